@@ -1,0 +1,139 @@
+#include "runs.hpp"
+
+#include <chrono>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace demo {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Milliseconds = std::chrono::duration<double, std::milli>;
+
+double seconds(std::uint64_t ns) { return static_cast<double>(ns) * 1e-9; }
+
+double fraction(const Progress& progress, std::uint64_t text_bytes) {
+  return static_cast<double>(progress.bytes) / static_cast<double>(text_bytes);
+}
+
+/// How often a worker is looked at while it works: a kill strikes so close to its moment.
+constexpr Milliseconds kGlance{0.2};
+/// How often when only the bar has to be drawn, so as not to take time from what is measured.
+constexpr Milliseconds kLook{10};
+
+}  // namespace
+
+Finished run_undisturbed(const Launcher& launcher, const std::string& uri,
+                         std::uint64_t text_bytes) {
+  ProgressBar bar("indexing");
+  Process worker = launcher.start(uri);
+  const Progress& progress = worker.progress();
+  while (worker.running()) {
+    bar.update(fraction(progress, text_bytes), progress.document);
+    std::this_thread::sleep_for(kLook);
+  }
+  return {seconds(progress.build_ns), seconds(progress.build_cpu_ns), progress.statistics,
+          worker.answers()};
+}
+
+KilledRun::KilledRun(const Launcher& launcher, std::string uri, std::uint64_t text_bytes,
+                     int count, std::uint64_t seed, OnKill on_kill)
+    : launcher_(launcher),
+      uri_(std::move(uri)),
+      text_bytes_(text_bytes),
+      random_(seed),
+      moments_(choose_moments(count)),
+      on_kill_(std::move(on_kill)),
+      bar_("indexing") {}
+
+Finished KilledRun::run() {
+  const Clock::time_point start = Clock::now();
+  for (;;) {
+    Process worker = launcher_.start(uri_);
+    if (resuming_ && kills_.size() % 2 == 0 && kills_.back().while_opening == 0) {
+      kill_while_opening(worker);
+      continue;
+    }
+    await_work(worker);
+    if (await_moment(worker)) {
+      kill_at_work(worker);
+      continue;
+    }
+    Finished finished;
+    finished.build_s = std::chrono::duration<double>(Clock::now() - start).count();
+    while (worker.running()) std::this_thread::sleep_for(kLook);
+    finished.statistics = worker.progress().statistics;
+    finished.answers = worker.answers();
+    return finished;
+  }
+}
+
+std::vector<std::uint64_t> KilledRun::choose_moments(int count) {
+  std::vector<std::uint64_t> moments;
+  for (int i = 0; i < count; ++i) {
+    std::uniform_real_distribution<double> within(i, i + 1);
+    moments.push_back(static_cast<std::uint64_t>(within(random_) / count *
+                                                 static_cast<double>(text_bytes_)));
+  }
+  return moments;
+}
+
+void KilledRun::kill_while_opening(Process& worker) {
+  while (worker.running() && !worker.reached(Phase::kOpening)) std::this_thread::yield();
+  std::uniform_real_distribution<double> delay_ms(0, open_ms_);
+  std::this_thread::sleep_for(Milliseconds(delay_ms(random_)));
+  worker.kill();
+  ++kills_.back().while_opening;
+}
+
+void KilledRun::await_work(Process& worker) {
+  while (worker.running() && !worker.reached(Phase::kIndexing))
+    std::this_thread::sleep_for(kGlance);
+  const Progress& progress = worker.progress();
+  if (progress.resumed_version < promised_version_)
+    throw std::runtime_error(
+        fmt::format("version {} was durable, but the store came back with version {}",
+                    promised_version_, progress.resumed_version));
+  if (!resuming_) {
+    if (progress.resumed_bytes != 0)
+      throw std::runtime_error(uri_ + " holds an index already; the demo starts from nothing");
+    return;
+  }
+  Kill& kill = kills_.back();
+  kill.resumed_document = progress.resumed_document;
+  kill.resumed_bytes = progress.resumed_bytes;
+  kill.open_ms = open_ms_ = static_cast<double>(progress.open_ns) * 1e-6;
+  resuming_ = false;
+  bar_.clear();
+  on_kill_(kill);
+}
+
+bool KilledRun::await_moment(Process& worker) {
+  const Progress& progress = worker.progress();
+  const std::uint64_t moment =
+      kills_.size() < moments_.size() ? moments_[kills_.size()] : UINT64_MAX;
+  while (worker.running() && !worker.reached(Phase::kAnswering)) {
+    if (progress.bytes >= moment) return true;
+    bar_.update(fraction(progress, text_bytes_), progress.document);
+    std::this_thread::sleep_for(kGlance);
+  }
+  bar_.clear();
+  return false;
+}
+
+void KilledRun::kill_at_work(Process& worker) {
+  worker.kill();
+  const Progress& progress = worker.progress();
+  Kill kill;
+  kill.document = progress.document;
+  kill.bytes = progress.bytes;
+  kills_.push_back(kill);
+  resuming_ = true;
+  promised_version_ = std::max<std::uint64_t>(promised_version_, progress.durable_version);
+}
+
+}  // namespace demo

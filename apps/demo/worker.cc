@@ -1,0 +1,133 @@
+#include "worker.hpp"
+
+#include <sys/prctl.h>
+#include <time.h>
+
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <memory>
+#include <vector>
+
+#include <fmt/format.h>
+#include <perdura/perdura.hpp>
+
+#include "containers.hpp"
+#include "corpus.hpp"
+#include "index.hpp"
+#include "progress.hpp"
+#include "queries.hpp"
+
+namespace demo {
+
+namespace {
+
+std::uint64_t clock_ns(clockid_t clock) {
+  timespec now;
+  clock_gettime(clock, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
+         static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+class Worker {
+ public:
+  explicit Worker(const WorkerOptions& options)
+      : options_(options),
+        corpus_memory_(options.corpus_fd),
+        progress_memory_(options.progress_fd),
+        corpus_(corpus_memory_.bytes()),
+        progress_(*reinterpret_cast<Progress*>(progress_memory_.bytes().data())) {}
+
+  void run_plain() {
+    progress_.phase = Phase::kOpening;
+    const auto index = std::make_unique<Index<PlainMemory>>();
+    build(*index, [] { return 0; }, [](auto&) {}, [] {});
+    answer(*index);
+  }
+
+  void run_durable() {
+    perdura::Options store_options;
+    store_options.tracking = options_.tracking;
+    progress_.phase = Phase::kOpening;
+    const std::uint64_t start_ns = clock_ns(CLOCK_MONOTONIC);
+    perdura::Store store = perdura::Store::open(options_.store, store_options);
+    auto& index = store.root<Index<DurableMemory>>("index");
+    progress_.open_ns = clock_ns(CLOCK_MONOTONIC) - start_ns;
+    progress_.resumed_version = store.durable_version();
+
+    store.checkpoint_every(std::chrono::milliseconds(options_.interval_ms));
+    build(
+        index, [&] { return store.operation(); },
+        [&](Progress& progress) { progress.durable_version = store.durable_version(); },
+        [&] { store.checkpoint(); });
+    progress_.statistics = store.statistics();
+    answer(index);
+    store.close();
+  }
+
+ private:
+  /// `begin_operation` gives a guard that holds checkpoints off; `report` adds to the progress;
+  /// `finish` makes the whole index durable.
+  template <class TheIndex, class BeginOperation, class Report, class Finish>
+  void build(TheIndex& index, BeginOperation begin_operation, Report report, Finish finish) {
+    publish_position(index);
+    progress_.resumed_document = progress_.document;
+    progress_.resumed_bytes = progress_.bytes;
+    progress_.phase = Phase::kIndexing;
+    const std::uint64_t start_ns = clock_ns(CLOCK_MONOTONIC);
+    const std::uint64_t start_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+    while (!index.covers(corpus_)) {
+      {
+        [[maybe_unused]] auto operation = begin_operation();
+        index.step(corpus_);
+      }
+      publish_position(index);
+      report(progress_);
+    }
+    finish();
+    progress_.build_ns = clock_ns(CLOCK_MONOTONIC) - start_ns;
+    progress_.build_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - start_cpu_ns;
+  }
+
+  template <class TheIndex>
+  void publish_position(const TheIndex& index) {
+    const auto& [document, offset] = index.position();
+    progress_.document.store(document, std::memory_order_relaxed);
+    progress_.bytes.store(corpus_.bytes_before(document) + offset, std::memory_order_relaxed);
+  }
+
+  template <class Memory>
+  void answer(const Index<Memory>& index) {
+    progress_.phase = Phase::kAnswering;
+    const Queries queries = choose_queries(corpus_, options_.seed);
+    const std::uint64_t start_ns = clock_ns(CLOCK_MONOTONIC);
+    const std::vector<std::string> lines = Answerer<Memory>(index).answer(queries);
+    progress_.answer_ns = clock_ns(CLOCK_MONOTONIC) - start_ns;
+    FILE* out = fdopen(options_.answers_fd, "w");
+    for (const std::string& line : lines) fmt::print(out, "{}\n", line);
+    std::fclose(out);
+    progress_.phase = Phase::kDone;
+  }
+
+  const WorkerOptions& options_;
+  SharedMemory corpus_memory_, progress_memory_;
+  Corpus corpus_;
+  Progress& progress_;
+};
+
+}  // namespace
+
+int run_worker(const WorkerOptions& options) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // no worker outlives its supervisor
+  signal(SIGINT, SIG_IGN);           // a terminal's interrupt is the supervisor's to handle
+  try {
+    Worker worker(options);
+    options.store.empty() ? worker.run_plain() : worker.run_durable();
+    return 0;
+  } catch (const std::exception& failure) {
+    fmt::print(stderr, "perdura-demo: {}\n", failure.what());
+    return 1;
+  }
+}
+
+}  // namespace demo

@@ -1,0 +1,177 @@
+// What durability costs a fast ordered index: YCSB on the B+-tree in a store's heap, with a
+// checkpoint every 64 ms and an operation guard around each access, against the same code on glibc
+// malloc. Paired segments of one to two seconds; the store is idle while the base runs.
+
+#include <atomic>
+#include <barrier>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "harness.hpp"
+#include "stores.hpp"
+#include "ycsb.hpp"
+
+namespace perdura::bench {
+namespace {
+
+using ycsb::Operations;
+using ycsb::Workload;
+
+constexpr std::chrono::milliseconds kInterval(64);
+constexpr std::uint64_t kRecords = 123 * ycsb::kBlockRecords;  // 1,007,616
+constexpr std::size_t kOperations = 4 << 20;
+
+struct Case {
+  std::string key;
+  Workload workload = Workload::kA;
+  Place place = Place::kMemory;
+  Options options;
+  Reach reach = Reach::none();
+  int threads = 1;
+  std::uint64_t rank_items = 0;
+};
+
+/// The operations of each thread; each has its own records, so that none races.
+std::vector<Operations> generate(const Case& one) {
+  std::vector<Operations> streams;
+  for (int t = 0; t < one.threads; ++t) {
+    ycsb::Mix mix;
+    mix.workload = one.workload;
+    mix.records = kRecords;
+    mix.count = kOperations;
+    mix.seed = 17 + static_cast<std::uint64_t>(t);
+    mix.partitions = static_cast<std::uint64_t>(one.threads);
+    mix.partition = static_cast<std::uint64_t>(t);
+    mix.rank_items = one.rank_items;
+    streams.push_back(ycsb::generate(mix));
+  }
+  return streams;
+}
+
+/// Runs every stream `passes` times, the first on this thread and CPU 0, the others beside it.
+template <class Host>
+double segment_s(const Case& one, Host& host, const std::vector<Operations>& streams, int passes) {
+  static std::atomic<std::uint64_t> sink{0};
+  std::barrier start(one.threads), end(one.threads);
+  const auto work = [&](int t) {
+    std::uint64_t sum = 0;
+    start.arrive_and_wait();
+    for (int pass = 0; pass < passes; ++pass)
+      sum += ycsb::run(one.workload, host, host.table(), streams[static_cast<std::size_t>(t)]);
+    end.arrive_and_wait();
+    sink += sum;
+  };
+  std::vector<std::jthread> others;
+  for (int t = 1; t < one.threads; ++t)
+    others.emplace_back([&, t] {
+      pin_thread(t);
+      work(t);
+    });
+  return timed_s([&] { work(0); });
+}
+
+struct Sides {
+  ycsb::PlainHost& plain;
+  Store& store;
+  ycsb::StoreHost& durable;
+};
+
+Measured compare(Context& context, const Case& one, Sides sides) {
+  const auto streams = generate(one);
+  const double warm_s = segment_s(one, sides.plain, streams, 1);
+  const double wanted_s = context.scale(1.5, 0.6);
+  const int passes = std::max(1, static_cast<int>(wanted_s / warm_s + 0.5));
+  settle(sides.store);
+  sides.store.reset_statistics();
+  const Statistics before = sides.store.statistics();
+  bool replay_lagged = false;
+  const Paired result = paired(
+      context.scale(11, 3),
+      [&] {
+        checkpoint_every(sides.store, kInterval);
+        const double seconds = segment_s(one, sides.durable, streams, passes);
+        replay_lagged |= !settle(sides.store);
+        return seconds;
+      },
+      [&] { return segment_s(one, sides.plain, streams, passes); });
+  const Statistics after = sides.store.statistics();
+  const double operations =
+      static_cast<double>(kOperations) * passes * static_cast<double>(one.threads);
+  return {result.ratio,
+          {{"base_mops", operations / result.base / 1e6},
+           {"durable_mops", operations / result.subject / 1e6},
+           {"segment_s", result.subject},
+           {"ratios", result.ratios},
+           {"pause_p99_us", static_cast<double>(after.pause_p99_ns) / 1e3},
+           {"pause_max_us", static_cast<double>(after.pause_max_ns) / 1e3},
+           {"replay_lagged", replay_lagged},
+           {"statistics", difference(before, after)}}};
+}
+
+/// Runs the cases that are wanted on one store: they have the same place and options.
+void run_cases(Context& context, ycsb::PlainHost& plain, const std::vector<Case>& cases) {
+  std::string uri;
+  std::unique_ptr<Store> store;
+  std::unique_ptr<ycsb::StoreHost> durable;
+  for (const Case& one : cases)
+    context.measure(one.key, "ratio", one.reach, [&] {
+      if (store == nullptr) {
+        uri = context.uri(one.place, "table");
+        store = std::make_unique<Store>(open_store(uri, one.options));
+        durable = std::make_unique<ycsb::StoreHost>(*store, kRecords);
+      }
+      return compare(context, one, {plain, *store, *durable});
+    });
+  durable.reset();
+  store.reset();
+  if (!uri.empty()) context.remove(uri);
+}
+
+std::vector<Case> workloads(const char* suffix, Place place, std::array<double, 4> reach) {
+  std::vector<Case> cases;
+  for (std::size_t i = 0; i < reach.size(); ++i) {
+    Case one;
+    one.workload = static_cast<Workload>(i);
+    one.key = fmt::format("{}_{}", ycsb::letter(one.workload), suffix);
+    one.place = place;
+    one.options.tracking = Tracking::kReported;
+    one.reach = Reach::at_most(reach[i]);
+    cases.push_back(one);
+  }
+  return cases;
+}
+
+Case variant(const char* key, Tracking tracking, Capture capture) {
+  Case one;
+  one.key = key;
+  one.options.tracking = tracking;
+  one.options.capture = capture;
+  return one;
+}
+
+void run(Context& context) {
+  pin_thread(kMutatorCpu);
+  ycsb::PlainHost plain(kRecords);
+
+  std::vector<Case> nvm = workloads("nvm", Place::kMemory, {1.05, 1.03, 1.01, 1.06});
+  Case two_threads = variant("a_2t", Tracking::kReported, Capture::kAutomatic);
+  two_threads.threads = 2;
+  two_threads.reach = Reach::at_most(1.10);
+  nvm.push_back(two_threads);
+  // YCSB's own constants: nearly twice as many different records an epoch.
+  Case wide = variant("a_nvm_wide", Tracking::kReported, Capture::kAutomatic);
+  wide.rank_items = Zipfian::kYcsbRankItems;
+  nvm.push_back(wide);
+  run_cases(context, plain, nvm);
+
+  run_cases(context, plain, workloads("file", Place::kDisk, {1.08, 1.04, 1.01, 1.08}));
+  run_cases(context, plain, {variant("a_paper", Tracking::kBitmap, Capture::kStopped)});
+  run_cases(context, plain, {variant("a_userfault", Tracking::kUserfault, Capture::kAutomatic)});
+}
+
+const Registration kThis("epoch", "YCSB with a checkpoint every 64 ms ÷ without persistence", run);
+
+}  // namespace
+}  // namespace perdura::bench

@@ -1,0 +1,42 @@
+#include "stores.hpp"
+
+#include <thread>
+
+namespace perdura::bench {
+
+Store open_store(const std::string& uri, const Options& options) {
+  const PinnedScope background(kBackgroundCpu);
+  return Store::open(uri, options);
+}
+
+void checkpoint_every(Store& store, std::chrono::milliseconds interval) {
+  const PinnedScope background(kBackgroundCpu);
+  store.checkpoint_every(interval);
+}
+
+bool wait_replayed(const Store& store, double seconds_max) {
+  const double deadline = now_s() + seconds_max;
+  for (;;) {
+    const Statistics now = store.statistics();
+    if (now.replayed_version >= now.durable_version) return true;
+    if (now_s() > deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+bool settle(Store& store) {
+  checkpoint_every(store, std::chrono::milliseconds(0));
+  store.checkpoint();
+  return wait_replayed(store);
+}
+
+Json difference(const Statistics& before, const Statistics& after) {
+  return {{"checkpoints", after.checkpoints - before.checkpoints},
+          {"changed_bytes", after.changed_bytes - before.changed_bytes},
+          {"log_bytes", after.log_bytes - before.log_bytes},
+          {"log_waits", after.log_waits - before.log_waits},
+          {"home_bytes", after.home_bytes - before.home_bytes},
+          {"side_copies", after.side_copies - before.side_copies}};
+}
+
+}  // namespace perdura::bench

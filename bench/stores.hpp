@@ -1,0 +1,31 @@
+// Stores as benchmarks use them: whatever they do in the background happens on the background CPU,
+// and is over before something else is measured.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include <perdura/store.hpp>
+
+#include "harness.hpp"
+
+namespace perdura::bench {
+
+/// Threads inherit their affinity from the one that creates them: those of the store run on the
+/// background CPU.
+Store open_store(const std::string& uri, const Options& options = {});
+
+/// checkpoint_every, whose timer may be another thread; 0 stops.
+void checkpoint_every(Store& store, std::chrono::milliseconds interval);
+
+/// Wait until the home image holds the newest durable version. False when that takes longer than
+/// `seconds_max`.
+bool wait_replayed(const Store& store, double seconds_max = 20);
+
+/// No timer, nothing left to write, nothing to replay.
+bool settle(Store& store);
+
+/// What a detail says about a run: the counters that changed between two snapshots.
+Json difference(const Statistics& before, const Statistics& after);
+
+}  // namespace perdura::bench

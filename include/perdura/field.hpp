@@ -1,0 +1,45 @@
+// A field that reports its own stores, for programs that use a reported tracker.
+#pragma once
+
+#include <type_traits>
+#include <utility>
+
+namespace perdura {
+
+namespace detail {
+/// Report a store to the open store whose region holds `address`; other addresses are ignored,
+/// so that the same type works on the stack.
+void report_address(const void* address, std::size_t length) noexcept;
+}  // namespace detail
+
+/// Holds a T and reports every assignment. The same size and alignment as T.
+template <class T>
+class Field {
+  static_assert(std::is_trivially_copyable_v<T>, "Field holds values that are copied as bytes");
+
+ public:
+  Field() = default;
+  Field(T value) noexcept : value_(value) {}  // NOLINT: a Field reads as its value
+  Field(const Field& other) noexcept : value_(other.value_) {}
+
+  Field& operator=(T value) noexcept {
+    detail::report_address(this, sizeof(T));
+    value_ = value;
+    return *this;
+  }
+  Field& operator=(const Field& other) noexcept { return *this = other.value_; }
+
+  operator const T&() const noexcept { return value_; }  // NOLINT
+  const T& get() const noexcept { return value_; }
+  const T& operator->() const noexcept { return value_; }
+
+  Field& operator+=(const T& by) noexcept { return *this = static_cast<T>(value_ + by); }
+  Field& operator-=(const T& by) noexcept { return *this = static_cast<T>(value_ - by); }
+  Field& operator++() noexcept { return *this = static_cast<T>(value_ + T{1}); }
+  Field& operator--() noexcept { return *this = static_cast<T>(value_ - T{1}); }
+
+ private:
+  T value_{};
+};
+
+}  // namespace perdura

@@ -1,0 +1,78 @@
+// What can be chosen when a store is opened. Every default serves the embedded case.
+#pragma once
+
+#include <cstdint>
+
+namespace perdura {
+
+/// How stores to the region are found (docs/architecture.md, "Trackers").
+enum class Tracking {
+  kAutomatic,  ///< the first of userfault, sigbus, protect that this system has
+  kReported,   ///< the program reports stores: `touch`, `Field<T>`; append-only buffers
+  kBitmap,     ///< reported, with CpNvm's shared bitmap and first-touch lists (paper §2)
+  kUserfault,  ///< userfaultfd asynchronous write protection (Linux 6.7)
+  kSigbus,     ///< userfaultfd write protection answered by SIGBUS (Linux 5.7)
+  kProtect,    ///< mprotect and SIGSEGV, by chunk
+};
+
+/// How a checkpoint copies the change set to the log.
+enum class Capture {
+  kAutomatic,   ///< background where the tracker sees each store before it happens
+  kStopped,     ///< mutators wait and help to copy (CpNvm §2)
+  kBackground,  ///< mutators go on; a store to a line not yet captured copies it aside first
+};
+
+struct Options {
+  bool create = true;  ///< make the store when it does not exist
+  Tracking tracking = Tracking::kAutomatic;
+  Capture capture = Capture::kAutomatic;
+
+  /// Granularity of reported stores, bytes: a power of two from 64 to 4096.
+  std::uint32_t granule_bytes = 64;
+
+  /// Address space reserved for the region when the store is created, bytes; the region cannot
+  /// grow beyond it. A multiple of 1 MiB, at least 1 MiB.
+  std::uint64_t region_limit_bytes = std::uint64_t{64} << 30;
+
+  /// Where the region is placed when the store is created; 0 lets Perdura choose a free window.
+  std::uint64_t region_address = 0;
+
+  /// Bytes of redo log after which checkpoints wait for replay; 0 takes the medium's default
+  /// (128 MiB). One version larger than this is still taken; the excess is given back afterwards.
+  std::uint64_t log_limit_bytes = 0;
+
+  /// Compare the region with its last version at every checkpoint and report each allocation
+  /// that holds a store nobody reported (`Statistics::unreported`). Slow: for tests.
+  bool verify_reports = false;
+
+  /// Apply a log left by a crash page by page on first touch instead of before `open` returns.
+  bool lazy_recovery = true;
+
+  /// Permit a store on a network file system, whose locks and flushes cannot be trusted.
+  bool allow_network_filesystem = false;
+};
+
+/// A snapshot of a store's counters. Times are nanoseconds.
+struct Statistics {
+  std::uint64_t durable_version = 0;   ///< newest version that survives a crash
+  std::uint64_t replayed_version = 0;  ///< newest version whole in the home image
+  std::uint64_t checkpoints = 0;
+  std::uint64_t failed_checkpoints = 0;
+  std::uint64_t changed_bytes = 0;        ///< bytes in change sets
+  std::uint64_t log_bytes = 0;            ///< bytes written to the log, headers and padding included
+  std::uint64_t log_live_bytes = 0;       ///< log space not yet replayed
+  std::uint64_t log_capacity_bytes = 0;   ///< log space allocated on the medium
+  std::uint64_t log_limit_bytes = 0;
+  std::uint64_t log_waits = 0;            ///< checkpoints that waited for replay
+  std::uint64_t home_bytes = 0;           ///< bytes written to home images by replay
+  std::uint64_t side_copies = 0;          ///< lines copied aside during background captures
+  std::uint64_t region_backed_bytes = 0;  ///< bytes of the region with space on the medium
+  std::uint64_t pause_count = 0;
+  std::uint64_t pause_p99_ns = 0;  ///< 99th percentile of the stops of all mutators
+  std::uint64_t pause_max_ns = 0;
+  std::uint64_t recovery_ns = 0;  ///< time `open` spent on recovery
+  std::uint64_t unreported = 0;   ///< with verify_reports: lines found changed but not reported
+  Tracking tracking = Tracking::kAutomatic;  ///< the tracker in use
+};
+
+}  // namespace perdura

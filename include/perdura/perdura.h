@@ -1,0 +1,93 @@
+/* Perdura: a program's own memory, durable. The whole C API.
+ *
+ * Functions that can fail return 0 or a negative perdura_code; perdura_last_error() then gives a
+ * sentence that names the place and the remedy, valid until the thread's next failing call.
+ * All functions may be called from any thread. */
+#ifndef PERDURA_H
+#define PERDURA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct perdura_store perdura_store;
+
+/* Negated return values; the meaning of each is in perdura/error.hpp. */
+enum perdura_code {
+  PERDURA_OK = 0,
+  PERDURA_INVALID_ARGUMENT = 1,
+  PERDURA_NOT_FOUND = 2,
+  PERDURA_TYPE_MISMATCH = 3,
+  PERDURA_LOCKED = 4,
+  PERDURA_IO = 5,
+  PERDURA_NO_SPACE = 6,
+  PERDURA_NO_MEMORY = 7,
+  PERDURA_FOREIGN = 8,
+  PERDURA_INCOMPATIBLE = 9,
+  PERDURA_CORRUPT = 10,
+  PERDURA_ADDRESS_TAKEN = 11,
+  PERDURA_FORKED = 12,
+  PERDURA_UNSUPPORTED = 13,
+  PERDURA_MISUSE = 14
+};
+
+enum perdura_tracking {
+  PERDURA_TRACK_AUTOMATIC = 0,
+  PERDURA_TRACK_REPORTED = 1,
+  PERDURA_TRACK_BITMAP = 2,
+  PERDURA_TRACK_USERFAULT = 3,
+  PERDURA_TRACK_SIGBUS = 4,
+  PERDURA_TRACK_PROTECT = 5
+};
+
+/* Zero-initialise it; a zero field takes the default of perdura/options.hpp. */
+typedef struct perdura_options {
+  int must_exist; /* 1: do not create the store */
+  enum perdura_tracking tracking;
+  uint64_t region_limit_bytes;
+  uint64_t region_address;
+  uint64_t log_limit_bytes;
+} perdura_options;
+
+/* options may be NULL. On success *store must be closed with perdura_close. */
+int perdura_open(const char *uri, const perdura_options *options, perdura_store **store);
+/* Takes a last checkpoint. The store is gone afterwards, whatever is returned. */
+int perdura_close(perdura_store *store);
+
+/* NULL when there is no space. perdura_alloc aligns to 16 bytes. */
+void *perdura_alloc(perdura_store *store, size_t size);
+void *perdura_aligned_alloc(perdura_store *store, size_t alignment, size_t size);
+void *perdura_realloc(perdura_store *store, void *block, size_t size);
+int perdura_free(perdura_store *store, void *block);
+size_t perdura_usable_size(perdura_store *store, const void *block);
+
+/* A named entry point. Setting NULL removes it; getting an absent one gives NULL. */
+int perdura_root_set(perdura_store *store, const char *name, void *object);
+void *perdura_root_get(perdura_store *store, const char *name);
+
+/* Report a store before it happens; needed with PERDURA_TRACK_REPORTED and _BITMAP. */
+void perdura_touch(perdura_store *store, const void *address, size_t length);
+
+/* One consistent step: no checkpoint falls between begin and end. They nest. */
+int perdura_operation_begin(perdura_store *store);
+void perdura_operation_end(perdura_store *store);
+
+/* Durable when it returns 0. version may be NULL. */
+int perdura_checkpoint(perdura_store *store, uint64_t *version);
+int perdura_checkpoint_async(perdura_store *store, uint64_t *version);
+int perdura_wait(perdura_store *store, uint64_t version);
+/* Every `milliseconds` in the background; 0 stops. */
+int perdura_checkpoint_every(perdura_store *store, uint32_t milliseconds);
+uint64_t perdura_durable_version(perdura_store *store);
+
+/* The sentence of this thread's last failure; never NULL. */
+const char *perdura_last_error(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

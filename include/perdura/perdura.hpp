@@ -1,0 +1,8 @@
+// Perdura: a program's own memory, durable. The whole C++ API.
+#pragma once
+
+#include <perdura/allocator.hpp>
+#include <perdura/error.hpp>
+#include <perdura/field.hpp>
+#include <perdura/options.hpp>
+#include <perdura/store.hpp>

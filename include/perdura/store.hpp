@@ -1,0 +1,215 @@
+// A store: one durable thing. Opens a medium, owns the region and its heap, takes checkpoints.
+#pragma once
+
+#include <chrono>
+#include <concepts>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <typeinfo>
+#include <utility>
+
+#include <perdura/allocator.hpp>
+#include <perdura/detail/mutator.hpp>
+#include <perdura/error.hpp>
+#include <perdura/options.hpp>
+
+namespace perdura {
+
+namespace detail {
+class Runtime;
+struct RuntimeDeleter {
+  void operator()(Runtime* runtime) const noexcept;
+};
+
+/// Identifies a C++ type across builds: mangled name, size and alignment.
+std::uint64_t type_fingerprint(const char* mangled_name, std::size_t size, std::size_t alignment);
+}  // namespace detail
+
+/// What the heap holds, proven by walking all of its metadata (`Store::audit`).
+struct HeapAudit {
+  bool clean = false;
+  std::string problem;  ///< empty when clean; else the first thing wrong, with its address
+  std::uint64_t live_blocks = 0;
+  std::uint64_t live_bytes = 0;  ///< by usable size
+  std::uint64_t free_bytes = 0;  ///< in slabs and free runs
+  std::uint64_t slabs = 0;
+  std::uint64_t large_blocks = 0;
+  std::uint64_t largest_free_bytes = 0;
+  std::uint64_t roots = 0;
+};
+
+/// Brackets one consistent step of a program: no checkpoint falls inside it. Operations nest; one
+/// that starts while a checkpoint fixes its change set waits for microseconds. Must end in the
+/// thread that began it. Not copyable, not movable.
+class [[nodiscard]] Operation {
+ public:
+  ~Operation() {
+    if (mutator_ != nullptr) detail::leave(*mutator_);
+  }
+  Operation(const Operation&) = delete;
+  Operation& operator=(const Operation&) = delete;
+
+  /// Report a store of `length` bytes at `address`, before it happens. Free of cost with the
+  /// page trackers. Any length; the range must lie in the region.
+  void touch(const void* address, std::size_t length) const noexcept {
+    detail::report(*mutator_, address, length);
+  }
+
+  /// As Store::allocate and Store::deallocate, without the look-up of the thread.
+  void* allocate(std::size_t size, std::size_t alignment = 16) const;
+  void deallocate(void* block) const;
+
+ private:
+  friend class Store;
+  explicit Operation(detail::Mutator& mutator) noexcept : mutator_(&mutator) {
+    detail::enter(mutator);
+  }
+  detail::Mutator* mutator_;
+};
+
+/// A durable heap in its program's memory. All members may be called from any thread at any time
+/// unless said otherwise; they throw perdura::Error.
+class Store {
+ public:
+  /// Open `uri` and recover its last durable version. A plain path is a file; also `file:PATH`,
+  /// `dax:PATH`, `emu:PATH[?write_ns=N&bandwidth_mb=N&flush=nt|clwb|clflushopt|clflush]`.
+  static Store open(std::string_view uri, const Options& options = {});
+
+  Store(Store&&) noexcept = default;
+  Store& operator=(Store&&) noexcept = default;
+
+  /// Closes as close() does, but reports nothing; during stack unwinding no checkpoint is taken.
+  ~Store();
+
+  /// Take a last checkpoint, bring the home image up to date, release everything. No other thread
+  /// may use the store any more. On failure the store is closed all the same, and the last
+  /// durable version is what a next open finds.
+  void close();
+
+  /// Begin an operation of this thread.
+  Operation operation() { return Operation(mutator()); }
+
+  /// Report a store, before it happens (see Operation::touch).
+  void touch(const void* address, std::size_t length) {
+    detail::report(mutator(), address, length);
+  }
+
+  // --- heap ---------------------------------------------------------------------------------
+
+  /// `size` bytes aligned to `alignment` (a power of two). Contents are indeterminate; with a
+  /// reported tracker the whole block counts as reported. Throws kNoSpace when region or medium
+  /// are full. Allocation rolls back with the data: after a crash it never happened unless a
+  /// durable version covers it.
+  void* allocate(std::size_t size, std::size_t alignment = 16);
+  /// nullptr is ignored; a pointer this heap did not give out, or gave back, throws kMisuse.
+  void deallocate(void* block);
+  void* reallocate(void* block, std::size_t size);
+  std::size_t usable_size(const void* block) const;
+  bool contains(const void* address) const noexcept;
+
+  /// Construct a T in the heap; destroy it again.
+  template <class T, class... Args>
+  T* make(Args&&... args) {
+    auto op = operation();
+    void* block = op.allocate(sizeof(T), alignof(T));
+    try {
+      return construct<T>(block, std::forward<Args>(args)...);
+    } catch (...) {
+      op.deallocate(block);
+      throw;
+    }
+  }
+  template <class T>
+  void destroy(T* object) {
+    if (object == nullptr) return;
+    auto op = operation();
+    object->~T();
+    op.deallocate(object);
+  }
+
+  // --- roots --------------------------------------------------------------------------------
+
+  /// The root called `name` (1 to 255 bytes), constructed from `args` the first time. Throws
+  /// kTypeMismatch when it exists with another type.
+  template <class T, class... Args>
+  T& root(std::string_view name, Args&&... args) {
+    auto op = operation();
+    if (T* found = find_root<T>(name)) return *found;
+    T* made = make<T>(std::forward<Args>(args)...);
+    set_root(name, made, fingerprint<T>());
+    return *made;
+  }
+  /// As root, but nullptr when there is none.
+  template <class T>
+  T* find_root(std::string_view name) {
+    return static_cast<T*>(get_root(name, fingerprint<T>()));
+  }
+  /// Untyped roots: fingerprint 0 matches any type. A null `object` removes the root (the object
+  /// stays allocated).
+  void set_root(std::string_view name, void* object, std::uint64_t fingerprint = 0);
+  void* get_root(std::string_view name, std::uint64_t fingerprint = 0);
+
+  template <class T>
+  static std::uint64_t fingerprint() {
+    return detail::type_fingerprint(typeid(T).name(), sizeof(T), alignof(T));
+  }
+
+  // --- checkpoints --------------------------------------------------------------------------
+
+  /// Make everything stored before this call durable; returns the version that holds it. Must not
+  /// be called inside an operation. On failure the program's memory and the last durable version
+  /// are intact, and a later checkpoint covers the same changes.
+  std::uint64_t checkpoint();
+  /// Fix the change set now, write it in the background. Returns the version to wait for.
+  std::uint64_t checkpoint_async();
+  /// Wait until `version` is durable; throws what its checkpoint failed with.
+  void wait(std::uint64_t version);
+  /// Checkpoint periodically in the background; 0 stops it. One that fails is counted
+  /// (Statistics::failed_checkpoints) and its changes are part of the next.
+  void checkpoint_every(std::chrono::milliseconds interval);
+  /// The newest version that survives a crash; 0 before the first.
+  std::uint64_t durable_version() const noexcept;
+
+  // --- looking inside -----------------------------------------------------------------------
+
+  Statistics statistics() const;
+  /// Prove the heap's metadata sound. Other threads must not allocate meanwhile.
+  HeapAudit audit() const;
+  /// With Options::verify_reports: each store found that nobody reported, at most 1000.
+  std::vector<std::string> unreported_stores() const;
+  /// Forget the pauses and counters measured so far.
+  void reset_statistics();
+
+  /// For allocators and the C API.
+  detail::Runtime& runtime() const noexcept { return *runtime_; }
+
+ private:
+  explicit Store(std::unique_ptr<detail::Runtime, detail::RuntimeDeleter> runtime) noexcept;
+  detail::Mutator& mutator() {
+    const detail::ThreadEntry& entry = detail::thread_entries[key_.index];
+    if (entry.id == key_.id) [[likely]]
+      return *entry.mutator;
+    return register_thread();
+  }
+  detail::Mutator& register_thread();
+
+  template <class T, class... Args>
+  T* construct(void* block, Args&&... args) {
+    if constexpr (detail::TakesAllocator<T, Args...>) {
+      return ::new (block) T(std::forward<Args>(args)..., Allocator<std::byte>(*this));
+    } else {
+      return ::new (block) T(std::forward<Args>(args)...);
+    }
+  }
+
+  std::unique_ptr<detail::Runtime, detail::RuntimeDeleter> runtime_;
+  detail::ThreadKey key_;
+};
+
+template <class T>
+Allocator<T>::Allocator(Store& store) noexcept : heap_(detail::heap_of(store.runtime())) {}
+
+}  // namespace perdura

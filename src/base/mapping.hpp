@@ -1,0 +1,58 @@
+// An anonymous or reserved range of address space with one owner.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <cstddef>
+#include <utility>
+
+#include "base/result.hpp"
+
+namespace perdura {
+
+class Mapping {
+ public:
+  Mapping() = default;
+  Mapping(void* data, size_t length) : data_(data), length_(length) {}
+  Mapping(Mapping&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), length_(std::exchange(other.length_, 0)) {}
+  Mapping& operator=(Mapping&& other) noexcept {
+    if (this != &other) {
+      reset();
+      data_ = std::exchange(other.data_, nullptr);
+      length_ = std::exchange(other.length_, 0);
+    }
+    return *this;
+  }
+  ~Mapping() { reset(); }
+
+  /// Zeroed memory that takes up RAM only where it is touched.
+  static Result<Mapping> anonymous(size_t length);
+  /// Inaccessible address space to be filled with MAP_FIXED. At `address` exactly, or anywhere
+  /// when it is null.
+  static Result<Mapping> reserve(void* address, size_t length);
+
+  template <class T = std::byte>
+  T* as() const {
+    return static_cast<T*>(data_);
+  }
+  size_t length() const { return length_; }
+  explicit operator bool() const { return data_ != nullptr; }
+  void reset() {
+    if (data_ != nullptr) ::munmap(data_, length_);
+    data_ = nullptr;
+    length_ = 0;
+  }
+
+ private:
+  void* data_ = nullptr;
+  size_t length_ = 0;
+};
+
+/// What /proc/self/maps says of [begin, end): the first mapping that overlaps it, or "".
+std::string mapping_at(const void* begin, const void* end);
+
+/// True when the process runs under Valgrind, which cannot reserve terabytes.
+bool running_under_valgrind();
+
+}  // namespace perdura

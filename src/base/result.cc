@@ -1,0 +1,40 @@
+#include "base/result.hpp"
+
+#include <cerrno>
+#include <system_error>
+
+namespace perdura {
+
+Failure system_failure(int error_number, const std::string& what) {
+  Code code = Code::kIo;
+  const char* remedy = "";
+  switch (error_number) {
+    case ENOSPC:
+    case EDQUOT:
+      code = Code::kNoSpace;
+      remedy = "; free space on the file system and try again";
+      break;
+    case ENOMEM:
+      code = Code::kNoMemory;
+      remedy = "; the system refused memory or address space";
+      break;
+    case ENOENT:
+      code = Code::kNotFound;
+      break;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      code = Code::kInvalidArgument;
+      remedy = "; check the permissions of the file and its directory";
+      break;
+    case EOPNOTSUPP:
+    case ENOSYS:
+      code = Code::kUnsupported;
+      break;
+    default:
+      break;
+  }
+  return Failure{code, what + ": " + std::generic_category().message(error_number) + remedy};
+}
+
+}  // namespace perdura

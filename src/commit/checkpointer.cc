@@ -1,0 +1,333 @@
+#include "commit/checkpointer.hpp"
+
+#include <pthread.h>
+
+#include "base/assert.hpp"
+#include "base/clock.hpp"
+
+namespace perdura::commit {
+
+Checkpointer::Checkpointer(const Config& config, u64 durable_version,
+                           std::deque<LoggedVersion> recovered)
+    : config_(config),
+      replay_at_once_(config.volume->medium().geometry().byte_addressable),
+      ticket_base_(config.volume->superblock().session << 32),
+      durable_(durable_version),
+      committed_(std::move(recovered)) {
+  replayed_ = durable_version - committed_.size();
+  for (const LoggedVersion& version : committed_) live_log_bytes_ += version.log_bytes;
+  timer_thread_ = std::thread([this] { run_timer_and_async(); });
+  ::pthread_setname_np(timer_thread_.native_handle(), "perdura-ckpt");
+  replay_thread_ = std::thread([this] { run_replay(); });
+  ::pthread_setname_np(replay_thread_.native_handle(), "perdura-replay");
+}
+
+Checkpointer::~Checkpointer() {
+  const Status ended = finish(false);
+  (void)ended;  // nothing was asked to be brought home, so nothing can have failed
+}
+
+Status Checkpointer::finish(bool bring_home) {
+  std::unique_lock lock(mutex_);
+  interval_ = {};
+  progress_.wait(lock, [this] { return !busy_; });
+  if (bring_home) {
+    drain_ = true;
+    replay_work_.notify_all();
+    progress_.wait(lock, [this] { return committed_.empty() || replay_failure_; });
+  }
+  stopping_ = true;
+  work_.notify_all();
+  replay_work_.notify_all();
+  lock.unlock();
+  if (timer_thread_.joinable()) timer_thread_.join();
+  if (replay_thread_.joinable()) replay_thread_.join();
+  return bring_home && replay_failure_ ? Status(*replay_failure_) : Status{};
+}
+
+// --- checkpoints -------------------------------------------------------------------------------
+
+Result<u64> Checkpointer::checkpoint() {
+  PERDURA_ASSIGN(Attempt * attempt, begin(Trigger::kCaller));
+  cut(*attempt);
+  return complete(*attempt);
+}
+
+Result<u64> Checkpointer::checkpoint_async() {
+  PERDURA_ASSIGN(Attempt * attempt, begin(Trigger::kAsync));
+  cut(*attempt);
+  std::lock_guard lock(mutex_);
+  async_cut_ = true;
+  work_.notify_all();
+  return attempt->version.number;
+}
+
+Status Checkpointer::wait(u64 version) {
+  std::unique_lock lock(mutex_);
+  const u64 newest = durable_.load() + (busy_ ? 1 : 0);
+  if (version > newest && !(failed_ && failed_->number == version))
+    return Failure{Code::kNotFound, "version " + std::to_string(version) +
+                                        " was never begun; the newest is " +
+                                        std::to_string(newest)};
+  progress_.wait(lock, [&] { return durable_.load() >= version || !busy_; });
+  if (durable_.load() >= version) return {};
+  if (failed_ && failed_->number == version) return failed_->failure;
+  return Failure{Code::kNotFound, "version " + std::to_string(version) + " was never completed"};
+}
+
+// Claims the right to checkpoint. A log at its limit makes checkpoints wait for replay: so memory
+// and log stay bounded, and the program slows down instead.
+Result<Checkpointer::Attempt*> Checkpointer::begin(Trigger trigger) {
+  std::unique_lock lock(mutex_);
+  bool waited = false;
+  progress_.wait(lock, [&] {
+    if (busy_) return false;
+    if (live_log_bytes_ <= config_.log->limit_bytes() || replay_failure_) return true;
+    waited = true;
+    return false;
+  });
+  if (waited) ++counters_.log_waits;
+  if (replay_failure_) return *replay_failure_;
+  busy_ = true;
+  attempt_.emplace();
+  attempt_->trigger = trigger;
+  attempt_->version.number = durable_.load() + 1;
+  attempt_->version.ticket = ticket_base_ + ++tickets_;
+  attempt_->version.region = config_.region->id();
+  return &*attempt_;
+}
+
+void Checkpointer::cut(Attempt& attempt) {
+  const u64 begin_ns = config_.mutators->stop();
+  attempt.status = config_.tracker->cut();
+  if (attempt.status) {
+    if (config_.background_capture) config_.reported->open_window();
+    else capture_stopped(attempt);
+  }
+  config_.mutators->resume();
+  const u64 pause_ns = now_ns() - begin_ns;
+  std::lock_guard lock(mutex_);
+  pauses_.add(pause_ns);
+}
+
+void Checkpointer::capture_stopped(Attempt& attempt) {
+  StoppedCapture::Input input{};
+  input.changes = &config_.tracker->collect();
+  if (config_.inspect) config_.inspect(*input.changes);
+  attempt.empty = input.changes->empty();
+  if (attempt.empty) return;
+  input.base = config_.region->base();
+  if (config_.reported != nullptr && config_.tracker->kind() == Tracking::kBitmap)
+    for (const auto& list : config_.reported->lists())
+      input.lists.emplace_back(list.begin, list.end);
+  input.version = &attempt.version;
+  const auto home = config_.region->home();
+  {
+    // Comparing with the home image is right only while it is exactly the previous version.
+    std::lock_guard lock(mutex_);
+    if (config_.tracker->is_coarse() && replay_at_once_ && committed_.empty())
+      input.home = home.get();
+  }
+  input.medium = &config_.volume->medium();
+  input.take_writer = [this] { return take_writer(); };
+  input.give_writer = [this](LogWriter* writer) { give_writer(writer); };
+  StoppedCapture capture(std::move(input));
+  config_.mutators->share(capture);
+  attempt.status = capture.status();
+}
+
+Result<u64> Checkpointer::complete(Attempt& attempt) {
+  const Status status = capture_and_commit(attempt);
+  config_.tracker->settle(static_cast<bool>(status));
+  const u64 number = attempt.version.number;
+  const bool skipped = attempt.empty;
+  publish(attempt, status);
+  if (!status) return status.failure();
+  return skipped ? number - 1 : number;
+}
+
+Status Checkpointer::capture_and_commit(Attempt& attempt) {
+  PERDURA_TRY(attempt.status);
+  LogWriter* writer = take_writer();
+  writer->begin(attempt.version);
+  Status status;
+  u64 side_copies = 0;
+  if (config_.background_capture) {
+    const track::DirtyMap& changes = config_.tracker->collect();
+    attempt.empty = changes.empty();
+    status = capture_in_background(
+        changes, config_.region->base(), config_.reported->window(),
+        config_.mutators->snapshot(), *writer, [this] { config_.reported->close_window(); },
+        &side_copies);
+  }
+  // Nothing changed: the last version holds it all. An asynchronous one was promised a number.
+  attempt.empty = attempt.empty && attempt.trigger != Trigger::kAsync &&
+                  durable_.load(std::memory_order_relaxed) != 0;
+  if (status && !attempt.empty) {
+    status = writer->finish_with_commit();
+    // Barrier: every block of the version is durable before it is acknowledged, and before a
+    // later version is written.
+    if (status) status = config_.volume->medium().barrier(PERDURA_SITE("commit"));
+  }
+  if (!status) writer->abandon();
+  give_writer(writer);
+  std::lock_guard lock(mutex_);
+  counters_.side_copies += side_copies;
+  return status;
+}
+
+void Checkpointer::publish(Attempt& attempt, const Status& status) {
+  std::lock_guard lock(mutex_);
+  VersionInProgress& version = attempt.version;
+  counters_.log_bytes += version.log_bytes;
+  if (!status) {
+    failed_ = FailedVersion{version.number, status.failure()};
+    ++counters_.failed_checkpoints;
+  } else if (!attempt.empty) {
+    ++counters_.checkpoints;
+    counters_.changed_bytes += version.line_count * kLineBytes;
+    live_log_bytes_ += version.log_bytes;
+    committed_.push_back({version.number, version.log_bytes, std::move(version.blocks)});
+    durable_.store(version.number, std::memory_order_release);
+    failed_.reset();
+  }
+  busy_ = false;
+  attempt_.reset();
+  progress_.notify_all();
+  if (replay_due()) replay_work_.notify_all();
+}
+
+LogWriter* Checkpointer::take_writer() {
+  std::lock_guard lock(writers_mutex_);
+  if (free_writers_.empty()) {
+    writers_.push_back(std::make_unique<LogWriter>(*config_.log, *config_.volume));
+    return writers_.back().get();
+  }
+  LogWriter* writer = free_writers_.back();
+  free_writers_.pop_back();
+  return writer;
+}
+
+void Checkpointer::give_writer(LogWriter* writer) {
+  std::lock_guard lock(writers_mutex_);
+  free_writers_.push_back(writer);
+}
+
+// --- background threads ------------------------------------------------------------------------
+
+void Checkpointer::every(std::chrono::milliseconds interval) {
+  std::lock_guard lock(mutex_);
+  interval_ = interval;
+  work_.notify_all();
+}
+
+void Checkpointer::run_timer_and_async() {
+  using Clock = std::chrono::steady_clock;
+  std::unique_lock lock(mutex_);
+  Clock::time_point due = Clock::now();
+  while (!stopping_) {
+    if (async_cut_) {
+      async_cut_ = false;
+      Attempt& attempt = *attempt_;
+      lock.unlock();
+      const Result<u64> result = complete(attempt);
+      (void)result;  // kept in failed_ for wait()
+      lock.lock();
+      continue;
+    }
+    if (interval_.count() == 0) {
+      work_.wait(lock, [this] { return stopping_ || async_cut_ || interval_.count() != 0; });
+      due = Clock::now() + interval_;
+      continue;
+    }
+    const auto interval = interval_;
+    if (work_.wait_until(lock, due, [&] {
+          return stopping_ || async_cut_ || interval_ != interval;
+        })) {
+      if (interval_ != interval) due = Clock::now() + interval_;
+      continue;
+    }
+    due = std::max(due + interval, Clock::now());
+    if (busy_) continue;  // the one under way covers this interval
+    lock.unlock();
+    const Result<Attempt*> attempt = begin(Trigger::kTimer);
+    if (attempt) {
+      cut(**attempt);
+      const Result<u64> result = complete(**attempt);
+      (void)result;  // counted in failed_checkpoints; the next one covers the same changes
+    }
+    lock.lock();
+  }
+}
+
+bool Checkpointer::replay_due() const {
+  if (committed_.empty() || replay_failure_) return false;
+  return replay_at_once_ || drain_ || live_log_bytes_ > config_.log->limit_bytes() / 2;
+}
+
+void Checkpointer::run_replay() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    replay_work_.wait(lock, [this] { return stopping_ || replay_due(); });
+    if (stopping_) return;
+    const std::vector<LoggedVersion> versions(committed_.begin(), committed_.end());
+    lock.unlock();
+    const Status status = replay(versions);
+    lock.lock();
+    if (!status) {
+      replay_failure_ = status.failure();
+      replay_failure_->message =
+          "the home image cannot be brought up to date: " + replay_failure_->message;
+    } else {
+      for (const LoggedVersion& version : versions) {
+        live_log_bytes_ -= version.log_bytes;
+        committed_.pop_front();
+      }
+      replayed_ = versions.back().number;
+    }
+    progress_.notify_all();
+  }
+}
+
+Status Checkpointer::replay(const std::vector<LoggedVersion>& versions) {
+  Replay replay(*config_.volume, *config_.region);
+  PERDURA_TRY(replay.run(versions, false));
+  // Barrier: the home image is durable before the superblock says that the log is not needed.
+  PERDURA_TRY(config_.volume->medium().barrier(PERDURA_SITE("home image")));
+  const u64 newest = versions.back().number;
+  PERDURA_TRY(config_.volume->set_replayed(config_.region->id(), newest,
+                                           config_.log->live_generation_after(newest)));
+  PERDURA_TRY(config_.log->retire(newest));
+  std::lock_guard lock(mutex_);
+  counters_.home_bytes += replay.home_bytes();
+  return {};
+}
+
+// --- statistics --------------------------------------------------------------------------------
+
+void Checkpointer::add_to(Statistics& statistics) const {
+  std::lock_guard lock(mutex_);
+  statistics.durable_version = durable_.load();
+  statistics.replayed_version = replayed_;
+  statistics.checkpoints = counters_.checkpoints;
+  statistics.failed_checkpoints = counters_.failed_checkpoints;
+  statistics.changed_bytes = counters_.changed_bytes;
+  statistics.log_bytes = counters_.log_bytes;
+  statistics.log_live_bytes = live_log_bytes_;
+  statistics.log_capacity_bytes = config_.log->capacity_bytes();
+  statistics.log_limit_bytes = config_.log->limit_bytes();
+  statistics.log_waits = counters_.log_waits;
+  statistics.home_bytes = counters_.home_bytes;
+  statistics.side_copies = counters_.side_copies;
+  statistics.pause_count = pauses_.count();
+  statistics.pause_p99_ns = pauses_.percentile_ns(0.99);
+  statistics.pause_max_ns = pauses_.max_ns();
+}
+
+void Checkpointer::reset_statistics() {
+  std::lock_guard lock(mutex_);
+  counters_ = {};
+  pauses_ = {};
+}
+
+}  // namespace perdura::commit

@@ -1,0 +1,125 @@
+// Checkpoints of a region: cut, capture, commit; and the threads that do it in the background.
+//
+//   cut        mutators stand still; the tracker ends the epoch          microseconds
+//   capture    the change set is copied to log blocks
+//   commit     commit block, one barrier: the version is durable
+//   replay     later, in its own thread: home image, barrier, superblock, log recycled
+//
+// One checkpoint is under way at a time. Lock order: mutex_ is a leaf; it is never held across a
+// cut, a capture or I/O.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include <perdura/options.hpp>
+
+#include "commit/capture.hpp"
+#include "commit/log.hpp"
+#include "commit/log_reader.hpp"
+#include "commit/pauses.hpp"
+#include "commit/replay.hpp"
+#include "track/reported.hpp"
+#include "track/tracker.hpp"
+
+namespace perdura::commit {
+
+class Checkpointer {
+ public:
+  struct Config {
+    region::Volume* volume = nullptr;
+    region::Region* region = nullptr;
+    track::Mutators* mutators = nullptr;
+    track::Tracker* tracker = nullptr;
+    track::Reported* reported = nullptr;  ///< the tracker, when it is one of reported stores
+    Log* log = nullptr;
+    bool background_capture = false;
+    /// Stopped capture: shown each change set while the mutators stand still (verify_reports).
+    std::function<void(const track::DirtyMap&)> inspect;
+  };
+
+  /// `recovered` are versions in the log that are not home yet.
+  Checkpointer(const Config& config, u64 durable_version, std::deque<LoggedVersion> recovered);
+  ~Checkpointer();
+  Checkpointer(const Checkpointer&) = delete;
+
+  /// Not from inside an operation.
+  Result<u64> checkpoint();
+  Result<u64> checkpoint_async();
+  Status wait(u64 version);
+  void every(std::chrono::milliseconds interval);
+  u64 durable_version() const { return durable_.load(std::memory_order_acquire); }
+
+  /// End the background work. `bring_home`: replay everything first.
+  Status finish(bool bring_home);
+
+  void add_to(Statistics& statistics) const;
+  void reset_statistics();
+
+ private:
+  enum class Trigger { kCaller, kAsync, kTimer };
+
+  struct Attempt {
+    Trigger trigger = Trigger::kCaller;
+    VersionInProgress version;
+    Status status;  ///< of the part done while mutators were stopped
+    bool empty = false;
+  };
+
+  Result<Attempt*> begin(Trigger trigger);
+  void cut(Attempt& attempt);
+  void capture_stopped(Attempt& attempt);
+  Result<u64> complete(Attempt& attempt);
+  Status capture_and_commit(Attempt& attempt);
+  void publish(Attempt& attempt, const Status& status);
+  LogWriter* take_writer();
+  void give_writer(LogWriter* writer);
+
+  void run_timer_and_async();
+  void run_replay();
+  bool replay_due() const;
+  Status replay(const std::vector<LoggedVersion>& versions);
+
+  const Config config_;
+  const bool replay_at_once_;  ///< NVM: every version; block media: when the log is half full
+  const u64 ticket_base_;
+
+  std::mutex writers_mutex_;
+  std::vector<std::unique_ptr<LogWriter>> writers_;
+  std::vector<LogWriter*> free_writers_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable progress_;  ///< an attempt ended, or replay freed log space
+  std::condition_variable work_;      ///< for the checkpoint thread
+  std::condition_variable replay_work_;
+  bool busy_ = false;               ///< an attempt is under way
+  bool async_cut_ = false;          ///< it waits for the background thread
+  std::optional<Attempt> attempt_;
+  std::atomic<u64> durable_{0};
+  u64 replayed_ = 0;
+  u64 tickets_ = 0;
+  u64 live_log_bytes_ = 0;
+  std::deque<LoggedVersion> committed_;  ///< durable, not home
+  std::optional<Failure> replay_failure_;
+  struct FailedVersion {
+    u64 number;
+    Failure failure;
+  };
+  std::optional<FailedVersion> failed_;
+  std::chrono::milliseconds interval_{0};
+  bool stopping_ = false;
+  bool drain_ = false;  ///< bring everything home now
+
+  Statistics counters_{};
+  Pauses pauses_;
+
+  std::thread timer_thread_;
+  std::thread replay_thread_;
+};
+
+}  // namespace perdura::commit

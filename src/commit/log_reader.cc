@@ -1,0 +1,205 @@
+#include "commit/log_reader.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "base/assert.hpp"
+#include "base/checksum.hpp"
+
+namespace perdura::commit {
+namespace {
+
+using format::kSegmentBytes;
+using format::LogBlockHeader;
+
+struct FoundBlock {
+  BlockRef ref;
+  LogBlockHeader header;
+  bool data_whole = false;
+};
+
+// A header whose own checksum fits, in a segment that starts at `segment`; nullptr otherwise.
+const LogBlockHeader* header_at(const std::byte* segment, u64 used, u64 store_id) {
+  if (used + sizeof(LogBlockHeader) > kSegmentBytes) return nullptr;
+  const auto* header = reinterpret_cast<const LogBlockHeader*>(segment + used);
+  if (header->magic != format::kLogBlockMagic || header->store_id != store_id) return nullptr;
+  const u64 runs_end = sizeof *header + u64{header->run_count} * sizeof(u64);
+  if (header->block_bytes > kSegmentBytes - used || header->block_bytes % kLineBytes != 0 ||
+      runs_end > header->data_offset || header->data_offset % kLineBytes != 0 ||
+      header->data_bytes % kLineBytes != 0 ||
+      u64{header->data_offset} + header->data_bytes > header->block_bytes)
+    return nullptr;
+  if (block_checksum(header) != header->checksum) return nullptr;
+  return header;
+}
+
+class Scanner {
+ public:
+  Scanner(region::Volume& volume, u32 region, u64 replayed, Log& log)
+      : volume_(volume), region_(region), replayed_(replayed), log_(log) {}
+
+  Status find_live_segments() {
+    const u64 live_generation = volume_.superblock().live_generation;
+    std::vector<u64> all;
+    for (const format::Extent& extent : volume_.extents(format::ExtentKind::kLog))
+      for (u64 at = 0; at + kSegmentBytes <= extent.length; at += kSegmentBytes)
+        all.push_back(extent.medium_offset + at);
+    AlignedBuffer heads(std::max<u64>(all.size(), 1) * kPageBytes);
+    std::vector<media::ReadRequest> requests;
+    for (size_t i = 0; i < all.size(); ++i)
+      requests.push_back({all[i], heads.span().subspan(i * kPageBytes, kPageBytes)});
+    PERDURA_TRY(volume_.medium().read_all(requests));
+    for (size_t i = 0; i < all.size(); ++i) {
+      LogBlockHeader header;
+      std::memcpy(&header, heads.data() + i * kPageBytes, sizeof header);
+      // Skip only what is surely not needed; a damaged head is read in full.
+      const bool blank = header.magic == 0 && header.checksum == 0 && header.identity == 0;
+      const bool stale = header.store_id == volume_.store_id() &&
+                         header.identity == block_identity(header) &&
+                         header.generation < live_generation;
+      if (!blank && !stale) offsets_.push_back(all[i]);
+    }
+    return {};
+  }
+
+  Status scan(LogImage& image) {
+    PERDURA_TRY(image.load(offsets_));
+    for (u64 offset : offsets_) scan_segment(offset, image.at(offset));
+    return {};
+  }
+
+  Result<std::vector<LoggedVersion>> versions() {
+    std::vector<LoggedVersion> recovered;
+    u64 next = replayed_ + 1;
+    for (auto it = blocks_.find(next); it != blocks_.end(); it = blocks_.find(++next)) {
+      LoggedVersion version;
+      if (!assemble(it->second, version)) break;
+      version.number = next;
+      recovered.push_back(std::move(version));
+    }
+    // A later version is written only after the barrier of the one before: a hole is damage.
+    for (const auto& [number, blocks] : blocks_) {
+      if (number <= next) continue;
+      const FoundBlock& later = blocks.front();
+      return Failure{Code::kCorrupt,
+                     "the log of '" + volume_.name() + "' is damaged: version " +
+                         std::to_string(next) + " is not whole" + damage_ +
+                         ", but version " + std::to_string(number) + " was written after it (offset " +
+                         std::to_string(later.ref.offset) + "); restore the store from a copy"};
+    }
+    return recovered;
+  }
+
+ private:
+  void scan_segment(u64 offset, const std::byte* segment) {
+    const u64 id = volume_.store_id();
+    const u64 step = volume_.medium().geometry().write_bytes;
+    u64 generation = 0;
+    u64 version_max = 0;
+    for (u64 used = 0; used < kSegmentBytes;) {
+      const LogBlockHeader* header = header_at(segment, used, id);
+      if (header == nullptr || (generation != 0 && header->generation != generation)) {
+        // Normally the end. Going on costs little and finds what follows a damaged block.
+        if (header == nullptr && damage_.empty() && used + sizeof *header <= kSegmentBytes)
+          note_damage(offset + used, segment + used);
+        used += step;
+        continue;
+      }
+      generation = header->generation;
+      if (header->region == region_ && header->version > replayed_) {
+        FoundBlock found{.ref = {.offset = offset + used,
+                                 .run_count = header->run_count,
+                                 .data_offset = header->data_offset,
+                                 .data_bytes = header->data_bytes,
+                                 .block_bytes = header->block_bytes},
+                         .header = *header};
+        found.data_whole = data_fits(segment + used);
+        version_max = std::max(version_max, header->version);
+        blocks_[header->version].push_back(found);
+      }
+      used += header->block_bytes;
+    }
+    if (generation != 0) log_.adopt(offset, generation, version_max);
+  }
+
+  void note_damage(u64 offset, const std::byte* bytes) {
+    u32 magic = 0;
+    std::memcpy(&magic, bytes + offsetof(LogBlockHeader, magic), sizeof magic);
+    if (magic == format::kLogBlockMagic)
+      damage_ = " (a block at offset " + std::to_string(offset) + " does not fit its checksum)";
+  }
+
+  // The blocks of one version, of which only those with the ticket of a commit block count.
+  static bool assemble(std::vector<FoundBlock>& blocks, LoggedVersion& version) {
+    for (const FoundBlock& commit : blocks) {
+      if ((commit.header.flags & format::kLogCommit) == 0) continue;
+      u64 chain = 0;
+      u32 count = 0;
+      bool whole = true;
+      version.blocks.clear();
+      version.log_bytes = 0;
+      for (const FoundBlock& block : blocks) {
+        if (block.header.ticket != commit.header.ticket) continue;
+        whole = whole && block.data_whole;
+        ++count;
+        if (&block != &commit) chain += block.header.checksum + block.header.data_checksum;
+        version.blocks.push_back(block.ref);
+        version.log_bytes += block.ref.block_bytes;
+      }
+      if (whole && count == commit.header.block_count && chain == commit.header.chain) return true;
+    }
+    return false;
+  }
+
+  region::Volume& volume_;
+  const u32 region_;
+  const u64 replayed_;
+  Log& log_;
+  std::vector<u64> offsets_;
+  std::map<u64, std::vector<FoundBlock>> blocks_;
+  std::string damage_;
+};
+
+}  // namespace
+
+Status LogImage::load(const std::vector<u64>& offsets) {
+  if (medium_.geometry().byte_addressable) return {};
+  std::vector<media::ReadRequest> requests;
+  for (u64 offset : offsets) {
+    memory_.emplace_back(kSegmentBytes);
+    segments_.push_back({offset, memory_.back().data()});
+    requests.push_back({offset, memory_.back().span()});
+  }
+  std::sort(segments_.begin(), segments_.end(),
+            [](const Loaded& a, const Loaded& b) { return a.offset < b.offset; });
+  return medium_.read_all(requests);
+}
+
+const std::byte* LogImage::at(u64 offset) const {
+  if (const std::byte* direct = medium_.direct(offset)) return direct;
+  const auto after =
+      std::upper_bound(segments_.begin(), segments_.end(), offset,
+                       [](u64 value, const Loaded& loaded) { return value < loaded.offset; });
+  PERDURA_ASSERT(after != segments_.begin());
+  const Loaded& segment = *(after - 1);
+  PERDURA_ASSERT(offset - segment.offset < kSegmentBytes);
+  return segment.bytes + (offset - segment.offset);
+}
+
+bool data_fits(const std::byte* block) {
+  const auto* header = reinterpret_cast<const LogBlockHeader*>(block);
+  return checksum(block + header->data_offset, header->data_bytes) == header->data_checksum;
+}
+
+Result<RecoveredLog> read_log(region::Volume& volume, u32 region, u64 replayed, Log& log) {
+  Scanner scanner(volume, region, replayed, log);
+  RecoveredLog recovered;
+  recovered.image = std::make_unique<LogImage>(volume.medium());
+  PERDURA_TRY(scanner.find_live_segments());
+  PERDURA_TRY(scanner.scan(*recovered.image));
+  PERDURA_ASSIGN(recovered.versions, scanner.versions());
+  return recovered;
+}
+
+}  // namespace perdura::commit

@@ -1,0 +1,46 @@
+// Finding the committed versions in a log after a crash or a clean close.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "commit/log.hpp"
+
+namespace perdura::commit {
+
+/// The bytes of log blocks: in place on NVM, loaded into memory from block media.
+class LogImage {
+ public:
+  explicit LogImage(media::Medium& medium) : medium_(medium) {}
+
+  /// Load the segments at `offsets`. Block media only; NVM needs no loading.
+  Status load(const std::vector<u64>& offsets);
+  /// The bytes at a medium offset inside a loaded segment.
+  const std::byte* at(u64 offset) const;
+
+ private:
+  struct Loaded {
+    u64 offset;
+    const std::byte* bytes;
+  };
+  media::Medium& medium_;
+  std::vector<AlignedBuffer> memory_;
+  std::vector<Loaded> segments_;  ///< sorted by offset
+};
+
+/// What the log held when the store was opened.
+struct RecoveredLog {
+  std::vector<LoggedVersion> versions;  ///< consecutive, from replayed + 1
+  std::unique_ptr<LogImage> image;      ///< their blocks
+};
+
+/// Read the log of `region`, whose home image holds `replayed`. Whole versions that follow it
+/// without a hole are recovered; a torn last one is as if it had never been. Damage that tearing
+/// cannot explain is kCorrupt: an acknowledged version is never dropped silently.
+Result<RecoveredLog> read_log(region::Volume& volume, u32 region, u64 replayed, Log& log);
+
+/// Check a block's data against its header, wherever it is read again.
+bool data_fits(const std::byte* block);
+
+}  // namespace perdura::commit

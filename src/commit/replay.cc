@@ -1,0 +1,288 @@
+#include "commit/replay.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "base/assert.hpp"
+#include "base/checksum.hpp"
+
+namespace perdura::commit {
+namespace {
+
+using format::Extent;
+using region::HomeMap;
+
+// One page of the checksum table covers this many pages.
+constexpr u64 kWindowPages = kPageBytes / sizeof(u64);
+constexpr u64 kWindowBytes = kWindowPages * kPageBytes;
+constexpr u64 kBatchBytes = 128 * kMiB;  ///< of log, loaded at once
+constexpr u64 kPrefetchRuns = 16;
+constexpr u64 kReadGapBytes = 64 * kKiB;
+
+Failure outside(const std::string& name, u64 line) {
+  return Failure{Code::kCorrupt, "the log of '" + name + "' changes region offset " +
+                                     std::to_string(line * kLineBytes) +
+                                     ", which has no place on the medium; restore the store from "
+                                     "a copy"};
+}
+
+const u64* runs_of(const std::byte* block) {
+  return reinterpret_cast<const u64*>(block + sizeof(format::LogBlockHeader));
+}
+
+}  // namespace
+
+Result<LineIndex> LineIndex::create(u64 region_bytes) {
+  PERDURA_ASSIGN(track::DirtyMap lines, track::DirtyMap::create(region_bytes));
+  PERDURA_ASSIGN(Mapping heads, Mapping::anonymous(region_bytes / kPageBytes * sizeof(u32)));
+  return LineIndex(std::move(lines), std::move(heads));
+}
+
+Status LineIndex::add(const LogImage& image, const BlockRef& block) {
+  const std::byte* bytes = image.at(block.offset);
+  if (!data_fits(bytes))
+    return Failure{Code::kCorrupt, "the log block at offset " + std::to_string(block.offset) +
+                                       " does not fit its checksum any more"};
+  const u64* runs = runs_of(bytes);
+  const std::byte* data = bytes + block.data_offset;
+  const u64 lines_max = heads_.length() / sizeof(u32) * kLinesPerPage;
+  u32* const heads = heads_.as<u32>();
+  for (u32 i = 0; i < block.run_count; ++i) {
+    if (i + kPrefetchRuns < block.run_count) {
+      const u64 ahead = format::run_first(runs[i + kPrefetchRuns]);
+      if (ahead < lines_max) {
+        lines_.prefetch(ahead);
+        __builtin_prefetch(&heads[ahead / kLinesPerPage], 1);
+      }
+    }
+    const u64 first = format::run_first(runs[i]);
+    const u64 count = format::run_count(runs[i]);
+    if (first + count > lines_max) return outside("the store", first);
+    lines_.add(first, count);
+    for (u64 line = first; line < first + count; ++line, data += kLineBytes) {
+      u32& head = heads[line / kLinesPerPage];
+      entries_.push_back({data, head, static_cast<u32>(line % kLinesPerPage)});
+      head = static_cast<u32>(entries_.size() - 1);
+    }
+  }
+  return {};
+}
+
+void LineIndex::clear() {
+  lines_.clear();
+  entries_.resize(1);
+}
+
+Replay::Replay(region::Volume& volume, region::Region& region)
+    : volume_(volume), medium_(volume.medium()), region_(region), queue_(medium_.queue()) {}
+
+Status Replay::run(std::span<const LoggedVersion> versions, bool recompute) {
+  home_ = region_.home();
+  if (medium_.geometry().byte_addressable) {
+    if (recompute && !touched_) {
+      PERDURA_ASSIGN(track::DirtyMap touched, track::DirtyMap::create(region_.limit()));
+      touched_ = std::make_unique<track::DirtyMap>(std::move(touched));
+    }
+    for (const LoggedVersion& version : versions)
+      for (const BlockRef& block : version.blocks) PERDURA_TRY(replay_nvm(block, recompute));
+    if (recompute) PERDURA_TRY(recompute_pages());
+    return queue_->drain();
+  }
+  std::vector<BlockRef> batch;
+  u64 batch_bytes = 0;
+  for (const LoggedVersion& version : versions) {
+    for (const BlockRef& block : version.blocks) {
+      batch.push_back(block);
+      batch_bytes += block.block_bytes;
+      if (batch_bytes < kBatchBytes) continue;
+      PERDURA_TRY(replay_blocks(batch));
+      batch.clear();
+      batch_bytes = 0;
+    }
+  }
+  return batch.empty() ? Status{} : replay_blocks(batch);
+}
+
+/// 64 bytes of checksum table, written when the next ones are wanted.
+struct Replay::TableLine {
+  alignas(kLineBytes) u64 sums[kLineBytes / sizeof(u64)];
+  u64 place = ~u64{0};
+
+  Status move_to(Replay& replay, u64 wanted) {
+    if (wanted == place) return {};
+    PERDURA_TRY(flush(replay));
+    place = wanted;
+    std::memcpy(sums, replay.medium_.direct(place), sizeof sums);
+    return {};
+  }
+  Status flush(Replay& replay) const {
+    if (place == ~u64{0}) return {};
+    replay.home_bytes_ += sizeof sums;
+    return replay.queue_->submit(place, std::as_bytes(std::span(sums)),
+                                 PERDURA_SITE("page checksums"));
+  }
+};
+
+Status Replay::replay_nvm(const BlockRef& block, bool recompute) {
+  const std::byte* bytes = medium_.direct(block.offset);
+  const u64* runs = runs_of(bytes);
+  const std::byte* data = bytes + block.data_offset;
+  const Extent* extent = nullptr;
+  const auto locate = [&](u64 offset) {
+    if (extent == nullptr || offset - extent->region_offset >= extent->length)
+      extent = home_->find(offset);
+    return extent != nullptr;
+  };
+  TableLine table;
+  for (u32 i = 0; i < block.run_count; ++i) {
+    if (i + kPrefetchRuns < block.run_count && extent != nullptr) {
+      const u64 ahead = format::run_first(runs[i + kPrefetchRuns]) * kLineBytes;
+      if (ahead - extent->region_offset < extent->length)
+        __builtin_prefetch(medium_.direct(HomeMap::page_place(*extent, ahead)));
+    }
+    const u64 first = format::run_first(runs[i]);
+    const u64 end = first + format::run_count(runs[i]);
+    for (u64 line = first; line < end;) {
+      const u64 offset = line * kLineBytes;
+      if (!locate(offset)) return outside(volume_.name(), line);
+      const u64 page_end = std::min(end, round_down(line, kLinesPerPage) + kLinesPerPage);
+      const u64 length = (page_end - line) * kLineBytes;
+      const u64 place = HomeMap::page_place(*extent, offset);
+      if (recompute) {
+        touched_->add(line, 1);
+      } else {
+        const u64 sum_place = HomeMap::checksum_place(*extent, round_down(offset, kPageBytes));
+        PERDURA_TRY(table.move_to(*this, round_down(sum_place, kLineBytes)));
+        u64& sum = table.sums[sum_place % kLineBytes / sizeof(u64)];
+        const std::byte* old = medium_.direct(place);
+        for (u64 at = 0; at < length; at += kLineBytes)
+          sum += line_checksum(data + at, line + at / kLineBytes) -
+                 line_checksum(old + at, line + at / kLineBytes);
+      }
+      PERDURA_TRY(queue_->submit(place, {data, length}, PERDURA_SITE("home line")));
+      home_bytes_ += length;
+      data += length;
+      line = page_end;
+    }
+  }
+  return table.flush(*this);
+}
+
+Status Replay::recompute_pages() {
+  TableLine table;
+  Status status;
+  touched_->for_each_page([&](u64 page, u64) {
+    if (!status) return;
+    const u64 offset = page * kPageBytes;
+    const Extent* extent = home_->find(offset);
+    const u64 place = HomeMap::checksum_place(*extent, offset);
+    status = table.move_to(*this, round_down(place, kLineBytes));
+    table.sums[place % kLineBytes / sizeof(u64)] = page_checksum(
+        medium_.direct(HomeMap::page_place(*extent, offset)), page * kLinesPerPage);
+  });
+  touched_->clear();
+  PERDURA_TRY(status);
+  return table.flush(*this);
+}
+
+Status Replay::replay_blocks(std::span<const BlockRef> blocks) {
+  if (!index_) {
+    PERDURA_ASSIGN(LineIndex index, LineIndex::create(region_.limit()));
+    index_ = std::make_unique<LineIndex>(std::move(index));
+  }
+  std::vector<u64> segments;
+  for (const BlockRef& block : blocks)
+    segments.push_back(volume_.segment_of(block.offset));
+  std::sort(segments.begin(), segments.end());
+  segments.erase(std::unique(segments.begin(), segments.end()), segments.end());
+  LogImage image(medium_);
+  PERDURA_TRY(image.load(segments));
+  index_->clear();
+  for (const BlockRef& block : blocks) PERDURA_TRY(index_->add(image, block));
+  Status done = run_indexed(*index_);
+  index_->clear();
+  return done;
+}
+
+Status Replay::run_indexed(const LineIndex& index) {
+  home_ = region_.home();
+  for (AlignedBuffer& buffer : buffers_)
+    if (buffer.size() == 0) buffer = AlignedBuffer(kWindowBytes + kPageBytes);
+  // Windows in address order: those pages of an extent that one page of its table covers.
+  std::vector<std::pair<const Extent*, u64>> windows;
+  Status status;
+  index.lines().for_each_page([&](u64 page, u64) {
+    const Extent* extent = home_->find(page * kPageBytes);
+    if (extent == nullptr) {
+      if (status) status = outside(volume_.name(), page * kLinesPerPage);
+      return;
+    }
+    const u64 extent_page = extent->region_offset / kPageBytes;
+    const u64 first = extent_page + round_down(page - extent_page, kWindowPages);
+    if (windows.empty() || windows.back() != std::pair{extent, first})
+      windows.emplace_back(extent, first);
+  });
+  PERDURA_TRY(status);
+  for (const auto& [extent, first_page] : windows)
+    PERDURA_TRY(write_window(index, *extent, first_page));
+  return queue_->drain();
+}
+
+// Read what is not replaced as a whole, patch, and write the changed pages and their checksums.
+Status Replay::write_window(const LineIndex& index, const Extent& extent, u64 first_page) {
+  const u64 pages = std::min(kWindowPages,
+                             (extent.region_offset + extent.length) / kPageBytes - first_page);
+  AlignedBuffer& buffer = buffers_[buffer_];
+  buffer_ ^= 1;
+  // The other window's writes may still be in flight; those of this buffer may not.
+  PERDURA_TRY(queue_->drain(pending_[buffer_]));
+  std::byte* const memory = buffer.data();
+  std::byte* const table = memory + kWindowBytes;
+  const u64 place = HomeMap::page_place(extent, first_page * kPageBytes);
+  const u64 table_place =
+      round_down(HomeMap::checksum_place(extent, first_page * kPageBytes), kPageBytes);
+
+  std::vector<media::ReadRequest> reads{{table_place, {table, kPageBytes}}};
+  for (u64 i = 0; i < pages; ++i) {
+    const u64 mask = index.lines().page_mask(first_page + i);
+    if (mask == 0 || mask == ~u64{0}) continue;
+    const u64 at = i * kPageBytes;
+    // One read for neighbours, and across small gaps.
+    media::ReadRequest& last = reads.back();
+    const u64 last_end = last.offset + last.into.size();
+    if (reads.size() > 1 && place + at - last_end <= kReadGapBytes)
+      last.into = {last.into.data(), place + at + kPageBytes - last.offset};
+    else
+      reads.push_back({place + at, {memory + at, kPageBytes}});
+  }
+  PERDURA_TRY(medium_.read_all(reads));
+
+  size_t submitted = 0;
+  for (u64 i = 0; i < pages;) {
+    const u64 begin = i;
+    for (; i < pages && index.lines().page_mask(first_page + i) != 0; ++i) {
+      std::byte* const page = memory + i * kPageBytes;
+      index.for_each_line(first_page + i, [page](u64 line, const std::byte* bytes) {
+        std::memcpy(page + line * kLineBytes, bytes, kLineBytes);
+      });
+      const u64 sum = page_checksum(page, (first_page + i) * kLinesPerPage);
+      std::memcpy(table + i * sizeof(u64), &sum, sizeof sum);
+    }
+    if (i == begin) {
+      ++i;
+      continue;
+    }
+    const u64 length = (i - begin) * kPageBytes;
+    PERDURA_TRY(queue_->submit(place + begin * kPageBytes, {memory + begin * kPageBytes, length},
+                               PERDURA_SITE("home pages")));
+    home_bytes_ += length;
+    ++submitted;
+  }
+  PERDURA_TRY(queue_->submit(table_place, {table, kPageBytes}, PERDURA_SITE("page checksums")));
+  home_bytes_ += kPageBytes;
+  pending_[buffer_ ^ 1] = submitted + 1;
+  return {};
+}
+
+}  // namespace perdura::commit

@@ -1,0 +1,93 @@
+// Bringing the home image up to date from committed versions, with its page checksums.
+//
+// NVM: line by line in log order; a page's checksum is the sum of its lines', so a line is
+// exchanged without reading the rest of the page.
+// Block media: the newest copy of each line wins, pages are written once, in address order.
+//
+// A crash at any moment leaves a home image that is a mix of versions: recovery replays the same
+// log again, and recomputes the checksums of the pages it touches.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "commit/log.hpp"
+#include "commit/log_reader.hpp"
+#include "region/region.hpp"
+#include "track/dirty_map.hpp"
+
+namespace perdura::commit {
+
+/// For each line of a region, the newest copy in a set of blocks: a chain of entries per page,
+/// newest first, so that its size follows the log and not the pages it is spread over.
+class LineIndex {
+ public:
+  static Result<LineIndex> create(u64 region_bytes);
+
+  /// Blocks in the order of their versions; later ones win. `image` holds them.
+  Status add(const LogImage& image, const BlockRef& block);
+  void clear();
+
+  const track::DirtyMap& lines() const { return lines_; }
+  bool empty() const { return entries_.size() == 1; }
+
+  /// Call `patch(line_in_page, bytes)` for the newest copy of each line of a page.
+  template <class Patch>
+  void for_each_line(u64 page, Patch&& patch) const {
+    u64 missing = lines_.page_mask(page);
+    for (u32 at = heads_.as<u32>()[page]; missing != 0; at = entries_[at].next) {
+      const Entry& entry = entries_[at];
+      const u64 bit = u64{1} << entry.line_in_page;
+      if ((missing & bit) == 0) continue;
+      patch(u64{entry.line_in_page}, entry.bytes);
+      missing &= ~bit;
+    }
+  }
+
+ private:
+  struct Entry {
+    const std::byte* bytes;
+    u32 next;
+    u32 line_in_page;
+  };
+  LineIndex(track::DirtyMap lines, Mapping heads)
+      : lines_(std::move(lines)), heads_(std::move(heads)), entries_(1) {}
+  track::DirtyMap lines_;
+  Mapping heads_;  ///< of each page with lines: its newest entry
+  std::vector<Entry> entries_;
+};
+
+/// Writes versions home. The caller makes the result durable and retires the log.
+class Replay {
+ public:
+  Replay(region::Volume& volume, region::Region& region);
+
+  /// `recompute`: after a crash, when home pages may be half replayed.
+  Status run(std::span<const LoggedVersion> versions, bool recompute);
+  /// Block media: from an index over an image in memory, as recovery has it.
+  Status run_indexed(const LineIndex& index);
+  u64 home_bytes() const { return home_bytes_; }
+
+ private:
+  struct TableLine;
+
+  Status replay_nvm(const BlockRef& block, bool recompute);
+  Status recompute_pages();
+  Status replay_blocks(std::span<const BlockRef> blocks);
+  Status write_window(const LineIndex& index, const format::Extent& extent, u64 first_page);
+
+  region::Volume& volume_;
+  media::Medium& medium_;
+  region::Region& region_;
+  std::unique_ptr<media::WriteQueue> queue_;
+  std::shared_ptr<const region::HomeMap> home_;
+  std::unique_ptr<track::DirtyMap> touched_;  ///< NVM: pages to recompute
+  std::unique_ptr<LineIndex> index_;          ///< block media
+  AlignedBuffer buffers_[2];                  ///< block media: a window of pages and its table page
+  int buffer_ = 0;
+  size_t pending_[2] = {0, 0};  ///< writes that each buffer has in flight
+  u64 home_bytes_ = 0;
+};
+
+}  // namespace perdura::commit

@@ -1,0 +1,167 @@
+// Every durable structure of a store. docs/format/ describes them; nothing else defines bytes.
+//
+//   0        superblock slot 0        4 KiB
+//   4 Ki     superblock slot 1        4 KiB
+//   8 Ki     owner record             4 KiB   (who has the store open: for messages only)
+//   16 Ki    directory slot 0        16 KiB
+//   32 Ki    directory slot 1        16 KiB
+//   64 Ki    extents: log segments, home images each followed by its page-checksum table
+//
+// All integers are little-endian, the only byte order Perdura runs on.
+#pragma once
+
+#include <cstddef>
+#include <type_traits>
+
+#include "base/bits.hpp"
+
+namespace perdura::format {
+
+constexpr char kMagic[8] = {'\x89', 'P', 'E', 'R', 'D', '\r', '\n', '\x1a'};
+constexpr u32 kFormatVersion = 1;
+constexpr char kArchitecture[16] = "x86_64-le-64";
+
+constexpr u64 kSuperblockBytes = 4096;
+constexpr u64 kSuperblockOffset[2] = {0, 4096};
+constexpr u64 kOwnerOffset = 8192;
+constexpr u64 kDirectoryBytes = 16 * kKiB;
+constexpr u64 kDirectoryOffset[2] = {16 * kKiB, 32 * kKiB};
+constexpr u64 kDataBegin = 64 * kKiB;
+constexpr u64 kExtentUnit = 4096;  ///< extents start and end at multiples of it
+constexpr u64 kSegmentBytes = kMiB;
+
+// Feature flags. A store with an incompatible flag that the program does not know is refused.
+constexpr u64 kKnownIncompatible = 0;
+
+constexpr u32 kRegionsMax = 16;
+
+/// What a region's recovery starts from.
+struct RegionState {
+  u32 region;  ///< 1-based; 0: unused slot
+  u32 reserved;
+  u64 replayed_version;  ///< the version that the home image holds in full
+};
+static_assert(sizeof(RegionState) == 16);
+
+/// Written to the two slots in turn; the valid one with the higher sequence counts.
+struct Superblock {
+  // These 64 bytes keep their meaning in every format version.
+  char magic[8];
+  u64 checksum;  ///< of the bytes that follow it, to the end of the superblock
+  u32 format_version;
+  u32 superblock_bytes;
+  char architecture[16];
+  u64 compatible_features;
+  u64 incompatible_features;
+  u64 reserved0;
+
+  u8 uuid[16];
+  u64 sequence;  ///< one more than the other slot's
+  u64 session;   ///< counts openings; makes log tickets unique
+  u32 clean;     ///< 1: closed in order, the home image is up to date
+  u32 segment_bytes;
+  u64 medium_bytes;  ///< the medium is at least this long
+  u32 directory_slot;
+  u32 directory_bytes;
+  u64 directory_sequence;
+  u64 directory_checksum;
+  u64 live_generation;  ///< log segments of earlier generations hold nothing that recovery needs
+  RegionState regions[kRegionsMax];
+  u8 reserved1[4096 - 144 - 16 * kRegionsMax];
+};
+static_assert(sizeof(Superblock) == kSuperblockBytes);
+static_assert(offsetof(Superblock, uuid) == 64);
+static_assert(offsetof(Superblock, regions) == 144);
+static_assert(std::is_trivially_copyable_v<Superblock>);
+
+/// Who opened the store last. Read without trust, to name the owner in an error message.
+struct OwnerRecord {
+  u64 checksum;  ///< of the bytes that follow it
+  u64 pid;
+  u64 start_time;  ///< of the process, clock ticks since boot
+  char boot_id[40];
+  char program[64];
+  u8 reserved[4096 - 128];
+};
+static_assert(sizeof(OwnerRecord) == 4096);
+
+enum class ExtentKind : u32 {
+  kLog = 1,   ///< whole log segments
+  kHome = 2,  ///< `length` bytes of home image, then its page-checksum table
+};
+
+struct Extent {
+  ExtentKind kind;
+  u32 region;         ///< kHome: the region
+  u64 region_offset;  ///< kHome: where in the region
+  u64 length;         ///< bytes, without the table
+  u64 medium_offset;
+};
+static_assert(sizeof(Extent) == 32);
+
+struct RegionRecord {
+  u32 region;
+  u32 reserved;
+  u64 address;      ///< where the region was created and must be mapped
+  u64 limit_bytes;  ///< address space it may use
+  char name[40];
+};
+static_assert(sizeof(RegionRecord) == 64);
+
+constexpr u32 kDirectoryMagic = 0x52494450;  // "PDIR"
+
+/// Regions and extents. Written to the two slots in turn; the superblock says which one counts and
+/// holds its checksum.
+struct DirectoryHeader {
+  u32 magic;
+  u32 region_count;
+  u32 extent_count;
+  u32 reserved;
+  u64 sequence;
+  u64 reserved1[5];
+};
+static_assert(sizeof(DirectoryHeader) == 64);
+// DirectoryHeader, RegionRecord[region_count], Extent[extent_count]
+
+/// Bytes of the page-checksum table of a home extent: 8 a page, whole pages.
+constexpr u64 table_bytes(u64 home_bytes) {
+  return round_up(home_bytes / kPageBytes * sizeof(u64), kPageBytes);
+}
+
+constexpr u32 kLogBlockMagic = 0x474f4c50;  // "PLOG"
+constexpr u32 kLogCommit = 1;               ///< flag: the last block of its version
+
+/// One write of changed lines. Header and runs are contiguous; the data starts at data_offset.
+/// A version is the set of blocks with its (version, ticket); it exists when its commit block and
+/// all the others are whole.
+struct LogBlockHeader {
+  u64 checksum;       ///< of the rest of the header and the runs
+  u64 data_checksum;  ///< of the data
+  u32 magic;
+  u32 flags;
+  u64 store_id;     ///< from the UUID: a block of another store is not ours
+  u64 generation;   ///< of the segment's use: a block of an earlier use is not ours
+  u64 version;
+  u64 ticket;       ///< of this attempt at the version
+  u32 sequence;     ///< of this block in its version, from 0
+  u32 block_count;  ///< kLogCommit: blocks in the version
+  u64 chain;        ///< kLogCommit: sum of the other blocks' checksums and data checksums
+  u32 region;
+  u32 run_count;
+  u32 data_offset;  ///< from the start of the header, bytes
+  u32 data_bytes;
+  u32 block_bytes;  ///< distance to the next block of the segment
+  u32 reserved0;
+  u64 identity;  ///< checksum of store_id, generation, version, ticket: readable without the runs
+  u32 reserved1[6];
+};
+static_assert(sizeof(LogBlockHeader) == 128);
+
+/// A run of changed lines: first line in the region | count << 44. Its data are the lines.
+constexpr unsigned kRunCountShift = 44;
+constexpr u64 kRunCountMax = (u64{1} << (64 - kRunCountShift)) - 1;
+constexpr u64 make_run(u64 first_line, u64 count) { return first_line | count << kRunCountShift; }
+constexpr u64 run_first(u64 run) { return run & ((u64{1} << kRunCountShift) - 1); }
+constexpr u64 run_count(u64 run) { return run >> kRunCountShift; }
+
+}  // namespace perdura::format

@@ -1,0 +1,63 @@
+// Block sizes: 16 bytes apart to 128, then four to a doubling, to 32 KiB. At most a quarter of a
+// block is lost to rounding.
+#pragma once
+
+#include <array>
+#include <bit>
+
+#include "format/heap_format.hpp"
+
+namespace perdura::heap {
+
+constexpr u64 kSmallMax = 32 * kKiB;
+constexpr unsigned kClasses = 40;
+
+constexpr u64 class_bytes(unsigned size_class) {
+  if (size_class < 8) return (size_class + 1) * 16;
+  const unsigned doubling = (size_class - 8) / 4;
+  return (u64{128} << doubling) / 4 * (5 + (size_class - 8) % 4);
+}
+static_assert(class_bytes(8) == 160 && class_bytes(kClasses - 1) == kSmallMax);
+
+/// `size` is 1 to kSmallMax.
+constexpr unsigned class_of(u64 size) {
+  if (size <= 128) return static_cast<unsigned>((size + 15) / 16 - 1);
+  const auto power = static_cast<unsigned>(std::bit_width(size - 1)) - 1;  // 128 <= 2^power < size
+  const u64 quarter = (size - 1) >> (power - 2) & 3;
+  return 8 + (power - 7) * 4 + static_cast<unsigned>(quarter);
+}
+static_assert(class_of(129) == 8 && class_of(160) == 8 && class_of(161) == 9);
+static_assert(class_of(256) == 11 && class_of(257) == 12 && class_of(kSmallMax) == kClasses - 1);
+
+/// Units of a slab: enough blocks that the header and the rest at the end cost little.
+constexpr u32 slab_units(unsigned size_class) {
+  const u64 bytes = class_bytes(size_class);
+  return bytes <= 2048 ? 1 : bytes <= 8192 ? 4 : 8;
+}
+
+struct ClassInfo {
+  u32 block_bytes;
+  u32 units;
+  u32 block_count;
+  u32 words;
+  u32 first_block;
+  u64 reciprocal;  ///< offset * reciprocal >> 32 == offset / block_bytes, for offsets in a slab
+};
+
+constexpr std::array<ClassInfo, kClasses> make_classes() {
+  std::array<ClassInfo, kClasses> all{};
+  for (unsigned i = 0; i < kClasses; ++i) {
+    ClassInfo& info = all[i];
+    info.block_bytes = static_cast<u32>(class_bytes(i));
+    info.units = slab_units(i);
+    info.block_count = static_cast<u32>(info.units * format::kUnitBytes / info.block_bytes);
+    info.words = (info.block_count + 63) / 64;
+    const u64 header = sizeof(format::SlabHeader) + 2 * sizeof(u64) * info.words;
+    info.first_block = static_cast<u32>((header + info.block_bytes - 1) / info.block_bytes);
+    info.reciprocal = (u64{1} << 32) / info.block_bytes + 1;
+  }
+  return all;
+}
+inline constexpr std::array<ClassInfo, kClasses> kClassInfo = make_classes();
+
+}  // namespace perdura::heap

@@ -1,0 +1,173 @@
+#include "heap/units.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace perdura::heap {
+namespace {
+
+using format::HeapHeader;
+using format::kUnitBytes;
+using format::UnitEntry;
+using format::UnitKind;
+
+u64 data_begin_for(u64 limit_bytes) {
+  return round_up(format::kUnitTableOffset + limit_bytes / kUnitBytes * sizeof(UnitEntry),
+                  kUnitBytes);
+}
+
+// Space on the medium grows by a quarter, so that its pieces stay few.
+constexpr u64 kGrowthUnitsMin = 4;
+constexpr u64 kGrowthUnitsMax = 4 * kGiB / kUnitBytes;
+
+}  // namespace
+
+Status Units::format(detail::Mutator& mutator) {
+  const u64 limit = region_.limit();
+  PERDURA_TRY(region_.back(0, 2 * kPageBytes));
+  HeapHeader& header = this->header();
+  detail::report(mutator, &header, sizeof header);
+  header = HeapHeader{.magic = format::kHeapMagic,
+                      .version = format::kHeapVersion,
+                      .reserved0 = 0,
+                      .limit_bytes = limit,
+                      .data_begin = data_begin_for(limit),
+                      .units_end = 0,
+                      .roots = 0,
+                      .root_count = 0,
+                      .reserved1 = 0};
+  return attach("the new store");
+}
+
+Status Units::attach(const std::string& store_name) {
+  const HeapHeader& header = this->header();
+  if (header.magic != format::kHeapMagic || header.version != format::kHeapVersion ||
+      header.limit_bytes != region_.limit() ||
+      header.data_begin != data_begin_for(region_.limit()))
+    return Failure{Code::kCorrupt, "the heap header of '" + store_name +
+                                       "' is damaged; restore the store from a copy"};
+  data_ = region_.base() + header.data_begin;
+  units_max_ = (region_.limit() - header.data_begin) / kUnitBytes;
+  if (header.units_end > units_max_)
+    return Failure{Code::kCorrupt, "the heap of '" + store_name + "' claims more units than its "
+                                       "region can hold; restore the store from a copy"};
+  table_backed_ = kPageBytes;
+  const auto home = region_.home();
+  for (const format::Extent& extent : home->extents()) {
+    const u64 end = extent.region_offset + extent.length;
+    if (extent.region_offset < header.data_begin)
+      table_backed_ = std::max(table_backed_, end - format::kUnitTableOffset);
+    else
+      backed_end_ = std::max(backed_end_, (end - header.data_begin) / kUnitBytes);
+  }
+  return {};
+}
+
+void Units::load() {
+  if (loaded_) return;
+  used_.assign(units_max_ / 64 + 1, 0);
+  for_each([this](u64 unit, const UnitEntry& entry) {
+    mark(unit, entry.units, true);
+    return true;
+  });
+  loaded_ = true;
+}
+
+void Units::mark(u64 first, u64 count, bool value) {
+  while (count != 0) {
+    const auto bit = static_cast<unsigned>(first % 64);
+    const auto here = static_cast<unsigned>(std::min<u64>(count, 64 - bit));
+    const u64 mask = bit_range(bit, here);
+    if (value) used_[first / 64] |= mask;
+    else used_[first / 64] &= ~mask;
+    first += here;
+    count -= here;
+  }
+}
+
+// First fit in [from, end); ~0 when there is none.
+u64 Units::find_free(u64 count, u64 alignment_units, u64 from, u64 end) const {
+  u64 start = round_up(from, alignment_units);
+  while (start + count <= end) {
+    u64 unit = start;
+    while (unit < start + count && !used(unit)) {
+      // Whole free words at once.
+      if (unit % 64 == 0 && used_[unit / 64] == 0) unit += 64;
+      else ++unit;
+    }
+    if (unit >= start + count) return start;
+    while (unit < end && used(unit)) {
+      if (unit % 64 == 0 && used_[unit / 64] == ~u64{0}) unit += 64;
+      else ++unit;
+    }
+    start = round_up(unit, alignment_units);
+  }
+  return ~u64{0};
+}
+
+Result<u64> Units::allocate(detail::Mutator& mutator, u64 count, u64 alignment_units) {
+  load();
+  HeapHeader& header = this->header();
+  u64 first = find_free(count, alignment_units, hint_, header.units_end);
+  if (first == ~u64{0}) {
+    // Extend: from the free units at the end, if any.
+    u64 from = header.units_end;
+    while (from > hint_ && !used(from - 1)) --from;
+    first = round_up(from, alignment_units);
+    if (first + count > units_max_)
+      return Failure{Code::kNoSpace, "the region is full: its limit of " +
+                                         std::to_string(region_.limit()) +
+                                         " bytes was set when the store was created; free objects, "
+                                         "or move to a store with a larger region_limit_bytes"};
+    PERDURA_TRY(back(first + count));
+    if (first + count > header.units_end) {
+      detail::report(mutator, &header.units_end, sizeof header.units_end);
+      header.units_end = first + count;
+    }
+  }
+  mark(first, count, true);
+  if (first == hint_) hint_ = first + count;
+  return first;
+}
+
+void Units::release(u64 first, u64 count) {
+  mark(first, count, false);
+  hint_ = std::min(hint_, first);
+}
+
+// Give units below `units_end` and their table entries space on the medium.
+Status Units::back(u64 units_end) {
+  if (units_end <= backed_end_) return {};
+  const u64 table_wanted = round_up(units_end * sizeof(UnitEntry), kPageBytes);
+  if (table_wanted > table_backed_) {
+    const u64 table_max =
+        round_up(units_max_ * sizeof(UnitEntry), kPageBytes);
+    const u64 target = std::min(table_max, std::max(table_wanted, table_backed_ * 2));
+    PERDURA_TRY(region_.back(format::kUnitTableOffset + table_backed_, target - table_backed_));
+    table_backed_ = target;
+  }
+  const u64 growth = std::clamp(backed_end_ / 4, kGrowthUnitsMin, kGrowthUnitsMax);
+  u64 target = std::min(units_max_, std::max(units_end, backed_end_ + growth));
+  Status backed = region_.back(header().data_begin + backed_end_ * kUnitBytes,
+                               (target - backed_end_) * kUnitBytes);
+  if (!backed && backed.failure().code == Code::kNoSpace && target > units_end) {
+    target = units_end;
+    backed = region_.back(header().data_begin + backed_end_ * kUnitBytes,
+                          (target - backed_end_) * kUnitBytes);
+  }
+  if (backed) backed_end_ = target;
+  return backed;
+}
+
+u64 Units::largest_free() const {
+  u64 largest = 0;
+  u64 run_begin = 0;
+  for_each([&](u64 unit, const UnitEntry& entry) {
+    largest = std::max(largest, unit - run_begin);
+    run_begin = unit + entry.units;
+    return true;
+  });
+  return std::max(largest, units_max_ - run_begin);
+}
+
+}  // namespace perdura::heap

@@ -1,0 +1,77 @@
+// The units of a heap: runs of 64 KiB that slabs and large blocks are made of.
+//
+// What is allocated is in the region's unit table and rolls back with the data. Which runs are free
+// is derived from it when the first one is wanted after opening.
+#pragma once
+
+#include <vector>
+
+#include <perdura/detail/mutator.hpp>
+
+#include "base/result.hpp"
+#include "format/heap_format.hpp"
+#include "region/region.hpp"
+
+namespace perdura::heap {
+
+/// Not thread-safe: the heap's lock guards it.
+class Units {
+ public:
+  explicit Units(region::Region& region) : region_(region) {}
+
+  /// Lay out an empty heap in a region with nothing backed.
+  Status format(detail::Mutator& mutator);
+  /// Check the header of an existing one.
+  Status attach(const std::string& store_name);
+
+  format::HeapHeader& header() const {
+    return *reinterpret_cast<format::HeapHeader*>(region_.base());
+  }
+  format::UnitEntry* table() const {
+    return reinterpret_cast<format::UnitEntry*>(region_.base() + format::kUnitTableOffset);
+  }
+  std::byte* address(u64 unit) const { return data_ + unit * format::kUnitBytes; }
+  /// The unit that holds an address, or ~0.
+  u64 unit_of(const void* address) const {
+    const u64 offset = static_cast<u64>(static_cast<const std::byte*>(address) - data_);
+    const u64 unit = offset / format::kUnitBytes;
+    return unit < header().units_end ? unit : ~u64{0};
+  }
+
+  /// `count` free units, the first at a multiple of `alignment_units`. Their table entries are
+  /// still kFree.
+  Result<u64> allocate(detail::Mutator& mutator, u64 count, u64 alignment_units);
+  void release(u64 first, u64 count);
+  u64 largest_free() const;
+
+  /// Visit the first unit of every slab and large block: visit(unit, entry). False stops.
+  template <class Visit>
+  bool for_each(Visit&& visit) const {
+    for (u64 unit = 0; unit < header().units_end;) {
+      const format::UnitEntry& entry = table()[unit];
+      const bool head =
+          entry.kind == format::UnitKind::kSlab || entry.kind == format::UnitKind::kLarge;
+      if (head && !visit(unit, entry)) return false;
+      unit += head && entry.units != 0 ? entry.units : 1;
+    }
+    return true;
+  }
+
+ private:
+  void load();
+  u64 find_free(u64 count, u64 alignment_units, u64 from, u64 end) const;
+  Status back(u64 units_end);
+  bool used(u64 unit) const { return (used_[unit / 64] >> unit % 64 & 1) != 0; }
+  void mark(u64 first, u64 count, bool value);
+
+  region::Region& region_;
+  std::byte* data_ = nullptr;
+  u64 units_max_ = 0;
+  u64 backed_end_ = 0;   ///< units below it have space on the medium
+  u64 table_backed_ = 0;  ///< bytes
+  bool loaded_ = false;
+  std::vector<u64> used_;
+  u64 hint_ = 0;  ///< no free unit lies below it
+};
+
+}  // namespace perdura::heap

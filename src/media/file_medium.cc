@@ -1,0 +1,330 @@
+#include "media/file_medium.hpp"
+
+#include <fcntl.h>
+#include <liburing.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "base/aligned_buffer.hpp"
+#include "base/assert.hpp"
+#include "media/file_space.hpp"
+#include "media/lock.hpp"
+
+namespace perdura::media {
+namespace {
+
+constexpr unsigned kQueueDepth = 32;
+
+std::string place(const std::string& path, const char* what, u64 offset, u64 length) {
+  return std::string("cannot ") + what + " " + std::to_string(length) + " bytes at offset " +
+         std::to_string(offset) + " of '" + path + "'";
+}
+
+Status write_fully(int fd, const std::string& path, u64 offset, Bytes data) {
+  while (!data.empty()) {
+    const ssize_t done = ::pwrite(fd, data.data(), data.size(), static_cast<off_t>(offset));
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) return system_failure(errno, place(path, "write", offset, data.size()));
+    if (done == 0) return system_failure(ENOSPC, place(path, "write", offset, data.size()));
+    offset += static_cast<u64>(done);
+    data = data.subspan(static_cast<size_t>(done));
+  }
+  return {};
+}
+
+/// Writes at once: where io_uring is refused (seccomp, old kernels).
+class PlainQueue final : public WriteQueue {
+ public:
+  PlainQueue(int fd, const std::string& path) : fd_(fd), path_(path) {}
+  Status submit(u64 offset, Bytes data, const Site&) override {
+    return write_fully(fd_, path_, offset, data);
+  }
+  Status drain(size_t) override { return {}; }
+
+ private:
+  const int fd_;
+  const std::string& path_;
+};
+
+/// Transfers in flight on a ring of their own.
+class RingQueue final : public WriteQueue {
+ public:
+  static std::unique_ptr<RingQueue> create(int fd, const std::string& path) {
+    std::unique_ptr<RingQueue> queue(new RingQueue(fd, path));
+    if (io_uring_queue_init(kQueueDepth, &queue->ring_, 0) != 0) return nullptr;
+    queue->ready_ = true;
+    return queue;
+  }
+
+  ~RingQueue() override {
+    if (!ready_) return;
+    // The buffers of writes in flight belong to the caller, who may be unwinding.
+    while (pending_ != 0 && reap()) {
+    }
+    io_uring_queue_exit(&ring_);
+  }
+
+  Status submit(u64 offset, Bytes data, const Site&) override {
+    // The ring takes a mutable pointer for both directions; a write only reads through it.
+    return add(Transfer{.offset = offset,
+                        .data = const_cast<std::byte*>(data.data()),
+                        .length = data.size(),
+                        .is_write = true});
+  }
+
+  Status submit_read(u64 offset, MutableBytes into) {
+    return add(Transfer{
+        .offset = offset, .data = into.data(), .length = into.size(), .is_write = false});
+  }
+
+  Status drain(size_t pending_max) override {
+    while (pending_ != 0 && next_order_ - oldest_order() > pending_max)
+      if (!reap()) break;
+    return take_failure();
+  }
+
+ private:
+  struct Transfer {
+    u64 offset = 0;
+    std::byte* data = nullptr;
+    size_t length = 0;
+    bool is_write = false;
+    bool busy = false;
+    u64 order = 0;
+  };
+
+  Status add(Transfer transfer) {
+    while (pending_ >= kQueueDepth)
+      if (!reap()) return take_failure();
+    const auto free = std::find_if(transfers_.begin(), transfers_.end(),
+                                   [](const Transfer& each) { return !each.busy; });
+    *free = transfer;
+    free->busy = true;
+    free->order = next_order_++;
+    ++pending_;
+    return start(*free) ? Status{} : take_failure();
+  }
+
+  u64 oldest_order() const {
+    u64 oldest = next_order_;
+    for (const Transfer& each : transfers_)
+      if (each.busy) oldest = std::min(oldest, each.order);
+    return oldest;
+  }
+
+  RingQueue(int fd, const std::string& path) : fd_(fd), path_(path) {}
+
+  bool start(Transfer& transfer) {
+    io_uring_sqe* sqe = io_uring_get_sqe(&ring_);
+    PERDURA_ASSERT(sqe != nullptr);
+    const auto length = static_cast<unsigned>(transfer.length);
+    if (transfer.is_write)
+      io_uring_prep_write(sqe, fd_, transfer.data, length, transfer.offset);
+    else
+      io_uring_prep_read(sqe, fd_, transfer.data, length, transfer.offset);
+    io_uring_sqe_set_data(sqe, &transfer);
+    int done = 0;
+    do done = io_uring_submit(&ring_);
+    while (done == -EINTR || done == -EAGAIN);
+    if (done >= 0) return true;
+    fail(transfer, -done);
+    return false;
+  }
+
+  // Wait for one completion. False when the ring itself fails, which leaves nothing to wait for.
+  bool reap() {
+    io_uring_cqe* cqe = nullptr;
+    int error = 0;
+    do error = io_uring_wait_cqe(&ring_, &cqe);
+    while (error == -EINTR);
+    if (error != 0) {
+      if (status_) status_ = system_failure(-error, "cannot wait for I/O on '" + path_ + "'");
+      return false;
+    }
+    Transfer& transfer = *static_cast<Transfer*>(io_uring_cqe_get_data(cqe));
+    const int result = cqe->res;
+    io_uring_cqe_seen(&ring_, cqe);
+    if (result == -EINTR || result == -EAGAIN) return start(transfer);
+    if (result <= 0) {
+      // A read of nothing is the end of the file; a write of nothing, a full device.
+      fail(transfer, result < 0 ? -result : transfer.is_write ? ENOSPC : ENODATA);
+      return true;
+    }
+    const auto done = static_cast<size_t>(result);
+    transfer.offset += done;
+    transfer.data += done;
+    transfer.length -= done;
+    if (transfer.length != 0) return start(transfer);
+    finish(transfer);
+    return true;
+  }
+
+  void finish(Transfer& transfer) {
+    transfer.busy = false;
+    --pending_;
+  }
+  void fail(Transfer& transfer, int error_number) {
+    if (status_)
+      status_ = system_failure(error_number, place(path_, transfer.is_write ? "write" : "read",
+                                                   transfer.offset, transfer.length));
+    finish(transfer);
+  }
+  Status take_failure() { return std::exchange(status_, Status{}); }
+
+  const int fd_;
+  const std::string& path_;
+  io_uring ring_{};
+  bool ready_ = false;
+  std::array<Transfer, kQueueDepth> transfers_;
+  size_t pending_ = 0;
+  u64 next_order_ = 0;
+  Status status_;
+};
+
+class FileMedium final : public Medium {
+ public:
+  FileMedium(std::string path, UniqueFd buffered, UniqueFd direct, FileLock lock, u64 size,
+             bool use_io_uring)
+      : path_(std::move(path)),
+        buffered_(std::move(buffered)),
+        direct_(std::move(direct)),
+        lock_(std::move(lock)),
+        use_io_uring_(use_io_uring),
+        size_(size) {}
+
+  const std::string& name() const override { return path_; }
+
+  Geometry geometry() const override {
+    return Geometry{.size = size_.load(std::memory_order_acquire),
+                    .atomic_bytes = 512,
+                    .write_bytes = kPageBytes,
+                    .efficient_bytes = 64 * kKiB,
+                    .byte_addressable = false};
+  }
+
+  Status grow(u64 size, bool prewrite) override {
+    const u64 old = size_.load(std::memory_order_acquire);
+    if (size <= old) return {};
+    PERDURA_TRY(extend_file(buffered_.get(), path_, old, size));
+    if (prewrite) PERDURA_TRY(write_zeros(old, size));
+    size_.store(size, std::memory_order_release);
+    return {};
+  }
+
+  Status write(u64 offset, Bytes data, const Site&) override {
+    check(offset, data);
+    return write_fully(fd(), path_, offset, data);
+  }
+
+  std::unique_ptr<WriteQueue> queue() override {
+    if (use_io_uring_)
+      if (auto queue = RingQueue::create(fd(), path_)) return queue;
+    return std::make_unique<PlainQueue>(fd(), path_);
+  }
+
+  // After one failed fdatasync the kernel has dropped the dirty state: a later success would prove
+  // nothing. So the failure stays.
+  Status barrier(const Site&) override {
+    if (poisoned_.load(std::memory_order_acquire)) return poison_failure();
+    if (::fdatasync(fd()) == 0) return {};
+    const int error_number = errno;
+    poisoned_.store(true, std::memory_order_release);
+    return system_failure(error_number, "cannot flush '" + path_ + "' to its disk");
+  }
+
+  Status read(u64 offset, MutableBytes into) override {
+    const bool aligned = is_aligned(offset, kPageBytes) && is_aligned(into.size(), kPageBytes) &&
+                         is_aligned(reinterpret_cast<std::uintptr_t>(into.data()), kPageBytes);
+    if (aligned || !direct_) return read_fully(fd(), offset, into);
+    const u64 begin = round_down(offset, kPageBytes);
+    AlignedBuffer buffer(round_up(offset + into.size(), kPageBytes) - begin);
+    PERDURA_TRY(read_fully(fd(), begin, buffer.span()));
+    std::memcpy(into.data(), buffer.data() + (offset - begin), into.size());
+    return {};
+  }
+
+  Status read_all(std::span<const ReadRequest> requests) override {
+    const auto ring = use_io_uring_ ? RingQueue::create(fd(), path_) : nullptr;
+    if (!ring) return Medium::read_all(requests);
+    for (const ReadRequest& request : requests)
+      PERDURA_TRY(ring->submit_read(request.offset, request.into));
+    return ring->drain(0);
+  }
+
+  const std::byte* direct(u64) const override { return nullptr; }
+
+  Status map_home(void* address, u64 offset, u64 length) override {
+    return map_private(buffered_.get(), path_, address, offset, length);
+  }
+
+ private:
+  // One way of writing a file, never two: dirty pages of the cache beside direct writes make
+  // fsync fail on ext4 and XFS.
+  int fd() const { return direct_ ? direct_.get() : buffered_.get(); }
+
+  void check(u64 offset, Bytes data) const {
+    PERDURA_ASSERT(is_aligned(offset, kPageBytes) && is_aligned(data.size(), kPageBytes));
+    PERDURA_ASSERT(is_aligned(reinterpret_cast<std::uintptr_t>(data.data()), kPageBytes));
+    PERDURA_ASSERT(offset + data.size() <= size_.load(std::memory_order_relaxed));
+  }
+
+  Failure poison_failure() const {
+    return Failure{Code::kIo, "an earlier flush of '" + path_ +
+                                  "' to its disk failed, so nothing written since can be trusted; "
+                                  "close the store, check the disk, and open it again"};
+  }
+
+  Status write_zeros(u64 from, u64 to) {
+    AlignedBuffer zeros(std::min(to - from, kMiB));
+    std::memset(zeros.data(), 0, zeros.size());
+    while (from < to) {
+      const u64 length = std::min<u64>(to - from, zeros.size());
+      PERDURA_TRY(write_fully(fd(), path_, from, zeros.first(length)));
+      from += length;
+    }
+    return {};
+  }
+
+  Status read_fully(int fd, u64 offset, MutableBytes into) {
+    while (!into.empty()) {
+      const ssize_t done = ::pread(fd, into.data(), into.size(), static_cast<off_t>(offset));
+      if (done < 0 && errno == EINTR) continue;
+      if (done < 0) return system_failure(errno, place(path_, "read", offset, into.size()));
+      if (done == 0)
+        return Failure{Code::kCorrupt, "'" + path_ + "' ends before offset " +
+                                           std::to_string(offset + into.size()) + ": truncated"};
+      offset += static_cast<u64>(done);
+      into = into.subspan(static_cast<size_t>(done));
+    }
+    return {};
+  }
+
+  const std::string path_;
+  UniqueFd buffered_;  ///< for mapping, and for all I/O where O_DIRECT is refused
+  UniqueFd direct_;
+  FileLock lock_;
+  const bool use_io_uring_;
+  std::atomic<u64> size_;
+  std::atomic<bool> poisoned_{false};
+};
+
+}  // namespace
+
+Result<OpenedMedium> open_file(const std::string& path, const MediumOptions& options) {
+  PERDURA_ASSIGN(OpenedFile opened, open_store_file(path, options));
+  PERDURA_ASSIGN(FileLock lock, lock_exclusively(path, opened.file.get()));
+  UniqueFd direct(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_DIRECT));
+  auto medium =
+      std::make_unique<FileMedium>(path, std::move(opened.file), std::move(direct),
+                                   std::move(lock), opened.size, options.use_io_uring);
+  return OpenedMedium{std::move(medium), opened.size == 0};
+}
+
+}  // namespace perdura::media

@@ -1,0 +1,79 @@
+#include "media/file_space.hpp"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include <cerrno>
+
+namespace perdura::media {
+namespace {
+
+bool on_network_filesystem(int fd) {
+  struct statfs info {};
+  if (::fstatfs(fd, &info) != 0) return false;
+  switch (static_cast<u64>(info.f_type)) {
+    case NFS_SUPER_MAGIC:
+    case SMB_SUPER_MAGIC:
+    case SMB2_SUPER_MAGIC:
+    case CEPH_SUPER_MAGIC:
+    case AFS_SUPER_MAGIC:
+    case V9FS_MAGIC:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+Result<OpenedFile> open_store_file(const std::string& path, const MediumOptions& options) {
+  if (path.empty())
+    return Failure{Code::kInvalidArgument, "a store needs a path, as in 'file:state.pd'"};
+  const int create = options.create ? O_CREAT : 0;
+  UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | create, 0644));
+  if (!fd) {
+    Failure failure = system_failure(errno, "cannot open the store '" + path + "'");
+    if (errno == ENOENT && options.create) failure.message += "; create its directory first";
+    return failure;
+  }
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0) return system_failure(errno, "cannot inspect '" + path + "'");
+  if (!S_ISREG(info.st_mode))
+    return Failure{Code::kInvalidArgument, "'" + path + "' is not a regular file"};
+  if (!options.allow_network_filesystem && on_network_filesystem(fd.get()))
+    return Failure{Code::kUnsupported,
+                   "'" + path +
+                       "' is on a network file system, where locks and flushes cannot be trusted; "
+                       "use a local disk, or set allow_network_filesystem"};
+  return OpenedFile{std::move(fd), static_cast<u64>(info.st_size)};
+}
+
+Status extend_file(int fd, const std::string& path, u64 from, u64 to) {
+  const auto offset = static_cast<off_t>(from);
+  const auto length = static_cast<off_t>(to - from);
+  int error_number = ::fallocate(fd, 0, offset, length) == 0 ? 0 : errno;
+  if (error_number == EOPNOTSUPP) error_number = ::posix_fallocate(fd, offset, length);
+  if (error_number == 0) return {};
+  // A partial allocation may have moved the end; nothing is mapped beyond `from`.
+  Failure failure = system_failure(error_number, "cannot extend '" + path + "' from " +
+                                                     std::to_string(from) + " to " +
+                                                     std::to_string(to) + " bytes");
+  if (::ftruncate(fd, offset) != 0) failure.message += " (nor cut it back)";
+  return failure;
+}
+
+Status map_private(int fd, const std::string& path, void* address, u64 offset, u64 length) {
+  void* mapped = ::mmap(address, length, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, fd, static_cast<off_t>(offset));
+  if (mapped == MAP_FAILED)
+    return system_failure(errno, "cannot map " + std::to_string(length) + " bytes of '" + path +
+                                     "' at offset " + std::to_string(offset));
+  // A child must not see pages whose home changes under it (docs/guarantees.md, "fork").
+  ::madvise(mapped, length, MADV_DONTFORK);
+  return {};
+}
+
+}  // namespace perdura::media

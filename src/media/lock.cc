@@ -1,0 +1,128 @@
+#include "media/lock.hpp"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <mutex>
+#include <set>
+#include <sstream>
+
+#include "base/checksum.hpp"
+#include "format/format.hpp"
+
+namespace perdura::media {
+namespace {
+
+// Field 22 of /proc/PID/stat; the name in field 2 may hold spaces and parentheses.
+u64 start_time_of(u64 pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string text((std::istreambuf_iterator<char>(file)), {});
+  const size_t name_end = text.rfind(')');
+  if (name_end == std::string::npos) return 0;
+  std::istringstream rest(text.substr(name_end + 1));
+  std::string word;
+  for (int field = 3; field <= 22; ++field) rest >> word;
+  return std::strtoull(word.c_str(), nullptr, 10);
+}
+
+void copy_first_line(char* into, size_t size, const char* path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  std::strncpy(into, line.c_str(), size - 1);
+}
+
+u64 owner_checksum(const format::OwnerRecord& owner) {
+  return checksum(reinterpret_cast<const char*>(&owner) + sizeof(u64), sizeof owner - sizeof(u64));
+}
+
+struct HeldLocks {
+  std::mutex mutex;
+  std::set<int> fds;
+};
+
+// Never destroyed: stores may be closed during static destruction.
+HeldLocks& held_locks() {
+  static auto* held = [] {
+    ::pthread_atfork([] { held_locks().mutex.lock(); }, [] { held_locks().mutex.unlock(); },
+                     [] {
+                       HeldLocks& mine = held_locks();
+                       for (int fd : mine.fds) ::close(fd);
+                       mine.fds.clear();
+                       mine.mutex.unlock();
+                     });
+    return new HeldLocks;
+  }();
+  return *held;
+}
+
+std::string owner_of(int fd) {
+  format::OwnerRecord owner;
+  if (::pread(fd, &owner, sizeof owner, static_cast<off_t>(format::kOwnerOffset)) !=
+          static_cast<ssize_t>(sizeof owner) ||
+      owner.checksum != owner_checksum(owner))
+    return "another process that has not signed it yet";
+  const std::string who = "process " + std::to_string(owner.pid) + " (" +
+                          std::string(owner.program, strnlen(owner.program, sizeof owner.program)) +
+                          ")";
+  if (owner.pid == static_cast<u64>(::getpid())) return who + ", which is this process";
+  if (start_time_of(owner.pid) != owner.start_time)
+    return "another process; the last one known was " + who;
+  return who;
+}
+
+}  // namespace
+
+FileLock::FileLock(UniqueFd fd) : fd_(std::move(fd)) {
+  HeldLocks& held = held_locks();
+  std::lock_guard lock(held.mutex);
+  held.fds.insert(fd_.get());
+}
+
+FileLock::~FileLock() {
+  if (!fd_) return;
+  HeldLocks& held = held_locks();
+  std::lock_guard lock(held.mutex);
+  held.fds.erase(fd_.get());
+  fd_.reset();
+}
+
+Result<FileLock> lock_exclusively(const std::string& path, int file) {
+  UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (!fd) return system_failure(errno, "cannot open '" + path + "' to lock it");
+  struct stat mine {};
+  struct stat named {};
+  if (::fstat(file, &mine) != 0 || ::fstat(fd.get(), &named) != 0)
+    return system_failure(errno, "cannot inspect '" + path + "'");
+  if (mine.st_dev != named.st_dev || mine.st_ino != named.st_ino)
+    return Failure{Code::kLocked, "'" + path + "' was replaced while it was being opened; try again"};
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  if (::fcntl(fd.get(), F_OFD_SETLK, &lock) != 0) {
+    if (errno != EAGAIN && errno != EACCES)
+      return system_failure(errno, "cannot lock '" + path + "'");
+    return Failure{Code::kLocked, "'" + path + "' is open in " + owner_of(fd.get()) +
+                                      "; a store has one opener at a time: close it there first"};
+  }
+  return FileLock(std::move(fd));
+}
+
+OwnerPage describe_owner() {
+  format::OwnerRecord owner{};
+  owner.pid = static_cast<u64>(::getpid());
+  owner.start_time = start_time_of(owner.pid);
+  copy_first_line(owner.boot_id, sizeof owner.boot_id, "/proc/sys/kernel/random/boot_id");
+  copy_first_line(owner.program, sizeof owner.program, "/proc/self/comm");
+  owner.checksum = owner_checksum(owner);
+  OwnerPage page;
+  std::memcpy(page.bytes, &owner, sizeof owner);
+  return page;
+}
+
+}  // namespace perdura::media

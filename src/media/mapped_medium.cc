@@ -1,0 +1,175 @@
+#include "media/mapped_medium.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+
+#include "base/assert.hpp"
+#include "base/clock.hpp"
+#include "base/mapping.hpp"
+#include "media/file_space.hpp"
+#include "media/lock.hpp"
+#include "media/nvm.hpp"
+
+namespace perdura::media {
+namespace {
+
+// Address space for the shared mapping, which grows in place. ThreadSanitizer leaves about 1.5 TiB
+// to the program and Valgrind far less.
+u64 window_bytes() { return running_under_valgrind() ? 16 * kGiB : 512 * kGiB; }
+
+class MappedMedium final : public Medium {
+ public:
+  MappedMedium(std::string path, MappedKind kind, const MediumOptions& options, UniqueFd file,
+               FileLock lock, Mapping window)
+      : path_(std::move(path)),
+        kind_(kind),
+        write_ns_(options.write_ns),
+        bandwidth_mb_(options.bandwidth_mb),
+        copy_(flushing_copy(options.flush)),
+        file_(std::move(file)),
+        lock_(std::move(lock)),
+        window_(std::move(window)) {}
+
+  const std::string& name() const override { return path_; }
+
+  Geometry geometry() const override {
+    return Geometry{.size = size_.load(std::memory_order_acquire),
+                    .atomic_bytes = 8,
+                    .write_bytes = kLineBytes,
+                    .efficient_bytes = 256,
+                    .byte_addressable = true};
+  }
+
+  Status map_existing(u64 size) { return map_shared(0, size); }
+
+  Status grow(u64 size, bool) override {
+    const u64 old = size_.load(std::memory_order_acquire);
+    if (size <= old) return {};
+    PERDURA_TRY(extend_file(file_.get(), path_, old, size));
+    return map_shared(old, size);
+  }
+
+  Status write(u64 offset, Bytes data, const Site& site) override {
+    PERDURA_TRY(store(offset, data, site));
+    store_fence();
+    return {};
+  }
+
+  std::unique_ptr<WriteQueue> queue() override { return std::make_unique<Queue>(*this); }
+
+  // Every writer fenced its own stores in write() or drain(); the fence here covers this thread's.
+  // The emulated cost is charged from the first write since the last barrier, as SIMPO's emulator
+  // does from the first modification to the end of the flush.
+  Status barrier(const Site&) override {
+    store_fence();
+    const u64 lines = lines_since_barrier_.exchange(0, std::memory_order_relaxed);
+    const u64 begin = first_write_ns_.exchange(0, std::memory_order_relaxed);
+    if (lines == 0 || begin == 0) return {};
+    u64 cost_ns = lines * write_ns_;
+    if (bandwidth_mb_ != 0) cost_ns = std::max(cost_ns, lines * kLineBytes * 1000 / bandwidth_mb_);
+    while (now_ns() < begin + cost_ns) __builtin_ia32_pause();
+    return {};
+  }
+
+  Status read(u64 offset, MutableBytes into) override {
+    if (offset + into.size() > size_.load(std::memory_order_acquire))
+      return Failure{Code::kCorrupt, "'" + path_ + "' ends before offset " +
+                                         std::to_string(offset + into.size()) + ": truncated"};
+    std::memcpy(into.data(), base() + offset, into.size());
+    return {};
+  }
+
+  const std::byte* direct(u64 offset) const override { return base() + offset; }
+
+  Status map_home(void* address, u64 offset, u64 length) override {
+    return map_private(file_.get(), path_, address, offset, length);
+  }
+
+ private:
+  class Queue final : public WriteQueue {
+   public:
+    explicit Queue(MappedMedium& medium) : medium_(medium) {}
+    Status submit(u64 offset, Bytes data, const Site& site) override {
+      return medium_.store(offset, data, site);
+    }
+    Status drain(size_t pending_max) override {
+      if (pending_max == 0) store_fence();
+      return {};
+    }
+
+   private:
+    MappedMedium& medium_;
+  };
+
+  std::byte* base() const { return window_.as(); }
+
+  Status store(u64 offset, Bytes data, const Site&) {
+    PERDURA_ASSERT(offset + data.size() <= size_.load(std::memory_order_relaxed));
+    PERDURA_ASSERT(is_aligned(offset, kLineBytes) && is_aligned(data.size(), kLineBytes));
+    if ((write_ns_ | bandwidth_mb_) != 0) {
+      u64 unset = 0;
+      first_write_ns_.compare_exchange_strong(unset, now_ns(), std::memory_order_relaxed);
+      lines_since_barrier_.fetch_add(data.size() / kLineBytes, std::memory_order_relaxed);
+    }
+    copy_(base() + offset, data.data(), data.size());
+    return {};
+  }
+
+  Status map_shared(u64 from, u64 to) {
+    if (to > window_.length())
+      return Failure{Code::kNoMemory, "'" + path_ + "' is larger than the " +
+                                          std::to_string(window_.length() >> 30) +
+                                          " GiB of address space that a mapped medium may use"};
+    const int flags =
+        kind_ == MappedKind::kDax ? MAP_SHARED_VALIDATE | MAP_SYNC | MAP_FIXED
+                                  : MAP_SHARED | MAP_FIXED;
+    void* mapped = ::mmap(base() + from, to - from, PROT_READ | PROT_WRITE, flags, file_.get(),
+                          static_cast<off_t>(from));
+    if (mapped == MAP_FAILED) {
+      if (kind_ == MappedKind::kDax && errno == EOPNOTSUPP)
+        return Failure{Code::kUnsupported,
+                       "'" + path_ +
+                           "' is not on a DAX file system (MAP_SYNC is refused), so stores could "
+                           "be lost in the page cache; mount the file system with -o dax on "
+                           "persistent memory, or use file: (a disk) or emu: (emulation)"};
+      return system_failure(errno, "cannot map '" + path_ + "'");
+    }
+    ::madvise(mapped, to - from, MADV_DONTFORK);
+    size_.store(to, std::memory_order_release);
+    return {};
+  }
+
+  const std::string path_;
+  const MappedKind kind_;
+  const u64 write_ns_;
+  const u64 bandwidth_mb_;
+  const CopyLines copy_;
+  UniqueFd file_;
+  FileLock lock_;
+  Mapping window_;
+  std::atomic<u64> size_{0};
+  std::atomic<u64> lines_since_barrier_{0};
+  std::atomic<u64> first_write_ns_{0};
+};
+
+}  // namespace
+
+Result<OpenedMedium> open_mapped(const std::string& path, MappedKind kind,
+                                 const MediumOptions& options) {
+  PERDURA_ASSIGN(OpenedFile opened, open_store_file(path, options));
+  PERDURA_ASSIGN(FileLock lock, lock_exclusively(path, opened.file.get()));
+  PERDURA_ASSIGN(Mapping window, Mapping::reserve(nullptr, window_bytes()));
+  const u64 size = round_down(opened.size, kPageBytes);
+  auto medium = std::make_unique<MappedMedium>(path, kind, options, std::move(opened.file),
+                                               std::move(lock), std::move(window));
+  if (size != 0) PERDURA_TRY(medium->map_existing(size));
+  return OpenedMedium{std::move(medium), opened.size == 0};
+}
+
+}  // namespace perdura::media

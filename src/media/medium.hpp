@@ -1,0 +1,112 @@
+// The medium: the only way to durable bytes. One interface for NVM and block devices.
+//
+// Rules that make crashes provable:
+//  1. Nothing outside src/media writes durable bytes, and recovery reads through this interface.
+//  2. Every write and barrier carries a static Site, so that a test can switch one off.
+//  3. Writes are unordered until the next barrier: a crash keeps any subset of the sectors
+//     (block media), or of the 8-byte words (non-temporal NVM writes) written since.
+//  4. barrier() returns when everything written before it is durable. A failed barrier means that
+//     nothing since the last one may be acknowledged, ever: the medium refuses further barriers.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/bits.hpp"
+#include "base/result.hpp"
+
+namespace perdura::media {
+
+using Bytes = std::span<const std::byte>;
+using MutableBytes = std::span<std::byte>;
+
+/// Where in the source a durable write or barrier is made. Static; compared by address.
+struct Site {
+  const char* file;
+  int line;
+  const char* what;
+};
+#define PERDURA_SITE(what)                                              \
+  ([]() -> const ::perdura::media::Site& {                              \
+    static constexpr ::perdura::media::Site site{__FILE__, __LINE__, what}; \
+    return site;                                                        \
+  }())
+
+struct Geometry {
+  u64 size = 0;           ///< bytes
+  u64 atomic_bytes = 8;   ///< what a crash never tears: 8 on NVM, a sector on block media
+  u64 write_bytes = 64;   ///< writes start, end, and lie in memory at multiples of it
+  u64 efficient_bytes = 64;  ///< writes smaller than this waste the medium
+  bool byte_addressable = false;  ///< direct() works
+};
+
+/// Writes in flight of one thread. Data passed to submit must stay until drain returns.
+class WriteQueue {
+ public:
+  virtual ~WriteQueue() = default;
+  virtual Status submit(u64 offset, Bytes data, const Site& site) = 0;
+  /// Wait until all but the `pending_max` youngest writes are done; the first failure of any is
+  /// returned once. After drain() a barrier of any thread covers this queue's writes.
+  virtual Status drain(size_t pending_max) = 0;
+  Status drain() { return drain(0); }
+};
+
+struct ReadRequest {
+  u64 offset;
+  MutableBytes into;  ///< page-aligned for direct I/O
+};
+
+/// Thread-safe. Offsets and lengths of writes are multiples of geometry().write_bytes.
+class Medium {
+ public:
+  virtual ~Medium() = default;
+
+  virtual const std::string& name() const = 0;  ///< the path or address, for messages
+  virtual Geometry geometry() const = 0;
+
+  /// Make the medium `size` bytes long; new space reads as zeros and cannot run out later.
+  /// `prewrite` also writes it, so that later overwrites change no file-system metadata.
+  virtual Status grow(u64 size, bool prewrite) = 0;
+
+  virtual Status write(u64 offset, Bytes data, const Site& site) = 0;
+  virtual std::unique_ptr<WriteQueue> queue() = 0;
+  virtual Status barrier(const Site& site) = 0;
+
+  virtual Status read(u64 offset, MutableBytes into) = 0;
+  /// Several reads at once, in any order; the first failure of any.
+  virtual Status read_all(std::span<const ReadRequest> requests);
+  /// Read a record whose bytes are only used when `checksum` fits them: true when it does.
+  Result<bool> verified_read(u64 offset, MutableBytes into, u64 checksum);
+
+  /// The medium's own memory for loads, or nullptr on block media.
+  virtual const std::byte* direct(u64 offset) const = 0;
+
+  /// Map [offset, offset + length) at exactly `address` as a private, lazily loaded view that
+  /// replaces whatever is mapped there.
+  virtual Status map_home(void* address, u64 offset, u64 length) = 0;
+};
+
+/// How a store takes NVM writes to durability.
+enum class Flush { kNonTemporal, kClwb, kClflushopt, kClflush };
+
+struct MediumOptions {
+  bool create = true;
+  bool allow_network_filesystem = false;
+  Flush flush = Flush::kNonTemporal;
+  u64 write_ns = 0;      ///< emulated latency a line
+  u64 bandwidth_mb = 0;  ///< emulated write bandwidth, MB/s; 0: unlimited
+  bool use_io_uring = true;
+};
+
+struct OpenedMedium {
+  std::unique_ptr<Medium> medium;
+  bool created = false;  ///< the medium was empty
+};
+
+/// Open what a URI names: a plain path, file:, emu:, dax:. Parameters of the URI override
+/// `options`. Takes the writer's lock, which dies with the process; kLocked names the owner.
+Result<OpenedMedium> open_medium(std::string_view uri, MediumOptions options);
+
+}  // namespace perdura::media

@@ -1,0 +1,80 @@
+#include "media/nvm.hpp"
+
+#include <immintrin.h>
+
+#include <cstring>
+
+namespace perdura::media {
+namespace {
+
+__attribute__((target("avx512f"))) void copy_avx512(void* destination, const void* source,
+                                                    size_t length) {
+  auto* to = static_cast<char*>(destination);
+  const auto* from = static_cast<const char*>(source);
+  for (size_t at = 0; at < length; at += 64)
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(to + at), _mm512_loadu_si512(from + at));
+}
+
+__attribute__((target("avx2"))) void copy_avx2(void* destination, const void* source,
+                                               size_t length) {
+  auto* to = static_cast<__m256i*>(destination);
+  const auto* from = static_cast<const __m256i*>(source);
+  for (size_t i = 0; i < length / 32; ++i) _mm256_stream_si256(to + i, _mm256_loadu_si256(from + i));
+}
+
+void copy_sse2(void* destination, const void* source, size_t length) {
+  auto* to = static_cast<__m128i*>(destination);
+  const auto* from = static_cast<const __m128i*>(source);
+  for (size_t i = 0; i < length / 16; ++i) _mm_stream_si128(to + i, _mm_loadu_si128(from + i));
+}
+
+__attribute__((target("clwb"))) void copy_clwb(void* destination, const void* source,
+                                               size_t length) {
+  std::memcpy(destination, source, length);
+  auto* to = static_cast<char*>(destination);
+  for (size_t at = 0; at < length; at += kLineBytes) _mm_clwb(to + at);
+}
+
+__attribute__((target("clflushopt"))) void copy_clflushopt(void* destination, const void* source,
+                                                           size_t length) {
+  std::memcpy(destination, source, length);
+  auto* to = static_cast<char*>(destination);
+  for (size_t at = 0; at < length; at += kLineBytes) _mm_clflushopt(to + at);
+}
+
+void copy_clflush(void* destination, const void* source, size_t length) {
+  std::memcpy(destination, source, length);
+  auto* to = static_cast<char*>(destination);
+  for (size_t at = 0; at < length; at += kLineBytes) _mm_clflush(to + at);
+}
+
+bool has_clwb() {
+  unsigned a = 7, b = 0, c = 0, d = 0;
+  __asm__("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+  return (b >> 24 & 1) != 0;
+}
+
+bool has_clflushopt() {
+  unsigned a = 7, b = 0, c = 0, d = 0;
+  __asm__("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+  return (b >> 23 & 1) != 0;
+}
+
+}  // namespace
+
+CopyLines nontemporal_copy() {
+  if (__builtin_cpu_supports("avx512f")) return copy_avx512;
+  if (__builtin_cpu_supports("avx2")) return copy_avx2;
+  return copy_sse2;
+}
+
+CopyLines flushing_copy(Flush flush) {
+  if (flush == Flush::kNonTemporal) return nontemporal_copy();
+  if (flush == Flush::kClwb && has_clwb()) return copy_clwb;
+  if (flush != Flush::kClflush && has_clflushopt()) return copy_clflushopt;
+  return copy_clflush;
+}
+
+void store_fence() { _mm_sfence(); }
+
+}  // namespace perdura::media

@@ -1,0 +1,152 @@
+#include "region/region.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/aligned_buffer.hpp"
+#include "base/assert.hpp"
+#include "base/checksum.hpp"
+
+namespace perdura::region {
+namespace {
+
+using format::Extent;
+
+// Free in 200 launches of programs of all kinds under address space randomisation: the first also
+// under every sanitizer, the second everywhere but ThreadSanitizer and MemorySanitizer.
+struct Window {
+  u64 begin;
+  u64 end;
+};
+constexpr Window kWindows[] = {{0x550000000000, 0x555000000000}, {0x440000000000, 0x4f0000000000}};
+constexpr u64 kWindowStep = kGiB;
+
+}  // namespace
+
+HomeMap::HomeMap(std::vector<Extent> extents) : extents_(std::move(extents)) {
+  std::sort(extents_.begin(), extents_.end(),
+            [](const Extent& a, const Extent& b) { return a.region_offset < b.region_offset; });
+}
+
+const Extent* HomeMap::find(u64 region_offset) const {
+  auto after = std::upper_bound(
+      extents_.begin(), extents_.end(), region_offset,
+      [](u64 offset, const Extent& extent) { return offset < extent.region_offset; });
+  if (after == extents_.begin()) return nullptr;
+  const Extent& extent = *(after - 1);
+  return region_offset < extent.region_offset + extent.length ? &extent : nullptr;
+}
+
+u64 HomeMap::backed_bytes() const {
+  u64 sum = 0;
+  for (const Extent& extent : extents_) sum += extent.length;
+  return sum;
+}
+
+Result<u64> verify_home(media::Medium& medium, const HomeMap& map,
+                        const std::function<void(const std::string&)>& report) {
+  u64 verified = 0;
+  AlignedBuffer pages(kMiB);
+  for (const Extent& extent : map.extents()) {
+    AlignedBuffer table(format::table_bytes(extent.length));
+    PERDURA_TRY(medium.read(extent.medium_offset + extent.length, table.span()));
+    for (u64 at = 0; at < extent.length; at += pages.size()) {
+      const u64 length = std::min<u64>(pages.size(), extent.length - at);
+      PERDURA_TRY(medium.read(extent.medium_offset + at, pages.first(length)));
+      for (u64 page = 0; page < length; page += kPageBytes, ++verified) {
+        const u64 offset = extent.region_offset + at + page;
+        u64 expected = 0;
+        std::memcpy(&expected, table.data() + (at + page) / kPageBytes * sizeof(u64), sizeof(u64));
+        if (page_checksum(pages.data() + page, offset / kLineBytes) == expected) continue;
+        report("page at region offset " + std::to_string(offset) + " (medium offset " +
+               std::to_string(extent.medium_offset + at + page) +
+               ") does not fit its checksum (medium offset " +
+               std::to_string(HomeMap::checksum_place(extent, offset)) + ")");
+      }
+    }
+  }
+  return verified;
+}
+
+Result<u64> Region::choose_address(u64 limit_bytes) {
+  for (const Window& window : kWindows) {
+    for (u64 address = window.begin; address + limit_bytes <= window.end;
+         address += round_up(limit_bytes, kWindowStep)) {
+      if (Mapping::reserve(reinterpret_cast<void*>(address), limit_bytes)) return address;
+    }
+  }
+  return Failure{Code::kNoMemory, "no free address range of " + std::to_string(limit_bytes) +
+                                      " bytes is left for a region; set a smaller "
+                                      "region_limit_bytes, or region_address"};
+}
+
+Result<std::unique_ptr<Region>> Region::map(Volume& volume, const format::RegionRecord& record) {
+  if (record.limit_bytes == 0 || !is_aligned(record.limit_bytes | record.address, kPageBytes))
+    return Failure{Code::kCorrupt, "the directory of '" + volume.name() +
+                                       "' holds an impossible region"};
+  auto range = Mapping::reserve(reinterpret_cast<void*>(record.address), record.limit_bytes);
+  if (!range) {
+    Failure failure = range.failure();
+    failure.message = "cannot map the region of '" + volume.name() + "': " + failure.message;
+    return failure;
+  }
+  std::unique_ptr<Region> region(new Region(volume, record, std::move(*range)));
+  std::vector<Extent> mine;
+  for (const Extent& extent : volume.extents(format::ExtentKind::kHome)) {
+    if (extent.region != record.region) continue;
+    if (extent.region_offset + extent.length > record.limit_bytes)
+      return Failure{Code::kCorrupt, "the directory of '" + volume.name() +
+                                         "' places an extent outside its region"};
+    mine.push_back(extent);
+    PERDURA_TRY(region->map_extent(extent));
+  }
+  region->home_ = std::make_shared<const HomeMap>(std::move(mine));
+  return region;
+}
+
+Status Region::map_extent(const Extent& extent) {
+  return volume_.medium().map_home(base_ + extent.region_offset, extent.medium_offset,
+                                   extent.length);
+}
+
+Status Region::back(u64 offset, u64 length) {
+  PERDURA_ASSERT(is_aligned(offset | length, kPageBytes));
+  PERDURA_ASSERT(offset + length <= limit());
+  std::lock_guard lock(mutex_);
+  const u64 end = offset + length;
+  while (offset < end) {
+    if (const Extent* extent = home_->find(offset)) {
+      offset = std::min(end, extent->region_offset + extent->length);
+      continue;
+    }
+    u64 gap_end = end;
+    for (const Extent& extent : home_->extents())
+      if (extent.region_offset > offset) {
+        gap_end = std::min(end, extent.region_offset);
+        break;
+      }
+    PERDURA_ASSIGN(const Extent made, volume_.allocate_home(id(), offset, gap_end - offset));
+    PERDURA_TRY(map_extent(made));
+    if (backed_) PERDURA_TRY(backed_(base_ + offset, gap_end - offset));
+    std::vector<Extent> extents = home_->extents();
+    extents.push_back(made);
+    home_ = std::make_shared<const HomeMap>(std::move(extents));
+    offset = gap_end;
+  }
+  return {};
+}
+
+Status Region::on_backed(Backed backed) {
+  std::lock_guard lock(mutex_);
+  for (const Extent& extent : home_->extents())
+    PERDURA_TRY(backed(base_ + extent.region_offset, extent.length));
+  backed_ = std::move(backed);
+  return {};
+}
+
+std::shared_ptr<const HomeMap> Region::home() const {
+  std::lock_guard lock(mutex_);
+  return home_;
+}
+
+}  // namespace perdura::region

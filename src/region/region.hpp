@@ -1,0 +1,94 @@
+// Working memory: a range of address space, the same in every run, whose backed parts are private,
+// lazily loaded views of a home image on the medium.
+//
+//   base                                                              base + limit
+//    | backed extent | reserved .......... | backed extent | reserved ......... |
+//
+// Stores go to private copies of pages and never reach the medium by themselves.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "base/mapping.hpp"
+#include "region/volume.hpp"
+
+namespace perdura::region {
+
+/// Where the pages of a region live on the medium. Immutable; sorted by region_offset.
+class HomeMap {
+ public:
+  explicit HomeMap(std::vector<format::Extent> extents);
+
+  /// The extent that holds `region_offset`, or nullptr.
+  const format::Extent* find(u64 region_offset) const;
+  /// Of a page in `extent`: where its bytes and its checksum are.
+  static u64 page_place(const format::Extent& extent, u64 region_offset) {
+    return extent.medium_offset + (region_offset - extent.region_offset);
+  }
+  static u64 checksum_place(const format::Extent& extent, u64 page_offset) {
+    return extent.medium_offset + extent.length +
+           (page_offset - extent.region_offset) / kPageBytes * sizeof(u64);
+  }
+  const std::vector<format::Extent>& extents() const { return extents_; }
+  u64 backed_bytes() const;
+
+ private:
+  std::vector<format::Extent> extents_;
+};
+
+/// Verify every page of a region's home image against its checksum table, calling `report` with
+/// the sentence for each page that does not fit. Returns the pages verified.
+Result<u64> verify_home(media::Medium& medium, const HomeMap& map,
+                        const std::function<void(const std::string&)>& report);
+
+class Region {
+ public:
+  /// Called with a part that became accessible.
+  using Backed = std::function<Status(std::byte* address, u64 length)>;
+
+  /// Where a new region of `limit_bytes` goes: a window that libraries, sanitizers and other
+  /// runtimes leave free.
+  static Result<u64> choose_address(u64 limit_bytes);
+
+  /// Reserve the recorded range and map what is backed.
+  static Result<std::unique_ptr<Region>> map(Volume& volume, const format::RegionRecord& record);
+
+  u32 id() const { return record_.region; }
+  std::byte* base() const { return base_; }
+  u64 limit() const { return record_.limit_bytes; }
+  bool contains(const void* address) const {
+    return static_cast<u64>(static_cast<const std::byte*>(address) - base_) < record_.limit_bytes;
+  }
+  u64 offset_of(const void* address) const {
+    return static_cast<u64>(static_cast<const std::byte*>(address) - base_);
+  }
+
+  /// Make [offset, offset + length) accessible, zero where it is new. Thread-safe.
+  Status back(u64 offset, u64 length);
+  /// To be told of backed parts: of those that exist now, and of each later one.
+  Status on_backed(Backed backed);
+
+  std::shared_ptr<const HomeMap> home() const;
+
+ private:
+  Region(Volume& volume, format::RegionRecord record, Mapping range)
+      : volume_(volume),
+        record_(record),
+        range_(std::move(range)),
+        base_(range_.as()) {}
+
+  Status map_extent(const format::Extent& extent);
+
+  Volume& volume_;
+  const format::RegionRecord record_;
+  Mapping range_;
+  std::byte* const base_;
+  Backed backed_;
+  mutable std::mutex mutex_;  ///< home_, growth
+  std::shared_ptr<const HomeMap> home_;
+};
+
+}  // namespace perdura::region

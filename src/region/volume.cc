@@ -1,0 +1,437 @@
+#include "region/volume.hpp"
+
+#include <sys/random.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/aligned_buffer.hpp"
+#include "base/assert.hpp"
+#include "base/checksum.hpp"
+#include "media/lock.hpp"
+
+namespace perdura::region {
+namespace {
+
+using format::DirectoryHeader;
+using format::Extent;
+using format::ExtentKind;
+using format::RegionRecord;
+using format::Superblock;
+
+constexpr size_t kUncheckedBytes = offsetof(Superblock, format_version);
+
+u64 superblock_checksum(const Superblock& superblock) {
+  return checksum(reinterpret_cast<const char*>(&superblock) + kUncheckedBytes,
+                  sizeof superblock - kUncheckedBytes);
+}
+
+u64 extent_bytes(const Extent& extent) {
+  return extent.kind == ExtentKind::kHome ? extent.length + format::table_bytes(extent.length)
+                                          : extent.length;
+}
+
+u64 extent_end(const Extent& extent) { return extent.medium_offset + extent_bytes(extent); }
+
+enum class SlotState { kWhole, kDamaged, kForeign };
+
+struct Slot {
+  SlotState state = SlotState::kForeign;
+  Superblock superblock;
+};
+
+Slot inspect(const std::byte* bytes) {
+  Slot slot;
+  std::memcpy(&slot.superblock, bytes, sizeof slot.superblock);
+  if (std::memcmp(slot.superblock.magic, format::kMagic, sizeof format::kMagic) != 0) return slot;
+  const u64 actual = superblock_checksum(slot.superblock);
+  // A machine of the other byte order stored the same sum with its bytes reversed.
+  const bool whole = slot.superblock.checksum == actual ||
+                     slot.superblock.checksum == __builtin_bswap64(actual);
+  slot.state = whole ? SlotState::kWhole : SlotState::kDamaged;
+  return slot;
+}
+
+Status check_compatible(const std::string& name, const Superblock& superblock) {
+  if (std::memcmp(superblock.architecture, format::kArchitecture, sizeof format::kArchitecture) !=
+      0)
+    return Failure{Code::kIncompatible,
+                   "'" + name + "' was written on the architecture '" +
+                       std::string(superblock.architecture,
+                                   strnlen(superblock.architecture, 16)) +
+                       "', this is '" + format::kArchitecture +
+                       "': its pointers mean nothing here; open it on such a machine"};
+  if (superblock.format_version != format::kFormatVersion ||
+      superblock.superblock_bytes != format::kSuperblockBytes)
+    return Failure{Code::kIncompatible,
+                   "'" + name + "' has format version " +
+                       std::to_string(superblock.format_version) + ", this Perdura reads version " +
+                       std::to_string(format::kFormatVersion) + "; use a newer Perdura"};
+  const u64 unknown = superblock.incompatible_features & ~format::kKnownIncompatible;
+  if (unknown != 0)
+    return Failure{Code::kIncompatible, "'" + name + "' uses format features (mask " +
+                                            std::to_string(unknown) +
+                                            ") that this Perdura does not know; use a newer one"};
+  return {};
+}
+
+}  // namespace
+
+u64 Volume::store_id() const {
+  u64 id = 0;
+  std::memcpy(&id, superblock_.uuid, sizeof id);
+  return id;
+}
+
+Superblock Volume::superblock() const {
+  std::lock_guard lock(mutex_);
+  return superblock_;
+}
+
+Result<bool> Volume::is_blank(media::Medium& medium) {
+  const u64 size = medium.geometry().size;
+  if (size > format::kDataBegin) return false;
+  AlignedBuffer head(std::max<u64>(size, 1));
+  if (size != 0) PERDURA_TRY(medium.read(0, head.first(size)));
+  return std::all_of(head.data(), head.data() + size, [](std::byte b) { return b == std::byte{}; });
+}
+
+Result<std::unique_ptr<Volume>> Volume::create(std::unique_ptr<media::Medium> medium) {
+  std::unique_ptr<Volume> volume(new Volume(std::move(medium)));
+  PERDURA_TRY(volume->medium_->grow(format::kDataBegin, true));
+  Superblock& superblock = volume->superblock_;
+  std::memcpy(superblock.magic, format::kMagic, sizeof format::kMagic);
+  std::memcpy(superblock.architecture, format::kArchitecture, sizeof format::kArchitecture);
+  superblock.format_version = format::kFormatVersion;
+  superblock.superblock_bytes = format::kSuperblockBytes;
+  superblock.segment_bytes = format::kSegmentBytes;
+  superblock.medium_bytes = format::kDataBegin;
+  superblock.clean = 1;
+  if (::getrandom(superblock.uuid, sizeof superblock.uuid, 0) != sizeof superblock.uuid)
+    return system_failure(errno, "cannot draw a store id");
+  // Both slots, so that a torn later write leaves one.
+  PERDURA_TRY(volume->write_directory());
+  PERDURA_TRY(volume->write_superblock());
+  return volume;
+}
+
+Result<std::unique_ptr<Volume>> Volume::open(std::unique_ptr<media::Medium> medium) {
+  std::unique_ptr<Volume> volume(new Volume(std::move(medium)));
+  media::Medium& m = *volume->medium_;
+  const std::string& name = volume->name();
+  const u64 size = m.geometry().size;
+  const auto foreign = [&] {
+    return Failure{Code::kForeign, "'" + name +
+                                       "' is not a Perdura store (its first bytes are not a "
+                                       "superblock's); choose another path, or move it away"};
+  };
+  if (size < 2 * format::kSuperblockBytes) {
+    AlignedBuffer head(format::kSuperblockBytes);
+    if (size >= format::kSuperblockBytes) {
+      PERDURA_TRY(m.read(0, head.first(format::kSuperblockBytes)));
+      if (inspect(head.data()).state != SlotState::kForeign)
+        return Failure{Code::kCorrupt, "'" + name + "' is truncated to " + std::to_string(size) +
+                                           " bytes; restore it from a copy"};
+    }
+    return foreign();
+  }
+  AlignedBuffer head(2 * format::kSuperblockBytes);
+  PERDURA_TRY(m.read(0, head.span()));
+  Slot slots[2] = {inspect(head.data()), inspect(head.data() + format::kSuperblockBytes)};
+  if (slots[0].state == SlotState::kForeign && slots[1].state == SlotState::kForeign)
+    return foreign();
+  if (slots[1].state == SlotState::kWhole &&
+      (slots[0].state != SlotState::kWhole ||
+       slots[1].superblock.sequence > slots[0].superblock.sequence))
+    std::swap(slots[0], slots[1]);
+
+  Status failed = Failure{Code::kCorrupt, "both superblocks of '" + name +
+                                              "' (offsets 0 and 4096) are damaged; restore the "
+                                              "store from a copy"};
+  for (const Slot& slot : slots) {
+    if (slot.state != SlotState::kWhole) continue;
+    PERDURA_TRY(check_compatible(name, slot.superblock));
+    if (slot.superblock.medium_bytes > size) {
+      failed = Failure{Code::kCorrupt, "'" + name + "' is truncated: " + std::to_string(size) +
+                                           " of " + std::to_string(slot.superblock.medium_bytes) +
+                                           " bytes are left; restore it from a copy"};
+      continue;
+    }
+    // The directory is written with its superblock under one barrier: where it is torn, so was the
+    // update, and the other slot describes the store.
+    Status read = volume->read_directory(slot.superblock);
+    if (read) return volume;
+    if (read.failure().code != Code::kCorrupt) return read.failure();
+    failed = read;
+  }
+  return failed.failure();
+}
+
+Status Volume::read_directory(const Superblock& superblock) {
+  const auto damaged = [&](const std::string& what) {
+    return Failure{Code::kCorrupt,
+                   "the directory of '" + name() + "' at offset " +
+                       std::to_string(format::kDirectoryOffset[superblock.directory_slot & 1]) +
+                       " is damaged (" + what + "); restore the store from a copy"};
+  };
+  if (superblock.directory_slot > 1 || superblock.directory_bytes < sizeof(DirectoryHeader) ||
+      superblock.directory_bytes > format::kDirectoryBytes ||
+      superblock.segment_bytes != format::kSegmentBytes)
+    return damaged("its superblock describes no directory");
+  AlignedBuffer bytes(superblock.directory_bytes);
+  PERDURA_ASSIGN(const bool whole,
+                 medium_->verified_read(format::kDirectoryOffset[superblock.directory_slot],
+                                        bytes.first(superblock.directory_bytes),
+                                        superblock.directory_checksum));
+  if (!whole) return damaged("its checksum does not fit");
+  DirectoryHeader header;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  const u64 expected = sizeof header + header.region_count * sizeof(RegionRecord) +
+                       header.extent_count * sizeof(Extent);
+  if (header.magic != format::kDirectoryMagic || header.region_count > format::kRegionsMax ||
+      expected != superblock.directory_bytes ||
+      header.sequence != superblock.directory_sequence)
+    return damaged("its header does not fit its length");
+  regions_.resize(header.region_count);
+  extents_.resize(header.extent_count);
+  const std::byte* at = bytes.data() + sizeof header;
+  if (!regions_.empty()) std::memcpy(regions_.data(), at, regions_.size() * sizeof(RegionRecord));
+  at += regions_.size() * sizeof(RegionRecord);
+  if (!extents_.empty()) std::memcpy(extents_.data(), at, extents_.size() * sizeof(Extent));
+  superblock_ = superblock;
+  return check_directory();
+}
+
+Status Volume::check_directory() const {
+  u64 free_from = format::kDataBegin;
+  for (const Extent& extent : extents_) {
+    if (extent.medium_offset < free_from || extent.length == 0 ||
+        !is_aligned(extent.medium_offset | extent.length, format::kExtentUnit) ||
+        extent_end(extent) > superblock_.medium_bytes)
+      return Failure{Code::kCorrupt, "the directory of '" + name() + "' holds an impossible extent "
+                                         "at offset " + std::to_string(extent.medium_offset)};
+    free_from = extent_end(extent);
+  }
+  return {};
+}
+
+Status Volume::begin_session() {
+  std::lock_guard lock(mutex_);
+  const media::OwnerPage owner = media::describe_owner();
+  PERDURA_TRY(medium_->write(format::kOwnerOffset, owner.bytes, PERDURA_SITE("owner record")));
+  ++superblock_.session;
+  superblock_.clean = 0;
+  return write_superblock();
+}
+
+Status Volume::mark_clean() {
+  std::lock_guard lock(mutex_);
+  superblock_.clean = 1;
+  return write_superblock();
+}
+
+Status Volume::add_region(const RegionRecord& record) {
+  std::lock_guard lock(mutex_);
+  PERDURA_ASSERT(regions_.size() < format::kRegionsMax);
+  regions_.push_back(record);
+  for (format::RegionState& state : superblock_.regions) {
+    if (state.region != 0) continue;
+    state.region = record.region;
+    state.replayed_version = 0;
+    break;
+  }
+  Status written = write_directory();
+  if (!written) regions_.pop_back();
+  return written;
+}
+
+std::vector<RegionRecord> Volume::regions() const {
+  std::lock_guard lock(mutex_);
+  return regions_;
+}
+
+std::vector<Extent> Volume::extents(ExtentKind kind) const {
+  std::lock_guard lock(mutex_);
+  std::vector<Extent> found;
+  for (const Extent& extent : extents_)
+    if (extent.kind == kind) found.push_back(extent);
+  return found;
+}
+
+u64 Volume::segment_of(u64 medium_offset) const {
+  std::lock_guard lock(mutex_);
+  for (const Extent& extent : extents_)
+    if (extent.kind == ExtentKind::kLog && medium_offset >= extent.medium_offset &&
+        medium_offset < extent_end(extent))
+      return extent.medium_offset +
+             round_down(medium_offset - extent.medium_offset, format::kSegmentBytes);
+  PERDURA_ASSERT(!"the offset of a log block");
+  return 0;
+}
+
+Result<Extent> Volume::allocate_home(u32 region, u64 region_offset, u64 length) {
+  std::lock_guard lock(mutex_);
+  Extent extent{ExtentKind::kHome, region, region_offset, length, 0};
+  PERDURA_ASSIGN(extent.medium_offset, allocate(extent_bytes(extent), false));
+  const std::vector<Extent> before = extents_;
+  insert_sorted(extent);
+  if (Status written = write_directory(); !written) {
+    extents_ = before;
+    return written.failure();
+  }
+  return extent;
+}
+
+void Volume::insert_sorted(const Extent& extent) {
+  const auto after = std::find_if(extents_.begin(), extents_.end(), [&](const Extent& each) {
+    return each.medium_offset > extent.medium_offset;
+  });
+  extents_.insert(after, extent);
+}
+
+// Log extents carry nothing behind them, so neighbours become one and the directory stays short.
+void Volume::merge_log_extents() {
+  for (size_t i = 1; i < extents_.size();) {
+    Extent& left = extents_[i - 1];
+    if (left.kind == ExtentKind::kLog && extents_[i].kind == ExtentKind::kLog &&
+        extent_end(left) == extents_[i].medium_offset) {
+      left.length += extents_[i].length;
+      extents_.erase(extents_.begin() + static_cast<std::ptrdiff_t>(i));
+    } else {
+      ++i;
+    }
+  }
+}
+
+Result<Extent> Volume::allocate_log(u64 length) {
+  std::lock_guard lock(mutex_);
+  Extent extent{ExtentKind::kLog, 0, 0, length, 0};
+  PERDURA_ASSIGN(extent.medium_offset, allocate(length, true));
+  const std::vector<Extent> before = extents_;
+  insert_sorted(extent);
+  merge_log_extents();
+  if (Status written = write_directory(); !written) {
+    extents_ = before;
+    return written.failure();
+  }
+  return extent;
+}
+
+Status Volume::release_log(u64 medium_offset, u64 length) {
+  std::lock_guard lock(mutex_);
+  const std::vector<Extent> before = extents_;
+  const auto found = std::find_if(extents_.begin(), extents_.end(), [&](const Extent& each) {
+    return each.kind == ExtentKind::kLog && each.medium_offset <= medium_offset &&
+           extent_end(each) >= medium_offset + length;
+  });
+  PERDURA_ASSERT(found != extents_.end());
+  Extent tail = *found;
+  tail.medium_offset = medium_offset + length;
+  tail.length = extent_end(*found) - tail.medium_offset;
+  found->length = medium_offset - found->medium_offset;
+  const auto index = found - extents_.begin();
+  if (tail.length != 0) extents_.insert(found + 1, tail);
+  if (extents_[static_cast<size_t>(index)].length == 0) extents_.erase(extents_.begin() + index);
+  Status written = write_directory();
+  if (!written) extents_ = before;
+  return written;
+}
+
+u64 Volume::replayed_version(u32 region) const {
+  std::lock_guard lock(mutex_);
+  for (const format::RegionState& state : superblock_.regions)
+    if (state.region == region) return state.replayed_version;
+  return 0;
+}
+
+Status Volume::set_replayed(u32 region, u64 version, u64 live_generation) {
+  std::lock_guard lock(mutex_);
+  for (format::RegionState& state : superblock_.regions)
+    if (state.region == region) state.replayed_version = version;
+  superblock_.live_generation = live_generation;
+  return write_superblock();
+}
+
+// First fit; else the medium grows.
+Result<u64> Volume::allocate(u64 length, bool prewrite) {
+  u64 free_from = format::kDataBegin;
+  for (const Extent& extent : extents_) {
+    if (extent.medium_offset - free_from >= length) {
+      // Space given back holds old bytes: a home image must read as zeros, and a log is better so.
+      PERDURA_TRY(clear(free_from, length));
+      return free_from;
+    }
+    free_from = extent_end(extent);
+  }
+  if (superblock_.medium_bytes - free_from >= length) {
+    PERDURA_TRY(clear(free_from, length));
+    return free_from;
+  }
+  PERDURA_TRY(medium_->grow(free_from + length, prewrite));
+  superblock_.medium_bytes = free_from + length;
+  return free_from;
+}
+
+Status Volume::clear(u64 offset, u64 length) {
+  AlignedBuffer zeros(std::min(length, kMiB));
+  std::memset(zeros.data(), 0, zeros.size());
+  for (u64 done = 0; done < length;) {
+    const u64 piece = std::min<u64>(length - done, zeros.size());
+    PERDURA_TRY(medium_->write(offset + done, zeros.first(piece), PERDURA_SITE("clear free space")));
+    done += piece;
+  }
+  return {};
+}
+
+Status Volume::write_directory() {
+  const u64 length = sizeof(DirectoryHeader) + regions_.size() * sizeof(RegionRecord) +
+                     extents_.size() * sizeof(Extent);
+  if (length > format::kDirectoryBytes)
+    return Failure{Code::kNoSpace, "the directory of '" + name() +
+                                       "' is full; its regions grew in too many pieces: copy the "
+                                       "store's content into a new one"};
+  AlignedBuffer bytes(round_up(length, kPageBytes));
+  std::memset(bytes.data(), 0, bytes.size());
+  DirectoryHeader header{};
+  header.magic = format::kDirectoryMagic;
+  header.region_count = static_cast<u32>(regions_.size());
+  header.extent_count = static_cast<u32>(extents_.size());
+  header.sequence = superblock_.directory_sequence + 1;
+  std::byte* at = bytes.data();
+  std::memcpy(at, &header, sizeof header);
+  at += sizeof header;
+  if (!regions_.empty()) std::memcpy(at, regions_.data(), regions_.size() * sizeof(RegionRecord));
+  at += regions_.size() * sizeof(RegionRecord);
+  if (!extents_.empty()) std::memcpy(at, extents_.data(), extents_.size() * sizeof(Extent));
+
+  const Superblock before = superblock_;
+  superblock_.directory_slot ^= 1;
+  superblock_.directory_bytes = static_cast<u32>(length);
+  superblock_.directory_sequence = header.sequence;
+  superblock_.directory_checksum = checksum(bytes.data(), length);
+  // The slot written here is referred to by no durable superblock: the newest one refers to the
+  // other slot, and the one before that is overwritten by the update after this.
+  Status written = medium_->write(format::kDirectoryOffset[superblock_.directory_slot],
+                                  bytes.span(), PERDURA_SITE("directory"));
+  if (written) written = write_superblock();
+  if (!written) superblock_ = before;
+  return written;
+}
+
+// Barrier: the superblock, the directory it refers to and the space cleared for new extents are
+// durable before anything that relies on them is written.
+Status Volume::write_superblock() {
+  ++superblock_.sequence;
+  superblock_.checksum = superblock_checksum(superblock_);
+  alignas(kPageBytes) std::byte page[format::kSuperblockBytes];
+  std::memcpy(page, &superblock_, sizeof superblock_);
+  Status written = medium_->write(format::kSuperblockOffset[superblock_.sequence & 1], page,
+                                  PERDURA_SITE("superblock"));
+  if (written) written = medium_->barrier(PERDURA_SITE("superblock"));
+  // A failed update is tried again in the same slot: the other one holds the last good state.
+  if (!written) --superblock_.sequence;
+  return written;
+}
+
+}  // namespace perdura::region

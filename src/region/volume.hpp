@@ -1,0 +1,78 @@
+// A medium with a superblock and a directory: which regions exist and where their bytes live.
+//
+// Invariants:
+//  - The superblock slot with the higher sequence whose directory is whole describes the store.
+//  - Extents never overlap; space of no extent is free.
+//  - An extent is in the durable directory before anything durable refers to it, and leaves the
+//    directory before its space is given to another.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "format/format.hpp"
+#include "media/medium.hpp"
+
+namespace perdura::region {
+
+class Volume {
+ public:
+  /// Nothing was ever stored there: empty, or its creation was cut short before the superblock.
+  static Result<bool> is_blank(media::Medium& medium);
+  /// Format a blank medium.
+  static Result<std::unique_ptr<Volume>> create(std::unique_ptr<media::Medium> medium);
+  /// Read and check a formatted one. Refuses, with a sentence that says which: a foreign file, a
+  /// newer incompatible format, another architecture, a truncated or damaged store.
+  static Result<std::unique_ptr<Volume>> open(std::unique_ptr<media::Medium> medium);
+
+  media::Medium& medium() { return *medium_; }
+  const std::string& name() const { return medium_->name(); }
+  u64 store_id() const;
+  format::Superblock superblock() const;
+
+  /// Count this opening and sign the store as ours.
+  Status begin_session();
+  /// The home image is up to date and nothing is in flight.
+  Status mark_clean();
+
+  Status add_region(const format::RegionRecord& record);
+  std::vector<format::RegionRecord> regions() const;
+  std::vector<format::Extent> extents(format::ExtentKind kind) const;
+
+  /// The start of the log segment that holds a medium offset.
+  u64 segment_of(u64 medium_offset) const;
+
+  /// Space for [region_offset, region_offset + length) of a region and its checksum table.
+  Result<format::Extent> allocate_home(u32 region, u64 region_offset, u64 length);
+  /// `length` bytes for log segments, prewritten and zero.
+  Result<format::Extent> allocate_log(u64 length);
+  /// Give back the log space [medium_offset, medium_offset + length).
+  Status release_log(u64 medium_offset, u64 length);
+
+  u64 replayed_version(u32 region) const;
+  /// The home image of `region` holds `version`, and log segments before `live_generation` are no
+  /// longer needed. The home image must be durable.
+  Status set_replayed(u32 region, u64 version, u64 live_generation);
+
+ private:
+  explicit Volume(std::unique_ptr<media::Medium> medium) : medium_(std::move(medium)) {}
+
+  Status read_directory(const format::Superblock& superblock);
+  Status check_directory() const;
+  Result<u64> allocate(u64 length, bool prewrite);
+  void insert_sorted(const format::Extent& extent);
+  void merge_log_extents();
+  Status clear(u64 offset, u64 length);
+  Status write_directory();
+  Status write_superblock();
+
+  mutable std::mutex mutex_;
+  std::unique_ptr<media::Medium> medium_;
+  format::Superblock superblock_{};
+  std::vector<format::RegionRecord> regions_;
+  std::vector<format::Extent> extents_;  ///< sorted by medium_offset
+};
+
+}  // namespace perdura::region

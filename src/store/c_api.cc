@@ -1,0 +1,145 @@
+// The C surface: exceptions become negative codes and a sentence.
+#include <perdura/perdura.h>
+
+#include <new>
+#include <perdura/store.hpp>
+#include <string>
+
+#include "store/runtime.hpp"
+
+struct perdura_store {
+  perdura::Store store;
+};
+
+namespace {
+
+thread_local std::string last_error;
+
+int fail(perdura::Code code, const char* message) {
+  last_error = message;
+  return -static_cast<int>(code);
+}
+
+template <class Call>
+int guarded(Call&& call) noexcept {
+  try {
+    call();
+    return 0;
+  } catch (const perdura::Error& error) {
+    return fail(error.code(), error.what());
+  } catch (const std::bad_alloc&) {
+    return fail(perdura::Code::kNoMemory, "out of memory");
+  } catch (const std::exception& error) {
+    return fail(perdura::Code::kIo, error.what());
+  }
+}
+
+}  // namespace
+
+extern "C" {
+
+int perdura_open(const char* uri, const perdura_options* options, perdura_store** store) {
+  return guarded([&] {
+    if (uri == nullptr || store == nullptr)
+      throw perdura::Error(perdura::Code::kInvalidArgument, "perdura_open needs a URI and a store");
+    perdura::Options chosen;
+    if (options != nullptr) {
+      chosen.create = options->must_exist == 0;
+      chosen.tracking = static_cast<perdura::Tracking>(options->tracking);
+      if (options->region_limit_bytes != 0)
+        chosen.region_limit_bytes = options->region_limit_bytes;
+      chosen.region_address = options->region_address;
+      chosen.log_limit_bytes = options->log_limit_bytes;
+    }
+    *store = new perdura_store{perdura::Store::open(uri, chosen)};
+  });
+}
+
+int perdura_close(perdura_store* store) {
+  if (store == nullptr) return 0;
+  const int result = guarded([&] { store->store.close(); });
+  if (result != -static_cast<int>(perdura::Code::kMisuse)) delete store;
+  return result;
+}
+
+void* perdura_alloc(perdura_store* store, size_t size) {
+  return perdura_aligned_alloc(store, 16, size);
+}
+
+void* perdura_aligned_alloc(perdura_store* store, size_t alignment, size_t size) {
+  void* block = nullptr;
+  return guarded([&] { block = store->store.allocate(size, alignment); }) == 0 ? block : nullptr;
+}
+
+void* perdura_realloc(perdura_store* store, void* block, size_t size) {
+  void* moved = nullptr;
+  return guarded([&] { moved = store->store.reallocate(block, size); }) == 0 ? moved : nullptr;
+}
+
+int perdura_free(perdura_store* store, void* block) {
+  return guarded([&] { store->store.deallocate(block); });
+}
+
+size_t perdura_usable_size(perdura_store* store, const void* block) {
+  size_t size = 0;
+  return guarded([&] { size = store->store.usable_size(block); }) == 0 ? size : 0;
+}
+
+int perdura_root_set(perdura_store* store, const char* name, void* object) {
+  return guarded([&] {
+    if (name == nullptr)
+      throw perdura::Error(perdura::Code::kInvalidArgument, "a root needs a name");
+    store->store.set_root(name, object);
+  });
+}
+
+void* perdura_root_get(perdura_store* store, const char* name) {
+  void* object = nullptr;
+  const int result = guarded([&] {
+    if (name == nullptr)
+      throw perdura::Error(perdura::Code::kInvalidArgument, "a root needs a name");
+    object = store->store.get_root(name);
+  });
+  return result == 0 ? object : nullptr;
+}
+
+void perdura_touch(perdura_store* store, const void* address, size_t length) {
+  store->store.touch(address, length);
+}
+
+int perdura_operation_begin(perdura_store* store) {
+  return guarded([&] { perdura::detail::enter(store->store.runtime().mutators().this_thread()); });
+}
+
+void perdura_operation_end(perdura_store* store) {
+  perdura::detail::leave(store->store.runtime().mutators().this_thread());
+}
+
+int perdura_checkpoint(perdura_store* store, uint64_t* version) {
+  return guarded([&] {
+    const uint64_t made = store->store.checkpoint();
+    if (version != nullptr) *version = made;
+  });
+}
+
+int perdura_checkpoint_async(perdura_store* store, uint64_t* version) {
+  return guarded([&] {
+    const uint64_t begun = store->store.checkpoint_async();
+    if (version != nullptr) *version = begun;
+  });
+}
+
+int perdura_wait(perdura_store* store, uint64_t version) {
+  return guarded([&] { store->store.wait(version); });
+}
+
+int perdura_checkpoint_every(perdura_store* store, uint32_t milliseconds) {
+  return guarded(
+      [&] { store->store.checkpoint_every(std::chrono::milliseconds(milliseconds)); });
+}
+
+uint64_t perdura_durable_version(perdura_store* store) { return store->store.durable_version(); }
+
+const char* perdura_last_error(void) { return last_error.c_str(); }
+
+}  // extern "C"

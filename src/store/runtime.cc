@@ -1,0 +1,361 @@
+#include "store/runtime.hpp"
+
+#include <array>
+#include <bit>
+#include <cstring>
+
+#include "base/assert.hpp"
+#include "base/clock.hpp"
+#include "track/userfault.hpp"
+
+namespace perdura::detail {
+namespace {
+
+constexpr u32 kRegionId = 1;
+constexpr u64 kDefaultLogLimit = 128 * kMiB;
+constexpr u64 kLogLimitMin = 2 * kMiB;
+
+/// The open stores of the process. Slots are claimed and freed under the lock, and read without.
+struct OpenStores {
+  struct Slot {
+    std::atomic<Runtime*> runtime{nullptr};
+    std::atomic<std::byte*> base{nullptr};
+    std::atomic<u64> bytes{0};
+  };
+  std::array<Slot, kOpenStoresMax> slots;
+  std::atomic<size_t> end{0};  ///< slots from here on were never used
+  std::mutex mutex;
+
+  void add(Runtime& runtime) {
+    std::lock_guard lock(mutex);
+    for (size_t i = 0; i < slots.size(); ++i) {
+      if (slots[i].runtime.load() != nullptr) continue;
+      slots[i].bytes = runtime.region().limit();
+      slots[i].base = runtime.region().base();
+      slots[i].runtime = &runtime;
+      if (i >= end) end = i + 1;
+      return;
+    }
+  }
+  void remove(Runtime& runtime) {
+    std::lock_guard lock(mutex);
+    for (Slot& slot : slots) {
+      if (slot.runtime != &runtime) continue;
+      slot.runtime = nullptr;
+      slot.base = nullptr;
+      slot.bytes = 0;
+    }
+  }
+};
+
+OpenStores& open_stores() {
+  static auto* stores = new OpenStores;
+  return *stores;
+}
+
+Status check_options(const Options& options) {
+  const auto invalid = [](const std::string& what) {
+    return Failure{Code::kInvalidArgument, what};
+  };
+  if (!std::has_single_bit(options.granule_bytes) || options.granule_bytes < kLineBytes ||
+      options.granule_bytes > kPageBytes)
+    return invalid("granule_bytes is a power of two from 64 to 4096, not " +
+                   std::to_string(options.granule_bytes));
+  if (options.region_limit_bytes < kMiB || options.region_limit_bytes % kMiB != 0 ||
+      options.region_limit_bytes > u64{1} << 44)
+    return invalid("region_limit_bytes is a multiple of 1 MiB from 1 MiB to 16 TiB, not " +
+                   std::to_string(options.region_limit_bytes));
+  if (options.region_address % kPageBytes != 0)
+    return invalid("region_address must be a multiple of 4096");
+  if (options.log_limit_bytes != 0 && options.log_limit_bytes < kLogLimitMin)
+    return invalid("log_limit_bytes is at least " + std::to_string(kLogLimitMin));
+  const bool reported =
+      options.tracking == Tracking::kReported || options.tracking == Tracking::kBitmap;
+  if (options.capture == Capture::kBackground && !reported)
+    return invalid("a background capture needs a tracker of reported stores: page trackers learn "
+                   "of a store too late to copy aside what it replaces");
+  if (options.verify_reports && !reported)
+    return invalid("verify_reports needs a tracker of reported stores");
+  return {};
+}
+
+bool captures_in_background(const Options& options) {
+  if (options.verify_reports) return false;
+  if (options.capture != Capture::kAutomatic) return options.capture == Capture::kBackground;
+  return options.tracking == Tracking::kReported;
+}
+
+void leave_heap(Mutator& mutator) noexcept {
+  enter(mutator);
+  static_cast<Runtime*>(mutator.runtime)->heap().release_cache(mutator);
+  leave(mutator);
+}
+
+}  // namespace
+
+Runtime* runtime_at(const void* base) noexcept {
+  OpenStores& stores = open_stores();
+  for (size_t i = 0, end = stores.end.load(std::memory_order_acquire); i < end; ++i)
+    if (stores.slots[i].base.load(std::memory_order_relaxed) == base)
+      return stores.slots[i].runtime.load(std::memory_order_acquire);
+  return nullptr;
+}
+
+Runtime* runtime_holding(const void* address) noexcept {
+  OpenStores& stores = open_stores();
+  for (size_t i = 0, end = stores.end.load(std::memory_order_acquire); i < end; ++i) {
+    const std::byte* base = stores.slots[i].base.load(std::memory_order_relaxed);
+    if (base != nullptr && static_cast<u64>(static_cast<const std::byte*>(address) - base) <
+                               stores.slots[i].bytes.load(std::memory_order_relaxed))
+      return stores.slots[i].runtime.load(std::memory_order_acquire);
+  }
+  return nullptr;
+}
+
+Runtime* only_or_current_runtime() noexcept {
+  Runtime* current = nullptr;
+  Runtime* only = nullptr;
+  size_t active = 0;
+  size_t open = 0;
+  OpenStores& stores = open_stores();
+  for (size_t i = 0, end = stores.end.load(std::memory_order_acquire); i < end; ++i) {
+    Runtime* runtime = stores.slots[i].runtime.load(std::memory_order_acquire);
+    if (runtime == nullptr) continue;
+    ++open;
+    only = runtime;
+    if (runtime->mutators().in_operation()) {
+      ++active;
+      current = runtime;
+    }
+  }
+  if (active == 1) return current;
+  return active == 0 && open == 1 ? only : nullptr;
+}
+
+// --- opening -----------------------------------------------------------------------------------
+
+Result<std::unique_ptr<Runtime>> Runtime::open(std::string_view uri, const Options& options,
+                                               const WrapMedium& wrap) {
+  PERDURA_TRY(check_options(options));
+  std::unique_ptr<Runtime> runtime(new Runtime(options));
+  runtime->process_generation_ = track::process_generation();
+  PERDURA_TRY(runtime->open_volume(uri, wrap));
+  const u64 begin = now_ns();
+  PERDURA_TRY(runtime->open_region());
+  PERDURA_TRY(runtime->start());
+  runtime->recovery_ns_ = now_ns() - begin;
+  PERDURA_TRY(runtime->open_heap());
+  open_stores().add(*runtime);
+  return runtime;
+}
+
+Status Runtime::open_volume(std::string_view uri, const WrapMedium& wrap) {
+  media::MediumOptions medium_options;
+  medium_options.create = options_.create;
+  medium_options.allow_network_filesystem = options_.allow_network_filesystem;
+  PERDURA_ASSIGN(media::OpenedMedium opened, media::open_medium(uri, medium_options));
+  if (wrap) opened.medium = wrap(std::move(opened.medium));
+  PERDURA_ASSIGN(const bool blank, region::Volume::is_blank(*opened.medium));
+  if (blank && !options_.create)
+    return Failure{Code::kNotFound, "'" + opened.medium->name() +
+                                        "' holds no store yet; open it with create to make one"};
+  if (blank) {
+    PERDURA_ASSIGN(volume_, region::Volume::create(std::move(opened.medium)));
+  } else {
+    PERDURA_ASSIGN(volume_, region::Volume::open(std::move(opened.medium)));
+  }
+  return volume_->begin_session();
+}
+
+Status Runtime::open_region() {
+  if (volume_->regions().empty()) PERDURA_TRY(create_region());
+  PERDURA_TRY(recover());
+  if (!region_) {
+    PERDURA_ASSIGN(region_, region::Region::map(*volume_, volume_->regions().front()));
+  }
+  if (patch_) PERDURA_TRY(patch_->apply_all(*region_));
+  patch_.reset();
+  return {};
+}
+
+// Two stores created at once may choose the same range; the one that maps it first has it.
+Status Runtime::create_region() {
+  for (;;) {
+    format::RegionRecord record{};
+    record.region = kRegionId;
+    record.address = options_.region_address;
+    record.limit_bytes = options_.region_limit_bytes;
+    std::strncpy(record.name, "main", sizeof record.name - 1);
+    if (record.address == 0) {
+      PERDURA_ASSIGN(record.address, region::Region::choose_address(record.limit_bytes));
+    }
+    auto mapped = region::Region::map(*volume_, record);
+    if (!mapped) {
+      if (mapped.failure().code == Code::kAddressTaken && options_.region_address == 0) continue;
+      return mapped.failure();
+    }
+    PERDURA_TRY(volume_->add_region(record));
+    region_ = std::move(*mapped);
+    return {};
+  }
+}
+
+Status Runtime::recover() {
+  const u64 limit = options_.log_limit_bytes != 0 ? options_.log_limit_bytes : kDefaultLogLimit;
+  log_ = std::make_unique<commit::Log>(*volume_, limit);
+  const u64 replayed = volume_->replayed_version(kRegionId);
+  PERDURA_ASSIGN(commit::RecoveredLog recovered,
+                 commit::read_log(*volume_, kRegionId, replayed, *log_));
+  durable_version_ = replayed + recovered.versions.size();
+  if (recovered.versions.empty()) return {};
+  const format::RegionRecord record = volume_->regions().front();
+  if (!volume_->medium().geometry().byte_addressable) {
+    std::vector<commit::LoggedVersion> versions;
+    PERDURA_ASSIGN(patch_, store::Patch::create(std::move(recovered), record.limit_bytes, versions));
+    recovered_.assign(versions.begin(), versions.end());
+    return {};
+  }
+  // NVM: finish the replay. The working view is mapped afterwards, over the finished image.
+  PERDURA_ASSIGN(region_, region::Region::map(*volume_, record));
+  commit::Replay replay(*volume_, *region_);
+  PERDURA_TRY(replay.run(recovered.versions, true));
+  // Barrier: the home image is durable before the superblock says that the log is not needed.
+  PERDURA_TRY(volume_->medium().barrier(PERDURA_SITE("recovered home image")));
+  PERDURA_TRY(volume_->set_replayed(kRegionId, durable_version_,
+                                    log_->live_generation_after(durable_version_)));
+  return log_->retire(durable_version_);
+}
+
+Status Runtime::start() {
+  PERDURA_ASSIGN(mutators_, track::Mutators::create(this, &leave_heap));
+  PERDURA_TRY(make_tracker());
+  PERDURA_TRY(region_->on_backed(
+      [this](std::byte* address, u64 length) { return tracker_->backed(address, length); }));
+  // What recovery stored is not a change of the program's.
+  PERDURA_TRY(tracker_->cut());
+  tracker_->collect();
+  tracker_->settle(true);
+  heap_ = std::make_unique<heap::Heap>(*region_, name());
+  commit::Checkpointer::Config config;
+  config.volume = volume_.get();
+  config.region = region_.get();
+  config.mutators = mutators_.get();
+  config.tracker = tracker_.get();
+  config.reported = reported_;
+  config.log = log_.get();
+  config.background_capture = captures_in_background(options_);
+  if (options_.verify_reports) {
+    verifier_ = std::make_unique<store::ReportVerifier>(*region_, *heap_);
+    config.inspect = [this](const track::DirtyMap& reported) { verifier_->inspect(reported); };
+  }
+  checkpointer_ = std::make_unique<commit::Checkpointer>(config, durable_version_,
+                                                         std::move(recovered_));
+  return {};
+}
+
+Status Runtime::make_tracker() {
+  const auto reported = [&](Tracking mode) -> Status {
+    PERDURA_ASSIGN(auto tracker,
+                   track::Reported::create(*mutators_, region_->base(), region_->limit(), mode,
+                                           options_.granule_bytes));
+    reported_ = tracker.get();
+    tracker_ = std::move(tracker);
+    return {};
+  };
+  const auto userfault = [&]() -> Status {
+    PERDURA_ASSIGN(tracker_, track::Userfault::create(*mutators_, region_->base(),
+                                                      region_->limit()));
+    return {};
+  };
+  switch (options_.tracking) {
+    case Tracking::kReported:
+    case Tracking::kBitmap:
+      return reported(options_.tracking);
+    case Tracking::kUserfault:
+    case Tracking::kAutomatic:
+    case Tracking::kSigbus:
+    case Tracking::kProtect:
+      return userfault();
+  }
+  return Failure{Code::kInvalidArgument, "unknown tracking"};
+}
+
+Status Runtime::open_heap() {
+  if (durable_version_ != 0) {
+    PERDURA_TRY(heap_->attach());
+  } else {
+    Mutator& mutator = mutators_->this_thread();
+    enter(mutator);
+    const Status formatted = heap_->format(mutator);
+    leave(mutator);
+    PERDURA_TRY(formatted);
+    PERDURA_TRY(checkpoint());
+  }
+  if (verifier_) verifier_->start();
+  return {};
+}
+
+// --- use ---------------------------------------------------------------------------------------
+
+Runtime::~Runtime() {
+  open_stores().remove(*this);
+  if (mutators_) mutators_->detach();
+  checkpointer_.reset();
+}
+
+Status Runtime::usable() const {
+  if (!track::forked_since(process_generation_)) return {};
+  return Failure{Code::kForked, "the store '" + name() +
+                                    "' belongs to the parent process; a forked child cannot use "
+                                    "it: open stores after fork"};
+}
+
+Status Runtime::require_outside_operation(const char* call) {
+  PERDURA_TRY(usable());
+  if (!mutators_->in_operation()) return {};
+  return Failure{Code::kMisuse, std::string(call) +
+                                    " inside an operation of the same thread would wait for it "
+                                    "for ever; end the operation first"};
+}
+
+Result<u64> Runtime::checkpoint() {
+  PERDURA_TRY(require_outside_operation("checkpoint"));
+  return checkpointer_->checkpoint();
+}
+
+Result<u64> Runtime::checkpoint_async() {
+  PERDURA_TRY(require_outside_operation("checkpoint_async"));
+  return checkpointer_->checkpoint_async();
+}
+
+Status Runtime::wait(u64 version) {
+  PERDURA_TRY(usable());
+  return checkpointer_->wait(version);
+}
+
+Status Runtime::close() {
+  PERDURA_TRY(require_outside_operation("close"));
+  checkpointer_->every(std::chrono::milliseconds{0});
+  const Result<u64> last = checkpointer_->checkpoint();
+  Status status = last ? Status{} : Status(last.failure());
+  const Status home = checkpointer_->finish(static_cast<bool>(status));
+  if (status) status = home;
+  if (status) status = volume_->mark_clean();
+  return status;
+}
+
+Statistics Runtime::statistics() const {
+  Statistics statistics;
+  checkpointer_->add_to(statistics);
+  statistics.region_backed_bytes = region_->home()->backed_bytes();
+  statistics.recovery_ns = recovery_ns_;
+  statistics.unreported = verifier_ ? verifier_->lines() : 0;
+  statistics.tracking = tracker_->kind();
+  return statistics;
+}
+
+std::vector<std::string> Runtime::unreported() const {
+  return verifier_ ? verifier_->findings() : std::vector<std::string>{};
+}
+
+}  // namespace perdura::detail

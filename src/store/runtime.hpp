@@ -1,0 +1,88 @@
+// An open store: the parts put together, opened in order and closed in reverse.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <perdura/store.hpp>
+
+#include "commit/checkpointer.hpp"
+#include "heap/heap.hpp"
+#include "region/region.hpp"
+#include "region/volume.hpp"
+#include "store/patch.hpp"
+#include "store/report_verifier.hpp"
+#include "track/mutators.hpp"
+#include "track/tracker.hpp"
+
+namespace perdura::detail {
+
+/// For tests and tools: a decorator around the medium.
+using WrapMedium =
+    std::function<std::unique_ptr<media::Medium>(std::unique_ptr<media::Medium> medium)>;
+
+class Runtime {
+ public:
+  static Result<std::unique_ptr<Runtime>> open(std::string_view uri, const Options& options,
+                                               const WrapMedium& wrap = {});
+  /// Without a last checkpoint; see close().
+  ~Runtime();
+  Runtime(const Runtime&) = delete;
+
+  /// Refuses what a forked child asks of its parent's store.
+  Status usable() const;
+
+  Status close();
+  Result<u64> checkpoint();
+  Result<u64> checkpoint_async();
+  Status wait(u64 version);
+
+  Statistics statistics() const;
+
+  heap::Heap& heap() { return *heap_; }
+  region::Region& region() { return *region_; }
+  region::Volume& volume() { return *volume_; }
+  track::Mutators& mutators() { return *mutators_; }
+  commit::Checkpointer& checkpointer() { return *checkpointer_; }
+  const std::string& name() const { return volume_->name(); }
+  std::vector<std::string> unreported() const;
+  u64 log_segments() const { return log_->capacity_bytes() / format::kSegmentBytes; }
+
+ private:
+  explicit Runtime(const Options& options) : options_(options) {}
+
+  Status open_volume(std::string_view uri, const WrapMedium& wrap);
+  Status open_region();
+  Status create_region();
+  Status recover();
+  Status start();
+  Status make_tracker();
+  Status open_heap();
+  Status require_outside_operation(const char* call);
+
+  const Options options_;
+  u64 process_generation_ = 0;
+  u64 recovery_ns_ = 0;
+  u64 durable_version_ = 0;
+  std::unique_ptr<region::Volume> volume_;
+  std::unique_ptr<commit::Log> log_;
+  std::deque<commit::LoggedVersion> recovered_;
+  std::unique_ptr<region::Region> region_;
+  std::unique_ptr<store::Patch> patch_;  ///< block media: the recovered log over the home image
+  std::unique_ptr<track::Mutators> mutators_;
+  std::unique_ptr<track::Tracker> tracker_;
+  track::Reported* reported_ = nullptr;
+  std::unique_ptr<store::ReportVerifier> verifier_;
+  std::unique_ptr<heap::Heap> heap_;
+  std::unique_ptr<commit::Checkpointer> checkpointer_;
+};
+
+/// The open store whose region starts at `base` or holds `address`; nullptr when none does.
+Runtime* runtime_at(const void* base) noexcept;
+Runtime* runtime_holding(const void* address) noexcept;
+/// The store this thread has an operation on, else the only open one; nullptr when that is not one.
+Runtime* only_or_current_runtime() noexcept;
+
+}  // namespace perdura::detail

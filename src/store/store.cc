@@ -1,0 +1,180 @@
+// The C++ surface: failures become exceptions.
+#include <perdura/store.hpp>
+
+#include <cstring>
+#include <exception>
+
+#include "base/checksum.hpp"
+#include "store/runtime.hpp"
+
+namespace perdura {
+namespace {
+
+/// A heap call is a small operation of its own.
+class InOperation {
+ public:
+  explicit InOperation(detail::Mutator& mutator) : mutator_(mutator) { detail::enter(mutator_); }
+  ~InOperation() { detail::leave(mutator_); }
+  InOperation(const InOperation&) = delete;
+
+ private:
+  detail::Mutator& mutator_;
+};
+
+void* allocate(detail::Mutator& mutator, std::size_t size, std::size_t alignment) {
+  auto& runtime = *static_cast<detail::Runtime*>(mutator.runtime);
+  const InOperation operation(mutator);
+  Result<void*> block = runtime.heap().allocate(mutator, size, alignment);
+  if (!block) throw_failure(block.failure());
+  return *block;
+}
+
+void deallocate(detail::Mutator& mutator, void* block) {
+  auto& runtime = *static_cast<detail::Runtime*>(mutator.runtime);
+  const InOperation operation(mutator);
+  if (Status freed = runtime.heap().deallocate(mutator, block); !freed)
+    throw_failure(freed.failure());
+}
+
+}  // namespace
+
+namespace detail {
+
+void RuntimeDeleter::operator()(Runtime* runtime) const noexcept {
+  // A forked child has neither the threads nor the memory that tearing down would need.
+  if (runtime->usable()) delete runtime;
+}
+
+std::uint64_t type_fingerprint(const char* mangled_name, std::size_t size, std::size_t alignment) {
+  const u64 parts[] = {checksum(mangled_name, std::strlen(mangled_name)), size, alignment};
+  return checksum(parts, sizeof parts) | 1;  // 0 means any type
+}
+
+void* heap_of(Runtime& runtime) noexcept { return runtime.region().base(); }
+
+void* current_heap() {
+  if (Runtime* runtime = only_or_current_runtime()) return heap_of(*runtime);
+  throw Error(Code::kMisuse,
+              "an allocator was made without a store, and there is not exactly one to choose; pass "
+              "a Store, or begin an operation on the one you mean");
+}
+
+void* heap_allocate(void* heap, std::size_t size, std::size_t alignment) {
+  Runtime* runtime = runtime_at(heap);
+  if (runtime == nullptr)
+    throw Error(Code::kMisuse, "a container's allocator belongs to a store that is not open");
+  return allocate(runtime->mutators().this_thread(), size, alignment);
+}
+
+void heap_deallocate(void* heap, void* block) {
+  Runtime* runtime = runtime_at(heap);
+  if (runtime == nullptr)
+    throw Error(Code::kMisuse, "a container's allocator belongs to a store that is not open");
+  deallocate(runtime->mutators().this_thread(), block);
+}
+
+void report_address(const void* address, std::size_t length) noexcept {
+  if (Runtime* runtime = runtime_holding(address))
+    report(runtime->mutators().this_thread(), address, length);
+}
+
+}  // namespace detail
+
+void* Operation::allocate(std::size_t size, std::size_t alignment) const {
+  auto& runtime = *static_cast<detail::Runtime*>(mutator_->runtime);
+  Result<void*> block = runtime.heap().allocate(*mutator_, size, alignment);
+  if (!block) throw_failure(block.failure());
+  return *block;
+}
+
+void Operation::deallocate(void* block) const {
+  auto& runtime = *static_cast<detail::Runtime*>(mutator_->runtime);
+  if (Status freed = runtime.heap().deallocate(*mutator_, block); !freed)
+    throw_failure(freed.failure());
+}
+
+Store::Store(std::unique_ptr<detail::Runtime, detail::RuntimeDeleter> runtime) noexcept
+    : runtime_(std::move(runtime)), key_(runtime_->mutators().key()) {}
+
+Store Store::open(std::string_view uri, const Options& options) {
+  auto runtime = value_or_throw(detail::Runtime::open(uri, options));
+  return Store(std::unique_ptr<detail::Runtime, detail::RuntimeDeleter>(runtime.release()));
+}
+
+Store::~Store() {
+  if (!runtime_ || !runtime_->usable() || std::uncaught_exceptions() != 0) return;
+  const Status closed = runtime_->close();
+  (void)closed;  // a destructor cannot report; close() does
+}
+
+void Store::close() {
+  if (!runtime_) return;
+  value_or_throw(runtime_->usable());
+  const Status closed = runtime_->close();
+  if (!closed && closed.failure().code == Code::kMisuse) throw_failure(closed.failure());
+  runtime_.reset();
+  if (!closed) throw_failure(closed.failure());
+}
+
+detail::Mutator& Store::register_thread() {
+  value_or_throw(runtime_->usable());
+  return runtime_->mutators().this_thread();
+}
+
+void* Store::allocate(std::size_t size, std::size_t alignment) {
+  return perdura::allocate(mutator(), size, alignment);
+}
+
+void Store::deallocate(void* block) { perdura::deallocate(mutator(), block); }
+
+void* Store::reallocate(void* block, std::size_t size) {
+  if (block == nullptr) return allocate(size);
+  const std::size_t old = usable_size(block);
+  // Keep the block unless it is too small, or more than twice what is wanted.
+  if (size <= old && size * 2 > old) return block;
+  const auto op = operation();
+  void* moved = op.allocate(size);
+  std::memcpy(moved, block, std::min(old, size));
+  op.deallocate(block);
+  return moved;
+}
+
+std::size_t Store::usable_size(const void* block) const {
+  return value_or_throw(runtime_->heap().usable_size(block));
+}
+
+bool Store::contains(const void* address) const noexcept {
+  return runtime_->region().contains(address);
+}
+
+void Store::set_root(std::string_view name, void* object, std::uint64_t fingerprint) {
+  detail::Mutator& mutator = this->mutator();
+  const InOperation operation(mutator);
+  value_or_throw(runtime_->heap().set_root(mutator, name, object, fingerprint));
+}
+
+void* Store::get_root(std::string_view name, std::uint64_t fingerprint) {
+  return value_or_throw(runtime_->heap().get_root(name, fingerprint));
+}
+
+std::uint64_t Store::checkpoint() { return value_or_throw(runtime_->checkpoint()); }
+std::uint64_t Store::checkpoint_async() { return value_or_throw(runtime_->checkpoint_async()); }
+void Store::wait(std::uint64_t version) { value_or_throw(runtime_->wait(version)); }
+
+void Store::checkpoint_every(std::chrono::milliseconds interval) {
+  value_or_throw(runtime_->usable());
+  if (interval.count() < 0)
+    throw Error(Code::kInvalidArgument, "a checkpoint interval is not negative");
+  runtime_->checkpointer().every(interval);
+}
+
+std::uint64_t Store::durable_version() const noexcept {
+  return runtime_->checkpointer().durable_version();
+}
+
+Statistics Store::statistics() const { return runtime_->statistics(); }
+HeapAudit Store::audit() const { return runtime_->heap().audit(); }
+void Store::reset_statistics() { runtime_->checkpointer().reset_statistics(); }
+std::vector<std::string> Store::unreported_stores() const { return runtime_->unreported(); }
+
+}  // namespace perdura

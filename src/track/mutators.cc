@@ -1,0 +1,219 @@
+#include "track/mutators.hpp"
+
+#include <immintrin.h>
+#include <linux/membarrier.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+
+#include "base/assert.hpp"
+#include "base/clock.hpp"
+
+namespace perdura::track {
+namespace {
+
+std::atomic<u64> fork_generation{1};
+
+long membarrier(int command) { return ::syscall(SYS_membarrier, command, 0, 0); }
+
+// The mutators' side of the gate has no fence when the kernel can fence every thread for us.
+bool asymmetric_fences() {
+#if defined(__SANITIZE_THREAD__)
+  return false;
+#else
+  static const bool available =
+      membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
+  return available;
+#endif
+}
+
+}  // namespace
+
+/// All open stores of the process: index in the thread tables → registry of its threads.
+struct Mutators::Registry {
+  std::mutex mutex;
+  std::array<Mutators*, detail::kOpenStoresMax> open{};
+  u64 next_id = 1;
+
+  Registry() {
+    // In a child only the forking thread exists, and the stores are the parent's.
+    ::pthread_atfork(nullptr, nullptr, [] {
+      fork_generation.fetch_add(1, std::memory_order_relaxed);
+      for (detail::ThreadEntry& entry : detail::thread_entries) entry = {};
+    });
+  }
+};
+
+Mutators::Registry& Mutators::registry() {
+  // Never destroyed: threads may end after static destruction.
+  static auto* instance = new Registry;
+  return *instance;
+}
+
+u64 process_generation() { return fork_generation.load(std::memory_order_relaxed); }
+bool forked_since(u64 generation) { return generation != process_generation(); }
+
+Result<std::unique_ptr<Mutators>> Mutators::create(void* runtime, OnExit on_exit) {
+  std::unique_ptr<Mutators> mutators(new Mutators);
+  mutators->runtime_ = runtime;
+  mutators->on_exit_ = on_exit;
+  mutators->gate_.fence_needed = asymmetric_fences() ? 0 : 1;
+  Registry& all = registry();
+  std::lock_guard lock(all.mutex);
+  for (size_t i = 0; i < detail::kOpenStoresMax; ++i) {
+    if (all.open[i] != nullptr) continue;
+    all.open[i] = mutators.get();
+    mutators->key_ = {all.next_id++, i};
+    return mutators;
+  }
+  return Failure{Code::kNoMemory, "a process can have " + std::to_string(detail::kOpenStoresMax) +
+                                      " stores open at once; close one first"};
+}
+
+void Mutators::detach() {
+  Registry& all = registry();
+  std::lock_guard lock(all.mutex);
+  if (all.open[key_.index] == this) all.open[key_.index] = nullptr;
+}
+
+/// Gives a thread's mutators back when the thread ends.
+struct Mutators::Reaper {
+  void arm() {}
+  ~Reaper() {
+    Registry& all = registry();
+    std::lock_guard lock(all.mutex);
+    for (size_t i = 0; i < detail::kOpenStoresMax; ++i) {
+      detail::ThreadEntry& entry = detail::thread_entries[i];
+      Mutators* mutators = all.open[i];
+      if (entry.mutator != nullptr && mutators != nullptr && mutators->key_.id == entry.id)
+        mutators->abandon(*entry.mutator);
+      entry = {};
+    }
+  }
+};
+
+void Mutators::abandon(detail::Mutator& mutator) {
+  if (on_exit_ != nullptr) on_exit_(mutator);
+  std::lock_guard lock(mutex_);
+  mutator.depth = 0;
+  mutator.active.store(0, std::memory_order_release);
+  static_cast<MutatorSlot&>(mutator).abandoned = true;
+}
+
+detail::Mutator& Mutators::register_thread() {
+  MutatorSlot* slot = nullptr;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& each : mutators_) {
+      if (!each->abandoned) continue;
+      each->abandoned = false;
+      slot = each.get();
+      break;
+    }
+  }
+  if (slot == nullptr) {
+    auto made = std::make_unique<MutatorSlot>();
+    made->gate = &gate_;
+    made->registry = this;
+    made->runtime = runtime_;
+    made->buffers = value_or_throw(
+        Mapping::anonymous(2 * MutatorSlot::kBufferEntries * sizeof(u64)));
+    made->side.emplace(value_or_throw(SideArena::create()));
+    made->cursor = made->buffer(0);
+    made->end = made->buffer(0) + MutatorSlot::kBufferEntries;
+    slot = made.get();
+    std::lock_guard lock(mutex_);
+    mutators_.push_back(std::move(made));
+  }
+  static thread_local Reaper reaper;
+  reaper.arm();
+  detail::thread_entries[key_.index] = {key_.id, slot};
+  return *slot;
+}
+
+u64 Mutators::stop() {
+  mutex_.lock();
+  const u64 begin = now_ns();
+  gate_.closed.store(1, std::memory_order_seq_cst);
+  if (asymmetric_fences()) PERDURA_ASSERT(membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0);
+  for (const auto& mutator : mutators_) {
+    // Operations take nanoseconds; one that takes longer was descheduled or is long.
+    for (int spins = 0; mutator->active.load(std::memory_order_acquire) != 0; ++spins) {
+      if (spins < 2000) _mm_pause();
+      else ::sched_yield();
+    }
+  }
+  return begin;
+}
+
+void Mutators::share(SharedWork& work) {
+  work_.store(&work, std::memory_order_release);
+  gate_.closed.store(2, std::memory_order_release);
+  gate_.closed.notify_all();
+  work.help();
+  // Late comers find the work done; those inside must leave before it is destroyed.
+  work_.store(nullptr, std::memory_order_seq_cst);
+  while (helpers_.load(std::memory_order_seq_cst) != 0) _mm_pause();
+}
+
+void Mutators::resume() {
+  gate_.closed.store(0, std::memory_order_release);
+  gate_.closed.notify_all();
+  mutex_.unlock();
+}
+
+std::vector<MutatorSlot*> Mutators::snapshot() {
+  std::lock_guard lock(mutex_);
+  std::vector<MutatorSlot*> all;
+  for (const auto& each : mutators_) all.push_back(each.get());
+  return all;
+}
+
+void Mutators::wait_or_help(detail::Mutator&) noexcept {
+  // A short stop ends while we spin; a futex wait costs several microseconds.
+  for (int spins = 0; spins < 2000; ++spins) {
+    if (gate_.closed.load(std::memory_order_acquire) == 0) return;
+    if (work_.load(std::memory_order_relaxed) != nullptr) break;
+    _mm_pause();
+  }
+  helpers_.fetch_add(1, std::memory_order_seq_cst);
+  if (SharedWork* work = work_.load(std::memory_order_seq_cst)) work->help();
+  helpers_.fetch_sub(1, std::memory_order_seq_cst);
+  const u32 closed = gate_.closed.load(std::memory_order_acquire);
+  if (closed != 0 && work_.load(std::memory_order_relaxed) == nullptr) gate_.closed.wait(closed);
+}
+
+}  // namespace perdura::track
+
+namespace perdura::detail {
+
+using track::Mutators;
+using track::MutatorSlot;
+
+void enter_slow(Mutator& mutator) noexcept {
+  auto& mutators = *static_cast<Mutators*>(mutator.registry);
+  const Gate& gate = *mutator.gate;
+  for (;;) {
+    // Without membarrier our store to `active` must be visible before we read the gate.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (gate.closed.load(std::memory_order_seq_cst) == 0) return;
+    mutator.active.store(0, std::memory_order_release);
+    while (gate.closed.load(std::memory_order_acquire) != 0) mutators.wait_or_help(mutator);
+    mutator.active.store(1, std::memory_order_seq_cst);
+  }
+}
+
+void report_slow(Mutator& mutator, const void* address, std::size_t length) noexcept {
+  auto& mutators = *static_cast<Mutators*>(mutator.registry);
+  mutators.sink_->report(static_cast<MutatorSlot&>(mutator), address, length);
+}
+
+void report_buffer_full(Mutator& mutator) noexcept {
+  auto& mutators = *static_cast<Mutators*>(mutator.registry);
+  mutators.sink_->buffer_full(static_cast<MutatorSlot&>(mutator));
+}
+
+}  // namespace perdura::detail

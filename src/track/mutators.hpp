@@ -1,0 +1,112 @@
+// The threads that use a store: their registration, and stopping them between operations.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include <perdura/detail/mutator.hpp>
+
+#include "base/mapping.hpp"
+#include "base/result.hpp"
+#include "track/window.hpp"
+
+namespace perdura::track {
+
+/// Receives what the inline part of detail::report does not do itself.
+class ReportSink;
+
+/// A mutator with its memory. Outlives its thread: the next new thread takes it over.
+struct MutatorSlot : detail::Mutator {
+  static constexpr u64 kBufferEntries = 512 * 1024;
+
+  Mapping buffers;  ///< two report buffers; one is filled while the other is collected
+  int filling = 0;
+  std::optional<SideArena> side;
+  bool abandoned = false;
+
+  u64* buffer(int which) const { return buffers.as<u64>() + which * kBufferEntries; }
+};
+
+class ReportSink {
+ public:
+  virtual ~ReportSink() = default;
+  virtual void report(MutatorSlot& mutator, const void* address, u64 length) noexcept = 0;
+  virtual void buffer_full(MutatorSlot& mutator) noexcept = 0;
+};
+
+/// Work that stopped mutators do instead of waiting.
+class SharedWork {
+ public:
+  virtual ~SharedWork() = default;
+  /// Take part until nothing is left; several threads at once.
+  virtual void help() noexcept = 0;
+};
+
+class Mutators {
+ public:
+  /// `runtime` is handed to each mutator; `on_exit` runs in a thread that ends.
+  using OnExit = void (*)(detail::Mutator& mutator) noexcept;
+  static Result<std::unique_ptr<Mutators>> create(void* runtime, OnExit on_exit);
+  ~Mutators() { detach(); }
+  /// Threads that end from now on do not look here any more.
+  void detach();
+  Mutators(const Mutators&) = delete;
+  Mutators& operator=(const Mutators&) = delete;
+
+  /// This thread's mutator, registered on first use. Throws when the process is a forked child.
+  detail::Mutator& this_thread() {
+    const detail::ThreadEntry& entry = detail::thread_entries[key_.index];
+    if (entry.id == key_.id) [[likely]]
+      return *entry.mutator;
+    return register_thread();
+  }
+  bool in_operation() { return this_thread().depth != 0; }
+
+  detail::ThreadKey key() const { return key_; }
+
+  void set_sink(ReportSink* sink) { sink_ = sink; }
+  detail::Gate& gate() { return gate_; }
+
+  /// Wait until no mutator is inside an operation and keep them out. Returns when it began, ns.
+  u64 stop();
+  /// While stopped: let waiting mutators take part in `work`, and take part.
+  void share(SharedWork& work);
+  void resume();
+
+  /// While stopped or in a thread that owns the list by stop().
+  const std::vector<std::unique_ptr<MutatorSlot>>& all() const { return mutators_; }
+  /// A copy of the list, for reading side arenas while mutators run.
+  std::vector<MutatorSlot*> snapshot();
+
+ private:
+  friend void detail::enter_slow(detail::Mutator&) noexcept;
+  friend void detail::report_slow(detail::Mutator&, const void*, std::size_t) noexcept;
+  friend void detail::report_buffer_full(detail::Mutator&) noexcept;
+
+  struct Registry;
+  struct Reaper;
+  static Registry& registry();
+
+  Mutators() = default;
+  detail::Mutator& register_thread();
+  void abandon(detail::Mutator& mutator);
+  void wait_or_help(detail::Mutator& mutator) noexcept;
+
+  detail::ThreadKey key_;
+  void* runtime_ = nullptr;
+  OnExit on_exit_ = nullptr;
+  ReportSink* sink_ = nullptr;
+  detail::Gate gate_;
+  std::atomic<SharedWork*> work_{nullptr};
+  std::atomic<u32> helpers_{0};
+  std::mutex mutex_;  ///< the list; held from stop() to resume()
+  std::vector<std::unique_ptr<MutatorSlot>> mutators_;
+};
+
+/// True in a child forked after a store was opened: its stores belong to the parent.
+bool forked_since(u64 process_generation);
+u64 process_generation();
+
+}  // namespace perdura::track

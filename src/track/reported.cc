@@ -1,0 +1,160 @@
+#include "track/reported.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace perdura::track {
+namespace {
+constexpr u64 kAddressMask = (u64{1} << detail::kReportLengthShift) - 1;
+constexpr size_t kPrefetchAhead = 24;
+}  // namespace
+
+Result<std::unique_ptr<Reported>> Reported::create(Mutators& mutators, std::byte* region_base,
+                                                   u64 region_bytes, Tracking mode,
+                                                   u32 granule_bytes) {
+  PERDURA_ASSIGN(Window window, Window::create(region_base, region_bytes));
+  PERDURA_ASSIGN(DirtyMap a, DirtyMap::create(region_bytes));
+  PERDURA_ASSIGN(DirtyMap b, DirtyMap::create(region_bytes));
+  return std::unique_ptr<Reported>(new Reported(mutators, region_base, region_bytes, mode,
+                                                granule_bytes, std::move(window), std::move(a),
+                                                std::move(b)));
+}
+
+Reported::Reported(Mutators& mutators, std::byte* base, u64 bytes, Tracking mode,
+                   u32 granule_bytes, Window window, DirtyMap a, DirtyMap b)
+    : mutators_(mutators),
+      base_(base),
+      bytes_(bytes),
+      mode_(mode),
+      granule_shift_(static_cast<unsigned>(std::countr_zero(granule_bytes))),
+      window_(std::move(window)),
+      maps_{std::move(a), std::move(b)} {
+  set_flag(detail::Gate::kBitmapMode, mode == Tracking::kBitmap);
+  mutators_.set_sink(this);
+}
+
+Reported::~Reported() { mutators_.set_sink(nullptr); }
+
+void Reported::set_flag(u32 flag, bool on) {
+  auto& flags = mutators_.gate().report_flags;
+  if (on) flags.fetch_or(flag, std::memory_order_acq_rel);
+  else flags.fetch_and(~flag, std::memory_order_acq_rel);
+}
+
+// Calls add(first line, count) for every report, widened to granules.
+template <class Add>
+void Reported::fold(Range range, Add&& add) const {
+  const auto base = reinterpret_cast<std::uintptr_t>(base_);
+  const unsigned lines_shift = granule_shift_ - 6;
+  for (const u64* at = range.begin; at != range.end; ++at) {
+    const u64 offset = (*at & kAddressMask) - base;
+    const u64 length = *at >> detail::kReportLengthShift;
+    if (offset >= bytes_ || length == 0) continue;
+    const u64 first = offset >> granule_shift_;
+    const u64 last = (offset + length - 1) >> granule_shift_;
+    add(first << lines_shift, (last - first + 1) << lines_shift);
+  }
+}
+
+Status Reported::cut() {
+  cut_.clear();
+  overflowed_cut_ = overflowed_.exchange(false, std::memory_order_relaxed);
+  for (const auto& mutator : mutators_.all()) {
+    const u64* begin = mutator->buffer(mutator->filling);
+    if (mutator->cursor == begin) continue;
+    cut_.push_back({begin, mutator->cursor});
+    mutator->filling ^= 1;
+    mutator->cursor = mutator->buffer(mutator->filling);
+    mutator->end = mutator->cursor + MutatorSlot::kBufferEntries;
+  }
+  filling_.store(filling_.load(std::memory_order_relaxed) ^ 1, std::memory_order_release);
+  return {};
+}
+
+const DirtyMap& Reported::collect() {
+  DirtyMap& map = maps_[filling_.load(std::memory_order_relaxed) ^ 1];
+  if (mode_ == Tracking::kBitmap) {
+    return map;  // the bits are in it already; the lists say where
+  }
+  for (const Range& range : cut_) {
+    const auto base = reinterpret_cast<std::uintptr_t>(base_);
+    const u64* const end = range.end;
+    const u64* ahead = range.begin;
+    fold(range, [&](u64 first, u64 count) {
+      if (ahead + kPrefetchAhead < end) {
+        const u64 offset = (ahead[kPrefetchAhead] & kAddressMask) - base;
+        if (offset < bytes_) map.prefetch(offset / kLineBytes);
+        ++ahead;
+      }
+      map.add(first, count);
+    });
+  }
+  cut_.clear();
+  return map;
+}
+
+void Reported::settle(bool durable) {
+  const int running = filling_.load(std::memory_order_relaxed);
+  DirtyMap& captured = maps_[running ^ 1];
+  if (!durable) {
+    maps_[running].merge(captured);
+    overflowed_.store(true, std::memory_order_relaxed);  // these lines are in no list any more
+  }
+  captured.clear();
+}
+
+void Reported::open_window() {
+  for (const auto& mutator : mutators_.all()) mutator->side->clear();
+  window_.open();
+  set_flag(detail::Gate::kWindowOpen, true);
+}
+
+void Reported::close_window() {
+  window_.finish();
+  set_flag(detail::Gate::kWindowOpen, false);
+}
+
+void Reported::report(MutatorSlot& mutator, const void* address, u64 length) noexcept {
+  const u64 offset = static_cast<u64>(static_cast<const std::byte*>(address) - base_);
+  if (length == 0 || offset >= bytes_ || length > bytes_ - offset) return;
+  const u64 first = offset / kLineBytes;
+  const u64 count = (offset + length - 1) / kLineBytes - first + 1;
+  if ((mutators_.gate().report_flags.load(std::memory_order_acquire) &
+       detail::Gate::kWindowOpen) != 0)
+    window_.copy_aside(*mutator.side, first, count);
+
+  if (mode_ == Tracking::kBitmap) {
+    const unsigned lines_shift = granule_shift_ - 6;
+    const u64 begin = round_down(first, u64{1} << lines_shift);
+    const u64 end = round_up(first + count, u64{1} << lines_shift);
+    DirtyMap& map = maps_[filling_.load(std::memory_order_relaxed)];
+    for (u64 line = begin; line < end; ++line) {
+      if (!map.add_first(line)) continue;
+      *mutator.cursor++ = line;
+      if (mutator.cursor == mutator.end) {
+        overflowed_.store(true, std::memory_order_relaxed);
+        mutator.cursor = mutator.buffer(mutator.filling);
+      }
+    }
+    return;
+  }
+  for (u64 at = offset; length != 0;) {
+    const u64 piece = std::min<u64>(length, detail::kReportLengthMax);
+    *mutator.cursor++ = (reinterpret_cast<std::uintptr_t>(base_) + at) |
+                        piece << detail::kReportLengthShift;
+    if (mutator.cursor == mutator.end) buffer_full(mutator);
+    at += piece;
+    length -= piece;
+  }
+}
+
+// The buffer holds as much as fits a processor's cache; more reports of one epoch go to the shared
+// map of that epoch, so memory stays bounded however rarely checkpoints are taken.
+void Reported::buffer_full(MutatorSlot& mutator) noexcept {
+  DirtyMap& map = maps_[filling_.load(std::memory_order_acquire)];
+  u64* const begin = mutator.buffer(mutator.filling);
+  fold({begin, mutator.cursor}, [&](u64 first, u64 count) { map.add_shared(first, count); });
+  mutator.cursor = begin;
+}
+
+}  // namespace perdura::track

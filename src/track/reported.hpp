@@ -1,0 +1,72 @@
+// Stores reported by the program.
+//
+// Append mode (Tracking::kReported): a report appends address and length to the mutator's buffer
+// and nothing else; a first-touch test would mispredict after a cache miss and cost four times as
+// much. The cut swaps buffers, and the collector removes duplicates with a bitmap.
+//
+// Bitmap mode (Tracking::kBitmap): CpNvm §2: test and set the line's bit in a shared bitmap; who
+// sets it first appends the line to its thread's list.
+#pragma once
+
+#include "track/tracker.hpp"
+
+namespace perdura::track {
+
+class Reported final : public Tracker, public ReportSink {
+ public:
+  static Result<std::unique_ptr<Reported>> create(Mutators& mutators, std::byte* region_base,
+                                                  u64 region_bytes, Tracking mode,
+                                                  u32 granule_bytes);
+  ~Reported() override;
+
+  Tracking kind() const override { return mode_; }
+  bool sees_stores_first() const override { return true; }
+  bool is_coarse() const override { return false; }
+  Status backed(std::byte*, u64) override { return {}; }
+  Status cut() override;
+  const DirtyMap& collect() override;
+  void settle(bool durable) override;
+
+  struct Range {
+    const u64* begin;
+    const u64* end;
+  };
+  /// Bitmap mode, after cut: each thread's list of first-touched lines; none when a list overflowed
+  /// and only the bitmap is complete.
+  std::vector<Range> lists() const {
+    return overflowed_cut_ ? std::vector<Range>{} : cut_;
+  }
+
+  // --- background capture
+  Window& window() { return window_; }
+  /// Mutators stopped: mutators copy lines aside from now on.
+  void open_window();
+  /// The capturer has all it needs.
+  void close_window();
+
+  // --- mutators
+  void report(MutatorSlot& mutator, const void* address, u64 length) noexcept override;
+  void buffer_full(MutatorSlot& mutator) noexcept override;
+
+ private:
+  Reported(Mutators& mutators, std::byte* base, u64 bytes, Tracking mode, u32 granule_bytes,
+           Window window, DirtyMap a, DirtyMap b);
+
+  template <class Add>
+  void fold(Range range, Add&& add) const;
+  void set_flag(u32 flag, bool on);
+
+  Mutators& mutators_;
+  std::byte* const base_;
+  const u64 bytes_;
+  const Tracking mode_;
+  const unsigned granule_shift_;
+  Window window_;
+  DirtyMap maps_[2];
+  std::atomic<int> filling_{0};  ///< the map of the running epoch; the other is being captured
+  std::vector<Range> cut_;       ///< buffers of the epoch that was cut
+  std::atomic<bool> overflowed_{false};
+  bool overflowed_cut_ = false;
+};
+
+}  // namespace perdura::track

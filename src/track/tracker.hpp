@@ -1,0 +1,37 @@
+// A tracker finds what changed in a region since the last version.
+//
+// One checkpoint: `cut` while the mutators stand still, then `collect` once, then `settle`.
+#pragma once
+
+#include <memory>
+
+#include <perdura/options.hpp>
+
+#include "base/result.hpp"
+#include "track/dirty_map.hpp"
+#include "track/mutators.hpp"
+
+namespace perdura::track {
+
+class Tracker {
+ public:
+  virtual ~Tracker() = default;
+  virtual Tracking kind() const = 0;
+
+  /// It learns of each store before it happens, so that a capture can run in the background.
+  virtual bool sees_stores_first() const = 0;
+  /// Its change sets are whole pages of which a part may be unchanged.
+  virtual bool is_coarse() const = 0;
+
+  /// A part of the region became accessible.
+  virtual Status backed(std::byte* address, u64 length) = 0;
+
+  /// Mutators stopped: end the epoch.
+  virtual Status cut() = 0;
+  /// The change set of the epoch that was cut. May run while mutators run. Valid until settle.
+  virtual const DirtyMap& collect() = 0;
+  /// The version is durable; or it failed, and its changes belong to the running epoch again.
+  virtual void settle(bool durable) = 0;
+};
+
+}  // namespace perdura::track

@@ -1,0 +1,167 @@
+#include "track/userfault.hpp"
+
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace perdura::track {
+namespace {
+
+// Debian 12's kernel headers are older than these (linux/userfaultfd.h and linux/fs.h of 6.7).
+constexpr u64 kFeatureWpUnpopulated = 1 << 13;
+constexpr u64 kFeatureWpAsync = 1 << 15;
+constexpr unsigned kUserModeOnly = 1;
+
+struct PageRegion {
+  u64 start;
+  u64 end;
+  u64 categories;
+};
+struct ScanArguments {
+  u64 size;
+  u64 flags;
+  u64 start;
+  u64 end;
+  u64 walk_end;
+  u64 vec;
+  u64 vec_len;
+  u64 max_pages;
+  u64 category_inverted;
+  u64 category_mask;
+  u64 category_anyof_mask;
+  u64 return_mask;
+};
+constexpr unsigned long kPagemapScan = _IOWR('f', 16, ScanArguments);
+constexpr u64 kScanProtectMatching = 1 << 0;
+constexpr u64 kScanCheckAsync = 1 << 1;
+constexpr u64 kPageWritten = 1 << 1;
+constexpr u64 kPageFile = 1 << 2;
+constexpr u64 kPagePresent = 1 << 3;
+constexpr u64 kPageSwapped = 1 << 4;
+
+constexpr size_t kRegionsPerScan = 4096;
+
+// Pages stored to since they were last protected: copied privately (not FILE) and written. The
+// kernel refuses the call where a part is not registered, instead of finding nothing.
+ScanArguments scan_arguments(const std::byte* begin, u64 length, PageRegion* into, size_t count) {
+  ScanArguments arguments{};
+  arguments.size = sizeof arguments;
+  arguments.flags = kScanProtectMatching | kScanCheckAsync;
+  arguments.start = reinterpret_cast<std::uintptr_t>(begin);
+  arguments.end = arguments.start + length;
+  arguments.vec = reinterpret_cast<std::uintptr_t>(into);
+  arguments.vec_len = count;
+  arguments.category_mask = kPageWritten | kPageFile;
+  arguments.category_inverted = kPageFile;
+  arguments.category_anyof_mask = kPagePresent | kPageSwapped;
+  arguments.return_mask = kPageWritten;
+  return arguments;
+}
+
+Failure unsupported(const char* what) {
+  Failure failure = system_failure(errno, what);
+  failure.code = Code::kUnsupported;
+  return failure;
+}
+
+Result<UniqueFd> open_userfault() {
+  const long fd = ::syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | kUserModeOnly);
+  if (fd >= 0) return UniqueFd(static_cast<int>(fd));
+  const int error_number = errno;
+  UniqueFd device(::open("/dev/userfaultfd", O_RDWR | O_CLOEXEC));
+  if (device) {
+    const int from_device = ::ioctl(device.get(), _IO(0xAA, 0x00), O_CLOEXEC | O_NONBLOCK);
+    if (from_device >= 0) return UniqueFd(from_device);
+  }
+  errno = error_number;
+  return unsupported("userfaultfd is refused");
+}
+
+Status register_range(int userfault, void* address, u64 length) {
+  uffdio_register request{};
+  request.range.start = reinterpret_cast<std::uintptr_t>(address);
+  request.range.len = length;
+  request.mode = UFFDIO_REGISTER_MODE_WP;
+  if (::ioctl(userfault, UFFDIO_REGISTER, &request) != 0)
+    return unsupported("userfaultfd cannot watch this memory");
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Userfault>> Userfault::create(Mutators& mutators, std::byte* region_base,
+                                                     u64 region_bytes) {
+  PERDURA_ASSIGN(UniqueFd userfault, open_userfault());
+  uffdio_api api{};
+  api.api = UFFD_API;
+  api.features = kFeatureWpAsync | kFeatureWpUnpopulated;
+  if (::ioctl(userfault.get(), UFFDIO_API, &api) != 0)
+    return unsupported("this kernel has no asynchronous write protection (Linux 6.7 has)");
+  UniqueFd pagemap(::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
+  if (!pagemap) return unsupported("/proc/self/pagemap cannot be opened");
+  PERDURA_TRY(self_test(userfault.get(), pagemap.get()));
+  PERDURA_ASSIGN(DirtyMap map, DirtyMap::create(region_bytes));
+  return std::unique_ptr<Userfault>(new Userfault(mutators, region_base, std::move(userfault),
+                                                  std::move(pagemap), std::move(map)));
+}
+
+// Register two pages, store to one, and see exactly that one.
+Status Userfault::self_test(int userfault, int pagemap) {
+  PERDURA_ASSIGN(Mapping memory, Mapping::anonymous(2 * kPageBytes));
+  PERDURA_TRY(register_range(userfault, memory.as(), memory.length()));
+  volatile char* pages = memory.as<char>();
+  pages[0] = 1;
+  pages[kPageBytes] = 1;
+  PageRegion found[4];
+  ScanArguments all = scan_arguments(memory.as(), memory.length(), found, 4);
+  if (::ioctl(pagemap, kPagemapScan, &all) < 0)
+    return unsupported("this kernel cannot scan for written pages (Linux 6.7 can)");
+  pages[kPageBytes] = 2;
+  ScanArguments second = scan_arguments(memory.as(), memory.length(), found, 4);
+  const int regions = ::ioctl(pagemap, kPagemapScan, &second);
+  const u64 expected = reinterpret_cast<std::uintptr_t>(memory.as()) + kPageBytes;
+  if (regions != 1 || found[0].start != expected)
+    return Failure{Code::kUnsupported, "the scan for written pages gives wrong answers here"};
+  return {};
+}
+
+Status Userfault::backed(std::byte* address, u64 length) {
+  PERDURA_TRY(register_range(userfault_.get(), address, length));
+  std::lock_guard lock(mutex_);
+  parts_.push_back({address, length});
+  return {};
+}
+
+Status Userfault::cut() {
+  std::lock_guard lock(mutex_);
+  for (const Part& part : parts_) PERDURA_TRY(scan(part));
+  return {};
+}
+
+Status Userfault::scan(const Part& part) {
+  static thread_local PageRegion found[kRegionsPerScan];
+  const std::byte* begin = part.address;
+  const std::byte* const end = part.address + part.length;
+  while (begin < end) {
+    ScanArguments arguments = scan_arguments(begin, static_cast<u64>(end - begin), found,
+                                             kRegionsPerScan);
+    const int regions = ::ioctl(pagemap_.get(), kPagemapScan, &arguments);
+    if (regions < 0) return system_failure(errno, "cannot scan for written pages");
+    for (int i = 0; i < regions; ++i) {
+      const u64 first = found[i].start - reinterpret_cast<std::uintptr_t>(base_);
+      map_.add(first / kLineBytes, (found[i].end - found[i].start) / kLineBytes);
+    }
+    begin = reinterpret_cast<const std::byte*>(arguments.walk_end);
+  }
+  return {};
+}
+
+void Userfault::settle(bool durable) {
+  if (durable) map_.clear();
+}
+
+}  // namespace perdura::track

@@ -1,0 +1,51 @@
+// Page tracking by userfaultfd's asynchronous write protection (Linux 6.7): the first store to a
+// page after a cut costs the program a fault inside the kernel, no signal; a scan of the page
+// tables finds and re-protects the pages stored to.
+#pragma once
+
+#include "base/unique_fd.hpp"
+#include "track/tracker.hpp"
+#include "track/untracked.hpp"
+
+namespace perdura::track {
+
+class Userfault final : public Tracker {
+ public:
+  /// kUnsupported with the reason where the kernel or a sandbox refuses.
+  static Result<std::unique_ptr<Userfault>> create(Mutators& mutators, std::byte* region_base,
+                                                   u64 region_bytes);
+
+  Tracking kind() const override { return Tracking::kUserfault; }
+  bool sees_stores_first() const override { return false; }
+  bool is_coarse() const override { return true; }
+  Status backed(std::byte* address, u64 length) override;
+  Status cut() override;
+  const DirtyMap& collect() override { return map_; }
+  void settle(bool durable) override;
+
+ private:
+  struct Part {
+    std::byte* address;
+    u64 length;
+  };
+
+  Userfault(Mutators& mutators, std::byte* base, UniqueFd userfault, UniqueFd pagemap, DirtyMap map)
+      : ignored_(mutators),
+        base_(base),
+        userfault_(std::move(userfault)),
+        pagemap_(std::move(pagemap)),
+        map_(std::move(map)) {}
+
+  static Status self_test(int userfault, int pagemap);
+  Status scan(const Part& part);
+
+  IgnoredReports ignored_;
+  std::byte* const base_;
+  UniqueFd userfault_;
+  UniqueFd pagemap_;
+  DirtyMap map_;  ///< of the cut epoch; kept, and added to, while versions fail
+  std::mutex mutex_;
+  std::vector<Part> parts_;
+};
+
+}  // namespace perdura::track

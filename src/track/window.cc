@@ -1,0 +1,92 @@
+#include "track/window.hpp"
+
+#include <immintrin.h>
+#include <sched.h>
+
+#include <cstring>
+
+namespace perdura::track {
+
+Result<SideArena> SideArena::create() {
+  PERDURA_ASSIGN(Mapping memory, Mapping::anonymous(kEntries * sizeof(Entry)));
+  return SideArena(std::move(memory));
+}
+
+void SideArena::add(u64 line, const std::byte* from) {
+  const u64 index = count_.load(std::memory_order_relaxed);
+  Entry& entry = memory_.as<Entry>()[index];
+  copy_racing_line(entry.data, from);
+  entry.line = line;
+  count_.store(index + 1, std::memory_order_release);
+}
+
+Result<Window> Window::create(std::byte* region_base, u64 region_bytes) {
+  PERDURA_ASSIGN(Mapping marks, Mapping::anonymous(region_bytes / kLineBytes));
+  return Window(region_base, std::move(marks));
+}
+
+void Window::open() {
+  if (number_ == kLastNumber) {
+    ::madvise(marks_.as<void>(), marks_.length(), MADV_DONTNEED);
+    number_ = 0;
+  }
+  ++number_;
+  publish(0);
+}
+
+void Window::copy_aside(SideArena& arena, u64 first, u64 count) {
+  for (u64 line = first; line < first + count; ++line) {
+    if (line < scanned_.load(std::memory_order_acquire)) continue;
+    Mark& mark = marks()[line];
+    u8 seen = mark.load(std::memory_order_acquire);
+    if (seen < copying()) {
+      // A full arena means that the capture is far behind: wait for it to pass this line.
+      while (arena.full() && line >= scanned_.load(std::memory_order_acquire)) ::sched_yield();
+      if (line < scanned_.load(std::memory_order_acquire)) continue;
+      if (mark.compare_exchange_strong(seen, copying(), std::memory_order_acq_rel)) {
+        arena.add(line, base_ + line * kLineBytes);
+        mark.store(done(), std::memory_order_release);
+        continue;
+      }
+    }
+    // Another mutator copies this line: its copy must be complete before ours stores.
+    while (mark.load(std::memory_order_acquire) == copying()) _mm_pause();
+  }
+}
+
+bool Window::page_marked(u64 page) const {
+  // 64 marks as 8 words; a mark of this window is the only value with its upper 7 bits.
+  const Mark* mark = marks() + page * kLinesPerPage;
+  for (u64 i = 0; i < kLinesPerPage; ++i)
+    if (mark[i].load(std::memory_order_relaxed) >= copying()) return true;
+  return false;
+}
+
+void Window::await_copy(u64 line) const {
+  while (marks()[line].load(std::memory_order_acquire) != done()) _mm_pause();
+}
+
+#if defined(__SANITIZE_THREAD__)
+__attribute__((no_sanitize("thread"), noinline)) static void copy_words(u64* to, const u64* from,
+                                                                        u64 words) {
+  const volatile u64* source = from;
+  for (u64 i = 0; i < words; ++i) to[i] = source[i];
+}
+void copy_racing_line(std::byte* to, const std::byte* from) {
+  copy_words(reinterpret_cast<u64*>(to), reinterpret_cast<const u64*>(from), kLineBytes / 8);
+}
+void copy_racing_page(std::byte* to, const std::byte* from) {
+  copy_words(reinterpret_cast<u64*>(to), reinterpret_cast<const u64*>(from), kPageBytes / 8);
+}
+#else
+void copy_racing_line(std::byte* to, const std::byte* from) {
+  std::memcpy(to, from, kLineBytes);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+}
+void copy_racing_page(std::byte* to, const std::byte* from) {
+  std::memcpy(to, from, kPageBytes);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+}
+#endif
+
+}  // namespace perdura::track

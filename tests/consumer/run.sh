@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# run.sh BUILD_DIR
+#
+# Proves that Perdura can be used from outside: installs BUILD_DIR to a temporary prefix, which is
+# not the one it was configured for, then builds and runs a program through each of find_package,
+# pkg-config and add_subdirectory.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+build=$(cd "$1" && pwd)
+work=$(mktemp -d "$build/consumer.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+prefix=$work/prefix
+
+cmake --install "$build" --prefix "$prefix" >"$work/install.log"
+pc=$(find "$prefix" -name perdura.pc)
+
+build_with_cmake() {  # NAME [OPTION…]
+  local name=$1
+  shift
+  cmake -S "$here/$name" -B "$work/$name" "$@"
+  cmake --build "$work/$name" --parallel "$(nproc)"
+}
+
+echo "== find_package"
+build_with_cmake find_package -DCMAKE_PREFIX_PATH="$prefix"
+"$work/find_package/program" "$work/find_package.pd"
+
+echo "== pkg-config"
+mkdir "$work/pkg_config"
+export PKG_CONFIG_PATH=${pc%/*}
+read -ra flags < <(pkg-config --static --cflags --libs perdura)
+"${CC:-cc}" -std=c11 "$here/pkg_config/program.c" "${flags[@]}" -o "$work/pkg_config/program"
+LD_LIBRARY_PATH=${pc%/pkgconfig/*} "$work/pkg_config/program" "$work/pkg_config.pd"
+
+echo "== add_subdirectory"
+launcher=()
+if command -v ccache >/dev/null; then launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
+build_with_cmake add_subdirectory "${launcher[@]}"
+"$work/add_subdirectory/program" "$work/add_subdirectory.pd"

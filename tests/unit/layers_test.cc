@@ -1,0 +1,179 @@
+// Goal: the rules on which the design rests hold in the sources themselves.
+//  1. A layer of src/ includes only itself and the layers below it (src/README.md), never what is
+//     built on the library.
+//  2. Public headers include no internal header.
+//  3. Only src/media makes bytes durable, so that a test of a medium sees every durable write.
+// Method: read every source file line by line; each violation fails with its file and line. The
+// checks are themselves checked on lines that break the rules.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// Bottom to top.
+constexpr std::array<std::string_view, 9> kLayers = {
+    "base", "format", "media", "region", "track", "commit", "heap", "store", "model"};
+
+/// Position of a layer from the bottom; kLayers.size() when there is none of this name.
+size_t height(std::string_view layer) {
+  return static_cast<size_t>(std::find(kLayers.begin(), kLayers.end(), layer) - kLayers.begin());
+}
+
+std::string first_component(const std::string& path) { return path.substr(0, path.find('/')); }
+
+struct Include {
+  std::string path;  ///< empty: the line includes nothing
+  bool quoted = false;
+};
+
+Include parse_include(const std::string& line) {
+  const size_t open = line.find_first_of("<\"");
+  if (open == std::string::npos) return {};
+  std::string directive = line.substr(0, open);
+  std::erase(directive, ' ');
+  if (directive != "#include") return {};
+  const size_t close = line.find_first_of(">\"", open + 1);
+  return {line.substr(open + 1, close - open - 1), line[open] == '"'};
+}
+
+/// The identifiers and numbers of a line, without those in string literals and after "//".
+std::vector<std::string> words(const std::string& line) {
+  std::vector<std::string> found(1);
+  bool in_literal = false;
+  for (size_t at = 0; at < line.size(); ++at) {
+    if (line[at] == '\\') {
+      ++at;
+    } else if (line[at] == '"') {
+      in_literal = !in_literal;
+    } else if (!in_literal) {
+      if (line.compare(at, 2, "//") == 0) break;
+      if (std::isalnum(static_cast<unsigned char>(line[at])) || line[at] == '_')
+        found.back() += line[at];
+      else
+        found.emplace_back();
+    }
+  }
+  return found;
+}
+
+bool writes_durably(std::string_view word) {
+  for (std::string_view call : {"fdatasync", "fsync", "syncfs", "sync_file_range", "msync"})
+    if (word == call) return true;
+  for (std::string_view prefix : {"pwrite", "io_uring_prep_write", "io_uring_prep_fsync",
+                                  "io_uring_prep_sync", "_mm_clwb", "_mm_clflush"})
+    if (word.starts_with(prefix)) return true;
+  return word.starts_with("_mm") && word.find("_stream_") != word.npos;
+}
+
+// Each check returns what is wrong with a line of `file` (relative to the source folder), or "".
+
+std::string check_layer(const std::string& file, const std::string& line) {
+  const std::string layer = first_component(file.substr(std::string_view("src/").size()));
+  if (height(layer) == kLayers.size()) return "src/" + layer + " is not a layer";
+  const Include include = parse_include(line);
+  const std::string included = first_component(include.path);
+  if (include.path.starts_with("perdura/structures/") ||
+      include.path.starts_with("perdura/testing/"))
+    return layer + " includes what is built on the library: " + include.path;
+  if (height(included) == kLayers.size())
+    return include.quoted ? "not of the form \"layer/file.hpp\": " + include.path : "";
+  return height(included) > height(layer) ? layer + " includes the higher layer " + include.path
+                                          : "";
+}
+
+std::string check_public_header(const std::string&, const std::string& line) {
+  const Include include = parse_include(line);
+  const bool internal = include.quoted || height(first_component(include.path)) < kLayers.size() ||
+                        include.path.find("..") != std::string::npos;
+  return internal ? "a public header includes " + include.path : "";
+}
+
+std::string check_durable_write(const std::string& file, const std::string& line) {
+  if (file.starts_with("src/media/")) return "";
+  for (const std::string& word : words(line))
+    if (writes_durably(word)) return word + " outside src/media";
+  return "";
+}
+
+bool is_source(const fs::path& path) {
+  const std::string extension = path.extension();
+  return extension == ".cc" || extension == ".hpp" || extension == ".c" || extension == ".h";
+}
+
+/// Applies `check` to every line of every source file under `folder`; returns how many files.
+template <class Check>
+size_t check_folder(const std::string& folder, Check check) {
+  const fs::path root = PERDURA_SOURCE_DIR;
+  if (!fs::exists(root / folder)) return 0;
+  size_t files = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
+    if (!entry.is_regular_file() || !is_source(entry.path())) continue;
+    ++files;
+    const std::string file = entry.path().lexically_relative(root);
+    std::ifstream in(entry.path());
+    EXPECT_TRUE(in.is_open()) << file;
+    int number = 0;
+    for (std::string line; std::getline(in, line);) {
+      ++number;
+      const std::string wrong = check(file, line);
+      if (!wrong.empty()) ADD_FAILURE_AT(file.c_str(), number) << wrong;
+    }
+  }
+  return files;
+}
+
+TEST(Layers, IncludeOnlyDownward) { EXPECT_GT(check_folder("src", check_layer), 0u); }
+
+TEST(Layers, PublicHeadersIncludeNoInternalOnes) {
+  EXPECT_GT(check_folder("include/perdura", check_public_header), 0u);
+}
+
+TEST(Layers, OnlyMediaWritesDurably) {
+  EXPECT_GT(check_folder("src/media", check_durable_write), 0u);
+  EXPECT_GT(check_folder("src", check_durable_write), 0u);
+  EXPECT_GT(check_folder("include", check_durable_write), 0u);
+  check_folder("structures", check_durable_write);
+  check_folder("tools", check_durable_write);
+}
+
+TEST(Layers, ChecksFindViolations) {
+  const std::string file = "src/media/medium.cc";
+  EXPECT_EQ(check_layer(file, "#include \"media/medium.hpp\""), "");
+  EXPECT_EQ(check_layer(file, "#include \"format/format.hpp\""), "");
+  EXPECT_EQ(check_layer(file, "#include <perdura/error.hpp>"), "");
+  EXPECT_EQ(check_layer(file, "#include <vector>"), "");
+  EXPECT_NE(check_layer(file, "#include \"store/store.hpp\""), "");
+  EXPECT_NE(check_layer(file, "  # include <store/store.hpp>"), "");
+  EXPECT_NE(check_layer(file, "#include \"medium.hpp\""), "");
+  EXPECT_NE(check_layer(file, "#include \"../store/store.hpp\""), "");
+  EXPECT_NE(check_layer(file, "#include <perdura/structures/map.hpp>"), "");
+  EXPECT_NE(check_layer("src/other/other.cc", ""), "");
+  EXPECT_NE(check_layer("src/main.cc", ""), "");
+
+  const std::string header = "include/perdura/store.hpp";
+  EXPECT_EQ(check_public_header(header, "#include <perdura/error.hpp>"), "");
+  EXPECT_NE(check_public_header(header, "#include \"store/runtime.hpp\""), "");
+  EXPECT_NE(check_public_header(header, "#include <store/runtime.hpp>"), "");
+
+  const std::string log = "src/commit/log.cc";
+  EXPECT_EQ(check_durable_write(file, "::fdatasync(fd);"), "");
+  EXPECT_EQ(check_durable_write(log, "medium.write(at, bytes);  // ends in pwrite"), "");
+  EXPECT_EQ(check_durable_write(log, "throw Error(\"fsync failed\");"), "");
+  for (const char* code :
+       {"::pwrite(fd, p, n, 0);", "pwritev2(fd, v, 1, 0, 0);", "if (fdatasync(fd) != 0)",
+        "fsync(fd);", "msync(p, n, MS_SYNC);", "io_uring_prep_fsync(sqe, fd, 0);",
+        "_mm_clwb(line);", "_mm_clflushopt(line);", "_mm512_stream_si512(to, value);"})
+    EXPECT_NE(check_durable_write(log, code), "") << code;
+}
+
+}  // namespace
