@@ -6,6 +6,7 @@
 
 #include "base/assert.hpp"
 #include "base/clock.hpp"
+#include "track/protected_pages.hpp"
 #include "track/userfault.hpp"
 
 namespace perdura::detail {
@@ -173,8 +174,6 @@ Status Runtime::open_region() {
   if (!region_) {
     PERDURA_ASSIGN(region_, region::Region::map(*volume_, volume_->regions().front()));
   }
-  if (patch_) PERDURA_TRY(patch_->apply_all(*region_));
-  patch_.reset();
   return {};
 }
 
@@ -228,9 +227,9 @@ Status Runtime::recover() {
 
 Status Runtime::start() {
   PERDURA_ASSIGN(mutators_, track::Mutators::create(this, &leave_heap));
-  PERDURA_TRY(make_tracker());
-  PERDURA_TRY(region_->on_backed(
-      [this](std::byte* address, u64 length) { return tracker_->backed(address, length); }));
+  PERDURA_TRY(choose_tracker());
+  if (patch_ && options_.lazy_recovery) PERDURA_TRY(patch_->apply_lazily(*region_, *tracker_));
+  else if (patch_) PERDURA_TRY(patch_->apply_all(*region_));
   // What recovery stored is not a change of the program's.
   PERDURA_TRY(tracker_->cut());
   tracker_->collect();
@@ -253,31 +252,43 @@ Status Runtime::start() {
   return {};
 }
 
-Status Runtime::make_tracker() {
-  const auto reported = [&](Tracking mode) -> Status {
-    PERDURA_ASSIGN(auto tracker,
-                   track::Reported::create(*mutators_, region_->base(), region_->limit(), mode,
-                                           options_.granule_bytes));
-    reported_ = tracker.get();
-    tracker_ = std::move(tracker);
-    return {};
-  };
-  const auto userfault = [&]() -> Status {
-    PERDURA_ASSIGN(tracker_, track::Userfault::create(*mutators_, region_->base(),
-                                                      region_->limit()));
-    return {};
-  };
-  switch (options_.tracking) {
-    case Tracking::kReported:
-    case Tracking::kBitmap:
-      return reported(options_.tracking);
-    case Tracking::kUserfault:
-    case Tracking::kAutomatic:
-    case Tracking::kSigbus:
-    case Tracking::kProtect:
-      return userfault();
+// kAutomatic takes the first page tracker that this system has for this kind of mapping.
+Status Runtime::choose_tracker() {
+  if (options_.tracking != Tracking::kAutomatic) return make_tracker(options_.tracking);
+  Status status;
+  for (Tracking each : {Tracking::kUserfault, Tracking::kSigbus, Tracking::kProtect}) {
+    status = make_tracker(each);
+    if (status || status.failure().code != Code::kUnsupported) break;
   }
-  return Failure{Code::kInvalidArgument, "unknown tracking"};
+  return status;
+}
+
+Status Runtime::make_tracker(Tracking kind) {
+  std::byte* const base = region_->base();
+  const u64 limit = region_->limit();
+  tracker_.reset();
+  switch (kind) {
+    case Tracking::kReported:
+    case Tracking::kBitmap: {
+      PERDURA_ASSIGN(auto reported, track::Reported::create(*mutators_, base, limit, kind,
+                                                            options_.granule_bytes));
+      reported_ = reported.get();
+      tracker_ = std::move(reported);
+      break;
+    }
+    case Tracking::kSigbus:
+    case Tracking::kProtect: {
+      PERDURA_ASSIGN(tracker_, track::ProtectedPages::create(*mutators_, base, limit, kind));
+      break;
+    }
+    case Tracking::kAutomatic:
+    case Tracking::kUserfault: {
+      PERDURA_ASSIGN(tracker_, track::Userfault::create(*mutators_, base, limit));
+      break;
+    }
+  }
+  return region_->on_backed(
+      [this](std::byte* address, u64 length) { return tracker_->backed(address, length); });
 }
 
 Status Runtime::open_heap() {
@@ -301,6 +312,7 @@ Runtime::~Runtime() {
   open_stores().remove(*this);
   if (mutators_) mutators_->detach();
   checkpointer_.reset();
+  patch_.reset();  // its thread uses the tracker
 }
 
 Status Runtime::usable() const {

@@ -58,7 +58,8 @@ class Runtime {
   Status create_region();
   Status recover();
   Status start();
-  Status make_tracker();
+  Status choose_tracker();
+  Status make_tracker(Tracking kind);
   Status open_heap();
   Status require_outside_operation(const char* call);
 

@@ -21,6 +21,7 @@ class Reported final : public Tracker, public ReportSink {
 
   Tracking kind() const override { return mode_; }
   bool sees_stores_first() const override { return true; }
+  bool can_forget() const override { return true; }
   bool is_coarse() const override { return false; }
   Status backed(std::byte*, u64) override { return {}; }
   Status cut() override;

@@ -26,6 +26,11 @@ class Tracker {
   /// A part of the region became accessible.
   virtual Status backed(std::byte* address, u64 length) = 0;
 
+  /// Whether the library can store to a range that the program cannot access meanwhile, without
+  /// that counting as a change once `forget` was called. May run in a signal handler.
+  virtual bool can_forget() const { return false; }
+  virtual Status forget(std::byte*, u64) { return {}; }
+
   /// Mutators stopped: end the epoch.
   virtual Status cut() = 0;
   /// The change set of the epoch that was cut. May run while mutators run. Valid until settle.

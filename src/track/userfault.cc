@@ -43,7 +43,7 @@ constexpr u64 kPageFile = 1 << 2;
 constexpr u64 kPagePresent = 1 << 3;
 constexpr u64 kPageSwapped = 1 << 4;
 
-constexpr size_t kRegionsPerScan = 4096;
+constexpr size_t kRegionsPerScan = 512;  // on the stack, perhaps a signal handler's
 
 // Pages stored to since they were last protected: copied privately (not FILE) and written. The
 // kernel refuses the call where a part is not registered, instead of finding nothing.
@@ -62,7 +62,9 @@ ScanArguments scan_arguments(const std::byte* begin, u64 length, PageRegion* int
   return arguments;
 }
 
-Failure unsupported(const char* what) {
+}  // namespace
+
+Failure userfault_unsupported(const char* what) {
   Failure failure = system_failure(errno, what);
   failure.code = Code::kUnsupported;
   return failure;
@@ -78,20 +80,18 @@ Result<UniqueFd> open_userfault() {
     if (from_device >= 0) return UniqueFd(from_device);
   }
   errno = error_number;
-  return unsupported("userfaultfd is refused");
+  return userfault_unsupported("userfaultfd is refused");
 }
 
-Status register_range(int userfault, void* address, u64 length) {
+Status register_write_protect(int userfault, void* address, u64 length) {
   uffdio_register request{};
   request.range.start = reinterpret_cast<std::uintptr_t>(address);
   request.range.len = length;
   request.mode = UFFDIO_REGISTER_MODE_WP;
   if (::ioctl(userfault, UFFDIO_REGISTER, &request) != 0)
-    return unsupported("userfaultfd cannot watch this memory");
+    return userfault_unsupported("userfaultfd cannot watch this memory");
   return {};
 }
-
-}  // namespace
 
 Result<std::unique_ptr<Userfault>> Userfault::create(Mutators& mutators, std::byte* region_base,
                                                      u64 region_bytes) {
@@ -100,9 +100,9 @@ Result<std::unique_ptr<Userfault>> Userfault::create(Mutators& mutators, std::by
   api.api = UFFD_API;
   api.features = kFeatureWpAsync | kFeatureWpUnpopulated;
   if (::ioctl(userfault.get(), UFFDIO_API, &api) != 0)
-    return unsupported("this kernel has no asynchronous write protection (Linux 6.7 has)");
+    return userfault_unsupported("this kernel has no asynchronous write protection (Linux 6.7 has)");
   UniqueFd pagemap(::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
-  if (!pagemap) return unsupported("/proc/self/pagemap cannot be opened");
+  if (!pagemap) return userfault_unsupported("/proc/self/pagemap cannot be opened");
   PERDURA_TRY(self_test(userfault.get(), pagemap.get()));
   PERDURA_ASSIGN(DirtyMap map, DirtyMap::create(region_bytes));
   return std::unique_ptr<Userfault>(new Userfault(mutators, region_base, std::move(userfault),
@@ -112,14 +112,14 @@ Result<std::unique_ptr<Userfault>> Userfault::create(Mutators& mutators, std::by
 // Register two pages, store to one, and see exactly that one.
 Status Userfault::self_test(int userfault, int pagemap) {
   PERDURA_ASSIGN(Mapping memory, Mapping::anonymous(2 * kPageBytes));
-  PERDURA_TRY(register_range(userfault, memory.as(), memory.length()));
+  PERDURA_TRY(register_write_protect(userfault, memory.as(), memory.length()));
   volatile char* pages = memory.as<char>();
   pages[0] = 1;
   pages[kPageBytes] = 1;
   PageRegion found[4];
   ScanArguments all = scan_arguments(memory.as(), memory.length(), found, 4);
   if (::ioctl(pagemap, kPagemapScan, &all) < 0)
-    return unsupported("this kernel cannot scan for written pages (Linux 6.7 can)");
+    return userfault_unsupported("this kernel cannot scan for written pages (Linux 6.7 can)");
   pages[kPageBytes] = 2;
   ScanArguments second = scan_arguments(memory.as(), memory.length(), found, 4);
   const int regions = ::ioctl(pagemap, kPagemapScan, &second);
@@ -130,7 +130,7 @@ Status Userfault::self_test(int userfault, int pagemap) {
 }
 
 Status Userfault::backed(std::byte* address, u64 length) {
-  PERDURA_TRY(register_range(userfault_.get(), address, length));
+  PERDURA_TRY(register_write_protect(userfault_.get(), address, length));
   std::lock_guard lock(mutex_);
   parts_.push_back({address, length});
   return {};
@@ -138,23 +138,28 @@ Status Userfault::backed(std::byte* address, u64 length) {
 
 Status Userfault::cut() {
   std::lock_guard lock(mutex_);
-  for (const Part& part : parts_) PERDURA_TRY(scan(part));
+  for (const Part& part : parts_)
+    PERDURA_TRY(scan(part, [this](u64 first, u64 count) { map_.add(first, count); }));
   return {};
 }
 
-Status Userfault::scan(const Part& part) {
-  static thread_local PageRegion found[kRegionsPerScan];
+Status Userfault::forget(std::byte* address, u64 length) {
+  return scan({address, length}, [](u64, u64) {});
+}
+
+template <class Found>
+Status Userfault::scan(const Part& part, Found&& found) {
+  PageRegion regions[kRegionsPerScan];
   const std::byte* begin = part.address;
   const std::byte* const end = part.address + part.length;
   while (begin < end) {
-    ScanArguments arguments = scan_arguments(begin, static_cast<u64>(end - begin), found,
-                                             kRegionsPerScan);
-    const int regions = ::ioctl(pagemap_.get(), kPagemapScan, &arguments);
-    if (regions < 0) return system_failure(errno, "cannot scan for written pages");
-    for (int i = 0; i < regions; ++i) {
-      const u64 first = found[i].start - reinterpret_cast<std::uintptr_t>(base_);
-      map_.add(first / kLineBytes, (found[i].end - found[i].start) / kLineBytes);
-    }
+    ScanArguments arguments =
+        scan_arguments(begin, static_cast<u64>(end - begin), regions, kRegionsPerScan);
+    const int count = ::ioctl(pagemap_.get(), kPagemapScan, &arguments);
+    if (count < 0) return system_failure(errno, "cannot scan for written pages");
+    for (int i = 0; i < count; ++i)
+      found((regions[i].start - reinterpret_cast<std::uintptr_t>(base_)) / kLineBytes,
+            (regions[i].end - regions[i].start) / kLineBytes);
     begin = reinterpret_cast<const std::byte*>(arguments.walk_end);
   }
   return {};

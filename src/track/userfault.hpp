@@ -9,6 +9,12 @@
 
 namespace perdura::track {
 
+// Shared with the SIGBUS tracker.
+Result<UniqueFd> open_userfault();
+Status register_write_protect(int userfault, void* address, u64 length);
+/// kUnsupported, with errno's text.
+Failure userfault_unsupported(const char* what);
+
 class Userfault final : public Tracker {
  public:
   /// kUnsupported with the reason where the kernel or a sandbox refuses.
@@ -17,11 +23,13 @@ class Userfault final : public Tracker {
 
   Tracking kind() const override { return Tracking::kUserfault; }
   bool sees_stores_first() const override { return false; }
+  bool can_forget() const override { return true; }
   bool is_coarse() const override { return true; }
   Status backed(std::byte* address, u64 length) override;
   Status cut() override;
   const DirtyMap& collect() override { return map_; }
   void settle(bool durable) override;
+  Status forget(std::byte* address, u64 length) override;
 
  private:
   struct Part {
@@ -37,7 +45,8 @@ class Userfault final : public Tracker {
         map_(std::move(map)) {}
 
   static Status self_test(int userfault, int pagemap);
-  Status scan(const Part& part);
+  template <class Found>
+  Status scan(const Part& part, Found&& found);
 
   IgnoredReports ignored_;
   std::byte* const base_;

@@ -1,0 +1,103 @@
+#include "track/protected_pages.hpp"
+
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "track/userfault.hpp"
+
+namespace perdura::track {
+
+Result<std::unique_ptr<ProtectedPages>> ProtectedPages::create(Mutators& mutators,
+                                                               std::byte* region_base,
+                                                               u64 region_bytes, Tracking mode) {
+  UniqueFd userfault;
+  if (mode == Tracking::kSigbus) {
+    PERDURA_ASSIGN(userfault, open_userfault());
+    uffdio_api api{};
+    api.api = UFFD_API;
+    api.features = UFFD_FEATURE_SIGBUS | UFFD_FEATURE_PAGEFAULT_FLAG_WP;
+    if (::ioctl(userfault.get(), UFFDIO_API, &api) != 0)
+      return userfault_unsupported("userfaultfd has no write protection by SIGBUS here");
+  }
+  PERDURA_ASSIGN(DirtyMap a, DirtyMap::create(region_bytes));
+  PERDURA_ASSIGN(DirtyMap b, DirtyMap::create(region_bytes));
+  std::unique_ptr<ProtectedPages> tracker(
+      new ProtectedPages(mutators, region_base, mode, std::move(userfault), std::move(a),
+                         std::move(b)));
+  PERDURA_ASSIGN(region::FaultWatch watch,
+                 region::FaultWatch::create(region_base, region_base + region_bytes, *tracker));
+  tracker->watch_.emplace(std::move(watch));
+  return tracker;
+}
+
+ProtectedPages::ProtectedPages(Mutators& mutators, std::byte* base, Tracking mode,
+                               UniqueFd userfault, DirtyMap a, DirtyMap b)
+    : ignored_(mutators),
+      base_(base),
+      mode_(mode),
+      userfault_(std::move(userfault)),
+      maps_{std::move(a), std::move(b)},
+      parts_(std::make_unique<Part[]>(kPartsMax)) {}
+
+Status ProtectedPages::set_protected(std::byte* address, u64 length, bool on) const noexcept {
+  if (mode_ == Tracking::kProtect) {
+    if (::mprotect(address, length, on ? PROT_READ : PROT_READ | PROT_WRITE) == 0) return {};
+    return system_failure(errno, "cannot change the protection of the region");
+  }
+  uffdio_writeprotect request{};
+  request.range.start = reinterpret_cast<std::uintptr_t>(address);
+  request.range.len = length;
+  request.mode = on ? UFFDIO_WRITEPROTECT_MODE_WP : 0;
+  if (::ioctl(userfault_.get(), UFFDIO_WRITEPROTECT, &request) == 0) return {};
+  return system_failure(errno, "cannot write-protect the region");
+}
+
+Status ProtectedPages::backed(std::byte* address, u64 length) {
+  std::lock_guard lock(mutex_);
+  const size_t count = part_count_.load();
+  if (count == kPartsMax)
+    return Failure{Code::kNoSpace, "the region grew in too many pieces for this tracker"};
+  if (mode_ == Tracking::kSigbus) PERDURA_TRY(register_write_protect(userfault_.get(), address, length));
+  parts_[count] = {address, length};
+  part_count_.store(count + 1, std::memory_order_release);
+  return set_protected(address, length, true);
+}
+
+Status ProtectedPages::cut() {
+  std::lock_guard lock(mutex_);
+  filling_.fetch_xor(1);
+  faults_ = 0;
+  for (size_t i = 0, count = part_count_.load(); i < count; ++i)
+    PERDURA_TRY(set_protected(parts_[i].address, parts_[i].length, true));
+  return {};
+}
+
+void ProtectedPages::settle(bool durable) {
+  const int running = filling_.load();
+  if (!durable) maps_[running].merge(maps_[running ^ 1]);
+  maps_[running ^ 1].clear();
+}
+
+bool ProtectedPages::on_fault(std::byte* address) noexcept {
+  const u64 faults = faults_.fetch_add(1, std::memory_order_relaxed);
+  const u64 chunk = kChunkBytes << std::min(faults / kFaultsPerDoubling, kDoublingsMax);
+  for (size_t i = 0, count = part_count_.load(std::memory_order_acquire); i < count; ++i) {
+    const Part& part = parts_[i];
+    if (address < part.address || address >= part.address + part.length) continue;
+    std::byte* const begin =
+        std::max(part.address, base_ + round_down(static_cast<u64>(address - base_), chunk));
+    std::byte* const end = std::min(
+        part.address + part.length, base_ + round_down(static_cast<u64>(address - base_), chunk) + chunk);
+    // Marked before it opens: another thread may store as soon as it does.
+    maps_[filling_.load(std::memory_order_acquire)].add_shared(
+        static_cast<u64>(begin - base_) / kLineBytes, static_cast<u64>(end - begin) / kLineBytes);
+    return static_cast<bool>(set_protected(begin, static_cast<u64>(end - begin), false));
+  }
+  return false;
+}
+
+}  // namespace perdura::track

@@ -1,0 +1,64 @@
+// Page tracking by faults that the library answers: the fallbacks for kernels without asynchronous
+// write protection.
+//
+//   kProtect  mprotect: a store to a read-only chunk raises SIGSEGV
+//   kSigbus   userfaultfd write protection: a store raises SIGBUS; the mapping stays writable, so
+//             ranges need no entries in the kernel's map of the process
+//
+// The first fault opens 64 KiB; the more faults an epoch has had, the more each one opens, so that
+// the number of separate ranges stays far below the kernel's limit (vm.max_map_count).
+#pragma once
+
+#include "base/unique_fd.hpp"
+#include "region/faults.hpp"
+#include "track/tracker.hpp"
+#include "track/untracked.hpp"
+
+namespace perdura::track {
+
+class ProtectedPages final : public Tracker, public region::FaultHandler {
+ public:
+  /// `mode` is kProtect or kSigbus. kUnsupported where the kernel refuses.
+  static Result<std::unique_ptr<ProtectedPages>> create(Mutators& mutators, std::byte* region_base,
+                                                        u64 region_bytes, Tracking mode);
+
+  Tracking kind() const override { return mode_; }
+  bool sees_stores_first() const override { return false; }
+  bool is_coarse() const override { return true; }
+  Status backed(std::byte* address, u64 length) override;
+  Status cut() override;
+  const DirtyMap& collect() override { return maps_[filling_ ^ 1]; }
+  void settle(bool durable) override;
+
+  bool on_fault(std::byte* address) noexcept override;
+
+ private:
+  static constexpr u64 kChunkBytes = 64 * kKiB;
+  static constexpr u64 kFaultsPerDoubling = 2048;
+  static constexpr u64 kDoublingsMax = 10;
+  static constexpr size_t kPartsMax = 1024;
+
+  // Written under mutex_, read by signal handlers up to part_count_.
+  struct Part {
+    std::byte* address;
+    u64 length;
+  };
+
+  ProtectedPages(Mutators& mutators, std::byte* base, Tracking mode, UniqueFd userfault, DirtyMap a,
+                 DirtyMap b);
+  Status set_protected(std::byte* address, u64 length, bool on) const noexcept;
+
+  IgnoredReports ignored_;
+  std::byte* const base_;
+  const Tracking mode_;
+  UniqueFd userfault_;
+  DirtyMap maps_[2];
+  std::atomic<int> filling_{0};
+  std::atomic<u64> faults_{0};
+  std::mutex mutex_;
+  std::unique_ptr<Part[]> parts_;
+  std::atomic<size_t> part_count_{0};
+  std::optional<region::FaultWatch> watch_;
+};
+
+}  // namespace perdura::track
