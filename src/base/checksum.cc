@@ -1,28 +1,26 @@
 #include "base/checksum.hpp"
 
-#include <cstring>
+#include <algorithm>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
+#include "base/assert.hpp"
+
+// Chooses AVX-512, AVX2 or SSE2 at run time.
+#include <xxh_x86dispatch.h>
 
 namespace perdura {
 
-u64 checksum(const void* data, size_t length) noexcept { return XXH3_64bits(data, length); }
+u64 checksum(const void* data, size_t length) noexcept { return XXH3_64bits_dispatch(data, length); }
 
-u64 line_checksum(const void* line, u64 line_number) noexcept {
-  u64 words[kLineBytes / sizeof(u64)];
-  std::memcpy(words, line, sizeof words);
-  u64 any = 0;
-  for (u64 word : words) any |= word;
-  return any == 0 ? 0 : XXH3_64bits_withSeed(words, sizeof words, line_number);
-}
-
-u64 page_checksum(const void* page, u64 first_line_number) noexcept {
-  const char* bytes = static_cast<const char*>(page);
-  u64 sum = 0;
-  for (u64 line = 0; line < kLinesPerPage; ++line)
-    sum += line_checksum(bytes + line * kLineBytes, first_line_number + line);
-  return sum;
+u64 pieces_checksum(const void* data, size_t length, size_t piece_bytes) noexcept {
+  constexpr size_t kBatch = 512;
+  u64 sums[kBatch];
+  size_t count = 0;
+  const char* bytes = static_cast<const char*>(data);
+  for (size_t at = 0; at < length; at += piece_bytes) {
+    PERDURA_ASSERT(count < kBatch);
+    sums[count++] = checksum(bytes + at, std::min(piece_bytes, length - at));
+  }
+  return checksum(sums, count * sizeof(u64));
 }
 
 }  // namespace perdura

@@ -9,6 +9,9 @@ namespace perdura {
 
 u64 checksum(const void* data, size_t length) noexcept;
 
+/// The checksum of the array of the checksums of each `piece_bytes` of the data.
+u64 pieces_checksum(const void* data, size_t length, size_t piece_bytes) noexcept;
+
 /// The checksum of one 64 B line at a place; 0 for a line of zeros, so that space never written
 /// has the sum 0.
 u64 line_checksum(const void* line, u64 line_number) noexcept;

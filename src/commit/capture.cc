@@ -50,6 +50,10 @@ void for_each_page_prefetched(const track::DirtyMap& changes, const std::byte* b
 
 // Copies the lines of `mask`, runs of neighbours at once.
 void append_lines(LogWriter& writer, const std::byte* page_bytes, u64 page, u64 mask) {
+  if (mask == ~u64{0} && writer.takes_pages()) {
+    writer.append_page(page * kLinesPerPage, writer.write_page(page_bytes));
+    return;
+  }
   while (mask != 0) {
     const auto first = static_cast<unsigned>(std::countr_zero(mask));
     const auto count = static_cast<unsigned>(std::countr_one(mask >> first));
@@ -68,13 +72,9 @@ class BackgroundCapture {
   bool take(u64 page, u64 mask) {
     if (!writer_.make_room()) return false;
     const std::byte* bytes = base_ + page * kPageBytes;
-    if (mask == ~u64{0}) {
-      track::copy_racing_page(writer_.cursor(), bytes);
-      if (!window_.page_marked(page)) {
-        writer_.append(page * kLinesPerPage, kLinesPerPage);
-        window_.publish((page + 1) * kLinesPerPage);
-        return true;
-      }
+    if (mask == ~u64{0} && take_page(page, bytes)) {
+      window_.publish((page + 1) * kLinesPerPage);
+      return true;
     }
     for (u64 bits = mask; bits != 0; bits &= bits - 1) {
       const u64 line = page * kLinesPerPage + static_cast<u64>(std::countr_zero(bits));
@@ -86,6 +86,21 @@ class BackgroundCapture {
       }
     }
     window_.publish((page + 1) * kLinesPerPage);
+    return true;
+  }
+
+  // False when a mutator copied a line of it aside meanwhile.
+  bool take_page(u64 page, const std::byte* bytes) {
+    if (track::kRacingReadsAllowed && writer_.takes_pages()) {
+      const u64 sum = writer_.write_page(bytes);
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+      if (window_.page_marked(page)) return false;
+      writer_.append_page(page * kLinesPerPage, sum);
+      return true;
+    }
+    track::copy_racing_page(writer_.cursor(), bytes);
+    if (window_.page_marked(page)) return false;
+    writer_.append(page * kLinesPerPage, kLinesPerPage);
     return true;
   }
 

@@ -18,10 +18,13 @@ constexpr u64 kFileBlockBytes = 256 * kKiB;
 static_assert(format::kSegmentBytes % kFileBlockBytes == 0);
 
 constexpr u64 kGrowthBytesMax = 16 * kMiB;
+constexpr u64 kBlockBytesMin = 8 * kKiB;  ///< less at the end of a segment is left unused
 
-u64 runs_max(u64 block_bytes) {
-  return (block_bytes - sizeof(LogBlockHeader)) / (kLineBytes + sizeof(u64)) + 1;
-}
+static_assert(format::kLogPieceBytes == kPageBytes);
+static_assert(kFileBlockBytes <= 512 * format::kLogPieceBytes);
+
+// No more runs than lines fit a block.
+u64 runs_max(u64 block_bytes) { return block_bytes / (kLineBytes + sizeof(u64)) + kLinesPerPage; }
 
 }  // namespace
 
@@ -125,15 +128,9 @@ u64 Log::capacity_bytes() const {
   return segments_.size() * format::kSegmentBytes;
 }
 
-u64 block_checksum(const LogBlockHeader* header) {
-  const auto* bytes = reinterpret_cast<const std::byte*>(header);
-  return checksum(bytes + sizeof header->checksum,
-                  sizeof *header - sizeof header->checksum + header->run_count * sizeof(u64));
-}
-
-u64 block_identity(const LogBlockHeader& header) {
-  const u64 fields[] = {header.store_id, header.generation, header.version, header.ticket};
-  return checksum(fields, sizeof fields);
+u64 header_checksum(const LogBlockHeader& header) {
+  return checksum(reinterpret_cast<const std::byte*>(&header) + sizeof header.checksum,
+                  sizeof header - sizeof header.checksum);
 }
 
 LogWriter::LogWriter(Log& log, region::Volume& volume)
@@ -141,16 +138,14 @@ LogWriter::LogWriter(Log& log, region::Volume& volume)
       medium_(volume.medium()),
       store_id_(volume.store_id()),
       write_bytes_(medium_.geometry().write_bytes),
-      block_bytes_max_(medium_.geometry().byte_addressable ? kNvmBlockBytes : kFileBlockBytes),
-      index_bytes_(
-          round_up(sizeof(LogBlockHeader) + runs_max(block_bytes_max_) * sizeof(u64), kPageBytes)),
-      // NVM writes are done when submit returns; one buffer stays hot.
-      buffer_count_(medium_.geometry().byte_addressable ? 1 : kBuffers),
+      in_place_(medium_.geometry().byte_addressable),
+      block_bytes_max_(in_place_ ? kNvmBlockBytes : kFileBlockBytes),
+      staged_max_(in_place_ ? format::kLogPieceBytes - kLineBytes : block_bytes_max_),
       queue_(medium_.queue()),
-      buffers_((index_bytes_ + block_bytes_max_) * buffer_count_),
-      runs_(std::make_unique<u64[]>(runs_max(block_bytes_max_) + kLinesPerPage)) {
-  reset_block();
-}
+      buffers_(in_place_ ? 2 * format::kLogPieceBytes + block_bytes_max_
+                         : block_bytes_max_ * kBuffers),
+      runs_(std::make_unique<u64[]>(runs_max(block_bytes_max_))),
+      sums_(std::make_unique<u64[]>(block_bytes_max_ / format::kLogPieceBytes + 1)) {}
 
 LogWriter::~LogWriter() {
   if (has_segment_) log_.release(segment_.index);
@@ -159,13 +154,12 @@ LogWriter::~LogWriter() {
 void LogWriter::begin(VersionInProgress& version) {
   version_ = &version;
   failure_ = {};
-  reset_block();
+  close_block();
 }
 
-void LogWriter::reset_block() {
-  data_ = buffers_.data() + buffer_ * (index_bytes_ + block_bytes_max_) + index_bytes_;
-  data_bytes_ = 0;
-  run_count_ = 0;
+void LogWriter::close_block() {
+  block_limit_ = 0;
+  staged_bytes_ = data_bytes_ = run_count_ = sum_count_ = 0;
   run_next_ = ~u64{0};
 }
 
@@ -175,95 +169,141 @@ void LogWriter::abandon() {
   if (has_segment_) log_.release(segment_.index);
   has_segment_ = false;
   version_ = nullptr;
-  reset_block();
+  close_block();
 }
 
-Status LogWriter::place(u32 block_bytes) {
-  if (!has_segment_ || segment_used_ + block_bytes > format::kSegmentBytes) {
-    if (has_segment_) log_.release(segment_.index);
+bool LogWriter::fail(const Status& status) {
+  if (failure_ && !status) failure_ = status;
+  return static_cast<bool>(failure_);
+}
+
+// Choose the block's place: behind the last one, or in a new segment.
+bool LogWriter::open_block() {
+  if (!failure_) return false;
+  if (has_segment_ && format::kSegmentBytes - segment_used_ < kBlockBytesMin) {
+    log_.release(segment_.index);
     has_segment_ = false;
-    PERDURA_ASSIGN(segment_, log_.take(version_->number));
+  }
+  if (has_segment_) {
+    log_.note_version(segment_.index, version_->number);
+  } else {
+    const Result<Log::Place> place = log_.take(version_->number);
+    if (!place) return fail(place.failure());
+    segment_ = *place;
     has_segment_ = true;
     segment_used_ = 0;
-  } else {
-    log_.note_version(segment_.index, version_->number);
   }
-  return {};
+  block_limit_ = std::min(block_bytes_max_, format::kSegmentBytes - segment_used_);
+  staging_ = in_place_ ? buffers_.data()
+                       : buffers_.data() + buffer_ * block_bytes_max_ + sizeof(LogBlockHeader);
+  return true;
+}
+
+bool LogWriter::make_room_slow() {
+  if (!failure_) return false;
+  if (block_limit_ == 0 && !open_block()) return false;
+  if (staged_bytes_ > staged_max_ && !write_piece(format::kLogPieceBytes)) return false;
+  if (fits(kLinesPerPage)) return true;
+  return flush(0) && open_block();
+}
+
+u64 LogWriter::write_page(const std::byte* page) {
+  fail(queue_->submit(segment_.offset + segment_used_ + sizeof(LogBlockHeader) + data_bytes_,
+                      {page, kPageBytes}, PERDURA_SITE("log page")));
+  return checksum(page, kPageBytes);
+}
+
+// In place: the first `length` bytes that are staged.
+bool LogWriter::write_piece(u64 length) {
+  sums_[sum_count_++] = checksum(staging_, length);
+  fail(queue_->submit(segment_.offset + segment_used_ + sizeof(LogBlockHeader) + data_bytes_,
+                      {staging_, length}, PERDURA_SITE("log piece")));
+  data_bytes_ += length;
+  staged_bytes_ -= length;
+  std::memmove(staging_, staging_ + length, staged_bytes_);
+  return static_cast<bool>(failure_);
 }
 
 bool LogWriter::flush(u32 flags) {
-  if (!failure_) return false;
-  u64 data_offset = round_up(sizeof(LogBlockHeader) + run_count_ * sizeof(u64), kLineBytes);
-  std::byte* start = data_ - round_up(data_offset, write_bytes_);
-  if (data_offset + data_bytes_ <= write_bytes_) {
-    // A small version is one write unit.
-    std::memmove(start + data_offset, data_, data_bytes_);
+  if (block_limit_ == 0 && !open_block()) return false;
+  u64 data_checksum = 0;
+  if (in_place_) {
+    while (staged_bytes_ != 0)
+      if (!write_piece(std::min(staged_bytes_, format::kLogPieceBytes))) return false;
+    data_checksum = checksum(sums_.get(), sum_count_ * sizeof(u64));
   } else {
-    data_offset = static_cast<u64>(data_ - start);
+    data_checksum = pieces_checksum(staging_, staged_bytes_, format::kLogPieceBytes);
   }
-  const u64 block_bytes = round_up(data_offset + data_bytes_, write_bytes_);
-  std::byte* const data = start + data_offset;
+  const u64 data_bytes = data_end();
+  const u64 runs_bytes = run_count_ * sizeof(u64);
+  const u64 used = sizeof(LogBlockHeader) + data_bytes + runs_bytes;
 
-  auto* header = new (start) LogBlockHeader{};
-  header->magic = format::kLogBlockMagic;
-  header->flags = flags;
-  header->store_id = store_id_;
-  header->version = version_->number;
-  header->ticket = version_->ticket;
-  header->sequence = version_->blocks_begun.fetch_add(1, std::memory_order_relaxed);
-  header->region = version_->region;
-  header->run_count = static_cast<u32>(run_count_);
-  header->data_offset = static_cast<u32>(data_offset);
-  header->data_bytes = static_cast<u32>(data_bytes_);
-  header->block_bytes = static_cast<u32>(block_bytes);
-  std::byte* const runs_end = start + sizeof *header + run_count_ * sizeof(u64);
-  if (run_count_ != 0) std::memcpy(start + sizeof *header, runs_.get(), run_count_ * sizeof(u64));
-  std::memset(runs_end, 0, static_cast<size_t>(data - runs_end));
-  std::memset(data + data_bytes_, 0, block_bytes - data_offset - data_bytes_);
-
-  if (Status placed = place(header->block_bytes); !placed) {
-    failure_ = placed;
-    return false;
-  }
-  header->generation = segment_.generation;
-  header->identity = block_identity(*header);
-  header->data_checksum = checksum(data, data_bytes_);
+  alignas(kLineBytes) LogBlockHeader header{};
+  header.data_checksum = data_checksum;
+  header.runs_checksum = checksum(runs_.get(), runs_bytes);
+  header.store_id = store_id_;
+  header.generation = segment_.generation;
+  header.version = version_->number;
+  header.ticket = version_->ticket;
+  header.magic = format::kLogBlockMagic;
+  header.flags = flags;
+  header.region = version_->region;
+  header.sequence = version_->blocks_begun.fetch_add(1, std::memory_order_relaxed);
+  header.run_count = static_cast<u32>(run_count_);
+  header.data_bytes = static_cast<u32>(data_bytes);
+  header.block_bytes = static_cast<u32>(round_up(used, write_bytes_));
+  const u64 offset = segment_.offset + segment_used_;
   {
     std::lock_guard lock(version_->mutex);
     if ((flags & format::kLogCommit) != 0) {
-      header->block_count = header->sequence + 1;
-      header->chain = version_->chain;
+      header.block_count = header.sequence + 1;
+      header.chain = version_->chain;
     }
-    header->checksum = block_checksum(header);
-    version_->chain += header->checksum + header->data_checksum;
-    version_->line_count += data_bytes_ / kLineBytes;
-    version_->log_bytes += block_bytes;
-    version_->blocks.push_back(BlockRef{segment_.offset + segment_used_, header->run_count,
-                                        header->data_offset, header->data_bytes,
-                                        header->block_bytes});
+    header.checksum = header_checksum(header);
+    version_->chain += header.checksum;
+    version_->line_count += data_bytes / kLineBytes;
+    version_->log_bytes += header.block_bytes;
+    version_->blocks.push_back(
+        BlockRef{offset, header.run_count, header.data_bytes, header.block_bytes});
   }
-  const media::Bytes block(start, block_bytes);
-  const u64 offset = segment_.offset + segment_used_;
-  segment_used_ += block_bytes;
-  // A lone small block is written at once: a round through the queue would only add latency.
-  Status written = (flags & format::kLogCommit) != 0 && header->sequence == 0
-                       ? medium_.write(offset, block, PERDURA_SITE("log commit block"))
-                       : queue_->submit(offset, block, PERDURA_SITE("log block"));
-  buffer_ = (buffer_ + 1) % buffer_count_;
-  if (written && buffer_count_ > 1) written = queue_->drain(buffer_count_ - 1);
-  if (!written) failure_ = written;
-  reset_block();
-  return static_cast<bool>(written);
+  // The end of the block, from the runs on; on block media the whole of it is in one buffer.
+  std::byte* const tail = in_place_ ? buffers_.data() + 2 * format::kLogPieceBytes
+                                    : staging_ + data_bytes;
+  if (runs_bytes != 0) std::memcpy(tail, runs_.get(), runs_bytes);
+  std::memset(tail + runs_bytes, 0, header.block_bytes - used);
+  const u64 tail_bytes = runs_bytes + header.block_bytes - used;
+  Status written;
+  if (in_place_) {
+    if (tail_bytes != 0)
+      written = queue_->submit(offset + sizeof header + data_bytes, {tail, tail_bytes},
+                               PERDURA_SITE("log runs"));
+    if (written)
+      written = queue_->submit(offset, std::as_bytes(std::span(&header, 1)),
+                               PERDURA_SITE("log block header"));
+  } else {
+    std::byte* const start = staging_ - sizeof header;
+    std::memcpy(start, &header, sizeof header);
+    const media::Bytes block(start, header.block_bytes);
+    // A lone small block is written at once: a round through the queue would only add latency.
+    written = (flags & format::kLogCommit) != 0 && header.sequence == 0
+                  ? medium_.write(offset, block, PERDURA_SITE("log commit block"))
+                  : queue_->submit(offset, block, PERDURA_SITE("log block"));
+    buffer_ = (buffer_ + 1) % kBuffers;
+    if (written) written = queue_->drain(kBuffers - 1);
+  }
+  segment_used_ += header.block_bytes;
+  close_block();
+  return fail(written);
 }
 
 Status LogWriter::finish() {
-  if (run_count_ != 0 && !flush(0)) return failure_;
-  PERDURA_TRY(failure_);
+  if (failure_ && run_count_ != 0) flush(0);
+  if (!failure_) return failure_;
   return queue_->drain();
 }
 
 Status LogWriter::finish_with_commit() {
-  if (!flush(format::kLogCommit)) return failure_;
+  if (!failure_ || !flush(format::kLogCommit)) return failure_;
   return queue_->drain();
 }
 

@@ -23,10 +23,17 @@ namespace perdura::commit {
 struct BlockRef {
   u64 offset = 0;  ///< on the medium
   u32 run_count = 0;
-  u32 data_offset = 0;
   u32 data_bytes = 0;
   u32 block_bytes = 0;
 };
+
+/// The parts of a block in memory.
+inline const std::byte* block_data(const std::byte* block) {
+  return block + sizeof(format::LogBlockHeader);
+}
+inline const u64* block_runs(const std::byte* block, u64 data_bytes) {
+  return reinterpret_cast<const u64*>(block_data(block) + data_bytes);
+}
 
 /// A committed version in the log.
 struct LoggedVersion {
@@ -98,6 +105,9 @@ class Log {
 };
 
 /// One thread's stream of blocks. Not thread-safe.
+///
+/// Block media: a block is staged in memory and written at once. NVM: data go to their place in
+/// pieces of 4 KiB, staged in the first-level cache or, for whole pages, straight from the source.
 class LogWriter {
  public:
   LogWriter(Log& log, region::Volume& volume);
@@ -108,22 +118,27 @@ class LogWriter {
 
   /// Make room for 64 more lines; a failure sticks until begin().
   bool make_room() {
-    if (fits(kLinesPerPage)) [[likely]]
+    if (fits(kLinesPerPage) && staged_bytes_ <= staged_max_) [[likely]]
       return true;
-    return flush(0) && fits(kLinesPerPage);
+    return make_room_slow();
   }
   /// Where the next line goes. Valid after make_room for 64 lines.
-  std::byte* cursor() const { return data_ + data_bytes_; }
+  std::byte* cursor() const { return staging_ + staged_bytes_; }
   /// The `count` lines at the cursor are region lines [first_line, first_line + count).
   void append(u64 first_line, u64 count) {
-    if (first_line == run_next_ && run_count_ != 0 &&
-        format::run_count(runs_[run_count_ - 1]) + count <= format::kRunCountMax) {
-      runs_[run_count_ - 1] += count << format::kRunCountShift;
-    } else {
-      runs_[run_count_++] = format::make_run(first_line, count);
-    }
-    run_next_ = first_line + count;
-    data_bytes_ += count * kLineBytes;
+    add_run(first_line, count);
+    staged_bytes_ += count * kLineBytes;
+  }
+
+  /// After make_room: whether a page can be written without staging.
+  bool takes_pages() const { return in_place_ && staged_bytes_ == 0; }
+  /// Write a page from where it is. It counts once append_page says so: a caller that learns that
+  /// the page changed meanwhile stages its lines instead.
+  u64 write_page(const std::byte* page);
+  void append_page(u64 first_line, u64 page_sum) {
+    add_run(first_line, kLinesPerPage);
+    sums_[sum_count_++] = page_sum;
+    data_bytes_ += kPageBytes;
   }
 
   /// Write what is staged and wait until a barrier of any thread covers this writer's blocks.
@@ -136,42 +151,58 @@ class LogWriter {
  private:
   static constexpr size_t kBuffers = 4;
 
-  bool fits(u64 lines) const {
-    return round_up(sizeof(format::LogBlockHeader) + (run_count_ + lines) * sizeof(u64),
-                    write_bytes_) +
-               round_up(data_bytes_ + lines * kLineBytes, write_bytes_) <=
-           block_bytes_max_;
+  void add_run(u64 first_line, u64 count) {
+    if (first_line == run_next_ &&
+        format::run_count(runs_[run_count_ - 1]) + count <= format::kRunCountMax) {
+      runs_[run_count_ - 1] += count << format::kRunCountShift;
+    } else {
+      runs_[run_count_++] = format::make_run(first_line, count);
+    }
+    run_next_ = first_line + count;
   }
-  void reset_block();
+  u64 data_end() const { return data_bytes_ + staged_bytes_; }
+  bool fits(u64 lines) const {
+    return sizeof(format::LogBlockHeader) + data_end() + lines * kLineBytes +
+               (run_count_ + lines) * sizeof(u64) <=
+           block_limit_;
+  }
+  bool make_room_slow();
+  bool open_block();
+  void close_block();
+  bool write_piece(u64 length);
   bool flush(u32 flags);
-  Status place(u32 block_bytes);
-  Status status() const { return failure_; }
+  bool fail(const Status& status);
 
   Log& log_;
   media::Medium& medium_;
   const u64 store_id_;
   const u64 write_bytes_;
+  const bool in_place_;  ///< NVM
   const u64 block_bytes_max_;
-  const u64 index_bytes_;  ///< room before the data in a buffer
-  const size_t buffer_count_;
+  const u64 staged_max_;  ///< bytes staged beyond which a piece is written first
   std::unique_ptr<media::WriteQueue> queue_;
   AlignedBuffer buffers_;
-  std::unique_ptr<u64[]> runs_;
   size_t buffer_ = 0;
-  std::byte* data_ = nullptr;
-  u64 data_bytes_ = 0;
-  u64 run_count_ = 0;
-  u64 run_next_ = ~u64{0};
+  std::unique_ptr<u64[]> runs_;
+  std::unique_ptr<u64[]> sums_;  ///< in place: checksums of the pieces written
 
   VersionInProgress* version_ = nullptr;
   bool has_segment_ = false;
   Log::Place segment_;
   u64 segment_used_ = 0;
   Status failure_;
+
+  // The open block; block_limit_ is 0 when none is.
+  u64 block_limit_ = 0;
+  std::byte* staging_ = nullptr;
+  u64 staged_bytes_ = 0;
+  u64 data_bytes_ = 0;  ///< in place: written
+  u64 run_count_ = 0;
+  u64 run_next_ = ~u64{0};
+  u64 sum_count_ = 0;
 };
 
-/// The checksum of a block's header and runs; `header` is followed by its runs.
-u64 block_checksum(const format::LogBlockHeader* header);
-u64 block_identity(const format::LogBlockHeader& header);
+/// The checksum that a header should have.
+u64 header_checksum(const format::LogBlockHeader& header);
 
 }  // namespace perdura::commit

@@ -16,22 +16,21 @@ using format::LogBlockHeader;
 struct FoundBlock {
   BlockRef ref;
   LogBlockHeader header;
-  bool data_whole = false;
+  bool whole = false;
 };
 
-// A header whose own checksum fits, in a segment that starts at `segment`; nullptr otherwise.
+// A header whose own checksum fits, at `used` bytes into a segment; nullptr otherwise.
 const LogBlockHeader* header_at(const std::byte* segment, u64 used, u64 store_id) {
   if (used + sizeof(LogBlockHeader) > kSegmentBytes) return nullptr;
   const auto* header = reinterpret_cast<const LogBlockHeader*>(segment + used);
-  if (header->magic != format::kLogBlockMagic || header->store_id != store_id) return nullptr;
-  const u64 runs_end = sizeof *header + u64{header->run_count} * sizeof(u64);
-  if (header->block_bytes > kSegmentBytes - used || header->block_bytes % kLineBytes != 0 ||
-      runs_end > header->data_offset || header->data_offset % kLineBytes != 0 ||
-      header->data_bytes % kLineBytes != 0 ||
-      u64{header->data_offset} + header->data_bytes > header->block_bytes)
+  if (header->magic != format::kLogBlockMagic || header->store_id != store_id ||
+      header->checksum != header_checksum(*header))
     return nullptr;
-  if (block_checksum(header) != header->checksum) return nullptr;
-  return header;
+  // The checksum says that we wrote it; the bounds, that the reader may follow it.
+  const u64 bytes = sizeof *header + u64{header->data_bytes} + u64{header->run_count} * sizeof(u64);
+  const bool sane = header->block_bytes <= kSegmentBytes - used && bytes <= header->block_bytes &&
+                    header->block_bytes % kLineBytes == 0 && header->data_bytes % kLineBytes == 0;
+  return sane ? header : nullptr;
 }
 
 class Scanner {
@@ -54,9 +53,9 @@ class Scanner {
       LogBlockHeader header;
       std::memcpy(&header, heads.data() + i * kPageBytes, sizeof header);
       // Skip only what is surely not needed; a damaged head is read in full.
-      const bool blank = header.magic == 0 && header.checksum == 0 && header.identity == 0;
+      const bool blank = header.magic == 0 && header.checksum == 0 && header.store_id == 0;
       const bool stale = header.store_id == volume_.store_id() &&
-                         header.identity == block_identity(header) &&
+                         header.checksum == header_checksum(header) &&
                          header.generation < live_generation;
       if (!blank && !stale) offsets_.push_back(all[i]);
     }
@@ -110,11 +109,10 @@ class Scanner {
       if (header->region == region_ && header->version > replayed_) {
         FoundBlock found{.ref = {.offset = offset + used,
                                  .run_count = header->run_count,
-                                 .data_offset = header->data_offset,
                                  .data_bytes = header->data_bytes,
                                  .block_bytes = header->block_bytes},
                          .header = *header};
-        found.data_whole = data_fits(segment + used);
+        found.whole = block_fits(segment + used);
         version_max = std::max(version_max, header->version);
         blocks_[header->version].push_back(found);
       }
@@ -141,9 +139,9 @@ class Scanner {
       version.log_bytes = 0;
       for (const FoundBlock& block : blocks) {
         if (block.header.ticket != commit.header.ticket) continue;
-        whole = whole && block.data_whole;
+        whole = whole && block.whole;
         ++count;
-        if (&block != &commit) chain += block.header.checksum + block.header.data_checksum;
+        if (&block != &commit) chain += block.header.checksum;
         version.blocks.push_back(block.ref);
         version.log_bytes += block.ref.block_bytes;
       }
@@ -166,10 +164,13 @@ class Scanner {
 Status LogImage::load(const std::vector<u64>& offsets) {
   if (medium_.geometry().byte_addressable) return {};
   std::vector<media::ReadRequest> requests;
+  // One range, so that the kernel can back it with large pages.
+  PERDURA_ASSIGN(memory_, Mapping::anonymous(std::max<u64>(offsets.size(), 1) * kSegmentBytes));
+  ::madvise(memory_.as(), memory_.length(), MADV_HUGEPAGE);
   for (u64 offset : offsets) {
-    memory_.emplace_back(kSegmentBytes);
-    segments_.push_back({offset, memory_.back().data()});
-    requests.push_back({offset, memory_.back().span()});
+    std::byte* const bytes = memory_.as() + segments_.size() * kSegmentBytes;
+    segments_.push_back({offset, bytes});
+    requests.push_back({offset, {bytes, kSegmentBytes}});
   }
   std::sort(segments_.begin(), segments_.end(),
             [](const Loaded& a, const Loaded& b) { return a.offset < b.offset; });
@@ -187,9 +188,12 @@ const std::byte* LogImage::at(u64 offset) const {
   return segment.bytes + (offset - segment.offset);
 }
 
-bool data_fits(const std::byte* block) {
+bool block_fits(const std::byte* block) {
   const auto* header = reinterpret_cast<const LogBlockHeader*>(block);
-  return checksum(block + header->data_offset, header->data_bytes) == header->data_checksum;
+  return pieces_checksum(block_data(block), header->data_bytes, format::kLogPieceBytes) ==
+             header->data_checksum &&
+         checksum(block_runs(block, header->data_bytes), header->run_count * sizeof(u64)) ==
+             header->runs_checksum;
 }
 
 Result<RecoveredLog> read_log(region::Volume& volume, u32 region, u64 replayed, Log& log) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/mapping.hpp"
 #include "commit/log.hpp"
 
 namespace perdura::commit {
@@ -25,7 +26,7 @@ class LogImage {
     const std::byte* bytes;
   };
   media::Medium& medium_;
-  std::vector<AlignedBuffer> memory_;
+  Mapping memory_;
   std::vector<Loaded> segments_;  ///< sorted by offset
 };
 
@@ -40,7 +41,7 @@ struct RecoveredLog {
 /// cannot explain is kCorrupt: an acknowledged version is never dropped silently.
 Result<RecoveredLog> read_log(region::Volume& volume, u32 region, u64 replayed, Log& log);
 
-/// Check a block's data against its header, wherever it is read again.
-bool data_fits(const std::byte* block);
+/// Check a block's data and runs against its header, wherever it is read again.
+bool block_fits(const std::byte* block);
 
 }  // namespace perdura::commit

@@ -27,10 +27,6 @@ Failure outside(const std::string& name, u64 line) {
                                      "a copy"};
 }
 
-const u64* runs_of(const std::byte* block) {
-  return reinterpret_cast<const u64*>(block + sizeof(format::LogBlockHeader));
-}
-
 }  // namespace
 
 Result<LineIndex> LineIndex::create(u64 region_bytes) {
@@ -41,11 +37,8 @@ Result<LineIndex> LineIndex::create(u64 region_bytes) {
 
 Status LineIndex::add(const LogImage& image, const BlockRef& block) {
   const std::byte* bytes = image.at(block.offset);
-  if (!data_fits(bytes))
-    return Failure{Code::kCorrupt, "the log block at offset " + std::to_string(block.offset) +
-                                       " does not fit its checksum any more"};
-  const u64* runs = runs_of(bytes);
-  const std::byte* data = bytes + block.data_offset;
+  const u64* runs = block_runs(bytes, block.data_bytes);
+  const std::byte* data = block_data(bytes);
   const u64 lines_max = heads_.length() / sizeof(u32) * kLinesPerPage;
   u32* const heads = heads_.as<u32>();
   for (u32 i = 0; i < block.run_count; ++i) {
@@ -126,8 +119,8 @@ struct Replay::TableLine {
 
 Status Replay::replay_nvm(const BlockRef& block, bool recompute) {
   const std::byte* bytes = medium_.direct(block.offset);
-  const u64* runs = runs_of(bytes);
-  const std::byte* data = bytes + block.data_offset;
+  const u64* runs = block_runs(bytes, block.data_bytes);
+  const std::byte* data = block_data(bytes);
   const Extent* extent = nullptr;
   const auto locate = [&](u64 offset) {
     if (extent == nullptr || offset - extent->region_offset >= extent->length)
@@ -199,7 +192,13 @@ Status Replay::replay_blocks(std::span<const BlockRef> blocks) {
   LogImage image(medium_);
   PERDURA_TRY(image.load(segments));
   index_->clear();
-  for (const BlockRef& block : blocks) PERDURA_TRY(index_->add(image, block));
+  for (const BlockRef& block : blocks) {
+    if (!block_fits(image.at(block.offset)))
+      return Failure{Code::kCorrupt, "the log block at offset " + std::to_string(block.offset) +
+                                         " of '" + volume_.name() +
+                                         "' does not fit its checksum any more"};
+    PERDURA_TRY(index_->add(image, block));
+  }
   Status done = run_indexed(*index_);
   index_->clear();
   return done;

@@ -25,7 +25,7 @@ class LineIndex {
  public:
   static Result<LineIndex> create(u64 region_bytes);
 
-  /// Blocks in the order of their versions; later ones win. `image` holds them.
+  /// Verified blocks in the order of their versions; later ones win. `image` holds them.
   Status add(const LogImage& image, const BlockRef& block);
   void clear();
 

@@ -130,30 +130,28 @@ constexpr u64 table_bytes(u64 home_bytes) {
 
 constexpr u32 kLogBlockMagic = 0x474f4c50;  // "PLOG"
 constexpr u32 kLogCommit = 1;               ///< flag: the last block of its version
+constexpr u64 kLogPieceBytes = 4096;        ///< data are checksummed in pieces
 
-/// One write of changed lines. Header and runs are contiguous; the data starts at data_offset.
-/// A version is the set of blocks with its (version, ticket); it exists when its commit block and
-/// all the others are whole.
+/// One write of changed lines: LogBlockHeader, data, runs, padding. A version is the set of blocks
+/// with its (version, ticket); it exists when its commit block and all the others are whole.
 struct LogBlockHeader {
-  u64 checksum;       ///< of the rest of the header and the runs
-  u64 data_checksum;  ///< of the data
+  u64 checksum;        ///< of the rest of the header
+  u64 data_checksum;   ///< of the array of the checksums of each 4 KiB of data
+  u64 runs_checksum;   ///< of the runs
+  u64 store_id;        ///< from the UUID: a block of another store is not ours
+  u64 generation;      ///< of the segment's use: a block of an earlier use is not ours
+  u64 version;
+  u64 ticket;          ///< of this attempt at the version
+  u64 chain;           ///< kLogCommit: sum of the other blocks' header checksums
   u32 magic;
   u32 flags;
-  u64 store_id;     ///< from the UUID: a block of another store is not ours
-  u64 generation;   ///< of the segment's use: a block of an earlier use is not ours
-  u64 version;
-  u64 ticket;       ///< of this attempt at the version
+  u32 region;
   u32 sequence;     ///< of this block in its version, from 0
   u32 block_count;  ///< kLogCommit: blocks in the version
-  u64 chain;        ///< kLogCommit: sum of the other blocks' checksums and data checksums
-  u32 region;
   u32 run_count;
-  u32 data_offset;  ///< from the start of the header, bytes
   u32 data_bytes;
   u32 block_bytes;  ///< distance to the next block of the segment
-  u32 reserved0;
-  u64 identity;  ///< checksum of store_id, generation, version, ticket: readable without the runs
-  u32 reserved1[6];
+  u64 reserved[4];
 };
 static_assert(sizeof(LogBlockHeader) == 128);
 

@@ -93,6 +93,13 @@ class Window {
   std::atomic<u64> scanned_{~u64{0}};
 };
 
+/// Whether racing memory may be read by code that a sanitizer watches.
+#if defined(__SANITIZE_THREAD__)
+constexpr bool kRacingReadsAllowed = false;
+#else
+constexpr bool kRacingReadsAllowed = true;
+#endif
+
 /// Copies a line or page that mutators may be storing to: the result is used only when no mark
 /// appeared. Kept out of ThreadSanitizer's sight for that reason.
 void copy_racing_line(std::byte* to, const std::byte* from);

@@ -59,8 +59,7 @@ std::vector<std::string> words(const std::string& line) {
       if (line.compare(at, 2, "//") == 0) break;
       if (std::isalnum(static_cast<unsigned char>(line[at])) || line[at] == '_')
         found.back() += line[at];
-      else
-        found.emplace_back();
+      else found.emplace_back();
     }
   }
   return found;
