@@ -25,15 +25,17 @@ std::atomic<bool> stop_wanted{false};
 
 /// The command line that main() parses back into `options`.
 std::vector<std::string> command_line(const WorkerOptions& options) {
-  return {"perdura-demo",
-          "worker",
-          "--store=" + options.store,
-          fmt::format("--interval-ms={}", options.interval_ms),
-          fmt::format("--tracker={}", static_cast<int>(options.tracking)),
-          fmt::format("--seed={}", options.seed),
-          fmt::format("--corpus-fd={}", options.corpus_fd),
-          fmt::format("--progress-fd={}", options.progress_fd),
-          fmt::format("--answers-fd={}", options.answers_fd)};
+  std::vector<std::string> line = {
+      "perdura-demo",
+      "worker",
+      fmt::format("--interval-ms={}", options.interval_ms),
+      fmt::format("--tracker={}", static_cast<int>(options.tracking)),
+      fmt::format("--seed={}", options.seed),
+      fmt::format("--corpus-fd={}", options.corpus_fd),
+      fmt::format("--progress-fd={}", options.progress_fd),
+      fmt::format("--answers-fd={}", options.answers_fd)};
+  if (!options.store.empty()) line.push_back("--store=" + options.store);
+  return line;
 }
 
 }  // namespace

@@ -135,28 +135,30 @@ void Units::release(u64 first, u64 count) {
   hint_ = std::min(hint_, first);
 }
 
-// Give units below `units_end` and their table entries space on the medium.
+// Give units below `units_end`, and some more, space on the medium.
 Status Units::back(u64 units_end) {
   if (units_end <= backed_end_) return {};
-  const u64 table_wanted = round_up(units_end * sizeof(UnitEntry), kPageBytes);
-  if (table_wanted > table_backed_) {
-    const u64 table_max =
-        round_up(units_max_ * sizeof(UnitEntry), kPageBytes);
-    const u64 target = std::min(table_max, std::max(table_wanted, table_backed_ * 2));
+  const u64 growth = std::clamp(backed_end_ / 4, kGrowthUnitsMin, kGrowthUnitsMax);
+  const u64 target = std::min(units_max_, std::max(units_end, backed_end_ + growth));
+  Status backed = back_exactly(target);
+  if (!backed && backed.failure().code == Code::kNoSpace && target > units_end)
+    backed = back_exactly(units_end);
+  return backed;
+}
+
+// The table first: a unit without an entry must not exist.
+Status Units::back_exactly(u64 units_end) {
+  const u64 wanted = round_up(units_end * sizeof(UnitEntry), kPageBytes);
+  if (wanted > table_backed_) {
+    const u64 table_max = round_up(units_max_ * sizeof(UnitEntry), kPageBytes);
+    const u64 target = std::min(table_max, std::max(wanted, table_backed_ * 2));
     PERDURA_TRY(region_.back(format::kUnitTableOffset + table_backed_, target - table_backed_));
     table_backed_ = target;
   }
-  const u64 growth = std::clamp(backed_end_ / 4, kGrowthUnitsMin, kGrowthUnitsMax);
-  u64 target = std::min(units_max_, std::max(units_end, backed_end_ + growth));
-  Status backed = region_.back(header().data_begin + backed_end_ * kUnitBytes,
-                               (target - backed_end_) * kUnitBytes);
-  if (!backed && backed.failure().code == Code::kNoSpace && target > units_end) {
-    target = units_end;
-    backed = region_.back(header().data_begin + backed_end_ * kUnitBytes,
-                          (target - backed_end_) * kUnitBytes);
-  }
-  if (backed) backed_end_ = target;
-  return backed;
+  PERDURA_TRY(region_.back(header().data_begin + backed_end_ * kUnitBytes,
+                           (units_end - backed_end_) * kUnitBytes));
+  backed_end_ = units_end;
+  return {};
 }
 
 u64 Units::largest_free() const {

@@ -61,6 +61,7 @@ class Units {
   void load();
   u64 find_free(u64 count, u64 alignment_units, u64 from, u64 end) const;
   Status back(u64 units_end);
+  Status back_exactly(u64 units_end);
   bool used(u64 unit) const { return (used_[unit / 64] >> unit % 64 & 1) != 0; }
   void mark(u64 first, u64 count, bool value);
 
