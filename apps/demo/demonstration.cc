@@ -115,7 +115,9 @@ class Demonstration {
     KilledRun run(launcher_, place_.killed(), corpus_.text_bytes(), options_.kills, options_.seed,
                   [this](const Kill& kill) { tell(kill); });
     killed_ = run.run();
-    say("   built in {:.2f} s, restarts and repeated work included\n", killed_.build_s);
+    say("   built in {:.2f} s, restarts and repeated work included", killed_.build_s);
+    say("   the heap is sound: {} of {} in use\n", counted(killed_.heap_blocks, "block"),
+        size_text(static_cast<double>(killed_.heap_bytes)));
   }
 
   void tell(const Kill& kill) {
@@ -123,15 +125,9 @@ class Demonstration {
     say("   kill {} struck at document {}{}", kills_.size(), grouped(kill.document),
         kill.while_opening > 0 ? ", and once more while the store was being opened again" : "");
     say("          open again in {:.1f} ms; resumed at document {}: lost {}, {} of text,\n"
-        "          about {:.0f} ms of work",
+        "          {:.0f} ms of work",
         kill.open_ms, grouped(kill.resumed_document), counted(kill.lost_documents(), "document"),
-        size_text(static_cast<double>(kill.lost_bytes())), lost_ms(kill));
-  }
-
-  /// At the pace of the undisturbed run.
-  double lost_ms(const Kill& kill) const {
-    return durable_.build_s * 1e3 * static_cast<double>(kill.lost_bytes()) /
-           static_cast<double>(corpus_.text_bytes());
+        size_text(static_cast<double>(kill.lost_bytes())), kill.lost_ms);
   }
 
   double slowdown() const { return durable_.build_s / plain_.build_s; }
@@ -188,7 +184,7 @@ class Demonstration {
                        {"resumed_document", kill.resumed_document},
                        {"lost_documents", kill.lost_documents()},
                        {"lost_bytes", kill.lost_bytes()},
-                       {"lost_ms", lost_ms(kill)}});
+                       {"lost_ms", kill.lost_ms}});
     const Json result = {
         {"input",
          {{"packages", corpus_.count(Kind::kPackage)},

@@ -31,6 +31,8 @@ struct Progress {
   std::uint64_t build_ns;      ///< from the first step to the last durable version
   std::uint64_t build_cpu_ns;  ///< of all threads, and of the kernel on their behalf
   perdura::Statistics statistics;
+  std::uint64_t heap_blocks;  ///< found in use when the whole heap was checked
+  std::uint64_t heap_bytes;
 
   // Valid at kDone.
   std::uint64_t answer_ns;

@@ -1,6 +1,5 @@
 #include "runs.hpp"
 
-#include <chrono>
 #include <stdexcept>
 #include <thread>
 #include <utility>
@@ -25,6 +24,17 @@ constexpr Milliseconds kGlance{0.2};
 /// How often when only the bar has to be drawn, so as not to take time from what is measured.
 constexpr Milliseconds kLook{10};
 
+/// What a worker that has ended by itself left behind.
+Finished finish(const Process& worker, double build_s) {
+  const Progress& progress = worker.progress();
+  return {build_s,
+          seconds(progress.build_cpu_ns),
+          progress.statistics,
+          progress.heap_blocks,
+          progress.heap_bytes,
+          worker.answers()};
+}
+
 }  // namespace
 
 Finished run_undisturbed(const Launcher& launcher, const std::string& uri,
@@ -36,8 +46,7 @@ Finished run_undisturbed(const Launcher& launcher, const std::string& uri,
     bar.update(fraction(progress, text_bytes), progress.document);
     std::this_thread::sleep_for(kLook);
   }
-  return {seconds(progress.build_ns), seconds(progress.build_cpu_ns), progress.statistics,
-          worker.answers()};
+  return finish(worker, seconds(progress.build_ns));
 }
 
 KilledRun::KilledRun(const Launcher& launcher, std::string uri, std::uint64_t text_bytes,
@@ -63,12 +72,9 @@ Finished KilledRun::run() {
       kill_at_work(worker);
       continue;
     }
-    Finished finished;
-    finished.build_s = std::chrono::duration<double>(Clock::now() - start).count();
+    const double build_s = std::chrono::duration<double>(Clock::now() - start).count();
     while (worker.running()) std::this_thread::sleep_for(kLook);
-    finished.statistics = worker.progress().statistics;
-    finished.answers = worker.answers();
-    return finished;
+    return finish(worker, build_s);
   }
 }
 
@@ -106,6 +112,7 @@ void KilledRun::await_work(Process& worker) {
   Kill& kill = kills_.back();
   kill.resumed_document = progress.resumed_document;
   kill.resumed_bytes = progress.resumed_bytes;
+  kill.lost_ms = ms_since(kill.resumed_bytes);
   kill.open_ms = open_ms_ = static_cast<double>(progress.open_ns) * 1e-6;
   resuming_ = false;
   bar_.clear();
@@ -116,13 +123,22 @@ bool KilledRun::await_moment(Process& worker) {
   const Progress& progress = worker.progress();
   const std::uint64_t moment =
       kills_.size() < moments_.size() ? moments_[kills_.size()] : UINT64_MAX;
+  trail_.clear();
   while (worker.running() && !worker.reached(Phase::kAnswering)) {
-    if (progress.bytes >= moment) return true;
+    trail_.push_back({Clock::now(), progress.bytes});
+    if (trail_.back().bytes >= moment) return true;
     bar_.update(fraction(progress, text_bytes_), progress.document);
     std::this_thread::sleep_for(kGlance);
   }
   bar_.clear();
   return false;
+}
+
+double KilledRun::ms_since(std::uint64_t bytes) const {
+  const auto passed = std::partition_point(
+      trail_.begin(), trail_.end(), [&](const Footprint& print) { return print.bytes < bytes; });
+  if (passed == trail_.end()) return 0;
+  return Milliseconds(trail_.back().time - passed->time).count();
 }
 
 void KilledRun::kill_at_work(Process& worker) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <random>
@@ -18,6 +19,8 @@ struct Finished {
   double build_s = 0;  ///< until the whole index was built (and durable)
   double build_cpu_s = 0;  ///< of an undisturbed run
   perdura::Statistics statistics;
+  std::uint64_t heap_blocks = 0;  ///< in use; none in ordinary memory
+  std::uint64_t heap_bytes = 0;
   std::vector<std::string> answers;
 };
 
@@ -29,6 +32,7 @@ struct Kill {
   double open_ms = 0;     ///< until the store was open again, recovery included
   std::uint64_t resumed_document = 0;  ///< where work went on
   std::uint64_t resumed_bytes = 0;
+  double lost_ms = 0;  ///< what the killed worker had done after that point had taken so long
 
   std::uint64_t lost_documents() const { return document - std::min(document, resumed_document); }
   std::uint64_t lost_bytes() const { return bytes - std::min(bytes, resumed_bytes); }
@@ -60,6 +64,7 @@ class KilledRun {
   /// False when the worker built the rest before the next moment to kill it.
   bool await_moment(Process& worker);
   void kill_at_work(Process& worker);
+  double ms_since(std::uint64_t bytes) const;
 
   const Launcher& launcher_;
   std::string uri_;
@@ -68,6 +73,13 @@ class KilledRun {
   std::vector<std::uint64_t> moments_;
   OnKill on_kill_;
   ProgressBar bar_;
+
+  /// Where the worker was when.
+  struct Footprint {
+    std::chrono::steady_clock::time_point time;
+    std::uint64_t bytes;
+  };
+  std::vector<Footprint> trail_;  ///< of the worker at work, or of the last one that was
 
   std::vector<Kill> kills_;
   bool resuming_ = false;  ///< after a kill, until a worker is back at work

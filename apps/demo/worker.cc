@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <exception>
 #include <memory>
+#include <stdexcept>
 #include <vector>
 
 #include <fmt/format.h>
@@ -61,6 +62,7 @@ class Worker {
         [&](Progress& progress) { progress.durable_version = store.durable_version(); },
         [&] { store.checkpoint(); });
     progress_.statistics = store.statistics();
+    check_heap(store);
     answer(index);
     store.close();
   }
@@ -87,6 +89,13 @@ class Worker {
     finish();
     progress_.build_ns = clock_ns(CLOCK_MONOTONIC) - start_ns;
     progress_.build_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - start_cpu_ns;
+  }
+
+  void check_heap(const perdura::Store& store) {
+    const perdura::HeapAudit audit = store.audit();
+    if (!audit.clean) throw std::runtime_error("the heap is damaged: " + audit.problem);
+    progress_.heap_blocks = audit.live_blocks;
+    progress_.heap_bytes = audit.live_bytes;
   }
 
   template <class TheIndex>
