@@ -88,13 +88,17 @@ Result<Checkpointer::Attempt*> Checkpointer::begin(Trigger trigger) {
   });
   if (waited) ++counters_.log_waits;
   if (replay_failure_) return *replay_failure_;
+  return &claim(trigger);
+}
+
+Checkpointer::Attempt& Checkpointer::claim(Trigger trigger) {
   busy_ = true;
   attempt_.emplace();
   attempt_->trigger = trigger;
   attempt_->version.number = durable_.load() + 1;
   attempt_->version.ticket = ticket_base_ + ++tickets_;
   attempt_->version.region = config_.region->id();
-  return &*attempt_;
+  return *attempt_;
 }
 
 void Checkpointer::cut(Attempt& attempt) {
@@ -248,14 +252,14 @@ void Checkpointer::run_timer_and_async() {
       continue;
     }
     due = std::max(due + interval, Clock::now());
-    if (busy_) continue;  // the one under way covers this interval
+    // This thread must not wait: it completes the asynchronous ones. One that is under way covers
+    // this interval, and a log at its limit puts the timer off to the next.
+    if (busy_ || replay_failure_ || live_log_bytes_ > config_.log->limit_bytes()) continue;
+    Attempt& attempt = claim(Trigger::kTimer);
     lock.unlock();
-    const Result<Attempt*> attempt = begin(Trigger::kTimer);
-    if (attempt) {
-      cut(**attempt);
-      const Result<u64> result = complete(**attempt);
-      (void)result;  // counted in failed_checkpoints; the next one covers the same changes
-    }
+    cut(attempt);
+    const Result<u64> result = complete(attempt);
+    (void)result;  // counted in failed_checkpoints; the next one covers the same changes
     lock.lock();
   }
 }

@@ -72,6 +72,7 @@ class Checkpointer {
   };
 
   Result<Attempt*> begin(Trigger trigger);
+  Attempt& claim(Trigger trigger);  ///< with mutex_ held, and nothing under way
   void cut(Attempt& attempt);
   void capture_stopped(Attempt& attempt);
   Result<u64> complete(Attempt& attempt);

@@ -131,6 +131,7 @@ Result<u64> Units::allocate(detail::Mutator& mutator, u64 count, u64 alignment_u
 }
 
 void Units::release(u64 first, u64 count) {
+  if (!loaded_) return;  // load() will find them free in the table
   mark(first, count, false);
   hint_ = std::min(hint_, first);
 }

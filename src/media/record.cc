@@ -1,0 +1,214 @@
+#include "media/record.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/aligned_buffer.hpp"
+
+namespace perdura::media {
+namespace {
+
+using Kind = RecordedCall::Kind;
+
+RecordedCall write_call(Kind kind, u64 offset, Bytes data, const Site& site) {
+  RecordedCall call;
+  call.kind = kind;
+  call.site = &site;
+  call.offset = offset;
+  call.bytes.assign(data.begin(), data.end());
+  return call;
+}
+
+void apply(History::Content& content, u64 offset, const std::byte* from, u64 length) {
+  if (content.size() < offset + length) content.resize(offset + length);
+  std::memcpy(content.data() + offset, from, length);
+}
+
+}  // namespace
+
+// --- looking back ------------------------------------------------------------------------------
+
+std::vector<size_t> History::barriers() const {
+  std::vector<size_t> found;
+  for (size_t i = 0; i < calls_.size(); ++i)
+    if (calls_[i].kind == Kind::kBarrier && calls_[i].succeeded) found.push_back(i);
+  return found;
+}
+
+// Of the first `end` calls, the writes that the last barrier among them covers.
+std::vector<bool> History::durable_writes(size_t end) const {
+  std::vector<bool> durable(end);
+  size_t covers = 0;
+  for (size_t i = 0; i < end; ++i)
+    if (calls_[i].kind == Kind::kBarrier && calls_[i].succeeded) covers = calls_[i].covers;
+  std::vector<std::vector<size_t>> submitted;
+  for (size_t i = 0; i < covers; ++i) {
+    const RecordedCall& call = calls_[i];
+    if (call.kind == Kind::kWrite) durable[i] = call.succeeded;
+    if (call.kind != Kind::kSubmit && call.kind != Kind::kDrain) continue;
+    if (submitted.size() <= call.queue) submitted.resize(call.queue + 1);
+    std::vector<size_t>& queue = submitted[call.queue];
+    if (call.kind == Kind::kSubmit) {
+      queue.push_back(i);
+    } else if (call.succeeded && queue.size() > call.pending_max) {
+      const auto done = static_cast<std::ptrdiff_t>(queue.size() - call.pending_max);
+      std::for_each(queue.begin(), queue.begin() + done, [&](size_t at) { durable[at] = true; });
+      queue.erase(queue.begin(), queue.begin() + done);
+    }
+  }
+  return durable;
+}
+
+History::Content History::at_barrier(size_t barrier) const {
+  return after_crash(barrier + 1, [](size_t, u64) { return false; });
+}
+
+History::Content History::after_crash(size_t end, const Keep& keep) const {
+  const std::vector<bool> durable = durable_writes(end);
+  Content content = initial_;
+  for (size_t i = 0; i < end; ++i) {
+    const RecordedCall& call = calls_[i];
+    if (call.kind == Kind::kGrow && call.succeeded && call.size > content.size())
+      content.resize(call.size);
+    if (call.kind != Kind::kWrite && call.kind != Kind::kSubmit) continue;
+    if (durable[i]) {
+      apply(content, call.offset, call.bytes.data(), call.bytes.size());
+      continue;
+    }
+    for (u64 at = 0; at < call.bytes.size(); at += atomic_bytes_)
+      if (keep(i, at / atomic_bytes_))
+        apply(content, call.offset + at, call.bytes.data() + at,
+              std::min<u64>(atomic_bytes_, call.bytes.size() - at));
+  }
+  return content;
+}
+
+// --- recording ---------------------------------------------------------------------------------
+
+class Recording::RecordedQueue final : public WriteQueue {
+ public:
+  RecordedQueue(Recording& recording, std::unique_ptr<WriteQueue> inner)
+      : recording_(recording), inner_(std::move(inner)), number_(recording.next_queue()) {}
+
+  Status submit(u64 offset, Bytes data, const Site& site) override {
+    RecordedCall call = write_call(Kind::kSubmit, offset, data, site);
+    call.queue = number_;
+    // Before the inner medium has it: afterwards it may already be on its way.
+    const size_t index = recording_.add(std::move(call));
+    Status submitted = inner_->submit(offset, data, site);
+    if (submitted) recording_.succeeded(index);
+    return submitted;
+  }
+
+  Status drain(size_t pending_max) override {
+    Status drained = inner_->drain(pending_max);
+    RecordedCall call;
+    call.kind = Kind::kDrain;
+    call.queue = number_;
+    call.pending_max = pending_max;
+    call.succeeded = static_cast<bool>(drained);
+    recording_.add(std::move(call));
+    return drained;
+  }
+
+ private:
+  Recording& recording_;
+  const std::unique_ptr<WriteQueue> inner_;
+  const size_t number_;
+};
+
+class Recording::RecordedMedium final : public Medium {
+ public:
+  RecordedMedium(Recording& recording, std::unique_ptr<Medium> inner)
+      : recording_(recording), inner_(std::move(inner)) {}
+
+  const std::string& name() const override { return inner_->name(); }
+  Geometry geometry() const override { return inner_->geometry(); }
+
+  Status grow(u64 size, bool prewrite) override {
+    Status grown = inner_->grow(size, prewrite);
+    RecordedCall call;
+    call.kind = Kind::kGrow;
+    call.size = size;
+    call.succeeded = static_cast<bool>(grown);
+    recording_.add(std::move(call));
+    return grown;
+  }
+
+  // The write counts as done from the next call on that is recorded after it returned.
+  Status write(u64 offset, Bytes data, const Site& site) override {
+    RecordedCall call = write_call(Kind::kWrite, offset, data, site);
+    Status written = inner_->write(offset, data, site);
+    call.succeeded = static_cast<bool>(written);
+    recording_.add(std::move(call));
+    return written;
+  }
+
+  std::unique_ptr<WriteQueue> queue() override {
+    return std::make_unique<RecordedQueue>(recording_, inner_->queue());
+  }
+
+  Status barrier(const Site& site) override {
+    RecordedCall call;
+    call.kind = Kind::kBarrier;
+    call.site = &site;
+    call.covers = recording_.size();
+    Status passed = inner_->barrier(site);
+    call.succeeded = static_cast<bool>(passed);
+    recording_.add(std::move(call));
+    return passed;
+  }
+
+  Status read(u64 offset, MutableBytes into) override { return inner_->read(offset, into); }
+  Status read_all(std::span<const ReadRequest> requests) override {
+    return inner_->read_all(requests);
+  }
+  const std::byte* direct(u64 offset) const override { return inner_->direct(offset); }
+  Status map_home(void* address, u64 offset, u64 length) override {
+    return inner_->map_home(address, offset, length);
+  }
+
+ private:
+  Recording& recording_;
+  const std::unique_ptr<Medium> inner_;
+};
+
+std::unique_ptr<Medium> Recording::wrap(std::unique_ptr<Medium> inner) {
+  const Geometry geometry = inner->geometry();
+  AlignedBuffer content(std::max<u64>(geometry.size, 1));
+  if (geometry.size != 0) value_or_throw(inner->read(0, content.first(geometry.size)));
+  std::lock_guard lock(mutex_);
+  history_ = {};
+  history_.initial_.assign(content.data(), content.data() + geometry.size);
+  history_.atomic_bytes_ = geometry.atomic_bytes;
+  queues_ = 0;
+  return std::make_unique<RecordedMedium>(*this, std::move(inner));
+}
+
+History Recording::history() const {
+  std::lock_guard lock(mutex_);
+  return history_;
+}
+
+size_t Recording::size() const {
+  std::lock_guard lock(mutex_);
+  return history_.calls_.size();
+}
+
+size_t Recording::add(RecordedCall call) {
+  std::lock_guard lock(mutex_);
+  history_.calls_.push_back(std::move(call));
+  return history_.calls_.size() - 1;
+}
+
+void Recording::succeeded(size_t call) {
+  std::lock_guard lock(mutex_);
+  history_.calls_[call].succeeded = true;
+}
+
+size_t Recording::next_queue() {
+  std::lock_guard lock(mutex_);
+  return queues_++;
+}
+
+}  // namespace perdura::media

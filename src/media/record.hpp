@@ -1,0 +1,91 @@
+// A decorator that keeps every call that changes a medium, in order, and rebuilds from them what a
+// crash at any moment could have left. For tests and tools.
+//
+//   write ── submit ── submit ── drain ── barrier ── write ── submit ──▶ crash
+//   └────────── durable: covered by the barrier ────┘ └ any subset of atoms ┘
+//
+// Invariants:
+//  - A write counts as durable only when it was done before a successful barrier began: write()
+//    had returned, or a drain of its queue had covered it.
+//  - A write is recorded with a copy of its bytes as they were when it was handed over.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "media/medium.hpp"
+
+namespace perdura::media {
+
+struct RecordedCall {
+  enum class Kind {
+    kWrite,   ///< Medium::write: done when it returns
+    kSubmit,  ///< WriteQueue::submit: done when a drain of its queue covers it
+    kDrain,
+    kBarrier,
+    kGrow,
+  };
+  Kind kind = Kind::kWrite;
+  bool succeeded = false;
+  const Site* site = nullptr;    ///< kWrite, kSubmit, kBarrier
+  u64 offset = 0;                ///< kWrite, kSubmit
+  std::vector<std::byte> bytes;  ///< kWrite, kSubmit
+  size_t queue = 0;              ///< kSubmit, kDrain: number of the queue, from 0
+  size_t pending_max = 0;        ///< kDrain
+  u64 size = 0;                  ///< kGrow: the new size
+  size_t covers = 0;             ///< kBarrier: calls recorded when it began
+};
+
+/// What was done to a medium, for looking back.
+class History {
+ public:
+  using Content = std::vector<std::byte>;
+  /// Whether an atom of a write that no barrier covers reached the medium.
+  using Keep = std::function<bool(size_t call, u64 atom)>;
+
+  const std::vector<RecordedCall>& calls() const { return calls_; }
+  /// Indexes of the successful barriers.
+  std::vector<size_t> barriers() const;
+  /// The medium's content as of a barrier: what it covers, and nothing else.
+  Content at_barrier(size_t barrier) const;
+  /// A crash after the first `end` calls: what the last barrier among them covers, and of the other
+  /// writes the atoms that `keep` chooses.
+  Content after_crash(size_t end, const Keep& keep) const;
+  u64 atomic_bytes() const { return atomic_bytes_; }
+
+ private:
+  friend class Recording;
+
+  std::vector<bool> durable_writes(size_t end) const;
+
+  Content initial_;
+  u64 atomic_bytes_ = 8;
+  std::vector<RecordedCall> calls_;
+};
+
+/// Thread-safe. Outlives the medium it wrapped.
+class Recording {
+ public:
+  /// The content that `inner` has now is where the history starts.
+  std::unique_ptr<Medium> wrap(std::unique_ptr<Medium> inner);
+  /// A copy of what was recorded so far.
+  History history() const;
+  /// The number of calls recorded so far.
+  size_t size() const;
+
+ private:
+  class RecordedMedium;
+  class RecordedQueue;
+
+  size_t add(RecordedCall call);
+  void succeeded(size_t call);
+  size_t next_queue();
+
+  mutable std::mutex mutex_;
+  History history_;
+  size_t queues_ = 0;
+};
+
+}  // namespace perdura::media

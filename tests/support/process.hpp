@@ -1,0 +1,83 @@
+// Running a part of a test in a child process.
+#pragma once
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <exception>
+#include <string>
+
+namespace perdura::test {
+
+/// A child process that runs a function and sends back what it returned.
+class Child {
+ public:
+  /// `body` returns what is wrong, or "". Start it while this process has one thread.
+  template <class Body>
+  explicit Child(Body&& body) {
+    int ends[2];
+    if (::pipe(ends) != 0) std::abort();
+    pid_ = ::fork();
+    if (pid_ < 0) std::abort();
+    if (pid_ != 0) {
+      ::close(ends[1]);
+      from_ = ends[0];
+      return;
+    }
+    ::close(ends[0]);
+    std::string problem;
+    try {
+      problem = body();
+    } catch (const std::exception& error) {
+      problem = std::string("threw: ") + error.what();
+    }
+    const ssize_t sent = ::write(ends[1], problem.data(), problem.size());
+    ::_exit(sent == static_cast<ssize_t>(problem.size()) ? 0 : 99);
+  }
+  ~Child() {
+    if (pid_ > 0) {
+      ::kill(pid_, SIGKILL);
+      wait();
+    }
+  }
+  Child(const Child&) = delete;
+
+  pid_t pid() const { return pid_; }
+  void kill() { ::kill(pid_, SIGKILL); }
+
+  /// Wait for its end. What it returned, or how it died; "" when it was killed by SIGKILL.
+  std::string wait() {
+    std::string problem;
+    char buffer[4096];
+    for (ssize_t got; (got = ::read(from_, buffer, sizeof buffer)) > 0;)
+      problem.append(buffer, static_cast<size_t>(got));
+    ::close(from_);
+    int status = 0;
+    while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+    }
+    pid_ = -1;
+    killed_ = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+    if (WIFSIGNALED(status) && !killed_)
+      problem += " died of signal " + std::to_string(WTERMSIG(status));
+    if (WIFEXITED(status) && WEXITSTATUS(status) != 0)
+      problem += " exited with " + std::to_string(WEXITSTATUS(status));
+    return problem;
+  }
+  /// After wait: it died of SIGKILL.
+  bool killed() const { return killed_; }
+
+ private:
+  pid_t pid_ = -1;
+  int from_ = -1;
+  bool killed_ = false;
+};
+
+/// Run `body` in a child and return what it says is wrong.
+template <class Body>
+std::string in_child(Body&& body) {
+  Child child(std::forward<Body>(body));
+  return child.wait();
+}
+
+}  // namespace perdura::test
