@@ -37,17 +37,17 @@ void print_space(const Description& description) {
        fmt::format("{} durable, {} in the home image", description.durable_version,
                    description.regions.empty() ? 0 : description.regions.front().replayed_version));
   line("medium", bytes_text(description.medium_bytes));
-  line("log", fmt::format("{} in {}; live: {}, {} in {}", bytes_text(log.capacity_bytes),
-                          count_text(log.segments, "segment"),
-                          count_text(log.live_versions, "version"), bytes_text(log.live_bytes),
-                          count_text(log.live_segments, "segment")));
+  line("log",
+       fmt::format("{} in {}; live: {}, {} in {}", bytes_text(log.capacity_bytes),
+                   count_text(log.segments, "segment"), count_text(log.live_versions, "version"),
+                   bytes_text(log.live_bytes), count_text(log.live_segments, "segment")));
   for (const store::RegionDescription& region : description.regions)
-    line("region", fmt::format("{} '{}' at {:#x}, limit {}; {} backed in {}, {} on the medium",
-                               region.record.region, printable(fixed_text(region.record.name)),
-                               region.record.address, bytes_text(region.record.limit_bytes),
-                               bytes_text(region.backed_bytes),
-                               count_text(region.extents.size(), "extent"),
-                               bytes_text(region.home_bytes)));
+    line("region",
+         fmt::format("{} '{}' at {:#x}, limit {}; {} backed in {}, {} on the medium",
+                     region.record.region, printable(fixed_text(region.record.name)),
+                     region.record.address, bytes_text(region.record.limit_bytes),
+                     bytes_text(region.backed_bytes), count_text(region.extents.size(), "extent"),
+                     bytes_text(region.home_bytes)));
 }
 
 void print_heap(const Description& description) {

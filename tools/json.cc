@@ -43,36 +43,34 @@ Json heap_json(const HeapAudit& heap) {
 
 Json to_json(const store::Description& description) {
   const format::Superblock& superblock = description.superblock;
-  Json json = {
-      {"store", description.name},
-      {"uuid", uuid_text(superblock.uuid)},
-      {"format_version", superblock.format_version},
-      {"architecture", fixed_text(superblock.architecture)},
-      {"compatible_features", hex(superblock.compatible_features)},
-      {"incompatible_features", hex(superblock.incompatible_features)},
-      {"clean", superblock.clean != 0},
-      {"session", superblock.session},
-      {"durable_version", description.durable_version},
-      {"replayed_version",
-       description.regions.empty() ? 0 : description.regions.front().replayed_version},
-      {"medium_bytes", description.medium_bytes},
-      {"log",
-       {{"segments", description.log.segments},
-        {"capacity_bytes", description.log.capacity_bytes},
-        {"live_segments", description.log.live_segments},
-        {"live_versions", description.log.live_versions},
-        {"live_bytes", description.log.live_bytes},
-        {"live_generation", superblock.live_generation}}},
-      {"regions", Json::array()},
-      {"heap", nullptr},
-      {"roots", Json::array()}};
+  Json json = {{"store", description.name},
+               {"uuid", uuid_text(superblock.uuid)},
+               {"format_version", superblock.format_version},
+               {"architecture", fixed_text(superblock.architecture)},
+               {"compatible_features", hex(superblock.compatible_features)},
+               {"incompatible_features", hex(superblock.incompatible_features)},
+               {"clean", superblock.clean != 0},
+               {"session", superblock.session},
+               {"durable_version", description.durable_version},
+               {"replayed_version",
+                description.regions.empty() ? 0 : description.regions.front().replayed_version},
+               {"medium_bytes", description.medium_bytes},
+               {"log",
+                {{"segments", description.log.segments},
+                 {"capacity_bytes", description.log.capacity_bytes},
+                 {"live_segments", description.log.live_segments},
+                 {"live_versions", description.log.live_versions},
+                 {"live_bytes", description.log.live_bytes},
+                 {"live_generation", superblock.live_generation}}},
+               {"regions", Json::array()},
+               {"heap", nullptr},
+               {"roots", Json::array()}};
   for (const store::RegionDescription& region : description.regions)
     json["regions"].push_back(region_json(region));
   if (description.heap) json["heap"] = heap_json(*description.heap);
   for (const store::RootDescription& root : description.roots)
-    json["roots"].push_back({{"name", root.name},
-                             {"offset", root.offset},
-                             {"fingerprint", hex(root.fingerprint)}});
+    json["roots"].push_back(
+        {{"name", root.name}, {"offset", root.offset}, {"fingerprint", hex(root.fingerprint)}});
   return json;
 }
 

@@ -2,8 +2,8 @@
 #include <cstdio>
 #include <exception>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "commands.hpp"
 #include "format/format.hpp"
@@ -40,11 +40,10 @@ int run(int argc, char** argv) {
                                                 PERDURA_VERSION, format::kFormatVersion));
   app.require_subcommand(1);
   Arguments arguments;
-  const CLI::App* info_command =
-      add_command(app, "info", "Say what a store holds: versions, sizes, regions, roots, heap.",
-                  arguments);
-  add_command(app, "check",
-              "Verify every checksum of a store, and the metadata of its heap.", arguments);
+  const CLI::App* info_command = add_command(
+      app, "info", "Say what a store holds: versions, sizes, regions, roots, heap.", arguments);
+  add_command(app, "check", "Verify every checksum of a store, and the metadata of its heap.",
+              arguments);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -26,8 +26,7 @@ Result<std::unique_ptr<media::Medium>> open_for_reading(std::string_view uri,
   PERDURA_ASSIGN(media::OpenedMedium opened, media::open_medium(uri, options));
   PERDURA_ASSIGN(const bool blank, region::Volume::is_blank(*opened.medium));
   if (blank)
-    return Failure{Code::kNotFound,
-                   "'" + opened.medium->name() + "' holds no store: it is empty"};
+    return Failure{Code::kNotFound, "'" + opened.medium->name() + "' holds no store: it is empty"};
   return std::move(opened.medium);
 }
 
@@ -139,6 +138,7 @@ class Inspector {
     const auto home = region.home();
     Status status;
     index_->lines().for_each_page([&](u64 page, u64) {
+      if (!status) return;
       if (home->find(page * kPageBytes) == nullptr) {
         status = Failure{Code::kCorrupt, "the log changes region offset " +
                                              std::to_string(page * kPageBytes) +
@@ -176,7 +176,8 @@ class Inspector {
     for (u64 at = header.roots; at != 0;) {
       const auto* node = reinterpret_cast<const format::RootNode*>(region.base() + at);
       PERDURA_ASSIGN(const u64 usable, heap.usable_size(node));
-      if (usable < sizeof *node || node->name_length > std::min(kRootNameMax, usable - sizeof *node))
+      if (usable < sizeof *node ||
+          node->name_length > std::min(kRootNameMax, usable - sizeof *node))
         return Failure{Code::kCorrupt, "the root at region offset " + std::to_string(at) +
                                            " has an impossible name"};
       description.roots.push_back(
@@ -227,14 +228,15 @@ class HeadCheck {
   // A power failure may tear the last write, unless the medium writes all that changes of it at
   // once. A store closed in order has that behind it.
   Severity severity(u64 changing_bytes) const {
-    const bool torn = slots_[newest_].clean == 0 &&
-                      changing_bytes > medium_.geometry().atomic_bytes;
+    const bool torn =
+        slots_[newest_].clean == 0 && changing_bytes > medium_.geometry().atomic_bytes;
     return torn ? Severity::kNote : Severity::kDamage;
   }
 
   void add(const char* part, u64 offset, std::string message, Severity severity) {
     message += " (medium offset " + std::to_string(offset) + ")";
-    if (severity == Severity::kNote) message += "; a power failure while it was written explains it";
+    if (severity == Severity::kNote)
+      message += "; a power failure while it was written explains it";
     report_.findings.push_back({severity, part, std::move(message), offset, std::nullopt});
   }
 
@@ -333,26 +335,21 @@ class LogTailCheck {
     const u64 step = volume_.medium().geometry().write_bytes;
     for (u64 used = 0; used + sizeof(format::LogBlockHeader) <= format::kSegmentBytes;) {
       const auto* header = reinterpret_cast<const format::LogBlockHeader*>(segment + used);
-      // The identity has a checksum of its own: these are blocks of this store, torn or not.
-      if (header->magic != format::kLogBlockMagic || header->store_id != volume_.store_id() ||
-          header->identity != commit::block_identity(*header)) {
+      if (header->magic != format::kLogBlockMagic || header->store_id != volume_.store_id()) {
         used += step;
         continue;
       }
-      const bool whole = fits(header, format::kSegmentBytes - used);
+      const bool readable = can_follow(*header, format::kSegmentBytes - used);
       if (header->version > durable_ && header->generation >= live_generation_)
-        note(offset + used, *header, whole);
-      used += whole ? header->block_bytes : step;
+        note(offset + used, *header, readable && commit::block_fits(segment + used));
+      used += readable ? header->block_bytes : step;
     }
   }
 
-  static bool fits(const format::LogBlockHeader* header, u64 room) {
-    return header->block_bytes >= sizeof *header && header->block_bytes <= room &&
-           header->block_bytes % kLineBytes == 0 &&
-           sizeof *header + u64{header->run_count} * sizeof(u64) <= header->data_offset &&
-           u64{header->data_offset} + header->data_bytes <= header->block_bytes &&
-           commit::block_checksum(header) == header->checksum &&
-           commit::data_fits(reinterpret_cast<const std::byte*>(header));
+  static bool can_follow(const format::LogBlockHeader& header, u64 room) {
+    const u64 used = sizeof header + u64{header.data_bytes} + u64{header.run_count} * sizeof(u64);
+    return header.checksum == commit::header_checksum(header) && used <= header.block_bytes &&
+           header.block_bytes <= room;
   }
 
   void note(u64 place, const format::LogBlockHeader& header, bool whole) {
@@ -437,10 +434,10 @@ class HomeCheck {
       return;
     }
     const u64 place = region::HomeMap::page_place(extent, offset);
-    std::string message =
-        "the page at region offset " + std::to_string(offset) + " (medium offset " +
-        std::to_string(place) + ") does not fit its checksum (medium offset " +
-        std::to_string(region::HomeMap::checksum_place(extent, offset)) + ")";
+    std::string message = "the page at region offset " + std::to_string(offset) +
+                          " (medium offset " + std::to_string(place) +
+                          ") does not fit its checksum (medium offset " +
+                          std::to_string(region::HomeMap::checksum_place(extent, offset)) + ")";
     if (!log_readable_) message += ", or was half replayed: the log that would tell is damaged";
     add(std::move(message), place, offset);
   }
@@ -489,9 +486,8 @@ void check_contents(Inspector& inspector, CheckReport& report, const Progress& p
 }  // namespace
 
 bool CheckReport::damaged() const {
-  return std::any_of(findings.begin(), findings.end(), [](const Finding& finding) {
-    return finding.severity == Severity::kDamage;
-  });
+  return std::any_of(findings.begin(), findings.end(),
+                     [](const Finding& finding) { return finding.severity == Severity::kDamage; });
 }
 
 Result<Description> describe(std::string_view uri, const media::MediumOptions& options) {

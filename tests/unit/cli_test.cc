@@ -150,7 +150,7 @@ class Cli : public testing::Test {
     for (u64 at = format::kDataBegin; at + 4096 <= size; at += 4096) {
       const auto header = read_at<format::LogBlockHeader>(at);
       if (header.magic == format::kLogBlockMagic && header.version == version &&
-          header.identity == perdura::commit::block_identity(header))
+          header.checksum == perdura::commit::header_checksum(header))
         return at;
     }
     ADD_FAILURE() << "version " << version << " is not in the log";
@@ -243,8 +243,8 @@ TEST_F(Cli, NewerFormatIsTwo) {
   for (const u64 slot : format::kSuperblockOffset) {
     superblock.format_version = format::kFormatVersion + 1;
     superblock.checksum =
-        perdura::checksum(&superblock.format_version, sizeof superblock - sizeof superblock.magic -
-                                                          sizeof superblock.checksum);
+        perdura::checksum(&superblock.format_version,
+                          sizeof superblock - sizeof superblock.magic - sizeof superblock.checksum);
     file.seekp(static_cast<std::streamoff>(slot));
     file.write(reinterpret_cast<const char*>(&superblock), sizeof superblock);
   }
@@ -284,7 +284,8 @@ TEST_F(Cli, InfoOfAClosedStore) {
   expect_contains(ran.out, "\"name\": \"text\"");
   EXPECT_EQ(value("fingerprint"), "\"0x0\"");
   char first_byte[8];
-  std::snprintf(first_byte, sizeof first_byte, "\"%02x%02x", superblock.uuid[0], superblock.uuid[1]);
+  std::snprintf(first_byte, sizeof first_byte, "\"%02x%02x", superblock.uuid[0],
+                superblock.uuid[1]);
   EXPECT_EQ(value("uuid").substr(0, 5), first_byte);
 }
 
@@ -447,10 +448,13 @@ TEST_F(Cli, CheckFindsABitInEitherSuperblock) {
 // NVM tears between words of 8 bytes, so a power failure may leave such a slot behind.
 TEST_F(Cli, CheckNotesASuperblockThatNvmMayHaveTorn) {
   make_killed();
-  flip(200);
+  const bool first_older =
+      read_at<format::Superblock>(0).sequence < read_at<format::Superblock>(4096).sequence;
+  flip(first_older ? 200 : 4296);
   const Outcome ran = run_on("check", "emu:" + store_.string());
   EXPECT_EQ(ran.exit_code, 0) << ran.out;
-  expect_contains(ran.out, "note: superblock: superblock slot 0 does not fit its checksum");
+  expect_contains(ran.out, first_older ? "note: superblock: superblock slot 0"
+                                       : "note: superblock: superblock slot 1");
 }
 
 TEST_F(Cli, CheckFindsBothSuperblocksDamaged) {
@@ -472,8 +476,8 @@ TEST_F(Cli, CheckFindsALostSuperblockWrite) {
     store.close();
   }
   // Put an old version of the older slot back, as a disk does that confirmed a write and lost it.
-  const bool first_older = read_at<format::Superblock>(0).sequence <
-                           read_at<format::Superblock>(4096).sequence;
+  const bool first_older =
+      read_at<format::Superblock>(0).sequence < read_at<format::Superblock>(4096).sequence;
   const u64 older = first_older ? 0 : 4096;
   std::fstream file(store_, std::ios::in | std::ios::out | std::ios::binary);
   file.seekp(static_cast<std::streamoff>(older));
@@ -498,8 +502,7 @@ TEST_F(Cli, CheckFindsABitInTheDirectory) {
 TEST_F(Cli, CheckFindsAHoleInTheLog) {
   make_killed(3);
   const u64 place = block_of_version(2);
-  const auto header = read_at<format::LogBlockHeader>(place);
-  flip(place + header.data_offset);
+  flip(place + sizeof(format::LogBlockHeader));
   const Outcome ran = run_on("check");
   EXPECT_EQ(ran.exit_code, 1);
   expect_contains(ran.out, "version 2 is not whole");
@@ -523,7 +526,7 @@ TEST_F(Cli, CheckNotesABlockOfTheLastVersion) {
   make_killed(2);
   const u64 place = block_of_version(3);
   const auto header = read_at<format::LogBlockHeader>(place);
-  flip(place + header.data_offset + header.data_bytes - 1);
+  flip(place + sizeof header + header.data_bytes - 1);
   const Outcome ran = run_on("check");
   EXPECT_EQ(ran.exit_code, 0) << ran.out;
   expect_contains(ran.out, "note: log: a block of version 3");
@@ -543,8 +546,8 @@ TEST_F(Cli, CheckFindsDamagedHeapMetadata) {
   const Outcome ran = run_on("check");
   EXPECT_EQ(ran.exit_code, 1);
   expect_contains(ran.out, "damage: heap: the heap's metadata is damaged: unit 0:");
-  expect_contains(ran.out, "damage: home: the page at region offset " +
-                               std::to_string(header.data_begin));
+  expect_contains(ran.out,
+                  "damage: home: the page at region offset " + std::to_string(header.data_begin));
   EXPECT_EQ(run_on("info").exit_code, 1);
 }
 
