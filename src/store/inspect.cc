@@ -1,0 +1,521 @@
+#include "store/inspect.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "base/aligned_buffer.hpp"
+#include "base/checksum.hpp"
+#include "commit/log_reader.hpp"
+#include "commit/replay.hpp"
+#include "heap/heap.hpp"
+#include "region/region.hpp"
+#include "region/volume.hpp"
+
+namespace perdura::store {
+namespace {
+
+using format::Superblock;
+using Severity = Finding::Severity;
+
+constexpr u64 kRootNameMax = 255;
+
+Result<std::unique_ptr<media::Medium>> open_for_reading(std::string_view uri,
+                                                        media::MediumOptions options) {
+  options.create = false;
+  PERDURA_ASSIGN(media::OpenedMedium opened, media::open_medium(uri, options));
+  PERDURA_ASSIGN(const bool blank, region::Volume::is_blank(*opened.medium));
+  if (blank)
+    return Failure{Code::kNotFound, "'" + opened.medium->name() + "' holds no store: it is empty"};
+  return std::move(opened.medium);
+}
+
+/// A store whose superblock and directory could be read, and what follows from them.
+class Inspector {
+ public:
+  static Result<std::unique_ptr<Inspector>> open(std::unique_ptr<media::Medium> medium) {
+    std::unique_ptr<Inspector> inspector(new Inspector);
+    PERDURA_ASSIGN(inspector->volume_, region::Volume::open(std::move(medium)));
+    return inspector;
+  }
+
+  region::Volume& volume() { return *volume_; }
+  const std::vector<commit::LoggedVersion>& live() const { return live_; }
+  u64 durable_version() const { return replayed() + live_.size(); }
+  /// A page some of whose lines are in the log: a crash may have left it half replayed.
+  bool in_log(u64 region_offset) const {
+    return index_ && index_->lines().has_page(region_offset / kPageBytes);
+  }
+
+  /// Where the regions are, without reading them.
+  Description outline() const {
+    Description description;
+    description.name = volume_->name();
+    description.superblock = volume_->superblock();
+    description.medium_bytes = volume_->medium().geometry().size;
+    for (const format::RegionRecord& record : volume_->regions()) {
+      RegionDescription region;
+      region.record = record;
+      region.replayed_version = volume_->replayed_version(record.region);
+      region.extents = home_of(record.region).extents();
+      for (const format::Extent& extent : region.extents) {
+        region.backed_bytes += extent.length;
+        region.home_bytes += extent.length + format::table_bytes(extent.length);
+      }
+      description.regions.push_back(std::move(region));
+    }
+    for (const format::Extent& extent : volume_->extents(format::ExtentKind::kLog))
+      description.log.capacity_bytes += extent.length;
+    description.log.segments = description.log.capacity_bytes / format::kSegmentBytes;
+    return description;
+  }
+
+  region::HomeMap home_of(u32 region) const {
+    std::vector<format::Extent> mine;
+    for (const format::Extent& extent : volume_->extents(format::ExtentKind::kHome))
+      if (extent.region == region) mine.push_back(extent);
+    return region::HomeMap(std::move(mine));
+  }
+
+  Status read_log() {
+    if (volume_->regions().empty()) return {};
+    const format::RegionRecord record = volume_->regions().front();
+    // The log of an inspection gives no space out, so its limit does not matter.
+    commit::Log log(*volume_, 0);
+    PERDURA_ASSIGN(commit::RecoveredLog recovered,
+                   commit::read_log(*volume_, record.region, replayed(), log));
+    PERDURA_ASSIGN(commit::LineIndex index, commit::LineIndex::create(record.limit_bytes));
+    for (const commit::LoggedVersion& version : recovered.versions)
+      for (const commit::BlockRef& block : version.blocks)
+        PERDURA_TRY(index.add(*recovered.image, block));
+    live_ = std::move(recovered.versions);
+    image_ = std::move(recovered.image);
+    index_.emplace(std::move(index));
+    return {};
+  }
+
+  void describe_log(Description& description) const {
+    description.durable_version = durable_version();
+    description.log.live_versions = live_.size();
+    std::set<u64> segments;
+    for (const commit::LoggedVersion& version : live_) {
+      description.log.live_bytes += version.log_bytes;
+      for (const commit::BlockRef& block : version.blocks)
+        segments.insert(volume_->segment_of(block.offset));
+    }
+    description.log.live_segments = segments.size();
+  }
+
+  /// Map the region where there is room, with the log applied to it, and walk the heap. Does
+  /// nothing before the first version.
+  Status read_heap(Description& description) {
+    if (durable_version() == 0) return {};
+    format::RegionRecord record = volume_->regions().front();
+    record.address = 0;
+    PERDURA_ASSIGN(auto region, region::Region::map(*volume_, record));
+    PERDURA_TRY(apply_log(*region));
+    try {
+      heap::Heap heap(*region, volume_->name());
+      PERDURA_TRY(check_tables_backed(*region));
+      PERDURA_TRY(heap.attach());
+      description.heap = heap.audit();
+      if (description.heap->clean) PERDURA_TRY(read_roots(heap, *region, description));
+    } catch (const Error& error) {
+      return Failure{error.code(), error.what()};
+    }
+    return {};
+  }
+
+ private:
+  Inspector() = default;
+
+  u64 replayed() const {
+    const auto regions = volume_->regions();
+    return regions.empty() ? 0 : volume_->replayed_version(regions.front().region);
+  }
+
+  Status apply_log(region::Region& region) const {
+    const auto home = region.home();
+    Status status;
+    index_->lines().for_each_page([&](u64 page, u64) {
+      if (!status) return;
+      if (home->find(page * kPageBytes) == nullptr) {
+        status = Failure{Code::kCorrupt, "the log changes region offset " +
+                                             std::to_string(page * kPageBytes) +
+                                             ", which has no place on the medium"};
+        return;
+      }
+      std::byte* const bytes = region.base() + page * kPageBytes;
+      index_->for_each_line(page, [bytes](u64 line, const std::byte* from) {
+        std::memcpy(bytes + line * kLineBytes, from, kLineBytes);
+      });
+    });
+    return status;
+  }
+
+  // The heap trusts that its own tables can be read; a damaged header may say otherwise.
+  Status check_tables_backed(const region::Region& region) const {
+    const auto home = region.home();
+    const auto missing = [&](u64 offset) {
+      return Failure{Code::kCorrupt, "the heap's tables need region offset " +
+                                         std::to_string(offset) +
+                                         ", which has no place on the medium"};
+    };
+    if (home->find(0) == nullptr) return missing(0);
+    const auto& header = *reinterpret_cast<const format::HeapHeader*>(region.base());
+    const u64 units = std::min(header.units_end, region.limit() / format::kUnitBytes);
+    const u64 end = format::kUnitTableOffset + units * sizeof(format::UnitEntry);
+    for (u64 offset = format::kUnitTableOffset; offset < end; offset += kPageBytes)
+      if (home->find(offset) == nullptr) return missing(offset);
+    return {};
+  }
+
+  static Status read_roots(const heap::Heap& heap, const region::Region& region,
+                           Description& description) {
+    const auto& header = *reinterpret_cast<const format::HeapHeader*>(region.base());
+    for (u64 at = header.roots; at != 0;) {
+      const auto* node = reinterpret_cast<const format::RootNode*>(region.base() + at);
+      PERDURA_ASSIGN(const u64 usable, heap.usable_size(node));
+      if (usable < sizeof *node ||
+          node->name_length > std::min(kRootNameMax, usable - sizeof *node))
+        return Failure{Code::kCorrupt, "the root at region offset " + std::to_string(at) +
+                                           " has an impossible name"};
+      description.roots.push_back(
+          {.name = std::string(reinterpret_cast<const char*>(node + 1), node->name_length),
+           .offset = node->object,
+           .fingerprint = node->fingerprint});
+      at = node->next;
+    }
+    return {};
+  }
+
+  std::unique_ptr<region::Volume> volume_;
+  std::vector<commit::LoggedVersion> live_;
+  std::unique_ptr<commit::LogImage> image_;
+  std::optional<commit::LineIndex> index_;
+};
+
+// --- checking ------------------------------------------------------------------------------------
+
+bool is_blank(const void* bytes, size_t length) {
+  const char* at = static_cast<const char*>(bytes);
+  return std::all_of(at, at + length, [](char byte) { return byte == 0; });
+}
+
+/// The fixed places at the beginning of a store: superblock slots, directories, owner record.
+class HeadCheck {
+ public:
+  HeadCheck(media::Medium& medium, CheckReport& report) : medium_(medium), report_(report) {}
+
+  Status run() {
+    if (medium_.geometry().size < format::kDataBegin) return {};  // opening says what that means
+    for (u32 i = 0; i < 2; ++i) {
+      AlignedBuffer page(format::kSuperblockBytes);
+      PERDURA_TRY(medium_.read(format::kSuperblockOffset[i], page.span()));
+      std::memcpy(&slots_[i], page.data(), sizeof slots_[i]);
+      constexpr size_t kSkipped = offsetof(Superblock, format_version);
+      whole_[i] = std::memcmp(slots_[i].magic, format::kMagic, sizeof format::kMagic) == 0 &&
+                  slots_[i].checksum == checksum(page.data() + kSkipped, page.size() - kSkipped);
+    }
+    if (!whole_[0] && !whole_[1]) return {};
+    newest_ = whole_[1] && (!whole_[0] || slots_[1].sequence > slots_[0].sequence) ? 1 : 0;
+    check_superblocks();
+    PERDURA_TRY(check_directories());
+    return check_owner();
+  }
+
+ private:
+  // A power failure may tear the last write, unless the medium writes all that changes of it at
+  // once. A store closed in order has that behind it.
+  Severity severity(u64 changing_bytes) const {
+    const bool torn =
+        slots_[newest_].clean == 0 && changing_bytes > medium_.geometry().atomic_bytes;
+    return torn ? Severity::kNote : Severity::kDamage;
+  }
+
+  void add(const char* part, u64 offset, std::string message, Severity severity) {
+    message += " (medium offset " + std::to_string(offset) + ")";
+    if (severity == Severity::kNote)
+      message += "; a power failure while it was written explains it";
+    report_.findings.push_back({severity, part, std::move(message), offset, std::nullopt});
+  }
+
+  void check_superblocks() {
+    const Superblock& newest = slots_[newest_];
+    const Superblock& other = slots_[newest_ ^ 1];
+    const u64 place = format::kSuperblockOffset[newest_ ^ 1];
+    if (!whole_[newest_ ^ 1]) {
+      // A store is created with its first superblock; the second follows.
+      if (newest.sequence == 1 && is_blank(&other, sizeof other)) return;
+      add("superblock", place,
+          "superblock slot " + std::to_string(newest_ ^ 1) + " does not fit its checksum",
+          severity(offsetof(Superblock, reserved1)));
+    } else if (newest.sequence - other.sequence != 1 || (newest.sequence & 1) != newest_) {
+      add("superblock", place,
+          "the superblocks have the sequences " + std::to_string(newest.sequence) + " and " +
+              std::to_string(other.sequence) +
+              ", which do not follow each other: the medium lost a write that it had confirmed",
+          Severity::kDamage);
+    }
+  }
+
+  Status check_directories() {
+    std::set<u64> seen;
+    for (const u32 i : {newest_, newest_ ^ 1}) {
+      const Superblock& superblock = slots_[i];
+      if (!whole_[i] || superblock.directory_slot > 1 ||
+          superblock.directory_bytes > format::kDirectoryBytes ||
+          !seen.insert(superblock.directory_sequence).second)
+        continue;
+      const u64 place = format::kDirectoryOffset[superblock.directory_slot];
+      AlignedBuffer bytes(superblock.directory_bytes);
+      PERDURA_ASSIGN(const bool whole,
+                     medium_.verified_read(place, bytes.first(superblock.directory_bytes),
+                                           superblock.directory_checksum));
+      if (!whole)
+        add("directory", place,
+            "directory slot " + std::to_string(superblock.directory_slot) +
+                " does not fit the checksum in the superblock with sequence " +
+                std::to_string(superblock.sequence),
+            severity(superblock.directory_bytes + sizeof(Superblock)));
+    }
+    return {};
+  }
+
+  // Used for messages only, so it can never be more than a note.
+  Status check_owner() {
+    format::OwnerRecord owner{};
+    AlignedBuffer page(sizeof owner);
+    PERDURA_TRY(medium_.read(format::kOwnerOffset, page.span()));
+    std::memcpy(&owner, page.data(), sizeof owner);
+    if (is_blank(&owner, sizeof owner)) return {};
+    if (owner.checksum != checksum(page.data() + sizeof(u64), page.size() - sizeof(u64)))
+      add("owner", format::kOwnerOffset, "the owner record does not fit its checksum",
+          Severity::kNote);
+    return {};
+  }
+
+  media::Medium& medium_;
+  CheckReport& report_;
+  Superblock slots_[2]{};
+  bool whole_[2] = {false, false};
+  u32 newest_ = 0;
+};
+
+/// What is in the log beyond the last whole version: torn by a crash, or damaged since.
+class LogTailCheck {
+ public:
+  LogTailCheck(Inspector& inspector, CheckReport& report, const Progress& progress)
+      : volume_(inspector.volume()),
+        durable_(inspector.durable_version()),
+        live_generation_(volume_.superblock().live_generation),
+        report_(report),
+        progress_(progress) {}
+
+  Status run() {
+    AlignedBuffer segment(format::kSegmentBytes);
+    u64 total = 0;
+    const auto extents = volume_.extents(format::ExtentKind::kLog);
+    for (const format::Extent& extent : extents) total += extent.length;
+    u64 done = 0;
+    for (const format::Extent& extent : extents) {
+      for (u64 at = 0; at + format::kSegmentBytes <= extent.length; at += format::kSegmentBytes) {
+        progress_("reading the log", done, total);
+        done += format::kSegmentBytes;
+        PERDURA_TRY(volume_.medium().read(extent.medium_offset + at, segment.span()));
+        scan(extent.medium_offset + at, segment.data());
+      }
+    }
+    progress_("reading the log", total, total);
+    return {};
+  }
+
+ private:
+  void scan(u64 offset, const std::byte* segment) {
+    const u64 step = volume_.medium().geometry().write_bytes;
+    for (u64 used = 0; used + sizeof(format::LogBlockHeader) <= format::kSegmentBytes;) {
+      const auto* header = reinterpret_cast<const format::LogBlockHeader*>(segment + used);
+      if (header->magic != format::kLogBlockMagic || header->store_id != volume_.store_id()) {
+        used += step;
+        continue;
+      }
+      const bool readable = can_follow(*header, format::kSegmentBytes - used);
+      if (header->version > durable_ && header->generation >= live_generation_)
+        note(offset + used, *header, readable && commit::block_fits(segment + used));
+      used += readable ? header->block_bytes : step;
+    }
+  }
+
+  static bool can_follow(const format::LogBlockHeader& header, u64 room) {
+    const u64 used = sizeof header + u64{header.data_bytes} + u64{header.run_count} * sizeof(u64);
+    return header.checksum == commit::header_checksum(header) && used <= header.block_bytes &&
+           header.block_bytes <= room;
+  }
+
+  void note(u64 place, const format::LogBlockHeader& header, bool whole) {
+    const std::string version = std::to_string(header.version);
+    if (whole) {
+      // One sentence for all the blocks of an attempt.
+      if (!incomplete_.insert(header.ticket).second) return;
+      add(place, "version " + version + " in the log is incomplete");
+    } else {
+      add(place, "a block of version " + version + " in the log does not fit its checksum");
+    }
+  }
+
+  void add(u64 place, std::string message) {
+    message += " (medium offset " + std::to_string(place) +
+               "); a checkpoint that a crash cut short explains it";
+    report_.findings.push_back({Severity::kNote, "log", std::move(message), place, std::nullopt});
+  }
+
+  region::Volume& volume_;
+  const u64 durable_;
+  const u64 live_generation_;
+  CheckReport& report_;
+  const Progress& progress_;
+  std::set<u64> incomplete_;  ///< tickets
+};
+
+/// Every page of the home images against the tables of checksums.
+class HomeCheck {
+ public:
+  HomeCheck(Inspector& inspector, bool log_readable, CheckReport& report, const Progress& progress)
+      : inspector_(inspector),
+        medium_(inspector.volume().medium()),
+        log_readable_(log_readable),
+        report_(report),
+        progress_(progress) {}
+
+  void run() {
+    std::vector<format::Extent> extents;
+    for (const format::RegionRecord& record : inspector_.volume().regions()) {
+      const region::HomeMap home = inspector_.home_of(record.region);
+      extents.insert(extents.end(), home.extents().begin(), home.extents().end());
+    }
+    for (const format::Extent& extent : extents) total_ += extent.length;
+    for (const format::Extent& extent : extents) check_extent(extent);
+    progress_("verifying the home image", total_, total_);
+  }
+
+ private:
+  void check_extent(const format::Extent& extent) {
+    AlignedBuffer table(format::table_bytes(extent.length));
+    const u64 table_place = extent.medium_offset + extent.length;
+    if (Status read = medium_.read(table_place, table.span()); !read) {
+      done_ += extent.length;
+      return add(read.failure().message, table_place, extent.region_offset);
+    }
+    AlignedBuffer pages(std::min<u64>(kMiB, extent.length));
+    for (u64 at = 0; at < extent.length; at += pages.size()) {
+      progress_("verifying the home image", done_, total_);
+      const u64 length = std::min<u64>(pages.size(), extent.length - at);
+      done_ += length;
+      if (Status read = medium_.read(extent.medium_offset + at, pages.first(length)); !read) {
+        add(read.failure().message, extent.medium_offset + at, extent.region_offset + at);
+        continue;
+      }
+      for (u64 page = 0; page < length; page += kPageBytes)
+        check_page(extent, at + page, pages.data() + page, table.data());
+    }
+  }
+
+  void check_page(const format::Extent& extent, u64 at, const std::byte* page,
+                  const std::byte* table) {
+    const u64 offset = extent.region_offset + at;
+    u64 expected = 0;
+    std::memcpy(&expected, table + at / kPageBytes * sizeof expected, sizeof expected);
+    if (page_checksum(page, offset / kLineBytes) == expected) {
+      ++report_.home_pages;
+      return;
+    }
+    if (inspector_.in_log(offset)) {
+      ++report_.pending_pages;
+      return;
+    }
+    const u64 place = region::HomeMap::page_place(extent, offset);
+    std::string message = "the page at region offset " + std::to_string(offset) +
+                          " (medium offset " + std::to_string(place) +
+                          ") does not fit its checksum (medium offset " +
+                          std::to_string(region::HomeMap::checksum_place(extent, offset)) + ")";
+    if (!log_readable_) message += ", or was half replayed: the log that would tell is damaged";
+    add(std::move(message), place, offset);
+  }
+
+  void add(std::string message, u64 medium_offset, u64 region_offset) {
+    report_.findings.push_back(
+        {Severity::kDamage, "home", std::move(message), medium_offset, region_offset});
+  }
+
+  Inspector& inspector_;
+  media::Medium& medium_;
+  const bool log_readable_;
+  CheckReport& report_;
+  const Progress& progress_;
+  u64 done_ = 0;
+  u64 total_ = 0;
+};
+
+void add_damage(CheckReport& report, const char* part, const std::string& message) {
+  report.findings.push_back({Severity::kDamage, part, message, std::nullopt, std::nullopt});
+}
+
+void check_contents(Inspector& inspector, CheckReport& report, const Progress& progress) {
+  Description description = inspector.outline();
+  const Status log = inspector.read_log();
+  if (log) {
+    inspector.describe_log(description);
+    for (const commit::LoggedVersion& version : inspector.live())
+      report.log_blocks += version.blocks.size();
+    if (Status tail = LogTailCheck(inspector, report, progress).run(); !tail)
+      add_damage(report, "log", tail.failure().message);
+  } else {
+    add_damage(report, "log", log.failure().message);
+  }
+  HomeCheck(inspector, static_cast<bool>(log), report, progress).run();
+  // Without its log a region is in no state that the heap could be audited in.
+  if (log) {
+    if (Status heap = inspector.read_heap(description); !heap)
+      add_damage(report, "heap", heap.failure().message);
+    else if (description.heap && !description.heap->clean)
+      add_damage(report, "heap", "the heap's metadata is damaged: " + description.heap->problem);
+  }
+  report.description = std::move(description);
+}
+
+}  // namespace
+
+bool CheckReport::damaged() const {
+  return std::any_of(findings.begin(), findings.end(),
+                     [](const Finding& finding) { return finding.severity == Severity::kDamage; });
+}
+
+Result<Description> describe(std::string_view uri, const media::MediumOptions& options) {
+  PERDURA_ASSIGN(auto medium, open_for_reading(uri, options));
+  PERDURA_ASSIGN(auto inspector, Inspector::open(std::move(medium)));
+  Description description = inspector->outline();
+  PERDURA_TRY(inspector->read_log());
+  inspector->describe_log(description);
+  PERDURA_TRY(inspector->read_heap(description));
+  return description;
+}
+
+Result<CheckReport> check(std::string_view uri, const media::MediumOptions& options,
+                          const Progress& progress) {
+  PERDURA_ASSIGN(auto medium, open_for_reading(uri, options));
+  CheckReport report;
+  report.name = medium->name();
+  if (Status head = HeadCheck(*medium, report).run(); !head)
+    add_damage(report, "superblock", head.failure().message);
+  auto inspector = Inspector::open(std::move(medium));
+  if (!inspector) {
+    const Failure& failure = inspector.failure();
+    if (failure.code != Code::kCorrupt && failure.code != Code::kIo) return failure;
+    add_damage(report, "superblock", failure.message);
+    return report;
+  }
+  check_contents(**inspector, report, progress);
+  return report;
+}
+
+}  // namespace perdura::store

@@ -1,0 +1,87 @@
+// Looking into a store without opening it for use: what it holds, and whether every checksum and
+// the heap's metadata hold.
+//
+// Nothing is written. The log is applied to a private copy of the region, which may lie at any
+// address: the heap's metadata consists of offsets. The writer's lock is held meanwhile.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <perdura/store.hpp>
+
+#include "format/format.hpp"
+#include "media/medium.hpp"
+
+namespace perdura::store {
+
+struct RootDescription {
+  std::string name;
+  u64 offset = 0;  ///< in the region
+  u64 fingerprint = 0;
+};
+
+struct RegionDescription {
+  format::RegionRecord record{};
+  u64 replayed_version = 0;
+  std::vector<format::Extent> extents;  ///< of its home image, by region offset
+  u64 backed_bytes = 0;
+  u64 home_bytes = 0;  ///< on the medium: backed_bytes and the checksum tables
+};
+
+struct LogDescription {
+  u64 segments = 0;
+  u64 capacity_bytes = 0;
+  u64 live_segments = 0;  ///< that hold versions which are not in the home image
+  u64 live_versions = 0;
+  u64 live_bytes = 0;
+};
+
+struct Description {
+  std::string name;
+  format::Superblock superblock{};
+  u64 medium_bytes = 0;
+  u64 durable_version = 0;
+  std::vector<RegionDescription> regions;
+  LogDescription log;
+  std::optional<HeapAudit> heap;  ///< none before the first version
+  std::vector<RootDescription> roots;
+};
+
+struct Finding {
+  enum class Severity {
+    kNote,    ///< what a crash leaves behind; damage there cannot be told from it
+    kDamage,  ///< no crash explains it
+  };
+  Severity severity = Severity::kDamage;
+  std::string part;  ///< superblock, directory, owner, log, home or heap
+  std::string message;
+  std::optional<u64> medium_offset;
+  std::optional<u64> region_offset;
+};
+
+struct CheckReport {
+  std::string name;
+  std::optional<Description> description;  ///< none where damage prevents opening
+  std::vector<Finding> findings;
+  u64 log_blocks = 0;     ///< of live versions, whole
+  u64 home_pages = 0;     ///< that fit their checksums
+  u64 pending_pages = 0;  ///< that do not, and that the log brings up to date
+  bool damaged() const;
+};
+
+/// `what` names the step, `done` of `total` bytes are behind it.
+using Progress = std::function<void(const char* what, u64 done, u64 total)>;
+
+/// Fails where the store cannot be opened, with what Store::open would say.
+Result<Description> describe(std::string_view uri, const media::MediumOptions& options);
+
+/// Verifies everything. What is damaged is a finding, even when it prevents opening; a failure
+/// means that there is nothing to check: no store, a foreign or newer one, one open elsewhere.
+Result<CheckReport> check(std::string_view uri, const media::MediumOptions& options,
+                          const Progress& progress);
+
+}  // namespace perdura::store

@@ -1,0 +1,594 @@
+// Goal: `perdura info` and `perdura check` say what is in a store, find every kind of damage with
+// its place, and change nothing.
+// Method: stores are made through the library, closed in order or left behind by a process that
+// dies; bytes of the file are flipped where the format says that something lies; the built command
+// runs as a process of its own, and its output and exit code are compared.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <perdura/perdura.hpp>
+
+#include "base/checksum.hpp"
+#include "base/mapping.hpp"
+#include "commit/log.hpp"
+#include "format/format.hpp"
+#include "format/heap_format.hpp"
+#include "store/inspect.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+namespace format = perdura::format;
+using perdura::u64;
+
+struct Outcome {
+  int exit_code = -1;
+  std::string out;
+  std::string err;
+};
+
+std::string contents(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+class Cli : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string made = (fs::temp_directory_path() / "perdura-cli-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(made.data()), nullptr);
+    folder_ = made;
+    store_ = folder_ / "state.pd";
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  /// Runs the command with `arguments`, and with the store's path after them.
+  Outcome run_on(const std::string& arguments, const std::string& store = {}) const {
+    const std::string named = store.empty() ? store_.string() : store;
+    return run_plain(arguments + " '" + named + "'");
+  }
+  Outcome run_plain(const std::string& arguments) const {
+    const fs::path out = folder_ / "out";
+    const fs::path err = folder_ / "err";
+    const std::string command = std::string("'") + PERDURA_COMMAND + "' " + arguments + " >'" +
+                                out.string() + "' 2>'" + err.string() + "'";
+    const int status = std::system(command.c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, contents(out), contents(err)};
+  }
+
+  static perdura::Options options() {
+    perdura::Options options;
+    options.tracking = perdura::Tracking::kReported;
+    options.region_limit_bytes = u64{256} << 20;
+    return options;
+  }
+
+  static void write_text(perdura::Store& store, char* text, char with, size_t length) {
+    const auto operation = store.operation();
+    operation.touch(text, length);
+    std::memset(text, with, length);
+  }
+
+  /// A page and a half of text as the root "text"; `versions` checkpoints after the first one.
+  static void fill(perdura::Store& store, int versions) {
+    auto* text = static_cast<char*>(store.allocate(kTextBytes));
+    store.set_root("text", text);
+    for (int i = 0; i < versions; ++i) {
+      write_text(store, text, static_cast<char>('a' + i), kTextBytes);
+      store.checkpoint();
+    }
+  }
+
+  void make_closed(int versions = 2) const {
+    auto store = perdura::Store::open(store_.string(), options());
+    fill(store, versions);
+    store.close();
+  }
+
+  /// Left behind by a process that died with `versions` + 1 versions in the log.
+  void make_killed(int versions = 2) const {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      try {
+        auto store = perdura::Store::open(store_.string(), options());
+        fill(store, versions);
+        ::_exit(0);
+      } catch (const std::exception& error) {
+        std::fprintf(stderr, "%s\n", error.what());
+        ::_exit(1);
+      }
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_EQ(status, 0);
+  }
+
+  void flip(u64 offset) const {
+    std::fstream file(store_, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(static_cast<std::streamoff>(offset));
+    const int byte = file.get();
+    file.seekp(static_cast<std::streamoff>(offset));
+    file.put(static_cast<char>(byte ^ 0x10));
+    ASSERT_TRUE(file.good());
+  }
+
+  template <class T>
+  T read_at(u64 offset) const {
+    T value{};
+    std::ifstream file(store_, std::ios::binary);
+    file.seekg(static_cast<std::streamoff>(offset));
+    file.read(reinterpret_cast<char*>(&value), sizeof value);
+    EXPECT_TRUE(file.good());
+    return value;
+  }
+
+  perdura::store::Description describe() const {
+    auto description = perdura::store::describe(store_.string(), {});
+    EXPECT_TRUE(description) << description.failure().message;
+    return *description;
+  }
+
+  /// Where the page of the home image with a region offset is on the medium.
+  static u64 place_of(const perdura::store::Description& description, u64 region_offset) {
+    for (const format::Extent& extent : description.regions.at(0).extents)
+      if (region_offset - extent.region_offset < extent.length)
+        return extent.medium_offset + (region_offset - extent.region_offset);
+    ADD_FAILURE() << "region offset " << region_offset << " is not backed";
+    return 0;
+  }
+
+  /// The first block of a version in the log.
+  u64 block_of_version(u64 version) const {
+    const u64 size = fs::file_size(store_);
+    for (u64 at = format::kDataBegin; at + 4096 <= size; at += 4096) {
+      const auto header = read_at<format::LogBlockHeader>(at);
+      if (header.magic == format::kLogBlockMagic && header.version == version &&
+          header.checksum == perdura::commit::header_checksum(header))
+        return at;
+    }
+    ADD_FAILURE() << "version " << version << " is not in the log";
+    return 0;
+  }
+
+  static constexpr size_t kTextBytes = 6000;
+  fs::path folder_;
+  fs::path store_;
+};
+
+std::string medium_offset_text(u64 offset) {
+  return "(medium offset " + std::to_string(offset) + ")";
+}
+
+void expect_contains(const std::string& text, const std::string& part) {
+  EXPECT_NE(text.find(part), std::string::npos) << "'" << part << "' is not in:\n" << text;
+}
+
+/// The value of a JSON key on a line of its own, as it is printed.
+std::string json_value(const std::string& json, const std::string& key) {
+  const std::string label = "\"" + key + "\": ";
+  const size_t at = json.find(label);
+  if (at == std::string::npos) return "(none)";
+  const size_t begin = at + label.size();
+  std::string value = json.substr(begin, json.find('\n', begin) - begin);
+  if (value.ends_with(',')) value.pop_back();
+  return value;
+}
+
+// --- usage ---------------------------------------------------------------------------------------
+
+TEST_F(Cli, HelpAndVersionSucceed) {
+  for (const char* arguments : {"--help", "info --help", "check --help", "--version"}) {
+    const Outcome ran = run_plain(arguments);
+    EXPECT_EQ(ran.exit_code, 0) << arguments;
+    expect_contains(ran.out, "tore");
+    EXPECT_EQ(ran.err, "");
+  }
+}
+
+TEST_F(Cli, WrongUsageIsTwo) {
+  for (const char* arguments : {"", "info", "check", "repair x", "info a b", "check --color x"})
+    EXPECT_EQ(run_plain(arguments).exit_code, 2) << arguments;
+}
+
+TEST_F(Cli, WhatIsNoStoreIsTwo) {
+  for (const char* command : {"info", "check"}) {
+    Outcome ran = run_on(command);
+    EXPECT_EQ(ran.exit_code, 2);
+    expect_contains(ran.err, "No such file");
+    EXPECT_FALSE(fs::exists(store_)) << command << " made a file";
+
+    const fs::path empty = folder_ / "empty";
+    std::ofstream(empty).close();
+    ran = run_on(command, empty);
+    EXPECT_EQ(ran.exit_code, 2);
+    expect_contains(ran.err, "holds no store");
+    EXPECT_EQ(fs::file_size(empty), 0u);
+
+    const fs::path foreign = folder_ / "foreign";
+    std::ofstream(foreign) << std::string(100'000, 'x');
+    ran = run_on(command, foreign);
+    EXPECT_EQ(ran.exit_code, 2);
+    expect_contains(ran.err, "is not a Perdura store");
+    EXPECT_EQ(contents(foreign), std::string(100'000, 'x'));
+
+    ran = run_on(command, folder_);
+    EXPECT_EQ(ran.exit_code, 2);
+    ran = run_on(command, "emu:" + foreign.string() + "?speed=1");
+    EXPECT_EQ(ran.exit_code, 2);
+    expect_contains(ran.err, "unknown URI parameter");
+  }
+}
+
+TEST_F(Cli, StoreOpenElsewhereIsTwoAndNamesTheOwner) {
+  const auto store = perdura::Store::open(store_.string(), options());
+  for (const char* command : {"info", "check"}) {
+    const Outcome ran = run_on(command);
+    EXPECT_EQ(ran.exit_code, 2);
+    expect_contains(ran.err, "is open in process " + std::to_string(::getpid()) + " (");
+    EXPECT_EQ(ran.out, "");
+  }
+}
+
+TEST_F(Cli, NewerFormatIsTwo) {
+  make_closed();
+  auto superblock = read_at<format::Superblock>(0);
+  std::fstream file(store_, std::ios::in | std::ios::out | std::ios::binary);
+  for (const u64 slot : format::kSuperblockOffset) {
+    superblock.format_version = format::kFormatVersion + 1;
+    superblock.checksum =
+        perdura::checksum(&superblock.format_version,
+                          sizeof superblock - sizeof superblock.magic - sizeof superblock.checksum);
+    file.seekp(static_cast<std::streamoff>(slot));
+    file.write(reinterpret_cast<const char*>(&superblock), sizeof superblock);
+  }
+  file.close();
+  const Outcome ran = run_on("check");
+  EXPECT_EQ(ran.exit_code, 2);
+  expect_contains(ran.err, "format version 2");
+}
+
+// --- info ----------------------------------------------------------------------------------------
+
+TEST_F(Cli, InfoOfAClosedStore) {
+  make_closed();
+  const auto superblock = read_at<format::Superblock>(0);
+  const Outcome ran = run_on("info --json");
+  ASSERT_EQ(ran.exit_code, 0) << ran.err;
+  const auto value = [&](const char* key) { return json_value(ran.out, key); };
+  EXPECT_EQ(value("store"), "\"" + store_.string() + "\"");
+  EXPECT_EQ(value("format_version"), "1");
+  EXPECT_EQ(value("architecture"), "\"x86_64-le-64\"");
+  EXPECT_EQ(value("compatible_features"), "\"0x0\"");
+  EXPECT_EQ(value("incompatible_features"), "\"0x0\"");
+  EXPECT_EQ(value("clean"), "true");
+  EXPECT_EQ(value("session"), "1");
+  EXPECT_EQ(value("durable_version"), "3");  // the empty heap, and two of the text
+  EXPECT_EQ(value("replayed_version"), "3");
+  EXPECT_EQ(value("medium_bytes"), std::to_string(fs::file_size(store_)));
+  EXPECT_EQ(value("live_versions"), "0");
+  EXPECT_EQ(value("live_bytes"), "0");
+  EXPECT_EQ(value("live_segments"), "0");
+  EXPECT_EQ(value("limit_bytes"), std::to_string(options().region_limit_bytes));
+  EXPECT_EQ(value("capacity_bytes"), std::to_string(u64{1} << 20));
+  EXPECT_EQ(value("live_blocks"), "2");  // the text and its root's node
+  EXPECT_EQ(value("slabs"), "2");
+  EXPECT_EQ(value("large_blocks"), "0");
+  EXPECT_EQ(value("name"), "\"main\"");
+  expect_contains(ran.out, "\"name\": \"text\"");
+  EXPECT_EQ(value("fingerprint"), "\"0x0\"");
+  char first_byte[8];
+  std::snprintf(first_byte, sizeof first_byte, "\"%02x%02x", superblock.uuid[0],
+                superblock.uuid[1]);
+  EXPECT_EQ(value("uuid").substr(0, 5), first_byte);
+}
+
+TEST_F(Cli, InfoOfAStoreThatWasNotClosed) {
+  make_killed();
+  const Outcome json = run_on("info --json");
+  ASSERT_EQ(json.exit_code, 0) << json.err;
+  EXPECT_EQ(json_value(json.out, "clean"), "false");
+  EXPECT_EQ(json_value(json.out, "durable_version"), "3");
+  EXPECT_EQ(json_value(json.out, "replayed_version"), "0");
+  EXPECT_EQ(json_value(json.out, "live_versions"), "3");
+  EXPECT_EQ(json_value(json.out, "live_segments"), "1");
+  EXPECT_EQ(json_value(json.out, "live_blocks"), "2");  // seen through the log
+  const Outcome text = run_on("info");
+  EXPECT_EQ(text.exit_code, 0);
+  expect_contains(text.out, "the next opening recovers 3 versions from the log");
+  expect_contains(text.out, "text ");
+}
+
+TEST_F(Cli, InfoOfAnEmulatedStore) {
+  {
+    auto store = perdura::Store::open("emu:" + store_.string(), options());
+    fill(store, 1);
+    store.close();
+  }
+  for (const std::string& uri : {"emu:" + store_.string(), store_.string()}) {
+    const Outcome ran = run_on("info --json", uri);
+    EXPECT_EQ(ran.exit_code, 0) << ran.err;
+    EXPECT_EQ(json_value(ran.out, "durable_version"), "2");
+    EXPECT_EQ(run_on("check", uri).exit_code, 0);
+  }
+}
+
+TEST_F(Cli, RootNamesCannotReachTheTerminal) {
+  {
+    auto store = perdura::Store::open(store_.string(), options());
+    store.set_root("\x1b[2Jbell\a\xff", store.allocate(8));
+    store.close();
+  }
+  const Outcome text = run_on("info");
+  EXPECT_EQ(text.exit_code, 0);
+  expect_contains(text.out, "\\x1b[2Jbell\\x07");
+  EXPECT_EQ(text.out.find('\x1b'), std::string::npos);
+  const Outcome json = run_on("info --json");
+  EXPECT_EQ(json.exit_code, 0) << json.err;
+  expect_contains(json.out, "\\u001b[2Jbell\\u0007");
+}
+
+TEST_F(Cli, LookingChangesNothing) {
+  for (const bool killed : {false, true}) {
+    fs::remove(store_);
+    if (killed) make_killed();
+    else make_closed();
+    const std::string before = contents(store_);
+    for (const char* command : {"info", "check", "info --json", "check --json"})
+      EXPECT_EQ(run_on(command).exit_code, 0) << command;
+    EXPECT_EQ(contents(store_), before);
+  }
+}
+
+TEST_F(Cli, InspectionNeedsNoParticularAddress) {
+  make_killed();
+  const auto before = describe();
+  const auto& record = before.regions.at(0).record;
+  const auto taken = perdura::Mapping::reserve(reinterpret_cast<void*>(record.address), 4096);
+  ASSERT_TRUE(taken);
+  EXPECT_EQ(describe().heap->live_blocks, before.heap->live_blocks);
+  const auto report = perdura::store::check(store_.string(), {}, [](const char*, u64, u64) {});
+  ASSERT_TRUE(report);
+  EXPECT_FALSE(report->damaged());
+}
+
+// --- check ---------------------------------------------------------------------------------------
+
+TEST_F(Cli, CheckOfGoodStores) {
+  for (const bool killed : {false, true}) {
+    fs::remove(store_);
+    if (killed) make_killed();
+    else make_closed();
+    const Outcome text = run_on("check");
+    EXPECT_EQ(text.exit_code, 0) << text.out << text.err;
+    expect_contains(text.out, "is good: version 3 is whole");
+    EXPECT_EQ(text.err, "");
+    const Outcome json = run_on("check --json");
+    EXPECT_EQ(json_value(json.out, "damaged"), "false");
+    EXPECT_EQ(json_value(json.out, "findings"), "[]");
+    EXPECT_EQ(json_value(json.out, "notes"), "[]");
+    EXPECT_EQ(json_value(json.out, "log_blocks"), killed ? "3" : "0");
+    EXPECT_EQ(json_value(json.out, "pending_pages"), "0");
+    EXPECT_NE(json_value(json.out, "home_pages"), "0");
+  }
+}
+
+TEST_F(Cli, CheckFindsABitInAHomePage) {
+  make_closed();
+  const auto description = describe();
+  const u64 region_offset = description.roots.at(0).offset / 4096 * 4096;
+  const u64 place = place_of(description, region_offset);
+  flip(place + 4000);
+  const Outcome text = run_on("check");
+  EXPECT_EQ(text.exit_code, 1);
+  expect_contains(text.out, "page at region offset " + std::to_string(region_offset) + " " +
+                                medium_offset_text(place) + " does not fit its checksum");
+  const Outcome json = run_on("check --json");
+  EXPECT_EQ(json.exit_code, 1);
+  EXPECT_EQ(json_value(json.out, "damaged"), "true");
+  EXPECT_EQ(json_value(json.out, "region_offset"), std::to_string(region_offset));
+  EXPECT_EQ(json_value(json.out, "medium_offset"), std::to_string(place));
+}
+
+TEST_F(Cli, CheckFindsABitInAPageNeverWritten) {
+  make_closed();
+  const auto description = describe();
+  const format::Extent& last = description.regions.at(0).extents.back();
+  const u64 place = last.medium_offset + last.length - 4096;
+  flip(place);
+  const Outcome text = run_on("check");
+  EXPECT_EQ(text.exit_code, 1);
+  expect_contains(text.out, medium_offset_text(place));
+}
+
+TEST_F(Cli, CheckFindsABitInAPageChecksum) {
+  make_closed();
+  const format::Extent first = describe().regions.at(0).extents.at(0);
+  flip(first.medium_offset + first.length);
+  const Outcome text = run_on("check");
+  EXPECT_EQ(text.exit_code, 1);
+  expect_contains(text.out, "page at region offset 0 ");
+  expect_contains(text.out,
+                  "its checksum " + medium_offset_text(first.medium_offset + first.length));
+}
+
+TEST_F(Cli, PagesThatTheLogCoversMayBeHalfReplayed) {
+  make_killed();
+  const auto description = describe();
+  const u64 region_offset = description.roots.at(0).offset / 4096 * 4096;
+  flip(place_of(description, region_offset) + 4000);
+  const Outcome json = run_on("check --json");
+  EXPECT_EQ(json.exit_code, 0) << json.out;
+  EXPECT_EQ(json_value(json.out, "pending_pages"), "1");
+  expect_contains(run_on("check").out, "1 page half replayed");
+}
+
+TEST_F(Cli, CheckFindsABitInEitherSuperblock) {
+  for (const bool killed : {false, true}) {
+    for (const u64 slot : format::kSuperblockOffset) {
+      fs::remove(store_);
+      if (killed) make_killed();
+      else make_closed();
+      flip(slot + 200);
+      const Outcome ran = run_on("check");
+      EXPECT_EQ(ran.exit_code, 1);
+      expect_contains(ran.out, "damage: superblock: superblock slot " +
+                                   std::to_string(slot / 4096) + " does not fit its checksum " +
+                                   medium_offset_text(slot));
+    }
+  }
+}
+
+// NVM tears between words of 8 bytes, so a power failure may leave such a slot behind.
+TEST_F(Cli, CheckNotesASuperblockThatNvmMayHaveTorn) {
+  make_killed();
+  const bool first_older =
+      read_at<format::Superblock>(0).sequence < read_at<format::Superblock>(4096).sequence;
+  flip(first_older ? 200 : 4296);
+  const Outcome ran = run_on("check", "emu:" + store_.string());
+  EXPECT_EQ(ran.exit_code, 0) << ran.out;
+  expect_contains(ran.out, first_older ? "note: superblock: superblock slot 0"
+                                       : "note: superblock: superblock slot 1");
+}
+
+TEST_F(Cli, CheckFindsBothSuperblocksDamaged) {
+  make_closed();
+  flip(500);
+  flip(4596);
+  const Outcome ran = run_on("check");
+  EXPECT_EQ(ran.exit_code, 1);
+  expect_contains(ran.out, "both superblocks");
+  expect_contains(ran.out, "(offsets 0 and 4096)");
+  EXPECT_EQ(run_on("info").exit_code, 1);
+}
+
+TEST_F(Cli, CheckFindsALostSuperblockWrite) {
+  make_closed();
+  const std::string before = contents(store_);
+  {
+    auto store = perdura::Store::open(store_.string(), options());
+    store.close();
+  }
+  // Put an old version of the older slot back, as a disk does that confirmed a write and lost it.
+  const bool first_older =
+      read_at<format::Superblock>(0).sequence < read_at<format::Superblock>(4096).sequence;
+  const u64 older = first_older ? 0 : 4096;
+  std::fstream file(store_, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(static_cast<std::streamoff>(older));
+  file.write(before.data() + older, 4096);
+  file.close();
+  const Outcome ran = run_on("check");
+  EXPECT_EQ(ran.exit_code, 1) << ran.out;
+  expect_contains(ran.out, "do not follow each other");
+}
+
+TEST_F(Cli, CheckFindsABitInTheDirectory) {
+  make_closed();
+  const auto superblock = read_at<format::Superblock>(0);
+  const u64 place = format::kDirectoryOffset[superblock.directory_slot];
+  flip(place + 80);
+  const Outcome ran = run_on("check");
+  EXPECT_EQ(ran.exit_code, 1);
+  expect_contains(ran.out, "directory slot " + std::to_string(superblock.directory_slot));
+  expect_contains(ran.out, medium_offset_text(place));
+}
+
+TEST_F(Cli, CheckFindsAHoleInTheLog) {
+  make_killed(3);
+  const u64 place = block_of_version(2);
+  flip(place + sizeof(format::LogBlockHeader));
+  const Outcome ran = run_on("check");
+  EXPECT_EQ(ran.exit_code, 1);
+  expect_contains(ran.out, "version 2 is not whole");
+  expect_contains(ran.out, "version 3 was written after it (offset " +
+                               std::to_string(block_of_version(3)) + ")");
+  EXPECT_EQ(run_on("info").exit_code, 1);
+  EXPECT_EQ(run_on("check --json").exit_code, 1);
+}
+
+TEST_F(Cli, CheckFindsABitInALogBlocksHeader) {
+  make_killed(3);
+  const u64 place = block_of_version(2);
+  flip(place + offsetof(format::LogBlockHeader, run_count));
+  const Outcome ran = run_on("check");
+  EXPECT_EQ(ran.exit_code, 1);
+  expect_contains(ran.out, "a block at offset " + std::to_string(place));
+}
+
+// In the last version damage and a torn checkpoint look the same: the place is named, as a note.
+TEST_F(Cli, CheckNotesABlockOfTheLastVersion) {
+  make_killed(2);
+  const u64 place = block_of_version(3);
+  const auto header = read_at<format::LogBlockHeader>(place);
+  flip(place + sizeof header + header.data_bytes - 1);
+  const Outcome ran = run_on("check");
+  EXPECT_EQ(ran.exit_code, 0) << ran.out;
+  expect_contains(ran.out, "note: log: a block of version 3");
+  expect_contains(ran.out, medium_offset_text(place));
+  expect_contains(ran.out, "version 2 is whole");
+}
+
+TEST_F(Cli, CheckFindsDamagedHeapMetadata) {
+  make_closed();
+  const auto description = describe();
+  // The first slab's magic: its page is damaged, and so is the heap.
+  const u64 place = place_of(description, format::kUnitTableOffset);
+  const auto entry = read_at<format::UnitEntry>(place);
+  ASSERT_EQ(entry.kind, format::UnitKind::kSlab);
+  const auto header = read_at<format::HeapHeader>(place_of(description, 0));
+  flip(place_of(description, header.data_begin));
+  const Outcome ran = run_on("check");
+  EXPECT_EQ(ran.exit_code, 1);
+  expect_contains(ran.out, "damage: heap: the heap's metadata is damaged: unit 0:");
+  expect_contains(ran.out,
+                  "damage: home: the page at region offset " + std::to_string(header.data_begin));
+  EXPECT_EQ(run_on("info").exit_code, 1);
+}
+
+// Whatever bytes the heap's tables hold, they are a finding and not the end of the tool.
+TEST_F(Cli, CheckSurvivesGarbageInTheHeap) {
+  make_closed();
+  const auto description = describe();
+  const std::string before = contents(store_);
+  const u64 header = place_of(description, 0);
+  const u64 node = place_of(description, read_at<format::HeapHeader>(header).roots);
+  const u64 places[] = {header + offsetof(format::HeapHeader, magic),
+                        header + offsetof(format::HeapHeader, data_begin),
+                        header + offsetof(format::HeapHeader, units_end),
+                        header + offsetof(format::HeapHeader, roots),
+                        header + offsetof(format::HeapHeader, root_count),
+                        place_of(description, format::kUnitTableOffset),
+                        place_of(description, format::kUnitTableOffset) + 8,
+                        node + offsetof(format::RootNode, next),
+                        node + offsetof(format::RootNode, object),
+                        node + offsetof(format::RootNode, name_length)};
+  for (const u64 place : places) {
+    for (const char garbage : {'\xff', '\x40', '\x01'}) {
+      std::string damaged = before;
+      for (size_t i = 0; i < 8; ++i) damaged[place + i] = garbage;
+      std::ofstream(store_, std::ios::binary) << damaged;
+      EXPECT_EQ(run_on("check").exit_code, 1) << place << " " << int{garbage};
+      const int info = run_on("info").exit_code;
+      EXPECT_TRUE(info == 0 || info == 1) << place << " " << int{garbage};
+    }
+  }
+}
+
+TEST_F(Cli, CheckFindsATruncatedStore) {
+  make_closed();
+  const u64 size = fs::file_size(store_);
+  for (const u64 left : {size - 4096, u64{65536}, u64{4096}}) {
+    fs::resize_file(store_, left);
+    const Outcome ran = run_on("check");
+    EXPECT_EQ(ran.exit_code, 1) << left;
+    expect_contains(ran.out, "truncated");
+  }
+}
+
+}  // namespace

@@ -1,0 +1,27 @@
+// The subcommands of perdura. Each prints to stdout what it found, and returns the exit code.
+#pragma once
+
+#include <string>
+
+#include "base/result.hpp"
+
+namespace perdura::tools {
+
+// Exit codes.
+constexpr int kGood = 0;
+constexpr int kDamaged = 1;
+constexpr int kFailed = 2;  ///< wrong usage, or nothing that could be looked at
+
+struct Arguments {
+  std::string store;
+  bool json = false;
+  bool allow_network_filesystem = false;
+};
+
+int info(const Arguments& arguments);
+int check(const Arguments& arguments);
+
+/// Prints the sentence to stderr.
+void complain(const Failure& failure);
+
+}  // namespace perdura::tools

@@ -1,0 +1,88 @@
+// perdura info: what a store holds.
+#include <fmt/format.h>
+
+#include "commands.hpp"
+#include "json.hpp"
+#include "store/inspect.hpp"
+#include "text.hpp"
+
+namespace perdura::tools {
+namespace {
+
+using store::Description;
+
+void line(const char* label, const std::string& text) { fmt::print("{:<12} {}\n", label, text); }
+
+std::string state_text(const Description& description) {
+  if (description.superblock.clean != 0) return "closed in order";
+  if (description.log.live_versions == 0) return "not closed in order; nothing to recover";
+  return fmt::format("not closed in order; the next opening recovers {} from the log",
+                     count_text(description.log.live_versions, "version"));
+}
+
+void print_identity(const Description& description) {
+  const format::Superblock& superblock = description.superblock;
+  line("store", description.name);
+  line("UUID", uuid_text(superblock.uuid));
+  line("format", fmt::format("version {}, {}, features {:#x} compatible and {:#x} incompatible",
+                             superblock.format_version, fixed_text(superblock.architecture),
+                             superblock.compatible_features, superblock.incompatible_features));
+  line("state", state_text(description));
+  line("opened", count_text(superblock.session, "time"));
+}
+
+void print_space(const Description& description) {
+  const store::LogDescription& log = description.log;
+  line("versions",
+       fmt::format("{} durable, {} in the home image", description.durable_version,
+                   description.regions.empty() ? 0 : description.regions.front().replayed_version));
+  line("medium", bytes_text(description.medium_bytes));
+  line("log",
+       fmt::format("{} in {}; live: {}, {} in {}", bytes_text(log.capacity_bytes),
+                   count_text(log.segments, "segment"), count_text(log.live_versions, "version"),
+                   bytes_text(log.live_bytes), count_text(log.live_segments, "segment")));
+  for (const store::RegionDescription& region : description.regions)
+    line("region",
+         fmt::format("{} '{}' at {:#x}, limit {}; {} backed in {}, {} on the medium",
+                     region.record.region, printable(fixed_text(region.record.name)),
+                     region.record.address, bytes_text(region.record.limit_bytes),
+                     bytes_text(region.backed_bytes), count_text(region.extents.size(), "extent"),
+                     bytes_text(region.home_bytes)));
+}
+
+void print_heap(const Description& description) {
+  if (!description.heap) return line("heap", "none yet: no version was made durable");
+  const HeapAudit& heap = *description.heap;
+  if (!heap.clean) return line("heap", "damaged: " + heap.problem);
+  line("heap", fmt::format("{} with {}; {} free in {} and free units; {}; largest free {}",
+                           count_text(heap.live_blocks, "live block"), bytes_text(heap.live_bytes),
+                           bytes_text(heap.free_bytes), count_text(heap.slabs, "slab"),
+                           count_text(heap.large_blocks, "large block"),
+                           bytes_text(heap.largest_free_bytes)));
+  line("roots", std::to_string(description.roots.size()));
+  for (const store::RootDescription& root : description.roots)
+    fmt::print("  {:<24} region offset {:#x}, {}\n", printable(root.name), root.offset,
+               root.fingerprint == 0 ? "untyped" : fmt::format("type {:#x}", root.fingerprint));
+}
+
+}  // namespace
+
+int info(const Arguments& arguments) {
+  media::MediumOptions options;
+  options.allow_network_filesystem = arguments.allow_network_filesystem;
+  const Result<Description> description = store::describe(arguments.store, options);
+  if (!description) {
+    complain(description.failure());
+    return description.failure().code == Code::kCorrupt ? kDamaged : kFailed;
+  }
+  if (arguments.json) {
+    fmt::print("{}\n", dump(to_json(*description)));
+  } else {
+    print_identity(*description);
+    print_space(*description);
+    print_heap(*description);
+  }
+  return description->heap && !description->heap->clean ? kDamaged : kGood;
+}
+
+}  // namespace perdura::tools

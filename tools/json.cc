@@ -1,0 +1,109 @@
+#include "json.hpp"
+
+#include <fmt/format.h>
+
+#include "text.hpp"
+
+namespace perdura::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string hex(u64 value) { return fmt::format("{:#x}", value); }
+
+Json region_json(const store::RegionDescription& region) {
+  Json extents = Json::array();
+  for (const format::Extent& extent : region.extents)
+    extents.push_back({{"region_offset", extent.region_offset},
+                       {"length", extent.length},
+                       {"medium_offset", extent.medium_offset}});
+  return {{"id", region.record.region},
+          {"name", fixed_text(region.record.name)},
+          {"address", hex(region.record.address)},
+          {"limit_bytes", region.record.limit_bytes},
+          {"backed_bytes", region.backed_bytes},
+          {"home_bytes", region.home_bytes},
+          {"replayed_version", region.replayed_version},
+          {"extents", std::move(extents)}};
+}
+
+Json heap_json(const HeapAudit& heap) {
+  return {{"clean", heap.clean},
+          {"problem", heap.problem},
+          {"live_blocks", heap.live_blocks},
+          {"live_bytes", heap.live_bytes},
+          {"free_bytes", heap.free_bytes},
+          {"slabs", heap.slabs},
+          {"large_blocks", heap.large_blocks},
+          {"largest_free_bytes", heap.largest_free_bytes},
+          {"roots", heap.roots}};
+}
+
+}  // namespace
+
+Json to_json(const store::Description& description) {
+  const format::Superblock& superblock = description.superblock;
+  Json json = {{"store", description.name},
+               {"uuid", uuid_text(superblock.uuid)},
+               {"format_version", superblock.format_version},
+               {"architecture", fixed_text(superblock.architecture)},
+               {"compatible_features", hex(superblock.compatible_features)},
+               {"incompatible_features", hex(superblock.incompatible_features)},
+               {"clean", superblock.clean != 0},
+               {"session", superblock.session},
+               {"durable_version", description.durable_version},
+               {"replayed_version",
+                description.regions.empty() ? 0 : description.regions.front().replayed_version},
+               {"medium_bytes", description.medium_bytes},
+               {"log",
+                {{"segments", description.log.segments},
+                 {"capacity_bytes", description.log.capacity_bytes},
+                 {"live_segments", description.log.live_segments},
+                 {"live_versions", description.log.live_versions},
+                 {"live_bytes", description.log.live_bytes},
+                 {"live_generation", superblock.live_generation}}},
+               {"regions", Json::array()},
+               {"heap", nullptr},
+               {"roots", Json::array()}};
+  for (const store::RegionDescription& region : description.regions)
+    json["regions"].push_back(region_json(region));
+  if (description.heap) json["heap"] = heap_json(*description.heap);
+  for (const store::RootDescription& root : description.roots)
+    json["roots"].push_back(
+        {{"name", root.name}, {"offset", root.offset}, {"fingerprint", hex(root.fingerprint)}});
+  return json;
+}
+
+Json to_json(const store::CheckReport& report) {
+  Json findings = Json::array();
+  Json notes = Json::array();
+  for (const store::Finding& finding : report.findings) {
+    Json json = {{"part", finding.part}, {"message", finding.message}};
+    if (finding.region_offset) json["region_offset"] = *finding.region_offset;
+    if (finding.medium_offset) json["medium_offset"] = *finding.medium_offset;
+    const bool damage = finding.severity == store::Finding::Severity::kDamage;
+    (damage ? findings : notes).push_back(std::move(json));
+  }
+  Json json = {{"store", report.name},
+               {"damaged", report.damaged()},
+               {"findings", std::move(findings)},
+               {"notes", std::move(notes)},
+               {"log_blocks", report.log_blocks},
+               {"home_pages", report.home_pages},
+               {"pending_pages", report.pending_pages},
+               {"durable_version", nullptr},
+               {"clean", nullptr},
+               {"heap", nullptr}};
+  if (const auto& description = report.description) {
+    json["durable_version"] = description->durable_version;
+    json["clean"] = description->superblock.clean != 0;
+    if (description->heap) json["heap"] = heap_json(*description->heap);
+  }
+  return json;
+}
+
+std::string dump(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace perdura::tools

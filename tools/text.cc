@@ -1,0 +1,41 @@
+#include "text.hpp"
+
+#include <fmt/format.h>
+
+namespace perdura::tools {
+
+std::string bytes_text(u64 bytes) {
+  if (bytes < kKiB) return fmt::format("{} B", bytes);
+  constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes) / kKiB;
+  size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < std::size(kUnits); ++unit) value /= 1024;
+  const std::string number = fmt::format("{:.1f}", value);
+  return fmt::format("{} {}", number.ends_with(".0") ? number.substr(0, number.size() - 2) : number,
+                     kUnits[unit]);
+}
+
+std::string count_text(u64 count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+std::string uuid_text(const u8 (&uuid)[16]) {
+  std::string text;
+  for (size_t i = 0; i < sizeof uuid; ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += fmt::format("{:02x}", uuid[i]);
+  }
+  return text;
+}
+
+std::string printable(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f) result += fmt::format("\\x{:02x}", byte);
+    else result += c;
+  }
+  return result;
+}
+
+}  // namespace perdura::tools
