@@ -78,6 +78,20 @@ struct Sides {
   ycsb::StoreHost& durable;
 };
 
+/// Medians of the mutator's processor time, beside those of elapsed time: on a machine that others
+/// use as well, the difference is theirs (and the time the mutator waited).
+class CpuRatio {
+ public:
+  void start() { begin_s_ = thread_cpu_s(); }
+  void end_of_subject() { subject_.push_back(thread_cpu_s() - begin_s_); }
+  void end_of_base() { base_.push_back(thread_cpu_s() - begin_s_); }
+  double value() const { return median(subject_) / median(base_); }
+
+ private:
+  double begin_s_ = 0;
+  std::vector<double> subject_, base_;
+};
+
 Measured compare(Context& context, const Case& one, Sides sides) {
   const auto streams = generate(one);
   const double warm_s = segment_s(one, sides.plain, streams, 1);
@@ -87,15 +101,23 @@ Measured compare(Context& context, const Case& one, Sides sides) {
   sides.store.reset_statistics();
   const Statistics before = sides.store.statistics();
   bool replay_lagged = false;
+  CpuRatio cpu;
   const Paired result = paired(
       context.scale(11, 3),
       [&] {
         checkpoint_every(sides.store, kInterval);
+        cpu.start();
         const double seconds = segment_s(one, sides.durable, streams, passes);
+        cpu.end_of_subject();
         replay_lagged |= !settle(sides.store);
         return seconds;
       },
-      [&] { return segment_s(one, sides.plain, streams, passes); });
+      [&] {
+        cpu.start();
+        const double seconds = segment_s(one, sides.plain, streams, passes);
+        cpu.end_of_base();
+        return seconds;
+      });
   const Statistics after = sides.store.statistics();
   const double operations =
       static_cast<double>(kOperations) * passes * static_cast<double>(one.threads);
@@ -104,6 +126,7 @@ Measured compare(Context& context, const Case& one, Sides sides) {
            {"durable_mops", operations / result.subject / 1e6},
            {"segment_s", result.subject},
            {"ratios", result.ratios},
+           {"cpu_ratio", cpu.value()},
            {"pause_p99_us", static_cast<double>(after.pause_p99_ns) / 1e3},
            {"pause_max_us", static_cast<double>(after.pause_max_ns) / 1e3},
            {"replay_lagged", replay_lagged},

@@ -2,6 +2,7 @@
 
 #include <sched.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #include <algorithm>
 #include <cmath>
@@ -24,6 +25,12 @@ PinnedScope::PinnedScope(int cpu) : saved_(sizeof(cpu_set_t)) {
 
 PinnedScope::~PinnedScope() {
   sched_setaffinity(0, sizeof(cpu_set_t), reinterpret_cast<const cpu_set_t*>(saved_.data()));
+}
+
+double thread_cpu_s() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
 double percentile(std::vector<double> values, double fraction) {

@@ -52,6 +52,9 @@ inline std::uint64_t now_ns() {
                                         .count());
 }
 
+/// Seconds of processor time of the calling thread: what it did, without what it waited for.
+double thread_cpu_s();
+
 /// Seconds `body` takes.
 template <class Body>
 double timed_s(Body&& body) {

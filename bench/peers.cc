@@ -95,8 +95,7 @@ void verify(const Store& store, const std::string& path, const Run& run, const V
 }
 
 /// Inserts per second into a new table.
-double inserts_per_s(Context& context, const Store& store, const Plan& plan,
-                     const Values& values) {
+double inserts_per_s(Context& context, const Store& store, const Plan& plan, const Values& values) {
   const std::string path = context.path(Place::kDisk, store.name);
   Run run;
   {
@@ -116,9 +115,8 @@ struct Series {
 Json describe(const Series& series, Durability durability) {
   return {{"inserts_per_s", median(series.inserts_per_s)},
           {"rounds", series.inserts_per_s},
-          {"settings", durability == Durability::kEveryInsert
-                           ? series.store->settings_every_insert
-                           : series.store->settings_periodic}};
+          {"settings", durability == Durability::kEveryInsert ? series.store->settings_every_insert
+                                                              : series.store->settings_periodic}};
 }
 
 Measured compare(Context& context, const Plan& plan) {
@@ -150,12 +148,10 @@ void run(Context& context) {
   pin_thread(kMutatorCpu);
   const int rounds = context.scale(5, 3);
   const double seconds = context.scale(4.0, 1.0);
-  context.measure("every_op", "ratio", Reach::at_least(1.3), [&] {
-    return compare(context, {Durability::kEveryInsert, rounds, seconds});
-  });
-  context.measure("every_64ms", "ratio", Reach::at_least(3), [&] {
-    return compare(context, {Durability::kPeriodic, rounds, seconds});
-  });
+  context.measure("every_op", "ratio", Reach::at_least(1.3),
+                  [&] { return compare(context, {Durability::kEveryInsert, rounds, seconds}); });
+  context.measure("every_64ms", "ratio", Reach::at_least(3),
+                  [&] { return compare(context, {Durability::kPeriodic, rounds, seconds}); });
 }
 
 const Registration kThis("peers", "durable inserts, against LMDB, RocksDB, SQLite and Berkeley DB",

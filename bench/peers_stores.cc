@@ -273,13 +273,12 @@ class BerkeleyTable final : public Table {
     check(env_->set_lg_bsize(env_, 32 * kMiB));
     check(env_->set_lg_max(env_, 128 * kMiB));
     check(env_->log_set_config(env_, DB_LOG_AUTO_REMOVE, 1));
-    check(env_->open(env_, path.c_str(),
-                     DB_CREATE | DB_PRIVATE | DB_INIT_MPOOL | DB_INIT_LOG | DB_INIT_TXN |
-                         DB_RECOVER,
-                     0644));
+    check(env_->open(
+        env_, path.c_str(),
+        DB_CREATE | DB_PRIVATE | DB_INIT_MPOOL | DB_INIT_LOG | DB_INIT_TXN | DB_RECOVER, 0644));
     check(db_create(&db_, env_, 0));
-    check(db_->open(db_, nullptr, "records.db", nullptr, DB_BTREE, DB_CREATE | DB_AUTO_COMMIT,
-                    0644));
+    check(
+        db_->open(db_, nullptr, "records.db", nullptr, DB_BTREE, DB_CREATE | DB_AUTO_COMMIT, 0644));
   }
   ~BerkeleyTable() override {
     if (transaction_ != nullptr) transaction_->abort(transaction_);
@@ -341,27 +340,20 @@ const Store kPerdura = {
     "perdura",
     "file: store, B+-tree of pointers to values in the heap, Tracking::kReported, checkpoint() "
     "after each insert",
-    "the same, checkpoint_every(64 ms)",
-    open_table<PerduraTable>};
+    "the same, checkpoint_every(64 ms)", open_table<PerduraTable>};
 
 const std::array<Store, 4> kPeers = {{
-    {"lmdb",
-     "MDB_INTEGERKEY, one transaction an insert, commits synced (the default)",
-     "MDB_INTEGERKEY, one transaction in 64 ms, commits synced",
-     open_table<LmdbTable>},
-    {"rocksdb",
-     "WriteOptions::sync, no compression, recycled logs, 4 MiB memtables",
+    {"lmdb", "MDB_INTEGERKEY, one transaction an insert, commits synced (the default)",
+     "MDB_INTEGERKEY, one transaction in 64 ms, commits synced", open_table<LmdbTable>},
+    {"rocksdb", "WriteOptions::sync, no compression, recycled logs, 4 MiB memtables",
      "manual_wal_flush and FlushWAL(sync) every 64 ms, no compression, 256 MiB memtables",
      open_table<RocksTable>},
-    {"sqlite",
-     "WAL, synchronous=FULL, exclusive locking, integer primary key, prepared statement",
-     "the same, one transaction in 64 ms",
-     open_table<SqliteTable>},
+    {"sqlite", "WAL, synchronous=FULL, exclusive locking, integer primary key, prepared statement",
+     "the same, one transaction in 64 ms", open_table<SqliteTable>},
     {"berkeley_db",
      "private environment, btree, one transaction an insert with DB_TXN_SYNC, no locking, 32 MiB "
      "log buffer, 2 GiB cache",
-     "the same, one transaction in 64 ms",
-     open_table<BerkeleyTable>},
+     "the same, one transaction in 64 ms", open_table<BerkeleyTable>},
 }};
 
 }  // namespace perdura::bench::peers

@@ -101,16 +101,16 @@ class Index {
     package.description = description;
     add_words(description);
     for (const char* field : {"Pre-Depends", "Depends", "Recommends"})
-      for_each_relation(find_field(paragraph, field), [&](std::string_view name,
-                                                          std::string_view versions) {
-        Package& needed = package_named(name);
-        package.depends.push_back({&needed, String(versions)});
-        needed.needed_by.push_back(&package);
-      });
-    for_each_relation(find_field(paragraph, "Provides"), [&](std::string_view name,
-                                                             std::string_view) {
-      package_named(name).providers.push_back(&package);
-    });
+      for_each_relation(find_field(paragraph, field),
+                        [&](std::string_view name, std::string_view versions) {
+                          Package& needed = package_named(name);
+                          package.depends.push_back({&needed, String(versions)});
+                          needed.needed_by.push_back(&package);
+                        });
+    for_each_relation(find_field(paragraph, "Provides"),
+                      [&](std::string_view name, std::string_view) {
+                        package_named(name).providers.push_back(&package);
+                      });
   }
 
   Package& package_named(std::string_view name) {

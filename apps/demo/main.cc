@@ -5,8 +5,8 @@
 #include <exception>
 #include <map>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "demonstration.hpp"
 #include "process.hpp"

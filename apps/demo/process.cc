@@ -25,15 +25,14 @@ std::atomic<bool> stop_wanted{false};
 
 /// The command line that main() parses back into `options`.
 std::vector<std::string> command_line(const WorkerOptions& options) {
-  std::vector<std::string> line = {
-      "perdura-demo",
-      "worker",
-      fmt::format("--interval-ms={}", options.interval_ms),
-      fmt::format("--tracker={}", static_cast<int>(options.tracking)),
-      fmt::format("--seed={}", options.seed),
-      fmt::format("--corpus-fd={}", options.corpus_fd),
-      fmt::format("--progress-fd={}", options.progress_fd),
-      fmt::format("--answers-fd={}", options.answers_fd)};
+  std::vector<std::string> line = {"perdura-demo",
+                                   "worker",
+                                   fmt::format("--interval-ms={}", options.interval_ms),
+                                   fmt::format("--tracker={}", static_cast<int>(options.tracking)),
+                                   fmt::format("--seed={}", options.seed),
+                                   fmt::format("--corpus-fd={}", options.corpus_fd),
+                                   fmt::format("--progress-fd={}", options.progress_fd),
+                                   fmt::format("--answers-fd={}", options.answers_fd)};
   if (!options.store.empty()) line.push_back("--store=" + options.store);
   return line;
 }
@@ -41,12 +40,11 @@ std::vector<std::string> command_line(const WorkerOptions& options) {
 }  // namespace
 
 void stop_on_interrupt() {
-  for (const int signal : {SIGINT, SIGTERM})
-    std::signal(signal, [](int) { stop_wanted = true; });
+  for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) { stop_wanted = true; });
 }
 
 Process::Process(WorkerOptions options, const SharedMemory& corpus, const SharedMemory& progress)
-    : progress_(*new (progress.bytes().data()) Progress{}), answers_(std::tmpfile(), std::fclose) {
+    : progress_(*new(progress.bytes().data()) Progress{}), answers_(std::tmpfile(), std::fclose) {
   if (answers_ == nullptr)
     throw std::system_error(errno, std::generic_category(), "cannot make a temporary file");
   options.corpus_fd = corpus.fd();

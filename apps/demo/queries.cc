@@ -23,9 +23,8 @@ class Sampler {
   /// Words that stand near each other in some document.
   std::vector<std::string> neighbours() {
     const Document sample = document();
-    std::string_view text = sample.kind == Kind::kPackage
-                                ? find_field(sample.text, "Description")
-                                : sample.text;
+    std::string_view text =
+        sample.kind == Kind::kPackage ? find_field(sample.text, "Description") : sample.text;
     // A piece that starts with a whole word.
     text = text.substr(leading_piece(text, below(text.size())).size());
     std::vector<std::string> words;
@@ -49,11 +48,11 @@ Queries choose_queries(const Corpus& corpus, std::uint64_t seed) {
   for (int tries = 0; tries < 20 * (kWordQueries + kPairQueries); ++tries) {
     const std::vector<std::string> words = sampler.neighbours();
     if (words.empty()) continue;
-    const auto word = [&] { return words[sampler.below(words.size())]; };
-    if (queries.words.size() < kWordQueries)
-      queries.words.push_back(word());
-    else if (queries.pairs.size() < kPairQueries)
-      queries.pairs.emplace_back(word(), word());
+    const std::string& word = words[sampler.below(words.size())];
+    const std::string& other = words[sampler.below(words.size())];
+    if (queries.words.size() < kWordQueries) queries.words.push_back(word);
+    else if (queries.pairs.size() < kPairQueries && word != other)
+      queries.pairs.emplace_back(word, other);
   }
   for (int tries = 0; tries < 20 * kPackageQueries; ++tries) {
     const Document document = sampler.document();

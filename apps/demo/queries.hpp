@@ -18,7 +18,7 @@
 namespace demo {
 
 struct Queries {
-  std::vector<std::string> words;                         ///< where does it occur?
+  std::vector<std::string> words;                          ///< where does it occur?
   std::vector<std::pair<std::string, std::string>> pairs;  ///< where do both occur?
   std::vector<std::string> packages;  ///< what does it pull in, and who needs it?
 };
@@ -145,8 +145,8 @@ class Answerer {
       postings += list.size();
       sum += digest.value();
     }
-    return fmt::format("the index holds {} words with {} postings [{:016x}]",
-                       index_.words().size(), postings, sum);
+    return fmt::format("the index holds {} words with {} postings [{:016x}]", index_.words().size(),
+                       postings, sum);
   }
 
   std::string all_packages() const {

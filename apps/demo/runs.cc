@@ -49,8 +49,8 @@ Finished run_undisturbed(const Launcher& launcher, const std::string& uri,
   return finish(worker, seconds(progress.build_ns));
 }
 
-KilledRun::KilledRun(const Launcher& launcher, std::string uri, std::uint64_t text_bytes,
-                     int count, std::uint64_t seed, OnKill on_kill)
+KilledRun::KilledRun(const Launcher& launcher, std::string uri, std::uint64_t text_bytes, int count,
+                     std::uint64_t seed, OnKill on_kill)
     : launcher_(launcher),
       uri_(std::move(uri)),
       text_bytes_(text_bytes),
@@ -82,8 +82,8 @@ std::vector<std::uint64_t> KilledRun::choose_moments(int count) {
   std::vector<std::uint64_t> moments;
   for (int i = 0; i < count; ++i) {
     std::uniform_real_distribution<double> within(i, i + 1);
-    moments.push_back(static_cast<std::uint64_t>(within(random_) / count *
-                                                 static_cast<double>(text_bytes_)));
+    moments.push_back(
+        static_cast<std::uint64_t>(within(random_) / count * static_cast<double>(text_bytes_)));
   }
   return moments;
 }

@@ -16,7 +16,7 @@ namespace demo {
 
 /// How a run went that came to its end.
 struct Finished {
-  double build_s = 0;  ///< until the whole index was built (and durable)
+  double build_s = 0;      ///< until the whole index was built (and durable)
   double build_cpu_s = 0;  ///< of an undisturbed run
   perdura::Statistics statistics;
   std::uint64_t heap_blocks = 0;  ///< in use; none in ordinary memory
@@ -28,8 +28,8 @@ struct Finished {
 struct Kill {
   std::uint64_t document = 0;  ///< where it struck
   std::uint64_t bytes = 0;
-  int while_opening = 0;  ///< further kills, before the worker had come back to work
-  double open_ms = 0;     ///< until the store was open again, recovery included
+  int while_opening = 0;               ///< further kills, before the worker had come back to work
+  double open_ms = 0;                  ///< until the store was open again, recovery included
   std::uint64_t resumed_document = 0;  ///< where work went on
   std::uint64_t resumed_bytes = 0;
   double lost_ms = 0;  ///< what the killed worker had done after that point had taken so long
@@ -82,7 +82,7 @@ class KilledRun {
   std::vector<Footprint> trail_;  ///< of the worker at work, or of the last one that was
 
   std::vector<Kill> kills_;
-  bool resuming_ = false;  ///< after a kill, until a worker is back at work
+  bool resuming_ = false;               ///< after a kill, until a worker is back at work
   std::uint64_t promised_version_ = 0;  ///< the newest that a worker was told is durable
   double open_ms_ = 2;                  ///< of the last opening; a guess before the first
 };

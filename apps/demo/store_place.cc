@@ -28,7 +28,8 @@ std::string new_directory() {
       fs::is_directory("/var/tmp", ignored) ? fs::path("/var/tmp") : fs::temp_directory_path();
   std::string path = parent / "perdura-demo-XXXXXX";
   if (mkdtemp(path.data()) == nullptr)
-    throw std::system_error(errno, std::generic_category(), "cannot make a directory in " + parent.string());
+    throw std::system_error(errno, std::generic_category(),
+                            "cannot make a directory in " + parent.string());
   return path;
 }
 

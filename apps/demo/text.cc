@@ -14,8 +14,7 @@ std::string_view find_field(std::string_view paragraph, std::string_view name) {
   while (!paragraph.empty()) {
     // A field ends at a newline that no blank follows.
     std::size_t end = paragraph.find('\n');
-    while (end != std::string_view::npos && end + 1 < paragraph.size() &&
-           paragraph[end + 1] == ' ')
+    while (end != std::string_view::npos && end + 1 < paragraph.size() && paragraph[end + 1] == ' ')
       end = paragraph.find('\n', end + 1);
     const std::string_view field = paragraph.substr(0, end);
     if (field.size() > name.size() && field.starts_with(name) && field[name.size()] == ':') {

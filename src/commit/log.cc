@@ -11,17 +11,15 @@ namespace {
 
 using format::LogBlockHeader;
 
-// Blocks on NVM are staged in the second-level cache; on block media they are large enough for the
-// disk. Four of the larger ones fill a segment exactly.
-constexpr u64 kNvmBlockBytes = 64 * kKiB;
-constexpr u64 kFileBlockBytes = 256 * kKiB;
-static_assert(format::kSegmentBytes % kFileBlockBytes == 0);
+// Large enough for a disk; four fill a segment exactly.
+constexpr u64 kBlockBytes = 256 * kKiB;
+static_assert(format::kSegmentBytes % kBlockBytes == 0);
 
 constexpr u64 kGrowthBytesMax = 16 * kMiB;
 constexpr u64 kBlockBytesMin = 8 * kKiB;  ///< less at the end of a segment is left unused
 
 static_assert(format::kLogPieceBytes == kPageBytes);
-static_assert(kFileBlockBytes <= 512 * format::kLogPieceBytes);
+static_assert(kBlockBytes <= 512 * format::kLogPieceBytes);
 
 // No more runs than lines fit a block.
 u64 runs_max(u64 block_bytes) { return block_bytes / (kLineBytes + sizeof(u64)) + kLinesPerPage; }
@@ -139,13 +137,12 @@ LogWriter::LogWriter(Log& log, region::Volume& volume)
       store_id_(volume.store_id()),
       write_bytes_(medium_.geometry().write_bytes),
       in_place_(medium_.geometry().byte_addressable),
-      block_bytes_max_(in_place_ ? kNvmBlockBytes : kFileBlockBytes),
-      staged_max_(in_place_ ? format::kLogPieceBytes - kLineBytes : block_bytes_max_),
+      staged_max_(in_place_ ? format::kLogPieceBytes - kLineBytes : kBlockBytes),
       queue_(medium_.queue()),
-      buffers_(in_place_ ? 2 * format::kLogPieceBytes + block_bytes_max_
-                         : block_bytes_max_ * kBuffers),
-      runs_(std::make_unique<u64[]>(runs_max(block_bytes_max_))),
-      sums_(std::make_unique<u64[]>(block_bytes_max_ / format::kLogPieceBytes + 1)) {}
+      buffers_(in_place_ ? 2 * format::kLogPieceBytes + kBlockBytes
+                         : kBlockBytes * kBuffers),
+      runs_(std::make_unique<u64[]>(runs_max(kBlockBytes))),
+      sums_(std::make_unique<u64[]>(kBlockBytes / format::kLogPieceBytes + 1)) {}
 
 LogWriter::~LogWriter() {
   if (has_segment_) log_.release(segment_.index);
@@ -193,9 +190,9 @@ bool LogWriter::open_block() {
     has_segment_ = true;
     segment_used_ = 0;
   }
-  block_limit_ = std::min(block_bytes_max_, format::kSegmentBytes - segment_used_);
+  block_limit_ = std::min(kBlockBytes, format::kSegmentBytes - segment_used_);
   staging_ = in_place_ ? buffers_.data()
-                       : buffers_.data() + buffer_ * block_bytes_max_ + sizeof(LogBlockHeader);
+                       : buffers_.data() + buffer_ * kBlockBytes + sizeof(LogBlockHeader);
   return true;
 }
 

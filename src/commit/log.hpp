@@ -178,7 +178,6 @@ class LogWriter {
   const u64 store_id_;
   const u64 write_bytes_;
   const bool in_place_;  ///< NVM
-  const u64 block_bytes_max_;
   const u64 staged_max_;  ///< bytes staged beyond which a piece is written first
   std::unique_ptr<media::WriteQueue> queue_;
   AlignedBuffer buffers_;

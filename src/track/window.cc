@@ -3,6 +3,7 @@
 #include <immintrin.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace perdura::track {
@@ -31,6 +32,7 @@ void Window::open() {
     number_ = 0;
   }
   ++number_;
+  any_mark_.store(false, std::memory_order_relaxed);
   publish(0);
 }
 
@@ -43,6 +45,7 @@ void Window::copy_aside(SideArena& arena, u64 first, u64 count) {
       // A full arena means that the capture is far behind: wait for it to pass this line.
       while (arena.full() && line >= scanned_.load(std::memory_order_acquire)) ::sched_yield();
       if (line < scanned_.load(std::memory_order_acquire)) continue;
+      if (!any_mark()) any_mark_.store(true, std::memory_order_release);
       if (mark.compare_exchange_strong(seen, copying(), std::memory_order_acq_rel)) {
         arena.add(line, base_ + line * kLineBytes);
         mark.store(done(), std::memory_order_release);
@@ -54,12 +57,13 @@ void Window::copy_aside(SideArena& arena, u64 first, u64 count) {
   }
 }
 
-bool Window::page_marked(u64 page) const {
-  // 64 marks as 8 words; a mark of this window is the only value with its upper 7 bits.
+// A mark of this window is larger than any of an earlier one.
+bool Window::page_marked_slow(u64 page) const {
   const Mark* mark = marks() + page * kLinesPerPage;
+  u8 largest = 0;
   for (u64 i = 0; i < kLinesPerPage; ++i)
-    if (mark[i].load(std::memory_order_relaxed) >= copying()) return true;
-  return false;
+    largest = std::max(largest, mark[i].load(std::memory_order_relaxed));
+  return largest >= copying();
 }
 
 void Window::await_copy(u64 line) const {

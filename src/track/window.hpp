@@ -8,7 +8,8 @@
 //
 //   mutator                                  capturer
 //   line < scanned? nothing to do            load the line
-//   mark := copying (atomic; one wins)       load the mark
+//   any_mark := true
+//   mark := copying (atomic; one wins)       load any_mark, and the mark
 //   copy the line to its side arena          mark of this window: discard, take the side copy later
 //   mark := done (release)                   else: append the line to the log
 //   store                                    scanned := next line (release)
@@ -66,10 +67,13 @@ class Window {
   void copy_aside(SideArena& arena, u64 first, u64 count);
 
   // --- the capturer
-  /// A side copy of the line exists or is being made. Load the line first.
-  bool marked(u64 line) const { return marks()[line].load(std::memory_order_relaxed) >= copying(); }
+  /// A side copy of the line exists or is being made. Load the line first. While no mutator has
+  /// marked any line, the marks themselves, a line of them for each page, are not even read.
+  bool marked(u64 line) const {
+    return any_mark() && marks()[line].load(std::memory_order_relaxed) >= copying();
+  }
   /// Any of the 64 lines of a page.
-  bool page_marked(u64 page) const;
+  bool page_marked(u64 page) const { return any_mark() && page_marked_slow(page); }
   /// Lines below `line` are captured.
   void publish(u64 line) { scanned_.store(line, std::memory_order_release); }
   /// After a marked line: wait until its side copy is in some arena.
@@ -81,6 +85,9 @@ class Window {
   using Mark = std::atomic<u8>;
   static constexpr u8 kLastNumber = 127;
 
+  bool any_mark() const { return any_mark_.load(std::memory_order_relaxed); }
+  bool page_marked_slow(u64 page) const;
+
   Window(std::byte* base, Mapping marks) : base_(base), marks_(std::move(marks)) {}
   Mark* marks() const { return marks_.as<Mark>(); }
   // Marks of earlier windows are smaller; both numbers restart from clear marks.
@@ -91,6 +98,7 @@ class Window {
   Mapping marks_;
   u8 number_ = 0;
   std::atomic<u64> scanned_{~u64{0}};
+  std::atomic<bool> any_mark_{false};  ///< set before the first mark of a window
 };
 
 /// Whether racing memory may be read by code that a sanitizer watches.
