@@ -54,7 +54,7 @@ void print_heap(const Description& description) {
   if (!description.heap) return line("heap", "none yet: no version was made durable");
   const HeapAudit& heap = *description.heap;
   if (!heap.clean) return line("heap", "damaged: " + heap.problem);
-  line("heap", fmt::format("{} with {}; {} free in {} and free units; {}; largest free {}",
+  line("heap", fmt::format("{} with {}; {} free in {} and free units; {}; room for a block of {}",
                            count_text(heap.live_blocks, "live block"), bytes_text(heap.live_bytes),
                            bytes_text(heap.free_bytes), count_text(heap.slabs, "slab"),
                            count_text(heap.large_blocks, "large block"),
