@@ -137,6 +137,11 @@ u64 FaultPlan::fired() const {
   return fired_;
 }
 
+bool FaultPlan::barrier_failed() const {
+  std::lock_guard lock(mutex_);
+  return barrier_failed_;
+}
+
 std::optional<FaultKind> FaultPlan::next(unsigned call) {
   PERDURA_ASSERT((call & kFaultAnything) != 0);
   std::lock_guard lock(mutex_);

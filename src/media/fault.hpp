@@ -52,6 +52,8 @@ class FaultPlan {
   u64 count(unsigned calls = kFaultAnything) const;
   /// Calls made to fail since the last arm.
   u64 fired() const;
+  /// A barrier failed since the last arm: no later one succeeds.
+  bool barrier_failed() const;
 
  private:
   class FaultyMedium;

@@ -94,6 +94,28 @@ class DeadlyMedium final : public media::Medium {
 
 enum class Death { kAfterSteps, kAfterTime, kAtMediumCall, kNone };
 
+/// The trackers that this machine has.
+const std::vector<Tracking>& supported_trackings() {
+  static const auto supported = [] {
+    std::vector<Tracking> found;
+    const TempDir folder;
+    for (Tracking each : {Tracking::kReported, Tracking::kBitmap, Tracking::kUserfault,
+                          Tracking::kSigbus, Tracking::kProtect}) {
+      Options options;
+      options.region_limit_bytes = 256 * kMiB;
+      options.tracking = each;
+      try {
+        WrappedStore(folder.path("probe.pd"), options).close();
+        found.push_back(each);
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), Code::kUnsupported) << error.what();
+      }
+    }
+    return found;
+  }();
+  return supported;
+}
+
 /// One process's life.
 struct Life {
   Options options;
@@ -102,16 +124,18 @@ struct Life {
   Death death = Death::kNone;
   u64 death_at = 0;  ///< steps, nanoseconds or calls
 
-  explicit Life(Random& random, bool dies) {
+  Life(Random& random, bool dies) {
     options.region_limit_bytes = 256 * kMiB;
-    constexpr Tracking kTrackings[] = {Tracking::kAutomatic, Tracking::kReported,
-                                       Tracking::kBitmap};
-    options.tracking = kTrackings[random() % 3];
-    if (options.tracking != Tracking::kAutomatic && random() % 2 == 0)
+    const std::vector<Tracking>& trackings = supported_trackings();
+    options.tracking = trackings[random() % trackings.size()];
+    const bool reported =
+        options.tracking == Tracking::kReported || options.tracking == Tracking::kBitmap;
+    if (reported && random() % 2 == 0)
       options.capture = random() % 2 == 0 ? Capture::kStopped : Capture::kBackground;
     if (options.tracking == Tracking::kReported && random() % 4 == 0)
       options.granule_bytes = 64u << random() % 7;
     options.log_limit_bytes = random() % 2 == 0 ? 2 * kMiB : 0;
+    options.lazy_recovery = random() % 2 == 0;
     threads = 1 + static_cast<unsigned>(random() % Ledger::kShards);
     interval = std::chrono::milliseconds(random() % 6);
     if (!dies) return;
@@ -125,7 +149,7 @@ struct Life {
     return "tracking " + std::to_string(static_cast<int>(options.tracking)) + " capture " +
            std::to_string(static_cast<int>(options.capture)) + " granule " +
            std::to_string(options.granule_bytes) + " log limit " +
-           std::to_string(options.log_limit_bytes) + " threads " + std::to_string(threads) +
+           std::to_string(options.log_limit_bytes) + " lazy " + std::to_string(options.lazy_recovery) + " threads " + std::to_string(threads) +
            " interval " + std::to_string(interval.count()) + " ms, death " +
            std::to_string(static_cast<int>(death)) + " at " + std::to_string(death_at);
   }
