@@ -85,7 +85,8 @@ void Context::remove(std::string_view path_or_uri) const {
     const std::string name = entry.path().filename().string();
     const std::string stem = path.filename().string();
     // The number that ends the stem must not be a prefix of another's.
-    if (name.starts_with(stem) && (name.size() == stem.size() || std::isdigit(name[stem.size()]) == 0))
+    if (name.starts_with(stem) &&
+        (name.size() == stem.size() || std::isdigit(name[stem.size()]) == 0))
       fs::remove_all(entry.path(), ignored);
   }
 }
@@ -110,7 +111,8 @@ std::string file_system(const std::string& directory) {
   std::ifstream in("/proc/self/mounts");
   std::string type = "unknown";
   std::size_t longest = 0;
-  for (std::string device, mount, kind, rest; in >> device >> mount >> kind && std::getline(in, rest);) {
+  std::string device, mount, kind, rest;
+  while (in >> device >> mount >> kind && std::getline(in, rest)) {
     const std::string prefix = mount == "/" ? "/" : mount + "/";
     if ((path + "/").starts_with(prefix) && prefix.size() >= longest) {
       longest = prefix.size();

@@ -201,7 +201,8 @@ int main(int argc, char** argv) {
             [](const Benchmark& a, const Benchmark& b) { return a.name < b.name; });
   CLI::App app("Measure Perdura against what a user would pick instead");
   Arguments arguments;
-  app.add_option("NAME", arguments.names, "benchmarks to run, all if none; NAME:KEY,KEY for some figures");
+  app.add_option("NAME", arguments.names,
+                 "benchmarks to run, all if none; NAME:KEY,KEY for some figures");
   app.add_flag("--quick", arguments.quick, "at most a minute a benchmark, less precise");
   app.add_option("--json", arguments.json, "write the figures to this file");
   app.add_option("--dir", arguments.directory, "where `file:` stores live")->capture_default_str();

@@ -36,7 +36,8 @@ double thread_cpu_s() {
 double percentile(std::vector<double> values, double fraction) {
   if (values.empty()) return std::nan("");
   std::sort(values.begin(), values.end());
-  const auto rank = static_cast<std::size_t>(std::ceil(fraction * static_cast<double>(values.size())));
+  const auto rank =
+      static_cast<std::size_t>(std::ceil(fraction * static_cast<double>(values.size())));
   return values[std::clamp<std::size_t>(rank, 1, values.size()) - 1];
 }
 
@@ -66,7 +67,8 @@ namespace {
 
 double zeta_sum(std::uint64_t first, std::uint64_t last, double theta) {
   double sum = 0;
-  for (std::uint64_t i = first; i <= last; ++i) sum += std::pow(1.0 / static_cast<double>(i), theta);
+  for (std::uint64_t i = first; i <= last; ++i)
+    sum += std::pow(1.0 / static_cast<double>(i), theta);
   return sum;
 }
 

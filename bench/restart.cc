@@ -13,6 +13,7 @@
 #include <cstring>
 #include <stdexcept>
 #include <thread>
+#include <vector>
 
 #include "child.hpp"
 #include "harness.hpp"
@@ -24,6 +25,9 @@ namespace {
 
 using ycsb::Record;
 using ycsb::Table;
+
+/// Nine tenths of a file's default log limit.
+constexpr std::uint64_t kLogFullBytes = 115 * kMiB;
 
 constexpr const char* kBuild = "restart-build";
 constexpr const char* kLoad = "restart-load";
@@ -91,13 +95,11 @@ int build(const ChildArguments& arguments) {
   return 0;
 }
 
-void update(Store& store, Table& table, Random& random) {
+void update(Store& store, Record& record) {
   const Operation operation = store.operation();
-  const std::uint64_t key = key_of(random.below(table.records));
-  Record* record = *table.index.find(key);
-  const Content content = Content::make(key, read(*record).updates + 1);
-  operation.touch(record->bytes, sizeof(content));
-  std::memcpy(record->bytes, &content, sizeof(content));
+  const Content old = read(record), content = Content::make(old.key, old.updates + 1);
+  operation.touch(record.bytes, sizeof(content));
+  std::memcpy(record.bytes, &content, sizeof(content));
 }
 
 /// 20,000 updates a second.
@@ -105,25 +107,27 @@ void update(Store& store, Table& table, Random& random) {
   std::puts("ready");
   std::fflush(stdout);
   for (double due = now_s();; due += 0.001) {
-    for (int i = 0; i < 20; ++i) update(store, table, random);
+    for (int i = 0; i < 20; ++i)
+      update(store, **table.index.find(key_of(random.below(table.records))));
     const double now = now_s();
     if (due > now) std::this_thread::sleep_for(std::chrono::duration<double>(due - now));
   }
 }
 
-/// As many updates as there is time for; says how full the log is whenever it is about as full as
-/// it was ever seen.
-[[noreturn]] void load_fully(Store& store, Table& table, Random& random) {
-  const double warm = now_s() + 4;
+/// As many updates all over the heap as there is time for. Says how full the log is when it is
+/// nearly full, or after some seconds, when it is about as full as it was ever seen.
+[[noreturn]] void load_fully(Store& store, const Table& table, Random& random) {
+  std::vector<Record*> records;
+  table.index.scan(0, table.records, [&](std::uint64_t, Record* r) { records.push_back(r); });
+  const double late = now_s() + 10;
   std::uint64_t fullest = 0;
   for (;;) {
-    for (int i = 0; i < 500; ++i) update(store, table, random);
+    for (int i = 0; i < 5000; ++i) update(store, *records[random.below(records.size())]);
     const std::uint64_t live = store.statistics().log_live_bytes;
     fullest = std::max(fullest, live);
-    if (now_s() > warm && live >= fullest - fullest / 20) {
-      std::printf("%llu\n", static_cast<unsigned long long>(live));
-      std::fflush(stdout);
-    }
+    if (live < kLogFullBytes && (now_s() < late || live < fullest - fullest / 10)) continue;
+    std::printf("%llu\n", static_cast<unsigned long long>(live));
+    std::fflush(stdout);
   }
 }
 

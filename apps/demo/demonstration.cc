@@ -172,10 +172,12 @@ class Demonstration {
       total += 1 + static_cast<std::uint64_t>(kill.while_opening);
       lost_ms_max = std::max(lost_ms_max, kill.lost_ms);
     }
-    if (!same) say("DIFFERENT: the durable index is not the one that ordinary memory holds.");
-    else
+    if (same) {
       say("The same. The program was killed {}, and each time lost the work of {:.0f} ms at most.",
           counted(total, "time"), std::ceil(lost_ms_max));
+    } else {
+      say("DIFFERENT: the durable index is not the one that ordinary memory holds.");
+    }
     if (comparable())
       say("Undisturbed, durability costs it {:.0f} % of time.", (slowdown() - 1) * 100);
     if (options_.keep) say("Kept: {} and {}", place_.killed(), place_.undisturbed());

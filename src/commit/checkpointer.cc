@@ -15,6 +15,7 @@ Checkpointer::Checkpointer(const Config& config, u64 durable_version,
       durable_(durable_version),
       committed_(std::move(recovered)) {
   replayed_ = durable_version - committed_.size();
+  replay_after_crash_ = !committed_.empty();
   for (const LoggedVersion& version : committed_) live_log_bytes_ += version.log_bytes;
   timer_thread_ = std::thread([this] { run_timer_and_async(); });
   ::pthread_setname_np(timer_thread_.native_handle(), "perdura-ckpt");
@@ -276,7 +277,8 @@ void Checkpointer::run_replay() {
     if (stopping_) return;
     const std::vector<LoggedVersion> versions(committed_.begin(), committed_.end());
     lock.unlock();
-    const Status status = replay(versions);
+    const Status status = replay(versions, replay_after_crash_);
+    replay_after_crash_ = false;
     lock.lock();
     if (!status) {
       replay_failure_ = status.failure();
@@ -293,9 +295,9 @@ void Checkpointer::run_replay() {
   }
 }
 
-Status Checkpointer::replay(const std::vector<LoggedVersion>& versions) {
+Status Checkpointer::replay(const std::vector<LoggedVersion>& versions, bool after_crash) {
   Replay replay(*config_.volume, *config_.region);
-  PERDURA_TRY(replay.run(versions, false));
+  PERDURA_TRY(replay.run(versions, after_crash));
   // Barrier: the home image is durable before the superblock says that the log is not needed.
   PERDURA_TRY(config_.volume->medium().barrier(PERDURA_SITE("home image")));
   const u64 newest = versions.back().number;

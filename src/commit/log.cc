@@ -144,8 +144,11 @@ LogWriter::LogWriter(Log& log, region::Volume& volume)
       runs_(std::make_unique<u64[]>(runs_max(kBlockBytes))),
       sums_(std::make_unique<u64[]>(kBlockBytes / format::kLogPieceBytes + 1)) {}
 
-LogWriter::~LogWriter() {
+LogWriter::~LogWriter() { leave_segment(); }
+
+void LogWriter::leave_segment() {
   if (has_segment_) log_.release(segment_.index);
+  has_segment_ = false;
 }
 
 void LogWriter::begin(VersionInProgress& version) {
@@ -163,8 +166,7 @@ void LogWriter::close_block() {
 void LogWriter::abandon() {
   const Status drained = queue_->drain();
   (void)drained;  // the version has failed already, with an earlier reason
-  if (has_segment_) log_.release(segment_.index);
-  has_segment_ = false;
+  leave_segment();
   version_ = nullptr;
   close_block();
 }
@@ -177,10 +179,7 @@ bool LogWriter::fail(const Status& status) {
 // Choose the block's place: behind the last one, or in a new segment.
 bool LogWriter::open_block() {
   if (!failure_) return false;
-  if (has_segment_ && format::kSegmentBytes - segment_used_ < kBlockBytesMin) {
-    log_.release(segment_.index);
-    has_segment_ = false;
-  }
+  if (format::kSegmentBytes - segment_used_ < kBlockBytesMin) leave_segment();
   if (has_segment_) {
     log_.note_version(segment_.index, version_->number);
   } else {
@@ -205,9 +204,11 @@ bool LogWriter::make_room_slow() {
 }
 
 u64 LogWriter::write_page(const std::byte* page) {
-  fail(queue_->submit(segment_.offset + segment_used_ + sizeof(LogBlockHeader) + data_bytes_,
-                      {page, kPageBytes}, PERDURA_SITE("log page")));
-  return checksum(page, kPageBytes);
+  const u64 offset = segment_.offset + segment_used_ + sizeof(LogBlockHeader) + data_bytes_;
+  const Result<u64> sum = queue_->submit_summed(offset, page, PERDURA_SITE("log page"));
+  if (sum) return *sum;
+  fail(sum.failure());
+  return 0;
 }
 
 // In place: the first `length` bytes that are staged.
@@ -296,11 +297,14 @@ bool LogWriter::flush(u32 flags) {
 Status LogWriter::finish() {
   if (failure_ && run_count_ != 0) flush(0);
   if (!failure_) return failure_;
+  if (log_.over_limit()) leave_segment();
   return queue_->drain();
 }
 
 Status LogWriter::finish_with_commit() {
   if (!failure_ || !flush(format::kLogCommit)) return failure_;
+  // A segment in hand could not be given back.
+  if (log_.over_limit()) leave_segment();
   return queue_->drain();
 }
 

@@ -84,6 +84,7 @@ class Log {
 
   u64 capacity_bytes() const;
   u64 limit_bytes() const { return limit_bytes_; }
+  bool over_limit() const { return capacity_bytes() > limit_bytes_; }
 
  private:
   struct Segment {
@@ -168,6 +169,7 @@ class LogWriter {
   }
   bool make_room_slow();
   bool open_block();
+  void leave_segment();
   void close_block();
   bool write_piece(u64 length);
   bool flush(u32 flags);

@@ -70,16 +70,17 @@ void LineIndex::clear() {
 Replay::Replay(region::Volume& volume, region::Region& region)
     : volume_(volume), medium_(volume.medium()), region_(region), queue_(medium_.queue()) {}
 
-Status Replay::run(std::span<const LoggedVersion> versions, bool recompute) {
+Status Replay::run(std::span<const LoggedVersion> versions, bool after_crash) {
+  after_crash_ = after_crash;
   home_ = region_.home();
   if (medium_.geometry().byte_addressable) {
-    if (recompute && !touched_) {
+    if (after_crash && !touched_) {
       PERDURA_ASSIGN(track::DirtyMap touched, track::DirtyMap::create(region_.limit()));
       touched_ = std::make_unique<track::DirtyMap>(std::move(touched));
     }
     for (const LoggedVersion& version : versions)
-      for (const BlockRef& block : version.blocks) PERDURA_TRY(replay_nvm(block, recompute));
-    if (recompute) PERDURA_TRY(recompute_pages());
+      for (const BlockRef& block : version.blocks) PERDURA_TRY(replay_nvm(block));
+    if (after_crash) PERDURA_TRY(recompute_pages());
     return queue_->drain();
   }
   std::vector<BlockRef> batch;
@@ -117,7 +118,7 @@ struct Replay::TableLine {
   }
 };
 
-Status Replay::replay_nvm(const BlockRef& block, bool recompute) {
+Status Replay::replay_nvm(const BlockRef& block) {
   const std::byte* bytes = medium_.direct(block.offset);
   const u64* runs = block_runs(bytes, block.data_bytes);
   const std::byte* data = block_data(bytes);
@@ -142,7 +143,7 @@ Status Replay::replay_nvm(const BlockRef& block, bool recompute) {
       const u64 page_end = std::min(end, round_down(line, kLinesPerPage) + kLinesPerPage);
       const u64 length = (page_end - line) * kLineBytes;
       const u64 place = HomeMap::page_place(*extent, offset);
-      if (recompute) {
+      if (after_crash_) {
         touched_->add(line, 1);
       } else {
         const u64 sum_place = HomeMap::checksum_place(*extent, round_down(offset, kPageBytes));
@@ -228,6 +229,25 @@ Status Replay::run_indexed(const LineIndex& index) {
   return queue_->drain();
 }
 
+// Pages of which a part stays must be whole, or their damage would get a fitting checksum.
+Status Replay::verify_window(const LineIndex& index, u64 first_page, u64 pages,
+                             const std::byte* memory, const std::byte* table) const {
+  for (u64 i = 0; i < pages; ++i) {
+    const u64 mask = index.lines().page_mask(first_page + i);
+    if (mask == 0 || mask == ~u64{0}) continue;
+    u64 expected = 0;
+    std::memcpy(&expected, table + i * sizeof(u64), sizeof expected);
+    if (page_checksum(memory + i * kPageBytes, (first_page + i) * kLinesPerPage) == expected)
+      continue;
+    return Failure{Code::kCorrupt, "the home page at region offset " +
+                                       std::to_string((first_page + i) * kPageBytes) + " of '" +
+                                       volume_.name() +
+                                       "' does not fit its checksum; run `perdura check` and "
+                                       "restore the store from a copy"};
+  }
+  return {};
+}
+
 // Read what is not replaced as a whole, patch, and write the changed pages and their checksums.
 Status Replay::write_window(const LineIndex& index, const Extent& extent, u64 first_page) {
   const u64 pages = std::min(kWindowPages,
@@ -257,6 +277,7 @@ Status Replay::write_window(const LineIndex& index, const Extent& extent, u64 fi
   }
   PERDURA_TRY(medium_.read_all(reads));
 
+  if (!after_crash_) PERDURA_TRY(verify_window(index, first_page, pages, memory, table));
   size_t submitted = 0;
   for (u64 i = 0; i < pages;) {
     const u64 begin = i;

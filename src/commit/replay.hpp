@@ -63,8 +63,9 @@ class Replay {
  public:
   Replay(region::Volume& volume, region::Region& region);
 
-  /// `recompute`: after a crash, when home pages may be half replayed.
-  Status run(std::span<const LoggedVersion> versions, bool recompute);
+  /// `after_crash`: home pages may be half replayed, so their checksums are computed anew. Otherwise
+  /// a page that does not fit its checksum is damage, and is not given a new one.
+  Status run(std::span<const LoggedVersion> versions, bool after_crash);
   /// Block media: from an index over an image in memory, as recovery has it.
   Status run_indexed(const LineIndex& index);
   u64 home_bytes() const { return home_bytes_; }
@@ -72,9 +73,11 @@ class Replay {
  private:
   struct TableLine;
 
-  Status replay_nvm(const BlockRef& block, bool recompute);
+  Status replay_nvm(const BlockRef& block);
   Status recompute_pages();
   Status replay_blocks(std::span<const BlockRef> blocks);
+  Status verify_window(const LineIndex& index, u64 first_page, u64 pages, const std::byte* memory,
+                       const std::byte* table) const;
   Status write_window(const LineIndex& index, const format::Extent& extent, u64 first_page);
 
   region::Volume& volume_;
@@ -85,6 +88,7 @@ class Replay {
   std::unique_ptr<track::DirtyMap> touched_;  ///< NVM: pages to recompute
   std::unique_ptr<LineIndex> index_;          ///< block media
   AlignedBuffer buffers_[2];                  ///< block media: a window of pages and its table page
+  bool after_crash_ = false;
   int buffer_ = 0;
   size_t pending_[2] = {0, 0};  ///< writes that each buffer has in flight
   u64 home_bytes_ = 0;

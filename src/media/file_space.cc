@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 #include <cerrno>
 
@@ -25,6 +26,15 @@ bool on_network_filesystem(int fd) {
     default:
       return false;
   }
+}
+
+Status flush_directory_of(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  const std::string directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd || ::fsync(fd.get()) != 0)
+    return system_failure(errno, "cannot flush the directory of '" + path + "'");
+  return {};
 }
 
 }  // namespace
@@ -48,6 +58,8 @@ Result<OpenedFile> open_store_file(const std::string& path, const MediumOptions&
                    "'" + path +
                        "' is on a network file system, where locks and flushes cannot be trusted; "
                        "use a local disk, or set allow_network_filesystem"};
+  // A new file survives a power failure only with its name.
+  if (info.st_size == 0) PERDURA_TRY(flush_directory_of(path));
   return OpenedFile{std::move(fd), static_cast<u64>(info.st_size)};
 }
 

@@ -15,6 +15,7 @@
 #include "media/file_space.hpp"
 #include "media/lock.hpp"
 #include "media/nvm.hpp"
+#include "media/summed_copy.hpp"
 
 namespace perdura::media {
 namespace {
@@ -98,6 +99,9 @@ class MappedMedium final : public Medium {
     Status submit(u64 offset, Bytes data, const Site& site) override {
       return medium_.store(offset, data, site);
     }
+    Result<u64> submit_summed(u64 offset, const std::byte* page, const Site& site) override {
+      return medium_.store_summed(offset, page, site);
+    }
     Status drain(size_t pending_max) override {
       if (pending_max == 0) store_fence();
       return {};
@@ -109,16 +113,24 @@ class MappedMedium final : public Medium {
 
   std::byte* base() const { return window_.as(); }
 
+  void charge(u64 offset, u64 length) {
+    PERDURA_ASSERT(offset + length <= size_.load(std::memory_order_relaxed));
+    PERDURA_ASSERT(is_aligned(offset | length, kLineBytes));
+    if ((write_ns_ | bandwidth_mb_) == 0) return;
+    u64 unset = 0;
+    first_write_ns_.compare_exchange_strong(unset, now_ns(), std::memory_order_relaxed);
+    lines_since_barrier_.fetch_add(length / kLineBytes, std::memory_order_relaxed);
+  }
+
   Status store(u64 offset, Bytes data, const Site&) {
-    PERDURA_ASSERT(offset + data.size() <= size_.load(std::memory_order_relaxed));
-    PERDURA_ASSERT(is_aligned(offset, kLineBytes) && is_aligned(data.size(), kLineBytes));
-    if ((write_ns_ | bandwidth_mb_) != 0) {
-      u64 unset = 0;
-      first_write_ns_.compare_exchange_strong(unset, now_ns(), std::memory_order_relaxed);
-      lines_since_barrier_.fetch_add(data.size() / kLineBytes, std::memory_order_relaxed);
-    }
+    charge(offset, data.size());
     copy_(base() + offset, data.data(), data.size());
     return {};
+  }
+
+  u64 store_summed(u64 offset, const std::byte* page, const Site&) {
+    charge(offset, kPageBytes);
+    return copy_page_summed(base() + offset, page, copy_);
   }
 
   Status map_shared(u64 from, u64 to) {

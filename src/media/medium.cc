@@ -1,6 +1,7 @@
 #include "media/medium.hpp"
 
 #include <charconv>
+#include <cstring>
 
 #include "base/checksum.hpp"
 #include "media/file_medium.hpp"
@@ -54,6 +55,13 @@ Status parse_parameters(std::string_view text, MediumOptions& options) {
 Result<bool> Medium::verified_read(u64 offset, MutableBytes into, u64 expected) {
   PERDURA_TRY(read(offset, into));
   return checksum(into.data(), into.size()) == expected;
+}
+
+Result<u64> WriteQueue::submit_summed(u64 offset, const std::byte* page, const Site& site) {
+  alignas(kPageBytes) std::byte copy[kPageBytes];
+  std::memcpy(copy, page, sizeof copy);
+  PERDURA_TRY(submit(offset, copy, site));
+  return checksum(copy, sizeof copy);
 }
 
 Status Medium::read_all(std::span<const ReadRequest> requests) {

@@ -47,6 +47,9 @@ class WriteQueue {
  public:
   virtual ~WriteQueue() = default;
   virtual Status submit(u64 offset, Bytes data, const Site& site) = 0;
+  /// NVM: write a page that other threads may be storing to, and return the checksum of exactly
+  /// the bytes written.
+  virtual Result<u64> submit_summed(u64 offset, const std::byte* page, const Site& site);
   /// Wait until all but the `pending_max` youngest writes are done; the first failure of any is
   /// returned once. After drain() a barrier of any thread covers this queue's writes.
   virtual Status drain(size_t pending_max) = 0;

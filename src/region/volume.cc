@@ -34,6 +34,13 @@ u64 extent_bytes(const Extent& extent) {
 
 u64 extent_end(const Extent& extent) { return extent.medium_offset + extent_bytes(extent); }
 
+// Whether the directory that a superblock refers to is whole, both in the medium's first bytes.
+bool directory_fits(const std::byte* head, const Superblock& superblock) {
+  return superblock.directory_slot <= 1 && superblock.directory_bytes <= format::kDirectoryBytes &&
+         checksum(head + format::kDirectoryOffset[superblock.directory_slot],
+                  superblock.directory_bytes) == superblock.directory_checksum;
+}
+
 enum class SlotState { kWhole, kDamaged, kForeign };
 
 struct Slot {
@@ -92,9 +99,26 @@ Superblock Volume::superblock() const {
 Result<bool> Volume::is_blank(media::Medium& medium) {
   const u64 size = medium.geometry().size;
   if (size > format::kDataBegin) return false;
-  AlignedBuffer head(std::max<u64>(size, 1));
+  AlignedBuffer head(std::max<u64>(size, kPageBytes));
+  std::memset(head.data(), 0, head.size());
   if (size != 0) PERDURA_TRY(medium.read(0, head.first(size)));
-  return std::all_of(head.data(), head.data() + size, [](std::byte b) { return b == std::byte{}; });
+  const auto zero = [&](u64 begin, u64 end) {
+    return std::all_of(head.data() + std::min(begin, size), head.data() + std::min(end, size),
+                       [](std::byte b) { return b == std::byte{}; });
+  };
+  if (zero(0, size)) return true;
+  if (size != format::kDataBegin || !zero(format::kOwnerOffset, format::kDirectoryOffset[0]))
+    return false;
+  // A first superblock or directory may be there in part; nothing else was ever written.
+  for (u64 offset : format::kSuperblockOffset) {
+    u64 magic = 0;
+    std::memcpy(&magic, head.data() + offset, sizeof magic);
+    const Slot slot = inspect(head.data() + offset);
+    if (slot.state == SlotState::kForeign && magic != 0) return false;
+    if (slot.state == SlotState::kWhole && directory_fits(head.data(), slot.superblock))
+      return false;
+  }
+  return true;
 }
 
 Result<std::unique_ptr<Volume>> Volume::create(std::unique_ptr<media::Medium> medium) {
@@ -110,9 +134,7 @@ Result<std::unique_ptr<Volume>> Volume::create(std::unique_ptr<media::Medium> me
   superblock.clean = 1;
   if (::getrandom(superblock.uuid, sizeof superblock.uuid, 0) != sizeof superblock.uuid)
     return system_failure(errno, "cannot draw a store id");
-  // Both slots, so that a torn later write leaves one.
   PERDURA_TRY(volume->write_directory());
-  PERDURA_TRY(volume->write_superblock());
   return volume;
 }
 
@@ -415,8 +437,12 @@ Status Volume::write_directory() {
   Status written = medium_->write(format::kDirectoryOffset[superblock_.directory_slot],
                                   bytes.span(), PERDURA_SITE("directory"));
   if (written) written = write_superblock();
-  if (!written) superblock_ = before;
-  return written;
+  if (!written) {
+    superblock_ = before;
+    return written;
+  }
+  // The other slot follows, so that damage to the newest one cannot bring an old directory back.
+  return write_superblock();
 }
 
 // Barrier: the superblock, the directory it refers to and the space cleared for new extents are

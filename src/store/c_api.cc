@@ -104,7 +104,8 @@ void* perdura_root_get(perdura_store* store, const char* name) {
 }
 
 void perdura_touch(perdura_store* store, const void* address, size_t length) {
-  store->store.touch(address, length);
+  const int result = guarded([&] { store->store.touch(address, length); });
+  (void)result;  // only a forked child fails here, and its region is gone
 }
 
 int perdura_operation_begin(perdura_store* store) {
@@ -112,7 +113,9 @@ int perdura_operation_begin(perdura_store* store) {
 }
 
 void perdura_operation_end(perdura_store* store) {
-  perdura::detail::leave(store->store.runtime().mutators().this_thread());
+  const int result = guarded(
+      [&] { perdura::detail::leave(store->store.runtime().mutators().this_thread()); });
+  (void)result;  // begin has failed in the same way
 }
 
 int perdura_checkpoint(perdura_store* store, uint64_t* version) {

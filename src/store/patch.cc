@@ -1,10 +1,8 @@
 #include "store/patch.hpp"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -66,8 +64,9 @@ Status Patch::apply_lazily(region::Region& region, track::Tracker& tracker) {
     ++pages;
     last_page = page;
   });
-  memory_ = UniqueFd(::open("/proc/self/mem", O_RDWR | O_CLOEXEC));
-  if (pages <= kEagerPages || !tracker.can_forget() || !memory_) return apply_all(region);
+  auto memory = media::SelfMemory::open();
+  if (pages <= kEagerPages || !tracker.can_forget() || !memory) return apply_all(region);
+  memory_.emplace(std::move(*memory));
   home_ = region.home();
   PERDURA_TRY(check_places());
   base_ = region.base();
@@ -120,15 +119,12 @@ Status Patch::close_chunks() {
 
 bool Patch::patch_page(u64 page) noexcept {
   alignas(kLineBytes) std::byte bytes[kPageBytes];
-  const auto offset =
-      static_cast<off_t>(reinterpret_cast<std::uintptr_t>(base_ + page * kPageBytes));
-  if (index_->lines().page_mask(page) != ~u64{0} &&
-      ::pread(memory_.get(), bytes, sizeof bytes, offset) != static_cast<ssize_t>(sizeof bytes))
-    return false;
+  std::byte* const address = base_ + page * kPageBytes;
+  if (index_->lines().page_mask(page) != ~u64{0} && !memory_->read(address, bytes)) return false;
   index_->for_each_line(page, [&bytes](u64 line, const std::byte* from) {
     std::memcpy(bytes + line * kLineBytes, from, kLineBytes);
   });
-  return ::pwrite(memory_.get(), bytes, sizeof bytes, offset) == static_cast<ssize_t>(sizeof bytes);
+  return memory_->write(address, bytes);
 }
 
 // Patch and open a closed chunk, or wait for the thread that does.

@@ -16,9 +16,9 @@
 #include <thread>
 #include <vector>
 
-#include "base/unique_fd.hpp"
 #include "commit/log_reader.hpp"
 #include "commit/replay.hpp"
+#include "media/self_memory.hpp"
 #include "region/faults.hpp"
 #include "region/region.hpp"
 #include "track/tracker.hpp"
@@ -61,7 +61,7 @@ class Patch final : public region::FaultHandler {
   std::shared_ptr<const region::HomeMap> home_;
   std::byte* base_ = nullptr;
   track::Tracker* tracker_ = nullptr;
-  UniqueFd memory_;  ///< /proc/self/mem
+  std::optional<media::SelfMemory> memory_;
   u64 chunk_bytes_ = 0;
   std::vector<std::atomic<u8>> states_;
   std::atomic<u64> remaining_{0};  ///< chunks not open yet

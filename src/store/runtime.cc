@@ -214,7 +214,7 @@ Status Runtime::recover() {
     recovered_.assign(versions.begin(), versions.end());
     return {};
   }
-  // NVM: finish the replay. The working view is mapped afterwards, over the finished image.
+  // NVM: finish the replay. The view is mapped, but nothing has looked at it yet.
   PERDURA_ASSIGN(region_, region::Region::map(*volume_, record));
   commit::Replay replay(*volume_, *region_);
   PERDURA_TRY(replay.run(recovered.versions, true));

@@ -140,6 +140,7 @@ void* Store::reallocate(void* block, std::size_t size) {
 }
 
 std::size_t Store::usable_size(const void* block) const {
+  value_or_throw(runtime_->usable());
   return value_or_throw(runtime_->heap().usable_size(block));
 }
 
@@ -154,6 +155,7 @@ void Store::set_root(std::string_view name, void* object, std::uint64_t fingerpr
 }
 
 void* Store::get_root(std::string_view name, std::uint64_t fingerprint) {
+  value_or_throw(runtime_->usable());
   return value_or_throw(runtime_->heap().get_root(name, fingerprint));
 }
 
@@ -173,7 +175,10 @@ std::uint64_t Store::durable_version() const noexcept {
 }
 
 Statistics Store::statistics() const { return runtime_->statistics(); }
-HeapAudit Store::audit() const { return runtime_->heap().audit(); }
+HeapAudit Store::audit() const {
+  value_or_throw(runtime_->usable());
+  return runtime_->heap().audit();
+}
 void Store::reset_statistics() { runtime_->checkpointer().reset_statistics(); }
 std::vector<std::string> Store::unreported_stores() const { return runtime_->unreported(); }
 

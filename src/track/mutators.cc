@@ -60,6 +60,7 @@ Result<std::unique_ptr<Mutators>> Mutators::create(void* runtime, OnExit on_exit
   std::unique_ptr<Mutators> mutators(new Mutators);
   mutators->runtime_ = runtime;
   mutators->on_exit_ = on_exit;
+  mutators->process_generation_ = process_generation();
   mutators->gate_.fence_needed = asymmetric_fences() ? 0 : 1;
   Registry& all = registry();
   std::lock_guard lock(all.mutex);
@@ -104,6 +105,10 @@ void Mutators::abandon(detail::Mutator& mutator) {
 }
 
 detail::Mutator& Mutators::register_thread() {
+  if (forked_since(process_generation_))
+    throw Error(Code::kForked,
+                "a store belongs to the parent process; a forked child cannot use it: open stores "
+                "after fork");
   MutatorSlot* slot = nullptr;
   {
     std::lock_guard lock(mutex_);

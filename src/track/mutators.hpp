@@ -96,6 +96,7 @@ class Mutators {
 
   detail::ThreadKey key_;
   void* runtime_ = nullptr;
+  u64 process_generation_ = 0;
   OnExit on_exit_ = nullptr;
   ReportSink* sink_ = nullptr;
   detail::Gate gate_;

@@ -217,7 +217,6 @@ class BPlusTree {
     const u64 slot = std::bit_cast<u64>(value);
     fill(leaf, &key, 1, &slot, 1);
     set(env, root_, leaf);
-    set(env, level_, 0u);
     set(env, size_, u64{1});
   }
 
