@@ -89,12 +89,25 @@ Superblock Volume::superblock() const {
   return superblock_;
 }
 
+// What create() writes before its first barrier is the first directory and the superblock of it.
+// Until that is whole the store never was.
 Result<bool> Volume::is_blank(media::Medium& medium) {
   const u64 size = medium.geometry().size;
   if (size > format::kDataBegin) return false;
-  AlignedBuffer head(std::max<u64>(size, 1));
-  if (size != 0) PERDURA_TRY(medium.read(0, head.first(size)));
-  return std::all_of(head.data(), head.data() + size, [](std::byte b) { return b == std::byte{}; });
+  if (size == 0) return true;
+  AlignedBuffer head(size);
+  PERDURA_TRY(medium.read(0, head.first(size)));
+  const auto is_zero = [&](u64 begin, u64 end) {
+    return std::all_of(head.data() + std::min(begin, size), head.data() + std::min(end, size),
+                       [](std::byte b) { return b == std::byte{}; });
+  };
+  if (is_zero(0, size)) return true;
+  constexpr u64 kSuperblock = format::kSuperblockOffset[1];
+  constexpr u64 kDirectory = format::kDirectoryOffset[1];
+  return size == format::kDataBegin && is_zero(0, kSuperblock) &&
+         is_zero(kSuperblock + format::kSuperblockBytes, kDirectory) &&
+         is_zero(kDirectory + sizeof(DirectoryHeader), size) &&
+         inspect(head.data() + kSuperblock).state != SlotState::kWhole;
 }
 
 Result<std::unique_ptr<Volume>> Volume::create(std::unique_ptr<media::Medium> medium) {
@@ -364,16 +377,15 @@ Result<u64> Volume::allocate(u64 length, bool prewrite) {
     }
     free_from = extent_end(extent);
   }
-  if (superblock_.medium_bytes - free_from >= length) {
-    PERDURA_TRY(clear(free_from, length));
-    return free_from;
-  }
+  PERDURA_TRY(clear(free_from, std::min(length, superblock_.medium_bytes - free_from)));
+  if (superblock_.medium_bytes - free_from >= length) return free_from;
   PERDURA_TRY(medium_->grow(free_from + length, prewrite));
   superblock_.medium_bytes = free_from + length;
   return free_from;
 }
 
 Status Volume::clear(u64 offset, u64 length) {
+  if (length == 0) return {};
   AlignedBuffer zeros(std::min(length, kMiB));
   std::memset(zeros.data(), 0, zeros.size());
   for (u64 done = 0; done < length;) {
