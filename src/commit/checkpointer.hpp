@@ -84,7 +84,9 @@ class Checkpointer {
   void run_timer_and_async();
   void run_replay();
   bool replay_due() const;
-  Status replay(const std::vector<LoggedVersion>& versions);
+  void retry_replay();  ///< with mutex_ held
+  /// `again`: an earlier attempt failed and may have left pages half replayed.
+  Status replay(const std::vector<LoggedVersion>& versions, bool again);
 
   const Config config_;
   const bool replay_at_once_;  ///< NVM: every version; block media: when the log is half full
@@ -106,7 +108,8 @@ class Checkpointer {
   u64 tickets_ = 0;
   u64 live_log_bytes_ = 0;
   std::deque<LoggedVersion> committed_;  ///< durable, not home
-  std::optional<Failure> replay_failure_;
+  std::optional<Failure> replay_failure_;  ///< until the next checkpoint tries again
+  bool replay_torn_ = false;               ///< the last replay did not end well
   struct FailedVersion {
     u64 number;
     Failure failure;
