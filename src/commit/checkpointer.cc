@@ -164,7 +164,7 @@ Status Checkpointer::capture_and_commit(Attempt& attempt) {
     attempt.empty = changes.empty();
     status = capture_in_background(
         changes, config_.region->base(), config_.reported->window(),
-        config_.mutators->snapshot(), *writer, [this] { config_.reported->close_window(); },
+        *config_.mutators, *writer, [this] { config_.reported->close_window(); },
         &side_copies);
   }
   // Nothing changed: the last version holds it all. An asynchronous one was promised a number.
