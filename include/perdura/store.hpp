@@ -79,7 +79,8 @@ class Store {
   static Store open(std::string_view uri, const Options& options = {});
 
   Store(Store&&) noexcept = default;
-  Store& operator=(Store&&) noexcept = default;
+  /// Closes the store that this one was, as the destructor does.
+  Store& operator=(Store&& other) noexcept;
 
   /// Closes as close() does, but reports nothing; during stack unwinding no checkpoint is taken.
   ~Store();

@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstring>
 
+#include "base/assert.hpp"
+
 namespace perdura::commit {
 namespace {
 
@@ -123,6 +125,7 @@ class BackgroundCapture {
         writer_.append(line, 1);
       }
     }
+    for (const bool each : taken) PERDURA_ASSERT(each);
     return true;
   }
 
@@ -157,8 +160,7 @@ u64 Trimmer::changed(const std::byte* page_bytes, u64 page, u64 mask) {
 }
 
 Status capture_in_background(const track::DirtyMap& changes, const std::byte* base,
-                             track::Window& window,
-                             const std::vector<track::MutatorSlot*>& mutators, LogWriter& writer,
+                             track::Window& window, track::Mutators& mutators, LogWriter& writer,
                              const std::function<void()>& close_window, u64* side_copies) {
   BackgroundCapture capture(base, window, writer);
   bool good = true;
@@ -167,7 +169,8 @@ Status capture_in_background(const track::DirtyMap& changes, const std::byte* ba
   });
   close_window();
   *side_copies += capture.aside();
-  if (good) good = capture.take_side_copies(mutators);
+  // Only now: threads that began during the capture have copied lines aside as well.
+  if (good) good = capture.take_side_copies(mutators.snapshot());
   return good ? Status{} : writer.finish();
 }
 

@@ -38,9 +38,8 @@ class Trimmer {
 /// Mutators run meanwhile: lines they are about to store to were copied aside (track/window.hpp).
 /// The window is closed when this returns, whatever it returns.
 Status capture_in_background(const track::DirtyMap& changes, const std::byte* base,
-                             track::Window& window, const std::vector<track::MutatorSlot*>& mutators,
-                             LogWriter& writer, const std::function<void()>& close_window,
-                             u64* side_copies);
+                             track::Window& window, track::Mutators& mutators, LogWriter& writer,
+                             const std::function<void()>& close_window, u64* side_copies);
 
 /// Mutators stand still and help: each takes pieces of the change set and has a log writer.
 class StoppedCapture final : public track::SharedWork {

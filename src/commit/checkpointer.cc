@@ -15,7 +15,7 @@ Checkpointer::Checkpointer(const Config& config, u64 durable_version,
       durable_(durable_version),
       committed_(std::move(recovered)) {
   replayed_ = durable_version - committed_.size();
-  replay_after_crash_ = !committed_.empty();
+  replay_torn_ = !committed_.empty();
   for (const LoggedVersion& version : committed_) live_log_bytes_ += version.log_bytes;
   timer_thread_ = std::thread([this] { run_timer_and_async(); });
   ::pthread_setname_np(timer_thread_.native_handle(), "perdura-ckpt");
@@ -34,6 +34,7 @@ Status Checkpointer::finish(bool bring_home) {
   progress_.wait(lock, [this] { return !busy_; });
   if (bring_home) {
     drain_ = true;
+    retry_replay();
     replay_work_.notify_all();
     progress_.wait(lock, [this] { return committed_.empty() || replay_failure_; });
   }
@@ -81,14 +82,16 @@ Status Checkpointer::wait(u64 version) {
 Result<Checkpointer::Attempt*> Checkpointer::begin(Trigger trigger) {
   std::unique_lock lock(mutex_);
   bool waited = false;
+  retry_replay();
+  const auto log_has_room = [this] { return live_log_bytes_ <= config_.log->limit_bytes(); };
   progress_.wait(lock, [&] {
     if (busy_) return false;
-    if (live_log_bytes_ <= config_.log->limit_bytes() || replay_failure_) return true;
+    if (log_has_room() || replay_failure_) return true;
     waited = true;
     return false;
   });
   if (waited) ++counters_.log_waits;
-  if (replay_failure_) return *replay_failure_;
+  if (!log_has_room()) return *replay_failure_;
   return &claim(trigger);
 }
 
@@ -162,7 +165,7 @@ Status Checkpointer::capture_and_commit(Attempt& attempt) {
     attempt.empty = changes.empty();
     status = capture_in_background(
         changes, config_.region->base(), config_.reported->window(),
-        config_.mutators->snapshot(), *writer, [this] { config_.reported->close_window(); },
+        *config_.mutators, *writer, [this] { config_.reported->close_window(); },
         &side_copies);
   }
   // Nothing changed: the last version holds it all. An asynchronous one was promised a number.
@@ -255,7 +258,8 @@ void Checkpointer::run_timer_and_async() {
     due = std::max(due + interval, Clock::now());
     // This thread must not wait: it completes the asynchronous ones. One that is under way covers
     // this interval, and a log at its limit puts the timer off to the next.
-    if (busy_ || replay_failure_ || live_log_bytes_ > config_.log->limit_bytes()) continue;
+    retry_replay();
+    if (busy_ || live_log_bytes_ > config_.log->limit_bytes()) continue;
     Attempt& attempt = claim(Trigger::kTimer);
     lock.unlock();
     cut(attempt);
@@ -263,6 +267,14 @@ void Checkpointer::run_timer_and_async() {
     (void)result;  // counted in failed_checkpoints; the next one covers the same changes
     lock.lock();
   }
+}
+
+// What stopped it may be over, as a full disk. Until then versions stay in the log, which is as
+// durable as their home.
+void Checkpointer::retry_replay() {
+  if (!replay_failure_) return;
+  replay_failure_.reset();
+  if (replay_due()) replay_work_.notify_all();
 }
 
 bool Checkpointer::replay_due() const {
@@ -276,10 +288,11 @@ void Checkpointer::run_replay() {
     replay_work_.wait(lock, [this] { return stopping_ || replay_due(); });
     if (stopping_) return;
     const std::vector<LoggedVersion> versions(committed_.begin(), committed_.end());
+    const bool again = std::exchange(replay_torn_, true);
     lock.unlock();
-    const Status status = replay(versions, replay_after_crash_);
-    replay_after_crash_ = false;
+    const Status status = replay(versions, again);
     lock.lock();
+    replay_torn_ = !status;
     if (!status) {
       replay_failure_ = status.failure();
       replay_failure_->message =
@@ -295,15 +308,15 @@ void Checkpointer::run_replay() {
   }
 }
 
-Status Checkpointer::replay(const std::vector<LoggedVersion>& versions, bool after_crash) {
+Status Checkpointer::replay(const std::vector<LoggedVersion>& versions, bool again) {
   Replay replay(*config_.volume, *config_.region);
-  PERDURA_TRY(replay.run(versions, after_crash));
+  PERDURA_TRY(replay.run(versions, again));
   // Barrier: the home image is durable before the superblock says that the log is not needed.
   PERDURA_TRY(config_.volume->medium().barrier(PERDURA_SITE("home image")));
   const u64 newest = versions.back().number;
   PERDURA_TRY(config_.volume->set_replayed(config_.region->id(), newest,
                                            config_.log->live_generation_after(newest)));
-  PERDURA_TRY(config_.log->retire(newest));
+  config_.log->retire(newest);
   std::lock_guard lock(mutex_);
   counters_.home_bytes += replay.home_bytes();
   return {};

@@ -84,7 +84,9 @@ class Checkpointer {
   void run_timer_and_async();
   void run_replay();
   bool replay_due() const;
-  Status replay(const std::vector<LoggedVersion>& versions, bool after_crash);
+  void retry_replay();  ///< with mutex_ held
+  /// `again`: an earlier attempt failed and may have left pages half replayed.
+  Status replay(const std::vector<LoggedVersion>& versions, bool again);
 
   const Config config_;
   const bool replay_at_once_;  ///< NVM: every version; block media: when the log is half full
@@ -106,8 +108,9 @@ class Checkpointer {
   u64 tickets_ = 0;
   u64 live_log_bytes_ = 0;
   std::deque<LoggedVersion> committed_;  ///< durable, not home
-  bool replay_after_crash_ = false;  ///< the first replay may follow one that a crash cut short
-  std::optional<Failure> replay_failure_;
+  std::optional<Failure> replay_failure_;  ///< until the next checkpoint tries again
+  /// The last replay did not end well, or the first one may follow one that a crash cut short.
+  bool replay_torn_ = false;
   struct FailedVersion {
     u64 number;
     Failure failure;

@@ -95,15 +95,17 @@ u64 Log::live_generation_after(u64 replayed) const {
   return lowest;
 }
 
-Status Log::retire(u64 replayed) {
+void Log::retire(u64 replayed) {
   std::lock_guard lock(mutex_);
   for (Segment& segment : segments_)
     if (segment.live && !segment.owned && segment.version_max <= replayed) segment.live = false;
-  return give_back();
+  give_back();
 }
 
-// Only the youngest segments leave: a place held by a writer is an index.
-Status Log::give_back() {
+// Only the youngest segments leave: a place held by a writer is an index. A failure may have
+// reached the medium all the same, so these segments are not used again; where they are still in
+// the directory the next opening finds them.
+void Log::give_back() {
   while (segments_.size() * format::kSegmentBytes > limit_bytes_ && !segments_.back().live &&
          !segments_.back().owned) {
     u64 begin = segments_.back().offset;
@@ -116,9 +118,8 @@ Status Log::give_back() {
       length += format::kSegmentBytes;
       segments_.pop_back();
     }
-    PERDURA_TRY(volume_.release_log(begin, length));
+    if (!volume_.release_log(begin, length)) return;
   }
-  return {};
 }
 
 u64 Log::capacity_bytes() const {

@@ -80,7 +80,7 @@ class Log {
   u64 live_generation_after(u64 replayed) const;
   /// The superblock says that versions up to `replayed` are home: recycle their segments, and give
   /// space beyond the limit back.
-  Status retire(u64 replayed);
+  void retire(u64 replayed);
 
   u64 capacity_bytes() const;
   u64 limit_bytes() const { return limit_bytes_; }
@@ -96,7 +96,7 @@ class Log {
   };
 
   Status grow();
-  Status give_back();
+  void give_back();
 
   region::Volume& volume_;
   const u64 limit_bytes_;

@@ -121,12 +121,15 @@ bool Heap::collect_remote(Mutator& mutator, Slab& slab) {
 // False when another thread freed into the slab meanwhile, and it stays ours.
 bool Heap::disown_full(Mutator& mutator, ThreadCache::Current& current, unsigned size_class) {
   std::lock_guard lock(classes_[size_class].mutex);
+  // Marked full first: whoever frees into it from now on and finds no owner also finds the mark,
+  // and waits for the lock to list the slab.
+  set_has_free(mutator, current.unit, false);
   owner(current.unit).store(0, std::memory_order_seq_cst);
   if (collect_remote(mutator, *current.slab)) {
+    set_has_free(mutator, current.unit, true);
     owner(current.unit).store(static_cast<ThreadCache*>(mutator.heap_cache)->owner);
     return false;
   }
-  set_has_free(mutator, current.unit, false);
   current = {&no_free_word, nullptr, nullptr, 0};
   return true;
 }
@@ -154,9 +157,7 @@ Result<u64> Heap::acquire_slab(Mutator& mutator, ThreadCache& cache, unsigned si
       return unit;
     }
   }
-  PERDURA_ASSIGN(const u64 unit, make_slab(mutator, size_class));
-  owner(unit).store(cache.owner, std::memory_order_seq_cst);
-  return unit;
+  return make_slab(mutator, cache, size_class);
 }
 
 void Heap::load_partial(unsigned size_class) {
@@ -169,7 +170,7 @@ void Heap::load_partial(unsigned size_class) {
   classes_[size_class].loaded = true;
 }
 
-Result<u64> Heap::make_slab(Mutator& mutator, unsigned size_class) {
+Result<u64> Heap::make_slab(Mutator& mutator, ThreadCache& cache, unsigned size_class) {
   const ClassInfo& info = kClassInfo[size_class];
   std::lock_guard lock(units_mutex_);
   PERDURA_ASSIGN(const u64 unit, units_.allocate(mutator, info.units, 1));
@@ -186,6 +187,8 @@ Result<u64> Heap::make_slab(Mutator& mutator, unsigned size_class) {
     slab->free()[word] = usable_bits(info, word);
     slab->remote()[word] = 0;
   }
+  // Owned before it looks like a slab: the class may still list these units from an earlier life.
+  owner(unit).store(cache.owner, std::memory_order_seq_cst);
   UnitEntry* entries = &units_.table()[unit];
   report(mutator, entries, info.units * sizeof(UnitEntry));
   entries[0] = {UnitKind::kSlab, static_cast<u8>(size_class), 1, 0, info.units};
@@ -201,10 +204,10 @@ Result<void*> Heap::allocate_large(Mutator& mutator, u64 size, u64 alignment) {
   const u64 units = round_up(size, kUnitBytes) / kUnitBytes;
   const u64 alignment_units = std::max<u64>(1, alignment / kUnitBytes);
   // Units are aligned from the start of the data, which is as aligned as a unit.
-  if (alignment_units > 1 &&
-      !is_aligned(reinterpret_cast<std::uintptr_t>(units_.address(0)), alignment))
-    return Failure{Code::kInvalidArgument, "blocks can be aligned to 64 KiB at most, not to " +
-                                               std::to_string(alignment) + " bytes"};
+  if (!is_aligned(reinterpret_cast<std::uintptr_t>(units_.address(0)), alignment))
+    return Failure{Code::kInvalidArgument, "the region is not aligned to " +
+                                               std::to_string(alignment) +
+                                               " bytes, so its blocks cannot be"};
   std::lock_guard lock(units_mutex_);
   PERDURA_ASSIGN(const u64 unit, units_.allocate(mutator, units, alignment_units));
   UnitEntry& entry = units_.table()[unit];
@@ -363,6 +366,7 @@ void Heap::release_cache(Mutator& mutator) {
     if (current.slab == nullptr) continue;
     Class& all = classes_[size_class];
     std::lock_guard lock(all.mutex);
+    set_has_free(mutator, current.unit, false);  // as in disown_full
     owner(current.unit).store(0, std::memory_order_seq_cst);
     collect_remote(mutator, *current.slab);
     bool any = false;

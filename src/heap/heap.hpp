@@ -95,7 +95,7 @@ class Heap {
   bool collect_remote(detail::Mutator& mutator, Slab& slab);
   bool disown_full(detail::Mutator& mutator, ThreadCache::Current& current, unsigned size_class);
   Result<u64> acquire_slab(detail::Mutator& mutator, ThreadCache& cache, unsigned size_class);
-  Result<u64> make_slab(detail::Mutator& mutator, unsigned size_class);
+  Result<u64> make_slab(detail::Mutator& mutator, ThreadCache& cache, unsigned size_class);
   void load_partial(unsigned size_class);
   void set_has_free(detail::Mutator& mutator, u64 unit, bool value);
   Result<void*> allocate_large(detail::Mutator& mutator, u64 size, u64 alignment);

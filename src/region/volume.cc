@@ -96,29 +96,26 @@ Superblock Volume::superblock() const {
   return superblock_;
 }
 
+// What create() writes before its first barrier is the first directory and the superblock of it.
+// Until that is whole the store never was.
 Result<bool> Volume::is_blank(media::Medium& medium) {
   const u64 size = medium.geometry().size;
   if (size > format::kDataBegin) return false;
-  AlignedBuffer head(std::max<u64>(size, kPageBytes));
-  std::memset(head.data(), 0, head.size());
-  if (size != 0) PERDURA_TRY(medium.read(0, head.first(size)));
-  const auto zero = [&](u64 begin, u64 end) {
+  if (size == 0) return true;
+  AlignedBuffer head(size);
+  PERDURA_TRY(medium.read(0, head.first(size)));
+  const auto is_zero = [&](u64 begin, u64 end) {
     return std::all_of(head.data() + std::min(begin, size), head.data() + std::min(end, size),
                        [](std::byte b) { return b == std::byte{}; });
   };
-  if (zero(0, size)) return true;
-  if (size != format::kDataBegin || !zero(format::kOwnerOffset, format::kDirectoryOffset[0]))
-    return false;
-  // A first superblock or directory may be there in part; nothing else was ever written.
-  for (u64 offset : format::kSuperblockOffset) {
-    u64 magic = 0;
-    std::memcpy(&magic, head.data() + offset, sizeof magic);
-    const Slot slot = inspect(head.data() + offset);
-    if (slot.state == SlotState::kForeign && magic != 0) return false;
-    if (slot.state == SlotState::kWhole && directory_fits(head.data(), slot.superblock))
-      return false;
-  }
-  return true;
+  if (is_zero(0, size)) return true;
+  constexpr u64 kSuperblock = format::kSuperblockOffset[1];
+  constexpr u64 kDirectory = format::kDirectoryOffset[1];
+  const Slot first = inspect(head.data() + kSuperblock);
+  return size == format::kDataBegin && is_zero(0, kSuperblock) &&
+         is_zero(kSuperblock + format::kSuperblockBytes, kDirectory) &&
+         is_zero(kDirectory + sizeof(DirectoryHeader), size) &&
+         !(first.state == SlotState::kWhole && directory_fits(head.data(), first.superblock));
 }
 
 Result<std::unique_ptr<Volume>> Volume::create(std::unique_ptr<media::Medium> medium) {
@@ -288,8 +285,7 @@ u64 Volume::segment_of(u64 medium_offset) const {
         medium_offset < extent_end(extent))
       return extent.medium_offset +
              round_down(medium_offset - extent.medium_offset, format::kSegmentBytes);
-  PERDURA_ASSERT(!"the offset of a log block");
-  return 0;
+  assertion_failed("a log block lies in a log extent", __FILE__, __LINE__);
 }
 
 Result<Extent> Volume::allocate_home(u32 region, u64 region_offset, u64 length) {
@@ -386,16 +382,15 @@ Result<u64> Volume::allocate(u64 length, bool prewrite) {
     }
     free_from = extent_end(extent);
   }
-  if (superblock_.medium_bytes - free_from >= length) {
-    PERDURA_TRY(clear(free_from, length));
-    return free_from;
-  }
+  PERDURA_TRY(clear(free_from, std::min(length, superblock_.medium_bytes - free_from)));
+  if (superblock_.medium_bytes - free_from >= length) return free_from;
   PERDURA_TRY(medium_->grow(free_from + length, prewrite));
   superblock_.medium_bytes = free_from + length;
   return free_from;
 }
 
 Status Volume::clear(u64 offset, u64 length) {
+  if (length == 0) return {};
   AlignedBuffer zeros(std::min(length, kMiB));
   std::memset(zeros.data(), 0, zeros.size());
   for (u64 done = 0; done < length;) {

@@ -109,7 +109,11 @@ void perdura_touch(perdura_store* store, const void* address, size_t length) {
 }
 
 int perdura_operation_begin(perdura_store* store) {
-  return guarded([&] { perdura::detail::enter(store->store.runtime().mutators().this_thread()); });
+  return guarded([&] {
+    perdura::detail::Runtime& runtime = store->store.runtime();
+    perdura::value_or_throw(runtime.usable());
+    perdura::detail::enter(runtime.mutators().this_thread());
+  });
 }
 
 void perdura_operation_end(perdura_store* store) {

@@ -222,7 +222,8 @@ Status Runtime::recover() {
   PERDURA_TRY(volume_->medium().barrier(PERDURA_SITE("recovered home image")));
   PERDURA_TRY(volume_->set_replayed(kRegionId, durable_version_,
                                     log_->live_generation_after(durable_version_)));
-  return log_->retire(durable_version_);
+  log_->retire(durable_version_);
+  return {};
 }
 
 Status Runtime::start() {

@@ -63,6 +63,7 @@ void* heap_allocate(void* heap, std::size_t size, std::size_t alignment) {
   Runtime* runtime = runtime_at(heap);
   if (runtime == nullptr)
     throw Error(Code::kMisuse, "a container's allocator belongs to a store that is not open");
+  value_or_throw(runtime->usable());
   return allocate(runtime->mutators().this_thread(), size, alignment);
 }
 
@@ -70,6 +71,7 @@ void heap_deallocate(void* heap, void* block) {
   Runtime* runtime = runtime_at(heap);
   if (runtime == nullptr)
     throw Error(Code::kMisuse, "a container's allocator belongs to a store that is not open");
+  value_or_throw(runtime->usable());
   deallocate(runtime->mutators().this_thread(), block);
 }
 
@@ -99,6 +101,14 @@ Store::Store(std::unique_ptr<detail::Runtime, detail::RuntimeDeleter> runtime) n
 Store Store::open(std::string_view uri, const Options& options) {
   auto runtime = value_or_throw(detail::Runtime::open(uri, options));
   return Store(std::unique_ptr<detail::Runtime, detail::RuntimeDeleter>(runtime.release()));
+}
+
+Store& Store::operator=(Store&& other) noexcept {
+  if (this == &other) return *this;
+  { const Store closing(std::move(*this)); }
+  runtime_ = std::move(other.runtime_);
+  key_ = other.key_;
+  return *this;
 }
 
 Store::~Store() {
@@ -174,7 +184,10 @@ std::uint64_t Store::durable_version() const noexcept {
   return runtime_->checkpointer().durable_version();
 }
 
-Statistics Store::statistics() const { return runtime_->statistics(); }
+Statistics Store::statistics() const {
+  value_or_throw(runtime_->usable());
+  return runtime_->statistics();
+}
 HeapAudit Store::audit() const {
   value_or_throw(runtime_->usable());
   return runtime_->heap().audit();

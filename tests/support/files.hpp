@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -13,12 +15,16 @@ namespace perdura::test {
 
 using FileBytes = std::vector<std::byte>;
 
-/// A folder of its own on a real disk (O_DIRECT works there), removed with everything in it.
+/// A folder of its own, removed with everything in it. On a real disk; or in memory, for what does
+/// not depend on the disk and would only wait for it.
 class TempDir {
  public:
-  TempDir() {
+  enum Where { kDisk, kMemory };
+  explicit TempDir(Where where = kDisk) {
     const char* base = std::getenv("TMPDIR");
-    std::string pattern = std::string(base != nullptr ? base : "/var/tmp") + "/perdura-test-XXXXXX";
+    std::string pattern = base != nullptr ? base : "/var/tmp";
+    if (where == kMemory && ::access("/dev/shm", W_OK) == 0) pattern = "/dev/shm";
+    pattern += "/perdura-test-XXXXXX";
     if (::mkdtemp(pattern.data()) == nullptr) std::abort();
     path_ = pattern;
   }

@@ -1,0 +1,414 @@
+// Goal: what include/perdura/store.hpp promises holds at its surface: locking, forking, exceptions,
+// types of roots, containers, reports, order of calls, several stores at once.
+// Method: real stores in files; other processes where another process is meant.
+#include <gtest/gtest.h>
+
+#include <sys/mman.h>
+
+#include <functional>
+#include <thread>
+
+#include <perdura/perdura.hpp>
+
+#include "base/bits.hpp"
+#include "support/files.hpp"
+#include "support/process.hpp"
+
+namespace perdura::test {
+namespace {
+
+class StoreTest : public testing::Test {
+ protected:
+  std::string path(const std::string& name = "state.pd") const { return folder_.path(name); }
+  static Options options(Tracking tracking = Tracking::kAutomatic) {
+    Options options;
+    options.region_limit_bytes = 64 * kMiB;
+    options.tracking = tracking;
+    return options;
+  }
+
+  const TempDir folder_;
+};
+
+/// The error that a call throws: "<code> <sentence>", or "none".
+std::string error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return std::to_string(static_cast<int>(error.code())) + " " + error.what();
+  }
+  return "none";
+}
+
+void expect_error(const std::function<void()>& call, Code code, const std::string& sentence) {
+  const std::string error = error_of(call);
+  EXPECT_TRUE(error.starts_with(std::to_string(static_cast<int>(code)) + " ")) << error;
+  EXPECT_NE(error.find(sentence), error.npos) << error;
+}
+
+struct Counter {
+  u64 value = 0;
+};
+
+TEST_F(StoreTest, KeepsWhatWasCheckpointed) {
+  for (const std::string scheme : {"file:", "emu:"}) {
+    std::filesystem::remove(path());
+    for (u64 i = 0; i < 5; ++i) {
+      Store store = Store::open(scheme + path(), options());
+      auto& counter = store.root<Counter>("counter");
+      EXPECT_EQ(counter.value, i);
+      const u64 before = store.durable_version();
+      {
+        auto op = store.operation();
+        ++counter.value;
+      }
+      const u64 version = store.checkpoint();
+      EXPECT_EQ(version, store.durable_version());
+      EXPECT_GT(store.durable_version(), before);
+      store.close();
+    }
+  }
+}
+
+TEST_F(StoreTest, ACheckpointWithoutChangesIsTheLastVersion) {
+  Store store = Store::open(path(), options());
+  const u64 version = store.checkpoint();
+  EXPECT_EQ(store.checkpoint(), version);
+  EXPECT_EQ(store.statistics().durable_version, version);
+  const u64 promised = store.checkpoint_async();
+  store.wait(promised);
+  EXPECT_GE(store.durable_version(), promised);
+}
+
+TEST_F(StoreTest, ASecondOpenerIsToldWhoHasIt) {
+  Store store = Store::open(path(), options());
+  const std::string pid = std::to_string(::getpid());
+  expect_error([&] { Store::open(path(), options()); }, Code::kLocked,
+               "process " + pid + " (");
+  expect_error([&] { Store::open(path(), options()); }, Code::kLocked, "which is this process");
+  EXPECT_EQ(in_child([&]() -> std::string {
+              const std::string error = error_of([&] { Store::open(path(), options()); });
+              return error.find("process " + pid + " (") != error.npos ? "" : error;
+            }),
+            "");
+  store.close();
+  Store again = Store::open(path(), options());
+}
+
+TEST_F(StoreTest, TheLockDiesWithItsProcess) {
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  Child child([&]() -> std::string {
+    Store store = Store::open(path(), options());
+    const char byte = 1;
+    if (::write(ready[1], &byte, 1) != 1) return "cannot write";
+    for (;;) ::pause();
+  });
+  char byte = 0;
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  expect_error([&] { Store::open(path(), options()); }, Code::kLocked,
+               "process " + std::to_string(child.pid()));
+  child.kill();
+  EXPECT_EQ(child.wait(), "");
+  Store store = Store::open(path(), options());
+  EXPECT_EQ(store.durable_version(), 1u);
+  ::close(ready[0]);
+  ::close(ready[1]);
+}
+
+TEST_F(StoreTest, AForkedChildDoesNotKeepTheLock) {
+  int hold[2];
+  ASSERT_EQ(::pipe(hold), 0);
+  auto store = std::make_unique<Store>(Store::open(path(), options()));
+  Child child([&]() -> std::string {
+    ::close(hold[1]);
+    char byte = 0;
+    return ::read(hold[0], &byte, 1) == 0 ? "" : "the pipe was written";
+  });
+  store->close();
+  store.reset();
+  Store again = Store::open(path(), options());
+  ::close(hold[1]);
+  EXPECT_EQ(child.wait(), "");
+  ::close(hold[0]);
+}
+
+TEST_F(StoreTest, AForkedChildGetsAnErrorFromEveryCall) {
+  Store store = Store::open(path(), options());
+  auto& counter = store.root<Counter>("counter");
+  void* block = store.allocate(100);
+  const std::pair<const char*, std::function<void()>> calls[] = {
+      {"operation", [&] { auto op = store.operation(); }},
+      {"touch", [&] { store.touch(&counter, 8); }},
+      {"allocate", [&] { store.allocate(10); }},
+      {"deallocate", [&] { store.deallocate(block); }},
+      {"reallocate", [&] { store.reallocate(block, 1000); }},
+      {"usable_size", [&] { store.usable_size(block); }},
+      {"find_root", [&] { store.find_root<Counter>("counter"); }},
+      {"get_root", [&] { store.get_root("counter"); }},
+      {"set_root", [&] { store.set_root("counter", nullptr); }},
+      {"checkpoint", [&] { store.checkpoint(); }},
+      {"checkpoint_async", [&] { store.checkpoint_async(); }},
+      {"wait", [&] { store.wait(1); }},
+      {"checkpoint_every", [&] { store.checkpoint_every(std::chrono::milliseconds(1)); }},
+      {"audit", [&] { store.audit(); }},
+      {"allocator", [&] { Allocator<int>(store).allocate(1); }},
+      {"close", [&] { store.close(); }},
+  };
+  for (const auto& [name, call] : calls)
+    EXPECT_EQ(in_child([&]() -> std::string {
+                const std::string error = error_of(call);
+                return error.find("belongs to the parent process") != error.npos ? "" : error;
+              }),
+              "")
+        << name;
+  // The parent goes on.
+  counter.value = 7;
+  store.checkpoint();
+  EXPECT_TRUE(store.audit().clean);
+}
+
+TEST_F(StoreTest, AChildCanOpenItsOwnStore) {
+  Store store = Store::open(path("parent.pd"), options());
+  EXPECT_EQ(in_child([&]() -> std::string {
+              Store mine = Store::open(path("child.pd"), options());
+              mine.root<Counter>("counter").value = 3;
+              mine.close();
+              return "";
+            }),
+            "");
+  Store child = Store::open(path("child.pd"), options());
+  EXPECT_EQ(child.root<Counter>("counter").value, 3u);
+}
+
+TEST_F(StoreTest, ARootHasOneType) {
+  Store store = Store::open(path(), options());
+  store.root<Counter>("counter");
+  expect_error([&] { store.root<u64>("counter"); }, Code::kTypeMismatch, "the root 'counter' of");
+  expect_error([&] { store.find_root<int>("counter"); }, Code::kTypeMismatch, "another type");
+  EXPECT_NE(store.get_root("counter"), nullptr);
+  EXPECT_EQ(store.find_root<Counter>("other"), nullptr);
+  expect_error([&] { store.set_root("", nullptr); }, Code::kInvalidArgument, "1 to 255 bytes");
+  expect_error([&] { store.set_root(std::string(256, 'x'), nullptr); }, Code::kInvalidArgument,
+               "not 256");
+  int outside = 0;
+  expect_error([&] { store.set_root("outside", &outside); }, Code::kInvalidArgument,
+               "must point into the store");
+  const std::string longest(255, 'x');
+  store.set_root(longest, store.allocate(8));
+  EXPECT_NE(store.get_root(longest), nullptr);
+  store.set_root(longest, nullptr);
+  EXPECT_EQ(store.get_root(longest), nullptr);
+  EXPECT_EQ(store.audit().roots, 1u);
+}
+
+struct Thrower {
+  Thrower() { throw std::runtime_error("no"); }
+};
+
+TEST_F(StoreTest, AThrowingConstructorLeavesNothing) {
+  Store store = Store::open(path(), options());
+  EXPECT_THROW(store.make<Thrower>(), std::runtime_error);
+  EXPECT_THROW(store.root<Thrower>("thrower"), std::runtime_error);
+  EXPECT_EQ(store.get_root("thrower"), nullptr);
+  EXPECT_EQ(store.audit().live_blocks, 0u);
+  store.checkpoint();  // the operations have ended
+}
+
+TEST_F(StoreTest, UnwindingTakesNoCheckpoint) {
+  try {
+    Store store = Store::open(path(), options());
+    store.root<Counter>("counter").value = 1;
+    store.checkpoint();
+    store.root<Counter>("counter").value = 2;
+    throw std::runtime_error("unwind");
+  } catch (const std::runtime_error&) {
+  }
+  Store store = Store::open(path(), options());
+  EXPECT_EQ(store.root<Counter>("counter").value, 1u);
+}
+
+TEST_F(StoreTest, DestructionAndMoveAssignmentClose) {
+  {
+    Store store = Store::open(path("a.pd"), options());
+    store.root<Counter>("counter").value = 5;
+  }
+  {
+    Store store = Store::open(path("a.pd"), options());
+    EXPECT_EQ(store.root<Counter>("counter").value, 5u);
+    store.root<Counter>("counter").value = 6;
+    store = Store::open(path("b.pd"), options());
+  }
+  Store store = Store::open(path("a.pd"), options());
+  EXPECT_EQ(store.root<Counter>("counter").value, 6u);
+}
+
+TEST_F(StoreTest, CallsInsideAnOperationThatWouldWaitForItAreRefused) {
+  Store store = Store::open(path(), options());
+  {
+    auto op = store.operation();
+    expect_error([&] { store.checkpoint(); }, Code::kMisuse, "end the operation first");
+    expect_error([&] { store.checkpoint_async(); }, Code::kMisuse, "end the operation first");
+    expect_error([&] { store.close(); }, Code::kMisuse, "end the operation first");
+  }
+  expect_error([&] { store.wait(1000); }, Code::kNotFound, "was never begun");
+  expect_error([&] { store.checkpoint_every(std::chrono::milliseconds(-1)); },
+               Code::kInvalidArgument, "not negative");
+  store.checkpoint();
+}
+
+TEST_F(StoreTest, OptionsOutOfRangeAreRefused) {
+  const auto open_with = [&](auto change) {
+    Options changed = options();
+    change(changed);
+    return [this, changed] { Store::open(path(), changed); };
+  };
+  expect_error(open_with([](Options& o) { o.granule_bytes = 96; }), Code::kInvalidArgument,
+               "granule_bytes");
+  expect_error(open_with([](Options& o) { o.region_limit_bytes = 1000; }), Code::kInvalidArgument,
+               "region_limit_bytes");
+  expect_error(open_with([](Options& o) { o.region_address = 100; }), Code::kInvalidArgument,
+               "region_address");
+  expect_error(open_with([](Options& o) { o.log_limit_bytes = 1; }), Code::kInvalidArgument,
+               "log_limit_bytes");
+  expect_error(open_with([](Options& o) { o.capture = Capture::kBackground; }),
+               Code::kInvalidArgument, "background capture");
+  expect_error(open_with([](Options& o) { o.verify_reports = true; }), Code::kInvalidArgument,
+               "verify_reports");
+  expect_error(open_with([](Options& o) { o.create = false; }), Code::kNotFound, path());
+  expect_error([&] { Store::open("file:", options()); }, Code::kInvalidArgument, "");
+  expect_error([&] { Store::open(path("none/state.pd"), options()); }, Code::kNotFound,
+               "create its directory first");
+  expect_error([&] { Store::open(folder_.path("."), options()); }, Code::kIo, "directory");
+  expect_error([&] { Store::open("emu:" + path() + "?speed=1", options()); },
+               Code::kInvalidArgument, "unknown URI parameter 'speed'");
+  expect_error([&] { Store::open("emu:" + path() + "?write_ns=x", options()); },
+               Code::kInvalidArgument, "needs a number");
+  expect_error([&] { Store::open("emu:" + path() + "?flush=no", options()); },
+               Code::kInvalidArgument, "flush is nt");
+  expect_error([&] { Store::open("emu:" + path() + "?flush", options()); },
+               Code::kInvalidArgument, "key=value");
+}
+
+TEST_F(StoreTest, SeveralStoresFromSeveralThreads) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      for (u64 i = 0; i < 8; ++i) {
+        Store store = Store::open(path(std::to_string(t)), options());
+        auto& list = store.root<vector<u64>>("list");
+        ASSERT_EQ(list.size(), i);
+        {
+          auto op = store.operation();
+          list.push_back(i);
+        }
+        store.close();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_F(StoreTest, ContainersLiveInTheStore) {
+  using Index = map<string, vector<u64>>;
+  for (u64 round = 0; round < 3; ++round) {
+    Store store = Store::open(path(), options());
+    auto& index = store.root<Index>("index");
+    EXPECT_EQ(index.size(), round * 100);
+    {
+      auto op = store.operation();
+      for (u64 i = 0; i < 100; ++i) {
+        string key(("key " + std::to_string(round * 100 + i)).c_str(), Allocator<char>(store));
+        index.try_emplace(key, Allocator<u64>(store)).first->second.assign(i, i);
+      }
+    }
+    for (const auto& [key, values] : index) {
+      EXPECT_TRUE(store.contains(&key));
+      if (!values.empty()) {
+        EXPECT_EQ(values.front(), values.size());
+      }
+    }
+    EXPECT_TRUE(store.audit().clean);
+    store.close();
+  }
+}
+
+struct Account {
+  Field<u64> money;
+  Field<u64> number;
+  u64 unreported = 0;
+};
+
+TEST_F(StoreTest, FieldsReportTheirStores) {
+  for (Tracking tracking : {Tracking::kReported, Tracking::kBitmap}) {
+    std::filesystem::remove(path());
+    {
+      Store store = Store::open(path(), options(tracking));
+      auto& account = store.root<Account>("account");
+      store.checkpoint();
+      {
+        auto op = store.operation();
+        account.money = 5;
+        account.money += 4;
+        ++account.number;
+      }
+      store.checkpoint();
+      account.money = 1;  // not durable
+      auto dropped = [&] { throw std::runtime_error("crash"); };
+      try {
+        const Store inner = std::move(store);
+        dropped();
+      } catch (const std::runtime_error&) {
+      }
+    }
+    Store store = Store::open(path(), options(tracking));
+    auto& account = store.root<Account>("account");
+    EXPECT_EQ(account.money.get(), 9u);
+    EXPECT_EQ(account.number.get(), 1u);
+  }
+}
+
+TEST_F(StoreTest, VerifyReportsNamesTheStoreThatNobodyReported) {
+  Options verify = options(Tracking::kReported);
+  verify.verify_reports = true;
+  Store store = Store::open(path(), verify);
+  auto& account = store.root<Account>("account");
+  store.checkpoint();
+  EXPECT_EQ(store.unreported_stores(), std::vector<std::string>());
+  {
+    auto op = store.operation();
+    account.money = 1;
+  }
+  store.checkpoint();
+  EXPECT_EQ(store.statistics().unreported, 0u);
+  auto* block = static_cast<u64*>(store.allocate(200));
+  store.checkpoint();
+  {
+    auto op = store.operation();
+    block[20] = 1;
+  }
+  store.checkpoint();
+  const std::vector<std::string> found = store.unreported_stores();
+  ASSERT_EQ(found.size(), 1u);
+  char address[32];
+  std::snprintf(address, sizeof address, "%p", static_cast<void*>(block));
+  EXPECT_NE(found[0].find("was not reported (in the block of"), std::string::npos) << found[0];
+  EXPECT_NE(found[0].find(address), std::string::npos) << found[0] << " lacks " << address;
+  EXPECT_EQ(store.statistics().unreported, 1u);
+}
+
+TEST_F(StoreTest, ATakenRangeIsNamed) {
+  Options placed = options();
+  placed.region_address = 0x5510'0000'0000;
+  Store::open(path(), placed).close();
+  void* taken = ::mmap(reinterpret_cast<void*>(placed.region_address + kMiB), 4096, PROT_READ,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  ASSERT_NE(taken, MAP_FAILED);
+  expect_error([&] { Store::open(path(), options()); }, Code::kAddressTaken, "is taken by '");
+  expect_error([&] { Store::open(path(), options()); }, Code::kAddressTaken, "551000100000-");
+  ::munmap(taken, 4096);
+  Store store = Store::open(path(), options());
+  EXPECT_TRUE(store.contains(reinterpret_cast<void*>(placed.region_address)));
+}
+
+}  // namespace
+}  // namespace perdura::test
