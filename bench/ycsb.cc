@@ -16,9 +16,22 @@ Operations generate(const Mix& mix) {
   return operations;
 }
 
-PlainHost::PlainHost(std::uint64_t records) {
-  add_records(structures::PlainMemory(), table_, records);
+void* DenseMemory::allocate(std::size_t size, std::size_t alignment) {
+  constexpr std::size_t kPoolBytes = 64 * kKiB;
+  const structures::PlainMemory malloc;
+  if (size > kPoolBytes / 8) return malloc.allocate(size, alignment);
+  const std::size_t place = (size + alignment - 1) / alignment * alignment;
+  if (left_bytes_ < place) {
+    next_ = static_cast<std::byte*>(malloc.allocate(kPoolBytes, kPageBytes));
+    left_bytes_ = kPoolBytes;
+  }
+  void* block = next_;
+  next_ += place;
+  left_bytes_ -= place;
+  return block;
 }
+
+PlainHost::PlainHost(std::uint64_t records) { add_records(DenseMemory(), table_, records); }
 
 namespace {
 

@@ -79,7 +79,7 @@ Status Checkpointer::wait(u64 version) {
 
 // Claims the right to checkpoint. A log at its limit makes checkpoints wait for replay: so memory
 // and log stay bounded, and the program slows down instead.
-Result<Checkpointer::Attempt*> Checkpointer::begin(Trigger trigger) {
+Result<Attempt*> Checkpointer::begin(Attempt::Trigger trigger) {
   std::unique_lock lock(mutex_);
   bool waited = false;
   retry_replay();
@@ -95,7 +95,7 @@ Result<Checkpointer::Attempt*> Checkpointer::begin(Trigger trigger) {
   return &claim(trigger);
 }
 
-Checkpointer::Attempt& Checkpointer::claim(Trigger trigger) {
+Attempt& Checkpointer::claim(Attempt::Trigger trigger) {
   busy_ = true;
   attempt_.emplace();
   attempt_->trigger = trigger;

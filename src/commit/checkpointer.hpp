@@ -29,6 +29,15 @@
 
 namespace perdura::commit {
 
+/// A checkpoint under way.
+struct Attempt {
+  enum class Trigger { kCaller, kAsync, kTimer };
+  Trigger trigger = Trigger::kCaller;
+  VersionInProgress version;
+  Status status;  ///< of the part done while mutators were stopped
+  bool empty = false;
+};
+
 class Checkpointer {
  public:
   struct Config {
@@ -62,14 +71,7 @@ class Checkpointer {
   void reset_statistics();
 
  private:
-  enum class Trigger { kCaller, kAsync, kTimer };
-
-  struct Attempt {
-    Trigger trigger = Trigger::kCaller;
-    VersionInProgress version;
-    Status status;  ///< of the part done while mutators were stopped
-    bool empty = false;
-  };
+  using Trigger = Attempt::Trigger;
 
   Result<Attempt*> begin(Trigger trigger);
   Attempt& claim(Trigger trigger);  ///< with mutex_ held, and nothing under way
