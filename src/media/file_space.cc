@@ -7,7 +7,12 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "format/format.hpp"
 
 namespace perdura::media {
 namespace {
@@ -37,6 +42,31 @@ Status flush_directory_of(const std::string& path) {
   return {};
 }
 
+// A store ends at a page boundary. What does not is foreign, or truncated, or nothing but zeros: an
+// empty file of a kind. Returns the size to go on with.
+Result<u64> size_of_ragged(int fd, const std::string& path, u64 size) {
+  std::vector<char> head(std::min(size, format::kDataBegin));
+  if (::pread(fd, head.data(), head.size(), 0) != static_cast<ssize_t>(head.size()))
+    return system_failure(errno, "cannot read '" + path + "'");
+  const auto holds_superblock = [&](u64 offset) {
+    return head.size() >= offset + sizeof format::kMagic &&
+           std::memcmp(head.data() + offset, format::kMagic, sizeof format::kMagic) == 0;
+  };
+  if (holds_superblock(format::kSuperblockOffset[0]) ||
+      holds_superblock(format::kSuperblockOffset[1]))
+    return Failure{Code::kCorrupt, "'" + path + "' is truncated to " + std::to_string(size) +
+                                       " bytes; restore it from a copy"};
+  if (size > format::kDataBegin ||
+      !std::all_of(head.begin(), head.end(), [](char byte) { return byte == 0; }))
+    return Failure{Code::kForeign, "'" + path +
+                                       "' is not a Perdura store (its first bytes are not a "
+                                       "superblock's); choose another path, or move it away"};
+  const u64 whole = round_up(size, kPageBytes);
+  if (::ftruncate(fd, static_cast<off_t>(whole)) != 0)
+    return system_failure(errno, "cannot extend '" + path + "'");
+  return whole;
+}
+
 }  // namespace
 
 Result<OpenedFile> open_store_file(const std::string& path, const MediumOptions& options) {
@@ -60,7 +90,11 @@ Result<OpenedFile> open_store_file(const std::string& path, const MediumOptions&
                        "use a local disk, or set allow_network_filesystem"};
   // A new file survives a power failure only with its name.
   if (info.st_size == 0) PERDURA_TRY(flush_directory_of(path));
-  return OpenedFile{std::move(fd), static_cast<u64>(info.st_size)};
+  auto size = static_cast<u64>(info.st_size);
+  if (!is_aligned(size, kPageBytes)) {
+    PERDURA_ASSIGN(size, size_of_ragged(fd.get(), path, size));
+  }
+  return OpenedFile{std::move(fd), size};
 }
 
 Status extend_file(int fd, const std::string& path, u64 from, u64 to) {
