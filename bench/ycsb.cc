@@ -19,8 +19,8 @@ Operations generate(const Mix& mix) {
 void* DenseMemory::allocate(std::size_t size, std::size_t alignment) {
   constexpr std::size_t kPoolBytes = 64 * kKiB;
   const structures::PlainMemory malloc;
-  if (size > kPoolBytes / 8) return malloc.allocate(size, alignment);
-  const std::size_t place = (size + alignment - 1) / alignment * alignment;
+  if (size > kPoolBytes / 8 || alignment > kLineBytes) return malloc.allocate(size, alignment);
+  const std::size_t place = (size + kLineBytes - 1) / kLineBytes * kLineBytes;
   if (left_bytes_ < place) {
     next_ = static_cast<std::byte*>(malloc.allocate(kPoolBytes, kPageBytes));
     left_bytes_ = kPoolBytes;

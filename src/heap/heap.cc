@@ -148,7 +148,7 @@ Result<u64> Heap::acquire_slab(Mutator& mutator, ThreadCache& cache, unsigned si
     while (!all.partial.empty()) {
       const u64 unit = all.partial.back();
       all.partial.pop_back();
-      const UnitEntry& entry = units_.table()[unit];
+      const UnitEntry entry = units_.entry(unit);
       if (entry.kind != UnitKind::kSlab || entry.size_class != size_class ||
           entry.has_free == 0 || owner(unit).load(std::memory_order_relaxed) != 0)
         continue;
@@ -189,10 +189,10 @@ Result<u64> Heap::make_slab(Mutator& mutator, ThreadCache& cache, unsigned size_
   }
   // Owned before it looks like a slab: the class may still list these units from an earlier life.
   owner(unit).store(cache.owner, std::memory_order_seq_cst);
-  UnitEntry* entries = &units_.table()[unit];
-  report(mutator, entries, info.units * sizeof(UnitEntry));
-  entries[0] = {UnitKind::kSlab, static_cast<u8>(size_class), 1, 0, info.units};
-  for (u32 i = 1; i < info.units; ++i) entries[i] = {UnitKind::kSlabTail, 0, 0, 0, i};
+  units_.set_entry(mutator, unit,
+                   {UnitKind::kSlab, static_cast<u8>(size_class), 1, 0, info.units});
+  for (u32 i = 1; i < info.units; ++i)
+    units_.set_entry(mutator, unit + i, {UnitKind::kSlabTail, 0, 0, 0, i});
   return unit;
 }
 
@@ -210,9 +210,7 @@ Result<void*> Heap::allocate_large(Mutator& mutator, u64 size, u64 alignment) {
                                                " bytes, so its blocks cannot be"};
   std::lock_guard lock(units_mutex_);
   PERDURA_ASSIGN(const u64 unit, units_.allocate(mutator, units, alignment_units));
-  UnitEntry& entry = units_.table()[unit];
-  report(mutator, &entry, sizeof entry);
-  entry = {UnitKind::kLarge, 0, 0, 0, static_cast<u32>(units)};
+  units_.set_entry(mutator, unit, {UnitKind::kLarge, 0, 0, 0, static_cast<u32>(units)});
   std::byte* block = units_.address(unit);
   report(mutator, block, size);
   return static_cast<void*>(block);
@@ -232,10 +230,10 @@ Result<Heap::Block> Heap::find(const void* address) const {
   Block block;
   block.unit = units_.unit_of(address);
   if (block.unit == ~u64{0}) return misuse(address, "never allocated");
-  block.entry = units_.table()[block.unit];
+  block.entry = units_.entry(block.unit);
   if (block.entry.kind == UnitKind::kSlabTail) {
     block.unit -= block.entry.units;
-    block.entry = units_.table()[block.unit];
+    block.entry = units_.entry(block.unit);
   }
   const auto offset =
       static_cast<u64>(static_cast<const std::byte*>(address) - units_.address(block.unit));
@@ -286,9 +284,8 @@ Status Heap::free_remote(Mutator& mutator, const Block& block) {
   // An owner finds the bit when it runs out. Without one, somebody must learn of the free block,
   // and an empty slab goes back; both concern few frees.
   if (owner(block.unit).load(std::memory_order_seq_cst) != 0) return {};
-  const UnitEntry& entry = units_.table()[block.unit];
-  const bool listed =
-      std::atomic_ref(const_cast<u8&>(entry.has_free)).load(std::memory_order_relaxed) != 0;
+  const UnitEntry entry = units_.entry(block.unit);
+  const bool listed = entry.has_free != 0;
   const u64 usable = usable_bits(kClassInfo[block.entry.size_class], block.index / 64);
   const bool word_empty =
       ((before | bit | Slab::load(block.slab->free()[block.index / 64])) & usable) == usable;
@@ -301,7 +298,7 @@ void Heap::tidy_unowned(Mutator& mutator, const Block& block) {
   const ClassInfo& info = kClassInfo[size_class];
   std::lock_guard lock(classes_[size_class].mutex);
   // Since our bit was set, another thread may have taken the slab, or emptied and released it.
-  const UnitEntry& entry = units_.table()[block.unit];
+  const UnitEntry entry = units_.entry(block.unit);
   if (entry.kind != UnitKind::kSlab || entry.size_class != size_class ||
       owner(block.unit).load(std::memory_order_relaxed) != 0)
     return;
@@ -319,18 +316,14 @@ void Heap::tidy_unowned(Mutator& mutator, const Block& block) {
 
 void Heap::release_slab(Mutator& mutator, u64 unit) {
   std::lock_guard lock(units_mutex_);
-  UnitEntry* entries = &units_.table()[unit];
-  const u32 units = entries[0].units;
-  report(mutator, entries, units * sizeof(UnitEntry));
-  for (u32 i = 0; i < units; ++i) entries[i] = {};
+  const u32 units = units_.entry(unit).units;
+  for (u32 i = 0; i < units; ++i) units_.set_entry(mutator, unit + i, {});
   units_.release(unit, units);
 }
 
 void Heap::free_large(Mutator& mutator, const Block& block) {
   std::lock_guard lock(units_mutex_);
-  UnitEntry& entry = units_.table()[block.unit];
-  report(mutator, &entry, sizeof entry);
-  entry = {};
+  units_.set_entry(mutator, block.unit, {});
   units_.release(block.unit, block.entry.units);
 }
 
@@ -343,9 +336,9 @@ Result<u64> Heap::usable_size(const void* address) const {
 std::string Heap::describe(const void* address) const {
   const u64 unit = units_.unit_of(address);
   if (unit == ~u64{0}) return " (in the heap's own tables)";
-  UnitEntry entry = units_.table()[unit];
+  UnitEntry entry = units_.entry(unit);
   const u64 head = entry.kind == UnitKind::kSlabTail ? unit - entry.units : unit;
-  entry = units_.table()[head];
+  entry = units_.entry(head);
   if (entry.kind != UnitKind::kSlab) return " (in a large block)";
   const ClassInfo& info = kClassInfo[entry.size_class];
   const auto offset =

@@ -122,7 +122,7 @@ Result<u64> Units::allocate(detail::Mutator& mutator, u64 count, u64 alignment_u
     PERDURA_TRY(back(first + count));
     if (first + count > header.units_end) {
       detail::report(mutator, &header.units_end, sizeof header.units_end);
-      header.units_end = first + count;
+      std::atomic_ref(header.units_end).store(first + count, std::memory_order_relaxed);
     }
   }
   mark(first, count, true);

@@ -4,6 +4,8 @@
 // is derived from it when the first one is wanted after opening.
 #pragma once
 
+#include <atomic>
+#include <bit>
 #include <vector>
 
 #include <perdura/detail/mutator.hpp>
@@ -30,12 +32,25 @@ class Units {
   format::UnitEntry* table() const {
     return reinterpret_cast<format::UnitEntry*>(region_.base() + format::kUnitTableOffset);
   }
+  /// An entry, while other threads may change it.
+  format::UnitEntry entry(u64 unit) const {
+    return std::bit_cast<format::UnitEntry>(
+        std::atomic_ref(word(unit)).load(std::memory_order_relaxed));
+  }
+  void set_entry(detail::Mutator& mutator, u64 unit, format::UnitEntry entry) {
+    detail::report(mutator, &table()[unit], sizeof entry);
+    std::atomic_ref(word(unit)).store(std::bit_cast<u64>(entry), std::memory_order_relaxed);
+  }
+  u64 units_end() const {
+    return std::atomic_ref(header().units_end).load(std::memory_order_relaxed);
+  }
+
   std::byte* address(u64 unit) const { return data_ + unit * format::kUnitBytes; }
   /// The unit that holds an address, or ~0.
   u64 unit_of(const void* address) const {
     const u64 offset = static_cast<u64>(static_cast<const std::byte*>(address) - data_);
     const u64 unit = offset / format::kUnitBytes;
-    return unit < header().units_end ? unit : ~u64{0};
+    return unit < units_end() ? unit : ~u64{0};
   }
 
   /// `count` free units, the first at a multiple of `alignment_units`. Their table entries are
@@ -48,7 +63,7 @@ class Units {
   template <class Visit>
   bool for_each(Visit&& visit) const {
     for (u64 unit = 0; unit < header().units_end;) {
-      const format::UnitEntry& entry = table()[unit];
+      const format::UnitEntry entry = this->entry(unit);
       const bool head =
           entry.kind == format::UnitKind::kSlab || entry.kind == format::UnitKind::kLarge;
       if (head && !visit(unit, entry)) return false;
@@ -58,6 +73,7 @@ class Units {
   }
 
  private:
+  u64& word(u64 unit) const { return reinterpret_cast<u64&>(table()[unit]); }
   void load();
   u64 find_free(u64 count, u64 alignment_units, u64 from, u64 end) const;
   Status back(u64 units_end);

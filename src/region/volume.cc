@@ -109,10 +109,11 @@ Result<bool> Volume::is_blank(media::Medium& medium) {
                        [](std::byte b) { return b == std::byte{}; });
   };
   if (is_zero(0, size)) return true;
+  if (size != format::kDataBegin) return false;
   constexpr u64 kSuperblock = format::kSuperblockOffset[1];
   constexpr u64 kDirectory = format::kDirectoryOffset[1];
   const Slot first = inspect(head.data() + kSuperblock);
-  return size == format::kDataBegin && is_zero(0, kSuperblock) &&
+  return is_zero(0, kSuperblock) &&
          is_zero(kSuperblock + format::kSuperblockBytes, kDirectory) &&
          is_zero(kDirectory + sizeof(DirectoryHeader), size) &&
          !(first.state == SlotState::kWhole && directory_fits(head.data(), first.superblock));
