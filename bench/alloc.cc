@@ -18,8 +18,8 @@
 namespace perdura::bench {
 namespace {
 
-constexpr std::size_t kLive = 32 * 1024;     ///< blocks a thread holds
-constexpr std::size_t kSteps = 256 * 1024;   ///< of a prepared sequence, a power of two
+constexpr std::size_t kLive = 32 * 1024;    ///< blocks a thread holds
+constexpr std::size_t kSteps = 256 * 1024;  ///< of a prepared sequence, a power of two
 constexpr std::size_t kSmallest = 16, kLargest = 8 * kKiB;
 
 struct Step {
@@ -104,15 +104,25 @@ class Replacement {
     run(4 * kLive);  // fills the arrays
   }
   double run(std::size_t count) {
-    return on_threads_s(threads_, [&](int t) {
-      replacers_[static_cast<std::size_t>(t)].run(source_, count);
-    });
+    return on_threads_s(
+        threads_, [&](int t) { replacers_[static_cast<std::size_t>(t)].run(source_, count); });
   }
 
  private:
   Source source_;
   int threads_;
   std::vector<Replacer> replacers_;
+};
+
+/// Waits for the other thread, which may not be running when other programs are.
+class Spin {
+ public:
+  void wait() {
+    if (++turns_ % 256 == 0) std::this_thread::yield();
+  }
+
+ private:
+  unsigned turns_ = 0;
 };
 
 template <class Source>
@@ -138,8 +148,7 @@ class Handover {
         std::memcpy(block, &step, sizeof(step));
       }
       std::atomic_ref slot(ring_[i % kRing]);
-      while (slot.load(std::memory_order_acquire) != nullptr) {
-      }
+      for (Spin spin; slot.load(std::memory_order_acquire) != nullptr;) spin.wait();
       slot.store(block, std::memory_order_release);
     }
   }
@@ -147,8 +156,7 @@ class Handover {
     for (std::size_t i = 0; i < count; ++i) {
       std::atomic_ref slot(ring_[i % kRing]);
       void* block;
-      while ((block = slot.load(std::memory_order_acquire)) == nullptr) {
-      }
+      for (Spin spin; (block = slot.load(std::memory_order_acquire)) == nullptr;) spin.wait();
       slot.store(nullptr, std::memory_order_release);
       const auto operation = source_.begin();
       operation.deallocate(block);

@@ -105,8 +105,10 @@ Measured compare(Context& context, Store& store, const std::vector<Strided>& pie
     checkpoints.push_back(c * 1e3);
     bases.push_back(b * 1e3);
   }
-  Json detail = {{"checkpoint_ms", median(checkpoints)}, {"base_ms", median(bases)},
-                 {"pairs", rounds}, {"replay_lagged", replay_lagged},
+  Json detail = {{"checkpoint_ms", median(checkpoints)},
+                 {"base_ms", median(bases)},
+                 {"pairs", rounds},
+                 {"replay_lagged", replay_lagged},
                  {"statistics", difference(before, store.statistics())}};
   return {median(ratios), detail};
 }
@@ -225,8 +227,8 @@ void run(Context& context) {
   });
 }
 
-const Registration kThis("checkpoint",
-                         "a checkpoint ÷ the least that makes the same bytes durable", run);
+const Registration kThis("checkpoint", "a checkpoint ÷ the least that makes the same bytes durable",
+                         run);
 
 }  // namespace
 }  // namespace perdura::bench

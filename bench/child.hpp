@@ -29,8 +29,8 @@ class ChildProcess {
 
   /// The next line, without its newline. Throws std::runtime_error when the child ended first.
   std::string read_line();
-  void kill();      ///< SIGKILL, and wait
-  int wait();       ///< its exit code, or 128 + signal
+  void kill();  ///< SIGKILL, and wait
+  int wait();   ///< its exit code, or 128 + signal
   pid_t pid() const { return pid_; }
 
  private:

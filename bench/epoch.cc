@@ -95,7 +95,7 @@ class CpuRatio {
 Measured compare(Context& context, const Case& one, Sides sides) {
   const auto streams = generate(one);
   const double warm_s = segment_s(one, sides.plain, streams, 1);
-  const double wanted_s = context.scale(1.5, 0.6);
+  const double wanted_s = context.scale(1.5, 0.4);
   const int passes = std::max(1, static_cast<int>(wanted_s / warm_s + 0.5));
   settle(sides.store);
   sides.store.reset_statistics();

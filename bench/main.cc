@@ -40,7 +40,8 @@ void interrupt(int) {
 class RunDirectory {
  public:
   explicit RunDirectory(const std::string& parent)
-      : made_parent_(fs::create_directories(parent)), parent_(fs::absolute(parent)),
+      : made_parent_(fs::create_directories(parent)),
+        parent_(fs::absolute(parent)),
         path_(parent_ / fmt::format("perdura-bench-{}", getpid())) {
     fs::create_directories(path_);
   }

@@ -43,8 +43,7 @@ class PinnedScope {
 
 /// Seconds of a monotonic clock.
 inline double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 inline std::uint64_t now_ns() {
   return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -69,7 +68,7 @@ double percentile(std::vector<double> values, double fraction);
 
 /// The outcome of a paired comparison.
 struct Paired {
-  double ratio = 0;  ///< median of subject ÷ base of each pair
+  double ratio = 0;    ///< median of subject ÷ base of each pair
   double subject = 0;  ///< median of each side alone
   double base = 0;
   std::vector<double> ratios;

@@ -10,14 +10,14 @@ struct counter {
   unsigned long runs;
 };
 
-static int fail(const char *what) {
+static int fail(const char* what) {
   fprintf(stderr, "counter: %s: %s\n", what, perdura_last_error());
   return 1;
 }
 
-int main(int argc, char **argv) {
-  perdura_store *store;
-  struct counter *counter;
+int main(int argc, char** argv) {
+  perdura_store* store;
+  struct counter* counter;
 
   /* No options: the store is made if it does not exist, and changes to its memory are found by
    * the system, without telling. */

@@ -13,16 +13,16 @@ enum class Code : int {
   kNotFound = 2,         ///< no such store, root or version
   kTypeMismatch = 3,     ///< a root exists with another type
   kLocked = 4,           ///< another opener holds the store
-  kIo = 5,               ///< the medium failed; nothing since the last durable version is safe on it
-  kNoSpace = 6,          ///< the medium or the region's limit is full; retry after freeing space
-  kNoMemory = 7,         ///< the system refused memory or address space
-  kForeign = 8,          ///< not a Perdura store
-  kIncompatible = 9,     ///< a store of a newer format or another architecture
-  kCorrupt = 10,         ///< a checksum or an invariant of the store does not hold
-  kAddressTaken = 11,    ///< the region's address range is used by something else
-  kForked = 12,          ///< the store was opened by the parent process
-  kUnsupported = 13,     ///< this system lacks what the request needs
-  kMisuse = 14,          ///< a call in the wrong state, as a double free
+  kIo = 5,             ///< the medium failed; nothing since the last durable version is safe on it
+  kNoSpace = 6,        ///< the medium or the region's limit is full; retry after freeing space
+  kNoMemory = 7,       ///< the system refused memory or address space
+  kForeign = 8,        ///< not a Perdura store
+  kIncompatible = 9,   ///< a store of a newer format or another architecture
+  kCorrupt = 10,       ///< a checksum or an invariant of the store does not hold
+  kAddressTaken = 11,  ///< the region's address range is used by something else
+  kForked = 12,        ///< the store was opened by the parent process
+  kUnsupported = 13,   ///< this system lacks what the request needs
+  kMisuse = 14,        ///< a call in the wrong state, as a double free
 };
 
 /// Thrown at the C++ surface. `what()` names the path, the place and the remedy.

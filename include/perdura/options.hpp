@@ -58,10 +58,10 @@ struct Statistics {
   std::uint64_t replayed_version = 0;  ///< newest version whole in the home image
   std::uint64_t checkpoints = 0;
   std::uint64_t failed_checkpoints = 0;
-  std::uint64_t changed_bytes = 0;        ///< bytes in change sets
-  std::uint64_t log_bytes = 0;            ///< bytes written to the log, headers and padding included
-  std::uint64_t log_live_bytes = 0;       ///< log space not yet replayed
-  std::uint64_t log_capacity_bytes = 0;   ///< log space allocated on the medium
+  std::uint64_t changed_bytes = 0;       ///< bytes in change sets
+  std::uint64_t log_bytes = 0;           ///< bytes written to the log, headers and padding included
+  std::uint64_t log_live_bytes = 0;      ///< log space not yet replayed
+  std::uint64_t log_capacity_bytes = 0;  ///< log space allocated on the medium
   std::uint64_t log_limit_bytes = 0;
   std::uint64_t log_waits = 0;            ///< checkpoints that waited for replay
   std::uint64_t home_bytes = 0;           ///< bytes written to home images by replay

@@ -53,38 +53,38 @@ typedef struct perdura_options {
 } perdura_options;
 
 /* options may be NULL. On success *store must be closed with perdura_close. */
-int perdura_open(const char *uri, const perdura_options *options, perdura_store **store);
+int perdura_open(const char* uri, const perdura_options* options, perdura_store** store);
 /* Takes a last checkpoint. The store is gone afterwards, whatever is returned. */
-int perdura_close(perdura_store *store);
+int perdura_close(perdura_store* store);
 
 /* NULL when there is no space. perdura_alloc aligns to 16 bytes. */
-void *perdura_alloc(perdura_store *store, size_t size);
-void *perdura_aligned_alloc(perdura_store *store, size_t alignment, size_t size);
-void *perdura_realloc(perdura_store *store, void *block, size_t size);
-int perdura_free(perdura_store *store, void *block);
-size_t perdura_usable_size(perdura_store *store, const void *block);
+void* perdura_alloc(perdura_store* store, size_t size);
+void* perdura_aligned_alloc(perdura_store* store, size_t alignment, size_t size);
+void* perdura_realloc(perdura_store* store, void* block, size_t size);
+int perdura_free(perdura_store* store, void* block);
+size_t perdura_usable_size(perdura_store* store, const void* block);
 
 /* A named entry point. Setting NULL removes it; getting an absent one gives NULL. */
-int perdura_root_set(perdura_store *store, const char *name, void *object);
-void *perdura_root_get(perdura_store *store, const char *name);
+int perdura_root_set(perdura_store* store, const char* name, void* object);
+void* perdura_root_get(perdura_store* store, const char* name);
 
 /* Report a store before it happens; needed with PERDURA_TRACK_REPORTED and _BITMAP. */
-void perdura_touch(perdura_store *store, const void *address, size_t length);
+void perdura_touch(perdura_store* store, const void* address, size_t length);
 
 /* One consistent step: no checkpoint falls between begin and end. They nest. */
-int perdura_operation_begin(perdura_store *store);
-void perdura_operation_end(perdura_store *store);
+int perdura_operation_begin(perdura_store* store);
+void perdura_operation_end(perdura_store* store);
 
 /* Durable when it returns 0. version may be NULL. */
-int perdura_checkpoint(perdura_store *store, uint64_t *version);
-int perdura_checkpoint_async(perdura_store *store, uint64_t *version);
-int perdura_wait(perdura_store *store, uint64_t version);
+int perdura_checkpoint(perdura_store* store, uint64_t* version);
+int perdura_checkpoint_async(perdura_store* store, uint64_t* version);
+int perdura_wait(perdura_store* store, uint64_t version);
 /* Every `milliseconds` in the background; 0 stops. */
-int perdura_checkpoint_every(perdura_store *store, uint32_t milliseconds);
-uint64_t perdura_durable_version(perdura_store *store);
+int perdura_checkpoint_every(perdura_store* store, uint32_t milliseconds);
+uint64_t perdura_durable_version(perdura_store* store);
 
 /* The sentence of this thread's last failure; never NULL. */
-const char *perdura_last_error(void);
+const char* perdura_last_error(void);
 
 #ifdef __cplusplus
 }

@@ -9,7 +9,9 @@
 
 namespace perdura {
 
-u64 checksum(const void* data, size_t length) noexcept { return XXH3_64bits_dispatch(data, length); }
+u64 checksum(const void* data, size_t length) noexcept {
+  return XXH3_64bits_dispatch(data, length);
+}
 
 u64 pieces_checksum(const void* data, size_t length, size_t piece_bytes) noexcept {
   constexpr size_t kBatch = 512;

@@ -66,17 +66,16 @@ inline void value_or_throw(Status&& status) {
 }  // namespace perdura
 
 /// Return the failure of a Status expression from the calling function.
-#define PERDURA_TRY(expression)                                  \
-  do {                                                           \
-    if (auto perdura_status_ = (expression); !perdura_status_)   \
-      return perdura_status_.failure();                          \
+#define PERDURA_TRY(expression)                                                                  \
+  do {                                                                                           \
+    if (auto perdura_status_ = (expression); !perdura_status_) return perdura_status_.failure(); \
   } while (false)
 
 #define PERDURA_CONCAT_INNER(a, b) a##b
 #define PERDURA_CONCAT(a, b) PERDURA_CONCAT_INNER(a, b)
 
 /// `PERDURA_ASSIGN(auto x, f())`: x = the value of f(), or return f()'s failure.
-#define PERDURA_ASSIGN(target, expression)                                    \
+#define PERDURA_ASSIGN(target, expression) \
   PERDURA_ASSIGN_NAMED(PERDURA_CONCAT(perdura_result_, __LINE__), target, expression)
 #define PERDURA_ASSIGN_NAMED(name, target, expression) \
   auto name = (expression);                            \

@@ -27,8 +27,8 @@ void prefetch_lines(const std::byte* base, const PageMask& entry) {
 
 // Calls take(page, mask) for every page of the set, some pages after its lines were prefetched.
 template <class Take>
-void for_each_page_prefetched(const track::DirtyMap& changes, const std::byte* base, u64 group_begin,
-                              u64 group_end, Take&& take) {
+void for_each_page_prefetched(const track::DirtyMap& changes, const std::byte* base,
+                              u64 group_begin, u64 group_end, Take&& take) {
   PageMask ring[kBatchPages];
   size_t filled = 0;
   size_t next = 0;
@@ -164,9 +164,8 @@ Status capture_in_background(const track::DirtyMap& changes, const std::byte* ba
                              const std::function<void()>& close_window, u64* side_copies) {
   BackgroundCapture capture(base, window, writer);
   bool good = true;
-  for_each_page_prefetched(changes, base, 0, changes.groups(), [&](u64 page, u64 mask) {
-    good = good && capture.take(page, mask);
-  });
+  for_each_page_prefetched(changes, base, 0, changes.groups(),
+                           [&](u64 page, u64 mask) { good = good && capture.take(page, mask); });
   close_window();
   *side_copies += capture.aside();
   // Only now: threads that began during the capture have copied lines aside as well.
@@ -179,8 +178,8 @@ void StoppedCapture::help() noexcept {
   Trimmer* trimmer = nullptr;
   std::unique_ptr<Trimmer> own_trimmer;
   const u64 groups = input_.changes->groups();
-  const u64 pieces = input_.lists.empty() ? (groups + kGroupsPerPiece - 1) / kGroupsPerPiece
-                                          : input_.lists.size();
+  const u64 pieces =
+      input_.lists.empty() ? (groups + kGroupsPerPiece - 1) / kGroupsPerPiece : input_.lists.size();
   for (;;) {
     const u64 piece = next_piece_.fetch_add(1, std::memory_order_relaxed);
     if (piece >= pieces) break;
@@ -205,20 +204,18 @@ void StoppedCapture::help() noexcept {
 void StoppedCapture::capture_piece(LogWriter& writer, Trimmer* trimmer, u64 piece) {
   const u64 begin = piece * kGroupsPerPiece;
   const u64 end = std::min(begin + kGroupsPerPiece, input_.changes->groups());
-  for_each_page_prefetched(
-      *input_.changes, input_.base, begin, end, [&](u64 page, u64 mask) {
-        if (!writer.make_room()) return;  // the failure sticks; finish() returns it
-        const std::byte* bytes = input_.base + page * kPageBytes;
-        append_lines(writer, bytes, page,
-                     trimmer != nullptr ? trimmer->changed(bytes, page, mask) : mask);
-      });
+  for_each_page_prefetched(*input_.changes, input_.base, begin, end, [&](u64 page, u64 mask) {
+    if (!writer.make_room()) return;  // the failure sticks; finish() returns it
+    const std::byte* bytes = input_.base + page * kPageBytes;
+    append_lines(writer, bytes, page,
+                 trimmer != nullptr ? trimmer->changed(bytes, page, mask) : mask);
+  });
 }
 
 void StoppedCapture::capture_list(LogWriter& writer, u64 index) {
   const auto [begin, end] = input_.lists[index];
   for (const u64* line = begin; line != end; ++line) {
-    if (line + kBatchPages < end)
-      __builtin_prefetch(input_.base + line[kBatchPages] * kLineBytes);
+    if (line + kBatchPages < end) __builtin_prefetch(input_.base + line[kBatchPages] * kLineBytes);
     if (!writer.make_room()) return;
     std::memcpy(writer.cursor(), input_.base + *line * kLineBytes, kLineBytes);
     writer.append(*line, 1);

@@ -19,7 +19,8 @@ namespace perdura::commit {
 class Trimmer {
  public:
   /// Only while the home image is at the version before the change set.
-  Trimmer(const media::Medium& medium, const region::HomeMap& home) : medium_(medium), home_(home) {}
+  Trimmer(const media::Medium& medium, const region::HomeMap& home)
+      : medium_(medium), home_(home) {}
 
   /// The lines of `mask` that differ from the home image.
   u64 changed(const std::byte* page_bytes, u64 page, u64 mask);
@@ -50,8 +51,8 @@ class StoppedCapture final : public track::SharedWork {
     /// Lines to take in this order instead of scanning `changes` (CpNvm's lists); may be empty.
     std::vector<std::pair<const u64*, const u64*>> lists;
     VersionInProgress* version;
-    const media::Medium* medium;     ///< with `home`: trim unchanged lines
-    const region::HomeMap* home;     ///< or nullptr
+    const media::Medium* medium;              ///< with `home`: trim unchanged lines
+    const region::HomeMap* home;              ///< or nullptr
     std::function<LogWriter*()> take_writer;  ///< thread-safe
     std::function<void(LogWriter*)> give_writer;
   };

@@ -164,9 +164,8 @@ Status Checkpointer::capture_and_commit(Attempt& attempt) {
     const track::DirtyMap& changes = config_.tracker->collect();
     attempt.empty = changes.empty();
     status = capture_in_background(
-        changes, config_.region->base(), config_.reported->window(),
-        *config_.mutators, *writer, [this] { config_.reported->close_window(); },
-        &side_copies);
+        changes, config_.region->base(), config_.reported->window(), *config_.mutators, *writer,
+        [this] { config_.reported->close_window(); }, &side_copies);
   }
   // Nothing changed: the last version holds it all. An asynchronous one was promised a number.
   attempt.empty = attempt.empty && attempt.trigger != Trigger::kAsync &&
@@ -249,9 +248,8 @@ void Checkpointer::run_timer_and_async() {
       continue;
     }
     const auto interval = interval_;
-    if (work_.wait_until(lock, due, [&] {
-          return stopping_ || async_cut_ || interval_ != interval;
-        })) {
+    if (work_.wait_until(lock, due,
+                         [&] { return stopping_ || async_cut_ || interval_ != interval; })) {
       if (interval_ != interval) due = Clock::now() + interval_;
       continue;
     }

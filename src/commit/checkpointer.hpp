@@ -102,14 +102,14 @@ class Checkpointer {
   std::condition_variable progress_;  ///< an attempt ended, or replay freed log space
   std::condition_variable work_;      ///< for the checkpoint thread
   std::condition_variable replay_work_;
-  bool busy_ = false;               ///< an attempt is under way
-  bool async_cut_ = false;          ///< it waits for the background thread
+  bool busy_ = false;       ///< an attempt is under way
+  bool async_cut_ = false;  ///< it waits for the background thread
   std::optional<Attempt> attempt_;
   std::atomic<u64> durable_{0};
   u64 replayed_ = 0;
   u64 tickets_ = 0;
   u64 live_log_bytes_ = 0;
-  std::deque<LoggedVersion> committed_;  ///< durable, not home
+  std::deque<LoggedVersion> committed_;    ///< durable, not home
   std::optional<Failure> replay_failure_;  ///< until the next checkpoint tries again
   /// The last replay did not end well, or the first one may follow one that a crash cut short.
   bool replay_torn_ = false;

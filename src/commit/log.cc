@@ -140,8 +140,7 @@ LogWriter::LogWriter(Log& log, region::Volume& volume)
       in_place_(medium_.geometry().byte_addressable),
       staged_max_(in_place_ ? format::kLogPieceBytes - kLineBytes : kBlockBytes),
       queue_(medium_.queue()),
-      buffers_(in_place_ ? 2 * format::kLogPieceBytes + kBlockBytes
-                         : kBlockBytes * kBuffers),
+      buffers_(in_place_ ? 2 * format::kLogPieceBytes + kBlockBytes : kBlockBytes * kBuffers),
       runs_(std::make_unique<u64[]>(runs_max(kBlockBytes))),
       sums_(std::make_unique<u64[]>(kBlockBytes / format::kLogPieceBytes + 1)) {}
 
@@ -266,8 +265,8 @@ bool LogWriter::flush(u32 flags) {
         BlockRef{offset, header.run_count, header.data_bytes, header.block_bytes});
   }
   // The end of the block, from the runs on; on block media the whole of it is in one buffer.
-  std::byte* const tail = in_place_ ? buffers_.data() + 2 * format::kLogPieceBytes
-                                    : staging_ + data_bytes;
+  std::byte* const tail =
+      in_place_ ? buffers_.data() + 2 * format::kLogPieceBytes : staging_ + data_bytes;
   if (runs_bytes != 0) std::memcpy(tail, runs_.get(), runs_bytes);
   std::memset(tail + runs_bytes, 0, header.block_bytes - used);
   const u64 tail_bytes = runs_bytes + header.block_bytes - used;

@@ -50,7 +50,7 @@ struct VersionInProgress {
   std::atomic<u32> blocks_begun{0};
 
   std::mutex mutex;
-  u64 chain = 0;      ///< sum of the checksums of the blocks flushed
+  u64 chain = 0;       ///< sum of the checksums of the blocks flushed
   u64 line_count = 0;  ///< lines in the blocks flushed
   u64 log_bytes = 0;
   std::vector<BlockRef> blocks;
@@ -179,7 +179,7 @@ class LogWriter {
   media::Medium& medium_;
   const u64 store_id_;
   const u64 write_bytes_;
-  const bool in_place_;  ///< NVM
+  const bool in_place_;   ///< NVM
   const u64 staged_max_;  ///< bytes staged beyond which a piece is written first
   std::unique_ptr<media::WriteQueue> queue_;
   AlignedBuffer buffers_;

@@ -83,8 +83,8 @@ class Scanner {
       const FoundBlock& later = blocks.front();
       return Failure{Code::kCorrupt,
                      "the log of '" + volume_.name() + "' is damaged: version " +
-                         std::to_string(next) + " is not whole" + damage_ +
-                         ", but version " + std::to_string(number) + " was written after it (offset " +
+                         std::to_string(next) + " is not whole" + damage_ + ", but version " +
+                         std::to_string(number) + " was written after it (offset " +
                          std::to_string(later.ref.offset) + "); restore the store from a copy"};
     }
     return recovered;

@@ -172,8 +172,8 @@ Status Replay::recompute_pages() {
     const Extent* extent = home_->find(offset);
     const u64 place = HomeMap::checksum_place(*extent, offset);
     status = table.move_to(*this, round_down(place, kLineBytes));
-    table.sums[place % kLineBytes / sizeof(u64)] = page_checksum(
-        medium_.direct(HomeMap::page_place(*extent, offset)), page * kLinesPerPage);
+    table.sums[place % kLineBytes / sizeof(u64)] =
+        page_checksum(medium_.direct(HomeMap::page_place(*extent, offset)), page * kLinesPerPage);
   });
   touched_->clear();
   PERDURA_TRY(status);
@@ -186,8 +186,7 @@ Status Replay::replay_blocks(std::span<const BlockRef> blocks) {
     index_ = std::make_unique<LineIndex>(std::move(index));
   }
   std::vector<u64> segments;
-  for (const BlockRef& block : blocks)
-    segments.push_back(volume_.segment_of(block.offset));
+  for (const BlockRef& block : blocks) segments.push_back(volume_.segment_of(block.offset));
   std::sort(segments.begin(), segments.end());
   segments.erase(std::unique(segments.begin(), segments.end()), segments.end());
   LogImage image(medium_);
@@ -250,8 +249,8 @@ Status Replay::verify_window(const LineIndex& index, u64 first_page, u64 pages,
 
 // Read what is not replaced as a whole, patch, and write the changed pages and their checksums.
 Status Replay::write_window(const LineIndex& index, const Extent& extent, u64 first_page) {
-  const u64 pages = std::min(kWindowPages,
-                             (extent.region_offset + extent.length) / kPageBytes - first_page);
+  const u64 pages =
+      std::min(kWindowPages, (extent.region_offset + extent.length) / kPageBytes - first_page);
   AlignedBuffer& buffer = buffers_[buffer_];
   buffer_ ^= 1;
   // The other window's writes may still be in flight; those of this buffer may not.
@@ -272,8 +271,7 @@ Status Replay::write_window(const LineIndex& index, const Extent& extent, u64 fi
     const u64 last_end = last.offset + last.into.size();
     if (reads.size() > 1 && place + at - last_end <= kReadGapBytes)
       last.into = {last.into.data(), place + at + kPageBytes - last.offset};
-    else
-      reads.push_back({place + at, {memory + at, kPageBytes}});
+    else reads.push_back({place + at, {memory + at, kPageBytes}});
   }
   PERDURA_TRY(medium_.read_all(reads));
 

@@ -63,8 +63,8 @@ class Replay {
  public:
   Replay(region::Volume& volume, region::Region& region);
 
-  /// `after_crash`: home pages may be half replayed, so their checksums are computed anew. Otherwise
-  /// a page that does not fit its checksum is damage, and is not given a new one.
+  /// `after_crash`: home pages may be half replayed, so their checksums are computed anew.
+  /// Otherwise a page that does not fit its checksum is damage, and is not given a new one.
   Status run(std::span<const LoggedVersion> versions, bool after_crash);
   /// Block media: from an index over an image in memory, as recovery has it.
   Status run_indexed(const LineIndex& index);

@@ -135,14 +135,14 @@ constexpr u64 kLogPieceBytes = 4096;        ///< data are checksummed in pieces
 /// One write of changed lines: LogBlockHeader, data, runs, padding. A version is the set of blocks
 /// with its (version, ticket); it exists when its commit block and all the others are whole.
 struct LogBlockHeader {
-  u64 checksum;        ///< of the rest of the header
-  u64 data_checksum;   ///< of the array of the checksums of each 4 KiB of data
-  u64 runs_checksum;   ///< of the runs
-  u64 store_id;        ///< from the UUID: a block of another store is not ours
-  u64 generation;      ///< of the segment's use: a block of an earlier use is not ours
+  u64 checksum;       ///< of the rest of the header
+  u64 data_checksum;  ///< of the array of the checksums of each 4 KiB of data
+  u64 runs_checksum;  ///< of the runs
+  u64 store_id;       ///< from the UUID: a block of another store is not ours
+  u64 generation;     ///< of the segment's use: a block of an earlier use is not ours
   u64 version;
-  u64 ticket;          ///< of this attempt at the version
-  u64 chain;           ///< kLogCommit: sum of the other blocks' header checksums
+  u64 ticket;  ///< of this attempt at the version
+  u64 chain;   ///< kLogCommit: sum of the other blocks' header checksums
   u32 magic;
   u32 flags;
   u32 region;

@@ -43,7 +43,7 @@ struct UnitEntry {
   u8 size_class;  ///< of a slab
   u8 has_free;    ///< slab: not all of its blocks are allocated
   u8 reserved;
-  u32 units;      ///< kSlab, kLarge: length; kSlabTail: distance to the slab's first unit
+  u32 units;  ///< kSlab, kLarge: length; kSlabTail: distance to the slab's first unit
 };
 static_assert(sizeof(UnitEntry) == 8);
 

@@ -149,8 +149,8 @@ Result<u64> Heap::acquire_slab(Mutator& mutator, ThreadCache& cache, unsigned si
       const u64 unit = all.partial.back();
       all.partial.pop_back();
       const UnitEntry entry = units_.entry(unit);
-      if (entry.kind != UnitKind::kSlab || entry.size_class != size_class ||
-          entry.has_free == 0 || owner(unit).load(std::memory_order_relaxed) != 0)
+      if (entry.kind != UnitKind::kSlab || entry.size_class != size_class || entry.has_free == 0 ||
+          owner(unit).load(std::memory_order_relaxed) != 0)
         continue;
       owner(unit).store(cache.owner, std::memory_order_seq_cst);
       collect_remote(mutator, *slab_at(unit));
@@ -189,8 +189,7 @@ Result<u64> Heap::make_slab(Mutator& mutator, ThreadCache& cache, unsigned size_
   }
   // Owned before it looks like a slab: the class may still list these units from an earlier life.
   owner(unit).store(cache.owner, std::memory_order_seq_cst);
-  units_.set_entry(mutator, unit,
-                   {UnitKind::kSlab, static_cast<u8>(size_class), 1, 0, info.units});
+  units_.set_entry(mutator, unit, {UnitKind::kSlab, static_cast<u8>(size_class), 1, 0, info.units});
   for (u32 i = 1; i < info.units; ++i)
     units_.set_entry(mutator, unit + i, {UnitKind::kSlabTail, 0, 0, 0, i});
   return unit;

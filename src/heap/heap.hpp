@@ -5,7 +5,8 @@
 //   roots   a list of named blocks
 //
 // Everything that says what is allocated lives in the region, so that allocation rolls back with
-// the data. Who owns a slab and which slabs have free blocks is volatile, and derived after opening.
+// the data. Who owns a slab and which slabs have free blocks is volatile, and derived after
+// opening.
 //
 // Ownership: the owner of a slab allocates from `free` and frees into it with plain stores. Any
 // other thread frees into `remote` with an atomic or; the owner moves those bits over when `free`

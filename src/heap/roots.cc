@@ -41,8 +41,8 @@ Result<void*> Heap::get_root(std::string_view name, u64 fingerprint) const {
 Status Heap::set_root(detail::Mutator& mutator, std::string_view name, void* object,
                       u64 fingerprint) {
   if (name.empty() || name.size() > kNameMax)
-    return Failure{Code::kInvalidArgument, "a root's name has 1 to 255 bytes, not " +
-                                               std::to_string(name.size())};
+    return Failure{Code::kInvalidArgument,
+                   "a root's name has 1 to 255 bytes, not " + std::to_string(name.size())};
   if (object != nullptr && !region_.contains(object))
     return Failure{Code::kInvalidArgument, "the root '" + std::string(name) +
                                                "' must point into the store; allocate the object "

@@ -42,14 +42,14 @@ Status Units::format(detail::Mutator& mutator) {
 Status Units::attach(const std::string& store_name) {
   const HeapHeader& header = this->header();
   if (header.magic != format::kHeapMagic || header.version != format::kHeapVersion ||
-      header.limit_bytes != region_.limit() ||
-      header.data_begin != data_begin_for(region_.limit()))
+      header.limit_bytes != region_.limit() || header.data_begin != data_begin_for(region_.limit()))
     return Failure{Code::kCorrupt, "the heap header of '" + store_name +
                                        "' is damaged; restore the store from a copy"};
   data_ = region_.base() + header.data_begin;
   units_max_ = (region_.limit() - header.data_begin) / kUnitBytes;
   if (header.units_end > units_max_)
-    return Failure{Code::kCorrupt, "the heap of '" + store_name + "' claims more units than its "
+    return Failure{Code::kCorrupt, "the heap of '" + store_name +
+                                       "' claims more units than its "
                                        "region can hold; restore the store from a copy"};
   table_backed_ = kPageBytes;
   const auto home = region_.home();
@@ -57,8 +57,7 @@ Status Units::attach(const std::string& store_name) {
     const u64 end = extent.region_offset + extent.length;
     if (extent.region_offset < header.data_begin)
       table_backed_ = std::max(table_backed_, end - format::kUnitTableOffset);
-    else
-      backed_end_ = std::max(backed_end_, (end - header.data_begin) / kUnitBytes);
+    else backed_end_ = std::max(backed_end_, (end - header.data_begin) / kUnitBytes);
   }
   return {};
 }

@@ -84,7 +84,7 @@ class Units {
   region::Region& region_;
   std::byte* data_ = nullptr;
   u64 units_max_ = 0;
-  u64 backed_end_ = 0;   ///< units below it have space on the medium
+  u64 backed_end_ = 0;    ///< units below it have space on the medium
   u64 table_backed_ = 0;  ///< bytes
   bool loaded_ = false;
   std::vector<u64> used_;

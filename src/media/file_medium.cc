@@ -88,8 +88,8 @@ class RingQueue final : public WriteQueue {
   }
 
   Status submit_read(u64 offset, MutableBytes into) {
-    return add(Transfer{
-        .offset = offset, .data = into.data(), .length = into.size(), .is_write = false});
+    return add(
+        Transfer{.offset = offset, .data = into.data(), .length = into.size(), .is_write = false});
   }
 
   Status drain(size_t pending_max) override {
@@ -133,10 +133,8 @@ class RingQueue final : public WriteQueue {
     io_uring_sqe* sqe = io_uring_get_sqe(&ring_);
     PERDURA_ASSERT(sqe != nullptr);
     const auto length = static_cast<unsigned>(transfer.length);
-    if (transfer.is_write)
-      io_uring_prep_write(sqe, fd_, transfer.data, length, transfer.offset);
-    else
-      io_uring_prep_read(sqe, fd_, transfer.data, length, transfer.offset);
+    if (transfer.is_write) io_uring_prep_write(sqe, fd_, transfer.data, length, transfer.offset);
+    else io_uring_prep_read(sqe, fd_, transfer.data, length, transfer.offset);
     io_uring_sqe_set_data(sqe, &transfer);
     int done = 0;
     do done = io_uring_submit(&ring_);
@@ -329,9 +327,8 @@ Result<OpenedMedium> open_file(const std::string& path, const MediumOptions& opt
   PERDURA_ASSIGN(OpenedFile opened, open_store_file(path, options));
   PERDURA_ASSIGN(FileLock lock, lock_exclusively(path, opened.file.get()));
   UniqueFd direct(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_DIRECT));
-  auto medium =
-      std::make_unique<FileMedium>(path, std::move(opened.file), std::move(direct),
-                                   std::move(lock), opened.size, options.use_io_uring);
+  auto medium = std::make_unique<FileMedium>(path, std::move(opened.file), std::move(direct),
+                                             std::move(lock), opened.size, options.use_io_uring);
   return OpenedMedium{std::move(medium), opened.size == 0};
 }
 

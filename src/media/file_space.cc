@@ -18,7 +18,7 @@ namespace perdura::media {
 namespace {
 
 bool on_network_filesystem(int fd) {
-  struct statfs info {};
+  struct statfs info{};
   if (::fstatfs(fd, &info) != 0) return false;
   switch (static_cast<u64>(info.f_type)) {
     case NFS_SUPER_MAGIC:
@@ -79,7 +79,7 @@ Result<OpenedFile> open_store_file(const std::string& path, const MediumOptions&
     if (errno == ENOENT && options.create) failure.message += "; create its directory first";
     return failure;
   }
-  struct stat info {};
+  struct stat info{};
   if (::fstat(fd.get(), &info) != 0) return system_failure(errno, "cannot inspect '" + path + "'");
   if (!S_ISREG(info.st_mode))
     return Failure{Code::kInvalidArgument, "'" + path + "' is not a regular file"};
@@ -104,9 +104,9 @@ Status extend_file(int fd, const std::string& path, u64 from, u64 to) {
   if (error_number == EOPNOTSUPP) error_number = ::posix_fallocate(fd, offset, length);
   if (error_number == 0) return {};
   // A partial allocation may have moved the end; nothing is mapped beyond `from`.
-  Failure failure = system_failure(error_number, "cannot extend '" + path + "' from " +
-                                                     std::to_string(from) + " to " +
-                                                     std::to_string(to) + " bytes");
+  Failure failure =
+      system_failure(error_number, "cannot extend '" + path + "' from " + std::to_string(from) +
+                                       " to " + std::to_string(to) + " bytes");
   if (::ftruncate(fd, offset) != 0) failure.message += " (nor cut it back)";
   return failure;
 }

@@ -95,13 +95,14 @@ FileLock::~FileLock() {
 Result<FileLock> lock_exclusively(const std::string& path, int file) {
   UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   if (!fd) return system_failure(errno, "cannot open '" + path + "' to lock it");
-  struct stat mine {};
-  struct stat named {};
+  struct stat mine{};
+  struct stat named{};
   if (::fstat(file, &mine) != 0 || ::fstat(fd.get(), &named) != 0)
     return system_failure(errno, "cannot inspect '" + path + "'");
   if (mine.st_dev != named.st_dev || mine.st_ino != named.st_ino)
-    return Failure{Code::kLocked, "'" + path + "' was replaced while it was being opened; try again"};
-  struct flock lock {};
+    return Failure{Code::kLocked,
+                   "'" + path + "' was replaced while it was being opened; try again"};
+  struct flock lock{};
   lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;
   if (::fcntl(fd.get(), F_OFD_SETLK, &lock) != 0) {

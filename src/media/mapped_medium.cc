@@ -138,9 +138,8 @@ class MappedMedium final : public Medium {
       return Failure{Code::kNoMemory, "'" + path_ + "' is larger than the " +
                                           std::to_string(window_.length() >> 30) +
                                           " GiB of address space that a mapped medium may use"};
-    const int flags =
-        kind_ == MappedKind::kDax ? MAP_SHARED_VALIDATE | MAP_SYNC | MAP_FIXED
-                                  : MAP_SHARED | MAP_FIXED;
+    const int flags = kind_ == MappedKind::kDax ? MAP_SHARED_VALIDATE | MAP_SYNC | MAP_FIXED
+                                                : MAP_SHARED | MAP_FIXED;
     void* mapped = ::mmap(base() + from, to - from, PROT_READ | PROT_WRITE, flags, file_.get(),
                           static_cast<off_t>(from));
     if (mapped == MAP_FAILED) {

@@ -17,8 +17,8 @@ Status parse_parameter(std::string_view key, std::string_view value, MediumOptio
     else if (value == "clflushopt") options.flush = Flush::kClflushopt;
     else if (value == "clflush") options.flush = Flush::kClflush;
     else
-      return Failure{Code::kInvalidArgument, "flush is nt, clwb, clflushopt or clflush, not '" +
-                                                 std::string(value) + "'"};
+      return Failure{Code::kInvalidArgument,
+                     "flush is nt, clwb, clflushopt or clflush, not '" + std::string(value) + "'"};
     return {};
   }
   u64 number = 0;

@@ -28,17 +28,17 @@ struct Site {
   int line;
   const char* what;
 };
-#define PERDURA_SITE(what)                                              \
-  ([]() -> const ::perdura::media::Site& {                              \
+#define PERDURA_SITE(what)                                                  \
+  ([]() -> const ::perdura::media::Site& {                                  \
     static constexpr ::perdura::media::Site site{__FILE__, __LINE__, what}; \
-    return site;                                                        \
+    return site;                                                            \
   }())
 
 struct Geometry {
-  u64 size = 0;           ///< bytes
-  u64 atomic_bytes = 8;   ///< what a crash never tears: 8 on NVM, a sector on block media
-  u64 write_bytes = 64;   ///< writes start, end, and lie in memory at multiples of it
-  u64 efficient_bytes = 64;  ///< writes smaller than this waste the medium
+  u64 size = 0;                   ///< bytes
+  u64 atomic_bytes = 8;           ///< what a crash never tears: 8 on NVM, a sector on block media
+  u64 write_bytes = 64;           ///< writes start, end, and lie in memory at multiples of it
+  u64 efficient_bytes = 64;       ///< writes smaller than this waste the medium
   bool byte_addressable = false;  ///< direct() works
 };
 

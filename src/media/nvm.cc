@@ -19,7 +19,8 @@ __attribute__((target("avx2"))) void copy_avx2(void* destination, const void* so
                                                size_t length) {
   auto* to = static_cast<__m256i*>(destination);
   const auto* from = static_cast<const __m256i*>(source);
-  for (size_t i = 0; i < length / 32; ++i) _mm256_stream_si256(to + i, _mm256_loadu_si256(from + i));
+  for (size_t i = 0; i < length / 32; ++i)
+    _mm256_stream_si256(to + i, _mm256_loadu_si256(from + i));
 }
 
 void copy_sse2(void* destination, const void* source, size_t length) {

@@ -60,7 +60,7 @@ void on_signal(int signal, siginfo_t* info, void* context) {
 
 Status install() {
   static const Status installed = [] {
-    struct sigaction action {};
+    struct sigaction action{};
     action.sa_sigaction = on_signal;
     action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART;
     ::sigemptyset(&action.sa_mask);

@@ -82,8 +82,8 @@ Result<u64> Region::choose_address(u64 limit_bytes) {
 
 Result<std::unique_ptr<Region>> Region::map(Volume& volume, const format::RegionRecord& record) {
   if (record.limit_bytes == 0 || !is_aligned(record.limit_bytes | record.address, kPageBytes))
-    return Failure{Code::kCorrupt, "the directory of '" + volume.name() +
-                                       "' holds an impossible region"};
+    return Failure{Code::kCorrupt,
+                   "the directory of '" + volume.name() + "' holds an impossible region"};
   auto range = Mapping::reserve(reinterpret_cast<void*>(record.address), record.limit_bytes);
   if (!range) {
     Failure failure = range.failure();

@@ -75,10 +75,7 @@ class Region {
 
  private:
   Region(Volume& volume, format::RegionRecord record, Mapping range)
-      : volume_(volume),
-        record_(record),
-        range_(std::move(range)),
-        base_(range_.as()) {}
+      : volume_(volume), record_(record), range_(std::move(range)), base_(range_.as()) {}
 
   Status map_extent(const format::Extent& extent);
 

@@ -54,8 +54,8 @@ Slot inspect(const std::byte* bytes) {
   if (std::memcmp(slot.superblock.magic, format::kMagic, sizeof format::kMagic) != 0) return slot;
   const u64 actual = superblock_checksum(slot.superblock);
   // A machine of the other byte order stored the same sum with its bytes reversed.
-  const bool whole = slot.superblock.checksum == actual ||
-                     slot.superblock.checksum == __builtin_bswap64(actual);
+  const bool whole =
+      slot.superblock.checksum == actual || slot.superblock.checksum == __builtin_bswap64(actual);
   slot.state = whole ? SlotState::kWhole : SlotState::kDamaged;
   return slot;
 }
@@ -65,8 +65,7 @@ Status check_compatible(const std::string& name, const Superblock& superblock) {
       0)
     return Failure{Code::kIncompatible,
                    "'" + name + "' was written on the architecture '" +
-                       std::string(superblock.architecture,
-                                   strnlen(superblock.architecture, 16)) +
+                       std::string(superblock.architecture, strnlen(superblock.architecture, 16)) +
                        "', this is '" + format::kArchitecture +
                        "': its pointers mean nothing here; open it on such a machine"};
   if (superblock.format_version != format::kFormatVersion ||
@@ -113,8 +112,7 @@ Result<bool> Volume::is_blank(media::Medium& medium) {
   constexpr u64 kSuperblock = format::kSuperblockOffset[1];
   constexpr u64 kDirectory = format::kDirectoryOffset[1];
   const Slot first = inspect(head.data() + kSuperblock);
-  return is_zero(0, kSuperblock) &&
-         is_zero(kSuperblock + format::kSuperblockBytes, kDirectory) &&
+  return is_zero(0, kSuperblock) && is_zero(kSuperblock + format::kSuperblockBytes, kDirectory) &&
          is_zero(kDirectory + sizeof(DirectoryHeader), size) &&
          !(first.state == SlotState::kWhole && directory_fits(head.data(), first.superblock));
 }
@@ -210,8 +208,7 @@ Status Volume::read_directory(const Superblock& superblock) {
   const u64 expected = sizeof header + header.region_count * sizeof(RegionRecord) +
                        header.extent_count * sizeof(Extent);
   if (header.magic != format::kDirectoryMagic || header.region_count > format::kRegionsMax ||
-      expected != superblock.directory_bytes ||
-      header.sequence != superblock.directory_sequence)
+      expected != superblock.directory_bytes || header.sequence != superblock.directory_sequence)
     return damaged("its header does not fit its length");
   regions_.resize(header.region_count);
   extents_.resize(header.extent_count);
@@ -229,8 +226,10 @@ Status Volume::check_directory() const {
     if (extent.medium_offset < free_from || extent.length == 0 ||
         !is_aligned(extent.medium_offset | extent.length, format::kExtentUnit) ||
         extent_end(extent) > superblock_.medium_bytes)
-      return Failure{Code::kCorrupt, "the directory of '" + name() + "' holds an impossible extent "
-                                         "at offset " + std::to_string(extent.medium_offset)};
+      return Failure{Code::kCorrupt, "the directory of '" + name() +
+                                         "' holds an impossible extent "
+                                         "at offset " +
+                                         std::to_string(extent.medium_offset)};
     free_from = extent_end(extent);
   }
   return {};
@@ -396,7 +395,8 @@ Status Volume::clear(u64 offset, u64 length) {
   std::memset(zeros.data(), 0, zeros.size());
   for (u64 done = 0; done < length;) {
     const u64 piece = std::min<u64>(length - done, zeros.size());
-    PERDURA_TRY(medium_->write(offset + done, zeros.first(piece), PERDURA_SITE("clear free space")));
+    PERDURA_TRY(
+        medium_->write(offset + done, zeros.first(piece), PERDURA_SITE("clear free space")));
     done += piece;
   }
   return {};

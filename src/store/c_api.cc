@@ -46,8 +46,7 @@ int perdura_open(const char* uri, const perdura_options* options, perdura_store*
     if (options != nullptr) {
       chosen.create = options->must_exist == 0;
       chosen.tracking = static_cast<perdura::Tracking>(options->tracking);
-      if (options->region_limit_bytes != 0)
-        chosen.region_limit_bytes = options->region_limit_bytes;
+      if (options->region_limit_bytes != 0) chosen.region_limit_bytes = options->region_limit_bytes;
       chosen.region_address = options->region_address;
       chosen.log_limit_bytes = options->log_limit_bytes;
     }
@@ -117,8 +116,8 @@ int perdura_operation_begin(perdura_store* store) {
 }
 
 void perdura_operation_end(perdura_store* store) {
-  const int result = guarded(
-      [&] { perdura::detail::leave(store->store.runtime().mutators().this_thread()); });
+  const int result =
+      guarded([&] { perdura::detail::leave(store->store.runtime().mutators().this_thread()); });
   (void)result;  // begin has failed in the same way
 }
 
@@ -141,8 +140,7 @@ int perdura_wait(perdura_store* store, uint64_t version) {
 }
 
 int perdura_checkpoint_every(perdura_store* store, uint32_t milliseconds) {
-  return guarded(
-      [&] { store->store.checkpoint_every(std::chrono::milliseconds(milliseconds)); });
+  return guarded([&] { store->store.checkpoint_every(std::chrono::milliseconds(milliseconds)); });
 }
 
 uint64_t perdura_durable_version(perdura_store* store) { return store->store.durable_version(); }

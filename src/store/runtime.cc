@@ -73,8 +73,9 @@ Status check_options(const Options& options) {
   const bool reported =
       options.tracking == Tracking::kReported || options.tracking == Tracking::kBitmap;
   if (options.capture == Capture::kBackground && !reported)
-    return invalid("a background capture needs a tracker of reported stores: page trackers learn "
-                   "of a store too late to copy aside what it replaces");
+    return invalid(
+        "a background capture needs a tracker of reported stores: page trackers learn "
+        "of a store too late to copy aside what it replaces");
   if (options.verify_reports && !reported)
     return invalid("verify_reports needs a tracker of reported stores");
   return {};
@@ -210,7 +211,8 @@ Status Runtime::recover() {
   const format::RegionRecord record = volume_->regions().front();
   if (!volume_->medium().geometry().byte_addressable) {
     std::vector<commit::LoggedVersion> versions;
-    PERDURA_ASSIGN(patch_, store::Patch::create(std::move(recovered), record.limit_bytes, versions));
+    PERDURA_ASSIGN(patch_,
+                   store::Patch::create(std::move(recovered), record.limit_bytes, versions));
     recovered_.assign(versions.begin(), versions.end());
     return {};
   }
@@ -248,8 +250,8 @@ Status Runtime::start() {
     verifier_ = std::make_unique<store::ReportVerifier>(*region_, *heap_);
     config.inspect = [this](const track::DirtyMap& reported) { verifier_->inspect(reported); };
   }
-  checkpointer_ = std::make_unique<commit::Checkpointer>(config, durable_version_,
-                                                         std::move(recovered_));
+  checkpointer_ =
+      std::make_unique<commit::Checkpointer>(config, durable_version_, std::move(recovered_));
   return {};
 }
 

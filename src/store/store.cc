@@ -105,7 +105,9 @@ Store Store::open(std::string_view uri, const Options& options) {
 
 Store& Store::operator=(Store&& other) noexcept {
   if (this == &other) return *this;
-  { const Store closing(std::move(*this)); }
+  {
+    const Store closing(std::move(*this));
+  }
   runtime_ = std::move(other.runtime_);
   key_ = other.key_;
   return *this;

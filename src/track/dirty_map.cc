@@ -5,8 +5,7 @@ namespace perdura::track {
 Result<DirtyMap> DirtyMap::create(u64 region_bytes) {
   const u64 pages = round_up(region_bytes, kPageBytes) / kPageBytes;
   PERDURA_ASSIGN(Mapping words, Mapping::anonymous(pages * sizeof(u64)));
-  PERDURA_ASSIGN(Mapping summary,
-                 Mapping::anonymous(round_up(pages, 64) / 64 * sizeof(u64)));
+  PERDURA_ASSIGN(Mapping summary, Mapping::anonymous(round_up(pages, 64) / 64 * sizeof(u64)));
   return DirtyMap(std::move(words), std::move(summary));
 }
 

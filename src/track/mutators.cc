@@ -24,8 +24,7 @@ bool asymmetric_fences() {
 #if defined(__SANITIZE_THREAD__)
   return false;
 #else
-  static const bool available =
-      membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
+  static const bool available = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
   return available;
 #endif
 }
@@ -124,8 +123,8 @@ detail::Mutator& Mutators::register_thread() {
     made->gate = &gate_;
     made->registry = this;
     made->runtime = runtime_;
-    made->buffers = value_or_throw(
-        Mapping::anonymous(2 * MutatorSlot::kBufferEntries * sizeof(u64)));
+    made->buffers =
+        value_or_throw(Mapping::anonymous(2 * MutatorSlot::kBufferEntries * sizeof(u64)));
     made->side.emplace(value_or_throw(SideArena::create()));
     made->cursor = made->buffer(0);
     made->end = made->buffer(0) + MutatorSlot::kBufferEntries;

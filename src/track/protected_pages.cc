@@ -25,9 +25,8 @@ Result<std::unique_ptr<ProtectedPages>> ProtectedPages::create(Mutators& mutator
   }
   PERDURA_ASSIGN(DirtyMap a, DirtyMap::create(region_bytes));
   PERDURA_ASSIGN(DirtyMap b, DirtyMap::create(region_bytes));
-  std::unique_ptr<ProtectedPages> tracker(
-      new ProtectedPages(mutators, region_base, mode, std::move(userfault), std::move(a),
-                         std::move(b)));
+  std::unique_ptr<ProtectedPages> tracker(new ProtectedPages(
+      mutators, region_base, mode, std::move(userfault), std::move(a), std::move(b)));
   PERDURA_ASSIGN(region::FaultWatch watch,
                  region::FaultWatch::create(region_base, region_base + region_bytes, *tracker));
   tracker->watch_.emplace(std::move(watch));
@@ -61,7 +60,8 @@ Status ProtectedPages::backed(std::byte* address, u64 length) {
   const size_t count = part_count_.load();
   if (count == kPartsMax)
     return Failure{Code::kNoSpace, "the region grew in too many pieces for this tracker"};
-  if (mode_ == Tracking::kSigbus) PERDURA_TRY(register_write_protect(userfault_.get(), address, length));
+  if (mode_ == Tracking::kSigbus)
+    PERDURA_TRY(register_write_protect(userfault_.get(), address, length));
   parts_[count] = {address, length};
   part_count_.store(count + 1, std::memory_order_release);
   return set_protected(address, length, true);
@@ -90,8 +90,9 @@ bool ProtectedPages::on_fault(std::byte* address) noexcept {
     if (address < part.address || address >= part.address + part.length) continue;
     std::byte* const begin =
         std::max(part.address, base_ + round_down(static_cast<u64>(address - base_), chunk));
-    std::byte* const end = std::min(
-        part.address + part.length, base_ + round_down(static_cast<u64>(address - base_), chunk) + chunk);
+    std::byte* const end =
+        std::min(part.address + part.length,
+                 base_ + round_down(static_cast<u64>(address - base_), chunk) + chunk);
     // Marked before it opens: another thread may store as soon as it does.
     maps_[filling_.load(std::memory_order_acquire)].add_shared(
         static_cast<u64>(begin - base_) / kLineBytes, static_cast<u64>(end - begin) / kLineBytes);

@@ -20,8 +20,8 @@ Result<std::unique_ptr<Reported>> Reported::create(Mutators& mutators, std::byte
                                                 std::move(b)));
 }
 
-Reported::Reported(Mutators& mutators, std::byte* base, u64 bytes, Tracking mode,
-                   u32 granule_bytes, Window window, DirtyMap a, DirtyMap b)
+Reported::Reported(Mutators& mutators, std::byte* base, u64 bytes, Tracking mode, u32 granule_bytes,
+                   Window window, DirtyMap a, DirtyMap b)
     : mutators_(mutators),
       base_(base),
       bytes_(bytes),
@@ -119,8 +119,8 @@ void Reported::report(MutatorSlot& mutator, const void* address, u64 length) noe
   if (length == 0 || offset >= bytes_ || length > bytes_ - offset) return;
   const u64 first = offset / kLineBytes;
   const u64 count = (offset + length - 1) / kLineBytes - first + 1;
-  if ((mutators_.gate().report_flags.load(std::memory_order_acquire) &
-       detail::Gate::kWindowOpen) != 0)
+  if ((mutators_.gate().report_flags.load(std::memory_order_acquire) & detail::Gate::kWindowOpen) !=
+      0)
     window_.copy_aside(*mutator.side, first, count);
 
   if (mode_ == Tracking::kBitmap) {
@@ -140,8 +140,8 @@ void Reported::report(MutatorSlot& mutator, const void* address, u64 length) noe
   }
   for (u64 at = offset; length != 0;) {
     const u64 piece = std::min<u64>(length, detail::kReportLengthMax);
-    *mutator.cursor++ = (reinterpret_cast<std::uintptr_t>(base_) + at) |
-                        piece << detail::kReportLengthShift;
+    *mutator.cursor++ =
+        (reinterpret_cast<std::uintptr_t>(base_) + at) | piece << detail::kReportLengthShift;
     if (mutator.cursor == mutator.end) buffer_full(mutator);
     at += piece;
     length -= piece;

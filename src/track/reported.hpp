@@ -34,9 +34,7 @@ class Reported final : public Tracker, public ReportSink {
   };
   /// Bitmap mode, after cut: each thread's list of first-touched lines; none when a list overflowed
   /// and only the bitmap is complete.
-  std::vector<Range> lists() const {
-    return overflowed_cut_ ? std::vector<Range>{} : cut_;
-  }
+  std::vector<Range> lists() const { return overflowed_cut_ ? std::vector<Range>{} : cut_; }
 
   // --- background capture
   Window& window() { return window_; }

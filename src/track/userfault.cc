@@ -100,7 +100,8 @@ Result<std::unique_ptr<Userfault>> Userfault::create(Mutators& mutators, std::by
   api.api = UFFD_API;
   api.features = kFeatureWpAsync | kFeatureWpUnpopulated;
   if (::ioctl(userfault.get(), UFFDIO_API, &api) != 0)
-    return userfault_unsupported("this kernel has no asynchronous write protection (Linux 6.7 has)");
+    return userfault_unsupported(
+        "this kernel has no asynchronous write protection (Linux 6.7 has)");
   UniqueFd pagemap(::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
   if (!pagemap) return userfault_unsupported("/proc/self/pagemap cannot be opened");
   PERDURA_TRY(self_test(userfault.get(), pagemap.get()));

@@ -14,7 +14,7 @@ struct counter {
   uint64_t value;
 };
 
-static void check_error(int code, int expected, const char *sentence) {
+static void check_error(int code, int expected, const char* sentence) {
   if (code != -expected || strstr(perdura_last_error(), sentence) == NULL) {
     fprintf(stderr, "got %d \"%s\", expected %d \"%s\"\n", code, perdura_last_error(), -expected,
             sentence);
@@ -22,14 +22,14 @@ static void check_error(int code, int expected, const char *sentence) {
   }
 }
 
-static void use(const char *path) {
+static void use(const char* path) {
   perdura_options options = {0};
   options.region_limit_bytes = (uint64_t)64 << 20;
   options.tracking = PERDURA_TRACK_REPORTED;
   for (uint64_t round = 0; round < 3; ++round) {
-    perdura_store *store = NULL;
+    perdura_store* store = NULL;
     assert(perdura_open(path, &options, &store) == 0);
-    struct counter *counter = perdura_root_get(store, "counter");
+    struct counter* counter = perdura_root_get(store, "counter");
     assert((counter == NULL) == (round == 0));
     if (counter == NULL) {
       counter = perdura_alloc(store, sizeof *counter);
@@ -57,10 +57,10 @@ static void use(const char *path) {
     assert(perdura_checkpoint_every(store, 1) == 0);
     assert(perdura_checkpoint_every(store, 0) == 0);
 
-    char *text = perdura_aligned_alloc(store, 4096, 100);
+    char* text = perdura_aligned_alloc(store, 4096, 100);
     assert(text != NULL && (uintptr_t)text % 4096 == 0);
     strcpy(text, "text");
-    char *longer = perdura_realloc(store, text, 100000);
+    char* longer = perdura_realloc(store, text, 100000);
     assert(longer != NULL && strcmp(longer, "text") == 0);
     assert(perdura_free(store, longer) == 0);
     check_error(perdura_free(store, longer), PERDURA_MISUSE, "not allocated");
@@ -69,8 +69,8 @@ static void use(const char *path) {
   }
 }
 
-static void misuse(const char *path) {
-  perdura_store *store = NULL;
+static void misuse(const char* path) {
+  perdura_store* store = NULL;
   perdura_options options = {0};
   options.region_limit_bytes = (uint64_t)64 << 20;
   check_error(perdura_open(NULL, NULL, &store), PERDURA_INVALID_ARGUMENT, "needs a URI");
@@ -80,7 +80,7 @@ static void misuse(const char *path) {
               "/nonexistent/x.pd");
   options.must_exist = 0;
   assert(perdura_open(path, &options, &store) == 0);
-  perdura_store *second = NULL;
+  perdura_store* second = NULL;
   check_error(perdura_open(path, &options, &second), PERDURA_LOCKED, "which is this process");
   assert(second == NULL);
   assert(perdura_alloc(store, SIZE_MAX) == NULL);

@@ -2,10 +2,10 @@
 // fails with a sentence that names the place, or finds exactly the right data.
 // Method: a store is closed in order, or its file is copied while it is open, which is what a kill
 // leaves. Bits of the used bytes of superblocks and directories (all with PERDURA_FLIPS=all, else
-// one in 17 from a random one on), and bits sampled over the log, are flipped one at a time, and the
-// store is opened. Damage in the blocks of the last version
-// cannot be told from a write that the crash cut short: there, and only there, exactly the version
-// before is right as well. Flips in home pages are found by their checksums.
+// one in 17 from a random one on), and bits sampled over the log, are flipped one at a time, and
+// the store is opened. Damage in the blocks of the last version cannot be told from a write that
+// the crash cut short: there, and only there, exactly the version before is right as well. Flips in
+// home pages are found by their checksums.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -100,8 +100,7 @@ class Corruption : public testing::TestWithParam<const char*> {
         std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out | std::ios::trunc);
         file.write(reinterpret_cast<const char*>(image.data()),
                    static_cast<std::streamsize>(image.size()));
-        const auto flipped =
-            static_cast<char>(static_cast<u8>(image[bit / 8]) ^ (1u << bit % 8));
+        const auto flipped = static_cast<char>(static_cast<u8>(image[bit / 8]) ^ (1u << bit % 8));
         file.seekp(static_cast<std::streamoff>(bit / 8));
         file.put(flipped);
       }
@@ -183,9 +182,9 @@ TEST_P(Corruption, OfHomePagesIsFoundByTheirChecksums) {
     const format::Extent& extent = extents[random() % extents.size()];
     // Also in the checksums themselves.
     const u64 length = i % 10 == 0 ? extent.length + extent.length / kPageBytes * 8 : extent.length;
-    const u64 place = extent.medium_offset +
-                      (i % 10 == 0 ? extent.length + random() % (length - extent.length)
-                                   : random() % length);
+    const u64 place =
+        extent.medium_offset +
+        (i % 10 == 0 ? extent.length + random() % (length - extent.length) : random() % length);
     FileBytes image = images.closed;
     image[place] ^= std::byte{1} << random() % 8;
     write_file(path, image);

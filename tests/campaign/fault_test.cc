@@ -3,9 +3,9 @@
 // ran out and is there again, checkpoints succeed again.
 // Method: a scenario of 200 operations (allocations, frees, root changes, growth, checkpoints of
 // both kinds, a log that wraps, closing) runs once to count its calls of the medium. Then it runs
-// with the N-th call failing, for N over all of them (one in 29 from a random one on, unless PERDURA_FAULTS=all), in
-// a child process that is ended by SIGALRM if it hangs. After each run the store is opened without
-// faults, and its ledger, its heap and its home image are checked.
+// with the N-th call failing, for N over all of them (one in 29 from a random one on, unless
+// PERDURA_FAULTS=all), in a child process that is ended by SIGALRM if it hangs. After each run the
+// store is opened without faults, and its ledger, its heap and its home image are checked.
 #include <gtest/gtest.h>
 
 #include <unistd.h>
@@ -170,8 +170,7 @@ std::string run_with(const std::string& uri, const Config& config, const media::
     });
     Scenario scenario(store);
     if (std::string problem = scenario.run(); !problem.empty()) return problem;
-    if (std::string problem = check_all(store); !problem.empty())
-      return "in memory: " + problem;
+    if (std::string problem = check_all(store); !problem.empty()) return "in memory: " + problem;
     // Of everything but a failed barrier the store recovers.
     const bool over = fault == nullptr || (!fault->for_ever && plan.fired() != 0);
     // The first checkpoint may wait for a replay that met the fault, and report that.

@@ -150,7 +150,8 @@ struct Life {
     return "tracking " + std::to_string(static_cast<int>(options.tracking)) + " capture " +
            std::to_string(static_cast<int>(options.capture)) + " granule " +
            std::to_string(options.granule_bytes) + " log limit " +
-           std::to_string(options.log_limit_bytes) + " lazy " + std::to_string(options.lazy_recovery) + " threads " + std::to_string(threads) +
+           std::to_string(options.log_limit_bytes) + " lazy " +
+           std::to_string(options.lazy_recovery) + " threads " + std::to_string(threads) +
            " interval " + std::to_string(interval.count()) + " ms, death " +
            std::to_string(static_cast<int>(death)) + " at " + std::to_string(death_at);
   }
@@ -258,8 +259,8 @@ TEST_P(Kill, NothingAcknowledgedIsLost) {
   // The mapped medium has no use for a disk; the page cache survives the process.
   const TempDir folder(GetParam() == std::string("emu") ? TempDir::kMemory : TempDir::kDisk);
   const std::string uri = GetParam() + (":" + folder.path("state.pd"));
-  auto* shared = static_cast<Shared*>(::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE,
-                                             MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  auto* shared = static_cast<Shared*>(
+      ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   ASSERT_NE(shared, MAP_FAILED);
   u64 killed = 0;
   std::vector<std::string> lives;

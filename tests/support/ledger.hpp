@@ -116,8 +116,8 @@ void do_step(const Op& op, Ledger& ledger, u64 shard_index) {
 /// What is wrong with a shard, or "". Adds its nodes to `nodes`.
 inline std::string check_shard(const Ledger& ledger, u64 index, u64& nodes) {
   const Shard& shard = ledger.shards[index];
-  const std::string name = "shard " + std::to_string(index) + " after step " +
-                           std::to_string(shard.steps) + ": ";
+  const std::string name =
+      "shard " + std::to_string(index) + " after step " + std::to_string(shard.steps) + ": ";
   for (u64 slot = 0; slot < Shard::kSlots; ++slot) {
     const u64 back = (shard.steps - slot) % Shard::kSlots;  // since the slot's last step
     const std::string where = name + "slot " + std::to_string(slot);

@@ -56,8 +56,7 @@ class WrappedStore {
     detail::Mutator& mutator_;
   };
 
-  WrappedStore(const std::string& uri, const Options& options,
-               const detail::WrapMedium& wrap = {})
+  WrappedStore(const std::string& uri, const Options& options, const detail::WrapMedium& wrap = {})
       : runtime_(value_or_throw(detail::Runtime::open(uri, options, wrap))) {}
 
   Op operation() { return Op(*runtime_); }

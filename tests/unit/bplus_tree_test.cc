@@ -251,8 +251,8 @@ TEST(BPlusTreeTest, SearchVariantsAgree) {
     for (const uint64_t probe : probes)
       for (const Search search : variants)
         ASSERT_EQ(detail::locate(node.get(), 0, probe, search).position,
-                  static_cast<std::size_t>(
-                      std::lower_bound(node->keys, node->keys + count, probe) - node->keys))
+                  static_cast<std::size_t>(std::lower_bound(node->keys, node->keys + count, probe) -
+                                           node->keys))
             << "variant " << static_cast<int>(search) << ", " << count << " keys";
   }
 }

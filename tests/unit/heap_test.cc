@@ -56,8 +56,8 @@ TEST_F(Heap, BlocksAreAlignedLargeEnoughAndApart) {
   WrappedStore store(uri(), small_region());
   std::map<std::uintptr_t, u64> blocks;
   for (u64 alignment : {1, 16, 32, 64, 256, 4096, 8192, 65536}) {
-    for (u64 size : {0, 1, 15, 16, 17, 128, 129, 160, 161, 1000, 2048, 2049, 8192, 8193, 32767,
-                     32768, 32769, 65536, 65537, 300000}) {
+    for (u64 size : {0,    1,    15,   16,   17,    128,   129,   160,   161,   1000,
+                     2048, 2049, 8192, 8193, 32767, 32768, 32769, 65536, 65537, 300000}) {
       const auto op = store.operation();
       void* block = op.allocate(size, alignment);
       EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block) % std::max<u64>(alignment, 16), 0u)
@@ -83,12 +83,10 @@ TEST_F(Heap, AlignmentHoldsInARegionAtAnOddPage) {
   for (u64 alignment : {64, 4096, 8192, 32768, 65536}) {
     std::string text;
     void* block = nullptr;
-    const Code code =
-        code_of([&] { block = store.operation().allocate(100, alignment); }, &text);
+    const Code code = code_of([&] { block = store.operation().allocate(100, alignment); }, &text);
     if (code == Code::kOk)
       EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block) % alignment, 0u) << alignment;
-    else
-      EXPECT_EQ(code, Code::kInvalidArgument) << text;
+    else EXPECT_EQ(code, Code::kInvalidArgument) << text;
   }
 }
 
@@ -171,8 +169,7 @@ TEST_F(Heap, AFullRegionCanFreeAndCheckpoint) {
     WrappedStore store(uri(), small_region(4 * kMiB));
     std::vector<void*> blocks;
     std::string text;
-    while (code_of([&] { blocks.push_back(store.operation().allocate(size)); }, &text) ==
-           Code::kOk)
+    while (code_of([&] { blocks.push_back(store.operation().allocate(size)); }, &text) == Code::kOk)
       std::memset(blocks.back(), 1, size);
     EXPECT_NE(text.find("limit of 4194304 bytes"), text.npos) << text;
     EXPECT_GT(blocks.size() * size, 4 * kMiB / 2) << "wasted at size " << size;
@@ -207,8 +204,9 @@ TEST_F(Heap, FollowsAModelThroughCrashes) {
     const u64 draw = random() % 1000;
     if (draw < 550 && now.blocks.size() < 800) {
       const u64 kind = random() % 100;
-      const u64 size = 1 + (kind < 80 ? random() % 400 : kind < 97 ? random() % 30'000
-                                                                    : random() % 200'000);
+      const u64 size = 1 + (kind < 80   ? random() % 400
+                            : kind < 97 ? random() % 30'000
+                                        : random() % 200'000);
       const auto fill = static_cast<u8>(random());
       const auto op = store->operation();
       auto* block = static_cast<std::byte*>(op.allocate(size));
@@ -216,8 +214,8 @@ TEST_F(Heap, FollowsAModelThroughCrashes) {
       ASSERT_TRUE(now.blocks.emplace(block, std::pair{size, fill}).second);
     } else if (draw < 990) {
       if (now.blocks.empty()) continue;
-      auto victim = std::next(now.blocks.begin(),
-                              static_cast<std::ptrdiff_t>(random() % now.blocks.size()));
+      auto victim =
+          std::next(now.blocks.begin(), static_cast<std::ptrdiff_t>(random() % now.blocks.size()));
       store->operation().deallocate(victim->first);
       now.blocks.erase(victim);
     } else if (draw < 996) {
@@ -246,8 +244,9 @@ TEST_F(Heap, FreesFromOtherThreadsAreNotLost) {
         for (int i = 0; i < 1500; ++i) {
           const auto op = store.operation();
           const u64 kind = random() % 8;
-          void* mine = kind < 4 ? op.allocate(16 + 16 * (random() % 4))
-                       : kind == 4 ? op.allocate(16'000 + random() % 16'000) : nullptr;
+          void* mine = kind < 4    ? op.allocate(16 + 16 * (random() % 4))
+                       : kind == 4 ? op.allocate(16'000 + random() % 16'000)
+                                   : nullptr;
           void* old = slots[random() % kSlots].exchange(mine);
           if (old != nullptr) op.deallocate(old);
         }

@@ -83,8 +83,7 @@ TEST_F(StoreTest, ACheckpointWithoutChangesIsTheLastVersion) {
 TEST_F(StoreTest, ASecondOpenerIsToldWhoHasIt) {
   Store store = Store::open(path(), options());
   const std::string pid = std::to_string(::getpid());
-  expect_error([&] { Store::open(path(), options()); }, Code::kLocked,
-               "process " + pid + " (");
+  expect_error([&] { Store::open(path(), options()); }, Code::kLocked, "process " + pid + " (");
   expect_error([&] { Store::open(path(), options()); }, Code::kLocked, "which is this process");
   EXPECT_EQ(in_child([&]() -> std::string {
               const std::string error = error_of([&] { Store::open(path(), options()); });
@@ -289,8 +288,8 @@ TEST_F(StoreTest, OptionsOutOfRangeAreRefused) {
                Code::kInvalidArgument, "needs a number");
   expect_error([&] { Store::open("emu:" + path() + "?flush=no", options()); },
                Code::kInvalidArgument, "flush is nt");
-  expect_error([&] { Store::open("emu:" + path() + "?flush", options()); },
-               Code::kInvalidArgument, "key=value");
+  expect_error([&] { Store::open("emu:" + path() + "?flush", options()); }, Code::kInvalidArgument,
+               "key=value");
 }
 
 TEST_F(StoreTest, SeveralStoresFromSeveralThreads) {

@@ -52,8 +52,8 @@ class VolumeTest : public testing::TestWithParam<const char*> {
       std::memcpy(&superblock, image.data() + offset, sizeof superblock);
       change(superblock);
       constexpr size_t kFrom = offsetof(Superblock, format_version);
-      superblock.checksum = checksum(reinterpret_cast<const char*>(&superblock) + kFrom,
-                                     sizeof superblock - kFrom);
+      superblock.checksum =
+          checksum(reinterpret_cast<const char*>(&superblock) + kFrom, sizeof superblock - kFrom);
       std::memcpy(image.data() + offset, &superblock, sizeof superblock);
     }
     return image;

@@ -41,8 +41,8 @@ struct ThreadEntry {
   Mutator* mutator = nullptr;
 };
 constexpr std::size_t kOpenStoresMax = 64;
-__attribute__((tls_model("initial-exec"))) inline constinit thread_local ThreadEntry
-    thread_entries[kOpenStoresMax];
+__attribute__((tls_model(
+    "initial-exec"))) inline constinit thread_local ThreadEntry thread_entries[kOpenStoresMax];
 
 /// What a store needs to find a thread's mutator.
 struct ThreadKey {
@@ -84,8 +84,8 @@ inline void report(Mutator& mutator, const void* address, std::size_t length) no
     if ((flags & Gate::kIgnore) == 0) report_slow(mutator, address, length);
     return;
   }
-  *mutator.cursor++ = reinterpret_cast<std::uintptr_t>(address) |
-                      static_cast<std::uint64_t>(length) << kReportLengthShift;
+  *mutator.cursor++ = reinterpret_cast<std::uintptr_t>(address) | static_cast<std::uint64_t>(length)
+                                                                      << kReportLengthShift;
   if (mutator.cursor == mutator.end) [[unlikely]]
     report_buffer_full(mutator);
 }

@@ -94,8 +94,7 @@ __attribute__((target("avx2,popcnt"), always_inline)) inline size_t count_less_a
     const Node* node, u64 key) {
   // AVX2 compares signed: flipping the top bit of both sides makes that unsigned.
   const __m256i flip = _mm256_set1_epi64x(static_cast<long long>(u64{1} << 63));
-  const __m256i wanted =
-      _mm256_xor_si256(_mm256_set1_epi64x(static_cast<long long>(key)), flip);
+  const __m256i wanted = _mm256_xor_si256(_mm256_set1_epi64x(static_cast<long long>(key)), flip);
   const auto* lanes = reinterpret_cast<const __m256i*>(node);
   u32 less = 0;
   for (int i = 0; i < 8; ++i) {
@@ -106,7 +105,7 @@ __attribute__((target("avx2,popcnt"), always_inline)) inline size_t count_less_a
   return static_cast<size_t>(_mm_popcnt_u32(less & kKeyLanes));
 }
 __attribute__((target("avx2,popcnt"))) inline Place locate_avx2(Node* node, unsigned level,
-                                                               u64 key) {
+                                                                u64 key) {
   while (level != 0) {
     node = node->child(count_less_avx2(node, key));
     if (--level == 0) prefetch_slots(node);
@@ -124,8 +123,8 @@ __attribute__((target(PERDURA_AVX512), always_inline)) inline size_t count_less_
   const __mmask8 less2 = _mm512_cmplt_epu64_mask(_mm512_load_si512(lanes + 2), wanted);
   const __mmask8 less3 = _mm512_cmplt_epu64_mask(_mm512_load_si512(lanes + 3), wanted);
   // Joined in mask registers: a quarter faster lookups than with shifts of four words.
-  const __mmask32 less = _mm512_kunpackw(_mm512_kunpackb(less3, less2),
-                                         _mm512_kunpackb(less1, less0));
+  const __mmask32 less =
+      _mm512_kunpackw(_mm512_kunpackb(less3, less2), _mm512_kunpackb(less1, less0));
   return static_cast<size_t>(_mm_popcnt_u32(_cvtmask32_u32(less) & kKeyLanes));
 }
 __attribute__((target(PERDURA_AVX512))) inline Place locate_avx512(Node* node, unsigned level,

@@ -287,8 +287,7 @@ class BPlusTree {
     const unsigned root_level = level_;
     const Spares<Env> spares(env, path, root_level);
     // Keys that arrive in order leave full nodes behind.
-    const bool at_end =
-        path.node[0]->next() == nullptr && path.index[0] == path.node[0]->count;
+    const bool at_end = path.node[0]->next() == nullptr && path.index[0] == path.node[0]->count;
     for (unsigned level = 0; level <= root_level; ++level) {
       Node* node = path.node[level];
       if (node->count < Node::kKeys) {
