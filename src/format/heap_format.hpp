@@ -41,7 +41,7 @@ enum class UnitKind : u8 {
 struct UnitEntry {
   UnitKind kind;
   u8 size_class;  ///< of a slab
-  u8 has_free;    ///< slab: not all of its blocks are allocated
+  u8 has_free;    ///< slab: 0 when all of its blocks are allocated, 1 when one may be free
   u8 reserved;
   u32 units;  ///< kSlab, kLarge: length; kSlabTail: distance to the slab's first unit
 };

@@ -16,6 +16,7 @@ using format::UnitEntry;
 using format::UnitKind;
 
 u64 no_free_word = 0;
+constexpr ThreadCache::Current kNoSlab{&no_free_word, nullptr, nullptr, 0};
 
 }  // namespace
 
@@ -23,75 +24,58 @@ Heap::Heap(region::Region& region, std::string store_name)
     : region_(region),
       name_(std::move(store_name)),
       units_(region),
-      owners_(value_or_throw(
-          Mapping::anonymous(region.limit() / kUnitBytes * sizeof(std::atomic<u32>)))) {}
+      states_(
+          value_or_throw(Mapping::anonymous(region.limit() / kUnitBytes * sizeof(SlabState)))) {}
 
 Heap::~Heap() = default;
 
 // --- allocation --------------------------------------------------------------------------------
 
-inline ThreadCache& Heap::cache_of(Mutator& mutator) {
-  if (mutator.heap_cache != nullptr) [[likely]]
-    return *static_cast<ThreadCache*>(mutator.heap_cache);
-  return make_cache(mutator);
-}
-
-ThreadCache& Heap::make_cache(Mutator& mutator) {
+ThreadCache& Heap::cache_of(Mutator& mutator) {
+  if (mutator.heap_cache != nullptr) return *static_cast<ThreadCache*>(mutator.heap_cache);
   std::lock_guard lock(caches_mutex_);
   caches_.push_back(std::make_unique<ThreadCache>());
   ThreadCache& cache = *caches_.back();
-  cache.owner = static_cast<u32>(caches_.size());
-  cache.current.fill({&no_free_word, nullptr, nullptr, 0});
+  cache.current.fill(kNoSlab);
   mutator.heap_cache = &cache;
   return cache;
 }
 
-inline void* Heap::take(Mutator& mutator, ThreadCache::Current& current, u64 block_bytes) {
-  const u64 bits = *current.word;
-  std::byte* block = current.base + static_cast<u64>(std::countr_zero(bits)) * block_bytes;
-  store(mutator, *current.word, bits & (bits - 1));
-  report(mutator, block, block_bytes);
-  return block;
-}
-
-Result<void*> Heap::allocate(Mutator& mutator, u64 size, u64 alignment) {
+Result<void*> Heap::allocate_slow(Mutator& mutator, u64 size, u64 alignment) {
   if (!std::has_single_bit(alignment))
     return Failure{Code::kInvalidArgument,
                    "an alignment is a power of two, not " + std::to_string(alignment)};
   if (size == 0) size = 1;
-  if (size > kSmallMax || alignment > kPageBytes) [[unlikely]]
-    return allocate_large(mutator, size, alignment);
+  if (size > kSmallMax || alignment > kPageBytes) return allocate_large(mutator, size, alignment);
   unsigned size_class = class_of(size);
   // Blocks lie at multiples of their size from a 64 KiB boundary.
   while (alignment > 16 && !is_aligned(kClassInfo[size_class].block_bytes, alignment))
     if (++size_class == kClasses) return allocate_large(mutator, size, alignment);
-  ThreadCache& cache = cache_of(mutator);
-  ThreadCache::Current& current = cache.current[size_class];
-  if (*current.word != 0) [[likely]]
-    return take(mutator, current, kClassInfo[size_class].block_bytes);
-  return allocate_slow(mutator, cache, size_class);
+  return allocate_small(mutator, size_class);
 }
 
-Result<void*> Heap::allocate_slow(Mutator& mutator, ThreadCache& cache, unsigned size_class) {
+Result<void*> Heap::allocate_small(Mutator& mutator, unsigned size_class) {
   const ClassInfo& info = kClassInfo[size_class];
+  ThreadCache& cache = cache_of(mutator);
   ThreadCache::Current& current = cache.current[size_class];
   for (;;) {
+    if (*current.word != 0) return take(mutator, current, info.block_bytes);
     if (current.slab != nullptr) {
-      if (next_word(mutator, current, info)) return take(mutator, current, info.block_bytes);
-      if (!disown_full(mutator, current, size_class)) continue;
+      if (next_word(mutator, current, info)) continue;
+      if (!mark_full(mutator, current.unit)) continue;
+      state(current.unit).listed = false;
+      current = kNoSlab;
     }
-    PERDURA_ASSIGN(const u64 unit, acquire_slab(mutator, cache, size_class));
+    PERDURA_ASSIGN(const u64 unit, next_slab(mutator, cache, size_class));
     Slab* slab = slab_at(unit);
     current = {slab->free(), slab->block(0), slab, unit};
-    // With the first word: next_word starts behind the current one.
-    if (*current.word != 0) return take(mutator, current, info.block_bytes);
   }
 }
 
 // Find a word of the slab with free blocks, first in `free`, then in what others freed.
 bool Heap::next_word(Mutator& mutator, ThreadCache::Current& current, const ClassInfo& info) {
   Slab& slab = *current.slab;
-  for (int round = 0; round < 2; ++round) {
+  do {
     const auto at = static_cast<u32>(current.word - slab.free());
     for (u32 i = 1; i <= info.words; ++i) {
       const u32 word = (at + i) % info.words;
@@ -100,8 +84,7 @@ bool Heap::next_word(Mutator& mutator, ThreadCache::Current& current, const Clas
       current.base = slab.block(u64{word} * 64);
       return true;
     }
-    if (round == 0 && !collect_remote(mutator, slab)) return false;
-  }
+  } while (collect_remote(mutator, slab));
   return false;
 }
 
@@ -118,20 +101,17 @@ bool Heap::collect_remote(Mutator& mutator, Slab& slab) {
   return any;
 }
 
-// False when another thread freed into the slab meanwhile, and it stays ours.
-bool Heap::disown_full(Mutator& mutator, ThreadCache::Current& current, unsigned size_class) {
-  std::lock_guard lock(classes_[size_class].mutex);
-  // Marked full first: whoever frees into it from now on and finds no owner also finds the mark,
-  // and waits for the lock to list the slab.
-  set_has_free(mutator, current.unit, false);
-  owner(current.unit).store(0, std::memory_order_seq_cst);
-  if (collect_remote(mutator, *current.slab)) {
-    set_has_free(mutator, current.unit, true);
-    owner(current.unit).store(static_cast<ThreadCache*>(mutator.heap_cache)->owner);
-    return false;
-  }
-  current = {&no_free_word, nullptr, nullptr, 0};
-  return true;
+// By the owner, of a slab without free blocks; false when another thread freed into it meanwhile.
+bool Heap::mark_full(Mutator& mutator, u64 unit) {
+  set_has_free(mutator, unit, false);
+  // Another thread sets its bit and announces the slab before it looks at the mark: either we see
+  // that, or it sees the mark gone.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  const bool freed = collect_remote(mutator, *slab_at(unit));
+  // Those who free into an announced slab leave the mark alone, so it stays.
+  if (freed || state(unit).announced.load(std::memory_order_relaxed))
+    set_has_free(mutator, unit, true);
+  return !freed;
 }
 
 void Heap::set_has_free(Mutator& mutator, u64 unit, bool value) {
@@ -140,19 +120,38 @@ void Heap::set_has_free(Mutator& mutator, u64 unit, bool value) {
     store<u8>(mutator, flag, value ? 1 : 0);
 }
 
-Result<u64> Heap::acquire_slab(Mutator& mutator, ThreadCache& cache, unsigned size_class) {
+bool Heap::is_slab(u64 unit, unsigned size_class) const {
+  const UnitEntry entry = units_.entry(unit);
+  return entry.kind == UnitKind::kSlab && entry.size_class == size_class;
+}
+
+bool Heap::owns(const ThreadCache& cache, u64 unit, unsigned size_class) const {
+  return state(unit).owner.load(std::memory_order_relaxed) == &cache && is_slab(unit, size_class);
+}
+
+// A slab for `current`, with free blocks in `free`: of the thread's own, of nobody's, or a new one.
+Result<u64> Heap::next_slab(Mutator& mutator, ThreadCache& cache, unsigned size_class) {
+  auto& available = cache.available[size_class];
+  if (available.empty()) take_returned(mutator, cache, size_class);
+  while (!available.empty()) {
+    const u64 unit = available.front();
+    available.pop_front();
+    if (owns(cache, unit, size_class) && state(unit).listed) return unit;
+  }
+  load_partial();
   Class& all = classes_[size_class];
   {
     std::lock_guard lock(all.mutex);
-    if (!all.loaded) load_partial(size_class);
     while (!all.partial.empty()) {
       const u64 unit = all.partial.back();
       all.partial.pop_back();
-      const UnitEntry entry = units_.entry(unit);
-      if (entry.kind != UnitKind::kSlab || entry.size_class != size_class || entry.has_free == 0 ||
-          owner(unit).load(std::memory_order_relaxed) != 0)
+      SlabState& state = this->state(unit);
+      if (!is_slab(unit, size_class) || !state.announced.load(std::memory_order_relaxed) ||
+          state.owner.load(std::memory_order_relaxed) != nullptr)
         continue;
-      owner(unit).store(cache.owner, std::memory_order_seq_cst);
+      state.owner.store(&cache, std::memory_order_relaxed);
+      state.listed = true;
+      state.announced.store(false, std::memory_order_seq_cst);
       collect_remote(mutator, *slab_at(unit));
       return unit;
     }
@@ -160,14 +159,41 @@ Result<u64> Heap::acquire_slab(Mutator& mutator, ThreadCache& cache, unsigned si
   return make_slab(mutator, cache, size_class);
 }
 
-void Heap::load_partial(unsigned size_class) {
+// Take what others freed, and keep the slabs that now have free blocks.
+void Heap::take_returned(Mutator& mutator, ThreadCache& cache, unsigned size_class) {
+  std::lock_guard lock(classes_[size_class].mutex);
+  for (const u64 unit : cache.returned[size_class]) {
+    SlabState& state = this->state(unit);
+    if (!owns(cache, unit, size_class) || !state.announced.load(std::memory_order_relaxed))
+      continue;
+    // From here on the next free announces it again.
+    state.announced.store(false, std::memory_order_seq_cst);
+    const bool any = collect_remote(mutator, *slab_at(unit));
+    if (state.listed) continue;
+    if (!any && mark_full(mutator, unit)) continue;
+    if (slab_at(unit)->empty(kClassInfo[size_class])) {
+      release_slab(mutator, unit);
+    } else {
+      set_has_free(mutator, unit, true);
+      state.listed = true;
+      cache.available[size_class].push_back(unit);
+    }
+  }
+  cache.returned[size_class].clear();
+}
+
+// Once after opening: the slabs that the last process left with free blocks.
+void Heap::load_partial() {
+  if (partial_loaded_.load(std::memory_order_acquire)) return;
   std::lock_guard lock(units_mutex_);
+  if (partial_loaded_.load(std::memory_order_relaxed)) return;
   units_.for_each([&](u64 unit, const UnitEntry& entry) {
-    if (entry.kind == UnitKind::kSlab && entry.size_class == size_class && entry.has_free != 0)
-      classes_[size_class].partial.push_back(unit);
+    if (entry.kind != UnitKind::kSlab || entry.has_free == 0) return true;
+    state(unit).announced.store(true, std::memory_order_relaxed);
+    classes_[entry.size_class].partial.push_back(unit);
     return true;
   });
-  classes_[size_class].loaded = true;
+  partial_loaded_.store(true, std::memory_order_release);
 }
 
 Result<u64> Heap::make_slab(Mutator& mutator, ThreadCache& cache, unsigned size_class) {
@@ -187,8 +213,9 @@ Result<u64> Heap::make_slab(Mutator& mutator, ThreadCache& cache, unsigned size_
     slab->free()[word] = usable_bits(info, word);
     slab->remote()[word] = 0;
   }
-  // Owned before it looks like a slab: the class may still list these units from an earlier life.
-  owner(unit).store(cache.owner, std::memory_order_seq_cst);
+  // Owned before it looks like a slab: lists may still have these units from an earlier life.
+  state(unit).owner.store(&cache, std::memory_order_seq_cst);
+  state(unit).listed = true;
   units_.set_entry(mutator, unit, {UnitKind::kSlab, static_cast<u8>(size_class), 1, 0, info.units});
   for (u32 i = 1; i < info.units; ++i)
     units_.set_entry(mutator, unit + i, {UnitKind::kSlabTail, 0, 0, 0, i});
@@ -251,7 +278,7 @@ Result<Heap::Block> Heap::find(const void* address) const {
   return block;
 }
 
-Status Heap::deallocate(Mutator& mutator, void* address) {
+Status Heap::deallocate_slow(Mutator& mutator, void* address) {
   if (address == nullptr) return {};
   PERDURA_ASSIGN(const Block block, find(address));
   if (block.slab == nullptr) {
@@ -263,15 +290,26 @@ Status Heap::deallocate(Mutator& mutator, void* address) {
   const u64 bit = u64{1} << block.index % 64;
   if (((Slab::load(block.slab->free()[word]) | Slab::load(block.slab->remote()[word])) & bit) != 0)
     return misuse(address, "freed before");
-  if (owner(block.unit).load(std::memory_order_relaxed) == cache.owner)
-    return free_own(mutator, cache, block);
-  return free_remote(mutator, block);
+  if (state(block.unit).owner.load(std::memory_order_relaxed) != &cache)
+    return free_remote(mutator, block);
+  free_own(mutator, cache, block);
+  return {};
 }
 
-inline Status Heap::free_own(Mutator& mutator, ThreadCache&, const Block& block) {
+void Heap::free_own(Mutator& mutator, ThreadCache& cache, const Block& block) {
+  const unsigned size_class = block.entry.size_class;
   u64& word = block.slab->free()[block.index / 64];
   store(mutator, word, word | u64{1} << block.index % 64);
-  return {};
+  SlabState& state = this->state(block.unit);
+  if (!state.listed) {
+    state.listed = true;
+    set_has_free(mutator, block.unit, true);
+    cache.available[size_class].push_back(block.unit);
+  }
+  if (block.slab != cache.current[size_class].slab && block.slab->empty(kClassInfo[size_class])) {
+    std::lock_guard lock(classes_[size_class].mutex);
+    release_slab(mutator, block.unit);
+  }
 }
 
 Status Heap::free_remote(Mutator& mutator, const Block& block) {
@@ -280,40 +318,40 @@ Status Heap::free_remote(Mutator& mutator, const Block& block) {
   report(mutator, &word, sizeof word);
   const u64 before = std::atomic_ref(word).fetch_or(bit, std::memory_order_seq_cst);
   if ((before & bit) != 0) return misuse(block.slab->block(block.index), "freed before");
-  // An owner finds the bit when it runs out. Without one, somebody must learn of the free block,
-  // and an empty slab goes back; both concern few frees.
-  if (owner(block.unit).load(std::memory_order_seq_cst) != 0) return {};
-  const UnitEntry entry = units_.entry(block.unit);
-  const bool listed = entry.has_free != 0;
-  const u64 usable = usable_bits(kClassInfo[block.entry.size_class], block.index / 64);
-  const bool word_empty =
-      ((before | bit | Slab::load(block.slab->free()[block.index / 64])) & usable) == usable;
-  if (!listed || word_empty) tidy_unowned(mutator, block);
+  SlabState& state = this->state(block.unit);
+  // Somebody will look at an announced slab. One without an owner may also have become empty.
+  if (state.announced.load(std::memory_order_seq_cst)) {
+    const u64 free = before | bit | Slab::load(block.slab->free()[block.index / 64]);
+    if (free != usable_bits(kClassInfo[block.entry.size_class], block.index / 64) ||
+        state.owner.load(std::memory_order_relaxed) != nullptr)
+      return {};
+  }
+  announce(mutator, block);
   return {};
 }
 
-void Heap::tidy_unowned(Mutator& mutator, const Block& block) {
+void Heap::announce(Mutator& mutator, const Block& block) {
+  load_partial();
   const unsigned size_class = block.entry.size_class;
-  const ClassInfo& info = kClassInfo[size_class];
   std::lock_guard lock(classes_[size_class].mutex);
-  // Since our bit was set, another thread may have taken the slab, or emptied and released it.
-  const UnitEntry entry = units_.entry(block.unit);
-  if (entry.kind != UnitKind::kSlab || entry.size_class != size_class ||
-      owner(block.unit).load(std::memory_order_relaxed) != 0)
-    return;
-  bool empty = true;
-  for (u32 word = 0; word < info.words && empty; ++word)
-    empty = (Slab::load(block.slab->free()[word]) | Slab::load(block.slab->remote()[word])) ==
-            usable_bits(info, word);
-  if (empty) {
+  // Since our bit was set, another thread may have emptied and released the slab.
+  if (!is_slab(block.unit, size_class)) return;
+  SlabState& state = this->state(block.unit);
+  ThreadCache* owner = state.owner.load(std::memory_order_relaxed);
+  if (owner == nullptr && block.slab->empty(kClassInfo[size_class])) {
     release_slab(mutator, block.unit);
-  } else if (entry.has_free == 0) {
+  } else if (!state.announced.exchange(true, std::memory_order_seq_cst)) {
     set_has_free(mutator, block.unit, true);
-    if (classes_[size_class].loaded) classes_[size_class].partial.push_back(block.unit);
+    auto& list = owner != nullptr ? owner->returned[size_class] : classes_[size_class].partial;
+    list.push_back(block.unit);
   }
 }
 
+// Under the class's lock, of an empty slab.
 void Heap::release_slab(Mutator& mutator, u64 unit) {
+  state(unit).owner.store(nullptr, std::memory_order_relaxed);
+  state(unit).listed = false;
+  state(unit).announced.store(false, std::memory_order_relaxed);
   std::lock_guard lock(units_mutex_);
   const u32 units = units_.entry(unit).units;
   for (u32 i = 0; i < units; ++i) units_.set_entry(mutator, unit + i, {});
@@ -353,20 +391,31 @@ std::string Heap::describe(const void* address) const {
 void Heap::release_cache(Mutator& mutator) {
   if (mutator.heap_cache == nullptr) return;
   ThreadCache& cache = *static_cast<ThreadCache*>(mutator.heap_cache);
+  load_partial();
+  const u64 units_end = units_.units_end();
+  for (u64 unit = 0; unit < units_end; ++unit) {
+    SlabState& state = this->state(unit);
+    if (state.owner.load(std::memory_order_relaxed) != &cache) continue;
+    const unsigned size_class = units_.entry(unit).size_class;
+    std::lock_guard lock(classes_[size_class].mutex);
+    state.announced.store(false, std::memory_order_seq_cst);
+    collect_remote(mutator, *slab_at(unit));
+    if (slab_at(unit)->empty(kClassInfo[size_class])) {
+      release_slab(mutator, unit);
+      continue;
+    }
+    state.listed = false;
+    state.owner.store(nullptr, std::memory_order_relaxed);
+    if (slab_at(unit)->full() && mark_full(mutator, unit)) continue;
+    set_has_free(mutator, unit, true);
+    state.announced.store(true, std::memory_order_seq_cst);
+    classes_[size_class].partial.push_back(unit);
+  }
+  cache.current.fill(kNoSlab);
   for (unsigned size_class = 0; size_class < kClasses; ++size_class) {
-    ThreadCache::Current& current = cache.current[size_class];
-    if (current.slab == nullptr) continue;
-    Class& all = classes_[size_class];
-    std::lock_guard lock(all.mutex);
-    set_has_free(mutator, current.unit, false);  // as in disown_full
-    owner(current.unit).store(0, std::memory_order_seq_cst);
-    collect_remote(mutator, *current.slab);
-    bool any = false;
-    for (u32 word = 0; word < current.slab->header.words; ++word)
-      any = any || current.slab->free()[word] != 0;
-    set_has_free(mutator, current.unit, any);
-    if (any && all.loaded) all.partial.push_back(current.unit);
-    current = {&no_free_word, nullptr, nullptr, 0};
+    cache.available[size_class].clear();
+    std::lock_guard lock(classes_[size_class].mutex);
+    cache.returned[size_class].clear();
   }
 }
 

@@ -8,13 +8,16 @@
 // the data. Who owns a slab and which slabs have free blocks is volatile, and derived after
 // opening.
 //
-// Ownership: the owner of a slab allocates from `free` and frees into it with plain stores. Any
-// other thread frees into `remote` with an atomic or; the owner moves those bits over when `free`
-// runs out. A slab without an owner changes under its class's lock. Lock order: class, then units.
+// Ownership: a thread keeps the slabs it made or took over, until it ends or they are empty. The
+// owner allocates from `free` and frees into it with plain stores. Any other thread frees into
+// `remote` with an atomic or, and announces the slab: to its owner, who moves those bits over when
+// it has nothing else, or to the slabs of the class that nobody owns. A slab is announced once until
+// somebody looks at it, so that most frees are the atomic or alone. Lock order: class, then units.
 #pragma once
 
 #include <array>
 #include <atomic>
+#include <deque>
 #include <mutex>
 #include <string_view>
 #include <vector>
@@ -22,13 +25,12 @@
 #include <perdura/store.hpp>
 
 #include "heap/size_classes.hpp"
+#include "heap/slab.hpp"
 #include "heap/units.hpp"
 
 namespace perdura::heap {
 
-struct Slab;
-
-/// The slabs a thread owns. Volatile.
+/// What a thread allocates from. Volatile.
 struct ThreadCache {
   struct Current {
     u64* word;        ///< free bits that are being used up
@@ -37,7 +39,18 @@ struct ThreadCache {
     u64 unit;
   };
   std::array<Current, kClasses> current;
-  u32 owner = 0;  ///< 1-based
+  /// Other slabs of its own with free blocks, the oldest first: it had most time to get more.
+  /// Entries may be outdated.
+  std::array<std::deque<u64>, kClasses> available;
+  /// Slabs of its own that others announced; under the class's lock.
+  std::array<std::vector<u64>, kClasses> returned;
+};
+
+/// What is known of a slab, by its first unit. Volatile.
+struct SlabState {
+  std::atomic<ThreadCache*> owner{nullptr};  ///< changes under the class's lock
+  std::atomic<bool> announced{false};        ///< in `returned` of its owner or `partial` of its class
+  bool listed = false;                       ///< its owner's: `current` or `available`
 };
 
 class Heap {
@@ -49,8 +62,16 @@ class Heap {
   Status attach() { return units_.attach(name_); }
 
   /// All inside an operation of the mutator.
-  Result<void*> allocate(detail::Mutator& mutator, u64 size, u64 alignment);
-  Status deallocate(detail::Mutator& mutator, void* block);
+  Result<void*> allocate(detail::Mutator& mutator, u64 size, u64 alignment) {
+    if (void* block = allocate_fast(mutator, size, alignment)) [[likely]]
+      return block;
+    return allocate_slow(mutator, size, alignment);
+  }
+  Status deallocate(detail::Mutator& mutator, void* block) {
+    if (deallocate_fast(mutator, block)) [[likely]]
+      return {};
+    return deallocate_slow(mutator, block);
+  }
   /// Bytes usable in a block that was given out, or a failure that says what is wrong with it.
   Result<u64> usable_size(const void* block) const;
 
@@ -78,7 +99,6 @@ class Heap {
   struct alignas(64) Class {
     std::mutex mutex;
     std::vector<u64> partial;
-    bool loaded = false;
   };
   /// What is known of a block from its address.
   struct Block {
@@ -88,24 +108,31 @@ class Heap {
     u32 index = 0;  ///< in the slab
   };
 
-  ThreadCache& cache_of(detail::Mutator& mutator);
-  ThreadCache& make_cache(detail::Mutator& mutator);
+  void* allocate_fast(detail::Mutator& mutator, u64 size, u64 alignment);
+  Result<void*> allocate_slow(detail::Mutator& mutator, u64 size, u64 alignment);
+  Result<void*> allocate_small(detail::Mutator& mutator, unsigned size_class);
+  Result<void*> allocate_large(detail::Mutator& mutator, u64 size, u64 alignment);
   void* take(detail::Mutator& mutator, ThreadCache::Current& current, u64 block_bytes);
-  Result<void*> allocate_slow(detail::Mutator& mutator, ThreadCache& cache, unsigned size_class);
+  ThreadCache& cache_of(detail::Mutator& mutator);
+
   bool next_word(detail::Mutator& mutator, ThreadCache::Current& current, const ClassInfo& info);
   bool collect_remote(detail::Mutator& mutator, Slab& slab);
-  bool disown_full(detail::Mutator& mutator, ThreadCache::Current& current, unsigned size_class);
-  Result<u64> acquire_slab(detail::Mutator& mutator, ThreadCache& cache, unsigned size_class);
+  bool mark_full(detail::Mutator& mutator, u64 unit);
+  Result<u64> next_slab(detail::Mutator& mutator, ThreadCache& cache, unsigned size_class);
   Result<u64> make_slab(detail::Mutator& mutator, ThreadCache& cache, unsigned size_class);
-  void load_partial(unsigned size_class);
-  void set_has_free(detail::Mutator& mutator, u64 unit, bool value);
-  Result<void*> allocate_large(detail::Mutator& mutator, u64 size, u64 alignment);
-
-  Result<Block> find(const void* block) const;
-  Status free_own(detail::Mutator& mutator, ThreadCache& cache, const Block& block);
-  Status free_remote(detail::Mutator& mutator, const Block& block);
-  void tidy_unowned(detail::Mutator& mutator, const Block& block);
+  bool is_slab(u64 unit, unsigned size_class) const;
+  bool owns(const ThreadCache& cache, u64 unit, unsigned size_class) const;
+  void take_returned(detail::Mutator& mutator, ThreadCache& cache, unsigned size_class);
   void release_slab(detail::Mutator& mutator, u64 unit);
+  void load_partial();
+  void set_has_free(detail::Mutator& mutator, u64 unit, bool value);
+
+  bool deallocate_fast(detail::Mutator& mutator, void* address);
+  Status deallocate_slow(detail::Mutator& mutator, void* address);
+  Result<Block> find(const void* block) const;
+  void free_own(detail::Mutator& mutator, ThreadCache& cache, const Block& block);
+  Status free_remote(detail::Mutator& mutator, const Block& block);
+  void announce(detail::Mutator& mutator, const Block& block);
   void free_large(detail::Mutator& mutator, const Block& block);
   Failure misuse(const void* block, const char* what) const;
   const format::RootNode* find_root(std::string_view name) const;
@@ -115,18 +142,74 @@ class Heap {
     detail::report(mutator, &field, sizeof(T));
     std::atomic_ref<T>(field).store(value, std::memory_order_relaxed);
   }
-  std::atomic<u32>& owner(u64 unit) const { return owners_.as<std::atomic<u32>>()[unit]; }
+  SlabState& state(u64 unit) const { return states_.as<SlabState>()[unit]; }
   Slab* slab_at(u64 unit) const { return reinterpret_cast<Slab*>(units_.address(unit)); }
 
   region::Region& region_;
   const std::string name_;
   Units units_;
-  Mapping owners_;  ///< of each unit that starts a slab: its owner, 0 none
+  Mapping states_;  ///< SlabState by unit
   std::array<Class, kClasses> classes_;
+  std::atomic<bool> partial_loaded_{false};
   mutable std::mutex units_mutex_;
   mutable std::mutex roots_mutex_;
   std::mutex caches_mutex_;
   std::vector<std::unique_ptr<ThreadCache>> caches_;
 };
+
+inline void* Heap::take(detail::Mutator& mutator, ThreadCache::Current& current, u64 block_bytes) {
+  const u64 bits = *current.word;
+  std::byte* block = current.base + static_cast<u64>(std::countr_zero(bits)) * block_bytes;
+  store(mutator, *current.word, bits & (bits - 1));
+  detail::report(mutator, block, block_bytes);
+  return block;
+}
+
+/// nullptr when more is to be done than to take the next block of the current slab.
+inline void* Heap::allocate_fast(detail::Mutator& mutator, u64 size, u64 alignment) {
+  if (size > kSmallMax || alignment > 16 || mutator.heap_cache == nullptr) [[unlikely]]
+    return nullptr;
+  const unsigned size_class = kClassOf[(size + 15) / 16];
+  auto& current = static_cast<ThreadCache*>(mutator.heap_cache)->current[size_class];
+  if (*current.word == 0 || !std::has_single_bit(alignment)) [[unlikely]]
+    return nullptr;
+  return take(mutator, current, kClassInfo[size_class].block_bytes);
+}
+
+/// False, with nothing done, unless the block is allocated and in a slab of this thread's that has
+/// other free blocks and does not become empty.
+inline bool Heap::deallocate_fast(detail::Mutator& mutator, void* address) {
+  u64 unit = units_.unit_of(address);
+  if (unit == ~u64{0}) [[unlikely]]
+    return false;
+  format::UnitEntry entry = units_.entry(unit);
+  if (entry.kind == format::UnitKind::kSlabTail) {
+    unit -= entry.units;
+    entry = units_.entry(unit);
+  }
+  const SlabState& state = this->state(unit);
+  const auto* cache = static_cast<const ThreadCache*>(mutator.heap_cache);
+  if (entry.kind != format::UnitKind::kSlab || cache == nullptr ||
+      state.owner.load(std::memory_order_relaxed) != cache || !state.listed) [[unlikely]]
+    return false;
+  const ClassInfo& info = kClassInfo[entry.size_class];
+  Slab* slab = slab_at(unit);
+  const auto offset =
+      static_cast<u64>(static_cast<std::byte*>(address) - reinterpret_cast<std::byte*>(slab));
+  const auto index = static_cast<u32>(offset * info.reciprocal >> 32);
+  if (u64{index} * info.block_bytes != offset || index >= info.block_count) [[unlikely]]
+    return false;
+  const u32 word = index / 64;
+  const u64 bit = u64{1} << index % 64;
+  const u64 free = slab->free()[word];
+  const u64 all_free = free | Slab::load(slab->free()[info.words + word]);
+  const u64 usable = usable_bits(info, word);
+  if ((all_free & bit) != 0 || (usable & bit) == 0) [[unlikely]]
+    return false;
+  if ((all_free | bit) == usable && slab != cache->current[entry.size_class].slab) [[unlikely]]
+    return false;
+  store(mutator, slab->free()[word], free | bit);
+  return true;
+}
 
 }  // namespace perdura::heap

@@ -29,6 +29,14 @@ constexpr unsigned class_of(u64 size) {
 static_assert(class_of(129) == 8 && class_of(160) == 8 && class_of(161) == 9);
 static_assert(class_of(256) == 11 && class_of(257) == 12 && class_of(kSmallMax) == kClasses - 1);
 
+/// class_of without its branches: of size, by (size + 15) / 16.
+constexpr std::array<u8, kSmallMax / 16 + 1> make_class_table() {
+  std::array<u8, kSmallMax / 16 + 1> table{};
+  for (u64 i = 1; i < table.size(); ++i) table[i] = static_cast<u8>(class_of(i * 16));
+  return table;
+}
+inline constexpr std::array<u8, kSmallMax / 16 + 1> kClassOf = make_class_table();
+
 /// Units of a slab: enough blocks that the header and the rest at the end cost little.
 constexpr u32 slab_units(unsigned size_class) {
   const u64 bytes = class_bytes(size_class);
@@ -41,11 +49,13 @@ struct ClassInfo {
   u32 block_count;
   u32 words;
   u32 first_block;
+  u32 usable_at;   ///< where its words begin in kUsable
   u64 reciprocal;  ///< offset * reciprocal >> 32 == offset / block_bytes, for offsets in a slab
 };
 
 constexpr std::array<ClassInfo, kClasses> make_classes() {
   std::array<ClassInfo, kClasses> all{};
+  u32 usable_at = 0;
   for (unsigned i = 0; i < kClasses; ++i) {
     ClassInfo& info = all[i];
     info.block_bytes = static_cast<u32>(class_bytes(i));
@@ -54,10 +64,26 @@ constexpr std::array<ClassInfo, kClasses> make_classes() {
     info.words = (info.block_count + 63) / 64;
     const u64 header = sizeof(format::SlabHeader) + 2 * sizeof(u64) * info.words;
     info.first_block = static_cast<u32>((header + info.block_bytes - 1) / info.block_bytes);
+    info.usable_at = usable_at;
+    usable_at += info.words;
     info.reciprocal = (u64{1} << 32) / info.block_bytes + 1;
   }
   return all;
 }
 inline constexpr std::array<ClassInfo, kClasses> kClassInfo = make_classes();
+
+/// For each word of a class's bitmaps: the bits of blocks that can be given out.
+constexpr u32 kBitmapWords = kClassInfo[kClasses - 1].usable_at + kClassInfo[kClasses - 1].words;
+constexpr std::array<u64, kBitmapWords> make_usable() {
+  std::array<u64, kBitmapWords> usable{};
+  for (const ClassInfo& info : kClassInfo)
+    for (u32 block = info.first_block; block < info.block_count; ++block)
+      usable[info.usable_at + block / 64] |= u64{1} << block % 64;
+  return usable;
+}
+inline constexpr std::array<u64, kBitmapWords> kUsable = make_usable();
+constexpr u64 usable_bits(const ClassInfo& info, u32 word) {
+  return kUsable[info.usable_at + word];
+}
 
 }  // namespace perdura::heap

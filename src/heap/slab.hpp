@@ -19,17 +19,19 @@ struct Slab {
   static u64 load(const u64& word) {
     return std::atomic_ref(const_cast<u64&>(word)).load(std::memory_order_relaxed);
   }
-  u64 header_bytes() const { return sizeof header + 2 * sizeof(u64) * header.words; }
-};
 
-/// The bits of word `word` that stand for blocks that can be given out.
-constexpr u64 usable_bits(const ClassInfo& info, u32 word) {
-  u64 bits = ~u64{0};
-  const u32 first = word * 64;
-  if (info.first_block > first)
-    bits = info.first_block - first >= 64 ? 0 : bits << (info.first_block - first);
-  if (info.block_count < first + 64) bits &= bit_range(0, info.block_count - first);
-  return bits;
-}
+  /// Nothing to allocate in `free`.
+  bool full() {
+    for (u32 word = 0; word < header.words; ++word)
+      if (free()[word] != 0) return false;
+    return true;
+  }
+  /// No block of it is allocated.
+  bool empty(const ClassInfo& info) {
+    for (u32 word = 0; word < info.words; ++word)
+      if ((load(free()[word]) | load(remote()[word])) != usable_bits(info, word)) return false;
+    return true;
+  }
+};
 
 }  // namespace perdura::heap

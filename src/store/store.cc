@@ -24,16 +24,13 @@ class InOperation {
 void* allocate(detail::Mutator& mutator, std::size_t size, std::size_t alignment) {
   auto& runtime = *static_cast<detail::Runtime*>(mutator.runtime);
   const InOperation operation(mutator);
-  Result<void*> block = runtime.heap().allocate(mutator, size, alignment);
-  if (!block) throw_failure(block.failure());
-  return *block;
+  return value_or_throw(runtime.heap().allocate(mutator, size, alignment));
 }
 
 void deallocate(detail::Mutator& mutator, void* block) {
   auto& runtime = *static_cast<detail::Runtime*>(mutator.runtime);
   const InOperation operation(mutator);
-  if (Status freed = runtime.heap().deallocate(mutator, block); !freed)
-    throw_failure(freed.failure());
+  value_or_throw(runtime.heap().deallocate(mutator, block));
 }
 
 }  // namespace
