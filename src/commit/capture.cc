@@ -1,142 +1,162 @@
 #include "commit/capture.hpp"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <bit>
 #include <cstring>
+#include <optional>
+#include <utility>
 
 #include "base/assert.hpp"
 
 namespace perdura::commit {
-namespace {
 
-// Pages are visited in batches so that their lines can be fetched ahead.
-constexpr size_t kBatchPages = 32;
+constexpr u64 kPieceLines = LogWriter::kPieceLines;
 
-struct PageMask {
-  u64 page;
-  u64 mask;
-};
-
-void prefetch_lines(const std::byte* base, const PageMask& entry) {
-  const std::byte* page = base + entry.page * kPageBytes;
-  // The hardware follows sequential lines by itself.
-  if (std::popcount(entry.mask) > 8) return;
-  for (u64 bits = entry.mask; bits != 0; bits &= bits - 1)
-    __builtin_prefetch(page + static_cast<u64>(std::countr_zero(bits)) * kLineBytes);
-}
-
-// Calls take(page, mask) for every page of the set, some pages after its lines were prefetched.
-template <class Take>
-void for_each_page_prefetched(const track::DirtyMap& changes, const std::byte* base,
-                              u64 group_begin, u64 group_end, Take&& take) {
-  PageMask ring[kBatchPages];
-  size_t filled = 0;
-  size_t next = 0;
-  const auto visit = [&](u64 page, u64 mask) {
-    if (filled == kBatchPages) {
-      take(ring[next].page, ring[next].mask);
-    } else {
-      ++filled;
-    }
-    ring[next] = {page, mask};
-    prefetch_lines(base, ring[next]);
-    next = (next + 1) % kBatchPages;
-  };
-  for (u64 group = group_begin; group < group_end; ++group) changes.visit_group(group, visit);
-  const size_t first = filled == kBatchPages ? next : 0;
-  for (size_t i = 0; i < filled; ++i) {
-    const PageMask& entry = ring[(first + i) % kBatchPages];
-    take(entry.page, entry.mask);
-  }
-}
-
-// Copies the lines of `mask`, runs of neighbours at once.
-void append_lines(LogWriter& writer, const std::byte* page_bytes, u64 page, u64 mask) {
-  if (mask == ~u64{0} && writer.takes_pages()) {
-    writer.append_page(page * kLinesPerPage, writer.write_page(page_bytes));
-    return;
-  }
-  while (mask != 0) {
-    const auto first = static_cast<unsigned>(std::countr_zero(mask));
-    const auto count = static_cast<unsigned>(std::countr_one(mask >> first));
-    std::memcpy(writer.cursor(), page_bytes + first * kLineBytes, count * kLineBytes);
-    writer.append(page * kLinesPerPage + first, count);
-    mask &= ~bit_range(first, count);
-  }
-}
-
-class BackgroundCapture {
+// Lines of the region on their way to the log, written a piece at a time while the next piece is
+// fetched. Most of the time goes into the page walks of these fetches: as many of them as possible
+// must be under way at once, so they are in the tight loop that gathers, and not here.
+class PieceStream {
  public:
-  BackgroundCapture(const std::byte* base, track::Window& window, LogWriter& writer)
-      : base_(base), window_(window), writer_(writer) {}
+  PieceStream(LogWriter& writer, const std::byte* base) : writer_(writer), base_(base) {}
 
-  // False when the log failed.
-  bool take(u64 page, u64 mask) {
-    if (!writer_.make_room()) return false;
-    const std::byte* bytes = base_ + page * kPageBytes;
-    if (mask == ~u64{0} && take_page(page, bytes)) {
-      window_.publish((page + 1) * kLinesPerPage);
-      return true;
+  /// With a window: a line that a mutator copied aside is left out and goes to `aside` instead.
+  PieceStream(LogWriter& writer, const std::byte* base, track::Window& window,
+              std::vector<u64>& aside)
+      : writer_(writer), base_(base), window_(&window), aside_(&aside) {}
+
+  /// Lines of a page, at least one; pages ascend. False when the log failed.
+  bool add_page(u64 page, u64 mask) {
+    if (mask == ~u64{0} && count_ == 0) {
+      const u64 before = std::exchange(page_, page);
+      return before == kNone || write_page(before, base_ + page * kPageBytes);
     }
-    for (u64 bits = mask; bits != 0; bits &= bits - 1) {
-      const u64 line = page * kLinesPerPage + static_cast<u64>(std::countr_zero(bits));
-      track::copy_racing_line(writer_.cursor(), base_ + line * kLineBytes);
-      if (window_.marked(line)) {
-        aside_.push_back(line);
-      } else {
-        writer_.append(line, 1);
-      }
-    }
-    window_.publish((page + 1) * kLinesPerPage);
-    return true;
+    if (page_ != kNone && !write_page(std::exchange(page_, kNone), nullptr)) return false;
+    for (; mask != 0; mask &= mask - 1)
+      lines_[count_++] = page * kLinesPerPage + static_cast<u64>(std::countr_zero(mask));
+    return write_down_to(2 * kPieceLines - 1);
   }
-
-  // False when a mutator copied a line of it aside meanwhile.
-  bool take_page(u64 page, const std::byte* bytes) {
-    if (track::kRacingReadsAllowed && writer_.takes_pages()) {
-      const u64 sum = writer_.write_page(bytes);
-      std::atomic_signal_fence(std::memory_order_seq_cst);
-      if (window_.page_marked(page)) return false;
-      writer_.append_page(page * kLinesPerPage, sum);
-      return true;
-    }
-    track::copy_racing_page(writer_.cursor(), bytes);
-    if (window_.page_marked(page)) return false;
-    writer_.append(page * kLinesPerPage, kLinesPerPage);
-    return true;
+  /// A line, in any order; a stream has lines or pages.
+  bool add_line(u64 line) {
+    lines_[count_++] = line;
+    return write_down_to(2 * kPieceLines - 1);
   }
-
-  // Lines that a mutator copied first. An arena also holds copies of lines outside the change set,
-  // and of lines that were captured before their mark: those are not in aside_.
-  bool take_side_copies(const std::vector<track::MutatorSlot*>& mutators) {
-    for (u64 line : aside_) window_.await_copy(line);
-    std::vector<bool> taken(aside_.size());
-    for (const track::MutatorSlot* mutator : mutators) {
-      const track::SideArena& arena = *mutator->side;
-      for (u64 i = 0, count = arena.count(); i < count; ++i) {
-        const u64 line = arena.line(i);
-        const auto found = std::lower_bound(aside_.begin(), aside_.end(), line);
-        if (found == aside_.end() || *found != line) continue;
-        const auto index = static_cast<size_t>(found - aside_.begin());
-        if (taken[index]) continue;
-        taken[index] = true;
-        if (!writer_.make_room()) return false;
-        std::memcpy(writer_.cursor(), arena.data(i), kLineBytes);
-        writer_.append(line, 1);
-      }
-    }
-    for (const bool each : taken) PERDURA_ASSERT(each);
-    return true;
+  /// Write what is left.
+  bool finish() {
+    if (page_ != kNone && !write_page(std::exchange(page_, kNone), nullptr)) return false;
+    return write_down_to(0);
   }
-
-  u64 aside() const { return aside_.size(); }
 
  private:
-  const std::byte* base_;
-  track::Window& window_;
+  static constexpr u64 kNone = ~u64{0};
+
+  bool write_page(u64 page, const std::byte* ahead);
+  bool write_down_to(u64 lines_left) {
+    while (count_ > lines_left)
+      if (!write_piece(std::min(count_, kPieceLines))) return false;
+    return true;
+  }
+  bool write_piece(u64 count);
+  bool page_marked(u64 page) const {
+    bool any = false;
+    for (u64 i = 0; i < kLinesPerPage; ++i) any |= window_->marked(page * kLinesPerPage + i);
+    return any;
+  }
+  bool leave_out_marked(u64 count);
+  void drop(u64 begin, u64 end) {
+    std::copy(&lines_[end], &lines_[count_], &lines_[begin]);
+    count_ -= end - begin;
+  }
+
   LogWriter& writer_;
-  std::vector<u64> aside_;  ///< ascending
+  const std::byte* const base_;
+  track::Window* window_ = nullptr;
+  std::vector<u64>* aside_ = nullptr;
+  u64 count_ = 0;
+  std::array<u64, 3 * kPieceLines> lines_;
+  u64 page_ = kNone;  ///< a whole page that is ahead of all in lines_
+  alignas(kLineBytes) std::array<std::byte, format::kLogPieceBytes> calm_;
 };
+
+// When a line of it was copied aside, the others go the way of single lines, and so do later pages
+// until those are written: lines are published in their order.
+bool PieceStream::write_page(u64 page, const std::byte* ahead) {
+  const u64 first = page * kLinesPerPage;
+  if (track::kRacingReadsAllowed && count_ == 0) {
+    if (!writer_.make_room()) return false;
+    const u64 sum = writer_.write({.page = base_ + page * kPageBytes, .page_ahead = ahead});
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (window_ == nullptr || !window_->any_mark() || !page_marked(page)) {
+      if (window_ != nullptr) window_->publish(first + kLinesPerPage);
+      writer_.keep_run(first, kLinesPerPage, sum);
+      return true;
+    }
+  }
+  for (u64 i = 0; i < kLinesPerPage; ++i) lines_[count_++] = first + i;
+  return write_down_to(kPieceLines - 1);
+}
+
+// The first `count` lines. They stay in the stream, less those copied aside, when there are any.
+bool PieceStream::write_piece(u64 count) {
+  if (!writer_.make_room()) return false;
+  std::array<const std::byte*, 2 * kPieceLines> sources;
+  const u64 known = std::min(count_, 2 * kPieceLines);
+  for (u64 i = 0; i < known; ++i) sources[i] = base_ + lines_[i] * kLineBytes;
+  if constexpr (!track::kRacingReadsAllowed) {
+    for (u64 i = 0; i < count; ++i) {
+      track::copy_racing_line(&calm_[i * kLineBytes], sources[i]);
+      sources[i] = &calm_[i * kLineBytes];
+    }
+  }
+  const u64 sum =
+      writer_.write({.lines = {&sources[0], count}, .ahead = {&sources[count], known - count}});
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  if (window_ != nullptr && window_->any_mark() && leave_out_marked(count)) return true;
+  if (window_ != nullptr) window_->publish(lines_[count - 1] + 1);
+  writer_.keep({lines_.data(), count}, sum);
+  drop(0, count);
+  return true;
+}
+
+// Of the first `count` lines, take the marked ones out of the stream; false when there are none.
+bool PieceStream::leave_out_marked(u64 count) {
+  u64 kept = 0;
+  for (u64 i = 0; i < count; ++i) {
+    if (window_->marked(lines_[i])) aside_->push_back(lines_[i]);
+    else lines_[kept++] = lines_[i];
+  }
+  drop(kept, count);
+  return kept != count;
+}
+
+namespace {
+
+// Lines that a mutator copied first. An arena also holds copies of lines outside the change set,
+// and of lines that were captured before their mark: those are not in `aside`.
+bool take_side_copies(std::vector<u64>& aside, const track::Window& window,
+                      const std::vector<track::MutatorSlot*>& mutators, LogWriter& writer) {
+  std::sort(aside.begin(), aside.end());
+  std::vector<const std::byte*> copies(aside.size());
+  for (u64 line : aside) window.await_copy(line);
+  for (const track::MutatorSlot* mutator : mutators) {
+    const track::SideArena& arena = *mutator->side;
+    for (u64 i = 0, count = arena.count(); i < count; ++i) {
+      const auto found = std::lower_bound(aside.begin(), aside.end(), arena.line(i));
+      if (found == aside.end() || *found != arena.line(i)) continue;
+      const std::byte*& copy = copies[static_cast<size_t>(found - aside.begin())];
+      if (copy == nullptr) copy = arena.data(i);
+    }
+  }
+  for (const std::byte* copy : copies) PERDURA_ASSERT(copy != nullptr);
+  for (size_t at = 0; at < aside.size(); at += kPieceLines) {
+    const size_t count = std::min<size_t>(kPieceLines, aside.size() - at);
+    if (!writer.make_room()) return false;
+    const u64 sum = writer.write({.lines = {&copies[at], count}});
+    writer.keep({&aside[at], count}, sum);
+  }
+  return true;
+}
 
 }  // namespace
 
@@ -162,21 +182,22 @@ u64 Trimmer::changed(const std::byte* page_bytes, u64 page, u64 mask) {
 Status capture_in_background(const track::DirtyMap& changes, const std::byte* base,
                              track::Window& window, track::Mutators& mutators, LogWriter& writer,
                              const std::function<void()>& close_window, u64* side_copies) {
-  BackgroundCapture capture(base, window, writer);
+  std::vector<u64> aside;
+  PieceStream stream(writer, base, window, aside);
   bool good = true;
-  for_each_page_prefetched(changes, base, 0, changes.groups(),
-                           [&](u64 page, u64 mask) { good = good && capture.take(page, mask); });
+  changes.for_each_page([&](u64 page, u64 mask) { good = good && stream.add_page(page, mask); });
+  good = good && stream.finish();
   close_window();
-  *side_copies += capture.aside();
+  *side_copies += aside.size();
   // Only now: threads that began during the capture have copied lines aside as well.
-  if (good) good = capture.take_side_copies(mutators.snapshot());
+  if (good && !aside.empty()) good = take_side_copies(aside, window, mutators.snapshot(), writer);
   return good ? Status{} : writer.finish();
 }
 
 void StoppedCapture::help() noexcept {
   LogWriter* writer = nullptr;
-  Trimmer* trimmer = nullptr;
-  std::unique_ptr<Trimmer> own_trimmer;
+  std::optional<PieceStream> stream;
+  std::optional<Trimmer> trimmer;
   const u64 groups = input_.changes->groups();
   const u64 pieces =
       input_.lists.empty() ? (groups + kGroupsPerPiece - 1) / kGroupsPerPiece : input_.lists.size();
@@ -186,40 +207,41 @@ void StoppedCapture::help() noexcept {
     if (writer == nullptr) {
       writer = input_.take_writer();
       writer->begin(*input_.version);
-      if (input_.home != nullptr) {
-        own_trimmer = std::make_unique<Trimmer>(*input_.medium, *input_.home);
-        trimmer = own_trimmer.get();
-      }
+      stream.emplace(*writer, input_.base);
+      if (input_.home != nullptr) trimmer.emplace(*input_.medium, *input_.home);
     }
-    if (input_.lists.empty()) capture_piece(*writer, trimmer, piece);
-    else capture_list(*writer, piece);
+    // A failure of the log sticks; finish() returns it.
+    const bool good = input_.lists.empty()
+                          ? capture_piece(*stream, trimmer ? &*trimmer : nullptr, piece)
+                          : capture_list(*stream, piece);
+    if (!good) break;
   }
   if (writer == nullptr) return;
+  stream->finish();
   const Status finished = writer->finish();
   if (!finished) writer->abandon();
   fail(finished);
   input_.give_writer(writer);
 }
 
-void StoppedCapture::capture_piece(LogWriter& writer, Trimmer* trimmer, u64 piece) {
+bool StoppedCapture::capture_piece(PieceStream& stream, Trimmer* trimmer, u64 piece) {
   const u64 begin = piece * kGroupsPerPiece;
   const u64 end = std::min(begin + kGroupsPerPiece, input_.changes->groups());
-  for_each_page_prefetched(*input_.changes, input_.base, begin, end, [&](u64 page, u64 mask) {
-    if (!writer.make_room()) return;  // the failure sticks; finish() returns it
-    const std::byte* bytes = input_.base + page * kPageBytes;
-    append_lines(writer, bytes, page,
-                 trimmer != nullptr ? trimmer->changed(bytes, page, mask) : mask);
-  });
+  bool good = true;
+  for (u64 group = begin; group < end; ++group)
+    input_.changes->visit_group(group, [&](u64 page, u64 mask) {
+      if (trimmer != nullptr)
+        mask = trimmer->changed(input_.base + page * kPageBytes, page, mask);
+      if (mask != 0) good = good && stream.add_page(page, mask);
+    });
+  return good;
 }
 
-void StoppedCapture::capture_list(LogWriter& writer, u64 index) {
+bool StoppedCapture::capture_list(PieceStream& stream, u64 index) {
   const auto [begin, end] = input_.lists[index];
-  for (const u64* line = begin; line != end; ++line) {
-    if (line + kBatchPages < end) __builtin_prefetch(input_.base + line[kBatchPages] * kLineBytes);
-    if (!writer.make_room()) return;
-    std::memcpy(writer.cursor(), input_.base + *line * kLineBytes, kLineBytes);
-    writer.append(*line, 1);
-  }
+  for (const u64* line = begin; line != end; ++line)
+    if (!stream.add_line(*line)) return false;
+  return true;
 }
 
 void StoppedCapture::fail(const Status& status) {

@@ -14,6 +14,8 @@
 
 namespace perdura::commit {
 
+class PieceStream;
+
 /// Leaves out the lines of page-tracked pages that did not change, by comparing with the home
 /// image; gives up for a while where nearly everything changed.
 class Trimmer {
@@ -64,8 +66,8 @@ class StoppedCapture final : public track::SharedWork {
  private:
   static constexpr u64 kGroupsPerPiece = 8;
 
-  void capture_piece(LogWriter& writer, Trimmer* trimmer, u64 piece);
-  void capture_list(LogWriter& writer, u64 index);
+  bool capture_piece(PieceStream& stream, Trimmer* trimmer, u64 piece);
+  bool capture_list(PieceStream& stream, u64 index);
   void fail(const Status& status);
 
   Input input_;

@@ -5,6 +5,7 @@
 
 #include "base/assert.hpp"
 #include "base/checksum.hpp"
+#include "media/summed_copy.hpp"
 
 namespace perdura::commit {
 namespace {
@@ -138,9 +139,8 @@ LogWriter::LogWriter(Log& log, region::Volume& volume)
       store_id_(volume.store_id()),
       write_bytes_(medium_.geometry().write_bytes),
       in_place_(medium_.geometry().byte_addressable),
-      staged_max_(in_place_ ? format::kLogPieceBytes - kLineBytes : kBlockBytes),
       queue_(medium_.queue()),
-      buffers_(in_place_ ? 2 * format::kLogPieceBytes + kBlockBytes : kBlockBytes * kBuffers),
+      buffers_(in_place_ ? kBlockBytes : kBlockBytes * kBuffers),
       runs_(std::make_unique<u64[]>(runs_max(kBlockBytes))),
       sums_(std::make_unique<u64[]>(kBlockBytes / format::kLogPieceBytes + 1)) {}
 
@@ -159,7 +159,7 @@ void LogWriter::begin(VersionInProgress& version) {
 
 void LogWriter::close_block() {
   block_limit_ = 0;
-  staged_bytes_ = data_bytes_ = run_count_ = sum_count_ = 0;
+  data_bytes_ = run_count_ = sum_count_ = 0;
   run_next_ = ~u64{0};
 }
 
@@ -190,54 +190,61 @@ bool LogWriter::open_block() {
     segment_used_ = 0;
   }
   block_limit_ = std::min(kBlockBytes, format::kSegmentBytes - segment_used_);
-  staging_ = in_place_ ? buffers_.data()
-                       : buffers_.data() + buffer_ * kBlockBytes + sizeof(LogBlockHeader);
+  if (!in_place_) staging_ = buffers_.data() + buffer_ * kBlockBytes + sizeof(LogBlockHeader);
   return true;
 }
 
 bool LogWriter::make_room_slow() {
   if (!failure_) return false;
-  if (block_limit_ == 0 && !open_block()) return false;
-  if (staged_bytes_ > staged_max_ && !write_piece(format::kLogPieceBytes)) return false;
-  if (fits(kLinesPerPage)) return true;
+  if (block_limit_ == 0) return open_block();
   return flush(0) && open_block();
 }
 
-u64 LogWriter::write_page(const std::byte* page) {
-  const u64 offset = segment_.offset + segment_used_ + sizeof(LogBlockHeader) + data_bytes_;
-  const Result<u64> sum = queue_->submit_summed(offset, page, PERDURA_SITE("log page"));
+u64 LogWriter::write(const media::Gather& gather) {
+  if (!in_place_) return media::gather_summed(staging_ + data_bytes_, gather);
+  const Result<u64> sum =
+      queue_->submit_gathered(data_place() + data_bytes_, gather, PERDURA_SITE("log piece"));
   if (sum) return *sum;
   fail(sum.failure());
   return 0;
 }
 
-// In place: the first `length` bytes that are staged.
-bool LogWriter::write_piece(u64 length) {
-  sums_[sum_count_++] = checksum(staging_, length);
-  fail(queue_->submit(segment_.offset + segment_used_ + sizeof(LogBlockHeader) + data_bytes_,
-                      {staging_, length}, PERDURA_SITE("log piece")));
-  data_bytes_ += length;
-  staged_bytes_ -= length;
-  std::memmove(staging_, staging_ + length, staged_bytes_);
-  return static_cast<bool>(failure_);
+void LogWriter::keep(std::span<const u64> lines, u64 sum) {
+  u64* last = &runs_[run_count_] - 1;
+  u64 next = run_next_;
+  for (const u64 line : lines) {
+    if (line == next && format::run_count(*last) < format::kRunCountMax) {
+      *last += u64{1} << format::kRunCountShift;
+    } else {
+      *++last = format::make_run(line, 1);
+    }
+    next = line + 1;
+  }
+  run_count_ = static_cast<u64>(last + 1 - runs_.get());
+  run_next_ = next;
+  data_bytes_ += lines.size() * kLineBytes;
+  sums_[sum_count_++] = sum;
+}
+
+void LogWriter::keep_run(u64 first_line, u64 count, u64 sum) {
+  if (first_line == run_next_ &&
+      format::run_count(runs_[run_count_ - 1]) + count <= format::kRunCountMax) {
+    runs_[run_count_ - 1] += count << format::kRunCountShift;
+  } else {
+    runs_[run_count_++] = format::make_run(first_line, count);
+  }
+  run_next_ = first_line + count;
+  data_bytes_ += count * kLineBytes;
+  sums_[sum_count_++] = sum;
 }
 
 bool LogWriter::flush(u32 flags) {
   if (block_limit_ == 0 && !open_block()) return false;
-  u64 data_checksum = 0;
-  if (in_place_) {
-    while (staged_bytes_ != 0)
-      if (!write_piece(std::min(staged_bytes_, format::kLogPieceBytes))) return false;
-    data_checksum = checksum(sums_.get(), sum_count_ * sizeof(u64));
-  } else {
-    data_checksum = pieces_checksum(staging_, staged_bytes_, format::kLogPieceBytes);
-  }
-  const u64 data_bytes = data_end();
   const u64 runs_bytes = run_count_ * sizeof(u64);
-  const u64 used = sizeof(LogBlockHeader) + data_bytes + runs_bytes;
+  const u64 used = sizeof(LogBlockHeader) + data_bytes_ + runs_bytes;
 
   alignas(kLineBytes) LogBlockHeader header{};
-  header.data_checksum = data_checksum;
+  header.data_checksum = checksum(sums_.get(), sum_count_ * sizeof(u64));
   header.runs_checksum = checksum(runs_.get(), runs_bytes);
   header.store_id = store_id_;
   header.generation = segment_.generation;
@@ -248,7 +255,7 @@ bool LogWriter::flush(u32 flags) {
   header.region = version_->region;
   header.sequence = version_->blocks_begun.fetch_add(1, std::memory_order_relaxed);
   header.run_count = static_cast<u32>(run_count_);
-  header.data_bytes = static_cast<u32>(data_bytes);
+  header.data_bytes = static_cast<u32>(data_bytes_);
   header.block_bytes = static_cast<u32>(round_up(used, write_bytes_));
   const u64 offset = segment_.offset + segment_used_;
   {
@@ -259,21 +266,20 @@ bool LogWriter::flush(u32 flags) {
     }
     header.checksum = header_checksum(header);
     version_->chain += header.checksum;
-    version_->line_count += data_bytes / kLineBytes;
+    version_->line_count += data_bytes_ / kLineBytes;
     version_->log_bytes += header.block_bytes;
     version_->blocks.push_back(
         BlockRef{offset, header.run_count, header.data_bytes, header.block_bytes});
   }
   // The end of the block, from the runs on; on block media the whole of it is in one buffer.
-  std::byte* const tail =
-      in_place_ ? buffers_.data() + 2 * format::kLogPieceBytes : staging_ + data_bytes;
+  std::byte* const tail = in_place_ ? buffers_.data() : staging_ + data_bytes_;
   if (runs_bytes != 0) std::memcpy(tail, runs_.get(), runs_bytes);
   std::memset(tail + runs_bytes, 0, header.block_bytes - used);
   const u64 tail_bytes = runs_bytes + header.block_bytes - used;
   Status written;
   if (in_place_) {
     if (tail_bytes != 0)
-      written = queue_->submit(offset + sizeof header + data_bytes, {tail, tail_bytes},
+      written = queue_->submit(data_place() + data_bytes_, {tail, tail_bytes},
                                PERDURA_SITE("log runs"));
     if (written)
       written = queue_->submit(offset, std::as_bytes(std::span(&header, 1)),

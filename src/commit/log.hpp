@@ -107,42 +107,34 @@ class Log {
 
 /// One thread's stream of blocks. Not thread-safe.
 ///
-/// Block media: a block is staged in memory and written at once. NVM: data go to their place in
-/// pieces of 4 KiB, staged in the first-level cache or, for whole pages, straight from the source.
+/// Data come in pieces of up to 64 lines, gathered from where they are: on NVM straight to their
+/// place in the log, on block media into a block in memory that is written at once. A piece with
+/// fewer lines is the last of its block.
 class LogWriter {
  public:
+  static constexpr u64 kPieceLines = format::kLogPieceBytes / kLineBytes;
+
   LogWriter(Log& log, region::Volume& volume);
   ~LogWriter();
   LogWriter(const LogWriter&) = delete;
 
   void begin(VersionInProgress& version);
 
-  /// Make room for 64 more lines; a failure sticks until begin().
+  /// Make room for another piece; a failure sticks until begin().
   bool make_room() {
-    if (fits(kLinesPerPage) && staged_bytes_ <= staged_max_) [[likely]]
+    if (fits_piece()) [[likely]]
       return true;
     return make_room_slow();
   }
-  /// Where the next line goes. Valid after make_room for 64 lines.
-  std::byte* cursor() const { return staging_ + staged_bytes_; }
-  /// The `count` lines at the cursor are region lines [first_line, first_line + count).
-  void append(u64 first_line, u64 count) {
-    add_run(first_line, count);
-    staged_bytes_ += count * kLineBytes;
-  }
+  /// After make_room: copy the next piece to its place and return its checksum. It counts once keep
+  /// says which lines these are: a caller that learns that one of them changed meanwhile writes
+  /// another piece instead.
+  u64 write(const media::Gather& gather);
+  void keep(std::span<const u64> lines, u64 sum);
+  /// The same of lines that follow each other.
+  void keep_run(u64 first_line, u64 count, u64 sum);
 
-  /// After make_room: whether a page can be written without staging.
-  bool takes_pages() const { return in_place_ && staged_bytes_ == 0; }
-  /// Write a page from where it is. It counts once append_page says so: a caller that learns that
-  /// the page changed meanwhile stages its lines instead.
-  u64 write_page(const std::byte* page);
-  void append_page(u64 first_line, u64 page_sum) {
-    add_run(first_line, kLinesPerPage);
-    sums_[sum_count_++] = page_sum;
-    data_bytes_ += kPageBytes;
-  }
-
-  /// Write what is staged and wait until a barrier of any thread covers this writer's blocks.
+  /// Write what is left and wait until a barrier of any thread covers this writer's blocks.
   Status finish();
   /// The same with the commit mark, after every other writer of the version finished.
   Status finish_with_commit();
@@ -152,26 +144,17 @@ class LogWriter {
  private:
   static constexpr size_t kBuffers = 4;
 
-  void add_run(u64 first_line, u64 count) {
-    if (first_line == run_next_ &&
-        format::run_count(runs_[run_count_ - 1]) + count <= format::kRunCountMax) {
-      runs_[run_count_ - 1] += count << format::kRunCountShift;
-    } else {
-      runs_[run_count_++] = format::make_run(first_line, count);
-    }
-    run_next_ = first_line + count;
+  bool fits_piece() const {
+    return sizeof(format::LogBlockHeader) + data_bytes_ + format::kLogPieceBytes +
+                   (run_count_ + kPieceLines) * sizeof(u64) <=
+               block_limit_ &&
+           is_aligned(data_bytes_, format::kLogPieceBytes);
   }
-  u64 data_end() const { return data_bytes_ + staged_bytes_; }
-  bool fits(u64 lines) const {
-    return sizeof(format::LogBlockHeader) + data_end() + lines * kLineBytes +
-               (run_count_ + lines) * sizeof(u64) <=
-           block_limit_;
-  }
+  u64 data_place() const { return segment_.offset + segment_used_ + sizeof(format::LogBlockHeader); }
   bool make_room_slow();
   bool open_block();
   void leave_segment();
   void close_block();
-  bool write_piece(u64 length);
   bool flush(u32 flags);
   bool fail(const Status& status);
 
@@ -179,13 +162,12 @@ class LogWriter {
   media::Medium& medium_;
   const u64 store_id_;
   const u64 write_bytes_;
-  const bool in_place_;   ///< NVM
-  const u64 staged_max_;  ///< bytes staged beyond which a piece is written first
+  const bool in_place_;  ///< NVM
   std::unique_ptr<media::WriteQueue> queue_;
   AlignedBuffer buffers_;
   size_t buffer_ = 0;
   std::unique_ptr<u64[]> runs_;
-  std::unique_ptr<u64[]> sums_;  ///< in place: checksums of the pieces written
+  std::unique_ptr<u64[]> sums_;  ///< of the pieces
 
   VersionInProgress* version_ = nullptr;
   bool has_segment_ = false;
@@ -195,9 +177,8 @@ class LogWriter {
 
   // The open block; block_limit_ is 0 when none is.
   u64 block_limit_ = 0;
-  std::byte* staging_ = nullptr;
-  u64 staged_bytes_ = 0;
-  u64 data_bytes_ = 0;  ///< in place: written
+  std::byte* staging_ = nullptr;  ///< block media: the block's data
+  u64 data_bytes_ = 0;
   u64 run_count_ = 0;
   u64 run_next_ = ~u64{0};
   u64 sum_count_ = 0;

@@ -99,8 +99,9 @@ class MappedMedium final : public Medium {
     Status submit(u64 offset, Bytes data, const Site& site) override {
       return medium_.store(offset, data, site);
     }
-    Result<u64> submit_summed(u64 offset, const std::byte* page, const Site& site) override {
-      return medium_.store_summed(offset, page, site);
+    Result<u64> submit_gathered(u64 offset, const Gather& gather, const Site&) override {
+      medium_.charge(offset, gather.bytes());
+      return gather_summed(medium_.base() + offset, gather, medium_.copy_);
     }
     Status drain(size_t pending_max) override {
       if (pending_max == 0) store_fence();
@@ -126,11 +127,6 @@ class MappedMedium final : public Medium {
     charge(offset, data.size());
     copy_(base() + offset, data.data(), data.size());
     return {};
-  }
-
-  u64 store_summed(u64 offset, const std::byte* page, const Site&) {
-    charge(offset, kPageBytes);
-    return copy_page_summed(base() + offset, page, copy_);
   }
 
   Status map_shared(u64 from, u64 to) {

@@ -6,6 +6,7 @@
 #include "base/checksum.hpp"
 #include "media/file_medium.hpp"
 #include "media/mapped_medium.hpp"
+#include "media/summed_copy.hpp"
 
 namespace perdura::media {
 namespace {
@@ -57,11 +58,11 @@ Result<bool> Medium::verified_read(u64 offset, MutableBytes into, u64 expected) 
   return checksum(into.data(), into.size()) == expected;
 }
 
-Result<u64> WriteQueue::submit_summed(u64 offset, const std::byte* page, const Site& site) {
-  alignas(kPageBytes) std::byte copy[kPageBytes];
-  std::memcpy(copy, page, sizeof copy);
-  PERDURA_TRY(submit(offset, copy, site));
-  return checksum(copy, sizeof copy);
+Result<u64> WriteQueue::submit_gathered(u64 offset, const Gather& gather, const Site& site) {
+  alignas(kPageBytes) std::byte copy[Gather::kLinesMax * kLineBytes];
+  const u64 sum = gather_summed(copy, gather);
+  PERDURA_TRY(submit(offset, {copy, gather.bytes()}, site));
+  return sum;
 }
 
 Status Medium::read_all(std::span<const ReadRequest> requests) {

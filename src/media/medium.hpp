@@ -34,6 +34,18 @@ struct Site {
     return site;                                                            \
   }())
 
+/// Where lines are that are to lie one behind the other: a page, or at most kLinesMax places.
+/// Meanwhile the lines of the next one can be fetched.
+struct Gather {
+  static constexpr size_t kLinesMax = kLinesPerPage;
+  const std::byte* page = nullptr;  ///< or nullptr
+  const std::byte* page_ahead = nullptr;
+  std::span<const std::byte* const> lines{};  ///< where `page` is nullptr
+  std::span<const std::byte* const> ahead{};
+
+  size_t bytes() const { return page != nullptr ? kPageBytes : lines.size() * kLineBytes; }
+};
+
 struct Geometry {
   u64 size = 0;                   ///< bytes
   u64 atomic_bytes = 8;           ///< what a crash never tears: 8 on NVM, a sector on block media
@@ -47,9 +59,9 @@ class WriteQueue {
  public:
   virtual ~WriteQueue() = default;
   virtual Status submit(u64 offset, Bytes data, const Site& site) = 0;
-  /// NVM: write a page that other threads may be storing to, and return the checksum of exactly
-  /// the bytes written.
-  virtual Result<u64> submit_summed(u64 offset, const std::byte* page, const Site& site);
+  /// NVM: write lines gathered from where they are, which other threads may be storing to, and
+  /// return the checksum of exactly the bytes written.
+  virtual Result<u64> submit_gathered(u64 offset, const Gather& gather, const Site& site);
   /// Wait until all but the `pending_max` youngest writes are done; the first failure of any is
   /// returned once. After drain() a barrier of any thread covers this queue's writes.
   virtual Status drain(size_t pending_max) = 0;

@@ -23,23 +23,37 @@ constexpr size_t kStripes = kPageBytes / XXH_STRIPE_LEN;
 constexpr size_t kStripesPerBlock =
     (XXH_SECRET_DEFAULT_SIZE - XXH_STRIPE_LEN) / XXH_SECRET_CONSUME_RATE;
 static_assert(XXH_STRIPE_LEN == kLineBytes && kStripes % kStripesPerBlock == 0);
+static_assert(kStripes == Gather::kLinesMax);
 
-// XXH3's long hash as its specification gives it, one stripe at a time, so that a stripe is summed
-// from the register it is stored from.
-__attribute__((target("avx512f"))) u64 copy_avx512(void* destination, const void* page) {
+struct Page {
+  const std::byte* page;
+  const std::byte* line(size_t index) const { return page + index * kLineBytes; }
+};
+struct Places {
+  const std::byte* const* lines;
+  const std::byte* line(size_t index) const { return lines[index]; }
+};
+
+// Into the second level: the first one's few buffers are wanted for the stores.
+void fetch(const std::byte* line) { __builtin_prefetch(line, 0, 2); }
+
+// XXH3's long hash of a page as its specification gives it, one stripe at a time, so that a stripe
+// is summed from the register it is stored from.
+template <class From, class Ahead>
+__attribute__((target("avx512f"))) u64 gather_avx512(std::byte* to, From from, Ahead ahead) {
   alignas(64) xxh_u64 sums[XXH_ACC_NB] = XXH3_INIT_ACC;
   __m512i sum = _mm512_load_si512(sums);
   const xxh_u8* const secret = XXH3_kSecret;
   const xxh_u8* const secret_end = secret + XXH_SECRET_DEFAULT_SIZE - XXH_STRIPE_LEN;
   const __m512i prime = _mm512_set1_epi32(static_cast<int>(XXH_PRIME32_1));
-  const char* from = static_cast<const char*>(page);
-  char* to = static_cast<char*>(destination);
   for (size_t block = 0; block < kStripes; block += kStripesPerBlock) {
+#pragma GCC unroll 16
     for (size_t stripe = 0; stripe < kStripesPerBlock; ++stripe) {
-      const size_t at = (block + stripe) * XXH_STRIPE_LEN;
-      const bool last = block + stripe + 1 == kStripes;
-      const __m512i line = _mm512_loadu_si512(from + at);
-      _mm512_stream_si512(reinterpret_cast<__m512i*>(to + at), line);
+      const size_t at = block + stripe;
+      const bool last = at + 1 == kStripes;
+      fetch(ahead.line(at));
+      const __m512i line = _mm512_loadu_si512(from.line(at));
+      _mm512_stream_si512(reinterpret_cast<__m512i*>(to + at * kLineBytes), line);
       const __m512i key = _mm512_loadu_si512(last ? secret_end - XXH_SECRET_LASTACC_START
                                                   : secret + stripe * XXH_SECRET_CONSUME_RATE);
       const __m512i mixed = _mm512_xor_si512(line, key);
@@ -60,14 +74,36 @@ __attribute__((target("avx512f"))) u64 copy_avx512(void* destination, const void
 
 }  // namespace
 
-u64 copy_page_summed(void* destination, const void* page, CopyLines copy) {
+u64 gather_summed(std::byte* destination, const Gather& gather) {
+  if (gather.page != nullptr) {
+    std::memcpy(destination, gather.page, kPageBytes);
+    return checksum(destination, kPageBytes);
+  }
+  for (const std::byte* line : gather.ahead) fetch(line);
+  std::byte* to = destination;
+  for (const std::byte* line : gather.lines) {
+    std::memcpy(to, line, kLineBytes);
+    to += kLineBytes;
+  }
+  return checksum(destination, gather.lines.size() * kLineBytes);
+}
+
+u64 gather_summed(std::byte* destination, const Gather& gather, CopyLines copy) {
   static const CopyLines nontemporal = nontemporal_copy();
   static const bool wide = __builtin_cpu_supports("avx512f");
-  if (wide && copy == nontemporal) return copy_avx512(destination, page);
-  alignas(kLineBytes) std::byte bytes[kPageBytes];
-  std::memcpy(bytes, page, sizeof bytes);
-  copy(destination, bytes, sizeof bytes);
-  return checksum(bytes, sizeof bytes);
+  if (wide && copy == nontemporal) {
+    const auto& [page, page_ahead, lines, ahead] = gather;
+    // What was fetched before costs little to fetch again.
+    if (page != nullptr)
+      return gather_avx512(destination, Page{page}, Page{page_ahead ? page_ahead : page});
+    if (lines.size() == Gather::kLinesMax)
+      return gather_avx512(destination, Places{lines.data()},
+                           Places{ahead.size() == lines.size() ? ahead.data() : lines.data()});
+  }
+  alignas(kLineBytes) std::byte bytes[Gather::kLinesMax * kLineBytes];
+  const u64 sum = gather_summed(bytes, gather);
+  copy(destination, bytes, gather.bytes());
+  return sum;
 }
 
 }  // namespace perdura::media

@@ -1,14 +1,15 @@
-// Copying a page to NVM and summing exactly what was copied.
+// Gathering lines and summing exactly what was gathered.
 #pragma once
 
-#include "base/bits.hpp"
+#include "media/medium.hpp"
 #include "media/nvm.hpp"
 
 namespace perdura::media {
 
-/// Copy one page (64-byte aligned destination) as `copy` would, and return checksum() of the bytes
-/// copied. Each source byte is read once: should the source change meanwhile, copy and sum still
-/// fit each other.
-u64 copy_page_summed(void* destination, const void* page, CopyLines copy);
+/// Copy lines to a destination in memory, and return checksum() of the bytes copied. Each source
+/// byte is read once: should the source change meanwhile, copy and sum still fit each other.
+u64 gather_summed(std::byte* destination, const Gather& gather);
+/// The same to NVM (64-byte aligned) as `copy` would.
+u64 gather_summed(std::byte* destination, const Gather& gather, CopyLines copy);
 
 }  // namespace perdura::media

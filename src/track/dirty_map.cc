@@ -37,7 +37,9 @@ void DirtyMap::clear() {
 
 bool DirtyMap::empty() const {
   bool any = false;
-  for_each_page([&any](u64, u64) { any = true; });
+  const u64 end = groups();
+  for (u64 group = 0; group < end && !any; ++group)
+    visit_group(group, [&any](u64, u64) { any = true; });
   return !any;
 }
 

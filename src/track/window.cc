@@ -57,15 +57,6 @@ void Window::copy_aside(SideArena& arena, u64 first, u64 count) {
   }
 }
 
-// A mark of this window is larger than any of an earlier one.
-bool Window::page_marked_slow(u64 page) const {
-  const Mark* mark = marks() + page * kLinesPerPage;
-  u8 largest = 0;
-  for (u64 i = 0; i < kLinesPerPage; ++i)
-    largest = std::max(largest, mark[i].load(std::memory_order_relaxed));
-  return largest >= copying();
-}
-
 void Window::await_copy(u64 line) const {
   while (marks()[line].load(std::memory_order_acquire) != done()) _mm_pause();
 }
@@ -78,18 +69,6 @@ __attribute__((no_sanitize("thread"), noinline)) static void copy_words(u64* to,
 }
 void copy_racing_line(std::byte* to, const std::byte* from) {
   copy_words(reinterpret_cast<u64*>(to), reinterpret_cast<const u64*>(from), kLineBytes / 8);
-}
-void copy_racing_page(std::byte* to, const std::byte* from) {
-  copy_words(reinterpret_cast<u64*>(to), reinterpret_cast<const u64*>(from), kPageBytes / 8);
-}
-#else
-void copy_racing_line(std::byte* to, const std::byte* from) {
-  std::memcpy(to, from, kLineBytes);
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-}
-void copy_racing_page(std::byte* to, const std::byte* from) {
-  std::memcpy(to, from, kPageBytes);
-  std::atomic_signal_fence(std::memory_order_seq_cst);
 }
 #endif
 

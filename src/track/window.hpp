@@ -22,6 +22,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstring>
 
 #include "base/bits.hpp"
 #include "base/mapping.hpp"
@@ -67,13 +68,13 @@ class Window {
   void copy_aside(SideArena& arena, u64 first, u64 count);
 
   // --- the capturer
-  /// A side copy of the line exists or is being made. Load the line first. While no mutator has
-  /// marked any line, the marks themselves, a line of them for each page, are not even read.
+  /// A side copy of some line exists or is being made. Load the lines first. While no mutator has
+  /// marked any, the marks themselves, a line of them for each page, need not be read.
+  bool any_mark() const { return any_mark_.load(std::memory_order_relaxed); }
+  /// The same of one line; a mark of this window is larger than any of an earlier one.
   bool marked(u64 line) const {
-    return any_mark() && marks()[line].load(std::memory_order_relaxed) >= copying();
+    return marks()[line].load(std::memory_order_relaxed) >= copying();
   }
-  /// Any of the 64 lines of a page.
-  bool page_marked(u64 page) const { return any_mark() && page_marked_slow(page); }
   /// Lines below `line` are captured.
   void publish(u64 line) { scanned_.store(line, std::memory_order_release); }
   /// After a marked line: wait until its side copy is in some arena.
@@ -84,9 +85,6 @@ class Window {
  private:
   using Mark = std::atomic<u8>;
   static constexpr u8 kLastNumber = 127;
-
-  bool any_mark() const { return any_mark_.load(std::memory_order_relaxed); }
-  bool page_marked_slow(u64 page) const;
 
   Window(std::byte* base, Mapping marks) : base_(base), marks_(std::move(marks)) {}
   Mark* marks() const { return marks_.as<Mark>(); }
@@ -108,9 +106,15 @@ constexpr bool kRacingReadsAllowed = false;
 constexpr bool kRacingReadsAllowed = true;
 #endif
 
-/// Copies a line or page that mutators may be storing to: the result is used only when no mark
+/// Copies a line that mutators may be storing to: the result is used only when no mark
 /// appeared. Kept out of ThreadSanitizer's sight for that reason.
+#if defined(__SANITIZE_THREAD__)
 void copy_racing_line(std::byte* to, const std::byte* from);
-void copy_racing_page(std::byte* to, const std::byte* from);
+#else
+inline void copy_racing_line(std::byte* to, const std::byte* from) {
+  std::memcpy(to, from, kLineBytes);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+}
+#endif
 
 }  // namespace perdura::track
