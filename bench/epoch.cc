@@ -1,5 +1,5 @@
 // What durability costs a fast ordered index: YCSB on the B+-tree in a store's heap, with a
-// checkpoint every 64 ms and an operation guard around each access, against the same code on glibc
+// checkpoint every 64 ms and an operation guard around each change, against the same code on glibc
 // malloc. Paired segments of one to two seconds; the store is idle while the base runs.
 
 #include <atomic>

@@ -230,8 +230,7 @@ bool StoppedCapture::capture_piece(PieceStream& stream, Trimmer* trimmer, u64 pi
   bool good = true;
   for (u64 group = begin; group < end; ++group)
     input_.changes->visit_group(group, [&](u64 page, u64 mask) {
-      if (trimmer != nullptr)
-        mask = trimmer->changed(input_.base + page * kPageBytes, page, mask);
+      if (trimmer != nullptr) mask = trimmer->changed(input_.base + page * kPageBytes, page, mask);
       if (mask != 0) good = good && stream.add_page(page, mask);
     });
   return good;

@@ -279,8 +279,8 @@ bool LogWriter::flush(u32 flags) {
   Status written;
   if (in_place_) {
     if (tail_bytes != 0)
-      written = queue_->submit(data_place() + data_bytes_, {tail, tail_bytes},
-                               PERDURA_SITE("log runs"));
+      written =
+          queue_->submit(data_place() + data_bytes_, {tail, tail_bytes}, PERDURA_SITE("log runs"));
     if (written)
       written = queue_->submit(offset, std::as_bytes(std::span(&header, 1)),
                                PERDURA_SITE("log block header"));

@@ -150,7 +150,9 @@ class LogWriter {
                block_limit_ &&
            is_aligned(data_bytes_, format::kLogPieceBytes);
   }
-  u64 data_place() const { return segment_.offset + segment_used_ + sizeof(format::LogBlockHeader); }
+  u64 data_place() const {
+    return segment_.offset + segment_used_ + sizeof(format::LogBlockHeader);
+  }
   bool make_room_slow();
   bool open_block();
   void leave_segment();

@@ -24,8 +24,8 @@ Heap::Heap(region::Region& region, std::string store_name)
     : region_(region),
       name_(std::move(store_name)),
       units_(region),
-      states_(
-          value_or_throw(Mapping::anonymous(region.limit() / kUnitBytes * sizeof(SlabState)))) {}
+      states_(value_or_throw(Mapping::anonymous(region.limit() / kUnitBytes * sizeof(SlabState)))) {
+}
 
 Heap::~Heap() = default;
 

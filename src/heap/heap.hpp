@@ -11,8 +11,9 @@
 // Ownership: a thread keeps the slabs it made or took over, until it ends or they are empty. The
 // owner allocates from `free` and frees into it with plain stores. Any other thread frees into
 // `remote` with an atomic or, and announces the slab: to its owner, who moves those bits over when
-// it has nothing else, or to the slabs of the class that nobody owns. A slab is announced once until
-// somebody looks at it, so that most frees are the atomic or alone. Lock order: class, then units.
+// it has nothing else, or to the slabs of the class that nobody owns. A slab is announced once
+// until somebody looks at it, so that most frees are the atomic or alone. Lock order: class, then
+// units.
 #pragma once
 
 #include <array>
@@ -49,8 +50,8 @@ struct ThreadCache {
 /// What is known of a slab, by its first unit. Volatile.
 struct SlabState {
   std::atomic<ThreadCache*> owner{nullptr};  ///< changes under the class's lock
-  std::atomic<bool> announced{false};        ///< in `returned` of its owner or `partial` of its class
-  bool listed = false;                       ///< its owner's: `current` or `available`
+  std::atomic<bool> announced{false};  ///< in `returned` of its owner or `partial` of its class
+  bool listed = false;                 ///< its owner's: `current` or `available`
 };
 
 class Heap {

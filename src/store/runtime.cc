@@ -281,12 +281,12 @@ Status Runtime::make_tracker(Tracking kind) {
     }
     case Tracking::kSigbus:
     case Tracking::kProtect: {
-      PERDURA_ASSIGN(tracker_, track::ProtectedPages::create(*mutators_, base, limit, kind));
+      PERDURA_ASSIGN(tracker_, track::ProtectedPages::create(base, limit, kind));
       break;
     }
     case Tracking::kAutomatic:
     case Tracking::kUserfault: {
-      PERDURA_ASSIGN(tracker_, track::Userfault::create(*mutators_, base, limit));
+      PERDURA_ASSIGN(tracker_, track::Userfault::create(base, limit));
       break;
     }
   }

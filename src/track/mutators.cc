@@ -29,6 +29,8 @@ bool asymmetric_fences() {
 #endif
 }
 
+u32 open_flags() { return asymmetric_fences() ? 0 : detail::Mutator::kFence; }
+
 }  // namespace
 
 /// All open stores of the process: index in the thread tables → registry of its threads.
@@ -60,7 +62,6 @@ Result<std::unique_ptr<Mutators>> Mutators::create(void* runtime, OnExit on_exit
   mutators->runtime_ = runtime;
   mutators->on_exit_ = on_exit;
   mutators->process_generation_ = process_generation();
-  mutators->gate_.fence_needed = asymmetric_fences() ? 0 : 1;
   Registry& all = registry();
   std::lock_guard lock(all.mutex);
   for (size_t i = 0; i < detail::kOpenStoresMax; ++i) {
@@ -98,8 +99,7 @@ struct Mutators::Reaper {
 void Mutators::abandon(detail::Mutator& mutator) {
   if (on_exit_ != nullptr) on_exit_(mutator);
   std::lock_guard lock(mutex_);
-  mutator.depth = 0;
-  mutator.active.store(0, std::memory_order_release);
+  mutator.depth.store(0, std::memory_order_release);
   static_cast<MutatorSlot&>(mutator).abandoned = true;
 }
 
@@ -120,14 +120,14 @@ detail::Mutator& Mutators::register_thread() {
   }
   if (slot == nullptr) {
     auto made = std::make_unique<MutatorSlot>();
-    made->gate = &gate_;
+    made->closed = open_flags();
+    made->ignores_reports = sink_ == nullptr;
     made->registry = this;
     made->runtime = runtime_;
     made->buffers =
         value_or_throw(Mapping::anonymous(2 * MutatorSlot::kBufferEntries * sizeof(u64)));
     made->side.emplace(value_or_throw(SideArena::create()));
-    made->cursor = made->buffer(0);
-    made->end = made->buffer(0) + MutatorSlot::kBufferEntries;
+    made->cursor = made->begin();
     slot = made.get();
     std::lock_guard lock(mutex_);
     mutators_.push_back(std::move(made));
@@ -141,11 +141,12 @@ detail::Mutator& Mutators::register_thread() {
 u64 Mutators::stop() {
   mutex_.lock();
   const u64 begin = now_ns();
-  gate_.closed.store(1, std::memory_order_seq_cst);
+  stop_.store(1, std::memory_order_seq_cst);
+  set_closed(open_flags() | detail::Mutator::kStop);
   if (asymmetric_fences()) PERDURA_ASSERT(membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0);
   for (const auto& mutator : mutators_) {
     // Operations take nanoseconds; one that takes longer was descheduled or is long.
-    for (int spins = 0; mutator->active.load(std::memory_order_acquire) != 0; ++spins) {
+    for (int spins = 0; mutator->depth.load(std::memory_order_acquire) != 0; ++spins) {
       if (spins < 2000) _mm_pause();
       else ::sched_yield();
     }
@@ -155,8 +156,8 @@ u64 Mutators::stop() {
 
 void Mutators::share(SharedWork& work) {
   work_.store(&work, std::memory_order_release);
-  gate_.closed.store(2, std::memory_order_release);
-  gate_.closed.notify_all();
+  stop_.store(2, std::memory_order_release);
+  stop_.notify_all();
   work.help();
   // Late comers find the work done; those inside must leave before it is destroyed.
   work_.store(nullptr, std::memory_order_seq_cst);
@@ -164,9 +165,14 @@ void Mutators::share(SharedWork& work) {
 }
 
 void Mutators::resume() {
-  gate_.closed.store(0, std::memory_order_release);
-  gate_.closed.notify_all();
+  set_closed(open_flags());
+  stop_.store(0, std::memory_order_release);
+  stop_.notify_all();
   mutex_.unlock();
+}
+
+void Mutators::set_closed(u32 flags) {
+  for (const auto& mutator : mutators_) mutator->closed.store(flags, std::memory_order_seq_cst);
 }
 
 std::vector<MutatorSlot*> Mutators::snapshot() {
@@ -176,18 +182,18 @@ std::vector<MutatorSlot*> Mutators::snapshot() {
   return all;
 }
 
-void Mutators::wait_or_help(detail::Mutator&) noexcept {
+void Mutators::wait_or_help() noexcept {
   // A short stop ends while we spin; a futex wait costs several microseconds.
   for (int spins = 0; spins < 2000; ++spins) {
-    if (gate_.closed.load(std::memory_order_acquire) == 0) return;
+    if (stop_.load(std::memory_order_acquire) == 0) return;
     if (work_.load(std::memory_order_relaxed) != nullptr) break;
     _mm_pause();
   }
   helpers_.fetch_add(1, std::memory_order_seq_cst);
   if (SharedWork* work = work_.load(std::memory_order_seq_cst)) work->help();
   helpers_.fetch_sub(1, std::memory_order_seq_cst);
-  const u32 closed = gate_.closed.load(std::memory_order_acquire);
-  if (closed != 0 && work_.load(std::memory_order_relaxed) == nullptr) gate_.closed.wait(closed);
+  const u32 stop = stop_.load(std::memory_order_acquire);
+  if (stop != 0 && work_.load(std::memory_order_relaxed) == nullptr) stop_.wait(stop);
 }
 
 }  // namespace perdura::track
@@ -199,25 +205,19 @@ using track::MutatorSlot;
 
 void enter_slow(Mutator& mutator) noexcept {
   auto& mutators = *static_cast<Mutators*>(mutator.registry);
-  const Gate& gate = *mutator.gate;
   for (;;) {
-    // Without membarrier our store to `active` must be visible before we read the gate.
+    // Without membarrier our store to `depth` must be visible before we read `stop_`.
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    if (gate.closed.load(std::memory_order_seq_cst) == 0) return;
-    mutator.active.store(0, std::memory_order_release);
-    while (gate.closed.load(std::memory_order_acquire) != 0) mutators.wait_or_help(mutator);
-    mutator.active.store(1, std::memory_order_seq_cst);
+    if (mutators.stop_.load(std::memory_order_seq_cst) == 0) return;
+    mutator.depth.store(0, std::memory_order_release);
+    while (mutators.stop_.load(std::memory_order_acquire) != 0) mutators.wait_or_help();
+    mutator.depth.store(1, std::memory_order_seq_cst);
   }
 }
 
 void report_slow(Mutator& mutator, const void* address, std::size_t length) noexcept {
   auto& mutators = *static_cast<Mutators*>(mutator.registry);
   mutators.sink_->report(static_cast<MutatorSlot&>(mutator), address, length);
-}
-
-void report_buffer_full(Mutator& mutator) noexcept {
-  auto& mutators = *static_cast<Mutators*>(mutator.registry);
-  mutators.sink_->buffer_full(static_cast<MutatorSlot&>(mutator));
 }
 
 }  // namespace perdura::detail

@@ -14,12 +14,10 @@
 
 namespace perdura::track {
 
-/// Receives what the inline part of detail::report does not do itself.
-class ReportSink;
-
 /// A mutator with its memory. Outlives its thread: the next new thread takes it over.
 struct MutatorSlot : detail::Mutator {
-  static constexpr u64 kBufferEntries = 512 * 1024;
+  /// An epoch of 64 ms at 30 million reports a second; takes up memory as far as it is used.
+  static constexpr u64 kBufferEntries = 2 * 1024 * 1024;
 
   Mapping buffers;  ///< two report buffers; one is filled while the other is collected
   int filling = 0;
@@ -27,13 +25,15 @@ struct MutatorSlot : detail::Mutator {
   bool abandoned = false;
 
   u64* buffer(int which) const { return buffers.as<u64>() + which * kBufferEntries; }
+  u64* begin() const { return buffer(filling); }
+  u64* end() const { return begin() + kBufferEntries; }
 };
 
+/// Receives what the inline part of detail::report does not do itself.
 class ReportSink {
  public:
   virtual ~ReportSink() = default;
   virtual void report(MutatorSlot& mutator, const void* address, u64 length) noexcept = 0;
-  virtual void buffer_full(MutatorSlot& mutator) noexcept = 0;
 };
 
 /// Work that stopped mutators do instead of waiting.
@@ -62,12 +62,12 @@ class Mutators {
       return *entry.mutator;
     return register_thread();
   }
-  bool in_operation() { return this_thread().depth != 0; }
+  bool in_operation() { return this_thread().depth.load(std::memory_order_relaxed) != 0; }
 
   detail::ThreadKey key() const { return key_; }
 
+  /// Before the first thread registers: who takes reports; nullptr when nobody needs any.
   void set_sink(ReportSink* sink) { sink_ = sink; }
-  detail::Gate& gate() { return gate_; }
 
   /// Wait until no mutator is inside an operation and keep them out. Returns when it began, ns.
   u64 stop();
@@ -83,7 +83,6 @@ class Mutators {
  private:
   friend void detail::enter_slow(detail::Mutator&) noexcept;
   friend void detail::report_slow(detail::Mutator&, const void*, std::size_t) noexcept;
-  friend void detail::report_buffer_full(detail::Mutator&) noexcept;
 
   struct Registry;
   struct Reaper;
@@ -92,14 +91,15 @@ class Mutators {
   Mutators() = default;
   detail::Mutator& register_thread();
   void abandon(detail::Mutator& mutator);
-  void wait_or_help(detail::Mutator& mutator) noexcept;
+  void wait_or_help() noexcept;
+  void set_closed(u32 flags);
 
   detail::ThreadKey key_;
   void* runtime_ = nullptr;
   u64 process_generation_ = 0;
   OnExit on_exit_ = nullptr;
   ReportSink* sink_ = nullptr;
-  detail::Gate gate_;
+  std::atomic<u32> stop_{0};  ///< 1 while mutators stand still, 2 when there is work to share
   std::atomic<SharedWork*> work_{nullptr};
   std::atomic<u32> helpers_{0};
   std::mutex mutex_;  ///< the list; held from stop() to resume()

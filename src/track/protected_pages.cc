@@ -11,8 +11,7 @@
 
 namespace perdura::track {
 
-Result<std::unique_ptr<ProtectedPages>> ProtectedPages::create(Mutators& mutators,
-                                                               std::byte* region_base,
+Result<std::unique_ptr<ProtectedPages>> ProtectedPages::create(std::byte* region_base,
                                                                u64 region_bytes, Tracking mode) {
   UniqueFd userfault;
   if (mode == Tracking::kSigbus) {
@@ -25,18 +24,17 @@ Result<std::unique_ptr<ProtectedPages>> ProtectedPages::create(Mutators& mutator
   }
   PERDURA_ASSIGN(DirtyMap a, DirtyMap::create(region_bytes));
   PERDURA_ASSIGN(DirtyMap b, DirtyMap::create(region_bytes));
-  std::unique_ptr<ProtectedPages> tracker(new ProtectedPages(
-      mutators, region_base, mode, std::move(userfault), std::move(a), std::move(b)));
+  std::unique_ptr<ProtectedPages> tracker(
+      new ProtectedPages(region_base, mode, std::move(userfault), std::move(a), std::move(b)));
   PERDURA_ASSIGN(region::FaultWatch watch,
                  region::FaultWatch::create(region_base, region_base + region_bytes, *tracker));
   tracker->watch_.emplace(std::move(watch));
   return tracker;
 }
 
-ProtectedPages::ProtectedPages(Mutators& mutators, std::byte* base, Tracking mode,
-                               UniqueFd userfault, DirtyMap a, DirtyMap b)
-    : ignored_(mutators),
-      base_(base),
+ProtectedPages::ProtectedPages(std::byte* base, Tracking mode, UniqueFd userfault, DirtyMap a,
+                               DirtyMap b)
+    : base_(base),
       mode_(mode),
       userfault_(std::move(userfault)),
       maps_{std::move(a), std::move(b)},

@@ -12,15 +12,14 @@
 #include "base/unique_fd.hpp"
 #include "region/faults.hpp"
 #include "track/tracker.hpp"
-#include "track/untracked.hpp"
 
 namespace perdura::track {
 
 class ProtectedPages final : public Tracker, public region::FaultHandler {
  public:
   /// `mode` is kProtect or kSigbus. kUnsupported where the kernel refuses.
-  static Result<std::unique_ptr<ProtectedPages>> create(Mutators& mutators, std::byte* region_base,
-                                                        u64 region_bytes, Tracking mode);
+  static Result<std::unique_ptr<ProtectedPages>> create(std::byte* region_base, u64 region_bytes,
+                                                        Tracking mode);
 
   Tracking kind() const override { return mode_; }
   bool sees_stores_first() const override { return false; }
@@ -44,11 +43,9 @@ class ProtectedPages final : public Tracker, public region::FaultHandler {
     u64 length;
   };
 
-  ProtectedPages(Mutators& mutators, std::byte* base, Tracking mode, UniqueFd userfault, DirtyMap a,
-                 DirtyMap b);
+  ProtectedPages(std::byte* base, Tracking mode, UniqueFd userfault, DirtyMap a, DirtyMap b);
   Status set_protected(std::byte* address, u64 length, bool on) const noexcept;
 
-  IgnoredReports ignored_;
   std::byte* const base_;
   const Tracking mode_;
   UniqueFd userfault_;

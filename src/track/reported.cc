@@ -29,17 +29,10 @@ Reported::Reported(Mutators& mutators, std::byte* base, u64 bytes, Tracking mode
       granule_shift_(static_cast<unsigned>(std::countr_zero(granule_bytes))),
       window_(std::move(window)),
       maps_{std::move(a), std::move(b)} {
-  set_flag(detail::Gate::kBitmapMode, mode == Tracking::kBitmap);
   mutators_.set_sink(this);
 }
 
 Reported::~Reported() { mutators_.set_sink(nullptr); }
-
-void Reported::set_flag(u32 flag, bool on) {
-  auto& flags = mutators_.gate().report_flags;
-  if (on) flags.fetch_or(flag, std::memory_order_acq_rel);
-  else flags.fetch_and(~flag, std::memory_order_acq_rel);
-}
 
 // Calls add(first line, count) for every report, widened to granules.
 template <class Add>
@@ -60,12 +53,11 @@ Status Reported::cut() {
   cut_.clear();
   overflowed_cut_ = overflowed_.exchange(false, std::memory_order_relaxed);
   for (const auto& mutator : mutators_.all()) {
-    const u64* begin = mutator->buffer(mutator->filling);
-    if (mutator->cursor == begin) continue;
-    cut_.push_back({begin, mutator->cursor});
+    if (mutator->cursor == mutator->begin()) continue;
+    cut_.push_back({mutator->begin(), mutator->cursor});
     mutator->filling ^= 1;
-    mutator->cursor = mutator->buffer(mutator->filling);
-    mutator->end = mutator->cursor + MutatorSlot::kBufferEntries;
+    mutator->cursor = mutator->begin();
+    mutator->limit = nullptr;  // the first report finds the new end
   }
   filling_.store(filling_.load(std::memory_order_relaxed) ^ 1, std::memory_order_release);
   return {};
@@ -104,57 +96,67 @@ void Reported::settle(bool durable) {
 }
 
 void Reported::open_window() {
-  for (const auto& mutator : mutators_.all()) mutator->side->clear();
+  for (const auto& mutator : mutators_.all()) {
+    mutator->side->clear();
+    mutator->limit = nullptr;
+  }
   window_.open();
-  set_flag(detail::Gate::kWindowOpen, true);
+  window_open_.store(true, std::memory_order_release);
 }
 
 void Reported::close_window() {
   window_.finish();
-  set_flag(detail::Gate::kWindowOpen, false);
+  window_open_.store(false, std::memory_order_release);
 }
 
+// Reports come here while a window is open, for the first one after it and after a cut, when the
+// buffer is full, and always in bitmap mode.
 void Reported::report(MutatorSlot& mutator, const void* address, u64 length) noexcept {
   const u64 offset = static_cast<u64>(static_cast<const std::byte*>(address) - base_);
   if (length == 0 || offset >= bytes_ || length > bytes_ - offset) return;
   const u64 first = offset / kLineBytes;
   const u64 count = (offset + length - 1) / kLineBytes - first + 1;
-  if ((mutators_.gate().report_flags.load(std::memory_order_acquire) & detail::Gate::kWindowOpen) !=
-      0)
+  if (window_open_.load(std::memory_order_acquire)) {
     window_.copy_aside(*mutator.side, first, count);
-
+  } else if (mode_ == Tracking::kReported) {
+    mutator.limit = mutator.end();
+  }
   if (mode_ == Tracking::kBitmap) {
-    const unsigned lines_shift = granule_shift_ - 6;
-    const u64 begin = round_down(first, u64{1} << lines_shift);
-    const u64 end = round_up(first + count, u64{1} << lines_shift);
-    DirtyMap& map = maps_[filling_.load(std::memory_order_relaxed)];
-    for (u64 line = begin; line < end; ++line) {
-      if (!map.add_first(line)) continue;
-      *mutator.cursor++ = line;
-      if (mutator.cursor == mutator.end) {
-        overflowed_.store(true, std::memory_order_relaxed);
-        mutator.cursor = mutator.buffer(mutator.filling);
-      }
-    }
+    report_bits(mutator, first, count);
     return;
   }
   for (u64 at = offset; length != 0;) {
     const u64 piece = std::min<u64>(length, detail::kReportLengthMax);
+    if (mutator.cursor == mutator.end()) fold_full(mutator);
     *mutator.cursor++ =
         (reinterpret_cast<std::uintptr_t>(base_) + at) | piece << detail::kReportLengthShift;
-    if (mutator.cursor == mutator.end) buffer_full(mutator);
     at += piece;
     length -= piece;
   }
 }
 
-// The buffer holds as much as fits a processor's cache; more reports of one epoch go to the shared
-// map of that epoch, so memory stays bounded however rarely checkpoints are taken.
-void Reported::buffer_full(MutatorSlot& mutator) noexcept {
+void Reported::report_bits(MutatorSlot& mutator, u64 first, u64 count) {
+  const unsigned lines_shift = granule_shift_ - 6;
+  const u64 begin = round_down(first, u64{1} << lines_shift);
+  const u64 end = round_up(first + count, u64{1} << lines_shift);
+  DirtyMap& map = maps_[filling_.load(std::memory_order_relaxed)];
+  for (u64 line = begin; line < end; ++line) {
+    if (!map.add_first(line)) continue;
+    if (mutator.cursor == mutator.end()) {
+      overflowed_.store(true, std::memory_order_relaxed);
+      mutator.cursor = mutator.begin();
+    }
+    *mutator.cursor++ = line;
+  }
+}
+
+// More reports of one epoch than the buffer holds go to the shared map of that epoch, so memory
+// stays bounded however rarely checkpoints are taken.
+void Reported::fold_full(MutatorSlot& mutator) {
   DirtyMap& map = maps_[filling_.load(std::memory_order_acquire)];
-  u64* const begin = mutator.buffer(mutator.filling);
-  fold({begin, mutator.cursor}, [&](u64 first, u64 count) { map.add_shared(first, count); });
-  mutator.cursor = begin;
+  fold({mutator.begin(), mutator.cursor},
+       [&](u64 first, u64 count) { map.add_shared(first, count); });
+  mutator.cursor = mutator.begin();
 }
 
 }  // namespace perdura::track

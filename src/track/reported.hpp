@@ -45,7 +45,6 @@ class Reported final : public Tracker, public ReportSink {
 
   // --- mutators
   void report(MutatorSlot& mutator, const void* address, u64 length) noexcept override;
-  void buffer_full(MutatorSlot& mutator) noexcept override;
 
  private:
   Reported(Mutators& mutators, std::byte* base, u64 bytes, Tracking mode, u32 granule_bytes,
@@ -53,7 +52,8 @@ class Reported final : public Tracker, public ReportSink {
 
   template <class Add>
   void fold(Range range, Add&& add) const;
-  void set_flag(u32 flag, bool on);
+  void report_bits(MutatorSlot& mutator, u64 first, u64 count);
+  void fold_full(MutatorSlot& mutator);
 
   Mutators& mutators_;
   std::byte* const base_;
@@ -61,6 +61,7 @@ class Reported final : public Tracker, public ReportSink {
   const Tracking mode_;
   const unsigned granule_shift_;
   Window window_;
+  std::atomic<bool> window_open_{false};
   DirtyMap maps_[2];
   std::atomic<int> filling_{0};  ///< the map of the running epoch; the other is being captured
   std::vector<Range> cut_;       ///< buffers of the epoch that was cut

@@ -93,8 +93,7 @@ Status register_write_protect(int userfault, void* address, u64 length) {
   return {};
 }
 
-Result<std::unique_ptr<Userfault>> Userfault::create(Mutators& mutators, std::byte* region_base,
-                                                     u64 region_bytes) {
+Result<std::unique_ptr<Userfault>> Userfault::create(std::byte* region_base, u64 region_bytes) {
   PERDURA_ASSIGN(UniqueFd userfault, open_userfault());
   uffdio_api api{};
   api.api = UFFD_API;
@@ -106,8 +105,8 @@ Result<std::unique_ptr<Userfault>> Userfault::create(Mutators& mutators, std::by
   if (!pagemap) return userfault_unsupported("/proc/self/pagemap cannot be opened");
   PERDURA_TRY(self_test(userfault.get(), pagemap.get()));
   PERDURA_ASSIGN(DirtyMap map, DirtyMap::create(region_bytes));
-  return std::unique_ptr<Userfault>(new Userfault(mutators, region_base, std::move(userfault),
-                                                  std::move(pagemap), std::move(map)));
+  return std::unique_ptr<Userfault>(
+      new Userfault(region_base, std::move(userfault), std::move(pagemap), std::move(map)));
 }
 
 // Register two pages, store to one, and see exactly that one.

@@ -5,7 +5,6 @@
 
 #include "base/unique_fd.hpp"
 #include "track/tracker.hpp"
-#include "track/untracked.hpp"
 
 namespace perdura::track {
 
@@ -18,8 +17,7 @@ Failure userfault_unsupported(const char* what);
 class Userfault final : public Tracker {
  public:
   /// kUnsupported with the reason where the kernel or a sandbox refuses.
-  static Result<std::unique_ptr<Userfault>> create(Mutators& mutators, std::byte* region_base,
-                                                   u64 region_bytes);
+  static Result<std::unique_ptr<Userfault>> create(std::byte* region_base, u64 region_bytes);
 
   Tracking kind() const override { return Tracking::kUserfault; }
   bool sees_stores_first() const override { return false; }
@@ -37,9 +35,8 @@ class Userfault final : public Tracker {
     u64 length;
   };
 
-  Userfault(Mutators& mutators, std::byte* base, UniqueFd userfault, UniqueFd pagemap, DirtyMap map)
-      : ignored_(mutators),
-        base_(base),
+  Userfault(std::byte* base, UniqueFd userfault, UniqueFd pagemap, DirtyMap map)
+      : base_(base),
         userfault_(std::move(userfault)),
         pagemap_(std::move(pagemap)),
         map_(std::move(map)) {}
@@ -48,7 +45,6 @@ class Userfault final : public Tracker {
   template <class Found>
   Status scan(const Part& part, Found&& found);
 
-  IgnoredReports ignored_;
   std::byte* const base_;
   UniqueFd userfault_;
   UniqueFd pagemap_;

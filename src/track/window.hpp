@@ -72,9 +72,7 @@ class Window {
   /// marked any, the marks themselves, a line of them for each page, need not be read.
   bool any_mark() const { return any_mark_.load(std::memory_order_relaxed); }
   /// The same of one line; a mark of this window is larger than any of an earlier one.
-  bool marked(u64 line) const {
-    return marks()[line].load(std::memory_order_relaxed) >= copying();
-  }
+  bool marked(u64 line) const { return marks()[line].load(std::memory_order_relaxed) >= copying(); }
   /// Lines below `line` are captured.
   void publish(u64 line) { scanned_.store(line, std::memory_order_release); }
   /// After a marked line: wait until its side copy is in some arena.

@@ -1,9 +1,9 @@
 // The hot path of a mutator: entering and leaving operations, reporting stores.
 //
-// A mutator is a (thread, store) pair. Entering an operation writes the mutator's own cache line
-// and reads the gate's; nothing is shared between mutators. The checkpointer closes the gate and
-// then makes every mutator's view of it current with membarrier(2), so the mutator's side needs no
-// fence. Where membarrier is missing, and under ThreadSanitizer, the mutator fences instead.
+// A mutator is a (thread, store) pair. Entering an operation and reporting a store touch the
+// mutator's own cache line and its report buffer, nothing else. The checkpointer writes `closed`
+// and then makes every mutator's view of it current with membarrier(2), so the mutator's side needs
+// no fence. Where membarrier is missing, and under ThreadSanitizer, the mutator fences instead.
 #pragma once
 
 #include <atomic>
@@ -12,26 +12,21 @@
 
 namespace perdura::detail {
 
-/// Read by every mutator at every operation and report; written a few times a checkpoint.
-struct alignas(64) Gate {
-  static constexpr std::uint32_t kWindowOpen = 1;  ///< a background capture is under way
-  static constexpr std::uint32_t kBitmapMode = 2;  ///< Tracking::kBitmap
-  static constexpr std::uint32_t kIgnore = 4;      ///< the tracker needs no reports
-
-  std::atomic<std::uint32_t> closed{0};        ///< operations wait while not 0
-  std::atomic<std::uint32_t> report_flags{0};  ///< 0: reports are appended, nothing else
-  std::atomic<std::uint32_t> fence_needed{0};  ///< no membarrier: mutators fence
-};
-
 struct alignas(64) Mutator {
-  std::atomic<std::uint32_t> active{0};  ///< 1 inside an operation; written by the owner alone
-  std::uint32_t depth = 0;               ///< nesting of operations
-  Gate* gate = nullptr;
-  std::uint64_t* cursor = nullptr;  ///< next free entry of the report buffer
-  std::uint64_t* end = nullptr;     ///< the cursor never rests here
-  void* registry = nullptr;         ///< track::Mutators
-  void* heap_cache = nullptr;       ///< heap::ThreadCache
-  void* runtime = nullptr;          ///< the store
+  static constexpr std::uint32_t kStop = 1;   ///< operations wait
+  static constexpr std::uint32_t kFence = 2;  ///< no membarrier: this thread fences
+
+  std::atomic<std::uint32_t> depth{0};   ///< nesting of operations; written by the owner alone
+  std::atomic<std::uint32_t> closed{0};  ///< kStop, kFence; written by the checkpointer
+  std::uint64_t* cursor = nullptr;       ///< next free entry of the report buffer
+  /// Reports are appended below it and take the slow path from here on: the end of the buffer, or
+  /// nullptr while there is more to do than to append. Written by the owner, or while it is
+  /// stopped.
+  std::uint64_t* limit = nullptr;
+  bool ignores_reports = false;  ///< the tracker needs none
+  void* heap_cache = nullptr;    ///< heap::ThreadCache
+  void* runtime = nullptr;       ///< the store
+  void* registry = nullptr;      ///< track::Mutators
 };
 
 /// A thread's mutators, by the index of the store among the process's open ones. The id tells a
@@ -56,38 +51,35 @@ constexpr std::size_t kReportLengthMax = 0xffff;
 
 void enter_slow(Mutator& mutator) noexcept;
 void report_slow(Mutator& mutator, const void* address, std::size_t length) noexcept;
-void report_buffer_full(Mutator& mutator) noexcept;
 
 inline void enter(Mutator& mutator) noexcept {
-  if (mutator.depth++ != 0) return;
+  const std::uint32_t depth = mutator.depth.load(std::memory_order_relaxed);
 #if defined(__SANITIZE_THREAD__)
-  mutator.active.exchange(1, std::memory_order_seq_cst);
-  if (mutator.gate->closed.load(std::memory_order_seq_cst) != 0) enter_slow(mutator);
+  mutator.depth.exchange(depth + 1, std::memory_order_seq_cst);
 #else
-  mutator.active.store(1, std::memory_order_relaxed);
+  mutator.depth.store(depth + 1, std::memory_order_relaxed);
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  const Gate& gate = *mutator.gate;
-  if ((gate.closed.load(std::memory_order_acquire) |
-       gate.fence_needed.load(std::memory_order_relaxed)) != 0) [[unlikely]]
-    enter_slow(mutator);
 #endif
+  if (depth == 0) [[likely]] {
+    if (mutator.closed.load(std::memory_order_acquire) != 0) [[unlikely]]
+      enter_slow(mutator);
+  }
 }
 
 inline void leave(Mutator& mutator) noexcept {
-  if (--mutator.depth == 0) mutator.active.store(0, std::memory_order_release);
+  mutator.depth.store(mutator.depth.load(std::memory_order_relaxed) - 1, std::memory_order_release);
 }
 
 /// Report that [address, address + length) is about to be stored to. Call it before the store.
 inline void report(Mutator& mutator, const void* address, std::size_t length) noexcept {
-  const std::uint32_t flags = mutator.gate->report_flags.load(std::memory_order_acquire);
-  if (flags != 0 || length > kReportLengthMax) [[unlikely]] {
-    if ((flags & Gate::kIgnore) == 0) report_slow(mutator, address, length);
+  std::uint64_t* const entry = mutator.cursor;
+  if (entry >= mutator.limit || length > kReportLengthMax) [[unlikely]] {
+    if (!mutator.ignores_reports) report_slow(mutator, address, length);
     return;
   }
-  *mutator.cursor++ = reinterpret_cast<std::uintptr_t>(address) | static_cast<std::uint64_t>(length)
-                                                                      << kReportLengthShift;
-  if (mutator.cursor == mutator.end) [[unlikely]]
-    report_buffer_full(mutator);
+  *entry = reinterpret_cast<std::uintptr_t>(address) | static_cast<std::uint64_t>(length)
+                                                           << kReportLengthShift;
+  mutator.cursor = entry + 1;
 }
 
 }  // namespace perdura::detail
