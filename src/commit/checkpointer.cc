@@ -6,6 +6,9 @@
 #include "base/clock.hpp"
 
 namespace perdura::commit {
+namespace {
+constexpr int kCollectionsAhead = 8;
+}  // namespace
 
 Checkpointer::Checkpointer(const Config& config, u64 durable_version,
                            std::deque<LoggedVersion> recovered)
@@ -248,9 +251,17 @@ void Checkpointer::run_timer_and_async() {
       continue;
     }
     const auto interval = interval_;
-    if (work_.wait_until(lock, due,
+    // On the way to the next one, do in pieces what would keep the window open longer.
+    const auto step = std::min(due, Clock::now() + interval / kCollectionsAhead);
+    if (work_.wait_until(lock, step,
                          [&] { return stopping_ || async_cut_ || interval_ != interval; })) {
       if (interval_ != interval) due = Clock::now() + interval_;
+      continue;
+    }
+    if (step < due) {
+      lock.unlock();
+      config_.tracker->collect_ahead();
+      lock.lock();
       continue;
     }
     due = std::max(due + interval, Clock::now());

@@ -7,6 +7,7 @@ namespace perdura::track {
 namespace {
 constexpr u64 kAddressMask = (u64{1} << detail::kReportLengthShift) - 1;
 constexpr size_t kPrefetchAhead = 24;
+constexpr std::ptrdiff_t kAheadStep = 4096;
 }  // namespace
 
 Result<std::unique_ptr<Reported>> Reported::create(Mutators& mutators, std::byte* region_base,
@@ -49,14 +50,44 @@ void Reported::fold(Range range, Add&& add) const {
   }
 }
 
+// In steps, since a cut waits for the one that is under way.
+void Reported::collect_ahead() {
+  if (mode_ != Tracking::kReported) return;
+  for (MutatorSlot* mutator : mutators_.snapshot()) {
+    for (bool more = true; more;) {
+      std::lock_guard lock(collecting_);
+      u64* const end = std::min(std::atomic_ref(mutator->cursor).load(std::memory_order_acquire),
+                                mutator->collected + kAheadStep);
+      add_all({mutator->collected, end}, maps_[filling_.load(std::memory_order_relaxed)]);
+      more = end == mutator->collected + kAheadStep;
+      mutator->collected = end;
+    }
+  }
+}
+
+// Into a map that no other thread adds to.
+void Reported::add_all(Range range, DirtyMap& map) const {
+  const auto base = reinterpret_cast<std::uintptr_t>(base_);
+  const u64* ahead = range.begin;
+  fold(range, [&](u64 first, u64 count) {
+    if (ahead + kPrefetchAhead < range.end) {
+      const u64 offset = (ahead[kPrefetchAhead] & kAddressMask) - base;
+      if (offset < bytes_) map.prefetch(offset / kLineBytes);
+      ++ahead;
+    }
+    map.add(first, count);
+  });
+}
+
 Status Reported::cut() {
+  std::lock_guard lock(collecting_);
   cut_.clear();
   overflowed_cut_ = overflowed_.exchange(false, std::memory_order_relaxed);
   for (const auto& mutator : mutators_.all()) {
     if (mutator->cursor == mutator->begin()) continue;
-    cut_.push_back({mutator->begin(), mutator->cursor});
+    cut_.push_back({mutator->collected, mutator->cursor});
     mutator->filling ^= 1;
-    mutator->cursor = mutator->begin();
+    mutator->cursor = mutator->collected = mutator->begin();
     mutator->limit = nullptr;  // the first report finds the new end
   }
   filling_.store(filling_.load(std::memory_order_relaxed) ^ 1, std::memory_order_release);
@@ -68,19 +99,7 @@ const DirtyMap& Reported::collect() {
   if (mode_ == Tracking::kBitmap) {
     return map;  // the bits are in it already; the lists say where
   }
-  for (const Range& range : cut_) {
-    const auto base = reinterpret_cast<std::uintptr_t>(base_);
-    const u64* const end = range.end;
-    const u64* ahead = range.begin;
-    fold(range, [&](u64 first, u64 count) {
-      if (ahead + kPrefetchAhead < end) {
-        const u64 offset = (ahead[kPrefetchAhead] & kAddressMask) - base;
-        if (offset < bytes_) map.prefetch(offset / kLineBytes);
-        ++ahead;
-      }
-      map.add(first, count);
-    });
-  }
+  for (const Range& range : cut_) add_all(range, map);
   cut_.clear();
   return map;
 }
@@ -89,6 +108,7 @@ void Reported::settle(bool durable) {
   const int running = filling_.load(std::memory_order_relaxed);
   DirtyMap& captured = maps_[running ^ 1];
   if (!durable) {
+    std::lock_guard lock(collecting_);
     maps_[running].merge(captured);
     overflowed_.store(true, std::memory_order_relaxed);  // these lines are in no list any more
   }
@@ -128,8 +148,7 @@ void Reported::report(MutatorSlot& mutator, const void* address, u64 length) noe
   for (u64 at = offset; length != 0;) {
     const u64 piece = std::min<u64>(length, detail::kReportLengthMax);
     if (mutator.cursor == mutator.end()) fold_full(mutator);
-    *mutator.cursor++ =
-        (reinterpret_cast<std::uintptr_t>(base_) + at) | piece << detail::kReportLengthShift;
+    detail::append_report(mutator, base_ + at, piece);
     at += piece;
     length -= piece;
   }
@@ -153,10 +172,9 @@ void Reported::report_bits(MutatorSlot& mutator, u64 first, u64 count) {
 // More reports of one epoch than the buffer holds go to the shared map of that epoch, so memory
 // stays bounded however rarely checkpoints are taken.
 void Reported::fold_full(MutatorSlot& mutator) {
-  DirtyMap& map = maps_[filling_.load(std::memory_order_acquire)];
-  fold({mutator.begin(), mutator.cursor},
-       [&](u64 first, u64 count) { map.add_shared(first, count); });
-  mutator.cursor = mutator.begin();
+  std::lock_guard lock(collecting_);
+  add_all({mutator.collected, mutator.cursor}, maps_[filling_.load(std::memory_order_relaxed)]);
+  mutator.cursor = mutator.collected = mutator.begin();
 }
 
 }  // namespace perdura::track

@@ -24,6 +24,7 @@ class Reported final : public Tracker, public ReportSink {
   bool can_forget() const override { return true; }
   bool is_coarse() const override { return false; }
   Status backed(std::byte*, u64) override { return {}; }
+  void collect_ahead() override;
   Status cut() override;
   const DirtyMap& collect() override;
   void settle(bool durable) override;
@@ -54,6 +55,7 @@ class Reported final : public Tracker, public ReportSink {
   void fold(Range range, Add&& add) const;
   void report_bits(MutatorSlot& mutator, u64 first, u64 count);
   void fold_full(MutatorSlot& mutator);
+  void add_all(Range range, DirtyMap& map) const;
 
   Mutators& mutators_;
   std::byte* const base_;
@@ -65,6 +67,8 @@ class Reported final : public Tracker, public ReportSink {
   DirtyMap maps_[2];
   std::atomic<int> filling_{0};  ///< the map of the running epoch; the other is being captured
   std::vector<Range> cut_;       ///< buffers of the epoch that was cut
+  /// Held while reports of the running epoch are moved to its map, which no other thread may do.
+  std::mutex collecting_;
   std::atomic<bool> overflowed_{false};
   bool overflowed_cut_ = false;
 };

@@ -31,6 +31,8 @@ class Tracker {
   virtual bool can_forget() const { return false; }
   virtual Status forget(std::byte*, u64) { return {}; }
 
+  /// Do early what collect() would have to do; at any time, from one thread.
+  virtual void collect_ahead() {}
   /// Mutators stopped: end the epoch.
   virtual Status cut() = 0;
   /// The change set of the epoch that was cut. May run while mutators run. Valid until settle.

@@ -70,16 +70,20 @@ inline void leave(Mutator& mutator) noexcept {
   mutator.depth.store(mutator.depth.load(std::memory_order_relaxed) - 1, std::memory_order_release);
 }
 
+/// With room in the buffer. The checkpointer reads what lies before the cursor at any time.
+inline void append_report(Mutator& mutator, const void* address, std::size_t length) noexcept {
+  *mutator.cursor = reinterpret_cast<std::uintptr_t>(address) | static_cast<std::uint64_t>(length)
+                                                                    << kReportLengthShift;
+  std::atomic_ref(mutator.cursor).store(mutator.cursor + 1, std::memory_order_release);
+}
+
 /// Report that [address, address + length) is about to be stored to. Call it before the store.
 inline void report(Mutator& mutator, const void* address, std::size_t length) noexcept {
-  std::uint64_t* const entry = mutator.cursor;
-  if (entry >= mutator.limit || length > kReportLengthMax) [[unlikely]] {
+  if (mutator.cursor >= mutator.limit || length > kReportLengthMax) [[unlikely]] {
     if (!mutator.ignores_reports) report_slow(mutator, address, length);
     return;
   }
-  *entry = reinterpret_cast<std::uintptr_t>(address) | static_cast<std::uint64_t>(length)
-                                                           << kReportLengthShift;
-  mutator.cursor = entry + 1;
+  append_report(mutator, address, length);
 }
 
 }  // namespace perdura::detail
