@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <future>
 #include <map>
 
 #include "base/assert.hpp"
@@ -12,6 +13,8 @@ namespace {
 
 using format::kSegmentBytes;
 using format::LogBlockHeader;
+
+constexpr size_t kSegmentsAtOnce = 16;
 
 struct FoundBlock {
   BlockRef ref;
@@ -63,9 +66,7 @@ class Scanner {
   }
 
   Status scan(LogImage& image) {
-    PERDURA_TRY(image.load(offsets_));
-    for (u64 offset : offsets_) scan_segment(offset, image.at(offset));
-    return {};
+    return image.load(offsets_, [&](u64 offset) { scan_segment(offset, image.at(offset)); });
   }
 
   Result<std::vector<LoggedVersion>> versions() {
@@ -161,8 +162,12 @@ class Scanner {
 
 }  // namespace
 
-Status LogImage::load(const std::vector<u64>& offsets) {
-  if (medium_.geometry().byte_addressable) return {};
+Status LogImage::load(const std::vector<u64>& offsets,
+                      const std::function<void(u64 offset)>& visit) {
+  if (medium_.geometry().byte_addressable) {
+    for (u64 offset : offsets) visit(offset);
+    return {};
+  }
   std::vector<media::ReadRequest> requests;
   // One range, so that the kernel can back it with large pages.
   PERDURA_ASSIGN(memory_, Mapping::anonymous(std::max<u64>(offsets.size(), 1) * kSegmentBytes));
@@ -174,7 +179,23 @@ Status LogImage::load(const std::vector<u64>& offsets) {
   }
   std::sort(segments_.begin(), segments_.end(),
             [](const Loaded& a, const Loaded& b) { return a.offset < b.offset; });
-  return medium_.read_all(requests);
+  // A group is read while the one before it is visited.
+  const auto read = [&](size_t begin) {
+    const size_t end = std::min(begin + kSegmentsAtOnce, requests.size());
+    return std::async(std::launch::async, [this, group = std::span(requests).subspan(
+                                                     begin, end - begin)] {
+      return medium_.read_all(group);
+    });
+  };
+  if (requests.empty()) return {};
+  std::future<Status> reading = read(0);
+  for (size_t begin = 0; begin < requests.size(); begin += kSegmentsAtOnce) {
+    PERDURA_TRY(reading.get());
+    const size_t next = begin + kSegmentsAtOnce;
+    if (next < requests.size()) reading = read(next);
+    for (size_t i = begin; i < std::min(next, offsets.size()); ++i) visit(offsets[i]);
+  }
+  return {};
 }
 
 const std::byte* LogImage::at(u64 offset) const {

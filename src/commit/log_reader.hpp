@@ -1,6 +1,7 @@
 // Finding the committed versions in a log after a crash or a clean close.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,8 +16,9 @@ class LogImage {
  public:
   explicit LogImage(media::Medium& medium) : medium_(medium) {}
 
-  /// Load the segments at `offsets`. Block media only; NVM needs no loading.
-  Status load(const std::vector<u64>& offsets);
+  /// Load the segments at `offsets`; NVM needs no loading. Calls visit(offset) for each, while
+  /// later ones are still being read.
+  Status load(const std::vector<u64>& offsets, const std::function<void(u64 offset)>& visit);
   /// The bytes at a medium offset inside a loaded segment.
   const std::byte* at(u64 offset) const;
 

@@ -28,6 +28,8 @@ class LineIndex {
   /// Verified blocks in the order of their versions; later ones win. `image` holds them.
   Status add(const LogImage& image, const BlockRef& block);
   void clear();
+  /// Lines that add() will bring at most.
+  void reserve(u64 lines) { entries_.reserve(entries_.size() + lines); }
 
   const track::DirtyMap& lines() const { return lines_; }
   bool empty() const { return entries_.size() == 1; }

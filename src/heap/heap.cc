@@ -103,10 +103,11 @@ bool Heap::collect_remote(Mutator& mutator, Slab& slab) {
 
 // By the owner, of a slab without free blocks; false when another thread freed into it meanwhile.
 bool Heap::mark_full(Mutator& mutator, u64 unit) {
-  set_has_free(mutator, unit, false);
-  // Another thread sets its bit and announces the slab before it looks at the mark: either we see
-  // that, or it sees the mark gone.
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  u8& mark = units_.table()[unit].has_free;
+  report(mutator, &mark, sizeof mark);
+  // A full fence. Another thread sets its bit and announces the slab before it looks at the mark:
+  // either we see that, or it sees the mark gone.
+  std::atomic_ref(mark).exchange(0, std::memory_order_seq_cst);
   const bool freed = collect_remote(mutator, *slab_at(unit));
   // Those who free into an announced slab leave the mark alone, so it stays.
   if (freed || state(unit).announced.load(std::memory_order_relaxed))
@@ -210,8 +211,9 @@ Result<u64> Heap::make_slab(Mutator& mutator, ThreadCache& cache, unsigned size_
                   .words = info.words,
                   .reserved = {}};
   for (u32 word = 0; word < info.words; ++word) {
-    slab->free()[word] = usable_bits(info, word);
-    slab->remote()[word] = 0;
+    // A thread whose free made an earlier slab here empty may be about to look at its bitmaps.
+    std::atomic_ref(slab->free()[word]).store(usable_bits(info, word), std::memory_order_relaxed);
+    std::atomic_ref(slab->remote()[word]).store(0, std::memory_order_relaxed);
   }
   // Owned before it looks like a slab: lists may still have these units from an earlier life.
   state(unit).owner.store(&cache, std::memory_order_seq_cst);

@@ -35,11 +35,11 @@ class Units {
   /// An entry, while other threads may change it.
   format::UnitEntry entry(u64 unit) const {
     return std::bit_cast<format::UnitEntry>(
-        std::atomic_ref(word(unit)).load(std::memory_order_relaxed));
+        std::atomic_ref(word(unit)).load(std::memory_order_acquire));
   }
   void set_entry(detail::Mutator& mutator, u64 unit, format::UnitEntry entry) {
     detail::report(mutator, &table()[unit], sizeof entry);
-    std::atomic_ref(word(unit)).store(std::bit_cast<u64>(entry), std::memory_order_relaxed);
+    std::atomic_ref(word(unit)).store(std::bit_cast<u64>(entry), std::memory_order_release);
   }
   u64 units_end() const {
     return std::atomic_ref(header().units_end).load(std::memory_order_relaxed);

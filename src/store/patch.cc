@@ -21,6 +21,10 @@ constexpr u64 kChunksMax = 8192;  // each may split the kernel's map of the proc
 Result<std::unique_ptr<Patch>> Patch::create(commit::RecoveredLog recovered, u64 region_bytes,
                                              std::vector<commit::LoggedVersion>& versions) {
   PERDURA_ASSIGN(commit::LineIndex index, commit::LineIndex::create(region_bytes));
+  u64 lines = 0;
+  for (const commit::LoggedVersion& version : recovered.versions)
+    for (const commit::BlockRef& block : version.blocks) lines += block.data_bytes / kLineBytes;
+  index.reserve(lines);
   for (const commit::LoggedVersion& version : recovered.versions)
     for (const commit::BlockRef& block : version.blocks)
       PERDURA_TRY(index.add(*recovered.image, block));

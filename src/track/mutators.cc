@@ -207,7 +207,7 @@ void enter_slow(Mutator& mutator) noexcept {
   auto& mutators = *static_cast<Mutators*>(mutator.registry);
   for (;;) {
     // Without membarrier our store to `depth` must be visible before we read `stop_`.
-    std::atomic_thread_fence(std::memory_order_seq_cst);
+    mutator.depth.fetch_add(0, std::memory_order_seq_cst);
     if (mutators.stop_.load(std::memory_order_seq_cst) == 0) return;
     mutator.depth.store(0, std::memory_order_release);
     while (mutators.stop_.load(std::memory_order_acquire) != 0) mutators.wait_or_help();
