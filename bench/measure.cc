@@ -85,7 +85,7 @@ double zeta(std::uint64_t n, double theta) {
 }  // namespace
 
 Zipfian::Zipfian(std::uint64_t items, double theta, std::uint64_t rank_items)
-    : items_(items), rank_items_(rank_items == 0 ? items : rank_items), theta_(theta) {
+    : items_(items), rank_items_(rank_items == 0 ? items : rank_items) {
   const auto n = static_cast<double>(rank_items_);
   zeta_ = zeta(rank_items_, theta);
   alpha_ = 1 / (1 - theta);

@@ -161,7 +161,7 @@ class Zipfian {
 
  private:
   std::uint64_t items_, rank_items_;
-  double theta_, zeta_, alpha_, eta_, second_;
+  double zeta_, alpha_, eta_, second_;
 };
 
 }  // namespace perdura::bench

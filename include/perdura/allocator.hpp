@@ -49,7 +49,10 @@ class Allocator {
     if (count > static_cast<std::size_t>(-1) / sizeof(T)) throw std::bad_array_new_length();
     return static_cast<T*>(detail::heap_allocate(heap_, count * sizeof(T), alignof(T)));
   }
-  void deallocate(T* block, std::size_t) noexcept { detail::heap_deallocate(heap_, block); }
+  // Misuse ends the program.
+  void deallocate(T* block, std::size_t) noexcept {  // NOLINT(bugprone-exception-escape)
+    detail::heap_deallocate(heap_, block);
+  }
 
   void* heap() const noexcept { return heap_; }
   template <class U>

@@ -66,9 +66,9 @@ inline void value_or_throw(Status&& status) {
 }  // namespace perdura
 
 /// Return the failure of a Status expression from the calling function.
-#define PERDURA_TRY(expression)                                                                  \
-  do {                                                                                           \
-    if (auto perdura_status_ = (expression); !perdura_status_) return perdura_status_.failure(); \
+#define PERDURA_TRY(expression)                                                                    \
+  do {                                                                                             \
+    if (auto&& perdura_status_ = (expression); !perdura_status_) return perdura_status_.failure(); \
   } while (false)
 
 #define PERDURA_CONCAT_INNER(a, b) a##b

@@ -49,6 +49,7 @@ class Scanner {
         all.push_back(extent.medium_offset + at);
     AlignedBuffer heads(std::max<u64>(all.size(), 1) * kPageBytes);
     std::vector<media::ReadRequest> requests;
+    requests.reserve(all.size());
     for (size_t i = 0; i < all.size(); ++i)
       requests.push_back({all[i], heads.span().subspan(i * kPageBytes, kPageBytes)});
     PERDURA_TRY(volume_.medium().read_all(requests));
@@ -182,10 +183,10 @@ Status LogImage::load(const std::vector<u64>& offsets,
   // A group is read while the one before it is visited.
   const auto read = [&](size_t begin) {
     const size_t end = std::min(begin + kSegmentsAtOnce, requests.size());
-    return std::async(std::launch::async, [this, group = std::span(requests).subspan(
-                                                     begin, end - begin)] {
-      return medium_.read_all(group);
-    });
+    return std::async(std::launch::async,
+                      [this, group = std::span(requests).subspan(begin, end - begin)] {
+                        return medium_.read_all(group);
+                      });
   };
   if (requests.empty()) return {};
   std::future<Status> reading = read(0);

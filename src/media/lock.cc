@@ -67,9 +67,8 @@ std::string owner_of(int fd) {
           static_cast<ssize_t>(sizeof owner) ||
       owner.checksum != owner_checksum(owner))
     return "another process that has not signed it yet";
-  const std::string who = "process " + std::to_string(owner.pid) + " (" +
-                          std::string(owner.program, strnlen(owner.program, sizeof owner.program)) +
-                          ")";
+  std::string who = "process " + std::to_string(owner.pid) + " (" +
+                    std::string(owner.program, strnlen(owner.program, sizeof owner.program)) + ")";
   if (owner.pid == static_cast<u64>(::getpid())) return who + ", which is this process";
   if (start_time_of(owner.pid) != owner.start_time)
     return "another process; the last one known was " + who;

@@ -178,6 +178,7 @@ void Mutators::set_closed(u32 flags) {
 std::vector<MutatorSlot*> Mutators::snapshot() {
   std::lock_guard lock(mutex_);
   std::vector<MutatorSlot*> all;
+  all.reserve(mutators_.size());
   for (const auto& each : mutators_) all.push_back(each.get());
   return all;
 }
