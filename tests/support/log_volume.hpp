@@ -1,0 +1,66 @@
+// A formatted volume, whose log a test writes and reads without a store.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "commit/log.hpp"
+#include "region/volume.hpp"
+
+namespace perdura::test {
+
+/// The volume at a URI; a new one where there is none.
+inline std::unique_ptr<region::Volume> open_volume(const std::string& uri) {
+  auto opened = value_or_throw(media::open_medium(uri, {}));
+  auto volume = value_or_throw(opened.created ? region::Volume::create(std::move(opened.medium))
+                                              : region::Volume::open(std::move(opened.medium)));
+  value_or_throw(volume->begin_session());
+  return volume;
+}
+
+using Line = std::array<u64, kLineBytes / sizeof(u64)>;
+using Lines = std::map<u64, Line>;  ///< by their number in the region
+
+/// The lines of a block in memory, added to `lines`; true when one of them was there already.
+inline bool add_lines(const std::byte* block, const commit::BlockRef& ref, Lines& lines) {
+  const u64* runs = commit::block_runs(block, ref.data_bytes);
+  const std::byte* data = commit::block_data(block);
+  bool twice = false;
+  for (u32 i = 0; i < ref.run_count; ++i) {
+    const u64 first = format::run_first(runs[i]);
+    for (u64 line = first; line < first + format::run_count(runs[i]); ++line, data += kLineBytes) {
+      Line bytes;
+      std::memcpy(&bytes, data, sizeof bytes);
+      twice |= !lines.insert_or_assign(line, bytes).second;
+    }
+  }
+  return twice;
+}
+
+/// Write `lines` as pieces of the version that `writer` has begun.
+inline void write_lines(commit::LogWriter& writer, const Lines& lines) {
+  std::vector<u64> numbers;
+  std::vector<const std::byte*> sources;
+  const auto write = [&] {
+    if (numbers.empty()) return;
+    ASSERT_TRUE(writer.make_room());
+    const u64 sum = writer.write({.lines = sources});
+    writer.keep(numbers, sum);
+    numbers.clear();
+    sources.clear();
+  };
+  for (const auto& [number, bytes] : lines) {
+    numbers.push_back(number);
+    sources.push_back(reinterpret_cast<const std::byte*>(&bytes));
+    if (numbers.size() == commit::LogWriter::kPieceLines) write();
+  }
+  write();
+}
+
+}  // namespace perdura::test

@@ -1,0 +1,344 @@
+// Goal: a checkpoint that fails is an error and nothing else: a later one covers its changes; wait
+// tells durable, failed and future versions apart; a full log makes checkpoints wait for replay and
+// no longer; the timer stops when told; a checkpoint without changes writes nothing.
+// Method: stores on a medium that fails at chosen calls, and on one whose barrier after a replay a
+// test holds back; dropped as a crash would drop them, and opened again.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "media/fault.hpp"
+#include "support/files.hpp"
+#include "support/wrapped_store.hpp"
+
+namespace perdura::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Replay waits, or fails, before its home image counts as durable.
+class Gate {
+ public:
+  enum State { kOpen, kShut, kFailing };
+  void set(State state) {
+    std::lock_guard lock(mutex_);
+    state_ = state;
+    changed_.notify_all();
+  }
+  Status pass() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return state_ != kShut; });
+    if (state_ == kOpen) return {};
+    return Failure{Code::kNoSpace, "injected fault: no home image"};
+  }
+
+  class GatedMedium final : public media::Medium {
+   public:
+    GatedMedium(Gate& gate, std::unique_ptr<media::Medium> inner)
+        : gate_(gate), inner_(std::move(inner)) {}
+    const std::string& name() const override { return inner_->name(); }
+    media::Geometry geometry() const override { return inner_->geometry(); }
+    Status grow(u64 size, bool prewrite) override { return inner_->grow(size, prewrite); }
+    Status write(u64 offset, media::Bytes data, const media::Site& site) override {
+      return inner_->write(offset, data, site);
+    }
+    std::unique_ptr<media::WriteQueue> queue() override { return inner_->queue(); }
+    Status barrier(const media::Site& site) override {
+      if (site.what == std::string("home image")) PERDURA_TRY(gate_.pass());
+      return inner_->barrier(site);
+    }
+    Status read(u64 offset, media::MutableBytes into) override {
+      return inner_->read(offset, into);
+    }
+    const std::byte* direct(u64 offset) const override { return inner_->direct(offset); }
+    Status map_home(void* address, u64 offset, u64 length) override {
+      return inner_->map_home(address, offset, length);
+    }
+
+   private:
+    Gate& gate_;
+    const std::unique_ptr<media::Medium> inner_;
+  };
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  State state_ = kOpen;
+};
+
+struct Config {
+  const char* name;
+  const char* scheme;
+  Tracking tracking;
+};
+
+class CheckpointerTest : public testing::TestWithParam<Config> {
+ protected:
+  static constexpr u64 kWords = 512 * 1024;  // 4 MiB
+  static constexpr u64 kLogLimit = 2 * kMiB;
+
+  void open() {
+    Options options;
+    options.region_limit_bytes = 64 * kMiB;
+    options.log_limit_bytes = kLogLimit;
+    options.tracking = GetParam().tracking;
+    store_ = std::make_unique<WrappedStore>(
+        GetParam().scheme + folder_.path("store.pd"), options,
+        [this](std::unique_ptr<media::Medium> inner) {
+          return plan_.wrap(std::make_unique<Gate::GatedMedium>(gate_, std::move(inner)));
+        });
+    words_ = static_cast<u64*>(store_->get_root("words"));
+  }
+  CheckpointerTest() {
+    open();
+    const auto op = store_->operation();
+    words_ = static_cast<u64*>(op.allocate(kWords * sizeof(u64), kPageBytes));
+    std::fill_n(words_, kWords, 0);
+    op.set_root("words", words_);
+  }
+  ~CheckpointerTest() override { gate_.set(Gate::kOpen); }
+
+  void reopen_after_crash() {
+    store_->crash();
+    store_.reset();
+    plan_.disarm();
+    open();
+    ASSERT_NE(words_, nullptr);
+  }
+  void set(u64 first, u64 count, u64 value) {
+    const auto op = store_->operation();
+    op.touch(words_ + first, count * sizeof(u64));
+    std::fill_n(words_ + first, count, value);
+  }
+  /// Until replay has nothing to do, so that what is armed meets the checkpoint.
+  void settle() {
+    const auto idle = [this] {
+      const Statistics now = store_->statistics();
+      return now.replayed_version == now.durable_version ||
+             (!store_->runtime().volume().medium().geometry().byte_addressable &&
+              now.log_live_bytes <= kLogLimit / 2);
+    };
+    while (!idle()) std::this_thread::sleep_for(1ms);
+  }
+  template <class Call>
+  void expect_error(Call&& call, Code code, const std::string& sentence) {
+    try {
+      call();
+      ADD_FAILURE() << "succeeded";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), code) << error.what();
+      EXPECT_NE(std::string(error.what()).find(sentence), std::string::npos) << error.what();
+    }
+  }
+
+  static constexpr unsigned kWrites = media::kFaultWrite | media::kFaultSubmit;
+  const TempDir folder_{TempDir::kMemory};
+  media::FaultPlan plan_;
+  Gate gate_;
+  std::unique_ptr<WrappedStore> store_;
+  u64* words_ = nullptr;
+};
+
+TEST_P(CheckpointerTest, AFailedWriteLeavesTheChangesToTheNext) {
+  const u64 before = store_->checkpoint();
+  settle();
+  set(0, 1, 1);
+  set(kWords - 3000, 3000, 1);
+  plan_.arm({.calls = kWrites, .kind = media::FaultKind::kNoSpace});
+  expect_error([&] { store_->checkpoint(); }, Code::kNoSpace, "injected fault: cannot write");
+  EXPECT_EQ(plan_.fired(), 1u);
+  EXPECT_EQ(store_->durable_version(), before);
+  EXPECT_EQ(store_->statistics().failed_checkpoints, 1u);
+  EXPECT_EQ(words_[0], 1u);
+  set(8, 1, 2);
+  const u64 after = store_->checkpoint();
+  EXPECT_EQ(after, store_->durable_version());
+  EXPECT_GT(after, before);
+  set(0, 1, 9);  // in no version
+  reopen_after_crash();
+  EXPECT_EQ(store_->durable_version(), after);
+  EXPECT_EQ(words_[0], 1u);
+  EXPECT_EQ(words_[8], 2u);
+  for (u64 i = kWords - 3000; i < kWords; ++i) ASSERT_EQ(words_[i], 1u) << i;
+}
+
+TEST_P(CheckpointerTest, AFailedBarrierAcknowledgesNothing) {
+  const u64 before = store_->checkpoint();
+  settle();
+  set(0, 1, 1);
+  plan_.arm({.calls = media::kFaultBarrier});
+  expect_error([&] { store_->checkpoint(); }, Code::kIo, "injected fault: cannot flush");
+  expect_error([&] { store_->wait(store_->checkpoint_async()); }, Code::kIo, "cannot flush");
+  expect_error([&] { store_->checkpoint(); }, Code::kIo, "cannot flush");
+  EXPECT_TRUE(plan_.barrier_failed());
+  EXPECT_EQ(store_->durable_version(), before);
+  EXPECT_EQ(store_->statistics().failed_checkpoints, 3u);
+  plan_.disarm();  // as a medium opened anew
+  EXPECT_EQ(store_->checkpoint(), before + 1);
+  reopen_after_crash();
+  EXPECT_EQ(store_->durable_version(), before + 1);
+  EXPECT_EQ(words_[0], 1u);
+}
+
+TEST_P(CheckpointerTest, WaitTellsVersionsApart) {
+  const u64 first = store_->checkpoint();
+  settle();
+  store_->wait(first);
+  store_->wait(0);
+  expect_error([&] { store_->wait(first + 1); }, Code::kNotFound, "was never begun");
+  expect_error([&] { store_->wait(~u64{0}); }, Code::kNotFound, "was never begun");
+  set(0, 1, 1);
+  plan_.arm({.calls = kWrites});
+  const u64 failing = store_->checkpoint_async();
+  EXPECT_EQ(failing, first + 1);
+  expect_error([&] { store_->wait(failing); }, Code::kIo, "injected fault");
+  expect_error([&] { store_->wait(failing); }, Code::kIo, "injected fault");
+  expect_error([&] { store_->wait(failing + 1); }, Code::kNotFound, "was never begun");
+  store_->wait(first);
+  plan_.disarm();
+  const u64 again = store_->checkpoint_async();
+  EXPECT_EQ(again, failing);
+  store_->wait(again);
+  EXPECT_EQ(store_->durable_version(), again);
+}
+
+TEST_P(CheckpointerTest, AFullLogMakesCheckpointsWaitForReplay) {
+  store_->checkpoint();
+  settle();
+  gate_.set(Gate::kShut);
+  store_->runtime().checkpointer().reset_statistics();
+  set(0, kWords, 1);
+  store_->checkpoint();  // larger than the limit, and taken all the same
+  EXPECT_GT(store_->statistics().log_live_bytes, kLogLimit);
+  EXPECT_EQ(store_->statistics().log_waits, 0u);
+  set(0, 1, 2);
+  std::atomic<bool> done{false};
+  std::thread waiting([&] {
+    store_->checkpoint();
+    done = true;
+  });
+  std::this_thread::sleep_for(50ms);
+  EXPECT_FALSE(done);
+  // The timer does not wait: it puts its checkpoint off.
+  const u64 version = store_->durable_version();
+  store_->runtime().checkpointer().every(1ms);
+  std::this_thread::sleep_for(20ms);
+  store_->runtime().checkpointer().every(0ms);
+  EXPECT_EQ(store_->durable_version(), version);
+  set(8, 1, 2);  // the program goes on
+  gate_.set(Gate::kOpen);
+  waiting.join();
+  EXPECT_TRUE(done);
+  EXPECT_EQ(store_->statistics().log_waits, 1u);
+  settle();
+  EXPECT_LE(store_->statistics().log_live_bytes, kLogLimit);
+  EXPECT_LE(store_->statistics().log_capacity_bytes, 2 * kLogLimit);
+}
+
+TEST_P(CheckpointerTest, AFullLogWhoseReplayFailsIsAnErrorUntilItSucceeds) {
+  store_->checkpoint();
+  settle();
+  gate_.set(Gate::kFailing);
+  set(0, kWords, 1);
+  const u64 version = store_->checkpoint();
+  set(0, 1, 2);
+  expect_error([&] { store_->checkpoint(); }, Code::kNoSpace,
+               "the home image cannot be brought up to date: injected fault");
+  expect_error([&] { store_->checkpoint(); }, Code::kNoSpace, "no home image");
+  EXPECT_EQ(store_->durable_version(), version);
+  gate_.set(Gate::kOpen);
+  EXPECT_EQ(store_->checkpoint(), version + 1);
+  store_->close();
+  EXPECT_EQ(home_problems(store_->runtime().volume()), std::vector<std::string>());
+  EXPECT_EQ(store_->statistics().replayed_version, version + 1);
+}
+
+TEST_P(CheckpointerTest, TheTimerTakesCheckpointsUntilItIsStopped) {
+  const u64 first = store_->checkpoint();
+  store_->runtime().checkpointer().every(1ms);
+  for (u64 value = 1; store_->durable_version() < first + 5; ++value) {
+    set(0, 1, value);
+    std::this_thread::sleep_for(100us);
+  }
+  store_->runtime().checkpointer().every(0ms);
+  const u64 version = store_->checkpoint();  // after one that was under way
+  set(0, 1, 1'000'000);
+  std::this_thread::sleep_for(30ms);
+  EXPECT_EQ(store_->durable_version(), version);
+  reopen_after_crash();
+  EXPECT_NE(words_[0], 1'000'000u);
+}
+
+TEST_P(CheckpointerTest, ATimerThatFailsIsCountedAndGoesOn) {
+  const u64 first = store_->checkpoint();
+  settle();
+  set(0, 1, 1);
+  plan_.arm({.calls = kWrites, .for_ever = true});
+  store_->runtime().checkpointer().every(1ms);
+  while (store_->statistics().failed_checkpoints < 3) std::this_thread::sleep_for(1ms);
+  EXPECT_EQ(store_->durable_version(), first);
+  plan_.disarm();
+  while (store_->durable_version() == first) std::this_thread::sleep_for(1ms);
+  store_->runtime().checkpointer().every(0ms);
+  reopen_after_crash();
+  EXPECT_EQ(words_[0], 1u);
+}
+
+TEST_P(CheckpointerTest, WithoutChangesNothingIsWritten) {
+  const u64 version = store_->checkpoint();
+  settle();
+  // The log is at its first version above; replay of block media may still write once.
+  const Statistics before = store_->statistics();
+  plan_.disarm();
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(store_->checkpoint(), version);
+  store_->runtime().checkpointer().every(1ms);
+  std::this_thread::sleep_for(20ms);
+  store_->runtime().checkpointer().every(0ms);
+  {
+    const auto op = store_->operation();  // that stores nothing
+  }
+  EXPECT_EQ(store_->checkpoint(), version);
+  EXPECT_EQ(plan_.count(kWrites | media::kFaultBarrier | media::kFaultGrow), 0u);
+  const Statistics after = store_->statistics();
+  EXPECT_EQ(after.checkpoints, before.checkpoints);
+  EXPECT_EQ(after.log_bytes, before.log_bytes);
+  EXPECT_GE(after.pause_count, before.pause_count + 4);
+  // An asynchronous one was promised a number: it is a version all the same.
+  const u64 promised = store_->checkpoint_async();
+  EXPECT_EQ(promised, version + 1);
+  store_->wait(promised);
+  EXPECT_EQ(store_->durable_version(), promised);
+}
+
+TEST_P(CheckpointerTest, CheckpointsOfSeveralThreadsCoverTheirOwnStores) {
+  store_->checkpoint();
+  std::vector<std::thread> threads;
+  for (u64 t = 0; t < 3; ++t)
+    threads.emplace_back([&, t] {
+      for (u64 i = 1; i <= 30; ++i) {
+        set(t * 8, 1, i);
+        u64 version = 0;
+        if (i % 2 == 0) version = store_->checkpoint();
+        else store_->wait(version = store_->checkpoint_async());
+        EXPECT_GE(store_->durable_version(), version);
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  set(0, 1, 99);
+  reopen_after_crash();
+  for (u64 t = 0; t < 3; ++t) EXPECT_EQ(words_[t * 8], 30u) << t;
+}
+
+INSTANTIATE_TEST_SUITE_P(Configs, CheckpointerTest,
+                         testing::Values(Config{"file_reported", "file:", Tracking::kReported},
+                                         Config{"file_automatic", "file:", Tracking::kAutomatic},
+                                         Config{"emu_reported", "emu:", Tracking::kReported},
+                                         Config{"emu_bitmap", "emu:", Tracking::kBitmap},
+                                         Config{"emu_automatic", "emu:", Tracking::kAutomatic}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace perdura::test

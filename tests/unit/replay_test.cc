@@ -1,0 +1,266 @@
+// Goal: after a replay the home image is what the versions say, page checksums included, on both
+// kinds of media; replaying again changes nothing; a page that was damaged at home is refused
+// where its checksum would be made to fit, and mended where it is replaced as a whole.
+// Method: versions with overlapping lines over several extents, written to a log and replayed; a
+// model of the home image beside them; verify_home of the result.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "commit/log_reader.hpp"
+#include "commit/replay.hpp"
+#include "support/files.hpp"
+#include "support/log_volume.hpp"
+#include "support/wrapped_store.hpp"
+
+namespace perdura::test {
+namespace {
+
+using commit::LoggedVersion;
+
+class ReplayTest : public testing::TestWithParam<const char*> {
+ protected:
+  static constexpr u64 kLimit = 64 * kMiB;
+
+  // Backed are [0, 5 MiB), [5 MiB, 6 MiB) and [32 MiB, 33 MiB): three extents, one of them larger
+  // than what a page of the checksum table covers.
+  ReplayTest() : volume_(open_volume(GetParam() + (":" + folder_.path("home.pd")))) {
+    format::RegionRecord record{};
+    record.region = 1;
+    record.limit_bytes = kLimit;
+    record.address = value_or_throw(region::Region::choose_address(kLimit));
+    value_or_throw(volume_->add_region(record));
+    region_ = value_or_throw(region::Region::map(*volume_, record));
+    value_or_throw(region_->back(0, 5 * kMiB));
+    value_or_throw(region_->back(5 * kMiB, kMiB));
+    value_or_throw(region_->back(32 * kMiB, kMiB));
+    log_ = std::make_unique<commit::Log>(*volume_, kLimit);
+  }
+
+  u64 random_page() {
+    const u64 page = random_() % (7 * kMiB / kPageBytes);
+    return page < 6 * kMiB / kPageBytes ? page : page + 26 * kMiB / kPageBytes;
+  }
+  /// Lines here and there, runs over page borders, whole pages, and the ends of the extents.
+  Lines random_lines(u64 count) {
+    Lines lines;
+    const auto add = [&](u64 line) {
+      for (u64& word : lines[line]) word = random_() % 8 == 0 ? 0 : random_();
+    };
+    for (u64 i = 0; i < count; ++i) add(random_page() * kLinesPerPage + random_() % kLinesPerPage);
+    for (u64 i = 0; i < count / 50; ++i) {
+      const u64 page = random_() % (4 * kMiB / kPageBytes);
+      for (u64 j = 0; j < 100; ++j) add(page * kLinesPerPage + 50 + j);
+    }
+    for (u64 i = 0; i < count / 50; ++i) {
+      const u64 page = random_page();
+      for (u64 j = 0; j < kLinesPerPage; ++j) add(page * kLinesPerPage + j);
+    }
+    for (u64 end : {5 * kMiB, 6 * kMiB, 33 * kMiB}) add(end / kLineBytes - 1);
+    add(0);
+    add(32 * kMiB / kLineBytes);
+    return lines;
+  }
+
+  LoggedVersion log_version(u64 number, const Lines& lines) {
+    commit::VersionInProgress version;
+    version.number = number;
+    version.ticket = number;
+    version.region = 1;
+    commit::LogWriter writer(*log_, *volume_);
+    writer.begin(version);
+    write_lines(writer, lines);
+    value_or_throw(writer.finish_with_commit());
+    value_or_throw(volume_->medium().barrier(PERDURA_SITE("test")));
+    for (const auto& [line, bytes] : lines) model_[line] = bytes;
+    return {number, version.log_bytes, std::move(version.blocks)};
+  }
+  std::vector<LoggedVersion> log_versions(u64 count, u64 lines) {
+    std::vector<LoggedVersion> versions;
+    for (u64 i = 0; i < count; ++i)
+      versions.push_back(log_version(next_version_++, random_lines(lines)));
+    return versions;
+  }
+
+  Status replay(std::span<const LoggedVersion> versions, bool after_crash = false) {
+    commit::Replay replay(*volume_, *region_);
+    Status status = replay.run(versions, after_crash);
+    if (status) {
+      EXPECT_GT(replay.home_bytes(), 0u);
+    }
+    return status;
+  }
+
+  void expect_home_is_model() {
+    EXPECT_EQ(home_problems(*volume_), std::vector<std::string>());
+    AlignedBuffer bytes(kMiB);
+    u64 held = 0;
+    for (const format::Extent& extent : region_->home()->extents())
+      for (u64 at = 0; at < extent.length; at += kMiB) {
+        ASSERT_TRUE(volume_->medium().read(extent.medium_offset + at, bytes.span()));
+        const u64 first = (extent.region_offset + at) / kLineBytes;
+        for (u64 i = 0; i < kMiB / kLineBytes; ++i) {
+          const auto found = model_.find(first + i);
+          const Line expected = found != model_.end() ? found->second : Line{};
+          held += found != model_.end();
+          ASSERT_EQ(std::memcmp(bytes.data() + i * kLineBytes, &expected, kLineBytes), 0)
+              << "line " << first + i;
+        }
+      }
+    EXPECT_EQ(held, model_.size());
+  }
+
+  u64 place_of(u64 page) const {
+    const auto home = region_->home();
+    const format::Extent* extent = home->find(page * kPageBytes);
+    return region::HomeMap::page_place(*extent, page * kPageBytes);
+  }
+  void flip_home(u64 page, u64 byte) {
+    AlignedBuffer bytes(kPageBytes);
+    ASSERT_TRUE(volume_->medium().read(place_of(page), bytes.span()));
+    bytes.data()[byte] ^= std::byte{1};
+    ASSERT_TRUE(volume_->medium().write(place_of(page), bytes.span(), PERDURA_SITE("test")));
+  }
+  bool on_nvm() const { return volume_->medium().geometry().byte_addressable; }
+
+  const TempDir folder_{TempDir::kMemory};
+  std::unique_ptr<region::Volume> volume_;
+  std::unique_ptr<region::Region> region_;
+  std::unique_ptr<commit::Log> log_;
+  Lines model_;
+  u64 next_version_ = 1;
+  std::mt19937_64 random_{1};
+};
+
+TEST_P(ReplayTest, TheHomeImageIsWhatTheVersionsSay) {
+  expect_home_is_model();
+  for (u64 lines : {u64{0}, u64{100}, u64{20'000}, u64{1}, u64{3000}}) {
+    const auto versions = log_versions(4, lines);
+    ASSERT_TRUE(replay(versions));
+    SCOPED_TRACE(lines);
+    ASSERT_NO_FATAL_FAILURE(expect_home_is_model());
+  }
+}
+
+TEST_P(ReplayTest, ReplayingAgainChangesNothing) {
+  ASSERT_TRUE(replay(log_versions(3, 2000)));
+  const auto versions = log_versions(5, 2000);
+  for (bool after_crash : {false, true, true}) {
+    ASSERT_TRUE(replay(versions, after_crash));
+    ASSERT_NO_FATAL_FAILURE(expect_home_is_model());
+  }
+}
+
+// A crash leaves some lines and some sums of the newest versions at home; the log repairs it.
+TEST_P(ReplayTest, AHalfReplayedHomeIsMadeWhole) {
+  ASSERT_TRUE(replay(log_versions(3, 2000)));
+  for (int round = 0; round < 5; ++round) {
+    const auto versions = log_versions(3, 2000);
+    // Pages of the versions get random lines of theirs, without the sums.
+    u64 torn = 0;
+    for (const auto& [line, bytes] : model_) {
+      if (random_() % 16 != 0) continue;
+      AlignedBuffer page(kPageBytes);
+      const u64 place = place_of(line / kLinesPerPage);
+      ASSERT_TRUE(volume_->medium().read(place, page.span()));
+      std::memcpy(page.data() + line % kLinesPerPage * kLineBytes, &bytes, kLineBytes);
+      ASSERT_TRUE(volume_->medium().write(place, page.span(), PERDURA_SITE("test")));
+      ++torn;
+    }
+    ASSERT_GT(torn, 0u);
+    ASSERT_FALSE(home_problems(*volume_).empty());
+    ASSERT_TRUE(replay(versions, true));
+    ASSERT_NO_FATAL_FAILURE(expect_home_is_model()) << round;
+  }
+}
+
+// What the log found on a volume opened anew is replayed to the same image.
+TEST_P(ReplayTest, RecoveredVersionsAreReplayed) {
+  log_versions(6, 3000);
+  log_ = std::make_unique<commit::Log>(*volume_, kLimit);
+  const auto recovered = value_or_throw(commit::read_log(*volume_, 1, 0, *log_));
+  ASSERT_EQ(recovered.versions.size(), 6u);
+  ASSERT_TRUE(replay(recovered.versions, true));
+  expect_home_is_model();
+}
+
+TEST_P(ReplayTest, DamageAtHomeDoesNotGetAFittingChecksum) {
+  ASSERT_TRUE(replay(log_versions(2, 2000)));
+  constexpr u64 kPage = 77;
+  Lines all;
+  for (u64 i = 0; i < kLinesPerPage; ++i) all[kPage * kLinesPerPage + i] = {i + 1};
+  ASSERT_TRUE(replay({{log_version(next_version_++, all)}}));
+  flip_home(kPage, 1000);
+  const auto part = log_version(next_version_++, {{kPage * kLinesPerPage + 3, Line{5}}});
+  const Status status = replay({{part}});
+  if (on_nvm()) {
+    // Lines are exchanged without reading the others: the sum goes on not to fit.
+    EXPECT_TRUE(status);
+    EXPECT_EQ(home_problems(*volume_).size(), 1u);
+  } else {
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.failure().code, Code::kCorrupt);
+    EXPECT_NE(status.failure().message.find("region offset " + std::to_string(kPage * kPageBytes)),
+              std::string::npos)
+        << status.failure().message;
+    EXPECT_EQ(home_problems(*volume_).size(), 1u);
+  }
+}
+
+TEST_P(ReplayTest, ADamagedPageThatIsReplacedAsAWholeIsMendedOnBlockMedia) {
+  if (on_nvm()) GTEST_SKIP() << "on NVM sums are exchanged line by line, and go on not to fit";
+  ASSERT_TRUE(replay(log_versions(2, 2000)));
+  flip_home(77, 1000);
+  Lines all;
+  for (u64 i = 0; i < kLinesPerPage; ++i) all[77 * kLinesPerPage + i] = {i + 1};
+  ASSERT_TRUE(replay({{log_version(next_version_++, all)}}));
+  expect_home_is_model();
+}
+
+TEST_P(ReplayTest, LinesWithoutAPlaceAreRefused) {
+  for (u64 line : {6 * kMiB / kLineBytes, 31 * kMiB / kLineBytes, 33 * kMiB / kLineBytes}) {
+    const Status status = replay({{log_version(next_version_++, {{line, Line{1}}})}});
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.failure().code, Code::kCorrupt);
+    EXPECT_NE(status.failure().message.find("region offset " + std::to_string(line * kLineBytes)),
+              std::string::npos)
+        << status.failure().message;
+    model_.erase(line);
+  }
+  expect_home_is_model();
+}
+
+// Of a line that several blocks hold, the index gives the one added last.
+TEST_P(ReplayTest, TheIndexGivesTheNewestCopyOfEachLine) {
+  const auto versions = log_versions(5, 3000);
+  commit::LogImage image(volume_->medium());
+  std::vector<u64> segments;
+  for (const LoggedVersion& version : versions)
+    for (const commit::BlockRef& block : version.blocks)
+      if (const u64 segment = volume_->segment_of(block.offset);
+          std::find(segments.begin(), segments.end(), segment) == segments.end())
+        segments.push_back(segment);
+  ASSERT_TRUE(image.load(segments));
+  auto index = value_or_throw(commit::LineIndex::create(kLimit));
+  EXPECT_TRUE(index.empty());
+  for (const LoggedVersion& version : versions)
+    for (const commit::BlockRef& block : version.blocks) ASSERT_TRUE(index.add(image, block));
+  Lines found;
+  index.lines().for_each_page([&](u64 page, u64) {
+    index.for_each_line(page, [&](u64 line, const std::byte* bytes) {
+      Line copy;
+      std::memcpy(&copy, bytes, sizeof copy);
+      EXPECT_TRUE(found.emplace(page * kLinesPerPage + line, copy).second) << "visited twice";
+    });
+  });
+  EXPECT_EQ(found, model_);
+  index.clear();
+  EXPECT_TRUE(index.empty());
+  EXPECT_TRUE(index.lines().empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Media, ReplayTest, testing::Values("emu", "file"),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace perdura::test

@@ -1,0 +1,217 @@
+// Goal: the userfault tracker finds the pages that were stored to since the last cut, all of them
+// and no others; a version that failed gives its pages back; what is forgotten does not count.
+// Method: stores to private memory, anonymous and over a file as a region has it, beside a set of
+// page numbers. Skipped where the kernel or a sandbox refuses userfaultfd.
+#include <gtest/gtest.h>
+
+#include <fcntl.h>
+
+#include <cstring>
+#include <random>
+#include <set>
+#include <thread>
+
+#include "base/mapping.hpp"
+#include "base/unique_fd.hpp"
+#include "support/files.hpp"
+#include "track/userfault.hpp"
+
+namespace perdura::test {
+namespace {
+
+using track::Userfault;
+using Pages = std::set<u64>;
+
+class UserfaultTest : public testing::TestWithParam<const char*> {
+ protected:
+  static constexpr u64 kPages = 8192;
+  static constexpr u64 kBytes = kPages * kPageBytes;
+
+  void SetUp() override {
+    range_ = value_or_throw(Mapping::reserve(nullptr, kBytes));
+    void* mapped = MAP_FAILED;
+    if (GetParam() == std::string("file")) {
+      const std::string path = folder_.path("home");
+      write_file(path, FileBytes(kBytes, std::byte{7}));
+      const UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+      mapped = ::mmap(base(), kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, fd.get(), 0);
+    } else {
+      mapped = ::mmap(base(), kBytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    }
+    ASSERT_EQ(mapped, base());
+    // A region is never without pages: they are the file's until they are stored to.
+    if (GetParam() != std::string("file")) std::memset(base(), 7, kBytes);
+    auto made = Userfault::create(base(), kBytes);
+    if (!made) {
+      ASSERT_EQ(made.failure().code, Code::kUnsupported) << made.failure().message;
+      GTEST_SKIP() << made.failure().message;
+    }
+    tracker_ = std::move(*made);
+  }
+
+  std::byte* base() const { return range_.as(); }
+  void store(u64 page) {
+    auto* at = reinterpret_cast<volatile u8*>(base() + page * kPageBytes + page % kPageBytes);
+    *at = static_cast<u8>(*at + 1);
+  }
+  u64 load(u64 page) const {
+    return *reinterpret_cast<const volatile u8*>(base() + page * kPageBytes);
+  }
+  void back(u64 first, u64 count) {
+    const Status status = tracker_->backed(base() + first * kPageBytes, count * kPageBytes);
+    ASSERT_TRUE(status) << status.failure().message;
+  }
+  /// End the epoch; the pages found, which must be whole.
+  Pages cut() {
+    const Status status = tracker_->cut();
+    EXPECT_TRUE(status);
+    Pages pages;
+    tracker_->collect().for_each_page([&](u64 page, u64 mask) {
+      EXPECT_EQ(mask, ~u64{0}) << page;
+      pages.insert(page);
+    });
+    return pages;
+  }
+  void begin_epoch() {
+    cut();
+    tracker_->settle(true);
+  }
+
+  const TempDir folder_{TempDir::kMemory};
+  Mapping range_;
+  std::unique_ptr<Userfault> tracker_;
+};
+
+TEST_P(UserfaultTest, PagesStoredToAreFoundAndNoOthers) {
+  back(0, kPages);
+  begin_epoch();
+  std::mt19937_64 random(1);
+  for (u64 count : {0, 1, 5, 300, 3000, 0, 20'000, 10}) {
+    Pages expected;
+    for (u64 i = 0; i < count; ++i) {
+      const u64 page = random() % kPages;
+      store(page);
+      expected.insert(page);
+      load(random() % kPages);
+    }
+    EXPECT_EQ(cut(), expected) << count << " stores";
+    tracker_->settle(true);
+    EXPECT_TRUE(tracker_->collect().empty());
+  }
+}
+
+// More runs of pages than one scan returns.
+TEST_P(UserfaultTest, ManySeparateRunsAreFound) {
+  back(0, kPages);
+  begin_epoch();
+  Pages expected;
+  for (u64 page = 0; page < kPages; page += 2) {
+    store(page);
+    expected.insert(page);
+  }
+  EXPECT_EQ(cut(), expected);
+}
+
+TEST_P(UserfaultTest, ReadingChangesNothing) {
+  back(0, kPages);
+  begin_epoch();
+  u64 sum = 0;
+  for (u64 page = 0; page < kPages; ++page) sum += load(page);
+  EXPECT_EQ(sum, 7 * kPages);
+  EXPECT_EQ(cut(), Pages());
+  store(0);
+  EXPECT_EQ(cut(), Pages{0});
+}
+
+TEST_P(UserfaultTest, AFailedVersionGivesItsPagesToTheNext) {
+  back(0, kPages);
+  begin_epoch();
+  store(3);
+  store(100);
+  EXPECT_EQ(cut(), (Pages{3, 100}));
+  store(3);  // while the version is being captured
+  store(200);
+  tracker_->settle(false);
+  EXPECT_EQ(cut(), (Pages{3, 100, 200}));
+  tracker_->settle(true);
+  EXPECT_EQ(cut(), Pages());
+}
+
+TEST_P(UserfaultTest, StoresAfterTheCutBelongToTheNextVersion) {
+  back(0, kPages);
+  begin_epoch();
+  store(3);
+  EXPECT_EQ(cut(), Pages{3});
+  store(3);
+  store(4);
+  tracker_->settle(true);
+  EXPECT_EQ(cut(), (Pages{3, 4}));
+}
+
+TEST_P(UserfaultTest, TheRegionGrows) {
+  back(0, 100);
+  begin_epoch();
+  store(99);
+  store(100);  // of no part yet
+  EXPECT_EQ(cut(), Pages{99});
+  tracker_->settle(true);
+  back(1000, 50);
+  back(100, 100);
+  begin_epoch();
+  for (u64 page : {0, 99, 100, 199, 1000, 1049}) store(page);
+  store(200);
+  store(999);
+  EXPECT_EQ(cut(), (Pages{0, 99, 100, 199, 1000, 1049}));
+}
+
+TEST_P(UserfaultTest, WhatIsForgottenDoesNotCount) {
+  back(0, kPages);
+  begin_epoch();
+  for (u64 page = 10; page < 30; ++page) store(page);
+  EXPECT_TRUE(tracker_->can_forget());
+  ASSERT_TRUE(tracker_->forget(base() + 15 * kPageBytes, 10 * kPageBytes));
+  store(20);
+  EXPECT_EQ(cut(), (Pages{10, 11, 12, 13, 14, 20, 25, 26, 27, 28, 29}));
+}
+
+TEST_P(UserfaultTest, StoresOfSeveralThreadsAreFound) {
+  back(0, kPages);
+  begin_epoch();
+  for (u64 round = 0; round < 10; ++round) {
+    std::vector<std::thread> threads;
+    Pages expected;
+    for (u64 thread = 0; thread < 3; ++thread) {
+      threads.emplace_back([&, thread] {
+        for (u64 page = thread; page < 3000; page += 3 + round) store(page);
+      });
+      for (u64 page = thread; page < 3000; page += 3 + round) expected.insert(page);
+    }
+    for (std::thread& each : threads) each.join();
+    EXPECT_EQ(cut(), expected) << round;
+    tracker_->settle(true);
+  }
+}
+
+// Nothing stored is lost between two epochs: what one cut misses the next one finds.
+TEST_P(UserfaultTest, StoresDuringCutsAreInOneEpochOrTheNext) {
+  back(0, kPages);
+  begin_epoch();
+  std::thread mutator([&] {
+    for (u64 page = 0; page < kPages; ++page) store(page);
+  });
+  Pages found;
+  for (int i = 0; i < 20; ++i) {
+    found.merge(cut());
+    tracker_->settle(true);
+  }
+  mutator.join();
+  found.merge(cut());
+  EXPECT_EQ(found.size(), kPages);
+}
+
+INSTANTIATE_TEST_SUITE_P(Memory, UserfaultTest, testing::Values("anonymous", "file"),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace perdura::test
