@@ -130,8 +130,13 @@ class Scanner {
       damage_ = " (a block at offset " + std::to_string(offset) + " does not fit its checksum)";
   }
 
-  // The blocks of one version, of which only those with the ticket of a commit block count.
+  // The blocks of one version, of which only those with the ticket of a commit block count. The
+  // youngest ticket first: an attempt that was reported as failed may be whole all the same, and
+  // the one that was acknowledged came after it.
   static bool assemble(std::vector<FoundBlock>& blocks, LoggedVersion& version) {
+    std::stable_sort(blocks.begin(), blocks.end(), [](const FoundBlock& a, const FoundBlock& b) {
+      return a.header.ticket > b.header.ticket;
+    });
     for (const FoundBlock& commit : blocks) {
       if ((commit.header.flags & format::kLogCommit) == 0) continue;
       u64 chain = 0;

@@ -18,7 +18,8 @@ class LogImage {
 
   /// Load the segments at `offsets`; NVM needs no loading. Calls visit(offset) for each, while
   /// later ones are still being read.
-  Status load(const std::vector<u64>& offsets, const std::function<void(u64 offset)>& visit);
+  Status load(
+      const std::vector<u64>& offsets, const std::function<void(u64 offset)>& visit = [](u64) {});
   /// The bytes at a medium offset inside a loaded segment.
   const std::byte* at(u64 offset) const;
 

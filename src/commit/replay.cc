@@ -190,7 +190,7 @@ Status Replay::replay_blocks(std::span<const BlockRef> blocks) {
   std::sort(segments.begin(), segments.end());
   segments.erase(std::unique(segments.begin(), segments.end()), segments.end());
   LogImage image(medium_);
-  PERDURA_TRY(image.load(segments, [](u64) {}));
+  PERDURA_TRY(image.load(segments));
   index_->clear();
   for (const BlockRef& block : blocks) {
     if (!block_fits(image.at(block.offset)))

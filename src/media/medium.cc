@@ -62,6 +62,7 @@ Result<u64> WriteQueue::submit_gathered(u64 offset, const Gather& gather, const 
   alignas(kPageBytes) std::byte copy[Gather::kLinesMax * kLineBytes];
   const u64 sum = gather_summed(copy, gather);
   PERDURA_TRY(submit(offset, {copy, gather.bytes()}, site));
+  PERDURA_TRY(drain());
   return sum;
 }
 

@@ -165,6 +165,29 @@ TEST_P(CheckpointerTest, AFailedWriteLeavesTheChangesToTheNext) {
   for (u64 i = kWords - 3000; i < kWords; ++i) ASSERT_EQ(words_[i], 1u) << i;
 }
 
+// All bytes of the failed attempt arrived, and the next one has the same number.
+TEST_P(CheckpointerTest, AnAttemptThatFailedAfterItsLastByteDoesNotComeBack) {
+  for (u64 nth = 1; nth <= 4; ++nth) {
+    store_->checkpoint();
+    settle();
+    gate_.set(Gate::kFailing);  // the log is what the next opening finds
+    set(0, 1, 2 * nth);
+    plan_.arm({.calls = media::kFaultDrain, .nth = nth});
+    try {
+      store_->checkpoint();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::kIo) << error.what();
+    }
+    plan_.disarm();
+    set(0, 1, 2 * nth + 1);
+    const u64 acknowledged = store_->checkpoint();
+    reopen_after_crash();
+    EXPECT_EQ(store_->durable_version(), acknowledged);
+    EXPECT_EQ(words_[0], 2 * nth + 1) << nth;
+    gate_.set(Gate::kOpen);
+  }
+}
+
 TEST_P(CheckpointerTest, AFailedBarrierAcknowledgesNothing) {
   const u64 before = store_->checkpoint();
   settle();
