@@ -139,8 +139,8 @@ LogWriter::LogWriter(Log& log, region::Volume& volume)
       store_id_(volume.store_id()),
       write_bytes_(medium_.geometry().write_bytes),
       in_place_(medium_.geometry().byte_addressable),
-      queue_(medium_.queue()),
       buffers_(in_place_ ? kBlockBytes : kBlockBytes * kBuffers),
+      queue_(medium_.queue()),
       runs_(std::make_unique<u64[]>(runs_max(kBlockBytes))),
       sums_(std::make_unique<u64[]>(kBlockBytes / format::kLogPieceBytes + 1)) {}
 

@@ -165,8 +165,9 @@ class LogWriter {
   const u64 store_id_;
   const u64 write_bytes_;
   const bool in_place_;  ///< NVM
-  std::unique_ptr<media::WriteQueue> queue_;
   AlignedBuffer buffers_;
+  /// After the buffers: it waits for what is in flight before these go.
+  std::unique_ptr<media::WriteQueue> queue_;
   size_t buffer_ = 0;
   std::unique_ptr<u64[]> runs_;
   std::unique_ptr<u64[]> sums_;  ///< of the pieces

@@ -85,11 +85,12 @@ class Replay {
   region::Volume& volume_;
   media::Medium& medium_;
   region::Region& region_;
-  std::unique_ptr<media::WriteQueue> queue_;
   std::shared_ptr<const region::HomeMap> home_;
   std::unique_ptr<track::DirtyMap> touched_;  ///< NVM: pages to recompute
   std::unique_ptr<LineIndex> index_;          ///< block media
   AlignedBuffer buffers_[2];                  ///< block media: a window of pages and its table page
+  /// After the buffers: it waits for the writes of a replay that failed before these go.
+  std::unique_ptr<media::WriteQueue> queue_;
   bool after_crash_ = false;
   int buffer_ = 0;
   size_t pending_[2] = {0, 0};  ///< writes that each buffer has in flight

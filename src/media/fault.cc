@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "media/decorator.hpp"
 
 namespace perdura::media {
 namespace {
@@ -57,53 +58,48 @@ class FaultPlan::FaultyQueue final : public WriteQueue {
   std::optional<Failure> late_;
 };
 
-class FaultPlan::FaultyMedium final : public Medium {
+class FaultPlan::FaultyMedium final : public Decorator {
  public:
   FaultyMedium(FaultPlan& plan, std::unique_ptr<Medium> inner)
-      : plan_(plan), inner_(std::move(inner)) {}
-
-  const std::string& name() const override { return inner_->name(); }
-  Geometry geometry() const override { return inner_->geometry(); }
+      : Decorator(std::move(inner)), plan_(plan) {}
 
   Status grow(u64 size, bool prewrite) override {
     if (const auto kind = plan_.next(kFaultGrow)) return injected(*kind, "extend", name());
-    return inner_->grow(size, prewrite);
+    return inner().grow(size, prewrite);
   }
 
   Status write(u64 offset, Bytes data, const Site& site) override {
     const auto kind = plan_.next(kFaultWrite);
-    if (!kind) return inner_->write(offset, data, site);
+    if (!kind) return inner().write(offset, data, site);
     const Bytes half = first_half(data, geometry().write_bytes);
-    if (*kind == FaultKind::kShort && !half.empty()) PERDURA_TRY(inner_->write(offset, half, site));
+    if (*kind == FaultKind::kShort && !half.empty()) PERDURA_TRY(inner().write(offset, half, site));
     return injected(*kind, "write to", name());
   }
 
   std::unique_ptr<WriteQueue> queue() override {
-    return std::make_unique<FaultyQueue>(plan_, *this, inner_->queue());
+    return std::make_unique<FaultyQueue>(plan_, *this, inner().queue());
   }
 
   Status barrier(const Site& site) override {
     if (const auto kind = plan_.next(kFaultBarrier)) return injected(*kind, "flush", name());
-    return inner_->barrier(site);
+    return inner().barrier(site);
   }
 
   Status read(u64 offset, MutableBytes into) override {
     if (const auto kind = plan_.next(kFaultRead)) return injected(*kind, "read", name());
-    return inner_->read(offset, into);
+    return inner().read(offset, into);
   }
   Status read_all(std::span<const ReadRequest> requests) override {
     if (const auto kind = plan_.next(kFaultRead)) return injected(*kind, "read", name());
-    return inner_->read_all(requests);
+    return inner().read_all(requests);
   }
-  const std::byte* direct(u64 offset) const override { return inner_->direct(offset); }
   Status map_home(void* address, u64 offset, u64 length) override {
     if (const auto kind = plan_.next(kFaultMapHome)) return injected(*kind, "map", name());
-    return inner_->map_home(address, offset, length);
+    return inner().map_home(address, offset, length);
   }
 
  private:
   FaultPlan& plan_;
-  const std::unique_ptr<Medium> inner_;
 };
 
 std::unique_ptr<Medium> FaultPlan::wrap(std::unique_ptr<Medium> inner) {

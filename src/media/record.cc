@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/aligned_buffer.hpp"
+#include "media/decorator.hpp"
 
 namespace perdura::media {
 namespace {
@@ -117,16 +118,13 @@ class Recording::RecordedQueue final : public WriteQueue {
   const size_t number_;
 };
 
-class Recording::RecordedMedium final : public Medium {
+class Recording::RecordedMedium final : public Decorator {
  public:
   RecordedMedium(Recording& recording, std::unique_ptr<Medium> inner)
-      : recording_(recording), inner_(std::move(inner)) {}
-
-  const std::string& name() const override { return inner_->name(); }
-  Geometry geometry() const override { return inner_->geometry(); }
+      : Decorator(std::move(inner)), recording_(recording) {}
 
   Status grow(u64 size, bool prewrite) override {
-    Status grown = inner_->grow(size, prewrite);
+    Status grown = inner().grow(size, prewrite);
     RecordedCall call;
     call.kind = Kind::kGrow;
     call.size = size;
@@ -138,14 +136,14 @@ class Recording::RecordedMedium final : public Medium {
   // The write counts as done from the next call on that is recorded after it returned.
   Status write(u64 offset, Bytes data, const Site& site) override {
     RecordedCall call = write_call(Kind::kWrite, offset, data, site);
-    Status written = inner_->write(offset, data, site);
+    Status written = inner().write(offset, data, site);
     call.succeeded = static_cast<bool>(written);
     recording_.add(std::move(call));
     return written;
   }
 
   std::unique_ptr<WriteQueue> queue() override {
-    return std::make_unique<RecordedQueue>(recording_, inner_->queue());
+    return std::make_unique<RecordedQueue>(recording_, inner().queue());
   }
 
   Status barrier(const Site& site) override {
@@ -153,24 +151,14 @@ class Recording::RecordedMedium final : public Medium {
     call.kind = Kind::kBarrier;
     call.site = &site;
     call.covers = recording_.size();
-    Status passed = inner_->barrier(site);
+    Status passed = inner().barrier(site);
     call.succeeded = static_cast<bool>(passed);
     recording_.add(std::move(call));
     return passed;
   }
 
-  Status read(u64 offset, MutableBytes into) override { return inner_->read(offset, into); }
-  Status read_all(std::span<const ReadRequest> requests) override {
-    return inner_->read_all(requests);
-  }
-  const std::byte* direct(u64 offset) const override { return inner_->direct(offset); }
-  Status map_home(void* address, u64 offset, u64 length) override {
-    return inner_->map_home(address, offset, length);
-  }
-
  private:
   Recording& recording_;
-  const std::unique_ptr<Medium> inner_;
 };
 
 std::unique_ptr<Medium> Recording::wrap(std::unique_ptr<Medium> inner) {

@@ -14,6 +14,7 @@
 
 #include "media/fault.hpp"
 #include "support/files.hpp"
+#include "support/lazy_medium.hpp"
 #include "support/ledger.hpp"
 #include "support/process.hpp"
 #include "support/wrapped_store.hpp"
@@ -30,6 +31,7 @@ struct Config {
   const char* scheme;
   Tracking tracking;
   Capture capture;
+  bool lazy = false;  ///< writes happen as late as they may
 };
 
 Options options_of(const Config& config) {
@@ -166,7 +168,7 @@ std::string run_with(const std::string& uri, const Config& config, const media::
   u64 acknowledged = 0;
   try {
     WrappedStore store(uri, options_of(config), [&](std::unique_ptr<media::Medium> inner) {
-      return plan.wrap(std::move(inner));
+      return plan.wrap(config.lazy ? make_lazy(std::move(inner)) : std::move(inner));
     });
     Scenario scenario(store);
     if (std::string problem = scenario.run(); !problem.empty()) return problem;
@@ -236,6 +238,7 @@ TEST_P(Fault, AtEveryCall) {
 INSTANTIATE_TEST_SUITE_P(
     Configs, Fault,
     testing::Values(Config{"file_reported", "file", Tracking::kReported, Capture::kBackground},
+                    Config{"file_lazy", "file", Tracking::kReported, Capture::kBackground, true},
                     Config{"file_automatic", "file", Tracking::kAutomatic, Capture::kAutomatic},
                     Config{"emu_bitmap", "emu", Tracking::kBitmap, Capture::kStopped},
                     Config{"emu_automatic", "emu", Tracking::kAutomatic, Capture::kAutomatic},

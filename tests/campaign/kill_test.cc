@@ -16,6 +16,7 @@
 #include <random>
 #include <thread>
 
+#include "media/decorator.hpp"
 #include "media/fault.hpp"
 #include "support/files.hpp"
 #include "support/ledger.hpp"
@@ -35,35 +36,25 @@ struct Shared {
 };
 
 /// Kills this process at the n-th call of its medium.
-class DeadlyMedium final : public media::Medium {
+class DeadlyMedium final : public media::Decorator {
  public:
   DeadlyMedium(std::unique_ptr<media::Medium> inner, u64 calls)
-      : inner_(std::move(inner)), calls_left_(static_cast<std::int64_t>(calls)) {}
+      : Decorator(std::move(inner)), calls_left_(static_cast<std::int64_t>(calls)) {}
 
-  const std::string& name() const override { return inner_->name(); }
-  media::Geometry geometry() const override { return inner_->geometry(); }
   Status grow(u64 size, bool prewrite) override {
     count();
-    return inner_->grow(size, prewrite);
+    return inner().grow(size, prewrite);
   }
   Status write(u64 offset, media::Bytes data, const media::Site& site) override {
     count();
-    return inner_->write(offset, data, site);
+    return inner().write(offset, data, site);
   }
   std::unique_ptr<media::WriteQueue> queue() override {
-    return std::make_unique<Queue>(*this, inner_->queue());
+    return std::make_unique<Queue>(*this, inner().queue());
   }
   Status barrier(const media::Site& site) override {
     count();
-    return inner_->barrier(site);
-  }
-  Status read(u64 offset, media::MutableBytes into) override { return inner_->read(offset, into); }
-  Status read_all(std::span<const media::ReadRequest> requests) override {
-    return inner_->read_all(requests);
-  }
-  const std::byte* direct(u64 offset) const override { return inner_->direct(offset); }
-  Status map_home(void* address, u64 offset, u64 length) override {
-    return inner_->map_home(address, offset, length);
+    return inner().barrier(site);
   }
 
  private:
@@ -89,7 +80,6 @@ class DeadlyMedium final : public media::Medium {
     if (calls_left_.fetch_sub(1) == 1) ::kill(::getpid(), SIGKILL);
   }
 
-  const std::unique_ptr<media::Medium> inner_;
   std::atomic<std::int64_t> calls_left_;
 };
 

@@ -12,12 +12,15 @@
 
 #include "commit/log.hpp"
 #include "region/volume.hpp"
+#include "store/runtime.hpp"
 
 namespace perdura::test {
 
-/// The volume at a URI; a new one where there is none.
-inline std::unique_ptr<region::Volume> open_volume(const std::string& uri) {
+/// The volume at a URI, on a medium that a test decorates; a new one where there is none.
+inline std::unique_ptr<region::Volume> open_volume(const std::string& uri,
+                                                   const detail::WrapMedium& wrap = {}) {
   auto opened = value_or_throw(media::open_medium(uri, {}));
+  if (wrap) opened.medium = wrap(std::move(opened.medium));
   auto volume = value_or_throw(opened.created ? region::Volume::create(std::move(opened.medium))
                                               : region::Volume::open(std::move(opened.medium)));
   value_or_throw(volume->begin_session());

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <thread>
 
+#include "media/decorator.hpp"
 #include "media/fault.hpp"
 #include "support/files.hpp"
 #include "support/wrapped_store.hpp"
@@ -35,32 +36,17 @@ class Gate {
     return Failure{Code::kNoSpace, "injected fault: no home image"};
   }
 
-  class GatedMedium final : public media::Medium {
+  class GatedMedium final : public media::Decorator {
    public:
     GatedMedium(Gate& gate, std::unique_ptr<media::Medium> inner)
-        : gate_(gate), inner_(std::move(inner)) {}
-    const std::string& name() const override { return inner_->name(); }
-    media::Geometry geometry() const override { return inner_->geometry(); }
-    Status grow(u64 size, bool prewrite) override { return inner_->grow(size, prewrite); }
-    Status write(u64 offset, media::Bytes data, const media::Site& site) override {
-      return inner_->write(offset, data, site);
-    }
-    std::unique_ptr<media::WriteQueue> queue() override { return inner_->queue(); }
+        : Decorator(std::move(inner)), gate_(gate) {}
     Status barrier(const media::Site& site) override {
       if (site.what == std::string("home image")) PERDURA_TRY(gate_.pass());
-      return inner_->barrier(site);
-    }
-    Status read(u64 offset, media::MutableBytes into) override {
-      return inner_->read(offset, into);
-    }
-    const std::byte* direct(u64 offset) const override { return inner_->direct(offset); }
-    Status map_home(void* address, u64 offset, u64 length) override {
-      return inner_->map_home(address, offset, length);
+      return inner().barrier(site);
     }
 
    private:
     Gate& gate_;
-    const std::unique_ptr<media::Medium> inner_;
   };
 
  private:

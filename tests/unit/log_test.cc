@@ -11,6 +11,7 @@
 
 #include "commit/log_reader.hpp"
 #include "support/files.hpp"
+#include "support/lazy_medium.hpp"
 #include "support/log_volume.hpp"
 
 namespace perdura::test {
@@ -29,7 +30,7 @@ class LogTest : public testing::TestWithParam<const char*> {
   void open(u64 limit_bytes) {
     log_.reset();
     volume_.reset();
-    volume_ = open_volume(GetParam() + (":" + folder_.path("log.pd")));
+    volume_ = open_volume(GetParam() + (":" + folder_.path("log.pd")), make_lazy);
     log_ = std::make_unique<Log>(*volume_, limit_bytes);
   }
 
@@ -293,6 +294,24 @@ TEST_P(LogTest, SpaceAboveTheLimitIsGivenBack) {
     EXPECT_EQ(on_medium(), log_->capacity_bytes());
     EXPECT_TRUE(read(number).empty());
   }
+}
+
+TEST_P(LogTest, BlocksInFlightAreWholeWhenTheirWriterIsGone) {
+  commit::VersionInProgress version;
+  version.number = 1;
+  version.region = kRegion;
+  {
+    LogWriter writer(*log_, *volume_);
+    writer.begin(version);
+    write_lines(writer, random_lines(10'000));
+  }
+  ASSERT_GT(version.blocks.size(), 1u);
+  for (const commit::BlockRef& block : version.blocks) {
+    AlignedBuffer bytes(block.block_bytes);
+    ASSERT_TRUE(volume_->medium().read(block.offset, bytes.first(block.block_bytes)));
+    EXPECT_TRUE(commit::block_fits(bytes.data()));
+  }
+  EXPECT_TRUE(read().empty());
 }
 
 INSTANTIATE_TEST_SUITE_P(Media, LogTest, testing::Values("emu", "file"),

@@ -9,7 +9,9 @@
 
 #include "commit/log_reader.hpp"
 #include "commit/replay.hpp"
+#include "media/fault.hpp"
 #include "support/files.hpp"
+#include "support/lazy_medium.hpp"
 #include "support/log_volume.hpp"
 #include "support/wrapped_store.hpp"
 
@@ -24,7 +26,11 @@ class ReplayTest : public testing::TestWithParam<const char*> {
 
   // Backed are [0, 5 MiB), [5 MiB, 6 MiB) and [32 MiB, 33 MiB): three extents, one of them larger
   // than what a page of the checksum table covers.
-  ReplayTest() : volume_(open_volume(GetParam() + (":" + folder_.path("home.pd")))) {
+  ReplayTest()
+      : volume_(open_volume(GetParam() + (":" + folder_.path("home.pd")),
+                            [this](std::unique_ptr<media::Medium> inner) {
+                              return faults_.wrap(make_lazy(std::move(inner)));
+                            })) {
     format::RegionRecord record{};
     record.region = 1;
     record.limit_bytes = kLimit;
@@ -124,6 +130,7 @@ class ReplayTest : public testing::TestWithParam<const char*> {
   bool on_nvm() const { return volume_->medium().geometry().byte_addressable; }
 
   const TempDir folder_{TempDir::kMemory};
+  media::FaultPlan faults_;
   std::unique_ptr<region::Volume> volume_;
   std::unique_ptr<region::Region> region_;
   std::unique_ptr<commit::Log> log_;
@@ -171,6 +178,21 @@ TEST_P(ReplayTest, AHalfReplayedHomeIsMadeWhole) {
     ASSERT_FALSE(home_problems(*volume_).empty());
     ASSERT_TRUE(replay(versions, true));
     ASSERT_NO_FATAL_FAILURE(expect_home_is_model()) << round;
+  }
+}
+
+// Writes may be in flight when a call fails: they end with the data that they began with, and the
+// next replay mends what is half home.
+TEST_P(ReplayTest, AReplayThatFailedAnywhereIsMadeWholeByTheNext) {
+  ASSERT_TRUE(replay(log_versions(3, 2000)));
+  bool failed = true;
+  for (u64 nth = 1; failed; nth += nth < 10 ? 1 : 1 + nth / 2) {
+    const auto versions = log_versions(2, 300);
+    faults_.arm({.nth = nth, .kind = media::FaultKind::kIo});
+    failed = !replay(versions);
+    faults_.disarm();
+    ASSERT_TRUE(replay(versions, true));
+    ASSERT_NO_FATAL_FAILURE(expect_home_is_model()) << "call " << nth;
   }
 }
 

@@ -1,0 +1,38 @@
+// A medium that passes every call on: what the decorators build upon.
+#pragma once
+
+#include <utility>
+
+#include "media/medium.hpp"
+
+namespace perdura::media {
+
+class Decorator : public Medium {
+ public:
+  explicit Decorator(std::unique_ptr<Medium> inner) : inner_(std::move(inner)) {}
+
+  const std::string& name() const override { return inner_->name(); }
+  Geometry geometry() const override { return inner_->geometry(); }
+  Status grow(u64 size, bool prewrite) override { return inner_->grow(size, prewrite); }
+  Status write(u64 offset, Bytes data, const Site& site) override {
+    return inner_->write(offset, data, site);
+  }
+  std::unique_ptr<WriteQueue> queue() override { return inner_->queue(); }
+  Status barrier(const Site& site) override { return inner_->barrier(site); }
+  Status read(u64 offset, MutableBytes into) override { return inner_->read(offset, into); }
+  Status read_all(std::span<const ReadRequest> requests) override {
+    return inner_->read_all(requests);
+  }
+  const std::byte* direct(u64 offset) const override { return inner_->direct(offset); }
+  Status map_home(void* address, u64 offset, u64 length) override {
+    return inner_->map_home(address, offset, length);
+  }
+
+ protected:
+  Medium& inner() { return *inner_; }
+
+ private:
+  const std::unique_ptr<Medium> inner_;
+};
+
+}  // namespace perdura::media
