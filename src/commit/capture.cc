@@ -15,8 +15,8 @@ namespace perdura::commit {
 constexpr u64 kPieceLines = LogWriter::kPieceLines;
 
 // Lines of the region on their way to the log, written a piece at a time while the next piece is
-// fetched. Most of the time goes into the page walks of these fetches: as many of them as possible
-// must be under way at once, so they are in the tight loop that gathers, and not here.
+// fetched. They are found by the hundred and then gathered one piece after another: most of the
+// time goes into waiting for them, and while the dirty map is looked through nothing is fetched.
 class PieceStream {
  public:
   PieceStream(LogWriter& writer, const std::byte* base) : writer_(writer), base_(base) {}
@@ -28,19 +28,19 @@ class PieceStream {
 
   /// Lines of a page, at least one; pages ascend. False when the log failed.
   bool add_page(u64 page, u64 mask) {
-    if (mask == ~u64{0} && count_ == 0) {
+    if (mask == ~u64{0} && begin_ == end_) {
       const u64 before = std::exchange(page_, page);
       return before == kNone || write_page(before, base_ + page * kPageBytes);
     }
     if (page_ != kNone && !write_page(std::exchange(page_, kNone), nullptr)) return false;
     for (; mask != 0; mask &= mask - 1)
-      lines_[count_++] = page * kLinesPerPage + static_cast<u64>(std::countr_zero(mask));
-    return write_down_to(2 * kPieceLines - 1);
+      lines_[end_++] = address(page * kLinesPerPage + static_cast<u64>(std::countr_zero(mask)));
+    return end_ <= kFull || write_batch();
   }
   /// A line, in any order; a stream has lines or pages.
   bool add_line(u64 line) {
-    lines_[count_++] = line;
-    return write_down_to(2 * kPieceLines - 1);
+    lines_[end_++] = address(line);
+    return end_ <= kFull || write_batch();
   }
   /// Write what is left.
   bool finish() {
@@ -50,11 +50,23 @@ class PieceStream {
 
  private:
   static constexpr u64 kNone = ~u64{0};
+  static constexpr u64 kFull = 16 * kPieceLines;  ///< another page must have room behind
+
+  const std::byte* address(u64 line) const { return base_ + line * kLineBytes; }
+  u64 number(const std::byte* line) const { return static_cast<u64>(line - base_) / kLineBytes; }
 
   bool write_page(u64 page, const std::byte* ahead);
+  /// Keeps a piece back, to be fetched with those found next.
+  bool write_batch() {
+    const bool written = write_down_to(kPieceLines);
+    std::copy(&lines_[begin_], &lines_[end_], lines_.data());
+    end_ -= std::exchange(begin_, 0);
+    return written;
+  }
   bool write_down_to(u64 lines_left) {
-    while (count_ > lines_left)
-      if (!write_piece(std::min(count_, kPieceLines))) return false;
+    while (end_ - begin_ > lines_left)
+      if (!write_piece(std::min(end_ - begin_, kPieceLines))) return false;
+    if (begin_ == end_) begin_ = end_ = 0;
     return true;
   }
   bool write_piece(u64 count);
@@ -64,17 +76,14 @@ class PieceStream {
     return any;
   }
   bool leave_out_marked(u64 count);
-  void drop(u64 begin, u64 end) {
-    std::copy(&lines_[end], &lines_[count_], &lines_[begin]);
-    count_ -= end - begin;
-  }
 
   LogWriter& writer_;
   const std::byte* const base_;
   track::Window* window_ = nullptr;
   std::vector<u64>* aside_ = nullptr;
-  u64 count_ = 0;
-  std::array<u64, 3 * kPieceLines> lines_;
+  u64 begin_ = 0;
+  u64 end_ = 0;
+  std::array<const std::byte*, kFull + kLinesPerPage> lines_;  ///< from begin_ to end_
   u64 page_ = kNone;  ///< a whole page that is ahead of all in lines_
   alignas(kLineBytes) std::array<std::byte, format::kLogPieceBytes> calm_;
 };
@@ -83,7 +92,7 @@ class PieceStream {
 // until those are written: lines are published in their order.
 bool PieceStream::write_page(u64 page, const std::byte* ahead) {
   const u64 first = page * kLinesPerPage;
-  if (track::kRacingReadsAllowed && count_ == 0) {
+  if (track::kRacingReadsAllowed && begin_ == end_) {
     if (!writer_.make_room()) return false;
     const u64 sum = writer_.write({.page = base_ + page * kPageBytes, .page_ahead = ahead});
     std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -93,41 +102,43 @@ bool PieceStream::write_page(u64 page, const std::byte* ahead) {
       return true;
     }
   }
-  for (u64 i = 0; i < kLinesPerPage; ++i) lines_[count_++] = first + i;
-  return write_down_to(kPieceLines - 1);
+  for (u64 i = 0; i < kLinesPerPage; ++i) lines_[end_++] = address(first + i);
+  return end_ <= kFull || write_batch();
 }
 
 // The first `count` lines. They stay in the stream, less those copied aside, when there are any.
 bool PieceStream::write_piece(u64 count) {
   if (!writer_.make_room()) return false;
-  std::array<const std::byte*, 2 * kPieceLines> sources;
-  const u64 known = std::min(count_, 2 * kPieceLines);
-  for (u64 i = 0; i < known; ++i) sources[i] = base_ + lines_[i] * kLineBytes;
+  std::span<const std::byte* const> lines(&lines_[begin_], count);
+  const std::span<const std::byte* const> ahead(lines.end(),
+                                                std::min(end_ - begin_ - count, kPieceLines));
+  std::array<u64, kPieceLines> numbers;
+  for (u64 i = 0; i < count; ++i) numbers[i] = number(lines[i]);
+  std::array<const std::byte*, kPieceLines> calm;
   if constexpr (!track::kRacingReadsAllowed) {
     for (u64 i = 0; i < count; ++i) {
-      track::copy_racing_line(&calm_[i * kLineBytes], sources[i]);
-      sources[i] = &calm_[i * kLineBytes];
+      track::copy_racing_line(&calm_[i * kLineBytes], lines[i]);
+      calm[i] = &calm_[i * kLineBytes];
     }
+    lines = {calm.data(), count};
   }
-  const u64 sum =
-      writer_.write({.lines = {&sources[0], count}, .ahead = {&sources[count], known - count}});
+  const u64 sum = writer_.write({.lines = lines, .ahead = ahead});
   std::atomic_signal_fence(std::memory_order_seq_cst);
   if (window_ != nullptr && window_->any_mark() && leave_out_marked(count)) return true;
-  if (window_ != nullptr) window_->publish(lines_[count - 1] + 1);
-  writer_.keep({lines_.data(), count}, sum);
-  drop(0, count);
+  if (window_ != nullptr) window_->publish(numbers[count - 1] + 1);
+  writer_.keep({numbers.data(), count}, sum);
+  begin_ += count;
   return true;
 }
 
 // Of the first `count` lines, take the marked ones out of the stream; false when there are none.
 bool PieceStream::leave_out_marked(u64 count) {
-  u64 kept = 0;
-  for (u64 i = 0; i < count; ++i) {
-    if (window_->marked(lines_[i])) aside_->push_back(lines_[i]);
-    else lines_[kept++] = lines_[i];
+  u64 kept = begin_ + count;
+  for (u64 i = begin_ + count; i-- > begin_;) {
+    if (window_->marked(number(lines_[i]))) aside_->push_back(number(lines_[i]));
+    else lines_[--kept] = lines_[i];
   }
-  drop(kept, count);
-  return kept != count;
+  return std::exchange(begin_, kept) != kept;
 }
 
 namespace {
