@@ -190,6 +190,10 @@ void run(Context& context) {
   run_cases(context, plain, nvm);
 
   run_cases(context, plain, workloads("file", Place::kDisk, {1.08, 1.04, 1.01, 1.08}));
+  // glibc's memory is in small pages unless it is told otherwise: what this alone makes up for.
+  Case small = variant("a_small_pages", Tracking::kReported, Capture::kAutomatic);
+  small.options.huge_pages = false;
+  run_cases(context, plain, {small});
   run_cases(context, plain, {variant("a_paper", Tracking::kBitmap, Capture::kStopped)});
   run_cases(context, plain, {variant("a_userfault", Tracking::kUserfault, Capture::kAutomatic)});
 }

@@ -22,6 +22,17 @@ Result<Mapping> Mapping::anonymous(size_t length) {
   return Mapping(data, length);
 }
 
+Result<Mapping> Mapping::aligned(size_t length, size_t alignment) {
+  PERDURA_ASSIGN(Mapping whole, anonymous(length + alignment));
+  auto* const begin = whole.as();
+  auto* const end = begin + whole.length();
+  const size_t before = -reinterpret_cast<std::uintptr_t>(begin) % alignment;
+  whole.release();
+  if (before != 0) ::munmap(begin, before);
+  if (begin + before + length != end) ::munmap(begin + before + length, alignment - before);
+  return Mapping(begin + before, length);
+}
+
 Result<Mapping> Mapping::reserve(void* address, size_t length) {
   const int fixed = address != nullptr ? MAP_FIXED_NOREPLACE : 0;
   void* data = ::mmap(address, length, PROT_NONE,

@@ -28,6 +28,8 @@ class Mapping {
 
   /// Zeroed memory that takes up RAM only where it is touched.
   static Result<Mapping> anonymous(size_t length);
+  /// The same at a multiple of `alignment`.
+  static Result<Mapping> aligned(size_t length, size_t alignment);
   /// Inaccessible address space to be filled with MAP_FIXED. At `address` exactly, or anywhere
   /// when it is null.
   static Result<Mapping> reserve(void* address, size_t length);
@@ -38,6 +40,8 @@ class Mapping {
   }
   size_t length() const { return length_; }
   explicit operator bool() const { return data_ != nullptr; }
+  /// The range belongs to somebody else from now on.
+  void release() { data_ = nullptr; }
   void reset() {
     if (data_ != nullptr) ::munmap(data_, length_);
     data_ = nullptr;

@@ -7,7 +7,9 @@
 
 namespace perdura::commit {
 namespace {
-constexpr int kCollectionsAhead = 8;
+constexpr int kStepsAhead = 8;
+constexpr std::chrono::milliseconds kPromotionStep(4);
+constexpr u64 kLinesSettledLater = 64 * 1024;
 }  // namespace
 
 Checkpointer::Checkpointer(const Config& config, u64 durable_version,
@@ -15,11 +17,18 @@ Checkpointer::Checkpointer(const Config& config, u64 durable_version,
     : config_(config),
       replay_at_once_(config.volume->medium().geometry().byte_addressable),
       ticket_base_(config.volume->superblock().session << 32),
+      promoter_(*config.region, *config.mutators),
       durable_(durable_version),
       committed_(std::move(recovered)) {
   replayed_ = durable_version - committed_.size();
   replay_torn_ = !committed_.empty();
   for (const LoggedVersion& version : committed_) live_log_bytes_ += version.log_bytes;
+  // Without the lock, in a mutator: a notification that gets lost is followed by another.
+  if (config_.reported != nullptr)
+    config_.reported->on_backlog([this] {
+      backlog_.store(true, std::memory_order_relaxed);
+      work_.notify_all();
+    });
   timer_thread_ = std::thread([this] { run_timer_and_async(); });
   ::pthread_setname_np(timer_thread_.native_handle(), "perdura-ckpt");
   replay_thread_ = std::thread([this] { run_replay(); });
@@ -29,6 +38,7 @@ Checkpointer::Checkpointer(const Config& config, u64 durable_version,
 Checkpointer::~Checkpointer() {
   const Status ended = finish(false);
   (void)ended;  // nothing was asked to be brought home, so nothing can have failed
+  if (config_.reported != nullptr) config_.reported->on_backlog({});
 }
 
 Status Checkpointer::finish(bool bring_home) {
@@ -123,9 +133,10 @@ void Checkpointer::cut(Attempt& attempt) {
 
 void Checkpointer::capture_stopped(Attempt& attempt) {
   StoppedCapture::Input input{};
-  input.changes = &config_.tracker->collect();
-  if (config_.inspect) config_.inspect(*input.changes);
-  attempt.empty = input.changes->empty();
+  const track::DirtyMap& changes = config_.tracker->collect();
+  input.changes = &changes;
+  if (config_.inspect) config_.inspect(changes);
+  attempt.empty = changes.empty();
   if (attempt.empty) return;
   input.base = config_.region->base();
   if (config_.reported != nullptr && config_.tracker->kind() == Tracking::kBitmap)
@@ -144,15 +155,19 @@ void Checkpointer::capture_stopped(Attempt& attempt) {
   input.give_writer = [this](LogWriter* writer) { give_writer(writer); };
   StoppedCapture capture(std::move(input));
   config_.mutators->share(capture);
+  promoter_.note(changes);
   attempt.status = capture.status();
 }
 
 Result<u64> Checkpointer::complete(Attempt& attempt) {
   const Status status = capture_and_commit(attempt);
-  config_.tracker->settle(static_cast<bool>(status));
+  // A caller need not wait until a large change set is cleared.
+  const bool settle_later = status && attempt.trigger == Trigger::kCaller &&
+                            attempt.version.line_count >= kLinesSettledLater;
+  if (!settle_later) config_.tracker->settle(static_cast<bool>(status));
   const u64 number = attempt.version.number;
   const bool skipped = attempt.empty;
-  publish(attempt, status);
+  publish(attempt, status, settle_later);
   if (!status) return status.failure();
   return skipped ? number - 1 : number;
 }
@@ -169,6 +184,7 @@ Status Checkpointer::capture_and_commit(Attempt& attempt) {
     status = capture_in_background(
         changes, config_.region->base(), config_.reported->window(), *config_.mutators, *writer,
         [this] { config_.reported->close_window(); }, &side_copies);
+    promoter_.note(changes);
   }
   // Nothing changed: the last version holds it all. An asynchronous one was promised a number.
   attempt.empty = attempt.empty && attempt.trigger != Trigger::kAsync &&
@@ -186,7 +202,7 @@ Status Checkpointer::capture_and_commit(Attempt& attempt) {
   return status;
 }
 
-void Checkpointer::publish(Attempt& attempt, const Status& status) {
+void Checkpointer::publish(Attempt& attempt, const Status& status, bool settle_later) {
   std::lock_guard lock(mutex_);
   VersionInProgress& version = attempt.version;
   counters_.log_bytes += version.log_bytes;
@@ -201,9 +217,10 @@ void Checkpointer::publish(Attempt& attempt, const Status& status) {
     durable_.store(version.number, std::memory_order_release);
     failed_.reset();
   }
-  busy_ = false;
   attempt_.reset();
+  busy_ = settle_due_ = settle_later;
   progress_.notify_all();
+  if (settle_due_ || promoter_.pending()) work_.notify_all();
   if (replay_due()) replay_work_.notify_all();
 }
 
@@ -245,23 +262,33 @@ void Checkpointer::run_timer_and_async() {
       lock.lock();
       continue;
     }
-    if (interval_.count() == 0) {
-      work_.wait(lock, [this] { return stopping_ || async_cut_ || interval_.count() != 0; });
-      due = Clock::now() + interval_;
+    if (settle_due_) {
+      lock.unlock();
+      config_.tracker->settle(true);
+      lock.lock();
+      busy_ = settle_due_ = false;
+      progress_.notify_all();
       continue;
     }
     const auto interval = interval_;
+    const bool timer = interval.count() != 0;
+    const bool promotes = promoter_.pending();
+    const auto wanted = [&] {
+      return stopping_ || async_cut_ || settle_due_ || interval_ != interval;
+    };
+    const auto ahead = [&] { return backlog_.load() || promoter_.pending() != promotes; };
     // On the way to the next one, do in pieces what would keep the window open longer.
-    const auto step = std::min(due, Clock::now() + interval / kCollectionsAhead);
-    if (work_.wait_until(lock, step,
-                         [&] { return stopping_ || async_cut_ || interval_ != interval; })) {
+    const auto now = Clock::now();
+    const auto step = timer      ? std::min(due, now + interval / kStepsAhead)
+                      : promotes ? now + kPromotionStep
+                                 : now + std::chrono::hours(1);
+    work_.wait_until(lock, step, [&] { return wanted() || ahead(); });
+    if (wanted()) {
       if (interval_ != interval) due = Clock::now() + interval_;
       continue;
     }
-    if (step < due) {
-      lock.unlock();
-      config_.tracker->collect_ahead();
-      lock.lock();
+    if (!timer || Clock::now() < due) {
+      do_ahead(lock);
       continue;
     }
     due = std::max(due + interval, Clock::now());
@@ -276,6 +303,19 @@ void Checkpointer::run_timer_and_async() {
     (void)result;  // counted in failed_checkpoints; the next one covers the same changes
     lock.lock();
   }
+}
+
+void Checkpointer::do_ahead(std::unique_lock<std::mutex>& lock) {
+  backlog_.store(false);
+  // Mutators stand still for a good part of a promotion: a replay must not take its core.
+  promoting_ = !replaying_ && promoter_.pending();
+  lock.unlock();
+  config_.tracker->collect_ahead();
+  const std::optional<u64> pause_ns = promoting_ ? promoter_.promote_next() : std::nullopt;
+  lock.lock();
+  if (pause_ns) pauses_.add(*pause_ns);
+  promoting_ = false;
+  if (replay_due()) replay_work_.notify_all();
 }
 
 // What stopped it may be over, as a full disk. Until then versions stay in the log, which is as
@@ -294,13 +334,15 @@ bool Checkpointer::replay_due() const {
 void Checkpointer::run_replay() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    replay_work_.wait(lock, [this] { return stopping_ || replay_due(); });
+    replay_work_.wait(lock, [this] { return stopping_ || (replay_due() && !promoting_); });
     if (stopping_) return;
     const std::vector<LoggedVersion> versions(committed_.begin(), committed_.end());
     const bool again = std::exchange(replay_torn_, true);
+    replaying_ = true;
     lock.unlock();
     const Status status = replay(versions, again);
     lock.lock();
+    replaying_ = false;
     replay_torn_ = !status;
     if (!status) {
       replay_failure_ = status.failure();

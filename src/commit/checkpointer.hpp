@@ -23,6 +23,7 @@
 #include "commit/log.hpp"
 #include "commit/log_reader.hpp"
 #include "commit/pauses.hpp"
+#include "commit/promoter.hpp"
 #include "commit/replay.hpp"
 #include "track/reported.hpp"
 #include "track/tracker.hpp"
@@ -79,11 +80,12 @@ class Checkpointer {
   void capture_stopped(Attempt& attempt);
   Result<u64> complete(Attempt& attempt);
   Status capture_and_commit(Attempt& attempt);
-  void publish(Attempt& attempt, const Status& status);
+  void publish(Attempt& attempt, const Status& status, bool settle_later);
   LogWriter* take_writer();
   void give_writer(LogWriter* writer);
 
   void run_timer_and_async();
+  void do_ahead(std::unique_lock<std::mutex>& lock);
   void run_replay();
   bool replay_due() const;
   void retry_replay();  ///< with mutex_ held
@@ -93,6 +95,7 @@ class Checkpointer {
   const Config config_;
   const bool replay_at_once_;  ///< NVM: every version; block media: when the log is half full
   const u64 ticket_base_;
+  Promoter promoter_;
 
   std::mutex writers_mutex_;
   std::vector<std::unique_ptr<LogWriter>> writers_;
@@ -102,8 +105,10 @@ class Checkpointer {
   std::condition_variable progress_;  ///< an attempt ended, or replay freed log space
   std::condition_variable work_;      ///< for the checkpoint thread
   std::condition_variable replay_work_;
-  bool busy_ = false;       ///< an attempt is under way
-  bool async_cut_ = false;  ///< it waits for the background thread
+  bool busy_ = false;                 ///< an attempt is under way, or not settled yet
+  bool settle_due_ = false;           ///< it waits for the background thread
+  std::atomic<bool> backlog_{false};  ///< reports wait to be collected
+  bool async_cut_ = false;            ///< it waits for the background thread
   std::optional<Attempt> attempt_;
   std::atomic<u64> durable_{0};
   u64 replayed_ = 0;
@@ -121,6 +126,8 @@ class Checkpointer {
   std::chrono::milliseconds interval_{0};
   bool stopping_ = false;
   bool drain_ = false;  ///< bring everything home now
+  bool replaying_ = false;
+  bool promoting_ = false;  ///< then no replay begins
 
   Statistics counters_{};
   Pauses pauses_;

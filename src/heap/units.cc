@@ -139,7 +139,13 @@ void Units::release(u64 first, u64 count) {
 Status Units::back(u64 units_end) {
   if (units_end <= backed_end_) return {};
   const u64 growth = std::clamp(backed_end_ / 4, kGrowthUnitsMin, kGrowthUnitsMax);
-  const u64 target = std::min(units_max_, std::max(units_end, backed_end_ + growth));
+  u64 target = std::max(units_end, backed_end_ + growth);
+  // Pieces that are large end where a huge page does.
+  if (growth * kUnitBytes >= region::kHugeBytes) {
+    const u64 begin = header().data_begin;
+    target = (round_up(begin + target * kUnitBytes, region::kHugeBytes) - begin) / kUnitBytes;
+  }
+  target = std::min(target, units_max_);
   Status backed = back_exactly(target);
   if (!backed && backed.failure().code == Code::kNoSpace && target > units_end)
     backed = back_exactly(units_end);

@@ -1,6 +1,9 @@
 #include "region/region.hpp"
 
+#include <sys/mman.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
 #include "base/aligned_buffer.hpp"
@@ -20,6 +23,12 @@ struct Window {
 };
 constexpr Window kWindows[] = {{0x550000000000, 0x555000000000}, {0x440000000000, 0x4f0000000000}};
 constexpr u64 kWindowStep = kGiB;
+
+void prefer_huge(std::byte* address, u64 length) {
+  ::madvise(address, length, MADV_HUGEPAGE);
+  // As for views: a child has no part in the store (docs/guarantees.md, "fork").
+  ::madvise(address, length, MADV_DONTFORK);
+}
 
 }  // namespace
 
@@ -109,6 +118,48 @@ Status Region::map_extent(const Extent& extent) {
                                    extent.length);
 }
 
+Status Region::map_new(const Extent& extent) {
+  if (!huge_pages_) return map_extent(extent);
+  std::byte* const place = base_ + extent.region_offset;
+  if (::mmap(place, extent.length, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) == MAP_FAILED)
+    return system_failure(errno, "cannot map " + std::to_string(extent.length) +
+                                     " bytes of memory for '" + volume_.name() + "'");
+  prefer_huge(place, extent.length);
+  return {};
+}
+
+Result<Mapping> Region::prepare_huge(u64 offset) const {
+  PERDURA_ASSERT(is_aligned(offset, kHugeBytes) && offset + kHugeBytes <= limit());
+  const auto home = this->home();
+  for (u64 at = offset; at < offset + kHugeBytes;) {
+    const Extent* extent = home->find(at);
+    if (extent == nullptr) return Failure{Code::kNotFound, "a part of the chunk is not backed"};
+    at = extent->region_offset + extent->length;
+  }
+  PERDURA_ASSIGN(Mapping page, Mapping::aligned(kHugeBytes, kHugeBytes));
+  prefer_huge(page.as(), kHugeBytes);
+  // Both for the sake of a short stop; older kernels load the pages later.
+  ::madvise(page.as(), kHugeBytes, MADV_POPULATE_WRITE);
+  ::madvise(base_ + offset, kHugeBytes, MADV_POPULATE_READ);
+  return page;
+}
+
+// The kernel exchanges the mappings in one step, as far as other threads see, and refuses before it
+// takes anything away.
+void Region::promote(u64 offset, Mapping page, void (*copy)(std::byte*, const std::byte*)) {
+  std::byte* const place = base_ + offset;
+  if (::mprotect(place, kHugeBytes, PROT_READ) == 0) {
+    copy(page.as(), place);
+    if (::mremap(page.as(), kHugeBytes, kHugeBytes, MREMAP_MAYMOVE | MREMAP_FIXED, place) ==
+        place) {
+      page.release();
+      return;
+    }
+  }
+  PERDURA_ASSERT(::mprotect(place, kHugeBytes, PROT_READ | PROT_WRITE) == 0);
+}
+
 Status Region::back(u64 offset, u64 length) {
   PERDURA_ASSERT(is_aligned(offset | length, kPageBytes));
   PERDURA_ASSERT(offset + length <= limit());
@@ -126,7 +177,7 @@ Status Region::back(u64 offset, u64 length) {
         break;
       }
     PERDURA_ASSIGN(const Extent made, volume_.allocate_home(id(), offset, gap_end - offset));
-    PERDURA_TRY(map_extent(made));
+    PERDURA_TRY(map_new(made));
     if (backed_) PERDURA_TRY(backed_(base_ + offset, gap_end - offset));
     std::vector<Extent> extents = home_->extents();
     extents.push_back(made);

@@ -4,7 +4,9 @@
 //   base                                                              base + limit
 //    | backed extent | reserved .......... | backed extent | reserved ......... |
 //
-// Stores go to private copies of pages and never reach the medium by themselves.
+// Stores go to private copies of pages and never reach the medium by themselves. Space that is new
+// in this run needs no view: it is zero. With huge pages it is anonymous memory, and so is what
+// promote() moved there; trackers that find stores by page need small ones.
 #pragma once
 
 #include <functional>
@@ -44,6 +46,9 @@ class HomeMap {
 Result<u64> verify_home(media::Medium& medium, const HomeMap& map,
                         const std::function<void(const std::string&)>& report);
 
+/// What one entry of the page tables can map at once.
+constexpr u64 kHugeBytes = 2 * kMiB;
+
 class Region {
  public:
   /// Called with a part that became accessible.
@@ -73,16 +78,28 @@ class Region {
 
   std::shared_ptr<const HomeMap> home() const;
 
+  /// From now on new space gets huge pages, where the system has them.
+  void use_huge_pages() { huge_pages_ = true; }
+  bool has_huge_pages() const { return huge_pages_; }
+  /// Of the chunk of kHugeBytes at `offset`: load its pages and take a huge page for it. Fails
+  /// where the system has none to give, or where a part of the chunk is not backed.
+  Result<Mapping> prepare_huge(u64 offset) const;
+  /// Copy the chunk to that page by `copy(to, from)`, and put it in the chunk's place. Mutators
+  /// stand still; other threads may read the chunk meanwhile, and their stores to it fault.
+  void promote(u64 offset, Mapping page, void (*copy)(std::byte* to, const std::byte* from));
+
  private:
   Region(Volume& volume, format::RegionRecord record, Mapping range)
       : volume_(volume), record_(record), range_(std::move(range)), base_(range_.as()) {}
 
   Status map_extent(const format::Extent& extent);
+  Status map_new(const format::Extent& extent);
 
   Volume& volume_;
   const format::RegionRecord record_;
   Mapping range_;
   std::byte* const base_;
+  bool huge_pages_ = false;
   Backed backed_;
   mutable std::mutex mutex_;  ///< home_, growth
   std::shared_ptr<const HomeMap> home_;

@@ -277,6 +277,7 @@ Status Runtime::make_tracker(Tracking kind) {
                                                             options_.granule_bytes));
       reported_ = reported.get();
       tracker_ = std::move(reported);
+      if (options_.huge_pages) region_->use_huge_pages();
       break;
     }
     case Tracking::kSigbus:

@@ -48,7 +48,12 @@ class DirtyMap {
   template <class Visit>
   void for_each_page(Visit&& visit) const {
     const u64 end = summary_end_.load(std::memory_order_relaxed);
-    for (u64 i = 0; i < end; ++i) visit_group(i, visit);
+    for (u64 i = 0; i < end; ++i) {
+      if (i + 2 < end && has_group(i + 2))
+        for (u64 page = (i + 2) * 64; page < (i + 3) * 64; page += 8)
+          __builtin_prefetch(&words()[page]);
+      visit_group(i, visit);
+    }
   }
   /// The same for pages [group * 64, group * 64 + 64).
   template <class Visit>
@@ -59,6 +64,8 @@ class DirtyMap {
         visit(page, mask);
     }
   }
+  static constexpr u64 kGroupBytes = 64 * kPageBytes;
+  bool has_group(u64 group) const { return summary()[group].load(std::memory_order_relaxed) != 0; }
   /// Groups that visit_group may be called for.
   u64 groups() const { return summary_end_.load(std::memory_order_relaxed); }
 

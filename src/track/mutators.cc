@@ -127,7 +127,7 @@ detail::Mutator& Mutators::register_thread() {
     made->buffers =
         value_or_throw(Mapping::anonymous(2 * MutatorSlot::kBufferEntries * sizeof(u64)));
     made->side.emplace(value_or_throw(SideArena::create()));
-    made->cursor = made->collected = made->begin();
+    made->collected = made->cursor = made->begin();
     slot = made.get();
     std::lock_guard lock(mutex_);
     mutators_.push_back(std::move(made));

@@ -21,7 +21,8 @@ struct MutatorSlot : detail::Mutator {
 
   Mapping buffers;  ///< two report buffers; one is filled while the other is collected
   int filling = 0;
-  u64* collected = nullptr;  ///< reports before it are in the epoch's change set already
+  /// Reports before it are in the epoch's change set already.
+  std::atomic<u64*> collected{nullptr};
   std::optional<SideArena> side;
   bool abandoned = false;
 

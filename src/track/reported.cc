@@ -8,6 +8,7 @@ namespace {
 constexpr u64 kAddressMask = (u64{1} << detail::kReportLengthShift) - 1;
 constexpr size_t kPrefetchAhead = 24;
 constexpr std::ptrdiff_t kAheadStep = 4096;
+constexpr std::ptrdiff_t kBacklog = 64 * 1024;
 }  // namespace
 
 Result<std::unique_ptr<Reported>> Reported::create(Mutators& mutators, std::byte* region_base,
@@ -50,19 +51,28 @@ void Reported::fold(Range range, Add&& add) const {
   }
 }
 
-// In steps, since a cut waits for the one that is under way.
 void Reported::collect_ahead() {
   if (mode_ != Tracking::kReported) return;
-  for (MutatorSlot* mutator : mutators_.snapshot()) {
-    for (bool more = true; more;) {
-      std::lock_guard lock(collecting_);
-      u64* const end = std::min(std::atomic_ref(mutator->cursor).load(std::memory_order_acquire),
-                                mutator->collected + kAheadStep);
-      add_all({mutator->collected, end}, maps_[filling_.load(std::memory_order_relaxed)]);
-      more = end == mutator->collected + kAheadStep;
-      mutator->collected = end;
+  for (MutatorSlot* mutator : mutators_.snapshot())
+    while (collect_step(*mutator)) {
     }
-  }
+}
+
+// A cut does not wait for the step that is under way, which may have lost its core: the reports
+// belong to the epoch that was cut all the same, and collect() waits for them. True when there may
+// be more to collect.
+bool Reported::collect_step(MutatorSlot& mutator) {
+  std::lock_guard lock(collecting_);
+  const u64 cuts = cuts_.load(std::memory_order_acquire);
+  u64* begin = mutator.collected.load(std::memory_order_acquire);
+  u64* const cursor = std::atomic_ref(mutator.cursor).load(std::memory_order_acquire);
+  DirtyMap& map = maps_[filling_.load(std::memory_order_acquire)];
+  if (cuts_.load() != cuts) return true;  // these are not of one epoch
+  u64* const end = std::min(cursor, begin + kAheadStep);
+  add_all({begin, end}, map);
+  const bool more = end == begin + kAheadStep;
+  mutator.collected.compare_exchange_strong(begin, end);
+  return more;
 }
 
 // Into a map that no other thread adds to.
@@ -80,14 +90,15 @@ void Reported::add_all(Range range, DirtyMap& map) const {
 }
 
 Status Reported::cut() {
-  std::lock_guard lock(collecting_);
+  cuts_.fetch_add(1);  // before anything that collect_step reads
   cut_.clear();
   overflowed_cut_ = overflowed_.exchange(false, std::memory_order_relaxed);
   for (const auto& mutator : mutators_.all()) {
     if (mutator->cursor == mutator->begin()) continue;
     cut_.push_back({mutator->collected, mutator->cursor});
     mutator->filling ^= 1;
-    mutator->cursor = mutator->collected = mutator->begin();
+    mutator->collected = mutator->begin();
+    std::atomic_ref(mutator->cursor).store(mutator->begin(), std::memory_order_release);
     mutator->limit = nullptr;  // the first report finds the new end
   }
   filling_.store(filling_.load(std::memory_order_relaxed) ^ 1, std::memory_order_release);
@@ -99,6 +110,9 @@ const DirtyMap& Reported::collect() {
   if (mode_ == Tracking::kBitmap) {
     return map;  // the bits are in it already; the lists say where
   }
+  {
+    std::lock_guard lock(collecting_);
+  }  // a step that was under way at the cut has ended
   for (const Range& range : cut_) add_all(range, map);
   cut_.clear();
   return map;
@@ -139,7 +153,8 @@ void Reported::report(MutatorSlot& mutator, const void* address, u64 length) noe
   if (window_open_.load(std::memory_order_acquire)) {
     window_.copy_aside(*mutator.side, first, count);
   } else if (mode_ == Tracking::kReported) {
-    mutator.limit = mutator.end();
+    if (mutator.limit != nullptr && tell_backlog_) tell_backlog_();
+    mutator.limit = std::min(mutator.end(), mutator.cursor + kBacklog);
   }
   if (mode_ == Tracking::kBitmap) {
     report_bits(mutator, first, count);
@@ -174,7 +189,8 @@ void Reported::report_bits(MutatorSlot& mutator, u64 first, u64 count) {
 void Reported::fold_full(MutatorSlot& mutator) {
   std::lock_guard lock(collecting_);
   add_all({mutator.collected, mutator.cursor}, maps_[filling_.load(std::memory_order_relaxed)]);
-  mutator.cursor = mutator.collected = mutator.begin();
+  mutator.collected = mutator.begin();
+  std::atomic_ref(mutator.cursor).store(mutator.begin(), std::memory_order_release);
 }
 
 }  // namespace perdura::track

@@ -8,6 +8,8 @@
 // sets it first appends the line to its thread's list.
 #pragma once
 
+#include <functional>
+
 #include "track/tracker.hpp"
 
 namespace perdura::track {
@@ -37,6 +39,9 @@ class Reported final : public Tracker, public ReportSink {
   /// and only the bitmap is complete.
   std::vector<Range> lists() const { return overflowed_cut_ ? std::vector<Range>{} : cut_; }
 
+  /// To be told, in a mutator, that much waits for collect_ahead. Before the first report.
+  void on_backlog(std::function<void()> tell) { tell_backlog_ = std::move(tell); }
+
   // --- background capture
   Window& window() { return window_; }
   /// Mutators stopped: mutators copy lines aside from now on.
@@ -53,6 +58,7 @@ class Reported final : public Tracker, public ReportSink {
 
   template <class Add>
   void fold(Range range, Add&& add) const;
+  bool collect_step(MutatorSlot& mutator);
   void report_bits(MutatorSlot& mutator, u64 first, u64 count);
   void fold_full(MutatorSlot& mutator);
   void add_all(Range range, DirtyMap& map) const;
@@ -65,6 +71,8 @@ class Reported final : public Tracker, public ReportSink {
   Window window_;
   std::atomic<bool> window_open_{false};
   DirtyMap maps_[2];
+  std::function<void()> tell_backlog_;
+  std::atomic<u64> cuts_{0};     ///< so far
   std::atomic<int> filling_{0};  ///< the map of the running epoch; the other is being captured
   std::vector<Range> cut_;       ///< buffers of the epoch that was cut
   /// Held while reports of the running epoch are moved to its map, which no other thread may do.

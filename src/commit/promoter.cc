@@ -1,0 +1,91 @@
+#include "commit/promoter.hpp"
+
+#include <sched.h>
+
+#include <cstring>
+
+#include "base/clock.hpp"
+
+namespace perdura::commit {
+namespace {
+
+using region::kHugeBytes;
+
+// Other threads may be storing meanwhile. A part that waits for recovery is recovered by the touch.
+void copy_chunk(std::byte* to, const std::byte* from) {
+  if constexpr (track::kRacingReadsAllowed) {
+    std::memcpy(to, from, kHugeBytes);
+  } else {
+    for (u64 at = 0; at < kHugeBytes; at += kLineBytes) track::copy_racing_line(to + at, from + at);
+  }
+}
+
+}  // namespace
+
+Promoter::Promoter(region::Region& region, track::Mutators& mutators)
+    : region_(region), mutators_(mutators) {
+  const auto home = region.home();
+  if (!region.has_huge_pages() || home->extents().empty()) return;
+  states_ = std::vector<std::atomic<u8>>(region.limit() / kHugeBytes);
+  for (const format::Extent& extent : home->extents()) {
+    const u64 end = extent.region_offset + extent.length;
+    for (u64 chunk = extent.region_offset / kHugeBytes; chunk * kHugeBytes < end; ++chunk)
+      if (chunk < states_.size() && states_[chunk].exchange(kView) != kView) ++views_;
+  }
+}
+
+void Promoter::note(const track::DirtyMap& changes) {
+  constexpr u64 kGroups = kHugeBytes / track::DirtyMap::kGroupBytes;
+  std::lock_guard lock(mutex_);
+  if (views_ == 0) return;
+  for (u64 group = 0, end = changes.groups(); group < end; ++group) {
+    const u64 chunk = group / kGroups;
+    if (chunk >= states_.size() || states_[chunk] != kView || !changes.has_group(group)) continue;
+    states_[chunk] = kWaiting;
+    --views_;
+    waiting_.push_back(chunk);
+  }
+}
+
+bool Promoter::pending() const {
+  std::lock_guard lock(mutex_);
+  return !waiting_.empty();
+}
+
+// A chunk that cannot be promoted stays a view, which is as good but for its speed.
+std::optional<u64> Promoter::promote_next() {
+  u64 chunk = 0;
+  {
+    std::lock_guard lock(mutex_);
+    if (waiting_.empty()) return {};
+    chunk = waiting_.front();
+    waiting_.pop_front();
+  }
+  if (!watch_) {
+    auto watch =
+        region::FaultWatch::create(region_.base(), region_.base() + region_.limit(), *this);
+    if (!watch) return {};
+    watch_.emplace(std::move(*watch));
+  }
+  const u64 offset = chunk * kHugeBytes;
+  auto page = region_.prepare_huge(offset);
+  if (!page) return {};
+  // Once before, for recovery and to warm the caches: the second time is quick.
+  copy_chunk(page->as(), region_.base() + offset);
+  const u64 begin = mutators_.stop();
+  states_[chunk] = kMoving;
+  region_.promote(offset, std::move(*page), copy_chunk);
+  states_[chunk] = kMoved;
+  mutators_.resume();
+  return now_ns() - begin;
+}
+
+// A chunk that has moved may be stored to: the store is tried again.
+bool Promoter::on_fault(std::byte* address) noexcept {
+  const u64 chunk = region_.offset_of(address) / kHugeBytes;
+  if (chunk >= states_.size()) return false;
+  while (states_[chunk].load(std::memory_order_acquire) == kMoving) ::sched_yield();
+  return states_[chunk].load(std::memory_order_acquire) == kMoved;
+}
+
+}  // namespace perdura::commit
