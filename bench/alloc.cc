@@ -196,9 +196,9 @@ Json scenarios(Context& context, Variant variant) {
     const std::string uri = context.uri(Place::kMemory, "heap");
     {
       Store store = open_store(uri, options);
-      if (variant.checkpoints) checkpoint_every(store, std::chrono::milliseconds(64));
+      if (variant.checkpoints) store.checkpoint_every(std::chrono::milliseconds(64));
       result[name] = body(Heap{store});
-      checkpoint_every(store, std::chrono::milliseconds(0));
+      store.checkpoint_every(std::chrono::milliseconds(0));
     }
     context.remove(uri);
   };

@@ -14,7 +14,12 @@ namespace perdura::bench {
 void pin_thread(int cpu) {
   cpu_set_t set;
   CPU_ZERO(&set);
-  CPU_SET(cpu, &set);
+  if (cpu == kAnyCpu) {
+    CPU_SET(kMutatorCpu, &set);
+    CPU_SET(kBackgroundCpu, &set);
+  } else {
+    CPU_SET(cpu, &set);
+  }
   sched_setaffinity(0, sizeof(set), &set);
 }
 

@@ -24,6 +24,7 @@ constexpr std::size_t kLineBytes = 64;
 /// The CPU of the measured thread, and the one of everything in the background.
 constexpr int kMutatorCpu = 0;
 constexpr int kBackgroundCpu = 1;
+constexpr int kAnyCpu = -1;  ///< either of them, as the system decides
 
 /// Pin the calling thread. Threads it creates later inherit this. Ignored when there is no such
 /// CPU.

@@ -71,13 +71,13 @@ Measured pauses(Context& context, Place place) {
     Store store = open_store(uri, options);
     ycsb::StoreHost host(store, kRecords);
     settle(store);
-    checkpoint_every(store, std::chrono::milliseconds(64));
+    store.checkpoint_every(std::chrono::milliseconds(64));
     run_chunks(host, operations, 0.5);
     store.reset_statistics();
     const Statistics before = store.statistics();
     const Chunks durable = run_chunks(host, operations, seconds);
     const Statistics after = store.statistics();
-    checkpoint_every(store, std::chrono::milliseconds(0));
+    store.checkpoint_every(std::chrono::milliseconds(0));
     result.value = static_cast<double>(after.pause_p99_ns) / 1e6;
     result.detail = {{"max_ms", static_cast<double>(after.pause_max_ns) / 1e6},
                      {"count", after.pause_count},

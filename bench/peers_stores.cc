@@ -20,6 +20,7 @@
 #include <perdura/structures/bplus_tree.hpp>
 
 #include "measure.hpp"
+#include "stores.hpp"
 
 namespace perdura::bench::peers {
 
@@ -40,7 +41,6 @@ class PerduraTable final : public Table {
  public:
   PerduraTable(const std::string& path, Durability durability)
       : durability_(durability), store_(open(path)), index_(store_.root<Index>("table")) {
-    const PinnedScope background(kBackgroundCpu);
     if (durability == Durability::kPeriodic)
       store_.checkpoint_every(std::chrono::milliseconds(kPeriodMs));
   }
@@ -69,7 +69,7 @@ class PerduraTable final : public Table {
   static perdura::Store open(const std::string& path) {
     Options options;
     options.tracking = Tracking::kReported;
-    return perdura::Store::open("file:" + path, options);
+    return open_store("file:" + path, options);
   }
 
   Durability durability_;

@@ -140,7 +140,7 @@ int load(const ChildArguments& arguments) {
   Table* table = store.find_root<Table>("table");
   if (table == nullptr) throw std::runtime_error("the table is gone");
   Random random(now_ns());
-  checkpoint_every(store, std::chrono::milliseconds(64));
+  store.checkpoint_every(std::chrono::milliseconds(64));
   if (full) {
     load_fully(store, *table, random);
   } else {

@@ -4,14 +4,9 @@
 
 namespace perdura::bench {
 
-Store open_store(const std::string& uri, const Options& options) {
-  const PinnedScope background(kBackgroundCpu);
+Store open_store(const std::string& uri, const Options& options, int background_cpu) {
+  const PinnedScope background(background_cpu);
   return Store::open(uri, options);
-}
-
-void checkpoint_every(Store& store, std::chrono::milliseconds interval) {
-  const PinnedScope background(kBackgroundCpu);
-  store.checkpoint_every(interval);
 }
 
 bool wait_replayed(const Store& store, double seconds_max) {
@@ -31,7 +26,7 @@ bool wait_replayed(const Store& store, double seconds_max) {
 }
 
 bool settle(Store& store) {
-  checkpoint_every(store, std::chrono::milliseconds(0));
+  store.checkpoint_every(std::chrono::milliseconds(0));
   store.checkpoint();
   return wait_replayed(store);
 }

@@ -11,12 +11,10 @@
 
 namespace perdura::bench {
 
-/// Threads inherit their affinity from the one that creates them: those of the store run on the
-/// background CPU.
-Store open_store(const std::string& uri, const Options& options = {});
-
-/// checkpoint_every, whose timer may be another thread; 0 stops.
-void checkpoint_every(Store& store, std::chrono::milliseconds interval);
+/// Threads inherit their affinity from the one that creates them: those of the store run on
+/// `background_cpu`.
+Store open_store(const std::string& uri, const Options& options = {},
+                 int background_cpu = kBackgroundCpu);
 
 /// Wait until the home image holds the newest durable version. False when that takes longer than
 /// `seconds_max`.

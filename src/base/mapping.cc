@@ -67,6 +67,12 @@ std::string mapping_at(const void* begin, const void* end) {
   return "another mapping";
 }
 
+bool huge_pages_available() {
+  std::ifstream setting("/sys/kernel/mm/transparent_hugepage/enabled");
+  std::string text;
+  return std::getline(setting, text) && text.find("[never]") == std::string::npos;
+}
+
 bool running_under_valgrind() {
   const char* preload = std::getenv("LD_PRELOAD");
   return preload != nullptr && (std::strstr(preload, "/valgrind/") != nullptr ||

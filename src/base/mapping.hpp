@@ -56,6 +56,9 @@ class Mapping {
 /// What /proc/self/maps says of [begin, end): the first mapping that overlaps it, or "".
 std::string mapping_at(const void* begin, const void* end);
 
+/// Whether madvise(MADV_HUGEPAGE) can do anything on this system.
+bool huge_pages_available();
+
 /// True when the process runs under Valgrind, which cannot reserve terabytes.
 bool running_under_valgrind();
 

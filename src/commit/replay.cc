@@ -18,6 +18,7 @@ constexpr u64 kWindowPages = kPageBytes / sizeof(u64);
 constexpr u64 kWindowBytes = kWindowPages * kPageBytes;
 constexpr u64 kBatchBytes = 128 * kMiB;  ///< of log, loaded at once
 constexpr u64 kPrefetchRuns = 16;
+constexpr u64 kPrefetchLines = 4;
 constexpr u64 kReadGapBytes = 64 * kKiB;
 
 Failure outside(const std::string& name, u64 line) {
@@ -118,6 +119,17 @@ struct Replay::TableLine {
   }
 };
 
+// A run's first lines at home, and their checksum, where `extent` holds them.
+void Replay::prefetch(const Extent& extent, u64 run) const {
+  const u64 offset = format::run_first(run) * kLineBytes;
+  if (offset - extent.region_offset >= extent.length) return;
+  __builtin_prefetch(
+      medium_.direct(HomeMap::checksum_place(extent, round_down(offset, kPageBytes))));
+  const std::byte* const lines = medium_.direct(HomeMap::page_place(extent, offset));
+  for (u64 i = 0; i < std::min(format::run_count(run), kPrefetchLines); ++i)
+    __builtin_prefetch(lines + i * kLineBytes);
+}
+
 Status Replay::replay_nvm(const BlockRef& block) {
   const std::byte* bytes = medium_.direct(block.offset);
   const u64* runs = block_runs(bytes, block.data_bytes);
@@ -130,11 +142,8 @@ Status Replay::replay_nvm(const BlockRef& block) {
   };
   TableLine table;
   for (u32 i = 0; i < block.run_count; ++i) {
-    if (i + kPrefetchRuns < block.run_count && extent != nullptr) {
-      const u64 ahead = format::run_first(runs[i + kPrefetchRuns]) * kLineBytes;
-      if (ahead - extent->region_offset < extent->length)
-        __builtin_prefetch(medium_.direct(HomeMap::page_place(*extent, ahead)));
-    }
+    if (i + kPrefetchRuns < block.run_count && extent != nullptr)
+      prefetch(*extent, runs[i + kPrefetchRuns]);
     const u64 first = format::run_first(runs[i]);
     const u64 end = first + format::run_count(runs[i]);
     for (u64 line = first; line < end;) {
@@ -189,7 +198,7 @@ Status Replay::replay_blocks(std::span<const BlockRef> blocks) {
   for (const BlockRef& block : blocks) segments.push_back(volume_.segment_of(block.offset));
   std::sort(segments.begin(), segments.end());
   segments.erase(std::unique(segments.begin(), segments.end()), segments.end());
-  LogImage image(medium_);
+  LogImage image(medium_, 1);
   PERDURA_TRY(image.load(segments));
   index_->clear();
   for (const BlockRef& block : blocks) {

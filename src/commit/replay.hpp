@@ -75,6 +75,7 @@ class Replay {
  private:
   struct TableLine;
 
+  void prefetch(const format::Extent& extent, u64 run) const;
   Status replay_nvm(const BlockRef& block);
   Status recompute_pages();
   Status replay_blocks(std::span<const BlockRef> blocks);

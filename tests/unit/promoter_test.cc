@@ -31,6 +31,9 @@ class PromoterTest : public testing::TestWithParam<const char*> {
     store_ = std::make_unique<WrappedStore>(GetParam() + (":" + folder_.path("state.pd")), options);
     words_ = static_cast<u64*>(store_->get_root("words"));
   }
+  void SetUp() override {
+    if (!huge_pages_available()) GTEST_SKIP() << "this system has no transparent huge pages";
+  }
   void create(bool huge_pages = true) {
     open(huge_pages);
     const auto op = store_->operation();
