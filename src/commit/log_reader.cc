@@ -132,8 +132,9 @@ class Scanner {
   // youngest ticket first: an attempt that was reported as failed may be whole all the same, and
   // the one that was acknowledged came after it.
   static bool assemble(std::vector<FoundBlock>& blocks, LoggedVersion& version) {
-    std::stable_sort(blocks.begin(), blocks.end(), [](const FoundBlock& a, const FoundBlock& b) {
-      return a.header.ticket > b.header.ticket;
+    std::sort(blocks.begin(), blocks.end(), [](const FoundBlock& a, const FoundBlock& b) {
+      return std::pair(b.header.ticket, a.header.sequence) <
+             std::pair(a.header.ticket, b.header.sequence);
     });
     for (const FoundBlock& commit : blocks) {
       if ((commit.header.flags & format::kLogCommit) == 0) continue;
