@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cstring>
+#include <utility>
 
 #include "base/checksum.hpp"
 #include "media/file_medium.hpp"
@@ -22,19 +23,23 @@ Status parse_parameter(std::string_view key, std::string_view value, MediumOptio
                      "flush is nt, clwb, clflushopt or clflush, not '" + std::string(value) + "'"};
     return {};
   }
-  u64 number = 0;
-  const auto parsed = std::from_chars(value.data(), value.data() + value.size(), number);
-  if (parsed.ec != std::errc{} || parsed.ptr != value.data() + value.size())
-    return Failure{Code::kInvalidArgument, "the URI parameter " + std::string(key) +
-                                               " needs a number, not '" + std::string(value) + "'"};
-  if (key == "write_ns") options.write_ns = number;
-  else if (key == "bandwidth_mb") options.bandwidth_mb = number;
-  else if (key == "io_uring") options.use_io_uring = number != 0;
-  else
-    return Failure{Code::kInvalidArgument,
-                   "unknown URI parameter '" + std::string(key) +
-                       "'; known are write_ns, bandwidth_mb, flush and io_uring"};
-  return {};
+  u64 use_io_uring = options.use_io_uring;
+  const std::pair<std::string_view, u64*> numbers[] = {{"write_ns", &options.write_ns},
+                                                       {"bandwidth_mb", &options.bandwidth_mb},
+                                                       {"io_uring", &use_io_uring}};
+  for (const auto& [name, number] : numbers) {
+    if (key != name) continue;
+    const auto parsed = std::from_chars(value.data(), value.data() + value.size(), *number);
+    if (parsed.ec != std::errc{} || parsed.ptr != value.data() + value.size())
+      return Failure{Code::kInvalidArgument, "the URI parameter " + std::string(key) +
+                                                 " needs a number, not '" + std::string(value) +
+                                                 "'"};
+    options.use_io_uring = use_io_uring != 0;
+    return {};
+  }
+  return Failure{Code::kInvalidArgument,
+                 "unknown URI parameter '" + std::string(key) +
+                     "'; known are write_ns, bandwidth_mb, flush and io_uring"};
 }
 
 Status parse_parameters(std::string_view text, MediumOptions& options) {

@@ -3,7 +3,7 @@
 // ran out and is there again, checkpoints succeed again.
 // Method: a scenario of 200 operations (allocations, frees, root changes, growth, checkpoints of
 // both kinds, a log that wraps, closing) runs once to count its calls of the medium. Then it runs
-// with the N-th call failing, for N over all of them (one in 29 from a random one on, unless
+// with the N-th call failing, for every N, in a way drawn for each (in every way with
 // PERDURA_FAULTS=all), in a child process that is ended by SIGALRM if it hangs. After each run the
 // store is opened without faults, and its ledger, its heap and its home image are checked.
 #include <gtest/gtest.h>
@@ -206,30 +206,30 @@ TEST_P(Fault, AtEveryCall) {
   ASSERT_EQ(run_with(uri, config, nullptr, &calls), "");
   ASSERT_GT(calls, 100u);
   const char* wanted = std::getenv("PERDURA_FAULTS");
-  const u64 stride = wanted != nullptr && std::string(wanted) == "all" ? 1 : 29;
+  const bool all = wanted != nullptr && std::string(wanted) == "all";
   const char* chosen = std::getenv("PERDURA_SEED");
   const u64 seed = chosen != nullptr ? std::strtoull(chosen, nullptr, 10) : std::random_device()();
   SCOPED_TRACE("PERDURA_SEED=" + std::to_string(seed));
+  constexpr media::FaultKind kKinds[] = {media::FaultKind::kIo, media::FaultKind::kNoSpace,
+                                         media::FaultKind::kShort, media::FaultKind::kLate};
+  constexpr u64 kWays = 2 * std::size(kKinds);  // of each kind, once and for ever
   u64 runs = 0;
   u64 failed = 0;
-  for (media::FaultKind kind : {media::FaultKind::kIo, media::FaultKind::kNoSpace,
-                                media::FaultKind::kShort, media::FaultKind::kLate}) {
-    for (bool for_ever : {false, true}) {
-      // Each combination at other calls.
-      const u64 first = 1 + mix(seed + static_cast<u64>(kind) * 2 + for_ever) % stride;
-      for (u64 nth = first; nth <= calls; nth += stride) {
-        std::filesystem::remove(path);
-        const media::Fault fault{.nth = nth, .kind = kind, .for_ever = for_ever};
-        const std::string problem = in_child([&] {
-          ::alarm(30);
-          return run_with(uri, config, &fault, nullptr);
-        });
-        ++runs;
-        failed += !problem.empty();
-        EXPECT_EQ(problem, "") << "call " << nth << " of " << calls << " fails, kind "
-                               << static_cast<int>(kind) << (for_ever ? " for ever" : " once");
-        ASSERT_LT(failed, 20u) << "after " << runs << " runs";
-      }
+  for (u64 nth = 1; nth <= calls; ++nth) {
+    const u64 drawn = mix(seed + nth) % kWays;
+    for (u64 way = all ? 0 : drawn; way < (all ? kWays : drawn + 1); ++way) {
+      std::filesystem::remove(path);
+      const media::Fault fault{.nth = nth, .kind = kKinds[way / 2], .for_ever = way % 2 != 0};
+      const std::string problem = in_child([&] {
+        ::alarm(30);
+        return run_with(uri, config, &fault, nullptr);
+      });
+      ++runs;
+      failed += !problem.empty();
+      EXPECT_EQ(problem, "") << "call " << nth << " of " << calls << " fails, kind "
+                             << static_cast<int>(fault.kind)
+                             << (fault.for_ever ? " for ever" : " once");
+      ASSERT_LT(failed, 20u) << "after " << runs << " runs";
     }
   }
   RecordProperty("runs", std::to_string(runs));
