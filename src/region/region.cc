@@ -4,11 +4,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
-#include "base/aligned_buffer.hpp"
 #include "base/assert.hpp"
-#include "base/checksum.hpp"
 
 namespace perdura::region {
 namespace {
@@ -50,31 +47,6 @@ u64 HomeMap::backed_bytes() const {
   u64 sum = 0;
   for (const Extent& extent : extents_) sum += extent.length;
   return sum;
-}
-
-Result<u64> verify_home(media::Medium& medium, const HomeMap& map,
-                        const std::function<void(const std::string&)>& report) {
-  u64 verified = 0;
-  AlignedBuffer pages(kMiB);
-  for (const Extent& extent : map.extents()) {
-    AlignedBuffer table(format::table_bytes(extent.length));
-    PERDURA_TRY(medium.read(extent.medium_offset + extent.length, table.span()));
-    for (u64 at = 0; at < extent.length; at += pages.size()) {
-      const u64 length = std::min<u64>(pages.size(), extent.length - at);
-      PERDURA_TRY(medium.read(extent.medium_offset + at, pages.first(length)));
-      for (u64 page = 0; page < length; page += kPageBytes, ++verified) {
-        const u64 offset = extent.region_offset + at + page;
-        u64 expected = 0;
-        std::memcpy(&expected, table.data() + (at + page) / kPageBytes * sizeof(u64), sizeof(u64));
-        if (page_checksum(pages.data() + page, offset / kLineBytes) == expected) continue;
-        report("page at region offset " + std::to_string(offset) + " (medium offset " +
-               std::to_string(extent.medium_offset + at + page) +
-               ") does not fit its checksum (medium offset " +
-               std::to_string(HomeMap::checksum_place(extent, offset)) + ")");
-      }
-    }
-  }
-  return verified;
 }
 
 Result<u64> Region::choose_address(u64 limit_bytes) {

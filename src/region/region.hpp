@@ -41,11 +41,6 @@ class HomeMap {
   std::vector<format::Extent> extents_;
 };
 
-/// Verify every page of a region's home image against its checksum table, calling `report` with
-/// the sentence for each page that does not fit. Returns the pages verified.
-Result<u64> verify_home(media::Medium& medium, const HomeMap& map,
-                        const std::function<void(const std::string&)>& report);
-
 /// What one entry of the page tables can map at once.
 constexpr u64 kHugeBytes = 2 * kMiB;
 

@@ -1,30 +1,36 @@
 // A store whose medium a test decorates, and which can be dropped as a crash would drop it.
 #pragma once
 
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include <perdura/perdura.hpp>
 
+#include "base/aligned_buffer.hpp"
+#include "base/checksum.hpp"
 #include "store/runtime.hpp"
 
 namespace perdura::test {
 
-/// What does not fit its checksum in the home images of an open volume.
+/// Which pages of an open volume's home images do not fit their checksums.
 inline std::vector<std::string> home_problems(region::Volume& volume) {
   std::vector<std::string> problems;
-  const region::HomeMap home(volume.extents(format::ExtentKind::kHome));
-  value_or_throw(region::verify_home(volume.medium(), home,
-                                     [&](const std::string& each) { problems.push_back(each); }));
+  AlignedBuffer page(kPageBytes);
+  for (const format::Extent& extent : volume.extents(format::ExtentKind::kHome)) {
+    AlignedBuffer table(format::table_bytes(extent.length));
+    value_or_throw(volume.medium().read(extent.medium_offset + extent.length, table.span()));
+    for (u64 at = 0; at < extent.length; at += kPageBytes) {
+      const u64 offset = extent.region_offset + at;
+      u64 expected = 0;
+      std::memcpy(&expected, table.data() + at / kPageBytes * sizeof(u64), sizeof(u64));
+      value_or_throw(volume.medium().read(extent.medium_offset + at, page.span()));
+      if (page_checksum(page.data(), offset / kLineBytes) != expected)
+        problems.push_back("the home page at region offset " + std::to_string(offset));
+    }
+  }
   return problems;
-}
-
-/// The same of a store that nobody has open.
-inline std::vector<std::string> home_problems(const std::string& uri) {
-  auto opened = value_or_throw(media::open_medium(uri, {}));
-  auto volume = value_or_throw(region::Volume::open(std::move(opened.medium)));
-  return home_problems(*volume);
 }
 
 /// The parts of Store and Operation that tests use, over a Runtime. Throws Error like them.

@@ -2,7 +2,7 @@
 // kinds of media; replaying again changes nothing; a page that was damaged at home is refused
 // where its checksum would be made to fit, and mended where it is replaced as a whole.
 // Method: versions with overlapping lines over several extents, written to a log and replayed; a
-// model of the home image beside them; verify_home of the result.
+// model of the home image beside them; the checksums of the result.
 #include <gtest/gtest.h>
 
 #include <random>
