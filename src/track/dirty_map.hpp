@@ -49,9 +49,7 @@ class DirtyMap {
   void for_each_page(Visit&& visit) const {
     const u64 end = summary_end_.load(std::memory_order_relaxed);
     for (u64 i = 0; i < end; ++i) {
-      if (i + 2 < end && has_group(i + 2))
-        for (u64 page = (i + 2) * 64; page < (i + 3) * 64; page += 8)
-          __builtin_prefetch(&words()[page]);
+      if (i + kGroupsAhead < end && has_group(i + kGroupsAhead)) prefetch_group(i + kGroupsAhead);
       visit_group(i, visit);
     }
   }
@@ -117,6 +115,13 @@ class DirtyMap {
     const u64 old = word.load(std::memory_order_relaxed);
     word.store(old | mask, std::memory_order_relaxed);
     return old;
+  }
+
+  // What a visitor does in between leaves the processor's own prefetching no chance.
+  static constexpr u64 kGroupsAhead = 2;
+  void prefetch_group(u64 group) const {
+    for (u64 page = group * 64; page < group * 64 + 64; page += kLineBytes / sizeof(Word))
+      __builtin_prefetch(&words()[page]);
   }
 
   Mapping words_;

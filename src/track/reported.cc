@@ -67,7 +67,7 @@ bool Reported::collect_step(MutatorSlot& mutator) {
   u64* begin = mutator.collected.load(std::memory_order_acquire);
   u64* const cursor = std::atomic_ref(mutator.cursor).load(std::memory_order_acquire);
   DirtyMap& map = maps_[filling_.load(std::memory_order_acquire)];
-  if (cuts_.load() != cuts) return true;  // these are not of one epoch
+  if (cuts % 2 != 0 || cuts_.load() != cuts) return true;  // these are not of one epoch
   u64* const end = std::min(cursor, begin + kAheadStep);
   add_all({begin, end}, map);
   const bool more = end == begin + kAheadStep;
@@ -90,7 +90,7 @@ void Reported::add_all(Range range, DirtyMap& map) const {
 }
 
 Status Reported::cut() {
-  cuts_.fetch_add(1);  // before anything that collect_step reads
+  cuts_.fetch_add(1);  // before anything that collect_step reads, and again after it
   cut_.clear();
   overflowed_cut_ = overflowed_.exchange(false, std::memory_order_relaxed);
   for (const auto& mutator : mutators_.all()) {
@@ -102,6 +102,7 @@ Status Reported::cut() {
     mutator->limit = nullptr;  // the first report finds the new end
   }
   filling_.store(filling_.load(std::memory_order_relaxed) ^ 1, std::memory_order_release);
+  cuts_.fetch_add(1);
   return {};
 }
 

@@ -72,7 +72,7 @@ class Reported final : public Tracker, public ReportSink {
   std::atomic<bool> window_open_{false};
   DirtyMap maps_[2];
   std::function<void()> tell_backlog_;
-  std::atomic<u64> cuts_{0};     ///< so far
+  std::atomic<u64> cuts_{0};     ///< twice the cuts so far; odd during one
   std::atomic<int> filling_{0};  ///< the map of the running epoch; the other is being captured
   std::vector<Range> cut_;       ///< buffers of the epoch that was cut
   /// Held while reports of the running epoch are moved to its map, which no other thread may do.
