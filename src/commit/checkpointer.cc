@@ -44,7 +44,7 @@ Checkpointer::~Checkpointer() {
 Status Checkpointer::finish(bool bring_home) {
   std::unique_lock lock(mutex_);
   interval_ = {};
-  progress_.wait(lock, [this] { return !busy_; });
+  progress_.wait(lock, [this] { return !busy(); });
   if (bring_home) {
     drain_ = true;
     retry_replay();
@@ -79,12 +79,12 @@ Result<u64> Checkpointer::checkpoint_async() {
 
 Status Checkpointer::wait(u64 version) {
   std::unique_lock lock(mutex_);
-  const u64 newest = durable_.load() + (busy_ ? 1 : 0);
+  const u64 newest = durable_.load() + (attempt_ ? 1 : 0);
   if (version > newest && !(failed_ && failed_->number == version))
     return Failure{Code::kNotFound, "version " + std::to_string(version) +
                                         " was never begun; the newest is " +
                                         std::to_string(newest)};
-  progress_.wait(lock, [&] { return durable_.load() >= version || !busy_; });
+  progress_.wait(lock, [&] { return durable_.load() >= version || !attempt_; });
   if (durable_.load() >= version) return {};
   if (failed_ && failed_->number == version) return failed_->failure;
   return Failure{Code::kNotFound, "version " + std::to_string(version) + " was never completed"};
@@ -98,7 +98,7 @@ Result<Attempt*> Checkpointer::begin(Attempt::Trigger trigger) {
   retry_replay();
   const auto log_has_room = [this] { return live_log_bytes_ <= config_.log->limit_bytes(); };
   progress_.wait(lock, [&] {
-    if (busy_) return false;
+    if (busy()) return false;
     if (log_has_room() || replay_failure_) return true;
     waited = true;
     return false;
@@ -109,7 +109,6 @@ Result<Attempt*> Checkpointer::begin(Attempt::Trigger trigger) {
 }
 
 Attempt& Checkpointer::claim(Attempt::Trigger trigger) {
-  busy_ = true;
   attempt_.emplace();
   attempt_->trigger = trigger;
   attempt_->version.number = durable_.load() + 1;
@@ -218,7 +217,7 @@ void Checkpointer::publish(Attempt& attempt, const Status& status, bool settle_l
     failed_.reset();
   }
   attempt_.reset();
-  busy_ = settle_due_ = settle_later;
+  settle_due_ = settle_later;
   progress_.notify_all();
   if (settle_due_ || promoter_.pending()) work_.notify_all();
   if (replay_due()) replay_work_.notify_all();
@@ -266,7 +265,7 @@ void Checkpointer::run_timer_and_async() {
       lock.unlock();
       config_.tracker->settle(true);
       lock.lock();
-      busy_ = settle_due_ = false;
+      settle_due_ = false;
       progress_.notify_all();
       continue;
     }
@@ -295,7 +294,7 @@ void Checkpointer::run_timer_and_async() {
     // This thread must not wait: it completes the asynchronous ones. One that is under way covers
     // this interval, and a log at its limit puts the timer off to the next.
     retry_replay();
-    if (busy_ || live_log_bytes_ > config_.log->limit_bytes()) continue;
+    if (busy() || live_log_bytes_ > config_.log->limit_bytes()) continue;
     Attempt& attempt = claim(Trigger::kTimer);
     lock.unlock();
     cut(attempt);

@@ -75,6 +75,8 @@ class Checkpointer {
   using Trigger = Attempt::Trigger;
 
   Result<Attempt*> begin(Trigger trigger);
+  /// With mutex_ held: no other attempt can begin.
+  bool busy() const { return attempt_ || settle_due_; }
   Attempt& claim(Trigger trigger);  ///< with mutex_ held, and nothing under way
   void cut(Attempt& attempt);
   void capture_stopped(Attempt& attempt);
@@ -105,10 +107,9 @@ class Checkpointer {
   std::condition_variable progress_;  ///< an attempt ended, or replay freed log space
   std::condition_variable work_;      ///< for the checkpoint thread
   std::condition_variable replay_work_;
-  bool busy_ = false;                 ///< an attempt is under way, or not settled yet
-  bool settle_due_ = false;           ///< it waits for the background thread
+  bool settle_due_ = false;  ///< the last attempt is to be settled by the background thread
   std::atomic<bool> backlog_{false};  ///< reports wait to be collected
-  bool async_cut_ = false;            ///< it waits for the background thread
+  bool async_cut_ = false;            ///< the attempt waits for the background thread
   std::optional<Attempt> attempt_;
   std::atomic<u64> durable_{0};
   u64 replayed_ = 0;

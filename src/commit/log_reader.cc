@@ -14,6 +14,8 @@ namespace {
 using format::kSegmentBytes;
 using format::LogBlockHeader;
 
+constexpr size_t kSegmentsAtOnce = 16;
+
 struct FoundBlock {
   BlockRef ref;
   LogBlockHeader header;
@@ -186,7 +188,7 @@ Status LogImage::load(const std::vector<u64>& offsets,
             [](const Loaded& a, const Loaded& b) { return a.offset < b.offset; });
   // A group is read while the one before it is visited.
   const auto read = [&](size_t begin) {
-    const size_t end = std::min(begin + at_once_, requests.size());
+    const size_t end = std::min(begin + kSegmentsAtOnce, requests.size());
     return std::async(std::launch::async,
                       [this, group = std::span(requests).subspan(begin, end - begin)] {
                         return medium_.read_all(group);
@@ -194,9 +196,9 @@ Status LogImage::load(const std::vector<u64>& offsets,
   };
   if (requests.empty()) return {};
   std::future<Status> reading = read(0);
-  for (size_t begin = 0; begin < requests.size(); begin += at_once_) {
+  for (size_t begin = 0; begin < requests.size(); begin += kSegmentsAtOnce) {
     PERDURA_TRY(reading.get());
-    const size_t next = begin + at_once_;
+    const size_t next = begin + kSegmentsAtOnce;
     if (next < requests.size()) reading = read(next);
     for (size_t i = begin; i < std::min(next, offsets.size()); ++i) visit(offsets[i]);
   }

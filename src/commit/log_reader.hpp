@@ -14,11 +14,7 @@ namespace perdura::commit {
 /// The bytes of log blocks: in place on NVM, loaded into memory from block media.
 class LogImage {
  public:
-  /// Segments to read at once: many where somebody waits for the log, one beside a running
-  /// program, whose commits would wait behind them at the disk.
-  static constexpr size_t kAtOnce = 16;
-  explicit LogImage(media::Medium& medium, size_t at_once = kAtOnce)
-      : medium_(medium), at_once_(at_once) {}
+  explicit LogImage(media::Medium& medium) : medium_(medium) {}
 
   /// Load the segments at `offsets`; NVM needs no loading. Calls visit(offset) for each, while
   /// later ones are still being read.
@@ -33,7 +29,6 @@ class LogImage {
     const std::byte* bytes;
   };
   media::Medium& medium_;
-  const size_t at_once_;
   Mapping memory_;
   std::vector<Loaded> segments_;  ///< sorted by offset
 };

@@ -198,7 +198,7 @@ Status Replay::replay_blocks(std::span<const BlockRef> blocks) {
   for (const BlockRef& block : blocks) segments.push_back(volume_.segment_of(block.offset));
   std::sort(segments.begin(), segments.end());
   segments.erase(std::unique(segments.begin(), segments.end()), segments.end());
-  LogImage image(medium_, 1);
+  LogImage image(medium_);
   PERDURA_TRY(image.load(segments));
   index_->clear();
   for (const BlockRef& block : blocks) {

@@ -76,8 +76,8 @@ class Region {
   /// From now on new space gets huge pages, where the system has them.
   void use_huge_pages() { huge_pages_ = true; }
   bool has_huge_pages() const { return huge_pages_; }
-  /// Of the chunk of kHugeBytes at `offset`: load its pages and take a huge page for it. Fails
-  /// where the system has none to give, or where a part of the chunk is not backed.
+  /// Of the chunk of kHugeBytes at `offset`: load its pages and take memory for it, a huge page
+  /// where the system has one. Fails where a part of the chunk is not backed, or without memory.
   Result<Mapping> prepare_huge(u64 offset) const;
   /// Copy the chunk to that page by `copy(to, from)`, and put it in the chunk's place. Mutators
   /// stand still; other threads may read the chunk meanwhile, and their stores to it fault.
