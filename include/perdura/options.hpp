@@ -38,8 +38,13 @@ struct Options {
   std::uint64_t region_address = 0;
 
   /// Bytes of redo log after which checkpoints wait for replay; 0 takes the medium's default
-  /// (128 MiB). One version larger than this is still taken; the excess is given back afterwards.
+  /// (128 MiB). At least 64 KiB; never less than two segments. One version larger than this is
+  /// still taken; the excess is given back afterwards.
   std::uint64_t log_limit_bytes = 0;
+
+  /// Unit in which a store made now takes log space, bytes: a power of two from 32 KiB to 1 MiB. A
+  /// small one suits a store of a few hundred KiB.
+  std::uint64_t log_segment_bytes = 1 << 20;
 
   /// Compare the region with its last version at every checkpoint and report each allocation
   /// that holds a store nobody reported (`Statistics::unreported`). Slow: for tests.

@@ -178,7 +178,8 @@ u64 Trimmer::changed(const std::byte* page_bytes, u64 page, u64 mask) {
   if (at >= kSamplePages && changed_lines_ * 4 > sampled_lines_ * 3) return mask;
   const format::Extent* extent = home_.find(page * kPageBytes);
   if (extent == nullptr) return mask;
-  const std::byte* old = medium_.direct(region::HomeMap::page_place(*extent, page * kPageBytes));
+  const std::byte* old =
+      medium_.direct(region::HomeMap::page_place(*extent, page * kPageBytes), kPageBytes);
   u64 different = 0;
   for (u64 bits = mask; bits != 0; bits &= bits - 1) {
     const auto line = static_cast<u64>(std::countr_zero(bits));

@@ -21,8 +21,7 @@ class PieceStream;
 class Trimmer {
  public:
   /// Only while the home image is at the version before the change set.
-  Trimmer(const media::Medium& medium, const region::HomeMap& home)
-      : medium_(medium), home_(home) {}
+  Trimmer(media::Medium& medium, const region::HomeMap& home) : medium_(medium), home_(home) {}
 
   /// The lines of `mask` that differ from the home image.
   u64 changed(const std::byte* page_bytes, u64 page, u64 mask);
@@ -31,7 +30,7 @@ class Trimmer {
   static constexpr u64 kSamplePages = 16;
   static constexpr u64 kSkipPages = 240;
 
-  const media::Medium& medium_;
+  media::Medium& medium_;
   const region::HomeMap& home_;
   u64 seen_ = 0;
   u64 sampled_lines_ = 0;
@@ -53,7 +52,7 @@ class StoppedCapture final : public track::SharedWork {
     /// Lines to take in this order instead of scanning `changes` (CpNvm's lists); may be empty.
     std::vector<std::pair<const u64*, const u64*>> lists;
     VersionInProgress* version;
-    const media::Medium* medium;              ///< with `home`: trim unchanged lines
+    media::Medium* medium;                    ///< with `home`: trim unchanged lines
     const region::HomeMap* home;              ///< or nullptr
     std::function<LogWriter*()> take_writer;  ///< thread-safe
     std::function<void(LogWriter*)> give_writer;

@@ -359,8 +359,8 @@ void Checkpointer::run_replay() {
 }
 
 Status Checkpointer::replay(const std::vector<LoggedVersion>& versions, bool again) {
-  Replay replay(*config_.volume, *config_.region);
-  PERDURA_TRY(replay.run(versions, again));
+  Replay replay(*config_.volume, config_.region->limit());
+  PERDURA_TRY(replay.run(config_.region->home(), versions, again));
   // Barrier: the home image is durable before the superblock says that the log is not needed.
   PERDURA_TRY(config_.volume->medium().barrier(PERDURA_SITE("home image")));
   const u64 newest = versions.back().number;

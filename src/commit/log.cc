@@ -12,9 +12,9 @@ namespace {
 
 using format::LogBlockHeader;
 
-// Large enough for a disk; four fill a segment exactly.
+// Large enough for a disk; four fill the largest segment exactly.
 constexpr u64 kBlockBytes = 256 * kKiB;
-static_assert(format::kSegmentBytes % kBlockBytes == 0);
+static_assert(format::kSegmentBytesMax % kBlockBytes == 0);
 
 constexpr u64 kGrowthBytesMax = 16 * kMiB;
 constexpr u64 kBlockBytesMin = 8 * kKiB;  ///< less at the end of a segment is left unused
@@ -27,9 +27,10 @@ u64 runs_max(u64 block_bytes) { return block_bytes / (kLineBytes + sizeof(u64)) 
 
 }  // namespace
 
-Log::Log(region::Volume& volume, u64 limit_bytes) : volume_(volume), limit_bytes_(limit_bytes) {
+Log::Log(region::Volume& volume, u64 limit_bytes)
+    : volume_(volume), limit_bytes_(limit_bytes), segment_bytes_(volume.segment_bytes()) {
   for (const format::Extent& extent : volume.extents(format::ExtentKind::kLog))
-    for (u64 at = 0; at + format::kSegmentBytes <= extent.length; at += format::kSegmentBytes)
+    for (u64 at = 0; at + segment_bytes_ <= extent.length; at += segment_bytes_)
       segments_.push_back(Segment{.offset = extent.medium_offset + at});
   next_generation_ = std::max<u64>(1, volume.superblock().live_generation);
 }
@@ -63,16 +64,16 @@ Result<Log::Place> Log::take(u64 version) {
 
 // By half, so that a growing store asks rarely, and one segment where space is short.
 Status Log::grow() {
-  const u64 capacity = segments_.size() * format::kSegmentBytes;
-  u64 length = std::clamp<u64>(round_up(capacity / 2, format::kSegmentBytes), format::kSegmentBytes,
-                               kGrowthBytesMax);
+  const u64 capacity = segments_.size() * segment_bytes_;
+  u64 length =
+      std::clamp<u64>(round_up(capacity / 2, segment_bytes_), segment_bytes_, kGrowthBytesMax);
   auto extent = volume_.allocate_log(length);
-  if (!extent && extent.failure().code == Code::kNoSpace && length > format::kSegmentBytes) {
-    length = format::kSegmentBytes;
+  if (!extent && extent.failure().code == Code::kNoSpace && length > segment_bytes_) {
+    length = segment_bytes_;
     extent = volume_.allocate_log(length);
   }
   if (!extent) return extent.failure();
-  for (u64 at = 0; at < length; at += format::kSegmentBytes)
+  for (u64 at = 0; at < length; at += segment_bytes_)
     segments_.push_back(Segment{.offset = extent->medium_offset + at});
   return {};
 }
@@ -107,16 +108,16 @@ void Log::retire(u64 replayed) {
 // reached the medium all the same, so these segments are not used again; where they are still in
 // the directory the next opening finds them.
 void Log::give_back() {
-  while (segments_.size() * format::kSegmentBytes > limit_bytes_ && !segments_.back().live &&
+  while (segments_.size() * segment_bytes_ > limit_bytes_ && !segments_.back().live &&
          !segments_.back().owned) {
     u64 begin = segments_.back().offset;
-    u64 length = format::kSegmentBytes;
+    u64 length = segment_bytes_;
     segments_.pop_back();
     // Neighbours leave together: each removal writes the directory.
-    while (segments_.size() * format::kSegmentBytes > limit_bytes_ && !segments_.back().live &&
-           !segments_.back().owned && segments_.back().offset + format::kSegmentBytes == begin) {
-      begin -= format::kSegmentBytes;
-      length += format::kSegmentBytes;
+    while (segments_.size() * segment_bytes_ > limit_bytes_ && !segments_.back().live &&
+           !segments_.back().owned && segments_.back().offset + segment_bytes_ == begin) {
+      begin -= segment_bytes_;
+      length += segment_bytes_;
       segments_.pop_back();
     }
     if (!volume_.release_log(begin, length)) return;
@@ -125,7 +126,7 @@ void Log::give_back() {
 
 u64 Log::capacity_bytes() const {
   std::lock_guard lock(mutex_);
-  return segments_.size() * format::kSegmentBytes;
+  return segments_.size() * segment_bytes_;
 }
 
 u64 header_checksum(const LogBlockHeader& header) {
@@ -137,12 +138,14 @@ LogWriter::LogWriter(Log& log, region::Volume& volume)
     : log_(log),
       medium_(volume.medium()),
       store_id_(volume.store_id()),
+      segment_bytes_(volume.segment_bytes()),
+      block_bytes_max_(std::min(kBlockBytes, segment_bytes_)),
       write_bytes_(medium_.geometry().write_bytes),
       in_place_(medium_.geometry().byte_addressable),
-      buffers_(in_place_ ? kBlockBytes : kBlockBytes * kBuffers),
+      buffers_(in_place_ ? block_bytes_max_ : block_bytes_max_ * kBuffers),
       queue_(medium_.queue()),
-      runs_(std::make_unique<u64[]>(runs_max(kBlockBytes))),
-      sums_(std::make_unique<u64[]>(kBlockBytes / format::kLogPieceBytes + 1)) {}
+      runs_(std::make_unique<u64[]>(runs_max(block_bytes_max_))),
+      sums_(std::make_unique<u64[]>(block_bytes_max_ / format::kLogPieceBytes + 1)) {}
 
 LogWriter::~LogWriter() { leave_segment(); }
 
@@ -179,7 +182,7 @@ bool LogWriter::fail(const Status& status) {
 // Choose the block's place: behind the last one, or in a new segment.
 bool LogWriter::open_block() {
   if (!failure_) return false;
-  if (format::kSegmentBytes - segment_used_ < kBlockBytesMin) leave_segment();
+  if (segment_bytes_ - segment_used_ < kBlockBytesMin) leave_segment();
   if (has_segment_) {
     log_.note_version(segment_.index, version_->number);
   } else {
@@ -189,8 +192,8 @@ bool LogWriter::open_block() {
     has_segment_ = true;
     segment_used_ = 0;
   }
-  block_limit_ = std::min(kBlockBytes, format::kSegmentBytes - segment_used_);
-  if (!in_place_) staging_ = buffers_.data() + buffer_ * kBlockBytes + sizeof(LogBlockHeader);
+  block_limit_ = std::min(block_bytes_max_, segment_bytes_ - segment_used_);
+  if (!in_place_) staging_ = buffers_.data() + buffer_ * block_bytes_max_ + sizeof(LogBlockHeader);
   return true;
 }
 

@@ -100,6 +100,7 @@ class Log {
 
   region::Volume& volume_;
   const u64 limit_bytes_;
+  const u64 segment_bytes_;
   mutable std::mutex mutex_;
   std::vector<Segment> segments_;
   u64 next_generation_ = 1;
@@ -163,6 +164,8 @@ class LogWriter {
   Log& log_;
   media::Medium& medium_;
   const u64 store_id_;
+  const u64 segment_bytes_;
+  const u64 block_bytes_max_;
   const u64 write_bytes_;
   const bool in_place_;  ///< NVM
   AlignedBuffer buffers_;

@@ -11,7 +11,6 @@
 namespace perdura::commit {
 namespace {
 
-using format::kSegmentBytes;
 using format::LogBlockHeader;
 
 constexpr size_t kSegmentsAtOnce = 16;
@@ -22,48 +21,64 @@ struct FoundBlock {
   bool whole = false;
 };
 
-// A header whose own checksum fits, at `used` bytes into a segment; nullptr otherwise.
-const LogBlockHeader* header_at(const std::byte* segment, u64 used, u64 store_id) {
-  if (used + sizeof(LogBlockHeader) > kSegmentBytes) return nullptr;
-  const auto* header = reinterpret_cast<const LogBlockHeader*>(segment + used);
-  if (header->magic != format::kLogBlockMagic || header->store_id != store_id ||
-      header->checksum != header_checksum(*header))
-    return nullptr;
-  // The checksum says that we wrote it; the bounds, that the reader may follow it.
-  const u64 bytes = sizeof *header + u64{header->data_bytes} + u64{header->run_count} * sizeof(u64);
-  const bool sane = header->block_bytes <= kSegmentBytes - used && bytes <= header->block_bytes &&
-                    header->block_bytes % kLineBytes == 0 && header->data_bytes % kLineBytes == 0;
-  return sane ? header : nullptr;
+// A header of ours whose checksum fits.
+bool header_fits(const std::byte* bytes, u64 store_id) {
+  const auto* header = reinterpret_cast<const LogBlockHeader*>(bytes);
+  return header->magic == format::kLogBlockMagic && header->store_id == store_id &&
+         header->checksum == header_checksum(*header);
+}
+
+// The checksum says that we wrote it; the bounds, that the reader may follow it.
+bool can_follow(const LogBlockHeader& header, u64 room) {
+  const u64 bytes = sizeof header + u64{header.data_bytes} + u64{header.run_count} * sizeof(u64);
+  return header.block_bytes <= room && bytes <= header.block_bytes &&
+         header.block_bytes % kLineBytes == 0 && header.data_bytes % kLineBytes == 0;
 }
 
 class Scanner {
  public:
   Scanner(region::Volume& volume, u32 region, u64 replayed, Log& log)
-      : volume_(volume), region_(region), replayed_(replayed), log_(log) {}
+      : volume_(volume),
+        segment_bytes_(volume.segment_bytes()),
+        region_(region),
+        replayed_(replayed),
+        log_(log),
+        medium_(volume.medium()),
+        store_id_(volume.store_id()) {}
 
   Status find_live_segments() {
     const u64 live_generation = volume_.superblock().live_generation;
     std::vector<u64> all;
     for (const format::Extent& extent : volume_.extents(format::ExtentKind::kLog))
-      for (u64 at = 0; at + kSegmentBytes <= extent.length; at += kSegmentBytes)
+      for (u64 at = 0; at + segment_bytes_ <= extent.length; at += segment_bytes_)
         all.push_back(extent.medium_offset + at);
     AlignedBuffer heads(std::max<u64>(all.size(), 1) * kPageBytes);
     std::vector<media::ReadRequest> requests;
     requests.reserve(all.size());
     for (size_t i = 0; i < all.size(); ++i)
       requests.push_back({all[i], heads.span().subspan(i * kPageBytes, kPageBytes)});
-    PERDURA_TRY(volume_.medium().read_all(requests));
+    PERDURA_TRY(medium_.load(requests));
     for (size_t i = 0; i < all.size(); ++i) {
-      LogBlockHeader header;
-      std::memcpy(&header, heads.data() + i * kPageBytes, sizeof header);
+      const std::byte* head = heads.data() + i * kPageBytes;
       // Skip only what is surely not needed; a damaged head is read in full.
-      const bool blank = header.magic == 0 && header.checksum == 0 && header.store_id == 0;
-      const bool stale = header.store_id == volume_.store_id() &&
-                         header.checksum == header_checksum(header) &&
-                         header.generation < live_generation;
-      if (!blank && !stale) offsets_.push_back(all[i]);
+      if (!is_stale(all[i], head, live_generation) && !is_blank(all[i], head))
+        offsets_.push_back(all[i]);
     }
     return {};
+  }
+
+  bool is_stale(u64 offset, const std::byte* head, u64 live_generation) {
+    return medium_.whole(offset, head, sizeof(LogBlockHeader), PERDURA_SITE("segment head"),
+                         [&](const std::byte* at) { return header_fits(at, store_id_); }) &&
+           reinterpret_cast<const LogBlockHeader*>(head)->generation < live_generation;
+  }
+
+  bool is_blank(u64 offset, const std::byte* head) {
+    return medium_.whole(offset, head, sizeof(LogBlockHeader), PERDURA_SITE("blank segment"),
+                         [](const std::byte* at) {
+                           return std::all_of(at, at + sizeof(LogBlockHeader),
+                                              [](std::byte b) { return b == std::byte{}; });
+                         });
   }
 
   Status scan(LogImage& image) {
@@ -93,16 +108,26 @@ class Scanner {
   }
 
  private:
+  // A header at `used` bytes into a segment, or nullptr.
+  const LogBlockHeader* header_at(u64 offset, const std::byte* segment, u64 used) {
+    if (used + sizeof(LogBlockHeader) > segment_bytes_) return nullptr;
+    const std::byte* at = segment + used;
+    if (!medium_.whole(offset + used, at, sizeof(LogBlockHeader), PERDURA_SITE("log block header"),
+                       [&](const std::byte* bytes) { return header_fits(bytes, store_id_); }))
+      return nullptr;
+    const auto* header = reinterpret_cast<const LogBlockHeader*>(at);
+    return can_follow(*header, segment_bytes_ - used) ? header : nullptr;
+  }
+
   void scan_segment(u64 offset, const std::byte* segment) {
-    const u64 id = volume_.store_id();
-    const u64 step = volume_.medium().geometry().write_bytes;
+    const u64 step = medium_.geometry().write_bytes;
     u64 generation = 0;
     u64 version_max = 0;
-    for (u64 used = 0; used < kSegmentBytes;) {
-      const LogBlockHeader* header = header_at(segment, used, id);
+    for (u64 used = 0; used < segment_bytes_;) {
+      const LogBlockHeader* header = header_at(offset, segment, used);
       if (header == nullptr || (generation != 0 && header->generation != generation)) {
         // Normally the end. Going on costs little and finds what follows a damaged block.
-        if (header == nullptr && damage_.empty() && used + sizeof *header <= kSegmentBytes)
+        if (header == nullptr && damage_.empty() && used + sizeof *header <= segment_bytes_)
           note_damage(offset + used, segment + used);
         used += step;
         continue;
@@ -114,7 +139,7 @@ class Scanner {
                                  .data_bytes = header->data_bytes,
                                  .block_bytes = header->block_bytes},
                          .header = *header};
-        found.whole = block_fits(segment + used);
+        found.whole = block_fits(medium_, offset + used, segment + used);
         version_max = std::max(version_max, header->version);
         blocks_[header->version].push_back(found);
       }
@@ -159,9 +184,12 @@ class Scanner {
   }
 
   region::Volume& volume_;
+  const u64 segment_bytes_;
   const u32 region_;
   const u64 replayed_;
   Log& log_;
+  media::Medium& medium_;
+  const u64 store_id_;
   std::vector<u64> offsets_;
   std::map<u64, std::vector<FoundBlock>> blocks_;
   std::string damage_;
@@ -177,21 +205,21 @@ Status LogImage::load(const std::vector<u64>& offsets,
   }
   std::vector<media::ReadRequest> requests;
   // One range, so that the kernel can back it with large pages.
-  PERDURA_ASSIGN(memory_, Mapping::anonymous(std::max<u64>(offsets.size(), 1) * kSegmentBytes));
+  PERDURA_ASSIGN(memory_, Mapping::anonymous(std::max<u64>(offsets.size(), 1) * segment_bytes_));
   ::madvise(memory_.as(), memory_.length(), MADV_HUGEPAGE);
   for (u64 offset : offsets) {
-    std::byte* const bytes = memory_.as() + segments_.size() * kSegmentBytes;
+    std::byte* const bytes = memory_.as() + segments_.size() * segment_bytes_;
     segments_.push_back({offset, bytes});
-    requests.push_back({offset, {bytes, kSegmentBytes}});
+    requests.push_back({offset, {bytes, segment_bytes_}});
   }
   std::sort(segments_.begin(), segments_.end(),
             [](const Loaded& a, const Loaded& b) { return a.offset < b.offset; });
-  // A group is read while the one before it is visited.
+  // A group is read while the one before it is visited; the first has nothing to wait for.
   const auto read = [&](size_t begin) {
     const size_t end = std::min(begin + kSegmentsAtOnce, requests.size());
-    return std::async(std::launch::async,
+    return std::async(begin == 0 ? std::launch::deferred : std::launch::async,
                       [this, group = std::span(requests).subspan(begin, end - begin)] {
-                        return medium_.read_all(group);
+                        return medium_.load(group);
                       });
   };
   if (requests.empty()) return {};
@@ -206,28 +234,32 @@ Status LogImage::load(const std::vector<u64>& offsets,
 }
 
 const std::byte* LogImage::at(u64 offset) const {
-  if (const std::byte* direct = medium_.direct(offset)) return direct;
+  if (const std::byte* in_place = medium_.view(offset)) return in_place;
   const auto after =
       std::upper_bound(segments_.begin(), segments_.end(), offset,
                        [](u64 value, const Loaded& loaded) { return value < loaded.offset; });
   PERDURA_ASSERT(after != segments_.begin());
   const Loaded& segment = *(after - 1);
-  PERDURA_ASSERT(offset - segment.offset < kSegmentBytes);
+  PERDURA_ASSERT(offset - segment.offset < segment_bytes_);
   return segment.bytes + (offset - segment.offset);
 }
 
-bool block_fits(const std::byte* block) {
-  const auto* header = reinterpret_cast<const LogBlockHeader*>(block);
-  return pieces_checksum(block_data(block), header->data_bytes, format::kLogPieceBytes) ==
-             header->data_checksum &&
-         checksum(block_runs(block, header->data_bytes), header->run_count * sizeof(u64)) ==
-             header->runs_checksum;
+bool block_fits(media::Medium& medium, u64 offset, const std::byte* block) {
+  const auto& header = *reinterpret_cast<const LogBlockHeader*>(block);
+  const u64 runs_bytes = header.run_count * sizeof(u64);
+  return medium.whole(offset + sizeof header, block_data(block), header.data_bytes + runs_bytes,
+                      PERDURA_SITE("log block"), [&](const std::byte* data) {
+                        return pieces_checksum(data, header.data_bytes, format::kLogPieceBytes) ==
+                                   header.data_checksum &&
+                               checksum(data + header.data_bytes, runs_bytes) ==
+                                   header.runs_checksum;
+                      });
 }
 
 Result<RecoveredLog> read_log(region::Volume& volume, u32 region, u64 replayed, Log& log) {
   Scanner scanner(volume, region, replayed, log);
   RecoveredLog recovered;
-  recovered.image = std::make_unique<LogImage>(volume.medium());
+  recovered.image = std::make_unique<LogImage>(volume);
   PERDURA_TRY(scanner.find_live_segments());
   PERDURA_TRY(scanner.scan(*recovered.image));
   PERDURA_ASSIGN(recovered.versions, scanner.versions());

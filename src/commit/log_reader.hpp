@@ -14,7 +14,8 @@ namespace perdura::commit {
 /// The bytes of log blocks: in place on NVM, loaded into memory from block media.
 class LogImage {
  public:
-  explicit LogImage(media::Medium& medium) : medium_(medium) {}
+  explicit LogImage(region::Volume& volume)
+      : medium_(volume.medium()), segment_bytes_(volume.segment_bytes()) {}
 
   /// Load the segments at `offsets`; NVM needs no loading. Calls visit(offset) for each, while
   /// later ones are still being read.
@@ -29,6 +30,7 @@ class LogImage {
     const std::byte* bytes;
   };
   media::Medium& medium_;
+  const u64 segment_bytes_;
   Mapping memory_;
   std::vector<Loaded> segments_;  ///< sorted by offset
 };
@@ -44,7 +46,7 @@ struct RecoveredLog {
 /// cannot explain is kCorrupt: an acknowledged version is never dropped silently.
 Result<RecoveredLog> read_log(region::Volume& volume, u32 region, u64 replayed, Log& log);
 
-/// Check a block's data and runs against its header, wherever it is read again.
-bool block_fits(const std::byte* block);
+/// Check a block's data and runs, in memory at `block`, against its header.
+bool block_fits(media::Medium& medium, u64 offset, const std::byte* block);
 
 }  // namespace perdura::commit

@@ -68,15 +68,19 @@ void LineIndex::clear() {
   entries_.resize(1);
 }
 
-Replay::Replay(region::Volume& volume, region::Region& region)
-    : volume_(volume), medium_(volume.medium()), region_(region), queue_(medium_.queue()) {}
+Replay::Replay(region::Volume& volume, u64 region_bytes)
+    : volume_(volume),
+      medium_(volume.medium()),
+      region_bytes_(region_bytes),
+      queue_(medium_.queue()) {}
 
-Status Replay::run(std::span<const LoggedVersion> versions, bool after_crash) {
+Status Replay::run(std::shared_ptr<const HomeMap> home, std::span<const LoggedVersion> versions,
+                   bool after_crash) {
   after_crash_ = after_crash;
-  home_ = region_.home();
+  home_ = std::move(home);
   if (medium_.geometry().byte_addressable) {
     if (after_crash && !touched_) {
-      PERDURA_ASSIGN(track::DirtyMap touched, track::DirtyMap::create(region_.limit()));
+      PERDURA_ASSIGN(track::DirtyMap touched, track::DirtyMap::create(region_bytes_));
       touched_ = std::make_unique<track::DirtyMap>(std::move(touched));
     }
     for (const LoggedVersion& version : versions)
@@ -108,7 +112,7 @@ struct Replay::TableLine {
     if (wanted == place) return {};
     PERDURA_TRY(flush(replay));
     place = wanted;
-    std::memcpy(sums, replay.medium_.direct(place), sizeof sums);
+    std::memcpy(sums, replay.medium_.direct(place, sizeof sums), sizeof sums);
     return {};
   }
   Status flush(Replay& replay) const {
@@ -123,15 +127,14 @@ struct Replay::TableLine {
 void Replay::prefetch(const Extent& extent, u64 run) const {
   const u64 offset = format::run_first(run) * kLineBytes;
   if (offset - extent.region_offset >= extent.length) return;
-  __builtin_prefetch(
-      medium_.direct(HomeMap::checksum_place(extent, round_down(offset, kPageBytes))));
-  const std::byte* const lines = medium_.direct(HomeMap::page_place(extent, offset));
+  __builtin_prefetch(medium_.view(HomeMap::checksum_place(extent, round_down(offset, kPageBytes))));
+  const std::byte* const lines = medium_.view(HomeMap::page_place(extent, offset));
   for (u64 i = 0; i < std::min(format::run_count(run), kPrefetchLines); ++i)
     __builtin_prefetch(lines + i * kLineBytes);
 }
 
 Status Replay::replay_nvm(const BlockRef& block) {
-  const std::byte* bytes = medium_.direct(block.offset);
+  const std::byte* bytes = medium_.view(block.offset);  // found whole when it was read or written
   const u64* runs = block_runs(bytes, block.data_bytes);
   const std::byte* data = block_data(bytes);
   const Extent* extent = nullptr;
@@ -158,7 +161,7 @@ Status Replay::replay_nvm(const BlockRef& block) {
         const u64 sum_place = HomeMap::checksum_place(*extent, round_down(offset, kPageBytes));
         PERDURA_TRY(table.move_to(*this, round_down(sum_place, kLineBytes)));
         u64& sum = table.sums[sum_place % kLineBytes / sizeof(u64)];
-        const std::byte* old = medium_.direct(place);
+        const std::byte* old = medium_.direct(place, length);
         for (u64 at = 0; at < length; at += kLineBytes)
           sum += line_checksum(data + at, line + at / kLineBytes) -
                  line_checksum(old + at, line + at / kLineBytes);
@@ -172,49 +175,62 @@ Status Replay::replay_nvm(const BlockRef& block) {
   return table.flush(*this);
 }
 
+// Sums of pages that are not in the log are kept; those of the others may be torn, so nobody looks.
 Status Replay::recompute_pages() {
-  TableLine table;
+  constexpr u64 kSums = kLineBytes / sizeof(u64);
   Status status;
+  u64 done = 0;  // pages below it
   touched_->for_each_page([&](u64 page, u64) {
-    if (!status) return;
-    const u64 offset = page * kPageBytes;
-    const Extent* extent = home_->find(offset);
-    const u64 place = HomeMap::checksum_place(*extent, offset);
-    status = table.move_to(*this, round_down(place, kLineBytes));
-    table.sums[place % kLineBytes / sizeof(u64)] =
-        page_checksum(medium_.direct(HomeMap::page_place(*extent, offset)), page * kLinesPerPage);
+    if (!status || page < done) return;
+    const Extent& extent = *home_->find(page * kPageBytes);
+    const u64 place = round_down(HomeMap::checksum_place(extent, page * kPageBytes), kLineBytes);
+    alignas(kLineBytes) u64 sums[kSums];
+    const u64 first =
+        page - (HomeMap::checksum_place(extent, page * kPageBytes) - place) / sizeof(u64);
+    for (u64 i = 0; i < kSums; ++i) {
+      const u64 each = first + i;
+      const u64 offset = each * kPageBytes;
+      if (offset < extent.region_offset + extent.length && touched_->has_page(each)) {
+        sums[i] = page_checksum(medium_.direct(HomeMap::page_place(extent, offset), kPageBytes),
+                                each * kLinesPerPage);
+      } else {
+        std::memcpy(&sums[i], medium_.direct(place + i * sizeof(u64), sizeof(u64)), sizeof(u64));
+      }
+    }
+    done = first + kSums;
+    home_bytes_ += sizeof sums;
+    status =
+        queue_->submit(place, std::as_bytes(std::span(sums)), PERDURA_SITE("recovered checksums"));
   });
   touched_->clear();
-  PERDURA_TRY(status);
-  return table.flush(*this);
+  return status;
 }
 
 Status Replay::replay_blocks(std::span<const BlockRef> blocks) {
   if (!index_) {
-    PERDURA_ASSIGN(LineIndex index, LineIndex::create(region_.limit()));
+    PERDURA_ASSIGN(LineIndex index, LineIndex::create(region_bytes_));
     index_ = std::make_unique<LineIndex>(std::move(index));
   }
   std::vector<u64> segments;
   for (const BlockRef& block : blocks) segments.push_back(volume_.segment_of(block.offset));
   std::sort(segments.begin(), segments.end());
   segments.erase(std::unique(segments.begin(), segments.end()), segments.end());
-  LogImage image(medium_);
+  LogImage image(volume_);
   PERDURA_TRY(image.load(segments));
   index_->clear();
   for (const BlockRef& block : blocks) {
-    if (!block_fits(image.at(block.offset)))
+    if (!block_fits(medium_, block.offset, image.at(block.offset)))
       return Failure{Code::kCorrupt, "the log block at offset " + std::to_string(block.offset) +
                                          " of '" + volume_.name() +
                                          "' does not fit its checksum any more"};
     PERDURA_TRY(index_->add(image, block));
   }
-  Status done = run_indexed(*index_);
+  Status done = write_windows(*index_);
   index_->clear();
   return done;
 }
 
-Status Replay::run_indexed(const LineIndex& index) {
-  home_ = region_.home();
+Status Replay::write_windows(const LineIndex& index) {
   for (AlignedBuffer& buffer : buffers_)
     if (buffer.size() == 0) buffer = AlignedBuffer(kWindowBytes + kPageBytes);
   // Windows in address order: those pages of an extent that one page of its table covers.

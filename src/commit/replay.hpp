@@ -63,13 +63,12 @@ class LineIndex {
 /// Writes versions home. The caller makes the result durable and retires the log.
 class Replay {
  public:
-  Replay(region::Volume& volume, region::Region& region);
+  Replay(region::Volume& volume, u64 region_bytes);
 
   /// `after_crash`: home pages may be half replayed, so their checksums are computed anew.
   /// Otherwise a page that does not fit its checksum is damage, and is not given a new one.
-  Status run(std::span<const LoggedVersion> versions, bool after_crash);
-  /// Block media: from an index over an image in memory, as recovery has it.
-  Status run_indexed(const LineIndex& index);
+  Status run(std::shared_ptr<const region::HomeMap> home, std::span<const LoggedVersion> versions,
+             bool after_crash);
   u64 home_bytes() const { return home_bytes_; }
 
  private:
@@ -79,13 +78,14 @@ class Replay {
   Status replay_nvm(const BlockRef& block);
   Status recompute_pages();
   Status replay_blocks(std::span<const BlockRef> blocks);
+  Status write_windows(const LineIndex& index);
   Status verify_window(const LineIndex& index, u64 first_page, u64 pages, const std::byte* memory,
                        const std::byte* table) const;
   Status write_window(const LineIndex& index, const format::Extent& extent, u64 first_page);
 
   region::Volume& volume_;
   media::Medium& medium_;
-  region::Region& region_;
+  const u64 region_bytes_;
   std::shared_ptr<const region::HomeMap> home_;
   std::unique_ptr<track::DirtyMap> touched_;  ///< NVM: pages to recompute
   std::unique_ptr<LineIndex> index_;          ///< block media

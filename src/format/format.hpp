@@ -27,8 +27,9 @@ constexpr u64 kOwnerOffset = 8192;
 constexpr u64 kDirectoryBytes = 16 * kKiB;
 constexpr u64 kDirectoryOffset[2] = {16 * kKiB, 32 * kKiB};
 constexpr u64 kDataBegin = 64 * kKiB;
-constexpr u64 kExtentUnit = 4096;  ///< extents start and end at multiples of it
-constexpr u64 kSegmentBytes = kMiB;
+constexpr u64 kExtentUnit = 4096;            ///< extents start and end at multiples of it
+constexpr u64 kSegmentBytesMin = 32 * kKiB;  ///< log segments; a power of two
+constexpr u64 kSegmentBytesMax = kMiB;
 
 // Feature flags. A store with an incompatible flag that the program does not know is refused.
 constexpr u64 kKnownIncompatible = 0;

@@ -9,7 +9,8 @@ namespace perdura::media {
 
 class Decorator : public Medium {
  public:
-  explicit Decorator(std::unique_ptr<Medium> inner) : inner_(std::move(inner)) {}
+  explicit Decorator(std::unique_ptr<Medium> inner)
+      : Medium(inner->undecided()), inner_(std::move(inner)) {}
 
   const std::string& name() const override { return inner_->name(); }
   Geometry geometry() const override { return inner_->geometry(); }
@@ -23,7 +24,15 @@ class Decorator : public Medium {
   Status read_all(std::span<const ReadRequest> requests) override {
     return inner_->read_all(requests);
   }
-  const std::byte* direct(u64 offset) const override { return inner_->direct(offset); }
+  const std::byte* direct(u64 offset, u64 length) override {
+    return inner_->direct(offset, length);
+  }
+  Status load(std::span<const ReadRequest> requests) override { return inner_->load(requests); }
+  const std::byte* view(u64 offset) override { return inner_->view(offset); }
+  bool decide(u64 offset, const std::byte* bytes, u64 length, const Site& site,
+              Fits fits) override {
+    return inner_->decide(offset, bytes, length, site, fits);
+  }
   Status map_home(void* address, u64 offset, u64 length) override {
     return inner_->map_home(address, offset, length);
   }

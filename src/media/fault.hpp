@@ -2,7 +2,7 @@
 //
 // A failing write reaches the inner medium not at all, or in part (kShort). A failing submit shows
 // at once, or at the next drain of its queue (kLate), as with a real disk. A failed barrier stays
-// failed, whatever the plan says (rule 4 of media/medium.hpp).
+// failed, whatever the plan says (rule 5 of media/medium.hpp).
 #pragma once
 
 #include <atomic>

@@ -257,14 +257,15 @@ class FileMedium final : public Medium {
   }
 
   Status read_all(std::span<const ReadRequest> requests) override {
-    const auto ring = use_io_uring_ ? RingQueue::create(fd(), path_) : nullptr;
+    const auto ring =
+        use_io_uring_ && requests.size() > 1 ? RingQueue::create(fd(), path_) : nullptr;
     if (!ring) return Medium::read_all(requests);
     for (const ReadRequest& request : requests)
       PERDURA_TRY(ring->submit_read(request.offset, request.into));
     return ring->drain(0);
   }
 
-  const std::byte* direct(u64) const override { return nullptr; }
+  const std::byte* direct(u64, u64) override { return nullptr; }
 
   Status map_home(void* address, u64 offset, u64 length) override {
     return map_private(buffered_.get(), path_, address, offset, length);

@@ -86,7 +86,7 @@ class MappedMedium final : public Medium {
     return {};
   }
 
-  const std::byte* direct(u64 offset) const override { return base() + offset; }
+  const std::byte* direct(u64 offset, u64) override { return base() + offset; }
 
   Status map_home(void* address, u64 offset, u64 length) override {
     return map_private(file_.get(), path_, address, offset, length);

@@ -58,9 +58,15 @@ Status parse_parameters(std::string_view text, MediumOptions& options) {
 
 }  // namespace
 
-Result<bool> Medium::verified_read(u64 offset, MutableBytes into, u64 expected) {
-  PERDURA_TRY(read(offset, into));
-  return checksum(into.data(), into.size()) == expected;
+Result<bool> Medium::verified_read(u64 offset, MutableBytes into, u64 expected, const Site& site) {
+  const ReadRequest request{offset, into};
+  PERDURA_TRY(load({&request, 1}));
+  return whole(offset, into.data(), into.size(), site,
+               [&](const std::byte* bytes) { return checksum(bytes, into.size()) == expected; });
+}
+
+bool Medium::decide(u64, const std::byte* bytes, u64, const Site&, Fits fits) {
+  return fits(bytes);
 }
 
 Result<u64> WriteQueue::submit_gathered(u64 offset, const Gather& gather, const Site& site) {

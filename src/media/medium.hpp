@@ -5,7 +5,10 @@
 //  2. Every write and barrier carries a static Site, so that a test can switch one off.
 //  3. Writes are unordered until the next barrier: a crash keeps any subset of the sectors
 //     (block media), or of the 8-byte words (non-temporal NVM writes) written since.
-//  4. barrier() returns when everything written before it is durable. A failed barrier means that
+//  4. Recovery believes no byte before the record it belongs to was found whole, and asks that
+//  here,
+//     so that a test can decide what a crash left by what recovery looks at.
+//  5. barrier() returns when everything written before it is durable. A failed barrier means that
 //     nothing since the last one may be acknowledged, ever: the medium refuses further barriers.
 #pragma once
 
@@ -92,15 +95,50 @@ class Medium {
   virtual Status read(u64 offset, MutableBytes into) = 0;
   /// Several reads at once, in any order; the first failure of any.
   virtual Status read_all(std::span<const ReadRequest> requests);
-  /// Read a record whose bytes are only used when `checksum` fits them: true when it does.
-  Result<bool> verified_read(u64 offset, MutableBytes into, u64 checksum);
+  /// The medium's own memory, of which [offset, offset + length) is loaded from; nullptr on block
+  /// media.
+  virtual const std::byte* direct(u64 offset, u64 length) = 0;
 
-  /// The medium's own memory for loads, or nullptr on block media.
-  virtual const std::byte* direct(u64 offset) const = 0;
+  // --- records that a crash may have torn
+
+  /// The same as read_all and direct for bytes that nobody believes before whole() said so.
+  virtual Status load(std::span<const ReadRequest> requests) { return read_all(requests); }
+  virtual const std::byte* view(u64 offset) { return direct(offset, 0); }
+  /// Whether the `length` bytes at `offset`, which are at `bytes` by load() or view(), are a whole
+  /// record: `fits(bytes)`, which looks at these bytes and at nothing else of the medium.
+  template <class Fits>
+  bool whole(u64 offset, const std::byte* bytes, u64 length, const Site& site, Fits&& fits) {
+    if (!undecided_) [[likely]]
+      return fits(bytes);
+    return decide(
+        offset, bytes, length, site,
+        {&fits, [](void* object, const std::byte* at) {
+           return static_cast<bool>((*static_cast<std::remove_reference_t<Fits>*>(object))(at));
+         }});
+  }
+  /// Load a record that `checksum` fits: true when it is whole.
+  Result<bool> verified_read(u64 offset, MutableBytes into, u64 checksum, const Site& site);
 
   /// Map [offset, offset + length) at exactly `address` as a private, lazily loaded view that
   /// replaces whatever is mapped there.
   virtual Status map_home(void* address, u64 offset, u64 length) = 0;
+
+  /// A test decides what whole() finds, when it is asked.
+  bool undecided() const { return undecided_; }
+
+  struct Fits {
+    void* object;
+    bool (*call)(void* object, const std::byte* bytes);
+    bool operator()(const std::byte* bytes) const { return call(object, bytes); }
+  };
+  /// What whole() is on such a medium; it may rewrite `bytes`.
+  virtual bool decide(u64 offset, const std::byte* bytes, u64 length, const Site& site, Fits fits);
+
+ protected:
+  explicit Medium(bool undecided = false) : undecided_(undecided) {}
+
+ private:
+  const bool undecided_;
 };
 
 /// How a store takes NVM writes to durability.

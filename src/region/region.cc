@@ -34,6 +34,20 @@ HomeMap::HomeMap(std::vector<Extent> extents) : extents_(std::move(extents)) {
             [](const Extent& a, const Extent& b) { return a.region_offset < b.region_offset; });
 }
 
+Result<std::shared_ptr<const HomeMap>> HomeMap::of(const Volume& volume,
+                                                   const format::RegionRecord& record) {
+  std::vector<Extent> mine;
+  for (const Extent& extent : volume.extents(format::ExtentKind::kHome)) {
+    if (extent.region != record.region) continue;
+    if (extent.region_offset > record.limit_bytes ||
+        extent.length > record.limit_bytes - extent.region_offset)
+      return Failure{Code::kCorrupt, "the directory of '" + volume.name() +
+                                         "' places an extent outside its region"};
+    mine.push_back(extent);
+  }
+  return std::make_shared<const HomeMap>(std::move(mine));
+}
+
 const Extent* HomeMap::find(u64 region_offset) const {
   auto after = std::upper_bound(
       extents_.begin(), extents_.end(), region_offset,
@@ -72,16 +86,8 @@ Result<std::unique_ptr<Region>> Region::map(Volume& volume, const format::Region
     return failure;
   }
   std::unique_ptr<Region> region(new Region(volume, record, std::move(*range)));
-  std::vector<Extent> mine;
-  for (const Extent& extent : volume.extents(format::ExtentKind::kHome)) {
-    if (extent.region != record.region) continue;
-    if (extent.region_offset + extent.length > record.limit_bytes)
-      return Failure{Code::kCorrupt, "the directory of '" + volume.name() +
-                                         "' places an extent outside its region"};
-    mine.push_back(extent);
-    PERDURA_TRY(region->map_extent(extent));
-  }
-  region->home_ = std::make_shared<const HomeMap>(std::move(mine));
+  PERDURA_ASSIGN(region->home_, HomeMap::of(volume, record));
+  for (const Extent& extent : region->home_->extents()) PERDURA_TRY(region->map_extent(extent));
   return region;
 }
 

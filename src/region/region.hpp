@@ -23,6 +23,8 @@ namespace perdura::region {
 class HomeMap {
  public:
   explicit HomeMap(std::vector<format::Extent> extents);
+  static Result<std::shared_ptr<const HomeMap>> of(const Volume& volume,
+                                                   const format::RegionRecord& record);
 
   /// The extent that holds `region_offset`, or nullptr.
   const format::Extent* find(u64 region_offset) const;

@@ -3,6 +3,7 @@
 #include <sys/random.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 
@@ -35,10 +36,15 @@ u64 extent_bytes(const Extent& extent) {
 u64 extent_end(const Extent& extent) { return extent.medium_offset + extent_bytes(extent); }
 
 // Whether the directory that a superblock refers to is whole, both in the medium's first bytes.
-bool directory_fits(const std::byte* head, const Superblock& superblock) {
-  return superblock.directory_slot <= 1 && superblock.directory_bytes <= format::kDirectoryBytes &&
-         checksum(head + format::kDirectoryOffset[superblock.directory_slot],
-                  superblock.directory_bytes) == superblock.directory_checksum;
+bool directory_fits(media::Medium& medium, const std::byte* head, const Superblock& superblock) {
+  if (superblock.directory_slot > 1 || superblock.directory_bytes > format::kDirectoryBytes)
+    return false;
+  const u64 offset = format::kDirectoryOffset[superblock.directory_slot];
+  return medium.whole(offset, head + offset, superblock.directory_bytes,
+                      PERDURA_SITE("first directory"), [&](const std::byte* bytes) {
+                        return checksum(bytes, superblock.directory_bytes) ==
+                               superblock.directory_checksum;
+                      });
 }
 
 enum class SlotState { kWhole, kDamaged, kForeign };
@@ -48,15 +54,23 @@ struct Slot {
   Superblock superblock;
 };
 
-Slot inspect(const std::byte* bytes) {
+Slot inspect(media::Medium& medium, u64 offset, const std::byte* bytes) {
   Slot slot;
+  const bool whole = medium.whole(
+      offset, bytes, format::kSuperblockBytes, PERDURA_SITE("superblock"),
+      [&](const std::byte* at) {
+        std::memcpy(&slot.superblock, at, sizeof slot.superblock);
+        if (std::memcmp(slot.superblock.magic, format::kMagic, sizeof format::kMagic) != 0)
+          return false;
+        const u64 actual = superblock_checksum(slot.superblock);
+        // A machine of the other byte order stored the same sum with its bytes reversed.
+        return slot.superblock.checksum == actual ||
+               slot.superblock.checksum == __builtin_bswap64(actual);
+      });
   std::memcpy(&slot.superblock, bytes, sizeof slot.superblock);
-  if (std::memcmp(slot.superblock.magic, format::kMagic, sizeof format::kMagic) != 0) return slot;
-  const u64 actual = superblock_checksum(slot.superblock);
-  // A machine of the other byte order stored the same sum with its bytes reversed.
-  const bool whole =
-      slot.superblock.checksum == actual || slot.superblock.checksum == __builtin_bswap64(actual);
-  slot.state = whole ? SlotState::kWhole : SlotState::kDamaged;
+  if (whole) slot.state = SlotState::kWhole;
+  else if (std::memcmp(slot.superblock.magic, format::kMagic, sizeof format::kMagic) == 0)
+    slot.state = SlotState::kDamaged;
   return slot;
 }
 
@@ -102,22 +116,30 @@ Result<bool> Volume::is_blank(media::Medium& medium) {
   if (size > format::kDataBegin) return false;
   if (size == 0) return true;
   AlignedBuffer head(size);
-  PERDURA_TRY(medium.read(0, head.first(size)));
+  const media::ReadRequest request{0, head.first(size)};
+  PERDURA_TRY(medium.load({&request, 1}));
   const auto is_zero = [&](u64 begin, u64 end) {
-    return std::all_of(head.data() + std::min(begin, size), head.data() + std::min(end, size),
-                       [](std::byte b) { return b == std::byte{}; });
+    begin = std::min(begin, size);
+    end = std::min(end, size);
+    return medium.whole(begin, head.data() + begin, end - begin, PERDURA_SITE("blank space"),
+                        [&](const std::byte* bytes) {
+                          return std::all_of(bytes, bytes + (end - begin),
+                                             [](std::byte b) { return b == std::byte{}; });
+                        });
   };
   if (is_zero(0, size)) return true;
   if (size != format::kDataBegin) return false;
   constexpr u64 kSuperblock = format::kSuperblockOffset[1];
   constexpr u64 kDirectory = format::kDirectoryOffset[1];
-  const Slot first = inspect(head.data() + kSuperblock);
+  const Slot first = inspect(medium, kSuperblock, head.data() + kSuperblock);
   return is_zero(0, kSuperblock) && is_zero(kSuperblock + format::kSuperblockBytes, kDirectory) &&
          is_zero(kDirectory + sizeof(DirectoryHeader), size) &&
-         !(first.state == SlotState::kWhole && directory_fits(head.data(), first.superblock));
+         !(first.state == SlotState::kWhole &&
+           directory_fits(medium, head.data(), first.superblock));
 }
 
-Result<std::unique_ptr<Volume>> Volume::create(std::unique_ptr<media::Medium> medium) {
+Result<std::unique_ptr<Volume>> Volume::create(std::unique_ptr<media::Medium> medium,
+                                               u64 segment_bytes) {
   std::unique_ptr<Volume> volume(new Volume(std::move(medium)));
   PERDURA_TRY(volume->medium_->grow(format::kDataBegin, true));
   Superblock& superblock = volume->superblock_;
@@ -125,7 +147,7 @@ Result<std::unique_ptr<Volume>> Volume::create(std::unique_ptr<media::Medium> me
   std::memcpy(superblock.architecture, format::kArchitecture, sizeof format::kArchitecture);
   superblock.format_version = format::kFormatVersion;
   superblock.superblock_bytes = format::kSuperblockBytes;
-  superblock.segment_bytes = format::kSegmentBytes;
+  superblock.segment_bytes = static_cast<u32>(segment_bytes);
   superblock.medium_bytes = format::kDataBegin;
   superblock.clean = 1;
   if (::getrandom(superblock.uuid, sizeof superblock.uuid, 0) != sizeof superblock.uuid)
@@ -148,15 +170,17 @@ Result<std::unique_ptr<Volume>> Volume::open(std::unique_ptr<media::Medium> medi
     AlignedBuffer head(format::kSuperblockBytes);
     if (size >= format::kSuperblockBytes) {
       PERDURA_TRY(m.read(0, head.first(format::kSuperblockBytes)));
-      if (inspect(head.data()).state != SlotState::kForeign)
+      if (inspect(m, 0, head.data()).state != SlotState::kForeign)
         return Failure{Code::kCorrupt, "'" + name + "' is truncated to " + std::to_string(size) +
                                            " bytes; restore it from a copy"};
     }
     return foreign();
   }
   AlignedBuffer head(2 * format::kSuperblockBytes);
-  PERDURA_TRY(m.read(0, head.span()));
-  Slot slots[2] = {inspect(head.data()), inspect(head.data() + format::kSuperblockBytes)};
+  const media::ReadRequest request{0, head.span()};
+  PERDURA_TRY(m.load({&request, 1}));
+  Slot slots[2] = {inspect(m, 0, head.data()),
+                   inspect(m, format::kSuperblockBytes, head.data() + format::kSuperblockBytes)};
   if (slots[0].state == SlotState::kForeign && slots[1].state == SlotState::kForeign)
     return foreign();
   if (slots[1].state == SlotState::kWhole &&
@@ -195,13 +219,15 @@ Status Volume::read_directory(const Superblock& superblock) {
   };
   if (superblock.directory_slot > 1 || superblock.directory_bytes < sizeof(DirectoryHeader) ||
       superblock.directory_bytes > format::kDirectoryBytes ||
-      superblock.segment_bytes != format::kSegmentBytes)
+      !std::has_single_bit(superblock.segment_bytes) ||
+      superblock.segment_bytes < format::kSegmentBytesMin ||
+      superblock.segment_bytes > format::kSegmentBytesMax)
     return damaged("its superblock describes no directory");
   AlignedBuffer bytes(superblock.directory_bytes);
   PERDURA_ASSIGN(const bool whole,
                  medium_->verified_read(format::kDirectoryOffset[superblock.directory_slot],
                                         bytes.first(superblock.directory_bytes),
-                                        superblock.directory_checksum));
+                                        superblock.directory_checksum, PERDURA_SITE("directory")));
   if (!whole) return damaged("its checksum does not fit");
   DirectoryHeader header;
   std::memcpy(&header, bytes.data(), sizeof header);
@@ -284,7 +310,7 @@ u64 Volume::segment_of(u64 medium_offset) const {
     if (extent.kind == ExtentKind::kLog && medium_offset >= extent.medium_offset &&
         medium_offset < extent_end(extent))
       return extent.medium_offset +
-             round_down(medium_offset - extent.medium_offset, format::kSegmentBytes);
+             round_down(medium_offset - extent.medium_offset, segment_bytes());
   assertion_failed("a log block lies in a log extent", __FILE__, __LINE__);
 }
 

@@ -22,7 +22,8 @@ class Volume {
   /// Nothing was ever stored there: empty, or its creation was cut short before the superblock.
   static Result<bool> is_blank(media::Medium& medium);
   /// Format a blank medium.
-  static Result<std::unique_ptr<Volume>> create(std::unique_ptr<media::Medium> medium);
+  static Result<std::unique_ptr<Volume>> create(std::unique_ptr<media::Medium> medium,
+                                                u64 segment_bytes);
   /// Read and check a formatted one. Refuses, with a sentence that says which: a foreign file, a
   /// newer incompatible format, another architecture, a truncated or damaged store.
   static Result<std::unique_ptr<Volume>> open(std::unique_ptr<media::Medium> medium);
@@ -30,6 +31,7 @@ class Volume {
   media::Medium& medium() { return *medium_; }
   const std::string& name() const { return medium_->name(); }
   u64 store_id() const;
+  u64 segment_bytes() const { return superblock_.segment_bytes; }
   format::Superblock superblock() const;
 
   /// Count this opening and sign the store as ours.

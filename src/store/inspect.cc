@@ -66,7 +66,7 @@ class Inspector {
     }
     for (const format::Extent& extent : volume_->extents(format::ExtentKind::kLog))
       description.log.capacity_bytes += extent.length;
-    description.log.segments = description.log.capacity_bytes / format::kSegmentBytes;
+    description.log.segments = description.log.capacity_bytes / volume_->segment_bytes();
     return description;
   }
 
@@ -271,7 +271,8 @@ class HeadCheck {
       AlignedBuffer bytes(superblock.directory_bytes);
       PERDURA_ASSIGN(const bool whole,
                      medium_.verified_read(place, bytes.first(superblock.directory_bytes),
-                                           superblock.directory_checksum));
+                                           superblock.directory_checksum,
+                                           PERDURA_SITE("inspected directory")));
       if (!whole)
         add("directory", place,
             "directory slot " + std::to_string(superblock.directory_slot) +
@@ -313,17 +314,18 @@ class LogTailCheck {
         progress_(progress) {}
 
   Status run() {
-    AlignedBuffer segment(format::kSegmentBytes);
+    const u64 segment_bytes = volume_.segment_bytes();
+    AlignedBuffer segment(segment_bytes);
     u64 total = 0;
     const auto extents = volume_.extents(format::ExtentKind::kLog);
     for (const format::Extent& extent : extents) total += extent.length;
     u64 done = 0;
     for (const format::Extent& extent : extents) {
-      for (u64 at = 0; at + format::kSegmentBytes <= extent.length; at += format::kSegmentBytes) {
+      for (u64 at = 0; at + segment_bytes <= extent.length; at += segment_bytes) {
         progress_("reading the log", done, total);
-        done += format::kSegmentBytes;
+        done += segment_bytes;
         PERDURA_TRY(volume_.medium().read(extent.medium_offset + at, segment.span()));
-        scan(extent.medium_offset + at, segment.data());
+        scan(extent.medium_offset + at, segment.span());
       }
     }
     progress_("reading the log", total, total);
@@ -331,17 +333,19 @@ class LogTailCheck {
   }
 
  private:
-  void scan(u64 offset, const std::byte* segment) {
+  void scan(u64 offset, media::Bytes segment) {
     const u64 step = volume_.medium().geometry().write_bytes;
-    for (u64 used = 0; used + sizeof(format::LogBlockHeader) <= format::kSegmentBytes;) {
-      const auto* header = reinterpret_cast<const format::LogBlockHeader*>(segment + used);
+    for (u64 used = 0; used + sizeof(format::LogBlockHeader) <= segment.size();) {
+      const auto* header = reinterpret_cast<const format::LogBlockHeader*>(segment.data() + used);
       if (header->magic != format::kLogBlockMagic || header->store_id != volume_.store_id()) {
         used += step;
         continue;
       }
-      const bool readable = can_follow(*header, format::kSegmentBytes - used);
+      const bool readable = can_follow(*header, segment.size() - used);
       if (header->version > durable_ && header->generation >= live_generation_)
-        note(offset + used, *header, readable && commit::block_fits(segment + used));
+        note(
+            offset + used, *header,
+            readable && commit::block_fits(volume_.medium(), offset + used, segment.data() + used));
       used += readable ? header->block_bytes : step;
     }
   }

@@ -6,15 +6,12 @@
 
 #include "base/assert.hpp"
 #include "base/clock.hpp"
+#include "store/recovery.hpp"
 #include "track/protected_pages.hpp"
 #include "track/userfault.hpp"
 
 namespace perdura::detail {
 namespace {
-
-constexpr u32 kRegionId = 1;
-constexpr u64 kDefaultLogLimit = 128 * kMiB;
-constexpr u64 kLogLimitMin = 2 * kMiB;
 
 /// The open stores of the process. Slots are claimed and freed under the lock, and read without.
 struct OpenStores {
@@ -68,8 +65,13 @@ Status check_options(const Options& options) {
                    std::to_string(options.region_limit_bytes));
   if (options.region_address % kPageBytes != 0)
     return invalid("region_address must be a multiple of 4096");
-  if (options.log_limit_bytes != 0 && options.log_limit_bytes < kLogLimitMin)
-    return invalid("log_limit_bytes is at least " + std::to_string(kLogLimitMin));
+  if (!std::has_single_bit(options.log_segment_bytes) ||
+      options.log_segment_bytes < format::kSegmentBytesMin ||
+      options.log_segment_bytes > format::kSegmentBytesMax)
+    return invalid("log_segment_bytes is a power of two from 32768 to 1048576, not " +
+                   std::to_string(options.log_segment_bytes));
+  if (options.log_limit_bytes != 0 && options.log_limit_bytes < 2 * format::kSegmentBytesMin)
+    return invalid("log_limit_bytes is at least " + std::to_string(2 * format::kSegmentBytesMin));
   const bool reported =
       options.tracking == Tracking::kReported || options.tracking == Tracking::kBitmap;
   if (options.capture == Capture::kBackground && !reported)
@@ -157,16 +159,9 @@ Status Runtime::open_volume(std::string_view uri, const WrapMedium& wrap) {
   medium_options.allow_network_filesystem = options_.allow_network_filesystem;
   PERDURA_ASSIGN(media::OpenedMedium opened, media::open_medium(uri, medium_options));
   if (wrap) opened.medium = wrap(std::move(opened.medium));
-  PERDURA_ASSIGN(const bool blank, region::Volume::is_blank(*opened.medium));
-  if (blank && !options_.create)
-    return Failure{Code::kNotFound, "'" + opened.medium->name() +
-                                        "' holds no store yet; open it with create to make one"};
-  if (blank) {
-    PERDURA_ASSIGN(volume_, region::Volume::create(std::move(opened.medium)));
-  } else {
-    PERDURA_ASSIGN(volume_, region::Volume::open(std::move(opened.medium)));
-  }
-  return volume_->begin_session();
+  PERDURA_ASSIGN(volume_, store::open_volume(std::move(opened.medium), options_.create,
+                                             options_.log_segment_bytes));
+  return {};
 }
 
 Status Runtime::open_region() {
@@ -182,7 +177,7 @@ Status Runtime::open_region() {
 Status Runtime::create_region() {
   for (;;) {
     format::RegionRecord record{};
-    record.region = kRegionId;
+    record.region = store::kRegionId;
     record.address = options_.region_address;
     record.limit_bytes = options_.region_limit_bytes;
     std::strncpy(record.name, "main", sizeof record.name - 1);
@@ -201,30 +196,14 @@ Status Runtime::create_region() {
 }
 
 Status Runtime::recover() {
-  const u64 limit = options_.log_limit_bytes != 0 ? options_.log_limit_bytes : kDefaultLogLimit;
-  log_ = std::make_unique<commit::Log>(*volume_, limit);
-  const u64 replayed = volume_->replayed_version(kRegionId);
-  PERDURA_ASSIGN(commit::RecoveredLog recovered,
-                 commit::read_log(*volume_, kRegionId, replayed, *log_));
-  durable_version_ = replayed + recovered.versions.size();
-  if (recovered.versions.empty()) return {};
-  const format::RegionRecord record = volume_->regions().front();
-  if (!volume_->medium().geometry().byte_addressable) {
-    std::vector<commit::LoggedVersion> versions;
-    PERDURA_ASSIGN(patch_,
-                   store::Patch::create(std::move(recovered), record.limit_bytes, versions));
-    recovered_.assign(versions.begin(), versions.end());
-    return {};
-  }
-  // NVM: finish the replay. The view is mapped, but nothing has looked at it yet.
-  PERDURA_ASSIGN(region_, region::Region::map(*volume_, record));
-  commit::Replay replay(*volume_, *region_);
-  PERDURA_TRY(replay.run(recovered.versions, true));
-  // Barrier: the home image is durable before the superblock says that the log is not needed.
-  PERDURA_TRY(volume_->medium().barrier(PERDURA_SITE("recovered home image")));
-  PERDURA_TRY(volume_->set_replayed(kRegionId, durable_version_,
-                                    log_->live_generation_after(durable_version_)));
-  log_->retire(durable_version_);
+  PERDURA_ASSIGN(store::Recovery recovery, store::recover(*volume_, options_.log_limit_bytes));
+  log_ = std::move(recovery.log);
+  durable_version_ = recovery.durable_version;
+  if (recovery.unreplayed.versions.empty()) return {};
+  std::vector<commit::LoggedVersion> versions;
+  PERDURA_ASSIGN(patch_, store::Patch::create(std::move(recovery.unreplayed),
+                                              volume_->regions().front().limit_bytes, versions));
+  recovered_.assign(versions.begin(), versions.end());
   return {};
 }
 

@@ -48,7 +48,7 @@ class Runtime {
   commit::Checkpointer& checkpointer() { return *checkpointer_; }
   const std::string& name() const { return volume_->name(); }
   std::vector<std::string> unreported() const;
-  u64 log_segments() const { return log_->capacity_bytes() / format::kSegmentBytes; }
+  u64 log_segments() const { return log_->capacity_bytes() / volume_->segment_bytes(); }
 
  private:
   explicit Runtime(const Options& options) : options_(options) {}

@@ -21,8 +21,9 @@ inline std::unique_ptr<region::Volume> open_volume(const std::string& uri,
                                                    const detail::WrapMedium& wrap = {}) {
   auto opened = value_or_throw(media::open_medium(uri, {}));
   if (wrap) opened.medium = wrap(std::move(opened.medium));
-  auto volume = value_or_throw(opened.created ? region::Volume::create(std::move(opened.medium))
-                                              : region::Volume::open(std::move(opened.medium)));
+  auto volume = value_or_throw(
+      opened.created ? region::Volume::create(std::move(opened.medium), format::kSegmentBytesMax)
+                     : region::Volume::open(std::move(opened.medium)));
   value_or_throw(volume->begin_session());
   return volume;
 }

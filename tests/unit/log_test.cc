@@ -117,7 +117,8 @@ std::map<u64, Lines> LogTest::read(u64 replayed) {
     Lines& lines = versions[version.number];
     u64 bytes = 0;
     for (const commit::BlockRef& block : version.blocks) {
-      EXPECT_TRUE(commit::block_fits(recovered.image->at(block.offset)));
+      EXPECT_TRUE(
+          commit::block_fits(volume_->medium(), block.offset, recovered.image->at(block.offset)));
       EXPECT_FALSE(add_lines(recovered.image->at(block.offset), block, lines));
       bytes += block.block_bytes;
     }
@@ -309,7 +310,7 @@ TEST_P(LogTest, BlocksInFlightAreWholeWhenTheirWriterIsGone) {
   for (const commit::BlockRef& block : version.blocks) {
     AlignedBuffer bytes(block.block_bytes);
     ASSERT_TRUE(volume_->medium().read(block.offset, bytes.first(block.block_bytes)));
-    EXPECT_TRUE(commit::block_fits(bytes.data()));
+    EXPECT_TRUE(commit::block_fits(volume_->medium(), block.offset, bytes.data()));
   }
   EXPECT_TRUE(read().empty());
 }

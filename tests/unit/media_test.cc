@@ -79,10 +79,10 @@ class MediaTest : public testing::TestWithParam<Kind> {
     ASSERT_TRUE(medium.read_all(requests));
     for (const media::ReadRequest& request : requests)
       ASSERT_EQ(std::memcmp(request.into.data(), &expected[request.offset], kPageBytes), 0);
-    if (const std::byte* direct = medium.direct(0)) {
+    if (const std::byte* direct = medium.direct(0, kPageBytes)) {
       EXPECT_EQ(std::memcmp(direct, expected.data(), expected.size()), 0);
     }
-    EXPECT_EQ(medium.geometry().byte_addressable, medium.direct(0) != nullptr);
+    EXPECT_EQ(medium.geometry().byte_addressable, medium.direct(0, kPageBytes) != nullptr);
   }
 
   const TempDir folder_;
@@ -173,9 +173,11 @@ TEST_P(MediaTest, VerifiedReadsCompareTheSum) {
   ASSERT_TRUE(medium->write(kPageBytes, data(0, kPageBytes), PERDURA_SITE("test")));
   AlignedBuffer into(kPageBytes);
   const u64 sum = checksum(data_.data(), kPageBytes);
-  EXPECT_TRUE(value_or_throw(medium->verified_read(kPageBytes, into.span(), sum)));
-  EXPECT_FALSE(value_or_throw(medium->verified_read(kPageBytes, into.span(), sum + 1)));
-  EXPECT_FALSE(value_or_throw(medium->verified_read(0, into.span(), sum)));
+  EXPECT_TRUE(
+      value_or_throw(medium->verified_read(kPageBytes, into.span(), sum, PERDURA_SITE("test"))));
+  EXPECT_FALSE(value_or_throw(
+      medium->verified_read(kPageBytes, into.span(), sum + 1, PERDURA_SITE("test"))));
+  EXPECT_FALSE(value_or_throw(medium->verified_read(0, into.span(), sum, PERDURA_SITE("test"))));
 }
 
 TEST_P(MediaTest, ReadingBeyondTheEndIsAnError) {

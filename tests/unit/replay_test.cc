@@ -89,8 +89,8 @@ class ReplayTest : public testing::TestWithParam<const char*> {
   }
 
   Status replay(std::span<const LoggedVersion> versions, bool after_crash = false) {
-    commit::Replay replay(*volume_, *region_);
-    Status status = replay.run(versions, after_crash);
+    commit::Replay replay(*volume_, region_->limit());
+    Status status = replay.run(region_->home(), versions, after_crash);
     if (status) {
       EXPECT_GT(replay.home_bytes(), 0u);
     }
@@ -255,7 +255,7 @@ TEST_P(ReplayTest, LinesWithoutAPlaceAreRefused) {
 // Of a line that several blocks hold, the index gives the one added last.
 TEST_P(ReplayTest, TheIndexGivesTheNewestCopyOfEachLine) {
   const auto versions = log_versions(5, 3000);
-  commit::LogImage image(volume_->medium());
+  commit::LogImage image(*volume_);
   std::vector<u64> segments;
   for (const LoggedVersion& version : versions)
     for (const commit::BlockRef& block : version.blocks)

@@ -273,6 +273,8 @@ TEST_F(StoreTest, OptionsOutOfRangeAreRefused) {
                "region_address");
   expect_error(open_with([](Options& o) { o.log_limit_bytes = 1; }), Code::kInvalidArgument,
                "log_limit_bytes");
+  expect_error(open_with([](Options& o) { o.log_segment_bytes = 48 << 10; }),
+               Code::kInvalidArgument, "log_segment_bytes");
   expect_error(open_with([](Options& o) { o.capture = Capture::kBackground; }),
                Code::kInvalidArgument, "background capture");
   expect_error(open_with([](Options& o) { o.verify_reports = true; }), Code::kInvalidArgument,

@@ -262,7 +262,7 @@ void Capture::checkpoint(u64 number, bool fails) {
 
 void Capture::compare(const commit::VersionInProgress& version) {
   Lines lines;
-  AlignedBuffer bytes(format::kSegmentBytes);
+  AlignedBuffer bytes(volume_->segment_bytes());
   for (const commit::BlockRef& block : version.blocks) {
     ASSERT_TRUE(volume_->medium().read(block.offset, bytes.first(block.block_bytes)));
     ASSERT_FALSE(add_lines(bytes.data(), block, lines)) << "a line is in the version twice";

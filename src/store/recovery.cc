@@ -1,0 +1,54 @@
+#include "store/recovery.hpp"
+
+#include <algorithm>
+
+#include "commit/replay.hpp"
+
+namespace perdura::store {
+namespace {
+
+constexpr u64 kDefaultLogLimit = 128 * kMiB;
+constexpr u64 kLogSegmentsMin = 2;
+
+}  // namespace
+
+Result<std::unique_ptr<region::Volume>> open_volume(std::unique_ptr<media::Medium> medium,
+                                                    bool create, u64 segment_bytes) {
+  PERDURA_ASSIGN(const bool blank, region::Volume::is_blank(*medium));
+  if (blank && !create)
+    return Failure{Code::kNotFound,
+                   "'" + medium->name() + "' holds no store yet; open it with create to make one"};
+  std::unique_ptr<region::Volume> volume;
+  if (blank) {
+    PERDURA_ASSIGN(volume, region::Volume::create(std::move(medium), segment_bytes));
+  } else {
+    PERDURA_ASSIGN(volume, region::Volume::open(std::move(medium)));
+  }
+  PERDURA_TRY(volume->begin_session());
+  return volume;
+}
+
+Result<Recovery> recover(region::Volume& volume, u64 log_limit) {
+  Recovery recovery;
+  const u64 limit = std::max(log_limit != 0 ? log_limit : kDefaultLogLimit,
+                             kLogSegmentsMin * volume.segment_bytes());
+  recovery.log = std::make_unique<commit::Log>(volume, limit);
+  const u64 replayed = volume.replayed_version(kRegionId);
+  PERDURA_ASSIGN(recovery.unreplayed, commit::read_log(volume, kRegionId, replayed, *recovery.log));
+  std::vector<commit::LoggedVersion>& versions = recovery.unreplayed.versions;
+  recovery.durable_version = replayed + versions.size();
+  if (versions.empty() || !volume.medium().geometry().byte_addressable) return recovery;
+  const format::RegionRecord region = volume.regions().front();
+  PERDURA_ASSIGN(auto home, region::HomeMap::of(volume, region));
+  commit::Replay replay(volume, region.limit_bytes);
+  PERDURA_TRY(replay.run(std::move(home), versions, true));
+  // Barrier: the home image is durable before the superblock says that the log is not needed.
+  PERDURA_TRY(volume.medium().barrier(PERDURA_SITE("recovered home image")));
+  PERDURA_TRY(volume.set_replayed(kRegionId, recovery.durable_version,
+                                  recovery.log->live_generation_after(recovery.durable_version)));
+  recovery.log->retire(recovery.durable_version);
+  recovery.unreplayed = {};
+  return recovery;
+}
+
+}  // namespace perdura::store
