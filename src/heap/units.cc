@@ -138,7 +138,8 @@ void Units::release(u64 first, u64 count) {
 // Give units below `units_end`, and some more, space on the medium.
 Status Units::back(u64 units_end) {
   if (units_end <= backed_end_) return {};
-  const u64 growth = std::clamp(backed_end_ / 4, kGrowthUnitsMin, kGrowthUnitsMax);
+  const u64 least = std::clamp<u64>(units_max_ / 16, 1, kGrowthUnitsMin);
+  const u64 growth = std::clamp(backed_end_ / 4, least, kGrowthUnitsMax);
   u64 target = std::max(units_end, backed_end_ + growth);
   // Pieces that are large end where a huge page does.
   if (growth * kUnitBytes >= region::kHugeBytes) {

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -113,7 +114,9 @@ Result<FileLock> lock_exclusively(const std::string& path, int file) {
   return FileLock(std::move(fd));
 }
 
-OwnerPage describe_owner() {
+namespace {
+
+OwnerPage describe_this_process() {
   format::OwnerRecord owner{};
   owner.pid = static_cast<u64>(::getpid());
   owner.start_time = start_time_of(owner.pid);
@@ -123,6 +126,24 @@ OwnerPage describe_owner() {
   OwnerPage page;
   std::memcpy(page.bytes, &owner, sizeof owner);
   return page;
+}
+
+}  // namespace
+
+// Read from /proc once in a process; a forked child is another one.
+const OwnerPage& describe_owner() {
+  struct Known {
+    pid_t pid;
+    OwnerPage page;
+  };
+  static std::atomic<const Known*> known{nullptr};
+  const Known* found = known.load(std::memory_order_acquire);
+  if (found == nullptr || found->pid != ::getpid()) {
+    // Never freed: another thread may be reading it.
+    found = new Known{::getpid(), describe_this_process()};
+    known.store(found, std::memory_order_release);
+  }
+  return found->page;
 }
 
 }  // namespace perdura::media

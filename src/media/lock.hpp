@@ -30,6 +30,6 @@ Result<FileLock> lock_exclusively(const std::string& path, int file);
 struct OwnerPage {
   alignas(4096) std::byte bytes[4096];
 };
-OwnerPage describe_owner();
+const OwnerPage& describe_owner();
 
 }  // namespace perdura::media

@@ -36,12 +36,14 @@ std::vector<size_t> History::barriers() const {
   return found;
 }
 
-// Of the first `end` calls, the writes that the last barrier among them covers.
-std::vector<bool> History::durable_writes(size_t end) const {
+std::vector<bool> History::durable_writes(size_t end, const Site* no_barrier,
+                                          const Site* never_covered) const {
   std::vector<bool> durable(end);
   size_t covers = 0;
   for (size_t i = 0; i < end; ++i)
-    if (calls_[i].kind == Kind::kBarrier && calls_[i].succeeded) covers = calls_[i].covers;
+    if (calls_[i].kind == Kind::kBarrier && calls_[i].succeeded &&
+        (no_barrier == nullptr || calls_[i].site != no_barrier))
+      covers = calls_[i].covers;
   std::vector<std::vector<size_t>> submitted;
   for (size_t i = 0; i < covers; ++i) {
     const RecordedCall& call = calls_[i];
@@ -57,7 +59,23 @@ std::vector<bool> History::durable_writes(size_t end) const {
       queue.erase(queue.begin(), queue.begin() + done);
     }
   }
+  for (size_t i = 0; i < covers && never_covered != nullptr; ++i)
+    if (calls_[i].site == never_covered) durable[i] = false;
   return durable;
+}
+
+u64 History::size_after(size_t end) const {
+  u64 size = initial_.size();
+  for (size_t i = 0; i < end; ++i)
+    if (calls_[i].kind == Kind::kGrow && calls_[i].succeeded) size = std::max(size, calls_[i].size);
+  return size;
+}
+
+u64 History::covered_size(size_t end) const {
+  size_t covers = 0;
+  for (size_t i = 0; i < end; ++i)
+    if (calls_[i].kind == Kind::kBarrier && calls_[i].succeeded) covers = calls_[i].covers;
+  return size_after(covers);
 }
 
 History::Content History::at_barrier(size_t barrier) const {

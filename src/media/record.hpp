@@ -53,12 +53,19 @@ class History {
   /// A crash after the first `end` calls: what the last barrier among them covers, and of the other
   /// writes the atoms that `keep` chooses.
   Content after_crash(size_t end, const Keep& keep) const;
+  const Content& initial() const { return initial_; }
   u64 atomic_bytes() const { return atomic_bytes_; }
+
+  /// Of the first `end` calls, the writes that the last barrier among them covers; as if barriers
+  /// and writes of a site that is named were without effect.
+  std::vector<bool> durable_writes(size_t end, const Site* no_barrier = nullptr,
+                                   const Site* never_covered = nullptr) const;
+  /// After the first `end` calls: the size, and the size that the last barrier covers.
+  u64 size_after(size_t end) const;
+  u64 covered_size(size_t end) const;
 
  private:
   friend class Recording;
-
-  std::vector<bool> durable_writes(size_t end) const;
 
   Content initial_;
   u64 atomic_bytes_ = 8;

@@ -263,8 +263,8 @@ Status Volume::check_directory() const {
 
 Status Volume::begin_session() {
   std::lock_guard lock(mutex_);
-  const media::OwnerPage owner = media::describe_owner();
-  PERDURA_TRY(medium_->write(format::kOwnerOffset, owner.bytes, PERDURA_SITE("owner record")));
+  PERDURA_TRY(medium_->write(format::kOwnerOffset, media::describe_owner().bytes,
+                             PERDURA_SITE("owner record")));
   ++superblock_.session;
   superblock_.clean = 0;
   return write_superblock();

@@ -8,6 +8,7 @@
 // of steps determines the shard: a lost, half-done or mixed step shows.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstring>
@@ -36,6 +37,7 @@ struct Ledger {
   static constexpr u64 kShards = 4;
   static constexpr u64 kAccounts = 64;
   u64 seed;
+  u64 node_words_max;
   u64 steps;
   std::int64_t accounts[kAccounts];
   Shard shards[kShards];
@@ -56,7 +58,7 @@ struct Step {
   u64 to;
   std::int64_t amount;
 
-  Step(u64 seed, u64 shard, u64 number) {
+  Step(u64 seed, u64 shard, u64 number, u64 node_words_max = ~u64{0}) {
     stamp = mix(seed ^ mix(shard * 0x1000003 + mix(number)));
     const u64 draw = mix(stamp);
     const u64 kind = draw % 128;
@@ -66,6 +68,7 @@ struct Step {
                  : kind < 120 ? 32 + size % 480
                  : kind < 127 ? 512 + size % 3500
                               : 5000 + size % 30000;
+    node_words = std::min(node_words, node_words_max);
     from = mix(draw) % Ledger::kAccounts;
     to = mix(draw + 1) % Ledger::kAccounts;
     amount = static_cast<std::int64_t>(draw % 1000);
@@ -74,10 +77,11 @@ struct Step {
 
 /// Make the ledger, in an operation.
 template <class Op>
-Ledger* make_ledger(const Op& op, u64 seed) {
+Ledger* make_ledger(const Op& op, u64 seed, u64 node_words_max = ~u64{0}) {
   auto* ledger = static_cast<Ledger*>(op.allocate(sizeof(Ledger)));
   std::memset(static_cast<void*>(ledger), 0, sizeof *ledger);
   ledger->seed = seed;
+  ledger->node_words_max = node_words_max;
   return ledger;
 }
 
@@ -92,7 +96,7 @@ template <class Op>
 void do_step(const Op& op, Ledger& ledger, u64 shard_index) {
   Shard& shard = ledger.shards[shard_index];
   const u64 number = shard.steps + 1;
-  const Step step(ledger.seed, shard_index, number);
+  const Step step(ledger.seed, shard_index, number, ledger.node_words_max);
   Node* node = nullptr;
   if (step.node_words != 0) {
     node = static_cast<Node*>(op.allocate(sizeof(Node) + step.node_words * sizeof(u64)));
@@ -126,7 +130,7 @@ inline std::string check_shard(const Ledger& ledger, u64 index, u64& nodes) {
       if (shard.stamps[slot] != 0 || node != nullptr) return where + " was used too early";
       continue;
     }
-    const Step step(ledger.seed, index, shard.steps - back);
+    const Step step(ledger.seed, index, shard.steps - back, ledger.node_words_max);
     if (shard.stamps[slot] != step.stamp) return where + " holds another step";
     if ((node != nullptr) != (step.node_words != 0)) return where + " has a node too many or few";
     if (node == nullptr) continue;

@@ -214,7 +214,7 @@ TEST_P(MediaTest, TheSecondOpenerIsToldWhoHasIt) {
   auto medium = open(uri());
   ASSERT_TRUE(medium->grow(kMiB, true));
   expect_failure(media::open_medium(uri(), {}), Code::kLocked, "not signed it yet");
-  const media::OwnerPage owner = media::describe_owner();
+  const media::OwnerPage& owner = media::describe_owner();
   ASSERT_TRUE(medium->write(format::kOwnerOffset, owner.bytes, PERDURA_SITE("test")));
   const std::string pid = "process " + std::to_string(::getpid()) + " (";
   expect_failure(media::open_medium(uri(), {}), Code::kLocked, pid);

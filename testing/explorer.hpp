@@ -1,0 +1,86 @@
+// Runs recovery on every state that a failure may leave of a recorded run, and on every state that
+// a failure inside those recoveries may leave.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "crash_state.hpp"
+
+namespace perdura::testing {
+
+/// What recovery made of a state, looked at without deciding more of it.
+struct Outcome {
+  std::string problem;  ///< "" when all is well
+  u64 version = 0;      ///< that was recovered
+  u64 recoveries = 0;   ///< executed to find out
+};
+
+/// Recovers the medium once. May be called again on the same execution, as a second recovery.
+using Recover = std::function<Outcome(Execution& execution, u64 version_min)>;
+
+/// Where a problem shows: enough to run that one execution again.
+struct CrashPoint {
+  size_t call = 0;                          ///< the failure comes after so many recorded calls
+  std::vector<std::vector<u32>> choices{};  ///< of the recovery; of one after a failure inside it
+  u64 barrier = 0;  ///< that failure: before this barrier of the first recovery, from 1
+  u64 sample = 0;   ///< the number of the sampled state, from 1; 0: explored exactly
+};
+
+struct Problem {
+  std::string what;
+  CrashPoint point;
+};
+
+struct Coverage {
+  u64 executions = 0;
+  u64 states = 0;          ///< crash states: failures at one moment, those inside recovery included
+  u64 sampled_states = 0;  ///< of them, those with too many distinguishable contents
+  double log10_contents = 0;  ///< decimal logarithm of the number of contents covered
+  u64 undecided_max = 0;      ///< atoms of one state
+
+  void add(const Coverage& other);
+};
+
+struct ExplorerOptions {
+  u64 distinguishable_max = 1 << 16;  ///< executions of one state before it is sampled instead
+  u64 samples = 4096;
+  int depth = 2;  ///< 2: failures inside recovery as well
+  u64 seed = 1;
+  const Mutation* mutation = nullptr;
+  Passed* passed = nullptr;
+};
+
+class Explorer {
+ public:
+  Explorer(media::Geometry geometry, ExplorerOptions options, Recover recover)
+      : geometry_(geometry), options_(options), recover_(std::move(recover)) {}
+
+  /// Explore the state at `call`; versions below `version_min` were acknowledged by then. False,
+  /// with the problem kept, at the first one.
+  bool explore(const CrashState& state, size_t call, u64 version_min);
+  /// Run one execution again.
+  Outcome replay(const CrashState& state, const CrashPoint& point, u64 version_min);
+
+  const Coverage& coverage() const { return coverage_; }
+  const std::optional<Problem>& problem() const { return problem_; }
+  /// Versions recovered, and how often.
+  const std::map<u64, u64>& versions() const { return versions_; }
+
+ private:
+  bool explore_exactly(const CrashState& state, CrashPoint& point, u64 version_min, int depth);
+  bool sample(const CrashState& state, CrashPoint& point, u64 version_min);
+  bool run(Execution& execution, const Choices& choices, CrashPoint& point, u64 version_min);
+
+  const media::Geometry geometry_;
+  const ExplorerOptions options_;
+  const Recover recover_;
+  Coverage coverage_;
+  std::optional<Problem> problem_;
+  std::map<u64, u64> versions_;
+};
+
+}  // namespace perdura::testing

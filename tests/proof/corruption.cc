@@ -1,0 +1,226 @@
+#include "corruption.hpp"
+
+#include <cstring>
+#include <random>
+
+#include "base/checksum.hpp"
+#include "format/format.hpp"
+
+namespace perdura::proof {
+namespace {
+
+using testing::CrashState;
+using testing::Execution;
+
+constexpr u64 kSectorBytes = 512;
+constexpr size_t kProblemsMax = 20;
+constexpr u64 kSeed = 1;
+
+bool names_a_place(const std::string& text) {
+  for (const char* word : {"offset", "superblock", "directory", "truncated", "ends before",
+                           "not a Perdura store", "format version", "architecture", "features"})
+    if (text.find(word) != text.npos) return true;
+  return false;
+}
+
+/// A small store: its log, a page of heap tables and a slab.
+void make(Run& run, bool closed) {
+  run.options.region_limit_bytes = kMiB;
+  run.options.log_limit_bytes = 64 * kKiB;
+  run.open();
+  std::vector<std::byte*> blocks;
+  constexpr u64 kBlockBytes = 2000;
+  for (int version = 0; version < 6; ++version) {
+    {
+      const auto op = run.store().operation();
+      if (version < 4)
+        for (int i = 0; i < 6; ++i)
+          blocks.push_back(static_cast<std::byte*>(op.allocate(kBlockBytes)));
+      std::byte* const block = blocks[run.random(blocks.size())];
+      op.touch(block, kBlockBytes);
+      for (u64 i = 0; i < kBlockBytes; ++i) block[i] = static_cast<std::byte>(run.random(256));
+    }
+    run.checkpoint();
+  }
+  if (closed) run.close();
+  else run.kill();
+}
+
+/// The image, and what may be in it.
+class Patient {
+ public:
+  explicit Patient(const Victim& victim)
+      : run_(victim.medium, kSeed),
+        state_((make(run_, victim.closed), state_of(run_, victim.closed))),
+        oracle_(run_, run_.sessions().front()),
+        execution_(state_, run_.geometry(), choices_, nullptr, {}) {
+    if (const std::string problem = oracle_.learn(); !problem.empty())
+      throw std::runtime_error(victim.name + ": " + problem);
+    execution_.reset();
+    const testing::Outcome sound = oracle_.judge(execution_, 0);
+    if (!sound.problem.empty()) throw std::runtime_error(victim.name + ": " + sound.problem);
+    newest_ = sound.version;
+  }
+
+  u64 size() const { return state_.size(); }
+  Execution& execution() { return execution_; }
+
+  /// Recover what was damaged since reset(), and count what came of it.
+  void examine(Damage& damage, const std::string& what) {
+    ++damage.cases;
+    const Oracle::Diagnosis diagnosis = oracle_.diagnose(execution_);
+    const auto silent = [&](const std::string& how) {
+      ++damage.silent;
+      if (damage.problems.size() < kProblemsMax) damage.problems.push_back(what + ": " + how);
+    };
+    if (!diagnosis.problem.empty()) {
+      if (names_a_place(diagnosis.problem)) ++damage.refused;
+      else silent("the error names no place: " + diagnosis.problem);
+    } else if (diagnosis.wrong_pages != 0) {
+      silent("wrong data in pages whose sums fit");
+    } else if (diagnosis.version != newest_) {
+      if (diagnosis.version + 1 == newest_ || diagnosis.version == 0) ++damage.taken_for_torn;
+      else silent("version " + std::to_string(diagnosis.version) + " is recovered");
+    } else if (diagnosis.half_replayed_pages != 0) {
+      ++damage.half_replayed;
+    } else if (diagnosis.found_pages != 0) {
+      ++damage.found;
+    } else {
+      ++damage.unharmed;
+    }
+  }
+
+ private:
+  // Of an open store: the last version is in the log, and not home.
+  static CrashState state_of(const Run& run, bool closed) {
+    const Session& session = run.sessions().front();
+    const size_t end =
+        closed ? session.history.calls().size() : session.acknowledgements.back().calls;
+    return CrashState(session.history, end, run.medium().tearing).decided([](size_t, u32) {
+      return 0u;
+    });
+  }
+
+  Run run_;
+  CrashState state_;
+  Oracle oracle_;
+  testing::Choices choices_;
+  Execution execution_;
+  u64 newest_ = 0;
+};
+
+void forge(Execution& execution, std::mt19937_64& random) {
+  // A record whose checksum fits, and one field does not mean anything.
+  if (random() % 2 == 0) {
+    format::Superblock superblock;
+    const u64 place = format::kSuperblockOffset[random() % 2];
+    execution.copy(place, std::as_writable_bytes(std::span(&superblock, 1)));
+    auto* const bytes = reinterpret_cast<std::byte*>(&superblock);
+    const u64 at = 16 + random() % (144 + 16 - 16);
+    bytes[at] ^= static_cast<std::byte>(1 + random() % 255);
+    superblock.checksum = checksum(bytes + 16, sizeof superblock - 16);
+    execution.damage(place, std::as_bytes(std::span(&superblock, 1)));
+    return;
+  }
+  // A superblock of another store, of an earlier time, in the other's place.
+  std::vector<std::byte> page(format::kSuperblockBytes);
+  const u64 from = random() % 2;
+  execution.copy(format::kSuperblockOffset[from], page);
+  execution.damage(format::kSuperblockOffset[from ^ 1], page);
+}
+
+}  // namespace
+
+std::vector<Victim> victims() {
+  std::vector<Victim> all;
+  for (const MediumKind& medium : {kMedia[0], kMedia[3]})
+    for (const bool closed : {true, false})
+      all.push_back(
+          {std::string(medium.scheme) + (closed ? ", closed" : ", open"), medium, closed});
+  return all;
+}
+
+void Damage::add(const Damage& other) {
+  cases += other.cases;
+  refused += other.refused;
+  unharmed += other.unharmed;
+  found += other.found;
+  taken_for_torn += other.taken_for_torn;
+  half_replayed += other.half_replayed;
+  silent += other.silent;
+  problems.insert(problems.end(), other.problems.begin(), other.problems.end());
+}
+
+Json Damage::json() const {
+  return {{"cases", cases},
+          {"refused", refused},
+          {"unharmed", unharmed},
+          {"found", found},
+          {"taken_for_torn", taken_for_torn},
+          {"half_replayed", half_replayed},
+          {"silent", silent},
+          {"problems", problems}};
+}
+
+Damage flip_bits(const Victim& victim, u64 part, u64 parts) {
+  Patient patient(victim);
+  Damage damage;
+  const u64 bits = patient.size() * 8;
+  for (u64 bit = bits * part / parts; bit < bits * (part + 1) / parts; ++bit) {
+    Execution& execution = patient.execution();
+    execution.reset();
+    std::byte byte[1];
+    execution.copy(bit / 8, byte);
+    byte[0] ^= static_cast<std::byte>(1u << bit % 8);
+    execution.damage(bit / 8, byte);
+    patient.examine(damage, victim.name + ", bit " + std::to_string(bit % 8) + " of byte " +
+                                std::to_string(bit / 8));
+  }
+  return damage;
+}
+
+Damage damage_sectors(const Victim& victim, u64 cases, u64 seed) {
+  Patient patient(victim);
+  Damage damage;
+  std::mt19937_64 random(seed);
+  const u64 sectors = patient.size() / kSectorBytes;
+  for (u64 i = 0; i < cases; ++i) {
+    Execution& execution = patient.execution();
+    execution.reset();
+    const u64 at = random() % sectors * kSectorBytes;
+    const u64 other = random() % sectors * kSectorBytes;
+    std::byte here[kSectorBytes] = {};
+    std::byte there[kSectorBytes] = {};
+    std::string what =
+        victim.name + ", case " + std::to_string(i) + ", sector at " + std::to_string(at);
+    switch (random() % 5) {
+      case 0:
+        what += " zeroed";
+        execution.damage(at, here);
+        break;
+      case 1:
+        what += " exchanged with " + std::to_string(other);
+        execution.copy(at, here);
+        execution.copy(other, there);
+        execution.damage(at, there);
+        execution.damage(other, here);
+        break;
+      case 2:
+        what += " as another one, at " + std::to_string(other);
+        execution.copy(other, there);
+        execution.damage(at, there);
+        break;
+      case 3:
+        what += " and all behind it lost";
+        execution.truncate(at);
+        break;
+      default:
+        what += " left alone, a record forged";
+        forge(execution, random);
+    }
+    patient.examine(damage, what);
+  }
+  return damage;
+}
+
+}  // namespace perdura::proof

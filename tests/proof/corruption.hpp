@@ -1,0 +1,40 @@
+// Damage to a store at rest: every bit flipped, sectors lost, exchanged, old, records forged.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "oracle.hpp"
+
+namespace perdura::proof {
+
+using Json = nlohmann::ordered_json;
+
+/// An image that is damaged: of a store closed in order, or as a power failure left it.
+struct Victim {
+  std::string name;
+  MediumKind medium;
+  bool closed;
+};
+std::vector<Victim> victims();
+
+/// What came of damaged images, by case.
+struct Damage {
+  u64 cases = 0;
+  u64 refused = 0;         ///< recovery says what is wrong, and where
+  u64 unharmed = 0;        ///< all is as before
+  u64 found = 0;           ///< the sums of the home pages show it
+  u64 taken_for_torn = 0;  ///< the last version counts as cut short (docs/guarantees.md)
+  u64 half_replayed = 0;   ///< in a page whose sum recovery has to make anew
+  u64 silent = 0;
+  std::vector<std::string> problems;
+
+  void add(const Damage& other);
+  Json json() const;
+};
+
+/// Flip the bits of bytes [begin, end) of the image; `bytes` is its size.
+Damage flip_bits(const Victim& victim, u64 part, u64 parts);
+/// `cases` kinds of damage to whole sectors and records, drawn from the seed.
+Damage damage_sectors(const Victim& victim, u64 cases, u64 seed);
+
+}  // namespace perdura::proof

@@ -1,0 +1,67 @@
+// What must be true of a store after a failure.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "explorer.hpp"
+#include "recording.hpp"
+
+namespace perdura::proof {
+
+/// Knows every version of a session and judges what recovery makes of a state:
+///  - recovery succeeds, and finds the newest acknowledged version or a later one;
+///  - the region is exactly as it was in that version: no hole, nothing half done;
+///  - recovering again finds the same, and leaves the medium as it is.
+/// Each version itself is proven once, in a real store: its heap is sound, its ledger whole, and it
+/// takes more operations and a checkpoint.
+class Oracle {
+ public:
+  Oracle(const Run& run, const Session& session) : run_(run), session_(session) {}
+
+  /// Learn the versions: what recovery finds at the barriers when nothing is lost. Returns what is
+  /// wrong, or "".
+  std::string learn();
+
+  testing::Outcome judge(testing::Execution& execution, u64 version_min) const;
+
+  /// What is wrong after recovery, and whether page checksums show it.
+  struct Diagnosis {
+    std::string problem;  ///< recovery fails
+    u64 version = 0;
+    u64 found_pages = 0;          ///< wrong data, and a sum that does not fit
+    u64 half_replayed_pages = 0;  ///< wrong data in a page that the log changes as well
+    u64 wrong_pages = 0;          ///< wrong data, and nothing shows it
+  };
+  Diagnosis diagnose(testing::Execution& execution) const;
+
+  size_t versions() const { return versions_.size(); }
+
+ private:
+  using Content = std::vector<std::byte>;
+  struct Version {
+    Content region;
+    std::vector<u64> sums;  ///< of its pages
+    u64 pages = 0;          ///< that are not zero
+  };
+  struct Recovered;
+
+  Recovered recover(testing::Execution& execution) const;
+  std::string compare(const testing::Execution& execution, const Recovered& recovered) const;
+  std::string prove(const Content& image, u64 version) const;
+
+  const Run& run_;
+  const Session& session_;
+  /// Pages found right in a state, where they are untouched, as medium pages. By version.
+  struct FoundRight {
+    u64 state_id = 0;
+    std::map<u64, std::vector<bool>> pages;
+  };
+
+  std::map<u64, Version> versions_;
+  mutable FoundRight found_right_;
+  Folder folder_;
+};
+
+}  // namespace perdura::proof

@@ -1,0 +1,157 @@
+#include "recording.hpp"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+namespace perdura::proof {
+namespace {
+
+std::vector<Workload>& all() {
+  static std::vector<Workload> workloads;
+  return workloads;
+}
+
+constexpr const char* kFile = "state.pd";
+
+}  // namespace
+
+const std::vector<Workload>& workloads() { return all(); }
+Registration::Registration(const Workload& workload) { all().push_back(workload); }
+
+Folder::Folder() {
+  std::string pattern = ::access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/var/tmp";
+  pattern += "/perdura-proof-XXXXXX";
+  if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("cannot make a folder");
+  path_ = pattern;
+}
+
+Folder::~Folder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+void write_content(const std::string& path, const std::vector<std::byte>& content) {
+  std::ofstream out(path, std::ios::binary | std::ios::trunc);
+  out.write(reinterpret_cast<const char*>(content.data()),
+            static_cast<std::streamsize>(content.size()));
+  out.close();
+  if (!out) throw std::runtime_error("cannot write " + path);
+}
+
+std::string uri(const MediumKind& medium, const std::string& path) {
+  return std::string(medium.scheme) + ":" + path + medium.parameters;
+}
+
+Run::Run(const MediumKind& medium, u64 seed) : medium_(medium), seed_(seed) {
+  options.region_limit_bytes = 4 * kMiB;
+  options.log_segment_bytes = 32 * kKiB;
+  options.log_limit_bytes = 128 * kKiB;
+  options.tracking = Tracking::kReported;
+  options.lazy_recovery = false;
+}
+
+u64 Run::random(u64 below) { return test::mix(seed_ ^ test::mix(++draws_)) % below; }
+
+void Run::open() {
+  store_ = std::make_unique<test::WrappedStore>(uri(medium_, folder_.path(kFile)), options,
+                                                [this](std::unique_ptr<media::Medium> inner) {
+                                                  geometry_ = inner->geometry();
+                                                  return recording_.wrap(std::move(inner));
+                                                });
+  ledger_ = static_cast<test::Ledger*>(store_->get_root("ledger"));
+  sessions_.emplace_back().acknowledged_before = acknowledged_;
+}
+
+void Run::end_session() {
+  store_.reset();
+  sessions_.back().history = recording_.history();
+  ledger_ = nullptr;
+  steps_begun_.clear();
+}
+
+void Run::close() {
+  const u64 steps = steps_so_far();
+  store_->close();
+  const u64 version = store_->durable_version();
+  steps_begun_[version] = steps;
+  acknowledge(version);
+  end_session();
+}
+
+void Run::kill() {
+  store_->crash();
+  end_session();
+}
+
+void Run::cut_power() {
+  kill();
+  const media::History& history = sessions_.back().history;
+  // In the middle of what came after the last acknowledgement.
+  const auto& acknowledgements = sessions_.back().acknowledgements;
+  const size_t from = acknowledgements.empty() ? 0 : acknowledgements.back().calls;
+  const size_t end = from + random(history.calls().size() - from + 1);
+  const testing::CrashState state(history, end, medium_.tearing);
+  const std::vector<std::byte> left =
+      state.content([this](size_t, u32 options) { return static_cast<u32>(random(options)); });
+  if (left.empty()) std::filesystem::remove(folder_.path(kFile));
+  else write_content(folder_.path(kFile), left);
+}
+
+test::Ledger& Run::ledger() {
+  if (ledger_ == nullptr) {
+    const auto op = store_->operation();
+    ledger_ = test::make_ledger(op, seed_, node_words_max);
+    op.set_root("ledger", ledger_);
+  }
+  return *ledger_;
+}
+
+void Run::steps(u64 count, u64 shard) {
+  test::Ledger& ledger = this->ledger();
+  for (u64 i = 0; i < count; ++i) test::do_step(store_->operation(), ledger, shard);
+}
+
+void Run::concurrent_steps(u64 threads, u64 count, const std::function<void()>& meanwhile) {
+  ledger();
+  std::vector<std::thread> running;
+  for (u64 i = 0; i < threads; ++i) running.emplace_back([this, i, count] { steps(count, i); });
+  meanwhile();
+  for (std::thread& thread : running) thread.join();
+}
+
+u64 Run::steps_so_far() const {
+  return ledger_ != nullptr ? std::atomic_ref(ledger_->steps).load() : 0;
+}
+
+u64 Run::checkpoint() {
+  const u64 steps = steps_so_far();
+  const u64 version = store_->checkpoint();
+  steps_begun_.try_emplace(version, steps);
+  acknowledge(version);
+  return version;
+}
+
+u64 Run::checkpoint_async() {
+  const u64 steps = steps_so_far();
+  const u64 version = store_->checkpoint_async();
+  steps_begun_.try_emplace(version, steps);
+  return version;
+}
+
+void Run::wait(u64 version) {
+  store_->wait(version);
+  acknowledge(version);
+}
+
+void Run::acknowledge(u64 version) {
+  acknowledged_ = std::max(acknowledged_, version);
+  sessions_.back().acknowledgements.push_back({version, recording_.size()});
+  if (const auto begun = steps_begun_.find(version); begun != steps_begun_.end())
+    sessions_.back().steps_at.emplace(version, begun->second);
+}
+
+}  // namespace perdura::proof

@@ -1,0 +1,126 @@
+// Recorded runs of a store: what was done to its medium, and what was acknowledged when.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "crash_state.hpp"
+#include "support/ledger.hpp"
+#include "support/wrapped_store.hpp"
+
+namespace perdura::proof {
+
+/// A kind of medium and what a failure tears on it.
+struct MediumKind {
+  const char* name;
+  const char* scheme;
+  const char* parameters;
+  testing::Tearing tearing;
+};
+constexpr MediumKind kMedia[] = {
+    {"nvm", "emu", "", testing::Tearing::kWords},
+    {"nvm-cached", "emu", "?flush=clwb", testing::Tearing::kLinePrefixes},
+    {"disk-512", "file", "", testing::Tearing::kSectors512},
+    {"disk-4096", "file", "", testing::Tearing::kSectors4096},
+};
+
+std::string uri(const MediumKind& medium, const std::string& path);
+void write_content(const std::string& path, const std::vector<std::byte>& content);
+
+/// A version that was acknowledged when so many calls were recorded.
+struct Acknowledgement {
+  u64 version;
+  size_t calls;
+};
+
+/// From opening a store to its end.
+struct Session {
+  media::History history;
+  u64 acknowledged_before = 0;
+  std::vector<Acknowledgement> acknowledgements;
+  /// Steps of the ledger that an acknowledged version holds at least.
+  std::map<u64, u64> steps_at;
+};
+
+/// A folder in memory, or on the disk where there is none.
+class Folder {
+ public:
+  Folder();
+  ~Folder();
+  Folder(const Folder&) = delete;
+  std::string path(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+/// What a workload does things with. Calls of the medium are recorded, a session for each opening.
+class Run {
+ public:
+  Run(const MediumKind& medium, u64 seed);
+
+  Options options;          ///< before the first open
+  u64 node_words_max = 24;  ///< of the ledger's nodes; before it is made
+  u64 others = 0;           ///< blocks that are allocated beside the ledger, for the check
+
+  /// Below `below`, from the seed.
+  u64 random(u64 below);
+
+  void open();
+  /// Close in order.
+  void close();
+  /// End as the death of the process does.
+  void kill();
+  /// End as a power failure may: any content that it may leave. An acknowledged version stays.
+  void cut_power();
+  test::WrappedStore& store() { return *store_; }
+
+  /// The ledger, made when there is none.
+  test::Ledger& ledger();
+  /// Steps of the ledger, by this thread.
+  void steps(u64 count, u64 shard = 0);
+  /// Steps by several threads at once, `count` each, while `meanwhile` runs in this one.
+  void concurrent_steps(u64 threads, u64 count, const std::function<void()>& meanwhile);
+  u64 checkpoint();
+  u64 checkpoint_async();
+  void wait(u64 version);
+
+  const MediumKind& medium() const { return medium_; }
+  u64 seed() const { return seed_; }
+  const media::Geometry& geometry() const { return geometry_; }
+  const std::vector<Session>& sessions() const { return sessions_; }
+
+ private:
+  void end_session();
+  void acknowledge(u64 version);
+  u64 steps_so_far() const;
+
+  const MediumKind medium_;
+  const u64 seed_;
+  u64 draws_ = 0;
+  Folder folder_;
+  media::Recording recording_;
+  media::Geometry geometry_;
+  std::unique_ptr<test::WrappedStore> store_;
+  test::Ledger* ledger_ = nullptr;
+  u64 acknowledged_ = 0;
+  std::map<u64, u64> steps_begun_;  ///< by version: steps when its checkpoint began
+  std::vector<Session> sessions_;
+};
+
+/// A workload: a name and a function. One small file each in workloads/.
+struct Workload {
+  const char* name;
+  const char* what;
+  void (*run)(Run& run);
+};
+const std::vector<Workload>& workloads();
+
+struct Registration {
+  explicit Registration(const Workload& workload);
+};
+
+}  // namespace perdura::proof
