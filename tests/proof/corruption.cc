@@ -66,7 +66,7 @@ class Patient {
   Execution& execution() { return execution_; }
 
   /// Recover what was damaged since reset(), and count what came of it.
-  void examine(Damage& damage, const std::string& what) {
+  void examine(Damage& damage, const std::string& what, bool forged = false) {
     ++damage.cases;
     const Oracle::Diagnosis diagnosis = oracle_.diagnose(execution_);
     const auto silent = [&](const std::string& how) {
@@ -76,6 +76,8 @@ class Patient {
     if (!diagnosis.problem.empty()) {
       if (names_a_place(diagnosis.problem)) ++damage.refused;
       else silent("the error names no place: " + diagnosis.problem);
+    } else if (forged && (diagnosis.wrong_pages != 0 || diagnosis.version != newest_)) {
+      ++damage.forged;  // what a checksum vouches for; it must only do no harm to the program
     } else if (diagnosis.wrong_pages != 0) {
       silent("wrong data in pages whose sums fit");
     } else if (diagnosis.version != newest_) {
@@ -147,6 +149,7 @@ void Damage::add(const Damage& other) {
   found += other.found;
   taken_for_torn += other.taken_for_torn;
   half_replayed += other.half_replayed;
+  forged += other.forged;
   silent += other.silent;
   problems.insert(problems.end(), other.problems.begin(), other.problems.end());
 }
@@ -158,6 +161,7 @@ Json Damage::json() const {
           {"found", found},
           {"taken_for_torn", taken_for_torn},
           {"half_replayed", half_replayed},
+          {"forged", forged},
           {"silent", silent},
           {"problems", problems}};
 }
@@ -193,7 +197,8 @@ Damage damage_sectors(const Victim& victim, u64 cases, u64 seed) {
     std::byte there[kSectorBytes] = {};
     std::string what =
         victim.name + ", case " + std::to_string(i) + ", sector at " + std::to_string(at);
-    switch (random() % 5) {
+    const u64 kind = random() % 5;
+    switch (kind) {
       case 0:
         what += " zeroed";
         execution.damage(at, here);
@@ -218,7 +223,7 @@ Damage damage_sectors(const Victim& victim, u64 cases, u64 seed) {
         what += " left alone, a record forged";
         forge(execution, random);
     }
-    patient.examine(damage, what);
+    patient.examine(damage, what, kind == 4);
   }
   return damage;
 }

@@ -323,6 +323,7 @@ Damage run_damage(const Arguments& arguments) {
           damage.found = result["found"];
           damage.taken_for_torn = result["taken_for_torn"];
           damage.half_replayed = result["half_replayed"];
+          damage.forged = result["forged"];
           damage.silent = result["silent"];
           damage.problems = result["problems"].get<std::vector<std::string>>();
         }
