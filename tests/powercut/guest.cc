@@ -135,8 +135,7 @@ bool has_descriptor(const std::string& target, int flags) {
 class Prover {
  public:
   explicit Prover(Port& port) : port_(port) {
-    if (setting("MEDIUM") == "dax")
-      open_ = {{"map_sync", mapped_synchronously}};
+    if (setting("MEDIUM") == "dax") open_ = {{"map_sync", mapped_synchronously}};
     else
       open_ = {{"write_cache",
                 [] {

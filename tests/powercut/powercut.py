@@ -43,6 +43,10 @@ class Config:
         return "vda" if self.medium == "file" else "pmem0"
 
     @property
+    def whole_sectors(self):
+        return 8 if self.filesystem == "ext4" else 0
+
+    @property
     def modules(self):
         return MODULES[self.medium] + FILESYSTEM_MODULES[self.filesystem]
 
@@ -156,7 +160,8 @@ class Machine:
                 self.disk = subprocess.Popen(
                     ["nbdkit", "--foreground", "--exit-with-parent", "--unix", path, bench.plugin,
                      f"image={image}", f"control={theirs.fileno()}", f"seed={disk_seed}",
-                     f"lie={int(lies)}"], pass_fds=[theirs.fileno()], stderr=log)
+                     f"whole={config.whole_sectors}", f"lie={int(lies)}"],
+                    pass_fds=[theirs.fileno()], stderr=log)
             device = ["-blockdev", f"driver=nbd,node-name=disk,server.type=unix,"
                       f"server.path={path},open-timeout=30",
                       "-device", "virtio-blk-pci,drive=disk,write-cache=on"]
