@@ -1,4 +1,6 @@
 #!/bin/busybox sh
+# shellcheck shell=dash
+#
 # The virtual machine's first process. Its settings come from the kernel's command line:
 # MODULES, DEVICE, FILESYSTEM, FORMAT (1: the disk is new), and those that guest.cc reads.
 /bin/busybox --install -s /bin
@@ -34,5 +36,5 @@ if [ "$FORMAT" = 1 ]; then
 fi
 
 powercut_guest
-sync
+echo "powercut_guest ended with $?"
 poweroff -f

@@ -13,6 +13,7 @@ import dataclasses
 import json
 import os
 import random
+import re
 import select
 import shutil
 import signal
@@ -171,8 +172,9 @@ class Machine:
         words = {"DEVICE": config.device, "FILESYSTEM": config.filesystem,
                  "MEDIUM": config.medium, **settings,
                  "MODULES": ",".join(m for m in config.modules if m not in bench.kernel.builtin)}
-        command_line = "console=ttyS0 quiet panic=-1 nokaslr mitigations=off tsc=reliable " + " ".join(
-            f"{name}={value}" for name, value in words.items())
+        command_line = " ".join(
+            ["console=ttyS0 quiet panic=-1 nokaslr mitigations=off tsc=reliable",
+             *(f"{name}={value}" for name, value in words.items())])
         self.machine = subprocess.Popen(
             ["qemu-system-x86_64", "-machine", "pc,nvdimm=on", "-accel", "tcg,thread=multi",
              "-cpu", "max", "-smp", "2", "-m", "512M,slots=2,maxmem=2G", "-nodefaults",
@@ -268,10 +270,10 @@ class Journal:
             for shard in range(SHARDS):
                 if steps[shard] < least[shard]:
                     raise Missing(f"step {least[shard]} of shard {shard} was acknowledged with "
-                               f"version {version}, version {found} has {steps[shard]}")
+                                  f"version {version}, version {found} has {steps[shard]}")
                 if version == found and steps[shard] > most[shard]:
                     raise Missing(f"version {found} has step {steps[shard]} of shard {shard}, "
-                               f"which began after it: step {most[shard]} was the last")
+                                  f"which began after it: step {most[shard]} was the last")
 
 
 @dataclasses.dataclass
@@ -287,7 +289,7 @@ class Plan:
     def draw(seed, config, cut):
         draw = random.Random(f"{seed} {config.name} {cut}")
         stage = draw.choices(["mounting", "opening", "ack"], [1, 2, 7])[0]
-        delay_s = draw.uniform(0, {"mounting": 0.3, "opening": 0.3, "ack": 2.0}[stage])
+        delay_s = draw.uniform(0, {"mounting": 0.3, "opening": 0.6, "ack": 2.0}[stage])
         requests = -1
         if config.medium == "file" and draw.random() < 0.75:
             requests = draw.randrange(30)
@@ -305,6 +307,10 @@ class Outcome:
     cut_at: dict = dataclasses.field(default_factory=dict)
     proofs: dict = dataclasses.field(default_factory=dict)
     disk: dict = dataclasses.field(default_factory=dict)
+
+
+def copy_image(source, target):
+    subprocess.run(["cp", "--sparse=always", "--reflink=auto", source, target], check=True)
 
 
 class Campaign:
@@ -336,6 +342,10 @@ class Campaign:
             told = machine.end()
             for name, value in told.items():
                 self.outcome.disk[name] = self.outcome.disk.get(name, 0) + value
+        console = machine.console.read_text(errors="replace")
+        ended = re.search(r"powercut_guest ended with (\d+)", console)
+        if ended is not None and ended[1] != "0":
+            raise Loss(f"the program in the machine ended with {ended[1]}; console.log may say why")
         if not plan.stage and not closed:
             raise Loss("the machine stopped before the store was closed")
 
@@ -419,7 +429,7 @@ class Campaign:
     def boot_and_keep(self, cut, plan, lies=False, expected=()):
         """Boot after `cut` cuts; the disk as it was before is kept of a loss that is not expected.
         """
-        self.keep_copy(self.before)
+        copy_image(self.image, self.before)
         acks = list(self.journal.acks)
         try:
             self.boot(plan, first=cut == 0, lies=lies)
@@ -427,11 +437,9 @@ class Campaign:
             raise
         except Loss as loss:
             kept = self.keep_failure(cut, plan, acks, loss)
-            raise type(loss)(f"{loss}\n  seed {self.seed}, cut {cut}; the disk as it left it is kept"
-                             f"\n  check it again: ./dev powercut --replay {kept}") from loss
-
-    def keep_copy(self, target):
-        subprocess.run(["cp", "--sparse=always", "--reflink=auto", self.image, target], check=True)
+            raise type(loss)(
+                f"{loss}\n  seed {self.seed}, cut {cut}; the disk as it left it is kept\n"
+                f"  check it again: ./dev powercut --replay {kept}") from loss
 
     def keep_failure(self, cut, plan, acks, loss):
         kept = self.bench.failed / f"{self.config.name}-{self.seed}-{cut}"
@@ -451,7 +459,7 @@ def replay(bench, kept, folder):
     case = json.loads((kept / "case.json").read_text())
     campaign = Campaign(bench, CONFIGS[case["config"]], case["seed"], folder)
     campaign.journal = Journal(case["acknowledged"])
-    subprocess.run(["cp", "--sparse=always", kept / "disk.img", campaign.image], check=True)
+    copy_image(kept / "disk.img", campaign.image)
     try:
         campaign.boot(Plan("", 0, -1, case["life_seed"], 0), first=case["cut"] == 0)
     except Loss as loss:
@@ -491,8 +499,9 @@ def run_config(bench, config, cuts, seed, folder):
           f"{seconds:.0f} s: {'LOST: ' + problem if problem else 'none lost'}", flush=True)
     return {"config": config.name, "cuts": done, "acknowledged": outcome.acknowledged,
             "lost": int(problem is not None), "seconds": round(seconds, 1), "seed": seed,
-            "cut_at": outcome.cut_at, "cut_by_disk": outcome.cut_by_disk, "recoveries": outcome.recovered,
-            "home_pages_checked": outcome.checked_pages, "proofs": outcome.proofs,
+            "cut_at": outcome.cut_at, "cut_by_disk": outcome.cut_by_disk,
+            "recoveries": outcome.recovered, "home_pages_checked": outcome.checked_pages,
+            "proofs": outcome.proofs,
             **({"disk": outcome.disk} if outcome.disk else {}),
             **({"problem": problem} if problem else {})}
 
@@ -540,7 +549,9 @@ def main():
             print(f"lost: {problem}" if problem else "nothing lost")
             return int(problem is not None)
 
-        seed = arguments.seed if arguments.seed is not None else random.SystemRandom().getrandbits(32)
+        seed = arguments.seed
+        if seed is None:
+            seed = random.SystemRandom().getrandbits(32)
         print(f"seed {seed}", flush=True)
         configs = [CONFIGS[name] for name in arguments.configs or CONFIGS]
         with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
