@@ -335,9 +335,9 @@ class Campaign:
         settings = {"SEED": plan.life_seed, "STOP": int(not plan.stage), "FORMAT": int(first)}
         machine = Machine(self.bench, self.config, self.image, self.folder, settings,
                           plan.disk_seed, lies)
-        closed = False
+        finished = False
         try:
-            closed = self.watch(machine, plan)
+            finished = self.watch(machine, plan)
         finally:
             told = machine.end()
             for name, value in told.items():
@@ -346,11 +346,12 @@ class Campaign:
         ended = re.search(r"powercut_guest ended with (\d+)", console)
         if ended is not None and ended[1] != "0":
             raise Loss(f"the program in the machine ended with {ended[1]}; console.log may say why")
-        if not plan.stage and not closed:
-            raise Loss("the machine stopped before the store was closed")
+        if not finished:
+            raise Loss("the machine stopped by itself")
 
     def watch(self, machine, plan):
-        """Take the machine's lines until it is gone; cut its power when the time has come."""
+        """Take the machine's lines until it is gone; cut its power when the time has come. Returns
+        whether it came so far, or to the store's close if there is to be no cut."""
         lines = Lines()
         heard_at = time.monotonic()
         moment = None  # of the next step towards the cut
@@ -388,11 +389,9 @@ class Campaign:
                 self.take(kind, words.removeprefix(kind).strip())
                 if kind == plan.stage and moment is None and not is_armed and not is_cut:
                     moment = heard_at + plan.delay_s
-        if plan.stage and not is_cut:
-            raise Loss("the machine stopped by itself")
         if is_cut:
             self.outcome.cut_at[plan.stage] = self.outcome.cut_at.get(plan.stage, 0) + 1
-        return closed
+        return is_cut if plan.stage else closed
 
     def take(self, kind, words):
         if kind == "ack":

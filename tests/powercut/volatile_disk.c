@@ -212,9 +212,9 @@ static uint32_t choose(uint32_t version, unsigned chance_of_16) {
   return version;
 }
 
-/* How much of the cache survives is drawn for the cut: all, most, half, few or none. */
+/* How much of the cache survives is drawn for the cut: nearly all, half, some or nothing. */
 static int keep_any(uint64_t* kept, uint64_t* lost) {
-  static const unsigned of_16[] = {0, 1, 8, 15, 16};
+  static const unsigned of_16[] = {0, 4, 8, 14, 15};
   const unsigned chance = of_16[draw() % (sizeof of_16 / sizeof *of_16)];
   const uint64_t whole_state = draw();
   for (uint32_t at = 0; at < log_length; ++at) {
