@@ -31,7 +31,7 @@ if [ "$FORMAT" = 1 ]; then
   case $DEVICE in pmem*) make_fsdax ;; esac
   case $FILESYSTEM in
     ext4) mkfs.ext4 -q -b 4096 "/dev/$DEVICE" ;;
-    xfs) mkfs.xfs -q -f -m reflink=0 "/dev/$DEVICE" ;;
+    xfs) mkfs.xfs -q -f -s size=4096 -m reflink=0 "/dev/$DEVICE" ;;
   esac
 fi
 

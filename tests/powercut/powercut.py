@@ -45,7 +45,8 @@ class Config:
 
     @property
     def whole_sectors(self):
-        return 8 if self.filesystem == "ext4" else 0
+        """Those that the file system relies on not being torn."""
+        return 8 if self.filesystem == "ext4" else DISK_BYTES // 512
 
     @property
     def modules(self):

@@ -15,10 +15,11 @@
  *   seed=N       what survives the cut
  *   control=FD   a socket of the host. It sends a uint32_t: cut the power after so many requests.
  *                It is sent, after the cut, a line: what was asked of the disk, and what survived.
- *   whole=N      the first N sectors are not torn, but kept or lost together. For ext4, whose
- *                superblock has two and which cannot be mounted with half of it.
- *   lie=1        FLUSH is acknowledged and ignored. The cut keeps the older requests, at most half
- *                of them, in order: a sound disk as it was some time before.
+ *   whole=N      the first N sectors are not torn, but kept or lost by eight, as a disk with
+ * sectors of 4 KiB does. File systems need it where they do not recover from half a block: ext4 for
+ * its superblock, XFS for all of its metadata. lie=1        FLUSH is acknowledged and ignored. The
+ * cut keeps the older requests, at most half of them, in order: a sound disk as it was some time
+ * before.
  *
  *   log          every sector written and not durable yet, oldest first
  *   newest[s]    1 + place in the log of the newest version of sector s; 0: the image has it
@@ -71,12 +72,13 @@ static uint32_t requests;
 static uint64_t flushes;
 static uint64_t overtaken;
 
-static uint64_t draw(void) { /* splitmix64 */
-  uint64_t value = random_state += 0x9e3779b97f4a7c15;
+static uint64_t mix(uint64_t value) { /* with draw: splitmix64 */
   value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
   value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
   return value ^ (value >> 31);
 }
+
+static uint64_t draw(void) { return mix(random_state += 0x9e3779b97f4a7c15); }
 
 static int set_parameter(const char* key, const char* value) {
   if (strcmp(key, "image") == 0) {
@@ -221,7 +223,7 @@ static int keep_any(uint64_t* kept, uint64_t* lost) {
     if (!is_newest(at)) continue;
     const uint32_t sector = log_versions[at].sector;
     const uint64_t state = random_state;
-    if (sector < whole_sectors) random_state = whole_state; /* the same draw for all of them */
+    if (sector < whole_sectors) random_state = whole_state ^ mix(sector / 8); /* one draw for 8 */
     const uint32_t chosen = choose(at + 1, chance);
     if (sector < whole_sectors) random_state = state;
     ++*(chosen == at + 1 ? kept : lost);
