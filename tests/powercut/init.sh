@@ -1,0 +1,40 @@
+#!/bin/busybox sh
+# shellcheck shell=dash
+#
+# The virtual machine's first process. Its settings come from the kernel's command line:
+# MODULES, DEVICE, FILESYSTEM, FORMAT (1: the disk is new), and those that guest.cc reads.
+/bin/busybox --install -s /bin
+export PATH=/bin
+mount -t devtmpfs none /dev
+mount -t proc none /proc
+mount -t sysfs none /sys
+echo 1 >/proc/sys/vm/overcommit_memory
+
+for module in $(echo "$MODULES" | tr , ' '); do
+  modprobe "$module" || echo "init: no module $module"
+done
+
+# A new NVDIMM is a raw namespace, which cannot do DAX. This makes it fsdax; the info block it
+# writes tells later boots.
+make_fsdax() {
+  local nd=/sys/bus/nd/devices pfn
+  pfn=$(cat $nd/region0/pfn_seed)
+  echo namespace0.0 >/sys/bus/nd/drivers/nd_pmem/unbind
+  cat /proc/sys/kernel/random/uuid >"$nd/$pfn/uuid"
+  echo 2097152 >"$nd/$pfn/align"
+  echo ram >"$nd/$pfn/mode"
+  echo namespace0.0 >"$nd/$pfn/namespace"
+  echo "$pfn" >/sys/bus/nd/drivers/nd_pmem/bind
+}
+
+if [ "$FORMAT" = 1 ]; then
+  case $DEVICE in pmem*) make_fsdax ;; esac
+  case $FILESYSTEM in
+    ext4) mkfs.ext4 -q -b 4096 "/dev/$DEVICE" ;;
+    xfs) mkfs.xfs -q -f -s size=4096 -m reflink=0 "/dev/$DEVICE" ;;
+  esac
+fi
+
+powercut_guest
+echo "powercut_guest ended with $?"
+poweroff -f
