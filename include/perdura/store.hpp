@@ -20,6 +20,7 @@ namespace perdura {
 
 namespace detail {
 class Runtime;
+struct StoreAccess;  ///< makes a Store of a Runtime, for the testing library
 struct RuntimeDeleter {
   void operator()(Runtime* runtime) const noexcept;
 };
@@ -188,6 +189,7 @@ class Store {
   detail::Runtime& runtime() const noexcept { return *runtime_; }
 
  private:
+  friend struct detail::StoreAccess;
   explicit Store(std::unique_ptr<detail::Runtime, detail::RuntimeDeleter> runtime) noexcept;
   detail::Mutator& mutator() {
     const detail::ThreadEntry& entry = detail::thread_entries[key_.index];

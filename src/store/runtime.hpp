@@ -80,6 +80,12 @@ class Runtime {
   std::unique_ptr<commit::Checkpointer> checkpointer_;
 };
 
+struct StoreAccess {
+  static Store store(std::unique_ptr<Runtime> runtime) {
+    return Store(std::unique_ptr<Runtime, RuntimeDeleter>(runtime.release()));
+  }
+};
+
 /// The open store whose region starts at `base` or holds `address`; nullptr when none does.
 Runtime* runtime_at(const void* base) noexcept;
 Runtime* runtime_holding(const void* address) noexcept;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <utility>
 
 #include "base/assert.hpp"
 #include "base/clock.hpp"
@@ -28,8 +29,6 @@ bool asymmetric_fences() {
   return available;
 #endif
 }
-
-u32 open_flags() { return asymmetric_fences() ? 0 : detail::Mutator::kFence; }
 
 }  // namespace
 
@@ -138,6 +137,17 @@ detail::Mutator& Mutators::register_thread() {
   return *slot;
 }
 
+// Flags that let operations through; any of them leads to enter_slow.
+u32 Mutators::open_flags() const {
+  return asymmetric_fences() && !before_operation_ ? 0 : detail::Mutator::kFence;
+}
+
+void Mutators::before_operations(std::function<void()> call) {
+  std::lock_guard lock(mutex_);
+  before_operation_ = std::move(call);
+  set_closed(open_flags());
+}
+
 u64 Mutators::stop() {
   mutex_.lock();
   const u64 begin = now_ns();
@@ -206,6 +216,15 @@ using track::MutatorSlot;
 
 void enter_slow(Mutator& mutator) noexcept {
   auto& mutators = *static_cast<Mutators*>(mutator.registry);
+  if (mutators.before_operation_) {
+    static thread_local bool inside = false;  // what is called may begin operations
+    if (!std::exchange(inside, true)) {
+      mutator.depth.store(0, std::memory_order_release);
+      mutators.before_operation_();
+      mutator.depth.store(1, std::memory_order_seq_cst);
+      inside = false;
+    }
+  }
   for (;;) {
     // Without membarrier our store to `depth` must be visible before we read `stop_`.
     mutator.depth.fetch_add(0, std::memory_order_seq_cst);

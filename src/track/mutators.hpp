@@ -1,6 +1,7 @@
 // The threads that use a store: their registration, and stopping them between operations.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -71,6 +72,10 @@ class Mutators {
   /// Before the first thread registers: who takes reports; nullptr when nobody needs any.
   void set_sink(ReportSink* sink) { sink_ = sink; }
 
+  /// For tests, while no other thread uses the store: from now on `call` runs in each thread that
+  /// is about to begin an outermost operation, outside of it.
+  void before_operations(std::function<void()> call);
+
   /// Wait until no mutator is inside an operation and keep them out. Returns when it began, ns.
   u64 stop();
   /// While stopped: let waiting mutators take part in `work`, and take part.
@@ -94,6 +99,7 @@ class Mutators {
   detail::Mutator& register_thread();
   void abandon(detail::Mutator& mutator);
   void wait_or_help() noexcept;
+  u32 open_flags() const;
   void set_closed(u32 flags);
 
   detail::ThreadKey key_;
@@ -101,6 +107,7 @@ class Mutators {
   u64 process_generation_ = 0;
   OnExit on_exit_ = nullptr;
   ReportSink* sink_ = nullptr;
+  std::function<void()> before_operation_;
   std::atomic<u32> stop_{0};  ///< 1 while mutators stand still, 2 when there is work to share
   std::atomic<SharedWork*> work_{nullptr};
   std::atomic<u32> helpers_{0};

@@ -25,7 +25,7 @@ struct Damage {
   u64 found = 0;           ///< the sums of the home pages show it
   u64 taken_for_torn = 0;  ///< the last version counts as cut short (docs/guarantees.md)
   u64 half_replayed = 0;   ///< in a page whose sum recovery has to make anew
-  u64 forged = 0;          ///< a record with a fitting checksum says something else, and is believed
+  u64 forged = 0;  ///< a record with a fitting checksum says something else, and is believed
   u64 silent = 0;
   std::vector<std::string> problems;
 

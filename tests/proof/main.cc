@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "corruption.hpp"
 
@@ -35,6 +36,7 @@ struct Arguments {
   bool damage = false;
   u64 sector_cases = 100'000;
   std::string json;
+  std::vector<std::string> add;  ///< summaries of other campaigns
 };
 
 struct Task {
@@ -339,49 +341,136 @@ Damage run_damage(const Arguments& arguments) {
   return total;
 }
 
-int explore_all(const Arguments& arguments) {
-  const auto begin = std::chrono::steady_clock::now();
-  const auto elapsed = [&] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  };
-  testing::Coverage total;
-  u64 problems = 0;
-  Json results = Json::array();
+struct Totals {
+  testing::Coverage coverage;
+  std::set<std::string> workloads;  ///< on a medium
+  u64 problems = 0;                 ///< states that recovery does not master
+  u64 crashed = 0;
+  MutantsResult mutants;
+  Damage damage;
+};
+
+void explore_all(const Arguments& arguments, const std::function<double()>& elapsed,
+                 Totals& totals) {
   std::printf("%-40s %9s %9s %12s %9s\n", "workload on medium", "states", "sampled", "executions",
               "contents");
-  for (u64 i = 0; i < arguments.seeds || elapsed() < arguments.minutes * 60; ++i) {
+  const auto wanted = [&](u64 seed) {
+    return seed < arguments.seeds || elapsed() < arguments.minutes * 60;
+  };
+  for (u64 i = 0; wanted(i); ++i) {
     const std::vector<Task> tasks = tasks_of(arguments, arguments.seed + i);
     run_jobs(
         tasks.size(), arguments.jobs, [&](size_t number) { return explore_task(tasks[number]); },
         [&](size_t number, const Json& result) {
           const Task& task = tasks[number];
-          results.push_back(result);
           if (result.contains("executions")) {
             testing::Coverage coverage;
             coverage.executions = result["executions"];
             coverage.states = result["states"];
             coverage.sampled_states = result["sampled"];
             coverage.log10_contents = result["log10_contents"];
-            total.add(coverage);
+            totals.coverage.add(coverage);
+            totals.workloads.insert(std::string(task.workload->name) + " on " + task.medium->name);
             std::printf("%-40s %9lu %9lu %12lu    10^%.0f\n", task.name().c_str(), coverage.states,
                         coverage.sampled_states, coverage.executions, coverage.log10_contents);
           }
           if (result.contains("problem")) {
-            ++problems;
-            std::printf("%s: %s\n  %s\n", task.name().c_str(),
-                        result["problem"].get<std::string>().c_str(),
-                        result.value("point", Json()).dump().c_str());
+            ++totals.problems;
+            totals.crashed += !result.contains("medium");
+            std::printf(
+                "PROBLEM in %s: %s\n  %s\n  again: perdura-proof --workload %s --medium %s "
+                "--seed %lu\n",
+                task.name().c_str(), result["problem"].get<std::string>().c_str(),
+                result.value("point", Json()).dump().c_str(), task.workload->name,
+                task.medium->name, task.seed);
           }
-          return i < arguments.seeds || elapsed() < arguments.minutes * 60;
+          std::fflush(stdout);
+          return wanted(i);
         });
   }
-  MutantsResult mutants;
-  if (arguments.mutants) mutants = run_mutants(arguments);
-  if (arguments.damage) run_damage(arguments);
   std::printf("%lu executions cover 10^%.0f contents of %lu states, %lu of them sampled; %.0f s\n",
-              total.executions, total.log10_contents, total.states, total.sampled_states,
-              elapsed());
-  return problems == 0 ? 0 : 1;
+              totals.coverage.executions, totals.coverage.log10_contents, totals.coverage.states,
+              totals.coverage.sampled_states, elapsed());
+}
+
+/// The figures of this run, and of the campaigns whose summaries were added.
+Json figures_of(const Arguments& arguments, const Totals& totals) {
+  Json figures = Json::array();
+  bool all_hold = true;
+  const auto figure = [&](const char* key, double value, const char* unit, const char* reach,
+                          bool holds, Json detail) {
+    all_hold = all_hold && holds;
+    figures.push_back({{"key", key},
+                       {"value", value},
+                       {"unit", unit},
+                       {"reach", reach},
+                       {"holds", holds},
+                       {"detail", std::move(detail)}});
+    std::printf("%-16s %16.10g %-10s %-8s %s\n", key, value, unit, reach,
+                holds ? "holds" : "FAILS");
+  };
+  Json added = Json::array();
+  u64 silent = totals.damage.silent;
+  u64 crashed = totals.crashed;
+  u64 hung = 0;
+  u64 lost = totals.problems;
+  for (const std::string& path : arguments.add) {
+    std::ifstream in(path);
+    Json summary = Json::parse(in, nullptr, false);
+    if (summary.is_discarded()) throw std::runtime_error(path + " holds no JSON");
+    if (!summary.is_array()) summary = Json::array({summary});
+    for (const Json& each : summary) {
+      silent += each.value("silent", u64{0});
+      crashed += each.value("crashed", u64{0});
+      hung += each.value("hung", u64{0});
+      lost += each.value("lost", u64{0});
+      added.push_back(each);
+    }
+  }
+  const testing::Coverage& coverage = totals.coverage;
+  if (coverage.states != 0) {
+    figure("workloads", static_cast<double>(totals.workloads.size()), "workloads", ">= 20",
+           totals.workloads.size() >= 20, {{"on media", totals.workloads}});
+    const double exact =
+        1 - static_cast<double>(coverage.sampled_states) / static_cast<double>(coverage.states);
+    figure("exact_epochs", exact, "share", ">= 0.99", exact >= 0.99,
+           {{"states", coverage.states}, {"sampled", coverage.sampled_states}});
+    const u64 executions = coverage.executions + totals.damage.cases;
+    figure("executions", static_cast<double>(executions), "recoveries", ">= 5e6",
+           executions >= 5'000'000,
+           {{"of crash states", coverage.executions},
+            {"of damaged images", totals.damage.cases},
+            {"log10 of contents covered", coverage.log10_contents}});
+  }
+  if (totals.mutants.mutants != 0) {
+    const double killed = 1 - static_cast<double>(totals.mutants.survivors.size()) /
+                                  static_cast<double>(totals.mutants.mutants);
+    figure("mutants_killed", killed, "share", "1", totals.mutants.survivors.empty(),
+           {{"mutants", totals.mutants.mutants}, {"survivors", totals.mutants.survivors}});
+  }
+  const auto none = [&](const char* key, u64 value) {
+    figure(key, static_cast<double>(value), "cases", "0", value == 0,
+           {{"damage", totals.damage.json()}, {"campaigns", added}});
+  };
+  none("silent", silent);
+  none("crashed", crashed);
+  none("hung", hung);
+  none("lost", lost);
+  return {{"benchmark", "proof"}, {"figures", figures}, {"holds", all_hold}};
+}
+
+int run(const Arguments& arguments) {
+  const auto begin = std::chrono::steady_clock::now();
+  const auto elapsed = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
+  Totals totals;
+  if (arguments.seeds != 0 || arguments.minutes != 0) explore_all(arguments, elapsed, totals);
+  if (arguments.mutants) totals.mutants = run_mutants(arguments);
+  if (arguments.damage) totals.damage = run_damage(arguments);
+  const Json figures = figures_of(arguments, totals);
+  if (!arguments.json.empty()) std::ofstream(arguments.json) << figures.dump(1) << "\n";
+  return figures["holds"] ? 0 : 1;
 }
 
 }  // namespace
@@ -394,15 +483,16 @@ int main(int argc, char** argv) {
   app.add_option("--workload", arguments.workloads, "only these workloads");
   app.add_option("--medium", arguments.media, "only these media");
   app.add_option("--seed", arguments.seed, "the first seed");
-  app.add_option("--seeds", arguments.seeds, "how many");
+  app.add_option("--seeds", arguments.seeds, "how many; 0: none");
   app.add_option("--minutes", arguments.minutes, "go on with further seeds for so long");
   app.add_option("--jobs", arguments.jobs, "tasks at once");
   app.add_flag("--mutants", arguments.mutants, "leave out parts of the protocol, one at a time");
   app.add_flag("--damage", arguments.damage, "damage stores at rest, every bit of them");
   app.add_option("--json", arguments.json, "write the figures to this file");
+  app.add_option("--add", arguments.add, "count what these campaigns' summaries say as well");
   CLI11_PARSE(app, argc, argv);
   // Images of stores come and go by the thousand: not a mapping each.
   ::mallopt(M_MMAP_THRESHOLD, 256 << 20);
   ::mallopt(M_TRIM_THRESHOLD, 1 << 30);
-  return explore_all(arguments);
+  return run(arguments);
 }

@@ -3,52 +3,21 @@
 #include <cstring>
 
 #include "base/checksum.hpp"
-#include "commit/replay.hpp"
-#include "store/recovery.hpp"
 
 namespace perdura::proof {
 
 using region::HomeMap;
 using testing::Execution;
 using testing::Outcome;
+using testing::Recovered;
 
 namespace {
 constexpr u64 kMoreSteps = 100;
 alignas(kPageBytes) constexpr std::byte kZeroPage[kPageBytes] = {};
 }  // namespace
 
-struct Oracle::Recovered {
-  std::string problem;
-  u64 version = 0;
-  std::unique_ptr<region::Volume> volume;
-  std::shared_ptr<const HomeMap> home;
-  commit::RecoveredLog unreplayed;
-  std::optional<commit::LineIndex> index;  ///< of the log that is not home yet
-};
-
-Oracle::Recovered Oracle::recover(Execution& execution) const {
-  Recovered recovered;
-  const auto run = [&]() -> Status {
-    PERDURA_ASSIGN(recovered.volume,
-                   store::open_volume(execution.medium(), true, run_.options.log_segment_bytes));
-    if (recovered.volume->regions().empty()) return {};
-    PERDURA_ASSIGN(store::Recovery recovery,
-                   store::recover(*recovered.volume, run_.options.log_limit_bytes));
-    recovered.version = recovery.durable_version;
-    const format::RegionRecord region = recovered.volume->regions().front();
-    PERDURA_ASSIGN(recovered.home, HomeMap::of(*recovered.volume, region));
-    recovered.unreplayed = std::move(recovery.unreplayed);
-    if (recovered.unreplayed.versions.empty()) return {};
-    PERDURA_ASSIGN(commit::LineIndex index, commit::LineIndex::create(region.limit_bytes));
-    recovered.index.emplace(std::move(index));
-    for (const commit::LoggedVersion& version : recovered.unreplayed.versions)
-      for (const commit::BlockRef& block : version.blocks)
-        PERDURA_TRY(recovered.index->add(*recovered.unreplayed.image, block));
-    return {};
-  };
-  if (const Status status = run(); !status)
-    recovered.problem = "recovery fails: " + status.failure().message;
-  return recovered;
+testing::Recovered Oracle::recover(Execution& execution) const {
+  return testing::recover(execution, run_.options.log_segment_bytes, run_.options.log_limit_bytes);
 }
 
 std::string Oracle::compare(const Execution& execution, const Recovered& recovered) const {

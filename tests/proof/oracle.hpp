@@ -7,6 +7,7 @@
 
 #include "explorer.hpp"
 #include "recording.hpp"
+#include "recovered.hpp"
 
 namespace perdura::proof {
 
@@ -45,10 +46,10 @@ class Oracle {
     std::vector<u64> sums;  ///< of its pages
     u64 pages = 0;          ///< that are not zero
   };
-  struct Recovered;
 
-  Recovered recover(testing::Execution& execution) const;
-  std::string compare(const testing::Execution& execution, const Recovered& recovered) const;
+  testing::Recovered recover(testing::Execution& execution) const;
+  std::string compare(const testing::Execution& execution,
+                      const testing::Recovered& recovered) const;
   std::string prove(const Content& image, u64 version) const;
 
   const Run& run_;

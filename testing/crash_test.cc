@@ -1,0 +1,166 @@
+#include <perdura/testing.hpp>
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "explorer.hpp"
+#include "recovered.hpp"
+#include "store/runtime.hpp"
+
+namespace perdura::testing {
+namespace {
+
+constexpr Tearing kTearing = Tearing::kWords;
+
+/// A folder for stores, in memory where the system has such.
+class Folder {
+ public:
+  Folder() {
+    std::string pattern = ::access("/dev/shm", W_OK) == 0
+                              ? "/dev/shm"
+                              : std::filesystem::temp_directory_path().string();
+    pattern += "/perdura-crash-test-XXXXXX";
+    if (::mkdtemp(pattern.data()) == nullptr)
+      throw Error(Code::kIo, "cannot make a folder in '" + pattern + "'");
+    path_ = pattern;
+  }
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  Folder(const Folder&) = delete;
+  std::string uri() const { return "emu:" + file(); }
+  std::string file() const { return path_ + "/store.pd"; }
+
+ private:
+  std::string path_;
+};
+
+struct Acknowledged {
+  u64 version;
+  size_t calls;
+};
+
+/// A run of the program under test.
+struct Recorded {
+  media::History history;
+  media::Geometry geometry;
+  std::vector<Acknowledged> acknowledged;
+
+  u64 acknowledged_by(size_t call) const {
+    u64 version = 0;
+    for (const Acknowledged& each : acknowledged)
+      if (each.calls <= call) version = std::max(version, each.version);
+    return version;
+  }
+};
+
+Recorded record(const CrashTestOptions& options, const std::function<void(Store&)>& run) {
+  Recorded recorded;
+  const Folder folder;
+  media::Recording recording;
+  auto runtime = value_or_throw(
+      detail::Runtime::open(folder.uri(), options.store, [&](std::unique_ptr<media::Medium> inner) {
+        recorded.geometry = inner->geometry();
+        return recording.wrap(std::move(inner));
+      }));
+  detail::Runtime& inside = *runtime;
+  Store store = detail::StoreAccess::store(std::move(runtime));
+  const auto acknowledge = [&](u64 version) {
+    recorded.acknowledged.push_back({version, recording.size()});
+  };
+  if (options.checkpoint_everywhere) {
+    std::mutex mutex;
+    inside.mutators().before_operations([&] {
+      if (store.durable_version() >= options.versions_max) return;
+      const u64 version = value_or_throw(inside.checkpoint());
+      std::lock_guard lock(mutex);
+      acknowledge(version);
+    });
+    run(store);
+    inside.mutators().before_operations({});
+  } else {
+    run(store);
+  }
+  acknowledge(store.checkpoint());
+  store.close();
+  recorded.history = recording.history();
+  return recorded;
+}
+
+}  // namespace
+
+std::string CrashTestReport::text() const {
+  const std::string covered = std::to_string(executions) + " recoveries of " +
+                              std::to_string(states) + " crash states, " +
+                              std::to_string(versions) + " versions checked";
+  if (ok()) return covered + ": all is well";
+  return "after a failure, version " + std::to_string(version) + ": " + problem + " (" + covered +
+         ")";
+}
+
+CrashTestReport crash_test(const CrashTestOptions& options, const std::function<void(Store&)>& run,
+                           const std::function<std::string(Store&)>& check) {
+  const Recorded recorded = record(options, run);
+  CrashTestReport report;
+  const auto recovered = [&](Execution& execution) {
+    return recover(execution, options.store.log_segment_bytes, options.store.log_limit_bytes);
+  };
+
+  // The library's own promise first: a version, and none that was acknowledged is lost.
+  std::map<u64, size_t> found;  // by version: a call after which it is there
+  Explorer explorer(recorded.geometry, {}, [&](Execution& execution, u64 version_min) -> Outcome {
+    const Recovered result = recovered(execution);
+    Outcome outcome{result.problem, result.version, 1};
+    if (outcome.problem.empty() && result.version < version_min)
+      outcome.problem = "version " + std::to_string(version_min) + " was acknowledged and is lost";
+    return outcome;
+  });
+  std::vector<size_t> ends = recorded.history.barriers();
+  ends.push_back(recorded.history.calls().size());
+  for (const size_t end : ends) {
+    const CrashState state(recorded.history, end, kTearing);
+    if (!explorer.explore(state, end, recorded.acknowledged_by(end))) {
+      report.problem = explorer.problem()->what;
+      break;
+    }
+    for (const auto& [version, times] : explorer.versions()) found.emplace(version, end);
+  }
+  report.states = explorer.coverage().states;
+  report.executions = explorer.coverage().executions;
+  report.log10_contents = explorer.coverage().log10_contents;
+  if (!report.ok()) return report;
+
+  // Then each version as a store, as the program would find it.
+  const Folder folder;
+  Options reopening = options.store;
+  reopening.create = false;
+  for (const size_t end : ends) {
+    const CrashState state =
+        CrashState(recorded.history, end, kTearing).decided([](size_t, u32 count) {
+          return count - 1;
+        });
+    Choices choices;
+    Execution execution(state, recorded.geometry, choices, nullptr, {});
+    const u64 version = recovered(execution).version;
+    if (version == 0 || found.erase(version) == 0) continue;
+    const std::vector<std::byte> content = state.content([](size_t, u32) { return 0u; });
+    std::ofstream out(folder.file(), std::ios::binary | std::ios::trunc);
+    out.write(reinterpret_cast<const char*>(content.data()),
+              static_cast<std::streamsize>(content.size()));
+    out.close();
+    Store store = Store::open(folder.uri(), reopening);
+    const HeapAudit audit = store.audit();
+    ++report.versions;
+    report.problem = audit.clean ? check(store) : "the heap is damaged: " + audit.problem;
+    report.version = version;
+    store.close();
+    if (!report.ok()) break;
+  }
+  return report;
+}
+
+}  // namespace perdura::testing

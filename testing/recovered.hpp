@@ -1,0 +1,27 @@
+// What recovery finds in a crash state, short of mapping it.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "commit/replay.hpp"
+#include "crash_state.hpp"
+#include "region/region.hpp"
+
+namespace perdura::testing {
+
+struct Recovered {
+  std::string problem;  ///< "" when recovery succeeds
+  u64 version = 0;
+  std::unique_ptr<region::Volume> volume;
+  std::shared_ptr<const region::HomeMap> home;  ///< nullptr before the region exists
+  commit::RecoveredLog unreplayed;
+  std::optional<commit::LineIndex> index;  ///< of the log that is not home yet
+};
+
+/// The very functions that opening a store runs. The result ends before the execution is reset.
+Recovered recover(Execution& execution, u64 segment_bytes, u64 log_limit);
+
+}  // namespace perdura::testing

@@ -1,0 +1,90 @@
+// Goal: a program that tests its own structure with perdura::testing learns of its mistakes, and a
+// right one passes.
+// Method: a pair of counters that must be equal, kept right, with a store that is not reported, and
+// changed in two operations instead of one.
+#include <gtest/gtest.h>
+
+#include <perdura/testing.hpp>
+
+namespace perdura::test {
+namespace {
+
+struct Pair {
+  std::uint64_t left = 0;
+  std::uint64_t padding[15] = {};  // another line
+  std::uint64_t right = 0;
+};
+
+std::string check(Store& store) {
+  const Pair* pair = store.find_root<Pair>("pair");
+  if (pair == nullptr || pair->left == pair->right) return {};
+  return std::to_string(pair->left) + " on the left, " + std::to_string(pair->right) +
+         " on the right";
+}
+
+template <class Step>
+testing::CrashTestReport test_of(Step&& step) {
+  return testing::crash_test(
+      {},
+      [&](Store& store) {
+        Pair& pair = store.root<Pair>("pair");
+        for (int i = 0; i < 20; ++i) step(store, pair);
+      },
+      check);
+}
+
+TEST(CrashTest, ARightStructurePasses) {
+  const auto report = test_of([](Store& store, Pair& pair) {
+    const auto op = store.operation();
+    op.touch(&pair, sizeof pair);
+    ++pair.left;
+    ++pair.right;
+  });
+  EXPECT_TRUE(report.ok()) << report.text();
+  EXPECT_GE(report.versions, 20u) << report.text();
+  EXPECT_GT(report.executions, report.states);
+}
+
+TEST(CrashTest, AStoreThatIsNotReportedIsFound) {
+  const auto report = test_of([](Store& store, Pair& pair) {
+    const auto op = store.operation();
+    op.touch(&pair.left, sizeof pair.left);
+    ++pair.left;
+    ++pair.right;
+  });
+  EXPECT_FALSE(report.ok());
+  EXPECT_NE(report.text().find("on the left"), std::string::npos) << report.text();
+}
+
+TEST(CrashTest, ACheckpointInTheMiddleOfAStepIsFound) {
+  const auto report = test_of([](Store& store, Pair& pair) {
+    {
+      const auto op = store.operation();
+      op.touch(&pair.left, sizeof pair.left);
+      ++pair.left;
+    }
+    const auto op = store.operation();
+    op.touch(&pair.right, sizeof pair.right);
+    ++pair.right;
+  });
+  EXPECT_FALSE(report.ok());
+}
+
+TEST(CrashTest, WithoutCheckpointsEverywhereOnlyTheProgramsOwnCount) {
+  testing::CrashTestOptions options;
+  options.checkpoint_everywhere = false;
+  const auto report = testing::crash_test(
+      options,
+      [](Store& store) {
+        Pair& pair = store.root<Pair>("pair");
+        for (std::uint64_t* each : {&pair.left, &pair.right}) {
+          store.touch(each, sizeof *each);
+          ++*each;
+        }
+      },
+      check);
+  EXPECT_TRUE(report.ok()) << report.text();
+}
+
+}  // namespace
+}  // namespace perdura::test
