@@ -275,17 +275,21 @@ void Execution::barrier(const Site& site) {
   if (mutation_ != nullptr && mutation_->is(Mutation::Kind::kBarrier, &site)) return;
   // What no barrier covers stays possible for ever, unless it is overwritten.
   std::vector<Pending> left;
+  const auto overlap = [](const Pending& each, u64 offset, u64 length) {
+    return offset < each.offset + each.length && each.offset < offset + length;
+  };
   for (const Pending& each : pending_) {
     if (!each.covered) {
       left.push_back(each);
       continue;
     }
-    std::erase_if(left, [&](const Pending& other) {
-      return other.offset < each.offset + each.length && each.offset < other.offset + other.length;
+    std::erase_if(left,
+                  [&](const Pending& other) { return overlap(each, other.offset, other.length); });
+    std::erase_if(shadowed_, [&](const Shadowed& atom) {
+      return overlap(each, atom.offset, state_.atom_bytes_);
     });
   }
   pending_ = std::move(left);
-  if (pending_.empty()) shadowed_.clear();
 }
 
 u64 Execution::size() {
@@ -425,11 +429,12 @@ bool Execution::decide(u64 offset, std::byte* bytes, u64 length, const Site& sit
     return true;
   }
   if (believed) {
-    // Torn in the middle, and nobody notices.
+    // Torn in the middle, one way or the other, and nobody notices.
+    const bool newest_first = choices_.choose(2) != 0;
     Content half;
     for (size_t i = 0; i < looked_at_.size(); ++i)
-      half.push_back(i < looked_at_.size() / 2 ? looked_at_[i].options.front()
-                                               : looked_at_[i].options.back());
+      half.push_back((i < looked_at_.size() / 2) == newest_first ? looked_at_[i].options.back()
+                                                                 : looked_at_[i].options.front());
     settle(half);
     if (!in_place) std::memcpy(bytes, image_.data() + offset, length);
     return true;
@@ -461,27 +466,32 @@ void Execution::settle(const Content& content) {
 }
 
 bool Execution::surely_equals(u64 offset, Bytes expected) const {
-  return !any_undecided(offset, expected.size()) &&
-         std::memcmp(image_.data() + offset, expected.data(), expected.size()) == 0;
-}
-
-bool Execution::page_surely_equals(u64 offset, const std::byte* expected, u64 patched) const {
-  if (patched == 0 && undecided_in_page_[offset / kPageBytes] == 0)
-    return std::memcmp(image_.data() + offset, expected, kPageBytes) == 0;
-  for (u64 line = 0; line < kLinesPerPage; ++line) {
-    if ((patched >> line & 1) != 0) continue;
-    const u64 at = offset + line * kLineBytes;
-    const std::byte* const wanted = expected + line * kLineBytes;
+  if (!any_undecided(offset, expected.size()))
+    return std::memcmp(image_.data() + offset, expected.data(), expected.size()) == 0;
+  const u64 step = state_.atom_bytes_;
+  const u64 end = offset + expected.size();
+  for (u64 at = round_down(offset, step); at < end; at += step) {
+    const u64 from = std::max(at, offset);
+    const u64 length = std::min(at + step, end) - from;
+    const std::byte* const wanted = expected.data() + (from - offset);
     const u32 status = status_at(at);
-    if (status == kCertain || state_.atom_bytes_ < kLineBytes) {
-      if (!surely_equals(at, {wanted, kLineBytes})) return false;
+    if (status == kCertain) {
+      if (std::memcmp(image_.data() + from, wanted, length) != 0) return false;
       continue;
     }
     const CrashState::Atom& atom = state_.atoms_[status];
-    const u64 within = at - atom.offset;
     for (u32 i = 0; i < atom.count; ++i)
-      if (std::memcmp(state_.option(atom, i) + within, wanted, kLineBytes) != 0) return false;
+      if (std::memcmp(state_.option(atom, i) + (from - at), wanted, length) != 0) return false;
   }
+  return true;
+}
+
+bool Execution::page_surely_equals(u64 offset, const std::byte* expected, u64 patched) const {
+  if (patched == 0) return surely_equals(offset, {expected, kPageBytes});
+  for (u64 line = 0; line < kLinesPerPage; ++line)
+    if ((patched >> line & 1) == 0 &&
+        !surely_equals(offset + line * kLineBytes, {expected + line * kLineBytes, kLineBytes}))
+      return false;
   return true;
 }
 

@@ -56,6 +56,7 @@ void Coverage::add(const Coverage& other) {
   executions += other.executions;
   states += other.states;
   sampled_states += other.sampled_states;
+  inner_left_out += other.inner_left_out;
   log10_contents = log10_sum(log10_contents, other.log10_contents);
   undecided_max = std::max(undecided_max, other.undecided_max);
 }
@@ -95,6 +96,10 @@ bool Explorer::explore_exactly(const CrashState& state, CrashPoint& point, u64 v
     if (depth == options_.depth || !good || !choices.differs() ||
         !seen.insert(execution.digest()).second)
       return;
+    if (seen.size() > options_.inner_max && seen.size() % options_.inner_step != 0) {
+      ++coverage_.inner_left_out;
+      return;
+    }
     const CrashState inner = execution.crash_state();
     point.choices.push_back(choices.taken());
     point.barrier = barrier;

@@ -39,6 +39,7 @@ struct Coverage {
   u64 executions = 0;
   u64 states = 0;          ///< crash states: failures at one moment, those inside recovery included
   u64 sampled_states = 0;  ///< of them, those with too many distinguishable contents
+  u64 inner_left_out = 0;  ///< states inside recoveries beyond ExplorerOptions::inner_max
   double log10_contents = 0;  ///< decimal logarithm of the number of contents covered
   u64 undecided_max = 0;      ///< atoms of one state
 
@@ -49,6 +50,10 @@ struct ExplorerOptions {
   u64 distinguishable_max = 1 << 16;  ///< executions of one state before it is sampled instead
   u64 samples = 4096;
   int depth = 2;  ///< 2: failures inside recovery as well
+  /// So many states inside the recoveries of one state are explored, and of the others one in
+  /// inner_step.
+  u64 inner_max = 64;
+  u64 inner_step = 32;
   u64 seed = 1;
   const Mutation* mutation = nullptr;
   Passed* passed = nullptr;

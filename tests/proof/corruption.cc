@@ -49,11 +49,11 @@ void make(Run& run, bool closed) {
 /// The image, and what may be in it.
 class Patient {
  public:
-  explicit Patient(const Victim& victim)
+  explicit Patient(const Victim& victim, const testing::Mutation* mutation = nullptr)
       : run_(victim.medium, kSeed),
         state_((make(run_, victim.closed), state_of(run_, victim.closed))),
         oracle_(run_, run_.sessions().front()),
-        execution_(state_, run_.geometry(), choices_, nullptr, {}) {
+        execution_(state_, run_.geometry(), choices_, mutation, {}) {
     if (const std::string problem = oracle_.learn(); !problem.empty())
       throw std::runtime_error(victim.name + ": " + problem);
     execution_.reset();
@@ -166,11 +166,13 @@ Json Damage::json() const {
           {"problems", problems}};
 }
 
-Damage flip_bits(const Victim& victim, u64 part, u64 parts) {
-  Patient patient(victim);
+Damage flip_bits(const Victim& victim, u64 part, u64 parts, const testing::Mutation* mutation,
+                 u64 enough) {
+  Patient patient(victim, mutation);
   Damage damage;
   const u64 bits = patient.size() * 8;
-  for (u64 bit = bits * part / parts; bit < bits * (part + 1) / parts; ++bit) {
+  for (u64 bit = bits * part / parts; bit < bits * (part + 1) / parts && damage.silent < enough;
+       ++bit) {
     Execution& execution = patient.execution();
     execution.reset();
     std::byte byte[1];

@@ -33,8 +33,10 @@ struct Damage {
   Json json() const;
 };
 
-/// Flip the bits of bytes [begin, end) of the image; `bytes` is its size.
-Damage flip_bits(const Victim& victim, u64 part, u64 parts);
+/// Flip every bit of the image, or of one of so many parts of it.
+/// `mutation` leaves out a check; `enough` silent cases end it.
+Damage flip_bits(const Victim& victim, u64 part, u64 parts,
+                 const testing::Mutation* mutation = nullptr, u64 enough = ~u64{0});
 /// `cases` kinds of damage to whole sectors and records, drawn from the seed.
 Damage damage_sectors(const Victim& victim, u64 cases, u64 seed);
 
