@@ -66,6 +66,7 @@ Status Log::grow() {
   const u64 capacity = segments_.size() * format::kSegmentBytes;
   u64 length = std::clamp<u64>(round_up(capacity / 2, format::kSegmentBytes), format::kSegmentBytes,
                                kGrowthBytesMax);
+  segments_.reserve(segments_.size() + length / format::kSegmentBytes);
   auto extent = volume_.allocate_log(length);
   if (!extent && extent.failure().code == Code::kNoSpace && length > format::kSegmentBytes) {
     length = format::kSegmentBytes;
@@ -119,7 +120,7 @@ void Log::give_back() {
       length += format::kSegmentBytes;
       segments_.pop_back();
     }
-    if (!volume_.release_log(begin, length)) return;
+    if (!guarded([&] { return volume_.release_log(begin, length); })) return;
   }
 }
 
@@ -164,7 +165,7 @@ void LogWriter::close_block() {
 }
 
 void LogWriter::abandon() {
-  const Status drained = queue_->drain();
+  const Status drained = guarded([this] { return queue_->drain(); });
   (void)drained;  // the version has failed already, with an earlier reason
   leave_segment();
   version_ = nullptr;

@@ -189,7 +189,8 @@ Status LogImage::load(const std::vector<u64>& offsets,
   // A group is read while the one before it is visited.
   const auto read = [&](size_t begin) {
     const size_t end = std::min(begin + kSegmentsAtOnce, requests.size());
-    return std::async(std::launch::async,
+    // Where the system refuses a thread, get() reads.
+    return std::async(std::launch::async | std::launch::deferred,
                       [this, group = std::span(requests).subspan(begin, end - begin)] {
                         return medium_.read_all(group);
                       });

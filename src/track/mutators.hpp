@@ -92,6 +92,7 @@ class Mutators {
 
   Mutators() = default;
   detail::Mutator& register_thread();
+  Result<detail::Mutator*> try_register_thread();
   void abandon(detail::Mutator& mutator);
   void wait_or_help() noexcept;
   void set_closed(u32 flags);
