@@ -2,6 +2,8 @@
 
 #include <pthread.h>
 
+#include <algorithm>
+
 #include "base/assert.hpp"
 #include "base/clock.hpp"
 
@@ -398,11 +400,19 @@ void Checkpointer::run_replay() {
 }
 
 Status Checkpointer::replay(const std::vector<LoggedVersion>& versions, bool again) {
-  Replay replay(*config_.volume, *config_.region);
-  PERDURA_TRY(replay.run(versions, again));
-  // Barrier: the home image is durable before the superblock says that the log is not needed.
-  PERDURA_TRY(config_.volume->medium().barrier(PERDURA_SITE("home image")));
   const u64 newest = versions.back().number;
+  Replay replay(*config_.volume, *config_.region);
+  // An update of the superblock that failed may be on the medium all the same, and then recovery
+  // does not look for these versions in the log: their older lines must not come home again.
+  const auto news = std::find_if(versions.begin(), versions.end(), [this](const auto& version) {
+    return version.number > home_version_;
+  });
+  if (news != versions.end()) {
+    PERDURA_TRY(replay.run({news, versions.end()}, again));
+    // Barrier: the home image is durable before the superblock says that the log is not needed.
+    PERDURA_TRY(config_.volume->medium().barrier(PERDURA_SITE("home image")));
+    home_version_ = newest;
+  }
   PERDURA_TRY(config_.volume->set_replayed(config_.region->id(), newest,
                                            config_.log->live_generation_after(newest)));
   config_.log->retire(newest);

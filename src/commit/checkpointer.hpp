@@ -123,6 +123,7 @@ class Checkpointer {
   std::optional<Failure> replay_failure_;  ///< until the next checkpoint tries again
   /// The last replay did not end well, or the first one may follow one that a crash cut short.
   bool replay_torn_ = false;
+  u64 home_version_ = 0;  ///< whole and durable at home; of the replay thread
   struct FailedVersion {
     u64 number;
     Failure failure;

@@ -183,6 +183,16 @@ void log_at_limit(Session& session) {
   }
 }
 
+// Several versions of the same lines wait for replay when its last step fails.
+void same_lines(Session& session) {
+  session.open();
+  session.exchange(0, 2'000);
+  for (int i = 0; i < 6; ++i) {
+    session.rewrite(0);
+    session.checkpoint();
+  }
+}
+
 void replay_beside_checkpoints(Session& session) {
   session.open();
   session.exchange(0, 40'000);
@@ -390,6 +400,8 @@ std::vector<Scenario> make_scenarios() {
       {"log_overflows", "file", "", none, kReported, log_overflows},
       {"log_overflows_emu", "emu", "", none, kReported, log_overflows},
       {"log_at_limit", "file", "", none, kReported, log_at_limit, true},
+      {"same_lines", "file", "", none, kReported, same_lines},
+      {"same_lines_emu", "emu", "", none, kReported, same_lines},
       {"replay_beside", "file", "", none, kReported, replay_beside_checkpoints, true},
       {"windows", "emu", "", none, kReported, many_windows},
       {"promotion", "file", "", closed, kReported, promotion, false, false, true},
