@@ -1,4 +1,6 @@
 // The scenarios of fault_test.cc. Each is small, so that every call it makes can fail.
+#include <sched.h>
+
 #include <cstring>
 
 #include <perdura/perdura.h>
@@ -216,13 +218,13 @@ void many_windows(Session& session) {
 // What was reopened is moved to huge pages as it changes.
 void promotion(Session& session) {
   session.open();
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < 2; ++i) {
     session.rewrite(0);
-    session.steps(2);
     session.checkpoint();
     // The promotion comes a few milliseconds after a checkpoint.
-    const auto end = std::chrono::steady_clock::now() + milliseconds(5);
-    while (std::chrono::steady_clock::now() < end) session.steps(1);
+    const auto end = std::chrono::steady_clock::now() + milliseconds(8);
+    while (std::chrono::steady_clock::now() < end) ::sched_yield();
+    session.steps(2);
   }
 }
 
