@@ -240,10 +240,11 @@ void reopened_again_and_again(Session& session) {
 
 // A check says what it found or that it could not look; never that all is well when it did not.
 void check_store(Session& session) {
+  const std::string uri = session.uri();
   const FileBytes before = read_file(session.path());
   session.attempt([&] {
     const auto report =
-        in_library([&] { return store::check(session.uri(), {}, [](const char*, u64, u64) {}); });
+        in_library([&] { return store::check(uri, {}, [](const char*, u64, u64) {}); });
     if (!report) throw_failure(report.failure());
     if (report->findings.empty()) {
       if (!report->description || !report->description->heap || !report->description->heap->clean)
@@ -259,9 +260,10 @@ void check_store(Session& session) {
 }
 
 void describe_store(Session& session) {
+  const std::string uri = session.uri();
   const FileBytes before = read_file(session.path());
   session.attempt([&] {
-    const auto description = in_library([&] { return store::describe(session.uri(), {}); });
+    const auto description = in_library([&] { return store::describe(uri, {}); });
     if (!description) throw_failure(description.failure());
     if (description->durable_version == 0 || description->roots.size() != 2)
       session.problem("silent: a description lacks what the store holds");
@@ -270,6 +272,7 @@ void describe_store(Session& session) {
 }
 
 void c_interface(Session& session) {
+  const std::string uri = session.uri();
   const auto check = [&](int result) {
     if (result < 0)
       session.attempt([&] { throw Error(static_cast<Code>(-result), perdura_last_error()); });
@@ -280,8 +283,7 @@ void c_interface(Session& session) {
   chosen.log_limit_bytes = session.options().log_limit_bytes;
   chosen.tracking = PERDURA_TRACK_REPORTED;
   perdura_store* store = nullptr;
-  if (!check(in_library([&] { return perdura_open(session.uri().c_str(), &chosen, &store); })))
-    return;
+  if (!check(in_library([&] { return perdura_open(uri.c_str(), &chosen, &store); }))) return;
   auto* number = static_cast<u64*>(in_library([&] { return perdura_root_get(store, "number"); }));
   u64 acknowledged = 0;
   if (number == nullptr) {
@@ -305,7 +307,7 @@ void c_interface(Session& session) {
   const bool flush_failed = flushes_failed() != 0;
   disarm_calls();
   store = nullptr;
-  if (perdura_open(session.uri().c_str(), &chosen, &store) != 0) {
+  if (perdura_open(uri.c_str(), &chosen, &store) != 0) {
     session.problem(std::string("opening again: ") + perdura_last_error());
     return;
   }
@@ -318,9 +320,10 @@ void c_interface(Session& session) {
 // Containers of the standard library, whose steps are operations of several allocations. One that
 // fails is undone by the container; the program adds a record whole or not at all.
 void containers(Session& session) {
+  const std::string uri = session.uri();
   u64 acknowledged = 0;
   session.attempt([&] {
-    Store store = in_library([&] { return Store::open(session.uri(), session.options()); });
+    Store store = in_library([&] { return Store::open(uri, session.options()); });
     auto& map = in_library([&]() -> auto& { return store.root<perdura::map<u64, string>>("map"); });
     for (u64 i = 0; i < 12; ++i) {
       session.attempt([&] {
@@ -338,7 +341,7 @@ void containers(Session& session) {
     session.attempt([&] { in_library([&] { store.close(); }); });
   });
   disarm_calls();
-  Store store = Store::open(session.uri(), session.options());
+  Store store = Store::open(uri, session.options());
   const auto& map = store.root<perdura::map<u64, string>>("map");
   if (map.size() < acknowledged)
     session.problem("lost: " + std::to_string(acknowledged) + " entries were acknowledged");

@@ -22,6 +22,10 @@
 #include "support/files.hpp"
 #include "support/process.hpp"
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/lsan_interface.h>
+#endif
+
 namespace perdura::test {
 namespace {
 
@@ -105,10 +109,8 @@ void forget(Outcome& outcome) {
   outcome.fired = 0;
 }
 
-std::string run_point(const Scenario& scenario, const std::string& path, const Point* point,
-                      Outcome& outcome, std::array<u64, kCalls + 1>* counts) {
-  const TestThread here;
-  ::alarm(kSecondsMax);
+std::string run_session(const Scenario& scenario, const std::string& path, const Point* point,
+                        Outcome& outcome, std::array<u64, kCalls + 1>* counts) {
   Session session(scenario, path, point, outcome);
   scenario.run(session);
   if (counts != nullptr) {
@@ -116,6 +118,17 @@ std::string run_point(const Scenario& scenario, const std::string& path, const P
     (*counts)[kCalls] = session.plan().count();
   }
   return session.finish();
+}
+
+std::string run_point(const Scenario& scenario, const std::string& path, const Point* point,
+                      Outcome& outcome, std::array<u64, kCalls + 1>* counts) {
+  const TestThread here;
+  ::alarm(kSecondsMax);
+  std::string problem = run_session(scenario, path, point, outcome, counts);
+#if defined(__SANITIZE_ADDRESS__)
+  if (problem.empty() && __lsan_do_recoverable_leak_check() != 0) problem = "memory leaked";
+#endif
+  return problem;
 }
 
 struct Way {
