@@ -426,7 +426,7 @@ std::vector<Scenario> make_scenarios() {
       {"describe", "file", "", short_log, kReported, describe_store},
       {"c_interface", "file", "?io_uring=0", none, kReported, c_interface},
       {"c_interface_emu", "emu", "", none, kReported, c_interface},
-      {"containers", "file", "?io_uring=0", none, kReported, containers},
+      {"containers", "file", "?io_uring=0", none, kPages, containers},
   };
   return all;
 }

@@ -24,6 +24,9 @@
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/lsan_interface.h>
+
+// A program that the library ends dies of a signal here as well.
+extern "C" const char* __asan_default_options() { return "handle_segv=0"; }
 #endif
 
 namespace perdura::test {
