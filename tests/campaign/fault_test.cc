@@ -256,7 +256,8 @@ class Faults : public testing::TestWithParam<Scenario> {
     runs_.pop_front();
     const Outcome& outcome = outcome_of(run.slot);
     std::string problem = run.child->wait();
-    const bool died = problem.ends_with("died of signal " + std::to_string(SIGSEGV));
+    const bool died = problem.ends_with("died of signal " + std::to_string(SIGSEGV)) ||
+                      problem.ends_with("died of signal " + std::to_string(SIGBUS));
     if (died && GetParam().may_end && may_end_program(run.point)) {
       // As if it had been killed: nothing acknowledged is lost.
       problem = in_child([&] {
