@@ -37,4 +37,17 @@ Failure system_failure(int error_number, const std::string& what) {
   return Failure{code, what + ": " + std::generic_category().message(error_number) + remedy};
 }
 
+// The messages need no memory of their own.
+Failure failure_of_exception() {
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    return Failure{Code::kNoMemory, "out of memory"};
+  } catch (const std::system_error&) {
+    return Failure{Code::kNoMemory, "no new thread"};
+  } catch (const Error& error) {
+    return copy_of(Failure{error.code(), error.what()});
+  }
+}
+
 }  // namespace perdura

@@ -2,6 +2,7 @@
 // carries a sentence naming the place and the remedy. Thrown as perdura::Error at the C++ surface.
 #pragma once
 
+#include <new>
 #include <optional>
 #include <string>
 #include <utility>
@@ -61,6 +62,29 @@ T value_or_throw(Result<T>&& result) {
 }
 inline void value_or_throw(Status&& status) {
   if (!status) throw_failure(status.failure());
+}
+
+/// In a handler of an exception that says that the system refused memory or a thread, or of an
+/// Error: the failure it stands for. Other exceptions go on.
+Failure failure_of_exception();
+
+/// Memory may be short when a failure is passed on: then it loses its message.
+inline Failure copy_of(const Failure& failure) noexcept {
+  try {
+    return failure;
+  } catch (const std::bad_alloc&) {
+    return Failure{failure.code, {}};
+  }
+}
+
+/// What `call` returns, a Result; an exception becomes its failure.
+template <class Call>
+auto guarded(Call&& call) -> decltype(call()) {
+  try {
+    return call();
+  } catch (...) {
+    return failure_of_exception();
+  }
 }
 
 }  // namespace perdura

@@ -208,6 +208,14 @@ Status capture_in_background(const track::DirtyMap& changes, const std::byte* ba
 
 void StoppedCapture::help() noexcept {
   LogWriter* writer = nullptr;
+  Status captured = guarded([&] { return capture_pieces(writer); });
+  if (!captured && writer != nullptr) writer->abandon();
+  fail(std::move(captured));
+  if (writer != nullptr) input_.give_writer(writer);
+}
+
+// `writer` is taken with the first piece, if there is one.
+Status StoppedCapture::capture_pieces(LogWriter*& writer) {
   std::optional<PieceStream> stream;
   std::optional<Trimmer> trimmer;
   const u64 groups = input_.changes->groups();
@@ -228,12 +236,9 @@ void StoppedCapture::help() noexcept {
                           : capture_list(*stream, piece);
     if (!good) break;
   }
-  if (writer == nullptr) return;
+  if (writer == nullptr) return {};
   stream->finish();
-  const Status finished = writer->finish();
-  if (!finished) writer->abandon();
-  fail(finished);
-  input_.give_writer(writer);
+  return writer->finish();
 }
 
 bool StoppedCapture::capture_piece(PieceStream& stream, Trimmer* trimmer, u64 piece) {
@@ -255,9 +260,9 @@ bool StoppedCapture::capture_list(PieceStream& stream, u64 index) {
   return true;
 }
 
-void StoppedCapture::fail(const Status& status) {
+void StoppedCapture::fail(Status status) {
   std::lock_guard lock(mutex_);
-  if (status_ && !status) status_ = status;
+  if (status_ && !status) status_ = std::move(status);
 }
 
 }  // namespace perdura::commit

@@ -67,7 +67,8 @@ class StoppedCapture final : public track::SharedWork {
 
   bool capture_piece(PieceStream& stream, Trimmer* trimmer, u64 piece);
   bool capture_list(PieceStream& stream, u64 index);
-  void fail(const Status& status);
+  Status capture_pieces(LogWriter*& writer);
+  void fail(Status status);
 
   Input input_;
   std::atomic<u64> next_piece_{0};

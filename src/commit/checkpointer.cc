@@ -2,6 +2,8 @@
 
 #include <pthread.h>
 
+#include <algorithm>
+
 #include "base/assert.hpp"
 #include "base/clock.hpp"
 
@@ -13,7 +15,7 @@ constexpr u64 kLinesSettledLater = 64 * 1024;
 }  // namespace
 
 Checkpointer::Checkpointer(const Config& config, u64 durable_version,
-                           std::deque<LoggedVersion> recovered)
+                           std::list<LoggedVersion> recovered)
     : config_(config),
       replay_at_once_(config.volume->medium().geometry().byte_addressable),
       ticket_base_(config.volume->superblock().session << 32),
@@ -31,13 +33,30 @@ Checkpointer::Checkpointer(const Config& config, u64 durable_version,
     });
   timer_thread_ = std::thread([this] { run_timer_and_async(); });
   ::pthread_setname_np(timer_thread_.native_handle(), "perdura-ckpt");
-  replay_thread_ = std::thread([this] { run_replay(); });
+  try {
+    replay_thread_ = std::thread([this] { run_replay(); });
+  } catch (...) {
+    stop_threads();
+    throw;
+  }
   ::pthread_setname_np(replay_thread_.native_handle(), "perdura-replay");
 }
 
 Checkpointer::~Checkpointer() {
   const Status ended = finish(false);
   (void)ended;  // nothing was asked to be brought home, so nothing can have failed
+  stop_threads();
+}
+
+void Checkpointer::stop_threads() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+    work_.notify_all();
+    replay_work_.notify_all();
+  }
+  if (timer_thread_.joinable()) timer_thread_.join();
+  if (replay_thread_.joinable()) replay_thread_.join();
   if (config_.reported != nullptr) config_.reported->on_backlog({});
 }
 
@@ -51,12 +70,8 @@ Status Checkpointer::finish(bool bring_home) {
     replay_work_.notify_all();
     progress_.wait(lock, [this] { return committed_.empty() || replay_failure_; });
   }
-  stopping_ = true;
-  work_.notify_all();
-  replay_work_.notify_all();
   lock.unlock();
-  if (timer_thread_.joinable()) timer_thread_.join();
-  if (replay_thread_.joinable()) replay_thread_.join();
+  stop_threads();
   return bring_home && replay_failure_ ? Status(*replay_failure_) : Status{};
 }
 
@@ -119,24 +134,25 @@ Attempt& Checkpointer::claim(Attempt::Trigger trigger) {
 
 void Checkpointer::cut(Attempt& attempt) {
   const u64 begin_ns = config_.mutators->stop();
-  attempt.status = config_.tracker->cut();
-  if (attempt.status) {
-    if (config_.background_capture) config_.reported->open_window();
-    else capture_stopped(attempt);
-  }
+  attempt.status = guarded([&]() -> Status {
+    PERDURA_TRY(config_.tracker->cut());
+    if (!config_.background_capture) return capture_stopped(attempt);
+    config_.reported->open_window();
+    return {};
+  });
   config_.mutators->resume();
   const u64 pause_ns = now_ns() - begin_ns;
   std::lock_guard lock(mutex_);
   pauses_.add(pause_ns);
 }
 
-void Checkpointer::capture_stopped(Attempt& attempt) {
+Status Checkpointer::capture_stopped(Attempt& attempt) {
   StoppedCapture::Input input{};
   const track::DirtyMap& changes = config_.tracker->collect();
   input.changes = &changes;
   if (config_.inspect) config_.inspect(changes);
   attempt.empty = changes.empty();
-  if (attempt.empty) return;
+  if (attempt.empty) return {};
   input.base = config_.region->base();
   if (config_.reported != nullptr && config_.tracker->kind() == Tracking::kBitmap)
     for (const auto& list : config_.reported->lists())
@@ -155,7 +171,7 @@ void Checkpointer::capture_stopped(Attempt& attempt) {
   StoppedCapture capture(std::move(input));
   config_.mutators->share(capture);
   promoter_.note(changes);
-  attempt.status = capture.status();
+  return capture.status();
 }
 
 Result<u64> Checkpointer::complete(Attempt& attempt) {
@@ -167,38 +183,49 @@ Result<u64> Checkpointer::complete(Attempt& attempt) {
   const u64 number = attempt.version.number;
   const bool skipped = attempt.empty;
   publish(attempt, status, settle_later);
-  if (!status) return status.failure();
+  if (!status) return copy_of(status.failure());
   return skipped ? number - 1 : number;
 }
 
 Status Checkpointer::capture_and_commit(Attempt& attempt) {
-  PERDURA_TRY(attempt.status);
-  LogWriter* writer = take_writer();
-  writer->begin(attempt.version);
-  Status status;
+  if (!attempt.status) return std::move(attempt.status);
+  LogWriter* writer = nullptr;
   u64 side_copies = 0;
+  Status status = guarded([&] {
+    writer = take_writer();
+    return write_version(attempt, *writer, &side_copies);
+  });
+  // Nobody captures any more, whatever came of it.
+  if (config_.background_capture) config_.reported->close_window();
+  if (writer != nullptr) {
+    if (!status) writer->abandon();
+    give_writer(writer);
+  }
+  std::lock_guard lock(mutex_);
+  counters_.side_copies += side_copies;
+  return status;
+}
+
+Status Checkpointer::write_version(Attempt& attempt, LogWriter& writer, u64* side_copies) {
+  writer.begin(attempt.version);
   if (config_.background_capture) {
     const track::DirtyMap& changes = config_.tracker->collect();
     attempt.empty = changes.empty();
-    status = capture_in_background(
-        changes, config_.region->base(), config_.reported->window(), *config_.mutators, *writer,
-        [this] { config_.reported->close_window(); }, &side_copies);
+    Status captured = capture_in_background(
+        changes, config_.region->base(), config_.reported->window(), *config_.mutators, writer,
+        [this] { config_.reported->close_window(); }, side_copies);
     promoter_.note(changes);
+    if (!captured) return captured;
   }
   // Nothing changed: the last version holds it all. An asynchronous one was promised a number.
   attempt.empty = attempt.empty && attempt.trigger != Trigger::kAsync &&
                   durable_.load(std::memory_order_relaxed) != 0;
-  if (status && !attempt.empty) {
-    status = writer->finish_with_commit();
-    // Barrier: every block of the version is durable before it is acknowledged, and before a
-    // later version is written.
-    if (status) status = config_.volume->medium().barrier(PERDURA_SITE("commit"));
-  }
-  if (!status) writer->abandon();
-  give_writer(writer);
-  std::lock_guard lock(mutex_);
-  counters_.side_copies += side_copies;
-  return status;
+  if (attempt.empty) return {};
+  attempt.logged.emplace_back();
+  PERDURA_TRY(writer.finish_with_commit());
+  // Barrier: every block of the version is durable before it is acknowledged, and before a
+  // later version is written.
+  return config_.volume->medium().barrier(PERDURA_SITE("commit"));
 }
 
 void Checkpointer::publish(Attempt& attempt, const Status& status, bool settle_later) {
@@ -206,13 +233,14 @@ void Checkpointer::publish(Attempt& attempt, const Status& status, bool settle_l
   VersionInProgress& version = attempt.version;
   counters_.log_bytes += version.log_bytes;
   if (!status) {
-    failed_ = FailedVersion{version.number, status.failure()};
+    failed_ = FailedVersion{version.number, copy_of(status.failure())};
     ++counters_.failed_checkpoints;
   } else if (!attempt.empty) {
     ++counters_.checkpoints;
     counters_.changed_bytes += version.line_count * kLineBytes;
     live_log_bytes_ += version.log_bytes;
-    committed_.push_back({version.number, version.log_bytes, std::move(version.blocks)});
+    attempt.logged.front() = {version.number, version.log_bytes, std::move(version.blocks)};
+    committed_.splice(committed_.end(), attempt.logged);
     durable_.store(version.number, std::memory_order_release);
     failed_.reset();
   }
@@ -226,6 +254,7 @@ void Checkpointer::publish(Attempt& attempt, const Status& status, bool settle_l
 LogWriter* Checkpointer::take_writer() {
   std::lock_guard lock(writers_mutex_);
   if (free_writers_.empty()) {
+    free_writers_.reserve(writers_.size() + 1);  // giving it back cannot fail
     writers_.push_back(std::make_unique<LogWriter>(*config_.log, *config_.volume));
     return writers_.back().get();
   }
@@ -309,8 +338,13 @@ void Checkpointer::do_ahead(std::unique_lock<std::mutex>& lock) {
   // Mutators stand still for a good part of a promotion: a replay must not take its core.
   promoting_ = !replaying_ && promoter_.pending();
   lock.unlock();
-  config_.tracker->collect_ahead();
-  const std::optional<u64> pause_ns = promoting_ ? promoter_.promote_next() : std::nullopt;
+  std::optional<u64> pause_ns;
+  const Status done = guarded([&]() -> Status {
+    config_.tracker->collect_ahead();
+    if (promoting_) pause_ns = promoter_.promote_next();
+    return {};
+  });
+  (void)done;  // what was not done ahead is done at the cut
   lock.lock();
   if (pause_ns) pauses_.add(*pause_ns);
   promoting_ = false;
@@ -335,18 +369,25 @@ void Checkpointer::run_replay() {
   for (;;) {
     replay_work_.wait(lock, [this] { return stopping_ || (replay_due() && !promoting_); });
     if (stopping_) return;
-    const std::vector<LoggedVersion> versions(committed_.begin(), committed_.end());
     const bool again = std::exchange(replay_torn_, true);
     replaying_ = true;
+    std::vector<LoggedVersion> versions;
+    Status status = guarded([&]() -> Status {
+      versions.assign(committed_.begin(), committed_.end());
+      return {};
+    });
     lock.unlock();
-    const Status status = replay(versions, again);
+    if (status) status = guarded([&] { return replay(versions, again); });
     lock.lock();
     replaying_ = false;
     replay_torn_ = !status;
     if (!status) {
-      replay_failure_ = status.failure();
-      replay_failure_->message =
-          "the home image cannot be brought up to date: " + replay_failure_->message;
+      const Status told = guarded([&] {
+        return Status(
+            Failure{status.failure().code,
+                    "the home image cannot be brought up to date: " + status.failure().message});
+      });
+      replay_failure_ = copy_of(told.failure());
     } else {
       for (const LoggedVersion& version : versions) {
         live_log_bytes_ -= version.log_bytes;
@@ -359,11 +400,19 @@ void Checkpointer::run_replay() {
 }
 
 Status Checkpointer::replay(const std::vector<LoggedVersion>& versions, bool again) {
-  Replay replay(*config_.volume, config_.region->limit());
-  PERDURA_TRY(replay.run(config_.region->home(), versions, again));
-  // Barrier: the home image is durable before the superblock says that the log is not needed.
-  PERDURA_TRY(config_.volume->medium().barrier(PERDURA_SITE("home image")));
   const u64 newest = versions.back().number;
+  Replay replay(*config_.volume, config_.region->limit());
+  // An update of the superblock that failed may be on the medium all the same, and then recovery
+  // does not look for these versions in the log: their older lines must not come home again.
+  const auto news = std::find_if(versions.begin(), versions.end(), [this](const auto& version) {
+    return version.number > home_version_;
+  });
+  if (news != versions.end()) {
+    PERDURA_TRY(replay.run(config_.region->home(), {news, versions.end()}, again));
+    // Barrier: the home image is durable before the superblock says that the log is not needed.
+    PERDURA_TRY(config_.volume->medium().barrier(PERDURA_SITE("home image")));
+    home_version_ = newest;
+  }
   PERDURA_TRY(config_.volume->set_replayed(config_.region->id(), newest,
                                            config_.log->live_generation_after(newest)));
   config_.log->retire(newest);

@@ -11,7 +11,7 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <deque>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -36,6 +36,8 @@ struct Attempt {
   Trigger trigger = Trigger::kCaller;
   VersionInProgress version;
   Status status;  ///< of the part done while mutators were stopped
+  /// Its place among the committed ones: once it is durable nothing may fail any more.
+  std::list<LoggedVersion> logged;
   bool empty = false;
 };
 
@@ -54,7 +56,7 @@ class Checkpointer {
   };
 
   /// `recovered` are versions in the log that are not home yet.
-  Checkpointer(const Config& config, u64 durable_version, std::deque<LoggedVersion> recovered);
+  Checkpointer(const Config& config, u64 durable_version, std::list<LoggedVersion> recovered);
   ~Checkpointer();
   Checkpointer(const Checkpointer&) = delete;
 
@@ -79,13 +81,15 @@ class Checkpointer {
   bool busy() const { return attempt_ || settle_due_; }
   Attempt& claim(Trigger trigger);  ///< with mutex_ held, and nothing under way
   void cut(Attempt& attempt);
-  void capture_stopped(Attempt& attempt);
+  Status capture_stopped(Attempt& attempt);
   Result<u64> complete(Attempt& attempt);
   Status capture_and_commit(Attempt& attempt);
+  Status write_version(Attempt& attempt, LogWriter& writer, u64* side_copies);
   void publish(Attempt& attempt, const Status& status, bool settle_later);
   LogWriter* take_writer();
   void give_writer(LogWriter* writer);
 
+  void stop_threads();
   void run_timer_and_async();
   void do_ahead(std::unique_lock<std::mutex>& lock);
   void run_replay();
@@ -115,10 +119,11 @@ class Checkpointer {
   u64 replayed_ = 0;
   u64 tickets_ = 0;
   u64 live_log_bytes_ = 0;
-  std::deque<LoggedVersion> committed_;    ///< durable, not home
+  std::list<LoggedVersion> committed_;     ///< durable, not home
   std::optional<Failure> replay_failure_;  ///< until the next checkpoint tries again
   /// The last replay did not end well, or the first one may follow one that a crash cut short.
   bool replay_torn_ = false;
+  u64 home_version_ = 0;  ///< whole and durable at home; of the replay thread
   struct FailedVersion {
     u64 number;
     Failure failure;

@@ -67,6 +67,7 @@ Status Log::grow() {
   const u64 capacity = segments_.size() * segment_bytes_;
   u64 length =
       std::clamp<u64>(round_up(capacity / 2, segment_bytes_), segment_bytes_, kGrowthBytesMax);
+  segments_.reserve(segments_.size() + length / segment_bytes_);
   auto extent = volume_.allocate_log(length);
   if (!extent && extent.failure().code == Code::kNoSpace && length > segment_bytes_) {
     length = segment_bytes_;
@@ -120,7 +121,7 @@ void Log::give_back() {
       length += segment_bytes_;
       segments_.pop_back();
     }
-    if (!volume_.release_log(begin, length)) return;
+    if (!guarded([&] { return volume_.release_log(begin, length); })) return;
   }
 }
 
@@ -167,7 +168,7 @@ void LogWriter::close_block() {
 }
 
 void LogWriter::abandon() {
-  const Status drained = queue_->drain();
+  const Status drained = guarded([this] { return queue_->drain(); });
   (void)drained;  // the version has failed already, with an earlier reason
   leave_segment();
   version_ = nullptr;

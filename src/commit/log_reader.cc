@@ -217,7 +217,9 @@ Status LogImage::load(const std::vector<u64>& offsets,
   // A group is read while the one before it is visited; the first has nothing to wait for.
   const auto read = [&](size_t begin) {
     const size_t end = std::min(begin + kSegmentsAtOnce, requests.size());
-    return std::async(begin == 0 ? std::launch::deferred : std::launch::async,
+    // Where the system refuses a thread, get() reads.
+    return std::async(begin == 0 ? std::launch::deferred
+                                 : std::launch::async | std::launch::deferred,
                       [this, group = std::span(requests).subspan(begin, end - begin)] {
                         return medium_.load(group);
                       });

@@ -42,9 +42,13 @@ void Promoter::note(const track::DirtyMap& changes) {
   for (u64 group = 0, end = changes.groups(); group < end; ++group) {
     const u64 chunk = group / kGroups;
     if (chunk >= states_.size() || states_[chunk] != kView || !changes.has_group(group)) continue;
+    try {
+      waiting_.push_back(chunk);
+    } catch (const std::bad_alloc&) {
+      return;  // a later change is noted again
+    }
     states_[chunk] = kWaiting;
     --views_;
-    waiting_.push_back(chunk);
   }
 }
 
@@ -86,7 +90,8 @@ bool Promoter::on_fault(std::byte* address) noexcept {
   const u64 chunk = region_.offset_of(address) / kHugeBytes;
   if (chunk >= states_.size()) return false;
   while (states_[chunk].load(std::memory_order_acquire) == kMoving) ::sched_yield();
-  return states_[chunk].load(std::memory_order_acquire) == kMoved;
+  return states_[chunk].load(std::memory_order_acquire) == kMoved &&
+         region_.reopen(chunk * kHugeBytes);
 }
 
 }  // namespace perdura::commit

@@ -18,6 +18,17 @@ using format::UnitKind;
 u64 no_free_word = 0;
 constexpr ThreadCache::Current kNoSlab{&no_free_word, nullptr, nullptr, 0};
 
+/// False without memory. These lists make free blocks quick to find; a free must not fail for them.
+template <class List>
+bool try_push(List& list, u64 unit) noexcept {
+  try {
+    list.push_back(unit);
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 Heap::Heap(region::Region& region, std::string store_name)
@@ -42,6 +53,10 @@ ThreadCache& Heap::cache_of(Mutator& mutator) {
 }
 
 Result<void*> Heap::allocate_slow(Mutator& mutator, u64 size, u64 alignment) {
+  return guarded([&] { return allocate_new(mutator, size, alignment); });
+}
+
+Result<void*> Heap::allocate_new(Mutator& mutator, u64 size, u64 alignment) {
   if (!std::has_single_bit(alignment))
     return Failure{Code::kInvalidArgument,
                    "an alignment is a power of two, not " + std::to_string(alignment)};
@@ -139,7 +154,7 @@ Result<u64> Heap::next_slab(Mutator& mutator, ThreadCache& cache, unsigned size_
     available.pop_front();
     if (owns(cache, unit, size_class) && state(unit).listed) return unit;
   }
-  load_partial();
+  if (!load_partial()) return Failure{Code::kNoMemory, "out of memory"};
   Class& all = classes_[size_class];
   {
     std::lock_guard lock(all.mutex);
@@ -176,25 +191,27 @@ void Heap::take_returned(Mutator& mutator, ThreadCache& cache, unsigned size_cla
       release_slab(mutator, unit);
     } else {
       set_has_free(mutator, unit, true);
-      state.listed = true;
-      cache.available[size_class].push_back(unit);
+      state.listed = try_push(cache.available[size_class], unit);
     }
   }
   cache.returned[size_class].clear();
 }
 
-// Once after opening: the slabs that the last process left with free blocks.
-void Heap::load_partial() {
-  if (partial_loaded_.load(std::memory_order_acquire)) return;
+// Once after opening: the slabs that the last process left with free blocks. Nobody looks at the
+// lists before that succeeded.
+bool Heap::load_partial() {
+  if (partial_loaded_.load(std::memory_order_acquire)) return true;
   std::lock_guard lock(units_mutex_);
-  if (partial_loaded_.load(std::memory_order_relaxed)) return;
-  units_.for_each([&](u64 unit, const UnitEntry& entry) {
-    if (entry.kind != UnitKind::kSlab || entry.has_free == 0) return true;
-    state(unit).announced.store(true, std::memory_order_relaxed);
-    classes_[entry.size_class].partial.push_back(unit);
+  if (partial_loaded_.load(std::memory_order_relaxed)) return true;
+  const bool loaded = units_.for_each([&](u64 unit, const UnitEntry& entry) {
+    SlabState& state = this->state(unit);
+    if (entry.kind != UnitKind::kSlab || entry.has_free == 0 || state.announced.load()) return true;
+    if (!try_push(classes_[entry.size_class].partial, unit)) return false;
+    state.announced.store(true, std::memory_order_relaxed);
     return true;
   });
-  partial_loaded_.store(true, std::memory_order_release);
+  partial_loaded_.store(loaded, std::memory_order_release);
+  return loaded;
 }
 
 Result<u64> Heap::make_slab(Mutator& mutator, ThreadCache& cache, unsigned size_class) {
@@ -282,19 +299,24 @@ Result<Heap::Block> Heap::find(const void* address) const {
 
 Status Heap::deallocate_slow(Mutator& mutator, void* address) {
   if (address == nullptr) return {};
+  return guarded([&] { return free_block(mutator, address); });
+}
+
+Status Heap::free_block(Mutator& mutator, void* address) {
   PERDURA_ASSIGN(const Block block, find(address));
   if (block.slab == nullptr) {
     free_large(mutator, block);
     return {};
   }
-  ThreadCache& cache = cache_of(mutator);
   const u32 word = block.index / 64;
   const u64 bit = u64{1} << block.index % 64;
   if (((Slab::load(block.slab->free()[word]) | Slab::load(block.slab->remote()[word])) & bit) != 0)
     return misuse(address, "freed before");
-  if (state(block.unit).owner.load(std::memory_order_relaxed) != &cache)
+  // A thread that never allocated owns nothing.
+  auto* cache = static_cast<ThreadCache*>(mutator.heap_cache);
+  if (cache == nullptr || state(block.unit).owner.load(std::memory_order_relaxed) != cache)
     return free_remote(mutator, block);
-  free_own(mutator, cache, block);
+  free_own(mutator, *cache, block);
   return {};
 }
 
@@ -304,9 +326,8 @@ void Heap::free_own(Mutator& mutator, ThreadCache& cache, const Block& block) {
   store(mutator, word, word | u64{1} << block.index % 64);
   SlabState& state = this->state(block.unit);
   if (!state.listed) {
-    state.listed = true;
     set_has_free(mutator, block.unit, true);
-    cache.available[size_class].push_back(block.unit);
+    state.listed = try_push(cache.available[size_class], block.unit);
   }
   if (block.slab != cache.current[size_class].slab && block.slab->empty(kClassInfo[size_class])) {
     std::lock_guard lock(classes_[size_class].mutex);
@@ -333,7 +354,8 @@ Status Heap::free_remote(Mutator& mutator, const Block& block) {
 }
 
 void Heap::announce(Mutator& mutator, const Block& block) {
-  load_partial();
+  // What is not announced now is found by the next free, or after opening.
+  const bool loaded = load_partial();
   const unsigned size_class = block.entry.size_class;
   std::lock_guard lock(classes_[size_class].mutex);
   // Since our bit was set, another thread may have emptied and released the slab.
@@ -342,10 +364,11 @@ void Heap::announce(Mutator& mutator, const Block& block) {
   ThreadCache* owner = state.owner.load(std::memory_order_relaxed);
   if (owner == nullptr && block.slab->empty(kClassInfo[size_class])) {
     release_slab(mutator, block.unit);
-  } else if (!state.announced.exchange(true, std::memory_order_seq_cst)) {
-    set_has_free(mutator, block.unit, true);
+  } else if (!state.announced.load(std::memory_order_relaxed)) {
     auto& list = owner != nullptr ? owner->returned[size_class] : classes_[size_class].partial;
-    list.push_back(block.unit);
+    if (loaded && try_push(list, block.unit))
+      state.announced.store(true, std::memory_order_seq_cst);
+    set_has_free(mutator, block.unit, true);
   }
 }
 
@@ -393,7 +416,7 @@ std::string Heap::describe(const void* address) const {
 void Heap::release_cache(Mutator& mutator) {
   if (mutator.heap_cache == nullptr) return;
   ThreadCache& cache = *static_cast<ThreadCache*>(mutator.heap_cache);
-  load_partial();
+  const bool loaded = load_partial();
   const u64 units_end = units_.units_end();
   for (u64 unit = 0; unit < units_end; ++unit) {
     SlabState& state = this->state(unit);
@@ -410,8 +433,8 @@ void Heap::release_cache(Mutator& mutator) {
     state.owner.store(nullptr, std::memory_order_relaxed);
     if (slab_at(unit)->full() && mark_full(mutator, unit)) continue;
     set_has_free(mutator, unit, true);
-    state.announced.store(true, std::memory_order_seq_cst);
-    classes_[size_class].partial.push_back(unit);
+    if (loaded && try_push(classes_[size_class].partial, unit))
+      state.announced.store(true, std::memory_order_seq_cst);
   }
   cache.current.fill(kNoSlab);
   for (unsigned size_class = 0; size_class < kClasses; ++size_class) {

@@ -111,6 +111,7 @@ class Heap {
 
   void* allocate_fast(detail::Mutator& mutator, u64 size, u64 alignment);
   Result<void*> allocate_slow(detail::Mutator& mutator, u64 size, u64 alignment);
+  Result<void*> allocate_new(detail::Mutator& mutator, u64 size, u64 alignment);
   Result<void*> allocate_small(detail::Mutator& mutator, unsigned size_class);
   Result<void*> allocate_large(detail::Mutator& mutator, u64 size, u64 alignment);
   void* take(detail::Mutator& mutator, ThreadCache::Current& current, u64 block_bytes);
@@ -125,17 +126,19 @@ class Heap {
   bool owns(const ThreadCache& cache, u64 unit, unsigned size_class) const;
   void take_returned(detail::Mutator& mutator, ThreadCache& cache, unsigned size_class);
   void release_slab(detail::Mutator& mutator, u64 unit);
-  void load_partial();
+  bool load_partial();  ///< false without memory; the next call goes on
   void set_has_free(detail::Mutator& mutator, u64 unit, bool value);
 
   bool deallocate_fast(detail::Mutator& mutator, void* address);
   Status deallocate_slow(detail::Mutator& mutator, void* address);
+  Status free_block(detail::Mutator& mutator, void* address);
   Result<Block> find(const void* block) const;
   void free_own(detail::Mutator& mutator, ThreadCache& cache, const Block& block);
   Status free_remote(detail::Mutator& mutator, const Block& block);
   void announce(detail::Mutator& mutator, const Block& block);
   void free_large(detail::Mutator& mutator, const Block& block);
   Failure misuse(const void* block, const char* what) const;
+  Status put_root(detail::Mutator& mutator, std::string_view name, void* object, u64 fingerprint);
   const format::RootNode* find_root(std::string_view name) const;
 
   template <class T>

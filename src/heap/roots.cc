@@ -40,6 +40,11 @@ Result<void*> Heap::get_root(std::string_view name, u64 fingerprint) const {
 
 Status Heap::set_root(detail::Mutator& mutator, std::string_view name, void* object,
                       u64 fingerprint) {
+  return guarded([&] { return put_root(mutator, name, object, fingerprint); });
+}
+
+Status Heap::put_root(detail::Mutator& mutator, std::string_view name, void* object,
+                      u64 fingerprint) {
   if (name.empty() || name.size() > kNameMax)
     return Failure{Code::kInvalidArgument,
                    "a root's name has 1 to 255 bytes, not " + std::to_string(name.size())};

@@ -140,6 +140,9 @@ class RingQueue final : public WriteQueue {
     do done = io_uring_submit(&ring_);
     while (done == -EINTR || done == -EAGAIN);
     if (done >= 0) return true;
+    // The entry stays in the ring and goes with the next one: by then it must do nothing.
+    io_uring_prep_nop(sqe);
+    io_uring_sqe_set_data(sqe, nullptr);
     fail(transfer, -done);
     return false;
   }
@@ -154,10 +157,16 @@ class RingQueue final : public WriteQueue {
       if (status_) status_ = system_failure(-error, "cannot wait for I/O on '" + path_ + "'");
       return false;
     }
-    Transfer& transfer = *static_cast<Transfer*>(io_uring_cqe_get_data(cqe));
+    void* const data = io_uring_cqe_get_data(cqe);
     const int result = cqe->res;
     io_uring_cqe_seen(&ring_, cqe);
-    if (result == -EINTR || result == -EAGAIN) return start(transfer);
+    if (data == nullptr) return true;  // an entry that was withdrawn
+    Transfer& transfer = *static_cast<Transfer*>(data);
+    // One that cannot be started again is over, the others are still to be waited for.
+    if (result == -EINTR || result == -EAGAIN) {
+      start(transfer);
+      return true;
+    }
     if (result <= 0) {
       // A read of nothing is the end of the file; a write of nothing, a full device.
       fail(transfer, result < 0 ? -result : transfer.is_write ? ENOSPC : ENODATA);
@@ -167,8 +176,8 @@ class RingQueue final : public WriteQueue {
     transfer.offset += done;
     transfer.data += done;
     transfer.length -= done;
-    if (transfer.length != 0) return start(transfer);
-    finish(transfer);
+    if (transfer.length != 0) start(transfer);
+    else finish(transfer);
     return true;
   }
 
@@ -177,10 +186,10 @@ class RingQueue final : public WriteQueue {
     --pending_;
   }
   void fail(Transfer& transfer, int error_number) {
+    finish(transfer);
     if (status_)
       status_ = system_failure(error_number, place(path_, transfer.is_write ? "write" : "read",
                                                    transfer.offset, transfer.length));
-    finish(transfer);
   }
   Status take_failure() { return std::exchange(status_, Status{}); }
 
@@ -322,12 +331,23 @@ class FileMedium final : public Medium {
   std::atomic<bool> poisoned_{false};
 };
 
+// Where reads come from the page cache, it may show what an earlier opener wrote and could not
+// flush: the disk lacks it, and no later flush writes it. So recovery must read the disk. Flushed
+// first, the pages of an opener that died are not among those.
+Status drop_cached(int fd, const std::string& path) {
+  if (::fdatasync(fd) != 0) return system_failure(errno, "cannot flush '" + path + "' to its disk");
+  if (const int error_number = ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED); error_number != 0)
+    return system_failure(error_number, "cannot drop '" + path + "' from the page cache");
+  return {};
+}
+
 }  // namespace
 
 Result<OpenedMedium> open_file(const std::string& path, const MediumOptions& options) {
   PERDURA_ASSIGN(OpenedFile opened, open_store_file(path, options));
   PERDURA_ASSIGN(FileLock lock, lock_exclusively(path, opened.file.get()));
   UniqueFd direct(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_DIRECT));
+  if (!direct) PERDURA_TRY(drop_cached(opened.file.get(), path));
   auto medium = std::make_unique<FileMedium>(path, std::move(opened.file), std::move(direct),
                                              std::move(lock), opened.size, options.use_io_uring);
   return OpenedMedium{std::move(medium), opened.size == 0};

@@ -135,7 +135,12 @@ void Region::promote(u64 offset, Mapping page, void (*copy)(std::byte*, const st
       return;
     }
   }
-  PERDURA_ASSERT(::mprotect(place, kHugeBytes, PROT_READ | PROT_WRITE) == 0);
+  // Where this fails, the next store to the chunk tries again.
+  reopen(offset);
+}
+
+bool Region::reopen(u64 offset) noexcept {
+  return ::mprotect(base_ + offset, kHugeBytes, PROT_READ | PROT_WRITE) == 0;
 }
 
 Status Region::back(u64 offset, u64 length) {
@@ -148,21 +153,33 @@ Status Region::back(u64 offset, u64 length) {
       offset = std::min(end, extent->region_offset + extent->length);
       continue;
     }
-    u64 gap_end = end;
-    for (const Extent& extent : home_->extents())
-      if (extent.region_offset > offset) {
-        gap_end = std::min(end, extent.region_offset);
-        break;
-      }
-    PERDURA_ASSIGN(const Extent made, volume_.allocate_home(id(), offset, gap_end - offset));
+    PERDURA_ASSIGN(const Extent made, take_space(offset, end));
     PERDURA_TRY(map_new(made));
-    if (backed_) PERDURA_TRY(backed_(base_ + offset, gap_end - offset));
+    if (backed_) PERDURA_TRY(backed_(base_ + made.region_offset, made.length));
     std::vector<Extent> extents = home_->extents();
     extents.push_back(made);
     home_ = std::make_shared<const HomeMap>(std::move(extents));
-    offset = gap_end;
+    std::erase_if(unused_, [&](const Extent& each) { return each.region_offset == offset; });
+    offset += made.length;
   }
   return {};
+}
+
+// A second extent for the same part would leave open which one holds it.
+Result<Extent> Region::take_space(u64 offset, u64 end) {
+  u64 gap_end = end;
+  const auto stop_at = [&](const Extent& extent) {
+    if (extent.region_offset > offset) gap_end = std::min(gap_end, extent.region_offset);
+  };
+  std::for_each(home_->extents().begin(), home_->extents().end(), stop_at);
+  for (const Extent& extent : unused_) {
+    if (extent.region_offset == offset) return extent;
+    stop_at(extent);
+  }
+  unused_.reserve(unused_.size() + 1);
+  PERDURA_ASSIGN(const Extent made, volume_.allocate_home(id(), offset, gap_end - offset));
+  unused_.push_back(made);
+  return made;
 }
 
 Status Region::on_backed(Backed backed) {

@@ -84,6 +84,8 @@ class Region {
   /// Copy the chunk to that page by `copy(to, from)`, and put it in the chunk's place. Mutators
   /// stand still; other threads may read the chunk meanwhile, and their stores to it fault.
   void promote(u64 offset, Mapping page, void (*copy)(std::byte* to, const std::byte* from));
+  /// Let the program store to a chunk that promote() was called for. For fault handlers.
+  bool reopen(u64 offset) noexcept;
 
  private:
   Region(Volume& volume, format::RegionRecord record, Mapping range)
@@ -91,6 +93,8 @@ class Region {
 
   Status map_extent(const format::Extent& extent);
   Status map_new(const format::Extent& extent);
+  /// Space for a part of [offset, end) from its beginning on, which has none.
+  Result<format::Extent> take_space(u64 offset, u64 end);
 
   Volume& volume_;
   const format::RegionRecord record_;
@@ -98,8 +102,10 @@ class Region {
   std::byte* const base_;
   bool huge_pages_ = false;
   Backed backed_;
-  mutable std::mutex mutex_;  ///< home_, growth
+  mutable std::mutex mutex_;  ///< home_, unused_, growth
   std::shared_ptr<const HomeMap> home_;
+  /// In the directory, but could not be made accessible: the next attempt takes them.
+  std::vector<format::Extent> unused_;
 };
 
 }  // namespace perdura::region

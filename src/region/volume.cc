@@ -286,7 +286,7 @@ Status Volume::add_region(const RegionRecord& record) {
     state.replayed_version = 0;
     break;
   }
-  Status written = write_directory();
+  Status written = guarded([this] { return write_directory(); });
   if (!written) regions_.pop_back();
   return written;
 }
@@ -318,10 +318,10 @@ Result<Extent> Volume::allocate_home(u32 region, u64 region_offset, u64 length) 
   std::lock_guard lock(mutex_);
   Extent extent{ExtentKind::kHome, region, region_offset, length, 0};
   PERDURA_ASSIGN(extent.medium_offset, allocate(extent_bytes(extent), false));
-  const std::vector<Extent> before = extents_;
+  std::vector<Extent> before = extents_;
   insert_sorted(extent);
-  if (Status written = write_directory(); !written) {
-    extents_ = before;
+  if (Status written = guarded([this] { return write_directory(); }); !written) {
+    extents_.swap(before);
     return written.failure();
   }
   return extent;
@@ -352,11 +352,11 @@ Result<Extent> Volume::allocate_log(u64 length) {
   std::lock_guard lock(mutex_);
   Extent extent{ExtentKind::kLog, 0, 0, length, 0};
   PERDURA_ASSIGN(extent.medium_offset, allocate(length, true));
-  const std::vector<Extent> before = extents_;
+  std::vector<Extent> before = extents_;
   insert_sorted(extent);
   merge_log_extents();
-  if (Status written = write_directory(); !written) {
-    extents_ = before;
+  if (Status written = guarded([this] { return write_directory(); }); !written) {
+    extents_.swap(before);
     return written.failure();
   }
   return extent;
@@ -364,7 +364,8 @@ Result<Extent> Volume::allocate_log(u64 length) {
 
 Status Volume::release_log(u64 medium_offset, u64 length) {
   std::lock_guard lock(mutex_);
-  const std::vector<Extent> before = extents_;
+  std::vector<Extent> before = extents_;
+  extents_.reserve(extents_.size() + 1);
   const auto found = std::find_if(extents_.begin(), extents_.end(), [&](const Extent& each) {
     return each.kind == ExtentKind::kLog && each.medium_offset <= medium_offset &&
            extent_end(each) >= medium_offset + length;
@@ -377,8 +378,8 @@ Status Volume::release_log(u64 medium_offset, u64 length) {
   const auto index = found - extents_.begin();
   if (tail.length != 0) extents_.insert(found + 1, tail);
   if (extents_[static_cast<size_t>(index)].length == 0) extents_.erase(extents_.begin() + index);
-  Status written = write_directory();
-  if (!written) extents_ = before;
+  Status written = guarded([this] { return write_directory(); });
+  if (!written) extents_.swap(before);
   return written;
 }
 
@@ -456,8 +457,10 @@ Status Volume::write_directory() {
   superblock_.directory_checksum = checksum(bytes.data(), length);
   // The slot written here is referred to by no durable superblock: the newest one refers to the
   // other slot, and the one before that is overwritten by the update after this.
-  Status written = medium_->write(format::kDirectoryOffset[superblock_.directory_slot],
-                                  bytes.span(), PERDURA_SITE("directory"));
+  Status written = guarded([&] {
+    return medium_->write(format::kDirectoryOffset[superblock_.directory_slot], bytes.span(),
+                          PERDURA_SITE("directory"));
+  });
   if (written) written = write_superblock();
   if (!written) {
     superblock_ = before;
@@ -474,9 +477,11 @@ Status Volume::write_superblock() {
   superblock_.checksum = superblock_checksum(superblock_);
   alignas(kPageBytes) std::byte page[format::kSuperblockBytes];
   std::memcpy(page, &superblock_, sizeof superblock_);
-  Status written = medium_->write(format::kSuperblockOffset[superblock_.sequence & 1], page,
-                                  PERDURA_SITE("superblock"));
-  if (written) written = medium_->barrier(PERDURA_SITE("superblock"));
+  Status written = guarded([&]() -> Status {
+    PERDURA_TRY(medium_->write(format::kSuperblockOffset[superblock_.sequence & 1], page,
+                               PERDURA_SITE("superblock")));
+    return medium_->barrier(PERDURA_SITE("superblock"));
+  });
   // A failed update is tried again in the same slot: the other one holds the last good state.
   if (!written) --superblock_.sequence;
   return written;

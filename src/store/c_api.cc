@@ -15,8 +15,12 @@ namespace {
 
 thread_local std::string last_error;
 
-int fail(perdura::Code code, const char* message) {
-  last_error = message;
+int fail(perdura::Code code, const char* message) noexcept {
+  try {
+    last_error = message;
+  } catch (const std::bad_alloc&) {
+    last_error.clear();
+  }
   return -static_cast<int>(code);
 }
 

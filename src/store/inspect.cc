@@ -494,7 +494,9 @@ bool CheckReport::damaged() const {
                      [](const Finding& finding) { return finding.severity == Severity::kDamage; });
 }
 
-Result<Description> describe(std::string_view uri, const media::MediumOptions& options) {
+namespace {
+
+Result<Description> try_describe(std::string_view uri, const media::MediumOptions& options) {
   PERDURA_ASSIGN(auto medium, open_for_reading(uri, options));
   PERDURA_ASSIGN(auto inspector, Inspector::open(std::move(medium)));
   Description description = inspector->outline();
@@ -504,8 +506,8 @@ Result<Description> describe(std::string_view uri, const media::MediumOptions& o
   return description;
 }
 
-Result<CheckReport> check(std::string_view uri, const media::MediumOptions& options,
-                          const Progress& progress) {
+Result<CheckReport> try_check(std::string_view uri, const media::MediumOptions& options,
+                              const Progress& progress) {
   PERDURA_ASSIGN(auto medium, open_for_reading(uri, options));
   CheckReport report;
   report.name = medium->name();
@@ -520,6 +522,17 @@ Result<CheckReport> check(std::string_view uri, const media::MediumOptions& opti
   }
   check_contents(**inspector, report, progress);
   return report;
+}
+
+}  // namespace
+
+Result<Description> describe(std::string_view uri, const media::MediumOptions& options) {
+  return guarded([&] { return try_describe(uri, options); });
+}
+
+Result<CheckReport> check(std::string_view uri, const media::MediumOptions& options,
+                          const Progress& progress) {
+  return guarded([&] { return try_check(uri, options, progress); });
 }
 
 }  // namespace perdura::store

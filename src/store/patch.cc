@@ -131,31 +131,45 @@ bool Patch::patch_page(u64 page) noexcept {
   return memory_->write(address, bytes);
 }
 
-// Patch and open a closed chunk, or wait for the thread that does.
+// Patch and open a closed chunk, or wait for the thread that does. What is open may have been
+// stored to, so nothing is patched or forgotten once a part of the chunk is.
 bool Patch::patch_chunk(u64 chunk) noexcept {
   std::atomic<u8>& state = states_[chunk];
-  u8 seen = kClosed;
-  if (!state.compare_exchange_strong(seen, kPatching, std::memory_order_acq_rel)) {
+  u8 seen = state.load(std::memory_order_acquire);
+  while ((seen == kClosed || seen == kPatched) &&
+         !state.compare_exchange_weak(seen, kPatching, std::memory_order_acq_rel)) {
+  }
+  if (seen != kClosed && seen != kPatched) {
     while (state.load(std::memory_order_acquire) == kPatching) ::sched_yield();
     return state.load(std::memory_order_acquire) == kOpen;
   }
-  const u64 first_page = chunk * chunk_bytes_ / kPageBytes;
-  bool good = true;
-  for (u64 page = first_page; page < first_page + chunk_bytes_ / kPageBytes && good; ++page)
-    if (index_->lines().has_page(page)) good = patch_page(page);
-  // What was patched is durable in the log: no change of the program's.
-  good = good && for_each_backed(chunk * chunk_bytes_, (chunk + 1) * chunk_bytes_,
-                                 [this](std::byte* address, u64 length) -> Status {
-                                   PERDURA_TRY(tracker_->forget(address, length));
-                                   if (::mprotect(address, length, PROT_READ | PROT_WRITE) == 0)
-                                     return {};
-                                   return Failure{};
-                                 });
-  // A chunk that could not be patched stays closed, and the access ends the program rather than
+  if (seen == kClosed && !patch_pages(chunk)) {
+    state.store(kClosed, std::memory_order_release);
+    return false;
+  }
+  const bool good = static_cast<bool>(
+      for_each_backed(chunk * chunk_bytes_, (chunk + 1) * chunk_bytes_,
+                      [](std::byte* address, u64 length) -> Status {
+                        if (::mprotect(address, length, PROT_READ | PROT_WRITE) == 0) return {};
+                        return Failure{};
+                      }));
+  // A chunk that could not be opened stays closed, and the access ends the program rather than
   // showing it old data.
-  state.store(good ? kOpen : kClosed, std::memory_order_release);
+  state.store(good ? kOpen : kPatched, std::memory_order_release);
   if (good) remaining_.fetch_sub(1, std::memory_order_acq_rel);
   return good;
+}
+
+bool Patch::patch_pages(u64 chunk) noexcept {
+  const u64 first_page = chunk * chunk_bytes_ / kPageBytes;
+  for (u64 page = first_page; page < first_page + chunk_bytes_ / kPageBytes; ++page)
+    if (index_->lines().has_page(page) && !patch_page(page)) return false;
+  // What was patched is durable in the log: no change of the program's.
+  return static_cast<bool>(guarded([&] {
+    return for_each_backed(
+        chunk * chunk_bytes_, (chunk + 1) * chunk_bytes_,
+        [this](std::byte* address, u64 length) { return tracker_->forget(address, length); });
+  }));
 }
 
 bool Patch::on_fault(std::byte* address) noexcept {

@@ -5,6 +5,7 @@
 // first. The first touch of one, or the background thread, patches its pages and opens it.
 //
 //   chunk state    kPlain (nothing to do) | kClosed -> kPatching -> kOpen
+//                  kPatched: whole, but could not be opened yet
 //
 // The library writes a closed chunk through /proc/self/mem, which needs no access of its own and
 // so keeps the program out until the chunk is whole.
@@ -43,7 +44,7 @@ class Patch final : public region::FaultHandler {
   bool on_fault(std::byte* address) noexcept override;
 
  private:
-  enum State : u8 { kPlain, kClosed, kPatching, kOpen };
+  enum State : u8 { kPlain, kClosed, kPatched, kPatching, kOpen };
 
   Patch(std::unique_ptr<commit::LogImage> image, commit::LineIndex index)
       : image_(std::move(image)), index_(std::make_unique<commit::LineIndex>(std::move(index))) {}
@@ -53,6 +54,7 @@ class Patch final : public region::FaultHandler {
   Status for_each_backed(u64 begin, u64 end, Visit&& visit) const;
   Status close_chunks();
   bool patch_chunk(u64 chunk) noexcept;
+  bool patch_pages(u64 chunk) noexcept;
   bool patch_page(u64 page) noexcept;
   void patch_in_background();
 

@@ -22,9 +22,8 @@ void ReportVerifier::inspect(const track::DirtyMap& reported) {
 
 void ReportVerifier::inspect_extent(const format::Extent& extent, const track::DirtyMap& reported) {
   const std::byte* now = region_.base() + extent.region_offset;
-  const auto [found, added] = copies_.try_emplace(extent.region_offset);
-  std::vector<std::byte>& before = found->second;
-  if (added) before.resize(extent.length);  // new space is zero
+  std::vector<std::byte>& before = copies_[extent.region_offset];
+  if (before.empty()) before.resize(extent.length);  // new space is zero
   for (u64 at = 0; at < extent.length; at += kLineBytes) {
     if (std::memcmp(now + at, before.data() + at, kLineBytes) == 0) continue;
     std::memcpy(before.data() + at, now + at, kLineBytes);

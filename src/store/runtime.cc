@@ -3,6 +3,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <type_traits>
 
 #include "base/assert.hpp"
 #include "base/clock.hpp"
@@ -46,9 +47,12 @@ struct OpenStores {
   }
 };
 
+// Needs no memory to be made, and is never destroyed: stores may be closed after static
+// destruction.
+static_assert(std::is_trivially_destructible_v<OpenStores>);
 OpenStores& open_stores() {
-  static auto* stores = new OpenStores;
-  return *stores;
+  static constinit OpenStores stores;
+  return stores;
 }
 
 Status check_options(const Options& options) {
@@ -140,6 +144,11 @@ Runtime* only_or_current_runtime() noexcept {
 
 Result<std::unique_ptr<Runtime>> Runtime::open(std::string_view uri, const Options& options,
                                                const WrapMedium& wrap) {
+  return guarded([&] { return try_open(uri, options, wrap); });
+}
+
+Result<std::unique_ptr<Runtime>> Runtime::try_open(std::string_view uri, const Options& options,
+                                                   const WrapMedium& wrap) {
   PERDURA_TRY(check_options(options));
   std::unique_ptr<Runtime> runtime(new Runtime(options));
   runtime->process_generation_ = track::process_generation();
@@ -314,21 +323,31 @@ Status Runtime::require_outside_operation(const char* call) {
 }
 
 Result<u64> Runtime::checkpoint() {
-  PERDURA_TRY(require_outside_operation("checkpoint"));
-  return checkpointer_->checkpoint();
+  return guarded([this]() -> Result<u64> {
+    PERDURA_TRY(require_outside_operation("checkpoint"));
+    return checkpointer_->checkpoint();
+  });
 }
 
 Result<u64> Runtime::checkpoint_async() {
-  PERDURA_TRY(require_outside_operation("checkpoint_async"));
-  return checkpointer_->checkpoint_async();
+  return guarded([this]() -> Result<u64> {
+    PERDURA_TRY(require_outside_operation("checkpoint_async"));
+    return checkpointer_->checkpoint_async();
+  });
 }
 
 Status Runtime::wait(u64 version) {
-  PERDURA_TRY(usable());
-  return checkpointer_->wait(version);
+  return guarded([&]() -> Status {
+    PERDURA_TRY(usable());
+    return checkpointer_->wait(version);
+  });
 }
 
 Status Runtime::close() {
+  return guarded([this] { return try_close(); });
+}
+
+Status Runtime::try_close() {
   PERDURA_TRY(require_outside_operation("close"));
   checkpointer_->every(std::chrono::milliseconds{0});
   const Result<u64> last = checkpointer_->checkpoint();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -53,6 +54,9 @@ class Runtime {
  private:
   explicit Runtime(const Options& options) : options_(options) {}
 
+  static Result<std::unique_ptr<Runtime>> try_open(std::string_view uri, const Options& options,
+                                                   const WrapMedium& wrap);
+  Status try_close();
   Status open_volume(std::string_view uri, const WrapMedium& wrap);
   Status open_region();
   Status create_region();
@@ -69,7 +73,7 @@ class Runtime {
   u64 durable_version_ = 0;
   std::unique_ptr<region::Volume> volume_;
   std::unique_ptr<commit::Log> log_;
-  std::deque<commit::LoggedVersion> recovered_;
+  std::list<commit::LoggedVersion> recovered_;
   std::unique_ptr<region::Region> region_;
   std::unique_ptr<store::Patch> patch_;  ///< block media: the recovered log over the home image
   std::unique_ptr<track::Mutators> mutators_;

@@ -189,7 +189,8 @@ Statistics Store::statistics() const {
 }
 HeapAudit Store::audit() const {
   value_or_throw(runtime_->usable());
-  return runtime_->heap().audit();
+  return value_or_throw(
+      guarded([this]() -> Result<HeapAudit> { return runtime_->heap().audit(); }));
 }
 void Store::reset_statistics() { runtime_->checkpointer().reset_statistics(); }
 std::vector<std::string> Store::unreported_stores() const { return runtime_->unreported(); }

@@ -57,11 +57,11 @@ u64 process_generation() { return fork_generation.load(std::memory_order_relaxed
 bool forked_since(u64 generation) { return generation != process_generation(); }
 
 Result<std::unique_ptr<Mutators>> Mutators::create(void* runtime, OnExit on_exit) {
+  Registry& all = registry();  // first: the destructor needs it
   std::unique_ptr<Mutators> mutators(new Mutators);
   mutators->runtime_ = runtime;
   mutators->on_exit_ = on_exit;
   mutators->process_generation_ = process_generation();
-  Registry& all = registry();
   std::lock_guard lock(all.mutex);
   for (size_t i = 0; i < detail::kOpenStoresMax; ++i) {
     if (all.open[i] != nullptr) continue;
@@ -103,10 +103,14 @@ void Mutators::abandon(detail::Mutator& mutator) {
 }
 
 detail::Mutator& Mutators::register_thread() {
+  return *value_or_throw(guarded([this] { return try_register_thread(); }));
+}
+
+Result<detail::Mutator*> Mutators::try_register_thread() {
   if (forked_since(process_generation_))
-    throw Error(Code::kForked,
-                "a store belongs to the parent process; a forked child cannot use it: open stores "
-                "after fork");
+    return Failure{Code::kForked,
+                   "a store belongs to the parent process; a forked child cannot use it: open "
+                   "stores after fork"};
   MutatorSlot* slot = nullptr;
   {
     std::lock_guard lock(mutex_);
@@ -123,9 +127,10 @@ detail::Mutator& Mutators::register_thread() {
     made->ignores_reports = sink_ == nullptr;
     made->registry = this;
     made->runtime = runtime_;
-    made->buffers =
-        value_or_throw(Mapping::anonymous(2 * MutatorSlot::kBufferEntries * sizeof(u64)));
-    made->side.emplace(value_or_throw(SideArena::create()));
+    PERDURA_ASSIGN(made->buffers,
+                   Mapping::anonymous(2 * MutatorSlot::kBufferEntries * sizeof(u64)));
+    PERDURA_ASSIGN(SideArena side, SideArena::create());
+    made->side.emplace(std::move(side));
     made->collected = made->cursor = made->begin();
     slot = made.get();
     std::lock_guard lock(mutex_);
@@ -134,7 +139,7 @@ detail::Mutator& Mutators::register_thread() {
   static thread_local Reaper reaper;
   reaper.arm();
   detail::thread_entries[key_.index] = {key_.id, slot};
-  return *slot;
+  return slot;
 }
 
 // Flags that let operations through; any of them leads to enter_slow.
@@ -153,7 +158,9 @@ u64 Mutators::stop() {
   const u64 begin = now_ns();
   stop_.store(1, std::memory_order_seq_cst);
   set_closed(open_flags() | detail::Mutator::kStop);
-  if (asymmetric_fences()) PERDURA_ASSERT(membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0);
+  // The quick one needs memory in the kernel; the slow one cannot fail.
+  if (asymmetric_fences() && membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) != 0)
+    PERDURA_ASSERT(membarrier(MEMBARRIER_CMD_GLOBAL) == 0);
   for (const auto& mutator : mutators_) {
     // Operations take nanoseconds; one that takes longer was descheduled or is long.
     for (int spins = 0; mutator->depth.load(std::memory_order_acquire) != 0; ++spins) {

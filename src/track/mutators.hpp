@@ -97,6 +97,7 @@ class Mutators {
 
   Mutators() = default;
   detail::Mutator& register_thread();
+  Result<detail::Mutator*> try_register_thread();
   void abandon(detail::Mutator& mutator);
   void wait_or_help() noexcept;
   u32 open_flags() const;

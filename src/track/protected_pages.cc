@@ -40,17 +40,19 @@ ProtectedPages::ProtectedPages(std::byte* base, Tracking mode, UniqueFd userfaul
       maps_{std::move(a), std::move(b)},
       parts_(std::make_unique<Part[]>(kPartsMax)) {}
 
-Status ProtectedPages::set_protected(std::byte* address, u64 length, bool on) const noexcept {
-  if (mode_ == Tracking::kProtect) {
-    if (::mprotect(address, length, on ? PROT_READ : PROT_READ | PROT_WRITE) == 0) return {};
-    return system_failure(errno, "cannot change the protection of the region");
-  }
+Status ProtectedPages::protect(std::byte* address, u64 length) const {
+  if (set_protected(address, length, true)) return {};
+  return system_failure(errno, "cannot write-protect the region");
+}
+
+bool ProtectedPages::set_protected(std::byte* address, u64 length, bool on) const noexcept {
+  if (mode_ == Tracking::kProtect)
+    return ::mprotect(address, length, on ? PROT_READ : PROT_READ | PROT_WRITE) == 0;
   uffdio_writeprotect request{};
   request.range.start = reinterpret_cast<std::uintptr_t>(address);
   request.range.len = length;
   request.mode = on ? UFFDIO_WRITEPROTECT_MODE_WP : 0;
-  if (::ioctl(userfault_.get(), UFFDIO_WRITEPROTECT, &request) == 0) return {};
-  return system_failure(errno, "cannot write-protect the region");
+  return ::ioctl(userfault_.get(), UFFDIO_WRITEPROTECT, &request) == 0;
 }
 
 Status ProtectedPages::backed(std::byte* address, u64 length) {
@@ -62,7 +64,7 @@ Status ProtectedPages::backed(std::byte* address, u64 length) {
     PERDURA_TRY(register_write_protect(userfault_.get(), address, length));
   parts_[count] = {address, length};
   part_count_.store(count + 1, std::memory_order_release);
-  return set_protected(address, length, true);
+  return protect(address, length);
 }
 
 Status ProtectedPages::cut() {
@@ -70,7 +72,7 @@ Status ProtectedPages::cut() {
   filling_.fetch_xor(1);
   faults_ = 0;
   for (size_t i = 0, count = part_count_.load(); i < count; ++i)
-    PERDURA_TRY(set_protected(parts_[i].address, parts_[i].length, true));
+    PERDURA_TRY(protect(parts_[i].address, parts_[i].length));
   return {};
 }
 
@@ -94,7 +96,11 @@ bool ProtectedPages::on_fault(std::byte* address) noexcept {
     // Marked before it opens: another thread may store as soon as it does.
     maps_[filling_.load(std::memory_order_acquire)].add_shared(
         static_cast<u64>(begin - base_) / kLineBytes, static_cast<u64>(end - begin) / kLineBytes);
-    return static_cast<bool>(set_protected(begin, static_cast<u64>(end - begin), false));
+    if (set_protected(begin, static_cast<u64>(end - begin), false)) return true;
+    // The kernel may have no room for another border; the whole part needs none.
+    maps_[filling_.load(std::memory_order_acquire)].add_shared(
+        static_cast<u64>(part.address - base_) / kLineBytes, part.length / kLineBytes);
+    return set_protected(part.address, part.length, false);
   }
   return false;
 }

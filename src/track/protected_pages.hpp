@@ -44,7 +44,9 @@ class ProtectedPages final : public Tracker, public region::FaultHandler {
   };
 
   ProtectedPages(std::byte* base, Tracking mode, UniqueFd userfault, DirtyMap a, DirtyMap b);
-  Status set_protected(std::byte* address, u64 length, bool on) const noexcept;
+  Status protect(std::byte* address, u64 length) const;
+  /// On failure the reason is in errno.
+  bool set_protected(std::byte* address, u64 length, bool on) const noexcept;
 
   std::byte* const base_;
   const Tracking mode_;

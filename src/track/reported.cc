@@ -90,8 +90,9 @@ void Reported::add_all(Range range, DirtyMap& map) const {
 }
 
 Status Reported::cut() {
-  cuts_.fetch_add(1);  // before anything that collect_step reads, and again after it
   cut_.clear();
+  cut_.reserve(mutators_.all().size());  // from here on nothing may fail
+  cuts_.fetch_add(1);  // before anything that collect_step reads, and again after it
   overflowed_cut_ = overflowed_.exchange(false, std::memory_order_relaxed);
   for (const auto& mutator : mutators_.all()) {
     if (mutator->cursor == mutator->begin()) continue;
@@ -123,6 +124,7 @@ void Reported::settle(bool durable) {
   const int running = filling_.load(std::memory_order_relaxed);
   DirtyMap& captured = maps_[running ^ 1];
   if (!durable) {
+    collect();  // the attempt may have failed before it came to that
     std::lock_guard lock(collecting_);
     maps_[running].merge(captured);
     overflowed_.store(true, std::memory_order_relaxed);  // these lines are in no list any more

@@ -123,6 +123,7 @@ Status Userfault::self_test(int userfault, int pagemap) {
   pages[kPageBytes] = 2;
   ScanArguments second = scan_arguments(memory.as(), memory.length(), found, 4);
   const int regions = ::ioctl(pagemap, kPagemapScan, &second);
+  if (regions < 0) return userfault_unsupported("the scan for written pages is refused");
   const u64 expected = reinterpret_cast<std::uintptr_t>(memory.as()) + kPageBytes;
   if (regions != 1 || found[0].start != expected)
     return Failure{Code::kUnsupported, "the scan for written pages gives wrong answers here"};

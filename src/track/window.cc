@@ -28,7 +28,9 @@ Result<Window> Window::create(std::byte* region_base, u64 region_bytes) {
 
 void Window::open() {
   if (number_ == kLastNumber) {
-    ::madvise(marks_.as<void>(), marks_.length(), MADV_DONTNEED);
+    // Memory that the program has locked (mlockall) cannot be dropped.
+    if (::madvise(marks_.as<void>(), marks_.length(), MADV_DONTNEED) != 0)
+      std::memset(marks_.as<void>(), 0, marks_.length());
     number_ = 0;
   }
   ++number_;

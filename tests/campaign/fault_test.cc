@@ -1,249 +1,345 @@
-// Goal: a medium that fails at any call, once or for ever, with any error, costs the program no
-// more than an error: no crash, no hang, nothing acknowledged lost, nothing half done. When space
-// ran out and is there again, checkpoints succeed again.
-// Method: a scenario of 200 operations (allocations, frees, root changes, growth, checkpoints of
-// both kinds, a log that wraps, closing) runs once to count its calls of the medium. Then it runs
-// with the N-th call failing, for every N, in a way drawn for each (in every way with
-// PERDURA_FAULTS=all), in a child process that is ended by SIGALRM if it hangs. After each run the
-// store is opened without faults, and its ledger, its heap and its home image are checked.
+// Goal: any call of the medium, of the system or of the allocator that fails, once or for ever,
+// costs the program no more than an error: no crash, no hang, nothing acknowledged lost, nothing
+// half done, no failure passed over. When the fault is over, checkpoints succeed again, unless a
+// flush failed: then nothing is acknowledged until the store was opened again.
+// Method: each scenario (fault_scenarios.cc) runs once to count its calls. Then it runs with the
+// N-th of each kind failing, for every N up to 250 or a sample of them, in a way drawn for each
+// (for every N in every way with PERDURA_FAULTS=all), in a child process that is ended by SIGALRM
+// if it hangs. After each run the same process opens the store without faults; its ledger, its
+// blocks, its heap and its home image are checked. PERDURA_JSON names a file for a summary.
 #include <gtest/gtest.h>
 
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include <deque>
+#include <fstream>
+#include <iostream>
 #include <random>
+#include <thread>
 
-#include "media/fault.hpp"
+#include "campaign/fault_session.hpp"
 #include "support/files.hpp"
-#include "support/lazy_medium.hpp"
-#include "support/ledger.hpp"
 #include "support/process.hpp"
-#include "support/wrapped_store.hpp"
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/lsan_interface.h>
+
+// A program that the library ends dies of a signal here as well.
+extern "C" const char* __asan_default_options() { return "handle_segv=0"; }
+#endif
 
 namespace perdura::test {
 namespace {
 
-constexpr u64 kOperations = 200;
-constexpr u64 kBallastWords = 24 * 1024;
-constexpr u64 kBallastEvery = 10;
+constexpr unsigned kSecondsMax = 30;  // of one run
+constexpr u64 kPointsMin = 20'000;    // of all scenarios
+constexpr u64 kCallsMax = 250;        // of a kind and scenario, unless all are wanted
 
-struct Config {
-  const char* name;
-  const char* scheme;
-  Tracking tracking;
-  Capture capture;
-  bool lazy = false;  ///< writes happen as late as they may
+u64 number_from_environment(const char* name, u64 otherwise) {
+  const char* text = std::getenv(name);
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+
+const std::string& wanted_point() {
+  static const std::string wanted = [] {
+    const char* text = std::getenv("PERDURA_POINT");
+    return std::string(text != nullptr ? text : "");
+  }();
+  return wanted;
+}
+
+/// What happened at all points of a scenario, or of all.
+struct Totals {
+  u64 scenarios = 0;
+  u64 points = 0;  ///< runs
+  u64 fired = 0;   ///< runs in which the fault happened
+  u64 lost = 0;
+  u64 crashed = 0;
+  u64 hung = 0;
+  u64 silent = 0;
+  u64 wrong = 0;  ///< anything else
+
+  u64 failures() const { return lost + crashed + hung + silent + wrong; }
+  void add(const Totals& other) {
+    scenarios += other.scenarios;
+    points += other.points;
+    fired += other.fired;
+    lost += other.lost;
+    crashed += other.crashed;
+    hung += other.hung;
+    silent += other.silent;
+    wrong += other.wrong;
+  }
 };
 
-Options options_of(const Config& config) {
-  Options options;
-  options.region_limit_bytes = 256 * kMiB;
-  options.log_limit_bytes = 2 * kMiB;
-  options.tracking = config.tracking;
-  options.capture = config.capture;
-  return options;
-}
-
-/// Large and rewritten again and again, so that the log fills up.
-void write_ballast(const WrappedStore::Op& op, u64* ballast, u64 value) {
-  op.touch(ballast, kBallastWords * sizeof(u64));
-  for (u64 i = 0; i < kBallastWords; ++i) ballast[i] = value + i;
-}
-
-std::string check_ballast(const Ledger& ledger, const u64* ballast) {
-  const u64 steps = ledger.shards[0].steps;
-  const u64 value = steps - steps % kBallastEvery;
-  for (u64 i = 0; i < kBallastWords; ++i)
-    if (ballast[i] != value + i)
-      return "word " + std::to_string(i) + " of the ballast after step " + std::to_string(steps) +
-             " is " + std::to_string(ballast[i]);
-  return {};
-}
-
-std::string check_all(WrappedStore& store) {
-  const auto* ledger = static_cast<const Ledger*>(store.get_root("ledger"));
-  const auto* ballast = static_cast<const u64*>(store.get_root("ballast"));
-  const HeapAudit audit = store.audit();
-  if (ledger == nullptr) return audit.clean ? "" : audit.problem;
-  if (std::string problem = check_ledger(*ledger, audit, audit.roots + 1); !problem.empty())
-    return problem;
-  return check_ballast(*ledger, ballast);
-}
-
-/// A run of the scenario. Every call that fails must say why.
-class Scenario {
+class Summary final : public testing::Environment {
  public:
-  Scenario(WrappedStore& store) : store_(store) {}
-
-  /// What went wrong beyond the errors that were injected, or "".
-  std::string run() {
-    for (u64 i = 0; i < kOperations; ++i) {
-      if (ledger_ == nullptr) attempt([&] { begin(); });
-      if (ledger_ != nullptr) attempt([&] { step(i); });
-      if (i % 9 == 8) attempt([&] { checkpoint(i % 2 == 0); });
+  void TearDown() override {
+    if (totals.scenarios == 0) return;
+    std::cout << totals.scenarios << " scenarios, " << totals.points << " runs, " << totals.fired
+              << " fault points, " << totals.failures() << " failures\n";
+    if (totals.scenarios == scenarios().size() && wanted_point().empty()) {
+      EXPECT_GE(totals.fired, kPointsMin);
     }
-    return problem_;
+    const char* path = std::getenv("PERDURA_JSON");
+    if (path == nullptr) return;
+    std::ofstream(path) << "{\"scenarios\":" << totals.scenarios << ",\"points\":" << totals.points
+                        << ",\"fired\":" << totals.fired << ",\"lost\":" << totals.lost
+                        << ",\"crashed\":" << totals.crashed << ",\"hung\":" << totals.hung
+                        << ",\"silent\":" << totals.silent << ",\"wrong\":" << totals.wrong
+                        << "}\n";
   }
+  Totals totals;
+};
+Summary* const summary = static_cast<Summary*>(testing::AddGlobalTestEnvironment(new Summary));
 
-  u64 acknowledged() const { return acknowledged_; }
-  u64 errors() const { return errors_; }
+/// Where a run says what came of it; `slot` of those that run side by side.
+Outcome& outcome_of(size_t slot) {
+  static auto* outcomes = [] {
+    void* shared = ::mmap(nullptr, 64 * sizeof(Outcome), PROT_READ | PROT_WRITE,
+                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED) std::abort();
+    return static_cast<Outcome*>(shared);
+  }();
+  return outcomes[slot];
+}
 
-  template <class Call>
-  bool attempt(Call&& call) {
-    try {
-      call();
-      return true;
-    } catch (const Error& error) {
-      ++errors_;
-      const std::string text = error.what();
-      if (text.find("injected fault") == std::string::npos &&
-          text.find("earlier") == std::string::npos)
-        problem_ = "an error does not name its cause: " + text;
-      return false;
-    }
+void forget(Outcome& outcome) {
+  for (auto& each : outcome.acknowledged) each = 0;
+  outcome.acknowledged_changes = 0;
+  outcome.errors = 0;
+  outcome.fired = 0;
+}
+
+std::string run_session(const Scenario& scenario, const std::string& path, const Point* point,
+                        Outcome& outcome, std::array<u64, kCalls + 1>* counts) {
+  Session session(scenario, path, point, outcome);
+  scenario.run(session);
+  if (counts != nullptr) {
+    for (unsigned i = 0; i < kCalls; ++i) (*counts)[i] = calls_counted(static_cast<Call>(i));
+    (*counts)[kCalls] = session.plan().count();
   }
+  return session.finish();
+}
 
-  void checkpoint(bool async) {
-    const u64 steps = ledger_ != nullptr ? ledger_->shards[0].steps : 0;
-    if (async) store_.wait(store_.checkpoint_async());
-    else store_.checkpoint();
-    acknowledged_ = steps;
-  }
+std::string run_point(const Scenario& scenario, const std::string& path, const Point* point,
+                      Outcome& outcome, std::array<u64, kCalls + 1>* counts) {
+  const TestThread here;
+  ::alarm(kSecondsMax);
+  std::string problem = run_session(scenario, path, point, outcome, counts);
+#if defined(__SANITIZE_ADDRESS__)
+  if (problem.empty() && __lsan_do_recoverable_leak_check() != 0) problem = "memory leaked";
+#endif
+  return problem;
+}
 
- private:
-  void begin() {
-    const auto op = store_.operation();
-    auto* ledger = make_ledger(op, 1);
-    u64* ballast = nullptr;
-    try {
-      ballast = static_cast<u64*>(op.allocate(kBallastWords * sizeof(u64)));
-      write_ballast(op, ballast, 0);
-      op.set_root("ballast", ballast);
-      op.set_root("ledger", ledger);
-    } catch (const Error&) {
-      // A program undoes what it began.
-      op.set_root("ballast", nullptr);
-      if (ballast != nullptr) op.deallocate(ballast);
-      op.deallocate(ledger);
-      throw;
-    }
-    ledger_ = ledger;
-    ballast_ = ballast;
-  }
-
-  void step(u64 i) {
-    const auto op = store_.operation();
-    const u64 before = ledger_->shards[0].steps;
-    do_step(op, *ledger_, 0);
-    if ((before + 1) % kBallastEvery == 0) write_ballast(op, ballast_, before + 1);
-    if (i % 7 == 0) op.set_root("toggled", i % 14 == 0 ? ledger_ : nullptr);
-  }
-
-  WrappedStore& store_;
-  Ledger* ledger_ = nullptr;
-  u64* ballast_ = nullptr;
-  u64 acknowledged_ = 0;
-  u64 errors_ = 0;
-  std::string problem_;
+struct Way {
+  bool of_medium;
+  media::FaultKind kind;
+  int error;
+  bool for_ever;
 };
 
-std::string reopen_and_check(const std::string& uri, const Config& config, u64 acknowledged) {
-  WrappedStore store(uri, options_of(config));
-  if (std::string problem = check_all(store); !problem.empty())
-    return "after opening again: " + problem;
-  const auto* ledger = static_cast<const Ledger*>(store.get_root("ledger"));
-  const u64 steps = ledger != nullptr ? ledger->shards[0].steps : 0;
-  if (steps < acknowledged)
-    return "step " + std::to_string(acknowledged) + " was acknowledged, " + std::to_string(steps) +
-           " are left";
-  store.close();
-  const auto problems = home_problems(store.runtime().volume());
-  return problems.empty() ? "" : "after closing again: " + problems.front();
-}
-
-/// One run with a fault. `calls` becomes the number of calls of the medium.
-std::string run_with(const std::string& uri, const Config& config, const media::Fault* fault,
-                     u64* calls) {
-  media::FaultPlan plan;
-  if (fault != nullptr) plan.arm(*fault);
-  u64 acknowledged = 0;
-  try {
-    WrappedStore store(uri, options_of(config), [&](std::unique_ptr<media::Medium> inner) {
-      return plan.wrap(config.lazy ? make_lazy(std::move(inner)) : std::move(inner));
-    });
-    Scenario scenario(store);
-    if (std::string problem = scenario.run(); !problem.empty()) return problem;
-    if (std::string problem = check_all(store); !problem.empty()) return "in memory: " + problem;
-    // Of everything but a failed barrier the store recovers.
-    const bool over = fault == nullptr || (!fault->for_ever && plan.fired() != 0);
-    // The first checkpoint may wait for a replay that met the fault, and report that.
-    const auto checkpoint = [&] { scenario.checkpoint(false); };
-    if (over && !plan.barrier_failed() && !scenario.attempt(checkpoint) &&
-        !scenario.attempt(checkpoint))
-      return "two checkpoints failed after the fault was over";
-    acknowledged = scenario.acknowledged();
-    const u64 steps = static_cast<const Ledger*>(store.get_root("ledger")) != nullptr
-                          ? static_cast<const Ledger*>(store.get_root("ledger"))->shards[0].steps
-                          : 0;
-    if (scenario.attempt([&] { store.close(); })) acknowledged = steps;
-    if (fault == nullptr && scenario.errors() != 0) return "failed without a fault";
-    if (calls != nullptr) *calls = plan.count();
-  } catch (const Error& error) {
-    if (fault == nullptr) return error.what();
-    if (std::string(error.what()).find("injected fault") == std::string::npos)
-      return std::string("opening does not name its cause: ") + error.what();
+std::vector<Way> ways_of(Call call) {
+  std::vector<int> errors;
+  switch (call) {
+    case Call::kAllocate:
+    case Call::kMap:
+    case Call::kRemap:
+    case Call::kProtect:
+    case Call::kAdvise:
+    case Call::kControl:
+    case Call::kMembarrier:
+      errors = {ENOMEM};
+      break;
+    case Call::kExtend:
+    case Call::kWrite:
+      errors = {ENOSPC, EIO};
+      break;
+    case Call::kFlush:
+    case Call::kRead:
+    case Call::kInspect:
+      errors = {EIO};
+      break;
+    case Call::kShortWrite:
+      errors = {0};
+      break;
+    case Call::kOpen:
+      errors = {EMFILE, EACCES};
+      break;
+    case Call::kRingSetup:
+      errors = {EPERM, ENOMEM};
+      break;
+    case Call::kRingSubmit:
+      errors = {EBUSY, ENOMEM};
+      break;
+    case Call::kRingLate:
+      errors = {EBADF};
+      break;
+    case Call::kThread:
+      errors = {EAGAIN};
+      break;
+    case Call::kUserfault:
+      errors = {EPERM};
+      break;
+    case Call::kCount:
+      break;
   }
-  return reopen_and_check(uri, config, acknowledged);
+  std::vector<Way> ways;
+  for (const int error : errors)
+    for (const bool for_ever : {false, true})
+      ways.push_back({false, media::FaultKind::kIo, error, for_ever});
+  return ways;
 }
 
-class Fault : public testing::TestWithParam<Config> {};
+std::vector<Way> ways_of_medium() {
+  std::vector<Way> ways;
+  for (const auto kind : {media::FaultKind::kIo, media::FaultKind::kNoSpace,
+                          media::FaultKind::kShort, media::FaultKind::kLate})
+    for (const bool for_ever : {false, true}) ways.push_back({true, kind, 0, for_ever});
+  return ways;
+}
 
-TEST_P(Fault, AtEveryCall) {
-  const Config& config = GetParam();
-  const TempDir folder(TempDir::kMemory);
-  const std::string path = folder.path("state.pd");
-  const std::string uri = config.scheme + (":" + path);
-  u64 calls = 0;
-  ASSERT_EQ(run_with(uri, config, nullptr, &calls), "");
-  ASSERT_GT(calls, 100u);
+/// The points of a scenario with so many calls.
+std::vector<Point> points_of(const std::array<u64, kCalls + 1>& counts, u64 seed, bool all) {
+  std::vector<Point> points;
+  for (unsigned i = 0; i <= kCalls; ++i) {
+    const auto call = static_cast<Call>(i);
+    const std::vector<Way> ways = i == kCalls ? ways_of_medium() : ways_of(call);
+    // Of a long run only some calls, drawn anew in each.
+    const u64 step = all ? 1 : (counts[i] + kCallsMax - 1) / kCallsMax;
+    const u64 first = step != 0 ? 1 + mix(seed + i) % step : 1;
+    for (u64 nth = first; nth <= counts[i]; nth += step) {
+      const u64 drawn = mix(seed + i * 1'000'003 + nth) % ways.size();
+      for (u64 at = all ? 0 : drawn; at < (all ? ways.size() : drawn + 1); ++at) {
+        const Way& way = ways[at];
+        Point point;
+        point.of_medium = way.of_medium;
+        point.medium = {.nth = nth, .kind = way.kind, .for_ever = way.for_ever};
+        point.call = {.call = call, .nth = nth, .error = way.error, .for_ever = way.for_ever};
+        if (wanted_point().empty() || wanted_point() == point.describe()) points.push_back(point);
+      }
+    }
+  }
+  return points;
+}
+
+class Faults : public testing::TestWithParam<Scenario> {
+ protected:
+  struct Run {
+    Point point;
+    size_t slot;
+    std::unique_ptr<Child> child;
+  };
+
+  std::string path(size_t slot) const { return folder_.path("state." + std::to_string(slot)); }
+
+  void restore(size_t slot) const {
+    std::filesystem::remove(path(slot));
+    if (GetParam().before != Before::kNothing)
+      std::filesystem::copy_file(folder_.path("before"), path(slot));
+    forget(outcome_of(slot));
+  }
+
+  void start(const Point& point, size_t slot) {
+    restore(slot);
+    const std::string place = path(slot);
+    runs_.push_back({point, slot, std::make_unique<Child>([&] {
+                       return run_point(GetParam(), place, &point, outcome_of(slot), nullptr);
+                     })});
+  }
+
+  /// Of the oldest run; returns its slot.
+  size_t finish_oldest() {
+    Run run = std::move(runs_.front());
+    runs_.pop_front();
+    const Outcome& outcome = outcome_of(run.slot);
+    std::string problem = run.child->wait();
+    const bool died = problem.ends_with("died of signal " + std::to_string(SIGSEGV)) ||
+                      problem.ends_with("died of signal " + std::to_string(SIGBUS));
+    if (died && GetParam().may_end && may_end_program(run.point)) {
+      // As if it had been killed: nothing acknowledged is lost.
+      problem = in_child([&] {
+        const TestThread here;
+        ::alarm(kSecondsMax);
+        const std::string uri = std::string(GetParam().scheme) + ":" + path(run.slot);
+        return Session::reopen_and_check(uri, GetParam().options, outcome);
+      });
+      ++totals_.fired;
+    } else {
+      totals_.fired += outcome.fired != 0;
+    }
+    ++totals_.points;
+    if (problem.empty()) return run.slot;
+    if (problem.find("signal " + std::to_string(SIGALRM)) != problem.npos) ++totals_.hung;
+    else if (problem.find("died of") != problem.npos) ++totals_.crashed;
+    else if (outcome.errors == 0 && outcome.fired != 0) ++totals_.silent;
+    else if (problem.find("lost") != problem.npos) ++totals_.lost;
+    else ++totals_.wrong;
+    ADD_FAILURE() << GetParam().name << ", " << run.point.describe() << ": " << problem
+                  << "\nagain: PERDURA_SEED=" << seed_ << " PERDURA_FAULTS=all PERDURA_POINT='"
+                  << run.point.describe() << "' fault_test --gtest_filter='*/" << GetParam().name
+                  << "'";
+    return run.slot;
+  }
+
+  // A fault handler cannot give an error to anybody.
+  static bool may_end_program(const Point& point) {
+    if (point.of_medium) return false;
+    switch (point.call.call) {
+      case Call::kProtect:
+      case Call::kControl:
+      case Call::kRead:
+      case Call::kWrite:
+      case Call::kShortWrite:
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  const TempDir folder_{TempDir::kMemory};
+  u64 seed_ = number_from_environment("PERDURA_SEED", std::random_device()());
+  std::deque<Run> runs_;
+  Totals totals_;
+};
+
+TEST_P(Faults, AtEveryCall) {
+  const Scenario& scenario = GetParam();
+  if (scenario.before != Before::kNothing) {
+    const std::string before = folder_.path("before");
+    ASSERT_EQ(in_child([&] { return Session::prepare(scenario, before); }), "");
+  }
+  auto* counts = static_cast<std::array<u64, kCalls + 1>*>(
+      ::mmap(nullptr, sizeof(std::array<u64, kCalls + 1>), PROT_READ | PROT_WRITE,
+             MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(counts, MAP_FAILED);
+  restore(0);
+  ASSERT_EQ(in_child([&] { return run_point(scenario, path(0), nullptr, outcome_of(0), counts); }),
+            "");
   const char* wanted = std::getenv("PERDURA_FAULTS");
   const bool all = wanted != nullptr && std::string(wanted) == "all";
-  const char* chosen = std::getenv("PERDURA_SEED");
-  const u64 seed = chosen != nullptr ? std::strtoull(chosen, nullptr, 10) : std::random_device()();
-  SCOPED_TRACE("PERDURA_SEED=" + std::to_string(seed));
-  constexpr media::FaultKind kKinds[] = {media::FaultKind::kIo, media::FaultKind::kNoSpace,
-                                         media::FaultKind::kShort, media::FaultKind::kLate};
-  constexpr u64 kWays = 2 * std::size(kKinds);  // of each kind, once and for ever
-  u64 runs = 0;
-  u64 failed = 0;
-  for (u64 nth = 1; nth <= calls; ++nth) {
-    const u64 drawn = mix(seed + nth) % kWays;
-    for (u64 way = all ? 0 : drawn; way < (all ? kWays : drawn + 1); ++way) {
-      std::filesystem::remove(path);
-      const media::Fault fault{.nth = nth, .kind = kKinds[way / 2], .for_ever = way % 2 != 0};
-      const std::string problem = in_child([&] {
-        ::alarm(30);
-        return run_with(uri, config, &fault, nullptr);
-      });
-      ++runs;
-      failed += !problem.empty();
-      EXPECT_EQ(problem, "") << "call " << nth << " of " << calls << " fails, kind "
-                             << static_cast<int>(fault.kind)
-                             << (fault.for_ever ? " for ever" : " once");
-      ASSERT_LT(failed, 20u) << "after " << runs << " runs";
-    }
+  const std::vector<Point> points = points_of(*counts, seed_, all);
+  ::munmap(counts, sizeof *counts);
+
+  const size_t side_by_side = std::max(1u, std::thread::hardware_concurrency());
+  size_t started = 0;
+  for (const Point& point : points) {
+    size_t slot = started++;
+    if (slot >= side_by_side) slot = finish_oldest();
+    if (totals_.failures() >= 20) break;
+    start(point, slot);
   }
-  RecordProperty("runs", std::to_string(runs));
+  while (!runs_.empty()) finish_oldest();
+  totals_.scenarios = 1;
+  summary->totals.add(totals_);
+  RecordProperty("seed", std::to_string(seed_));
+  RecordProperty("points", std::to_string(totals_.fired));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Configs, Fault,
-    testing::Values(Config{"file_reported", "file", Tracking::kReported, Capture::kBackground},
-                    Config{"file_lazy", "file", Tracking::kReported, Capture::kBackground, true},
-                    Config{"file_automatic", "file", Tracking::kAutomatic, Capture::kAutomatic},
-                    Config{"emu_bitmap", "emu", Tracking::kBitmap, Capture::kStopped},
-                    Config{"emu_automatic", "emu", Tracking::kAutomatic, Capture::kAutomatic},
-                    Config{"emu_reported", "emu", Tracking::kReported, Capture::kBackground}),
-    [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Scenarios, Faults, testing::ValuesIn(scenarios()),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace perdura::test

@@ -34,7 +34,7 @@ struct Shard {
 };
 
 struct Ledger {
-  static constexpr u64 kShards = 4;
+  static constexpr u64 kShards = 8;
   static constexpr u64 kAccounts = 64;
   u64 seed;
   u64 node_words_max;

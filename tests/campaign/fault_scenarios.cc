@@ -1,0 +1,441 @@
+// The scenarios of fault_test.cc. Each is small, so that every call it makes can fail.
+#include <sched.h>
+
+#include <cstring>
+
+#include <perdura/perdura.h>
+
+#include "campaign/fault_session.hpp"
+#include "store/inspect.hpp"
+#include "support/files.hpp"
+
+namespace perdura::test {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr Options options(Tracking tracking, Capture capture = Capture::kAutomatic) {
+  Options options;
+  options.region_limit_bytes = 64 * kMiB;
+  options.log_limit_bytes = 2 * kMiB;
+  options.tracking = tracking;
+  options.capture = capture;
+  return options;
+}
+// Tests are listed before main begins: these must not need initialization.
+constexpr Options kReported = options(Tracking::kReported);
+constexpr Options kBitmap = options(Tracking::kBitmap);
+constexpr Options kPages = options(Tracking::kAutomatic);
+
+Options with(Options options, bool Options::* flag, bool value) {
+  options.*flag = value;
+  return options;
+}
+
+void open_only(Session& session) { session.open(); }
+
+void open_and_step(Session& session) {
+  session.open();
+  session.steps(8);
+  session.checkpoint();
+}
+
+void open_and_close(Session& session) {
+  session.open();
+  session.steps(4);
+  session.close();
+}
+
+void touch_recovered(Session& session) {
+  session.open();
+  session.rewrite(0);
+  session.steps(4);
+  session.checkpoint();
+}
+
+// The heap takes space from the medium four times and more.
+void grow(Session& session) {
+  session.open();
+  for (u64 slot = 0; slot < 4; ++slot) session.exchange(slot, 20'000 << slot);
+  session.checkpoint();
+}
+
+// An attempt that failed is followed by one of another size.
+void grow_unevenly(Session& session) {
+  session.open();
+  session.exchange(0, 100'000);
+  session.exchange(1, 9'000);
+  session.checkpoint();
+  session.exchange(2, 50'000);
+  session.checkpoint();
+}
+
+void small_blocks(Session& session) {
+  session.open();
+  for (u64 round = 0; round < 3; ++round)
+    for (u64 slot = 0; slot < Extras::kSlots; ++slot)
+      session.exchange(slot, (slot * 37 + round * 11) % 200);
+  session.checkpoint();
+}
+
+void large_blocks(Session& session) {
+  session.open();
+  for (u64 round = 0; round < 2; ++round)
+    for (u64 slot = 0; slot < 5; ++slot) session.exchange(slot, 9'000 + slot * 2'000 * (round + 1));
+  session.checkpoint();
+}
+
+void aligned_blocks(Session& session) {
+  session.open();
+  for (u64 slot = 0; slot < 12; ++slot) session.exchange(slot, 20 + slot * 100, u64{16} << slot);
+  session.checkpoint();
+}
+
+void roots(Session& session) {
+  session.open();
+  for (int round = 0; round < 2; ++round) {
+    for (const char* name : {"one", "two", "a third one with a long name"})
+      session.set_root(name, true);
+    session.set_root("two", true);
+    session.checkpoint();
+    for (const char* name : {"two", "a third one with a long name", "none"})
+      session.set_root(name, false);
+    session.set_root("one", round == 0);
+  }
+  session.checkpoint();
+}
+
+void checkpoints(Session& session) {
+  session.open();
+  for (int i = 0; i < 6; ++i) {
+    session.steps(3);
+    session.checkpoint();
+  }
+}
+
+void async_checkpoints(Session& session) {
+  session.open();
+  for (int i = 0; i < 6; ++i) {
+    session.steps(3);
+    session.checkpoint_async();
+  }
+}
+
+void timed_checkpoints(Session& session) {
+  session.open();
+  session.every(milliseconds(1));
+  for (int i = 0; i < 8; ++i) {
+    session.steps(10);
+    if (i % 4 == 3) session.checkpoint();
+  }
+  session.every(milliseconds(0));
+}
+
+void nothing_changed(Session& session) {
+  session.open();
+  for (int i = 0; i < 4; ++i) session.checkpoint();
+  session.checkpoint_async();
+  session.close();
+}
+
+void several_threads(Session& session) {
+  session.open();
+  session.threads(3, 6);
+  session.checkpoint();
+}
+
+void threads_and_timer(Session& session) {
+  session.open();
+  session.every(milliseconds(1));
+  session.threads(4, 8);
+  session.every(milliseconds(0));
+}
+
+// More than the log's limit goes through it.
+void log_wraps(Session& session) {
+  session.open();
+  session.exchange(0, 24'000);
+  for (int i = 0; i < 14; ++i) {
+    session.rewrite(0);
+    if (i % 4 == 0) session.checkpoint_async();
+    else session.checkpoint();
+  }
+}
+
+// A version larger than the log's limit, whose space is given back afterwards.
+void log_overflows(Session& session) {
+  session.open();
+  session.exchange(0, 300'000);
+  session.checkpoint();
+  for (int i = 0; i < 4; ++i) {
+    session.steps(2);
+    session.checkpoint();
+  }
+  session.exchange(0, 0);
+  session.checkpoint();
+}
+
+// Checkpoints wait for replay all the time.
+void log_at_limit(Session& session) {
+  session.open();
+  session.exchange(0, 130'000);
+  for (int i = 0; i < 5; ++i) {
+    session.rewrite(0);
+    session.checkpoint();
+  }
+}
+
+// Several versions of the same lines wait for replay when its last step fails.
+void same_lines(Session& session) {
+  session.open();
+  session.exchange(0, 2'000);
+  for (int i = 0; i < 6; ++i) {
+    session.rewrite(0);
+    session.checkpoint();
+  }
+}
+
+void replay_beside_checkpoints(Session& session) {
+  session.open();
+  session.exchange(0, 40'000);
+  for (int i = 0; i < 6; ++i) {
+    session.rewrite(0);
+    session.checkpoint();
+    session.steps(1);
+    session.checkpoint_async();
+  }
+}
+
+// So many that the marks of windows start again.
+void many_windows(Session& session) {
+  session.open();
+  for (int i = 0; i < 132; ++i) {
+    session.steps(1);
+    session.checkpoint();
+  }
+}
+
+// What was reopened is moved to huge pages as it changes.
+void promotion(Session& session) {
+  session.open();
+  for (int i = 0; i < 2; ++i) {
+    session.rewrite(0);
+    session.checkpoint();
+    // The promotion comes a few milliseconds after a checkpoint.
+    const auto end = std::chrono::steady_clock::now() + milliseconds(8);
+    while (std::chrono::steady_clock::now() < end) ::sched_yield();
+    session.steps(2);
+  }
+}
+
+void reopened_again_and_again(Session& session) {
+  for (int i = 0; i < 3; ++i) {
+    session.open();
+    session.steps(5);
+    session.checkpoint();
+    session.steps(2);
+    session.close();
+  }
+}
+
+// A check says what it found or that it could not look; never that all is well when it did not.
+void check_store(Session& session) {
+  const std::string uri = session.uri();
+  const FileBytes before = read_file(session.path());
+  session.attempt([&] {
+    const auto report =
+        in_library([&] { return store::check(uri, {}, [](const char*, u64, u64) {}); });
+    if (!report) throw_failure(report.failure());
+    if (report->findings.empty()) {
+      if (!report->description || !report->description->heap || !report->description->heap->clean)
+        session.problem("a check without findings that did not reach the heap");
+      if (calls_failed() != 0 && session.point() != nullptr &&
+          session.point()->call.call == Call::kRead)
+        session.problem("silent: a read failed, and the check found nothing");
+    } else {
+      throw Error(Code::kNoMemory, report->findings.front().message);
+    }
+  });
+  if (read_file(session.path()) != before) session.problem("a check wrote to the store");
+}
+
+void describe_store(Session& session) {
+  const std::string uri = session.uri();
+  const FileBytes before = read_file(session.path());
+  session.attempt([&] {
+    const auto description = in_library([&] { return store::describe(uri, {}); });
+    if (!description) throw_failure(description.failure());
+    if (description->durable_version == 0 || description->roots.size() != 2)
+      session.problem("silent: a description lacks what the store holds");
+  });
+  if (read_file(session.path()) != before) session.problem("a description wrote to the store");
+}
+
+void c_interface(Session& session) {
+  const std::string uri = session.uri();
+  const auto check = [&](int result) {
+    if (result < 0)
+      session.attempt([&] { throw Error(static_cast<Code>(-result), perdura_last_error()); });
+    return result >= 0;
+  };
+  perdura_options chosen{};
+  chosen.region_limit_bytes = session.options().region_limit_bytes;
+  chosen.log_limit_bytes = session.options().log_limit_bytes;
+  chosen.tracking = PERDURA_TRACK_REPORTED;
+  perdura_store* store = nullptr;
+  if (!check(in_library([&] { return perdura_open(uri.c_str(), &chosen, &store); }))) return;
+  auto* number = static_cast<u64*>(in_library([&] { return perdura_root_get(store, "number"); }));
+  u64 acknowledged = 0;
+  if (number == nullptr) {
+    number = static_cast<u64*>(in_library([&] { return perdura_alloc(store, sizeof *number); }));
+    if (number != nullptr) {
+      *number = 0;
+      check(in_library([&] { return perdura_root_set(store, "number", number); }));
+    }
+  }
+  for (u64 i = 1; i <= 6 && number != nullptr; ++i) {
+    if (!check(in_library([&] { return perdura_operation_begin(store); }))) continue;
+    in_library([&] { perdura_touch(store, number, sizeof *number); });
+    *number = i;
+    in_library([&] { perdura_operation_end(store); });
+    if (check(in_library([&] { return perdura_checkpoint(store, nullptr); }))) acknowledged = i;
+    void* block = in_library([&] { return perdura_aligned_alloc(store, 64, i * 500); });
+    void* larger = in_library([&] { return perdura_realloc(store, block, i * 2'000); });
+    check(in_library([&] { return perdura_free(store, larger != nullptr ? larger : block); }));
+  }
+  check(in_library([&] { return perdura_close(store); }));
+  const bool flush_failed = flushes_failed() != 0;
+  disarm_calls();
+  store = nullptr;
+  if (perdura_open(uri.c_str(), &chosen, &store) != 0) {
+    session.problem(std::string("opening again: ") + perdura_last_error());
+    return;
+  }
+  number = static_cast<u64*>(perdura_root_get(store, "number"));
+  if (acknowledged != 0 && (number == nullptr || *number < acknowledged))
+    session.problem("lost: the number was acknowledged as " + std::to_string(acknowledged));
+  if (perdura_close(store) != 0 && !flush_failed) session.problem("closing again failed");
+}
+
+// Containers of the standard library, whose steps are operations of several allocations. One that
+// fails is undone by the container; the program adds a record whole or not at all.
+void containers(Session& session) {
+  const std::string uri = session.uri();
+  u64 acknowledged = 0;
+  session.attempt([&] {
+    Store store = in_library([&] { return Store::open(uri, session.options()); });
+    auto& map = in_library([&]() -> auto& { return store.root<perdura::map<u64, string>>("map"); });
+    for (u64 i = 0; i < 12; ++i) {
+      session.attempt([&] {
+        in_library([&] {
+          auto operation = store.operation();
+          map.try_emplace(i, std::string_view("a text of more than a few bytes"));
+        });
+      });
+      session.attempt([&] {
+        const u64 size = map.size();
+        in_library([&] { store.checkpoint(); });
+        acknowledged = size;
+      });
+    }
+    session.attempt([&] { in_library([&] { store.close(); }); });
+  });
+  disarm_calls();
+  Store store = Store::open(uri, session.options());
+  const auto& map = store.root<perdura::map<u64, string>>("map");
+  if (map.size() < acknowledged)
+    session.problem("lost: " + std::to_string(acknowledged) + " entries were acknowledged");
+  for (const auto& [key, text] : map)
+    if (text != "a text of more than a few bytes") session.problem("a text is wrong");
+  if (const HeapAudit audit = store.audit(); !audit.clean) session.problem(audit.problem);
+}
+
+std::vector<Scenario> make_scenarios() {
+  const Options lazy = kReported;
+  const Options eager = with(kReported, &Options::lazy_recovery, false);
+  const Options views = with(kReported, &Options::huge_pages, false);
+  const Options stopped = options(Tracking::kReported, Capture::kStopped);
+  const Options userfault = options(Tracking::kUserfault);
+  const Options sigbus = options(Tracking::kSigbus);
+  const Options protect = options(Tracking::kProtect);
+  const Options verified = with(kReported, &Options::verify_reports, true);
+  const auto none = Before::kNothing;
+  const auto closed = Before::kClosed;
+  const auto short_log = Before::kShortLog;
+  const auto long_log = Before::kLongLog;
+  std::vector<Scenario> all = {
+      // name, scheme, parameters, before, options, run
+      {"format_file", "file", "", none, kReported, open_only},
+      {"format_emu", "emu", "", none, kReported, open_only},
+      {"format_without_ring", "file", "?io_uring=0", none, kReported, open_only},
+      {"format_buffered", "file", "", none, kReported, open_only, false, true},
+      {"open_clean_file", "file", "", closed, kReported, open_and_step},
+      {"open_clean_emu", "emu", "", closed, kReported, open_and_step},
+      {"open_short_log", "file", "", short_log, lazy, touch_recovered, false, false, true},
+      {"open_long_log_lazily", "file", "", long_log, lazy, touch_recovered, false, false, true},
+      {"open_long_log_eagerly", "file", "", long_log, eager, touch_recovered},
+      {"open_log_without_ring", "file", "?io_uring=0", long_log, eager, touch_recovered},
+      {"open_log_buffered", "file", "", long_log, eager, touch_recovered, false, true},
+      {"open_log_emu", "emu", "", long_log, kReported, touch_recovered},
+      {"grow_file", "file", "", none, kReported, grow},
+      {"grow_views", "file", "", none, views, grow},
+      {"grow_tracked_pages", "file", "", none, kPages, grow},
+      {"grow_emu", "emu", "", none, kReported, grow},
+      {"grow_unevenly", "file", "", none, kReported, grow_unevenly},
+      {"blocks_small", "file", "", closed, kReported, small_blocks},
+      {"blocks_large", "emu", "", closed, kReported, large_blocks},
+      {"blocks_aligned", "file", "", closed, kReported, aligned_blocks},
+      {"roots", "emu", "", closed, kReported, roots},
+      {"checkpoint", "file", "", closed, kReported, checkpoints},
+      {"checkpoint_without_ring", "file", "?io_uring=0", closed, kReported, checkpoints},
+      {"checkpoint_buffered", "file", "", closed, kReported, checkpoints, false, true},
+      {"checkpoint_emu", "emu", "", closed, kReported, checkpoints},
+      {"checkpoint_async", "file", "", closed, kReported, async_checkpoints},
+      {"checkpoint_timed", "file", "", closed, kReported, timed_checkpoints},
+      {"checkpoint_timed_emu", "emu", "", closed, kReported, timed_checkpoints},
+      {"nothing_changed", "file", "", closed, kReported, nothing_changed},
+      {"close_file", "file", "", closed, kReported, open_and_close},
+      {"close_emu", "emu", "", short_log, kReported, open_and_close},
+      {"threads_background", "file", "", closed, kReported, several_threads},
+      {"threads_stopped", "emu", "", closed, kBitmap, several_threads},
+      {"threads_and_timer", "file", "", closed, stopped, threads_and_timer},
+      {"log_wraps", "file", "", none, kReported, log_wraps},
+      {"log_wraps_late", "file", "", none, kReported, log_wraps, true},
+      {"log_wraps_emu", "emu", "", none, kReported, log_wraps},
+      {"log_overflows", "file", "", none, kReported, log_overflows},
+      {"log_overflows_emu", "emu", "", none, kReported, log_overflows},
+      {"log_at_limit", "file", "", none, kReported, log_at_limit, true},
+      {"same_lines", "file", "", none, kReported, same_lines},
+      {"same_lines_emu", "emu", "", none, kReported, same_lines},
+      {"replay_beside", "file", "", none, kReported, replay_beside_checkpoints, true},
+      {"windows", "emu", "", none, kReported, many_windows},
+      {"promotion", "file", "", closed, kReported, promotion, false, false, true},
+      {"reopened", "file", "", none, kReported, reopened_again_and_again},
+      {"reopened_emu", "emu", "", none, kPages, reopened_again_and_again},
+      {"bitmap", "file", "", short_log, kBitmap, checkpoints, false, false, true},
+      {"userfault", "file", "", short_log, userfault, checkpoints, false, false, true},
+      {"userfault_emu", "emu", "", closed, userfault, checkpoints},
+      {"sigbus", "file", "", short_log, sigbus, checkpoints, false, false, true},
+      {"protect", "file", "", short_log, protect, checkpoints, false, false, true},
+      {"protect_emu", "emu", "", closed, protect, checkpoints, false, false, true},
+      {"stopped", "file", "", short_log, stopped, checkpoints, false, false, true},
+      {"verified_reports", "file", "", closed, verified, checkpoints},
+      {"check", "file", "", closed, kReported, check_store},
+      {"check_log", "file", "", long_log, kReported, check_store},
+      {"check_emu", "emu", "", short_log, kReported, check_store},
+      {"describe", "file", "", short_log, kReported, describe_store},
+      {"c_interface", "file", "?io_uring=0", none, kReported, c_interface},
+      {"c_interface_emu", "emu", "", none, kReported, c_interface},
+      {"containers", "file", "?io_uring=0", none, kPages, containers},
+  };
+  return all;
+}
+
+}  // namespace
+
+const std::vector<Scenario>& scenarios() {
+  static const std::vector<Scenario> all = make_scenarios();
+  return all;
+}
+
+}  // namespace perdura::test

@@ -1,0 +1,404 @@
+#include "campaign/fault_session.hpp"
+
+#include <string.h>
+
+#include <filesystem>
+#include <thread>
+#include <vector>
+
+#include "media/decorator.hpp"
+#include "support/lazy_medium.hpp"
+
+namespace perdura::test {
+namespace {
+
+/// Reports to the library count as its calls; what the test itself does, does not.
+class LibraryOp {
+ public:
+  explicit LibraryOp(const WrappedStore::Op& op) : op_(op) {}
+  void touch(const void* address, size_t length) const {
+    in_library([&] { op_.touch(address, length); });
+  }
+  void* allocate(size_t size, size_t alignment = 16) const {
+    return in_library([&] { return op_.allocate(size, alignment); });
+  }
+  void deallocate(void* block) const {
+    in_library([&] { op_.deallocate(block); });
+  }
+  void set_root(const char* name, void* object) const {
+    in_library([&] { op_.set_root(name, object); });
+  }
+
+ private:
+  const WrappedStore::Op& op_;
+};
+
+/// Keeps a log from becoming home, so that a crash leaves it.
+class HomelessMedium final : public media::Decorator {
+ public:
+  using Decorator::Decorator;
+  std::unique_ptr<media::WriteQueue> queue() override {
+    return std::make_unique<Queue>(inner().queue());
+  }
+
+ private:
+  class Queue final : public media::WriteQueue {
+   public:
+    explicit Queue(std::unique_ptr<media::WriteQueue> inner) : inner_(std::move(inner)) {}
+    Status submit(u64 offset, media::Bytes data, const media::Site& site) override {
+      const std::string_view what = site.what;
+      if (what.starts_with("home") || what.starts_with("page"))
+        return Failure{Code::kIo, "this medium takes no home image"};
+      return inner_->submit(offset, data, site);
+    }
+    Result<u64> submit_gathered(u64 offset, const media::Gather& gather,
+                                const media::Site& site) override {
+      return inner_->submit_gathered(offset, gather, site);
+    }
+    Status drain(size_t pending_max) override { return inner_->drain(pending_max); }
+
+   private:
+    const std::unique_ptr<media::WriteQueue> inner_;
+  };
+};
+
+void fill(u64* words, u64 count, u64 value) {
+  for (u64 i = 0; i < count; ++i) words[i] = value + i;
+}
+
+u64 extras_in_use(const Extras& extras) {
+  u64 count = 0;
+  for (const auto& slot : extras.slots) count += slot.words != nullptr;
+  return count;
+}
+
+std::string check_extras(const Extras& extras) {
+  for (u64 i = 0; i < Extras::kSlots; ++i) {
+    const auto& slot = extras.slots[i];
+    for (u64 word = 0; slot.words != nullptr && word < slot.count; ++word)
+      if (slot.words[word] != slot.value + word)
+        return "word " + std::to_string(word) + " of block " + std::to_string(i) + " is " +
+               std::to_string(slot.words[word]) + " instead of " +
+               std::to_string(slot.value + word);
+  }
+  return {};
+}
+
+std::string check_store(WrappedStore& store) {
+  const auto* ledger = static_cast<const Ledger*>(store.get_root("ledger"));
+  const auto* extras = static_cast<const Extras*>(store.get_root("extras"));
+  const HeapAudit audit = store.audit();
+  if (ledger == nullptr || extras == nullptr) return audit.clean ? "" : audit.problem;
+  if (std::string problem = check_ledger(*ledger, audit, audit.roots + 1 + extras_in_use(*extras));
+      !problem.empty())
+    return problem;
+  return check_extras(*extras);
+}
+
+void raise_to(std::atomic<u64>& value, u64 to) {
+  for (u64 seen = value; seen < to && !value.compare_exchange_weak(seen, to);) {
+  }
+}
+
+}  // namespace
+
+std::string Point::describe() const {
+  if (of_medium)
+    return "medium:" + std::to_string(medium.nth) + ":" +
+           std::to_string(static_cast<int>(medium.kind) * 2 + medium.for_ever);
+  return std::string(name_of(call.call)) + ":" + std::to_string(call.nth) + ":" +
+         std::to_string(call.error * 2 + call.for_ever);
+}
+
+Session::Session(const Scenario& scenario, std::string path, const Point* point, Outcome& outcome)
+    : scenario_(scenario), path_(std::move(path)), point_(point), outcome_(outcome) {
+  if (scenario.no_direct_io) refuse_direct_io();
+  if (point != nullptr && point->of_medium) plan_.arm(point->medium);
+  arm_calls(point != nullptr && !point->of_medium ? &point->call : nullptr);
+}
+
+std::string Session::uri() const {
+  return std::string(scenario_.scheme) + ":" + path_ + scenario_.parameters;
+}
+
+void Session::problem(const std::string& text) {
+  std::lock_guard lock(mutex_);
+  if (problem_.empty()) problem_ = text;
+}
+
+// An error names its cause. Without any memory left not even an Error can be made.
+std::string Session::last_words(const std::exception& error, std::optional<Code> code) {
+  const std::string text = error.what();
+  last_error_ = text;
+  if (point_ == nullptr) return "failed without a fault: " + text;
+  if (!code) {
+    const bool starved = !point_->of_medium && point_->call.call == Call::kAllocate &&
+                         point_->call.for_ever &&
+                         dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
+    return starved ? "" : "not an Error: " + text;
+  }
+  if (point_->of_medium)
+    return text.find("injected fault") != text.npos || text.find("earlier") != text.npos
+               ? ""
+               : "an error does not name its cause: " + text;
+  if (point_->call.call == Call::kShortWrite) return "a short write is no failure: " + text;
+  const bool named = *code == Code::kNoMemory ||
+                     text.find(::strerror(point_->call.error)) != text.npos ||
+                     text.find("earlier") != text.npos;
+  return named ? "" : "an error does not name its cause: " + text;
+}
+
+// --- what scenarios do -------------------------------------------------------------------------
+
+void Session::open() {
+  if (!store_ && ++openings_ > kOpeningsMax) return;
+  if (!store_) {
+    flushes_before_ = flushes_failed();
+    attempt([&] {
+      const std::string uri = this->uri();
+      const detail::WrapMedium wrap = [&](std::unique_ptr<media::Medium> inner) {
+        return plan_.wrap(scenario_.late_writes ? make_lazy(std::move(inner)) : std::move(inner));
+      };
+      in_library([&] { store_.emplace(uri, scenario_.options, wrap); });
+      ledger_ = static_cast<Ledger*>(store_->get_root("ledger"));
+      extras_ = static_cast<Extras*>(store_->get_root("extras"));
+    });
+  }
+  if (store_ && ledger_ == nullptr) attempt([&] { begin(); });
+}
+
+void Session::begin() {
+  const auto library_op = in_library([&] { return store_->operation(); });
+  const LibraryOp op(library_op);
+  auto* ledger = make_ledger(op, 1);
+  Extras* extras = nullptr;
+  try {
+    extras = static_cast<Extras*>(op.allocate(sizeof(Extras)));
+    std::memset(static_cast<void*>(extras), 0, sizeof *extras);
+    op.set_root("extras", extras);
+    op.set_root("ledger", ledger);
+  } catch (const std::exception&) {
+    // A program undoes what it began.
+    op.set_root("extras", nullptr);
+    if (extras != nullptr) op.deallocate(extras);
+    op.deallocate(ledger);
+    throw;
+  }
+  ledger_ = ledger;
+  extras_ = extras;
+}
+
+void Session::steps(u64 count, u64 shard) {
+  for (u64 i = 0; i < count; ++i) {
+    if (ledger_ == nullptr) open();
+    if (ledger_ == nullptr) return;
+    attempt([&] {
+      const auto library_op = in_library([&] { return store_->operation(); });
+      do_step(LibraryOp(library_op), *ledger_, shard);
+    });
+  }
+}
+
+void Session::exchange(u64 slot, u64 words, u64 alignment) {
+  if (extras_ == nullptr) open();
+  if (extras_ == nullptr) return;
+  attempt([&] {
+    const auto library_op = in_library([&] { return store_->operation(); });
+    const LibraryOp op(library_op);
+    auto* made =
+        words != 0 ? static_cast<u64*>(op.allocate(words * sizeof(u64), alignment)) : nullptr;
+    auto& place = extras_->slots[slot];
+    u64* const old = place.words;
+    op.touch(extras_, sizeof *extras_);
+    place = {made, words, ++value_};
+    fill(made, words, value_);
+    ++extras_->changes;
+    if (old != nullptr) op.deallocate(old);
+  });
+}
+
+void Session::rewrite(u64 slot) {
+  if (extras_ == nullptr) return;
+  attempt([&] {
+    const auto library_op = in_library([&] { return store_->operation(); });
+    const LibraryOp op(library_op);
+    auto& place = extras_->slots[slot];
+    op.touch(extras_, sizeof *extras_);
+    op.touch(place.words, place.count * sizeof(u64));
+    place.value = ++value_;
+    fill(place.words, place.count, place.value);
+    ++extras_->changes;
+  });
+}
+
+void Session::set_root(const char* name, bool present) {
+  if (ledger_ == nullptr) return;
+  attempt([&] {
+    const auto library_op = in_library([&] { return store_->operation(); });
+    LibraryOp(library_op).set_root(name, present ? static_cast<void*>(ledger_) : nullptr);
+  });
+}
+
+void Session::note_acknowledged(const std::array<u64, Ledger::kShards>& steps, u64 changes) {
+  for (u64 i = 0; i < steps.size(); ++i) raise_to(outcome_.acknowledged[i], steps[i]);
+  raise_to(outcome_.acknowledged_changes, changes);
+}
+
+void Session::take_checkpoint(bool async) {
+  std::array<u64, Ledger::kShards> steps{};
+  u64 changes = 0;
+  if (ledger_ != nullptr) {
+    for (u64 i = 0; i < steps.size(); ++i)
+      steps[i] = std::atomic_ref(ledger_->shards[i].steps).load(std::memory_order_acquire);
+    changes = extras_->changes;
+  }
+  in_library([&] {
+    if (async) store_->wait(store_->checkpoint_async());
+    else store_->checkpoint();
+  });
+  note_acknowledged(steps, changes);
+}
+
+void Session::checkpoint() {
+  if (store_) attempt([&] { take_checkpoint(false); });
+}
+void Session::checkpoint_async() {
+  if (store_) attempt([&] { take_checkpoint(true); });
+}
+
+void Session::every(std::chrono::milliseconds interval) {
+  if (store_) in_library([&] { store_->runtime().checkpointer().every(interval); });
+}
+
+void Session::threads(u64 count, u64 steps) {
+  if (ledger_ == nullptr) open();
+  if (ledger_ == nullptr) return;
+  std::vector<std::thread> all;
+  for (u64 shard = 0; shard < count; ++shard)
+    all.emplace_back([&, shard] {
+      const TestThread here;
+      for (u64 i = 0; i < steps; ++i) {
+        attempt([&] {
+          const auto library_op = in_library([&] { return store_->operation(); });
+          do_step(LibraryOp(library_op), *ledger_, shard);
+          std::atomic_ref(ledger_->shards[shard].steps).load(std::memory_order_acquire);
+        });
+        if (i % 4 == shard) checkpoint();
+      }
+    });
+  for (std::thread& thread : all) thread.join();
+}
+
+void Session::close() {
+  if (!store_) return;
+  std::array<u64, Ledger::kShards> steps{};
+  u64 changes = 0;
+  if (ledger_ != nullptr) {
+    for (u64 i = 0; i < steps.size(); ++i) steps[i] = ledger_->shards[i].steps;
+    changes = extras_->changes;
+  }
+  if (attempt([&] { in_library([&] { store_->close(); }); })) note_acknowledged(steps, changes);
+  in_library([&] { store_.reset(); });
+  ledger_ = nullptr;
+  extras_ = nullptr;
+}
+
+// --- what must hold ----------------------------------------------------------------------------
+
+std::string Session::check_in_memory() {
+  std::string problem = check_store(*store_);
+  return problem.empty() ? "" : "in memory: " + problem;
+}
+
+std::string Session::finish() {
+  outcome_.fired = plan_.fired() + calls_failed();
+  const bool flush_failed = plan_.barrier_failed() || flushes_failed() != flushes_before_;
+  disarm_calls();
+  if (!plan_.barrier_failed()) plan_.disarm();
+  if (!problem_.empty()) return problem_;
+  if (store_) {
+    if (std::string problem = check_in_memory(); !problem.empty()) return problem;
+    if (flush_failed) {
+      if (attempt([&] { take_checkpoint(true); }))
+        return "a version was acknowledged after a failed flush";
+    } else {
+      // The first one may wait for a replay that met the fault, and report that.
+      const auto again = [&] { take_checkpoint(false); };
+      if (!attempt(again) && !attempt(again))
+        return "two checkpoints failed after the fault was over: " + last_error_;
+    }
+    const u64 errors = outcome_.errors;
+    close();
+    // A replay that met the fault while it was there may say so only now.
+    if (!flush_failed && outcome_.errors != errors &&
+        last_error_.find("home image") == last_error_.npos)
+      return "closing failed after the fault was over: " + last_error_;
+    if (!problem_.empty()) return problem_;
+  }
+  if (outcome_.fired != 0 && point_ != nullptr && !point_->of_medium &&
+      point_->call.call == Call::kShortWrite && outcome_.errors != 0)
+    return "short writes were reported as failures";
+  return reopen_and_check(uri(), scenario_.options, outcome_);
+}
+
+std::string Session::reopen_and_check(const std::string& uri, const Options& options,
+                                      const Outcome& outcome) {
+  WrappedStore store(uri, options);
+  if (std::string problem = check_store(store); !problem.empty())
+    return "after opening again: " + problem;
+  const auto* ledger = static_cast<const Ledger*>(store.get_root("ledger"));
+  const auto* extras = static_cast<const Extras*>(store.get_root("extras"));
+  for (u64 i = 0; i < Ledger::kShards; ++i) {
+    const u64 steps = ledger != nullptr ? ledger->shards[i].steps : 0;
+    if (steps < outcome.acknowledged[i])
+      return "lost: step " + std::to_string(outcome.acknowledged[i]) + " of shard " +
+             std::to_string(i) + " was acknowledged, " + std::to_string(steps) + " are left";
+  }
+  const u64 changes = extras != nullptr ? extras->changes : 0;
+  if (changes < outcome.acknowledged_changes)
+    return "lost: change " + std::to_string(outcome.acknowledged_changes) +
+           " of the blocks was acknowledged, " + std::to_string(changes) + " are left";
+  store.close();
+  const auto problems = home_problems(store.runtime().volume());
+  return problems.empty() ? "" : "after closing again: " + problems.front();
+}
+
+std::string Session::prepare(const Scenario& scenario, const std::string& path) {
+  const TestThread here;
+  const bool crashed = scenario.before != Before::kClosed;
+  WrappedStore store(std::string(scenario.scheme) + ":" + path, scenario.options,
+                     [&](std::unique_ptr<media::Medium> inner) {
+                       std::unique_ptr<media::Medium> medium = std::move(inner);
+                       if (crashed) medium = std::make_unique<HomelessMedium>(std::move(medium));
+                       return medium;
+                     });
+  Ledger* ledger = nullptr;
+  Extras* extras = nullptr;
+  {
+    const auto op = store.operation();
+    ledger = make_ledger(op, 1);
+    extras = static_cast<Extras*>(op.allocate(sizeof(Extras)));
+    std::memset(static_cast<void*>(extras), 0, sizeof *extras);
+    op.set_root("extras", extras);
+    op.set_root("ledger", ledger);
+    const u64 words = scenario.before == Before::kShortLog ? 512 : 48 * 1024;
+    auto& slot = extras->slots[0];
+    slot = {static_cast<u64*>(op.allocate(words * sizeof(u64))), words, 0};
+    fill(slot.words, words, 0);
+  }
+  for (int round = 0; round < 3; ++round) {
+    for (int i = 0; i < 12; ++i) {
+      const auto op = store.operation();
+      do_step(op, *ledger, 0);
+    }
+    store.checkpoint();
+  }
+  if (crashed) {
+    store.crash();
+    return {};
+  }
+  store.close();
+  return {};
+}
+
+}  // namespace perdura::test

@@ -1,0 +1,85 @@
+// Goal: what a ring refuses to start never happens, and what fails later is reported by a drain.
+// Method: a file medium on io_uring, whose submissions fail on request as the kernel's do: refused,
+// with the entry left in the ring, or accepted and failed afterwards.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "base/aligned_buffer.hpp"
+#include "media/medium.hpp"
+#include "support/call_faults.hpp"
+#include "support/files.hpp"
+
+namespace perdura::test {
+namespace {
+
+class Ring : public testing::Test {
+ protected:
+  Ring() : medium_(value_or_throw(media::open_medium("file:" + folder_.path("file"), {})).medium) {
+    EXPECT_TRUE(medium_->grow(kMiB, true));
+    queue_ = medium_->queue();
+    arm_calls(nullptr);
+  }
+  ~Ring() override { disarm_calls(); }
+
+  void fail(Call call, int error) {
+    const CallFault fault{.call = call, .nth = 1, .error = error};
+    arm_calls(&fault);
+  }
+  Status submit(u64 offset, AlignedBuffer& data, int content) {
+    std::memset(data.data(), content, data.size());
+    return queue_->submit(offset, data.span(), PERDURA_SITE("test"));
+  }
+  /// The byte that fills `length` bytes, or -1.
+  int content(u64 offset, u64 length) {
+    AlignedBuffer bytes(length);
+    value_or_throw(medium_->read(offset, bytes.span()));
+    for (std::byte byte : bytes.span())
+      if (byte != bytes.data()[0]) return -1;
+    return static_cast<int>(bytes.data()[0]);
+  }
+
+  const TempDir folder_;
+  std::unique_ptr<media::Medium> medium_;
+  std::unique_ptr<media::WriteQueue> queue_;
+};
+
+TEST_F(Ring, ARefusedWriteNeverHappens) {
+  AlignedBuffer first(8 * kPageBytes);
+  AlignedBuffer second(2 * kPageBytes);
+  fail(Call::kRingSubmit, EBUSY);
+  EXPECT_FALSE(submit(0, first, 1));
+  ASSERT_EQ(calls_failed(), 1u);  // else there is no io_uring here
+  std::memset(first.data(), 2, first.size());
+  for (u64 i = 0; i < 4; ++i) {
+    EXPECT_TRUE(submit(64 * kKiB, second, 3 + static_cast<int>(i)));
+    EXPECT_TRUE(queue_->drain());
+    EXPECT_EQ(content(64 * kKiB, second.size()), 3 + static_cast<int>(i));
+  }
+  EXPECT_EQ(content(0, first.size()), 0);
+}
+
+TEST_F(Ring, AWriteThatFailsLaterIsReportedOnce) {
+  AlignedBuffer data(kPageBytes);
+  fail(Call::kRingLate, 0);
+  EXPECT_TRUE(submit(0, data, 1));
+  EXPECT_FALSE(queue_->drain());
+  ASSERT_EQ(calls_failed(), 1u);
+  EXPECT_TRUE(queue_->drain());
+  EXPECT_TRUE(submit(kPageBytes, data, 2));
+  EXPECT_TRUE(queue_->drain());
+  EXPECT_EQ(content(0, kPageBytes), 0);
+  EXPECT_EQ(content(kPageBytes, kPageBytes), 2);
+}
+
+TEST_F(Ring, AShortWriteIsCompleted) {
+  AlignedBuffer data(16 * kPageBytes);
+  fail(Call::kShortWrite, 0);
+  EXPECT_TRUE(submit(0, data, 1));
+  EXPECT_TRUE(queue_->drain());
+  ASSERT_EQ(calls_failed(), 1u);
+  EXPECT_EQ(content(0, data.size()), 1);
+}
+
+}  // namespace
+}  // namespace perdura::test
