@@ -154,11 +154,13 @@ Status Region::back(u64 offset, u64 length) {
       continue;
     }
     PERDURA_ASSIGN(const Extent made, take_space(offset, end));
-    PERDURA_TRY(map_new(made));
-    if (backed_) PERDURA_TRY(backed_(base_ + made.region_offset, made.length));
     std::vector<Extent> extents = home_->extents();
     extents.push_back(made);
-    home_ = std::make_shared<const HomeMap>(std::move(extents));
+    auto home = std::make_shared<const HomeMap>(std::move(extents));
+    PERDURA_TRY(map_new(made));
+    // The last step that may fail: a tracker knows what it was told of.
+    if (backed_) PERDURA_TRY(backed_(base_ + made.region_offset, made.length));
+    home_ = std::move(home);
     std::erase_if(unused_, [&](const Extent& each) { return each.region_offset == offset; });
     offset += made.length;
   }

@@ -62,9 +62,11 @@ Status ProtectedPages::backed(std::byte* address, u64 length) {
     return Failure{Code::kNoSpace, "the region grew in too many pieces for this tracker"};
   if (mode_ == Tracking::kSigbus)
     PERDURA_TRY(register_write_protect(userfault_.get(), address, length));
+  PERDURA_TRY(protect(address, length));
+  // Last: a part that is listed must stay one that can be protected.
   parts_[count] = {address, length};
   part_count_.store(count + 1, std::memory_order_release);
-  return protect(address, length);
+  return {};
 }
 
 Status ProtectedPages::cut() {
