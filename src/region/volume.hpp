@@ -60,7 +60,10 @@ class Volume {
   explicit Volume(std::unique_ptr<media::Medium> medium) : medium_(std::move(medium)) {}
 
   Status read_directory(const format::Superblock& superblock);
-  Status check_directory() const;
+  Status check_regions() const;
+  Status check_extents() const;
+  Status check_homes() const;
+  Failure impossible_extent(const format::Extent& extent) const;
   Result<u64> allocate(u64 length, bool prewrite);
   void insert_sorted(const format::Extent& extent);
   void merge_log_extents();

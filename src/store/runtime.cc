@@ -63,7 +63,7 @@ Status check_options(const Options& options) {
     return invalid("granule_bytes is a power of two from 64 to 4096, not " +
                    std::to_string(options.granule_bytes));
   if (options.region_limit_bytes < kMiB || options.region_limit_bytes % kMiB != 0 ||
-      options.region_limit_bytes > u64{1} << 44)
+      options.region_limit_bytes > format::kRegionBytesMax)
     return invalid("region_limit_bytes is a multiple of 1 MiB from 1 MiB to 16 TiB, not " +
                    std::to_string(options.region_limit_bytes));
   if (options.region_address % kPageBytes != 0)
@@ -203,12 +203,12 @@ Status Runtime::create_region() {
 Status Runtime::recover() {
   const u64 limit = options_.log_limit_bytes != 0 ? options_.log_limit_bytes : kDefaultLogLimit;
   log_ = std::make_unique<commit::Log>(*volume_, limit);
-  const u64 replayed = volume_->replayed_version(kRegionId);
+  const format::RegionRecord record = volume_->regions().front();
+  const u64 replayed = volume_->replayed_version(record.region);
   PERDURA_ASSIGN(commit::RecoveredLog recovered,
-                 commit::read_log(*volume_, kRegionId, replayed, *log_));
+                 commit::read_log(*volume_, record.region, replayed, *log_));
   durable_version_ = replayed + recovered.versions.size();
   if (recovered.versions.empty()) return {};
-  const format::RegionRecord record = volume_->regions().front();
   if (!volume_->medium().geometry().byte_addressable) {
     std::vector<commit::LoggedVersion> versions;
     PERDURA_ASSIGN(patch_,
@@ -222,7 +222,7 @@ Status Runtime::recover() {
   PERDURA_TRY(replay.run(recovered.versions, true));
   // Barrier: the home image is durable before the superblock says that the log is not needed.
   PERDURA_TRY(volume_->medium().barrier(PERDURA_SITE("recovered home image")));
-  PERDURA_TRY(volume_->set_replayed(kRegionId, durable_version_,
+  PERDURA_TRY(volume_->set_replayed(record.region, durable_version_,
                                     log_->live_generation_after(durable_version_)));
   log_->retire(durable_version_);
   return {};
