@@ -22,20 +22,6 @@ struct FoundBlock {
   bool whole = false;
 };
 
-// A header whose own checksum fits, at `used` bytes into a segment; nullptr otherwise.
-const LogBlockHeader* header_at(const std::byte* segment, u64 used, u64 store_id) {
-  if (used + sizeof(LogBlockHeader) > kSegmentBytes) return nullptr;
-  const auto* header = reinterpret_cast<const LogBlockHeader*>(segment + used);
-  if (header->magic != format::kLogBlockMagic || header->store_id != store_id ||
-      header->checksum != header_checksum(*header))
-    return nullptr;
-  // The checksum says that we wrote it; the bounds, that the reader may follow it.
-  const u64 bytes = sizeof *header + u64{header->data_bytes} + u64{header->run_count} * sizeof(u64);
-  const bool sane = header->block_bytes <= kSegmentBytes - used && bytes <= header->block_bytes &&
-                    header->block_bytes % kLineBytes == 0 && header->data_bytes % kLineBytes == 0;
-  return sane ? header : nullptr;
-}
-
 class Scanner {
  public:
   Scanner(region::Volume& volume, u32 region, u64 replayed, Log& log)
@@ -216,12 +202,32 @@ const std::byte* LogImage::at(u64 offset) const {
   return segment.bytes + (offset - segment.offset);
 }
 
+const LogBlockHeader* header_at(const std::byte* segment, u64 used, u64 store_id) {
+  if (used + sizeof(LogBlockHeader) > kSegmentBytes) return nullptr;
+  const auto* header = reinterpret_cast<const LogBlockHeader*>(segment + used);
+  if (header->magic != format::kLogBlockMagic || header->store_id != store_id ||
+      header->checksum != header_checksum(*header))
+    return nullptr;
+  // The checksum says that we wrote it; the bounds, that the reader may follow it.
+  const u64 bytes = sizeof *header + u64{header->data_bytes} + u64{header->run_count} * sizeof(u64);
+  const bool sane = header->version <= format::kCounterMax &&
+                    header->generation <= format::kCounterMax && header->generation != 0 &&
+                    header->block_bytes <= kSegmentBytes - used && bytes <= header->block_bytes &&
+                    header->block_bytes % kLineBytes == 0 && header->data_bytes % kLineBytes == 0;
+  return sane ? header : nullptr;
+}
+
 bool block_fits(const std::byte* block) {
   const auto* header = reinterpret_cast<const LogBlockHeader*>(block);
-  return pieces_checksum(block_data(block), header->data_bytes, format::kLogPieceBytes) ==
-             header->data_checksum &&
-         checksum(block_runs(block, header->data_bytes), header->run_count * sizeof(u64)) ==
-             header->runs_checksum;
+  const u64* runs = block_runs(block, header->data_bytes);
+  if (pieces_checksum(block_data(block), header->data_bytes, format::kLogPieceBytes) !=
+          header->data_checksum ||
+      checksum(runs, header->run_count * sizeof(u64)) != header->runs_checksum)
+    return false;
+  // Who follows the runs relies on it that the data are as long.
+  u64 lines = 0;
+  for (u32 i = 0; i < header->run_count; ++i) lines += format::run_count(runs[i]);
+  return lines * kLineBytes == header->data_bytes;
 }
 
 Result<RecoveredLog> read_log(region::Volume& volume, u32 region, u64 replayed, Log& log) {

@@ -44,6 +44,10 @@ struct RecoveredLog {
 /// cannot explain is kCorrupt: an acknowledged version is never dropped silently.
 Result<RecoveredLog> read_log(region::Volume& volume, u32 region, u64 replayed, Log& log);
 
+/// The header at `used` bytes into a segment, when its checksum fits and a reader may follow it;
+/// nullptr otherwise.
+const format::LogBlockHeader* header_at(const std::byte* segment, u64 used, u64 store_id);
+
 /// Check a block's data and runs against its header, wherever it is read again.
 bool block_fits(const std::byte* block);
 

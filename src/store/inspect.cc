@@ -339,17 +339,11 @@ class LogTailCheck {
         used += step;
         continue;
       }
-      const bool readable = can_follow(*header, format::kSegmentBytes - used);
+      const bool readable = commit::header_at(segment, used, volume_.store_id()) != nullptr;
       if (header->version > durable_ && header->generation >= live_generation_)
         note(offset + used, *header, readable && commit::block_fits(segment + used));
       used += readable ? header->block_bytes : step;
     }
-  }
-
-  static bool can_follow(const format::LogBlockHeader& header, u64 room) {
-    const u64 used = sizeof header + u64{header.data_bytes} + u64{header.run_count} * sizeof(u64);
-    return header.checksum == commit::header_checksum(header) && used <= header.block_bytes &&
-           header.block_bytes <= room;
   }
 
   void note(u64 place, const format::LogBlockHeader& header, bool whole) {
