@@ -43,6 +43,12 @@ const Extent* HomeMap::find(u64 region_offset) const {
   return region_offset < extent.region_offset + extent.length ? &extent : nullptr;
 }
 
+u64 HomeMap::backed_until(u64 region_offset) const {
+  while (const Extent* extent = find(region_offset))
+    region_offset = extent->region_offset + extent->length;
+  return region_offset;
+}
+
 u64 HomeMap::backed_bytes() const {
   u64 sum = 0;
   for (const Extent& extent : extents_) sum += extent.length;

@@ -35,6 +35,8 @@ class HomeMap {
            (page_offset - extent.region_offset) / kPageBytes * sizeof(u64);
   }
   const std::vector<format::Extent>& extents() const { return extents_; }
+  /// Where the backed part that holds `region_offset` ends; `region_offset` if none does.
+  u64 backed_until(u64 region_offset) const;
   u64 backed_bytes() const;
 
  private:

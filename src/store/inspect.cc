@@ -116,7 +116,6 @@ class Inspector {
     PERDURA_TRY(apply_log(*region));
     try {
       heap::Heap heap(*region, volume_->name());
-      PERDURA_TRY(check_tables_backed(*region));
       PERDURA_TRY(heap.attach());
       description.heap = heap.audit();
       if (description.heap->clean) PERDURA_TRY(read_roots(heap, *region, description));
@@ -151,23 +150,6 @@ class Inspector {
       });
     });
     return status;
-  }
-
-  // The heap trusts that its own tables can be read; a damaged header may say otherwise.
-  Status check_tables_backed(const region::Region& region) const {
-    const auto home = region.home();
-    const auto missing = [&](u64 offset) {
-      return Failure{Code::kCorrupt, "the heap's tables need region offset " +
-                                         std::to_string(offset) +
-                                         ", which has no place on the medium"};
-    };
-    if (home->find(0) == nullptr) return missing(0);
-    const auto& header = *reinterpret_cast<const format::HeapHeader*>(region.base());
-    const u64 units = std::min(header.units_end, region.limit() / format::kUnitBytes);
-    const u64 end = format::kUnitTableOffset + units * sizeof(format::UnitEntry);
-    for (u64 offset = format::kUnitTableOffset; offset < end; offset += kPageBytes)
-      if (home->find(offset) == nullptr) return missing(offset);
-    return {};
   }
 
   static Status read_roots(const heap::Heap& heap, const region::Region& region,
