@@ -28,7 +28,7 @@ Options small() {
 class VolumeTest : public testing::TestWithParam<const char*> {
  protected:
   std::string path() const { return folder_.path("state.pd"); }
-  std::string uri() const { return GetParam() + (":" + path()); }
+  std::string uri() const { return std::string(GetParam()) + ":" + path(); }
 
   void expect_refused(Code code, const std::string& sentence) {
     try {
@@ -57,6 +57,25 @@ class VolumeTest : public testing::TestWithParam<const char*> {
       std::memcpy(image.data() + offset, &superblock, sizeof superblock);
     }
     return image;
+  }
+
+  /// Changes the directory that counts, with all checksums.
+  template <class Change>
+  static FileBytes with_directory(FileBytes image, Change&& change) {
+    Superblock newest{};
+    for (u64 offset : format::kSuperblockOffset) {
+      Superblock superblock;
+      std::memcpy(&superblock, image.data() + offset, sizeof superblock);
+      if (superblock.sequence > newest.sequence) newest = superblock;
+    }
+    std::byte* const directory = image.data() + format::kDirectoryOffset[newest.directory_slot];
+    auto* const region =
+        reinterpret_cast<format::RegionRecord*>(directory + sizeof(format::DirectoryHeader));
+    change(*region, reinterpret_cast<format::Extent*>(region + 1));
+    const u64 sum = checksum(directory, newest.directory_bytes);
+    return with_superblocks(std::move(image), [&](Superblock& superblock) {
+      if (superblock.directory_slot == newest.directory_slot) superblock.directory_checksum = sum;
+    });
   }
 
   const TempDir folder_{TempDir::kMemory};
@@ -126,6 +145,68 @@ TEST_P(VolumeTest, DamagedDirectoriesAreRefused) {
   for (u64 offset : format::kDirectoryOffset) damaged[offset + 20] ^= std::byte{1};
   write_file(path(), damaged);
   expect_refused(Code::kCorrupt, "the directory of");
+}
+
+// Sums that fit prove nothing about who wrote them.
+TEST_P(VolumeTest, ImpossibleDirectoriesAreRefused) {
+  using format::Extent;
+  using format::ExtentKind;
+  using format::RegionRecord;
+  using Change = void (*)(RegionRecord&, Extent&, Extent&);  // region, a home extent, a log extent
+  const std::pair<const char*, Change> changes[] = {
+      {"no region", [](RegionRecord& r, Extent&, Extent&) { r.region = 0; }},
+      {"unknown region", [](RegionRecord& r, Extent&, Extent&) { r.region = 2; }},
+      {"no address", [](RegionRecord& r, Extent&, Extent&) { r.address = 0; }},
+      {"odd address", [](RegionRecord& r, Extent&, Extent&) { r.address += 8; }},
+      {"kernel address", [](RegionRecord& r, Extent&, Extent&) { r.address = u64{1} << 47; }},
+      {"no space", [](RegionRecord& r, Extent&, Extent&) { r.limit_bytes = 0; }},
+      {"odd space", [](RegionRecord& r, Extent&, Extent&) { r.limit_bytes -= kPageBytes; }},
+      {"endless", [](RegionRecord& r, Extent&, Extent&) { r.limit_bytes = u64{1} << 45; }},
+      {"small", [](RegionRecord& r, Extent&, Extent&) { r.limit_bytes = kMiB / 16; }},
+      {"kind", [](RegionRecord&, Extent& e, Extent&) { e.kind = static_cast<ExtentKind>(3); }},
+      {"outside", [](RegionRecord&, Extent& e, Extent&) { e.region_offset = 16 * kMiB; }},
+      {"wraps", [](RegionRecord&, Extent& e, Extent&) { e.region_offset = -e.length; }},
+      {"odd offset", [](RegionRecord&, Extent& e, Extent&) { e.region_offset += 64; }},
+      {"twice", [](RegionRecord&, Extent& e, Extent&) { e.region_offset = 64 * kKiB; }},
+      {"long", [](RegionRecord&, Extent& e, Extent&) { e.length = ~u64{0} - kPageBytes + 1; }},
+      {"empty", [](RegionRecord&, Extent& e, Extent&) { e.length = 0; }},
+      {"odd place", [](RegionRecord&, Extent& e, Extent&) { e.medium_offset += 512; }},
+      {"in the head", [](RegionRecord&, Extent& e, Extent&) { e.medium_offset = kPageBytes; }},
+      {"beyond", [](RegionRecord&, Extent& e, Extent&) { e.medium_offset = u64{1} << 50; }},
+      {"half a segment", [](RegionRecord&, Extent&, Extent& e) { e.length -= kPageBytes; }},
+  };
+  {
+    WrappedStore store(uri(), small());
+    store.operation().allocate(1);  // a second home extent
+    store.close();
+  }
+  const FileBytes image = read_file(path());
+  for (const auto& [name, change] : changes) {
+    SCOPED_TRACE(name);
+    write_file(path(), with_directory(image, [&](RegionRecord& region, Extent* extents) {
+                 Extent* home = extents;
+                 while (home->kind != ExtentKind::kHome) ++home;
+                 Extent* log = extents;
+                 while (log->kind != ExtentKind::kLog) ++log;
+                 change(region, *home, *log);
+               }));
+    expect_refused(Code::kCorrupt, "holds an impossible");
+  }
+  write_file(path(), with_directory(image, [](RegionRecord&, Extent*) {}));
+  WrappedStore(uri(), small()).close();
+}
+
+TEST_P(VolumeTest, CountersAtTheirEndAreRefused) {
+  const FileBytes image = closed_store();
+  using Change = void (*)(Superblock&);
+  const Change changes[] = {[](Superblock& s) { s.sequence = ~u64{0}; },
+                            [](Superblock& s) { s.session = u64{1} << 32; },
+                            [](Superblock& s) { s.live_generation = ~u64{0}; },
+                            [](Superblock& s) { s.regions[0].replayed_version = ~u64{0}; }};
+  for (const Change change : changes) {
+    write_file(path(), with_superblocks(image, change));
+    expect_refused(Code::kCorrupt, "holds impossible counters");
+  }
 }
 
 // A crash during creation leaves a store that opens: as a new one until its first version is
