@@ -23,8 +23,10 @@ std::string Heap::check_roots(u64& count) const {
   const format::HeapHeader& header = units_.header();
   count = 0;
   for (u64 at = header.roots; at != 0;) {
-    const auto* node = reinterpret_cast<const RootNode*>(region_.base() + at);
+    const RootNode* node = nullptr;
     const auto whole = [&] {
+      if (at >= region_.limit()) return false;
+      node = reinterpret_cast<const RootNode*>(region_.base() + at);
       const Result<Block> block = find(node);
       if (!block || count == header.root_count) return false;
       if (block->slab == nullptr) return node->name_length <= kNameMax;
@@ -36,7 +38,7 @@ std::string Heap::check_roots(u64& count) const {
              node->name_length <= std::min<u64>(kNameMax, info.block_bytes - sizeof *node);
     };
     if (!whole()) return "the list of roots is broken at region offset " + std::to_string(at);
-    if (!region_.contains(region_.base() + node->object)) return "a root points outside the region";
+    if (node->object >= region_.limit()) return "a root points outside the region";
     ++count;
     at = node->next;
   }
