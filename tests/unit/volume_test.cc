@@ -4,14 +4,18 @@
 // call, with any subset of the atoms that no barrier covers.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <functional>
 #include <random>
 
 #include "base/checksum.hpp"
 #include "format/format.hpp"
+#include "media/fault.hpp"
 #include "media/record.hpp"
 #include "region/volume.hpp"
 #include "support/files.hpp"
+#include "support/log_volume.hpp"
 #include "support/wrapped_store.hpp"
 
 namespace perdura::test {
@@ -196,6 +200,37 @@ TEST_P(VolumeTest, ImpossibleDirectoriesAreRefused) {
   WrappedStore(uri(), small()).close();
 }
 
+TEST_P(VolumeTest, SuperblocksThatNameNoDirectoryAreRefused) {
+  const FileBytes image = closed_store();
+  using Change = void (*)(Superblock&);
+  const Change changes[] = {[](Superblock& s) { s.directory_slot = 2; },
+                            [](Superblock& s) { s.directory_bytes = 8; },
+                            [](Superblock& s) { s.directory_bytes = kMiB; },
+                            [](Superblock& s) { s.segment_bytes = 4096; }};
+  for (const Change change : changes) {
+    write_file(path(), with_superblocks(image, change));
+    expect_refused(Code::kCorrupt, "its superblock describes no directory");
+  }
+  write_file(path(), with_superblocks(image, [](Superblock& s) { ++s.directory_sequence; }));
+  expect_refused(Code::kCorrupt, "its header does not fit its length");
+  write_file(path(), with_directory(image, [](format::RegionRecord& region, format::Extent*) {
+               (reinterpret_cast<format::DirectoryHeader*>(&region) - 1)->region_count = 17;
+             }));
+  expect_refused(Code::kCorrupt, "its header does not fit its length");
+}
+
+TEST_P(VolumeTest, AMachineOfTheOtherByteOrderIsNamed) {
+  FileBytes image = with_superblocks(closed_store(), [](Superblock& s) {
+    std::memcpy(s.architecture, "s390x-be-64\0\0\0\0", 16);
+  });
+  for (u64 offset : format::kSuperblockOffset) {
+    std::byte* const sum = image.data() + offset + offsetof(Superblock, checksum);
+    std::reverse(sum, sum + sizeof(u64));
+  }
+  write_file(path(), image);
+  expect_refused(Code::kIncompatible, "was written on the architecture 's390x-be-64'");
+}
+
 TEST_P(VolumeTest, CountersAtTheirEndAreRefused) {
   const FileBytes image = closed_store();
   using Change = void (*)(Superblock&);
@@ -237,6 +272,89 @@ TEST_P(VolumeTest, CreationCutShortAnywhereOpens) {
         FAIL() << "after " << end << " of " << history.calls().size() << " calls, attempt "
                << attempt << ": " << error.what();
       }
+    }
+  }
+}
+
+// --- space ---------------------------------------------------------------------------------------
+
+std::vector<std::pair<u64, u64>> places(const region::Volume& volume) {
+  std::vector<std::pair<u64, u64>> all;
+  for (const auto kind : {format::ExtentKind::kLog, format::ExtentKind::kHome})
+    for (const format::Extent& extent : volume.extents(kind))
+      all.emplace_back(extent.medium_offset, extent.length);
+  return all;
+}
+
+TEST_P(VolumeTest, SpaceThatWasGivenBackIsUsedAgain) {
+  auto volume = open_volume(uri());
+  const u64 segment = volume->superblock().segment_bytes;
+  const u64 begin = value_or_throw(volume->allocate_log(4 * segment)).medium_offset;
+  value_or_throw(volume->release_log(begin + segment, 2 * segment));
+  EXPECT_EQ(value_or_throw(volume->allocate_home(1, 0, kPageBytes)).medium_offset, begin + segment);
+  const u64 behind = begin + segment + 2 * kPageBytes;  // the page and its table
+  EXPECT_EQ(value_or_throw(volume->allocate_log(segment)).medium_offset, behind);
+  value_or_throw(volume->release_log(begin, segment));
+  value_or_throw(volume->release_log(begin + 3 * segment, segment));
+  const auto expected = places(*volume);
+  EXPECT_EQ(expected,
+            (std::vector<std::pair<u64, u64>>{{behind, segment}, {begin + segment, kPageBytes}}));
+  volume.reset();
+  EXPECT_EQ(places(*open_volume(uri())), expected);
+}
+
+TEST_P(VolumeTest, AFullDirectoryIsAnError) {
+  auto volume = open_volume(uri());
+  u64 made = 0;
+  for (;; ++made) {
+    const auto extent = volume->allocate_home(1, made * kPageBytes, kPageBytes);
+    if (extent) continue;
+    EXPECT_EQ(extent.failure().code, Code::kNoSpace);
+    EXPECT_NE(extent.failure().message.find("the directory of"), std::string::npos);
+    break;
+  }
+  EXPECT_GE(made, 500u);
+  const auto before = places(*volume);
+  EXPECT_EQ(before.size(), made);
+  volume.reset();
+  EXPECT_EQ(places(*open_volume(uri())), before);
+}
+
+// What is in memory goes back to what it was, whichever call of the medium fails.
+TEST_P(VolumeTest, AFailedUpdateOfTheDirectoryChangesNothing) {
+  media::FaultPlan faults;
+  auto volume = open_volume(
+      uri(), [&](std::unique_ptr<media::Medium> inner) { return faults.wrap(std::move(inner)); });
+  const u64 segment = volume->superblock().segment_bytes;
+  const u64 log = value_or_throw(volume->allocate_log(3 * segment)).medium_offset;
+  format::RegionRecord record{};
+  record.region = 1;
+  const std::function<Status()> updates[] = {
+      [&] { return volume->add_region(record); },
+      [&]() -> Status {
+        const auto extent = volume->allocate_home(1, 0, kPageBytes);
+        return extent ? Status{} : Status(extent.failure());
+      },
+      [&]() -> Status {
+        const auto extent = volume->allocate_log(segment);
+        return extent ? Status{} : Status(extent.failure());
+      },
+      [&] { return volume->release_log(log + segment, segment); },
+  };
+  for (const auto& update : updates) {
+    for (u64 nth = 1;; ++nth) {
+      SCOPED_TRACE(std::to_string(&update - updates) + ", call " + std::to_string(nth));
+      const auto before = places(*volume);
+      const size_t regions = volume->regions().size();
+      // Not the barrier: after its failure there is no other.
+      faults.arm({.calls = media::kFaultWrite | media::kFaultGrow, .nth = nth});
+      const Status status = update();
+      const bool fired = faults.fired() != 0;
+      faults.disarm();
+      EXPECT_EQ(static_cast<bool>(status), !fired);
+      if (!fired) break;
+      EXPECT_EQ(places(*volume), before);
+      EXPECT_EQ(volume->regions().size(), regions);
     }
   }
 }
