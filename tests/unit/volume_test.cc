@@ -219,6 +219,21 @@ TEST_P(VolumeTest, SuperblocksThatNameNoDirectoryAreRefused) {
   expect_refused(Code::kCorrupt, "its header does not fit its length");
 }
 
+// Neither formatted anew, nor taken for whole.
+TEST_P(VolumeTest, AHeapWithoutAVersionIsRefused) {
+  write_file(path(), with_superblocks(closed_store(), [](Superblock& s) {
+               s.uuid[0] ^= 1;  // the log is another store's
+               s.regions[0].replayed_version = 0;
+             }));
+  try {
+    WrappedStore store(uri(), small());
+    ADD_FAILURE() << "was opened";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::kCorrupt) << error.what();
+    EXPECT_NE(std::string(error.what()).find("holds a heap"), std::string::npos) << error.what();
+  }
+}
+
 TEST_P(VolumeTest, AMachineOfTheOtherByteOrderIsNamed) {
   FileBytes image = with_superblocks(closed_store(), [](Superblock& s) {
     std::memcpy(s.architecture, "s390x-be-64\0\0\0\0", 16);
