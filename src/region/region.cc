@@ -156,11 +156,11 @@ Status Region::back(u64 offset, u64 length) {
       }
     PERDURA_ASSIGN(const Extent made, volume_.allocate_home(id(), offset, gap_end - offset));
     PERDURA_TRY(map_new(made));
-    if (backed_) PERDURA_TRY(backed_(base_ + offset, gap_end - offset));
+    if (backed_) PERDURA_TRY(backed_(base_ + made.region_offset, made.length));
     std::vector<Extent> extents = home_->extents();
     extents.push_back(made);
     home_ = std::make_shared<const HomeMap>(std::move(extents));
-    offset = gap_end;
+    offset = made.region_offset + made.length;
   }
   return {};
 }

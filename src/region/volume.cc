@@ -357,6 +357,10 @@ u64 Volume::segment_of(u64 medium_offset) const {
 
 Result<Extent> Volume::allocate_home(u32 region, u64 region_offset, u64 length) {
   std::lock_guard lock(mutex_);
+  for (const Extent& extent : extents_)
+    if (extent.kind == ExtentKind::kHome && extent.region == region &&
+        region_offset - extent.region_offset < extent.length)
+      return extent;
   Extent extent{ExtentKind::kHome, region, region_offset, length, 0};
   PERDURA_ASSIGN(extent.medium_offset, allocate(extent_bytes(extent), false));
   const std::vector<Extent> before = extents_;

@@ -44,7 +44,9 @@ class Volume {
   /// The start of the log segment that holds a medium offset.
   u64 segment_of(u64 medium_offset) const;
 
-  /// Space for [region_offset, region_offset + length) of a region and its checksum table.
+  /// Space for [region_offset, region_offset + length) of a region and its checksum table. Where a
+  /// caller failed to use an earlier extent that holds region_offset, it gets that one again: each
+  /// part of a region has one home.
   Result<format::Extent> allocate_home(u32 region, u64 region_offset, u64 length);
   /// `length` bytes for log segments, prewritten and zero.
   Result<format::Extent> allocate_log(u64 length);

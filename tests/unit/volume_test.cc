@@ -318,6 +318,33 @@ TEST_P(VolumeTest, SpaceThatWasGivenBackIsUsedAgain) {
   EXPECT_EQ(places(*open_volume(uri())), expected);
 }
 
+// The directory names an extent before the region maps it. When that fails the extent is used by
+// the next attempt, whatever that asks for: a second home for the same part would be damage.
+TEST_P(VolumeTest, AFailedMappingLeavesNoSecondHome) {
+  media::FaultPlan faults;
+  WrappedStore store(uri(), small(), [&](std::unique_ptr<media::Medium> inner) {
+    return faults.wrap(std::move(inner));
+  });
+  for (const size_t size : {300 * kKiB, 2 * kMiB, size_t{100}, 4 * kMiB}) {
+    faults.arm({.calls = media::kFaultMapHome, .for_ever = true});
+    try {
+      for (;;) store.operation().allocate(size);
+    } catch (const Error&) {
+    }
+    EXPECT_GT(faults.fired(), 0u);
+    faults.disarm();
+  }
+  store.operation().allocate(kMiB);
+  store.close();
+  const HeapAudit audit = store.audit();
+  store.crash();
+  WrappedStore again(uri(), small());
+  EXPECT_TRUE(again.audit().clean) << again.audit().problem;
+  EXPECT_EQ(again.audit().live_bytes, audit.live_bytes);
+  again.close();
+  EXPECT_EQ(home_problems(again.runtime().volume()), std::vector<std::string>());
+}
+
 TEST_P(VolumeTest, AFullDirectoryIsAnError) {
   auto volume = open_volume(uri());
   u64 made = 0;
