@@ -28,13 +28,6 @@ bool header_fits(const std::byte* bytes, u64 store_id) {
          header->checksum == header_checksum(*header);
 }
 
-// The checksum says that we wrote it; the bounds, that the reader may follow it.
-bool can_follow(const LogBlockHeader& header, u64 room) {
-  const u64 bytes = sizeof header + u64{header.data_bytes} + u64{header.run_count} * sizeof(u64);
-  return header.block_bytes <= room && bytes <= header.block_bytes &&
-         header.block_bytes % kLineBytes == 0 && header.data_bytes % kLineBytes == 0;
-}
-
 class Scanner {
  public:
   Scanner(region::Volume& volume, u32 region, u64 replayed, Log& log)
@@ -108,23 +101,13 @@ class Scanner {
   }
 
  private:
-  // A header at `used` bytes into a segment, or nullptr.
-  const LogBlockHeader* header_at(u64 offset, const std::byte* segment, u64 used) {
-    if (used + sizeof(LogBlockHeader) > segment_bytes_) return nullptr;
-    const std::byte* at = segment + used;
-    if (!medium_.whole(offset + used, at, sizeof(LogBlockHeader), PERDURA_SITE("log block header"),
-                       [&](const std::byte* bytes) { return header_fits(bytes, store_id_); }))
-      return nullptr;
-    const auto* header = reinterpret_cast<const LogBlockHeader*>(at);
-    return can_follow(*header, segment_bytes_ - used) ? header : nullptr;
-  }
-
   void scan_segment(u64 offset, const std::byte* segment) {
     const u64 step = medium_.geometry().write_bytes;
     u64 generation = 0;
     u64 version_max = 0;
     for (u64 used = 0; used < segment_bytes_;) {
-      const LogBlockHeader* header = header_at(offset, segment, used);
+      const LogBlockHeader* header =
+          header_at(medium_, offset, segment, segment_bytes_, used, store_id_);
       if (header == nullptr || (generation != 0 && header->generation != generation)) {
         // Normally the end. Going on costs little and finds what follows a damaged block.
         if (header == nullptr && damage_.empty() && used + sizeof *header <= segment_bytes_)
@@ -218,11 +201,11 @@ Status LogImage::load(const std::vector<u64>& offsets,
   const auto read = [&](size_t begin) {
     const size_t end = std::min(begin + kSegmentsAtOnce, requests.size());
     // Where the system refuses a thread, get() reads.
-    return std::async(begin == 0 ? std::launch::deferred
-                                 : std::launch::async | std::launch::deferred,
-                      [this, group = std::span(requests).subspan(begin, end - begin)] {
-                        return medium_.load(group);
-                      });
+    return std::async(
+        begin == 0 ? std::launch::deferred : std::launch::async | std::launch::deferred,
+        [this, group = std::span(requests).subspan(begin, end - begin)] {
+          return medium_.load(group);
+        });
   };
   if (requests.empty()) return {};
   std::future<Status> reading = read(0);
@@ -246,16 +229,39 @@ const std::byte* LogImage::at(u64 offset) const {
   return segment.bytes + (offset - segment.offset);
 }
 
+const LogBlockHeader* header_at(media::Medium& medium, u64 segment_offset, const std::byte* segment,
+                                u64 segment_bytes, u64 used, u64 store_id) {
+  if (used + sizeof(LogBlockHeader) > segment_bytes) return nullptr;
+  const std::byte* const at = segment + used;
+  if (!medium.whole(segment_offset + used, at, sizeof(LogBlockHeader),
+                    PERDURA_SITE("log block header"),
+                    [&](const std::byte* bytes) { return header_fits(bytes, store_id); }))
+    return nullptr;
+  // The checksum says that we wrote it; the bounds, that the reader may follow it.
+  const auto* header = reinterpret_cast<const LogBlockHeader*>(at);
+  const u64 bytes = sizeof *header + u64{header->data_bytes} + u64{header->run_count} * sizeof(u64);
+  const bool sane = header->version <= format::kCounterMax &&
+                    header->generation <= format::kCounterMax && header->generation != 0 &&
+                    header->block_bytes <= segment_bytes - used && bytes <= header->block_bytes &&
+                    header->block_bytes % kLineBytes == 0 && header->data_bytes % kLineBytes == 0;
+  return sane ? header : nullptr;
+}
+
 bool block_fits(media::Medium& medium, u64 offset, const std::byte* block) {
   const auto& header = *reinterpret_cast<const LogBlockHeader*>(block);
   const u64 runs_bytes = header.run_count * sizeof(u64);
-  return medium.whole(offset + sizeof header, block_data(block), header.data_bytes + runs_bytes,
-                      PERDURA_SITE("log block"), [&](const std::byte* data) {
-                        return pieces_checksum(data, header.data_bytes, format::kLogPieceBytes) ==
-                                   header.data_checksum &&
-                               checksum(data + header.data_bytes, runs_bytes) ==
-                                   header.runs_checksum;
-                      });
+  if (!medium.whole(offset + sizeof header, block_data(block), header.data_bytes + runs_bytes,
+                    PERDURA_SITE("log block"), [&](const std::byte* data) {
+                      return pieces_checksum(data, header.data_bytes, format::kLogPieceBytes) ==
+                                 header.data_checksum &&
+                             checksum(data + header.data_bytes, runs_bytes) == header.runs_checksum;
+                    }))
+    return false;
+  // Who follows the runs relies on it that the data are as long.
+  const u64* runs = block_runs(block, header.data_bytes);
+  u64 lines = 0;
+  for (u32 i = 0; i < header.run_count; ++i) lines += format::run_count(runs[i]);
+  return lines * kLineBytes == header.data_bytes;
 }
 
 Result<RecoveredLog> read_log(region::Volume& volume, u32 region, u64 replayed, Log& log) {

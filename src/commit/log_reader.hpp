@@ -46,6 +46,12 @@ struct RecoveredLog {
 /// cannot explain is kCorrupt: an acknowledged version is never dropped silently.
 Result<RecoveredLog> read_log(region::Volume& volume, u32 region, u64 replayed, Log& log);
 
+/// The header at `used` bytes into a segment in memory, when its checksum fits and a reader may
+/// follow it; nullptr otherwise.
+const format::LogBlockHeader* header_at(media::Medium& medium, u64 segment_offset,
+                                        const std::byte* segment, u64 segment_bytes, u64 used,
+                                        u64 store_id);
+
 /// Check a block's data and runs, in memory at `block`, against its header.
 bool block_fits(media::Medium& medium, u64 offset, const std::byte* block);
 

@@ -35,6 +35,9 @@ constexpr u64 kSegmentBytesMax = kMiB;
 constexpr u64 kKnownIncompatible = 0;
 
 constexpr u32 kRegionsMax = 16;
+constexpr u64 kRegionBytesMax = u64{1} << 44;
+constexpr u64 kAddressEnd = u64{1} << 47;  ///< of a program's address space
+constexpr u64 kCounterMax = u64{1} << 56;  ///< no store counts versions, updates or uses that far
 
 /// What a region's recovery starts from.
 struct RegionState {

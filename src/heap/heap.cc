@@ -71,6 +71,7 @@ Result<void*> Heap::allocate_new(Mutator& mutator, u64 size, u64 alignment) {
 
 Result<void*> Heap::allocate_small(Mutator& mutator, unsigned size_class) {
   const ClassInfo& info = kClassInfo[size_class];
+  PERDURA_TRY(load());
   ThreadCache& cache = cache_of(mutator);
   ThreadCache::Current& current = cache.current[size_class];
   for (;;) {
@@ -83,7 +84,7 @@ Result<void*> Heap::allocate_small(Mutator& mutator, unsigned size_class) {
     }
     PERDURA_ASSIGN(const u64 unit, next_slab(mutator, cache, size_class));
     Slab* slab = slab_at(unit);
-    current = {slab->free(), slab->block(0), slab, unit};
+    current = {slab->free(), slab->block(info, 0), slab, unit};
   }
 }
 
@@ -96,17 +97,17 @@ bool Heap::next_word(Mutator& mutator, ThreadCache::Current& current, const Clas
       const u32 word = (at + i) % info.words;
       if (slab.free()[word] == 0) continue;
       current.word = &slab.free()[word];
-      current.base = slab.block(u64{word} * 64);
+      current.base = slab.block(info, u64{word} * 64);
       return true;
     }
-  } while (collect_remote(mutator, slab));
+  } while (collect_remote(mutator, slab, info));
   return false;
 }
 
-bool Heap::collect_remote(Mutator& mutator, Slab& slab) {
+bool Heap::collect_remote(Mutator& mutator, Slab& slab, const ClassInfo& info) {
   bool any = false;
-  for (u32 word = 0; word < slab.header.words; ++word) {
-    u64& remote = slab.remote()[word];
+  for (u32 word = 0; word < info.words; ++word) {
+    u64& remote = slab.remote(info)[word];
     if (Slab::load(remote) == 0) continue;
     report(mutator, &remote, sizeof remote);
     const u64 bits = std::atomic_ref(remote).exchange(0, std::memory_order_acq_rel);
@@ -123,7 +124,8 @@ bool Heap::mark_full(Mutator& mutator, u64 unit) {
   // A full fence. Another thread sets its bit and announces the slab before it looks at the mark:
   // either we see that, or it sees the mark gone.
   std::atomic_ref(mark).exchange(0, std::memory_order_seq_cst);
-  const bool freed = collect_remote(mutator, *slab_at(unit));
+  const ClassInfo& info = kClassInfo[units_.entry(unit).size_class];
+  const bool freed = collect_remote(mutator, *slab_at(unit), info);
   // Those who free into an announced slab leave the mark alone, so it stays.
   if (freed || state(unit).announced.load(std::memory_order_relaxed))
     set_has_free(mutator, unit, true);
@@ -154,7 +156,6 @@ Result<u64> Heap::next_slab(Mutator& mutator, ThreadCache& cache, unsigned size_
     available.pop_front();
     if (owns(cache, unit, size_class) && state(unit).listed) return unit;
   }
-  if (!load_partial()) return Failure{Code::kNoMemory, "out of memory"};
   Class& all = classes_[size_class];
   {
     std::lock_guard lock(all.mutex);
@@ -165,10 +166,12 @@ Result<u64> Heap::next_slab(Mutator& mutator, ThreadCache& cache, unsigned size_
       if (!is_slab(unit, size_class) || !state.announced.load(std::memory_order_relaxed) ||
           state.owner.load(std::memory_order_relaxed) != nullptr)
         continue;
+      if (const char* problem = slab_at(unit)->problem(size_class))
+        return damaged("unit " + std::to_string(unit) + ": " + problem);
       state.owner.store(&cache, std::memory_order_relaxed);
       state.listed = true;
       state.announced.store(false, std::memory_order_seq_cst);
-      collect_remote(mutator, *slab_at(unit));
+      collect_remote(mutator, *slab_at(unit), kClassInfo[size_class]);
       return unit;
     }
   }
@@ -184,7 +187,7 @@ void Heap::take_returned(Mutator& mutator, ThreadCache& cache, unsigned size_cla
       continue;
     // From here on the next free announces it again.
     state.announced.store(false, std::memory_order_seq_cst);
-    const bool any = collect_remote(mutator, *slab_at(unit));
+    const bool any = collect_remote(mutator, *slab_at(unit), kClassInfo[size_class]);
     if (state.listed) continue;
     if (!any && mark_full(mutator, unit)) continue;
     if (slab_at(unit)->empty(kClassInfo[size_class])) {
@@ -197,21 +200,30 @@ void Heap::take_returned(Mutator& mutator, ThreadCache& cache, unsigned size_cla
   cache.returned[size_class].clear();
 }
 
-// Once after opening: the slabs that the last process left with free blocks. Nobody looks at the
-// lists before that succeeded.
-bool Heap::load_partial() {
-  if (partial_loaded_.load(std::memory_order_acquire)) return true;
+// Once after opening, before anything is given out or taken back: whether the unit table is sound,
+// and the slabs that the last process left with free blocks. The fast paths trust the table. Nobody
+// looks at the lists before this succeeded; without memory the next call goes on.
+Status Heap::load() {
+  if (loaded_.load(std::memory_order_acquire)) return {};
   std::lock_guard lock(units_mutex_);
-  if (partial_loaded_.load(std::memory_order_relaxed)) return true;
-  const bool loaded = units_.for_each([&](u64 unit, const UnitEntry& entry) {
+  if (loaded_.load(std::memory_order_relaxed)) return {};
+  if (const std::string problem = units_.problem(); !problem.empty()) return damaged(problem);
+  units_.load();
+  const bool listed = units_.for_each([&](u64 unit, const UnitEntry& entry) {
     SlabState& state = this->state(unit);
     if (entry.kind != UnitKind::kSlab || entry.has_free == 0 || state.announced.load()) return true;
     if (!try_push(classes_[entry.size_class].partial, unit)) return false;
     state.announced.store(true, std::memory_order_relaxed);
     return true;
   });
-  partial_loaded_.store(loaded, std::memory_order_release);
-  return loaded;
+  if (!listed) return Failure{Code::kNoMemory, "out of memory"};
+  loaded_.store(true, std::memory_order_release);
+  return {};
+}
+
+Failure Heap::damaged(const std::string& what) const {
+  return Failure{Code::kCorrupt, "the heap of '" + name_ + "' is damaged (" + what +
+                                     "); run `perdura check` and restore the store from a copy"};
 }
 
 Result<u64> Heap::make_slab(Mutator& mutator, ThreadCache& cache, unsigned size_class) {
@@ -230,7 +242,7 @@ Result<u64> Heap::make_slab(Mutator& mutator, ThreadCache& cache, unsigned size_
   for (u32 word = 0; word < info.words; ++word) {
     // A thread whose free made an earlier slab here empty may be about to look at its bitmaps.
     std::atomic_ref(slab->free()[word]).store(usable_bits(info, word), std::memory_order_relaxed);
-    std::atomic_ref(slab->remote()[word]).store(0, std::memory_order_relaxed);
+    std::atomic_ref(slab->remote(info)[word]).store(0, std::memory_order_relaxed);
   }
   // Owned before it looks like a slab: lists may still have these units from an earlier life.
   state(unit).owner.store(&cache, std::memory_order_seq_cst);
@@ -253,6 +265,7 @@ Result<void*> Heap::allocate_large(Mutator& mutator, u64 size, u64 alignment) {
     return Failure{Code::kInvalidArgument, "the region is not aligned to " +
                                                std::to_string(alignment) +
                                                " bytes, so its blocks cannot be"};
+  PERDURA_TRY(load());
   std::lock_guard lock(units_mutex_);
   PERDURA_ASSIGN(const u64 unit, units_.allocate(mutator, units, alignment_units));
   units_.set_entry(mutator, unit, {UnitKind::kLarge, 0, 0, 0, static_cast<u32>(units)});
@@ -276,17 +289,19 @@ Result<Heap::Block> Heap::find(const void* address) const {
   block.unit = units_.unit_of(address);
   if (block.unit == ~u64{0}) return misuse(address, "never allocated");
   block.entry = units_.entry(block.unit);
-  if (block.entry.kind == UnitKind::kSlabTail) {
+  if (block.entry.kind == UnitKind::kSlabTail && block.entry.units <= block.unit) {
     block.unit -= block.entry.units;
     block.entry = units_.entry(block.unit);
   }
   const auto offset =
       static_cast<u64>(static_cast<const std::byte*>(address) - units_.address(block.unit));
-  if (block.entry.kind == UnitKind::kLarge) {
+  const u64 units_left = units_.units_end() - block.unit;
+  if (block.entry.kind == UnitKind::kLarge && block.entry.units <= units_left) {
     if (offset != 0) return misuse(address, "inside a block, not its beginning");
     return block;
   }
-  if (block.entry.kind != UnitKind::kSlab)
+  if (block.entry.kind != UnitKind::kSlab || block.entry.size_class >= kClasses ||
+      kClassInfo[block.entry.size_class].units > units_left)
     return misuse(address, "not allocated: freed before, or not a block's beginning");
   const ClassInfo& info = kClassInfo[block.entry.size_class];
   block.slab = slab_at(block.unit);
@@ -303,14 +318,19 @@ Status Heap::deallocate_slow(Mutator& mutator, void* address) {
 }
 
 Status Heap::free_block(Mutator& mutator, void* address) {
+  // A free needs no memory: what load() could not list is found later.
+  const Status loaded = guarded([&] { return load(); });
+  if (!loaded && loaded.failure().code != Code::kNoMemory) return loaded;
   PERDURA_ASSIGN(const Block block, find(address));
   if (block.slab == nullptr) {
     free_large(mutator, block);
     return {};
   }
+  const ClassInfo& info = kClassInfo[block.entry.size_class];
   const u32 word = block.index / 64;
   const u64 bit = u64{1} << block.index % 64;
-  if (((Slab::load(block.slab->free()[word]) | Slab::load(block.slab->remote()[word])) & bit) != 0)
+  if (((Slab::load(block.slab->free()[word]) | Slab::load(block.slab->remote(info)[word])) & bit) !=
+      0)
     return misuse(address, "freed before");
   // A thread that never allocated owns nothing.
   auto* cache = static_cast<ThreadCache*>(mutator.heap_cache);
@@ -336,16 +356,17 @@ void Heap::free_own(Mutator& mutator, ThreadCache& cache, const Block& block) {
 }
 
 Status Heap::free_remote(Mutator& mutator, const Block& block) {
-  u64& word = block.slab->remote()[block.index / 64];
+  const ClassInfo& info = kClassInfo[block.entry.size_class];
+  u64& word = block.slab->remote(info)[block.index / 64];
   const u64 bit = u64{1} << block.index % 64;
   report(mutator, &word, sizeof word);
   const u64 before = std::atomic_ref(word).fetch_or(bit, std::memory_order_seq_cst);
-  if ((before & bit) != 0) return misuse(block.slab->block(block.index), "freed before");
+  if ((before & bit) != 0) return misuse(block.slab->block(info, block.index), "freed before");
   SlabState& state = this->state(block.unit);
   // Somebody will look at an announced slab. One without an owner may also have become empty.
   if (state.announced.load(std::memory_order_seq_cst)) {
     const u64 free = before | bit | Slab::load(block.slab->free()[block.index / 64]);
-    if (free != usable_bits(kClassInfo[block.entry.size_class], block.index / 64) ||
+    if (free != usable_bits(info, block.index / 64) ||
         state.owner.load(std::memory_order_relaxed) != nullptr)
       return {};
   }
@@ -355,7 +376,7 @@ Status Heap::free_remote(Mutator& mutator, const Block& block) {
 
 void Heap::announce(Mutator& mutator, const Block& block) {
   // What is not announced now is found by the next free, or after opening.
-  const bool loaded = load_partial();
+  const bool loaded = loaded_.load(std::memory_order_acquire);
   const unsigned size_class = block.entry.size_class;
   std::lock_guard lock(classes_[size_class].mutex);
   // Since our bit was set, another thread may have emptied and released the slab.
@@ -409,14 +430,14 @@ std::string Heap::describe(const void* address) const {
   if (index < info.first_block) return " (in the heap's own bitmaps)";
   char text[96];
   std::snprintf(text, sizeof text, " (in the block of %u bytes at %p)", info.block_bytes,
-                static_cast<void*>(slab_at(head)->block(index)));
+                static_cast<void*>(slab_at(head)->block(info, index)));
   return text;
 }
 
 void Heap::release_cache(Mutator& mutator) {
   if (mutator.heap_cache == nullptr) return;
   ThreadCache& cache = *static_cast<ThreadCache*>(mutator.heap_cache);
-  const bool loaded = load_partial();
+  const bool loaded = loaded_.load(std::memory_order_acquire);
   const u64 units_end = units_.units_end();
   for (u64 unit = 0; unit < units_end; ++unit) {
     SlabState& state = this->state(unit);
@@ -424,14 +445,14 @@ void Heap::release_cache(Mutator& mutator) {
     const unsigned size_class = units_.entry(unit).size_class;
     std::lock_guard lock(classes_[size_class].mutex);
     state.announced.store(false, std::memory_order_seq_cst);
-    collect_remote(mutator, *slab_at(unit));
+    collect_remote(mutator, *slab_at(unit), kClassInfo[size_class]);
     if (slab_at(unit)->empty(kClassInfo[size_class])) {
       release_slab(mutator, unit);
       continue;
     }
     state.listed = false;
     state.owner.store(nullptr, std::memory_order_relaxed);
-    if (slab_at(unit)->full() && mark_full(mutator, unit)) continue;
+    if (slab_at(unit)->full(kClassInfo[size_class]) && mark_full(mutator, unit)) continue;
     set_has_free(mutator, unit, true);
     if (loaded && try_push(classes_[size_class].partial, unit))
       state.announced.store(true, std::memory_order_seq_cst);

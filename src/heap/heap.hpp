@@ -118,7 +118,7 @@ class Heap {
   ThreadCache& cache_of(detail::Mutator& mutator);
 
   bool next_word(detail::Mutator& mutator, ThreadCache::Current& current, const ClassInfo& info);
-  bool collect_remote(detail::Mutator& mutator, Slab& slab);
+  bool collect_remote(detail::Mutator& mutator, Slab& slab, const ClassInfo& info);
   bool mark_full(detail::Mutator& mutator, u64 unit);
   Result<u64> next_slab(detail::Mutator& mutator, ThreadCache& cache, unsigned size_class);
   Result<u64> make_slab(detail::Mutator& mutator, ThreadCache& cache, unsigned size_class);
@@ -126,7 +126,7 @@ class Heap {
   bool owns(const ThreadCache& cache, u64 unit, unsigned size_class) const;
   void take_returned(detail::Mutator& mutator, ThreadCache& cache, unsigned size_class);
   void release_slab(detail::Mutator& mutator, u64 unit);
-  bool load_partial();  ///< false without memory; the next call goes on
+  Status load();
   void set_has_free(detail::Mutator& mutator, u64 unit, bool value);
 
   bool deallocate_fast(detail::Mutator& mutator, void* address);
@@ -139,6 +139,9 @@ class Heap {
   void free_large(detail::Mutator& mutator, const Block& block);
   Failure misuse(const void* block, const char* what) const;
   Status put_root(detail::Mutator& mutator, std::string_view name, void* object, u64 fingerprint);
+  Failure damaged(const std::string& what) const;
+  std::string check_roots(u64& count) const;
+  Status load_roots() const;
   const format::RootNode* find_root(std::string_view name) const;
 
   template <class T>
@@ -154,9 +157,10 @@ class Heap {
   Units units_;
   Mapping states_;  ///< SlabState by unit
   std::array<Class, kClasses> classes_;
-  std::atomic<bool> partial_loaded_{false};
+  std::atomic<bool> loaded_{false};
   mutable std::mutex units_mutex_;
   mutable std::mutex roots_mutex_;
+  mutable bool roots_loaded_ = false;  ///< the list was checked
   std::mutex caches_mutex_;
   std::vector<std::unique_ptr<ThreadCache>> caches_;
 };
@@ -183,8 +187,9 @@ inline void* Heap::allocate_fast(detail::Mutator& mutator, u64 size, u64 alignme
 /// False, with nothing done, unless the block is allocated and in a slab of this thread's that has
 /// other free blocks and does not become empty.
 inline bool Heap::deallocate_fast(detail::Mutator& mutator, void* address) {
+  const auto* cache = static_cast<const ThreadCache*>(mutator.heap_cache);
   u64 unit = units_.unit_of(address);
-  if (unit == ~u64{0}) [[unlikely]]
+  if (unit == ~u64{0} || cache == nullptr) [[unlikely]]
     return false;
   format::UnitEntry entry = units_.entry(unit);
   if (entry.kind == format::UnitKind::kSlabTail) {
@@ -192,8 +197,7 @@ inline bool Heap::deallocate_fast(detail::Mutator& mutator, void* address) {
     entry = units_.entry(unit);
   }
   const SlabState& state = this->state(unit);
-  const auto* cache = static_cast<const ThreadCache*>(mutator.heap_cache);
-  if (entry.kind != format::UnitKind::kSlab || cache == nullptr ||
+  if (entry.kind != format::UnitKind::kSlab ||
       state.owner.load(std::memory_order_relaxed) != cache || !state.listed) [[unlikely]]
     return false;
   const ClassInfo& info = kClassInfo[entry.size_class];

@@ -1,4 +1,5 @@
 // Named roots: a list of blocks in the heap.
+#include <algorithm>
 #include <cstring>
 
 #include "heap/heap.hpp"
@@ -16,6 +17,43 @@ std::string_view name_of(const RootNode& node) {
 
 }  // namespace
 
+// What is wrong with the list; counts its nodes. A list that is longer than the header says may
+// have no end.
+std::string Heap::check_roots(u64& count) const {
+  const format::HeapHeader& header = units_.header();
+  count = 0;
+  for (u64 at = header.roots; at != 0;) {
+    const RootNode* node = nullptr;
+    const auto whole = [&] {
+      if (at >= region_.limit()) return false;
+      node = reinterpret_cast<const RootNode*>(region_.base() + at);
+      const Result<Block> block = find(node);
+      if (!block || count == header.root_count) return false;
+      if (block->slab == nullptr) return node->name_length <= kNameMax;
+      const ClassInfo& info = kClassInfo[block->entry.size_class];
+      const u32 word = block->index / 64;
+      const u64 free =
+          Slab::load(block->slab->free()[word]) | Slab::load(block->slab->remote(info)[word]);
+      return (free >> block->index % 64 & 1) == 0 && info.block_bytes >= sizeof *node &&
+             node->name_length <= std::min<u64>(kNameMax, info.block_bytes - sizeof *node);
+    };
+    if (!whole()) return "the list of roots is broken at region offset " + std::to_string(at);
+    if (node->object >= region_.limit()) return "a root points outside the region";
+    ++count;
+    at = node->next;
+  }
+  return count == header.root_count ? "" : "the number of roots is wrong";
+}
+
+// Once after opening.
+Status Heap::load_roots() const {
+  if (roots_loaded_) return {};
+  u64 count = 0;
+  if (const std::string problem = check_roots(count); !problem.empty()) return damaged(problem);
+  roots_loaded_ = true;
+  return {};
+}
+
 const RootNode* Heap::find_root(std::string_view name) const {
   const std::byte* base = region_.base();
   for (u64 at = units_.header().roots; at != 0;) {
@@ -28,6 +66,7 @@ const RootNode* Heap::find_root(std::string_view name) const {
 
 Result<void*> Heap::get_root(std::string_view name, u64 fingerprint) const {
   std::lock_guard lock(roots_mutex_);
+  PERDURA_TRY(load_roots());
   const RootNode* node = find_root(name);
   if (node == nullptr) return static_cast<void*>(nullptr);
   if (fingerprint != 0 && node->fingerprint != 0 && fingerprint != node->fingerprint)
@@ -53,6 +92,7 @@ Status Heap::put_root(detail::Mutator& mutator, std::string_view name, void* obj
                                                "' must point into the store; allocate the object "
                                                "there"};
   std::lock_guard lock(roots_mutex_);
+  PERDURA_TRY(load_roots());
   format::HeapHeader& header = units_.header();
   u64* link = &header.roots;
   while (*link != 0) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "heap/size_classes.hpp"
+
 namespace perdura::heap {
 namespace {
 
@@ -25,6 +27,14 @@ constexpr u64 kGrowthUnitsMax = 4 * kGiB / kUnitBytes;
 Status Units::format(detail::Mutator& mutator) {
   const u64 limit = region_.limit();
   PERDURA_TRY(region_.back(0, 2 * kPageBytes));
+  // Before the first version nothing is home. A heap that lost its versions is not a new one.
+  const std::byte* const begin = region_.base();
+  const std::byte* const end =
+      begin + std::min(region_.home()->backed_until(0), data_begin_for(limit));
+  if (!std::all_of(begin, end, [](std::byte byte) { return byte == std::byte{}; }))
+    return Failure{Code::kCorrupt,
+                   "the home image holds a heap, but neither the superblock nor the log knows of a "
+                   "version of it; restore the store from a copy"};
   HeapHeader& header = this->header();
   detail::report(mutator, &header, sizeof header);
   header = HeapHeader{.magic = format::kHeapMagic,
@@ -40,6 +50,15 @@ Status Units::format(detail::Mutator& mutator) {
 }
 
 Status Units::attach(const std::string& store_name) {
+  const auto home = region_.home();
+  const auto unbacked = [&](u64 offset) {
+    return Failure{Code::kCorrupt, "the heap of '" + store_name + "' needs region offset " +
+                                       std::to_string(offset) +
+                                       ", which has no place on the medium; restore the store from "
+                                       "a copy"};
+  };
+  const u64 table_end = home->backed_until(0);
+  if (table_end < format::kUnitTableOffset) return unbacked(table_end);
   const HeapHeader& header = this->header();
   if (header.magic != format::kHeapMagic || header.version != format::kHeapVersion ||
       header.limit_bytes != region_.limit() || header.data_begin != data_begin_for(region_.limit()))
@@ -51,13 +70,39 @@ Status Units::attach(const std::string& store_name) {
     return Failure{Code::kCorrupt, "the heap of '" + store_name +
                                        "' claims more units than its "
                                        "region can hold; restore the store from a copy"};
-  table_backed_ = kPageBytes;
-  const auto home = region_.home();
-  for (const format::Extent& extent : home->extents()) {
-    const u64 end = extent.region_offset + extent.length;
-    if (extent.region_offset < header.data_begin)
-      table_backed_ = std::max(table_backed_, end - format::kUnitTableOffset);
-    else backed_end_ = std::max(backed_end_, (end - header.data_begin) / kUnitBytes);
+  table_backed_ = std::min(table_end, header.data_begin) - format::kUnitTableOffset;
+  if (header.units_end * sizeof(UnitEntry) > table_backed_) return unbacked(table_end);
+  const u64 data_end = home->backed_until(header.data_begin);
+  backed_end_ = (data_end - header.data_begin) / kUnitBytes;
+  if (header.units_end > backed_end_) return unbacked(data_end);
+  return {};
+}
+
+std::string Units::problem() const {
+  const u64 end = units_end();
+  for (u64 unit = 0; unit < end;) {
+    const auto wrong = [&](u64 at, const char* what) {
+      return "unit " + std::to_string(at) + ": " + what;
+    };
+    const UnitEntry entry = this->entry(unit);
+    if (entry.kind == UnitKind::kFree) {
+      ++unit;
+      continue;
+    }
+    const bool slab = entry.kind == UnitKind::kSlab;
+    if (!slab && entry.kind != UnitKind::kLarge)
+      return wrong(unit, "belongs to nothing that begins before it");
+    if (entry.units == 0 || entry.units > end - unit)
+      return wrong(unit, "reaches beyond the end of the heap");
+    if (slab && (entry.size_class >= kClasses || entry.units != kClassInfo[entry.size_class].units))
+      return wrong(unit, "a slab of an unknown size class");
+    for (u32 i = 1; i < entry.units; ++i) {
+      const UnitEntry tail = this->entry(unit + i);
+      const bool good =
+          slab ? tail.kind == UnitKind::kSlabTail && tail.units == i : tail.kind == UnitKind::kFree;
+      if (!good) return wrong(unit + i, "has two owners");
+    }
+    unit += entry.units;
   }
   return {};
 }
@@ -105,7 +150,6 @@ u64 Units::find_free(u64 count, u64 alignment_units, u64 from, u64 end) const {
 }
 
 Result<u64> Units::allocate(detail::Mutator& mutator, u64 count, u64 alignment_units) {
-  load();
   HeapHeader& header = this->header();
   u64 first = find_free(count, alignment_units, hint_, header.units_end);
   if (first == ~u64{0}) {

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <bit>
+#include <string>
 #include <vector>
 
 #include <perdura/detail/mutator.hpp>
@@ -58,8 +59,13 @@ class Units {
   Result<u64> allocate(detail::Mutator& mutator, u64 count, u64 alignment_units);
   void release(u64 first, u64 count);
   u64 largest_free() const;
+  /// What is wrong with the unit table; "" when every unit has one owner.
+  std::string problem() const;
+  /// Once, of a sound table: which units are free.
+  void load();
 
-  /// Visit the first unit of every slab and large block: visit(unit, entry). False stops.
+  /// Of a sound table, visit the first unit of every slab and large block: visit(unit, entry).
+  /// False stops.
   template <class Visit>
   bool for_each(Visit&& visit) const {
     for (u64 unit = 0; unit < header().units_end;) {
@@ -67,14 +73,13 @@ class Units {
       const bool head =
           entry.kind == format::UnitKind::kSlab || entry.kind == format::UnitKind::kLarge;
       if (head && !visit(unit, entry)) return false;
-      unit += head && entry.units != 0 ? entry.units : 1;
+      unit += head ? entry.units : 1;
     }
     return true;
   }
 
  private:
   u64& word(u64 unit) const { return reinterpret_cast<u64&>(table()[unit]); }
-  void load();
   u64 find_free(u64 count, u64 alignment_units, u64 from, u64 end) const;
   Status back(u64 units_end);
   Status back_exactly(u64 units_end);

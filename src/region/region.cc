@@ -57,6 +57,12 @@ const Extent* HomeMap::find(u64 region_offset) const {
   return region_offset < extent.region_offset + extent.length ? &extent : nullptr;
 }
 
+u64 HomeMap::backed_until(u64 region_offset) const {
+  while (const Extent* extent = find(region_offset))
+    region_offset = extent->region_offset + extent->length;
+  return region_offset;
+}
+
 u64 HomeMap::backed_bytes() const {
   u64 sum = 0;
   for (const Extent& extent : extents_) sum += extent.length;
@@ -161,27 +167,17 @@ Status Region::back(u64 offset, u64 length) {
     // The last step that may fail: a tracker knows what it was told of.
     if (backed_) PERDURA_TRY(backed_(base_ + made.region_offset, made.length));
     home_ = std::move(home);
-    std::erase_if(unused_, [&](const Extent& each) { return each.region_offset == offset; });
     offset += made.length;
   }
   return {};
 }
 
-// A second extent for the same part would leave open which one holds it.
+// The volume also knows extents that an earlier attempt failed to map.
 Result<Extent> Region::take_space(u64 offset, u64 end) {
-  u64 gap_end = end;
-  const auto stop_at = [&](const Extent& extent) {
-    if (extent.region_offset > offset) gap_end = std::min(gap_end, extent.region_offset);
-  };
-  std::for_each(home_->extents().begin(), home_->extents().end(), stop_at);
-  for (const Extent& extent : unused_) {
-    if (extent.region_offset == offset) return extent;
-    stop_at(extent);
-  }
-  unused_.reserve(unused_.size() + 1);
-  PERDURA_ASSIGN(const Extent made, volume_.allocate_home(id(), offset, gap_end - offset));
-  unused_.push_back(made);
-  return made;
+  for (const Extent& extent : volume_.extents(format::ExtentKind::kHome))
+    if (extent.region == id() && extent.region_offset > offset)
+      end = std::min(end, extent.region_offset);
+  return volume_.allocate_home(id(), offset, end - offset);
 }
 
 Status Region::on_backed(Backed backed) {

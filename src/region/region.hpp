@@ -37,6 +37,8 @@ class HomeMap {
            (page_offset - extent.region_offset) / kPageBytes * sizeof(u64);
   }
   const std::vector<format::Extent>& extents() const { return extents_; }
+  /// Where the backed part that holds `region_offset` ends; `region_offset` if none does.
+  u64 backed_until(u64 region_offset) const;
   u64 backed_bytes() const;
 
  private:
@@ -102,10 +104,8 @@ class Region {
   std::byte* const base_;
   bool huge_pages_ = false;
   Backed backed_;
-  mutable std::mutex mutex_;  ///< home_, unused_, growth
+  mutable std::mutex mutex_;  ///< home_, growth
   std::shared_ptr<const HomeMap> home_;
-  /// In the directory, but could not be made accessible: the next attempt takes them.
-  std::vector<format::Extent> unused_;
 };
 
 }  // namespace perdura::region

@@ -28,6 +28,16 @@ u64 superblock_checksum(const Superblock& superblock) {
                   sizeof superblock - kUncheckedBytes);
 }
 
+// Counters that would soon wrap around were not counted.
+bool counters_plausible(const Superblock& superblock) {
+  constexpr u64 kSessionsMax = u64{1} << 32;  // tickets have 32 bits for them
+  u64 highest =
+      std::max({superblock.sequence, superblock.directory_sequence, superblock.live_generation});
+  for (const format::RegionState& state : superblock.regions)
+    highest = std::max(highest, state.replayed_version);
+  return highest <= format::kCounterMax && superblock.session < kSessionsMax;
+}
+
 u64 extent_bytes(const Extent& extent) {
   return extent.kind == ExtentKind::kHome ? extent.length + format::table_bytes(extent.length)
                                           : extent.length;
@@ -217,6 +227,10 @@ Status Volume::read_directory(const Superblock& superblock) {
                        std::to_string(format::kDirectoryOffset[superblock.directory_slot & 1]) +
                        " is damaged (" + what + "); restore the store from a copy"};
   };
+  if (!counters_plausible(superblock))
+    return Failure{Code::kCorrupt, "the superblock of '" + name() +
+                                       "' holds impossible counters; restore the store from a "
+                                       "copy"};
   if (superblock.directory_slot > 1 || superblock.directory_bytes < sizeof(DirectoryHeader) ||
       superblock.directory_bytes > format::kDirectoryBytes ||
       !std::has_single_bit(superblock.segment_bytes) ||
@@ -243,20 +257,73 @@ Status Volume::read_directory(const Superblock& superblock) {
   at += regions_.size() * sizeof(RegionRecord);
   if (!extents_.empty()) std::memcpy(extents_.data(), at, extents_.size() * sizeof(Extent));
   superblock_ = superblock;
-  return check_directory();
+  PERDURA_TRY(check_regions());
+  PERDURA_TRY(check_extents());
+  return check_homes();
 }
 
-Status Volume::check_directory() const {
+Status Volume::check_regions() const {
+  const auto known = [this](const RegionRecord& record) {
+    return std::any_of(
+        std::begin(superblock_.regions), std::end(superblock_.regions),
+        [&](const format::RegionState& state) { return state.region == record.region; });
+  };
+  for (auto record = regions_.begin(); record != regions_.end(); ++record) {
+    const bool twice = std::any_of(regions_.begin(), record, [&](const RegionRecord& other) {
+      return other.region == record->region;
+    });
+    if (twice || record->region == 0 || !known(*record) || record->address == 0 ||
+        !is_aligned(record->address, kPageBytes) || record->limit_bytes == 0 ||
+        !is_aligned(record->limit_bytes, kMiB) || record->limit_bytes > format::kRegionBytesMax ||
+        record->address > format::kAddressEnd - record->limit_bytes)
+      return Failure{Code::kCorrupt,
+                     "the directory of '" + name() + "' holds an impossible region (number " +
+                         std::to_string(record->region) + "); restore the store from a copy"};
+  }
+  return {};
+}
+
+Failure Volume::impossible_extent(const Extent& extent) const {
+  return Failure{Code::kCorrupt,
+                 "the directory of '" + name() + "' holds an impossible extent at offset " +
+                     std::to_string(extent.medium_offset) + "; restore the store from a copy"};
+}
+
+Status Volume::check_extents() const {
   u64 free_from = format::kDataBegin;
   for (const Extent& extent : extents_) {
+    const u64 unit =
+        extent.kind == ExtentKind::kLog ? superblock_.segment_bytes : format::kExtentUnit;
+    // The length by itself first: sums of what it is must not wrap around.
     if (extent.medium_offset < free_from || extent.length == 0 ||
-        !is_aligned(extent.medium_offset | extent.length, format::kExtentUnit) ||
-        extent_end(extent) > superblock_.medium_bytes)
-      return Failure{Code::kCorrupt, "the directory of '" + name() +
-                                         "' holds an impossible extent "
-                                         "at offset " +
-                                         std::to_string(extent.medium_offset)};
+        extent.length > superblock_.medium_bytes || extent.length % unit != 0 ||
+        !is_aligned(extent.medium_offset, format::kExtentUnit) ||
+        extent.medium_offset > superblock_.medium_bytes ||
+        extent_end(extent) > superblock_.medium_bytes ||
+        (extent.kind != ExtentKind::kLog && extent.kind != ExtentKind::kHome))
+      return impossible_extent(extent);
     free_from = extent_end(extent);
+  }
+  return {};
+}
+
+// Each part of a region has one home.
+Status Volume::check_homes() const {
+  for (const RegionRecord& record : regions_) {
+    std::vector<Extent> homes;
+    for (const Extent& extent : extents_)
+      if (extent.kind == ExtentKind::kHome && extent.region == record.region)
+        homes.push_back(extent);
+    std::sort(homes.begin(), homes.end(),
+              [](const Extent& a, const Extent& b) { return a.region_offset < b.region_offset; });
+    u64 free_from = 0;
+    for (const Extent& extent : homes) {
+      if (extent.region_offset < free_from || !is_aligned(extent.region_offset, kPageBytes) ||
+          extent.region_offset > record.limit_bytes ||
+          extent.length > record.limit_bytes - extent.region_offset)
+        return impossible_extent(extent);
+      free_from = extent.region_offset + extent.length;
+    }
   }
   return {};
 }
@@ -316,6 +383,10 @@ u64 Volume::segment_of(u64 medium_offset) const {
 
 Result<Extent> Volume::allocate_home(u32 region, u64 region_offset, u64 length) {
   std::lock_guard lock(mutex_);
+  for (const Extent& extent : extents_)
+    if (extent.kind == ExtentKind::kHome && extent.region == region &&
+        region_offset - extent.region_offset < extent.length)
+      return extent;
   Extent extent{ExtentKind::kHome, region, region_offset, length, 0};
   PERDURA_ASSIGN(extent.medium_offset, allocate(extent_bytes(extent), false));
   std::vector<Extent> before = extents_;

@@ -46,7 +46,9 @@ class Volume {
   /// The start of the log segment that holds a medium offset.
   u64 segment_of(u64 medium_offset) const;
 
-  /// Space for [region_offset, region_offset + length) of a region and its checksum table.
+  /// Space for [region_offset, region_offset + length) of a region and its checksum table. Where a
+  /// caller failed to use an earlier extent that holds region_offset, it gets that one again: each
+  /// part of a region has one home.
   Result<format::Extent> allocate_home(u32 region, u64 region_offset, u64 length);
   /// `length` bytes for log segments, prewritten and zero.
   Result<format::Extent> allocate_log(u64 length);
@@ -62,7 +64,10 @@ class Volume {
   explicit Volume(std::unique_ptr<media::Medium> medium) : medium_(std::move(medium)) {}
 
   Status read_directory(const format::Superblock& superblock);
-  Status check_directory() const;
+  Status check_regions() const;
+  Status check_extents() const;
+  Status check_homes() const;
+  Failure impossible_extent(const format::Extent& extent) const;
   Result<u64> allocate(u64 length, bool prewrite);
   void insert_sorted(const format::Extent& extent);
   void merge_log_extents();

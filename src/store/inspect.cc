@@ -116,7 +116,6 @@ class Inspector {
     PERDURA_TRY(apply_log(*region));
     try {
       heap::Heap heap(*region, volume_->name());
-      PERDURA_TRY(check_tables_backed(*region));
       PERDURA_TRY(heap.attach());
       description.heap = heap.audit();
       if (description.heap->clean) PERDURA_TRY(read_roots(heap, *region, description));
@@ -151,23 +150,6 @@ class Inspector {
       });
     });
     return status;
-  }
-
-  // The heap trusts that its own tables can be read; a damaged header may say otherwise.
-  Status check_tables_backed(const region::Region& region) const {
-    const auto home = region.home();
-    const auto missing = [&](u64 offset) {
-      return Failure{Code::kCorrupt, "the heap's tables need region offset " +
-                                         std::to_string(offset) +
-                                         ", which has no place on the medium"};
-    };
-    if (home->find(0) == nullptr) return missing(0);
-    const auto& header = *reinterpret_cast<const format::HeapHeader*>(region.base());
-    const u64 units = std::min(header.units_end, region.limit() / format::kUnitBytes);
-    const u64 end = format::kUnitTableOffset + units * sizeof(format::UnitEntry);
-    for (u64 offset = format::kUnitTableOffset; offset < end; offset += kPageBytes)
-      if (home->find(offset) == nullptr) return missing(offset);
-    return {};
   }
 
   static Status read_roots(const heap::Heap& heap, const region::Region& region,
@@ -341,19 +323,14 @@ class LogTailCheck {
         used += step;
         continue;
       }
-      const bool readable = can_follow(*header, segment.size() - used);
+      const bool readable = commit::header_at(volume_.medium(), offset, segment.data(),
+                                              segment.size(), used, volume_.store_id()) != nullptr;
       if (header->version > durable_ && header->generation >= live_generation_)
         note(
             offset + used, *header,
             readable && commit::block_fits(volume_.medium(), offset + used, segment.data() + used));
       used += readable ? header->block_bytes : step;
     }
-  }
-
-  static bool can_follow(const format::LogBlockHeader& header, u64 room) {
-    const u64 used = sizeof header + u64{header.data_bytes} + u64{header.run_count} * sizeof(u64);
-    return header.checksum == commit::header_checksum(header) && used <= header.block_bytes &&
-           header.block_bytes <= room;
   }
 
   void note(u64 place, const format::LogBlockHeader& header, bool whole) {

@@ -33,18 +33,19 @@ Result<Recovery> recover(region::Volume& volume, u64 log_limit) {
   const u64 limit = std::max(log_limit != 0 ? log_limit : kDefaultLogLimit,
                              kLogSegmentsMin * volume.segment_bytes());
   recovery.log = std::make_unique<commit::Log>(volume, limit);
-  const u64 replayed = volume.replayed_version(kRegionId);
-  PERDURA_ASSIGN(recovery.unreplayed, commit::read_log(volume, kRegionId, replayed, *recovery.log));
+  const format::RegionRecord region = volume.regions().front();
+  const u64 replayed = volume.replayed_version(region.region);
+  PERDURA_ASSIGN(recovery.unreplayed,
+                 commit::read_log(volume, region.region, replayed, *recovery.log));
   std::vector<commit::LoggedVersion>& versions = recovery.unreplayed.versions;
   recovery.durable_version = replayed + versions.size();
   if (versions.empty() || !volume.medium().geometry().byte_addressable) return recovery;
-  const format::RegionRecord region = volume.regions().front();
   PERDURA_ASSIGN(auto home, region::HomeMap::of(volume, region));
   commit::Replay replay(volume, region.limit_bytes);
   PERDURA_TRY(replay.run(std::move(home), versions, true));
   // Barrier: the home image is durable before the superblock says that the log is not needed.
   PERDURA_TRY(volume.medium().barrier(PERDURA_SITE("recovered home image")));
-  PERDURA_TRY(volume.set_replayed(kRegionId, recovery.durable_version,
+  PERDURA_TRY(volume.set_replayed(region.region, recovery.durable_version,
                                   recovery.log->live_generation_after(recovery.durable_version)));
   recovery.log->retire(recovery.durable_version);
   recovery.unreplayed = {};

@@ -64,7 +64,7 @@ Status check_options(const Options& options) {
     return invalid("granule_bytes is a power of two from 64 to 4096, not " +
                    std::to_string(options.granule_bytes));
   if (options.region_limit_bytes < kMiB || options.region_limit_bytes % kMiB != 0 ||
-      options.region_limit_bytes > u64{1} << 44)
+      options.region_limit_bytes > format::kRegionBytesMax)
     return invalid("region_limit_bytes is a multiple of 1 MiB from 1 MiB to 16 TiB, not " +
                    std::to_string(options.region_limit_bytes));
   if (options.region_address % kPageBytes != 0)

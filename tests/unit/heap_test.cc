@@ -145,6 +145,82 @@ TEST_F(Heap, FreesBeforeTheFirstAllocationAfterOpening) {
   expect_clean(store, again.size());
 }
 
+// A wild store of the program reaches the heap's tables and becomes durable with them.
+TEST_F(Heap, DamagedTablesAreRefusedBeforeTheyAreUsed) {
+  using format::HeapHeader;
+  using format::RootNode;
+  using format::UnitEntry;
+  using format::UnitKind;
+  struct Tables {
+    HeapHeader& header;
+    UnitEntry* units;  ///< 0: the blocks of 32 bytes, 1: of 48
+    heap::Slab& slab;  ///< the first
+    RootNode& root;
+  };
+  enum Refused : unsigned { kAllocation = 1, kFree = 2, kRoot = 4, kOpening = 8 };
+  struct Case {
+    const char* name;
+    void (*damage)(Tables);
+    unsigned refused;
+  };
+  constexpr unsigned kTable = kAllocation | kFree;
+  const Case cases[] = {
+      {"units of a slab", [](Tables t) { t.units[0].units = 1 << 30; }, kTable},
+      {"no units", [](Tables t) { t.units[0].units = 0; }, kTable},
+      {"size class", [](Tables t) { t.units[0].size_class = 200; }, kTable},
+      {"tail of nothing", [](Tables t) { t.units[0] = {UnitKind::kSlabTail, 0, 0, 0, 77}; },
+       kTable},
+      {"words of a slab", [](Tables t) { t.slab.header.words = 1 << 20; }, kAllocation},
+      {"a bit of the slab's header", [](Tables t) { *t.slab.free() |= 1; }, kAllocation},
+      {"a root that follows itself", [](Tables t) { t.root.next = t.header.roots; }, kRoot},
+      {"a root nowhere", [](Tables t) { t.header.roots = 3; }, kRoot},
+      {"a root's name", [](Tables t) { t.root.name_length = 1 << 30; }, kRoot},
+      {"units without a place", [](Tables t) { t.header.units_end = 900; }, kOpening},
+      {"more units than there can be", [](Tables t) { t.header.units_end = ~u64{0}; }, kOpening},
+  };
+  for (const Case& each : cases) {
+    SCOPED_TRACE(each.name);
+    const std::string uri = this->uri() + std::to_string(&each - cases);
+    void* block = nullptr;
+    {
+      WrappedStore store(uri, small_region());
+      block = store.operation().allocate(32);
+      store.operation().set_root("root", block);
+      std::byte* const base = store.runtime().region().base();
+      auto& header = *reinterpret_cast<HeapHeader*>(base);
+      ASSERT_NE(header.roots, 0u);
+      each.damage({header, reinterpret_cast<UnitEntry*>(base + format::kUnitTableOffset),
+                   *reinterpret_cast<heap::Slab*>(base + header.data_begin),
+                   *reinterpret_cast<RootNode*>(base + header.roots)});
+      store.checkpoint();
+      store.crash();
+    }
+    const auto opened = detail::Runtime::open(uri, small_region());
+    EXPECT_EQ(static_cast<bool>(opened), (each.refused & kOpening) == 0);
+    if (!opened) {
+      EXPECT_EQ(opened.failure().code, Code::kCorrupt) << opened.failure().message;
+      continue;
+    }
+    detail::Runtime& runtime = **opened;
+    EXPECT_FALSE(runtime.heap().audit().clean);
+    detail::Mutator& mutator = runtime.mutators().this_thread();
+    const auto expect = [&](Refused call, const Status& status) {
+      EXPECT_EQ(static_cast<bool>(status), (each.refused & call) == 0) << call;
+      if (!status) {
+        EXPECT_EQ(status.failure().code, Code::kCorrupt) << status.failure().message;
+      }
+    };
+    const auto status_of = [](const auto& result) {
+      return result ? Status{} : Status(result.failure());
+    };
+    detail::enter(mutator);
+    expect(kRoot, status_of(runtime.heap().get_root("root", 0)));
+    expect(kAllocation, status_of(runtime.heap().allocate(mutator, 32, 16)));
+    expect(kFree, runtime.heap().deallocate(mutator, block));
+    detail::leave(mutator);
+  }
+}
+
 TEST_F(Heap, ReallocateKeepsTheContent) {
   Store store = Store::open(uri(), small_region());
   auto* block = static_cast<unsigned char*>(store.reallocate(nullptr, 10));

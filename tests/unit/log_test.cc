@@ -9,6 +9,7 @@
 #include <random>
 #include <thread>
 
+#include "base/checksum.hpp"
 #include "commit/log_reader.hpp"
 #include "support/files.hpp"
 #include "support/lazy_medium.hpp"
@@ -217,6 +218,28 @@ TEST_P(LogTest, AFlippedBitTakesTheNewestVersionAndNoOther) {
   }
   expected[4] = parts[0];
   EXPECT_EQ(read(), expected);
+}
+
+// Sums that fit prove nothing about who wrote them.
+TEST_P(LogTest, ABlockWithMoreLinesInItsRunsThanInItsDataIsNotWhole) {
+  write(1, {random_lines(10)});
+  ASSERT_EQ(blocks_.size(), 1u);
+  const commit::BlockRef block = blocks_.front();
+  AlignedBuffer bytes(block.block_bytes);
+  ASSERT_TRUE(volume_->medium().read(block.offset, bytes.first(block.block_bytes)));
+  ASSERT_TRUE(commit::block_fits(volume_->medium(), block.offset, bytes.data()));
+  const u64 runs_at = sizeof(format::LogBlockHeader) + block.data_bytes;
+  std::vector<u64> runs(block.run_count);
+  std::memcpy(runs.data(), bytes.data() + runs_at, runs.size() * sizeof(u64));
+  runs.back() += u64{1} << format::kRunCountShift;
+  std::memcpy(bytes.data() + runs_at, runs.data(), runs.size() * sizeof(u64));
+  auto* const header = reinterpret_cast<format::LogBlockHeader*>(bytes.data());
+  header->runs_checksum = checksum(runs.data(), runs.size() * sizeof(u64));
+  header->checksum = commit::header_checksum(*header);
+  ASSERT_TRUE(
+      volume_->medium().write(block.offset, bytes.first(block.block_bytes), PERDURA_SITE("test")));
+  EXPECT_FALSE(commit::block_fits(volume_->medium(), block.offset, bytes.data()));
+  EXPECT_TRUE(read().empty());
 }
 
 TEST_P(LogTest, DamageToAnEarlierVersionIsAnError) {

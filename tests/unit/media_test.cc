@@ -5,11 +5,14 @@
 // other processes where another opener is meant; a full tmpfs in a user namespace.
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstring>
 #include <fstream>
 #include <random>
@@ -230,6 +233,48 @@ TEST_P(MediaTest, TheSecondOpenerIsToldWhoHasIt) {
   EXPECT_TRUE(media::open_medium(uri(), {}));
 }
 
+// Who signed it last may be gone, and another process may be about to sign.
+TEST_P(MediaTest, AnOwnerThatIsGoneIsNotTakenForTheOpener) {
+  EXPECT_EQ(in_child([&]() -> std::string {
+              auto medium = open(uri());
+              if (!medium->grow(kMiB, true)) return "does not grow";
+              const media::OwnerPage owner = media::describe_owner();
+              return medium->write(format::kOwnerOffset, owner.bytes, PERDURA_SITE("test")) &&
+                             medium->barrier(PERDURA_SITE("test"))
+                         ? ""
+                         : "cannot write";
+            }),
+            "");
+  const UniqueFd fd(::open(path().c_str(), O_RDWR | O_CLOEXEC));
+  struct flock lock{};
+  lock.l_type = F_WRLCK;
+  ASSERT_EQ(::fcntl(fd.get(), F_OFD_SETLK, &lock), 0);
+  expect_failure(media::open_medium(uri(), {}), Code::kLocked, "the last one known was process");
+}
+
+TEST_P(MediaTest, AWriteThatTheSystemRefusesIsAnError) {
+  EXPECT_EQ(in_child([&]() -> std::string {
+              auto medium = open(uri());
+              if (medium->geometry().byte_addressable) return {};
+              if (!medium->grow(2 * kMiB, true)) return "does not grow";
+              ::signal(SIGXFSZ, SIG_IGN);
+              const rlimit limit{kMiB, kMiB};
+              if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) return "setrlimit";
+              const Status written = medium->write(kMiB, data(0, kPageBytes), PERDURA_SITE("test"));
+              if (written || written.failure().message.find("cannot write") == std::string::npos)
+                return "a write was not refused";
+              const auto queue = medium->queue();
+              Status queued = queue->submit(kMiB, data(0, kPageBytes), PERDURA_SITE("test"));
+              if (queued) queued = queue->drain();
+              if (queued || queued.failure().message.find("cannot write") == std::string::npos)
+                return "a queued write was not refused";
+              return queue->submit(0, data(0, kPageBytes), PERDURA_SITE("test")) && queue->drain()
+                         ? ""
+                         : "a failure stays";
+            }),
+            "");
+}
+
 // A tmpfs of 2 MiB in a mount namespace of a child's own.
 std::string enter_small_tmpfs(const std::string& folder) {
   const uid_t uid = ::getuid();
@@ -323,6 +368,14 @@ TEST_F(UriTest, WrongPathsAreRefused) {
     expect_failure(media::open_medium(scheme, {}), Code::kInvalidArgument, "needs a path");
   }
   expect_failure(media::open_medium("", {}), Code::kInvalidArgument, "needs a path");
+}
+
+TEST_F(UriTest, AMappedMediumLargerThanItsWindowIsRefused) {
+  const TempDir folder(TempDir::kMemory);
+  std::ofstream(folder.path("m")).close();
+  std::filesystem::resize_file(folder.path("m"), 513 * kGiB);
+  expect_failure(media::open_medium("emu:" + folder.path("m"), {}), Code::kNoMemory,
+                 "is larger than the 512 GiB of address space");
 }
 
 TEST_F(UriTest, APlainPathIsTakenAsItIs) {

@@ -267,6 +267,14 @@ TEST_F(StoreTest, OptionsOutOfRangeAreRefused) {
   };
   expect_error(open_with([](Options& o) { o.granule_bytes = 96; }), Code::kInvalidArgument,
                "granule_bytes");
+  expect_error(open_with([](Options& o) { o.granule_bytes = 32; }), Code::kInvalidArgument,
+               "granule_bytes");
+  expect_error(open_with([](Options& o) { o.granule_bytes = 8192; }), Code::kInvalidArgument,
+               "granule_bytes");
+  expect_error(open_with([](Options& o) { o.region_limit_bytes = kMiB + 4096; }),
+               Code::kInvalidArgument, "region_limit_bytes");
+  expect_error(open_with([](Options& o) { o.region_limit_bytes = u64{1} << 45; }),
+               Code::kInvalidArgument, "region_limit_bytes");
   expect_error(open_with([](Options& o) { o.region_limit_bytes = 1000; }), Code::kInvalidArgument,
                "region_limit_bytes");
   expect_error(open_with([](Options& o) { o.region_address = 100; }), Code::kInvalidArgument,

@@ -4,14 +4,18 @@
 // call, with any subset of the atoms that no barrier covers.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <functional>
 #include <random>
 
 #include "base/checksum.hpp"
 #include "format/format.hpp"
+#include "media/fault.hpp"
 #include "media/record.hpp"
 #include "region/volume.hpp"
 #include "support/files.hpp"
+#include "support/log_volume.hpp"
 #include "support/wrapped_store.hpp"
 
 namespace perdura::test {
@@ -28,7 +32,7 @@ Options small() {
 class VolumeTest : public testing::TestWithParam<const char*> {
  protected:
   std::string path() const { return folder_.path("state.pd"); }
-  std::string uri() const { return GetParam() + (":" + path()); }
+  std::string uri() const { return std::string(GetParam()) + ":" + path(); }
 
   void expect_refused(Code code, const std::string& sentence) {
     try {
@@ -57,6 +61,25 @@ class VolumeTest : public testing::TestWithParam<const char*> {
       std::memcpy(image.data() + offset, &superblock, sizeof superblock);
     }
     return image;
+  }
+
+  /// Changes the directory that counts, with all checksums.
+  template <class Change>
+  static FileBytes with_directory(FileBytes image, Change&& change) {
+    Superblock newest{};
+    for (u64 offset : format::kSuperblockOffset) {
+      Superblock superblock;
+      std::memcpy(&superblock, image.data() + offset, sizeof superblock);
+      if (superblock.sequence > newest.sequence) newest = superblock;
+    }
+    std::byte* const directory = image.data() + format::kDirectoryOffset[newest.directory_slot];
+    auto* const region =
+        reinterpret_cast<format::RegionRecord*>(directory + sizeof(format::DirectoryHeader));
+    change(*region, reinterpret_cast<format::Extent*>(region + 1));
+    const u64 sum = checksum(directory, newest.directory_bytes);
+    return with_superblocks(std::move(image), [&](Superblock& superblock) {
+      if (superblock.directory_slot == newest.directory_slot) superblock.directory_checksum = sum;
+    });
   }
 
   const TempDir folder_{TempDir::kMemory};
@@ -128,6 +151,114 @@ TEST_P(VolumeTest, DamagedDirectoriesAreRefused) {
   expect_refused(Code::kCorrupt, "the directory of");
 }
 
+// Sums that fit prove nothing about who wrote them.
+TEST_P(VolumeTest, ImpossibleDirectoriesAreRefused) {
+  using format::Extent;
+  using format::ExtentKind;
+  using format::RegionRecord;
+  using Change = void (*)(RegionRecord&, Extent&, Extent&);  // region, a home extent, a log extent
+  const std::pair<const char*, Change> changes[] = {
+      {"no region", [](RegionRecord& r, Extent&, Extent&) { r.region = 0; }},
+      {"unknown region", [](RegionRecord& r, Extent&, Extent&) { r.region = 2; }},
+      {"no address", [](RegionRecord& r, Extent&, Extent&) { r.address = 0; }},
+      {"odd address", [](RegionRecord& r, Extent&, Extent&) { r.address += 8; }},
+      {"kernel address", [](RegionRecord& r, Extent&, Extent&) { r.address = u64{1} << 47; }},
+      {"no space", [](RegionRecord& r, Extent&, Extent&) { r.limit_bytes = 0; }},
+      {"odd space", [](RegionRecord& r, Extent&, Extent&) { r.limit_bytes -= kPageBytes; }},
+      {"endless", [](RegionRecord& r, Extent&, Extent&) { r.limit_bytes = u64{1} << 45; }},
+      {"small", [](RegionRecord& r, Extent&, Extent&) { r.limit_bytes = kMiB / 16; }},
+      {"kind", [](RegionRecord&, Extent& e, Extent&) { e.kind = static_cast<ExtentKind>(3); }},
+      {"outside", [](RegionRecord&, Extent& e, Extent&) { e.region_offset = 16 * kMiB; }},
+      {"wraps", [](RegionRecord&, Extent& e, Extent&) { e.region_offset = -e.length; }},
+      {"odd offset", [](RegionRecord&, Extent& e, Extent&) { e.region_offset += 64; }},
+      {"twice", [](RegionRecord&, Extent& e, Extent&) { e.region_offset = 64 * kKiB; }},
+      {"long", [](RegionRecord&, Extent& e, Extent&) { e.length = ~u64{0} - kPageBytes + 1; }},
+      {"empty", [](RegionRecord&, Extent& e, Extent&) { e.length = 0; }},
+      {"odd place", [](RegionRecord&, Extent& e, Extent&) { e.medium_offset += 512; }},
+      {"in the head", [](RegionRecord&, Extent& e, Extent&) { e.medium_offset = kPageBytes; }},
+      {"beyond", [](RegionRecord&, Extent& e, Extent&) { e.medium_offset = u64{1} << 50; }},
+      {"half a segment", [](RegionRecord&, Extent&, Extent& e) { e.length -= kPageBytes; }},
+  };
+  {
+    WrappedStore store(uri(), small());
+    store.operation().allocate(1);  // a second home extent
+    store.close();
+  }
+  const FileBytes image = read_file(path());
+  for (const auto& [name, change] : changes) {
+    SCOPED_TRACE(name);
+    write_file(path(), with_directory(image, [&](RegionRecord& region, Extent* extents) {
+                 Extent* home = extents;
+                 while (home->kind != ExtentKind::kHome) ++home;
+                 Extent* log = extents;
+                 while (log->kind != ExtentKind::kLog) ++log;
+                 change(region, *home, *log);
+               }));
+    expect_refused(Code::kCorrupt, "holds an impossible");
+  }
+  write_file(path(), with_directory(image, [](RegionRecord&, Extent*) {}));
+  WrappedStore(uri(), small()).close();
+}
+
+TEST_P(VolumeTest, SuperblocksThatNameNoDirectoryAreRefused) {
+  const FileBytes image = closed_store();
+  using Change = void (*)(Superblock&);
+  const Change changes[] = {[](Superblock& s) { s.directory_slot = 2; },
+                            [](Superblock& s) { s.directory_bytes = 8; },
+                            [](Superblock& s) { s.directory_bytes = kMiB; },
+                            [](Superblock& s) { s.segment_bytes = 4096; }};
+  for (const Change change : changes) {
+    write_file(path(), with_superblocks(image, change));
+    expect_refused(Code::kCorrupt, "its superblock describes no directory");
+  }
+  write_file(path(), with_superblocks(image, [](Superblock& s) { ++s.directory_sequence; }));
+  expect_refused(Code::kCorrupt, "its header does not fit its length");
+  write_file(path(), with_directory(image, [](format::RegionRecord& region, format::Extent*) {
+               (reinterpret_cast<format::DirectoryHeader*>(&region) - 1)->region_count = 17;
+             }));
+  expect_refused(Code::kCorrupt, "its header does not fit its length");
+}
+
+// Neither formatted anew, nor taken for whole.
+TEST_P(VolumeTest, AHeapWithoutAVersionIsRefused) {
+  write_file(path(), with_superblocks(closed_store(), [](Superblock& s) {
+               s.uuid[0] ^= 1;  // the log is another store's
+               s.regions[0].replayed_version = 0;
+             }));
+  try {
+    WrappedStore store(uri(), small());
+    ADD_FAILURE() << "was opened";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::kCorrupt) << error.what();
+    EXPECT_NE(std::string(error.what()).find("holds a heap"), std::string::npos) << error.what();
+  }
+}
+
+TEST_P(VolumeTest, AMachineOfTheOtherByteOrderIsNamed) {
+  FileBytes image = with_superblocks(closed_store(), [](Superblock& s) {
+    std::memcpy(s.architecture, "s390x-be-64\0\0\0\0", 16);
+  });
+  for (u64 offset : format::kSuperblockOffset) {
+    std::byte* const sum = image.data() + offset + offsetof(Superblock, checksum);
+    std::reverse(sum, sum + sizeof(u64));
+  }
+  write_file(path(), image);
+  expect_refused(Code::kIncompatible, "was written on the architecture 's390x-be-64'");
+}
+
+TEST_P(VolumeTest, CountersAtTheirEndAreRefused) {
+  const FileBytes image = closed_store();
+  using Change = void (*)(Superblock&);
+  const Change changes[] = {[](Superblock& s) { s.sequence = ~u64{0}; },
+                            [](Superblock& s) { s.session = u64{1} << 32; },
+                            [](Superblock& s) { s.live_generation = ~u64{0}; },
+                            [](Superblock& s) { s.regions[0].replayed_version = ~u64{0}; }};
+  for (const Change change : changes) {
+    write_file(path(), with_superblocks(image, change));
+    expect_refused(Code::kCorrupt, "holds impossible counters");
+  }
+}
+
 // A crash during creation leaves a store that opens: as a new one until its first version is
 // durable, and in any case without a version lost that was acknowledged.
 TEST_P(VolumeTest, CreationCutShortAnywhereOpens) {
@@ -156,6 +287,116 @@ TEST_P(VolumeTest, CreationCutShortAnywhereOpens) {
         FAIL() << "after " << end << " of " << history.calls().size() << " calls, attempt "
                << attempt << ": " << error.what();
       }
+    }
+  }
+}
+
+// --- space ---------------------------------------------------------------------------------------
+
+std::vector<std::pair<u64, u64>> places(const region::Volume& volume) {
+  std::vector<std::pair<u64, u64>> all;
+  for (const auto kind : {format::ExtentKind::kLog, format::ExtentKind::kHome})
+    for (const format::Extent& extent : volume.extents(kind))
+      all.emplace_back(extent.medium_offset, extent.length);
+  return all;
+}
+
+TEST_P(VolumeTest, SpaceThatWasGivenBackIsUsedAgain) {
+  auto volume = open_volume(uri());
+  const u64 segment = volume->superblock().segment_bytes;
+  const u64 begin = value_or_throw(volume->allocate_log(4 * segment)).medium_offset;
+  value_or_throw(volume->release_log(begin + segment, 2 * segment));
+  EXPECT_EQ(value_or_throw(volume->allocate_home(1, 0, kPageBytes)).medium_offset, begin + segment);
+  const u64 behind = begin + segment + 2 * kPageBytes;  // the page and its table
+  EXPECT_EQ(value_or_throw(volume->allocate_log(segment)).medium_offset, behind);
+  value_or_throw(volume->release_log(begin, segment));
+  value_or_throw(volume->release_log(begin + 3 * segment, segment));
+  const auto expected = places(*volume);
+  EXPECT_EQ(expected,
+            (std::vector<std::pair<u64, u64>>{{behind, segment}, {begin + segment, kPageBytes}}));
+  volume.reset();
+  EXPECT_EQ(places(*open_volume(uri())), expected);
+}
+
+// The directory names an extent before the region maps it. When that fails the extent is used by
+// the next attempt, whatever that asks for: a second home for the same part would be damage.
+TEST_P(VolumeTest, AFailedMappingLeavesNoSecondHome) {
+  media::FaultPlan faults;
+  WrappedStore store(uri(), small(), [&](std::unique_ptr<media::Medium> inner) {
+    return faults.wrap(std::move(inner));
+  });
+  for (const size_t size : {300 * kKiB, 2 * kMiB, size_t{100}, 4 * kMiB}) {
+    faults.arm({.calls = media::kFaultMapHome, .for_ever = true});
+    try {
+      for (;;) store.operation().allocate(size);
+    } catch (const Error&) {
+    }
+    EXPECT_GT(faults.fired(), 0u);
+    faults.disarm();
+  }
+  store.operation().allocate(kMiB);
+  store.close();
+  const HeapAudit audit = store.audit();
+  store.crash();
+  WrappedStore again(uri(), small());
+  EXPECT_TRUE(again.audit().clean) << again.audit().problem;
+  EXPECT_EQ(again.audit().live_bytes, audit.live_bytes);
+  again.close();
+  EXPECT_EQ(home_problems(again.runtime().volume()), std::vector<std::string>());
+}
+
+TEST_P(VolumeTest, AFullDirectoryIsAnError) {
+  auto volume = open_volume(uri());
+  u64 made = 0;
+  for (;; ++made) {
+    const auto extent = volume->allocate_home(1, made * kPageBytes, kPageBytes);
+    if (extent) continue;
+    EXPECT_EQ(extent.failure().code, Code::kNoSpace);
+    EXPECT_NE(extent.failure().message.find("the directory of"), std::string::npos);
+    break;
+  }
+  EXPECT_GE(made, 500u);
+  const auto before = places(*volume);
+  EXPECT_EQ(before.size(), made);
+  volume.reset();
+  EXPECT_EQ(places(*open_volume(uri())), before);
+}
+
+// What is in memory goes back to what it was, whichever call of the medium fails.
+TEST_P(VolumeTest, AFailedUpdateOfTheDirectoryChangesNothing) {
+  media::FaultPlan faults;
+  auto volume = open_volume(
+      uri(), [&](std::unique_ptr<media::Medium> inner) { return faults.wrap(std::move(inner)); });
+  const u64 segment = volume->superblock().segment_bytes;
+  const u64 log = value_or_throw(volume->allocate_log(3 * segment)).medium_offset;
+  format::RegionRecord record{};
+  record.region = 1;
+  const std::function<Status()> updates[] = {
+      [&] { return volume->add_region(record); },
+      [&]() -> Status {
+        const auto extent = volume->allocate_home(1, 0, kPageBytes);
+        return extent ? Status{} : Status(extent.failure());
+      },
+      [&]() -> Status {
+        const auto extent = volume->allocate_log(segment);
+        return extent ? Status{} : Status(extent.failure());
+      },
+      [&] { return volume->release_log(log + segment, segment); },
+  };
+  for (const auto& update : updates) {
+    for (u64 nth = 1;; ++nth) {
+      SCOPED_TRACE(std::to_string(&update - updates) + ", call " + std::to_string(nth));
+      const auto before = places(*volume);
+      const size_t regions = volume->regions().size();
+      // Not the barrier: after its failure there is no other.
+      faults.arm({.calls = media::kFaultWrite | media::kFaultGrow, .nth = nth});
+      const Status status = update();
+      const bool fired = faults.fired() != 0;
+      faults.disarm();
+      EXPECT_EQ(static_cast<bool>(status), !fired);
+      if (!fired) break;
+      EXPECT_EQ(places(*volume), before);
+      EXPECT_EQ(volume->regions().size(), regions);
     }
   }
 }

@@ -1,0 +1,538 @@
+// Goal: whatever a store's medium holds, checking, describing and opening it end with a sentence or
+// with a store that works; nothing crashes, hangs, leaks or reads out of bounds.
+// Method: the input chooses one of three stores, made here, and overwrites fields of its
+// structures: superblocks, directory, log blocks, heap metadata. Then all checksums are made to fit
+// again, so that what reads them meets hostile structures and not only wrong sums; the input may
+// exempt any of them.
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include <perdura/store.hpp>
+
+#include "base/checksum.hpp"
+#include "commit/log.hpp"
+#include "format/format.hpp"
+#include "format/heap_format.hpp"
+#include "region/region.hpp"
+#include "store/inspect.hpp"
+#include "support/target.hpp"
+
+namespace perdura::fuzz {
+namespace {
+
+using format::Extent;
+using format::ExtentKind;
+using format::LogBlockHeader;
+using format::Superblock;
+
+constexpr u64 kRegionAddress = 0x552000000000;
+constexpr u64 kRegionBytes = 16 * kMiB;
+constexpr size_t kPatchesMax = 64;
+
+/// How an input begins.
+struct Head {
+  u8 store;       ///< which of the stores
+  u8 how;         ///< bits of How, and above them what is left out
+  u8 unsummed;    ///< bits of Sum
+  u8 truncation;  ///< pages that the end of the medium lacks
+};
+
+enum How : u8 {
+  kBlockMedium = 1,
+  kEagerRecovery = 2,
+  kPageTracker = 4,
+  kDrop = 8,
+  kNoCheck = 16,
+  kNoDescription = 32,
+  kNoOpening = 64,
+  kNoReopening = 128,
+};
+
+/// Sums that are left as they are.
+enum Sum : u8 {
+  kSumPages = 1,
+  kSumLogBodies = 2,
+  kSumLogHeaders = 4,
+  kSumLogChains = 8,
+  kSumDirectory = 16,
+  kSumSuperblocks = 32,
+};
+
+/// What a patch changes.
+enum class Area : u8 {
+  kSuperblock,  ///< the newest
+  kOlderSuperblock,
+  kDirectory,
+  kOwner,
+  kLogHeader,
+  kLogRuns,
+  kHeapHeader,
+  kUnits,
+  kSlab,
+  kRoot,
+  kRegion,  ///< any byte of the region
+  kMedium,  ///< any byte of the medium
+  kAreas,
+};
+
+struct Patch {
+  u8 area;
+  u8 item;   ///< which log block, slab, root
+  u8 width;  ///< 1, 2, 4 or 8 bytes: its two lowest bits
+  u8 how;    ///< set, add, xor, or a value of kValues
+  u32 offset;
+  u64 value;
+};
+static_assert(sizeof(Patch) == 16);
+
+constexpr u64 kValues[] = {0,
+                           1,
+                           kLineBytes,
+                           kPageBytes,
+                           format::kDataBegin,
+                           kMiB,
+                           kRegionBytes,
+                           kRegionBytes - kPageBytes,
+                           kRegionAddress,
+                           u64{1} << 44,
+                           u64{1} << 47,
+                           u64{1} << 63,
+                           ~u64{0},
+                           ~u64{0} - 1,
+                           ~u64{0} - kPageBytes + 1,
+                           ~u64{0} - kRegionBytes + 1};
+
+/// A store's bytes as a run begins, and where its structures are.
+struct Base {
+  Bytes image;
+  u32 newest = 0;  ///< superblock slot
+  std::vector<Extent> extents;
+  std::vector<u64> blocks;  ///< medium offsets of the log's blocks, those of one segment in order
+  std::vector<u64> slabs;   ///< region offsets
+  std::vector<u64> roots;   ///< region offsets
+
+  const Extent* home(u64 region_offset) const {
+    for (const Extent& extent : extents)
+      if (extent.kind == ExtentKind::kHome && region_offset - extent.region_offset < extent.length)
+        return &extent;
+    return nullptr;
+  }
+};
+
+// --- the stores ----------------------------------------------------------------------------------
+
+Options options(u8 how) {
+  Options chosen;
+  chosen.tracking = (how & kPageTracker) != 0 ? Tracking::kProtect : Tracking::kReported;
+  chosen.region_limit_bytes = kRegionBytes;
+  chosen.region_address = kRegionAddress;
+  chosen.lazy_recovery = (how & kEagerRecovery) == 0;
+  chosen.huge_pages = false;
+  return chosen;
+}
+
+void fill(Store& store, void* block, size_t length, int with) {
+  store.touch(block, length);
+  std::memset(block, with, length);
+}
+
+enum class Kind { kClosed, kCrashed, kCrashedWithMuch };
+constexpr size_t kKinds = 3;
+
+// Its log holds several versions and, if there is much, more pages than are patched at once.
+Bytes make_store(Kind kind) {
+  MemoryFile file;
+  file.resize(kPageBytes);
+  const std::string uri = "file:" + file.path();
+  {
+    Store store = Store::open(uri, options(0));
+    for (int i = 0; i < 40; ++i) {
+      void* block = store.allocate(static_cast<size_t>(16 + i * 90));
+      fill(store, block, 16, i);
+      if (i % 3 == 0) store.deallocate(block);
+      if (i % 10 == 1) store.set_root("root " + std::to_string(i), block);
+    }
+    store.set_root("large", store.allocate(kind == Kind::kCrashedWithMuch ? 400 * kKiB : kMiB / 8));
+    store.close();
+  }
+  if (kind == Kind::kClosed) return file.read();
+  Store store = Store::open(uri, options(0));
+  auto* const large = static_cast<std::byte*>(store.get_root("large"));
+  if (kind == Kind::kCrashedWithMuch)
+    for (u64 page = 0; page < 400 * kKiB; page += kPageBytes) fill(store, large + page, 8, 1);
+  store.checkpoint();
+  for (int version = 0; version < 3; ++version) {
+    fill(store, large + version * 5000, 300, version);
+    store.set_root("root", store.allocate(32));
+    store.checkpoint();
+  }
+  Bytes image = file.read();
+  store.close();
+  return image;
+}
+
+void find_log_blocks(Base& base, const Extent& extent, u64 segment_bytes) {
+  for (u64 segment = 0; segment < extent.length; segment += segment_bytes) {
+    u64 used = 0;
+    while (used + sizeof(LogBlockHeader) <= segment_bytes) {
+      const u64 place = extent.medium_offset + segment + used;
+      const auto header = load<LogBlockHeader>(base.image, place);
+      if (header.magic != format::kLogBlockMagic) break;
+      base.blocks.push_back(place);
+      used += header.block_bytes;
+    }
+  }
+}
+
+// Units and roots do not move between the first close and the crash, but for the last root.
+void find_heap(Base& base) {
+  const auto bytes_at = [&](u64 offset) {
+    const Extent* extent = base.home(offset);
+    require(extent != nullptr, "the heap has a home");
+    return extent->medium_offset + (offset - extent->region_offset);
+  };
+  const auto header = load<format::HeapHeader>(base.image, bytes_at(0));
+  for (u64 unit = 0; unit < header.units_end; ++unit) {
+    const auto entry = load<format::UnitEntry>(
+        base.image, bytes_at(format::kUnitTableOffset + unit * sizeof(format::UnitEntry)));
+    if (entry.kind == format::UnitKind::kSlab)
+      base.slabs.push_back(header.data_begin + unit * format::kUnitBytes);
+  }
+  for (u64 at = header.roots; at != 0;) {
+    base.roots.push_back(at);
+    at = load<format::RootNode>(base.image, bytes_at(at)).next;
+  }
+}
+
+Base make_base(Kind kind) {
+  Base base;
+  base.image = make_store(kind);
+  const auto first = load<Superblock>(base.image, format::kSuperblockOffset[0]);
+  const auto second = load<Superblock>(base.image, format::kSuperblockOffset[1]);
+  base.newest = second.sequence > first.sequence ? 1 : 0;
+  const Superblock& superblock = base.newest == 1 ? second : first;
+  const u64 directory = format::kDirectoryOffset[superblock.directory_slot];
+  const auto header = load<format::DirectoryHeader>(base.image, directory);
+  const u64 extents =
+      directory + sizeof header + header.region_count * sizeof(format::RegionRecord);
+  for (u64 i = 0; i < header.extent_count; ++i)
+    base.extents.push_back(load<Extent>(base.image, extents + i * sizeof(Extent)));
+  for (const Extent& extent : base.extents)
+    if (extent.kind == ExtentKind::kLog) find_log_blocks(base, extent, superblock.segment_bytes);
+  find_heap(base);
+  require(!base.slabs.empty() && !base.roots.empty(), "the store has slabs and roots");
+  require(kind == Kind::kClosed || base.blocks.size() >= 3, "its log has blocks");
+  return base;
+}
+
+const Base& base_of(u8 store) {
+  static const std::array<Base, kKinds> bases = {
+      make_base(Kind::kClosed), make_base(Kind::kCrashed), make_base(Kind::kCrashedWithMuch)};
+  return bases[store % kKinds];
+}
+
+// --- patches -------------------------------------------------------------------------------------
+
+/// An image to be changed, and then summed again.
+class Image {
+ public:
+  explicit Image(const Base& base) : base_(base), bytes_(base.image) {}
+
+  void apply(const Patch& patch);
+  void sum(u8 unsummed);
+  const Bytes& bytes() const { return bytes_; }
+
+ private:
+  void change(u64 place, const Patch& patch);
+  void change_region(u64 offset, const Patch& patch);
+  void sum_pages();
+  void sum_log(u8 unsummed);
+  void sum_chains();
+  void sum_superblock(u32 slot, u8 unsummed);
+  void keep_addresses_apart(u64 directory);
+
+  const Base& base_;
+  Bytes bytes_;
+  std::set<u64> pages_;  ///< region offsets of changed pages
+};
+
+void Image::change(u64 place, const Patch& patch) {
+  const size_t width = size_t{1} << (patch.width & 3);
+  if (place + width > bytes_.size()) return;
+  u64 value = 0;
+  std::memcpy(&value, bytes_.data() + place, width);
+  switch (patch.how & 3) {
+    case 0:
+      value = patch.value;
+      break;
+    case 1:
+      value += patch.value;
+      break;
+    case 2:
+      value ^= patch.value;
+      break;
+    default:
+      value = kValues[patch.value % std::size(kValues)];
+      break;
+  }
+  std::memcpy(bytes_.data() + place, &value, width);
+}
+
+// At home and wherever the log holds that place.
+void Image::change_region(u64 offset, const Patch& patch) {
+  const Extent* extent = base_.home(offset);
+  if (extent == nullptr) return;
+  change(extent->medium_offset + (offset - extent->region_offset), patch);
+  pages_.insert(round_down(offset, kPageBytes));
+  for (const u64 block : base_.blocks) {
+    const auto header = load<LogBlockHeader>(base_.image, block);
+    u64 data = block + sizeof header;
+    for (u32 i = 0; i < header.run_count; ++i) {
+      const u64 run =
+          load<u64>(base_.image, block + sizeof header + header.data_bytes + i * sizeof(u64));
+      const u64 begin = format::run_first(run) * kLineBytes;
+      const u64 length = format::run_count(run) * kLineBytes;
+      if (offset - begin < length) change(data + (offset - begin), patch);
+      data += length;
+    }
+  }
+}
+
+void Image::apply(const Patch& patch) {
+  const auto one_of = [&](const std::vector<u64>& places) {
+    return places[patch.item % places.size()];
+  };
+  const u64 offset = patch.offset;
+  const u32 newest = base_.newest;
+  switch (static_cast<Area>(patch.area % static_cast<u8>(Area::kAreas))) {
+    case Area::kSuperblock:
+      return change(format::kSuperblockOffset[newest] + offset % 256, patch);
+    case Area::kOlderSuperblock:
+      return change(format::kSuperblockOffset[newest ^ 1] + offset % 256, patch);
+    case Area::kDirectory: {
+      const auto superblock = load<Superblock>(base_.image, format::kSuperblockOffset[newest]);
+      return change(format::kDirectoryOffset[superblock.directory_slot] +
+                        offset % (superblock.directory_bytes + sizeof(Extent)),
+                    patch);
+    }
+    case Area::kOwner:
+      return change(format::kOwnerOffset + offset % 128, patch);
+    case Area::kLogHeader:
+      if (!base_.blocks.empty())
+        change(one_of(base_.blocks) + offset % sizeof(LogBlockHeader), patch);
+      return;
+    case Area::kLogRuns: {
+      if (base_.blocks.empty()) return;
+      const u64 block = one_of(base_.blocks);
+      const auto header = load<LogBlockHeader>(base_.image, block);
+      return change(block + sizeof header + header.data_bytes + offset % 64 * sizeof(u64), patch);
+    }
+    case Area::kHeapHeader:
+      return change_region(offset % sizeof(format::HeapHeader), patch);
+    case Area::kUnits:
+      return change_region(format::kUnitTableOffset + offset % 512, patch);
+    case Area::kSlab:
+      return change_region(one_of(base_.slabs) + offset % 1200, patch);
+    case Area::kRoot:
+      return change_region(one_of(base_.roots) + offset % (sizeof(format::RootNode) + 8), patch);
+    case Area::kRegion:
+      return change_region(offset, patch);
+    default:
+      return change(offset % bytes_.size(), patch);
+  }
+}
+
+// --- sums ----------------------------------------------------------------------------------------
+
+void Image::sum_pages() {
+  for (const u64 page : pages_) {
+    const Extent& extent = *base_.home(page);
+    store(bytes_, region::HomeMap::checksum_place(extent, page),
+          page_checksum(bytes_.data() + region::HomeMap::page_place(extent, page),
+                        page / kLineBytes));
+  }
+}
+
+void Image::sum_log(u8 unsummed) {
+  for (const u64 block : base_.blocks) {
+    auto header = load<LogBlockHeader>(bytes_, block);
+    const u64 room = std::min<u64>(bytes_.size() - block, kMiB) - sizeof header;
+    const u64 runs_bytes = u64{header.run_count} * sizeof(u64);
+    if ((unsummed & kSumLogBodies) == 0 && header.data_bytes + runs_bytes <= room) {
+      const std::byte* data = bytes_.data() + block + sizeof header;
+      header.data_checksum = pieces_checksum(data, header.data_bytes, format::kLogPieceBytes);
+      header.runs_checksum = checksum(data + header.data_bytes, runs_bytes);
+    }
+    if ((unsummed & kSumLogHeaders) == 0) header.checksum = commit::header_checksum(header);
+    store(bytes_, block, header);
+  }
+}
+
+void Image::sum_chains() {
+  for (const u64 place : base_.blocks) {
+    auto commit = load<LogBlockHeader>(bytes_, place);
+    if ((commit.flags & format::kLogCommit) == 0) continue;
+    commit.chain = 0;
+    for (const u64 block : base_.blocks) {
+      const auto header = load<LogBlockHeader>(bytes_, block);
+      if (block != place && header.version == commit.version && header.ticket == commit.ticket)
+        commit.chain += header.checksum;
+    }
+    commit.checksum = commit::header_checksum(commit);
+    store(bytes_, place, commit);
+  }
+}
+
+// A region may be anywhere in the recorded window; elsewhere it would take the place of what the
+// sanitizers map later.
+void Image::keep_addresses_apart(u64 directory) {
+  const auto header = load<format::DirectoryHeader>(bytes_, directory);
+  for (u64 i = 0; i < std::min(header.region_count, format::kRegionsMax); ++i) {
+    const u64 place = directory + sizeof header + i * sizeof(format::RegionRecord) +
+                      offsetof(format::RegionRecord, address);
+    const u64 address = load<u64>(bytes_, place);
+    const bool reserved = address >= u64{1} << 47 || address < kPageBytes;
+    if (!reserved) store(bytes_, place, kRegionAddress | (address & 0xfff));
+  }
+}
+
+void Image::sum_superblock(u32 slot, u8 unsummed) {
+  auto superblock = load<Superblock>(bytes_, format::kSuperblockOffset[slot]);
+  const u64 directory = format::kDirectoryOffset[superblock.directory_slot & 1];
+  keep_addresses_apart(directory);
+  if ((unsummed & kSumDirectory) == 0 && superblock.directory_bytes <= format::kDirectoryBytes)
+    superblock.directory_checksum = checksum(bytes_.data() + directory, superblock.directory_bytes);
+  constexpr size_t kFrom = offsetof(Superblock, format_version);
+  if ((unsummed & kSumSuperblocks) == 0)
+    superblock.checksum =
+        checksum(reinterpret_cast<const char*>(&superblock) + kFrom, sizeof superblock - kFrom);
+  store(bytes_, format::kSuperblockOffset[slot], superblock);
+}
+
+void Image::sum(u8 unsummed) {
+  if ((unsummed & kSumPages) == 0) sum_pages();
+  sum_log(unsummed);
+  if ((unsummed & kSumLogChains) == 0) sum_chains();
+  for (const u32 slot : {0, 1}) sum_superblock(slot, unsummed);
+}
+
+// --- the run -------------------------------------------------------------------------------------
+
+void look(const std::string& uri, u8 how) {
+  if ((how & kNoCheck) == 0) {
+    const auto report = store::check(uri, {}, [](const char*, u64, u64) {});
+    if (!report) {
+      require(!report.failure().message.empty(), "a refusal says why");
+    } else if (!report->damaged()) {
+      require(report->description.has_value(), "a sound store is described");
+      require(!report->description->heap || report->description->heap->clean,
+              "a sound store has a sound heap");
+    }
+  }
+  if ((how & kNoDescription) == 0) {
+    const auto description = store::describe(uri, {});
+    if (!description) require(!description.failure().message.empty(), "a refusal says why");
+  }
+}
+
+// What a program does first. A heap that is sound stays sound.
+void use(Store& store) {
+  const bool sound = store.audit().clean;
+  void* root = store.get_root("root 1");
+  (void)root;  // what it points to is the program's matter
+  std::array<void*, 8> blocks{};
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    const size_t size = size_t{24} << (i * 2 % 14);
+    blocks[i] = store.allocate(size);
+    fill(store, blocks[i], size, 7);
+  }
+  store.set_root("new", blocks[0]);
+  for (size_t i = 1; i < blocks.size(); i += 2) store.deallocate(blocks[i]);
+  store.checkpoint();
+  require(!sound || store.audit().clean, "a sound heap stays sound");
+}
+
+void open_and_use(const std::string& uri, u8 how) {
+  bool sound = false;
+  try {
+    Options chosen = options(how);
+    chosen.create = false;
+    Store store = Store::open(uri, chosen);
+    try {
+      use(store);
+      sound = store.audit().clean;
+    } catch (const Error& error) {
+      require(*error.what() != '\0', "a refusal says why");
+    }
+    if ((how & kDrop) != 0) drop(std::move(store));
+    else store.close();
+  } catch (const Error& error) {
+    require(*error.what() != '\0', "a refusal says why");
+    return;
+  }
+  if (!sound || (how & kNoReopening) != 0) return;
+  try {
+    Store again = Store::open(uri, options(how));
+    require(again.audit().clean, "a sound store is sound when it is opened again");
+    again.close();
+  } catch (const Error& error) {
+    finding(std::string("a store that worked is refused: ") + error.what());
+  }
+}
+
+}  // namespace
+}  // namespace perdura::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace perdura;
+  using namespace perdura::fuzz;
+  static MemoryFile file;
+  Input input(data, size);
+  const auto head = input.take<Head>();
+  Image image(base_of(head.store));
+  for (size_t i = 0; i < kPatchesMax && !input.empty(); ++i) image.apply(input.take<Patch>());
+  image.sum(head.unsummed);
+  const std::span<const std::byte> bytes(image.bytes());
+  const auto kept =
+      bytes.first(bytes.size() - std::min<u64>(head.truncation * kPageBytes, bytes.size()));
+  file.write(kept);
+  const std::string uri = ((head.how & kBlockMedium) != 0 ? "file:" : "emu:") + file.path();
+  if (!kept.empty()) {
+    look(uri, head.how);
+    require(file.holds(kept), "looking at a store changes nothing");
+  }
+  if ((head.how & kNoOpening) == 0) open_and_use(uri, head.how);
+  return 0;
+}
+
+#ifdef PERDURA_LIBFUZZER
+// Half of the mutations are of one patch, made of values that mean something.
+extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t max_size);
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
+                                               std::size_t max_size, unsigned seed) {
+  using namespace perdura;
+  using namespace perdura::fuzz;
+  const auto draw = [&seed](u64 below) {
+    seed = seed * 1664525 + 1013904223;
+    return (seed >> 8) % below;
+  };
+  if (draw(2) == 0 || max_size < sizeof(Head) + sizeof(Patch))
+    return LLVMFuzzerMutate(data, size, max_size);
+  while (size < sizeof(Head)) data[size++] = static_cast<u8>(draw(256));
+  const size_t count = (size - sizeof(Head)) / sizeof(Patch);
+  const size_t room = std::min((max_size - sizeof(Head)) / sizeof(Patch), kPatchesMax);
+  data[offsetof(Head, truncation)] &= 1;
+  const size_t index = count < room && draw(2) == 0 ? count : draw(std::max<size_t>(count, 1));
+  Patch patch{};
+  patch.area = static_cast<u8>(draw(static_cast<u64>(Area::kAreas)));
+  patch.item = static_cast<u8>(draw(64));
+  patch.width = static_cast<u8>(draw(4));
+  patch.how = static_cast<u8>(draw(4));
+  patch.offset = static_cast<u32>(round_down(draw(1200), u64{1} << patch.width));
+  patch.value = draw(4) == 0 ? u64{draw(1 << 24)} << draw(40) : draw(64);
+  if (draw(8) == 0) data[draw(sizeof(Head))] = static_cast<u8>(draw(256));
+  std::memcpy(data + sizeof(Head) + index * sizeof(Patch), &patch, sizeof patch);
+  return std::max(size, sizeof(Head) + (index + 1) * sizeof(Patch));
+}
+#endif
