@@ -83,17 +83,19 @@ class CrashState::Builder {
 
   void finish() {
     for (const auto& [offset, options] : options_) {
-      // Contents in the order of their writes; one that comes again leads to no other state.
+      // In the order of the writes; a content may come again later.
       const auto first = static_cast<u32>(state_.options_.size());
+      u32 distinct = 0;
       for (size_t i = 0; i < options.size(); ++i) {
+        if (i != 0 && options[i].bytes == options[i - 1].bytes) continue;
         const auto same = [&](const Possible& other) { return other.bytes == options[i].bytes; };
-        if (std::any_of(options.begin(), options.begin() + static_cast<std::ptrdiff_t>(i), same))
-          continue;
+        distinct +=
+            std::none_of(options.begin(), options.begin() + static_cast<std::ptrdiff_t>(i), same);
         state_.options_.push_back({options[i].call, state_.arena_.size()});
         state_.arena_.insert(state_.arena_.end(), options[i].bytes.begin(), options[i].bytes.end());
       }
       const auto count = static_cast<u32>(state_.options_.size()) - first;
-      if (count > 1) state_.atoms_.push_back({offset, first, count});
+      if (count > 1) state_.atoms_.push_back({offset, first, count, distinct});
       else state_.options_.resize(first);
     }
   }
@@ -145,7 +147,7 @@ CrashState::CrashState(const media::History& history, size_t end, Tearing tearin
 
 double CrashState::log10_states() const {
   double sum = 0;
-  for (const Atom& atom : atoms_) sum += std::log10(static_cast<double>(atom.count));
+  for (const Atom& atom : atoms_) sum += std::log10(static_cast<double>(atom.distinct));
   return sum + (size_min_ != image_.size() ? std::log10(2.0) : 0);
 }
 
@@ -346,7 +348,9 @@ void Execution::look_at(u64 offset, u64 length) {
                            state_.option(atom, other) + (look.begin - at),
                            look.end - look.begin) == 0;
       };
-      if (std::none_of(look.options.begin(), look.options.end(), same)) look.options.push_back(i);
+      const auto known = std::find_if(look.options.begin(), look.options.end(), same);
+      look.representative.push_back(known == look.options.end() ? i : *known);
+      if (known == look.options.end()) look.options.push_back(i);
     }
     if (look.options.size() > 1) looked_at_.push_back(std::move(look));
   }
@@ -373,19 +377,20 @@ bool Execution::contents(std::vector<Content>& found) const {
   }
   std::vector<size_t> calls{0};
   for (const Look& look : looked_at_)
-    for (const u32 option : look.options)
-      calls.push_back(state_.options_[look.atom->first + option].call);
+    for (u32 i = 0; i < look.atom->count; ++i)
+      calls.push_back(state_.options_[look.atom->first + i].call);
   std::sort(calls.begin(), calls.end());
   calls.erase(std::unique(calls.begin(), calls.end()), calls.end());
   for (const size_t call : calls) {
     Content content;
     for (const Look& look : looked_at_) {
       u32 newest = 0;
-      for (const u32 option : look.options)
-        if (state_.options_[look.atom->first + option].call <= call) newest = option;
-      content.push_back(newest);
+      for (u32 i = 0; i < look.atom->count; ++i)
+        if (state_.options_[look.atom->first + i].call <= call) newest = i;
+      content.push_back(look.representative[newest]);
     }
-    found.push_back(std::move(content));
+    if (std::find(found.begin(), found.end(), content) == found.end())
+      found.push_back(std::move(content));
   }
   return false;
 }

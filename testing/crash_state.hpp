@@ -95,6 +95,7 @@ class CrashState {
     u64 offset;
     u32 first;  ///< its options: this one and the following in options_
     u32 count;
+    u32 distinct;  ///< contents among them
   };
   struct Option {
     size_t call;   ///< that wrote it; 0 for the old content
@@ -221,7 +222,8 @@ class Execution {
     const CrashState::Atom* atom;
     u64 begin;
     u64 end;
-    std::vector<u32> options{};  ///< that differ there
+    std::vector<u32> options{};         ///< that differ there
+    std::vector<u32> representative{};  ///< of each option: the first that is the same there
   };
   struct Torn {
     u64 offset;

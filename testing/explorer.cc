@@ -109,6 +109,10 @@ bool Explorer::explore_exactly(const CrashState& state, CrashPoint& point, u64 v
   };
   Execution execution(state, geometry_, choices, options_.mutation, at_barrier, options_.passed);
   for (u64 runs = 0; good; ++runs) {
+    if (depth > 1 && runs == options_.inner_distinguishable_max) {
+      ++coverage_.inner_left_out;
+      break;
+    }
     if (runs == options_.distinguishable_max) return sample(state, point, version_min);
     execution.reset();
     barrier = 0;

@@ -39,7 +39,7 @@ struct Coverage {
   u64 executions = 0;
   u64 states = 0;          ///< crash states: failures at one moment, those inside recovery included
   u64 sampled_states = 0;  ///< of them, those with too many distinguishable contents
-  u64 inner_left_out = 0;  ///< states inside recoveries beyond ExplorerOptions::inner_max
+  u64 inner_left_out = 0;  ///< states inside recoveries beyond inner_max, or left half explored
   double log10_contents = 0;  ///< decimal logarithm of the number of contents covered
   u64 undecided_max = 0;      ///< atoms of one state
 
@@ -54,6 +54,8 @@ struct ExplorerOptions {
   /// inner_step.
   u64 inner_max = 64;
   u64 inner_step = 32;
+  /// Executions of a state inside recovery before it is left.
+  u64 inner_distinguishable_max = 1 << 11;
   u64 seed = 1;
   const Mutation* mutation = nullptr;
   Passed* passed = nullptr;

@@ -53,6 +53,9 @@ class MappedMedium final : public Medium {
     const u64 old = size_.load(std::memory_order_acquire);
     if (size <= old) return {};
     PERDURA_TRY(extend_file(file_.get(), path_, old, size));
+    // No barrier of ours reaches the file's size; a superblock may rely on it at once.
+    if (kind_ == MappedKind::kDax && ::fsync(file_.get()) != 0)
+      return system_failure(errno, "cannot flush the size of '" + path_ + "'");
     return map_shared(old, size);
   }
 

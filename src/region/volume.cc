@@ -497,7 +497,8 @@ Status Volume::clear(u64 offset, u64 length) {
         medium_->write(offset + done, zeros.first(piece), PERDURA_SITE("clear free space")));
     done += piece;
   }
-  return {};
+  // Barrier: the old bytes are gone before a directory says that the space is a home image.
+  return medium_->barrier(PERDURA_SITE("cleared space"));
 }
 
 Status Volume::write_directory() {
@@ -541,8 +542,8 @@ Status Volume::write_directory() {
   return write_superblock();
 }
 
-// Barrier: the superblock, the directory it refers to and the space cleared for new extents are
-// durable before anything that relies on them is written.
+// Barrier: the superblock and the directory it refers to are durable before anything that relies on
+// them is written.
 Status Volume::write_superblock() {
   ++superblock_.sequence;
   superblock_.checksum = superblock_checksum(superblock_);

@@ -79,7 +79,11 @@ void note_sites(const media::History& history, testing::Passed& passed) {
                   *call.site);
 }
 
+/// Recoveries of one task, after which further crash points are left to other seeds.
+constexpr u64 kTaskExecutionsMax = 200'000;
+
 struct Explored {
+  u64 points_left_out = 0;
   testing::Coverage coverage;
   std::string problem;
   Json point;
@@ -98,7 +102,15 @@ Explored explore(const Recorded& recorded, const Mutation* mutation, int depth) 
                                });
     std::vector<size_t> ends = session.history.barriers();
     ends.push_back(session.history.calls().size());
+    // Each seed begins elsewhere.
+    std::rotate(ends.begin(),
+                ends.begin() + static_cast<std::ptrdiff_t>(recorded.run.seed() * 7 % ends.size()),
+                ends.end());
     for (const size_t end : ends) {
+      if (explored.coverage.executions + explorer.coverage().executions > kTaskExecutionsMax) {
+        ++explored.points_left_out;
+        continue;
+      }
       const CrashState state(session.history, end, recorded.run.medium().tearing, mutation);
       if (explorer.explore(state, end, acknowledged_by(session, end))) continue;
       const testing::Problem& problem = *explorer.problem();
@@ -116,6 +128,27 @@ Explored explore(const Recorded& recorded, const Mutation* mutation, int depth) 
   return explored;
 }
 
+/// What was done before a failure, for people.
+Json last_calls(const media::History& history, size_t end) {
+  constexpr size_t kShown = 40;
+  Json calls = Json::array();
+  for (size_t i = end > kShown ? end - kShown : 0; i < end; ++i) {
+    const media::RecordedCall& call = history.calls()[i];
+    using Kind = media::RecordedCall::Kind;
+    if (call.kind == Kind::kDrain) continue;
+    if (call.kind == Kind::kGrow) {
+      calls.push_back("grow to " + std::to_string(call.size));
+      continue;
+    }
+    std::string text = call.kind == Kind::kBarrier ? "barrier, " : "write, ";
+    text += call.site->what;
+    if (call.kind != Kind::kBarrier)
+      text += " at " + std::to_string(call.offset) + ", " + std::to_string(call.bytes.size());
+    calls.push_back(text);
+  }
+  return calls;
+}
+
 Json explore_task(const Task& task) {
   Json result = {
       {"workload", task.workload->name}, {"medium", task.medium->name}, {"seed", task.seed}};
@@ -129,10 +162,13 @@ Json explore_task(const Task& task) {
   result["states"] = explored.coverage.states;
   result["sampled"] = explored.coverage.sampled_states;
   result["log10_contents"] = explored.coverage.log10_contents;
+  result["points_left_out"] = explored.points_left_out;
   result["inner_left_out"] = explored.coverage.inner_left_out;
   if (!explored.problem.empty()) {
     result["problem"] = explored.problem;
     result["point"] = explored.point;
+    result["before"] = last_calls(recorded.run.sessions()[explored.point["session"]].history,
+                                  explored.point["call"]);
   }
   return result;
 }
@@ -362,7 +398,8 @@ Damage run_damage(const Arguments& arguments) {
 struct Totals {
   testing::Coverage coverage;
   std::set<std::string> workloads;  ///< on a medium
-  u64 problems = 0;                 ///< states that recovery does not master
+  u64 points_left_out = 0;
+  u64 problems = 0;  ///< states that recovery does not master
   u64 crashed = 0;
   MutantsResult mutants;
   Damage damage;
@@ -389,6 +426,7 @@ void explore_all(const Arguments& arguments, const std::function<double()>& elap
             coverage.log10_contents = result["log10_contents"];
             coverage.inner_left_out = result["inner_left_out"];
             totals.coverage.add(coverage);
+            totals.points_left_out += result["points_left_out"].get<u64>();
             totals.workloads.insert(std::string(task.workload->name) + " on " + task.medium->name);
             std::printf("%-40s %9lu %9lu %12lu    10^%.0f\n", task.name().c_str(), coverage.states,
                         coverage.sampled_states, coverage.executions, coverage.log10_contents);
@@ -402,6 +440,8 @@ void explore_all(const Arguments& arguments, const std::function<double()>& elap
                 task.name().c_str(), result["problem"].get<std::string>().c_str(),
                 result.value("point", Json()).dump().c_str(), task.workload->name,
                 task.medium->name, task.seed);
+            for (const Json& call : result.value("before", Json::array()))
+              std::printf("    %s\n", call.get<std::string>().c_str());
           }
           std::fflush(stdout);
           return wanted(i);
@@ -455,7 +495,8 @@ Json figures_of(const Arguments& arguments, const Totals& totals) {
     figure("exact_epochs", exact, "share", ">= 0.99", exact >= 0.99,
            {{"states", coverage.states},
             {"sampled", coverage.sampled_states},
-            {"inside recovery, left out", coverage.inner_left_out}});
+            {"inside recovery, left out", coverage.inner_left_out},
+            {"crash points left to other seeds", totals.points_left_out}});
     const u64 executions = coverage.executions + totals.damage.cases;
     figure("executions", static_cast<double>(executions), "recoveries", ">= 5e6",
            executions >= 5'000'000,

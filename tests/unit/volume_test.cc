@@ -144,6 +144,48 @@ TEST_P(VolumeTest, OneDamagedSuperblockIsBorneTwoAreNot) {
   expect_refused(Code::kCorrupt, "both superblocks");
 }
 
+// Old log blocks must not become the zeros that a heap finds in new space.
+TEST_P(VolumeTest, SpaceThatWasGivenBackIsZeroBeforeItIsAHome) {
+  media::Recording recording;
+  size_t begin = 0;
+  {
+    const auto volume = open_volume(uri(), [&](std::unique_ptr<media::Medium> medium) {
+      return recording.wrap(std::move(medium));
+    });
+    format::RegionRecord region{};
+    region.region = 1;
+    region.address = 0x552000000000;
+    region.limit_bytes = kMiB;
+    ASSERT_TRUE(volume->add_region(region));
+    const auto log = value_or_throw(volume->allocate_log(volume->segment_bytes()));
+    AlignedBuffer old(log.length);
+    std::memset(old.data(), 0x5a, log.length);
+    ASSERT_TRUE(
+        volume->medium().write(log.medium_offset, old.first(log.length), PERDURA_SITE("test")));
+    ASSERT_TRUE(volume->medium().barrier(PERDURA_SITE("test")));
+    ASSERT_TRUE(volume->release_log(log.medium_offset, log.length));
+    begin = recording.size();
+    ASSERT_TRUE(volume->allocate_home(1, 0, 4 * kPageBytes));
+  }
+  const media::History history = recording.history();
+  u64 homes = 0;
+  for (size_t end = begin; end <= history.calls().size(); ++end) {
+    const auto lost = [&](size_t call, u64) {
+      return history.calls()[call].site->what != std::string("clear free space");
+    };
+    write_file(path(), history.after_crash(end, lost));
+    const auto volume = open_volume(uri());
+    for (const format::Extent& home : volume->extents(format::ExtentKind::kHome)) {
+      ++homes;
+      AlignedBuffer bytes(home.length);
+      ASSERT_TRUE(volume->medium().read(home.medium_offset, bytes.first(home.length)));
+      for (u64 i = 0; i < home.length; ++i)
+        ASSERT_EQ(bytes.data()[i], std::byte{}) << "byte " << i << " after call " << end;
+    }
+  }
+  EXPECT_GT(homes, 0u);
+}
+
 TEST_P(VolumeTest, DamagedDirectoriesAreRefused) {
   FileBytes damaged = closed_store();
   for (u64 offset : format::kDirectoryOffset) damaged[offset + 20] ^= std::byte{1};
