@@ -5,7 +5,7 @@ namespace {
 
 void run(Run& run) {
   run.options.log_limit_bytes = 64 * kKiB;
-  run.node_words_max = 4000;
+  run.node_words_max = 400;
   run.others = 1;
   run.open();
   run.ledger();
