@@ -197,7 +197,8 @@ Status Replay::recompute_pages() {
         std::memcpy(&sums[i], medium_.direct(place + i * sizeof(u64), sizeof(u64)), sizeof(u64));
       }
     }
-    done = first + kSums;
+    // The next extent has a line of its own for pages that follow at once.
+    done = std::min(first + kSums, (extent.region_offset + extent.length) / kPageBytes);
     home_bytes_ += sizeof sums;
     status =
         queue_->submit(place, std::as_bytes(std::span(sums)), PERDURA_SITE("recovered checksums"));
