@@ -129,7 +129,10 @@ void Session::problem(const std::string& text) {
 // An error names its cause. Without any memory left not even an Error can be made.
 std::string Session::last_words(const std::exception& error, std::optional<Code> code) {
   const std::string text = error.what();
-  last_error_ = text;
+  {
+    std::lock_guard lock(mutex_);
+    last_error_ = text;
+  }
   if (point_ == nullptr) return "failed without a fault: " + text;
   if (!code) {
     const bool starved = !point_->of_medium && point_->call.call == Call::kAllocate &&
@@ -281,7 +284,6 @@ void Session::threads(u64 count, u64 steps) {
         attempt([&] {
           const auto library_op = in_library([&] { return store_->operation(); });
           do_step(LibraryOp(library_op), *ledger_, shard);
-          std::atomic_ref(ledger_->shards[shard].steps).load(std::memory_order_acquire);
         });
         if (i % 4 == shard) checkpoint();
       }

@@ -114,7 +114,8 @@ void do_step(const Op& op, Ledger& ledger, u64 shard_index) {
   add_shared(op, ledger.accounts[step.to], step.amount);
   add_shared<Op, u64>(op, ledger.steps, 1);
   op.touch(&shard.steps, sizeof(u64));
-  shard.steps = number;
+  // Other threads read it to know what a checkpoint of theirs must hold.
+  std::atomic_ref(shard.steps).store(number, std::memory_order_release);
 }
 
 /// What is wrong with a shard, or "". Adds its nodes to `nodes`.
