@@ -62,6 +62,13 @@ HeldLocks& held_locks() {
   return *held;
 }
 
+int set_lock(int fd, short type) {
+  struct flock lock{};
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  return ::fcntl(fd, F_OFD_SETLK, &lock);
+}
+
 std::string owner_of(int fd) {
   format::OwnerRecord owner;
   if (::pread(fd, &owner, sizeof owner, static_cast<off_t>(format::kOwnerOffset)) !=
@@ -89,6 +96,8 @@ FileLock::~FileLock() {
   HeldLocks& held = held_locks();
   std::lock_guard lock(held.mutex);
   held.fds.erase(fd_.get());
+  // Closing alone would leave it to a child forked just now, which has not dropped its copy yet.
+  (void)set_lock(fd_.get(), F_UNLCK);
   fd_.reset();
 }
 
@@ -102,10 +111,7 @@ Result<FileLock> lock_exclusively(const std::string& path, int file) {
   if (mine.st_dev != named.st_dev || mine.st_ino != named.st_ino)
     return Failure{Code::kLocked,
                    "'" + path + "' was replaced while it was being opened; try again"};
-  struct flock lock{};
-  lock.l_type = F_WRLCK;
-  lock.l_whence = SEEK_SET;
-  if (::fcntl(fd.get(), F_OFD_SETLK, &lock) != 0) {
+  if (set_lock(fd.get(), F_WRLCK) != 0) {
     if (errno != EAGAIN && errno != EACCES)
       return system_failure(errno, "cannot lock '" + path + "'");
     return Failure{Code::kLocked, "'" + path + "' is open in " + owner_of(fd.get()) +

@@ -3,6 +3,7 @@
 // Method: real stores in files; other processes where another process is meant.
 #include <gtest/gtest.h>
 
+#include <pthread.h>
 #include <sys/mman.h>
 
 #include <functional>
@@ -115,21 +116,33 @@ TEST_F(StoreTest, TheLockDiesWithItsProcess) {
   ::close(ready[1]);
 }
 
+// Registered before the library's own handler, so it runs before that in a child.
+int child_waits_for = -1;
+const int waiting_child = ::pthread_atfork(nullptr, nullptr, [] {
+  char byte = 0;
+  if (child_waits_for >= 0) (void)!::read(child_waits_for, &byte, 1);
+});
+
 TEST_F(StoreTest, AForkedChildDoesNotKeepTheLock) {
-  int hold[2];
-  ASSERT_EQ(::pipe(hold), 0);
-  auto store = std::make_unique<Store>(Store::open(path(), options()));
-  Child child([&]() -> std::string {
+  ASSERT_EQ(waiting_child, 0);
+  for (const bool child_is_slow : {false, true}) {
+    int hold[2];
+    ASSERT_EQ(::pipe(hold), 0);
+    auto store = std::make_unique<Store>(Store::open(path(), options()));
+    child_waits_for = child_is_slow ? hold[0] : -1;
+    Child child([&]() -> std::string {
+      char byte = 0;
+      return child_is_slow || ::read(hold[0], &byte, 1) == 1 ? "" : "the pipe was closed";
+    });
+    child_waits_for = -1;
+    store->close();
+    store.reset();
+    Store again = Store::open(path(), options());
+    EXPECT_EQ(::write(hold[1], "x", 1), 1);
+    EXPECT_EQ(child.wait(), "");
+    ::close(hold[0]);
     ::close(hold[1]);
-    char byte = 0;
-    return ::read(hold[0], &byte, 1) == 0 ? "" : "the pipe was written";
-  });
-  store->close();
-  store.reset();
-  Store again = Store::open(path(), options());
-  ::close(hold[1]);
-  EXPECT_EQ(child.wait(), "");
-  ::close(hold[0]);
+  }
 }
 
 TEST_F(StoreTest, AForkedChildGetsAnErrorFromEveryCall) {
