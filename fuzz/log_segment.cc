@@ -399,9 +399,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   check(volume->medium(), log, result);
   if (!result) return 0;
   commit::LineIndex index = take(commit::LineIndex::create(kRegionBytes));
-  for (const commit::LoggedVersion& version : result->versions)
-    for (const commit::BlockRef& block : version.blocks)
-      if (!index.add(*result->image, block)) return 0;
+  if (!index.add(*result)) return 0;
   index.lines().for_each_page([&](u64 page, u64) {
     index.for_each_line(page, [](u64, const std::byte* bytes) {
       std::byte copy[kLineBytes];

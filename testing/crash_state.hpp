@@ -65,6 +65,8 @@ class CrashState {
 
   u64 undecided() const { return atoms_.size(); }
   u64 size() const { return image_.size(); }
+  /// What is certain; undecided atoms have their old content.
+  const std::vector<std::byte>& image() const { return image_; }
   /// Decimal logarithm of the number of states.
   double log10_states() const;
   /// A content of the medium: option `choose(atom, options)` of each undecided atom.
@@ -85,6 +87,10 @@ class CrashState {
     state.image_ = content(choose);
     state.atoms_.clear();
     return state;
+  }
+  /// All writes reached the medium.
+  CrashState nothing_lost() const {
+    return decided([](size_t, u32 options) { return options - 1; });
   }
 
  private:

@@ -1,12 +1,10 @@
 #include <perdura/testing.hpp>
 
-#include <unistd.h>
-
-#include <filesystem>
-#include <fstream>
 #include <map>
+#include <mutex>
 
 #include "explorer.hpp"
+#include "folder.hpp"
 #include "recovered.hpp"
 #include "store/runtime.hpp"
 
@@ -15,55 +13,21 @@ namespace {
 
 constexpr Tearing kTearing = Tearing::kWords;
 
-/// A folder for stores, in memory where the system has such.
-class Folder {
- public:
-  Folder() {
-    std::string pattern = ::access("/dev/shm", W_OK) == 0
-                              ? "/dev/shm"
-                              : std::filesystem::temp_directory_path().string();
-    pattern += "/perdura-crash-test-XXXXXX";
-    if (::mkdtemp(pattern.data()) == nullptr)
-      throw Error(Code::kIo, "cannot make a folder in '" + pattern + "'");
-    path_ = pattern;
-  }
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  Folder(const Folder&) = delete;
-  std::string uri() const { return "emu:" + file(); }
-  std::string file() const { return path_ + "/store.pd"; }
-
- private:
-  std::string path_;
-};
-
-struct Acknowledged {
-  u64 version;
-  size_t calls;
-};
-
 /// A run of the program under test.
 struct Recorded {
   media::History history;
   media::Geometry geometry;
-  std::vector<Acknowledged> acknowledged;
-
-  u64 acknowledged_by(size_t call) const {
-    u64 version = 0;
-    for (const Acknowledged& each : acknowledged)
-      if (each.calls <= call) version = std::max(version, each.version);
-    return version;
-  }
+  std::vector<Acknowledgement> acknowledged;
 };
+
+std::string uri(const Folder& folder) { return "emu:" + folder.path("store.pd"); }
 
 Recorded record(const CrashTestOptions& options, const std::function<void(Store&)>& run) {
   Recorded recorded;
   const Folder folder;
   media::Recording recording;
   auto runtime = value_or_throw(
-      detail::Runtime::open(folder.uri(), options.store, [&](std::unique_ptr<media::Medium> inner) {
+      detail::Runtime::open(uri(folder), options.store, [&](std::unique_ptr<media::Medium> inner) {
         recorded.geometry = inner->geometry();
         return recording.wrap(std::move(inner));
       }));
@@ -119,11 +83,10 @@ CrashTestReport crash_test(const CrashTestOptions& options, const std::function<
       outcome.problem = "version " + std::to_string(version_min) + " was acknowledged and is lost";
     return outcome;
   });
-  std::vector<size_t> ends = recorded.history.barriers();
-  ends.push_back(recorded.history.calls().size());
+  const std::vector<size_t> ends = recorded.history.crash_points();
   for (const size_t end : ends) {
     const CrashState state(recorded.history, end, kTearing);
-    if (!explorer.explore(state, end, recorded.acknowledged_by(end))) {
+    if (!explorer.explore(state, end, acknowledged_by(recorded.acknowledged, end))) {
       report.problem = explorer.problem()->what;
       break;
     }
@@ -139,20 +102,13 @@ CrashTestReport crash_test(const CrashTestOptions& options, const std::function<
   Options reopening = options.store;
   reopening.create = false;
   for (const size_t end : ends) {
-    const CrashState state =
-        CrashState(recorded.history, end, kTearing).decided([](size_t, u32 count) {
-          return count - 1;
-        });
+    const CrashState state = CrashState(recorded.history, end, kTearing).nothing_lost();
     Choices choices;
     Execution execution(state, recorded.geometry, choices, nullptr, {});
     const u64 version = recovered(execution).version;
     if (version == 0 || found.erase(version) == 0) continue;
-    const std::vector<std::byte> content = state.content([](size_t, u32) { return 0u; });
-    std::ofstream out(folder.file(), std::ios::binary | std::ios::trunc);
-    out.write(reinterpret_cast<const char*>(content.data()),
-              static_cast<std::streamsize>(content.size()));
-    out.close();
-    Store store = Store::open(folder.uri(), reopening);
+    write_file(folder.path("store.pd"), state.image());
+    Store store = Store::open(uri(folder), reopening);
     const HeapAudit audit = store.audit();
     ++report.versions;
     report.problem = audit.clean ? check(store) : "the heap is damaged: " + audit.problem;

@@ -52,13 +52,19 @@ class Samples {
 
 }  // namespace
 
+u64 acknowledged_by(std::span<const Acknowledgement> all, size_t calls) {
+  u64 version = 0;
+  for (const Acknowledgement& each : all)
+    if (each.calls <= calls) version = std::max(version, each.version);
+  return version;
+}
+
 void Coverage::add(const Coverage& other) {
   executions += other.executions;
   states += other.states;
   sampled_states += other.sampled_states;
   inner_left_out += other.inner_left_out;
   log10_contents = log10_sum(log10_contents, other.log10_contents);
-  undecided_max = std::max(undecided_max, other.undecided_max);
 }
 
 bool Explorer::explore(const CrashState& state, size_t call, u64 version_min) {
@@ -84,7 +90,6 @@ bool Explorer::run(Execution& execution, const Choices& choices, CrashPoint& poi
 bool Explorer::explore_exactly(const CrashState& state, CrashPoint& point, u64 version_min,
                                int depth) {
   ++coverage_.states;
-  coverage_.undecided_max = std::max(coverage_.undecided_max, state.undecided());
   coverage_.log10_contents = log10_sum(coverage_.log10_contents, state.log10_states());
   Choices choices;
   std::unordered_set<u64> seen;

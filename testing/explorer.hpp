@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -11,6 +12,14 @@
 #include "crash_state.hpp"
 
 namespace perdura::testing {
+
+/// A version that was acknowledged when so many calls were recorded.
+struct Acknowledgement {
+  u64 version;
+  size_t calls;
+};
+/// The newest version acknowledged before a failure after the first `calls` calls, or 0.
+u64 acknowledged_by(std::span<const Acknowledgement> all, size_t calls);
 
 /// What recovery made of a state, looked at without deciding more of it.
 struct Outcome {
@@ -41,7 +50,6 @@ struct Coverage {
   u64 sampled_states = 0;  ///< of them, those with too many distinguishable contents
   u64 inner_left_out = 0;  ///< states inside recoveries beyond inner_max, or left half explored
   double log10_contents = 0;  ///< decimal logarithm of the number of contents covered
-  u64 undecided_max = 0;      ///< atoms of one state
 
   void add(const Coverage& other);
 };

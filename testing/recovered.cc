@@ -16,10 +16,7 @@ Status run(Execution& execution, u64 segment_bytes, u64 log_limit, Recovered& re
   if (recovered.unreplayed.versions.empty()) return {};
   PERDURA_ASSIGN(commit::LineIndex index, commit::LineIndex::create(region.limit_bytes));
   recovered.index.emplace(std::move(index));
-  for (const commit::LoggedVersion& version : recovered.unreplayed.versions)
-    for (const commit::BlockRef& block : version.blocks)
-      PERDURA_TRY(recovered.index->add(*recovered.unreplayed.image, block));
-  return {};
+  return recovered.index->add(recovered.unreplayed);
 }
 
 }  // namespace

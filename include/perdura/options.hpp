@@ -53,6 +53,10 @@ struct Options {
   /// Apply a log left by a crash page by page on first touch instead of before `open` returns.
   bool lazy_recovery = true;
 
+  /// After opening, read the home image once in the background at this pace and compare it with its
+  /// checksums (Statistics::damaged_pages, Store::damaged_pages); bytes a second, 0: not.
+  std::uint64_t verify_bytes_per_second = std::uint64_t{64} << 20;
+
   /// Trackers of reported stores: take memory in huge pages of 2 MiB, where the system has them.
   /// Page walks cost a program with much memory a tenth of its time and more; a store that is
   /// small or sparse takes up more memory.
@@ -80,8 +84,10 @@ struct Statistics {
   std::uint64_t pause_count = 0;
   std::uint64_t pause_p99_ns = 0;  ///< 99th percentile of the stops of all mutators
   std::uint64_t pause_max_ns = 0;
-  std::uint64_t recovery_ns = 0;  ///< time `open` spent on recovery
-  std::uint64_t unreported = 0;   ///< with verify_reports: lines found changed but not reported
+  std::uint64_t verified_bytes = 0;  ///< of the home image, compared with checksums since `open`
+  std::uint64_t damaged_pages = 0;   ///< found by that; Store::damaged_pages names them
+  std::uint64_t recovery_ns = 0;     ///< time `open` spent on recovery
+  std::uint64_t unreported = 0;      ///< with verify_reports: lines found changed but not reported
   Tracking tracking = Tracking::kAutomatic;  ///< the tracker in use
 };
 

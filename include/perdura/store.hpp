@@ -182,6 +182,11 @@ class Store {
   HeapAudit audit() const;
   /// With Options::verify_reports: each store found that nobody reported, at most 1000.
   std::vector<std::string> unreported_stores() const;
+  /// What the verification in the background found so far (Options::verify_bytes_per_second), at
+  /// most 1000: each says where a page of the home image is not what was written there. Memory that
+  /// was loaded from it may be wrong; what to do about that is the program's decision. Restoring
+  /// the store from a copy is the remedy.
+  std::vector<std::string> damaged_pages() const;
   /// Forget the pauses and counters measured so far.
   void reset_statistics();
 

@@ -12,6 +12,8 @@ namespace {
 constexpr int kStepsAhead = 8;
 constexpr std::chrono::milliseconds kPromotionStep(4);
 constexpr u64 kLinesSettledLater = 64 * 1024;
+/// A program that was just started has better uses for the medium.
+constexpr std::chrono::milliseconds kScrubDelay(250);
 }  // namespace
 
 Checkpointer::Checkpointer(const Config& config, u64 durable_version,
@@ -21,7 +23,10 @@ Checkpointer::Checkpointer(const Config& config, u64 durable_version,
       ticket_base_(config.volume->superblock().session << 32),
       promoter_(*config.region, *config.mutators),
       durable_(durable_version),
-      committed_(std::move(recovered)) {
+      committed_(std::move(recovered)),
+      scrub_(*config.volume, config.recovered_lines),
+      scrubbing_(config.verify_bytes_per_second != 0),
+      next_scrub_(std::chrono::steady_clock::now() + kScrubDelay) {
   replayed_ = durable_version - committed_.size();
   replay_torn_ = !committed_.empty();
   for (const LoggedVersion& version : committed_) live_log_bytes_ += version.log_bytes;
@@ -280,6 +285,7 @@ void Checkpointer::run_timer_and_async() {
   using Clock = std::chrono::steady_clock;
   std::unique_lock lock(mutex_);
   Clock::time_point due = Clock::now();
+  bool stepped = false;  // since the last checkpoint of the timer
   while (!stopping_) {
     if (async_cut_) {
       async_cut_ = false;
@@ -315,10 +321,13 @@ void Checkpointer::run_timer_and_async() {
       if (interval_ != interval) due = Clock::now() + interval_;
       continue;
     }
-    if (!timer || Clock::now() < due) {
+    // Checkpoints that take longer than their interval leave a turn to promotion as well.
+    if (!timer || Clock::now() < due || (promotes && !stepped)) {
+      stepped = true;
       do_ahead(lock);
       continue;
     }
+    stepped = false;
     due = std::max(due + interval, Clock::now());
     // This thread must not wait: it completes the asynchronous ones. One that is under way covers
     // this interval, and a log at its limit puts the timer off to the next.
@@ -335,8 +344,10 @@ void Checkpointer::run_timer_and_async() {
 
 void Checkpointer::do_ahead(std::unique_lock<std::mutex>& lock) {
   backlog_.store(false);
-  // Mutators stand still for a good part of a promotion: a replay must not take its core.
-  promoting_ = !replaying_ && promoter_.pending();
+  // Mutators stand still for a good part of a promotion: a replay must not take its core. One that
+  // is under way is the last before it.
+  promotion_due_ = promoter_.pending();
+  promoting_ = promotion_due_ && !replaying_;
   lock.unlock();
   std::optional<u64> pause_ns;
   const Status done = guarded([&]() -> Status {
@@ -347,7 +358,7 @@ void Checkpointer::do_ahead(std::unique_lock<std::mutex>& lock) {
   (void)done;  // what was not done ahead is done at the cut
   lock.lock();
   if (pause_ns) pauses_.add(*pause_ns);
-  promoting_ = false;
+  if (std::exchange(promoting_, false)) promotion_due_ = false;
   if (replay_due()) replay_work_.notify_all();
 }
 
@@ -367,7 +378,7 @@ bool Checkpointer::replay_due() const {
 void Checkpointer::run_replay() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    replay_work_.wait(lock, [this] { return stopping_ || (replay_due() && !promoting_); });
+    wait_for_replay(lock);
     if (stopping_) return;
     const bool again = std::exchange(replay_torn_, true);
     replaying_ = true;
@@ -381,6 +392,7 @@ void Checkpointer::run_replay() {
     lock.lock();
     replaying_ = false;
     replay_torn_ = !status;
+    replay_failed_ = !status;
     if (!status) {
       const Status told = guarded([&] {
         return Status(
@@ -397,6 +409,25 @@ void Checkpointer::run_replay() {
     }
     progress_.notify_all();
   }
+}
+
+// Meanwhile the home image is verified, unless an attempt that failed left it half written.
+void Checkpointer::wait_for_replay(std::unique_lock<std::mutex>& lock) {
+  const auto due = [this] { return stopping_ || (replay_due() && !promotion_due_); };
+  while (scrubbing_ && !replay_failed_) {
+    if (replay_work_.wait_until(lock, next_scrub_, due)) return;
+    lock.unlock();
+    const Status stepped = guarded([this]() -> Status {
+      scrubbing_ = scrub_.step(*config_.region->home());
+      return {};
+    });
+    lock.lock();
+    (void)stepped;  // without memory now; the window is tried again
+    next_scrub_ = std::chrono::steady_clock::now() +
+                  std::chrono::nanoseconds(Scrub::kWindowBytes * 1'000'000'000 /
+                                           config_.verify_bytes_per_second);
+  }
+  replay_work_.wait(lock, due);
 }
 
 Status Checkpointer::replay(const std::vector<LoggedVersion>& versions, bool again) {
@@ -440,6 +471,9 @@ void Checkpointer::add_to(Statistics& statistics) const {
   statistics.pause_count = pauses_.count();
   statistics.pause_p99_ns = pauses_.percentile_ns(0.99);
   statistics.pause_max_ns = pauses_.max_ns();
+  const Scrub::Findings verified = scrub_.findings();
+  statistics.verified_bytes = verified.verified_bytes;
+  statistics.damaged_pages = verified.damaged_pages;
 }
 
 void Checkpointer::reset_statistics() {

@@ -25,6 +25,7 @@
 #include "commit/pauses.hpp"
 #include "commit/promoter.hpp"
 #include "commit/replay.hpp"
+#include "commit/scrub.hpp"
 #include "track/reported.hpp"
 #include "track/tracker.hpp"
 
@@ -51,6 +52,9 @@ class Checkpointer {
     track::Reported* reported = nullptr;  ///< the tracker, when it is one of reported stores
     Log* log = nullptr;
     bool background_capture = false;
+    /// Lines of the recovered versions, or nullptr (see Scrub); outlives the checkpointer.
+    const track::DirtyMap* recovered_lines = nullptr;
+    u64 verify_bytes_per_second = 0;  ///< of the home image, once; 0: not
     /// Stopped capture: shown each change set while the mutators stand still (verify_reports).
     std::function<void(const track::DirtyMap&)> inspect;
   };
@@ -71,6 +75,7 @@ class Checkpointer {
   Status finish(bool bring_home);
 
   void add_to(Statistics& statistics) const;
+  const Scrub& scrub() const { return scrub_; }
   void reset_statistics();
 
  private:
@@ -93,6 +98,7 @@ class Checkpointer {
   void run_timer_and_async();
   void do_ahead(std::unique_lock<std::mutex>& lock);
   void run_replay();
+  void wait_for_replay(std::unique_lock<std::mutex>& lock);
   bool replay_due() const;
   void retry_replay();  ///< with mutex_ held
   /// `again`: an earlier attempt failed and may have left pages half replayed.
@@ -123,7 +129,11 @@ class Checkpointer {
   std::optional<Failure> replay_failure_;  ///< until the next checkpoint tries again
   /// The last replay did not end well, or the first one may follow one that a crash cut short.
   bool replay_torn_ = false;
-  u64 home_version_ = 0;  ///< whole and durable at home; of the replay thread
+  bool replay_failed_ = false;  ///< the last one
+  u64 home_version_ = 0;        ///< whole and durable at home; of the replay thread
+  Scrub scrub_;                 ///< of the replay thread
+  bool scrubbing_;
+  std::chrono::steady_clock::time_point next_scrub_;
   struct FailedVersion {
     u64 number;
     Failure failure;
@@ -133,7 +143,8 @@ class Checkpointer {
   bool stopping_ = false;
   bool drain_ = false;  ///< bring everything home now
   bool replaying_ = false;
-  bool promoting_ = false;  ///< then no replay begins
+  bool promotion_due_ = false;  ///< then no replay begins
+  bool promoting_ = false;
 
   Statistics counters_{};
   Pauses pauses_;

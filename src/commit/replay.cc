@@ -6,6 +6,7 @@
 
 #include "base/assert.hpp"
 #include "base/checksum.hpp"
+#include "commit/scrub.hpp"
 
 namespace perdura::commit {
 namespace {
@@ -61,6 +62,21 @@ Status LineIndex::add(const LogImage& image, const BlockRef& block) {
     }
   }
   return {};
+}
+
+Status LineIndex::add(const RecoveredLog& log) {
+  u64 lines = 0;
+  for (const LoggedVersion& version : log.versions)
+    for (const BlockRef& block : version.blocks) lines += block.data_bytes / kLineBytes;
+  entries_.reserve(entries_.size() + lines);
+  for (const LoggedVersion& version : log.versions)
+    for (const BlockRef& block : version.blocks) PERDURA_TRY(add(*log.image, block));
+  return {};
+}
+
+void LineIndex::keep_only_lines() {
+  entries_ = {};
+  heads_ = {};
 }
 
 void LineIndex::clear() {
@@ -264,11 +280,7 @@ Status Replay::verify_window(const LineIndex& index, u64 first_page, u64 pages,
     std::memcpy(&expected, table + i * sizeof(u64), sizeof expected);
     if (page_checksum(memory + i * kPageBytes, (first_page + i) * kLinesPerPage) == expected)
       continue;
-    return Failure{Code::kCorrupt, "the home page at region offset " +
-                                       std::to_string((first_page + i) * kPageBytes) + " of '" +
-                                       volume_.name() +
-                                       "' does not fit its checksum; run `perdura check` and "
-                                       "restore the store from a copy"};
+    return page_damaged(volume_, (first_page + i) * kPageBytes);
   }
   return {};
 }

@@ -27,9 +27,11 @@ class LineIndex {
 
   /// Verified blocks in the order of their versions; later ones win. `image` holds them.
   Status add(const LogImage& image, const BlockRef& block);
+  /// All of a log, whose image must outlive what for_each_line() is asked.
+  Status add(const RecoveredLog& log);
   void clear();
-  /// Lines that add() will bring at most.
-  void reserve(u64 lines) { entries_.reserve(entries_.size() + lines); }
+  /// Free what for_each_line() needs.
+  void keep_only_lines();
 
   const track::DirtyMap& lines() const { return lines_; }
   bool empty() const { return entries_.size() == 1; }

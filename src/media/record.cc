@@ -29,10 +29,11 @@ void apply(History::Content& content, u64 offset, const std::byte* from, u64 len
 
 // --- looking back ------------------------------------------------------------------------------
 
-std::vector<size_t> History::barriers() const {
+std::vector<size_t> History::crash_points() const {
   std::vector<size_t> found;
   for (size_t i = 0; i < calls_.size(); ++i)
     if (calls_[i].kind == Kind::kBarrier && calls_[i].succeeded) found.push_back(i);
+  found.push_back(calls_.size());
   return found;
 }
 
@@ -76,10 +77,6 @@ u64 History::covered_size(size_t end) const {
   for (size_t i = 0; i < end; ++i)
     if (calls_[i].kind == Kind::kBarrier && calls_[i].succeeded) covers = calls_[i].covers;
   return size_after(covers);
-}
-
-History::Content History::at_barrier(size_t barrier) const {
-  return after_crash(barrier + 1, [](size_t, u64) { return false; });
 }
 
 History::Content History::after_crash(size_t end, const Keep& keep) const {

@@ -45,11 +45,14 @@ class History {
   /// Whether an atom of a write that no barrier covers reached the medium.
   using Keep = std::function<bool(size_t call, u64 atom)>;
 
+  History() = default;
+  History(Content initial, u64 atomic_bytes, std::vector<RecordedCall> calls)
+      : initial_(std::move(initial)), atomic_bytes_(atomic_bytes), calls_(std::move(calls)) {}
+
   const std::vector<RecordedCall>& calls() const { return calls_; }
-  /// Indexes of the successful barriers.
-  std::vector<size_t> barriers() const;
-  /// The medium's content as of a barrier: what it covers, and nothing else.
-  Content at_barrier(size_t barrier) const;
+  /// Where failures differ most: just before each successful barrier, and at the end. Each is a
+  /// number of calls that were made before the failure.
+  std::vector<size_t> crash_points() const;
   /// A crash after the first `end` calls: what the last barrier among them covers, and of the other
   /// writes the atoms that `keep` chooses.
   Content after_crash(size_t end, const Keep& keep) const;

@@ -85,9 +85,7 @@ class Inspector {
     PERDURA_ASSIGN(commit::RecoveredLog recovered,
                    commit::read_log(*volume_, record.region, replayed(), log));
     PERDURA_ASSIGN(commit::LineIndex index, commit::LineIndex::create(record.limit_bytes));
-    for (const commit::LoggedVersion& version : recovered.versions)
-      for (const commit::BlockRef& block : version.blocks)
-        PERDURA_TRY(index.add(*recovered.image, block));
+    PERDURA_TRY(index.add(recovered));
     live_ = std::move(recovered.versions);
     image_ = std::move(recovered.image);
     index_.emplace(std::move(index));

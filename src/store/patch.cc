@@ -21,13 +21,7 @@ constexpr u64 kChunksMax = 8192;  // each may split the kernel's map of the proc
 Result<std::unique_ptr<Patch>> Patch::create(commit::RecoveredLog recovered, u64 region_bytes,
                                              std::vector<commit::LoggedVersion>& versions) {
   PERDURA_ASSIGN(commit::LineIndex index, commit::LineIndex::create(region_bytes));
-  u64 lines = 0;
-  for (const commit::LoggedVersion& version : recovered.versions)
-    for (const commit::BlockRef& block : version.blocks) lines += block.data_bytes / kLineBytes;
-  index.reserve(lines);
-  for (const commit::LoggedVersion& version : recovered.versions)
-    for (const commit::BlockRef& block : version.blocks)
-      PERDURA_TRY(index.add(*recovered.image, block));
+  PERDURA_TRY(index.add(recovered));
   versions = std::move(recovered.versions);
   return std::unique_ptr<Patch>(new Patch(std::move(recovered.image), std::move(index)));
 }
@@ -185,8 +179,8 @@ void Patch::patch_in_background() {
     if (states_[chunk].load(std::memory_order_acquire) == kClosed && !patch_chunk(chunk)) return;
   while (!done() && !stopping_.load(std::memory_order_relaxed)) ::sched_yield();
   if (!done()) return;
-  // Faults find every chunk open from now on and look at the index no more.
-  index_.reset();
+  // Faults find every chunk open from now on and look at the copies no more.
+  index_->keep_only_lines();
   image_.reset();
 }
 

@@ -39,6 +39,8 @@ class Patch final : public region::FaultHandler {
   /// Close the chunks with changed pages and patch them when they are touched, or in the
   /// background. Falls back to apply_all for few pages, and where the system has no /proc/self/mem.
   Status apply_lazily(region::Region& region, track::Tracker& tracker);
+  /// What the log changes; unchanging.
+  const track::DirtyMap& lines() const { return index_->lines(); }
   bool done() const { return remaining_.load(std::memory_order_acquire) == 0; }
 
   bool on_fault(std::byte* address) noexcept override;

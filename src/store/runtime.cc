@@ -234,6 +234,8 @@ Status Runtime::start() {
   config.reported = reported_;
   config.log = log_.get();
   config.background_capture = captures_in_background(options_);
+  config.recovered_lines = patch_ ? &patch_->lines() : nullptr;
+  config.verify_bytes_per_second = options_.verify_bytes_per_second;
   if (options_.verify_reports) {
     verifier_ = std::make_unique<store::ReportVerifier>(*region_, *heap_);
     config.inspect = [this](const track::DirtyMap& reported) { verifier_->inspect(reported); };
@@ -366,6 +368,10 @@ Statistics Runtime::statistics() const {
   statistics.unreported = verifier_ ? verifier_->lines() : 0;
   statistics.tracking = tracker_->kind();
   return statistics;
+}
+
+std::vector<std::string> Runtime::damaged_pages() const {
+  return checkpointer_->scrub().findings().first;
 }
 
 std::vector<std::string> Runtime::unreported() const {

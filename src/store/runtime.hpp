@@ -49,6 +49,7 @@ class Runtime {
   commit::Checkpointer& checkpointer() { return *checkpointer_; }
   const std::string& name() const { return volume_->name(); }
   std::vector<std::string> unreported() const;
+  std::vector<std::string> damaged_pages() const;
   u64 log_segments() const { return log_->capacity_bytes() / volume_->segment_bytes(); }
 
  private:

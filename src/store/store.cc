@@ -193,6 +193,7 @@ HeapAudit Store::audit() const {
       guarded([this]() -> Result<HeapAudit> { return runtime_->heap().audit(); }));
 }
 void Store::reset_statistics() { runtime_->checkpointer().reset_statistics(); }
+std::vector<std::string> Store::damaged_pages() const { return runtime_->damaged_pages(); }
 std::vector<std::string> Store::unreported_stores() const { return runtime_->unreported(); }
 
 }  // namespace perdura

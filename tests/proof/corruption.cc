@@ -1,5 +1,7 @@
 #include "corruption.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <random>
 
@@ -16,6 +18,10 @@ constexpr u64 kSectorBytes = 512;
 constexpr size_t kProblemsMax = 20;
 constexpr u64 kSeed = 1;
 
+enum SectorDamage : u64 { kZeroed, kExchanged, kStale, kTruncated, kForged };
+constexpr std::array kSectorDamages = {" zeroed, not ", " exchanged with ", " as at ",
+                                       " and all behind it lost, not ", " alone, a record forged "};
+
 bool names_a_place(const std::string& text) {
   for (const char* word : {"offset", "superblock", "directory", "truncated", "ends before",
                            "not a Perdura store", "format version", "architecture", "features"})
@@ -24,7 +30,8 @@ bool names_a_place(const std::string& text) {
 }
 
 /// A small store: its log, a page of heap tables and a slab.
-void make(Run& run, bool closed) {
+RunRecord make(const Victim& victim) {
+  Run run(victim.medium, kSeed);
   run.options.region_limit_bytes = kMiB;
   run.options.log_limit_bytes = 64 * kKiB;
   run.open();
@@ -42,18 +49,20 @@ void make(Run& run, bool closed) {
     }
     run.checkpoint();
   }
-  if (closed) run.close();
+  if (victim.closed) run.close();
   else run.kill();
+  return std::move(run).record();
 }
 
 /// The image, and what may be in it.
 class Patient {
  public:
-  explicit Patient(const Victim& victim, const testing::Mutation* mutation = nullptr)
-      : run_(victim.medium, kSeed),
-        state_((make(run_, victim.closed), state_of(run_, victim.closed))),
-        oracle_(run_, run_.sessions().front()),
-        execution_(state_, run_.geometry(), choices_, mutation, {}) {
+  Patient(const Victim& victim, const testing::Mutation* mutation, const std::string& findings)
+      : findings_(findings),
+        run_(make(victim)),
+        state_(state_of(run_, victim.closed)),
+        oracle_(run_, run_.sessions.front()),
+        execution_(state_, run_.geometry, choices_, mutation, {}) {
     if (const std::string problem = oracle_.learn(); !problem.empty())
       throw std::runtime_error(victim.name + ": " + problem);
     execution_.reset();
@@ -63,47 +72,67 @@ class Patient {
   }
 
   u64 size() const { return state_.size(); }
-  Execution& execution() { return execution_; }
 
-  /// Recover what was damaged since reset(), and count what came of it.
-  void examine(Damage& damage, const std::string& what, bool forged = false) {
-    ++damage.cases;
-    const Oracle::Diagnosis diagnosis = oracle_.diagnose(execution_);
-    const auto silent = [&](const std::string& how) {
-      ++damage.silent;
-      if (damage.problems.size() < kProblemsMax) damage.problems.push_back(what + ": " + how);
-    };
-    if (!diagnosis.problem.empty()) {
-      if (names_a_place(diagnosis.problem)) ++damage.refused;
-      else silent("the error names no place: " + diagnosis.problem);
-    } else if (forged && (diagnosis.wrong_pages != 0 || diagnosis.version != newest_)) {
-      ++damage.forged;  // what a checksum vouches for; it must only do no harm to the program
-    } else if (diagnosis.wrong_pages != 0) {
-      silent("wrong data in pages whose sums fit");
-    } else if (diagnosis.version != newest_) {
-      if (diagnosis.version + 1 == newest_ || diagnosis.version == 0) ++damage.taken_for_torn;
-      else silent("version " + std::to_string(diagnosis.version) + " is recovered");
-    } else if (diagnosis.half_replayed_pages != 0) {
-      ++damage.half_replayed;
-    } else if (diagnosis.found_pages != 0) {
-      ++damage.found;
-    } else {
-      ++damage.unharmed;
-    }
+  /// Damage the image by `hurt(execution)`, recover, and count what came of it.
+  template <class Hurt>
+  void examine(Damage& damage, const std::string& what, Hurt&& hurt, bool forged = false) {
+    execution_.reset();
+    hurt(execution_);
+    const std::string how = count(damage, forged);
+    if (how.empty() || damage.problems.size() == kProblemsMax) return;
+    damage.problems.push_back(what + ": " + how);
+    if (findings_.empty()) return;
+    std::string path = findings_ + "/" + what + ".pd";
+    std::replace(path.begin(), path.end(), ' ', '-');
+    execution_.reset();
+    hurt(execution_);
+    std::vector<std::byte> image(size());
+    execution_.copy(0, image);
+    testing::write_file(path, image);
+    damage.problems.back() += "\n  again: perdura check " + path;
   }
 
  private:
+  // Counts a silent case, and says what is wrong with it, when nothing else is true.
+  std::string count(Damage& damage, bool forged) {
+    ++damage.cases;
+    const Oracle::Diagnosis diagnosis = oracle_.diagnose(execution_);
+    u64* counter = &damage.silent;
+    std::string silent;
+    if (!diagnosis.problem.empty()) {
+      if (names_a_place(diagnosis.problem)) counter = &damage.refused;
+      else silent = "the error names no place: " + diagnosis.problem;
+    } else if (forged && (diagnosis.wrong_pages != 0 || diagnosis.version != newest_)) {
+      counter = &damage.forged;  // a checksum vouches for it; it must only do the program no harm
+    } else if (diagnosis.wrong_pages != 0) {
+      silent = "wrong data in pages whose sums fit";
+    } else if (diagnosis.version != newest_) {
+      if (diagnosis.version + 1 == newest_ || diagnosis.version == 0)
+        counter = &damage.taken_for_torn;
+      else silent = "version " + std::to_string(diagnosis.version) + " is recovered";
+    } else if (diagnosis.half_replayed_pages != 0) {
+      counter = &damage.half_replayed;
+    } else if (diagnosis.found_pages != 0) {
+      counter = &damage.found;
+    } else {
+      counter = &damage.unharmed;
+    }
+    ++*counter;
+    return silent;
+  }
+
   // Of an open store: the last version is in the log, and not home.
-  static CrashState state_of(const Run& run, bool closed) {
-    const Session& session = run.sessions().front();
+  static CrashState state_of(const RunRecord& run, bool closed) {
+    const Session& session = run.sessions.front();
     const size_t end =
         closed ? session.history.calls().size() : session.acknowledgements.back().calls;
-    return CrashState(session.history, end, run.medium().tearing).decided([](size_t, u32) {
+    return CrashState(session.history, end, run.medium.tearing).decided([](size_t, u32) {
       return 0u;
     });
   }
 
-  Run run_;
+  const std::string findings_;
+  const RunRecord run_;
   CrashState state_;
   Oracle oracle_;
   testing::Choices choices_;
@@ -111,7 +140,8 @@ class Patient {
   u64 newest_ = 0;
 };
 
-void forge(Execution& execution, std::mt19937_64& random) {
+void forge(Execution& execution, u64 seed) {
+  std::mt19937_64 random(seed);
   // A record whose checksum fits, and one field does not mean anything.
   if (random() % 2 == 0) {
     format::Superblock superblock;
@@ -166,66 +196,75 @@ Json Damage::json() const {
           {"problems", problems}};
 }
 
-Damage flip_bits(const Victim& victim, u64 part, u64 parts, const testing::Mutation* mutation,
-                 u64 enough) {
-  Patient patient(victim, mutation);
+Damage Damage::of(const Json& json) {
+  return {.cases = json.at("cases"),
+          .refused = json.at("refused"),
+          .unharmed = json.at("unharmed"),
+          .found = json.at("found"),
+          .taken_for_torn = json.at("taken_for_torn"),
+          .half_replayed = json.at("half_replayed"),
+          .forged = json.at("forged"),
+          .silent = json.at("silent"),
+          .problems = json.at("problems")};
+}
+
+Damage flip_bits(const Victim& victim, const Flips& flips) {
+  Patient patient(victim, flips.mutation, flips.findings);
   Damage damage;
   const u64 bits = patient.size() * 8;
-  for (u64 bit = bits * part / parts; bit < bits * (part + 1) / parts && damage.silent < enough;
+  const u64 end = bits * (flips.part + 1) / flips.parts;
+  for (u64 bit = bits * flips.part / flips.parts; bit < end && damage.silent < flips.enough;
        ++bit) {
-    Execution& execution = patient.execution();
-    execution.reset();
-    std::byte byte[1];
-    execution.copy(bit / 8, byte);
-    byte[0] ^= static_cast<std::byte>(1u << bit % 8);
-    execution.damage(bit / 8, byte);
-    patient.examine(damage, victim.name + ", bit " + std::to_string(bit % 8) + " of byte " +
-                                std::to_string(bit / 8));
+    patient.examine(
+        damage,
+        victim.name + ", bit " + std::to_string(bit % 8) + " of byte " + std::to_string(bit / 8),
+        [bit](Execution& execution) {
+          std::byte byte[1];
+          execution.copy(bit / 8, byte);
+          byte[0] ^= static_cast<std::byte>(1u << bit % 8);
+          execution.damage(bit / 8, byte);
+        });
   }
   return damage;
 }
 
-Damage damage_sectors(const Victim& victim, u64 cases, u64 seed) {
-  Patient patient(victim);
+Damage damage_sectors(const Victim& victim, u64 cases, u64 seed, const std::string& findings) {
+  Patient patient(victim, nullptr, findings);
   Damage damage;
   std::mt19937_64 random(seed);
   const u64 sectors = patient.size() / kSectorBytes;
   for (u64 i = 0; i < cases; ++i) {
-    Execution& execution = patient.execution();
-    execution.reset();
     const u64 at = random() % sectors * kSectorBytes;
     const u64 other = random() % sectors * kSectorBytes;
-    std::byte here[kSectorBytes] = {};
-    std::byte there[kSectorBytes] = {};
-    std::string what =
-        victim.name + ", case " + std::to_string(i) + ", sector at " + std::to_string(at);
-    const u64 kind = random() % 5;
-    switch (kind) {
-      case 0:
-        what += " zeroed";
-        execution.damage(at, here);
-        break;
-      case 1:
-        what += " exchanged with " + std::to_string(other);
-        execution.copy(at, here);
-        execution.copy(other, there);
-        execution.damage(at, there);
-        execution.damage(other, here);
-        break;
-      case 2:
-        what += " as another one, at " + std::to_string(other);
-        execution.copy(other, there);
-        execution.damage(at, there);
-        break;
-      case 3:
-        what += " and all behind it lost";
-        execution.truncate(at);
-        break;
-      default:
-        what += " left alone, a record forged";
-        forge(execution, random);
-    }
-    patient.examine(damage, what, kind == 4);
+    const u64 kind = random() % kSectorDamages.size();
+    const u64 forging = random();
+    patient.examine(
+        damage,
+        victim.name + ", case " + std::to_string(i) + ", sector at " + std::to_string(at) +
+            kSectorDamages[kind] + std::to_string(other),
+        [=](Execution& execution) {
+          std::byte here[kSectorBytes] = {};
+          std::byte there[kSectorBytes] = {};
+          if (kind != kZeroed) {
+            execution.copy(at, here);
+            execution.copy(other, there);
+          }
+          switch (kind) {
+            case kExchanged:
+              execution.damage(other, here);
+              [[fallthrough]];
+            case kZeroed:
+            case kStale:
+              execution.damage(at, there);
+              break;
+            case kTruncated:
+              execution.truncate(at);
+              break;
+            default:
+              forge(execution, forging);
+          }
+        },
+        kind == kForged);
   }
   return damage;
 }

@@ -1,13 +1,10 @@
 // Damage to a store at rest: every bit flipped, sectors lost, exchanged, old, records forged.
 #pragma once
 
-#include <nlohmann/json.hpp>
-
+#include "jobs.hpp"
 #include "oracle.hpp"
 
 namespace perdura::proof {
-
-using Json = nlohmann::ordered_json;
 
 /// An image that is damaged: of a store closed in order, or as a power failure left it.
 struct Victim {
@@ -31,13 +28,18 @@ struct Damage {
 
   void add(const Damage& other);
   Json json() const;
+  static Damage of(const Json& json);
 };
 
-/// Flip every bit of the image, or of one of so many parts of it.
-/// `mutation` leaves out a check; `enough` silent cases end it.
-Damage flip_bits(const Victim& victim, u64 part, u64 parts,
-                 const testing::Mutation* mutation = nullptr, u64 enough = ~u64{0});
+struct Flips {
+  u64 part = 0;                                 ///< of so many parts of the image
+  u64 parts = 1;                                ///< each with its every bit
+  const testing::Mutation* mutation = nullptr;  ///< leaves out a check
+  u64 enough = ~u64{0};                         ///< silent cases that end it
+  std::string findings = "";                    ///< a folder for images of silent cases, or none
+};
+Damage flip_bits(const Victim& victim, const Flips& flips);
 /// `cases` kinds of damage to whole sectors and records, drawn from the seed.
-Damage damage_sectors(const Victim& victim, u64 cases, u64 seed);
+Damage damage_sectors(const Victim& victim, u64 cases, u64 seed, const std::string& findings);
 
 }  // namespace perdura::proof

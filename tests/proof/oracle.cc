@@ -133,14 +133,11 @@ Oracle::Diagnosis Oracle::diagnose(Execution& execution) const {
 }
 
 std::string Oracle::learn() {
-  std::vector<size_t> ends = session_.history.barriers();
-  ends.push_back(session_.history.calls().size());
-  for (const size_t end : ends) {
+  for (const size_t end : session_.history.crash_points()) {
     const testing::CrashState state =
-        testing::CrashState(session_.history, end, run_.medium().tearing)
-            .decided([](size_t, u32 options) { return options - 1; });
+        testing::CrashState(session_.history, end, run_.medium.tearing).nothing_lost();
     testing::Choices choices;
-    Execution execution(state, run_.geometry(), choices, nullptr, {});
+    Execution execution(state, run_.geometry, choices, nullptr, {});
     Recovered recovered = recover(execution);
     if (!recovered.problem.empty()) return recovered.problem;
     if (versions_.contains(recovered.version)) {
@@ -168,8 +165,7 @@ std::string Oracle::learn() {
       version.pages += version.sums.back() != 0;
     }
     versions_.emplace(recovered.version, std::move(version));
-    const std::vector<std::byte> image = state.content([](size_t, u32) { return 0; });
-    if (std::string problem = prove(image, recovered.version); !problem.empty())
+    if (std::string problem = prove(state.image(), recovered.version); !problem.empty())
       return "version " + std::to_string(recovered.version) + " in a real store: " + problem;
   }
   return {};
@@ -177,7 +173,7 @@ std::string Oracle::learn() {
 
 std::string Oracle::prove(const Content& image, u64 version) const {
   const std::string path = folder_.path("proven.pd");
-  write_content(path, image);
+  testing::write_file(path, image);
   const auto check = [&](test::WrappedStore& store, u64 steps_min) -> std::string {
     const HeapAudit audit = store.audit();
     if (!audit.clean) return "the heap is damaged: " + audit.problem;
@@ -187,10 +183,10 @@ std::string Oracle::prove(const Content& image, u64 version) const {
       return "the ledger has " + std::to_string(ledger->steps) + " steps instead of " +
              std::to_string(steps_min);
     return run_.others ? test::check_ledger(*ledger)
-                       : test::check_ledger(*ledger, audit, 0 + audit.roots);
+                       : test::check_ledger(*ledger, audit, audit.roots);
   };
   try {
-    test::WrappedStore store(uri(run_.medium(), path), run_.options);
+    test::WrappedStore store(uri(run_.medium, path), run_.options);
     const auto steps = session_.steps_at.find(version);
     const u64 steps_min = steps == session_.steps_at.end() ? 0 : steps->second;
     if (version != 0 && store.durable_version() != version)
@@ -205,7 +201,7 @@ std::string Oracle::prove(const Content& image, u64 version) const {
     }
     store.checkpoint();
     store.crash();
-    test::WrappedStore again(uri(run_.medium(), path), run_.options);
+    test::WrappedStore again(uri(run_.medium, path), run_.options);
     if (std::string problem = check(again, after); !problem.empty())
       return "after more operations: " + problem;
     again.close();

@@ -19,10 +19,10 @@ namespace perdura::proof {
 /// takes more operations and a checkpoint.
 class Oracle {
  public:
-  Oracle(const Run& run, const Session& session) : run_(run), session_(session) {}
+  Oracle(const RunRecord& run, const Session& session) : run_(run), session_(session) {}
 
-  /// Learn the versions: what recovery finds at the barriers when nothing is lost. Returns what is
-  /// wrong, or "".
+  /// Learn the versions: what recovery finds at each crash point when nothing is lost. Returns what
+  /// is wrong, or "".
   std::string learn();
 
   testing::Outcome judge(testing::Execution& execution, u64 version_min) const;
@@ -37,8 +37,6 @@ class Oracle {
   };
   Diagnosis diagnose(testing::Execution& execution) const;
 
-  size_t versions() const { return versions_.size(); }
-
  private:
   using Content = std::vector<std::byte>;
   struct Version {
@@ -52,7 +50,7 @@ class Oracle {
                       const testing::Recovered& recovered) const;
   std::string prove(const Content& image, u64 version) const;
 
-  const Run& run_;
+  const RunRecord& run_;
   const Session& session_;
   /// Pages found right in a state, where they are untouched, as medium pages. By version.
   struct FoundRight {
@@ -62,7 +60,7 @@ class Oracle {
 
   std::map<u64, Version> versions_;
   mutable FoundRight found_right_;
-  Folder folder_;
+  testing::Folder folder_;
 };
 
 }  // namespace perdura::proof

@@ -1,10 +1,6 @@
 #include "recording.hpp"
 
-#include <unistd.h>
-
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <thread>
 
 namespace perdura::proof {
@@ -21,26 +17,6 @@ constexpr const char* kFile = "state.pd";
 
 const std::vector<Workload>& workloads() { return all(); }
 Registration::Registration(const Workload& workload) { all().push_back(workload); }
-
-Folder::Folder() {
-  std::string pattern = ::access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/var/tmp";
-  pattern += "/perdura-proof-XXXXXX";
-  if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("cannot make a folder");
-  path_ = pattern;
-}
-
-Folder::~Folder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
-
-void write_content(const std::string& path, const std::vector<std::byte>& content) {
-  std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  out.write(reinterpret_cast<const char*>(content.data()),
-            static_cast<std::streamsize>(content.size()));
-  out.close();
-  if (!out) throw std::runtime_error("cannot write " + path);
-}
 
 std::string uri(const MediumKind& medium, const std::string& path) {
   return std::string(medium.scheme) + ":" + path + medium.parameters;
@@ -63,7 +39,7 @@ void Run::open() {
                                                   return recording_.wrap(std::move(inner));
                                                 });
   ledger_ = static_cast<test::Ledger*>(store_->get_root("ledger"));
-  sessions_.emplace_back().acknowledged_before = acknowledged_;
+  sessions_.emplace_back().acknowledgements.push_back({acknowledged_, 0});
 }
 
 void Run::end_session() {
@@ -91,14 +67,13 @@ void Run::cut_power() {
   kill();
   const media::History& history = sessions_.back().history;
   // In the middle of what came after the last acknowledgement.
-  const auto& acknowledgements = sessions_.back().acknowledgements;
-  const size_t from = acknowledgements.empty() ? 0 : acknowledgements.back().calls;
+  const size_t from = sessions_.back().acknowledgements.back().calls;
   const size_t end = from + random(history.calls().size() - from + 1);
   const testing::CrashState state(history, end, medium_.tearing);
   const std::vector<std::byte> left =
       state.content([this](size_t, u32 options) { return static_cast<u32>(random(options)); });
   if (left.empty()) std::filesystem::remove(folder_.path(kFile));
-  else write_content(folder_.path(kFile), left);
+  else testing::write_file(folder_.path(kFile), left);
 }
 
 test::Ledger& Run::ledger() {

@@ -7,7 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "crash_state.hpp"
+#include "explorer.hpp"
+#include "folder.hpp"
 #include "support/ledger.hpp"
 #include "support/wrapped_store.hpp"
 
@@ -28,33 +29,23 @@ constexpr MediumKind kMedia[] = {
 };
 
 std::string uri(const MediumKind& medium, const std::string& path);
-void write_content(const std::string& path, const std::vector<std::byte>& content);
-
-/// A version that was acknowledged when so many calls were recorded.
-struct Acknowledgement {
-  u64 version;
-  size_t calls;
-};
 
 /// From opening a store to its end.
 struct Session {
   media::History history;
-  u64 acknowledged_before = 0;
-  std::vector<Acknowledgement> acknowledgements;
+  std::vector<testing::Acknowledgement> acknowledgements;  ///< those of earlier sessions at call 0
   /// Steps of the ledger that an acknowledged version holds at least.
   std::map<u64, u64> steps_at;
 };
 
-/// A folder in memory, or on the disk where there is none.
-class Folder {
- public:
-  Folder();
-  ~Folder();
-  Folder(const Folder&) = delete;
-  std::string path(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
+/// What is known of a run afterwards: all that judging its crash states takes.
+struct RunRecord {
+  MediumKind medium;
+  u64 seed;
+  Options options;
+  u64 others;  ///< blocks beside the ledger and its nodes
+  media::Geometry geometry;
+  std::vector<Session> sessions;
 };
 
 /// What a workload does things with. Calls of the medium are recorded, a session for each opening.
@@ -88,10 +79,9 @@ class Run {
   u64 checkpoint_async();
   void wait(u64 version);
 
-  const MediumKind& medium() const { return medium_; }
-  u64 seed() const { return seed_; }
-  const media::Geometry& geometry() const { return geometry_; }
-  const std::vector<Session>& sessions() const { return sessions_; }
+  RunRecord record() && {
+    return {medium_, seed_, options, others, geometry_, std::move(sessions_)};
+  }
 
  private:
   void end_session();
@@ -101,7 +91,7 @@ class Run {
   const MediumKind medium_;
   const u64 seed_;
   u64 draws_ = 0;
-  Folder folder_;
+  testing::Folder folder_;
   media::Recording recording_;
   media::Geometry geometry_;
   std::unique_ptr<test::WrappedStore> store_;

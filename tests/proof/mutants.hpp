@@ -1,0 +1,21 @@
+// Each barrier, flush and checksum of the protocol left out in turn: some run must show it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "exploration.hpp"
+
+namespace perdura::proof {
+
+struct MutantsResult {
+  u64 mutants = 0;
+  std::vector<std::string> survivors;
+  Json explained =
+      Json::array();  ///< sites that recovery does not depend on, and why they are there
+};
+
+/// Sites are those that the tasks' runs and their recoveries pass.
+MutantsResult run_mutants(const std::vector<Task>& tasks, unsigned jobs);
+
+}  // namespace perdura::proof
