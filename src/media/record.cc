@@ -37,14 +37,20 @@ std::vector<size_t> History::crash_points() const {
   return found;
 }
 
-std::vector<bool> History::durable_writes(size_t end, const Site* no_barrier,
-                                          const Site* never_covered) const {
-  std::vector<bool> durable(end);
+// Of barriers that overlap, of several threads, the one that began last may end first.
+size_t History::covered_calls(size_t end, const Site* no_barrier) const {
   size_t covers = 0;
   for (size_t i = 0; i < end; ++i)
     if (calls_[i].kind == Kind::kBarrier && calls_[i].succeeded &&
         (no_barrier == nullptr || calls_[i].site != no_barrier))
-      covers = calls_[i].covers;
+      covers = std::max(covers, calls_[i].covers);
+  return covers;
+}
+
+std::vector<bool> History::durable_writes(size_t end, const Site* no_barrier,
+                                          const Site* never_covered) const {
+  std::vector<bool> durable(end);
+  const size_t covers = covered_calls(end, no_barrier);
   std::vector<std::vector<size_t>> submitted;
   for (size_t i = 0; i < covers; ++i) {
     const RecordedCall& call = calls_[i];
@@ -72,12 +78,7 @@ u64 History::size_after(size_t end) const {
   return size;
 }
 
-u64 History::covered_size(size_t end) const {
-  size_t covers = 0;
-  for (size_t i = 0; i < end; ++i)
-    if (calls_[i].kind == Kind::kBarrier && calls_[i].succeeded) covers = calls_[i].covers;
-  return size_after(covers);
-}
+u64 History::covered_size(size_t end) const { return size_after(covered_calls(end, nullptr)); }
 
 History::Content History::after_crash(size_t end, const Keep& keep) const {
   const std::vector<bool> durable = durable_writes(end);

@@ -53,13 +53,13 @@ class History {
   /// Where failures differ most: just before each successful barrier, and at the end. Each is a
   /// number of calls that were made before the failure.
   std::vector<size_t> crash_points() const;
-  /// A crash after the first `end` calls: what the last barrier among them covers, and of the other
+  /// A crash after the first `end` calls: what barriers among them cover, and of the other
   /// writes the atoms that `keep` chooses.
   Content after_crash(size_t end, const Keep& keep) const;
   const Content& initial() const { return initial_; }
   u64 atomic_bytes() const { return atomic_bytes_; }
 
-  /// Of the first `end` calls, the writes that the last barrier among them covers; as if barriers
+  /// Of the first `end` calls, the writes that barriers among them cover; as if barriers
   /// and writes of a site that is named were without effect.
   std::vector<bool> durable_writes(size_t end, const Site* no_barrier = nullptr,
                                    const Site* never_covered = nullptr) const;
@@ -69,6 +69,9 @@ class History {
 
  private:
   friend class Recording;
+
+  /// Calls made before some barrier among the first `end` calls began.
+  size_t covered_calls(size_t end, const Site* no_barrier) const;
 
   Content initial_;
   u64 atomic_bytes_ = 8;
