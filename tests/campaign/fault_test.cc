@@ -6,7 +6,8 @@
 // N-th of each kind failing, for every N up to 250 or a sample of them, in a way drawn for each
 // (for every N in every way with PERDURA_FAULTS=all), in a child process that is ended by SIGALRM
 // if it hangs. After each run the same process opens the store without faults; its ledger, its
-// blocks, its heap and its home image are checked. PERDURA_JSON names a file for a summary.
+// blocks, its heap and its home image are checked. PERDURA_SUMMARIES names a folder for
+// faults.json.
 #include <gtest/gtest.h>
 
 #include <sys/mman.h>
@@ -82,13 +83,13 @@ class Summary final : public testing::Environment {
     if (totals.scenarios == scenarios().size() && wanted_point().empty()) {
       EXPECT_GE(totals.fired, kPointsMin);
     }
-    const char* path = std::getenv("PERDURA_JSON");
-    if (path == nullptr) return;
-    std::ofstream(path) << "{\"scenarios\":" << totals.scenarios << ",\"points\":" << totals.points
-                        << ",\"fired\":" << totals.fired << ",\"lost\":" << totals.lost
-                        << ",\"crashed\":" << totals.crashed << ",\"hung\":" << totals.hung
-                        << ",\"silent\":" << totals.silent << ",\"wrong\":" << totals.wrong
-                        << "}\n";
+    const char* folder = std::getenv("PERDURA_SUMMARIES");
+    if (folder == nullptr) return;
+    std::ofstream(folder + std::string("/faults.json"))
+        << "{\"scenarios\":" << totals.scenarios << ",\"points\":" << totals.points
+        << ",\"fired\":" << totals.fired << ",\"lost\":" << totals.lost
+        << ",\"crashed\":" << totals.crashed << ",\"hung\":" << totals.hung
+        << ",\"silent\":" << totals.silent << ",\"wrong\":" << totals.wrong << "}\n";
   }
   Totals totals;
 };

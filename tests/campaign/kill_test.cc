@@ -7,8 +7,8 @@
 // the store that the killed one left, proves the ledger (support/ledger.hpp) and the heap, and goes
 // on, with 1 to 8 threads. Trackers, captures, granules and log limits change from one process to
 // the next. Every twentieth process closes the store in order, and every page of its home image
-// must fit its checksum; every hundredth begins a new store. PERDURA_JSON names a file for a
-// summary.
+// must fit its checksum; every hundredth begins a new store. PERDURA_SUMMARIES names a folder
+// for kills.json.
 #include <gtest/gtest.h>
 
 #include <sys/mman.h>
@@ -341,10 +341,10 @@ class Summary final : public testing::Environment {
   void TearDown() override {
     std::cout << counters().kills << " kills, " << counters().acknowledged << " acknowledgements, "
               << counters().lost << " lost\n";
-    if (const char* path = std::getenv("PERDURA_JSON"))
-      std::ofstream(path) << "{\"kills\":" << counters().kills
-                          << ",\"acknowledged\":" << counters().acknowledged
-                          << ",\"lost\":" << counters().lost << "}\n";
+    if (const char* folder = std::getenv("PERDURA_SUMMARIES"))
+      std::ofstream(folder + std::string("/kills.json"))
+          << "{\"kills\":" << counters().kills << ",\"acknowledged\":" << counters().acknowledged
+          << ",\"lost\":" << counters().lost << "}\n";
   }
 };
 [[maybe_unused]] auto* const summary = testing::AddGlobalTestEnvironment(new Summary);

@@ -562,7 +562,9 @@ def main():
             detected = control.result()
     if arguments.json is not None:
         arguments.json.write_text(json.dumps(
-            {"seed": seed, "configs": results, "control_detected": detected}, indent=2) + "\n")
+            {"seed": seed, "cuts": sum(result["cuts"] for result in results),
+             "lost": sum(result["lost"] for result in results), "configs": results,
+             "control_detected": detected}, indent=2) + "\n")
     return int(not detected or any(result["lost"] for result in results))
 
 
