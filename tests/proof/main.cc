@@ -1,5 +1,4 @@
 // perdura-proof: explores what power failures may leave of recorded runs of the store.
-//
 #include <malloc.h>
 
 #include <CLI/CLI.hpp>
@@ -75,11 +74,28 @@ int replay_finding(const std::string& path) {
   return problem.empty() ? 0 : 1;
 }
 
+struct Totals {
+  testing::Coverage coverage;
+  std::set<std::string> workloads;  ///< on a medium
+  u64 points_left_out = 0;
+  u64 problems = 0;  ///< states that recovery does not master
+  u64 crashed = 0;
+  u64 hung = 0;
+  MutantsResult mutants;
+  Damage damage;
+
+  /// Of a job that found a problem, or one in itself.
+  void note_end(const Json& result) {
+    if (result.contains("crashed")) ++crashed;
+    else if (result.contains("hung")) ++hung;
+    else ++problems;
+  }
+};
+
 /// Every bit of every victim, and the other damage.
-Damage run_damage(const Arguments& arguments) {
+void run_damage(const Arguments& arguments, Totals& totals) {
   constexpr u64 kParts = 8;
   const std::vector<Victim> all = victims();
-  Damage total;
   run_jobs(
       all.size() * (kParts + 1), arguments.jobs,
       [&](size_t number) {
@@ -93,30 +109,23 @@ Damage run_damage(const Arguments& arguments) {
             .json();
       },
       [&](size_t number, const Json& result) {
-        Damage damage;
-        if (result.contains("cases")) damage = Damage::of(result);
-        else damage = {.silent = 1, .problems = {result.at("problem")}};
-        for (const std::string& problem : damage.problems) std::printf("%s\n", problem.c_str());
-        total.add(damage);
-        if (number % (kParts + 1) == kParts)
-          std::printf("%s: %lu cases so far, %lu silent\n", all[number / (kParts + 1)].name.c_str(),
-                      total.cases, total.silent);
+        const std::string& victim = all[number / (kParts + 1)].name;
+        if (result.contains("cases")) {
+          const Damage damage = Damage::of(result);
+          for (const std::string& problem : damage.problems) std::printf("%s\n", problem.c_str());
+          totals.damage.add(damage);
+          std::printf("%s, part %zu: %lu cases so far, %lu silent\n", victim.c_str(),
+                      number % (kParts + 1), totals.damage.cases, totals.damage.silent);
+        } else {
+          totals.note_end(result);
+          std::printf("%s, part %zu: %s\n  again: perdura-proof --seeds 0 --damage\n",
+                      victim.c_str(), number % (kParts + 1),
+                      result.at("problem").get<std::string>().c_str());
+        }
         std::fflush(stdout);
         return true;
       });
-  return total;
 }
-
-struct Totals {
-  testing::Coverage coverage;
-  std::set<std::string> workloads;  ///< on a medium
-  u64 points_left_out = 0;
-  u64 problems = 0;  ///< states that recovery does not master
-  u64 crashed = 0;
-  u64 hung = 0;
-  MutantsResult mutants;
-  Damage damage;
-};
 
 void explore_all(const Arguments& arguments, const std::function<double()>& elapsed,
                  Totals& totals) {
@@ -146,9 +155,7 @@ void explore_all(const Arguments& arguments, const std::function<double()>& elap
                         coverage.sampled_states, coverage.executions, coverage.log10_contents);
           }
           if (result.contains("problem")) {
-            if (result.contains("crashed")) ++totals.crashed;
-            else if (result.contains("hung")) ++totals.hung;
-            else ++totals.problems;
+            totals.note_end(result);
             if (result.contains("finding")) {
               const std::string path = result["finding"];
               print(load(path));
@@ -258,7 +265,7 @@ int run(const Arguments& arguments) {
   if (arguments.seeds != 0 || arguments.minutes != 0) explore_all(arguments, elapsed, totals);
   if (arguments.mutants)
     totals.mutants = run_mutants(tasks_of(arguments, arguments.seed), arguments.jobs);
-  if (arguments.damage) totals.damage = run_damage(arguments);
+  if (arguments.damage) run_damage(arguments, totals);
   const Json figures = figures_of(arguments, totals);
   if (!arguments.json.empty()) std::ofstream(arguments.json) << figures.dump(1) << "\n";
   return figures["holds"] ? 0 : 1;

@@ -90,17 +90,23 @@ MutantsResult run_mutants(const std::vector<Task>& tasks, unsigned jobs) {
     if (!runs.back()->problem.empty())
       throw std::runtime_error(task.name() + ": " + runs.back()->problem);
   }
-  // The sites that the runs pass, and those of recoveries where nothing is lost.
+  // The sites that the runs pass; those of recoveries where nothing is lost; and those of a medium
+  // that is just being formatted.
+  constexpr size_t kFormatting = 2;
   for (const auto& each : runs)
     for (size_t i = 0; i < each->run.sessions.size(); ++i) {
       const media::History& history = each->run.sessions[i].history;
       note_sites(history, passed);
-      const size_t end = history.calls().size();
-      each->explorer(i, {.depth = 1, .passed = &passed})
-          .explore(CrashState(history, end, each->run.medium.tearing), end, 0);
+      testing::Explorer explorer = each->explorer(i, {.depth = 1, .passed = &passed});
+      const std::vector<size_t> ends = history.crash_points();
+      for (size_t k = 0; k < ends.size(); ++k) {
+        const CrashState state(history, ends[k], each->run.medium.tearing);
+        explorer.explore(k < kFormatting ? state : state.nothing_lost(), ends[k], 0);
+      }
     }
   MutantsResult result;
   result.mutants = passed.sites.size();
+  std::printf("%lu sites\n", result.mutants);
   std::vector<std::pair<Mutation::Kind, const testing::Site*>> sites;
   for (const auto& [kind, site] : passed.sites) {
     const char* const why = explanation(site->what);
