@@ -42,7 +42,7 @@ class FileSpaceTest : public testing::Test {
 TEST_F(FileSpaceTest, NetworkFileSystemsAreRefusedUnlessAllowed) {
   for (const u64 magic : {NFS_SUPER_MAGIC, CEPH_SUPER_MAGIC, V9FS_MAGIC}) {
     pretend_filesystem(magic);
-    expect_not_opened(Code::kUnsupported, "'" + path() + "' is on a network file system");
+    expect_not_opened(Code::kUnsupported, path() + "' is on a network file system");
     EXPECT_TRUE(media::open_store_file(path(), {.allow_network_filesystem = true}));
   }
   pretend_filesystem(EXT4_SUPER_MAGIC);
