@@ -108,6 +108,22 @@ TEST_P(VolumeTest, EmptyAndZeroFilesBecomeStores) {
   }
 }
 
+TEST_P(VolumeTest, ABlankMediumIsMadeAStoreOnlyWhenAsked) {
+  Options options = small();
+  options.create = false;
+  for (u64 size : {u64{0}, format::kDataBegin}) {
+    write_file(path(), FileBytes(size));
+    try {
+      WrappedStore store(uri(), options);
+      ADD_FAILURE() << "was opened";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::kNotFound) << error.what();
+      EXPECT_NE(std::string(error.what()).find("holds no store yet"), std::string::npos);
+    }
+    EXPECT_EQ(read_file(path()), FileBytes(size));
+  }
+}
+
 TEST_P(VolumeTest, NewerFormatsAndOtherMachinesAreRefused) {
   const FileBytes image = closed_store();
   write_file(path(), with_superblocks(image, [](Superblock& s) { s.format_version = 2; }));
