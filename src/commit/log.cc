@@ -40,6 +40,7 @@ void Log::adopt(u64 offset, u64 generation, u64 version_max) {
   next_generation_ = std::max(next_generation_, generation + 1);
   for (Segment& segment : segments_) {
     if (segment.offset != offset) continue;
+    PERDURA_ASSERT(!segment.owned);
     segment.generation = generation;
     segment.version_max = std::max(segment.version_max, version_max);
     segment.live = version_max != 0;
@@ -48,21 +49,21 @@ void Log::adopt(u64 offset, u64 generation, u64 version_max) {
 
 Result<Log::Place> Log::take(u64 version) {
   std::lock_guard lock(mutex_);
-  for (int attempt = 0; attempt < 2; ++attempt) {
+  for (;;) {
     for (Segment& segment : segments_) {
-      if (segment.live || segment.owned) continue;
+      if (segment.live) continue;
       segment.generation = next_generation_++;
       segment.version_max = version;
       segment.live = segment.owned = true;
       return Place{segment.offset, segment.generation,
                    static_cast<u32>(&segment - segments_.data())};
     }
-    if (attempt == 0) PERDURA_TRY(grow());
+    PERDURA_TRY(grow());
   }
-  return Failure{Code::kNoSpace, "no log segment is free"};
 }
 
-// By half, so that a growing store asks rarely, and one segment where space is short.
+// By half, so that a growing store asks rarely, and one segment where space is short. At least one
+// is free then.
 Status Log::grow() {
   const u64 capacity = segments_.size() * segment_bytes_;
   u64 length =
@@ -109,14 +110,13 @@ void Log::retire(u64 replayed) {
 // reached the medium all the same, so these segments are not used again; where they are still in
 // the directory the next opening finds them.
 void Log::give_back() {
-  while (segments_.size() * segment_bytes_ > limit_bytes_ && !segments_.back().live &&
-         !segments_.back().owned) {
+  while (segments_.size() * segment_bytes_ > limit_bytes_ && !segments_.back().live) {
     u64 begin = segments_.back().offset;
     u64 length = segment_bytes_;
     segments_.pop_back();
     // Neighbours leave together: each removal writes the directory.
     while (segments_.size() * segment_bytes_ > limit_bytes_ && !segments_.back().live &&
-           !segments_.back().owned && segments_.back().offset + segment_bytes_ == begin) {
+           segments_.back().offset + segment_bytes_ == begin) {
       begin -= segment_bytes_;
       length += segment_bytes_;
       segments_.pop_back();
@@ -182,7 +182,7 @@ bool LogWriter::fail(const Status& status) {
 
 // Choose the block's place: behind the last one, or in a new segment.
 bool LogWriter::open_block() {
-  if (!failure_) return false;
+  PERDURA_ASSERT(static_cast<bool>(failure_));
   if (segment_bytes_ - segment_used_ < kBlockBytesMin) leave_segment();
   if (has_segment_) {
     log_.note_version(segment_.index, version_->number);

@@ -92,7 +92,7 @@ class Log {
     u64 generation = 0;
     u64 version_max = 0;
     bool live = false;   ///< holds versions that are not home
-    bool owned = false;  ///< a writer appends to it
+    bool owned = false;  ///< a writer appends to it; then it is live
   };
 
   Status grow();

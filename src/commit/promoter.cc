@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "base/assert.hpp"
 #include "base/clock.hpp"
 #include "base/mapping.hpp"
 
@@ -62,7 +63,7 @@ std::optional<u64> Promoter::promote_next() {
   u64 chunk = 0;
   {
     std::lock_guard lock(mutex_);
-    if (waiting_.empty()) return {};
+    PERDURA_ASSERT(!waiting_.empty());  // pending() said so, and nobody else takes any
     chunk = waiting_.front();
     waiting_.pop_front();
   }

@@ -33,8 +33,8 @@ class Promoter final : public region::FaultHandler {
   /// The chunks with `changes` are to be promoted.
   void note(const track::DirtyMap& changes);
   bool pending() const;
-  /// Promote a chunk that was noted; how long it stopped the mutators, ns, if it did. From one
-  /// thread.
+  /// While pending(), promote a chunk that was noted; how long it stopped the mutators, ns, if it
+  /// did. From one thread.
   std::optional<u64> promote_next();
 
   bool on_fault(std::byte* address) noexcept override;

@@ -95,7 +95,7 @@ Status Replay::run(std::shared_ptr<const HomeMap> home, std::span<const LoggedVe
   after_crash_ = after_crash;
   home_ = std::move(home);
   if (medium_.geometry().byte_addressable) {
-    if (after_crash && !touched_) {
+    if (after_crash) {
       PERDURA_ASSIGN(track::DirtyMap touched, track::DirtyMap::create(region_bytes_));
       touched_ = std::make_unique<track::DirtyMap>(std::move(touched));
     }

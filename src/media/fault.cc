@@ -93,6 +93,10 @@ class FaultPlan::FaultyMedium final : public Decorator {
     if (const auto kind = plan_.next(kFaultRead)) return injected(*kind, "read", name());
     return inner().read_all(requests);
   }
+  Status load(std::span<const ReadRequest> requests) override {
+    if (const auto kind = plan_.next(kFaultRead)) return injected(*kind, "read", name());
+    return inner().load(requests);
+  }
   Status map_home(void* address, u64 offset, u64 length) override {
     if (const auto kind = plan_.next(kFaultMapHome)) return injected(*kind, "map", name());
     return inner().map_home(address, offset, length);

@@ -17,20 +17,18 @@
 namespace perdura::media {
 namespace {
 
-bool on_network_filesystem(int fd) {
+constexpr u64 kNetworkFilesystems[] = {NFS_SUPER_MAGIC,  SMB_SUPER_MAGIC, SMB2_SUPER_MAGIC,
+                                       CEPH_SUPER_MAGIC, AFS_SUPER_MAGIC, V9FS_MAGIC};
+
+Status refuse_network_filesystem(int fd, const std::string& path) {
   struct statfs info{};
-  if (::fstatfs(fd, &info) != 0) return false;
-  switch (static_cast<u64>(info.f_type)) {
-    case NFS_SUPER_MAGIC:
-    case SMB_SUPER_MAGIC:
-    case SMB2_SUPER_MAGIC:
-    case CEPH_SUPER_MAGIC:
-    case AFS_SUPER_MAGIC:
-    case V9FS_MAGIC:
-      return true;
-    default:
-      return false;
-  }
+  if (::fstatfs(fd, &info) != 0)
+    return system_failure(errno, "cannot inspect the file system of '" + path + "'");
+  if (std::ranges::count(kNetworkFilesystems, static_cast<u64>(info.f_type)) == 0) return {};
+  return Failure{Code::kUnsupported,
+                 "'" + path +
+                     "' is on a network file system, where locks and flushes cannot be trusted; "
+                     "use a local disk, or set allow_network_filesystem"};
 }
 
 Status flush_directory_of(const std::string& path) {
@@ -83,11 +81,7 @@ Result<OpenedFile> open_store_file(const std::string& path, const MediumOptions&
   if (::fstat(fd.get(), &info) != 0) return system_failure(errno, "cannot inspect '" + path + "'");
   if (!S_ISREG(info.st_mode))
     return Failure{Code::kInvalidArgument, "'" + path + "' is not a regular file"};
-  if (!options.allow_network_filesystem && on_network_filesystem(fd.get()))
-    return Failure{Code::kUnsupported,
-                   "'" + path +
-                       "' is on a network file system, where locks and flushes cannot be trusted; "
-                       "use a local disk, or set allow_network_filesystem"};
+  if (!options.allow_network_filesystem) PERDURA_TRY(refuse_network_filesystem(fd.get(), path));
   // A new file survives a power failure only with its name.
   if (info.st_size == 0) PERDURA_TRY(flush_directory_of(path));
   auto size = static_cast<u64>(info.st_size);

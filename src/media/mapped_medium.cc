@@ -59,8 +59,8 @@ class MappedMedium final : public Medium {
     return map_shared(old, size);
   }
 
-  Status write(u64 offset, Bytes data, const Site& site) override {
-    PERDURA_TRY(store(offset, data, site));
+  Status write(u64 offset, Bytes data, const Site&) override {
+    store(offset, data);
     store_fence();
     return {};
   }
@@ -74,7 +74,7 @@ class MappedMedium final : public Medium {
     store_fence();
     const u64 lines = lines_since_barrier_.exchange(0, std::memory_order_relaxed);
     const u64 begin = first_write_ns_.exchange(0, std::memory_order_relaxed);
-    if (lines == 0 || begin == 0) return {};
+    if (lines == 0) return {};
     u64 cost_ns = lines * write_ns_;
     if (bandwidth_mb_ != 0) cost_ns = std::max(cost_ns, lines * kLineBytes * 1000 / bandwidth_mb_);
     while (now_ns() < begin + cost_ns) __builtin_ia32_pause();
@@ -99,8 +99,9 @@ class MappedMedium final : public Medium {
   class Queue final : public WriteQueue {
    public:
     explicit Queue(MappedMedium& medium) : medium_(medium) {}
-    Status submit(u64 offset, Bytes data, const Site& site) override {
-      return medium_.store(offset, data, site);
+    Status submit(u64 offset, Bytes data, const Site&) override {
+      medium_.store(offset, data);
+      return {};
     }
     Result<u64> submit_gathered(u64 offset, const Gather& gather, const Site&) override {
       medium_.charge(offset, gather.bytes());
@@ -126,10 +127,9 @@ class MappedMedium final : public Medium {
     lines_since_barrier_.fetch_add(length / kLineBytes, std::memory_order_relaxed);
   }
 
-  Status store(u64 offset, Bytes data, const Site&) {
+  void store(u64 offset, Bytes data) {
     charge(offset, data.size());
     copy_(base() + offset, data.data(), data.size());
-    return {};
   }
 
   Status map_shared(u64 from, u64 to) {

@@ -49,30 +49,28 @@ void copy_clflush(void* destination, const void* source, size_t length) {
   for (size_t at = 0; at < length; at += kLineBytes) _mm_clflush(to + at);
 }
 
-bool has_clwb() {
-  unsigned a = 7, b = 0, c = 0, d = 0;
-  __asm__("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
-  return (b >> 24 & 1) != 0;
-}
-
-bool has_clflushopt() {
-  unsigned a = 7, b = 0, c = 0, d = 0;
-  __asm__("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
-  return (b >> 23 & 1) != 0;
-}
-
 }  // namespace
 
-CopyLines nontemporal_copy() {
-  if (__builtin_cpu_supports("avx512f")) return copy_avx512;
-  if (__builtin_cpu_supports("avx2")) return copy_avx2;
+Processor this_processor() {
+  unsigned a = 7, b = 0, c = 0, d = 0;
+  __asm__("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+  // The system must save the vectors' registers as well, which the built-in function looks at.
+  return {.avx512f = __builtin_cpu_supports("avx512f") != 0,
+          .avx2 = __builtin_cpu_supports("avx2") != 0,
+          .clwb = (b >> 24 & 1) != 0,
+          .clflushopt = (b >> 23 & 1) != 0};
+}
+
+CopyLines nontemporal_copy(const Processor& processor) {
+  if (processor.avx512f) return copy_avx512;
+  if (processor.avx2) return copy_avx2;
   return copy_sse2;
 }
 
-CopyLines flushing_copy(Flush flush) {
-  if (flush == Flush::kNonTemporal) return nontemporal_copy();
-  if (flush == Flush::kClwb && has_clwb()) return copy_clwb;
-  if (flush != Flush::kClflush && has_clflushopt()) return copy_clflushopt;
+CopyLines flushing_copy(Flush flush, const Processor& processor) {
+  if (flush == Flush::kNonTemporal) return nontemporal_copy(processor);
+  if (flush == Flush::kClwb && processor.clwb) return copy_clwb;
+  if (flush != Flush::kClflush && processor.clflushopt) return copy_clflushopt;
   return copy_clflush;
 }
 

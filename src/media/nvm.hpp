@@ -10,12 +10,21 @@ namespace perdura::media {
 /// Copies whole 64 B lines; `destination` is 64-byte aligned, `length` a multiple of 64.
 using CopyLines = void (*)(void* destination, const void* source, size_t length);
 
-/// Non-temporal copy with the widest vectors of this processor. Durable after store_fence().
-CopyLines nontemporal_copy();
+/// Instructions that a processor may lack.
+struct Processor {
+  bool avx512f = false;
+  bool avx2 = false;
+  bool clwb = false;
+  bool clflushopt = false;
+};
+Processor this_processor();
+
+/// Non-temporal copy with the widest vectors. Durable after store_fence().
+CopyLines nontemporal_copy(const Processor& processor = this_processor());
 
 /// Ordinary copy, then a flush of every line with the given instruction; a processor without it
 /// uses the next older one. Durable after store_fence().
-CopyLines flushing_copy(Flush flush);
+CopyLines flushing_copy(Flush flush, const Processor& processor = this_processor());
 
 /// Orders this thread's non-temporal stores and flushes before its later stores.
 void store_fence();

@@ -346,13 +346,14 @@ Status Volume::mark_clean() {
 Status Volume::add_region(const RegionRecord& record) {
   std::lock_guard lock(mutex_);
   PERDURA_ASSERT(regions_.size() < format::kRegionsMax);
+  // A state of it was left by an attempt that failed, whose directory may be durable all the same.
+  const auto state = std::find_if(std::begin(superblock_.regions), std::end(superblock_.regions),
+                                  [&](const format::RegionState& each) {
+                                    return each.region == record.region || each.region == 0;
+                                  });
+  PERDURA_ASSERT(state != std::end(superblock_.regions));
   regions_.push_back(record);
-  for (format::RegionState& state : superblock_.regions) {
-    if (state.region != 0) continue;
-    state.region = record.region;
-    state.replayed_version = 0;
-    break;
-  }
+  *state = {record.region, 0, 0};
   Status written = guarded([this] { return write_directory(); });
   if (!written) regions_.pop_back();
   return written;
@@ -373,12 +374,11 @@ std::vector<Extent> Volume::extents(ExtentKind kind) const {
 
 u64 Volume::segment_of(u64 medium_offset) const {
   std::lock_guard lock(mutex_);
-  for (const Extent& extent : extents_)
-    if (extent.kind == ExtentKind::kLog && medium_offset >= extent.medium_offset &&
-        medium_offset < extent_end(extent))
-      return extent.medium_offset +
-             round_down(medium_offset - extent.medium_offset, segment_bytes());
-  assertion_failed("a log block lies in a log extent", __FILE__, __LINE__);
+  const auto found = std::find_if(extents_.begin(), extents_.end(), [&](const Extent& each) {
+    return each.kind == ExtentKind::kLog && medium_offset < extent_end(each);
+  });
+  PERDURA_ASSERT(found != extents_.end() && found->medium_offset <= medium_offset);
+  return found->medium_offset + round_down(medium_offset - found->medium_offset, segment_bytes());
 }
 
 Result<Extent> Volume::allocate_home(u32 region, u64 region_offset, u64 length) {
@@ -438,10 +438,9 @@ Status Volume::release_log(u64 medium_offset, u64 length) {
   std::vector<Extent> before = extents_;
   extents_.reserve(extents_.size() + 1);
   const auto found = std::find_if(extents_.begin(), extents_.end(), [&](const Extent& each) {
-    return each.kind == ExtentKind::kLog && each.medium_offset <= medium_offset &&
-           extent_end(each) >= medium_offset + length;
+    return each.kind == ExtentKind::kLog && extent_end(each) >= medium_offset + length;
   });
-  PERDURA_ASSERT(found != extents_.end());
+  PERDURA_ASSERT(found != extents_.end() && found->medium_offset <= medium_offset);
   Extent tail = *found;
   tail.medium_offset = medium_offset + length;
   tail.length = extent_end(*found) - tail.medium_offset;

@@ -6,8 +6,10 @@
 #include <linux/membarrier.h>
 #include <stdarg.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <array>
@@ -31,6 +33,10 @@ struct Armed {
   std::atomic<u64> failed{0};
   std::atomic<u64> flushes_failed{0};
   std::atomic<bool> no_direct{false};
+  std::atomic<u64> filesystem{0};
+  std::atomic<io_uring*> dead_ring{nullptr};
+  std::atomic<bool> interrupted{false};
+  std::atomic<int> put_off{-1};
   std::atomic<DiskModel*> disk{nullptr};
 };
 constinit Armed armed;
@@ -55,16 +61,27 @@ bool fails_with_errno(Call call) noexcept {
   return true;
 }
 
+/// Instead of what `entry` says: a read that ends when something is written to what is returned.
+int read_empty_pipe(io_uring_sqe& entry) {
+  static char ignored;
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) std::abort();
+  const u64 data = entry.user_data;
+  io_uring_prep_read(&entry, ends[0], &ignored, 1, 0);
+  entry.user_data = data;
+  return ends[1];
+}
+
 u64 half_of(u64 length) { return round_down(length / 2, kPageBytes); }
 
 }  // namespace
 
 const char* name_of(Call call) {
   static constexpr const char* kNames[kCalls] = {
-      "allocation", "mmap",           "mremap",     "mprotect",    "madvise",
-      "fallocate",  "fdatasync",      "pread",      "pwrite",      "short write",
-      "open",       "fstat or fcntl", "ioctl",      "ring set-up", "submit",
-      "late write", "new thread",     "membarrier", "userfaultfd"};
+      "allocation", "mmap",       "mremap",     "mprotect",    "madvise",
+      "fallocate",  "fdatasync",  "pread",      "pwrite",      "short write",
+      "open",       "inspection", "ioctl",      "ring set-up", "submit",
+      "late write", "dead ring",  "new thread", "membarrier",  "userfaultfd"};
   return kNames[static_cast<unsigned>(call)];
 }
 
@@ -72,6 +89,8 @@ void arm_calls(const CallFault* fault) {
   for (auto& count : armed.counts) count = 0;
   armed.failed = 0;
   armed.flushes_failed = 0;
+  armed.dead_ring = nullptr;
+  armed.interrupted = false;
   armed.call = kCalls;
   if (fault != nullptr) {
     armed.nth = fault->nth;
@@ -91,6 +110,7 @@ u64 calls_counted(Call call) { return armed.counts[static_cast<unsigned>(call)];
 u64 calls_failed() { return armed.failed; }
 u64 flushes_failed() { return armed.flushes_failed; }
 void refuse_direct_io() { armed.no_direct = true; }
+void pretend_filesystem(u64 magic) { armed.filesystem = magic; }
 void model_disk(DiskModel* model) { armed.disk = model; }
 
 TestThread::TestThread() { counts_here = false; }
@@ -121,6 +141,7 @@ using perdura::test::Call;
 using perdura::test::fails;
 using perdura::test::fails_with_errno;
 using perdura::test::half_of;
+using perdura::test::read_empty_pipe;
 
 // --- the allocator -----------------------------------------------------------------------------
 
@@ -214,6 +235,7 @@ int __real_posix_fadvise(int fd, off_t offset, off_t length, int advice);
 int __wrap_posix_fadvise(int fd, off_t offset, off_t length, int advice) {
   if (perdura::test::DiskModel* disk = armed.disk; disk != nullptr && advice == POSIX_FADV_DONTNEED)
     disk->cache_dropped(fd);
+  if (fails(Call::kAdvise)) return armed.error.load();
   return __real_posix_fadvise(fd, offset, length, advice);
 }
 
@@ -224,7 +246,7 @@ ssize_t __wrap_pread(int fd, void* into, std::size_t length, off_t offset) {
 
 ssize_t __real_pwrite(int fd, const void* data, std::size_t length, off_t offset);
 ssize_t __wrap_pwrite(int fd, const void* data, std::size_t length, off_t offset) {
-  if (fails_with_errno(Call::kWrite)) return -1;
+  if (fails_with_errno(Call::kWrite)) return errno != 0 ? -1 : 0;
   if (half_of(length) != 0 && fails(Call::kShortWrite)) length = half_of(length);
   if (perdura::test::DiskModel* disk = armed.disk)
     disk->before_write(fd, static_cast<perdura::u64>(offset), length);
@@ -249,6 +271,15 @@ int __wrap_fstat(int fd, struct stat* into) {
   return fails_with_errno(Call::kInspect) ? -1 : __real_fstat(fd, into);
 }
 
+int __real_fstatfs(int fd, struct statfs* into);
+int __wrap_fstatfs(int fd, struct statfs* into) {
+  if (fails_with_errno(Call::kInspect)) return -1;
+  const int done = __real_fstatfs(fd, into);
+  if (const perdura::u64 magic = armed.filesystem; magic != 0)
+    into->f_type = static_cast<decltype(into->f_type)>(magic);
+  return done;
+}
+
 int __real_fcntl(int fd, int command, ...);
 int __wrap_fcntl(int fd, int command, ...) {
   va_list more;
@@ -256,6 +287,11 @@ int __wrap_fcntl(int fd, int command, ...) {
   void* const argument = va_arg(more, void*);
   va_end(more);
   return fails_with_errno(Call::kInspect) ? -1 : __real_fcntl(fd, command, argument);
+}
+
+ssize_t __real_getrandom(void* into, std::size_t length, unsigned flags);
+ssize_t __wrap_getrandom(void* into, std::size_t length, unsigned flags) {
+  return fails_with_errno(Call::kInspect) ? -1 : __real_getrandom(into, length, flags);
 }
 
 int __real_ioctl(int fd, unsigned long request, ...);
@@ -288,12 +324,33 @@ int __wrap_io_uring_queue_init(unsigned entries, io_uring* ring, unsigned flags)
                                  : __real_io_uring_queue_init(entries, ring, flags);
 }
 
+int __real___io_uring_get_cqe(io_uring* ring, io_uring_cqe** cqe, unsigned submit, unsigned wait_nr,
+                              sigset_t* signals);
+int __wrap___io_uring_get_cqe(io_uring* ring, io_uring_cqe** cqe, unsigned submit, unsigned wait_nr,
+                              sigset_t* signals) {
+  if (armed.dead_ring == ring)
+    return armed.interrupted.exchange(true) ? -armed.error.load() : -EINTR;
+  const int put_off = armed.put_off.exchange(-1);
+  if (put_off >= 0 && ::write(put_off, "", 1) != 1) std::abort();
+  const int error = __real___io_uring_get_cqe(ring, cqe, submit, wait_nr, signals);
+  if (put_off >= 0 && error == 0) (*cqe)->res = -armed.error.load();
+  return error;
+}
+
 int __real_io_uring_submit(io_uring* ring);
 int __wrap_io_uring_submit(io_uring* ring) {
   // As the library does when the kernel refuses: entries stay in the ring.
   if (fails(Call::kRingSubmit)) return -armed.error.load();
   io_uring_sqe& last = ring->sq.sqes[(ring->sq.sqe_tail - 1) & *ring->sq.kring_mask];
-  if (fails(Call::kRingLate)) last.fd = -1;
+  if (fails(Call::kRingLate)) {
+    if (armed.error == ENOSPC) last.len = 0;
+    else if (armed.error == EAGAIN || armed.error == EINTR) armed.put_off = read_empty_pipe(last);
+    else last.fd = -1;
+  }
+  if (fails(Call::kRingDead)) {
+    read_empty_pipe(last);
+    armed.dead_ring = ring;
+  }
   if (last.opcode == IORING_OP_WRITE && half_of(last.len) != 0 && fails(Call::kShortWrite))
     last.len = static_cast<unsigned>(half_of(last.len));
   return __real_io_uring_submit(ring);

@@ -16,18 +16,20 @@ enum class Call : unsigned {
   kMap,         ///< mmap
   kRemap,       ///< mremap
   kProtect,     ///< mprotect
-  kAdvise,      ///< madvise
+  kAdvise,      ///< madvise, posix_fadvise
   kExtend,      ///< fallocate, posix_fallocate, ftruncate
   kFlush,       ///< fdatasync, fsync
   kRead,        ///< pread
   kWrite,       ///< pwrite
   kShortWrite,  ///< pwrite and writes on a ring do half of it, and say so
   kOpen,        ///< open
-  kInspect,     ///< fstat, fcntl
+  kInspect,     ///< fstat, fstatfs, fcntl, getrandom
   kControl,     ///< ioctl
   kRingSetup,   ///< io_uring_queue_init
   kRingSubmit,  ///< io_uring_submit
-  kRingLate,    ///< what was submitted to a ring fails later
+  kRingLate,    ///< what was submitted to a ring fails later, with EBADF, EAGAIN or EINTR; with
+                ///< ENOSPC as done, but nothing of it
+  kRingDead,    ///< what was submitted to a ring never ends: waiting is interrupted, then fails
   kThread,      ///< std::thread
   kMembarrier,  ///< membarrier by syscall()
   kUserfault,   ///< userfaultfd by syscall()
@@ -54,6 +56,8 @@ u64 flushes_failed();
 
 /// Files are opened without O_DIRECT from now on, as on file systems that have none.
 void refuse_direct_io();
+/// Files are on a file system with this number (linux/magic.h) from now on; 0: on their own.
+void pretend_filesystem(u64 magic);
 
 /// This thread is a test's: its calls count only inside of InLibrary.
 class TestThread {

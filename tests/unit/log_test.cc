@@ -242,6 +242,37 @@ TEST_P(LogTest, ABlockWithMoreLinesInItsRunsThanInItsDataIsNotWhole) {
   EXPECT_TRUE(read().empty());
 }
 
+// The same of what a reader would follow beyond the block.
+TEST_P(LogTest, AHeaderThatCannotBeFollowedIsNoBlock) {
+  write(1, {random_lines(100)});
+  const commit::BlockRef block = blocks_.front();
+  AlignedBuffer bytes(block.block_bytes);
+  ASSERT_TRUE(volume_->medium().read(block.offset, bytes.first(block.block_bytes)));
+  const auto whole = *reinterpret_cast<const format::LogBlockHeader*>(bytes.data());
+  using format::LogBlockHeader;
+  using Change = void (*)(LogBlockHeader&);
+  const Change changes[] = {
+      [](LogBlockHeader& h) { h.version = format::kCounterMax + 1; },
+      [](LogBlockHeader& h) { h.generation = format::kCounterMax + 1; },
+      [](LogBlockHeader& h) { h.generation = 0; },
+      [](LogBlockHeader& h) { h.block_bytes = 2 * format::kSegmentBytesMax; },
+      [](LogBlockHeader& h) { h.block_bytes -= 8; },
+      [](LogBlockHeader& h) { h.data_bytes -= 8; },
+      [](LogBlockHeader& h) { h.data_bytes = h.block_bytes; },
+      [](LogBlockHeader& h) { h.run_count = ~u32{0}; },
+  };
+  for (const Change change : changes) {
+    SCOPED_TRACE(&change - changes);
+    LogBlockHeader header = whole;
+    change(header);
+    header.checksum = commit::header_checksum(header);
+    std::memcpy(bytes.data(), &header, sizeof header);
+    ASSERT_TRUE(volume_->medium().write(block.offset, bytes.first(block.block_bytes),
+                                        PERDURA_SITE("test")));
+    EXPECT_TRUE(read().empty());
+  }
+}
+
 TEST_P(LogTest, DamageToAnEarlierVersionIsAnError) {
   write(1, {random_lines(5000)});
   write(2, {random_lines(10)});

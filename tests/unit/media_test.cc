@@ -23,6 +23,7 @@
 #include "format/format.hpp"
 #include "media/lock.hpp"
 #include "media/medium.hpp"
+#include "support/expect_failure.hpp"
 #include "support/files.hpp"
 #include "support/process.hpp"
 
@@ -33,14 +34,6 @@ using media::Medium;
 
 std::unique_ptr<Medium> open(const std::string& uri) {
   return value_or_throw(media::open_medium(uri, {})).medium;
-}
-
-template <class T>
-void expect_failure(const Result<T>& result, Code code, const std::string& sentence) {
-  ASSERT_FALSE(result);
-  EXPECT_EQ(result.failure().code, code) << result.failure().message;
-  EXPECT_NE(result.failure().message.find(sentence), std::string::npos)
-      << result.failure().message << " lacks '" << sentence << "'";
 }
 
 struct Kind {
@@ -383,6 +376,13 @@ TEST_F(UriTest, APlainPathIsTakenAsItIs) {
   EXPECT_EQ(open(odd)->name(), odd);
   EXPECT_TRUE(std::filesystem::exists(odd));
   EXPECT_FALSE(open(odd)->geometry().byte_addressable);
+}
+
+TEST_F(UriTest, AWordThatBeginsLikeASchemeIsAPath) {
+  media::MediumOptions existing;
+  existing.create = false;
+  for (const std::string name : {"filed:none", "emulated/none", "dax"})
+    expect_failure(media::open_medium(name, existing), Code::kNotFound, "the store '" + name + "'");
 }
 
 TEST_F(UriTest, OrdinaryMemoryIsNotTakenForPersistent) {

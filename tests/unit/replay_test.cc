@@ -10,6 +10,7 @@
 #include "commit/log_reader.hpp"
 #include "commit/replay.hpp"
 #include "media/fault.hpp"
+#include "support/expect_failure.hpp"
 #include "support/files.hpp"
 #include "support/lazy_medium.hpp"
 #include "support/log_volume.hpp"
@@ -255,7 +256,8 @@ TEST_P(ReplayTest, ADamagedPageThatIsReplacedAsAWholeIsMendedOnBlockMedia) {
 }
 
 TEST_P(ReplayTest, LinesWithoutAPlaceAreRefused) {
-  for (u64 line : {6 * kMiB / kLineBytes, 31 * kMiB / kLineBytes, 33 * kMiB / kLineBytes}) {
+  for (u64 line : {6 * kMiB / kLineBytes, 31 * kMiB / kLineBytes, 33 * kMiB / kLineBytes,
+                   2 * kLimit / kLineBytes}) {
     const Status status = replay({{log_version(next_version_++, {{line, Line{1}}})}});
     ASSERT_FALSE(status);
     EXPECT_EQ(status.failure().code, Code::kCorrupt);
@@ -265,6 +267,60 @@ TEST_P(ReplayTest, LinesWithoutAPlaceAreRefused) {
     model_.erase(line);
   }
   expect_home_is_model();
+}
+
+TEST_P(ReplayTest, OfSeveralLinesWithoutAPlaceTheFirstIsNamed) {
+  const u64 line = 40 * kMiB / kLineBytes;
+  const Lines lines = {{line, Line{1}}, {line + 10 * kLinesPerPage, Line{2}}};
+  expect_failure(replay({{log_version(next_version_++, lines)}}), Code::kCorrupt,
+                 "region offset " + std::to_string(40 * kMiB));
+}
+
+TEST_P(ReplayTest, ReplayingNothingIsNothing) {
+  commit::Replay replay(*volume_, region_->limit());
+  EXPECT_TRUE(replay.run(region_->home(), {}, false));
+  EXPECT_EQ(replay.home_bytes(), 0u);
+}
+
+// More than is loaded at once.
+TEST_P(ReplayTest, ALongLogIsReplayedPieceByPiece) {
+  Lines lines;
+  for (u64 i = 0; i < 4 * kMiB / kLineBytes; ++i) lines[i] = {i + 1, random_()};
+  const LoggedVersion large = log_version(next_version_++, lines);
+  const LoggedVersion small = log_version(next_version_++, random_lines(100));
+  std::vector<LoggedVersion> versions(40, large);
+  versions.push_back(small);
+  faults_.arm({.nth = 3});
+  EXPECT_FALSE(replay(versions));
+  faults_.disarm();
+  ASSERT_TRUE(replay(versions, true));
+  expect_home_is_model();
+}
+
+TEST_P(ReplayTest, ALogDamagedSinceItWasReadIsRefused) {
+  if (on_nvm()) GTEST_SKIP() << "the log is read in place, and only once";
+  const LoggedVersion version = log_version(next_version_++, random_lines(100));
+  const u64 offset = version.blocks.back().offset;
+  AlignedBuffer page(kPageBytes);
+  ASSERT_TRUE(volume_->medium().read(offset, page.span()));
+  page.data()[kPageBytes / 2] ^= std::byte{1};
+  ASSERT_TRUE(volume_->medium().write(offset, page.span(), PERDURA_SITE("test")));
+  expect_failure(replay({&version, 1}), Code::kCorrupt,
+                 "the log block at offset " + std::to_string(offset));
+  model_.clear();
+  expect_home_is_model();
+}
+
+// A sum that fits does not prove that the region is as large.
+TEST_P(ReplayTest, TheIndexRefusesLinesBeyondTheRegion) {
+  Lines lines;
+  for (u64 i = 0; i < 40; ++i) lines[i * 2 * kMiB / kLineBytes] = {i + 1};
+  const LoggedVersion version = log_version(next_version_++, lines);
+  commit::LogImage image(*volume_);
+  ASSERT_TRUE(image.load({volume_->segment_of(version.blocks[0].offset)}));
+  auto index = value_or_throw(commit::LineIndex::create(4 * kMiB));
+  expect_failure(index.add(image, version.blocks[0]), Code::kCorrupt,
+                 "changes region offset " + std::to_string(4 * kMiB));
 }
 
 // Of a line that several blocks hold, the index gives the one added last.

@@ -8,6 +8,7 @@
 #include "base/aligned_buffer.hpp"
 #include "media/medium.hpp"
 #include "support/call_faults.hpp"
+#include "support/expect_failure.hpp"
 #include "support/files.hpp"
 
 namespace perdura::test {
@@ -27,8 +28,8 @@ class Ring : public testing::Test {
 #endif
   }
 
-  void fail(Call call, int error) {
-    const CallFault fault{.call = call, .nth = 1, .error = error};
+  void fail(Call call, int error, bool for_ever = false) {
+    const CallFault fault{.call = call, .nth = 1, .error = error, .for_ever = for_ever};
     arm_calls(&fault);
   }
   Status submit(u64 offset, AlignedBuffer& data, int content) {
@@ -66,7 +67,7 @@ TEST_F(Ring, ARefusedWriteNeverHappens) {
 
 TEST_F(Ring, AWriteThatFailsLaterIsReportedOnce) {
   AlignedBuffer data(kPageBytes);
-  fail(Call::kRingLate, 0);
+  fail(Call::kRingLate, EBADF);
   EXPECT_TRUE(submit(0, data, 1));
   EXPECT_FALSE(queue_->drain());
   ASSERT_EQ(calls_failed(), 1u);
@@ -84,6 +85,94 @@ TEST_F(Ring, AShortWriteIsCompleted) {
   EXPECT_TRUE(queue_->drain());
   ASSERT_EQ(calls_failed(), 1u);
   EXPECT_EQ(content(0, data.size()), 1);
+}
+
+TEST_F(Ring, OfSeveralFailuresTheFirstIsReported) {
+  AlignedBuffer data(kPageBytes);
+  fail(Call::kRingLate, EBADF, true);
+  for (u64 i = 0; i < 3; ++i) EXPECT_TRUE(submit(i * kPageBytes, data, 1));
+  expect_failure(queue_->drain(), Code::kIo, "cannot write 4096 bytes at offset 0 of");
+  EXPECT_EQ(calls_failed(), 3u);
+  EXPECT_TRUE(queue_->drain());
+}
+
+TEST_F(Ring, AnInterruptedSubmissionIsMadeAgain) {
+  AlignedBuffer data(kPageBytes);
+  for (const int error : {EINTR, EAGAIN}) {
+    fail(Call::kRingSubmit, error);
+    EXPECT_TRUE(submit(0, data, error));
+    EXPECT_TRUE(queue_->drain());
+    ASSERT_EQ(calls_failed(), 1u);
+    EXPECT_EQ(content(0, kPageBytes), error);
+  }
+}
+
+TEST_F(Ring, AWriteThatTheSystemPutsOffIsMadeAgain) {
+  AlignedBuffer data(kPageBytes);
+  for (const int error : {EAGAIN, EINTR}) {
+    fail(Call::kRingLate, error);
+    EXPECT_TRUE(submit(0, data, error));
+    EXPECT_TRUE(queue_->drain());
+    ASSERT_EQ(calls_failed(), 1u);
+    EXPECT_EQ(content(0, kPageBytes), error);
+  }
+}
+
+TEST_F(Ring, AWriteOfNothingIsAFullDisk) {
+  AlignedBuffer data(kPageBytes);
+  fail(Call::kRingLate, ENOSPC);
+  EXPECT_TRUE(submit(0, data, 1));
+  expect_failure(queue_->drain(), Code::kNoSpace, "cannot write");
+  EXPECT_EQ(content(0, kPageBytes), 0);
+}
+
+TEST_F(Ring, AReadOfNothingIsTheEndOfTheFile) {
+  AlignedBuffer into(2 * kPageBytes);
+  const media::ReadRequest requests[] = {{0, into.first(kPageBytes)},
+                                         {kPageBytes, into.span().subspan(kPageBytes)}};
+  fail(Call::kRingLate, ENOSPC);
+  expect_failure(medium_->read_all(requests), Code::kIo, "cannot read");
+}
+
+// Whoever ends a queue takes the data back.
+TEST_F(Ring, AQueueThatEndsWaitsForItsWrites) {
+  AlignedBuffer data(64 * kPageBytes);
+  EXPECT_TRUE(submit(0, data, 1));
+  queue_.reset();
+  std::memset(data.data(), 2, data.size());
+  EXPECT_EQ(content(0, data.size()), 1);
+}
+
+// The others are done, the one that never ends is reported, and nobody waits for it for ever.
+TEST_F(Ring, ARingThatDiesIsAnError) {
+  AlignedBuffer data(kPageBytes);
+  EXPECT_TRUE(submit(0, data, 1));
+  EXPECT_TRUE(queue_->drain());
+  fail(Call::kRingDead, EBADR);
+  EXPECT_TRUE(submit(0, data, 2));
+  expect_failure(queue_->drain(), Code::kIo, "cannot wait for I/O on");
+  EXPECT_EQ(content(0, kPageBytes), 1);
+  queue_.reset();
+}
+
+TEST_F(Ring, ADeadRingTakesNoMoreThanItHolds) {
+  AlignedBuffer data(kPageBytes);
+  fail(Call::kRingDead, EBADR, true);
+  u64 submitted = 0;
+  while (submit(0, data, 1)) ASSERT_LT(++submitted, 1000u);
+  EXPECT_GT(submitted, 0u);
+  EXPECT_EQ(content(0, kPageBytes), 0);
+  queue_.reset();
+}
+
+TEST_F(Ring, ARingThatDiesAfterAFailureReportsThat) {
+  AlignedBuffer data(kPageBytes);
+  fail(Call::kRingLate, EBADF);
+  EXPECT_TRUE(submit(kPageBytes, data, 1));
+  fail(Call::kRingDead, EBADR);
+  EXPECT_TRUE(submit(0, data, 2));
+  expect_failure(queue_->drain(), Code::kIo, "cannot write 4096 bytes at offset 4096 of");
+  queue_.reset();
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "media/fault.hpp"
 #include "media/record.hpp"
 #include "region/volume.hpp"
+#include "support/expect_failure.hpp"
 #include "support/files.hpp"
 #include "support/log_volume.hpp"
 #include "support/wrapped_store.hpp"
@@ -104,6 +105,22 @@ TEST_P(VolumeTest, EmptyAndZeroFilesBecomeStores) {
     WrappedStore store(uri(), small());
     EXPECT_EQ(store.durable_version(), 1u);
     store.close();
+  }
+}
+
+TEST_P(VolumeTest, ABlankMediumIsMadeAStoreOnlyWhenAsked) {
+  Options options = small();
+  options.create = false;
+  for (u64 size : {u64{0}, format::kDataBegin}) {
+    write_file(path(), FileBytes(size));
+    try {
+      WrappedStore store(uri(), options);
+      ADD_FAILURE() << "was opened";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::kNotFound) << error.what();
+      EXPECT_NE(std::string(error.what()).find("holds no store yet"), std::string::npos);
+    }
+    EXPECT_EQ(read_file(path()), FileBytes(size));
   }
 }
 
@@ -248,7 +265,8 @@ TEST_P(VolumeTest, SuperblocksThatNameNoDirectoryAreRefused) {
   const Change changes[] = {[](Superblock& s) { s.directory_slot = 2; },
                             [](Superblock& s) { s.directory_bytes = 8; },
                             [](Superblock& s) { s.directory_bytes = kMiB; },
-                            [](Superblock& s) { s.segment_bytes = 4096; }};
+                            [](Superblock& s) { s.segment_bytes = 4096; },
+                            [](Superblock& s) { s.segment_bytes = 2 * format::kSegmentBytesMax; }};
   for (const Change change : changes) {
     write_file(path(), with_superblocks(image, change));
     expect_refused(Code::kCorrupt, "its superblock describes no directory");
@@ -259,6 +277,82 @@ TEST_P(VolumeTest, SuperblocksThatNameNoDirectoryAreRefused) {
                (reinterpret_cast<format::DirectoryHeader*>(&region) - 1)->region_count = 17;
              }));
   expect_refused(Code::kCorrupt, "its header does not fit its length");
+}
+
+TEST_P(VolumeTest, AnExtentThatReachesBeyondTheEndIsRefused) {
+  const FileBytes image = closed_store();
+  write_file(path(), with_directory(image, [&](format::RegionRecord&, format::Extent* extents) {
+               while (extents->kind != format::ExtentKind::kLog) ++extents;
+               extents->medium_offset = image.size() - kPageBytes;
+             }));
+  expect_refused(Code::kCorrupt, "holds an impossible extent");
+}
+
+TEST_P(VolumeTest, ARegionThatIsThereTwiceIsRefused) {
+  {
+    const auto volume = open_volume(uri());
+    format::RegionRecord region{};
+    region.region = 1;
+    region.address = 0x552000000000;
+    region.limit_bytes = kMiB;
+    for (int i = 0; i < 2; ++i) ASSERT_TRUE(volume->add_region(region));
+  }
+  expect_refused(Code::kCorrupt, "holds an impossible region (number 1)");
+}
+
+TEST_P(VolumeTest, AMediumTooSmallForASuperblockIsForeign) {
+  expect_failure(region::Volume::open(value_or_throw(media::open_medium(uri(), {})).medium),
+                 Code::kForeign, "is not a Perdura store");
+}
+
+TEST_P(VolumeTest, AMediumThatCannotBeReadIsNotTakenForAnything) {
+  media::FaultPlan faults;
+  const auto expect_unread = [&](u64 size, std::byte content, u64 reads) {
+    write_file(path(), FileBytes(size, content));
+    for (u64 nth = 1; nth <= reads; ++nth) {
+      faults.arm({.calls = media::kFaultRead, .nth = nth});
+      try {
+        WrappedStore store(uri(), small(), [&](std::unique_ptr<media::Medium> inner) {
+          return faults.wrap(std::move(inner));
+        });
+        ADD_FAILURE() << "was opened";
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), Code::kIo) << error.what();
+        EXPECT_NE(std::string(error.what()).find("cannot read"), std::string::npos);
+      }
+      EXPECT_EQ(read_file(path()), FileBytes(size, content));
+    }
+  };
+  expect_unread(format::kDataBegin, std::byte{0}, 1);
+  expect_unread(format::kSuperblockBytes, std::byte{1}, 2);
+  expect_unread(2 * format::kDataBegin, std::byte{1}, 1);
+}
+
+// What a creation that was cut short cannot have left is somebody's.
+TEST_P(VolumeTest, OnlyWhatACreationLeavesIsMadeAStore) {
+  FileBytes foreign(format::kDataBegin);
+  foreign[format::kDirectoryOffset[1] + 2 * kPageBytes] = std::byte{1};
+  write_file(path(), foreign);
+  expect_refused(Code::kForeign, "is not a Perdura store");
+  EXPECT_EQ(read_file(path()), foreign);
+
+  // The first superblock, whole, but without the directory that it names.
+  std::filesystem::remove(path());
+  const FileBytes image = closed_store();
+  using Change = void (*)(Superblock&);
+  const Change changes[] = {[](Superblock& s) { s.directory_slot = 2; },
+                            [](Superblock& s) { s.directory_bytes = 2 * kMiB; },
+                            [](Superblock& s) { s.directory_slot = 1; }};
+  for (const Change change : changes) {
+    const FileBytes changed = with_superblocks(image, change);
+    FileBytes begun(format::kDataBegin);
+    const u64 superblock = format::kSuperblockOffset[1];
+    std::copy_n(&changed[superblock], format::kSuperblockBytes, &begun[superblock]);
+    write_file(path(), begun);
+    WrappedStore store(uri(), small());
+    EXPECT_EQ(store.durable_version(), 1u);
+    store.close();
+  }
 }
 
 // Neither formatted anew, nor taken for whole.
@@ -402,6 +496,52 @@ TEST_P(VolumeTest, AFullDirectoryIsAnError) {
   EXPECT_EQ(before.size(), made);
   volume.reset();
   EXPECT_EQ(places(*open_volume(uri())), before);
+}
+
+TEST_P(VolumeTest, RegionsAreKeptApart) {
+  {
+    const auto volume = open_volume(uri());
+    for (u32 number : {1, 2}) {
+      format::RegionRecord region{};
+      region.region = number;
+      region.address = 0x552000000000 + number * kMiB;
+      region.limit_bytes = kMiB;
+      ASSERT_TRUE(volume->add_region(region));
+    }
+    const auto first = value_or_throw(volume->allocate_home(1, 0, kPageBytes));
+    const auto second = value_or_throw(volume->allocate_home(2, 0, kPageBytes));
+    EXPECT_NE(first.medium_offset, second.medium_offset);
+    EXPECT_EQ(value_or_throw(volume->allocate_home(2, 0, kPageBytes)).medium_offset,
+              second.medium_offset)
+        << "space it has is not taken again";
+    ASSERT_TRUE(volume->set_replayed(2, 7, 1));
+  }
+  const auto volume = open_volume(uri());
+  EXPECT_EQ(volume->replayed_version(1), 0u);
+  EXPECT_EQ(volume->replayed_version(2), 7u);
+  EXPECT_EQ(volume->replayed_version(3), 0u) << "unknown";
+  EXPECT_EQ(volume->extents(format::ExtentKind::kHome).size(), 2u);
+}
+
+TEST_P(VolumeTest, ARegionThatCouldNotBeAddedIsAddedLater) {
+  media::FaultPlan faults;
+  {
+    const auto volume = open_volume(
+        uri(), [&](std::unique_ptr<media::Medium> inner) { return faults.wrap(std::move(inner)); });
+    format::RegionRecord region{};
+    region.region = 1;
+    region.address = 0x552000000000;
+    region.limit_bytes = kMiB;
+    for (u32 i = 0; i < 2 * format::kRegionsMax; ++i) {
+      faults.arm({.calls = media::kFaultWrite});
+      EXPECT_FALSE(volume->add_region(region));
+    }
+    faults.disarm();
+    ASSERT_TRUE(volume->add_region(region));
+    const Superblock superblock = volume->superblock();
+    EXPECT_EQ(std::ranges::count(superblock.regions, 1u, &format::RegionState::region), 1);
+  }
+  EXPECT_EQ(open_volume(uri())->regions().size(), 1u);
 }
 
 // What is in memory goes back to what it was, whichever call of the medium fails.

@@ -498,6 +498,7 @@ class BPlusTree {
   Node* root_ = nullptr;
   u64 size_ = 0;
   unsigned level_ = 0;
+  [[maybe_unused]] unsigned reserved_ = 0;  ///< padding would hold anything, and be kept with it
 };
 
 static_assert(std::is_trivially_destructible_v<BPlusTree<void*>>);
