@@ -73,10 +73,9 @@ TEST_F(DecoratorsTest, OnlyABarrierThatSucceededMakesDurable) {
   plan_.arm({.calls = media::kFaultBarrier});
   expect_failure(medium->barrier(kBarrier), Code::kIo, "injected fault: cannot flush");
   const History history = recording_.history();
-  EXPECT_EQ(history.barriers().size(), 1u);
+  EXPECT_EQ(history.crash_points().size(), 2u) << "the one that succeeded, and the end";
   EXPECT_EQ(none_kept(history), (Pages{1, 0}));
   EXPECT_EQ(all_kept(history), (Pages{1, 2}));
-  EXPECT_EQ(pages(history.at_barrier(history.barriers()[0])), (Pages{1, 0}));
 }
 
 TEST_F(DecoratorsTest, AFailedWriteIsNeverDurableButMayHaveHappened) {
