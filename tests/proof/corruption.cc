@@ -73,12 +73,14 @@ class Patient {
 
   u64 size() const { return state_.size(); }
 
-  /// Damage the image by `hurt(execution)`, recover, and count what came of it.
+  /// Damage the image by `hurt(execution)`, at `place` or behind it, recover, and count what came
+  /// of it.
   template <class Hurt>
-  void examine(Damage& damage, const std::string& what, Hurt&& hurt, bool forged = false) {
+  void examine(Damage& damage, const std::string& what, u64 place, Hurt&& hurt,
+               bool forged = false) {
     execution_.reset();
     hurt(execution_);
-    const std::string how = count(damage, forged);
+    const std::string how = count(damage, place, forged);
     if (how.empty() || damage.problems.size() == kProblemsMax) return;
     damage.problems.push_back(what + ": " + how);
     if (findings_.empty()) return;
@@ -94,7 +96,7 @@ class Patient {
 
  private:
   // Counts a silent case, and says what is wrong with it, when nothing else is true.
-  std::string count(Damage& damage, bool forged) {
+  std::string count(Damage& damage, u64 place, bool forged) {
     ++damage.cases;
     const Oracle::Diagnosis diagnosis = oracle_.diagnose(execution_);
     u64* counter = &damage.silent;
@@ -104,10 +106,14 @@ class Patient {
       else silent = "the error names no place: " + diagnosis.problem;
     } else if (forged && (diagnosis.wrong_pages != 0 || diagnosis.version != newest_)) {
       counter = &damage.forged;  // a checksum vouches for it; it must only do the program no harm
+    } else if (diagnosis.of_newest) {
+      counter = &damage.misnumbered;
     } else if (diagnosis.wrong_pages != 0) {
       silent = "wrong data in pages whose sums fit";
     } else if (diagnosis.version != newest_) {
-      if (diagnosis.version + 1 == newest_ || diagnosis.version == 0)
+      // The last version, or all that the older superblock does not know.
+      if (diagnosis.version + 1 == newest_ ||
+          (diagnosis.version == 0 && place < format::kDataBegin))
         counter = &damage.taken_for_torn;
       else silent = "version " + std::to_string(diagnosis.version) + " is recovered";
     } else if (diagnosis.half_replayed_pages != 0) {
@@ -180,6 +186,7 @@ void Damage::add(const Damage& other) {
   taken_for_torn += other.taken_for_torn;
   half_replayed += other.half_replayed;
   forged += other.forged;
+  misnumbered += other.misnumbered;
   silent += other.silent;
   problems.insert(problems.end(), other.problems.begin(), other.problems.end());
 }
@@ -192,6 +199,7 @@ Json Damage::json() const {
           {"taken_for_torn", taken_for_torn},
           {"half_replayed", half_replayed},
           {"forged", forged},
+          {"misnumbered", misnumbered},
           {"silent", silent},
           {"problems", problems}};
 }
@@ -204,6 +212,7 @@ Damage Damage::of(const Json& json) {
           .taken_for_torn = json.at("taken_for_torn"),
           .half_replayed = json.at("half_replayed"),
           .forged = json.at("forged"),
+          .misnumbered = json.at("misnumbered"),
           .silent = json.at("silent"),
           .problems = json.at("problems")};
 }
@@ -218,7 +227,7 @@ Damage flip_bits(const Victim& victim, const Flips& flips) {
     patient.examine(
         damage,
         victim.name + ", bit " + std::to_string(bit % 8) + " of byte " + std::to_string(bit / 8),
-        [bit](Execution& execution) {
+        bit / 8, [bit](Execution& execution) {
           std::byte byte[1];
           execution.copy(bit / 8, byte);
           byte[0] ^= static_cast<std::byte>(1u << bit % 8);
@@ -242,6 +251,9 @@ Damage damage_sectors(const Victim& victim, u64 cases, u64 seed, const std::stri
         damage,
         victim.name + ", case " + std::to_string(i) + ", sector at " + std::to_string(at) +
             kSectorDamages[kind] + std::to_string(other),
+        kind == kForged      ? 0
+        : kind == kExchanged ? std::min(at, other)
+                             : at,
         [=](Execution& execution) {
           std::byte here[kSectorBytes] = {};
           std::byte there[kSectorBytes] = {};

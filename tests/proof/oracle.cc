@@ -104,7 +104,17 @@ Oracle::Diagnosis Oracle::diagnose(Execution& execution) const {
     diagnosis.wrong_pages = 1;
     return diagnosis;
   }
-  const Version& expected = known->second;
+  diagnose_pages(execution, recovered, known->second, mark, diagnosis);
+  if (diagnosis.wrong_pages != 0) {
+    Diagnosis newest;
+    diagnose_pages(execution, recovered, versions_.rbegin()->second, mark, newest);
+    diagnosis.of_newest = newest.wrong_pages == 0;
+  }
+  return diagnosis;
+}
+
+void Oracle::diagnose_pages(const Execution& execution, const Recovered& recovered,
+                            const Version& expected, size_t mark, Diagnosis& diagnosis) const {
   std::vector<std::byte> bytes(kPageBytes);
   for (const format::Extent& extent : recovered.home->extents())
     for (u64 at = 0; at < extent.length; at += kPageBytes) {
@@ -129,7 +139,6 @@ Oracle::Diagnosis Oracle::diagnose(Execution& execution) const {
         ++diagnosis.half_replayed_pages;
       else ++diagnosis.wrong_pages;
     }
-  return diagnosis;
 }
 
 std::string Oracle::learn() {

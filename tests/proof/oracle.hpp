@@ -34,6 +34,7 @@ class Oracle {
     u64 found_pages = 0;          ///< wrong data, and a sum that does not fit
     u64 half_replayed_pages = 0;  ///< wrong data in a page that the log changes as well
     u64 wrong_pages = 0;          ///< wrong data, and nothing shows it
+    bool of_newest = false;       ///< wrong pages are those of the newest version, every one
   };
   Diagnosis diagnose(testing::Execution& execution) const;
 
@@ -46,6 +47,8 @@ class Oracle {
   };
 
   testing::Recovered recover(testing::Execution& execution) const;
+  void diagnose_pages(const testing::Execution& execution, const testing::Recovered& recovered,
+                      const Version& expected, size_t mark, Diagnosis& diagnosis) const;
   std::string compare(const testing::Execution& execution,
                       const testing::Recovered& recovered) const;
   std::string prove(const Content& image, u64 version) const;
