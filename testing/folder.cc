@@ -1,8 +1,8 @@
 #include "folder.hpp"
 
 #include <unistd.h>
-#include <cstdlib>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 

@@ -223,7 +223,9 @@ void save(const Finding& finding, const std::string& path) {
 Finding load(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) throw std::runtime_error("cannot open '" + path + "'");
-  const Json json = Json::from_cbor(in);
+  const Json json = Json::from_cbor(in, true, false);
+  if (json.is_discarded() || !json.contains("sessions"))
+    throw std::runtime_error("'" + path + "' holds no finding");
   const auto medium = std::find_if(
       std::begin(kMedia), std::end(kMedia),
       [&](const MediumKind& each) { return each.name == json.at("medium").get<std::string>(); });
