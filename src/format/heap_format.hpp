@@ -24,7 +24,7 @@ struct HeapHeader {
   u32 reserved0;
   u64 limit_bytes;
   u64 data_begin;  ///< region offset of unit 0
-  u64 units_end;   ///< units from here on were never used
+  u64 units_end;   ///< units from here on were never used; their entries are 0
   u64 roots;       ///< region offset of the first RootNode, 0: none
   u64 root_count;
   u64 reserved1;

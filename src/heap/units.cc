@@ -80,10 +80,10 @@ Status Units::attach(const std::string& store_name) {
 
 std::string Units::problem() const {
   const u64 end = units_end();
+  const auto wrong = [](u64 unit, const char* what) {
+    return "unit " + std::to_string(unit) + ": " + what;
+  };
   for (u64 unit = 0; unit < end;) {
-    const auto wrong = [&](u64 at, const char* what) {
-      return "unit " + std::to_string(at) + ": " + what;
-    };
     const UnitEntry entry = this->entry(unit);
     if (entry.kind == UnitKind::kFree) {
       ++unit;
@@ -104,6 +104,10 @@ std::string Units::problem() const {
     }
     unit += entry.units;
   }
+  const u64 backed = std::min(table_backed_ / sizeof(UnitEntry), units_max_);
+  for (u64 unit = end; unit < backed; ++unit)
+    if (std::bit_cast<u64>(this->entry(unit)) != 0)
+      return wrong(unit, "was never used, and is not blank");
   return {};
 }
 

@@ -170,6 +170,8 @@ TEST_F(Heap, DamagedTablesAreRefusedBeforeTheyAreUsed) {
       {"size class", [](Tables t) { t.units[0].size_class = 200; }, kTable},
       {"tail of nothing", [](Tables t) { t.units[0] = {UnitKind::kSlabTail, 0, 0, 0, 77}; },
        kTable},
+      {"a unit that was never used", [](Tables t) { t.units[t.header.units_end].units = 1; },
+       kTable},
       {"words of a slab", [](Tables t) { t.slab.header.words = 1 << 20; }, kAllocation},
       {"a bit of the slab's header", [](Tables t) { *t.slab.free() |= 1; }, kAllocation},
       {"a root that follows itself", [](Tables t) { t.root.next = t.header.roots; }, kRoot},
