@@ -14,6 +14,15 @@ for module in $(echo "$MODULES" | tr , ' '); do
   modprobe "$module" || echo "init: no module $module"
 done
 
+# A driver may still look at its device when modprobe returns.
+wait_for_disk() {
+  local tries=600
+  until [ -b "/dev/$DEVICE" ] || [ $tries = 0 ]; do
+    tries=$((tries - 1))
+    sleep 0.1
+  done
+}
+
 # A new NVDIMM is a raw namespace, which cannot do DAX. This makes it fsdax; the info block it
 # writes tells later boots.
 make_fsdax() {
@@ -27,8 +36,9 @@ make_fsdax() {
   echo "$pfn" >/sys/bus/nd/drivers/nd_pmem/bind
 }
 
+wait_for_disk
 if [ "$FORMAT" = 1 ]; then
-  case $DEVICE in pmem*) make_fsdax ;; esac
+  case $DEVICE in pmem*) make_fsdax && wait_for_disk ;; esac
   case $FILESYSTEM in
     ext4) mkfs.ext4 -q -b 4096 "/dev/$DEVICE" ;;
     xfs) mkfs.xfs -q -f -s size=4096 -m reflink=0 "/dev/$DEVICE" ;;

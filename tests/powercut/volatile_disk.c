@@ -16,10 +16,10 @@
  *   control=FD   a socket of the host. It sends a uint32_t: cut the power after so many requests.
  *                It is sent, after the cut, a line: what was asked of the disk, and what survived.
  *   whole=N      the first N sectors are not torn, but kept or lost by eight, as a disk with
- * sectors of 4 KiB does. File systems need it where they do not recover from half a block: ext4 for
- * its superblock, XFS for all of its metadata. lie=1        FLUSH is acknowledged and ignored. The
- * cut keeps the older requests, at most half of them, in order: a sound disk as it was some time
- * before.
+ *                sectors of 4 KiB does. File systems need it where they do not recover from half a
+ *                block: ext4 for its superblock, XFS for all of its metadata.
+ *   lie=1        FLUSH is acknowledged and ignored. The cut keeps the older requests, at most half
+ *                of them, in order: a sound disk as it was some time before.
  *
  *   log          every sector written and not durable yet, oldest first
  *   newest[s]    1 + place in the log of the newest version of sector s; 0: the image has it
