@@ -148,11 +148,15 @@ class LogBuilder {
     std::map<u64, std::vector<const Block*>> found;
     for (size_t segment = 0; segment < kSegments; ++segment) {
       u64 generation = 0;
+      // A segment that begins with nothing, or with a block of an earlier use, is over.
+      const auto begin =
+          image_.begin() + static_cast<std::ptrdiff_t>(formatted().segments[segment]);
+      constexpr std::ptrdiff_t kHeadBytes = 2 * kPageBytes;
+      if (std::all_of(begin, begin + kHeadBytes, [](std::byte b) { return b == std::byte{}; }))
+        continue;
       for (const Block& block : blocks_) {
         if (block.op.segment != segment) continue;
         const bool first = block.place == formatted().segments[segment];
-        // A segment that begins with nothing, or with a block of an earlier use, is over.
-        if (first && block.damage == Damage::kMissing) break;
         if (first && block.readable() && block.header.generation < kLiveGeneration) break;
         if (!block.readable()) continue;
         if (generation == 0) generation = block.header.generation;
@@ -208,6 +212,7 @@ class LogBuilder {
     header.magic = format::kLogBlockMagic;
     header.flags = op.flags & format::kLogCommit;
     header.region = kRegion + ((op.flags & 2) != 0 ? 1 : 0);
+    header.place = block.place;
     for (const Block& other : blocks_)
       if (other.header.version == header.version && other.header.ticket == header.ticket)
         ++header.sequence;

@@ -262,6 +262,7 @@ bool LogWriter::flush(u32 flags) {
   header.data_bytes = static_cast<u32>(data_bytes_);
   header.block_bytes = static_cast<u32>(round_up(used, write_bytes_));
   const u64 offset = segment_.offset + segment_used_;
+  header.place = offset;
   {
     std::lock_guard lock(version_->mutex);
     if ((flags & format::kLogCommit) != 0) {

@@ -14,6 +14,10 @@ namespace {
 using format::LogBlockHeader;
 
 constexpr size_t kSegmentsAtOnce = 16;
+// What is looked at of each segment first. More than a page, so that a page lost there hides only
+// itself.
+constexpr u64 kHeadBytes = 2 * kPageBytes;
+static_assert(kHeadBytes <= format::kSegmentBytesMin);
 
 struct FoundBlock {
   BlockRef ref;
@@ -21,11 +25,11 @@ struct FoundBlock {
   bool whole = false;
 };
 
-// A header of ours whose checksum fits.
-bool header_fits(const std::byte* bytes, u64 store_id) {
+// A header of ours, written at this place, whose checksum fits.
+bool header_fits(const std::byte* bytes, u64 store_id, u64 place) {
   const auto* header = reinterpret_cast<const LogBlockHeader*>(bytes);
   return header->magic == format::kLogBlockMagic && header->store_id == store_id &&
-         header->checksum == header_checksum(*header);
+         header->place == place && header->checksum == header_checksum(*header);
 }
 
 class Scanner {
@@ -45,14 +49,14 @@ class Scanner {
     for (const format::Extent& extent : volume_.extents(format::ExtentKind::kLog))
       for (u64 at = 0; at + segment_bytes_ <= extent.length; at += segment_bytes_)
         all.push_back(extent.medium_offset + at);
-    AlignedBuffer heads(std::max<u64>(all.size(), 1) * kPageBytes);
+    AlignedBuffer heads(std::max<u64>(all.size(), 1) * kHeadBytes);
     std::vector<media::ReadRequest> requests;
     requests.reserve(all.size());
     for (size_t i = 0; i < all.size(); ++i)
-      requests.push_back({all[i], heads.span().subspan(i * kPageBytes, kPageBytes)});
+      requests.push_back({all[i], heads.span().subspan(i * kHeadBytes, kHeadBytes)});
     PERDURA_TRY(medium_.load(requests));
     for (size_t i = 0; i < all.size(); ++i) {
-      const std::byte* head = heads.data() + i * kPageBytes;
+      const std::byte* head = heads.data() + i * kHeadBytes;
       // Skip only what is surely not needed; a damaged head is read in full.
       if (!is_stale(all[i], head, live_generation) && !is_blank(all[i], head))
         offsets_.push_back(all[i]);
@@ -62,16 +66,15 @@ class Scanner {
 
   bool is_stale(u64 offset, const std::byte* head, u64 live_generation) {
     return medium_.whole(offset, head, sizeof(LogBlockHeader), PERDURA_SITE("segment head"),
-                         [&](const std::byte* at) { return header_fits(at, store_id_); }) &&
+                         [&](const std::byte* at) { return header_fits(at, store_id_, offset); }) &&
            reinterpret_cast<const LogBlockHeader*>(head)->generation < live_generation;
   }
 
   bool is_blank(u64 offset, const std::byte* head) {
-    return medium_.whole(offset, head, sizeof(LogBlockHeader), PERDURA_SITE("blank segment"),
-                         [](const std::byte* at) {
-                           return std::all_of(at, at + sizeof(LogBlockHeader),
-                                              [](std::byte b) { return b == std::byte{}; });
-                         });
+    return medium_.whole(
+        offset, head, kHeadBytes, PERDURA_SITE("blank segment"), [](const std::byte* at) {
+          return std::all_of(at, at + kHeadBytes, [](std::byte b) { return b == std::byte{}; });
+        });
   }
 
   Status scan(LogImage& image) {
@@ -233,9 +236,9 @@ const LogBlockHeader* header_at(media::Medium& medium, u64 segment_offset, const
                                 u64 segment_bytes, u64 used, u64 store_id) {
   if (used + sizeof(LogBlockHeader) > segment_bytes) return nullptr;
   const std::byte* const at = segment + used;
-  if (!medium.whole(segment_offset + used, at, sizeof(LogBlockHeader),
-                    PERDURA_SITE("log block header"),
-                    [&](const std::byte* bytes) { return header_fits(bytes, store_id); }))
+  const u64 place = segment_offset + used;
+  if (!medium.whole(place, at, sizeof(LogBlockHeader), PERDURA_SITE("log block header"),
+                    [&](const std::byte* bytes) { return header_fits(bytes, store_id, place); }))
     return nullptr;
   // The checksum says that we wrote it; the bounds, that the reader may follow it.
   const auto* header = reinterpret_cast<const LogBlockHeader*>(at);

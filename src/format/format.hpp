@@ -155,7 +155,8 @@ struct LogBlockHeader {
   u32 run_count;
   u32 data_bytes;
   u32 block_bytes;  ///< distance to the next block of the segment
-  u64 reserved[4];
+  u64 place;        ///< medium offset of the block: anywhere else it is not ours
+  u64 reserved[3];
 };
 static_assert(sizeof(LogBlockHeader) == 128);
 

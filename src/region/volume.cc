@@ -526,24 +526,26 @@ Status Volume::write_directory() {
   superblock_.directory_bytes = static_cast<u32>(length);
   superblock_.directory_sequence = header.sequence;
   superblock_.directory_checksum = checksum(bytes.data(), length);
-  // The slot written here is referred to by no durable superblock: the newest one refers to the
-  // other slot, and the one before that is overwritten by the update after this.
+  // The superblock that was written last refers to the other place.
   Status written = guarded([&] {
     return medium_->write(format::kDirectoryOffset[superblock_.directory_slot], bytes.span(),
                           PERDURA_SITE("directory"));
   });
   if (written) written = write_superblock();
-  if (!written) {
-    superblock_ = before;
-    return written;
-  }
-  // The other slot follows, so that damage to the newest one cannot bring an old directory back.
-  return write_superblock();
+  // Once one slot refers to the new directory, the next one goes to the other place.
+  if (!written && superblock_.sequence == before.sequence) superblock_ = before;
+  return written;
 }
 
-// Barrier: the superblock and the directory it refers to are durable before anything that relies on
-// them is written.
+// Both slots in turn: what happens to one of them later, the other says the same.
 Status Volume::write_superblock() {
+  PERDURA_TRY(write_next_slot());
+  return write_next_slot();
+}
+
+// Barrier: a power failure tears one slot at most; and the superblock, with the directory it refers
+// to, is durable before anything that relies on it is written.
+Status Volume::write_next_slot() {
   ++superblock_.sequence;
   superblock_.checksum = superblock_checksum(superblock_);
   alignas(kPageBytes) std::byte page[format::kSuperblockBytes];
@@ -553,7 +555,7 @@ Status Volume::write_superblock() {
                                PERDURA_SITE("superblock")));
     return medium_->barrier(PERDURA_SITE("superblock"));
   });
-  // A failed update is tried again in the same slot: the other one holds the last good state.
+  // What failed is tried again in the same slot: the other one holds the last good state.
   if (!written) --superblock_.sequence;
   return written;
 }

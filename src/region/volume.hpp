@@ -74,6 +74,7 @@ class Volume {
   Status clear(u64 offset, u64 length);
   Status write_directory();
   Status write_superblock();
+  Status write_next_slot();
 
   mutable std::mutex mutex_;
   std::unique_ptr<media::Medium> medium_;

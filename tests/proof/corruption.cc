@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
 #include <random>
 
 #include "base/checksum.hpp"
+#include "commit/log_reader.hpp"
 #include "format/format.hpp"
 
 namespace perdura::proof {
@@ -69,18 +71,19 @@ class Patient {
     const testing::Outcome sound = oracle_.judge(execution_, 0);
     if (!sound.problem.empty()) throw std::runtime_error(victim.name + ": " + sound.problem);
     newest_ = sound.version;
+    execution_.reset();
+    find_versions();
   }
 
   u64 size() const { return state_.size(); }
 
-  /// Damage the image by `hurt(execution)`, at `place` or behind it, recover, and count what came
-  /// of it.
+  /// Damage the image by `hurt(execution)`, recover, and count what came of it.
   template <class Hurt>
-  void examine(Damage& damage, const std::string& what, u64 place, Hurt&& hurt,
-               bool forged = false) {
+  void examine(Damage& damage, const std::string& what, Hurt&& hurt, bool forged = false) {
     execution_.reset();
+    const size_t mark = execution_.stores();
     hurt(execution_);
-    const std::string how = count(damage, place, forged);
+    const std::string how = count(damage, oldest_of_last_hit(mark), forged);
     if (how.empty() || damage.problems.size() == kProblemsMax) return;
     damage.problems.push_back(what + ": " + how);
     if (findings_.empty()) return;
@@ -95,8 +98,30 @@ class Patient {
   }
 
  private:
+  void find_versions() {
+    const auto volume = value_or_throw(region::Volume::open(execution_.medium()));
+    commit::Log log(*volume, run_.options.log_limit_bytes);
+    const u32 region = volume->regions().front().region;
+    auto found =
+        value_or_throw(commit::read_log(*volume, region, volume->replayed_version(region), log));
+    for (commit::LoggedVersion& version : found.versions)
+      logged_.emplace(version.number, std::move(version.blocks));
+  }
+
+  // Of the last versions in the log, of which each was damaged, the oldest: from there on they
+  // cannot be told from checkpoints that were cut short.
+  u64 oldest_of_last_hit(size_t mark) const {
+    u64 oldest = newest_ + 1;
+    for (auto each = logged_.rbegin(); each != logged_.rend(); ++each, --oldest)
+      if (std::ranges::none_of(each->second, [&](const commit::BlockRef& block) {
+            return execution_.stored_since(mark, block.offset, block.block_bytes);
+          }))
+        break;
+    return oldest;
+  }
+
   // Counts a silent case, and says what is wrong with it, when nothing else is true.
-  std::string count(Damage& damage, u64 place, bool forged) {
+  std::string count(Damage& damage, u64 oldest_of_last_hit, bool forged) {
     ++damage.cases;
     const Oracle::Diagnosis diagnosis = oracle_.diagnose(execution_);
     u64* counter = &damage.silent;
@@ -106,15 +131,10 @@ class Patient {
       else silent = "the error names no place: " + diagnosis.problem;
     } else if (forged && (diagnosis.wrong_pages != 0 || diagnosis.version != newest_)) {
       counter = &damage.forged;  // a checksum vouches for it; it must only do the program no harm
-    } else if (diagnosis.of_newest) {
-      counter = &damage.misnumbered;
     } else if (diagnosis.wrong_pages != 0) {
       silent = "wrong data in pages whose sums fit";
     } else if (diagnosis.version != newest_) {
-      // The last version, or all that the older superblock does not know.
-      if (diagnosis.version + 1 == newest_ ||
-          (diagnosis.version == 0 && place < format::kDataBegin))
-        counter = &damage.taken_for_torn;
+      if (diagnosis.version + 1 >= oldest_of_last_hit) counter = &damage.taken_for_torn;
       else silent = "version " + std::to_string(diagnosis.version) + " is recovered";
     } else if (diagnosis.half_replayed_pages != 0) {
       counter = &damage.half_replayed;
@@ -144,6 +164,7 @@ class Patient {
   testing::Choices choices_;
   Execution execution_;
   u64 newest_ = 0;
+  std::map<u64, std::vector<commit::BlockRef>> logged_;  ///< by version
 };
 
 void forge(Execution& execution, u64 seed) {
@@ -186,7 +207,6 @@ void Damage::add(const Damage& other) {
   taken_for_torn += other.taken_for_torn;
   half_replayed += other.half_replayed;
   forged += other.forged;
-  misnumbered += other.misnumbered;
   silent += other.silent;
   problems.insert(problems.end(), other.problems.begin(), other.problems.end());
 }
@@ -199,7 +219,6 @@ Json Damage::json() const {
           {"taken_for_torn", taken_for_torn},
           {"half_replayed", half_replayed},
           {"forged", forged},
-          {"misnumbered", misnumbered},
           {"silent", silent},
           {"problems", problems}};
 }
@@ -212,7 +231,6 @@ Damage Damage::of(const Json& json) {
           .taken_for_torn = json.at("taken_for_torn"),
           .half_replayed = json.at("half_replayed"),
           .forged = json.at("forged"),
-          .misnumbered = json.at("misnumbered"),
           .silent = json.at("silent"),
           .problems = json.at("problems")};
 }
@@ -227,7 +245,7 @@ Damage flip_bits(const Victim& victim, const Flips& flips) {
     patient.examine(
         damage,
         victim.name + ", bit " + std::to_string(bit % 8) + " of byte " + std::to_string(bit / 8),
-        bit / 8, [bit](Execution& execution) {
+        [bit](Execution& execution) {
           std::byte byte[1];
           execution.copy(bit / 8, byte);
           byte[0] ^= static_cast<std::byte>(1u << bit % 8);
@@ -251,9 +269,6 @@ Damage damage_sectors(const Victim& victim, u64 cases, u64 seed, const std::stri
         damage,
         victim.name + ", case " + std::to_string(i) + ", sector at " + std::to_string(at) +
             kSectorDamages[kind] + std::to_string(other),
-        kind == kForged      ? 0
-        : kind == kExchanged ? std::min(at, other)
-                             : at,
         [=](Execution& execution) {
           std::byte here[kSectorBytes] = {};
           std::byte there[kSectorBytes] = {};
@@ -270,7 +285,8 @@ Damage damage_sectors(const Victim& victim, u64 cases, u64 seed, const std::stri
               execution.damage(at, there);
               break;
             case kTruncated:
-              execution.truncate(at);
+              // Of a file without a byte nobody can tell that it was a store.
+              execution.truncate(std::max(at, kSectorBytes));
               break;
             default:
               forge(execution, forging);

@@ -20,11 +20,9 @@ struct Damage {
   u64 refused = 0;         ///< recovery says what is wrong, and where
   u64 unharmed = 0;        ///< all is as before
   u64 found = 0;           ///< the sums of the home pages show it
-  u64 taken_for_torn = 0;  ///< the last version counts as cut short (docs/guarantees.md)
+  u64 taken_for_torn = 0;  ///< the last versions, each of them hit, count as cut short
   u64 half_replayed = 0;   ///< in a page whose sum recovery has to make anew
   u64 forged = 0;  ///< a record with a fitting checksum says something else, and is believed
-  /// Superblock and log were damaged both: the newest version is there, under an older number.
-  u64 misnumbered = 0;
   u64 silent = 0;
   std::vector<std::string> problems;
 

@@ -105,11 +105,6 @@ Oracle::Diagnosis Oracle::diagnose(Execution& execution) const {
     return diagnosis;
   }
   diagnose_pages(execution, recovered, known->second, mark, diagnosis);
-  if (diagnosis.wrong_pages != 0) {
-    Diagnosis newest;
-    diagnose_pages(execution, recovered, versions_.rbegin()->second, mark, newest);
-    diagnosis.of_newest = newest.wrong_pages == 0;
-  }
   return diagnosis;
 }
 

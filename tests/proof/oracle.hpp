@@ -34,7 +34,6 @@ class Oracle {
     u64 found_pages = 0;          ///< wrong data, and a sum that does not fit
     u64 half_replayed_pages = 0;  ///< wrong data in a page that the log changes as well
     u64 wrong_pages = 0;          ///< wrong data, and nothing shows it
-    bool of_newest = false;       ///< wrong pages are those of the newest version, every one
   };
   Diagnosis diagnose(testing::Execution& execution) const;
 

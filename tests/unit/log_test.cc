@@ -260,6 +260,7 @@ TEST_P(LogTest, AHeaderThatCannotBeFollowedIsNoBlock) {
       [](LogBlockHeader& h) { h.data_bytes -= 8; },
       [](LogBlockHeader& h) { h.data_bytes = h.block_bytes; },
       [](LogBlockHeader& h) { h.run_count = ~u32{0}; },
+      [](LogBlockHeader& h) { h.place += kLineBytes; },
   };
   for (const Change change : changes) {
     SCOPED_TRACE(&change - changes);
@@ -271,6 +272,31 @@ TEST_P(LogTest, AHeaderThatCannotBeFollowedIsNoBlock) {
                                         PERDURA_SITE("test")));
     EXPECT_TRUE(read().empty());
   }
+}
+
+// A segment that begins with zeros may still hold versions.
+TEST_P(LogTest, ALostPageAtTheHeadOfASegmentHidesNoOther) {
+  LogWriter writer(*log_, *volume_);
+  commit::BlockRef blocks[2];
+  for (u64 i = 0; i < 2; ++i) {
+    commit::VersionInProgress version;
+    version.number = version.ticket = i + 1;
+    version.region = kRegion;
+    writer.begin(version);
+    write_lines(writer, random_lines(10));
+    ASSERT_TRUE(writer.finish_with_commit());
+    ASSERT_TRUE(volume_->medium().barrier(PERDURA_SITE("test")));
+    ASSERT_EQ(version.blocks.size(), 1u);
+    blocks[i] = version.blocks.front();
+  }
+  const auto [first, second] = blocks;
+  ASSERT_EQ(second.offset, first.offset + first.block_bytes);
+  EXPECT_EQ(read().size(), 2u);
+  AlignedBuffer zeros(first.block_bytes);
+  std::memset(zeros.data(), 0, zeros.size());
+  ASSERT_TRUE(
+      volume_->medium().write(first.offset, zeros.first(first.block_bytes), PERDURA_SITE("test")));
+  EXPECT_EQ(read_failure(), Code::kCorrupt);
 }
 
 TEST_P(LogTest, DamageToAnEarlierVersionIsAnError) {

@@ -161,6 +161,32 @@ TEST_P(VolumeTest, OneDamagedSuperblockIsBorneTwoAreNot) {
   expect_refused(Code::kCorrupt, "both superblocks");
 }
 
+// One of them damaged later must cost nothing: no version, no session, no extent.
+TEST_P(VolumeTest, BothSuperblocksSayTheSameAfterEveryUpdate) {
+  auto volume = open_volume(uri());
+  format::RegionRecord region{};
+  region.region = 1;
+  region.address = 0x552000000000;
+  region.limit_bytes = kMiB;
+  const std::function<Status()> updates[] = {
+      [&] { return volume->begin_session(); },
+      [&] { return volume->add_region(region); },
+      [&] { return volume->set_replayed(1, 7, 3); },
+      [&] { return volume->mark_clean(); },
+  };
+  for (const auto& update : updates) {
+    SCOPED_TRACE(&update - updates);
+    ASSERT_TRUE(update());
+    const FileBytes image = read_file(path());
+    Superblock slots[2];
+    for (u64 slot = 0; slot < 2; ++slot)
+      std::memcpy(&slots[slot], image.data() + format::kSuperblockOffset[slot], sizeof *slots);
+    EXPECT_NE(slots[0].sequence, slots[1].sequence);
+    for (Superblock& slot : slots) slot.sequence = slot.checksum = 0;
+    EXPECT_EQ(std::memcmp(&slots[0], &slots[1], sizeof *slots), 0);
+  }
+}
+
 // Old log blocks must not become the zeros that a heap finds in new space.
 TEST_P(VolumeTest, SpaceThatWasGivenBackIsZeroBeforeItIsAHome) {
   media::Recording recording;
