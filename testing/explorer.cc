@@ -94,6 +94,7 @@ bool Explorer::explore_exactly(const CrashState& state, CrashPoint& point, u64 v
   Choices choices;
   std::unordered_set<u64> seen;
   u64 barrier = 0;
+  u64 inner_executions = 0;
   bool good = true;
   // Executions with the same choices so far came to this barrier in the same state.
   const auto at_barrier = [&](Execution& execution) {
@@ -101,14 +102,17 @@ bool Explorer::explore_exactly(const CrashState& state, CrashPoint& point, u64 v
     if (depth == options_.depth || !good || !choices.differs() ||
         !seen.insert(execution.digest()).second)
       return;
-    if (seen.size() > options_.inner_max && seen.size() % options_.inner_step != 0) {
+    if (inner_executions >= options_.inner_executions_max ||
+        (seen.size() > options_.inner_max && seen.size() % options_.inner_step != 0)) {
       ++coverage_.inner_left_out;
       return;
     }
+    const u64 before = coverage_.executions;
     const CrashState inner = execution.crash_state();
     point.choices.push_back(choices.taken());
     point.barrier = barrier;
     good = explore_exactly(inner, point, version_min, depth + 1);
+    inner_executions += coverage_.executions - before;
     point.choices.pop_back();
     point.barrier = 0;
   };

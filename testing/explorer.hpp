@@ -64,6 +64,8 @@ struct ExplorerOptions {
   u64 inner_step = 32;
   /// Executions of a state inside recovery before it is left.
   u64 inner_distinguishable_max = 1 << 11;
+  /// Of all the states inside the recoveries of one state together.
+  u64 inner_executions_max = 1 << 17;
   u64 seed = 1;
   const Mutation* mutation = nullptr;
   Passed* passed = nullptr;

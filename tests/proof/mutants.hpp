@@ -11,8 +11,8 @@ namespace perdura::proof {
 struct MutantsResult {
   u64 mutants = 0;
   std::vector<std::string> survivors;
-  Json explained =
-      Json::array();  ///< sites that recovery does not depend on, and why they are there
+  /// Sites that recovery does not depend on, and why they are there.
+  Json explained = Json::array();
 };
 
 /// Sites are those that the tasks' runs and their recoveries pass.
