@@ -46,10 +46,10 @@ const char* explanation(std::string_view what) {
 
 using Runs = std::vector<std::unique_ptr<Judged>>;
 
-/// The first of the runs [begin, end) in which a mutant shows, or a null.
+/// The first of the runs in which a mutant shows, or a null.
 Json caught_by_exploring(const Mutation& mutation, const Runs& runs, const std::vector<Task>& tasks,
-                         size_t begin, size_t end, int depth) {
-  for (size_t i = begin; i < end; ++i) {
+                         int depth) {
+  for (size_t i = 0; i < runs.size(); ++i) {
     const Explored explored = explore(*runs[i], &mutation, depth);
     if (explored.problem.empty()) continue;
     // What is found is found again in one execution.
@@ -71,16 +71,12 @@ Json caught_by_flips(const Mutation& mutation) {
   return {};
 }
 
-// What is quick, and shows most, comes first.
+// What is quick comes first.
 Json run_mutant(const Mutation& mutation, const Runs& runs, const std::vector<Task>& tasks) {
-  const size_t few = std::min<size_t>(8, runs.size());
-  Json result = caught_by_exploring(mutation, runs, tasks, 0, few, 1);
-  if (result.is_null()) result = caught_by_exploring(mutation, runs, tasks, 0, few, 2);
+  Json result = caught_by_exploring(mutation, runs, tasks, 1);
   if (result.is_null() && mutation.kind == Mutation::Kind::kWhole)
     result = caught_by_flips(mutation);
-  for (const int depth : {1, 2})
-    if (result.is_null())
-      result = caught_by_exploring(mutation, runs, tasks, few, runs.size(), depth);
+  if (result.is_null()) result = caught_by_exploring(mutation, runs, tasks, 2);
   return result.is_null() ? Json::object() : result;
 }
 
