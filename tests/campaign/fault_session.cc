@@ -6,8 +6,8 @@
 #include <thread>
 #include <vector>
 
-#include "media/decorator.hpp"
 #include "support/lazy_medium.hpp"
+#include "support/refusing_medium.hpp"
 
 namespace perdura::test {
 namespace {
@@ -31,35 +31,6 @@ class LibraryOp {
 
  private:
   const WrappedStore::Op& op_;
-};
-
-/// Keeps a log from becoming home, so that a crash leaves it.
-class HomelessMedium final : public media::Decorator {
- public:
-  using Decorator::Decorator;
-  std::unique_ptr<media::WriteQueue> queue() override {
-    return std::make_unique<Queue>(inner().queue());
-  }
-
- private:
-  class Queue final : public media::WriteQueue {
-   public:
-    explicit Queue(std::unique_ptr<media::WriteQueue> inner) : inner_(std::move(inner)) {}
-    Status submit(u64 offset, media::Bytes data, const media::Site& site) override {
-      const std::string_view what = site.what;
-      if (what.starts_with("home") || what.starts_with("page"))
-        return Failure{Code::kIo, "this medium takes no home image"};
-      return inner_->submit(offset, data, site);
-    }
-    Result<u64> submit_gathered(u64 offset, const media::Gather& gather,
-                                const media::Site& site) override {
-      return inner_->submit_gathered(offset, gather, site);
-    }
-    Status drain(size_t pending_max) override { return inner_->drain(pending_max); }
-
-   private:
-    const std::unique_ptr<media::WriteQueue> inner_;
-  };
 };
 
 void fill(u64* words, u64 count, u64 value) {
@@ -371,7 +342,7 @@ std::string Session::prepare(const Scenario& scenario, const std::string& path) 
   WrappedStore store(std::string(scenario.scheme) + ":" + path, scenario.options,
                      [&](std::unique_ptr<media::Medium> inner) {
                        std::unique_ptr<media::Medium> medium = std::move(inner);
-                       if (crashed) medium = std::make_unique<HomelessMedium>(std::move(medium));
+                       if (crashed) medium = std::make_unique<RefusingMedium>(std::move(medium));
                        return medium;
                      });
   Ledger* ledger = nullptr;

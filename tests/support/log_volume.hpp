@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "commit/log.hpp"
+#include "region/region.hpp"
 #include "region/volume.hpp"
 #include "store/runtime.hpp"
 
@@ -26,6 +27,16 @@ inline std::unique_ptr<region::Volume> open_volume(const std::string& uri,
                      : region::Volume::open(std::move(opened.medium)));
   value_or_throw(volume->begin_session());
   return volume;
+}
+
+/// A region of the volume, the first, mapped with nothing in it.
+inline std::unique_ptr<region::Region> add_region(region::Volume& volume, u64 limit_bytes) {
+  format::RegionRecord record{};
+  record.region = 1;
+  record.limit_bytes = limit_bytes;
+  record.address = value_or_throw(region::Region::choose_address(limit_bytes));
+  value_or_throw(volume.add_region(record));
+  return value_or_throw(region::Region::map(volume, record));
 }
 
 using Line = std::array<u64, kLineBytes / sizeof(u64)>;

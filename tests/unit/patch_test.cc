@@ -31,12 +31,7 @@ class PatchTest : public testing::Test {
 
   PatchTest() : volume_(open_volume("file:" + folder_.path("state.pd"))) {
     arm_calls(nullptr);
-    format::RegionRecord record{};
-    record.region = 1;
-    record.limit_bytes = kLimit;
-    record.address = value_or_throw(region::Region::choose_address(kLimit));
-    value_or_throw(volume_->add_region(record));
-    region_ = value_or_throw(region::Region::map(*volume_, record));
+    region_ = add_region(*volume_, kLimit);
     value_or_throw(region_->back(0, kBacked));
     value_or_throw(region_->back(kFar, kMiB));
     mutators_ = value_or_throw(track::Mutators::create(nullptr, nullptr));

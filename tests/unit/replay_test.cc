@@ -32,12 +32,7 @@ class ReplayTest : public testing::TestWithParam<const char*> {
                             [this](std::unique_ptr<media::Medium> inner) {
                               return faults_.wrap(make_lazy(std::move(inner)));
                             })) {
-    format::RegionRecord record{};
-    record.region = 1;
-    record.limit_bytes = kLimit;
-    record.address = value_or_throw(region::Region::choose_address(kLimit));
-    value_or_throw(volume_->add_region(record));
-    region_ = value_or_throw(region::Region::map(*volume_, record));
+    region_ = add_region(*volume_, kLimit);
     value_or_throw(region_->back(0, 5 * kMiB));
     value_or_throw(region_->back(5 * kMiB, kMiB));
     value_or_throw(region_->back(32 * kMiB, kMiB));

@@ -96,26 +96,16 @@ TEST_F(Ring, OfSeveralFailuresTheFirstIsReported) {
   EXPECT_TRUE(queue_->drain());
 }
 
-TEST_F(Ring, AnInterruptedSubmissionIsMadeAgain) {
+TEST_F(Ring, WhatTheSystemPutsOffIsMadeAgain) {
   AlignedBuffer data(kPageBytes);
-  for (const int error : {EINTR, EAGAIN}) {
-    fail(Call::kRingSubmit, error);
-    EXPECT_TRUE(submit(0, data, error));
-    EXPECT_TRUE(queue_->drain());
-    ASSERT_EQ(calls_failed(), 1u);
-    EXPECT_EQ(content(0, kPageBytes), error);
-  }
-}
-
-TEST_F(Ring, AWriteThatTheSystemPutsOffIsMadeAgain) {
-  AlignedBuffer data(kPageBytes);
-  for (const int error : {EAGAIN, EINTR}) {
-    fail(Call::kRingLate, error);
-    EXPECT_TRUE(submit(0, data, error));
-    EXPECT_TRUE(queue_->drain());
-    ASSERT_EQ(calls_failed(), 1u);
-    EXPECT_EQ(content(0, kPageBytes), error);
-  }
+  for (const Call call : {Call::kRingSubmit, Call::kRingLate})
+    for (const int error : {EINTR, EAGAIN}) {
+      fail(call, error);
+      EXPECT_TRUE(submit(0, data, error));
+      EXPECT_TRUE(queue_->drain());
+      ASSERT_EQ(calls_failed(), 1u);
+      EXPECT_EQ(content(0, kPageBytes), error);
+    }
 }
 
 TEST_F(Ring, AWriteOfNothingIsAFullDisk) {

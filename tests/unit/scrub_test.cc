@@ -7,9 +7,9 @@
 #include <thread>
 
 #include "commit/scrub.hpp"
-#include "media/decorator.hpp"
 #include "support/files.hpp"
 #include "support/ledger.hpp"
+#include "support/refusing_medium.hpp"
 #include "support/wrapped_store.hpp"
 
 namespace perdura::test {
@@ -174,30 +174,6 @@ INSTANTIATE_TEST_SUITE_P(Media, ScrubTest, testing::Values("file:", "emu:"), [](
   return scheme.substr(0, scheme.size() - 1);
 });
 
-/// Page writes to the home image do not arrive, but for one; then writing fails.
-class TearingMedium final : public media::Decorator {
- public:
-  explicit TearingMedium(std::unique_ptr<media::Medium> inner) : Decorator(std::move(inner)) {}
-  std::unique_ptr<media::WriteQueue> queue() override {
-    return std::make_unique<Queue>(inner().queue());
-  }
-
- private:
-  class Queue final : public media::WriteQueue {
-   public:
-    explicit Queue(std::unique_ptr<media::WriteQueue> inner) : inner_(std::move(inner)) {}
-    Status submit(u64 offset, media::Bytes data, const media::Site& site) override {
-      if (site.what != std::string_view("home pages")) return inner_->submit(offset, data, site);
-      PERDURA_TRY(inner_->submit(offset, data.first(kPageBytes), site));
-      return Failure{Code::kIo, "this medium is torn"};
-    }
-    Status drain(size_t pending_max) override { return inner_->drain(pending_max); }
-
-   private:
-    const std::unique_ptr<media::WriteQueue> inner_;
-  };
-};
-
 TEST(ScrubAfterACrash, PagesOfTheLogAreLeftToTheNextReplay) {
   const TempDir folder;
   const std::string uri = "file:" + folder.path("store.pd");
@@ -221,7 +197,7 @@ TEST(ScrubAfterACrash, PagesOfTheLogAreLeftToTheNextReplay) {
   }
   {
     WrappedStore store(uri, options, [](std::unique_ptr<media::Medium> inner) {
-      return std::make_unique<TearingMedium>(std::move(inner));
+      return std::make_unique<RefusingMedium>(std::move(inner), kPageBytes);
     });
     auto* words = static_cast<u64*>(store.get_root("words"));
     {
