@@ -22,6 +22,7 @@ struct Arguments {
   double minutes = 0;  ///< more seeds until then
   unsigned jobs = 2;
   bool mutants = false;
+  std::string site;  ///< of mutants: a part of the name
   bool damage = false;
   u64 sector_cases = 100'000;
   std::string json;
@@ -264,7 +265,8 @@ int run(const Arguments& arguments) {
   Totals totals;
   if (arguments.seeds != 0 || arguments.minutes != 0) explore_all(arguments, elapsed, totals);
   if (arguments.mutants)
-    totals.mutants = run_mutants(tasks_of(arguments, arguments.seed), arguments.jobs);
+    totals.mutants =
+        run_mutants(tasks_of(arguments, arguments.seed), arguments.site, arguments.jobs);
   if (arguments.damage) run_damage(arguments, totals);
   const Json figures = figures_of(arguments, totals);
   if (!arguments.json.empty()) std::ofstream(arguments.json) << figures.dump(1) << "\n";
@@ -285,6 +287,7 @@ int main(int argc, char** argv) {
   app.add_option("--minutes", arguments.minutes, "go on with further seeds for so long");
   app.add_option("--jobs", arguments.jobs, "tasks at once");
   app.add_flag("--mutants", arguments.mutants, "leave out parts of the protocol, one at a time");
+  app.add_option("--site", arguments.site, "only mutants with this in their names");
   app.add_flag("--damage", arguments.damage, "damage stores at rest, every bit of them");
   app.add_option("--findings", arguments.findings, "a folder for the problems that are found")
       ->capture_default_str();

@@ -82,7 +82,7 @@ Json run_mutant(const Mutation& mutation, const Runs& runs, const std::vector<Ta
 
 }  // namespace
 
-MutantsResult run_mutants(const std::vector<Task>& tasks, unsigned jobs) {
+MutantsResult run_mutants(const std::vector<Task>& tasks, const std::string& part, unsigned jobs) {
   Runs runs;
   testing::Passed passed;
   for (const Task& task : tasks) {
@@ -105,19 +105,20 @@ MutantsResult run_mutants(const std::vector<Task>& tasks, unsigned jobs) {
       }
     }
   MutantsResult result;
-  result.mutants = passed.sites.size();
-  std::printf("%lu sites\n", result.mutants);
   std::vector<std::pair<Mutation::Kind, const testing::Site*>> sites;
   for (const auto& [kind, site] : passed.sites) {
+    const std::string name = name_of(Mutation{kind, site});
+    if (name.find(part) == name.npos) continue;
+    ++result.mutants;
     const char* const why = explanation(site->what);
     if (why == nullptr) {
       sites.emplace_back(kind, site);
       continue;
     }
-    const std::string name = name_of(Mutation{kind, site});
     std::printf("without %-52s not tried: %s\n", name.c_str(), why);
     result.explained.push_back({{"mutant", name}, {"why", why}});
   }
+  std::printf("%lu sites\n", result.mutants);
   run_jobs(
       sites.size(), jobs,
       [&](size_t number) {

@@ -15,7 +15,7 @@ struct MutantsResult {
   Json explained = Json::array();
 };
 
-/// Sites are those that the tasks' runs and their recoveries pass.
-MutantsResult run_mutants(const std::vector<Task>& tasks, unsigned jobs);
+/// Sites are those that the tasks' runs and their recoveries pass, with `part` in their names.
+MutantsResult run_mutants(const std::vector<Task>& tasks, const std::string& part, unsigned jobs);
 
 }  // namespace perdura::proof
