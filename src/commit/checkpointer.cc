@@ -411,11 +411,13 @@ void Checkpointer::run_replay() {
   }
 }
 
-// Meanwhile the home image is verified, unless an attempt that failed left it half written.
+// Meanwhile the home image is verified, unless an attempt that failed left it half written. A step
+// that is due goes before the replay, else a store that is never idle would never be verified.
 void Checkpointer::wait_for_replay(std::unique_lock<std::mutex>& lock) {
   const auto due = [this] { return stopping_ || (replay_due() && !promotion_due_); };
   while (scrubbing_ && !replay_failed_) {
-    if (replay_work_.wait_until(lock, next_scrub_, due)) return;
+    const bool has_work = replay_work_.wait_until(lock, next_scrub_, due);
+    if (stopping_ || (has_work && std::chrono::steady_clock::now() < next_scrub_)) return;
     lock.unlock();
     const Status stepped = guarded([this]() -> Status {
       scrubbing_ = scrub_.step(*config_.region->home());
