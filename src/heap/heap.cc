@@ -319,7 +319,7 @@ Status Heap::deallocate_slow(Mutator& mutator, void* address) {
 
 Status Heap::free_block(Mutator& mutator, void* address) {
   // A free needs no memory: what load() could not list is found later.
-  const Status loaded = guarded([&] { return load(); });
+  Status loaded = guarded([&] { return load(); });
   if (!loaded && loaded.failure().code != Code::kNoMemory) return loaded;
   PERDURA_ASSIGN(const Block block, find(address));
   if (block.slab == nullptr) {
