@@ -30,6 +30,17 @@ struct Options {
   /// Granularity of reported stores, bytes: a power of two from 64 to 4096.
   std::uint32_t granule_bytes = 64;
 
+  /// FGCK's aliases (docs/tracking.md), with a page tracker: 0 for none, else a power of two up to
+  /// 256. The region's memory is mapped so many times more, and `allocate` returns a block's address
+  /// in the alias of the part of the page it starts in; so a store makes the blocks of one part
+  /// change, not a whole page. 1 tells allocated bytes from others, 256 gives each block pages of
+  /// its own. Chosen when the store is created and kept with it; the region takes up aliases + 1
+  /// times its limit of address space, and opening loads all of it.
+  std::uint32_t aliases = 0;
+
+  /// Page trackers, on NVM: compare what changed with the home image and leave out equal lines.
+  bool compare = true;
+
   /// Address space reserved for the region when the store is created, bytes; the region cannot
   /// grow beyond it. A multiple of 1 MiB, at least 1 MiB.
   std::uint64_t region_limit_bytes = std::uint64_t{64} << 30;
@@ -89,6 +100,7 @@ struct Statistics {
   std::uint64_t recovery_ns = 0;     ///< time `open` spent on recovery
   std::uint64_t unreported = 0;      ///< with verify_reports: lines found changed but not reported
   Tracking tracking = Tracking::kAutomatic;  ///< the tracker in use
+  std::uint32_t aliases = 0;                 ///< of the region
 };
 
 }  // namespace perdura

@@ -165,6 +165,12 @@ class Store {
   /// be called inside an operation. On failure the program's memory and the last durable version
   /// are intact, and a later checkpoint covers the same changes.
   std::uint64_t checkpoint();
+  /// Make the object of a root durable, with its name, and nothing else that changed (FGCK's
+  /// nv_ckone). Needs Options::aliases, and an object that begins a block of its own lines: one
+  /// that was allocated with an alignment of 64 or more. Throws kNotFound for an unknown name, and
+  /// kMisuse where the last version has another object in its place; then checkpoint() does it.
+  /// What the object points to must be durable already, or become so later.
+  std::uint64_t checkpoint_root(std::string_view name);
   /// Fix the change set now, write it in the background. Returns the version to wait for.
   std::uint64_t checkpoint_async();
   /// Wait until `version` is durable; throws what its checkpoint failed with.

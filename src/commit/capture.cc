@@ -141,6 +141,17 @@ bool PieceStream::leave_out_marked(u64 count) {
   return std::exchange(begin_, kept) != kept;
 }
 
+bool write_lines(std::span<const u64> numbers, std::span<const std::byte* const> data,
+                 LogWriter& writer) {
+  for (size_t at = 0; at < numbers.size(); at += kPieceLines) {
+    const size_t count = std::min<size_t>(kPieceLines, numbers.size() - at);
+    if (!writer.make_room()) return false;
+    const u64 sum = writer.write({.lines = data.subspan(at, count)});
+    writer.keep(numbers.subspan(at, count), sum);
+  }
+  return true;
+}
+
 namespace {
 
 // Lines that a mutator copied first. An arena also holds copies of lines outside the change set,
@@ -160,13 +171,7 @@ bool take_side_copies(std::vector<u64>& aside, const track::Window& window,
     }
   }
   for (const std::byte* copy : copies) PERDURA_ASSERT(copy != nullptr);
-  for (size_t at = 0; at < aside.size(); at += kPieceLines) {
-    const size_t count = std::min<size_t>(kPieceLines, aside.size() - at);
-    if (!writer.make_room()) return false;
-    const u64 sum = writer.write({.lines = {&copies[at], count}});
-    writer.keep({&aside[at], count}, sum);
-  }
-  return true;
+  return write_lines(aside, copies, writer);
 }
 
 }  // namespace

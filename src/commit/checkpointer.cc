@@ -97,6 +97,13 @@ Result<u64> Checkpointer::checkpoint_async() {
   return attempt->version.number;
 }
 
+Result<u64> Checkpointer::checkpoint(Selection& selection) {
+  PERDURA_ASSIGN(Attempt * attempt, begin(Trigger::kCaller));
+  attempt->selection = &selection;
+  cut(*attempt);
+  return complete(*attempt);
+}
+
 Status Checkpointer::wait(u64 version) {
   std::unique_lock lock(mutex_);
   const u64 newest = durable_.load() + (attempt_ ? 1 : 0);
@@ -140,6 +147,7 @@ Attempt& Checkpointer::claim(Attempt::Trigger trigger) {
 void Checkpointer::cut(Attempt& attempt) {
   const u64 begin_ns = config_.mutators->stop();
   attempt.status = guarded([&]() -> Status {
+    if (attempt.selection != nullptr) return capture_selection(attempt);
     PERDURA_TRY(config_.tracker->cut());
     if (!config_.background_capture) return capture_stopped(attempt);
     config_.reported->open_window();
@@ -167,7 +175,7 @@ Status Checkpointer::capture_stopped(Attempt& attempt) {
   {
     // Comparing with the home image is right only while it is exactly the previous version.
     std::lock_guard lock(mutex_);
-    if (config_.tracker->is_coarse() && replay_at_once_ && committed_.empty())
+    if (config_.compare && config_.tracker->is_coarse() && replay_at_once_ && committed_.empty())
       input.home = home.get();
   }
   input.medium = &config_.volume->medium();
@@ -179,12 +187,27 @@ Status Checkpointer::capture_stopped(Attempt& attempt) {
   return capture.status();
 }
 
+Status Checkpointer::capture_selection(Attempt& attempt) {
+  PERDURA_TRY(attempt.selection->select());
+  LogWriter* const writer = take_writer();
+  const Status status = guarded([&] {
+    writer->begin(attempt.version);
+    write_lines(attempt.selection->lines().numbers, attempt.selection->lines().data, *writer);
+    return writer->finish();
+  });
+  if (!status) writer->abandon();
+  give_writer(writer);
+  return status;
+}
+
 Result<u64> Checkpointer::complete(Attempt& attempt) {
   const Status status = capture_and_commit(attempt);
   // A caller need not wait until a large change set is cleared.
-  const bool settle_later = status && attempt.trigger == Trigger::kCaller &&
+  const bool settle_later = status && attempt.selection == nullptr &&
+                            attempt.trigger == Trigger::kCaller &&
                             attempt.version.line_count >= kLinesSettledLater;
-  if (!settle_later) config_.tracker->settle(static_cast<bool>(status));
+  if (attempt.selection != nullptr) attempt.selection->settle(static_cast<bool>(status));
+  else if (!settle_later) config_.tracker->settle(static_cast<bool>(status));
   const u64 number = attempt.version.number;
   const bool skipped = attempt.empty;
   publish(attempt, status, settle_later);
@@ -201,7 +224,8 @@ Status Checkpointer::capture_and_commit(Attempt& attempt) {
     return write_version(attempt, *writer, &side_copies);
   });
   // Nobody captures any more, whatever came of it.
-  if (config_.background_capture) config_.reported->close_window();
+  if (config_.background_capture && attempt.selection == nullptr)
+    config_.reported->close_window();
   if (writer != nullptr) {
     if (!status) writer->abandon();
     give_writer(writer);
@@ -213,7 +237,7 @@ Status Checkpointer::capture_and_commit(Attempt& attempt) {
 
 Status Checkpointer::write_version(Attempt& attempt, LogWriter& writer, u64* side_copies) {
   writer.begin(attempt.version);
-  if (config_.background_capture) {
+  if (config_.background_capture && attempt.selection == nullptr) {
     const track::DirtyMap& changes = config_.tracker->collect();
     attempt.empty = changes.empty();
     Status captured = capture_in_background(

@@ -35,6 +35,7 @@ namespace perdura::commit {
 struct Attempt {
   enum class Trigger { kCaller, kAsync, kTimer };
   Trigger trigger = Trigger::kCaller;
+  Selection* selection = nullptr;  ///< these lines, not what changed in the epoch
   VersionInProgress version;
   Status status;  ///< of the part done while mutators were stopped
   /// Its place among the committed ones: once it is durable nothing may fail any more.
@@ -52,6 +53,7 @@ class Checkpointer {
     track::Reported* reported = nullptr;  ///< the tracker, when it is one of reported stores
     Log* log = nullptr;
     bool background_capture = false;
+    bool compare = true;  ///< leave out lines of coarse change sets that are home already
     /// Lines of the recovered versions, or nullptr (see Scrub); outlives the checkpointer.
     const track::DirtyMap* recovered_lines = nullptr;
     u64 verify_bytes_per_second = 0;  ///< of the home image, once; 0: not
@@ -67,6 +69,8 @@ class Checkpointer {
   /// Not from inside an operation.
   Result<u64> checkpoint();
   Result<u64> checkpoint_async();
+  /// Make a version of these lines alone; the epoch goes on.
+  Result<u64> checkpoint(Selection& selection);
   Status wait(u64 version);
   void every(std::chrono::milliseconds interval);
   u64 durable_version() const { return durable_.load(std::memory_order_acquire); }
@@ -87,6 +91,7 @@ class Checkpointer {
   Attempt& claim(Trigger trigger);  ///< with mutex_ held, and nothing under way
   void cut(Attempt& attempt);
   Status capture_stopped(Attempt& attempt);
+  Status capture_selection(Attempt& attempt);
   Result<u64> complete(Attempt& attempt);
   Status capture_and_commit(Attempt& attempt);
   Status write_version(Attempt& attempt, LogWriter& writer, u64* side_copies);

@@ -10,6 +10,7 @@
 // All integers are little-endian, the only byte order Perdura runs on.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <type_traits>
 
@@ -32,11 +33,13 @@ constexpr u64 kSegmentBytesMin = 32 * kKiB;  ///< log segments; a power of two
 constexpr u64 kSegmentBytesMax = kMiB;
 
 // Feature flags. A store with an incompatible flag that the program does not know is refused.
-constexpr u64 kKnownIncompatible = 0;
+constexpr u64 kFeatureAliases = 1;  ///< a region holds addresses in its aliases
+constexpr u64 kKnownIncompatible = kFeatureAliases;
 
 constexpr u32 kRegionsMax = 16;
 constexpr u64 kRegionBytesMax = u64{1} << 44;
 constexpr u64 kAddressEnd = u64{1} << 47;  ///< of a program's address space
+constexpr u32 kAliasesMax = 256;
 constexpr u64 kCounterMax = u64{1} << 56;  ///< no store counts versions, updates or uses that far
 
 /// What a region's recovery starts from.
@@ -105,12 +108,20 @@ static_assert(sizeof(Extent) == 32);
 
 struct RegionRecord {
   u32 region;
-  u32 reserved;
+  u32 aliases;      ///< 0: none; else a power of two up to kAliasesMax
   u64 address;      ///< where the region was created and must be mapped
   u64 limit_bytes;  ///< address space it may use
   char name[40];
 };
 static_assert(sizeof(RegionRecord) == 64);
+
+/// Distance from the memory of a region to its first alias, and from alias to alias.
+constexpr u64 alias_stride(u64 limit_bytes) { return std::bit_ceil(limit_bytes); }
+/// Address space of a region.
+constexpr u64 reserved_bytes(const RegionRecord& record) {
+  return record.aliases == 0 ? record.limit_bytes
+                             : (u64{record.aliases} + 1) * alias_stride(record.limit_bytes);
+}
 
 constexpr u32 kDirectoryMagic = 0x52494450;  // "PDIR"
 

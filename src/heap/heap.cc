@@ -269,7 +269,7 @@ Result<void*> Heap::allocate_large(Mutator& mutator, u64 size, u64 alignment) {
   std::lock_guard lock(units_mutex_);
   PERDURA_ASSIGN(const u64 unit, units_.allocate(mutator, units, alignment_units));
   units_.set_entry(mutator, unit, {UnitKind::kLarge, 0, 0, 0, static_cast<u32>(units)});
-  std::byte* block = units_.address(unit);
+  std::byte* block = region_.shown(units_.address(unit));
   report(mutator, block, size);
   return static_cast<void*>(block);
 }
@@ -285,16 +285,23 @@ Failure Heap::misuse(const void* block, const char* what) const {
 Result<Heap::Block> Heap::find(const void* address) const {
   if (!region_.contains(address))
     return misuse(address, "not a block of this store; give it back to where it came from");
+  std::byte* const place = place_of(address);
+  PERDURA_ASSIGN(const Block block, find_at(place, address));
+  if (region_.shown(place) != address)
+    return misuse(address, "not an address that this store gave out");
+  return block;
+}
+
+Result<Heap::Block> Heap::find_at(const std::byte* place, const void* address) const {
   Block block;
-  block.unit = units_.unit_of(address);
+  block.unit = units_.unit_of(place);
   if (block.unit == ~u64{0}) return misuse(address, "never allocated");
   block.entry = units_.entry(block.unit);
   if (block.entry.kind == UnitKind::kSlabTail && block.entry.units <= block.unit) {
     block.unit -= block.entry.units;
     block.entry = units_.entry(block.unit);
   }
-  const auto offset =
-      static_cast<u64>(static_cast<const std::byte*>(address) - units_.address(block.unit));
+  const auto offset = static_cast<u64>(place - units_.address(block.unit));
   const u64 units_left = units_.units_end() - block.unit;
   if (block.entry.kind == UnitKind::kLarge && block.entry.units <= units_left) {
     if (offset != 0) return misuse(address, "inside a block, not its beginning");
@@ -361,7 +368,8 @@ Status Heap::free_remote(Mutator& mutator, const Block& block) {
   const u64 bit = u64{1} << block.index % 64;
   report(mutator, &word, sizeof word);
   const u64 before = std::atomic_ref(word).fetch_or(bit, std::memory_order_seq_cst);
-  if ((before & bit) != 0) return misuse(block.slab->block(info, block.index), "freed before");
+  if ((before & bit) != 0)
+    return misuse(region_.shown(block.slab->block(info, block.index)), "freed before");
   SlabState& state = this->state(block.unit);
   // Somebody will look at an announced slab. One without an owner may also have become empty.
   if (state.announced.load(std::memory_order_seq_cst)) {
@@ -417,20 +425,20 @@ Result<u64> Heap::usable_size(const void* address) const {
 }
 
 std::string Heap::describe(const void* address) const {
-  const u64 unit = units_.unit_of(address);
+  const std::byte* const place = place_of(address);
+  const u64 unit = units_.unit_of(place);
   if (unit == ~u64{0}) return " (in the heap's own tables)";
   UnitEntry entry = units_.entry(unit);
   const u64 head = entry.kind == UnitKind::kSlabTail ? unit - entry.units : unit;
   entry = units_.entry(head);
   if (entry.kind != UnitKind::kSlab) return " (in a large block)";
   const ClassInfo& info = kClassInfo[entry.size_class];
-  const auto offset =
-      static_cast<u64>(static_cast<const std::byte*>(address) - units_.address(head));
+  const auto offset = static_cast<u64>(place - units_.address(head));
   const u64 index = offset / info.block_bytes;
   if (index < info.first_block) return " (in the heap's own bitmaps)";
   char text[96];
   std::snprintf(text, sizeof text, " (in the block of %u bytes at %p)", info.block_bytes,
-                static_cast<void*>(slab_at(head)->block(info, index)));
+                static_cast<void*>(region_.shown(slab_at(head)->block(info, index))));
   return text;
 }
 

@@ -21,6 +21,7 @@
 #include <deque>
 #include <mutex>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include <perdura/store.hpp>
@@ -28,6 +29,7 @@
 #include "heap/size_classes.hpp"
 #include "heap/slab.hpp"
 #include "heap/units.hpp"
+#include "track/scatter.hpp"
 
 namespace perdura::heap {
 
@@ -73,11 +75,20 @@ class Heap {
       return {};
     return deallocate_slow(mutator, block);
   }
+  /// With aliases: a block of whole lines for an object that may become durable by itself
+  /// (RootSelection), so at a place that is free in the last version as well; or at any place where
+  /// none such is found in a few attempts.
+  Result<void*> allocate_apart(detail::Mutator& mutator, u64 size);
+  void set_scatter(const track::Scatter* scatter) { scatter_ = scatter; }
+
   /// Bytes usable in a block that was given out, or a failure that says what is wrong with it.
   Result<u64> usable_size(const void* block) const;
 
   Result<void*> get_root(std::string_view name, u64 fingerprint) const;
   Status set_root(detail::Mutator& mutator, std::string_view name, void* object, u64 fingerprint);
+  /// With aliases: the lines of a page that hold allocated blocks which start in the alias's part.
+  /// While mutators stand still (track::Scatter).
+  u64 visible_lines(u64 page, u64 alias) const;
   /// Where an address lies: " (in the block of 64 bytes at 0x…)", or in the heap's own metadata.
   std::string describe(const void* address) const;
 
@@ -109,6 +120,15 @@ class Heap {
     u32 index = 0;  ///< in the slab
   };
 
+  /// Where a root is in the list. Volatile.
+  struct RootPlace {
+    u64 node = 0;
+    u64 before = 0;        ///< the node before it, 0: none
+    bool durable = false;  ///< known to be in the last version, with its object
+  };
+  using Roots = std::unordered_map<std::string, RootPlace>;
+  friend class RootSelection;
+
   void* allocate_fast(detail::Mutator& mutator, u64 size, u64 alignment);
   Result<void*> allocate_slow(detail::Mutator& mutator, u64 size, u64 alignment);
   Result<void*> allocate_new(detail::Mutator& mutator, u64 size, u64 alignment);
@@ -132,17 +152,31 @@ class Heap {
   bool deallocate_fast(detail::Mutator& mutator, void* address);
   Status deallocate_slow(detail::Mutator& mutator, void* address);
   Status free_block(detail::Mutator& mutator, void* address);
-  Result<Block> find(const void* block) const;
+  /// The allocated or free block that the program knows by an address, or has its place there.
+  Result<Block> find(const void* address) const;
+  Result<Block> find_at(const std::byte* place, const void* address) const;
+  std::byte* place_of(const void* address) const {
+    return region_.base() + region_.offset_of(address);
+  }
+  std::byte* shown_at(u64 offset) const;
+  bool was_free(const std::byte* place) const;
+  template <class T>
+  T last(const T& place) const;
   void free_own(detail::Mutator& mutator, ThreadCache& cache, const Block& block);
   Status free_remote(detail::Mutator& mutator, const Block& block);
   void announce(detail::Mutator& mutator, const Block& block);
   void free_large(detail::Mutator& mutator, const Block& block);
   Failure misuse(const void* block, const char* what) const;
   Status put_root(detail::Mutator& mutator, std::string_view name, void* object, u64 fingerprint);
+  Status add_root(detail::Mutator& mutator, std::string_view name, void* object, u64 fingerprint);
+  Status remove_root(detail::Mutator& mutator, Roots::iterator root);
+  format::RootNode& root_node(u64 offset) const {
+    return *reinterpret_cast<format::RootNode*>(region_.base() + offset);
+  }
+  RootPlace& place_of_node(u64 node);
   Failure damaged(const std::string& what) const;
   std::string check_roots(u64& count) const;
   Status load_roots() const;
-  const format::RootNode* find_root(std::string_view name) const;
 
   template <class T>
   static void store(detail::Mutator& mutator, T& field, T value) {
@@ -154,6 +188,7 @@ class Heap {
 
   region::Region& region_;
   const std::string name_;
+  const track::Scatter* scatter_ = nullptr;
   Units units_;
   Mapping states_;  ///< SlabState by unit
   std::array<Class, kClasses> classes_;
@@ -161,13 +196,15 @@ class Heap {
   mutable std::mutex units_mutex_;
   mutable std::mutex roots_mutex_;
   mutable bool roots_loaded_ = false;  ///< the list was checked
+  mutable Roots roots_;
   std::mutex caches_mutex_;
   std::vector<std::unique_ptr<ThreadCache>> caches_;
 };
 
 inline void* Heap::take(detail::Mutator& mutator, ThreadCache::Current& current, u64 block_bytes) {
   const u64 bits = *current.word;
-  std::byte* block = current.base + static_cast<u64>(std::countr_zero(bits)) * block_bytes;
+  std::byte* block =
+      region_.shown(current.base + static_cast<u64>(std::countr_zero(bits)) * block_bytes);
   store(mutator, *current.word, bits & (bits - 1));
   detail::report(mutator, block, block_bytes);
   return block;
@@ -188,8 +225,9 @@ inline void* Heap::allocate_fast(detail::Mutator& mutator, u64 size, u64 alignme
 /// other free blocks and does not become empty.
 inline bool Heap::deallocate_fast(detail::Mutator& mutator, void* address) {
   const auto* cache = static_cast<const ThreadCache*>(mutator.heap_cache);
-  u64 unit = units_.unit_of(address);
-  if (unit == ~u64{0} || cache == nullptr) [[unlikely]]
+  std::byte* const place = region_.base() + region_.offset_of(address);
+  u64 unit = units_.unit_of(place);
+  if (unit == ~u64{0} || cache == nullptr || region_.shown(place) != address) [[unlikely]]
     return false;
   format::UnitEntry entry = units_.entry(unit);
   if (entry.kind == format::UnitKind::kSlabTail) {
@@ -202,8 +240,7 @@ inline bool Heap::deallocate_fast(detail::Mutator& mutator, void* address) {
     return false;
   const ClassInfo& info = kClassInfo[entry.size_class];
   Slab* slab = slab_at(unit);
-  const auto offset =
-      static_cast<u64>(static_cast<std::byte*>(address) - reinterpret_cast<std::byte*>(slab));
+  const auto offset = static_cast<u64>(place - reinterpret_cast<std::byte*>(slab));
   const auto index = static_cast<u32>(offset * info.reciprocal >> 32);
   if (u64{index} * info.block_bytes != offset || index >= info.block_count) [[unlikely]]
     return false;

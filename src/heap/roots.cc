@@ -27,7 +27,8 @@ std::string Heap::check_roots(u64& count) const {
     const auto whole = [&] {
       if (at >= region_.limit()) return false;
       node = reinterpret_cast<const RootNode*>(region_.base() + at);
-      const Result<Block> block = find(node);
+      const auto* place = reinterpret_cast<const std::byte*>(node);
+      const Result<Block> block = find_at(place, place);
       if (!block || count == header.root_count) return false;
       if (block->slab == nullptr) return node->name_length <= kNameMax;
       const ClassInfo& info = kClassInfo[block->entry.size_class];
@@ -50,31 +51,31 @@ Status Heap::load_roots() const {
   if (roots_loaded_) return {};
   u64 count = 0;
   if (const std::string problem = check_roots(count); !problem.empty()) return damaged(problem);
+  roots_.clear();
+  u64 before = 0;
+  for (u64 at = units_.header().roots; at != 0;) {
+    const RootNode& node = root_node(at);
+    if (!roots_.try_emplace(std::string(name_of(node)), RootPlace{at, before}).second)
+      return damaged("two roots are called '" + std::string(name_of(node)) + "'");
+    before = at;
+    at = node.next;
+  }
   roots_loaded_ = true;
   return {};
-}
-
-const RootNode* Heap::find_root(std::string_view name) const {
-  const std::byte* base = region_.base();
-  for (u64 at = units_.header().roots; at != 0;) {
-    const auto* node = reinterpret_cast<const RootNode*>(base + at);
-    if (name_of(*node) == name) return node;
-    at = node->next;
-  }
-  return nullptr;
 }
 
 Result<void*> Heap::get_root(std::string_view name, u64 fingerprint) const {
   std::lock_guard lock(roots_mutex_);
   PERDURA_TRY(load_roots());
-  const RootNode* node = find_root(name);
-  if (node == nullptr) return static_cast<void*>(nullptr);
-  if (fingerprint != 0 && node->fingerprint != 0 && fingerprint != node->fingerprint)
+  const auto found = roots_.find(std::string(name));
+  if (found == roots_.end()) return static_cast<void*>(nullptr);
+  const RootNode& node = root_node(found->second.node);
+  if (fingerprint != 0 && node.fingerprint != 0 && fingerprint != node.fingerprint)
     return Failure{Code::kTypeMismatch,
                    "the root '" + std::string(name) + "' of '" + name_ +
                        "' was made with another type (or another layout of it); open it with the "
                        "type it has, or remove it first"};
-  return static_cast<void*>(region_.base() + node->object);
+  return static_cast<void*>(shown_at(node.object));
 }
 
 Status Heap::set_root(detail::Mutator& mutator, std::string_view name, void* object,
@@ -93,45 +94,69 @@ Status Heap::put_root(detail::Mutator& mutator, std::string_view name, void* obj
                                                "there"};
   std::lock_guard lock(roots_mutex_);
   PERDURA_TRY(load_roots());
+  const auto found = roots_.find(std::string(name));
+  if (found == roots_.end())
+    return object != nullptr ? add_root(mutator, name, object, fingerprint) : Status{};
+  RootPlace& place = found->second;
+  RootNode& node = root_node(place.node);
+  if (object == nullptr) return remove_root(mutator, found);
+  detail::report(mutator, &node, sizeof node);
+  node.object = region_.offset_of(object);
+  node.fingerprint = fingerprint;
+  place.durable = false;
+  return {};
+}
+
+Status Heap::add_root(detail::Mutator& mutator, std::string_view name, void* object,
+                      u64 fingerprint) {
   format::HeapHeader& header = units_.header();
-  u64* link = &header.roots;
-  while (*link != 0) {
-    auto* node = reinterpret_cast<RootNode*>(region_.base() + *link);
-    if (name_of(*node) == name) break;
-    link = &node->next;
+  auto [added, fresh] = roots_.try_emplace(std::string(name));
+  // With aliases a node shares no line with others: it may become durable without them.
+  const u64 bytes = sizeof(RootNode) + name.size();
+  Result<void*> block =
+      scatter_ != nullptr ? allocate_apart(mutator, bytes) : allocate(mutator, bytes, 16);
+  if (!block) {
+    roots_.erase(added);
+    return block.failure();
   }
-  if (*link != 0) {
-    auto* node = reinterpret_cast<RootNode*>(region_.base() + *link);
-    if (object != nullptr) {
-      detail::report(mutator, node, sizeof *node);
-      node->object = region_.offset_of(object);
-      node->fingerprint = fingerprint;
-      return {};
-    }
-    store(mutator, *link, node->next);
-    store(mutator, header.root_count, header.root_count - 1);
-    return deallocate(mutator, node);
-  }
-  if (object == nullptr) return {};
-  PERDURA_ASSIGN(void* block, allocate(mutator, sizeof(RootNode) + name.size(), 16));
-  auto* node = new (block) RootNode{.next = header.roots,
-                                    .object = region_.offset_of(object),
-                                    .fingerprint = fingerprint,
-                                    .name_length = static_cast<u32>(name.size()),
-                                    .reserved = 0};
+  auto* node = new (*block) RootNode{.next = header.roots,
+                                     .object = region_.offset_of(object),
+                                     .fingerprint = fingerprint,
+                                     .name_length = static_cast<u32>(name.size()),
+                                     .reserved = 0};
   std::memcpy(node + 1, name.data(), name.size());
-  store(mutator, header.roots, region_.offset_of(node));
+  const u64 offset = region_.offset_of(node);
+  if (header.roots != 0) place_of_node(header.roots).before = offset;
+  added->second = {offset, 0};
+  store(mutator, header.roots, offset);
   store(mutator, header.root_count, header.root_count + 1);
   return {};
+}
+
+Status Heap::remove_root(detail::Mutator& mutator, Roots::iterator root) {
+  format::HeapHeader& header = units_.header();
+  const RootPlace place = root->second;
+  RootNode& node = root_node(place.node);
+  // The last version still has it, and its block may get other contents (heap/overlay.hpp).
+  detail::report(mutator, &node, sizeof node + node.name_length);
+  store(mutator, place.before != 0 ? root_node(place.before).next : header.roots, node.next);
+  store(mutator, header.root_count, header.root_count - 1);
+  if (node.next != 0) place_of_node(node.next).before = place.before;
+  roots_.erase(root);
+  return deallocate(mutator, region_.shown(&node));
+}
+
+Heap::RootPlace& Heap::place_of_node(u64 node) {
+  return roots_.find(std::string(name_of(root_node(node))))->second;
 }
 
 std::vector<Heap::RootInfo> Heap::roots() const {
   std::lock_guard lock(roots_mutex_);
   std::vector<RootInfo> all;
   for (u64 at = units_.header().roots; at != 0;) {
-    const auto* node = reinterpret_cast<const RootNode*>(region_.base() + at);
-    all.push_back({std::string(name_of(*node)), region_.base() + node->object, node->fingerprint});
-    at = node->next;
+    const RootNode& node = root_node(at);
+    all.push_back({std::string(name_of(node)), shown_at(node.object), node.fingerprint});
+    at = node.next;
   }
   return all;
 }

@@ -59,6 +59,8 @@ class Units {
   Result<u64> allocate(detail::Mutator& mutator, u64 count, u64 alignment_units);
   void release(u64 first, u64 count);
   u64 largest_free() const;
+  /// Whether a unit is part of a slab or large block; true where that is not known yet.
+  bool may_be_used(u64 unit) const { return !loaded_ || used(unit); }
   /// What is wrong with the unit table; "" when every unit has one owner.
   std::string problem() const;
   /// Once, of a sound table: which units are free.

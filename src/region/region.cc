@@ -1,10 +1,14 @@
 #include "region/region.hpp"
 
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 
+#include "base/aligned_buffer.hpp"
 #include "base/assert.hpp"
 
 namespace perdura::region {
@@ -21,10 +25,28 @@ struct Window {
 constexpr Window kWindows[] = {{0x550000000000, 0x555000000000}, {0x440000000000, 0x4f0000000000}};
 constexpr u64 kWindowStep = kGiB;
 
+constexpr u64 kLoadBytes = kMiB;
+
 void prefer_huge(std::byte* address, u64 length) {
   ::madvise(address, length, MADV_HUGEPAGE);
   // As for views: a child has no part in the store (docs/guarantees.md, "fork").
   ::madvise(address, length, MADV_DONTFORK);
+}
+
+bool is_zero(const std::byte* page) {
+  return page[0] == std::byte{0} && std::memcmp(page, page + 1, kPageBytes - 1) == 0;
+}
+
+/// Memory that can be mapped several times; takes up RAM where it is stored to.
+Result<UniqueFd> shareable_memory(u64 length) {
+  UniqueFd memory(::memfd_create("perdura", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!memory || ::ftruncate(memory.get(), static_cast<off_t>(length)) != 0)
+    return system_failure(errno, "cannot make " + std::to_string(length) +
+                                     " bytes of memory to map several times");
+  // A mapped file that shrinks takes its pages away.
+  if (::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0)
+    return system_failure(errno, "cannot seal memory");
+  return memory;
 }
 
 }  // namespace
@@ -85,21 +107,74 @@ Result<std::unique_ptr<Region>> Region::map(Volume& volume, const format::Region
   if (record.limit_bytes == 0 || !is_aligned(record.limit_bytes | record.address, kPageBytes))
     return Failure{Code::kCorrupt,
                    "the directory of '" + volume.name() + "' holds an impossible region"};
-  auto range = Mapping::reserve(reinterpret_cast<void*>(record.address), record.limit_bytes);
+  auto range =
+      Mapping::reserve(reinterpret_cast<void*>(record.address), format::reserved_bytes(record));
   if (!range) {
     Failure failure = range.failure();
     failure.message = "cannot map the region of '" + volume.name() + "': " + failure.message;
     return failure;
   }
-  std::unique_ptr<Region> region(new Region(volume, record, std::move(*range)));
+  UniqueFd memory;
+  if (record.aliases != 0) {
+    PERDURA_ASSIGN(memory, shareable_memory(record.limit_bytes));
+  }
+  std::unique_ptr<Region> region(
+      new Region(volume, record, std::move(*range), std::move(memory)));
   PERDURA_ASSIGN(region->home_, HomeMap::of(volume, record));
-  for (const Extent& extent : region->home_->extents()) PERDURA_TRY(region->map_extent(extent));
+  for (const Extent& extent : region->home_->extents()) {
+    PERDURA_TRY(region->map_extent(extent));
+    if (record.aliases != 0) PERDURA_TRY(region->load(extent));
+  }
   return region;
 }
 
+Region::Region(Volume& volume, format::RegionRecord record, Mapping range, UniqueFd memory)
+    : volume_(volume),
+      record_(record),
+      range_(std::move(range)),
+      base_(range_.as()),
+      memory_(std::move(memory)),
+      stride_(record.aliases == 0 ? 0 : format::alias_stride(record.limit_bytes)),
+      offset_mask_(stride_ - 1),
+      part_shift_(record.aliases == 0
+                      ? 0
+                      : static_cast<unsigned>(std::countr_zero(kPageBytes / record.aliases))),
+      part_mask_(record.aliases == 0 ? 0 : record.aliases - 1) {}
+
 Status Region::map_extent(const Extent& extent) {
+  if (aliases() != 0) return map_aliases(extent);
   return volume_.medium().map_home(base_ + extent.region_offset, extent.medium_offset,
                                    extent.length);
+}
+
+// Mappings of neighbouring extents merge: each alias takes up a few entries in the kernel's map of
+// the process, however large it is.
+Status Region::map_aliases(const Extent& extent) {
+  for (u64 i = 0; i <= aliases(); ++i) {
+    std::byte* const place = base_ + i * stride_ + extent.region_offset;
+    if (::mmap(place, extent.length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
+               memory_.get(), static_cast<off_t>(extent.region_offset)) == MAP_FAILED)
+      return system_failure(errno, "cannot map " + std::to_string(extent.length) +
+                                       " bytes of memory for '" + volume_.name() + "'");
+    // A child that shared the memory would change its parent's.
+    ::madvise(place, extent.length, MADV_DONTFORK);
+  }
+  return {};
+}
+
+Status Region::load(const Extent& extent) {
+  media::Medium& medium = volume_.medium();
+  AlignedBuffer buffer(medium.geometry().byte_addressable ? 0 : kLoadBytes);
+  for (u64 at = 0; at < extent.length; at += kLoadBytes) {
+    const u64 length = std::min(kLoadBytes, extent.length - at);
+    const std::byte* from = buffer.data();
+    if (medium.geometry().byte_addressable) from = medium.direct(extent.medium_offset + at, length);
+    else PERDURA_TRY(medium.read(extent.medium_offset + at, buffer.first(length)));
+    std::byte* const to = base_ + extent.region_offset + at;
+    for (u64 page = 0; page < length; page += kPageBytes)
+      if (!is_zero(from + page)) std::memcpy(to + page, from + page, kPageBytes);
+  }
+  return {};
 }
 
 Status Region::map_new(const Extent& extent) {

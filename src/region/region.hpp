@@ -7,6 +7,14 @@
 // Stores go to private copies of pages and never reach the medium by themselves. Space that is new
 // in this run needs no view: it is zero. With huge pages it is anonymous memory, and so is what
 // promote() moved there; trackers that find stores by page need small ones.
+//
+// With aliases the memory is a file of its own, loaded when the region is mapped, and the same pages
+// lie side by side several times. The program gets each object at an address in one of the aliases,
+// by the part of the page in which the object starts (FGCK §3.2.2); the library uses the first
+// mapping, which no page tracker watches.
+//
+//   base                 base + stride        base + 2 stride
+//    | the library's      | alias 0            | alias 1            |     2 aliases: halves of pages
 #pragma once
 
 #include <functional>
@@ -15,6 +23,7 @@
 #include <vector>
 
 #include "base/mapping.hpp"
+#include "base/unique_fd.hpp"
 #include "region/volume.hpp"
 
 namespace perdura::region {
@@ -63,11 +72,27 @@ class Region {
   u32 id() const { return record_.region; }
   std::byte* base() const { return base_; }
   u64 limit() const { return record_.limit_bytes; }
+  /// Address space it takes up from `base` on, with its aliases.
+  u64 reserved_bytes() const { return range_.length(); }
   bool contains(const void* address) const {
-    return static_cast<u64>(static_cast<const std::byte*>(address) - base_) < record_.limit_bytes;
+    return static_cast<u64>(static_cast<const std::byte*>(address) - base_) < reserved_bytes() &&
+           offset_of(address) < record_.limit_bytes;
   }
+  /// In the region, of an address in any alias.
   u64 offset_of(const void* address) const {
-    return static_cast<u64>(static_cast<const std::byte*>(address) - base_);
+    return static_cast<u64>(static_cast<const std::byte*>(address) - base_) & offset_mask_;
+  }
+
+  u32 aliases() const { return record_.aliases; }
+  u64 alias_stride() const { return stride_; }
+  std::byte* alias(u64 number) const { return base_ + (number + 1) * stride_; }
+  /// The alias in which the program sees an object that starts at `offset`.
+  u64 alias_of(u64 offset) const { return offset >> part_shift_ & (record_.aliases - 1); }
+  /// The address that the program gets for an object that starts at `place`, seen from `base`.
+  template <class T>
+  T* shown(T* place) const {
+    const auto number = reinterpret_cast<std::uintptr_t>(place) >> part_shift_ & part_mask_;
+    return reinterpret_cast<T*>(reinterpret_cast<std::uintptr_t>(place) + (number + 1) * stride_);
   }
 
   /// Make [offset, offset + length) accessible, zero where it is new. Thread-safe.
@@ -90,11 +115,12 @@ class Region {
   bool reopen(u64 offset) noexcept;
 
  private:
-  Region(Volume& volume, format::RegionRecord record, Mapping range)
-      : volume_(volume), record_(record), range_(std::move(range)), base_(range_.as()) {}
+  Region(Volume& volume, format::RegionRecord record, Mapping range, UniqueFd memory);
 
   Status map_extent(const format::Extent& extent);
   Status map_new(const format::Extent& extent);
+  Status map_aliases(const format::Extent& extent);
+  Status load(const format::Extent& extent);
   /// Space for a part of [offset, end) from its beginning on, which has none.
   Result<format::Extent> take_space(u64 offset, u64 end);
 
@@ -102,6 +128,12 @@ class Region {
   const format::RegionRecord record_;
   Mapping range_;
   std::byte* const base_;
+  const UniqueFd memory_;  ///< with aliases: what they map
+  // Without aliases these make shown() and offset_of() do nothing.
+  const u64 stride_;
+  const u64 offset_mask_;
+  const unsigned part_shift_;
+  const u64 part_mask_;
   bool huge_pages_ = false;
   Backed backed_;
   mutable std::mutex mutex_;  ///< home_, growth

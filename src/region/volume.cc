@@ -275,7 +275,12 @@ Status Volume::check_regions() const {
     if (twice || record->region == 0 || !known(*record) || record->address == 0 ||
         !is_aligned(record->address, kPageBytes) || record->limit_bytes == 0 ||
         !is_aligned(record->limit_bytes, kMiB) || record->limit_bytes > format::kRegionBytesMax ||
-        record->address > format::kAddressEnd - record->limit_bytes)
+        (record->aliases & (record->aliases - 1)) != 0 ||
+        record->aliases > format::kAliasesMax ||
+        (record->aliases != 0) !=
+            ((superblock_.incompatible_features & format::kFeatureAliases) != 0) ||
+        record->address > format::kAddressEnd ||
+        format::reserved_bytes(*record) > format::kAddressEnd - record->address)
       return Failure{Code::kCorrupt,
                      "the directory of '" + name() + "' holds an impossible region (number " +
                          std::to_string(record->region) + "); restore the store from a copy"};
@@ -354,8 +359,13 @@ Status Volume::add_region(const RegionRecord& record) {
   PERDURA_ASSERT(state != std::end(superblock_.regions));
   regions_.push_back(record);
   *state = {record.region, 0, 0};
+  const u64 features = superblock_.incompatible_features;
+  if (record.aliases != 0) superblock_.incompatible_features |= format::kFeatureAliases;
   Status written = guarded([this] { return write_directory(); });
-  if (!written) regions_.pop_back();
+  if (!written) {
+    regions_.pop_back();
+    superblock_.incompatible_features = features;
+  }
   return written;
 }
 

@@ -110,6 +110,7 @@ class Inspector {
     if (durable_version() == 0) return {};
     format::RegionRecord record = volume_->regions().front();
     record.address = 0;
+    record.aliases = 0;  // nobody stores to it
     PERDURA_ASSIGN(auto region, region::Region::map(*volume_, record));
     PERDURA_TRY(apply_log(*region));
     try {

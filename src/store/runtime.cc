@@ -7,6 +7,7 @@
 
 #include "base/assert.hpp"
 #include "base/clock.hpp"
+#include "heap/root_selection.hpp"
 #include "store/recovery.hpp"
 #include "track/protected_pages.hpp"
 #include "track/userfault.hpp"
@@ -29,7 +30,7 @@ struct OpenStores {
     std::lock_guard lock(mutex);
     for (size_t i = 0; i < slots.size(); ++i) {
       if (slots[i].runtime.load() != nullptr) continue;
-      slots[i].bytes = runtime.region().limit();
+      slots[i].bytes = runtime.region().reserved_bytes();
       slots[i].base = runtime.region().base();
       slots[i].runtime = &runtime;
       if (i >= end) end = i + 1;
@@ -74,10 +75,16 @@ Status check_options(const Options& options) {
       options.log_segment_bytes > format::kSegmentBytesMax)
     return invalid("log_segment_bytes is a power of two from 32768 to 1048576, not " +
                    std::to_string(options.log_segment_bytes));
+  if (options.aliases != 0 &&
+      (!std::has_single_bit(options.aliases) || options.aliases > format::kAliasesMax))
+    return invalid("aliases is 0 or a power of two up to 256, not " +
+                   std::to_string(options.aliases));
   if (options.log_limit_bytes != 0 && options.log_limit_bytes < 2 * format::kSegmentBytesMin)
     return invalid("log_limit_bytes is at least " + std::to_string(2 * format::kSegmentBytesMin));
   const bool reported =
       options.tracking == Tracking::kReported || options.tracking == Tracking::kBitmap;
+  if (options.aliases != 0 && reported)
+    return invalid("aliases tell objects apart for a page tracker; reported stores need none");
   if (options.capture == Capture::kBackground && !reported)
     return invalid(
         "a background capture needs a tracker of reported stores: page trackers learn "
@@ -177,8 +184,26 @@ Status Runtime::open_region() {
   if (volume_->regions().empty()) PERDURA_TRY(create_region());
   PERDURA_TRY(recover());
   if (!region_) {
-    PERDURA_ASSIGN(region_, region::Region::map(*volume_, volume_->regions().front()));
+    const format::RegionRecord record = volume_->regions().front();
+    PERDURA_TRY(check_aliases(record));
+    PERDURA_ASSIGN(region_, region::Region::map(*volume_, record));
   }
+  return {};
+}
+
+// Pointers in the region are addresses in its aliases, so their number stays.
+Status Runtime::check_aliases(const format::RegionRecord& record) const {
+  const auto made_with = [&] {
+    return "'" + name() + "' was created with " + std::to_string(record.aliases) + " aliases";
+  };
+  if (options_.aliases != 0 && options_.aliases != record.aliases)
+    return Failure{Code::kInvalidArgument, made_with() + ", not " +
+                                               std::to_string(options_.aliases) +
+                                               "; open it with that number, or with 0"};
+  const bool reported =
+      options_.tracking == Tracking::kReported || options_.tracking == Tracking::kBitmap;
+  if (record.aliases != 0 && reported)
+    return Failure{Code::kInvalidArgument, made_with() + "; open it with a page tracker"};
   return {};
 }
 
@@ -189,9 +214,10 @@ Status Runtime::create_region() {
     record.region = store::kRegionId;
     record.address = options_.region_address;
     record.limit_bytes = options_.region_limit_bytes;
+    record.aliases = options_.aliases;
     std::strncpy(record.name, "main", sizeof record.name - 1);
     if (record.address == 0) {
-      PERDURA_ASSIGN(record.address, region::Region::choose_address(record.limit_bytes));
+      PERDURA_ASSIGN(record.address, region::Region::choose_address(format::reserved_bytes(record)));
     }
     auto mapped = region::Region::map(*volume_, record);
     if (!mapped) {
@@ -218,6 +244,7 @@ Status Runtime::recover() {
 
 Status Runtime::start() {
   PERDURA_ASSIGN(mutators_, track::Mutators::create(this, &leave_heap));
+  heap_ = std::make_unique<heap::Heap>(*region_, name());
   PERDURA_TRY(choose_tracker());
   if (patch_ && options_.lazy_recovery) PERDURA_TRY(patch_->apply_lazily(*region_, *tracker_));
   else if (patch_) PERDURA_TRY(patch_->apply_all(*region_));
@@ -225,7 +252,6 @@ Status Runtime::start() {
   PERDURA_TRY(tracker_->cut());
   tracker_->collect();
   tracker_->settle(true);
-  heap_ = std::make_unique<heap::Heap>(*region_, name());
   commit::Checkpointer::Config config;
   config.volume = volume_.get();
   config.region = region_.get();
@@ -234,6 +260,7 @@ Status Runtime::start() {
   config.reported = reported_;
   config.log = log_.get();
   config.background_capture = captures_in_background(options_);
+  config.compare = options_.compare;
   config.recovered_lines = patch_ ? &patch_->lines() : nullptr;
   config.verify_bytes_per_second = options_.verify_bytes_per_second;
   if (options_.verify_reports) {
@@ -257,13 +284,16 @@ Status Runtime::choose_tracker() {
 }
 
 Status Runtime::make_tracker(Tracking kind) {
-  std::byte* const base = region_->base();
-  const u64 limit = region_->limit();
+  const bool aliased = region_->aliases() != 0;
+  std::byte* const base = aliased ? region_->alias(0) : region_->base();
+  const u64 bytes = aliased ? region_->aliases() * region_->alias_stride() : region_->limit();
+  const track::Memory memory = aliased ? track::Memory::kShared : track::Memory::kPrivate;
+  heap_->set_scatter(scatter_ = nullptr);
   tracker_.reset();
   switch (kind) {
     case Tracking::kReported:
     case Tracking::kBitmap: {
-      PERDURA_ASSIGN(auto reported, track::Reported::create(*mutators_, base, limit, kind,
+      PERDURA_ASSIGN(auto reported, track::Reported::create(*mutators_, base, bytes, kind,
                                                             options_.granule_bytes));
       reported_ = reported.get();
       tracker_ = std::move(reported);
@@ -272,17 +302,32 @@ Status Runtime::make_tracker(Tracking kind) {
     }
     case Tracking::kSigbus:
     case Tracking::kProtect: {
-      PERDURA_ASSIGN(tracker_, track::ProtectedPages::create(base, limit, kind));
+      PERDURA_ASSIGN(tracker_, track::ProtectedPages::create(base, bytes, kind, memory));
       break;
     }
     case Tracking::kAutomatic:
     case Tracking::kUserfault: {
-      PERDURA_ASSIGN(tracker_, track::Userfault::create(base, limit));
+      PERDURA_ASSIGN(tracker_, track::Userfault::create(base, bytes, memory));
       break;
     }
   }
+  if (aliased) PERDURA_TRY(scatter());
   return region_->on_backed(
       [this](std::byte* address, u64 length) { return tracker_->backed(address, length); });
+}
+
+// The page tracker that was made sees the aliases.
+Status Runtime::scatter() {
+  const track::Scatter::Aliases aliases{region_->base(), region_->limit(),
+                                        region_->alias_stride(), region_->aliases()};
+  PERDURA_ASSIGN(auto scatter,
+                 track::Scatter::create(*mutators_, aliases, std::move(tracker_)));
+  scatter->set_visible(
+      [this](u64 page, u64 alias) { return heap_->visible_lines(page, alias); });
+  scatter_ = scatter.get();
+  heap_->set_scatter(scatter_);
+  tracker_ = std::move(scatter);
+  return {};
 }
 
 Status Runtime::open_heap() {
@@ -338,6 +383,18 @@ Result<u64> Runtime::checkpoint_async() {
   });
 }
 
+Result<u64> Runtime::checkpoint_root(std::string_view name) {
+  return guarded([&]() -> Result<u64> {
+    PERDURA_TRY(require_outside_operation("checkpoint_root"));
+    if (scatter_ == nullptr)
+      return Failure{Code::kUnsupported, "'" + this->name() +
+                                             "' has no aliases, so no object of it can become "
+                                             "durable by itself; create it with Options::aliases"};
+    heap::RootSelection selection(*heap_, *scatter_, name);
+    return checkpointer_->checkpoint(selection);
+  });
+}
+
 Status Runtime::wait(u64 version) {
   return guarded([&]() -> Status {
     PERDURA_TRY(usable());
@@ -367,6 +424,7 @@ Statistics Runtime::statistics() const {
   statistics.recovery_ns = recovery_ns_;
   statistics.unreported = verifier_ ? verifier_->lines() : 0;
   statistics.tracking = tracker_->kind();
+  statistics.aliases = region_->aliases();
   return statistics;
 }
 

@@ -16,6 +16,7 @@
 #include "store/patch.hpp"
 #include "store/report_verifier.hpp"
 #include "track/mutators.hpp"
+#include "track/scatter.hpp"
 #include "track/tracker.hpp"
 
 namespace perdura::detail {
@@ -38,6 +39,7 @@ class Runtime {
   Status close();
   Result<u64> checkpoint();
   Result<u64> checkpoint_async();
+  Result<u64> checkpoint_root(std::string_view name);
   Status wait(u64 version);
 
   Statistics statistics() const;
@@ -65,6 +67,8 @@ class Runtime {
   Status start();
   Status choose_tracker();
   Status make_tracker(Tracking kind);
+  Status check_aliases(const format::RegionRecord& record) const;
+  Status scatter();
   Status open_heap();
   Status require_outside_operation(const char* call);
 
@@ -80,6 +84,7 @@ class Runtime {
   std::unique_ptr<track::Mutators> mutators_;
   std::unique_ptr<track::Tracker> tracker_;
   track::Reported* reported_ = nullptr;
+  track::Scatter* scatter_ = nullptr;
   std::unique_ptr<store::ReportVerifier> verifier_;
   std::unique_ptr<heap::Heap> heap_;
   std::unique_ptr<commit::Checkpointer> checkpointer_;

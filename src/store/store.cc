@@ -169,6 +169,9 @@ void* Store::get_root(std::string_view name, std::uint64_t fingerprint) {
 }
 
 std::uint64_t Store::checkpoint() { return value_or_throw(runtime_->checkpoint()); }
+std::uint64_t Store::checkpoint_root(std::string_view name) {
+  return value_or_throw(runtime_->checkpoint_root(name));
+}
 std::uint64_t Store::checkpoint_async() { return value_or_throw(runtime_->checkpoint_async()); }
 void Store::wait(std::uint64_t version) { value_or_throw(runtime_->wait(version)); }
 

@@ -24,6 +24,10 @@ class DirtyMap {
   void add(u64 first_line, u64 count) { add_with<false>(first_line, count); }
   /// Add from several threads at once.
   void add_shared(u64 first_line, u64 count) { add_with<true>(first_line, count); }
+  /// Add the lines of a page that `mask` has. Only this thread uses the map.
+  void add_mask(u64 page, u64 mask) {
+    if (mask != 0) or_word<false>(page, mask);
+  }
   /// Add one line from several threads; true for the one that added it first.
   bool add_first(u64 line);
   /// Take one line out, from several threads; true for the one that did.
@@ -37,7 +41,7 @@ class DirtyMap {
   void clear();
   bool empty() const;
   bool contains(u64 line) const {
-    return (words()[line / kLinesPerPage].load(std::memory_order_relaxed) >> line % kLinesPerPage &
+    return (words()[line / kLinesPerPage].load(std::memory_order_acquire) >> line % kLinesPerPage &
             1) != 0;
   }
 
@@ -111,7 +115,7 @@ class DirtyMap {
 
   template <bool kShared>
   static u64 or_into(Word& word, u64 mask) {
-    if constexpr (kShared) return word.fetch_or(mask, std::memory_order_relaxed);
+    if constexpr (kShared) return word.fetch_or(mask, std::memory_order_acq_rel);
     const u64 old = word.load(std::memory_order_relaxed);
     word.store(old | mask, std::memory_order_relaxed);
     return old;

@@ -12,30 +12,33 @@
 namespace perdura::track {
 
 Result<std::unique_ptr<ProtectedPages>> ProtectedPages::create(std::byte* region_base,
-                                                               u64 region_bytes, Tracking mode) {
+                                                               u64 region_bytes, Tracking mode,
+                                                               Memory memory) {
   UniqueFd userfault;
   if (mode == Tracking::kSigbus) {
     PERDURA_ASSIGN(userfault, open_userfault());
     uffdio_api api{};
     api.api = UFFD_API;
     api.features = UFFD_FEATURE_SIGBUS | UFFD_FEATURE_PAGEFAULT_FLAG_WP;
+    if (memory == Memory::kShared) api.features |= UFFD_FEATURE_WP_HUGETLBFS_SHMEM;
     if (::ioctl(userfault.get(), UFFDIO_API, &api) != 0)
       return userfault_unsupported("userfaultfd has no write protection by SIGBUS here");
   }
   PERDURA_ASSIGN(DirtyMap a, DirtyMap::create(region_bytes));
   PERDURA_ASSIGN(DirtyMap b, DirtyMap::create(region_bytes));
-  std::unique_ptr<ProtectedPages> tracker(
-      new ProtectedPages(region_base, mode, std::move(userfault), std::move(a), std::move(b)));
+  std::unique_ptr<ProtectedPages> tracker(new ProtectedPages(
+      region_base, mode, memory, std::move(userfault), std::move(a), std::move(b)));
   PERDURA_ASSIGN(region::FaultWatch watch,
                  region::FaultWatch::create(region_base, region_base + region_bytes, *tracker));
   tracker->watch_.emplace(std::move(watch));
   return tracker;
 }
 
-ProtectedPages::ProtectedPages(std::byte* base, Tracking mode, UniqueFd userfault, DirtyMap a,
-                               DirtyMap b)
+ProtectedPages::ProtectedPages(std::byte* base, Tracking mode, Memory memory, UniqueFd userfault,
+                               DirtyMap a, DirtyMap b)
     : base_(base),
       mode_(mode),
+      memory_(memory),
       userfault_(std::move(userfault)),
       maps_{std::move(a), std::move(b)},
       parts_(std::make_unique<Part[]>(kPartsMax)) {}
@@ -84,9 +87,16 @@ void ProtectedPages::settle(bool durable) {
   maps_[running ^ 1].clear();
 }
 
+// Smaller than the cost of a signal suggests where aliases are to tell parts of pages apart.
+u64 ProtectedPages::chunk_bytes(u64 faults) const noexcept {
+  const u64 first = memory_ == Memory::kShared ? kPageBytes : 64 * kKiB;
+  const bool grows = mode_ == Tracking::kProtect || memory_ == Memory::kPrivate;
+  const u64 doublings = grows ? std::min<u64>(faults / kFaultsPerDoubling, 32) : 0;
+  return std::min(first << doublings, kChunkBytesMax);
+}
+
 bool ProtectedPages::on_fault(std::byte* address) noexcept {
-  const u64 faults = faults_.fetch_add(1, std::memory_order_relaxed);
-  const u64 chunk = kChunkBytes << std::min(faults / kFaultsPerDoubling, kDoublingsMax);
+  const u64 chunk = chunk_bytes(faults_.fetch_add(1, std::memory_order_relaxed));
   for (size_t i = 0, count = part_count_.load(std::memory_order_acquire); i < count; ++i) {
     const Part& part = parts_[i];
     if (address < part.address || address >= part.address + part.length) continue;

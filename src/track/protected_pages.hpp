@@ -5,8 +5,9 @@
 //   kSigbus   userfaultfd write protection: a store raises SIGBUS; the mapping stays writable, so
 //             ranges need no entries in the kernel's map of the process
 //
-// The first fault opens 64 KiB; the more faults an epoch has had, the more each one opens, so that
-// the number of separate ranges stays far below the kernel's limit (vm.max_map_count).
+// The first fault opens 64 KiB, or one page of an alias; with mprotect, the more faults an epoch has
+// had, the more each one opens, so that the number of separate ranges stays far below the kernel's
+// limit (vm.max_map_count).
 #pragma once
 
 #include "base/unique_fd.hpp"
@@ -19,7 +20,8 @@ class ProtectedPages final : public Tracker, public region::FaultHandler {
  public:
   /// `mode` is kProtect or kSigbus. kUnsupported where the kernel refuses.
   static Result<std::unique_ptr<ProtectedPages>> create(std::byte* region_base, u64 region_bytes,
-                                                        Tracking mode);
+                                                        Tracking mode,
+                                                        Memory memory = Memory::kPrivate);
 
   Tracking kind() const override { return mode_; }
   bool sees_stores_first() const override { return false; }
@@ -32,9 +34,8 @@ class ProtectedPages final : public Tracker, public region::FaultHandler {
   bool on_fault(std::byte* address) noexcept override;
 
  private:
-  static constexpr u64 kChunkBytes = 64 * kKiB;
-  static constexpr u64 kFaultsPerDoubling = 2048;
-  static constexpr u64 kDoublingsMax = 10;
+  static constexpr u64 kChunkBytesMax = 64 * kMiB;
+  static constexpr u64 kFaultsPerDoubling = 1024;
   static constexpr size_t kPartsMax = 1024;
 
   // Written under mutex_, read by signal handlers up to part_count_.
@@ -43,13 +44,16 @@ class ProtectedPages final : public Tracker, public region::FaultHandler {
     u64 length;
   };
 
-  ProtectedPages(std::byte* base, Tracking mode, UniqueFd userfault, DirtyMap a, DirtyMap b);
+  ProtectedPages(std::byte* base, Tracking mode, Memory memory, UniqueFd userfault, DirtyMap a,
+                 DirtyMap b);
+  u64 chunk_bytes(u64 faults) const noexcept;
   Status protect(std::byte* address, u64 length) const;
   /// On failure the reason is in errno.
   bool set_protected(std::byte* address, u64 length, bool on) const noexcept;
 
   std::byte* const base_;
   const Tracking mode_;
+  const Memory memory_;
   UniqueFd userfault_;
   DirtyMap maps_[2];
   std::atomic<int> filling_{0};

@@ -13,6 +13,12 @@
 
 namespace perdura::track {
 
+/// What a page tracker watches.
+enum class Memory {
+  kPrivate,  ///< private views and anonymous memory
+  kShared,   ///< the aliases of a region: a page can be dirty in one of them alone
+};
+
 class Tracker {
  public:
   virtual ~Tracker() = default;

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -45,9 +46,12 @@ constexpr u64 kPageSwapped = 1 << 4;
 
 constexpr size_t kRegionsPerScan = 512;  // on the stack, perhaps a signal handler's
 
-// Pages stored to since they were last protected: copied privately (not FILE) and written. The
-// kernel refuses the call where a part is not registered, instead of finding nothing.
-ScanArguments scan_arguments(const std::byte* begin, u64 length, PageRegion* into, size_t count) {
+// Pages stored to since they were last protected. In private memory: copied (not FILE) and written,
+// so that what was never touched needs no page tables. In shared memory every page that is not
+// protected counts, also one that was paged out. The kernel refuses the call where a part is not
+// registered, instead of finding nothing.
+ScanArguments scan_arguments(const std::byte* begin, u64 length, PageRegion* into, size_t count,
+                             Memory memory) {
   ScanArguments arguments{};
   arguments.size = sizeof arguments;
   arguments.flags = kScanProtectMatching | kScanCheckAsync;
@@ -55,9 +59,12 @@ ScanArguments scan_arguments(const std::byte* begin, u64 length, PageRegion* int
   arguments.end = arguments.start + length;
   arguments.vec = reinterpret_cast<std::uintptr_t>(into);
   arguments.vec_len = count;
-  arguments.category_mask = kPageWritten | kPageFile;
-  arguments.category_inverted = kPageFile;
-  arguments.category_anyof_mask = kPagePresent | kPageSwapped;
+  arguments.category_mask = kPageWritten;
+  if (memory == Memory::kPrivate) {
+    arguments.category_mask |= kPageFile;
+    arguments.category_inverted = kPageFile;
+    arguments.category_anyof_mask = kPagePresent | kPageSwapped;
+  }
   arguments.return_mask = kPageWritten;
   return arguments;
 }
@@ -93,38 +100,44 @@ Status register_write_protect(int userfault, void* address, u64 length) {
   return {};
 }
 
-Result<std::unique_ptr<Userfault>> Userfault::create(std::byte* region_base, u64 region_bytes) {
+Result<std::unique_ptr<Userfault>> Userfault::create(std::byte* region_base, u64 region_bytes,
+                                                     Memory memory) {
   PERDURA_ASSIGN(UniqueFd userfault, open_userfault());
   uffdio_api api{};
   api.api = UFFD_API;
   api.features = kFeatureWpAsync | kFeatureWpUnpopulated;
+  if (memory == Memory::kShared) api.features |= UFFD_FEATURE_WP_HUGETLBFS_SHMEM;
   if (::ioctl(userfault.get(), UFFDIO_API, &api) != 0)
     return userfault_unsupported(
         "this kernel has no asynchronous write protection (Linux 6.7 has)");
   UniqueFd pagemap(::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
   if (!pagemap) return userfault_unsupported("/proc/self/pagemap cannot be opened");
-  PERDURA_TRY(self_test(userfault.get(), pagemap.get()));
+  PERDURA_TRY(self_test(userfault.get(), pagemap.get(), memory));
   PERDURA_ASSIGN(DirtyMap map, DirtyMap::create(region_bytes));
   return std::unique_ptr<Userfault>(
-      new Userfault(region_base, std::move(userfault), std::move(pagemap), std::move(map)));
+      new Userfault(region_base, memory, std::move(userfault), std::move(pagemap), std::move(map)));
 }
 
 // Register two pages, store to one, and see exactly that one.
-Status Userfault::self_test(int userfault, int pagemap) {
-  PERDURA_ASSIGN(Mapping memory, Mapping::anonymous(2 * kPageBytes));
-  PERDURA_TRY(register_write_protect(userfault, memory.as(), memory.length()));
-  volatile char* pages = memory.as<char>();
+Status Userfault::self_test(int userfault, int pagemap, Memory memory) {
+  const int kind = memory == Memory::kShared ? MAP_SHARED : MAP_PRIVATE;
+  void* data =
+      ::mmap(nullptr, 2 * kPageBytes, PROT_READ | PROT_WRITE, kind | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) return system_failure(errno, "cannot map two pages");
+  const Mapping two(data, 2 * kPageBytes);
+  PERDURA_TRY(register_write_protect(userfault, two.as(), two.length()));
+  volatile char* pages = two.as<char>();
   pages[0] = 1;
   pages[kPageBytes] = 1;
   PageRegion found[4];
-  ScanArguments all = scan_arguments(memory.as(), memory.length(), found, 4);
+  ScanArguments all = scan_arguments(two.as(), two.length(), found, 4, memory);
   if (::ioctl(pagemap, kPagemapScan, &all) < 0)
     return userfault_unsupported("this kernel cannot scan for written pages (Linux 6.7 can)");
   pages[kPageBytes] = 2;
-  ScanArguments second = scan_arguments(memory.as(), memory.length(), found, 4);
+  ScanArguments second = scan_arguments(two.as(), two.length(), found, 4, memory);
   const int regions = ::ioctl(pagemap, kPagemapScan, &second);
   if (regions < 0) return userfault_unsupported("the scan for written pages is refused");
-  const u64 expected = reinterpret_cast<std::uintptr_t>(memory.as()) + kPageBytes;
+  const u64 expected = reinterpret_cast<std::uintptr_t>(two.as()) + kPageBytes;
   if (regions != 1 || found[0].start != expected)
     return Failure{Code::kUnsupported, "the scan for written pages gives wrong answers here"};
   return {};
@@ -132,6 +145,8 @@ Status Userfault::self_test(int userfault, int pagemap) {
 
 Status Userfault::backed(std::byte* address, u64 length) {
   PERDURA_TRY(register_write_protect(userfault_.get(), address, length));
+  // Shared memory that was never protected would count as stored to.
+  if (memory_ == Memory::kShared) PERDURA_TRY(forget(address, length));
   std::lock_guard lock(mutex_);
   parts_.push_back({address, length});
   return {};
@@ -155,7 +170,7 @@ Status Userfault::scan(const Part& part, Found&& found) {
   const std::byte* const end = part.address + part.length;
   while (begin < end) {
     ScanArguments arguments =
-        scan_arguments(begin, static_cast<u64>(end - begin), regions, kRegionsPerScan);
+        scan_arguments(begin, static_cast<u64>(end - begin), regions, kRegionsPerScan, memory_);
     const int count = ::ioctl(pagemap_.get(), kPagemapScan, &arguments);
     if (count < 0) return system_failure(errno, "cannot scan for written pages");
     for (int i = 0; i < count; ++i)

@@ -17,7 +17,8 @@ Failure userfault_unsupported(const char* what);
 class Userfault final : public Tracker {
  public:
   /// kUnsupported with the reason where the kernel or a sandbox refuses.
-  static Result<std::unique_ptr<Userfault>> create(std::byte* region_base, u64 region_bytes);
+  static Result<std::unique_ptr<Userfault>> create(std::byte* region_base, u64 region_bytes,
+                                                   Memory memory = Memory::kPrivate);
 
   Tracking kind() const override { return Tracking::kUserfault; }
   bool sees_stores_first() const override { return false; }
@@ -35,17 +36,19 @@ class Userfault final : public Tracker {
     u64 length;
   };
 
-  Userfault(std::byte* base, UniqueFd userfault, UniqueFd pagemap, DirtyMap map)
+  Userfault(std::byte* base, Memory memory, UniqueFd userfault, UniqueFd pagemap, DirtyMap map)
       : base_(base),
+        memory_(memory),
         userfault_(std::move(userfault)),
         pagemap_(std::move(pagemap)),
         map_(std::move(map)) {}
 
-  static Status self_test(int userfault, int pagemap);
+  static Status self_test(int userfault, int pagemap, Memory memory);
   template <class Found>
   Status scan(const Part& part, Found&& found);
 
   std::byte* const base_;
+  const Memory memory_;
   UniqueFd userfault_;
   UniqueFd pagemap_;
   DirtyMap map_;  ///< of the cut epoch; kept, and added to, while versions fail

@@ -1,0 +1,111 @@
+// Where the program sees blocks of a region with aliases, and what it can store to there.
+#include <algorithm>
+#include <cstring>
+
+#include "heap/heap.hpp"
+
+namespace perdura::heap {
+
+using format::UnitEntry;
+using format::UnitKind;
+
+// Of a place in a block or at its beginning. Large blocks begin with a page.
+std::byte* Heap::shown_at(u64 offset) const {
+  std::byte* const place = region_.base() + offset;
+  if (region_.aliases() == 0) return place;
+  u64 start = 0;
+  u64 unit = units_.unit_of(place);
+  if (unit != ~u64{0}) {
+    UnitEntry entry = units_.entry(unit);
+    if (entry.kind == UnitKind::kSlabTail) entry = units_.entry(unit -= entry.units);
+    if (entry.kind == UnitKind::kSlab) {
+      const u64 block_bytes = kClassInfo[entry.size_class].block_bytes;
+      const auto in_slab = static_cast<u64>(place - units_.address(unit));
+      start = in_slab / block_bytes * block_bytes;
+    }
+  }
+  return region_.alias(region_.alias_of(start)) + offset;
+}
+
+// A word as the last version has it.
+template <class T>
+T Heap::last(const T& place) const {
+  const u64 offset = region_.offset_of(&place);
+  const track::Scatter::Line line = scatter_->image(offset / kLineBytes);
+  T value;
+  std::memcpy(&value, line.data() + offset % kLineBytes, sizeof value);
+  return value;
+}
+
+// Whether the place of a small block that was just given out is a free block in the last version.
+bool Heap::was_free(const std::byte* place) const {
+  const Result<Block> block = find_at(place, place);
+  if (!block || block->slab == nullptr) return true;
+  const UnitEntry entry = last(units_.table()[block->unit]);
+  if (entry.kind == UnitKind::kFree) return true;
+  if (entry.kind != UnitKind::kSlab || entry.size_class != block->entry.size_class) return false;
+  const ClassInfo& info = kClassInfo[entry.size_class];
+  const u64 free = last(block->slab->free()[block->index / 64]) |
+                   last(block->slab->remote(info)[block->index / 64]);
+  return (free >> block->index % 64 & 1) != 0;
+}
+
+Result<void*> Heap::allocate_apart(detail::Mutator& mutator, u64 size) {
+  constexpr size_t kAttempts = 64;
+  std::array<void*, kAttempts> given{};
+  size_t count = 0;
+  Failure failure{};
+  bool found = false;
+  while (!found && count < kAttempts) {
+    Result<void*> block = allocate(mutator, size, kLineBytes);
+    if (!block) {
+      failure = block.failure();
+      break;
+    }
+    given[count++] = *block;
+    found = was_free(place_of(*block));
+  }
+  if (count == 0) return failure;
+  for (size_t i = 0; i + 1 < count; ++i) PERDURA_TRY(deallocate(mutator, given[i]));
+  return given[count - 1];
+}
+
+u64 Heap::visible_lines(u64 page, u64 alias) const {
+  const std::byte* const place = region_.base() + page * kPageBytes;
+  u64 unit = units_.unit_of(place);
+  if (unit == ~u64{0}) return 0;
+  UnitEntry entry = units_.entry(unit);
+  if (entry.kind == UnitKind::kSlabTail) entry = units_.entry(unit -= entry.units);
+  if (entry.kind != UnitKind::kSlab)
+    return alias == 0 && units_.may_be_used(unit) ? ~u64{0} : u64{0};
+
+  const ClassInfo& info = kClassInfo[entry.size_class];
+  Slab* const slab = slab_at(unit);
+  const auto begin = static_cast<u64>(place - units_.address(unit));
+  const u64 end = begin + kPageBytes;
+  u64 lines = 0;
+  const auto add = [&](u64 index) {
+    if (index < info.first_block || index >= info.block_count) return;
+    const u64 free = Slab::load(slab->free()[index / 64]) |
+                     Slab::load(slab->remote(info)[index / 64]);
+    if ((free >> index % 64 & 1) != 0) return;
+    const u64 first = std::max(begin, index * info.block_bytes);
+    const u64 last = std::min(end, (index + 1) * info.block_bytes) - 1;
+    const u64 first_line = (first - begin) / kLineBytes;
+    lines |= bit_range(static_cast<unsigned>(first_line),
+                       static_cast<unsigned>((last - begin) / kLineBytes - first_line + 1));
+  };
+  // A block that crosses into this page belongs to the part in which it starts.
+  const u64 crossing = begin / info.block_bytes;
+  if (crossing * info.block_bytes != begin &&
+      region_.alias_of(crossing * info.block_bytes) == alias)
+    add(crossing);
+  const u64 part_bytes = kPageBytes / region_.aliases();
+  const u64 part = begin + alias * part_bytes;
+  for (u64 index = (part + info.block_bytes - 1) / info.block_bytes;
+       index * info.block_bytes < part + part_bytes; ++index)
+    add(index);
+  return lines;
+}
+
+}  // namespace perdura::heap

@@ -1,0 +1,42 @@
+// The lines that make a root and its object durable without anything else (FGCK's nv_ckone).
+//
+// An object that the last version has takes its own lines. One that is newer takes along what says
+// that it is allocated and has a name: but not as these structures are now, where other blocks have
+// been allocated and freed since, which must not become durable yet. So the allocation is repeated
+// on the structures as the last version has them (overlay.hpp), and the lines that this changes are
+// taken.
+#pragma once
+
+#include "commit/capture.hpp"
+#include "heap/heap.hpp"
+#include "heap/overlay.hpp"
+
+namespace perdura::heap {
+
+class RootSelection final : public commit::Selection {
+ public:
+  RootSelection(Heap& heap, track::Scatter& scatter, std::string_view name)
+      : heap_(heap), region_(heap.region_), scatter_(scatter), name_(name) {}
+
+  Status select() override;
+  void settle(bool durable) override;
+
+ private:
+  Status select_new(const Heap::RootPlace& place, const Heap::Block& object);
+  Result<bool> is_in(const Overlay& last, u64 object) const;
+  Status allocate_in(Overlay& last, const Heap::Block& block) const;
+  Status allocate_in_slab(Overlay& last, const Heap::Block& block, bool new_slab) const;
+  static void link_in(Overlay& last, format::HeapHeader& header, format::RootNode& node,
+                      u64 node_offset);
+  Failure taken() const;
+  static u64 bytes_of(const Heap::Block& block);
+  void add_lines(std::byte* begin, u64 bytes);
+
+  Heap& heap_;
+  const region::Region& region_;
+  track::Scatter& scatter_;
+  const std::string name_;
+  Overlay::Images changed_;
+};
+
+}  // namespace perdura::heap
