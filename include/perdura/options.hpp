@@ -31,10 +31,10 @@ struct Options {
   std::uint32_t granule_bytes = 64;
 
   /// FGCK's aliases (docs/tracking.md), with a page tracker: 0 for none, else a power of two up to
-  /// 256. The region's memory is mapped so many times more, and `allocate` returns a block's address
-  /// in the alias of the part of the page it starts in; so a store makes the blocks of one part
-  /// change, not a whole page. 1 tells allocated bytes from others, 256 gives each block pages of
-  /// its own. Chosen when the store is created and kept with it; the region takes up aliases + 1
+  /// 256. The region's memory is mapped so many times more, and `allocate` returns a block's
+  /// address in the alias of the part of the page it starts in; so a store makes the blocks of one
+  /// part change, not a whole page. 1 tells allocated bytes from others, 256 gives each block pages
+  /// of its own. Chosen when the store is created and kept with it; the region takes up aliases + 1
   /// times its limit of address space, and opening loads all of it.
   std::uint32_t aliases = 0;
 

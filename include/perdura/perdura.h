@@ -50,6 +50,7 @@ typedef struct perdura_options {
   uint64_t region_limit_bytes;
   uint64_t region_address;
   uint64_t log_limit_bytes;
+  uint32_t aliases;
 } perdura_options;
 
 /* options may be NULL. On success *store must be closed with perdura_close. */
@@ -77,6 +78,8 @@ void perdura_operation_end(perdura_store* store);
 
 /* Durable when it returns 0. version may be NULL. */
 int perdura_checkpoint(perdura_store* store, uint64_t* version);
+/* The object of a root alone, with its name; see perdura/store.hpp. version may be NULL. */
+int perdura_checkpoint_root(perdura_store* store, const char* name, uint64_t* version);
 int perdura_checkpoint_async(perdura_store* store, uint64_t* version);
 int perdura_wait(perdura_store* store, uint64_t version);
 /* Every `milliseconds` in the background; 0 stops. */
@@ -85,6 +88,8 @@ uint64_t perdura_durable_version(perdura_store* store);
 
 /* The sentence of this thread's last failure; never NULL. */
 const char* perdura_last_error(void);
+/* Its perdura_code, for functions that return a pointer; 0 before any. */
+int perdura_last_code(void);
 
 #ifdef __cplusplus
 }

@@ -224,8 +224,7 @@ Status Checkpointer::capture_and_commit(Attempt& attempt) {
     return write_version(attempt, *writer, &side_copies);
   });
   // Nobody captures any more, whatever came of it.
-  if (config_.background_capture && attempt.selection == nullptr)
-    config_.reported->close_window();
+  if (config_.background_capture && attempt.selection == nullptr) config_.reported->close_window();
   if (writer != nullptr) {
     if (!status) writer->abandon();
     give_writer(writer);

@@ -86,8 +86,8 @@ u64 Heap::visible_lines(u64 page, u64 alias) const {
   u64 lines = 0;
   const auto add = [&](u64 index) {
     if (index < info.first_block || index >= info.block_count) return;
-    const u64 free = Slab::load(slab->free()[index / 64]) |
-                     Slab::load(slab->remote(info)[index / 64]);
+    const u64 free =
+        Slab::load(slab->free()[index / 64]) | Slab::load(slab->remote(info)[index / 64]);
     if ((free >> index % 64 & 1) != 0) return;
     const u64 first = std::max(begin, index * info.block_bytes);
     const u64 last = std::min(end, (index + 1) * info.block_bytes) - 1;

@@ -41,8 +41,8 @@ bool is_zero(const std::byte* page) {
 Result<UniqueFd> shareable_memory(u64 length) {
   UniqueFd memory(::memfd_create("perdura", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!memory || ::ftruncate(memory.get(), static_cast<off_t>(length)) != 0)
-    return system_failure(errno, "cannot make " + std::to_string(length) +
-                                     " bytes of memory to map several times");
+    return system_failure(
+        errno, "cannot make " + std::to_string(length) + " bytes of memory to map several times");
   // A mapped file that shrinks takes its pages away.
   if (::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0)
     return system_failure(errno, "cannot seal memory");
@@ -118,8 +118,7 @@ Result<std::unique_ptr<Region>> Region::map(Volume& volume, const format::Region
   if (record.aliases != 0) {
     PERDURA_ASSIGN(memory, shareable_memory(record.limit_bytes));
   }
-  std::unique_ptr<Region> region(
-      new Region(volume, record, std::move(*range), std::move(memory)));
+  std::unique_ptr<Region> region(new Region(volume, record, std::move(*range), std::move(memory)));
   PERDURA_ASSIGN(region->home_, HomeMap::of(volume, record));
   for (const Extent& extent : region->home_->extents()) {
     PERDURA_TRY(region->map_extent(extent));

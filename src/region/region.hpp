@@ -8,13 +8,14 @@
 // in this run needs no view: it is zero. With huge pages it is anonymous memory, and so is what
 // promote() moved there; trackers that find stores by page need small ones.
 //
-// With aliases the memory is a file of its own, loaded when the region is mapped, and the same pages
-// lie side by side several times. The program gets each object at an address in one of the aliases,
-// by the part of the page in which the object starts (FGCK §3.2.2); the library uses the first
-// mapping, which no page tracker watches.
+// With aliases the memory is a file of its own, loaded when the region is mapped, and the same
+// pages lie side by side several times. The program gets each object at an address in one of the
+// aliases, by the part of the page in which the object starts (FGCK §3.2.2); the library uses the
+// first mapping, which no page tracker watches.
 //
 //   base                 base + stride        base + 2 stride
-//    | the library's      | alias 0            | alias 1            |     2 aliases: halves of pages
+//    | the library's      | alias 0            | alias 1            |     2 aliases: halves of
+//    pages
 #pragma once
 
 #include <functional>

@@ -275,8 +275,7 @@ Status Volume::check_regions() const {
     if (twice || record->region == 0 || !known(*record) || record->address == 0 ||
         !is_aligned(record->address, kPageBytes) || record->limit_bytes == 0 ||
         !is_aligned(record->limit_bytes, kMiB) || record->limit_bytes > format::kRegionBytesMax ||
-        (record->aliases & (record->aliases - 1)) != 0 ||
-        record->aliases > format::kAliasesMax ||
+        (record->aliases & (record->aliases - 1)) != 0 || record->aliases > format::kAliasesMax ||
         (record->aliases != 0) !=
             ((superblock_.incompatible_features & format::kFeatureAliases) != 0) ||
         record->address > format::kAddressEnd ||

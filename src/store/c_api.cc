@@ -1,10 +1,11 @@
 // The C surface: exceptions become negative codes and a sentence.
 #include <perdura/perdura.h>
 
-#include <new>
-#include <perdura/store.hpp>
 #include <string>
 
+#include <perdura/store.hpp>
+
+#include "store/c_error.hpp"
 #include "store/runtime.hpp"
 
 struct perdura_store {
@@ -14,36 +15,30 @@ struct perdura_store {
 namespace {
 
 thread_local std::string last_error;
+thread_local int last_code = 0;
 
-int fail(perdura::Code code, const char* message) noexcept {
+}  // namespace
+
+namespace perdura::detail {
+
+int keep_error(Code code, const char* message) noexcept {
+  last_code = static_cast<int>(code);
   try {
     last_error = message;
   } catch (const std::bad_alloc&) {
     last_error.clear();
   }
-  return -static_cast<int>(code);
+  return -last_code;
 }
 
-template <class Call>
-int guarded(Call&& call) noexcept {
-  try {
-    call();
-    return 0;
-  } catch (const perdura::Error& error) {
-    return fail(error.code(), error.what());
-  } catch (const std::bad_alloc&) {
-    return fail(perdura::Code::kNoMemory, "out of memory");
-  } catch (const std::exception& error) {
-    return fail(perdura::Code::kIo, error.what());
-  }
-}
+}  // namespace perdura::detail
 
-}  // namespace
+using perdura::detail::c_call;
 
 extern "C" {
 
 int perdura_open(const char* uri, const perdura_options* options, perdura_store** store) {
-  return guarded([&] {
+  return c_call([&] {
     if (uri == nullptr || store == nullptr)
       throw perdura::Error(perdura::Code::kInvalidArgument, "perdura_open needs a URI and a store");
     perdura::Options chosen;
@@ -53,6 +48,7 @@ int perdura_open(const char* uri, const perdura_options* options, perdura_store*
       if (options->region_limit_bytes != 0) chosen.region_limit_bytes = options->region_limit_bytes;
       chosen.region_address = options->region_address;
       chosen.log_limit_bytes = options->log_limit_bytes;
+      chosen.aliases = options->aliases;
     }
     *store = new perdura_store{perdura::Store::open(uri, chosen)};
   });
@@ -60,7 +56,7 @@ int perdura_open(const char* uri, const perdura_options* options, perdura_store*
 
 int perdura_close(perdura_store* store) {
   if (store == nullptr) return 0;
-  const int result = guarded([&] { store->store.close(); });
+  const int result = c_call([&] { store->store.close(); });
   if (result != -static_cast<int>(perdura::Code::kMisuse)) delete store;
   return result;
 }
@@ -71,25 +67,25 @@ void* perdura_alloc(perdura_store* store, size_t size) {
 
 void* perdura_aligned_alloc(perdura_store* store, size_t alignment, size_t size) {
   void* block = nullptr;
-  return guarded([&] { block = store->store.allocate(size, alignment); }) == 0 ? block : nullptr;
+  return c_call([&] { block = store->store.allocate(size, alignment); }) == 0 ? block : nullptr;
 }
 
 void* perdura_realloc(perdura_store* store, void* block, size_t size) {
   void* moved = nullptr;
-  return guarded([&] { moved = store->store.reallocate(block, size); }) == 0 ? moved : nullptr;
+  return c_call([&] { moved = store->store.reallocate(block, size); }) == 0 ? moved : nullptr;
 }
 
 int perdura_free(perdura_store* store, void* block) {
-  return guarded([&] { store->store.deallocate(block); });
+  return c_call([&] { store->store.deallocate(block); });
 }
 
 size_t perdura_usable_size(perdura_store* store, const void* block) {
   size_t size = 0;
-  return guarded([&] { size = store->store.usable_size(block); }) == 0 ? size : 0;
+  return c_call([&] { size = store->store.usable_size(block); }) == 0 ? size : 0;
 }
 
 int perdura_root_set(perdura_store* store, const char* name, void* object) {
-  return guarded([&] {
+  return c_call([&] {
     if (name == nullptr)
       throw perdura::Error(perdura::Code::kInvalidArgument, "a root needs a name");
     store->store.set_root(name, object);
@@ -98,7 +94,7 @@ int perdura_root_set(perdura_store* store, const char* name, void* object) {
 
 void* perdura_root_get(perdura_store* store, const char* name) {
   void* object = nullptr;
-  const int result = guarded([&] {
+  const int result = c_call([&] {
     if (name == nullptr)
       throw perdura::Error(perdura::Code::kInvalidArgument, "a root needs a name");
     object = store->store.get_root(name);
@@ -107,12 +103,12 @@ void* perdura_root_get(perdura_store* store, const char* name) {
 }
 
 void perdura_touch(perdura_store* store, const void* address, size_t length) {
-  const int result = guarded([&] { store->store.touch(address, length); });
+  const int result = c_call([&] { store->store.touch(address, length); });
   (void)result;  // only a forked child fails here, and its region is gone
 }
 
 int perdura_operation_begin(perdura_store* store) {
-  return guarded([&] {
+  return c_call([&] {
     perdura::detail::Runtime& runtime = store->store.runtime();
     perdura::value_or_throw(runtime.usable());
     perdura::detail::enter(runtime.mutators().this_thread());
@@ -121,34 +117,44 @@ int perdura_operation_begin(perdura_store* store) {
 
 void perdura_operation_end(perdura_store* store) {
   const int result =
-      guarded([&] { perdura::detail::leave(store->store.runtime().mutators().this_thread()); });
+      c_call([&] { perdura::detail::leave(store->store.runtime().mutators().this_thread()); });
   (void)result;  // begin has failed in the same way
 }
 
 int perdura_checkpoint(perdura_store* store, uint64_t* version) {
-  return guarded([&] {
+  return c_call([&] {
     const uint64_t made = store->store.checkpoint();
     if (version != nullptr) *version = made;
   });
 }
 
+int perdura_checkpoint_root(perdura_store* store, const char* name, uint64_t* version) {
+  return c_call([&] {
+    if (name == nullptr)
+      throw perdura::Error(perdura::Code::kInvalidArgument, "a root needs a name");
+    const uint64_t made = store->store.checkpoint_root(name);
+    if (version != nullptr) *version = made;
+  });
+}
+
 int perdura_checkpoint_async(perdura_store* store, uint64_t* version) {
-  return guarded([&] {
+  return c_call([&] {
     const uint64_t begun = store->store.checkpoint_async();
     if (version != nullptr) *version = begun;
   });
 }
 
 int perdura_wait(perdura_store* store, uint64_t version) {
-  return guarded([&] { store->store.wait(version); });
+  return c_call([&] { store->store.wait(version); });
 }
 
 int perdura_checkpoint_every(perdura_store* store, uint32_t milliseconds) {
-  return guarded([&] { store->store.checkpoint_every(std::chrono::milliseconds(milliseconds)); });
+  return c_call([&] { store->store.checkpoint_every(std::chrono::milliseconds(milliseconds)); });
 }
 
 uint64_t perdura_durable_version(perdura_store* store) { return store->store.durable_version(); }
 
 const char* perdura_last_error(void) { return last_error.c_str(); }
+int perdura_last_code(void) { return last_code; }
 
 }  // extern "C"

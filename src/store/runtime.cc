@@ -217,7 +217,8 @@ Status Runtime::create_region() {
     record.aliases = options_.aliases;
     std::strncpy(record.name, "main", sizeof record.name - 1);
     if (record.address == 0) {
-      PERDURA_ASSIGN(record.address, region::Region::choose_address(format::reserved_bytes(record)));
+      PERDURA_ASSIGN(record.address,
+                     region::Region::choose_address(format::reserved_bytes(record)));
     }
     auto mapped = region::Region::map(*volume_, record);
     if (!mapped) {
@@ -318,12 +319,10 @@ Status Runtime::make_tracker(Tracking kind) {
 
 // The page tracker that was made sees the aliases.
 Status Runtime::scatter() {
-  const track::Scatter::Aliases aliases{region_->base(), region_->limit(),
-                                        region_->alias_stride(), region_->aliases()};
-  PERDURA_ASSIGN(auto scatter,
-                 track::Scatter::create(*mutators_, aliases, std::move(tracker_)));
-  scatter->set_visible(
-      [this](u64 page, u64 alias) { return heap_->visible_lines(page, alias); });
+  const track::Scatter::Aliases aliases{region_->base(), region_->limit(), region_->alias_stride(),
+                                        region_->aliases()};
+  PERDURA_ASSIGN(auto scatter, track::Scatter::create(*mutators_, aliases, std::move(tracker_)));
+  scatter->set_visible([this](u64 page, u64 alias) { return heap_->visible_lines(page, alias); });
   scatter_ = scatter.get();
   heap_->set_scatter(scatter_);
   tracker_ = std::move(scatter);

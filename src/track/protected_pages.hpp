@@ -5,9 +5,9 @@
 //   kSigbus   userfaultfd write protection: a store raises SIGBUS; the mapping stays writable, so
 //             ranges need no entries in the kernel's map of the process
 //
-// The first fault opens 64 KiB, or one page of an alias; with mprotect, the more faults an epoch has
-// had, the more each one opens, so that the number of separate ranges stays far below the kernel's
-// limit (vm.max_map_count).
+// The first fault opens 64 KiB, or one page of an alias; with mprotect, the more faults an epoch
+// has had, the more each one opens, so that the number of separate ranges stays far below the
+// kernel's limit (vm.max_map_count).
 #pragma once
 
 #include "base/unique_fd.hpp"

@@ -121,8 +121,7 @@ Result<std::unique_ptr<Userfault>> Userfault::create(std::byte* region_base, u64
 // Register two pages, store to one, and see exactly that one.
 Status Userfault::self_test(int userfault, int pagemap, Memory memory) {
   const int kind = memory == Memory::kShared ? MAP_SHARED : MAP_PRIVATE;
-  void* data =
-      ::mmap(nullptr, 2 * kPageBytes, PROT_READ | PROT_WRITE, kind | MAP_ANONYMOUS, -1, 0);
+  void* data = ::mmap(nullptr, 2 * kPageBytes, PROT_READ | PROT_WRITE, kind | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) return system_failure(errno, "cannot map two pages");
   const Mapping two(data, 2 * kPageBytes);
   PERDURA_TRY(register_write_protect(userfault, two.as(), two.length()));

@@ -86,7 +86,8 @@ Json json_of(const Session& session) {
           {"atomic_bytes", session.history.atomic_bytes()},
           {"calls", calls},
           {"acknowledgements", acknowledgements},
-          {"steps_at", session.steps_at}};
+          {"steps_at", session.steps_at},
+          {"objects_at", session.objects_at}};
 }
 
 Session session_of(const Json& json) {
@@ -95,7 +96,8 @@ Session session_of(const Json& json) {
   Session session{
       .history = {bytes_of(json.at("initial")), json.at("atomic_bytes"), std::move(calls)},
       .acknowledgements = {},
-      .steps_at = json.at("steps_at")};
+      .steps_at = json.at("steps_at"),
+      .objects_at = json.at("objects_at")};
   for (const Json& each : json.at("acknowledgements"))
     session.acknowledgements.push_back({each.at(0), each.at(1)});
   return session;
@@ -112,8 +114,8 @@ media::Geometry geometry_of(const Json& json) {
 
 /// Those that workloads set.
 Json json_of(const Options& options) {
-  return {options.region_limit_bytes, options.log_segment_bytes, options.log_limit_bytes,
-          static_cast<int>(options.tracking), options.lazy_recovery};
+  return {options.region_limit_bytes,         options.log_segment_bytes, options.log_limit_bytes,
+          static_cast<int>(options.tracking), options.lazy_recovery,     options.aliases};
 }
 
 Options options_of(const Json& json) {
@@ -123,6 +125,7 @@ Options options_of(const Json& json) {
   options.log_limit_bytes = json.at(2);
   options.tracking = static_cast<Tracking>(json.at(3).get<int>());
   options.lazy_recovery = json.at(4);
+  options.aliases = json.at(5);
   return options;
 }
 

@@ -175,6 +175,25 @@ std::string Oracle::learn() {
   return {};
 }
 
+// Each is what the version has, whole; and nothing else is allocated.
+std::string Oracle::check_objects(test::WrappedStore& store, u64 version) const {
+  const auto found = session_.objects_at.find(version);
+  if (found == session_.objects_at.end()) return {};
+  for (const auto& [name, value] : found->second) {
+    const auto* object = static_cast<const u64*>(store.get_root(name.c_str()));
+    if (object == nullptr) return "the object '" + name + "' is gone";
+    for (u64 i = 1; i < object[0]; ++i)
+      if (object[i] != object_word(value, i)) return "the object '" + name + "' is not whole";
+  }
+  const HeapAudit audit = store.audit();
+  const bool has_ledger = store.get_root("ledger") != nullptr;
+  if (audit.roots != found->second.size() + (has_ledger ? 1 : 0) && run_.others == 0)
+    return "there are " + std::to_string(audit.roots) + " roots";
+  if (!has_ledger && run_.others == 0 && audit.live_blocks != 2 * audit.roots)
+    return "blocks are left over";
+  return {};
+}
+
 std::string Oracle::prove(const Content& image, u64 version) const {
   const std::string path = folder_.path("proven.pd");
   testing::write_file(path, image);
@@ -196,6 +215,7 @@ std::string Oracle::prove(const Content& image, u64 version) const {
     if (version != 0 && store.durable_version() != version)
       return "it recovers version " + std::to_string(store.durable_version());
     if (std::string problem = check(store, steps_min); !problem.empty()) return problem;
+    if (std::string problem = check_objects(store, version); !problem.empty()) return problem;
     auto* ledger = static_cast<test::Ledger*>(store.get_root("ledger"));
     u64 after = 0;
     if (ledger != nullptr) {

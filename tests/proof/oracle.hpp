@@ -51,6 +51,7 @@ class Oracle {
   std::string compare(const testing::Execution& execution,
                       const testing::Recovered& recovered) const;
   std::string prove(const Content& image, u64 version) const;
+  std::string check_objects(test::WrappedStore& store, u64 version) const;
 
   const RunRecord& run_;
   const Session& session_;

@@ -39,6 +39,7 @@ void Run::open() {
                                                   return recording_.wrap(std::move(inner));
                                                 });
   ledger_ = static_cast<test::Ledger*>(store_->get_root("ledger"));
+  objects_ = durable_objects_;
   sessions_.emplace_back().acknowledgements.push_back({acknowledged_, 0});
 }
 
@@ -53,6 +54,7 @@ void Run::close() {
   const u64 steps = steps_so_far();
   store_->close();
   const u64 version = store_->durable_version();
+  durable_objects_ = objects_;
   steps_begun_[version] = steps;
   acknowledge(version);
   end_session();
@@ -102,9 +104,49 @@ u64 Run::steps_so_far() const {
   return ledger_ != nullptr ? std::atomic_ref(ledger_->steps).load() : 0;
 }
 
+u64 object_word(u64 value, u64 index) { return test::mix(value ^ test::mix(index)); }
+
+// The first word is its number of words.
+void Run::set_object(const std::string& name, u64 value, u64 words) {
+  const auto op = store_->operation();
+  auto* object = static_cast<u64*>(store_->get_root(name.c_str()));
+  if (object == nullptr) {
+    object = static_cast<u64*>(op.allocate_apart(words * sizeof(u64)));
+    object[0] = words;
+    op.set_root(name.c_str(), object);
+  }
+  for (u64 i = 1; i < object[0]; ++i) object[i] = object_word(value, i);
+  objects_[name] = value;
+}
+
+void Run::remove_object(const std::string& name) {
+  const auto op = store_->operation();
+  void* const object = store_->get_root(name.c_str());
+  if (object == nullptr) return;
+  op.set_root(name.c_str(), nullptr);
+  op.deallocate(object);
+  objects_.erase(name);
+}
+
+u64 Run::checkpoint_object(const std::string& name) {
+  const u64 version = value_or_throw(store_->runtime().checkpoint_root(name));
+  durable_objects_[name] = objects_.at(name);
+  acknowledge(version);
+  return version;
+}
+
+void Run::try_checkpoint_object(const std::string& name) {
+  try {
+    checkpoint_object(name);
+  } catch (const Error& error) {
+    if (error.code() != Code::kMisuse) throw;
+  }
+}
+
 u64 Run::checkpoint() {
   const u64 steps = steps_so_far();
   const u64 version = store_->checkpoint();
+  durable_objects_ = objects_;
   steps_begun_.try_emplace(version, steps);
   acknowledge(version);
   return version;
@@ -127,6 +169,7 @@ void Run::acknowledge(u64 version) {
   sessions_.back().acknowledgements.push_back({version, recording_.size()});
   if (const auto begun = steps_begun_.find(version); begun != steps_begun_.end())
     sessions_.back().steps_at.emplace(version, begun->second);
+  sessions_.back().objects_at[version] = durable_objects_;
 }
 
 }  // namespace perdura::proof

@@ -30,12 +30,18 @@ constexpr MediumKind kMedia[] = {
 
 std::string uri(const MediumKind& medium, const std::string& path);
 
+/// Values of named objects; from its value follows what fills one.
+using Objects = std::map<std::string, u64>;
+u64 object_word(u64 value, u64 index);
+
 /// From opening a store to its end.
 struct Session {
   media::History history;
   std::vector<testing::Acknowledgement> acknowledgements;  ///< those of earlier sessions at call 0
   /// Steps of the ledger that an acknowledged version holds at least.
   std::map<u64, u64> steps_at;
+  /// The named objects that an acknowledged version holds, and no others.
+  std::map<u64, Objects> objects_at;
 };
 
 /// What is known of a run afterwards: all that judging its crash states takes.
@@ -75,6 +81,14 @@ class Run {
   void steps(u64 count, u64 shard = 0);
   /// Steps by several threads at once, `count` each, while `meanwhile` runs in this one.
   void concurrent_steps(u64 threads, u64 count, const std::function<void()>& meanwhile);
+  /// A named object with a value; made, of `words` words, when there is none.
+  void set_object(const std::string& name, u64 value, u64 words = 24);
+  void remove_object(const std::string& name);
+  /// A version of this object alone.
+  u64 checkpoint_object(const std::string& name);
+  /// The same, unless the last version has another object of this name or in its place.
+  void try_checkpoint_object(const std::string& name);
+
   u64 checkpoint();
   u64 checkpoint_async();
   void wait(u64 version);
@@ -98,6 +112,8 @@ class Run {
   test::Ledger* ledger_ = nullptr;
   u64 acknowledged_ = 0;
   std::map<u64, u64> steps_begun_;  ///< by version: steps when its checkpoint began
+  Objects objects_;
+  Objects durable_objects_;
   std::vector<Session> sessions_;
 };
 

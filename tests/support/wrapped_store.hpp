@@ -50,6 +50,9 @@ class WrappedStore {
     void* allocate(size_t size, size_t alignment = 16) const {
       return value_or_throw(runtime_.heap().allocate(mutator_, size, alignment));
     }
+    void* allocate_apart(size_t size) const {
+      return value_or_throw(runtime_.heap().allocate_apart(mutator_, size));
+    }
     void deallocate(void* block) const {
       value_or_throw(runtime_.heap().deallocate(mutator_, block));
     }

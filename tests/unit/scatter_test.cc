@@ -1,8 +1,8 @@
-// Goal: in a store with aliases an object that is stored to is copied, with what is allocated in its
-// part of the page and nothing else; memory, addresses and misuse behave as without aliases; a root
-// becomes durable alone, new or old, and nothing else does.
-// Method: real stores on files in memory, each kind of page tracker; the bytes of a version counted
-// with comparing off; a process's death by dropping the store.
+// Goal: in a store with aliases an object that is stored to is copied, with what is allocated in
+// its part of the page and nothing else; memory, addresses and misuse behave as without aliases; a
+// root becomes durable alone, new or old, and nothing else does. Method: real stores on files in
+// memory, each kind of page tracker; the bytes of a version counted with comparing off; a process's
+// death by dropping the store.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -389,7 +389,8 @@ TEST_P(RootAloneTest, RefusesWhatItCannotDo) {
   expect_failure(plain.runtime().checkpoint_root("a"), Code::kUnsupported, "has no aliases");
 }
 
-// Random histories of names, against the two states that matter: what there is, and what is durable.
+// Random histories of names, against the two states that matter: what there is, and what is
+// durable.
 TEST_P(RootAloneTest, AnyHistory) {
   u64 asked = 0;
   u64 made = 0;
@@ -434,7 +435,6 @@ TEST_P(RootAloneTest, AnyHistory) {
   }
   // But for names that the last version knows as another object's.
   EXPECT_GT(made * 2, asked) << made << " of " << asked;
-
 }
 
 // --- mappings ------------------------------------------------------------------------------------
@@ -464,8 +464,7 @@ TEST_P(ScatterTest, ManyObjectsTakeFewMappings) {
   const u64 limit = GetParam().tracking == Tracking::kProtect ? 60'000 : 100;
   EXPECT_LE(mappings(), before + limit);
   store_->checkpoint();
-  for (u64 i = 0; i < count; ++i)
-    ASSERT_EQ(*objects[i], static_cast<char>(i % 3 == 0 ? i + 1 : i));
+  for (u64 i = 0; i < count; ++i) ASSERT_EQ(*objects[i], static_cast<char>(i % 3 == 0 ? i + 1 : i));
 }
 
 }  // namespace

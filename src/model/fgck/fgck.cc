@@ -1,0 +1,216 @@
+#include <perdura/compat/fgck.h>
+
+#include <pwd.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+#include <perdura/store.hpp>
+
+#include "base/assert.hpp"
+#include "base/checksum.hpp"
+#include "store/c_error.hpp"
+#include "store/runtime.hpp"
+#include "track/dirty_map.hpp"
+
+namespace perdura {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr u32 kAliases = 2;
+
+const char* environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr && *value != 0 ? value : nullptr;
+}
+
+fs::path state_folder() {
+  if (const char* state = environment("XDG_STATE_HOME")) return state;
+  if (const char* home = environment("HOME")) return fs::path(home) / ".local/state";
+  if (const passwd* user = ::getpwuid(::getuid())) return fs::path(user->pw_dir) / ".local/state";
+  throw Error(Code::kNotFound,
+              "the user has no home folder for a store; name one by PERDURA_STORE");
+}
+
+// As in the paper (§3.1) the path of the program and its user say which heap is its own.
+std::string default_uri() {
+  std::error_code failed;
+  const fs::path program = fs::read_symlink("/proc/self/exe", failed);
+  if (failed)
+    throw Error(Code::kIo, "cannot find out the program's path: " + failed.message() +
+                               "; name a store by PERDURA_STORE");
+  const fs::path folder = state_folder() / "perdura";
+  fs::create_directories(folder, failed);
+  if (failed)
+    throw Error(Code::kIo, "cannot create '" + folder.string() + "': " + failed.message() +
+                               "; name a store by PERDURA_STORE");
+  char id[48];
+  std::snprintf(id, sizeof id, "-%016lx-%u.pd",
+                checksum(program.native().data(), program.native().size()), ::getuid());
+  return "file:" + (folder / (program.filename().string() + id)).string();
+}
+
+u32 aliases_of_new_stores() {
+  const char* text = environment("PERDURA_ALIASES");
+  if (text == nullptr) return kAliases;
+  u32 aliases = 0;
+  const char* const end = text + std::strlen(text);
+  if (const auto parsed = std::from_chars(text, end, aliases);
+      parsed.ec != std::errc{} || parsed.ptr != end || aliases == 0)
+    throw Error(Code::kInvalidArgument,
+                std::string("PERDURA_ALIASES is a power of two up to 256, not '") + text + "'");
+  return aliases;
+}
+
+Store open_store() {
+  const char* const named = environment("PERDURA_STORE");
+  const std::string uri = named != nullptr ? named : default_uri();
+  Options options;
+  options.create = false;
+  try {
+    return Store::open(uri, options);
+  } catch (const Error& error) {
+    if (error.code() != Code::kNotFound) throw;
+  }
+  options.create = true;
+  options.aliases = aliases_of_new_stores();
+  return Store::open(uri, options);
+}
+
+/// The program's objects.
+class Objects {
+ public:
+  Objects() : Objects(open_store()) {}
+
+  void* allocate(size_t size, const char* name) {
+    auto op = store_.operation();
+    if (name == nullptr) return op.allocate(size);
+    std::lock_guard lock(mutex_);
+    if (store_.get_root(name) != nullptr)
+      throw Error(Code::kMisuse, std::string("an object is called '") + name +
+                                     "' already; nv_find gives it, nv_free removes it");
+    detail::Runtime& runtime = store_.runtime();
+    void* object =
+        value_or_throw(runtime.heap().allocate_apart(runtime.mutators().this_thread(), size));
+    try {
+      store_.set_root(name, object);
+      try {
+        names_.emplace(object, name);
+      } catch (...) {
+        store_.set_root(name, nullptr);
+        throw;
+      }
+    } catch (...) {
+      op.deallocate(object);
+      throw;
+    }
+    named_lines_.add_shared(line_of(object), 1);
+    return object;
+  }
+
+  void free(void* object) {
+    auto op = store_.operation();
+    if (!store_.contains(object) || !named_lines_.contains(line_of(object))) {
+      op.deallocate(object);
+      return;
+    }
+    std::lock_guard lock(mutex_);
+    op.deallocate(object);
+    const auto named = names_.find(object);
+    PERDURA_ASSERT(named != names_.end());  // its line is no other object's
+    store_.set_root(named->second, nullptr);
+    names_.erase(named);
+    named_lines_.take(line_of(object));
+  }
+
+  void* find(const char* name) {
+    if (void* object = store_.get_root(name)) return object;
+    throw Error(Code::kNotFound, std::string("no object is called '") + name + "'");
+  }
+
+  Store& store() { return store_; }
+
+ private:
+  explicit Objects(Store store)
+      : store_(std::move(store)),
+        named_lines_(value_or_throw(track::DirtyMap::create(store_.runtime().region().limit()))) {
+    for (const heap::Heap::RootInfo& root : store_.runtime().heap().roots()) {
+      auto* object = const_cast<void*>(root.object);
+      names_.emplace(object, root.name);
+      named_lines_.add(line_of(object), 1);
+    }
+  }
+
+  u64 line_of(const void* object) const {
+    return store_.runtime().region().offset_of(object) / kLineBytes;
+  }
+
+  Store store_;
+  std::mutex mutex_;  ///< names
+  std::unordered_map<void*, std::string> names_;
+  track::DirtyMap named_lines_;  ///< the first line of each named object
+};
+
+// Opened by the first call; a failure is tried again by the next. Never closed: what is not durable
+// when the program ends is not.
+Objects& objects() {
+  static Objects* const opened = new Objects;
+  return *opened;
+}
+
+void check_name(const char* name) {
+  if (name == nullptr) throw Error(Code::kInvalidArgument, "a name is needed, not NULL");
+  const size_t length = ::strnlen(name, 256);
+  if (length == 0 || length > 255)
+    throw Error(Code::kInvalidArgument, "an object's name has 1 to 255 bytes");
+}
+
+}  // namespace
+}  // namespace perdura
+
+using perdura::detail::c_call;
+
+extern "C" {
+
+void* nv_malloc(size_t size, const char* name) {
+  void* object = nullptr;
+  c_call([&] {
+    if (name != nullptr) perdura::check_name(name);
+    object = perdura::objects().allocate(size, name);
+  });
+  return object;
+}
+
+int nv_free(void* object) {
+  if (object == nullptr) return 0;
+  return c_call([&] { perdura::objects().free(object); });
+}
+
+int nv_ckall(void) {
+  return c_call([] { perdura::objects().store().checkpoint(); });
+}
+
+int nv_ckone(const char* name) {
+  return c_call([&] {
+    perdura::check_name(name);
+    perdura::objects().store().checkpoint_root(name);
+  });
+}
+
+void* nv_find(const char* name) {
+  void* object = nullptr;
+  c_call([&] {
+    perdura::check_name(name);
+    object = perdura::objects().find(name);
+  });
+  return object;
+}
+
+}  // extern "C"
