@@ -6,9 +6,9 @@
 // acknowledge they write to a pipe, so that the log of it is the parent's. Each next process opens
 // the store that the killed one left, proves the ledger (support/ledger.hpp) and the heap, and goes
 // on, with 1 to 8 threads. Trackers, captures, granules and log limits change from one process to
-// the next. Every twentieth process closes the store in order, and every page of its home image
-// must fit its checksum; every hundredth begins a new store. PERDURA_SUMMARIES names a folder
-// for kills.json.
+// the next, the number of aliases from one store to the next. Every twentieth process closes the
+// store in order, and every page of its home image must fit its checksum; every hundredth begins a
+// new store. PERDURA_SUMMARIES names a folder for kills.json.
 #include <gtest/gtest.h>
 
 #include <sys/mman.h>
@@ -132,9 +132,13 @@ struct Life {
   Death death = Death::kNone;
   u64 death_at = 0;  ///< nanoseconds, acknowledgements or calls
 
-  Life(Random& random, const std::vector<Tracking>& trackings, bool dies) {
+  Life(Random& random, const std::vector<Tracking>& trackings, u32 aliases, bool dies) {
     options.region_limit_bytes = 64 * kMiB;
-    options.tracking = trackings[random() % trackings.size()];
+    options.aliases = aliases;
+    do {
+      options.tracking = trackings[random() % trackings.size()];
+    } while (aliases != 0 &&
+             (options.tracking == Tracking::kReported || options.tracking == Tracking::kBitmap));
     const bool reported =
         options.tracking == Tracking::kReported || options.tracking == Tracking::kBitmap;
     if (reported && random() % 2 == 0)
@@ -155,7 +159,8 @@ struct Life {
   }
 
   std::string describe() const {
-    return "tracking " + std::to_string(static_cast<int>(options.tracking)) + " capture " +
+    return "tracking " + std::to_string(static_cast<int>(options.tracking)) + " aliases " +
+           std::to_string(options.aliases) + " capture " +
            std::to_string(static_cast<int>(options.capture)) + " granule " +
            std::to_string(options.granule_bytes) + " log limit " +
            std::to_string(options.log_limit_bytes) + " lazy " +
@@ -299,12 +304,14 @@ std::string run_chain(const std::string& scheme, TempDir::Where where, u64 kills
   Acknowledged acknowledged;
   std::vector<std::string> lives;
   u64 killed = 0;
+  u32 aliases = 0;
   for (u64 process = 1; killed < kills; ++process) {
     if (process % kLivesOfStore == 0) {
       std::filesystem::remove(path);
       acknowledged = {};
+      aliases = random() % 3 == 0 ? 1u << random() % 9 : 0;
     }
-    const Life life(random, trackings, process % 20 != 19);
+    const Life life(random, trackings, aliases, process % 20 != 19);
     const u64 life_seed = random();
     lives.push_back("\n  process " + std::to_string(process) + ": " + life.describe());
     if (lives.size() > 4) lives.erase(lives.begin());
@@ -321,7 +328,7 @@ std::string run_chain(const std::string& scheme, TempDir::Where where, u64 kills
     killed += victim.killed();
     counters.kills += victim.killed();
   }
-  const Life last(random, trackings, false);
+  const Life last(random, trackings, aliases, false);
   return Victim(uri, last, 1, acknowledged).end(acknowledged);
 }
 

@@ -39,7 +39,7 @@ RunRecord make(const Victim& victim) {
   run.open();
   std::vector<std::byte*> blocks;
   constexpr u64 kBlockBytes = 2000;
-  for (int version = 0; version < 6; ++version) {
+  for (int version = 0; version < victim.versions; ++version) {
     {
       const auto op = run.store().operation();
       if (version < 4)
@@ -196,6 +196,8 @@ std::vector<Victim> victims() {
     for (const bool closed : {true, false})
       all.push_back(
           {std::string(medium.scheme) + (closed ? ", closed" : ", open"), medium, closed});
+  // All that is not home is in one segment, which begins with what is.
+  all.push_back({"file, one segment", kMedia[3], false, 3});
   return all;
 }
 

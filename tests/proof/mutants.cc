@@ -41,6 +41,9 @@ std::string name_of(const Mutation& mutation) {
 const char* explanation(std::string_view what) {
   if (what == "owner record")
     return "it names the opener in error messages, and nothing is recovered from it";
+  if (what == "blank space")
+    return "a store as small as that holds no version; it keeps other files from being taken for "
+           "new stores (volume_test)";
   return nullptr;
 }
 

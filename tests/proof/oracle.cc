@@ -178,7 +178,7 @@ std::string Oracle::learn() {
 // Each is what the version has, whole; and nothing else is allocated.
 std::string Oracle::check_objects(test::WrappedStore& store, u64 version) const {
   const auto found = session_.objects_at.find(version);
-  if (found == session_.objects_at.end()) return {};
+  if (found == session_.objects_at.end() || found->second.empty()) return {};
   for (const auto& [name, value] : found->second) {
     const auto* object = static_cast<const u64*>(store.get_root(name.c_str()));
     if (object == nullptr) return "the object '" + name + "' is gone";

@@ -25,6 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr u32 kAliases = 2;
+constexpr u64 kAddressSpaceMax = u64{5} << 40;  ///< that there is room for more than one such store
 
 const char* environment(const char* name) {
   const char* value = std::getenv(name);
@@ -81,6 +82,8 @@ Store open_store() {
   }
   options.create = true;
   options.aliases = aliases_of_new_stores();
+  while (options.region_limit_bytes * (options.aliases + 1) > kAddressSpaceMax)
+    options.region_limit_bytes /= 2;
   return Store::open(uri, options);
 }
 
