@@ -39,8 +39,10 @@ struct Mutators::Registry {
   u64 next_id = 1;
 
   Registry() {
-    // In a child only the forking thread exists, and the stores are the parent's.
+    // In a child only the forking thread exists, and the stores are the parent's. Another thread of
+    // the parent may have held the mutex, which the end of a thread takes.
     ::pthread_atfork(nullptr, nullptr, [] {
+      ::new (&registry().mutex) std::mutex;
       fork_generation.fetch_add(1, std::memory_order_relaxed);
       for (detail::ThreadEntry& entry : detail::thread_entries) entry = {};
     });

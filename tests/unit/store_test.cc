@@ -6,12 +6,14 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
+#include <atomic>
 #include <functional>
 #include <thread>
 
 #include <perdura/perdura.hpp>
 
 #include "base/bits.hpp"
+#include "store/runtime.hpp"
 #include "support/files.hpp"
 #include "support/process.hpp"
 
@@ -193,6 +195,36 @@ TEST_F(StoreTest, AChildCanOpenItsOwnStore) {
             "");
   Store child = Store::open(path("child.pd"), options());
   EXPECT_EQ(child.root<Counter>("counter").value, 3u);
+}
+
+// When a process forks, another of its threads may hold what the end of a thread locks.
+TEST_F(StoreTest, AChildCanOpenItsOwnStoreWhileAThreadEnds) {
+  static thread_local bool ends = false;
+  std::atomic<bool> ending{false};
+  std::atomic<bool> forked{false};
+  auto runtime = value_or_throw(detail::Runtime::open(path("parent.pd"), options()));
+  runtime->mutators().before_operations([&] {
+    if (!ends) return;
+    ending = true;
+    ending.notify_all();
+    forked.wait(false);
+  });
+  Store store = detail::StoreAccess::store(std::move(runtime));
+  std::thread thread([&] {
+    store.allocate(64);
+    ends = true;  // the last operation of a thread gives back its slabs
+  });
+  ending.wait(false);
+  EXPECT_EQ(in_child([&]() -> std::string {
+              ::alarm(20);
+              Store mine = Store::open(path("child.pd"), options());
+              mine.close();
+              return "";
+            }),
+            "");
+  forked = true;
+  forked.notify_all();
+  thread.join();
 }
 #endif
 
