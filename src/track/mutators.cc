@@ -60,6 +60,8 @@ bool forked_since(u64 generation) { return generation != process_generation(); }
 
 Result<std::unique_ptr<Mutators>> Mutators::create(void* runtime, OnExit on_exit) {
   Registry& all = registry();  // first: the destructor needs it
+  // Now, since the kernel takes ten milliseconds for it once a process has threads.
+  asymmetric_fences();
   std::unique_ptr<Mutators> mutators(new Mutators);
   mutators->runtime_ = runtime;
   mutators->on_exit_ = on_exit;
