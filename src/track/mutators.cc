@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <utility>
 
 #include "base/assert.hpp"
@@ -225,7 +226,9 @@ namespace perdura::detail {
 using track::Mutators;
 using track::MutatorSlot;
 
+// Leaves errno alone, as the quick path does: whoever allocates need not expect a wait.
 void enter_slow(Mutator& mutator) noexcept {
+  const int saved_errno = errno;
   auto& mutators = *static_cast<Mutators*>(mutator.registry);
   if (mutators.before_operation_) {
     static thread_local bool inside = false;  // what is called may begin operations
@@ -239,11 +242,12 @@ void enter_slow(Mutator& mutator) noexcept {
   for (;;) {
     // Without membarrier our store to `depth` must be visible before we read `stop_`.
     mutator.depth.fetch_add(0, std::memory_order_seq_cst);
-    if (mutators.stop_.load(std::memory_order_seq_cst) == 0) return;
+    if (mutators.stop_.load(std::memory_order_seq_cst) == 0) break;
     mutator.depth.store(0, std::memory_order_release);
     while (mutators.stop_.load(std::memory_order_acquire) != 0) mutators.wait_or_help();
     mutator.depth.store(1, std::memory_order_seq_cst);
   }
+  errno = saved_errno;
 }
 
 void report_slow(Mutator& mutator, const void* address, std::size_t length) noexcept {

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include <atomic>
+#include <cerrno>
 #include <functional>
 #include <thread>
 
@@ -227,6 +228,17 @@ TEST_F(StoreTest, AChildCanOpenItsOwnStoreWhileAThreadEnds) {
   thread.join();
 }
 #endif
+
+TEST_F(StoreTest, AnOperationThatWaitsLeavesErrnoAlone) {
+  auto runtime = value_or_throw(detail::Runtime::open(path(), options()));
+  runtime->mutators().before_operations([] { errno = EAGAIN; });
+  Store store = detail::StoreAccess::store(std::move(runtime));
+  errno = ENOENT;
+  {
+    auto op = store.operation();
+  }
+  EXPECT_EQ(errno, ENOENT);
+}
 
 TEST_F(StoreTest, ARootHasOneType) {
   Store store = Store::open(path(), options());
