@@ -143,16 +143,16 @@ Runtime* only_or_current_runtime() noexcept {
 // --- opening -----------------------------------------------------------------------------------
 
 Result<std::unique_ptr<Runtime>> Runtime::open(std::string_view uri, const Options& options,
-                                               const WrapMedium& wrap) {
-  return guarded([&] { return try_open(uri, options, wrap); });
+                                               const InternalOptions& internal) {
+  return guarded([&] { return try_open(uri, options, internal); });
 }
 
 Result<std::unique_ptr<Runtime>> Runtime::try_open(std::string_view uri, const Options& options,
-                                                   const WrapMedium& wrap) {
+                                                   const InternalOptions& internal) {
   PERDURA_TRY(check_options(options));
-  std::unique_ptr<Runtime> runtime(new Runtime(options));
+  std::unique_ptr<Runtime> runtime(new Runtime(options, internal));
   runtime->process_generation_ = track::process_generation();
-  PERDURA_TRY(runtime->open_volume(uri, wrap));
+  PERDURA_TRY(runtime->open_volume(uri));
   const u64 begin = now_ns();
   PERDURA_TRY(runtime->open_region());
   PERDURA_TRY(runtime->start());
@@ -162,12 +162,13 @@ Result<std::unique_ptr<Runtime>> Runtime::try_open(std::string_view uri, const O
   return runtime;
 }
 
-Status Runtime::open_volume(std::string_view uri, const WrapMedium& wrap) {
+Status Runtime::open_volume(std::string_view uri) {
   media::MediumOptions medium_options;
   medium_options.create = options_.create;
   medium_options.allow_network_filesystem = options_.allow_network_filesystem;
+  medium_options.use_io_uring = internal_.use_io_uring;
   PERDURA_ASSIGN(media::OpenedMedium opened, media::open_medium(uri, medium_options));
-  if (wrap) opened.medium = wrap(std::move(opened.medium));
+  if (internal_.wrap) opened.medium = internal_.wrap(std::move(opened.medium));
   PERDURA_ASSIGN(volume_, store::open_volume(std::move(opened.medium), options_.create,
                                              options_.log_segment_bytes));
   return {};
@@ -189,7 +190,7 @@ Status Runtime::create_region() {
     record.region = store::kRegionId;
     record.address = options_.region_address;
     record.limit_bytes = options_.region_limit_bytes;
-    std::strncpy(record.name, "main", sizeof record.name - 1);
+    std::strncpy(record.name, internal_.region_name, sizeof record.name - 1);
     if (record.address == 0) {
       PERDURA_ASSIGN(record.address, region::Region::choose_address(record.limit_bytes));
     }
@@ -260,6 +261,7 @@ Status Runtime::make_tracker(Tracking kind) {
   std::byte* const base = region_->base();
   const u64 limit = region_->limit();
   tracker_.reset();
+  if (internal_.children_inherit) region_->let_children_inherit();
   switch (kind) {
     case Tracking::kReported:
     case Tracking::kBitmap: {
@@ -272,7 +274,8 @@ Status Runtime::make_tracker(Tracking kind) {
     }
     case Tracking::kSigbus:
     case Tracking::kProtect: {
-      PERDURA_ASSIGN(tracker_, track::ProtectedPages::create(base, limit, kind));
+      PERDURA_ASSIGN(tracker_,
+                     track::ProtectedPages::create(base, limit, kind, region_->is_inherited()));
       break;
     }
     case Tracking::kAutomatic:

@@ -12,13 +12,15 @@
 namespace perdura::track {
 
 Result<std::unique_ptr<ProtectedPages>> ProtectedPages::create(std::byte* region_base,
-                                                               u64 region_bytes, Tracking mode) {
+                                                               u64 region_bytes, Tracking mode,
+                                                               bool anonymous) {
   UniqueFd userfault;
   if (mode == Tracking::kSigbus) {
     PERDURA_ASSIGN(userfault, open_userfault());
     uffdio_api api{};
     api.api = UFFD_API;
-    api.features = UFFD_FEATURE_SIGBUS | UFFD_FEATURE_PAGEFAULT_FLAG_WP;
+    api.features = UFFD_FEATURE_SIGBUS | UFFD_FEATURE_PAGEFAULT_FLAG_WP |
+                   (anonymous ? kFeatureWpUnpopulated : 0);
     if (::ioctl(userfault.get(), UFFDIO_API, &api) != 0)
       return userfault_unsupported("userfaultfd has no write protection by SIGBUS here");
   }

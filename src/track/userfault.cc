@@ -11,8 +11,7 @@
 namespace perdura::track {
 namespace {
 
-// Debian 12's kernel headers are older than these (linux/userfaultfd.h and linux/fs.h of 6.7).
-constexpr u64 kFeatureWpUnpopulated = 1 << 13;
+// As kFeatureWpUnpopulated; also linux/fs.h of 6.7.
 constexpr u64 kFeatureWpAsync = 1 << 15;
 constexpr unsigned kUserModeOnly = 1;
 

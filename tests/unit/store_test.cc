@@ -229,6 +229,37 @@ TEST_F(StoreTest, AChildCanOpenItsOwnStoreWhileAThreadEnds) {
 }
 #endif
 
+TEST_F(StoreTest, AChildGetsACopyWhereThatIsWanted) {
+  for (const Tracking tracking : {Tracking::kUserfault, Tracking::kSigbus, Tracking::kProtect}) {
+    SCOPED_TRACE(static_cast<int>(tracking));
+    std::filesystem::remove(path());
+    auto runtime =
+        detail::Runtime::open("emu:" + path(), options(tracking), {.children_inherit = true});
+    if (!runtime) {
+      EXPECT_EQ(runtime.failure().code, Code::kUnsupported) << runtime.failure().message;
+      continue;
+    }
+    Store store = detail::StoreAccess::store(std::move(*runtime));
+    auto& counter = store.root<Counter>("counter");
+    auto* untouched = static_cast<Counter*>(store.allocate(kMiB)) + kMiB / sizeof(Counter) / 2;
+    counter.value = 1;
+    store.checkpoint();
+    EXPECT_EQ(in_child([&]() -> std::string {
+                if (counter.value != 1) return "an old value: " + std::to_string(counter.value);
+                counter.value = untouched->value = 2;
+                return counter.value == 2 ? "" : "its own store is lost";
+              }),
+              "");
+    EXPECT_EQ(counter.value, 1u);
+    untouched->value = 3;  // the first store to a page after a checkpoint that did not find it
+    store.checkpoint();
+    store.close();
+    Store again = Store::open("emu:" + path(), options());
+    EXPECT_EQ(again.root<Counter>("counter").value, 1u);
+    EXPECT_EQ(untouched->value, 3u);
+  }
+}
+
 TEST_F(StoreTest, AnOperationThatWaitsLeavesErrnoAlone) {
   auto runtime = value_or_throw(detail::Runtime::open(path(), options()));
   runtime->mutators().before_operations([] { errno = EAGAIN; });
