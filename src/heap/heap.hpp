@@ -73,6 +73,10 @@ class Heap {
       return {};
     return deallocate_slow(mutator, block);
   }
+  /// The part of allocate() that needs neither a lock nor memory: nullptr when more is to be done.
+  void* allocate_fast(detail::Mutator& mutator, u64 size, u64 alignment);
+  /// The same of deallocate(): false, with nothing done, when that is needed.
+  bool deallocate_fast(detail::Mutator& mutator, void* block);
   /// Bytes usable in a block that was given out, or a failure that says what is wrong with it.
   Result<u64> usable_size(const void* block) const;
 
@@ -109,7 +113,6 @@ class Heap {
     u32 index = 0;  ///< in the slab
   };
 
-  void* allocate_fast(detail::Mutator& mutator, u64 size, u64 alignment);
   Result<void*> allocate_slow(detail::Mutator& mutator, u64 size, u64 alignment);
   Result<void*> allocate_new(detail::Mutator& mutator, u64 size, u64 alignment);
   Result<void*> allocate_small(detail::Mutator& mutator, unsigned size_class);
@@ -129,7 +132,6 @@ class Heap {
   Status load();
   void set_has_free(detail::Mutator& mutator, u64 unit, bool value);
 
-  bool deallocate_fast(detail::Mutator& mutator, void* address);
   Status deallocate_slow(detail::Mutator& mutator, void* address);
   Status free_block(detail::Mutator& mutator, void* address);
   Result<Block> find(const void* block) const;
@@ -173,7 +175,6 @@ inline void* Heap::take(detail::Mutator& mutator, ThreadCache::Current& current,
   return block;
 }
 
-/// nullptr when more is to be done than to take the next block of the current slab.
 inline void* Heap::allocate_fast(detail::Mutator& mutator, u64 size, u64 alignment) {
   if (size > kSmallMax || alignment > 16 || mutator.heap_cache == nullptr) [[unlikely]]
     return nullptr;
