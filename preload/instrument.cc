@@ -11,6 +11,7 @@
 
 #include "base/clock.hpp"
 #include "base/unique_fd.hpp"
+#include "preload/sampler.hpp"
 #include "preload/settings.hpp"
 #include "region/volume.hpp"
 #include "store/runtime.hpp"
@@ -30,9 +31,11 @@ constinit std::atomic<Waiting*> waiting{nullptr};
 struct Exit {
   u64 begin_ns = 0;
   std::string statistics_path;
+  std::string sample_path;
 };
 // Never destroyed: written when the process ends.
 const Exit* at_exit = nullptr;
+Sampler* sampler = nullptr;
 
 /// While it lives, what is opened gets descriptors that programs do not expect to be taken: shells
 /// put their own files at the low ones by number, and would replace the store's.
@@ -101,9 +104,14 @@ Status begin() {
     return system_failure(errno, "cannot map memory that a fork wipes (Linux 4.14 can)");
   const u64 begin_ns = now_ns();
   PERDURA_ASSIGN(auto runtime, open_new(settings));
-  runtime->checkpointer().every(settings.checkpoint_interval);
+  if (!settings.sample_path.empty()) {
+    sampler = new Sampler(*runtime);
+    sampler->start();
+  } else {
+    runtime->checkpointer().every(settings.checkpoint_interval);
+  }
   memory = {runtime->region().base(), runtime->region().limit(), &runtime->heap()};
-  at_exit = new Exit{begin_ns, settings.statistics_path};
+  at_exit = new Exit{begin_ns, settings.statistics_path, settings.sample_path};
   // Never closed: the program's threads use it until the process has ended.
   opened = ::new (page) Opened{&runtime->heap(), runtime.get()};
   runtime.release();
@@ -118,9 +126,12 @@ __attribute__((constructor)) void begin_or_say_why_not() {
 }
 
 __attribute__((destructor)) void end() {
-  if (opened->heap == nullptr || at_exit->statistics_path.empty()) return;
+  if (opened->heap == nullptr) return;
   const InLibrary in_library;
-  write_statistics(*opened->runtime, now_ns() - at_exit->begin_ns, at_exit->statistics_path);
+  const u64 run_ns = now_ns() - at_exit->begin_ns;
+  if (sampler != nullptr) sampler->write(at_exit->sample_path, run_ns);
+  if (!at_exit->statistics_path.empty())
+    write_statistics(*opened->runtime, run_ns, at_exit->statistics_path);
 }
 
 void free_waiting(detail::Mutator& mutator) {

@@ -77,6 +77,7 @@ Result<Settings> Settings::from_environment() {
   settings.is_default_uri = store.empty();
   settings.uri = with_pid(store.empty() ? kDefaultUri : store);
   settings.statistics_path = with_pid(variable("PERDURA_STATISTICS"));
+  settings.sample_path = with_pid(variable("PERDURA_SAMPLE"));
 
   if (const std::string_view text = variable("PERDURA_CHECKPOINT_MS"); !text.empty()) {
     constexpr u64 kDayMs = 86'400'000;

@@ -16,6 +16,7 @@ struct Settings {
   Options options;
   std::chrono::milliseconds checkpoint_interval{64};  ///< 0: never
   std::string statistics_path;                        ///< empty: none are written
+  std::string sample_path;  ///< not empty: sample instead of taking checkpoints
 
   /// kInvalidArgument names the variable and what it may hold.
   static Result<Settings> from_environment();

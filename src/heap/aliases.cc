@@ -14,15 +14,11 @@ std::byte* Heap::shown_at(u64 offset) const {
   std::byte* const place = region_.base() + offset;
   if (region_.aliases() == 0) return place;
   u64 start = 0;
-  u64 unit = units_.unit_of(place);
-  if (unit != ~u64{0}) {
-    UnitEntry entry = units_.entry(unit);
-    if (entry.kind == UnitKind::kSlabTail) entry = units_.entry(unit -= entry.units);
-    if (entry.kind == UnitKind::kSlab) {
-      const u64 block_bytes = kClassInfo[entry.size_class].block_bytes;
-      const auto in_slab = static_cast<u64>(place - units_.address(unit));
-      start = in_slab / block_bytes * block_bytes;
-    }
+  u64 unit = 0;
+  UnitEntry entry{};
+  if (slab_of(place, unit, entry) != nullptr) {
+    const u64 block_bytes = kClassInfo[entry.size_class].block_bytes;
+    start = static_cast<u64>(place - units_.address(unit)) / block_bytes * block_bytes;
   }
   return region_.alias(region_.alias_of(start)) + offset;
 }
@@ -70,30 +66,48 @@ Result<void*> Heap::allocate_apart(detail::Mutator& mutator, u64 size) {
   return given[count - 1];
 }
 
+namespace {
+
+// Of bytes [first, last] of a page, which may reach beyond it.
+u64 lines_of(u64 page_begin, u64 first, u64 last) {
+  first = std::max(first, page_begin);
+  last = std::min(last, page_begin + kPageBytes - 1);
+  const u64 first_line = (first - page_begin) / kLineBytes;
+  return bit_range(static_cast<unsigned>(first_line),
+                   static_cast<unsigned>((last - page_begin) / kLineBytes - first_line + 1));
+}
+
+bool is_allocated(Slab* slab, const ClassInfo& info, u64 index) {
+  const u64 free =
+      Slab::load(slab->free()[index / 64]) | Slab::load(slab->remote(info)[index / 64]);
+  return (free >> index % 64 & 1) == 0;
+}
+
+}  // namespace
+
+// The unit at which the slab begins that holds a place, or nullptr and what the unit is.
+Slab* Heap::slab_of(const std::byte* place, u64& unit, UnitEntry& entry) const {
+  unit = units_.unit_of(place);
+  if (unit == ~u64{0}) return nullptr;
+  entry = units_.entry(unit);
+  if (entry.kind == UnitKind::kSlabTail) entry = units_.entry(unit -= entry.units);
+  return entry.kind == UnitKind::kSlab ? slab_at(unit) : nullptr;
+}
+
 u64 Heap::visible_lines(u64 page, u64 alias) const {
   const std::byte* const place = region_.base() + page * kPageBytes;
-  u64 unit = units_.unit_of(place);
-  if (unit == ~u64{0}) return 0;
-  UnitEntry entry = units_.entry(unit);
-  if (entry.kind == UnitKind::kSlabTail) entry = units_.entry(unit -= entry.units);
-  if (entry.kind != UnitKind::kSlab)
-    return alias == 0 && units_.may_be_used(unit) ? ~u64{0} : u64{0};
+  u64 unit = 0;
+  UnitEntry entry{};
+  Slab* const slab = slab_of(place, unit, entry);
+  if (slab == nullptr)
+    return alias == 0 && unit != ~u64{0} && units_.may_be_used(unit) ? ~u64{0} : u64{0};
 
   const ClassInfo& info = kClassInfo[entry.size_class];
-  Slab* const slab = slab_at(unit);
   const auto begin = static_cast<u64>(place - units_.address(unit));
-  const u64 end = begin + kPageBytes;
   u64 lines = 0;
   const auto add = [&](u64 index) {
-    if (index < info.first_block || index >= info.block_count) return;
-    const u64 free =
-        Slab::load(slab->free()[index / 64]) | Slab::load(slab->remote(info)[index / 64]);
-    if ((free >> index % 64 & 1) != 0) return;
-    const u64 first = std::max(begin, index * info.block_bytes);
-    const u64 last = std::min(end, (index + 1) * info.block_bytes) - 1;
-    const u64 first_line = (first - begin) / kLineBytes;
-    lines |= bit_range(static_cast<unsigned>(first_line),
-                       static_cast<unsigned>((last - begin) / kLineBytes - first_line + 1));
+    if (index >= info.first_block && index < info.block_count && is_allocated(slab, info, index))
+      lines |= lines_of(begin, index * info.block_bytes, (index + 1) * info.block_bytes - 1);
   };
   // A block that crosses into this page belongs to the part in which it starts.
   const u64 crossing = begin / info.block_bytes;
@@ -106,6 +120,25 @@ u64 Heap::visible_lines(u64 page, u64 alias) const {
        index * info.block_bytes < part + part_bytes; ++index)
     add(index);
   return lines;
+}
+
+void Heap::blocks_of_page(u64 page, std::vector<BlockLines>& into) const {
+  into.clear();
+  const std::byte* const place = region_.base() + page * kPageBytes;
+  u64 unit = 0;
+  UnitEntry entry{};
+  Slab* const slab = slab_of(place, unit, entry);
+  if (slab == nullptr) {
+    if (unit != ~u64{0}) into.push_back({0, ~u64{0}, units_.may_be_used(unit)});
+    return;
+  }
+  const ClassInfo& info = kClassInfo[entry.size_class];
+  const auto begin = static_cast<u64>(place - units_.address(unit));
+  for (u64 index = std::max<u64>(begin / info.block_bytes, info.first_block);
+       index < info.block_count && index * info.block_bytes < begin + kPageBytes; ++index)
+    into.push_back({index * info.block_bytes % kPageBytes,
+                    lines_of(begin, index * info.block_bytes, (index + 1) * info.block_bytes - 1),
+                    is_allocated(slab, info, index)});
 }
 
 }  // namespace perdura::heap

@@ -94,6 +94,14 @@ class Heap {
   /// With aliases: the lines of a page that hold allocated blocks which start in the alias's part.
   /// While mutators stand still (track::Scatter).
   u64 visible_lines(u64 page, u64 alias) const;
+  /// The blocks that lie in a page, or in part, and lines that they take up there. Other threads may
+  /// allocate meanwhile.
+  struct BlockLines {
+    u64 start;  ///< of the block, in the page it starts in
+    u64 lines;
+    bool allocated;
+  };
+  void blocks_of_page(u64 page, std::vector<BlockLines>& into) const;
   /// Where an address lies: " (in the block of 64 bytes at 0x…)", or in the heap's own metadata.
   std::string describe(const void* address) const;
 
@@ -162,6 +170,7 @@ class Heap {
     return region_.base() + region_.offset_of(address);
   }
   std::byte* shown_at(u64 offset) const;
+  Slab* slab_of(const std::byte* place, u64& unit, format::UnitEntry& entry) const;
   bool was_free(const std::byte* place) const;
   template <class T>
   T last(const T& place) const;

@@ -58,6 +58,7 @@ class Runtime {
   region::Region& region() { return *region_; }
   region::Volume& volume() { return *volume_; }
   track::Mutators& mutators() { return *mutators_; }
+  track::Tracker& tracker() { return *tracker_; }
   commit::Checkpointer& checkpointer() { return *checkpointer_; }
   const std::string& name() const { return volume_->name(); }
   std::vector<std::string> unreported() const;
