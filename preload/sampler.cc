@@ -3,6 +3,7 @@
 #include <bit>
 #include <cstring>
 #include <fstream>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -12,6 +13,11 @@
 namespace perdura::preload {
 
 using track::DirtyMap;
+
+namespace {
+/// What the trackers sigbus and protect open at a fault, as long as an epoch has few.
+constexpr u64 kPagesPerFault = 16;
+}  // namespace
 
 Sampler::Sampler(detail::Runtime& runtime)
     : runtime_(runtime), shadow_(value_or_throw(Mapping::anonymous(runtime.region().limit()))) {
@@ -91,8 +97,11 @@ u64 Sampler::compare(u64 page) {
 void Sampler::end_interval(Interval& interval) {
   const Sums before = interval.sums;
   ++interval.sums.checkpoints;
+  u64 last_chunk = ~u64{0};
   interval.pages.for_each_page([&](u64 page, u64) {
     add_page(interval.sums, page, interval.lines.page_mask(page));
+    const u64 chunk = page / kPagesPerFault;
+    interval.sums.chunks += chunk != std::exchange(last_chunk, chunk) ? 1 : 0;
   });
   if (&interval == &intervals_[kColumnInterval]) add_column(interval, before);
   interval.pages.clear();
@@ -153,8 +162,7 @@ void Sampler::add_column(const Interval& interval, const Sums& before) {
   column.lines += interval.sums.lines - before.lines;
   column.blocks += interval.sums.blocks - before.blocks;
   interval.lines.for_each_page([&](u64 page, u64 mask) {
-    column.lines_of_chunk[page * kPageBytes / kChunkBytes] +=
-        static_cast<u64>(std::popcount(mask));
+    column.lines_of_chunk[page * kPageBytes / kChunkBytes] += static_cast<u64>(std::popcount(mask));
   });
   in_column_ = (in_column_ + 1) % columns_merged_;
   if (columns_.size() < kColumnsMax || in_column_ != 0) return;
@@ -187,12 +195,12 @@ void Sampler::write(const std::string& path, u64 run_ns) {
     const Sums& sums = interval.sums;
     Json parts = Json::array();
     for (size_t i = 0; i < kParts.size(); ++i)
-      parts.push_back({{"parts", kParts[i]},
-                       {"faults", sums.parts[i].faults},
-                       {"lines", sums.parts[i].lines}});
+      parts.push_back(
+          {{"parts", kParts[i]}, {"faults", sums.parts[i].faults}, {"lines", sums.parts[i].lines}});
     json["intervals"].push_back({{"ms", interval.ns / 1'000'000},
                                  {"checkpoints", sums.checkpoints},
                                  {"pages", sums.pages},
+                                 {"chunks", sums.chunks},
                                  {"lines", sums.lines},
                                  {"blocks", sums.blocks},
                                  {"metadata_lines", sums.metadata_lines},

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/result.hpp"
 
@@ -18,8 +19,18 @@ struct Arguments {
   bool allow_network_filesystem = false;
 };
 
+struct AdviseArguments {
+  std::vector<std::string> command;
+  std::string medium = "file";  ///< a scheme, with parameters perhaps
+  std::string folder;
+  std::string library;
+  std::string json;
+  std::string html;
+};
+
 int info(const Arguments& arguments);
 int check(const Arguments& arguments);
+int advise(const AdviseArguments& arguments);
 
 /// Prints the sentence to stderr.
 void complain(const Failure& failure);

@@ -1,4 +1,5 @@
 // perdura COMMAND STORE: looks into a store that no program has open.
+// perdura advise -- PROGRAM: says how a program's memory is best made durable.
 #include <cstdio>
 #include <exception>
 
@@ -32,6 +33,27 @@ CLI::App* add_command(CLI::App& app, const std::string& name, const std::string&
   return command;
 }
 
+constexpr const char* kAdviseFooter =
+    "The program runs as it would without; its arguments come last, behind --. Predictions are\n"
+    "for checkpoints during which it waits. Exit codes: 0 all is well, 2 nothing was measured.";
+
+const CLI::App* add_advise(CLI::App& app, AdviseArguments& arguments) {
+  CLI::App* command = app.add_subcommand(
+      "advise", "Run a program once; say what would be copied and how slow it would be.");
+  command->footer(kAdviseFooter);
+  command
+      ->add_option("--medium", arguments.medium,
+                   "for which medium: file, dax, emu, as emu?write_ns=600 with parameters")
+      ->capture_default_str();
+  command->add_option("--dir", arguments.folder,
+                      "a folder on it; otherwise TMPDIR, /var/tmp, or /dev/shm for emu");
+  command->add_option("--library", arguments.library, "libperdura_malloc.so");
+  command->add_option("--json", arguments.json, "write the figures to this file");
+  command->add_option("--html", arguments.html, "write a page with plots to this file");
+  command->add_option("PROGRAM", arguments.command, "the program and its arguments")->required();
+  return command;
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Looks into the stores of Perdura, a library that makes a program's memory durable.",
                "perdura");
@@ -44,11 +66,14 @@ int run(int argc, char** argv) {
       app, "info", "Say what a store holds: versions, sizes, regions, roots, heap.", arguments);
   add_command(app, "check", "Verify every checksum of a store, and the metadata of its heap.",
               arguments);
+  AdviseArguments advise_arguments;
+  const CLI::App* advise_command = add_advise(app, advise_arguments);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kGood : kFailed;
   }
+  if (advise_command->parsed()) return advise(advise_arguments);
   return info_command->parsed() ? info(arguments) : check(arguments);
 }
 

@@ -94,8 +94,8 @@ class Heap {
   /// With aliases: the lines of a page that hold allocated blocks which start in the alias's part.
   /// While mutators stand still (track::Scatter).
   u64 visible_lines(u64 page, u64 alias) const;
-  /// The blocks that lie in a page, or in part, and lines that they take up there. Other threads may
-  /// allocate meanwhile.
+  /// The blocks that lie in a page, or in part, and lines that they take up there. Other threads
+  /// may allocate meanwhile.
   struct BlockLines {
     u64 start;  ///< of the block, in the page it starts in
     u64 lines;
