@@ -191,13 +191,12 @@ void forge(Execution& execution, u64 seed) {
 }  // namespace
 
 std::vector<Victim> victims() {
-  std::vector<Victim> all;
+  // The first: all of it that is not home is in one segment, which begins with what is.
+  std::vector<Victim> all{{"file, one segment", kMedia[3], false, 3}};
   for (const MediumKind& medium : {kMedia[0], kMedia[3]})
     for (const bool closed : {true, false})
       all.push_back(
           {std::string(medium.scheme) + (closed ? ", closed" : ", open"), medium, closed});
-  // All that is not home is in one segment, which begins with what is.
-  all.push_back({"file, one segment", kMedia[3], false, 3});
   return all;
 }
 
