@@ -39,7 +39,11 @@ RunRecord make(const Victim& victim) {
   run.open();
   std::vector<std::byte*> blocks;
   constexpr u64 kBlockBytes = 2000;
-  for (int version = 0; version < victim.versions; ++version) {
+  for (int version = 0; version < 6; ++version) {
+    if (victim.reopened && version == 4) {
+      run.close();
+      run.open();
+    }
     {
       const auto op = run.store().operation();
       if (version < 4)
@@ -63,7 +67,7 @@ class Patient {
       : findings_(findings),
         run_(make(victim)),
         state_(state_of(run_, victim.closed)),
-        oracle_(run_, run_.sessions.front()),
+        oracle_(run_, run_.sessions.back()),
         execution_(state_, run_.geometry, choices_, mutation, {}) {
     if (const std::string problem = oracle_.learn(); !problem.empty())
       throw std::runtime_error(victim.name + ": " + problem);
@@ -149,7 +153,7 @@ class Patient {
 
   // Of an open store: the last version is in the log, and not home.
   static CrashState state_of(const RunRecord& run, bool closed) {
-    const Session& session = run.sessions.front();
+    const Session& session = run.sessions.back();
     const size_t end =
         closed ? session.history.calls().size() : session.acknowledgements.back().calls;
     return CrashState(session.history, end, run.medium.tearing).decided([](size_t, u32) {
@@ -191,8 +195,8 @@ void forge(Execution& execution, u64 seed) {
 }  // namespace
 
 std::vector<Victim> victims() {
-  // The first: all of it that is not home is in one segment, which begins with what is.
-  std::vector<Victim> all{{"file, one segment", kMedia[3], false, 3}};
+  // The first: two versions that are not home, in one segment that was used before.
+  std::vector<Victim> all{{"file, reopened", kMedia[3], false, true}};
   for (const MediumKind& medium : {kMedia[0], kMedia[3]})
     for (const bool closed : {true, false})
       all.push_back(

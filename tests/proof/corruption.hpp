@@ -11,7 +11,7 @@ struct Victim {
   std::string name;
   MediumKind medium;
   bool closed;
-  int versions = 6;  ///< after the one that formats the heap
+  bool reopened = false;  ///< before the last versions
 };
 std::vector<Victim> victims();
 
