@@ -26,11 +26,11 @@ Recorded record(const CrashTestOptions& options, const std::function<void(Store&
   Recorded recorded;
   const Folder folder;
   media::Recording recording;
-  auto runtime = value_or_throw(
-      detail::Runtime::open(uri(folder), options.store, [&](std::unique_ptr<media::Medium> inner) {
+  auto runtime = value_or_throw(detail::Runtime::open(
+      uri(folder), options.store, {.wrap = [&](std::unique_ptr<media::Medium> inner) {
         recorded.geometry = inner->geometry();
         return recording.wrap(std::move(inner));
-      }));
+      }}));
   detail::Runtime& inside = *runtime;
   Store store = detail::StoreAccess::store(std::move(runtime));
   const auto acknowledge = [&](u64 version) {

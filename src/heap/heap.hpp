@@ -75,6 +75,10 @@ class Heap {
       return {};
     return deallocate_slow(mutator, block);
   }
+  /// The part of allocate() that needs neither a lock nor memory: nullptr when more is to be done.
+  void* allocate_fast(detail::Mutator& mutator, u64 size, u64 alignment);
+  /// The same of deallocate(): false, with nothing done, when that is needed.
+  bool deallocate_fast(detail::Mutator& mutator, void* block);
   /// With aliases: a block of whole lines for an object that may become durable by itself
   /// (RootSelection), so at a place that is free in the last version as well; or at any place where
   /// none such is found in a few attempts.
@@ -129,7 +133,6 @@ class Heap {
   using Roots = std::unordered_map<std::string, RootPlace>;
   friend class RootSelection;
 
-  void* allocate_fast(detail::Mutator& mutator, u64 size, u64 alignment);
   Result<void*> allocate_slow(detail::Mutator& mutator, u64 size, u64 alignment);
   Result<void*> allocate_new(detail::Mutator& mutator, u64 size, u64 alignment);
   Result<void*> allocate_small(detail::Mutator& mutator, unsigned size_class);
@@ -149,7 +152,6 @@ class Heap {
   Status load();
   void set_has_free(detail::Mutator& mutator, u64 unit, bool value);
 
-  bool deallocate_fast(detail::Mutator& mutator, void* address);
   Status deallocate_slow(detail::Mutator& mutator, void* address);
   Status free_block(detail::Mutator& mutator, void* address);
   /// The allocated or free block that the program knows by an address, or has its place there.
@@ -210,7 +212,6 @@ inline void* Heap::take(detail::Mutator& mutator, ThreadCache::Current& current,
   return block;
 }
 
-/// nullptr when more is to be done than to take the next block of the current slab.
 inline void* Heap::allocate_fast(detail::Mutator& mutator, u64 size, u64 alignment) {
   if (size > kSmallMax || alignment > 16 || mutator.heap_cache == nullptr) [[unlikely]]
     return nullptr;

@@ -177,13 +177,15 @@ Status Region::load(const Extent& extent) {
 }
 
 Status Region::map_new(const Extent& extent) {
-  if (!huge_pages_) return map_extent(extent);
+  if (!huge_pages_ && !inherited_) return map_extent(extent);
   std::byte* const place = base_ + extent.region_offset;
   if (::mmap(place, extent.length, PROT_READ | PROT_WRITE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) == MAP_FAILED)
     return system_failure(errno, "cannot map " + std::to_string(extent.length) +
                                      " bytes of memory for '" + volume_.name() + "'");
-  prefer_huge(place, extent.length);
+  if (!inherited_) prefer_huge(place, extent.length);
+  // A tracker of pages would find 2 MiB changed for every store, where the system makes them so.
+  else ::madvise(place, extent.length, MADV_NOHUGEPAGE);
   return {};
 }
 

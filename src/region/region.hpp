@@ -6,7 +6,8 @@
 //
 // Stores go to private copies of pages and never reach the medium by themselves. Space that is new
 // in this run needs no view: it is zero. With huge pages it is anonymous memory, and so is what
-// promote() moved there; trackers that find stores by page need small ones.
+// promote() moved there; trackers that find stores by page need small ones. Memory that a forked
+// child inherits is anonymous as well: the home image under a view changes after the fork.
 //
 // With aliases the memory is a file of its own, loaded when the region is mapped, and the same
 // pages lie side by side several times. The program gets each object at an address in one of the
@@ -106,6 +107,9 @@ class Region {
   /// From now on new space gets huge pages, where the system has them.
   void use_huge_pages() { huge_pages_ = true; }
   bool has_huge_pages() const { return huge_pages_; }
+  /// From now on new space is memory in small pages of which a forked child gets a copy.
+  void let_children_inherit() { inherited_ = true; }
+  bool is_inherited() const { return inherited_; }
   /// Of the chunk of kHugeBytes at `offset`: load its pages and take memory for it, a huge page
   /// where the system has one. Fails where a part of the chunk is not backed, or without memory.
   Result<Mapping> prepare_huge(u64 offset) const;
@@ -136,6 +140,7 @@ class Region {
   const unsigned part_shift_;
   const u64 part_mask_;
   bool huge_pages_ = false;
+  bool inherited_ = false;
   Backed backed_;
   mutable std::mutex mutex_;  ///< home_, growth
   std::shared_ptr<const HomeMap> home_;

@@ -150,16 +150,16 @@ Runtime* only_or_current_runtime() noexcept {
 // --- opening -----------------------------------------------------------------------------------
 
 Result<std::unique_ptr<Runtime>> Runtime::open(std::string_view uri, const Options& options,
-                                               const WrapMedium& wrap) {
-  return guarded([&] { return try_open(uri, options, wrap); });
+                                               const InternalOptions& internal) {
+  return guarded([&] { return try_open(uri, options, internal); });
 }
 
 Result<std::unique_ptr<Runtime>> Runtime::try_open(std::string_view uri, const Options& options,
-                                                   const WrapMedium& wrap) {
+                                                   const InternalOptions& internal) {
   PERDURA_TRY(check_options(options));
-  std::unique_ptr<Runtime> runtime(new Runtime(options));
+  std::unique_ptr<Runtime> runtime(new Runtime(options, internal));
   runtime->process_generation_ = track::process_generation();
-  PERDURA_TRY(runtime->open_volume(uri, wrap));
+  PERDURA_TRY(runtime->open_volume(uri));
   const u64 begin = now_ns();
   PERDURA_TRY(runtime->open_region());
   PERDURA_TRY(runtime->start());
@@ -169,12 +169,13 @@ Result<std::unique_ptr<Runtime>> Runtime::try_open(std::string_view uri, const O
   return runtime;
 }
 
-Status Runtime::open_volume(std::string_view uri, const WrapMedium& wrap) {
+Status Runtime::open_volume(std::string_view uri) {
   media::MediumOptions medium_options;
   medium_options.create = options_.create;
   medium_options.allow_network_filesystem = options_.allow_network_filesystem;
+  medium_options.use_io_uring = internal_.use_io_uring;
   PERDURA_ASSIGN(media::OpenedMedium opened, media::open_medium(uri, medium_options));
-  if (wrap) opened.medium = wrap(std::move(opened.medium));
+  if (internal_.wrap) opened.medium = internal_.wrap(std::move(opened.medium));
   PERDURA_ASSIGN(volume_, store::open_volume(std::move(opened.medium), options_.create,
                                              options_.log_segment_bytes));
   return {};
@@ -215,7 +216,7 @@ Status Runtime::create_region() {
     record.address = options_.region_address;
     record.limit_bytes = options_.region_limit_bytes;
     record.aliases = options_.aliases;
-    std::strncpy(record.name, "main", sizeof record.name - 1);
+    std::strncpy(record.name, internal_.region_name, sizeof record.name - 1);
     if (record.address == 0) {
       PERDURA_ASSIGN(record.address,
                      region::Region::choose_address(format::reserved_bytes(record)));
@@ -288,7 +289,11 @@ Status Runtime::make_tracker(Tracking kind) {
   const bool aliased = region_->aliases() != 0;
   std::byte* const base = aliased ? region_->alias(0) : region_->base();
   const u64 bytes = aliased ? region_->aliases() * region_->alias_stride() : region_->limit();
-  const track::Memory memory = aliased ? track::Memory::kShared : track::Memory::kPrivate;
+  // Aliases are shared memory, of which a child cannot get a copy.
+  if (internal_.children_inherit && !aliased) region_->let_children_inherit();
+  const track::Memory memory = aliased                   ? track::Memory::kShared
+                               : region_->is_inherited() ? track::Memory::kAnonymous
+                                                         : track::Memory::kPrivate;
   heap_->set_scatter(scatter_ = nullptr);
   tracker_.reset();
   switch (kind) {

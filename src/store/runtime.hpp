@@ -25,10 +25,20 @@ namespace perdura::detail {
 using WrapMedium =
     std::function<std::unique_ptr<media::Medium>(std::unique_ptr<media::Medium> medium)>;
 
+/// Beyond Options: for our own programs.
+struct InternalOptions {
+  WrapMedium wrap = {};
+  /// For a store that is made now, with a page tracker: a forked child gets a copy of the region
+  /// and may go on using it as memory; the store stays the parent's.
+  bool children_inherit = false;
+  bool use_io_uring = true;
+  const char* region_name = "main";
+};
+
 class Runtime {
  public:
   static Result<std::unique_ptr<Runtime>> open(std::string_view uri, const Options& options,
-                                               const WrapMedium& wrap = {});
+                                               const InternalOptions& internal = {});
   /// Without a last checkpoint; see close().
   ~Runtime();
   Runtime(const Runtime&) = delete;
@@ -55,12 +65,13 @@ class Runtime {
   u64 log_segments() const { return log_->capacity_bytes() / volume_->segment_bytes(); }
 
  private:
-  explicit Runtime(const Options& options) : options_(options) {}
+  Runtime(const Options& options, const InternalOptions& internal)
+      : options_(options), internal_(internal) {}
 
   static Result<std::unique_ptr<Runtime>> try_open(std::string_view uri, const Options& options,
-                                                   const WrapMedium& wrap);
+                                                   const InternalOptions& internal);
   Status try_close();
-  Status open_volume(std::string_view uri, const WrapMedium& wrap);
+  Status open_volume(std::string_view uri);
   Status open_region();
   Status create_region();
   Status recover();
@@ -73,6 +84,7 @@ class Runtime {
   Status require_outside_operation(const char* call);
 
   const Options options_;
+  const InternalOptions internal_;
   u64 process_generation_ = 0;
   u64 recovery_ns_ = 0;
   u64 durable_version_ = 0;

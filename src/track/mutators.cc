@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <utility>
 
 #include "base/assert.hpp"
@@ -39,8 +40,10 @@ struct Mutators::Registry {
   u64 next_id = 1;
 
   Registry() {
-    // In a child only the forking thread exists, and the stores are the parent's.
+    // In a child only the forking thread exists, and the stores are the parent's. Another thread of
+    // the parent may have held the mutex, which the end of a thread takes.
     ::pthread_atfork(nullptr, nullptr, [] {
+      ::new (&registry().mutex) std::mutex;
       fork_generation.fetch_add(1, std::memory_order_relaxed);
       for (detail::ThreadEntry& entry : detail::thread_entries) entry = {};
     });
@@ -58,6 +61,8 @@ bool forked_since(u64 generation) { return generation != process_generation(); }
 
 Result<std::unique_ptr<Mutators>> Mutators::create(void* runtime, OnExit on_exit) {
   Registry& all = registry();  // first: the destructor needs it
+  // Now, since the kernel takes ten milliseconds for it once a process has threads.
+  asymmetric_fences();
   std::unique_ptr<Mutators> mutators(new Mutators);
   mutators->runtime_ = runtime;
   mutators->on_exit_ = on_exit;
@@ -221,7 +226,9 @@ namespace perdura::detail {
 using track::Mutators;
 using track::MutatorSlot;
 
+// Leaves errno alone, as the quick path does: whoever allocates need not expect a wait.
 void enter_slow(Mutator& mutator) noexcept {
+  const int saved_errno = errno;
   auto& mutators = *static_cast<Mutators*>(mutator.registry);
   if (mutators.before_operation_) {
     static thread_local bool inside = false;  // what is called may begin operations
@@ -235,11 +242,12 @@ void enter_slow(Mutator& mutator) noexcept {
   for (;;) {
     // Without membarrier our store to `depth` must be visible before we read `stop_`.
     mutator.depth.fetch_add(0, std::memory_order_seq_cst);
-    if (mutators.stop_.load(std::memory_order_seq_cst) == 0) return;
+    if (mutators.stop_.load(std::memory_order_seq_cst) == 0) break;
     mutator.depth.store(0, std::memory_order_release);
     while (mutators.stop_.load(std::memory_order_acquire) != 0) mutators.wait_or_help();
     mutator.depth.store(1, std::memory_order_seq_cst);
   }
+  errno = saved_errno;
 }
 
 void report_slow(Mutator& mutator, const void* address, std::size_t length) noexcept {

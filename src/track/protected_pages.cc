@@ -21,6 +21,7 @@ Result<std::unique_ptr<ProtectedPages>> ProtectedPages::create(std::byte* region
     api.api = UFFD_API;
     api.features = UFFD_FEATURE_SIGBUS | UFFD_FEATURE_PAGEFAULT_FLAG_WP;
     if (memory == Memory::kShared) api.features |= UFFD_FEATURE_WP_HUGETLBFS_SHMEM;
+    if (memory == Memory::kAnonymous) api.features |= kFeatureWpUnpopulated;
     if (::ioctl(userfault.get(), UFFDIO_API, &api) != 0)
       return userfault_unsupported("userfaultfd has no write protection by SIGBUS here");
   }
@@ -90,7 +91,7 @@ void ProtectedPages::settle(bool durable) {
 // Smaller than the cost of a signal suggests where aliases are to tell parts of pages apart.
 u64 ProtectedPages::chunk_bytes(u64 faults) const noexcept {
   const u64 first = memory_ == Memory::kShared ? kPageBytes : 64 * kKiB;
-  const bool grows = mode_ == Tracking::kProtect || memory_ == Memory::kPrivate;
+  const bool grows = mode_ == Tracking::kProtect || memory_ != Memory::kShared;
   const u64 doublings = grows ? std::min<u64>(faults / kFaultsPerDoubling, 32) : 0;
   return std::min(first << doublings, kChunkBytesMax);
 }

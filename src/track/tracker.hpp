@@ -15,8 +15,9 @@ namespace perdura::track {
 
 /// What a page tracker watches.
 enum class Memory {
-  kPrivate,  ///< private views and anonymous memory
-  kShared,   ///< the aliases of a region: a page can be dirty in one of them alone
+  kPrivate,    ///< private views and anonymous memory
+  kAnonymous,  ///< private, and anonymous from the beginning, also where nobody has stored to it
+  kShared,     ///< the aliases of a region: a page can be dirty in one of them alone
 };
 
 class Tracker {

@@ -12,8 +12,7 @@
 namespace perdura::track {
 namespace {
 
-// Debian 12's kernel headers are older than these (linux/userfaultfd.h and linux/fs.h of 6.7).
-constexpr u64 kFeatureWpUnpopulated = 1 << 13;
+// As kFeatureWpUnpopulated; also linux/fs.h of 6.7.
 constexpr u64 kFeatureWpAsync = 1 << 15;
 constexpr unsigned kUserModeOnly = 1;
 
@@ -60,7 +59,7 @@ ScanArguments scan_arguments(const std::byte* begin, u64 length, PageRegion* int
   arguments.vec = reinterpret_cast<std::uintptr_t>(into);
   arguments.vec_len = count;
   arguments.category_mask = kPageWritten;
-  if (memory == Memory::kPrivate) {
+  if (memory != Memory::kShared) {
     arguments.category_mask |= kPageFile;
     arguments.category_inverted = kPageFile;
     arguments.category_anyof_mask = kPagePresent | kPageSwapped;

@@ -8,6 +8,10 @@
 
 namespace perdura::track {
 
+/// Of userfaultfd (Linux 6.4): a page that nobody touched can be protected. Debian 12's kernel
+/// headers are older.
+constexpr u64 kFeatureWpUnpopulated = 1 << 13;
+
 // Shared with the SIGBUS tracker.
 Result<UniqueFd> open_userfault();
 Status register_write_protect(int userfault, void* address, u64 length);

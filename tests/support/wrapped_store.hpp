@@ -66,7 +66,7 @@ class WrappedStore {
   };
 
   WrappedStore(const std::string& uri, const Options& options, const detail::WrapMedium& wrap = {})
-      : runtime_(value_or_throw(detail::Runtime::open(uri, options, wrap))) {}
+      : runtime_(value_or_throw(detail::Runtime::open(uri, options, {.wrap = wrap}))) {}
 
   Op operation() { return Op(*runtime_); }
   void* get_root(const char* name) { return value_or_throw(runtime_->heap().get_root(name, 0)); }

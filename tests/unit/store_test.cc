@@ -6,12 +6,15 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
+#include <atomic>
+#include <cerrno>
 #include <functional>
 #include <thread>
 
 #include <perdura/perdura.hpp>
 
 #include "base/bits.hpp"
+#include "store/runtime.hpp"
 #include "support/files.hpp"
 #include "support/process.hpp"
 
@@ -194,7 +197,79 @@ TEST_F(StoreTest, AChildCanOpenItsOwnStore) {
   Store child = Store::open(path("child.pd"), options());
   EXPECT_EQ(child.root<Counter>("counter").value, 3u);
 }
+
+// When a process forks, another of its threads may hold what the end of a thread locks.
+TEST_F(StoreTest, AChildCanOpenItsOwnStoreWhileAThreadEnds) {
+  static thread_local bool ends = false;
+  std::atomic<bool> ending{false};
+  std::atomic<bool> forked{false};
+  auto runtime = value_or_throw(detail::Runtime::open(path("parent.pd"), options()));
+  runtime->mutators().before_operations([&] {
+    if (!ends) return;
+    ending = true;
+    ending.notify_all();
+    forked.wait(false);
+  });
+  Store store = detail::StoreAccess::store(std::move(runtime));
+  std::thread thread([&] {
+    store.allocate(64);
+    ends = true;  // the last operation of a thread gives back its slabs
+  });
+  ending.wait(false);
+  EXPECT_EQ(in_child([&]() -> std::string {
+              ::alarm(20);
+              Store mine = Store::open(path("child.pd"), options());
+              mine.close();
+              return "";
+            }),
+            "");
+  forked = true;
+  forked.notify_all();
+  thread.join();
+}
 #endif
+
+TEST_F(StoreTest, AChildGetsACopyWhereThatIsWanted) {
+  for (const Tracking tracking : {Tracking::kUserfault, Tracking::kSigbus, Tracking::kProtect}) {
+    SCOPED_TRACE(static_cast<int>(tracking));
+    std::filesystem::remove(path());
+    auto runtime =
+        detail::Runtime::open("emu:" + path(), options(tracking), {.children_inherit = true});
+    if (!runtime) {
+      EXPECT_EQ(runtime.failure().code, Code::kUnsupported) << runtime.failure().message;
+      continue;
+    }
+    Store store = detail::StoreAccess::store(std::move(*runtime));
+    auto& counter = store.root<Counter>("counter");
+    auto* untouched = static_cast<Counter*>(store.allocate(kMiB)) + kMiB / sizeof(Counter) / 2;
+    counter.value = 1;
+    store.checkpoint();
+    EXPECT_EQ(in_child([&]() -> std::string {
+                if (counter.value != 1) return "an old value: " + std::to_string(counter.value);
+                counter.value = untouched->value = 2;
+                return counter.value == 2 ? "" : "its own store is lost";
+              }),
+              "");
+    EXPECT_EQ(counter.value, 1u);
+    untouched->value = 3;  // the first store to a page after a checkpoint that did not find it
+    store.checkpoint();
+    store.close();
+    Store again = Store::open("emu:" + path(), options());
+    EXPECT_EQ(again.root<Counter>("counter").value, 1u);
+    EXPECT_EQ(untouched->value, 3u);
+  }
+}
+
+TEST_F(StoreTest, AnOperationThatWaitsLeavesErrnoAlone) {
+  auto runtime = value_or_throw(detail::Runtime::open(path(), options()));
+  runtime->mutators().before_operations([] { errno = EAGAIN; });
+  Store store = detail::StoreAccess::store(std::move(runtime));
+  errno = ENOENT;
+  {
+    auto op = store.operation();
+  }
+  EXPECT_EQ(errno, ENOENT);
+}
 
 TEST_F(StoreTest, ARootHasOneType) {
   Store store = Store::open(path(), options());

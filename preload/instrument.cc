@@ -1,0 +1,181 @@
+#include "preload/instrument.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/unique_fd.hpp"
+#include "preload/settings.hpp"
+#include "region/volume.hpp"
+#include "store/runtime.hpp"
+
+namespace perdura::preload {
+namespace {
+
+/// Says in the directory that a store came from here, and that nobody will miss it.
+constexpr const char* kRegionName = "malloc";
+
+/// The first words of a block that waits to be freed; no block is smaller.
+struct Waiting {
+  Waiting* next;
+};
+constinit std::atomic<Waiting*> waiting{nullptr};
+
+struct Exit {
+  u64 begin_ns = 0;
+  std::string statistics_path;
+};
+// Never destroyed: written when the process ends.
+const Exit* at_exit = nullptr;
+
+/// While it lives, what is opened gets descriptors that programs do not expect to be taken: shells
+/// put their own files at the low ones by number, and would replace the store's.
+class LowDescriptorsTaken {
+ public:
+  LowDescriptorsTaken() {
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+    const int first = static_cast<int>(std::min<rlim_t>(kFirst, limit.rlim_cur / 2));
+    UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    while (null && null.get() < first) {
+      UniqueFd next(::fcntl(null.get(), F_DUPFD_CLOEXEC, 0));
+      taken_.push_back(std::move(null));
+      null = std::move(next);
+    }
+  }
+
+ private:
+  static constexpr rlim_t kFirst = 512;
+  std::vector<UniqueFd> taken_;
+};
+
+// A store that an earlier program left is replaced. Its lock is held while that is found out, so
+// that of programs that begin at once each finds either nothing or a store in use.
+Status remove_store_of_earlier_run(const std::string& uri) {
+  media::MediumOptions options;
+  options.create = false;
+  auto existing = media::open_medium(uri, options);
+  if (!existing) {
+    if (existing.failure().code == Code::kNotFound) return {};
+    return existing.failure();
+  }
+  PERDURA_ASSIGN(const bool blank, region::Volume::is_blank(*existing->medium));
+  if (blank) return {};
+  PERDURA_ASSIGN(const auto volume, region::Volume::open(std::move(existing->medium)));
+  const auto regions = volume->regions();
+  if (regions.empty()) return {};
+  if (std::string_view(regions.front().name) != kRegionName)
+    return Failure{Code::kForeign, "'" + volume->name() +
+                                       "' is the store of a program that uses Perdura itself; "
+                                       "PERDURA_STORE takes a new file"};
+  if (::unlink(volume->name().c_str()) != 0)
+    return system_failure(errno, "cannot replace '" + volume->name() + "'");
+  return {};
+}
+
+Result<std::unique_ptr<detail::Runtime>> open_new(const Settings& settings) {
+  const LowDescriptorsTaken low_descriptors;
+  PERDURA_TRY(remove_store_of_earlier_run(settings.uri));
+  detail::InternalOptions internal;
+  internal.children_inherit = true;
+  // Rings are opened when they are needed: then their descriptors are low ones.
+  internal.use_io_uring = false;
+  internal.region_name = kRegionName;
+  PERDURA_ASSIGN(auto runtime, detail::Runtime::open(settings.uri, settings.options, internal));
+  // Without a name it never outlives its process, whatever ends that.
+  if (settings.is_default_uri) ::unlink(runtime->name().c_str());
+  return runtime;
+}
+
+Status begin() {
+  PERDURA_ASSIGN(const Settings settings, Settings::from_environment());
+  void* const page =
+      ::mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED || ::madvise(page, kPageBytes, MADV_WIPEONFORK) != 0)
+    return system_failure(errno, "cannot map memory that a fork wipes (Linux 4.14 can)");
+  const u64 begin_ns = now_ns();
+  PERDURA_ASSIGN(auto runtime, open_new(settings));
+  runtime->checkpointer().every(settings.checkpoint_interval);
+  memory = {runtime->region().base(), runtime->region().limit(), &runtime->heap()};
+  at_exit = new Exit{begin_ns, settings.statistics_path};
+  // Never closed: the program's threads use it until the process has ended.
+  opened = ::new (page) Opened{&runtime->heap(), runtime.get()};
+  runtime.release();
+  return {};
+}
+
+// Before this, calls are libc's: the C library and what the program links to are initialized now.
+__attribute__((constructor)) void begin_or_say_why_not() {
+  const InLibrary in_library;
+  const Status begun = guarded([] { return begin(); });
+  if (!begun) say(begun.failure().message + "; the program runs on libc's malloc");
+}
+
+__attribute__((destructor)) void end() {
+  if (opened->heap == nullptr || at_exit->statistics_path.empty()) return;
+  const InLibrary in_library;
+  write_statistics(*opened->runtime, now_ns() - at_exit->begin_ns, at_exit->statistics_path);
+}
+
+void free_waiting(detail::Mutator& mutator) {
+  Waiting* block = waiting.exchange(nullptr, std::memory_order_acquire);
+  while (block != nullptr) {
+    Waiting* const next = block->next;
+    detail::enter(mutator);
+    const Status freed = opened->heap->deallocate(mutator, block);
+    detail::leave(mutator);
+    if (!freed) say(freed.failure().message);
+    block = next;
+  }
+}
+
+/// Destroyed before what gives the mutator to another thread, since it is made after that.
+struct ThreadEnd {
+  void arm() {}
+  ~ThreadEnd() { this_thread = {nullptr, Phase::kEnded}; }
+};
+
+}  // namespace
+
+bool serve_this_thread() noexcept {
+  if (this_thread.phase != Phase::kUnknown || opened->heap == nullptr) return false;
+  detail::Mutator* mutator = nullptr;
+  try {
+    const InLibrary in_library;
+    mutator = &opened->runtime->mutators().this_thread();
+    free_waiting(*mutator);
+    static thread_local ThreadEnd thread_end;
+    thread_end.arm();
+  } catch (...) {
+    // Without memory for a mutator; the next call tries again.
+    return false;
+  }
+  this_thread = {mutator, Phase::kServed};
+  return true;
+}
+
+void free_later(void* block) noexcept {
+  auto* const mine = static_cast<Waiting*>(block);
+  mine->next = waiting.load(std::memory_order_relaxed);
+  while (!waiting.compare_exchange_weak(mine->next, mine, std::memory_order_release,
+                                        std::memory_order_relaxed)) {
+  }
+}
+
+void say(const std::string& sentence) noexcept {
+  try {
+    const std::string line = "libperdura_malloc: " + sentence + "\n";
+    const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+    (void)written;
+  } catch (const std::bad_alloc&) {
+    // Nothing can be said.
+  }
+}
+
+}  // namespace perdura::preload

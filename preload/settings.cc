@@ -1,0 +1,105 @@
+#include "preload/settings.hpp"
+
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <optional>
+#include <string_view>
+
+#include "base/bits.hpp"
+
+namespace perdura::preload {
+namespace {
+
+constexpr std::string_view kDefaultUri = "emu:/dev/shm/perdura-malloc-%p.pd";
+
+std::string_view variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+Failure invalid(const char* name, std::string_view value, const char* meaning) {
+  return Failure{Code::kInvalidArgument,
+                 std::string(name) + " is " + meaning + ", not '" + std::string(value) + "'"};
+}
+
+/// With every %p replaced by the process's id.
+std::string with_pid(std::string_view pattern) {
+  std::string text(pattern);
+  const std::string pid = std::to_string(::getpid());
+  for (size_t at = 0; (at = text.find("%p", at)) != text.npos; at += pid.size())
+    text.replace(at, 2, pid);
+  return text;
+}
+
+/// A number and the rest of the text.
+struct Number {
+  u64 value;
+  std::string_view unit;
+};
+std::optional<Number> parse_number(std::string_view text) {
+  Number number{};
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number.value);
+  if (parsed.ec != std::errc{}) return std::nullopt;
+  number.unit = text.substr(static_cast<size_t>(parsed.ptr - text.data()));
+  return number;
+}
+
+std::optional<u64> parse_bytes(std::string_view text) {
+  const std::optional<Number> number = parse_number(text);
+  if (!number || number->unit.size() > 1) return std::nullopt;
+  constexpr std::string_view kUnits = "KMGT";
+  u64 factor = 1;
+  if (!number->unit.empty()) {
+    const size_t power = kUnits.find(number->unit.front());
+    if (power == kUnits.npos) return std::nullopt;
+    factor = u64{1} << 10 * (power + 1);
+  }
+  if (number->value > ~u64{0} / factor) return std::nullopt;
+  return number->value * factor;
+}
+
+// Of the page trackers only userfault finds what system calls store; the others make them fail. So
+// they are for those who ask for them by name.
+std::optional<Tracking> parse_tracking(std::string_view text) {
+  if (text.empty() || text == "automatic" || text == "userfault") return Tracking::kUserfault;
+  if (text == "sigbus") return Tracking::kSigbus;
+  if (text == "protect") return Tracking::kProtect;
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<Settings> Settings::from_environment() {
+  Settings settings;
+  const std::string_view store = variable("PERDURA_STORE");
+  settings.is_default_uri = store.empty();
+  settings.uri = with_pid(store.empty() ? kDefaultUri : store);
+  settings.statistics_path = with_pid(variable("PERDURA_STATISTICS"));
+
+  if (const std::string_view text = variable("PERDURA_CHECKPOINT_MS"); !text.empty()) {
+    constexpr u64 kDayMs = 86'400'000;
+    const std::optional<Number> number = parse_number(text);
+    if (!number || !number->unit.empty() || number->value > kDayMs)
+      return invalid("PERDURA_CHECKPOINT_MS", text,
+                     "a number of milliseconds from 0 (no checkpoints) to 86400000");
+    settings.checkpoint_interval = std::chrono::milliseconds(number->value);
+  }
+  const std::string_view tracking = variable("PERDURA_TRACKING");
+  const std::optional<Tracking> tracker = parse_tracking(tracking);
+  if (!tracker)
+    return invalid("PERDURA_TRACKING", tracking, "automatic, userfault, sigbus or protect");
+  settings.options.tracking = *tracker;
+  if (const std::string_view text = variable("PERDURA_REGION_LIMIT"); !text.empty()) {
+    const std::optional<u64> bytes = parse_bytes(text);
+    if (!bytes || *bytes < kMiB || *bytes % kMiB != 0)
+      return invalid("PERDURA_REGION_LIMIT", text,
+                     "a number of bytes, a multiple of 1 MiB, such as 8G (K, M, G or T)");
+    settings.options.region_limit_bytes = *bytes;
+  }
+  settings.options.verify_bytes_per_second = 0;  // nothing is there that could have rotted
+  return settings;
+}
+
+}  // namespace perdura::preload
