@@ -54,6 +54,9 @@ struct Memory {
 };
 inline constinit Memory memory;
 
+/// Between checkpoints of a program that polls; 0: it gets none.
+inline constinit u64 poll_interval_ns = 0;
+
 /// Blocks that came from libc because the store could not take more.
 inline constinit std::atomic<u64> refused_blocks{0};
 
@@ -77,7 +80,13 @@ void free_later(void* block) noexcept;
 /// A sentence on stderr.
 void say(const std::string& sentence) noexcept;
 
+/// Of the program, since the library began.
+struct Usage {
+  u64 run_ns;
+  u64 page_faults;  ///< that needed no disk
+};
 /// A JSON object of the store's statistics.
-void write_statistics(const detail::Runtime& runtime, u64 run_ns, const std::string& path) noexcept;
+void write_statistics(const detail::Runtime& runtime, const Usage& usage,
+                      const std::string& path) noexcept;
 
 }  // namespace perdura::preload
