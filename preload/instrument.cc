@@ -110,7 +110,7 @@ Status begin() {
   runtime->checkpointer().every(settings.checkpoint_interval);
   poll_interval_ns =
       static_cast<u64>(std::chrono::nanoseconds(settings.checkpoint_interval).count());
-  memory = {runtime->region().base(), runtime->region().limit(), &runtime->heap()};
+  memory = {runtime->region().base(), runtime->region().reserved_bytes(), &runtime->heap()};
   at_exit = new Exit{begin, settings.statistics_path};
   // Never closed: the program's threads use it until the process has ended.
   opened = ::new (page) Opened{&runtime->heap(), runtime.get()};
