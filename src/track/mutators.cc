@@ -183,7 +183,11 @@ void Mutators::share(SharedWork& work) {
   work.help();
   // Late comers find the work done; those inside must leave before it is destroyed.
   work_.store(nullptr, std::memory_order_seq_cst);
-  while (helpers_.load(std::memory_order_seq_cst) != 0) _mm_pause();
+  // Where there are more threads than processors, one of them may have lost its own.
+  for (int spins = 0; helpers_.load(std::memory_order_seq_cst) != 0; ++spins) {
+    if (spins < 2000) _mm_pause();
+    else ::sched_yield();
+  }
 }
 
 void Mutators::resume() {

@@ -3,7 +3,7 @@
 #
 # Proves that Perdura can be used from outside: installs BUILD_DIR to a temporary prefix, which is
 # not the one it was configured for, then builds and runs a program through each of find_package,
-# pkg-config and add_subdirectory.
+# pkg-config and add_subdirectory, and another one on the heap of the preload library.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -32,6 +32,11 @@ export PKG_CONFIG_PATH=${pc%/*}
 read -ra flags < <(pkg-config --static --cflags --libs perdura)
 "${CC:-cc}" -std=c11 "$here/pkg_config/program.c" "${flags[@]}" -o "$work/pkg_config/program"
 LD_LIBRARY_PATH=${pc%/pkgconfig/*} "$work/pkg_config/program" "$work/pkg_config.pd"
+
+echo "== preload"
+LD_PRELOAD=$(find "$prefix" -name libperdura_malloc.so) PERDURA_TRACKING=protect \
+  PERDURA_STATISTICS=$work/preload.json /bin/echo "a program on a durable heap"
+test -s "$work/preload.json"
 
 echo "== add_subdirectory"
 launcher=()

@@ -127,8 +127,30 @@ static void step(uint64_t* random) {
 
 static pthread_key_t last_words;
 
-// Of a thread that is about to be gone.
-static void free_late(void* block) { end(block); }
+// As quick as it goes, so that two threads meet.
+static void* run_successor(void* mark) {
+  enum { kMine = 8 };
+  uintptr_t* mine[kMine] = {NULL};
+  for (int i = 0; i < 50000; ++i) {
+    uintptr_t** block = &mine[i % kMine];
+    if (*block != NULL && **block != (uintptr_t)mark) fail("two threads got the same block");
+    free(*block);
+    *block = malloc(32);
+    **block = (uintptr_t)mark;
+  }
+  for (int i = 0; i < kMine; ++i) free(mine[i]);
+  return NULL;
+}
+
+// By a thread that is about to be gone, while another takes its place.
+static void free_late(void* block) {
+  const uintptr_t seed = ((struct block*)block)->seed;
+  end(block);
+  pthread_t successor;
+  if (pthread_create(&successor, NULL, run_successor, (void*)seed) != 0) fail("no thread");
+  run_successor((void*)~seed);
+  pthread_join(successor, NULL);
+}
 
 static void* run_round(void* seed) {
   uint64_t random = (uintptr_t)seed;
@@ -139,16 +161,16 @@ static void* run_round(void* seed) {
 
 static void run_threads(int rounds) {
   pthread_key_create(&last_words, free_late);
-  for (uintptr_t round = 0; rounds == 0 || round < (uintptr_t)rounds; ++round) {
-    pthread_t threads[kThreads];
-    for (uintptr_t i = 0; i < kThreads; ++i)
-      if (pthread_create(&threads[i], NULL, run_round, (void*)(round * kThreads + i + 1)) != 0)
-        fail("no thread");
-    for (int i = 0; i < kThreads; ++i) {
-      void* block = NULL;
-      pthread_join(threads[i], &block);
-      end(block);
-    }
+  // One ends while others run, and another takes its place.
+  pthread_t threads[kThreads];
+  const uintptr_t count = rounds == 0 ? UINTPTR_MAX / 2 : (uintptr_t)rounds * kThreads;
+  for (uintptr_t i = 0; i < count + kThreads; ++i) {
+    pthread_t* thread = &threads[i % kThreads];
+    void* block = NULL;
+    if (i >= kThreads) pthread_join(*thread, &block);
+    if (block != NULL) end(block);
+    if (i < count && pthread_create(thread, NULL, run_round, (void*)(i + 1)) != 0)
+      fail("no thread");
   }
   for (int i = 0; i < kSlots; ++i)
     if (slots[i] != NULL) end(slots[i]);

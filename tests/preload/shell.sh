@@ -1,4 +1,6 @@
+#!/bin/bash
 # What shells do with memory and descriptors: subshells, pipes, low descriptors by number, arrays.
+# shellcheck disable=SC2030,SC2031 # that a subshell changes only its copy is the point
 dir=$1
 exec 3>"$dir/three" 4>"$dir/four" 9>"$dir/nine"
 numbers=()
@@ -9,7 +11,8 @@ for round in 1 2 3 4 5; do
     echo "${numbers[*]}" | cksum >&3
     echo "subshell $round: ${#numbers[@]}"
   )
-  echo "$(echo "${numbers[@]:0:5}" | tr a-z A-Z)" >&4
+  first=$(echo "${numbers[@]:0:5}" | tr '[:lower:]' '[:upper:]')
+  echo "$first" >&4
   echo "round $round" >&9
 done
 exec 3>&- 4>&- 9>&-
