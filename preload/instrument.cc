@@ -29,13 +29,18 @@ struct Waiting {
 constinit std::atomic<Waiting*> waiting{nullptr};
 
 struct Exit {
-  u64 begin_ns = 0;
+  Usage begin;  ///< what was used up before
   std::string statistics_path;
   std::string sample_path;
 };
 // Never destroyed: written when the process ends.
 const Exit* at_exit = nullptr;
-Sampler* sampler = nullptr;
+
+Usage usage_now() {
+  rusage used{};
+  ::getrusage(RUSAGE_SELF, &used);
+  return {.run_ns = now_ns(), .page_faults = static_cast<u64>(used.ru_minflt)};
+}
 
 /// While it lives, what is opened gets descriptors that programs do not expect to be taken: shells
 /// put their own files at the low ones by number, and would replace the store's.
@@ -102,16 +107,18 @@ Status begin() {
       ::mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED || ::madvise(page, kPageBytes, MADV_WIPEONFORK) != 0)
     return system_failure(errno, "cannot map memory that a fork wipes (Linux 4.14 can)");
-  const u64 begin_ns = now_ns();
+  const Usage begin = usage_now();
   PERDURA_ASSIGN(auto runtime, open_new(settings));
   if (!settings.sample_path.empty()) {
     sampler = new Sampler(*runtime);
     sampler->start();
   } else {
     runtime->checkpointer().every(settings.checkpoint_interval);
+    poll_interval_ns =
+        static_cast<u64>(std::chrono::nanoseconds(settings.checkpoint_interval).count());
   }
-  memory = {runtime->region().base(), runtime->region().limit(), &runtime->heap()};
-  at_exit = new Exit{begin_ns, settings.statistics_path, settings.sample_path};
+  memory = {runtime->region().base(), runtime->region().reserved_bytes(), &runtime->heap()};
+  at_exit = new Exit{begin, settings.statistics_path, settings.sample_path};
   // Never closed: the program's threads use it until the process has ended.
   opened = ::new (page) Opened{&runtime->heap(), runtime.get()};
   runtime.release();
@@ -128,10 +135,12 @@ __attribute__((constructor)) void begin_or_say_why_not() {
 __attribute__((destructor)) void end() {
   if (opened->heap == nullptr) return;
   const InLibrary in_library;
-  const u64 run_ns = now_ns() - at_exit->begin_ns;
-  if (sampler != nullptr) sampler->write(at_exit->sample_path, run_ns);
+  const Usage now = usage_now();
+  const Usage used{.run_ns = now.run_ns - at_exit->begin.run_ns,
+                   .page_faults = now.page_faults - at_exit->begin.page_faults};
+  if (sampler != nullptr) sampler->write(at_exit->sample_path, used.run_ns);
   if (!at_exit->statistics_path.empty())
-    write_statistics(*opened->runtime, run_ns, at_exit->statistics_path);
+    write_statistics(*opened->runtime, used, at_exit->statistics_path);
 }
 
 void free_waiting(detail::Mutator& mutator) {

@@ -22,6 +22,8 @@ class Runtime;
 
 namespace perdura::preload {
 
+class Sampler;
+
 enum class Phase : u8 {
   kUnknown,  ///< a thread of the program that has not called yet
   kServed,   ///< its mutator is in `mutator`, except while one of its calls is under way
@@ -54,8 +56,14 @@ struct Memory {
 };
 inline constinit Memory memory;
 
+/// Between checkpoints of a program that polls; 0: it gets none.
+inline constinit u64 poll_interval_ns = 0;
+
 /// Blocks that came from libc because the store could not take more.
 inline constinit std::atomic<u64> refused_blocks{0};
+
+/// Or nullptr: checkpoints are taken.
+inline constinit Sampler* sampler = nullptr;
 
 /// This thread is Perdura's for a while.
 class InLibrary {
@@ -77,7 +85,13 @@ void free_later(void* block) noexcept;
 /// A sentence on stderr.
 void say(const std::string& sentence) noexcept;
 
+/// Of the program, since the library began.
+struct Usage {
+  u64 run_ns;
+  u64 page_faults;  ///< that needed no disk
+};
 /// A JSON object of the store's statistics.
-void write_statistics(const detail::Runtime& runtime, u64 run_ns, const std::string& path) noexcept;
+void write_statistics(const detail::Runtime& runtime, const Usage& usage,
+                      const std::string& path) noexcept;
 
 }  // namespace perdura::preload

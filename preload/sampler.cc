@@ -44,9 +44,9 @@ void Sampler::start() {
   thread_.detach();
 }
 
-void Sampler::poll() {
+void Sampler::poll(u64 now) {
   if (!polled_.load(std::memory_order_relaxed)) polled_ = true;
-  if (now_ns() < next_ns_) return;
+  if (now < next_ns_.load(std::memory_order_relaxed)) return;
   const InLibrary in_library;
   std::lock_guard lock(mutex_);
   const u64 begin = now_ns();
@@ -78,7 +78,7 @@ void Sampler::sample() {
       end_interval(interval);
       interval.due_ns = std::max(interval.due_ns + interval.ns, now);
     }
-  next_ns_ = std::max(next_ns_ + kSampleNs, now);
+  next_ns_ = std::max(next_ns_.load() + kSampleNs, now);
 }
 
 // The lines of a page that are not as they were; the copy is brought up to date.

@@ -29,7 +29,7 @@ class Sampler {
   void start();
   /// Sample here and now, if it is time; the thread stops. For programs that say when their data
   /// are consistent.
-  void poll();
+  void poll(u64 now_ns);
   /// Write everything as a JSON object.
   void write(const std::string& path, u64 run_ns);
 
@@ -81,7 +81,7 @@ class Sampler {
   u64 in_column_ = 0;
   u64 samples_ = 0;
   u64 sampling_ns_ = 0;
-  u64 next_ns_ = 0;
+  std::atomic<u64> next_ns_{0};
   std::mutex mutex_;  ///< all of the above: the last sample is taken while the thread may run
   std::thread thread_;
   std::atomic<bool> polled_{false};

@@ -2,12 +2,14 @@
 
 #include <unistd.h>
 
+#include <bit>
 #include <charconv>
 #include <cstdlib>
 #include <optional>
 #include <string_view>
 
 #include "base/bits.hpp"
+#include "format/format.hpp"
 
 namespace perdura::preload {
 namespace {
@@ -92,6 +94,17 @@ Result<Settings> Settings::from_environment() {
   if (!tracker)
     return invalid("PERDURA_TRACKING", tracking, "automatic, userfault, sigbus or protect");
   settings.options.tracking = *tracker;
+  if (const std::string_view text = variable("PERDURA_ALIASES"); !text.empty()) {
+    const std::optional<Number> number = parse_number(text);
+    if (!number || !number->unit.empty() || number->value > format::kAliasesMax ||
+        (number->value != 0 && !std::has_single_bit(number->value)))
+      return invalid("PERDURA_ALIASES", text, "0 (none) or a power of two up to 256");
+    settings.options.aliases = static_cast<u32>(number->value);
+  }
+  if (const std::string_view text = variable("PERDURA_COMPARE"); !text.empty()) {
+    if (text != "0" && text != "1") return invalid("PERDURA_COMPARE", text, "0 or 1");
+    settings.options.compare = text == "1";
+  }
   if (const std::string_view text = variable("PERDURA_REGION_LIMIT"); !text.empty()) {
     const std::optional<u64> bytes = parse_bytes(text);
     if (!bytes || *bytes < kMiB || *bytes % kMiB != 0)

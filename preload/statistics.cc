@@ -28,10 +28,12 @@ const char* name_of(Tracking tracking) {
 
 nlohmann::ordered_json to_json(const Statistics& statistics) {
   return {{"tracking", name_of(statistics.tracking)},
+          {"aliases", statistics.aliases},
           {"durable_version", statistics.durable_version},
           {"replayed_version", statistics.replayed_version},
           {"checkpoints", statistics.checkpoints},
           {"failed_checkpoints", statistics.failed_checkpoints},
+          {"checkpoint_ns", statistics.checkpoint_ns},
           {"changed_bytes", statistics.changed_bytes},
           {"log_bytes", statistics.log_bytes},
           {"log_live_bytes", statistics.log_live_bytes},
@@ -47,12 +49,13 @@ nlohmann::ordered_json to_json(const Statistics& statistics) {
 
 }  // namespace
 
-void write_statistics(const detail::Runtime& runtime, u64 run_ns,
+void write_statistics(const detail::Runtime& runtime, const Usage& usage,
                       const std::string& path) noexcept {
   try {
     nlohmann::ordered_json json = to_json(runtime.statistics());
     json["refused_blocks"] = refused_blocks.load(std::memory_order_relaxed);
-    json["run_ns"] = run_ns;
+    json["run_ns"] = usage.run_ns;
+    json["page_faults"] = usage.page_faults;
     std::ofstream file(path);
     file << json.dump(2) << "\n";
     file.close();

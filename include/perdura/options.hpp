@@ -83,6 +83,7 @@ struct Statistics {
   std::uint64_t replayed_version = 0;  ///< newest version whole in the home image
   std::uint64_t checkpoints = 0;
   std::uint64_t failed_checkpoints = 0;
+  std::uint64_t checkpoint_ns = 0;       ///< from the beginning of each, until it was durable
   std::uint64_t changed_bytes = 0;       ///< bytes in change sets
   std::uint64_t log_bytes = 0;           ///< bytes written to the log, headers and padding included
   std::uint64_t log_live_bytes = 0;      ///< log space not yet replayed

@@ -120,6 +120,7 @@ Status Checkpointer::wait(u64 version) {
 // Claims the right to checkpoint. A log at its limit makes checkpoints wait for replay: so memory
 // and log stay bounded, and the program slows down instead.
 Result<Attempt*> Checkpointer::begin(Attempt::Trigger trigger) {
+  const u64 begin_ns = now_ns();
   std::unique_lock lock(mutex_);
   bool waited = false;
   retry_replay();
@@ -132,12 +133,13 @@ Result<Attempt*> Checkpointer::begin(Attempt::Trigger trigger) {
   });
   if (waited) ++counters_.log_waits;
   if (!log_has_room()) return *replay_failure_;
-  return &claim(trigger);
+  return &claim(trigger, begin_ns);
 }
 
-Attempt& Checkpointer::claim(Attempt::Trigger trigger) {
+Attempt& Checkpointer::claim(Attempt::Trigger trigger, u64 begin_ns) {
   attempt_.emplace();
   attempt_->trigger = trigger;
+  attempt_->begin_ns = begin_ns;
   attempt_->version.number = durable_.load() + 1;
   attempt_->version.ticket = ticket_base_ + ++tickets_;
   attempt_->version.region = config_.region->id();
@@ -260,6 +262,7 @@ void Checkpointer::publish(Attempt& attempt, const Status& status, bool settle_l
   std::lock_guard lock(mutex_);
   VersionInProgress& version = attempt.version;
   counters_.log_bytes += version.log_bytes;
+  counters_.checkpoint_ns += now_ns() - attempt.begin_ns;
   if (!status) {
     failed_ = FailedVersion{version.number, copy_of(status.failure())};
     ++counters_.failed_checkpoints;
@@ -356,7 +359,7 @@ void Checkpointer::run_timer_and_async() {
     // this interval, and a log at its limit puts the timer off to the next.
     retry_replay();
     if (busy() || live_log_bytes_ > config_.log->limit_bytes()) continue;
-    Attempt& attempt = claim(Trigger::kTimer);
+    Attempt& attempt = claim(Trigger::kTimer, now_ns());
     lock.unlock();
     cut(attempt);
     const Result<u64> result = complete(attempt);
@@ -485,6 +488,7 @@ void Checkpointer::add_to(Statistics& statistics) const {
   statistics.replayed_version = replayed_;
   statistics.checkpoints = counters_.checkpoints;
   statistics.failed_checkpoints = counters_.failed_checkpoints;
+  statistics.checkpoint_ns = counters_.checkpoint_ns;
   statistics.changed_bytes = counters_.changed_bytes;
   statistics.log_bytes = counters_.log_bytes;
   statistics.log_live_bytes = live_log_bytes_;

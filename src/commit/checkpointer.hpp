@@ -35,6 +35,7 @@ namespace perdura::commit {
 struct Attempt {
   enum class Trigger { kCaller, kAsync, kTimer };
   Trigger trigger = Trigger::kCaller;
+  u64 begin_ns = 0;
   Selection* selection = nullptr;  ///< these lines, not what changed in the epoch
   VersionInProgress version;
   Status status;  ///< of the part done while mutators were stopped
@@ -88,7 +89,7 @@ class Checkpointer {
   Result<Attempt*> begin(Trigger trigger);
   /// With mutex_ held: no other attempt can begin.
   bool busy() const { return attempt_ || settle_due_; }
-  Attempt& claim(Trigger trigger);  ///< with mutex_ held, and nothing under way
+  Attempt& claim(Trigger trigger, u64 begin_ns);  ///< with mutex_ held, and nothing under way
   void cut(Attempt& attempt);
   Status capture_stopped(Attempt& attempt);
   Status capture_selection(Attempt& attempt);

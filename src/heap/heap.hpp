@@ -79,7 +79,6 @@ class Heap {
   void* allocate_fast(detail::Mutator& mutator, u64 size, u64 alignment);
   /// The same of deallocate(): false, with nothing done, when that is needed.
   bool deallocate_fast(detail::Mutator& mutator, void* block);
-
   /// With aliases: a block of whole lines for an object that may become durable by itself
   /// (RootSelection), so at a place that is free in the last version as well; or at any place where
   /// none such is found in a few attempts.

@@ -289,12 +289,13 @@ Status Runtime::make_tracker(Tracking kind) {
   const bool aliased = region_->aliases() != 0;
   std::byte* const base = aliased ? region_->alias(0) : region_->base();
   const u64 bytes = aliased ? region_->aliases() * region_->alias_stride() : region_->limit();
-  const track::Memory memory = aliased                      ? track::Memory::kShared
-                               : internal_.children_inherit ? track::Memory::kAnonymous
-                                                            : track::Memory::kPrivate;
+  // Aliases are shared memory, of which a child cannot get a copy.
+  if (internal_.children_inherit && !aliased) region_->let_children_inherit();
+  const track::Memory memory = aliased                   ? track::Memory::kShared
+                               : region_->is_inherited() ? track::Memory::kAnonymous
+                                                         : track::Memory::kPrivate;
   heap_->set_scatter(scatter_ = nullptr);
   tracker_.reset();
-  if (internal_.children_inherit) region_->let_children_inherit();
   switch (kind) {
     case Tracking::kReported:
     case Tracking::kBitmap: {
