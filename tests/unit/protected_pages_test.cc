@@ -29,7 +29,8 @@ Result<std::unique_ptr<track::Tracker>> make_tracker(Tracking kind, std::byte* b
     PERDURA_ASSIGN(auto tracker, track::Userfault::create(base, kBytes));
     return std::unique_ptr<track::Tracker>(std::move(tracker));
   }
-  PERDURA_ASSIGN(auto tracker, track::ProtectedPages::create(base, kBytes, kind, true));
+  PERDURA_ASSIGN(auto tracker,
+                 track::ProtectedPages::create(base, kBytes, kind, track::Memory::kAnonymous));
   return std::unique_ptr<track::Tracker>(std::move(tracker));
 }
 
