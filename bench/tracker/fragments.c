@@ -147,7 +147,7 @@ int main(int argc, char** argv) {
   if (decoder.buckets == NULL) fail("out of memory");
   do receive(&decoder, next_packet(&network));
   while (step_done(&run));
-  const double seconds = elapsed_s(&run);
-  print_result(seconds, mixed(mixed(decoder.sum, decoder.searched), decoder.attacks));
+  const struct times times = end_run(&run);
+  print_result(times, mixed(mixed(decoder.sum, decoder.searched), decoder.attacks));
   return 0;
 }

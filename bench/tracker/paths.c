@@ -153,11 +153,11 @@ int main(int argc, char** argv) {
   if (maze.cells == NULL || maze.live == NULL) fail("out of memory");
   do lay(&maze);
   while (step_done(&run));
-  const double seconds = elapsed_s(&run);
+  const struct times times = end_run(&run);
 
   uint64_t sum = maze.laid;
   for (uint64_t i = 0; i < side * side * layers; ++i)
     if (maze.cells[i] != 0) sum = mixed(sum, i * paths + maze.cells[i]);
-  print_result(seconds, mixed(sum, maze.cells_taken));
+  print_result(times, mixed(sum, maze.cells_taken));
   return 0;
 }

@@ -7,6 +7,7 @@
 // of its data as JSON.
 #pragma once
 
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +19,7 @@ struct run {
   uint64_t steps;       ///< to do
   uint64_t poll_steps;  ///< 0: never
   uint64_t done;
-  struct timespec begin;
+  struct timespec begin, cpu_begin;
 };
 
 /// xorshift64*
@@ -71,9 +72,20 @@ static inline uint64_t number(const char* text) {
   return value;
 }
 
+/// The program runs on the first processor. The library's threads, which are there already, stay
+/// where the program was started.
+static inline void pin(void) {
+  cpu_set_t first;
+  CPU_ZERO(&first);
+  CPU_SET(0, &first);
+  sched_setaffinity(0, sizeof(first), &first);
+}
+
 static inline struct run begin_run(uint64_t steps, uint64_t poll_steps) {
+  pin();
   struct run run = {.steps = steps, .poll_steps = poll_steps};
   clock_gettime(CLOCK_MONOTONIC, &run.begin);
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &run.cpu_begin);
   if (perdura_malloc_poll) perdura_malloc_poll();  // the first call takes none
   return run;
 }
@@ -87,14 +99,23 @@ static inline int step_done(struct run* run) {
   return run->done < run->steps;
 }
 
-/// Before the program frees its data.
-static inline double elapsed_s(const struct run* run) {
+struct times {
+  double elapsed_s, cpu_s;
+};
+
+static inline double since(clockid_t clock, struct timespec begin) {
   struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)(now.tv_sec - run->begin.tv_sec) +
-         (double)(now.tv_nsec - run->begin.tv_nsec) * 1e-9;
+  clock_gettime(clock, &now);
+  return (double)(now.tv_sec - begin.tv_sec) + (double)(now.tv_nsec - begin.tv_nsec) * 1e-9;
 }
 
-static inline void print_result(double seconds, uint64_t checksum) {
-  printf("{\"seconds\": %.9f, \"checksum\": \"%016llx\"}\n", seconds, (unsigned long long)checksum);
+/// Before the program looks at its result and frees its data.
+static inline struct times end_run(const struct run* run) {
+  return (struct times){since(CLOCK_MONOTONIC, run->begin),
+                        since(CLOCK_THREAD_CPUTIME_ID, run->cpu_begin)};
+}
+
+static inline void print_result(struct times times, uint64_t checksum) {
+  printf("{\"seconds\": %.9f, \"cpu_seconds\": %.9f, \"checksum\": \"%016llx\"}\n", times.elapsed_s,
+         times.cpu_s, (unsigned long long)checksum);
 }

@@ -337,13 +337,13 @@ int main(int argc, char** argv) {
     }
     for (int i = 0; i < kRowsPerStep && row < rows; ++i) add_row(&agency, order, row++);
   } while (step_done(&run));
-  const double seconds = elapsed_s(&run);
+  const struct times times = end_run(&run);
 
   unsigned black = 0;
   uint64_t sum = sum_of(agency.customers.root, 1, &black);
   for (int i = 0; i < kResources; ++i)
     sum = mixed(sum, sum_of(agency.resources[i].root, 0, &black));
   free(order);
-  print_result(seconds, sum);
+  print_result(times, sum);
   return 0;
 }

@@ -37,7 +37,7 @@ int main(int argc, char** argv) {
     tcndbput(table, &key, kKeyBytes, value, (int)value_bytes);
     ++record;
   } while (step_done(&run));
-  const double seconds = elapsed_s(&run);
+  const struct times times = end_run(&run);
 
   uint64_t sum = tcndbrnum(table);
   for (record = 0; record < records; record += kCheckEvery) {
@@ -48,7 +48,7 @@ int main(int argc, char** argv) {
     sum = mixed(sum, sum_of(found, bytes));
     free(found);
   }
-  print_result(seconds, sum);
+  print_result(times, sum);
   tcndbdel(table);
   return 0;
 }

@@ -217,7 +217,8 @@ inline void* Heap::take(detail::Mutator& mutator, ThreadCache::Current& current,
   std::byte* block =
       region_.shown(current.base + static_cast<u64>(std::countr_zero(bits)) * block_bytes);
   store(mutator, *current.word, bits & (bits - 1));
-  detail::report(mutator, block, block_bytes);
+  // With aliases the page tracker sees stores to blocks.
+  if (region_.aliases() == 0) detail::report(mutator, block, block_bytes);
   return block;
 }
 

@@ -274,6 +274,35 @@ TEST_F(PreloadTest, ChildrenGoOnWithTheHeapTheyInherit) {
   }
 }
 
+TEST_F(PreloadTest, ChangesAreToldApartWithinPages) {
+  for (const char* aliases : {"1", "2", "256"}) {
+    SCOPED_TRACE(aliases);
+    const nlohmann::json statistics =
+        expect_same({"tcutest", "wicked", "20000"},
+                    {std::string("PERDURA_ALIASES=") + aliases, "PERDURA_REGION_LIMIT=1G"});
+    expect_used(statistics, 4 * kMiB);
+    EXPECT_EQ(statistics["aliases"], std::stoi(aliases));
+    for (const std::string& file : files(".json")) fs::remove(file);
+  }
+}
+
+// What the program stores after its last poll is in no checkpoint.
+TEST_F(PreloadTest, CheckpointsWhereTheProgramPolls) {
+  const std::string output = run({PERDURA_POLLS}, preloaded());
+  const nlohmann::json statistics = most_statistics();
+  long* numbers = nullptr;
+  long taken = 0;
+  ASSERT_EQ(std::sscanf(output.c_str(), "%p %ld", reinterpret_cast<void**>(&numbers), &taken), 2)
+      << output;
+  EXPECT_GT(taken, 10);
+  EXPECT_GT(statistics.value("checkpoint_ns", u64{0}), 0u);
+  Store store = Store::open("emu:" + files(".pd").at(0));
+  ASSERT_TRUE(store.contains(numbers));
+  EXPECT_GT(numbers[0], 0);
+  EXPECT_EQ(numbers[1], 2 * numbers[0]);
+  EXPECT_GE(statistics["checkpoints"], taken + 1);  // and that of the empty heap
+}
+
 TEST_F(PreloadTest, SignalsAreForTheProgramsThreads) {
   expect_same({PERDURA_ALLOCATIONS, "signals"});
 }
@@ -337,6 +366,9 @@ TEST_F(PreloadTest, WhatCannotBeUsedIsSaidInASentence) {
       {"PERDURA_CHECKPOINT_MS=soon", "PERDURA_CHECKPOINT_MS is a number of milliseconds"},
       {"PERDURA_CHECKPOINT_MS=-1", "PERDURA_CHECKPOINT_MS is a number of milliseconds"},
       {"PERDURA_TRACKING=magic", "PERDURA_TRACKING is automatic, userfault, sigbus or protect"},
+      {"PERDURA_ALIASES=3", "PERDURA_ALIASES is 0 (none) or a power of two up to 256"},
+      {"PERDURA_ALIASES=512", "PERDURA_ALIASES is 0 (none) or a power of two up to 256"},
+      {"PERDURA_COMPARE=yes", "PERDURA_COMPARE is 0 or 1"},
       {"PERDURA_REGION_LIMIT=8Q", "PERDURA_REGION_LIMIT is a number of bytes"},
       {"PERDURA_REGION_LIMIT=99999999999T", "PERDURA_REGION_LIMIT is a number of bytes"},
       {"PERDURA_STORE=emu:/nowhere/state.pd", "/nowhere/state.pd"},
