@@ -173,17 +173,23 @@ class Campaign {
     const std::string file = context_.path(Place::kMemory, "advice");
     const std::string store = context_.path(Place::kMemory, "calibration");
     std::filesystem::create_directories(store);
-    Arguments arguments = {"--",     PERDURA_COMMAND, "advise", "--library", PERDURA_PRELOAD,
-                           "--medium", "emu",         "--dir",  store,       "--json",
-                           file,     "--",            PERDURA_PROGRAMS "/" + program.file};
+    Arguments arguments = {"--",
+                           PERDURA_COMMAND,
+                           "advise",
+                           "--library",
+                           PERDURA_PRELOAD,
+                           "--medium",
+                           "emu",
+                           "--dir",
+                           store,
+                           "--json",
+                           file,
+                           "--",
+                           PERDURA_PROGRAMS "/" + program.file};
     for (const std::string& each : program.arguments) arguments.push_back(each);
     arguments.push_back(std::to_string(poll_steps(program, kOfferedEvery)));
+    // It prints less than a pipe holds.
     ChildProcess child("tracker-program", arguments);
-    child.read_line();  // of the program
-    while (!child.read_line().empty() || !std::filesystem::exists(file)) {
-      // What the command says is in the file as well.
-      if (child.ended()) break;
-    }
     if (const int code = child.wait(); code != 0)
       throw std::runtime_error(fmt::format("perdura advise ended with code {}", code));
     std::ifstream(file) >> advice;
@@ -392,7 +398,8 @@ std::vector<int> advised_intervals_ms(const Context& context) {
   return {1000, 5000};
 }
 
-/// Runs each program once under `perdura advise`, and then with checkpoints in each way it predicts.
+/// Runs each program once under `perdura advise`, and then with checkpoints in each way it
+/// predicts.
 class AdviceTrial {
  public:
   AdviceTrial(Context& context, Campaign& campaign) : context_(context), campaign_(campaign) {
