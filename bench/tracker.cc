@@ -34,6 +34,8 @@
 namespace perdura::bench {
 namespace {
 
+using namespace std::string_literals;
+
 // --- programs and how they are run -------------------------------------------------------------
 
 struct Program {
@@ -116,6 +118,17 @@ struct Run {
 
 constexpr std::uint64_t kCheckpointsMin = 2;  ///< of a program, beside that of the empty heap
 
+/// PROGRAM ARGUMENTS…, on any processor.
+int become_command(const ChildArguments& arguments) {
+  std::vector<std::string> words = arguments;
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  execv(argv[0], argv.data());
+  throw std::runtime_error("cannot run " + words[0]);
+}
+const ChildRegistration kCommand("tracker-command", become_command);
+
 /// NAME=VALUE … -- PROGRAM ARGUMENTS…
 int become_program(const ChildArguments& arguments) {
   pin_thread(kBackgroundCpu);
@@ -124,12 +137,7 @@ int become_program(const ChildArguments& arguments) {
     const auto equals = at->find('=');
     setenv(at->substr(0, equals).c_str(), at->substr(equals + 1).c_str(), 1);
   }
-  std::vector<std::string> words(at + 1, arguments.end());
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  execv(argv[0], argv.data());
-  throw std::runtime_error("cannot run " + words[0]);
+  return become_command({at + 1, arguments.end()});
 }
 const ChildRegistration kProgram("tracker-program", become_program);
 
@@ -173,23 +181,14 @@ class Campaign {
     const std::string file = context_.path(Place::kMemory, "advice");
     const std::string store = context_.path(Place::kMemory, "calibration");
     std::filesystem::create_directories(store);
-    Arguments arguments = {"--",
-                           PERDURA_COMMAND,
-                           "advise",
-                           "--library",
-                           PERDURA_PRELOAD,
-                           "--medium",
-                           "emu",
-                           "--dir",
-                           store,
-                           "--json",
-                           file,
-                           "--",
-                           PERDURA_PROGRAMS "/" + program.file};
+    Arguments arguments = {PERDURA_COMMAND, "advise", "--library", PERDURA_PRELOAD, "--medium"};
+    for (const std::string& each : {"emu"s, "--dir"s, store, "--json"s, file, "--"s})
+      arguments.push_back(each);
+    arguments.push_back(PERDURA_PROGRAMS "/" + program.file);
     for (const std::string& each : program.arguments) arguments.push_back(each);
     arguments.push_back(std::to_string(poll_steps(program, kOfferedEvery)));
     // It prints less than a pipe holds.
-    ChildProcess child("tracker-program", arguments);
+    ChildProcess child("tracker-command", arguments);
     if (const int code = child.wait(); code != 0)
       throw std::runtime_error(fmt::format("perdura advise ended with code {}", code));
     std::ifstream(file) >> advice;

@@ -20,7 +20,9 @@ constexpr u64 kPagesPerFault = 16;
 }  // namespace
 
 Sampler::Sampler(detail::Runtime& runtime)
-    : runtime_(runtime), shadow_(value_or_throw(Mapping::anonymous(runtime.region().limit()))) {
+    : runtime_(runtime),
+      shadow_(value_or_throw(Mapping::anonymous(runtime.region().limit()))),
+      ever_(value_or_throw(DirtyMap::create(runtime.region().limit()))) {
   const u64 now = now_ns();
   next_ns_ = now + kSampleNs;
   const u64 bytes = runtime.region().limit();
@@ -66,6 +68,7 @@ void Sampler::sample() {
   if (!cut) say(cut.failure().message);
   runtime_.tracker().collect().for_each_page([&](u64 page, u64) {
     const u64 changed = compare(page);
+    new_pages_ += ever_.add_first(page * kLinesPerPage) ? 1 : 0;
     for (Interval& interval : intervals_) {
       interval.pages.add(page * kLinesPerPage, 1);
       interval.lines.add_mask(page, changed);
@@ -187,6 +190,7 @@ void Sampler::write(const std::string& path, u64 run_ns) {
   Json json = {{"run_ns", run_ns},
                {"sampling_ns", sampling_ns_},
                {"samples", samples_},
+               {"new_pages", new_pages_},
                {"live_bytes", audit.live_bytes},
                {"live_blocks", audit.live_blocks},
                {"backed_bytes", runtime_.region().home()->backed_bytes()},

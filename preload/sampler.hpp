@@ -80,6 +80,8 @@ class Sampler {
   u64 columns_merged_ = 1;  ///< intervals in a column
   u64 in_column_ = 0;
   u64 samples_ = 0;
+  track::DirtyMap ever_;  ///< pages that were ever stored to
+  u64 new_pages_ = 0;     ///< how many
   u64 sampling_ns_ = 0;
   std::atomic<u64> next_ns_{0};
   std::mutex mutex_;  ///< all of the above: the last sample is taken while the thread may run

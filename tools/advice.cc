@@ -37,6 +37,7 @@ Advice advise_on(const Json& sample, std::vector<WayAdvice> ways) {
   advice.base_ns = double{sample.at("run_ns")} - double{sample.at("sampling_ns")} -
                    double{intervals.at(0).at("pages")} * advice.ways.front().costs.fault;
   const double heap_pages = double{sample.at("backed_bytes")} / kPageBytes;
+  const double new_pages = sample.at("new_pages");
   for (const Json& interval : intervals) {
     advice.intervals_ms.push_back(interval.at("ms"));
     advice.checkpoints.push_back(interval.at("checkpoints"));
@@ -49,7 +50,8 @@ Advice advise_on(const Json& sample, std::vector<WayAdvice> ways) {
       const Costs& costs = way.costs;
       const double checkpoints = interval.at("checkpoints");
       const double extra = load.seen * (costs.fault + costs.page) + load.lines * costs.line +
-                           checkpoints * (costs.fixed + costs.heap_page * heap_pages);
+                           checkpoints * (costs.fixed + costs.heap_page * heap_pages) +
+                           new_pages * (costs.fresh - advice.ways.front().costs.fresh);
       way.predictions.push_back({.interval_ms = interval.at("ms"),
                                  .checkpoints = interval.at("checkpoints"),
                                  .faults = static_cast<u64>(load.seen),
@@ -77,11 +79,9 @@ Json to_json(const Advice& advice, const Json& sample) {
     if (way.failure) {
       one["unavailable"] = way.failure->message;
     } else {
-      one["costs_ns"] = {{"fault", way.costs.fault},
-                         {"page", way.costs.page},
-                         {"line", way.costs.line},
-                         {"heap_page", way.costs.heap_page},
-                         {"checkpoint", way.costs.fixed}};
+      one["costs_ns"] = {{"fault", way.costs.fault},      {"page", way.costs.page},
+                         {"line", way.costs.line},        {"heap_page", way.costs.heap_page},
+                         {"checkpoint", way.costs.fixed}, {"new_page", way.costs.fresh}};
       for (const Prediction& each : way.predictions)
         one["predictions"].push_back({{"interval_ms", each.interval_ms},
                                       {"checkpoints", each.checkpoints},

@@ -30,6 +30,7 @@ struct Costs {
   double line = 0;       ///< capture: a line that is written
   double heap_page = 0;  ///< any page of the heap, at each checkpoint
   double fixed = 0;      ///< a checkpoint
+  double fresh = 0;      ///< a page of memory that is new, its blocks allocated and stored to
 };
 
 /// Takes a fraction of a second. `uri` names a store that does not exist, to be made at `path`; it

@@ -63,14 +63,19 @@ bool ProtectedPages::set_protected(std::byte* address, u64 length, bool on) cons
 Status ProtectedPages::backed(std::byte* address, u64 length) {
   std::lock_guard lock(mutex_);
   const size_t count = part_count_.load();
-  if (count == kPartsMax)
+  // Older kernels protect no range of several mappings by userfaultfd; those of an alias are one.
+  const bool grows = mode_ == Tracking::kProtect || memory_ == Memory::kShared;
+  size_t i = grows ? 0 : count;
+  while (i < count && parts_[i].address + parts_[i].length != address) ++i;
+  if (i == kPartsMax)
     return Failure{Code::kNoSpace, "the region grew in too many pieces for this tracker"};
   if (mode_ == Tracking::kSigbus)
     PERDURA_TRY(register_write_protect(userfault_.get(), address, length));
   PERDURA_TRY(protect(address, length));
   // Last: a part that is listed must stay one that can be protected.
-  parts_[count] = {address, length};
-  part_count_.store(count + 1, std::memory_order_release);
+  if (i == count) parts_[i].address = address;
+  parts_[i].length.fetch_add(length, std::memory_order_release);
+  if (i == count) part_count_.store(count + 1, std::memory_order_release);
   return {};
 }
 
@@ -112,20 +117,19 @@ bool ProtectedPages::on_fault(std::byte* address) noexcept {
 bool ProtectedPages::answer(std::byte* address, DirtyMap& map) noexcept {
   const u64 chunk = chunk_bytes(faults_.fetch_add(1, std::memory_order_relaxed));
   for (size_t i = 0, count = part_count_.load(std::memory_order_acquire); i < count; ++i) {
-    const Part& part = parts_[i];
-    if (address < part.address || address >= part.address + part.length) continue;
-    std::byte* const begin =
-        std::max(part.address, base_ + round_down(static_cast<u64>(address - base_), chunk));
-    std::byte* const end =
-        std::min(part.address + part.length,
-                 base_ + round_down(static_cast<u64>(address - base_), chunk) + chunk);
+    std::byte* const part = parts_[i].address;
+    const u64 length = parts_[i].length.load(std::memory_order_acquire);
+    if (address < part || address >= part + length) continue;
+    std::byte* const middle = base_ + round_down(static_cast<u64>(address - base_), chunk);
+    std::byte* const begin = std::max(part, middle);
+    std::byte* const end = std::min(part + length, middle + chunk);
     // Marked before it opens: another thread may store as soon as it does.
     map.add_shared(static_cast<u64>(begin - base_) / kLineBytes,
                    static_cast<u64>(end - begin) / kLineBytes);
     if (set_protected(begin, static_cast<u64>(end - begin), false)) return true;
     // The kernel may have no room for another border; the whole part needs none.
-    map.add_shared(static_cast<u64>(part.address - base_) / kLineBytes, part.length / kLineBytes);
-    return set_protected(part.address, part.length, false);
+    map.add_shared(static_cast<u64>(part - base_) / kLineBytes, length / kLineBytes);
+    return set_protected(part, length, false);
   }
   return false;
 }

@@ -37,12 +37,13 @@ class ProtectedPages final : public Tracker, public region::FaultHandler {
  private:
   static constexpr u64 kChunkBytesMax = 64 * kMiB;
   static constexpr u64 kFaultsPerDoubling = 1024;
-  static constexpr size_t kPartsMax = 1024;
+  static constexpr size_t kPartsMax = 4096;
 
-  // Written under mutex_, read by signal handlers up to part_count_.
+  // Written under mutex_, read by signal handlers up to part_count_. A part grows where the region
+  // does, so that there are a few for each alias.
   struct Part {
-    std::byte* address;
-    u64 length;
+    std::byte* address = nullptr;
+    std::atomic<u64> length{0};
   };
 
   ProtectedPages(std::byte* base, Tracking mode, Memory memory, UniqueFd userfault, DirtyMap a,
