@@ -190,8 +190,10 @@ class Heap {
   Status load_roots() const;
 
   template <class T>
-  static void store(detail::Mutator& mutator, T& field, T value) {
-    detail::report(mutator, &field, sizeof(T));
+  void store(detail::Mutator& mutator, T& field, T value) const {
+    // A bitmap word changes many times an epoch: most reports would tell nothing new.
+    if (scatter_ == nullptr || !scatter_->has_reported(&field))
+      detail::report(mutator, &field, sizeof(T));
     std::atomic_ref<T>(field).store(value, std::memory_order_relaxed);
   }
   SlabState& state(u64 unit) const { return states_.as<SlabState>()[unit]; }

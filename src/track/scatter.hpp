@@ -45,6 +45,12 @@ class Scatter final : public Tracker, public ReportSink {
   void settle(bool durable) override;
 
   void report(MutatorSlot& mutator, const void* address, u64 length) noexcept override;
+  /// Whether the line of a place in the first mapping was reported in the running epoch. Inside an
+  /// operation.
+  bool has_reported(const void* place) const noexcept {
+    const u64 offset = static_cast<u64>(static_cast<const std::byte*>(place) - aliases_.base);
+    return reported_[filling_.load(std::memory_order_relaxed)].contains(offset / kLineBytes);
+  }
 
   using Line = std::array<std::byte, kLineBytes>;
   using Images = std::unordered_map<u64, Line>;
