@@ -314,6 +314,27 @@ TEST_P(VolumeTest, AnExtentThatReachesBeyondTheEndIsRefused) {
   expect_refused(Code::kCorrupt, "holds an impossible extent");
 }
 
+TEST_P(VolumeTest, AliasesMustBePossibleAndAnnounced) {
+  const FileBytes image = closed_store();
+  for (const u32 aliases : {3, 512}) {
+    write_file(
+        path(),
+        with_directory(
+            with_superblocks(
+                image, [](Superblock& s) { s.incompatible_features = format::kFeatureAliases; }),
+            [&](format::RegionRecord& region, format::Extent*) { region.aliases = aliases; }));
+    expect_refused(Code::kCorrupt, "holds an impossible region");
+  }
+  write_file(path(), with_directory(image, [](format::RegionRecord& region, format::Extent*) {
+               region.aliases = 2;
+             }));
+  expect_refused(Code::kCorrupt, "holds an impossible region");
+  write_file(path(), with_superblocks(image, [](Superblock& s) {
+               s.incompatible_features = format::kFeatureAliases;
+             }));
+  expect_refused(Code::kCorrupt, "holds an impossible region");
+}
+
 TEST_P(VolumeTest, ARegionThatIsThereTwiceIsRefused) {
   {
     const auto volume = open_volume(uri());
