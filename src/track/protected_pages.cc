@@ -1,6 +1,7 @@
 #include "track/protected_pages.hpp"
 
 #include <linux/userfaultfd.h>
+#include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 
@@ -75,7 +76,8 @@ Status ProtectedPages::backed(std::byte* address, u64 length) {
 
 Status ProtectedPages::cut() {
   std::lock_guard lock(mutex_);
-  filling_.fetch_xor(1);
+  const int ended = filling_.fetch_xor(1);
+  while (answering_[ended].load() != 0) ::sched_yield();
   faults_ = 0;
   for (size_t i = 0, count = part_count_.load(); i < count; ++i)
     PERDURA_TRY(protect(parts_[i].address, parts_[i].length));
@@ -97,6 +99,17 @@ u64 ProtectedPages::chunk_bytes(u64 faults) const noexcept {
 }
 
 bool ProtectedPages::on_fault(std::byte* address) noexcept {
+  for (;;) {
+    const int epoch = filling_.load();
+    answering_[epoch].fetch_add(1);
+    const bool still = filling_.load() == epoch;
+    const bool good = still && answer(address, maps_[epoch]);
+    answering_[epoch].fetch_sub(1);
+    if (still) return good;
+  }
+}
+
+bool ProtectedPages::answer(std::byte* address, DirtyMap& map) noexcept {
   const u64 chunk = chunk_bytes(faults_.fetch_add(1, std::memory_order_relaxed));
   for (size_t i = 0, count = part_count_.load(std::memory_order_acquire); i < count; ++i) {
     const Part& part = parts_[i];
@@ -107,12 +120,11 @@ bool ProtectedPages::on_fault(std::byte* address) noexcept {
         std::min(part.address + part.length,
                  base_ + round_down(static_cast<u64>(address - base_), chunk) + chunk);
     // Marked before it opens: another thread may store as soon as it does.
-    maps_[filling_.load(std::memory_order_acquire)].add_shared(
-        static_cast<u64>(begin - base_) / kLineBytes, static_cast<u64>(end - begin) / kLineBytes);
+    map.add_shared(static_cast<u64>(begin - base_) / kLineBytes,
+                   static_cast<u64>(end - begin) / kLineBytes);
     if (set_protected(begin, static_cast<u64>(end - begin), false)) return true;
     // The kernel may have no room for another border; the whole part needs none.
-    maps_[filling_.load(std::memory_order_acquire)].add_shared(
-        static_cast<u64>(part.address - base_) / kLineBytes, part.length / kLineBytes);
+    map.add_shared(static_cast<u64>(part.address - base_) / kLineBytes, part.length / kLineBytes);
     return set_protected(part.address, part.length, false);
   }
   return false;

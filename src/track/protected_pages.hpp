@@ -48,6 +48,8 @@ class ProtectedPages final : public Tracker, public region::FaultHandler {
   ProtectedPages(std::byte* base, Tracking mode, Memory memory, UniqueFd userfault, DirtyMap a,
                  DirtyMap b);
   u64 chunk_bytes(u64 faults) const noexcept;
+  /// Mark the chunk and open it.
+  bool answer(std::byte* address, DirtyMap& map) noexcept;
   Status protect(std::byte* address, u64 length) const;
   /// On failure the reason is in errno.
   bool set_protected(std::byte* address, u64 length, bool on) const noexcept;
@@ -58,6 +60,9 @@ class ProtectedPages final : public Tracker, public region::FaultHandler {
   UniqueFd userfault_;
   DirtyMap maps_[2];
   std::atomic<int> filling_{0};
+  /// Faults that are being answered, by the map that they mark. Stores outside of operations fault
+  /// at any time: a cut waits for those of its epoch, or they would open what it has protected.
+  std::atomic<int> answering_[2]{};
   std::atomic<u64> faults_{0};
   std::mutex mutex_;
   std::unique_ptr<Part[]> parts_;
