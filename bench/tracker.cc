@@ -318,7 +318,9 @@ Measured copied(const Cases& cases, const Tracker& tracker) {
     detail["copied_mb"] = subject / 1e6;
     detail["pages_mb"] = base / 1e6;
     detail["heap_mb"] = campaign.count(program, pages, "region_backed_bytes") / 1e6;
-    detail["checkpoints"] = campaign.count(program, pages, "checkpoints");
+    // They differ by those of the background, before the program first polls.
+    detail["checkpoints"] = campaign.count(program, ours, "checkpoints");
+    detail["checkpoints_of_pages"] = campaign.count(program, pages, "checkpoints");
     return subject / base;
   });
 }
