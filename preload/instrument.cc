@@ -117,7 +117,8 @@ Status begin() {
     poll_interval_ns =
         static_cast<u64>(std::chrono::nanoseconds(settings.checkpoint_interval).count());
   }
-  memory = {runtime->region().base(), runtime->region().reserved_bytes(), &runtime->heap()};
+  memory = {runtime->region().base(), runtime->region().reserved_bytes(), &runtime->heap(),
+            runtime->region().aliases() != 0};
   at_exit = new Exit{begin, settings.statistics_path, settings.sample_path};
   // Never closed: the program's threads use it until the process has ended.
   opened = ::new (page) Opened{&runtime->heap(), runtime.get()};

@@ -49,6 +49,7 @@ struct Memory {
   std::byte* base = nullptr;
   u64 bytes = 0;
   const heap::Heap* heap = nullptr;
+  bool aliased = false;
 
   bool holds(const void* address) const {
     return static_cast<u64>(static_cast<const std::byte*>(address) - base) < bytes;

@@ -127,7 +127,8 @@ size_t usable_size(const char* function, const void* block) {
 }
 
 // Large blocks are often new, and zero. Finding that out changes nothing, and what does not change
-// need not be made durable.
+// need not be made durable. Not so with aliases: there a free block may have been cleared in
+// memory, and not on the medium.
 void clear(std::byte* block, size_t size) {
   alignas(kLineBytes) static constexpr std::byte kZeros[kPageBytes]{};
   for (size_t done = 0; done < size; done += kPageBytes) {
@@ -144,7 +145,7 @@ void* allocate_cleared(size_t count, size_t size) {
   }
   void* const block = allocate(bytes, kAlignment);
   if (block == nullptr) return __libc_calloc(count, size);
-  if (bytes <= heap::kSmallMax) std::memset(block, 0, bytes);
+  if (bytes <= heap::kSmallMax || memory.aliased) std::memset(block, 0, bytes);
   else clear(static_cast<std::byte*>(block), bytes);
   return block;
 }

@@ -318,8 +318,10 @@ Status Runtime::make_tracker(Tracking kind) {
     }
   }
   if (aliased) PERDURA_TRY(scatter());
-  return region_->on_backed(
-      [this](std::byte* address, u64 length) { return tracker_->backed(address, length); });
+  return region_->on_backed([this](std::byte* address, u64 length) {
+    const track::Part part{address, length};
+    return tracker_->backed({&part, 1});
+  });
 }
 
 // The page tracker that was made sees the aliases.

@@ -43,7 +43,7 @@ ProtectedPages::ProtectedPages(std::byte* base, Tracking mode, Memory memory, Un
       memory_(memory),
       userfault_(std::move(userfault)),
       maps_{std::move(a), std::move(b)},
-      parts_(std::make_unique<Part[]>(kPartsMax)) {}
+      parts_(std::make_unique<Listed[]>(kPartsMax)) {}
 
 Status ProtectedPages::protect(std::byte* address, u64 length) const {
   if (set_protected(address, length, true)) return {};
@@ -60,23 +60,29 @@ bool ProtectedPages::set_protected(std::byte* address, u64 length, bool on) cons
   return ::ioctl(userfault_.get(), UFFDIO_WRITEPROTECT, &request) == 0;
 }
 
-Status ProtectedPages::backed(std::byte* address, u64 length) {
+Status ProtectedPages::backed(std::span<const Part> parts) {
   std::lock_guard lock(mutex_);
-  const size_t count = part_count_.load();
+  if (part_count_ + parts.size() > kPartsMax)
+    return Failure{Code::kNoSpace, "the region grew in too many pieces for this tracker"};
+  for (const Part& part : parts) {
+    if (mode_ == Tracking::kSigbus)
+      PERDURA_TRY(register_write_protect(userfault_.get(), part.address, part.length));
+    PERDURA_TRY(protect(part.address, part.length));
+  }
+  // Last: a part that is listed must stay one that can be protected.
+  for (const Part& part : parts) list(part);
+  return {};
+}
+
+void ProtectedPages::list(const Part& part) {
   // Older kernels protect no range of several mappings by userfaultfd; those of an alias are one.
   const bool grows = mode_ == Tracking::kProtect || memory_ == Memory::kShared;
+  const size_t count = part_count_.load();
   size_t i = grows ? 0 : count;
-  while (i < count && parts_[i].address + parts_[i].length != address) ++i;
-  if (i == kPartsMax)
-    return Failure{Code::kNoSpace, "the region grew in too many pieces for this tracker"};
-  if (mode_ == Tracking::kSigbus)
-    PERDURA_TRY(register_write_protect(userfault_.get(), address, length));
-  PERDURA_TRY(protect(address, length));
-  // Last: a part that is listed must stay one that can be protected.
-  if (i == count) parts_[i].address = address;
-  parts_[i].length.fetch_add(length, std::memory_order_release);
+  while (i < count && parts_[i].address + parts_[i].length != part.address) ++i;
+  if (i == count) parts_[i].address = part.address;
+  parts_[i].length.fetch_add(part.length, std::memory_order_release);
   if (i == count) part_count_.store(count + 1, std::memory_order_release);
-  return {};
 }
 
 Status ProtectedPages::cut() {

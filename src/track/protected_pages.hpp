@@ -27,7 +27,7 @@ class ProtectedPages final : public Tracker, public region::FaultHandler {
   Tracking kind() const override { return mode_; }
   bool sees_stores_first() const override { return false; }
   bool is_coarse() const override { return true; }
-  Status backed(std::byte* address, u64 length) override;
+  Status backed(std::span<const Part> parts) override;
   Status cut() override;
   const DirtyMap& collect() override { return maps_[filling_ ^ 1]; }
   void settle(bool durable) override;
@@ -41,7 +41,7 @@ class ProtectedPages final : public Tracker, public region::FaultHandler {
 
   // Written under mutex_, read by signal handlers up to part_count_. A part grows where the region
   // does, so that there are a few for each alias.
-  struct Part {
+  struct Listed {
     std::byte* address = nullptr;
     std::atomic<u64> length{0};
   };
@@ -52,6 +52,7 @@ class ProtectedPages final : public Tracker, public region::FaultHandler {
   /// Mark the chunk and open it.
   bool answer(std::byte* address, DirtyMap& map) noexcept;
   Status protect(std::byte* address, u64 length) const;
+  void list(const Part& part);
   /// On failure the reason is in errno.
   bool set_protected(std::byte* address, u64 length, bool on) const noexcept;
 
@@ -66,7 +67,7 @@ class ProtectedPages final : public Tracker, public region::FaultHandler {
   std::atomic<int> answering_[2]{};
   std::atomic<u64> faults_{0};
   std::mutex mutex_;
-  std::unique_ptr<Part[]> parts_;
+  std::unique_ptr<Listed[]> parts_;
   std::atomic<size_t> part_count_{0};
   std::optional<region::FaultWatch> watch_;
 };

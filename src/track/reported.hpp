@@ -25,7 +25,7 @@ class Reported final : public Tracker, public ReportSink {
   bool sees_stores_first() const override { return true; }
   bool can_forget() const override { return true; }
   bool is_coarse() const override { return false; }
-  Status backed(std::byte*, u64) override { return {}; }
+  Status backed(std::span<const Part>) override { return {}; }
   void collect_ahead() override;
   Status cut() override;
   const DirtyMap& collect() override;

@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <new>
+#include <vector>
 
 namespace perdura::track {
 
@@ -26,10 +27,13 @@ Scatter::Scatter(Mutators& mutators, const Aliases& aliases, std::unique_ptr<Tra
 
 Scatter::~Scatter() { mutators_.set_sink(nullptr); }
 
-Status Scatter::backed(std::byte* address, u64 length) {
-  for (u64 i = 1; i <= aliases_.count; ++i)
-    PERDURA_TRY(pages_->backed(address + i * aliases_.stride, length));
-  return {};
+Status Scatter::backed(std::span<const Part> parts) {
+  std::vector<Part> seen;
+  seen.reserve(parts.size() * aliases_.count);
+  for (const Part& part : parts)
+    for (u64 i = 1; i <= aliases_.count; ++i)
+      seen.push_back({part.address + i * aliases_.stride, part.length});
+  return pages_->backed(seen);
 }
 
 Status Scatter::cut() {

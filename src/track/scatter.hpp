@@ -39,7 +39,7 @@ class Scatter final : public Tracker, public ReportSink {
   Tracking kind() const override { return pages_->kind(); }
   bool sees_stores_first() const override { return false; }
   bool is_coarse() const override { return true; }
-  Status backed(std::byte* address, u64 length) override;
+  Status backed(std::span<const Part> parts) override;
   Status cut() override;
   const DirtyMap& collect() override;
   void settle(bool durable) override;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 
 #include <perdura/options.hpp>
 
@@ -20,6 +21,12 @@ enum class Memory {
   kShared,     ///< the aliases of a region: a page can be dirty in one of them alone
 };
 
+/// A range of memory.
+struct Part {
+  std::byte* address;
+  u64 length;
+};
+
 class Tracker {
  public:
   virtual ~Tracker() = default;
@@ -30,8 +37,9 @@ class Tracker {
   /// Its change sets are whole pages of which a part may be unchanged.
   virtual bool is_coarse() const = 0;
 
-  /// A part of the region became accessible.
-  virtual Status backed(std::byte* address, u64 length) = 0;
+  /// Parts of the region became accessible: all of them are watched from now on, or, when this
+  /// fails, none; then they may be mapped anew.
+  virtual Status backed(std::span<const Part> parts) = 0;
 
   /// Whether the library can store to a range that the program cannot access meanwhile, without
   /// that counting as a change once `forget` was called. May run in a signal handler.

@@ -141,12 +141,15 @@ Status Userfault::self_test(int userfault, int pagemap, Memory memory) {
   return {};
 }
 
-Status Userfault::backed(std::byte* address, u64 length) {
-  PERDURA_TRY(register_write_protect(userfault_.get(), address, length));
-  // Shared memory that was never protected would count as stored to.
-  if (memory_ == Memory::kShared) PERDURA_TRY(forget(address, length));
+Status Userfault::backed(std::span<const Part> parts) {
   std::lock_guard lock(mutex_);
-  parts_.push_back({address, length});
+  parts_.reserve(parts_.size() + parts.size());
+  for (const Part& part : parts) {
+    PERDURA_TRY(register_write_protect(userfault_.get(), part.address, part.length));
+    // Shared memory that was never protected would count as stored to.
+    if (memory_ == Memory::kShared) PERDURA_TRY(forget(part.address, part.length));
+  }
+  parts_.insert(parts_.end(), parts.begin(), parts.end());
   return {};
 }
 

@@ -28,18 +28,13 @@ class Userfault final : public Tracker {
   bool sees_stores_first() const override { return false; }
   bool can_forget() const override { return true; }
   bool is_coarse() const override { return true; }
-  Status backed(std::byte* address, u64 length) override;
+  Status backed(std::span<const Part> parts) override;
   Status cut() override;
   const DirtyMap& collect() override { return map_; }
   void settle(bool durable) override;
   Status forget(std::byte* address, u64 length) override;
 
  private:
-  struct Part {
-    std::byte* address;
-    u64 length;
-  };
-
   Userfault(std::byte* base, Memory memory, UniqueFd userfault, UniqueFd pagemap, DirtyMap map)
       : base_(base),
         memory_(memory),

@@ -358,6 +358,8 @@ std::vector<Scenario> make_scenarios() {
   const Options userfault = options(Tracking::kUserfault);
   const Options sigbus = options(Tracking::kSigbus);
   const Options protect = options(Tracking::kProtect);
+  Options aliased = options(Tracking::kAutomatic);
+  aliased.aliases = 2;
   const Options verified = with(kReported, &Options::verify_reports, true);
   const auto none = Before::kNothing;
   const auto closed = Before::kClosed;
@@ -418,6 +420,10 @@ std::vector<Scenario> make_scenarios() {
       {"sigbus", "file", "", short_log, sigbus, checkpoints, false, false, true},
       {"protect", "file", "", short_log, protect, checkpoints, false, false, true},
       {"protect_emu", "emu", "", closed, protect, checkpoints, false, false, true},
+      {"aliases", "file", "", none, aliased, checkpoints},
+      {"aliases_log", "file", "", short_log, aliased, small_blocks},
+      {"aliases_emu", "emu", "", closed, aliased, roots},
+      {"aliases_grow", "emu", "", none, aliased, grow},
       {"stopped", "file", "", short_log, stopped, checkpoints, false, false, true},
       {"verified_reports", "file", "", closed, verified, checkpoints},
       {"check", "file", "", closed, kReported, check_store},

@@ -45,7 +45,8 @@ TEST_P(PageTrackerTest, LosesNoStoreOfThreadsThatGoOn) {
     GTEST_SKIP() << made.failure().message;
   }
   track::Tracker& tracker = **made;
-  value_or_throw(tracker.backed(memory.as(), kBytes));
+  const track::Part part{memory.as(), kBytes};
+  value_or_throw(tracker.backed({&part, 1}));
   std::vector<u64> shadow(kWords);
   const auto take = [&] {
     value_or_throw(tracker.cut());

@@ -59,7 +59,8 @@ class UserfaultTest : public testing::TestWithParam<const char*> {
     return *reinterpret_cast<const volatile u8*>(base() + page * kPageBytes);
   }
   void back(u64 first, u64 count) {
-    const Status status = tracker_->backed(base() + first * kPageBytes, count * kPageBytes);
+    const track::Part part{base() + first * kPageBytes, count * kPageBytes};
+    const Status status = tracker_->backed({&part, 1});
     ASSERT_TRUE(status) << status.failure().message;
   }
   /// End the epoch; the pages found, which must be whole.
