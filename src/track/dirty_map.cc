@@ -13,7 +13,7 @@ bool DirtyMap::add_first(u64 line) {
   const u64 mask = u64{1} << line % kLinesPerPage;
   Word& word = words()[line / kLinesPerPage];
   if ((word.load(std::memory_order_relaxed) & mask) != 0) return false;
-  const u64 old = word.fetch_or(mask, std::memory_order_relaxed);
+  const u64 old = word.fetch_or(mask, std::memory_order_acq_rel);
   if (old == 0) summarise<true>(line / kLinesPerPage);
   return (old & mask) == 0;
 }

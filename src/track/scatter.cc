@@ -92,7 +92,7 @@ void Scatter::keep_images(const Images& durable) noexcept {
     } catch (const std::bad_alloc&) {
       images_lost_ = true;
     }
-    map.add_shared(line, 1);
+    map.add_first(line);
   }
 }
 
@@ -110,7 +110,7 @@ void Scatter::report(MutatorSlot&, const void* address, u64 length) noexcept {
     } catch (const std::bad_alloc&) {
       images_lost_ = true;
     }
-    map.add_shared(line, 1);
+    map.add_first(line);
   }
 }
 
