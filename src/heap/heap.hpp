@@ -138,7 +138,12 @@ class Heap {
     u64 before = 0;        ///< the node before it, 0: none
     bool durable = false;  ///< known to be in the last version, with its object
   };
-  using Roots = std::unordered_map<std::string, RootPlace>;
+  struct NameHash {
+    using is_transparent = void;
+    size_t operator()(std::string_view name) const { return std::hash<std::string_view>{}(name); }
+  };
+  /// Looking up a name takes no memory.
+  using Roots = std::unordered_map<std::string, RootPlace, NameHash, std::equal_to<>>;
   friend class RootSelection;
 
   Result<void*> allocate_slow(detail::Mutator& mutator, u64 size, u64 alignment);
@@ -185,6 +190,7 @@ class Heap {
     return *reinterpret_cast<format::RootNode*>(region_.base() + offset);
   }
   RootPlace& place_of_node(u64 node);
+  const format::RootNode* find_root(std::string_view name) const;
   Failure damaged(const std::string& what) const;
   std::string check_roots(u64& count) const;
   Status load_roots() const;

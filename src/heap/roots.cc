@@ -64,12 +64,29 @@ Status Heap::load_roots() const {
   return {};
 }
 
+// Also without memory for the index: who is told that there is no root makes another.
+const RootNode* Heap::find_root(std::string_view name) const {
+  if (roots_loaded_) {
+    const auto found = roots_.find(name);
+    return found != roots_.end() ? &root_node(found->second.node) : nullptr;
+  }
+  const format::HeapHeader& header = units_.header();
+  u64 left = header.root_count;
+  for (u64 at = header.roots; at != 0 && left != 0; --left) {
+    const RootNode& node = root_node(at);
+    if (name_of(node) == name) return &node;
+    at = node.next;
+  }
+  return nullptr;
+}
+
 Result<void*> Heap::get_root(std::string_view name, u64 fingerprint) const {
   std::lock_guard lock(roots_mutex_);
-  PERDURA_TRY(load_roots());
-  const auto found = roots_.find(std::string(name));
-  if (found == roots_.end()) return static_cast<void*>(nullptr);
-  const RootNode& node = root_node(found->second.node);
+  const Status loaded = guarded([this] { return load_roots(); });
+  if (!loaded && loaded.failure().code != Code::kNoMemory) return loaded.failure();
+  const RootNode* const found = find_root(name);
+  if (found == nullptr) return static_cast<void*>(nullptr);
+  const RootNode& node = *found;
   if (fingerprint != 0 && node.fingerprint != 0 && fingerprint != node.fingerprint)
     return Failure{Code::kTypeMismatch,
                    "the root '" + std::string(name) + "' of '" + name_ +
@@ -94,7 +111,7 @@ Status Heap::put_root(detail::Mutator& mutator, std::string_view name, void* obj
                                                "there"};
   std::lock_guard lock(roots_mutex_);
   PERDURA_TRY(load_roots());
-  const auto found = roots_.find(std::string(name));
+  const auto found = roots_.find(name);
   if (found == roots_.end())
     return object != nullptr ? add_root(mutator, name, object, fingerprint) : Status{};
   RootPlace& place = found->second;
@@ -147,7 +164,7 @@ Status Heap::remove_root(detail::Mutator& mutator, Roots::iterator root) {
 }
 
 Heap::RootPlace& Heap::place_of_node(u64 node) {
-  return roots_.find(std::string(name_of(root_node(node))))->second;
+  return roots_.find(name_of(root_node(node)))->second;
 }
 
 std::vector<Heap::RootInfo> Heap::roots() const {

@@ -290,7 +290,9 @@ void c_interface(Session& session) {
     number = static_cast<u64*>(in_library([&] { return perdura_alloc(store, sizeof *number); }));
     if (number != nullptr) {
       *number = 0;
-      check(in_library([&] { return perdura_root_set(store, "number", number); }));
+      // Without a name nobody finds it again.
+      if (!check(in_library([&] { return perdura_root_set(store, "number", number); })))
+        number = nullptr;
     }
   }
   for (u64 i = 1; i <= 6 && number != nullptr; ++i) {
