@@ -63,6 +63,12 @@ class Run {
   u64 node_words_max = 24;  ///< of the ledger's nodes; before it is made
   u64 others = 0;           ///< blocks that are allocated beside the ledger, for the check
 
+  /// With a page tracker over them; before the first open.
+  void use_aliases(u32 count) {
+    options.tracking = Tracking::kAutomatic;
+    options.aliases = count;
+  }
+
   /// Below `below`, from the seed.
   u64 random(u64 below);
 

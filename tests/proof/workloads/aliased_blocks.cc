@@ -4,8 +4,7 @@ namespace perdura::proof {
 namespace {
 
 void run(Run& run) {
-  run.options.tracking = Tracking::kAutomatic;
-  run.options.aliases = 2;
+  run.use_aliases(2);
   run.node_words_max = 800;
   run.open();
   for (int i = 0; i < 5; ++i) {

@@ -4,8 +4,7 @@ namespace perdura::proof {
 namespace {
 
 void run(Run& run) {
-  run.options.tracking = Tracking::kAutomatic;
-  run.options.aliases = 8;
+  run.use_aliases(8);
   for (int i = 0; i < 4; ++i) {
     run.open();
     run.steps(5);

@@ -4,8 +4,7 @@ namespace perdura::proof {
 namespace {
 
 void run(Run& run) {
-  run.options.tracking = Tracking::kAutomatic;
-  run.options.aliases = 2;
+  run.use_aliases(2);
   run.open();
   for (u64 i = 0; i < 8; ++i) {
     run.set_object("large", i, 9000);

@@ -4,8 +4,7 @@ namespace perdura::proof {
 namespace {
 
 void run(Run& run) {
-  run.options.tracking = Tracking::kAutomatic;
-  run.options.aliases = 4;
+  run.use_aliases(4);
   for (int session = 0; session < 3; ++session) {
     run.open();
     for (u64 i = 0; i < 14; ++i) {

@@ -4,8 +4,7 @@ namespace perdura::proof {
 namespace {
 
 void run(Run& run) {
-  run.options.tracking = Tracking::kAutomatic;
-  run.options.aliases = 2;
+  run.use_aliases(2);
   run.open();
   run.set_object("old", 1);
   run.checkpoint();
