@@ -25,6 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr u32 kAliases = 2;
+constexpr u64 kLimitMin = kGiB;
 constexpr u64 kAddressSpaceMax = u64{5} << 40;  ///< that there is room for more than one such store
 
 const char* environment(const char* name) {
@@ -84,7 +85,15 @@ Store open_store() {
   options.aliases = aliases_of_new_stores();
   while (options.region_limit_bytes * (options.aliases + 1) > kAddressSpaceMax)
     options.region_limit_bytes /= 2;
-  return Store::open(uri, options);
+  for (;;) {
+    try {
+      return Store::open(uri, options);
+    } catch (const Error& error) {
+      // Where addresses are few, as under ThreadSanitizer, a smaller heap may fit.
+      if (error.code() != Code::kNoMemory || options.region_limit_bytes <= kLimitMin) throw;
+      options.region_limit_bytes /= 2;
+    }
+  }
 }
 
 /// The program's objects.
