@@ -53,7 +53,6 @@ class Specimen {
     double checkpoint = 0;
   };
   Times measure(const std::function<void()>& change) {
-    Times times;
     std::array<double, kRounds> touch;
     std::array<double, kRounds> checkpoint;
     for (int round = -1; round < kRounds; ++round) {  // once to warm up
