@@ -403,7 +403,7 @@ std::vector<int> advised_intervals_ms(const Context& context) {
 /// predicts.
 class AdviceTrial {
  public:
-  AdviceTrial(Context& context, Campaign& campaign) : context_(context), campaign_(campaign) {
+  AdviceTrial(const Context& context, Campaign& campaign) : campaign_(campaign) {
     for (const Program& program : campaign.all())
       for (const int ms : advised_intervals_ms(context)) try_out(program, ms);
   }
@@ -475,7 +475,6 @@ class AdviceTrial {
     cases_.push_back(std::move(one));
   }
 
-  Context& context_;
   Campaign& campaign_;
   std::vector<Case> cases_;
 };
