@@ -130,10 +130,9 @@ size_t usable_size(const char* function, const void* block) {
 // need not be made durable. Not so with aliases: there a free block may have been cleared in
 // memory, and not on the medium.
 void clear(std::byte* block, size_t size) {
-  alignas(kLineBytes) static constexpr std::byte kZeros[kPageBytes]{};
   for (size_t done = 0; done < size; done += kPageBytes) {
     const size_t length = std::min<size_t>(kPageBytes, size - done);
-    if (std::memcmp(block + done, kZeros, length) != 0) std::memset(block + done, 0, length);
+    if (!is_zero(block + done, length)) std::memset(block + done, 0, length);
   }
 }
 

@@ -9,15 +9,11 @@
 
 #include "base/clock.hpp"
 #include "preload/instrument.hpp"
+#include "track/protected_pages.hpp"
 
 namespace perdura::preload {
 
 using track::DirtyMap;
-
-namespace {
-/// What the trackers sigbus and protect open at a fault, as long as an epoch has few.
-constexpr u64 kPagesPerFault = 16;
-}  // namespace
 
 Sampler::Sampler(detail::Runtime& runtime)
     : runtime_(runtime),
@@ -103,7 +99,7 @@ void Sampler::end_interval(Interval& interval) {
   u64 last_chunk = ~u64{0};
   interval.pages.for_each_page([&](u64 page, u64) {
     add_page(interval.sums, page, interval.lines.page_mask(page));
-    const u64 chunk = page / kPagesPerFault;
+    const u64 chunk = page * kPageBytes / track::ProtectedPages::kFirstChunkBytes;
     interval.sums.chunks += chunk != std::exchange(last_chunk, chunk) ? 1 : 0;
   });
   if (&interval == &intervals_[kColumnInterval]) add_column(interval, before);

@@ -42,7 +42,7 @@ class Sampler {
   struct Sums {
     u64 checkpoints = 0;
     u64 pages = 0;           ///< stored to
-    u64 chunks = 0;          ///< of 64 KiB, with such pages
+    u64 chunks = 0;          ///< that sigbus and protect would open, while an epoch has few
     u64 lines = 0;           ///< changed
     u64 blocks = 0;          ///< allocated, with a changed line
     u64 metadata_lines = 0;  ///< changed, of the heap's own structures

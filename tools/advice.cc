@@ -16,7 +16,7 @@ struct Load {
 Load load_of(const Way& way, const Json& interval) {
   if (way.by_chunks()) {
     const double chunks = interval.at("chunks");
-    return {chunks, chunks * 16 * kLinesPerPage};
+    return {chunks, chunks * kChunkPages * kLinesPerPage};
   }
   if (way.aliases == 0) {
     const double pages = interval.at("pages");

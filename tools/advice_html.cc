@@ -101,8 +101,7 @@ std::string heat_map(const Json& sample, double seconds) {
 std::string table(const Advice& advice) {
   std::string html = "<table><tr><th>way</th>";
   for (const u64 ms : advice.intervals_ms)
-    html += fmt::format("<th colspan='2'>every {}</th>",
-                        ms < 1000 ? fmt::format("{} ms", ms) : fmt::format("{} s", ms / 1000));
+    html += fmt::format("<th colspan='2'>every {}</th>", interval_text(ms));
   html += "</tr><tr><th></th>";
   for (size_t i = 0; i < advice.intervals_ms.size(); ++i) html += "<th>copied</th><th>time</th>";
   html += "</tr>\n";

@@ -108,10 +108,6 @@ Json read_sample(const std::string& path, int status) {
   return Json::parse(file);
 }
 
-std::string interval_text(u64 ms) {
-  return ms < 1000 ? fmt::format("{} ms", ms) : fmt::format("{} s", ms / 1000);
-}
-
 void print_table(const Advice& advice, const Json& sample) {
   fmt::print("\nran {:.2f} s without checkpoints; {} in {} live at its end\n", advice.base_ns / 1e9,
              bytes_text(sample.at("live_bytes")), count_text(sample.at("live_blocks"), "block"));

@@ -15,7 +15,6 @@ namespace {
 constexpr u64 kBlockBytes = 256;
 constexpr u64 kPages = 4096;
 constexpr u64 kHeapPages = 4 * kPages;
-constexpr double kPagesPerChunk = 16;
 constexpr double kBlockLines = double{kBlockBytes} / kLineBytes;
 constexpr int kRounds = 5;
 
@@ -105,7 +104,7 @@ Costs measure(const Way& way, const std::string& uri) {
   const auto pages = static_cast<double>(kPages);
   const double parts = std::clamp<double>(way.aliases, 1, Specimen::kBlocksPerPage);
   const double blocks_of_part = Specimen::kBlocksPerPage / parts;
-  const double seen_sparse = way.by_chunks() ? pages / kPagesPerChunk : pages;
+  const double seen_sparse = way.by_chunks() ? pages / kChunkPages : pages;
   const double seen_dense = way.by_chunks() ? seen_sparse : pages * parts;
   const double sparse_lines = way.compare        ? pages
                               : way.aliases != 0 ? pages * blocks_of_part * kBlockLines

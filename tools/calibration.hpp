@@ -9,8 +9,12 @@
 
 #include "base/bits.hpp"
 #include "base/result.hpp"
+#include "track/protected_pages.hpp"
 
 namespace perdura::tools {
+
+/// Of a chunk that the trackers by faults open.
+constexpr double kChunkPages = double{track::ProtectedPages::kFirstChunkBytes} / kPageBytes;
 
 /// A way of tracking that a program can use without being changed.
 struct Way {

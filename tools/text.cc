@@ -15,6 +15,10 @@ std::string bytes_text(u64 bytes) {
                      kUnits[unit]);
 }
 
+std::string interval_text(u64 ms) {
+  return ms < 1000 ? fmt::format("{} ms", ms) : fmt::format("{} s", ms / 1000);
+}
+
 std::string count_text(u64 count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }

@@ -10,6 +10,8 @@ namespace perdura::tools {
 
 /// "512 B", "1.5 MiB".
 std::string bytes_text(u64 bytes);
+/// "64 ms", "5 s".
+std::string interval_text(u64 ms);
 /// "1 version", "2 versions".
 std::string count_text(u64 count, std::string_view noun);
 /// A UUID in its usual groups.

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace perdura {
 
@@ -30,6 +31,12 @@ constexpr bool is_aligned(u64 value, u64 alignment) { return (value & (alignment
 /// Bits [first, first + count) of a word; count is 1 to 64, first + count at most 64.
 constexpr u64 bit_range(unsigned first, unsigned count) {
   return (~u64{0} >> (64 - count)) << first;
+}
+
+/// Whether all `length` bytes are zero.
+inline bool is_zero(const void* bytes, size_t length) {
+  const auto* const at = static_cast<const u8*>(bytes);
+  return length == 0 || (at[0] == 0 && std::memcmp(at, at + 1, length - 1) == 0);
 }
 
 }  // namespace perdura

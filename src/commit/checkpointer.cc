@@ -98,6 +98,7 @@ Result<u64> Checkpointer::checkpoint_async() {
 }
 
 Result<u64> Checkpointer::checkpoint(Selection& selection) {
+  PERDURA_ASSERT(!config_.background_capture);
   PERDURA_ASSIGN(Attempt * attempt, begin(Trigger::kCaller));
   attempt->selection = &selection;
   cut(*attempt);
@@ -226,7 +227,7 @@ Status Checkpointer::capture_and_commit(Attempt& attempt) {
     return write_version(attempt, *writer, &side_copies);
   });
   // Nobody captures any more, whatever came of it.
-  if (config_.background_capture && attempt.selection == nullptr) config_.reported->close_window();
+  if (config_.background_capture) config_.reported->close_window();
   if (writer != nullptr) {
     if (!status) writer->abandon();
     give_writer(writer);
@@ -238,7 +239,7 @@ Status Checkpointer::capture_and_commit(Attempt& attempt) {
 
 Status Checkpointer::write_version(Attempt& attempt, LogWriter& writer, u64* side_copies) {
   writer.begin(attempt.version);
-  if (config_.background_capture && attempt.selection == nullptr) {
+  if (config_.background_capture) {
     const track::DirtyMap& changes = config_.tracker->collect();
     attempt.empty = changes.empty();
     Status captured = capture_in_background(

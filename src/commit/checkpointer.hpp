@@ -70,7 +70,7 @@ class Checkpointer {
   /// Not from inside an operation.
   Result<u64> checkpoint();
   Result<u64> checkpoint_async();
-  /// Make a version of these lines alone; the epoch goes on.
+  /// Make a version of these lines alone; the epoch goes on. With stopped captures only.
   Result<u64> checkpoint(Selection& selection);
   Status wait(u64 version);
   void every(std::chrono::milliseconds interval);

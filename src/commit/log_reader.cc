@@ -71,10 +71,8 @@ class Scanner {
   }
 
   bool is_blank(u64 offset, const std::byte* head) {
-    return medium_.whole(
-        offset, head, kHeadBytes, PERDURA_SITE("blank segment"), [](const std::byte* at) {
-          return std::all_of(at, at + kHeadBytes, [](std::byte b) { return b == std::byte{}; });
-        });
+    return medium_.whole(offset, head, kHeadBytes, PERDURA_SITE("blank segment"),
+                         [](const std::byte* at) { return is_zero(at, kHeadBytes); });
   }
 
   Status scan(LogImage& image) {

@@ -77,12 +77,6 @@ u64 lines_of(u64 page_begin, u64 first, u64 last) {
                    static_cast<unsigned>((last - page_begin) / kLineBytes - first_line + 1));
 }
 
-bool is_allocated(Slab* slab, const ClassInfo& info, u64 index) {
-  const u64 free =
-      Slab::load(slab->free()[index / 64]) | Slab::load(slab->remote(info)[index / 64]);
-  return (free >> index % 64 & 1) == 0;
-}
-
 }  // namespace
 
 // The unit at which the slab begins that holds a place, or nullptr and what the unit is.
@@ -106,7 +100,7 @@ u64 Heap::visible_lines(u64 page, u64 alias) const {
   const auto begin = static_cast<u64>(place - units_.address(unit));
   u64 lines = 0;
   const auto add = [&](u64 index) {
-    if (index >= info.first_block && index < info.block_count && is_allocated(slab, info, index))
+    if (index >= info.first_block && index < info.block_count && !slab->is_free(info, index))
       lines |= lines_of(begin, index * info.block_bytes, (index + 1) * info.block_bytes - 1);
   };
   // A block that crosses into this page belongs to the part in which it starts.
@@ -138,7 +132,7 @@ void Heap::blocks_of_page(u64 page, std::vector<BlockLines>& into) const {
        index < info.block_count && index * info.block_bytes < begin + kPageBytes; ++index)
     into.push_back({index * info.block_bytes % kPageBytes,
                     lines_of(begin, index * info.block_bytes, (index + 1) * info.block_bytes - 1),
-                    is_allocated(slab, info, index)});
+                    !slab->is_free(info, index)});
 }
 
 }  // namespace perdura::heap

@@ -334,11 +334,7 @@ Status Heap::free_block(Mutator& mutator, void* address) {
     return {};
   }
   const ClassInfo& info = kClassInfo[block.entry.size_class];
-  const u32 word = block.index / 64;
-  const u64 bit = u64{1} << block.index % 64;
-  if (((Slab::load(block.slab->free()[word]) | Slab::load(block.slab->remote(info)[word])) & bit) !=
-      0)
-    return misuse(address, "freed before");
+  if (block.slab->is_free(info, block.index)) return misuse(address, "freed before");
   // A thread that never allocated owns nothing.
   auto* cache = static_cast<ThreadCache*>(mutator.heap_cache);
   if (cache == nullptr || state(block.unit).owner.load(std::memory_order_relaxed) != cache)
@@ -426,19 +422,18 @@ Result<u64> Heap::usable_size(const void* address) const {
 
 std::string Heap::describe(const void* address) const {
   const std::byte* const place = place_of(address);
-  const u64 unit = units_.unit_of(place);
+  u64 unit = 0;
+  UnitEntry entry{};
+  Slab* const slab = slab_of(place, unit, entry);
   if (unit == ~u64{0}) return " (in the heap's own tables)";
-  UnitEntry entry = units_.entry(unit);
-  const u64 head = entry.kind == UnitKind::kSlabTail ? unit - entry.units : unit;
-  entry = units_.entry(head);
-  if (entry.kind != UnitKind::kSlab) return " (in a large block)";
+  if (slab == nullptr) return " (in a large block)";
   const ClassInfo& info = kClassInfo[entry.size_class];
-  const auto offset = static_cast<u64>(place - units_.address(head));
+  const auto offset = static_cast<u64>(place - units_.address(unit));
   const u64 index = offset / info.block_bytes;
   if (index < info.first_block) return " (in the heap's own bitmaps)";
   char text[96];
   std::snprintf(text, sizeof text, " (in the block of %u bytes at %p)", info.block_bytes,
-                static_cast<void*>(region_.shown(slab_at(head)->block(info, index))));
+                static_cast<void*>(region_.shown(slab->block(info, index))));
   return text;
 }
 

@@ -244,7 +244,7 @@ inline void* Heap::allocate_fast(detail::Mutator& mutator, u64 size, u64 alignme
 /// other free blocks and does not become empty.
 inline bool Heap::deallocate_fast(detail::Mutator& mutator, void* address) {
   const auto* cache = static_cast<const ThreadCache*>(mutator.heap_cache);
-  std::byte* const place = region_.base() + region_.offset_of(address);
+  std::byte* const place = place_of(address);
   u64 unit = units_.unit_of(place);
   if (unit == ~u64{0} || cache == nullptr || region_.shown(place) != address) [[unlikely]]
     return false;

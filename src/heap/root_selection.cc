@@ -4,7 +4,6 @@ namespace perdura::heap {
 
 using format::kUnitBytes;
 using format::RootNode;
-using format::SlabHeader;
 using format::UnitEntry;
 using format::UnitKind;
 

@@ -32,10 +32,7 @@ std::string Heap::check_roots(u64& count) const {
       if (!block || count == header.root_count) return false;
       if (block->slab == nullptr) return node->name_length <= kNameMax;
       const ClassInfo& info = kClassInfo[block->entry.size_class];
-      const u32 word = block->index / 64;
-      const u64 free =
-          Slab::load(block->slab->free()[word]) | Slab::load(block->slab->remote(info)[word]);
-      return (free >> block->index % 64 & 1) == 0 && info.block_bytes >= sizeof *node &&
+      return !block->slab->is_free(info, block->index) && info.block_bytes >= sizeof *node &&
              node->name_length <= std::min<u64>(kNameMax, info.block_bytes - sizeof *node);
     };
     if (!whole()) return "the list of roots is broken at region offset " + std::to_string(at);

@@ -37,6 +37,10 @@ struct Slab {
     return nullptr;
   }
 
+  bool is_free(const ClassInfo& info, u64 index) {
+    return ((load(free()[index / 64]) | load(remote(info)[index / 64])) >> index % 64 & 1) != 0;
+  }
+
   /// Nothing to allocate in `free`.
   bool full(const ClassInfo& info) {
     for (u32 word = 0; word < info.words; ++word)

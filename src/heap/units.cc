@@ -28,10 +28,7 @@ Status Units::format(detail::Mutator& mutator) {
   const u64 limit = region_.limit();
   PERDURA_TRY(region_.back(0, 2 * kPageBytes));
   // Before the first version nothing is home. A heap that lost its versions is not a new one.
-  const std::byte* const begin = region_.base();
-  const std::byte* const end =
-      begin + std::min(region_.home()->backed_until(0), data_begin_for(limit));
-  if (!std::all_of(begin, end, [](std::byte byte) { return byte == std::byte{}; }))
+  if (!is_zero(region_.base(), std::min(region_.home()->backed_until(0), data_begin_for(limit))))
     return Failure{Code::kCorrupt,
                    "the home image holds a heap, but neither the superblock nor the log knows of a "
                    "version of it; restore the store from a copy"};

@@ -54,8 +54,7 @@ Result<u64> size_of_ragged(int fd, const std::string& path, u64 size) {
       holds_superblock(format::kSuperblockOffset[1]))
     return Failure{Code::kCorrupt, "'" + path + "' is truncated to " + std::to_string(size) +
                                        " bytes; restore it from a copy"};
-  if (size > format::kDataBegin ||
-      !std::all_of(head.begin(), head.end(), [](char byte) { return byte == 0; }))
+  if (size > format::kDataBegin || !is_zero(head.data(), head.size()))
     return Failure{Code::kForeign, "'" + path +
                                        "' is not a Perdura store (its first bytes are not a "
                                        "superblock's); choose another path, or move it away"};

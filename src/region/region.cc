@@ -33,10 +33,6 @@ void prefer_huge(std::byte* address, u64 length) {
   ::madvise(address, length, MADV_DONTFORK);
 }
 
-bool is_zero(const std::byte* page) {
-  return page[0] == std::byte{0} && std::memcmp(page, page + 1, kPageBytes - 1) == 0;
-}
-
 /// Memory that can be mapped several times; takes up RAM where it is stored to.
 Result<UniqueFd> shareable_memory(u64 length) {
   UniqueFd memory(::memfd_create("perdura", MFD_CLOEXEC | MFD_ALLOW_SEALING));
@@ -171,7 +167,7 @@ Status Region::load(const Extent& extent) {
     else PERDURA_TRY(medium.read(extent.medium_offset + at, buffer.first(length)));
     std::byte* const to = base_ + extent.region_offset + at;
     for (u64 page = 0; page < length; page += kPageBytes)
-      if (!is_zero(from + page)) std::memcpy(to + page, from + page, kPageBytes);
+      if (!is_zero(from + page, kPageBytes)) std::memcpy(to + page, from + page, kPageBytes);
   }
   return {};
 }

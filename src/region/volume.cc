@@ -128,22 +128,20 @@ Result<bool> Volume::is_blank(media::Medium& medium) {
   AlignedBuffer head(size);
   const media::ReadRequest request{0, head.first(size)};
   PERDURA_TRY(medium.load({&request, 1}));
-  const auto is_zero = [&](u64 begin, u64 end) {
+  const auto is_unwritten = [&](u64 begin, u64 end) {
     begin = std::min(begin, size);
     end = std::min(end, size);
     return medium.whole(begin, head.data() + begin, end - begin, PERDURA_SITE("blank space"),
-                        [&](const std::byte* bytes) {
-                          return std::all_of(bytes, bytes + (end - begin),
-                                             [](std::byte b) { return b == std::byte{}; });
-                        });
+                        [&](const std::byte* bytes) { return is_zero(bytes, end - begin); });
   };
-  if (is_zero(0, size)) return true;
+  if (is_unwritten(0, size)) return true;
   if (size != format::kDataBegin) return false;
   constexpr u64 kSuperblock = format::kSuperblockOffset[1];
   constexpr u64 kDirectory = format::kDirectoryOffset[1];
   const Slot first = inspect(medium, kSuperblock, head.data() + kSuperblock);
-  return is_zero(0, kSuperblock) && is_zero(kSuperblock + format::kSuperblockBytes, kDirectory) &&
-         is_zero(kDirectory + sizeof(DirectoryHeader), size) &&
+  return is_unwritten(0, kSuperblock) &&
+         is_unwritten(kSuperblock + format::kSuperblockBytes, kDirectory) &&
+         is_unwritten(kDirectory + sizeof(DirectoryHeader), size) &&
          !(first.state == SlotState::kWhole &&
            directory_fits(medium, head.data(), first.superblock));
 }

@@ -178,11 +178,6 @@ class Inspector {
 
 // --- checking ------------------------------------------------------------------------------------
 
-bool is_blank(const void* bytes, size_t length) {
-  const char* at = static_cast<const char*>(bytes);
-  return std::all_of(at, at + length, [](char byte) { return byte == 0; });
-}
-
 /// The fixed places at the beginning of a store: superblock slots, directories, owner record.
 class HeadCheck {
  public:
@@ -227,7 +222,7 @@ class HeadCheck {
     const u64 place = format::kSuperblockOffset[newest_ ^ 1];
     if (!whole_[newest_ ^ 1]) {
       // A store is created with its first superblock; the second follows.
-      if (newest.sequence == 1 && is_blank(&other, sizeof other)) return;
+      if (newest.sequence == 1 && is_zero(&other, sizeof other)) return;
       add("superblock", place,
           "superblock slot " + std::to_string(newest_ ^ 1) + " does not fit its checksum",
           severity(offsetof(Superblock, reserved1)));
@@ -270,7 +265,7 @@ class HeadCheck {
     AlignedBuffer page(sizeof owner);
     PERDURA_TRY(medium_.read(format::kOwnerOffset, page.span()));
     std::memcpy(&owner, page.data(), sizeof owner);
-    if (is_blank(&owner, sizeof owner)) return {};
+    if (is_zero(&owner, sizeof owner)) return {};
     if (owner.checksum != checksum(page.data() + sizeof(u64), page.size() - sizeof(u64)))
       add("owner", format::kOwnerOffset, "the owner record does not fit its checksum",
           Severity::kNote);

@@ -56,6 +56,10 @@ OpenStores& open_stores() {
   return stores;
 }
 
+bool is_reported(Tracking tracking) {
+  return tracking == Tracking::kReported || tracking == Tracking::kBitmap;
+}
+
 Status check_options(const Options& options) {
   const auto invalid = [](const std::string& what) {
     return Failure{Code::kInvalidArgument, what};
@@ -81,8 +85,7 @@ Status check_options(const Options& options) {
                    std::to_string(options.aliases));
   if (options.log_limit_bytes != 0 && options.log_limit_bytes < 2 * format::kSegmentBytesMin)
     return invalid("log_limit_bytes is at least " + std::to_string(2 * format::kSegmentBytesMin));
-  const bool reported =
-      options.tracking == Tracking::kReported || options.tracking == Tracking::kBitmap;
+  const bool reported = is_reported(options.tracking);
   if (options.aliases != 0 && reported)
     return invalid("aliases tell objects apart for a page tracker; reported stores need none");
   if (options.capture == Capture::kBackground && !reported)
@@ -201,9 +204,7 @@ Status Runtime::check_aliases(const format::RegionRecord& record) const {
     return Failure{Code::kInvalidArgument, made_with() + ", not " +
                                                std::to_string(options_.aliases) +
                                                "; open it with that number, or with 0"};
-  const bool reported =
-      options_.tracking == Tracking::kReported || options_.tracking == Tracking::kBitmap;
-  if (record.aliases != 0 && reported)
+  if (record.aliases != 0 && is_reported(options_.tracking))
     return Failure{Code::kInvalidArgument, made_with() + "; open it with a page tracker"};
   return {};
 }

@@ -103,7 +103,7 @@ void ProtectedPages::settle(bool durable) {
 
 // Smaller than the cost of a signal suggests where aliases are to tell parts of pages apart.
 u64 ProtectedPages::chunk_bytes(u64 faults) const noexcept {
-  const u64 first = memory_ == Memory::kShared ? kPageBytes : 64 * kKiB;
+  const u64 first = memory_ == Memory::kShared ? kPageBytes : kFirstChunkBytes;
   const bool grows = mode_ == Tracking::kProtect || memory_ != Memory::kShared;
   const u64 doublings = grows ? std::min<u64>(faults / kFaultsPerDoubling, 32) : 0;
   return std::min(first << doublings, kChunkBytesMax);

@@ -18,6 +18,9 @@ namespace perdura::track {
 
 class ProtectedPages final : public Tracker, public region::FaultHandler {
  public:
+  /// What the first fault opens of private memory.
+  static constexpr u64 kFirstChunkBytes = 64 * kKiB;
+
   /// `mode` is kProtect or kSigbus. kUnsupported where the kernel refuses; of anonymous memory it
   /// must be able to protect pages that nobody touched (Linux 6.4).
   static Result<std::unique_ptr<ProtectedPages>> create(std::byte* region_base, u64 region_bytes,

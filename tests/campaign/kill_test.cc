@@ -135,12 +135,11 @@ struct Life {
   Life(Random& random, const std::vector<Tracking>& trackings, u32 aliases, bool dies) {
     options.region_limit_bytes = 64 * kMiB;
     options.aliases = aliases;
+    bool reported = false;
     do {
       options.tracking = trackings[random() % trackings.size()];
-    } while (aliases != 0 &&
-             (options.tracking == Tracking::kReported || options.tracking == Tracking::kBitmap));
-    const bool reported =
-        options.tracking == Tracking::kReported || options.tracking == Tracking::kBitmap;
+      reported = options.tracking == Tracking::kReported || options.tracking == Tracking::kBitmap;
+    } while (aliases != 0 && reported);
     if (reported && random() % 2 == 0)
       options.capture = random() % 2 == 0 ? Capture::kStopped : Capture::kBackground;
     if (options.tracking == Tracking::kReported && random() % 4 == 0)

@@ -361,7 +361,6 @@ TEST_P(RootAloneTest, WhatWasRemovedStaysUntilAVersionOfEverything) {
   remove("b");
   make("d", 4);
   make_durable("c");
-  std::string refused;
   const auto made = store_->runtime().checkpoint_root("d");
   // Its place may have been b's.
   if (!made) expect_failure(made, Code::kMisuse, "cannot become durable by itself");
