@@ -113,6 +113,18 @@ void checkpoints(Session& session) {
   }
 }
 
+// First of an object that no version has, then beside changes that are durable later.
+void object_alone(Session& session) {
+  session.open();
+  session.checkpoint();
+  for (int i = 0; i < 6; ++i) {
+    session.steps(2);
+    session.write_object();
+    session.checkpoint_object();
+    if (i == 3) session.checkpoint();
+  }
+}
+
 void async_checkpoints(Session& session) {
   session.open();
   for (int i = 0; i < 6; ++i) {
@@ -426,6 +438,8 @@ std::vector<Scenario> make_scenarios() {
       {"aliases_log", "file", "", short_log, aliased, small_blocks},
       {"aliases_emu", "emu", "", closed, aliased, roots},
       {"aliases_grow", "emu", "", none, aliased, grow},
+      {"object_alone", "file", "", none, aliased, object_alone},
+      {"object_alone_emu", "emu", "", closed, aliased, object_alone},
       {"stopped", "file", "", short_log, stopped, checkpoints, false, false, true},
       {"verified_reports", "file", "", closed, verified, checkpoints},
       {"check", "file", "", closed, kReported, check_store},

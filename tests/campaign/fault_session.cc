@@ -55,14 +55,25 @@ std::string check_extras(const Extras& extras) {
   return {};
 }
 
+std::string check_object(const Object& object) {
+  for (const u64 word : object.words)
+    if (word != object.words[0])
+      return "the object holds " + std::to_string(word) + " beside " +
+             std::to_string(object.words[0]);
+  return {};
+}
+
 std::string check_store(WrappedStore& store) {
   const auto* ledger = static_cast<const Ledger*>(store.get_root("ledger"));
   const auto* extras = static_cast<const Extras*>(store.get_root("extras"));
+  const auto* object = static_cast<const Object*>(store.get_root("object"));
   const HeapAudit audit = store.audit();
-  if (ledger == nullptr || extras == nullptr) return audit.clean ? "" : audit.problem;
-  if (std::string problem = check_ledger(*ledger, audit, audit.roots + 1 + extras_in_use(*extras));
-      !problem.empty())
-    return problem;
+  if (!audit.clean) return audit.problem;
+  if (object != nullptr)
+    if (std::string problem = check_object(*object); !problem.empty()) return problem;
+  if (ledger == nullptr || extras == nullptr) return {};
+  const u64 others = audit.roots + 1 + extras_in_use(*extras) + (object != nullptr ? 1 : 0);
+  if (std::string problem = check_ledger(*ledger, audit, others); !problem.empty()) return problem;
   return check_extras(*extras);
 }
 
@@ -213,6 +224,41 @@ void Session::set_root(const char* name, bool present) {
   });
 }
 
+void Session::write_object() {
+  if (!store_) open();
+  if (!store_) return;
+  attempt([&] {
+    const auto library_op = in_library([&] { return store_->operation(); });
+    const LibraryOp op(library_op);
+    const auto write = [&](Object& object) {
+      std::fill(std::begin(object.words), std::end(object.words), ++value_);
+    };
+    if (auto* const there = static_cast<Object*>(store_->get_root("object")); there != nullptr) {
+      op.touch(there, sizeof *there);
+      return write(*there);
+    }
+    auto* const made = static_cast<Object*>(op.allocate(sizeof(Object)));
+    write(*made);
+    try {
+      op.set_root("object", made);
+    } catch (const std::exception&) {
+      op.deallocate(made);
+      throw;
+    }
+  });
+}
+
+void Session::checkpoint_object() {
+  if (!store_) return;
+  const auto* const object = static_cast<const Object*>(store_->get_root("object"));
+  if (object == nullptr) return;
+  attempt([&] {
+    const u64 value = object->words[0];
+    in_library([&] { value_or_throw(store_->runtime().checkpoint_root("object")); });
+    raise_to(outcome_.acknowledged_object, value);
+  });
+}
+
 void Session::note_acknowledged(const std::array<u64, Ledger::kShards>& steps, u64 changes) {
   for (u64 i = 0; i < steps.size(); ++i) raise_to(outcome_.acknowledged[i], steps[i]);
   raise_to(outcome_.acknowledged_changes, changes);
@@ -331,6 +377,11 @@ std::string Session::reopen_and_check(const std::string& uri, const Options& opt
   if (changes < outcome.acknowledged_changes)
     return "lost: change " + std::to_string(outcome.acknowledged_changes) +
            " of the blocks was acknowledged, " + std::to_string(changes) + " are left";
+  const auto* object = static_cast<const Object*>(store.get_root("object"));
+  const u64 value = object != nullptr ? object->words[0] : 0;
+  if (value < outcome.acknowledged_object)
+    return "lost: " + std::to_string(outcome.acknowledged_object) +
+           " was acknowledged in the object, " + std::to_string(value) + " is left";
   store.close();
   const auto problems = home_problems(store.runtime().volume());
   return problems.empty() ? "" : "after closing again: " + problems.front();

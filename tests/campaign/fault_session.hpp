@@ -33,8 +33,15 @@ struct Point {
 struct Outcome {
   std::atomic<u64> acknowledged[Ledger::kShards];
   std::atomic<u64> acknowledged_changes;
+  std::atomic<u64> acknowledged_object;
   std::atomic<u64> errors;
   std::atomic<u64> fired;
+};
+
+/// Has a root of its own, and points to nothing.
+struct Object {
+  static constexpr u64 kWords = 700;
+  u64 words[kWords];  ///< equal
 };
 
 /// Blocks beside the ledger, all of known content.
@@ -79,6 +86,9 @@ class Session {
   void exchange(u64 slot, u64 words, u64 alignment = 16);
   void rewrite(u64 slot);
   void set_root(const char* name, bool present);
+  void write_object();
+  /// Of the object alone.
+  void checkpoint_object();
   void checkpoint();
   void checkpoint_async();
   void every(std::chrono::milliseconds interval);

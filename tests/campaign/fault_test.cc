@@ -3,7 +3,7 @@
 // half done, no failure passed over. When the fault is over, checkpoints succeed again, unless a
 // flush failed: then nothing is acknowledged until the store was opened again.
 // Method: each scenario (fault_scenarios.cc) runs once to count its calls. Then it runs with the
-// N-th of each kind failing, for every N up to 250 or a sample of them, in a way drawn for each
+// N-th of each kind failing, for every N up to 200 or a sample of them, in a way drawn for each
 // (for every N in every way with PERDURA_FAULTS=all), in a child process that is ended by SIGALRM
 // if it hangs. After each run the same process opens the store without faults; its ledger, its
 // blocks, its heap and its home image are checked. PERDURA_SUMMARIES names a folder for
@@ -35,7 +35,7 @@ namespace {
 
 constexpr unsigned kSecondsMax = 30;  // of one run
 constexpr u64 kPointsMin = 20'000;    // of all scenarios
-constexpr u64 kCallsMax = 250;        // of a kind and scenario, unless all are wanted
+constexpr u64 kCallsMax = 200;        // of a kind and scenario, unless all are wanted
 
 u64 number_from_environment(const char* name, u64 otherwise) {
   const char* text = std::getenv(name);
@@ -109,6 +109,7 @@ Outcome& outcome_of(size_t slot) {
 void forget(Outcome& outcome) {
   for (auto& each : outcome.acknowledged) each = 0;
   outcome.acknowledged_changes = 0;
+  outcome.acknowledged_object = 0;
   outcome.errors = 0;
   outcome.fired = 0;
 }
