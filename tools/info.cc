@@ -31,6 +31,11 @@ void print_identity(const Description& description) {
   line("opened", count_text(superblock.session, "time"));
 }
 
+std::string aliases_text(u64 aliases) {
+  if (aliases == 0) return {};
+  return fmt::format(", {} {}", aliases, aliases == 1 ? "alias" : "aliases");
+}
+
 void print_space(const Description& description) {
   const store::LogDescription& log = description.log;
   line("versions",
@@ -43,11 +48,11 @@ void print_space(const Description& description) {
                    bytes_text(log.live_bytes), count_text(log.live_segments, "segment")));
   for (const store::RegionDescription& region : description.regions)
     line("region",
-         fmt::format("{} '{}' at {:#x}, limit {}; {} backed in {}, {} on the medium",
+         fmt::format("{} '{}' at {:#x}, limit {}{}; {} backed in {}, {} on the medium",
                      region.record.region, printable(fixed_text(region.record.name)),
                      region.record.address, bytes_text(region.record.limit_bytes),
-                     bytes_text(region.backed_bytes), count_text(region.extents.size(), "extent"),
-                     bytes_text(region.home_bytes)));
+                     aliases_text(region.record.aliases), bytes_text(region.backed_bytes),
+                     count_text(region.extents.size(), "extent"), bytes_text(region.home_bytes)));
 }
 
 void print_heap(const Description& description) {

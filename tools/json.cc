@@ -21,6 +21,7 @@ Json region_json(const store::RegionDescription& region) {
           {"name", fixed_text(region.record.name)},
           {"address", hex(region.record.address)},
           {"limit_bytes", region.record.limit_bytes},
+          {"aliases", region.record.aliases},
           {"backed_bytes", region.backed_bytes},
           {"home_bytes", region.home_bytes},
           {"replayed_version", region.replayed_version},

@@ -289,6 +289,15 @@ TEST_F(Cli, InfoOfAClosedStore) {
   EXPECT_EQ(value("uuid").substr(0, 5), first_byte);
 }
 
+TEST_F(Cli, InfoNamesAliases) {
+  perdura::Options aliased = options();
+  aliased.tracking = perdura::Tracking::kAutomatic;
+  aliased.aliases = 2;
+  perdura::Store::open(store_.string(), aliased).close();
+  EXPECT_EQ(json_value(run_on("info --json").out, "aliases"), "2");
+  expect_contains(run_on("info").out, ", 2 aliases;");
+}
+
 TEST_F(Cli, InfoOfAStoreThatWasNotClosed) {
   make_killed();
   const Outcome json = run_on("info --json");
