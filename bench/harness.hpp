@@ -103,17 +103,20 @@ class Context {
 };
 
 using Function = void (*)(Context&);
+/// Draws figures into a folder.
+using Plot = void (*)(const Json& figures, const std::string& folder);
 struct Benchmark {
   std::string name;
   std::string description;
   Function function;
+  Plot plot;  ///< or nullptr
 };
 /// By name.
 std::vector<Benchmark>& benchmarks();
 
 struct Registration {
-  Registration(const char* name, const char* description, Function function) {
-    benchmarks().push_back({name, description, function});
+  Registration(const char* name, const char* description, Function function, Plot plot = nullptr) {
+    benchmarks().push_back({name, description, function, plot});
   }
 };
 

@@ -1,4 +1,4 @@
-// perdura-bench [NAME[:KEY,…]…] [--quick] [--json FILE] [--dir DIR] [--list]
+// perdura-bench [NAME[:KEY,…]…] [--quick] [--json FILE] [--plot FOLDER] [--dir DIR] [--list]
 //
 // Runs benchmarks, each in a forked process that sends its figures through a pipe; prints a table
 // and, if asked, JSON. Whether figures reach their bounds does not change the exit code.
@@ -155,6 +155,7 @@ struct Arguments {
   bool quick = false;
   bool list = false;
   std::string json;
+  std::string plots;
   std::string directory = "bench-data";
 };
 
@@ -170,6 +171,7 @@ void run_all(const Arguments& arguments) {
   if (wanted.empty())
     for (const Benchmark& benchmark : benchmarks()) wanted.push_back({&benchmark, {}});
 
+  if (!arguments.plots.empty()) fs::create_directories(arguments.plots);
   const RunDirectory disk(arguments.directory), memory("/dev/shm");
   const Json system = machine(disk.string());
   Json results = Json::array();
@@ -189,6 +191,8 @@ void run_all(const Arguments& arguments) {
     result["figures"] = run(each, std::move(setup));
     results.push_back(std::move(result));
     if (!arguments.json.empty()) write_json(arguments.json, results);  // kept if a later one hangs
+    if (!arguments.plots.empty() && each.benchmark->plot != nullptr)
+      each.benchmark->plot(results.back()["figures"], arguments.plots);
     disk.clear();
     memory.clear();
   }
@@ -206,6 +210,7 @@ int main(int argc, char** argv) {
                  "benchmarks to run, all if none; NAME:KEY,KEY for some figures");
   app.add_flag("--quick", arguments.quick, "at most a minute a benchmark, less precise");
   app.add_option("--json", arguments.json, "write the figures to this file");
+  app.add_option("--plot", arguments.plots, "draw charts of the figures into this folder, as SVG");
   app.add_option("--dir", arguments.directory, "where `file:` stores live")->capture_default_str();
   app.add_flag("--list", arguments.list, "name the benchmarks");
   try {

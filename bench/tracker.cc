@@ -30,6 +30,7 @@
 #include "child.hpp"
 #include "harness.hpp"
 #include "stores.hpp"
+#include "tracker_plots.hpp"
 
 namespace perdura::bench {
 namespace {
@@ -623,7 +624,7 @@ void run(Context& context) {
 }
 
 const Registration kThis("tracker", "changes found by object ÷ by page, with unmodified programs",
-                         run);
+                         run, plot_tracker);
 
 }  // namespace
 }  // namespace perdura::bench

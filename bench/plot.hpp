@@ -1,0 +1,43 @@
+// Charts for documents, drawn as SVG by gnuplot.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace perdura::bench {
+
+struct Series {
+  std::string name;
+  std::vector<double> values;  ///< one for each group; NaN where there is none
+};
+
+/// Groups of bars, a bar for each series.
+struct BarChart {
+  std::string title;
+  std::string y_label;
+  std::vector<std::string> groups;
+  std::vector<Series> series;
+};
+
+struct Point {
+  double x;
+  double y;
+};
+struct Cloud {
+  std::string name;
+  std::vector<Point> points;
+};
+
+/// Points around the diagonal on which x is y.
+struct AgreementChart {
+  std::string title;
+  std::string x_label;
+  std::string y_label;
+  double tolerance;  ///< two further lines are so far from the diagonal, relatively
+  std::vector<Cloud> clouds;
+};
+
+void draw(const BarChart& chart, const std::string& path);
+void draw(const AgreementChart& chart, const std::string& path);
+
+}  // namespace perdura::bench
