@@ -245,8 +245,8 @@ Damage flip_bits(const Victim& victim, const Flips& flips) {
   Damage damage;
   const u64 bits = patient.size() * 8;
   const u64 end = bits * (flips.part + 1) / flips.parts;
-  for (u64 bit = bits * flips.part / flips.parts; bit < end && damage.silent < flips.enough;
-       ++bit) {
+  const u64 begin = bits * flips.part / flips.parts + flips.first % flips.every;
+  for (u64 bit = begin; bit < end && damage.silent < flips.enough; bit += flips.every) {
     patient.examine(
         damage,
         victim.name + ", bit " + std::to_string(bit % 8) + " of byte " + std::to_string(bit / 8),

@@ -33,8 +33,10 @@ struct Damage {
 };
 
 struct Flips {
-  u64 part = 0;                                 ///< of so many parts of the image
-  u64 parts = 1;                                ///< each with its every bit
+  u64 part = 0;  ///< of so many parts of the image
+  u64 parts = 1;
+  u64 every = 1;  ///< one bit of so many, from `first` on
+  u64 first = 0;
   const testing::Mutation* mutation = nullptr;  ///< leaves out a check
   u64 enough = ~u64{0};                         ///< silent cases that end it
   std::string findings = "";                    ///< a folder for images of silent cases, or none

@@ -24,6 +24,7 @@ struct Arguments {
   bool mutants = false;
   std::string site;  ///< of mutants: a part of the name
   bool damage = false;
+  u64 flip_every = 1;
   u64 sector_cases = 100'000;
   std::string json;
   std::string findings = ".";
@@ -93,7 +94,7 @@ struct Totals {
   }
 };
 
-/// Every bit of every victim, and the other damage.
+/// Bits of every victim, and the other damage.
 void run_damage(const Arguments& arguments, Totals& totals) {
   constexpr u64 kParts = 8;
   const std::vector<Victim> all = victims();
@@ -102,11 +103,13 @@ void run_damage(const Arguments& arguments, Totals& totals) {
       [&](size_t number) {
         const Victim& victim = all[number / (kParts + 1)];
         const u64 part = number % (kParts + 1);
-        return (part < kParts
-                    ? flip_bits(victim,
-                                {.part = part, .parts = kParts, .findings = arguments.findings})
-                    : damage_sectors(victim, arguments.sector_cases / all.size(), arguments.seed,
-                                     arguments.findings))
+        return (part < kParts ? flip_bits(victim, {.part = part,
+                                                   .parts = kParts,
+                                                   .every = arguments.flip_every,
+                                                   .first = arguments.seed,
+                                                   .findings = arguments.findings})
+                              : damage_sectors(victim, arguments.sector_cases / all.size(),
+                                               arguments.seed, arguments.findings))
             .json();
       },
       [&](size_t number, const Json& result) {
@@ -119,9 +122,12 @@ void run_damage(const Arguments& arguments, Totals& totals) {
                       number % (kParts + 1), totals.damage.cases, totals.damage.silent);
         } else {
           totals.note_end(result);
-          std::printf("%s, part %zu: %s\n  again: perdura-proof --seeds 0 --damage\n",
-                      victim.c_str(), number % (kParts + 1),
-                      result.at("problem").get<std::string>().c_str());
+          std::printf(
+              "%s, part %zu: %s\n  again: perdura-proof --seeds 0 --damage --seed %lu "
+              "--flip-every %lu\n",
+              victim.c_str(), number % (kParts + 1),
+              result.at("problem").get<std::string>().c_str(), arguments.seed,
+              arguments.flip_every);
         }
         std::fflush(stdout);
         return true;
@@ -289,6 +295,9 @@ int main(int argc, char** argv) {
   app.add_flag("--mutants", arguments.mutants, "leave out parts of the protocol, one at a time");
   app.add_option("--site", arguments.site, "only mutants with this in their names");
   app.add_flag("--damage", arguments.damage, "damage stores at rest, every bit of them");
+  app.add_option("--flip-every", arguments.flip_every,
+                 "of so many bits flip one; which one, the seed says")
+      ->check(CLI::PositiveNumber);
   app.add_option("--findings", arguments.findings, "a folder for the problems that are found")
       ->capture_default_str();
   app.add_option("--replay", arguments.replay, "look at one of those again")
