@@ -64,6 +64,11 @@ void print_heap(const Description& description) {
                            bytes_text(heap.free_bytes), count_text(heap.slabs, "slab"),
                            count_text(heap.large_blocks, "large block"),
                            bytes_text(heap.largest_free_bytes)));
+  if (!description.types.empty()) {
+    line("types", std::to_string(description.types.size()));
+    for (const store::TypeDescription& type : description.types)
+      fmt::print("  {:<24} {}\n", printable(type.name), printable(type.layout));
+  }
   line("roots", std::to_string(description.roots.size()));
   for (const store::RootDescription& root : description.roots)
     fmt::print("  {:<24} region offset {:#x}, {}\n", printable(root.name), root.offset,

@@ -65,10 +65,13 @@ Json to_json(const store::Description& description) {
                  {"live_generation", superblock.live_generation}}},
                {"regions", Json::array()},
                {"heap", nullptr},
+               {"types", Json::array()},
                {"roots", Json::array()}};
   for (const store::RegionDescription& region : description.regions)
     json["regions"].push_back(region_json(region));
   if (description.heap) json["heap"] = heap_json(*description.heap);
+  for (const store::TypeDescription& type : description.types)
+    json["types"].push_back({{"name", type.name}, {"layout", type.layout}});
   for (const store::RootDescription& root : description.roots)
     json["roots"].push_back(
         {{"name", root.name}, {"offset", root.offset}, {"fingerprint", hex(root.fingerprint)}});

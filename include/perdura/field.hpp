@@ -4,6 +4,8 @@
 #include <type_traits>
 #include <utility>
 
+#include <perdura/type.hpp>
+
 namespace perdura {
 
 namespace detail {
@@ -41,5 +43,10 @@ class Field {
  private:
   T value_{};
 };
+
+namespace detail {
+template <class T>
+inline constexpr bool kIsPointer<Field<T*>> = true;
+}  // namespace detail
 
 }  // namespace perdura

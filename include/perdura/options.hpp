@@ -45,7 +45,9 @@ struct Options {
   /// grow beyond it. A multiple of 1 MiB, at least 1 MiB.
   std::uint64_t region_limit_bytes = std::uint64_t{64} << 30;
 
-  /// Where the region is placed when the store is created; 0 lets Perdura choose a free window.
+  /// Where the region is placed. 0: where it was, or a window that Perdura finds free if the store
+  /// is new or somebody else has its place. A store moves to another address only if each of its
+  /// blocks is of a type with a record (perdura/type.hpp).
   std::uint64_t region_address = 0;
 
   /// Bytes of redo log after which checkpoints wait for replay; 0 takes the medium's default

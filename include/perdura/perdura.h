@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <perdura/type.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -62,6 +64,14 @@ int perdura_close(perdura_store* store);
 void* perdura_alloc(perdura_store* store, size_t size);
 void* perdura_aligned_alloc(perdura_store* store, size_t alignment, size_t size);
 void* perdura_realloc(perdura_store* store, void* block, size_t size);
+/* Zeroed: `count` objects of a type with a record, or one of `bytes` bytes that ends with a
+ * flexible array. A store that holds nothing else can be opened at another address. Fails with
+ * PERDURA_TYPE_MISMATCH when the store knows another layout of the type, and names both.
+ * perdura_realloc keeps the type. */
+void* perdura_new(perdura_store* store, const perdura_type* type, size_t count);
+void* perdura_new_flexible(perdura_store* store, const perdura_type* type, size_t bytes);
+/* Fails as these do; adds nothing to the store. */
+int perdura_type_expect(perdura_store* store, const perdura_type* type);
 int perdura_free(perdura_store* store, void* block);
 size_t perdura_usable_size(perdura_store* store, const void* block);
 

@@ -15,6 +15,7 @@
 #include <perdura/detail/mutator.hpp>
 #include <perdura/error.hpp>
 #include <perdura/options.hpp>
+#include <perdura/type.hpp>
 
 namespace perdura {
 
@@ -40,6 +41,7 @@ struct HeapAudit {
   std::uint64_t large_blocks = 0;
   std::uint64_t largest_free_bytes = 0;
   std::uint64_t roots = 0;
+  std::uint64_t types = 0;  ///< that blocks have or had
 };
 
 /// Brackets one consistent step of a program: no checkpoint falls inside it. Operations nest; one
@@ -61,6 +63,7 @@ class [[nodiscard]] Operation {
 
   /// As Store::allocate and Store::deallocate, without the look-up of the thread.
   void* allocate(std::size_t size, std::size_t alignment = 16) const;
+  void* allocate(const perdura_type& type, std::size_t count = 1) const;
   void deallocate(void* block) const;
 
  private:
@@ -106,17 +109,26 @@ class Store {
   /// are full. Allocation rolls back with the data: after a crash it never happened unless a
   /// durable version covers it.
   void* allocate(std::size_t size, std::size_t alignment = 16);
+  /// Zeroed space for `count` objects of a type with a record. A store that holds nothing else can
+  /// be opened at another address. Throws kTypeMismatch when the store knows another layout of the
+  /// type, and names both. `type` must outlive the store.
+  void* allocate(const perdura_type& type, std::size_t count = 1);
+  /// The same for one object of `bytes` bytes that ends with a flexible array.
+  void* allocate_flexible(const perdura_type& type, std::size_t bytes);
+  /// Throws kTypeMismatch as these do. Types that the store does not know are not added to it.
+  void expect_type(const perdura_type& type);
   /// nullptr is ignored; a pointer this heap did not give out, or gave back, throws kMisuse.
   void deallocate(void* block);
+  /// A typed block keeps its type, and what is new of it is zero.
   void* reallocate(void* block, std::size_t size);
   std::size_t usable_size(const void* block) const;
   bool contains(const void* address) const noexcept;
 
-  /// Construct a T in the heap; destroy it again.
+  /// Construct a T in the heap; destroy it again. It is typed if T has a record.
   template <class T, class... Args>
   T* make(Args&&... args) {
     auto op = operation();
-    void* block = op.allocate(sizeof(T), alignof(T));
+    void* block = allocate_for<T>(op);
     try {
       return construct<T>(block, std::forward<Args>(args)...);
     } catch (...) {
@@ -144,9 +156,11 @@ class Store {
     set_root(name, made, fingerprint<T>());
     return *made;
   }
-  /// As root, but nullptr when there is none.
+  /// As root, but nullptr when there is none. A type with a record must have the layout that the
+  /// store knows (expect_type).
   template <class T>
   T* find_root(std::string_view name) {
+    if constexpr (HasTypeRecord<T>) expect_type(TypeRecord<T>::value);
     return static_cast<T*>(get_root(name, fingerprint<T>()));
   }
   /// Untyped roots: fingerprint 0 matches any type. A null `object` removes the root (the object
@@ -209,6 +223,12 @@ class Store {
     return register_thread();
   }
   detail::Mutator& register_thread();
+
+  template <class T>
+  static void* allocate_for(const Operation& op) {
+    if constexpr (HasTypeRecord<T>) return op.allocate(TypeRecord<T>::value);
+    else return op.allocate(sizeof(T), alignof(T));
+  }
 
   template <class T, class... Args>
   T* construct(void* block, Args&&... args) {

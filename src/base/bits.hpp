@@ -28,9 +28,9 @@ constexpr u64 round_up(u64 value, u64 alignment) {
 }
 constexpr bool is_aligned(u64 value, u64 alignment) { return (value & (alignment - 1)) == 0; }
 
-/// Bits [first, first + count) of a word; count is 1 to 64, first + count at most 64.
+/// Bits [first, first + count) of a word; first is less than 64, first + count at most 64.
 constexpr u64 bit_range(unsigned first, unsigned count) {
-  return (~u64{0} >> (64 - count)) << first;
+  return (count < 64 ? (u64{1} << count) - 1 : ~u64{0}) << first;
 }
 
 /// Whether all `length` bytes are zero.

@@ -27,9 +27,12 @@ struct HeapHeader {
   u64 units_end;   ///< units from here on were never used; their entries are 0
   u64 roots;       ///< region offset of the first RootNode, 0: none
   u64 root_count;
-  u64 reserved1;
+  u64 types;    ///< region offset of the first TypeNode, 0: none
+  u64 address;  ///< where the region was when the pointers in typed blocks were stored
+  u64 type_count;
+  u64 reserved[6];
 };
-static_assert(sizeof(HeapHeader) == 64);
+static_assert(sizeof(HeapHeader) == 128);
 
 enum class UnitKind : u8 {
   kFree = 0,  ///< also the tail of a large block
@@ -41,15 +44,15 @@ enum class UnitKind : u8 {
 struct UnitEntry {
   UnitKind kind;
   u8 size_class;  ///< of a slab
-  u8 has_free;    ///< slab: 0 when all of its blocks are allocated, 1 when one may be free
-  u8 reserved;
+  /// kSlab: 0 when all of its blocks are allocated, 1 when one may be free. kLarge: its type.
+  u16 mark;
   u32 units;  ///< kSlab, kLarge: length; kSlabTail: distance to the slab's first unit
 };
 static_assert(sizeof(UnitEntry) == 8);
 
 /// Starts a slab; the blocks it covers are never given out. Followed by free[words], remote[words]:
 /// block i is free when its bit is set in either. `remote` is set by threads that do not own the
-/// slab.
+/// slab. In a slab of typed blocks the types follow, a u16 for each block.
 struct SlabHeader {
   u32 magic;
   u32 size_class;
@@ -72,5 +75,49 @@ struct RootNode {
   // char name[name_length]
 };
 static_assert(sizeof(RootNode) == 32);
+
+/// A type of which blocks may be; allocated in the heap, a singly linked list that only grows.
+/// Followed by PointerRun[run_count], PointerRun[tail_run_count], PointerTag[tag_count],
+/// char name[name_length], char text[text_length].
+struct TypeNode {
+  u64 next;         ///< region offset, 0: last
+  u64 fingerprint;  ///< of everything behind the header but `text`
+  u32 number;       ///< 1 to kTypesMax: a block's type is 2 * number, 2 * number + 1 if it ends
+                    ///< with a flexible array
+  u32 size;
+  u32 alignment;
+  u32 tail_offset;  ///< of the flexible array
+  u32 tail_stride;  ///< of its elements; 0: it holds no pointers
+  u32 run_count;
+  u32 tail_run_count;
+  u32 tag_count;
+  u32 name_length;
+  u32 text_length;
+  u64 reserved;
+};
+static_assert(sizeof(TypeNode) == 64);
+constexpr u32 kTypesMax = 32767;
+
+/// `count` pointers, `stride` bytes from one to the next, from `offset` in an object or element.
+struct PointerRun {
+  u32 offset;
+  u32 count;
+  u32 stride;
+  u16 maybe;  ///< 1: words that are pointers if they point into the region
+  u16 tag_count;
+  u32 first_tag;  ///< the pointers count while each of these tags fits
+};
+static_assert(sizeof(PointerRun) == 20);
+
+/// An unsigned integer of `bytes` bytes, `stride` bytes from the one of a run's first pointer to
+/// that of the next.
+struct PointerTag {
+  u64 value;
+  u32 offset;
+  u32 stride;  ///< 0: the same for all pointers of the run
+  u32 bytes;
+  u32 reserved;
+};
+static_assert(sizeof(PointerTag) == 24);
 
 }  // namespace perdura::format

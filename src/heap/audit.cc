@@ -23,7 +23,7 @@ std::string check_slab(Slab& slab, u64 unit, const UnitEntry& entry, HeapAudit& 
     free += static_cast<u64>(std::popcount(slab.free()[word] | slab.remote(info)[word]));
     usable += static_cast<u64>(std::popcount(usable_bits(info, word)));
   }
-  if (free != 0 && entry.has_free == 0)
+  if (free != 0 && entry.mark == 0)
     return unit_problem(unit, "free blocks are lost: the slab is marked full");
   ++audit.slabs;
   audit.live_blocks += usable - free;
@@ -54,6 +54,7 @@ HeapAudit Heap::audit() const {
   if (!audit.problem.empty()) return audit;
   audit.free_bytes += (units_.units_end() - used_units) * kUnitBytes;
   audit.problem = check_roots(audit.roots);
+  if (audit.problem.empty()) audit.problem = check_types(audit.types);
   audit.largest_free_bytes = units_.largest_free() * kUnitBytes;
   audit.clean = audit.problem.empty();
   return audit;

@@ -61,12 +61,9 @@ Result<void*> Heap::allocate_new(Mutator& mutator, u64 size, u64 alignment) {
     return Failure{Code::kInvalidArgument,
                    "an alignment is a power of two, not " + std::to_string(alignment)};
   if (size == 0) size = 1;
-  if (size > kSmallMax || alignment > kPageBytes) return allocate_large(mutator, size, alignment);
-  unsigned size_class = class_of(size);
-  // Blocks lie at multiples of their size from a 64 KiB boundary.
-  while (alignment > 16 && !is_aligned(kClassInfo[size_class].block_bytes, alignment))
-    if (++size_class == kClasses) return allocate_large(mutator, size, alignment);
-  return allocate_small(mutator, size_class);
+  const unsigned size_class = class_for(size, alignment);
+  return size_class != kSizes ? allocate_small(mutator, size_class)
+                              : allocate_large(mutator, size, alignment);
 }
 
 Result<void*> Heap::allocate_small(Mutator& mutator, unsigned size_class) {
@@ -119,7 +116,7 @@ bool Heap::collect_remote(Mutator& mutator, Slab& slab, const ClassInfo& info) {
 
 // By the owner, of a slab without free blocks; false when another thread freed into it meanwhile.
 bool Heap::mark_full(Mutator& mutator, u64 unit) {
-  u8& mark = units_.table()[unit].has_free;
+  u16& mark = units_.table()[unit].mark;
   report(mutator, &mark, sizeof mark);
   // A full fence. Another thread sets its bit and announces the slab before it looks at the mark:
   // either we see that, or it sees the mark gone.
@@ -133,9 +130,9 @@ bool Heap::mark_full(Mutator& mutator, u64 unit) {
 }
 
 void Heap::set_has_free(Mutator& mutator, u64 unit, bool value) {
-  u8& flag = units_.table()[unit].has_free;
-  if ((std::atomic_ref(flag).load(std::memory_order_relaxed) != 0) != value)
-    store<u8>(mutator, flag, value ? 1 : 0);
+  u16& mark = units_.table()[unit].mark;
+  if ((std::atomic_ref(mark).load(std::memory_order_relaxed) != 0) != value)
+    store<u16>(mutator, mark, value ? 1 : 0);
 }
 
 bool Heap::is_slab(u64 unit, unsigned size_class) const {
@@ -211,7 +208,7 @@ Status Heap::load() {
   units_.load();
   const bool listed = units_.for_each([&](u64 unit, const UnitEntry& entry) {
     SlabState& state = this->state(unit);
-    if (entry.kind != UnitKind::kSlab || entry.has_free == 0 || state.announced.load()) return true;
+    if (entry.kind != UnitKind::kSlab || entry.mark == 0 || state.announced.load()) return true;
     if (!try_push(classes_[entry.size_class].partial, unit)) return false;
     state.announced.store(true, std::memory_order_relaxed);
     return true;
@@ -247,9 +244,9 @@ Result<u64> Heap::make_slab(Mutator& mutator, ThreadCache& cache, unsigned size_
   // Owned before it looks like a slab: lists may still have these units from an earlier life.
   state(unit).owner.store(&cache, std::memory_order_seq_cst);
   state(unit).listed = true;
-  units_.set_entry(mutator, unit, {UnitKind::kSlab, static_cast<u8>(size_class), 1, 0, info.units});
+  units_.set_entry(mutator, unit, {UnitKind::kSlab, static_cast<u8>(size_class), 1, info.units});
   for (u32 i = 1; i < info.units; ++i)
-    units_.set_entry(mutator, unit + i, {UnitKind::kSlabTail, 0, 0, 0, i});
+    units_.set_entry(mutator, unit + i, {UnitKind::kSlabTail, 0, 0, i});
   return unit;
 }
 
@@ -268,7 +265,7 @@ Result<void*> Heap::allocate_large(Mutator& mutator, u64 size, u64 alignment) {
   PERDURA_TRY(load());
   std::lock_guard lock(units_mutex_);
   PERDURA_ASSIGN(const u64 unit, units_.allocate(mutator, units, alignment_units));
-  units_.set_entry(mutator, unit, {UnitKind::kLarge, 0, 0, 0, static_cast<u32>(units)});
+  units_.set_entry(mutator, unit, {UnitKind::kLarge, 0, 0, static_cast<u32>(units)});
   std::byte* block = region_.shown(units_.address(unit));
   report(mutator, block, size);
   return static_cast<void*>(block);

@@ -2,7 +2,9 @@
 //
 //   small   bitmaps in the slab: allocate and free change one word each, never a freed block
 //   large   runs of units
+//   typed   blocks of which is known where their pointers are
 //   roots   a list of named blocks
+//   types   a list of what is known of types
 //
 // Everything that says what is allocated lives in the region, so that allocation rolls back with
 // the data. Who owns a slab and which slabs have free blocks is volatile, and derived after
@@ -26,6 +28,7 @@
 
 #include <perdura/store.hpp>
 
+#include "heap/layout.hpp"
 #include "heap/size_classes.hpp"
 #include "heap/slab.hpp"
 #include "heap/units.hpp"
@@ -47,6 +50,9 @@ struct ThreadCache {
   std::array<std::deque<u64>, kClasses> available;
   /// Slabs of its own that others announced; under the class's lock.
   std::array<std::vector<u64>, kClasses> returned;
+  /// The type that was allocated last.
+  const perdura_type* type = nullptr;
+  u32 type_number = 0;
 };
 
 /// What is known of a slab, by its first unit. Volatile.
@@ -84,6 +90,24 @@ class Heap {
   /// none such is found in a few attempts.
   Result<void*> allocate_apart(detail::Mutator& mutator, u64 size);
   void set_scatter(const track::Scatter* scatter) { scatter_ = scatter; }
+
+  /// Zeroed, of a type with a record: `count` objects, or one of `bytes` bytes that ends with a
+  /// flexible array. kTypeMismatch when the store knows another layout of the type.
+  Result<void*> allocate_typed(detail::Mutator& mutator, const perdura_type& type, u64 count);
+  Result<void*> allocate_flexible(detail::Mutator& mutator, const perdura_type& type, u64 bytes);
+  /// A block of the same type and contents with space for `bytes`, instead of `block`.
+  Result<void*> reallocate_typed(detail::Mutator& mutator, void* block, u64 bytes);
+  Result<bool> is_typed(const void* block) const;
+  /// kTypeMismatch when the store knows another layout of the type.
+  Status expect_type(const perdura_type& type);
+  /// What is known of types, by their numbers.
+  Result<std::vector<Layout>> types() const;
+  /// Whether pointers in the region hold where it is now.
+  bool is_at_home() const {
+    return units_.header().address == reinterpret_cast<std::uintptr_t>(region_.base());
+  }
+  /// Make them hold. kAddressTaken when a block has no type; then nothing was changed.
+  Status relocate(detail::Mutator& mutator);
 
   /// Bytes usable in a block that was given out, or a failure that says what is wrong with it.
   Result<u64> usable_size(const void* block) const;
@@ -192,6 +216,23 @@ class Heap {
   RootPlace& place_of_node(u64 node);
   const format::RootNode* find_root(std::string_view name) const;
   Failure damaged(const std::string& what) const;
+
+  static u64 bytes_of(const Block& block);
+  std::string read_types(std::vector<Layout>& types, std::vector<u64>& nodes) const;
+  Status load_types();
+  const Layout* find_type(std::string_view name) const;
+  Failure other_layout(const Layout& stored, const Layout& wanted) const;
+  Result<u32> number_of(detail::Mutator& mutator, const perdura_type& type);
+  Status add_type(detail::Mutator& mutator, const Layout& type, u32 number);
+  Result<void*> allocate_of_type(detail::Mutator& mutator, const perdura_type& type, u64 bytes,
+                                 bool flexible);
+  Result<void*> allocate_tagged(detail::Mutator& mutator, u16 tag, u64 bytes, u64 alignment);
+  Result<void*> allocate_tagged_large(detail::Mutator& mutator, u16 tag, u64 bytes, u64 alignment);
+  u16 tag_of(const Block& block) const;
+  template <class Visit>
+  void for_each_block(Visit&& visit) const;
+  std::string check_types(u64& count) const;
+  Status require_types() const;
   std::string check_roots(u64& count) const;
   Status load_roots() const;
 
@@ -216,6 +257,10 @@ class Heap {
   mutable std::mutex roots_mutex_;
   mutable bool roots_loaded_ = false;  ///< the list was checked
   mutable Roots roots_;
+  std::mutex types_mutex_;
+  bool types_loaded_ = false;
+  std::vector<Layout> types_;  ///< by their numbers, from 1
+  std::unordered_map<const perdura_type*, u32> numbers_;
   std::mutex caches_mutex_;
   std::vector<std::unique_ptr<ThreadCache>> caches_;
 };

@@ -15,12 +15,12 @@ Status RootSelection::select() {
     return Failure{Code::kNotFound, "no root of '" + heap_.name_ + "' is called '" + name_ + "'"};
   std::byte* const place = region_.base() + heap_.root_node(found->second.node).object;
   PERDURA_ASSIGN(const Heap::Block object, heap_.find_at(place, place));
-  if (bytes_of(object) % kLineBytes != 0)
+  if (Heap::bytes_of(object) % kLineBytes != 0)
     return Failure{Code::kInvalidArgument,
                    "the object of the root '" + name_ + "' in '" + heap_.name_ +
                        "' shares lines with others; allocate it with an alignment of 64"};
   if (!found->second.durable) PERDURA_TRY(select_new(found->second, object));
-  add_lines(place, bytes_of(object));
+  add_lines(place, Heap::bytes_of(object));
   return {};
 }
 
@@ -73,6 +73,13 @@ Result<bool> RootSelection::is_in(const Overlay& last, u64 object) const {
   return false;
 }
 
+// The last version may not know the type.
+Failure RootSelection::typed() const {
+  return Failure{Code::kMisuse, "the root '" + name_ + "' of '" + heap_.name_ +
+                                    "' cannot become durable by itself before a checkpoint of "
+                                    "everything: its object has a type"};
+}
+
 Failure RootSelection::taken() const {
   return Failure{Code::kMisuse, "the root '" + name_ + "' of '" + heap_.name_ +
                                     "' cannot become durable by itself: in the last version its "
@@ -82,6 +89,7 @@ Failure RootSelection::taken() const {
 
 // The block as a block of the last version, where its place must be free.
 Status RootSelection::allocate_in(Overlay& last, const Heap::Block& block) const {
+  if (heap_.tag_of(block) != 0) return typed();
   Units& units = heap_.units_;
   const u64 end = block.unit + block.entry.units;
   const u64 old_end = last.get(units.header().units_end);
@@ -111,9 +119,9 @@ Status RootSelection::allocate_in_slab(Overlay& last, const Heap::Block& block,
   const ClassInfo& info = kClassInfo[block.entry.size_class];
   if (new_slab) {
     last.set(units.table()[block.unit],
-             UnitEntry{UnitKind::kSlab, block.entry.size_class, 1, 0, info.units});
+             UnitEntry{UnitKind::kSlab, block.entry.size_class, 1, info.units});
     for (u32 i = 1; i < info.units; ++i)
-      last.set(units.table()[block.unit + i], UnitEntry{UnitKind::kSlabTail, 0, 0, 0, i});
+      last.set(units.table()[block.unit + i], UnitEntry{UnitKind::kSlabTail, 0, 0, i});
     last.set(slab.header, slab.header);
     for (u32 word = 0; word < info.words; ++word) {
       last.set(slab.free()[word], usable_bits(info, word));
@@ -137,11 +145,6 @@ void RootSelection::link_in(Overlay& last, format::HeapHeader& header, RootNode&
   last.set(node, linked);
   last.set(header.roots, node_offset);
   last.set(header.root_count, last.get(header.root_count) + 1);
-}
-
-u64 RootSelection::bytes_of(const Heap::Block& block) {
-  return block.slab != nullptr ? u64{kClassInfo[block.entry.size_class].block_bytes}
-                               : u64{block.entry.units} * kUnitBytes;
 }
 
 void RootSelection::add_lines(std::byte* begin, u64 bytes) {

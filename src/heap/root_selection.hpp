@@ -28,8 +28,8 @@ class RootSelection final : public commit::Selection {
   Status allocate_in_slab(Overlay& last, const Heap::Block& block, bool new_slab) const;
   static void link_in(Overlay& last, format::HeapHeader& header, format::RootNode& node,
                       u64 node_offset);
+  Failure typed() const;
   Failure taken() const;
-  static u64 bytes_of(const Heap::Block& block);
   void add_lines(std::byte* begin, u64 bytes);
 
   Heap& heap_;

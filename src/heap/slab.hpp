@@ -13,6 +13,9 @@ struct Slab {
 
   u64* free() { return reinterpret_cast<u64*>(this + 1); }
   u64* remote(const ClassInfo& info) { return free() + info.words; }
+  u16* types(const ClassInfo& info) {
+    return reinterpret_cast<u16*>(reinterpret_cast<std::byte*>(this) + info.types_at);
+  }
   std::byte* block(const ClassInfo& info, u64 index) {
     return reinterpret_cast<std::byte*>(this) + index * info.block_bytes;
   }

@@ -42,7 +42,10 @@ Status Units::format(detail::Mutator& mutator) {
                       .units_end = 0,
                       .roots = 0,
                       .root_count = 0,
-                      .reserved1 = 0};
+                      .types = 0,
+                      .address = reinterpret_cast<std::uintptr_t>(region_.base()),
+                      .type_count = 0,
+                      .reserved = {}};
   return attach("the new store");
 }
 

@@ -467,6 +467,17 @@ u64 Volume::replayed_version(u32 region) const {
   return 0;
 }
 
+Status Volume::set_region_address(u32 region, u64 address) {
+  std::lock_guard lock(mutex_);
+  const auto record = std::find_if(regions_.begin(), regions_.end(),
+                                   [&](const RegionRecord& each) { return each.region == region; });
+  PERDURA_ASSERT(record != regions_.end());
+  const u64 before = std::exchange(record->address, address);
+  Status written = guarded([this] { return write_directory(); });
+  if (!written) record->address = before;
+  return written;
+}
+
 Status Volume::set_replayed(u32 region, u64 version, u64 live_generation) {
   std::lock_guard lock(mutex_);
   for (format::RegionState& state : superblock_.regions)

@@ -41,6 +41,8 @@ class Volume {
 
   Status add_region(const format::RegionRecord& record);
   std::vector<format::RegionRecord> regions() const;
+  /// Where a region is mapped from now on, if it can be.
+  Status set_region_address(u32 region, u64 address);
   std::vector<format::Extent> extents(format::ExtentKind kind) const;
 
   /// The start of the log segment that holds a medium offset.

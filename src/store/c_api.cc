@@ -35,6 +35,14 @@ int keep_error(Code code, const char* message) noexcept {
 
 using perdura::detail::c_call;
 
+namespace {
+const perdura_type& required(const perdura_type* type) {
+  if (type == nullptr)
+    throw perdura::Error(perdura::Code::kInvalidArgument, "an object needs a type");
+  return *type;
+}
+}  // namespace
+
 extern "C" {
 
 int perdura_open(const char* uri, const perdura_options* options, perdura_store** store) {
@@ -68,6 +76,23 @@ void* perdura_alloc(perdura_store* store, size_t size) {
 void* perdura_aligned_alloc(perdura_store* store, size_t alignment, size_t size) {
   void* block = nullptr;
   return c_call([&] { block = store->store.allocate(size, alignment); }) == 0 ? block : nullptr;
+}
+
+void* perdura_new(perdura_store* store, const perdura_type* type, size_t count) {
+  void* block = nullptr;
+  return c_call([&] { block = store->store.allocate(required(type), count); }) == 0 ? block
+                                                                                    : nullptr;
+}
+
+void* perdura_new_flexible(perdura_store* store, const perdura_type* type, size_t bytes) {
+  void* block = nullptr;
+  return c_call([&] { block = store->store.allocate_flexible(required(type), bytes); }) == 0
+             ? block
+             : nullptr;
+}
+
+int perdura_type_expect(perdura_store* store, const perdura_type* type) {
+  return c_call([&] { store->store.expect_type(required(type)); });
 }
 
 void* perdura_realloc(perdura_store* store, void* block, size_t size) {

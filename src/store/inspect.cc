@@ -117,7 +117,10 @@ class Inspector {
       heap::Heap heap(*region, volume_->name());
       PERDURA_TRY(heap.attach());
       description.heap = heap.audit();
-      if (description.heap->clean) PERDURA_TRY(read_roots(heap, *region, description));
+      if (!description.heap->clean) return {};
+      PERDURA_TRY(read_roots(heap, *region, description));
+      PERDURA_ASSIGN(const auto types, heap.types());
+      for (const heap::Layout& type : types) description.types.push_back({type.name, type.text});
     } catch (const Error& error) {
       return Failure{error.code(), error.what()};
     }

@@ -24,6 +24,11 @@ struct RootDescription {
   u64 fingerprint = 0;
 };
 
+struct TypeDescription {
+  std::string name;
+  std::string layout;  ///< for people
+};
+
 struct RegionDescription {
   format::RegionRecord record{};
   u64 replayed_version = 0;
@@ -49,6 +54,7 @@ struct Description {
   LogDescription log;
   std::optional<HeapAudit> heap;  ///< none before the first version
   std::vector<RootDescription> roots;
+  std::vector<TypeDescription> types;
 };
 
 struct Finding {

@@ -190,9 +190,25 @@ Status Runtime::open_region() {
   if (!region_) {
     const format::RegionRecord record = volume_->regions().front();
     PERDURA_TRY(check_aliases(record));
-    PERDURA_ASSIGN(region_, region::Region::map(*volume_, record));
+    PERDURA_TRY(map_region(record));
   }
   return {};
+}
+
+// Where it was, unless the program wants another place or somebody else has that one.
+Status Runtime::map_region(format::RegionRecord record) {
+  if (options_.region_address != 0) record.address = options_.region_address;
+  for (;;) {
+    auto mapped = region::Region::map(*volume_, record);
+    if (mapped) {
+      region_ = std::move(*mapped);
+      return {};
+    }
+    if (mapped.failure().code != Code::kAddressTaken || options_.region_address != 0)
+      return mapped.failure();
+    if (!address_taken_) address_taken_ = mapped.failure();
+    PERDURA_ASSIGN(record.address, region::Region::choose_address(format::reserved_bytes(record)));
+  }
 }
 
 // Pointers in the region are addresses in its aliases, so their number stays.
@@ -340,16 +356,35 @@ Status Runtime::scatter() {
 Status Runtime::open_heap() {
   if (durable_version_ != 0) {
     PERDURA_TRY(heap_->attach());
+    if (!heap_->is_at_home()) PERDURA_TRY(relocate());
   } else {
-    Mutator& mutator = mutators_->this_thread();
-    enter(mutator);
-    const Status formatted = heap_->format(mutator);
-    leave(mutator);
-    PERDURA_TRY(formatted);
+    PERDURA_TRY(in_operation([this](Mutator& mutator) { return heap_->format(mutator); }));
     PERDURA_TRY(checkpoint());
   }
   if (verifier_) verifier_->start();
   return {};
+}
+
+template <class Body>
+Status Runtime::in_operation(Body&& body) {
+  Mutator& mutator = mutators_->this_thread();
+  enter(mutator);
+  const Status status = body(mutator);
+  leave(mutator);
+  return status;
+}
+
+// Which address the pointers hold at is part of each version. Where the directory says another
+// one, the region is only mapped there and moved again.
+Status Runtime::relocate() {
+  Status moved = in_operation([this](Mutator& mutator) { return heap_->relocate(mutator); });
+  if (!moved) {
+    if (!address_taken_) return moved;
+    return Failure{moved.failure().code,
+                   address_taken_->message + "; elsewhere: " + moved.failure().message};
+  }
+  return volume_->set_region_address(region_->id(),
+                                     reinterpret_cast<std::uintptr_t>(region_->base()));
 }
 
 // --- use ---------------------------------------------------------------------------------------

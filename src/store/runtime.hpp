@@ -4,6 +4,7 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -75,6 +76,7 @@ class Runtime {
   Status open_volume(std::string_view uri);
   Status open_region();
   Status create_region();
+  Status map_region(format::RegionRecord record);
   Status recover();
   Status start();
   Status choose_tracker();
@@ -82,6 +84,9 @@ class Runtime {
   Status check_aliases(const format::RegionRecord& record) const;
   Status scatter();
   Status open_heap();
+  template <class Body>
+  Status in_operation(Body&& body);
+  Status relocate();
   Status require_outside_operation(const char* call);
 
   const Options options_;
@@ -89,6 +94,7 @@ class Runtime {
   u64 process_generation_ = 0;
   u64 recovery_ns_ = 0;
   u64 durable_version_ = 0;
+  std::optional<Failure> address_taken_;  ///< the region is not where it was
   std::unique_ptr<region::Volume> volume_;
   std::unique_ptr<commit::Log> log_;
   std::list<commit::LoggedVersion> recovered_;

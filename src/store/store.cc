@@ -86,6 +86,11 @@ void* Operation::allocate(std::size_t size, std::size_t alignment) const {
   return *block;
 }
 
+void* Operation::allocate(const perdura_type& type, std::size_t count) const {
+  auto& runtime = *static_cast<detail::Runtime*>(mutator_->runtime);
+  return value_or_throw(runtime.heap().allocate_typed(*mutator_, type, count));
+}
+
 void Operation::deallocate(void* block) const {
   auto& runtime = *static_cast<detail::Runtime*>(mutator_->runtime);
   if (Status freed = runtime.heap().deallocate(*mutator_, block); !freed)
@@ -134,14 +139,37 @@ void* Store::allocate(std::size_t size, std::size_t alignment) {
   return perdura::allocate(mutator(), size, alignment);
 }
 
+void* Store::allocate(const perdura_type& type, std::size_t count) {
+  detail::Mutator& mutator = this->mutator();
+  const InOperation operation(mutator);
+  return value_or_throw(runtime_->heap().allocate_typed(mutator, type, count));
+}
+
+void* Store::allocate_flexible(const perdura_type& type, std::size_t bytes) {
+  detail::Mutator& mutator = this->mutator();
+  const InOperation operation(mutator);
+  return value_or_throw(runtime_->heap().allocate_flexible(mutator, type, bytes));
+}
+
+void Store::expect_type(const perdura_type& type) {
+  value_or_throw(runtime_->usable());
+  value_or_throw(runtime_->heap().expect_type(type));
+}
+
 void Store::deallocate(void* block) { perdura::deallocate(mutator(), block); }
 
 void* Store::reallocate(void* block, std::size_t size) {
   if (block == nullptr) return allocate(size);
   const std::size_t old = usable_size(block);
   // Keep the block unless it is too small, or more than twice what is wanted.
-  if (size <= old && size * 2 > old) return block;
+  const bool keep = size <= old && size * 2 > old;
   const auto op = operation();
+  if (value_or_throw(runtime_->heap().is_typed(block))) {
+    if (!keep) return value_or_throw(runtime_->heap().reallocate_typed(mutator(), block, size));
+    op.touch(static_cast<std::byte*>(block) + size, old - size);
+    std::memset(static_cast<std::byte*>(block) + size, 0, old - size);
+  }
+  if (keep) return block;
   void* moved = op.allocate(size);
   std::memcpy(moved, block, std::min(old, size));
   op.deallocate(block);

@@ -9,6 +9,14 @@
 #include "store/inspect.hpp"
 #include "support/files.hpp"
 
+namespace {
+struct Item {
+  Item* next;
+  perdura::u64 number;
+};
+}  // namespace
+PERDURA_TYPE(Item, next)
+
 namespace perdura::test {
 namespace {
 
@@ -364,6 +372,49 @@ void containers(Session& session) {
   if (const HeapAudit audit = store.audit(); !audit.clean) session.problem(audit.problem);
 }
 
+// The list moves with each opening.
+void typed_list(Session& session) {
+  constexpr u64 kAddress = 0x5550'0000'0000;
+  const std::string uri = session.uri();
+  Options options = session.options();
+  const perdura_type& type = TypeRecord<Item>::value;
+  u64 acknowledged = 0;
+  for (u64 round = 0; round < 3; ++round) {
+    options.region_address = kAddress + round * kGiB;
+    session.attempt([&] {
+      Store store = in_library([&] { return Store::open(uri, options); });
+      for (int i = 0; i < 4; ++i)
+        session.attempt([&] {
+          auto* const item = in_library([&] { return static_cast<Item*>(store.allocate(type)); });
+          item->next = static_cast<Item*>(store.get_root("list"));
+          item->number = item->next != nullptr ? item->next->number + 1 : 1;
+          try {
+            in_library([&] { store.set_root("list", item); });
+          } catch (const std::exception&) {
+            store.deallocate(item);
+            throw;
+          }
+        });
+      const auto* const list = static_cast<const Item*>(store.get_root("list"));
+      const u64 number = list != nullptr ? list->number : 0;
+      in_library([&] { store.checkpoint(); });
+      acknowledged = number;
+      in_library([&] { store.close(); });
+    });
+  }
+  disarm_calls();
+  options.region_address = 0;
+  Store store = Store::open(uri, options);
+  u64 number = 0;
+  const auto* item = static_cast<const Item*>(store.get_root("list"));
+  if (item != nullptr) number = item->number;
+  if (number < acknowledged)
+    session.problem("lost: " + std::to_string(acknowledged) + " items were acknowledged");
+  for (; number != 0 && item != nullptr && item->number == number; --number) item = item->next;
+  if (number != 0 || item != nullptr) session.problem("the list is broken");
+  if (const HeapAudit audit = store.audit(); !audit.clean) session.problem(audit.problem);
+}
+
 std::vector<Scenario> make_scenarios() {
   const Options lazy = kReported;
   const Options eager = with(kReported, &Options::lazy_recovery, false);
@@ -449,6 +500,8 @@ std::vector<Scenario> make_scenarios() {
       {"c_interface", "file", "?io_uring=0", none, kReported, c_interface},
       {"c_interface_emu", "emu", "", none, kReported, c_interface},
       {"containers", "file", "?io_uring=0", none, kPages, containers},
+      {"typed_list", "file", "?io_uring=0", none, kReported, typed_list},
+      {"typed_list_emu", "emu", "", none, kPages, typed_list},
   };
   return all;
 }

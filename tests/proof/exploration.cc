@@ -114,8 +114,10 @@ media::Geometry geometry_of(const Json& json) {
 
 /// Those that workloads set.
 Json json_of(const Options& options) {
-  return {options.region_limit_bytes,         options.log_segment_bytes, options.log_limit_bytes,
-          static_cast<int>(options.tracking), options.lazy_recovery,     options.aliases};
+  return {options.region_limit_bytes, options.log_segment_bytes,
+          options.log_limit_bytes,    static_cast<int>(options.tracking),
+          options.lazy_recovery,      options.aliases,
+          options.region_address};
 }
 
 Options options_of(const Json& json) {
@@ -125,6 +127,7 @@ Options options_of(const Json& json) {
   options.log_limit_bytes = json.at(2);
   options.tracking = static_cast<Tracking>(json.at(3).get<int>());
   options.lazy_recovery = json.at(4);
+  options.region_address = json.at(6);
   options.aliases = json.at(5);
   return options;
 }

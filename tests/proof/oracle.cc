@@ -182,14 +182,21 @@ std::string Oracle::check_objects(test::WrappedStore& store, u64 version) const 
   for (const auto& [name, value] : found->second) {
     const auto* object = static_cast<const u64*>(store.get_root(name.c_str()));
     if (object == nullptr) return "the object '" + name + "' is gone";
-    for (u64 i = 1; i < object[0]; ++i)
+    u64 first = 1;
+    if (value_or_throw(store.runtime().heap().is_typed(object))) {
+      const auto& typed = *reinterpret_cast<const TypedObject*>(object);
+      if (typed.self != &typed || typed.middle != object + object[0] / 2)
+        return "pointers in the object '" + name + "' are of another address";
+      first = sizeof(TypedObject) / sizeof(u64);
+    }
+    for (u64 i = first; i < object[0]; ++i)
       if (object[i] != object_word(value, i)) return "the object '" + name + "' is not whole";
   }
   const HeapAudit audit = store.audit();
   const bool has_ledger = store.get_root("ledger") != nullptr;
   if (audit.roots != found->second.size() + (has_ledger ? 1 : 0) && run_.others == 0)
     return "there are " + std::to_string(audit.roots) + " roots";
-  if (!has_ledger && run_.others == 0 && audit.live_blocks != 2 * audit.roots)
+  if (!has_ledger && run_.others == 0 && audit.live_blocks != 2 * audit.roots + audit.types)
     return "blocks are left over";
   return {};
 }

@@ -104,6 +104,11 @@ u64 Run::steps_so_far() const {
   return ledger_ != nullptr ? std::atomic_ref(ledger_->steps).load() : 0;
 }
 
+void Run::move() {
+  constexpr u64 kFirst = 0x5540'0000'0000;
+  options.region_address = options.region_address == 0 ? kFirst : options.region_address + kGiB;
+}
+
 u64 object_word(u64 value, u64 index) { return test::mix(value ^ test::mix(index)); }
 
 // The first word is its number of words.
@@ -111,11 +116,21 @@ void Run::set_object(const std::string& name, u64 value, u64 words) {
   const auto op = store_->operation();
   auto* object = static_cast<u64*>(store_->get_root(name.c_str()));
   if (object == nullptr) {
-    object = static_cast<u64*>(op.allocate_apart(words * sizeof(u64)));
+    object = static_cast<u64*>(
+        typed_ ? op.allocate_flexible(TypeRecord<TypedObject>::value, words * sizeof(u64))
+               : op.allocate_apart(words * sizeof(u64)));
     object[0] = words;
     op.set_root(name.c_str(), object);
   }
-  for (u64 i = 1; i < object[0]; ++i) object[i] = object_word(value, i);
+  op.touch(object, object[0] * sizeof(u64));
+  u64 first = 1;
+  if (typed_) {
+    auto& typed = *reinterpret_cast<TypedObject*>(object);
+    typed.self = &typed;
+    typed.middle = object + object[0] / 2;
+    first = sizeof(TypedObject) / sizeof(u64);
+  }
+  for (u64 i = first; i < object[0]; ++i) object[i] = object_word(value, i);
   objects_[name] = value;
 }
 

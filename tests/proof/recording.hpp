@@ -34,6 +34,13 @@ std::string uri(const MediumKind& medium, const std::string& path);
 using Objects = std::map<std::string, u64>;
 u64 object_word(u64 value, u64 index);
 
+/// How a named object of a workload with types begins.
+struct TypedObject {
+  u64 words;
+  TypedObject* self;
+  u64* middle;  ///< in the same object
+};
+
 /// From opening a store to its end.
 struct Session {
   media::History history;
@@ -68,6 +75,11 @@ class Run {
     options.tracking = Tracking::kAutomatic;
     options.aliases = count;
   }
+
+  /// Objects are typed, with pointers to themselves and into themselves.
+  void use_types() { typed_ = true; }
+  /// The next session has the region at another address.
+  void move();
 
   /// Below `below`, from the seed.
   u64 random(u64 below);
@@ -118,6 +130,7 @@ class Run {
   test::Ledger* ledger_ = nullptr;
   u64 acknowledged_ = 0;
   std::map<u64, u64> steps_begun_;  ///< by version: steps when its checkpoint began
+  bool typed_ = false;
   Objects objects_;
   Objects durable_objects_;
   std::vector<Session> sessions_;
@@ -136,3 +149,5 @@ struct Registration {
 };
 
 }  // namespace perdura::proof
+
+PERDURA_TYPE(perdura::proof::TypedObject, self, middle)

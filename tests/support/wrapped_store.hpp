@@ -53,6 +53,9 @@ class WrappedStore {
     void* allocate_apart(size_t size) const {
       return value_or_throw(runtime_.heap().allocate_apart(mutator_, size));
     }
+    void* allocate_flexible(const perdura_type& type, size_t size) const {
+      return value_or_throw(runtime_.heap().allocate_flexible(mutator_, type, size));
+    }
     void deallocate(void* block) const {
       value_or_throw(runtime_.heap().deallocate(mutator_, block));
     }

@@ -499,7 +499,10 @@ TEST_F(StoreTest, VerifyReportsNamesTheStoreThatNobodyReported) {
 TEST_F(StoreTest, ATakenRangeIsNamed) {
   Options placed = options();
   placed.region_address = 0x5510'0000'0000;
-  Store::open(path(), placed).close();
+  {
+    Store store = Store::open(path(), placed);
+    store.set_root("block", store.allocate(8));  // of no known type, so it stays where it is
+  }
   void* taken = ::mmap(reinterpret_cast<void*>(placed.region_address + kMiB), 4096, PROT_READ,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
   ASSERT_NE(taken, MAP_FAILED);

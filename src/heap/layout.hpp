@@ -1,0 +1,71 @@
+// Where the pointers of a type are, in a form that needs no type record: nested values and arrays
+// resolved to runs of pointers at equal distances. What a store keeps of each type.
+#pragma once
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <perdura/type.h>
+
+#include "base/result.hpp"
+#include "format/heap_format.hpp"
+
+namespace perdura::heap {
+
+struct Layout {
+  std::string name;
+  std::string text;  ///< of the record, for people
+  u64 fingerprint = 0;
+  u32 size = 0;
+  u32 alignment = 0;
+  u32 tail_offset = 0;
+  u32 tail_stride = 0;
+  std::vector<format::PointerRun> runs;
+  std::vector<format::PointerRun> tail_runs;  ///< of an element of the flexible array
+  std::vector<format::PointerTag> tags;
+
+  /// kInvalidArgument says what is wrong with a record.
+  static Result<Layout> of(const perdura_type& type);
+
+  /// Of everything that says where pointers are, and of the name.
+  u64 compute_fingerprint() const;
+  /// What is impossible about it, or "": it was read from a medium.
+  std::string problem() const;
+
+  /// visit(word, maybe) of each pointer in a block of `bytes` bytes: an array of objects, or one
+  /// that ends with a flexible array.
+  template <class Visit>
+  void for_each_pointer(std::byte* block, u64 bytes, bool flexible, Visit&& visit) const {
+    if (!flexible) {
+      for (u64 at = 0; at + size <= bytes; at += size) visit_runs(runs, block + at, visit);
+      return;
+    }
+    visit_runs(runs, block, visit);
+    if (tail_stride == 0) return;
+    for (u64 at = tail_offset; at + tail_stride <= bytes; at += tail_stride)
+      visit_runs(tail_runs, block + at, visit);
+  }
+
+ private:
+  template <class Visit>
+  void visit_runs(const std::vector<format::PointerRun>& all, std::byte* object,
+                  Visit& visit) const {
+    for (const format::PointerRun& run : all)
+      for (u64 i = 0; i < run.count; ++i)
+        if (run.tag_count == 0 || tags_fit(run, object, i)) [[likely]]
+          visit(reinterpret_cast<u64*>(object + run.offset + i * run.stride), run.maybe != 0);
+  }
+
+  bool tags_fit(const format::PointerRun& run, const std::byte* object, u64 index) const {
+    for (u32 i = run.first_tag; i < run.first_tag + run.tag_count; ++i) {
+      const format::PointerTag& tag = tags[i];
+      u64 value = 0;
+      std::memcpy(&value, object + tag.offset + index * tag.stride, tag.bytes);
+      if (value != tag.value) return false;
+    }
+    return true;
+  }
+};
+
+}  // namespace perdura::heap

@@ -1,0 +1,383 @@
+// Types of blocks: what the heap knows of where pointers are, and the relocation that follows from
+// it.
+#include <algorithm>
+#include <cstring>
+#include <unordered_set>
+
+#include "base/assert.hpp"
+#include "heap/heap.hpp"
+
+namespace perdura::heap {
+
+using detail::Mutator;
+using detail::report;
+using format::kTypesMax;
+using format::kUnitBytes;
+using format::PointerRun;
+using format::PointerTag;
+using format::TypeNode;
+using format::UnitEntry;
+using format::UnitKind;
+
+namespace {
+
+u64 node_bytes(const TypeNode& node) {
+  return sizeof node + (u64{node.run_count} + node.tail_run_count) * sizeof(PointerRun) +
+         node.tag_count * sizeof(PointerTag) + node.name_length + node.text_length;
+}
+
+/// Copies what follows a node, in its order.
+class Reader {
+ public:
+  explicit Reader(const TypeNode& node) : at_(reinterpret_cast<const std::byte*>(&node + 1)) {}
+  template <class T>
+  void read(T& into, u64 count) {
+    into.resize(count);
+    const u64 bytes = count * sizeof(into[0]);
+    if (bytes != 0) std::memcpy(into.data(), at_, bytes);
+    at_ += bytes;
+  }
+
+ private:
+  const std::byte* at_;
+};
+
+class Writer {
+ public:
+  explicit Writer(TypeNode& node) : at_(reinterpret_cast<std::byte*>(&node + 1)) {}
+  template <class T>
+  void write(const T& from) {
+    const u64 bytes = from.size() * sizeof(from[0]);
+    if (bytes != 0) std::memcpy(at_, from.data(), bytes);
+    at_ += bytes;
+  }
+
+ private:
+  std::byte* at_;
+};
+
+Layout layout_of(const TypeNode& node) {
+  Layout layout;
+  layout.fingerprint = node.fingerprint;
+  layout.size = node.size;
+  layout.alignment = node.alignment;
+  layout.tail_offset = node.tail_offset;
+  layout.tail_stride = node.tail_stride;
+  Reader reader(node);
+  reader.read(layout.runs, node.run_count);
+  reader.read(layout.tail_runs, node.tail_run_count);
+  reader.read(layout.tags, node.tag_count);
+  reader.read(layout.name, node.name_length);
+  reader.read(layout.text, node.text_length);
+  return layout;
+}
+
+}  // namespace
+
+// --- the list of types ---------------------------------------------------------------------------
+
+// What is wrong with the list, or "". The newest type is its first.
+std::string Heap::read_types(std::vector<Layout>& types, std::vector<u64>& nodes) const {
+  const format::HeapHeader& header = units_.header();
+  if (header.type_count > kTypesMax) return "there are more types than there can be";
+  types.assign(header.type_count, {});
+  u64 left = header.type_count;
+  for (u64 at = header.types; at != 0; --left) {
+    const auto wrong = [at](const std::string& what) {
+      return "the type at region offset " + std::to_string(at) + " " + what;
+    };
+    if (left == 0) return "the list of types has no end";
+    if (at >= region_.limit()) return wrong("is outside the region");
+    const std::byte* const place = region_.base() + at;
+    const Result<Block> block = find_at(place, place);
+    if (!block || (block->slab != nullptr &&
+                   block->slab->is_free(kClassInfo[block->entry.size_class], block->index)))
+      return wrong("is no allocated block");
+    const auto& node = *reinterpret_cast<const TypeNode*>(place);
+    if (bytes_of(*block) < sizeof node || bytes_of(*block) < node_bytes(node) ||
+        node.number != left)
+      return wrong("is broken");
+    types[left - 1] = layout_of(node);
+    if (const std::string problem = types[left - 1].problem(); !problem.empty())
+      return wrong("has " + problem);
+    nodes.push_back(at);
+    at = node.next;
+  }
+  return left == 0 ? "" : "the number of types is wrong";
+}
+
+u64 Heap::bytes_of(const Block& block) {
+  return block.slab != nullptr ? u64{kClassInfo[block.entry.size_class].block_bytes}
+                               : u64{block.entry.units} * kUnitBytes;
+}
+
+Result<std::vector<Layout>> Heap::types() const {
+  return guarded([this]() -> Result<std::vector<Layout>> {
+    std::vector<Layout> types;
+    std::vector<u64> nodes;
+    if (const std::string problem = read_types(types, nodes); !problem.empty())
+      return damaged(problem);
+    return types;
+  });
+}
+
+// Once after opening, under types_mutex_.
+Status Heap::load_types() {
+  if (types_loaded_) return {};
+  std::vector<u64> nodes;
+  if (const std::string problem = read_types(types_, nodes); !problem.empty())
+    return damaged(problem);
+  types_loaded_ = true;
+  return {};
+}
+
+const Layout* Heap::find_type(std::string_view name) const {
+  const auto found = std::find_if(types_.begin(), types_.end(),
+                                  [&](const Layout& each) { return each.name == name; });
+  return found != types_.end() ? &*found : nullptr;
+}
+
+Failure Heap::other_layout(const Layout& stored, const Layout& wanted) const {
+  return Failure{Code::kTypeMismatch,
+                 "the type '" + wanted.name + "' has another layout than in '" + name_ +
+                     "'; in the store: " + stored.text + "; in this program: " + wanted.text +
+                     "; give the new layout another name and convert, or restore the old one"};
+}
+
+Status Heap::expect_type(const perdura_type& type) {
+  return guarded([&]() -> Status {
+    std::lock_guard lock(types_mutex_);
+    if (numbers_.contains(&type)) return {};
+    PERDURA_TRY(load_types());
+    PERDURA_ASSIGN(const Layout wanted, Layout::of(type));
+    const Layout* const stored = find_type(wanted.name);
+    if (stored != nullptr && stored->fingerprint != wanted.fingerprint)
+      return other_layout(*stored, wanted);
+    return {};
+  });
+}
+
+// The number of a type, which the store learns if it does not know it.
+Result<u32> Heap::number_of(Mutator& mutator, const perdura_type& type) {
+  std::lock_guard lock(types_mutex_);
+  if (const auto known = numbers_.find(&type); known != numbers_.end()) return known->second;
+  PERDURA_TRY(load_types());
+  PERDURA_ASSIGN(Layout wanted, Layout::of(type));
+  if (const Layout* const stored = find_type(wanted.name); stored != nullptr) {
+    if (stored->fingerprint != wanted.fingerprint) return other_layout(*stored, wanted);
+    const auto number = static_cast<u32>(stored - types_.data() + 1);
+    numbers_.emplace(&type, number);
+    return number;
+  }
+  if (types_.size() == kTypesMax)
+    return Failure{Code::kNoSpace, "'" + name_ + "' knows " + std::to_string(kTypesMax) +
+                                       " types, which is the most it can"};
+  types_.reserve(types_.size() + 1);
+  const auto number = static_cast<u32>(types_.size() + 1);
+  numbers_.emplace(&type, number);
+  const Status added = add_type(mutator, wanted, number);
+  if (!added) {
+    numbers_.erase(&type);
+    return added.failure();
+  }
+  types_.push_back(std::move(wanted));
+  return number;
+}
+
+Status Heap::add_type(Mutator& mutator, const Layout& type, u32 number) {
+  format::HeapHeader& header = units_.header();
+  const TypeNode node{.next = header.types,
+                      .fingerprint = type.fingerprint,
+                      .number = number,
+                      .size = type.size,
+                      .alignment = type.alignment,
+                      .tail_offset = type.tail_offset,
+                      .tail_stride = type.tail_stride,
+                      .run_count = static_cast<u32>(type.runs.size()),
+                      .tail_run_count = static_cast<u32>(type.tail_runs.size()),
+                      .tag_count = static_cast<u32>(type.tags.size()),
+                      .name_length = static_cast<u32>(type.name.size()),
+                      .text_length = static_cast<u32>(type.text.size()),
+                      .reserved = 0};
+  PERDURA_ASSIGN(void* const block, allocate(mutator, node_bytes(node), 16));
+  auto* const made = new (block) TypeNode(node);
+  Writer writer(*made);
+  writer.write(type.runs);
+  writer.write(type.tail_runs);
+  writer.write(type.tags);
+  writer.write(type.name);
+  writer.write(type.text);
+  store(mutator, header.types, region_.offset_of(made));
+  store(mutator, header.type_count, header.type_count + 1);
+  return {};
+}
+
+// --- typed blocks --------------------------------------------------------------------------------
+
+Result<void*> Heap::allocate_typed(Mutator& mutator, const perdura_type& type, u64 count) {
+  u64 bytes = 0;
+  if (__builtin_mul_overflow(u64{type.size}, std::max<u64>(count, 1), &bytes))
+    return Failure{Code::kNoSpace, std::to_string(count) + " objects of type '" + type.name +
+                                       "' are larger than the region"};
+  return allocate_of_type(mutator, type, bytes, false);
+}
+
+Result<void*> Heap::allocate_flexible(Mutator& mutator, const perdura_type& type, u64 bytes) {
+  return allocate_of_type(mutator, type, std::max<u64>(bytes, type.size), true);
+}
+
+Result<void*> Heap::allocate_of_type(Mutator& mutator, const perdura_type& type, u64 bytes,
+                                     bool flexible) {
+  return guarded([&]() -> Result<void*> {
+    ThreadCache& cache = cache_of(mutator);
+    if (cache.type != &type) {
+      PERDURA_ASSIGN(cache.type_number, number_of(mutator, type));
+      cache.type = &type;
+    }
+    return allocate_tagged(mutator, static_cast<u16>(2 * cache.type_number + (flexible ? 1 : 0)),
+                           bytes, type.alignment);
+  });
+}
+
+Result<void*> Heap::reallocate_typed(Mutator& mutator, void* old, u64 bytes) {
+  return guarded([&]() -> Result<void*> {
+    PERDURA_ASSIGN(const Block block, find(old));
+    const u16 tag = tag_of(block);
+    u32 alignment = 0;
+    {
+      std::lock_guard lock(types_mutex_);
+      PERDURA_TRY(load_types());
+      if (tag / 2 > types_.size()) return damaged("a block is of no known type");
+      alignment = types_[tag / 2 - 1].alignment;
+    }
+    PERDURA_ASSIGN(void* const made, allocate_tagged(mutator, tag, bytes, alignment));
+    std::memcpy(made, old, std::min(bytes, bytes_of(block)));
+    PERDURA_TRY(deallocate(mutator, old));
+    return made;
+  });
+}
+
+// All zero: what is not stored to holds no pointer.
+Result<void*> Heap::allocate_tagged(Mutator& mutator, u16 tag, u64 bytes, u64 alignment) {
+  const unsigned size_class = class_for(bytes, alignment) + kSizes;
+  if (size_class == kClasses) return allocate_tagged_large(mutator, tag, bytes, alignment);
+  PERDURA_ASSIGN(void* const address, allocate_small(mutator, size_class));
+  const ClassInfo& info = kClassInfo[size_class];
+  // It was taken from there.
+  Slab& slab = *static_cast<ThreadCache*>(mutator.heap_cache)->current[size_class].slab;
+  const auto offset =
+      static_cast<u64>(place_of(address) - reinterpret_cast<const std::byte*>(&slab));
+  store(mutator, slab.types(info)[offset * info.reciprocal >> 32], tag);
+  std::memset(address, 0, info.block_bytes);
+  return address;
+}
+
+Result<void*> Heap::allocate_tagged_large(Mutator& mutator, u16 tag, u64 bytes, u64 alignment) {
+  PERDURA_ASSIGN(void* const address, allocate_large(mutator, bytes, alignment));
+  const u64 unit = units_.unit_of(place_of(address));
+  store(mutator, units_.table()[unit].mark, tag);
+  const u64 block_bytes = u64{units_.entry(unit).units} * kUnitBytes;
+  report(mutator, address, block_bytes);
+  std::memset(address, 0, block_bytes);
+  return address;
+}
+
+u16 Heap::tag_of(const Block& block) const {
+  if (block.slab == nullptr) return block.entry.mark;
+  const ClassInfo& info = kClassInfo[block.entry.size_class];
+  return info.types_at != 0 ? block.slab->types(info)[block.index] : 0;
+}
+
+Result<bool> Heap::is_typed(const void* address) const {
+  PERDURA_ASSIGN(const Block block, find(address));
+  return tag_of(block) != 0;
+}
+
+template <class Visit>
+void Heap::for_each_block(Visit&& visit) const {
+  units_.for_each([&](u64 unit, const UnitEntry& entry) {
+    if (entry.kind == UnitKind::kLarge) {
+      visit(units_.address(unit), entry.units * kUnitBytes, entry.mark);
+      return true;
+    }
+    const ClassInfo& info = kClassInfo[entry.size_class];
+    Slab* const slab = slab_at(unit);
+    for (u32 word = 0; word < info.words; ++word) {
+      u64 live = usable_bits(info, word) &
+                 ~(Slab::load(slab->free()[word]) | Slab::load(slab->remote(info)[word]));
+      for (; live != 0; live &= live - 1) {
+        const u64 index = u64{word} * 64 + static_cast<u64>(std::countr_zero(live));
+        visit(slab->block(info, index), u64{info.block_bytes},
+              info.types_at != 0 ? slab->types(info)[index] : u16{0});
+      }
+    }
+    return true;
+  });
+}
+
+// What is wrong with the types and with the types of blocks, or "".
+std::string Heap::check_types(u64& count) const {
+  std::vector<Layout> types;
+  std::vector<u64> nodes;
+  if (std::string problem = read_types(types, nodes); !problem.empty()) return problem;
+  count = types.size();
+  std::string problem;
+  for_each_block([&](const std::byte* place, u64, u16 tag) {
+    if (tag / 2 > count || tag == 1)
+      problem = "the block at region offset " + std::to_string(region_.offset_of(place)) +
+                " is of no known type";
+  });
+  return problem;
+}
+
+// --- relocation ----------------------------------------------------------------------------------
+
+Status Heap::relocate(Mutator& mutator) {
+  const u64 from = units_.header().address;
+  const auto to = reinterpret_cast<std::uintptr_t>(region_.base());
+  if (from == to) return {};
+  return guarded([&]() -> Status {
+    PERDURA_TRY(load());
+    std::lock_guard lock(types_mutex_);
+    PERDURA_TRY(load_types());
+    PERDURA_TRY(require_types());
+    const u64 length = region_.reserved_bytes();
+    const auto move = [&](u64* word, bool) {
+      if (*word - from >= length) return;
+      report(mutator, word, sizeof *word);
+      *word += to - from;
+    };
+    for_each_block([&](std::byte* place, u64 bytes, u16 tag) {
+      if (tag != 0) types_[tag / 2 - 1].for_each_pointer(place, bytes, (tag & 1) != 0, move);
+    });
+    store(mutator, units_.header().address, u64{to});
+    return {};
+  });
+}
+
+// Beside the heap's own blocks each must have a type.
+Status Heap::require_types() const {
+  std::unordered_set<u64> own;
+  u64 count = 0;
+  std::vector<Layout> types;
+  std::vector<u64> nodes;
+  if (const std::string problem = read_types(types, nodes); !problem.empty())
+    return damaged(problem);
+  own.insert(nodes.begin(), nodes.end());
+  if (const std::string problem = check_roots(count); !problem.empty()) return damaged(problem);
+  for (u64 at = units_.header().roots; at != 0; at = root_node(at).next) own.insert(at);
+
+  u64 untyped = 0;
+  std::string problem;
+  for_each_block([&](const std::byte* place, u64, u16 tag) {
+    if (tag == 0 && !own.contains(region_.offset_of(place))) ++untyped;
+    if (tag / 2 > types.size() || tag == 1) problem = "a block is of no known type";
+  });
+  if (!problem.empty()) return damaged(problem);
+  if (untyped == 0) return {};
+  return Failure{Code::kAddressTaken,
+                 std::to_string(untyped) + " blocks of '" + name_ +
+                     "' have no type record, so their pointers cannot be moved to another address"};
+}
+
+}  // namespace perdura::heap
