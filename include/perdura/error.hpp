@@ -11,7 +11,7 @@ enum class Code : int {
   kOk = 0,
   kInvalidArgument = 1,  ///< a parameter is outside its documented range
   kNotFound = 2,         ///< no such store, root or version
-  kTypeMismatch = 3,     ///< a root exists with another type
+  kTypeMismatch = 3,     ///< a root has another type, or a type another layout
   kLocked = 4,           ///< another opener holds the store
   kIo = 5,             ///< the medium failed; nothing since the last durable version is safe on it
   kNoSpace = 6,        ///< the medium or the region's limit is full; retry after freeing space
