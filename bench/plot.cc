@@ -93,8 +93,8 @@ void draw(const AgreementChart& chart, const std::string& path) {
       most = std::max({most, point.x, point.y});
     }
   gnuplot.say("set size ratio -1");
-  gnuplot.say("set xrange [{0}:{1}]", least * 0.95, most * 1.05);
-  gnuplot.say("set yrange [{0}:{1}]", least * 0.95, most * 1.05);
+  gnuplot.say("set xrange [{}:{}]", least * 0.95, most * 1.05);
+  gnuplot.say("set yrange [{}:{}]", least * 0.95, most * 1.05);
   std::vector<std::string> plots = {"x title \"equal\" linecolor '#666666'"};
   for (const double factor : {1 + chart.tolerance, 1 / (1 + chart.tolerance)})
     plots.push_back(fmt::format(

@@ -121,9 +121,9 @@ inline void release(void* block) {
 
 // Also in a child, whose copy of the heap says as much of the blocks that it inherited.
 size_t usable_size(const char* function, const void* block) {
-  const Result<u64> size = memory.heap->usable_size(block);
-  if (!size) misused(function, size.failure());
-  return *size;
+  const auto usable = memory.heap->usable(block);
+  if (!usable) misused(function, usable.failure());
+  return usable->bytes;
 }
 
 // Large blocks are often new, and zero. Finding that out changes nothing, and what does not change

@@ -411,10 +411,24 @@ void Heap::free_large(Mutator& mutator, const Block& block) {
   units_.release(block.unit, block.entry.units);
 }
 
-Result<u64> Heap::usable_size(const void* address) const {
+u64 Heap::bytes_of(const Block& block) {
+  return block.slab != nullptr ? u64{kClassInfo[block.entry.size_class].block_bytes}
+                               : u64{block.entry.units} * kUnitBytes;
+}
+
+Result<Heap::Usable> Heap::usable(const void* address) const {
   PERDURA_ASSIGN(const Block block, find(address));
-  if (block.slab == nullptr) return u64{block.entry.units} * kUnitBytes;
-  return u64{kClassInfo[block.entry.size_class].block_bytes};
+  return Usable{bytes_of(block), tag_of(block) != 0};
+}
+
+u64 Heap::allocated_at(u64 offset) const {
+  if (offset >= region_.limit()) return 0;
+  const std::byte* const place = region_.base() + offset;
+  const Result<Block> block = find_at(place, place);
+  if (!block) return 0;
+  const bool free = block->slab != nullptr &&
+                    block->slab->is_free(kClassInfo[block->entry.size_class], block->index);
+  return free ? 0 : bytes_of(*block);
 }
 
 std::string Heap::describe(const void* address) const {

@@ -97,7 +97,6 @@ class Heap {
   Result<void*> allocate_flexible(detail::Mutator& mutator, const perdura_type& type, u64 bytes);
   /// A block of the same type and contents with space for `bytes`, instead of `block`.
   Result<void*> reallocate_typed(detail::Mutator& mutator, void* block, u64 bytes);
-  Result<bool> is_typed(const void* block) const;
   /// kTypeMismatch when the store knows another layout of the type.
   Status expect_type(const perdura_type& type);
   /// What is known of types, by their numbers.
@@ -109,8 +108,12 @@ class Heap {
   /// Make them hold. kAddressTaken when a block has no type; then nothing was changed.
   Status relocate(detail::Mutator& mutator);
 
-  /// Bytes usable in a block that was given out, or a failure that says what is wrong with it.
-  Result<u64> usable_size(const void* block) const;
+  struct Usable {
+    u64 bytes;
+    bool typed;
+  };
+  /// Of a block that was given out, or a failure that says what is wrong with it.
+  Result<Usable> usable(const void* block) const;
 
   Result<void*> get_root(std::string_view name, u64 fingerprint) const;
   Status set_root(detail::Mutator& mutator, std::string_view name, void* object, u64 fingerprint);
@@ -213,15 +216,21 @@ class Heap {
   format::RootNode& root_node(u64 offset) const {
     return *reinterpret_cast<format::RootNode*>(region_.base() + offset);
   }
+  const format::TypeNode& type_node(u64 offset) const {
+    return *reinterpret_cast<const format::TypeNode*>(region_.base() + offset);
+  }
   RootPlace& place_of_node(u64 node);
   const format::RootNode* find_root(std::string_view name) const;
   Failure damaged(const std::string& what) const;
 
   static u64 bytes_of(const Block& block);
-  std::string read_types(std::vector<Layout>& types, std::vector<u64>& nodes) const;
+  /// Bytes of the allocated block at a region offset; 0 where there is none.
+  u64 allocated_at(u64 offset) const;
+  std::string read_types(std::vector<Layout>& types) const;
   Status load_types();
   const Layout* find_type(std::string_view name) const;
   Failure other_layout(const Layout& stored, const Layout& wanted) const;
+  Result<u32> known_number(const perdura_type& type, Layout& layout);
   Result<u32> number_of(detail::Mutator& mutator, const perdura_type& type);
   Status add_type(detail::Mutator& mutator, const Layout& type, u32 number);
   Result<void*> allocate_of_type(detail::Mutator& mutator, const perdura_type& type, u64 bytes,

@@ -23,22 +23,14 @@ std::string Heap::check_roots(u64& count) const {
   const format::HeapHeader& header = units_.header();
   count = 0;
   for (u64 at = header.roots; at != 0;) {
-    const RootNode* node = nullptr;
-    const auto whole = [&] {
-      if (at >= region_.limit()) return false;
-      node = reinterpret_cast<const RootNode*>(region_.base() + at);
-      const auto* place = reinterpret_cast<const std::byte*>(node);
-      const Result<Block> block = find_at(place, place);
-      if (!block || count == header.root_count) return false;
-      if (block->slab == nullptr) return node->name_length <= kNameMax;
-      const ClassInfo& info = kClassInfo[block->entry.size_class];
-      return !block->slab->is_free(info, block->index) && info.block_bytes >= sizeof *node &&
-             node->name_length <= std::min<u64>(kNameMax, info.block_bytes - sizeof *node);
-    };
-    if (!whole()) return "the list of roots is broken at region offset " + std::to_string(at);
-    if (node->object >= region_.limit()) return "a root points outside the region";
+    const u64 bytes = allocated_at(at);
+    const RootNode& node = root_node(at);
+    if (count == header.root_count || bytes < sizeof node ||
+        node.name_length > std::min<u64>(kNameMax, bytes - sizeof node))
+      return "the list of roots is broken at region offset " + std::to_string(at);
+    if (node.object >= region_.limit()) return "a root points outside the region";
     ++count;
-    at = node->next;
+    at = node.next;
   }
   return count == header.root_count ? "" : "the number of roots is wrong";
 }

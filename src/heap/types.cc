@@ -4,7 +4,6 @@
 #include <cstring>
 #include <unordered_set>
 
-#include "base/assert.hpp"
 #include "heap/heap.hpp"
 
 namespace perdura::heap {
@@ -25,6 +24,9 @@ u64 node_bytes(const TypeNode& node) {
   return sizeof node + (u64{node.run_count} + node.tail_run_count) * sizeof(PointerRun) +
          node.tag_count * sizeof(PointerTag) + node.name_length + node.text_length;
 }
+
+/// Whether a tag is that of a block of one of `count` types.
+bool is_type(u16 tag, u64 count) { return tag / 2 != 0 && tag / 2 <= count; }
 
 /// Copies what follows a node, in its order.
 class Reader {
@@ -77,7 +79,7 @@ Layout layout_of(const TypeNode& node) {
 // --- the list of types ---------------------------------------------------------------------------
 
 // What is wrong with the list, or "". The newest type is its first.
-std::string Heap::read_types(std::vector<Layout>& types, std::vector<u64>& nodes) const {
+std::string Heap::read_types(std::vector<Layout>& types) const {
   const format::HeapHeader& header = units_.header();
   if (header.type_count > kTypesMax) return "there are more types than there can be";
   types.assign(header.type_count, {});
@@ -87,36 +89,22 @@ std::string Heap::read_types(std::vector<Layout>& types, std::vector<u64>& nodes
       return "the type at region offset " + std::to_string(at) + " " + what;
     };
     if (left == 0) return "the list of types has no end";
-    if (at >= region_.limit()) return wrong("is outside the region");
-    const std::byte* const place = region_.base() + at;
-    const Result<Block> block = find_at(place, place);
-    if (!block || (block->slab != nullptr &&
-                   block->slab->is_free(kClassInfo[block->entry.size_class], block->index)))
-      return wrong("is no allocated block");
-    const auto& node = *reinterpret_cast<const TypeNode*>(place);
-    if (bytes_of(*block) < sizeof node || bytes_of(*block) < node_bytes(node) ||
-        node.number != left)
+    const u64 bytes = allocated_at(at);
+    const TypeNode& node = type_node(at);
+    if (bytes < sizeof node || bytes < node_bytes(node) || node.number != left)
       return wrong("is broken");
     types[left - 1] = layout_of(node);
     if (const std::string problem = types[left - 1].problem(); !problem.empty())
       return wrong("has " + problem);
-    nodes.push_back(at);
     at = node.next;
   }
   return left == 0 ? "" : "the number of types is wrong";
 }
 
-u64 Heap::bytes_of(const Block& block) {
-  return block.slab != nullptr ? u64{kClassInfo[block.entry.size_class].block_bytes}
-                               : u64{block.entry.units} * kUnitBytes;
-}
-
 Result<std::vector<Layout>> Heap::types() const {
   return guarded([this]() -> Result<std::vector<Layout>> {
     std::vector<Layout> types;
-    std::vector<u64> nodes;
-    if (const std::string problem = read_types(types, nodes); !problem.empty())
-      return damaged(problem);
+    if (const std::string problem = read_types(types); !problem.empty()) return damaged(problem);
     return types;
   });
 }
@@ -124,9 +112,7 @@ Result<std::vector<Layout>> Heap::types() const {
 // Once after opening, under types_mutex_.
 Status Heap::load_types() {
   if (types_loaded_) return {};
-  std::vector<u64> nodes;
-  if (const std::string problem = read_types(types_, nodes); !problem.empty())
-    return damaged(problem);
+  if (const std::string problem = read_types(types_); !problem.empty()) return damaged(problem);
   types_loaded_ = true;
   return {};
 }
@@ -144,15 +130,24 @@ Failure Heap::other_layout(const Layout& stored, const Layout& wanted) const {
                      "; give the new layout another name and convert, or restore the old one"};
 }
 
+// The number of a type that the store knows, 0: it does not. Resolved once, under types_mutex_.
+Result<u32> Heap::known_number(const perdura_type& type, Layout& layout) {
+  if (const auto known = numbers_.find(&type); known != numbers_.end()) return known->second;
+  PERDURA_TRY(load_types());
+  PERDURA_ASSIGN(layout, Layout::of(type));
+  const Layout* const stored = find_type(layout.name);
+  if (stored == nullptr) return u32{0};
+  if (stored->fingerprint != layout.fingerprint) return other_layout(*stored, layout);
+  const auto number = static_cast<u32>(stored - types_.data() + 1);
+  numbers_.emplace(&type, number);
+  return number;
+}
+
 Status Heap::expect_type(const perdura_type& type) {
   return guarded([&]() -> Status {
     std::lock_guard lock(types_mutex_);
-    if (numbers_.contains(&type)) return {};
-    PERDURA_TRY(load_types());
-    PERDURA_ASSIGN(const Layout wanted, Layout::of(type));
-    const Layout* const stored = find_type(wanted.name);
-    if (stored != nullptr && stored->fingerprint != wanted.fingerprint)
-      return other_layout(*stored, wanted);
+    Layout layout;
+    PERDURA_TRY(known_number(type, layout));
     return {};
   });
 }
@@ -160,15 +155,9 @@ Status Heap::expect_type(const perdura_type& type) {
 // The number of a type, which the store learns if it does not know it.
 Result<u32> Heap::number_of(Mutator& mutator, const perdura_type& type) {
   std::lock_guard lock(types_mutex_);
-  if (const auto known = numbers_.find(&type); known != numbers_.end()) return known->second;
-  PERDURA_TRY(load_types());
-  PERDURA_ASSIGN(Layout wanted, Layout::of(type));
-  if (const Layout* const stored = find_type(wanted.name); stored != nullptr) {
-    if (stored->fingerprint != wanted.fingerprint) return other_layout(*stored, wanted);
-    const auto number = static_cast<u32>(stored - types_.data() + 1);
-    numbers_.emplace(&type, number);
-    return number;
-  }
+  Layout wanted;
+  PERDURA_ASSIGN(const u32 known, known_number(type, wanted));
+  if (known != 0) return known;
   if (types_.size() == kTypesMax)
     return Failure{Code::kNoSpace, "'" + name_ + "' knows " + std::to_string(kTypesMax) +
                                        " types, which is the most it can"};
@@ -247,7 +236,7 @@ Result<void*> Heap::reallocate_typed(Mutator& mutator, void* old, u64 bytes) {
     {
       std::lock_guard lock(types_mutex_);
       PERDURA_TRY(load_types());
-      if (tag / 2 > types_.size()) return damaged("a block is of no known type");
+      if (!is_type(tag, types_.size())) return damaged("a block is of no known type");
       alignment = types_[tag / 2 - 1].alignment;
     }
     PERDURA_ASSIGN(void* const made, allocate_tagged(mutator, tag, bytes, alignment));
@@ -288,11 +277,6 @@ u16 Heap::tag_of(const Block& block) const {
   return info.types_at != 0 ? block.slab->types(info)[block.index] : 0;
 }
 
-Result<bool> Heap::is_typed(const void* address) const {
-  PERDURA_ASSIGN(const Block block, find(address));
-  return tag_of(block) != 0;
-}
-
 template <class Visit>
 void Heap::for_each_block(Visit&& visit) const {
   units_.for_each([&](u64 unit, const UnitEntry& entry) {
@@ -318,12 +302,11 @@ void Heap::for_each_block(Visit&& visit) const {
 // What is wrong with the types and with the types of blocks, or "".
 std::string Heap::check_types(u64& count) const {
   std::vector<Layout> types;
-  std::vector<u64> nodes;
-  if (std::string problem = read_types(types, nodes); !problem.empty()) return problem;
+  if (std::string problem = read_types(types); !problem.empty()) return problem;
   count = types.size();
   std::string problem;
   for_each_block([&](const std::byte* place, u64, u16 tag) {
-    if (tag / 2 > count || tag == 1)
+    if (tag != 0 && !is_type(tag, count))
       problem = "the block at region offset " + std::to_string(region_.offset_of(place)) +
                 " is of no known type";
   });
@@ -355,15 +338,11 @@ Status Heap::relocate(Mutator& mutator) {
   });
 }
 
-// Beside the heap's own blocks each must have a type.
+// Beside the heap's own blocks each must have a type. The list of types was checked.
 Status Heap::require_types() const {
   std::unordered_set<u64> own;
+  for (u64 at = units_.header().types; at != 0; at = type_node(at).next) own.insert(at);
   u64 count = 0;
-  std::vector<Layout> types;
-  std::vector<u64> nodes;
-  if (const std::string problem = read_types(types, nodes); !problem.empty())
-    return damaged(problem);
-  own.insert(nodes.begin(), nodes.end());
   if (const std::string problem = check_roots(count); !problem.empty()) return damaged(problem);
   for (u64 at = units_.header().roots; at != 0; at = root_node(at).next) own.insert(at);
 
@@ -371,7 +350,7 @@ Status Heap::require_types() const {
   std::string problem;
   for_each_block([&](const std::byte* place, u64, u16 tag) {
     if (tag == 0 && !own.contains(region_.offset_of(place))) ++untyped;
-    if (tag / 2 > types.size() || tag == 1) problem = "a block is of no known type";
+    if (tag != 0 && !is_type(tag, types_.size())) problem = "a block is of no known type";
   });
   if (!problem.empty()) return damaged(problem);
   if (untyped == 0) return {};

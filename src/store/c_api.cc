@@ -41,6 +41,18 @@ const perdura_type& required(const perdura_type* type) {
     throw perdura::Error(perdura::Code::kInvalidArgument, "an object needs a type");
   return *type;
 }
+
+/// What `call` returns; NULL when it fails.
+template <class Call>
+void* pointer_of(Call&& call) {
+  void* pointer = nullptr;
+  return c_call([&] { pointer = call(); }) == 0 ? pointer : nullptr;
+}
+
+const char* required_name(const char* name) {
+  if (name == nullptr) throw perdura::Error(perdura::Code::kInvalidArgument, "a root needs a name");
+  return name;
+}
 }  // namespace
 
 extern "C" {
@@ -74,21 +86,15 @@ void* perdura_alloc(perdura_store* store, size_t size) {
 }
 
 void* perdura_aligned_alloc(perdura_store* store, size_t alignment, size_t size) {
-  void* block = nullptr;
-  return c_call([&] { block = store->store.allocate(size, alignment); }) == 0 ? block : nullptr;
+  return pointer_of([&] { return store->store.allocate(size, alignment); });
 }
 
 void* perdura_new(perdura_store* store, const perdura_type* type, size_t count) {
-  void* block = nullptr;
-  return c_call([&] { block = store->store.allocate(required(type), count); }) == 0 ? block
-                                                                                    : nullptr;
+  return pointer_of([&] { return store->store.allocate(required(type), count); });
 }
 
 void* perdura_new_flexible(perdura_store* store, const perdura_type* type, size_t bytes) {
-  void* block = nullptr;
-  return c_call([&] { block = store->store.allocate_flexible(required(type), bytes); }) == 0
-             ? block
-             : nullptr;
+  return pointer_of([&] { return store->store.allocate_flexible(required(type), bytes); });
 }
 
 int perdura_type_expect(perdura_store* store, const perdura_type* type) {
@@ -96,8 +102,7 @@ int perdura_type_expect(perdura_store* store, const perdura_type* type) {
 }
 
 void* perdura_realloc(perdura_store* store, void* block, size_t size) {
-  void* moved = nullptr;
-  return c_call([&] { moved = store->store.reallocate(block, size); }) == 0 ? moved : nullptr;
+  return pointer_of([&] { return store->store.reallocate(block, size); });
 }
 
 int perdura_free(perdura_store* store, void* block) {
@@ -110,21 +115,11 @@ size_t perdura_usable_size(perdura_store* store, const void* block) {
 }
 
 int perdura_root_set(perdura_store* store, const char* name, void* object) {
-  return c_call([&] {
-    if (name == nullptr)
-      throw perdura::Error(perdura::Code::kInvalidArgument, "a root needs a name");
-    store->store.set_root(name, object);
-  });
+  return c_call([&] { store->store.set_root(required_name(name), object); });
 }
 
 void* perdura_root_get(perdura_store* store, const char* name) {
-  void* object = nullptr;
-  const int result = c_call([&] {
-    if (name == nullptr)
-      throw perdura::Error(perdura::Code::kInvalidArgument, "a root needs a name");
-    object = store->store.get_root(name);
-  });
-  return result == 0 ? object : nullptr;
+  return pointer_of([&] { return store->store.get_root(required_name(name)); });
 }
 
 void perdura_touch(perdura_store* store, const void* address, size_t length) {

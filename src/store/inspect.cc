@@ -159,9 +159,9 @@ class Inspector {
     const auto& header = *reinterpret_cast<const format::HeapHeader*>(region.base());
     for (u64 at = header.roots; at != 0;) {
       const auto* node = reinterpret_cast<const format::RootNode*>(region.base() + at);
-      PERDURA_ASSIGN(const u64 usable, heap.usable_size(node));
-      if (usable < sizeof *node ||
-          node->name_length > std::min(kRootNameMax, usable - sizeof *node))
+      PERDURA_ASSIGN(const heap::Heap::Usable usable, heap.usable(node));
+      if (usable.bytes < sizeof *node ||
+          node->name_length > std::min(kRootNameMax, usable.bytes - sizeof *node))
         return Failure{Code::kCorrupt, "the root at region offset " + std::to_string(at) +
                                            " has an impossible name"};
       description.roots.push_back(

@@ -104,9 +104,8 @@ bool captures_in_background(const Options& options) {
 }
 
 void leave_heap(Mutator& mutator) noexcept {
-  enter(mutator);
+  const track::InOperation operation(mutator);
   static_cast<Runtime*>(mutator.runtime)->heap().release_cache(mutator);
-  leave(mutator);
 }
 
 }  // namespace
@@ -188,17 +187,22 @@ Status Runtime::open_region() {
   if (volume_->regions().empty()) PERDURA_TRY(create_region());
   PERDURA_TRY(recover());
   if (!region_) {
-    const format::RegionRecord record = volume_->regions().front();
+    format::RegionRecord record = volume_->regions().front();
     PERDURA_TRY(check_aliases(record));
     PERDURA_TRY(map_region(record));
   }
   return {};
 }
 
-// Where it was, unless the program wants another place or somebody else has that one.
-Status Runtime::map_region(format::RegionRecord record) {
+// Where the program wants it, else where it was, else where there is room. Two stores opened at
+// once may choose the same range; the one that maps it first has it.
+Status Runtime::map_region(format::RegionRecord& record) {
   if (options_.region_address != 0) record.address = options_.region_address;
   for (;;) {
+    if (record.address == 0) {
+      PERDURA_ASSIGN(record.address,
+                     region::Region::choose_address(format::reserved_bytes(record)));
+    }
     auto mapped = region::Region::map(*volume_, record);
     if (mapped) {
       region_ = std::move(*mapped);
@@ -207,7 +211,7 @@ Status Runtime::map_region(format::RegionRecord record) {
     if (mapped.failure().code != Code::kAddressTaken || options_.region_address != 0)
       return mapped.failure();
     if (!address_taken_) address_taken_ = mapped.failure();
-    PERDURA_ASSIGN(record.address, region::Region::choose_address(format::reserved_bytes(record)));
+    record.address = 0;
   }
 }
 
@@ -225,28 +229,14 @@ Status Runtime::check_aliases(const format::RegionRecord& record) const {
   return {};
 }
 
-// Two stores created at once may choose the same range; the one that maps it first has it.
 Status Runtime::create_region() {
-  for (;;) {
-    format::RegionRecord record{};
-    record.region = store::kRegionId;
-    record.address = options_.region_address;
-    record.limit_bytes = options_.region_limit_bytes;
-    record.aliases = options_.aliases;
-    std::strncpy(record.name, internal_.region_name, sizeof record.name - 1);
-    if (record.address == 0) {
-      PERDURA_ASSIGN(record.address,
-                     region::Region::choose_address(format::reserved_bytes(record)));
-    }
-    auto mapped = region::Region::map(*volume_, record);
-    if (!mapped) {
-      if (mapped.failure().code == Code::kAddressTaken && options_.region_address == 0) continue;
-      return mapped.failure();
-    }
-    PERDURA_TRY(volume_->add_region(record));
-    region_ = std::move(*mapped);
-    return {};
-  }
+  format::RegionRecord record{};
+  record.region = store::kRegionId;
+  record.limit_bytes = options_.region_limit_bytes;
+  record.aliases = options_.aliases;
+  std::strncpy(record.name, internal_.region_name, sizeof record.name - 1);
+  PERDURA_TRY(map_region(record));
+  return volume_->add_region(record);
 }
 
 Status Runtime::recover() {
@@ -368,10 +358,8 @@ Status Runtime::open_heap() {
 template <class Body>
 Status Runtime::in_operation(Body&& body) {
   Mutator& mutator = mutators_->this_thread();
-  enter(mutator);
-  const Status status = body(mutator);
-  leave(mutator);
-  return status;
+  const track::InOperation operation(mutator);
+  return body(mutator);
 }
 
 // Which address the pointers hold at is part of each version. Where the directory says another

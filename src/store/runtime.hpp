@@ -76,7 +76,7 @@ class Runtime {
   Status open_volume(std::string_view uri);
   Status open_region();
   Status create_region();
-  Status map_region(format::RegionRecord record);
+  Status map_region(format::RegionRecord& record);
   Status recover();
   Status start();
   Status choose_tracker();

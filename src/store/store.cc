@@ -10,16 +10,8 @@
 namespace perdura {
 namespace {
 
-/// A heap call is a small operation of its own.
-class InOperation {
- public:
-  explicit InOperation(detail::Mutator& mutator) : mutator_(mutator) { detail::enter(mutator_); }
-  ~InOperation() { detail::leave(mutator_); }
-  InOperation(const InOperation&) = delete;
-
- private:
-  detail::Mutator& mutator_;
-};
+// A heap call is a small operation of its own.
+using track::InOperation;
 
 void* allocate(detail::Mutator& mutator, std::size_t size, std::size_t alignment) {
   auto& runtime = *static_cast<detail::Runtime*>(mutator.runtime);
@@ -160,16 +152,18 @@ void Store::deallocate(void* block) { perdura::deallocate(mutator(), block); }
 
 void* Store::reallocate(void* block, std::size_t size) {
   if (block == nullptr) return allocate(size);
-  const std::size_t old = usable_size(block);
+  value_or_throw(runtime_->usable());
+  const auto [old, typed] = value_or_throw(runtime_->heap().usable(block));
   // Keep the block unless it is too small, or more than twice what is wanted.
   const bool keep = size <= old && size * 2 > old;
+  if (keep && !typed) return block;
   const auto op = operation();
-  if (value_or_throw(runtime_->heap().is_typed(block))) {
-    if (!keep) return value_or_throw(runtime_->heap().reallocate_typed(mutator(), block, size));
+  if (keep) {
     op.touch(static_cast<std::byte*>(block) + size, old - size);
     std::memset(static_cast<std::byte*>(block) + size, 0, old - size);
+    return block;
   }
-  if (keep) return block;
+  if (typed) return value_or_throw(runtime_->heap().reallocate_typed(mutator(), block, size));
   void* moved = op.allocate(size);
   std::memcpy(moved, block, std::min(old, size));
   op.deallocate(block);
@@ -178,7 +172,7 @@ void* Store::reallocate(void* block, std::size_t size) {
 
 std::size_t Store::usable_size(const void* block) const {
   value_or_throw(runtime_->usable());
-  return value_or_throw(runtime_->heap().usable_size(block));
+  return value_or_throw(runtime_->heap().usable(block)).bytes;
 }
 
 bool Store::contains(const void* address) const noexcept {

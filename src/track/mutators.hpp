@@ -32,6 +32,17 @@ struct MutatorSlot : detail::Mutator {
   u64* end() const { return begin() + kBufferEntries; }
 };
 
+/// An operation of a mutator, as long as it lives.
+class InOperation {
+ public:
+  explicit InOperation(detail::Mutator& mutator) : mutator_(mutator) { detail::enter(mutator_); }
+  ~InOperation() { detail::leave(mutator_); }
+  InOperation(const InOperation&) = delete;
+
+ private:
+  detail::Mutator& mutator_;
+};
+
 /// Receives what the inline part of detail::report does not do itself.
 class ReportSink {
  public:

@@ -127,8 +127,8 @@ Options options_of(const Json& json) {
   options.log_limit_bytes = json.at(2);
   options.tracking = static_cast<Tracking>(json.at(3).get<int>());
   options.lazy_recovery = json.at(4);
-  options.region_address = json.at(6);
   options.aliases = json.at(5);
+  options.region_address = json.at(6);
   return options;
 }
 

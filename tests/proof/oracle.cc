@@ -183,7 +183,7 @@ std::string Oracle::check_objects(test::WrappedStore& store, u64 version) const 
     const auto* object = static_cast<const u64*>(store.get_root(name.c_str()));
     if (object == nullptr) return "the object '" + name + "' is gone";
     u64 first = 1;
-    if (value_or_throw(store.runtime().heap().is_typed(object))) {
+    if (value_or_throw(store.runtime().heap().usable(object)).typed) {
       const auto& typed = *reinterpret_cast<const TypedObject*>(object);
       if (typed.self != &typed || typed.middle != object + object[0] / 2)
         return "pointers in the object '" + name + "' are of another address";

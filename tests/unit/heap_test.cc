@@ -62,7 +62,7 @@ TEST_F(Heap, BlocksAreAlignedLargeEnoughAndApart) {
       void* block = op.allocate(size, alignment);
       EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block) % std::max<u64>(alignment, 16), 0u)
           << size << " aligned to " << alignment;
-      const u64 usable = value_or_throw(store.runtime().heap().usable_size(block));
+      const u64 usable = value_or_throw(store.runtime().heap().usable(block)).bytes;
       EXPECT_GE(usable, size);
       EXPECT_TRUE(blocks.emplace(reinterpret_cast<std::uintptr_t>(block), usable).second);
       std::memset(block, 0xaa, usable);
@@ -121,7 +121,7 @@ TEST_F(Heap, MisuseIsRefusedWithASentence) {
   expect_misuse(store, large, "not allocated");
   std::thread([&] { expect_misuse(store, small, "freed before"); }).join();
   std::string text;
-  EXPECT_EQ(code_of([&] { value_or_throw(store.runtime().heap().usable_size(&on_the_stack)); }),
+  EXPECT_EQ(code_of([&] { value_or_throw(store.runtime().heap().usable(&on_the_stack)); }),
             Code::kMisuse);
   expect_clean(store, 0);
 }

@@ -325,8 +325,8 @@ TEST_F(Typed, MakeMakesTypedObjects) {
   auto& node = store.root<Node>("node");
   auto* plain = store.make<u64>(1);
   auto& heap = store.runtime().heap();
-  EXPECT_TRUE(value_or_throw(heap.is_typed(&node)));
-  EXPECT_FALSE(value_or_throw(heap.is_typed(plain)));
+  EXPECT_TRUE(value_or_throw(heap.usable(&node)).typed);
+  EXPECT_FALSE(value_or_throw(heap.usable(plain)).typed);
   store.destroy(plain);
 }
 
@@ -354,7 +354,7 @@ TEST_F(Typed, ReallocationKeepsTheTypeAndClearsTheRest) {
   auto& heap = store.runtime().heap();
   for (const size_t count : {3, 400, 10, 6, 7, 50'000, 5}) {
     index = static_cast<Index*>(store.reallocate(index, sizeof(Index) + count * sizeof(Node*)));
-    EXPECT_TRUE(value_or_throw(heap.is_typed(index)));
+    EXPECT_TRUE(value_or_throw(heap.usable(index)).typed);
     const u64 kept = index->count;
     const u64 words = (store.usable_size(index) - sizeof(Index)) / sizeof(Node*);
     for (u64 i = 0; i < words; ++i) {
