@@ -89,6 +89,7 @@ struct Tracker {
   std::string name;
   int aliases;
   bool compare = false;
+  std::string tracking = "userfault";
 };
 const Tracker kPage{"page", 0}, kLines{"lines", 0, true};
 const Tracker kScattered[] = {{"k1", 1}, {"k2", 2}, {"k4", 4}, {"k8", 8}, {"k256", 256}};
@@ -222,7 +223,8 @@ class Campaign {
       const std::string medium =
           setting.write_ns == 0 ? uri : fmt::format("{}?write_ns={}", uri, setting.write_ns);
       arguments = {"LD_PRELOAD=" PERDURA_PRELOAD, "PERDURA_STORE=" + medium,
-                   "PERDURA_STATISTICS=" + statistics, "PERDURA_TRACKING=userfault",
+                   "PERDURA_STATISTICS=" + statistics,
+                   "PERDURA_TRACKING=" + setting.tracker->tracking,
                    // A program that polls is given a checkpoint each time.
                    fmt::format("PERDURA_CHECKPOINT_MS={}", polls == 0 ? 0 : 1),
                    fmt::format("PERDURA_ALIASES={}", setting.tracker->aliases),
@@ -383,17 +385,6 @@ Measured run_times(const Cases& cases, int write_ns, std::size_t times) {
 
 // --- perdura advise ------------------------------------------------------------------------------
 
-/// Its ways, by the names it gives them.
-struct AdvisedWay {
-  const char* name;
-  const Tracker* tracker;
-};
-const AdvisedWay kAdvisedWays[] = {{"pages", &kPage},
-                                   {"pages, compared", &kLines},
-                                   {"1 alias", &kScattered[0]},
-                                   {"2 aliases", &kScattered[1]},
-                                   {"4 aliases", &kScattered[2]},
-                                   {"8 aliases", &kScattered[3]}};
 /// In which it predicts, and in milliseconds as it says it.
 std::vector<int> advised_intervals_ms(const Context& context) {
   if (context.quick()) return {64};
@@ -414,13 +405,16 @@ class AdviceTrial {
     Measured result;
     std::vector<double> all;
     for (const Case& each : cases_) {
-      double best = each.ways.front().measured;
-      for (const Way& way : each.ways) best = std::min(best, way.measured);
-      for (const Way& way : each.ways) {
-        if (way.name != each.advised) continue;
-        all.push_back(way.measured / best);
-        result.detail[each.name] = {{"advised", way.name}, {"ratio", all.back()}};
-      }
+      const auto best = std::min_element(
+          each.ways.begin(), each.ways.end(),
+          [](const Way& a, const Way& b) { return a.measured < b.measured; });
+      const auto advised = std::find_if(each.ways.begin(), each.ways.end(),
+                                        [&](const Way& way) { return way.name == each.advised; });
+      if (advised == each.ways.end())
+        throw std::runtime_error("perdura advise picks a way that it does not describe");
+      all.push_back(advised->measured / best->measured);
+      result.detail[each.name] = {
+          {"advised", advised->name}, {"best", best->name}, {"ratio", all.back()}};
     }
     result.value = mean(all);
     return result;
@@ -461,18 +455,19 @@ class AdviceTrial {
     Case one{fmt::format("{} every {} ms", program.name, ms), "", {}};
     for (const Json& each : advice["recommended"])
       if (each["interval_ms"] == ms) one.advised = each["way"].get<std::string>();
+    std::vector<Tracker> trackers;
+    for (const Json& way : advice["ways"]) {
+      if (way.contains("unavailable")) continue;
+      trackers.push_back({way["name"], way["aliases"], way["compare"], way["tracking"]});
+      for (const Json& prediction : way["predictions"])
+        if (prediction["interval_ms"] == ms)
+          one.ways.push_back({trackers.back().name, prediction["slowdown"].get<double>(), 0});
+    }
     std::vector<Setting> settings = {{&kPage}};
-    for (const AdvisedWay& way : kAdvisedWays) settings.push_back({way.tracker, interval_s});
+    for (const Tracker& tracker : trackers) settings.push_back({&tracker, interval_s});
     const auto runs = campaign_.rounds(program, settings, 3);
-    for (std::size_t i = 0; i < std::size(kAdvisedWays); ++i)
-      for (const Json& way : advice["ways"]) {
-        if (way["name"] != kAdvisedWays[i].name) continue;
-        for (const Json& prediction : way["predictions"])
-          if (prediction["interval_ms"] == ms)
-            one.ways.push_back({way["name"].get<std::string>(),
-                                prediction["slowdown"].get<double>(),
-                                time_ratio(runs[i + 1], runs[0]).elapsed});
-      }
+    for (std::size_t i = 0; i < trackers.size(); ++i)
+      one.ways[i].measured = time_ratio(runs[i + 1], runs[0]).elapsed;
     cases_.push_back(std::move(one));
   }
 

@@ -8,24 +8,6 @@
 namespace perdura::preload {
 namespace {
 
-const char* name_of(Tracking tracking) {
-  switch (tracking) {
-    case Tracking::kAutomatic:
-      return "automatic";
-    case Tracking::kReported:
-      return "reported";
-    case Tracking::kBitmap:
-      return "bitmap";
-    case Tracking::kUserfault:
-      return "userfault";
-    case Tracking::kSigbus:
-      return "sigbus";
-    case Tracking::kProtect:
-      return "protect";
-  }
-  return "unknown";
-}
-
 nlohmann::ordered_json to_json(const Statistics& statistics) {
   return {{"tracking", name_of(statistics.tracking)},
           {"aliases", statistics.aliases},

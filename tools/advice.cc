@@ -75,7 +75,10 @@ Json to_json(const Advice& advice, const Json& sample) {
                {"ways", Json::array()},
                {"recommended", Json::array()}};
   for (const WayAdvice& way : advice.ways) {
-    Json one = {{"name", way.way.name}, {"aliases", way.way.aliases}, {"compare", way.way.compare}};
+    Json one = {{"name", way.way.name},
+                {"tracking", name_of(way.way.tracking)},
+                {"aliases", way.way.aliases},
+                {"compare", way.way.compare}};
     if (way.failure) {
       one["unavailable"] = way.failure->message;
     } else {

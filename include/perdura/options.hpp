@@ -14,6 +14,8 @@ enum class Tracking {
   kSigbus,     ///< userfaultfd write protection answered by SIGBUS (Linux 5.7)
   kProtect,    ///< mprotect and SIGSEGV, by chunk
 };
+/// "userfault", …: as PERDURA_TRACKING and JSON write it.
+const char* name_of(Tracking tracking);
 
 /// How a checkpoint copies the change set to the log.
 enum class Capture {

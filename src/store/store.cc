@@ -71,6 +71,24 @@ void report_address(const void* address, std::size_t length) noexcept {
 
 }  // namespace detail
 
+const char* name_of(Tracking tracking) {
+  switch (tracking) {
+    case Tracking::kAutomatic:
+      return "automatic";
+    case Tracking::kReported:
+      return "reported";
+    case Tracking::kBitmap:
+      return "bitmap";
+    case Tracking::kUserfault:
+      return "userfault";
+    case Tracking::kSigbus:
+      return "sigbus";
+    case Tracking::kProtect:
+      return "protect";
+  }
+  return "unknown";
+}
+
 void* Operation::allocate(std::size_t size, std::size_t alignment) const {
   auto& runtime = *static_cast<detail::Runtime*>(mutator_->runtime);
   Result<void*> block = runtime.heap().allocate(*mutator_, size, alignment);
