@@ -405,9 +405,9 @@ class AdviceTrial {
     Measured result;
     std::vector<double> all;
     for (const Case& each : cases_) {
-      const auto best = std::min_element(
-          each.ways.begin(), each.ways.end(),
-          [](const Way& a, const Way& b) { return a.measured < b.measured; });
+      const auto best =
+          std::min_element(each.ways.begin(), each.ways.end(),
+                           [](const Way& a, const Way& b) { return a.measured < b.measured; });
       const auto advised = std::find_if(each.ways.begin(), each.ways.end(),
                                         [&](const Way& way) { return way.name == each.advised; });
       if (advised == each.ways.end())

@@ -68,8 +68,8 @@ void* perdura_realloc(perdura_store* store, void* block, size_t size);
  * flexible array. A store that holds nothing else can be opened at another address. Fails with
  * PERDURA_TYPE_MISMATCH when the store knows another layout of the type, and names both.
  * perdura_realloc keeps the type. */
-void* perdura_new(perdura_store* store, const perdura_type* type, size_t count);
-void* perdura_new_flexible(perdura_store* store, const perdura_type* type, size_t bytes);
+void* perdura_alloc_typed(perdura_store* store, const perdura_type* type, size_t count);
+void* perdura_alloc_flexible(perdura_store* store, const perdura_type* type, size_t bytes);
 /* Fails as these do; adds nothing to the store. */
 int perdura_type_expect(perdura_store* store, const perdura_type* type);
 int perdura_free(perdura_store* store, void* block);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <perdura/allocator.hpp>
+#include <perdura/container.hpp>
 #include <perdura/error.hpp>
 #include <perdura/field.hpp>
 #include <perdura/options.hpp>

@@ -148,9 +148,13 @@ Attempt& Checkpointer::claim(Attempt::Trigger trigger, u64 begin_ns) {
 }
 
 void Checkpointer::cut(Attempt& attempt) {
+  CutGuest* const guest = config_.guest;
+  const Status ready = guarded([&] { return guest != nullptr ? guest->before_cut() : Status{}; });
   const u64 begin_ns = config_.mutators->stop();
   attempt.status = guarded([&]() -> Status {
+    if (!ready) return copy_of(ready.failure());
     if (attempt.selection != nullptr) return capture_selection(attempt);
+    if (guest != nullptr) PERDURA_TRY(guest->at_cut());
     PERDURA_TRY(config_.tracker->cut());
     if (!config_.background_capture) return capture_stopped(attempt);
     config_.reported->open_window();
@@ -158,6 +162,7 @@ void Checkpointer::cut(Attempt& attempt) {
   });
   config_.mutators->resume();
   const u64 pause_ns = now_ns() - begin_ns;
+  if (guest != nullptr) guest->after_cut();
   std::lock_guard lock(mutex_);
   pauses_.add(pause_ns);
 }

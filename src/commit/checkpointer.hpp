@@ -44,6 +44,17 @@ struct Attempt {
   bool empty = false;
 };
 
+/// Has work to do before an epoch ends.
+class CutGuest {
+ public:
+  virtual ~CutGuest() = default;
+  virtual Status before_cut() = 0;
+  /// Mutators stand still. What it changes is part of the version; there is none when it fails.
+  virtual Status at_cut() = 0;
+  /// Mutators run again. Whatever the others returned.
+  virtual void after_cut() noexcept = 0;
+};
+
 class Checkpointer {
  public:
   struct Config {
@@ -58,6 +69,7 @@ class Checkpointer {
     /// Lines of the recovered versions, or nullptr (see Scrub); outlives the checkpointer.
     const track::DirtyMap* recovered_lines = nullptr;
     u64 verify_bytes_per_second = 0;  ///< of the home image, once; 0: not
+    CutGuest* guest = nullptr;
     /// Stopped capture: shown each change set while the mutators stand still (verify_reports).
     std::function<void(const track::DirtyMap&)> inspect;
   };

@@ -99,12 +99,18 @@ class Heap {
   Result<void*> reallocate_typed(detail::Mutator& mutator, void* block, u64 bytes);
   /// kTypeMismatch when the store knows another layout of the type.
   Status expect_type(const perdura_type& type);
+  /// Ready for TypedWords, while nobody else uses the heap.
+  Status load_typed();
+  /// Of an allocated typed block.
+  Result<std::string> type_name(const void* block);
   /// What is known of types, by their numbers.
   Result<std::vector<Layout>> types() const;
   /// Whether pointers in the region hold where it is now.
   bool is_at_home() const {
     return units_.header().address == reinterpret_cast<std::uintptr_t>(region_.base());
   }
+  /// Where they hold.
+  u64 home_address() const { return units_.header().address; }
   /// Make them hold. kAddressTaken when a block has no type; then nothing was changed.
   Status relocate(detail::Mutator& mutator);
 
@@ -172,6 +178,8 @@ class Heap {
   /// Looking up a name takes no memory.
   using Roots = std::unordered_map<std::string, RootPlace, NameHash, std::equal_to<>>;
   friend class RootSelection;
+  friend class Closure;
+  friend class TypedWords;
 
   Result<void*> allocate_slow(detail::Mutator& mutator, u64 size, u64 alignment);
   Result<void*> allocate_new(detail::Mutator& mutator, u64 size, u64 alignment);
@@ -228,15 +236,17 @@ class Heap {
   u64 allocated_at(u64 offset) const;
   std::string read_types(std::vector<Layout>& types) const;
   Status load_types();
-  const Layout* find_type(std::string_view name) const;
+  u32 find_type(std::string_view name) const;
   Failure other_layout(const Layout& stored, const Layout& wanted) const;
-  Result<u32> known_number(const perdura_type& type, Layout& layout);
+  Result<u32> known_number(const Layout& layout);
   Result<u32> number_of(detail::Mutator& mutator, const perdura_type& type);
+  Result<u32> number_of(detail::Mutator& mutator, const Layout& layout);
   Status add_type(detail::Mutator& mutator, const Layout& type, u32 number);
   Result<void*> allocate_of_type(detail::Mutator& mutator, const perdura_type& type, u64 bytes,
                                  bool flexible);
   Result<void*> allocate_tagged(detail::Mutator& mutator, u16 tag, u64 bytes, u64 alignment);
-  Result<void*> allocate_tagged_large(detail::Mutator& mutator, u16 tag, u64 bytes, u64 alignment);
+  Result<void*> place_tagged(detail::Mutator& mutator, u16 tag, u64 bytes, u64 alignment);
+  u16& tag_place(const Block& block) const;
   u16 tag_of(const Block& block) const;
   template <class Visit>
   void for_each_block(Visit&& visit) const;
@@ -268,7 +278,7 @@ class Heap {
   mutable Roots roots_;
   std::mutex types_mutex_;
   bool types_loaded_ = false;
-  std::vector<Layout> types_;  ///< by their numbers, from 1
+  std::deque<Layout> types_;  ///< by their numbers, from 1; they stay where they are
   std::unordered_map<const perdura_type*, u32> numbers_;
   std::mutex caches_mutex_;
   std::vector<std::unique_ptr<ThreadCache>> caches_;
@@ -328,6 +338,26 @@ inline bool Heap::deallocate_fast(detail::Mutator& mutator, void* address) {
     return false;
   store(mutator, slab->free()[word], free | bit);
   return true;
+}
+
+template <class Visit>
+void Heap::for_each_block(Visit&& visit) const {
+  units_.for_each([&](u64 unit, const format::UnitEntry& entry) {
+    if (entry.kind == format::UnitKind::kLarge) {
+      visit(units_.address(unit), entry.units * format::kUnitBytes, entry.mark);
+      return true;
+    }
+    const ClassInfo& info = kClassInfo[entry.size_class];
+    Slab* const slab = slab_at(unit);
+    for (u32 word = 0; word < info.words; ++word) {
+      for (u64 live = slab->live(info, word); live != 0; live &= live - 1) {
+        const u64 index = u64{word} * 64 + static_cast<u64>(std::countr_zero(live));
+        visit(slab->block(info, index), u64{info.block_bytes},
+              info.types_at != 0 ? slab->types(info)[index] : u16{0});
+      }
+    }
+    return true;
+  });
 }
 
 }  // namespace perdura::heap

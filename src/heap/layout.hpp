@@ -37,17 +37,33 @@ struct Layout {
   /// that ends with a flexible array.
   template <class Visit>
   void for_each_pointer(std::byte* block, u64 bytes, bool flexible, Visit&& visit) const {
+    for_each_pointer(block, bytes, flexible, 0, bytes, visit);
+  }
+  /// The same; objects that lie outside of [from, to) in the block may be left out.
+  template <class Visit>
+  void for_each_pointer(std::byte* block, u64 bytes, bool flexible, u64 from, u64 to,
+                        Visit&& visit) const {
     if (!flexible) {
-      for (u64 at = 0; at + size <= bytes; at += size) visit_runs(runs, block + at, visit);
+      visit_array(runs, size, block, bytes, from, to, visit);
       return;
     }
     visit_runs(runs, block, visit);
-    if (tail_stride == 0) return;
-    for (u64 at = tail_offset; at + tail_stride <= bytes; at += tail_stride)
-      visit_runs(tail_runs, block + at, visit);
+    if (tail_stride != 0 && bytes > tail_offset)
+      visit_array(tail_runs, tail_stride, block + tail_offset, bytes - tail_offset,
+                  from > tail_offset ? from - tail_offset : 0,
+                  to > tail_offset ? to - tail_offset : 0, visit);
   }
+  bool has_pointers() const { return !runs.empty() || !tail_runs.empty(); }
 
  private:
+  template <class Visit>
+  void visit_array(const std::vector<format::PointerRun>& all, u64 stride, std::byte* first,
+                   u64 bytes, u64 from, u64 to, Visit& visit) const {
+    if (all.empty()) return;
+    for (u64 at = from / stride * stride; at < to && at + stride <= bytes; at += stride)
+      visit_runs(all, first + at, visit);
+  }
+
   template <class Visit>
   void visit_runs(const std::vector<format::PointerRun>& all, std::byte* object,
                   Visit& visit) const {

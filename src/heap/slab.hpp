@@ -40,6 +40,11 @@ struct Slab {
     return nullptr;
   }
 
+  /// Of a word: the blocks that are allocated.
+  u64 live(const ClassInfo& info, u32 word) {
+    return usable_bits(info, word) & ~(load(free()[word]) | load(remote(info)[word]));
+  }
+
   bool is_free(const ClassInfo& info, u64 index) {
     return ((load(free()[index / 64]) | load(remote(info)[index / 64])) >> index % 64 & 1) != 0;
   }

@@ -109,18 +109,36 @@ Result<std::vector<Layout>> Heap::types() const {
   });
 }
 
+Status Heap::load_typed() {
+  PERDURA_TRY(load());
+  std::lock_guard lock(types_mutex_);
+  return load_types();
+}
+
+Result<std::string> Heap::type_name(const void* address) {
+  PERDURA_TRY(load_typed());
+  PERDURA_ASSIGN(const Block block, find(address));
+  std::lock_guard lock(types_mutex_);
+  const u16 tag = tag_of(block);
+  if (!is_type(tag, types_.size())) return damaged("a block is of no known type");
+  return types_[tag / 2 - 1].name;
+}
+
 // Once after opening, under types_mutex_.
 Status Heap::load_types() {
   if (types_loaded_) return {};
-  if (const std::string problem = read_types(types_); !problem.empty()) return damaged(problem);
+  std::vector<Layout> types;
+  if (const std::string problem = read_types(types); !problem.empty()) return damaged(problem);
+  types_.assign(std::make_move_iterator(types.begin()), std::make_move_iterator(types.end()));
   types_loaded_ = true;
   return {};
 }
 
-const Layout* Heap::find_type(std::string_view name) const {
+// 0: none has that name.
+u32 Heap::find_type(std::string_view name) const {
   const auto found = std::find_if(types_.begin(), types_.end(),
                                   [&](const Layout& each) { return each.name == name; });
-  return found != types_.end() ? &*found : nullptr;
+  return found != types_.end() ? static_cast<u32>(found - types_.begin() + 1) : 0;
 }
 
 Failure Heap::other_layout(const Layout& stored, const Layout& wanted) const {
@@ -130,24 +148,22 @@ Failure Heap::other_layout(const Layout& stored, const Layout& wanted) const {
                      "; give the new layout another name and convert, or restore the old one"};
 }
 
-// The number of a type that the store knows, 0: it does not. Resolved once, under types_mutex_.
-Result<u32> Heap::known_number(const perdura_type& type, Layout& layout) {
-  if (const auto known = numbers_.find(&type); known != numbers_.end()) return known->second;
+// The number of a type that the store knows, 0: it does not. Under types_mutex_.
+Result<u32> Heap::known_number(const Layout& layout) {
   PERDURA_TRY(load_types());
-  PERDURA_ASSIGN(layout, Layout::of(type));
-  const Layout* const stored = find_type(layout.name);
-  if (stored == nullptr) return u32{0};
-  if (stored->fingerprint != layout.fingerprint) return other_layout(*stored, layout);
-  const auto number = static_cast<u32>(stored - types_.data() + 1);
-  numbers_.emplace(&type, number);
+  const u32 number = find_type(layout.name);
+  if (number != 0 && types_[number - 1].fingerprint != layout.fingerprint)
+    return other_layout(types_[number - 1], layout);
   return number;
 }
 
 Status Heap::expect_type(const perdura_type& type) {
   return guarded([&]() -> Status {
     std::lock_guard lock(types_mutex_);
-    Layout layout;
-    PERDURA_TRY(known_number(type, layout));
+    if (numbers_.contains(&type)) return {};
+    PERDURA_ASSIGN(const Layout layout, Layout::of(type));
+    PERDURA_ASSIGN(const u32 number, known_number(layout));
+    if (number != 0) numbers_.emplace(&type, number);
     return {};
   });
 }
@@ -155,21 +171,25 @@ Status Heap::expect_type(const perdura_type& type) {
 // The number of a type, which the store learns if it does not know it.
 Result<u32> Heap::number_of(Mutator& mutator, const perdura_type& type) {
   std::lock_guard lock(types_mutex_);
-  Layout wanted;
-  PERDURA_ASSIGN(const u32 known, known_number(type, wanted));
+  if (const auto known = numbers_.find(&type); known != numbers_.end()) return known->second;
+  PERDURA_ASSIGN(const Layout layout, Layout::of(type));
+  PERDURA_ASSIGN(const u32 number, number_of(mutator, layout));
+  numbers_.emplace(&type, number);
+  return number;
+}
+
+Result<u32> Heap::number_of(Mutator& mutator, const Layout& layout) {
+  PERDURA_ASSIGN(const u32 known, known_number(layout));
   if (known != 0) return known;
   if (types_.size() == kTypesMax)
     return Failure{Code::kNoSpace, "'" + name_ + "' knows " + std::to_string(kTypesMax) +
                                        " types, which is the most it can"};
-  types_.reserve(types_.size() + 1);
-  const auto number = static_cast<u32>(types_.size() + 1);
-  numbers_.emplace(&type, number);
-  const Status added = add_type(mutator, wanted, number);
-  if (!added) {
-    numbers_.erase(&type);
+  types_.push_back(layout);
+  const auto number = static_cast<u32>(types_.size());
+  if (Status added = add_type(mutator, layout, number); !added) {
+    types_.pop_back();
     return added.failure();
   }
-  types_.push_back(std::move(wanted));
   return number;
 }
 
@@ -248,55 +268,43 @@ Result<void*> Heap::reallocate_typed(Mutator& mutator, void* old, u64 bytes) {
 
 // All zero: what is not stored to holds no pointer.
 Result<void*> Heap::allocate_tagged(Mutator& mutator, u16 tag, u64 bytes, u64 alignment) {
-  const unsigned size_class = class_for(bytes, alignment) + kSizes;
-  if (size_class == kClasses) return allocate_tagged_large(mutator, tag, bytes, alignment);
-  PERDURA_ASSIGN(void* const address, allocate_small(mutator, size_class));
-  const ClassInfo& info = kClassInfo[size_class];
-  // It was taken from there.
-  Slab& slab = *static_cast<ThreadCache*>(mutator.heap_cache)->current[size_class].slab;
-  const auto offset =
-      static_cast<u64>(place_of(address) - reinterpret_cast<const std::byte*>(&slab));
-  store(mutator, slab.types(info)[offset * info.reciprocal >> 32], tag);
-  std::memset(address, 0, info.block_bytes);
+  PERDURA_ASSIGN(void* const address, place_tagged(mutator, tag, bytes, alignment));
+  const unsigned size_class = class_for(bytes, alignment);
+  std::memset(
+      address, 0,
+      size_class != kSizes ? u64{kClassInfo[size_class].block_bytes} : round_up(bytes, kUnitBytes));
   return address;
 }
 
-Result<void*> Heap::allocate_tagged_large(Mutator& mutator, u16 tag, u64 bytes, u64 alignment) {
+// With whatever its space held before.
+Result<void*> Heap::place_tagged(Mutator& mutator, u16 tag, u64 bytes, u64 alignment) {
+  const unsigned size_class = class_for(bytes, alignment) + kSizes;
+  if (size_class != kClasses) {
+    PERDURA_ASSIGN(void* const address, allocate_small(mutator, size_class));
+    const ClassInfo& info = kClassInfo[size_class];
+    // It was taken from there.
+    Slab& slab = *static_cast<ThreadCache*>(mutator.heap_cache)->current[size_class].slab;
+    const auto offset =
+        static_cast<u64>(place_of(address) - reinterpret_cast<const std::byte*>(&slab));
+    store(mutator, slab.types(info)[offset * info.reciprocal >> 32], tag);
+    return address;
+  }
   PERDURA_ASSIGN(void* const address, allocate_large(mutator, bytes, alignment));
   const u64 unit = units_.unit_of(place_of(address));
   store(mutator, units_.table()[unit].mark, tag);
-  const u64 block_bytes = u64{units_.entry(unit).units} * kUnitBytes;
-  report(mutator, address, block_bytes);
-  std::memset(address, 0, block_bytes);
+  report(mutator, address, u64{units_.entry(unit).units} * kUnitBytes);
   return address;
+}
+
+// Of a typed one.
+u16& Heap::tag_place(const Block& block) const {
+  if (block.slab == nullptr) return units_.table()[block.unit].mark;
+  return block.slab->types(kClassInfo[block.entry.size_class])[block.index];
 }
 
 u16 Heap::tag_of(const Block& block) const {
   if (block.slab == nullptr) return block.entry.mark;
-  const ClassInfo& info = kClassInfo[block.entry.size_class];
-  return info.types_at != 0 ? block.slab->types(info)[block.index] : 0;
-}
-
-template <class Visit>
-void Heap::for_each_block(Visit&& visit) const {
-  units_.for_each([&](u64 unit, const UnitEntry& entry) {
-    if (entry.kind == UnitKind::kLarge) {
-      visit(units_.address(unit), entry.units * kUnitBytes, entry.mark);
-      return true;
-    }
-    const ClassInfo& info = kClassInfo[entry.size_class];
-    Slab* const slab = slab_at(unit);
-    for (u32 word = 0; word < info.words; ++word) {
-      u64 live = usable_bits(info, word) &
-                 ~(Slab::load(slab->free()[word]) | Slab::load(slab->remote(info)[word]));
-      for (; live != 0; live &= live - 1) {
-        const u64 index = u64{word} * 64 + static_cast<u64>(std::countr_zero(live));
-        visit(slab->block(info, index), u64{info.block_bytes},
-              info.types_at != 0 ? slab->types(info)[index] : u16{0});
-      }
-    }
-    return true;
-  });
+  return kClassInfo[block.entry.size_class].types_at != 0 ? tag_place(block) : 0;
 }
 
 // What is wrong with the types and with the types of blocks, or "".

@@ -1,5 +1,8 @@
 #include "media/medium.hpp"
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <utility>
@@ -82,24 +85,59 @@ Status Medium::read_all(std::span<const ReadRequest> requests) {
   return {};
 }
 
-Result<OpenedMedium> open_medium(std::string_view uri, MediumOptions options) {
+namespace {
+
+struct ParsedUri {
   std::string_view scheme = "file";
-  std::string_view path = uri;
+  std::string_view path;
+  std::string_view parameters;
+};
+
+ParsedUri parse(std::string_view uri) {
+  ParsedUri parsed;
+  parsed.path = uri;
   for (std::string_view known : {"file", "emu", "dax"}) {
     if (uri.size() > known.size() && uri.starts_with(known) && uri[known.size()] == ':') {
-      scheme = known;
-      path = uri.substr(known.size() + 1);
+      parsed.scheme = known;
+      parsed.path = uri.substr(known.size() + 1);
     }
   }
   // A plain path may hold question marks; only a URI has parameters.
-  const size_t query = path.size() == uri.size() ? std::string_view::npos : path.find('?');
-  if (query != std::string_view::npos) {
-    PERDURA_TRY(parse_parameters(path.substr(query + 1), options));
-    path = path.substr(0, query);
+  if (parsed.path.size() == uri.size()) return parsed;
+  if (const size_t query = parsed.path.find('?'); query != std::string_view::npos) {
+    parsed.parameters = parsed.path.substr(query + 1);
+    parsed.path = parsed.path.substr(0, query);
   }
-  if (scheme == "emu") return open_mapped(std::string(path), MappedKind::kEmulated, options);
-  if (scheme == "dax") return open_mapped(std::string(path), MappedKind::kDax, options);
-  return open_file(std::string(path), options);
+  return parsed;
+}
+
+}  // namespace
+
+Result<OpenedMedium> open_medium(std::string_view uri, MediumOptions options) {
+  const ParsedUri parsed = parse(uri);
+  PERDURA_TRY(parse_parameters(parsed.parameters, options));
+  const std::string path(parsed.path);
+  if (parsed.scheme == "emu") return open_mapped(path, MappedKind::kEmulated, options);
+  if (parsed.scheme == "dax") return open_mapped(path, MappedKind::kDax, options);
+  return open_file(path, options);
+}
+
+Status remove_medium(std::string_view uri) {
+  const ParsedUri parsed = parse(uri);
+  if (parsed.scheme == "dax")
+    return Failure{Code::kUnsupported, std::string(uri) + " is a device, not a file"};
+  MediumOptions options;
+  options.create = false;
+  PERDURA_ASSIGN(const OpenedMedium opened, open_medium(uri, options));  // nobody else has it open
+  const std::string path(parsed.path);
+  if (::unlink(path.c_str()) == 0) return {};
+  return system_failure(errno, "cannot remove " + path);
+}
+
+std::string uri_beside(std::string_view uri, std::string_view suffix) {
+  const ParsedUri parsed = parse(uri);
+  const auto end = static_cast<size_t>(parsed.path.data() + parsed.path.size() - uri.data());
+  return std::string(uri.substr(0, end)) + std::string(suffix) + std::string(uri.substr(end));
 }
 
 }  // namespace perdura::media

@@ -6,8 +6,7 @@
 //  3. Writes are unordered until the next barrier: a crash keeps any subset of the sectors
 //     (block media), or of the 8-byte words (non-temporal NVM writes) written since.
 //  4. Recovery believes no byte before the record it belongs to was found whole, and asks that
-//  here,
-//     so that a test can decide what a crash left by what recovery looks at.
+//     here, so that a test can decide what a crash left by what recovery looks at.
 //  5. barrier() returns when everything written before it is durable. A failed barrier means that
 //     nothing since the last one may be acknowledged, ever: the medium refuses further barriers.
 #pragma once
@@ -161,5 +160,9 @@ struct OpenedMedium {
 /// Open what a URI names: a plain path, file:, emu:, dax:. Parameters of the URI override
 /// `options`. Takes the writer's lock, which dies with the process; kLocked names the owner.
 Result<OpenedMedium> open_medium(std::string_view uri, MediumOptions options);
+/// Delete what a URI names, whatever it holds. kLocked where it is open.
+Status remove_medium(std::string_view uri);
+/// A URI like this one, with `suffix` at the end of its path.
+std::string uri_beside(std::string_view uri, std::string_view suffix);
 
 }  // namespace perdura::media

@@ -114,7 +114,7 @@ Result<std::unique_ptr<Region>> Region::map(Volume& volume, const format::Region
   if (record.aliases != 0) {
     PERDURA_ASSIGN(memory, shareable_memory(record.limit_bytes));
   }
-  std::unique_ptr<Region> region(new Region(volume, record, std::move(*range), std::move(memory)));
+  std::unique_ptr<Region> region(new Region(&volume, record, std::move(*range), std::move(memory)));
   PERDURA_ASSIGN(region->home_, HomeMap::of(volume, record));
   for (const Extent& extent : region->home_->extents()) {
     PERDURA_TRY(region->map_extent(extent));
@@ -123,7 +123,17 @@ Result<std::unique_ptr<Region>> Region::map(Volume& volume, const format::Region
   return region;
 }
 
-Region::Region(Volume& volume, format::RegionRecord record, Mapping range, UniqueFd memory)
+Result<std::unique_ptr<Region>> Region::map_volatile(u64 limit_bytes) {
+  format::RegionRecord record{};
+  record.limit_bytes = limit_bytes;
+  PERDURA_ASSIGN(Mapping range, Mapping::aligned(limit_bytes, kHugeBytes));
+  record.address = reinterpret_cast<std::uintptr_t>(range.as());
+  std::unique_ptr<Region> region(new Region(nullptr, record, std::move(range), {}));
+  region->home_ = std::make_shared<const HomeMap>(std::vector<Extent>{});
+  return region;
+}
+
+Region::Region(Volume* volume, format::RegionRecord record, Mapping range, UniqueFd memory)
     : volume_(volume),
       record_(record),
       range_(std::move(range)),
@@ -138,8 +148,8 @@ Region::Region(Volume& volume, format::RegionRecord record, Mapping range, Uniqu
 
 Status Region::map_extent(const Extent& extent) {
   if (aliases() != 0) return map_aliases(extent);
-  return volume_.medium().map_home(base_ + extent.region_offset, extent.medium_offset,
-                                   extent.length);
+  return volume_->medium().map_home(base_ + extent.region_offset, extent.medium_offset,
+                                    extent.length);
 }
 
 // Mappings of neighbouring extents merge: each alias takes up a few entries in the kernel's map of
@@ -150,7 +160,7 @@ Status Region::map_aliases(const Extent& extent) {
     if (::mmap(place, extent.length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
                memory_.get(), static_cast<off_t>(extent.region_offset)) == MAP_FAILED)
       return system_failure(errno, "cannot map " + std::to_string(extent.length) +
-                                       " bytes of memory for '" + volume_.name() + "'");
+                                       " bytes of memory for '" + name() + "'");
     // A child that shared the memory would change its parent's.
     ::madvise(place, extent.length, MADV_DONTFORK);
   }
@@ -158,7 +168,7 @@ Status Region::map_aliases(const Extent& extent) {
 }
 
 Status Region::load(const Extent& extent) {
-  media::Medium& medium = volume_.medium();
+  media::Medium& medium = volume_->medium();
   AlignedBuffer buffer(medium.geometry().byte_addressable ? 0 : kLoadBytes);
   for (u64 at = 0; at < extent.length; at += kLoadBytes) {
     const u64 length = std::min(kLoadBytes, extent.length - at);
@@ -173,13 +183,14 @@ Status Region::load(const Extent& extent) {
 }
 
 Status Region::map_new(const Extent& extent) {
-  if (!huge_pages_ && !inherited_) return map_extent(extent);
+  if (volume_ != nullptr && !huge_pages_ && !inherited_) return map_extent(extent);
   std::byte* const place = base_ + extent.region_offset;
   if (::mmap(place, extent.length, PROT_READ | PROT_WRITE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) == MAP_FAILED)
     return system_failure(errno, "cannot map " + std::to_string(extent.length) +
-                                     " bytes of memory for '" + volume_.name() + "'");
-  if (!inherited_) prefer_huge(place, extent.length);
+                                     " bytes of memory for '" + name() + "'");
+  if (volume_ == nullptr) ::madvise(place, extent.length, MADV_HUGEPAGE);
+  else if (!inherited_) prefer_huge(place, extent.length);
   // A tracker of pages would find 2 MiB changed for every store, where the system makes them so.
   else ::madvise(place, extent.length, MADV_NOHUGEPAGE);
   return {};
@@ -246,10 +257,16 @@ Status Region::back(u64 offset, u64 length) {
 
 // The volume also knows extents that an earlier attempt failed to map.
 Result<Extent> Region::take_space(u64 offset, u64 end) {
-  for (const Extent& extent : volume_.extents(format::ExtentKind::kHome))
+  if (volume_ == nullptr) {
+    Extent extent{};
+    extent.region_offset = offset;
+    extent.length = end - offset;
+    return extent;
+  }
+  for (const Extent& extent : volume_->extents(format::ExtentKind::kHome))
     if (extent.region == id() && extent.region_offset > offset)
       end = std::min(end, extent.region_offset);
-  return volume_.allocate_home(id(), offset, end - offset);
+  return volume_->allocate_home(id(), offset, end - offset);
 }
 
 Status Region::on_backed(Backed backed) {

@@ -14,6 +14,8 @@
 // aliases, by the part of the page in which the object starts (FGCK §3.2.2); the library uses the
 // first mapping, which no page tracker watches.
 //
+// A volatile region has no home image: all of it is new.
+//
 //   base             base + stride    base + 2 stride
 //    | the library's  | alias 0        | alias 1        |     two aliases, for halves of pages
 #pragma once
@@ -69,6 +71,8 @@ class Region {
 
   /// Reserve the recorded range and map what is backed.
   static Result<std::unique_ptr<Region>> map(Volume& volume, const format::RegionRecord& record);
+  /// Of `limit_bytes`, anywhere.
+  static Result<std::unique_ptr<Region>> map_volatile(u64 limit_bytes);
 
   u32 id() const { return record_.region; }
   std::byte* base() const { return base_; }
@@ -119,7 +123,7 @@ class Region {
   bool reopen(u64 offset) noexcept;
 
  private:
-  Region(Volume& volume, format::RegionRecord record, Mapping range, UniqueFd memory);
+  Region(Volume* volume, format::RegionRecord record, Mapping range, UniqueFd memory);
 
   Status map_extent(const format::Extent& extent);
   Status map_new(const format::Extent& extent);
@@ -128,7 +132,9 @@ class Region {
   /// Space for a part of [offset, end) from its beginning on, which has none.
   Result<format::Extent> take_space(u64 offset, u64 end);
 
-  Volume& volume_;
+  std::string name() const { return volume_ != nullptr ? volume_->name() : "volatile objects"; }
+
+  Volume* const volume_;  ///< nullptr: volatile
   const format::RegionRecord record_;
   Mapping range_;
   std::byte* const base_;

@@ -31,24 +31,30 @@ int keep_error(Code code, const char* message) noexcept {
   return -last_code;
 }
 
-}  // namespace perdura::detail
-
-using perdura::detail::c_call;
-
-namespace {
 const perdura_type& required(const perdura_type* type) {
-  if (type == nullptr)
-    throw perdura::Error(perdura::Code::kInvalidArgument, "an object needs a type");
+  if (type == nullptr) throw Error(Code::kInvalidArgument, "an object needs a type");
   return *type;
 }
 
-/// What `call` returns; NULL when it fails.
-template <class Call>
-void* pointer_of(Call&& call) {
-  void* pointer = nullptr;
-  return c_call([&] { pointer = call(); }) == 0 ? pointer : nullptr;
+Options options_of(const perdura_options* options) {
+  Options chosen;
+  if (options == nullptr) return chosen;
+  chosen.create = options->must_exist == 0;
+  chosen.tracking = static_cast<Tracking>(options->tracking);
+  if (options->region_limit_bytes != 0) chosen.region_limit_bytes = options->region_limit_bytes;
+  chosen.region_address = options->region_address;
+  chosen.log_limit_bytes = options->log_limit_bytes;
+  chosen.aliases = options->aliases;
+  return chosen;
 }
 
+}  // namespace perdura::detail
+
+using perdura::detail::c_call;
+using perdura::detail::pointer_of;
+using perdura::detail::required;
+
+namespace {
 const char* required_name(const char* name) {
   if (name == nullptr) throw perdura::Error(perdura::Code::kInvalidArgument, "a root needs a name");
   return name;
@@ -61,16 +67,7 @@ int perdura_open(const char* uri, const perdura_options* options, perdura_store*
   return c_call([&] {
     if (uri == nullptr || store == nullptr)
       throw perdura::Error(perdura::Code::kInvalidArgument, "perdura_open needs a URI and a store");
-    perdura::Options chosen;
-    if (options != nullptr) {
-      chosen.create = options->must_exist == 0;
-      chosen.tracking = static_cast<perdura::Tracking>(options->tracking);
-      if (options->region_limit_bytes != 0) chosen.region_limit_bytes = options->region_limit_bytes;
-      chosen.region_address = options->region_address;
-      chosen.log_limit_bytes = options->log_limit_bytes;
-      chosen.aliases = options->aliases;
-    }
-    *store = new perdura_store{perdura::Store::open(uri, chosen)};
+    *store = new perdura_store{perdura::Store::open(uri, perdura::detail::options_of(options))};
   });
 }
 
@@ -89,11 +86,11 @@ void* perdura_aligned_alloc(perdura_store* store, size_t alignment, size_t size)
   return pointer_of([&] { return store->store.allocate(size, alignment); });
 }
 
-void* perdura_new(perdura_store* store, const perdura_type* type, size_t count) {
+void* perdura_alloc_typed(perdura_store* store, const perdura_type* type, size_t count) {
   return pointer_of([&] { return store->store.allocate(required(type), count); });
 }
 
-void* perdura_new_flexible(perdura_store* store, const perdura_type* type, size_t bytes) {
+void* perdura_alloc_flexible(perdura_store* store, const perdura_type* type, size_t bytes) {
   return pointer_of([&] { return store->store.allocate_flexible(required(type), bytes); });
 }
 

@@ -1,10 +1,12 @@
-// Failures at a C surface: a negative code, and the sentence that perdura_last_error gives.
+// A C surface: failures are a negative code, and the sentence that perdura_last_error gives.
 #pragma once
 
 #include <exception>
 #include <new>
 
+#include <perdura/perdura.h>
 #include <perdura/error.hpp>
+#include <perdura/options.hpp>
 
 namespace perdura::detail {
 
@@ -25,5 +27,17 @@ int c_call(Call&& call) noexcept {
     return keep_error(Code::kIo, error.what());
   }
 }
+
+/// What `call` returns; NULL when it fails.
+template <class Call>
+void* pointer_of(Call&& call) {
+  void* pointer = nullptr;
+  return c_call([&] { pointer = call(); }) == 0 ? pointer : nullptr;
+}
+
+/// Throws for NULL.
+const perdura_type& required(const perdura_type* type);
+
+Options options_of(const perdura_options* options);
 
 }  // namespace perdura::detail

@@ -268,6 +268,7 @@ Status Runtime::start() {
   config.tracker = tracker_.get();
   config.reported = reported_;
   config.log = log_.get();
+  config.guest = internal_.guest;
   config.background_capture = captures_in_background(options_);
   config.compare = options_.compare;
   config.recovered_lines = patch_ ? &patch_->lines() : nullptr;
@@ -346,6 +347,8 @@ Status Runtime::scatter() {
 Status Runtime::open_heap() {
   if (durable_version_ != 0) {
     PERDURA_TRY(heap_->attach());
+    if (internal_.restore)
+      PERDURA_TRY(in_operation([this](Mutator&) { return internal_.restore(*this); }));
     if (!heap_->is_at_home()) PERDURA_TRY(relocate());
   } else {
     PERDURA_TRY(in_operation([this](Mutator& mutator) { return heap_->format(mutator); }));

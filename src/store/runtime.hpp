@@ -34,6 +34,9 @@ struct InternalOptions {
   bool children_inherit = false;
   bool use_io_uring = true;
   const char* region_name = "main";
+  commit::CutGuest* guest = nullptr;
+  /// Called in an operation when a store with versions is opened, before its pointers are moved.
+  std::function<Status(class Runtime&)> restore = {};
 };
 
 class Runtime {

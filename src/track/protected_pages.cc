@@ -85,6 +85,11 @@ void ProtectedPages::list(const Part& part) {
   if (i == count) part_count_.store(count + 1, std::memory_order_release);
 }
 
+Status ProtectedPages::add_changes(DirtyMap& into) {
+  into.merge(maps_[filling_.load()]);
+  return {};
+}
+
 Status ProtectedPages::cut() {
   std::lock_guard lock(mutex_);
   const int ended = filling_.fetch_xor(1);

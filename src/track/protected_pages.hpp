@@ -31,6 +31,7 @@ class ProtectedPages final : public Tracker, public region::FaultHandler {
   bool sees_stores_first() const override { return false; }
   bool is_coarse() const override { return true; }
   Status backed(std::span<const Part> parts) override;
+  Status add_changes(DirtyMap& into) override;
   Status cut() override;
   const DirtyMap& collect() override { return maps_[filling_ ^ 1]; }
   void settle(bool durable) override;

@@ -46,6 +46,10 @@ class Tracker {
   virtual bool can_forget() const { return false; }
   virtual Status forget(std::byte*, u64) { return {}; }
 
+  /// Mutators stopped: add what changed since the last cut. The epoch goes on.
+  virtual Status add_changes(DirtyMap&) {
+    return Failure{Code::kUnsupported, "this tracker knows what changed at a checkpoint alone"};
+  }
   /// Do early what collect() would have to do; at any time, from one thread.
   virtual void collect_ahead() {}
   /// Mutators stopped: end the epoch.

@@ -153,25 +153,34 @@ Status Userfault::backed(std::span<const Part> parts) {
   return {};
 }
 
+Status Userfault::add_changes(DirtyMap& into) {
+  std::lock_guard lock(mutex_);
+  into.merge(map_);
+  for (const Part& part : parts_)
+    PERDURA_TRY(scan(part, false, [&](u64 first, u64 count) { into.add(first, count); }));
+  return {};
+}
+
 Status Userfault::cut() {
   std::lock_guard lock(mutex_);
   for (const Part& part : parts_)
-    PERDURA_TRY(scan(part, [this](u64 first, u64 count) { map_.add(first, count); }));
+    PERDURA_TRY(scan(part, true, [this](u64 first, u64 count) { map_.add(first, count); }));
   return {};
 }
 
 Status Userfault::forget(std::byte* address, u64 length) {
-  return scan({address, length}, [](u64, u64) {});
+  return scan({address, length}, true, [](u64, u64) {});
 }
 
 template <class Found>
-Status Userfault::scan(const Part& part, Found&& found) {
+Status Userfault::scan(const Part& part, bool protect, Found&& found) {
   PageRegion regions[kRegionsPerScan];
   const std::byte* begin = part.address;
   const std::byte* const end = part.address + part.length;
   while (begin < end) {
     ScanArguments arguments =
         scan_arguments(begin, static_cast<u64>(end - begin), regions, kRegionsPerScan, memory_);
+    if (!protect) arguments.flags &= ~kScanProtectMatching;
     const int count = ::ioctl(pagemap_.get(), kPagemapScan, &arguments);
     if (count < 0) return system_failure(errno, "cannot scan for written pages");
     for (int i = 0; i < count; ++i)

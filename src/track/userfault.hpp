@@ -29,6 +29,7 @@ class Userfault final : public Tracker {
   bool can_forget() const override { return true; }
   bool is_coarse() const override { return true; }
   Status backed(std::span<const Part> parts) override;
+  Status add_changes(DirtyMap& into) override;
   Status cut() override;
   const DirtyMap& collect() override { return map_; }
   void settle(bool durable) override;
@@ -44,7 +45,7 @@ class Userfault final : public Tracker {
 
   static Status self_test(int userfault, int pagemap, Memory memory);
   template <class Found>
-  Status scan(const Part& part, Found&& found);
+  Status scan(const Part& part, bool protect, Found&& found);
 
   std::byte* const base_;
   const Memory memory_;

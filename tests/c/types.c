@@ -60,17 +60,17 @@ static perdura_store* open_at(const char* path, uint64_t address) {
 }
 
 static char* copy_of(perdura_store* store, const char* text) {
-  char* copy = perdura_new(store, &char_type, strlen(text) + 1);
+  char* copy = perdura_alloc_typed(store, &char_type, strlen(text) + 1);
   CHECK(copy != NULL);
   return strcpy(copy, text);
 }
 
 static void make(perdura_store* store) {
   struct table* table =
-      perdura_new_flexible(store, &table_type, sizeof *table + kNodes * sizeof(struct node*));
+      perdura_alloc_flexible(store, &table_type, sizeof *table + kNodes * sizeof(struct node*));
   CHECK(table != NULL);
   for (int i = 0; i < kNodes; ++i) {
-    struct node* node = perdura_new(store, &node_type, 1);
+    struct node* node = perdura_alloc_typed(store, &node_type, 1);
     CHECK(node != NULL && node->next == NULL);
     char text[32];
     snprintf(text, sizeof text, "node %d", i);
@@ -81,7 +81,7 @@ static void make(perdura_store* store) {
     node->pairs[i % 3].text = copy_of(store, text);
     table->nodes[table->count++] = node;
   }
-  CHECK(perdura_new(store, &record_type, 7) != NULL);
+  CHECK(perdura_alloc_typed(store, &record_type, 7) != NULL);
   CHECK(perdura_root_set(store, "table", table) == 0);
 }
 
@@ -121,12 +121,14 @@ int main(void) {
   const perdura_type other = {"struct pair", sizeof(struct pair), 16, 1, slots};
   CHECK(perdura_type_expect(store, &pair_type) == 0);
   CHECK(perdura_type_expect(store, &node_type) == 0);
-  CHECK(perdura_new(store, NULL, 1) == NULL && perdura_last_code() == PERDURA_INVALID_ARGUMENT);
+  CHECK(perdura_alloc_typed(store, NULL, 1) == NULL &&
+        perdura_last_code() == PERDURA_INVALID_ARGUMENT);
   /* Values have no type of their own in the store. */
   CHECK(perdura_type_expect(store, &other) == 0);
-  CHECK(perdura_new(store, &pair_type, 1) != NULL);
+  CHECK(perdura_alloc_typed(store, &pair_type, 1) != NULL);
   CHECK(perdura_type_expect(store, &other) == -PERDURA_TYPE_MISMATCH);
-  CHECK(perdura_new(store, &other, 1) == NULL && perdura_last_code() == PERDURA_TYPE_MISMATCH);
+  CHECK(perdura_alloc_typed(store, &other, 1) == NULL &&
+        perdura_last_code() == PERDURA_TYPE_MISMATCH);
   CHECK(perdura_close(store) == 0);
   CHECK(unlink(path) == 0);
   return 0;

@@ -1,12 +1,8 @@
 #include <perdura/compat/fgck.h>
 
-#include <pwd.h>
-#include <unistd.h>
-
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <mutex>
 #include <string>
 #include <unordered_map>
@@ -14,7 +10,7 @@
 #include <perdura/store.hpp>
 
 #include "base/assert.hpp"
-#include "base/checksum.hpp"
+#include "model/own_store.hpp"
 #include "store/c_error.hpp"
 #include "store/runtime.hpp"
 #include "track/dirty_map.hpp"
@@ -22,45 +18,12 @@
 namespace perdura {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr u32 kAliases = 2;
 constexpr u64 kLimitMin = kGiB;
 constexpr u64 kAddressSpaceMax = u64{5} << 40;  ///< that there is room for more than one such store
 
-const char* environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr && *value != 0 ? value : nullptr;
-}
-
-fs::path state_folder() {
-  if (const char* state = environment("XDG_STATE_HOME")) return state;
-  if (const char* home = environment("HOME")) return fs::path(home) / ".local/state";
-  if (const passwd* user = ::getpwuid(::getuid())) return fs::path(user->pw_dir) / ".local/state";
-  throw Error(Code::kNotFound,
-              "the user has no home folder for a store; name one by PERDURA_STORE");
-}
-
-// As in the paper (§3.1) the path of the program and its user say which heap is its own.
-std::string default_uri() {
-  std::error_code failed;
-  const fs::path program = fs::read_symlink("/proc/self/exe", failed);
-  if (failed)
-    throw Error(Code::kIo, "cannot find out the program's path: " + failed.message() +
-                               "; name a store by PERDURA_STORE");
-  const fs::path folder = state_folder() / "perdura";
-  fs::create_directories(folder, failed);
-  if (failed)
-    throw Error(Code::kIo, "cannot create '" + folder.string() + "': " + failed.message() +
-                               "; name a store by PERDURA_STORE");
-  char id[48];
-  std::snprintf(id, sizeof id, "-%016lx-%u.pd",
-                checksum(program.native().data(), program.native().size()), ::getuid());
-  return "file:" + (folder / (program.filename().string() + id)).string();
-}
-
 u32 aliases_of_new_stores() {
-  const char* text = environment("PERDURA_ALIASES");
+  const char* text = detail::environment("PERDURA_ALIASES");
   if (text == nullptr) return kAliases;
   u32 aliases = 0;
   const char* const end = text + std::strlen(text);
@@ -72,8 +35,7 @@ u32 aliases_of_new_stores() {
 }
 
 Store open_store() {
-  const char* const named = environment("PERDURA_STORE");
-  const std::string uri = named != nullptr ? named : default_uri();
+  const std::string uri = detail::own_store_uri();
   Options options;
   options.create = false;
   try {

@@ -1,0 +1,153 @@
+#include "heap/closure.hpp"
+
+#include <cstring>
+
+namespace perdura::heap {
+
+Closure::Closure(Side durable, Side is_volatile, Observer& observer)
+    : durable_(durable),
+      volatile_(is_volatile),
+      observer_(observer),
+      durable_begin_(reinterpret_cast<std::uintptr_t>(durable.heap.region_.base())),
+      durable_bytes_(durable.heap.region_.limit()),
+      volatile_begin_(reinterpret_cast<std::uintptr_t>(is_volatile.heap.region_.base())),
+      volatile_bytes_(is_volatile.heap.region_.limit()),
+      durable_words_(durable.heap),
+      volatile_words_(is_volatile.heap) {
+  status_ = guarded([this]() -> Status {
+    PERDURA_TRY(durable_.heap.load_typed());
+    numbers_.resize(volatile_.heap.types_.size());
+    return {};
+  });
+}
+
+void Closure::visit(const track::DirtyMap& pages) {
+  const auto visit = [this](u64* word, bool maybe) { visit_word(word, maybe); };
+  durable_words_.for_each_in(pages, visit);
+  drain();
+}
+
+// What is visited may add to the list.
+void Closure::drain() {
+  while (!waiting_.empty()) {
+    const Waiting next = waiting_.back();
+    waiting_.pop_back();
+    volatile_.heap.types_[next.volatile_tag / 2 - 1].for_each_pointer(
+        next.place, next.bytes, (next.volatile_tag & 1) != 0,
+        [this](u64* word, bool maybe) { visit_word(word, maybe); });
+  }
+}
+
+inline void Closure::visit_word(u64* word, bool maybe) {
+  const u64 value = *word;
+  ++visited_words_;
+  if (value - durable_begin_ < durable_bytes_ || value == 0) return;
+  if (is_volatile(value)) follow(word, maybe);
+  else observer_.elsewhere(word, maybe);
+}
+
+void Closure::follow(u64* word, bool maybe) {
+  const Heap::Block block = volatile_words_.find(reinterpret_cast<const void*>(*word));
+  const u16 tag = block.entry.units != 0 ? volatile_.heap.tag_of(block) : 0;
+  if (tag == 0) {
+    observer_.elsewhere(word, maybe);
+    return;
+  }
+  std::byte* const place = volatile_words_.place_of(block);
+  u64 now = 0;
+  if (tag == kMoved) {
+    std::memcpy(&now, place, sizeof now);
+  } else if (status_ && observer_.follows(word, place)) {
+    Result<std::byte*> moved = guarded([&] { return move(block, place); });
+    if (moved) now = reinterpret_cast<std::uintptr_t>(*moved);
+    else status_ = moved.failure();
+  }
+  if (now == 0) {
+    observer_.stays(word);
+    return;
+  }
+  *word += now - reinterpret_cast<std::uintptr_t>(place);
+}
+
+Result<std::byte*> Closure::move(const Heap::Block& block, std::byte* place) {
+  u16& tag = volatile_.heap.tag_place(block);
+  const Layout& layout = volatile_.heap.types_[tag / 2 - 1];
+  PERDURA_ASSIGN(const u16 new_tag, durable_tag(tag));
+  if (waiting_.size() == waiting_.capacity()) waiting_.reserve(2 * waiting_.size() + 64);
+  const u64 bytes = Heap::bytes_of(block);
+  PERDURA_ASSIGN(void* const made,
+                 durable_.heap.place_tagged(durable_.mutator, new_tag, bytes, layout.alignment));
+  auto* const to = static_cast<std::byte*>(made);
+  std::memcpy(to, place, bytes);
+  observer_.moved(place, to, bytes);
+  if (layout.has_pointers()) waiting_.push_back({to, bytes, tag});
+  tag = kMoved;
+  std::memcpy(place, &made, sizeof made);
+  ++moved_objects_;
+  moved_bytes_ += bytes;
+  return to;
+}
+
+Result<u16> Closure::durable_tag(u16 volatile_tag) {
+  u32& number = numbers_[volatile_tag / 2 - 1];
+  if (number == 0) {
+    std::lock_guard lock(durable_.heap.types_mutex_);
+    PERDURA_ASSIGN(number, durable_.heap.number_of(durable_.mutator,
+                                                   volatile_.heap.types_[volatile_tag / 2 - 1]));
+  }
+  return static_cast<u16>(2 * number + (volatile_tag & 1));
+}
+
+void Closure::fix(u64* word) const {
+  if (!is_volatile(*word)) return;
+  const Heap::Block block = volatile_words_.find(reinterpret_cast<const void*>(*word));
+  if (block.entry.units == 0 || volatile_.heap.tag_of(block) != kMoved) return;
+  const std::byte* const place = volatile_words_.place_of(block);
+  u64 now = 0;
+  std::memcpy(&now, place, sizeof now);
+  *word += now - reinterpret_cast<std::uintptr_t>(place);
+}
+
+void Closure::fix(Heap& other, const track::DirtyMap& pages) {
+  TypedWords(other).for_each_in(pages, [this](u64* word, bool) { fix(word); });
+}
+
+void Closure::fix_rest() {
+  volatile_.heap.for_each_block([this](std::byte* place, u64 bytes, u16 tag) {
+    if (tag > kMoved)
+      volatile_.heap.types_[tag / 2 - 1].for_each_pointer(place, bytes, (tag & 1) != 0,
+                                                          [this](u64* word, bool) { fix(word); });
+  });
+}
+
+void Closure::release() {
+  Heap& heap = volatile_.heap;
+  heap.units_.for_each([&](u64 unit, const format::UnitEntry& entry) {
+    Heap::Block block{unit, entry, nullptr, 0};
+    if (entry.kind == format::UnitKind::kSlab) release_in(block);
+    else if (entry.mark == kMoved) heap.free_large(volatile_.mutator, block);
+    return true;
+  });
+}
+
+// As if another thread than the slab's owner had freed them.
+void Closure::release_in(Heap::Block slab) {
+  const ClassInfo& info = kClassInfo[slab.entry.size_class];
+  if (info.types_at == 0) return;
+  slab.slab = volatile_.heap.slab_at(slab.unit);
+  const u16* const tags = slab.slab->types(info);
+  bool any = false;
+  for (u32 word = 0; word < info.words; ++word) {
+    u64 moved = 0;
+    for (u64 live = slab.slab->live(info, word); live != 0; live &= live - 1) {
+      const u64 bit = live & -live;
+      if (tags[word * 64 + static_cast<u32>(std::countr_zero(bit))] == kMoved) moved |= bit;
+    }
+    if (moved == 0) continue;
+    std::atomic_ref(slab.slab->remote(info)[word]).fetch_or(moved);
+    any = true;
+  }
+  if (any) volatile_.heap.announce(volatile_.mutator, slab);
+}
+
+}  // namespace perdura::heap

@@ -1,0 +1,172 @@
+// The C++ surface of containers: failures become exceptions.
+#include <perdura/container.hpp>
+
+#include <cstring>
+
+#include <perdura/store.hpp>
+
+#include "model/container/container_runtime.hpp"
+
+namespace perdura {
+
+using detail::ContainerRuntime;
+using detail::Mutator;
+using detail::VolatileHeap;
+using track::InOperation;
+
+namespace {
+
+/// The heap that an object is in, and this thread inside an operation of it. Volatile objects
+/// before those of a container, as a cut stops them.
+class Home {
+ public:
+  explicit Home(const void* object)
+      : volatile_operation_(VolatileHeap::instance().mutators().this_thread()) {
+    VolatileHeap& objects = VolatileHeap::instance();
+    if (objects.contains(object)) {
+      heap_ = &objects.heap();
+      mutator_ = &objects.mutators().this_thread();
+      return;
+    }
+    detail::Runtime* const runtime = detail::runtime_holding(object);
+    if (runtime == nullptr)
+      throw Error(Code::kMisuse, "the address is of no object; give it back to where it came from");
+    value_or_throw(runtime->usable());
+    heap_ = &runtime->heap();
+    mutator_ = &runtime->mutators().this_thread();
+    operation_.emplace(*mutator_);
+  }
+  heap::Heap& heap() const { return *heap_; }
+  Mutator& mutator() const { return *mutator_; }
+
+ private:
+  const InOperation volatile_operation_;
+  std::optional<const InOperation> operation_;
+  heap::Heap* heap_ = nullptr;
+  Mutator* mutator_ = nullptr;
+};
+
+void forget_excluded(const void* object, u64 bytes) {
+  VolatileHeap& objects = VolatileHeap::instance();
+  if (!objects.has_excluded()) return;
+  std::lock_guard lock(objects.mutex());
+  objects.move_excluded(object, nullptr, bytes);
+}
+
+}  // namespace
+
+void* allocate(const perdura_type& type, std::size_t count) {
+  VolatileHeap& objects = VolatileHeap::instance();
+  Mutator& mutator = objects.mutators().this_thread();
+  const InOperation operation(mutator);
+  return value_or_throw(objects.heap().allocate_typed(mutator, type, count));
+}
+
+void* allocate_flexible(const perdura_type& type, std::size_t bytes) {
+  VolatileHeap& objects = VolatileHeap::instance();
+  Mutator& mutator = objects.mutators().this_thread();
+  const InOperation operation(mutator);
+  return value_or_throw(objects.heap().allocate_flexible(mutator, type, bytes));
+}
+
+void* reallocate(void* object, std::size_t bytes) {
+  const Home home(object);
+  return value_or_throw(home.heap().reallocate_typed(home.mutator(), object, bytes));
+}
+
+void deallocate(void* object) {
+  if (object == nullptr) return;
+  const Home home(object);
+  if (VolatileHeap::instance().has_excluded())
+    forget_excluded(object, value_or_throw(home.heap().usable(object)).bytes);
+  value_or_throw(home.heap().deallocate(home.mutator(), object));
+}
+
+void pin(const void* object) {
+  VolatileHeap& objects = VolatileHeap::instance();
+  if (!objects.contains(object)) return;  // what is in a container stays there
+  std::lock_guard lock(objects.mutex());
+  ++objects.pinned()[object];
+}
+
+void unpin(const void* object) {
+  VolatileHeap& objects = VolatileHeap::instance();
+  if (!objects.contains(object)) return;
+  std::lock_guard lock(objects.mutex());
+  const auto pinned = objects.pinned().find(object);
+  if (pinned == objects.pinned().end()) throw Error(Code::kMisuse, "the object is not pinned");
+  if (--pinned->second == 0) objects.pinned().erase(pinned);
+}
+
+void refer(void** pointer) {
+  VolatileHeap& objects = VolatileHeap::instance();
+  std::lock_guard lock(objects.mutex());
+  objects.references().insert(pointer);
+}
+
+void forget(void** pointer) {
+  VolatileHeap& objects = VolatileHeap::instance();
+  std::lock_guard lock(objects.mutex());
+  objects.references().erase(pointer);
+}
+
+// --- containers
+// ------------------------------------------------------------------------------------
+
+void detail::ContainerDeleter::operator()(ContainerRuntime* container) const noexcept {
+  if (!container->runtime().usable()) return;  // a forked child's parent's
+  if (std::uncaught_exceptions() == 0) {
+    const Status closed = container->close();
+    (void)closed;  // a destructor cannot report; close() does
+  }
+  delete container;
+}
+
+ContainerOperation::ContainerOperation(ContainerRuntime& container) : container_(container) {
+  container_.enter();
+}
+ContainerOperation::~ContainerOperation() { container_.leave(); }
+
+Container Container::open(std::string_view uri, const Options& options) {
+  return Container(std::unique_ptr<ContainerRuntime, detail::ContainerDeleter>(
+      ContainerRuntime::open(uri, options).release()));
+}
+
+void* Container::root(const perdura_type& type) { return container_->root(type); }
+std::uint64_t Container::point() { return value_or_throw(container_->point()); }
+std::uint64_t Container::point_async() { return value_or_throw(container_->point_async()); }
+void Container::sync() { value_or_throw(container_->sync()); }
+
+void Container::point_every(std::chrono::milliseconds interval) {
+  value_or_throw(container_->runtime().usable());
+  container_->runtime().checkpointer().every(interval);
+}
+
+std::uint64_t Container::durable_version() const noexcept {
+  return container_->runtime().checkpointer().durable_version();
+}
+
+void Container::exclude(const void* pointer) {
+  VolatileHeap& objects = VolatileHeap::instance();
+  std::lock_guard lock(objects.mutex());
+  objects.exclude(pointer);
+}
+
+void Container::close() {
+  const Status closed = container_->close();
+  if (!closed && closed.failure().code == Code::kMisuse) throw_failure(closed.failure());
+  delete container_.release();
+  if (!closed) throw_failure(closed.failure());
+}
+
+void Container::discard() noexcept { delete container_.release(); }
+
+ContainerStatistics Container::statistics() const { return container_->statistics(); }
+std::vector<std::string> Container::nulled_pointers() const { return container_->nulled(); }
+HeapAudit Container::audit() const { return container_->runtime().heap().audit(); }
+
+bool Container::contains(const void* address) const noexcept {
+  return container_->runtime().region().contains(address);
+}
+
+}  // namespace perdura

@@ -1,0 +1,572 @@
+#include "model/container/container_runtime.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/clock.hpp"
+
+PERDURA_TYPE(perdura::format::ContainerModule, name)
+PERDURA_TYPE(perdura::format::ContainerSymbol, name)
+PERDURA_TYPE(perdura::format::ContainerState, root, modules, symbols, marked)
+
+namespace perdura::detail {
+namespace {
+
+using format::ContainerModule;
+using format::ContainerState;
+using format::ContainerSymbol;
+using format::kContainerRoot;
+using track::InOperation;
+
+constexpr perdura_type kText{"perdura::format::ContainerText", 1, 1, 0, nullptr};
+constexpr perdura_type kMarks{"perdura::format::ContainerMarks", 8, 8, 0, nullptr};
+constexpr size_t kNulledMax = 1000;
+
+/// The containers of the process. One discovers at a time.
+struct OpenContainers {
+  std::mutex discovery;
+  std::vector<ContainerRuntime*> all;  ///< under `discovery`
+};
+OpenContainers& open_containers() {
+  static auto* const containers = new OpenContainers;
+  return *containers;
+}
+
+u64 value_of(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
+
+std::string hex(u64 value) {
+  char text[24];
+  std::snprintf(text, sizeof text, "0x%lx", value);
+  return text;
+}
+
+}  // namespace
+
+// --- opening and closing
+// ---------------------------------------------------------------------------
+
+std::unique_ptr<ContainerRuntime> ContainerRuntime::open(std::string_view uri,
+                                                         const Options& options,
+                                                         const InternalOptions& internal) {
+  if (options.aliases != 0)
+    throw Error(Code::kInvalidArgument,
+                "a container cannot have aliases: objects that move need one address");
+  if (options.tracking == Tracking::kReported || options.tracking == Tracking::kBitmap)
+    throw Error(Code::kInvalidArgument,
+                "a container finds changes by page; reported stores are for stores");
+  std::unique_ptr<ContainerRuntime> container(new ContainerRuntime);
+  InternalOptions inner = internal;
+  inner.guest = container.get();
+  inner.restore = [&container](Runtime& runtime) { return container->restore(runtime); };
+  container->runtime_ = value_or_throw(Runtime::open(uri, options, inner));
+  container->create_state();
+  std::lock_guard lock(open_containers().discovery);
+  open_containers().all.push_back(container.get());
+  return container;
+}
+
+// A timed point may be under way until the store has ended.
+ContainerRuntime::~ContainerRuntime() {
+  {
+    std::lock_guard lock(open_containers().discovery);
+    std::erase(open_containers().all, this);
+  }
+  runtime_.reset();
+}
+
+Status ContainerRuntime::close() {
+  PERDURA_TRY(require_outside_operation("close"));
+  return runtime_->close();
+}
+
+void ContainerRuntime::enter() {
+  detail::enter(volatile_.mutators().this_thread());
+  detail::enter(runtime_->mutators().this_thread());
+}
+
+void ContainerRuntime::leave() noexcept {
+  detail::leave(runtime_->mutators().this_thread());
+  detail::leave(volatile_.mutators().this_thread());
+}
+
+Status ContainerRuntime::require_outside_operation(const char* call) {
+  PERDURA_TRY(runtime_->usable());
+  if (!volatile_.mutators().in_operation() && !runtime_->mutators().in_operation()) return {};
+  return Failure{Code::kMisuse, std::string(call) +
+                                    " inside an operation of the same thread would wait for it for "
+                                    "ever; end the operation first"};
+}
+
+void ContainerRuntime::create_state() {
+  heap::Heap& heap = runtime_->heap();
+  Mutator& mutator = runtime_->mutators().this_thread();
+  const InOperation operation(mutator);
+  auto* state = static_cast<ContainerState*>(value_or_throw(heap.get_root(kContainerRoot, 0)));
+  if (state == nullptr) {
+    state = static_cast<ContainerState*>(
+        value_or_throw(heap.allocate_typed(mutator, TypeRecord<ContainerState>::value, 1)));
+    state->version = format::kContainerVersion;
+    value_or_throw(heap.set_root(mutator, kContainerRoot, state, 0));
+  }
+  for (u32 i = 0; i < state->module_count; ++i)
+    if (state->modules[i].bytes != 0) module_numbers_.emplace(state->modules[i].begin, i);
+  for (u32 i = 0; i < state->symbol_count; ++i) {
+    const ContainerSymbol& symbol = state->symbols[i];
+    const ContainerModule& module = state->modules[symbol.module];
+    if (module.bytes == 0) continue;
+    const u64 begin = module.begin + symbol.offset;
+    known_symbols_.emplace(begin, begin + symbol.bytes);
+  }
+  const u64 limit = runtime_->region().limit();
+  const auto set = [&] { return value_or_throw(track::DirtyMap::create(limit)); };
+  pages_.emplace(Pages{set(), set(), set()});
+  state_ = state;
+}
+
+void* ContainerRuntime::root(const perdura_type& type) {
+  enter();
+  struct Left {
+    ContainerRuntime& container;
+    ~Left() { container.leave(); }
+  } left{*this};
+  heap::Heap& heap = runtime_->heap();
+  Mutator& mutator = runtime_->mutators().this_thread();
+  if (state_->root == nullptr) {
+    void* const made = value_or_throw(heap.allocate_typed(mutator, type, 1));
+    state_->root = made;
+    return made;
+  }
+  value_or_throw(heap.expect_type(type));
+  const std::string name = value_or_throw(heap.type_name(state_->root));
+  if (name != type.name)
+    throw Error(Code::kTypeMismatch, "the root of '" + runtime_->name() + "' is of type '" + name +
+                                         "', not '" + type.name + "'");
+  return state_->root;
+}
+
+// --- persistence points
+// ----------------------------------------------------------------------------
+
+Result<u64> ContainerRuntime::point() {
+  PERDURA_TRY(require_outside_operation("a persistence point"));
+  return runtime_->checkpoint();
+}
+
+// A failure of the one before is kept for sync().
+Result<u64> ContainerRuntime::point_async() {
+  PERDURA_TRY(require_outside_operation("a persistence point"));
+  std::lock_guard lock(points_mutex_);
+  if (pending_ != 0) {
+    if (Status before = runtime_->wait(pending_); !before && !failed_) failed_ = before.failure();
+    pending_ = 0;
+  }
+  PERDURA_ASSIGN(pending_, runtime_->checkpoint_async());
+  return pending_;
+}
+
+void ContainerRuntime::start_point() {
+  const Result<u64> begun = guarded([this] { return point_async(); });
+  if (begun) return;
+  std::lock_guard lock(points_mutex_);
+  if (!failed_) failed_ = begun.failure();
+}
+
+Status ContainerRuntime::sync() {
+  std::lock_guard lock(points_mutex_);
+  Status status;
+  if (pending_ != 0) status = runtime_->wait(pending_);
+  pending_ = 0;
+  if (failed_) status = *std::exchange(failed_, std::nullopt);
+  return status;
+}
+
+// A thread cannot become a mutator while they stand still.
+Status ContainerRuntime::before_cut() {
+  if (state_ == nullptr) return {};
+  Mutator& mutator = runtime_->mutators().this_thread();
+  Mutator& volatile_mutator = volatile_.mutators().this_thread();
+  open_containers().discovery.lock();
+  discovering_ = true;
+  mutator_ = &mutator;
+  volatile_mutator_ = &volatile_mutator;
+  volatile_.mutators().stop();
+  return {};
+}
+
+Status ContainerRuntime::at_cut() {
+  if (state_ == nullptr) return {};
+  const u64 begin = now_ns();
+  const Status status = guarded([this] { return discover(); });
+  if (!status) pages_->revisit.merge(pages_->changed);
+  std::lock_guard lock(mutex_);
+  statistics_.foreign_pointers = foreign_pointers_;
+  statistics_.staying_pointers = staying_pointers_;
+  statistics_.last_discovery_ns = now_ns() - begin;
+  statistics_.discovery_ns += statistics_.last_discovery_ns;
+  return status;
+}
+
+void ContainerRuntime::after_cut() noexcept {
+  if (!discovering_) return;
+  discovering_ = false;
+  volatile_.mutators().resume();
+  open_containers().discovery.unlock();
+}
+
+// --- discovery
+// -------------------------------------------------------------------------------------
+
+Status ContainerRuntime::discover() {
+  foreign_pointers_ = staying_pointers_ = 0;
+  pages_->changed.clear();
+  pages_->changed.merge(pages_->revisit);
+  PERDURA_TRY(runtime_->tracker().add_changes(pages_->changed));
+  pages_->revisit.clear();
+  pages_->outside.clear();
+  new_modules_.clear();
+  new_symbols_.clear();
+  modules_.refresh();
+  const std::lock_guard said(volatile_.mutex());
+  heap::Closure closure({runtime_->heap(), *mutator_}, {volatile_.heap(), *volatile_mutator_},
+                        *this);
+  closure.visit(pages_->changed);
+  if (closure.any_moved()) fix_references(closure);
+  {
+    std::lock_guard lock(mutex_);
+    if (!pages_->changed.empty()) ++statistics_.points;
+    statistics_.moved_objects += closure.moved_objects();
+    statistics_.moved_bytes += closure.moved_bytes();
+    statistics_.visited_pointers += closure.visited_words();
+  }
+  if (!closure.status()) return copy_of(closure.status().failure());
+  PERDURA_TRY(note_modules());
+  PERDURA_TRY(note_symbols());
+  return mark_pages();
+}
+
+// Other containers may lead to what has moved as well, from what changed in them.
+void ContainerRuntime::fix_references(heap::Closure& closure) {
+  for (ContainerRuntime* other : open_containers().all) {
+    if (other == this || other->state_ == nullptr) continue;
+    Runtime& runtime = *other->runtime_;
+    track::DirtyMap& changed = other->pages_->changed;
+    changed.clear();
+    changed.merge(other->pages_->revisit);
+    runtime.mutators().stop();
+    const Status found = guarded([&] { return runtime.tracker().add_changes(changed); });
+    if (found) closure.fix(runtime.heap(), changed);
+    runtime.mutators().resume();
+  }
+  closure.fix_rest();
+  for (void** reference : volatile_.references()) closure.fix(reinterpret_cast<u64*>(reference));
+  closure.release();
+}
+
+bool ContainerRuntime::follows(const u64* word, const void* object) {
+  if (volatile_.has_excluded() &&
+      volatile_.excluded().contains(reinterpret_cast<const std::byte*>(word)))
+    return false;
+  return volatile_.pinned().empty() || !volatile_.pinned().contains(object);
+}
+
+void ContainerRuntime::moved(const void* from, void* to, u64 bytes) {
+  if (volatile_.has_excluded()) volatile_.move_excluded(from, to, bytes);
+}
+
+// Null when it is restored, as what leads elsewhere.
+void ContainerRuntime::stays(const u64* word) {
+  pages_->revisit.add(line_of(word), 1);
+  pages_->outside.add(line_of(word), 1);
+  ++staying_pointers_;
+}
+
+void ContainerRuntime::elsewhere(const u64* word, bool maybe) {
+  const Module* const module = modules_.find(*word);
+  if (module == nullptr && maybe) return;
+  pages_->outside.add(line_of(word), 1);
+  if (module == nullptr) {
+    ++foreign_pointers_;
+    return;
+  }
+  if (!module_numbers_.contains(module->begin) &&
+      std::find(new_modules_.begin(), new_modules_.end(), module) == new_modules_.end())
+    new_modules_.push_back(module);
+  const auto after = known_symbols_.upper_bound(*word);
+  if (after != known_symbols_.begin() && *word < std::prev(after)->second) return;
+  Symbol symbol = symbol_at(*word);
+  known_symbols_.insert_or_assign(symbol.begin, symbol.begin + symbol.bytes);
+  if (!symbol.name.empty()) new_symbols_.push_back(std::move(symbol));
+}
+
+u64 ContainerRuntime::line_of(const void* address) const {
+  return runtime_->region().offset_of(address) / kLineBytes;
+}
+
+// --- what a container keeps beside the objects
+// -----------------------------------------------------
+
+Result<char*> ContainerRuntime::text(const std::string& text) {
+  PERDURA_ASSIGN(void* const made,
+                 runtime_->heap().allocate_typed(*mutator_, kText, text.size() + 1));
+  std::memcpy(made, text.c_str(), text.size() + 1);
+  return static_cast<char*>(made);
+}
+
+// Arrays have as many places as the next power of two.
+template <class T>
+Status ContainerRuntime::append(T*& all, u32& count, const T& one) {
+  if (count == 0 || std::has_single_bit(count)) {
+    heap::Heap& heap = runtime_->heap();
+    PERDURA_ASSIGN(void* const made,
+                   heap.allocate_typed(*mutator_, TypeRecord<T>::value, std::max(1u, 2 * count)));
+    if (count != 0) std::memcpy(made, all, count * sizeof(T));
+    T* const old = all;
+    all = static_cast<T*>(made);
+    if (old != nullptr) PERDURA_TRY(heap.deallocate(*mutator_, old));
+  }
+  all[count++] = one;
+  return {};
+}
+
+// One that was loaded again, elsewhere, is the same.
+Status ContainerRuntime::note_modules() {
+  for (const Module* module : new_modules_) {
+    const auto begin = state_->modules;
+    const auto end = begin + state_->module_count;
+    const auto known = std::find_if(begin, end, [&](const ContainerModule& each) {
+      return module->is_build(each.build_id, each.build_id_bytes);
+    });
+    if (known != end) {
+      known->begin = module->begin;
+      known->bytes = module->end - module->begin;
+      module_numbers_[module->begin] = static_cast<u32>(known - begin);
+      continue;
+    }
+    ContainerModule one{};
+    one.begin = module->begin;
+    one.bytes = module->end - module->begin;
+    one.build_id_bytes = module->build_id_bytes;
+    std::copy(module->build_id.begin(), module->build_id.end(), one.build_id);
+    PERDURA_ASSIGN(one.name, text(module->name));
+    PERDURA_TRY(append(state_->modules, state_->module_count, one));
+    module_numbers_[module->begin] = state_->module_count - 1;
+  }
+  return {};
+}
+
+Status ContainerRuntime::note_symbols() {
+  for (const Symbol& symbol : new_symbols_) {
+    const Module* const module = modules_.find(symbol.begin);
+    if (module == nullptr) continue;
+    ContainerSymbol one{};
+    one.module = module_numbers_.at(module->begin);
+    one.bytes = static_cast<u32>(symbol.bytes);
+    one.offset = symbol.begin - module->begin;
+    PERDURA_ASSIGN(one.name, text(symbol.name));
+    PERDURA_TRY(append(state_->symbols, state_->symbol_count, one));
+  }
+  return {};
+}
+
+Status ContainerRuntime::mark_pages() {
+  u64 end = 0;
+  pages_->outside.for_each_page([&](u64 page, u64) { end = page + 1; });
+  if (end > state_->marked_words * 64) {
+    const u64 words = std::bit_ceil((end + 63) / 64);
+    heap::Heap& heap = runtime_->heap();
+    PERDURA_ASSIGN(void* const made, heap.allocate_typed(*mutator_, kMarks, words));
+    u64* const old = state_->marked;
+    if (old != nullptr) std::memcpy(made, old, state_->marked_words * sizeof(u64));
+    state_->marked = static_cast<u64*>(made);
+    state_->marked_words = words;
+    if (old != nullptr) PERDURA_TRY(heap.deallocate(*mutator_, old));
+  }
+  const auto mark = [&](u64 page, bool on) {
+    if (page / 64 >= state_->marked_words) return;
+    u64& word = state_->marked[page / 64];
+    const u64 bit = u64{1} << page % 64;
+    if (((word & bit) != 0) == on) return;
+    word ^= bit;
+  };
+  pages_->changed.for_each_page([&](u64 page, u64) { mark(page, pages_->outside.has_page(page)); });
+  pages_->outside.for_each_page([&](u64 page, u64) { mark(page, true); });
+  return {};
+}
+
+// --- restoring
+// -------------------------------------------------------------------------------------
+
+namespace {
+
+/// Where the modules of a container are in this process.
+class Homecoming {
+ public:
+  Homecoming(const ContainerState& state, u64 from, std::byte* base, u64 limit)
+      : from_(from), limit_(limit), base_(base), state_(state) {}
+
+  template <class T>
+  T* here(T* pointer) const {
+    const u64 offset = value_of(pointer) - from_;
+    return offset < limit_ ? reinterpret_cast<T*>(base_ + offset) : nullptr;
+  }
+  ContainerModule* modules() const { return here(state_.modules); }
+
+  /// Whether everything that the state leads to is there.
+  bool is_whole(const heap::Heap& heap) const {
+    if (!holds(heap, state_.modules, state_.module_count * sizeof(ContainerModule)) ||
+        !holds(heap, state_.symbols, state_.symbol_count * sizeof(ContainerSymbol)) ||
+        !holds(heap, state_.marked, state_.marked_words * sizeof(u64)))
+      return false;
+    const auto is_text = [&](const char* name) {
+      const char* const text = here(name);
+      if (text == nullptr) return false;
+      const auto usable = heap.usable(text);
+      return usable && std::memchr(text, 0, usable->bytes) != nullptr;
+    };
+    for (u32 i = 0; i < state_.module_count; ++i)
+      if (!is_text(modules()[i].name) || modules()[i].build_id_bytes > format::kBuildIdBytesMax)
+        return false;
+    for (u32 i = 0; i < state_.symbol_count; ++i) {
+      const ContainerSymbol& symbol = here(state_.symbols)[i];
+      if (!is_text(symbol.name) || symbol.module >= state_.module_count) return false;
+    }
+    return true;
+  }
+  void find_modules() {
+    modules_.refresh();
+    for (u32 i = 0; i < state_.module_count; ++i)
+      now_.push_back(modules_.find_build(modules()[i].build_id, modules()[i].build_id_bytes));
+  }
+  bool is_inside(u64 value) const { return value - from_ < limit_; }
+  const Module* now(u32 module) const { return now_[module]; }
+
+  /// The module that a word led to.
+  std::optional<u32> module_of(u64 value) const {
+    for (u32 i = 0; i < state_.module_count; ++i)
+      if (value - modules()[i].begin < modules()[i].bytes) return i;
+    return std::nullopt;
+  }
+
+  Result<u64> resolve(u64 value, u32 number) {
+    const ContainerModule& module = modules()[number];
+    const u64 offset = value - module.begin;
+    if (now_[number] != nullptr) return now_[number]->begin + offset;
+    const std::string name = here(module.name);
+    const Module* const other = modules_.find_name(name);
+    const auto missing = [&](const std::string& what) {
+      return Failure{Code::kNotFound,
+                     "a pointer leads to " + what + " in '" + name + "' of another build, and " +
+                         (other == nullptr ? "no module of that name is loaded; load it first"
+                                           : "the one that is loaded has no such symbol; "
+                                             "export it, or link with -rdynamic")};
+    };
+    for (u32 i = 0; i < state_.symbol_count; ++i) {
+      const ContainerSymbol& symbol = here(state_.symbols)[i];
+      if (symbol.module != number || offset - symbol.offset >= symbol.bytes) continue;
+      const std::string symbol_name = here(symbol.name);
+      const auto address = other != nullptr ? other->address_of(symbol_name) : std::optional<u64>{};
+      if (!address) return missing("'" + symbol_name + "'");
+      return *address + (offset - symbol.offset);
+    }
+    return missing("offset " + hex(offset));
+  }
+
+ private:
+  bool holds(const heap::Heap& heap, const void* array, u64 bytes) const {
+    const void* const at = here(array);
+    if (bytes == 0) return true;
+    if (at == nullptr) return false;
+    const auto usable = heap.usable(at);
+    return usable && usable->bytes >= bytes;
+  }
+
+  const u64 from_;
+  const u64 limit_;
+  std::byte* const base_;
+  const ContainerState& state_;
+  Modules modules_;
+  std::vector<const Module*> now_;
+};
+
+}  // namespace
+
+// Before pointers into the region are moved: they still tell what led out of it.
+Status ContainerRuntime::restore(Runtime& runtime) {
+  heap::Heap& heap = runtime.heap();
+  PERDURA_ASSIGN(void* const root, heap.get_root(kContainerRoot, 0));
+  if (root == nullptr && heap.roots().empty()) return {};  // its first point was cut short
+  if (root == nullptr)
+    return Failure{Code::kMisuse, "'" + runtime.name() +
+                                      "' is a store, not a container; open it with Store::open"};
+  PERDURA_ASSIGN(const auto usable, heap.usable(root));
+  auto& state = *static_cast<ContainerState*>(root);
+  if (usable.bytes < sizeof state || state.version != format::kContainerVersion)
+    return Failure{Code::kIncompatible, "the container '" + runtime.name() + "' is of version " +
+                                            std::to_string(state.version) +
+                                            ", which this library does not know"};
+  PERDURA_TRY(heap.load_typed());
+  region::Region& region = runtime.region();
+  Homecoming home(state, heap.home_address(), region.base(), region.limit());
+  if (!home.is_whole(heap))
+    return Failure{Code::kCorrupt, "what the container '" + runtime.name() +
+                                       "' keeps of pointers is damaged; run `perdura check` and "
+                                       "restore it from a copy"};
+  home.find_modules();
+  PERDURA_ASSIGN(track::DirtyMap pages, track::DirtyMap::create(region.limit()));
+  const u64* const marked = home.here(state.marked);
+  for (u64 word = 0; word < state.marked_words; ++word)
+    for (u64 bits = marked[word]; bits != 0; bits &= bits - 1)
+      if (const u64 page = word * 64 + static_cast<u64>(std::countr_zero(bits));
+          page < region.limit() / kPageBytes)
+        pages.add(page * kLinesPerPage, kLinesPerPage);
+  Status status;
+  heap::TypedWords(heap).for_each_in(pages, [&](u64* word, bool maybe) {
+    if (*word == 0 || home.is_inside(*word) || !status) return;
+    const auto module = home.module_of(*word);
+    u64 now = 0;
+    if (module) {
+      Result<u64> resolved = guarded([&] { return home.resolve(*word, *module); });
+      if (!resolved) {
+        status = resolved.failure();
+        return;
+      }
+      now = *resolved;
+      ++statistics_.restored_pointers;
+    } else if (maybe) {
+      return;
+    } else {
+      ++statistics_.nulled_pointers;
+      if (nulled_.size() < kNulledMax)
+        nulled_.push_back("the pointer at region offset " + hex(region.offset_of(word)) +
+                          " led to " + hex(*word));
+    }
+    *word = now;
+  });
+  if (!status) return status;
+  // Nothing leads to those that are not there any more.
+  for (u32 i = 0; i < state.module_count; ++i) {
+    ContainerModule& module = home.modules()[i];
+    const u64 begin = home.now(i) != nullptr ? home.now(i)->begin : 0;
+    if (module.begin == begin) continue;
+    module.begin = begin;
+    if (begin == 0) module.bytes = 0;
+  }
+  return {};
+}
+
+// --- statistics
+// ------------------------------------------------------------------------------------
+
+ContainerStatistics ContainerRuntime::statistics() const {
+  std::lock_guard lock(mutex_);
+  return statistics_;
+}
+
+ContainerRuntime* container_holding(const void* address) {
+  std::lock_guard lock(open_containers().discovery);
+  for (ContainerRuntime* each : open_containers().all)
+    if (each->runtime().region().contains(address)) return each;
+  return nullptr;
+}
+
+}  // namespace perdura::detail

@@ -1,0 +1,109 @@
+// A container: a store, and the discovery that moves what is reachable into it at each cut.
+//
+//   before the cut   volatile objects stand still, and so does any other container's discovery
+//   at the cut       changed pages are walked; objects move; pointers out of the container are
+//   noted opening          pointers into modules are changed to where these are now, others become
+//   null
+//
+// Lock order: the discovery mutex, volatile mutators, the container's mutators, other containers'.
+#pragma once
+
+#include <map>
+#include <unordered_map>
+
+#include <perdura/container.hpp>
+
+#include "heap/closure.hpp"
+#include "model/container/modules.hpp"
+#include "model/container/volatile_heap.hpp"
+#include "store/runtime.hpp"
+
+namespace perdura::detail {
+
+class ContainerRuntime final : public commit::CutGuest, private heap::Closure::Observer {
+ public:
+  /// Throws.
+  static std::unique_ptr<ContainerRuntime> open(std::string_view uri, const Options& options,
+                                                const InternalOptions& internal = {});
+  ~ContainerRuntime() override;
+  ContainerRuntime(const ContainerRuntime&) = delete;
+
+  Runtime& runtime() { return *runtime_; }
+  /// Volatile objects before those of the container, as a cut stops them.
+  void enter();
+  void leave() noexcept;
+
+  void* root(const perdura_type& type);
+  /// nullptr: there is none yet.
+  void* existing_root() const { return state_->root; }
+  Result<u64> point();
+  Result<u64> point_async();
+  /// The same for callers that learn of failures by sync() alone.
+  void start_point();
+  Status sync();
+  Status close();
+
+  ContainerStatistics statistics() const;
+  std::vector<std::string> nulled() const { return nulled_; }
+
+  Status before_cut() override;
+  Status at_cut() override;
+  void after_cut() noexcept override;
+
+ private:
+  ContainerRuntime() : volatile_(VolatileHeap::instance()) {}
+
+  Status require_outside_operation(const char* call);
+  Status restore(Runtime& runtime);
+  void create_state();
+
+  Status discover();
+  void fix_references(heap::Closure& closure);
+  bool follows(const u64* word, const void* object) override;
+  void moved(const void* from, void* to, u64 bytes) override;
+  void stays(const u64* word) override;
+  void elsewhere(const u64* word, bool maybe) override;
+
+  Status note_modules();
+  Status note_symbols();
+  Status mark_pages();
+  template <class T>
+  Status append(T*& all, u32& count, const T& one);
+  Result<char*> text(const std::string& text);
+  u64 line_of(const void* address) const;
+
+  VolatileHeap& volatile_;
+  std::unique_ptr<Runtime> runtime_;
+  format::ContainerState* state_ = nullptr;  ///< nullptr while the store is being opened
+
+  // --- of discovery; under the discovery mutex
+  Modules modules_;
+  struct Pages {
+    track::DirtyMap changed;
+    track::DirtyMap revisit;  ///< words there lead to volatile objects that stayed
+    track::DirtyMap outside;  ///< words there lead out of the container
+  };
+  std::optional<Pages> pages_;
+  bool discovering_ = false;
+  Mutator* mutator_ = nullptr;           ///< of the thread that cuts
+  Mutator* volatile_mutator_ = nullptr;  ///< the same
+  u64 foreign_pointers_ = 0;
+  u64 staying_pointers_ = 0;
+  std::unordered_map<u64, u32> module_numbers_;  ///< of modules that the state has, by their begin
+  std::vector<const Module*> new_modules_;
+  std::map<u64, u64> known_symbols_;  ///< end by begin
+  std::vector<Symbol> new_symbols_;
+
+  mutable std::mutex mutex_;
+  ContainerStatistics statistics_;  ///< under mutex_
+  std::vector<std::string> nulled_;
+
+  std::mutex points_mutex_;  ///< asynchronous points begin one at a time, and before mutex_
+  u64 pending_ = 0;          ///< the version of the last asynchronous point
+  std::optional<Failure> failed_;
+};
+
+/// The open container that holds an address, or nullptr.
+ContainerRuntime* container_holding(const void* address);
+
+}  // namespace perdura::detail

@@ -1,0 +1,130 @@
+#include "model/container/modules.hpp"
+
+#include <dlfcn.h>
+#include <link.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+
+namespace perdura::detail {
+namespace {
+
+void read_build_id(const char* note, u64 bytes, u64 alignment, Module& module) {
+  if (alignment < 4) alignment = 4;
+  while (bytes >= sizeof(ElfW(Nhdr))) {
+    ElfW(Nhdr) header;
+    std::memcpy(&header, note, sizeof header);
+    const u64 name_bytes = round_up(header.n_namesz, alignment);
+    const u64 whole = sizeof header + name_bytes + round_up(header.n_descsz, alignment);
+    if (whole > bytes) return;
+    if (header.n_type == NT_GNU_BUILD_ID && header.n_namesz == 4 &&
+        std::memcmp(note + sizeof header, "GNU", 4) == 0) {
+      module.build_id_bytes = std::min<u32>(header.n_descsz, format::kBuildIdBytesMax);
+      std::memcpy(module.build_id.data(), note + sizeof header + name_bytes, module.build_id_bytes);
+      return;
+    }
+    note += whole;
+    bytes -= whole;
+  }
+}
+
+Module module_of(const dl_phdr_info& info) {
+  Module module;
+  module.path = info.dlpi_name != nullptr ? info.dlpi_name : "";
+  std::error_code ignored;
+  module.name = (module.path.empty() ? std::filesystem::read_symlink("/proc/self/exe", ignored)
+                                     : std::filesystem::path(module.path))
+                    .filename();
+  u64 begin = ~u64{0};
+  u64 end = 0;
+  for (int i = 0; i < info.dlpi_phnum; ++i) {
+    const ElfW(Phdr)& part = info.dlpi_phdr[i];
+    const u64 at = info.dlpi_addr + part.p_vaddr;
+    if (part.p_type == PT_LOAD) {
+      begin = std::min(begin, at);
+      end = std::max(end, at + part.p_memsz);
+    } else if (part.p_type == PT_NOTE && module.build_id_bytes == 0) {
+      read_build_id(reinterpret_cast<const char*>(at), part.p_memsz, part.p_align, module);
+    }
+  }
+  module.begin = std::min(begin, end);
+  module.end = end;
+  return module;
+}
+
+}  // namespace
+
+std::optional<u64> Module::address_of(const std::string& symbol) const {
+  void* const handle = ::dlopen(path.empty() ? nullptr : path.c_str(), RTLD_NOLOAD | RTLD_LAZY);
+  if (handle == nullptr) return std::nullopt;
+  const auto address = reinterpret_cast<std::uintptr_t>(::dlsym(handle, symbol.c_str()));
+  ::dlclose(handle);
+  // A library's dependencies and those of the program are searched as well.
+  if (address < begin || address >= end) return std::nullopt;
+  return address;
+}
+
+Symbol symbol_at(u64 address) {
+  Dl_info info{};
+  ElfW(Sym)* symbol = nullptr;
+  void* extra = nullptr;
+  if (::dladdr1(reinterpret_cast<const void*>(address), &info, &extra, RTLD_DL_SYMENT) != 0)
+    symbol = static_cast<ElfW(Sym)*>(extra);
+  if (symbol == nullptr || info.dli_sname == nullptr) return {address, 1, ""};
+  const auto begin = reinterpret_cast<std::uintptr_t>(info.dli_saddr);
+  const u64 bytes = std::max<u64>(symbol->st_size, 1);
+  if (address - begin >= bytes) return {address, 1, ""};
+  return {begin, bytes, info.dli_sname};
+}
+
+void Modules::refresh() {
+  struct Walk {
+    Modules& modules;
+    bool first = true;
+    bool same = false;
+    std::vector<Module> found;
+  } walk{*this, true, false, {}};
+  ::dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* data) {
+        auto& walk = *static_cast<Walk*>(data);
+        Modules& all = walk.modules;
+        if (std::exchange(walk.first, false)) {
+          walk.same = !all.modules_.empty() && all.loads_ == info->dlpi_adds &&
+                      all.unloads_ == info->dlpi_subs;
+          all.loads_ = info->dlpi_adds;
+          all.unloads_ = info->dlpi_subs;
+        }
+        if (walk.same) return 1;
+        if (Module module = module_of(*info); module.build_id_bytes != 0)
+          walk.found.push_back(std::move(module));
+        return 0;
+      },
+      &walk);
+  if (walk.same) return;
+  std::sort(walk.found.begin(), walk.found.end(),
+            [](const Module& a, const Module& b) { return a.begin < b.begin; });
+  modules_ = std::move(walk.found);
+}
+
+const Module* Modules::find(u64 address) const {
+  const auto after =
+      std::upper_bound(modules_.begin(), modules_.end(), address,
+                       [](u64 at, const Module& module) { return at < module.begin; });
+  if (after == modules_.begin() || address >= (after - 1)->end) return nullptr;
+  return &*(after - 1);
+}
+
+const Module* Modules::find_build(const u8* id, u32 bytes) const {
+  const auto found = std::find_if(modules_.begin(), modules_.end(),
+                                  [&](const Module& module) { return module.is_build(id, bytes); });
+  return found != modules_.end() ? &*found : nullptr;
+}
+
+const Module* Modules::find_name(const std::string& name) const {
+  const auto found = std::find_if(modules_.begin(), modules_.end(),
+                                  [&](const Module& module) { return module.name == name; });
+  return found != modules_.end() ? &*found : nullptr;
+}
+
+}  // namespace perdura::detail

@@ -1,0 +1,54 @@
+#include "model/container/volatile_heap.hpp"
+
+namespace perdura::detail {
+namespace {
+
+constexpr u64 kBytesMax = u64{1} << 40;
+constexpr u64 kBytesMin = kGiB;
+
+// As much address space as there is.
+std::unique_ptr<region::Region> reserve() {
+  for (u64 bytes = kBytesMax;; bytes /= 2) {
+    auto region = region::Region::map_volatile(bytes);
+    if (region) return std::move(*region);
+    if (bytes <= kBytesMin) throw_failure(region.failure());
+  }
+}
+
+}  // namespace
+
+VolatileHeap& VolatileHeap::instance() {
+  static auto* const heap = new VolatileHeap;
+  return *heap;
+}
+
+VolatileHeap::VolatileHeap()
+    : region_(reserve()),
+      mutators_(value_or_throw(track::Mutators::create(
+          this,
+          [](Mutator& mutator) noexcept {
+            const track::InOperation operation(mutator);
+            static_cast<VolatileHeap*>(mutator.runtime)->heap().release_cache(mutator);
+          }))),
+      heap_(std::make_unique<heap::Heap>(*region_, "volatile objects")) {
+  Mutator& mutator = mutators_->this_thread();
+  const track::InOperation operation(mutator);
+  value_or_throw(heap_->format(mutator));
+}
+
+void VolatileHeap::exclude(const void* word) {
+  excluded_.insert(static_cast<const std::byte*>(word));
+  has_excluded_ = true;
+}
+
+void VolatileHeap::move_excluded(const void* from, void* to, u64 bytes) noexcept {
+  const auto* const begin = static_cast<const std::byte*>(from);
+  for (auto at = excluded_.lower_bound(begin); at != excluded_.end() && *at < begin + bytes;) {
+    auto word = excluded_.extract(at++);
+    if (to == nullptr) continue;
+    word.value() = static_cast<const std::byte*>(to) + (word.value() - begin);
+    excluded_.insert(std::move(word));
+  }
+}
+
+}  // namespace perdura::detail

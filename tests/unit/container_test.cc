@@ -1,0 +1,569 @@
+// Goal: what can be reached from a container's root at a persistence point, and nothing else, is in
+// the version, at any address and in another process; the program's pointers stay right.
+// Method: graphs of all kinds, moved, crashed, reopened at the same address and at another one;
+// relations that hold of any graph are checked after each point. Pointers into the program are
+// checked in a process of its own, where it lies elsewhere.
+#include <gtest/gtest.h>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <perdura/perdura.hpp>
+
+#include "model/container/container_runtime.hpp"
+#include "support/files.hpp"
+
+namespace {
+
+enum Kind : std::uint32_t { kNumber, kText, kNode };
+
+struct Node {
+  Node* next;
+  Node* other;
+  char* inside;  ///< into another node
+  std::uint64_t number;
+  Kind kind;
+  union {
+    std::uint64_t number;
+    char* text;
+    Node* node;
+  } value;
+  const char* name;  ///< a literal
+  std::uint64_t (*rule)(std::uint64_t);
+  std::uintptr_t word;  ///< a pointer, or not
+};
+
+struct Root {
+  Node* first;
+  Node* second;
+  Node** all;
+  std::uint64_t count;
+};
+
+struct Index {
+  std::uint64_t count;
+  Node* nodes[];
+};
+
+struct Link {
+  Link* next;
+  std::uint64_t number;
+};
+
+struct Chain {
+  Link* first;
+};
+
+}  // namespace
+
+PERDURA_TYPE_OF(Node, PERDURA_POINTER(Node, next), PERDURA_POINTER(Node, other),
+                PERDURA_POINTER(Node, inside), PERDURA_POINTER_WHEN(Node, value.text, kind, kText),
+                PERDURA_POINTER_WHEN(Node, value.node, kind, kNode), PERDURA_POINTER(Node, name),
+                PERDURA_POINTER(Node, rule), PERDURA_MAYBE(Node, word))
+PERDURA_TYPE(Root, first, second, all)
+PERDURA_TYPE_OF(Index, PERDURA_FLEXIBLE_POINTERS(Index, nodes))
+PERDURA_TYPE(Link, next)
+PERDURA_TYPE(Chain, first)
+
+namespace perdura::test {
+namespace {
+
+template <class Call>
+Code code_of(Call&& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    EXPECT_GT(std::string(error.what()).size(), 20u);
+    return error.code();
+  }
+  return Code::kOk;
+}
+
+constexpr perdura_type kBytes{"char", 1, 1, 0, nullptr};
+constexpr perdura_slot kNodePointerSlot{"pointer", PERDURA_SLOT_POINTER, 0, 8, nullptr, 0, 0, 0};
+constexpr perdura_type kNodePointer{"Node*", 8, 8, 1, &kNodePointerSlot};
+
+// In a table, so that no compiler puts them at one place.
+std::uint64_t twice(std::uint64_t value) { return value * 2; }
+std::uint64_t square(std::uint64_t value) { return value * value; }
+constexpr const char* kLiteral = "a literal of the program";
+
+class Containers : public testing::TestWithParam<Tracking> {
+ protected:
+  Options options(u64 address = 0) const {
+    Options options;
+    options.tracking = GetParam();
+    options.region_limit_bytes = 256 * kMiB;
+    options.log_limit_bytes = 32 * kMiB;
+    options.region_address = address;
+    return options;
+  }
+  Container open(u64 address = 0) { return Container::open(uri(), options(address)); }
+  std::string uri() const { return "file:" + folder_.path("container.pd"); }
+
+  const TempDir folder_{TempDir::kMemory};
+};
+
+char* make_text(const std::string& text) {
+  auto* made = static_cast<char*>(allocate(kBytes, text.size() + 1));
+  std::memcpy(made, text.c_str(), text.size() + 1);
+  return made;
+}
+
+Node* make_node(u64 number) {
+  Node* node = make<Node>();
+  node->number = number;
+  node->name = kLiteral;
+  node->rule = number % 2 == 0 ? twice : square;
+  node->kind = static_cast<Kind>(number % 3);
+  if (node->kind == kText) node->value.text = make_text("text " + std::to_string(number));
+  else node->value.number = number;
+  return node;
+}
+
+// A ring of nodes with pointers across, and into each other; an array of all.
+void make_graph(Root& root, u64 count) {
+  root.count = count;
+  root.all = static_cast<Node**>(allocate(kNodePointer, count));
+  for (u64 i = 0; i < count; ++i) root.all[i] = make_node(i);
+  for (u64 i = 0; i < count; ++i) {
+    Node& node = *root.all[i];
+    node.next = root.all[(i + 1) % count];
+    node.other = root.all[i * 7 % count];
+    node.inside = reinterpret_cast<char*>(&node.other->number);
+    if (node.kind == kNode) node.value.node = root.all[count - 1 - i];
+    node.word = i % 2 == 0 ? reinterpret_cast<std::uintptr_t>(node.next) : i;
+  }
+  root.first = root.all[0];
+  root.second = root.all[count / 2];
+}
+
+void expect_graph(const Container& container, const Root& root, u64 count) {
+  ASSERT_EQ(root.count, count);
+  ASSERT_TRUE(container.contains(root.all));
+  for (u64 i = 0; i < count; ++i) {
+    ASSERT_TRUE(container.contains(root.all[i])) << i;
+    const Node& node = *root.all[i];
+    ASSERT_EQ(node.number, i);
+    ASSERT_EQ(node.next, root.all[(i + 1) % count]);
+    ASSERT_EQ(node.other, root.all[i * 7 % count]);
+    ASSERT_EQ(node.inside, reinterpret_cast<char*>(&node.other->number));
+    if (node.kind == kText) {
+      ASSERT_TRUE(container.contains(node.value.text));
+      ASSERT_EQ(node.value.text, "text " + std::to_string(i));
+    } else if (node.kind == kNode) {
+      ASSERT_EQ(node.value.node, root.all[count - 1 - i]);
+    } else {
+      ASSERT_EQ(node.value.number, i);
+    }
+    ASSERT_EQ(node.word, i % 2 == 0 ? reinterpret_cast<std::uintptr_t>(node.next) : i);
+    ASSERT_STREQ(node.name, kLiteral);
+    ASSERT_EQ(node.rule(i), i % 2 == 0 ? i * 2 : i * i);
+  }
+  ASSERT_EQ(root.first, root.all[0]);
+  ASSERT_EQ(root.second, root.all[count / 2]);
+  ASSERT_TRUE(container.audit().clean) << container.audit().problem;
+}
+
+constexpr u64 kNodes = 3000;
+
+TEST_P(Containers, AGraphMovesWholeAndComesBack) {
+  {
+    Container container = open();
+    make_graph(container.root<Root>(), kNodes);
+    container.point();
+    expect_graph(container, container.root<Root>(), kNodes);
+    const ContainerStatistics first = container.statistics();
+    EXPECT_EQ(first.moved_objects, kNodes + kNodes / 3 + 1);
+    EXPECT_EQ(first.foreign_pointers, 0u);
+    container.point();
+    EXPECT_EQ(container.statistics().moved_objects, first.moved_objects);
+    container.discard();
+  }
+  Container again = open();
+  expect_graph(again, again.root<Root>(), kNodes);
+  EXPECT_EQ(again.statistics().nulled_pointers, 0u);
+}
+
+TEST_P(Containers, AGraphComesBackAtAnotherAddress) {
+  {
+    Container container = open();
+    make_graph(container.root<Root>(), kNodes);
+    container.point();
+    container.discard();
+  }
+  for (const u64 address : {0x551000000000, 0x552000000000}) {
+    Container moved = open(address);
+    expect_graph(moved, moved.root<Root>(), kNodes);
+    Node* last = moved.root<Root>().all[kNodes - 1];
+    last->other = make_node(kNodes);  // what is changed there is found there
+    last->other->next = last;
+    moved.point();
+    EXPECT_TRUE(moved.contains(last->other));
+    last->other = moved.root<Root>().all[(kNodes - 1) * 7 % kNodes];
+  }
+}
+
+// Each point takes in what the program added, and no point what it did not reach.
+TEST_P(Containers, PointsAreIncremental) {
+  std::mt19937_64 random(7);
+  std::set<u64> expected;
+  {
+    Container container = open();
+    auto& chain = container.root<Chain>();
+    std::vector<Link*> loose;
+    for (u64 round = 0; round < 40; ++round) {
+      for (u64 i = 0; i < random() % 50; ++i) {
+        const u64 number = round * 1000 + i;
+        Link* link = make<Link>(nullptr, number);
+        if (random() % 3 == 0) {
+          loose.push_back(link);  // unreachable
+        } else {
+          link->next = chain.first;
+          chain.first = link;
+          expected.insert(number);
+        }
+      }
+      if (chain.first != nullptr && random() % 2 == 0) {
+        Link* const first = chain.first;
+        chain.first = first->next;
+        expected.erase(first->number);
+        destroy(first);
+      }
+      container.point();
+      for (Link* link : loose) ASSERT_FALSE(container.contains(link));
+      std::set<u64> found;
+      for (Link* link = chain.first; link != nullptr; link = link->next) {
+        ASSERT_TRUE(container.contains(link));
+        found.insert(link->number);
+      }
+      ASSERT_EQ(found, expected);
+    }
+    container.discard();
+    for (Link* link : loose) destroy(link);
+  }
+  Container again = open();
+  std::set<u64> found;
+  for (Link* link = again.root<Chain>().first; link != nullptr; link = link->next)
+    found.insert(link->number);
+  EXPECT_EQ(found, expected);
+  const HeapAudit audit = again.audit();
+  EXPECT_TRUE(audit.clean) << audit.problem;
+}
+
+TEST_P(Containers, WhatNoPointCoversIsGone) {
+  {
+    Container container = open();
+    auto& chain = container.root<Chain>();
+    chain.first = make<Link>(nullptr, u64{1});
+    container.point();
+    chain.first->number = 2;
+    chain.first->next = make<Link>(nullptr, u64{3});
+    container.discard();
+  }
+  Container again = open();
+  ASSERT_NE(again.root<Chain>().first, nullptr);
+  EXPECT_EQ(again.root<Chain>().first->number, 1u);
+  EXPECT_EQ(again.root<Chain>().first->next, nullptr);
+}
+
+TEST_P(Containers, OtherReferencesFollow) {
+  Container container = open();
+  auto& chain = container.root<Chain>();
+  Link* shared = make<Link>(nullptr, u64{5});
+  Link* loose = make<Link>(shared, u64{6});  // stays volatile, and leads to what moves
+  const Reference<Link> registered(shared);
+  void* known = shared;
+  refer(&known);
+  chain.first = shared;
+  container.point();
+  EXPECT_TRUE(container.contains(chain.first));
+  EXPECT_FALSE(container.contains(loose));
+  EXPECT_EQ(loose->next, chain.first);
+  EXPECT_EQ(registered.get(), chain.first);
+  EXPECT_EQ(known, chain.first);
+  forget(&known);
+  destroy(loose);
+}
+
+TEST_P(Containers, PinnedObjectsStay) {
+  {
+    Container container = open();
+    auto& chain = container.root<Chain>();
+    Link* const link = make<Link>(nullptr, u64{5});
+    pin(link);
+    chain.first = link;
+    container.point();
+    EXPECT_EQ(chain.first, link);
+    EXPECT_EQ(container.statistics().staying_pointers, 1u);
+    container.point();  // nothing else changed
+    EXPECT_EQ(chain.first, link);
+    unpin(link);
+    EXPECT_THROW(unpin(link), Error);
+    container.point();
+    EXPECT_NE(chain.first, link);
+    EXPECT_TRUE(container.contains(chain.first));
+    pin(chain.first);  // it stays anyway
+    Link* const second = make<Link>(nullptr, u64{6});
+    pin(second);
+    chain.first->next = second;
+    container.point();
+    container.discard();
+    unpin(second);
+    destroy(second);
+  }
+  Container again = open();
+  EXPECT_EQ(again.root<Chain>().first->number, 5u);
+  EXPECT_EQ(again.root<Chain>().first->next, nullptr);
+  EXPECT_EQ(again.statistics().nulled_pointers, 1u);
+  EXPECT_EQ(again.nulled_pointers().size(), 1u);
+}
+
+TEST_P(Containers, ExcludedPointersAreNotFollowed) {
+  Link* const cached = make<Link>(nullptr, u64{8});
+  {
+    Container container = open();
+    auto& chain = container.root<Chain>();
+    Link* const link = make<Link>(cached, u64{7});
+    container.exclude(&link->next);  // before it moves
+    chain.first = link;
+    container.point();
+    EXPECT_TRUE(container.contains(chain.first));
+    EXPECT_EQ(chain.first->next, cached);
+    container.point();
+    EXPECT_EQ(chain.first->next, cached);
+    container.discard();
+  }
+  Container again = open();
+  EXPECT_EQ(again.root<Chain>().first->next, nullptr);
+  // What is freed takes its exclusions with it.
+  Link* const first = again.root<Chain>().first;
+  again.exclude(&first->next);
+  again.root<Chain>().first = nullptr;
+  destroy(first);
+  Link* const reused = make<Link>(cached, u64{9});
+  again.root<Chain>().first = reused;
+  again.point();
+  EXPECT_TRUE(again.contains(again.root<Chain>().first->next));
+}
+
+TEST_P(Containers, ForeignPointersBecomeNullAndAreListed) {
+  int on_the_stack = 0;
+  const auto on_the_heap = std::make_unique<Link>();
+  {
+    Container container = open();
+    auto& root = container.root<Root>();
+    root.first = make_node(0);
+    root.first->inside = reinterpret_cast<char*>(&on_the_stack);
+    root.first->other = reinterpret_cast<Node*>(on_the_heap.get());
+    root.first->word = reinterpret_cast<std::uintptr_t>(on_the_heap.get());  // who knows
+    root.second = make_node(1);
+    Node* const freed = make_node(2);
+    root.second->next = freed;
+    destroy(freed);
+    container.point();
+    EXPECT_EQ(container.statistics().foreign_pointers, 3u);
+    EXPECT_EQ(root.first->inside, reinterpret_cast<char*>(&on_the_stack));
+    container.discard();
+  }
+  Container again = open();
+  auto& root = again.root<Root>();
+  EXPECT_EQ(root.first->inside, nullptr);
+  EXPECT_EQ(root.first->other, nullptr);
+  EXPECT_EQ(root.first->word, reinterpret_cast<std::uintptr_t>(on_the_heap.get()));
+  EXPECT_EQ(root.second->next, nullptr);
+  EXPECT_EQ(again.statistics().nulled_pointers, 3u);
+  EXPECT_EQ(again.nulled_pointers().size(), 3u);
+}
+
+TEST_P(Containers, LargeAndFlexibleObjectsMove) {
+  constexpr u64 kCount = 100'000;  // pointers, in a large block
+  {
+    Container container = open();
+    auto& root = container.root<Root>();
+    auto* index = static_cast<Index*>(
+        allocate_flexible(TypeRecord<Index>::value, sizeof(Index) + kCount * sizeof(Node*)));
+    index->count = kCount;
+    Node* node = make_node(1);
+    for (u64 i = 0; i < kCount; ++i) index->nodes[i] = node;
+    root.first = node;
+    node->inside = reinterpret_cast<char*>(&index->nodes[kCount - 1]);  // into the large one
+    node->other = reinterpret_cast<Node*>(index);
+    container.point();
+    index = reinterpret_cast<Index*>(root.first->other);
+    ASSERT_TRUE(container.contains(index));
+    EXPECT_EQ(root.first->inside, reinterpret_cast<char*>(&index->nodes[kCount - 1]));
+    // One far inside changes: its page alone is walked.
+    const u64 before = container.statistics().visited_pointers;
+    index->nodes[kCount / 2] = make_node(4);
+    container.point();
+    EXPECT_TRUE(container.contains(index->nodes[kCount / 2]));
+    if (GetParam() == Tracking::kUserfault) {
+      EXPECT_LT(container.statistics().visited_pointers - before, 20'000u);
+    }
+    container.discard();
+  }
+  Container again = open(0x551000000000);
+  auto& root = again.root<Root>();
+  auto* index = reinterpret_cast<Index*>(root.first->other);
+  EXPECT_EQ(index->nodes[kCount / 2]->number, 4u);
+  EXPECT_EQ(index->nodes[kCount - 1], root.first);
+}
+
+TEST_P(Containers, ObjectsGrowWhereverTheyAre) {
+  Container container = open();
+  auto& root = container.root<Root>();
+  root.all = static_cast<Node**>(allocate(kNodePointer, 2));
+  root.all[0] = make_node(1);
+  root.all = static_cast<Node**>(reallocate(root.all, 10 * sizeof(Node*)));
+  EXPECT_EQ(root.all[9], nullptr);
+  container.point();
+  root.all = static_cast<Node**>(reallocate(root.all, 100 * sizeof(Node*)));
+  EXPECT_TRUE(container.contains(root.all));
+  root.all[99] = make_node(3);
+  container.point();
+  EXPECT_TRUE(container.contains(root.all[99]));
+  EXPECT_EQ(root.all[0]->number, 1u);
+}
+
+TEST_P(Containers, AnObjectInTwoContainersIsInTheFirst) {
+  Container first = open();
+  Container second = Container::open("file:" + folder_.path("second.pd"), options());
+  Link* const shared = make<Link>(nullptr, u64{1});
+  first.root<Chain>().first = shared;
+  second.root<Chain>().first = shared;
+  first.point();
+  EXPECT_TRUE(first.contains(first.root<Chain>().first));
+  EXPECT_EQ(second.root<Chain>().first, first.root<Chain>().first);
+  second.point();
+  EXPECT_EQ(second.statistics().foreign_pointers, 1u);
+}
+
+TEST_P(Containers, ALongListNeedsNoStack) {
+  constexpr u64 kLinks = 300'000;
+  Container container = open();
+  auto& chain = container.root<Chain>();
+  for (u64 i = 0; i < kLinks; ++i) chain.first = make<Link>(chain.first, i);
+  container.point();
+  u64 number = kLinks;
+  for (Link* link = chain.first; link != nullptr; link = link->next) {
+    ASSERT_TRUE(container.contains(link));
+    ASSERT_EQ(link->number, --number);
+  }
+  EXPECT_EQ(number, 0u);
+}
+
+// Threads add to lists of their own while points are taken in the background.
+TEST_P(Containers, ThreadsGoOnWhileObjectsMove) {
+  constexpr u64 kThreads = 3;
+  constexpr u64 kLinks = 4000;
+  struct Heads {
+    Link* heads[kThreads];
+  };
+  {
+    Container container = open();
+    auto& root = container.root<Root>();
+    root.all = static_cast<Node**>(allocate(kNodePointer, kThreads));
+    container.point();
+    container.point_every(std::chrono::milliseconds{1});
+    std::vector<std::thread> threads;
+    for (u64 t = 0; t < kThreads; ++t)
+      threads.emplace_back([&, t] {
+        for (u64 i = 0; i < kLinks; ++i) {
+          const auto operation = container.operation();
+          Link* link = make<Link>(reinterpret_cast<Link*>(root.all[t]), i);
+          root.all[t] = reinterpret_cast<Node*>(link);
+        }
+      });
+    for (std::thread& thread : threads) thread.join();
+    container.point_every(std::chrono::milliseconds{0});
+    container.point_async();
+    container.point_async();
+    container.sync();
+    container.discard();
+  }
+  Container again = open();
+  auto& root = again.root<Root>();
+  for (u64 t = 0; t < kThreads; ++t) {
+    u64 number = kLinks;
+    for (Link* link = reinterpret_cast<Link*>(root.all[t]); link != nullptr; link = link->next)
+      ASSERT_EQ(link->number, --number);
+    EXPECT_EQ(number, 0u);
+  }
+}
+
+TEST_P(Containers, WhatCannotBeIsRefused) {
+  {
+    Container container = open();
+    container.root<Chain>().first = make<Link>(nullptr, u64{1});
+    container.point();
+    EXPECT_EQ(code_of([&] { container.root<Root>(); }), Code::kTypeMismatch);
+    {
+      const auto operation = container.operation();
+      EXPECT_EQ(code_of([&] { container.point(); }), Code::kMisuse);
+      EXPECT_EQ(code_of([&] { container.point_async(); }), Code::kMisuse);
+    }
+    int on_the_stack = 0;
+    EXPECT_EQ(code_of([&] { deallocate(&on_the_stack); }), Code::kMisuse);
+  }
+  {
+    Store plain = Store::open("file:" + folder_.path("plain.pd"), options());
+    plain.root<Chain>("chain");
+    plain.checkpoint();
+  }
+  EXPECT_EQ(code_of([&] { Container::open("file:" + folder_.path("plain.pd"), options()); }),
+            Code::kMisuse);
+  Options aliased = options();
+  aliased.aliases = 2;
+  EXPECT_EQ(code_of([&] { Container::open("file:" + folder_.path("aliased.pd"), aliased); }),
+            Code::kInvalidArgument);
+  Options reported = options();
+  reported.tracking = Tracking::kReported;
+  EXPECT_EQ(code_of([&] { Container::open("file:" + folder_.path("reported.pd"), reported); }),
+            Code::kInvalidArgument);
+}
+
+// A container is full: what fits has moved, nothing is lost, and the next point goes on.
+TEST_P(Containers, AFullContainerLosesNothing) {
+  Options small = options();
+  small.region_limit_bytes = 4 * kMiB;
+  small.log_limit_bytes = kMiB;
+  constexpr u64 kLinks = 400'000;
+  Container container = Container::open(uri(), small);
+  auto& chain = container.root<Chain>();
+  container.point();
+  for (u64 i = 0; i < kLinks; ++i) chain.first = make<Link>(chain.first, i);
+  EXPECT_EQ(code_of([&] { container.point(); }), Code::kNoSpace);
+  u64 number = kLinks;
+  for (Link* link = chain.first; link != nullptr; link = link->next)
+    ASSERT_EQ(link->number, --number);
+  ASSERT_EQ(number, 0u);
+  for (u64 i = 0; i < kLinks - 1000; ++i) {
+    Link* const first = chain.first;
+    chain.first = first->next;
+    destroy(first);
+  }
+  container.point();
+  number = 1000;
+  for (Link* link = chain.first; link != nullptr; link = link->next) {
+    ASSERT_TRUE(container.contains(link));
+    ASSERT_EQ(link->number, --number);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Trackers, Containers,
+                         testing::Values(Tracking::kUserfault, Tracking::kSigbus,
+                                         Tracking::kProtect),
+                         [](const auto& info) { return std::string(name_of(info.param)); });
+
+}  // namespace
+}  // namespace perdura::test
