@@ -13,7 +13,8 @@ Closure::Closure(Side durable, Side is_volatile, Observer& observer)
       volatile_begin_(reinterpret_cast<std::uintptr_t>(is_volatile.heap.region_.base())),
       volatile_bytes_(is_volatile.heap.region_.limit()),
       durable_words_(durable.heap),
-      volatile_words_(is_volatile.heap) {
+      volatile_words_(is_volatile.heap),
+      layouts_(is_volatile.heap.types_) {
   status_ = guarded([this]() -> Status {
     PERDURA_TRY(durable_.heap.load_typed());
     numbers_.resize(volatile_.heap.types_.size());
@@ -32,9 +33,9 @@ void Closure::drain() {
   while (!waiting_.empty()) {
     const Waiting next = waiting_.back();
     waiting_.pop_back();
-    volatile_.heap.types_[next.volatile_tag / 2 - 1].for_each_pointer(
-        next.place, next.bytes, (next.volatile_tag & 1) != 0,
-        [this](u64* word, bool maybe) { visit_word(word, maybe); });
+    layouts_.of(next.volatile_tag)
+        ->for_each_pointer(next.place, next.bytes, (next.volatile_tag & 1) != 0,
+                           [this](u64* word, bool maybe) { visit_word(word, maybe); });
   }
 }
 
@@ -71,7 +72,7 @@ void Closure::follow(u64* word, bool maybe) {
 
 Result<std::byte*> Closure::move(const Heap::Block& block, std::byte* place) {
   u16& tag = volatile_.heap.tag_place(block);
-  const Layout& layout = volatile_.heap.types_[tag / 2 - 1];
+  const Layout& layout = *layouts_.of(tag);
   PERDURA_ASSIGN(const u16 new_tag, durable_tag(tag));
   if (waiting_.size() == waiting_.capacity()) waiting_.reserve(2 * waiting_.size() + 64);
   const u64 bytes = Heap::bytes_of(block);
@@ -114,9 +115,9 @@ void Closure::fix(Heap& other, const track::DirtyMap& pages) {
 
 void Closure::fix_rest() {
   volatile_.heap.for_each_block([this](std::byte* place, u64 bytes, u16 tag) {
-    if (tag > kMoved)
-      volatile_.heap.types_[tag / 2 - 1].for_each_pointer(place, bytes, (tag & 1) != 0,
-                                                          [this](u64* word, bool) { fix(word); });
+    if (const Layout* const layout = layouts_.of(tag))
+      layout->for_each_pointer(place, bytes, (tag & 1) != 0,
+                               [this](u64* word, bool) { fix(word); });
   });
 }
 

@@ -86,6 +86,7 @@ class Closure {
   const u64 volatile_bytes_;
   TypedWords durable_words_;
   TypedWords volatile_words_;
+  const Layouts layouts_;     ///< of volatile blocks
   std::vector<u32> numbers_;  ///< in the durable heap, of volatile types; 0: not known yet
   std::vector<Waiting> waiting_;
   Status status_;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstring>
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -82,6 +83,25 @@ struct Layout {
     }
     return true;
   }
+};
+
+/// The layouts of blocks' tags, of which neighbours mostly have the same. One thread's.
+class Layouts {
+ public:
+  explicit Layouts(const std::deque<Layout>& types) : types_(types) {}
+  /// nullptr: a plain block, or one of no known type.
+  const Layout* of(u16 tag) const {
+    if (tag != tag_) {
+      tag_ = tag;
+      layout_ = tag / 2 != 0 && tag / 2 <= types_.size() ? &types_[tag / 2 - 1] : nullptr;
+    }
+    return layout_;
+  }
+
+ private:
+  const std::deque<Layout>& types_;  ///< by their numbers, from 1
+  mutable u16 tag_ = 0;
+  mutable const Layout* layout_ = nullptr;
 };
 
 }  // namespace perdura::heap

@@ -64,7 +64,9 @@ class TypedWords {
       }
       const u64 head = data + first.unit * format::kUnitBytes;
       const u64 next = head + first.entry.units * format::kUnitBytes;
-      if (first.slab == nullptr) visit_block(first, begin, end, visit);
+      if (first.slab == nullptr)
+        visit_block(heap_.units_.address(first.unit), head, next - head, first.entry.mark, begin,
+                    end, visit);
       else visit_slab(first, at, std::min(end, next), visit);
       at = next;
     }
@@ -102,34 +104,39 @@ class TypedWords {
   }
 
   template <class Visit>
-  void visit_slab(const Heap::Block& slab, u64 begin, u64 end, Visit& visit) const {
-    const ClassInfo& info = kClassInfo[slab.entry.size_class];
+  void visit_slab(const Heap::Block& block, u64 begin, u64 end, Visit& visit) const {
+    const ClassInfo& info = kClassInfo[block.entry.size_class];
     if (info.types_at == 0) return;
-    const auto base =
-        static_cast<u64>(reinterpret_cast<const std::byte*>(slab.slab) - heap_.region_.base());
+    Slab& slab = *block.slab;
+    const u64 base = heap_.region_.offset_of(block.slab);
+    const u64 first = std::max<u64>(info.first_block, (begin - base) / info.block_bytes);
     const u64 last = std::min<u64>(info.block_count, (end - base - 1) / info.block_bytes + 1);
-    Heap::Block block = slab;
-    for (u64 index = std::max<u64>(info.first_block, (begin - base) / info.block_bytes);
-         index < last; ++index) {
-      if (slab.slab->is_free(info, index)) continue;
-      block.index = static_cast<u32>(index);
-      visit_block(block, begin, end, visit);
+    for (u64 word = first / 64; word * 64 < last; ++word) {
+      u64 live = slab.live(info, static_cast<u32>(word));
+      if (word == first / 64) live &= ~u64{0} << first % 64;
+      if (last - word * 64 < 64) live &= (u64{1} << (last - word * 64)) - 1;
+      for (; live != 0; live &= live - 1) {
+        const u64 index = word * 64 + static_cast<u64>(std::countr_zero(live));
+        visit_block(slab.block(info, index), base + index * info.block_bytes, info.block_bytes,
+                    slab.types(info)[index], begin, end, visit);
+      }
     }
   }
 
   template <class Visit>
-  void visit_block(const Heap::Block& block, u64 begin, u64 end, Visit& visit) const {
-    const u16 tag = heap_.tag_of(block);
-    if (tag / 2 == 0 || tag / 2 > heap_.types_.size()) return;
-    std::byte* const place = place_of(block);
-    const u64 at = heap_.region_.offset_of(place);
-    const u64 bytes = Heap::bytes_of(block);
-    heap_.types_[tag / 2 - 1].for_each_pointer(place, bytes, (tag & 1) != 0,
-                                               begin > at ? begin - at : 0,
-                                               std::min(end - at, bytes), visit);
+  void visit_block(std::byte* place, u64 at, u64 bytes, u16 tag, u64 begin, u64 end,
+                   Visit& visit) const {
+    const Layout* const layout = layouts_.of(tag);
+    if (layout == nullptr) return;
+    const bool flexible = (tag & 1) != 0;
+    if (begin <= at && at + bytes <= end) layout->for_each_pointer(place, bytes, flexible, visit);
+    else
+      layout->for_each_pointer(place, bytes, flexible, begin > at ? begin - at : 0,
+                               std::min(end - at, bytes), visit);
   }
 
   Heap& heap_;
+  Layouts layouts_{heap_.types_};
   std::vector<u64> large_;  ///< first units, ascending
 };
 

@@ -1,5 +1,7 @@
 // Types of blocks: what the heap knows of where pointers are, and the relocation that follows from
 // it.
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstring>
 #include <unordered_set>
@@ -23,6 +25,12 @@ namespace {
 u64 node_bytes(const TypeNode& node) {
   return sizeof node + (u64{node.run_count} + node.tail_run_count) * sizeof(PointerRun) +
          node.tag_count * sizeof(PointerTag) + node.name_length + node.text_length;
+}
+
+constexpr u64 kFaultedAtOnce = 2 * kMiB;
+
+std::byte* page_of(std::byte* address) {
+  return address - reinterpret_cast<std::uintptr_t>(address) % kPageBytes;
 }
 
 /// Whether a tag is that of a block of one of `count` types.
@@ -338,8 +346,20 @@ Status Heap::relocate(Mutator& mutator) {
       report(mutator, word, sizeof *word);
       *word += to - from;
     };
+    const Layouts layouts(types_);
+    std::byte* faulted = region_.base();
+    std::byte* const end = units_.address(units_.units_end());
     for_each_block([&](std::byte* place, u64 bytes, u16 tag) {
-      if (tag != 0) types_[tag / 2 - 1].for_each_pointer(place, bytes, (tag & 1) != 0, move);
+      const Layout* const layout = layouts.of(tag);
+      if (layout == nullptr || !layout->has_pointers()) return;
+      // Most pages change: a fault for many of them costs less than one for each.
+      if (place + bytes > faulted) {
+        std::byte* const first = std::max(faulted, page_of(place));
+        faulted = std::min(
+            end, std::max(page_of(place + bytes - 1) + kPageBytes, first + kFaultedAtOnce));
+        ::madvise(first, static_cast<u64>(faulted - first), MADV_POPULATE_WRITE);
+      }
+      layout->for_each_pointer(place, bytes, (tag & 1) != 0, move);
     });
     store(mutator, units_.header().address, u64{to});
     return {};

@@ -87,7 +87,8 @@ Json json_of(const Session& session) {
           {"calls", calls},
           {"acknowledgements", acknowledgements},
           {"steps_at", session.steps_at},
-          {"objects_at", session.objects_at}};
+          {"objects_at", session.objects_at},
+          {"chain_at", session.chain_at}};
 }
 
 Session session_of(const Json& json) {
@@ -97,7 +98,8 @@ Session session_of(const Json& json) {
       .history = {bytes_of(json.at("initial")), json.at("atomic_bytes"), std::move(calls)},
       .acknowledgements = {},
       .steps_at = json.at("steps_at"),
-      .objects_at = json.at("objects_at")};
+      .objects_at = json.at("objects_at"),
+      .chain_at = json.at("chain_at")};
   for (const Json& each : json.at("acknowledgements"))
     session.acknowledgements.push_back({each.at(0), each.at(1)});
   return session;

@@ -52,6 +52,7 @@ class Oracle {
                       const testing::Recovered& recovered) const;
   std::string prove(const Content& image, u64 version) const;
   std::string check_objects(test::WrappedStore& store, u64 version) const;
+  std::string prove_container(const std::string& path, u64 version) const;
 
   const RunRecord& run_;
   const Session& session_;

@@ -33,18 +33,26 @@ Run::Run(const MediumKind& medium, u64 seed) : medium_(medium), seed_(seed) {
 u64 Run::random(u64 below) { return test::mix(seed_ ^ test::mix(++draws_)) % below; }
 
 void Run::open() {
-  store_ = std::make_unique<test::WrappedStore>(uri(medium_, folder_.path(kFile)), options,
-                                                [this](std::unique_ptr<media::Medium> inner) {
-                                                  geometry_ = inner->geometry();
-                                                  return recording_.wrap(std::move(inner));
-                                                });
-  ledger_ = static_cast<test::Ledger*>(store_->get_root("ledger"));
+  const detail::WrapMedium wrap = [this](std::unique_ptr<media::Medium> inner) {
+    geometry_ = inner->geometry();
+    return recording_.wrap(std::move(inner));
+  };
+  const std::string name = uri(medium_, folder_.path(kFile));
+  if (contained_) {
+    container_ = detail::ContainerRuntime::open(name, options, {.wrap = wrap});
+  } else {
+    store_ = std::make_unique<test::WrappedStore>(name, options, wrap);
+    ledger_ = static_cast<test::Ledger*>(store_->get_root("ledger"));
+  }
   objects_ = durable_objects_;
+  chain_ = durable_chain_;
   sessions_.emplace_back().acknowledgements.push_back({acknowledged_, 0});
 }
 
 void Run::end_session() {
   store_.reset();
+  container_.reset();
+  chain_begun_.clear();
   sessions_.back().history = recording_.history();
   ledger_ = nullptr;
   steps_begun_.clear();
@@ -52,16 +60,19 @@ void Run::end_session() {
 
 void Run::close() {
   const u64 steps = steps_so_far();
-  store_->close();
-  const u64 version = store_->durable_version();
+  if (contained_) value_or_throw(container_->close());
+  else store_->close();
+  detail::Runtime& runtime = contained_ ? container_->runtime() : store_->runtime();
+  const u64 version = runtime.checkpointer().durable_version();
   durable_objects_ = objects_;
   steps_begun_[version] = steps;
+  chain_begun_[version] = chain_;
   acknowledge(version);
   end_session();
 }
 
 void Run::kill() {
-  store_->crash();
+  if (store_) store_->crash();
   end_session();
 }
 
@@ -102,6 +113,20 @@ void Run::concurrent_steps(u64 threads, u64 count, const std::function<void()>& 
 
 u64 Run::steps_so_far() const {
   return ledger_ != nullptr ? std::atomic_ref(ledger_->steps).load() : 0;
+}
+
+test::ChainRoot& Run::chain() {
+  return *static_cast<test::ChainRoot*>(container_->root(TypeRecord<test::ChainRoot>::value));
+}
+
+void Run::push_link(u64 number) {
+  test::push(chain(), number);
+  chain_.push_back(number);
+}
+
+void Run::pop_link() {
+  test::pop(chain());
+  if (!chain_.empty()) chain_.pop_back();
 }
 
 void Run::move() {
@@ -160,7 +185,8 @@ void Run::try_checkpoint_object(const std::string& name) {
 
 u64 Run::checkpoint() {
   const u64 steps = steps_so_far();
-  const u64 version = store_->checkpoint();
+  const u64 version = contained_ ? value_or_throw(container_->point()) : store_->checkpoint();
+  chain_begun_[version] = chain_;
   durable_objects_ = objects_;
   steps_begun_.try_emplace(version, steps);
   acknowledge(version);
@@ -169,13 +195,16 @@ u64 Run::checkpoint() {
 
 u64 Run::checkpoint_async() {
   const u64 steps = steps_so_far();
-  const u64 version = store_->checkpoint_async();
+  const u64 version =
+      contained_ ? value_or_throw(container_->point_async()) : store_->checkpoint_async();
+  chain_begun_[version] = chain_;
   steps_begun_.try_emplace(version, steps);
   return version;
 }
 
 void Run::wait(u64 version) {
-  store_->wait(version);
+  if (contained_) value_or_throw(container_->sync());
+  else store_->wait(version);
   acknowledge(version);
 }
 
@@ -185,6 +214,10 @@ void Run::acknowledge(u64 version) {
   if (const auto begun = steps_begun_.find(version); begun != steps_begun_.end())
     sessions_.back().steps_at.emplace(version, begun->second);
   sessions_.back().objects_at[version] = durable_objects_;
+  if (const auto begun = chain_begun_.find(version); begun != chain_begun_.end()) {
+    durable_chain_ = begun->second;
+    sessions_.back().chain_at[version] = durable_chain_;
+  }
 }
 
 }  // namespace perdura::proof

@@ -9,6 +9,8 @@
 
 #include "explorer.hpp"
 #include "folder.hpp"
+#include "model/container/container_runtime.hpp"
+#include "support/chain.hpp"
 #include "support/ledger.hpp"
 #include "support/wrapped_store.hpp"
 
@@ -49,6 +51,8 @@ struct Session {
   std::map<u64, u64> steps_at;
   /// The named objects that an acknowledged version holds, and no others.
   std::map<u64, Objects> objects_at;
+  /// Of a container: the numbers of the chain's links that an acknowledged version holds.
+  std::map<u64, std::vector<u64>> chain_at;
 };
 
 /// What is known of a run afterwards: all that judging its crash states takes.
@@ -78,6 +82,13 @@ class Run {
 
   /// Objects are typed, with pointers to themselves and into themselves.
   void use_types() { typed_ = true; }
+  /// The store is a container with a chain, and checkpoints are its points; before the first open.
+  void use_container() {
+    options.tracking = Tracking::kAutomatic;
+    contained_ = true;
+  }
+  void push_link(u64 number);
+  void pop_link();
   /// The next session has the region at another address.
   void move();
 
@@ -118,6 +129,7 @@ class Run {
  private:
   void end_session();
   void acknowledge(u64 version);
+  test::ChainRoot& chain();
   u64 steps_so_far() const;
 
   const MediumKind medium_;
@@ -131,6 +143,11 @@ class Run {
   u64 acknowledged_ = 0;
   std::map<u64, u64> steps_begun_;  ///< by version: steps when its checkpoint began
   bool typed_ = false;
+  bool contained_ = false;
+  std::unique_ptr<detail::ContainerRuntime> container_;
+  std::vector<u64> chain_;  ///< the newest link last
+  std::vector<u64> durable_chain_;
+  std::map<u64, std::vector<u64>> chain_begun_;  ///< by version, when its point began
   Objects objects_;
   Objects durable_objects_;
   std::vector<Session> sessions_;
