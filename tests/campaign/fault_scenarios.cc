@@ -7,6 +7,7 @@
 
 #include "campaign/fault_session.hpp"
 #include "store/inspect.hpp"
+#include "support/chain.hpp"
 #include "support/files.hpp"
 
 namespace {
@@ -415,6 +416,44 @@ void typed_list(Session& session) {
   if (const HeapAudit audit = store.audit(); !audit.clean) session.problem(audit.problem);
 }
 
+// A container's points, some of them asynchronous: what cannot move or be written now is part of
+// the next one.
+void reachable_chain(Session& session) {
+  const std::string uri = session.uri();
+  const Options options = session.options();
+  u64 acknowledged = 0;
+  for (u64 round = 0; round < 3; ++round)
+    session.attempt([&] {
+      Container container = in_library([&] { return Container::open(uri, options); });
+      auto& chain = in_library([&]() -> ChainRoot& { return container.root<ChainRoot>(); });
+      for (u64 i = 0; i < 6; ++i) {
+        session.attempt([&] { in_library([&] { push(chain, chain.count); }); });
+        session.attempt([&] {
+          const u64 count = chain.count;
+          if (i % 2 == 0) {
+            in_library([&] { container.point(); });
+          } else {
+            in_library([&] { container.point_async(); });
+            in_library([&] { container.sync(); });
+          }
+          acknowledged = count;
+        });
+        if (const std::string problem = check_chain(chain); !problem.empty())
+          session.problem(problem);
+      }
+      const u64 count = chain.count;
+      in_library([&] { container.close(); });
+      acknowledged = count;
+    });
+  disarm_calls();
+  Container container = Container::open(uri, options);
+  const auto& chain = container.root<ChainRoot>();
+  if (chain.count < acknowledged)
+    session.problem("lost: " + std::to_string(acknowledged) + " links were acknowledged");
+  if (const std::string problem = check_chain(chain); !problem.empty()) session.problem(problem);
+  if (const HeapAudit audit = container.audit(); !audit.clean) session.problem(audit.problem);
+}
+
 std::vector<Scenario> make_scenarios() {
   const Options lazy = kReported;
   const Options eager = with(kReported, &Options::lazy_recovery, false);
@@ -502,6 +541,8 @@ std::vector<Scenario> make_scenarios() {
       {"containers", "file", "?io_uring=0", none, kPages, containers},
       {"typed_list", "file", "?io_uring=0", none, kReported, typed_list},
       {"typed_list_emu", "emu", "", none, kPages, typed_list},
+      {"reachable_chain", "file", "?io_uring=0", none, kPages, reachable_chain},
+      {"reachable_chain_emu", "emu", "", none, kPages, reachable_chain},
   };
   return all;
 }

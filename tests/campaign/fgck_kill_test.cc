@@ -6,17 +6,14 @@
 // become durable it writes to a pipe, and when it begins, what it finds; both are compared here.
 #include <gtest/gtest.h>
 
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
+#include <stdlib.h>
 
 #include <algorithm>
 #include <cmath>
 #include <random>
 
 #include "support/files.hpp"
+#include "support/worker.hpp"
 #include "support/wrapped_store.hpp"
 
 namespace perdura::test {
@@ -34,46 +31,6 @@ std::string state_after(u64 durable) {
     state += std::to_string(2 * round + (durable % 3 >= 1 && i == round % kObjects ? 1 : 0)) + " ";
   return state + "new " + std::to_string(durable % 3 == 2 ? 2 * round + 1 : 0) + " list " +
          std::to_string((round - 1) % kListMax + 1);
-}
-
-/// A worker's life, until it is killed: so long after its `wait_for`-th line. Lines it wrote; whole
-/// ones only.
-std::vector<std::string> live(const std::string& uri, u32 aliases, u64 wait_for, u64 time_ns) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) std::abort();
-  const pid_t child = ::fork();
-  if (child < 0) std::abort();
-  if (child == 0) {
-    ::dup2(ends[1], 1);
-    ::setenv("PERDURA_STORE", uri.c_str(), 1);
-    ::setenv("PERDURA_ALIASES", std::to_string(aliases).c_str(), 1);
-    ::execl(PERDURA_FGCK_WORKER, PERDURA_FGCK_WORKER, nullptr);
-    ::_exit(99);
-  }
-  ::close(ends[1]);
-  std::string text;
-  const auto read_some = [&] {
-    char buffer[4096];
-    const ssize_t got = ::read(ends[0], buffer, sizeof buffer);
-    if (got > 0) text.append(buffer, static_cast<size_t>(got));
-    return got > 0;
-  };
-  while (static_cast<u64>(std::count(text.begin(), text.end(), '\n')) < wait_for && read_some()) {
-  }
-  const timespec time{.tv_sec = 0, .tv_nsec = static_cast<long>(time_ns)};
-  ::nanosleep(&time, nullptr);  // less than fills the pipe
-  ::kill(child, SIGKILL);
-  while (read_some()) {
-  }
-  ::close(ends[0]);
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  std::vector<std::string> lines;
-  for (size_t at = 0, end = 0; (end = text.find('\n', at)) != text.npos; at = end + 1)
-    lines.push_back(text.substr(at, end - at));
-  if (!WIFSIGNALED(status))
-    lines.push_back("it ended by itself, with status " + std::to_string(WEXITSTATUS(status)));
-  return lines;
 }
 
 class FgckKillTest : public testing::TestWithParam<const char*> {};
@@ -103,7 +60,10 @@ TEST_P(FgckKillTest, FindsWhatWasCheckpointed) {
     // Half of them while it opens the store, or soon afterwards.
     const u64 wait_for = random() % 2 * (1 + random() % 20);
     const double time_ns = std::pow(10, std::uniform_real_distribution(4.5, 7.5)(random));
-    const std::vector<std::string> lines = live(uri, aliases, wait_for, static_cast<u64>(time_ns));
+    ::setenv("PERDURA_STORE", uri.c_str(), 1);
+    ::setenv("PERDURA_ALIASES", std::to_string(aliases).c_str(), 1);
+    const std::vector<std::string> lines =
+        live({PERDURA_FGCK_WORKER}, wait_for, static_cast<u64>(time_ns));
     SCOPED_TRACE("kill " + std::to_string(kill) + ", " + std::to_string(aliases) + " aliases, " +
                  std::to_string(durable) + " steps acknowledged");
     if (!lines.empty()) {

@@ -205,8 +205,8 @@ std::string Oracle::check_objects(test::WrappedStore& store, u64 version) const 
 std::string Oracle::prove_container(const std::string& path, u64 version) const {
   std::vector<u64> expected = session_.chain_at.at(version);
   const auto check = [&](detail::ContainerRuntime& container) -> std::string {
-    const auto& chain =
-        *static_cast<test::ChainRoot*>(container.root(TypeRecord<test::ChainRoot>::value));
+    const auto& chain = *static_cast<test::ChainRoot*>(
+        value_or_throw(container.root(TypeRecord<test::ChainRoot>::value)));
     std::vector<u64> found;
     if (std::string problem = test::check_chain(chain, &found); !problem.empty()) return problem;
     std::reverse(found.begin(), found.end());
@@ -219,8 +219,8 @@ std::string Oracle::prove_container(const std::string& path, u64 version) const 
       const auto container = detail::ContainerRuntime::open(uri(run_.medium, path), run_.options);
       if (std::string problem = check(*container); !problem.empty())
         return (round == 0 ? "" : "after more links: ") + problem;
-      auto& chain =
-          *static_cast<test::ChainRoot*>(container->root(TypeRecord<test::ChainRoot>::value));
+      auto& chain = *static_cast<test::ChainRoot*>(
+          value_or_throw(container->root(TypeRecord<test::ChainRoot>::value)));
       for (u64 i = 0; i < kMoreSteps; ++i) {
         test::push(chain, i);
         expected.push_back(i);

@@ -116,7 +116,8 @@ u64 Run::steps_so_far() const {
 }
 
 test::ChainRoot& Run::chain() {
-  return *static_cast<test::ChainRoot*>(container_->root(TypeRecord<test::ChainRoot>::value));
+  return *static_cast<test::ChainRoot*>(
+      value_or_throw(container_->root(TypeRecord<test::ChainRoot>::value)));
 }
 
 void Run::push_link(u64 number) {

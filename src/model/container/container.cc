@@ -132,7 +132,9 @@ Container Container::open(std::string_view uri, const Options& options) {
       ContainerRuntime::open(uri, options).release()));
 }
 
-void* Container::root(const perdura_type& type) { return container_->root(type); }
+void* Container::root(const perdura_type& type) {
+  return value_or_throw(guarded([&] { return container_->root(type); }));
+}
 std::uint64_t Container::point() { return value_or_throw(container_->point()); }
 std::uint64_t Container::point_async() { return value_or_throw(container_->point_async()); }
 void Container::sync() { value_or_throw(container_->sync()); }

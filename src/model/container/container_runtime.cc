@@ -25,7 +25,7 @@ constexpr size_t kNulledMax = 1000;
 /// The containers of the process. One discovers at a time.
 struct OpenContainers {
   std::mutex discovery;
-  std::vector<ContainerRuntime*> all;  ///< under `discovery`
+  std::vector<ContainerRuntime*> containers;  ///< under `discovery`
 };
 OpenContainers& open_containers() {
   static auto* const containers = new OpenContainers;
@@ -48,20 +48,26 @@ std::string hex(u64 value) {
 std::unique_ptr<ContainerRuntime> ContainerRuntime::open(std::string_view uri,
                                                          const Options& options,
                                                          const InternalOptions& internal) {
+  return value_or_throw(guarded([&] { return try_open(uri, options, internal); }));
+}
+
+Result<std::unique_ptr<ContainerRuntime>> ContainerRuntime::try_open(
+    std::string_view uri, const Options& options, const InternalOptions& internal) {
   if (options.aliases != 0)
-    throw Error(Code::kInvalidArgument,
-                "a container cannot have aliases: objects that move need one address");
+    return Failure{Code::kInvalidArgument,
+                   "a container cannot have aliases: objects that move need one address"};
   if (options.tracking == Tracking::kReported || options.tracking == Tracking::kBitmap)
-    throw Error(Code::kInvalidArgument,
-                "a container finds changes by page; reported stores are for stores");
+    return Failure{Code::kInvalidArgument,
+                   "a container finds changes by page; reported stores are for stores"};
+  OpenContainers& all = open_containers();
   std::unique_ptr<ContainerRuntime> container(new ContainerRuntime);
   InternalOptions inner = internal;
   inner.guest = container.get();
   inner.restore = [&container](Runtime& runtime) { return container->restore(runtime); };
-  container->runtime_ = value_or_throw(Runtime::open(uri, options, inner));
-  container->create_state();
-  std::lock_guard lock(open_containers().discovery);
-  open_containers().all.push_back(container.get());
+  PERDURA_ASSIGN(container->runtime_, Runtime::open(uri, options, inner));
+  PERDURA_TRY(container->create_state());
+  std::lock_guard lock(all.discovery);
+  all.containers.push_back(container.get());
   return container;
 }
 
@@ -69,7 +75,7 @@ std::unique_ptr<ContainerRuntime> ContainerRuntime::open(std::string_view uri,
 ContainerRuntime::~ContainerRuntime() {
   {
     std::lock_guard lock(open_containers().discovery);
-    std::erase(open_containers().all, this);
+    std::erase(open_containers().containers, this);
   }
   runtime_.reset();
 }
@@ -97,17 +103,17 @@ Status ContainerRuntime::require_outside_operation(const char* call) {
                                     "ever; end the operation first"};
 }
 
-void ContainerRuntime::create_state() {
+Status ContainerRuntime::create_state() {
   heap::Heap& heap = runtime_->heap();
   Mutator& mutator = runtime_->mutators().this_thread();
   const InOperation operation(mutator);
-  auto* state = static_cast<ContainerState*>(value_or_throw(heap.get_root(kContainerRoot, 0)));
-  if (state == nullptr) {
-    state = static_cast<ContainerState*>(
-        value_or_throw(heap.allocate_typed(mutator, TypeRecord<ContainerState>::value, 1)));
-    state->version = format::kContainerVersion;
-    value_or_throw(heap.set_root(mutator, kContainerRoot, state, 0));
+  PERDURA_ASSIGN(void* root, heap.get_root(kContainerRoot, 0));
+  if (root == nullptr) {
+    PERDURA_ASSIGN(root, heap.allocate_typed(mutator, TypeRecord<ContainerState>::value, 1));
+    static_cast<ContainerState*>(root)->version = format::kContainerVersion;
+    PERDURA_TRY(heap.set_root(mutator, kContainerRoot, root, 0));
   }
+  auto* const state = static_cast<ContainerState*>(root);
   for (u32 i = 0; i < state->module_count; ++i)
     if (state->modules[i].bytes != 0) module_numbers_.emplace(state->modules[i].begin, i);
   for (u32 i = 0; i < state->symbol_count; ++i) {
@@ -118,30 +124,28 @@ void ContainerRuntime::create_state() {
     known_symbols_.emplace(begin, begin + symbol.bytes);
   }
   const u64 limit = runtime_->region().limit();
-  const auto set = [&] { return value_or_throw(track::DirtyMap::create(limit)); };
-  pages_.emplace(Pages{set(), set(), set()});
+  PERDURA_ASSIGN(track::DirtyMap changed, track::DirtyMap::create(limit));
+  PERDURA_ASSIGN(track::DirtyMap revisit, track::DirtyMap::create(limit));
+  PERDURA_ASSIGN(track::DirtyMap outside, track::DirtyMap::create(limit));
+  pages_.emplace(Pages{std::move(changed), std::move(revisit), std::move(outside)});
   state_ = state;
+  return {};
 }
 
-void* ContainerRuntime::root(const perdura_type& type) {
-  enter();
-  struct Left {
-    ContainerRuntime& container;
-    ~Left() { container.leave(); }
-  } left{*this};
-  heap::Heap& heap = runtime_->heap();
+Result<void*> ContainerRuntime::root(const perdura_type& type) {
+  const InOperation outer(volatile_.mutators().this_thread());
   Mutator& mutator = runtime_->mutators().this_thread();
+  const InOperation operation(mutator);
+  heap::Heap& heap = runtime_->heap();
   if (state_->root == nullptr) {
-    void* const made = value_or_throw(heap.allocate_typed(mutator, type, 1));
-    state_->root = made;
-    return made;
+    PERDURA_ASSIGN(state_->root, heap.allocate_typed(mutator, type, 1));
+    return state_->root;
   }
-  value_or_throw(heap.expect_type(type));
-  const std::string name = value_or_throw(heap.type_name(state_->root));
-  if (name != type.name)
-    throw Error(Code::kTypeMismatch, "the root of '" + runtime_->name() + "' is of type '" + name +
-                                         "', not '" + type.name + "'");
-  return state_->root;
+  PERDURA_TRY(heap.expect_type(type));
+  PERDURA_ASSIGN(const std::string name, heap.type_name(state_->root));
+  if (name == type.name) return state_->root;
+  return Failure{Code::kTypeMismatch, "the root of '" + runtime_->name() + "' is of type '" + name +
+                                          "', not '" + type.name + "'"};
 }
 
 // --- persistence points
@@ -218,13 +222,13 @@ void ContainerRuntime::after_cut() noexcept {
 
 Status ContainerRuntime::discover() {
   foreign_pointers_ = staying_pointers_ = 0;
+  noted_ = {};
   pages_->changed.clear();
   pages_->changed.merge(pages_->revisit);
   PERDURA_TRY(runtime_->tracker().add_changes(pages_->changed));
   pages_->revisit.clear();
   pages_->outside.clear();
   new_modules_.clear();
-  new_symbols_.clear();
   modules_.refresh();
   const std::lock_guard said(volatile_.mutex());
   heap::Closure closure({runtime_->heap(), *mutator_}, {volatile_.heap(), *volatile_mutator_},
@@ -239,27 +243,37 @@ Status ContainerRuntime::discover() {
     statistics_.visited_pointers += closure.visited_words();
   }
   if (!closure.status()) return copy_of(closure.status().failure());
+  if (!noted_) return copy_of(noted_.failure());
   PERDURA_TRY(note_modules());
   PERDURA_TRY(note_symbols());
   return mark_pages();
 }
 
-// Other containers may lead to what has moved as well, from what changed in them.
+// Other containers may lead to what has moved as well, from what changed in them. What moved stays
+// known until all of them were looked at.
 void ContainerRuntime::fix_references(heap::Closure& closure) {
-  for (ContainerRuntime* other : open_containers().all) {
-    if (other == this || other->state_ == nullptr) continue;
-    Runtime& runtime = *other->runtime_;
-    track::DirtyMap& changed = other->pages_->changed;
-    changed.clear();
-    changed.merge(other->pages_->revisit);
-    runtime.mutators().stop();
-    const Status found = guarded([&] { return runtime.tracker().add_changes(changed); });
-    if (found) closure.fix(runtime.heap(), changed);
-    runtime.mutators().resume();
-  }
   closure.fix_rest();
   for (void** reference : volatile_.references()) closure.fix(reinterpret_cast<u64*>(reference));
-  closure.release();
+  bool all_fixed = true;
+  for (ContainerRuntime* other : open_containers().containers) {
+    if (other == this) continue;
+    const Status fixed = guarded([&] { return other->fix_own(closure); });
+    all_fixed = all_fixed && fixed;
+  }
+  if (all_fixed) closure.release();
+}
+
+Status ContainerRuntime::fix_own(heap::Closure& closure) {
+  pages_->changed.clear();
+  pages_->changed.merge(pages_->revisit);
+  runtime_->mutators().stop();
+  const Status fixed = guarded([&]() -> Status {
+    PERDURA_TRY(runtime_->tracker().add_changes(pages_->changed));
+    closure.fix(runtime_->heap(), pages_->changed);
+    return {};
+  });
+  runtime_->mutators().resume();
+  return fixed;
 }
 
 bool ContainerRuntime::follows(const u64* word, const void* object) {
@@ -284,18 +298,27 @@ void ContainerRuntime::elsewhere(const u64* word, bool maybe) {
   const Module* const module = modules_.find(*word);
   if (module == nullptr && maybe) return;
   pages_->outside.add(line_of(word), 1);
-  if (module == nullptr) {
-    ++foreign_pointers_;
-    return;
+  if (module == nullptr) ++foreign_pointers_;
+  else if (noted_) noted_ = guarded([&] { return note(*module, *word); });
+}
+
+// That a word leads into a module, and to which symbol.
+Status ContainerRuntime::note(const Module& module, u64 address) {
+  if (!module_numbers_.contains(module.begin) &&
+      std::find(new_modules_.begin(), new_modules_.end(), &module) == new_modules_.end())
+    new_modules_.push_back(&module);
+  const auto after = known_symbols_.upper_bound(address);
+  if (after != known_symbols_.begin() && address < std::prev(after)->second) return {};
+  Symbol symbol = symbol_at(address);
+  const auto known = known_symbols_.emplace(symbol.begin, symbol.begin + symbol.bytes);
+  if (symbol.name.empty()) return {};
+  try {
+    new_symbols_.push_back(std::move(symbol));
+  } catch (...) {
+    known_symbols_.erase(known.first);
+    throw;
   }
-  if (!module_numbers_.contains(module->begin) &&
-      std::find(new_modules_.begin(), new_modules_.end(), module) == new_modules_.end())
-    new_modules_.push_back(module);
-  const auto after = known_symbols_.upper_bound(*word);
-  if (after != known_symbols_.begin() && *word < std::prev(after)->second) return;
-  Symbol symbol = symbol_at(*word);
-  known_symbols_.insert_or_assign(symbol.begin, symbol.begin + symbol.bytes);
-  if (!symbol.name.empty()) new_symbols_.push_back(std::move(symbol));
+  return {};
 }
 
 u64 ContainerRuntime::line_of(const void* address) const {
@@ -304,13 +327,6 @@ u64 ContainerRuntime::line_of(const void* address) const {
 
 // --- what a container keeps beside the objects
 // -----------------------------------------------------
-
-Result<char*> ContainerRuntime::text(const std::string& text) {
-  PERDURA_ASSIGN(void* const made,
-                 runtime_->heap().allocate_typed(*mutator_, kText, text.size() + 1));
-  std::memcpy(made, text.c_str(), text.size() + 1);
-  return static_cast<char*>(made);
-}
 
 // Arrays have as many places as the next power of two.
 template <class T>
@@ -326,6 +342,17 @@ Status ContainerRuntime::append(T*& all, u32& count, const T& one) {
   }
   all[count++] = one;
   return {};
+}
+
+template <class T>
+Status ContainerRuntime::append_named(T*& all, u32& count, T one, const std::string& name) {
+  heap::Heap& heap = runtime_->heap();
+  PERDURA_ASSIGN(void* const text, heap.allocate_typed(*mutator_, kText, name.size() + 1));
+  std::memcpy(text, name.c_str(), name.size() + 1);
+  one.name = static_cast<char*>(text);
+  Status appended = append(all, count, one);
+  if (!appended) PERDURA_TRY(heap.deallocate(*mutator_, text));
+  return appended;
 }
 
 // One that was loaded again, elsewhere, is the same.
@@ -347,23 +374,23 @@ Status ContainerRuntime::note_modules() {
     one.bytes = module->end - module->begin;
     one.build_id_bytes = module->build_id_bytes;
     std::copy(module->build_id.begin(), module->build_id.end(), one.build_id);
-    PERDURA_ASSIGN(one.name, text(module->name));
-    PERDURA_TRY(append(state_->modules, state_->module_count, one));
+    PERDURA_TRY(append_named(state_->modules, state_->module_count, one, module->name));
     module_numbers_[module->begin] = state_->module_count - 1;
   }
   return {};
 }
 
+// What fails is tried again by the next point.
 Status ContainerRuntime::note_symbols() {
-  for (const Symbol& symbol : new_symbols_) {
+  for (; !new_symbols_.empty(); new_symbols_.pop_back()) {
+    const Symbol& symbol = new_symbols_.back();
     const Module* const module = modules_.find(symbol.begin);
     if (module == nullptr) continue;
     ContainerSymbol one{};
     one.module = module_numbers_.at(module->begin);
     one.bytes = static_cast<u32>(symbol.bytes);
     one.offset = symbol.begin - module->begin;
-    PERDURA_ASSIGN(one.name, text(symbol.name));
-    PERDURA_TRY(append(state_->symbols, state_->symbol_count, one));
+    PERDURA_TRY(append_named(state_->symbols, state_->symbol_count, one, symbol.name));
   }
   return {};
 }
@@ -564,7 +591,7 @@ ContainerStatistics ContainerRuntime::statistics() const {
 
 ContainerRuntime* container_holding(const void* address) {
   std::lock_guard lock(open_containers().discovery);
-  for (ContainerRuntime* each : open_containers().all)
+  for (ContainerRuntime* each : open_containers().containers)
     if (each->runtime().region().contains(address)) return each;
   return nullptr;
 }

@@ -33,7 +33,7 @@ class ContainerRuntime final : public commit::CutGuest, private heap::Closure::O
   void enter();
   void leave() noexcept;
 
-  void* root(const perdura_type& type);
+  Result<void*> root(const perdura_type& type);
   /// nullptr: there is none yet.
   void* existing_root() const { return state_->root; }
   Result<u64> point();
@@ -55,21 +55,27 @@ class ContainerRuntime final : public commit::CutGuest, private heap::Closure::O
 
   Status require_outside_operation(const char* call);
   Status restore(Runtime& runtime);
-  void create_state();
+  static Result<std::unique_ptr<ContainerRuntime>> try_open(std::string_view uri,
+                                                            const Options& options,
+                                                            const InternalOptions& internal);
+  Status create_state();
 
   Status discover();
   void fix_references(heap::Closure& closure);
+  Status fix_own(heap::Closure& closure);
   bool follows(const u64* word, const void* object) override;
   void moved(const void* from, void* to, u64 bytes) override;
   void stays(const u64* word) override;
   void elsewhere(const u64* word, bool maybe) override;
 
+  Status note(const Module& module, u64 address);
   Status note_modules();
   Status note_symbols();
   Status mark_pages();
   template <class T>
   Status append(T*& all, u32& count, const T& one);
-  Result<char*> text(const std::string& text);
+  template <class T>
+  Status append_named(T*& all, u32& count, T one, const std::string& name);
   u64 line_of(const void* address) const;
 
   VolatileHeap& volatile_;
@@ -87,11 +93,12 @@ class ContainerRuntime final : public commit::CutGuest, private heap::Closure::O
   bool discovering_ = false;
   Mutator* mutator_ = nullptr;           ///< of the thread that cuts
   Mutator* volatile_mutator_ = nullptr;  ///< the same
+  Status noted_;                         ///< what became of noting modules and symbols
   u64 foreign_pointers_ = 0;
   u64 staying_pointers_ = 0;
   std::unordered_map<u64, u32> module_numbers_;  ///< of modules that the state has, by their begin
   std::vector<const Module*> new_modules_;
-  std::map<u64, u64> known_symbols_;  ///< end by begin
+  std::map<u64, u64> known_symbols_;  ///< their ends by their beginnings
   std::vector<Symbol> new_symbols_;
 
   mutable std::mutex mutex_;

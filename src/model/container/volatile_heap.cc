@@ -18,7 +18,8 @@ std::unique_ptr<region::Region> reserve() {
 }  // namespace
 
 VolatileHeap& VolatileHeap::instance() {
-  static auto* const heap = new VolatileHeap;
+  static auto* const heap =
+      value_or_throw(guarded([]() -> Result<VolatileHeap*> { return new VolatileHeap; }));
   return *heap;
 }
 

@@ -1,0 +1,62 @@
+// Goal: a program that is killed at any moment finds its container as a persistence point left it:
+// the whole graph of one version, at least the last one acknowledged, whichever addresses the
+// program itself lies at.
+// Method: container_worker.cc as a process of its own, killed with SIGKILL at 300 random moments
+// (PERDURA_CONTAINER_KILLS changes it), on emulated NVM and on a disk. Each worker checks the graph
+// that it finds against the one that follows from its number of steps.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <random>
+
+#include "support/files.hpp"
+#include "support/worker.hpp"
+
+namespace perdura::test {
+namespace {
+
+constexpr u64 kStepsPerPoint = 7;
+
+class ContainerKillTest : public testing::TestWithParam<const char*> {};
+
+INSTANTIATE_TEST_SUITE_P(Media, ContainerKillTest, testing::Values("emu", "file"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_P(ContainerKillTest, FindsOneOfTheVersions) {
+  const char* text = std::getenv("PERDURA_CONTAINER_KILLS");
+  const u64 kills = (text != nullptr ? std::strtoull(text, nullptr, 10) : 300) / 2;
+  const bool in_memory = GetParam() == std::string("emu");
+  const TempDir folder(in_memory ? TempDir::kMemory : TempDir::kDisk);
+  std::mt19937_64 random(std::random_device{}());
+  u64 durable = 0;  ///< steps
+  u64 points = 0;
+  for (u64 kill = 0; kill < kills; ++kill) {
+    const std::string path = folder.path("state.pd");
+    if (kill % 30 == 0) {
+      std::filesystem::remove(path);
+      durable = 0;
+    }
+    const u64 wait_for = random() % 2 * (1 + random() % 20);
+    const double time_ns = std::pow(10, std::uniform_real_distribution(4.5, 7.5)(random));
+    const auto lines = live({PERDURA_CONTAINER_WORKER, std::string(GetParam()) + ":" + path},
+                            wait_for, static_cast<u64>(time_ns));
+    SCOPED_TRACE("kill " + std::to_string(kill) + ", " + std::to_string(durable) +
+                 " steps acknowledged");
+    for (const std::string& line : lines) {
+      ASSERT_EQ(line.find_first_not_of("0123456789"), line.npos) << line;
+      const u64 steps = std::stoull(line);
+      // Of two points that were under way when the one before it died.
+      ASSERT_GE(steps, durable);
+      ASSERT_LE(steps, durable + 2 * kStepsPerPoint);
+      ASSERT_EQ(steps % kStepsPerPoint, 0u);
+      points += steps != durable ? 1 : 0;
+      durable = steps;
+    }
+  }
+  std::printf("%lu kills, %lu points acknowledged\n", kills, points);
+  EXPECT_GT(points, kills);
+}
+
+}  // namespace
+}  // namespace perdura::test
