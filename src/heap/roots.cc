@@ -23,11 +23,13 @@ std::string Heap::check_roots(u64& count) const {
   const format::HeapHeader& header = units_.header();
   count = 0;
   for (u64 at = header.roots; at != 0;) {
-    const u64 bytes = allocated_at(at);
-    const RootNode& node = root_node(at);
-    if (count == header.root_count || bytes < sizeof node ||
-        node.name_length > std::min<u64>(kNameMax, bytes - sizeof node))
+    const auto broken = [at] {
       return "the list of roots is broken at region offset " + std::to_string(at);
+    };
+    const u64 bytes = allocated_at(at);
+    if (count == header.root_count || bytes < sizeof(RootNode)) return broken();
+    const RootNode& node = root_node(at);
+    if (node.name_length > std::min<u64>(kNameMax, bytes - sizeof node)) return broken();
     if (node.object >= region_.limit()) return "a root points outside the region";
     ++count;
     at = node.next;

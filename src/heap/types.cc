@@ -98,9 +98,9 @@ std::string Heap::read_types(std::vector<Layout>& types) const {
     };
     if (left == 0) return "the list of types has no end";
     const u64 bytes = allocated_at(at);
+    if (bytes < sizeof(TypeNode)) return wrong("is broken");
     const TypeNode& node = type_node(at);
-    if (bytes < sizeof node || bytes < node_bytes(node) || node.number != left)
-      return wrong("is broken");
+    if (bytes < node_bytes(node) || node.number != left) return wrong("is broken");
     types[left - 1] = layout_of(node);
     if (const std::string problem = types[left - 1].problem(); !problem.empty())
       return wrong("has " + problem);
