@@ -85,8 +85,7 @@ void change_first(List& list, std::uint64_t count) {
     ++node->number;
 }
 
-// --- discovery
-// -------------------------------------------------------------------------------------
+// --- discovery -----------------------------------------------------------------------------------
 
 struct Discovery {
   Measured first;
@@ -130,8 +129,7 @@ Discovery discover(Context& context) {
   return result;
 }
 
-// --- points on a list of a gigabyte
-// ----------------------------------------------------------------
+// --- points on a list of a gigabyte --------------------------------------------------------------
 
 class Gigabyte {
  public:
@@ -190,8 +188,7 @@ class Gigabyte {
   std::optional<Container> container_;
 };
 
-// --- restoring
-// -------------------------------------------------------------------------------------
+// --- restoring -----------------------------------------------------------------------------------
 
 constexpr const char* kRestore = "container-restore";
 
@@ -240,8 +237,7 @@ Restored measure_restore(Context& context) {
   return result;
 }
 
-// --- structures against a serializer
-// ---------------------------------------------------------------
+// --- structures against a serializer -------------------------------------------------------------
 
 constexpr std::uint64_t kRecordStep = 7919;  ///< keys in an order of their own
 
@@ -386,8 +382,7 @@ Structures measure_structures(Context& context) {
   return result;
 }
 
-// --- computing while points are written
-// ------------------------------------------------------------
+// --- computing while points are written ----------------------------------------------------------
 
 /// a * b into c, in blocks; `after` each.
 template <class After>
@@ -449,8 +444,7 @@ Measured measure_async(Context& context) {
   return {pair.ratio, {{"seconds", pair.subject}, {"without_s", pair.base}, {"points", 16}}};
 }
 
-// --- pointers in the data
-// --------------------------------------------------------------------------
+// --- pointers in the data ------------------------------------------------------------------------
 
 void run(Context& context) {
   if (context.wants("discovery") || context.wants("rediscovery")) {

@@ -110,8 +110,7 @@ void forget(void** pointer) {
   objects.references().erase(pointer);
 }
 
-// --- containers
-// ------------------------------------------------------------------------------------
+// --- containers ----------------------------------------------------------------------------------
 
 void detail::ContainerDeleter::operator()(ContainerRuntime* container) const noexcept {
   if (!container->runtime().usable()) return;  // a forked child's parent's

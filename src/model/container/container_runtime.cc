@@ -42,8 +42,7 @@ std::string hex(u64 value) {
 
 }  // namespace
 
-// --- opening and closing
-// ---------------------------------------------------------------------------
+// --- opening and closing -------------------------------------------------------------------------
 
 std::unique_ptr<ContainerRuntime> ContainerRuntime::open(std::string_view uri,
                                                          const Options& options,
@@ -149,7 +148,7 @@ Result<void*> ContainerRuntime::root(const perdura_type& type) {
 }
 
 // --- persistence points
-// ----------------------------------------------------------------------------
+// ---------------------------------------------------------------------------
 
 Result<u64> ContainerRuntime::point() {
   PERDURA_TRY(require_outside_operation("a persistence point"));
@@ -218,7 +217,7 @@ void ContainerRuntime::after_cut() noexcept {
 }
 
 // --- discovery
-// -------------------------------------------------------------------------------------
+// ------------------------------------------------------------------------------------
 
 Status ContainerRuntime::discover() {
   foreign_pointers_ = staying_pointers_ = 0;
@@ -326,7 +325,7 @@ u64 ContainerRuntime::line_of(const void* address) const {
 }
 
 // --- what a container keeps beside the objects
-// -----------------------------------------------------
+// ----------------------------------------------------
 
 // Arrays have as many places as the next power of two.
 template <class T>
@@ -420,8 +419,7 @@ Status ContainerRuntime::mark_pages() {
   return {};
 }
 
-// --- restoring
-// -------------------------------------------------------------------------------------
+// --- restoring -----------------------------------------------------------------------------------
 
 namespace {
 
@@ -581,8 +579,7 @@ Status ContainerRuntime::restore(Runtime& runtime) {
   return {};
 }
 
-// --- statistics
-// ------------------------------------------------------------------------------------
+// --- statistics ----------------------------------------------------------------------------------
 
 ContainerStatistics ContainerRuntime::statistics() const {
   std::lock_guard lock(mutex_);
