@@ -4,7 +4,6 @@
 #include <msgpack.h>
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -239,12 +238,23 @@ Restored measure_restore(Context& context) {
 
 // --- structures against a serializer -------------------------------------------------------------
 
-constexpr std::uint64_t kRecordStep = 7919;  ///< keys in an order of their own
-
 const structure* const kStructures[] = {&array_structure, &list_structure, &tree_structure,
                                         &hash_structure};
 
-/// The whole structure to a new file, which takes the place of the last one when it is durable.
+/// A new file takes the place of the last one when it is durable.
+void write_durably(const std::string& path, const char* data, std::size_t size) {
+  const std::string fresh = path + ".new";
+  const int fd = ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  for (std::size_t done = 0; done < size;) {
+    const ssize_t written = ::write(fd, data + done, size - done);
+    if (written <= 0) throw std::runtime_error("cannot write " + fresh);
+    done += static_cast<std::size_t>(written);
+  }
+  if (::fdatasync(fd) != 0 || ::close(fd) != 0 || ::rename(fresh.c_str(), path.c_str()) != 0)
+    throw std::runtime_error("cannot make " + path + " durable");
+}
+
+/// The whole structure.
 void serialize(const structure& structure, const void* root, const std::string& path) {
   msgpack_sbuffer buffer;
   msgpack_sbuffer_init(&buffer);
@@ -260,15 +270,7 @@ void serialize(const structure& structure, const void* root, const std::string& 
         msgpack_pack_bin_body(packer, record->value, kValueBytes);
       },
       &packer);
-  const std::string fresh = path + ".new";
-  const int fd = ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  for (std::size_t done = 0; done < buffer.size;) {
-    const ssize_t written = ::write(fd, buffer.data + done, buffer.size - done);
-    if (written <= 0) throw std::runtime_error("cannot write " + fresh);
-    done += static_cast<std::size_t>(written);
-  }
-  if (::fdatasync(fd) != 0 || ::close(fd) != 0 || ::rename(fresh.c_str(), path.c_str()) != 0)
-    throw std::runtime_error("cannot make " + path + " durable");
+  write_durably(path, buffer.data, buffer.size);
   msgpack_sbuffer_destroy(&buffer);
 }
 
@@ -444,7 +446,137 @@ Measured measure_async(Context& context) {
   return {pair.ratio, {{"seconds", pair.subject}, {"without_s", pair.base}, {"points", 16}}};
 }
 
-// --- pointers in the data ------------------------------------------------------------------------
+// --- pointers in the data
+// --------------------------------------------------------------------------
+
+/// Eight words, of which so many lead to other objects.
+struct Words {
+  std::uint64_t words[8];
+};
+
+/// A full point of a list of such objects ÷ their other words, serialized and written.
+Measured measure_share(Context& context, std::uint32_t pointers) {
+  const std::uint64_t count = context.scale<std::uint64_t>(500'000'000, 50'000'000) / sizeof(Words);
+  static const perdura_slot slots[] = {{"words", PERDURA_SLOT_POINTER, 0, 8, nullptr, 0, 0, 0},
+                                       {"words", PERDURA_SLOT_POINTER, 0, 16, nullptr, 0, 0, 0},
+                                       {"words", PERDURA_SLOT_POINTER, 0, 32, nullptr, 0, 0, 0},
+                                       {"words", PERDURA_SLOT_POINTER, 0, 64, nullptr, 0, 0, 0}};
+  static const perdura_type types[] = {{"words 1", sizeof(Words), 8, 1, &slots[0]},
+                                       {"words 2", sizeof(Words), 8, 1, &slots[1]},
+                                       {"words 4", sizeof(Words), 8, 1, &slots[2]},
+                                       {"words 8", sizeof(Words), 8, 1, &slots[3]}};
+  const perdura_type& type = types[pointers == 1 ? 0 : pointers == 2 ? 1 : pointers == 4 ? 2 : 3];
+  const std::string uri = context.uri(Place::kDisk, "share");
+  Container container = Container::open(uri, options_for(count * sizeof(Words)));
+  auto& list = container.root<List>();
+  container.point();
+  Words* last = nullptr;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    auto* const made = static_cast<Words*>(allocate(type));
+    for (std::uint32_t word = 0; word < 8; ++word)
+      made->words[word] = word < pointers ? reinterpret_cast<std::uintptr_t>(last) : i;
+    last = made;
+  }
+  list.first = reinterpret_cast<Node*>(last);
+  const double point_s = timed_s([&] { container.point(); });
+  const std::string path = context.path(Place::kDisk, "serialized");
+  const double serialized_s = timed_s([&] {
+    msgpack_sbuffer buffer;
+    msgpack_sbuffer_init(&buffer);
+    msgpack_packer packer;
+    msgpack_packer_init(&packer, &buffer, msgpack_sbuffer_write);
+    const auto* each = reinterpret_cast<const Words*>(list.first);
+    for (std::uint64_t i = 0; i < count; ++i) {
+      msgpack_pack_array(&packer, 8 - pointers);
+      for (std::uint32_t word = pointers; word < 8; ++word)
+        msgpack_pack_uint64(&packer, each->words[word]);
+      each = reinterpret_cast<const Words*>(each->words[0]);
+    }
+    write_durably(path, buffer.data, buffer.size);
+    msgpack_sbuffer_destroy(&buffer);
+  });
+  container.discard();
+  context.remove(uri);
+  context.remove(path);
+  return {point_s / serialized_s,
+          {{"point_ms", point_s * 1e3}, {"serialized_ms", serialized_s * 1e3}}};
+}
+
+// --- chunks
+// ----------------------------------------------------------------------------------------
+
+/// A point after a tenth of a list changed, found by chunks of this size.
+Measured measure_chunk(Context& context, std::uint32_t chunk_bytes) {
+  const std::uint64_t count = context.scale<std::uint64_t>(kGiB, 128 * kMiB) / sizeof(Node);
+  Options options = options_for(count * sizeof(Node));
+  options.tracking = Tracking::kProtect;  // the other one watches no files
+  options.chunk_bytes = chunk_bytes;
+  const std::string uri = context.uri(Place::kDisk, "chunks");
+  Container container = Container::open(uri, options);
+  auto& list = container.root<List>();
+  container.point();
+  make_list(list, count);
+  container.point();
+  std::vector<double> points, changes;
+  for (int i = 0; i < 3; ++i) {
+    changes.push_back(timed_s([&] { change_first(list, count / 10); }) * 1e3);
+    points.push_back(timed_s([&] { container.point(); }) * 1e3);
+  }
+  container.discard();
+  context.remove(uri);
+  return {median(points), {{"change_ms", median(changes)}}};
+}
+
+// --- processes
+// -------------------------------------------------------------------------------------
+
+constexpr const char* kShare = "container-process";
+
+/// Makes a list, waits for a file to appear, takes a point and prints when it began and ended.
+int persist(const ChildArguments& arguments) {
+  const std::uint64_t bytes = std::stoull(arguments.at(1));
+  Container container = Container::open(arguments.at(0), options_for(bytes));
+  auto& list = container.root<List>();
+  container.point();
+  make_list(list, bytes / sizeof(Node));
+  std::puts("ready");
+  std::fflush(stdout);
+  while (::access(arguments.at(2).c_str(), F_OK) != 0) ::usleep(200);
+  const double begin = now_s();
+  container.point();
+  std::printf("%.9f %.9f\n", begin, now_s());
+  std::fflush(stdout);
+  container.discard();
+  return 0;
+}
+const ChildRegistration kPersist(kShare, persist);
+
+/// Seconds until all of so many processes have made their part of a gigabyte durable.
+double persist_in(Context& context, std::uint64_t processes) {
+  const std::uint64_t bytes = context.scale<std::uint64_t>(kGiB, 128 * kMiB) / processes;
+  const std::string go = context.path(Place::kMemory, "go");
+  std::vector<std::string> uris;
+  std::vector<std::unique_ptr<ChildProcess>> children;
+  for (std::uint64_t i = 0; i < processes; ++i) {
+    uris.push_back(context.uri(Place::kDisk, "process"));
+    children.push_back(std::make_unique<ChildProcess>(
+        kShare, ChildArguments{uris.back(), std::to_string(bytes), go}));
+  }
+  for (const auto& child : children) child->read_line();
+  std::ofstream(go).put('\n');
+  double first = 0;
+  double last = 0;
+  for (const auto& child : children) {
+    const std::string line = child->read_line();
+    const double begin = std::stod(line);
+    first = first == 0 ? begin : std::min(first, begin);
+    last = std::max(last, std::stod(line.substr(line.find(' '))));
+    child->wait();
+  }
+  for (const std::string& uri : uris) context.remove(uri);
+  context.remove(go);
+  return last - first;
+}
 
 void run(Context& context) {
   if (context.wants("discovery") || context.wants("rediscovery")) {
@@ -485,6 +617,19 @@ void run(Context& context) {
     context.measure("structures", "ratio", Reach::at_most(0.5), [&] { return once().all; });
     context.measure("query", "ratio", Reach::at_most(0.05), [&] { return once().query; });
   }
+  for (const std::uint32_t pointers : {1, 2, 4, 8})
+    context.measure(fmt::format("pointer_share_{}", pointers * 100 / 8), "ratio", Reach::none(),
+                    [&] { return measure_share(context, pointers); });
+  for (const std::uint32_t kib : {4, 64, 1024, 4096})
+    context.measure(fmt::format("chunk_{}k", kib), "ms", Reach::none(),
+                    [&] { return measure_chunk(context, kib * 1024); });
+  std::optional<double> alone;
+  for (const std::uint64_t processes : {2, 4, 8})
+    context.measure(fmt::format("processes_{}", processes), "ratio", Reach::at_most(1.3), [&] {
+      if (!alone) alone = persist_in(context, 1);
+      const double together = persist_in(context, processes);
+      return Measured{together / *alone, {{"seconds", together}, {"one_s", *alone}}};
+    });
   context.measure("async", "ratio", Reach::at_most(1.03), [&] { return measure_async(context); });
 }
 

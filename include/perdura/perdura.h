@@ -53,6 +53,7 @@ typedef struct perdura_options {
   uint64_t region_address;
   uint64_t log_limit_bytes;
   uint32_t aliases;
+  uint32_t chunk_bytes;
 } perdura_options;
 
 /* options may be NULL. On success *store must be closed with perdura_close. */

@@ -45,6 +45,7 @@ Options options_of(const perdura_options* options) {
   chosen.region_address = options->region_address;
   chosen.log_limit_bytes = options->log_limit_bytes;
   chosen.aliases = options->aliases;
+  if (options->chunk_bytes != 0) chosen.chunk_bytes = options->chunk_bytes;
   return chosen;
 }
 

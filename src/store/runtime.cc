@@ -79,6 +79,10 @@ Status check_options(const Options& options) {
       options.log_segment_bytes > format::kSegmentBytesMax)
     return invalid("log_segment_bytes is a power of two from 32768 to 1048576, not " +
                    std::to_string(options.log_segment_bytes));
+  if (!std::has_single_bit(options.chunk_bytes) || options.chunk_bytes < kPageBytes ||
+      options.chunk_bytes > 4 * kMiB)
+    return invalid("chunk_bytes is a power of two from 4096 to 4194304, not " +
+                   std::to_string(options.chunk_bytes));
   if (options.aliases != 0 &&
       (!std::has_single_bit(options.aliases) || options.aliases > format::kAliasesMax))
     return invalid("aliases is 0 or a power of two up to 256, not " +
@@ -316,7 +320,8 @@ Status Runtime::make_tracker(Tracking kind) {
     }
     case Tracking::kSigbus:
     case Tracking::kProtect: {
-      PERDURA_ASSIGN(tracker_, track::ProtectedPages::create(base, bytes, kind, memory));
+      PERDURA_ASSIGN(
+          tracker_, track::ProtectedPages::create(base, bytes, kind, memory, options_.chunk_bytes));
       break;
     }
     case Tracking::kAutomatic:

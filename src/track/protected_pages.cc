@@ -14,7 +14,7 @@ namespace perdura::track {
 
 Result<std::unique_ptr<ProtectedPages>> ProtectedPages::create(std::byte* region_base,
                                                                u64 region_bytes, Tracking mode,
-                                                               Memory memory) {
+                                                               Memory memory, u64 chunk_bytes) {
   UniqueFd userfault;
   if (mode == Tracking::kSigbus) {
     PERDURA_ASSIGN(userfault, open_userfault());
@@ -29,18 +29,19 @@ Result<std::unique_ptr<ProtectedPages>> ProtectedPages::create(std::byte* region
   PERDURA_ASSIGN(DirtyMap a, DirtyMap::create(region_bytes));
   PERDURA_ASSIGN(DirtyMap b, DirtyMap::create(region_bytes));
   std::unique_ptr<ProtectedPages> tracker(new ProtectedPages(
-      region_base, mode, memory, std::move(userfault), std::move(a), std::move(b)));
+      region_base, mode, memory, chunk_bytes, std::move(userfault), std::move(a), std::move(b)));
   PERDURA_ASSIGN(region::FaultWatch watch,
                  region::FaultWatch::create(region_base, region_base + region_bytes, *tracker));
   tracker->watch_.emplace(std::move(watch));
   return tracker;
 }
 
-ProtectedPages::ProtectedPages(std::byte* base, Tracking mode, Memory memory, UniqueFd userfault,
-                               DirtyMap a, DirtyMap b)
+ProtectedPages::ProtectedPages(std::byte* base, Tracking mode, Memory memory, u64 chunk_bytes,
+                               UniqueFd userfault, DirtyMap a, DirtyMap b)
     : base_(base),
       mode_(mode),
       memory_(memory),
+      first_chunk_bytes_(memory == Memory::kShared ? kPageBytes : chunk_bytes),
       userfault_(std::move(userfault)),
       maps_{std::move(a), std::move(b)},
       parts_(std::make_unique<Listed[]>(kPartsMax)) {}
@@ -106,12 +107,10 @@ void ProtectedPages::settle(bool durable) {
   maps_[running ^ 1].clear();
 }
 
-// Smaller than the cost of a signal suggests where aliases are to tell parts of pages apart.
 u64 ProtectedPages::chunk_bytes(u64 faults) const noexcept {
-  const u64 first = memory_ == Memory::kShared ? kPageBytes : kFirstChunkBytes;
   const bool grows = mode_ == Tracking::kProtect || memory_ != Memory::kShared;
   const u64 doublings = grows ? std::min<u64>(faults / kFaultsPerDoubling, 32) : 0;
-  return std::min(first << doublings, kChunkBytesMax);
+  return std::min(first_chunk_bytes_ << doublings, kChunkBytesMax);
 }
 
 bool ProtectedPages::on_fault(std::byte* address) noexcept {

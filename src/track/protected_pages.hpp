@@ -5,9 +5,9 @@
 //   kSigbus   userfaultfd write protection: a store raises SIGBUS; the mapping stays writable, so
 //             ranges need no entries in the kernel's map of the process
 //
-// The first fault opens 64 KiB, or one page of an alias; with mprotect, the more faults an epoch
-// has had, the more each one opens, so that the number of separate ranges stays far below the
-// kernel's limit (vm.max_map_count).
+// The first fault opens a chunk of 64 KiB or what the options say, or one page of an alias; with
+// mprotect, the more faults an epoch has had, the more each one opens, so that the number of
+// separate ranges stays far below the kernel's limit (vm.max_map_count).
 #pragma once
 
 #include "base/unique_fd.hpp"
@@ -18,14 +18,15 @@ namespace perdura::track {
 
 class ProtectedPages final : public Tracker, public region::FaultHandler {
  public:
-  /// What the first fault opens of private memory.
+  /// What the first fault opens of private memory, unless the options say otherwise.
   static constexpr u64 kFirstChunkBytes = 64 * kKiB;
 
   /// `mode` is kProtect or kSigbus. kUnsupported where the kernel refuses; of anonymous memory it
   /// must be able to protect pages that nobody touched (Linux 6.4).
   static Result<std::unique_ptr<ProtectedPages>> create(std::byte* region_base, u64 region_bytes,
                                                         Tracking mode,
-                                                        Memory memory = Memory::kPrivate);
+                                                        Memory memory = Memory::kPrivate,
+                                                        u64 chunk_bytes = kFirstChunkBytes);
 
   Tracking kind() const override { return mode_; }
   bool sees_stores_first() const override { return false; }
@@ -50,8 +51,8 @@ class ProtectedPages final : public Tracker, public region::FaultHandler {
     std::atomic<u64> length{0};
   };
 
-  ProtectedPages(std::byte* base, Tracking mode, Memory memory, UniqueFd userfault, DirtyMap a,
-                 DirtyMap b);
+  ProtectedPages(std::byte* base, Tracking mode, Memory memory, u64 chunk_bytes, UniqueFd userfault,
+                 DirtyMap a, DirtyMap b);
   u64 chunk_bytes(u64 faults) const noexcept;
   /// Mark the chunk and open it.
   bool answer(std::byte* address, DirtyMap& map) noexcept;
@@ -63,6 +64,8 @@ class ProtectedPages final : public Tracker, public region::FaultHandler {
   std::byte* const base_;
   const Tracking mode_;
   const Memory memory_;
+  /// Smaller than the cost of a signal suggests where aliases are to tell parts of pages apart.
+  const u64 first_chunk_bytes_;
   UniqueFd userfault_;
   DirtyMap maps_[2];
   std::atomic<int> filling_{0};

@@ -419,6 +419,29 @@ TEST_P(Containers, LargeAndFlexibleObjectsMove) {
   EXPECT_EQ(index->nodes[kCount - 1], root.first);
 }
 
+TEST_P(Containers, ChunksOfAnySizeFindWhatChanged) {
+  for (const u32 chunk : {4u << 10, 64u << 10, 1u << 20, 4u << 20}) {
+    Options chosen = options();
+    chosen.chunk_bytes = chunk;
+    const std::string path = "file:" + folder_.path("chunk " + std::to_string(chunk));
+    {
+      Container container = Container::open(path, chosen);
+      auto& root = container.root<Root>();
+      make_graph(root, kNodes);
+      container.point();
+      for (u64 i = 0; i < kNodes; i += 100) root.all[i]->number += kNodes;
+      container.point();
+      container.discard();
+    }
+    Container again = Container::open(path, chosen);
+    for (u64 i = 0; i < kNodes; ++i)
+      EXPECT_EQ(again.root<Root>().all[i]->number, i % 100 == 0 ? i + kNodes : i);
+  }
+  Options wrong = options();
+  wrong.chunk_bytes = 5000;
+  EXPECT_EQ(code_of([&] { Container::open(uri(), wrong); }), Code::kInvalidArgument);
+}
+
 TEST_P(Containers, ObjectsGrowWhereverTheyAre) {
   Container container = open();
   auto& root = container.root<Root>();
