@@ -81,10 +81,7 @@ class Reference {
   explicit Reference(T* object = nullptr) : object_(object) { refer(&object_); }
   ~Reference() { forget(&object_); }
   Reference(const Reference& other) : Reference(other.get()) {}
-  Reference& operator=(const Reference& other) {
-    object_ = other.object_;
-    return *this;
-  }
+  Reference& operator=(const Reference& other) { return *this = other.get(); }
   Reference& operator=(T* object) {
     object_ = object;
     return *this;

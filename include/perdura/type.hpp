@@ -41,7 +41,7 @@ constexpr perdura_slot slot(const char* name, std::size_t offset) {
   perdura_slot slot{};
   slot.member = name;
   slot.offset = static_cast<std::uint32_t>(offset);
-  slot.bytes = sizeof(Member);
+  slot.bytes = sizeof(Member);  // NOLINT(bugprone-sizeof-expression): also of a pointer
   if constexpr (kIsPointer<Element>) {
     slot.kind = PERDURA_SLOT_POINTER;
   } else {

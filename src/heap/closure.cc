@@ -83,7 +83,8 @@ Result<std::byte*> Closure::move(const Heap::Block& block, std::byte* place) {
   observer_.moved(place, to, bytes);
   if (layout.has_pointers()) waiting_.push_back({to, bytes, tag});
   tag = kMoved;
-  std::memcpy(place, &made, sizeof made);
+  const u64 now = reinterpret_cast<std::uintptr_t>(made);
+  std::memcpy(place, &now, sizeof now);
   ++moved_objects_;
   moved_bytes_ += bytes;
   return to;
