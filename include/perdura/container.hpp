@@ -66,7 +66,8 @@ void destroy(T* object) {
 }
 
 /// A volatile object stays where it is, even when it is reachable, until it was unpinned as often:
-/// until then it is not part of a version, and in one a pointer to it is null.
+/// until then it is not part of a version, and in one a pointer to it is null. Reallocating it or
+/// giving it back ends its pins.
 void pin(const void* object);
 void unpin(const void* object);
 
@@ -81,7 +82,10 @@ class Reference {
   explicit Reference(T* object = nullptr) : object_(object) { refer(&object_); }
   ~Reference() { forget(&object_); }
   Reference(const Reference& other) : Reference(other.get()) {}
-  Reference& operator=(const Reference& other) { return *this = other.get(); }
+  Reference& operator=(const Reference& other) {
+    if (this != &other) object_ = other.object_;
+    return *this;
+  }
   Reference& operator=(T* object) {
     object_ = object;
     return *this;

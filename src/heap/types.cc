@@ -259,6 +259,9 @@ Result<void*> Heap::allocate_of_type(Mutator& mutator, const perdura_type& type,
 Result<void*> Heap::reallocate_typed(Mutator& mutator, void* old, u64 bytes) {
   return guarded([&]() -> Result<void*> {
     PERDURA_ASSIGN(const Block block, find(old));
+    if (block.slab != nullptr &&
+        block.slab->is_free(kClassInfo[block.entry.size_class], block.index))
+      return misuse(old, "freed before");
     const u16 tag = tag_of(block);
     u32 alignment = 0;
     {

@@ -356,6 +356,28 @@ TEST_P(Containers, ExcludedPointersAreNotFollowed) {
   EXPECT_TRUE(again.contains(again.root<Chain>().first->next));
 }
 
+TEST_P(Containers, WhatWasSaidOfAnObjectGoesWithIt) {
+  Link* const cached = make<Link>(nullptr, u64{8});
+  Container container = open();
+  auto& chain = container.root<Chain>();
+  auto* links = static_cast<Link*>(allocate(TypeRecord<Link>::value, 2));
+  links[1].next = cached;
+  container.exclude(&links[1].next);
+  pin(links);
+  links = static_cast<Link*>(reallocate(links, 100 * sizeof(Link)));
+  EXPECT_EQ(code_of([&] { unpin(links); }), Code::kMisuse);
+  chain.first = links;
+  container.point();
+  ASSERT_TRUE(container.contains(chain.first));
+  EXPECT_EQ(chain.first[1].next, cached);
+  EXPECT_EQ(code_of([&] { reallocate(links, 10); }), Code::kMisuse);  // where it was
+  Link* const pinned = make<Link>();
+  pin(pinned);
+  destroy(pinned);
+  EXPECT_EQ(code_of([&] { unpin(pinned); }), Code::kMisuse);
+  destroy(cached);
+}
+
 TEST_P(Containers, ForeignPointersBecomeNullAndAreListed) {
   int on_the_stack = 0;
   const auto on_the_heap = std::make_unique<Link>();

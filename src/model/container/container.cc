@@ -46,47 +46,50 @@ class Home {
   Mutator* mutator_ = nullptr;
 };
 
-void forget_excluded(const void* object, u64 bytes) {
+/// A volatile object, as `call(heap, mutator)` allocates it.
+template <class Call>
+void* make_volatile(Call&& call) {
   VolatileHeap& objects = VolatileHeap::instance();
-  if (!objects.has_excluded()) return;
-  std::lock_guard lock(objects.mutex());
-  objects.move_excluded(object, nullptr, bytes);
+  Mutator& mutator = objects.mutators().this_thread();
+  const InOperation operation(mutator);
+  return value_or_throw(call(objects.heap(), mutator));
 }
 
 }  // namespace
 
 void* allocate(const perdura_type& type, std::size_t count) {
-  VolatileHeap& objects = VolatileHeap::instance();
-  Mutator& mutator = objects.mutators().this_thread();
-  const InOperation operation(mutator);
-  return value_or_throw(objects.heap().allocate_typed(mutator, type, count));
+  return make_volatile([&](heap::Heap& heap, Mutator& mutator) {
+    return heap.allocate_typed(mutator, type, count);
+  });
 }
 
 void* allocate_flexible(const perdura_type& type, std::size_t bytes) {
-  VolatileHeap& objects = VolatileHeap::instance();
-  Mutator& mutator = objects.mutators().this_thread();
-  const InOperation operation(mutator);
-  return value_or_throw(objects.heap().allocate_flexible(mutator, type, bytes));
+  return make_volatile([&](heap::Heap& heap, Mutator& mutator) {
+    return heap.allocate_flexible(mutator, type, bytes);
+  });
 }
 
 void* reallocate(void* object, std::size_t bytes) {
   const Home home(object);
-  return value_or_throw(home.heap().reallocate_typed(home.mutator(), object, bytes));
+  const u64 old_bytes = value_or_throw(home.heap().usable(object)).bytes;
+  void* const made = value_or_throw(home.heap().reallocate_typed(home.mutator(), object, bytes));
+  VolatileHeap::instance().object_moved(object, made, old_bytes);
+  return made;
 }
 
 void deallocate(void* object) {
   if (object == nullptr) return;
   const Home home(object);
-  if (VolatileHeap::instance().has_excluded())
-    forget_excluded(object, value_or_throw(home.heap().usable(object)).bytes);
+  const u64 bytes = value_or_throw(home.heap().usable(object)).bytes;
   value_or_throw(home.heap().deallocate(home.mutator(), object));
+  VolatileHeap::instance().object_moved(object, nullptr, bytes);
 }
 
 void pin(const void* object) {
   VolatileHeap& objects = VolatileHeap::instance();
   if (!objects.contains(object)) return;  // what is in a container stays there
   std::lock_guard lock(objects.mutex());
-  ++objects.pinned()[object];
+  objects.pin(object);
 }
 
 void unpin(const void* object) {

@@ -276,14 +276,12 @@ Status ContainerRuntime::fix_own(heap::Closure& closure) {
 }
 
 bool ContainerRuntime::follows(const u64* word, const void* object) {
-  if (volatile_.has_excluded() &&
-      volatile_.excluded().contains(reinterpret_cast<const std::byte*>(word)))
-    return false;
-  return volatile_.pinned().empty() || !volatile_.pinned().contains(object);
+  return !volatile_.is_excluded(word) &&
+         (volatile_.pinned().empty() || !volatile_.pinned().contains(object));
 }
 
 void ContainerRuntime::moved(const void* from, void* to, u64 bytes) {
-  if (volatile_.has_excluded()) volatile_.move_excluded(from, to, bytes);
+  volatile_.move_words(from, to, bytes);
 }
 
 // Null when it is restored, as what leads elsewhere.

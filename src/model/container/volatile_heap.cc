@@ -37,12 +37,17 @@ VolatileHeap::VolatileHeap()
   value_or_throw(heap_->format(mutator));
 }
 
-void VolatileHeap::exclude(const void* word) {
-  excluded_.insert(static_cast<const std::byte*>(word));
-  has_excluded_ = true;
+void VolatileHeap::pin(const void* object) {
+  ++pinned_[object];
+  said_ = true;
 }
 
-void VolatileHeap::move_excluded(const void* from, void* to, u64 bytes) noexcept {
+void VolatileHeap::exclude(const void* word) {
+  excluded_.insert(static_cast<const std::byte*>(word));
+  said_ = true;
+}
+
+void VolatileHeap::move_words(const void* from, void* to, u64 bytes) noexcept {
   const auto* const begin = static_cast<const std::byte*>(from);
   for (auto at = excluded_.lower_bound(begin); at != excluded_.end() && *at < begin + bytes;) {
     auto word = excluded_.extract(at++);
@@ -50,6 +55,14 @@ void VolatileHeap::move_excluded(const void* from, void* to, u64 bytes) noexcept
     word.value() = static_cast<const std::byte*>(to) + (word.value() - begin);
     excluded_.insert(std::move(word));
   }
+}
+
+// A pin was for the old place.
+void VolatileHeap::object_moved(const void* from, void* to, u64 bytes) noexcept {
+  if (!said_.load(std::memory_order_relaxed)) return;
+  std::lock_guard lock(mutex_);
+  move_words(from, to, bytes);
+  pinned_.erase(from);
 }
 
 }  // namespace perdura::detail

@@ -23,16 +23,20 @@ class VolatileHeap {
   // --- what the program said of objects; under mutex()
 
   std::mutex& mutex() { return mutex_; }
+  void pin(const void* object);
   /// How often each is pinned.
   std::unordered_map<const void*, u64>& pinned() { return pinned_; }
-  std::unordered_set<void**>& references() { return references_; }
-  /// Words of objects, volatile ones or in containers, that are not followed.
-  std::set<const std::byte*>& excluded() { return excluded_; }
-  /// Whether there may be any.
-  bool has_excluded() const { return has_excluded_.load(std::memory_order_relaxed); }
+  /// Of a word of an object, a volatile one or one in a container.
   void exclude(const void* word);
-  /// Of an object that moves, or ends (`to` nullptr).
-  void move_excluded(const void* from, void* to, u64 bytes) noexcept;
+  bool is_excluded(const void* word) const {
+    return excluded_.contains(static_cast<const std::byte*>(word));
+  }
+  std::unordered_set<void**>& references() { return references_; }
+  /// An object is elsewhere, or has ended (`to` nullptr). What was said of its words goes with it.
+  void move_words(const void* from, void* to, u64 bytes) noexcept;
+
+  /// The same of an object that the program moved or ended. Takes the mutex.
+  void object_moved(const void* from, void* to, u64 bytes) noexcept;
 
  private:
   VolatileHeap();
@@ -44,7 +48,7 @@ class VolatileHeap {
   std::unordered_map<const void*, u64> pinned_;
   std::unordered_set<void**> references_;
   std::set<const std::byte*> excluded_;
-  std::atomic<bool> has_excluded_{false};
+  std::atomic<bool> said_{false};  ///< anything of any object
 };
 
 }  // namespace perdura::detail
