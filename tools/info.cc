@@ -75,6 +75,15 @@ void print_heap(const Description& description) {
                root.fingerprint == 0 ? "untyped" : fmt::format("type {:#x}", root.fingerprint));
 }
 
+void print_container(const store::ContainerDescription& container) {
+  line("container", fmt::format("pointers lead out of it in {}, to {}",
+                                count_text(container.marked_pages, "page"),
+                                count_text(container.modules.size(), "module")));
+  for (const auto& module : container.modules)
+    fmt::print("  {:<24} build {}, {}\n", printable(module.name), module.build_id,
+               count_text(module.symbols, "symbol"));
+}
+
 }  // namespace
 
 int info(const Arguments& arguments) {
@@ -91,6 +100,7 @@ int info(const Arguments& arguments) {
     print_identity(*description);
     print_space(*description);
     print_heap(*description);
+    if (description->container) print_container(*description->container);
   }
   return description->heap && !description->heap->clean ? kDamaged : kGood;
 }

@@ -66,7 +66,8 @@ Json to_json(const store::Description& description) {
                {"regions", Json::array()},
                {"heap", nullptr},
                {"types", Json::array()},
-               {"roots", Json::array()}};
+               {"roots", Json::array()},
+               {"container", nullptr}};
   for (const store::RegionDescription& region : description.regions)
     json["regions"].push_back(region_json(region));
   if (description.heap) json["heap"] = heap_json(*description.heap);
@@ -75,6 +76,12 @@ Json to_json(const store::Description& description) {
   for (const store::RootDescription& root : description.roots)
     json["roots"].push_back(
         {{"name", root.name}, {"offset", root.offset}, {"fingerprint", hex(root.fingerprint)}});
+  if (const auto& container = description.container) {
+    json["container"] = {{"marked_pages", container->marked_pages}, {"modules", Json::array()}};
+    for (const auto& module : container->modules)
+      json["container"]["modules"].push_back(
+          {{"name", module.name}, {"build_id", module.build_id}, {"symbols", module.symbols}});
+  }
   return json;
 }
 

@@ -4,10 +4,13 @@
 #include <cstring>
 #include <set>
 
+#include <fmt/format.h>
+
 #include "base/aligned_buffer.hpp"
 #include "base/checksum.hpp"
 #include "commit/log_reader.hpp"
 #include "commit/replay.hpp"
+#include "heap/container_view.hpp"
 #include "heap/heap.hpp"
 #include "region/region.hpp"
 #include "region/volume.hpp"
@@ -121,6 +124,8 @@ class Inspector {
       PERDURA_TRY(read_roots(heap, *region, description));
       PERDURA_ASSIGN(const auto types, heap.types());
       for (const heap::Layout& type : types) description.types.push_back({type.name, type.text});
+      PERDURA_ASSIGN(const auto container, heap::ContainerView::find(heap, *region));
+      if (container) describe_container(*container, description.container.emplace());
     } catch (const Error& error) {
       return Failure{error.code(), error.what()};
     }
@@ -152,6 +157,20 @@ class Inspector {
       });
     });
     return status;
+  }
+
+  static void describe_container(const heap::ContainerView& view,
+                                 ContainerDescription& description) {
+    for (u32 i = 0; i < view.state().module_count; ++i) {
+      const format::ContainerModule& module = view.modules()[i];
+      auto& described = description.modules.emplace_back();
+      described.name = view.name_of(module);
+      for (u32 byte = 0; byte < module.build_id_bytes; ++byte)
+        described.build_id += fmt::format("{:02x}", module.build_id[byte]);
+    }
+    for (u32 i = 0; i < view.state().symbol_count; ++i)
+      ++description.modules[view.symbols()[i].module].symbols;
+    view.for_each_marked([&](u64) { ++description.marked_pages; });
   }
 
   static Status read_roots(const heap::Heap& heap, const region::Region& region,

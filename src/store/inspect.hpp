@@ -29,6 +29,17 @@ struct TypeDescription {
   std::string layout;  ///< for people
 };
 
+/// What a container keeps beside the program's objects.
+struct ContainerDescription {
+  struct Module {
+    std::string name;
+    std::string build_id;  ///< hexadecimal
+    u64 symbols = 0;
+  };
+  std::vector<Module> modules;  ///< that its pointers lead to
+  u64 marked_pages = 0;         ///< in which pointers lead out of it
+};
+
 struct RegionDescription {
   format::RegionRecord record{};
   u64 replayed_version = 0;
@@ -55,6 +66,7 @@ struct Description {
   std::optional<HeapAudit> heap;  ///< none before the first version
   std::vector<RootDescription> roots;
   std::vector<TypeDescription> types;
+  std::optional<ContainerDescription> container;  ///< of a store that is one
 };
 
 struct Finding {

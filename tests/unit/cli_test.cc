@@ -18,9 +18,11 @@
 #include "base/checksum.hpp"
 #include "base/mapping.hpp"
 #include "commit/log.hpp"
+#include "format/container_format.hpp"
 #include "format/format.hpp"
 #include "format/heap_format.hpp"
 #include "store/inspect.hpp"
+#include "support/chain.hpp"
 
 namespace {
 
@@ -190,6 +192,33 @@ TEST_F(Cli, HelpAndVersionSucceed) {
     expect_contains(ran.out, "tore");
     EXPECT_EQ(ran.err, "");
   }
+}
+
+TEST_F(Cli, ContainersAreDescribedAndChecked) {
+  {
+    auto container = perdura::Container::open(store_.string());
+    for (u64 i = 0; i < 10; ++i) perdura::test::push(container.root<perdura::test::ChainRoot>(), i);
+    container.close();
+  }
+  Outcome ran = run_on("info");
+  EXPECT_EQ(ran.exit_code, 0);
+  expect_contains(ran.out, "pointers lead out of it in 1 page, to 1 module");
+  expect_contains(ran.out, "cli_test");
+  ran = run_on("info --json");
+  EXPECT_EQ(json_value(ran.out, "marked_pages"), "1");
+  EXPECT_EQ(run_on("check").exit_code, 0);
+  {
+    // As a program that writes where it should not.
+    auto store = perdura::Store::open(store_.string(), options());
+    auto* const state =
+        static_cast<format::ContainerState*>(store.get_root(format::kContainerRoot));
+    store.touch(state, sizeof *state);
+    state->modules = reinterpret_cast<format::ContainerModule*>(state);
+    store.close();
+  }
+  ran = run_on("check");
+  EXPECT_EQ(ran.exit_code, 1);
+  expect_contains(ran.out, "what the container keeps of pointers is damaged");
 }
 
 TEST_F(Cli, WrongUsageIsTwo) {

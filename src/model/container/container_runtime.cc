@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/clock.hpp"
+#include "heap/container_view.hpp"
 
 PERDURA_TYPE(perdura::format::ContainerModule, name)
 PERDURA_TYPE(perdura::format::ContainerSymbol, name)
@@ -31,8 +32,6 @@ OpenContainers& open_containers() {
   static auto* const containers = new OpenContainers;
   return *containers;
 }
-
-u64 value_of(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
 
 std::string hex(u64 value) {
   char text[24];
@@ -424,57 +423,27 @@ namespace {
 /// Where the modules of a container are in this process.
 class Homecoming {
  public:
-  Homecoming(const ContainerState& state, u64 from, std::byte* base, u64 limit)
-      : from_(from), limit_(limit), base_(base), state_(state) {}
-
-  template <class T>
-  T* here(T* pointer) const {
-    const u64 offset = value_of(pointer) - from_;
-    return offset < limit_ ? reinterpret_cast<T*>(base_ + offset) : nullptr;
-  }
-  ContainerModule* modules() const { return here(state_.modules); }
-
-  /// Whether everything that the state leads to is there.
-  bool is_whole(const heap::Heap& heap) const {
-    if (!holds(heap, state_.modules, state_.module_count * sizeof(ContainerModule)) ||
-        !holds(heap, state_.symbols, state_.symbol_count * sizeof(ContainerSymbol)) ||
-        !holds(heap, state_.marked, state_.marked_words * sizeof(u64)))
-      return false;
-    const auto is_text = [&](const char* name) {
-      const char* const text = here(name);
-      if (text == nullptr) return false;
-      const auto usable = heap.usable(text);
-      return usable && std::memchr(text, 0, usable->bytes) != nullptr;
-    };
-    for (u32 i = 0; i < state_.module_count; ++i)
-      if (!is_text(modules()[i].name) || modules()[i].build_id_bytes > format::kBuildIdBytesMax)
-        return false;
-    for (u32 i = 0; i < state_.symbol_count; ++i) {
-      const ContainerSymbol& symbol = here(state_.symbols)[i];
-      if (!is_text(symbol.name) || symbol.module >= state_.module_count) return false;
-    }
-    return true;
-  }
-  void find_modules() {
+  explicit Homecoming(const heap::ContainerView& view) : view_(view) {
     modules_.refresh();
-    for (u32 i = 0; i < state_.module_count; ++i)
-      now_.push_back(modules_.find_build(modules()[i].build_id, modules()[i].build_id_bytes));
+    for (u32 i = 0; i < view.state().module_count; ++i)
+      now_.push_back(
+          modules_.find_build(view.modules()[i].build_id, view.modules()[i].build_id_bytes));
   }
-  bool is_inside(u64 value) const { return value - from_ < limit_; }
+
   const Module* now(u32 module) const { return now_[module]; }
 
   /// The module that a word led to.
   std::optional<u32> module_of(u64 value) const {
-    for (u32 i = 0; i < state_.module_count; ++i)
-      if (value - modules()[i].begin < modules()[i].bytes) return i;
+    for (u32 i = 0; i < view_.state().module_count; ++i)
+      if (value - view_.modules()[i].begin < view_.modules()[i].bytes) return i;
     return std::nullopt;
   }
 
-  Result<u64> resolve(u64 value, u32 number) {
-    const ContainerModule& module = modules()[number];
+  Result<u64> resolve(u64 value, u32 number) const {
+    const ContainerModule& module = view_.modules()[number];
     const u64 offset = value - module.begin;
     if (now_[number] != nullptr) return now_[number]->begin + offset;
-    const std::string name = here(module.name);
+    const std::string name = view_.name_of(module);
     const Module* const other = modules_.find_name(name);
     const auto missing = [&](const std::string& what) {
       return Failure{Code::kNotFound,
@@ -483,10 +452,10 @@ class Homecoming {
                                            : "the one that is loaded has no such symbol; "
                                              "export it, or link with -rdynamic")};
     };
-    for (u32 i = 0; i < state_.symbol_count; ++i) {
-      const ContainerSymbol& symbol = here(state_.symbols)[i];
+    for (u32 i = 0; i < view_.state().symbol_count; ++i) {
+      const ContainerSymbol& symbol = view_.symbols()[i];
       if (symbol.module != number || offset - symbol.offset >= symbol.bytes) continue;
-      const std::string symbol_name = here(symbol.name);
+      const std::string symbol_name = view_.name_of(symbol);
       const auto address = other != nullptr ? other->address_of(symbol_name) : std::optional<u64>{};
       if (!address) return missing("'" + symbol_name + "'");
       return *address + (offset - symbol.offset);
@@ -495,18 +464,7 @@ class Homecoming {
   }
 
  private:
-  bool holds(const heap::Heap& heap, const void* array, u64 bytes) const {
-    const void* const at = here(array);
-    if (bytes == 0) return true;
-    if (at == nullptr) return false;
-    const auto usable = heap.usable(at);
-    return usable && usable->bytes >= bytes;
-  }
-
-  const u64 from_;
-  const u64 limit_;
-  std::byte* const base_;
-  const ContainerState& state_;
+  const heap::ContainerView& view_;
   Modules modules_;
   std::vector<const Module*> now_;
 };
@@ -516,35 +474,20 @@ class Homecoming {
 // Before pointers into the region are moved: they still tell what led out of it.
 Status ContainerRuntime::restore(Runtime& runtime) {
   heap::Heap& heap = runtime.heap();
-  PERDURA_ASSIGN(void* const root, heap.get_root(kContainerRoot, 0));
-  if (root == nullptr && heap.roots().empty()) return {};  // its first point was cut short
-  if (root == nullptr)
-    return Failure{Code::kMisuse, "'" + runtime.name() +
-                                      "' is a store, not a container; open it with Store::open"};
-  PERDURA_ASSIGN(const auto usable, heap.usable(root));
-  auto& state = *static_cast<ContainerState*>(root);
-  if (usable.bytes < sizeof state || state.version != format::kContainerVersion)
-    return Failure{Code::kIncompatible, "the container '" + runtime.name() + "' is of version " +
-                                            std::to_string(state.version) +
-                                            ", which this library does not know"};
   PERDURA_TRY(heap.load_typed());
   region::Region& region = runtime.region();
-  Homecoming home(state, heap.home_address(), region.base(), region.limit());
-  if (!home.is_whole(heap))
-    return Failure{Code::kCorrupt, "what the container '" + runtime.name() +
-                                       "' keeps of pointers is damaged; run `perdura check` and "
-                                       "restore it from a copy"};
-  home.find_modules();
+  PERDURA_ASSIGN(const auto view, heap::ContainerView::find(heap, region));
+  if (!view) {
+    if (heap.roots().empty()) return {};  // its first point was cut short
+    return Failure{Code::kMisuse, "'" + runtime.name() +
+                                      "' is a store, not a container; open it with Store::open"};
+  }
+  const Homecoming home(*view);
   PERDURA_ASSIGN(track::DirtyMap pages, track::DirtyMap::create(region.limit()));
-  const u64* const marked = home.here(state.marked);
-  for (u64 word = 0; word < state.marked_words; ++word)
-    for (u64 bits = marked[word]; bits != 0; bits &= bits - 1)
-      if (const u64 page = word * 64 + static_cast<u64>(std::countr_zero(bits));
-          page < region.limit() / kPageBytes)
-        pages.add(page * kLinesPerPage, kLinesPerPage);
+  view->for_each_marked([&](u64 page) { pages.add(page * kLinesPerPage, kLinesPerPage); });
   Status status;
   heap::TypedWords(heap).for_each_in(pages, [&](u64* word, bool maybe) {
-    if (*word == 0 || home.is_inside(*word) || !status) return;
+    if (*word == 0 || view->is_inside(*word) || !status) return;
     const auto module = home.module_of(*word);
     u64 now = 0;
     if (module) {
@@ -567,8 +510,8 @@ Status ContainerRuntime::restore(Runtime& runtime) {
   });
   if (!status) return status;
   // Nothing leads to those that are not there any more.
-  for (u32 i = 0; i < state.module_count; ++i) {
-    ContainerModule& module = home.modules()[i];
+  for (u32 i = 0; i < view->state().module_count; ++i) {
+    ContainerModule& module = view->modules()[i];
     const u64 begin = home.now(i) != nullptr ? home.now(i)->begin : 0;
     if (module.begin == begin) continue;
     module.begin = begin;
