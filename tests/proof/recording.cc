@@ -66,7 +66,7 @@ void Run::close() {
   const u64 version = runtime.checkpointer().durable_version();
   durable_objects_ = objects_;
   steps_begun_[version] = steps;
-  chain_begun_[version] = chain_;
+  if (contained_) chain_begun_[version] = chain_;
   acknowledge(version);
   end_session();
 }
@@ -187,7 +187,7 @@ void Run::try_checkpoint_object(const std::string& name) {
 u64 Run::checkpoint() {
   const u64 steps = steps_so_far();
   const u64 version = contained_ ? value_or_throw(container_->point()) : store_->checkpoint();
-  chain_begun_[version] = chain_;
+  if (contained_) chain_begun_[version] = chain_;
   durable_objects_ = objects_;
   steps_begun_.try_emplace(version, steps);
   acknowledge(version);
@@ -198,7 +198,7 @@ u64 Run::checkpoint_async() {
   const u64 steps = steps_so_far();
   const u64 version =
       contained_ ? value_or_throw(container_->point_async()) : store_->checkpoint_async();
-  chain_begun_[version] = chain_;
+  if (contained_) chain_begun_[version] = chain_;
   steps_begun_.try_emplace(version, steps);
   return version;
 }

@@ -493,6 +493,21 @@ TEST_P(Containers, AnObjectInTwoContainersIsInTheFirst) {
   EXPECT_EQ(second.statistics().foreign_pointers, 1u);
 }
 
+// Each takes in what the other one leads to, both ways.
+TEST_P(Containers, ContainersFollowEachOthersObjects) {
+  Container first = open();
+  Container second = Container::open("file:" + folder_.path("second.pd"), options());
+  for (u64 i = 0; i < 4; ++i) {
+    Link* const shared = make<Link>(nullptr, i);
+    first.root<Chain>().first = shared;
+    second.root<Chain>().first = shared;
+    (i % 2 == 0 ? first : second).point();
+    EXPECT_EQ(first.root<Chain>().first, second.root<Chain>().first);
+    EXPECT_EQ(first.contains(first.root<Chain>().first), i % 2 == 0);
+    EXPECT_EQ(first.root<Chain>().first->number, i);
+  }
+}
+
 TEST_P(Containers, ALongListNeedsNoStack) {
   constexpr u64 kLinks = 300'000;
   Container container = open();

@@ -85,33 +85,20 @@ void deallocate(void* object) {
   VolatileHeap::instance().object_moved(object, nullptr, bytes);
 }
 
+// What is in a container stays there.
 void pin(const void* object) {
   VolatileHeap& objects = VolatileHeap::instance();
-  if (!objects.contains(object)) return;  // what is in a container stays there
-  std::lock_guard lock(objects.mutex());
-  objects.pin(object);
+  if (objects.contains(object)) objects.pin(object);
 }
 
 void unpin(const void* object) {
   VolatileHeap& objects = VolatileHeap::instance();
-  if (!objects.contains(object)) return;
-  std::lock_guard lock(objects.mutex());
-  const auto pinned = objects.pinned().find(object);
-  if (pinned == objects.pinned().end()) throw Error(Code::kMisuse, "the object is not pinned");
-  if (--pinned->second == 0) objects.pinned().erase(pinned);
+  if (objects.contains(object) && !objects.unpin(object))
+    throw Error(Code::kMisuse, "the object is not pinned");
 }
 
-void refer(void** pointer) {
-  VolatileHeap& objects = VolatileHeap::instance();
-  std::lock_guard lock(objects.mutex());
-  objects.references().insert(pointer);
-}
-
-void forget(void** pointer) {
-  VolatileHeap& objects = VolatileHeap::instance();
-  std::lock_guard lock(objects.mutex());
-  objects.references().erase(pointer);
-}
+void refer(void** pointer) { VolatileHeap::instance().refer(pointer); }
+void forget(void** pointer) { VolatileHeap::instance().forget(pointer); }
 
 // --- containers ----------------------------------------------------------------------------------
 
@@ -150,11 +137,7 @@ std::uint64_t Container::durable_version() const noexcept {
   return container_->runtime().checkpointer().durable_version();
 }
 
-void Container::exclude(const void* pointer) {
-  VolatileHeap& objects = VolatileHeap::instance();
-  std::lock_guard lock(objects.mutex());
-  objects.exclude(pointer);
-}
+void Container::exclude(const void* pointer) { VolatileHeap::instance().exclude(pointer); }
 
 void Container::close() {
   const Status closed = container_->close();

@@ -228,7 +228,6 @@ Status ContainerRuntime::discover() {
   pages_->outside.clear();
   new_modules_.clear();
   modules_.refresh();
-  const std::lock_guard said(volatile_.mutex());
   heap::Closure closure({runtime_->heap(), *mutator_}, {volatile_.heap(), *volatile_mutator_},
                         *this);
   closure.visit(pages_->changed);
@@ -261,22 +260,17 @@ void ContainerRuntime::fix_references(heap::Closure& closure) {
   if (all_fixed) closure.release();
 }
 
+// Whoever works on its objects has entered an operation on volatile ones first, and stands still.
 Status ContainerRuntime::fix_own(heap::Closure& closure) {
   pages_->changed.clear();
   pages_->changed.merge(pages_->revisit);
-  runtime_->mutators().stop();
-  const Status fixed = guarded([&]() -> Status {
-    PERDURA_TRY(runtime_->tracker().add_changes(pages_->changed));
-    closure.fix(runtime_->heap(), pages_->changed);
-    return {};
-  });
-  runtime_->mutators().resume();
-  return fixed;
+  PERDURA_TRY(runtime_->tracker().add_changes(pages_->changed));
+  closure.fix(runtime_->heap(), pages_->changed);
+  return {};
 }
 
 bool ContainerRuntime::follows(const u64* word, const void* object) {
-  return !volatile_.is_excluded(word) &&
-         (volatile_.pinned().empty() || !volatile_.pinned().contains(object));
+  return !volatile_.is_excluded(word) && !volatile_.is_pinned(object);
 }
 
 void ContainerRuntime::moved(const void* from, void* to, u64 bytes) {

@@ -5,7 +5,8 @@
 //   noted opening          pointers into modules are changed to where these are now, others become
 //   null
 //
-// Lock order: the discovery mutex, volatile mutators, the container's mutators, other containers'.
+// Lock order: the discovery mutex, volatile mutators, the container's mutators. Each operation on a
+// container is inside one on volatile objects: so those of other containers stand still as well.
 #pragma once
 
 #include <map>

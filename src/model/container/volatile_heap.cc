@@ -1,6 +1,9 @@
 #include "model/container/volatile_heap.hpp"
 
 namespace perdura::detail {
+
+using track::InOperation;
+
 namespace {
 
 constexpr u64 kBytesMax = u64{1} << 40;
@@ -28,23 +31,50 @@ VolatileHeap::VolatileHeap()
       mutators_(value_or_throw(track::Mutators::create(
           this,
           [](Mutator& mutator) noexcept {
-            const track::InOperation operation(mutator);
+            const InOperation operation(mutator);
             static_cast<VolatileHeap*>(mutator.runtime)->heap().release_cache(mutator);
           }))),
       heap_(std::make_unique<heap::Heap>(*region_, "volatile objects")) {
   Mutator& mutator = mutators_->this_thread();
-  const track::InOperation operation(mutator);
+  const InOperation operation(mutator);
   value_or_throw(heap_->format(mutator));
 }
 
 void VolatileHeap::pin(const void* object) {
+  const InOperation operation(mutators_->this_thread());
+  std::lock_guard lock(mutex_);
   ++pinned_[object];
   said_ = true;
 }
 
+bool VolatileHeap::unpin(const void* object) {
+  const InOperation operation(mutators_->this_thread());
+  std::lock_guard lock(mutex_);
+  const auto pinned = pinned_.find(object);
+  if (pinned == pinned_.end()) return false;
+  if (--pinned->second == 0) pinned_.erase(pinned);
+  return true;
+}
+
 void VolatileHeap::exclude(const void* word) {
+  const InOperation operation(mutators_->this_thread());
+  std::lock_guard lock(mutex_);
   excluded_.insert(static_cast<const std::byte*>(word));
   said_ = true;
+}
+
+void VolatileHeap::refer(void** pointer) {
+  const InOperation operation(mutators_->this_thread());
+  std::lock_guard lock(mutex_);
+  references_.insert(pointer);
+}
+
+// Also by a destructor in a forked child, where the parent's objects do not move.
+void VolatileHeap::forget(void** pointer) {
+  if (track::forked_since(process_generation_)) return;
+  const InOperation operation(mutators_->this_thread());
+  std::lock_guard lock(mutex_);
+  references_.erase(pointer);
 }
 
 void VolatileHeap::move_words(const void* from, void* to, u64 bytes) noexcept {

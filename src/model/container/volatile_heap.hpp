@@ -20,32 +20,37 @@ class VolatileHeap {
   track::Mutators& mutators() { return *mutators_; }
   bool contains(const void* address) const { return region_->contains(address); }
 
-  // --- what the program said of objects; under mutex()
+  // --- what the program says of objects, in operations of its threads
 
-  std::mutex& mutex() { return mutex_; }
   void pin(const void* object);
-  /// How often each is pinned.
-  std::unordered_map<const void*, u64>& pinned() { return pinned_; }
+  /// False when it is not pinned.
+  bool unpin(const void* object);
   /// Of a word of an object, a volatile one or one in a container.
   void exclude(const void* word);
+  void refer(void** pointer);
+  void forget(void** pointer);
+  /// The program moved an object, or ended it (`to` nullptr).
+  void object_moved(const void* from, void* to, u64 bytes) noexcept;
+
+  // --- while mutators stand still
+
+  bool is_pinned(const void* object) const { return pinned_.contains(object); }
   bool is_excluded(const void* word) const {
     return excluded_.contains(static_cast<const std::byte*>(word));
   }
-  std::unordered_set<void**>& references() { return references_; }
-  /// An object is elsewhere, or has ended (`to` nullptr). What was said of its words goes with it.
+  const std::unordered_set<void**>& references() const { return references_; }
+  /// What was said of an object's words goes with it.
   void move_words(const void* from, void* to, u64 bytes) noexcept;
-
-  /// The same of an object that the program moved or ended. Takes the mutex.
-  void object_moved(const void* from, void* to, u64 bytes) noexcept;
 
  private:
   VolatileHeap();
 
+  const u64 process_generation_ = track::process_generation();
   std::unique_ptr<region::Region> region_;
   std::unique_ptr<track::Mutators> mutators_;
   std::unique_ptr<heap::Heap> heap_;
-  std::mutex mutex_;
-  std::unordered_map<const void*, u64> pinned_;
+  std::mutex mutex_;                             ///< between operations; what follows
+  std::unordered_map<const void*, u64> pinned_;  ///< how often each is
   std::unordered_set<void**> references_;
   std::set<const std::byte*> excluded_;
   std::atomic<bool> said_{false};  ///< anything of any object
