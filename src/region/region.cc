@@ -128,6 +128,9 @@ Result<std::unique_ptr<Region>> Region::map_volatile(u64 limit_bytes) {
   record.limit_bytes = limit_bytes;
   PERDURA_ASSIGN(Mapping range, Mapping::aligned(limit_bytes, kHugeBytes));
   record.address = reinterpret_cast<std::uintptr_t>(range.as());
+  for (const Window& window : kWindows)
+    if (record.address < window.end && record.address + limit_bytes > window.begin)
+      return Failure{Code::kNoMemory, "the address range that is free is one for stores"};
   std::unique_ptr<Region> region(new Region(nullptr, record, std::move(range), {}));
   region->home_ = std::make_shared<const HomeMap>(std::vector<Extent>{});
   return region;

@@ -71,7 +71,7 @@ class Region {
 
   /// Reserve the recorded range and map what is backed.
   static Result<std::unique_ptr<Region>> map(Volume& volume, const format::RegionRecord& record);
-  /// Of `limit_bytes`, anywhere.
+  /// Of `limit_bytes`, anywhere but where stores go. kNoMemory: a smaller one may fit.
   static Result<std::unique_ptr<Region>> map_volatile(u64 limit_bytes);
 
   u32 id() const { return record_.region; }
