@@ -295,8 +295,11 @@ std::vector<Step> steps(std::uint64_t count, std::uint64_t touched) {
            }},
           {"query",
            [=](const structure& structure, void* root) {
-             for (std::uint64_t i = 0; i < touched; ++i)
-               if (structure.find(root, near(i))->value[0] == 1) throw std::runtime_error("lost");
+             for (std::uint64_t i = 0; i < touched; ++i) {
+               std::uint64_t word = 0;
+               std::memcpy(&word, structure.find(root, near(i))->value, sizeof word);
+               if (word != near(i) * 31 + 1) throw std::runtime_error("a record is wrong");
+             }
            }},
           {"modify",
            [=](const structure& structure, void* root) {
