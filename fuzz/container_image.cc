@@ -109,24 +109,7 @@ void apply(Store& store, const Base& base, const Patch& patch) {
   const u64 at = base.places[patch.place % base.places.size()] + patch.offset % 1200;
   const u64 backed = store.runtime().region().home()->backed_until(0);
   if (at + width > backed) return;
-  auto* const place = reinterpret_cast<std::byte*>(kRegionAddress + at);
-  u64 value = 0;
-  std::memcpy(&value, place, width);
-  switch (patch.how & 3) {
-    case 0:
-      value = patch.value;
-      break;
-    case 1:
-      value += patch.value;
-      break;
-    case 2:
-      value ^= patch.value;
-      break;
-    default:
-      value = kValues[patch.value % std::size(kValues)];
-      break;
-  }
-  std::memcpy(place, &value, width);
+  change(reinterpret_cast<std::byte*>(kRegionAddress + at), width, patch.how, patch.value, kValues);
 }
 
 void open_and_use(const std::string& uri, u8 how) {

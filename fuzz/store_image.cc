@@ -260,23 +260,7 @@ class Image {
 void Image::change(u64 place, const Patch& patch) {
   const size_t width = size_t{1} << (patch.width & 3);
   if (place + width > bytes_.size()) return;
-  u64 value = 0;
-  std::memcpy(&value, bytes_.data() + place, width);
-  switch (patch.how & 3) {
-    case 0:
-      value = patch.value;
-      break;
-    case 1:
-      value += patch.value;
-      break;
-    case 2:
-      value ^= patch.value;
-      break;
-    default:
-      value = kValues[patch.value % std::size(kValues)];
-      break;
-  }
-  std::memcpy(bytes_.data() + place, &value, width);
+  fuzz::change(bytes_.data() + place, width, patch.how, patch.value, kValues);
 }
 
 // At home and wherever the log holds that place.

@@ -50,6 +50,28 @@ class Input {
   std::span<const std::uint8_t> rest_;
 };
 
+/// An integer of 1, 2, 4 or 8 bytes that an input sets, adds to, changes bits of, or exchanges for
+/// one of `values`.
+inline void change(std::byte* place, size_t width, u8 how, u64 by, std::span<const u64> values) {
+  u64 value = 0;
+  std::memcpy(&value, place, width);
+  switch (how & 3) {
+    case 0:
+      value = by;
+      break;
+    case 1:
+      value += by;
+      break;
+    case 2:
+      value ^= by;
+      break;
+    default:
+      value = values[by % values.size()];
+      break;
+  }
+  std::memcpy(place, &value, width);
+}
+
 using Bytes = std::vector<std::byte>;
 
 /// A file without a disk behind it, that media open by its path.

@@ -33,9 +33,9 @@ namespace perdura {
 
 struct HeapAudit;
 
-// --- objects
-// -------------------------------------------------------------------------------------- Any thread
-// may call these at any time.
+// --- objects -------------------------------------------------------------------------------------
+
+// Any thread may call these at any time.
 
 /// Zeroed space for `count` volatile objects of a type, or for one of `bytes` bytes that ends with
 /// a flexible array. Throws kTypeMismatch when another layout of a type of this name is known to

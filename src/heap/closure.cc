@@ -55,22 +55,20 @@ void Closure::follow(u64* word, bool maybe) {
     return;
   }
   std::byte* const place = volatile_words_.place_of(block);
-  u64 now = 0;
-  if (tag == kMoved) {
-    std::memcpy(&now, place, sizeof now);
-  } else if (status_ && observer_.follows(word, place)) {
-    Result<std::byte*> moved = guarded([&] { return move(block, place); });
-    if (moved) now = reinterpret_cast<std::uintptr_t>(*moved);
-    else status_ = moved.failure();
-  }
-  if (now == 0) {
-    observer_.stays(word);
-    return;
-  }
-  *word += now - reinterpret_cast<std::uintptr_t>(place);
+  const bool follows = tag != kMoved && status_ && observer_.follows(word, place);
+  if (follows) status_ = guarded([&] { return move(block, place); });
+  if (tag == kMoved || (follows && status_)) redirect(word, place);
+  else observer_.stays(word);
 }
 
-Result<std::byte*> Closure::move(const Heap::Block& block, std::byte* place) {
+// To where the object in this place is now.
+void Closure::redirect(u64* word, const std::byte* moved) {
+  u64 now = 0;
+  std::memcpy(&now, moved, sizeof now);
+  *word += now - reinterpret_cast<std::uintptr_t>(moved);
+}
+
+Status Closure::move(const Heap::Block& block, std::byte* place) {
   u16& tag = volatile_.heap.tag_place(block);
   const Layout& layout = *layouts_.of(tag);
   PERDURA_ASSIGN(const u16 new_tag, durable_tag(tag));
@@ -87,7 +85,7 @@ Result<std::byte*> Closure::move(const Heap::Block& block, std::byte* place) {
   std::memcpy(place, &now, sizeof now);
   ++moved_objects_;
   moved_bytes_ += bytes;
-  return to;
+  return {};
 }
 
 Result<u16> Closure::durable_tag(u16 volatile_tag) {
@@ -103,11 +101,8 @@ Result<u16> Closure::durable_tag(u16 volatile_tag) {
 void Closure::fix(u64* word) const {
   if (!is_volatile(*word)) return;
   const Heap::Block block = volatile_words_.find(reinterpret_cast<const void*>(*word));
-  if (block.entry.units == 0 || volatile_.heap.tag_of(block) != kMoved) return;
-  const std::byte* const place = volatile_words_.place_of(block);
-  u64 now = 0;
-  std::memcpy(&now, place, sizeof now);
-  *word += now - reinterpret_cast<std::uintptr_t>(place);
+  if (block.entry.units != 0 && volatile_.heap.tag_of(block) == kMoved)
+    redirect(word, volatile_words_.place_of(block));
 }
 
 void Closure::fix(Heap& other, const track::DirtyMap& pages) {

@@ -68,10 +68,10 @@ class Closure {
     u16 volatile_tag;
   };
 
-  void prepare();
   void visit_word(u64* word, bool maybe);
   void follow(u64* word, bool maybe);
-  Result<std::byte*> move(const Heap::Block& block, std::byte* place);
+  Status move(const Heap::Block& block, std::byte* place);
+  static void redirect(u64* word, const std::byte* moved);
   Result<u16> durable_tag(u16 volatile_tag);
   void drain();
   void release_in(Heap::Block slab);

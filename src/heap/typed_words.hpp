@@ -22,27 +22,15 @@ class TypedWords {
 
   /// The block that holds an address of the region; with no units when none does.
   Heap::Block find(const void* address) const {
-    Heap::Block block;
-    const u64 unit = heap_.units_.unit_of(address);
-    if (unit == ~u64{0}) return block;
-    format::UnitEntry entry = heap_.units_.entry(unit);
-    if (entry.kind == format::UnitKind::kSlab || entry.kind == format::UnitKind::kSlabTail) {
-      const u64 first = entry.kind == format::UnitKind::kSlab ? unit : unit - entry.units;
-      entry = heap_.units_.entry(first);
-      const ClassInfo& info = kClassInfo[entry.size_class];
-      Slab* const slab = heap_.slab_at(first);
-      const auto offset = static_cast<u64>(static_cast<const std::byte*>(address) -
-                                           reinterpret_cast<const std::byte*>(slab));
-      const u64 index = offset * info.reciprocal >> 32;
-      if (index < info.first_block || index >= info.block_count || slab->is_free(info, index))
-        return block;
-      return {first, entry, slab, static_cast<u32>(index)};
-    }
-    const auto after = std::upper_bound(large_.begin(), large_.end(), unit);
-    if (after == large_.begin()) return block;
-    entry = heap_.units_.entry(*(after - 1));
-    if (entry.kind != format::UnitKind::kLarge || unit - *(after - 1) >= entry.units) return block;
-    return {*(after - 1), entry, nullptr, 0};
+    Heap::Block block = run_at(address);
+    if (block.slab == nullptr) return block;
+    const ClassInfo& info = kClassInfo[block.entry.size_class];
+    const auto offset = static_cast<u64>(static_cast<const std::byte*>(address) -
+                                         reinterpret_cast<const std::byte*>(block.slab));
+    block.index = static_cast<u32>(offset * info.reciprocal >> 32);
+    const bool allocated = block.index >= info.first_block && block.index < info.block_count &&
+                           !block.slab->is_free(info, block.index);
+    return allocated ? block : Heap::Block{};
   }
   std::byte* place_of(const Heap::Block& block) const {
     return block.slab != nullptr
@@ -56,7 +44,7 @@ class TypedWords {
   void for_each_in(u64 begin, u64 end, Visit&& visit) const {
     const u64 data = heap_.units_.header().data_begin;
     for (u64 at = std::max(begin, data); at < end;) {
-      const Heap::Block first = block_at(at);
+      const Heap::Block first = run_at(heap_.region_.base() + at);
       if (first.entry.units == 0) {
         at = round_down(at - data, format::kUnitBytes) + data + format::kUnitBytes;
         if (heap_.units_.unit_of(heap_.region_.base() + at) == ~u64{0}) return;
@@ -88,19 +76,17 @@ class TypedWords {
   }
 
  private:
-  /// The slab or large block that holds a region offset.
-  Heap::Block block_at(u64 offset) const {
+  /// The slab or large block that holds an address of the region; with no units when none does.
+  Heap::Block run_at(const void* address) const {
     Heap::Block block;
-    const u64 unit = heap_.units_.unit_of(heap_.region_.base() + offset);
-    if (unit == ~u64{0}) return block;
-    format::UnitEntry entry = heap_.units_.entry(unit);
-    if (entry.kind == format::UnitKind::kSlabTail || entry.kind == format::UnitKind::kSlab) {
-      block.unit = entry.kind == format::UnitKind::kSlab ? unit : unit - entry.units;
-      block.entry = heap_.units_.entry(block.unit);
-      block.slab = heap_.slab_at(block.unit);
-      return block;
-    }
-    return find(heap_.region_.base() + offset);
+    block.slab = heap_.slab_of(static_cast<const std::byte*>(address), block.unit, block.entry);
+    if (block.slab != nullptr) return block;
+    const auto after = std::upper_bound(large_.begin(), large_.end(), block.unit);
+    if (block.unit == ~u64{0} || after == large_.begin()) return {};
+    const u64 first = *(after - 1);
+    const format::UnitEntry entry = heap_.units_.entry(first);
+    if (entry.kind != format::UnitKind::kLarge || block.unit - first >= entry.units) return {};
+    return {first, entry, nullptr, 0};
   }
 
   template <class Visit>

@@ -521,11 +521,4 @@ ContainerStatistics ContainerRuntime::statistics() const {
   return statistics_;
 }
 
-ContainerRuntime* container_holding(const void* address) {
-  std::lock_guard lock(open_containers().discovery);
-  for (ContainerRuntime* each : open_containers().containers)
-    if (each->runtime().region().contains(address)) return each;
-  return nullptr;
-}
-
 }  // namespace perdura::detail

@@ -1,9 +1,8 @@
 // A container: a store, and the discovery that moves what is reachable into it at each cut.
 //
 //   before the cut   volatile objects stand still, and so does any other container's discovery
-//   at the cut       changed pages are walked; objects move; pointers out of the container are
-//   noted opening          pointers into modules are changed to where these are now, others become
-//   null
+//   at the cut       changed pages are walked, objects move, pointers out of it are noted
+//   opening          pointers into modules lead to where these are now, others become null
 //
 // Lock order: the discovery mutex, volatile mutators, the container's mutators. Each operation on a
 // container is inside one on volatile objects: so those of other containers stand still as well.
@@ -110,8 +109,5 @@ class ContainerRuntime final : public commit::CutGuest, private heap::Closure::O
   u64 pending_ = 0;          ///< the version of the last asynchronous point
   std::optional<Failure> failed_;
 };
-
-/// The open container that holds an address, or nullptr.
-ContainerRuntime* container_holding(const void* address);
 
 }  // namespace perdura::detail
