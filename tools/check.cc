@@ -14,8 +14,12 @@ using store::CheckReport;
 using store::Finding;
 
 void print_summary(const CheckReport& report) {
-  fmt::print("verified: {} of the home image, {} of the log\n",
-             count_text(report.home_pages, "page"), count_text(report.log_blocks, "block"));
+  if (report.chunks != 0)
+    fmt::print("verified: {} of {}\n", count_text(report.chunks, "chunk"),
+               count_text(report.description->regions.front().versions.size(), "version"));
+  else
+    fmt::print("verified: {} of the home image, {} of the log\n",
+               count_text(report.home_pages, "page"), count_text(report.log_blocks, "block"));
   if (report.pending_pages != 0)
     fmt::print("{} half replayed: the next opening finishes that from the log\n",
                count_text(report.pending_pages, "page"));

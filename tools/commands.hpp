@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/bits.hpp"
 #include "base/result.hpp"
 
 namespace perdura::tools {
@@ -17,6 +18,7 @@ struct Arguments {
   std::string store;
   bool json = false;
   bool allow_network_filesystem = false;
+  u64 version = 0;  ///< rollback: where to
 };
 
 struct AdviseArguments {
@@ -30,6 +32,8 @@ struct AdviseArguments {
 
 int info(const Arguments& arguments);
 int check(const Arguments& arguments);
+int versions(const Arguments& arguments);
+int rollback(const Arguments& arguments);
 int advise(const AdviseArguments& arguments);
 
 /// Prints the sentence to stderr.

@@ -36,16 +36,32 @@ std::string aliases_text(u64 aliases) {
   return fmt::format(", {} {}", aliases, aliases == 1 ? "alias" : "aliases");
 }
 
-void print_space(const Description& description) {
+// Of a store with a log, whose home image may be behind.
+void print_log(const Description& description) {
   const store::LogDescription& log = description.log;
   line("versions",
        fmt::format("{} durable, {} in the home image", description.durable_version,
                    description.regions.empty() ? 0 : description.regions.front().replayed_version));
-  line("medium", bytes_text(description.medium_bytes));
   line("log",
        fmt::format("{} in {}; live: {}, {} in {}", bytes_text(log.capacity_bytes),
                    count_text(log.segments, "segment"), count_text(log.live_versions, "version"),
                    bytes_text(log.live_bytes), count_text(log.live_segments, "segment")));
+}
+
+void print_chunks(const Description& description) {
+  const store::RegionDescription& region = description.regions.front();
+  line("versions", fmt::format("{} durable, {} of {} kept", description.durable_version,
+                               region.versions.size(), region.record.versions_kept));
+  line("chunks", fmt::format("of {}; {} free", bytes_text(region.record.chunk_bytes),
+                             bytes_text(region.free_bytes)));
+}
+
+void print_space(const Description& description) {
+  const bool in_chunks =
+      !description.regions.empty() && description.regions.front().record.chunk_bytes != 0;
+  if (in_chunks) print_chunks(description);
+  else print_log(description);
+  line("medium", bytes_text(description.medium_bytes));
   for (const store::RegionDescription& region : description.regions)
     line("region",
          fmt::format("{} '{}' at {:#x}, limit {}{}; {} backed in {}, {} on the medium",

@@ -11,6 +11,22 @@ using Json = nlohmann::ordered_json;
 
 std::string hex(u64 value) { return fmt::format("{:#x}", value); }
 
+Json version_json(const store::VersionDescription& version) {
+  return {{"version", version.number},
+          {"time_ns", version.time_ns},
+          {"origin", version.origin == 0 ? Json() : Json(version.origin)},
+          {"changed_chunks", version.changed_chunks},
+          {"written_bytes", version.written_bytes},
+          {"backed_bytes", version.backed_bytes}};
+}
+
+Json region_versions_json(const store::RegionDescription& region) {
+  Json versions = Json::array();
+  for (const store::VersionDescription& version : region.versions)
+    versions.push_back(version_json(version));
+  return versions;
+}
+
 Json region_json(const store::RegionDescription& region) {
   Json extents = Json::array();
   for (const format::Extent& extent : region.extents)
@@ -22,6 +38,10 @@ Json region_json(const store::RegionDescription& region) {
           {"address", hex(region.record.address)},
           {"limit_bytes", region.record.limit_bytes},
           {"aliases", region.record.aliases},
+          {"chunk_bytes", region.record.chunk_bytes},
+          {"versions_kept", region.record.versions_kept},
+          {"free_bytes", region.free_bytes},
+          {"versions", region_versions_json(region)},
           {"backed_bytes", region.backed_bytes},
           {"home_bytes", region.home_bytes},
           {"replayed_version", region.replayed_version},
@@ -102,6 +122,7 @@ Json to_json(const store::CheckReport& report) {
                {"log_blocks", report.log_blocks},
                {"home_pages", report.home_pages},
                {"pending_pages", report.pending_pages},
+               {"chunks", report.chunks},
                {"durable_version", nullptr},
                {"clean", nullptr},
                {"heap", nullptr}};
@@ -110,6 +131,15 @@ Json to_json(const store::CheckReport& report) {
     json["clean"] = description->superblock.clean != 0;
     if (description->heap) json["heap"] = heap_json(*description->heap);
   }
+  return json;
+}
+
+Json versions_json(const store::Description& description) {
+  Json json = {{"store", description.name},
+               {"durable_version", description.durable_version},
+               {"versions", Json::array()}};
+  if (!description.regions.empty())
+    json["versions"] = region_versions_json(description.regions.front());
   return json;
 }
 

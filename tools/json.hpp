@@ -12,6 +12,7 @@ namespace perdura::tools {
 
 nlohmann::ordered_json to_json(const store::Description& description);
 nlohmann::ordered_json to_json(const store::CheckReport& report);
+nlohmann::ordered_json versions_json(const store::Description& description);
 /// Names of roots are any bytes: those that are not UTF-8 are replaced.
 std::string dump(const nlohmann::ordered_json& json);
 

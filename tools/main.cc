@@ -18,6 +18,10 @@ namespace {
 
 constexpr const char* kStoreHelp =
     "a path, or a URI as the program uses it: file:PATH, dax:PATH, emu:PATH";
+constexpr const char* kRollbackFooter =
+    "Makes a new version with the content of the older one, after verifying that. The versions in\n"
+    "between are kept as others are, so going back can itself be undone. The store must not be\n"
+    "open elsewhere. Exit codes: 0 it is done, 1 the version is damaged, 2 wrong usage or no store.";
 constexpr const char* kFooter =
     "Nothing is written to the store, and it must not be open elsewhere.\n"
     "Exit codes: 0 all is well, 1 the store is damaged, 2 wrong usage or no store to look at.";
@@ -66,6 +70,14 @@ int run(int argc, char** argv) {
       app, "info", "Say what a store holds: versions, sizes, regions, roots, heap.", arguments);
   add_command(app, "check", "Verify every checksum of a store, and the metadata of its heap.",
               arguments);
+  const CLI::App* versions_command =
+      add_command(app, "versions", "List the versions that a store keeps.", arguments);
+  CLI::App* rollback_command =
+      add_command(app, "rollback", "Go back to a version that a store keeps.", arguments);
+  rollback_command->footer(kRollbackFooter);
+  rollback_command->add_option("VERSION", arguments.version, "as `perdura versions` lists it")
+      ->required()
+      ->check(CLI::PositiveNumber);
   AdviseArguments advise_arguments;
   const CLI::App* advise_command = add_advise(app, advise_arguments);
   try {
@@ -74,6 +86,8 @@ int run(int argc, char** argv) {
     return app.exit(error) == 0 ? kGood : kFailed;
   }
   if (advise_command->parsed()) return advise(advise_arguments);
+  if (versions_command->parsed()) return versions(arguments);
+  if (rollback_command->parsed()) return rollback(arguments);
   return info_command->parsed() ? info(arguments) : check(arguments);
 }
 

@@ -24,6 +24,13 @@ enum class Capture {
   kBackground,  ///< mutators go on; a store to a line not yet captured copies it aside first
 };
 
+/// How a store makes its versions durable (docs/architecture.md, "Engines"). Chosen when it is
+/// created.
+enum class Engine {
+  kRedoLog,  ///< changed lines go to a log, and from there to the home image
+  kRemap,    ///< changed chunks go to new places; older versions stay (SoftPM §4)
+};
+
 struct Options {
   bool create = true;  ///< make the store when it does not exist
   Tracking tracking = Tracking::kAutomatic;
@@ -40,10 +47,25 @@ struct Options {
   /// times its limit of address space, and opening loads all of it.
   std::uint32_t aliases = 0;
 
+  /// Engine::kRemap, and then kept with the store: the unit in which the region is written.
   /// Trackers sigbus and protect: what the first store to a place since the last checkpoint opens,
-  /// and makes part of the change set, bytes; a power of two from 4 KiB to 4 MiB. Large chunks take
+  /// and makes part of the change set. Bytes; a power of two from 4 KiB to 4 MiB. Large chunks take
   /// fewer faults and more bytes. Does not concern aliases.
   std::uint32_t chunk_bytes = 64 << 10;
+
+  Engine engine = Engine::kRedoLog;
+
+  /// Engine::kRemap: how many versions a store made now keeps, the newest one among them; from 1 to
+  /// 1024. `perdura versions` lists them, `perdura rollback` goes back to one.
+  std::uint32_t versions_kept = 2;
+
+  /// Engine::kRemap: space taken beyond what the region needs, percent, up to 1000. A version that
+  /// finds no free chunk takes more, which takes time.
+  std::uint32_t over_provisioning = 25;
+
+  /// Engine::kRemap: open this version, and only to read: what is stored to the region is lost, and
+  /// checkpoints fail. 0: the newest one, for reading and writing.
+  std::uint64_t version = 0;
 
   /// Page trackers, on NVM: compare what changed with the home image and leave out equal lines.
   bool compare = true;

@@ -38,25 +38,6 @@ class Trimmer {
   u64 changed_lines_ = 0;
 };
 
-/// A few lines that are to be a version by themselves, while the epoch goes on.
-class Selection {
- public:
-  virtual ~Selection() = default;
-  /// While mutators stand still: choose the lines. Nothing is written if this fails.
-  virtual Status select() = 0;
-  /// Before another checkpoint can begin.
-  virtual void settle(bool durable) = 0;
-
-  struct Lines {
-    std::vector<u64> numbers;            ///< in any order, each once
-    std::vector<const std::byte*> data;  ///< of each; stays until mutators run again
-  };
-  const Lines& lines() const { return lines_; }
-
- protected:
-  Lines lines_;
-};
-
 /// False when the log failed, which sticks.
 bool write_lines(std::span<const u64> numbers, std::span<const std::byte* const> data,
                  LogWriter& writer);

@@ -27,7 +27,7 @@ void copy_chunk(std::byte* to, const std::byte* from) {
 Promoter::Promoter(region::Region& region, track::Mutators& mutators)
     : region_(region), mutators_(mutators) {
   const auto home = region.home();
-  if (!region.has_huge_pages() || home->extents().empty() || !huge_pages_available()) return;
+  if (!region.has_huge_pages() || !region.has_views() || home->extents().empty() || !huge_pages_available()) return;
   states_ = std::vector<std::atomic<u8>>(region.limit() / kHugeBytes);
   for (const format::Extent& extent : home->extents()) {
     const u64 end = extent.region_offset + extent.length;

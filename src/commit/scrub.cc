@@ -69,7 +69,7 @@ void Scrub::note(u64 region_offset, std::string what) {
                               std::move(what));
 }
 
-Scrub::Findings Scrub::findings() const {
+Findings Scrub::findings() const {
   std::lock_guard lock(mutex_);
   return findings_;
 }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/aligned_buffer.hpp"
+#include "commit/engine.hpp"
 #include "region/region.hpp"
 #include "track/dirty_map.hpp"
 
@@ -31,12 +32,7 @@ class Scrub {
   /// Verify the next window. False when there was none left.
   bool step(const region::HomeMap& home);
 
-  /// Any thread: bytes read so far, damaged pages so far, and of the first of those what is wrong.
-  struct Findings {
-    u64 verified_bytes = 0;
-    u64 damaged_pages = 0;
-    std::vector<std::string> first;
-  };
+  /// Any thread.
   Findings findings() const;
 
  private:

@@ -5,7 +5,8 @@
 //   8 Ki     owner record             4 KiB   (who has the store open: for messages only)
 //   16 Ki    directory slot 0        16 KiB
 //   32 Ki    directory slot 1        16 KiB
-//   64 Ki    extents: log segments, home images each followed by its page-checksum table
+//   64 Ki    extents: log segments, home images each followed by its page-checksum table; or chunks
+//            and version records (remap_format.hpp)
 //
 // All integers are little-endian, the only byte order Perdura runs on.
 #pragma once
@@ -34,12 +35,16 @@ constexpr u64 kSegmentBytesMax = kMiB;
 
 // Feature flags. A store with an incompatible flag that the program does not know is refused.
 constexpr u64 kFeatureAliases = 1;  ///< a region holds addresses in its aliases
-constexpr u64 kKnownIncompatible = kFeatureAliases;
+constexpr u64 kFeatureRemap = 2;    ///< a region lives in chunks
+constexpr u64 kKnownIncompatible = kFeatureAliases | kFeatureRemap;
 
 constexpr u32 kRegionsMax = 16;
 constexpr u64 kRegionBytesMax = u64{1} << 44;
 constexpr u64 kAddressEnd = u64{1} << 47;  ///< of a program's address space
 constexpr u32 kAliasesMax = 256;
+constexpr u64 kChunkBytesMin = 4096;
+constexpr u64 kChunkBytesMax = 4 * kMiB;
+constexpr u32 kVersionsKeptMax = 1024;
 constexpr u64 kCounterMax = u64{1} << 56;  ///< no store counts versions, updates or uses that far
 
 /// What a region's recovery starts from.
@@ -93,13 +98,15 @@ struct OwnerRecord {
 static_assert(sizeof(OwnerRecord) == 4096);
 
 enum class ExtentKind : u32 {
-  kLog = 1,   ///< whole log segments
-  kHome = 2,  ///< `length` bytes of home image, then its page-checksum table
+  kLog = 1,       ///< whole log segments
+  kHome = 2,      ///< `length` bytes of home image, then its page-checksum table
+  kChunks = 3,    ///< chunks of a region, at multiples of their size
+  kVersions = 4,  ///< version records of a region
 };
 
 struct Extent {
   ExtentKind kind;
-  u32 region;         ///< kHome: the region
+  u32 region;         ///< all but kLog: the region
   u64 region_offset;  ///< kHome: where in the region
   u64 length;         ///< bytes, without the table
   u64 medium_offset;
@@ -111,7 +118,9 @@ struct RegionRecord {
   u32 aliases;      ///< 0: none; else a power of two up to kAliasesMax
   u64 address;      ///< where the region was created and must be mapped
   u64 limit_bytes;  ///< address space it may use
-  char name[40];
+  char name[32];
+  u32 chunk_bytes;    ///< 0: it has a home image and a redo log; else its chunks' size
+  u32 versions_kept;  ///< with chunks: the newest one, and those before it
 };
 static_assert(sizeof(RegionRecord) == 64);
 

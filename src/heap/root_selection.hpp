@@ -7,7 +7,7 @@
 // taken.
 #pragma once
 
-#include "commit/capture.hpp"
+#include "commit/engine.hpp"
 #include "heap/heap.hpp"
 #include "heap/overlay.hpp"
 

@@ -29,7 +29,6 @@ constexpr u64 kLoadBytes = kMiB;
 
 void prefer_huge(std::byte* address, u64 length) {
   ::madvise(address, length, MADV_HUGEPAGE);
-  // As for views: a child has no part in the store (docs/guarantees.md, "fork").
   ::madvise(address, length, MADV_DONTFORK);
 }
 
@@ -99,7 +98,8 @@ Result<u64> Region::choose_address(u64 limit_bytes) {
                                       "region_limit_bytes, or region_address"};
 }
 
-Result<std::unique_ptr<Region>> Region::map(Volume& volume, const format::RegionRecord& record) {
+Result<std::unique_ptr<Region>> Region::reserve(Volume& volume,
+                                                const format::RegionRecord& record) {
   if (record.limit_bytes == 0 || !is_aligned(record.limit_bytes | record.address, kPageBytes))
     return Failure{Code::kCorrupt,
                    "the directory of '" + volume.name() + "' holds an impossible region"};
@@ -114,12 +114,30 @@ Result<std::unique_ptr<Region>> Region::map(Volume& volume, const format::Region
   if (record.aliases != 0) {
     PERDURA_ASSIGN(memory, shareable_memory(record.limit_bytes));
   }
-  std::unique_ptr<Region> region(new Region(&volume, record, std::move(*range), std::move(memory)));
+  return std::unique_ptr<Region>(
+      new Region(&volume, record, std::move(*range), std::move(memory)));
+}
+
+Result<std::unique_ptr<Region>> Region::map(Volume& volume, const format::RegionRecord& record) {
+  PERDURA_ASSIGN(auto region, reserve(volume, record));
   PERDURA_ASSIGN(region->home_, HomeMap::of(volume, record));
   for (const Extent& extent : region->home_->extents()) {
     PERDURA_TRY(region->map_extent(extent));
     if (record.aliases != 0) PERDURA_TRY(region->load(extent));
   }
+  return region;
+}
+
+Result<std::unique_ptr<Region>> Region::map_chunks(Volume& volume,
+                                                   const format::RegionRecord& record,
+                                                   ChunkSpace& space, u64 backed_bytes) {
+  PERDURA_ASSIGN(auto region, reserve(volume, record));
+  region->chunks_ = &space;
+  std::vector<Extent> extents;
+  if (backed_bytes != 0)
+    extents.push_back({format::ExtentKind::kChunks, record.region, 0, backed_bytes, 0});
+  for (const Extent& extent : extents) PERDURA_TRY(region->map_new(extent));
+  region->home_ = std::make_shared<const HomeMap>(std::move(extents));
   return region;
 }
 
@@ -186,16 +204,17 @@ Status Region::load(const Extent& extent) {
 }
 
 Status Region::map_new(const Extent& extent) {
-  if (volume_ != nullptr && !huge_pages_ && !inherited_) return map_extent(extent);
+  if (aliases() != 0) return map_aliases(extent);
   std::byte* const place = base_ + extent.region_offset;
   if (::mmap(place, extent.length, PROT_READ | PROT_WRITE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) == MAP_FAILED)
     return system_failure(errno, "cannot map " + std::to_string(extent.length) +
                                      " bytes of memory for '" + name() + "'");
-  if (volume_ == nullptr) ::madvise(place, extent.length, MADV_HUGEPAGE);
-  else if (!inherited_) prefer_huge(place, extent.length);
   // A tracker of pages would find 2 MiB changed for every store, where the system makes them so.
-  else ::madvise(place, extent.length, MADV_NOHUGEPAGE);
+  ::madvise(place, extent.length,
+            volume_ == nullptr || huge_pages_ ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+  // As for views: a child has no part in the store (docs/guarantees.md, "fork").
+  if (volume_ != nullptr && !inherited_) ::madvise(place, extent.length, MADV_DONTFORK);
   return {};
 }
 
@@ -253,7 +272,7 @@ Status Region::back(u64 offset, u64 length) {
     // The last step that may fail: a tracker knows what it was told of.
     if (backed_) PERDURA_TRY(backed_(base_ + made.region_offset, made.length));
     home_ = std::move(home);
-    offset += made.length;
+    offset = made.region_offset + made.length;
   }
   return {};
 }
@@ -266,10 +285,23 @@ Result<Extent> Region::take_space(u64 offset, u64 end) {
     extent.length = end - offset;
     return extent;
   }
+  if (chunks_ != nullptr) return take_chunks(offset, end);
   for (const Extent& extent : volume_->extents(format::ExtentKind::kHome))
     if (extent.region == id() && extent.region_offset > offset)
       end = std::min(end, extent.region_offset);
   return volume_->allocate_home(id(), offset, end - offset);
+}
+
+// Whole chunks: what a version writes with a part of one is then of that version.
+Result<Extent> Region::take_chunks(u64 offset, u64 end) {
+  u64 begin = round_down(offset, record_.chunk_bytes);
+  end = round_up(end, record_.chunk_bytes);
+  for (const Extent& extent : home_->extents()) {
+    if (extent.region_offset > offset) end = std::min(end, extent.region_offset);
+    else begin = std::max(begin, extent.region_offset + extent.length);
+  }
+  PERDURA_TRY(chunks_->promise(end - begin));
+  return Extent{format::ExtentKind::kChunks, id(), begin, end - begin, 0};
 }
 
 Status Region::on_backed(Backed backed) {

@@ -5,9 +5,11 @@
 //    | backed extent | reserved .......... | backed extent | reserved ......... |
 //
 // Stores go to private copies of pages and never reach the medium by themselves. Space that is new
-// in this run needs no view: it is zero. With huge pages it is anonymous memory, and so is what
-// promote() moved there; trackers that find stores by page need small ones. Memory that a forked
-// child inherits is anonymous as well: the home image under a view changes after the fork.
+// in this run needs no view: it is zero, and anonymous memory, in huge pages where the tracker does
+// not find stores by page. So is what promote() moved there.
+//
+// A region in chunks has no home image: chunks of kept versions stay where they are, and a version
+// is put together from many places. All of it is anonymous memory, which its opener loads.
 //
 // With aliases the memory is a file of its own, loaded when the region is mapped, and the same
 // pages lie side by side several times. The program gets each object at an address in one of the
@@ -27,6 +29,7 @@
 
 #include "base/mapping.hpp"
 #include "base/unique_fd.hpp"
+#include "region/chunk_space.hpp"
 #include "region/volume.hpp"
 
 namespace perdura::region {
@@ -71,6 +74,10 @@ class Region {
 
   /// Reserve the recorded range and map what is backed.
   static Result<std::unique_ptr<Region>> map(Volume& volume, const format::RegionRecord& record);
+  /// The same of a region in chunks: its first `backed_bytes` are zero, and for the caller to load.
+  static Result<std::unique_ptr<Region>> map_chunks(Volume& volume,
+                                                    const format::RegionRecord& record,
+                                                    ChunkSpace& space, u64 backed_bytes);
   /// Of `limit_bytes`, anywhere but where stores go. kNoMemory: a smaller one may fit.
   static Result<std::unique_ptr<Region>> map_volatile(u64 limit_bytes);
 
@@ -110,9 +117,10 @@ class Region {
   /// From now on new space gets huge pages, where the system has them.
   void use_huge_pages() { huge_pages_ = true; }
   bool has_huge_pages() const { return huge_pages_; }
-  /// From now on new space is memory in small pages of which a forked child gets a copy.
+  /// What was backed when it was mapped are views of a home image.
+  bool has_views() const { return chunks_ == nullptr && record_.aliases == 0; }
+  /// From now on a forked child gets a copy of new space.
   void let_children_inherit() { inherited_ = true; }
-  bool is_inherited() const { return inherited_; }
   /// Of the chunk of kHugeBytes at `offset`: load its pages and take memory for it, a huge page
   /// where the system has one. Fails where a part of the chunk is not backed, or without memory.
   Result<Mapping> prepare_huge(u64 offset) const;
@@ -125,6 +133,8 @@ class Region {
  private:
   Region(Volume* volume, format::RegionRecord record, Mapping range, UniqueFd memory);
 
+  static Result<std::unique_ptr<Region>> reserve(Volume& volume,
+                                                 const format::RegionRecord& record);
   Status map_extent(const format::Extent& extent);
   Status map_new(const format::Extent& extent);
   Status map_aliases(const format::Extent& extent);
@@ -132,9 +142,12 @@ class Region {
   /// Space for a part of [offset, end) from its beginning on, which has none.
   Result<format::Extent> take_space(u64 offset, u64 end);
 
+  Result<format::Extent> take_chunks(u64 offset, u64 end);
+
   std::string name() const { return volume_ != nullptr ? volume_->name() : "volatile objects"; }
 
-  Volume* const volume_;  ///< nullptr: volatile
+  Volume* const volume_;          ///< nullptr: volatile
+  ChunkSpace* chunks_ = nullptr;  ///< of a region in chunks
   const format::RegionRecord record_;
   Mapping range_;
   std::byte* const base_;

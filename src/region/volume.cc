@@ -10,6 +10,7 @@
 #include "base/aligned_buffer.hpp"
 #include "base/assert.hpp"
 #include "base/checksum.hpp"
+#include "format/remap_format.hpp"
 #include "media/lock.hpp"
 
 namespace perdura::region {
@@ -36,6 +37,14 @@ bool counters_plausible(const Superblock& superblock) {
   for (const format::RegionState& state : superblock.regions)
     highest = std::max(highest, state.replayed_version);
   return highest <= format::kCounterMax && superblock.session < kSessionsMax;
+}
+
+bool plausible_chunks(const RegionRecord& record) {
+  if (record.chunk_bytes == 0) return record.versions_kept == 0;
+  return std::has_single_bit(record.chunk_bytes) &&
+         record.chunk_bytes >= format::kChunkBytesMin &&
+         record.chunk_bytes <= format::kChunkBytesMax && record.versions_kept != 0 &&
+         record.versions_kept <= format::kVersionsKeptMax;
 }
 
 u64 extent_bytes(const Extent& extent) {
@@ -273,6 +282,9 @@ Status Volume::check_regions() const {
     if (twice || record->region == 0 || !known(*record) || record->address == 0 ||
         !is_aligned(record->address, kPageBytes) || record->limit_bytes == 0 ||
         !is_aligned(record->limit_bytes, kMiB) || record->limit_bytes > format::kRegionBytesMax ||
+        !plausible_chunks(*record) ||
+        (record->chunk_bytes != 0) !=
+            ((superblock_.incompatible_features & format::kFeatureRemap) != 0) ||
         (record->aliases & (record->aliases - 1)) != 0 || record->aliases > format::kAliasesMax ||
         (record->aliases != 0) !=
             ((superblock_.incompatible_features & format::kFeatureAliases) != 0) ||
@@ -301,12 +313,29 @@ Status Volume::check_extents() const {
         extent.length > superblock_.medium_bytes || extent.length % unit != 0 ||
         !is_aligned(extent.medium_offset, format::kExtentUnit) ||
         extent.medium_offset > superblock_.medium_bytes ||
-        extent_end(extent) > superblock_.medium_bytes ||
-        (extent.kind != ExtentKind::kLog && extent.kind != ExtentKind::kHome))
+        extent_end(extent) > superblock_.medium_bytes || !has_region(extent))
       return impossible_extent(extent);
     free_from = extent_end(extent);
   }
   return {};
+}
+
+// The region that an extent's kind asks for.
+bool Volume::has_region(const Extent& extent) const {
+  if (extent.kind == ExtentKind::kLog) return true;
+  const auto record = std::find_if(regions_.begin(), regions_.end(), [&](const auto& each) {
+    return each.region == extent.region;
+  });
+  switch (extent.kind) {
+    case ExtentKind::kHome: return true;  // one of no region is never looked at
+    case ExtentKind::kVersions:
+      return record != regions_.end() && record->chunk_bytes != 0 &&
+             extent.length == format::version_records_bytes(*record);
+    case ExtentKind::kChunks:
+      return record != regions_.end() && record->chunk_bytes != 0 &&
+             is_aligned(extent.medium_offset | extent.length, record->chunk_bytes);
+    default: return false;
+  }
 }
 
 // Each part of a region has one home.
@@ -354,13 +383,25 @@ Status Volume::add_region(const RegionRecord& record) {
                                     return each.region == record.region || each.region == 0;
                                   });
   PERDURA_ASSERT(state != std::end(superblock_.regions));
+  const std::vector<Extent> before = extents_;
+  if (record.chunk_bytes != 0) {
+    Extent records{ExtentKind::kVersions, record.region, 0, format::version_records_bytes(record),
+                   0};
+    PERDURA_ASSIGN(records.medium_offset, allocate({.length = records.length,
+                                                    .alignment = format::kExtentUnit,
+                                                    .cleared = true,
+                                                    .prewritten = true}));
+    insert_sorted(records);
+  }
   regions_.push_back(record);
   *state = {record.region, 0, 0};
   const u64 features = superblock_.incompatible_features;
   if (record.aliases != 0) superblock_.incompatible_features |= format::kFeatureAliases;
+  if (record.chunk_bytes != 0) superblock_.incompatible_features |= format::kFeatureRemap;
   Status written = guarded([this] { return write_directory(); });
   if (!written) {
     regions_.pop_back();
+    extents_ = before;
     superblock_.incompatible_features = features;
   }
   return written;
@@ -395,7 +436,10 @@ Result<Extent> Volume::allocate_home(u32 region, u64 region_offset, u64 length) 
         region_offset - extent.region_offset < extent.length)
       return extent;
   Extent extent{ExtentKind::kHome, region, region_offset, length, 0};
-  PERDURA_ASSIGN(extent.medium_offset, allocate(extent_bytes(extent), false));
+  PERDURA_ASSIGN(extent.medium_offset, allocate({.length = extent_bytes(extent),
+                                                 .alignment = format::kExtentUnit,
+                                                 .cleared = true,
+                                                 .prewritten = false}));
   std::vector<Extent> before = extents_;
   insert_sorted(extent);
   if (Status written = guarded([this] { return write_directory(); }); !written) {
@@ -412,11 +456,15 @@ void Volume::insert_sorted(const Extent& extent) {
   extents_.insert(after, extent);
 }
 
-// Log extents carry nothing behind them, so neighbours become one and the directory stays short.
-void Volume::merge_log_extents() {
+// Log segments and chunks carry nothing behind them, so neighbours become one and the directory
+// stays short.
+void Volume::merge_extents() {
+  const auto merges = [](const Extent& each) {
+    return each.kind == ExtentKind::kLog || each.kind == ExtentKind::kChunks;
+  };
   for (size_t i = 1; i < extents_.size();) {
     Extent& left = extents_[i - 1];
-    if (left.kind == ExtentKind::kLog && extents_[i].kind == ExtentKind::kLog &&
+    if (merges(left) && left.kind == extents_[i].kind && left.region == extents_[i].region &&
         extent_end(left) == extents_[i].medium_offset) {
       left.length += extents_[i].length;
       extents_.erase(extents_.begin() + static_cast<std::ptrdiff_t>(i));
@@ -429,15 +477,32 @@ void Volume::merge_log_extents() {
 Result<Extent> Volume::allocate_log(u64 length) {
   std::lock_guard lock(mutex_);
   Extent extent{ExtentKind::kLog, 0, 0, length, 0};
-  PERDURA_ASSIGN(extent.medium_offset, allocate(length, true));
+  PERDURA_ASSIGN(
+      extent.medium_offset,
+      allocate(
+          {.length = length, .alignment = format::kExtentUnit, .cleared = true, .prewritten = true}));
+  PERDURA_TRY(add_mergeable(extent));
+  return extent;
+}
+
+Result<Extent> Volume::allocate_chunks(const RegionRecord& record, u64 length) {
+  std::lock_guard lock(mutex_);
+  Extent extent{ExtentKind::kChunks, record.region, 0, length, 0};
+  PERDURA_ASSIGN(extent.medium_offset, allocate({.length = length,
+                                                 .alignment = record.chunk_bytes,
+                                                 .cleared = false,
+                                                 .prewritten = false}));
+  PERDURA_TRY(add_mergeable(extent));
+  return extent;
+}
+
+Status Volume::add_mergeable(const Extent& extent) {
   std::vector<Extent> before = extents_;
   insert_sorted(extent);
-  merge_log_extents();
-  if (Status written = guarded([this] { return write_directory(); }); !written) {
-    extents_.swap(before);
-    return written.failure();
-  }
-  return extent;
+  merge_extents();
+  Status written = guarded([this] { return write_directory(); });
+  if (!written) extents_.swap(before);
+  return written;
 }
 
 Status Volume::release_log(u64 medium_offset, u64 length) {
@@ -487,20 +552,22 @@ Status Volume::set_replayed(u32 region, u64 version, u64 live_generation) {
 }
 
 // First fit; else the medium grows.
-Result<u64> Volume::allocate(u64 length, bool prewrite) {
-  u64 free_from = format::kDataBegin;
+Result<u64> Volume::allocate(const Space& space) {
+  u64 free_from = round_up(format::kDataBegin, space.alignment);
   for (const Extent& extent : extents_) {
-    if (extent.medium_offset - free_from >= length) {
+    if (extent.medium_offset >= free_from && extent.medium_offset - free_from >= space.length) {
       // Space given back holds old bytes: a home image must read as zeros, and a log is better so.
-      PERDURA_TRY(clear(free_from, length));
+      if (space.cleared) PERDURA_TRY(clear(free_from, space.length));
       return free_from;
     }
-    free_from = extent_end(extent);
+    free_from = std::max(free_from, round_up(extent_end(extent), space.alignment));
   }
-  PERDURA_TRY(clear(free_from, std::min(length, superblock_.medium_bytes - free_from)));
-  if (superblock_.medium_bytes - free_from >= length) return free_from;
-  PERDURA_TRY(medium_->grow(free_from + length, prewrite));
-  superblock_.medium_bytes = free_from + length;
+  const u64 old_bytes = superblock_.medium_bytes;
+  if (space.cleared && free_from < old_bytes)
+    PERDURA_TRY(clear(free_from, std::min(space.length, old_bytes - free_from)));
+  if (old_bytes >= free_from + space.length) return free_from;
+  PERDURA_TRY(medium_->grow(free_from + space.length, space.prewritten));
+  superblock_.medium_bytes = free_from + space.length;
   return free_from;
 }
 

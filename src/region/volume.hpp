@@ -39,6 +39,7 @@ class Volume {
   /// The home image is up to date and nothing is in flight.
   Status mark_clean();
 
+  /// One with chunks gets space for its version records.
   Status add_region(const format::RegionRecord& record);
   std::vector<format::RegionRecord> regions() const;
   /// Where a region is mapped from now on, if it can be.
@@ -54,6 +55,8 @@ class Volume {
   Result<format::Extent> allocate_home(u32 region, u64 region_offset, u64 length);
   /// `length` bytes for log segments, prewritten and zero.
   Result<format::Extent> allocate_log(u64 length);
+  /// `length` bytes for chunks of a region, at a multiple of their size. They may hold anything.
+  Result<format::Extent> allocate_chunks(const format::RegionRecord& record, u64 length);
   /// Give back the log space [medium_offset, medium_offset + length).
   Status release_log(u64 medium_offset, u64 length);
 
@@ -69,10 +72,18 @@ class Volume {
   Status check_regions() const;
   Status check_extents() const;
   Status check_homes() const;
+  bool has_region(const format::Extent& extent) const;
   Failure impossible_extent(const format::Extent& extent) const;
-  Result<u64> allocate(u64 length, bool prewrite);
+  struct Space {
+    u64 length;
+    u64 alignment;
+    bool cleared;    ///< it reads as zeros
+    bool prewritten;  ///< later writes change no metadata of a file system
+  };
+  Result<u64> allocate(const Space& space);
   void insert_sorted(const format::Extent& extent);
-  void merge_log_extents();
+  Status add_mergeable(const format::Extent& extent);
+  void merge_extents();
   Status clear(u64 offset, u64 length);
   Status write_directory();
   Status write_superblock();

@@ -10,10 +10,13 @@
 #include "base/checksum.hpp"
 #include "commit/log_reader.hpp"
 #include "commit/replay.hpp"
+#include "commit/remap.hpp"
 #include "heap/container_view.hpp"
 #include "heap/heap.hpp"
 #include "region/region.hpp"
 #include "region/volume.hpp"
+#include "store/chunk_loader.hpp"
+#include "store/versions.hpp"
 
 namespace perdura::store {
 namespace {
@@ -44,7 +47,16 @@ class Inspector {
 
   region::Volume& volume() { return *volume_; }
   const std::vector<commit::LoggedVersion>& live() const { return live_; }
-  u64 durable_version() const { return replayed() + live_.size(); }
+  u64 durable_version() const {
+    if (!in_chunks()) return replayed() + live_.size();
+    return versions_.empty() ? 0 : versions_.back().record.version;
+  }
+  bool in_chunks() const {
+    const auto regions = volume_->regions();
+    return !regions.empty() && regions.front().chunk_bytes != 0;
+  }
+  const std::vector<commit::FoundVersion>& versions() const { return versions_; }
+  const region::ChunkSpace& space() const { return *space_; }
   /// A page some of whose lines are in the log: a crash may have left it half replayed.
   bool in_log(u64 region_offset) const {
     return index_ && index_->lines().has_page(region_offset / kPageBytes);
@@ -61,6 +73,13 @@ class Inspector {
       region.record = record;
       region.replayed_version = volume_->replayed_version(record.region);
       region.extents = home_of(record.region).extents();
+      if (record.chunk_bytes != 0) {
+        for (const format::Extent& extent : volume_->extents(format::ExtentKind::kChunks))
+          if (extent.region == record.region) region.extents.push_back(extent);
+        for (const format::Extent& extent : region.extents) region.home_bytes += extent.length;
+        description.regions.push_back(std::move(region));
+        continue;
+      }
       for (const format::Extent& extent : region.extents) {
         region.backed_bytes += extent.length;
         region.home_bytes += extent.length + format::table_bytes(extent.length);
@@ -80,8 +99,27 @@ class Inspector {
     return region::HomeMap(std::move(mine));
   }
 
+  Status read_versions() {
+    const format::RegionRecord record = volume_->regions().front();
+    space_ = std::make_unique<region::ChunkSpace>(*volume_, record, 0, true);
+    PERDURA_ASSIGN(versions_, commit::read_versions(*volume_, record));
+    return {};
+  }
+
+  void describe_versions(Description& description) const {
+    description.durable_version = durable_version();
+    RegionDescription& region = description.regions.front();
+    for (const commit::FoundVersion& each : versions_)
+      region.versions.push_back(describe_version(each.record));
+    if (!versions_.empty()) region.backed_bytes = versions_.back().record.backed_bytes;
+    region::ChunkSpace used(*volume_, region.record, 0, true);
+    if (commit::recover_versions(*volume_, region.record, used))
+      region.free_bytes = used.free_bytes();
+  }
+
   Status read_log() {
     if (volume_->regions().empty()) return {};
+    if (in_chunks()) return read_versions();
     const format::RegionRecord record = volume_->regions().front();
     // The log of an inspection gives no space out, so its limit does not matter.
     commit::Log log(*volume_, 0);
@@ -96,6 +134,7 @@ class Inspector {
   }
 
   void describe_log(Description& description) const {
+    if (in_chunks()) return describe_versions(description);
     description.durable_version = durable_version();
     description.log.live_versions = live_.size();
     std::set<u64> segments;
@@ -114,8 +153,7 @@ class Inspector {
     format::RegionRecord record = volume_->regions().front();
     record.address = 0;
     record.aliases = 0;  // nobody stores to it
-    PERDURA_ASSIGN(auto region, region::Region::map(*volume_, record));
-    PERDURA_TRY(apply_log(*region));
+    PERDURA_ASSIGN(auto region, map_region(record));
     try {
       heap::Heap heap(*region, volume_->name());
       PERDURA_TRY(heap.attach());
@@ -138,6 +176,21 @@ class Inspector {
   u64 replayed() const {
     const auto regions = volume_->regions();
     return regions.empty() ? 0 : volume_->replayed_version(regions.front().region);
+  }
+
+  Result<std::unique_ptr<region::Region>> map_region(const format::RegionRecord& record) {
+    if (!in_chunks()) {
+      PERDURA_ASSIGN(auto region, region::Region::map(*volume_, record));
+      PERDURA_TRY(apply_log(*region));
+      return region;
+    }
+    const format::VersionRecord& newest = versions_.back().record;
+    PERDURA_ASSIGN(auto region, region::Region::map_chunks(*volume_, record, *space_,
+                                                           newest.backed_bytes));
+    PERDURA_ASSIGN(const commit::VersionMap map,
+                   commit::MapReader(*volume_, *space_).read(newest));
+    PERDURA_TRY(ChunkLoader(*volume_, *space_, *region, map.level(0)).load_all());
+    return region;
   }
 
   Status apply_log(region::Region& region) const {
@@ -196,6 +249,8 @@ class Inspector {
   std::vector<commit::LoggedVersion> live_;
   std::unique_ptr<commit::LogImage> image_;
   std::optional<commit::LineIndex> index_;
+  std::vector<commit::FoundVersion> versions_;  ///< of a region in chunks
+  std::unique_ptr<region::ChunkSpace> space_;
 };
 
 // --- checking ------------------------------------------------------------------------------------
@@ -460,7 +515,17 @@ void add_damage(CheckReport& report, const char* part, const std::string& messag
 void check_contents(Inspector& inspector, CheckReport& report, const Progress& progress) {
   Description description = inspector.outline();
   const Status log = inspector.read_log();
-  if (log) {
+  if (inspector.in_chunks()) {
+    if (log) {
+      inspector.describe_log(description);
+      VersionsCheck check;
+      check.run(inspector.volume(), inspector.versions(), inspector.space(),
+                [&](Finding finding) { report.findings.push_back(std::move(finding)); }, progress);
+      report.chunks = check.chunks;
+    } else {
+      add_damage(report, "versions", log.failure().message);
+    }
+  } else if (log) {
     inspector.describe_log(description);
     for (const commit::LoggedVersion& version : inspector.live())
       report.log_blocks += version.blocks.size();
@@ -469,7 +534,8 @@ void check_contents(Inspector& inspector, CheckReport& report, const Progress& p
   } else {
     add_damage(report, "log", log.failure().message);
   }
-  HomeCheck(inspector, static_cast<bool>(log), report, progress).run();
+  if (!inspector.in_chunks())
+    HomeCheck(inspector, static_cast<bool>(log), report, progress).run();
   // Without its log a region is in no state that the heap could be audited in.
   if (log) {
     if (Status heap = inspector.read_heap(description); !heap)
@@ -489,13 +555,14 @@ bool CheckReport::damaged() const {
 
 namespace {
 
-Result<Description> try_describe(std::string_view uri, const media::MediumOptions& options) {
+Result<Description> try_describe(std::string_view uri, const media::MediumOptions& options,
+                                 bool with_heap) {
   PERDURA_ASSIGN(auto medium, open_for_reading(uri, options));
   PERDURA_ASSIGN(auto inspector, Inspector::open(std::move(medium)));
   Description description = inspector->outline();
   PERDURA_TRY(inspector->read_log());
   inspector->describe_log(description);
-  PERDURA_TRY(inspector->read_heap(description));
+  if (with_heap) PERDURA_TRY(inspector->read_heap(description));
   return description;
 }
 
@@ -520,7 +587,11 @@ Result<CheckReport> try_check(std::string_view uri, const media::MediumOptions& 
 }  // namespace
 
 Result<Description> describe(std::string_view uri, const media::MediumOptions& options) {
-  return guarded([&] { return try_describe(uri, options); });
+  return guarded([&] { return try_describe(uri, options, true); });
+}
+
+Result<Description> outline(std::string_view uri, const media::MediumOptions& options) {
+  return guarded([&] { return try_describe(uri, options, false); });
 }
 
 Result<CheckReport> check(std::string_view uri, const media::MediumOptions& options,

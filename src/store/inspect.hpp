@@ -40,12 +40,24 @@ struct ContainerDescription {
   u64 marked_pages = 0;         ///< in which pointers lead out of it
 };
 
+/// A version that a region in chunks keeps.
+struct VersionDescription {
+  u64 number = 0;
+  u64 time_ns = 0;        ///< when it was made, since 1970
+  u64 origin = 0;         ///< the version that it repeats: a rollback; 0: none
+  u64 changed_chunks = 0;
+  u64 written_bytes = 0;  ///< with map nodes
+  u64 backed_bytes = 0;
+};
+
 struct RegionDescription {
   format::RegionRecord record{};
   u64 replayed_version = 0;
-  std::vector<format::Extent> extents;  ///< of its home image, by region offset
+  std::vector<format::Extent> extents;  ///< of its home image by region offset, or of its chunks
   u64 backed_bytes = 0;
-  u64 home_bytes = 0;  ///< on the medium: backed_bytes and the checksum tables
+  u64 home_bytes = 0;  ///< on the medium: backed_bytes and the checksum tables, or all chunks
+  u64 free_bytes = 0;  ///< of that, in chunks that no kept version uses
+  std::vector<VersionDescription> versions;  ///< of a region in chunks, in rising order
 };
 
 struct LogDescription {
@@ -75,7 +87,7 @@ struct Finding {
     kDamage,  ///< no crash explains it
   };
   Severity severity = Severity::kDamage;
-  std::string part;  ///< superblock, directory, owner, log, home or heap
+  std::string part;  ///< superblock, directory, owner, log, home, versions, map, chunks or heap
   std::string message;
   std::optional<u64> medium_offset;
   std::optional<u64> region_offset;
@@ -88,6 +100,7 @@ struct CheckReport {
   u64 log_blocks = 0;     ///< of live versions, whole
   u64 home_pages = 0;     ///< that fit their checksums
   u64 pending_pages = 0;  ///< that do not, and that the log brings up to date
+  u64 chunks = 0;         ///< of all kept versions, that fit their checksums
   bool damaged() const;
 };
 
@@ -96,6 +109,9 @@ using Progress = std::function<void(const char* what, u64 done, u64 total)>;
 
 /// Fails where the store cannot be opened, with what Store::open would say.
 Result<Description> describe(std::string_view uri, const media::MediumOptions& options);
+
+/// The same without the heap: the region is not read.
+Result<Description> outline(std::string_view uri, const media::MediumOptions& options);
 
 /// Verifies everything. What is damaged is a finding, even when it prevents opening; a failure
 /// means that there is nothing to check: no store, a foreign or newer one, one open elsewhere.

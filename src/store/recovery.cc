@@ -13,7 +13,8 @@ constexpr u64 kLogSegmentsMin = 2;
 }  // namespace
 
 Result<std::unique_ptr<region::Volume>> open_volume(std::unique_ptr<media::Medium> medium,
-                                                    bool create, u64 segment_bytes) {
+                                                    bool create, u64 segment_bytes,
+                                                    bool read_only) {
   PERDURA_ASSIGN(const bool blank, region::Volume::is_blank(*medium));
   if (blank && !create)
     return Failure{Code::kNotFound,
@@ -24,7 +25,7 @@ Result<std::unique_ptr<region::Volume>> open_volume(std::unique_ptr<media::Mediu
   } else {
     PERDURA_ASSIGN(volume, region::Volume::open(std::move(medium)));
   }
-  PERDURA_TRY(volume->begin_session());
+  if (!read_only) PERDURA_TRY(volume->begin_session());
   return volume;
 }
 
@@ -49,6 +50,31 @@ Result<Recovery> recover(region::Volume& volume, u64 log_limit) {
                                   recovery.log->live_generation_after(recovery.durable_version)));
   recovery.log->retire(recovery.durable_version);
   recovery.unreplayed = {};
+  return recovery;
+}
+
+// A record that was read is durable: counting the session had a barrier since it was written.
+Result<ChunkRecovery> recover_chunks(region::Volume& volume, u32 over_provisioning) {
+  const format::RegionRecord region = volume.regions().front();
+  ChunkRecovery recovery;
+  recovery.space = std::make_unique<region::ChunkSpace>(volume, region, over_provisioning);
+  PERDURA_ASSIGN(recovery.versions, commit::recover_versions(volume, region, *recovery.space));
+  const u64 durable = recovery.durable_version();
+  if (durable > volume.replayed_version(region.region))
+    PERDURA_TRY(volume.set_replayed(region.region, durable, 0));
+  return recovery;
+}
+
+Result<ChunkRecovery> recover_chunks_at(region::Volume& volume, u64 version) {
+  const format::RegionRecord region = volume.regions().front();
+  PERDURA_ASSIGN(const std::vector<commit::FoundVersion> found,
+                 commit::read_versions(volume, region));
+  PERDURA_ASSIGN(const format::VersionRecord record, commit::find_version(volume, found, version));
+  ChunkRecovery recovery;
+  recovery.space = std::make_unique<region::ChunkSpace>(volume, region, 0, true);
+  PERDURA_ASSIGN(recovery.versions.map,
+                 commit::MapReader(volume, *recovery.space).read(record));
+  recovery.versions.kept.push_back(record);
   return recovery;
 }
 

@@ -5,16 +5,21 @@
 #include <memory>
 
 #include "commit/log_reader.hpp"
+#include "commit/remap.hpp"
+#include "region/chunk_space.hpp"
 #include "region/volume.hpp"
 
 namespace perdura::store {
 
 constexpr u32 kRegionId = 1;  ///< a store has one region
 
-/// The volume on a medium, made when it is blank and `create` allows it, with this opening counted.
+/// The volume on a medium, made when it is blank and `create` allows it, with this opening counted
+/// unless it is `read_only`.
 Result<std::unique_ptr<region::Volume>> open_volume(std::unique_ptr<media::Medium> medium,
-                                                    bool create, u64 segment_bytes);
+                                                    bool create, u64 segment_bytes,
+                                                    bool read_only = false);
 
+/// Of a region with a redo log.
 struct Recovery {
   std::unique_ptr<commit::Log> log;
   u64 durable_version = 0;
@@ -25,5 +30,22 @@ struct Recovery {
 /// Of a volume with a region: find the durable version, and on NVM bring it home. `log_limit` in
 /// bytes; 0: the default.
 Result<Recovery> recover(region::Volume& volume, u64 log_limit);
+
+/// Of a region in chunks.
+struct ChunkRecovery {
+  std::unique_ptr<region::ChunkSpace> space;
+  commit::RecoveredVersions versions;
+  u64 durable_version() const {
+    return versions.kept.empty() ? 0 : versions.kept.back().version;
+  }
+  u64 backed_bytes() const {
+    return versions.kept.empty() ? 0 : versions.kept.back().backed_bytes;
+  }
+};
+
+/// Find the kept versions, and let the superblock know of the newest one.
+Result<ChunkRecovery> recover_chunks(region::Volume& volume, u32 over_provisioning);
+/// To read one of them; nothing is written.
+Result<ChunkRecovery> recover_chunks_at(region::Volume& volume, u64 version);
 
 }  // namespace perdura::store

@@ -7,8 +7,10 @@
 
 #include "base/assert.hpp"
 #include "base/clock.hpp"
+#include "commit/read_only.hpp"
+#include "commit/redo_log.hpp"
+#include "commit/remap.hpp"
 #include "heap/root_selection.hpp"
-#include "store/recovery.hpp"
 #include "track/protected_pages.hpp"
 #include "track/userfault.hpp"
 
@@ -56,6 +58,8 @@ OpenStores& open_stores() {
   return stores;
 }
 
+constexpr u32 kOverProvisioningMax = 1000;
+
 bool is_reported(Tracking tracking) {
   return tracking == Tracking::kReported || tracking == Tracking::kBitmap;
 }
@@ -92,19 +96,24 @@ Status check_options(const Options& options) {
   const bool reported = is_reported(options.tracking);
   if (options.aliases != 0 && reported)
     return invalid("aliases tell objects apart for a page tracker; reported stores need none");
-  if (options.capture == Capture::kBackground && !reported)
+  if (options.capture == Capture::kBackground && !reported && options.engine != Engine::kRemap)
     return invalid(
-        "a background capture needs a tracker of reported stores: page trackers learn "
-        "of a store too late to copy aside what it replaces");
+        "a background capture to a redo log needs a tracker of reported stores: page trackers "
+        "learn of a store too late to copy aside the lines that it replaces");
+  if (options.engine == Engine::kRemap) {
+    if (options.region_limit_bytes % options.chunk_bytes != 0)
+      return invalid("region_limit_bytes is a multiple of chunk_bytes, not " +
+                     std::to_string(options.region_limit_bytes));
+    if (options.versions_kept == 0 || options.versions_kept > format::kVersionsKeptMax)
+      return invalid("versions_kept is from 1 to 1024, not " +
+                     std::to_string(options.versions_kept));
+    if (options.over_provisioning > kOverProvisioningMax)
+      return invalid("over_provisioning is up to 1000 percent, not " +
+                     std::to_string(options.over_provisioning));
+  }
   if (options.verify_reports && !reported)
     return invalid("verify_reports needs a tracker of reported stores");
   return {};
-}
-
-bool captures_in_background(const Options& options) {
-  if (options.verify_reports) return false;
-  if (options.capture != Capture::kAutomatic) return options.capture == Capture::kBackground;
-  return options.tracking == Tracking::kReported;
 }
 
 void leave_heap(Mutator& mutator) noexcept {
@@ -177,13 +186,13 @@ Result<std::unique_ptr<Runtime>> Runtime::try_open(std::string_view uri, const O
 
 Status Runtime::open_volume(std::string_view uri) {
   media::MediumOptions medium_options;
-  medium_options.create = options_.create;
+  medium_options.create = options_.create && !read_only();
   medium_options.allow_network_filesystem = options_.allow_network_filesystem;
   medium_options.use_io_uring = internal_.use_io_uring;
   PERDURA_ASSIGN(media::OpenedMedium opened, media::open_medium(uri, medium_options));
   if (internal_.wrap) opened.medium = internal_.wrap(std::move(opened.medium));
-  PERDURA_ASSIGN(volume_, store::open_volume(std::move(opened.medium), options_.create,
-                                             options_.log_segment_bytes));
+  PERDURA_ASSIGN(volume_, store::open_volume(std::move(opened.medium), medium_options.create,
+                                             options_.log_segment_bytes, read_only()));
   return {};
 }
 
@@ -207,7 +216,9 @@ Status Runtime::map_region(format::RegionRecord& record) {
       PERDURA_ASSIGN(record.address,
                      region::Region::choose_address(format::reserved_bytes(record)));
     }
-    auto mapped = region::Region::map(*volume_, record);
+    auto mapped = in_chunks() ? region::Region::map_chunks(*volume_, record, *chunks_.space,
+                                                           chunks_.backed_bytes())
+                              : region::Region::map(*volume_, record);
     if (mapped) {
       region_ = std::move(*mapped);
       return {};
@@ -239,11 +250,32 @@ Status Runtime::create_region() {
   record.limit_bytes = options_.region_limit_bytes;
   record.aliases = options_.aliases;
   std::strncpy(record.name, internal_.region_name, sizeof record.name - 1);
+  if (options_.engine == Engine::kRemap) {
+    record.chunk_bytes = options_.chunk_bytes;
+    record.versions_kept = options_.versions_kept;
+    chunks_.space =
+        std::make_unique<region::ChunkSpace>(*volume_, record, options_.over_provisioning);
+  }
   PERDURA_TRY(map_region(record));
   return volume_->add_region(record);
 }
 
 Status Runtime::recover() {
+  const format::RegionRecord record = volume_->regions().front();
+  if (read_only() && record.chunk_bytes == 0)
+    return Failure{Code::kUnsupported, "'" + name() +
+                                           "' has a redo log and keeps its newest version alone; "
+                                           "create it with Engine::kRemap to open older ones"};
+  if (record.chunk_bytes != 0) {
+    if (in_chunks()) return {};  // made just now
+    if (read_only()) {
+      PERDURA_ASSIGN(chunks_, store::recover_chunks_at(*volume_, options_.version));
+    } else {
+      PERDURA_ASSIGN(chunks_, store::recover_chunks(*volume_, options_.over_provisioning));
+    }
+    durable_version_ = chunks_.durable_version();
+    return {};
+  }
   PERDURA_ASSIGN(store::Recovery recovery, store::recover(*volume_, options_.log_limit_bytes));
   log_ = std::move(recovery.log);
   durable_version_ = recovery.durable_version;
@@ -259,31 +291,86 @@ Status Runtime::start() {
   PERDURA_ASSIGN(mutators_, track::Mutators::create(this, &leave_heap));
   heap_ = std::make_unique<heap::Heap>(*region_, name());
   PERDURA_TRY(choose_tracker());
-  if (patch_ && options_.lazy_recovery) PERDURA_TRY(patch_->apply_lazily(*region_, *tracker_));
-  else if (patch_) PERDURA_TRY(patch_->apply_all(*region_));
+  PERDURA_TRY(load());
   // What recovery stored is not a change of the program's.
   PERDURA_TRY(tracker_->cut());
   tracker_->collect();
   tracker_->settle(true);
+  PERDURA_ASSIGN(const bool background, captures_in_background());
+  PERDURA_ASSIGN(engine_, make_engine(background));
   commit::Checkpointer::Config config;
-  config.volume = volume_.get();
+  config.engine = engine_.get();
   config.region = region_.get();
   config.mutators = mutators_.get();
   config.tracker = tracker_.get();
   config.reported = reported_;
-  config.log = log_.get();
   config.guest = internal_.guest;
-  config.background_capture = captures_in_background(options_);
-  config.compare = options_.compare;
-  config.recovered_lines = patch_ ? &patch_->lines() : nullptr;
-  config.verify_bytes_per_second = options_.verify_bytes_per_second;
+  config.background_capture = background;
   if (options_.verify_reports) {
     verifier_ = std::make_unique<store::ReportVerifier>(*region_, *heap_);
     config.inspect = [this](const track::DirtyMap& reported) { verifier_->inspect(reported); };
   }
-  checkpointer_ =
-      std::make_unique<commit::Checkpointer>(config, durable_version_, std::move(recovered_));
+  checkpointer_ = std::make_unique<commit::Checkpointer>(config, durable_version_);
   return {};
+}
+
+// What was made durable before, in working memory.
+Status Runtime::load() {
+  if (in_chunks()) {
+    loader_ = std::make_unique<store::ChunkLoader>(*volume_, *chunks_.space, *region_,
+                                                   chunks_.versions.map.level(0));
+    const bool lazy = options_.lazy_recovery && region_->aliases() == 0;
+    return lazy ? loader_->load_lazily(*tracker_) : loader_->load_all();
+  }
+  if (!patch_) return {};
+  return options_.lazy_recovery ? patch_->apply_lazily(*region_, *tracker_)
+                                : patch_->apply_all(*region_);
+}
+
+// The log can copy lines aside, chunks whole chunks.
+Result<bool> Runtime::captures_in_background() const {
+  const bool can = in_chunks() ? reported_ == nullptr && tracker_->sees_stores_first()
+                               : reported_ != nullptr;
+  if (options_.capture == Capture::kBackground && !can)
+    return Failure{Code::kInvalidArgument,
+                   std::string("a background capture ") +
+                       (in_chunks() ? "of a region in chunks needs the tracker sigbus or protect"
+                                    : "to a redo log needs a tracker of reported stores")};
+  if (options_.verify_reports || options_.capture == Capture::kStopped) return false;
+  return can && (options_.capture == Capture::kBackground || in_chunks() ||
+                 tracker_->kind() == Tracking::kReported);
+}
+
+Result<std::unique_ptr<commit::Engine>> Runtime::make_engine(bool background_capture) {
+  std::unique_ptr<commit::Engine> engine;
+  if (read_only()) {
+    engine = std::make_unique<commit::ReadOnly>("'" + name() + "' is open at version " +
+                                                std::to_string(options_.version) +
+                                                " to be read; open it without a version to write");
+    return engine;
+  }
+  if (in_chunks()) {
+    commit::Remap::Config config;
+    config.volume = volume_.get();
+    config.region = region_.get();
+    config.space = chunks_.space.get();
+    config.tracker = tracker_.get();
+    config.record = volume_->regions().front();
+    config.background_capture = background_capture;
+    PERDURA_ASSIGN(engine, commit::Remap::create(config, std::move(chunks_.versions)));
+    return engine;
+  }
+  commit::RedoLog::Config config;
+  config.volume = volume_.get();
+  config.region = region_.get();
+  config.mutators = mutators_.get();
+  config.reported = reported_;
+  config.log = log_.get();
+  config.compare = options_.compare && tracker_->is_coarse();
+  config.recovered_lines = patch_ ? &patch_->lines() : nullptr;
+  config.verify_bytes_per_second = options_.verify_bytes_per_second;
+  engine = std::make_unique<commit::RedoLog>(config, durable_version_, std::move(recovered_));
+  return engine;
 }
 
 // kAutomatic takes the first page tracker that this system has for this kind of mapping.
@@ -303,9 +390,7 @@ Status Runtime::make_tracker(Tracking kind) {
   const u64 bytes = aliased ? region_->aliases() * region_->alias_stride() : region_->limit();
   // Aliases are shared memory, of which a child cannot get a copy.
   if (internal_.children_inherit && !aliased) region_->let_children_inherit();
-  const track::Memory memory = aliased                   ? track::Memory::kShared
-                               : region_->is_inherited() ? track::Memory::kAnonymous
-                                                         : track::Memory::kPrivate;
+  const track::Memory memory = aliased ? track::Memory::kShared : track::Memory::kPrivate;
   heap_->set_scatter(scatter_ = nullptr);
   tracker_.reset();
   switch (kind) {
@@ -379,6 +464,7 @@ Status Runtime::relocate() {
     return Failure{moved.failure().code,
                    address_taken_->message + "; elsewhere: " + moved.failure().message};
   }
+  if (read_only()) return {};
   return volume_->set_region_address(region_->id(),
                                      reinterpret_cast<std::uintptr_t>(region_->base()));
 }
@@ -389,6 +475,8 @@ Runtime::~Runtime() {
   open_stores().remove(*this);
   if (mutators_) mutators_->detach();
   checkpointer_.reset();
+  engine_.reset();
+  loader_.reset();
   patch_.reset();  // its thread uses the tracker
 }
 
@@ -447,6 +535,7 @@ Status Runtime::close() {
 Status Runtime::try_close() {
   PERDURA_TRY(require_outside_operation("close"));
   checkpointer_->every(std::chrono::milliseconds{0});
+  if (read_only()) return checkpointer_->finish(false);
   const Result<u64> last = checkpointer_->checkpoint();
   Status status = last ? Status{} : Status(last.failure());
   const Status home = checkpointer_->finish(static_cast<bool>(status));
@@ -458,6 +547,9 @@ Status Runtime::try_close() {
 Statistics Runtime::statistics() const {
   Statistics statistics;
   checkpointer_->add_to(statistics);
+  const commit::Findings verified = findings();
+  statistics.verified_bytes = verified.verified_bytes;
+  statistics.damaged_pages = verified.damaged_pages;
   statistics.region_backed_bytes = region_->home()->backed_bytes();
   statistics.recovery_ns = recovery_ns_;
   statistics.unreported = verifier_ ? verifier_->lines() : 0;
@@ -466,8 +558,12 @@ Statistics Runtime::statistics() const {
   return statistics;
 }
 
+commit::Findings Runtime::findings() const {
+  return loader_ ? loader_->findings() : engine_->findings();
+}
+
 std::vector<std::string> Runtime::damaged_pages() const {
-  return checkpointer_->scrub().findings().first;
+  return findings().first;
 }
 
 std::vector<std::string> Runtime::unreported() const {

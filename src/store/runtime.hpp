@@ -11,10 +11,14 @@
 #include <perdura/store.hpp>
 
 #include "commit/checkpointer.hpp"
+#include "commit/engine.hpp"
+#include "commit/log.hpp"
 #include "heap/heap.hpp"
 #include "region/region.hpp"
 #include "region/volume.hpp"
+#include "store/chunk_loader.hpp"
 #include "store/patch.hpp"
+#include "store/recovery.hpp"
 #include "store/report_verifier.hpp"
 #include "track/mutators.hpp"
 #include "track/scatter.hpp"
@@ -82,6 +86,12 @@ class Runtime {
   Status map_region(format::RegionRecord& record);
   Status recover();
   Status start();
+  bool in_chunks() const { return chunks_.space != nullptr; }
+  bool read_only() const { return options_.version != 0; }
+  commit::Findings findings() const;
+  Status load();
+  Result<bool> captures_in_background() const;
+  Result<std::unique_ptr<commit::Engine>> make_engine(bool background_capture);
   Status choose_tracker();
   Status make_tracker(Tracking kind);
   Status check_aliases(const format::RegionRecord& record) const;
@@ -99,16 +109,19 @@ class Runtime {
   u64 durable_version_ = 0;
   std::optional<Failure> address_taken_;  ///< the region is not where it was
   std::unique_ptr<region::Volume> volume_;
+  store::ChunkRecovery chunks_;  ///< of a region in chunks; the others have
   std::unique_ptr<commit::Log> log_;
   std::list<commit::LoggedVersion> recovered_;
   std::unique_ptr<region::Region> region_;
   std::unique_ptr<store::Patch> patch_;  ///< block media: the recovered log over the home image
+  std::unique_ptr<store::ChunkLoader> loader_;  ///< of a region in chunks
   std::unique_ptr<track::Mutators> mutators_;
   std::unique_ptr<track::Tracker> tracker_;
   track::Reported* reported_ = nullptr;
   track::Scatter* scatter_ = nullptr;
   std::unique_ptr<store::ReportVerifier> verifier_;
   std::unique_ptr<heap::Heap> heap_;
+  std::unique_ptr<commit::Engine> engine_;
   std::unique_ptr<commit::Checkpointer> checkpointer_;
 };
 

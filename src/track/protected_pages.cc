@@ -21,7 +21,7 @@ Result<std::unique_ptr<ProtectedPages>> ProtectedPages::create(std::byte* region
     uffdio_api api{};
     api.api = UFFD_API;
     api.features = UFFD_FEATURE_SIGBUS | UFFD_FEATURE_PAGEFAULT_FLAG_WP;
-    if (memory == Memory::kAnonymous) api.features |= kFeatureWpUnpopulated;
+    if (memory != Memory::kShared) api.features |= kFeatureWpUnpopulated;
     if (memory == Memory::kShared) api.features |= UFFD_FEATURE_WP_HUGETLBFS_SHMEM;
     if (::ioctl(userfault.get(), UFFDIO_API, &api) != 0)
       return userfault_unsupported("userfaultfd has no write protection by SIGBUS here");
@@ -59,6 +59,12 @@ bool ProtectedPages::set_protected(std::byte* address, u64 length, bool on) cons
   request.range.len = length;
   request.mode = on ? UFFDIO_WRITEPROTECT_MODE_WP : 0;
   return ::ioctl(userfault_.get(), UFFDIO_WRITEPROTECT, &request) == 0;
+}
+
+bool ProtectedPages::open(std::byte* address, u64 length) const noexcept {
+  if (StoreGuard* const guard = guard_.load(std::memory_order_acquire); guard != nullptr)
+    guard->before_store(address, address + length);
+  return set_protected(address, length, false);
 }
 
 Status ProtectedPages::backed(std::span<const Part> parts) {
@@ -136,10 +142,10 @@ bool ProtectedPages::answer(std::byte* address, DirtyMap& map) noexcept {
     // Marked before it opens: another thread may store as soon as it does.
     map.add_shared(static_cast<u64>(begin - base_) / kLineBytes,
                    static_cast<u64>(end - begin) / kLineBytes);
-    if (set_protected(begin, static_cast<u64>(end - begin), false)) return true;
+    if (open(begin, static_cast<u64>(end - begin))) return true;
     // The kernel may have no room for another border; the whole part needs none.
     map.add_shared(static_cast<u64>(part - base_) / kLineBytes, length / kLineBytes);
-    return set_protected(part, length, false);
+    return open(part, length);
   }
   return false;
 }

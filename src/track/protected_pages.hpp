@@ -21,15 +21,16 @@ class ProtectedPages final : public Tracker, public region::FaultHandler {
   /// What the first fault opens of private memory, unless the options say otherwise.
   static constexpr u64 kFirstChunkBytes = 64 * kKiB;
 
-  /// `mode` is kProtect or kSigbus. kUnsupported where the kernel refuses; of anonymous memory it
-  /// must be able to protect pages that nobody touched (Linux 6.4).
+  /// `mode` is kProtect or kSigbus. kUnsupported where the kernel refuses: for kSigbus it must be
+  /// able to protect anonymous pages that nobody touched (Linux 6.4).
   static Result<std::unique_ptr<ProtectedPages>> create(std::byte* region_base, u64 region_bytes,
                                                         Tracking mode,
                                                         Memory memory = Memory::kPrivate,
                                                         u64 chunk_bytes = kFirstChunkBytes);
 
   Tracking kind() const override { return mode_; }
-  bool sees_stores_first() const override { return false; }
+  bool sees_stores_first() const override { return memory_ != Memory::kShared; }
+  void set_guard(StoreGuard* guard) override { guard_.store(guard); }
   bool is_coarse() const override { return true; }
   Status backed(std::span<const Part> parts) override;
   Status add_changes(DirtyMap& into) override;
@@ -58,6 +59,8 @@ class ProtectedPages final : public Tracker, public region::FaultHandler {
   bool answer(std::byte* address, DirtyMap& map) noexcept;
   Status protect(std::byte* address, u64 length) const;
   void list(const Part& part);
+  /// Let stores through; the guard is told before.
+  bool open(std::byte* address, u64 length) const noexcept;
   /// On failure the reason is in errno.
   bool set_protected(std::byte* address, u64 length, bool on) const noexcept;
 
@@ -73,6 +76,7 @@ class ProtectedPages final : public Tracker, public region::FaultHandler {
   /// at any time: a cut waits for those of its epoch, or they would open what it has protected.
   std::atomic<int> answering_[2]{};
   std::atomic<u64> faults_{0};
+  std::atomic<StoreGuard*> guard_{nullptr};
   std::mutex mutex_;
   std::unique_ptr<Listed[]> parts_;
   std::atomic<size_t> part_count_{0};

@@ -16,15 +16,23 @@ namespace perdura::track {
 
 /// What a page tracker watches.
 enum class Memory {
-  kPrivate,    ///< private views, and perhaps anonymous memory
-  kAnonymous,  ///< nothing but anonymous memory
-  kShared,     ///< the aliases of a region: a page can be dirty in one of them alone
+  kPrivate,  ///< private views and anonymous memory
+  kShared,   ///< the aliases of a region: a page can be dirty in one of them alone
 };
 
 /// A range of memory.
 struct Part {
   std::byte* address;
   u64 length;
+};
+
+/// Is told of stores before they happen.
+class StoreGuard {
+ public:
+  virtual ~StoreGuard() = default;
+  /// Stores to [begin, end) are about to become possible. In the thread that stores, perhaps in a
+  /// signal handler.
+  virtual void before_store(const std::byte* begin, const std::byte* end) noexcept = 0;
 };
 
 class Tracker {
@@ -36,6 +44,10 @@ class Tracker {
   virtual bool sees_stores_first() const = 0;
   /// Its change sets are whole pages of which a part may be unchanged.
   virtual bool is_coarse() const = 0;
+
+  /// To be told of the first store to each part since the last cut; nullptr ends that. By those
+  /// page trackers that see stores first.
+  virtual void set_guard(StoreGuard*) {}
 
   /// Parts of the region became accessible: all of them are watched from now on, or, when this
   /// fails, none; then they may be mapped anew.

@@ -30,7 +30,7 @@ Result<std::unique_ptr<track::Tracker>> make_tracker(Tracking kind, std::byte* b
     return std::unique_ptr<track::Tracker>(std::move(tracker));
   }
   PERDURA_ASSIGN(auto tracker,
-                 track::ProtectedPages::create(base, kBytes, kind, track::Memory::kAnonymous));
+                 track::ProtectedPages::create(base, kBytes, kind, track::Memory::kPrivate));
   return std::unique_ptr<track::Tracker>(std::move(tracker));
 }
 

@@ -1,10 +1,9 @@
 // Goal: no part of a region has two places on the medium, whatever failed when it got one.
-// Method: on a real volume the medium refuses to map what was just allocated; the next attempt asks
-// for less, and a later one for more. The extents of the directory must not overlap, and what was
+// Method: on a real volume what was just allocated and mapped is refused by who is told of it; the
+// next attempt asks for less, and a later one for more. The extents of the directory must not overlap, and what was
 // written through the last one must be what opening maps.
 #include <gtest/gtest.h>
 
-#include "media/fault.hpp"
 #include "region/region.hpp"
 #include "support/files.hpp"
 #include "support/log_volume.hpp"
@@ -14,12 +13,9 @@ namespace {
 
 constexpr u64 kLimit = 16 * kMiB;
 
-TEST(Region, SpaceThatCouldNotBeMappedIsTakenByTheNextAttempt) {
+TEST(Region, SpaceThatCouldNotBeUsedIsTakenByTheNextAttempt) {
   const TempDir folder(TempDir::kMemory);
-  media::FaultPlan plan;
-  const auto volume = open_volume(
-      "file:" + folder.path("state.pd"),
-      [&](std::unique_ptr<media::Medium> inner) { return plan.wrap(std::move(inner)); });
+  const auto volume = open_volume("file:" + folder.path("state.pd"));
   format::RegionRecord record{};
   record.region = 1;
   record.address = value_or_throw(region::Region::choose_address(kLimit));
@@ -29,10 +25,14 @@ TEST(Region, SpaceThatCouldNotBeMappedIsTakenByTheNextAttempt) {
   // Space before what will be allocated next, large enough for the smaller attempt only.
   const auto log = value_or_throw(volume->allocate_log(volume->segment_bytes()));
 
-  plan.arm({.calls = media::kFaultMapHome});
+  bool refuses = true;
+  ASSERT_TRUE(region->on_backed([&](std::byte*, u64) -> Status {
+    if (refuses) return Failure{Code::kNoMemory, "refused"};
+    return {};
+  }));
   EXPECT_FALSE(region->back(0, 4 * kMiB));
-  EXPECT_EQ(plan.fired(), 1u);
-  plan.disarm();
+  EXPECT_EQ(volume->extents(format::ExtentKind::kHome).size(), 1u);
+  refuses = false;
   ASSERT_TRUE(volume->release_log(log.medium_offset, log.length));
   ASSERT_TRUE(region->back(0, 64 * kPageBytes));
   ASSERT_TRUE(region->back(0, 8 * kMiB));

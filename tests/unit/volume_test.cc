@@ -15,6 +15,7 @@
 #include "media/record.hpp"
 #include "region/volume.hpp"
 #include "support/expect_failure.hpp"
+#include "support/call_faults.hpp"
 #include "support/files.hpp"
 #include "support/log_volume.hpp"
 #include "support/wrapped_store.hpp"
@@ -504,18 +505,18 @@ TEST_P(VolumeTest, SpaceThatWasGivenBackIsUsedAgain) {
 // The directory names an extent before the region maps it. When that fails the extent is used by
 // the next attempt, whatever that asks for: a second home for the same part would be damage.
 TEST_P(VolumeTest, AFailedMappingLeavesNoSecondHome) {
-  media::FaultPlan faults;
-  WrappedStore store(uri(), small(), [&](std::unique_ptr<media::Medium> inner) {
-    return faults.wrap(std::move(inner));
-  });
+  WrappedStore store(uri(), small());
+  store.operation();
   for (const size_t size : {300 * kKiB, 2 * kMiB, size_t{100}, 4 * kMiB}) {
-    faults.arm({.calls = media::kFaultMapHome, .for_ever = true});
+    const CallFault no_map{.call = Call::kMap, .nth = 1, .error = ENOMEM, .for_ever = true};
+    arm_calls(&no_map);
     try {
+      const InLibrary here;
       for (;;) store.operation().allocate(size);
     } catch (const Error&) {
     }
-    EXPECT_GT(faults.fired(), 0u);
-    faults.disarm();
+    EXPECT_GT(calls_failed(), 0u);
+    disarm_calls();
   }
   store.operation().allocate(kMiB);
   store.close();

@@ -1,0 +1,88 @@
+// How a version becomes durable, once a tracker has found what changed.
+//
+//   begin ─ capture_stopped ──────────────────────────── commit
+//         ─ open_window ─ capture_in_background ──────── commit
+//         ─ capture_selection ────────────────────────── commit
+//                                  after any failure: abandon
+//
+// The checkpointer makes one version at a time and calls these in this order. Until commit() has
+// returned without a failure there is no such version.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <perdura/options.hpp>
+
+#include "base/result.hpp"
+#include "track/dirty_map.hpp"
+
+namespace perdura::commit {
+
+/// A few lines that are to be a version by themselves, while the epoch goes on.
+class Selection {
+ public:
+  virtual ~Selection() = default;
+  /// While mutators stand still: choose the lines. Nothing is written if this fails.
+  virtual Status select() = 0;
+  /// Before another checkpoint can begin.
+  virtual void settle(bool durable) = 0;
+
+  struct Lines {
+    std::vector<u64> numbers;            ///< in any order, each once
+    std::vector<const std::byte*> data;  ///< of each; stays until mutators run again
+  };
+  const Lines& lines() const { return lines_; }
+
+ protected:
+  Lines lines_;
+};
+
+/// What verifying the durable state has found since the store was opened.
+struct Findings {
+  u64 verified_bytes = 0;
+  u64 damaged_pages = 0;
+  std::vector<std::string> first;  ///< of the first damaged ones, what is wrong
+};
+
+class Engine {
+ public:
+  virtual ~Engine() = default;
+
+  /// Whether another version may be written now; memory and medium stay bounded so.
+  virtual bool has_room() const { return true; }
+  /// Wait until has_room(). True when it had to.
+  virtual Result<bool> make_room() { return false; }
+  /// What failed in the background may be tried again.
+  virtual void retry() {}
+
+  virtual void begin(u64 version) = 0;
+  /// Mutators stand still, and may help.
+  virtual Status capture_stopped(const track::DirtyMap& changes) = 0;
+  /// Mutators stand still: from now on a store to what is not captured yet copies it aside first.
+  virtual Status open_window() = 0;
+  /// Mutators run. The window is closed when this returns, whatever it returns.
+  virtual Status capture_in_background(const track::DirtyMap& changes) = 0;
+  virtual Status capture_selection(const Selection::Lines& lines) = 0;
+  /// Durable when it returns.
+  virtual Status commit() = 0;
+  virtual void abandon() = 0;
+
+  /// Of the version that was begun last.
+  struct Written {
+    u64 changed_bytes = 0;
+    u64 bytes = 0;  ///< with all that describes them
+  };
+  virtual Written written() const = 0;
+
+  /// While held, no work begins in the background. True when none is under way.
+  virtual bool hold(bool) { return true; }
+  /// End the background work. `bring_home`: complete it first.
+  virtual Status finish(bool bring_home) = 0;
+
+  virtual void add_to(Statistics& statistics) const = 0;
+  virtual void reset_statistics() = 0;
+  virtual Findings findings() const = 0;
+};
+
+}  // namespace perdura::commit

@@ -1,0 +1,40 @@
+// The engine of a store that is open to be read: it makes no versions.
+#pragma once
+
+#include <string>
+
+#include "base/assert.hpp"
+#include "commit/engine.hpp"
+
+namespace perdura::commit {
+
+class ReadOnly final : public Engine {
+ public:
+  explicit ReadOnly(std::string why) : why_(std::move(why)) {}
+
+  bool has_room() const override { return false; }
+  Result<bool> make_room() override { return Failure{Code::kUnsupported, why_}; }
+  Status finish(bool) override { return {}; }
+  void add_to(Statistics&) const override {}
+  void reset_statistics() override {}
+  Findings findings() const override { return {}; }
+  Written written() const override { return {}; }
+
+  // make_room() fails, so none of these is ever called.
+  void begin(u64) override { PERDURA_ASSERT(false); }
+  Status capture_stopped(const track::DirtyMap&) override { return never(); }
+  Status open_window() override { return never(); }
+  Status capture_in_background(const track::DirtyMap&) override { return never(); }
+  Status capture_selection(const Selection::Lines&) override { return never(); }
+  Status commit() override { return never(); }
+  void abandon() override { PERDURA_ASSERT(false); }
+
+ private:
+  static Status never() {
+    PERDURA_ASSERT(false);
+    return {};
+  }
+  const std::string why_;
+};
+
+}  // namespace perdura::commit

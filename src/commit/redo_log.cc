@@ -1,0 +1,304 @@
+#include "commit/redo_log.hpp"
+
+#include <pthread.h>
+
+#include <algorithm>
+
+#include "base/assert.hpp"
+
+namespace perdura::commit {
+namespace {
+/// A program that was just started has better uses for the medium.
+constexpr std::chrono::milliseconds kScrubDelay(250);
+}  // namespace
+
+RedoLog::RedoLog(const Config& config, u64 durable_version, std::list<LoggedVersion> recovered)
+    : config_(config),
+      replay_at_once_(config.volume->medium().geometry().byte_addressable),
+      ticket_base_(config.volume->superblock().session << 32),
+      committed_(std::move(recovered)),
+      scrub_(*config.volume, config.recovered_lines),
+      scrubbing_(config.verify_bytes_per_second != 0),
+      next_scrub_(std::chrono::steady_clock::now() + kScrubDelay) {
+  replayed_ = durable_version - committed_.size();
+  replay_torn_ = !committed_.empty();
+  for (const LoggedVersion& version : committed_) live_log_bytes_ += version.log_bytes;
+  replay_thread_ = std::thread([this] { run_replay(); });
+  ::pthread_setname_np(replay_thread_.native_handle(), "perdura-replay");
+}
+
+RedoLog::~RedoLog() { stop_thread(); }
+
+void RedoLog::stop_thread() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+    replay_work_.notify_all();
+  }
+  if (replay_thread_.joinable()) replay_thread_.join();
+}
+
+Status RedoLog::finish(bool bring_home) {
+  std::unique_lock lock(mutex_);
+  if (bring_home) {
+    drain_ = true;
+    held_ = false;
+    retry_replay();
+    replay_work_.notify_all();
+    progress_.wait(lock, [this] { return committed_.empty() || replay_failure_; });
+  }
+  lock.unlock();
+  stop_thread();
+  return bring_home && replay_failure_ ? Status(*replay_failure_) : Status{};
+}
+
+bool RedoLog::has_room() const {
+  std::lock_guard lock(mutex_);
+  return log_has_room();
+}
+
+// A log at its limit makes checkpoints wait for replay: so memory and log stay bounded, and the
+// program slows down instead.
+Result<bool> RedoLog::make_room() {
+  std::unique_lock lock(mutex_);
+  retry_replay();
+  const bool waits = !log_has_room() && !replay_failure_;
+  progress_.wait(lock, [this] { return log_has_room() || replay_failure_; });
+  if (!log_has_room()) return *replay_failure_;
+  return waits;
+}
+
+void RedoLog::retry() {
+  std::lock_guard lock(mutex_);
+  retry_replay();
+}
+
+bool RedoLog::hold(bool on) {
+  std::lock_guard lock(mutex_);
+  held_ = on;
+  if (!on && replay_due()) replay_work_.notify_all();
+  return !replaying_;
+}
+
+// --- writing a version --------------------------------------------------------------------------
+
+void RedoLog::begin(u64 version) {
+  // Of a version that turned out to be empty.
+  if (writer_ != nullptr) give_writer(std::exchange(writer_, nullptr));
+  version_.emplace();
+  version_->number = version;
+  version_->ticket = ticket_base_ + ++tickets_;
+  version_->region = config_.region->id();
+}
+
+Status RedoLog::capture_stopped(const track::DirtyMap& changes) {
+  StoppedCapture::Input input{};
+  input.changes = &changes;
+  input.base = config_.region->base();
+  if (config_.reported != nullptr && config_.reported->kind() == Tracking::kBitmap)
+    for (const auto& list : config_.reported->lists())
+      input.lists.emplace_back(list.begin, list.end);
+  input.version = &*version_;
+  const auto home = config_.region->home();
+  {
+    // Comparing with the home image is right only while it is exactly the previous version.
+    std::lock_guard lock(mutex_);
+    if (config_.compare && replay_at_once_ && committed_.empty()) input.home = home.get();
+  }
+  input.medium = &config_.volume->medium();
+  input.take_writer = [this] { return take_writer(); };
+  input.give_writer = [this](LogWriter* writer) { give_writer(writer); };
+  StoppedCapture capture(std::move(input));
+  config_.mutators->share(capture);
+  return capture.status();
+}
+
+Status RedoLog::open_window() {
+  config_.reported->open_window();
+  return {};
+}
+
+Status RedoLog::capture_in_background(const track::DirtyMap& changes) {
+  u64 side_copies = 0;
+  writer_ = take_writer();
+  writer_->begin(*version_);
+  Status captured = commit::capture_in_background(
+      changes, config_.region->base(), config_.reported->window(), *config_.mutators, *writer_,
+      [this] { config_.reported->close_window(); }, &side_copies);
+  std::lock_guard lock(mutex_);
+  side_copies_ += side_copies;
+  return captured;
+}
+
+Status RedoLog::capture_selection(const Selection::Lines& lines) {
+  writer_ = take_writer();
+  writer_->begin(*version_);
+  write_lines(lines.numbers, lines.data, *writer_);
+  return writer_->finish();
+}
+
+Status RedoLog::commit() {
+  if (writer_ == nullptr) {
+    writer_ = take_writer();
+    writer_->begin(*version_);
+  }
+  // Its place among the committed ones: once it is durable nothing may fail any more.
+  std::list<LoggedVersion> logged(1);
+  PERDURA_TRY(writer_->finish_with_commit());
+  // Barrier: every block of the version is durable before it is acknowledged, and before a later
+  // version is written.
+  PERDURA_TRY(config_.volume->medium().barrier(PERDURA_SITE("commit")));
+  give_writer(std::exchange(writer_, nullptr));
+  std::lock_guard lock(mutex_);
+  log_bytes_ += version_->log_bytes;
+  live_log_bytes_ += version_->log_bytes;
+  logged.front() = {version_->number, version_->log_bytes, std::move(version_->blocks)};
+  committed_.splice(committed_.end(), logged);
+  if (replay_due()) replay_work_.notify_all();
+  return {};
+}
+
+void RedoLog::abandon() {
+  // Nobody captures any more, whatever came of it.
+  if (config_.reported != nullptr) config_.reported->close_window();
+  if (writer_ != nullptr) {
+    writer_->abandon();
+    give_writer(std::exchange(writer_, nullptr));
+  }
+  std::lock_guard lock(mutex_);
+  if (version_) log_bytes_ += version_->log_bytes;
+}
+
+Engine::Written RedoLog::written() const {
+  return {version_->line_count * kLineBytes, version_->log_bytes};
+}
+
+LogWriter* RedoLog::take_writer() {
+  std::lock_guard lock(writers_mutex_);
+  if (free_writers_.empty()) {
+    free_writers_.reserve(writers_.size() + 1);  // giving it back cannot fail
+    writers_.push_back(std::make_unique<LogWriter>(*config_.log, *config_.volume));
+    return writers_.back().get();
+  }
+  LogWriter* writer = free_writers_.back();
+  free_writers_.pop_back();
+  return writer;
+}
+
+void RedoLog::give_writer(LogWriter* writer) {
+  std::lock_guard lock(writers_mutex_);
+  free_writers_.push_back(writer);
+}
+
+// What stopped it may be over, as a full disk. Until then versions stay in the log, which is as
+// durable as their home.
+void RedoLog::retry_replay() {
+  if (!replay_failure_) return;
+  replay_failure_.reset();
+  if (replay_due()) replay_work_.notify_all();
+}
+
+bool RedoLog::replay_due() const {
+  if (committed_.empty() || replay_failure_) return false;
+  return replay_at_once_ || drain_ || live_log_bytes_ > config_.log->limit_bytes() / 2;
+}
+
+void RedoLog::run_replay() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    wait_for_replay(lock);
+    if (stopping_) return;
+    const bool again = std::exchange(replay_torn_, true);
+    replaying_ = true;
+    std::vector<LoggedVersion> versions;
+    Status status = guarded([&]() -> Status {
+      versions.assign(committed_.begin(), committed_.end());
+      return {};
+    });
+    lock.unlock();
+    if (status) status = guarded([&] { return replay(versions, again); });
+    lock.lock();
+    replaying_ = false;
+    replay_torn_ = !status;
+    replay_failed_ = !status;
+    if (!status) {
+      const Status told = guarded([&] {
+        return Status(
+            Failure{status.failure().code,
+                    "the home image cannot be brought up to date: " + status.failure().message});
+      });
+      replay_failure_ = copy_of(told.failure());
+    } else {
+      for (const LoggedVersion& version : versions) {
+        live_log_bytes_ -= version.log_bytes;
+        committed_.pop_front();
+      }
+      replayed_ = versions.back().number;
+    }
+    progress_.notify_all();
+  }
+}
+
+// Meanwhile the home image is verified, unless an attempt that failed left it half written. A step
+// that is due goes before the replay, else a store that is never idle would never be verified.
+void RedoLog::wait_for_replay(std::unique_lock<std::mutex>& lock) {
+  const auto due = [this] { return stopping_ || (replay_due() && !held_); };
+  while (scrubbing_ && !replay_failed_) {
+    const bool has_work = replay_work_.wait_until(lock, next_scrub_, due);
+    if (stopping_ || (has_work && std::chrono::steady_clock::now() < next_scrub_)) return;
+    lock.unlock();
+    const Status stepped = guarded([this]() -> Status {
+      scrubbing_ = scrub_.step(*config_.region->home());
+      return {};
+    });
+    lock.lock();
+    (void)stepped;  // without memory now; the window is tried again
+    next_scrub_ = std::chrono::steady_clock::now() +
+                  std::chrono::nanoseconds(Scrub::kWindowBytes * 1'000'000'000 /
+                                           config_.verify_bytes_per_second);
+  }
+  replay_work_.wait(lock, due);
+}
+
+Status RedoLog::replay(const std::vector<LoggedVersion>& versions, bool again) {
+  const u64 newest = versions.back().number;
+  Replay replay(*config_.volume, config_.region->limit());
+  // An update of the superblock that failed may be on the medium all the same, and then recovery
+  // does not look for these versions in the log: their older lines must not come home again.
+  const auto news = std::find_if(versions.begin(), versions.end(), [this](const auto& version) {
+    return version.number > home_version_;
+  });
+  if (news != versions.end()) {
+    PERDURA_TRY(replay.run(config_.region->home(), {news, versions.end()}, again));
+    // Barrier: the home image is durable before the superblock says that the log is not needed.
+    PERDURA_TRY(config_.volume->medium().barrier(PERDURA_SITE("home image")));
+    home_version_ = newest;
+  }
+  PERDURA_TRY(config_.volume->set_replayed(config_.region->id(), newest,
+                                           config_.log->live_generation_after(newest)));
+  config_.log->retire(newest);
+  std::lock_guard lock(mutex_);
+  home_bytes_ += replay.home_bytes();
+  return {};
+}
+
+
+// --- statistics --------------------------------------------------------------------------------
+
+void RedoLog::add_to(Statistics& statistics) const {
+  std::lock_guard lock(mutex_);
+  statistics.replayed_version = replayed_;
+  statistics.log_bytes = log_bytes_;
+  statistics.log_live_bytes = live_log_bytes_;
+  statistics.log_capacity_bytes = config_.log->capacity_bytes();
+  statistics.log_limit_bytes = config_.log->limit_bytes();
+  statistics.home_bytes = home_bytes_;
+  statistics.side_copies = side_copies_;
+}
+
+void RedoLog::reset_statistics() {
+  std::lock_guard lock(mutex_);
+  log_bytes_ = home_bytes_ = side_copies_ = 0;
+}
+
+}  // namespace perdura::commit

@@ -1,0 +1,117 @@
+// The engine that writes changed lines to the redo log and brings them home later, in a thread of
+// its own.
+//
+// Lock order: mutex_ is a leaf; it is not held during I/O.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "commit/capture.hpp"
+#include "commit/engine.hpp"
+#include "commit/log.hpp"
+#include "commit/log_reader.hpp"
+#include "commit/replay.hpp"
+#include "commit/scrub.hpp"
+#include "track/mutators.hpp"
+#include "track/reported.hpp"
+#include "track/tracker.hpp"
+
+namespace perdura::commit {
+
+class RedoLog final : public Engine {
+ public:
+  struct Config {
+    region::Volume* volume = nullptr;
+    region::Region* region = nullptr;
+    track::Mutators* mutators = nullptr;
+    track::Reported* reported = nullptr;  ///< the tracker, when it is one of reported stores
+    Log* log = nullptr;
+    /// The change sets are coarse: leave out lines that are home already.
+    bool compare = true;
+    /// Lines of the recovered versions, or nullptr (see Scrub); outlives the engine.
+    const track::DirtyMap* recovered_lines = nullptr;
+    u64 verify_bytes_per_second = 0;  ///< of the home image, once; 0: not
+  };
+
+  /// `recovered` are versions in the log that are not home yet.
+  RedoLog(const Config& config, u64 durable_version, std::list<LoggedVersion> recovered);
+  ~RedoLog() override;
+  RedoLog(const RedoLog&) = delete;
+
+  bool has_room() const override;
+  Result<bool> make_room() override;
+  void retry() override;
+  void begin(u64 version) override;
+  Status capture_stopped(const track::DirtyMap& changes) override;
+  Status open_window() override;
+  Status capture_in_background(const track::DirtyMap& changes) override;
+  Status capture_selection(const Selection::Lines& lines) override;
+  Status commit() override;
+  void abandon() override;
+  Written written() const override;
+  bool hold(bool on) override;
+  Status finish(bool bring_home) override;
+  void add_to(Statistics& statistics) const override;
+  void reset_statistics() override;
+  Findings findings() const override { return scrub_.findings(); }
+
+ private:
+  LogWriter* take_writer();
+  void give_writer(LogWriter* writer);
+  Status try_commit(LogWriter& writer);
+
+  void stop_thread();
+  void run_replay();
+  void wait_for_replay(std::unique_lock<std::mutex>& lock);
+  bool replay_due() const;
+  void retry_replay();  ///< with mutex_ held
+  bool log_has_room() const { return live_log_bytes_ <= config_.log->limit_bytes(); }
+  /// `again`: an earlier attempt failed and may have left pages half replayed.
+  Status replay(const std::vector<LoggedVersion>& versions, bool again);
+
+  const Config config_;
+  const bool replay_at_once_;  ///< NVM: every version; block media: when the log is half full
+  const u64 ticket_base_;
+
+  // --- of the version that is written
+  std::optional<VersionInProgress> version_;
+  LogWriter* writer_ = nullptr;  ///< of the checkpointing thread
+  u64 tickets_ = 0;
+
+  std::mutex writers_mutex_;
+  std::vector<std::unique_ptr<LogWriter>> writers_;
+  std::vector<LogWriter*> free_writers_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable progress_;  ///< replay freed log space, or failed
+  std::condition_variable replay_work_;
+  u64 replayed_ = 0;
+  u64 live_log_bytes_ = 0;
+  std::list<LoggedVersion> committed_;     ///< durable, not home
+  std::optional<Failure> replay_failure_;  ///< until the next checkpoint tries again
+  /// The last replay did not end well, or the first one may follow one that a crash cut short.
+  bool replay_torn_ = false;
+  bool replay_failed_ = false;  ///< the last one
+  u64 home_version_ = 0;        ///< whole and durable at home; of the replay thread
+  Scrub scrub_;                 ///< of the replay thread
+  bool scrubbing_;
+  std::chrono::steady_clock::time_point next_scrub_;
+  bool stopping_ = false;
+  bool drain_ = false;  ///< bring everything home now
+  bool replaying_ = false;
+  bool held_ = false;
+
+  u64 log_bytes_ = 0;
+  u64 home_bytes_ = 0;
+  u64 side_copies_ = 0;
+
+  std::thread replay_thread_;
+};
+
+}  // namespace perdura::commit

@@ -1,0 +1,428 @@
+#include "commit/remap.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/assert.hpp"
+#include "base/checksum.hpp"
+
+namespace perdura::commit {
+namespace {
+
+using format::ChunkEntry;
+using format::kNodeBytes;
+using format::kNodeEntries;
+using format::VersionRecord;
+
+constexpr u64 kBufferBytesMin = kMiB;
+constexpr u64 kAsideBytes = 32 * kMiB;
+constexpr size_t kAsideSlotsMin = 8;
+constexpr size_t kAsideSlotsMax = 4096;
+
+u64 length_at(u32 level, u64 chunk_bytes) { return level == 0 ? chunk_bytes : kNodeBytes; }
+
+}  // namespace
+
+// From the newest version to the oldest: what was seen before is shared, and what a version has
+// first goes with it.
+Result<RecoveredVersions> recover_versions(region::Volume& volume,
+                                           const format::RegionRecord& region,
+                                           region::ChunkSpace& space) {
+  RecoveredVersions recovered;
+  PERDURA_ASSIGN(const std::vector<FoundVersion> found, read_versions(volume, region));
+  MapReader reader(volume, space);
+  for (auto each = found.rbegin(); each != found.rend(); ++each) {
+    const VersionRecord& record = each->record;
+    const bool newest = each == found.rbegin();
+    recovered.kept.insert(recovered.kept.begin(), record);
+    Retiring retiring{record.version + 1, {}};
+    if (newest) recovered.map.resize(record.backed_bytes / region.chunk_bytes);
+    PERDURA_TRY(reader.walk(
+        record, [&](u32 level, u64 index, const ChunkEntry& entry) -> Result<bool> {
+          const u64 length = length_at(level, region.chunk_bytes);
+          const bool first = space.adopt(entry.place, length);
+          if (newest && !first)
+            return Failure{Code::kCorrupt,
+                           "the map of version " + std::to_string(record.version) + " of '" +
+                               volume.name() + "' has two parts of the region at medium offset " +
+                               std::to_string(entry.place) + "; restore the store from a copy"};
+          if (newest) recovered.map.at(level, index) = entry;
+          else if (first) retiring.places.push_back({entry.place, length});
+          return first;
+        }));
+    if (!newest) recovered.retiring.push_front(std::move(retiring));
+  }
+  return recovered;
+}
+
+// --- chunks copied aside ------------------------------------------------------------------------
+
+AsidePool::AsidePool(u64 chunk_bytes)
+    : chunk_bytes_(chunk_bytes),
+      slots_(std::clamp<size_t>(kAsideBytes / chunk_bytes, kAsideSlotsMin, kAsideSlotsMax)),
+      taken_((slots_ + 63) / 64),
+      ready_((slots_ + 63) / 64),
+      chunks_(slots_) {
+  for (size_t slot = slots_; slot % 64 != 0; ++slot) taken_[slot / 64] |= u64{1} << slot % 64;
+}
+
+Status AsidePool::reserve() {
+  PERDURA_ASSIGN(memory_, Mapping::anonymous(slots_ * chunk_bytes_));
+  return {};
+}
+
+size_t AsidePool::claim() noexcept {
+  for (size_t i = 0; i < taken_.size(); ++i) {
+    u64 word = taken_[i].load(std::memory_order_relaxed);
+    while (word != ~u64{0}) {
+      const auto bit = static_cast<unsigned>(std::countr_one(word));
+      if (taken_[i].compare_exchange_weak(word, word | u64{1} << bit, std::memory_order_acquire))
+        return i * 64 + bit;
+    }
+  }
+  return kNone;
+}
+
+void AsidePool::publish(size_t slot, u64 chunk) noexcept {
+  chunks_[slot] = chunk;
+  ready_[slot / 64].fetch_or(u64{1} << slot % 64, std::memory_order_release);
+}
+
+void AsidePool::release(size_t slot) noexcept {
+  taken_[slot / 64].fetch_and(~(u64{1} << slot % 64), std::memory_order_release);
+}
+
+size_t AsidePool::take() noexcept {
+  for (size_t i = 0; i < ready_.size(); ++i) {
+    const u64 word = ready_[i].load(std::memory_order_acquire);
+    if (word == 0) continue;
+    const auto bit = static_cast<unsigned>(std::countr_zero(word));
+    ready_[i].fetch_and(~(u64{1} << bit), std::memory_order_relaxed);
+    return i * 64 + bit;
+  }
+  return kNone;
+}
+
+// --- making a version ---------------------------------------------------------------------------
+
+Result<std::unique_ptr<Remap>> Remap::create(const Config& config, RecoveredVersions recovered) {
+  std::unique_ptr<Remap> remap(new Remap(config, std::move(recovered)));
+  if (config.background_capture) {
+    PERDURA_ASSIGN(remap->states_,
+                   Mapping::anonymous(config.record.limit_bytes / config.record.chunk_bytes));
+    PERDURA_TRY(remap->aside_.reserve());
+    config.tracker->set_guard(remap.get());
+  }
+  return remap;
+}
+
+Remap::Remap(const Config& config, RecoveredVersions recovered)
+    : config_(config),
+      chunk_bytes_(config.record.chunk_bytes),
+      medium_(config.volume->medium()),
+      map_(std::move(recovered.map)),
+      retiring_(std::move(recovered.retiring)),
+      queue_(medium_.queue()),
+      aside_(chunk_bytes_) {
+  for (AlignedBuffer& buffer : buffers_)
+    buffer = AlignedBuffer(std::max(kBufferBytesMin, chunk_bytes_));
+}
+
+Remap::~Remap() {
+  if (config_.background_capture) config_.tracker->set_guard(nullptr);
+}
+
+void Remap::begin(u64 version) {
+  version_ = version;
+  listed_.clear();
+  changes_.clear();
+  taken_.clear();
+  record_begun_ = false;
+  written_ = {};
+  buffered_bytes_ = 0;
+  chunks_before_ = map_.chunks();
+}
+
+void Remap::list_chunks(const track::DirtyMap& changes) {
+  const u64 pages = chunk_bytes_ / kPageBytes;
+  changes.for_each_page([&](u64 page, u64) {
+    if (listed_.empty() || listed_.back() != page / pages) listed_.push_back(page / pages);
+  });
+  const auto& extents = config_.region->home()->extents();
+  const u64 backed = extents.empty() ? 0 : extents.back().region_offset + extents.back().length;
+  map_.resize(std::max(map_.chunks(), backed / chunk_bytes_));
+  // What it takes to undo an entry is there before the entry changes.
+  const u64 nodes = listed_.size() * (map_.levels() + 1);
+  changes_.reserve(listed_.size() + nodes);
+  taken_.reserve(listed_.size() + nodes);
+}
+
+// Memory for what goes to `place` next.
+Result<std::byte*> Remap::room(u64 place, u64 length) {
+  const bool follows = buffered_bytes_ != 0 && place == buffered_place_ + buffered_bytes_ &&
+                       buffered_bytes_ + length <= buffers_[buffer_].size();
+  if (!follows) {
+    PERDURA_TRY(flush());
+    buffered_place_ = place;
+  }
+  std::byte* const at = buffers_[buffer_].data() + buffered_bytes_;
+  buffered_bytes_ += length;
+  written_.bytes += length;
+  return at;
+}
+
+Status Remap::flush() {
+  if (buffered_bytes_ == 0) return {};
+  PERDURA_TRY(queue_->submit(buffered_place_, buffers_[buffer_].first(buffered_bytes_),
+                             PERDURA_SITE("chunks")));
+  buffered_bytes_ = 0;
+  buffer_ = (buffer_ + 1) % kBuffers;
+  return queue_->drain(kBuffers - 1);
+}
+
+void Remap::set_entry(u32 level, u64 index, const ChunkEntry& entry) {
+  ChunkEntry& at = map_.at(level, index);
+  changes_.push_back({level, index, at});
+  at = entry;
+}
+
+Status Remap::write_chunk(u64 index, const std::byte* bytes) {
+  written_.changed_bytes += chunk_bytes_;
+  if (is_zero(bytes, chunk_bytes_)) {
+    set_entry(0, index, {});
+    return {};
+  }
+  PERDURA_ASSIGN(const u64 place, config_.space->take_chunk());
+  taken_.push_back({place, chunk_bytes_});
+  PERDURA_ASSIGN(std::byte* const to, room(place, chunk_bytes_));
+  std::memcpy(to, bytes, chunk_bytes_);
+  set_entry(0, index, {place, checksum(to, chunk_bytes_)});
+  return {};
+}
+
+Status Remap::capture_stopped(const track::DirtyMap& changes) {
+  list_chunks(changes);
+  for (const u64 index : listed_) PERDURA_TRY(write_chunk(index, chunk_address(index)));
+  return flush();
+}
+
+Status Remap::capture_selection(const Selection::Lines&) {
+  return Failure{Code::kUnsupported,
+                 "'" + config_.volume->name() +
+                     "' keeps its region in chunks, so no object of it can become durable by "
+                     "itself; use a store with a redo log"};
+}
+
+// --- the window ---------------------------------------------------------------------------------
+
+Status Remap::open_window() {
+  list_chunks(config_.tracker->collect());
+  captured_ = aside_written_ = 0;
+  auto* const states = states_.as<std::atomic<u8>>();
+  for (const u64 index : listed_) states[index].store(kPending, std::memory_order_relaxed);
+  return {};
+}
+
+void Remap::before_store(const std::byte* begin, const std::byte* end) noexcept {
+  auto* const states = states_.as<std::atomic<u8>>();
+  const std::byte* const base = config_.region->base();
+  const u64 last = (static_cast<u64>(end - base) - 1) / chunk_bytes_;
+  for (u64 index = static_cast<u64>(begin - base) / chunk_bytes_; index <= last; ++index) {
+    u8 seen = states[index].load(std::memory_order_acquire);
+    while (seen != kIdle) {
+      const size_t slot = seen == kPending ? aside_.claim() : AsidePool::kNone;
+      if (slot == AsidePool::kNone) {
+        ::sched_yield();
+      } else if (states[index].compare_exchange_strong(seen, kCopying,
+                                                       std::memory_order_acq_rel)) {
+        std::memcpy(aside_.bytes(slot), chunk_address(index), chunk_bytes_);
+        aside_.publish(slot, index);
+        states[index].store(kIdle, std::memory_order_release);
+      } else {
+        aside_.release(slot);
+      }
+      seen = states[index].load(std::memory_order_acquire);
+    }
+  }
+}
+
+// So that who waits for a place gets one.
+Status Remap::write_aside() {
+  for (size_t slot = aside_.take(); slot != AsidePool::kNone; slot = aside_.take()) {
+    ++aside_written_;
+    const Status written =
+        guarded([&] { return write_chunk(aside_.chunk_in(slot), aside_.bytes(slot)); });
+    aside_.release(slot);
+    PERDURA_TRY(written);
+  }
+  return {};
+}
+
+Status Remap::write_listed() {
+  auto* const states = states_.as<std::atomic<u8>>();
+  for (const u64 index : listed_) {
+    PERDURA_TRY(write_aside());
+    u8 seen = kPending;
+    if (!states[index].compare_exchange_strong(seen, kCopying, std::memory_order_acq_rel)) continue;
+    ++captured_;
+    const Status written = guarded([&] { return write_chunk(index, chunk_address(index)); });
+    states[index].store(kIdle, std::memory_order_release);
+    PERDURA_TRY(written);
+  }
+  while (captured_ + aside_written_ != listed_.size()) {
+    ::sched_yield();
+    PERDURA_TRY(write_aside());
+  }
+  return flush();
+}
+
+Status Remap::capture_in_background(const track::DirtyMap&) {
+  Status captured = guarded([this] { return write_listed(); });
+  close_window();
+  std::lock_guard lock(mutex_);
+  side_copies_ += aside_written_;
+  return captured;
+}
+
+// Whatever is left: nobody waits, and nothing is copied aside any more.
+void Remap::close_window() {
+  if (!config_.background_capture) return;
+  auto* const states = states_.as<std::atomic<u8>>();
+  for (const u64 index : listed_) {
+    u8 seen = kPending;
+    while (!states[index].compare_exchange_weak(seen, kIdle, std::memory_order_acq_rel) &&
+           seen != kIdle) {
+      ::sched_yield();
+      seen = kPending;
+    }
+  }
+  for (size_t slot = aside_.take(); slot != AsidePool::kNone; slot = aside_.take())
+    aside_.release(slot);
+}
+
+// --- commit -------------------------------------------------------------------------------------
+
+Status Remap::write_nodes() {
+  if (map_.levels() == 0) return {};
+  std::vector<u64> dirty;
+  const bool deeper = map_.levels() != format::levels_for(chunks_before_);
+  for (u32 level = 1; level <= map_.levels(); ++level) {
+    dirty.clear();
+    // A map that has become deeper has nodes where the record had entries.
+    if (deeper && level > format::levels_for(chunks_before_)) {
+      for (u64 i = 0; i < map_.level(level).size(); ++i) dirty.push_back(i);
+    } else {
+      for (const Change& change : changes_)
+        if (change.level == level - 1) dirty.push_back(change.index / kNodeEntries);
+      std::sort(dirty.begin(), dirty.end());
+      dirty.erase(std::unique(dirty.begin(), dirty.end()), dirty.end());
+    }
+    changes_.reserve(changes_.size() + dirty.size());
+    taken_.reserve(taken_.size() + dirty.size());
+    for (const u64 node : dirty) {
+      alignas(kNodeBytes) std::byte bytes[kNodeBytes];
+      map_.fill_node(level - 1, node, bytes);
+      if (is_zero(bytes, kNodeBytes)) {
+        set_entry(level, node, {});
+        continue;
+      }
+      PERDURA_ASSIGN(const u64 place, config_.space->take_node());
+      taken_.push_back({place, kNodeBytes});
+      PERDURA_ASSIGN(std::byte* const to, room(place, kNodeBytes));
+      std::memcpy(to, bytes, kNodeBytes);
+      set_entry(level, node, {place, checksum(bytes, kNodeBytes)});
+    }
+  }
+  return {};
+}
+
+Status Remap::commit() {
+  PERDURA_TRY(write_nodes());
+  PERDURA_TRY(flush());
+  PERDURA_TRY(queue_->drain());
+  Retiring replaced{version_, {}};
+  replaced.places.reserve(changes_.size() + doubtful_.size());
+  // Barrier: all that the version consists of is durable before a record says that there is one.
+  PERDURA_TRY(medium_.barrier(PERDURA_SITE("chunks and map")));
+  PERDURA_TRY(write_record());
+  // Nothing may fail any more.
+  for (const Change& change : changes_)
+    if (change.old.place != 0)
+      replaced.places.push_back({change.old.place, length_at(change.level, chunk_bytes_)});
+  durable_ = version_;
+  retiring_.push_back(std::move(replaced));
+  for (const Retiring::Place& each : doubtful_) config_.space->release(each.place, each.length);
+  doubtful_.clear();
+  retire();
+  std::lock_guard lock(mutex_);
+  bytes_written_ += written_.bytes;
+  return {};
+}
+
+Status Remap::write_record() {
+  VersionRecord record{};
+  record.magic = format::kVersionMagic;
+  record.region = config_.record.region;
+  record.store_id = config_.volume->store_id();
+  record.version = version_;
+  record.backed_bytes = map_.chunks() * chunk_bytes_;
+  record.changed_chunks = listed_.size();
+  record.changed_bytes = written_.bytes;
+  record.levels = map_.levels();
+  record.chunk_bytes = config_.record.chunk_bytes;
+  const std::vector<ChunkEntry>& top = map_.level(map_.levels());
+  std::copy(top.begin(), top.end(), record.top);
+  doubtful_.reserve(doubtful_.size() + taken_.size());
+  record_begun_ = true;
+  return write_version(*config_.volume, config_.record, record);
+}
+
+void Remap::retire() {
+  const u64 kept = config_.record.versions_kept;
+  while (!retiring_.empty() && retiring_.front().version + kept <= version_ + 1) {
+    for (const Retiring::Place& each : retiring_.front().places)
+      config_.space->release(each.place, each.length);
+    retiring_.pop_front();
+  }
+}
+
+void Remap::abandon() {
+  close_window();
+  const Status drained = guarded([this] { return queue_->drain(); });
+  (void)drained;  // the attempt has failed already
+  buffered_bytes_ = 0;
+  for (auto change = changes_.rbegin(); change != changes_.rend(); ++change)
+    map_.at(change->level, change->index) = change->old;
+  map_.resize(chunks_before_);
+  if (record_begun_) {
+    doubtful_.insert(doubtful_.end(), taken_.begin(), taken_.end());
+  } else {
+    for (const Retiring::Place& each : taken_) config_.space->release(each.place, each.length);
+  }
+  changes_.clear();
+  taken_.clear();
+  listed_.clear();
+}
+
+Engine::Written Remap::written() const { return written_; }
+
+// The superblock learns which version there is at least: then no damage to records can hide it.
+Status Remap::finish(bool bring_home) {
+  if (!bring_home || durable_ <= config_.volume->replayed_version(config_.record.region)) return {};
+  return config_.volume->set_replayed(config_.record.region, durable_, 0);
+}
+
+void Remap::add_to(Statistics& statistics) const {
+  std::lock_guard lock(mutex_);
+  statistics.log_bytes = bytes_written_;
+  statistics.side_copies = side_copies_;
+}
+
+void Remap::reset_statistics() {
+  std::lock_guard lock(mutex_);
+  bytes_written_ = side_copies_ = 0;
+}
+
+}  // namespace perdura::commit

@@ -1,0 +1,170 @@
+// The engine that writes each changed chunk to a new place, and then a new map (SoftPM §4).
+//
+//   chunks, map nodes    to places that no kept version refers to
+//   barrier
+//   version record       both copies
+//   barrier              the version is durable; the oldest one's places are free
+//
+// What did not change is shared with the versions before. Nothing happens in the background but
+// what the checkpointer does there.
+//
+// With a tracker that sees stores first, the program goes on during a capture: a store to a chunk
+// that is not captured yet copies it aside before it happens.
+//
+//   state of a chunk     kIdle ── the window opens ──▶ kPending ──▶ kCopying ──▶ kIdle
+//                                                        by the capturer, or by who stores
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "base/aligned_buffer.hpp"
+#include "commit/engine.hpp"
+#include "commit/version_map.hpp"
+#include "region/region.hpp"
+#include "track/tracker.hpp"
+
+namespace perdura::commit {
+
+/// What no version refers to any more once `version` is the oldest that is kept.
+struct Retiring {
+  u64 version;
+  struct Place {
+    u64 place;
+    u64 length;
+  };
+  std::vector<Place> places;
+};
+
+/// What opening a region in chunks found. `space` knows what the kept versions use.
+struct RecoveredVersions {
+  std::vector<format::VersionRecord> kept;  ///< in rising order
+  VersionMap map;                           ///< of the newest one
+  std::deque<Retiring> retiring;
+};
+Result<RecoveredVersions> recover_versions(region::Volume& volume,
+                                           const format::RegionRecord& region,
+                                           region::ChunkSpace& space);
+
+/// Places for chunks copied aside. Async-signal-safe.
+class AsidePool {
+ public:
+  explicit AsidePool(u64 chunk_bytes);
+  Status reserve();
+
+  static constexpr size_t kNone = ~size_t{0};
+  /// kNone: all are taken.
+  size_t claim() noexcept;
+  std::byte* bytes(size_t slot) const { return memory_.as<std::byte>() + slot * chunk_bytes_; }
+  /// The copy of `chunk` in `slot` is complete.
+  void publish(size_t slot, u64 chunk) noexcept;
+  void release(size_t slot) noexcept;
+  /// A published slot, which is no longer; kNone: there is none.
+  size_t take() noexcept;
+  u64 chunk_in(size_t slot) const { return chunks_[slot]; }
+
+ private:
+  const u64 chunk_bytes_;
+  const size_t slots_;
+  Mapping memory_;
+  std::vector<std::atomic<u64>> taken_;
+  std::vector<std::atomic<u64>> ready_;
+  std::vector<u64> chunks_;
+};
+
+class Remap final : public Engine, public track::StoreGuard {
+ public:
+  struct Config {
+    region::Volume* volume = nullptr;
+    region::Region* region = nullptr;
+    region::ChunkSpace* space = nullptr;
+    track::Tracker* tracker = nullptr;
+    format::RegionRecord record{};
+    bool background_capture = false;
+  };
+  static Result<std::unique_ptr<Remap>> create(const Config& config, RecoveredVersions recovered);
+  ~Remap() override;
+
+  void begin(u64 version) override;
+  Status capture_stopped(const track::DirtyMap& changes) override;
+  Status open_window() override;
+  Status capture_in_background(const track::DirtyMap& changes) override;
+  Status capture_selection(const Selection::Lines& lines) override;
+  Status commit() override;
+  void abandon() override;
+  Written written() const override;
+  Status finish(bool bring_home) override;
+  void add_to(Statistics& statistics) const override;
+  void reset_statistics() override;
+  Findings findings() const override { return {}; }
+
+  void before_store(const std::byte* begin, const std::byte* end) noexcept override;
+
+ private:
+  enum State : u8 { kIdle, kPending, kCopying };
+  struct Change {
+    u32 level;
+    u64 index;
+    format::ChunkEntry old;
+  };
+
+  Remap(const Config& config, RecoveredVersions recovered);
+
+  void list_chunks(const track::DirtyMap& changes);
+  Result<std::byte*> room(u64 place, u64 length);
+  Status flush();
+  Status write_chunk(u64 index, const std::byte* bytes);
+  Status write_aside();
+  Status write_listed();
+  void set_entry(u32 level, u64 index, const format::ChunkEntry& entry);
+  Status write_nodes();
+  Status write_record();
+  void close_window();
+  void retire();
+  const std::byte* chunk_address(u64 index) const {
+    return config_.region->base() + index * config_.record.chunk_bytes;
+  }
+
+  const Config config_;
+  const u64 chunk_bytes_;
+  media::Medium& medium_;
+  VersionMap map_;  ///< of the newest durable version, and of the one that is written
+  std::deque<Retiring> retiring_;
+  u64 durable_ = 0;  ///< the newest version that was made; 0: none yet
+
+  // --- of the version that is written
+  u64 version_ = 0;
+  std::vector<u64> listed_;          ///< changed chunks, in rising order
+  std::vector<Change> changes_;      ///< of the map
+  std::vector<Retiring::Place> taken_;
+  u64 chunks_before_ = 0;
+  bool record_begun_ = false;
+  Written written_;
+  /// Of attempts whose record may be on the medium: not to be given out before it is overwritten.
+  std::vector<Retiring::Place> doubtful_;
+
+  // --- writes: neighbours go together
+  static constexpr size_t kBuffers = 4;
+  std::array<AlignedBuffer, kBuffers> buffers_;
+  /// After the buffers: it waits for what is in flight before these go.
+  std::unique_ptr<media::WriteQueue> queue_;
+  size_t buffer_ = 0;
+  u64 buffered_place_ = 0;
+  u64 buffered_bytes_ = 0;
+
+  // --- the window
+  Mapping states_;
+  AsidePool aside_;
+  u64 aside_written_ = 0;
+  u64 captured_ = 0;
+
+  mutable std::mutex mutex_;  ///< what statistics reads
+  u64 bytes_written_ = 0;
+  u64 side_copies_ = 0;
+};
+
+}  // namespace perdura::commit

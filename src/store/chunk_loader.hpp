@@ -1,0 +1,46 @@
+// A region in chunks, from its medium to working memory. Each chunk is verified before the program
+// sees a byte of it.
+#pragma once
+
+#include <memory>
+#include <mutex>
+
+#include "commit/engine.hpp"
+#include "commit/version_map.hpp"
+#include "region/region.hpp"
+#include "store/lazy_parts.hpp"
+#include "track/tracker.hpp"
+
+namespace perdura::store {
+
+class ChunkLoader final : private Filler {
+ public:
+  /// `chunks` are the entries of a version's map.
+  ChunkLoader(region::Volume& volume, region::ChunkSpace& space, region::Region& region,
+              std::vector<format::ChunkEntry> chunks);
+
+  /// Load everything now; the first damaged chunk is the failure.
+  Status load_all();
+  /// Load each part when it is touched, or in the background. Falls back to load_all where the
+  /// system or the tracker does not allow that. A part with a damaged chunk stays closed, and an
+  /// access ends the program with a message.
+  Status load_lazily(track::Tracker& tracker);
+
+  commit::Findings findings() const;
+
+ private:
+  Status load_part(u64 first, u64 last, const media::SelfMemory& memory);
+  bool fill(u64 begin, u64 end, const media::SelfMemory& memory) noexcept override;
+  void note(const Failure& failure) noexcept;
+
+  region::Volume& volume_;
+  region::Region& region_;
+  const u64 chunk_bytes_;
+  commit::MapReader reader_;
+  const std::vector<format::ChunkEntry> chunks_;
+  mutable std::mutex mutex_;
+  commit::Findings findings_;
+  std::unique_ptr<LazyParts> parts_;  ///< last: its thread uses the others
+};
+
+}  // namespace perdura::store

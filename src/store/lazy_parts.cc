@@ -1,0 +1,137 @@
+#include "store/lazy_parts.hpp"
+
+#include <pthread.h>
+#include <sched.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace perdura::store {
+namespace {
+constexpr u64 kPartBytesMin = 256 * kKiB;
+constexpr u64 kPartsMax = 8192;  // each may split the kernel's map of the process twice
+}  // namespace
+
+u64 LazyParts::part_bytes_for(u64 end, u64 unit) {
+  u64 bytes = std::max(kPartBytesMin, unit);
+  while (end / bytes > kPartsMax) bytes *= 2;
+  return bytes;
+}
+
+Result<std::unique_ptr<LazyParts>> LazyParts::create(region::Region& region,
+                                                     track::Tracker& tracker, Filler& filler,
+                                                     u64 part_bytes,
+                                                     const std::vector<bool>& wanted) {
+  if (!tracker.can_forget())
+    return Failure{Code::kUnsupported, "what this tracker watches cannot be closed"};
+  PERDURA_ASSIGN(media::SelfMemory memory, media::SelfMemory::open());
+  std::unique_ptr<LazyParts> parts(new LazyParts(region, tracker, filler, std::move(memory)));
+  parts->part_bytes_ = part_bytes;
+  parts->states_ = std::vector<std::atomic<u8>>(wanted.size());
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (!wanted[i]) continue;
+    parts->states_[i] = kClosed;
+    ++parts->remaining_;
+  }
+  std::byte* const base = parts->base_;
+  PERDURA_ASSIGN(region::FaultWatch watch,
+                 region::FaultWatch::create(base, base + wanted.size() * part_bytes, *parts));
+  parts->watch_.emplace(std::move(watch));
+  PERDURA_TRY(parts->close());
+  parts->thread_ = std::thread([lazy = parts.get()] { lazy->fill_in_background(); });
+  ::pthread_setname_np(parts->thread_.native_handle(), "perdura-patch");
+  return parts;
+}
+
+LazyParts::~LazyParts() {
+  stopping_ = true;
+  if (thread_.joinable()) thread_.join();
+}
+
+// Calls visit(address, length) for what is backed of [begin, end) of the region.
+template <class Visit>
+Status LazyParts::for_each_backed(u64 begin, u64 end, Visit&& visit) const {
+  for (const format::Extent& extent : home_->extents()) {
+    const u64 first = std::max(begin, extent.region_offset);
+    const u64 last = std::min(end, extent.region_offset + extent.length);
+    if (first < last) PERDURA_TRY(visit(base_ + first, last - first));
+  }
+  return {};
+}
+
+Status LazyParts::close() {
+  for (u64 part = 0; part < states_.size();) {
+    if (states_[part] != kClosed) {
+      ++part;
+      continue;
+    }
+    const u64 begin = part;
+    while (part < states_.size() && states_[part] == kClosed) ++part;
+    PERDURA_TRY(for_each_backed(
+        begin * part_bytes_, part * part_bytes_, [](std::byte* address, u64 length) -> Status {
+          if (::mprotect(address, length, PROT_NONE) == 0) return {};
+          return system_failure(errno, "cannot close a part of the region for recovery");
+        }));
+  }
+  return {};
+}
+
+// Fill and open a closed part, or wait for the thread that does. What is open may have been stored
+// to, so nothing is filled or forgotten once any of it is.
+bool LazyParts::fill(u64 part) noexcept {
+  std::atomic<u8>& state = states_[part];
+  u8 seen = state.load(std::memory_order_acquire);
+  while ((seen == kClosed || seen == kFilled) &&
+         !state.compare_exchange_weak(seen, kFilling, std::memory_order_acq_rel)) {
+  }
+  if (seen != kClosed && seen != kFilled) {
+    while (state.load(std::memory_order_acquire) == kFilling) ::sched_yield();
+    return state.load(std::memory_order_acquire) == kOpen;
+  }
+  if (seen == kClosed && !fill_pages(part)) {
+    state.store(kClosed, std::memory_order_release);
+    return false;
+  }
+  const bool good = static_cast<bool>(
+      for_each_backed(part * part_bytes_, (part + 1) * part_bytes_,
+                      [](std::byte* address, u64 length) -> Status {
+                        if (::mprotect(address, length, PROT_READ | PROT_WRITE) == 0) return {};
+                        return Failure{};
+                      }));
+  // A part that could not be opened stays closed, and the access ends the program rather than
+  // showing it old data.
+  state.store(good ? kOpen : kFilled, std::memory_order_release);
+  if (good) remaining_.fetch_sub(1, std::memory_order_acq_rel);
+  return good;
+}
+
+bool LazyParts::fill_pages(u64 part) noexcept {
+  const u64 begin = part * part_bytes_;
+  const u64 end = begin + part_bytes_;
+  if (!filler_.fill(begin, end, memory_)) return false;
+  // What was filled in is durable: no change of the program's.
+  return static_cast<bool>(guarded([&] {
+    return for_each_backed(begin, end, [this](std::byte* address, u64 length) {
+      return tracker_.forget(address, length);
+    });
+  }));
+}
+
+bool LazyParts::on_fault(std::byte* address) noexcept {
+  const u64 part = static_cast<u64>(address - base_) / part_bytes_;
+  const u8 state = states_[part].load(std::memory_order_acquire);
+  if (state == kPlain) return false;
+  // Opened between the fault and now: try again.
+  return state == kOpen || fill(part);
+}
+
+void LazyParts::fill_in_background() {
+  for (u64 part = 0; part < states_.size() && !stopping_.load(std::memory_order_relaxed); ++part)
+    if (states_[part].load(std::memory_order_acquire) == kClosed && !fill(part)) return;
+  while (!done() && !stopping_.load(std::memory_order_relaxed)) ::sched_yield();
+  // Faults find every part open from now on.
+  if (done()) filler_.all_filled();
+}
+
+}  // namespace perdura::store

@@ -1,0 +1,80 @@
+// Parts of a region that become what they should be when they are first touched, or when the
+// background thread comes to them. Until then they are inaccessible.
+//
+//   state of a part    kPlain (nothing to do) | kClosed -> kFilling -> kOpen
+//                      kFilled: whole, but could not be opened yet
+//
+// The library writes a closed part through /proc/self/mem, which needs no access of its own and so
+// keeps the program out until the part is whole.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "media/self_memory.hpp"
+#include "region/faults.hpp"
+#include "region/region.hpp"
+#include "track/tracker.hpp"
+
+namespace perdura::store {
+
+/// Puts into a part what belongs there.
+class Filler {
+ public:
+  virtual ~Filler() = default;
+  /// Through `memory`. In any thread, perhaps in a signal handler; each part once unless it fails.
+  virtual bool fill(u64 begin, u64 end, const media::SelfMemory& memory) noexcept = 0;
+  /// All parts are filled: once, in the background.
+  virtual void all_filled() noexcept {}
+};
+
+class LazyParts final : public region::FaultHandler {
+ public:
+  /// The size of a part for a region of which [0, end) matters: a multiple of `unit`.
+  static u64 part_bytes_for(u64 end, u64 unit);
+
+  /// Close the parts that are `wanted`. kUnsupported where the system or the tracker does not allow
+  /// this: then nothing has changed.
+  static Result<std::unique_ptr<LazyParts>> create(region::Region& region, track::Tracker& tracker,
+                                                   Filler& filler, u64 part_bytes,
+                                                   const std::vector<bool>& wanted);
+  ~LazyParts() override;
+
+  bool done() const { return remaining_.load(std::memory_order_acquire) == 0; }
+  bool on_fault(std::byte* address) noexcept override;
+
+ private:
+  enum State : u8 { kPlain, kClosed, kFilled, kFilling, kOpen };
+
+  LazyParts(region::Region& region, track::Tracker& tracker, Filler& filler,
+            media::SelfMemory memory)
+      : home_(region.home()),
+        base_(region.base()),
+        tracker_(tracker),
+        filler_(filler),
+        memory_(std::move(memory)) {}
+
+  template <class Visit>
+  Status for_each_backed(u64 begin, u64 end, Visit&& visit) const;
+  Status close();
+  bool fill(u64 part) noexcept;
+  bool fill_pages(u64 part) noexcept;
+  void fill_in_background();
+
+  const std::shared_ptr<const region::HomeMap> home_;
+  std::byte* const base_;
+  track::Tracker& tracker_;
+  Filler& filler_;
+  const media::SelfMemory memory_;
+  u64 part_bytes_ = 0;
+  std::vector<std::atomic<u8>> states_;
+  std::atomic<u64> remaining_{0};  ///< parts not open yet
+  std::atomic<bool> stopping_{false};
+  std::optional<region::FaultWatch> watch_;
+  std::thread thread_;
+};
+
+}  // namespace perdura::store

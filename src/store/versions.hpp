@@ -1,0 +1,32 @@
+// The versions that a store in chunks keeps, and going back to one of them.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "commit/version_map.hpp"
+#include "media/medium.hpp"
+#include "store/inspect.hpp"
+
+namespace perdura::store {
+
+VersionDescription describe_version(const format::VersionRecord& record);
+
+/// Make a kept version the newest one: a new version with its content, which is verified first.
+/// Nothing else is lost: versions go when newer ones take their place, as ever. Returns its number.
+/// The store must not be open.
+Result<u64> roll_back(std::string_view uri, u64 version, const media::MediumOptions& options,
+                      const Progress& progress);
+
+/// Verifies the kept versions of a region in chunks: `note` is told what does not fit.
+struct VersionsCheck {
+  u64 chunks = 0;  ///< that fit their checksums
+  u64 nodes = 0;
+  using Note = std::function<void(Finding finding)>;
+  void run(region::Volume& volume, const std::vector<commit::FoundVersion>& versions,
+           const region::ChunkSpace& space, const Note& note, const Progress& progress);
+};
+
+}  // namespace perdura::store

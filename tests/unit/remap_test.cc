@@ -1,0 +1,291 @@
+// Goal: a store in chunks keeps its last versions exactly, whatever changed in them and whichever
+// tracker found it; a version that fails leaves the ones before it whole; the program may store
+// while a version is captured; damage anywhere is an error that names the place, never wrong data.
+// Method: a model of the region beside it, compared after crashes, at each kept version, and after
+// bytes of the medium were changed; media that fail at chosen calls.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <fstream>
+#include <random>
+#include <thread>
+
+#include "commit/version_map.hpp"
+#include "media/fault.hpp"
+#include "store/recovery.hpp"
+#include "support/expect_failure.hpp"
+#include "support/files.hpp"
+#include "support/wrapped_store.hpp"
+
+namespace perdura::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct Config {
+  const char* name;
+  const char* scheme;
+  Tracking tracking;
+  u32 chunk_bytes;
+  bool lazy = true;
+};
+
+class RemapTest : public testing::TestWithParam<Config> {
+ protected:
+  static constexpr u64 kWords = 1024 * 1024;  // 8 MiB
+  static constexpr u32 kKept = 3;
+
+  Options options() const {
+    Options options;
+    options.region_limit_bytes = 64 * kMiB;
+    options.engine = Engine::kRemap;
+    options.tracking = GetParam().tracking;
+    options.chunk_bytes = GetParam().chunk_bytes;
+    options.versions_kept = kKept;
+    options.lazy_recovery = GetParam().lazy;
+    return options;
+  }
+  std::string path() const { return folder_.path("store.pd"); }
+  void open(u64 version = 0) {
+    Options chosen = options();
+    chosen.version = version;
+    store_ = std::make_unique<WrappedStore>(
+        GetParam().scheme + path(), chosen,
+        [this](std::unique_ptr<media::Medium> inner) { return plan_.wrap(std::move(inner)); });
+    words_ = static_cast<u64*>(store_->get_root("words"));
+  }
+  RemapTest() {
+    open();
+    const auto op = store_->operation();
+    words_ = static_cast<u64*>(op.allocate(kWords * sizeof(u64), kPageBytes));
+    std::fill_n(words_, kWords, 0);
+    op.touch(words_, kWords * sizeof(u64));
+    op.set_root("words", words_);
+  }
+  void reopen(u64 version = 0) {
+    store_->crash();
+    store_.reset();
+    plan_.disarm();
+    open(version);
+    ASSERT_NE(words_, nullptr);
+  }
+  void set(u64 first, u64 count, u64 value) {
+    const auto op = store_->operation();
+    op.touch(words_ + first, count * sizeof(u64));
+    std::fill_n(words_ + first, count, value);
+    std::fill_n(model_.begin() + static_cast<std::ptrdiff_t>(first), count, value);
+  }
+  void expect_words(const std::vector<u64>& expected) const {
+    for (u64 i = 0; i < kWords; ++i) ASSERT_EQ(words_[i], expected[i]) << "word " << i;
+  }
+  /// Random changes: a few words, a few runs, and sometimes everything to zero.
+  void change() {
+    const u64 kind = random_() % 16;
+    if (kind == 0) set(0, kWords, 0);
+    for (u64 i = 0; i < kind; ++i) {
+      const u64 first = random_() % kWords;
+      set(first, std::min<u64>(random_() % 20'000, kWords - first), random_());
+    }
+    set(random_() % kWords, 1, random_());
+  }
+
+  const TempDir folder_{TempDir::kMemory};
+  media::FaultPlan plan_;
+  std::mt19937_64 random_{7};
+  std::unique_ptr<WrappedStore> store_;
+  u64* words_ = nullptr;
+  std::vector<u64> model_ = std::vector<u64>(kWords);
+};
+
+TEST_P(RemapTest, EachKeptVersionIsWhatItWas) {
+  std::map<u64, std::vector<u64>> versions;
+  for (int round = 0; round < 30; ++round) {
+    change();
+    const u64 version = store_->checkpoint();
+    versions[version] = model_;
+    if (round % 5 == 0) {
+      change();  // which no version has
+      model_ = versions[version];
+      reopen();
+      ASSERT_NO_FATAL_FAILURE(expect_words(model_)) << "round " << round;
+    }
+  }
+  const u64 newest = store_->durable_version();
+  for (u64 version = newest; version > newest - kKept; --version) {
+    reopen(version);
+    ASSERT_NO_FATAL_FAILURE(expect_words(versions[version])) << "version " << version;
+    EXPECT_TRUE(store_->audit().clean);
+  }
+  store_.reset();
+  try {
+    open(newest - kKept);
+    FAIL() << "an old version was opened";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::kNotFound);
+    EXPECT_NE(std::string(error.what()).find("does not keep version"), std::string::npos)
+        << error.what();
+  }
+}
+
+TEST_P(RemapTest, AClosedStoreOpensAgain) {
+  for (int round = 0; round < 4; ++round) {
+    change();
+    store_->close();
+    store_.reset();
+    open();
+    expect_words(model_);
+    EXPECT_TRUE(store_->audit().clean);
+  }
+}
+
+TEST_P(RemapTest, SpaceIsUsedAgain) {
+  set(0, kWords, 1);
+  store_->checkpoint();
+  u64 size = 0;
+  for (u64 round = 2; round < 20; ++round) {
+    set(0, kWords, round);
+    store_->checkpoint();
+    if (round == 2 + kKept) size = store_->runtime().volume().medium().geometry().size;
+  }
+  EXPECT_EQ(store_->runtime().volume().medium().geometry().size, size);
+  reopen();
+  expect_words(model_);
+  set(0, kWords, 99);
+  store_->checkpoint();
+  EXPECT_LE(store_->runtime().volume().medium().geometry().size, size + size / 4);
+}
+
+TEST_P(RemapTest, AFailedVersionLeavesTheOnesBefore) {
+  change();
+  store_->checkpoint();
+  for (unsigned kinds : {media::kFaultWrite, media::kFaultSubmit, media::kFaultDrain}) {
+    for (u64 call = 1; call <= 3; ++call) {
+      const auto kind = call % 2 == 0 ? media::FaultKind::kLate : media::FaultKind::kShort;
+      change();
+      plan_.arm({.calls = kinds, .nth = call, .kind = kind});
+      const auto failed = store_->runtime().checkpoint();
+      plan_.disarm();
+      // What failed is of the next version.
+      if (!failed) store_->checkpoint();
+      reopen();
+      ASSERT_NO_FATAL_FAILURE(expect_words(model_));
+    }
+  }
+}
+
+TEST_P(RemapTest, AFailedBarrierAcknowledgesNothing) {
+  change();
+  const u64 version = store_->checkpoint();
+  const std::vector<u64> durable = model_;
+  for (u64 barrier : {1, 2}) {
+    change();
+    plan_.arm({.calls = media::kFaultBarrier, .nth = barrier});
+    const auto failed = store_->runtime().checkpoint();
+    EXPECT_FALSE(failed);
+    EXPECT_EQ(store_->durable_version(), version);
+    const std::vector<u64> attempted = model_;
+    reopen();
+    // The record of the second attempt may be there: then all of it is.
+    model_ = store_->durable_version() == version ? durable : attempted;
+    ASSERT_NO_FATAL_FAILURE(expect_words(model_));
+    if (store_->durable_version() != version) break;
+  }
+}
+
+TEST_P(RemapTest, StoresDuringACaptureAreOfTheNextVersion) {
+  set(0, kWords, 1);
+  store_->checkpoint();
+  std::atomic<bool> stop{false};
+  std::atomic<u64> operations{0};
+  // Each operation adds one to two words far apart: they are equal in every version.
+  std::thread mutator([&] {
+    std::mt19937_64 random(3);
+    while (!stop) {
+      const u64 at = random() % (kWords / 2);
+      const auto op = store_->operation();
+      op.touch(words_ + at, sizeof(u64));
+      op.touch(words_ + kWords / 2 + at, sizeof(u64));
+      ++words_[at];
+      ++words_[kWords / 2 + at];
+      ++operations;
+    }
+  });
+  for (int round = 0; round < 40; ++round) {
+    for (const u64 before = operations; operations < before + 10;) std::this_thread::yield();
+    if (round % 4 == 0) store_->wait(store_->checkpoint_async());
+    else store_->checkpoint();
+  }
+  stop = true;
+  mutator.join();
+  reopen();
+  u64 sum = 0;
+  for (u64 i = 0; i < kWords / 2; ++i) {
+    ASSERT_EQ(words_[i], words_[kWords / 2 + i]) << "word " << i;
+    sum += words_[i];
+  }
+  EXPECT_GT(sum, kWords / 2);
+}
+
+TEST_P(RemapTest, TheRegionGrows) {
+  std::vector<std::pair<u64*, u64>> blocks;
+  for (u64 round = 1; round < 12; ++round) {
+    {
+      const auto op = store_->operation();
+      auto* block = static_cast<u64*>(op.allocate(2 * kMiB));
+      op.touch(block, 2 * kMiB);
+      std::fill_n(block, 2 * kMiB / sizeof(u64), round);
+      op.set_root(("block " + std::to_string(round)).c_str(), block);
+    }
+    store_->checkpoint();
+    if (round % 4 == 0) reopen();
+  }
+  reopen();
+  for (u64 round = 1; round < 12; ++round) {
+    const auto* block = static_cast<u64*>(
+        store_->get_root(("block " + std::to_string(round)).c_str()));
+    for (u64 i = 0; i < 2 * kMiB / sizeof(u64); ++i) ASSERT_EQ(block[i], round);
+  }
+  EXPECT_TRUE(store_->audit().clean);
+}
+
+TEST_P(RemapTest, AnOldVersionIsOnlyRead) {
+  set(0, 10, 1);
+  const u64 version = store_->checkpoint();
+  const std::vector<u64> old = model_;
+  set(0, 10, 2);
+  store_->checkpoint();
+  reopen(version);
+  expect_words(old);
+  {
+    const auto op = store_->operation();
+    op.touch(words_, sizeof(u64));
+    words_[0] = 77;
+    void* const block = op.allocate(20 * kMiB);
+    ASSERT_NE(block, nullptr);
+  }
+  const auto refused = store_->runtime().checkpoint();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.failure().code, Code::kUnsupported);
+  store_->close();
+  reopen();
+  expect_words(model_);
+}
+
+std::vector<Config> configs() {
+  return {{"file_userfault", "file:", Tracking::kUserfault, 64 * kKiB},
+          {"file_userfault_4k", "file:", Tracking::kUserfault, 4 * kKiB},
+          {"file_userfault_eager", "file:", Tracking::kUserfault, 64 * kKiB, false},
+          {"file_protect", "file:", Tracking::kProtect, 64 * kKiB},
+          {"file_sigbus", "file:", Tracking::kSigbus, 64 * kKiB},
+          {"file_protect_4m", "file:", Tracking::kProtect, 4 * kMiB},
+          {"file_reported", "file:", Tracking::kReported, 64 * kKiB},
+          {"emu_userfault", "emu:", Tracking::kUserfault, 16 * kKiB},
+          {"emu_protect", "emu:", Tracking::kProtect, 256 * kKiB},
+          {"emu_bitmap", "emu:", Tracking::kBitmap, 4 * kKiB}};
+}
+INSTANTIATE_TEST_SUITE_P(Configs, RemapTest, testing::ValuesIn(configs()),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace perdura::test
