@@ -58,7 +58,9 @@ constexpr perdura_type kDoubles{"double", sizeof(double), alignof(double), 0, nu
 Options options_for(std::uint64_t bytes) {
   Options options;
   options.region_limit_bytes = (4 * bytes + kGiB) / kMiB * kMiB;
-  options.log_limit_bytes = 3 * bytes + 128 * kMiB;
+  options.engine = Engine::kRemap;
+  options.versions_kept = 1;
+  options.over_provisioning = 110;  // both of two versions that share nothing
   return options;
 }
 

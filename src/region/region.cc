@@ -270,7 +270,7 @@ Status Region::back(u64 offset, u64 length) {
     auto home = std::make_shared<const HomeMap>(std::move(extents));
     PERDURA_TRY(map_new(made));
     // The last step that may fail: a tracker knows what it was told of.
-    if (backed_) PERDURA_TRY(backed_(base_ + made.region_offset, made.length));
+    if (backed_) PERDURA_TRY(backed_(base_ + made.region_offset, made.length, true));
     home_ = std::move(home);
     offset = made.region_offset + made.length;
   }
@@ -307,7 +307,7 @@ Result<Extent> Region::take_chunks(u64 offset, u64 end) {
 Status Region::on_backed(Backed backed) {
   std::lock_guard lock(mutex_);
   for (const Extent& extent : home_->extents())
-    PERDURA_TRY(backed(base_ + extent.region_offset, extent.length));
+    PERDURA_TRY(backed(base_ + extent.region_offset, extent.length, !has_views()));
   backed_ = std::move(backed);
   return {};
 }

@@ -65,8 +65,8 @@ constexpr u64 kHugeBytes = 2 * kMiB;
 
 class Region {
  public:
-  /// Called with a part that became accessible.
-  using Backed = std::function<Status(std::byte* address, u64 length)>;
+  /// Called with a part that became accessible. `anonymous`: no part of it views a home image.
+  using Backed = std::function<Status(std::byte* address, u64 length, bool anonymous)>;
 
   /// Where a new region of `limit_bytes` goes: a window that libraries, sanitizers and other
   /// runtimes leave free.

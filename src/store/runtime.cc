@@ -390,7 +390,9 @@ Status Runtime::make_tracker(Tracking kind) {
   const u64 bytes = aliased ? region_->aliases() * region_->alias_stride() : region_->limit();
   // Aliases are shared memory, of which a child cannot get a copy.
   if (internal_.children_inherit && !aliased) region_->let_children_inherit();
-  const track::Memory memory = aliased ? track::Memory::kShared : track::Memory::kPrivate;
+  const track::Memory memory = aliased                  ? track::Memory::kShared
+                               : region_->has_views() ? track::Memory::kPrivate
+                                                      : track::Memory::kAnonymous;
   heap_->set_scatter(scatter_ = nullptr);
   tracker_.reset();
   switch (kind) {
@@ -416,8 +418,8 @@ Status Runtime::make_tracker(Tracking kind) {
     }
   }
   if (aliased) PERDURA_TRY(scatter());
-  return region_->on_backed([this](std::byte* address, u64 length) {
-    const track::Part part{address, length};
+  return region_->on_backed([this](std::byte* address, u64 length, bool anonymous) {
+    const track::Part part{address, length, anonymous};
     return tracker_->backed({&part, 1});
   });
 }

@@ -16,14 +16,16 @@ namespace perdura::track {
 
 /// What a page tracker watches.
 enum class Memory {
-  kPrivate,  ///< private views and anonymous memory
-  kShared,   ///< the aliases of a region: a page can be dirty in one of them alone
+  kPrivate,    ///< private views, and anonymous memory where a part says so
+  kAnonymous,  ///< nothing but anonymous memory
+  kShared,     ///< the aliases of a region: a page can be dirty in one of them alone
 };
 
 /// A range of memory.
 struct Part {
   std::byte* address;
   u64 length;
+  bool anonymous = false;
 };
 
 /// Is told of stores before they happen.
@@ -54,7 +56,8 @@ class Tracker {
   virtual Status backed(std::span<const Part> parts) = 0;
 
   /// Whether the library can store to a range that the program cannot access meanwhile, without
-  /// that counting as a change once `forget` was called. May run in a signal handler.
+  /// that counting as a change once `forget` was called. May run in a signal handler. Not of parts
+  /// that are anonymous beside views.
   virtual bool can_forget() const { return false; }
   virtual Status forget(std::byte*, u64) { return {}; }
 

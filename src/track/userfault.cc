@@ -45,12 +45,12 @@ constexpr u64 kPageSwapped = 1 << 4;
 
 constexpr size_t kRegionsPerScan = 512;  // on the stack, perhaps a signal handler's
 
-// Pages stored to since they were last protected. In private memory: copied (not FILE) and written,
-// so that what was never touched needs no page tables. In shared memory every page that is not
-// protected counts, also one that was paged out. The kernel refuses the call where a part is not
-// registered, instead of finding nothing.
+// Pages stored to since they were last protected. Where all pages were protected first, `exact`,
+// those that are not: the kernel has a short way to answer that, and needs page tables for it. Else
+// pages that were copied (not FILE) and written, so that a view that was never touched needs none.
+// The kernel refuses the call where a part is not registered, instead of finding nothing.
 ScanArguments scan_arguments(const std::byte* begin, u64 length, PageRegion* into, size_t count,
-                             Memory memory) {
+                             bool exact) {
   ScanArguments arguments{};
   arguments.size = sizeof arguments;
   arguments.flags = kScanProtectMatching | kScanCheckAsync;
@@ -59,7 +59,7 @@ ScanArguments scan_arguments(const std::byte* begin, u64 length, PageRegion* int
   arguments.vec = reinterpret_cast<std::uintptr_t>(into);
   arguments.vec_len = count;
   arguments.category_mask = kPageWritten;
-  if (memory != Memory::kShared) {
+  if (!exact) {
     arguments.category_mask |= kPageFile;
     arguments.category_inverted = kPageFile;
     arguments.category_anyof_mask = kPagePresent | kPageSwapped;
@@ -120,6 +120,7 @@ Result<std::unique_ptr<Userfault>> Userfault::create(std::byte* region_base, u64
 // Register two pages, store to one, and see exactly that one.
 Status Userfault::self_test(int userfault, int pagemap, Memory memory) {
   const int kind = memory == Memory::kShared ? MAP_SHARED : MAP_PRIVATE;
+  const bool exact = memory != Memory::kPrivate;
   void* data = ::mmap(nullptr, 2 * kPageBytes, PROT_READ | PROT_WRITE, kind | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) return system_failure(errno, "cannot map two pages");
   const Mapping two(data, 2 * kPageBytes);
@@ -128,11 +129,11 @@ Status Userfault::self_test(int userfault, int pagemap, Memory memory) {
   pages[0] = 1;
   pages[kPageBytes] = 1;
   PageRegion found[4];
-  ScanArguments all = scan_arguments(two.as(), two.length(), found, 4, memory);
+  ScanArguments all = scan_arguments(two.as(), two.length(), found, 4, exact);
   if (::ioctl(pagemap, kPagemapScan, &all) < 0)
     return userfault_unsupported("this kernel cannot scan for written pages (Linux 6.7 can)");
   pages[kPageBytes] = 2;
-  ScanArguments second = scan_arguments(two.as(), two.length(), found, 4, memory);
+  ScanArguments second = scan_arguments(two.as(), two.length(), found, 4, exact);
   const int regions = ::ioctl(pagemap, kPagemapScan, &second);
   if (regions < 0) return userfault_unsupported("the scan for written pages is refused");
   const u64 expected = reinterpret_cast<std::uintptr_t>(two.as()) + kPageBytes;
@@ -146,8 +147,8 @@ Status Userfault::backed(std::span<const Part> parts) {
   parts_.reserve(parts_.size() + parts.size());
   for (const Part& part : parts) {
     PERDURA_TRY(register_write_protect(userfault_.get(), part.address, part.length));
-    // Shared memory that was never protected would count as stored to.
-    if (memory_ == Memory::kShared) PERDURA_TRY(forget(part.address, part.length));
+    // Memory that was never protected would count as stored to.
+    if (is_exact(part)) PERDURA_TRY(scan(part, true, [](u64, u64) {}));
   }
   parts_.insert(parts_.end(), parts.begin(), parts.end());
   return {};
@@ -169,7 +170,7 @@ Status Userfault::cut() {
 }
 
 Status Userfault::forget(std::byte* address, u64 length) {
-  return scan({address, length}, true, [](u64, u64) {});
+  return scan({address, length, false}, true, [](u64, u64) {});
 }
 
 template <class Found>
@@ -179,7 +180,7 @@ Status Userfault::scan(const Part& part, bool protect, Found&& found) {
   const std::byte* const end = part.address + part.length;
   while (begin < end) {
     ScanArguments arguments =
-        scan_arguments(begin, static_cast<u64>(end - begin), regions, kRegionsPerScan, memory_);
+        scan_arguments(begin, static_cast<u64>(end - begin), regions, kRegionsPerScan, is_exact(part));
     if (!protect) arguments.flags &= ~kScanProtectMatching;
     const int count = ::ioctl(pagemap_.get(), kPagemapScan, &arguments);
     if (count < 0) return system_failure(errno, "cannot scan for written pages");

@@ -44,6 +44,8 @@ class Userfault final : public Tracker {
         map_(std::move(map)) {}
 
   static Status self_test(int userfault, int pagemap, Memory memory);
+  /// All of its pages are protected when it is backed.
+  bool is_exact(const Part& part) const { return part.anonymous || memory_ != Memory::kPrivate; }
   template <class Found>
   Status scan(const Part& part, bool protect, Found&& found);
 

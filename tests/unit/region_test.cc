@@ -26,7 +26,7 @@ TEST(Region, SpaceThatCouldNotBeUsedIsTakenByTheNextAttempt) {
   const auto log = value_or_throw(volume->allocate_log(volume->segment_bytes()));
 
   bool refuses = true;
-  ASSERT_TRUE(region->on_backed([&](std::byte*, u64) -> Status {
+  ASSERT_TRUE(region->on_backed([&](std::byte*, u64, bool) -> Status {
     if (refuses) return Failure{Code::kNoMemory, "refused"};
     return {};
   }));
