@@ -31,7 +31,7 @@ class Filler {
   virtual void all_filled() noexcept {}
 };
 
-class LazyParts final : public region::FaultHandler {
+class LazyParts final : public region::FaultHandler, public track::ClosedParts {
  public:
   /// The size of a part for a region of which [0, end) matters: a multiple of `unit`.
   static u64 part_bytes_for(u64 end, u64 unit);
@@ -45,6 +45,7 @@ class LazyParts final : public region::FaultHandler {
 
   bool done() const { return remaining_.load(std::memory_order_acquire) == 0; }
   bool on_fault(std::byte* address) noexcept override;
+  Answer on_access(std::byte* address) noexcept override;
 
  private:
   enum State : u8 { kPlain, kClosed, kFilled, kFilling, kOpen };
@@ -73,7 +74,7 @@ class LazyParts final : public region::FaultHandler {
   std::vector<std::atomic<u8>> states_;
   std::atomic<u64> remaining_{0};  ///< parts not open yet
   std::atomic<bool> stopping_{false};
-  std::optional<region::FaultWatch> watch_;
+  std::optional<region::FaultWatch> watch_;  ///< where the tracker does not answer faults
   std::thread thread_;
 };
 

@@ -290,8 +290,9 @@ Status Runtime::recover() {
 Status Runtime::start() {
   PERDURA_ASSIGN(mutators_, track::Mutators::create(this, &leave_heap));
   heap_ = std::make_unique<heap::Heap>(*region_, name());
+  PERDURA_TRY(load_chunks());
   PERDURA_TRY(choose_tracker());
-  PERDURA_TRY(load());
+  PERDURA_TRY(load_lazily());
   // What recovery stored is not a change of the program's.
   PERDURA_TRY(tracker_->cut());
   tracker_->collect();
@@ -314,14 +315,21 @@ Status Runtime::start() {
   return {};
 }
 
-// What was made durable before, in working memory.
-Status Runtime::load() {
-  if (in_chunks()) {
-    loader_ = std::make_unique<store::ChunkLoader>(*volume_, *chunks_.space, *region_,
-                                                   chunks_.versions.map.level(0));
-    const bool lazy = options_.lazy_recovery && region_->aliases() == 0;
-    return lazy ? loader_->load_lazily(*tracker_) : loader_->load_all();
-  }
+// What was made durable before, in working memory: of a region in chunks all of it before there is
+// a tracker, or its parts when they are needed.
+Status Runtime::load_chunks() {
+  if (!in_chunks()) return {};
+  loader_ = std::make_unique<store::ChunkLoader>(*volume_, *chunks_.space, *region_,
+                                                 chunks_.versions.map.level(0));
+  // Elsewhere than it was all of it is needed: each pointer is rewritten.
+  const u64 recorded = volume_->regions().front().address;
+  const bool moves = recorded != reinterpret_cast<std::uintptr_t>(region_->base());
+  loads_lazily_ = options_.lazy_recovery && region_->aliases() == 0 && !moves;
+  return loads_lazily_ ? Status{} : loader_->load_all();
+}
+
+Status Runtime::load_lazily() {
+  if (loads_lazily_) return loader_->load_lazily(*tracker_);
   if (!patch_) return {};
   return options_.lazy_recovery ? patch_->apply_lazily(*region_, *tracker_)
                                 : patch_->apply_all(*region_);

@@ -89,7 +89,8 @@ class Runtime {
   bool in_chunks() const { return chunks_.space != nullptr; }
   bool read_only() const { return options_.version != 0; }
   commit::Findings findings() const;
-  Status load();
+  Status load_chunks();
+  Status load_lazily();
   Result<bool> captures_in_background() const;
   Result<std::unique_ptr<commit::Engine>> make_engine(bool background_capture);
   Status choose_tracker();
@@ -115,6 +116,7 @@ class Runtime {
   std::unique_ptr<region::Region> region_;
   std::unique_ptr<store::Patch> patch_;  ///< block media: the recovered log over the home image
   std::unique_ptr<store::ChunkLoader> loader_;  ///< of a region in chunks
+  bool loads_lazily_ = false;
   std::unique_ptr<track::Mutators> mutators_;
   std::unique_ptr<track::Tracker> tracker_;
   track::Reported* reported_ = nullptr;

@@ -169,7 +169,7 @@ Status Userfault::cut() {
   return {};
 }
 
-Status Userfault::forget(std::byte* address, u64 length) {
+Status Userfault::after_fill(std::byte* address, u64 length) {
   return scan({address, length, false}, true, [](u64, u64) {});
 }
 
