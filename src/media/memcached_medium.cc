@@ -320,12 +320,13 @@ class MemcachedMedium final : public Medium {
   Status finish(MemcachedConnection& connection, std::span<const Piece> pieces) {
     Status done = blocks_->finish(connection);
     if (!done && done.failure().code == Code::kNoSpace) done = send_missing(connection, pieces);
+    else if (!done) poison(done.failure());
     if (done) mark_written(pieces);
     return settle(connection, done);
   }
 
-  // A block that the server refused for want of memory it has dropped as well, and so has room for
-  // its new value now. Not so for blocks that are new.
+  // A block that the server refused for want of memory it has dropped as well, and so has memory
+  // for its new value now. Not so for blocks that are new.
   Status send_missing(MemcachedConnection& connection, std::span<const Piece> pieces) {
     std::set<u64> missing;
     for (const Piece& piece : pieces) {

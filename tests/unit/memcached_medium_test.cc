@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <random>
 #include <thread>
@@ -24,6 +25,7 @@
 #include "support/expect_failure.hpp"
 #include "support/memcached_server.hpp"
 #include "support/process.hpp"
+#include "support/scripted_server.hpp"
 
 namespace perdura::test {
 namespace {
@@ -56,6 +58,23 @@ void expect_holds(Medium& medium, u64 offset, media::Bytes expected) {
   const Status read = medium.read(offset, got.first(expected.size()));
   ASSERT_TRUE(read) << read.failure().message;
   EXPECT_EQ(std::memcmp(got.data(), expected.data(), expected.size()), 0) << offset;
+}
+
+std::string with_checksum(format::MemcachedHead head) {
+  constexpr size_t kFrom = offsetof(format::MemcachedHead, version);
+  const char* const bytes = reinterpret_cast<const char*>(&head);
+  head.checksum = checksum(bytes + kFrom, sizeof head - kFrom);
+  return std::string(bytes, sizeof head);
+}
+
+/// What a server answers that has a store of this size.
+std::string head_of_size(u64 size) {
+  format::MemcachedHead head{};
+  std::memcpy(head.magic, format::kMemcachedMagic, sizeof head.magic);
+  head.version = format::kMemcachedVersion;
+  head.block_bytes = kBlock;
+  head.size = head.items_end = size;
+  return fmt::format("VA {}\r\n{}\r\n", sizeof head, with_checksum(head));
 }
 
 class MemcachedMediumTest : public testing::Test {
@@ -574,20 +593,14 @@ TEST_F(MemcachedMediumTest, AHeadThatIsNoneIsAnError) {
     expect_refused(damaged, Code::kCorrupt, "is damaged");
   }
   format::MemcachedHead head;
-  const auto with_checksum = [&] {
-    constexpr size_t kFrom = offsetof(format::MemcachedHead, version);
-    const char* const bytes = reinterpret_cast<const char*>(&head);
-    head.checksum = checksum(bytes + kFrom, sizeof head - kFrom);
-    return std::string(bytes, sizeof head);
-  };
   std::memcpy(&head, good.data(), sizeof head);
-  EXPECT_EQ(with_checksum(), good);
+  EXPECT_EQ(with_checksum(head), good);
   head.version = 2;
-  expect_refused(with_checksum(), Code::kIncompatible,
+  expect_refused(with_checksum(head), Code::kIncompatible,
                  "has version 2, this Perdura reads version 1");
   std::memcpy(&head, good.data(), sizeof head);
   head.size += kBlock;
-  expect_refused(with_checksum(), Code::kCorrupt, "is damaged");
+  expect_refused(with_checksum(head), Code::kCorrupt, "is damaged");
   ASSERT_EQ(server_.set("perdura:store", good), "HD");
   EXPECT_TRUE(media::open_medium(uri(), {}));
 }
@@ -652,6 +665,124 @@ TEST(MemcachedServer, OneThatIsNotThereIsAnError) {
                  "cannot connect to the memcached server " + address + ": Connection refused");
   expect_failure(media::open_medium("memcached://no.such.host.invalid/s", {}), Code::kIo,
                  "cannot connect to the memcached server no.such.host.invalid:11211: ");
+}
+
+// --- servers that say what memcached would not
+
+struct Script {
+  std::map<std::string, std::string> answers;
+  Code code;
+  std::string sentence;
+};
+
+TEST(ScriptedServer, OpeningAsksForSense) {
+  const std::string dead = "perdura lock 1\npid 1\nstart 1\nboot x\n";
+  const std::string value = fmt::format("VA {} c7\r\n{}\r\n", dead.size(), dead);
+  const Script scripts[] = {
+      {{{"mn", "ERROR\r\n"}}, Code::kUnsupported, "does not know the meta protocol"},
+      {{{"mn", "HELLO\r\n"}}, Code::kIo, "answers what was not asked: 'HELLO'"},
+      {{{"mn", std::string(9000, 'x')}}, Code::kIo, "answers what was not asked: 'xxx"},
+      {{{"mn", "close"}}, Code::kIo, "closed the connection"},
+      {{{"ms perdura:s:lock", "SERVER_ERROR out of memory storing object\r\n"}},
+       Code::kNoSpace,
+       "cannot lock 'memcached://"},
+      {{{"ms perdura:s:lock", "SERVER_ERROR busy\r\n"}}, Code::kIo, "says 'SERVER_ERROR busy'"},
+      {{{"ms perdura:s:lock", "HD\r\n"}}, Code::kIo, "what was not asked: 'HD'"},
+      {{{"ms perdura:s:lock", "HD cx\r\n"}}, Code::kIo, "what was not asked: 'HD cx'"},
+      {{{"ms perdura:s:lock", "NS\r\n"}, {"mg perdura:s:lock v c", "EN\r\n"}},
+       Code::kLocked,
+       "is being opened by others again and again"},
+      {{{"ms perdura:s:lock", "NS\r\n"}, {"mg perdura:s:lock v c", "HD\r\n"}},
+       Code::kIo,
+       "what was not asked: 'HD'"},
+      {{{"ms perdura:s:lock", "NS\r\n"}, {"mg perdura:s:lock v c", "VA x\r\n"}},
+       Code::kIo,
+       "what was not asked: 'VA x'"},
+      {{{"ms perdura:s:lock", "NS\r\n"}, {"mg perdura:s:lock v c", "VA 1 c1\r\nabcd\r\n"}},
+       Code::kIo,
+       "what was not asked: 'VA 1 c1'"},
+      {{{"ms perdura:s:lock", "NS\r\n"}, {"mg perdura:s:lock v c", value}, {"stats", "STAT\r\n"}},
+       Code::kLocked,
+       "on another machine"},
+      {{{"mg perdura:s v", "HD\r\n"}}, Code::kIo, "what was not asked: 'HD'"},
+      {{{"mg perdura:s v", "close"}}, Code::kIo, "closed the connection"},
+      {{{"ms perdura:s ", "SERVER_ERROR out of memory storing object\r\n"}},
+       Code::kNoSpace,
+       "cannot write the head of 'memcached://"},
+      {{{"ms perdura:s ", "NS\r\n"}}, Code::kIo, "what was not asked: 'NS'"},
+  };
+  for (const Script& script : scripts) {
+    SCOPED_TRACE(script.sentence);
+    ScriptedServer server(scripted(script.answers));
+    expect_failure(media::open_medium(server.uri(), {}), script.code, script.sentence);
+  }
+}
+
+TEST_F(MemcachedMediumTest, AProxyHidesWhoseConnectionsTheServerHas) {
+  const std::string dead = lock_text(0x7fffffff, boot_id(), "127.0.0.1:1");
+  const std::string value = fmt::format("VA {} c7\r\n{}\r\n", dead.size(), dead);
+  const Script scripts[] = {
+      {{{"stats conns", "STAT 7:addr tcp:10.1.1.1:5\r\nSTAT 7:addr unix\r\nEND\r\n"}},
+       Code::kLocked,
+       "does not show whose connections it has (a proxy is between); if it is dead for sure"},
+      {{{"stats conns", "HD\r\n"}}, Code::kIo, "what was not asked: 'HD'"},
+      {{{"stats conns", "close"}}, Code::kIo, "closed the connection"}};
+  for (Script script : scripts) {
+    SCOPED_TRACE(script.sentence);
+    script.answers.insert({{"ms perdura:s:lock", "NS\r\n"}, {"mg perdura:s:lock v c", value}});
+    ScriptedServer server(scripted(script.answers));
+    expect_failure(media::open_medium(server.uri(), {}), script.code, script.sentence);
+  }
+}
+
+TEST(ScriptedServer, EachCallAsksForSense) {
+  const AlignedBuffer data = random_bytes(kBlock, 16);
+  const auto writes = [&](Medium& medium) { return write(medium, 0, data.span()); };
+  const auto reads = [&](Medium& medium) {
+    AlignedBuffer into(kBlock);
+    return medium.read(0, into.span());
+  };
+  const auto queues = [&](Medium& medium) -> Status {
+    const auto queue = medium.queue();
+    PERDURA_TRY(queue->submit(0, data.span(), PERDURA_SITE("test")));
+    return queue->drain();
+  };
+  struct Case {
+    Script script;
+    std::function<Status(Medium&)> call;
+    bool poisons = true;
+  };
+  const std::string block = "perdura:s:";
+  const std::string no_memory = "SERVER_ERROR out of memory storing object\r\n";
+  const Case cases[] = {
+      {{{{"ms " + block, "CLIENT_ERROR no\r\n"}}, Code::kIo, "not asked: 'CLIENT_ERROR no'"},
+       writes},
+      {{{{"ms " + block, "SERVER_ERROR no\r\n"}}, Code::kIo, "says 'SERVER_ERROR no'"}, queues},
+      {{{{"ms " + block, "close"}}, Code::kIo, "the memcached server"}, writes},
+      // It has dropped what was there, and has no memory the second time either.
+      {{{{"ms " + block, no_memory}, {"mg " + block, "EN\r\n"}}, Code::kNoSpace, "out of memory"},
+       writes},
+      {{{{"ms " + block, no_memory}, {"mg " + block, "NO\r\n"}}, Code::kIo, "not asked: 'NO'"},
+       writes},
+      {{{{"ms " + block, no_memory}, {"mg " + block, "close"}}, Code::kIo, "closed"}, queues},
+      {{{{"mg " + block, "SERVER_ERROR no\r\n"}}, Code::kIo, "at offset 0: the memcached server"},
+       reads,
+       false},
+      {{{{"mg " + block, "NO\r\n"}}, Code::kIo, "not asked: 'NO'"}, reads},
+  };
+  for (const Case& each : cases) {
+    SCOPED_TRACE(each.script.sentence);
+    // The blocks are there already, so that they can be lost.
+    auto answers = each.script.answers;
+    answers.insert({"ms perdura:s:lock", "HD c1\r\n"});
+    answers.insert({"mg perdura:s:lock c", "HD c1\r\n"});
+    answers["mg perdura:s v"] = head_of_size(kMiB);
+    ScriptedServer server(scripted(answers));
+    const auto medium = open(server.uri());
+    expect_failure(each.call(*medium), each.script.code, each.script.sentence);
+    if (each.poisons) expect_failure(barrier(*medium), Code::kIo, "is closed to all use since");
+    else EXPECT_TRUE(barrier(*medium));
+  }
 }
 
 TEST_F(MemcachedMediumTest, AVolumeIsCreatedAndOpened) {
