@@ -17,7 +17,8 @@ namespace perdura::tools {
 namespace {
 
 constexpr const char* kStoreHelp =
-    "a path, or a URI as the program uses it: file:PATH, dax:PATH, emu:PATH";
+    "a path, or a URI as the program uses it: file:PATH, dax:PATH, emu:PATH, "
+    "memcached://HOST:PORT/NAME";
 constexpr const char* kFooter =
     "Nothing is written to the store, and it must not be open elsewhere.\n"
     "Exit codes: 0 all is well, 1 the store is damaged, 2 wrong usage or no store to look at.";
