@@ -1,6 +1,5 @@
 #include "media/memcached_client.hpp"
 
-#include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -12,6 +11,10 @@
 #include <charconv>
 #include <cstring>
 #include <system_error>
+
+#include <fmt/format.h>
+
+#include "base/clock.hpp"
 
 namespace perdura::media {
 namespace {
@@ -28,39 +31,40 @@ std::string plain_address(std::string_view listed) {
   std::erase(address, '[');
   std::erase(address, ']');
   constexpr std::string_view kMapped = "::ffff:";
-  if (address.starts_with(kMapped) && address.find('.') != std::string::npos)
-    address.erase(0, kMapped.size());
+  if (address.starts_with(kMapped)) address.erase(0, kMapped.size());
   return address;
 }
 
 std::string address_of(int fd) {
   sockaddr_storage storage{};
   socklen_t length = sizeof storage;
-  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&storage), &length) != 0) return {};
-  char text[INET6_ADDRSTRLEN] = "";
-  in_port_t port = 0;
-  if (storage.ss_family == AF_INET) {
-    const auto* const ip = reinterpret_cast<const sockaddr_in*>(&storage);
-    ::inet_ntop(AF_INET, &ip->sin_addr, text, sizeof text);
-    port = ip->sin_port;
-  } else {
-    const auto* const ip = reinterpret_cast<const sockaddr_in6*>(&storage);
-    ::inet_ntop(AF_INET6, &ip->sin6_addr, text, sizeof text);
-    port = ip->sin6_port;
+  char host[INET6_ADDRSTRLEN] = "";
+  char port[sizeof "65535"] = "";
+  auto* const any = reinterpret_cast<sockaddr*>(&storage);
+  (void)::getsockname(fd, any, &length);
+  (void)::getnameinfo(any, length, host, sizeof host, port, sizeof port,
+                      NI_NUMERICHOST | NI_NUMERICSERV);
+  return plain_address(std::string(host) + ":" + port);
+}
+
+// As poll(): 0 when the time is over, however many signals come meanwhile.
+int wait_for(int fd, short events, int timeout_ms) {
+  const u64 end_ns = now_ns() + static_cast<u64>(timeout_ms) * 1'000'000;
+  for (;;) {
+    pollfd waiting{.fd = fd, .events = events, .revents = 0};
+    const u64 left_ns = end_ns - std::min(end_ns, now_ns());
+    const int ready = ::poll(&waiting, 1, static_cast<int>(left_ns / 1'000'000));
+    if (ready >= 0 || errno != EINTR) return ready;
   }
-  return plain_address(std::string(text) + ":" + std::to_string(ntohs(port)));
 }
 
 // Returns an error number.
-int finish_connecting(int fd, int timeout_ms) {
-  pollfd waiting{.fd = fd, .events = POLLOUT, .revents = 0};
-  int ready = 0;
-  do ready = ::poll(&waiting, 1, timeout_ms);
-  while (ready < 0 && errno == EINTR);
-  if (ready <= 0) return ready == 0 ? ETIMEDOUT : errno;
+int connect_within(int fd, const addrinfo& address, int timeout_ms) {
+  if (::connect(fd, address.ai_addr, address.ai_addrlen) != 0 && errno != EINPROGRESS) return errno;
+  if (wait_for(fd, POLLOUT, timeout_ms) != 1) return ETIMEDOUT;
   int error_number = 0;
   socklen_t length = sizeof error_number;
-  if (::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error_number, &length) != 0) return errno;
+  (void)::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error_number, &length);
   return error_number;
 }
 
@@ -86,9 +90,7 @@ Result<UniqueFd> connect_to(const MemcachedServer& server) {
   for (const addrinfo* each = found.first; each != nullptr; each = each->ai_next) {
     UniqueFd fd(
         ::socket(each->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, each->ai_protocol));
-    error_number = !fd ? errno : 0;
-    if (fd && ::connect(fd.get(), each->ai_addr, each->ai_addrlen) != 0)
-      error_number = errno == EINPROGRESS ? finish_connecting(fd.get(), server.timeout_ms) : errno;
+    error_number = fd ? connect_within(fd.get(), *each, server.timeout_ms) : errno;
     if (error_number != 0) continue;
     const int on = 1;
     ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -135,9 +137,7 @@ Failure MemcachedConnection::fail(const std::string& what) {
   return Failure{Code::kIo, "the memcached server " + server_ + " " + what};
 }
 
-Failure MemcachedConnection::fail(int error_number, const char* what) {
-  return fail(std::string(what) + ": " + message_of(error_number));
-}
+Failure MemcachedConnection::lost() { return fail("is lost: " + message_of(errno)); }
 
 Failure MemcachedConnection::refusal(const MemcachedReply& reply, const std::string& what) const {
   const std::string words =
@@ -154,14 +154,10 @@ Failure MemcachedConnection::nonsense(const MemcachedReply& reply) {
 }
 
 Status MemcachedConnection::wait(short events) {
-  pollfd waiting{.fd = fd_.get(), .events = events, .revents = 0};
-  int ready = 0;
-  do ready = ::poll(&waiting, 1, timeout_ms_);
-  while (ready < 0 && errno == EINTR);
-  if (ready < 0) return fail(errno, "cannot be waited for");
-  if (ready == 0)
-    return fail("did not answer for " + std::to_string(timeout_ms_) + " ms (timeout_ms)");
-  return {};
+  const int ready = wait_for(fd_.get(), events, timeout_ms_);
+  if (ready > 0) return {};
+  return fail(ready == 0 ? fmt::format("did not answer for {} ms (timeout_ms)", timeout_ms_)
+                         : "cannot be waited for: " + message_of(errno));
 }
 
 // Receive what is there, or nothing: then the result is false.
@@ -173,17 +169,11 @@ Result<bool> MemcachedConnection::take_in() {
     begin_ = 0;
   }
   if (end_ == buffer_.size()) buffer_.resize(2 * buffer_.size());
-  for (;;) {
-    const ssize_t got =
-        ::recv(fd_.get(), buffer_.data() + end_, buffer_.size() - end_, MSG_DONTWAIT);
-    if (got > 0) {
-      end_ += static_cast<size_t>(got);
-      return true;
-    }
-    if (got == 0) return fail("closed the connection");
-    if (errno == EAGAIN) return false;
-    if (errno != EINTR) return fail(errno, "is lost");
-  }
+  const ssize_t got = ::recv(fd_.get(), buffer_.data() + end_, buffer_.size() - end_, MSG_DONTWAIT);
+  if (got == 0) return fail("closed the connection");
+  if (got < 0) return errno == EAGAIN ? Result<bool>(false) : lost();
+  end_ += static_cast<size_t>(got);
+  return true;
 }
 
 Status MemcachedConnection::fill() {
@@ -205,14 +195,13 @@ Status MemcachedConnection::send(std::span<iovec> pieces) {
       PERDURA_TRY(take_in());
       continue;
     }
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent < 0) return fail(errno, "is lost");
+    if (sent < 0) return lost();
     auto left = static_cast<size_t>(sent);
     while (!pieces.empty() && left >= pieces.front().iov_len) {
       left -= pieces.front().iov_len;
       pieces = pieces.subspan(1);
     }
-    if (pieces.empty()) break;
+    if (left == 0) continue;
     pieces.front().iov_base = static_cast<char*>(pieces.front().iov_base) + left;
     pieces.front().iov_len -= left;
   }

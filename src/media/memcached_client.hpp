@@ -74,7 +74,7 @@ class MemcachedConnection {
         buffer_(256 * kKiB) {}
 
   Failure fail(const std::string& what);
-  Failure fail(int error_number, const char* what);
+  Failure lost();
   Status wait(short events);
   Result<bool> take_in();
   Status fill();

@@ -58,9 +58,11 @@ Result<MemcachedOwner> describe_opening() {
   owner.boot_id = first_line(record.boot_id, sizeof record.boot_id);
   owner.program = first_line(record.program, sizeof record.program);
   char name[256] = "";
-  if (::readlink("/proc/self/ns/pid", name, sizeof name - 1) > 0) owner.pid_namespace = name;
+  (void)!::readlink("/proc/self/ns/pid", name, sizeof name - 1);
+  owner.pid_namespace = name;
   std::memset(name, 0, sizeof name);
-  if (::gethostname(name, sizeof name - 1) == 0) owner.host = first_line(name, sizeof name);
+  (void)!::gethostname(name, sizeof name - 1);
+  owner.host = first_line(name, sizeof name);
   if (::getrandom(&owner.opening, sizeof owner.opening, 0) != sizeof owner.opening)
     return system_failure(errno, "cannot draw a number for the lock");
   return owner;

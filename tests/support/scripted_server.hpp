@@ -17,7 +17,7 @@
 namespace perdura::test {
 
 /// Answers each request by a function of its line. The values of sets ("ms KEY BYTES …") are read
-/// and forgotten. An answer "close" ends the connection.
+/// and forgotten. An answer "close" ends the connection, "reset" as after a crash.
 class ScriptedServer {
  public:
   using Answer = std::function<std::string(const std::string& line)>;
@@ -76,6 +76,11 @@ class ScriptedServer {
       client.unread.erase(0, request_bytes);
       const std::string answer = answer_(line);
       if (answer == "close") return false;
+      if (answer == "reset") {
+        const linger at_once{1, 0};
+        ::setsockopt(client.fd.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+        return false;
+      }
       ::send(client.fd.get(), answer.data(), answer.size(), MSG_NOSIGNAL);
     }
   }
@@ -94,6 +99,7 @@ inline ScriptedServer::Answer scripted(std::map<std::string, std::string> answer
                   {"ms perdura:s:lock", "HD c1\r\n"},
                   {"mg perdura:s:lock c", "HD c1\r\n"},
                   {"md perdura:s:lock", "HD\r\n"},
+                  {"stats conns", "END\r\n"},
                   {"ms perdura:s ", "HD\r\n"},
                   {"mg perdura:s v", "EN\r\n"}});
   return [answers = std::move(answers)](const std::string& line) -> std::string {

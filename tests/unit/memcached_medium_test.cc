@@ -4,6 +4,9 @@
 // that are killed; and servers of a few lines where memcached never gives such an answer.
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
+#include <sys/time.h>
+
 #include <algorithm>
 #include <cstring>
 #include <functional>
@@ -22,6 +25,7 @@
 #include "media/lock.hpp"
 #include "media/medium.hpp"
 #include "region/volume.hpp"
+#include "support/call_faults.hpp"
 #include "support/expect_failure.hpp"
 #include "support/memcached_server.hpp"
 #include "support/process.hpp"
@@ -249,6 +253,7 @@ TEST_F(MemcachedMediumTest, AnItemThatIsNotTheBlockIsAnError) {
   expect_refused(good.substr(1), "has 4103 bytes, which no block has");
   expect_refused(good + "x", "has 4105 bytes, which no block has");
   expect_refused("", "has 0 bytes");
+  expect_refused(std::string(600'000, 'x'), "has 600000 bytes");
   ASSERT_EQ(server_.set(key, good), "HD");
   expect_holds(*medium, 0, data.span());
 }
@@ -329,6 +334,50 @@ TEST_F(MemcachedMediumTest, AServerThatDoesNotAnswerIsAnError) {
     ASSERT_TRUE(is_zero(into.data() + at, kBlock) ||
                 std::memcmp(into.data() + at, data.data() + at, kBlock) == 0)
         << at;
+}
+
+TEST_F(MemcachedMediumTest, AServerKilledBehindAFullConnectionIsAnError) {
+  const AlignedBuffer data = random_bytes(32 * kMiB, 17);
+  const auto medium = open(uri());
+  ASSERT_TRUE(medium->grow(data.size(), false));
+  server_.pause();
+  std::thread killer([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    server_.kill();
+  });
+  expect_failure(write(*medium, 0, data.span()), Code::kIo, server_.address());
+  killer.join();
+}
+
+// As a profiler's timer does.
+TEST_F(MemcachedMediumTest, SignalsDoNotPutOffTheEnd) {
+  const auto medium = open(uri("?timeout_ms=300"));
+  struct sigaction action{};
+  struct sigaction before{};
+  action.sa_handler = [](int) {};
+  ASSERT_EQ(::sigaction(SIGALRM, &action, &before), 0);
+  const itimerval often{{0, 20'000}, {0, 20'000}};
+  ASSERT_EQ(::setitimer(ITIMER_REAL, &often, nullptr), 0);
+  for (int i = 0; i < 200; ++i) EXPECT_TRUE(barrier(*medium));
+  server_.pause();
+  const u64 begin_ns = now_ns();
+  expect_failure(barrier(*medium), Code::kIo, "did not answer for 300 ms");
+  EXPECT_LT(now_ns() - begin_ns, 5'000'000'000u);
+  const itimerval never{};
+  ASSERT_EQ(::setitimer(ITIMER_REAL, &never, nullptr), 0);
+  ASSERT_EQ(::sigaction(SIGALRM, &before, nullptr), 0);
+}
+
+TEST_F(MemcachedMediumTest, RandomNumbersThatTheSystemRefusesAreAnError) {
+  const std::pair<u64, const char*> calls[] = {{1, "cannot draw a number for the lock"},
+                                               {2, "cannot draw a number for the keys"}};
+  for (const auto& [nth, sentence] : calls) {
+    const CallFault fault{.call = Call::kInspect, .nth = nth, .error = EIO};
+    arm_calls(&fault);
+    expect_failure(media::open_medium(uri(), {}), Code::kIo, sentence);
+    disarm_calls();
+    EXPECT_EQ(server_.items(), 0u);
+  }
 }
 
 TEST_F(MemcachedMediumTest, AMediumThatFailedCanBeOpenedAgainInTheSameProcess) {
@@ -465,19 +514,30 @@ TEST_F(MemcachedMediumTest, WhoTakesOverWaitsForTheConnectionsOfTheDead) {
 }
 
 TEST_F(MemcachedMediumTest, AnOwnerElsewhereIsTakenOverFromOnRequestOnly) {
-  const std::string locks[] = {lock_text(1, "another boot", "10.0.0.7:4711"), "what is this"};
+  std::string contained = lock_text(1, boot_id(), "10.0.0.7:4711") + "later words\n";
+  contained.replace(contained.find("pids "), 5, "pids not-");
+  const std::string locks[] = {lock_text(1, "another boot", "10.0.0.7:4711"), contained,
+                               "what is this"};
   const std::string sentences[] = {
+      "is open in process 1 (other) on another machine or in another container (far); close it "
+      "there first, or if it is dead for sure, open with the URI parameter takeover=1",
       "is open in process 1 (other) on another machine or in another container (far); close it "
       "there first, or if it is dead for sure, open with the URI parameter takeover=1",
       "is locked by an owner of whom nothing is known; if it is dead for sure, open with the URI "
       "parameter takeover=1"};
-  for (int i = 0; i < 2; ++i) {
+  for (int i = 0; i < 3; ++i) {
     ASSERT_EQ(server_.set("perdura:store:lock", locks[i]), "HD");
     expect_failure(media::open_medium(uri(), {}), Code::kLocked, sentences[i]);
     expect_failure(media::remove_medium(uri()), Code::kLocked, sentences[i]);
     EXPECT_TRUE(media::open_medium(uri("?takeover=1"), {}));
     EXPECT_TRUE(media::open_medium(uri(), {})) << "the lock is not given back";
   }
+}
+
+TEST_F(MemcachedMediumTest, AnotherProcessOfTheSameNumberIsNotTheOwner) {
+  const auto self = static_cast<u64>(::getpid());
+  ASSERT_EQ(server_.set("perdura:store:lock", lock_text(self, boot_id(), "127.0.0.1:1")), "HD");
+  EXPECT_TRUE(media::open_medium(uri(), {}));
 }
 
 TEST_F(MemcachedMediumTest, WhoWasTakenOverFromNoticesAtTheNextBarrier) {
@@ -496,6 +556,11 @@ TEST_F(MemcachedMediumTest, WhoWasTakenOverFromNoticesAtTheNextBarrier) {
   expect_failure(medium->queue()->submit(0, data.span(), PERDURA_SITE("test")), Code::kIo,
                  "was taken over");
   expect_failure(barrier(*medium), Code::kIo, "is closed to all use since");
+
+  ASSERT_EQ(server_.ask("md perdura:store:lock\r\n"), "HD");
+  medium = open(uri());
+  ASSERT_EQ(server_.set("perdura:store:lock", other), "HD");
+  expect_failure(medium->grow(2 * kMiB, true), Code::kIo, "was taken over");
 }
 
 TEST_F(MemcachedMediumTest, AForkedChildLeavesTheConnectionsAlone) {
@@ -507,18 +572,25 @@ TEST_F(MemcachedMediumTest, AForkedChildLeavesTheConnectionsAlone) {
   ASSERT_TRUE(queue->drain());
   AlignedBuffer into(kMiB);
   ASSERT_TRUE(medium->read(0, into.span()));
-  EXPECT_EQ(in_child([&]() -> std::string {
-              const auto forked = [](const Status& status) {
-                return !status && status.failure().code == Code::kForked;
-              };
-              if (!forked(medium->read(0, into.span()))) return "reads";
-              if (!forked(write(*medium, 0, data.span()))) return "writes";
-              if (!forked(barrier(*medium))) return "has barriers";
-              if (!forked(queue->submit(0, data.span(), PERDURA_SITE("test")))) return "submits";
-              medium.reset();
-              return "";
-            }),
-            "");
+  const std::function<Status()> calls[] = {
+      [&] { return medium->read(0, into.span()); },
+      [&] { return write(*medium, 0, data.span()); },
+      [&] { return barrier(*medium); },
+      [&] { return medium->grow(2 * kMiB, false); },
+      [&] { return queue->submit(0, data.span(), PERDURA_SITE("test")); },
+      [&] {
+        const auto first = medium->queue();  // has the connection that was left
+        (void)first->submit(0, data.span(), PERDURA_SITE("test"));
+        return medium->read(0, into.span());
+      }};
+  for (const auto& call : calls)
+    EXPECT_EQ(in_child([&]() -> std::string {
+                const Status status = call();
+                medium.reset();
+                if (status) return "can use it";
+                return status.failure().code == Code::kForked ? "" : status.failure().message;
+              }),
+              "");
   EXPECT_TRUE(barrier(*medium)) << "the child gave the lock back";
   ASSERT_TRUE(queue->submit(0, data.span(), PERDURA_SITE("test")));
   ASSERT_TRUE(queue->drain());
@@ -599,8 +671,13 @@ TEST_F(MemcachedMediumTest, AHeadThatIsNoneIsAnError) {
   expect_refused(with_checksum(head), Code::kIncompatible,
                  "has version 2, this Perdura reads version 1");
   std::memcpy(&head, good.data(), sizeof head);
-  head.size += kBlock;
-  expect_refused(with_checksum(head), Code::kCorrupt, "is damaged");
+  head.block_bytes = 8192;
+  expect_refused(with_checksum(head), Code::kIncompatible, "use a newer Perdura");
+  for (const u64 more : {u64{1}, kBlock}) {
+    std::memcpy(&head, good.data(), sizeof head);
+    head.size += more;
+    expect_refused(with_checksum(head), Code::kCorrupt, "is damaged");
+  }
   ASSERT_EQ(server_.set("perdura:store", good), "HD");
   EXPECT_TRUE(media::open_medium(uri(), {}));
 }
@@ -665,6 +742,36 @@ TEST(MemcachedServer, OneThatIsNotThereIsAnError) {
                  "cannot connect to the memcached server " + address + ": Connection refused");
   expect_failure(media::open_medium("memcached://no.such.host.invalid/s", {}), Code::kIo,
                  "cannot connect to the memcached server no.such.host.invalid:11211: ");
+  expect_failure(media::open_medium("memcached://255.255.255.255/s", {}), Code::kIo,
+                 "cannot connect to the memcached server 255.255.255.255:11211: ");
+  expect_failure(media::open_medium("memcached://[::1]:1/s", {}), Code::kIo,
+                 "cannot connect to the memcached server [::1]:1: ");
+  EXPECT_EQ(in_child([&]() -> std::string {
+              const rlimit none{0, 0};
+              ::setrlimit(RLIMIT_NOFILE, &none);
+              const auto opened = media::open_medium("memcached://" + address + "/s", {});
+              if (opened) return "was opened";
+              const std::string& message = opened.failure().message;
+              return message.find("Too many open files") != message.npos ? "" : message;
+            }),
+            "");
+}
+
+TEST(MemcachedServer, OneThatDoesNotAcceptIsAnError) {
+  in_port_t port = 0;
+  const UniqueFd listener = bind_port(port);
+  ASSERT_EQ(::listen(listener.get(), 0), 0);
+  std::vector<UniqueFd> waiting;  // as many as the system lets wait
+  for (int i = 0; i < 4; ++i) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = ::htonl(INADDR_LOOPBACK);
+    address.sin_port = ::htons(port);
+    waiting.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    (void)::connect(waiting.back().get(), reinterpret_cast<sockaddr*>(&address), sizeof address);
+  }
+  const std::string uri = fmt::format("memcached://127.0.0.1:{}/s?timeout_ms=100", port);
+  expect_failure(media::open_medium(uri, {}), Code::kIo, ": Connection timed out");
 }
 
 // --- servers that say what memcached would not
@@ -683,11 +790,19 @@ TEST(ScriptedServer, OpeningAsksForSense) {
       {{{"mn", "HELLO\r\n"}}, Code::kIo, "answers what was not asked: 'HELLO'"},
       {{{"mn", std::string(9000, 'x')}}, Code::kIo, "answers what was not asked: 'xxx"},
       {{{"mn", "close"}}, Code::kIo, "closed the connection"},
+      {{{"mn", "reset"}}, Code::kIo, "is lost: Connection reset"},
       {{{"ms perdura:s:lock", "SERVER_ERROR out of memory storing object\r\n"}},
        Code::kNoSpace,
        "cannot lock 'memcached://"},
       {{{"ms perdura:s:lock", "SERVER_ERROR busy\r\n"}}, Code::kIo, "says 'SERVER_ERROR busy'"},
       {{{"ms perdura:s:lock", "HD\r\n"}}, Code::kIo, "what was not asked: 'HD'"},
+      {{{"ms perdura:s:lock", "XX\r\n"}}, Code::kIo, "what was not asked: 'XX'"},
+      {{{"ms perdura:s:lock", "NS\r\n"}, {"mg perdura:s:lock v c", "VA 1\r\nx\r\n"}},
+       Code::kIo,
+       "what was not asked: 'VA 1'"},
+      {{{"ms perdura:s:lock", "NS\r\n"}, {"mg perdura:s:lock v c", "VA 9 c1\r\nx"}},
+       Code::kIo,
+       "did not answer for 300 ms"},
       {{{"ms perdura:s:lock", "HD cx\r\n"}}, Code::kIo, "what was not asked: 'HD cx'"},
       {{{"ms perdura:s:lock", "NS\r\n"}, {"mg perdura:s:lock v c", "EN\r\n"}},
        Code::kLocked,
@@ -714,7 +829,8 @@ TEST(ScriptedServer, OpeningAsksForSense) {
   for (const Script& script : scripts) {
     SCOPED_TRACE(script.sentence);
     ScriptedServer server(scripted(script.answers));
-    expect_failure(media::open_medium(server.uri(), {}), script.code, script.sentence);
+    expect_failure(media::open_medium(server.uri() + "?timeout_ms=300", {}), script.code,
+                   script.sentence);
   }
 }
 
@@ -722,7 +838,9 @@ TEST_F(MemcachedMediumTest, AProxyHidesWhoseConnectionsTheServerHas) {
   const std::string dead = lock_text(0x7fffffff, boot_id(), "127.0.0.1:1");
   const std::string value = fmt::format("VA {} c7\r\n{}\r\n", dead.size(), dead);
   const Script scripts[] = {
-      {{{"stats conns", "STAT 7:addr tcp:10.1.1.1:5\r\nSTAT 7:addr unix\r\nEND\r\n"}},
+      {{{"stats conns",
+         "STAT 7:addr tcp:10.1.1.1:5\r\nSTAT 8:addr tcp6:[::ffff:10.1.1.1]:6\r\n"
+         "STAT 8:secs 0\r\nSTAT 9:addr tcp\r\nEND\r\n"}},
        Code::kLocked,
        "does not show whose connections it has (a proxy is between); if it is dead for sure"},
       {{{"stats conns", "HD\r\n"}}, Code::kIo, "what was not asked: 'HD'"},
@@ -733,6 +851,52 @@ TEST_F(MemcachedMediumTest, AProxyHidesWhoseConnectionsTheServerHas) {
     ScriptedServer server(scripted(script.answers));
     expect_failure(media::open_medium(server.uri(), {}), script.code, script.sentence);
   }
+}
+
+TEST_F(MemcachedMediumTest, OfTwoWhoTakeOverOneSucceeds) {
+  const std::string dead = lock_text(1, "another boot", "127.0.0.1:1");
+  const std::string value = fmt::format("VA {} c7\r\n{}\r\n", dead.size(), dead);
+  const std::pair<std::string, std::string> cases[] = {
+      {"EX\r\n", "is being opened by others again and again"},
+      {"SERVER_ERROR no\r\n", "says 'SERVER_ERROR no'"},
+      {"HD c8\r\n", ""}};
+  for (const auto& [answer, sentence] : cases) {
+    const auto others = scripted({{"mg perdura:s:lock v c", value}});
+    ScriptedServer server([&, answer = answer](const std::string& line) -> std::string {
+      if (!line.starts_with("ms perdura:s:lock")) return others(line);
+      return line.ends_with(" C7") ? answer : "NS\r\n";
+    });
+    const auto opened = media::open_medium(server.uri() + "?takeover=1", {});
+    if (sentence.empty()) EXPECT_TRUE(opened);
+    else expect_failure(opened, answer == "EX\r\n" ? Code::kLocked : Code::kIo, sentence);
+  }
+}
+
+TEST(ScriptedServer, ARefusedSecondConnectionIsTheEnd) {
+  int hellos = 0;
+  const auto others = scripted({});
+  ScriptedServer server([&](const std::string& line) -> std::string {
+    if (line == "mn" && ++hellos == 2) return "ERROR Too many open connections\r\n";
+    return others(line);
+  });
+  const auto medium = open(server.uri());
+  expect_failure(medium->grow(kMiB, true), Code::kIo, "'ERROR Too many open connections'");
+}
+
+TEST(ScriptedServer, RemovingAsksForSense) {
+  const auto removed = [](const std::map<std::string, std::string>& answers) {
+    auto all = answers;
+    all.insert({"mg perdura:s v", head_of_size(kMiB)});
+    ScriptedServer server(scripted(all));
+    return media::remove_medium(server.uri());
+  };
+  EXPECT_TRUE(removed({{"md perdura:s", "HD\r\n"}, {"md perdura:s:", ""}}));
+  EXPECT_TRUE(removed({{"md perdura:s", "NF\r\n"}, {"md perdura:s:", "NF\r\n"}}));
+  expect_failure(removed({{"md perdura:s", "XX\r\n"}, {"md perdura:s:", ""}}), Code::kIo, "'XX'");
+  expect_failure(removed({{"md perdura:s", "close"}, {"md perdura:s:", ""}}), Code::kIo, "closed");
+  expect_failure(removed({{"md perdura:s:", "XX\r\n"}}), Code::kIo, "not asked: 'XX'");
+  expect_failure(removed({{"ms perdura:s ", "XX\r\n"}}), Code::kIo, "not asked: 'XX'");
+  expect_failure(removed({{"mg perdura:s v", "close"}}), Code::kIo, "closed the connection");
 }
 
 TEST(ScriptedServer, EachCallAsksForSense) {
@@ -769,13 +933,14 @@ TEST(ScriptedServer, EachCallAsksForSense) {
        reads,
        false},
       {{{{"mg " + block, "NO\r\n"}}, Code::kIo, "not asked: 'NO'"}, reads},
+      {{{{"ms " + block, "NO\r\n"}}, Code::kIo, "not asked: 'NO'"},
+       [](Medium& medium) { return medium.grow(2 * kMiB, true); }},
+      {{{{"mg perdura:s:lock c", "NO\r\n"}}, Code::kIo, "not asked: 'NO'"}, barrier},
   };
   for (const Case& each : cases) {
     SCOPED_TRACE(each.script.sentence);
     // The blocks are there already, so that they can be lost.
     auto answers = each.script.answers;
-    answers.insert({"ms perdura:s:lock", "HD c1\r\n"});
-    answers.insert({"mg perdura:s:lock c", "HD c1\r\n"});
     answers["mg perdura:s v"] = head_of_size(kMiB);
     ScriptedServer server(scripted(answers));
     const auto medium = open(server.uri());
