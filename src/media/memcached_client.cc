@@ -131,13 +131,16 @@ MemcachedConnection::~MemcachedConnection() {
 
 Failure MemcachedConnection::fail(const std::string& what) {
   broken_ = true;
-  if (forked())
-    return Failure{Code::kForked, "the connection to the memcached server " + server_ +
-                                      " belongs to the parent process"};
   return Failure{Code::kIo, "the memcached server " + server_ + " " + what};
 }
 
 Failure MemcachedConnection::lost() { return fail("is lost: " + message_of(errno)); }
+
+Failure MemcachedConnection::left_behind() {
+  broken_ = true;
+  return Failure{Code::kForked, "the connection to the memcached server " + server_ +
+                                    " belongs to the parent process"};
+}
 
 Failure MemcachedConnection::refusal(const MemcachedReply& reply, const std::string& what) const {
   const std::string words =
@@ -162,6 +165,8 @@ Status MemcachedConnection::wait(short events) {
 
 // Receive what is there, or nothing: then the result is false.
 Result<bool> MemcachedConnection::take_in() {
+  const int fd = fd_.get();
+  if (fd < 0) return left_behind();
   if (begin_ == end_) begin_ = end_ = 0;
   if (end_ == buffer_.size() && begin_ != 0) {
     std::memmove(buffer_.data(), buffer_.data() + begin_, buffered());
@@ -169,7 +174,7 @@ Result<bool> MemcachedConnection::take_in() {
     begin_ = 0;
   }
   if (end_ == buffer_.size()) buffer_.resize(2 * buffer_.size());
-  const ssize_t got = ::recv(fd_.get(), buffer_.data() + end_, buffer_.size() - end_, MSG_DONTWAIT);
+  const ssize_t got = ::recv(fd, buffer_.data() + end_, buffer_.size() - end_, MSG_DONTWAIT);
   if (got == 0) return fail("closed the connection");
   if (got < 0) return errno == EAGAIN ? Result<bool>(false) : lost();
   end_ += static_cast<size_t>(got);
@@ -185,11 +190,13 @@ Status MemcachedConnection::fill() {
 }
 
 Status MemcachedConnection::send(std::span<iovec> pieces) {
+  const int fd = fd_.get();
+  if (fd < 0) return left_behind();
   while (!pieces.empty()) {
     msghdr message{};
     message.msg_iov = pieces.data();
     message.msg_iovlen = std::min(pieces.size(), kPiecesMax);
-    const ssize_t sent = ::sendmsg(fd_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    const ssize_t sent = ::sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent < 0 && errno == EAGAIN) {
       PERDURA_TRY(wait(POLLIN | POLLOUT));
       PERDURA_TRY(take_in());

@@ -75,6 +75,7 @@ class MemcachedConnection {
 
   Failure fail(const std::string& what);
   Failure lost();
+  Failure left_behind();
   Status wait(short events);
   Result<bool> take_in();
   Status fill();
