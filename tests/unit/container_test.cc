@@ -835,7 +835,7 @@ TEST_P(SharedObjects, APointHasThemAsTheyAreThen) {
     EXPECT_EQ(b.point(), version);  // nothing changed in either
     of_a.first->number = 7;
     Link* const second = std::exchange(of_a.first->next, make<Link>(of_a.first->next, u64{8}));
-    EXPECT_GT(b.point(), version);  // nothing changed in B
+    EXPECT_GT(b.point(), version);              // nothing changed in B
     EXPECT_TRUE(b.contains(of_a.first->next));  // B was the first to find it
     EXPECT_EQ(of_a.first->next->next, second);
     EXPECT_EQ(b.statistics().shared_objects, 2u);
@@ -1021,9 +1021,7 @@ TEST_P(SharedObjects, AnotherContainerMayClose) {
     expect_clean(b);
     b.discard();
   }
-  expect_in_b([](Container& b) {
-    EXPECT_EQ(numbers_of(b.root<Chain>()), (std::vector<u64>{11}));
-  });
+  expect_in_b([](Container& b) { EXPECT_EQ(numbers_of(b.root<Chain>()), (std::vector<u64>{11})); });
 }
 
 // A chain through two others, of which one closes.
@@ -1053,9 +1051,8 @@ TEST_P(SharedObjects, ShadowsOfAClosedOneLeadToOthers) {
     b.discard();
     c.discard();
   }
-  expect_in_b([](Container& b) {
-    EXPECT_EQ(numbers_of(b.root<Chain>()), (std::vector<u64>{1, 2, 3}));
-  });
+  expect_in_b(
+      [](Container& b) { EXPECT_EQ(numbers_of(b.root<Chain>()), (std::vector<u64>{1, 2, 3})); });
 }
 
 TEST_P(SharedObjects, ExcludedAndPinnedOnesAreNull) {

@@ -423,9 +423,9 @@ Result<std::vector<std::string>> ContainerRuntime::shared_objects() {
   for (u32 i = 0; i < state_->shadow_count && list.size() < kListedMax; ++i) {
     const ContainerShadow& shadow = state_->shadows[i];
     PERDURA_ASSIGN(const std::string type, runtime_->heap().type_name(shadow.copy));
-    const auto owner = std::find_if(
-        all.containers.begin(), all.containers.end(),
-        [&](const ContainerRuntime* other) { return other->is_own(shadow.original); });
+    const auto owner =
+        std::find_if(all.containers.begin(), all.containers.end(),
+                     [&](const ContainerRuntime* other) { return other->is_own(shadow.original); });
     list.push_back("a '" + type + "' in " + std::to_string(shadow.bytes) + " bytes at " +
                    hex(shadow.original) + " in " +
                    (owner != all.containers.end() ? "'" + (*owner)->runtime_->name() + "'"
@@ -576,9 +576,8 @@ class ShadowsThen {
   explicit ShadowsThen(const heap::ContainerView& view) {
     for (u32 i = 0; i < view.state().shadow_count; ++i)
       if (view.shadows()[i].original != 0) shadows_.push_back(view.shadows()[i]);
-    std::sort(shadows_.begin(), shadows_.end(), [](const auto& a, const auto& b) {
-      return a.original < b.original;
-    });
+    std::sort(shadows_.begin(), shadows_.end(),
+              [](const auto& a, const auto& b) { return a.original < b.original; });
   }
 
   /// The place in a shadow of what a word led to, as the container's pointers hold.

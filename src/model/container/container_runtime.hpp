@@ -104,7 +104,8 @@ class ContainerRuntime final : public commit::CutGuest, private heap::Closure::O
   Modules modules_;
   struct Pages {
     track::DirtyMap changed;
-    track::DirtyMap revisit;  ///< words there lead to volatile objects that stayed, or into other containers
+    track::DirtyMap
+        revisit;  ///< words there lead to volatile objects that stayed, or into other containers
     track::DirtyMap outside;  ///< words there lead out of the container
   };
   std::optional<Pages> pages_;

@@ -136,8 +136,7 @@ Status Shadows::keep_what_leads_from(u32 shadow) {
   if (!block) return {};
   pass.own_blocks->for_each_pointer(*block, [&](const u64* word, bool) {
     const Place* const to = last_before(pass.by_copy, *word);
-    if (to != nullptr && *word - to->begin < pass.state.shadows[to->shadow].bytes)
-      keep(to->shadow);
+    if (to != nullptr && *word - to->begin < pass.state.shadows[to->shadow].bytes) keep(to->shadow);
   });
   return {};
 }

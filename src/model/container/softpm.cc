@@ -206,9 +206,12 @@ struct cattr* pCGetAttr(int magic) {
   static thread_local cattr attributes;
   const int result = c_call([&] {
     containers().with(containers().id_of(magic), [&](auto& open) {
-      attributes = {magic, open.interval_ms, open.container->durable_version(),
+      attributes = {magic,
+                    open.interval_ms,
+                    open.container->durable_version(),
                     open.container->runtime().runtime().statistics().region_backed_bytes,
-                    open.container->statistics().shared_objects, open.warns};
+                    open.container->statistics().shared_objects,
+                    open.warns};
     });
   });
   return result == 0 ? &attributes : nullptr;
