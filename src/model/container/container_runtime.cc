@@ -409,7 +409,7 @@ Status ContainerRuntime::end_shadows() {
   shadows_.for_each_other([this](const std::string& name, u64 objects) {
     if (!warned_.insert(name).second) return;
     warning_ += "perdura: the container '" + runtime_->name() + "' leads to " +
-                std::to_string(objects) + " objects of '" + name +
+                std::to_string(objects) + (objects == 1 ? " object of '" : " objects of '") + name +
                 "'; its versions hold copies of them\n";
   });
   return {};
