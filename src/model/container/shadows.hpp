@@ -1,4 +1,4 @@
-// A container's copies of the objects of other containers that it leads to (SoftPM §6, "Container
+// A container's copies of the objects of other containers that it leads to (SoftPM §8, "Container
 // sharing").
 //
 //   in memory    word of B ───────────────▶ object of A       one object, and both lead to it
