@@ -1157,6 +1157,30 @@ TEST_P(SharedObjects, PointsOfBothSeeWholeSteps) {
   });
 }
 
+TEST_P(SharedObjects, AStateWithoutShadowsIsTaken) {
+  const std::string uri = "file:" + folder_.path("b.pd");
+  {
+    Container b = open_b();
+    b.root<Chain>().first = make_links(3);
+    b.close();
+  }
+  for (const u32 version : {1u, format::kContainerVersion + 1}) {
+    {
+      Store store = Store::open(uri, options());
+      static_cast<format::ContainerState*>(store.get_root(format::kContainerRoot))->version =
+          version;
+      store.close();
+    }
+    if (version != 1) {
+      EXPECT_EQ(code_of([&] { open_b(); }), Code::kIncompatible);
+      continue;
+    }
+    Container b = open_b(0x553000000000);
+    EXPECT_EQ(numbers_of(b.root<Chain>()), (std::vector<u64>{2, 1, 0}));
+    b.close();
+  }
+}
+
 TEST_P(SharedObjects, AWarningNamesBoth) {
   Container a = open_a();
   Container b = open_b();

@@ -73,18 +73,19 @@ Result<std::unique_ptr<ContainerRuntime>> ContainerRuntime::try_open(
   return container;
 }
 
-// A timed point may be under way until the store has ended. What was said of words here is not said
-// of those that are at these addresses next.
+// A timed point may be under way until the store has ended. What was said of words in it is not
+// said of those that are at these addresses next.
 ContainerRuntime::~ContainerRuntime() {
   {
     std::lock_guard lock(open_containers().discovery);
     std::erase(open_containers().containers, this);
-    if (runtime_) {
-      const region::Region& region = runtime_->region();
-      volatile_.object_moved(region.base(), nullptr, region.limit());
-    }
   }
+  if (!runtime_) return;
+  const std::byte* const base = runtime_->region().base();
+  const u64 bytes = runtime_->region().limit();
   runtime_.reset();
+  std::lock_guard lock(open_containers().discovery);
+  volatile_.object_moved(base, nullptr, bytes);
 }
 
 Status ContainerRuntime::close() {
@@ -595,10 +596,8 @@ class ShadowsThen {
   std::vector<ContainerShadow> shadows_;
 };
 
-}  // namespace
-
 // They are objects as others from here on.
-static Status end_shadows_of(const heap::ContainerView& view, heap::Heap& heap, Mutator& mutator) {
+Status end_shadows_of(const heap::ContainerView& view, heap::Heap& heap, Mutator& mutator) {
   format::ContainerState& state = view.state();
   void* const table = view.shadows();
   if (state.shadows == nullptr) return {};
@@ -606,6 +605,8 @@ static Status end_shadows_of(const heap::ContainerView& view, heap::Heap& heap, 
   state.shadows = nullptr;
   return heap.deallocate(mutator, table);
 }
+
+}  // namespace
 
 // Before pointers into the region are moved: they still tell what led out of it.
 Status ContainerRuntime::restore(Runtime& runtime, Mutator& mutator) {
