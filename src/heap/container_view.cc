@@ -31,6 +31,7 @@ bool ContainerView::is_whole(const Heap& heap) const {
   if (!holds(heap, state_->modules, state_->module_count * sizeof(ContainerModule)) ||
       !holds(heap, state_->symbols, state_->symbol_count * sizeof(ContainerSymbol)) ||
       !holds(heap, state_->shadows, state_->shadow_count * sizeof(ContainerShadow)) ||
+      (state_->shadow_count != 0) != (state_->shadows != nullptr) ||
       state_->marked_words > limit_ ||
       !holds(heap, state_->marked, state_->marked_words * sizeof(u64)))
     return false;
@@ -57,11 +58,7 @@ bool ContainerView::is_shadow(const Heap& heap, const ContainerShadow& shadow) c
 }
 
 bool ContainerView::holds(const Heap& heap, const void* array, u64 bytes) const {
-  if (bytes == 0) return true;
-  const void* const at = here(array);
-  if (at == nullptr) return false;
-  const auto usable = heap.usable(at);
-  return usable && usable->bytes >= bytes;
+  return bytes == 0 || heap.allocated_at(reinterpret_cast<std::uintptr_t>(array) - from_) >= bytes;
 }
 
 }  // namespace perdura::heap

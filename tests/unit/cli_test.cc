@@ -240,7 +240,8 @@ TEST_F(Cli, ShadowsAreDescribedAndChecked) {
   const auto sound = contents(store_);
   using Damage = void (*)(format::ContainerState& state);
   for (const Damage damage : std::initializer_list<Damage>{
-           [](auto& state) { state.shadow_count = 10'000; }, [](auto& state) { ++state.shadows; },
+           [](auto& state) { state.shadow_count = 10'000; },
+           [](auto& state) { state.shadow_count = 0; }, [](auto& state) { ++state.shadows; },
            [](auto& state) { state.shadows[3].bytes = 1 << 20; },
            [](auto& state) { state.shadows[3].bytes = 0; },
            [](auto& state) { state.shadows[3].original = ~u64{0}; },
