@@ -73,19 +73,16 @@ Result<std::unique_ptr<ContainerRuntime>> ContainerRuntime::try_open(
   return container;
 }
 
-// A timed point may be under way until the store has ended. What was said of words in it is not
-// said of those that are at these addresses next.
+// A timed point may be under way until the background work has ended. What was said of words in it
+// is not said of those that are at these addresses next.
 ContainerRuntime::~ContainerRuntime() {
-  {
-    std::lock_guard lock(open_containers().discovery);
-    std::erase(open_containers().containers, this);
-  }
   if (!runtime_) return;
-  const std::byte* const base = runtime_->region().base();
-  const u64 bytes = runtime_->region().limit();
-  runtime_.reset();
+  const Status ended = runtime_->checkpointer().finish(false);
+  (void)ended;  // nothing was asked to be brought home
+  const region::Region& region = runtime_->region();
   std::lock_guard lock(open_containers().discovery);
-  volatile_.object_moved(base, nullptr, bytes);
+  std::erase(open_containers().containers, this);
+  volatile_.object_moved(region.base(), nullptr, region.limit());
 }
 
 Status ContainerRuntime::close() {
