@@ -224,6 +224,9 @@ class Inspector {
     for (u32 i = 0; i < view.state().symbol_count; ++i)
       ++description.modules[view.symbols()[i].module].symbols;
     view.for_each_marked([&](u64) { ++description.marked_pages; });
+    description.shadows = view.state().shadow_count;
+    for (u32 i = 0; i < view.state().shadow_count; ++i)
+      description.shadow_bytes += view.shadows()[i].bytes;
   }
 
   static Status read_roots(const heap::Heap& heap, const region::Region& region,

@@ -38,6 +38,8 @@ struct ContainerDescription {
   };
   std::vector<Module> modules;  ///< that its pointers lead to
   u64 marked_pages = 0;         ///< in which pointers lead out of it
+  u64 shadows = 0;              ///< copies of other containers' objects
+  u64 shadow_bytes = 0;
 };
 
 /// A version that a region in chunks keeps.

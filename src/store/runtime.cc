@@ -448,7 +448,7 @@ Status Runtime::open_heap() {
   if (durable_version_ != 0) {
     PERDURA_TRY(heap_->attach());
     if (internal_.restore)
-      PERDURA_TRY(in_operation([this](Mutator&) { return internal_.restore(*this); }));
+      PERDURA_TRY(in_operation([this](Mutator& each) { return internal_.restore(*this, each); }));
     if (!heap_->is_at_home()) PERDURA_TRY(relocate());
   } else {
     PERDURA_TRY(in_operation([this](Mutator& mutator) { return heap_->format(mutator); }));

@@ -40,7 +40,7 @@ struct InternalOptions {
   const char* region_name = "main";
   commit::CutGuest* guest = nullptr;
   /// Called in an operation when a store with versions is opened, before its pointers are moved.
-  std::function<Status(class Runtime&)> restore = {};
+  std::function<Status(class Runtime&, Mutator&)> restore = {};
 };
 
 class Runtime {

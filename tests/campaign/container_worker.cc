@@ -1,8 +1,9 @@
 // container_worker URI
 //
 // Adds to the chain of a container and takes from it, a few steps a persistence point, until it is
-// killed. Which links there are follows from the number of steps. Prints what it finds, then the
-// steps that have become durable.
+// killed. Which links there are follows from the number of steps. A second container, at
+// URI.second, leads to the root of the first, and so has copies of all. Prints what it finds in the
+// second and in the first, then the steps that have become durable in both.
 #include <cstdio>
 #include <exception>
 
@@ -40,6 +41,10 @@ std::string check(const Worked& worked) {
   return found == expected ? "" : "the chain has other links than it had";
 }
 
+struct Second {
+  Worked* worked;
+};
+
 void say(const std::string& line) {
   std::printf("%s\n", line.c_str());
   std::fflush(stdout);
@@ -48,17 +53,39 @@ void say(const std::string& line) {
 }  // namespace
 
 PERDURA_TYPE(Worked, chain)
+PERDURA_TYPE(Second, worked)
+
+namespace {
+
+std::string found_in(const Container& container, const Worked& worked) {
+  const std::string problem = check(worked);
+  const HeapAudit audit = container.audit();
+  return !problem.empty() ? problem : !audit.clean ? audit.problem : std::to_string(worked.steps);
+}
+
+// What the second container had of the first is its own now.
+void say_and_destroy(const Container& container, Second& second) {
+  if (second.worked == nullptr) return say("0");
+  say(found_in(container, *second.worked));
+  while (second.worked->chain.first != nullptr) test::pop(second.worked->chain);
+  destroy(second.worked);
+}
+
+}  // namespace
 
 int main(int, char** arguments) {
   try {
     Options options;
     options.region_limit_bytes = 64 * kMiB;
     options.log_limit_bytes = 2 * kMiB;
+    Container second = Container::open(std::string(arguments[1]) + ".second", options);
+    auto& leads = second.root<Second>();
+    say_and_destroy(second, leads);
     Container container = Container::open(arguments[1], options);
     auto& worked = container.root<Worked>();
-    const std::string problem = check(worked);
-    const HeapAudit audit = container.audit();
-    say(!problem.empty() ? problem : !audit.clean ? audit.problem : std::to_string(worked.steps));
+    leads.worked = &worked;
+    second.point();
+    say(found_in(container, worked));
     for (bool waits = false;; waits = !waits) {
       for (u64 i = 0; i < kStepsPerPoint; ++i) {
         ++worked.steps;
@@ -69,6 +96,7 @@ int main(int, char** arguments) {
       container.point_async();
       if (!waits) continue;
       container.sync();
+      second.point();
       say(std::to_string(worked.steps));
     }
   } catch (const std::exception& error) {

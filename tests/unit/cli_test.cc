@@ -221,6 +221,49 @@ TEST_F(Cli, ContainersAreDescribedAndChecked) {
   expect_contains(ran.out, "what the container keeps of pointers is damaged");
 }
 
+TEST_F(Cli, ShadowsAreDescribedAndChecked) {
+  {
+    auto other = perdura::Container::open((folder_ / "other").string());
+    auto& root = other.root<perdura::test::ChainRoot>();
+    for (u64 i = 0; i < 10; ++i) perdura::test::push(root, i);
+    other.point();
+    auto container = perdura::Container::open(store_.string());
+    container.root<perdura::test::ChainRoot>() = root;
+    container.close();
+    other.discard();
+  }
+  Outcome ran = run_on("info");
+  expect_contains(ran.out, "11 objects of other containers");  // with the root that a link leads to
+  ran = run_on("info --json");
+  EXPECT_EQ(json_value(ran.out, "shadows"), "11");
+  EXPECT_EQ(run_on("check").exit_code, 0);
+  const auto sound = contents(store_);
+  using Damage = void (*)(format::ContainerState& state);
+  for (const Damage damage : std::initializer_list<Damage>{
+           [](auto& state) { state.shadow_count = 10'000; },
+           [](auto& state) { state.shadow_count = 0; }, [](auto& state) { ++state.shadows; },
+           [](auto& state) { state.shadows[3].bytes = 1 << 20; },
+           [](auto& state) { state.shadows[3].bytes = 0; },
+           [](auto& state) { state.shadows[3].original = ~u64{0}; },
+           [](auto& state) { state.shadows[3].copy = nullptr; },
+           [](auto& state) { state.shadows[3].copy = static_cast<char*>(state.root) + 8; }}) {
+    std::ofstream(store_, std::ios::binary) << sound;
+    {
+      auto store = perdura::Store::open(store_.string(), options());
+      auto* const state =
+          static_cast<format::ContainerState*>(store.get_root(format::kContainerRoot));
+      store.touch(state, sizeof *state);
+      store.touch(state->shadows, state->shadow_count * sizeof *state->shadows);
+      damage(*state);
+      store.close();
+    }
+    ran = run_on("check");
+    EXPECT_EQ(ran.exit_code, 1);
+    expect_contains(ran.out, "what the container keeps of pointers is damaged");
+    EXPECT_THROW(perdura::Container::open(store_.string()), perdura::Error);
+  }
+}
+
 TEST_F(Cli, WrongUsageIsTwo) {
   for (const char* arguments : {"", "info", "check", "repair x", "info a b", "check --color x"})
     EXPECT_EQ(run_plain(arguments).exit_code, 2) << arguments;

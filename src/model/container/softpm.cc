@@ -113,6 +113,7 @@ class Containers {
     int id;
     int magic;
     unsigned interval_ms = 0;
+    bool warns = false;
     std::optional<Container> container;
   };
 
@@ -130,7 +131,7 @@ class Containers {
 
   int add(int magic, Container container) {
     const int id = static_cast<int>(all_.size()) + 1;
-    all_.push_back({id, magic, 0, std::move(container)});
+    all_.push_back({id, magic, 0, false, std::move(container)});
     return id;
   }
 
@@ -195,6 +196,8 @@ int pCSetAttr(int cID, struct cattr* attr) {
     containers().with(cID, [&](auto& open) {
       open.container->point_every(std::chrono::milliseconds{attr->interval_ms});
       open.interval_ms = attr->interval_ms;
+      open.container->warn_of_sharing(attr->warn_of_sharing != 0);
+      open.warns = attr->warn_of_sharing != 0;
     });
   });
 }
@@ -203,8 +206,12 @@ struct cattr* pCGetAttr(int magic) {
   static thread_local cattr attributes;
   const int result = c_call([&] {
     containers().with(containers().id_of(magic), [&](auto& open) {
-      attributes = {magic, open.interval_ms, open.container->durable_version(),
-                    open.container->runtime().runtime().statistics().region_backed_bytes};
+      attributes = {magic,
+                    open.interval_ms,
+                    open.container->durable_version(),
+                    open.container->runtime().runtime().statistics().region_backed_bytes,
+                    open.container->statistics().shared_objects,
+                    open.warns};
     });
   });
   return result == 0 ? &attributes : nullptr;
