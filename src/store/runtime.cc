@@ -190,6 +190,11 @@ Status Runtime::open_volume(std::string_view uri) {
   medium_options.allow_network_filesystem = options_.allow_network_filesystem;
   medium_options.use_io_uring = internal_.use_io_uring;
   PERDURA_ASSIGN(media::OpenedMedium opened, media::open_medium(uri, medium_options));
+  if (opened.created && options_.engine != Engine::kRemap &&
+      !opened.medium->geometry().reads_unwritten)
+    return Failure{Code::kUnsupported, "'" + opened.medium->name() +
+                                           "' can hold chunks, but no home image; create the "
+                                           "store with Engine::kRemap"};
   if (internal_.wrap) opened.medium = internal_.wrap(std::move(opened.medium));
   PERDURA_ASSIGN(volume_, store::open_volume(std::move(opened.medium), medium_options.create,
                                              options_.log_segment_bytes, read_only()));

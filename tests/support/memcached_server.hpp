@@ -10,15 +10,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "base/unique_fd.hpp"
+#include "format/memcached_format.hpp"
 #include "media/memcached_client.hpp"
 
 namespace perdura::test {
@@ -70,6 +75,17 @@ class MemcachedProcess {
   }
   std::string set(const std::string& key, const std::string& value) const {
     return ask("ms " + key + " " + std::to_string(value.size()) + "\r\n" + value + "\r\n");
+  }
+  /// The key of a block of the medium `name`.
+  std::string block_key(const std::string& name, u64 block) const {
+    format::MemcachedHead head{};
+    const std::string value = ask("mg perdura:" + name + " v\r\n");
+    EXPECT_EQ(value.size(), sizeof head);
+    std::memcpy(&head, value.data(), std::min(value.size(), sizeof head));
+    return fmt::format("perdura:{}:{:016x}:{:x}", name, head.nonce, block);
+  }
+  void forget_block(const std::string& name, u64 block) const {
+    EXPECT_EQ(ask("md " + block_key(name, block) + "\r\n"), "HD");
   }
   /// How many items it holds.
   u64 items() const {

@@ -87,13 +87,7 @@ class MemcachedMediumTest : public testing::Test {
     return server_.uri("store") + parameters;
   }
   /// The key of a block of the store, as the head item says it.
-  std::string block_key(u64 block) const {
-    format::MemcachedHead head{};
-    const std::string value = server_.ask("mg perdura:store v\r\n");
-    EXPECT_EQ(value.size(), sizeof head);
-    std::memcpy(&head, value.data(), std::min(value.size(), sizeof head));
-    return fmt::format("perdura:store:{:016x}:{:x}", head.nonce, block);
-  }
+  std::string block_key(u64 block) const { return server_.block_key("store", block); }
   /// An item of another owner than this process.
   static std::string lock_text(u64 pid, const std::string& boot, const std::string& address) {
     return fmt::format(

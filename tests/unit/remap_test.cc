@@ -13,9 +13,11 @@
 
 #include "commit/version_map.hpp"
 #include "media/fault.hpp"
+#include "store/inspect.hpp"
 #include "store/recovery.hpp"
 #include "support/expect_failure.hpp"
 #include "support/files.hpp"
+#include "support/memcached_server.hpp"
 #include "support/wrapped_store.hpp"
 
 namespace perdura::test {
@@ -46,16 +48,20 @@ class RemapTest : public testing::TestWithParam<Config> {
     options.lazy_recovery = GetParam().lazy;
     return options;
   }
-  std::string path() const { return folder_.path("store.pd"); }
+  std::string uri() const {
+    return server_ ? server_->uri("store") : GetParam().scheme + folder_.path("store.pd");
+  }
   void open(u64 version = 0) {
     Options chosen = options();
     chosen.version = version;
     store_ = std::make_unique<WrappedStore>(
-        GetParam().scheme + path(), chosen,
+        uri(), chosen,
         [this](std::unique_ptr<media::Medium> inner) { return plan_.wrap(std::move(inner)); });
     words_ = static_cast<u64*>(store_->get_root("words"));
   }
   RemapTest() {
+    if (GetParam().scheme == std::string("memcached:"))
+      server_ = std::make_unique<MemcachedProcess>(std::vector<std::string>{"-M", "-m", "512"});
     open();
     const auto op = store_->operation();
     words_ = static_cast<u64*>(op.allocate(kWords * sizeof(u64), kPageBytes));
@@ -91,6 +97,7 @@ class RemapTest : public testing::TestWithParam<Config> {
   }
 
   const TempDir folder_{TempDir::kMemory};
+  std::unique_ptr<MemcachedProcess> server_;
   media::FaultPlan plan_;
   std::mt19937_64 random_{7};
   std::unique_ptr<WrappedStore> store_;
@@ -272,6 +279,96 @@ TEST_P(RemapTest, AnOldVersionIsOnlyRead) {
   expect_words(model_);
 }
 
+// --- what only memcached does ------------------------------------------------------------------
+
+class RemapOnMemcached : public testing::Test {
+ protected:
+  static Options options(bool lazy = true) {
+    Options options;
+    options.region_limit_bytes = 64 * kMiB;
+    options.engine = Engine::kRemap;
+    options.lazy_recovery = lazy;
+    return options;
+  }
+  void fill() {
+    WrappedStore store(server_.uri("store"), options());
+    {
+      const auto op = store.operation();
+      auto* words = static_cast<u64*>(op.allocate(4 * kMiB));
+      std::fill_n(words, 4 * kMiB / sizeof(u64), 5);
+      op.set_root("words", words);
+    }
+    store.close();
+  }
+  Failure failure_of_opening(const Options& chosen) {
+    try {
+      WrappedStore store(server_.uri("store"), chosen);
+    } catch (const Error& error) {
+      return {error.code(), error.what()};
+    }
+    return {Code::kOk, "it opened"};
+  }
+  MemcachedProcess server_{{"-M", "-m", "128"}};
+};
+
+TEST_F(RemapOnMemcached, AStoreWithALogIsRefused) {
+  Options log = options();
+  log.engine = Engine::kRedoLog;
+  const Failure failure = failure_of_opening(log);
+  EXPECT_EQ(failure.code, Code::kUnsupported);
+  EXPECT_NE(failure.message.find("Engine::kRemap"), std::string::npos) << failure.message;
+}
+
+// Each item that is missing is an error when what needs it is opened, loaded or checked.
+TEST_F(RemapOnMemcached, AMissingItemIsAnErrorThatNamesIt) {
+  fill();
+  const auto report = value_or_throw(store::check(server_.uri("store"), {}, [](auto...) {}));
+  EXPECT_FALSE(report.damaged());
+  ASSERT_GT(report.chunks, 60u);
+  // One block of a chunk in the middle.
+  u64 place = 0;
+  {
+    auto medium = value_or_throw(media::open_medium(server_.uri("store"), {})).medium;
+    const auto volume = value_or_throw(region::Volume::open(std::move(medium)));
+    const region::ChunkSpace space(*volume, volume->regions().front(), 0, true);
+    const auto found = value_or_throw(commit::read_versions(*volume, volume->regions().front()));
+    const auto map =
+        value_or_throw(commit::MapReader(*volume, space).read(found.back().record));
+    for (const format::ChunkEntry& entry : map.level(0))
+      if (entry.place != 0) place = entry.place;
+  }
+  server_.forget_block("store", place / kPageBytes);
+  const Failure failure = failure_of_opening(options(false));
+  EXPECT_EQ(failure.code, Code::kCorrupt);
+  EXPECT_NE(failure.message.find("evicted"), std::string::npos) << failure.message;
+  const auto after = value_or_throw(store::check(server_.uri("store"), {}, [](auto...) {}));
+  EXPECT_TRUE(after.damaged());
+}
+
+TEST_F(RemapOnMemcached, AServerThatWasRestartedHasNoStore) {
+  fill();
+  server_.restart();
+  Options no_create = options();
+  no_create.create = false;
+  EXPECT_EQ(failure_of_opening(no_create).code, Code::kNotFound);
+}
+
+TEST_F(RemapOnMemcached, AServerThatGoesAwayFailsTheVersion) {
+  WrappedStore store(server_.uri("store"), options());
+  const u64 version = store.durable_version();
+  {
+    const auto op = store.operation();
+    op.set_root("some", op.allocate(100));
+  }
+  server_.kill();
+  const auto failed = store.runtime().checkpoint();
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.failure().code, Code::kIo) << failed.failure().message;
+  server_.restart();
+  EXPECT_FALSE(store.runtime().checkpoint()) << "another server has nothing of it";
+  EXPECT_EQ(store.durable_version(), version);
+}
+
 std::vector<Config> configs() {
   return {{"file_userfault", "file:", Tracking::kUserfault, 64 * kKiB},
           {"file_userfault_4k", "file:", Tracking::kUserfault, 4 * kKiB},
@@ -282,7 +379,9 @@ std::vector<Config> configs() {
           {"file_reported", "file:", Tracking::kReported, 64 * kKiB},
           {"emu_userfault", "emu:", Tracking::kUserfault, 16 * kKiB},
           {"emu_protect", "emu:", Tracking::kProtect, 256 * kKiB},
-          {"emu_bitmap", "emu:", Tracking::kBitmap, 4 * kKiB}};
+          {"emu_bitmap", "emu:", Tracking::kBitmap, 4 * kKiB},
+          {"memcached_userfault", "memcached:", Tracking::kUserfault, 64 * kKiB},
+          {"memcached_protect", "memcached:", Tracking::kProtect, 64 * kKiB}};
 }
 INSTANTIATE_TEST_SUITE_P(Configs, RemapTest, testing::ValuesIn(configs()),
                          [](const auto& info) { return std::string(info.param.name); });
