@@ -7,7 +7,8 @@ namespace perdura {
 
 /// How stores to the region are found (docs/architecture.md, "Trackers").
 enum class Tracking {
-  kAutomatic,  ///< the first of userfault, sigbus, protect that this system has
+  kAutomatic,  ///< the first of userfault, sigbus, protect that this system has; not userfault for
+               ///< chunks captured in the background
   kReported,   ///< the program reports stores: `touch`, `Field<T>`; append-only buffers
   kBitmap,     ///< reported, with CpNvm's shared bitmap and first-touch lists (paper §2)
   kUserfault,  ///< userfaultfd asynchronous write protection (Linux 6.7)
@@ -17,11 +18,12 @@ enum class Tracking {
 /// "userfault", …: as PERDURA_TRACKING and JSON write it.
 const char* name_of(Tracking tracking);
 
-/// How a checkpoint copies the change set to the log.
+/// How a checkpoint copies the change set.
 enum class Capture {
-  kAutomatic,   ///< background where the tracker sees each store before it happens
+  kAutomatic,   ///< background where the tracker and the engine can do that
   kStopped,     ///< mutators wait and help to copy (CpNvm §2)
-  kBackground,  ///< mutators go on; a store to a line not yet captured copies it aside first
+  kBackground,  ///< mutators go on; a store to what is not captured yet copies it aside first: a
+                ///< line that is reported, or with Engine::kRemap a chunk (SoftPM §3.4)
 };
 
 /// How a store makes its versions durable (docs/architecture.md, "Engines"). Chosen when it is

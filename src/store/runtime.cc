@@ -96,10 +96,6 @@ Status check_options(const Options& options) {
   const bool reported = is_reported(options.tracking);
   if (options.aliases != 0 && reported)
     return invalid("aliases tell objects apart for a page tracker; reported stores need none");
-  if (options.capture == Capture::kBackground && !reported && options.engine != Engine::kRemap)
-    return invalid(
-        "a background capture to a redo log needs a tracker of reported stores: page trackers "
-        "learn of a store too late to copy aside the lines that it replaces");
   if (options.engine == Engine::kRemap) {
     if (options.region_limit_bytes % options.chunk_bytes != 0)
       return invalid("region_limit_bytes is a multiple of chunk_bytes, not " +
@@ -190,14 +186,24 @@ Status Runtime::open_volume(std::string_view uri) {
   medium_options.allow_network_filesystem = options_.allow_network_filesystem;
   medium_options.use_io_uring = internal_.use_io_uring;
   PERDURA_ASSIGN(media::OpenedMedium opened, media::open_medium(uri, medium_options));
-  if (opened.created && options_.engine != Engine::kRemap &&
-      !opened.medium->geometry().reads_unwritten)
-    return Failure{Code::kUnsupported, "'" + opened.medium->name() +
-                                           "' can hold chunks, but no home image; create the "
-                                           "store with Engine::kRemap"};
+  if (opened.created) PERDURA_TRY(check_creation(*opened.medium));
   if (internal_.wrap) opened.medium = internal_.wrap(std::move(opened.medium));
   PERDURA_ASSIGN(volume_, store::open_volume(std::move(opened.medium), medium_options.create,
                                              options_.log_segment_bytes, read_only()));
+  return {};
+}
+
+// What an existing store answers for itself (captures_in_background).
+Status Runtime::check_creation(const media::Medium& medium) const {
+  if (options_.engine == Engine::kRemap) return {};
+  if (options_.capture == Capture::kBackground && !is_reported(options_.tracking))
+    return Failure{Code::kInvalidArgument,
+                   "a background capture to a redo log needs a tracker of reported stores: page "
+                   "trackers learn of a store too late to copy aside the lines that it replaces"};
+  if (!medium.geometry().reads_unwritten)
+    return Failure{Code::kUnsupported, "'" + medium.name() +
+                                           "' can hold chunks, but no home image; create the "
+                                           "store with Engine::kRemap"};
   return {};
 }
 
@@ -386,11 +392,14 @@ Result<std::unique_ptr<commit::Engine>> Runtime::make_engine(bool background_cap
   return engine;
 }
 
-// kAutomatic takes the first page tracker that this system has for this kind of mapping.
+// kAutomatic takes the first page tracker that this system has for this kind of mapping. What
+// captures chunks in the background must see stores first.
 Status Runtime::choose_tracker() {
   if (options_.tracking != Tracking::kAutomatic) return make_tracker(options_.tracking);
+  const bool sees_first = in_chunks() && options_.capture == Capture::kBackground;
   Status status;
   for (Tracking each : {Tracking::kUserfault, Tracking::kSigbus, Tracking::kProtect}) {
+    if (sees_first && each == Tracking::kUserfault) continue;
     status = make_tracker(each);
     if (status || status.failure().code != Code::kUnsupported) break;
   }

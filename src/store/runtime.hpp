@@ -81,6 +81,7 @@ class Runtime {
                                                    const InternalOptions& internal);
   Status try_close();
   Status open_volume(std::string_view uri);
+  Status check_creation(const media::Medium& medium) const;
   Status open_region();
   Status create_region();
   Status map_region(format::RegionRecord& record);

@@ -99,11 +99,28 @@ std::uint64_t twice(std::uint64_t value) { return value * 2; }
 std::uint64_t square(std::uint64_t value) { return value * value; }
 constexpr const char* kLiteral = "a literal of the program";
 
-class Containers : public testing::TestWithParam<Tracking> {
+struct Way {
+  Tracking tracking;
+  Engine engine;
+};
+std::vector<Way> ways() {
+  std::vector<Way> all;
+  for (const Engine engine : {Engine::kRedoLog, Engine::kRemap})
+    for (const Tracking tracking : {Tracking::kUserfault, Tracking::kSigbus, Tracking::kProtect})
+      all.push_back({tracking, engine});
+  return all;
+}
+std::string name_of_way(const testing::TestParamInfo<Way>& info) {
+  return std::string(name_of(info.param.tracking)) +
+         (info.param.engine == Engine::kRemap ? "_chunks" : "");
+}
+
+class Containers : public testing::TestWithParam<Way> {
  protected:
   Options options(u64 address = 0) const {
     Options options;
-    options.tracking = GetParam();
+    options.tracking = GetParam().tracking;
+    options.engine = GetParam().engine;
     options.region_limit_bytes = 256 * kMiB;
     options.log_limit_bytes = 32 * kMiB;
     options.region_address = address;
@@ -431,7 +448,7 @@ TEST_P(Containers, LargeAndFlexibleObjectsMove) {
     index->nodes[kCount / 2] = make_node(4);
     container.point();
     EXPECT_TRUE(container.contains(index->nodes[kCount / 2]));
-    if (GetParam() == Tracking::kUserfault) {
+    if (GetParam().tracking == Tracking::kUserfault) {
       EXPECT_LT(container.statistics().visited_pointers - before, 20'000u);
     }
     container.discard();
@@ -623,10 +640,7 @@ TEST_P(Containers, AFullContainerLosesNothing) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Trackers, Containers,
-                         testing::Values(Tracking::kUserfault, Tracking::kSigbus,
-                                         Tracking::kProtect),
-                         [](const auto& info) { return std::string(name_of(info.param)); });
+INSTANTIATE_TEST_SUITE_P(Ways, Containers, testing::ValuesIn(ways()), name_of_way);
 
 // --- objects of two containers -------------------------------------------------------------------
 
@@ -930,7 +944,7 @@ TEST_P(SharedObjects, LargeOnesChangeByPages) {
     index->nodes[kCount / 2] = b.root<Root>().first;
     index->nodes[kCount - 1] = reinterpret_cast<Node*>(index);
     b.point();
-    if (GetParam() == Tracking::kUserfault) {
+    if (GetParam().tracking == Tracking::kUserfault && GetParam().engine == Engine::kRedoLog) {
       EXPECT_LT(b.runtime().runtime().statistics().changed_bytes - before, 16 * kPageBytes);
     }
     a.discard();
@@ -1203,10 +1217,7 @@ TEST_P(SharedObjects, AWarningNamesBoth) {
   EXPECT_EQ(code_of([&] { (void)b.shared_objects(); }), Code::kMisuse);
 }
 
-INSTANTIATE_TEST_SUITE_P(Trackers, SharedObjects,
-                         testing::Values(Tracking::kUserfault, Tracking::kSigbus,
-                                         Tracking::kProtect),
-                         [](const auto& info) { return std::string(name_of(info.param)); });
+INSTANTIATE_TEST_SUITE_P(Ways, SharedObjects, testing::ValuesIn(ways()), name_of_way);
 
 }  // namespace
 }  // namespace perdura::test

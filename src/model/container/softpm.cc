@@ -42,13 +42,23 @@ const perdura_type& root_type(int bytes) {
   return root.type;
 }
 
+/// What the paper's containers do (§3.3, §4): chunks, watched one by one, remapped and written while
+/// the program goes on.
+Options chunked(bool create = true) {
+  Options options;
+  options.create = create;
+  options.engine = Engine::kRemap;
+  options.capture = Capture::kBackground;
+  return options;
+}
+
 /// The program's open containers.
 class Containers {
  public:
   int create(int magic, const perdura_type& type, void** root) {
     std::lock_guard lock(mutex_);
     require_closed(magic);
-    Container container = Container::open(uri_of(magic));
+    Container container = Container::open(uri_of(magic), chunked());
     if (container.runtime().existing_root() != nullptr) {
       container.discard();
       throw Error(Code::kMisuse, "the container " + std::to_string(magic) +
@@ -61,7 +71,7 @@ class Containers {
   int open(int magic, const perdura_type& type, void** root) {
     std::lock_guard lock(mutex_);
     require_closed(magic);
-    Container container = Container::open(uri_of(magic));
+    Container container = Container::open(uri_of(magic), chunked());
     *root = container.root(type);
     return add(magic, std::move(container));
   }
@@ -69,9 +79,7 @@ class Containers {
   int restore(int magic, void** root) {
     std::lock_guard lock(mutex_);
     require_closed(magic);
-    Options options;
-    options.create = false;
-    Container container = Container::open(uri_of(magic), options);
+    Container container = Container::open(uri_of(magic), chunked(false));
     void* const found = container.runtime().existing_root();
     if (found == nullptr) {
       container.discard();
