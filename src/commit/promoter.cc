@@ -2,8 +2,6 @@
 
 #include <sched.h>
 
-#include <cstring>
-
 #include "base/assert.hpp"
 #include "base/clock.hpp"
 #include "base/mapping.hpp"
@@ -15,11 +13,7 @@ using region::kHugeBytes;
 
 // Other threads may be storing meanwhile. A part that waits for recovery is recovered by the touch.
 void copy_chunk(std::byte* to, const std::byte* from) {
-  if constexpr (track::kRacingReadsAllowed) {
-    std::memcpy(to, from, kHugeBytes);
-  } else {
-    for (u64 at = 0; at < kHugeBytes; at += kLineBytes) track::copy_racing_line(to + at, from + at);
-  }
+  track::copy_racing(to, from, kHugeBytes);
 }
 
 }  // namespace

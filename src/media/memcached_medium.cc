@@ -194,6 +194,7 @@ class MemcachedMedium final : public Medium {
                     .write_bytes = kBlockBytes,
                     .efficient_bytes = 64 * kKiB,
                     .byte_addressable = false,
+                    .reads_in_handlers = false,
                     .reads_unwritten = false};
   }
 

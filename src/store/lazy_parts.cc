@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -129,7 +130,8 @@ LazyParts::Answer LazyParts::on_access(std::byte* address) noexcept {
   if (part >= states_.size()) return Answer::kOpen;
   const u8 state = states_[part].load(std::memory_order_acquire);
   if (state == kPlain || state == kOpen) return Answer::kOpen;
-  return fill(part) ? Answer::kOpened : Answer::kFailed;
+  const bool opened = filler_.fills_in_handlers() ? fill(part) : ask_for(part);
+  return opened ? Answer::kOpened : Answer::kFailed;
 }
 
 // Opened between the fault and now: the access is tried again.
@@ -139,10 +141,35 @@ bool LazyParts::on_fault(std::byte* address) noexcept {
   return on_access(address) != Answer::kFailed;
 }
 
+// Others ask as well: whoever is not heard asks again.
+bool LazyParts::ask_for(u64 part) noexcept {
+  const std::atomic<u8>& state = states_[part];
+  while (state.load(std::memory_order_acquire) != kOpen) {
+    if (state.load(std::memory_order_acquire) == kRefused) return false;
+    wanted_.store(part, std::memory_order_release);
+    const timespec pause{0, 20'000};
+    ::nanosleep(&pause, nullptr);
+  }
+  return true;
+}
+
+void LazyParts::fill_or_refuse(u64 part) {
+  if (states_[part].load(std::memory_order_acquire) == kClosed && !fill(part))
+    states_[part].store(kRefused, std::memory_order_release);
+}
+
 void LazyParts::fill_in_background() {
-  for (u64 part = 0; part < states_.size() && !stopping_.load(std::memory_order_relaxed); ++part)
-    if (states_[part].load(std::memory_order_acquire) == kClosed && !fill(part)) return;
-  while (!done() && !stopping_.load(std::memory_order_relaxed)) ::sched_yield();
+  const bool alone = !filler_.fills_in_handlers();
+  for (u64 part = 0; part < states_.size() && !stopping_.load(std::memory_order_relaxed); ++part) {
+    if (alone) {
+      if (const u64 wanted = wanted_.exchange(kNone, std::memory_order_acquire); wanted != kNone)
+        fill_or_refuse(wanted);
+      fill_or_refuse(part);
+    } else if (states_[part].load(std::memory_order_acquire) == kClosed && !fill(part)) {
+      return;
+    }
+  }
+  while (!alone && !done() && !stopping_.load(std::memory_order_relaxed)) ::sched_yield();
   // Faults find every part open from now on.
   if (done()) filler_.all_filled();
 }

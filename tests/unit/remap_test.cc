@@ -338,6 +338,15 @@ TEST_F(RemapOnMemcached, AMissingItemIsAnErrorThatNamesIt) {
       if (entry.place != 0) place = entry.place;
   }
   server_.forget_block("store", place / kPageBytes);
+  EXPECT_EXIT(
+      {
+        WrappedStore store(server_.uri("store"), options());
+        const auto* words = static_cast<u64*>(store.get_root("words"));
+        u64 sum = 0;
+        for (u64 i = 0; i < 4 * kMiB / sizeof(u64); ++i) sum += words[i];
+        std::exit(sum == 0 ? 0 : 1);
+      },
+      testing::KilledBySignal(SIGSEGV), "evicted");
   const Failure failure = failure_of_opening(options(false));
   EXPECT_EQ(failure.code, Code::kCorrupt);
   EXPECT_NE(failure.message.find("evicted"), std::string::npos) << failure.message;
