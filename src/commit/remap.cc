@@ -40,8 +40,8 @@ Result<RecoveredVersions> recover_versions(region::Volume& volume,
     recovered.kept.insert(recovered.kept.begin(), record);
     Retiring retiring{record.version + 1, {}};
     if (newest) recovered.map.resize(record.backed_bytes / region.chunk_bytes);
-    PERDURA_TRY(reader.walk(
-        record, [&](u32 level, u64 index, const ChunkEntry& entry) -> Result<bool> {
+    PERDURA_TRY(
+        reader.walk(record, [&](u32 level, u64 index, const ChunkEntry& entry) -> Result<bool> {
           const u64 length = length_at(level, region.chunk_bytes);
           const bool first = space.adopt(entry.place, length);
           if (newest && !first)
@@ -238,8 +238,7 @@ void Remap::before_store(const std::byte* begin, const std::byte* end) noexcept 
       const size_t slot = seen == kPending ? aside_.claim() : AsidePool::kNone;
       if (slot == AsidePool::kNone) {
         ::sched_yield();
-      } else if (states[index].compare_exchange_strong(seen, kCopying,
-                                                       std::memory_order_acq_rel)) {
+      } else if (states[index].compare_exchange_strong(seen, kCopying, std::memory_order_acq_rel)) {
         track::copy_racing(aside_.bytes(slot), chunk_address(index), chunk_bytes_);
         aside_.publish(slot, index);
         states[index].store(kIdle, std::memory_order_release);

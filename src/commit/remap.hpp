@@ -138,8 +138,8 @@ class Remap final : public Engine, public track::StoreGuard {
 
   // --- of the version that is written
   u64 version_ = 0;
-  std::vector<u64> listed_;          ///< changed chunks, in rising order
-  std::vector<Change> changes_;      ///< of the map
+  std::vector<u64> listed_;      ///< changed chunks, in rising order
+  std::vector<Change> changes_;  ///< of the map
   std::vector<Retiring::Place> taken_;
   u64 chunks_before_ = 0;
   bool record_begun_ = false;

@@ -37,9 +37,9 @@ u64 ChunkSpace::unit_of(u64 place, u64 length) const {
 }
 
 u64 ChunkSpace::place_of(u64 unit) const {
-  const auto after = std::upper_bound(
-      pieces_.begin(), pieces_.end(), unit,
-      [](u64 wanted, const Piece& piece) { return wanted < piece.first_unit; });
+  const auto after =
+      std::upper_bound(pieces_.begin(), pieces_.end(), unit,
+                       [](u64 wanted, const Piece& piece) { return wanted < piece.first_unit; });
   const Piece& piece = *(after - 1);
   return piece.medium_offset + (unit - piece.first_unit) * kUnitBytes;
 }

@@ -71,8 +71,8 @@ class ChunkSpace {
   std::vector<Piece> pieces_;  ///< in the order in which they came
   std::vector<u64> used_;      ///< a bit for each unit
   u64 units_ = 0;
-  u64 next_ = 0;            ///< unit at which the search for a free chunk begins
-  u64 node_unit_ = 0;       ///< the next map node goes there
+  u64 next_ = 0;       ///< unit at which the search for a free chunk begins
+  u64 node_unit_ = 0;  ///< the next map node goes there
   u64 node_units_left_ = 0;
   u64 promised_bytes_ = 0;
 };

@@ -104,8 +104,7 @@ Status ChunkLoader::load_part(u64 first, u64 last, const media::SelfMemory& memo
     const media::ReadRequest request{chunks_[begin].place, run};
     PERDURA_TRY(volume_.medium().load({&request, 1}));
     for (u64 index = begin; index < first; ++index)
-      PERDURA_TRY(
-          reader_.check_chunk(index, chunks_[index], &run[(index - begin) * chunk_bytes_]));
+      PERDURA_TRY(reader_.check_chunk(index, chunks_[index], &run[(index - begin) * chunk_bytes_]));
     if (!memory.write(region_.base() + begin * chunk_bytes_, run))
       return Failure{Code::kNoMemory, "cannot write a part of the region"};
   }

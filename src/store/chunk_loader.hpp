@@ -35,9 +35,7 @@ class ChunkLoader final : private Filler {
   Status read_group(u64 first, u64 last, std::byte* into) const;
   Status load_part(u64 first, u64 last, const media::SelfMemory& memory);
   bool fill(u64 begin, u64 end, const media::SelfMemory& memory) noexcept override;
-  bool fills_in_handlers() const override {
-    return volume_.medium().geometry().reads_in_handlers;
-  }
+  bool fills_in_handlers() const override { return volume_.medium().geometry().reads_in_handlers; }
   void note(const Failure& failure) noexcept;
 
   region::Volume& volume_;

@@ -78,7 +78,7 @@ class LazyParts final : public region::FaultHandler, public track::ClosedParts {
   const media::SelfMemory memory_;
   u64 part_bytes_ = 0;
   std::vector<std::atomic<u8>> states_;
-  std::atomic<u64> remaining_{0};  ///< parts not open yet
+  std::atomic<u64> remaining_{0};   ///< parts not open yet
   std::atomic<u64> wanted_{kNone};  ///< the part that the background thread is to fill next
   std::atomic<bool> stopping_{false};
   std::optional<region::FaultWatch> watch_;  ///< where the tracker does not answer faults

@@ -348,8 +348,8 @@ Status Runtime::load_lazily() {
 
 // The log can copy lines aside, chunks whole chunks.
 Result<bool> Runtime::captures_in_background() const {
-  const bool can = in_chunks() ? reported_ == nullptr && tracker_->sees_stores_first()
-                               : reported_ != nullptr;
+  const bool can =
+      in_chunks() ? reported_ == nullptr && tracker_->sees_stores_first() : reported_ != nullptr;
   if (options_.capture == Capture::kBackground && !can)
     return Failure{Code::kInvalidArgument,
                    std::string("a background capture ") +
@@ -412,7 +412,7 @@ Status Runtime::make_tracker(Tracking kind) {
   const u64 bytes = aliased ? region_->aliases() * region_->alias_stride() : region_->limit();
   // Aliases are shared memory, of which a child cannot get a copy.
   if (internal_.children_inherit && !aliased) region_->let_children_inherit();
-  const track::Memory memory = aliased                  ? track::Memory::kShared
+  const track::Memory memory = aliased                ? track::Memory::kShared
                                : region_->has_views() ? track::Memory::kPrivate
                                                       : track::Memory::kAnonymous;
   heap_->set_scatter(scatter_ = nullptr);
@@ -586,9 +586,7 @@ commit::Findings Runtime::findings() const {
   return loader_ ? loader_->findings() : engine_->findings();
 }
 
-std::vector<std::string> Runtime::damaged_pages() const {
-  return findings().first;
-}
+std::vector<std::string> Runtime::damaged_pages() const { return findings().first; }
 
 std::vector<std::string> Runtime::unreported() const {
   return verifier_ ? verifier_->findings() : std::vector<std::string>{};

@@ -115,8 +115,7 @@ Status ProtectedPages::protect_opened(const DirtyMap& map) const {
     std::byte* const address = base_ + page * kPageBytes;
     if (!ranges.empty() && ranges.back().address + ranges.back().length == address)
       ranges.back().length += kPageBytes;
-    else if (any_number || ranges.size() <= kRangesMax)
-      ranges.push_back({address, kPageBytes});
+    else if (any_number || ranges.size() <= kRangesMax) ranges.push_back({address, kPageBytes});
   });
   if (any_number || ranges.size() <= kRangesMax) {
     for (const Part& range : ranges) PERDURA_TRY(protect(range.address, range.length));

@@ -70,8 +70,8 @@ class Tracker {
   /// fails, none; then they may be mapped anew.
   virtual Status backed(std::span<const Part> parts) = 0;
 
-  // Parts that the program cannot access yet, and that the library stores to meanwhile, without that
-  // counting as a change. Not of parts that are anonymous beside views.
+  // Parts that the program cannot access yet, and that the library stores to meanwhile, without
+  // that counting as a change. Not of parts that are anonymous beside views.
 
   /// Whether there can be such parts.
   virtual bool can_close() const { return false; }

@@ -162,8 +162,7 @@ TEST_F(PatchTest, WithoutOwnMemoryAsAFileAtOnce) {
 TEST_F(PatchTest, WithATrackerOfAliasesAtOnce) {
   log_pages(3, 500);
   make_patch();
-  const auto tracker =
-      value_or_throw(track::ProtectedPages::create(
+  const auto tracker = value_or_throw(track::ProtectedPages::create(
       region_->base(), kLimit, Tracking::kProtect, track::Memory::kShared));
   arm_calls(nullptr);
   ASSERT_TRUE(patch_->apply_lazily(*region_, *tracker));

@@ -249,8 +249,8 @@ TEST_P(RemapTest, TheRegionGrows) {
   }
   reopen();
   for (u64 round = 1; round < 12; ++round) {
-    const auto* block = static_cast<u64*>(
-        store_->get_root(("block " + std::to_string(round)).c_str()));
+    const auto* block =
+        static_cast<u64*>(store_->get_root(("block " + std::to_string(round)).c_str()));
     for (u64 i = 0; i < 2 * kMiB / sizeof(u64); ++i) ASSERT_EQ(block[i], round);
   }
   EXPECT_TRUE(store_->audit().clean);
@@ -332,8 +332,7 @@ TEST_F(RemapOnMemcached, AMissingItemIsAnErrorThatNamesIt) {
     const auto volume = value_or_throw(region::Volume::open(std::move(medium)));
     const region::ChunkSpace space(*volume, volume->regions().front(), 0, true);
     const auto found = value_or_throw(commit::read_versions(*volume, volume->regions().front()));
-    const auto map =
-        value_or_throw(commit::MapReader(*volume, space).read(found.back().record));
+    const auto map = value_or_throw(commit::MapReader(*volume, space).read(found.back().record));
     for (const format::ChunkEntry& entry : map.level(0))
       if (entry.place != 0) place = entry.place;
   }

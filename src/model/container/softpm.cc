@@ -42,8 +42,8 @@ const perdura_type& root_type(int bytes) {
   return root.type;
 }
 
-/// What the paper's containers do (§3.3, §4): chunks, watched one by one, remapped and written while
-/// the program goes on.
+/// What the paper's containers do (§3.3, §4): chunks, watched one by one, remapped and written
+/// while the program goes on.
 Options chunked(bool create = true) {
   Options options;
   options.create = create;
