@@ -65,6 +65,10 @@ struct Options {
   /// finds no free chunk takes more, which takes time.
   std::uint32_t over_provisioning = 25;
 
+  /// Engine::kRemap, on flash: write whole chunks only, so that with chunk_bytes the size of an
+  /// erase unit none is erased for a part of it. Maps take up a chunk at each version then.
+  bool whole_chunks = false;
+
   /// Engine::kRemap: open this version, and only to read: what is stored to the region is lost, and
   /// checkpoints fail. 0: the newest one, for reading and writing.
   std::uint64_t version = 0;
@@ -118,7 +122,8 @@ struct Statistics {
   std::uint64_t failed_checkpoints = 0;
   std::uint64_t checkpoint_ns = 0;       ///< from the beginning of each, until it was durable
   std::uint64_t changed_bytes = 0;       ///< bytes in change sets
-  std::uint64_t log_bytes = 0;           ///< bytes written to the log, headers and padding included
+  std::uint64_t log_bytes = 0;           ///< bytes written to the log with headers and padding, or
+                                         ///< in chunks and map nodes
   std::uint64_t log_live_bytes = 0;      ///< log space not yet replayed
   std::uint64_t log_capacity_bytes = 0;  ///< log space allocated on the medium
   std::uint64_t log_limit_bytes = 0;

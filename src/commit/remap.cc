@@ -340,8 +340,18 @@ Status Remap::write_nodes() {
   return {};
 }
 
+Status Remap::pad_nodes() {
+  const region::ChunkSpace::Rest rest = config_.space->end_node_chunk();
+  for (u64 at = 0; at < rest.length; at += kNodeBytes) {
+    PERDURA_ASSIGN(std::byte* const to, room(rest.place + at, kNodeBytes));
+    std::memset(to, 0, kNodeBytes);
+  }
+  return {};
+}
+
 Status Remap::commit() {
   PERDURA_TRY(write_nodes());
+  if (config_.whole_chunks) PERDURA_TRY(pad_nodes());
   PERDURA_TRY(flush());
   PERDURA_TRY(queue_->drain());
   Retiring replaced{version_, {}};

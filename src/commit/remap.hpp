@@ -85,6 +85,7 @@ class Remap final : public Engine, public track::StoreGuard {
     track::Tracker* tracker = nullptr;
     format::RegionRecord record{};
     bool background_capture = false;
+    bool whole_chunks = false;
   };
   static Result<std::unique_ptr<Remap>> create(const Config& config, RecoveredVersions recovered);
   ~Remap() override;
@@ -122,6 +123,7 @@ class Remap final : public Engine, public track::StoreGuard {
   Status write_listed();
   void set_entry(u32 level, u64 index, const format::ChunkEntry& entry);
   Status write_nodes();
+  Status pad_nodes();
   Status write_record();
   void close_window();
   void retire();

@@ -36,6 +36,12 @@ class ChunkSpace {
   /// A place for a chunk, or for a map node. The medium grows where none is free.
   Result<u64> take_chunk();
   Result<u64> take_node();
+  /// What is left of the chunk that the last node is in: no node goes there any more.
+  struct Rest {
+    u64 place = 0;
+    u64 length = 0;
+  };
+  Rest end_node_chunk();
   void release(u64 place, u64 length);
 
   /// Space for `length` more bytes of the region's content.

@@ -376,6 +376,7 @@ Result<std::unique_ptr<commit::Engine>> Runtime::make_engine(bool background_cap
     config.tracker = tracker_.get();
     config.record = volume_->regions().front();
     config.background_capture = background_capture;
+    config.whole_chunks = options_.whole_chunks;
     PERDURA_ASSIGN(engine, commit::Remap::create(config, std::move(chunks_.versions)));
     return engine;
   }
