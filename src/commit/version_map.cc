@@ -71,12 +71,11 @@ Result<std::vector<FoundVersion>> read_versions(region::Volume& volume,
     FoundVersion version;
     for (u64 copy = 0; copy < 2; ++copy) {
       const u64 offset = (copy * slots + slot) * format::kVersionRecordBytes;
-      VersionRecord record{};
+      const auto& record = *reinterpret_cast<const VersionRecord*>(bytes.data() + offset);
       const bool whole = volume.medium().whole(
           extent.medium_offset + offset, bytes.data() + offset, sizeof record,
           PERDURA_SITE("version record"), [&](const std::byte* at) {
-            std::memcpy(&record, at, sizeof record);
-            return record_fits(record, volume, region, slot);
+            return record_fits(*reinterpret_cast<const VersionRecord*>(at), volume, region, slot);
           });
       if (!whole) {
         if (!is_zero(bytes.data() + offset, sizeof record))
