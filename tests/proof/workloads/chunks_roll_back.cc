@@ -4,7 +4,9 @@ namespace perdura::proof {
 namespace {
 
 void run(Run& run) {
+  run.use_types();
   run.use_chunks(4096, 3);
+  run.others = 1;
   u64 version = 0;
   for (u64 session = 0; session < 4; ++session) {
     run.open();
