@@ -99,13 +99,19 @@ Result<std::vector<FoundVersion>> read_versions(region::Volume& volume,
   });
   const u64 newest = found.empty() ? 0 : found.back().record.version;
   const u64 known = volume.replayed_version(region.region);
-  if (newest < known && newest_state == Newest::kIsThere)
-    return Failure{Code::kCorrupt, "version " + std::to_string(known) + " of '" + volume.name() +
-                                       "' was durable and both copies of its record are damaged; "
-                                       "the newest one left is " +
-                                       std::to_string(newest) +
-                                       ": restore the store from a copy, or go back to that one "
-                                       "with `perdura rollback`"};
+  if (newest < known && newest_state == Newest::kIsThere) {
+    const auto place = [&](u64 copy) {
+      return std::to_string(extent.medium_offset +
+                            format::version_record_offset(region, known, copy));
+    };
+    return Failure{Code::kCorrupt,
+                   "version " + std::to_string(known) + " of '" + volume.name() +
+                       "' was durable and both copies of its record (medium offsets " + place(0) +
+                       " and " + place(1) + ") are damaged; the newest one left is " +
+                       std::to_string(newest) +
+                       ": restore the store from a copy, or go back to that one with `perdura "
+                       "rollback`"};
+  }
   std::erase_if(found, [&](const FoundVersion& each) {
     return each.record.version + region.versions_kept <= newest;
   });

@@ -194,6 +194,8 @@ Oracle::Diagnosis Oracle::diagnose(Execution& execution) const {
 
 void Oracle::diagnose_chunks(const Recovered& recovered, Diagnosis& diagnosis) const {
   diagnosis.gone = gone(recovered);
+  const commit::VersionMap& newest = recovered.chunks->versions.map;
+  const Version& newest_content = versions_.at(recovered.version).back();
   for (const format::VersionRecord& record : recovered.chunks->versions.kept) {
     const auto known = versions_.find(record.version);
     if (known == versions_.end()) {
@@ -206,6 +208,7 @@ void Oracle::diagnose_chunks(const Recovered& recovered, Diagnosis& diagnosis) c
       continue;
     }
     const Content& expected = known->second.back().region;
+    const std::vector<u64>& sums = known->second.back().sums;
     const commit::VersionMap& map = opened->versions.map;
     commit::MapReader reader(*recovered.volume, *opened->space);
     const u64 bytes = record.chunk_bytes;
@@ -214,6 +217,12 @@ void Oracle::diagnose_chunks(const Recovered& recovered, Diagnosis& diagnosis) c
     for (u64 index = 0; index < std::min(map.chunks(), expected.size() / bytes); ++index) {
       const format::ChunkEntry& entry = map.chunk(index);
       const std::byte* const wanted = expected.data() + index * bytes;
+      const bool shared = record.version != recovered.version && index < newest.chunks() &&
+                          entry == newest.chunk(index);
+      if (shared && std::equal(&sums[index * bytes / kPageBytes],
+                               &sums[0] + (index + 1) * bytes / kPageBytes,
+                               &newest_content.sums[index * bytes / kPageBytes]))
+        continue;  // looked at there
       if (entry.place == 0)
         diagnosis.wrong_pages += !is_zero(wanted, bytes);
       else if (!reader.read_chunk(index, entry, buffer.first(bytes)))
