@@ -1,11 +1,14 @@
-// container_worker URI
+// container_worker URI ENGINE
+//
+// ENGINE is log, chunks, or aside: chunks that are copied aside while the program goes on.
 //
 // Adds to the chain of a container and takes from it, a few steps a persistence point, until it is
 // killed. Which links there are follows from the number of steps. Prints what it finds, then the
-// steps that have become durable.
+// steps that have become durable. Older versions of a container in chunks are looked at first.
 #include <cstdio>
 #include <exception>
 
+#include "store/inspect.hpp"
 #include "support/chain.hpp"
 #include "support/ledger.hpp"
 
@@ -40,6 +43,44 @@ std::string check(const Worked& worked) {
   return found == expected ? "" : "the chain has other links than it had";
 }
 
+/// Its steps, or what is wrong.
+std::string look_at(Container& container) {
+  const auto& worked = container.root<Worked>();
+  if (std::string problem = check(worked); !problem.empty()) return problem;
+  const HeapAudit audit = container.audit();
+  return audit.clean ? std::to_string(worked.steps) : audit.problem;
+}
+
+std::string check_older(const std::string& uri, Options options) {
+  options.create = false;
+  // A killed one may not have come to be a store.
+  const auto outline = store::outline(uri, {});
+  if (!outline || outline->regions.empty()) return {};
+  const auto& versions = outline->regions.front().versions;
+  for (size_t i = 0; i + 1 < versions.size(); ++i) {
+    options.version = versions[i].number;
+    Container container = Container::open(uri, options);
+    const std::string found = look_at(container);
+    container.discard();
+    if (found.find_first_not_of("0123456789") != found.npos || std::stoull(found) % kStepsPerPoint)
+      return "version " + std::to_string(options.version) + ": " + found;
+  }
+  return {};
+}
+
+Options options_for(const std::string& engine) {
+  Options options;
+  options.region_limit_bytes = 64 * kMiB;
+  options.log_limit_bytes = 2 * kMiB;
+  if (engine == "log") return options;
+  options.engine = Engine::kRemap;
+  options.chunk_bytes = 8 << 10;
+  options.versions_kept = 3;
+  options.over_provisioning = 0;
+  if (engine == "aside") options.tracking = Tracking::kProtect;
+  return options;
+}
+
 void say(const std::string& line) {
   std::printf("%s\n", line.c_str());
   std::fflush(stdout);
@@ -51,14 +92,12 @@ PERDURA_TYPE(Worked, chain)
 
 int main(int, char** arguments) {
   try {
-    Options options;
-    options.region_limit_bytes = 64 * kMiB;
-    options.log_limit_bytes = 2 * kMiB;
+    const Options options = options_for(arguments[2]);
+    if (const std::string problem = check_older(arguments[1], options); !problem.empty())
+      say(problem);
     Container container = Container::open(arguments[1], options);
     auto& worked = container.root<Worked>();
-    const std::string problem = check(worked);
-    const HeapAudit audit = container.audit();
-    say(!problem.empty() ? problem : !audit.clean ? audit.problem : std::to_string(worked.steps));
+    say(look_at(container));
     for (bool waits = false;; waits = !waits) {
       for (u64 i = 0; i < kStepsPerPoint; ++i) {
         ++worked.steps;

@@ -74,7 +74,7 @@ class Patient {
         run_(make(victim)),
         state_(state_of(run_, victim.closed)),
         oracle_(run_, run_.sessions.back()),
-        execution_(state_, run_.geometry, choices_, mutation, {}) {
+        execution_(state_, run_.geometry, choices_, mutation, {}, &passed_) {
     if (const std::string problem = oracle_.learn(); !problem.empty())
       throw std::runtime_error(victim.name + ": " + problem);
     execution_.reset();
@@ -86,6 +86,10 @@ class Patient {
   }
 
   u64 size() const { return state_.size(); }
+  /// Whether recovery comes by what the mutation leaves out.
+  bool passes(const testing::Mutation& mutation) const {
+    return passed_.sites.contains({mutation.kind, mutation.site});
+  }
   /// In a place for chunks that no version uses.
   bool is_free(u64 byte) const { return !free_.empty() && free_[byte / kPageBytes]; }
 
@@ -211,6 +215,7 @@ class Patient {
   CrashState state_;
   Oracle oracle_;
   testing::Choices choices_;
+  testing::Passed passed_;
   Execution execution_;
   u64 newest_ = 0;
   std::map<u64, std::vector<commit::BlockRef>> logged_;  ///< by version
@@ -292,6 +297,7 @@ Damage Damage::of(const Json& json) {
 Damage flip_bits(const Victim& victim, const Flips& flips) {
   Patient patient(victim, flips.mutation, flips.findings);
   Damage damage;
+  if (flips.mutation != nullptr && !patient.passes(*flips.mutation)) return damage;
   const u64 bits = patient.size() * 8;
   const u64 end = bits * (flips.part + 1) / flips.parts;
   const u64 begin = bits * flips.part / flips.parts + flips.first % flips.every;
