@@ -486,9 +486,10 @@ std::vector<Scenario> make_scenarios() {
   const Options protect = options(Tracking::kProtect);
   Options aliased = options(Tracking::kAutomatic);
   aliased.aliases = 2;
-  const Options in_chunks = chunks(Tracking::kAutomatic);
-  const Options noted_chunks = chunks(Tracking::kReported);
-  const Options eager_chunks = with(in_chunks, &Options::lazy_recovery, false);
+  const Options lazy_chunks = chunks(Tracking::kAutomatic);
+  const Options in_chunks = with(lazy_chunks, &Options::lazy_recovery, false);
+  const Options noted_chunks =
+      with(chunks(Tracking::kReported), &Options::lazy_recovery, false);
   const Options aside_chunks = chunks(Tracking::kProtect, Capture::kBackground);
   const Options verified = with(kReported, &Options::verify_reports, true);
   const auto none = Before::kNothing;
@@ -578,9 +579,8 @@ std::vector<Scenario> make_scenarios() {
       {"chunks_threads", "file", "", closed, aside_chunks, several_threads, false, false, true},
       {"chunks_grow", "file", "", none, in_chunks, grow},
       {"chunks_grow_unevenly", "emu", "", none, noted_chunks, grow_unevenly},
-      {"chunks_rewritten", "file", "", none, noted_chunks, replay_beside_checkpoints, true},
-      {"chunks_lazily", "file", "", long_log, in_chunks, touch_recovered, false, false, true},
-      {"chunks_eagerly", "file", "", long_log, eager_chunks, touch_recovered},
+      {"chunks_lazily", "file", "", long_log, lazy_chunks, touch_recovered, false, false, true},
+      {"chunks_eagerly", "file", "", long_log, in_chunks, touch_recovered},
       {"chunks_reopened", "file", "", none, in_chunks, reopened_again_and_again},
       {"chunks_check", "file", "", closed, in_chunks, check_store},
       {"chunks_roll_back", "file", "?io_uring=0", closed, in_chunks, roll_back},
