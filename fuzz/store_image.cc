@@ -13,6 +13,7 @@
 #include "format/format.hpp"
 #include "format/heap_format.hpp"
 #include "region/region.hpp"
+#include "support/heads.hpp"
 #include "support/opened.hpp"
 #include "support/patch.hpp"
 
@@ -191,18 +192,11 @@ void find_heap(Base& base) {
 Base make_base(Kind kind) {
   Base base;
   base.image = make_store(kind);
-  const auto first = load<Superblock>(base.image, format::kSuperblockOffset[0]);
-  const auto second = load<Superblock>(base.image, format::kSuperblockOffset[1]);
-  base.newest = second.sequence > first.sequence ? 1 : 0;
-  const Superblock& superblock = base.newest == 1 ? second : first;
-  const u64 directory = format::kDirectoryOffset[superblock.directory_slot];
-  const auto header = load<format::DirectoryHeader>(base.image, directory);
-  const u64 extents =
-      directory + sizeof header + header.region_count * sizeof(format::RegionRecord);
-  for (u64 i = 0; i < header.extent_count; ++i)
-    base.extents.push_back(load<Extent>(base.image, extents + i * sizeof(Extent)));
+  Heads heads = read_heads(base.image);
+  base.newest = heads.newest;
+  base.extents = std::move(heads.extents);
   for (const Extent& extent : base.extents)
-    if (extent.kind == ExtentKind::kLog) find_log_blocks(base, extent, superblock.segment_bytes);
+    if (extent.kind == ExtentKind::kLog) find_log_blocks(base, extent, heads.superblock.segment_bytes);
   find_heap(base);
   require(!base.slabs.empty() && !base.roots.empty(), "the store has slabs and roots");
   require(kind == Kind::kClosed || base.blocks.size() >= 3, "its log has blocks");
@@ -232,8 +226,6 @@ class Image {
   void sum_pages();
   void sum_log(u8 unsummed);
   void sum_chains();
-  void sum_superblock(u32 slot, u8 unsummed);
-  void keep_addresses_apart(u64 directory);
 
   const Base& base_;
   Bytes bytes_;
@@ -351,37 +343,12 @@ void Image::sum_chains() {
   }
 }
 
-// A region may be anywhere in the recorded window; elsewhere it would take the place of what the
-// sanitizers map later.
-void Image::keep_addresses_apart(u64 directory) {
-  const auto header = load<format::DirectoryHeader>(bytes_, directory);
-  for (u64 i = 0; i < std::min(header.region_count, format::kRegionsMax); ++i) {
-    const u64 place = directory + sizeof header + i * sizeof(format::RegionRecord) +
-                      offsetof(format::RegionRecord, address);
-    const u64 address = load<u64>(bytes_, place);
-    const bool reserved = address >= u64{1} << 47 || address < kPageBytes;
-    if (!reserved) store(bytes_, place, kRegionAddress | (address & 0xfff));
-  }
-}
-
-void Image::sum_superblock(u32 slot, u8 unsummed) {
-  auto superblock = load<Superblock>(bytes_, format::kSuperblockOffset[slot]);
-  const u64 directory = format::kDirectoryOffset[superblock.directory_slot & 1];
-  keep_addresses_apart(directory);
-  if ((unsummed & kSumDirectory) == 0 && superblock.directory_bytes <= format::kDirectoryBytes)
-    superblock.directory_checksum = checksum(bytes_.data() + directory, superblock.directory_bytes);
-  constexpr size_t kFrom = offsetof(Superblock, format_version);
-  if ((unsummed & kSumSuperblocks) == 0)
-    superblock.checksum =
-        checksum(reinterpret_cast<const char*>(&superblock) + kFrom, sizeof superblock - kFrom);
-  store(bytes_, format::kSuperblockOffset[slot], superblock);
-}
-
 void Image::sum(u8 unsummed) {
   if ((unsummed & kSumPages) == 0) sum_pages();
   sum_log(unsummed);
   if ((unsummed & kSumLogChains) == 0) sum_chains();
-  for (const u32 slot : {0, 1}) sum_superblock(slot, unsummed);
+  sum_heads(bytes_, kRegionAddress, (unsummed & kSumDirectory) == 0,
+            (unsummed & kSumSuperblocks) == 0);
 }
 
 }  // namespace
