@@ -317,9 +317,11 @@ Damage flip_bits(const Victim& victim, const Flips& flips) {
   return damage;
 }
 
-Damage damage_sectors(const Victim& victim, u64 cases, u64 seed, const std::string& findings) {
-  Patient patient(victim, nullptr, findings);
+Damage damage_sectors(const Victim& victim, u64 cases, u64 seed, const std::string& findings,
+                      const testing::Mutation* mutation) {
+  Patient patient(victim, mutation, findings);
   Damage damage;
+  if (mutation != nullptr && !patient.passes(*mutation)) return damage;
   std::mt19937_64 random(seed);
   const u64 sectors = patient.size() / kSectorBytes;
   for (u64 i = 0; i < cases; ++i) {

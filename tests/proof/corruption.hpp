@@ -44,6 +44,7 @@ struct Flips {
 };
 Damage flip_bits(const Victim& victim, const Flips& flips);
 /// `cases` kinds of damage to whole sectors and records, drawn from the seed.
-Damage damage_sectors(const Victim& victim, u64 cases, u64 seed, const std::string& findings);
+Damage damage_sectors(const Victim& victim, u64 cases, u64 seed, const std::string& findings,
+                      const testing::Mutation* mutation = nullptr);
 
 }  // namespace perdura::proof

@@ -193,7 +193,12 @@ Oracle::Diagnosis Oracle::diagnose(Execution& execution) const {
 }
 
 void Oracle::diagnose_chunks(const Recovered& recovered, Diagnosis& diagnosis) const {
+  // One that cannot be opened any more says so to whoever asks for it.
   diagnosis.gone = gone(recovered);
+  diagnosis.found_pages += std::erase_if(diagnosis.gone, [&](u64 version) {
+    const auto opened = store::recover_chunks_at(*recovered.volume, version);
+    return !opened && opened.failure().code == Code::kCorrupt;
+  });
   const commit::VersionMap& newest = recovered.chunks->versions.map;
   const Version& newest_content = versions_.at(recovered.version).back();
   for (const format::VersionRecord& record : recovered.chunks->versions.kept) {
