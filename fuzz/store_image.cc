@@ -8,15 +8,14 @@
 #include <array>
 #include <set>
 
-#include <perdura/store.hpp>
-
 #include "base/checksum.hpp"
 #include "commit/log.hpp"
 #include "format/format.hpp"
 #include "format/heap_format.hpp"
 #include "region/region.hpp"
-#include "store/inspect.hpp"
-#include "support/target.hpp"
+#include "support/heads.hpp"
+#include "support/opened.hpp"
+#include "support/patch.hpp"
 
 namespace perdura::fuzz {
 namespace {
@@ -76,16 +75,6 @@ enum class Area : u8 {
   kAreas,
 };
 
-struct Patch {
-  u8 area;
-  u8 item;   ///< which log block, slab, root
-  u8 width;  ///< 1, 2, 4 or 8 bytes: its two lowest bits
-  u8 how;    ///< set, add, xor, or a value of kValues
-  u32 offset;
-  u64 value;
-};
-static_assert(sizeof(Patch) == 16);
-
 constexpr u64 kValues[] = {0,
                            1,
                            kLineBytes,
@@ -130,11 +119,6 @@ Options options(u8 how) {
   chosen.lazy_recovery = (how & kEagerRecovery) == 0;
   chosen.huge_pages = false;
   return chosen;
-}
-
-void fill(Store& store, void* block, size_t length, int with) {
-  store.touch(block, length);
-  std::memset(block, with, length);
 }
 
 enum class Kind { kClosed, kCrashed, kCrashedWithMuch };
@@ -208,18 +192,11 @@ void find_heap(Base& base) {
 Base make_base(Kind kind) {
   Base base;
   base.image = make_store(kind);
-  const auto first = load<Superblock>(base.image, format::kSuperblockOffset[0]);
-  const auto second = load<Superblock>(base.image, format::kSuperblockOffset[1]);
-  base.newest = second.sequence > first.sequence ? 1 : 0;
-  const Superblock& superblock = base.newest == 1 ? second : first;
-  const u64 directory = format::kDirectoryOffset[superblock.directory_slot];
-  const auto header = load<format::DirectoryHeader>(base.image, directory);
-  const u64 extents =
-      directory + sizeof header + header.region_count * sizeof(format::RegionRecord);
-  for (u64 i = 0; i < header.extent_count; ++i)
-    base.extents.push_back(load<Extent>(base.image, extents + i * sizeof(Extent)));
+  Heads heads = read_heads(base.image);
+  base.newest = heads.newest;
+  base.extents = std::move(heads.extents);
   for (const Extent& extent : base.extents)
-    if (extent.kind == ExtentKind::kLog) find_log_blocks(base, extent, superblock.segment_bytes);
+    if (extent.kind == ExtentKind::kLog) find_log_blocks(base, extent, heads.superblock.segment_bytes);
   find_heap(base);
   require(!base.slabs.empty() && !base.roots.empty(), "the store has slabs and roots");
   require(kind == Kind::kClosed || base.blocks.size() >= 3, "its log has blocks");
@@ -249,8 +226,6 @@ class Image {
   void sum_pages();
   void sum_log(u8 unsummed);
   void sum_chains();
-  void sum_superblock(u32 slot, u8 unsummed);
-  void keep_addresses_apart(u64 directory);
 
   const Base& base_;
   Bytes bytes_;
@@ -368,101 +343,12 @@ void Image::sum_chains() {
   }
 }
 
-// A region may be anywhere in the recorded window; elsewhere it would take the place of what the
-// sanitizers map later.
-void Image::keep_addresses_apart(u64 directory) {
-  const auto header = load<format::DirectoryHeader>(bytes_, directory);
-  for (u64 i = 0; i < std::min(header.region_count, format::kRegionsMax); ++i) {
-    const u64 place = directory + sizeof header + i * sizeof(format::RegionRecord) +
-                      offsetof(format::RegionRecord, address);
-    const u64 address = load<u64>(bytes_, place);
-    const bool reserved = address >= u64{1} << 47 || address < kPageBytes;
-    if (!reserved) store(bytes_, place, kRegionAddress | (address & 0xfff));
-  }
-}
-
-void Image::sum_superblock(u32 slot, u8 unsummed) {
-  auto superblock = load<Superblock>(bytes_, format::kSuperblockOffset[slot]);
-  const u64 directory = format::kDirectoryOffset[superblock.directory_slot & 1];
-  keep_addresses_apart(directory);
-  if ((unsummed & kSumDirectory) == 0 && superblock.directory_bytes <= format::kDirectoryBytes)
-    superblock.directory_checksum = checksum(bytes_.data() + directory, superblock.directory_bytes);
-  constexpr size_t kFrom = offsetof(Superblock, format_version);
-  if ((unsummed & kSumSuperblocks) == 0)
-    superblock.checksum =
-        checksum(reinterpret_cast<const char*>(&superblock) + kFrom, sizeof superblock - kFrom);
-  store(bytes_, format::kSuperblockOffset[slot], superblock);
-}
-
 void Image::sum(u8 unsummed) {
   if ((unsummed & kSumPages) == 0) sum_pages();
   sum_log(unsummed);
   if ((unsummed & kSumLogChains) == 0) sum_chains();
-  for (const u32 slot : {0, 1}) sum_superblock(slot, unsummed);
-}
-
-// --- the run -------------------------------------------------------------------------------------
-
-void look(const std::string& uri, u8 how) {
-  if ((how & kNoCheck) == 0) {
-    const auto report = store::check(uri, {}, [](const char*, u64, u64) {});
-    if (!report) {
-      require(!report.failure().message.empty(), "a refusal says why");
-    } else if (!report->damaged()) {
-      require(report->description.has_value(), "a sound store is described");
-      require(!report->description->heap || report->description->heap->clean,
-              "a sound store has a sound heap");
-    }
-  }
-  if ((how & kNoDescription) == 0) {
-    const auto description = store::describe(uri, {});
-    if (!description) require(!description.failure().message.empty(), "a refusal says why");
-  }
-}
-
-// What a program does first. A heap that is sound stays sound.
-void use(Store& store) {
-  const bool sound = store.audit().clean;
-  void* root = store.get_root("root 1");
-  (void)root;  // what it points to is the program's matter
-  std::array<void*, 8> blocks{};
-  for (size_t i = 0; i < blocks.size(); ++i) {
-    const size_t size = size_t{24} << (i * 2 % 14);
-    blocks[i] = store.allocate(size);
-    fill(store, blocks[i], size, 7);
-  }
-  store.set_root("new", blocks[0]);
-  for (size_t i = 1; i < blocks.size(); i += 2) store.deallocate(blocks[i]);
-  store.checkpoint();
-  require(!sound || store.audit().clean, "a sound heap stays sound");
-}
-
-void open_and_use(const std::string& uri, u8 how) {
-  bool sound = false;
-  try {
-    Options chosen = options(how);
-    chosen.create = false;
-    Store store = Store::open(uri, chosen);
-    try {
-      use(store);
-      sound = store.audit().clean;
-    } catch (const Error& error) {
-      require(*error.what() != '\0', "a refusal says why");
-    }
-    if ((how & kDrop) != 0) drop(std::move(store));
-    else store.close();
-  } catch (const Error& error) {
-    require(*error.what() != '\0', "a refusal says why");
-    return;
-  }
-  if (!sound || (how & kNoReopening) != 0) return;
-  try {
-    Store again = Store::open(uri, options(how));
-    require(again.audit().clean, "a sound store is sound when it is opened again");
-    again.close();
-  } catch (const Error& error) {
-    finding(std::string("a store that worked is refused: ") + error.what());
-  }
+  sum_heads(bytes_, kRegionAddress, (unsummed & kSumDirectory) == 0,
+            (unsummed & kSumSuperblocks) == 0);
 }
 
 }  // namespace
@@ -483,40 +369,21 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   file.write(kept);
   const std::string uri = ((head.how & kBlockMedium) != 0 ? "file:" : "emu:") + file.path();
   if (!kept.empty()) {
-    look(uri, head.how);
+    look(uri, {(head.how & kNoCheck) == 0, (head.how & kNoDescription) == 0});
     require(file.holds(kept), "looking at a store changes nothing");
   }
-  if ((head.how & kNoOpening) == 0) open_and_use(uri, head.how);
+  if ((head.how & kNoOpening) == 0)
+    open_and_use(uri, options(head.how),
+                 {(head.how & kDrop) != 0, (head.how & kNoReopening) == 0});
   return 0;
 }
 
 #ifdef PERDURA_LIBFUZZER
-// Half of the mutations are of one patch, made of values that mean something.
-extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t max_size);
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
                                                std::size_t max_size, unsigned seed) {
-  using namespace perdura;
   using namespace perdura::fuzz;
-  const auto draw = [&seed](u64 below) {
-    seed = seed * 1664525 + 1013904223;
-    return (seed >> 8) % below;
-  };
-  if (draw(2) == 0 || max_size < sizeof(Head) + sizeof(Patch))
-    return LLVMFuzzerMutate(data, size, max_size);
-  while (size < sizeof(Head)) data[size++] = static_cast<u8>(draw(256));
-  const size_t count = (size - sizeof(Head)) / sizeof(Patch);
-  const size_t room = std::min((max_size - sizeof(Head)) / sizeof(Patch), kPatchesMax);
-  data[offsetof(Head, truncation)] &= 1;
-  const size_t index = count < room && draw(2) == 0 ? count : draw(std::max<size_t>(count, 1));
-  Patch patch{};
-  patch.area = static_cast<u8>(draw(static_cast<u64>(Area::kAreas)));
-  patch.item = static_cast<u8>(draw(64));
-  patch.width = static_cast<u8>(draw(4));
-  patch.how = static_cast<u8>(draw(4));
-  patch.offset = static_cast<u32>(round_down(draw(1200), u64{1} << patch.width));
-  patch.value = draw(4) == 0 ? u64{draw(1 << 24)} << draw(40) : draw(64);
-  if (draw(8) == 0) data[draw(sizeof(Head))] = static_cast<u8>(draw(256));
-  std::memcpy(data + sizeof(Head) + index * sizeof(Patch), &patch, sizeof patch);
-  return std::max(size, sizeof(Head) + (index + 1) * sizeof(Patch));
+  if (size > offsetof(Head, truncation)) data[offsetof(Head, truncation)] &= 1;
+  return mutate<Head>({data, size, max_size}, static_cast<unsigned>(Area::kAreas), kPatchesMax,
+                      seed);
 }
 #endif

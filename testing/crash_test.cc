@@ -81,6 +81,7 @@ CrashTestReport crash_test(const CrashTestOptions& options, const std::function<
     Outcome outcome{result.problem, result.version, 1};
     if (outcome.problem.empty() && result.version < version_min)
       outcome.problem = "version " + std::to_string(version_min) + " was acknowledged and is lost";
+    if (outcome.problem.empty()) outcome.problem = load_chunks(result);
     return outcome;
   });
   const std::vector<size_t> ends = recorded.history.crash_points();

@@ -1,6 +1,6 @@
 #include "recovered.hpp"
 
-#include "store/recovery.hpp"
+#include "base/aligned_buffer.hpp"
 
 namespace perdura::testing {
 namespace {
@@ -8,9 +8,14 @@ namespace {
 Status run(Execution& execution, u64 segment_bytes, u64 log_limit, Recovered& recovered) {
   PERDURA_ASSIGN(recovered.volume, store::open_volume(execution.medium(), true, segment_bytes));
   if (recovered.volume->regions().empty()) return {};
+  const format::RegionRecord region = recovered.volume->regions().front();
+  if (region.chunk_bytes != 0) {
+    PERDURA_ASSIGN(recovered.chunks, store::recover_chunks(*recovered.volume, 0));
+    recovered.version = recovered.chunks->durable_version();
+    return {};
+  }
   PERDURA_ASSIGN(store::Recovery recovery, store::recover(*recovered.volume, log_limit));
   recovered.version = recovery.durable_version;
-  const format::RegionRecord region = recovered.volume->regions().front();
   PERDURA_ASSIGN(recovered.home, region::HomeMap::of(*recovered.volume, region));
   recovered.unreplayed = std::move(recovery.unreplayed);
   if (recovered.unreplayed.versions.empty()) return {};
@@ -26,6 +31,20 @@ Recovered recover(Execution& execution, u64 segment_bytes, u64 log_limit) {
   if (const Status status = run(execution, segment_bytes, log_limit, recovered); !status)
     recovered.problem = "recovery fails: " + status.failure().message;
   return recovered;
+}
+
+std::string load_chunks(const Recovered& recovered) {
+  if (!recovered.chunks) return {};
+  const region::ChunkSpace& space = *recovered.chunks->space;
+  commit::MapReader reader(*recovered.volume, space);
+  AlignedBuffer buffer(space.chunk_bytes());
+  const std::vector<format::ChunkEntry>& entries = recovered.chunks->versions.map.level(0);
+  for (u64 index = 0; index < entries.size(); ++index) {
+    if (entries[index].place == 0) continue;
+    const Status read = reader.read_chunk(index, entries[index], buffer.span());
+    if (!read) return read.failure().message;
+  }
+  return {};
 }
 
 }  // namespace perdura::testing

@@ -9,6 +9,7 @@
 #include "commit/replay.hpp"
 #include "crash_state.hpp"
 #include "region/region.hpp"
+#include "store/recovery.hpp"
 
 namespace perdura::testing {
 
@@ -19,9 +20,14 @@ struct Recovered {
   std::shared_ptr<const region::HomeMap> home;  ///< nullptr before the region exists
   commit::RecoveredLog unreplayed;
   std::optional<commit::LineIndex> index;  ///< of the log that is not home yet
+  std::optional<store::ChunkRecovery> chunks;  ///< of a region in chunks, instead of all these
 };
 
 /// The very functions that opening a store runs. The result ends before the execution is reset.
 Recovered recover(Execution& execution, u64 segment_bytes, u64 log_limit);
+
+/// Reads and verifies the recovered version of a region in chunks, as opening it does. What is
+/// wrong, or "".
+std::string load_chunks(const Recovered& recovered);
 
 }  // namespace perdura::testing

@@ -37,11 +37,10 @@ Result<RecoveredVersions> recover_versions(region::Volume& volume,
   for (auto each = found.rbegin(); each != found.rend(); ++each) {
     const VersionRecord& record = each->record;
     const bool newest = each == found.rbegin();
-    recovered.kept.insert(recovered.kept.begin(), record);
     Retiring retiring{record.version + 1, {}};
     if (newest) recovered.map.resize(record.backed_bytes / region.chunk_bytes);
-    PERDURA_TRY(
-        reader.walk(record, [&](u32 level, u64 index, const ChunkEntry& entry) -> Result<bool> {
+    const Status walked = reader.walk(
+        record, [&](u32 level, u64 index, const ChunkEntry& entry) -> Result<bool> {
           const u64 length = length_at(level, region.chunk_bytes);
           const bool first = space.adopt(entry.place, length);
           if (newest && !first)
@@ -52,7 +51,10 @@ Result<RecoveredVersions> recover_versions(region::Volume& volume,
           if (newest) recovered.map.at(level, index) = entry;
           else if (first) retiring.places.push_back({entry.place, length});
           return first;
-        }));
+        });
+    // Rot in the map of an older version takes that version, and keeps nobody from the others.
+    if (!walked && (newest || walked.failure().code != Code::kCorrupt)) return walked.failure();
+    if (walked) recovered.kept.insert(recovered.kept.begin(), record);
     if (!newest) recovered.retiring.push_front(std::move(retiring));
   }
   return recovered;

@@ -71,13 +71,12 @@ Result<std::vector<FoundVersion>> read_versions(region::Volume& volume,
     FoundVersion version;
     for (u64 copy = 0; copy < 2; ++copy) {
       const u64 offset = (copy * slots + slot) * format::kVersionRecordBytes;
-      VersionRecord record{};
-      const bool whole =
-          volume.medium().whole(extent.medium_offset + offset, bytes.data() + offset, sizeof record,
-                                PERDURA_SITE("version record"), [&](const std::byte* at) {
-                                  std::memcpy(&record, at, sizeof record);
-                                  return record_fits(record, volume, region, slot);
-                                });
+      const auto& record = *reinterpret_cast<const VersionRecord*>(bytes.data() + offset);
+      const bool whole = volume.medium().whole(
+          extent.medium_offset + offset, bytes.data() + offset, sizeof record,
+          PERDURA_SITE("version record"), [&](const std::byte* at) {
+            return record_fits(*reinterpret_cast<const VersionRecord*>(at), volume, region, slot);
+          });
       if (!whole) {
         if (!is_zero(bytes.data() + offset, sizeof record))
           version.copies[copy] = RecordState::kDamaged;
@@ -100,13 +99,19 @@ Result<std::vector<FoundVersion>> read_versions(region::Volume& volume,
   });
   const u64 newest = found.empty() ? 0 : found.back().record.version;
   const u64 known = volume.replayed_version(region.region);
-  if (newest < known && newest_state == Newest::kIsThere)
-    return Failure{Code::kCorrupt, "version " + std::to_string(known) + " of '" + volume.name() +
-                                       "' was durable and both copies of its record are damaged; "
-                                       "the newest one left is " +
-                                       std::to_string(newest) +
-                                       ": restore the store from a copy, or go back to that one "
-                                       "with `perdura rollback`"};
+  if (newest < known && newest_state == Newest::kIsThere) {
+    const auto place = [&](u64 copy) {
+      return std::to_string(extent.medium_offset +
+                            format::version_record_offset(region, known, copy));
+    };
+    return Failure{Code::kCorrupt,
+                   "version " + std::to_string(known) + " of '" + volume.name() +
+                       "' was durable and both copies of its record (medium offsets " + place(0) +
+                       " and " + place(1) + ") are damaged; the newest one left is " +
+                       std::to_string(newest) +
+                       ": restore the store from a copy, or go back to that one with `perdura "
+                       "rollback`"};
+  }
   std::erase_if(found, [&](const FoundVersion& each) {
     return each.record.version + region.versions_kept <= newest;
   });
@@ -156,10 +161,10 @@ void VersionMap::fill_node(u32 level, u64 node, std::byte* bytes) const {
 }
 
 Failure MapReader::damaged(u32 level, u64 index, const ChunkEntry& entry, const char* what) const {
-  const std::string name =
-      level == 0 ? "the chunk at region offset " + std::to_string(index * space_.chunk_bytes())
-                 : "a node of the map (level " + std::to_string(level) + ", number " +
-                       std::to_string(index) + ")";
+  const std::string name = level == 0 ? "the chunk at region offset " +
+                                            std::to_string(index * space_.chunk_bytes())
+                                      : "a node of the map (level " + std::to_string(level) +
+                                            ", number " + std::to_string(index) + ")";
   return {Code::kCorrupt, name + " of '" + volume_.name() + "' (medium offset " +
                               std::to_string(entry.place) + ") " + what +
                               "; go back to an older version with `perdura rollback`, or restore "
@@ -200,7 +205,8 @@ Status MapReader::walk(const VersionRecord& record, const Visit& visit) {
     if (level != 0 && descends) next.push_back({index, entry});
     return {};
   };
-  for (u64 i = 0; i < format::kTopEntries; ++i) PERDURA_TRY(take(record.levels, i, record.top[i]));
+  for (u64 i = 0; i < format::kTopEntries; ++i)
+    PERDURA_TRY(take(record.levels, i, record.top[i]));
   AlignedBuffer buffer;
   for (u32 level = record.levels; level != 0; --level) {
     nodes.swap(next);

@@ -94,11 +94,9 @@ u64 number_after(u64 newest, const VersionRecord& origin, const format::RegionRe
   return next % slots == origin.version % slots ? next + 1 : next;
 }
 
-Result<u64> try_roll_back(std::string_view uri, u64 version, media::MediumOptions options,
+Result<u64> try_roll_back(std::unique_ptr<media::Medium> medium, u64 version,
                           const Progress& progress) {
-  options.create = false;
-  PERDURA_ASSIGN(media::OpenedMedium opened, media::open_medium(uri, options));
-  PERDURA_ASSIGN(auto volume, open_volume(std::move(opened.medium), false, 0));
+  PERDURA_ASSIGN(auto volume, open_volume(std::move(medium), false, 0));
   const std::vector<format::RegionRecord> regions = volume->regions();
   if (regions.empty() || regions.front().chunk_bytes == 0)
     return Failure{Code::kUnsupported,
@@ -124,9 +122,18 @@ Result<u64> try_roll_back(std::string_view uri, u64 version, media::MediumOption
 
 }  // namespace
 
-Result<u64> roll_back(std::string_view uri, u64 version, const media::MediumOptions& options,
+Result<u64> roll_back(std::string_view uri, u64 version, media::MediumOptions options,
                       const Progress& progress) {
-  return guarded([&] { return try_roll_back(uri, version, options, progress); });
+  return guarded([&]() -> Result<u64> {
+    options.create = false;
+    PERDURA_ASSIGN(media::OpenedMedium opened, media::open_medium(uri, options));
+    return try_roll_back(std::move(opened.medium), version, progress);
+  });
+}
+
+Result<u64> roll_back(std::unique_ptr<media::Medium> medium, u64 version,
+                      const Progress& progress) {
+  return guarded([&] { return try_roll_back(std::move(medium), version, progress); });
 }
 
 }  // namespace perdura::store

@@ -17,7 +17,9 @@ VersionDescription describe_version(const format::VersionRecord& record);
 /// Make a kept version the newest one: a new version with its content, which is verified first.
 /// Nothing else is lost: versions go when newer ones take their place, as ever. Returns its number.
 /// The store must not be open.
-Result<u64> roll_back(std::string_view uri, u64 version, const media::MediumOptions& options,
+Result<u64> roll_back(std::string_view uri, u64 version, media::MediumOptions options,
+                      const Progress& progress);
+Result<u64> roll_back(std::unique_ptr<media::Medium> medium, u64 version,
                       const Progress& progress);
 
 /// Verifies the kept versions of a region in chunks: `note` is told what does not fit.

@@ -2,15 +2,18 @@
 // the whole graph of one version, at least the last one acknowledged, whichever addresses the
 // program itself lies at. So with a container that leads into it: that has its own copy.
 // Method: container_worker.cc as a process of its own, killed with SIGKILL at 300 random moments
-// (PERDURA_CONTAINER_KILLS changes it), on emulated NVM and on a disk. Each worker checks the graph
-// that it finds against the one that follows from its number of steps.
+// (PERDURA_CONTAINER_KILLS changes it) with each engine, on emulated NVM, on a disk and on
+// memcached. Each worker checks the graph that it finds, link by link, against the one that follows from its number of
+// steps; in chunks, those of the older versions as well.
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <filesystem>
+#include <optional>
 #include <random>
 
+#include "media/medium.hpp"
 #include "support/files.hpp"
+#include "support/memcached_server.hpp"
 #include "support/worker.hpp"
 
 namespace perdura::test {
@@ -18,30 +21,45 @@ namespace {
 
 constexpr u64 kStepsPerPoint = 7;
 
-class ContainerKillTest : public testing::TestWithParam<const char*> {};
+struct Config {
+  const char* name;
+  const char* scheme;
+  const char* engine;
+  u64 share;  ///< of the kills
+};
+class ContainerKillTest : public testing::TestWithParam<Config> {};
 
-INSTANTIATE_TEST_SUITE_P(Media, ContainerKillTest, testing::Values("emu", "file"),
-                         [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(Media, ContainerKillTest,
+                         testing::Values(Config{"emu", "emu", "log", 2},
+                                         Config{"file", "file", "log", 2},
+                                         Config{"chunks_emu", "emu", "chunks", 4},
+                                         Config{"chunks_file", "file", "chunks", 2},
+                                         Config{"chunks_aside_file", "file", "aside", 4},
+                                         Config{"chunks_memcached", "memcached", "chunks", 1}),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 TEST_P(ContainerKillTest, FindsOneOfTheVersions) {
   const char* text = std::getenv("PERDURA_CONTAINER_KILLS");
-  const u64 kills = (text != nullptr ? std::strtoull(text, nullptr, 10) : 300) / 2;
-  const bool in_memory = GetParam() == std::string("emu");
+  const u64 kills = (text != nullptr ? std::strtoull(text, nullptr, 10) : 300) / GetParam().share;
+  const std::string scheme = GetParam().scheme;
+  const bool in_memory = scheme != "file";
   const TempDir folder(in_memory ? TempDir::kMemory : TempDir::kDisk);
+  std::optional<MemcachedProcess> server;
+  if (scheme == "memcached") server.emplace();
+  const std::string uri =
+      server ? server->uri("state") : scheme + ":" + folder.path("state.pd");
   std::mt19937_64 random(std::random_device{}());
   u64 durable = 0;  ///< steps
   u64 points = 0;
   for (u64 kill = 0; kill < kills; ++kill) {
-    const std::string path = folder.path("state.pd");
-    if (kill % 30 == 0) {
-      std::filesystem::remove(path);
-      std::filesystem::remove(path + ".second");
+    if (kill % 30 == 0 && kill != 0) {
+      for (const char* which : {"", ".second"}) value_or_throw(media::remove_medium(uri + which));
       durable = 0;
     }
     const u64 wait_for = random() % 2 * (1 + random() % 20);
     const double time_ns = std::pow(10, std::uniform_real_distribution(4.5, 7.5)(random));
-    const auto lines = live({PERDURA_CONTAINER_WORKER, std::string(GetParam()) + ":" + path},
-                            wait_for, static_cast<u64>(time_ns));
+    const auto lines = live({PERDURA_CONTAINER_WORKER, uri, GetParam().engine}, wait_for,
+                            static_cast<u64>(time_ns));
     SCOPED_TRACE("kill " + std::to_string(kill) + ", " + std::to_string(durable) +
                  " steps acknowledged");
     for (const std::string& line : lines) {

@@ -1,12 +1,16 @@
-// container_worker URI
+// container_worker URI ENGINE
+//
+// ENGINE is log, chunks, or aside: chunks that are copied aside while the program goes on.
 //
 // Adds to the chain of a container and takes from it, a few steps a persistence point, until it is
-// killed. Which links there are follows from the number of steps. A second container, at
-// URI.second, leads to the root of the first, and so has copies of all. Prints what it finds in the
-// second and in the first, then the steps that have become durable in both.
+// killed. Which links there are follows from the number of steps. A second container, beside the
+// first, leads to the root of that, and so has copies of all. Prints what it finds in the second and
+// in the first, then the steps that have become durable in both. Older versions of a container in
+// chunks are looked at first.
 #include <cstdio>
 #include <exception>
 
+#include "store/inspect.hpp"
 #include "support/chain.hpp"
 #include "support/ledger.hpp"
 
@@ -45,11 +49,6 @@ struct Second {
   Worked* worked;
 };
 
-void say(const std::string& line) {
-  std::printf("%s\n", line.c_str());
-  std::fflush(stdout);
-}
-
 }  // namespace
 
 PERDURA_TYPE(Worked, chain)
@@ -57,10 +56,46 @@ PERDURA_TYPE(Second, worked)
 
 namespace {
 
+/// Its steps, or what is wrong.
 std::string found_in(const Container& container, const Worked& worked) {
   const std::string problem = check(worked);
   const HeapAudit audit = container.audit();
   return !problem.empty() ? problem : !audit.clean ? audit.problem : std::to_string(worked.steps);
+}
+
+std::string check_older(const std::string& uri, Options options) {
+  options.create = false;
+  // A killed one may not have come to be a store.
+  const auto outline = store::outline(uri, {});
+  if (!outline || outline->regions.empty()) return {};
+  const auto& versions = outline->regions.front().versions;
+  for (size_t i = 0; i + 1 < versions.size(); ++i) {
+    options.version = versions[i].number;
+    Container container = Container::open(uri, options);
+    const std::string found = found_in(container, container.root<Worked>());
+    container.discard();
+    if (found.find_first_not_of("0123456789") != found.npos || std::stoull(found) % kStepsPerPoint)
+      return "version " + std::to_string(options.version) + ": " + found;
+  }
+  return {};
+}
+
+Options options_for(const std::string& engine) {
+  Options options;
+  options.region_limit_bytes = 64 * kMiB;
+  options.log_limit_bytes = 2 * kMiB;
+  if (engine == "log") return options;
+  options.engine = Engine::kRemap;
+  options.chunk_bytes = 8 << 10;
+  options.versions_kept = 3;
+  options.over_provisioning = 0;
+  if (engine == "aside") options.tracking = Tracking::kProtect;
+  return options;
+}
+
+void say(const std::string& line) {
+  std::printf("%s\n", line.c_str());
+  std::fflush(stdout);
 }
 
 // What the second container had of the first is its own now.
@@ -75,9 +110,9 @@ void say_and_destroy(const Container& container, Second& second) {
 
 int main(int, char** arguments) {
   try {
-    Options options;
-    options.region_limit_bytes = 64 * kMiB;
-    options.log_limit_bytes = 2 * kMiB;
+    const Options options = options_for(arguments[2]);
+    if (const std::string problem = check_older(arguments[1], options); !problem.empty())
+      say(problem);
     Container second = Container::open(std::string(arguments[1]) + ".second", options);
     auto& leads = second.root<Second>();
     say_and_destroy(second, leads);

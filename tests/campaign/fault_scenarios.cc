@@ -7,6 +7,7 @@
 
 #include "campaign/fault_session.hpp"
 #include "store/inspect.hpp"
+#include "store/versions.hpp"
 #include "support/chain.hpp"
 #include "support/files.hpp"
 
@@ -35,6 +36,15 @@ constexpr Options options(Tracking tracking, Capture capture = Capture::kAutomat
 constexpr Options kReported = options(Tracking::kReported);
 constexpr Options kBitmap = options(Tracking::kBitmap);
 constexpr Options kPages = options(Tracking::kAutomatic);
+
+// Small chunks, so that maps need nodes.
+Options chunks(Tracking tracking, Capture capture = Capture::kAutomatic) {
+  Options chosen = options(tracking, capture);
+  chosen.engine = Engine::kRemap;
+  chosen.chunk_bytes = 4096;
+  chosen.over_provisioning = 0;
+  return chosen;
+}
 
 Options with(Options options, bool Options::* flag, bool value) {
   options.*flag = value;
@@ -280,6 +290,18 @@ void check_store(Session& session) {
   if (read_file(session.path()) != before) session.problem("a check wrote to the store");
 }
 
+// What fails leaves the version that there was, or the one that it went back to.
+void roll_back(Session& session) {
+  const std::string uri = session.uri();
+  const store::Description before = value_or_throw(store::outline(uri, {}));
+  session.attempt([&] {
+    const auto made = in_library([&] {
+      return store::roll_back(uri, before.durable_version - 1, {}, [](const char*, u64, u64) {});
+    });
+    if (!made) throw_failure(made.failure());
+  });
+}
+
 void describe_store(Session& session) {
   const std::string uri = session.uri();
   const FileBytes before = read_file(session.path());
@@ -464,6 +486,11 @@ std::vector<Scenario> make_scenarios() {
   const Options protect = options(Tracking::kProtect);
   Options aliased = options(Tracking::kAutomatic);
   aliased.aliases = 2;
+  const Options lazy_chunks = chunks(Tracking::kAutomatic);
+  const Options in_chunks = with(lazy_chunks, &Options::lazy_recovery, false);
+  const Options noted_chunks =
+      with(chunks(Tracking::kReported), &Options::lazy_recovery, false);
+  const Options aside_chunks = chunks(Tracking::kProtect, Capture::kBackground);
   const Options verified = with(kReported, &Options::verify_reports, true);
   const auto none = Before::kNothing;
   const auto closed = Before::kClosed;
@@ -543,6 +570,21 @@ std::vector<Scenario> make_scenarios() {
       {"typed_list_emu", "emu", "", none, kPages, typed_list},
       {"reachable_chain", "file", "?io_uring=0", none, kPages, reachable_chain},
       {"reachable_chain_emu", "emu", "", none, kPages, reachable_chain},
+      {"chunks_format", "file", "", none, in_chunks, open_only},
+      {"chunks", "file", "", closed, in_chunks, checkpoints},
+      {"chunks_emu", "emu", "", closed, noted_chunks, checkpoints},
+      {"chunks_without_ring", "file", "?io_uring=0", closed, noted_chunks, checkpoints},
+      {"chunks_async", "file", "", closed, aside_chunks, async_checkpoints, false, false, true},
+      {"chunks_timed", "file", "", closed, aside_chunks, timed_checkpoints, true, false, true},
+      {"chunks_threads", "file", "", closed, aside_chunks, several_threads, false, false, true},
+      {"chunks_grow", "file", "", none, in_chunks, grow},
+      {"chunks_grow_unevenly", "emu", "", none, noted_chunks, grow_unevenly},
+      {"chunks_lazily", "file", "", long_log, lazy_chunks, touch_recovered, false, false, true},
+      {"chunks_eagerly", "file", "", long_log, in_chunks, touch_recovered},
+      {"chunks_reopened", "file", "", none, in_chunks, reopened_again_and_again},
+      {"chunks_check", "file", "", closed, in_chunks, check_store},
+      {"chunks_roll_back", "file", "?io_uring=0", closed, in_chunks, roll_back},
+      {"chunks_chain", "file", "?io_uring=0", none, in_chunks, reachable_chain},
   };
   return all;
 }

@@ -36,9 +36,15 @@ RunRecord make(const Victim& victim) {
   Run run(victim.medium, kSeed);
   run.options.region_limit_bytes = kMiB;
   run.options.log_limit_bytes = 64 * kKiB;
+  constexpr u64 kBlockBytes = 2000;
+  if (victim.chunks) {
+    run.use_chunks(4096, 3);
+    run.options.region_limit_bytes = 2 * kMiB;
+  }
   run.open();
   std::vector<std::byte*> blocks;
-  constexpr u64 kBlockBytes = 2000;
+  // So that the map needs a node.
+  if (victim.chunks) run.store().operation().allocate(kMiB);
   for (int version = 0; version < 6; ++version) {
     if (victim.reopened && version == 4) {
       run.close();
@@ -68,7 +74,7 @@ class Patient {
         run_(make(victim)),
         state_(state_of(run_, victim.closed)),
         oracle_(run_, run_.sessions.back()),
-        execution_(state_, run_.geometry, choices_, mutation, {}) {
+        execution_(state_, run_.geometry, choices_, mutation, {}, &passed_) {
     if (const std::string problem = oracle_.learn(); !problem.empty())
       throw std::runtime_error(victim.name + ": " + problem);
     execution_.reset();
@@ -80,6 +86,12 @@ class Patient {
   }
 
   u64 size() const { return state_.size(); }
+  /// Whether recovery comes by what the mutation leaves out.
+  bool passes(const testing::Mutation& mutation) const {
+    return passed_.sites.contains({mutation.kind, mutation.site});
+  }
+  /// In a place for chunks that no version uses.
+  bool is_free(u64 byte) const { return !free_.empty() && free_[byte / kPageBytes]; }
 
   /// Damage the image by `hurt(execution)`, recover, and count what came of it.
   template <class Hurt>
@@ -87,7 +99,7 @@ class Patient {
     execution_.reset();
     const size_t mark = execution_.stores();
     hurt(execution_);
-    const std::string how = count(damage, oldest_of_last_hit(mark), forged);
+    const std::string how = count(damage, mark, oldest_of_last_hit(mark), forged);
     if (how.empty() || damage.problems.size() == kProblemsMax) return;
     damage.problems.push_back(what + ": " + how);
     if (findings_.empty()) return;
@@ -104,12 +116,34 @@ class Patient {
  private:
   void find_versions() {
     const auto volume = value_or_throw(region::Volume::open(execution_.medium()));
+    if (run_.options.engine == Engine::kRemap) return find_records(*volume);
     commit::Log log(*volume, run_.options.log_limit_bytes);
     const u32 region = volume->regions().front().region;
     auto found =
         value_or_throw(commit::read_log(*volume, region, volume->replayed_version(region), log));
     for (commit::LoggedVersion& version : found.versions)
       logged_.emplace(version.number, std::move(version.blocks));
+  }
+
+  void find_records(region::Volume& volume) {
+    const format::RegionRecord region = volume.regions().front();
+    const u64 begin = value_or_throw(commit::version_records(volume, region)).medium_offset;
+    region::ChunkSpace space(volume, region, 0, true);
+    commit::MapReader reader(volume, space);
+    free_.assign(size() / kPageBytes + 1, false);
+    for (const format::Extent& extent : volume.extents(format::ExtentKind::kChunks))
+      for (u64 at = 0; at < extent.length; at += kPageBytes)
+        free_[(extent.medium_offset + at) / kPageBytes] = true;
+    for (const auto& found : value_or_throw(commit::read_versions(volume, region))) {
+      for (u64 copy = 0; copy < 2; ++copy)
+        records_[found.record.version][copy] =
+            begin + format::version_record_offset(region, found.record.version, copy);
+      value_or_throw(reader.walk(
+          found.record, [&](u32, u64, const format::ChunkEntry& entry) -> Result<bool> {
+            free_[entry.place / kPageBytes] = false;  // a chunk is a page
+            return true;
+          }));
+    }
   }
 
   // Of the last versions in the log, of which each was damaged, the oldest: from there on they
@@ -121,13 +155,26 @@ class Patient {
             return execution_.stored_since(mark, block.offset, block.block_bytes);
           }))
         break;
+    while (records_.contains(oldest - 1) && records_hit(mark, oldest - 1)) --oldest;
     return oldest;
   }
 
+  // Both copies of a version's record.
+  bool records_hit(size_t mark, u64 version) const {
+    const auto found = records_.find(version);
+    return found != records_.end() && std::ranges::all_of(found->second, [&](u64 place) {
+             return execution_.stored_since(mark, place, format::kVersionRecordBytes);
+           });
+  }
+
   // Counts a silent case, and says what is wrong with it, when nothing else is true.
-  std::string count(Damage& damage, u64 oldest_of_last_hit, bool forged) {
+  std::string count(Damage& damage, size_t mark, u64 oldest_of_last_hit, bool forged) {
     ++damage.cases;
-    const Oracle::Diagnosis diagnosis = oracle_.diagnose(execution_);
+    std::vector<u64> hit;  // older versions whose records are, before recovery writes anything
+    for (const auto& [version, places] : records_)
+      if (version != newest_ && records_hit(mark, version)) hit.push_back(version);
+    Oracle::Diagnosis diagnosis = oracle_.diagnose(execution_);
+    std::erase_if(diagnosis.gone, [&](u64 version) { return std::ranges::count(hit, version); });
     u64* counter = &damage.silent;
     std::string silent;
     if (!diagnosis.problem.empty()) {
@@ -137,6 +184,8 @@ class Patient {
       counter = &damage.forged;  // a checksum vouches for it; it must only do the program no harm
     } else if (diagnosis.wrong_pages != 0) {
       silent = "wrong data in pages whose sums fit";
+    } else if (!diagnosis.gone.empty()) {
+      silent = "version " + std::to_string(diagnosis.gone.front()) + " is not kept any more";
     } else if (diagnosis.version != newest_) {
       if (diagnosis.version + 1 >= oldest_of_last_hit) counter = &damage.taken_for_torn;
       else silent = "version " + std::to_string(diagnosis.version) + " is recovered";
@@ -166,9 +215,12 @@ class Patient {
   CrashState state_;
   Oracle oracle_;
   testing::Choices choices_;
+  testing::Passed passed_;
   Execution execution_;
   u64 newest_ = 0;
   std::map<u64, std::vector<commit::BlockRef>> logged_;  ///< by version
+  std::map<u64, std::array<u64, 2>> records_;            ///< of versions in chunks
+  std::vector<bool> free_;                               ///< by medium page
 };
 
 void forge(Execution& execution, u64 seed) {
@@ -201,6 +253,8 @@ std::vector<Victim> victims() {
     for (const bool closed : {true, false})
       all.push_back(
           {std::string(medium.scheme) + (closed ? ", closed" : ", open"), medium, closed});
+  all.push_back({"emu, chunks, open", kMedia[0], false, false, true});
+  all.push_back({"file, chunks, closed", kMedia[3], true, true, true});
   return all;
 }
 
@@ -243,10 +297,13 @@ Damage Damage::of(const Json& json) {
 Damage flip_bits(const Victim& victim, const Flips& flips) {
   Patient patient(victim, flips.mutation, flips.findings);
   Damage damage;
+  if (flips.mutation != nullptr && !patient.passes(*flips.mutation)) return damage;
   const u64 bits = patient.size() * 8;
   const u64 end = bits * (flips.part + 1) / flips.parts;
   const u64 begin = bits * flips.part / flips.parts + flips.first % flips.every;
   for (u64 bit = begin; bit < end && damage.silent < flips.enough; bit += flips.every) {
+    constexpr u64 kFreeStep = 64;  // what nobody reads is all the same
+    if (patient.is_free(bit / 8) && bit / flips.every % kFreeStep != 0) continue;
     patient.examine(
         damage,
         victim.name + ", bit " + std::to_string(bit % 8) + " of byte " + std::to_string(bit / 8),
@@ -260,9 +317,11 @@ Damage flip_bits(const Victim& victim, const Flips& flips) {
   return damage;
 }
 
-Damage damage_sectors(const Victim& victim, u64 cases, u64 seed, const std::string& findings) {
-  Patient patient(victim, nullptr, findings);
+Damage damage_sectors(const Victim& victim, u64 cases, u64 seed, const std::string& findings,
+                      const testing::Mutation* mutation) {
+  Patient patient(victim, mutation, findings);
   Damage damage;
+  if (mutation != nullptr && !patient.passes(*mutation)) return damage;
   std::mt19937_64 random(seed);
   const u64 sectors = patient.size() / kSectorBytes;
   for (u64 i = 0; i < cases; ++i) {

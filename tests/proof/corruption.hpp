@@ -12,6 +12,7 @@ struct Victim {
   MediumKind medium;
   bool closed;
   bool reopened = false;  ///< before the last versions
+  bool chunks = false;    ///< the region is in chunks, and its map has nodes
 };
 std::vector<Victim> victims();
 
@@ -20,7 +21,7 @@ struct Damage {
   u64 cases = 0;
   u64 refused = 0;         ///< recovery says what is wrong, and where
   u64 unharmed = 0;        ///< all is as before
-  u64 found = 0;           ///< the sums of the home pages show it
+  u64 found = 0;           ///< the sums of home pages, or of chunks, show it
   u64 taken_for_torn = 0;  ///< the last versions, each of them hit, count as cut short
   u64 half_replayed = 0;   ///< in a page whose sum recovery has to make anew
   u64 forged = 0;  ///< a record with a fitting checksum says something else, and is believed
@@ -43,6 +44,7 @@ struct Flips {
 };
 Damage flip_bits(const Victim& victim, const Flips& flips);
 /// `cases` kinds of damage to whole sectors and records, drawn from the seed.
-Damage damage_sectors(const Victim& victim, u64 cases, u64 seed, const std::string& findings);
+Damage damage_sectors(const Victim& victim, u64 cases, u64 seed, const std::string& findings,
+                      const testing::Mutation* mutation = nullptr);
 
 }  // namespace perdura::proof

@@ -76,16 +76,26 @@ RecordedCall call_of(const Json& json) {
   return call;
 }
 
+Json json_of(const std::vector<testing::Acknowledgement>& all) {
+  Json json = Json::array();
+  for (const auto& each : all) json.push_back({each.version, each.calls});
+  return json;
+}
+
+std::vector<testing::Acknowledgement> acknowledgements_of(const Json& json) {
+  std::vector<testing::Acknowledgement> all;
+  for (const Json& each : json) all.push_back({each.at(0), each.at(1)});
+  return all;
+}
+
 Json json_of(const Session& session) {
   Json calls = Json::array();
   for (const RecordedCall& call : session.history.calls()) calls.push_back(json_of(call));
-  Json acknowledgements = Json::array();
-  for (const auto& each : session.acknowledgements)
-    acknowledgements.push_back({each.version, each.calls});
   return {{"initial", binary(session.history.initial())},
           {"atomic_bytes", session.history.atomic_bytes()},
           {"calls", calls},
-          {"acknowledgements", acknowledgements},
+          {"acknowledgements", json_of(session.acknowledgements)},
+          {"failures", json_of(session.failures)},
           {"steps_at", session.steps_at},
           {"objects_at", session.objects_at},
           {"chain_at", session.chain_at}};
@@ -94,15 +104,12 @@ Json json_of(const Session& session) {
 Session session_of(const Json& json) {
   std::vector<RecordedCall> calls;
   for (const Json& call : json.at("calls")) calls.push_back(call_of(call));
-  Session session{
-      .history = {bytes_of(json.at("initial")), json.at("atomic_bytes"), std::move(calls)},
-      .acknowledgements = {},
-      .steps_at = json.at("steps_at"),
-      .objects_at = json.at("objects_at"),
-      .chain_at = json.at("chain_at")};
-  for (const Json& each : json.at("acknowledgements"))
-    session.acknowledgements.push_back({each.at(0), each.at(1)});
-  return session;
+  return {.history = {bytes_of(json.at("initial")), json.at("atomic_bytes"), std::move(calls)},
+          .acknowledgements = acknowledgements_of(json.at("acknowledgements")),
+          .failures = acknowledgements_of(json.at("failures")),
+          .steps_at = json.at("steps_at"),
+          .objects_at = json.at("objects_at"),
+          .chain_at = json.at("chain_at")};
 }
 
 Json json_of(const media::Geometry& geometry) {
@@ -119,7 +126,9 @@ Json json_of(const Options& options) {
   return {options.region_limit_bytes, options.log_segment_bytes,
           options.log_limit_bytes,    static_cast<int>(options.tracking),
           options.lazy_recovery,      options.aliases,
-          options.region_address};
+          options.region_address,     static_cast<int>(options.engine),
+          options.chunk_bytes,        options.versions_kept,
+          options.over_provisioning};
 }
 
 Options options_of(const Json& json) {
@@ -131,6 +140,10 @@ Options options_of(const Json& json) {
   options.lazy_recovery = json.at(4);
   options.aliases = json.at(5);
   options.region_address = json.at(6);
+  options.engine = static_cast<Engine>(json.at(7).get<int>());
+  options.chunk_bytes = json.at(8);
+  options.versions_kept = json.at(9);
+  options.over_provisioning = json.at(10);
   return options;
 }
 

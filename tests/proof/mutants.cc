@@ -65,11 +65,17 @@ Json caught_by_exploring(const Mutation& mutation, const Runs& runs, const std::
   return {};
 }
 
-/// A check that no torn record needs may be there for decay.
-Json caught_by_flips(const Mutation& mutation) {
+/// A check that no torn record needs may be there for decay: of bits, or of sectors.
+Json caught_by_damage(const Mutation& mutation) {
+  constexpr u64 kCases = 20'000;
+  constexpr u64 kSeed = 1;
   for (const Victim& victim : victims()) {
     const Damage damage = flip_bits(victim, {.mutation = &mutation, .enough = 1});
     if (damage.silent != 0) return {{"caught", "bit flips"}, {"how", damage.problems.front()}};
+  }
+  for (const Victim& victim : victims()) {
+    const Damage damage = damage_sectors(victim, kCases, kSeed, "", &mutation);
+    if (damage.silent != 0) return {{"caught", "sectors"}, {"how", damage.problems.front()}};
   }
   return {};
 }
@@ -78,7 +84,7 @@ Json caught_by_flips(const Mutation& mutation) {
 Json run_mutant(const Mutation& mutation, const Runs& runs, const std::vector<Task>& tasks) {
   Json result = caught_by_exploring(mutation, runs, tasks, 1);
   if (result.is_null() && mutation.kind == Mutation::Kind::kWhole)
-    result = caught_by_flips(mutation);
+    result = caught_by_damage(mutation);
   if (result.is_null()) result = caught_by_exploring(mutation, runs, tasks, 2);
   return result.is_null() ? Json::object() : result;
 }

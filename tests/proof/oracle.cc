@@ -1,7 +1,9 @@
 #include "oracle.hpp"
 
+#include <algorithm>
 #include <cstring>
 
+#include "base/aligned_buffer.hpp"
 #include "base/checksum.hpp"
 
 namespace perdura::proof {
@@ -20,16 +22,21 @@ testing::Recovered Oracle::recover(Execution& execution) const {
   return testing::recover(execution, run_.options.log_segment_bytes, run_.options.log_limit_bytes);
 }
 
-std::string Oracle::compare(const Execution& execution, const Recovered& recovered) const {
-  const auto known = versions_.find(recovered.version);
-  if (known == versions_.end())
+std::string Oracle::compare(const Execution& execution, const Recovered& recovered,
+                            u64 version_min) const {
+  if (!versions_.contains(recovered.version))
     return "version " + std::to_string(recovered.version) + " never was";
-  const Version& expected = known->second;
+  return recovered.chunks ? compare_chunks(execution, recovered, version_min)
+                          : compare_pages(execution, recovered);
+}
+
+std::string Oracle::compare_pages(const Execution& execution, const Recovered& recovered) const {
+  const Version& expected = versions_.at(recovered.version).back();
   const auto wrong = [&](u64 page, const char* what) {
     return "version " + std::to_string(recovered.version) + ": " + what + " at region offset " +
            std::to_string(page * kPageBytes);
   };
-  if (found_right_.state_id != execution.state_id()) found_right_ = {execution.state_id(), {}};
+  if (found_right_.state_id != execution.state_id()) found_right_ = {execution.state_id(), {}, {}};
   std::vector<bool>& right = found_right_.pages[recovered.version];
   u64 pages = 0;
   std::vector<u64> later;  // pages that the version did not have yet
@@ -74,6 +81,81 @@ std::string Oracle::compare(const Execution& execution, const Recovered& recover
   return {};
 }
 
+// Each kept version, found as opening at it finds it.
+std::string Oracle::compare_chunks(const Execution& execution, const Recovered& recovered,
+                                   u64 version_min) const {
+  const commit::RecoveredVersions& found = recovered.chunks->versions;
+  if (const std::vector<u64> missing = gone(recovered); !missing.empty())
+    return "version " + std::to_string(missing.front()) + " is not kept any more";
+  for (const format::VersionRecord& record : found.kept) {
+    const auto known = versions_.find(record.version);
+    if (known == versions_.end())
+      return "version " + std::to_string(record.version) + " never was, and is kept";
+    commit::VersionMap older;
+    if (record.version != recovered.version) {
+      auto opened = store::recover_chunks_at(*recovered.volume, record.version);
+      if (!opened) return "opening an older version fails: " + opened.failure().message;
+      older = std::move(opened->versions.map);
+    }
+    const commit::VersionMap& map = record.version == recovered.version ? found.map : older;
+    std::string problem;
+    for (auto content = known->second.rbegin(); content != known->second.rend(); ++content) {
+      problem = compare_version(execution, recovered, record, map, *content);
+      if (problem.empty() || record.version <= version_min) break;
+    }
+    if (!problem.empty()) return problem;
+  }
+  return {};
+}
+
+std::string Oracle::compare_version(const Execution& execution, const Recovered& recovered,
+                                    const format::VersionRecord& record,
+                                    const commit::VersionMap& map, const Version& expected) const {
+  const std::string version = "version " + std::to_string(record.version);
+  if (record.backed_bytes != expected.region.size()) return version + " has another size";
+  if (found_right_.state_id != execution.state_id()) found_right_ = {execution.state_id(), {}, {}};
+  std::vector<u64>& right = found_right_.chunks[&expected];
+  right.resize(map.chunks());
+  commit::MapReader reader(*recovered.volume, *recovered.chunks->space);
+  const u64 bytes = record.chunk_bytes;
+  AlignedBuffer buffer(bytes);
+  for (u64 index = 0; index < map.chunks(); ++index) {
+    const format::ChunkEntry& entry = map.chunk(index);
+    const u64 first = index * bytes / kPageBytes;
+    const std::string wrong =
+        version + ": wrong data at region offset " + std::to_string(index * bytes);
+    if (entry.place == 0) {
+      for (u64 page = first; page < first + bytes / kPageBytes; ++page)
+        if (expected.sums[page] != 0) return wrong;
+      continue;
+    }
+    bool untouched = true;
+    for (u64 at = 0; at < bytes; at += kPageBytes)
+      untouched = untouched && execution.untouched(entry.place + at);
+    if (untouched && right[index] == entry.place) continue;
+    if (const Status read = reader.read_chunk(index, entry, buffer.first(bytes)); !read)
+      return version + ": " + read.failure().message;
+    if (std::memcmp(buffer.data(), expected.region.data() + index * bytes, bytes) != 0)
+      return wrong;
+    if (untouched) right[index] = entry.place;
+  }
+  return {};
+}
+
+/// Versions that are known and should be kept.
+std::vector<u64> Oracle::gone(const Recovered& recovered) const {
+  std::vector<u64> missing;
+  const auto& kept = recovered.chunks->versions.kept;
+  for (const auto& [version, contents] : versions_) {
+    if (version == 0 || version >= recovered.version ||
+        version + run_.options.versions_kept <= recovered.version)
+      continue;
+    const auto same = [&](const auto& record) { return record.version == version; };
+    if (std::none_of(kept.begin(), kept.end(), same)) missing.push_back(version);
+  }
+  return missing;
+}
+
 Outcome Oracle::judge(Execution& execution, u64 version_min) const {
   Outcome outcome;
   for (int attempt = 0; attempt < 2; ++attempt) {
@@ -85,7 +167,7 @@ Outcome Oracle::judge(Execution& execution, u64 version_min) const {
     if (outcome.problem.empty() && recovered.version < version_min)
       outcome.problem = "version " + std::to_string(version_min) + " was acknowledged, version " +
                         std::to_string(recovered.version) + " is recovered";
-    if (outcome.problem.empty()) outcome.problem = compare(execution, recovered);
+    if (outcome.problem.empty()) outcome.problem = compare(execution, recovered, version_min);
     if (outcome.problem.empty() && attempt == 1 &&
         execution.changed_since(mark, format::kDirectoryOffset[0]))
       outcome.problem = "a second recovery leaves other bytes than the first";
@@ -98,14 +180,62 @@ Oracle::Diagnosis Oracle::diagnose(Execution& execution) const {
   const size_t mark = execution.stores();
   const Recovered recovered = recover(execution);
   Diagnosis diagnosis{.problem = recovered.problem, .version = recovered.version};
-  if (!diagnosis.problem.empty() || recovered.home == nullptr) return diagnosis;
+  if (!diagnosis.problem.empty() || (recovered.home == nullptr && !recovered.chunks))
+    return diagnosis;
   const auto known = versions_.find(recovered.version);
   if (known == versions_.end()) {
     diagnosis.wrong_pages = 1;
     return diagnosis;
   }
-  diagnose_pages(execution, recovered, known->second, mark, diagnosis);
+  if (recovered.chunks) diagnose_chunks(recovered, diagnosis);
+  else diagnose_pages(execution, recovered, known->second.back(), mark, diagnosis);
   return diagnosis;
+}
+
+void Oracle::diagnose_chunks(const Recovered& recovered, Diagnosis& diagnosis) const {
+  // One that cannot be opened any more says so to whoever asks for it.
+  diagnosis.gone = gone(recovered);
+  diagnosis.found_pages += std::erase_if(diagnosis.gone, [&](u64 version) {
+    const auto opened = store::recover_chunks_at(*recovered.volume, version);
+    return !opened && opened.failure().code == Code::kCorrupt;
+  });
+  const commit::VersionMap& newest = recovered.chunks->versions.map;
+  const Version& newest_content = versions_.at(recovered.version).back();
+  for (const format::VersionRecord& record : recovered.chunks->versions.kept) {
+    const auto known = versions_.find(record.version);
+    if (known == versions_.end()) {
+      ++diagnosis.wrong_pages;
+      continue;
+    }
+    const auto opened = store::recover_chunks_at(*recovered.volume, record.version);
+    if (!opened) {
+      ++diagnosis.found_pages;
+      continue;
+    }
+    const Content& expected = known->second.back().region;
+    const std::vector<u64>& sums = known->second.back().sums;
+    const commit::VersionMap& map = opened->versions.map;
+    commit::MapReader reader(*recovered.volume, *opened->space);
+    const u64 bytes = record.chunk_bytes;
+    AlignedBuffer buffer(bytes);
+    if (map.chunks() * bytes != expected.size()) ++diagnosis.wrong_pages;
+    for (u64 index = 0; index < std::min(map.chunks(), expected.size() / bytes); ++index) {
+      const format::ChunkEntry& entry = map.chunk(index);
+      const std::byte* const wanted = expected.data() + index * bytes;
+      const bool shared = record.version != recovered.version && index < newest.chunks() &&
+                          entry == newest.chunk(index);
+      if (shared && std::equal(&sums[index * bytes / kPageBytes],
+                               &sums[0] + (index + 1) * bytes / kPageBytes,
+                               &newest_content.sums[index * bytes / kPageBytes]))
+        continue;  // looked at there
+      if (entry.place == 0)
+        diagnosis.wrong_pages += !is_zero(wanted, bytes);
+      else if (!reader.read_chunk(index, entry, buffer.first(bytes)))
+        ++diagnosis.found_pages;
+      else
+        diagnosis.wrong_pages += std::memcmp(buffer.data(), wanted, bytes) != 0;
+    }
+  }
 }
 
 void Oracle::diagnose_pages(const Execution& execution, const Recovered& recovered,
@@ -136,7 +266,78 @@ void Oracle::diagnose_pages(const Execution& execution, const Recovered& recover
     }
 }
 
+Oracle::Version Oracle::read_pages(const Execution& execution, const Recovered& recovered) const {
+  Version version;
+  if (recovered.home) {
+    for (const format::Extent& extent : recovered.home->extents()) {
+      version.region.resize(
+          std::max<u64>(version.region.size(), extent.region_offset + extent.length));
+      execution.copy(extent.medium_offset,
+                     std::span(version.region).subspan(extent.region_offset, extent.length));
+    }
+  }
+  if (recovered.index)
+    recovered.index->lines().for_each_page([&](u64 page, u64) {
+      recovered.index->for_each_line(page, [&](u64 line, const std::byte* from) {
+        std::memcpy(version.region.data() + page * kPageBytes + line * kLineBytes, from,
+                    kLineBytes);
+      });
+    });
+  return version;
+}
+
+Oracle::Version Oracle::read_chunks(const Recovered& recovered, u64 number) const {
+  Version version;
+  if (number == 0) return version;
+  const auto opened = value_or_throw(store::recover_chunks_at(*recovered.volume, number));
+  const commit::VersionMap& map = opened.versions.map;
+  commit::MapReader reader(*recovered.volume, *opened.space);
+  const u64 bytes = opened.space->chunk_bytes();
+  version.region.resize(map.chunks() * bytes);
+  AlignedBuffer buffer(bytes);
+  for (u64 index = 0; index < map.chunks(); ++index) {
+    if (map.chunk(index).place == 0) continue;
+    value_or_throw(reader.read_chunk(index, map.chunk(index), buffer.first(bytes)));
+    std::memcpy(version.region.data() + index * bytes, buffer.data(), bytes);
+  }
+  return version;
+}
+
+void Oracle::sum(Version& version) {
+  for (u64 at = 0; at < version.region.size(); at += kPageBytes) {
+    version.sums.push_back(page_checksum(version.region.data() + at, at / kLineBytes));
+    version.pages += version.sums.back() != 0;
+  }
+}
+
+// Kept versions that a session before made are known from the beginning.
+std::string Oracle::learn_older(const Recovered& recovered, bool first) {
+  for (const format::VersionRecord& record : recovered.chunks->versions.kept) {
+    if (record.version == recovered.version || versions_.contains(record.version)) continue;
+    if (!first) return "version " + std::to_string(record.version) + " is kept and never was";
+    Version version = read_chunks(recovered, record.version);
+    sum(version);
+    versions_[record.version].push_back(std::move(version));
+  }
+  const auto& kept = recovered.chunks->versions.kept;
+  if (kept.empty() || kept.back().origin == 0 || !versions_.contains(kept.back().origin)) return {};
+  return read_chunks(recovered, recovered.version).region ==
+                 versions_.at(kept.back().origin).back().region
+             ? ""
+             : "a rollback makes something else of version " +
+                   std::to_string(kept.back().origin);
+}
+
+/// Whether an attempt at this version failed in the session, so that it may have several contents.
+bool Oracle::was_tried(u64 version, size_t end) const {
+  return std::any_of(session_.failures.begin(), session_.failures.end(),
+                     [&](const testing::Acknowledgement& failed) {
+                       return failed.version == version && failed.calls <= end;
+                     });
+}
+
 std::string Oracle::learn() {
+  std::set<u64> attempts;  // versions of which nothing is known but that the store must be sound
   for (const size_t end : session_.history.crash_points()) {
     const testing::CrashState state =
         testing::CrashState(session_.history, end, run_.medium.tearing).nothing_lost();
@@ -144,33 +345,30 @@ std::string Oracle::learn() {
     Execution execution(state, run_.geometry, choices, nullptr, {});
     Recovered recovered = recover(execution);
     if (!recovered.problem.empty()) return recovered.problem;
-    if (versions_.contains(recovered.version)) {
-      if (std::string problem = compare(execution, recovered); !problem.empty())
-        return "with nothing lost: " + problem;
-      continue;
+    const u64 number = recovered.version;
+    const u64 acknowledged = testing::acknowledged_by(session_.acknowledgements, end);
+    const bool tried = was_tried(number, end) && acknowledged < number;
+    std::string problem;
+    if (versions_.contains(number)) {
+      problem = compare(execution, recovered, acknowledged);
+      const bool proven = attempts.contains(number) ? acknowledged < number : true;
+      if (problem.empty() && proven) continue;
+      if (!problem.empty() && !tried) return "with nothing lost: " + problem;
     }
-    Version version;
-    if (recovered.home) {
-      for (const format::Extent& extent : recovered.home->extents()) {
-        version.region.resize(
-            std::max<u64>(version.region.size(), extent.region_offset + extent.length));
-        execution.copy(extent.medium_offset,
-                       std::span(version.region).subspan(extent.region_offset, extent.length));
-      }
+    if (recovered.chunks) {
+      if (std::string older = learn_older(recovered, versions_.empty()); !older.empty())
+        return "with nothing lost: " + older;
     }
-    const u64 pages = version.region.size() / kPageBytes;
-    for (u64 page = 0; page < pages; ++page) {
-      std::byte* const bytes = version.region.data() + page * kPageBytes;
-      if (recovered.index)
-        recovered.index->for_each_line(page, [&](u64 line, const std::byte* from) {
-          std::memcpy(bytes + line * kLineBytes, from, kLineBytes);
-        });
-      version.sums.push_back(page_checksum(bytes, page * kLinesPerPage));
-      version.pages += version.sums.back() != 0;
+    if (!versions_.contains(number) || !problem.empty()) {
+      Version version = recovered.chunks ? read_chunks(recovered, number)
+                                         : read_pages(execution, recovered);
+      sum(version);
+      versions_[number].push_back(std::move(version));
     }
-    versions_.emplace(recovered.version, std::move(version));
-    if (std::string problem = prove(state.image(), recovered.version); !problem.empty())
-      return "version " + std::to_string(recovered.version) + " in a real store: " + problem;
+    if (tried) attempts.insert(number);
+    else attempts.erase(number);
+    if (std::string wrong = prove(state.image(), number, tried); !wrong.empty())
+      return "version " + std::to_string(number) + " in a real store: " + wrong;
   }
   return {};
 }
@@ -233,7 +431,29 @@ std::string Oracle::prove_container(const std::string& path, u64 version) const 
   return {};
 }
 
-std::string Oracle::prove(const Content& image, u64 version) const {
+// Older versions are opened one by one, to be read.
+std::string Oracle::prove_kept(const std::string& path, u64 newest) const {
+  if (run_.options.engine != Engine::kRemap) return {};
+  for (const auto& [version, contents] : versions_) {
+    const bool kept = version != 0 && version < newest &&
+                      version + run_.options.versions_kept > newest;
+    if (!kept || !session_.steps_at.contains(version)) continue;
+    Options options = run_.options;
+    options.version = version;
+    test::WrappedStore store(uri(run_.medium, path), options);
+    const std::string which = "older version " + std::to_string(version) + ": ";
+    const HeapAudit audit = store.audit();
+    if (!audit.clean) return which + "the heap is damaged: " + audit.problem;
+    const auto* ledger = static_cast<const test::Ledger*>(store.get_root("ledger"));
+    const u64 steps = session_.steps_at.at(version);
+    if ((ledger == nullptr ? 0 : ledger->steps) < steps) return which + "the ledger is gone";
+    if (std::string problem = check_objects(store, version); !problem.empty())
+      return which + problem;
+  }
+  return {};
+}
+
+std::string Oracle::prove(const Content& image, u64 version, bool attempt) const {
   const std::string path = folder_.path("proven.pd");
   testing::write_file(path, image);
   if (session_.chain_at.contains(version)) return prove_container(path, version);
@@ -249,13 +469,15 @@ std::string Oracle::prove(const Content& image, u64 version) const {
                        : test::check_ledger(*ledger, audit, audit.roots);
   };
   try {
+    if (std::string problem = prove_kept(path, version); !problem.empty()) return problem;
     test::WrappedStore store(uri(run_.medium, path), run_.options);
     const auto steps = session_.steps_at.find(version);
-    const u64 steps_min = steps == session_.steps_at.end() ? 0 : steps->second;
+    const u64 steps_min = attempt || steps == session_.steps_at.end() ? 0 : steps->second;
     if (version != 0 && store.durable_version() != version)
       return "it recovers version " + std::to_string(store.durable_version());
     if (std::string problem = check(store, steps_min); !problem.empty()) return problem;
-    if (std::string problem = check_objects(store, version); !problem.empty()) return problem;
+    if (!attempt)
+      if (std::string problem = check_objects(store, version); !problem.empty()) return problem;
     auto* ledger = static_cast<test::Ledger*>(store.get_root("ledger"));
     u64 after = 0;
     if (ledger != nullptr) {

@@ -1,7 +1,9 @@
 // What must be true of a store after a failure.
 #pragma once
 
+#include <list>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,6 +16,7 @@ namespace perdura::proof {
 /// Knows every version of a session and judges what recovery makes of a state:
 ///  - recovery succeeds, and finds the newest acknowledged version or a later one;
 ///  - the region is exactly as it was in that version: no hole, nothing half done;
+///  - of a region in chunks, the kept versions before it are what they were;
 ///  - recovering again finds the same, and leaves the medium as it is.
 /// Each version itself is proven once, in a real store: its heap is sound, its ledger whole, and it
 /// takes more operations and a checkpoint.
@@ -34,6 +37,7 @@ class Oracle {
     u64 found_pages = 0;          ///< wrong data, and a sum that does not fit
     u64 half_replayed_pages = 0;  ///< wrong data in a page that the log changes as well
     u64 wrong_pages = 0;          ///< wrong data, and nothing shows it
+    std::vector<u64> gone{};      ///< versions that should be kept
   };
   Diagnosis diagnose(testing::Execution& execution) const;
 
@@ -46,11 +50,28 @@ class Oracle {
   };
 
   testing::Recovered recover(testing::Execution& execution) const;
+  Version read_pages(const testing::Execution& execution,
+                     const testing::Recovered& recovered) const;
+  Version read_chunks(const testing::Recovered& recovered, u64 version) const;
+  static void sum(Version& version);
+  std::string learn_older(const testing::Recovered& recovered, bool first);
   void diagnose_pages(const testing::Execution& execution, const testing::Recovered& recovered,
                       const Version& expected, size_t mark, Diagnosis& diagnosis) const;
-  std::string compare(const testing::Execution& execution,
-                      const testing::Recovered& recovered) const;
-  std::string prove(const Content& image, u64 version) const;
+  std::string compare(const testing::Execution& execution, const testing::Recovered& recovered,
+                      u64 version_min) const;
+  std::string compare_pages(const testing::Execution& execution,
+                            const testing::Recovered& recovered) const;
+  std::string compare_chunks(const testing::Execution& execution,
+                             const testing::Recovered& recovered, u64 version_min) const;
+  std::string compare_version(const testing::Execution& execution,
+                              const testing::Recovered& recovered,
+                              const format::VersionRecord& record,
+                              const commit::VersionMap& map, const Version& expected) const;
+  std::vector<u64> gone(const testing::Recovered& recovered) const;
+  void diagnose_chunks(const testing::Recovered& recovered, Diagnosis& diagnosis) const;
+  bool was_tried(u64 version, size_t end) const;
+  std::string prove(const Content& image, u64 version, bool attempt) const;
+  std::string prove_kept(const std::string& path, u64 version) const;
   std::string check_objects(test::WrappedStore& store, u64 version) const;
   std::string prove_container(const std::string& path, u64 version) const;
 
@@ -60,9 +81,11 @@ class Oracle {
   struct FoundRight {
     u64 state_id = 0;
     std::map<u64, std::vector<bool>> pages;
+    std::map<const Version*, std::vector<u64>> chunks;  ///< their places, by index
   };
 
-  std::map<u64, Version> versions_;
+  /// Before the last content of each, which is acknowledged, those of attempts that failed.
+  std::map<u64, std::list<Version>> versions_;
   mutable FoundRight found_right_;
   testing::Folder folder_;
 };

@@ -3,6 +3,8 @@
 #include <filesystem>
 #include <thread>
 
+#include "store/versions.hpp"
+
 namespace perdura::proof {
 namespace {
 
@@ -32,10 +34,15 @@ Run::Run(const MediumKind& medium, u64 seed) : medium_(medium), seed_(seed) {
 
 u64 Run::random(u64 below) { return test::mix(seed_ ^ test::mix(++draws_)) % below; }
 
+// What a failed call did to the medium is recorded, and no more.
+std::unique_ptr<media::Medium> Run::wrap(std::unique_ptr<media::Medium> inner) {
+  geometry_ = inner->geometry();
+  return faults_.wrap(recording_.wrap(std::move(inner)));
+}
+
 void Run::open() {
   const detail::WrapMedium wrap = [this](std::unique_ptr<media::Medium> inner) {
-    geometry_ = inner->geometry();
-    return recording_.wrap(std::move(inner));
+    return this->wrap(std::move(inner));
   };
   const std::string name = uri(medium_, folder_.path(kFile));
   if (contained_) {
@@ -46,7 +53,33 @@ void Run::open() {
   }
   objects_ = durable_objects_;
   chain_ = durable_chain_;
-  sessions_.emplace_back().acknowledgements.push_back({acknowledged_, 0});
+  begin_session();
+}
+
+void Run::begin_session() {
+  Session session;
+  session.acknowledgements.push_back({acknowledged_, 0});
+  if (!sessions_.empty()) {
+    session.steps_at = sessions_.back().steps_at;
+    session.objects_at = sessions_.back().objects_at;
+    session.chain_at = sessions_.back().chain_at;
+  }
+  sessions_.push_back(std::move(session));
+}
+
+u64 Run::roll_back(u64 version) {
+  media::OpenedMedium opened = value_or_throw(
+      media::open_medium(uri(medium_, folder_.path(kFile)), {.create = false}));
+  begin_session();
+  const u64 made = value_or_throw(store::roll_back(wrap(std::move(opened.medium)), version,
+                                                   [](const char*, u64, u64) {}));
+  Session& session = sessions_.back();
+  if (session.steps_at.contains(version)) steps_begun_[made] = session.steps_at[version];
+  if (session.chain_at.contains(version)) chain_begun_[made] = session.chain_at[version];
+  durable_objects_ = session.objects_at[version];
+  acknowledge(made);
+  end_session();
+  return made;
 }
 
 void Run::end_session() {
@@ -192,6 +225,16 @@ u64 Run::checkpoint() {
   steps_begun_.try_emplace(version, steps);
   acknowledge(version);
   return version;
+}
+
+bool Run::failing_checkpoint(const media::Fault& fault) {
+  faults_.arm(fault);
+  const u64 version = store_->durable_version() + 1;
+  const auto made = store_->runtime().checkpoint();
+  faults_.disarm();
+  if (made) acknowledge(*made);
+  else sessions_.back().failures.push_back({version, recording_.size()});
+  return !made;
 }
 
 u64 Run::checkpoint_async() {

@@ -9,6 +9,7 @@
 
 #include "explorer.hpp"
 #include "folder.hpp"
+#include "media/fault.hpp"
 #include "model/container/container_runtime.hpp"
 #include "support/chain.hpp"
 #include "support/ledger.hpp"
@@ -47,7 +48,10 @@ struct TypedObject {
 struct Session {
   media::History history;
   std::vector<testing::Acknowledgement> acknowledgements;  ///< those of earlier sessions at call 0
-  /// Steps of the ledger that an acknowledged version holds at least.
+  /// Attempts at versions that failed by then; their records may be on the medium.
+  std::vector<testing::Acknowledgement> failures;
+  /// Of versions of earlier sessions as well. Steps of the ledger that an acknowledged version
+  /// holds at least.
   std::map<u64, u64> steps_at;
   /// The named objects that an acknowledged version holds, and no others.
   std::map<u64, Objects> objects_at;
@@ -87,6 +91,13 @@ class Run {
     options.tracking = Tracking::kAutomatic;
     contained_ = true;
   }
+  /// The region is in chunks; before the first open.
+  void use_chunks(u32 chunk_bytes = 4096, u32 versions_kept = 2) {
+    options.engine = Engine::kRemap;
+    options.chunk_bytes = chunk_bytes;
+    options.versions_kept = versions_kept;
+    options.over_provisioning = 0;
+  }
   void push_link(u64 number);
   void pop_link();
   /// The next session has the region at another address.
@@ -102,6 +113,8 @@ class Run {
   void kill();
   /// End as a power failure may: any content that it may leave. An acknowledged version stays.
   void cut_power();
+  /// A session of its own, between others: go back to a kept version.
+  u64 roll_back(u64 version);
   test::WrappedStore& store() { return *store_; }
 
   /// The ledger, made when there is none.
@@ -119,6 +132,8 @@ class Run {
   void try_checkpoint_object(const std::string& name);
 
   u64 checkpoint();
+  /// One in which a call of the medium fails. Whether it failed as well.
+  bool failing_checkpoint(const media::Fault& fault);
   u64 checkpoint_async();
   void wait(u64 version);
 
@@ -127,6 +142,8 @@ class Run {
   }
 
  private:
+  std::unique_ptr<media::Medium> wrap(std::unique_ptr<media::Medium> inner);
+  void begin_session();
   void end_session();
   void acknowledge(u64 version);
   test::ChainRoot& chain();
@@ -137,6 +154,7 @@ class Run {
   u64 draws_ = 0;
   testing::Folder folder_;
   media::Recording recording_;
+  media::FaultPlan faults_;
   media::Geometry geometry_;
   std::unique_ptr<test::WrappedStore> store_;
   test::Ledger* ledger_ = nullptr;

@@ -288,7 +288,7 @@ TEST_F(CliVersions, OfALostNewestOneGoBackToTheOneBefore) {
     const Outcome ran = run_on("check");
     EXPECT_EQ(ran.exit_code, copy == 0 ? 0 : 1);
     expect_contains(ran.out, copy == 0 ? "copy 1 of the record of version 6"
-                                       : "both copies of its record are damaged");
+                                       : "are damaged; the newest one left is 5");
   }
   EXPECT_THROW(letter(), perdura::Error);
   const Outcome ran = run_on("rollback", store_.string() + "' '5");

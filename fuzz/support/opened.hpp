@@ -1,0 +1,88 @@
+// What is done with a store whose medium may hold anything.
+#pragma once
+
+#include <array>
+
+#include <perdura/store.hpp>
+
+#include "store/inspect.hpp"
+#include "support/target.hpp"
+
+namespace perdura::fuzz {
+
+inline void fill(Store& store, void* block, size_t length, int with) {
+  store.touch(block, length);
+  std::memset(block, with, length);
+}
+
+struct Looks {
+  bool check;
+  bool description;
+};
+inline void look(const std::string& uri, const Looks& looks) {
+  if (looks.check) {
+    const auto report = store::check(uri, {}, [](const char*, u64, u64) {});
+    if (!report) {
+      require(!report.failure().message.empty(), "a refusal says why");
+    } else if (!report->damaged()) {
+      require(report->description.has_value(), "a sound store is described");
+      require(!report->description->heap || report->description->heap->clean,
+              "a sound store has a sound heap");
+    }
+  }
+  if (looks.description) {
+    const auto description = store::describe(uri, {});
+    if (!description) require(!description.failure().message.empty(), "a refusal says why");
+  }
+}
+
+// What a program does first. A heap that is sound stays sound.
+inline void use(Store& store) {
+  const bool sound = store.audit().clean;
+  void* root = store.get_root("root 1");
+  (void)root;  // what it points to is the program's matter
+  std::array<void*, 8> blocks{};
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    const size_t size = size_t{24} << (i * 2 % 14);
+    blocks[i] = store.allocate(size);
+    fill(store, blocks[i], size, 7);
+  }
+  store.set_root("new", blocks[0]);
+  for (size_t i = 1; i < blocks.size(); i += 2) store.deallocate(blocks[i]);
+  store.checkpoint();
+  require(!sound || store.audit().clean, "a sound heap stays sound");
+}
+
+struct Uses {
+  bool drop;    ///< end as the process's death does
+  bool reopen;  ///< afterwards, when all was well
+};
+inline void open_and_use(const std::string& uri, const Options& options, const Uses& uses) {
+  bool sound = false;
+  try {
+    Options chosen = options;
+    chosen.create = false;
+    Store store = Store::open(uri, chosen);
+    try {
+      use(store);
+      sound = store.audit().clean;
+    } catch (const Error& error) {
+      require(*error.what() != '\0', "a refusal says why");
+    }
+    if (uses.drop) drop(std::move(store));
+    else store.close();
+  } catch (const Error& error) {
+    require(*error.what() != '\0', "a refusal says why");
+    return;
+  }
+  if (!sound || !uses.reopen) return;
+  try {
+    Store again = Store::open(uri, options);
+    require(again.audit().clean, "a sound store is sound when it is opened again");
+    again.close();
+  } catch (const Error& error) {
+    finding(std::string("a store that worked is refused: ") + error.what());
+  }
+}
+
+}  // namespace perdura::fuzz

@@ -1,0 +1,23 @@
+#include "recording.hpp"
+
+namespace perdura::proof {
+namespace {
+
+void run(Run& run) {
+  run.use_chunks(4096, 3);
+  for (int i = 0; i < 6; ++i) {
+    run.open();
+    for (u64 versions = run.random(4); versions != 0; --versions) {
+      run.steps(1 + run.random(4));
+      run.checkpoint();
+    }
+    run.steps(run.random(4));
+    const u64 version = run.checkpoint_async();
+    if (run.random(2) == 0) run.wait(version);
+    run.cut_power();
+  }
+}
+const Registration kThis({"chunks-power-cuts", "power fails at any moment, and the work goes on", run});
+
+}  // namespace
+}  // namespace perdura::proof
