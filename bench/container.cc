@@ -59,6 +59,7 @@ Options options_for(std::uint64_t bytes) {
   Options options;
   options.region_limit_bytes = (4 * bytes + kGiB) / kMiB * kMiB;
   options.engine = Engine::kRemap;
+  options.tracking = Tracking::kSigbus;  // sees stores first, so that points are asynchronous
   options.versions_kept = 1;
   options.over_provisioning = 110;  // both of two versions that share nothing
   return options;
@@ -514,7 +515,6 @@ Measured measure_share(Context& context, std::uint32_t pointers) {
 Measured measure_chunk(Context& context, std::uint32_t chunk_bytes) {
   const std::uint64_t count = context.scale<std::uint64_t>(kGiB, 128 * kMiB) / sizeof(Node);
   Options options = options_for(count * sizeof(Node));
-  options.tracking = Tracking::kProtect;  // the other one watches no files
   options.chunk_bytes = chunk_bytes;
   const std::string uri = context.uri(Place::kDisk, "chunks");
   Container container = Container::open(uri, options);

@@ -1,8 +1,7 @@
-// Goal: whatever a container keeps of types, modules, symbols and pages, opening it here or at
-// another address, and taking a point, end with a sentence or work; nothing crashes or reads out of
-// bounds.
-// Method: the input overwrites fields in the memory of a container that was made here, and makes
-// that a version: so every sum fits.
+// Goal: whatever a container keeps of types, modules, symbols, pages and shadows, opening it here
+// or at another address, and taking a point, end with a sentence or work; nothing crashes or reads
+// out of bounds. Method: the input overwrites fields in the memory of a container that was made
+// here, and makes that a version: so every sum fits.
 #include <perdura/container.hpp>
 #include <perdura/store.hpp>
 
@@ -71,11 +70,21 @@ Base make_base() {
   file.resize(kPageBytes);
   const std::string uri = "emu:" + file.path();
   {
+    MemoryFile other_file;
+    other_file.resize(kPageBytes);
+    Container other =
+        Container::open("emu:" + other_file.path(), options(kRegionAddress + 2 * kGiB));
+    auto& others = other.root<Entry>();
+    for (int i = 0; i < 20; ++i)
+      others.next = make<Entry>(others.next, "shared", rule, std::uintptr_t{7});
+    other.point();
     Container container = Container::open(uri, options(kRegionAddress));
     auto& root = container.root<Entry>();
+    root.next = others.next;
     for (int i = 0; i < 200; ++i)
       root.next = make<Entry>(root.next, "a name", rule, std::uintptr_t{7});
     container.close();
+    other.discard();
   }
   Base base;
   base.image = file.read();
@@ -100,6 +109,8 @@ Base make_base() {
                  offset(static_cast<const Entry*>(state.root)->next)};
   for (u64 unit = 0; unit < header.units_end; ++unit)
     base.places.push_back(header.data_begin + unit * format::kUnitBytes);
+  base.places.push_back(offset(state.shadows));
+  base.places.push_back(offset(state.shadows[0].copy));
   drop(std::move(store));
   return base;
 }

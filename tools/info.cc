@@ -95,6 +95,10 @@ void print_container(const store::ContainerDescription& container) {
   line("container", fmt::format("pointers lead out of it in {}, to {}",
                                 count_text(container.marked_pages, "page"),
                                 count_text(container.modules.size(), "module")));
+  if (container.shadows != 0)
+    line("shadows",
+         fmt::format("{} of other containers, with {}", count_text(container.shadows, "object"),
+                     bytes_text(container.shadow_bytes)));
   for (const auto& module : container.modules)
     fmt::print("  {:<24} build {}, {}\n", printable(module.name), module.build_id,
                count_text(module.symbols, "symbol"));

@@ -97,7 +97,10 @@ Json to_json(const store::Description& description) {
     json["roots"].push_back(
         {{"name", root.name}, {"offset", root.offset}, {"fingerprint", hex(root.fingerprint)}});
   if (const auto& container = description.container) {
-    json["container"] = {{"marked_pages", container->marked_pages}, {"modules", Json::array()}};
+    json["container"] = {{"marked_pages", container->marked_pages},
+                         {"shadows", container->shadows},
+                         {"shadow_bytes", container->shadow_bytes},
+                         {"modules", Json::array()}};
     for (const auto& module : container->modules)
       json["container"]["modules"].push_back(
           {{"name", module.name}, {"build_id", module.build_id}, {"symbols", module.symbols}});

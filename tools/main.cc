@@ -17,11 +17,13 @@ namespace perdura::tools {
 namespace {
 
 constexpr const char* kStoreHelp =
-    "a path, or a URI as the program uses it: file:PATH, dax:PATH, emu:PATH";
+    "a path, or a URI as the program uses it: file:PATH, dax:PATH, emu:PATH, "
+    "memcached://HOST:PORT/NAME";
 constexpr const char* kRollbackFooter =
     "Makes a new version with the content of the older one, after verifying that. The versions in\n"
     "between are kept as others are, so going back can itself be undone. The store must not be\n"
-    "open elsewhere. Exit codes: 0 it is done, 1 the version is damaged, 2 wrong usage or no store.";
+    "open elsewhere. Exit codes: 0 it is done, 1 the version is damaged, 2 wrong usage or no "
+    "store.";
 constexpr const char* kFooter =
     "Nothing is written to the store, and it must not be open elsewhere.\n"
     "Exit codes: 0 all is well, 1 the store is damaged, 2 wrong usage or no store to look at.";

@@ -56,19 +56,16 @@ int versions(const Arguments& arguments) {
 int rollback(const Arguments& arguments) {
   const Result<u64> made = [&] {
     ProgressLine line;
-    return store::roll_back(arguments.store, arguments.version, medium_options(arguments),
-                            [&line](const char* what, u64 done, u64 total) {
-                              line.update(what, done, total);
-                            });
+    return store::roll_back(
+        arguments.store, arguments.version, medium_options(arguments),
+        [&line](const char* what, u64 done, u64 total) { line.update(what, done, total); });
   }();
   if (!made) {
     complain(made.failure());
     return made.failure().code == Code::kCorrupt ? kDamaged : kFailed;
   }
-  if (arguments.json)
-    fmt::print("{}\n", dump({{"version", *made}, {"origin", arguments.version}}));
-  else
-    fmt::print("version {} has the content of version {}\n", *made, arguments.version);
+  if (arguments.json) fmt::print("{}\n", dump({{"version", *made}, {"origin", arguments.version}}));
+  else fmt::print("version {} has the content of version {}\n", *made, arguments.version);
   return kGood;
 }
 

@@ -54,6 +54,9 @@ int perdura_container_sync(perdura_container* container);
 int perdura_container_point_every(perdura_container* container, uint32_t milliseconds);
 /* Points do not follow this pointer, a word of an object. */
 int perdura_container_exclude(perdura_container* container, const void* pointer);
+/* With `warn` not 0: say on stderr, once of each other container, that points find objects of it.
+ * What is shared is one object while the program runs, and one in each container after it. */
+int perdura_container_warn_of_sharing(perdura_container* container, int warn);
 /* One consistent step of a thread, while other threads take points. They nest. */
 int perdura_container_begin(perdura_container* container);
 void perdura_container_end(perdura_container* container);

@@ -115,9 +115,11 @@ struct ContainerStatistics {
   std::uint64_t visited_pointers = 0;
   std::uint64_t discovery_ns = 0;
   std::uint64_t last_discovery_ns = 0;
-  /// Words found by the last point that lead to nothing that a container can hold, or into another
-  /// container: they are null in the version.
+  /// Words found by the last point that lead to nothing that a container can hold: they are null in
+  /// the version.
   std::uint64_t foreign_pointers = 0;
+  std::uint64_t shared_objects = 0;  ///< of other containers, copied into the last version
+  std::uint64_t shared_bytes = 0;
   std::uint64_t staying_pointers = 0;   ///< of the last point: to pinned objects, or excluded
   std::uint64_t restored_pointers = 0;  ///< when it was opened: into programs and libraries
   std::uint64_t nulled_pointers = 0;    ///< when it was opened
@@ -179,6 +181,12 @@ class Container {
   void close();
   /// Close without a last point.
   void discard() noexcept;
+
+  /// Say on stderr, once of each other container, that points find objects of it. What is shared is
+  /// one object while the program runs, and one in each container after it.
+  void warn_of_sharing(bool warn = true);
+  /// What the last point found in other containers, at most 1000 objects. Not inside an operation.
+  std::vector<std::string> shared_objects() const;
 
   ContainerStatistics statistics() const;
   /// Of what was set to null when it was opened, at most 1000: what each pointer led to.

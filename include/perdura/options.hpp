@@ -7,7 +7,8 @@ namespace perdura {
 
 /// How stores to the region are found (docs/architecture.md, "Trackers").
 enum class Tracking {
-  kAutomatic,  ///< the first of userfault, sigbus, protect that this system has
+  kAutomatic,  ///< the first of userfault, sigbus, protect that this system has; not userfault for
+               ///< chunks captured in the background
   kReported,   ///< the program reports stores: `touch`, `Field<T>`; append-only buffers
   kBitmap,     ///< reported, with CpNvm's shared bitmap and first-touch lists (paper §2)
   kUserfault,  ///< userfaultfd asynchronous write protection (Linux 6.7)
@@ -17,11 +18,12 @@ enum class Tracking {
 /// "userfault", …: as PERDURA_TRACKING and JSON write it.
 const char* name_of(Tracking tracking);
 
-/// How a checkpoint copies the change set to the log.
+/// How a checkpoint copies the change set.
 enum class Capture {
-  kAutomatic,   ///< background where the tracker sees each store before it happens
+  kAutomatic,   ///< background where the tracker and the engine can do that
   kStopped,     ///< mutators wait and help to copy (CpNvm §2)
-  kBackground,  ///< mutators go on; a store to a line not yet captured copies it aside first
+  kBackground,  ///< mutators go on; a store to what is not captured yet copies it aside first: a
+                ///< line that is reported, or with Engine::kRemap a chunk (SoftPM §3.4)
 };
 
 /// How a store makes its versions durable (docs/architecture.md, "Engines"). Chosen when it is
@@ -62,6 +64,10 @@ struct Options {
   /// Engine::kRemap: space taken beyond what the region needs, percent, up to 1000. A version that
   /// finds no free chunk takes more, which takes time.
   std::uint32_t over_provisioning = 25;
+
+  /// Engine::kRemap, on flash: write whole chunks only, so that with chunk_bytes the size of an
+  /// erase unit none is erased for a part of it. Maps take up a chunk at each version then.
+  bool whole_chunks = false;
 
   /// Engine::kRemap: open this version, and only to read: what is stored to the region is lost, and
   /// checkpoints fail. 0: the newest one, for reading and writing.
@@ -116,7 +122,8 @@ struct Statistics {
   std::uint64_t failed_checkpoints = 0;
   std::uint64_t checkpoint_ns = 0;       ///< from the beginning of each, until it was durable
   std::uint64_t changed_bytes = 0;       ///< bytes in change sets
-  std::uint64_t log_bytes = 0;           ///< bytes written to the log, headers and padding included
+  std::uint64_t log_bytes = 0;           ///< bytes written to the log with headers and padding, or
+                                         ///< in chunks and map nodes
   std::uint64_t log_live_bytes = 0;      ///< log space not yet replayed
   std::uint64_t log_capacity_bytes = 0;  ///< log space allocated on the medium
   std::uint64_t log_limit_bytes = 0;

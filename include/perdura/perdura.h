@@ -45,6 +45,14 @@ enum perdura_tracking {
   PERDURA_TRACK_PROTECT = 5
 };
 
+enum perdura_engine { PERDURA_ENGINE_REDO_LOG = 0, PERDURA_ENGINE_REMAP = 1 };
+
+enum perdura_capture {
+  PERDURA_CAPTURE_AUTOMATIC = 0,
+  PERDURA_CAPTURE_STOPPED = 1,
+  PERDURA_CAPTURE_BACKGROUND = 2
+};
+
 /* Zero-initialise it; a zero field takes the default of perdura/options.hpp. */
 typedef struct perdura_options {
   int must_exist; /* 1: do not create the store */
@@ -54,6 +62,11 @@ typedef struct perdura_options {
   uint64_t log_limit_bytes;
   uint32_t aliases;
   uint32_t chunk_bytes;
+  enum perdura_engine engine;
+  uint32_t versions_kept;
+  uint32_t over_provisioning;
+  uint64_t version;
+  enum perdura_capture capture;
 } perdura_options;
 
 /* options may be NULL. On success *store must be closed with perdura_close. */

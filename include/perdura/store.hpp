@@ -79,7 +79,8 @@ class [[nodiscard]] Operation {
 class Store {
  public:
   /// Open `uri` and recover its last durable version. A plain path is a file; also `file:PATH`,
-  /// `dax:PATH`, `emu:PATH[?write_ns=N&bandwidth_mb=N&flush=nt|clwb|clflushopt|clflush]`.
+  /// `dax:PATH`, `emu:PATH[?write_ns=N&bandwidth_mb=N&flush=nt|clwb|clflushopt|clflush]`,
+  /// `memcached://HOST[:PORT]/NAME[?timeout_ms=N&takeover=1]`.
   static Store open(std::string_view uri, const Options& options = {});
 
   Store(Store&&) noexcept = default;

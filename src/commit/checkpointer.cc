@@ -160,8 +160,8 @@ Result<u64> Checkpointer::complete(Attempt& attempt) {
 }
 
 Status Checkpointer::capture_and_commit(Attempt& attempt) {
-  Status status = attempt.status ? guarded([&] { return write_version(attempt); })
-                                 : std::move(attempt.status);
+  Status status =
+      attempt.status ? guarded([&] { return write_version(attempt); }) : std::move(attempt.status);
   if (!status) config_.engine->abandon();
   return status;
 }

@@ -2,8 +2,6 @@
 
 #include <sched.h>
 
-#include <cstring>
-
 #include "base/assert.hpp"
 #include "base/clock.hpp"
 #include "base/mapping.hpp"
@@ -14,20 +12,16 @@ namespace {
 using region::kHugeBytes;
 
 // Other threads may be storing meanwhile. A part that waits for recovery is recovered by the touch.
-void copy_chunk(std::byte* to, const std::byte* from) {
-  if constexpr (track::kRacingReadsAllowed) {
-    std::memcpy(to, from, kHugeBytes);
-  } else {
-    for (u64 at = 0; at < kHugeBytes; at += kLineBytes) track::copy_racing_line(to + at, from + at);
-  }
-}
+void copy_chunk(std::byte* to, const std::byte* from) { track::copy_racing(to, from, kHugeBytes); }
 
 }  // namespace
 
 Promoter::Promoter(region::Region& region, track::Mutators& mutators)
     : region_(region), mutators_(mutators) {
   const auto home = region.home();
-  if (!region.has_huge_pages() || !region.has_views() || home->extents().empty() || !huge_pages_available()) return;
+  if (!region.has_huge_pages() || !region.has_views() || home->extents().empty() ||
+      !huge_pages_available())
+    return;
   states_ = std::vector<std::atomic<u8>>(region.limit() / kHugeBytes);
   for (const format::Extent& extent : home->extents()) {
     const u64 end = extent.region_offset + extent.length;

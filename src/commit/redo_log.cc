@@ -282,7 +282,6 @@ Status RedoLog::replay(const std::vector<LoggedVersion>& versions, bool again) {
   return {};
 }
 
-
 // --- statistics --------------------------------------------------------------------------------
 
 void RedoLog::add_to(Statistics& statistics) const {

@@ -85,6 +85,7 @@ class Remap final : public Engine, public track::StoreGuard {
     track::Tracker* tracker = nullptr;
     format::RegionRecord record{};
     bool background_capture = false;
+    bool whole_chunks = false;
   };
   static Result<std::unique_ptr<Remap>> create(const Config& config, RecoveredVersions recovered);
   ~Remap() override;
@@ -122,6 +123,7 @@ class Remap final : public Engine, public track::StoreGuard {
   Status write_listed();
   void set_entry(u32 level, u64 index, const format::ChunkEntry& entry);
   Status write_nodes();
+  Status pad_nodes();
   Status write_record();
   void close_window();
   void retire();
@@ -138,8 +140,8 @@ class Remap final : public Engine, public track::StoreGuard {
 
   // --- of the version that is written
   u64 version_ = 0;
-  std::vector<u64> listed_;          ///< changed chunks, in rising order
-  std::vector<Change> changes_;      ///< of the map
+  std::vector<u64> listed_;      ///< changed chunks, in rising order
+  std::vector<Change> changes_;  ///< of the map
   std::vector<Retiring::Place> taken_;
   u64 chunks_before_ = 0;
   bool record_begun_ = false;

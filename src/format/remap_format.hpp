@@ -62,7 +62,8 @@ constexpr u64 version_record_offset(const RegionRecord& record, u64 version, u64
 /// Levels of map nodes that a region with so many chunks needs.
 constexpr u32 levels_for(u64 chunks) {
   u32 levels = 0;
-  for (u64 entries = chunks; entries > kTopEntries; entries = (entries + kNodeEntries - 1) / kNodeEntries)
+  for (u64 entries = chunks; entries > kTopEntries;
+       entries = (entries + kNodeEntries - 1) / kNodeEntries)
     ++levels;
   return levels;
 }

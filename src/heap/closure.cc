@@ -28,6 +28,11 @@ void Closure::visit(const track::DirtyMap& pages) {
   drain();
 }
 
+void Closure::visit(u64* word, bool maybe) {
+  visit_word(word, maybe);
+  drain();
+}
+
 // What is visited may add to the list.
 void Closure::drain() {
   while (!waiting_.empty()) {

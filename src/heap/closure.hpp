@@ -43,6 +43,9 @@ class Closure {
   /// Visit the words of these pages of the durable heap. When memory or space end, nothing moves
   /// any more, and words that lead to what has moved are fixed all the same: status() says so.
   void visit(const track::DirtyMap& pages);
+  /// The same of a word that may be in another durable heap, whose mutators stand still as well.
+  void visit(u64* word, bool maybe);
+  bool is_volatile(u64 value) const { return value - volatile_begin_ < volatile_bytes_; }
   const Status& status() const { return status_; }
   bool any_moved() const { return moved_objects_ != 0; }
 
@@ -75,7 +78,6 @@ class Closure {
   Result<u16> durable_tag(u16 volatile_tag);
   void drain();
   void release_in(Heap::Block slab);
-  bool is_volatile(u64 value) const { return value - volatile_begin_ < volatile_bytes_; }
 
   const Side durable_;
   const Side volatile_;

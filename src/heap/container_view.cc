@@ -5,6 +5,7 @@
 namespace perdura::heap {
 
 using format::ContainerModule;
+using format::ContainerShadow;
 using format::ContainerSymbol;
 
 Result<std::optional<ContainerView>> ContainerView::find(const Heap& heap,
@@ -18,7 +19,7 @@ Result<std::optional<ContainerView>> ContainerView::find(const Heap& heap,
   const auto usable = heap.usable(root);
   if (!usable || usable->bytes < sizeof(format::ContainerState)) return damaged;
   view.state_ = static_cast<format::ContainerState*>(root);
-  if (view.state_->version != format::kContainerVersion)
+  if (view.state_->version == 0 || view.state_->version > format::kContainerVersion)
     return Failure{Code::kIncompatible, "the container is of version " +
                                             std::to_string(view.state_->version) +
                                             ", which this library does not know"};
@@ -29,6 +30,8 @@ Result<std::optional<ContainerView>> ContainerView::find(const Heap& heap,
 bool ContainerView::is_whole(const Heap& heap) const {
   if (!holds(heap, state_->modules, state_->module_count * sizeof(ContainerModule)) ||
       !holds(heap, state_->symbols, state_->symbol_count * sizeof(ContainerSymbol)) ||
+      !holds(heap, state_->shadows, state_->shadow_count * sizeof(ContainerShadow)) ||
+      (state_->shadow_count != 0) != (state_->shadows != nullptr) ||
       state_->marked_words > limit_ ||
       !holds(heap, state_->marked, state_->marked_words * sizeof(u64)))
     return false;
@@ -43,15 +46,19 @@ bool ContainerView::is_whole(const Heap& heap) const {
       return false;
   for (u32 i = 0; i < state_->symbol_count; ++i)
     if (!is_text(symbols()[i].name) || symbols()[i].module >= state_->module_count) return false;
+  for (u32 i = 0; i < state_->shadow_count; ++i)
+    if (!is_shadow(heap, shadows()[i])) return false;
   return true;
 }
 
+bool ContainerView::is_shadow(const Heap& heap, const ContainerShadow& shadow) const {
+  const u64 offset = reinterpret_cast<std::uintptr_t>(shadow.copy) - from_;
+  return shadow.bytes != 0 && shadow.bytes <= heap.allocated_at(offset) &&
+         heap.usable(here(shadow.copy))->typed && shadow.original <= ~shadow.bytes;
+}
+
 bool ContainerView::holds(const Heap& heap, const void* array, u64 bytes) const {
-  if (bytes == 0) return true;
-  const void* const at = here(array);
-  if (at == nullptr) return false;
-  const auto usable = heap.usable(at);
-  return usable && usable->bytes >= bytes;
+  return bytes == 0 || heap.allocated_at(reinterpret_cast<std::uintptr_t>(array) - from_) >= bytes;
 }
 
 }  // namespace perdura::heap

@@ -19,6 +19,7 @@ class ContainerView {
   format::ContainerState& state() const { return *state_; }
   format::ContainerModule* modules() const { return here(state_->modules); }
   format::ContainerSymbol* symbols() const { return here(state_->symbols); }
+  format::ContainerShadow* shadows() const { return here(state_->shadows); }
   std::string name_of(const format::ContainerModule& module) const { return here(module.name); }
   std::string name_of(const format::ContainerSymbol& symbol) const { return here(symbol.name); }
   /// Whether a word leads into the container.
@@ -45,6 +46,7 @@ class ContainerView {
     return offset < limit_ ? reinterpret_cast<T*>(base_ + offset) : nullptr;
   }
   bool is_whole(const Heap& heap) const;
+  bool is_shadow(const Heap& heap, const format::ContainerShadow& shadow) const;
   bool holds(const Heap& heap, const void* array, u64 bytes) const;
 
   const u64 from_;

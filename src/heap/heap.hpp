@@ -121,6 +121,9 @@ class Heap {
   /// Of a block that was given out, or a failure that says what is wrong with it.
   Result<Usable> usable(const void* block) const;
 
+  /// Bytes of the allocated block at a region offset; 0 where there is none.
+  u64 allocated_at(u64 offset) const;
+
   Result<void*> get_root(std::string_view name, u64 fingerprint) const;
   Status set_root(detail::Mutator& mutator, std::string_view name, void* object, u64 fingerprint);
   /// With aliases: the lines of a page that hold allocated blocks which start in the alias's part.
@@ -178,6 +181,7 @@ class Heap {
   /// Looking up a name takes no memory.
   using Roots = std::unordered_map<std::string, RootPlace, NameHash, std::equal_to<>>;
   friend class RootSelection;
+  friend class BlockSource;
   friend class Closure;
   friend class TypedWords;
 
@@ -232,8 +236,6 @@ class Heap {
   Failure damaged(const std::string& what) const;
 
   static u64 bytes_of(const Block& block);
-  /// Bytes of the allocated block at a region offset; 0 where there is none.
-  u64 allocated_at(u64 offset) const;
   std::string read_types(std::vector<Layout>& types) const;
   Status load_types();
   u32 find_type(std::string_view name) const;

@@ -1,7 +1,6 @@
 #include "media/lock.hpp"
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,8 +8,6 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <mutex>
-#include <set>
 #include <sstream>
 
 #include "base/checksum.hpp"
@@ -42,26 +39,6 @@ u64 owner_checksum(const format::OwnerRecord& owner) {
   return checksum(reinterpret_cast<const char*>(&owner) + sizeof(u64), sizeof owner - sizeof(u64));
 }
 
-struct HeldLocks {
-  std::mutex mutex;
-  std::set<int> fds;
-};
-
-// Never destroyed: stores may be closed during static destruction.
-HeldLocks& held_locks() {
-  static auto* held = [] {
-    ::pthread_atfork([] { held_locks().mutex.lock(); }, [] { held_locks().mutex.unlock(); },
-                     [] {
-                       HeldLocks& mine = held_locks();
-                       for (int fd : mine.fds) ::close(fd);
-                       mine.fds.clear();
-                       mine.mutex.unlock();
-                     });
-    return new HeldLocks;
-  }();
-  return *held;
-}
-
 int set_lock(int fd, short type) {
   struct flock lock{};
   lock.l_type = type;
@@ -78,27 +55,18 @@ std::string owner_of(int fd) {
   std::string who = "process " + std::to_string(owner.pid) + " (" +
                     std::string(owner.program, strnlen(owner.program, sizeof owner.program)) + ")";
   if (owner.pid == static_cast<u64>(::getpid())) return who + ", which is this process";
-  if (start_time_of(owner.pid) != owner.start_time)
+  if (!is_running(owner.pid, owner.start_time))
     return "another process; the last one known was " + who;
   return who;
 }
 
 }  // namespace
 
-FileLock::FileLock(UniqueFd fd) : fd_(std::move(fd)) {
-  HeldLocks& held = held_locks();
-  std::lock_guard lock(held.mutex);
-  held.fds.insert(fd_.get());
-}
+bool is_running(u64 pid, u64 start_time) { return start_time_of(pid) == start_time; }
 
+// Closing alone would leave it to a child forked just now, which has not dropped its copy yet.
 FileLock::~FileLock() {
-  if (!fd_) return;
-  HeldLocks& held = held_locks();
-  std::lock_guard lock(held.mutex);
-  held.fds.erase(fd_.get());
-  // Closing alone would leave it to a child forked just now, which has not dropped its copy yet.
-  (void)set_lock(fd_.get(), F_UNLCK);
-  fd_.reset();
+  if (fd_) (void)set_lock(fd_.get(), F_UNLCK);
 }
 
 Result<FileLock> lock_exclusively(const std::string& path, int file) {

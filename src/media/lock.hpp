@@ -2,9 +2,11 @@
 #pragma once
 
 #include <string>
+#include <utility>
 
+#include "base/bits.hpp"
 #include "base/result.hpp"
-#include "base/unique_fd.hpp"
+#include "media/held_fd.hpp"
 
 namespace perdura::media {
 
@@ -12,13 +14,13 @@ namespace perdura::media {
 class FileLock {
  public:
   FileLock() = default;
-  explicit FileLock(UniqueFd fd);
+  explicit FileLock(UniqueFd fd) : fd_(std::move(fd)) {}
   FileLock(FileLock&& other) noexcept = default;
   FileLock& operator=(FileLock&&) = delete;
   ~FileLock();
 
  private:
-  UniqueFd fd_;
+  HeldFd fd_;
 };
 
 /// Take the exclusive lock of the file at `path` on a descriptor of its own, which is never mapped
@@ -31,5 +33,8 @@ struct OwnerPage {
   alignas(4096) std::byte bytes[4096];
 };
 const OwnerPage& describe_owner();
+
+/// Whether the process with this id and start (OwnerRecord's) still runs.
+bool is_running(u64 pid, u64 start_time);
 
 }  // namespace perdura::media

@@ -10,6 +10,7 @@
 #include "base/checksum.hpp"
 #include "media/file_medium.hpp"
 #include "media/mapped_medium.hpp"
+#include "media/memcached_medium.hpp"
 #include "media/summed_copy.hpp"
 
 namespace perdura::media {
@@ -27,9 +28,12 @@ Status parse_parameter(std::string_view key, std::string_view value, MediumOptio
     return {};
   }
   u64 use_io_uring = options.use_io_uring;
+  u64 takeover = options.takeover;
   const std::pair<std::string_view, u64*> numbers[] = {{"write_ns", &options.write_ns},
                                                        {"bandwidth_mb", &options.bandwidth_mb},
-                                                       {"io_uring", &use_io_uring}};
+                                                       {"io_uring", &use_io_uring},
+                                                       {"timeout_ms", &options.timeout_ms},
+                                                       {"takeover", &takeover}};
   for (const auto& [name, number] : numbers) {
     if (key != name) continue;
     const auto parsed = std::from_chars(value.data(), value.data() + value.size(), *number);
@@ -38,11 +42,13 @@ Status parse_parameter(std::string_view key, std::string_view value, MediumOptio
                                                  " needs a number, not '" + std::string(value) +
                                                  "'"};
     options.use_io_uring = use_io_uring != 0;
+    options.takeover = takeover != 0;
     return {};
   }
-  return Failure{Code::kInvalidArgument,
-                 "unknown URI parameter '" + std::string(key) +
-                     "'; known are write_ns, bandwidth_mb, flush and io_uring"};
+  return Failure{
+      Code::kInvalidArgument,
+      "unknown URI parameter '" + std::string(key) +
+          "'; known are write_ns, bandwidth_mb, flush, io_uring, timeout_ms and takeover"};
 }
 
 Status parse_parameters(std::string_view text, MediumOptions& options) {
@@ -96,7 +102,7 @@ struct ParsedUri {
 ParsedUri parse(std::string_view uri) {
   ParsedUri parsed;
   parsed.path = uri;
-  for (std::string_view known : {"file", "emu", "dax"}) {
+  for (std::string_view known : {"file", "emu", "dax", "memcached"}) {
     if (uri.size() > known.size() && uri.starts_with(known) && uri[known.size()] == ':') {
       parsed.scheme = known;
       parsed.path = uri.substr(known.size() + 1);
@@ -119,6 +125,7 @@ Result<OpenedMedium> open_medium(std::string_view uri, MediumOptions options) {
   const std::string path(parsed.path);
   if (parsed.scheme == "emu") return open_mapped(path, MappedKind::kEmulated, options);
   if (parsed.scheme == "dax") return open_mapped(path, MappedKind::kDax, options);
+  if (parsed.scheme == "memcached") return open_memcached(path, options);
   return open_file(path, options);
 }
 
@@ -128,6 +135,10 @@ Status remove_medium(std::string_view uri) {
     return Failure{Code::kUnsupported, std::string(uri) + " is a device, not a file"};
   MediumOptions options;
   options.create = false;
+  if (parsed.scheme == "memcached") {
+    PERDURA_TRY(parse_parameters(parsed.parameters, options));
+    return remove_memcached(parsed.path, options);
+  }
   PERDURA_ASSIGN(const OpenedMedium opened, open_medium(uri, options));  // nobody else has it open
   const std::string path(parsed.path);
   if (::unlink(path.c_str()) == 0) return {};

@@ -54,6 +54,8 @@ struct Geometry {
   u64 write_bytes = 64;           ///< writes start, end, and lie in memory at multiples of it
   u64 efficient_bytes = 64;       ///< writes smaller than this waste the medium
   bool byte_addressable = false;  ///< direct() works
+  bool reads_in_handlers = true;  ///< signal handlers may call read
+  bool reads_unwritten = true;    ///< grown space reads as zeros before it is written
 };
 
 /// Writes in flight of one thread. Data passed to submit must stay until drain returns.
@@ -84,7 +86,8 @@ class Medium {
   virtual Geometry geometry() const = 0;
 
   /// Make the medium `size` bytes long; new space reads as zeros and cannot run out later.
-  /// `prewrite` also writes it, so that later overwrites change no file-system metadata.
+  /// `prewrite` also writes it, so that later overwrites change no file-system metadata. Both hold
+  /// without it only where geometry() says reads_unwritten.
   virtual Status grow(u64 size, bool prewrite) = 0;
 
   virtual Status write(u64 offset, Bytes data, const Site& site) = 0;
@@ -150,6 +153,8 @@ struct MediumOptions {
   u64 write_ns = 0;      ///< emulated latency a line
   u64 bandwidth_mb = 0;  ///< emulated write bandwidth, MB/s; 0: unlimited
   bool use_io_uring = true;
+  u64 timeout_ms = 10'000;  ///< of a server, to connect and to answer
+  bool takeover = false;    ///< the owner on another machine is dead, says who opens
 };
 
 struct OpenedMedium {
@@ -157,12 +162,13 @@ struct OpenedMedium {
   bool created = false;  ///< the medium was empty
 };
 
-/// Open what a URI names: a plain path, file:, emu:, dax:. Parameters of the URI override
-/// `options`. Takes the writer's lock, which dies with the process; kLocked names the owner.
+/// Open what a URI names: a plain path, file:, emu:, dax:, memcached:. Parameters of the URI
+/// override `options`. Takes the writer's lock, which dies with the process; kLocked names the
+/// owner.
 Result<OpenedMedium> open_medium(std::string_view uri, MediumOptions options);
 /// Delete what a URI names, whatever it holds. kLocked where it is open.
 Status remove_medium(std::string_view uri);
-/// A URI like this one, with `suffix` at the end of its path.
+/// A URI like this one, with `suffix` at the end of its path or name.
 std::string uri_beside(std::string_view uri, std::string_view suffix);
 
 }  // namespace perdura::media

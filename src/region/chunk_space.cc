@@ -1,6 +1,7 @@
 #include "region/chunk_space.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/assert.hpp"
 
@@ -37,9 +38,9 @@ u64 ChunkSpace::unit_of(u64 place, u64 length) const {
 }
 
 u64 ChunkSpace::place_of(u64 unit) const {
-  const auto after = std::upper_bound(
-      pieces_.begin(), pieces_.end(), unit,
-      [](u64 wanted, const Piece& piece) { return wanted < piece.first_unit; });
+  const auto after =
+      std::upper_bound(pieces_.begin(), pieces_.end(), unit,
+                       [](u64 wanted, const Piece& piece) { return wanted < piece.first_unit; });
   const Piece& piece = *(after - 1);
   return piece.medium_offset + (unit - piece.first_unit) * kUnitBytes;
 }
@@ -125,6 +126,13 @@ Result<u64> ChunkSpace::take_node() {
   }
   --node_units_left_;
   return place_of(node_unit_++);
+}
+
+ChunkSpace::Rest ChunkSpace::end_node_chunk() {
+  std::lock_guard lock(mutex_);
+  if (node_units_left_ == 0) return {};
+  mark(node_unit_, node_units_left_, false);
+  return {place_of(node_unit_), std::exchange(node_units_left_, 0) * kUnitBytes};
 }
 
 Status ChunkSpace::grow(u64 chunks) {

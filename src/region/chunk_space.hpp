@@ -36,6 +36,12 @@ class ChunkSpace {
   /// A place for a chunk, or for a map node. The medium grows where none is free.
   Result<u64> take_chunk();
   Result<u64> take_node();
+  /// What is left of the chunk that the last node is in: no node goes there any more.
+  struct Rest {
+    u64 place = 0;
+    u64 length = 0;
+  };
+  Rest end_node_chunk();
   void release(u64 place, u64 length);
 
   /// Space for `length` more bytes of the region's content.
@@ -71,8 +77,8 @@ class ChunkSpace {
   std::vector<Piece> pieces_;  ///< in the order in which they came
   std::vector<u64> used_;      ///< a bit for each unit
   u64 units_ = 0;
-  u64 next_ = 0;            ///< unit at which the search for a free chunk begins
-  u64 node_unit_ = 0;       ///< the next map node goes there
+  u64 next_ = 0;       ///< unit at which the search for a free chunk begins
+  u64 node_unit_ = 0;  ///< the next map node goes there
   u64 node_units_left_ = 0;
   u64 promised_bytes_ = 0;
 };

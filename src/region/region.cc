@@ -114,8 +114,7 @@ Result<std::unique_ptr<Region>> Region::reserve(Volume& volume,
   if (record.aliases != 0) {
     PERDURA_ASSIGN(memory, shareable_memory(record.limit_bytes));
   }
-  return std::unique_ptr<Region>(
-      new Region(&volume, record, std::move(*range), std::move(memory)));
+  return std::unique_ptr<Region>(new Region(&volume, record, std::move(*range), std::move(memory)));
 }
 
 Result<std::unique_ptr<Region>> Region::map(Volume& volume, const format::RegionRecord& record) {

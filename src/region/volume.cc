@@ -41,8 +41,7 @@ bool counters_plausible(const Superblock& superblock) {
 
 bool plausible_chunks(const RegionRecord& record) {
   if (record.chunk_bytes == 0) return record.versions_kept == 0;
-  return std::has_single_bit(record.chunk_bytes) &&
-         record.chunk_bytes >= format::kChunkBytesMin &&
+  return std::has_single_bit(record.chunk_bytes) && record.chunk_bytes >= format::kChunkBytesMin &&
          record.chunk_bytes <= format::kChunkBytesMax && record.versions_kept != 0 &&
          record.versions_kept <= format::kVersionsKeptMax;
 }
@@ -323,18 +322,19 @@ Status Volume::check_extents() const {
 // The region that an extent's kind asks for.
 bool Volume::has_region(const Extent& extent) const {
   if (extent.kind == ExtentKind::kLog) return true;
-  const auto record = std::find_if(regions_.begin(), regions_.end(), [&](const auto& each) {
-    return each.region == extent.region;
-  });
+  const auto record = std::find_if(regions_.begin(), regions_.end(),
+                                   [&](const auto& each) { return each.region == extent.region; });
   switch (extent.kind) {
-    case ExtentKind::kHome: return true;  // one of no region is never looked at
+    case ExtentKind::kHome:
+      return true;  // one of no region is never looked at
     case ExtentKind::kVersions:
       return record != regions_.end() && record->chunk_bytes != 0 &&
              extent.length == format::version_records_bytes(*record);
     case ExtentKind::kChunks:
       return record != regions_.end() && record->chunk_bytes != 0 &&
              is_aligned(extent.medium_offset | extent.length, record->chunk_bytes);
-    default: return false;
+    default:
+      return false;
   }
 }
 
@@ -477,10 +477,10 @@ void Volume::merge_extents() {
 Result<Extent> Volume::allocate_log(u64 length) {
   std::lock_guard lock(mutex_);
   Extent extent{ExtentKind::kLog, 0, 0, length, 0};
-  PERDURA_ASSIGN(
-      extent.medium_offset,
-      allocate(
-          {.length = length, .alignment = format::kExtentUnit, .cleared = true, .prewritten = true}));
+  PERDURA_ASSIGN(extent.medium_offset, allocate({.length = length,
+                                                 .alignment = format::kExtentUnit,
+                                                 .cleared = true,
+                                                 .prewritten = true}));
   PERDURA_TRY(add_mergeable(extent));
   return extent;
 }

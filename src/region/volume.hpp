@@ -77,7 +77,7 @@ class Volume {
   struct Space {
     u64 length;
     u64 alignment;
-    bool cleared;    ///< it reads as zeros
+    bool cleared;     ///< it reads as zeros
     bool prewritten;  ///< later writes change no metadata of a file system
   };
   Result<u64> allocate(const Space& space);

@@ -46,6 +46,11 @@ Options options_of(const perdura_options* options) {
   chosen.log_limit_bytes = options->log_limit_bytes;
   chosen.aliases = options->aliases;
   if (options->chunk_bytes != 0) chosen.chunk_bytes = options->chunk_bytes;
+  chosen.engine = static_cast<Engine>(options->engine);
+  if (options->versions_kept != 0) chosen.versions_kept = options->versions_kept;
+  if (options->over_provisioning != 0) chosen.over_provisioning = options->over_provisioning;
+  chosen.version = options->version;
+  chosen.capture = static_cast<Capture>(options->capture);
   return chosen;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <future>
 
 #include "base/aligned_buffer.hpp"
 #include "base/mapping.hpp"
@@ -11,6 +12,11 @@
 namespace perdura::store {
 
 using format::ChunkEntry;
+
+namespace {
+constexpr u64 kBytesAtOnce = 16 * kMiB;
+constexpr u64 kRunBytes = kMiB;
+}  // namespace
 
 ChunkLoader::ChunkLoader(region::Volume& volume, region::ChunkSpace& space, region::Region& region,
                          std::vector<ChunkEntry> chunks)
@@ -20,16 +26,58 @@ ChunkLoader::ChunkLoader(region::Volume& volume, region::ChunkSpace& space, regi
       reader_(volume, space),
       chunks_(std::move(chunks)) {}
 
-Status ChunkLoader::load_all() {
-  AlignedBuffer buffer(chunk_bytes_);
-  for (u64 index = 0; index < chunks_.size(); ++index) {
-    if (chunks_[index].place == 0) continue;
-    PERDURA_TRY(reader_.read_chunk(index, chunks_[index], buffer.first(chunk_bytes_)));
-    std::memcpy(region_.base() + index * chunk_bytes_, buffer.data(), chunk_bytes_);
+// A group is read while the one before it is checked; the first has nothing to wait for.
+Status ChunkLoader::load_all(bool watched) {
+  const u64 at_once = std::max<u64>(kBytesAtOnce / chunk_bytes_, 1);
+  // The system does not write to pages that a tracker protects, as the program does.
+  AlignedBuffer buffers[2];
+  if (watched)
+    for (AlignedBuffer& buffer : buffers) buffer = AlignedBuffer(at_once * chunk_bytes_);
+  const auto place = [&](u64 first) { return region_.base() + first * chunk_bytes_; };
+  const auto target = [&](u64 first) {
+    return watched ? buffers[first / at_once % 2].data() : place(first);
+  };
+  const auto end_of = [&](u64 first) { return std::min<u64>(first + at_once, chunks_.size()); };
+  const auto read = [&](u64 first) {
+    // Where the system refuses a thread, get() reads.
+    return std::async(
+        first == 0 ? std::launch::deferred : std::launch::async | std::launch::deferred,
+        [this, first, last = end_of(first), into = target(first)] {
+          return guarded([&] { return read_group(first, last, into); });
+        });
+  };
+  if (chunks_.empty()) return {};
+  std::future<Status> reading = read(0);
+  for (u64 first = 0; first < chunks_.size(); first += at_once) {
+    PERDURA_TRY(reading.get());
+    if (first + at_once < chunks_.size()) reading = read(first + at_once);
+    for (u64 index = first; index < end_of(first); ++index) {
+      const u64 at = (index - first) * chunk_bytes_;
+      if (chunks_[index].place == 0) continue;
+      PERDURA_TRY(reader_.check_chunk(index, chunks_[index], target(first) + at));
+      if (watched) std::memcpy(place(first) + at, target(first) + at, chunk_bytes_);
+    }
   }
   std::lock_guard lock(mutex_);
   findings_.verified_bytes = chunks_.size() * chunk_bytes_;
   return {};
+}
+
+// What lies together is read together.
+Status ChunkLoader::read_group(u64 first, u64 last, std::byte* into) const {
+  std::vector<media::ReadRequest> requests;
+  for (u64 index = first; index < last;) {
+    const u64 begin = index++;
+    if (chunks_[begin].place == 0) continue;
+    while (index < last && index - begin < kRunBytes / chunk_bytes_ && follows(index)) ++index;
+    requests.push_back({chunks_[begin].place,
+                        {into + (begin - first) * chunk_bytes_, (index - begin) * chunk_bytes_}});
+  }
+  return volume_.medium().load(requests);
+}
+
+bool ChunkLoader::follows(u64 index) const {
+  return chunks_[index].place == chunks_[index - 1].place + chunk_bytes_;
 }
 
 Status ChunkLoader::load_lazily(track::Tracker& tracker) {
@@ -39,7 +87,7 @@ Status ChunkLoader::load_lazily(track::Tracker& tracker) {
   for (u64 index = 0; index < chunks_.size(); ++index)
     if (chunks_[index].place != 0) wanted[index / chunks_per_part] = true;
   auto parts = LazyParts::create(region_, tracker, *this, part_bytes, wanted);
-  if (!parts && parts.failure().code == Code::kUnsupported) return load_all();
+  if (!parts && parts.failure().code == Code::kUnsupported) return load_all(true);
   PERDURA_ASSIGN(parts_, std::move(parts));
   return {};
 }
@@ -51,13 +99,12 @@ Status ChunkLoader::load_part(u64 first, u64 last, const media::SelfMemory& memo
   while (first < last) {
     const u64 begin = first++;
     if (chunks_[begin].place == 0) continue;
-    while (first < last && chunks_[first].place == chunks_[first - 1].place + chunk_bytes_) ++first;
+    while (first < last && follows(first)) ++first;
     const media::MutableBytes run(buffer.as(), (first - begin) * chunk_bytes_);
     const media::ReadRequest request{chunks_[begin].place, run};
     PERDURA_TRY(volume_.medium().load({&request, 1}));
     for (u64 index = begin; index < first; ++index)
-      PERDURA_TRY(
-          reader_.check_chunk(index, chunks_[index], &run[(index - begin) * chunk_bytes_]));
+      PERDURA_TRY(reader_.check_chunk(index, chunks_[index], &run[(index - begin) * chunk_bytes_]));
     if (!memory.write(region_.base() + begin * chunk_bytes_, run))
       return Failure{Code::kNoMemory, "cannot write a part of the region"};
   }

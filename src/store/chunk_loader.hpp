@@ -19,8 +19,9 @@ class ChunkLoader final : private Filler {
   ChunkLoader(region::Volume& volume, region::ChunkSpace& space, region::Region& region,
               std::vector<format::ChunkEntry> chunks);
 
-  /// Load everything now; the first damaged chunk is the failure.
-  Status load_all();
+  /// Load everything now, many reads at once; the first damaged chunk is the failure. `watched`: a
+  /// tracker watches the region already.
+  Status load_all(bool watched = false);
   /// Load each part when it is touched, or in the background. Falls back to load_all where the
   /// system or the tracker does not allow that. A part with a damaged chunk stays closed, and an
   /// access ends the program with a message.
@@ -29,8 +30,12 @@ class ChunkLoader final : private Filler {
   commit::Findings findings() const;
 
  private:
+  /// The chunk lies behind the one before it, on the medium as well.
+  bool follows(u64 index) const;
+  Status read_group(u64 first, u64 last, std::byte* into) const;
   Status load_part(u64 first, u64 last, const media::SelfMemory& memory);
   bool fill(u64 begin, u64 end, const media::SelfMemory& memory) noexcept override;
+  bool fills_in_handlers() const override { return volume_.medium().geometry().reads_in_handlers; }
   void note(const Failure& failure) noexcept;
 
   region::Volume& volume_;

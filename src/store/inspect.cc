@@ -9,8 +9,8 @@
 #include "base/aligned_buffer.hpp"
 #include "base/checksum.hpp"
 #include "commit/log_reader.hpp"
-#include "commit/replay.hpp"
 #include "commit/remap.hpp"
+#include "commit/replay.hpp"
 #include "heap/container_view.hpp"
 #include "heap/heap.hpp"
 #include "region/region.hpp"
@@ -185,10 +185,9 @@ class Inspector {
       return region;
     }
     const format::VersionRecord& newest = versions_.back().record;
-    PERDURA_ASSIGN(auto region, region::Region::map_chunks(*volume_, record, *space_,
-                                                           newest.backed_bytes));
-    PERDURA_ASSIGN(const commit::VersionMap map,
-                   commit::MapReader(*volume_, *space_).read(newest));
+    PERDURA_ASSIGN(auto region,
+                   region::Region::map_chunks(*volume_, record, *space_, newest.backed_bytes));
+    PERDURA_ASSIGN(const commit::VersionMap map, commit::MapReader(*volume_, *space_).read(newest));
     PERDURA_TRY(ChunkLoader(*volume_, *space_, *region, map.level(0)).load_all());
     return region;
   }
@@ -224,6 +223,9 @@ class Inspector {
     for (u32 i = 0; i < view.state().symbol_count; ++i)
       ++description.modules[view.symbols()[i].module].symbols;
     view.for_each_marked([&](u64) { ++description.marked_pages; });
+    description.shadows = view.state().shadow_count;
+    for (u32 i = 0; i < view.state().shadow_count; ++i)
+      description.shadow_bytes += view.shadows()[i].bytes;
   }
 
   static Status read_roots(const heap::Heap& heap, const region::Region& region,
@@ -519,8 +521,9 @@ void check_contents(Inspector& inspector, CheckReport& report, const Progress& p
     if (log) {
       inspector.describe_log(description);
       VersionsCheck check;
-      check.run(inspector.volume(), inspector.versions(), inspector.space(),
-                [&](Finding finding) { report.findings.push_back(std::move(finding)); }, progress);
+      check.run(
+          inspector.volume(), inspector.versions(), inspector.space(),
+          [&](Finding finding) { report.findings.push_back(std::move(finding)); }, progress);
       report.chunks = check.chunks;
     } else {
       add_damage(report, "versions", log.failure().message);
@@ -534,8 +537,7 @@ void check_contents(Inspector& inspector, CheckReport& report, const Progress& p
   } else {
     add_damage(report, "log", log.failure().message);
   }
-  if (!inspector.in_chunks())
-    HomeCheck(inspector, static_cast<bool>(log), report, progress).run();
+  if (!inspector.in_chunks()) HomeCheck(inspector, static_cast<bool>(log), report, progress).run();
   // Without its log a region is in no state that the heap could be audited in.
   if (log) {
     if (Status heap = inspector.read_heap(description); !heap)

@@ -38,13 +38,15 @@ struct ContainerDescription {
   };
   std::vector<Module> modules;  ///< that its pointers lead to
   u64 marked_pages = 0;         ///< in which pointers lead out of it
+  u64 shadows = 0;              ///< copies of other containers' objects
+  u64 shadow_bytes = 0;
 };
 
 /// A version that a region in chunks keeps.
 struct VersionDescription {
   u64 number = 0;
-  u64 time_ns = 0;        ///< when it was made, since 1970
-  u64 origin = 0;         ///< the version that it repeats: a rollback; 0: none
+  u64 time_ns = 0;  ///< when it was made, since 1970
+  u64 origin = 0;   ///< the version that it repeats: a rollback; 0: none
   u64 changed_chunks = 0;
   u64 written_bytes = 0;  ///< with map nodes
   u64 backed_bytes = 0;

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -23,7 +24,7 @@ Result<std::unique_ptr<LazyParts>> LazyParts::create(region::Region& region,
                                                      track::Tracker& tracker, Filler& filler,
                                                      u64 part_bytes,
                                                      const std::vector<bool>& wanted) {
-  if (!tracker.can_forget())
+  if (!tracker.can_close())
     return Failure{Code::kUnsupported, "what this tracker watches cannot be closed"};
   PERDURA_ASSIGN(media::SelfMemory memory, media::SelfMemory::open());
   std::unique_ptr<LazyParts> parts(new LazyParts(region, tracker, filler, std::move(memory)));
@@ -34,10 +35,12 @@ Result<std::unique_ptr<LazyParts>> LazyParts::create(region::Region& region,
     parts->states_[i] = kClosed;
     ++parts->remaining_;
   }
-  std::byte* const base = parts->base_;
-  PERDURA_ASSIGN(region::FaultWatch watch,
-                 region::FaultWatch::create(base, base + wanted.size() * part_bytes, *parts));
-  parts->watch_.emplace(std::move(watch));
+  if (!tracker.set_closed(parts.get())) {
+    std::byte* const base = parts->base_;
+    PERDURA_ASSIGN(region::FaultWatch watch,
+                   region::FaultWatch::create(base, base + wanted.size() * part_bytes, *parts));
+    parts->watch_.emplace(std::move(watch));
+  }
   PERDURA_TRY(parts->close());
   parts->thread_ = std::thread([lazy = parts.get()] { lazy->fill_in_background(); });
   ::pthread_setname_np(parts->thread_.native_handle(), "perdura-patch");
@@ -47,6 +50,7 @@ Result<std::unique_ptr<LazyParts>> LazyParts::create(region::Region& region,
 LazyParts::~LazyParts() {
   stopping_ = true;
   if (thread_.joinable()) thread_.join();
+  tracker_.set_closed(nullptr);
 }
 
 // Calls visit(address, length) for what is backed of [begin, end) of the region.
@@ -95,8 +99,8 @@ bool LazyParts::fill(u64 part) noexcept {
   }
   const bool good = static_cast<bool>(
       for_each_backed(part * part_bytes_, (part + 1) * part_bytes_,
-                      [](std::byte* address, u64 length) -> Status {
-                        if (::mprotect(address, length, PROT_READ | PROT_WRITE) == 0) return {};
+                      [this](std::byte* address, u64 length) -> Status {
+                        if (::mprotect(address, length, tracker_.protection()) == 0) return {};
                         return Failure{};
                       }));
   // A part that could not be opened stays closed, and the access ends the program rather than
@@ -109,27 +113,63 @@ bool LazyParts::fill(u64 part) noexcept {
 bool LazyParts::fill_pages(u64 part) noexcept {
   const u64 begin = part * part_bytes_;
   const u64 end = begin + part_bytes_;
-  if (!filler_.fill(begin, end, memory_)) return false;
-  // What was filled in is durable: no change of the program's.
-  return static_cast<bool>(guarded([&] {
+  return static_cast<bool>(guarded([&]() -> Status {
+    PERDURA_TRY(for_each_backed(begin, end, [this](std::byte* address, u64 length) {
+      return tracker_.before_fill(address, length);
+    }));
+    if (!filler_.fill(begin, end, memory_)) return Failure{};
+    // What was filled in is durable: no change of the program's.
     return for_each_backed(begin, end, [this](std::byte* address, u64 length) {
-      return tracker_.forget(address, length);
+      return tracker_.after_fill(address, length);
     });
   }));
 }
 
+LazyParts::Answer LazyParts::on_access(std::byte* address) noexcept {
+  const u64 part = static_cast<u64>(address - base_) / part_bytes_;
+  if (part >= states_.size()) return Answer::kOpen;
+  const u8 state = states_[part].load(std::memory_order_acquire);
+  if (state == kPlain || state == kOpen) return Answer::kOpen;
+  const bool opened = filler_.fills_in_handlers() ? fill(part) : ask_for(part);
+  return opened ? Answer::kOpened : Answer::kFailed;
+}
+
+// Opened between the fault and now: the access is tried again.
 bool LazyParts::on_fault(std::byte* address) noexcept {
   const u64 part = static_cast<u64>(address - base_) / part_bytes_;
-  const u8 state = states_[part].load(std::memory_order_acquire);
-  if (state == kPlain) return false;
-  // Opened between the fault and now: try again.
-  return state == kOpen || fill(part);
+  if (states_[part].load(std::memory_order_acquire) == kPlain) return false;
+  return on_access(address) != Answer::kFailed;
+}
+
+// Others ask as well: whoever is not heard asks again.
+bool LazyParts::ask_for(u64 part) noexcept {
+  const std::atomic<u8>& state = states_[part];
+  while (state.load(std::memory_order_acquire) != kOpen) {
+    if (state.load(std::memory_order_acquire) == kRefused) return false;
+    wanted_.store(part, std::memory_order_release);
+    const timespec pause{0, 20'000};
+    ::nanosleep(&pause, nullptr);
+  }
+  return true;
+}
+
+void LazyParts::fill_or_refuse(u64 part) {
+  if (states_[part].load(std::memory_order_acquire) == kClosed && !fill(part))
+    states_[part].store(kRefused, std::memory_order_release);
 }
 
 void LazyParts::fill_in_background() {
-  for (u64 part = 0; part < states_.size() && !stopping_.load(std::memory_order_relaxed); ++part)
-    if (states_[part].load(std::memory_order_acquire) == kClosed && !fill(part)) return;
-  while (!done() && !stopping_.load(std::memory_order_relaxed)) ::sched_yield();
+  const bool alone = !filler_.fills_in_handlers();
+  for (u64 part = 0; part < states_.size() && !stopping_.load(std::memory_order_relaxed); ++part) {
+    if (alone) {
+      if (const u64 wanted = wanted_.exchange(kNone, std::memory_order_acquire); wanted != kNone)
+        fill_or_refuse(wanted);
+      fill_or_refuse(part);
+    } else if (states_[part].load(std::memory_order_acquire) == kClosed && !fill(part)) {
+      return;
+    }
+  }
+  while (!alone && !done() && !stopping_.load(std::memory_order_relaxed)) ::sched_yield();
   // Faults find every part open from now on.
   if (done()) filler_.all_filled();
 }

@@ -3,6 +3,7 @@
 //
 //   state of a part    kPlain (nothing to do) | kClosed -> kFilling -> kOpen
 //                      kFilled: whole, but could not be opened yet
+//                      kRefused: the background thread could not fill it
 //
 // The library writes a closed part through /proc/self/mem, which needs no access of its own and so
 // keeps the program out until the part is whole.
@@ -27,11 +28,13 @@ class Filler {
   virtual ~Filler() = default;
   /// Through `memory`. In any thread, perhaps in a signal handler; each part once unless it fails.
   virtual bool fill(u64 begin, u64 end, const media::SelfMemory& memory) noexcept = 0;
+  /// Whether signal handlers may call fill. Else who touches a part asks the background thread.
+  virtual bool fills_in_handlers() const { return true; }
   /// All parts are filled: once, in the background.
   virtual void all_filled() noexcept {}
 };
 
-class LazyParts final : public region::FaultHandler {
+class LazyParts final : public region::FaultHandler, public track::ClosedParts {
  public:
   /// The size of a part for a region of which [0, end) matters: a multiple of `unit`.
   static u64 part_bytes_for(u64 end, u64 unit);
@@ -45,9 +48,11 @@ class LazyParts final : public region::FaultHandler {
 
   bool done() const { return remaining_.load(std::memory_order_acquire) == 0; }
   bool on_fault(std::byte* address) noexcept override;
+  Answer on_access(std::byte* address) noexcept override;
 
  private:
-  enum State : u8 { kPlain, kClosed, kFilled, kFilling, kOpen };
+  enum State : u8 { kPlain, kClosed, kFilled, kFilling, kOpen, kRefused };
+  static constexpr u64 kNone = ~u64{0};
 
   LazyParts(region::Region& region, track::Tracker& tracker, Filler& filler,
             media::SelfMemory memory)
@@ -62,6 +67,8 @@ class LazyParts final : public region::FaultHandler {
   Status close();
   bool fill(u64 part) noexcept;
   bool fill_pages(u64 part) noexcept;
+  bool ask_for(u64 part) noexcept;
+  void fill_or_refuse(u64 part);
   void fill_in_background();
 
   const std::shared_ptr<const region::HomeMap> home_;
@@ -71,9 +78,10 @@ class LazyParts final : public region::FaultHandler {
   const media::SelfMemory memory_;
   u64 part_bytes_ = 0;
   std::vector<std::atomic<u8>> states_;
-  std::atomic<u64> remaining_{0};  ///< parts not open yet
+  std::atomic<u64> remaining_{0};   ///< parts not open yet
+  std::atomic<u64> wanted_{kNone};  ///< the part that the background thread is to fill next
   std::atomic<bool> stopping_{false};
-  std::optional<region::FaultWatch> watch_;
+  std::optional<region::FaultWatch> watch_;  ///< where the tracker does not answer faults
   std::thread thread_;
 };
 

@@ -54,7 +54,8 @@ Status Patch::apply_lazily(region::Region& region, track::Tracker& tracker) {
   base_ = region.base();
   const u64 part_bytes = LazyParts::part_bytes_for(end, kPageBytes);
   std::vector<bool> wanted((end + part_bytes - 1) / part_bytes);
-  index_->lines().for_each_page([&](u64 page, u64) { wanted[page * kPageBytes / part_bytes] = true; });
+  index_->lines().for_each_page(
+      [&](u64 page, u64) { wanted[page * kPageBytes / part_bytes] = true; });
   auto parts = LazyParts::create(region, tracker, *this, part_bytes, wanted);
   if (!parts && parts.failure().code == Code::kUnsupported) return apply_all(region);
   PERDURA_ASSIGN(parts_, std::move(parts));

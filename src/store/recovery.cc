@@ -72,8 +72,7 @@ Result<ChunkRecovery> recover_chunks_at(region::Volume& volume, u64 version) {
   PERDURA_ASSIGN(const format::VersionRecord record, commit::find_version(volume, found, version));
   ChunkRecovery recovery;
   recovery.space = std::make_unique<region::ChunkSpace>(volume, region, 0, true);
-  PERDURA_ASSIGN(recovery.versions.map,
-                 commit::MapReader(volume, *recovery.space).read(record));
+  PERDURA_ASSIGN(recovery.versions.map, commit::MapReader(volume, *recovery.space).read(record));
   recovery.versions.kept.push_back(record);
   return recovery;
 }

@@ -35,12 +35,8 @@ Result<Recovery> recover(region::Volume& volume, u64 log_limit);
 struct ChunkRecovery {
   std::unique_ptr<region::ChunkSpace> space;
   commit::RecoveredVersions versions;
-  u64 durable_version() const {
-    return versions.kept.empty() ? 0 : versions.kept.back().version;
-  }
-  u64 backed_bytes() const {
-    return versions.kept.empty() ? 0 : versions.kept.back().backed_bytes;
-  }
+  u64 durable_version() const { return versions.kept.empty() ? 0 : versions.kept.back().version; }
+  u64 backed_bytes() const { return versions.kept.empty() ? 0 : versions.kept.back().backed_bytes; }
 };
 
 /// Find the kept versions, and let the superblock know of the newest one.

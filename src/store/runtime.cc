@@ -96,10 +96,6 @@ Status check_options(const Options& options) {
   const bool reported = is_reported(options.tracking);
   if (options.aliases != 0 && reported)
     return invalid("aliases tell objects apart for a page tracker; reported stores need none");
-  if (options.capture == Capture::kBackground && !reported && options.engine != Engine::kRemap)
-    return invalid(
-        "a background capture to a redo log needs a tracker of reported stores: page trackers "
-        "learn of a store too late to copy aside the lines that it replaces");
   if (options.engine == Engine::kRemap) {
     if (options.region_limit_bytes % options.chunk_bytes != 0)
       return invalid("region_limit_bytes is a multiple of chunk_bytes, not " +
@@ -190,9 +186,24 @@ Status Runtime::open_volume(std::string_view uri) {
   medium_options.allow_network_filesystem = options_.allow_network_filesystem;
   medium_options.use_io_uring = internal_.use_io_uring;
   PERDURA_ASSIGN(media::OpenedMedium opened, media::open_medium(uri, medium_options));
+  if (opened.created) PERDURA_TRY(check_creation(*opened.medium));
   if (internal_.wrap) opened.medium = internal_.wrap(std::move(opened.medium));
   PERDURA_ASSIGN(volume_, store::open_volume(std::move(opened.medium), medium_options.create,
                                              options_.log_segment_bytes, read_only()));
+  return {};
+}
+
+// What an existing store answers for itself (captures_in_background).
+Status Runtime::check_creation(const media::Medium& medium) const {
+  if (options_.engine == Engine::kRemap) return {};
+  if (options_.capture == Capture::kBackground && !is_reported(options_.tracking))
+    return Failure{Code::kInvalidArgument,
+                   "a background capture to a redo log needs a tracker of reported stores: page "
+                   "trackers learn of a store too late to copy aside the lines that it replaces"};
+  if (!medium.geometry().reads_unwritten)
+    return Failure{Code::kUnsupported, "'" + medium.name() +
+                                           "' can hold chunks, but no home image; create the "
+                                           "store with Engine::kRemap"};
   return {};
 }
 
@@ -290,8 +301,9 @@ Status Runtime::recover() {
 Status Runtime::start() {
   PERDURA_ASSIGN(mutators_, track::Mutators::create(this, &leave_heap));
   heap_ = std::make_unique<heap::Heap>(*region_, name());
+  PERDURA_TRY(load_chunks());
   PERDURA_TRY(choose_tracker());
-  PERDURA_TRY(load());
+  PERDURA_TRY(load_lazily());
   // What recovery stored is not a change of the program's.
   PERDURA_TRY(tracker_->cut());
   tracker_->collect();
@@ -314,14 +326,21 @@ Status Runtime::start() {
   return {};
 }
 
-// What was made durable before, in working memory.
-Status Runtime::load() {
-  if (in_chunks()) {
-    loader_ = std::make_unique<store::ChunkLoader>(*volume_, *chunks_.space, *region_,
-                                                   chunks_.versions.map.level(0));
-    const bool lazy = options_.lazy_recovery && region_->aliases() == 0;
-    return lazy ? loader_->load_lazily(*tracker_) : loader_->load_all();
-  }
+// What was made durable before, in working memory: of a region in chunks all of it before there is
+// a tracker, or its parts when they are needed.
+Status Runtime::load_chunks() {
+  if (!in_chunks()) return {};
+  loader_ = std::make_unique<store::ChunkLoader>(*volume_, *chunks_.space, *region_,
+                                                 chunks_.versions.map.level(0));
+  // Elsewhere than it was all of it is needed: each pointer is rewritten.
+  const u64 recorded = volume_->regions().front().address;
+  const bool moves = recorded != reinterpret_cast<std::uintptr_t>(region_->base());
+  loads_lazily_ = options_.lazy_recovery && region_->aliases() == 0 && !moves;
+  return loads_lazily_ ? Status{} : loader_->load_all();
+}
+
+Status Runtime::load_lazily() {
+  if (loads_lazily_) return loader_->load_lazily(*tracker_);
   if (!patch_) return {};
   return options_.lazy_recovery ? patch_->apply_lazily(*region_, *tracker_)
                                 : patch_->apply_all(*region_);
@@ -329,8 +348,8 @@ Status Runtime::load() {
 
 // The log can copy lines aside, chunks whole chunks.
 Result<bool> Runtime::captures_in_background() const {
-  const bool can = in_chunks() ? reported_ == nullptr && tracker_->sees_stores_first()
-                               : reported_ != nullptr;
+  const bool can =
+      in_chunks() ? reported_ == nullptr && tracker_->sees_stores_first() : reported_ != nullptr;
   if (options_.capture == Capture::kBackground && !can)
     return Failure{Code::kInvalidArgument,
                    std::string("a background capture ") +
@@ -357,6 +376,7 @@ Result<std::unique_ptr<commit::Engine>> Runtime::make_engine(bool background_cap
     config.tracker = tracker_.get();
     config.record = volume_->regions().front();
     config.background_capture = background_capture;
+    config.whole_chunks = options_.whole_chunks;
     PERDURA_ASSIGN(engine, commit::Remap::create(config, std::move(chunks_.versions)));
     return engine;
   }
@@ -373,11 +393,14 @@ Result<std::unique_ptr<commit::Engine>> Runtime::make_engine(bool background_cap
   return engine;
 }
 
-// kAutomatic takes the first page tracker that this system has for this kind of mapping.
+// kAutomatic takes the first page tracker that this system has for this kind of mapping. What
+// captures chunks in the background must see stores first.
 Status Runtime::choose_tracker() {
   if (options_.tracking != Tracking::kAutomatic) return make_tracker(options_.tracking);
+  const bool sees_first = in_chunks() && options_.capture == Capture::kBackground;
   Status status;
   for (Tracking each : {Tracking::kUserfault, Tracking::kSigbus, Tracking::kProtect}) {
+    if (sees_first && each == Tracking::kUserfault) continue;
     status = make_tracker(each);
     if (status || status.failure().code != Code::kUnsupported) break;
   }
@@ -390,7 +413,7 @@ Status Runtime::make_tracker(Tracking kind) {
   const u64 bytes = aliased ? region_->aliases() * region_->alias_stride() : region_->limit();
   // Aliases are shared memory, of which a child cannot get a copy.
   if (internal_.children_inherit && !aliased) region_->let_children_inherit();
-  const track::Memory memory = aliased                  ? track::Memory::kShared
+  const track::Memory memory = aliased                ? track::Memory::kShared
                                : region_->has_views() ? track::Memory::kPrivate
                                                       : track::Memory::kAnonymous;
   heap_->set_scatter(scatter_ = nullptr);
@@ -440,7 +463,7 @@ Status Runtime::open_heap() {
   if (durable_version_ != 0) {
     PERDURA_TRY(heap_->attach());
     if (internal_.restore)
-      PERDURA_TRY(in_operation([this](Mutator&) { return internal_.restore(*this); }));
+      PERDURA_TRY(in_operation([this](Mutator& each) { return internal_.restore(*this, each); }));
     if (!heap_->is_at_home()) PERDURA_TRY(relocate());
   } else {
     PERDURA_TRY(in_operation([this](Mutator& mutator) { return heap_->format(mutator); }));
@@ -564,9 +587,7 @@ commit::Findings Runtime::findings() const {
   return loader_ ? loader_->findings() : engine_->findings();
 }
 
-std::vector<std::string> Runtime::damaged_pages() const {
-  return findings().first;
-}
+std::vector<std::string> Runtime::damaged_pages() const { return findings().first; }
 
 std::vector<std::string> Runtime::unreported() const {
   return verifier_ ? verifier_->findings() : std::vector<std::string>{};

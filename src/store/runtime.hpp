@@ -40,7 +40,7 @@ struct InternalOptions {
   const char* region_name = "main";
   commit::CutGuest* guest = nullptr;
   /// Called in an operation when a store with versions is opened, before its pointers are moved.
-  std::function<Status(class Runtime&)> restore = {};
+  std::function<Status(class Runtime&, Mutator&)> restore = {};
 };
 
 class Runtime {
@@ -81,6 +81,7 @@ class Runtime {
                                                    const InternalOptions& internal);
   Status try_close();
   Status open_volume(std::string_view uri);
+  Status check_creation(const media::Medium& medium) const;
   Status open_region();
   Status create_region();
   Status map_region(format::RegionRecord& record);
@@ -89,7 +90,8 @@ class Runtime {
   bool in_chunks() const { return chunks_.space != nullptr; }
   bool read_only() const { return options_.version != 0; }
   commit::Findings findings() const;
-  Status load();
+  Status load_chunks();
+  Status load_lazily();
   Result<bool> captures_in_background() const;
   Result<std::unique_ptr<commit::Engine>> make_engine(bool background_capture);
   Status choose_tracker();
@@ -115,6 +117,7 @@ class Runtime {
   std::unique_ptr<region::Region> region_;
   std::unique_ptr<store::Patch> patch_;  ///< block media: the recovered log over the home image
   std::unique_ptr<store::ChunkLoader> loader_;  ///< of a region in chunks
+  bool loads_lazily_ = false;
   std::unique_ptr<track::Mutators> mutators_;
   std::unique_ptr<track::Tracker> tracker_;
   track::Reported* reported_ = nullptr;

@@ -40,8 +40,8 @@ void VersionsCheck::run(region::Volume& volume, const std::vector<FoundVersion>&
     const std::string number = std::to_string(record.version);
     for (u64 copy = 0; copy < 2; ++copy) {
       if (version->copies[copy] == RecordState::kWhole) continue;
-      const u64 place = records->medium_offset +
-                        format::version_record_offset(region, record.version, copy);
+      const u64 place =
+          records->medium_offset + format::version_record_offset(region, record.version, copy);
       note({Finding::Severity::kNote, "versions",
             "copy " + std::to_string(copy + 1) + " of the record of version " + number +
                 " does not fit its checksum (medium offset " + std::to_string(place) +
@@ -49,8 +49,8 @@ void VersionsCheck::run(region::Volume& volume, const std::vector<FoundVersion>&
                 "it",
             place, std::nullopt});
     }
-    const Status walked = reader.walk(
-        record, [&](u32 level, u64 index, const ChunkEntry& entry) -> Result<bool> {
+    const Status walked =
+        reader.walk(record, [&](u32 level, u64 index, const ChunkEntry& entry) -> Result<bool> {
           if (!seen.insert(entry.place).second) return false;
           if (level != 0) {
             ++nodes;
@@ -61,13 +61,14 @@ void VersionsCheck::run(region::Volume& volume, const std::vector<FoundVersion>&
           const Status whole = reader.read_chunk(index, entry, buffer.first(region.chunk_bytes));
           if (whole) ++chunks;
           else
-            note({Finding::Severity::kDamage, "chunks", "version " + number + ": " +
-                      whole.failure().message, entry.place, index * region.chunk_bytes});
+            note({Finding::Severity::kDamage, "chunks",
+                  "version " + number + ": " + whole.failure().message, entry.place,
+                  index * region.chunk_bytes});
           return true;
         });
     if (!walked)
-      note({Finding::Severity::kDamage, "map", "version " + number + ": " +
-                walked.failure().message, std::nullopt, std::nullopt});
+      note({Finding::Severity::kDamage, "map",
+            "version " + number + ": " + walked.failure().message, std::nullopt, std::nullopt});
   }
   progress("verifying the chunks", space.total_bytes(), space.total_bytes());
 }
@@ -98,8 +99,8 @@ Result<u64> try_roll_back(std::unique_ptr<media::Medium> medium, u64 version,
   PERDURA_ASSIGN(auto volume, open_volume(std::move(medium), false, 0));
   const std::vector<format::RegionRecord> regions = volume->regions();
   if (regions.empty() || regions.front().chunk_bytes == 0)
-    return Failure{Code::kUnsupported, "'" + volume->name() +
-                                           "' has a redo log and keeps its newest version alone"};
+    return Failure{Code::kUnsupported,
+                   "'" + volume->name() + "' has a redo log and keeps its newest version alone"};
   const format::RegionRecord& region = regions.front();
   PERDURA_ASSIGN(const std::vector<FoundVersion> found,
                  commit::read_versions(*volume, region, commit::Newest::kMayBeLost));
@@ -108,9 +109,9 @@ Result<u64> try_roll_back(std::unique_ptr<media::Medium> medium, u64 version,
   PERDURA_TRY(verify(*volume, space, origin, progress));
 
   VersionRecord record = origin;
-  record.version = number_after(
-      std::max(found.back().record.version, volume->replayed_version(region.region)), origin,
-      region);
+  record.version =
+      number_after(std::max(found.back().record.version, volume->replayed_version(region.region)),
+                   origin, region);
   record.origin = version;
   record.changed_chunks = record.changed_bytes = 0;
   PERDURA_TRY(commit::write_version(*volume, region, record));

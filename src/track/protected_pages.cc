@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <vector>
 
 #include "track/userfault.hpp"
 
@@ -102,9 +103,45 @@ Status ProtectedPages::cut() {
   const int ended = filling_.fetch_xor(1);
   while (answering_[ended].load() != 0) ::sched_yield();
   faults_ = 0;
+  return protect_opened(maps_[ended]);
+}
+
+// What was opened is in the map. Where that is many ranges, whole parts take fewer calls; but not
+// while something is closed, which they would open.
+Status ProtectedPages::protect_opened(const DirtyMap& map) const {
+  std::vector<Part> ranges;
+  const bool any_number = closed_.load() != nullptr;
+  map.for_each_page([&](u64 page, u64) {
+    std::byte* const address = base_ + page * kPageBytes;
+    if (!ranges.empty() && ranges.back().address + ranges.back().length == address)
+      ranges.back().length += kPageBytes;
+    else if (any_number || ranges.size() <= kRangesMax) ranges.push_back({address, kPageBytes});
+  });
+  if (any_number || ranges.size() <= kRangesMax) {
+    for (const Part& range : ranges) PERDURA_TRY(protect(range.address, range.length));
+    return {};
+  }
   for (size_t i = 0, count = part_count_.load(); i < count; ++i)
     PERDURA_TRY(protect(parts_[i].address, parts_[i].length));
   return {};
+}
+
+Status ProtectedPages::before_fill(std::byte* address, u64 length) {
+  if (mode_ == Tracking::kProtect || set_protected(address, length, false)) return {};
+  return system_failure(errno, "cannot write to a part of the region");
+}
+
+Status ProtectedPages::after_fill(std::byte* address, u64 length) {
+  return mode_ == Tracking::kProtect ? Status{} : protect(address, length);
+}
+
+int ProtectedPages::protection() const {
+  return mode_ == Tracking::kProtect ? PROT_READ : PROT_READ | PROT_WRITE;
+}
+
+bool ProtectedPages::set_closed(ClosedParts* parts) {
+  closed_.store(parts, std::memory_order_release);
+  return true;
 }
 
 void ProtectedPages::settle(bool durable) {
@@ -120,6 +157,10 @@ u64 ProtectedPages::chunk_bytes(u64 faults) const noexcept {
 }
 
 bool ProtectedPages::on_fault(std::byte* address) noexcept {
+  if (ClosedParts* const closed = closed_.load(std::memory_order_acquire); closed != nullptr) {
+    const ClosedParts::Answer closing = closed->on_access(address);
+    if (closing != ClosedParts::Answer::kOpen) return closing == ClosedParts::Answer::kOpened;
+  }
   for (;;) {
     const int epoch = filling_.load();
     answering_[epoch].fetch_add(1);

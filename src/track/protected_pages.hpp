@@ -33,6 +33,11 @@ class ProtectedPages final : public Tracker, public region::FaultHandler {
   void set_guard(StoreGuard* guard) override { guard_.store(guard); }
   bool is_coarse() const override { return true; }
   Status backed(std::span<const Part> parts) override;
+  bool can_close() const override { return memory_ != Memory::kShared; }
+  Status before_fill(std::byte* address, u64 length) override;
+  Status after_fill(std::byte* address, u64 length) override;
+  int protection() const override;
+  bool set_closed(ClosedParts* parts) override;
   Status add_changes(DirtyMap& into) override;
   Status cut() override;
   const DirtyMap& collect() override { return maps_[filling_ ^ 1]; }
@@ -44,6 +49,7 @@ class ProtectedPages final : public Tracker, public region::FaultHandler {
   static constexpr u64 kChunkBytesMax = 64 * kMiB;
   static constexpr u64 kFaultsPerDoubling = 1024;
   static constexpr size_t kPartsMax = 4096;
+  static constexpr u64 kRangesMax = 1024;
 
   // Written under mutex_, read by signal handlers up to part_count_. A part grows where the region
   // does, so that there are a few for each alias.
@@ -58,6 +64,7 @@ class ProtectedPages final : public Tracker, public region::FaultHandler {
   /// Mark the chunk and open it.
   bool answer(std::byte* address, DirtyMap& map) noexcept;
   Status protect(std::byte* address, u64 length) const;
+  Status protect_opened(const DirtyMap& map) const;
   void list(const Part& part);
   /// Let stores through; the guard is told before.
   bool open(std::byte* address, u64 length) const noexcept;
@@ -77,6 +84,7 @@ class ProtectedPages final : public Tracker, public region::FaultHandler {
   std::atomic<int> answering_[2]{};
   std::atomic<u64> faults_{0};
   std::atomic<StoreGuard*> guard_{nullptr};
+  std::atomic<ClosedParts*> closed_{nullptr};
   std::mutex mutex_;
   std::unique_ptr<Listed[]> parts_;
   std::atomic<size_t> part_count_{0};

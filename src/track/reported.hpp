@@ -23,7 +23,7 @@ class Reported final : public Tracker, public ReportSink {
 
   Tracking kind() const override { return mode_; }
   bool sees_stores_first() const override { return true; }
-  bool can_forget() const override { return true; }
+  bool can_close() const override { return true; }
   bool is_coarse() const override { return false; }
   Status backed(std::span<const Part>) override { return {}; }
   void collect_ahead() override;

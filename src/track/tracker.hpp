@@ -3,6 +3,8 @@
 // One checkpoint: `cut` while the mutators stand still, then `collect` once, then `settle`.
 #pragma once
 
+#include <sys/mman.h>
+
 #include <memory>
 #include <span>
 
@@ -37,6 +39,19 @@ class StoreGuard {
   virtual void before_store(const std::byte* begin, const std::byte* end) noexcept = 0;
 };
 
+/// Parts of the region that are inaccessible until they were filled.
+class ClosedParts {
+ public:
+  enum class Answer {
+    kOpen,    ///< it is accessible, as far as this is concerned
+    kOpened,  ///< it is now: the access can be tried again
+    kFailed,  ///< it cannot be filled
+  };
+  virtual ~ClosedParts() = default;
+  /// A part was accessed. In a signal handler.
+  virtual Answer on_access(std::byte* address) noexcept = 0;
+};
+
 class Tracker {
  public:
   virtual ~Tracker() = default;
@@ -55,11 +70,18 @@ class Tracker {
   /// fails, none; then they may be mapped anew.
   virtual Status backed(std::span<const Part> parts) = 0;
 
-  /// Whether the library can store to a range that the program cannot access meanwhile, without
-  /// that counting as a change once `forget` was called. May run in a signal handler. Not of parts
-  /// that are anonymous beside views.
-  virtual bool can_forget() const { return false; }
-  virtual Status forget(std::byte*, u64) { return {}; }
+  // Parts that the program cannot access yet, and that the library stores to meanwhile, without
+  // that counting as a change. Not of parts that are anonymous beside views.
+
+  /// Whether there can be such parts.
+  virtual bool can_close() const { return false; }
+  /// Around the stores to such a part. In any thread, perhaps in a signal handler.
+  virtual Status before_fill(std::byte*, u64) { return {}; }
+  virtual Status after_fill(std::byte*, u64) { return {}; }
+  /// What the program may do with it then, for mprotect.
+  virtual int protection() const { return PROT_READ | PROT_WRITE; }
+  /// True: this tracker answers faults and asks `parts` first, until it is told nullptr.
+  virtual bool set_closed(ClosedParts*) { return false; }
 
   /// Mutators stopped: add what changed since the last cut. The epoch goes on.
   virtual Status add_changes(DirtyMap&) {

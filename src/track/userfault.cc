@@ -169,7 +169,7 @@ Status Userfault::cut() {
   return {};
 }
 
-Status Userfault::forget(std::byte* address, u64 length) {
+Status Userfault::after_fill(std::byte* address, u64 length) {
   return scan({address, length, false}, true, [](u64, u64) {});
 }
 
@@ -179,8 +179,8 @@ Status Userfault::scan(const Part& part, bool protect, Found&& found) {
   const std::byte* begin = part.address;
   const std::byte* const end = part.address + part.length;
   while (begin < end) {
-    ScanArguments arguments =
-        scan_arguments(begin, static_cast<u64>(end - begin), regions, kRegionsPerScan, is_exact(part));
+    ScanArguments arguments = scan_arguments(begin, static_cast<u64>(end - begin), regions,
+                                             kRegionsPerScan, is_exact(part));
     if (!protect) arguments.flags &= ~kScanProtectMatching;
     const int count = ::ioctl(pagemap_.get(), kPagemapScan, &arguments);
     if (count < 0) return system_failure(errno, "cannot scan for written pages");

@@ -26,14 +26,14 @@ class Userfault final : public Tracker {
 
   Tracking kind() const override { return Tracking::kUserfault; }
   bool sees_stores_first() const override { return false; }
-  bool can_forget() const override { return true; }
+  bool can_close() const override { return true; }
   bool is_coarse() const override { return true; }
   Status backed(std::span<const Part> parts) override;
   Status add_changes(DirtyMap& into) override;
   Status cut() override;
   const DirtyMap& collect() override { return map_; }
   void settle(bool durable) override;
-  Status forget(std::byte* address, u64 length) override;
+  Status after_fill(std::byte* address, u64 length) override;
 
  private:
   Userfault(std::byte* base, Memory memory, UniqueFd userfault, UniqueFd pagemap, DirtyMap map)

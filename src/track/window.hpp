@@ -115,4 +115,11 @@ inline void copy_racing_line(std::byte* to, const std::byte* from) {
 }
 #endif
 
+/// The same of more lines.
+inline void copy_racing(std::byte* to, const std::byte* from, u64 length) {
+  if constexpr (kRacingReadsAllowed) std::memcpy(to, from, length);
+  else
+    for (u64 at = 0; at < length; at += kLineBytes) copy_racing_line(to + at, from + at);
+}
+
 }  // namespace perdura::track

@@ -81,6 +81,35 @@ static void figure_2_again(void) {
   CHECK(pCAlloc(kMagic, 0, (void**)&cr) == -PERDURA_INVALID_ARGUMENT);
 }
 
+/* --- an object of two containers */
+
+enum { kFirst = 45, kSecond = 46 };
+
+static void shared(void) {
+  struct c_root* second = NULL;
+  const int first_id = pCAlloc(kFirst, sizeof(*cr), (void**)&cr);
+  const int second_id = pCAlloc(kSecond, sizeof(*second), (void**)&second);
+  CHECK(first_id > 0 && second_id > 0);
+  second->l = cr->l = perdura_new(&list_type, 1);
+  cr->l->value = 6;
+  pPoint(first_id);
+  CHECK(second->l == cr->l);
+  struct cattr attributes = {.warn_of_sharing = 1};
+  CHECK(pCSetAttr(second_id, &attributes) == 0);
+  pPoint(second_id);
+  CHECK(pSync(first_id) == 0 && pSync(second_id) == 0);
+  struct cattr* read = pCGetAttr(kSecond);
+  CHECK(read != NULL && read->shared == 1 && read->warn_of_sharing == 1);
+}
+
+static void shared_again(void) {
+  CHECK(pCRestore(kSecond, (void**)&cr) > 0);
+  CHECK(cr->l != NULL && cr->l->value == 6);
+  cr->l->value = 7; /* each has its own */
+  CHECK(pCRestore(kFirst, (void**)&cr) > 0);
+  CHECK(cr->l != NULL && cr->l->value == 6);
+}
+
 /* --- pointers into the program */
 
 static int doubled(int value) { return 2 * value; }
@@ -211,6 +240,8 @@ static const struct step {
   void (*run)(void);
 } kSteps[] = {{"figure 2", figure_2},
               {"figure 2 again", figure_2_again},
+              {"shared", shared},
+              {"shared again", shared_again},
               {"typed", typed},
               {"typed again", typed_again},
               {"typed once more", typed_again},

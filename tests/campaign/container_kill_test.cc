@@ -1,6 +1,6 @@
 // Goal: a program that is killed at any moment finds its container as a persistence point left it:
 // the whole graph of one version, at least the last one acknowledged, whichever addresses the
-// program itself lies at.
+// program itself lies at. So with a container that leads into it: that has its own copy.
 // Method: container_worker.cc as a process of its own, killed with SIGKILL at 300 random moments
 // (PERDURA_CONTAINER_KILLS changes it) with each engine, on emulated NVM and on a disk. Each worker
 // checks the graph that it finds, link by link, against the one that follows from its number of
@@ -48,6 +48,7 @@ TEST_P(ContainerKillTest, FindsOneOfTheVersions) {
     const std::string path = folder.path("state.pd");
     if (kill % 30 == 0) {
       std::filesystem::remove(path);
+      std::filesystem::remove(path + ".second");
       durable = 0;
     }
     const u64 wait_for = random() % 2 * (1 + random() % 20);

@@ -3,8 +3,10 @@
 // ENGINE is log, chunks, or aside: chunks that are copied aside while the program goes on.
 //
 // Adds to the chain of a container and takes from it, a few steps a persistence point, until it is
-// killed. Which links there are follows from the number of steps. Prints what it finds, then the
-// steps that have become durable. Older versions of a container in chunks are looked at first.
+// killed. Which links there are follows from the number of steps. A second container, at
+// URI.second, leads to the root of the first, and so has copies of all. Prints what it finds in the
+// second and in the first, then the steps that have become durable in both. Older versions in
+// chunks are looked at first.
 #include <cstdio>
 #include <exception>
 
@@ -43,12 +45,34 @@ std::string check(const Worked& worked) {
   return found == expected ? "" : "the chain has other links than it had";
 }
 
-/// Its steps, or what is wrong.
-std::string look_at(Container& container) {
-  const auto& worked = container.root<Worked>();
-  if (std::string problem = check(worked); !problem.empty()) return problem;
+struct Second {
+  Worked* worked;
+};
+
+void say(const std::string& line) {
+  std::printf("%s\n", line.c_str());
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+PERDURA_TYPE(Worked, chain)
+PERDURA_TYPE(Second, worked)
+
+namespace {
+
+std::string found_in(const Container& container, const Worked& worked) {
+  const std::string problem = check(worked);
   const HeapAudit audit = container.audit();
-  return audit.clean ? std::to_string(worked.steps) : audit.problem;
+  return !problem.empty() ? problem : !audit.clean ? audit.problem : std::to_string(worked.steps);
+}
+
+// What the second container had of the first is its own now.
+void say_and_destroy(const Container& container, Second& second) {
+  if (second.worked == nullptr) return say("0");
+  say(found_in(container, *second.worked));
+  while (second.worked->chain.first != nullptr) test::pop(second.worked->chain);
+  destroy(second.worked);
 }
 
 std::string check_older(const std::string& uri, Options options) {
@@ -60,7 +84,7 @@ std::string check_older(const std::string& uri, Options options) {
   for (size_t i = 0; i + 1 < versions.size(); ++i) {
     options.version = versions[i].number;
     Container container = Container::open(uri, options);
-    const std::string found = look_at(container);
+    const std::string found = found_in(container, container.root<Worked>());
     container.discard();
     if (found.find_first_not_of("0123456789") != found.npos || std::stoull(found) % kStepsPerPoint)
       return "version " + std::to_string(options.version) + ": " + found;
@@ -81,23 +105,21 @@ Options options_for(const std::string& engine) {
   return options;
 }
 
-void say(const std::string& line) {
-  std::printf("%s\n", line.c_str());
-  std::fflush(stdout);
-}
-
 }  // namespace
-
-PERDURA_TYPE(Worked, chain)
 
 int main(int, char** arguments) {
   try {
     const Options options = options_for(arguments[2]);
-    if (const std::string problem = check_older(arguments[1], options); !problem.empty())
-      say(problem);
-    Container container = Container::open(arguments[1], options);
+    const std::string uri = arguments[1];
+    if (const std::string problem = check_older(uri, options); !problem.empty()) say(problem);
+    Container second = Container::open(uri + ".second", options);
+    auto& leads = second.root<Second>();
+    say_and_destroy(second, leads);
+    Container container = Container::open(uri, options);
     auto& worked = container.root<Worked>();
-    say(look_at(container));
+    leads.worked = &worked;
+    second.point();
+    say(found_in(container, worked));
     for (bool waits = false;; waits = !waits) {
       for (u64 i = 0; i < kStepsPerPoint; ++i) {
         ++worked.steps;
@@ -108,6 +130,7 @@ int main(int, char** arguments) {
       container.point_async();
       if (!waits) continue;
       container.sync();
+      second.point();
       say(std::to_string(worked.steps));
     }
   } catch (const std::exception& error) {

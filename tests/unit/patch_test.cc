@@ -159,11 +159,11 @@ TEST_F(PatchTest, WithoutOwnMemoryAsAFileAtOnce) {
   expect_memory();
 }
 
-TEST_F(PatchTest, WithATrackerThatCannotForgetAtOnce) {
+TEST_F(PatchTest, WithATrackerOfAliasesAtOnce) {
   log_pages(3, 500);
   make_patch();
-  const auto tracker =
-      value_or_throw(track::ProtectedPages::create(region_->base(), kLimit, Tracking::kProtect));
+  const auto tracker = value_or_throw(track::ProtectedPages::create(
+      region_->base(), kLimit, Tracking::kProtect, track::Memory::kShared));
   arm_calls(nullptr);
   ASSERT_TRUE(patch_->apply_lazily(*region_, *tracker));
   EXPECT_EQ(calls_counted(Call::kProtect), 0u);

@@ -1,7 +1,7 @@
 // Goal: no part of a region has two places on the medium, whatever failed when it got one.
 // Method: on a real volume what was just allocated and mapped is refused by who is told of it; the
-// next attempt asks for less, and a later one for more. The extents of the directory must not overlap, and what was
-// written through the last one must be what opening maps.
+// next attempt asks for less, and a later one for more. The extents of the directory must not
+// overlap, and what was written through the last one must be what opening maps.
 #include <gtest/gtest.h>
 
 #include "region/region.hpp"

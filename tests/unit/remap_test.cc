@@ -13,9 +13,12 @@
 
 #include "commit/version_map.hpp"
 #include "media/fault.hpp"
+#include "media/record.hpp"
+#include "store/inspect.hpp"
 #include "store/recovery.hpp"
 #include "support/expect_failure.hpp"
 #include "support/files.hpp"
+#include "support/memcached_server.hpp"
 #include "support/wrapped_store.hpp"
 
 namespace perdura::test {
@@ -29,6 +32,7 @@ struct Config {
   Tracking tracking;
   u32 chunk_bytes;
   bool lazy = true;
+  bool whole_chunks = false;
 };
 
 class RemapTest : public testing::TestWithParam<Config> {
@@ -44,18 +48,23 @@ class RemapTest : public testing::TestWithParam<Config> {
     options.chunk_bytes = GetParam().chunk_bytes;
     options.versions_kept = kKept;
     options.lazy_recovery = GetParam().lazy;
+    options.whole_chunks = GetParam().whole_chunks;
     return options;
   }
-  std::string path() const { return folder_.path("store.pd"); }
+  std::string uri() const {
+    return server_ ? server_->uri("store") : GetParam().scheme + folder_.path("store.pd");
+  }
   void open(u64 version = 0) {
     Options chosen = options();
     chosen.version = version;
     store_ = std::make_unique<WrappedStore>(
-        GetParam().scheme + path(), chosen,
+        uri(), chosen,
         [this](std::unique_ptr<media::Medium> inner) { return plan_.wrap(std::move(inner)); });
     words_ = static_cast<u64*>(store_->get_root("words"));
   }
   RemapTest() {
+    if (GetParam().scheme == std::string("memcached:"))
+      server_ = std::make_unique<MemcachedProcess>(std::vector<std::string>{"-M", "-m", "512"});
     open();
     const auto op = store_->operation();
     words_ = static_cast<u64*>(op.allocate(kWords * sizeof(u64), kPageBytes));
@@ -91,6 +100,7 @@ class RemapTest : public testing::TestWithParam<Config> {
   }
 
   const TempDir folder_{TempDir::kMemory};
+  std::unique_ptr<MemcachedProcess> server_;
   media::FaultPlan plan_;
   std::mt19937_64 random_{7};
   std::unique_ptr<WrappedStore> store_;
@@ -242,8 +252,8 @@ TEST_P(RemapTest, TheRegionGrows) {
   }
   reopen();
   for (u64 round = 1; round < 12; ++round) {
-    const auto* block = static_cast<u64*>(
-        store_->get_root(("block " + std::to_string(round)).c_str()));
+    const auto* block =
+        static_cast<u64*>(store_->get_root(("block " + std::to_string(round)).c_str()));
     for (u64 i = 0; i < 2 * kMiB / sizeof(u64); ++i) ASSERT_EQ(block[i], round);
   }
   EXPECT_TRUE(store_->audit().clean);
@@ -272,17 +282,151 @@ TEST_P(RemapTest, AnOldVersionIsOnlyRead) {
   expect_words(model_);
 }
 
+// As a flash device wants them: what goes to the space for chunks fills chunks.
+TEST(RemapOnFlash, WholeChunksAreWritten) {
+  const TempDir folder(TempDir::kMemory);
+  Options options;
+  options.region_limit_bytes = 64 * kMiB;
+  options.engine = Engine::kRemap;
+  options.chunk_bytes = 16 * kKiB;
+  options.whole_chunks = true;
+  media::Recording recording;
+  {
+    WrappedStore store(
+        "file:" + folder.path("store.pd"), options,
+        [&](std::unique_ptr<media::Medium> inner) { return recording.wrap(std::move(inner)); });
+    auto* const bytes = static_cast<char*>(store.operation().allocate(8 * kMiB, kPageBytes));
+    for (u64 i = 0; i < 5; ++i) {
+      {
+        const auto op = store.operation();
+        std::memset(bytes + i * kMiB, 'a', 3 * kMiB);
+      }
+      store.checkpoint();
+    }
+    store.close();
+  }
+  u64 writes = 0;
+  const media::History history = recording.history();
+  for (const media::RecordedCall& call : history.calls()) {
+    if (call.site == nullptr || call.site->what != std::string("chunks")) continue;
+    ++writes;
+    EXPECT_TRUE(is_aligned(call.offset | call.bytes.size(), options.chunk_bytes));
+  }
+  EXPECT_GT(writes, 5u);
+}
+
+// --- what only memcached does ------------------------------------------------------------------
+
+class RemapOnMemcached : public testing::Test {
+ protected:
+  static Options options(bool lazy = true) {
+    Options options;
+    options.region_limit_bytes = 64 * kMiB;
+    options.engine = Engine::kRemap;
+    options.lazy_recovery = lazy;
+    return options;
+  }
+  void fill() {
+    WrappedStore store(server_.uri("store"), options());
+    {
+      const auto op = store.operation();
+      auto* words = static_cast<u64*>(op.allocate(4 * kMiB));
+      std::fill_n(words, 4 * kMiB / sizeof(u64), 5);
+      op.set_root("words", words);
+    }
+    store.close();
+  }
+  Failure failure_of_opening(const Options& chosen) {
+    try {
+      WrappedStore store(server_.uri("store"), chosen);
+    } catch (const Error& error) {
+      return {error.code(), error.what()};
+    }
+    return {Code::kOk, "it opened"};
+  }
+  MemcachedProcess server_{{"-M", "-m", "128"}};
+};
+
+TEST_F(RemapOnMemcached, AStoreWithALogIsRefused) {
+  Options log = options();
+  log.engine = Engine::kRedoLog;
+  const Failure failure = failure_of_opening(log);
+  EXPECT_EQ(failure.code, Code::kUnsupported);
+  EXPECT_NE(failure.message.find("Engine::kRemap"), std::string::npos) << failure.message;
+}
+
+// Each item that is missing is an error when what needs it is opened, loaded or checked.
+TEST_F(RemapOnMemcached, AMissingItemIsAnErrorThatNamesIt) {
+  fill();
+  const auto report = value_or_throw(store::check(server_.uri("store"), {}, [](auto...) {}));
+  EXPECT_FALSE(report.damaged());
+  ASSERT_GT(report.chunks, 60u);
+  // One block of a chunk in the middle.
+  u64 place = 0;
+  {
+    auto medium = value_or_throw(media::open_medium(server_.uri("store"), {})).medium;
+    const auto volume = value_or_throw(region::Volume::open(std::move(medium)));
+    const region::ChunkSpace space(*volume, volume->regions().front(), 0, true);
+    const auto found = value_or_throw(commit::read_versions(*volume, volume->regions().front()));
+    const auto map = value_or_throw(commit::MapReader(*volume, space).read(found.back().record));
+    for (const format::ChunkEntry& entry : map.level(0))
+      if (entry.place != 0) place = entry.place;
+  }
+  server_.forget_block("store", place / kPageBytes);
+  EXPECT_DEATH(
+      {
+        WrappedStore store(server_.uri("store"), options());
+        const auto* words = static_cast<u64*>(store.get_root("words"));
+        u64 sum = 0;
+        for (u64 i = 0; i < 4 * kMiB / sizeof(u64); ++i) sum += words[i];
+        std::exit(sum == 0 ? 1 : 0);
+      },
+      "evicted");
+  const Failure failure = failure_of_opening(options(false));
+  EXPECT_EQ(failure.code, Code::kCorrupt);
+  EXPECT_NE(failure.message.find("evicted"), std::string::npos) << failure.message;
+  const auto after = value_or_throw(store::check(server_.uri("store"), {}, [](auto...) {}));
+  EXPECT_TRUE(after.damaged());
+}
+
+TEST_F(RemapOnMemcached, AServerThatWasRestartedHasNoStore) {
+  fill();
+  server_.restart();
+  Options no_create = options();
+  no_create.create = false;
+  EXPECT_EQ(failure_of_opening(no_create).code, Code::kNotFound);
+}
+
+TEST_F(RemapOnMemcached, AServerThatGoesAwayFailsTheVersion) {
+  WrappedStore store(server_.uri("store"), options());
+  const u64 version = store.durable_version();
+  {
+    const auto op = store.operation();
+    op.set_root("some", op.allocate(100));
+  }
+  server_.kill();
+  const auto failed = store.runtime().checkpoint();
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.failure().code, Code::kIo) << failed.failure().message;
+  server_.restart();
+  EXPECT_FALSE(store.runtime().checkpoint()) << "another server has nothing of it";
+  EXPECT_EQ(store.durable_version(), version);
+}
+
 std::vector<Config> configs() {
   return {{"file_userfault", "file:", Tracking::kUserfault, 64 * kKiB},
           {"file_userfault_4k", "file:", Tracking::kUserfault, 4 * kKiB},
           {"file_userfault_eager", "file:", Tracking::kUserfault, 64 * kKiB, false},
           {"file_protect", "file:", Tracking::kProtect, 64 * kKiB},
           {"file_sigbus", "file:", Tracking::kSigbus, 64 * kKiB},
+          {"file_whole_chunks", "file:", Tracking::kUserfault, 16 * kKiB, true, true},
           {"file_protect_4m", "file:", Tracking::kProtect, 4 * kMiB},
           {"file_reported", "file:", Tracking::kReported, 64 * kKiB},
           {"emu_userfault", "emu:", Tracking::kUserfault, 16 * kKiB},
           {"emu_protect", "emu:", Tracking::kProtect, 256 * kKiB},
-          {"emu_bitmap", "emu:", Tracking::kBitmap, 4 * kKiB}};
+          {"emu_bitmap", "emu:", Tracking::kBitmap, 4 * kKiB},
+          {"memcached_userfault", "memcached:", Tracking::kUserfault, 64 * kKiB},
+          {"memcached_protect", "memcached:", Tracking::kProtect, 64 * kKiB}};
 }
 INSTANTIATE_TEST_SUITE_P(Configs, RemapTest, testing::ValuesIn(configs()),
                          [](const auto& info) { return std::string(info.param.name); });

@@ -170,8 +170,8 @@ TEST_P(UserfaultTest, WhatIsForgottenDoesNotCount) {
   back(0, kPages);
   begin_epoch();
   for (u64 page = 10; page < 30; ++page) store(page);
-  EXPECT_TRUE(tracker_->can_forget());
-  ASSERT_TRUE(tracker_->forget(base() + 15 * kPageBytes, 10 * kPageBytes));
+  EXPECT_TRUE(tracker_->can_close());
+  ASSERT_TRUE(tracker_->after_fill(base() + 15 * kPageBytes, 10 * kPageBytes));
   store(20);
   EXPECT_EQ(cut(), (Pages{10, 11, 12, 13, 14, 20, 25, 26, 27, 28, 29}));
 }

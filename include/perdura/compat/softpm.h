@@ -27,6 +27,8 @@ struct cattr {
   unsigned interval_ms;  /* a point so often in the background; 0: none */
   unsigned long version; /* the last durable one; not set by pCSetAttr */
   unsigned long bytes;   /* that its medium has for data; not set by pCSetAttr */
+  unsigned long shared;  /* objects of other containers that the last point copied; the same */
+  int warn_of_sharing;   /* 1: say on stderr when a point finds the first ones of a container */
 };
 
 /* Create a container with a root of cSSize bytes, zeroed, to which *cStruct then points. Returns

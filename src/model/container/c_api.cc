@@ -87,6 +87,10 @@ int perdura_container_exclude(perdura_container* container, const void* pointer)
   return c_call([&] { container->container.exclude(pointer); });
 }
 
+int perdura_container_warn_of_sharing(perdura_container* container, int warn) {
+  return c_call([&] { container->container.warn_of_sharing(warn != 0); });
+}
+
 int perdura_container_begin(perdura_container* container) {
   return c_call([&] { container->container.runtime().enter(); });
 }

@@ -148,6 +148,11 @@ void Container::close() {
 
 void Container::discard() noexcept { delete container_.release(); }
 
+void Container::warn_of_sharing(bool warn) { container_->warn_of_sharing(warn); }
+std::vector<std::string> Container::shared_objects() const {
+  return value_or_throw(guarded([this] { return container_->shared_objects(); }));
+}
+
 ContainerStatistics Container::statistics() const { return container_->statistics(); }
 std::vector<std::string> Container::nulled_pointers() const { return container_->nulled(); }
 HeapAudit Container::audit() const { return container_->runtime().heap().audit(); }

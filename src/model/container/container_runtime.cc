@@ -5,15 +5,17 @@
 
 #include "base/clock.hpp"
 #include "heap/container_view.hpp"
+#include "model/container/state_array.hpp"
 
 PERDURA_TYPE(perdura::format::ContainerModule, name)
 PERDURA_TYPE(perdura::format::ContainerSymbol, name)
-PERDURA_TYPE(perdura::format::ContainerState, root, modules, symbols, marked)
+PERDURA_TYPE(perdura::format::ContainerState, root, modules, symbols, marked, shadows)
 
 namespace perdura::detail {
 namespace {
 
 using format::ContainerModule;
+using format::ContainerShadow;
 using format::ContainerState;
 using format::ContainerSymbol;
 using format::kContainerRoot;
@@ -21,7 +23,7 @@ using track::InOperation;
 
 constexpr perdura_type kText{"perdura::format::ContainerText", 1, 1, 0, nullptr};
 constexpr perdura_type kMarks{"perdura::format::ContainerMarks", 8, 8, 0, nullptr};
-constexpr size_t kNulledMax = 1000;
+constexpr size_t kListedMax = 1000;
 
 /// The containers of the process. One discovers at a time.
 struct OpenContainers {
@@ -61,7 +63,9 @@ Result<std::unique_ptr<ContainerRuntime>> ContainerRuntime::try_open(
   std::unique_ptr<ContainerRuntime> container(new ContainerRuntime);
   InternalOptions inner = internal;
   inner.guest = container.get();
-  inner.restore = [&container](Runtime& runtime) { return container->restore(runtime); };
+  inner.restore = [&container](Runtime& runtime, Mutator& mutator) {
+    return container->restore(runtime, mutator);
+  };
   PERDURA_ASSIGN(container->runtime_, Runtime::open(uri, options, inner));
   PERDURA_TRY(container->create_state());
   std::lock_guard lock(all.discovery);
@@ -69,13 +73,16 @@ Result<std::unique_ptr<ContainerRuntime>> ContainerRuntime::try_open(
   return container;
 }
 
-// A timed point may be under way until the store has ended.
+// A timed point may be under way until the background work has ended. What was said of words in it
+// is not said of those that are at these addresses next.
 ContainerRuntime::~ContainerRuntime() {
-  {
-    std::lock_guard lock(open_containers().discovery);
-    std::erase(open_containers().containers, this);
-  }
-  runtime_.reset();
+  if (!runtime_) return;
+  const Status ended = runtime_->checkpointer().finish(false);
+  (void)ended;  // nothing was asked to be brought home
+  const region::Region& region = runtime_->region();
+  std::lock_guard lock(open_containers().discovery);
+  std::erase(open_containers().containers, this);
+  volatile_.object_moved(region.base(), nullptr, region.limit());
 }
 
 Status ContainerRuntime::close() {
@@ -108,10 +115,10 @@ Status ContainerRuntime::create_state() {
   PERDURA_ASSIGN(void* root, heap.get_root(kContainerRoot, 0));
   if (root == nullptr) {
     PERDURA_ASSIGN(root, heap.allocate_typed(mutator, TypeRecord<ContainerState>::value, 1));
-    static_cast<ContainerState*>(root)->version = format::kContainerVersion;
     PERDURA_TRY(heap.set_root(mutator, kContainerRoot, root, 0));
   }
   auto* const state = static_cast<ContainerState*>(root);
+  if (state->version != format::kContainerVersion) state->version = format::kContainerVersion;
   for (u32 i = 0; i < state->module_count; ++i)
     if (state->modules[i].bytes != 0) module_numbers_.emplace(state->modules[i].begin, i);
   for (u32 i = 0; i < state->symbol_count; ++i) {
@@ -211,8 +218,12 @@ Status ContainerRuntime::at_cut() {
 void ContainerRuntime::after_cut() noexcept {
   if (!discovering_) return;
   discovering_ = false;
+  shadows_.end();
+  const std::string warning = std::move(warning_);
+  warning_.clear();
   volatile_.mutators().resume();
   open_containers().discovery.unlock();
+  std::fputs(warning.c_str(), stderr);
 }
 
 // --- discovery
@@ -228,9 +239,11 @@ Status ContainerRuntime::discover() {
   pages_->outside.clear();
   new_modules_.clear();
   modules_.refresh();
+  begin_shadows();
   heap::Closure closure({runtime_->heap(), *mutator_}, {volatile_.heap(), *volatile_mutator_},
                         *this);
   closure.visit(pages_->changed);
+  refresh_shadows(closure);
   if (closure.any_moved()) fix_references(closure);
   {
     std::lock_guard lock(mutex_);
@@ -241,6 +254,7 @@ Status ContainerRuntime::discover() {
   }
   if (!closure.status()) return copy_of(closure.status().failure());
   if (!noted_) return copy_of(noted_.failure());
+  PERDURA_TRY(end_shadows());
   PERDURA_TRY(note_modules());
   PERDURA_TRY(note_symbols());
   return mark_pages();
@@ -279,17 +293,43 @@ void ContainerRuntime::moved(const void* from, void* to, u64 bytes) {
 
 // Null when it is restored, as what leads elsewhere.
 void ContainerRuntime::stays(const u64* word) {
+  ++staying_pointers_;
+  if (!is_own(word)) return;
   pages_->revisit.add(line_of(word), 1);
   pages_->outside.add(line_of(word), 1);
-  ++staying_pointers_;
 }
 
 void ContainerRuntime::elsewhere(const u64* word, bool maybe) {
+  const Lead lead = lead_of(word, maybe);
+  if (!is_own(word)) return;
+  if (lead.is_pointer) pages_->outside.add(line_of(word), 1);
+  if (lead.to_container) pages_->revisit.add(line_of(word), 1);
+}
+
+ContainerRuntime::Lead ContainerRuntime::lead_of(const u64* word, bool maybe) {
+  const u64 unfollowed = maybe ? *word : 0;
+  if (shadows_.concern(*word)) {
+    if (volatile_.is_excluded(word)) {
+      ++staying_pointers_;
+      return {true, true, unfollowed};
+    }
+    u64 place = 0;
+    if (noted_)
+      noted_ = guarded([&]() -> Status {
+        PERDURA_ASSIGN(place, shadows_.follow(*word));
+        return {};
+      });
+    if (place != 0) return {true, true, place};
+    if (!maybe) ++foreign_pointers_;
+    return {!maybe, true, unfollowed};
+  }
   const Module* const module = modules_.find(*word);
-  if (module == nullptr && maybe) return;
-  pages_->outside.add(line_of(word), 1);
-  if (module == nullptr) ++foreign_pointers_;
-  else if (noted_) noted_ = guarded([&] { return note(*module, *word); });
+  if (module != nullptr) {
+    if (noted_) noted_ = guarded([&] { return note(*module, *word); });
+    return {true, false, *word};
+  }
+  if (!maybe) ++foreign_pointers_;
+  return {!maybe, false, unfollowed};
 }
 
 // That a word leads into a module, and to which symbol.
@@ -311,6 +351,87 @@ Status ContainerRuntime::note(const Module& module, u64 address) {
   return {};
 }
 
+// --- objects of other containers -----------------------------------------------------------------
+
+void ContainerRuntime::begin_shadows() {
+  std::vector<Shadows::Other> others;
+  for (ContainerRuntime* other : open_containers().containers) {
+    if (other == this) continue;
+    region::Region& region = other->runtime_->region();
+    others.push_back({&other->runtime_->name(), &other->runtime_->heap(),
+                      reinterpret_cast<std::uintptr_t>(region.base()), region.limit()});
+  }
+  shadows_.begin(*state_, {runtime_->heap(), *mutator_}, std::move(others));
+}
+
+// What an object of another container leads to is reachable from this one, and moves here if it is
+// volatile. Whoever works on that object stands still.
+void ContainerRuntime::refresh_shadows(heap::Closure& closure) {
+  const auto translate = [&](u64* word, bool maybe, const u64* shadow_word) {
+    return in_shadow(closure, word, maybe, shadow_word);
+  };
+  bool more = true;
+  while (more && noted_ && closure.status()) {
+    const Status status = guarded([&]() -> Status {
+      PERDURA_ASSIGN(more, shadows_.refresh_next(translate));
+      return {};
+    });
+    if (!status && noted_) noted_ = status;
+  }
+}
+
+// Null where it leads to nothing that the version holds. What leads into a module is for opening.
+u64 ContainerRuntime::in_shadow(heap::Closure& closure, u64* word, bool maybe,
+                                const u64* shadow_word) {
+  if (*word == 0 || is_own(*word)) return *word;
+  if (closure.is_volatile(*word)) {
+    closure.visit(word, maybe);
+    return is_own(*word) || maybe ? *word : 0;
+  }
+  const Lead lead = lead_of(word, maybe);
+  if (lead.is_pointer && lead.in_shadow != 0 && !is_own(lead.in_shadow))
+    pages_->outside.add(line_of(shadow_word), 1);
+  return lead.in_shadow;
+}
+
+Status ContainerRuntime::end_shadows() {
+  PERDURA_TRY(shadows_.sweep());
+  u64 bytes = 0;
+  for (u32 i = 0; i < state_->shadow_count; ++i) bytes += state_->shadows[i].bytes;
+  {
+    std::lock_guard lock(mutex_);
+    statistics_.shared_objects = state_->shadow_count;
+    statistics_.shared_bytes = bytes;
+  }
+  if (!warns_) return {};
+  shadows_.for_each_other([this](const std::string& name, u64 objects) {
+    if (!warned_.insert(name).second) return;
+    warning_ += "perdura: the container '" + runtime_->name() + "' leads to " +
+                std::to_string(objects) + (objects == 1 ? " object of '" : " objects of '") + name +
+                "'; its versions hold copies of them\n";
+  });
+  return {};
+}
+
+Result<std::vector<std::string>> ContainerRuntime::shared_objects() {
+  PERDURA_TRY(require_outside_operation("shared_objects"));
+  OpenContainers& all = open_containers();
+  std::lock_guard lock(all.discovery);
+  std::vector<std::string> list;
+  for (u32 i = 0; i < state_->shadow_count && list.size() < kListedMax; ++i) {
+    const ContainerShadow& shadow = state_->shadows[i];
+    PERDURA_ASSIGN(const std::string type, runtime_->heap().type_name(shadow.copy));
+    const auto owner =
+        std::find_if(all.containers.begin(), all.containers.end(),
+                     [&](const ContainerRuntime* other) { return other->is_own(shadow.original); });
+    list.push_back("a '" + type + "' in " + std::to_string(shadow.bytes) + " bytes at " +
+                   hex(shadow.original) + " in " +
+                   (owner != all.containers.end() ? "'" + (*owner)->runtime_->name() + "'"
+                                                  : "a container that is closed"));
+  }
+  return list;
+}
+
 u64 ContainerRuntime::line_of(const void* address) const {
   return runtime_->region().offset_of(address) / kLineBytes;
 }
@@ -318,29 +439,13 @@ u64 ContainerRuntime::line_of(const void* address) const {
 // --- what a container keeps beside the objects
 // ----------------------------------------------------
 
-// Arrays have as many places as the next power of two.
-template <class T>
-Status ContainerRuntime::append(T*& all, u32& count, const T& one) {
-  if (count == 0 || std::has_single_bit(count)) {
-    heap::Heap& heap = runtime_->heap();
-    PERDURA_ASSIGN(void* const made,
-                   heap.allocate_typed(*mutator_, TypeRecord<T>::value, std::max(1u, 2 * count)));
-    if (count != 0) std::memcpy(made, all, count * sizeof(T));
-    T* const old = all;
-    all = static_cast<T*>(made);
-    if (old != nullptr) PERDURA_TRY(heap.deallocate(*mutator_, old));
-  }
-  all[count++] = one;
-  return {};
-}
-
 template <class T>
 Status ContainerRuntime::append_named(T*& all, u32& count, T one, const std::string& name) {
   heap::Heap& heap = runtime_->heap();
   PERDURA_ASSIGN(void* const text, heap.allocate_typed(*mutator_, kText, name.size() + 1));
   std::memcpy(text, name.c_str(), name.size() + 1);
   one.name = static_cast<char*>(text);
-  Status appended = append(all, count, one);
+  Status appended = append(heap, *mutator_, all, count, one);
   if (!appended) PERDURA_TRY(heap.deallocate(*mutator_, text));
   return appended;
 }
@@ -463,10 +568,45 @@ class Homecoming {
   std::vector<const Module*> now_;
 };
 
+/// Which shadows stand for objects that were in other containers.
+class ShadowsThen {
+ public:
+  explicit ShadowsThen(const heap::ContainerView& view) {
+    for (u32 i = 0; i < view.state().shadow_count; ++i)
+      if (view.shadows()[i].original != 0) shadows_.push_back(view.shadows()[i]);
+    std::sort(shadows_.begin(), shadows_.end(),
+              [](const auto& a, const auto& b) { return a.original < b.original; });
+  }
+
+  /// The place in a shadow of what a word led to, as the container's pointers hold.
+  std::optional<u64> place_of(u64 value) const {
+    const auto after = std::upper_bound(
+        shadows_.begin(), shadows_.end(), value,
+        [](u64 at, const ContainerShadow& shadow) { return at < shadow.original; });
+    if (after == shadows_.begin()) return std::nullopt;
+    const ContainerShadow& shadow = *std::prev(after);
+    if (value - shadow.original >= shadow.bytes) return std::nullopt;
+    return reinterpret_cast<std::uintptr_t>(shadow.copy) + (value - shadow.original);
+  }
+
+ private:
+  std::vector<ContainerShadow> shadows_;
+};
+
+// They are objects as others from here on.
+Status end_shadows_of(const heap::ContainerView& view, heap::Heap& heap, Mutator& mutator) {
+  format::ContainerState& state = view.state();
+  void* const table = view.shadows();
+  if (state.shadows == nullptr) return {};
+  state.shadow_count = 0;
+  state.shadows = nullptr;
+  return heap.deallocate(mutator, table);
+}
+
 }  // namespace
 
 // Before pointers into the region are moved: they still tell what led out of it.
-Status ContainerRuntime::restore(Runtime& runtime) {
+Status ContainerRuntime::restore(Runtime& runtime, Mutator& mutator) {
   heap::Heap& heap = runtime.heap();
   PERDURA_TRY(heap.load_typed());
   region::Region& region = runtime.region();
@@ -477,11 +617,16 @@ Status ContainerRuntime::restore(Runtime& runtime) {
                                       "' is a store, not a container; open it with Store::open"};
   }
   const Homecoming home(*view);
+  const ShadowsThen shadows(*view);
   PERDURA_ASSIGN(track::DirtyMap pages, track::DirtyMap::create(region.limit()));
   view->for_each_marked([&](u64 page) { pages.add(page * kLinesPerPage, kLinesPerPage); });
   Status status;
   heap::TypedWords(heap).for_each_in(pages, [&](u64* word, bool maybe) {
     if (*word == 0 || view->is_inside(*word) || !status) return;
+    if (const auto place = shadows.place_of(*word)) {
+      *word = *place;
+      return;
+    }
     const auto module = home.module_of(*word);
     u64 now = 0;
     if (module) {
@@ -496,7 +641,7 @@ Status ContainerRuntime::restore(Runtime& runtime) {
       return;
     } else {
       ++statistics_.nulled_pointers;
-      if (nulled_.size() < kNulledMax)
+      if (nulled_.size() < kListedMax)
         nulled_.push_back("the pointer at region offset " + hex(region.offset_of(word)) +
                           " led to " + hex(*word));
     }
@@ -511,7 +656,7 @@ Status ContainerRuntime::restore(Runtime& runtime) {
     module.begin = begin;
     if (begin == 0) module.bytes = 0;
   }
-  return {};
+  return end_shadows_of(*view, heap, mutator);
 }
 
 // --- statistics ----------------------------------------------------------------------------------

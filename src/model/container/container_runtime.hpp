@@ -2,19 +2,22 @@
 //
 //   before the cut   volatile objects stand still, and so does any other container's discovery
 //   at the cut       changed pages are walked, objects move, pointers out of it are noted
-//   opening          pointers into modules lead to where these are now, others become null
+//   opening          pointers into modules lead to where these are now, those to objects of other
+//                    containers to their shadows, others become null
 //
 // Lock order: the discovery mutex, volatile mutators, the container's mutators. Each operation on a
 // container is inside one on volatile objects: so those of other containers stand still as well.
 #pragma once
 
 #include <map>
+#include <set>
 #include <unordered_map>
 
 #include <perdura/container.hpp>
 
 #include "heap/closure.hpp"
 #include "model/container/modules.hpp"
+#include "model/container/shadows.hpp"
 #include "model/container/volatile_heap.hpp"
 #include "store/runtime.hpp"
 
@@ -45,6 +48,9 @@ class ContainerRuntime final : public commit::CutGuest, private heap::Closure::O
 
   ContainerStatistics statistics() const;
   std::vector<std::string> nulled() const { return nulled_; }
+  Result<std::vector<std::string>> shared_objects();
+  /// Say on stderr, once of each, which other containers points find objects in.
+  void warn_of_sharing(bool warn) { warns_ = warn; }
 
   Status before_cut() override;
   Status at_cut() override;
@@ -54,7 +60,7 @@ class ContainerRuntime final : public commit::CutGuest, private heap::Closure::O
   ContainerRuntime() : volatile_(VolatileHeap::instance()) {}
 
   Status require_outside_operation(const char* call);
-  Status restore(Runtime& runtime);
+  Status restore(Runtime& runtime, Mutator& mutator);
   static Result<std::unique_ptr<ContainerRuntime>> try_open(std::string_view uri,
                                                             const Options& options,
                                                             const InternalOptions& internal);
@@ -68,12 +74,24 @@ class ContainerRuntime final : public commit::CutGuest, private heap::Closure::O
   void stays(const u64* word) override;
   void elsewhere(const u64* word, bool maybe) override;
 
+  /// What a word leads to that leads to no object of this container, nor to a volatile one.
+  struct Lead {
+    bool is_pointer;
+    bool to_container;  ///< another one
+    u64 in_shadow;      ///< the word's value in a shadow
+  };
+  Lead lead_of(const u64* word, bool maybe);
+  void begin_shadows();
+  void refresh_shadows(heap::Closure& closure);
+  u64 in_shadow(heap::Closure& closure, u64* word, bool maybe, const u64* shadow_word);
+  Status end_shadows();
+  bool is_own(const void* address) const { return runtime_->region().contains(address); }
+  bool is_own(u64 value) const { return is_own(reinterpret_cast<const void*>(value)); }
+
   Status note(const Module& module, u64 address);
   Status note_modules();
   Status note_symbols();
   Status mark_pages();
-  template <class T>
-  Status append(T*& all, u32& count, const T& one);
   template <class T>
   Status append_named(T*& all, u32& count, T one, const std::string& name);
   u64 line_of(const void* address) const;
@@ -86,14 +104,18 @@ class ContainerRuntime final : public commit::CutGuest, private heap::Closure::O
   Modules modules_;
   struct Pages {
     track::DirtyMap changed;
-    track::DirtyMap revisit;  ///< words there lead to volatile objects that stayed
+    track::DirtyMap
+        revisit;  ///< words there lead to volatile objects that stayed, or into other containers
     track::DirtyMap outside;  ///< words there lead out of the container
   };
   std::optional<Pages> pages_;
   bool discovering_ = false;
   Mutator* mutator_ = nullptr;           ///< of the thread that cuts
   Mutator* volatile_mutator_ = nullptr;  ///< the same
-  Status noted_;                         ///< what became of noting modules and symbols
+  Status noted_;  ///< what became of noting modules and symbols, and of shadows
+  Shadows shadows_;
+  std::set<std::string> warned_;  ///< names of other containers
+  std::string warning_;           ///< to be printed
   u64 foreign_pointers_ = 0;
   u64 staying_pointers_ = 0;
   std::unordered_map<u64, u32> module_numbers_;  ///< of modules that the state has, by their begin
@@ -101,6 +123,7 @@ class ContainerRuntime final : public commit::CutGuest, private heap::Closure::O
   std::map<u64, u64> known_symbols_;  ///< their ends by their beginnings
   std::vector<Symbol> new_symbols_;
 
+  std::atomic<bool> warns_{false};
   mutable std::mutex mutex_;
   ContainerStatistics statistics_;  ///< under mutex_
   std::vector<std::string> nulled_;

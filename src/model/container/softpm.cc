@@ -42,13 +42,23 @@ const perdura_type& root_type(int bytes) {
   return root.type;
 }
 
+/// What the paper's containers do (§3.3, §4): chunks, watched one by one, remapped and written
+/// while the program goes on.
+Options chunked(bool create = true) {
+  Options options;
+  options.create = create;
+  options.engine = Engine::kRemap;
+  options.capture = Capture::kBackground;
+  return options;
+}
+
 /// The program's open containers.
 class Containers {
  public:
   int create(int magic, const perdura_type& type, void** root) {
     std::lock_guard lock(mutex_);
     require_closed(magic);
-    Container container = Container::open(uri_of(magic));
+    Container container = Container::open(uri_of(magic), chunked());
     if (container.runtime().existing_root() != nullptr) {
       container.discard();
       throw Error(Code::kMisuse, "the container " + std::to_string(magic) +
@@ -61,7 +71,7 @@ class Containers {
   int open(int magic, const perdura_type& type, void** root) {
     std::lock_guard lock(mutex_);
     require_closed(magic);
-    Container container = Container::open(uri_of(magic));
+    Container container = Container::open(uri_of(magic), chunked());
     *root = container.root(type);
     return add(magic, std::move(container));
   }
@@ -69,9 +79,7 @@ class Containers {
   int restore(int magic, void** root) {
     std::lock_guard lock(mutex_);
     require_closed(magic);
-    Options options;
-    options.create = false;
-    Container container = Container::open(uri_of(magic), options);
+    Container container = Container::open(uri_of(magic), chunked(false));
     void* const found = container.runtime().existing_root();
     if (found == nullptr) {
       container.discard();
@@ -113,6 +121,7 @@ class Containers {
     int id;
     int magic;
     unsigned interval_ms = 0;
+    bool warns = false;
     std::optional<Container> container;
   };
 
@@ -130,7 +139,7 @@ class Containers {
 
   int add(int magic, Container container) {
     const int id = static_cast<int>(all_.size()) + 1;
-    all_.push_back({id, magic, 0, std::move(container)});
+    all_.push_back({id, magic, 0, false, std::move(container)});
     return id;
   }
 
@@ -195,6 +204,8 @@ int pCSetAttr(int cID, struct cattr* attr) {
     containers().with(cID, [&](auto& open) {
       open.container->point_every(std::chrono::milliseconds{attr->interval_ms});
       open.interval_ms = attr->interval_ms;
+      open.container->warn_of_sharing(attr->warn_of_sharing != 0);
+      open.warns = attr->warn_of_sharing != 0;
     });
   });
 }
@@ -203,8 +214,12 @@ struct cattr* pCGetAttr(int magic) {
   static thread_local cattr attributes;
   const int result = c_call([&] {
     containers().with(containers().id_of(magic), [&](auto& open) {
-      attributes = {magic, open.interval_ms, open.container->durable_version(),
-                    open.container->runtime().runtime().statistics().region_backed_bytes};
+      attributes = {magic,
+                    open.interval_ms,
+                    open.container->durable_version(),
+                    open.container->runtime().runtime().statistics().region_backed_bytes,
+                    open.container->statistics().shared_objects,
+                    open.warns};
     });
   });
   return result == 0 ? &attributes : nullptr;

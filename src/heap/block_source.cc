@@ -1,0 +1,51 @@
+#include "heap/block_source.hpp"
+
+namespace perdura::heap {
+
+BlockSource::BlockSource(Heap& from, Heap& to, detail::Mutator& mutator)
+    : from_(from),
+      to_(to),
+      mutator_(mutator),
+      words_(from),
+      layouts_(from.types_),
+      numbers_(from.types_.size()) {}
+
+std::optional<BlockSource::Found> BlockSource::find(u64 address) const {
+  const Heap::Block block = words_.find(reinterpret_cast<const void*>(address));
+  if (block.entry.units == 0) return std::nullopt;
+  const u16 tag = from_.tag_of(block);
+  if (layouts_.of(tag) == nullptr) return std::nullopt;
+  return Found{words_.place_of(block), Heap::bytes_of(block), tag};
+}
+
+Result<void*> BlockSource::allocate_like(const Found& block) {
+  PERDURA_ASSIGN(const u16 tag, own_tag(block.tag));
+  return to_.allocate_tagged(mutator_, tag, block.bytes, layouts_.of(block.tag)->alignment);
+}
+
+Result<bool> BlockSource::is_like(const Found& block, const void* own) {
+  PERDURA_ASSIGN(const u16 tag, own_tag(block.tag));
+  PERDURA_ASSIGN(const Heap::Block found, to_.find(own));
+  return to_.tag_of(found) == tag && Heap::bytes_of(found) == block.bytes;
+}
+
+Result<u16> BlockSource::own_tag(u16 tag) {
+  u32& number = numbers_[tag / 2 - 1];
+  if (number == 0) {
+    std::lock_guard lock(to_.types_mutex_);
+    PERDURA_ASSIGN(number, to_.number_of(mutator_, from_.types_[tag / 2 - 1]));
+  }
+  return static_cast<u16>(2 * number + (tag & 1));
+}
+
+void BlockSource::store_changed(std::byte* own) const {
+  for (u64 at = 0; at < scratch_.size();) {
+    const u64 in_page = reinterpret_cast<std::uintptr_t>(own + at) % kPageBytes;
+    const u64 bytes = std::min(scratch_.size() - at, kPageBytes - in_page);
+    if (std::memcmp(own + at, &scratch_[at], bytes) != 0)
+      std::memcpy(own + at, &scratch_[at], bytes);
+    at += bytes;
+  }
+}
+
+}  // namespace perdura::heap

@@ -1,0 +1,97 @@
+// A connection to a memcached server, and as much of its meta protocol as a medium needs.
+//
+// The server answers in the order of the requests. Both sides may be full of what the other one has
+// not taken: so whoever waits to send takes in what has been answered meanwhile.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/bits.hpp"
+#include "base/result.hpp"
+#include "media/held_fd.hpp"
+
+namespace perdura::media {
+
+struct MemcachedServer {
+  std::string host;
+  std::string port;
+  int timeout_ms = 0;  ///< for connecting, and without any progress afterwards
+
+  std::string name() const {
+    return (host.find(':') == host.npos ? host : "[" + host + "]") + ":" + port;
+  }
+};
+
+/// An answer, valid until the next call of its connection.
+struct MemcachedReply {
+  std::string_view line;  ///< without its end
+  std::string_view value;
+
+  /// Whether it begins with this code of two letters.
+  bool is(std::string_view code) const { return line.starts_with(code); }
+  bool is_error() const { return line.find("ERROR") != std::string_view::npos; }
+  /// The number that a flag of the line, as "c17", carries.
+  std::optional<u64> number(char flag) const;
+};
+
+/// Not thread-safe. After a failure it is broken: what the server took is unknown.
+class MemcachedConnection {
+ public:
+  static Result<std::unique_ptr<MemcachedConnection>> open(const MemcachedServer& server);
+  /// Ends it towards the server as well, for a child that was forked just now.
+  ~MemcachedConnection();
+
+  /// Takes `pieces` apart as they are sent.
+  Status send(std::span<iovec> pieces);
+  Status send(std::string_view request);
+  Result<MemcachedReply> receive();
+  Result<MemcachedReply> ask(std::string_view request);
+
+  /// Of what the server says instead of doing it; `what` could not be done.
+  Failure refusal(const MemcachedReply& reply, const std::string& what) const;
+  /// The same for an answer that makes no sense, which breaks the connection.
+  Failure nonsense(const MemcachedReply& reply);
+
+  /// This end, as the server lists it: "127.0.0.1:40312".
+  const std::string& address() const { return address_; }
+  bool broken() const { return broken_; }
+  /// In a child of the process that opened it.
+  bool forked() const { return !fd_; }
+
+ private:
+  MemcachedConnection(const MemcachedServer& server, UniqueFd fd, std::string address)
+      : server_(server.name()),
+        timeout_ms_(server.timeout_ms),
+        fd_(std::move(fd)),
+        address_(std::move(address)),
+        buffer_(256 * kKiB) {}
+
+  Failure fail(const std::string& what);
+  Failure lost();
+  Failure left_behind();
+  Status wait(short events);
+  Result<bool> take_in();
+  Status fill();
+  size_t buffered() const { return end_ - begin_; }
+
+  const std::string server_;
+  const int timeout_ms_;
+  HeldFd fd_;
+  const std::string address_;
+  bool broken_ = false;
+  std::vector<char> buffer_;  ///< what was received: [begin_, end_) is still to be looked at
+  size_t begin_ = 0;
+  size_t end_ = 0;
+};
+
+/// The addresses of all connections that the server has.
+Result<std::vector<std::string>> list_connections(MemcachedConnection& connection);
+
+}  // namespace perdura::media
