@@ -1,10 +1,9 @@
-// Goal: whatever the medium of a store in chunks holds, checking, describing and opening it, opening
-// an older version and going back to one end with a sentence or with a store that works; nothing
-// crashes, hangs, leaks or reads out of bounds.
-// Method: the input chooses one of three stores, made here, and overwrites fields of its
-// structures: superblocks, directory, version records, map nodes, chunks. Then all checksums are
-// made to fit again, from the chunks up, so that maps lead to wrong places with sums that fit; the
-// input may exempt any of them.
+// Goal: whatever the medium of a store in chunks holds, checking, describing and opening it,
+// opening an older version and going back to one end with a sentence or with a store that works;
+// nothing crashes, hangs, leaks or reads out of bounds. Method: the input chooses one of three
+// stores, made here, and overwrites fields of its structures: superblocks, directory, version
+// records, map nodes, chunks. Then all checksums are made to fit again, from the chunks up, so that
+// maps lead to wrong places with sums that fit; the input may exempt any of them.
 #include "commit/version_map.hpp"
 #include "format/heap_format.hpp"
 #include "format/remap_format.hpp"
@@ -41,7 +40,7 @@ enum How : u8 {
   kNoCheck = 8,
   kNoDescription = 16,
   kNoOpening = 32,
-  kOlder = 64,     ///< open an older version first
+  kOlder = 64,  ///< open an older version first
   kRollBack = 128,
 };
 
@@ -256,8 +255,7 @@ void Image::sum(u8 unsummed) {
   for (const u64 place : base_.records) {
     if ((unsummed & kSumRecords) != 0) break;
     constexpr size_t kFrom = sizeof(VersionRecord::checksum);
-    store(bytes_, place,
-          checksum(bytes_.data() + place + kFrom, sizeof(VersionRecord) - kFrom));
+    store(bytes_, place, checksum(bytes_.data() + place + kFrom, sizeof(VersionRecord) - kFrom));
   }
   sum_heads(bytes_, kRegionAddress, (unsummed & kSumDirectory) == 0,
             (unsummed & kSumSuperblocks) == 0);

@@ -196,7 +196,8 @@ Base make_base(Kind kind) {
   base.newest = heads.newest;
   base.extents = std::move(heads.extents);
   for (const Extent& extent : base.extents)
-    if (extent.kind == ExtentKind::kLog) find_log_blocks(base, extent, heads.superblock.segment_bytes);
+    if (extent.kind == ExtentKind::kLog)
+      find_log_blocks(base, extent, heads.superblock.segment_bytes);
   find_heap(base);
   require(!base.slabs.empty() && !base.roots.empty(), "the store has slabs and roots");
   require(kind == Kind::kClosed || base.blocks.size() >= 3, "its log has blocks");
@@ -373,8 +374,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     require(file.holds(kept), "looking at a store changes nothing");
   }
   if ((head.how & kNoOpening) == 0)
-    open_and_use(uri, options(head.how),
-                 {(head.how & kDrop) != 0, (head.how & kNoReopening) == 0});
+    open_and_use(uri, options(head.how), {(head.how & kDrop) != 0, (head.how & kNoReopening) == 0});
   return 0;
 }
 

@@ -19,7 +19,7 @@ struct Recovered {
   std::unique_ptr<region::Volume> volume;
   std::shared_ptr<const region::HomeMap> home;  ///< nullptr before the region exists
   commit::RecoveredLog unreplayed;
-  std::optional<commit::LineIndex> index;  ///< of the log that is not home yet
+  std::optional<commit::LineIndex> index;      ///< of the log that is not home yet
   std::optional<store::ChunkRecovery> chunks;  ///< of a region in chunks, instead of all these
 };
 

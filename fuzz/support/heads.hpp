@@ -50,7 +50,8 @@ inline void sum_heads(Bytes& image, u64 window, bool directories, bool superbloc
     const u64 directory = format::kDirectoryOffset[superblock.directory_slot & 1];
     keep_addresses_apart(image, directory, window);
     if (directories && superblock.directory_bytes <= format::kDirectoryBytes)
-      superblock.directory_checksum = checksum(image.data() + directory, superblock.directory_bytes);
+      superblock.directory_checksum =
+          checksum(image.data() + directory, superblock.directory_bytes);
     constexpr size_t kFrom = offsetof(format::Superblock, format_version);
     if (superblocks)
       superblock.checksum =

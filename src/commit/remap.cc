@@ -39,8 +39,8 @@ Result<RecoveredVersions> recover_versions(region::Volume& volume,
     const bool newest = each == found.rbegin();
     Retiring retiring{record.version + 1, {}};
     if (newest) recovered.map.resize(record.backed_bytes / region.chunk_bytes);
-    const Status walked = reader.walk(
-        record, [&](u32 level, u64 index, const ChunkEntry& entry) -> Result<bool> {
+    const Status walked =
+        reader.walk(record, [&](u32 level, u64 index, const ChunkEntry& entry) -> Result<bool> {
           const u64 length = length_at(level, region.chunk_bytes);
           const bool first = space.adopt(entry.place, length);
           if (newest && !first)

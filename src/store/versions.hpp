@@ -19,8 +19,7 @@ VersionDescription describe_version(const format::VersionRecord& record);
 /// The store must not be open.
 Result<u64> roll_back(std::string_view uri, u64 version, media::MediumOptions options,
                       const Progress& progress);
-Result<u64> roll_back(std::unique_ptr<media::Medium> medium, u64 version,
-                      const Progress& progress);
+Result<u64> roll_back(std::unique_ptr<media::Medium> medium, u64 version, const Progress& progress);
 
 /// Verifies the kept versions of a region in chunks: `note` is told what does not fit.
 struct VersionsCheck {

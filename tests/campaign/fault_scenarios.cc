@@ -488,8 +488,7 @@ std::vector<Scenario> make_scenarios() {
   aliased.aliases = 2;
   const Options lazy_chunks = chunks(Tracking::kAutomatic);
   const Options in_chunks = with(lazy_chunks, &Options::lazy_recovery, false);
-  const Options noted_chunks =
-      with(chunks(Tracking::kReported), &Options::lazy_recovery, false);
+  const Options noted_chunks = with(chunks(Tracking::kReported), &Options::lazy_recovery, false);
   const Options aside_chunks = chunks(Tracking::kProtect, Capture::kBackground);
   const Options verified = with(kReported, &Options::verify_reports, true);
   const auto none = Before::kNothing;

@@ -138,8 +138,8 @@ class Patient {
       for (u64 copy = 0; copy < 2; ++copy)
         records_[found.record.version][copy] =
             begin + format::version_record_offset(region, found.record.version, copy);
-      value_or_throw(reader.walk(
-          found.record, [&](u32, u64, const format::ChunkEntry& entry) -> Result<bool> {
+      value_or_throw(
+          reader.walk(found.record, [&](u32, u64, const format::ChunkEntry& entry) -> Result<bool> {
             free_[entry.place / kPageBytes] = false;  // a chunk is a page
             return true;
           }));

@@ -224,16 +224,13 @@ void Oracle::diagnose_chunks(const Recovered& recovered, Diagnosis& diagnosis) c
       const std::byte* const wanted = expected.data() + index * bytes;
       const bool shared = record.version != recovered.version && index < newest.chunks() &&
                           entry == newest.chunk(index);
-      if (shared && std::equal(&sums[index * bytes / kPageBytes],
-                               &sums[0] + (index + 1) * bytes / kPageBytes,
-                               &newest_content.sums[index * bytes / kPageBytes]))
+      if (shared &&
+          std::equal(&sums[index * bytes / kPageBytes], &sums[0] + (index + 1) * bytes / kPageBytes,
+                     &newest_content.sums[index * bytes / kPageBytes]))
         continue;  // looked at there
-      if (entry.place == 0)
-        diagnosis.wrong_pages += !is_zero(wanted, bytes);
-      else if (!reader.read_chunk(index, entry, buffer.first(bytes)))
-        ++diagnosis.found_pages;
-      else
-        diagnosis.wrong_pages += std::memcmp(buffer.data(), wanted, bytes) != 0;
+      if (entry.place == 0) diagnosis.wrong_pages += !is_zero(wanted, bytes);
+      else if (!reader.read_chunk(index, entry, buffer.first(bytes))) ++diagnosis.found_pages;
+      else diagnosis.wrong_pages += std::memcmp(buffer.data(), wanted, bytes) != 0;
     }
   }
 }
@@ -324,8 +321,7 @@ std::string Oracle::learn_older(const Recovered& recovered, bool first) {
   return read_chunks(recovered, recovered.version).region ==
                  versions_.at(kept.back().origin).back().region
              ? ""
-             : "a rollback makes something else of version " +
-                   std::to_string(kept.back().origin);
+             : "a rollback makes something else of version " + std::to_string(kept.back().origin);
 }
 
 /// Whether an attempt at this version failed in the session, so that it may have several contents.
@@ -360,8 +356,8 @@ std::string Oracle::learn() {
         return "with nothing lost: " + older;
     }
     if (!versions_.contains(number) || !problem.empty()) {
-      Version version = recovered.chunks ? read_chunks(recovered, number)
-                                         : read_pages(execution, recovered);
+      Version version =
+          recovered.chunks ? read_chunks(recovered, number) : read_pages(execution, recovered);
       sum(version);
       versions_[number].push_back(std::move(version));
     }
@@ -435,8 +431,8 @@ std::string Oracle::prove_container(const std::string& path, u64 version) const 
 std::string Oracle::prove_kept(const std::string& path, u64 newest) const {
   if (run_.options.engine != Engine::kRemap) return {};
   for (const auto& [version, contents] : versions_) {
-    const bool kept = version != 0 && version < newest &&
-                      version + run_.options.versions_kept > newest;
+    const bool kept =
+        version != 0 && version < newest && version + run_.options.versions_kept > newest;
     if (!kept || !session_.steps_at.contains(version)) continue;
     Options options = run_.options;
     options.version = version;

@@ -65,8 +65,8 @@ class Oracle {
                              const testing::Recovered& recovered, u64 version_min) const;
   std::string compare_version(const testing::Execution& execution,
                               const testing::Recovered& recovered,
-                              const format::VersionRecord& record,
-                              const commit::VersionMap& map, const Version& expected) const;
+                              const format::VersionRecord& record, const commit::VersionMap& map,
+                              const Version& expected) const;
   std::vector<u64> gone(const testing::Recovered& recovered) const;
   void diagnose_chunks(const testing::Recovered& recovered, Diagnosis& diagnosis) const;
   bool was_tried(u64 version, size_t end) const;

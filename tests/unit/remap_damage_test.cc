@@ -60,8 +60,8 @@ class RemapDamageTest : public testing::TestWithParam<const char*> {
     for (const auto& found : value_or_throw(commit::read_versions(*volume, region))) {
       Parts& parts = parts_[found.record.version];
       for (u64 copy = 0; copy < 2; ++copy)
-        parts.records[copy] = extent.medium_offset + format::version_record_offset(
-                                                         region, found.record.version, copy);
+        parts.records[copy] = extent.medium_offset +
+                              format::version_record_offset(region, found.record.version, copy);
       value_or_throw(reader.walk(
           found.record, [&](u32 level, u64 index, const ChunkEntry& entry) -> Result<bool> {
             if (level == 0) parts.chunks[entry.place] = index * kChunkBytes;
@@ -239,8 +239,8 @@ TEST_P(RemapDamageTest, GoingBackLeadsPastDamage) {
   for (const bool node : {false, true}) {
     flip(closed_, {node ? own_node(newest_) : own_chunk(newest_)});
     EXPECT_NE(open(), "");
-    const u64 made = value_or_throw(
-        store::roll_back(uri(), newest_ - 1, {}, [](const char*, u64, u64) {}));
+    const u64 made =
+        value_or_throw(store::roll_back(uri(), newest_ - 1, {}, [](const char*, u64, u64) {}));
     versions_[made] = versions_.at(newest_ - 1);
     EXPECT_EQ(open(), "");
     WrappedStore store(uri(), options());

@@ -109,7 +109,7 @@ Result<u32> Shadows::shadow_of(BlockSource& blocks, const BlockSource::Found& bl
 Status Shadows::add(BlockSource& blocks, const BlockSource::Found& block, u64 original) {
   const auto& [heap, mutator] = pass_->own;
   PERDURA_ASSIGN(void* const copy, blocks.allocate_like(block));
-  const Status appended = guarded([&] {
+  Status appended = guarded([&] {
     return append(heap, mutator, pass_->state.shadows, pass_->state.shadow_count,
                   ContainerShadow{original, block.bytes, copy});
   });

@@ -17,7 +17,8 @@ void run(Run& run) {
   }
   run.kill();
 }
-const Registration kThis({"chunks-asynchronous", "chunks are copied aside while operations go on", run});
+const Registration kThis({"chunks-asynchronous", "chunks are copied aside while operations go on",
+                          run});
 
 }  // namespace
 }  // namespace perdura::proof

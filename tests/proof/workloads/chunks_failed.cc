@@ -17,7 +17,8 @@ void run(Run& run) {
       run.failing_checkpoint({.calls = media::kFaultWrite, .nth = write, .kind = kind});
       run.steps(2);
       run.failing_checkpoint({.calls = media::kFaultSubmit | media::kFaultDrain,
-                              .nth = 1 + run.random(3), .kind = media::FaultKind::kLate});
+                              .nth = 1 + run.random(3),
+                              .kind = media::FaultKind::kLate});
       run.steps(1);
       if (attempt == 3) break;
       run.checkpoint();
@@ -25,7 +26,8 @@ void run(Run& run) {
     run.kill();
   }
 }
-const Registration kThis({"chunks-failed", "checkpoints fail, are tried again, or end the session", run});
+const Registration kThis({"chunks-failed", "checkpoints fail, are tried again, or end the session",
+                          run});
 
 }  // namespace
 }  // namespace perdura::proof

@@ -14,7 +14,8 @@ void run(Run& run) {
     run.kill();
   }
 }
-const Registration kThis({"chunks-flush-fails", "a barrier of a version fails, and ends the session", run});
+const Registration kThis({"chunks-flush-fails",
+                          "a barrier of a version fails, and ends the session", run});
 
 }  // namespace
 }  // namespace perdura::proof

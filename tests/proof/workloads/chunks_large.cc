@@ -19,7 +19,8 @@ void run(Run& run) {
   }
   run.kill();
 }
-const Registration kThis({"chunks-large", "chunks of several pages, and map nodes that share one", run});
+const Registration kThis({"chunks-large", "chunks of several pages, and map nodes that share one",
+                          run});
 
 }  // namespace
 }  // namespace perdura::proof

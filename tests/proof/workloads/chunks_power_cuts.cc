@@ -17,7 +17,8 @@ void run(Run& run) {
     run.cut_power();
   }
 }
-const Registration kThis({"chunks-power-cuts", "power fails at any moment, and the work goes on", run});
+const Registration kThis({"chunks-power-cuts", "power fails at any moment, and the work goes on",
+                          run});
 
 }  // namespace
 }  // namespace perdura::proof

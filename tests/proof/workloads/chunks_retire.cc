@@ -28,7 +28,8 @@ void run(Run& run) {
   }
   run.close();
 }
-const Registration kThis({"chunks-retire", "places of retired versions, their map nodes too, are used again", run});
+const Registration kThis({"chunks-retire",
+                          "places of retired versions, their map nodes too, are used again", run});
 
 }  // namespace
 }  // namespace perdura::proof
