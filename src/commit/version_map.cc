@@ -161,10 +161,10 @@ void VersionMap::fill_node(u32 level, u64 node, std::byte* bytes) const {
 }
 
 Failure MapReader::damaged(u32 level, u64 index, const ChunkEntry& entry, const char* what) const {
-  const std::string name = level == 0 ? "the chunk at region offset " +
-                                            std::to_string(index * space_.chunk_bytes())
-                                      : "a node of the map (level " + std::to_string(level) +
-                                            ", number " + std::to_string(index) + ")";
+  const std::string name =
+      level == 0 ? "the chunk at region offset " + std::to_string(index * space_.chunk_bytes())
+                 : "a node of the map (level " + std::to_string(level) + ", number " +
+                       std::to_string(index) + ")";
   return {Code::kCorrupt, name + " of '" + volume_.name() + "' (medium offset " +
                               std::to_string(entry.place) + ") " + what +
                               "; go back to an older version with `perdura rollback`, or restore "
@@ -205,8 +205,7 @@ Status MapReader::walk(const VersionRecord& record, const Visit& visit) {
     if (level != 0 && descends) next.push_back({index, entry});
     return {};
   };
-  for (u64 i = 0; i < format::kTopEntries; ++i)
-    PERDURA_TRY(take(record.levels, i, record.top[i]));
+  for (u64 i = 0; i < format::kTopEntries; ++i) PERDURA_TRY(take(record.levels, i, record.top[i]));
   AlignedBuffer buffer;
   for (u32 level = record.levels; level != 0; --level) {
     nodes.swap(next);

@@ -3,18 +3,22 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <deque>
 #include <future>
 
 #include "base/aligned_buffer.hpp"
 #include "base/mapping.hpp"
+#include "format/heap_format.hpp"
 
 namespace perdura::store {
 
 using format::ChunkEntry;
 
 namespace {
-constexpr u64 kBytesAtOnce = 16 * kMiB;
+constexpr u64 kBytesAtOnce = 32 * kMiB;
+constexpr size_t kGroupsAhead = 2;
 constexpr u64 kRunBytes = kMiB;
 }  // namespace
 
@@ -26,31 +30,44 @@ ChunkLoader::ChunkLoader(region::Volume& volume, region::ChunkSpace& space, regi
       reader_(volume, space),
       chunks_(std::move(chunks)) {}
 
-// A group is read while the one before it is checked; the first has nothing to wait for.
+Result<u64> ChunkLoader::read_address() {
+  if (chunks_.empty() || chunks_[0].place == 0) return 0;
+  AlignedBuffer chunk(chunk_bytes_);
+  PERDURA_TRY(reader_.read_chunk(0, chunks_[0], chunk.first(chunk_bytes_)));
+  format::HeapHeader header;
+  std::memcpy(&header, chunk.data(), sizeof header);
+  return header.address;
+}
+
+// Two groups are read while the one before them is checked; the first has nothing to wait for.
 Status ChunkLoader::load_all(bool watched) {
   const u64 at_once = std::max<u64>(kBytesAtOnce / chunk_bytes_, 1);
   // The system does not write to pages that a tracker protects, as the program does.
-  AlignedBuffer buffers[2];
+  std::array<AlignedBuffer, kGroupsAhead + 1> buffers;
   if (watched)
     for (AlignedBuffer& buffer : buffers) buffer = AlignedBuffer(at_once * chunk_bytes_);
   const auto place = [&](u64 first) { return region_.base() + first * chunk_bytes_; };
   const auto target = [&](u64 first) {
-    return watched ? buffers[first / at_once % 2].data() : place(first);
+    return watched ? buffers[first / at_once % buffers.size()].data() : place(first);
   };
   const auto end_of = [&](u64 first) { return std::min<u64>(first + at_once, chunks_.size()); };
-  const auto read = [&](u64 first) {
+  std::deque<std::future<Status>> reading;
+  u64 next = 0;
+  const auto read_next = [&] {
+    if (next >= chunks_.size()) return;
     // Where the system refuses a thread, get() reads.
-    return std::async(
-        first == 0 ? std::launch::deferred : std::launch::async | std::launch::deferred,
-        [this, first, last = end_of(first), into = target(first)] {
-          return guarded([&] { return read_group(first, last, into); });
-        });
+    reading.push_back(
+        std::async(next == 0 ? std::launch::deferred : std::launch::async | std::launch::deferred,
+                   [this, first = next, last = end_of(next), into = target(next)] {
+                     return guarded([&] { return read_group(first, last, into); });
+                   }));
+    next += at_once;
   };
-  if (chunks_.empty()) return {};
-  std::future<Status> reading = read(0);
+  for (size_t i = 0; i < kGroupsAhead; ++i) read_next();
   for (u64 first = 0; first < chunks_.size(); first += at_once) {
-    PERDURA_TRY(reading.get());
-    if (first + at_once < chunks_.size()) reading = read(first + at_once);
+    PERDURA_TRY(reading.front().get());
+    reading.pop_front();
+    read_next();
     for (u64 index = first; index < end_of(first); ++index) {
       const u64 at = (index - first) * chunk_bytes_;
       if (chunks_[index].place == 0) continue;

@@ -19,6 +19,9 @@ class ChunkLoader final : private Filler {
   ChunkLoader(region::Volume& volume, region::ChunkSpace& space, region::Region& region,
               std::vector<format::ChunkEntry> chunks);
 
+  /// The address at which pointers in the region hold; 0 where there is none.
+  Result<u64> read_address();
+
   /// Load everything now, many reads at once; the first damaged chunk is the failure. `watched`: a
   /// tracker watches the region already.
   Status load_all(bool watched = false);

@@ -332,9 +332,9 @@ Status Runtime::load_chunks() {
   if (!in_chunks()) return {};
   loader_ = std::make_unique<store::ChunkLoader>(*volume_, *chunks_.space, *region_,
                                                  chunks_.versions.map.level(0));
-  // Elsewhere than it was all of it is needed: each pointer is rewritten.
-  const u64 recorded = volume_->regions().front().address;
-  const bool moves = recorded != reinterpret_cast<std::uintptr_t>(region_->base());
+  // Elsewhere than its pointers hold all of it is needed: each is rewritten.
+  PERDURA_ASSIGN(const u64 address, loader_->read_address());
+  const bool moves = address != reinterpret_cast<std::uintptr_t>(region_->base());
   loads_lazily_ = options_.lazy_recovery && region_->aliases() == 0 && !moves;
   return loads_lazily_ ? Status{} : loader_->load_all();
 }

@@ -3,8 +3,8 @@
 // program itself lies at. So with a container that leads into it: that has its own copy.
 // Method: container_worker.cc as a process of its own, killed with SIGKILL at 300 random moments
 // (PERDURA_CONTAINER_KILLS changes it) with each engine, on emulated NVM, on a disk and on
-// memcached. Each worker checks the graph that it finds, link by link, against the one that follows from its number of
-// steps; in chunks, those of the older versions as well.
+// memcached. Each worker checks the graph that it finds, link by link, against the one that follows
+// from its number of steps; in chunks, those of the older versions as well.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -46,8 +46,7 @@ TEST_P(ContainerKillTest, FindsOneOfTheVersions) {
   const TempDir folder(in_memory ? TempDir::kMemory : TempDir::kDisk);
   std::optional<MemcachedProcess> server;
   if (scheme == "memcached") server.emplace();
-  const std::string uri =
-      server ? server->uri("state") : scheme + ":" + folder.path("state.pd");
+  const std::string uri = server ? server->uri("state") : scheme + ":" + folder.path("state.pd");
   std::mt19937_64 random(std::random_device{}());
   u64 durable = 0;  ///< steps
   u64 points = 0;

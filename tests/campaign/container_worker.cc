@@ -4,9 +4,9 @@
 //
 // Adds to the chain of a container and takes from it, a few steps a persistence point, until it is
 // killed. Which links there are follows from the number of steps. A second container, beside the
-// first, leads to the root of that, and so has copies of all. Prints what it finds in the second and
-// in the first, then the steps that have become durable in both. Older versions of a container in
-// chunks are looked at first.
+// first, leads to the root of that, and so has copies of all. Prints what it finds in the second
+// and in the first, then the steps that have become durable in both. Older versions of a container
+// in chunks are looked at first.
 #include <cstdio>
 #include <exception>
 
