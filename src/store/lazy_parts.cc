@@ -134,6 +134,13 @@ LazyParts::Answer LazyParts::on_access(std::byte* address) noexcept {
   return opened ? Answer::kOpened : Answer::kFailed;
 }
 
+bool LazyParts::open_all(std::byte* begin, std::byte* end) noexcept {
+  std::byte* at = base_ + round_down(static_cast<u64>(begin - base_), part_bytes_);
+  bool good = true;
+  for (; good && at < end; at += part_bytes_) good = on_access(at) != Answer::kFailed;
+  return good;
+}
+
 // Opened between the fault and now: the access is tried again.
 bool LazyParts::on_fault(std::byte* address) noexcept {
   const u64 part = static_cast<u64>(address - base_) / part_bytes_;

@@ -46,9 +46,10 @@ class LazyParts final : public region::FaultHandler, public track::ClosedParts {
                                                    const std::vector<bool>& wanted);
   ~LazyParts() override;
 
-  bool done() const { return remaining_.load(std::memory_order_acquire) == 0; }
+  bool done() const noexcept override { return remaining_.load(std::memory_order_acquire) == 0; }
   bool on_fault(std::byte* address) noexcept override;
   Answer on_access(std::byte* address) noexcept override;
+  bool open_all(std::byte* begin, std::byte* end) noexcept override;
 
  private:
   enum State : u8 { kPlain, kClosed, kFilled, kFilling, kOpen, kRefused };

@@ -110,7 +110,8 @@ Status ProtectedPages::cut() {
 // while something is closed, which they would open.
 Status ProtectedPages::protect_opened(const DirtyMap& map) const {
   std::vector<Part> ranges;
-  const bool any_number = closed_.load() != nullptr;
+  const ClosedParts* const closed = closed_.load();
+  const bool any_number = closed != nullptr && !closed->done();
   map.for_each_page([&](u64 page, u64) {
     std::byte* const address = base_ + page * kPageBytes;
     if (!ranges.empty() && ranges.back().address + ranges.back().length == address)
@@ -185,6 +186,8 @@ bool ProtectedPages::answer(std::byte* address, DirtyMap& map) noexcept {
                    static_cast<u64>(end - begin) / kLineBytes);
     if (open(begin, static_cast<u64>(end - begin))) return true;
     // The kernel may have no room for another border; the whole part needs none.
+    ClosedParts* const closed = closed_.load(std::memory_order_acquire);
+    if (closed != nullptr && !closed->open_all(part, part + length)) return false;
     map.add_shared(static_cast<u64>(part - base_) / kLineBytes, length / kLineBytes);
     return open(part, length);
   }

@@ -50,6 +50,10 @@ class ClosedParts {
   virtual ~ClosedParts() = default;
   /// A part was accessed. In a signal handler.
   virtual Answer on_access(std::byte* address) noexcept = 0;
+  /// Fill all in [begin, end); false where some cannot be. In a signal handler.
+  virtual bool open_all(std::byte* begin, std::byte* end) noexcept = 0;
+  /// Nothing is closed any more.
+  virtual bool done() const noexcept = 0;
 };
 
 class Tracker {
