@@ -31,6 +31,14 @@ bool asymmetric_fences() {
 #endif
 }
 
+// Of threads that are on their way. It takes nanoseconds, or one of them has lost its processor.
+void await_zero(const std::atomic<u32>& threads) {
+  for (int spins = 0; threads.load(std::memory_order_seq_cst) != 0; ++spins) {
+    if (spins < 2000) _mm_pause();
+    else ::sched_yield();
+  }
+}
+
 }  // namespace
 
 /// All open stores of the process: index in the thread tables → registry of its threads.
@@ -160,19 +168,16 @@ void Mutators::before_operations(std::function<void()> call) {
 
 u64 Mutators::stop() {
   mutex_.lock();
+  // Whoever waited for the end of the last stop begins an operation before this one: where stops
+  // follow each other faster than threads wake up, they would never come to anything else.
+  await_zero(waiting_);
   const u64 begin = now_ns();
   stop_.store(1, std::memory_order_seq_cst);
   set_closed(open_flags() | detail::Mutator::kStop);
   // The quick one needs memory in the kernel; the slow one cannot fail.
   if (asymmetric_fences() && membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) != 0)
     PERDURA_ASSERT(membarrier(MEMBARRIER_CMD_GLOBAL) == 0);
-  for (const auto& mutator : mutators_) {
-    // Operations take nanoseconds; one that takes longer was descheduled or is long.
-    for (int spins = 0; mutator->depth.load(std::memory_order_acquire) != 0; ++spins) {
-      if (spins < 2000) _mm_pause();
-      else ::sched_yield();
-    }
-  }
+  for (const auto& mutator : mutators_) await_zero(mutator->depth);
   return begin;
 }
 
@@ -183,11 +188,7 @@ void Mutators::share(SharedWork& work) {
   work.help();
   // Late comers find the work done; those inside must leave before it is destroyed.
   work_.store(nullptr, std::memory_order_seq_cst);
-  // Where there are more threads than processors, one of them may have lost its own.
-  for (int spins = 0; helpers_.load(std::memory_order_seq_cst) != 0; ++spins) {
-    if (spins < 2000) _mm_pause();
-    else ::sched_yield();
-  }
+  await_zero(helpers_);
 }
 
 void Mutators::resume() {
@@ -243,14 +244,17 @@ void enter_slow(Mutator& mutator) noexcept {
       inside = false;
     }
   }
+  bool waiting = false;
   for (;;) {
     // Without membarrier our store to `depth` must be visible before we read `stop_`.
     mutator.depth.fetch_add(0, std::memory_order_seq_cst);
     if (mutators.stop_.load(std::memory_order_seq_cst) == 0) break;
     mutator.depth.store(0, std::memory_order_release);
+    if (!std::exchange(waiting, true)) mutators.waiting_.fetch_add(1, std::memory_order_seq_cst);
     while (mutators.stop_.load(std::memory_order_acquire) != 0) mutators.wait_or_help();
     mutator.depth.store(1, std::memory_order_seq_cst);
   }
+  if (waiting) mutators.waiting_.fetch_sub(1, std::memory_order_release);
   errno = saved_errno;
 }
 

@@ -123,6 +123,7 @@ class Mutators {
   std::atomic<u32> stop_{0};  ///< 1 while mutators stand still, 2 when there is work to share
   std::atomic<SharedWork*> work_{nullptr};
   std::atomic<u32> helpers_{0};
+  std::atomic<u32> waiting_{0};  ///< mutators that a stop keeps from the operation they begin
   std::mutex mutex_;  ///< the list; held from stop() to resume()
   std::vector<std::unique_ptr<MutatorSlot>> mutators_;
 };
