@@ -17,7 +17,11 @@ using format::kNodeBytes;
 using format::kNodeEntries;
 using format::VersionRecord;
 
-constexpr u64 kBufferBytesMin = kMiB;
+// As many as are in flight while others are filled: a disk that tells of its writes when all of
+// them are done stands still until there is the next one.
+constexpr u64 kBufferBytesMin = 512 * kKiB;
+constexpr u64 kBuffersMin = 4;
+constexpr u64 kBuffersMax = 16;
 constexpr u64 kAsideBytes = 32 * kMiB;
 constexpr size_t kAsideSlotsMin = 8;
 constexpr size_t kAsideSlotsMax = 4096;
@@ -129,8 +133,9 @@ Remap::Remap(const Config& config, RecoveredVersions recovered)
       retiring_(std::move(recovered.retiring)),
       queue_(medium_.queue()),
       aside_(chunk_bytes_) {
-  for (AlignedBuffer& buffer : buffers_)
-    buffer = AlignedBuffer(std::max(kBufferBytesMin, chunk_bytes_));
+  const u64 bytes = std::max(kBufferBytesMin, chunk_bytes_);
+  const u64 count = std::max(kBuffersMin, kBuffersMax * kBufferBytesMin / bytes);
+  for (u64 i = 0; i < count; ++i) buffers_.emplace_back(bytes);
 }
 
 Remap::~Remap() {
@@ -181,8 +186,8 @@ Status Remap::flush() {
   PERDURA_TRY(queue_->submit(buffered_place_, buffers_[buffer_].first(buffered_bytes_),
                              PERDURA_SITE("chunks")));
   buffered_bytes_ = 0;
-  buffer_ = (buffer_ + 1) % kBuffers;
-  return queue_->drain(kBuffers - 1);
+  buffer_ = (buffer_ + 1) % buffers_.size();
+  return queue_->drain(buffers_.size() - 1);
 }
 
 void Remap::set_entry(u32 level, u64 index, const ChunkEntry& entry) {

@@ -15,7 +15,6 @@
 //                                                        by the capturer, or by who stores
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <deque>
 #include <memory>
@@ -150,8 +149,7 @@ class Remap final : public Engine, public track::StoreGuard {
   std::vector<Retiring::Place> doubtful_;
 
   // --- writes: neighbours go together
-  static constexpr size_t kBuffers = 4;
-  std::array<AlignedBuffer, kBuffers> buffers_;
+  std::vector<AlignedBuffer> buffers_;
   /// After the buffers: it waits for what is in flight before these go.
   std::unique_ptr<media::WriteQueue> queue_;
   size_t buffer_ = 0;

@@ -1,6 +1,8 @@
 #include "heap/closure.hpp"
 
+#include <atomic>
 #include <cstring>
+#include <thread>
 
 namespace perdura::heap {
 
@@ -22,9 +24,81 @@ Closure::Closure(Side durable, Side is_volatile, Observer& observer)
   });
 }
 
+/// Finds the groups of changed pages with a word that leads out of the heap. Only reads.
+class Closure::Sieve {
+ public:
+  Sieve(const Closure& closure, const track::DirtyMap& pages) : closure_(closure), pages_(pages) {
+    for (u64 group = 0; group < pages.groups(); ++group)
+      if (pages.has_group(group)) groups_.push_back({group, true});
+  }
+
+  void run() {
+    const u64 wanted = std::min<u64>(groups_.size() / kGroupsPerThread, kThreadsMax);
+    const u64 threads = std::min<u64>(wanted, std::thread::hardware_concurrency());
+    if (threads < 2) return;
+    std::vector<std::jthread> others;
+    const Status started = guarded([&]() -> Status {
+      others.reserve(threads - 1);
+      while (others.size() < threads - 1) others.emplace_back([this] { sift(); });
+      return {};
+    });
+    (void)started;  // those that did start, and this one, do it all
+    sift();
+  }
+
+  u64 words_left_out() const { return words_.load(); }
+  template <class Visit>
+  void for_each_group(Visit&& visit) const {
+    for (const Group& group : groups_)
+      if (group.leads_out) visit(group.number);
+  }
+
+ private:
+  static constexpr u64 kGroupsPerThread = 32;  ///< a millisecond; a thread may start in half of it
+  static constexpr u64 kThreadsMax = 8;
+  static constexpr u64 kLeadOutMax = 8;
+
+  struct Group {
+    u64 number;
+    bool leads_out;  ///< also when nobody has looked
+  };
+
+  // Ends early where it only makes two visits of one.
+  void sift() noexcept {
+    u64 words = 0;
+    for (;;) {
+      const u64 i = next_.fetch_add(1, std::memory_order_relaxed);
+      if (i >= groups_.size() || leading_out_.load(std::memory_order_relaxed) > i / 8 + kLeadOutMax)
+        break;
+      u64 in_group = 0;
+      bool leads_out = false;
+      closure_.durable_words_.for_each_in(pages_, groups_[i].number, [&](const u64* word, bool) {
+        ++in_group;
+        leads_out |= !closure_.is_own(*word) && *word != 0;
+      });
+      groups_[i].leads_out = leads_out;
+      if (leads_out) leading_out_.fetch_add(1, std::memory_order_relaxed);
+      else words += in_group;
+    }
+    words_.fetch_add(words);
+  }
+
+  const Closure& closure_;
+  const track::DirtyMap& pages_;
+  std::vector<Group> groups_;
+  std::atomic<u64> next_{0};
+  std::atomic<u64> leading_out_{0};
+  std::atomic<u64> words_{0};
+};
+
 void Closure::visit(const track::DirtyMap& pages) {
-  const auto visit = [this](u64* word, bool maybe) { visit_word(word, maybe); };
-  durable_words_.for_each_in(pages, visit);
+  Sieve sieve(*this, pages);
+  sieve.run();
+  visited_words_ += sieve.words_left_out();
+  sieve.for_each_group([&](u64 group) {
+    durable_words_.for_each_in(pages, group,
+                               [this](u64* word, bool maybe) { visit_word(word, maybe); });
+  });
   drain();
 }
 
@@ -47,7 +121,7 @@ void Closure::drain() {
 inline void Closure::visit_word(u64* word, bool maybe) {
   const u64 value = *word;
   ++visited_words_;
-  if (value - durable_begin_ < durable_bytes_ || value == 0) return;
+  if (is_own(value) || value == 0) return;
   if (is_volatile(value)) follow(word, maybe);
   else observer_.elsewhere(word, maybe);
 }

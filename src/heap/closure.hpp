@@ -8,6 +8,9 @@
 // fixed: those in the durable heap when they are visited, and then, in one pass, those in objects
 // that stay volatile. Nothing recurs: objects whose words are still to be visited wait in a list.
 //
+// Most changed pages lead nowhere but into their own heap. Where there are many, several threads
+// look for those that do not (Sieve), and only these are visited.
+//
 // Mutators of both heaps stand still. Stores to the durable heap's objects are not reported: a page
 // tracker finds them.
 #pragma once
@@ -65,6 +68,7 @@ class Closure {
   /// Of a volatile block: it has moved, and begins with its new address.
   static constexpr u16 kMoved = 1;
 
+  class Sieve;
   struct Waiting {
     std::byte* place;
     u64 bytes;
@@ -72,6 +76,7 @@ class Closure {
   };
 
   void visit_word(u64* word, bool maybe);
+  bool is_own(u64 value) const { return value - durable_begin_ < durable_bytes_; }
   void follow(u64* word, bool maybe);
   Status move(const Heap::Block& block, std::byte* place);
   static void redirect(u64* word, const std::byte* moved);

@@ -63,19 +63,30 @@ class TypedWords {
   /// The same of each page in the set.
   template <class Visit>
   void for_each_in(const track::DirtyMap& pages, Visit&& visit) const {
+    for_each_range([&](auto&& add) { pages.for_each_page(add); }, visit);
+  }
+  /// The same of each page in a group of the set.
+  template <class Visit>
+  void for_each_in(const track::DirtyMap& pages, u64 group, Visit&& visit) const {
+    for_each_range([&](auto&& add) { pages.visit_group(group, add); }, visit);
+  }
+
+ private:
+  /// Pages that follow each other are visited as one range: a block of several has one visit.
+  template <class ForEachPage, class Visit>
+  void for_each_range(ForEachPage&& for_each_page, Visit& visit) const {
     u64 begin = 0;
     u64 end = 0;
-    pages.for_each_page([&](u64 page, u64) {
+    for_each_page([&](u64 page, u64) {
       if (page * kPageBytes != end) {
-        if (begin != end) for_each_in(begin, end, visit);
+        for_each_in(begin, end, visit);
         begin = page * kPageBytes;
       }
       end = (page + 1) * kPageBytes;
     });
-    if (begin != end) for_each_in(begin, end, visit);
+    for_each_in(begin, end, visit);
   }
 
- private:
   /// The slab or large block that holds an address of the region; with no units when none does.
   Heap::Block run_at(const void* address) const {
     Heap::Block block;

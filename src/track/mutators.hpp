@@ -124,7 +124,7 @@ class Mutators {
   std::atomic<SharedWork*> work_{nullptr};
   std::atomic<u32> helpers_{0};
   std::atomic<u32> waiting_{0};  ///< mutators that a stop keeps from the operation they begin
-  std::mutex mutex_;  ///< the list; held from stop() to resume()
+  std::mutex mutex_;             ///< the list; held from stop() to resume()
   std::vector<std::unique_ptr<MutatorSlot>> mutators_;
 };
 
