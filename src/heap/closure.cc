@@ -4,6 +4,8 @@
 #include <cstring>
 #include <thread>
 
+#include "base/threads.hpp"
+
 namespace perdura::heap {
 
 Closure::Closure(Side durable, Side is_volatile, Observer& observer)
@@ -32,18 +34,11 @@ class Closure::Sieve {
       if (pages.has_group(group)) groups_.push_back({group, true});
   }
 
+  // With a single thread it would only make two visits of one.
   void run() {
-    const u64 wanted = std::min<u64>(groups_.size() / kGroupsPerThread, kThreadsMax);
-    const u64 threads = std::min<u64>(wanted, std::thread::hardware_concurrency());
-    if (threads < 2) return;
-    std::vector<std::jthread> others;
-    const Status started = guarded([&]() -> Status {
-      others.reserve(threads - 1);
-      while (others.size() < threads - 1) others.emplace_back([this] { sift(); });
-      return {};
-    });
-    (void)started;  // those that did start, and this one, do it all
-    sift();
+    const u64 threads = groups_.size() / kGroupsPerThread;
+    if (threads > 1 && std::thread::hardware_concurrency() > 1)
+      share_among_threads(threads, [this] { sift(); });
   }
 
   u64 words_left_out() const { return words_.load(); }
@@ -55,7 +50,6 @@ class Closure::Sieve {
 
  private:
   static constexpr u64 kGroupsPerThread = 32;  ///< a millisecond; a thread may start in half of it
-  static constexpr u64 kThreadsMax = 8;
   static constexpr u64 kLeadOutMax = 8;
 
   struct Group {
@@ -63,7 +57,7 @@ class Closure::Sieve {
     bool leads_out;  ///< also when nobody has looked
   };
 
-  // Ends early where it only makes two visits of one.
+  // Ends early where most groups are to be visited in any case.
   void sift() noexcept {
     u64 words = 0;
     for (;;) {

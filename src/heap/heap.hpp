@@ -22,6 +22,7 @@
 #include <atomic>
 #include <deque>
 #include <mutex>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -252,8 +253,13 @@ class Heap {
   u16 tag_of(const Block& block) const;
   template <class Visit>
   void for_each_block(Visit&& visit) const;
+  /// Of the slab or large block that begins at `unit`.
+  template <class Visit>
+  void for_each_block_at(u64 unit, const format::UnitEntry& entry, Visit&& visit) const;
   std::string check_types(u64& count) const;
   Status require_types() const;
+  template <class Move>
+  void move_words(std::span<const u64> runs, const Move& move) const;
   std::string check_roots(u64& count) const;
   Status load_roots() const;
 
@@ -345,21 +351,26 @@ inline bool Heap::deallocate_fast(detail::Mutator& mutator, void* address) {
 template <class Visit>
 void Heap::for_each_block(Visit&& visit) const {
   units_.for_each([&](u64 unit, const format::UnitEntry& entry) {
-    if (entry.kind == format::UnitKind::kLarge) {
-      visit(units_.address(unit), entry.units * format::kUnitBytes, entry.mark);
-      return true;
-    }
-    const ClassInfo& info = kClassInfo[entry.size_class];
-    Slab* const slab = slab_at(unit);
-    for (u32 word = 0; word < info.words; ++word) {
-      for (u64 live = slab->live(info, word); live != 0; live &= live - 1) {
-        const u64 index = u64{word} * 64 + static_cast<u64>(std::countr_zero(live));
-        visit(slab->block(info, index), u64{info.block_bytes},
-              info.types_at != 0 ? slab->types(info)[index] : u16{0});
-      }
-    }
+    for_each_block_at(unit, entry, visit);
     return true;
   });
+}
+
+template <class Visit>
+void Heap::for_each_block_at(u64 unit, const format::UnitEntry& entry, Visit&& visit) const {
+  if (entry.kind == format::UnitKind::kLarge) {
+    visit(units_.address(unit), entry.units * format::kUnitBytes, entry.mark);
+    return;
+  }
+  const ClassInfo& info = kClassInfo[entry.size_class];
+  Slab* const slab = slab_at(unit);
+  for (u32 word = 0; word < info.words; ++word) {
+    for (u64 live = slab->live(info, word); live != 0; live &= live - 1) {
+      const u64 index = u64{word} * 64 + static_cast<u64>(std::countr_zero(live));
+      visit(slab->block(info, index), u64{info.block_bytes},
+            info.types_at != 0 ? slab->types(info)[index] : u16{0});
+    }
+  }
 }
 
 }  // namespace perdura::heap

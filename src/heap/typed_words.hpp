@@ -1,5 +1,5 @@
 // Visits the words of a heap's typed blocks that may be pointers, by the place they lie at. While
-// nobody allocates or frees in the heap, except as said below.
+// nobody allocates or frees in the heap, except as said below. Several threads may visit at once.
 #pragma once
 
 #include <algorithm>
@@ -42,6 +42,7 @@ class TypedWords {
   /// may be made meanwhile; their words may be visited or not.
   template <class Visit>
   void for_each_in(u64 begin, u64 end, Visit&& visit) const {
+    const Layouts layouts(heap_.types_);
     const u64 data = heap_.units_.header().data_begin;
     for (u64 at = std::max(begin, data); at < end;) {
       const Heap::Block first = run_at(heap_.region_.base() + at);
@@ -53,9 +54,9 @@ class TypedWords {
       const u64 head = data + first.unit * format::kUnitBytes;
       const u64 next = head + first.entry.units * format::kUnitBytes;
       if (first.slab == nullptr)
-        visit_block(heap_.units_.address(first.unit), head, next - head, first.entry.mark, begin,
-                    end, visit);
-      else visit_slab(first, at, std::min(end, next), visit);
+        visit_block(layouts, heap_.units_.address(first.unit), head, next - head, first.entry.mark,
+                    begin, end, visit);
+      else visit_slab(layouts, first, at, std::min(end, next), visit);
       at = next;
     }
   }
@@ -101,7 +102,8 @@ class TypedWords {
   }
 
   template <class Visit>
-  void visit_slab(const Heap::Block& block, u64 begin, u64 end, Visit& visit) const {
+  void visit_slab(const Layouts& layouts, const Heap::Block& block, u64 begin, u64 end,
+                  Visit& visit) const {
     const ClassInfo& info = kClassInfo[block.entry.size_class];
     if (info.types_at == 0) return;
     Slab& slab = *block.slab;
@@ -114,16 +116,16 @@ class TypedWords {
       if (last - word * 64 < 64) live &= (u64{1} << (last - word * 64)) - 1;
       for (; live != 0; live &= live - 1) {
         const u64 index = word * 64 + static_cast<u64>(std::countr_zero(live));
-        visit_block(slab.block(info, index), base + index * info.block_bytes, info.block_bytes,
-                    slab.types(info)[index], begin, end, visit);
+        visit_block(layouts, slab.block(info, index), base + index * info.block_bytes,
+                    info.block_bytes, slab.types(info)[index], begin, end, visit);
       }
     }
   }
 
   template <class Visit>
-  void visit_block(std::byte* place, u64 at, u64 bytes, u16 tag, u64 begin, u64 end,
-                   Visit& visit) const {
-    const Layout* const layout = layouts_.of(tag);
+  static void visit_block(const Layouts& layouts, std::byte* place, u64 at, u64 bytes, u16 tag,
+                          u64 begin, u64 end, Visit& visit) {
+    const Layout* const layout = layouts.of(tag);
     if (layout == nullptr) return;
     const bool flexible = (tag & 1) != 0;
     if (begin <= at && at + bytes <= end) layout->for_each_pointer(place, bytes, flexible, visit);
@@ -133,7 +135,6 @@ class TypedWords {
   }
 
   Heap& heap_;
-  Layouts layouts_{heap_.types_};
   std::vector<u64> large_;  ///< first units, ascending
 };
 

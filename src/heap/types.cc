@@ -3,9 +3,12 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <span>
 #include <unordered_set>
 
+#include "base/threads.hpp"
 #include "heap/heap.hpp"
 
 namespace perdura::heap {
@@ -28,6 +31,7 @@ u64 node_bytes(const TypeNode& node) {
 }
 
 constexpr u64 kFaultedAtOnce = 2 * kMiB;
+constexpr size_t kRunsAtOnce = 32;  // as many as that, of slabs
 
 std::byte* page_of(std::byte* address) {
   return address - reinterpret_cast<std::uintptr_t>(address) % kPageBytes;
@@ -349,10 +353,33 @@ Status Heap::relocate(Mutator& mutator) {
       report(mutator, word, sizeof *word);
       *word += to - from;
     };
-    const Layouts layouts(types_);
-    std::byte* faulted = region_.base();
-    std::byte* const end = units_.address(units_.units_end());
-    for_each_block([&](std::byte* place, u64 bytes, u16 tag) {
+    std::vector<u64> runs;  // the first units of slabs and large blocks
+    units_.for_each([&](u64 unit, const format::UnitEntry&) {
+      runs.push_back(unit);
+      return true;
+    });
+    std::atomic<size_t> next{0};
+    // A mutator reports for one thread.
+    share_among_threads(mutator.ignores_reports ? runs.size() / kRunsAtOnce : 1, [&]() noexcept {
+      for (;;) {
+        const size_t first = next.fetch_add(kRunsAtOnce);
+        if (first >= runs.size()) return;
+        move_words({&runs[first], std::min(kRunsAtOnce, runs.size() - first)}, move);
+      }
+    });
+    store(mutator, units_.header().address, u64{to});
+    return {};
+  });
+}
+
+template <class Move>
+void Heap::move_words(std::span<const u64> runs, const Move& move) const {
+  const Layouts layouts(types_);
+  std::byte* faulted = units_.address(runs.front());
+  std::byte* const end =
+      units_.address(runs.back()) + units_.entry(runs.back()).units * kUnitBytes;
+  for (const u64 unit : runs)
+    for_each_block_at(unit, units_.entry(unit), [&](std::byte* place, u64 bytes, u16 tag) {
       const Layout* const layout = layouts.of(tag);
       if (layout == nullptr || !layout->has_pointers()) return;
       // Most pages change: a fault for many of them costs less than one for each.
@@ -364,9 +391,6 @@ Status Heap::relocate(Mutator& mutator) {
       }
       layout->for_each_pointer(place, bytes, (tag & 1) != 0, move);
     });
-    store(mutator, units_.header().address, u64{to});
-    return {};
-  });
 }
 
 // Beside the heap's own blocks each must have a type. The list of types was checked.
