@@ -26,6 +26,7 @@ std::string Oracle::compare(const Execution& execution, const Recovered& recover
                             u64 version_min) const {
   if (!versions_.contains(recovered.version))
     return "version " + std::to_string(recovered.version) + " never was";
+  if (found_right_.state_id != execution.state_id()) found_right_ = {execution.state_id(), {}, {}};
   return recovered.chunks ? compare_chunks(execution, recovered, version_min)
                           : compare_pages(execution, recovered);
 }
@@ -36,7 +37,6 @@ std::string Oracle::compare_pages(const Execution& execution, const Recovered& r
     return "version " + std::to_string(recovered.version) + ": " + what + " at region offset " +
            std::to_string(page * kPageBytes);
   };
-  if (found_right_.state_id != execution.state_id()) found_right_ = {execution.state_id(), {}, {}};
   std::vector<bool>& right = found_right_.pages[recovered.version];
   u64 pages = 0;
   std::vector<u64> later;  // pages that the version did not have yet
@@ -113,20 +113,20 @@ std::string Oracle::compare_version(const Execution& execution, const Recovered&
                                     const commit::VersionMap& map, const Version& expected) const {
   const std::string version = "version " + std::to_string(record.version);
   if (record.backed_bytes != expected.region.size()) return version + " has another size";
-  if (found_right_.state_id != execution.state_id()) found_right_ = {execution.state_id(), {}, {}};
   std::vector<u64>& right = found_right_.chunks[&expected];
   right.resize(map.chunks());
   commit::MapReader reader(*recovered.volume, *recovered.chunks->space);
   const u64 bytes = record.chunk_bytes;
   AlignedBuffer buffer(bytes);
+  const auto wrong = [&](u64 index) {
+    return version + ": wrong data at region offset " + std::to_string(index * bytes);
+  };
   for (u64 index = 0; index < map.chunks(); ++index) {
     const format::ChunkEntry& entry = map.chunk(index);
     const u64 first = index * bytes / kPageBytes;
-    const std::string wrong =
-        version + ": wrong data at region offset " + std::to_string(index * bytes);
     if (entry.place == 0) {
       for (u64 page = first; page < first + bytes / kPageBytes; ++page)
-        if (expected.sums[page] != 0) return wrong;
+        if (expected.sums[page] != 0) return wrong(index);
       continue;
     }
     bool untouched = true;
@@ -136,7 +136,7 @@ std::string Oracle::compare_version(const Execution& execution, const Recovered&
     if (const Status read = reader.read_chunk(index, entry, buffer.first(bytes)); !read)
       return version + ": " + read.failure().message;
     if (std::memcmp(buffer.data(), expected.region.data() + index * bytes, bytes) != 0)
-      return wrong;
+      return wrong(index);
     if (untouched) right[index] = entry.place;
   }
   return {};
@@ -347,7 +347,7 @@ std::string Oracle::learn() {
     std::string problem;
     if (versions_.contains(number)) {
       problem = compare(execution, recovered, acknowledged);
-      const bool proven = attempts.contains(number) ? acknowledged < number : true;
+      const bool proven = !attempts.contains(number) || acknowledged < number;
       if (problem.empty() && proven) continue;
       if (!problem.empty() && !tried) return "with nothing lost: " + problem;
     }
