@@ -369,6 +369,18 @@ std::string Oracle::learn() {
   return {};
 }
 
+std::string Oracle::check_ledger(test::WrappedStore& store, u64 steps_min) const {
+  const HeapAudit audit = store.audit();
+  if (!audit.clean) return "the heap is damaged: " + audit.problem;
+  const auto* ledger = static_cast<const test::Ledger*>(store.get_root("ledger"));
+  if (ledger == nullptr) return steps_min == 0 ? "" : "the ledger is gone";
+  if (ledger->steps < steps_min)
+    return "the ledger has " + std::to_string(ledger->steps) + " steps instead of " +
+           std::to_string(steps_min);
+  return run_.others ? test::check_ledger(*ledger)
+                     : test::check_ledger(*ledger, audit, audit.roots);
+}
+
 // Each is what the version has, whole; and nothing else is allocated.
 std::string Oracle::check_objects(test::WrappedStore& store, u64 version) const {
   const auto found = session_.objects_at.find(version);
@@ -438,11 +450,8 @@ std::string Oracle::prove_kept(const std::string& path, u64 newest) const {
     options.version = version;
     test::WrappedStore store(uri(run_.medium, path), options);
     const std::string which = "older version " + std::to_string(version) + ": ";
-    const HeapAudit audit = store.audit();
-    if (!audit.clean) return which + "the heap is damaged: " + audit.problem;
-    const auto* ledger = static_cast<const test::Ledger*>(store.get_root("ledger"));
-    const u64 steps = session_.steps_at.at(version);
-    if ((ledger == nullptr ? 0 : ledger->steps) < steps) return which + "the ledger is gone";
+    if (std::string problem = check_ledger(store, session_.steps_at.at(version)); !problem.empty())
+      return which + problem;
     if (std::string problem = check_objects(store, version); !problem.empty())
       return which + problem;
   }
@@ -453,17 +462,6 @@ std::string Oracle::prove(const Content& image, u64 version, bool attempt) const
   const std::string path = folder_.path("proven.pd");
   testing::write_file(path, image);
   if (session_.chain_at.contains(version)) return prove_container(path, version);
-  const auto check = [&](test::WrappedStore& store, u64 steps_min) -> std::string {
-    const HeapAudit audit = store.audit();
-    if (!audit.clean) return "the heap is damaged: " + audit.problem;
-    const auto* ledger = static_cast<const test::Ledger*>(store.get_root("ledger"));
-    if (ledger == nullptr) return steps_min == 0 ? "" : "the ledger is gone";
-    if (ledger->steps < steps_min)
-      return "the ledger has " + std::to_string(ledger->steps) + " steps instead of " +
-             std::to_string(steps_min);
-    return run_.others ? test::check_ledger(*ledger)
-                       : test::check_ledger(*ledger, audit, audit.roots);
-  };
   try {
     if (std::string problem = prove_kept(path, version); !problem.empty()) return problem;
     test::WrappedStore store(uri(run_.medium, path), run_.options);
@@ -471,7 +469,7 @@ std::string Oracle::prove(const Content& image, u64 version, bool attempt) const
     const u64 steps_min = attempt || steps == session_.steps_at.end() ? 0 : steps->second;
     if (version != 0 && store.durable_version() != version)
       return "it recovers version " + std::to_string(store.durable_version());
-    if (std::string problem = check(store, steps_min); !problem.empty()) return problem;
+    if (std::string problem = check_ledger(store, steps_min); !problem.empty()) return problem;
     if (!attempt)
       if (std::string problem = check_objects(store, version); !problem.empty()) return problem;
     auto* ledger = static_cast<test::Ledger*>(store.get_root("ledger"));
@@ -484,7 +482,7 @@ std::string Oracle::prove(const Content& image, u64 version, bool attempt) const
     store.checkpoint();
     store.crash();
     test::WrappedStore again(uri(run_.medium, path), run_.options);
-    if (std::string problem = check(again, after); !problem.empty())
+    if (std::string problem = check_ledger(again, after); !problem.empty())
       return "after more operations: " + problem;
     again.close();
   } catch (const Error& error) {
