@@ -22,7 +22,6 @@ namespace perdura::fuzz {
 namespace {
 
 constexpr u64 kRegionBytes = 8 * kMiB;
-constexpr u64 kRegionAddress = 0x552000000000;
 constexpr size_t kSlots = 32;
 constexpr size_t kRoots = 6;
 constexpr size_t kOpsMax = 256;

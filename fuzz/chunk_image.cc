@@ -19,20 +19,10 @@ using format::ChunkEntry;
 using format::kNodeBytes;
 using format::VersionRecord;
 
-constexpr u64 kRegionAddress = 0x552000000000;
-constexpr u64 kRegionBytes = 16 * kMiB;
 constexpr u32 kChunkBytes = 4096;
 constexpr u32 kKept = 3;
-constexpr size_t kPatchesMax = 64;
 
-/// How an input begins.
-struct Head {
-  u8 store;       ///< which of the stores
-  u8 how;         ///< bits of How
-  u8 unsummed;    ///< bits of Sum
-  u8 truncation;  ///< pages that the end of the medium lacks
-};
-
+/// Bits of Head::how.
 enum How : u8 {
   kBlockMedium = 1,
   kPageTracker = 2,
@@ -44,23 +34,8 @@ enum How : u8 {
   kRollBack = 128,
 };
 
-/// Sums that are left as they are.
+/// Bits of Head::unsummed.
 enum Sum : u8 { kSumMap = 1, kSumRecords = 2, kSumDirectory = 4, kSumSuperblocks = 8 };
-
-/// What a patch changes.
-enum class Area : u8 {
-  kSuperblock,  ///< the newest
-  kOlderSuperblock,
-  kDirectory,
-  kRecord,  ///< but for its entries
-  kTop,     ///< an entry of a record
-  kNode,    ///< an entry of a map node
-  kHeapHeader,
-  kUnits,
-  kChunk,
-  kMedium,  ///< any byte
-  kAreas,
-};
 
 /// An entry of a map: where it is, and what it leads to.
 struct Link {
@@ -75,25 +50,20 @@ struct Base {
   Heads heads;
   u64 newest = 0;            ///< version
   std::vector<u64> records;  ///< both copies of all
-  std::vector<u64> nodes;
-  std::vector<Link> links;  ///< chunks first
-  std::vector<u64> chunks;  ///< of the newest version, in the region's order
+  std::vector<Link> links;   ///< chunks first
+  std::vector<Area> areas;
   std::vector<u64> values;  ///< that mean something
 };
 
 // --- the stores ----------------------------------------------------------------------------------
 
 Options options(u8 how) {
-  Options chosen;
+  Options chosen = small_store((how & kPageTracker) != 0);
   chosen.engine = Engine::kRemap;
   chosen.chunk_bytes = kChunkBytes;
   chosen.versions_kept = kKept;
   chosen.over_provisioning = 0;
-  chosen.tracking = (how & kPageTracker) != 0 ? Tracking::kProtect : Tracking::kReported;
-  chosen.region_limit_bytes = kRegionBytes;
-  chosen.region_address = kRegionAddress;
   chosen.lazy_recovery = false;  // touching a damaged chunk ends the program
-  chosen.huge_pages = false;
   return chosen;
 }
 
@@ -133,16 +103,14 @@ Bytes make_store(Kind kind) {
   return file.read();
 }
 
-void find_links(Base& base, u64 first_entry, u64 entries, u32 level, std::vector<Link>& found) {
+void find_links(Base& base, u64 first_entry, u64 entries, u32 level) {
   for (u64 i = 0; i < entries; ++i) {
     const u64 at = first_entry + i * sizeof(ChunkEntry);
     const auto entry = load<ChunkEntry>(base.image, at);
     if (entry.place == 0) continue;
-    found.push_back({at, level, level == 0 ? kChunkBytes : kNodeBytes});
+    base.links.push_back({at, level, level == 0 ? kChunkBytes : kNodeBytes});
     base.values.push_back(entry.place);
-    if (level == 0) continue;
-    base.nodes.push_back(entry.place);
-    find_links(base, entry.place, format::kNodeEntries, level - 1, found);
+    if (level != 0) find_links(base, entry.place, format::kNodeEntries, level - 1);
   }
 }
 
@@ -160,21 +128,34 @@ Base make_base(Kind kind) {
       if (record.magic != format::kVersionMagic) continue;
       base.records.push_back(place);
       if (record.version + region.versions_kept <= base.newest) continue;
-      find_links(base, place + offsetof(VersionRecord, top), format::kTopEntries, record.levels,
-                 base.links);
+      find_links(base, place + offsetof(VersionRecord, top), format::kTopEntries, record.levels);
       base.newest = std::max(base.newest, record.version);
     }
   }
   std::sort(base.links.begin(), base.links.end(), [](const Link& a, const Link& b) {
     return std::tie(a.level, a.entry) < std::tie(b.level, b.entry);
   });
+  std::vector<u64> tops;    // the entries of records
+  std::vector<u64> chunks;  // of the newest version, in the region's order
+  std::vector<u64> nodes;
+  for (const u64 record : base.records) tops.push_back(record + offsetof(VersionRecord, top));
   for (const Link& link : base.links)
-    if (link.level == 0) base.chunks.push_back(load<ChunkEntry>(base.image, link.entry).place);
+    (link.level == 0 ? chunks : nodes).push_back(load<ChunkEntry>(base.image, link.entry).place);
   for (const u64 value : {u64{0}, u64{1}, u64{kPageBytes}, format::kDataBegin, kRegionBytes,
                           u64{1} << 47, u64{1} << 56, u64{1} << 63, ~u64{0}, ~u64{0} - 4095})
     base.values.push_back(value);
-  require(base.records.size() >= 4 && !base.chunks.empty(), "the store keeps versions");
-  require(kind != Kind::kWithNodes || !base.nodes.empty(), "its map has nodes");
+  require(base.records.size() >= 4 && !chunks.empty(), "the store keeps versions");
+  require(kind != Kind::kWithNodes || !nodes.empty(), "its map has nodes");
+  const u64 heap = chunks.front();
+  const u64 units = heap + format::kUnitTableOffset % kChunkBytes;
+  base.areas = head_areas(base.heads);
+  base.areas.insert(base.areas.end(), {{base.records, offsetof(VersionRecord, reserved)},
+                                       {tops, sizeof(VersionRecord::top)},
+                                       {nodes, kNodeBytes},
+                                       {{heap}, sizeof(format::HeapHeader)},
+                                       {{units}, 512},
+                                       {chunks, kChunkBytes},
+                                       {{0}, base.image.size()}});  // any byte of the medium
   return base;
 }
 
@@ -187,78 +168,32 @@ const Base& base_of(u8 store) {
 // --- patches -------------------------------------------------------------------------------------
 
 /// An image to be changed, and then summed again.
-class Image {
- public:
-  explicit Image(const Base& base) : base_(base), bytes_(base.image) {}
+struct Image {
+  const Base& base;
+  Bytes bytes = base.image;
 
-  void apply(const Patch& patch);
+  void apply(const Patch& patch) {
+    const Area& area = base.areas[patch.area % base.areas.size()];
+    if (!area.places.empty()) change(bytes, area.place_of(patch), patch, base.values);
+  }
   void sum(u8 unsummed);
-  const Bytes& bytes() const { return bytes_; }
-
- private:
-  void change(u64 place, const Patch& patch) {
-    const size_t width = size_t{1} << (patch.width & 3);
-    if (place + width > bytes_.size()) return;
-    fuzz::change(bytes_.data() + place, width, patch.how, patch.value, base_.values);
-  }
-
-  const Base& base_;
-  Bytes bytes_;
 };
-
-void Image::apply(const Patch& patch) {
-  const auto one_of = [&](const std::vector<u64>& places) {
-    return places[patch.item % places.size()];
-  };
-  const u64 offset = patch.offset;
-  const u32 newest = base_.heads.newest;
-  const format::Superblock& superblock = base_.heads.superblock;
-  switch (static_cast<Area>(patch.area % static_cast<u8>(Area::kAreas))) {
-    case Area::kSuperblock:
-      return change(format::kSuperblockOffset[newest] + offset % 256, patch);
-    case Area::kOlderSuperblock:
-      return change(format::kSuperblockOffset[newest ^ 1] + offset % 256, patch);
-    case Area::kDirectory:
-      return change(format::kDirectoryOffset[superblock.directory_slot] +
-                        offset % (superblock.directory_bytes + sizeof(format::Extent)),
-                    patch);
-    case Area::kRecord:
-      return change(one_of(base_.records) + offset % offsetof(VersionRecord, reserved), patch);
-    case Area::kTop:
-      return change(one_of(base_.records) + offsetof(VersionRecord, top) +
-                        offset % sizeof(VersionRecord::top),
-                    patch);
-    case Area::kNode:
-      if (!base_.nodes.empty()) change(one_of(base_.nodes) + offset % kNodeBytes, patch);
-      return;
-    case Area::kHeapHeader:
-      return change(base_.chunks.front() + offset % sizeof(format::HeapHeader), patch);
-    case Area::kUnits:
-      return change(base_.chunks.front() + format::kUnitTableOffset % kChunkBytes + offset % 512,
-                    patch);
-    case Area::kChunk:
-      return change(one_of(base_.chunks) + offset % kChunkBytes, patch);
-    default:
-      return change(offset % bytes_.size(), patch);
-  }
-}
 
 // What an entry leads to now, wherever that is.
 void Image::sum(u8 unsummed) {
-  for (const Link& link : base_.links) {
+  for (const Link& link : base.links) {
     if ((unsummed & kSumMap) != 0) break;
-    auto entry = load<ChunkEntry>(bytes_, link.entry);
-    if (entry.place >= bytes_.size() || bytes_.size() - entry.place < link.length) continue;
-    if (entry.place != 0) entry.checksum = checksum(bytes_.data() + entry.place, link.length);
-    store(bytes_, link.entry, entry);
+    auto entry = load<ChunkEntry>(bytes, link.entry);
+    if (entry.place >= bytes.size() || bytes.size() - entry.place < link.length) continue;
+    if (entry.place != 0) entry.checksum = checksum(bytes.data() + entry.place, link.length);
+    store(bytes, link.entry, entry);
   }
-  for (const u64 place : base_.records) {
+  for (const u64 place : base.records) {
     if ((unsummed & kSumRecords) != 0) break;
     constexpr size_t kFrom = sizeof(VersionRecord::checksum);
-    store(bytes_, place, checksum(bytes_.data() + place + kFrom, sizeof(VersionRecord) - kFrom));
+    store(bytes, place, checksum(bytes.data() + place + kFrom, sizeof(VersionRecord) - kFrom));
   }
-  sum_heads(bytes_, kRegionAddress, (unsummed & kSumDirectory) == 0,
-            (unsummed & kSumSuperblocks) == 0);
+  sum_heads(bytes, (unsummed & kSumDirectory) == 0, (unsummed & kSumSuperblocks) == 0);
 }
 
 // --- the run -------------------------------------------------------------------------------------
@@ -285,18 +220,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   Input input(data, size);
   const auto head = input.take<Head>();
   const Base& base = base_of(head.store);
-  Image image(base);
-  for (size_t i = 0; i < kPatchesMax && !input.empty(); ++i) image.apply(input.take<Patch>());
-  image.sum(head.unsummed);
-  const std::span<const std::byte> bytes(image.bytes());
-  const auto kept =
-      bytes.first(bytes.size() - std::min<u64>(head.truncation * kPageBytes, bytes.size()));
-  file.write(kept);
+  const Bytes bytes = patched(Image{base}, head, input);
+  file.write(bytes);
   const std::string uri = ((head.how & kBlockMedium) != 0 ? "file:" : "emu:") + file.path();
-  if (!kept.empty()) {
+  if (!bytes.empty()) {
     look(uri, {(head.how & kNoCheck) == 0, (head.how & kNoDescription) == 0});
     if ((head.how & kOlder) != 0) open_older(uri, head.how, base.newest - 1);
-    require(file.holds(kept), "looking at a store changes nothing");
+    require(file.holds(bytes), "looking at a store changes nothing");
   }
   if ((head.how & kRollBack) != 0) {
     const auto made = store::roll_back(uri, base.newest - 1, {}, [](const char*, u64, u64) {});
@@ -311,8 +241,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
                                                std::size_t max_size, unsigned seed) {
   using namespace perdura::fuzz;
-  if (size > offsetof(Head, truncation)) data[offsetof(Head, truncation)] &= 1;
-  return mutate<Head>({data, size, max_size}, static_cast<unsigned>(Area::kAreas), kPatchesMax,
-                      seed);
+  return mutate({data, size, max_size}, base_of(0).areas.size(), seed);
 }
 #endif

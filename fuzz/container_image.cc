@@ -32,7 +32,6 @@ PERDURA_TYPE_OF(Entry, PERDURA_POINTER(Entry, next), PERDURA_POINTER(Entry, name
 namespace perdura::fuzz {
 namespace {
 
-constexpr u64 kRegionAddress = 0x552000000000;
 constexpr size_t kPatchesMax = 16;
 
 enum How : u8 { kMove = 1, kUse = 2, kReopen = 4 };

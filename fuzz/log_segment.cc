@@ -98,7 +98,7 @@ Formatted make_formatted() {
     auto volume = take(region::Volume::create(std::move(opened.medium), format::kSegmentBytesMax));
     format::RegionRecord record{};
     record.region = kRegion;
-    record.address = 0x552000000000;
+    record.address = kRegionAddress;
     record.limit_bytes = kRegionBytes;
     take(volume->add_region(record));
     made.segment_bytes = volume->superblock().segment_bytes;

@@ -23,20 +23,8 @@ namespace {
 using format::Extent;
 using format::ExtentKind;
 using format::LogBlockHeader;
-using format::Superblock;
 
-constexpr u64 kRegionAddress = 0x552000000000;
-constexpr u64 kRegionBytes = 16 * kMiB;
-constexpr size_t kPatchesMax = 64;
-
-/// How an input begins.
-struct Head {
-  u8 store;       ///< which of the stores
-  u8 how;         ///< bits of How, and above them what is left out
-  u8 unsummed;    ///< bits of Sum
-  u8 truncation;  ///< pages that the end of the medium lacks
-};
-
+/// Bits of Head::how.
 enum How : u8 {
   kBlockMedium = 1,
   kEagerRecovery = 2,
@@ -48,7 +36,7 @@ enum How : u8 {
   kNoReopening = 128,
 };
 
-/// Sums that are left as they are.
+/// Bits of Head::unsummed.
 enum Sum : u8 {
   kSumPages = 1,
   kSumLogBodies = 2,
@@ -56,23 +44,6 @@ enum Sum : u8 {
   kSumLogChains = 8,
   kSumDirectory = 16,
   kSumSuperblocks = 32,
-};
-
-/// What a patch changes.
-enum class Area : u8 {
-  kSuperblock,  ///< the newest
-  kOlderSuperblock,
-  kDirectory,
-  kOwner,
-  kLogHeader,
-  kLogRuns,
-  kHeapHeader,
-  kUnits,
-  kSlab,
-  kRoot,
-  kRegion,  ///< any byte of the region
-  kMedium,  ///< any byte of the medium
-  kAreas,
 };
 
 constexpr u64 kValues[] = {0,
@@ -95,14 +66,12 @@ constexpr u64 kValues[] = {0,
 /// A store's bytes as a run begins, and where its structures are.
 struct Base {
   Bytes image;
-  u32 newest = 0;  ///< superblock slot
-  std::vector<Extent> extents;
+  Heads heads;
   std::vector<u64> blocks;  ///< medium offsets of the log's blocks, those of one segment in order
-  std::vector<u64> slabs;   ///< region offsets
-  std::vector<u64> roots;   ///< region offsets
+  std::vector<Area> areas;
 
   const Extent* home(u64 region_offset) const {
-    for (const Extent& extent : extents)
+    for (const Extent& extent : heads.extents)
       if (extent.kind == ExtentKind::kHome && region_offset - extent.region_offset < extent.length)
         return &extent;
     return nullptr;
@@ -112,12 +81,8 @@ struct Base {
 // --- the stores ----------------------------------------------------------------------------------
 
 Options options(u8 how) {
-  Options chosen;
-  chosen.tracking = (how & kPageTracker) != 0 ? Tracking::kProtect : Tracking::kReported;
-  chosen.region_limit_bytes = kRegionBytes;
-  chosen.region_address = kRegionAddress;
+  Options chosen = small_store((how & kPageTracker) != 0);
   chosen.lazy_recovery = (how & kEagerRecovery) == 0;
-  chosen.huge_pages = false;
   return chosen;
 }
 
@@ -169,38 +134,60 @@ void find_log_blocks(Base& base, const Extent& extent, u64 segment_bytes) {
   }
 }
 
+/// Region offsets.
+struct HeapPlaces {
+  std::vector<u64> slabs;
+  std::vector<u64> roots;
+};
+
 // Units and roots do not move between the first close and the crash, but for the last root.
-void find_heap(Base& base) {
+HeapPlaces find_heap(const Base& base) {
   const auto bytes_at = [&](u64 offset) {
     const Extent* extent = base.home(offset);
     require(extent != nullptr, "the heap has a home");
     return extent->medium_offset + (offset - extent->region_offset);
   };
+  HeapPlaces found;
   const auto header = load<format::HeapHeader>(base.image, bytes_at(0));
   for (u64 unit = 0; unit < header.units_end; ++unit) {
     const auto entry = load<format::UnitEntry>(
         base.image, bytes_at(format::kUnitTableOffset + unit * sizeof(format::UnitEntry)));
     if (entry.kind == format::UnitKind::kSlab)
-      base.slabs.push_back(header.data_begin + unit * format::kUnitBytes);
+      found.slabs.push_back(header.data_begin + unit * format::kUnitBytes);
   }
   for (u64 at = header.roots; at != 0;) {
-    base.roots.push_back(at);
+    found.roots.push_back(at);
     at = load<format::RootNode>(base.image, bytes_at(at)).next;
   }
+  return found;
 }
 
 Base make_base(Kind kind) {
   Base base;
   base.image = make_store(kind);
-  Heads heads = read_heads(base.image);
-  base.newest = heads.newest;
-  base.extents = std::move(heads.extents);
-  for (const Extent& extent : base.extents)
+  base.heads = read_heads(base.image);
+  for (const Extent& extent : base.heads.extents)
     if (extent.kind == ExtentKind::kLog)
-      find_log_blocks(base, extent, heads.superblock.segment_bytes);
-  find_heap(base);
-  require(!base.slabs.empty() && !base.roots.empty(), "the store has slabs and roots");
+      find_log_blocks(base, extent, base.heads.superblock.segment_bytes);
+  std::vector<u64> runs;  // of each block
+  for (const u64 block : base.blocks)
+    runs.push_back(block + sizeof(LogBlockHeader) +
+                   load<LogBlockHeader>(base.image, block).data_bytes);
+  const HeapPlaces heap = find_heap(base);
+  require(!heap.slabs.empty() && !heap.roots.empty(), "the store has slabs and roots");
   require(kind == Kind::kClosed || base.blocks.size() >= 3, "its log has blocks");
+  base.areas = head_areas(base.heads);
+  base.areas.insert(
+      base.areas.end(),
+      {{{format::kOwnerOffset}, 128},
+       {base.blocks, sizeof(LogBlockHeader)},
+       {.places = runs, .bytes = 64 * sizeof(u64), .step = sizeof(u64)},
+       {.places = {0}, .bytes = sizeof(format::HeapHeader), .in_region = true},
+       {.places = {format::kUnitTableOffset}, .bytes = 512, .in_region = true},
+       {.places = heap.slabs, .bytes = 1200, .in_region = true},
+       {.places = heap.roots, .bytes = sizeof(format::RootNode) + 8, .in_region = true},
+       {.places = {0}, .bytes = u64{1} << 32, .in_region = true},  // most of it is nowhere
+       {{0}, base.image.size()}});                                 // any byte of the medium
   return base;
 }
 
@@ -213,134 +200,84 @@ const Base& base_of(u8 store) {
 // --- patches -------------------------------------------------------------------------------------
 
 /// An image to be changed, and then summed again.
-class Image {
- public:
-  explicit Image(const Base& base) : base_(base), bytes_(base.image) {}
+struct Image {
+  const Base& base;
+  Bytes bytes = base.image;
+  std::set<u64> pages{};  ///< region offsets of changed pages
 
   void apply(const Patch& patch);
-  void sum(u8 unsummed);
-  const Bytes& bytes() const { return bytes_; }
-
- private:
-  void change(u64 place, const Patch& patch);
   void change_region(u64 offset, const Patch& patch);
+  void sum(u8 unsummed);
   void sum_pages();
   void sum_log(u8 unsummed);
   void sum_chains();
-
-  const Base& base_;
-  Bytes bytes_;
-  std::set<u64> pages_;  ///< region offsets of changed pages
 };
-
-void Image::change(u64 place, const Patch& patch) {
-  const size_t width = size_t{1} << (patch.width & 3);
-  if (place + width > bytes_.size()) return;
-  fuzz::change(bytes_.data() + place, width, patch.how, patch.value, kValues);
-}
 
 // At home and wherever the log holds that place.
 void Image::change_region(u64 offset, const Patch& patch) {
-  const Extent* extent = base_.home(offset);
+  const Extent* extent = base.home(offset);
   if (extent == nullptr) return;
-  change(extent->medium_offset + (offset - extent->region_offset), patch);
-  pages_.insert(round_down(offset, kPageBytes));
-  for (const u64 block : base_.blocks) {
-    const auto header = load<LogBlockHeader>(base_.image, block);
+  change(bytes, extent->medium_offset + (offset - extent->region_offset), patch, kValues);
+  pages.insert(round_down(offset, kPageBytes));
+  for (const u64 block : base.blocks) {
+    const auto header = load<LogBlockHeader>(base.image, block);
     u64 data = block + sizeof header;
     for (u32 i = 0; i < header.run_count; ++i) {
       const u64 run =
-          load<u64>(base_.image, block + sizeof header + header.data_bytes + i * sizeof(u64));
+          load<u64>(base.image, block + sizeof header + header.data_bytes + i * sizeof(u64));
       const u64 begin = format::run_first(run) * kLineBytes;
       const u64 length = format::run_count(run) * kLineBytes;
-      if (offset - begin < length) change(data + (offset - begin), patch);
+      if (offset - begin < length) change(bytes, data + (offset - begin), patch, kValues);
       data += length;
     }
   }
 }
 
 void Image::apply(const Patch& patch) {
-  const auto one_of = [&](const std::vector<u64>& places) {
-    return places[patch.item % places.size()];
-  };
-  const u64 offset = patch.offset;
-  const u32 newest = base_.newest;
-  switch (static_cast<Area>(patch.area % static_cast<u8>(Area::kAreas))) {
-    case Area::kSuperblock:
-      return change(format::kSuperblockOffset[newest] + offset % 256, patch);
-    case Area::kOlderSuperblock:
-      return change(format::kSuperblockOffset[newest ^ 1] + offset % 256, patch);
-    case Area::kDirectory: {
-      const auto superblock = load<Superblock>(base_.image, format::kSuperblockOffset[newest]);
-      return change(format::kDirectoryOffset[superblock.directory_slot] +
-                        offset % (superblock.directory_bytes + sizeof(Extent)),
-                    patch);
-    }
-    case Area::kOwner:
-      return change(format::kOwnerOffset + offset % 128, patch);
-    case Area::kLogHeader:
-      if (!base_.blocks.empty())
-        change(one_of(base_.blocks) + offset % sizeof(LogBlockHeader), patch);
-      return;
-    case Area::kLogRuns: {
-      if (base_.blocks.empty()) return;
-      const u64 block = one_of(base_.blocks);
-      const auto header = load<LogBlockHeader>(base_.image, block);
-      return change(block + sizeof header + header.data_bytes + offset % 64 * sizeof(u64), patch);
-    }
-    case Area::kHeapHeader:
-      return change_region(offset % sizeof(format::HeapHeader), patch);
-    case Area::kUnits:
-      return change_region(format::kUnitTableOffset + offset % 512, patch);
-    case Area::kSlab:
-      return change_region(one_of(base_.slabs) + offset % 1200, patch);
-    case Area::kRoot:
-      return change_region(one_of(base_.roots) + offset % (sizeof(format::RootNode) + 8), patch);
-    case Area::kRegion:
-      return change_region(offset, patch);
-    default:
-      return change(offset % bytes_.size(), patch);
-  }
+  const Area& area = base.areas[patch.area % base.areas.size()];
+  if (area.places.empty()) return;
+  if (area.in_region) change_region(area.place_of(patch), patch);
+  else change(bytes, area.place_of(patch), patch, kValues);
 }
 
 // --- sums ----------------------------------------------------------------------------------------
 
 void Image::sum_pages() {
-  for (const u64 page : pages_) {
-    const Extent& extent = *base_.home(page);
-    store(bytes_, region::HomeMap::checksum_place(extent, page),
-          page_checksum(bytes_.data() + region::HomeMap::page_place(extent, page),
-                        page / kLineBytes));
+  for (const u64 page : pages) {
+    const Extent& extent = *base.home(page);
+    store(
+        bytes, region::HomeMap::checksum_place(extent, page),
+        page_checksum(bytes.data() + region::HomeMap::page_place(extent, page), page / kLineBytes));
   }
 }
 
 void Image::sum_log(u8 unsummed) {
-  for (const u64 block : base_.blocks) {
-    auto header = load<LogBlockHeader>(bytes_, block);
-    const u64 room = std::min<u64>(bytes_.size() - block, kMiB) - sizeof header;
+  for (const u64 block : base.blocks) {
+    auto header = load<LogBlockHeader>(bytes, block);
+    const u64 room = std::min<u64>(bytes.size() - block, kMiB) - sizeof header;
     const u64 runs_bytes = u64{header.run_count} * sizeof(u64);
     if ((unsummed & kSumLogBodies) == 0 && header.data_bytes + runs_bytes <= room) {
-      const std::byte* data = bytes_.data() + block + sizeof header;
+      const std::byte* data = bytes.data() + block + sizeof header;
       header.data_checksum = pieces_checksum(data, header.data_bytes, format::kLogPieceBytes);
       header.runs_checksum = checksum(data + header.data_bytes, runs_bytes);
     }
     if ((unsummed & kSumLogHeaders) == 0) header.checksum = commit::header_checksum(header);
-    store(bytes_, block, header);
+    store(bytes, block, header);
   }
 }
 
 void Image::sum_chains() {
-  for (const u64 place : base_.blocks) {
-    auto commit = load<LogBlockHeader>(bytes_, place);
+  for (const u64 place : base.blocks) {
+    auto commit = load<LogBlockHeader>(bytes, place);
     if ((commit.flags & format::kLogCommit) == 0) continue;
     commit.chain = 0;
-    for (const u64 block : base_.blocks) {
-      const auto header = load<LogBlockHeader>(bytes_, block);
+    for (const u64 block : base.blocks) {
+      const auto header = load<LogBlockHeader>(bytes, block);
       if (block != place && header.version == commit.version && header.ticket == commit.ticket)
         commit.chain += header.checksum;
     }
     commit.checksum = commit::header_checksum(commit);
-    store(bytes_, place, commit);
+    store(bytes, place, commit);
   }
 }
 
@@ -348,8 +285,7 @@ void Image::sum(u8 unsummed) {
   if ((unsummed & kSumPages) == 0) sum_pages();
   sum_log(unsummed);
   if ((unsummed & kSumLogChains) == 0) sum_chains();
-  sum_heads(bytes_, kRegionAddress, (unsummed & kSumDirectory) == 0,
-            (unsummed & kSumSuperblocks) == 0);
+  sum_heads(bytes, (unsummed & kSumDirectory) == 0, (unsummed & kSumSuperblocks) == 0);
 }
 
 }  // namespace
@@ -361,17 +297,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static MemoryFile file;
   Input input(data, size);
   const auto head = input.take<Head>();
-  Image image(base_of(head.store));
-  for (size_t i = 0; i < kPatchesMax && !input.empty(); ++i) image.apply(input.take<Patch>());
-  image.sum(head.unsummed);
-  const std::span<const std::byte> bytes(image.bytes());
-  const auto kept =
-      bytes.first(bytes.size() - std::min<u64>(head.truncation * kPageBytes, bytes.size()));
-  file.write(kept);
+  const Bytes bytes = patched(Image{base_of(head.store)}, head, input);
+  file.write(bytes);
   const std::string uri = ((head.how & kBlockMedium) != 0 ? "file:" : "emu:") + file.path();
-  if (!kept.empty()) {
+  if (!bytes.empty()) {
     look(uri, {(head.how & kNoCheck) == 0, (head.how & kNoDescription) == 0});
-    require(file.holds(kept), "looking at a store changes nothing");
+    require(file.holds(bytes), "looking at a store changes nothing");
   }
   if ((head.how & kNoOpening) == 0)
     open_and_use(uri, options(head.how), {(head.how & kDrop) != 0, (head.how & kNoReopening) == 0});
@@ -382,8 +313,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
                                                std::size_t max_size, unsigned seed) {
   using namespace perdura::fuzz;
-  if (size > offsetof(Head, truncation)) data[offsetof(Head, truncation)] &= 1;
-  return mutate<Head>({data, size, max_size}, static_cast<unsigned>(Area::kAreas), kPatchesMax,
-                      seed);
+  return mutate({data, size, max_size}, base_of(0).areas.size(), seed);
 }
 #endif

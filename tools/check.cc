@@ -1,4 +1,6 @@
 // perdura check: whether everything in a store is whole.
+#include <functional>
+
 #include <fmt/format.h>
 
 #include "commands.hpp"
@@ -49,13 +51,9 @@ void print_report(const CheckReport& report) {
 }  // namespace
 
 int check(const Arguments& arguments) {
-  media::MediumOptions options;
-  options.allow_network_filesystem = arguments.allow_network_filesystem;
   const Result<CheckReport> report = [&] {
     ProgressLine line;
-    return store::check(arguments.store, options, [&line](const char* what, u64 done, u64 total) {
-      line.update(what, done, total);
-    });
+    return store::check(arguments.store, arguments.medium, std::ref(line));
   }();
   if (!report) {
     complain(report.failure());

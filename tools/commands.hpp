@@ -6,6 +6,7 @@
 
 #include "base/bits.hpp"
 #include "base/result.hpp"
+#include "media/medium.hpp"
 
 namespace perdura::tools {
 
@@ -16,8 +17,8 @@ constexpr int kFailed = 2;  ///< wrong usage, or nothing that could be looked at
 
 struct Arguments {
   std::string store;
+  media::MediumOptions medium;
   bool json = false;
-  bool allow_network_filesystem = false;
   u64 version = 0;  ///< rollback: where to
 };
 
@@ -36,7 +37,7 @@ int versions(const Arguments& arguments);
 int rollback(const Arguments& arguments);
 int advise(const AdviseArguments& arguments);
 
-/// Prints the sentence to stderr.
-void complain(const Failure& failure);
+/// Prints the sentence to stderr. The exit code.
+int complain(const Failure& failure);
 
 }  // namespace perdura::tools

@@ -107,13 +107,8 @@ void print_container(const store::ContainerDescription& container) {
 }  // namespace
 
 int info(const Arguments& arguments) {
-  media::MediumOptions options;
-  options.allow_network_filesystem = arguments.allow_network_filesystem;
-  const Result<Description> description = store::describe(arguments.store, options);
-  if (!description) {
-    complain(description.failure());
-    return description.failure().code == Code::kCorrupt ? kDamaged : kFailed;
-  }
+  const Result<Description> description = store::describe(arguments.store, arguments.medium);
+  if (!description) return complain(description.failure());
   if (arguments.json) {
     fmt::print("{}\n", dump(to_json(*description)));
   } else {

@@ -34,7 +34,7 @@ CLI::App* add_command(CLI::App& app, const std::string& name, const std::string&
   command->footer(kFooter);
   command->add_option("STORE", arguments.store, kStoreHelp)->required();
   command->add_flag("--json", arguments.json, "print JSON");
-  command->add_flag("--allow-network-filesystem", arguments.allow_network_filesystem,
+  command->add_flag("--allow-network-filesystem", arguments.medium.allow_network_filesystem,
                     "look at a store whose lock cannot be trusted");
   return command;
 }
@@ -95,7 +95,10 @@ int run(int argc, char** argv) {
 
 }  // namespace
 
-void complain(const Failure& failure) { fmt::print(stderr, "perdura: {}\n", failure.message); }
+int complain(const Failure& failure) {
+  fmt::print(stderr, "perdura: {}\n", failure.message);
+  return failure.code == Code::kCorrupt ? kDamaged : kFailed;
+}
 
 }  // namespace perdura::tools
 

@@ -16,7 +16,8 @@ class ProgressLine {
     if (shown_ && terminal_) fmt::print(stderr, "\r\033[K");
   }
 
-  void update(const char* what, u64 done, u64 total) {
+  /// A store::Progress, by std::ref.
+  void operator()(const char* what, u64 done, u64 total) {
     const u64 now = now_ns();
     if (now < next_ns_ || total == 0) return;
     next_ns_ = now + (terminal_ ? kTerminalNs : kOtherNs);

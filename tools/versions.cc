@@ -2,6 +2,7 @@
 #include "store/versions.hpp"
 
 #include <ctime>
+#include <functional>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -13,12 +14,6 @@
 
 namespace perdura::tools {
 namespace {
-
-media::MediumOptions medium_options(const Arguments& arguments) {
-  media::MediumOptions options;
-  options.allow_network_filesystem = arguments.allow_network_filesystem;
-  return options;
-}
 
 std::string time_text(u64 time_ns) {
   const auto seconds = static_cast<std::time_t>(time_ns / 1'000'000'000);
@@ -43,11 +38,8 @@ void print_versions(const store::Description& description) {
 }  // namespace
 
 int versions(const Arguments& arguments) {
-  const auto description = store::outline(arguments.store, medium_options(arguments));
-  if (!description) {
-    complain(description.failure());
-    return description.failure().code == Code::kCorrupt ? kDamaged : kFailed;
-  }
+  const auto description = store::outline(arguments.store, arguments.medium);
+  if (!description) return complain(description.failure());
   if (arguments.json) fmt::print("{}\n", dump(versions_json(*description)));
   else print_versions(*description);
   return kGood;
@@ -56,14 +48,9 @@ int versions(const Arguments& arguments) {
 int rollback(const Arguments& arguments) {
   const Result<u64> made = [&] {
     ProgressLine line;
-    return store::roll_back(
-        arguments.store, arguments.version, medium_options(arguments),
-        [&line](const char* what, u64 done, u64 total) { line.update(what, done, total); });
+    return store::roll_back(arguments.store, arguments.version, arguments.medium, std::ref(line));
   }();
-  if (!made) {
-    complain(made.failure());
-    return made.failure().code == Code::kCorrupt ? kDamaged : kFailed;
-  }
+  if (!made) return complain(made.failure());
   if (arguments.json) fmt::print("{}\n", dump({{"version", *made}, {"origin", arguments.version}}));
   else fmt::print("version {} has the content of version {}\n", *made, arguments.version);
   return kGood;

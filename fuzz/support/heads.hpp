@@ -3,7 +3,7 @@
 
 #include "base/checksum.hpp"
 #include "format/format.hpp"
-#include "support/target.hpp"
+#include "support/patch.hpp"
 
 namespace perdura::fuzz {
 
@@ -30,25 +30,33 @@ inline Heads read_heads(const Bytes& image) {
   return heads;
 }
 
-// A region may be anywhere in the recorded window; elsewhere it would take the place of what the
+/// For patches: the newest superblock, the older one, the directory.
+inline std::vector<Area> head_areas(const Heads& heads) {
+  return {{{format::kSuperblockOffset[heads.newest]}, 256},
+          {{format::kSuperblockOffset[heads.newest ^ 1]}, 256},
+          {{format::kDirectoryOffset[heads.superblock.directory_slot]},
+           heads.superblock.directory_bytes + sizeof(format::Extent)}};
+}
+
+// A region may be anywhere near its recorded place; elsewhere it would take the place of what the
 // sanitizers map later.
-inline void keep_addresses_apart(Bytes& image, u64 directory, u64 window) {
+inline void keep_addresses_apart(Bytes& image, u64 directory) {
   const auto header = load<format::DirectoryHeader>(image, directory);
   for (u64 i = 0; i < std::min(header.region_count, format::kRegionsMax); ++i) {
     const u64 place = directory + sizeof header + i * sizeof(format::RegionRecord) +
                       offsetof(format::RegionRecord, address);
     const u64 address = load<u64>(image, place);
     const bool reserved = address >= u64{1} << 47 || address < kPageBytes;
-    if (!reserved) store(image, place, window | (address & 0xfff));
+    if (!reserved) store(image, place, kRegionAddress | (address & 0xfff));
   }
 }
 
-/// Make the checksums fit. `window`: where regions are mapped.
-inline void sum_heads(Bytes& image, u64 window, bool directories, bool superblocks) {
+/// Make the checksums fit.
+inline void sum_heads(Bytes& image, bool directories, bool superblocks) {
   for (const u64 place : format::kSuperblockOffset) {
     auto superblock = load<format::Superblock>(image, place);
     const u64 directory = format::kDirectoryOffset[superblock.directory_slot & 1];
-    keep_addresses_apart(image, directory, window);
+    keep_addresses_apart(image, directory);
     if (directories && superblock.directory_bytes <= format::kDirectoryBytes)
       superblock.directory_checksum =
           checksum(image.data() + directory, superblock.directory_bytes);

@@ -10,6 +10,17 @@
 
 namespace perdura::fuzz {
 
+constexpr u64 kRegionBytes = 16 * kMiB;
+
+inline Options small_store(bool page_tracker) {
+  Options options;
+  options.tracking = page_tracker ? Tracking::kProtect : Tracking::kReported;
+  options.region_limit_bytes = kRegionBytes;
+  options.region_address = kRegionAddress;
+  options.huge_pages = false;
+  return options;
+}
+
 inline void fill(Store& store, void* block, size_t length, int with) {
   store.touch(block, length);
   std::memset(block, with, length);

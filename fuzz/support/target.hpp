@@ -21,6 +21,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
 namespace perdura::fuzz {
 
+constexpr u64 kRegionAddress = 0x552000000000;  ///< of the region of every target
+
 /// End the process where the fuzzer notices, and the replay program fails.
 [[noreturn]] inline void finding(const std::string& what) {
   std::fprintf(stderr, "finding: %s\n", what.c_str());

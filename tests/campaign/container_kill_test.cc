@@ -7,7 +7,6 @@
 // from its number of steps; in chunks, those of the older versions as well.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <optional>
 #include <random>
 
@@ -55,10 +54,7 @@ TEST_P(ContainerKillTest, FindsOneOfTheVersions) {
       for (const char* which : {"", ".second"}) value_or_throw(media::remove_medium(uri + which));
       durable = 0;
     }
-    const u64 wait_for = random() % 2 * (1 + random() % 20);
-    const double time_ns = std::pow(10, std::uniform_real_distribution(4.5, 7.5)(random));
-    const auto lines = live({PERDURA_CONTAINER_WORKER, uri, GetParam().engine}, wait_for,
-                            static_cast<u64>(time_ns));
+    const auto lines = live({PERDURA_CONTAINER_WORKER, uri, GetParam().engine}, random);
     SCOPED_TRACE("kill " + std::to_string(kill) + ", " + std::to_string(durable) +
                  " steps acknowledged");
     for (const std::string& line : lines) {

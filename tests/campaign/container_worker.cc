@@ -31,7 +31,8 @@ void do_step(u64 step, Push&& push, Pop&& pop) {
   for (u64 i = 0; i < test::mix(step) % 3; ++i) pop();
 }
 
-std::string check(const Worked& worked) {
+/// What is wrong, or "".
+std::string check(const Container& container, const Worked& worked) {
   std::vector<u64> expected, found;
   for (u64 step = 1; step <= worked.steps; ++step)
     do_step(
@@ -42,7 +43,9 @@ std::string check(const Worked& worked) {
   if (std::string problem = test::check_chain(worked.chain, &found); !problem.empty())
     return problem;
   std::reverse(found.begin(), found.end());
-  return found == expected ? "" : "the chain has other links than it had";
+  if (found != expected) return "the chain has other links than it had";
+  const HeapAudit audit = container.audit();
+  return audit.clean ? "" : audit.problem;
 }
 
 struct Second {
@@ -56,13 +59,6 @@ PERDURA_TYPE(Second, worked)
 
 namespace {
 
-/// Its steps, or what is wrong.
-std::string found_in(const Container& container, const Worked& worked) {
-  const std::string problem = check(worked);
-  const HeapAudit audit = container.audit();
-  return !problem.empty() ? problem : !audit.clean ? audit.problem : std::to_string(worked.steps);
-}
-
 std::string check_older(const std::string& uri, Options options) {
   options.create = false;
   // A killed one may not have come to be a store.
@@ -72,10 +68,11 @@ std::string check_older(const std::string& uri, Options options) {
   for (size_t i = 0; i + 1 < versions.size(); ++i) {
     options.version = versions[i].number;
     Container container = Container::open(uri, options);
-    const std::string found = found_in(container, container.root<Worked>());
+    const auto& worked = container.root<Worked>();
+    std::string problem = check(container, worked);
+    if (problem.empty() && worked.steps % kStepsPerPoint != 0) problem = "a part of a point";
     container.discard();
-    if (found.find_first_not_of("0123456789") != found.npos || std::stoull(found) % kStepsPerPoint)
-      return "version " + std::to_string(options.version) + ": " + found;
+    if (!problem.empty()) return "version " + std::to_string(options.version) + ": " + problem;
   }
   return {};
 }
@@ -98,10 +95,15 @@ void say(const std::string& line) {
   std::fflush(stdout);
 }
 
+void say_steps(const Container& container, const Worked& worked) {
+  const std::string problem = check(container, worked);
+  say(problem.empty() ? std::to_string(worked.steps) : problem);
+}
+
 // What the second container had of the first is its own now.
 void say_and_destroy(const Container& container, Second& second) {
   if (second.worked == nullptr) return say("0");
-  say(found_in(container, *second.worked));
+  say_steps(container, *second.worked);
   while (second.worked->chain.first != nullptr) test::pop(second.worked->chain);
   destroy(second.worked);
 }
@@ -120,7 +122,7 @@ int main(int, char** arguments) {
     auto& worked = container.root<Worked>();
     leads.worked = &worked;
     second.point();
-    say(found_in(container, worked));
+    say_steps(container, worked);
     for (bool waits = false;; waits = !waits) {
       for (u64 i = 0; i < kStepsPerPoint; ++i) {
         ++worked.steps;

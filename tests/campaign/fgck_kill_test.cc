@@ -9,7 +9,6 @@
 #include <stdlib.h>
 
 #include <algorithm>
-#include <cmath>
 #include <random>
 
 #include "support/files.hpp"
@@ -57,13 +56,9 @@ TEST_P(FgckKillTest, FindsWhatWasCheckpointed) {
       aliases = 1u << random() % 9;
     }
     const std::string uri = std::string(GetParam()) + ":" + path;
-    // Half of them while it opens the store, or soon afterwards.
-    const u64 wait_for = random() % 2 * (1 + random() % 20);
-    const double time_ns = std::pow(10, std::uniform_real_distribution(4.5, 7.5)(random));
     ::setenv("PERDURA_STORE", uri.c_str(), 1);
     ::setenv("PERDURA_ALIASES", std::to_string(aliases).c_str(), 1);
-    const std::vector<std::string> lines =
-        live({PERDURA_FGCK_WORKER}, wait_for, static_cast<u64>(time_ns));
+    const std::vector<std::string> lines = live({PERDURA_FGCK_WORKER}, random);
     SCOPED_TRACE("kill " + std::to_string(kill) + ", " + std::to_string(aliases) + " aliases, " +
                  std::to_string(durable) + " steps acknowledged");
     if (!lines.empty()) {

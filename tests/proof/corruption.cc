@@ -9,6 +9,7 @@
 #include "base/checksum.hpp"
 #include "commit/log_reader.hpp"
 #include "format/format.hpp"
+#include "support/version_parts.hpp"
 
 namespace perdura::proof {
 namespace {
@@ -116,7 +117,7 @@ class Patient {
  private:
   void find_versions() {
     const auto volume = value_or_throw(region::Volume::open(execution_.medium()));
-    if (run_.options.engine == Engine::kRemap) return find_records(*volume);
+    if (run_.options.engine == Engine::kRemap) return find_chunks(*volume);
     commit::Log log(*volume, run_.options.log_limit_bytes);
     const u32 region = volume->regions().front().region;
     auto found =
@@ -125,24 +126,16 @@ class Patient {
       logged_.emplace(version.number, std::move(version.blocks));
   }
 
-  void find_records(region::Volume& volume) {
-    const format::RegionRecord region = volume.regions().front();
-    const u64 begin = value_or_throw(commit::version_records(volume, region)).medium_offset;
-    region::ChunkSpace space(volume, region, 0, true);
-    commit::MapReader reader(volume, space);
+  void find_chunks(region::Volume& volume) {
     free_.assign(size() / kPageBytes + 1, false);
     for (const format::Extent& extent : volume.extents(format::ExtentKind::kChunks))
       for (u64 at = 0; at < extent.length; at += kPageBytes)
         free_[(extent.medium_offset + at) / kPageBytes] = true;
-    for (const auto& found : value_or_throw(commit::read_versions(volume, region))) {
-      for (u64 copy = 0; copy < 2; ++copy)
-        records_[found.record.version][copy] =
-            begin + format::version_record_offset(region, found.record.version, copy);
-      value_or_throw(
-          reader.walk(found.record, [&](u32, u64, const format::ChunkEntry& entry) -> Result<bool> {
-            free_[entry.place / kPageBytes] = false;  // a chunk is a page
-            return true;
-          }));
+    for (const auto& [version, parts] : test::find_parts(volume)) {
+      records_[version] = parts.records;
+      for (const u64 node : parts.nodes) free_[node / kPageBytes] = false;
+      for (const auto& [chunk, offset] : parts.chunks)
+        free_[chunk / kPageBytes] = false;  // a chunk is a page
     }
   }
 
@@ -155,7 +148,7 @@ class Patient {
             return execution_.stored_since(mark, block.offset, block.block_bytes);
           }))
         break;
-    while (records_.contains(oldest - 1) && records_hit(mark, oldest - 1)) --oldest;
+    while (records_hit(mark, oldest - 1)) --oldest;
     return oldest;
   }
 

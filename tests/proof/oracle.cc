@@ -26,6 +26,7 @@ std::string Oracle::compare(const Execution& execution, const Recovered& recover
                             u64 version_min) const {
   if (!versions_.contains(recovered.version))
     return "version " + std::to_string(recovered.version) + " never was";
+  if (found_right_.state_id != execution.state_id()) found_right_ = {execution.state_id(), {}, {}};
   return recovered.chunks ? compare_chunks(execution, recovered, version_min)
                           : compare_pages(execution, recovered);
 }
@@ -36,7 +37,6 @@ std::string Oracle::compare_pages(const Execution& execution, const Recovered& r
     return "version " + std::to_string(recovered.version) + ": " + what + " at region offset " +
            std::to_string(page * kPageBytes);
   };
-  if (found_right_.state_id != execution.state_id()) found_right_ = {execution.state_id(), {}, {}};
   std::vector<bool>& right = found_right_.pages[recovered.version];
   u64 pages = 0;
   std::vector<u64> later;  // pages that the version did not have yet
@@ -113,20 +113,20 @@ std::string Oracle::compare_version(const Execution& execution, const Recovered&
                                     const commit::VersionMap& map, const Version& expected) const {
   const std::string version = "version " + std::to_string(record.version);
   if (record.backed_bytes != expected.region.size()) return version + " has another size";
-  if (found_right_.state_id != execution.state_id()) found_right_ = {execution.state_id(), {}, {}};
   std::vector<u64>& right = found_right_.chunks[&expected];
   right.resize(map.chunks());
   commit::MapReader reader(*recovered.volume, *recovered.chunks->space);
   const u64 bytes = record.chunk_bytes;
   AlignedBuffer buffer(bytes);
+  const auto wrong = [&](u64 index) {
+    return version + ": wrong data at region offset " + std::to_string(index * bytes);
+  };
   for (u64 index = 0; index < map.chunks(); ++index) {
     const format::ChunkEntry& entry = map.chunk(index);
     const u64 first = index * bytes / kPageBytes;
-    const std::string wrong =
-        version + ": wrong data at region offset " + std::to_string(index * bytes);
     if (entry.place == 0) {
       for (u64 page = first; page < first + bytes / kPageBytes; ++page)
-        if (expected.sums[page] != 0) return wrong;
+        if (expected.sums[page] != 0) return wrong(index);
       continue;
     }
     bool untouched = true;
@@ -136,7 +136,7 @@ std::string Oracle::compare_version(const Execution& execution, const Recovered&
     if (const Status read = reader.read_chunk(index, entry, buffer.first(bytes)); !read)
       return version + ": " + read.failure().message;
     if (std::memcmp(buffer.data(), expected.region.data() + index * bytes, bytes) != 0)
-      return wrong;
+      return wrong(index);
     if (untouched) right[index] = entry.place;
   }
   return {};
@@ -347,7 +347,7 @@ std::string Oracle::learn() {
     std::string problem;
     if (versions_.contains(number)) {
       problem = compare(execution, recovered, acknowledged);
-      const bool proven = attempts.contains(number) ? acknowledged < number : true;
+      const bool proven = !attempts.contains(number) || acknowledged < number;
       if (problem.empty() && proven) continue;
       if (!problem.empty() && !tried) return "with nothing lost: " + problem;
     }
@@ -367,6 +367,18 @@ std::string Oracle::learn() {
       return "version " + std::to_string(number) + " in a real store: " + wrong;
   }
   return {};
+}
+
+std::string Oracle::check_ledger(test::WrappedStore& store, u64 steps_min) const {
+  const HeapAudit audit = store.audit();
+  if (!audit.clean) return "the heap is damaged: " + audit.problem;
+  const auto* ledger = static_cast<const test::Ledger*>(store.get_root("ledger"));
+  if (ledger == nullptr) return steps_min == 0 ? "" : "the ledger is gone";
+  if (ledger->steps < steps_min)
+    return "the ledger has " + std::to_string(ledger->steps) + " steps instead of " +
+           std::to_string(steps_min);
+  return run_.others ? test::check_ledger(*ledger)
+                     : test::check_ledger(*ledger, audit, audit.roots);
 }
 
 // Each is what the version has, whole; and nothing else is allocated.
@@ -438,11 +450,8 @@ std::string Oracle::prove_kept(const std::string& path, u64 newest) const {
     options.version = version;
     test::WrappedStore store(uri(run_.medium, path), options);
     const std::string which = "older version " + std::to_string(version) + ": ";
-    const HeapAudit audit = store.audit();
-    if (!audit.clean) return which + "the heap is damaged: " + audit.problem;
-    const auto* ledger = static_cast<const test::Ledger*>(store.get_root("ledger"));
-    const u64 steps = session_.steps_at.at(version);
-    if ((ledger == nullptr ? 0 : ledger->steps) < steps) return which + "the ledger is gone";
+    if (std::string problem = check_ledger(store, session_.steps_at.at(version)); !problem.empty())
+      return which + problem;
     if (std::string problem = check_objects(store, version); !problem.empty())
       return which + problem;
   }
@@ -453,17 +462,6 @@ std::string Oracle::prove(const Content& image, u64 version, bool attempt) const
   const std::string path = folder_.path("proven.pd");
   testing::write_file(path, image);
   if (session_.chain_at.contains(version)) return prove_container(path, version);
-  const auto check = [&](test::WrappedStore& store, u64 steps_min) -> std::string {
-    const HeapAudit audit = store.audit();
-    if (!audit.clean) return "the heap is damaged: " + audit.problem;
-    const auto* ledger = static_cast<const test::Ledger*>(store.get_root("ledger"));
-    if (ledger == nullptr) return steps_min == 0 ? "" : "the ledger is gone";
-    if (ledger->steps < steps_min)
-      return "the ledger has " + std::to_string(ledger->steps) + " steps instead of " +
-             std::to_string(steps_min);
-    return run_.others ? test::check_ledger(*ledger)
-                       : test::check_ledger(*ledger, audit, audit.roots);
-  };
   try {
     if (std::string problem = prove_kept(path, version); !problem.empty()) return problem;
     test::WrappedStore store(uri(run_.medium, path), run_.options);
@@ -471,7 +469,7 @@ std::string Oracle::prove(const Content& image, u64 version, bool attempt) const
     const u64 steps_min = attempt || steps == session_.steps_at.end() ? 0 : steps->second;
     if (version != 0 && store.durable_version() != version)
       return "it recovers version " + std::to_string(store.durable_version());
-    if (std::string problem = check(store, steps_min); !problem.empty()) return problem;
+    if (std::string problem = check_ledger(store, steps_min); !problem.empty()) return problem;
     if (!attempt)
       if (std::string problem = check_objects(store, version); !problem.empty()) return problem;
     auto* ledger = static_cast<test::Ledger*>(store.get_root("ledger"));
@@ -484,7 +482,7 @@ std::string Oracle::prove(const Content& image, u64 version, bool attempt) const
     store.checkpoint();
     store.crash();
     test::WrappedStore again(uri(run_.medium, path), run_.options);
-    if (std::string problem = check(again, after); !problem.empty())
+    if (std::string problem = check_ledger(again, after); !problem.empty())
       return "after more operations: " + problem;
     again.close();
   } catch (const Error& error) {

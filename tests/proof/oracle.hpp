@@ -71,7 +71,8 @@ class Oracle {
   void diagnose_chunks(const testing::Recovered& recovered, Diagnosis& diagnosis) const;
   bool was_tried(u64 version, size_t end) const;
   std::string prove(const Content& image, u64 version, bool attempt) const;
-  std::string prove_kept(const std::string& path, u64 version) const;
+  std::string prove_kept(const std::string& path, u64 newest) const;
+  std::string check_ledger(test::WrappedStore& store, u64 steps_min) const;
   std::string check_objects(test::WrappedStore& store, u64 version) const;
   std::string prove_container(const std::string& path, u64 version) const;
 

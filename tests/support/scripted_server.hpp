@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "support/memcached_server.hpp"
 
@@ -90,6 +91,13 @@ class ScriptedServer {
   UniqueFd listener_;
   int stop_[2] = {-1, -1};
   std::thread thread_;
+};
+
+/// What is answered to lines by their beginning, and the failure that follows.
+struct Script {
+  std::map<std::string, std::string> answers;
+  Code code;
+  std::string sentence;
 };
 
 /// Answers by the beginning of the line: of the longest of those given, else as a sound server

@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -16,10 +18,12 @@
 
 namespace perdura::test {
 
-/// A worker's life, until it is killed: so long after its `wait_for`-th line. Lines it wrote; whole
-/// ones only.
-inline std::vector<std::string> live(const std::vector<std::string>& command, u64 wait_for,
-                                     u64 time_ns) {
+/// A worker's life, until it is killed: half of them while they open their store, or soon
+/// afterwards, the others as soon after some lines. Lines it wrote; whole ones only.
+inline std::vector<std::string> live(const std::vector<std::string>& command,
+                                     std::mt19937_64& random) {
+  const u64 wait_for = random() % 2 * (1 + random() % 20);  // lines
+  const double time_ns = std::pow(10, std::uniform_real_distribution(4.5, 7.5)(random));
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) std::abort();
   const pid_t child = ::fork();

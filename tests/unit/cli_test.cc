@@ -1,5 +1,5 @@
-// Goal: `perdura info` and `perdura check` say what is in a store, find every kind of damage with
-// its place, and change nothing.
+// Goal: `perdura info`, `check` and `versions` say what is in a store, find every kind of damage
+// with its place, and change nothing; `perdura rollback` goes back to an older version.
 // Method: stores are made through the library, closed in order or left behind by a process that
 // dies; bytes of the file are flipped where the format says that something lies; the built command
 // runs as a process of its own, and its output and exit code are compared.
@@ -21,9 +21,9 @@
 #include "format/container_format.hpp"
 #include "format/format.hpp"
 #include "format/heap_format.hpp"
-#include "format/remap_format.hpp"
 #include "store/inspect.hpp"
 #include "support/chain.hpp"
+#include "support/version_parts.hpp"
 
 namespace {
 
@@ -122,12 +122,6 @@ class Cli : public testing::Test {
     ASSERT_TRUE(file.good());
   }
 
-  std::vector<format::Extent> region_extents(format::ExtentKind kind) const {
-    auto medium = perdura::media::open_medium(store_.string(), {});
-    auto volume = perdura::region::Volume::open(std::move(medium->medium));
-    return (*volume)->extents(kind);
-  }
-
   template <class T>
   T read_at(u64 offset) const {
     T value{};
@@ -199,188 +193,6 @@ TEST_F(Cli, HelpAndVersionSucceed) {
     EXPECT_EQ(ran.exit_code, 0) << arguments;
     expect_contains(ran.out, "tore");
     EXPECT_EQ(ran.err, "");
-  }
-}
-
-// --- versions ------------------------------------------------------------------------------------
-
-class CliVersions : public Cli {
- protected:
-  /// Version 1 made the heap, 2 to 6 have a text of one letter each; 4 to 6 are kept.
-  void make() const {
-    auto store = perdura::Store::open(store_.string(), in_chunks());
-    fill(store, 5);
-    store.close();
-  }
-  static perdura::Options in_chunks() {
-    perdura::Options chosen = options();
-    chosen.engine = perdura::Engine::kRemap;
-    chosen.versions_kept = 3;
-    return chosen;
-  }
-  char letter(u64 version = 0) const {
-    perdura::Options chosen = in_chunks();
-    chosen.version = version;
-    auto store = perdura::Store::open(store_.string(), chosen);
-    return *static_cast<char*>(store.get_root("text"));
-  }
-};
-
-TEST_F(CliVersions, AreListed) {
-  make();
-  Outcome ran = run_on("versions");
-  EXPECT_EQ(ran.exit_code, 0) << ran.err;
-  for (const char* line : {"4: ", "5: ", "6: "}) expect_contains(ran.out, line);
-  EXPECT_EQ(ran.out.find("3: "), std::string::npos) << ran.out;
-  expect_contains(ran.out, "1 changed chunk of 64 KiB");
-  ran = run_on("versions --json");
-  EXPECT_EQ(json_value(ran.out, "durable_version"), "6");
-  EXPECT_EQ(json_value(ran.out, "version"), "4");
-  EXPECT_EQ(json_value(ran.out, "origin"), "null");
-  EXPECT_EQ(letter(), 'e');
-  EXPECT_EQ(letter(5), 'd');
-}
-
-TEST_F(CliVersions, AreGoneBackTo) {
-  make();
-  Outcome ran = run_on("rollback --json", store_.string() + "' '4");
-  EXPECT_EQ(ran.exit_code, 0) << ran.err;
-  EXPECT_EQ(json_value(ran.out, "version"), "7");
-  EXPECT_EQ(letter(), 'c');
-  ran = run_on("versions");
-  expect_contains(ran.out, "goes back to 4");
-  EXPECT_EQ(run_on("check").exit_code, 0);
-  // What it went back from is a version like others.
-  ran = run_on("rollback", store_.string() + "' '6");
-  EXPECT_EQ(ran.exit_code, 0) << ran.err;
-  expect_contains(ran.out, "has the content of version 6");
-  EXPECT_EQ(letter(), 'e');
-  ran = run_on("rollback", store_.string() + "' '2");
-  EXPECT_EQ(ran.exit_code, 2);
-  expect_contains(ran.err, "does not keep version 2");
-}
-
-TEST_F(CliVersions, OfADamagedChunkAreNotGoneBackTo) {
-  make();
-  const auto versions = describe().regions.at(0).versions;
-  ASSERT_EQ(versions.size(), 3u);
-  // The chunk that holds the text of version 5, found by its letter.
-  const std::string bytes = contents(store_);
-  const size_t at = bytes.find(std::string(kTextBytes, 'd'));
-  ASSERT_NE(at, std::string::npos);
-  flip(at + 100);
-  Outcome ran = run_on("rollback", store_.string() + "' '5");
-  EXPECT_EQ(ran.exit_code, 1);
-  expect_contains(ran.err, "does not fit its checksum");
-  EXPECT_EQ(letter(), 'e') << "nothing has changed";
-  ran = run_on("check");
-  EXPECT_EQ(ran.exit_code, 1);
-  expect_contains(ran.out, "damage: chunks: version 5: the chunk at region offset");
-}
-
-TEST_F(CliVersions, OfALostNewestOneGoBackToTheOneBefore) {
-  make();
-  const auto extents = region_extents(format::ExtentKind::kVersions);
-  ASSERT_EQ(extents.size(), 1u);
-  const format::RegionRecord record = describe().regions.at(0).record;
-  for (u64 copy = 0; copy < 2; ++copy) {
-    flip(extents[0].medium_offset + format::version_record_offset(record, 6, copy) + 300);
-    const Outcome ran = run_on("check");
-    EXPECT_EQ(ran.exit_code, copy == 0 ? 0 : 1);
-    expect_contains(ran.out, copy == 0 ? "copy 1 of the record of version 6"
-                                       : "are damaged; the newest one left is 5");
-  }
-  EXPECT_THROW(letter(), perdura::Error);
-  const Outcome ran = run_on("rollback", store_.string() + "' '5");
-  EXPECT_EQ(ran.exit_code, 0) << ran.err;
-  EXPECT_EQ(letter(), 'd');
-}
-
-TEST_F(CliVersions, OfAStoreWithALogAreOne) {
-  make_closed();
-  Outcome ran = run_on("versions");
-  EXPECT_EQ(ran.exit_code, 0);
-  expect_contains(ran.out, "keeps the newest version alone");
-  ran = run_on("rollback", store_.string() + "' '1");
-  EXPECT_EQ(ran.exit_code, 2);
-  expect_contains(ran.err, "has a redo log");
-}
-
-TEST_F(CliVersions, InfoKnowsChunks) {
-  make();
-  const Outcome ran = run_on("info");
-  EXPECT_EQ(ran.exit_code, 0);
-  expect_contains(ran.out, "6 durable, 3 of 3 kept");
-  expect_contains(ran.out, "of 64 KiB;");
-}
-
-TEST_F(Cli, ContainersAreDescribedAndChecked) {
-  {
-    auto container = perdura::Container::open(store_.string());
-    for (u64 i = 0; i < 10; ++i) perdura::test::push(container.root<perdura::test::ChainRoot>(), i);
-    container.close();
-  }
-  Outcome ran = run_on("info");
-  EXPECT_EQ(ran.exit_code, 0);
-  expect_contains(ran.out, "pointers lead out of it in 1 page, to 1 module");
-  expect_contains(ran.out, "cli_test");
-  ran = run_on("info --json");
-  EXPECT_EQ(json_value(ran.out, "marked_pages"), "1");
-  EXPECT_EQ(run_on("check").exit_code, 0);
-  {
-    // As a program that writes where it should not.
-    auto store = perdura::Store::open(store_.string(), options());
-    auto* const state =
-        static_cast<format::ContainerState*>(store.get_root(format::kContainerRoot));
-    store.touch(state, sizeof *state);
-    state->modules = reinterpret_cast<format::ContainerModule*>(state);
-    store.close();
-  }
-  ran = run_on("check");
-  EXPECT_EQ(ran.exit_code, 1);
-  expect_contains(ran.out, "what the container keeps of pointers is damaged");
-}
-
-TEST_F(Cli, ShadowsAreDescribedAndChecked) {
-  {
-    auto other = perdura::Container::open((folder_ / "other").string());
-    auto& root = other.root<perdura::test::ChainRoot>();
-    for (u64 i = 0; i < 10; ++i) perdura::test::push(root, i);
-    other.point();
-    auto container = perdura::Container::open(store_.string());
-    container.root<perdura::test::ChainRoot>() = root;
-    container.close();
-    other.discard();
-  }
-  Outcome ran = run_on("info");
-  expect_contains(ran.out, "11 objects of other containers");  // with the root that a link leads to
-  ran = run_on("info --json");
-  EXPECT_EQ(json_value(ran.out, "shadows"), "11");
-  EXPECT_EQ(run_on("check").exit_code, 0);
-  const auto sound = contents(store_);
-  using Damage = void (*)(format::ContainerState& state);
-  for (const Damage damage : std::initializer_list<Damage>{
-           [](auto& state) { state.shadow_count = 10'000; },
-           [](auto& state) { state.shadow_count = 0; }, [](auto& state) { ++state.shadows; },
-           [](auto& state) { state.shadows[3].bytes = 1 << 20; },
-           [](auto& state) { state.shadows[3].bytes = 0; },
-           [](auto& state) { state.shadows[3].original = ~u64{0}; },
-           [](auto& state) { state.shadows[3].copy = nullptr; },
-           [](auto& state) { state.shadows[3].copy = static_cast<char*>(state.root) + 8; }}) {
-    std::ofstream(store_, std::ios::binary) << sound;
-    {
-      auto store = perdura::Store::open(store_.string(), options());
-      auto* const state =
-          static_cast<format::ContainerState*>(store.get_root(format::kContainerRoot));
-      store.touch(state, sizeof *state);
-      store.touch(state->shadows, state->shadow_count * sizeof *state->shadows);
-      damage(*state);
-      store.close();
-    }
-    ran = run_on("check");
-    EXPECT_EQ(ran.exit_code, 1);
-    expect_contains(ran.out, "what the container keeps of pointers is damaged");
-    EXPECT_THROW(perdura::Container::open(store_.string()), perdura::Error);
   }
 }
 
@@ -790,6 +602,193 @@ TEST_F(Cli, CheckFindsATruncatedStore) {
     EXPECT_EQ(ran.exit_code, 1) << left;
     expect_contains(ran.out, "truncated");
   }
+}
+
+// --- containers ----------------------------------------------------------------------------------
+
+TEST_F(Cli, ContainersAreDescribedAndChecked) {
+  {
+    auto container = perdura::Container::open(store_.string());
+    for (u64 i = 0; i < 10; ++i) perdura::test::push(container.root<perdura::test::ChainRoot>(), i);
+    container.close();
+  }
+  Outcome ran = run_on("info");
+  EXPECT_EQ(ran.exit_code, 0);
+  expect_contains(ran.out, "pointers lead out of it in 1 page, to 1 module");
+  expect_contains(ran.out, "cli_test");
+  ran = run_on("info --json");
+  EXPECT_EQ(json_value(ran.out, "marked_pages"), "1");
+  EXPECT_EQ(run_on("check").exit_code, 0);
+  {
+    // As a program that writes where it should not.
+    auto store = perdura::Store::open(store_.string(), options());
+    auto* const state =
+        static_cast<format::ContainerState*>(store.get_root(format::kContainerRoot));
+    store.touch(state, sizeof *state);
+    state->modules = reinterpret_cast<format::ContainerModule*>(state);
+    store.close();
+  }
+  ran = run_on("check");
+  EXPECT_EQ(ran.exit_code, 1);
+  expect_contains(ran.out, "what the container keeps of pointers is damaged");
+}
+
+TEST_F(Cli, ShadowsAreDescribedAndChecked) {
+  {
+    auto other = perdura::Container::open((folder_ / "other").string());
+    auto& root = other.root<perdura::test::ChainRoot>();
+    for (u64 i = 0; i < 10; ++i) perdura::test::push(root, i);
+    other.point();
+    auto container = perdura::Container::open(store_.string());
+    container.root<perdura::test::ChainRoot>() = root;
+    container.close();
+    other.discard();
+  }
+  Outcome ran = run_on("info");
+  expect_contains(ran.out, "11 objects of other containers");  // with the root that a link leads to
+  ran = run_on("info --json");
+  EXPECT_EQ(json_value(ran.out, "shadows"), "11");
+  EXPECT_EQ(run_on("check").exit_code, 0);
+  const auto sound = contents(store_);
+  using Damage = void (*)(format::ContainerState& state);
+  for (const Damage damage : std::initializer_list<Damage>{
+           [](auto& state) { state.shadow_count = 10'000; },
+           [](auto& state) { state.shadow_count = 0; }, [](auto& state) { ++state.shadows; },
+           [](auto& state) { state.shadows[3].bytes = 1 << 20; },
+           [](auto& state) { state.shadows[3].bytes = 0; },
+           [](auto& state) { state.shadows[3].original = ~u64{0}; },
+           [](auto& state) { state.shadows[3].copy = nullptr; },
+           [](auto& state) { state.shadows[3].copy = static_cast<char*>(state.root) + 8; }}) {
+    std::ofstream(store_, std::ios::binary) << sound;
+    {
+      auto store = perdura::Store::open(store_.string(), options());
+      auto* const state =
+          static_cast<format::ContainerState*>(store.get_root(format::kContainerRoot));
+      store.touch(state, sizeof *state);
+      store.touch(state->shadows, state->shadow_count * sizeof *state->shadows);
+      damage(*state);
+      store.close();
+    }
+    ran = run_on("check");
+    EXPECT_EQ(ran.exit_code, 1);
+    expect_contains(ran.out, "what the container keeps of pointers is damaged");
+    EXPECT_THROW(perdura::Container::open(store_.string()), perdura::Error);
+  }
+}
+
+// --- versions ------------------------------------------------------------------------------------
+
+class CliVersions : public Cli {
+ protected:
+  /// Version 1 made the heap, 2 to 6 have a text of one letter each; 4 to 6 are kept.
+  void make() const {
+    auto store = perdura::Store::open(store_.string(), in_chunks());
+    fill(store, 5);
+    store.close();
+  }
+  static perdura::Options in_chunks() {
+    perdura::Options chosen = options();
+    chosen.engine = perdura::Engine::kRemap;
+    chosen.versions_kept = 3;
+    return chosen;
+  }
+  char letter(u64 version = 0) const {
+    perdura::Options chosen = in_chunks();
+    chosen.version = version;
+    auto store = perdura::Store::open(store_.string(), chosen);
+    return *static_cast<char*>(store.get_root("text"));
+  }
+};
+
+TEST_F(CliVersions, AreListed) {
+  make();
+  Outcome ran = run_on("versions");
+  EXPECT_EQ(ran.exit_code, 0) << ran.err;
+  for (const char* line : {"4: ", "5: ", "6: "}) expect_contains(ran.out, line);
+  EXPECT_EQ(ran.out.find("3: "), std::string::npos) << ran.out;
+  expect_contains(ran.out, "1 changed chunk of 64 KiB");
+  ran = run_on("versions --json");
+  EXPECT_EQ(json_value(ran.out, "durable_version"), "6");
+  EXPECT_EQ(json_value(ran.out, "version"), "4");
+  EXPECT_EQ(json_value(ran.out, "origin"), "null");
+  EXPECT_EQ(letter(), 'e');
+  EXPECT_EQ(letter(5), 'd');
+}
+
+TEST_F(CliVersions, AreGoneBackTo) {
+  make();
+  Outcome ran = run_on("rollback --json", store_.string() + "' '4");
+  EXPECT_EQ(ran.exit_code, 0) << ran.err;
+  EXPECT_EQ(json_value(ran.out, "version"), "7");
+  EXPECT_EQ(letter(), 'c');
+  ran = run_on("versions");
+  expect_contains(ran.out, "goes back to 4");
+  EXPECT_EQ(run_on("check").exit_code, 0);
+  // What it went back from is a version like others.
+  ran = run_on("rollback", store_.string() + "' '6");
+  EXPECT_EQ(ran.exit_code, 0) << ran.err;
+  expect_contains(ran.out, "has the content of version 6");
+  EXPECT_EQ(letter(), 'e');
+  ran = run_on("rollback", store_.string() + "' '2");
+  EXPECT_EQ(ran.exit_code, 2);
+  expect_contains(ran.err, "does not keep version 2");
+}
+
+TEST_F(CliVersions, OfADamagedChunkAreNotGoneBackTo) {
+  make();
+  const auto versions = describe().regions.at(0).versions;
+  ASSERT_EQ(versions.size(), 3u);
+  // The chunk that holds the text of version 5, found by its letter.
+  const std::string bytes = contents(store_);
+  const size_t at = bytes.find(std::string(kTextBytes, 'd'));
+  ASSERT_NE(at, std::string::npos);
+  flip(at + 100);
+  Outcome ran = run_on("rollback", store_.string() + "' '5");
+  EXPECT_EQ(ran.exit_code, 1);
+  expect_contains(ran.err, "does not fit its checksum");
+  EXPECT_EQ(letter(), 'e') << "nothing has changed";
+  ran = run_on("check");
+  EXPECT_EQ(ran.exit_code, 1);
+  expect_contains(ran.out, "damage: chunks: version 5: the chunk at region offset");
+}
+
+TEST_F(CliVersions, OfALostNewestOneGoBackToTheOneBefore) {
+  make();
+  const auto records = [&] {
+    auto opened = perdura::value_or_throw(perdura::media::open_medium(store_.string(), {}));
+    auto volume = perdura::value_or_throw(perdura::region::Volume::open(std::move(opened.medium)));
+    EXPECT_EQ(volume->extents(format::ExtentKind::kVersions).size(), 1u);
+    return perdura::test::find_parts(*volume).at(6).records;
+  }();
+  for (u64 copy = 0; copy < 2; ++copy) {
+    flip(records[copy] + 300);
+    const Outcome ran = run_on("check");
+    EXPECT_EQ(ran.exit_code, copy == 0 ? 0 : 1);
+    expect_contains(ran.out, copy == 0 ? "copy 1 of the record of version 6"
+                                       : "are damaged; the newest one left is 5");
+  }
+  EXPECT_THROW(letter(), perdura::Error);
+  const Outcome ran = run_on("rollback", store_.string() + "' '5");
+  EXPECT_EQ(ran.exit_code, 0) << ran.err;
+  EXPECT_EQ(letter(), 'd');
+}
+
+TEST_F(CliVersions, OfAStoreWithALogAreOne) {
+  make_closed();
+  Outcome ran = run_on("versions");
+  EXPECT_EQ(ran.exit_code, 0);
+  expect_contains(ran.out, "keeps the newest version alone");
+  ran = run_on("rollback", store_.string() + "' '1");
+  EXPECT_EQ(ran.exit_code, 2);
+  expect_contains(ran.err, "has a redo log");
+}
+
+TEST_F(CliVersions, InfoKnowsChunks) {
+  make();
+  const Outcome ran = run_on("info");
+  EXPECT_EQ(ran.exit_code, 0);
+  expect_contains(ran.out, "6 durable, 3 of 3 kept");
+  expect_contains(ran.out, "of 64 KiB;");
 }
 
 }  // namespace

@@ -13,13 +13,11 @@
 #include "store/versions.hpp"
 #include "support/files.hpp"
 #include "support/process.hpp"
+#include "support/version_parts.hpp"
 #include "support/wrapped_store.hpp"
 
 namespace perdura::test {
 namespace {
-
-using format::ChunkEntry;
-using format::VersionRecord;
 
 constexpr u32 kChunkBytes = 4096;
 constexpr u32 kKept = 3;
@@ -39,13 +37,6 @@ Options options(bool lazy = false) {
 
 using Words = std::vector<u64>;
 
-/// Where a version is.
-struct Parts {
-  u64 records[2];
-  std::vector<u64> nodes;
-  std::map<u64, u64> chunks;  ///< region offsets, by medium offset
-};
-
 class RemapDamageTest : public testing::TestWithParam<const char*> {
  protected:
   RemapDamageTest() {
@@ -53,22 +44,7 @@ class RemapDamageTest : public testing::TestWithParam<const char*> {
     write_file(path(), closed_);
     auto medium = value_or_throw(media::open_medium(uri(), {}));
     auto volume = value_or_throw(region::Volume::open(std::move(medium.medium)));
-    const format::RegionRecord region = volume->regions().front();
-    const auto extent = value_or_throw(commit::version_records(*volume, region));
-    const region::ChunkSpace space(*volume, region, 0, true);
-    commit::MapReader reader(*volume, space);
-    for (const auto& found : value_or_throw(commit::read_versions(*volume, region))) {
-      Parts& parts = parts_[found.record.version];
-      for (u64 copy = 0; copy < 2; ++copy)
-        parts.records[copy] = extent.medium_offset +
-                              format::version_record_offset(region, found.record.version, copy);
-      value_or_throw(reader.walk(
-          found.record, [&](u32 level, u64 index, const ChunkEntry& entry) -> Result<bool> {
-            if (level == 0) parts.chunks[entry.place] = index * kChunkBytes;
-            else parts.nodes.push_back(entry.place);
-            return true;
-          }));
-    }
+    parts_ = find_parts(*volume);
   }
 
   void make() {
@@ -170,7 +146,7 @@ class RemapDamageTest : public testing::TestWithParam<const char*> {
   FileBytes crashed_;
   u64 newest_ = 0;
   std::map<u64, Words> versions_;
-  std::map<u64, Parts> parts_;
+  std::map<u64, VersionParts> parts_;
 };
 
 using Severity = store::Finding::Severity;
@@ -189,7 +165,7 @@ TEST_P(RemapDamageTest, OneCopyOfARecordIsEnough) {
 }
 
 TEST_P(RemapDamageTest, ALostRecordOfTheNewestVersionIsNamed) {
-  const Parts& parts = parts_.at(newest_);
+  const VersionParts& parts = parts_.at(newest_);
   flip(closed_, {parts.records[0], parts.records[1]});
   const std::string finding = check("versions", Severity::kDamage).message;
   EXPECT_NE(finding.find(std::to_string(parts.records[0])), finding.npos) << finding;
@@ -262,7 +238,7 @@ TEST_P(RemapDamageTest, GoingBackLeadsPastDamage) {
 }
 
 TEST_P(RemapDamageTest, ExchangedAndStaleChunksAreFound) {
-  const Parts& newest = parts_.at(newest_);
+  const VersionParts& newest = parts_.at(newest_);
   const u64 place = own_chunk(newest_);
   u64 before = 0;  // the same part of the region, as an older version has it
   for (const auto& [other, offset] : parts_.at(newest_ - 1).chunks)

@@ -3,7 +3,9 @@
 namespace perdura::proof {
 namespace {
 
-void run(Run& run) {
+constexpr const char* kWhat = "power fails at any moment, and the work goes on";
+
+void cut_again_and_again(Run& run) {
   for (int i = 0; i < 6; ++i) {
     run.open();
     for (u64 versions = run.random(4); versions != 0; --versions) {
@@ -16,7 +18,13 @@ void run(Run& run) {
     run.cut_power();
   }
 }
-const Registration kThis({"power_cuts", "power fails at any moment, and the work goes on", run});
+const Registration kInLog({"power_cuts", kWhat, cut_again_and_again});
+
+void in_chunks(Run& run) {
+  run.use_chunks(4096, 3);
+  cut_again_and_again(run);
+}
+const Registration kInChunks({"chunks-power-cuts", kWhat, in_chunks});
 
 }  // namespace
 }  // namespace perdura::proof

@@ -1,0 +1,68 @@
+// A medium on a memcached server, for the unit tests of its parts.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+
+#include "base/aligned_buffer.hpp"
+#include "base/checksum.hpp"
+#include "format/memcached_format.hpp"
+#include "media/medium.hpp"
+#include "support/expect_failure.hpp"
+#include "support/memcached_server.hpp"
+
+namespace perdura::test {
+
+using media::Medium;
+
+constexpr u64 kBlock = format::kMemcachedBlockBytes;
+
+inline std::unique_ptr<Medium> open(const std::string& uri) {
+  return value_or_throw(media::open_medium(uri, {})).medium;
+}
+
+inline AlignedBuffer random_bytes(u64 length, u64 seed) {
+  AlignedBuffer bytes(length);
+  std::mt19937_64 random(seed);
+  for (u64 at = 0; at < length; at += sizeof(u64)) {
+    const u64 word = random();
+    std::memcpy(bytes.data() + at, &word, sizeof word);
+  }
+  return bytes;
+}
+
+inline Status write(Medium& medium, u64 offset, media::Bytes data) {
+  return medium.write(offset, data, PERDURA_SITE("test"));
+}
+inline Status barrier(Medium& medium) { return medium.barrier(PERDURA_SITE("test")); }
+
+inline void expect_holds(Medium& medium, u64 offset, media::Bytes expected) {
+  AlignedBuffer got(expected.size());
+  const Status read = medium.read(offset, got.first(expected.size()));
+  ASSERT_TRUE(read) << read.failure().message;
+  EXPECT_EQ(std::memcmp(got.data(), expected.data(), expected.size()), 0) << offset;
+}
+
+inline std::string with_checksum(format::MemcachedHead head) {
+  constexpr size_t kFrom = offsetof(format::MemcachedHead, version);
+  const char* const bytes = reinterpret_cast<const char*>(&head);
+  head.checksum = checksum(bytes + kFrom, sizeof head - kFrom);
+  return std::string(bytes, sizeof head);
+}
+
+class MemcachedMediumTest : public testing::Test {
+ protected:
+  std::string uri(const std::string& parameters = "") const {
+    return server_.uri("store") + parameters;
+  }
+  /// The key of a block of the store, as the head item says it.
+  std::string block_key(u64 block) const { return server_.block_key("store", block); }
+
+  MemcachedProcess server_;
+};
+
+}  // namespace perdura::test
