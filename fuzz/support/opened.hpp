@@ -32,7 +32,7 @@ struct Looks {
 };
 inline void look(const std::string& uri, const Looks& looks) {
   if (looks.check) {
-    const auto report = store::check(uri, {}, [](const char*, u64, u64) {});
+    const auto report = store::check(uri, {});
     if (!report) {
       require(!report.failure().message.empty(), "a refusal says why");
     } else if (!report->damaged()) {

@@ -34,9 +34,9 @@ u64 length_at(u32 level, u64 chunk_bytes) { return level == 0 ? chunk_bytes : kN
 // first goes with it.
 Result<RecoveredVersions> recover_versions(region::Volume& volume,
                                            const format::RegionRecord& region,
+                                           const std::vector<FoundVersion>& found,
                                            region::ChunkSpace& space) {
   RecoveredVersions recovered;
-  PERDURA_ASSIGN(const std::vector<FoundVersion> found, read_versions(volume, region));
   MapReader reader(volume, space);
   for (auto each = found.rbegin(); each != found.rend(); ++each) {
     const VersionRecord& record = each->record;

@@ -45,8 +45,10 @@ struct RecoveredVersions {
   VersionMap map;                           ///< of the newest one
   std::deque<Retiring> retiring;
 };
+/// Of the versions that read_versions found.
 Result<RecoveredVersions> recover_versions(region::Volume& volume,
                                            const format::RegionRecord& region,
+                                           const std::vector<FoundVersion>& found,
                                            region::ChunkSpace& space);
 
 /// Places for chunks copied aside. Async-signal-safe.

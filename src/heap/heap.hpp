@@ -21,6 +21,7 @@
 #include <array>
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <mutex>
 #include <span>
 #include <string_view>
@@ -113,7 +114,10 @@ class Heap {
   /// Where they hold.
   u64 home_address() const { return units_.header().address; }
   /// Make them hold. kAddressTaken when a block has no type; then nothing was changed.
-  Status relocate(detail::Mutator& mutator);
+  /// `before_stores` is told of ranges most pages of which are about to be stored to, in several
+  /// threads; it must not throw.
+  using BeforeStores = std::function<void(std::byte* address, u64 length)>;
+  Status relocate(detail::Mutator& mutator, const BeforeStores& before_stores);
 
   struct Usable {
     u64 bytes;
@@ -259,7 +263,12 @@ class Heap {
   std::string check_types(u64& count) const;
   Status require_types() const;
   template <class Move>
-  void move_words(std::span<const u64> runs, const Move& move) const;
+  void move_words(std::span<const u64> runs, const BeforeStores& before_stores,
+                  const Move& move) const;
+  template <class Work>
+  void for_each_run(bool in_threads, const Work& work) const;
+  template <class Visit>
+  void for_each_block_in(std::span<const u64> runs, const Visit& visit) const;
   std::string check_roots(u64& count) const;
   Status load_roots() const;
 

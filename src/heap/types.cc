@@ -1,7 +1,5 @@
 // Types of blocks: what the heap knows of where pointers are, and the relocation that follows from
 // it.
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -30,7 +28,7 @@ u64 node_bytes(const TypeNode& node) {
          node.tag_count * sizeof(PointerTag) + node.name_length + node.text_length;
 }
 
-constexpr u64 kFaultedAtOnce = 2 * kMiB;
+constexpr u64 kExpectedAtOnce = 2 * kMiB;
 constexpr size_t kRunsAtOnce = 32;  // as many as that, of slabs
 
 std::byte* page_of(std::byte* address) {
@@ -338,7 +336,7 @@ std::string Heap::check_types(u64& count) const {
 
 // --- relocation ----------------------------------------------------------------------------------
 
-Status Heap::relocate(Mutator& mutator) {
+Status Heap::relocate(Mutator& mutator, const BeforeStores& before_stores) {
   const u64 from = units_.header().address;
   const auto to = reinterpret_cast<std::uintptr_t>(region_.base());
   if (from == to) return {};
@@ -353,44 +351,56 @@ Status Heap::relocate(Mutator& mutator) {
       report(mutator, word, sizeof *word);
       *word += to - from;
     };
-    std::vector<u64> runs;  // the first units of slabs and large blocks
-    units_.for_each([&](u64 unit, const format::UnitEntry&) {
-      runs.push_back(unit);
-      return true;
-    });
-    std::atomic<size_t> next{0};
     // A mutator reports for one thread.
-    share_among_threads(mutator.ignores_reports ? runs.size() / kRunsAtOnce : 1, [&]() noexcept {
-      for (;;) {
-        const size_t first = next.fetch_add(kRunsAtOnce);
-        if (first >= runs.size()) return;
-        move_words({&runs[first], std::min(kRunsAtOnce, runs.size() - first)}, move);
-      }
-    });
+    for_each_run(mutator.ignores_reports,
+                 [&](std::span<const u64> runs) { move_words(runs, before_stores, move); });
     store(mutator, units_.header().address, u64{to});
     return {};
   });
 }
 
 template <class Move>
-void Heap::move_words(std::span<const u64> runs, const Move& move) const {
+void Heap::move_words(std::span<const u64> runs, const BeforeStores& before_stores,
+                      const Move& move) const {
   const Layouts layouts(types_);
-  std::byte* faulted = units_.address(runs.front());
-  std::byte* const end =
-      units_.address(runs.back()) + units_.entry(runs.back()).units * kUnitBytes;
-  for (const u64 unit : runs)
-    for_each_block_at(unit, units_.entry(unit), [&](std::byte* place, u64 bytes, u16 tag) {
-      const Layout* const layout = layouts.of(tag);
-      if (layout == nullptr || !layout->has_pointers()) return;
-      // Most pages change: a fault for many of them costs less than one for each.
-      if (place + bytes > faulted) {
-        std::byte* const first = std::max(faulted, page_of(place));
-        faulted = std::min(
-            end, std::max(page_of(place + bytes - 1) + kPageBytes, first + kFaultedAtOnce));
-        ::madvise(first, static_cast<u64>(faulted - first), MADV_POPULATE_WRITE);
-      }
-      layout->for_each_pointer(place, bytes, (tag & 1) != 0, move);
-    });
+  std::byte* expected = units_.address(runs.front());
+  std::byte* const end = units_.address(runs.back()) + units_.entry(runs.back()).units * kUnitBytes;
+  for_each_block_in(runs, [&](std::byte* place, u64 bytes, u16 tag) {
+    const Layout* const layout = layouts.of(tag);
+    if (layout == nullptr || !layout->has_pointers()) return;
+    // Most pages change.
+    if (place + bytes > expected) {
+      std::byte* const first = std::max(expected, page_of(place));
+      expected =
+          std::min(end, std::max(page_of(place + bytes - 1) + kPageBytes, first + kExpectedAtOnce));
+      before_stores(first, static_cast<u64>(expected - first));
+    }
+    layout->for_each_pointer(place, bytes, (tag & 1) != 0, move);
+  });
+}
+
+// Calls work(runs), which must not throw, for all first units of slabs and large blocks, some at a
+// time, in several threads if that is wanted.
+template <class Work>
+void Heap::for_each_run(bool in_threads, const Work& work) const {
+  std::vector<u64> runs;
+  units_.for_each([&](u64 unit, const UnitEntry&) {
+    runs.push_back(unit);
+    return true;
+  });
+  std::atomic<size_t> next{0};
+  share_among_threads(in_threads ? runs.size() / kRunsAtOnce : 1, [&]() noexcept {
+    for (;;) {
+      const size_t first = next.fetch_add(kRunsAtOnce);
+      if (first >= runs.size()) return;
+      work(std::span<const u64>(&runs[first], std::min(kRunsAtOnce, runs.size() - first)));
+    }
+  });
+}
+
+template <class Visit>
+void Heap::for_each_block_in(std::span<const u64> runs, const Visit& visit) const {
+  for (const u64 unit : runs) for_each_block_at(unit, units_.entry(unit), visit);
 }
 
 // Beside the heap's own blocks each must have a type. The list of types was checked.
@@ -401,13 +411,15 @@ Status Heap::require_types() const {
   if (const std::string problem = check_roots(count); !problem.empty()) return damaged(problem);
   for (u64 at = units_.header().roots; at != 0; at = root_node(at).next) own.insert(at);
 
-  u64 untyped = 0;
-  std::string problem;
-  for_each_block([&](const std::byte* place, u64, u16 tag) {
-    if (tag == 0 && !own.contains(region_.offset_of(place))) ++untyped;
-    if (tag != 0 && !is_type(tag, types_.size())) problem = "a block is of no known type";
+  std::atomic<u64> untyped{0};
+  std::atomic<bool> unknown{false};
+  for_each_run(true, [&](std::span<const u64> runs) {
+    for_each_block_in(runs, [&](const std::byte* place, u64, u16 tag) {
+      if (tag == 0 && !own.contains(region_.offset_of(place))) ++untyped;
+      if (tag != 0 && !is_type(tag, types_.size())) unknown = true;
+    });
   });
-  if (!problem.empty()) return damaged(problem);
+  if (unknown) return damaged("a block is of no known type");
   if (untyped == 0) return {};
   return Failure{Code::kAddressTaken,
                  std::to_string(untyped) + " blocks of '" + name_ +

@@ -112,9 +112,8 @@ class Inspector {
     for (const commit::FoundVersion& each : versions_)
       region.versions.push_back(describe_version(each.record));
     if (!versions_.empty()) region.backed_bytes = versions_.back().record.backed_bytes;
-    region::ChunkSpace used(*volume_, region.record, 0, true);
-    if (commit::recover_versions(*volume_, region.record, used))
-      region.free_bytes = used.free_bytes();
+    if (commit::recover_versions(*volume_, region.record, versions_, *space_))
+      region.free_bytes = space_->free_bytes();
   }
 
   Status read_log() {

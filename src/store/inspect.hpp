@@ -108,6 +108,7 @@ struct CheckReport {
 
 /// `what` names the step, `done` of `total` bytes are behind it.
 using Progress = std::function<void(const char* what, u64 done, u64 total)>;
+inline void no_progress(const char*, u64, u64) {}
 
 /// Fails where the store cannot be opened, with what Store::open would say.
 Result<Description> describe(std::string_view uri, const media::MediumOptions& options);
@@ -118,6 +119,6 @@ Result<Description> outline(std::string_view uri, const media::MediumOptions& op
 /// Verifies everything. What is damaged is a finding, even when it prevents opening; a failure
 /// means that there is nothing to check: no store, a foreign or newer one, one open elsewhere.
 Result<CheckReport> check(std::string_view uri, const media::MediumOptions& options,
-                          const Progress& progress);
+                          const Progress& progress = no_progress);
 
 }  // namespace perdura::store

@@ -58,7 +58,10 @@ Result<ChunkRecovery> recover_chunks(region::Volume& volume, u32 over_provisioni
   const format::RegionRecord region = volume.regions().front();
   ChunkRecovery recovery;
   recovery.space = std::make_unique<region::ChunkSpace>(volume, region, over_provisioning);
-  PERDURA_ASSIGN(recovery.versions, commit::recover_versions(volume, region, *recovery.space));
+  PERDURA_ASSIGN(const std::vector<commit::FoundVersion> found,
+                 commit::read_versions(volume, region));
+  PERDURA_ASSIGN(recovery.versions,
+                 commit::recover_versions(volume, region, found, *recovery.space));
   const u64 durable = recovery.durable_version();
   if (durable > volume.replayed_version(region.region))
     PERDURA_TRY(volume.set_replayed(region.region, durable, 0));

@@ -1,5 +1,7 @@
 #include "store/runtime.hpp"
 
+#include <sys/mman.h>
+
 #include <array>
 #include <bit>
 #include <cstring>
@@ -483,7 +485,12 @@ Status Runtime::in_operation(Body&& body) {
 // Which address the pointers hold at is part of each version. Where the directory says another
 // one, the region is only mapped there and moved again.
 Status Runtime::relocate() {
-  Status moved = in_operation([this](Mutator& mutator) { return heap_->relocate(mutator); });
+  const auto before_stores = [this](std::byte* address, u64 length) {
+    tracker_->before_stores(address, length);
+    ::madvise(address, length, MADV_POPULATE_WRITE);
+  };
+  Status moved =
+      in_operation([&](Mutator& mutator) { return heap_->relocate(mutator, before_stores); });
   if (!moved) {
     if (!address_taken_) return moved;
     return Failure{moved.failure().code,

@@ -18,8 +18,9 @@ VersionDescription describe_version(const format::VersionRecord& record);
 /// Nothing else is lost: versions go when newer ones take their place, as ever. Returns its number.
 /// The store must not be open.
 Result<u64> roll_back(std::string_view uri, u64 version, media::MediumOptions options,
-                      const Progress& progress);
-Result<u64> roll_back(std::unique_ptr<media::Medium> medium, u64 version, const Progress& progress);
+                      const Progress& progress = no_progress);
+Result<u64> roll_back(std::unique_ptr<media::Medium> medium, u64 version,
+                      const Progress& progress = no_progress);
 
 /// Verifies the kept versions of a region in chunks: `note` is told what does not fit.
 struct VersionsCheck {

@@ -162,25 +162,39 @@ bool ProtectedPages::on_fault(std::byte* address) noexcept {
     const ClosedParts::Answer closing = closed->on_access(address);
     if (closing != ClosedParts::Answer::kOpen) return closing == ClosedParts::Answer::kOpened;
   }
+  return in_epoch([&](DirtyMap& map) {
+    const u64 chunk = chunk_bytes(faults_.fetch_add(1, std::memory_order_relaxed));
+    std::byte* const begin = base_ + round_down(static_cast<u64>(address - base_), chunk);
+    return mark_and_open(address, begin, begin + chunk, map);
+  });
+}
+
+// What stays closed is for faults.
+void ProtectedPages::before_stores(std::byte* address, u64 length) {
+  if (closed_.load(std::memory_order_acquire) != nullptr) return;
+  in_epoch([&](DirtyMap& map) { return mark_and_open(address, address, address + length, map); });
+}
+
+template <class Open>
+bool ProtectedPages::in_epoch(const Open& open) noexcept {
   for (;;) {
     const int epoch = filling_.load();
     answering_[epoch].fetch_add(1);
     const bool still = filling_.load() == epoch;
-    const bool good = still && answer(address, maps_[epoch]);
+    const bool good = still && open(maps_[epoch]);
     answering_[epoch].fetch_sub(1);
     if (still) return good;
   }
 }
 
-bool ProtectedPages::answer(std::byte* address, DirtyMap& map) noexcept {
-  const u64 chunk = chunk_bytes(faults_.fetch_add(1, std::memory_order_relaxed));
+bool ProtectedPages::mark_and_open(const std::byte* address, std::byte* begin, std::byte* end,
+                                   DirtyMap& map) noexcept {
   for (size_t i = 0, count = part_count_.load(std::memory_order_acquire); i < count; ++i) {
     std::byte* const part = parts_[i].address;
     const u64 length = parts_[i].length.load(std::memory_order_acquire);
     if (address < part || address >= part + length) continue;
-    std::byte* const middle = base_ + round_down(static_cast<u64>(address - base_), chunk);
-    std::byte* const begin = std::max(part, middle);
-    std::byte* const end = std::min(part + length, middle + chunk);
+    begin = std::max(begin, part);
+    end = std::min(end, part + length);
     // Marked before it opens: another thread may store as soon as it does.
     map.add_shared(static_cast<u64>(begin - base_) / kLineBytes,
                    static_cast<u64>(end - begin) / kLineBytes);

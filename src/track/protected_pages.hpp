@@ -38,6 +38,7 @@ class ProtectedPages final : public Tracker, public region::FaultHandler {
   Status after_fill(std::byte* address, u64 length) override;
   int protection() const override;
   bool set_closed(ClosedParts* parts) override;
+  void before_stores(std::byte* address, u64 length) override;
   Status add_changes(DirtyMap& into) override;
   Status cut() override;
   const DirtyMap& collect() override { return maps_[filling_ ^ 1]; }
@@ -61,8 +62,13 @@ class ProtectedPages final : public Tracker, public region::FaultHandler {
   ProtectedPages(std::byte* base, Tracking mode, Memory memory, u64 chunk_bytes, UniqueFd userfault,
                  DirtyMap a, DirtyMap b);
   u64 chunk_bytes(u64 faults) const noexcept;
-  /// Mark the chunk and open it.
-  bool answer(std::byte* address, DirtyMap& map) noexcept;
+  /// Calls open(map) with the map of the running epoch, which a cut waits for.
+  template <class Open>
+  bool in_epoch(const Open& open) noexcept;
+  /// [begin, end) as far as it is in the part that holds `address`. False where no part does, or
+  /// the system refuses.
+  bool mark_and_open(const std::byte* address, std::byte* begin, std::byte* end,
+                     DirtyMap& map) noexcept;
   Status protect(std::byte* address, u64 length) const;
   Status protect_opened(const DirtyMap& map) const;
   void list(const Part& part);

@@ -87,6 +87,10 @@ class Tracker {
   /// True: this tracker answers faults and asks `parts` first, until it is told nullptr.
   virtual bool set_closed(ClosedParts*) { return false; }
 
+  /// Most pages of a part are about to be stored to: what the first store to a page would cost may
+  /// be had for many at once. In any thread.
+  virtual void before_stores(std::byte*, u64) {}
+
   /// Mutators stopped: add what changed since the last cut. The epoch goes on.
   virtual Status add_changes(DirtyMap&) {
     return Failure{Code::kUnsupported, "this tracker knows what changed at a checkpoint alone"};

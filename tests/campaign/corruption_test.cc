@@ -188,8 +188,7 @@ TEST_P(Corruption, OfHomePagesIsFoundByTheirChecksums) {
     FileBytes image = images.closed;
     image[place] ^= std::byte{1} << random() % 8;
     write_file(path, image);
-    const store::CheckReport report =
-        value_or_throw(store::check(uri, {}, [](const char*, u64, u64) {}));
+    const store::CheckReport report = value_or_throw(store::check(uri, {}));
     std::vector<u64> pages;
     for (const store::Finding& finding : report.findings)
       if (finding.part == "home") pages.push_back(finding.medium_offset.value());

@@ -71,8 +71,7 @@ u64 Run::roll_back(u64 version) {
   media::OpenedMedium opened =
       value_or_throw(media::open_medium(uri(medium_, folder_.path(kFile)), {.create = false}));
   begin_session();
-  const u64 made = value_or_throw(
-      store::roll_back(wrap(std::move(opened.medium)), version, [](const char*, u64, u64) {}));
+  const u64 made = value_or_throw(store::roll_back(wrap(std::move(opened.medium)), version));
   Session& session = sessions_.back();
   if (session.steps_at.contains(version)) steps_begun_[made] = session.steps_at[version];
   if (session.chain_at.contains(version)) chain_begun_[made] = session.chain_at[version];

@@ -366,7 +366,7 @@ TEST_F(Cli, InspectionNeedsNoParticularAddress) {
   const auto taken = perdura::Mapping::reserve(reinterpret_cast<void*>(record.address), 4096);
   ASSERT_TRUE(taken);
   EXPECT_EQ(describe().heap->live_blocks, before.heap->live_blocks);
-  const auto report = perdura::store::check(store_.string(), {}, [](const char*, u64, u64) {});
+  const auto report = perdura::store::check(store_.string(), {});
   ASSERT_TRUE(report);
   EXPECT_FALSE(report->damaged());
 }

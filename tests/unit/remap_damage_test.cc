@@ -128,7 +128,7 @@ class RemapDamageTest : public testing::TestWithParam<const char*> {
 
   /// What `perdura check` says of a part, and that it says nothing of others.
   store::Finding check(const std::string& part, store::Finding::Severity severity) {
-    const auto report = value_or_throw(store::check(uri(), {}, [](const char*, u64, u64) {}));
+    const auto report = value_or_throw(store::check(uri(), {}));
     store::Finding found;
     for (const store::Finding& finding : report.findings) {
       if (finding.part == "heap") continue;  // of a version that cannot be read
@@ -215,8 +215,7 @@ TEST_P(RemapDamageTest, GoingBackLeadsPastDamage) {
   for (const bool node : {false, true}) {
     flip(closed_, {node ? own_node(newest_) : own_chunk(newest_)});
     EXPECT_NE(open(), "");
-    const u64 made =
-        value_or_throw(store::roll_back(uri(), newest_ - 1, {}, [](const char*, u64, u64) {}));
+    const u64 made = value_or_throw(store::roll_back(uri(), newest_ - 1, {}));
     versions_[made] = versions_.at(newest_ - 1);
     EXPECT_EQ(open(), "");
     WrappedStore store(uri(), options());
@@ -233,7 +232,7 @@ TEST_P(RemapDamageTest, GoingBackLeadsPastDamage) {
     }
     store.close();
     store.crash();
-    EXPECT_FALSE(value_or_throw(store::check(uri(), {}, [](const char*, u64, u64) {})).damaged());
+    EXPECT_FALSE(value_or_throw(store::check(uri(), {})).damaged());
   }
 }
 
