@@ -28,7 +28,7 @@ from pathlib import Path
 SILENCE_S = 120  # a machine that says nothing for so long hangs
 BOOTS_MAX = 3  # of one machine, when its kernel hangs before it says anything
 PATIENCE_S = 2  # how long the disk is waited for to have as many requests as it may
-SHARDS = 4
+SHARDS = 8  # Ledger::kShards
 DISK_BYTES = 512 << 20
 MODULES = {"file": ["virtio_pci", "virtio_blk"], "dax": ["nfit", "nd_pmem"]}
 FILESYSTEM_MODULES = {"ext4": ["ext4"], "xfs": ["xfs"]}
@@ -265,12 +265,19 @@ class Journal:
         version, *least = map(int, least.split())
         self.acks.append((version, least, list(map(int, most.split()))))
 
+    @staticmethod
+    def parse(words):
+        version, *steps = map(int, words.split())
+        if len(steps) != SHARDS:
+            raise RuntimeError(f"the ledger has {len(steps)} shards, {SHARDS} are expected")
+        return version, steps
+
     def version(self):
         return max((version for version, _, _ in self.acks), default=0)
 
     def judge(self, words):
         """Raise Missing unless what was recovered holds every acknowledged version, and is it."""
-        found, *steps = map(int, words.split())
+        found, steps = self.parse(words)
         if found < self.version():
             raise Missing(f"version {self.version()} was acknowledged, {found} is left")
         for version, least, most in self.acks:
