@@ -61,7 +61,8 @@ int wait_for(int fd, short events, int timeout_ms) {
 // Returns an error number.
 int connect_within(int fd, const addrinfo& address, int timeout_ms) {
   if (::connect(fd, address.ai_addr, address.ai_addrlen) != 0 && errno != EINPROGRESS) return errno;
-  if (wait_for(fd, POLLOUT, timeout_ms) != 1) return ETIMEDOUT;
+  const int ready = wait_for(fd, POLLOUT, timeout_ms);
+  if (ready != 1) return ready == 0 ? ETIMEDOUT : errno;
   int error_number = 0;
   socklen_t length = sizeof error_number;
   (void)::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error_number, &length);
@@ -77,8 +78,8 @@ struct AddressList {
 
 Result<UniqueFd> connect_to(const MemcachedServer& server) {
   const auto failed = [&](const std::string& why) {
-    return Failure{Code::kIo,
-                   "cannot connect to the memcached server " + server.name() + ": " + why};
+    return Failure{Code::kIo, "cannot connect to the memcached server " + server.name() + ": " +
+                                  why + server.remedy()};
   };
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
@@ -131,7 +132,7 @@ MemcachedConnection::~MemcachedConnection() {
 
 Failure MemcachedConnection::fail(const std::string& what) {
   broken_ = true;
-  return Failure{Code::kIo, "the memcached server " + server_ + " " + what};
+  return Failure{Code::kIo, "the memcached server " + server_ + " " + what + remedy_};
 }
 
 Failure MemcachedConnection::lost() { return fail("is lost: " + message_of(errno)); }

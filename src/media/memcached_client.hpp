@@ -22,10 +22,16 @@ namespace perdura::media {
 struct MemcachedServer {
   std::string host;
   std::string port;
-  int timeout_ms = 0;  ///< for connecting, and without any progress afterwards
+  int timeout_ms = 0;       ///< for connecting, and without any progress afterwards
+  std::string medium = {};  ///< for messages
 
   std::string name() const {
     return (host.find(':') == host.npos ? host : "[" + host + "]") + ":" + port;
+  }
+  /// What to do when it does not answer.
+  std::string remedy() const {
+    return "; see that it runs, and open " + (medium.empty() ? "the store" : "'" + medium + "'") +
+           " again";
   }
 };
 
@@ -68,6 +74,7 @@ class MemcachedConnection {
  private:
   MemcachedConnection(const MemcachedServer& server, UniqueFd fd, std::string address)
       : server_(server.name()),
+        remedy_(server.remedy()),
         timeout_ms_(server.timeout_ms),
         fd_(std::move(fd)),
         address_(std::move(address)),
@@ -82,6 +89,7 @@ class MemcachedConnection {
   size_t buffered() const { return end_ - begin_; }
 
   const std::string server_;
+  const std::string remedy_;
   const int timeout_ms_;
   HeldFd fd_;
   const std::string address_;

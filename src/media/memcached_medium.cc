@@ -87,8 +87,10 @@ Result<Place> parse_place(std::string_view address, const MediumOptions& options
     return invalid("a store's name here has no colons, spaces, control or non-ASCII characters");
   if (options.timeout_ms == 0 || options.timeout_ms > kTimeoutMax)
     return invalid(fmt::format("timeout_ms is 1 to {}", kTimeoutMax));
-  return Place{{std::string(host), std::string(port), static_cast<int>(options.timeout_ms)},
-               std::string(name)};
+  Place place{{std::string(host), std::string(port), static_cast<int>(options.timeout_ms)},
+              std::string(name)};
+  place.server.medium = place.uri();
+  return place;
 }
 
 u64 head_checksum(const MemcachedHead& head) {
