@@ -135,6 +135,10 @@ Failure MemcachedConnection::fail(const std::string& what) {
   return Failure{Code::kIo, "the memcached server " + server_ + " " + what + remedy_};
 }
 
+Failure MemcachedConnection::given_up() {
+  return fail("was left in the middle of an exchange by an earlier failure");
+}
+
 Failure MemcachedConnection::lost() { return fail("is lost: " + message_of(errno)); }
 
 Failure MemcachedConnection::left_behind() {
@@ -193,6 +197,8 @@ Status MemcachedConnection::fill() {
 Status MemcachedConnection::send(std::span<iovec> pieces) {
   const int fd = fd_.get();
   if (fd < 0) return left_behind();
+  if (broken_) return given_up();
+  const MemcachedExchange exchange(*this);
   while (!pieces.empty()) {
     msghdr message{};
     message.msg_iov = pieces.data();
@@ -222,6 +228,8 @@ Status MemcachedConnection::send(std::string_view request) {
 }
 
 Result<MemcachedReply> MemcachedConnection::receive() {
+  if (broken_ && !forked()) return given_up();
+  const MemcachedExchange exchange(*this);
   size_t line_bytes = 0;
   for (;;) {
     const std::string_view unread(buffer_.data() + begin_, buffered());
@@ -255,6 +263,7 @@ Result<MemcachedReply> MemcachedConnection::ask(std::string_view request) {
 
 // Lines "STAT 27:addr tcp:127.0.0.1:40312", among others, then "END".
 Result<std::vector<std::string>> list_connections(MemcachedConnection& connection) {
+  const MemcachedExchange exchange(connection);
   PERDURA_TRY(connection.send("stats conns\r\n"));
   std::vector<std::string> addresses;
   for (;;) {

@@ -6,6 +6,7 @@
 
 #include <sys/uio.h>
 
+#include <exception>
 #include <memory>
 #include <optional>
 #include <span>
@@ -68,6 +69,8 @@ class MemcachedConnection {
   /// This end, as the server lists it: "127.0.0.1:40312".
   const std::string& address() const { return address_; }
   bool broken() const { return broken_; }
+  /// What was asked and is not answered yet could not be told from what would be asked next.
+  void give_up() noexcept { broken_ = true; }
   /// In a child of the process that opened it.
   bool forked() const { return !fd_; }
 
@@ -81,6 +84,7 @@ class MemcachedConnection {
         buffer_(256 * kKiB) {}
 
   Failure fail(const std::string& what);
+  Failure given_up();
   Failure lost();
   Failure left_behind();
   Status wait(short events);
@@ -97,6 +101,21 @@ class MemcachedConnection {
   std::vector<char> buffer_;  ///< what was received: [begin_, end_) is still to be looked at
   size_t begin_ = 0;
   size_t end_ = 0;
+};
+
+/// An exchange that an exception may leave, for want of memory: then the connection is broken.
+class MemcachedExchange {
+ public:
+  explicit MemcachedExchange(MemcachedConnection& connection)
+      : connection_(connection), exceptions_(std::uncaught_exceptions()) {}
+  ~MemcachedExchange() {
+    if (std::uncaught_exceptions() > exceptions_) connection_.give_up();
+  }
+  MemcachedExchange(const MemcachedExchange&) = delete;
+
+ private:
+  MemcachedConnection& connection_;
+  const int exceptions_;
 };
 
 /// The addresses of all connections that the server has.
