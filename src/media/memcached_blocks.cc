@@ -30,6 +30,7 @@ u64 block_checksum(const void* data, u64 block) {
 template <class Key, class Take>
 Status get_all(MemcachedConnection& connection, size_t count, const char* flags, Key&& key,
                Take&& take) {
+  const MemcachedExchange exchange(connection);
   Status first_failure;
   size_t asked = 0;
   for (size_t answered = 0; answered < asked || asked < count; ++answered) {
@@ -110,6 +111,7 @@ Status MemcachedBlocks::send_deletions(MemcachedConnection& connection, u64 from
 }
 
 Status MemcachedBlocks::finish(MemcachedConnection& connection) const {
+  const MemcachedExchange exchange(connection);
   PERDURA_TRY(connection.send("mn\r\n"));
   Status refused;
   for (;;) {

@@ -61,7 +61,8 @@ int wait_for(int fd, short events, int timeout_ms) {
 // Returns an error number.
 int connect_within(int fd, const addrinfo& address, int timeout_ms) {
   if (::connect(fd, address.ai_addr, address.ai_addrlen) != 0 && errno != EINPROGRESS) return errno;
-  if (wait_for(fd, POLLOUT, timeout_ms) != 1) return ETIMEDOUT;
+  const int ready = wait_for(fd, POLLOUT, timeout_ms);
+  if (ready != 1) return ready == 0 ? ETIMEDOUT : errno;
   int error_number = 0;
   socklen_t length = sizeof error_number;
   (void)::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error_number, &length);
@@ -77,8 +78,8 @@ struct AddressList {
 
 Result<UniqueFd> connect_to(const MemcachedServer& server) {
   const auto failed = [&](const std::string& why) {
-    return Failure{Code::kIo,
-                   "cannot connect to the memcached server " + server.name() + ": " + why};
+    return Failure{Code::kIo, "cannot connect to the memcached server " + server.name() + ": " +
+                                  why + server.remedy()};
   };
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
@@ -131,7 +132,11 @@ MemcachedConnection::~MemcachedConnection() {
 
 Failure MemcachedConnection::fail(const std::string& what) {
   broken_ = true;
-  return Failure{Code::kIo, "the memcached server " + server_ + " " + what};
+  return Failure{Code::kIo, "the memcached server " + server_ + " " + what + remedy_};
+}
+
+Failure MemcachedConnection::given_up() {
+  return fail("was left in the middle of an exchange by an earlier failure");
 }
 
 Failure MemcachedConnection::lost() { return fail("is lost: " + message_of(errno)); }
@@ -192,6 +197,8 @@ Status MemcachedConnection::fill() {
 Status MemcachedConnection::send(std::span<iovec> pieces) {
   const int fd = fd_.get();
   if (fd < 0) return left_behind();
+  if (broken_) return given_up();
+  const MemcachedExchange exchange(*this);
   while (!pieces.empty()) {
     msghdr message{};
     message.msg_iov = pieces.data();
@@ -221,6 +228,8 @@ Status MemcachedConnection::send(std::string_view request) {
 }
 
 Result<MemcachedReply> MemcachedConnection::receive() {
+  if (broken_ && !forked()) return given_up();
+  const MemcachedExchange exchange(*this);
   size_t line_bytes = 0;
   for (;;) {
     const std::string_view unread(buffer_.data() + begin_, buffered());
@@ -254,6 +263,7 @@ Result<MemcachedReply> MemcachedConnection::ask(std::string_view request) {
 
 // Lines "STAT 27:addr tcp:127.0.0.1:40312", among others, then "END".
 Result<std::vector<std::string>> list_connections(MemcachedConnection& connection) {
+  const MemcachedExchange exchange(connection);
   PERDURA_TRY(connection.send("stats conns\r\n"));
   std::vector<std::string> addresses;
   for (;;) {

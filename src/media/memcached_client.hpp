@@ -6,6 +6,7 @@
 
 #include <sys/uio.h>
 
+#include <exception>
 #include <memory>
 #include <optional>
 #include <span>
@@ -22,10 +23,16 @@ namespace perdura::media {
 struct MemcachedServer {
   std::string host;
   std::string port;
-  int timeout_ms = 0;  ///< for connecting, and without any progress afterwards
+  int timeout_ms = 0;       ///< for connecting, and without any progress afterwards
+  std::string medium = {};  ///< for messages
 
   std::string name() const {
     return (host.find(':') == host.npos ? host : "[" + host + "]") + ":" + port;
+  }
+  /// What to do when it does not answer.
+  std::string remedy() const {
+    return "; see that it runs, and open " + (medium.empty() ? "the store" : "'" + medium + "'") +
+           " again";
   }
 };
 
@@ -62,18 +69,22 @@ class MemcachedConnection {
   /// This end, as the server lists it: "127.0.0.1:40312".
   const std::string& address() const { return address_; }
   bool broken() const { return broken_; }
+  /// What was asked and is not answered yet could not be told from what would be asked next.
+  void give_up() noexcept { broken_ = true; }
   /// In a child of the process that opened it.
   bool forked() const { return !fd_; }
 
  private:
   MemcachedConnection(const MemcachedServer& server, UniqueFd fd, std::string address)
       : server_(server.name()),
+        remedy_(server.remedy()),
         timeout_ms_(server.timeout_ms),
         fd_(std::move(fd)),
         address_(std::move(address)),
         buffer_(256 * kKiB) {}
 
   Failure fail(const std::string& what);
+  Failure given_up();
   Failure lost();
   Failure left_behind();
   Status wait(short events);
@@ -82,6 +93,7 @@ class MemcachedConnection {
   size_t buffered() const { return end_ - begin_; }
 
   const std::string server_;
+  const std::string remedy_;
   const int timeout_ms_;
   HeldFd fd_;
   const std::string address_;
@@ -89,6 +101,21 @@ class MemcachedConnection {
   std::vector<char> buffer_;  ///< what was received: [begin_, end_) is still to be looked at
   size_t begin_ = 0;
   size_t end_ = 0;
+};
+
+/// An exchange that an exception may leave, for want of memory: then the connection is broken.
+class MemcachedExchange {
+ public:
+  explicit MemcachedExchange(MemcachedConnection& connection)
+      : connection_(connection), exceptions_(std::uncaught_exceptions()) {}
+  ~MemcachedExchange() {
+    if (std::uncaught_exceptions() > exceptions_) connection_.give_up();
+  }
+  MemcachedExchange(const MemcachedExchange&) = delete;
+
+ private:
+  MemcachedConnection& connection_;
+  const int exceptions_;
 };
 
 /// The addresses of all connections that the server has.

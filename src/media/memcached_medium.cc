@@ -87,8 +87,10 @@ Result<Place> parse_place(std::string_view address, const MediumOptions& options
     return invalid("a store's name here has no colons, spaces, control or non-ASCII characters");
   if (options.timeout_ms == 0 || options.timeout_ms > kTimeoutMax)
     return invalid(fmt::format("timeout_ms is 1 to {}", kTimeoutMax));
-  return Place{{std::string(host), std::string(port), static_cast<int>(options.timeout_ms)},
-               std::string(name)};
+  Place place{{std::string(host), std::string(port), static_cast<int>(options.timeout_ms)},
+              std::string(name)};
+  place.server.medium = place.uri();
+  return place;
 }
 
 u64 head_checksum(const MemcachedHead& head) {
@@ -137,16 +139,11 @@ class MemcachedMedium final : public Medium {
   ~MemcachedMedium() override {
     if (main_->forked()) return;  // the lock and everything else is the parent's
     idle_.clear();
-    if (!poisoned_) {
-      lock_->release(*main_);
-      return;
-    }
-    // What was sent and not waited for may still be in the server's hands.
-    main_.reset();
-    MemcachedServer server = place_.server;
-    server.timeout_ms = std::min(server.timeout_ms, kReleaseMs);
-    if (auto fresh = MemcachedConnection::open(server))
-      lock_->release_after_loss(**fresh, kReleaseMs);
+    // A lock that stays for want of memory is that of an opening that is over.
+    (void)guarded([&]() -> Status {
+      release_lock();
+      return {};
+    });
   }
 
   // --- before it is used
@@ -276,7 +273,7 @@ class MemcachedMedium final : public Medium {
     explicit Queue(MemcachedMedium& medium) : medium_(medium) {}
     ~Queue() override {
       if (!connection_) return;
-      (void)drain(0);
+      (void)guarded([&] { return drain(0); });
       medium_.give_back(std::move(connection_));
     }
 
@@ -293,6 +290,7 @@ class MemcachedMedium final : public Medium {
       const std::vector<Piece> pieces = std::exchange(pieces_, {});
       if (pieces.empty()) return {};
       PERDURA_TRY(medium_.check_poison());
+      const MemcachedExchange exchange(*connection_);
       return medium_.finish(*connection_, pieces);
     }
 
@@ -301,6 +299,19 @@ class MemcachedMedium final : public Medium {
     std::unique_ptr<MemcachedConnection> connection_;
     std::vector<Piece> pieces_;  ///< since the last drain
   };
+
+  void release_lock() {
+    if (!poisoned_ && !main_->broken()) {
+      lock_->release(*main_);
+      return;
+    }
+    // What was sent and not waited for may still be in the server's hands.
+    main_.reset();
+    MemcachedServer server = place_.server;
+    server.timeout_ms = std::min(server.timeout_ms, kReleaseMs);
+    if (auto fresh = MemcachedConnection::open(server))
+      lock_->release_after_loss(**fresh, kReleaseMs);
+  }
 
   void begin(const MemcachedHead& head) {
     head_ = head;
@@ -368,19 +379,27 @@ class MemcachedMedium final : public Medium {
     return {};
   }
 
+  Status send_zeros(MemcachedConnection& connection, u64 from, u64 to) {
+    for (u64 at = from; at < to; at += kGrowBytes) {
+      PERDURA_TRY(blocks_->send_zeros(connection, at, std::min(at + kGrowBytes, to)));
+      PERDURA_TRY(blocks_->finish(connection));
+    }
+    return {};
+  }
+
   // On failure the server gets back what it has given already, and has memory for overwriting.
   Status prewrite_zeros(u64 from, u64 to) {
     PERDURA_TRY(
         change_head([&](MemcachedHead& head) { head.items_end = std::max(head.items_end, to); }));
     PERDURA_ASSIGN(auto connection, lend());
-    Status done;
-    for (u64 at = from; done && at < to; at += kGrowBytes) {
-      done = blocks_->send_zeros(*connection, at, std::min(at + kGrowBytes, to));
-      if (done) done = blocks_->finish(*connection);
-    }
+    Status done = guarded([&] { return send_zeros(*connection, from, to); });
     if (!done && !connection->broken()) {
-      Status deleted = blocks_->send_deletions(*connection, from, to);
-      if (deleted) (void)blocks_->finish(*connection);
+      const Status deleted = guarded([&]() -> Status {
+        PERDURA_TRY(blocks_->send_deletions(*connection, from, to));
+        return blocks_->finish(*connection);
+      });
+      // A zero that is still under way would overwrite what comes to its place next.
+      if (!deleted) connection->give_up();
     }
     done = settle(*connection, done);
     give_back(std::move(connection));
@@ -433,10 +452,17 @@ class MemcachedMedium final : public Medium {
     return connection;
   }
 
-  void give_back(std::unique_ptr<MemcachedConnection> connection) {
-    if (connection->broken()) return;
+  // What is under way on a broken one may come behind whatever is written next.
+  void give_back(std::unique_ptr<MemcachedConnection> connection) noexcept {
+    if (connection->broken()) {
+      poison(Code::kIo, "an exchange with the server was cut short");
+      return;
+    }
     std::lock_guard lock(idle_mutex_);
-    idle_.push_back(std::move(connection));
+    try {
+      idle_.push_back(std::move(connection));
+    } catch (const std::bad_alloc&) {  // one is opened when it is needed
+    }
   }
 
   // --- failures that stay
@@ -447,14 +473,21 @@ class MemcachedMedium final : public Medium {
     return done;
   }
 
-  void poison(const Failure& failure) {
+  void poison(const Failure& failure) noexcept { poison(failure.code, failure.message); }
+
+  void poison(Code code, std::string_view why) noexcept {
     std::lock_guard lock(poison_mutex_);
     if (poisoned_) return;
-    poison_ = Failure{failure.code == Code::kForked ? Code::kForked : Code::kIo,
-                      "'" + name_ + "' is closed to all use since an earlier failure (" +
-                          failure.message +
-                          "), after which nothing written can be trusted; close the store and open "
-                          "it again"};
+    poison_.code = code == Code::kForked ? Code::kForked : Code::kIo;
+    try {
+      poison_.message = fmt::format(
+          "'{}' is closed to all use since an earlier failure ({}), after which nothing written "
+          "can "
+          "be trusted; close the store and open it again",
+          name_, why);
+    } catch (const std::bad_alloc&) {
+      poison_.message.clear();
+    }
     poisoned_ = true;
   }
 

@@ -584,7 +584,16 @@ std::vector<Scenario> make_scenarios() {
       {"chunks_check", "file", "", closed, in_chunks, check_store},
       {"chunks_roll_back", "file", "?io_uring=0", closed, in_chunks, roll_back},
       {"chunks_chain", "file", "?io_uring=0", none, in_chunks, reachable_chain},
+      {"memcached_format", "memcached", "", none, in_chunks, open_only},
+      {"memcached", "memcached", "", closed, in_chunks, checkpoints},
+      {"memcached_async", "memcached", "", closed, noted_chunks, async_checkpoints},
+      {"memcached_grow", "memcached", "", none, in_chunks, grow},
+      {"memcached_lazily", "memcached", "", closed, lazy_chunks, touch_recovered, false, false,
+       true},
+      {"memcached_reopened", "memcached", "", none, in_chunks, reopened_again_and_again},
   };
+  for (Scenario& each : all)
+    if (each.on_server()) each.calls_max = 16;  // each takes a server of its own
   return all;
 }
 

@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "format/memcached_format.hpp"
 #include "support/lazy_medium.hpp"
 #include "support/refusing_medium.hpp"
 
@@ -77,6 +78,31 @@ std::string check_store(WrappedStore& store) {
   return check_extras(*extras);
 }
 
+/// The medium on a lost server, and what can be done.
+bool names_loss(const std::string& text, const std::string& server) {
+  const auto has = [&](const char* words) { return text.find(words) != text.npos; };
+  return has(("'memcached://" + server + "/").c_str()) && (has("again") || has("it was restarted"));
+}
+
+bool names_error(const std::string& text, const CallFault& fault) {
+  const auto has = [&](const char* words) { return text.find(words) != text.npos; };
+  if (fault.error != 0) return has(::strerror(fault.error));
+  if (fault.call == Call::kReceive) return has("closed the connection");
+  return fault.call == Call::kPoll && (has("did not answer") || has(::strerror(ETIMEDOUT)));
+}
+
+/// Whether an exchange with a server is cut short: what was written then is not to be trusted.
+bool cuts_exchanges(const Point& point) {
+  if (point.of_medium) return false;
+  const Call call = point.call.call;
+  return point.loss != Loss::kNone || call == Call::kSend || call == Call::kReceive ||
+         call == Call::kPoll;
+}
+
+constexpr char kClosedToAllUse[] = "is closed to all use since an earlier failure";
+
+Session* losing = nullptr;
+
 void raise_to(std::atomic<u64>& value, u64 to) {
   for (u64 seen = value; seen < to && !value.compare_exchange_weak(seen, to);) {
   }
@@ -88,15 +114,35 @@ std::string Point::describe() const {
   if (of_medium)
     return "medium:" + std::to_string(medium.nth) + ":" +
            std::to_string(static_cast<int>(medium.kind) * 2 + medium.for_ever);
+  if (loss != Loss::kNone)
+    return std::string(loss == Loss::kStaysAway ? "killed before " : "restarted before ") +
+           name_of(call.call) + ":" + std::to_string(call.nth);
   return std::string(name_of(call.call)) + ":" + std::to_string(call.nth) + ":" +
          std::to_string(call.error * 2 + call.for_ever);
 }
 
-Session::Session(const Scenario& scenario, std::string path, const Point* point, Outcome& outcome)
-    : scenario_(scenario), path_(std::move(path)), point_(point), outcome_(outcome) {
+Session::Session(const Scenario& scenario, std::string path, const Point* point, Outcome& outcome,
+                 const ServerDesk* desk)
+    : scenario_(scenario),
+      path_(std::move(path)),
+      point_(point),
+      outcome_(outcome),
+      desk_(desk),
+      existed_(scenario.before != Before::kNothing) {
   if (scenario.no_direct_io) refuse_direct_io();
   if (point != nullptr && point->of_medium) plan_.arm(point->medium);
-  arm_calls(point != nullptr && !point->of_medium ? &point->call : nullptr);
+  CallFault call = point != nullptr ? point->call : CallFault{};
+  if (point != nullptr && point->loss != Loss::kNone) {
+    losing = this;
+    call.before = [] { losing->lose_server(); };
+  }
+  arm_calls(point != nullptr && !point->of_medium ? &call : nullptr);
+}
+
+// In whatever thread of the library.
+void Session::lose_server() {
+  desk_->lose(point_->loss);
+  server_lost_ = true;
 }
 
 std::string Session::uri() const {
@@ -114,6 +160,7 @@ std::string Session::last_words(const std::exception& error, std::optional<Code>
   {
     std::lock_guard lock(mutex_);
     last_error_ = text;
+    is_closed_ = is_closed_ || text.find(kClosedToAllUse) != text.npos;
   }
   if (point_ == nullptr) return "failed without a fault: " + text;
   if (!code) {
@@ -126,9 +173,12 @@ std::string Session::last_words(const std::exception& error, std::optional<Code>
     return text.find("injected fault") != text.npos || text.find("earlier") != text.npos
                ? ""
                : "an error does not name its cause: " + text;
+  if (point_->loss != Loss::kNone)
+    return names_loss(text, desk_->server().address())
+               ? ""
+               : "an error does not name the medium and what to do: " + text;
   if (point_->call.call == Call::kShortWrite) return "a short write is no failure: " + text;
-  const bool named = *code == Code::kNoMemory ||
-                     text.find(::strerror(point_->call.error)) != text.npos ||
+  const bool named = *code == Code::kNoMemory || names_error(text, point_->call) ||
                      text.find("earlier") != text.npos;
   return named ? "" : "an error does not name its cause: " + text;
 }
@@ -139,12 +189,18 @@ void Session::open() {
   if (!store_ && ++openings_ > kOpeningsMax) return;
   if (!store_) {
     flushes_before_ = flushes_failed();
+    const bool is_lost = server_lost_ && existed_ && !has_store(*desk_);
+    Options chosen = scenario_.options;
+    chosen.create = desk_ == nullptr || !existed_;
     attempt([&] {
       const std::string uri = this->uri();
       const detail::WrapMedium wrap = [&](std::unique_ptr<media::Medium> inner) {
         return plan_.wrap(scenario_.late_writes ? make_lazy(std::move(inner)) : std::move(inner));
       };
-      in_library([&] { store_.emplace(uri, scenario_.options, wrap); });
+      in_library([&] { store_.emplace(uri, chosen, wrap); });
+      if (is_lost) problem("a store was opened that the server had lost");
+      existed_ = true;
+      is_closed_ = false;
       ledger_ = static_cast<Ledger*>(store_->get_root("ledger"));
       extras_ = static_cast<Extras*>(store_->get_root("extras"));
     });
@@ -259,12 +315,19 @@ void Session::checkpoint_object() {
   });
 }
 
-void Session::note_acknowledged(const std::array<u64, Ledger::kShards>& steps, u64 changes) {
+// `server_lost`: before it was asked for.
+void Session::note_acknowledged(const std::array<u64, Ledger::kShards>& steps, u64 changes,
+                                bool server_lost) {
+  bool is_more = changes > outcome_.acknowledged_changes;
+  for (u64 i = 0; i < steps.size(); ++i) is_more = is_more || steps[i] > outcome_.acknowledged[i];
+  if (server_lost && is_more && !has_store(*desk_))
+    problem("a version was acknowledged after the server was lost");
   for (u64 i = 0; i < steps.size(); ++i) raise_to(outcome_.acknowledged[i], steps[i]);
   raise_to(outcome_.acknowledged_changes, changes);
 }
 
 void Session::take_checkpoint(bool async) {
+  const bool server_lost = server_lost_;
   std::array<u64, Ledger::kShards> steps{};
   u64 changes = 0;
   if (ledger_ != nullptr) {
@@ -276,7 +339,7 @@ void Session::take_checkpoint(bool async) {
     if (async) store_->wait(store_->checkpoint_async());
     else store_->checkpoint();
   });
-  note_acknowledged(steps, changes);
+  note_acknowledged(steps, changes, server_lost);
 }
 
 void Session::checkpoint() {
@@ -310,13 +373,15 @@ void Session::threads(u64 count, u64 steps) {
 
 void Session::close() {
   if (!store_) return;
+  const bool server_lost = server_lost_;
   std::array<u64, Ledger::kShards> steps{};
   u64 changes = 0;
   if (ledger_ != nullptr) {
     for (u64 i = 0; i < steps.size(); ++i) steps[i] = ledger_->shards[i].steps;
     changes = extras_->changes;
   }
-  if (attempt([&] { in_library([&] { store_->close(); }); })) note_acknowledged(steps, changes);
+  if (attempt([&] { in_library([&] { store_->close(); }); }))
+    note_acknowledged(steps, changes, server_lost);
   in_library([&] { store_.reset(); });
   ledger_ = nullptr;
   extras_ = nullptr;
@@ -335,29 +400,121 @@ std::string Session::finish() {
   disarm_calls();
   if (!plan_.barrier_failed()) plan_.disarm();
   if (!problem_.empty()) return problem_;
+  if (server_lost_ && !has_store(*desk_)) return finish_without_server();
   if (store_) {
     if (std::string problem = check_in_memory(); !problem.empty()) return problem;
     if (flush_failed) {
       if (attempt([&] { take_checkpoint(true); }))
         return "a version was acknowledged after a failed flush";
+    } else if (is_closed_) {
+      change();
+      if (attempt([&] { take_checkpoint(false); }) && extras_ != nullptr)
+        return "a version was acknowledged after a lost connection";
     } else {
-      // The first one may wait for a replay that met the fault, and report that.
+      // The first one may wait for a replay that met the fault, or notice that a connection is lost
+      // since then, and report that.
       const auto again = [&] { take_checkpoint(false); };
-      if (!attempt(again) && !attempt(again))
+      if (!attempt(again) && !attempt(again) && !is_closed_)
         return "two checkpoints failed after the fault was over: " + last_error_;
     }
     const u64 errors = outcome_.errors;
     close();
     // A replay that met the fault while it was there may say so only now.
-    if (!flush_failed && outcome_.errors != errors &&
+    if (!flush_failed && !is_closed_ && outcome_.errors != errors &&
         last_error_.find("home image") == last_error_.npos)
       return "closing failed after the fault was over: " + last_error_;
+    if (is_closed_ && !cuts_exchanges(*point_)) return "the medium closed itself: " + last_error_;
     if (!problem_.empty()) return problem_;
   }
   if (outcome_.fired != 0 && point_ != nullptr && !point_->of_medium &&
       point_->call.call == Call::kShortWrite && outcome_.errors != 0)
     return "short writes were reported as failures";
-  return reopen_and_check(uri(), scenario_.options, outcome_);
+  return check_what_is_left(uri(), scenario_.options, outcome_, point_, desk_);
+}
+
+/// Something that no version has, without a new block.
+void Session::change() {
+  if (extras_ == nullptr) return;
+  attempt([&] {
+    const auto library_op = in_library([&] { return store_->operation(); });
+    LibraryOp(library_op).touch(&extras_->changes, sizeof extras_->changes);
+    ++extras_->changes;
+  });
+}
+
+// The program has what it had, and nothing of it becomes durable.
+std::string Session::finish_without_server() {
+  if (store_) {
+    if (std::string problem = check_in_memory(); !problem.empty()) return problem;
+    for (const bool async : {false, true}) {
+      change();
+      if (extras_ != nullptr && attempt([&] { take_checkpoint(async); }))
+        return "a version was acknowledged without the server";
+    }
+    const u64 errors = outcome_.errors;
+    const bool changed = extras_ != nullptr;
+    close();
+    if (changed && outcome_.errors == errors) return "closing did not notice the lost server";
+    if (!problem_.empty()) return problem_;
+  }
+  return check_what_is_left(uri(), scenario_.options, outcome_, point_, desk_);
+}
+
+bool Session::has_store(const ServerDesk& desk) {
+  const std::string_view magic(reinterpret_cast<const char*>(format::kMemcachedMagic),
+                               sizeof format::kMemcachedMagic);
+  return desk.server().ask("mg perdura:state v\r\n").starts_with(magic);
+}
+
+namespace {
+
+/// What is wrong with how a store that is lost is refused, or "".
+std::string check_refusal(const std::string& uri, const Options& options, Code code,
+                          const std::string& server) {
+  try {
+    WrappedStore store(uri, options);
+    return "a store opened that the server had lost";
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    if (error.code() != code) return "a lost store is refused for another reason: " + text;
+    return names_loss(text, server) ? "" : "an error does not say what to do: " + text;
+  }
+}
+
+/// Whoever wants a new store gets one, with nothing in it.
+std::string check_new_store(const std::string& uri, const Options& options) {
+  WrappedStore store(uri, options);
+  if (store.get_root("ledger") != nullptr) return "a new store holds what was lost";
+  {
+    const auto op = store.operation();
+    op.set_root("ledger", make_ledger(op, 2));
+  }
+  store.checkpoint();
+  store.close();
+  return {};
+}
+
+}  // namespace
+
+std::string Session::check_what_is_left(const std::string& uri, const Options& options,
+                                        const Outcome& outcome, const Point* point,
+                                        const ServerDesk* desk) {
+  if (desk == nullptr || point == nullptr || point->loss == Loss::kNone || has_store(*desk))
+    return reopen_and_check(uri, options, outcome);
+  const std::string server = desk->server().address();
+  if (point->loss == Loss::kStaysAway) {
+    for (const bool create : {false, true}) {
+      Options chosen = options;
+      chosen.create = create;
+      if (std::string problem = check_refusal(uri, chosen, Code::kIo, server); !problem.empty())
+        return problem;
+    }
+    desk->lose(Loss::kComesBackEmpty);
+  }
+  Options existing = options;
+  existing.create = false;
+  std::string problem = check_refusal(uri, existing, Code::kNotFound, server);
+  return problem.empty() ? check_new_store(uri, options) : problem;
 }
 
 std::string Session::reopen_and_check(const std::string& uri, const Options& options,

@@ -11,8 +11,10 @@
 #include <optional>
 #include <ostream>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "campaign/fault_server.hpp"
 #include "media/fault.hpp"
 #include "support/call_faults.hpp"
 #include "support/ledger.hpp"
@@ -20,11 +22,12 @@
 
 namespace perdura::test {
 
-/// What fails: a call of the medium or one of the system.
+/// What fails: a call of the medium or one of the system; or the server goes before one.
 struct Point {
   bool of_medium = false;
   media::Fault medium;
   CallFault call;
+  Loss loss = Loss::kNone;
 
   std::string describe() const;
 };
@@ -71,13 +74,18 @@ struct Scenario {
   bool no_direct_io = false;  ///< a file system without O_DIRECT
   /// A fault handler of the library cannot report a failed call: it ends the program.
   bool may_end = false;
+  u64 calls_max = 200;  ///< of a kind that fail, unless all are wanted
+
+  bool on_server() const { return std::string_view(scheme) == "memcached"; }
 };
 const std::vector<Scenario>& scenarios();
 inline void PrintTo(const Scenario& scenario, std::ostream* out) { *out << scenario.name; }
 
 class Session {
  public:
-  Session(const Scenario& scenario, std::string path, const Point* point, Outcome& outcome);
+  /// `path`: of the URI. `desk`: of the server, if the medium is on one.
+  Session(const Scenario& scenario, std::string path, const Point* point, Outcome& outcome,
+          const ServerDesk* desk);
 
   // --- for scenarios; every call that fails must say why
   void open();
@@ -108,8 +116,11 @@ class Session {
   // --- for the campaign
   /// The faults are over: what is wrong, or "".
   std::string finish();
-  static std::string reopen_and_check(const std::string& uri, const Options& options,
-                                      const Outcome& outcome);
+  /// What is wrong with what is left of the store, or "": nothing acknowledged is lost, unless the
+  /// server lost it, and then that is an error.
+  static std::string check_what_is_left(const std::string& uri, const Options& options,
+                                        const Outcome& outcome, const Point* point,
+                                        const ServerDesk* desk);
   /// Make what `scenario` finds.
   static std::string prepare(const Scenario& scenario, const std::string& path);
   const media::FaultPlan& plan() const { return plan_; }
@@ -117,8 +128,15 @@ class Session {
 
  private:
   void begin();
+  static std::string reopen_and_check(const std::string& uri, const Options& options,
+                                      const Outcome& outcome);
+  static bool has_store(const ServerDesk& desk);
+  void lose_server();
+  void change();
+  std::string finish_without_server();
   std::string check_in_memory();
-  void note_acknowledged(const std::array<u64, Ledger::kShards>& steps, u64 changes);
+  void note_acknowledged(const std::array<u64, Ledger::kShards>& steps, u64 changes,
+                         bool server_lost);
   void take_checkpoint(bool async);
   std::string last_words(const std::exception& error, std::optional<Code> code);
 
@@ -126,6 +144,10 @@ class Session {
   const std::string path_;
   const Point* const point_;
   Outcome& outcome_;
+  const ServerDesk* const desk_;
+  std::atomic<bool> server_lost_{false};
+  bool existed_;            ///< the store on the server: it is not to be made again
+  bool is_closed_ = false;  ///< the medium, to all use
   media::FaultPlan plan_;
   std::optional<WrappedStore> store_;
   Ledger* ledger_ = nullptr;

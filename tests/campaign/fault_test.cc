@@ -1,13 +1,16 @@
 // Goal: any call of the medium, of the system or of the allocator that fails, once or for ever,
 // costs the program no more than an error: no crash, no hang, nothing acknowledged lost, nothing
 // half done, no failure passed over. When the fault is over, checkpoints succeed again, unless a
-// flush failed: then nothing is acknowledged until the store was opened again.
+// flush failed or a connection to a server was lost: then nothing is acknowledged until the store
+// was opened again. A server that is killed, whether it stays away or comes back with nothing, has
+// lost the store: each call says so and what can be done, nothing is acknowledged any more, and who
+// opens the store is refused, and never gets other data or a new one that was not asked for.
 // Method: each scenario (fault_scenarios.cc) runs once to count its calls. Then it runs with the
 // N-th of each kind failing, for every N up to 200 or a sample of them, in a way drawn for each
 // (for every N in every way with PERDURA_FAULTS=all), in a child process that is ended by SIGALRM
-// if it hangs. After each run the same process opens the store without faults; its ledger, its
-// blocks, its heap and its home image are checked. PERDURA_SUMMARIES names a folder for
-// faults.json.
+// if it hangs; on memcached also with the server killed before the N-th exchange with it. After
+// each run the same process opens the store without faults; its ledger, its blocks, its heap and
+// its home image are checked. PERDURA_SUMMARIES names a folder for faults.json.
 #include <gtest/gtest.h>
 
 #include <sys/mman.h>
@@ -35,7 +38,6 @@ namespace {
 
 constexpr unsigned kSecondsMax = 30;  // of one run
 constexpr u64 kPointsMin = 20'000;    // of all scenarios
-constexpr u64 kCallsMax = 200;        // of a kind and scenario, unless all are wanted
 
 u64 number_from_environment(const char* name, u64 otherwise) {
   const char* text = std::getenv(name);
@@ -114,26 +116,94 @@ void forget(Outcome& outcome) {
   outcome.fired = 0;
 }
 
-std::string run_session(const Scenario& scenario, const std::string& path, const Point* point,
-                        Outcome& outcome, std::array<u64, kCalls + 1>* counts) {
-  Session session(scenario, path, point, outcome);
-  scenario.run(session);
-  if (counts != nullptr) {
-    for (unsigned i = 0; i < kCalls; ++i) (*counts)[i] = calls_counted(static_cast<Call>(i));
-    (*counts)[kCalls] = session.plan().count();
+using Counts = std::array<u64, kCalls + 1>;  // of each call of the system, and of the medium's
+
+/// One run: what is done, and where it says what came of it.
+struct Job {
+  const Scenario& scenario;
+  const Point* point;
+  Outcome& outcome;
+  Counts* counts = nullptr;
+};
+
+std::string run_session(const Job& job, const std::string& path, const ServerDesk* desk) {
+  Session session(job.scenario, path, job.point, job.outcome, desk);
+  job.scenario.run(session);
+  if (job.counts != nullptr) {
+    for (unsigned i = 0; i < kCalls; ++i) (*job.counts)[i] = calls_counted(static_cast<Call>(i));
+    (*job.counts)[kCalls] = session.plan().count();
   }
   return session.finish();
 }
 
-std::string run_point(const Scenario& scenario, const std::string& path, const Point* point,
-                      Outcome& outcome, std::array<u64, kCalls + 1>* counts) {
+std::string run_point(const Job& job, const std::string& path, const ServerDesk* desk = nullptr) {
   const TestThread here;
   ::alarm(kSecondsMax);
-  std::string problem = run_session(scenario, path, point, outcome, counts);
+  std::string problem = run_session(job, path, desk);
 #if defined(__SANITIZE_ADDRESS__)
   if (problem.empty() && __lsan_do_recoverable_leak_check() != 0) problem = "memory leaked";
 #endif
   return problem;
+}
+
+// A fault handler cannot give an error to anybody. That of chunks reads the medium.
+bool may_end_program(const Scenario& scenario, const Point& point) {
+  const bool loads = scenario.options.engine == Engine::kRemap;
+  if (point.of_medium) return loads;
+  switch (point.call.call) {
+    case Call::kAllocate:  // by the thread that reads a server for those that wait in handlers
+      return scenario.on_server();
+    case Call::kMap:
+    case Call::kSocket:
+    case Call::kConnect:
+    case Call::kSend:
+    case Call::kReceive:
+    case Call::kPoll:
+      return loads;
+    case Call::kProtect:
+    case Call::kControl:
+    case Call::kRead:
+    case Call::kWrite:
+    case Call::kShortWrite:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// Of a run that ended so: what is wrong, or "". One that the library may end is as if it had been
+/// killed: what it leaves is looked at.
+std::string judge_end(const Job& job, const std::string& path, const std::string& end,
+                      ServerDesk* desk = nullptr) {
+  const bool died = end.ends_with("died of signal " + std::to_string(SIGSEGV)) ||
+                    end.ends_with("died of signal " + std::to_string(SIGBUS));
+  if (!died || job.point == nullptr || !job.scenario.may_end ||
+      !may_end_program(job.scenario, *job.point))
+    return end;
+  ++job.outcome.fired;
+  const auto look = [&] {
+    const TestThread here;
+    ::alarm(kSecondsMax);
+    return Session::check_what_is_left(std::string(job.scenario.scheme) + ":" + path,
+                                       job.scenario.options, job.outcome, job.point, desk);
+  };
+  return desk != nullptr ? desk->run(look) : in_child(look);
+}
+
+/// The same on a server of its own, which outlives the run.
+std::string run_beside_server(const Job& job) {
+  ServerDesk desk;
+  const std::string path = "//" + desk.server().address() + "/state";
+  if (job.scenario.before != Before::kNothing) {
+    std::string problem = in_child([&] { return Session::prepare(job.scenario, path); });
+    if (!problem.empty()) return "cannot be prepared: " + problem;
+  }
+  const std::string end = desk.run([&] { return run_point(job, path, &desk); });
+  return judge_end(job, path, end, &desk);
+}
+
+std::string run_job(const Job& job, const std::string& path) {
+  return job.scenario.on_server() ? run_beside_server(job) : run_point(job, path);
 }
 
 struct Way {
@@ -141,6 +211,7 @@ struct Way {
   media::FaultKind kind;
   int error;
   bool for_ever;
+  Loss loss = Loss::kNone;
 };
 
 std::vector<Way> ways_of(Call call) {
@@ -185,6 +256,21 @@ std::vector<Way> ways_of(Call call) {
     case Call::kUserfault:
       errors = {EPERM};
       break;
+    case Call::kSocket:
+      errors = {EMFILE};
+      break;
+    case Call::kConnect:
+      errors = {ECONNREFUSED, ETIMEDOUT};
+      break;
+    case Call::kSend:
+      errors = {EIO, ECONNRESET, ETIMEDOUT};
+      break;
+    case Call::kReceive:
+      errors = {EIO, ECONNRESET, ETIMEDOUT, 0};
+      break;
+    case Call::kPoll:
+      errors = {ENOMEM, 0};
+      break;
     case Call::kRingDead:  // a store on such a ring must be opened again: ring_test.cc
     case Call::kCount:
       break;
@@ -204,28 +290,41 @@ std::vector<Way> ways_of_medium() {
   return ways;
 }
 
+// Before each exchange with the server.
+std::vector<Way> ways_to_lose(Call call) {
+  if (call != Call::kConnect && call != Call::kSend && call != Call::kReceive) return {};
+  std::vector<Way> ways;
+  for (const Loss loss : {Loss::kStaysAway, Loss::kComesBackEmpty})
+    ways.push_back({false, media::FaultKind::kIo, 0, false, loss});
+  return ways;
+}
+
 /// The points of a scenario with so many calls.
-std::vector<Point> points_of(const std::array<u64, kCalls + 1>& counts, u64 seed, bool all) {
+std::vector<Point> points_of(const Scenario& scenario, const Counts& counts, u64 seed, bool all) {
   std::vector<Point> points;
-  for (unsigned i = 0; i <= kCalls; ++i) {
-    const auto call = static_cast<Call>(i);
-    const std::vector<Way> ways = i == kCalls ? ways_of_medium() : ways_of(call);
+  const auto sample = [&](u64 kind, u64 count, Call call, const std::vector<Way>& ways) {
     // Of a long run only some calls, drawn anew in each.
-    if (ways.empty()) continue;
-    const u64 step = all ? 1 : (counts[i] + kCallsMax - 1) / kCallsMax;
-    const u64 first = step != 0 ? 1 + mix(seed + i) % step : 1;
-    for (u64 nth = first; nth <= counts[i]; nth += step) {
-      const u64 drawn = mix(seed + i * 1'000'003 + nth) % ways.size();
+    if (ways.empty()) return;
+    const u64 step = all ? 1 : (count + scenario.calls_max - 1) / scenario.calls_max;
+    const u64 first = step != 0 ? 1 + mix(seed + kind) % step : 1;
+    for (u64 nth = first; nth <= count; nth += step) {
+      const u64 drawn = mix(seed + kind * 1'000'003 + nth) % ways.size();
       for (u64 at = all ? 0 : drawn; at < (all ? ways.size() : drawn + 1); ++at) {
         const Way& way = ways[at];
         Point point;
         point.of_medium = way.of_medium;
         point.medium = {.nth = nth, .kind = way.kind, .for_ever = way.for_ever};
         point.call = {.call = call, .nth = nth, .error = way.error, .for_ever = way.for_ever};
+        point.loss = way.loss;
         if (wanted_point().empty() || wanted_point() == point.describe()) points.push_back(point);
       }
     }
-  }
+  };
+  for (unsigned i = 0; i < kCalls; ++i)
+    sample(i, counts[i], static_cast<Call>(i), ways_of(static_cast<Call>(i)));
+  sample(kCalls, counts[kCalls], Call::kCount, ways_of_medium());
+  for (unsigned i = 0; i < kCalls && scenario.on_server(); ++i)
+    sample(kCalls + 1 + i, counts[i], static_cast<Call>(i), ways_to_lose(static_cast<Call>(i)));
   return points;
 }
 
@@ -240,17 +339,18 @@ class Faults : public testing::TestWithParam<Scenario> {
   std::string path(size_t slot) const { return folder_.path("state." + std::to_string(slot)); }
 
   void restore(size_t slot) const {
+    forget(outcome_of(slot));
+    if (GetParam().on_server()) return;
     std::filesystem::remove(path(slot));
     if (GetParam().before != Before::kNothing)
       std::filesystem::copy_file(folder_.path("before"), path(slot));
-    forget(outcome_of(slot));
   }
 
   void start(const Point& point, size_t slot) {
     restore(slot);
     const std::string place = path(slot);
     runs_.push_back({point, slot, std::make_unique<Child>([&] {
-                       return run_point(GetParam(), place, &point, outcome_of(slot), nullptr);
+                       return run_job({GetParam(), &point, outcome_of(slot)}, place);
                      })});
   }
 
@@ -259,21 +359,9 @@ class Faults : public testing::TestWithParam<Scenario> {
     Run run = std::move(runs_.front());
     runs_.pop_front();
     const Outcome& outcome = outcome_of(run.slot);
-    std::string problem = run.child->wait();
-    const bool died = problem.ends_with("died of signal " + std::to_string(SIGSEGV)) ||
-                      problem.ends_with("died of signal " + std::to_string(SIGBUS));
-    if (died && GetParam().may_end && may_end_program(run.point)) {
-      // As if it had been killed: nothing acknowledged is lost.
-      problem = in_child([&] {
-        const TestThread here;
-        ::alarm(kSecondsMax);
-        const std::string uri = std::string(GetParam().scheme) + ":" + path(run.slot);
-        return Session::reopen_and_check(uri, GetParam().options, outcome);
-      });
-      ++totals_.fired;
-    } else {
-      totals_.fired += outcome.fired != 0;
-    }
+    const std::string problem = judge_end({GetParam(), &run.point, outcome_of(run.slot)},
+                                          path(run.slot), run.child->wait());
+    totals_.fired += outcome.fired != 0;
     ++totals_.points;
     if (problem.empty()) return run.slot;
     if (problem.find("signal " + std::to_string(SIGALRM)) != problem.npos) ++totals_.hung;
@@ -288,24 +376,6 @@ class Faults : public testing::TestWithParam<Scenario> {
     return run.slot;
   }
 
-  // A fault handler cannot give an error to anybody. That of chunks reads the medium.
-  static bool may_end_program(const Point& point) {
-    const bool loads = GetParam().options.engine == Engine::kRemap;
-    if (point.of_medium) return loads;
-    switch (point.call.call) {
-      case Call::kMap:
-        return loads;
-      case Call::kProtect:
-      case Call::kControl:
-      case Call::kRead:
-      case Call::kWrite:
-      case Call::kShortWrite:
-        return true;
-      default:
-        return false;
-    }
-  }
-
   const TempDir folder_{TempDir::kMemory};
   u64 seed_ = number_from_environment("PERDURA_SEED", std::random_device()());
   std::deque<Run> runs_;
@@ -314,20 +384,19 @@ class Faults : public testing::TestWithParam<Scenario> {
 
 TEST_P(Faults, AtEveryCall) {
   const Scenario& scenario = GetParam();
-  if (scenario.before != Before::kNothing) {
+  if (scenario.before != Before::kNothing && !scenario.on_server()) {
     const std::string before = folder_.path("before");
     ASSERT_EQ(in_child([&] { return Session::prepare(scenario, before); }), "");
   }
-  auto* counts = static_cast<std::array<u64, kCalls + 1>*>(
-      ::mmap(nullptr, sizeof(std::array<u64, kCalls + 1>), PROT_READ | PROT_WRITE,
-             MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  auto* counts = static_cast<Counts*>(
+      ::mmap(nullptr, sizeof(Counts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   ASSERT_NE(counts, MAP_FAILED);
   restore(0);
-  ASSERT_EQ(in_child([&] { return run_point(scenario, path(0), nullptr, outcome_of(0), counts); }),
-            "");
+  const Job counting{scenario, nullptr, outcome_of(0), counts};
+  ASSERT_EQ(in_child([&] { return run_job(counting, path(0)); }), "");
   const char* wanted = std::getenv("PERDURA_FAULTS");
   const bool all = wanted != nullptr && std::string(wanted) == "all";
-  const std::vector<Point> points = points_of(*counts, seed_, all);
+  const std::vector<Point> points = points_of(scenario, *counts, seed_, all);
   ::munmap(counts, sizeof *counts);
 
   const size_t side_by_side = std::max(1u, std::thread::hardware_concurrency());

@@ -6,7 +6,9 @@
 // missing, and one that the cut tore has no fitting checksum.
 //
 //   mounting, checking, opening      what comes next
-//   checked N                        the pages of the home image that fit their checksums
+//   checked PAGES CHUNKS             of the home image, and of all kept versions, that fit their
+//                                    checksums
+//   kept VERSION STEPS…              an older version that is kept, and the steps in it
 //   recovered VERSION STEPS…         the version found and the steps of each shard in it
 //   proof NAME                       what shows that the medium is used as in production
 //   ack VERSION STEPS… / STEPS…      the version is durable: it holds at least the first steps of
@@ -15,7 +17,8 @@
 //   closed                           the store was closed in order
 //
 // Environment: DEVICE, FILESYSTEM, MEDIUM (file or dax), SEED, and STOP=1 to close the store after
-// some steps instead of working until the power is cut.
+// some steps instead of working until the power is cut. CHUNK_BYTES for a store in chunks, with
+// VERSIONS_KEPT and WHOLE_CHUNKS (0 or 1); without it the store has a redo log.
 #include <fcntl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -54,6 +57,7 @@ std::string setting(const char* name) {
   const char* value = std::getenv(name);
   return value != nullptr ? value : "";
 }
+u64 number_of(const char* name) { return std::strtoull(setting(name).c_str(), nullptr, 10); }
 
 /// The serial port to the host.
 class Port {
@@ -166,6 +170,7 @@ class Prover {
 
 // --- the life of one boot -----------------------------------------------------------------------
 
+/// Some options belong to the store and are the host's choice; the others change with each boot.
 struct Life {
   Options options;
   std::chrono::milliseconds interval{0};
@@ -173,17 +178,37 @@ struct Life {
   bool stops = false;
 
   explicit Life(Random& random) {
-    static constexpr Tracking kTrackings[] = {Tracking::kReported, Tracking::kReported,
-                                              Tracking::kBitmap, Tracking::kProtect};
     options.region_limit_bytes = 256 * kMiB;
-    options.tracking = kTrackings[random() % std::size(kTrackings)];
-    if (options.tracking != Tracking::kProtect && random() % 2 == 0)
-      options.capture = random() % 2 == 0 ? Capture::kStopped : Capture::kBackground;
-    options.log_limit_bytes = random() % 4 == 0 ? 0 : 2 * kMiB;
+    if (number_of("CHUNK_BYTES") != 0) choose_for_chunks(random);
+    else choose_for_log(random);
     options.lazy_recovery = random() % 2 == 0;
     threads = 1 + static_cast<unsigned>(random() % Ledger::kShards);
     interval = std::chrono::milliseconds(random() % 3 * 20);
     stops = setting("STOP") == "1";
+  }
+
+ private:
+  void choose_for_log(Random& random) {
+    static constexpr Tracking kTrackings[] = {Tracking::kReported, Tracking::kReported,
+                                              Tracking::kBitmap, Tracking::kProtect};
+    options.tracking = kTrackings[random() % std::size(kTrackings)];
+    if (options.tracking != Tracking::kProtect && random() % 2 == 0)
+      options.capture = random() % 2 == 0 ? Capture::kStopped : Capture::kBackground;
+    options.log_limit_bytes = random() % 4 == 0 ? 0 : 2 * kMiB;
+  }
+  void choose_for_chunks(Random& random) {
+    static constexpr Tracking kTrackings[] = {Tracking::kAutomatic, Tracking::kProtect,
+                                              Tracking::kReported, Tracking::kBitmap};
+    options.engine = Engine::kRemap;
+    options.chunk_bytes = static_cast<std::uint32_t>(number_of("CHUNK_BYTES"));
+    options.versions_kept = static_cast<std::uint32_t>(number_of("VERSIONS_KEPT"));
+    options.whole_chunks = number_of("WHOLE_CHUNKS") != 0;
+    options.tracking = kTrackings[random() % std::size(kTrackings)];
+    const bool finds_stores =
+        options.tracking == Tracking::kAutomatic || options.tracking == Tracking::kProtect;
+    if (random() % 3 == 0) options.capture = Capture::kStopped;
+    else if (finds_stores && random() % 2 == 0) options.capture = Capture::kBackground;
+    options.over_provisioning = random() % 2 == 0 ? 0 : 25;
   }
 };
 
@@ -225,7 +250,52 @@ void work(Store& store, Ledger& ledger, u64 shard, Random random, u64 steps, Pro
   }
 }
 
-std::string check_file(const std::string& uri, Port& port) {
+// --- what a cut left ----------------------------------------------------------------------------
+
+std::string steps_of(const Ledger* ledger) {
+  std::string text;
+  for (u64 i = 0; i < Ledger::kShards; ++i)
+    (text += ' ') += std::to_string(ledger != nullptr ? ledger->shards[i].steps : 0);
+  return text;
+}
+
+/// An older version opens to be read, and is a state that there was.
+std::string check_older(const std::string& uri, u64 version, const Life& life, Port& port) {
+  Options options = life.options;
+  options.version = version;
+  Store store = Store::open(uri, options);
+  if (store.durable_version() != version)
+    return "version " + std::to_string(store.durable_version()) + " was opened instead";
+  const auto* ledger = static_cast<const Ledger*>(store.get_root("ledger"));
+  if (ledger != nullptr)
+    if (std::string problem = check_ledger(*ledger, store.audit(), 1); !problem.empty())
+      return problem;
+  port.say("kept " + std::to_string(version) + steps_of(ledger));
+  store.close();
+  return {};
+}
+
+/// The newest versions are there without a hole: as many as the store keeps, or all.
+std::string check_kept(const std::string& uri, const store::Description& description,
+                       const Life& life, Port& port) {
+  const std::vector<store::VersionDescription>& versions = description.regions.front().versions;
+  const u64 newest = description.durable_version;
+  const u64 expected = std::min<u64>(newest, life.options.versions_kept);
+  if (versions.size() != expected)
+    return "of " + std::to_string(newest) + " versions " + std::to_string(versions.size()) +
+           " are kept, not " + std::to_string(expected);
+  for (u64 i = 0; i < expected; ++i) {
+    const u64 version = newest - expected + 1 + i;
+    const std::string name = "version " + std::to_string(version);
+    if (versions[i].number != version) return name + " is not kept";
+    if (version == newest) break;
+    if (std::string problem = check_older(uri, version, life, port); !problem.empty())
+      return name + ": " + problem;
+  }
+  return {};
+}
+
+std::string check_file(const std::string& uri, const Life& life, Port& port) {
   struct stat info{};
   if (::stat(kStore, &info) != 0 && errno == ENOENT) return {};
   const Result<store::CheckReport> report = store::check(uri, {}, [](const char*, u64, u64) {});
@@ -237,12 +307,15 @@ std::string check_file(const std::string& uri, Port& port) {
   for (const store::Finding& finding : report->findings)
     if (finding.severity == store::Finding::Severity::kDamage)
       return finding.part + ": " + finding.message;
-  port.say("checked " + std::to_string(report->home_pages));
-  return {};
+  port.say("checked " + std::to_string(report->home_pages) + " " + std::to_string(report->chunks));
+  const std::optional<store::Description>& description = report->description;
+  if (life.options.engine != Engine::kRemap || !description || description->regions.empty())
+    return {};
+  return check_kept(uri, *description, life, port);
 }
 
 std::string live(Port& port) {
-  Random random(std::strtoull(setting("SEED").c_str(), nullptr, 10));
+  Random random(number_of("SEED"));
   const Life life(random);
   const bool dax = setting("MEDIUM") == "dax";
   const std::string uri = setting("MEDIUM") + ":" + kStore;
@@ -252,7 +325,7 @@ std::string live(Port& port) {
               dax ? "dax=always" : "") != 0)
     return std::string("cannot mount the disk: ") + std::strerror(errno);
   port.say("checking");
-  if (std::string problem = check_file(uri, port); !problem.empty())
+  if (std::string problem = check_file(uri, life, port); !problem.empty())
     return "the store is damaged: " + problem;
 
   port.say("opening");
@@ -283,7 +356,7 @@ std::string live(Port& port) {
     });
   for (std::thread& thread : threads) thread.join();
   store.close();
-  if (std::string problem = check_file(uri, port); !problem.empty())
+  if (std::string problem = check_file(uri, life, port); !problem.empty())
     return "the closed store is damaged: " + problem;
   port.say("closed");
   return {};

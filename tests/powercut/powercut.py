@@ -28,10 +28,18 @@ from pathlib import Path
 SILENCE_S = 120  # a machine that says nothing for so long hangs
 BOOTS_MAX = 3  # of one machine, when its kernel hangs before it says anything
 PATIENCE_S = 2  # how long the disk is waited for to have as many requests as it may
-SHARDS = 4
+SHARDS = 8  # Ledger::kShards
 DISK_BYTES = 512 << 20
 MODULES = {"file": ["virtio_pci", "virtio_blk"], "dax": ["nfit", "nd_pmem"]}
 FILESYSTEM_MODULES = {"ext4": ["ext4"], "xfs": ["xfs"]}
+
+
+@dataclasses.dataclass(frozen=True)
+class Chunks:
+    """Of a store that has them, from its creation on."""
+    chunk_bytes: int
+    versions_kept: int
+    whole_chunks: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +47,7 @@ class Config:
     name: str
     medium: str
     filesystem: str
+    chunks: Chunks | None = None  # none: a redo log
 
     @property
     def device(self):
@@ -57,12 +66,26 @@ class Config:
     def proofs(self):
         return {"write_cache", "direct_io", "io_uring"} if self.medium == "file" else {"map_sync"}
 
+    @property
+    def settings(self):
+        """What guest.cc and init.sh are told."""
+        words = {"DEVICE": self.device, "FILESYSTEM": self.filesystem, "MEDIUM": self.medium}
+        if self.chunks is not None:
+            words |= {"CHUNK_BYTES": self.chunks.chunk_bytes,
+                      "VERSIONS_KEPT": self.chunks.versions_kept,
+                      "WHOLE_CHUNKS": int(self.chunks.whole_chunks)}
+        return words
 
-CONFIGS = {
-    f"{medium}-{filesystem}": Config(f"{medium}-{filesystem}", medium, filesystem)
-    for medium in ("dax", "file")
-    for filesystem in ("ext4", "xfs")
-}
+
+CONFIGS = {config.name: config for config in (
+    *(Config(f"{medium}-{filesystem}", medium, filesystem)
+      for medium in ("dax", "file") for filesystem in ("ext4", "xfs")),
+    Config("file-ext4-chunks", "file", "ext4", Chunks(64 << 10, versions_kept=3)),
+    # So small that their maps have nodes.
+    Config("file-xfs-chunks", "file", "xfs", Chunks(4 << 10, versions_kept=4)),
+    Config("file-ext4-flash", "file", "ext4", Chunks(64 << 10, versions_kept=2, whole_chunks=True)),
+    Config("dax-xfs-chunks", "dax", "xfs", Chunks(16 << 10, versions_kept=2)),
+)}
 
 
 class Loss(Exception):
@@ -176,8 +199,7 @@ class Machine:
             device = ["-object", f"memory-backend-file,id=disk,share=on,mem-path={image},"
                       f"size={DISK_BYTES}", "-device", "nvdimm,memdev=disk"]
         # The kernel's tests of its ciphers patch its code, which sometimes hangs in emulation.
-        words = {"DEVICE": config.device, "FILESYSTEM": config.filesystem,
-                 "MEDIUM": config.medium, **settings,
+        words = {**config.settings, **settings,
                  "MODULES": ",".join(m for m in config.modules if m not in bench.kernel.builtin)}
         command_line = " ".join(
             ["console=ttyS0 quiet panic=-1 nokaslr mitigations=off tsc=reliable cryptomgr.notests",
@@ -265,12 +287,19 @@ class Journal:
         version, *least = map(int, least.split())
         self.acks.append((version, least, list(map(int, most.split()))))
 
+    @staticmethod
+    def parse(words):
+        version, *steps = map(int, words.split())
+        if len(steps) != SHARDS:
+            raise RuntimeError(f"the ledger has {len(steps)} shards, {SHARDS} are expected")
+        return version, steps
+
     def version(self):
         return max((version for version, _, _ in self.acks), default=0)
 
     def judge(self, words):
         """Raise Missing unless what was recovered holds every acknowledged version, and is it."""
-        found, *steps = map(int, words.split())
+        found, steps = self.parse(words)
         if found < self.version():
             raise Missing(f"version {self.version()} was acknowledged, {found} is left")
         for version, least, most in self.acks:
@@ -281,6 +310,21 @@ class Journal:
                 if version == found and steps[shard] > most[shard]:
                     raise Missing(f"version {found} has step {steps[shard]} of shard {shard}, "
                                   f"which began after it: step {most[shard]} was the last")
+
+    def judge_older(self, words):
+        """Raise Missing unless an older version holds what was acknowledged up to it, and nothing
+        that began after a later one."""
+        found, steps = self.parse(words)
+        for version, least, most in self.acks:
+            for shard in range(SHARDS):
+                if version <= found and steps[shard] < least[shard]:
+                    raise Missing(f"step {least[shard]} of shard {shard} was acknowledged with "
+                                  f"version {version}, version {found}, which is kept, has "
+                                  f"{steps[shard]}")
+                if version >= found and steps[shard] > most[shard]:
+                    raise Missing(f"version {found}, which is kept, has step {steps[shard]} of "
+                                  f"shard {shard}, and version {version} step {most[shard]} at "
+                                  f"most")
 
 
 @dataclasses.dataclass
@@ -309,7 +353,9 @@ class Outcome:
     """What was seen in all boots of a configuration."""
     acknowledged: int = 0
     recovered: int = 0
+    older: int = 0
     checked_pages: int = 0
+    checked_chunks: int = 0
     not_booted: int = 0
     cut_by_disk: int = 0
     cut_at: dict = dataclasses.field(default_factory=dict)
@@ -410,8 +456,13 @@ class Campaign:
         elif kind == "recovered":
             self.journal.judge(words)
             self.outcome.recovered += 1
+        elif kind == "kept":
+            self.journal.judge_older(words)
+            self.outcome.older += 1
         elif kind == "checked":
-            self.outcome.checked_pages += int(words)
+            pages, chunks = map(int, words.split())
+            self.outcome.checked_pages += pages
+            self.outcome.checked_chunks += chunks
         elif kind == "unchecked" and self.journal.version() > 0:
             raise Loss(f"the store cannot be checked: {words}")
         elif kind == "proof":
@@ -433,6 +484,8 @@ class Campaign:
                 return cut, str(loss)
         if set(self.outcome.proofs) != self.config.proofs:
             raise RuntimeError(f"{self.config.name} proved only {sorted(self.outcome.proofs)}")
+        if self.config.chunks is not None and self.outcome.older == 0:
+            raise RuntimeError(f"{self.config.name}: no older version was ever opened")
         return cuts, None
 
     def boot_and_keep(self, cut, plan, lies=False, expected=()):
@@ -522,7 +575,8 @@ def run_config(bench, config, cuts, seed, folder):
             "lost": int(problem is not None), "seconds": round(seconds, 1), "seed": seed,
             "cut_at": outcome.cut_at, "cut_by_disk": outcome.cut_by_disk,
             "not_booted": outcome.not_booted, "recoveries": outcome.recovered,
-            "home_pages_checked": outcome.checked_pages, "proofs": outcome.proofs,
+            "older_versions_opened": outcome.older, "home_pages_checked": outcome.checked_pages,
+            "chunks_checked": outcome.checked_chunks, "proofs": outcome.proofs,
             **({"disk": outcome.disk} if outcome.disk else {}),
             **({"problem": problem} if problem else {})}
 

@@ -4,9 +4,11 @@
 #include <fcntl.h>
 #include <liburing.h>
 #include <linux/membarrier.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
@@ -29,6 +31,7 @@ struct Armed {
   std::atomic<u64> nth{0};
   std::atomic<int> error{0};
   std::atomic<bool> for_ever{false};
+  std::atomic<void (*)()> before{nullptr};
   std::array<std::atomic<u64>, kCalls> counts{};
   std::atomic<u64> failed{0};
   std::atomic<u64> flushes_failed{0};
@@ -51,7 +54,9 @@ bool fails(Call call) noexcept {
   const u64 nth = armed.nth.load();
   if (number != nth && !(armed.for_ever.load() && number > nth)) return false;
   armed.failed.fetch_add(1);
-  return true;
+  const auto before = armed.before.load();
+  if (before != nullptr) before();
+  return before == nullptr;
 }
 
 /// The error is in errno.
@@ -81,7 +86,8 @@ const char* name_of(Call call) {
       "allocation", "mmap",       "mremap",     "mprotect",    "madvise",
       "fallocate",  "fdatasync",  "pread",      "pwrite",      "short write",
       "open",       "inspection", "ioctl",      "ring set-up", "submit",
-      "late write", "dead ring",  "new thread", "membarrier",  "userfaultfd"};
+      "late write", "dead ring",  "new thread", "membarrier",  "userfaultfd",
+      "socket",     "connect",    "sendmsg",    "recv",        "poll"};
   return kNames[static_cast<unsigned>(call)];
 }
 
@@ -96,6 +102,7 @@ void arm_calls(const CallFault* fault) {
     armed.nth = fault->nth;
     armed.error = fault->error;
     armed.for_ever = fault->for_ever;
+    armed.before = fault->before;
     armed.call = static_cast<unsigned>(fault->call);
   }
   armed.counting = true;
@@ -316,6 +323,40 @@ long __wrap_syscall(long number, ...) {
     return -1;
   if (number == SYS_userfaultfd && fails_with_errno(Call::kUserfault)) return -1;
   return __real_syscall(number, values[0], values[1], values[2], values[3], values[4], values[5]);
+}
+
+int __real_socket(int domain, int type, int protocol);
+int __wrap_socket(int domain, int type, int protocol) {
+  return fails_with_errno(Call::kSocket) ? -1 : __real_socket(domain, type, protocol);
+}
+
+int __real_connect(int fd, const sockaddr* address, socklen_t length);
+int __wrap_connect(int fd, const sockaddr* address, socklen_t length) {
+  return fails_with_errno(Call::kConnect) ? -1 : __real_connect(fd, address, length);
+}
+
+ssize_t __real_sendmsg(int fd, const msghdr* message, int flags);
+ssize_t __wrap_sendmsg(int fd, const msghdr* message, int flags) {
+  if (fails_with_errno(Call::kSend)) return -1;
+  const iovec first = message->msg_iov[0];
+  if (first.iov_len < 2 || !fails(Call::kShortWrite)) return __real_sendmsg(fd, message, flags);
+  iovec piece{first.iov_base, first.iov_len / 2};
+  msghdr half = *message;
+  half.msg_iov = &piece;
+  half.msg_iovlen = 1;
+  return __real_sendmsg(fd, &half, flags);
+}
+
+ssize_t __real_recv(int fd, void* into, std::size_t length, int flags);
+ssize_t __wrap_recv(int fd, void* into, std::size_t length, int flags) {
+  if (fails_with_errno(Call::kReceive)) return errno != 0 ? -1 : 0;
+  return __real_recv(fd, into, length, flags);
+}
+
+int __real_poll(pollfd* waiting, nfds_t count, int timeout_ms);
+int __wrap_poll(pollfd* waiting, nfds_t count, int timeout_ms) {
+  if (fails_with_errno(Call::kPoll)) return errno != 0 ? -1 : 0;
+  return __real_poll(waiting, count, timeout_ms);
 }
 
 int __real_io_uring_queue_init(unsigned entries, io_uring* ring, unsigned flags);

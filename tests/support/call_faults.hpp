@@ -21,7 +21,7 @@ enum class Call : unsigned {
   kFlush,       ///< fdatasync, fsync
   kRead,        ///< pread
   kWrite,       ///< pwrite
-  kShortWrite,  ///< pwrite and writes on a ring do half of it, and say so
+  kShortWrite,  ///< pwrite, sendmsg and writes on a ring do half of it, and say so
   kOpen,        ///< open
   kInspect,     ///< fstat, fstatfs, fcntl, getrandom
   kControl,     ///< ioctl
@@ -33,6 +33,11 @@ enum class Call : unsigned {
   kThread,      ///< std::thread
   kMembarrier,  ///< membarrier by syscall()
   kUserfault,   ///< userfaultfd by syscall()
+  kSocket,      ///< socket
+  kConnect,     ///< connect
+  kSend,        ///< sendmsg
+  kReceive,     ///< recv; with error 0 the other side has closed the connection
+  kPoll,        ///< poll; with error 0 the time is over
   kCount
 };
 constexpr unsigned kCalls = static_cast<unsigned>(Call::kCount);
@@ -42,7 +47,8 @@ struct CallFault {
   Call call = Call::kAllocate;
   u64 nth = 1;  ///< from 1, counted from arming
   int error = 0;
-  bool for_ever = false;  ///< also every one after it
+  bool for_ever = false;       ///< also every one after it
+  void (*before)() = nullptr;  ///< is called before the call, which then does not fail
 };
 
 /// Count calls from now on, and let one fail. One fault at a time.

@@ -48,8 +48,7 @@ class MemcachedProcess {
   explicit MemcachedProcess(std::vector<std::string> options = {"-M", "-m", "256"})
       : options_(std::move(options)) {
     for (int attempt = 0; attempt < 5 && pid_ < 0; ++attempt) {
-      port_ = 0;
-      bind_port(port_);
+      reserve_port();
       start();
     }
     EXPECT_GT(pid_, 0) << "memcached does not start; install the Debian package memcached";
@@ -121,6 +120,15 @@ class MemcachedProcess {
   void resume() { ::kill(pid_, SIGCONT); }
 
  private:
+  // A socket that is bound and listens to nothing keeps others from a port that is free to choose,
+  // also while no server runs there. It lets in whoever wants this port, as the server does.
+  void reserve_port() {
+    port_ = 0;
+    reserved_ = bind_port(port_);
+    const int on = 1;
+    if (::setsockopt(reserved_.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0) std::abort();
+  }
+
   void start() {
     std::vector<std::string> words = {"memcached", "-l", "127.0.0.1", "-p", port(), "-U", "0"};
     if (::geteuid() == 0) words.insert(words.end(), {"-u", "root"});
@@ -144,6 +152,7 @@ class MemcachedProcess {
 
   const std::vector<std::string> options_;
   in_port_t port_ = 0;
+  UniqueFd reserved_;
   pid_t pid_ = -1;
 };
 
