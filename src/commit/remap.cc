@@ -19,7 +19,7 @@ using format::VersionRecord;
 
 // As many as are in flight while others are filled: a disk that tells of its writes when all of
 // them are done stands still until there is the next one.
-constexpr u64 kBufferBytesMin = 512 * kKiB;
+constexpr u64 kBufferBytesMin = 256 * kKiB;
 constexpr u64 kBuffersMin = 4;
 constexpr u64 kBuffersMax = 16;
 constexpr u64 kAsideBytes = 32 * kMiB;
