@@ -125,13 +125,12 @@ class CrashState::Builder {
 
 CrashState::CrashState(const media::History& history, size_t end, Tearing tearing,
                        const Mutation* mutation)
-    : atom_bytes_(testing::atom_bytes(tearing)), tearing_(tearing), image_(history.initial()) {
+    : atom_bytes_(testing::atom_bytes(tearing)), tearing_(tearing), image_(history.grown(end)) {
   const auto site = [&](Mutation::Kind kind) {
     return mutation != nullptr && mutation->kind == kind ? mutation->site : nullptr;
   };
   const std::vector<bool> durable =
       history.durable_writes(end, site(Mutation::Kind::kBarrier), site(Mutation::Kind::kWrite));
-  image_.resize(std::max<u64>(image_.size(), history.size_after(end)));
   Builder builder(*this);
   for (size_t i = 0; i < end; ++i) {
     const media::RecordedCall& call = history.calls()[i];
@@ -570,9 +569,10 @@ class ExecutedMedium final : public media::Medium {
     geometry.size = execution_.size();
     return geometry;
   }
-  Status grow(u64 size, bool) override {
+  Status grow(u64 size, bool prewrite) override {
     if (size > execution_.image_.size()) {
-      execution_.image_.resize(size);
+      const bool unwritten = !prewrite && !execution_.geometry_.reads_unwritten;
+      execution_.image_.resize(size, unwritten ? media::kUnwritten : std::byte{0});
       execution_.statuses_.resize(size / execution_.state_.atom_bytes_ + 1, Execution::kCertain);
       execution_.undecided_in_page_.resize(size / kPageBytes + 1);
       execution_.untouched_.resize(size / kPageBytes + 1);

@@ -22,7 +22,7 @@ RecordedCall write_call(Kind kind, u64 offset, Bytes data, const Site& site) {
 }
 
 void apply(History::Content& content, u64 offset, const std::byte* from, u64 length) {
-  PERDURA_ASSERT(offset + length <= content.size());  // grow() returned before the write began
+  PERDURA_ASSERT(offset + length <= content.size());
   std::memcpy(content.data() + offset, from, length);
 }
 
@@ -81,13 +81,21 @@ u64 History::size_after(size_t end) const {
 
 u64 History::covered_size(size_t end) const { return size_after(covered_calls(end, nullptr)); }
 
-History::Content History::after_crash(size_t end, const Keep& keep) const {
-  const std::vector<bool> durable = durable_writes(end);
+History::Content History::grown(size_t end) const {
   Content content = initial_;
   for (size_t i = 0; i < end; ++i) {
     const RecordedCall& call = calls_[i];
     if (call.kind == Kind::kGrow && call.succeeded && call.size > content.size())
-      content.resize(call.size);
+      content.resize(call.size, call.unwritten ? kUnwritten : std::byte{0});
+  }
+  return content;
+}
+
+History::Content History::after_crash(size_t end, const Keep& keep) const {
+  const std::vector<bool> durable = durable_writes(end);
+  Content content = grown(end);
+  for (size_t i = 0; i < end; ++i) {
+    const RecordedCall& call = calls_[i];
     if (call.kind != Kind::kWrite && call.kind != Kind::kSubmit) continue;
     if (durable[i]) {
       apply(content, call.offset, call.bytes.data(), call.bytes.size());
@@ -145,6 +153,7 @@ class Recording::RecordedMedium final : public Decorator {
     RecordedCall call;
     call.kind = Kind::kGrow;
     call.size = size;
+    call.unwritten = !prewrite && !geometry().reads_unwritten;
     call.succeeded = static_cast<bool>(grown);
     recording_.add(std::move(call));
     return grown;
@@ -181,7 +190,13 @@ class Recording::RecordedMedium final : public Decorator {
 std::unique_ptr<Medium> Recording::wrap(std::unique_ptr<Medium> inner) {
   const Geometry geometry = inner->geometry();
   AlignedBuffer content(std::max<u64>(geometry.size, 1));
-  if (geometry.size != 0) value_or_throw(inner->read(0, content.first(geometry.size)));
+  const u64 at_once = geometry.reads_unwritten ? geometry.size : kPageBytes;
+  for (u64 at = 0; at < geometry.size; at += at_once) {
+    const MutableBytes piece(content.data() + at, std::min(at_once, geometry.size - at));
+    const Status read = inner->read(at, piece);
+    if (!read && geometry.reads_unwritten) throw_failure(read.failure());
+    if (!read) std::fill(piece.begin(), piece.end(), kUnwritten);
+  }
   std::lock_guard lock(mutex_);
   history_ = {};
   history_.initial_.assign(content.data(), content.data() + geometry.size);

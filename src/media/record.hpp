@@ -19,6 +19,9 @@
 
 namespace perdura::media {
 
+/// What a history has in place of bytes that cannot be read before they are written.
+constexpr std::byte kUnwritten{0xa5};
+
 struct RecordedCall {
   enum class Kind {
     kWrite,   ///< Medium::write: done when it returns
@@ -35,6 +38,7 @@ struct RecordedCall {
   size_t queue = 0;              ///< kSubmit, kDrain: number of the queue, from 0
   size_t pending_max = 0;        ///< kDrain
   u64 size = 0;                  ///< kGrow: the new size
+  bool unwritten = false;        ///< kGrow: what is new cannot be read before it is written
   size_t covers = 0;             ///< kBarrier: calls recorded when it began
 };
 
@@ -57,6 +61,8 @@ class History {
   /// writes the atoms that `keep` chooses.
   Content after_crash(size_t end, const Keep& keep) const;
   const Content& initial() const { return initial_; }
+  /// The content that the history starts with, as large as it is after the first `end` calls.
+  Content grown(size_t end) const;
   u64 atomic_bytes() const { return atomic_bytes_; }
 
   /// Of the first `end` calls, the writes that barriers among them cover; as if barriers

@@ -55,6 +55,7 @@ Json json_of(const RecordedCall& call) {
                {"queue", call.queue},
                {"pending_max", call.pending_max},
                {"size", call.size},
+               {"unwritten", call.unwritten},
                {"covers", call.covers}};
   if (call.site != nullptr) json["site"] = {call.site->file, call.site->line, call.site->what};
   return json;
@@ -68,6 +69,7 @@ RecordedCall call_of(const Json& json) {
                     .queue = json.at("queue"),
                     .pending_max = json.at("pending_max"),
                     .size = json.at("size"),
+                    .unwritten = json.at("unwritten"),
                     .covers = json.at("covers")};
   if (json.contains("site")) {
     const Json& site = json["site"];
@@ -113,12 +115,17 @@ Session session_of(const Json& json) {
 }
 
 Json json_of(const media::Geometry& geometry) {
-  return {geometry.size, geometry.atomic_bytes, geometry.write_bytes, geometry.efficient_bytes,
-          geometry.byte_addressable};
+  return {geometry.size,
+          geometry.atomic_bytes,
+          geometry.write_bytes,
+          geometry.efficient_bytes,
+          geometry.byte_addressable,
+          geometry.reads_in_handlers,
+          geometry.reads_unwritten};
 }
 
 media::Geometry geometry_of(const Json& json) {
-  return {json.at(0), json.at(1), json.at(2), json.at(3), json.at(4)};
+  return {json.at(0), json.at(1), json.at(2), json.at(3), json.at(4), json.at(5), json.at(6)};
 }
 
 /// Those that workloads set.

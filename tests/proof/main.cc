@@ -40,7 +40,8 @@ std::vector<Task> tasks_of(const Arguments& arguments, u64 seed) {
   std::vector<Task> tasks;
   for (const Workload& workload : workloads())
     for (const MediumKind& medium : kMedia)
-      if (chosen(arguments.workloads, workload.name) && chosen(arguments.media, medium.name))
+      if (chosen(arguments.workloads, workload.name) && chosen(arguments.media, medium.name) &&
+          (workload.on_servers || !medium.on_server))
         tasks.push_back({&workload, &medium, seed});
   return tasks;
 }

@@ -25,6 +25,7 @@ std::string uri(const MediumKind& medium, const std::string& path) {
 }
 
 Run::Run(const MediumKind& medium, u64 seed) : medium_(medium), seed_(seed) {
+  if (medium.on_server) server_ = std::make_unique<test::MemcachedProcess>();
   options.region_limit_bytes = 4 * kMiB;
   options.log_segment_bytes = 32 * kKiB;
   options.log_limit_bytes = 128 * kKiB;
@@ -33,6 +34,10 @@ Run::Run(const MediumKind& medium, u64 seed) : medium_(medium), seed_(seed) {
 }
 
 u64 Run::random(u64 below) { return test::mix(seed_ ^ test::mix(++draws_)) % below; }
+
+std::string Run::uri() const {
+  return server_ ? server_->uri("state") : proof::uri(medium_, folder_.path(kFile));
+}
 
 // What a failed call did to the medium is recorded, and no more.
 std::unique_ptr<media::Medium> Run::wrap(std::unique_ptr<media::Medium> inner) {
@@ -44,7 +49,7 @@ void Run::open() {
   const detail::WrapMedium wrap = [this](std::unique_ptr<media::Medium> inner) {
     return this->wrap(std::move(inner));
   };
-  const std::string name = uri(medium_, folder_.path(kFile));
+  const std::string name = uri();
   if (contained_) {
     container_ = detail::ContainerRuntime::open(name, options, {.wrap = wrap});
   } else {
@@ -68,8 +73,7 @@ void Run::begin_session() {
 }
 
 u64 Run::roll_back(u64 version) {
-  media::OpenedMedium opened =
-      value_or_throw(media::open_medium(uri(medium_, folder_.path(kFile)), {.create = false}));
+  media::OpenedMedium opened = value_or_throw(media::open_medium(uri(), {.create = false}));
   begin_session();
   const u64 made = value_or_throw(store::roll_back(wrap(std::move(opened.medium)), version));
   Session& session = sessions_.back();

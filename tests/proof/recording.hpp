@@ -13,6 +13,7 @@
 #include "model/container/container_runtime.hpp"
 #include "support/chain.hpp"
 #include "support/ledger.hpp"
+#include "support/memcached_server.hpp"
 #include "support/wrapped_store.hpp"
 
 namespace perdura::proof {
@@ -23,12 +24,15 @@ struct MediumKind {
   const char* scheme;
   const char* parameters;
   testing::Tearing tearing;
+  bool on_server = false;  ///< runs are on a memcached server; what they leave is judged in files
 };
 constexpr MediumKind kMedia[] = {
     {"nvm", "emu", "", testing::Tearing::kWords},
     {"nvm-cached", "emu", "?flush=clwb", testing::Tearing::kLinePrefixes},
     {"disk-512", "file", "", testing::Tearing::kSectors512},
     {"disk-4096", "file", "", testing::Tearing::kSectors4096},
+    // An item has a block of 4,096 bytes, and is as before a set or as after it.
+    {"memcached", "file", "", testing::Tearing::kSectors4096, true},
 };
 
 std::string uri(const MediumKind& medium, const std::string& path);
@@ -142,6 +146,7 @@ class Run {
   }
 
  private:
+  std::string uri() const;
   std::unique_ptr<media::Medium> wrap(std::unique_ptr<media::Medium> inner);
   void begin_session();
   void end_session();
@@ -153,6 +158,7 @@ class Run {
   const u64 seed_;
   u64 draws_ = 0;
   testing::Folder folder_;
+  std::unique_ptr<test::MemcachedProcess> server_;
   media::Recording recording_;
   media::FaultPlan faults_;
   media::Geometry geometry_;
@@ -176,7 +182,9 @@ struct Workload {
   const char* name;
   const char* what;
   void (*run)(Run& run);
+  bool on_servers = false;  ///< can be run there
 };
+constexpr bool kOnServers = true;
 const std::vector<Workload>& workloads();
 
 struct Registration {

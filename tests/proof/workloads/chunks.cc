@@ -12,7 +12,7 @@ void run(Run& run) {
   }
   run.close();
 }
-const Registration kThis({"chunks", "changed chunks go to new places", run});
+const Registration kThis({"chunks", "changed chunks go to new places", run, kOnServers});
 
 }  // namespace
 }  // namespace perdura::proof

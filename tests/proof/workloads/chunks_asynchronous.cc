@@ -18,7 +18,7 @@ void run(Run& run) {
   run.kill();
 }
 const Registration kThis({"chunks-asynchronous", "chunks are copied aside while operations go on",
-                          run});
+                          run, kOnServers});
 
 }  // namespace
 }  // namespace perdura::proof

@@ -27,7 +27,7 @@ void run(Run& run) {
   }
 }
 const Registration kThis({"chunks-failed", "checkpoints fail, are tried again, or end the session",
-                          run});
+                          run, kOnServers});
 
 }  // namespace
 }  // namespace perdura::proof

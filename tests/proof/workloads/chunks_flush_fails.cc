@@ -15,7 +15,7 @@ void run(Run& run) {
   }
 }
 const Registration kThis({"chunks-flush-fails",
-                          "a barrier of a version fails, and ends the session", run});
+                          "a barrier of a version fails, and ends the session", run, kOnServers});
 
 }  // namespace
 }  // namespace perdura::proof

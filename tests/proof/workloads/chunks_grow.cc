@@ -29,7 +29,8 @@ void run(Run& run) {
   run.checkpoint();
   run.kill();
 }
-const Registration kThis({"chunks-grow", "the region grows until its map needs nodes", run});
+const Registration kThis({"chunks-grow", "the region grows until its map needs nodes", run,
+                          kOnServers});
 
 }  // namespace
 }  // namespace perdura::proof

@@ -20,7 +20,7 @@ void run(Run& run) {
   run.kill();
 }
 const Registration kThis({"chunks-large", "chunks of several pages, and map nodes that share one",
-                          run});
+                          run, kOnServers});
 
 }  // namespace
 }  // namespace perdura::proof

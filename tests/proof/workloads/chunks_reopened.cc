@@ -15,7 +15,8 @@ void run(Run& run) {
     else run.kill();
   }
 }
-const Registration kThis({"chunks-reopened", "closed in order, killed, opened again", run});
+const Registration kThis({"chunks-reopened", "closed in order, killed, opened again", run,
+                          kOnServers});
 
 }  // namespace
 }  // namespace perdura::proof

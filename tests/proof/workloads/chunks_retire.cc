@@ -29,7 +29,8 @@ void run(Run& run) {
   run.close();
 }
 const Registration kThis({"chunks-retire",
-                          "places of retired versions, their map nodes too, are used again", run});
+                          "places of retired versions, their map nodes too, are used again", run,
+                          kOnServers});
 
 }  // namespace
 }  // namespace perdura::proof

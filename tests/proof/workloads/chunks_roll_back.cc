@@ -21,7 +21,8 @@ void run(Run& run) {
     run.roll_back(version - run.random(3));
   }
 }
-const Registration kThis({"chunks-roll-back", "old versions come back, and the work goes on", run});
+const Registration kThis({"chunks-roll-back", "old versions come back, and the work goes on", run,
+                          kOnServers});
 
 }  // namespace
 }  // namespace perdura::proof

@@ -13,8 +13,8 @@ void run(Run& run) {
   run.checkpoint();
   run.kill();
 }
-const Registration kThis({"chunks-threads", "threads store to chunks while versions are made",
-                          run});
+const Registration kThis({"chunks-threads", "threads store to chunks while versions are made", run,
+                          kOnServers});
 
 }  // namespace
 }  // namespace perdura::proof

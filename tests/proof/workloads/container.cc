@@ -33,7 +33,8 @@ void in_chunks(Run& run) {
   points(run, 3, number);
   run.kill();
 }
-const Registration kInChunks({"chunks-container", "a container is in chunks", in_chunks});
+const Registration kInChunks({"chunks-container", "a container is in chunks", in_chunks,
+                              kOnServers});
 
 }  // namespace
 }  // namespace perdura::proof
