@@ -1,5 +1,6 @@
 #include "store/chunk_loader.hpp"
 
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,6 +21,8 @@ namespace {
 constexpr u64 kBytesAtOnce = 32 * kMiB;
 constexpr size_t kGroupsAhead = 2;
 constexpr u64 kRunBytes = kMiB;
+constexpr int kTriesMax = 10;
+constexpr timespec kPause{0, 1'000'000};
 }  // namespace
 
 ChunkLoader::ChunkLoader(region::Volume& volume, region::ChunkSpace& space, region::Region& region,
@@ -128,11 +131,17 @@ Status ChunkLoader::load_part(u64 first, u64 last, const media::SelfMemory& memo
   return {};
 }
 
+// A want of memory may pass: what cannot be loaded ends the program when it is touched.
 bool ChunkLoader::fill(u64 begin, u64 end, const media::SelfMemory& memory) noexcept {
-  const Status loaded = guarded([&] {
-    return load_part(begin / chunk_bytes_, std::min<u64>(end / chunk_bytes_, chunks_.size()),
-                     memory);
-  });
+  const u64 last = std::min<u64>(end / chunk_bytes_, chunks_.size());
+  const auto load = [&] {
+    return guarded([&] { return load_part(begin / chunk_bytes_, last, memory); });
+  };
+  Status loaded = load();
+  for (int i = 1; i < kTriesMax && !loaded && loaded.failure().code == Code::kNoMemory; ++i) {
+    ::nanosleep(&kPause, nullptr);
+    loaded = load();
+  }
   std::lock_guard lock(mutex_);
   if (loaded) findings_.verified_bytes += end - begin;
   else note(loaded.failure());

@@ -152,8 +152,9 @@ bool may_end_program(const Scenario& scenario, const Point& point) {
   if (point.of_medium) return loads;
   switch (point.call.call) {
     case Call::kAllocate:  // by the thread that reads a server for those that wait in handlers
-      return scenario.on_server();
+      return scenario.on_server() && point.call.for_ever;
     case Call::kMap:
+      return loads && point.call.for_ever;
     case Call::kSocket:
     case Call::kConnect:
     case Call::kSend:
