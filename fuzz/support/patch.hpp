@@ -48,7 +48,8 @@ Bytes patched(Image image, const Head& head, Input& input) {
   for (size_t i = 0; i < kPatchesMax && !input.empty(); ++i) image.apply(input.take<Patch>());
   image.sum(head.unsummed);
   Bytes bytes = std::move(image.bytes);
-  bytes.resize(bytes.size() - std::min<u64>(head.truncation * kPageBytes, bytes.size()));
+  const u64 cut = std::min<u64>(head.truncation * kPageBytes, bytes.size());
+  bytes.erase(bytes.end() - static_cast<std::ptrdiff_t>(cut), bytes.end());
   return bytes;
 }
 
