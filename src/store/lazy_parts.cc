@@ -42,13 +42,18 @@ Result<std::unique_ptr<LazyParts>> LazyParts::create(region::Region& region,
     parts->watch_.emplace(std::move(watch));
   }
   PERDURA_TRY(parts->close());
-  parts->thread_ = std::thread([lazy = parts.get()] { lazy->fill_in_background(); });
+  parts->thread_ = std::thread([lazy = parts.get()] {
+    lazy->fill_in_background();
+    // Nobody joins it before; a thread that has ended would be a leak where a program just exits.
+    lazy->stopping_.wait(false);
+  });
   ::pthread_setname_np(parts->thread_.native_handle(), "perdura-patch");
   return parts;
 }
 
 LazyParts::~LazyParts() {
   stopping_ = true;
+  stopping_.notify_all();
   if (thread_.joinable()) thread_.join();
   tracker_.set_closed(nullptr);
 }

@@ -17,25 +17,28 @@ struct Leaf {
   std::uint64_t number;
 };
 
+struct Slot {
+  Leaf* leaf;
+  std::byte rest[504];
+};
+
 struct Leaves {
-  Leaf** all;
+  Slot* all;
   std::uint64_t count;
 };
 
 }  // namespace
 
 PERDURA_TYPE(Leaf)
+PERDURA_TYPE(Slot, leaf)
 PERDURA_TYPE(Leaves, all)
 
 namespace perdura::test {
 namespace {
 
-constexpr perdura_slot kLeafPointerSlot{"pointer", PERDURA_SLOT_POINTER, 0, 8, nullptr, 0, 0, 0};
-constexpr perdura_type kLeafPointer{"Leaf*", 8, 8, 1, &kLeafPointerSlot};
-
-constexpr u64 kWordsInGroup = track::DirtyMap::kGroupBytes / sizeof(Leaf*);
+constexpr u64 kSlotsInGroup = track::DirtyMap::kGroupBytes / sizeof(Slot);
 constexpr u64 kGroups = 80;
-constexpr u64 kWords = kGroups * kWordsInGroup;
+constexpr u64 kSlots = kGroups * kSlotsInGroup;
 
 class Discovery : public testing::TestWithParam<Tracking> {
  protected:
@@ -45,12 +48,12 @@ class Discovery : public testing::TestWithParam<Tracking> {
     options.engine = Engine::kRemap;
     options.region_limit_bytes = 256 * kMiB;
     container_ = Container::open("file:" + folder_.path("container.pd"), options);
-    leaves().count = kWords;
-    leaves().all = static_cast<Leaf**>(allocate(kLeafPointer, kWords));
-    leaves().all[0] = make<Leaf>();
+    leaves().count = kSlots;
+    leaves().all = static_cast<Slot*>(allocate(TypeRecord<Slot>::value, kSlots));
+    leaves().all[0].leaf = make<Leaf>();
     container_->point();
     const ContainerOperation operation = container_->operation();
-    for (u64 i = 0; i < kWords; ++i) leaves().all[i] = leaves().all[0];
+    for (u64 i = 0; i < kSlots; ++i) leaves().all[i].leaf = leaves().all[0].leaf;
   }
 
   Leaves& leaves() { return container_->root<Leaves>(); }
@@ -61,21 +64,21 @@ class Discovery : public testing::TestWithParam<Tracking> {
 
 TEST_P(Discovery, FewWordsOfManyLeadOut) {
   const ContainerStatistics before = container_->statistics();
-  std::vector<u64> places{1, kWords - 1};
+  std::vector<u64> places{1, kSlots - 1};
   for (u64 group = 7; group < kGroups; group += 15)
-    for (const u64 near : {0, 1, 2, 3}) places.push_back(group * kWordsInGroup - 2 + near);
+    for (const u64 near : {0, 1, 2, 3}) places.push_back(group * kSlotsInGroup - 2 + near);
   for (const u64 place : places) {
-    leaves().all[place] = make<Leaf>();
-    leaves().all[place]->number = place;
+    leaves().all[place].leaf = make<Leaf>();
+    leaves().all[place].leaf->number = place;
   }
   container_->point();
   const ContainerStatistics after = container_->statistics();
   EXPECT_EQ(after.moved_objects - before.moved_objects, places.size());
-  EXPECT_GE(after.visited_pointers - before.visited_pointers, kWords);
-  EXPECT_LE(after.visited_pointers - before.visited_pointers, kWords + kWordsInGroup);
+  EXPECT_GE(after.visited_pointers - before.visited_pointers, kSlots);
+  EXPECT_LE(after.visited_pointers - before.visited_pointers, kSlots + kSlotsInGroup);
   for (const u64 place : places) {
-    ASSERT_TRUE(container_->contains(leaves().all[place])) << place;
-    EXPECT_EQ(leaves().all[place]->number, place);
+    ASSERT_TRUE(container_->contains(leaves().all[place].leaf)) << place;
+    EXPECT_EQ(leaves().all[place].leaf->number, place);
   }
 }
 
@@ -83,15 +86,16 @@ TEST_P(Discovery, AllWordsLeadOut) {
   static Leaf outside{};
   const ContainerStatistics before = container_->statistics();
   auto* const shared = make<Leaf>();
-  for (u64 i = 0; i < kWords; ++i) leaves().all[i] = i % 2 == 0 ? shared : &outside;
+  for (u64 i = 0; i < kSlots; ++i) leaves().all[i].leaf = i % 2 == 0 ? shared : &outside;
   container_->point();
   const ContainerStatistics after = container_->statistics();
   EXPECT_EQ(after.moved_objects - before.moved_objects, 1u);
-  EXPECT_GE(after.visited_pointers - before.visited_pointers, kWords);
-  EXPECT_LE(after.visited_pointers - before.visited_pointers, kWords + kWordsInGroup);
-  const Leaf* const moved = leaves().all[0];
+  EXPECT_GE(after.visited_pointers - before.visited_pointers, kSlots);
+  EXPECT_LE(after.visited_pointers - before.visited_pointers, kSlots + kSlotsInGroup);
+  const Leaf* const moved = leaves().all[0].leaf;
   EXPECT_TRUE(container_->contains(moved));
-  for (u64 i = 0; i < kWords; ++i) ASSERT_EQ(leaves().all[i], i % 2 == 0 ? moved : &outside) << i;
+  for (u64 i = 0; i < kSlots; ++i)
+    ASSERT_EQ(leaves().all[i].leaf, i % 2 == 0 ? moved : &outside) << i;
 }
 
 INSTANTIATE_TEST_SUITE_P(Trackers, Discovery,
