@@ -459,10 +459,11 @@ class MemcachedMedium final : public Medium {
       return;
     }
     std::lock_guard lock(idle_mutex_);
-    try {
+    const Status kept = guarded([&]() -> Status {
       idle_.push_back(std::move(connection));
-    } catch (const std::bad_alloc&) {  // one is opened when it is needed
-    }
+      return {};
+    });
+    (void)kept;  // another is opened when one is needed
   }
 
   // --- failures that stay

@@ -151,13 +151,14 @@ bool ChunkLoader::fill(u64 begin, u64 end, const media::SelfMemory& memory) noex
 // Nobody else will: the access that needs the part fails next.
 void ChunkLoader::note(const Failure& failure) noexcept {
   ++findings_.damaged_pages;
-  try {
+  const Status told = guarded([&]() -> Status {
     const std::string text = "perdura: " + failure.message + "\n";
     const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
     (void)written;  // there is nobody to tell
     findings_.first.push_back(failure.message);
-  } catch (const std::bad_alloc&) {
-  }
+    return {};
+  });
+  (void)told;  // without memory the count has to do
 }
 
 commit::Findings ChunkLoader::findings() const {
