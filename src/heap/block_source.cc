@@ -6,9 +6,9 @@ BlockSource::BlockSource(Heap& from, Heap& to, detail::Mutator& mutator)
     : from_(from),
       to_(to),
       mutator_(mutator),
+      tags_(from, to, mutator),
       words_(from),
-      layouts_(from.types_),
-      numbers_(from.types_.size()) {}
+      layouts_(from.types_) {}
 
 std::optional<BlockSource::Found> BlockSource::find(u64 address) const {
   const Heap::Block block = words_.find(reinterpret_cast<const void*>(address));
@@ -19,23 +19,14 @@ std::optional<BlockSource::Found> BlockSource::find(u64 address) const {
 }
 
 Result<void*> BlockSource::allocate_like(const Found& block) {
-  PERDURA_ASSIGN(const u16 tag, own_tag(block.tag));
+  PERDURA_ASSIGN(const u16 tag, tags_.of(block.tag));
   return to_.allocate_tagged(mutator_, tag, block.bytes, layouts_.of(block.tag)->alignment);
 }
 
 Result<bool> BlockSource::is_like(const Found& block, const void* own) {
-  PERDURA_ASSIGN(const u16 tag, own_tag(block.tag));
+  PERDURA_ASSIGN(const u16 tag, tags_.of(block.tag));
   PERDURA_ASSIGN(const Heap::Block found, to_.find(own));
   return to_.tag_of(found) == tag && Heap::bytes_of(found) == block.bytes;
-}
-
-Result<u16> BlockSource::own_tag(u16 tag) {
-  u32& number = numbers_[tag / 2 - 1];
-  if (number == 0) {
-    std::lock_guard lock(to_.types_mutex_);
-    PERDURA_ASSIGN(number, to_.number_of(mutator_, from_.types_[tag / 2 - 1]));
-  }
-  return static_cast<u16>(2 * number + (tag & 1));
 }
 
 void BlockSource::store_changed(std::byte* own) const {

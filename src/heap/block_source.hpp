@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "heap/tag_map.hpp"
 #include "heap/typed_words.hpp"
 
 namespace perdura::heap {
@@ -50,15 +51,14 @@ class BlockSource {
   }
 
  private:
-  Result<u16> own_tag(u16 tag);
   void store_changed(std::byte* own) const;
 
   Heap& from_;
   Heap& to_;
   detail::Mutator& mutator_;
+  TagMap tags_;
   const TypedWords words_;
   const Layouts layouts_;
-  std::vector<u32> numbers_;  ///< in this heap, of the other one's types; 0: not known yet
   std::vector<std::byte> scratch_;
 };
 

@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <cstring>
-#include <thread>
 
 #include "base/threads.hpp"
 
@@ -18,12 +17,9 @@ Closure::Closure(Side durable, Side is_volatile, Observer& observer)
       volatile_bytes_(is_volatile.heap.region_.limit()),
       durable_words_(durable.heap),
       volatile_words_(is_volatile.heap),
-      layouts_(is_volatile.heap.types_) {
-  status_ = guarded([this]() -> Status {
-    PERDURA_TRY(durable_.heap.load_typed());
-    numbers_.resize(volatile_.heap.types_.size());
-    return {};
-  });
+      layouts_(is_volatile.heap.types_),
+      tags_(is_volatile.heap, durable.heap, durable.mutator) {
+  status_ = guarded([this] { return durable_.heap.load_typed(); });
 }
 
 /// Finds the groups of changed pages with a word that leads out of the heap. Only reads.
@@ -34,11 +30,10 @@ class Closure::Sieve {
       if (pages.has_group(group)) groups_.push_back({group, true});
   }
 
-  // With a single thread it would only make two visits of one.
+  // Of a few groups it would only make two visits of one.
   void run() {
     const u64 threads = groups_.size() / kGroupsPerThread;
-    if (threads > 1 && std::thread::hardware_concurrency() > 1)
-      share_among_threads(threads, [this] { sift(); });
+    if (threads > 1) share_among_threads(threads, [this] { sift(); });
   }
 
   u64 words_left_out() const { return words_.load(); }
@@ -68,7 +63,7 @@ class Closure::Sieve {
       bool leads_out = false;
       closure_.durable_words_.for_each_in(pages_, groups_[i].number, [&](const u64* word, bool) {
         ++in_group;
-        leads_out |= !closure_.is_own(*word) && *word != 0;
+        leads_out |= closure_.leads_out(*word);
       });
       groups_[i].leads_out = leads_out;
       if (leads_out) leading_out_.fetch_add(1, std::memory_order_relaxed);
@@ -115,7 +110,7 @@ void Closure::drain() {
 inline void Closure::visit_word(u64* word, bool maybe) {
   const u64 value = *word;
   ++visited_words_;
-  if (is_own(value) || value == 0) return;
+  if (!leads_out(value)) return;
   if (is_volatile(value)) follow(word, maybe);
   else observer_.elsewhere(word, maybe);
 }
@@ -144,7 +139,7 @@ void Closure::redirect(u64* word, const std::byte* moved) {
 Status Closure::move(const Heap::Block& block, std::byte* place) {
   u16& tag = volatile_.heap.tag_place(block);
   const Layout& layout = *layouts_.of(tag);
-  PERDURA_ASSIGN(const u16 new_tag, durable_tag(tag));
+  PERDURA_ASSIGN(const u16 new_tag, tags_.of(tag));
   if (waiting_.size() == waiting_.capacity()) waiting_.reserve(2 * waiting_.size() + 64);
   const u64 bytes = Heap::bytes_of(block);
   PERDURA_ASSIGN(void* const made,
@@ -159,16 +154,6 @@ Status Closure::move(const Heap::Block& block, std::byte* place) {
   ++moved_objects_;
   moved_bytes_ += bytes;
   return {};
-}
-
-Result<u16> Closure::durable_tag(u16 volatile_tag) {
-  u32& number = numbers_[volatile_tag / 2 - 1];
-  if (number == 0) {
-    std::lock_guard lock(durable_.heap.types_mutex_);
-    PERDURA_ASSIGN(number, durable_.heap.number_of(durable_.mutator,
-                                                   volatile_.heap.types_[volatile_tag / 2 - 1]));
-  }
-  return static_cast<u16>(2 * number + (volatile_tag & 1));
 }
 
 void Closure::fix(u64* word) const {

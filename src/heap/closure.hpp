@@ -17,6 +17,7 @@
 
 #include <vector>
 
+#include "heap/tag_map.hpp"
 #include "heap/typed_words.hpp"
 
 namespace perdura::heap {
@@ -76,11 +77,10 @@ class Closure {
   };
 
   void visit_word(u64* word, bool maybe);
-  bool is_own(u64 value) const { return value - durable_begin_ < durable_bytes_; }
+  bool leads_out(u64 value) const { return value - durable_begin_ >= durable_bytes_ && value != 0; }
   void follow(u64* word, bool maybe);
   Status move(const Heap::Block& block, std::byte* place);
   static void redirect(u64* word, const std::byte* moved);
-  Result<u16> durable_tag(u16 volatile_tag);
   void drain();
   void release_in(Heap::Block slab);
 
@@ -93,8 +93,8 @@ class Closure {
   const u64 volatile_bytes_;
   TypedWords durable_words_;
   TypedWords volatile_words_;
-  const Layouts layouts_;     ///< of volatile blocks
-  std::vector<u32> numbers_;  ///< in the durable heap, of volatile types; 0: not known yet
+  const Layouts layouts_;  ///< of volatile blocks
+  TagMap tags_;
   std::vector<Waiting> waiting_;
   Status status_;
   u64 moved_objects_ = 0;

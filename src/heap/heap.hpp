@@ -187,6 +187,7 @@ class Heap {
   using Roots = std::unordered_map<std::string, RootPlace, NameHash, std::equal_to<>>;
   friend class RootSelection;
   friend class BlockSource;
+  friend class TagMap;
   friend class Closure;
   friend class TypedWords;
 

@@ -483,8 +483,7 @@ class MemcachedMedium final : public Medium {
     try {
       poison_.message = fmt::format(
           "'{}' is closed to all use since an earlier failure ({}), after which nothing written "
-          "can "
-          "be trusted; close the store and open it again",
+          "can be trusted; close the store and open it again",
           name_, why);
     } catch (const std::bad_alloc&) {
       poison_.message.clear();

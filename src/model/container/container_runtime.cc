@@ -153,8 +153,7 @@ Result<void*> ContainerRuntime::root(const perdura_type& type) {
                                           "', not '" + type.name + "'"};
 }
 
-// --- persistence points
-// ---------------------------------------------------------------------------
+// --- persistence points --------------------------------------------------------------------------
 
 Result<u64> ContainerRuntime::point() {
   PERDURA_TRY(require_outside_operation("a persistence point"));
@@ -226,8 +225,7 @@ void ContainerRuntime::after_cut() noexcept {
   std::fputs(warning.c_str(), stderr);
 }
 
-// --- discovery
-// ------------------------------------------------------------------------------------
+// --- discovery -----------------------------------------------------------------------------------
 
 Status ContainerRuntime::discover() {
   foreign_pointers_ = staying_pointers_ = 0;
@@ -436,8 +434,7 @@ u64 ContainerRuntime::line_of(const void* address) const {
   return runtime_->region().offset_of(address) / kLineBytes;
 }
 
-// --- what a container keeps beside the objects
-// ----------------------------------------------------
+// --- what a container keeps beside the objects ---------------------------------------------------
 
 template <class T>
 Status ContainerRuntime::append_named(T*& all, u32& count, T one, const std::string& name) {
@@ -568,41 +565,6 @@ class Homecoming {
   std::vector<const Module*> now_;
 };
 
-/// Which shadows stand for objects that were in other containers.
-class ShadowsThen {
- public:
-  explicit ShadowsThen(const heap::ContainerView& view) {
-    for (u32 i = 0; i < view.state().shadow_count; ++i)
-      if (view.shadows()[i].original != 0) shadows_.push_back(view.shadows()[i]);
-    std::sort(shadows_.begin(), shadows_.end(),
-              [](const auto& a, const auto& b) { return a.original < b.original; });
-  }
-
-  /// The place in a shadow of what a word led to, as the container's pointers hold.
-  std::optional<u64> place_of(u64 value) const {
-    const auto after = std::upper_bound(
-        shadows_.begin(), shadows_.end(), value,
-        [](u64 at, const ContainerShadow& shadow) { return at < shadow.original; });
-    if (after == shadows_.begin()) return std::nullopt;
-    const ContainerShadow& shadow = *std::prev(after);
-    if (value - shadow.original >= shadow.bytes) return std::nullopt;
-    return reinterpret_cast<std::uintptr_t>(shadow.copy) + (value - shadow.original);
-  }
-
- private:
-  std::vector<ContainerShadow> shadows_;
-};
-
-// They are objects as others from here on.
-Status end_shadows_of(const heap::ContainerView& view, heap::Heap& heap, Mutator& mutator) {
-  format::ContainerState& state = view.state();
-  void* const table = view.shadows();
-  if (state.shadows == nullptr) return {};
-  state.shadow_count = 0;
-  state.shadows = nullptr;
-  return heap.deallocate(mutator, table);
-}
-
 }  // namespace
 
 // Before pointers into the region are moved: they still tell what led out of it.
@@ -617,7 +579,7 @@ Status ContainerRuntime::restore(Runtime& runtime, Mutator& mutator) {
                                       "' is a store, not a container; open it with Store::open"};
   }
   const Homecoming home(*view);
-  const ShadowsThen shadows(*view);
+  const ShadowsBefore shadows(*view);
   PERDURA_ASSIGN(track::DirtyMap pages, track::DirtyMap::create(region.limit()));
   view->for_each_marked([&](u64 page) { pages.add(page * kLinesPerPage, kLinesPerPage); });
   Status status;
@@ -656,7 +618,7 @@ Status ContainerRuntime::restore(Runtime& runtime, Mutator& mutator) {
     module.begin = begin;
     if (begin == 0) module.bytes = 0;
   }
-  return end_shadows_of(*view, heap, mutator);
+  return shadows.end(heap, mutator);
 }
 
 // --- statistics ----------------------------------------------------------------------------------

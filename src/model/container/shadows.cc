@@ -16,19 +16,20 @@ namespace {
 
 u64 address_of(const void* place) { return reinterpret_cast<std::uintptr_t>(place); }
 
-template <class Places>
-void sort(Places& places) {
+void sort(std::vector<ShadowPlace>& places) {
   std::sort(places.begin(), places.end(),
-            [](const auto& a, const auto& b) { return a.begin < b.begin; });
+            [](const ShadowPlace& a, const ShadowPlace& b) { return a.begin < b.begin; });
 }
 
-/// The last one that begins at or before an address, or nullptr. `places` are sorted.
-template <class Places>
-auto last_before(const Places& places, u64 address) {
+/// The one that an address leads into, or nullptr. `places` are sorted.
+const ShadowPlace* find(const std::vector<ShadowPlace>& places, const ContainerShadow* shadows,
+                        u64 address) {
   const auto after =
       std::upper_bound(places.begin(), places.end(), address,
-                       [](u64 value, const auto& place) { return value < place.begin; });
-  return after != places.begin() ? &*std::prev(after) : nullptr;
+                       [](u64 value, const ShadowPlace& place) { return value < place.begin; });
+  if (after == places.begin()) return nullptr;
+  const ShadowPlace& place = *std::prev(after);
+  return address - place.begin < shadows[place.shadow].bytes ? &place : nullptr;
 }
 
 }  // namespace
@@ -52,10 +53,8 @@ bool Shadows::concern(u64 address) const {
   return closed_at(address) != nullptr;
 }
 
-const Shadows::Place* Shadows::closed_at(u64 address) const {
-  const Place* const place = last_before(pass_->closed, address);
-  if (place == nullptr) return nullptr;
-  return address - place->begin < pass_->state.shadows[place->shadow].bytes ? place : nullptr;
+const ShadowPlace* Shadows::closed_at(u64 address) const {
+  return find(pass_->closed, pass_->state.shadows, address);
 }
 
 Result<u64> Shadows::follow(u64 address) {
@@ -72,7 +71,7 @@ Result<u64> Shadows::follow(u64 address) {
     }
     return address_of(copy_of(shadow)) + (address - address_of(block->place));
   }
-  const Place* const place = closed_at(address);
+  const ShadowPlace* const place = closed_at(address);
   if (place == nullptr) return u64{0};
   keep(place->shadow);
   return address_of(copy_of(place->shadow)) + (address - place->begin);
@@ -135,8 +134,8 @@ Status Shadows::keep_what_leads_from(u32 shadow) {
   const auto block = pass.own_blocks->find(address_of(copy_of(shadow)));
   if (!block) return {};
   pass.own_blocks->for_each_pointer(*block, [&](const u64* word, bool) {
-    const Place* const to = last_before(pass.by_copy, *word);
-    if (to != nullptr && *word - to->begin < pass.state.shadows[to->shadow].bytes) keep(to->shadow);
+    const ShadowPlace* const to = find(pass.by_copy, pass.state.shadows, *word);
+    if (to != nullptr) keep(to->shadow);
   });
   return {};
 }
@@ -159,6 +158,28 @@ Status Shadows::sweep() {
   if (state.shadow_count != 0 || state.shadows == nullptr) return {};
   PERDURA_TRY(heap.deallocate(mutator, std::exchange(state.shadows, nullptr)));
   return {};
+}
+
+ShadowsBefore::ShadowsBefore(const heap::ContainerView& view) : view_(view) {
+  for (u32 i = 0; i < view.state().shadow_count; ++i)
+    if (const u64 original = view.shadows()[i].original; original != 0)
+      places_.push_back({original, i});
+  sort(places_);
+}
+
+std::optional<u64> ShadowsBefore::place_of(u64 value) const {
+  const ShadowPlace* const place = find(places_, view_.shadows(), value);
+  if (place == nullptr) return std::nullopt;
+  return address_of(view_.shadows()[place->shadow].copy) + (value - place->begin);
+}
+
+Status ShadowsBefore::end(heap::Heap& heap, Mutator& mutator) const {
+  ContainerState& state = view_.state();
+  if (state.shadows == nullptr) return {};
+  void* const table = view_.shadows();
+  state.shadow_count = 0;
+  state.shadows = nullptr;
+  return heap.deallocate(mutator, table);
 }
 
 }  // namespace perdura::detail

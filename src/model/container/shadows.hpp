@@ -24,8 +24,15 @@
 #include "format/container_format.hpp"
 #include "heap/block_source.hpp"
 #include "heap/closure.hpp"
+#include "heap/container_view.hpp"
 
 namespace perdura::detail {
+
+/// A shadow, by an address.
+struct ShadowPlace {
+  u64 begin;
+  u32 shadow;
+};
 
 class Shadows {
  public:
@@ -81,19 +88,14 @@ class Shadows {
     heap::BlockSource* blocks;  ///< nullptr: it is kept as it is
     heap::BlockSource::Found block;
   };
-  /// A shadow, by an address.
-  struct Place {
-    u64 begin;
-    u32 shadow;
-  };
   struct Pass {
     format::ContainerState& state;
     heap::Closure::Side own;
     std::vector<Source> sources;
     std::vector<Mark> marks;  ///< by shadow
     std::vector<Waiting> waiting;
-    std::vector<Place> closed;   ///< those of objects in no open container, by these
-    std::vector<Place> by_copy;  ///< those of before; since one was kept
+    std::vector<ShadowPlace> closed;   ///< those of objects in no open container, by these
+    std::vector<ShadowPlace> by_copy;  ///< those of before; since one was kept
     std::unique_ptr<heap::BlockSource> own_blocks;
   };
 
@@ -102,13 +104,28 @@ class Shadows {
   Status add(heap::BlockSource& blocks, const heap::BlockSource::Found& block, u64 original);
   void keep(u32 shadow);
   Status keep_what_leads_from(u32 shadow);
-  const Place* closed_at(u64 address) const;
+  const ShadowPlace* closed_at(u64 address) const;
   std::byte* copy_of(u32 shadow) const {
     return static_cast<std::byte*>(pass_->state.shadows[shadow].copy);
   }
 
   std::unordered_map<u64, u32> by_original_;
   std::optional<Pass> pass_;
+};
+
+/// The table that a container was closed with, while it is opened.
+class ShadowsBefore {
+ public:
+  explicit ShadowsBefore(const heap::ContainerView& view);
+
+  /// The place in a shadow of what a word led to, as the container's pointers hold.
+  std::optional<u64> place_of(u64 value) const;
+  /// They are objects as others from here on.
+  Status end(heap::Heap& heap, Mutator& mutator) const;
+
+ private:
+  const heap::ContainerView& view_;
+  std::vector<ShadowPlace> places_;  ///< of their originals
 };
 
 }  // namespace perdura::detail
