@@ -98,7 +98,7 @@ Bytes make_store(Kind kind) {
     store.close();
   }
   if (kind != Kind::kRolledBack) return crashed;
-  const auto rolled = store::roll_back(uri, version - 1, {});
+  const auto rolled = store::roll_back(uri, {}, version - 1, {});
   require(static_cast<bool>(rolled), "a store rolls back");
   return file.read();
 }
@@ -229,7 +229,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     require(file.holds(bytes), "looking at a store changes nothing");
   }
   if ((head.how & kRollBack) != 0) {
-    const auto made = store::roll_back(uri, base.newest - 1, {});
+    const auto made = store::roll_back(uri, {}, base.newest - 1, {});
     if (!made) require(!made.failure().message.empty(), "a refusal says why");
   }
   if ((head.how & kNoOpening) == 0)

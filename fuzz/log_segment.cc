@@ -98,11 +98,12 @@ Formatted make_formatted() {
     auto volume = take(region::Volume::create(std::move(opened.medium), format::kSegmentBytesMax));
     format::RegionRecord record{};
     record.region = kRegion;
+    record.name[0] = 'r';
     record.address = kRegionAddress;
     record.limit_bytes = kRegionBytes;
     take(volume->add_region(record));
     made.segment_bytes = volume->superblock().segment_bytes;
-    const auto extent = take(volume->allocate_log(kSegments * made.segment_bytes));
+    const auto extent = take(volume->allocate_log(kRegion, kSegments * made.segment_bytes));
     take(volume->allocate_home(kRegion, 0, kRegionBytes));
     take(volume->set_replayed(kRegion, kReplayed, kLiveGeneration));
     for (size_t i = 0; i < kSegments; ++i)
@@ -399,7 +400,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   log.build(input, nvm ? kLineBytes : kPageBytes);
   file.write(log.image());
   const auto volume = open_volume((nvm ? "emu:" : "file:") + file.path());
-  commit::Log segments(*volume, 0);
+  commit::Log segments(*volume, kRegion, 0);
   const auto result = commit::read_log(*volume, kRegion, kReplayed, segments);
   check(volume->medium(), log, result);
   if (!result) return 0;

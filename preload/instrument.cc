@@ -94,10 +94,11 @@ Result<std::unique_ptr<detail::Runtime>> open_new(const Settings& settings) {
   internal.children_inherit = true;
   // Rings are opened when they are needed: then their descriptors are low ones.
   internal.use_io_uring = false;
-  internal.region_name = kRegionName;
-  PERDURA_ASSIGN(auto runtime, detail::Runtime::open(settings.uri, settings.options, internal));
+  Options options = settings.options;
+  options.region = kRegionName;
+  PERDURA_ASSIGN(auto runtime, detail::Runtime::open(settings.uri, options, internal));
   // Without a name it never outlives its process, whatever ends that.
-  if (settings.is_default_uri) ::unlink(runtime->name().c_str());
+  if (settings.is_default_uri) ::unlink(runtime->volume().name().c_str());
   return runtime;
 }
 

@@ -70,9 +70,7 @@ CrashTestReport crash_test(const CrashTestOptions& options, const std::function<
                            const std::function<std::string(Store&)>& check) {
   const Recorded recorded = record(options, run);
   CrashTestReport report;
-  const auto recovered = [&](Execution& execution) {
-    return recover(execution, options.store.log_segment_bytes, options.store.log_limit_bytes);
-  };
+  const auto recovered = [&](Execution& execution) { return recover(execution, options.store); };
 
   // The library's own promise first: a version, and none that was acknowledged is lost.
   std::map<u64, size_t> found;  // by version: a call after which it is there

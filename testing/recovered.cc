@@ -1,20 +1,24 @@
 #include "recovered.hpp"
 
 #include "base/aligned_buffer.hpp"
+#include "store/shared_volume.hpp"
 
 namespace perdura::testing {
 namespace {
 
-Status run(Execution& execution, u64 segment_bytes, u64 log_limit, Recovered& recovered) {
-  PERDURA_ASSIGN(recovered.volume, store::open_volume(execution.medium(), true, segment_bytes));
-  if (recovered.volume->regions().empty()) return {};
-  const format::RegionRecord region = recovered.volume->regions().front();
+Status run(Execution& execution, const Options& options, Recovered& recovered) {
+  PERDURA_ASSIGN(recovered.volume,
+                 store::open_volume(execution.medium(), true, options.log_segment_bytes));
+  const auto found = store::find_region(*recovered.volume, options.region);
+  if (!found) return {};
+  const format::RegionRecord& region = recovered.region = *found;
   if (region.chunk_bytes != 0) {
-    PERDURA_ASSIGN(recovered.chunks, store::recover_chunks(*recovered.volume, 0));
+    PERDURA_ASSIGN(recovered.chunks, store::recover_chunks(*recovered.volume, region, 0));
     recovered.version = recovered.chunks->durable_version();
     return {};
   }
-  PERDURA_ASSIGN(store::Recovery recovery, store::recover(*recovered.volume, log_limit));
+  PERDURA_ASSIGN(store::Recovery recovery,
+                 store::recover(*recovered.volume, region, options.log_limit_bytes));
   recovered.version = recovery.durable_version;
   PERDURA_ASSIGN(recovered.home, region::HomeMap::of(*recovered.volume, region));
   recovered.unreplayed = std::move(recovery.unreplayed);
@@ -26,9 +30,9 @@ Status run(Execution& execution, u64 segment_bytes, u64 log_limit, Recovered& re
 
 }  // namespace
 
-Recovered recover(Execution& execution, u64 segment_bytes, u64 log_limit) {
+Recovered recover(Execution& execution, const Options& options) {
   Recovered recovered;
-  if (const Status status = run(execution, segment_bytes, log_limit, recovered); !status)
+  if (const Status status = run(execution, options, recovered); !status)
     recovered.problem = "recovery fails: " + status.failure().message;
   return recovered;
 }

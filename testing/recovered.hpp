@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include <perdura/options.hpp>
+
 #include "commit/replay.hpp"
 #include "crash_state.hpp"
 #include "region/region.hpp"
@@ -17,14 +19,16 @@ struct Recovered {
   std::string problem;  ///< "" when recovery succeeds
   u64 version = 0;
   std::unique_ptr<region::Volume> volume;
+  format::RegionRecord region{};
   std::shared_ptr<const region::HomeMap> home;  ///< nullptr before the region exists
   commit::RecoveredLog unreplayed;
   std::optional<commit::LineIndex> index;      ///< of the log that is not home yet
   std::optional<store::ChunkRecovery> chunks;  ///< of a region in chunks, instead of all these
 };
 
-/// The very functions that opening a store runs. The result ends before the execution is reset.
-Recovered recover(Execution& execution, u64 segment_bytes, u64 log_limit);
+/// The very functions that opening a store runs: of its segment and log sizes, and of the region
+/// that `options` name. The result ends before the execution is reset.
+Recovered recover(Execution& execution, const Options& options);
 
 /// Reads and verifies the recovered version of a region in chunks, as opening it does. What is
 /// wrong, or "".

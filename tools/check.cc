@@ -15,20 +15,41 @@ namespace {
 using store::CheckReport;
 using store::Finding;
 
+// Where there is one alone it needs no name.
+std::string of_region(const CheckReport& report, const std::string& name) {
+  const bool one = !report.description || report.description->regions.size() == 1;
+  return one || name.empty() ? "" : fmt::format(" of region '{}'", printable(name));
+}
+
 void print_summary(const CheckReport& report) {
-  if (report.chunks != 0)
-    fmt::print("verified: {} of {}\n", count_text(report.chunks, "chunk"),
-               count_text(report.description->regions.front().versions.size(), "version"));
-  else
-    fmt::print("verified: {} of the home image, {} of the log\n",
-               count_text(report.home_pages, "page"), count_text(report.log_blocks, "block"));
+  std::string verified;
+  const auto add = [&](u64 count, const char* what, const char* of) {
+    if (count == 0) return;
+    if (!verified.empty()) verified += ", ";
+    verified += count_text(count, what) + of;
+  };
+  add(report.home_pages, "page", " of the home image");
+  add(report.log_blocks, "block", " of the log");
+  add(report.chunks, "chunk", " of all versions");
+  if (!verified.empty()) fmt::print("verified: {}\n", verified);
   if (report.pending_pages != 0)
     fmt::print("{} half replayed: the next opening finishes that from the log\n",
                count_text(report.pending_pages, "page"));
-  if (const auto& description = report.description; description && description->heap)
-    if (const HeapAudit& heap = *description->heap; heap.clean)
-      fmt::print("the heap is sound: {} with {}, {}\n", count_text(heap.live_blocks, "live block"),
-                 bytes_text(heap.live_bytes), count_text(heap.roots, "root"));
+  for (const store::RegionDescription& region : report.description->regions) {
+    if (!region.heap || !region.heap->clean) continue;
+    const HeapAudit& heap = *region.heap;
+    fmt::print("the heap{} is sound: {} with {}, {}\n", of_region(report, region.name()),
+               count_text(heap.live_blocks, "live block"), bytes_text(heap.live_bytes),
+               count_text(heap.roots, "root"));
+  }
+}
+
+std::string whole_text(const CheckReport& report) {
+  std::string text;
+  for (const store::RegionDescription& region : report.description->regions)
+    text += fmt::format("{}version {}{} is whole", text.empty() ? "" : ", ", region.durable_version,
+                        of_region(report, region.name()));
+  return text.empty() ? "it has no region yet" : text;
 }
 
 void print_report(const CheckReport& report) {
@@ -36,16 +57,13 @@ void print_report(const CheckReport& report) {
   for (const Finding& finding : report.findings) {
     const bool damage = finding.severity == Finding::Severity::kDamage;
     damaged += damage ? 1 : 0;
-    fmt::print("{}: {}: {}\n", damage ? "damage" : "note", finding.part,
-               printable(finding.message));
+    fmt::print("{}: {}{}: {}\n", damage ? "damage" : "note", finding.part,
+               of_region(report, finding.region), printable(finding.message));
   }
   if (report.description) print_summary(report);
-  if (damaged != 0) {
+  if (damaged != 0)
     fmt::print("'{}' is damaged: {}\n", report.name, count_text(damaged, "finding"));
-  } else {
-    fmt::print("'{}' is good: version {} is whole\n", report.name,
-               report.description->durable_version);
-  }
+  else fmt::print("'{}' is good: {}\n", report.name, whole_text(report));
 }
 
 }  // namespace

@@ -19,7 +19,8 @@ struct Arguments {
   std::string store;
   media::MediumOptions medium;
   bool json = false;
-  u64 version = 0;  ///< rollback: where to
+  u64 version = 0;     ///< rollback: where to
+  std::string region;  ///< versions, rollback, remove: its name
 };
 
 struct AdviseArguments {
@@ -35,6 +36,7 @@ int info(const Arguments& arguments);
 int check(const Arguments& arguments);
 int versions(const Arguments& arguments);
 int rollback(const Arguments& arguments);
+int remove(const Arguments& arguments);
 int advise(const AdviseArguments& arguments);
 
 /// Prints the sentence to stderr. The exit code.

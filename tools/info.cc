@@ -10,14 +10,20 @@ namespace perdura::tools {
 namespace {
 
 using store::Description;
+using store::RegionDescription;
 
 void line(const char* label, const std::string& text) { fmt::print("{:<12} {}\n", label, text); }
 
 std::string state_text(const Description& description) {
-  if (description.superblock.clean != 0) return "closed in order";
-  if (description.log.live_versions == 0) return "not closed in order; nothing to recover";
-  return fmt::format("not closed in order; the next opening recovers {} from the log",
-                     count_text(description.log.live_versions, "version"));
+  u64 live_versions = 0;
+  for (const RegionDescription& region : description.regions)
+    live_versions += region.log.live_versions;
+  const bool clean = description.superblock.clean != 0;
+  if (clean && live_versions == 0) return "closed in order";
+  const char* const state = clean ? "closed in order" : "not closed in order";
+  if (live_versions == 0) return fmt::format("{}; nothing to recover", state);
+  return fmt::format("{}; the next opening recovers {} from the log", state,
+                     count_text(live_versions, "version"));
 }
 
 void print_identity(const Description& description) {
@@ -29,6 +35,7 @@ void print_identity(const Description& description) {
                              superblock.compatible_features, superblock.incompatible_features));
   line("state", state_text(description));
   line("opened", count_text(superblock.session, "time"));
+  line("medium", bytes_text(description.medium_bytes));
 }
 
 std::string aliases_text(u64 aliases) {
@@ -36,42 +43,36 @@ std::string aliases_text(u64 aliases) {
   return fmt::format(", {} {}", aliases, aliases == 1 ? "alias" : "aliases");
 }
 
-// Of a store with a log, whose home image may be behind.
-void print_log(const Description& description) {
-  const store::LogDescription& log = description.log;
-  line("versions",
-       fmt::format("{} durable, {} in the home image", description.durable_version,
-                   description.regions.empty() ? 0 : description.regions.front().replayed_version));
+// Of a region with a log, whose home image may be behind.
+void print_log(const RegionDescription& region) {
+  const store::LogDescription& log = region.log;
+  line("versions", fmt::format("{} durable, {} in the home image", region.durable_version,
+                               region.replayed_version));
   line("log",
        fmt::format("{} in {}; live: {}, {} in {}", bytes_text(log.capacity_bytes),
                    count_text(log.segments, "segment"), count_text(log.live_versions, "version"),
                    bytes_text(log.live_bytes), count_text(log.live_segments, "segment")));
 }
 
-void print_chunks(const Description& description) {
-  const store::RegionDescription& region = description.regions.front();
-  line("versions", fmt::format("{} durable, {} of {} kept", description.durable_version,
+void print_chunks(const RegionDescription& region) {
+  line("versions", fmt::format("{} durable, {} of {} kept", region.durable_version,
                                region.versions.size(), region.record.versions_kept));
   line("chunks", fmt::format("of {}; {} free", bytes_text(region.record.chunk_bytes),
                              bytes_text(region.free_bytes)));
 }
 
-void print_space(const Description& description) {
-  const bool in_chunks =
-      !description.regions.empty() && description.regions.front().record.chunk_bytes != 0;
-  if (in_chunks) print_chunks(description);
-  else print_log(description);
-  line("medium", bytes_text(description.medium_bytes));
-  for (const store::RegionDescription& region : description.regions)
-    line("region",
-         fmt::format("{} '{}' at {:#x}, limit {}{}; {} backed in {}, {} on the medium",
-                     region.record.region, printable(fixed_text(region.record.name)),
-                     region.record.address, bytes_text(region.record.limit_bytes),
-                     aliases_text(region.record.aliases), bytes_text(region.backed_bytes),
-                     count_text(region.extents.size(), "extent"), bytes_text(region.home_bytes)));
+void print_space(const RegionDescription& region) {
+  line("region",
+       fmt::format("{} '{}' at {:#x}, limit {}{}; {} backed in {}, {} on the medium",
+                   region.record.region, printable(region.name()), region.record.address,
+                   bytes_text(region.record.limit_bytes), aliases_text(region.record.aliases),
+                   bytes_text(region.backed_bytes), count_text(region.extents.size(), "extent"),
+                   bytes_text(region.home_bytes)));
+  if (region.in_chunks()) print_chunks(region);
+  else print_log(region);
 }
 
-void print_heap(const Description& description) {
+void print_heap(const RegionDescription& description) {
   if (!description.heap) return line("heap", "none yet: no version was made durable");
   const HeapAudit& heap = *description.heap;
   if (!heap.clean) return line("heap", "damaged: " + heap.problem);
@@ -104,6 +105,12 @@ void print_container(const store::ContainerDescription& container) {
                count_text(module.symbols, "symbol"));
 }
 
+void print_region(const RegionDescription& region) {
+  print_space(region);
+  print_heap(region);
+  if (region.container) print_container(*region.container);
+}
+
 }  // namespace
 
 int info(const Arguments& arguments) {
@@ -113,11 +120,11 @@ int info(const Arguments& arguments) {
     fmt::print("{}\n", dump(to_json(*description)));
   } else {
     print_identity(*description);
-    print_space(*description);
-    print_heap(*description);
-    if (description->container) print_container(*description->container);
+    for (const RegionDescription& region : description->regions) print_region(region);
   }
-  return description->heap && !description->heap->clean ? kDamaged : kGood;
+  for (const RegionDescription& region : description->regions)
+    if (region.heap && !region.heap->clean) return kDamaged;
+  return kGood;
 }
 
 }  // namespace perdura::tools

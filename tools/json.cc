@@ -27,27 +27,6 @@ Json region_versions_json(const store::RegionDescription& region) {
   return versions;
 }
 
-Json region_json(const store::RegionDescription& region) {
-  Json extents = Json::array();
-  for (const format::Extent& extent : region.extents)
-    extents.push_back({{"region_offset", extent.region_offset},
-                       {"length", extent.length},
-                       {"medium_offset", extent.medium_offset}});
-  return {{"id", region.record.region},
-          {"name", fixed_text(region.record.name)},
-          {"address", hex(region.record.address)},
-          {"limit_bytes", region.record.limit_bytes},
-          {"aliases", region.record.aliases},
-          {"chunk_bytes", region.record.chunk_bytes},
-          {"versions_kept", region.record.versions_kept},
-          {"free_bytes", region.free_bytes},
-          {"versions", region_versions_json(region)},
-          {"backed_bytes", region.backed_bytes},
-          {"home_bytes", region.home_bytes},
-          {"replayed_version", region.replayed_version},
-          {"extents", std::move(extents)}};
-}
-
 Json heap_json(const HeapAudit& heap) {
   return {{"clean", heap.clean},
           {"problem", heap.problem},
@@ -58,6 +37,55 @@ Json heap_json(const HeapAudit& heap) {
           {"large_blocks", heap.large_blocks},
           {"largest_free_bytes", heap.largest_free_bytes},
           {"roots", heap.roots}};
+}
+
+Json log_json(const store::LogDescription& log) {
+  return {{"segments", log.segments},           {"capacity_bytes", log.capacity_bytes},
+          {"live_segments", log.live_segments}, {"live_versions", log.live_versions},
+          {"live_bytes", log.live_bytes},       {"live_generation", log.live_generation}};
+}
+
+Json container_json(const store::ContainerDescription& container) {
+  Json json = {{"marked_pages", container.marked_pages},
+               {"shadows", container.shadows},
+               {"shadow_bytes", container.shadow_bytes},
+               {"modules", Json::array()}};
+  for (const auto& module : container.modules)
+    json["modules"].push_back(
+        {{"name", module.name}, {"build_id", module.build_id}, {"symbols", module.symbols}});
+  return json;
+}
+
+Json region_json(const store::RegionDescription& region) {
+  Json json = {{"id", region.record.region},
+               {"name", region.name()},
+               {"address", hex(region.record.address)},
+               {"limit_bytes", region.record.limit_bytes},
+               {"aliases", region.record.aliases},
+               {"chunk_bytes", region.record.chunk_bytes},
+               {"versions_kept", region.record.versions_kept},
+               {"durable_version", region.durable_version},
+               {"replayed_version", region.replayed_version},
+               {"versions", region_versions_json(region)},
+               {"free_bytes", region.free_bytes},
+               {"backed_bytes", region.backed_bytes},
+               {"home_bytes", region.home_bytes},
+               {"extents", Json::array()},
+               {"log", region.in_chunks() ? Json() : log_json(region.log)},
+               {"heap", region.heap ? heap_json(*region.heap) : Json()},
+               {"types", Json::array()},
+               {"roots", Json::array()},
+               {"container", region.container ? container_json(*region.container) : Json()}};
+  for (const format::Extent& extent : region.extents)
+    json["extents"].push_back({{"region_offset", extent.region_offset},
+                               {"length", extent.length},
+                               {"medium_offset", extent.medium_offset}});
+  for (const store::TypeDescription& type : region.types)
+    json["types"].push_back({{"name", type.name}, {"layout", type.layout}});
+  for (const store::RootDescription& root : region.roots)
+    json["roots"].push_back(
+        {{"name", root.name}, {"offset", root.offset}, {"fingerprint", hex(root.fingerprint)}});
+  return json;
 }
 
 }  // namespace
@@ -72,39 +100,10 @@ Json to_json(const store::Description& description) {
                {"incompatible_features", hex(superblock.incompatible_features)},
                {"clean", superblock.clean != 0},
                {"session", superblock.session},
-               {"durable_version", description.durable_version},
-               {"replayed_version",
-                description.regions.empty() ? 0 : description.regions.front().replayed_version},
                {"medium_bytes", description.medium_bytes},
-               {"log",
-                {{"segments", description.log.segments},
-                 {"capacity_bytes", description.log.capacity_bytes},
-                 {"live_segments", description.log.live_segments},
-                 {"live_versions", description.log.live_versions},
-                 {"live_bytes", description.log.live_bytes},
-                 {"live_generation", superblock.live_generation}}},
-               {"regions", Json::array()},
-               {"heap", nullptr},
-               {"types", Json::array()},
-               {"roots", Json::array()},
-               {"container", nullptr}};
+               {"regions", Json::array()}};
   for (const store::RegionDescription& region : description.regions)
     json["regions"].push_back(region_json(region));
-  if (description.heap) json["heap"] = heap_json(*description.heap);
-  for (const store::TypeDescription& type : description.types)
-    json["types"].push_back({{"name", type.name}, {"layout", type.layout}});
-  for (const store::RootDescription& root : description.roots)
-    json["roots"].push_back(
-        {{"name", root.name}, {"offset", root.offset}, {"fingerprint", hex(root.fingerprint)}});
-  if (const auto& container = description.container) {
-    json["container"] = {{"marked_pages", container->marked_pages},
-                         {"shadows", container->shadows},
-                         {"shadow_bytes", container->shadow_bytes},
-                         {"modules", Json::array()}};
-    for (const auto& module : container->modules)
-      json["container"]["modules"].push_back(
-          {{"name", module.name}, {"build_id", module.build_id}, {"symbols", module.symbols}});
-  }
   return json;
 }
 
@@ -113,6 +112,7 @@ Json to_json(const store::CheckReport& report) {
   Json notes = Json::array();
   for (const store::Finding& finding : report.findings) {
     Json json = {{"part", finding.part}, {"message", finding.message}};
+    if (!finding.region.empty()) json["region"] = finding.region;
     if (finding.region_offset) json["region_offset"] = *finding.region_offset;
     if (finding.medium_offset) json["medium_offset"] = *finding.medium_offset;
     const bool damage = finding.severity == store::Finding::Severity::kDamage;
@@ -126,23 +126,24 @@ Json to_json(const store::CheckReport& report) {
                {"home_pages", report.home_pages},
                {"pending_pages", report.pending_pages},
                {"chunks", report.chunks},
-               {"durable_version", nullptr},
                {"clean", nullptr},
-               {"heap", nullptr}};
+               {"regions", Json::array()}};
   if (const auto& description = report.description) {
-    json["durable_version"] = description->durable_version;
     json["clean"] = description->superblock.clean != 0;
-    if (description->heap) json["heap"] = heap_json(*description->heap);
+    for (const store::RegionDescription& region : description->regions)
+      json["regions"].push_back({{"name", region.name()},
+                                 {"durable_version", region.durable_version},
+                                 {"heap", region.heap ? heap_json(*region.heap) : Json()}});
   }
   return json;
 }
 
 Json versions_json(const store::Description& description) {
-  Json json = {{"store", description.name},
-               {"durable_version", description.durable_version},
-               {"versions", Json::array()}};
-  if (!description.regions.empty())
-    json["versions"] = region_versions_json(description.regions.front());
+  Json json = {{"store", description.name}, {"regions", Json::array()}};
+  for (const store::RegionDescription& region : description.regions)
+    json["regions"].push_back({{"name", region.name()},
+                               {"durable_version", region.durable_version},
+                               {"versions", region_versions_json(region)}});
   return json;
 }
 

@@ -24,6 +24,9 @@ constexpr const char* kRollbackFooter =
     "between are kept as others are, so going back can itself be undone. The store must not be\n"
     "open elsewhere. Exit codes: 0 it is done, 1 the version is damaged, 2 wrong usage or no "
     "store.";
+constexpr const char* kRemoveFooter =
+    "Its versions are gone, and its space is free for other regions. The store must not be open\n"
+    "elsewhere. Exit codes: 0 it is done, 2 wrong usage or no such region.";
 constexpr const char* kFooter =
     "Nothing is written to the store, and it must not be open elsewhere.\n"
     "Exit codes: 0 all is well, 1 the store is damaged, 2 wrong usage or no store to look at.";
@@ -72,14 +75,21 @@ int run(int argc, char** argv) {
       app, "info", "Say what a store holds: versions, sizes, regions, roots, heap.", arguments);
   add_command(app, "check", "Verify every checksum of a store, and the metadata of its heap.",
               arguments);
-  const CLI::App* versions_command =
+  CLI::App* versions_command =
       add_command(app, "versions", "List the versions that a store keeps.", arguments);
+  versions_command->add_option("--region", arguments.region, "of this region alone");
   CLI::App* rollback_command =
       add_command(app, "rollback", "Go back to a version that a store keeps.", arguments);
   rollback_command->footer(kRollbackFooter);
   rollback_command->add_option("VERSION", arguments.version, "as `perdura versions` lists it")
       ->required()
       ->check(CLI::PositiveNumber);
+  rollback_command->add_option("--region", arguments.region, "which one; the first one otherwise");
+  CLI::App* remove_command =
+      add_command(app, "remove", "Remove a region of a store, with all it holds.", arguments);
+  remove_command->footer(kRemoveFooter);
+  remove_command->add_option("REGION", arguments.region, "its name, as `perdura info` says it")
+      ->required();
   AdviseArguments advise_arguments;
   const CLI::App* advise_command = add_advise(app, advise_arguments);
   try {
@@ -90,6 +100,7 @@ int run(int argc, char** argv) {
   if (advise_command->parsed()) return advise(advise_arguments);
   if (versions_command->parsed()) return versions(arguments);
   if (rollback_command->parsed()) return rollback(arguments);
+  if (remove_command->parsed()) return remove(arguments);
   return info_command->parsed() ? info(arguments) : check(arguments);
 }
 

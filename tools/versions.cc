@@ -1,4 +1,5 @@
-// perdura versions, perdura rollback: the versions that a store keeps, and going back to one.
+// perdura versions, rollback, remove: the versions that a store keeps, going back to one, and
+// removing a region with all of them.
 #include "store/versions.hpp"
 
 #include <ctime>
@@ -23,10 +24,9 @@ std::string time_text(u64 time_ns) {
 
 void print_versions(const store::Description& description) {
   for (const store::RegionDescription& region : description.regions) {
-    if (region.record.chunk_bytes == 0) {
-      fmt::print("{}: a redo log keeps the newest version alone\n", description.durable_version);
-      continue;
-    }
+    if (description.regions.size() > 1) fmt::print("region '{}'\n", printable(region.name()));
+    if (!region.in_chunks())
+      fmt::print("{}: a redo log keeps the newest version alone\n", region.durable_version);
     for (const store::VersionDescription& version : region.versions)
       fmt::print("{}: {}, {} of {}, {} written{}\n", version.number, time_text(version.time_ns),
                  count_text(version.changed_chunks, "changed chunk"),
@@ -38,8 +38,15 @@ void print_versions(const store::Description& description) {
 }  // namespace
 
 int versions(const Arguments& arguments) {
-  const auto description = store::outline(arguments.store, arguments.medium);
+  auto description = store::outline(arguments.store, arguments.medium);
   if (!description) return complain(description.failure());
+  if (const std::string& wanted = arguments.region; !wanted.empty()) {
+    std::erase_if(description->regions, [&](const auto& each) { return each.name() != wanted; });
+    if (description->regions.empty())
+      return complain({Code::kNotFound, fmt::format("'{}' has no region '{}'; `perdura info` "
+                                                    "names those that it has",
+                                                    arguments.store, wanted)});
+  }
   if (arguments.json) fmt::print("{}\n", dump(versions_json(*description)));
   else print_versions(*description);
   return kGood;
@@ -48,11 +55,20 @@ int versions(const Arguments& arguments) {
 int rollback(const Arguments& arguments) {
   const Result<u64> made = [&] {
     ProgressLine line;
-    return store::roll_back(arguments.store, arguments.version, arguments.medium, std::ref(line));
+    return store::roll_back(arguments.store, arguments.region, arguments.version, arguments.medium,
+                            std::ref(line));
   }();
   if (!made) return complain(made.failure());
   if (arguments.json) fmt::print("{}\n", dump({{"version", *made}, {"origin", arguments.version}}));
   else fmt::print("version {} has the content of version {}\n", *made, arguments.version);
+  return kGood;
+}
+
+int remove(const Arguments& arguments) {
+  const Status removed = store::remove_region(arguments.store, arguments.region, arguments.medium);
+  if (!removed) return complain(removed.failure());
+  if (arguments.json) fmt::print("{}\n", dump({{"removed", arguments.region}}));
+  else fmt::print("region '{}' is removed\n", printable(arguments.region));
   return kGood;
 }
 

@@ -37,8 +37,8 @@ inline void look(const std::string& uri, const Looks& looks) {
       require(!report.failure().message.empty(), "a refusal says why");
     } else if (!report->damaged()) {
       require(report->description.has_value(), "a sound store is described");
-      require(!report->description->heap || report->description->heap->clean,
-              "a sound store has a sound heap");
+      for (const store::RegionDescription& region : report->description->regions)
+        require(!region.heap || region.heap->clean, "a sound store has a sound heap");
     }
   }
   if (looks.description) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace perdura {
 
@@ -34,7 +35,14 @@ enum class Engine {
 };
 
 struct Options {
-  bool create = true;  ///< make the store when it does not exist
+  bool create = true;  ///< make the store, and the region in it, where they do not exist
+
+  /// Which region of the store: each has a heap, versions and checkpoints of its own, is open at
+  /// most once, and in the same process as the others. Up to 31 bytes; "": the first one, which is
+  /// made with the name "main". A store has up to 16; how its medium is used says who opens it
+  /// first.
+  std::string region = {};
+
   Tracking tracking = Tracking::kAutomatic;
   Capture capture = Capture::kAutomatic;
 

@@ -67,12 +67,16 @@ typedef struct perdura_options {
   uint32_t over_provisioning;
   uint64_t version;
   enum perdura_capture capture;
+  const char* region;
 } perdura_options;
 
 /* options may be NULL. On success *store must be closed with perdura_close. */
 int perdura_open(const char* uri, const perdura_options* options, perdura_store** store);
 /* Takes a last checkpoint. The store is gone afterwards, whatever is returned. */
 int perdura_close(perdura_store* store);
+
+/* Removes a region with all that it holds; nobody may have the store open. */
+int perdura_region_remove(const char* uri, const char* region);
 
 /* NULL when there is no space. perdura_alloc aligns to 16 bytes. */
 void* perdura_alloc(perdura_store* store, size_t size);

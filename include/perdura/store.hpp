@@ -83,6 +83,10 @@ class Store {
   /// `memcached://HOST[:PORT]/NAME[?timeout_ms=N&takeover=1]`.
   static Store open(std::string_view uri, const Options& options = {});
 
+  /// Remove a region with all that it holds; its space is free for others. Nobody may have the
+  /// store open. Throws kNotFound, kLocked.
+  static void remove(std::string_view uri, std::string_view region);
+
   Store(Store&&) noexcept = default;
   /// Closes the store that this one was, as the destructor does.
   Store& operator=(Store&& other) noexcept;

@@ -27,12 +27,15 @@ u64 runs_max(u64 block_bytes) { return block_bytes / (kLineBytes + sizeof(u64)) 
 
 }  // namespace
 
-Log::Log(region::Volume& volume, u64 limit_bytes)
-    : volume_(volume), limit_bytes_(limit_bytes), segment_bytes_(volume.segment_bytes()) {
-  for (const format::Extent& extent : volume.extents(format::ExtentKind::kLog))
+Log::Log(region::Volume& volume, u32 region, u64 limit_bytes)
+    : volume_(volume),
+      region_(region),
+      limit_bytes_(limit_bytes),
+      segment_bytes_(volume.segment_bytes()) {
+  for (const format::Extent& extent : volume.extents(format::ExtentKind::kLog, region))
     for (u64 at = 0; at + segment_bytes_ <= extent.length; at += segment_bytes_)
       segments_.push_back(Segment{.offset = extent.medium_offset + at});
-  next_generation_ = std::max<u64>(1, volume.superblock().live_generation);
+  next_generation_ = std::max<u64>(1, volume.state(region).live_generation);
 }
 
 void Log::adopt(u64 offset, u64 generation, u64 version_max) {
@@ -69,10 +72,10 @@ Status Log::grow() {
   u64 length =
       std::clamp<u64>(round_up(capacity / 2, segment_bytes_), segment_bytes_, kGrowthBytesMax);
   segments_.reserve(segments_.size() + length / segment_bytes_);
-  auto extent = volume_.allocate_log(length);
+  auto extent = volume_.allocate_log(region_, length);
   if (!extent && extent.failure().code == Code::kNoSpace && length > segment_bytes_) {
     length = segment_bytes_;
-    extent = volume_.allocate_log(length);
+    extent = volume_.allocate_log(region_, length);
   }
   if (!extent) return extent.failure();
   for (u64 at = 0; at < length; at += segment_bytes_)

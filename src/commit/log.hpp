@@ -56,7 +56,7 @@ struct VersionInProgress {
   std::vector<BlockRef> blocks;
 };
 
-/// The segments of a store's log. Thread-safe.
+/// The segments of a region's log. Thread-safe.
 class Log {
  public:
   struct Place {
@@ -65,7 +65,7 @@ class Log {
     u32 index = 0;
   };
 
-  Log(region::Volume& volume, u64 limit_bytes);
+  Log(region::Volume& volume, u32 region, u64 limit_bytes);
 
   /// After recovery: blocks of `version` live in the segment at `offset`.
   void adopt(u64 offset, u64 generation, u64 version_max);
@@ -99,6 +99,7 @@ class Log {
   void give_back();
 
   region::Volume& volume_;
+  const u32 region_;
   const u64 limit_bytes_;
   const u64 segment_bytes_;
   mutable std::mutex mutex_;

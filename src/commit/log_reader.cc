@@ -44,9 +44,9 @@ class Scanner {
         store_id_(volume.store_id()) {}
 
   Status find_live_segments() {
-    const u64 live_generation = volume_.superblock().live_generation;
+    const u64 live_generation = volume_.state(region_).live_generation;
     std::vector<u64> all;
-    for (const format::Extent& extent : volume_.extents(format::ExtentKind::kLog))
+    for (const format::Extent& extent : volume_.extents(format::ExtentKind::kLog, region_))
       for (u64 at = 0; at + segment_bytes_ <= extent.length; at += segment_bytes_)
         all.push_back(extent.medium_offset + at);
     AlignedBuffer heads(std::max<u64>(all.size(), 1) * kHeadBytes);

@@ -50,8 +50,8 @@ u64 entries_at(u64 chunks, u32 level) {
 
 Result<format::Extent> version_records(const region::Volume& volume,
                                        const format::RegionRecord& region) {
-  for (const format::Extent& extent : volume.extents(format::ExtentKind::kVersions))
-    if (extent.region == region.region) return extent;
+  const auto extents = volume.extents(format::ExtentKind::kVersions, region.region);
+  if (!extents.empty()) return extents.front();
   return Failure{Code::kCorrupt, "the directory of '" + volume.name() +
                                      "' has no place for version records; restore the store from "
                                      "a copy"};

@@ -3,9 +3,9 @@
 //   0        superblock slot 0        4 KiB
 //   4 Ki     superblock slot 1        4 KiB
 //   8 Ki     owner record             4 KiB   (who has the store open: for messages only)
-//   16 Ki    directory slot 0        16 KiB
-//   32 Ki    directory slot 1        16 KiB
-//   64 Ki    extents: log segments, home images each followed by its page-checksum table; or chunks
+//   64 Ki    directory slot 0        64 KiB
+//   128 Ki   directory slot 1        64 KiB
+//   192 Ki   extents: log segments, home images each followed by its page-checksum table; or chunks
 //            and version records (remap_format.hpp)
 //
 // All integers are little-endian, the only byte order Perdura runs on.
@@ -20,15 +20,15 @@
 namespace perdura::format {
 
 constexpr char kMagic[8] = {'\x89', 'P', 'E', 'R', 'D', '\r', '\n', '\x1a'};
-constexpr u32 kFormatVersion = 1;
+constexpr u32 kFormatVersion = 2;
 constexpr char kArchitecture[16] = "x86_64-le-64";
 
 constexpr u64 kSuperblockBytes = 4096;
 constexpr u64 kSuperblockOffset[2] = {0, 4096};
 constexpr u64 kOwnerOffset = 8192;
-constexpr u64 kDirectoryBytes = 16 * kKiB;
-constexpr u64 kDirectoryOffset[2] = {16 * kKiB, 32 * kKiB};
-constexpr u64 kDataBegin = 64 * kKiB;
+constexpr u64 kDirectoryBytes = 64 * kKiB;
+constexpr u64 kDirectoryOffset[2] = {64 * kKiB, 128 * kKiB};
+constexpr u64 kDataBegin = 192 * kKiB;
 constexpr u64 kExtentUnit = 4096;            ///< extents start and end at multiples of it
 constexpr u64 kSegmentBytesMin = 32 * kKiB;  ///< log segments; a power of two
 constexpr u64 kSegmentBytesMax = kMiB;
@@ -38,7 +38,7 @@ constexpr u64 kFeatureAliases = 1;  ///< a region holds addresses in its aliases
 constexpr u64 kFeatureRemap = 2;    ///< a region lives in chunks
 constexpr u64 kKnownIncompatible = kFeatureAliases | kFeatureRemap;
 
-constexpr u32 kRegionsMax = 16;
+constexpr u32 kRegionsMax = 16;  ///< numbered from 1
 constexpr u64 kRegionBytesMax = u64{1} << 44;
 constexpr u64 kAddressEnd = u64{1} << 47;  ///< of a program's address space
 constexpr u32 kAliasesMax = 256;
@@ -49,9 +49,8 @@ constexpr u64 kCounterMax = u64{1} << 56;  ///< no store counts versions, update
 
 /// What a region's recovery starts from.
 struct RegionState {
-  u32 region;  ///< 1-based; 0: unused slot
-  u32 reserved;
   u64 replayed_version;  ///< the version that the home image holds in full
+  u64 live_generation;   ///< its log segments of earlier ones hold nothing that recovery needs
 };
 static_assert(sizeof(RegionState) == 16);
 
@@ -70,15 +69,15 @@ struct Superblock {
   u8 uuid[16];
   u64 sequence;  ///< one more than the other slot's
   u64 session;   ///< counts openings; makes log tickets unique
-  u32 clean;     ///< 1: closed in order, the home image is up to date
+  u32 clean;     ///< 1: whoever had it open last closed it in order
   u32 segment_bytes;
   u64 medium_bytes;  ///< the medium is at least this long
   u32 directory_slot;
   u32 directory_bytes;
   u64 directory_sequence;
   u64 directory_checksum;
-  u64 live_generation;  ///< log segments of earlier generations hold nothing that recovery needs
-  RegionState regions[kRegionsMax];
+  u64 reserved2;
+  RegionState regions[kRegionsMax];  ///< number 1 first
   u8 reserved1[4096 - 144 - 16 * kRegionsMax];
 };
 static_assert(sizeof(Superblock) == kSuperblockBytes);
@@ -106,21 +105,23 @@ enum class ExtentKind : u32 {
 
 struct Extent {
   ExtentKind kind;
-  u32 region;         ///< all but kLog: the region
+  u32 region;
   u64 region_offset;  ///< kHome: where in the region
   u64 length;         ///< bytes, without the table
   u64 medium_offset;
 };
 static_assert(sizeof(Extent) == 32);
 
+constexpr u64 kRegionNameMax = 31;  ///< bytes; at least one
+
 struct RegionRecord {
   u32 region;
-  u32 aliases;      ///< 0: none; else a power of two up to kAliasesMax
-  u64 address;      ///< where the region was created and must be mapped
-  u64 limit_bytes;  ///< address space it may use
-  char name[32];
-  u32 chunk_bytes;    ///< 0: it has a home image and a redo log; else its chunks' size
-  u32 versions_kept;  ///< with chunks: the newest one, and those before it
+  u32 aliases;                    ///< 0: none; else a power of two up to kAliasesMax
+  u64 address;                    ///< where the region was created and must be mapped
+  u64 limit_bytes;                ///< address space it may use
+  char name[kRegionNameMax + 1];  ///< unlike the others'
+  u32 chunk_bytes;                ///< 0: it has a home image and a redo log; else its chunks' size
+  u32 versions_kept;              ///< with chunks: the newest one, and those before it
 };
 static_assert(sizeof(RegionRecord) == 64);
 

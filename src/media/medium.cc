@@ -1,10 +1,12 @@
 #include "media/medium.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 
 #include "base/checksum.hpp"
@@ -127,6 +129,22 @@ Result<OpenedMedium> open_medium(std::string_view uri, MediumOptions options) {
   if (parsed.scheme == "dax") return open_mapped(path, MappedKind::kDax, options);
   if (parsed.scheme == "memcached") return open_memcached(path, options);
   return open_file(path, options);
+}
+
+// A link is a place of its own: who opens both finds the file locked.
+MediumPlace place_of(std::string_view uri) {
+  const ParsedUri parsed = parse(uri);
+  MediumPlace place{std::string(parsed.scheme) + ":" + std::string(parsed.path), {}};
+  if (parsed.scheme == "memcached") return place;
+  const std::filesystem::path path(parsed.path);
+  struct stat info{};
+  if (::stat(path.c_str(), &info) == 0)
+    place.occupant = std::to_string(info.st_dev) + ":" + std::to_string(info.st_ino);
+  std::error_code error;
+  const auto folder =
+      std::filesystem::weakly_canonical(path.has_parent_path() ? path.parent_path() : ".", error);
+  if (!error) place.name = std::string(parsed.scheme) + ":" + (folder / path.filename()).string();
+  return place;
 }
 
 Status remove_medium(std::string_view uri) {

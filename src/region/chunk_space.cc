@@ -18,8 +18,8 @@ ChunkSpace::ChunkSpace(Volume& volume, const format::RegionRecord& record, u32 o
       over_provisioning_(over_provisioning),
       read_only_(read_only),
       chunk_units_(record.chunk_bytes / kUnitBytes) {
-  for (const format::Extent& extent : volume.extents(format::ExtentKind::kChunks))
-    if (extent.region == record.region) add_piece(extent);
+  for (const format::Extent& extent : volume.extents(format::ExtentKind::kChunks, record.region))
+    add_piece(extent);
   promised_bytes_ = units_ * kUnitBytes / (100 + over_provisioning) * 100;
 }
 

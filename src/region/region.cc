@@ -53,14 +53,12 @@ HomeMap::HomeMap(std::vector<Extent> extents) : extents_(std::move(extents)) {
 
 Result<std::shared_ptr<const HomeMap>> HomeMap::of(const Volume& volume,
                                                    const format::RegionRecord& record) {
-  std::vector<Extent> mine;
-  for (const Extent& extent : volume.extents(format::ExtentKind::kHome)) {
-    if (extent.region != record.region) continue;
+  std::vector<Extent> mine = volume.extents(format::ExtentKind::kHome, record.region);
+  for (const Extent& extent : mine) {
     if (extent.region_offset > record.limit_bytes ||
         extent.length > record.limit_bytes - extent.region_offset)
       return Failure{Code::kCorrupt, "the directory of '" + volume.name() +
                                          "' places an extent outside its region"};
-    mine.push_back(extent);
   }
   return std::make_shared<const HomeMap>(std::move(mine));
 }
@@ -86,11 +84,19 @@ u64 HomeMap::backed_bytes() const {
   return sum;
 }
 
-Result<u64> Region::choose_address(u64 limit_bytes) {
+Result<u64> Region::choose_address(u64 limit_bytes,
+                                   const std::vector<format::RegionRecord>& others) {
+  const auto meets = [&](u64 address) {
+    return std::any_of(others.begin(), others.end(), [&](const format::RegionRecord& other) {
+      return address < other.address + format::reserved_bytes(other) &&
+             other.address < address + limit_bytes;
+    });
+  };
   for (const Window& window : kWindows) {
     for (u64 address = window.begin; address + limit_bytes <= window.end;
          address += round_up(limit_bytes, kWindowStep)) {
-      if (Mapping::reserve(reinterpret_cast<void*>(address), limit_bytes)) return address;
+      if (!meets(address) && Mapping::reserve(reinterpret_cast<void*>(address), limit_bytes))
+        return address;
     }
   }
   return Failure{Code::kNoMemory, "no free address range of " + std::to_string(limit_bytes) +
@@ -285,9 +291,8 @@ Result<Extent> Region::take_space(u64 offset, u64 end) {
     return extent;
   }
   if (chunks_ != nullptr) return take_chunks(offset, end);
-  for (const Extent& extent : volume_->extents(format::ExtentKind::kHome))
-    if (extent.region == id() && extent.region_offset > offset)
-      end = std::min(end, extent.region_offset);
+  for (const Extent& extent : volume_->extents(format::ExtentKind::kHome, id()))
+    if (extent.region_offset > offset) end = std::min(end, extent.region_offset);
   return volume_->allocate_home(id(), offset, end - offset);
 }
 

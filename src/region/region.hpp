@@ -69,8 +69,9 @@ class Region {
   using Backed = std::function<Status(std::byte* address, u64 length, bool anonymous)>;
 
   /// Where a new region of `limit_bytes` goes: a window that libraries, sanitizers and other
-  /// runtimes leave free.
-  static Result<u64> choose_address(u64 limit_bytes);
+  /// runtimes leave free, and none of the `others`.
+  static Result<u64> choose_address(u64 limit_bytes,
+                                    const std::vector<format::RegionRecord>& others = {});
 
   /// Reserve the recorded range and map what is backed.
   static Result<std::unique_ptr<Region>> map(Volume& volume, const format::RegionRecord& record);

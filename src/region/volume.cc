@@ -32,10 +32,9 @@ u64 superblock_checksum(const Superblock& superblock) {
 // Counters that would soon wrap around were not counted.
 bool counters_plausible(const Superblock& superblock) {
   constexpr u64 kSessionsMax = u64{1} << 32;  // tickets have 32 bits for them
-  u64 highest =
-      std::max({superblock.sequence, superblock.directory_sequence, superblock.live_generation});
+  u64 highest = std::max(superblock.sequence, superblock.directory_sequence);
   for (const format::RegionState& state : superblock.regions)
-    highest = std::max(highest, state.replayed_version);
+    highest = std::max({highest, state.replayed_version, state.live_generation});
   return highest <= format::kCounterMax && superblock.session < kSessionsMax;
 }
 
@@ -63,6 +62,11 @@ bool directory_fits(media::Medium& medium, const std::byte* head, const Superblo
                         return checksum(bytes, superblock.directory_bytes) ==
                                superblock.directory_checksum;
                       });
+}
+
+size_t index_of(u32 region) {
+  PERDURA_ASSERT(region != 0 && region <= format::kRegionsMax);
+  return region - 1;
 }
 
 enum class SlotState { kWhole, kDamaged, kForeign };
@@ -102,10 +106,13 @@ Status check_compatible(const std::string& name, const Superblock& superblock) {
                        "': its pointers mean nothing here; open it on such a machine"};
   if (superblock.format_version != format::kFormatVersion ||
       superblock.superblock_bytes != format::kSuperblockBytes)
-    return Failure{Code::kIncompatible,
-                   "'" + name + "' has format version " +
-                       std::to_string(superblock.format_version) + ", this Perdura reads version " +
-                       std::to_string(format::kFormatVersion) + "; use a newer Perdura"};
+    return Failure{Code::kIncompatible, "'" + name + "' has format version " +
+                                            std::to_string(superblock.format_version) +
+                                            ", this Perdura reads version " +
+                                            std::to_string(format::kFormatVersion) +
+                                            (superblock.format_version > format::kFormatVersion
+                                                 ? "; use a newer Perdura"
+                                                 : "; use the older Perdura that wrote it")};
   const u64 unknown = superblock.incompatible_features & ~format::kKnownIncompatible;
   if (unknown != 0)
     return Failure{Code::kIncompatible, "'" + name + "' uses format features (mask " +
@@ -268,25 +275,28 @@ Status Volume::read_directory(const Superblock& superblock) {
   return check_homes();
 }
 
+u64 Volume::features_of_regions() const {
+  u64 features = 0;
+  for (const RegionRecord& record : regions_) {
+    if (record.aliases != 0) features |= format::kFeatureAliases;
+    if (record.chunk_bytes != 0) features |= format::kFeatureRemap;
+  }
+  return features;
+}
+
 Status Volume::check_regions() const {
-  const auto known = [this](const RegionRecord& record) {
-    return std::any_of(
-        std::begin(superblock_.regions), std::end(superblock_.regions),
-        [&](const format::RegionState& state) { return state.region == record.region; });
-  };
+  const bool features_fit = superblock_.incompatible_features == features_of_regions();
   for (auto record = regions_.begin(); record != regions_.end(); ++record) {
     const bool twice = std::any_of(regions_.begin(), record, [&](const RegionRecord& other) {
-      return other.region == record->region;
+      return other.region == record->region ||
+             std::strncmp(other.name, record->name, sizeof other.name) == 0;
     });
-    if (twice || record->region == 0 || !known(*record) || record->address == 0 ||
-        !is_aligned(record->address, kPageBytes) || record->limit_bytes == 0 ||
-        !is_aligned(record->limit_bytes, kMiB) || record->limit_bytes > format::kRegionBytesMax ||
-        !plausible_chunks(*record) ||
-        (record->chunk_bytes != 0) !=
-            ((superblock_.incompatible_features & format::kFeatureRemap) != 0) ||
+    if (twice || !features_fit || record->region == 0 || record->region > format::kRegionsMax ||
+        record->name[0] == '\0' || record->name[format::kRegionNameMax] != '\0' ||
+        record->address == 0 || !is_aligned(record->address, kPageBytes) ||
+        record->limit_bytes == 0 || !is_aligned(record->limit_bytes, kMiB) ||
+        record->limit_bytes > format::kRegionBytesMax || !plausible_chunks(*record) ||
         (record->aliases & (record->aliases - 1)) != 0 || record->aliases > format::kAliasesMax ||
-        (record->aliases != 0) !=
-            ((superblock_.incompatible_features & format::kFeatureAliases) != 0) ||
         record->address > format::kAddressEnd ||
         format::reserved_bytes(*record) > format::kAddressEnd - record->address)
       return Failure{Code::kCorrupt,
@@ -321,17 +331,17 @@ Status Volume::check_extents() const {
 
 // The region that an extent's kind asks for.
 bool Volume::has_region(const Extent& extent) const {
-  if (extent.kind == ExtentKind::kLog) return true;
   const auto record = std::find_if(regions_.begin(), regions_.end(),
                                    [&](const auto& each) { return each.region == extent.region; });
+  if (record == regions_.end()) return false;
   switch (extent.kind) {
+    case ExtentKind::kLog:
     case ExtentKind::kHome:
-      return true;  // one of no region is never looked at
+      return record->chunk_bytes == 0;
     case ExtentKind::kVersions:
-      return record != regions_.end() && record->chunk_bytes != 0 &&
-             extent.length == format::version_records_bytes(*record);
+      return record->chunk_bytes != 0 && extent.length == format::version_records_bytes(*record);
     case ExtentKind::kChunks:
-      return record != regions_.end() && record->chunk_bytes != 0 &&
+      return record->chunk_bytes != 0 &&
              is_aligned(extent.medium_offset | extent.length, record->chunk_bytes);
     default:
       return false;
@@ -364,25 +374,21 @@ Status Volume::begin_session() {
   PERDURA_TRY(medium_->write(format::kOwnerOffset, media::describe_owner().bytes,
                              PERDURA_SITE("owner record")));
   ++superblock_.session;
+  ++sessions_;
   superblock_.clean = 0;
   return write_superblock();
 }
 
-Status Volume::mark_clean() {
+Status Volume::end_session() {
   std::lock_guard lock(mutex_);
+  PERDURA_ASSERT(sessions_ != 0);
+  if (--sessions_ != 0) return {};
   superblock_.clean = 1;
   return write_superblock();
 }
 
 Status Volume::add_region(const RegionRecord& record) {
   std::lock_guard lock(mutex_);
-  PERDURA_ASSERT(regions_.size() < format::kRegionsMax);
-  // A state of it was left by an attempt that failed, whose directory may be durable all the same.
-  const auto state = std::find_if(std::begin(superblock_.regions), std::end(superblock_.regions),
-                                  [&](const format::RegionState& each) {
-                                    return each.region == record.region || each.region == 0;
-                                  });
-  PERDURA_ASSERT(state != std::end(superblock_.regions));
   const std::vector<Extent> before = extents_;
   if (record.chunk_bytes != 0) {
     Extent records{ExtentKind::kVersions, record.region, 0, format::version_records_bytes(record),
@@ -394,15 +400,27 @@ Status Volume::add_region(const RegionRecord& record) {
     insert_sorted(records);
   }
   regions_.push_back(record);
-  *state = {record.region, 0, 0};
-  const u64 features = superblock_.incompatible_features;
-  if (record.aliases != 0) superblock_.incompatible_features |= format::kFeatureAliases;
-  if (record.chunk_bytes != 0) superblock_.incompatible_features |= format::kFeatureRemap;
+  superblock_.regions[index_of(record.region)] = {};
   Status written = guarded([this] { return write_directory(); });
   if (!written) {
     regions_.pop_back();
     extents_ = before;
-    superblock_.incompatible_features = features;
+  }
+  return written;
+}
+
+Status Volume::remove_region(u32 region) {
+  std::lock_guard lock(mutex_);
+  std::vector<RegionRecord> regions = regions_;
+  std::vector<Extent> extents = extents_;
+  std::erase_if(regions, [&](const RegionRecord& each) { return each.region == region; });
+  std::erase_if(extents, [&](const Extent& each) { return each.region == region; });
+  regions.swap(regions_);
+  extents.swap(extents_);
+  Status written = guarded([this] { return write_directory(); });
+  if (!written) {
+    regions_.swap(regions);
+    extents_.swap(extents);
   }
   return written;
 }
@@ -417,6 +435,12 @@ std::vector<Extent> Volume::extents(ExtentKind kind) const {
   std::vector<Extent> found;
   for (const Extent& extent : extents_)
     if (extent.kind == kind) found.push_back(extent);
+  return found;
+}
+
+std::vector<Extent> Volume::extents(ExtentKind kind, u32 region) const {
+  std::vector<Extent> found = extents(kind);
+  std::erase_if(found, [&](const Extent& extent) { return extent.region != region; });
   return found;
 }
 
@@ -474,9 +498,9 @@ void Volume::merge_extents() {
   }
 }
 
-Result<Extent> Volume::allocate_log(u64 length) {
+Result<Extent> Volume::allocate_log(u32 region, u64 length) {
   std::lock_guard lock(mutex_);
-  Extent extent{ExtentKind::kLog, 0, 0, length, 0};
+  Extent extent{ExtentKind::kLog, region, 0, length, 0};
   PERDURA_ASSIGN(extent.medium_offset, allocate({.length = length,
                                                  .alignment = format::kExtentUnit,
                                                  .cleared = true,
@@ -525,11 +549,9 @@ Status Volume::release_log(u64 medium_offset, u64 length) {
   return written;
 }
 
-u64 Volume::replayed_version(u32 region) const {
+format::RegionState Volume::state(u32 region) const {
   std::lock_guard lock(mutex_);
-  for (const format::RegionState& state : superblock_.regions)
-    if (state.region == region) return state.replayed_version;
-  return 0;
+  return superblock_.regions[index_of(region)];
 }
 
 Status Volume::set_region_address(u32 region, u64 address) {
@@ -545,9 +567,7 @@ Status Volume::set_region_address(u32 region, u64 address) {
 
 Status Volume::set_replayed(u32 region, u64 version, u64 live_generation) {
   std::lock_guard lock(mutex_);
-  for (format::RegionState& state : superblock_.regions)
-    if (state.region == region) state.replayed_version = version;
-  superblock_.live_generation = live_generation;
+  superblock_.regions[index_of(region)] = {version, live_generation};
   return write_superblock();
 }
 
@@ -607,6 +627,7 @@ Status Volume::write_directory() {
   if (!extents_.empty()) std::memcpy(at, extents_.data(), extents_.size() * sizeof(Extent));
 
   const Superblock before = superblock_;
+  superblock_.incompatible_features = features_of_regions();
   superblock_.directory_slot ^= 1;
   superblock_.directory_bytes = static_cast<u32>(length);
   superblock_.directory_sequence = header.sequence;

@@ -34,17 +34,20 @@ class Volume {
   u64 segment_bytes() const { return superblock_.segment_bytes; }
   format::Superblock superblock() const;
 
-  /// Count this opening and sign the store as ours.
+  /// Count this opening, of a region or to write to one, and sign the store as ours.
   Status begin_session();
-  /// The home image is up to date and nothing is in flight.
-  Status mark_clean();
+  /// It has ended in order, with nothing in flight. When all have, the store is clean.
+  Status end_session();
 
-  /// One with chunks gets space for its version records.
+  /// A number and a name that no other has. One with chunks gets space for its version records.
   Status add_region(const format::RegionRecord& record);
+  /// Its space is free from then on. Nobody may use it.
+  Status remove_region(u32 region);
   std::vector<format::RegionRecord> regions() const;
   /// Where a region is mapped from now on, if it can be.
   Status set_region_address(u32 region, u64 address);
   std::vector<format::Extent> extents(format::ExtentKind kind) const;
+  std::vector<format::Extent> extents(format::ExtentKind kind, u32 region) const;
 
   /// The start of the log segment that holds a medium offset.
   u64 segment_of(u64 medium_offset) const;
@@ -53,22 +56,24 @@ class Volume {
   /// caller failed to use an earlier extent that holds region_offset, it gets that one again: each
   /// part of a region has one home.
   Result<format::Extent> allocate_home(u32 region, u64 region_offset, u64 length);
-  /// `length` bytes for log segments, prewritten and zero.
-  Result<format::Extent> allocate_log(u64 length);
+  /// `length` bytes for log segments of a region, prewritten and zero.
+  Result<format::Extent> allocate_log(u32 region, u64 length);
   /// `length` bytes for chunks of a region, at a multiple of their size. They may hold anything.
   Result<format::Extent> allocate_chunks(const format::RegionRecord& record, u64 length);
   /// Give back the log space [medium_offset, medium_offset + length).
   Status release_log(u64 medium_offset, u64 length);
 
-  u64 replayed_version(u32 region) const;
-  /// The home image of `region` holds `version`, and log segments before `live_generation` are no
-  /// longer needed. The home image must be durable.
+  format::RegionState state(u32 region) const;
+  u64 replayed_version(u32 region) const { return state(region).replayed_version; }
+  /// The home image of `region` holds `version`, and its log segments before `live_generation` are
+  /// no longer needed. The home image must be durable.
   Status set_replayed(u32 region, u64 version, u64 live_generation);
 
  private:
   explicit Volume(std::unique_ptr<media::Medium> medium) : medium_(std::move(medium)) {}
 
   Status read_directory(const format::Superblock& superblock);
+  u64 features_of_regions() const;
   Status check_regions() const;
   Status check_extents() const;
   Status check_homes() const;
@@ -91,6 +96,7 @@ class Volume {
 
   mutable std::mutex mutex_;
   std::unique_ptr<media::Medium> medium_;
+  u64 sessions_ = 0;  ///< that have not ended in order
   format::Superblock superblock_{};
   std::vector<format::RegionRecord> regions_;
   std::vector<format::Extent> extents_;  ///< sorted by medium_offset

@@ -51,6 +51,7 @@ Options options_of(const perdura_options* options) {
   if (options->over_provisioning != 0) chosen.over_provisioning = options->over_provisioning;
   chosen.version = options->version;
   chosen.capture = static_cast<Capture>(options->capture);
+  if (options->region != nullptr) chosen.region = options->region;
   return chosen;
 }
 
@@ -82,6 +83,15 @@ int perdura_close(perdura_store* store) {
   const int result = c_call([&] { store->store.close(); });
   if (result != -static_cast<int>(perdura::Code::kMisuse)) delete store;
   return result;
+}
+
+int perdura_region_remove(const char* uri, const char* region) {
+  return c_call([&] {
+    if (uri == nullptr || region == nullptr)
+      throw perdura::Error(perdura::Code::kInvalidArgument,
+                           "perdura_region_remove needs a URI and a name");
+    perdura::Store::remove(uri, region);
+  });
 }
 
 void* perdura_alloc(perdura_store* store, size_t size) {

@@ -36,25 +36,29 @@ Result<std::unique_ptr<media::Medium>> open_for_reading(std::string_view uri,
   return std::move(opened.medium);
 }
 
-/// A store whose superblock and directory could be read, and what follows from them.
+/// Without its regions.
+Description describe_volume(region::Volume& volume) {
+  Description description;
+  description.name = volume.name();
+  description.superblock = volume.superblock();
+  description.medium_bytes = volume.medium().geometry().size;
+  return description;
+}
+
+/// A region of a store whose superblock and directory could be read, and what follows from them.
 class Inspector {
  public:
-  static Result<std::unique_ptr<Inspector>> open(std::unique_ptr<media::Medium> medium) {
-    std::unique_ptr<Inspector> inspector(new Inspector);
-    PERDURA_ASSIGN(inspector->volume_, region::Volume::open(std::move(medium)));
-    return inspector;
-  }
+  Inspector(region::Volume& volume, const format::RegionRecord& record)
+      : volume_(volume), record_(record) {}
 
-  region::Volume& volume() { return *volume_; }
+  region::Volume& volume() { return volume_; }
+  const format::RegionRecord& record() const { return record_; }
   const std::vector<commit::LoggedVersion>& live() const { return live_; }
   u64 durable_version() const {
     if (!in_chunks()) return replayed() + live_.size();
     return versions_.empty() ? 0 : versions_.back().record.version;
   }
-  bool in_chunks() const {
-    const auto regions = volume_->regions();
-    return !regions.empty() && regions.front().chunk_bytes != 0;
-  }
+  bool in_chunks() const { return record_.chunk_bytes != 0; }
   const std::vector<commit::FoundVersion>& versions() const { return versions_; }
   const region::ChunkSpace& space() const { return *space_; }
   /// A page some of whose lines are in the log: a crash may have left it half replayed.
@@ -62,99 +66,54 @@ class Inspector {
     return index_ && index_->lines().has_page(region_offset / kPageBytes);
   }
 
-  /// Where the regions are, without reading them.
-  Description outline() const {
-    Description description;
-    description.name = volume_->name();
-    description.superblock = volume_->superblock();
-    description.medium_bytes = volume_->medium().geometry().size;
-    for (const format::RegionRecord& record : volume_->regions()) {
-      RegionDescription region;
-      region.record = record;
-      region.replayed_version = volume_->replayed_version(record.region);
-      region.extents = home_of(record.region).extents();
-      if (record.chunk_bytes != 0) {
-        for (const format::Extent& extent : volume_->extents(format::ExtentKind::kChunks))
-          if (extent.region == record.region) region.extents.push_back(extent);
-        for (const format::Extent& extent : region.extents) region.home_bytes += extent.length;
-        description.regions.push_back(std::move(region));
-        continue;
-      }
-      for (const format::Extent& extent : region.extents) {
-        region.backed_bytes += extent.length;
-        region.home_bytes += extent.length + format::table_bytes(extent.length);
-      }
-      description.regions.push_back(std::move(region));
+  /// Where it is, without reading it.
+  RegionDescription outline() const {
+    RegionDescription region;
+    region.record = record_;
+    region.replayed_version = replayed();
+    if (in_chunks()) {
+      region.extents = volume_.extents(format::ExtentKind::kChunks, record_.region);
+      for (const format::Extent& extent : region.extents) region.home_bytes += extent.length;
+      return region;
     }
-    for (const format::Extent& extent : volume_->extents(format::ExtentKind::kLog))
-      description.log.capacity_bytes += extent.length;
-    description.log.segments = description.log.capacity_bytes / volume_->segment_bytes();
-    return description;
+    region.extents = home().extents();
+    for (const format::Extent& extent : region.extents) {
+      region.backed_bytes += extent.length;
+      region.home_bytes += extent.length + format::table_bytes(extent.length);
+    }
+    for (const format::Extent& extent : volume_.extents(format::ExtentKind::kLog, record_.region))
+      region.log.capacity_bytes += extent.length;
+    region.log.segments = region.log.capacity_bytes / volume_.segment_bytes();
+    region.log.live_generation = volume_.state(record_.region).live_generation;
+    return region;
   }
 
-  region::HomeMap home_of(u32 region) const {
-    std::vector<format::Extent> mine;
-    for (const format::Extent& extent : volume_->extents(format::ExtentKind::kHome))
-      if (extent.region == region) mine.push_back(extent);
-    return region::HomeMap(std::move(mine));
+  region::HomeMap home() const {
+    return region::HomeMap(volume_.extents(format::ExtentKind::kHome, record_.region));
   }
 
-  Status read_versions() {
-    const format::RegionRecord record = volume_->regions().front();
-    space_ = std::make_unique<region::ChunkSpace>(*volume_, record, 0, true);
-    PERDURA_ASSIGN(versions_, commit::read_versions(*volume_, record));
-    return {};
-  }
+  /// What is durable beside the home image.
+  Status read_versions() { return in_chunks() ? read_chunk_versions() : read_log(); }
 
-  void describe_versions(Description& description) const {
-    description.durable_version = durable_version();
-    RegionDescription& region = description.regions.front();
+  void describe_versions(RegionDescription& region) const {
+    region.durable_version = durable_version();
+    if (!in_chunks()) return describe_log(region.log);
     for (const commit::FoundVersion& each : versions_)
       region.versions.push_back(describe_version(each.record));
     if (!versions_.empty()) region.backed_bytes = versions_.back().record.backed_bytes;
-    if (commit::recover_versions(*volume_, region.record, versions_, *space_))
-      region.free_bytes = space_->free_bytes();
-  }
-
-  Status read_log() {
-    if (volume_->regions().empty()) return {};
-    if (in_chunks()) return read_versions();
-    const format::RegionRecord record = volume_->regions().front();
-    // The log of an inspection gives no space out, so its limit does not matter.
-    commit::Log log(*volume_, 0);
-    PERDURA_ASSIGN(commit::RecoveredLog recovered,
-                   commit::read_log(*volume_, record.region, replayed(), log));
-    PERDURA_ASSIGN(commit::LineIndex index, commit::LineIndex::create(record.limit_bytes));
-    PERDURA_TRY(index.add(recovered));
-    live_ = std::move(recovered.versions);
-    image_ = std::move(recovered.image);
-    index_.emplace(std::move(index));
-    return {};
-  }
-
-  void describe_log(Description& description) const {
-    if (in_chunks()) return describe_versions(description);
-    description.durable_version = durable_version();
-    description.log.live_versions = live_.size();
-    std::set<u64> segments;
-    for (const commit::LoggedVersion& version : live_) {
-      description.log.live_bytes += version.log_bytes;
-      for (const commit::BlockRef& block : version.blocks)
-        segments.insert(volume_->segment_of(block.offset));
-    }
-    description.log.live_segments = segments.size();
+    region.free_bytes = free_bytes_;
   }
 
   /// Map the region where there is room, with the log applied to it, and walk the heap. Does
   /// nothing before the first version.
-  Status read_heap(Description& description) {
+  Status read_heap(RegionDescription& description) {
     if (durable_version() == 0) return {};
-    format::RegionRecord record = volume_->regions().front();
+    format::RegionRecord record = record_;
     record.address = 0;
     record.aliases = 0;  // nobody stores to it
     PERDURA_ASSIGN(auto region, map_region(record));
     try {
-      heap::Heap heap(*region, volume_->name());
+      heap::Heap heap(*region, volume_.name());
       PERDURA_TRY(heap.attach());
       description.heap = heap.audit();
       if (!description.heap->clean) return {};
@@ -170,24 +129,51 @@ class Inspector {
   }
 
  private:
-  Inspector() = default;
+  u64 replayed() const { return volume_.replayed_version(record_.region); }
 
-  u64 replayed() const {
-    const auto regions = volume_->regions();
-    return regions.empty() ? 0 : volume_->replayed_version(regions.front().region);
+  Status read_chunk_versions() {
+    space_ = std::make_unique<region::ChunkSpace>(volume_, record_, 0, true);
+    PERDURA_ASSIGN(versions_, commit::read_versions(volume_, record_));
+    if (commit::recover_versions(volume_, record_, versions_, *space_))
+      free_bytes_ = space_->free_bytes();
+    return {};
+  }
+
+  Status read_log() {
+    // The log of an inspection gives no space out, so its limit does not matter.
+    commit::Log log(volume_, record_.region, 0);
+    PERDURA_ASSIGN(commit::RecoveredLog recovered,
+                   commit::read_log(volume_, record_.region, replayed(), log));
+    PERDURA_ASSIGN(commit::LineIndex index, commit::LineIndex::create(record_.limit_bytes));
+    PERDURA_TRY(index.add(recovered));
+    live_ = std::move(recovered.versions);
+    image_ = std::move(recovered.image);
+    index_.emplace(std::move(index));
+    return {};
+  }
+
+  void describe_log(LogDescription& log) const {
+    log.live_versions = live_.size();
+    std::set<u64> segments;
+    for (const commit::LoggedVersion& version : live_) {
+      log.live_bytes += version.log_bytes;
+      for (const commit::BlockRef& block : version.blocks)
+        segments.insert(volume_.segment_of(block.offset));
+    }
+    log.live_segments = segments.size();
   }
 
   Result<std::unique_ptr<region::Region>> map_region(const format::RegionRecord& record) {
     if (!in_chunks()) {
-      PERDURA_ASSIGN(auto region, region::Region::map(*volume_, record));
+      PERDURA_ASSIGN(auto region, region::Region::map(volume_, record));
       PERDURA_TRY(apply_log(*region));
       return region;
     }
     const format::VersionRecord& newest = versions_.back().record;
     PERDURA_ASSIGN(auto region,
-                   region::Region::map_chunks(*volume_, record, *space_, newest.backed_bytes));
-    PERDURA_ASSIGN(const commit::VersionMap map, commit::MapReader(*volume_, *space_).read(newest));
-    PERDURA_TRY(ChunkLoader(*volume_, *space_, *region, map.level(0)).load_all());
+                   region::Region::map_chunks(volume_, record, *space_, newest.backed_bytes));
+    PERDURA_ASSIGN(const commit::VersionMap map, commit::MapReader(volume_, *space_).read(newest));
+    PERDURA_TRY(ChunkLoader(volume_, *space_, *region, map.level(0)).load_all());
     return region;
   }
 
@@ -228,7 +214,7 @@ class Inspector {
   }
 
   static Status read_roots(const heap::Heap& heap, const region::Region& region,
-                           Description& description) {
+                           RegionDescription& description) {
     const auto& header = *reinterpret_cast<const format::HeapHeader*>(region.base());
     for (u64 at = header.roots; at != 0;) {
       const auto* node = reinterpret_cast<const format::RootNode*>(region.base() + at);
@@ -246,12 +232,14 @@ class Inspector {
     return {};
   }
 
-  std::unique_ptr<region::Volume> volume_;
+  region::Volume& volume_;
+  const format::RegionRecord record_;
   std::vector<commit::LoggedVersion> live_;
   std::unique_ptr<commit::LogImage> image_;
   std::optional<commit::LineIndex> index_;
   std::vector<commit::FoundVersion> versions_;  ///< of a region in chunks
   std::unique_ptr<region::ChunkSpace> space_;
+  u64 free_bytes_ = 0;  ///< that no kept version uses
 };
 
 // --- checking ------------------------------------------------------------------------------------
@@ -291,7 +279,7 @@ class HeadCheck {
     message += " (medium offset " + std::to_string(offset) + ")";
     if (severity == Severity::kNote)
       message += "; a power failure while it was written explains it";
-    report_.findings.push_back({severity, part, std::move(message), offset, std::nullopt});
+    report_.findings.push_back({severity, part, std::move(message), {}, offset, std::nullopt});
   }
 
   void check_superblocks() {
@@ -362,8 +350,9 @@ class LogTailCheck {
  public:
   LogTailCheck(Inspector& inspector, CheckReport& report, const Progress& progress)
       : volume_(inspector.volume()),
+        region_(inspector.record()),
         durable_(inspector.durable_version()),
-        live_generation_(volume_.superblock().live_generation),
+        live_generation_(volume_.state(region_.region).live_generation),
         report_(report),
         progress_(progress) {}
 
@@ -371,7 +360,7 @@ class LogTailCheck {
     const u64 segment_bytes = volume_.segment_bytes();
     AlignedBuffer segment(segment_bytes);
     u64 total = 0;
-    const auto extents = volume_.extents(format::ExtentKind::kLog);
+    const auto extents = volume_.extents(format::ExtentKind::kLog, region_.region);
     for (const format::Extent& extent : extents) total += extent.length;
     u64 done = 0;
     for (const format::Extent& extent : extents) {
@@ -419,10 +408,12 @@ class LogTailCheck {
   void add(u64 place, std::string message) {
     message += " (medium offset " + std::to_string(place) +
                "); a checkpoint that a crash cut short explains it";
-    report_.findings.push_back({Severity::kNote, "log", std::move(message), place, std::nullopt});
+    report_.findings.push_back(
+        {Severity::kNote, "log", std::move(message), region_.name, place, std::nullopt});
   }
 
   region::Volume& volume_;
+  const format::RegionRecord& region_;
   const u64 durable_;
   const u64 live_generation_;
   CheckReport& report_;
@@ -430,7 +421,7 @@ class LogTailCheck {
   std::set<u64> incomplete_;  ///< tickets
 };
 
-/// Every page of the home images against the tables of checksums.
+/// Every page of the home image against the tables of checksums.
 class HomeCheck {
  public:
   HomeCheck(Inspector& inspector, bool log_readable, CheckReport& report, const Progress& progress)
@@ -441,13 +432,9 @@ class HomeCheck {
         progress_(progress) {}
 
   void run() {
-    std::vector<format::Extent> extents;
-    for (const format::RegionRecord& record : inspector_.volume().regions()) {
-      const region::HomeMap home = inspector_.home_of(record.region);
-      extents.insert(extents.end(), home.extents().begin(), home.extents().end());
-    }
-    for (const format::Extent& extent : extents) total_ += extent.length;
-    for (const format::Extent& extent : extents) check_extent(extent);
+    const region::HomeMap home = inspector_.home();
+    for (const format::Extent& extent : home.extents()) total_ += extent.length;
+    for (const format::Extent& extent : home.extents()) check_extent(extent);
     progress_("verifying the home image", total_, total_);
   }
 
@@ -496,8 +483,8 @@ class HomeCheck {
   }
 
   void add(std::string message, u64 medium_offset, u64 region_offset) {
-    report_.findings.push_back(
-        {Severity::kDamage, "home", std::move(message), medium_offset, region_offset});
+    report_.findings.push_back({Severity::kDamage, "home", std::move(message),
+                                inspector_.record().name, medium_offset, region_offset});
   }
 
   Inspector& inspector_;
@@ -509,42 +496,47 @@ class HomeCheck {
   u64 total_ = 0;
 };
 
-void add_damage(CheckReport& report, const char* part, const std::string& message) {
-  report.findings.push_back({Severity::kDamage, part, message, std::nullopt, std::nullopt});
+void add_damage(CheckReport& report, const char* part, const std::string& message,
+                const std::string& region = {}) {
+  report.findings.push_back({Severity::kDamage, part, message, region, std::nullopt, std::nullopt});
 }
 
-void check_contents(Inspector& inspector, CheckReport& report, const Progress& progress) {
-  Description description = inspector.outline();
-  const Status log = inspector.read_log();
+void check_chunks(Inspector& inspector, CheckReport& report, const Progress& progress) {
+  VersionsCheck check;
+  check.run(
+      inspector.volume(), inspector.record(), inspector.versions(), inspector.space(),
+      [&](Finding finding) { report.findings.push_back(std::move(finding)); }, progress);
+  report.chunks += check.chunks;
+}
+
+void check_log(Inspector& inspector, CheckReport& report, const Progress& progress) {
+  for (const commit::LoggedVersion& version : inspector.live())
+    report.log_blocks += version.blocks.size();
+  if (Status tail = LogTailCheck(inspector, report, progress).run(); !tail)
+    add_damage(report, "log", tail.failure().message, inspector.record().name);
+}
+
+RegionDescription check_region(Inspector& inspector, CheckReport& report,
+                               const Progress& progress) {
+  RegionDescription description = inspector.outline();
+  const std::string name = description.name();
+  const Status read = inspector.read_versions();
+  if (read) inspector.describe_versions(description);
+  else add_damage(report, inspector.in_chunks() ? "versions" : "log", read.failure().message, name);
   if (inspector.in_chunks()) {
-    if (log) {
-      inspector.describe_log(description);
-      VersionsCheck check;
-      check.run(
-          inspector.volume(), inspector.versions(), inspector.space(),
-          [&](Finding finding) { report.findings.push_back(std::move(finding)); }, progress);
-      report.chunks = check.chunks;
-    } else {
-      add_damage(report, "versions", log.failure().message);
-    }
-  } else if (log) {
-    inspector.describe_log(description);
-    for (const commit::LoggedVersion& version : inspector.live())
-      report.log_blocks += version.blocks.size();
-    if (Status tail = LogTailCheck(inspector, report, progress).run(); !tail)
-      add_damage(report, "log", tail.failure().message);
+    if (read) check_chunks(inspector, report, progress);
   } else {
-    add_damage(report, "log", log.failure().message);
+    if (read) check_log(inspector, report, progress);
+    HomeCheck(inspector, static_cast<bool>(read), report, progress).run();
   }
-  if (!inspector.in_chunks()) HomeCheck(inspector, static_cast<bool>(log), report, progress).run();
   // Without its log a region is in no state that the heap could be audited in.
-  if (log) {
-    if (Status heap = inspector.read_heap(description); !heap)
-      add_damage(report, "heap", heap.failure().message);
-    else if (description.heap && !description.heap->clean)
-      add_damage(report, "heap", "the heap's metadata is damaged: " + description.heap->problem);
-  }
-  report.description = std::move(description);
+  if (!read) return description;
+  if (Status heap = inspector.read_heap(description); !heap)
+    add_damage(report, "heap", heap.failure().message, name);
+  else if (description.heap && !description.heap->clean)
+    add_damage(report, "heap", "the heap's metadata is damaged: " + description.heap->problem,
+               name);
+  return description;
 }
 
 }  // namespace
@@ -559,11 +551,16 @@ namespace {
 Result<Description> try_describe(std::string_view uri, const media::MediumOptions& options,
                                  bool with_heap) {
   PERDURA_ASSIGN(auto medium, open_for_reading(uri, options));
-  PERDURA_ASSIGN(auto inspector, Inspector::open(std::move(medium)));
-  Description description = inspector->outline();
-  PERDURA_TRY(inspector->read_log());
-  inspector->describe_log(description);
-  if (with_heap) PERDURA_TRY(inspector->read_heap(description));
+  PERDURA_ASSIGN(const auto volume, region::Volume::open(std::move(medium)));
+  Description description = describe_volume(*volume);
+  for (const format::RegionRecord& record : volume->regions()) {
+    Inspector inspector(*volume, record);
+    RegionDescription region = inspector.outline();
+    PERDURA_TRY(inspector.read_versions());
+    inspector.describe_versions(region);
+    if (with_heap) PERDURA_TRY(inspector.read_heap(region));
+    description.regions.push_back(std::move(region));
+  }
   return description;
 }
 
@@ -574,14 +571,18 @@ Result<CheckReport> try_check(std::string_view uri, const media::MediumOptions& 
   report.name = medium->name();
   if (Status head = HeadCheck(*medium, report).run(); !head)
     add_damage(report, "superblock", head.failure().message);
-  auto inspector = Inspector::open(std::move(medium));
-  if (!inspector) {
-    const Failure& failure = inspector.failure();
+  const auto volume = region::Volume::open(std::move(medium));
+  if (!volume) {
+    const Failure& failure = volume.failure();
     if (failure.code != Code::kCorrupt && failure.code != Code::kIo) return failure;
     add_damage(report, "superblock", failure.message);
     return report;
   }
-  check_contents(**inspector, report, progress);
+  report.description = describe_volume(**volume);
+  for (const format::RegionRecord& record : (*volume)->regions()) {
+    Inspector inspector(**volume, record);
+    report.description->regions.push_back(check_region(inspector, report, progress));
+  }
   return report;
 }
 

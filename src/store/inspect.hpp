@@ -52,35 +52,40 @@ struct VersionDescription {
   u64 backed_bytes = 0;
 };
 
+/// Of a region with a home image.
+struct LogDescription {
+  u64 segments = 0;
+  u64 capacity_bytes = 0;
+  u64 live_generation = 0;
+  u64 live_segments = 0;  ///< that hold versions which are not in the home image
+  u64 live_versions = 0;
+  u64 live_bytes = 0;
+};
+
 struct RegionDescription {
   format::RegionRecord record{};
+  u64 durable_version = 0;
   u64 replayed_version = 0;
   std::vector<format::Extent> extents;  ///< of its home image by region offset, or of its chunks
   u64 backed_bytes = 0;
   u64 home_bytes = 0;  ///< on the medium: backed_bytes and the checksum tables, or all chunks
   u64 free_bytes = 0;  ///< of that, in chunks that no kept version uses
   std::vector<VersionDescription> versions;  ///< of a region in chunks, in rising order
-};
+  LogDescription log;
+  std::optional<HeapAudit> heap;  ///< none before the first version
+  std::vector<RootDescription> roots;
+  std::vector<TypeDescription> types;
+  std::optional<ContainerDescription> container;  ///< of a region that is one
 
-struct LogDescription {
-  u64 segments = 0;
-  u64 capacity_bytes = 0;
-  u64 live_segments = 0;  ///< that hold versions which are not in the home image
-  u64 live_versions = 0;
-  u64 live_bytes = 0;
+  std::string name() const { return record.name; }
+  bool in_chunks() const { return record.chunk_bytes != 0; }
 };
 
 struct Description {
   std::string name;
   format::Superblock superblock{};
   u64 medium_bytes = 0;
-  u64 durable_version = 0;
   std::vector<RegionDescription> regions;
-  LogDescription log;
-  std::optional<HeapAudit> heap;  ///< none before the first version
-  std::vector<RootDescription> roots;
-  std::vector<TypeDescription> types;
-  std::optional<ContainerDescription> container;  ///< of a store that is one
 };
 
 struct Finding {
@@ -91,6 +96,7 @@ struct Finding {
   Severity severity = Severity::kDamage;
   std::string part;  ///< superblock, directory, owner, log, home, versions, map, chunks or heap
   std::string message;
+  std::string region{};  ///< its name; "": the finding is not about one
   std::optional<u64> medium_offset;
   std::optional<u64> region_offset;
 };

@@ -29,12 +29,12 @@ Result<std::unique_ptr<region::Volume>> open_volume(std::unique_ptr<media::Mediu
   return volume;
 }
 
-Result<Recovery> recover(region::Volume& volume, u64 log_limit) {
+Result<Recovery> recover(region::Volume& volume, const format::RegionRecord& region,
+                         u64 log_limit) {
   Recovery recovery;
   const u64 limit = std::max(log_limit != 0 ? log_limit : kDefaultLogLimit,
                              kLogSegmentsMin * volume.segment_bytes());
-  recovery.log = std::make_unique<commit::Log>(volume, limit);
-  const format::RegionRecord region = volume.regions().front();
+  recovery.log = std::make_unique<commit::Log>(volume, region.region, limit);
   const u64 replayed = volume.replayed_version(region.region);
   PERDURA_ASSIGN(recovery.unreplayed,
                  commit::read_log(volume, region.region, replayed, *recovery.log));
@@ -54,8 +54,8 @@ Result<Recovery> recover(region::Volume& volume, u64 log_limit) {
 }
 
 // A record that was read is durable: counting the session had a barrier since it was written.
-Result<ChunkRecovery> recover_chunks(region::Volume& volume, u32 over_provisioning) {
-  const format::RegionRecord region = volume.regions().front();
+Result<ChunkRecovery> recover_chunks(region::Volume& volume, const format::RegionRecord& region,
+                                     u32 over_provisioning) {
   ChunkRecovery recovery;
   recovery.space = std::make_unique<region::ChunkSpace>(volume, region, over_provisioning);
   PERDURA_ASSIGN(const std::vector<commit::FoundVersion> found,
@@ -68,8 +68,8 @@ Result<ChunkRecovery> recover_chunks(region::Volume& volume, u32 over_provisioni
   return recovery;
 }
 
-Result<ChunkRecovery> recover_chunks_at(region::Volume& volume, u64 version) {
-  const format::RegionRecord region = volume.regions().front();
+Result<ChunkRecovery> recover_chunks_at(region::Volume& volume, const format::RegionRecord& region,
+                                        u64 version) {
   PERDURA_ASSIGN(const std::vector<commit::FoundVersion> found,
                  commit::read_versions(volume, region));
   PERDURA_ASSIGN(const format::VersionRecord record, commit::find_version(volume, found, version));

@@ -11,8 +11,6 @@
 
 namespace perdura::store {
 
-constexpr u32 kRegionId = 1;  ///< a store has one region
-
 /// The volume on a medium, made when it is blank and `create` allows it, with this opening counted
 /// unless it is `read_only`.
 Result<std::unique_ptr<region::Volume>> open_volume(std::unique_ptr<media::Medium> medium,
@@ -27,9 +25,8 @@ struct Recovery {
   commit::RecoveredLog unreplayed;
 };
 
-/// Of a volume with a region: find the durable version, and on NVM bring it home. `log_limit` in
-/// bytes; 0: the default.
-Result<Recovery> recover(region::Volume& volume, u64 log_limit);
+/// Find the durable version, and on NVM bring it home. `log_limit` in bytes; 0: the default.
+Result<Recovery> recover(region::Volume& volume, const format::RegionRecord& region, u64 log_limit);
 
 /// Of a region in chunks.
 struct ChunkRecovery {
@@ -40,8 +37,10 @@ struct ChunkRecovery {
 };
 
 /// Find the kept versions, and let the superblock know of the newest one.
-Result<ChunkRecovery> recover_chunks(region::Volume& volume, u32 over_provisioning);
+Result<ChunkRecovery> recover_chunks(region::Volume& volume, const format::RegionRecord& region,
+                                     u32 over_provisioning);
 /// To read one of them; nothing is written.
-Result<ChunkRecovery> recover_chunks_at(region::Volume& volume, u64 version);
+Result<ChunkRecovery> recover_chunks_at(region::Volume& volume, const format::RegionRecord& region,
+                                        u64 version);
 
 }  // namespace perdura::store

@@ -93,6 +93,9 @@ Status check_options(const Options& options) {
       (!std::has_single_bit(options.aliases) || options.aliases > format::kAliasesMax))
     return invalid("aliases is 0 or a power of two up to 256, not " +
                    std::to_string(options.aliases));
+  if (options.region.size() > format::kRegionNameMax ||
+      options.region.find('\0') != options.region.npos)
+    return invalid("region is a name of up to 31 bytes, not '" + options.region + "'");
   if (options.log_limit_bytes != 0 && options.log_limit_bytes < 2 * format::kSegmentBytesMin)
     return invalid("log_limit_bytes is at least " + std::to_string(2 * format::kSegmentBytesMin));
   const bool reported = is_reported(options.tracking);
@@ -182,7 +185,17 @@ Result<std::unique_ptr<Runtime>> Runtime::try_open(std::string_view uri, const O
   return runtime;
 }
 
+// Regions of one medium share its volume. Who opened it chose how.
 Status Runtime::open_volume(std::string_view uri) {
+  PERDURA_ASSIGN(shared_,
+                 store::SharedVolume::of(uri, read_only(), [&] { return open_medium(uri); }));
+  volume_ = &shared_->volume();
+  name_ = volume_->name();
+  if (!options_.region.empty()) name_ += " (region " + options_.region + ")";
+  return {};
+}
+
+Result<std::unique_ptr<region::Volume>> Runtime::open_medium(std::string_view uri) const {
   media::MediumOptions medium_options;
   medium_options.create = options_.create && !read_only();
   medium_options.allow_network_filesystem = options_.allow_network_filesystem;
@@ -190,9 +203,8 @@ Status Runtime::open_volume(std::string_view uri) {
   PERDURA_ASSIGN(media::OpenedMedium opened, media::open_medium(uri, medium_options));
   if (opened.created) PERDURA_TRY(check_creation(*opened.medium));
   if (internal_.wrap) opened.medium = internal_.wrap(std::move(opened.medium));
-  PERDURA_ASSIGN(volume_, store::open_volume(std::move(opened.medium), medium_options.create,
-                                             options_.log_segment_bytes, read_only()));
-  return {};
+  return store::open_volume(std::move(opened.medium), medium_options.create,
+                            options_.log_segment_bytes, read_only());
 }
 
 // What an existing store answers for itself (captures_in_background).
@@ -210,24 +222,30 @@ Status Runtime::check_creation(const media::Medium& medium) const {
 }
 
 Status Runtime::open_region() {
-  if (volume_->regions().empty()) PERDURA_TRY(create_region());
+  PERDURA_ASSIGN(const store::SharedVolume::Claim claim,
+                 shared_->claim(options_.region, options_.create && !read_only()));
+  record_ = claim.record;
+  if (claim.is_new) PERDURA_TRY(create_region());
   PERDURA_TRY(recover());
   if (!region_) {
-    format::RegionRecord record = volume_->regions().front();
-    PERDURA_TRY(check_aliases(record));
-    PERDURA_TRY(map_region(record));
+    PERDURA_TRY(check_aliases());
+    PERDURA_TRY(map_region());
   }
   return {};
 }
 
-// Where the program wants it, else where it was, else where there is room. Two stores opened at
-// once may choose the same range; the one that maps it first has it.
-Status Runtime::map_region(format::RegionRecord& record) {
+// Where the program wants it, else where it was, else where there is room, also for the store's
+// other regions: they may be opened later. Two stores opened at once may choose the same range; the
+// one that maps it first has it.
+Status Runtime::map_region() {
+  format::RegionRecord& record = record_;
+  std::vector<format::RegionRecord> others = volume_->regions();
+  std::erase_if(others, [&](const auto& each) { return each.region == record.region; });
   if (options_.region_address != 0) record.address = options_.region_address;
   for (;;) {
     if (record.address == 0) {
       PERDURA_ASSIGN(record.address,
-                     region::Region::choose_address(format::reserved_bytes(record)));
+                     region::Region::choose_address(format::reserved_bytes(record), others));
     }
     auto mapped = in_chunks() ? region::Region::map_chunks(*volume_, record, *chunks_.space,
                                                            chunks_.backed_bytes())
@@ -244,7 +262,8 @@ Status Runtime::map_region(format::RegionRecord& record) {
 }
 
 // Pointers in the region are addresses in its aliases, so their number stays.
-Status Runtime::check_aliases(const format::RegionRecord& record) const {
+Status Runtime::check_aliases() const {
+  const format::RegionRecord& record = record_;
   const auto made_with = [&] {
     return "'" + name() + "' was created with " + std::to_string(record.aliases) + " aliases";
   };
@@ -258,44 +277,42 @@ Status Runtime::check_aliases(const format::RegionRecord& record) const {
 }
 
 Status Runtime::create_region() {
-  format::RegionRecord record{};
-  record.region = store::kRegionId;
-  record.limit_bytes = options_.region_limit_bytes;
-  record.aliases = options_.aliases;
-  std::strncpy(record.name, internal_.region_name, sizeof record.name - 1);
+  PERDURA_TRY(check_creation(volume_->medium()));
+  record_.limit_bytes = options_.region_limit_bytes;
+  record_.aliases = options_.aliases;
   if (options_.engine == Engine::kRemap) {
-    record.chunk_bytes = options_.chunk_bytes;
-    record.versions_kept = options_.versions_kept;
+    record_.chunk_bytes = options_.chunk_bytes;
+    record_.versions_kept = options_.versions_kept;
     chunks_.space =
-        std::make_unique<region::ChunkSpace>(*volume_, record, options_.over_provisioning);
+        std::make_unique<region::ChunkSpace>(*volume_, record_, options_.over_provisioning);
   }
-  PERDURA_TRY(map_region(record));
-  return volume_->add_region(record);
+  PERDURA_TRY(map_region());
+  return volume_->add_region(record_);
 }
 
 Status Runtime::recover() {
-  const format::RegionRecord record = volume_->regions().front();
-  if (read_only() && record.chunk_bytes == 0)
+  if (read_only() && record_.chunk_bytes == 0)
     return Failure{Code::kUnsupported, "'" + name() +
                                            "' has a redo log and keeps its newest version alone; "
                                            "create it with Engine::kRemap to open older ones"};
-  if (record.chunk_bytes != 0) {
+  if (record_.chunk_bytes != 0) {
     if (in_chunks()) return {};  // made just now
     if (read_only()) {
-      PERDURA_ASSIGN(chunks_, store::recover_chunks_at(*volume_, options_.version));
+      PERDURA_ASSIGN(chunks_, store::recover_chunks_at(*volume_, record_, options_.version));
     } else {
-      PERDURA_ASSIGN(chunks_, store::recover_chunks(*volume_, options_.over_provisioning));
+      PERDURA_ASSIGN(chunks_, store::recover_chunks(*volume_, record_, options_.over_provisioning));
     }
     durable_version_ = chunks_.durable_version();
     return {};
   }
-  PERDURA_ASSIGN(store::Recovery recovery, store::recover(*volume_, options_.log_limit_bytes));
+  PERDURA_ASSIGN(store::Recovery recovery,
+                 store::recover(*volume_, record_, options_.log_limit_bytes));
   log_ = std::move(recovery.log);
   durable_version_ = recovery.durable_version;
   if (recovery.unreplayed.versions.empty()) return {};
   std::vector<commit::LoggedVersion> versions;
-  PERDURA_ASSIGN(patch_, store::Patch::create(std::move(recovery.unreplayed),
-                                              volume_->regions().front().limit_bytes, versions));
+  PERDURA_ASSIGN(
+      patch_, store::Patch::create(std::move(recovery.unreplayed), record_.limit_bytes, versions));
   recovered_.assign(versions.begin(), versions.end());
   return {};
 }
@@ -372,18 +389,18 @@ Result<std::unique_ptr<commit::Engine>> Runtime::make_engine(bool background_cap
   }
   if (in_chunks()) {
     commit::Remap::Config config;
-    config.volume = volume_.get();
+    config.volume = volume_;
     config.region = region_.get();
     config.space = chunks_.space.get();
     config.tracker = tracker_.get();
-    config.record = volume_->regions().front();
+    config.record = record_;
     config.background_capture = background_capture;
     config.whole_chunks = options_.whole_chunks;
     PERDURA_ASSIGN(engine, commit::Remap::create(config, std::move(chunks_.versions)));
     return engine;
   }
   commit::RedoLog::Config config;
-  config.volume = volume_.get();
+  config.volume = volume_;
   config.region = region_.get();
   config.mutators = mutators_.get();
   config.reported = reported_;
@@ -572,7 +589,7 @@ Status Runtime::try_close() {
   Status status = last ? Status{} : Status(last.failure());
   const Status home = checkpointer_->finish(static_cast<bool>(status));
   if (status) status = home;
-  if (status) status = volume_->mark_clean();
+  if (status) status = volume_->end_session();
   return status;
 }
 

@@ -20,6 +20,7 @@
 #include "store/patch.hpp"
 #include "store/recovery.hpp"
 #include "store/report_verifier.hpp"
+#include "store/shared_volume.hpp"
 #include "track/mutators.hpp"
 #include "track/scatter.hpp"
 #include "track/tracker.hpp"
@@ -37,7 +38,6 @@ struct InternalOptions {
   /// and may go on using it as memory; the store stays the parent's.
   bool children_inherit = false;
   bool use_io_uring = true;
-  const char* region_name = "main";
   commit::CutGuest* guest = nullptr;
   /// Called in an operation when a store with versions is opened, before its pointers are moved.
   std::function<Status(class Runtime&, Mutator&)> restore = {};
@@ -68,7 +68,7 @@ class Runtime {
   track::Mutators& mutators() { return *mutators_; }
   track::Tracker& tracker() { return *tracker_; }
   commit::Checkpointer& checkpointer() { return *checkpointer_; }
-  const std::string& name() const { return volume_->name(); }
+  const std::string& name() const { return name_; }
   std::vector<std::string> unreported() const;
   std::vector<std::string> damaged_pages() const;
   u64 log_segments() const { return log_->capacity_bytes() / volume_->segment_bytes(); }
@@ -81,10 +81,11 @@ class Runtime {
                                                    const InternalOptions& internal);
   Status try_close();
   Status open_volume(std::string_view uri);
+  Result<std::unique_ptr<region::Volume>> open_medium(std::string_view uri) const;
   Status check_creation(const media::Medium& medium) const;
   Status open_region();
   Status create_region();
-  Status map_region(format::RegionRecord& record);
+  Status map_region();
   Status recover();
   Status start();
   bool in_chunks() const { return chunks_.space != nullptr; }
@@ -96,7 +97,7 @@ class Runtime {
   Result<std::unique_ptr<commit::Engine>> make_engine(bool background_capture);
   Status choose_tracker();
   Status make_tracker(Tracking kind);
-  Status check_aliases(const format::RegionRecord& record) const;
+  Status check_aliases() const;
   Status scatter();
   Status open_heap();
   template <class Body>
@@ -110,7 +111,10 @@ class Runtime {
   u64 recovery_ns_ = 0;
   u64 durable_version_ = 0;
   std::optional<Failure> address_taken_;  ///< the region is not where it was
-  std::unique_ptr<region::Volume> volume_;
+  std::string name_;                      ///< for messages
+  std::unique_ptr<store::SharedVolume> shared_;
+  region::Volume* volume_ = nullptr;
+  format::RegionRecord record_{};
   store::ChunkRecovery chunks_;  ///< of a region in chunks; the others have
   std::unique_ptr<commit::Log> log_;
   std::list<commit::LoggedVersion> recovered_;

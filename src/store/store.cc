@@ -6,6 +6,7 @@
 
 #include "base/checksum.hpp"
 #include "store/runtime.hpp"
+#include "store/versions.hpp"
 
 namespace perdura {
 namespace {
@@ -113,6 +114,10 @@ Store::Store(std::unique_ptr<detail::Runtime, detail::RuntimeDeleter> runtime) n
 Store Store::open(std::string_view uri, const Options& options) {
   auto runtime = value_or_throw(detail::Runtime::open(uri, options));
   return Store(std::unique_ptr<detail::Runtime, detail::RuntimeDeleter>(runtime.release()));
+}
+
+void Store::remove(std::string_view uri, std::string_view region) {
+  value_or_throw(store::remove_region(uri, region, {}));
 }
 
 Store& Store::operator=(Store&& other) noexcept {

@@ -6,6 +6,7 @@
 
 #include "base/aligned_buffer.hpp"
 #include "store/recovery.hpp"
+#include "store/shared_volume.hpp"
 
 namespace perdura::store {
 
@@ -23,11 +24,10 @@ VersionDescription describe_version(const VersionRecord& record) {
           .backed_bytes = record.backed_bytes};
 }
 
-void VersionsCheck::run(region::Volume& volume, const std::vector<FoundVersion>& versions,
-                        const region::ChunkSpace& space, const Note& note,
-                        const Progress& progress) {
+void VersionsCheck::run(region::Volume& volume, const format::RegionRecord& region,
+                        const std::vector<FoundVersion>& versions, const region::ChunkSpace& space,
+                        const Note& note, const Progress& progress) {
   if (versions.empty()) return;
-  const format::RegionRecord region = volume.regions().front();
   const auto records = commit::version_records(volume, region);
   if (!records) return;  // they were read
   commit::MapReader reader(volume, space);
@@ -47,7 +47,7 @@ void VersionsCheck::run(region::Volume& volume, const std::vector<FoundVersion>&
                 " does not fit its checksum (medium offset " + std::to_string(place) +
                 "); the other copy is used, and a power failure while they were written explains "
                 "it",
-            place, std::nullopt});
+            region.name, place, std::nullopt});
     }
     const Status walked =
         reader.walk(record, [&](u32 level, u64 index, const ChunkEntry& entry) -> Result<bool> {
@@ -62,13 +62,14 @@ void VersionsCheck::run(region::Volume& volume, const std::vector<FoundVersion>&
           if (whole) ++chunks;
           else
             note({Finding::Severity::kDamage, "chunks",
-                  "version " + number + ": " + whole.failure().message, entry.place,
+                  "version " + number + ": " + whole.failure().message, region.name, entry.place,
                   index * region.chunk_bytes});
           return true;
         });
     if (!walked)
       note({Finding::Severity::kDamage, "map",
-            "version " + number + ": " + walked.failure().message, std::nullopt, std::nullopt});
+            "version " + number + ": " + walked.failure().message, region.name, std::nullopt,
+            std::nullopt});
   }
   progress("verifying the chunks", space.total_bytes(), space.total_bytes());
 }
@@ -94,14 +95,14 @@ u64 number_after(u64 newest, const VersionRecord& origin, const format::RegionRe
   return next % slots == origin.version % slots ? next + 1 : next;
 }
 
-Result<u64> try_roll_back(std::unique_ptr<media::Medium> medium, u64 version,
+Result<u64> try_roll_back(std::unique_ptr<media::Medium> medium, std::string_view name, u64 version,
                           const Progress& progress) {
   PERDURA_ASSIGN(auto volume, open_volume(std::move(medium), false, 0));
-  const std::vector<format::RegionRecord> regions = volume->regions();
-  if (regions.empty() || regions.front().chunk_bytes == 0)
-    return Failure{Code::kUnsupported,
-                   "'" + volume->name() + "' has a redo log and keeps its newest version alone"};
-  const format::RegionRecord& region = regions.front();
+  PERDURA_ASSIGN(const format::RegionRecord region, find_region(*volume, name));
+  if (region.chunk_bytes == 0)
+    return Failure{Code::kUnsupported, "region '" + std::string(region.name) + "' of '" +
+                                           volume->name() +
+                                           "' has a redo log and keeps its newest version alone"};
   PERDURA_ASSIGN(const std::vector<FoundVersion> found,
                  commit::read_versions(*volume, region, commit::Newest::kMayBeLost));
   PERDURA_ASSIGN(const VersionRecord origin, commit::find_version(*volume, found, version));
@@ -116,24 +117,43 @@ Result<u64> try_roll_back(std::unique_ptr<media::Medium> medium, u64 version,
   record.changed_chunks = record.changed_bytes = 0;
   PERDURA_TRY(commit::write_version(*volume, region, record));
   PERDURA_TRY(volume->set_replayed(region.region, record.version, 0));
-  PERDURA_TRY(volume->mark_clean());
+  PERDURA_TRY(volume->end_session());
   return record.version;
 }
 
 }  // namespace
 
-Result<u64> roll_back(std::string_view uri, u64 version, media::MediumOptions options,
-                      const Progress& progress) {
+Result<u64> roll_back(std::string_view uri, std::string_view region, u64 version,
+                      media::MediumOptions options, const Progress& progress) {
   return guarded([&]() -> Result<u64> {
     options.create = false;
     PERDURA_ASSIGN(media::OpenedMedium opened, media::open_medium(uri, options));
-    return try_roll_back(std::move(opened.medium), version, progress);
+    return try_roll_back(std::move(opened.medium), region, version, progress);
   });
 }
 
-Result<u64> roll_back(std::unique_ptr<media::Medium> medium, u64 version,
+Result<u64> roll_back(std::unique_ptr<media::Medium> medium, std::string_view region, u64 version,
                       const Progress& progress) {
-  return guarded([&] { return try_roll_back(std::move(medium), version, progress); });
+  return guarded([&] { return try_roll_back(std::move(medium), region, version, progress); });
+}
+
+Status remove_region(std::string_view uri, std::string_view region, media::MediumOptions options) {
+  return guarded([&]() -> Status {
+    options.create = false;
+    PERDURA_ASSIGN(media::OpenedMedium opened, media::open_medium(uri, options));
+    return remove_region(std::move(opened.medium), region);
+  });
+}
+
+Status remove_region(std::unique_ptr<media::Medium> medium, std::string_view region) {
+  return guarded([&]() -> Status {
+    if (region.empty())
+      return Failure{Code::kInvalidArgument, "the name of the region to be removed is missing"};
+    PERDURA_ASSIGN(auto volume, open_volume(std::move(medium), false, 0));
+    PERDURA_ASSIGN(const format::RegionRecord record, find_region(*volume, region));
+    PERDURA_TRY(volume->remove_region(record.region));
+    return volume->end_session();
+  });
 }
 
 }  // namespace perdura::store

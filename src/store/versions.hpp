@@ -16,19 +16,24 @@ VersionDescription describe_version(const format::VersionRecord& record);
 
 /// Make a kept version the newest one: a new version with its content, which is verified first.
 /// Nothing else is lost: versions go when newer ones take their place, as ever. Returns its number.
-/// The store must not be open.
-Result<u64> roll_back(std::string_view uri, u64 version, media::MediumOptions options,
+/// The store must not be open. `region` is a name, or "" for the first one.
+Result<u64> roll_back(std::string_view uri, std::string_view region, u64 version,
+                      media::MediumOptions options, const Progress& progress = no_progress);
+Result<u64> roll_back(std::unique_ptr<media::Medium> medium, std::string_view region, u64 version,
                       const Progress& progress = no_progress);
-Result<u64> roll_back(std::unique_ptr<media::Medium> medium, u64 version,
-                      const Progress& progress = no_progress);
+
+/// Remove a region with all that it holds. The store must not be open.
+Status remove_region(std::string_view uri, std::string_view region, media::MediumOptions options);
+Status remove_region(std::unique_ptr<media::Medium> medium, std::string_view region);
 
 /// Verifies the kept versions of a region in chunks: `note` is told what does not fit.
 struct VersionsCheck {
   u64 chunks = 0;  ///< that fit their checksums
   u64 nodes = 0;
   using Note = std::function<void(Finding finding)>;
-  void run(region::Volume& volume, const std::vector<commit::FoundVersion>& versions,
-           const region::ChunkSpace& space, const Note& note, const Progress& progress);
+  void run(region::Volume& volume, const format::RegionRecord& region,
+           const std::vector<commit::FoundVersion>& versions, const region::ChunkSpace& space,
+           const Note& note, const Progress& progress);
 };
 
 }  // namespace perdura::store

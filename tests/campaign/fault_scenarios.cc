@@ -24,7 +24,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr Options options(Tracking tracking, Capture capture = Capture::kAutomatic) {
+Options options(Tracking tracking, Capture capture = Capture::kAutomatic) {
   Options options;
   options.region_limit_bytes = 64 * kMiB;
   options.log_limit_bytes = 2 * kMiB;
@@ -32,10 +32,6 @@ constexpr Options options(Tracking tracking, Capture capture = Capture::kAutomat
   options.capture = capture;
   return options;
 }
-// Tests are listed before main begins: these must not need initialization.
-constexpr Options kReported = options(Tracking::kReported);
-constexpr Options kBitmap = options(Tracking::kBitmap);
-constexpr Options kPages = options(Tracking::kAutomatic);
 
 // Small chunks, so that maps need nodes.
 Options chunks(Tracking tracking, Capture capture = Capture::kAutomatic) {
@@ -274,12 +270,14 @@ void check_store(Session& session) {
   const std::string uri = session.uri();
   const FileBytes before = read_file(session.path());
   session.attempt([&] {
-    const auto report =
-        in_library([&] { return store::check(uri, {}, [](const char*, u64, u64) {}); });
+    const auto report = in_library([&] { return store::check(uri, {}); });
     if (!report) throw_failure(report.failure());
     if (report->findings.empty()) {
-      if (!report->description || !report->description->heap || !report->description->heap->clean)
-        session.problem("a check without findings that did not reach the heap");
+      const auto& description = report->description;
+      const bool reached = description && !description->regions.empty() &&
+                           description->regions.front().heap &&
+                           description->regions.front().heap->clean;
+      if (!reached) session.problem("a check without findings that did not reach the heap");
       if (calls_failed() != 0 && session.point() != nullptr &&
           session.point()->call.call == Call::kRead)
         session.problem("silent: a read failed, and the check found nothing");
@@ -294,10 +292,9 @@ void check_store(Session& session) {
 void roll_back(Session& session) {
   const std::string uri = session.uri();
   const store::Description before = value_or_throw(store::outline(uri, {}));
+  const u64 older = before.regions.front().durable_version - 1;
   session.attempt([&] {
-    const auto made = in_library([&] {
-      return store::roll_back(uri, before.durable_version - 1, {}, [](const char*, u64, u64) {});
-    });
+    const auto made = in_library([&] { return store::roll_back(uri, {}, older, {}); });
     if (!made) throw_failure(made.failure());
   });
 }
@@ -308,7 +305,8 @@ void describe_store(Session& session) {
   session.attempt([&] {
     const auto description = in_library([&] { return store::describe(uri, {}); });
     if (!description) throw_failure(description.failure());
-    if (description->durable_version == 0 || description->roots.size() != 2)
+    const auto& regions = description->regions;
+    if (regions.size() != 1 || regions[0].durable_version == 0 || regions[0].roots.size() != 2)
       session.problem("silent: a description lacks what the store holds");
   });
   if (read_file(session.path()) != before) session.problem("a description wrote to the store");
@@ -438,6 +436,37 @@ void typed_list(Session& session) {
   if (const HeapAudit audit = store.audit(); !audit.clean) session.problem(audit.problem);
 }
 
+void push_and_point(Session& session, Container& container, bool async, u64& acknowledged) {
+  auto& chain = in_library([&]() -> ChainRoot& { return container.root<ChainRoot>(); });
+  session.attempt([&] { in_library([&] { push(chain, chain.count); }); });
+  session.attempt([&] {
+    const u64 count = chain.count;
+    if (async) {
+      in_library([&] { container.point_async(); });
+      in_library([&] { container.sync(); });
+    } else {
+      in_library([&] { container.point(); });
+    }
+    acknowledged = count;
+  });
+  if (const std::string problem = check_chain(chain); !problem.empty()) session.problem(problem);
+}
+
+void close_chain(Container& container, u64& acknowledged) {
+  const u64 count = container.root<ChainRoot>().count;
+  in_library([&] { container.close(); });
+  acknowledged = count;
+}
+
+void check_what_is_left_of_chain(Session& session, const Options& options, u64 acknowledged) {
+  Container container = Container::open(session.uri(), options);
+  const auto& chain = container.root<ChainRoot>();
+  if (chain.count < acknowledged)
+    session.problem("lost: " + std::to_string(acknowledged) + " links were acknowledged");
+  if (const std::string problem = check_chain(chain); !problem.empty()) session.problem(problem);
+  if (const HeapAudit audit = container.audit(); !audit.clean) session.problem(audit.problem);
+}
+
 // A container's points, some of them asynchronous: what cannot move or be written now is part of
 // the next one.
 void reachable_chain(Session& session) {
@@ -447,39 +476,44 @@ void reachable_chain(Session& session) {
   for (u64 round = 0; round < 3; ++round)
     session.attempt([&] {
       Container container = in_library([&] { return Container::open(uri, options); });
-      auto& chain = in_library([&]() -> ChainRoot& { return container.root<ChainRoot>(); });
-      for (u64 i = 0; i < 6; ++i) {
-        session.attempt([&] { in_library([&] { push(chain, chain.count); }); });
-        session.attempt([&] {
-          const u64 count = chain.count;
-          if (i % 2 == 0) {
-            in_library([&] { container.point(); });
-          } else {
-            in_library([&] { container.point_async(); });
-            in_library([&] { container.sync(); });
-          }
-          acknowledged = count;
-        });
-        if (const std::string problem = check_chain(chain); !problem.empty())
-          session.problem(problem);
-      }
-      const u64 count = chain.count;
-      in_library([&] { container.close(); });
-      acknowledged = count;
+      for (u64 i = 0; i < 6; ++i) push_and_point(session, container, i % 2 == 1, acknowledged);
+      close_chain(container, acknowledged);
     });
   disarm_calls();
-  Container container = Container::open(uri, options);
-  const auto& chain = container.root<ChainRoot>();
-  if (chain.count < acknowledged)
-    session.problem("lost: " + std::to_string(acknowledged) + " links were acknowledged");
-  if (const std::string problem = check_chain(chain); !problem.empty()) session.problem(problem);
-  if (const HeapAudit audit = container.audit(); !audit.clean) session.problem(audit.problem);
+  check_what_is_left_of_chain(session, options, acknowledged);
+}
+
+// Two containers of a store: what fails for one is not the other's.
+void regions(Session& session) {
+  const std::string uri = session.uri();
+  Options options[2] = {session.options(), session.options()};
+  options[1].region = "second";
+  u64 acknowledged[2] = {};
+  for (u64 round = 0; round < 2; ++round)
+    session.attempt([&] {
+      Container first = in_library([&] { return Container::open(uri, options[0]); });
+      session.attempt([&] {
+        Container second = in_library([&] { return Container::open(uri, options[1]); });
+        for (u64 i = 0; i < 4; ++i) {
+          push_and_point(session, first, i % 2 == 1, acknowledged[0]);
+          push_and_point(session, second, i % 2 == 0, acknowledged[1]);
+        }
+        close_chain(second, acknowledged[1]);
+      });
+      push_and_point(session, first, false, acknowledged[0]);
+      close_chain(first, acknowledged[0]);
+    });
+  disarm_calls();
+  for (u64 i = 0; i < 2; ++i) check_what_is_left_of_chain(session, options[i], acknowledged[i]);
 }
 
 std::vector<Scenario> make_scenarios() {
-  const Options lazy = kReported;
-  const Options eager = with(kReported, &Options::lazy_recovery, false);
-  const Options views = with(kReported, &Options::huge_pages, false);
+  const Options reported = options(Tracking::kReported);
+  const Options bitmap = options(Tracking::kBitmap);
+  const Options pages = options(Tracking::kAutomatic);
+  const Options lazy = reported;
+  const Options eager = with(reported, &Options::lazy_recovery, false);
+  const Options views = with(reported, &Options::huge_pages, false);
   const Options stopped = options(Tracking::kReported, Capture::kStopped);
   const Options userfault = options(Tracking::kUserfault);
   const Options sigbus = options(Tracking::kSigbus);
@@ -490,61 +524,61 @@ std::vector<Scenario> make_scenarios() {
   const Options in_chunks = with(lazy_chunks, &Options::lazy_recovery, false);
   const Options noted_chunks = with(chunks(Tracking::kReported), &Options::lazy_recovery, false);
   const Options aside_chunks = chunks(Tracking::kProtect, Capture::kBackground);
-  const Options verified = with(kReported, &Options::verify_reports, true);
+  const Options verified = with(reported, &Options::verify_reports, true);
   const auto none = Before::kNothing;
   const auto closed = Before::kClosed;
   const auto short_log = Before::kShortLog;
   const auto long_log = Before::kLongLog;
   std::vector<Scenario> all = {
       // name, scheme, parameters, before, options, run
-      {"format_file", "file", "", none, kReported, open_only},
-      {"format_emu", "emu", "", none, kReported, open_only},
-      {"format_without_ring", "file", "?io_uring=0", none, kReported, open_only},
-      {"format_buffered", "file", "", none, kReported, open_only, false, true},
-      {"open_clean_file", "file", "", closed, kReported, open_and_step},
-      {"open_clean_emu", "emu", "", closed, kReported, open_and_step},
+      {"format_file", "file", "", none, reported, open_only},
+      {"format_emu", "emu", "", none, reported, open_only},
+      {"format_without_ring", "file", "?io_uring=0", none, reported, open_only},
+      {"format_buffered", "file", "", none, reported, open_only, false, true},
+      {"open_clean_file", "file", "", closed, reported, open_and_step},
+      {"open_clean_emu", "emu", "", closed, reported, open_and_step},
       {"open_short_log", "file", "", short_log, lazy, touch_recovered, false, false, true},
       {"open_long_log_lazily", "file", "", long_log, lazy, touch_recovered, false, false, true},
       {"open_long_log_eagerly", "file", "", long_log, eager, touch_recovered},
       {"open_log_without_ring", "file", "?io_uring=0", long_log, eager, touch_recovered},
       {"open_log_buffered", "file", "", long_log, eager, touch_recovered, false, true},
-      {"open_log_emu", "emu", "", long_log, kReported, touch_recovered},
-      {"grow_file", "file", "", none, kReported, grow},
+      {"open_log_emu", "emu", "", long_log, reported, touch_recovered},
+      {"grow_file", "file", "", none, reported, grow},
       {"grow_views", "file", "", none, views, grow},
-      {"grow_tracked_pages", "file", "", none, kPages, grow},
-      {"grow_emu", "emu", "", none, kReported, grow},
-      {"grow_unevenly", "file", "", none, kReported, grow_unevenly},
-      {"blocks_small", "file", "", closed, kReported, small_blocks},
-      {"blocks_large", "emu", "", closed, kReported, large_blocks},
-      {"blocks_aligned", "file", "", closed, kReported, aligned_blocks},
-      {"roots", "emu", "", closed, kReported, roots},
-      {"checkpoint", "file", "", closed, kReported, checkpoints},
-      {"checkpoint_without_ring", "file", "?io_uring=0", closed, kReported, checkpoints},
-      {"checkpoint_buffered", "file", "", closed, kReported, checkpoints, false, true},
-      {"checkpoint_emu", "emu", "", closed, kReported, checkpoints},
-      {"checkpoint_async", "file", "", closed, kReported, async_checkpoints},
-      {"checkpoint_timed", "file", "", closed, kReported, timed_checkpoints},
-      {"checkpoint_timed_emu", "emu", "", closed, kReported, timed_checkpoints},
-      {"nothing_changed", "file", "", closed, kReported, nothing_changed},
-      {"close_file", "file", "", closed, kReported, open_and_close},
-      {"close_emu", "emu", "", short_log, kReported, open_and_close},
-      {"threads_background", "file", "", closed, kReported, several_threads},
-      {"threads_stopped", "emu", "", closed, kBitmap, several_threads},
+      {"grow_tracked_pages", "file", "", none, pages, grow},
+      {"grow_emu", "emu", "", none, reported, grow},
+      {"grow_unevenly", "file", "", none, reported, grow_unevenly},
+      {"blocks_small", "file", "", closed, reported, small_blocks},
+      {"blocks_large", "emu", "", closed, reported, large_blocks},
+      {"blocks_aligned", "file", "", closed, reported, aligned_blocks},
+      {"roots", "emu", "", closed, reported, roots},
+      {"checkpoint", "file", "", closed, reported, checkpoints},
+      {"checkpoint_without_ring", "file", "?io_uring=0", closed, reported, checkpoints},
+      {"checkpoint_buffered", "file", "", closed, reported, checkpoints, false, true},
+      {"checkpoint_emu", "emu", "", closed, reported, checkpoints},
+      {"checkpoint_async", "file", "", closed, reported, async_checkpoints},
+      {"checkpoint_timed", "file", "", closed, reported, timed_checkpoints},
+      {"checkpoint_timed_emu", "emu", "", closed, reported, timed_checkpoints},
+      {"nothing_changed", "file", "", closed, reported, nothing_changed},
+      {"close_file", "file", "", closed, reported, open_and_close},
+      {"close_emu", "emu", "", short_log, reported, open_and_close},
+      {"threads_background", "file", "", closed, reported, several_threads},
+      {"threads_stopped", "emu", "", closed, bitmap, several_threads},
       {"threads_and_timer", "file", "", closed, stopped, threads_and_timer},
-      {"log_wraps", "file", "", none, kReported, log_wraps},
-      {"log_wraps_late", "file", "", none, kReported, log_wraps, true},
-      {"log_wraps_emu", "emu", "", none, kReported, log_wraps},
-      {"log_overflows", "file", "", none, kReported, log_overflows},
-      {"log_overflows_emu", "emu", "", none, kReported, log_overflows},
-      {"log_at_limit", "file", "", none, kReported, log_at_limit, true},
-      {"same_lines", "file", "", none, kReported, same_lines},
-      {"same_lines_emu", "emu", "", none, kReported, same_lines},
-      {"replay_beside", "file", "", none, kReported, replay_beside_checkpoints, true},
-      {"windows", "emu", "", none, kReported, many_windows},
-      {"promotion", "file", "", closed, kReported, promotion, false, false, true},
-      {"reopened", "file", "", none, kReported, reopened_again_and_again},
-      {"reopened_emu", "emu", "", none, kPages, reopened_again_and_again},
-      {"bitmap", "file", "", short_log, kBitmap, checkpoints, false, false, true},
+      {"log_wraps", "file", "", none, reported, log_wraps},
+      {"log_wraps_late", "file", "", none, reported, log_wraps, true},
+      {"log_wraps_emu", "emu", "", none, reported, log_wraps},
+      {"log_overflows", "file", "", none, reported, log_overflows},
+      {"log_overflows_emu", "emu", "", none, reported, log_overflows},
+      {"log_at_limit", "file", "", none, reported, log_at_limit, true},
+      {"same_lines", "file", "", none, reported, same_lines},
+      {"same_lines_emu", "emu", "", none, reported, same_lines},
+      {"replay_beside", "file", "", none, reported, replay_beside_checkpoints, true},
+      {"windows", "emu", "", none, reported, many_windows},
+      {"promotion", "file", "", closed, reported, promotion, false, false, true},
+      {"reopened", "file", "", none, reported, reopened_again_and_again},
+      {"reopened_emu", "emu", "", none, pages, reopened_again_and_again},
+      {"bitmap", "file", "", short_log, bitmap, checkpoints, false, false, true},
       {"userfault", "file", "", short_log, userfault, checkpoints, false, false, true},
       {"userfault_emu", "emu", "", closed, userfault, checkpoints},
       {"sigbus", "file", "", short_log, sigbus, checkpoints, false, false, true},
@@ -558,17 +592,20 @@ std::vector<Scenario> make_scenarios() {
       {"object_alone_emu", "emu", "", closed, aliased, object_alone},
       {"stopped", "file", "", short_log, stopped, checkpoints, false, false, true},
       {"verified_reports", "file", "", closed, verified, checkpoints},
-      {"check", "file", "", closed, kReported, check_store},
-      {"check_log", "file", "", long_log, kReported, check_store},
-      {"check_emu", "emu", "", short_log, kReported, check_store},
-      {"describe", "file", "", short_log, kReported, describe_store},
-      {"c_interface", "file", "?io_uring=0", none, kReported, c_interface},
-      {"c_interface_emu", "emu", "", none, kReported, c_interface},
-      {"containers", "file", "?io_uring=0", none, kPages, containers},
-      {"typed_list", "file", "?io_uring=0", none, kReported, typed_list},
-      {"typed_list_emu", "emu", "", none, kPages, typed_list},
-      {"reachable_chain", "file", "?io_uring=0", none, kPages, reachable_chain},
-      {"reachable_chain_emu", "emu", "", none, kPages, reachable_chain},
+      {"check", "file", "", closed, reported, check_store},
+      {"check_log", "file", "", long_log, reported, check_store},
+      {"check_emu", "emu", "", short_log, reported, check_store},
+      {"describe", "file", "", short_log, reported, describe_store},
+      {"c_interface", "file", "?io_uring=0", none, reported, c_interface},
+      {"c_interface_emu", "emu", "", none, reported, c_interface},
+      {"containers", "file", "?io_uring=0", none, pages, containers},
+      {"typed_list", "file", "?io_uring=0", none, reported, typed_list},
+      {"typed_list_emu", "emu", "", none, pages, typed_list},
+      {"reachable_chain", "file", "?io_uring=0", none, pages, reachable_chain},
+      {"reachable_chain_emu", "emu", "", none, pages, reachable_chain},
+      {"regions", "file", "?io_uring=0", none, pages, regions},
+      {"regions_emu", "emu", "", none, pages, regions},
+      {"regions_chunks", "file", "?io_uring=0", none, in_chunks, regions},
       {"chunks_format", "file", "", none, in_chunks, open_only},
       {"chunks", "file", "", closed, in_chunks, checkpoints},
       {"chunks_emu", "emu", "", closed, noted_chunks, checkpoints},

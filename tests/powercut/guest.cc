@@ -276,10 +276,10 @@ std::string check_older(const std::string& uri, u64 version, const Life& life, P
 }
 
 /// The newest versions are there without a hole: as many as the store keeps, or all.
-std::string check_kept(const std::string& uri, const store::Description& description,
+std::string check_kept(const std::string& uri, const store::RegionDescription& region,
                        const Life& life, Port& port) {
-  const std::vector<store::VersionDescription>& versions = description.regions.front().versions;
-  const u64 newest = description.durable_version;
+  const std::vector<store::VersionDescription>& versions = region.versions;
+  const u64 newest = region.durable_version;
   const u64 expected = std::min<u64>(newest, life.options.versions_kept);
   if (versions.size() != expected)
     return "of " + std::to_string(newest) + " versions " + std::to_string(versions.size()) +
@@ -298,7 +298,7 @@ std::string check_kept(const std::string& uri, const store::Description& descrip
 std::string check_file(const std::string& uri, const Life& life, Port& port) {
   struct stat info{};
   if (::stat(kStore, &info) != 0 && errno == ENOENT) return {};
-  const Result<store::CheckReport> report = store::check(uri, {}, [](const char*, u64, u64) {});
+  const Result<store::CheckReport> report = store::check(uri, {});
   // What a cut during creation left has no superblock; the host knows what was acknowledged.
   if (!report) {
     port.say("unchecked " + report.failure().message);
@@ -311,7 +311,7 @@ std::string check_file(const std::string& uri, const Life& life, Port& port) {
   const std::optional<store::Description>& description = report->description;
   if (life.options.engine != Engine::kRemap || !description || description->regions.empty())
     return {};
-  return check_kept(uri, *description, life, port);
+  return check_kept(uri, description->regions.front(), life, port);
 }
 
 std::string live(Port& port) {

@@ -118,8 +118,10 @@ class Patient {
   void find_versions() {
     const auto volume = value_or_throw(region::Volume::open(execution_.medium()));
     if (run_.options.engine == Engine::kRemap) return find_chunks(*volume);
-    commit::Log log(*volume, run_.options.log_limit_bytes);
-    const u32 region = volume->regions().front().region;
+    const auto record = store::find_region(*volume, run_.options.region);
+    if (!record) return;
+    const u32 region = record->region;
+    commit::Log log(*volume, region, run_.options.log_limit_bytes);
     auto found =
         value_or_throw(commit::read_log(*volume, region, volume->replayed_version(region), log));
     for (commit::LoggedVersion& version : found.versions)
@@ -131,7 +133,7 @@ class Patient {
     for (const format::Extent& extent : volume.extents(format::ExtentKind::kChunks))
       for (u64 at = 0; at < extent.length; at += kPageBytes)
         free_[(extent.medium_offset + at) / kPageBytes] = true;
-    for (const auto& [version, parts] : test::find_parts(volume)) {
+    for (const auto& [version, parts] : test::find_parts(volume, run_.options.region)) {
       records_[version] = parts.records;
       for (const u64 node : parts.nodes) free_[node / kPageBytes] = false;
       for (const auto& [chunk, offset] : parts.chunks)

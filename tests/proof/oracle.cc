@@ -19,7 +19,7 @@ alignas(kPageBytes) constexpr std::byte kZeroPage[kPageBytes] = {};
 }  // namespace
 
 testing::Recovered Oracle::recover(Execution& execution) const {
-  return testing::recover(execution, run_.options.log_segment_bytes, run_.options.log_limit_bytes);
+  return testing::recover(execution, run_.options);
 }
 
 std::string Oracle::compare(const Execution& execution, const Recovered& recovered,
@@ -93,7 +93,7 @@ std::string Oracle::compare_chunks(const Execution& execution, const Recovered& 
       return "version " + std::to_string(record.version) + " never was, and is kept";
     commit::VersionMap older;
     if (record.version != recovered.version) {
-      auto opened = store::recover_chunks_at(*recovered.volume, record.version);
+      auto opened = store::recover_chunks_at(*recovered.volume, recovered.region, record.version);
       if (!opened) return "opening an older version fails: " + opened.failure().message;
       older = std::move(opened->versions.map);
     }
@@ -196,7 +196,7 @@ void Oracle::diagnose_chunks(const Recovered& recovered, Diagnosis& diagnosis) c
   // One that cannot be opened any more says so to whoever asks for it.
   diagnosis.gone = gone(recovered);
   diagnosis.found_pages += std::erase_if(diagnosis.gone, [&](u64 version) {
-    const auto opened = store::recover_chunks_at(*recovered.volume, version);
+    const auto opened = store::recover_chunks_at(*recovered.volume, recovered.region, version);
     return !opened && opened.failure().code == Code::kCorrupt;
   });
   const commit::VersionMap& newest = recovered.chunks->versions.map;
@@ -207,7 +207,8 @@ void Oracle::diagnose_chunks(const Recovered& recovered, Diagnosis& diagnosis) c
       ++diagnosis.wrong_pages;
       continue;
     }
-    const auto opened = store::recover_chunks_at(*recovered.volume, record.version);
+    const auto opened =
+        store::recover_chunks_at(*recovered.volume, recovered.region, record.version);
     if (!opened) {
       ++diagnosis.found_pages;
       continue;
@@ -286,7 +287,8 @@ Oracle::Version Oracle::read_pages(const Execution& execution, const Recovered& 
 Oracle::Version Oracle::read_chunks(const Recovered& recovered, u64 number) const {
   Version version;
   if (number == 0) return version;
-  const auto opened = value_or_throw(store::recover_chunks_at(*recovered.volume, number));
+  const auto opened =
+      value_or_throw(store::recover_chunks_at(*recovered.volume, recovered.region, number));
   const commit::VersionMap& map = opened.versions.map;
   commit::MapReader reader(*recovered.volume, *opened.space);
   const u64 bytes = opened.space->chunk_bytes();

@@ -14,6 +14,12 @@ std::vector<Workload>& all() {
 }
 
 constexpr const char* kFile = "state.pd";
+constexpr const char* kNeighbour = "neighbour";
+
+test::ChainRoot& chain_of(detail::ContainerRuntime& container) {
+  return *static_cast<test::ChainRoot*>(
+      value_or_throw(container.root(TypeRecord<test::ChainRoot>::value)));
+}
 
 }  // namespace
 
@@ -75,7 +81,7 @@ void Run::begin_session() {
 u64 Run::roll_back(u64 version) {
   media::OpenedMedium opened = value_or_throw(media::open_medium(uri(), {.create = false}));
   begin_session();
-  const u64 made = value_or_throw(store::roll_back(wrap(std::move(opened.medium)), version));
+  const u64 made = value_or_throw(store::roll_back(wrap(std::move(opened.medium)), {}, version));
   Session& session = sessions_.back();
   if (session.steps_at.contains(version)) steps_begun_[made] = session.steps_at[version];
   if (session.chain_at.contains(version)) chain_begun_[made] = session.chain_at[version];
@@ -85,7 +91,32 @@ u64 Run::roll_back(u64 version) {
   return made;
 }
 
+void Run::open_neighbour(Engine engine) {
+  Options other = options;
+  other.region = kNeighbour;
+  other.region_address = 0;
+  other.engine = engine;
+  other.tracking = Tracking::kAutomatic;
+  other.aliases = 0;
+  neighbour_ = detail::ContainerRuntime::open(uri(), other);
+}
+
+void Run::neighbour_point() {
+  test::ChainRoot& chain = chain_of(*neighbour_);
+  for (u64 i = 0; i < 1 + random(30); ++i) test::push(chain, random(1000));
+  for (u64 i = 0; i < random(20); ++i) test::pop(chain);
+  value_or_throw(neighbour_->point());
+}
+
+void Run::remove_neighbour() {
+  media::OpenedMedium opened = value_or_throw(media::open_medium(uri(), {.create = false}));
+  begin_session();
+  value_or_throw(store::remove_region(wrap(std::move(opened.medium)), kNeighbour));
+  end_session();
+}
+
 void Run::end_session() {
+  neighbour_.reset();
   store_.reset();
   container_.reset();
   chain_begun_.clear();
@@ -95,6 +126,7 @@ void Run::end_session() {
 }
 
 void Run::close() {
+  if (neighbour_) value_or_throw(neighbour_->close());
   const u64 steps = steps_so_far();
   if (contained_) value_or_throw(container_->close());
   else store_->close();
@@ -151,18 +183,13 @@ u64 Run::steps_so_far() const {
   return ledger_ != nullptr ? std::atomic_ref(ledger_->steps).load() : 0;
 }
 
-test::ChainRoot& Run::chain() {
-  return *static_cast<test::ChainRoot*>(
-      value_or_throw(container_->root(TypeRecord<test::ChainRoot>::value)));
-}
-
 void Run::push_link(u64 number) {
-  test::push(chain(), number);
+  test::push(chain_of(*container_), number);
   chain_.push_back(number);
 }
 
 void Run::pop_link() {
-  test::pop(chain());
+  test::pop(chain_of(*container_));
   if (!chain_.empty()) chain_.pop_back();
 }
 

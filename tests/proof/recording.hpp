@@ -104,6 +104,14 @@ class Run {
   }
   void push_link(u64 number);
   void pop_link();
+
+  /// Another region of the store, a container with points of its own, open until the session ends.
+  /// What becomes of it is not judged.
+  void open_neighbour(Engine engine);
+  /// A point of it, with some links more or less.
+  void neighbour_point();
+  /// A session of its own, between others.
+  void remove_neighbour();
   /// The next session has the region at another address.
   void move();
 
@@ -151,7 +159,6 @@ class Run {
   void begin_session();
   void end_session();
   void acknowledge(u64 version);
-  test::ChainRoot& chain();
   u64 steps_so_far() const;
 
   const MediumKind medium_;
@@ -169,6 +176,7 @@ class Run {
   bool typed_ = false;
   bool contained_ = false;
   std::unique_ptr<detail::ContainerRuntime> container_;
+  std::unique_ptr<detail::ContainerRuntime> neighbour_;
   std::vector<u64> chain_;  ///< the newest link last
   std::vector<u64> durable_chain_;
   std::map<u64, std::vector<u64>> chain_begun_;  ///< by version, when its point began

@@ -29,10 +29,19 @@ inline std::unique_ptr<region::Volume> open_volume(const std::string& uri,
   return volume;
 }
 
+/// A region with this number, and a name and a place of its own.
+inline format::RegionRecord region_record(u32 number = 1) {
+  format::RegionRecord record{};
+  record.region = number;
+  record.address = 0x552000000000 + number * kMiB;
+  record.limit_bytes = kMiB;
+  std::snprintf(record.name, sizeof record.name, "region %u", number);
+  return record;
+}
+
 /// A region of the volume, the first, mapped with nothing in it.
 inline std::unique_ptr<region::Region> add_region(region::Volume& volume, u64 limit_bytes) {
-  format::RegionRecord record{};
-  record.region = 1;
+  format::RegionRecord record = region_record();
   record.limit_bytes = limit_bytes;
   record.address = value_or_throw(region::Region::choose_address(limit_bytes));
   value_or_throw(volume.add_region(record));

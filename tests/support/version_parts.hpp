@@ -8,6 +8,7 @@
 #include "commit/version_map.hpp"
 #include "region/chunk_space.hpp"
 #include "region/volume.hpp"
+#include "store/shared_volume.hpp"
 
 namespace perdura::test {
 
@@ -18,9 +19,9 @@ struct VersionParts {
   std::map<u64, u64> chunks;  ///< and what they hold: region offsets
 };
 
-/// Of each version that is kept.
-inline std::map<u64, VersionParts> find_parts(region::Volume& volume) {
-  const format::RegionRecord region = volume.regions().front();
+/// Of each version of the region of a name that is kept; "" is the first one.
+inline std::map<u64, VersionParts> find_parts(region::Volume& volume, std::string_view name = {}) {
+  const format::RegionRecord region = value_or_throw(store::find_region(volume, name));
   const u64 begin = value_or_throw(commit::version_records(volume, region)).medium_offset;
   const region::ChunkSpace space(volume, region, 0, true);
   commit::MapReader reader(volume, space);

@@ -255,7 +255,7 @@ TEST_F(Cli, NewerFormatIsTwo) {
   file.close();
   const Outcome ran = run_on("check");
   EXPECT_EQ(ran.exit_code, 2);
-  expect_contains(ran.err, "format version 2");
+  expect_contains(ran.err, "format version 3");
 }
 
 // --- info ----------------------------------------------------------------------------------------
@@ -267,7 +267,7 @@ TEST_F(Cli, InfoOfAClosedStore) {
   ASSERT_EQ(ran.exit_code, 0) << ran.err;
   const auto value = [&](const char* key) { return json_value(ran.out, key); };
   EXPECT_EQ(value("store"), "\"" + store_.string() + "\"");
-  EXPECT_EQ(value("format_version"), "1");
+  EXPECT_EQ(value("format_version"), "2");
   EXPECT_EQ(value("architecture"), "\"x86_64-le-64\"");
   EXPECT_EQ(value("compatible_features"), "\"0x0\"");
   EXPECT_EQ(value("incompatible_features"), "\"0x0\"");
@@ -365,7 +365,7 @@ TEST_F(Cli, InspectionNeedsNoParticularAddress) {
   const auto& record = before.regions.at(0).record;
   const auto taken = perdura::Mapping::reserve(reinterpret_cast<void*>(record.address), 4096);
   ASSERT_TRUE(taken);
-  EXPECT_EQ(describe().heap->live_blocks, before.heap->live_blocks);
+  EXPECT_EQ(describe().regions.at(0).heap->live_blocks, before.regions.at(0).heap->live_blocks);
   const auto report = perdura::store::check(store_.string(), {});
   ASSERT_TRUE(report);
   EXPECT_FALSE(report->damaged());
@@ -395,7 +395,7 @@ TEST_F(Cli, CheckOfGoodStores) {
 TEST_F(Cli, CheckFindsABitInAHomePage) {
   make_closed();
   const auto description = describe();
-  const u64 region_offset = description.roots.at(0).offset / 4096 * 4096;
+  const u64 region_offset = description.regions.at(0).roots.at(0).offset / 4096 * 4096;
   const u64 place = place_of(description, region_offset);
   flip(place + 4000);
   const Outcome text = run_on("check");
@@ -434,7 +434,7 @@ TEST_F(Cli, CheckFindsABitInAPageChecksum) {
 TEST_F(Cli, PagesThatTheLogCoversMayBeHalfReplayed) {
   make_killed();
   const auto description = describe();
-  const u64 region_offset = description.roots.at(0).offset / 4096 * 4096;
+  const u64 region_offset = description.regions.at(0).roots.at(0).offset / 4096 * 4096;
   flip(place_of(description, region_offset) + 4000);
   const Outcome json = run_on("check --json");
   EXPECT_EQ(json.exit_code, 0) << json.out;
@@ -732,6 +732,70 @@ TEST_F(CliVersions, AreGoneBackTo) {
   ran = run_on("rollback", store_.string() + "' '2");
   EXPECT_EQ(ran.exit_code, 2);
   expect_contains(ran.err, "does not keep version 2");
+}
+
+// The first one has a log, the second one is in chunks.
+TEST_F(CliVersions, AreThoseOfARegion) {
+  make_closed();
+  {
+    perdura::Options chosen = in_chunks();
+    chosen.region = "second";
+    auto store = perdura::Store::open(store_.string(), chosen);
+    fill(store, 5);
+    store.close();
+  }
+  const auto letter_of_second = [&] {
+    perdura::Options chosen = in_chunks();
+    chosen.region = "second";
+    auto store = perdura::Store::open(store_.string(), chosen);
+    return *static_cast<char*>(store.get_root("text"));
+  };
+  Outcome ran = run_on("info");
+  expect_contains(ran.out, "1 'main' at ");
+  expect_contains(ran.out, "2 'second' at ");
+  expect_contains(ran.out, "6 durable, 3 of 3 kept");
+  ran = run_on("check");
+  EXPECT_EQ(ran.exit_code, 0) << ran.out;
+  expect_contains(ran.out, "the heap of region 'second' is sound");
+  expect_contains(ran.out, "version 3 of region 'main' is whole, version 6 of region 'second'");
+  ran = run_on("versions");
+  expect_contains(ran.out, "region 'main'\n3: a redo log keeps");
+  expect_contains(ran.out, "region 'second'\n4: ");
+  ran = run_on("versions --json --region second");
+  EXPECT_EQ(json_value(ran.out, "durable_version"), "6");
+  EXPECT_EQ(json_value(ran.out, "version"), "4");
+  ran = run_on("versions --region third");
+  EXPECT_EQ(ran.exit_code, 2);
+  expect_contains(ran.err, "has no region 'third'");
+
+  ran = run_on("rollback", store_.string() + "' '2");
+  EXPECT_EQ(ran.exit_code, 2);
+  expect_contains(ran.err, "region 'main' of");
+  ran = run_on("rollback --region second", store_.string() + "' '4");
+  EXPECT_EQ(ran.exit_code, 0) << ran.err;
+  EXPECT_EQ(letter_of_second(), 'c');
+
+  flip(place_of(describe(), format::kUnitTableOffset));
+  ran = run_on("check");
+  EXPECT_EQ(ran.exit_code, 1);
+  expect_contains(ran.out, "damage: home of region 'main': the page at region offset");
+}
+
+TEST_F(CliVersions, GoWithTheirRegion) {
+  make_closed();
+  {
+    perdura::Options chosen = in_chunks();
+    chosen.region = "second";
+    perdura::Store::open(store_.string(), chosen).close();
+  }
+  Outcome ran = run_on("remove", store_.string() + "' 'third");
+  EXPECT_EQ(ran.exit_code, 2);
+  expect_contains(ran.err, "it has 'main', 'second'");
+  ran = run_on("remove", store_.string() + "' 'second");
+  EXPECT_EQ(ran.exit_code, 0) << ran.err;
+  expect_contains(ran.out, "region 'second' is removed");
+  EXPECT_EQ(describe().regions.size(), 1u);
+  EXPECT_EQ(run_on("check").exit_code, 0);
 }
 
 TEST_F(CliVersions, OfADamagedChunkAreNotGoneBackTo) {

@@ -32,7 +32,8 @@ class LogTest : public testing::TestWithParam<const char*> {
     log_.reset();
     volume_.reset();
     volume_ = open_volume(GetParam() + (":" + folder_.path("log.pd")), make_lazy);
-    log_ = std::make_unique<Log>(*volume_, limit_bytes);
+    if (volume_->regions().empty()) value_or_throw(volume_->add_region(region_record()));
+    log_ = std::make_unique<Log>(*volume_, kRegion, limit_bytes);
   }
 
   /// Lines with random bytes, in runs of up to `run_max`, over a region of 64 MiB.
@@ -59,7 +60,7 @@ class LogTest : public testing::TestWithParam<const char*> {
   /// What a recovery finds.
   std::map<u64, Lines> read(u64 replayed = 0);
   Code read_failure() {
-    Log log(*volume_, 64 * kMiB);
+    Log log(*volume_, kRegion, 64 * kMiB);
     const auto recovered = commit::read_log(*volume_, kRegion, 0, log);
     return recovered ? Code::kOk : recovered.failure().code;
   }
@@ -111,7 +112,7 @@ void LogTest::write(u64 number, const std::vector<Lines>& parts, Fate fate) {
 }
 
 std::map<u64, Lines> LogTest::read(u64 replayed) {
-  Log log(*volume_, 64 * kMiB);
+  Log log(*volume_, kRegion, 64 * kMiB);
   const auto recovered = value_or_throw(commit::read_log(*volume_, kRegion, replayed, log));
   std::map<u64, Lines> versions;
   for (const LoggedVersion& version : recovered.versions) {

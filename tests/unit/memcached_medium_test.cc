@@ -462,7 +462,7 @@ TEST_F(MemcachedMediumTest, AVolumeIsCreatedAndOpened) {
     EXPECT_TRUE(value_or_throw(Volume::is_blank(*opened.medium)));
     const auto volume = value_or_throw(Volume::create(std::move(opened.medium), kMiB));
     ASSERT_TRUE(volume->begin_session());
-    ASSERT_TRUE(volume->mark_clean());
+    ASSERT_TRUE(volume->end_session());
   }
   {
     auto opened = value_or_throw(media::open_medium(uri(), {}));

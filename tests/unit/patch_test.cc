@@ -51,7 +51,7 @@ class PatchTest : public testing::Test {
           expected_[page * kLinesPerPage + line] = {random_()};
   }
   void write_log() {
-    commit::Log log(*volume_, 64 * kMiB);
+    commit::Log log(*volume_, 1, 64 * kMiB);
     commit::VersionInProgress version;
     version.number = version.ticket = version.region = 1;
     commit::LogWriter writer(log, *volume_);
@@ -61,7 +61,7 @@ class PatchTest : public testing::Test {
   }
   void make_patch() {
     write_log();
-    commit::Log log(*volume_, 64 * kMiB);
+    commit::Log log(*volume_, 1, 64 * kMiB);
     std::vector<commit::LoggedVersion> versions;
     patch_ = value_or_throw(
         Patch::create(value_or_throw(commit::read_log(*volume_, 1, 0, log)), kLimit, versions));

@@ -16,14 +16,13 @@ constexpr u64 kLimit = 16 * kMiB;
 TEST(Region, SpaceThatCouldNotBeUsedIsTakenByTheNextAttempt) {
   const TempDir folder(TempDir::kMemory);
   const auto volume = open_volume("file:" + folder.path("state.pd"));
-  format::RegionRecord record{};
-  record.region = 1;
+  format::RegionRecord record = region_record();
   record.address = value_or_throw(region::Region::choose_address(kLimit));
   record.limit_bytes = kLimit;
   const auto region = value_or_throw(region::Region::map(*volume, record));
   ASSERT_TRUE(volume->add_region(record));
   // Space before what will be allocated next, large enough for the smaller attempt only.
-  const auto log = value_or_throw(volume->allocate_log(volume->segment_bytes()));
+  const auto log = value_or_throw(volume->allocate_log(1, volume->segment_bytes()));
 
   bool refuses = true;
   ASSERT_TRUE(region->on_backed([&](std::byte*, u64, bool) -> Status {

@@ -215,7 +215,7 @@ TEST_P(RemapDamageTest, GoingBackLeadsPastDamage) {
   for (const bool node : {false, true}) {
     flip(closed_, {node ? own_node(newest_) : own_chunk(newest_)});
     EXPECT_NE(open(), "");
-    const u64 made = value_or_throw(store::roll_back(uri(), newest_ - 1, {}));
+    const u64 made = value_or_throw(store::roll_back(uri(), {}, newest_ - 1, {}));
     versions_[made] = versions_.at(newest_ - 1);
     EXPECT_EQ(open(), "");
     WrappedStore store(uri(), options());

@@ -36,7 +36,7 @@ class ReplayTest : public testing::TestWithParam<const char*> {
     value_or_throw(region_->back(0, 5 * kMiB));
     value_or_throw(region_->back(5 * kMiB, kMiB));
     value_or_throw(region_->back(32 * kMiB, kMiB));
-    log_ = std::make_unique<commit::Log>(*volume_, kLimit);
+    log_ = std::make_unique<commit::Log>(*volume_, 1, kLimit);
   }
 
   u64 random_page() {
@@ -210,7 +210,7 @@ TEST_P(ReplayTest, AReplayThatFailedAnywhereIsMadeWholeByTheNext) {
 // What the log found on a volume opened anew is replayed to the same image.
 TEST_P(ReplayTest, RecoveredVersionsAreReplayed) {
   log_versions(6, 3000);
-  log_ = std::make_unique<commit::Log>(*volume_, kLimit);
+  log_ = std::make_unique<commit::Log>(*volume_, 1, kLimit);
   const auto recovered = value_or_throw(commit::read_log(*volume_, 1, 0, *log_));
   ASSERT_EQ(recovered.versions.size(), 6u);
   ASSERT_TRUE(replay(recovered.versions, true));

@@ -167,7 +167,7 @@ class Capture : public testing::TestWithParam<const char*> {
 
   Capture()
       : volume_(open_volume(GetParam() + (":" + folder_.path("log.pd")))),
-        log_(*volume_, 64 * kMiB),
+        log_(*volume_, 1, 64 * kMiB),
         writer_(log_, *volume_),
         memory_(value_or_throw(Mapping::anonymous(kBytes))),
         durable_(kBytes / sizeof(u64)),
