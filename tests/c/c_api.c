@@ -99,6 +99,25 @@ static void misuse(const char* path) {
   assert(perdura_close(NULL) == 0);
 }
 
+static void regions(const char* path) {
+  perdura_store* stores[2];
+  const char* const names[2] = {"index", "cache"};
+  perdura_options options = {0};
+  options.region_limit_bytes = (uint64_t)64 << 20;
+  for (int i = 0; i < 2; ++i) {
+    options.region = names[i];
+    assert(perdura_open(path, &options, &stores[i]) == 0);
+    assert(perdura_root_set(stores[i], "block", perdura_alloc(stores[i], 16)) == 0);
+  }
+  check_error(perdura_region_remove(path, "cache"), PERDURA_LOCKED, "is open in process");
+  for (int i = 0; i < 2; ++i) assert(perdura_close(stores[i]) == 0);
+  check_error(perdura_region_remove(path, NULL), PERDURA_INVALID_ARGUMENT, "needs a URI and a name");
+  check_error(perdura_region_remove(path, "other"), PERDURA_NOT_FOUND, "'index', 'cache'");
+  assert(perdura_region_remove(path, "cache") == 0);
+  options.must_exist = 1;
+  check_error(perdura_open(path, &options, &stores[1]), PERDURA_NOT_FOUND, "no region 'cache'");
+}
+
 int main(void) {
   char folder[] = "/tmp/perdura-c-XXXXXX";
   if (mkdtemp(folder) == NULL) return 1;
@@ -106,6 +125,8 @@ int main(void) {
   snprintf(path, sizeof path, "%s/state.pd", folder);
   use(path);
   misuse(path);
+  unlink(path);
+  regions(path);
   unlink(path);
   rmdir(folder);
   return 0;
