@@ -111,7 +111,8 @@ static void regions(const char* path) {
   }
   check_error(perdura_region_remove(path, "cache"), PERDURA_LOCKED, "is open in process");
   for (int i = 0; i < 2; ++i) assert(perdura_close(stores[i]) == 0);
-  check_error(perdura_region_remove(path, NULL), PERDURA_INVALID_ARGUMENT, "needs a URI and a name");
+  check_error(perdura_region_remove(path, NULL), PERDURA_INVALID_ARGUMENT,
+              "needs a URI and a name");
   check_error(perdura_region_remove(path, "other"), PERDURA_NOT_FOUND, "'index', 'cache'");
   assert(perdura_region_remove(path, "cache") == 0);
   options.must_exist = 1;
