@@ -52,6 +52,8 @@ void print_log(const RegionDescription& region) {
        fmt::format("{} in {}; live: {}, {} in {}", bytes_text(log.capacity_bytes),
                    count_text(log.segments, "segment"), count_text(log.live_versions, "version"),
                    bytes_text(log.live_bytes), count_text(log.live_segments, "segment")));
+  if (log.transactions != 0)
+    line("transactions", fmt::format("{} in the log", count_text(log.transactions, "record")));
 }
 
 void print_chunks(const RegionDescription& region) {

@@ -42,7 +42,8 @@ Json heap_json(const HeapAudit& heap) {
 Json log_json(const store::LogDescription& log) {
   return {{"segments", log.segments},           {"capacity_bytes", log.capacity_bytes},
           {"live_segments", log.live_segments}, {"live_versions", log.live_versions},
-          {"live_bytes", log.live_bytes},       {"live_generation", log.live_generation}};
+          {"live_bytes", log.live_bytes},       {"live_generation", log.live_generation},
+          {"transactions", log.transactions}};
 }
 
 Json container_json(const store::ContainerDescription& container) {

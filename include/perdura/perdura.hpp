@@ -7,3 +7,4 @@
 #include <perdura/field.hpp>
 #include <perdura/options.hpp>
 #include <perdura/store.hpp>
+#include <perdura/transaction.hpp>

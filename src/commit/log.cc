@@ -50,6 +50,12 @@ void Log::adopt(u64 offset, u64 generation, u64 version_max) {
   }
 }
 
+void Log::free_held(u64 version) {
+  std::lock_guard lock(mutex_);
+  for (Segment& segment : segments_)
+    if (segment.version_max == kHeld) segment.version_max = version;
+}
+
 Result<Log::Place> Log::take(u64 version) {
   std::lock_guard lock(mutex_);
   for (;;) {

@@ -67,8 +67,12 @@ class Log {
 
   Log(region::Volume& volume, u32 region, u64 limit_bytes);
 
-  /// After recovery: blocks of `version` live in the segment at `offset`.
+  /// After recovery: blocks of `version` live in the segment at `offset`; kHeld: transactions do,
+  /// and no version frees it before free_held().
+  static constexpr u64 kHeld = ~u64{0};
   void adopt(u64 offset, u64 generation, u64 version_max);
+  /// What recovered transactions did is part of `version`.
+  void free_held(u64 version);
 
   /// A free segment for `version`, allocating one where none is free. It stays with the caller
   /// until release().

@@ -7,6 +7,7 @@
 
 #include "base/assert.hpp"
 #include "base/checksum.hpp"
+#include "format/transaction_format.hpp"
 
 namespace perdura::commit {
 namespace {
@@ -75,6 +76,8 @@ class Scanner {
                          [](const std::byte* at) { return is_zero(at, kHeadBytes); });
   }
 
+  std::vector<u64> transaction_segments() && { return std::move(transaction_segments_); }
+
   Status scan(LogImage& image) {
     return image.load(offsets_, [&](u64 offset) { scan_segment(offset, image.at(offset)); });
   }
@@ -117,6 +120,11 @@ class Scanner {
         continue;
       }
       generation = header->generation;
+      if ((header->flags & format::kLogTransactions) != 0 && used == 0 &&
+          header->region == region_) {
+        transaction_segments_.push_back(offset);
+        version_max = Log::kHeld;
+      }
       if (header->region == region_ && header->version > replayed_) {
         FoundBlock found{.ref = {.offset = offset + used,
                                  .run_count = header->run_count,
@@ -177,6 +185,7 @@ class Scanner {
   std::vector<u64> offsets_;
   std::map<u64, std::vector<FoundBlock>> blocks_;
   std::string damage_;
+  std::vector<u64> transaction_segments_;
 };
 
 }  // namespace
@@ -272,6 +281,7 @@ Result<RecoveredLog> read_log(region::Volume& volume, u32 region, u64 replayed, 
   PERDURA_TRY(scanner.find_live_segments());
   PERDURA_TRY(scanner.scan(*recovered.image));
   PERDURA_ASSIGN(recovered.versions, scanner.versions());
+  recovered.transaction_segments = std::move(scanner).transaction_segments();
   return recovered;
 }
 

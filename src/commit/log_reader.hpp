@@ -37,8 +37,9 @@ class LogImage {
 
 /// What the log held when the store was opened.
 struct RecoveredLog {
-  std::vector<LoggedVersion> versions;  ///< consecutive, from replayed + 1
-  std::unique_ptr<LogImage> image;      ///< their blocks
+  std::vector<LoggedVersion> versions;    ///< consecutive, from replayed + 1
+  std::unique_ptr<LogImage> image;        ///< their blocks
+  std::vector<u64> transaction_segments;  ///< offsets, in the image (transaction_log.hpp)
 };
 
 /// Read the log of `region`, whose home image holds `replayed`. Whole versions that follow it

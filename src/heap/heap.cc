@@ -224,9 +224,15 @@ Failure Heap::damaged(const std::string& what) const {
 }
 
 Result<u64> Heap::make_slab(Mutator& mutator, ThreadCache& cache, unsigned size_class) {
-  const ClassInfo& info = kClassInfo[size_class];
   std::lock_guard lock(units_mutex_);
-  PERDURA_ASSIGN(const u64 unit, units_.allocate(mutator, info.units, 1));
+  PERDURA_ASSIGN(const u64 unit, units_.allocate(mutator, kClassInfo[size_class].units, 1));
+  lay_out_slab(mutator, unit, size_class, &cache);
+  return unit;
+}
+
+// In free units. The slab is listed by its owner, if it has one.
+void Heap::lay_out_slab(Mutator& mutator, u64 unit, unsigned size_class, ThreadCache* owner) {
+  const ClassInfo& info = kClassInfo[size_class];
   Slab* slab = slab_at(unit);
   report(mutator, slab, sizeof(format::SlabHeader) + 2 * sizeof(u64) * info.words);
   slab->header = {.magic = format::kSlabMagic,
@@ -242,12 +248,11 @@ Result<u64> Heap::make_slab(Mutator& mutator, ThreadCache& cache, unsigned size_
     std::atomic_ref(slab->remote(info)[word]).store(0, std::memory_order_relaxed);
   }
   // Owned before it looks like a slab: lists may still have these units from an earlier life.
-  state(unit).owner.store(&cache, std::memory_order_seq_cst);
-  state(unit).listed = true;
+  state(unit).owner.store(owner, std::memory_order_seq_cst);
+  state(unit).listed = owner != nullptr;
   units_.set_entry(mutator, unit, {UnitKind::kSlab, static_cast<u8>(size_class), 1, info.units});
   for (u32 i = 1; i < info.units; ++i)
     units_.set_entry(mutator, unit + i, {UnitKind::kSlabTail, 0, 0, i});
-  return unit;
 }
 
 Result<void*> Heap::allocate_large(Mutator& mutator, u64 size, u64 alignment) {
@@ -409,6 +414,81 @@ void Heap::free_large(Mutator& mutator, const Block& block) {
   std::lock_guard lock(units_mutex_);
   units_.set_entry(mutator, block.unit, {});
   units_.release(block.unit, block.entry.units);
+}
+
+// --- blocks of another process -------------------------------------------------------------------
+
+Result<Heap::Place> Heap::place_of_block(const void* address) const {
+  PERDURA_ASSIGN(const Block block, find(address));
+  Place place{};
+  place.offset = static_cast<u64>(place_of(address) - region_.base());
+  place.unit = static_cast<u32>(block.unit);
+  if (block.slab == nullptr) place.units = block.entry.units;
+  else place.size_class = block.entry.size_class;
+  place.tag = tag_of(block);
+  return place;
+}
+
+Status Heap::claim(Mutator& mutator, const Place& place) {
+  PERDURA_TRY(load());
+  if (place.units == 0) return claim_in_slab(mutator, place);
+  std::lock_guard lock(units_mutex_);
+  vacate(mutator, place.unit, place.units);
+  PERDURA_TRY(units_.claim(mutator, place.unit, place.units));
+  units_.set_entry(mutator, place.unit,
+                   {UnitKind::kLarge, 0, static_cast<u16>(place.tag), place.units});
+  return {};
+}
+
+Status Heap::claim_in_slab(Mutator& mutator, const Place& place) {
+  if (place.size_class >= kClasses) return damaged("a block of an unknown size class");
+  const ClassInfo& info = kClassInfo[place.size_class];
+  if (!is_slab(place.unit, place.size_class)) {
+    std::lock_guard lock(units_mutex_);
+    vacate(mutator, place.unit, info.units);
+    PERDURA_TRY(units_.claim(mutator, place.unit, info.units));
+    lay_out_slab(mutator, place.unit, place.size_class, nullptr);
+  }
+  SlabState& state = this->state(place.unit);
+  if (!state.announced.load(std::memory_order_relaxed)) {
+    classes_[place.size_class].partial.push_back(place.unit);
+    state.announced.store(true, std::memory_order_relaxed);
+  }
+  Slab& slab = *slab_at(place.unit);
+  const u64 in_slab = place.offset - static_cast<u64>(units_.address(place.unit) - region_.base());
+  const u64 index = in_slab / info.block_bytes;
+  if (in_slab % info.block_bytes != 0 || index < info.first_block || index >= info.block_count)
+    return damaged("a block that does not begin where one of its slab does");
+  const u64 bit = u64{1} << index % 64;
+  for (u64* const word : {&slab.free()[index / 64], &slab.remote(info)[index / 64]})
+    if ((*word & bit) != 0) store(mutator, *word, *word & ~bit);
+  if (info.types_at != 0) store(mutator, slab.types(info)[index], static_cast<u16>(place.tag));
+  return {};
+}
+
+// Whatever is in the way was given back, by what no version has.
+void Heap::vacate(Mutator& mutator, u64 first, u64 count) {
+  const u64 end = std::min(first + count, units_.units_end());
+  for (u64 unit = first; unit < end;) {
+    UnitEntry entry = units_.entry(unit);
+    if (entry.kind == UnitKind::kSlabTail) {
+      unit -= entry.units;
+      entry = units_.entry(unit);
+    }
+    // The units of a large block but its first look free.
+    if (entry.kind == UnitKind::kFree && units_.may_be_used(unit)) {
+      while (unit != 0 && units_.entry(unit).kind == UnitKind::kFree) --unit;
+      entry = units_.entry(unit);
+    }
+    if (entry.kind == UnitKind::kFree) {
+      ++unit;
+      continue;
+    }
+    for (u32 i = 0; i < entry.units; ++i) units_.set_entry(mutator, unit + i, {});
+    units_.release(unit, entry.units);
+    state(unit).announced.store(false, std::memory_order_relaxed);
+    unit += entry.units;
+  }
 }
 
 u64 Heap::bytes_of(const Block& block) {

@@ -131,6 +131,8 @@ class Heap {
 
   Result<void*> get_root(std::string_view name, u64 fingerprint) const;
   Status set_root(detail::Mutator& mutator, std::string_view name, void* object, u64 fingerprint);
+  /// Counts calls of set_root.
+  u64 root_changes() const { return root_changes_.load(std::memory_order_acquire); }
   /// With aliases: the lines of a page that hold allocated blocks which start in the alias's part.
   /// While mutators stand still (track::Scatter).
   u64 visible_lines(u64 page, u64 alias) const;
@@ -144,6 +146,19 @@ class Heap {
   void blocks_of_page(u64 page, std::vector<BlockLines>& into) const;
   /// Where an address lies: " (in the block of 64 bytes at 0x…)", or in the heap's own metadata.
   std::string describe(const void* address) const;
+
+  /// Where a block is, for another process that gets it there.
+  struct Place {
+    u64 offset;  ///< in the region
+    u32 unit;    ///< the first of its slab, or its own
+    u32 units;   ///< of a large block; 0: it is in a slab
+    u32 size_class;
+    u32 tag;  ///< of its type
+  };
+  Result<Place> place_of_block(const void* block) const;
+  /// Make it allocated, while nobody else uses the heap. What has its place was given back before
+  /// it was allocated, and is given back.
+  Status claim(detail::Mutator& mutator, const Place& place);
 
   /// Every root, as (name, object, fingerprint).
   struct RootInfo {
@@ -207,6 +222,9 @@ class Heap {
   bool owns(const ThreadCache& cache, u64 unit, unsigned size_class) const;
   void take_returned(detail::Mutator& mutator, ThreadCache& cache, unsigned size_class);
   void release_slab(detail::Mutator& mutator, u64 unit);
+  void lay_out_slab(detail::Mutator& mutator, u64 unit, unsigned size_class, ThreadCache* owner);
+  void vacate(detail::Mutator& mutator, u64 first, u64 count);
+  Status claim_in_slab(detail::Mutator& mutator, const Place& place);
   Status load();
   void set_has_free(detail::Mutator& mutator, u64 unit, bool value);
 
@@ -294,6 +312,7 @@ class Heap {
   mutable std::mutex roots_mutex_;
   mutable bool roots_loaded_ = false;  ///< the list was checked
   mutable Roots roots_;
+  std::atomic<u64> root_changes_{0};
   std::mutex types_mutex_;
   bool types_loaded_ = false;
   std::deque<Layout> types_;  ///< by their numbers, from 1; they stay where they are

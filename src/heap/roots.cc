@@ -101,6 +101,7 @@ Status Heap::put_root(detail::Mutator& mutator, std::string_view name, void* obj
                                                "' must point into the store; allocate the object "
                                                "there"};
   std::lock_guard lock(roots_mutex_);
+  root_changes_.fetch_add(1, std::memory_order_acq_rel);
   PERDURA_TRY(load_roots());
   const auto found = roots_.find(name);
   if (found == roots_.end())

@@ -166,15 +166,29 @@ Result<u64> Units::allocate(detail::Mutator& mutator, u64 count, u64 alignment_u
                                          std::to_string(region_.limit()) +
                                          " bytes was set when the store was created; free objects, "
                                          "or move to a store with a larger region_limit_bytes"};
-    PERDURA_TRY(back(first + count));
-    if (first + count > header.units_end) {
-      detail::report(mutator, &header.units_end, sizeof header.units_end);
-      std::atomic_ref(header.units_end).store(first + count, std::memory_order_relaxed);
-    }
+    PERDURA_TRY(extend(mutator, first + count));
   }
   mark(first, count, true);
   if (first == hint_) hint_ = first + count;
   return first;
+}
+
+Status Units::extend(detail::Mutator& mutator, u64 units_end) {
+  PERDURA_TRY(back(units_end));
+  HeapHeader& header = this->header();
+  if (units_end > header.units_end) {
+    detail::report(mutator, &header.units_end, sizeof header.units_end);
+    std::atomic_ref(header.units_end).store(units_end, std::memory_order_relaxed);
+  }
+  return {};
+}
+
+Status Units::claim(detail::Mutator& mutator, u64 first, u64 count) {
+  if (count > units_max_ || first > units_max_ - count)
+    return Failure{Code::kCorrupt, "a block lies beyond the region's limit"};
+  PERDURA_TRY(extend(mutator, first + count));
+  mark(first, count, true);
+  return {};
 }
 
 void Units::release(u64 first, u64 count) {

@@ -57,6 +57,8 @@ class Units {
   /// `count` free units, the first at a multiple of `alignment_units`. Their table entries are
   /// still kFree.
   Result<u64> allocate(detail::Mutator& mutator, u64 count, u64 alignment_units);
+  /// Units that are free and at this place.
+  Status claim(detail::Mutator& mutator, u64 first, u64 count);
   void release(u64 first, u64 count);
   u64 largest_free() const;
   /// Whether a unit is part of a slab or large block; true where that is not known yet.
@@ -83,6 +85,7 @@ class Units {
  private:
   u64& word(u64 unit) const { return reinterpret_cast<u64&>(table()[unit]); }
   u64 find_free(u64 count, u64 alignment_units, u64 from, u64 end) const;
+  Status extend(detail::Mutator& mutator, u64 units_end);
   Status back(u64 units_end);
   Status back_exactly(u64 units_end);
   bool used(u64 unit) const { return (used_[unit / 64] >> unit % 64 & 1) != 0; }

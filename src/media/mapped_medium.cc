@@ -72,6 +72,7 @@ class MappedMedium final : public Medium {
   // does from the first modification to the end of the flush.
   Status barrier(const Site&) override {
     store_fence();
+    if ((write_ns_ | bandwidth_mb_) == 0) return {};
     const u64 lines = lines_since_barrier_.exchange(0, std::memory_order_relaxed);
     const u64 begin = first_write_ns_.exchange(0, std::memory_order_relaxed);
     if (lines == 0) return {};

@@ -11,6 +11,7 @@
 #include "commit/log_reader.hpp"
 #include "commit/remap.hpp"
 #include "commit/replay.hpp"
+#include "commit/transaction_log.hpp"
 #include "heap/container_view.hpp"
 #include "heap/heap.hpp"
 #include "region/region.hpp"
@@ -146,6 +147,8 @@ class Inspector {
                    commit::read_log(volume_, record_.region, replayed(), log));
     PERDURA_ASSIGN(commit::LineIndex index, commit::LineIndex::create(record_.limit_bytes));
     PERDURA_TRY(index.add(recovered));
+    PERDURA_ASSIGN(const auto transactions, commit::read_transactions(volume_, recovered));
+    transactions_ = transactions.size();
     live_ = std::move(recovered.versions);
     image_ = std::move(recovered.image);
     index_.emplace(std::move(index));
@@ -154,6 +157,7 @@ class Inspector {
 
   void describe_log(LogDescription& log) const {
     log.live_versions = live_.size();
+    log.transactions = transactions_;
     std::set<u64> segments;
     for (const commit::LoggedVersion& version : live_) {
       log.live_bytes += version.log_bytes;
@@ -237,6 +241,7 @@ class Inspector {
   std::vector<commit::LoggedVersion> live_;
   std::unique_ptr<commit::LogImage> image_;
   std::optional<commit::LineIndex> index_;
+  u64 transactions_ = 0;
   std::vector<commit::FoundVersion> versions_;  ///< of a region in chunks
   std::unique_ptr<region::ChunkSpace> space_;
   u64 free_bytes_ = 0;  ///< that no kept version uses

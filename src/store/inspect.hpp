@@ -60,6 +60,7 @@ struct LogDescription {
   u64 live_segments = 0;  ///< that hold versions which are not in the home image
   u64 live_versions = 0;
   u64 live_bytes = 0;
+  u64 transactions = 0;  ///< records; those that the newest version does not have are repeated
 };
 
 struct RegionDescription {

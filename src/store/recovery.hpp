@@ -6,6 +6,7 @@
 
 #include "commit/log_reader.hpp"
 #include "commit/remap.hpp"
+#include "commit/transaction_log.hpp"
 #include "region/chunk_space.hpp"
 #include "region/volume.hpp"
 
@@ -23,6 +24,7 @@ struct Recovery {
   u64 durable_version = 0;
   /// Versions in the log that are not home yet: none on NVM, where they have been replayed.
   commit::RecoveredLog unreplayed;
+  std::vector<commit::FoundTransaction> transactions;  ///< in the log, of any version
 };
 
 /// Find the durable version, and on NVM bring it home. `log_limit` in bytes; 0: the default.

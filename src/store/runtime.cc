@@ -13,6 +13,7 @@
 #include "commit/redo_log.hpp"
 #include "commit/remap.hpp"
 #include "heap/root_selection.hpp"
+#include "store/transaction_replay.hpp"
 #include "track/protected_pages.hpp"
 #include "track/userfault.hpp"
 
@@ -309,6 +310,7 @@ Status Runtime::recover() {
                  store::recover(*volume_, record_, options_.log_limit_bytes));
   log_ = std::move(recovery.log);
   durable_version_ = recovery.durable_version;
+  transactions_ = std::move(recovery.transactions);
   if (recovery.unreplayed.versions.empty()) return {};
   std::vector<commit::LoggedVersion> versions;
   PERDURA_ASSIGN(
@@ -481,9 +483,11 @@ Status Runtime::scatter() {
 Status Runtime::open_heap() {
   if (durable_version_ != 0) {
     PERDURA_TRY(heap_->attach());
+    PERDURA_TRY(repeat_transactions());
     if (internal_.restore)
       PERDURA_TRY(in_operation([this](Mutator& each) { return internal_.restore(*this, each); }));
     if (!heap_->is_at_home()) PERDURA_TRY(relocate());
+    if (log_) PERDURA_TRY(free_transactions());
   } else {
     PERDURA_TRY(in_operation([this](Mutator& mutator) { return heap_->format(mutator); }));
     PERDURA_TRY(checkpoint());
@@ -497,6 +501,26 @@ Status Runtime::in_operation(Body&& body) {
   Mutator& mutator = mutators_->this_thread();
   const track::InOperation operation(mutator);
   return body(mutator);
+}
+
+// Before pointers are moved: transactions stored them as they were.
+Status Runtime::repeat_transactions() {
+  if (transactions_.empty()) return {};
+  return in_operation([this](Mutator& mutator) -> Status {
+    PERDURA_ASSIGN(repeated_, store::repeat_transactions(*heap_, *region_, mutator, transactions_));
+    return {};
+  });
+}
+
+// A version that has them frees their records.
+Status Runtime::free_transactions() {
+  u64 version = durable_version_;
+  if (repeated_ != 0) {
+    PERDURA_ASSIGN(version, checkpoint());
+  }
+  log_->free_held(version);
+  transactions_ = {};
+  return {};
 }
 
 // Which address the pointers hold at is part of each version. Where the directory says another
@@ -523,6 +547,7 @@ Status Runtime::relocate() {
 Runtime::~Runtime() {
   open_stores().remove(*this);
   if (mutators_) mutators_->detach();
+  extension_.reset();
   checkpointer_.reset();
   engine_.reset();
   loader_.reset();
@@ -534,6 +559,15 @@ Status Runtime::usable() const {
   return Failure{Code::kForked, "the store '" + name() +
                                     "' belongs to the parent process; a forked child cannot use "
                                     "it: open stores after fork"};
+}
+
+Result<void*> Runtime::extension(const std::function<Result<Extension>()>& make) {
+  std::lock_guard lock(extension_mutex_);
+  if (!extension_) {
+    PERDURA_ASSIGN(extension_, make());
+    made_extension_.store(extension_.get(), std::memory_order_release);
+  }
+  return extension_.get();
 }
 
 Status Runtime::require_outside_operation(const char* call) {

@@ -13,6 +13,7 @@
 #include "commit/checkpointer.hpp"
 #include "commit/engine.hpp"
 #include "commit/log.hpp"
+#include "commit/transaction_log.hpp"
 #include "heap/heap.hpp"
 #include "region/region.hpp"
 #include "region/volume.hpp"
@@ -69,6 +70,13 @@ class Runtime {
   track::Tracker& tracker() { return *tracker_; }
   commit::Checkpointer& checkpointer() { return *checkpointer_; }
   const std::string& name() const { return name_; }
+  /// Of a region with a redo log; nullptr otherwise.
+  commit::Log* log() { return log_.get(); }
+  /// What a programming model keeps with the store, made when it is asked for first; it ends before
+  /// all else of the store.
+  using Extension = std::shared_ptr<void>;
+  Result<void*> extension(const std::function<Result<Extension>()>& make);
+  void* made_extension() const { return made_extension_.load(std::memory_order_acquire); }
   std::vector<std::string> unreported() const;
   std::vector<std::string> damaged_pages() const;
   u64 log_segments() const { return log_->capacity_bytes() / volume_->segment_bytes(); }
@@ -102,6 +110,8 @@ class Runtime {
   Status open_heap();
   template <class Body>
   Status in_operation(Body&& body);
+  Status repeat_transactions();
+  Status free_transactions();
   Status relocate();
   Status require_outside_operation(const char* call);
 
@@ -118,6 +128,8 @@ class Runtime {
   store::ChunkRecovery chunks_;  ///< of a region in chunks; the others have
   std::unique_ptr<commit::Log> log_;
   std::list<commit::LoggedVersion> recovered_;
+  std::vector<commit::FoundTransaction> transactions_;  ///< of the log, until they are repeated
+  u64 repeated_ = 0;                                    ///< of them
   std::unique_ptr<region::Region> region_;
   std::unique_ptr<store::Patch> patch_;  ///< block media: the recovered log over the home image
   std::unique_ptr<store::ChunkLoader> loader_;  ///< of a region in chunks
@@ -130,6 +142,9 @@ class Runtime {
   std::unique_ptr<heap::Heap> heap_;
   std::unique_ptr<commit::Engine> engine_;
   std::unique_ptr<commit::Checkpointer> checkpointer_;
+  std::mutex extension_mutex_;
+  Extension extension_;
+  std::atomic<void*> made_extension_{nullptr};
 };
 
 struct StoreAccess {

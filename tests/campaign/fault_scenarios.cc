@@ -507,6 +507,66 @@ void regions(Session& session) {
   for (u64 i = 0; i < 2; ++i) check_what_is_left_of_chain(session, options[i], acknowledged[i]);
 }
 
+struct Pushed {
+  Pushed* next;
+  u64 number;
+};
+struct Stack {
+  Pushed* top;
+  u64 count;
+};
+
+std::string check_stack(const Stack& stack) {
+  u64 count = 0;
+  for (const Pushed* each = stack.top; each != nullptr; each = each->next) ++count;
+  return count == stack.count ? "" : "the stack is not whole";
+}
+
+// Each transaction is done and durable, or fails and never was; unless the barrier failed.
+void transactions(Session& session) {
+  const std::string uri = session.uri();
+  const Options options = session.options();
+  u64 acknowledged = 0;
+  for (u64 round = 0; round < 2; ++round)
+    session.attempt([&] {
+      Store store = in_library([&] { return Store::open(uri, options); });
+      Stack& stack = in_library([&]() -> Stack& { return store.root<Stack>("stack"); });
+      for (u64 i = 0; i < 8; ++i) {
+        session.attempt([&] {
+          acknowledged = in_library([&] {
+            return atomically(store, [&](Transaction& tx) {
+              Pushed* const top = tx.read(stack.top);
+              u64 count = tx.read(stack.count);
+              if (i % 4 == 3 && top != nullptr) {
+                tx.write(stack.top, tx.read(top->next));
+                tx.destroy(top);
+                --count;
+              }
+              tx.write(stack.top, tx.make<Pushed>(tx.read(stack.top), i));
+              tx.write(stack.count, count + 1);
+              return count + 1;
+            });
+          });
+        });
+        if (i == 4) session.attempt([&] { in_library([&] { store.checkpoint(); }); });
+        if (const std::string problem = check_stack(stack); !problem.empty())
+          session.problem(problem);
+      }
+      in_library([&] { store.close(); });
+    });
+  disarm_calls();
+  Store store = Store::open(uri, options);
+  const auto* const stack = store.find_root<Stack>("stack");
+  if (stack == nullptr) {
+    if (acknowledged != 0) session.problem("lost: the stack");
+    return;
+  }
+  if (stack->count < acknowledged)
+    session.problem("lost: " + std::to_string(acknowledged) + " were on the stack");
+  if (const std::string problem = check_stack(*stack); !problem.empty()) session.problem(problem);
+  if (const HeapAudit audit = store.audit(); !audit.clean) session.problem(audit.problem);
+}
+
 std::vector<Scenario> make_scenarios() {
   const Options reported = options(Tracking::kReported);
   const Options bitmap = options(Tracking::kBitmap);
@@ -606,6 +666,8 @@ std::vector<Scenario> make_scenarios() {
       {"regions", "file", "?io_uring=0", none, pages, regions},
       {"regions_emu", "emu", "", none, pages, regions},
       {"regions_chunks", "file", "?io_uring=0", none, in_chunks, regions},
+      {"transactions", "file", "?io_uring=0", none, pages, transactions},
+      {"transactions_emu", "emu", "", none, reported, transactions},
       {"chunks_format", "file", "", none, in_chunks, open_only},
       {"chunks", "file", "", closed, in_chunks, checkpoints},
       {"chunks_emu", "emu", "", closed, noted_chunks, checkpoints},

@@ -27,6 +27,7 @@ struct alignas(64) Mutator {
   void* heap_cache = nullptr;    ///< heap::ThreadCache
   void* runtime = nullptr;       ///< the store
   void* registry = nullptr;      ///< track::Mutators
+  void* transactions = nullptr;  ///< TransactionContext
 };
 
 /// A thread's mutators, by the index of the store among the process's open ones. The id tells a

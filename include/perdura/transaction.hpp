@@ -1,0 +1,154 @@
+// Durable transactions (OpF-STM): a step that happens as a whole, alone, and survives a crash.
+//
+//   perdura::atomically(store, [&](perdura::Transaction& tx) {
+//     Node* node = tx.make<Node>();
+//     tx.write(node->next, tx.read(list.head));
+//     tx.write(list.head, node);
+//   });
+//
+// Between transactions of a store each sees the others' steps whole or not at all. When atomically
+// returns, the step is durable, as Durability says.
+#pragma once
+
+#include <memory>
+#include <new>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include <perdura/detail/stm.hpp>
+#include <perdura/store.hpp>
+
+namespace perdura {
+
+/// How a transaction becomes durable before atomically returns (docs/transactions.md). What flushes
+/// is the instruction that the medium was opened with: `emu:PATH?flush=clflush` is the paper's.
+enum class Durability {
+  kNonTemporal,  ///< a record, written past the caches, and one fence (NTP, §4.3)
+  kLazyBulk,     ///< a record, flushed; then the mark that makes it count, flushed (LBP, §4.2)
+  kPerWrite,     ///< each word of the record flushed by itself (the paper's baseline, Figure 3)
+  kNone,         ///< with the store's next checkpoint (NP)
+};
+
+class Transaction {
+ public:
+  Transaction(const Transaction&) = delete;
+
+  /// What a field holds in this transaction. Trivially copyable types.
+  template <class T>
+  T read(const T& field) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    T value;
+    if constexpr (sizeof(T) == 8 && alignof(T) == 8) {
+      const std::uint64_t word = thread_.load(reinterpret_cast<const std::uint64_t*>(&field));
+      std::memcpy(static_cast<void*>(&value), &word, sizeof value);
+    } else {
+      load_bytes(&field, &value, sizeof value);
+    }
+    return value;
+  }
+  /// Holds it from here on in this transaction, and for others when it has ended.
+  template <class T>
+  void write(T& field, const std::type_identity_t<T>& value) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    if constexpr (sizeof(T) == 8 && alignof(T) == 8) {
+      std::uint64_t word;
+      std::memcpy(&word, static_cast<const void*>(&value), sizeof word);
+      thread_.store(reinterpret_cast<std::uint64_t*>(&field), word);
+    } else {
+      store_bytes(&field, &value, sizeof value);
+    }
+  }
+
+  /// A block of the store. It is there when the transaction ends, and never was if it fails. Until
+  /// then it may be stored to without write().
+  void* allocate(std::size_t size, std::size_t alignment = 16);
+  /// Zeroed space for `count` objects of a type with a record.
+  void* allocate(const perdura_type& type, std::size_t count = 1);
+  /// It is gone when the transaction ends.
+  void deallocate(void* block);
+  template <class T, class... Args>
+  T* make(Args&&... args) {
+    void* block;
+    if constexpr (HasTypeRecord<T>) block = allocate(TypeRecord<T>::value);
+    else block = allocate(sizeof(T), alignof(T));
+    return ::new (block) T{std::forward<Args>(args)...};
+  }
+  template <class T>
+  void destroy(T* object) {
+    if (object == nullptr) return;
+    object->~T();
+    deallocate(object);
+  }
+
+  /// Undo the transaction, and begin it again when something that it has read is changed by another
+  /// one: what it needs is not there yet.
+  [[noreturn]] void retry() { throw detail::TransactionRetry{}; }
+  /// What `first(transaction)` does; where that retries, it is undone, and done is what
+  /// `second(transaction)` does.
+  template <class First, class Second>
+  void or_else(First&& first, Second&& second) {
+    const Savepoint savepoint = save();
+    try {
+      first(*this);
+      return;
+    } catch (const detail::TransactionRetry&) {
+      undo(savepoint);
+    }
+    second(*this);
+  }
+
+ private:
+  friend class detail::Transactions;
+  struct Savepoint {
+    std::vector<std::uint64_t> values;  ///< of the words that were stored
+    std::size_t allocated;
+    std::size_t given_back;
+  };
+  Savepoint save() const;
+  void undo(const Savepoint& savepoint);
+  explicit Transaction(detail::TransactionThread& thread) : thread_(thread) {}
+  void load_bytes(const void* from, void* to, std::size_t length);
+  void store_bytes(void* to, const void* from, std::size_t length);
+
+  detail::TransactionThread& thread_;
+};
+
+namespace detail {
+using TransactionBody = void (*)(void* context, Transaction& transaction);
+void run_transaction(Store& store, TransactionBody body, void* context);
+}  // namespace detail
+
+/// Runs `body(transaction)`, again where it met others, until it ends. What it throws undoes the
+/// transaction and is thrown. Inside a transaction of the same store it is part of that. Returns
+/// what body returns. Must not be called inside an operation.
+template <class Body>
+auto atomically(Store& store, Body&& body) {
+  using Value = std::invoke_result_t<Body&, Transaction&>;
+  if constexpr (std::is_void_v<Value>) {
+    detail::run_transaction(
+        store,
+        [](void* context, Transaction& tx) {
+          (*static_cast<std::remove_reference_t<Body>*>(context))(tx);
+        },
+        const_cast<void*>(static_cast<const void*>(std::addressof(body))));
+  } else {
+    struct Call {
+      std::remove_reference_t<Body>& body;
+      std::optional<Value> value;
+    } call{body, {}};
+    detail::run_transaction(
+        store,
+        [](void* context, Transaction& tx) {
+          auto& call = *static_cast<Call*>(context);
+          call.value.emplace(call.body(tx));
+        },
+        &call);
+    return *std::move(call.value);
+  }
+}
+
+/// How the transactions of a store that follow become durable. Takes a checkpoint; while none runs.
+void set_durability(Store& store, Durability durability);
+
+}  // namespace perdura

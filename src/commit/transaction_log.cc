@@ -1,0 +1,313 @@
+#include "commit/transaction_log.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/checksum.hpp"
+
+namespace perdura::commit {
+namespace {
+
+using format::LogBlockHeader;
+using format::TransactionRecord;
+
+// A record of an earlier use of the segment, or of another place, has another one.
+u64 record_checksum(const TransactionRecord* record, u64 place, u64 generation) {
+  constexpr u64 kOdd = 0x9e3779b97f4a7c15;
+  const u64 sum = checksum(&record->time, record->bytes - sizeof record->checksum);
+  return sum + place * kOdd + generation * (kOdd * kOdd);
+}
+
+constexpr u64 kBehindMax = 0xffff;
+
+}  // namespace
+
+TransactionBuilder::TransactionBuilder(u64 segment_bytes)
+    : record_(segment_bytes), words_max_((segment_bytes - kPageBytes) / sizeof(u64)) {}
+
+Failure TransactionBuilder::too_large() const {
+  return {Code::kNoSpace, "a transaction changes more than a log segment of " +
+                              std::to_string(record_.size()) +
+                              " bytes holds; make it several, or the store with larger "
+                              "log_segment_bytes"};
+}
+
+media::Bytes TransactionBuilder::set_header(const Commit& commit) {
+  *reinterpret_cast<TransactionRecord*>(record_.data()) = {
+      .checksum = 0,
+      .time = commit.time,
+      .slot = static_cast<u16>(commit.slot),
+      .behind = static_cast<u16>(std::min(commit.behind, kBehindMax)),
+      .bytes = static_cast<u32>(bytes()),
+      .sequence = commit.sequence};
+  std::memset(record_.data() + bytes(), 0, length() - bytes());
+  return record_.first(length());
+}
+
+media::Bytes TransactionBuilder::set_checksum(u64 place, u64 generation) {
+  auto& record = *reinterpret_cast<TransactionRecord*>(record_.data());
+  record.checksum = record_checksum(&record, place, generation);
+  return record_.first(length());
+}
+
+TransactionSegment::TransactionSegment(Log& log, region::Volume& volume, u32 region)
+    : log_(log),
+      volume_(volume),
+      region_(region),
+      bytes_(volume.segment_bytes()),
+      header_bytes_(round_up(sizeof(LogBlockHeader), volume.medium().geometry().write_bytes)),
+      header_(header_bytes_) {}
+
+void TransactionSegment::leave() {
+  if (taken_) log_.release(segment_.index);
+  taken_ = false;
+}
+
+bool TransactionSegment::has_room(u64 bytes, u64 version) {
+  if (!taken_ || used_ + bytes > bytes_) return false;
+  log_.note_version(segment_.index, version);
+  return true;
+}
+
+Status TransactionSegment::take(u64 version) {
+  leave();
+  PERDURA_ASSIGN(segment_, log_.take(version));
+  taken_ = true;
+  used_ = header_bytes_;
+  return {};
+}
+
+media::Bytes TransactionSegment::header(u64 first_sequence) {
+  std::memset(header_.data(), 0, header_bytes_);
+  auto& header = *reinterpret_cast<LogBlockHeader*>(header_.data());
+  header.data_checksum = header.runs_checksum = checksum(nullptr, 0);
+  header.store_id = volume_.store_id();
+  header.generation = segment_.generation;
+  header.ticket = first_sequence;
+  header.magic = format::kLogBlockMagic;
+  header.flags = format::kLogTransactions;
+  header.region = region_;
+  header.block_bytes = static_cast<u32>(bytes_);
+  header.place = segment_.offset;
+  header.checksum = header_checksum(header);
+  return header_.first(header_bytes_);
+}
+
+Status TransactionWriter::commit(TransactionBuilder& record,
+                                 const TransactionBuilder::Commit& commit, u64 version,
+                                 Steps steps) {
+  // The header of a new segment becomes durable with its first record.
+  if (!segment_.has_room(record.length(), version)) {
+    PERDURA_TRY(segment_.take(version));
+    const Status written = medium_.write(segment_.begin(), segment_.header(commit.sequence),
+                                         PERDURA_SITE("transaction segment"));
+    if (!written) {
+      segment_.leave();  // no record counts in it
+      return written;
+    }
+  }
+  const u64 place = segment_.place();
+  const media::Bytes bytes = record.set_header(commit);
+  if (steps != Steps::kOne) PERDURA_TRY(write_before(bytes, place, record.bytes(), steps));
+  record.set_checksum(place, segment_.generation());
+  PERDURA_TRY(medium_.write(place, steps == Steps::kOne ? bytes : bytes.first(kLineBytes),
+                            PERDURA_SITE("transaction record")));
+  // Barrier: the transaction is durable before others see what it stored, and before its slot
+  // writes another record.
+  PERDURA_TRY(medium_.barrier(PERDURA_SITE("transaction")));
+  segment_.use(bytes.size());
+  return {};
+}
+
+// These barriers order nothing that recovery needs: they are what OpF-STM is measured against.
+Status TransactionWriter::write_before(media::Bytes record, u64 place, u64 bytes, Steps steps) {
+  if (steps == Steps::kRecordThenMark) {
+    PERDURA_TRY(medium_.write(place, record, PERDURA_SITE("transaction before its mark")));
+    return medium_.barrier(PERDURA_SITE("transaction before its mark"));
+  }
+  for (u64 word = sizeof(TransactionRecord); word < bytes; word += sizeof(u64)) {
+    const u64 line = round_down(word, kLineBytes);
+    PERDURA_TRY(medium_.write(place + line, record.subspan(line, kLineBytes),
+                              PERDURA_SITE("word of a transaction")));
+    PERDURA_TRY(medium_.barrier(PERDURA_SITE("word of a transaction")));
+  }
+  return {};
+}
+
+// --- group commit --------------------------------------------------------------------------------
+
+TransactionStream::TransactionStream(Log& log, region::Volume& volume, u32 region)
+    : medium_(volume.medium()),
+      write_bytes_(medium_.geometry().write_bytes),
+      segment_(log, volume, region),
+      content_(volume.segment_bytes()),
+      tail_(write_bytes_) {}
+
+// What a segment holds is durable before the next one is begun.
+Status TransactionStream::make_room(std::unique_lock<std::mutex>& lock, u64 length, u64 version) {
+  for (;;) {
+    if (failed_) return copy_of(*failed_);
+    if (segment_.has_room(length, version)) return {};
+    if (flushing_) {
+      flushed_.wait(lock);
+    } else if (durable_total_ != appended_total_) {
+      PERDURA_TRY(flush(lock));
+    } else {
+      PERDURA_TRY(segment_.take(version));
+      std::memset(content_.data(), 0, content_.size());
+      written_ = 0;
+      is_new_ = true;
+    }
+  }
+}
+
+u64 TransactionStream::append(TransactionBuilder& record, TransactionBuilder::Commit commit) {
+  if (std::exchange(is_new_, false)) {
+    const media::Bytes header = segment_.header(commit.sequence);
+    std::memcpy(content_.data(), header.data(), header.size());
+  }
+  if (appended_sequence_ == 0) durable_sequence_ = commit.sequence - 1;
+  commit.behind = commit.sequence - 1 - durable_sequence_;
+  appended_sequence_ = commit.sequence;
+  appended_time_ = commit.time;
+  record.set_header(commit);
+  const media::Bytes bytes = record.set_checksum(segment_.place(), segment_.generation());
+  std::memcpy(content_.data() + segment_.used(), bytes.data(), bytes.size());
+  segment_.use(bytes.size());
+  return appended_total_ += bytes.size();
+}
+
+Status TransactionStream::wait(u64 position) {
+  std::unique_lock lock(mutex_);
+  while (durable_total_ < position) {
+    if (failed_) return copy_of(*failed_);
+    if (flushing_) flushed_.wait(lock);
+    else PERDURA_TRY(flush(lock));
+  }
+  return {};
+}
+
+// Times from before the store was opened are durable; nothing of those waits.
+u64 TransactionStream::position_behind(u64 time) {
+  if (time <= durable_time_.load(std::memory_order_acquire)) return 0;
+  const std::lock_guard lock(mutex_);
+  return durable_total_ == appended_total_ ? 0 : appended_total_;
+}
+
+// By one thread for all that have appended so far; others append meanwhile.
+Status TransactionStream::flush(std::unique_lock<std::mutex>& lock) {
+  flushing_ = true;
+  const u64 total = appended_total_;
+  const u64 sequence = appended_sequence_;
+  const u64 time = appended_time_;
+  const u64 begin = round_down(written_, write_bytes_);
+  const u64 end = segment_.used();
+  const u64 full = round_down(end, write_bytes_);
+  const u64 place = segment_.begin();
+  if (end != full) std::memcpy(tail_.data(), content_.data() + full, write_bytes_);
+  lock.unlock();
+  Status written = guarded([&]() -> Status {
+    if (full > begin)
+      PERDURA_TRY(medium_.write(place + begin, content_.span().subspan(begin, full - begin),
+                                PERDURA_SITE("transaction records")));
+    if (end != full)
+      PERDURA_TRY(medium_.write(place + full, tail_.span(), PERDURA_SITE("transaction records")));
+    // Barrier: the transactions are durable before they are acknowledged.
+    return medium_.barrier(PERDURA_SITE("transactions"));
+  });
+  lock.lock();
+  flushing_ = false;
+  if (written) {
+    written_ = end;
+    durable_total_ = total;
+    durable_sequence_ = sequence;
+    durable_time_ = time;
+  } else {
+    failed_ = copy_of(written.failure());
+  }
+  flushed_.notify_all();
+  return written;
+}
+
+namespace {
+
+/// The records of a segment.
+class SegmentReader {
+ public:
+  SegmentReader(region::Volume& volume, u64 offset, const std::byte* segment)
+      : volume_(volume),
+        medium_(volume.medium()),
+        offset_(offset),
+        segment_(segment),
+        header_(*reinterpret_cast<const LogBlockHeader*>(segment)) {}
+
+  // A failure may leave records that were written together with holes between them: those behind
+  // the first hole never were. One that was written when the hole was durable says that it is
+  // damage.
+  Status read(std::vector<FoundTransaction>& into) {
+    u64 end = 0;
+    u64 next = header_.ticket;  // sequence
+    for (u64 used = round_up(sizeof(LogBlockHeader), medium_.geometry().write_bytes);
+         used + sizeof(TransactionRecord) <= volume_.segment_bytes();) {
+      const TransactionRecord* const record = record_at(used);
+      if (record == nullptr) {
+        if (end == 0) end = used;
+        used += kLineBytes;
+        continue;
+      }
+      if (end != 0 && record->behind != kBehindMax && record->sequence - record->behind > next)
+        return Failure{Code::kCorrupt,
+                       "the log of '" + volume_.name() + "' is damaged: a transaction at offset " +
+                           std::to_string(offset_ + end) +
+                           " is not whole, but another was written after it (offset " +
+                           std::to_string(offset_ + used) + "); restore the store from a copy"};
+      used += round_up(record->bytes, kLineBytes);
+      if (end != 0) continue;
+      next = record->sequence + 1;
+      const auto* const words = reinterpret_cast<const u64*>(record + 1);
+      const u64 count = (record->bytes - sizeof *record) / sizeof(u64);
+      into.push_back({record->time, record->slot, record->sequence, {words, words + count}});
+    }
+    return {};
+  }
+
+ private:
+  const TransactionRecord* record_at(u64 used) {
+    const std::byte* const at = segment_ + used;
+    const u64 place = offset_ + used;
+    const u64 left = volume_.segment_bytes() - used;
+    const auto* const record = reinterpret_cast<const TransactionRecord*>(at);
+    // How long it is says the record itself: first that, then all of it.
+    u32 bytes = 0;
+    std::memcpy(&bytes, &record->bytes, sizeof bytes);
+    if (bytes < sizeof *record || bytes > left || bytes % sizeof(u64) != 0) return nullptr;
+    const bool whole = medium_.whole(
+        place, at, bytes, PERDURA_SITE("transaction record"), [&](const std::byte* content) {
+          const auto* const found = reinterpret_cast<const TransactionRecord*>(content);
+          return found->bytes == bytes &&
+                 found->checksum == record_checksum(found, place, header_.generation) &&
+                 found->slot < format::kTransactionSlots && found->time <= format::kCounterMax;
+        });
+    return whole ? record : nullptr;
+  }
+
+  region::Volume& volume_;
+  media::Medium& medium_;
+  const u64 offset_;
+  const std::byte* const segment_;
+  const LogBlockHeader& header_;
+};
+
+}  // namespace
+
+Result<std::vector<FoundTransaction>> read_transactions(region::Volume& volume,
+                                                        const RecoveredLog& recovered) {
+  std::vector<FoundTransaction> found;
+  for (const u64 offset : recovered.transaction_segments)
+    PERDURA_TRY(SegmentReader(volume, offset, recovered.image->at(offset)).read(found));
+  std::sort(found.begin(), found.end(),
+            [](const auto& a, const auto& b) { return a.time < b.time; });
+  return found;
+}
+
+}  // namespace perdura::commit

@@ -1,0 +1,165 @@
+// Transactions in the log: a thread's records, one for each commit, durable before it is told.
+//
+// What is on the medium if power fails: a record that was not whole never was; the barrier behind
+// each makes it durable before another one of its slot is written.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "commit/log.hpp"
+#include "commit/log_reader.hpp"
+#include "format/transaction_format.hpp"
+
+namespace perdura::commit {
+
+/// What a transaction did, as a record in the making.
+class TransactionBuilder {
+ public:
+  explicit TransactionBuilder(u64 segment_bytes);
+
+  /// Begin a record; it takes words until the next begin().
+  void begin() { words_ = sizeof(format::TransactionRecord) / sizeof(u64); }
+  /// Place for the next `count` words; kNoSpace when the record becomes too large.
+  Result<u64*> take(u64 count) {
+    if (count > words_max_ - words_) [[unlikely]]
+      return too_large();
+    u64* const place = reinterpret_cast<u64*>(record_.data()) + words_;
+    words_ += count;
+    return place;
+  }
+  u64 bytes() const { return words_ * sizeof(u64); }
+  /// With padding.
+  u64 length() const { return round_up(bytes(), kLineBytes); }
+
+  struct Commit {
+    u64 time;
+    u32 slot;
+    u64 sequence;
+    u64 behind = 0;
+  };
+  /// Without the checksum it is no record.
+  media::Bytes set_header(const Commit& commit);
+  /// That of a record at this place, in this use of a segment.
+  media::Bytes set_checksum(u64 place, u64 generation);
+
+ private:
+  Failure too_large() const;
+
+  AlignedBuffer record_;
+  const u64 words_max_;
+  u64 words_ = 0;
+};
+
+/// The segment that records go to.
+class TransactionSegment {
+ public:
+  TransactionSegment(Log& log, region::Volume& volume, u32 region);
+  ~TransactionSegment() { leave(); }
+  TransactionSegment(const TransactionSegment&) = delete;
+
+  /// Whether `bytes` more are left of it, for `version` at the latest.
+  bool has_room(u64 bytes, u64 version);
+  /// Another one. Its header, a multiple of the medium's write unit, is to be written before its
+  /// first record counts.
+  Status take(u64 version);
+  media::Bytes header(u64 first_sequence);
+  void leave();
+
+  u64 bytes() const { return bytes_; }
+  u64 place() const { return segment_.offset + used_; }
+  u64 begin() const { return segment_.offset; }
+  u64 used() const { return used_; }
+  u64 generation() const { return segment_.generation; }
+  void use(u64 bytes) { used_ += bytes; }
+
+ private:
+  Log& log_;
+  region::Volume& volume_;
+  const u32 region_;
+  const u64 bytes_;
+  const u64 header_bytes_;
+  AlignedBuffer header_;
+  bool taken_ = false;
+  Log::Place segment_;
+  u64 used_ = 0;
+};
+
+/// Byte-addressable media: one thread's stream of records. Not thread-safe.
+class TransactionWriter {
+ public:
+  TransactionWriter(Log& log, region::Volume& volume, u32 region)
+      : medium_(volume.medium()), segment_(log, volume, region) {}
+
+  /// Barriers: one behind the record; one before its first line as well; or one behind each word.
+  enum class Steps { kOne, kRecordThenMark, kEachWord };
+  /// Make it durable; `version` will hold what it does, at the latest. On failure it may be durable
+  /// or not, and no record may follow it.
+  Status commit(TransactionBuilder& record, const TransactionBuilder::Commit& commit, u64 version,
+                Steps steps);
+
+ private:
+  Status write_before(media::Bytes record, u64 place, u64 bytes, Steps steps);
+
+  media::Medium& medium_;
+  TransactionSegment segment_;
+};
+
+/// Block media: the records of all threads, one behind the other. Those that wait at the same time
+/// are written with one barrier (group commit).
+///
+/// What is on the medium if power fails: the records up to some place, whole. A page that is not
+/// full is written again with what follows: its beginning stays the same.
+class TransactionStream {
+ public:
+  TransactionStream(Log& log, region::Volume& volume, u32 region);
+
+  /// Held by who appends: the order of records is that of their times.
+  std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
+  /// With the lock, which is given away meanwhile: room for a record, of `version` at the latest.
+  Status make_room(std::unique_lock<std::mutex>& lock, u64 length, u64 version);
+  /// With the lock since there is room. Returns what to wait for.
+  u64 append(TransactionBuilder& record, TransactionBuilder::Commit commit);
+  /// Until it is durable.
+  Status wait(u64 position);
+  /// What to wait for until all commits up to a time are durable; 0: they are.
+  u64 position_behind(u64 time);
+
+ private:
+  Status flush(std::unique_lock<std::mutex>& lock);
+
+  media::Medium& medium_;
+  const u64 write_bytes_;
+  std::mutex mutex_;
+  std::condition_variable flushed_;
+  TransactionSegment segment_;
+  AlignedBuffer content_;   ///< of the segment
+  AlignedBuffer tail_;      ///< its last page, while it is written
+  u64 written_ = 0;         ///< in the segment
+  u64 appended_total_ = 0;  ///< since the beginning
+  u64 durable_total_ = 0;
+  u64 appended_time_ = 0;
+  std::atomic<u64> durable_time_{0};  ///< of the last record that is durable
+  u64 appended_sequence_ = 0;
+  u64 durable_sequence_ = 0;
+  bool is_new_ = false;  ///< the segment has no record yet
+  bool flushing_ = false;
+  std::optional<Failure> failed_;  ///< no record may follow
+};
+
+/// A record of the log.
+struct FoundTransaction {
+  u64 time;
+  u32 slot;
+  u64 sequence;
+  std::vector<u64> entries;
+};
+
+/// The records of a recovered log, in the order of their commits. kCorrupt where one is not whole
+/// that others follow.
+Result<std::vector<FoundTransaction>> read_transactions(region::Volume& volume,
+                                                        const RecoveredLog& recovered);
+
+}  // namespace perdura::commit

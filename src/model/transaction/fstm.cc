@@ -1,0 +1,228 @@
+// F-STM and HEAPO from C: conflicts leave through longjmp instead of exceptions.
+#include <perdura/compat/fstm.h>
+#include <perdura/compat/heapo.h>
+
+#include <csetjmp>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "media/medium.hpp"
+#include "model/own_store.hpp"
+#include "model/transaction/transactions.hpp"
+#include "store/c_error.hpp"
+
+namespace perdura::detail {
+namespace {
+
+constexpr const char* kFirstObject = "heapo";
+constexpr size_t kFirstBytes = 4096;
+constexpr size_t kNameMax = 100;
+
+/// The transaction of a thread.
+struct Current {
+  jmp_buf place;  ///< where it begins
+  bool started = false;
+  u64 restarts = 0;
+  Transactions* all = nullptr;  ///< from the first word on
+  TransactionContext* context = nullptr;
+};
+
+Current& current() {
+  static thread_local Current current;
+  return current;
+}
+
+[[noreturn]] void give_up(const char* why) {
+  std::fprintf(stderr, "perdura: a transaction cannot go on: %s\n", why);
+  std::abort();
+}
+
+/// The transaction's context, which begins with the first word's store.
+TransactionContext& context_at(Current& tx, const void* word) {
+  if (!tx.started) give_up("TM_LOAD and TM_STORE need TM_START before them");
+  Runtime* const runtime = runtime_holding(word);
+  if (runtime == nullptr) give_up("a word lies in no store; allocate it with pos_malloc");
+  if (tx.context == nullptr) {
+    tx.all = &transactions_of(*runtime);
+    tx.context = &tx.all->prepare();
+    tx.all->enter(*tx.context, tx.restarts);
+  } else if (tx.all != &transactions_of(*runtime)) {
+    give_up("its words lie in two heaps; a transaction is of one");
+  }
+  return *tx.context;
+}
+
+/// Runs a part of it; where it meets others, it begins again.
+template <class Call>
+auto part(Current& tx, Call&& call) -> decltype(call()) {
+  try {
+    return call();
+  } catch (const TransactionRestart&) {
+    tx.context->roll_back();
+    tx.all->leave(*tx.context);
+    tx.context = nullptr;
+    tx.started = false;
+    ++tx.restarts;
+  } catch (const std::exception& error) {
+    give_up(error.what());
+  }
+  std::longjmp(tx.place, 1);
+}
+
+// --- heaps ---------------------------------------------------------------------------------------
+
+/// The heaps that are mapped. Never destroyed.
+struct Heaps {
+  std::mutex mutex;
+  std::map<std::string, Store, std::less<>> open;
+};
+Heaps& heaps() {
+  static auto* const heaps = new Heaps;
+  return *heaps;
+}
+
+std::string uri_of(const char* name) {
+  const size_t length = name == nullptr ? 0 : ::strnlen(name, kNameMax + 1);
+  constexpr const char* kAllowed =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
+  if (length == 0 || length > kNameMax || std::strspn(name, kAllowed) != length)
+    throw Error(Code::kInvalidArgument, "a heap's name has 1 to 100 letters, digits, - and _");
+  return media::uri_beside(own_store_uri(), std::string("-") + name);
+}
+
+void* map(const char* name, bool create) {
+  const std::string uri = uri_of(name);
+  Heaps& all = heaps();
+  const std::lock_guard lock(all.mutex);
+  if (all.open.contains(name))
+    throw Error(Code::kMisuse, std::string("the heap '") + name + "' is mapped already");
+  Options options;
+  options.create = create;
+  Store store = Store::open(uri, options);
+  void* first = store.get_root(kFirstObject);
+  if (first != nullptr && create)
+    throw Error(Code::kMisuse, std::string("there is a heap '") + name +
+                                   "' already; pos_map maps it, pos_delete removes it");
+  if (first == nullptr) {
+    {
+      const auto operation = store.operation();
+      first = operation.allocate(kFirstBytes, kPageBytes);
+      store.touch(first, kFirstBytes);
+      std::memset(first, 0, kFirstBytes);
+      store.set_root(kFirstObject, first);
+    }
+    store.checkpoint();
+  }
+  all.open.emplace(name, std::move(store));
+  return first;
+}
+
+Store& mapped(const char* name) {
+  const auto found = name == nullptr ? heaps().open.end() : heaps().open.find(name);
+  if (found == heaps().open.end())
+    throw Error(Code::kNotFound, std::string("the heap '") + (name == nullptr ? "" : name) +
+                                     "' is not mapped; map it with pos_map");
+  return found->second;
+}
+
+void unmap(const char* name) {
+  const std::lock_guard lock(heaps().mutex);
+  Store& store = mapped(name);
+  store.close();
+  heaps().open.erase(heaps().open.find(name));
+}
+
+Store& heap_of(const char* name) {
+  const std::lock_guard lock(heaps().mutex);
+  return mapped(name);
+}
+
+}  // namespace
+}  // namespace perdura::detail
+
+using namespace perdura::detail;
+
+extern "C" {
+
+jmp_buf* perdura_fstm_begin(void) {
+  Current& tx = current();
+  if (tx.started) give_up("TM_START inside a transaction");
+  tx.restarts = 0;
+  return &tx.place;
+}
+
+void perdura_fstm_start(void) {
+  Current& tx = current();
+  tx.started = true;
+  if (tx.restarts != 0) back_off(tx.restarts, reinterpret_cast<std::uintptr_t>(&tx) >> 6);
+}
+
+uint64_t perdura_fstm_load(const void* word) {
+  Current& tx = current();
+  return part(tx, [&] { return context_at(tx, word).load(static_cast<const uint64_t*>(word)); });
+}
+
+void perdura_fstm_store(void* word, uint64_t value) {
+  Current& tx = current();
+  part(tx, [&] { context_at(tx, word).store(static_cast<uint64_t*>(word), value); });
+}
+
+void perdura_fstm_commit(void) {
+  Current& tx = current();
+  if (!tx.started) give_up("TM_COMMIT needs TM_START before it");
+  if (tx.context != nullptr) {
+    part(tx, [&] { perdura::value_or_throw(tx.context->commit()); });
+    tx.all->leave(*tx.context);
+    part(tx, [&] { tx.all->finish(*tx.context); });
+    tx.context = nullptr;
+  }
+  tx.started = false;
+}
+
+void* pos_create(const char* name) {
+  return pointer_of([&] { return map(name, true); });
+}
+
+void* pos_map(const char* name) {
+  return pointer_of([&] { return map(name, false); });
+}
+
+int pos_unmap(const char* name) {
+  return c_call([&] { unmap(name); });
+}
+
+int pos_delete(const char* name) {
+  return c_call([&] {
+    const std::string uri = uri_of(name);
+    {
+      const std::lock_guard lock(heaps().mutex);
+      heaps().open.erase(name);
+    }
+    perdura::value_or_throw(perdura::media::remove_medium(uri));
+  });
+}
+
+void* pos_malloc(const char* name, size_t size) {
+  return pointer_of([&]() -> void* {
+    perdura::Store& store = heap_of(name);
+    Current& tx = current();
+    if (!tx.started) return store.allocate(size);
+    return context_at(tx, store.runtime().region().base()).allocate(size, 16);
+  });
+}
+
+int pos_free(const char* name, void* object) {
+  Current& tx = current();
+  return c_call([&] {
+    perdura::Store& store = heap_of(name);
+    if (!tx.started) return store.deallocate(object);
+    part(tx, [&] { context_at(tx, store.runtime().region().base()).deallocate(object); });
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,141 @@
+// Software transactions on a store's heap and log.
+//
+//   begin     an operation of the store, so that no version falls inside
+//   body      loads and stores, under ownership records (perdura/detail/stm.hpp)
+//   commit    time, validation, record in the log, values to memory, records of ownership released
+//
+// A version holds, in TransactionState, which transactions it has; recovery repeats the others.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+
+#include <perdura/transaction.hpp>
+
+#include "base/mapping.hpp"
+#include "commit/transaction_log.hpp"
+#include "store/runtime.hpp"
+
+namespace perdura::detail {
+
+/// A thread's transactions on one store.
+class TransactionContext final : public TransactionThread {
+ public:
+  TransactionContext(Transactions& all, u32 slot);
+
+  // --- for Transactions
+  void begin();
+  Status commit();
+  /// After the operation has ended: until it is durable.
+  Status wait();
+  /// Undo; what others wait for is theirs.
+  void roll_back();
+  /// Until something that it read changes, after roll_back.
+  void wait_for_change() const;
+  bool in_body = false;
+  bool alone = false;
+  Mutator* mutator = nullptr;
+  const perdura_type* needed = nullptr;  ///< by the attempt that has ended
+  u64 logged_bytes() const { return logged_bytes_; }
+  void forget_logged_bytes() { logged_bytes_ = 0; }
+
+  // --- for Transaction
+  void* allocate(u64 size, u64 alignment);
+  void* allocate(const perdura_type& type, u64 count);
+  void save(std::vector<u64>& values, size_t& allocated, size_t& given_back);
+  void undo(const std::vector<u64>& values, size_t allocated, size_t given_back);
+  void deallocate(void* block);
+  /// In a block that this transaction allocated, from the one with this index on.
+  bool is_fresh(const void* place, size_t from) const;
+
+ private:
+  void free_fresh(size_t from);
+  friend class TransactionThread;
+  struct Fresh {
+    std::byte* block;
+    u64 bytes;  ///< asked for
+  };
+
+  bool validate() const;
+  u64 take_time();
+  u64 version_at_the_latest() const;
+  void note(format::TransactionState::Slot& slot, u64 time);
+  void finish(u64 time);
+  void release(u64 time);
+  Status add_entries();
+  TransactionWrite* own(OwnershipRecord& record, u64* word);
+
+  Transactions& all_;
+  const u32 slot_;
+  static constexpr size_t kWritesInBlock = 64;
+  using WriteBlock = std::array<TransactionWrite, kWritesInBlock>;
+  TransactionWrite& write_at(size_t i) {
+    return (*writes_[i / kWritesInBlock])[i % kWritesInBlock];
+  }
+  TransactionWrite& add_write(u64* word, OwnershipRecord& record, u64 version);
+  u64 newest_read() const;
+
+  std::unique_ptr<TransactionRead[]> reads_;
+  std::vector<std::unique_ptr<WriteBlock>> writes_;
+  size_t write_count_ = 0;
+  std::vector<Fresh> fresh_;
+  size_t direct_from_ = 0;  ///< the fresh ones that are stored to at once
+  std::vector<void*> freed_;
+  commit::TransactionBuilder record_;
+  std::optional<commit::TransactionWriter> writer_;  ///< none where they share a stream
+  u64 waits_for_ = 0;                                ///< in the stream
+  u64 logged_bytes_ = 0;                             ///< since it had part in making a version
+};
+
+/// Of one store.
+class Transactions {
+ public:
+  static Result<std::unique_ptr<Transactions>> create(Runtime& runtime);
+
+  void run(TransactionBody body, void* context);
+
+  // --- the parts of run, for C
+  /// This thread's, about to begin one; or in one.
+  TransactionContext& prepare();
+  void enter(TransactionContext& context, u64 restarts);
+  void leave(TransactionContext& context);
+  /// After a commit, and leave(): when it is durable.
+  void finish(TransactionContext& context);
+  void set_durability(Durability durability);
+
+ private:
+  friend class TransactionContext;
+  friend class TransactionThread;
+  explicit Transactions(Runtime& runtime) : runtime_(runtime) {}
+  TransactionContext& this_thread();
+  u64 log_share() const;
+  void relieve_log(TransactionContext& context);
+  enum class Ended { kCommitted, kMetOthers, kWaits, kNeedsType };
+  Ended attempt(TransactionContext& context, TransactionBody body, void* with);
+  void make_roots_durable();
+  bool is_durable(const perdura_type& type);
+  void make_durable(const perdura_type& type);
+
+  Runtime& runtime_;
+  Mapping records_;
+  u64 record_mask_ = 0;
+  alignas(64) std::atomic<u64> clock_{0};
+  alignas(64) std::atomic<Durability> durability_{Durability::kNonTemporal};
+  format::TransactionState* state_ = nullptr;
+  std::optional<commit::TransactionStream> stream_;  ///< block media
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<TransactionContext>> contexts_;
+  std::atomic<u64> context_count_{0};
+  std::atomic<u64> root_changes_{0};     ///< of the heap, that a version has
+  std::set<const perdura_type*> types_;  ///< that versions know; under mutex_
+};
+
+/// Let others go on, the longer the more often it was begun again; `salt` differs by thread.
+void back_off(u64 restarts, u64 salt);
+/// Those of a store; made when there are none. Throws.
+Transactions& transactions_of(Runtime& runtime);
+
+}  // namespace perdura::detail

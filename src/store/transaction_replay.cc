@@ -1,0 +1,101 @@
+#include "store/transaction_replay.hpp"
+
+#include <cstring>
+
+namespace perdura::store {
+namespace {
+
+using commit::FoundTransaction;
+using format::EntryKind;
+using format::TransactionState;
+
+class Repeat {
+ public:
+  Repeat(heap::Heap& heap, region::Region& region, detail::Mutator& mutator,
+         TransactionState& state)
+      : heap_(heap), region_(region), mutator_(mutator), state_(state) {}
+
+  /// Whether it was to be repeated.
+  Result<bool> repeat(const FoundTransaction& transaction) {
+    TransactionState::Slot& slot = state_.slots[transaction.slot];
+    if (transaction.time <= slot.time) return false;
+    if (transaction.sequence != slot.sequence + 1)
+      return Failure{Code::kCorrupt, "the log is damaged: transaction " +
+                                         std::to_string(slot.sequence + 1) + " of thread " +
+                                         std::to_string(transaction.slot) +
+                                         " is missing, but a later one is there; restore the store "
+                                         "from a copy"};
+    // Blocks that it gave back are there until the end: what it stored may lie in them.
+    const std::vector<u64>& words = transaction.entries;
+    for (size_t i = 0; i < words.size();) {
+      PERDURA_ASSIGN(const size_t used, apply(words, i));
+      i += used;
+    }
+    detail::report(mutator_, &slot, sizeof slot);
+    slot = {transaction.time, transaction.sequence};
+    return true;
+  }
+
+ private:
+  Result<size_t> apply(const std::vector<u64>& words, size_t at) {
+    const u64 first = words[at];
+    const u64 place = format::entry_place(first);
+    switch (format::entry_kind(first)) {
+      case EntryKind::kWords: {
+        const u64 count = format::entry_count(first);
+        if (count > words.size() - at - 1 || !lies_in_region(place * 8, count * 8)) break;
+        std::byte* const to = region_.base() + place * 8;
+        detail::report(mutator_, to, count * 8);
+        std::memcpy(to, &words[at + 1], count * 8);
+        return 1 + count;
+      }
+      case EntryKind::kAllocate: {
+        if (words.size() - at < 3) break;
+        PERDURA_TRY(heap_.claim(mutator_, {.offset = place * 16,
+                                           .unit = static_cast<u32>(words[at + 1]),
+                                           .units = static_cast<u32>(words[at + 1] >> 32),
+                                           .size_class = static_cast<u32>(words[at + 2]),
+                                           .tag = static_cast<u32>(words[at + 2] >> 32)}));
+        return 3;
+      }
+      case EntryKind::kFree: {
+        if (!lies_in_region(place * 16, 1)) break;
+        PERDURA_TRY(heap_.deallocate(mutator_, region_.shown(region_.base() + place * 16)));
+        return 1;
+      }
+    }
+    return Failure{Code::kCorrupt,
+                   "a transaction in the log says what cannot be; restore the store from a copy"};
+  }
+
+  bool lies_in_region(u64 offset, u64 length) const {
+    const u64 end = offset + length;
+    return end <= region_.limit() &&
+           region_.home()->backed_until(round_down(offset, kPageBytes)) >= end;
+  }
+
+  heap::Heap& heap_;
+  region::Region& region_;
+  detail::Mutator& mutator_;
+  TransactionState& state_;
+};
+
+}  // namespace
+
+Result<u64> repeat_transactions(heap::Heap& heap, region::Region& region, detail::Mutator& mutator,
+                                const std::vector<FoundTransaction>& transactions) {
+  PERDURA_ASSIGN(void* const root, heap.get_root(format::kTransactionRoot, 0));
+  if (root == nullptr)
+    return Failure{Code::kCorrupt,
+                   "the log has transactions, and the region no state of them; restore the store "
+                   "from a copy"};
+  Repeat repeat(heap, region, mutator, *static_cast<TransactionState*>(root));
+  u64 repeated = 0;
+  for (const FoundTransaction& transaction : transactions) {
+    PERDURA_ASSIGN(const bool now, repeat.repeat(transaction));
+    repeated += now ? 1 : 0;
+  }
+  return repeated;
+}
+
+}  // namespace perdura::store

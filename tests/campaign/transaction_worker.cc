@@ -1,0 +1,145 @@
+// transaction_worker URI DURABILITY
+//
+// Moves money between accounts in eight threads, each of which has a stack of receipts that grows
+// and shrinks, until it is killed; takes checkpoints now and then. Prints what it finds: "found
+// THREAD TRANSFERS", or a sentence that says what is wrong; then "done THREAD TRANSFERS" for each
+// transfer that is durable.
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <perdura/perdura.hpp>
+
+#include "support/ledger.hpp"
+
+namespace {
+
+using namespace perdura;
+
+constexpr u64 kThreads = 8;
+constexpr u64 kAccounts = 1000;
+
+struct Receipt {
+  Receipt* before;
+  u64 transfer;
+  u64 words[9];
+};
+
+struct Bank {
+  std::int64_t accounts[kAccounts];
+  struct alignas(64) {
+    u64 transfers;
+    Receipt* last;
+    u64 receipts;
+  } threads[kThreads];
+};
+
+void say(const char* what, u64 thread, u64 transfers) {
+  char line[64];
+  const int length = std::snprintf(line, sizeof line, "%s %lu %lu\n", what, thread, transfers);
+  if (::write(1, line, static_cast<size_t>(length)) != length) std::_Exit(1);
+}
+
+std::string check(const Store& store, const Bank& bank) {
+  std::int64_t sum = 0;
+  for (const std::int64_t account : bank.accounts) sum += account;
+  if (sum != 0) return "money was made or lost";
+  u64 receipts = 0;
+  for (const auto& thread : bank.threads) {
+    u64 count = 0;
+    for (const Receipt* receipt = thread.last; receipt != nullptr; receipt = receipt->before) {
+      ++count;
+      if (receipt->transfer > thread.transfers) return "a receipt of a transfer that never was";
+      for (const u64 word : receipt->words)
+        if (word != receipt->transfer) return "a receipt is not whole";
+    }
+    if (count != thread.receipts) return "receipts are missing";
+    receipts += count;
+  }
+  const HeapAudit audit = store.audit();
+  if (!audit.clean) return audit.problem;
+  // The bank, the state of transactions, and what leads to roots.
+  if (audit.live_blocks > receipts + 2 + audit.roots + audit.types) return "blocks are left over";
+  return {};
+}
+
+void transfer(Store& store, Bank& bank, u64 thread, std::mt19937_64& random) {
+  auto& own = bank.threads[thread];
+  std::int64_t& from = bank.accounts[random() % kAccounts];
+  std::int64_t& to = bank.accounts[random() % kAccounts];
+  const auto amount = static_cast<std::int64_t>(random() % 100);
+  const bool keeps = random() % 3 != 0;
+  const u64 done = atomically(store, [&](Transaction& tx) {
+    tx.write(from, tx.read(from) - amount);
+    tx.write(to, tx.read(to) + amount);
+    const u64 number = tx.read(own.transfers) + 1;
+    tx.write(own.transfers, number);
+    Receipt* const last = tx.read(own.last);
+    if (keeps || last == nullptr) {
+      auto* const receipt = static_cast<Receipt*>(tx.allocate(sizeof(Receipt)));
+      receipt->before = last;
+      receipt->transfer = number;
+      for (u64& word : receipt->words) word = number;
+      tx.write(own.last, receipt);
+      tx.write(own.receipts, tx.read(own.receipts) + 1);
+    } else {
+      tx.write(own.last, tx.read(last->before));
+      tx.write(own.receipts, tx.read(own.receipts) - 1);
+      tx.deallocate(last);
+    }
+    return number;
+  });
+  say("done", thread, done);
+}
+
+Durability durability_of(const std::string& name) {
+  if (name == "lazy_bulk") return Durability::kLazyBulk;
+  if (name == "per_write") return Durability::kPerWrite;
+  return Durability::kNonTemporal;
+}
+
+int work(const std::string& uri, Durability durability) {
+  Options options;
+  options.region_limit_bytes = 64 * kMiB;
+  options.log_segment_bytes = 64 * kKiB;
+  options.log_limit_bytes = 512 * kKiB;
+  Store store = Store::open(uri, options);
+  auto& bank = store.root<Bank>("bank");
+  store.checkpoint();
+  if (const std::string problem = check(store, bank); !problem.empty()) {
+    std::puts(problem.c_str());
+    return 1;
+  }
+  for (u64 thread = 0; thread < kThreads; ++thread)
+    say("found", thread, bank.threads[thread].transfers);
+  set_durability(store, durability);
+  std::vector<std::thread> threads;
+  for (u64 thread = 0; thread < kThreads; ++thread)
+    threads.emplace_back([&, thread] {
+      std::mt19937_64 random(test::mix(static_cast<u64>(::getpid()) * kThreads + thread));
+      for (;;) transfer(store, bank, thread, random);
+    });
+  for (;;) {
+    ::usleep(5000);
+    store.checkpoint();
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) return 2;
+  try {
+    return work(argv[1], durability_of(argv[2]));
+  } catch (const std::exception& error) {
+    std::puts(error.what());
+    return 1;
+  }
+}
