@@ -1,0 +1,408 @@
+// Transactions that are durable one by one, against what they must cost and what else gives that.
+//
+//   list    inserts of nodes of 64 bytes at the head of one list, a transaction each (OpF-STM §5.2)
+//   map     inserts into a hash table of chains, and lookups
+//   bank    transfers between two of a million accounts
+//
+//   lbp, ntp      the paper's ways of making a record durable ÷ a flush of each word of it
+//   floor         a commit ÷ 256 bytes written past the caches and a fence
+//   libpmemobj    ÷ its transactions, on the same tmpfs, told that it is persistent memory
+//   file_N        N threads that insert single records, each durable before the next, ÷ the best of
+//                 LMDB, SQLite and RocksDB, inserts a second
+//   read          a lookup in a transaction ÷ a plain one
+#include <immintrin.h>
+#include <libpmemobj.h>
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include <perdura/transaction.hpp>
+
+#include "harness.hpp"
+#include "peers_stores.hpp"
+#include "stores.hpp"
+
+namespace perdura::bench {
+namespace {
+
+struct ListNode {
+  ListNode* next;
+  std::uint64_t key;
+  std::uint64_t value;
+  std::uint64_t rest[5] = {};
+};
+static_assert(sizeof(ListNode) == 64);
+struct List {
+  ListNode* first;
+};
+
+void insert(Store& store, List& list, std::uint64_t key) {
+  atomically(store, [&](Transaction& tx) {
+    auto* const node = tx.make<ListNode>(tx.read(list.first), key, key);
+    tx.write(list.first, node);
+  });
+}
+
+struct MapNode {
+  MapNode* next;
+  std::uint64_t key;
+  peers::Value value;
+};
+constexpr std::uint64_t kBuckets = 1 << 20;
+struct Map {
+  MapNode* buckets[kBuckets];
+  MapNode*& bucket(std::uint64_t key) { return buckets[scatter(key) % kBuckets]; }
+};
+
+void insert(Store& store, Map& map, std::uint64_t key, const peers::Value& value) {
+  atomically(store, [&](Transaction& tx) {
+    MapNode*& bucket = map.bucket(key);
+    MapNode* const first = tx.read(bucket);
+    for (MapNode* node = first; node != nullptr; node = tx.read(node->next))
+      if (tx.read(node->key) == key) return tx.write(node->value, value);
+    tx.write(bucket, tx.make<MapNode>(first, key, value));
+  });
+}
+
+bool holds(Store& store, Map& map, std::uint64_t key) {
+  return atomically(store, [&](Transaction& tx) {
+    for (const MapNode* node = tx.read(map.bucket(key)); node != nullptr;
+         node = tx.read(node->next))
+      if (tx.read(node->key) == key) return true;
+    return false;
+  });
+}
+
+bool holds_plainly(Map& map, std::uint64_t key) {
+  for (const MapNode* node = map.bucket(key); node != nullptr; node = node->next)
+    if (node->key == key) return true;
+  return false;
+}
+
+Options options() {
+  Options options;
+  options.region_limit_bytes = 4 * kGiB;
+  return options;
+}
+
+template <class Body>
+void in_threads(int count, const Body& body) {
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < count; ++thread)
+    threads.emplace_back([&body, thread] {
+      pin_thread(thread % 2 == 0 ? kMutatorCpu : kBackgroundCpu);
+      body(thread);
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+// --- the list ------------------------------------------------------------------------------------
+
+/// A store with a list, and how its transactions become durable.
+class ListStore {
+ public:
+  ListStore(Context& context, Durability durability, const char* parameters)
+      : store_(open_store(context.uri(Place::kMemory, "list") + parameters, options())),
+        list_(store_.root<List>("list")) {
+    set_durability(store_, durability);
+  }
+  ~ListStore() { store_.close(); }
+  /// Seconds an insert.
+  double insert_s(std::uint64_t count, int threads = 1) {
+    const double seconds = timed_s([&] {
+      if (threads == 1) {
+        for (std::uint64_t i = 0; i < count; ++i) insert(store_, list_, i);
+      } else {
+        in_threads(threads, [&](int thread) {
+          for (auto i = static_cast<std::uint64_t>(thread); i < count;
+               i += static_cast<std::uint64_t>(threads))
+            insert(store_, list_, i);
+        });
+      }
+    });
+    return seconds / static_cast<double>(count);
+  }
+
+ private:
+  Store store_;
+  List& list_;
+};
+
+Measured compare_ways(Context& context, Durability durability, const char* parameters,
+                      int threads) {
+  const auto count = context.scale<std::uint64_t>(1'000'000, 50'000) / 5;
+  ListStore subject(context, durability, parameters);
+  ListStore base(context, Durability::kPerWrite, "?flush=clflush");
+  const Paired result = paired(
+      5, [&] { return subject.insert_s(count, threads); },
+      [&] { return base.insert_s(count, threads); });
+  return {1 / result.ratio,
+          {{"subject_ns", result.subject * 1e9}, {"per_write_ns", result.base * 1e9}}};
+}
+
+/// Seconds of 256 bytes past the caches, and a fence.
+double floor_s(std::byte* memory, std::size_t bytes, std::uint64_t count) {
+  const __m128i value = _mm_set1_epi8(7);
+  return timed_s([&] {
+           for (std::uint64_t i = 0; i < count; ++i) {
+             auto* const at = reinterpret_cast<__m128i*>(memory + i * 256 % bytes);
+             for (int k = 0; k < 16; ++k) _mm_stream_si128(at + k, value);
+             _mm_sfence();
+           }
+         }) /
+         static_cast<double>(count);
+}
+
+Measured compare_floor(Context& context) {
+  constexpr std::size_t kBytes = 64 * kMiB;
+  const auto count = context.scale<std::uint64_t>(200'000, 50'000);
+  const std::unique_ptr<std::byte, decltype(&std::free)> memory(
+      static_cast<std::byte*>(std::aligned_alloc(kPageBytes, kBytes)), &std::free);
+  std::memset(memory.get(), 1, kBytes);
+  ListStore subject(context, Durability::kNonTemporal, "");
+  const Paired result = paired(
+      9, [&] { return subject.insert_s(count); },
+      [&] { return floor_s(memory.get(), kBytes, count); });
+  return {result.ratio, {{"commit_ns", result.subject * 1e9}, {"floor_ns", result.base * 1e9}}};
+}
+
+// --- libpmemobj ----------------------------------------------------------------------------------
+
+struct PmemNode {
+  PMEMoid next;
+  std::uint64_t key;
+  std::uint64_t rest[5];
+};
+static_assert(sizeof(PmemNode) == 64);
+
+class PmemPool {
+ public:
+  explicit PmemPool(const std::string& path, std::size_t root_bytes) {
+    setenv("PMEM_IS_PMEM_FORCE", "1", 1);
+    pool_ = pmemobj_create(path.c_str(), "bench", 4 * kGiB, 0600);
+    if (pool_ == nullptr) throw std::runtime_error(pmemobj_errormsg());
+    root_ = pmemobj_direct(pmemobj_root(pool_, root_bytes));
+  }
+  ~PmemPool() { pmemobj_close(pool_); }
+  PmemPool(const PmemPool&) = delete;
+  PMEMobjpool* get() { return pool_; }
+  void* root() { return root_; }
+
+  void insert(PMEMoid& first, std::uint64_t key) {
+    volatile bool failed = false;  // it is left by longjmp
+    TX_BEGIN(pool_) {
+      const PMEMoid node = pmemobj_tx_alloc(sizeof(PmemNode), 1);
+      auto* const place = static_cast<PmemNode*>(pmemobj_direct(node));
+      place->next = first;
+      place->key = key;
+      for (std::uint64_t& word : place->rest) word = 0;
+      pmemobj_tx_add_range_direct(&first, sizeof first);
+      first = node;
+    }
+    TX_ONABORT { failed = true; }
+    TX_END
+    if (failed) throw std::runtime_error(pmemobj_errormsg());
+  }
+
+ private:
+  PMEMobjpool* pool_;
+  void* root_;
+};
+
+Measured compare_pmemobj(Context& context) {
+  const auto count = context.scale<std::uint64_t>(200'000, 20'000);
+  const int pairs = context.scale(5, 3);
+  Measured measured;
+  measured.value = std::numeric_limits<double>::infinity();
+  const auto note = [&](const char* name, const Paired& result) {
+    measured.value = std::min(measured.value, 1 / result.ratio);
+    measured.detail[name] = {{"ratio", 1 / result.ratio},
+                             {"perdura_ns", result.subject * 1e9},
+                             {"libpmemobj_ns", result.base * 1e9}};
+  };
+  {
+    ListStore subject(context, Durability::kNonTemporal, "");
+    PmemPool pool(context.path(Place::kMemory, "list-pmem"), sizeof(PMEMoid));
+    auto& first = *static_cast<PMEMoid*>(pool.root());
+    note("list", paired(
+                     pairs, [&] { return subject.insert_s(count); },
+                     [&] {
+                       return timed_s([&] {
+                                for (std::uint64_t i = 0; i < count; ++i) pool.insert(first, i);
+                              }) /
+                              static_cast<double>(count);
+                     }));
+  }
+  Store store = open_store(context.uri(Place::kMemory, "map"), options());
+  auto& map = store.root<std::array<List, kBuckets>>("map");
+  PmemPool pool(context.path(Place::kMemory, "map-pmem"), kBuckets * sizeof(PMEMoid));
+  auto* const buckets = static_cast<PMEMoid*>(pool.root());
+  std::uint64_t done[2] = {};
+  const auto run = [&](std::uint64_t& next, const auto& one) {
+    return timed_s([&] {
+             for (std::uint64_t i = 0; i < count; ++i, ++next) one(next);
+           }) /
+           static_cast<double>(count);
+  };
+  note("map", paired(
+                  pairs,
+                  [&] {
+                    return run(done[0], [&](std::uint64_t key) {
+                      insert(store, map[scatter(key) % kBuckets], key);
+                    });
+                  },
+                  [&] {
+                    return run(done[1], [&](std::uint64_t key) {
+                      pool.insert(buckets[scatter(key) % kBuckets], key);
+                    });
+                  }));
+  store.close();
+  return measured;
+}
+
+// --- files ---------------------------------------------------------------------------------------
+
+constexpr int kRoundsOfFiles = 3;
+
+/// Inserts a second by several threads, in about `seconds`.
+template <class Insert>
+double inserts_per_s(int threads, double seconds, const Insert& insert) {
+  std::atomic<std::uint64_t> next{0};
+  const double begin = now_s();
+  in_threads(threads, [&](int) {
+    while (now_s() - begin < seconds) insert(next.fetch_add(1));
+  });
+  return static_cast<double>(next) / (now_s() - begin);
+}
+
+// One writer at a time is what LMDB and SQLite have; RocksDB has group commit.
+Measured compare_files(Context& context, int threads) {
+  const double seconds = context.scale(3.0, 0.7);
+  const peers::Value value{};
+  std::vector<double> own;
+  std::vector<std::vector<double>> others(peers::kPeers.size());
+  for (int round = 0; round < kRoundsOfFiles; ++round) {
+    {
+      const std::string uri = context.uri(Place::kDisk, "transactions");
+      Options chosen = options();
+      Store store = open_store(uri, chosen, kAnyCpu);
+      auto& map = store.root<Map>("map");
+      store.checkpoint();
+      own.push_back(inserts_per_s(threads, seconds,
+                                  [&](std::uint64_t key) { insert(store, map, key, value); }));
+      store.close();
+      context.remove(uri);
+    }
+    for (std::size_t i = 0; i < peers::kPeers.size(); ++i) {
+      const peers::Store& peer = peers::kPeers[i];
+      const std::string path = context.path(Place::kDisk, peer.name);
+      {
+        const auto table = peer.open(path, peers::Durability::kEveryInsert);
+        const bool concurrent = std::string(peer.name) == "rocksdb";
+        std::mutex mutex;
+        others[i].push_back(inserts_per_s(threads, seconds, [&](std::uint64_t key) {
+          if (concurrent) return table->insert(scatter(key) >> 1, value);
+          const std::lock_guard lock(mutex);
+          table->insert(scatter(key) >> 1, value);
+        }));
+      }
+      context.remove(path);
+    }
+  }
+  Measured measured;
+  double best = 0;
+  for (std::size_t i = 0; i < peers::kPeers.size(); ++i) {
+    measured.detail[peers::kPeers[i].name] = median(others[i]);
+    best = std::max(best, median(others[i]));
+  }
+  measured.detail["perdura"] = median(own);
+  measured.value = median(own) / best;
+  return measured;
+}
+
+// --- lookups and transfers -----------------------------------------------------------------------
+
+Measured compare_lookups(Context& context) {
+  const auto count = context.scale<std::uint64_t>(1'000'000, 100'000);
+  Store store = open_store(context.uri(Place::kMemory, "map"), options());
+  auto& map = store.root<Map>("map");
+  set_durability(store, Durability::kNone);
+  const peers::Value value{};
+  for (std::uint64_t i = 0; i < count; ++i) insert(store, map, i, value);
+  std::uint64_t found = 0;
+  const auto lookups = [&](const auto& holds_key) {
+    return timed_s([&] {
+      for (std::uint64_t i = 0; i < count; ++i) found += holds_key(scatter(i) % count) ? 1u : 0u;
+    });
+  };
+  const Paired result = paired(
+      9, [&] { return lookups([&](std::uint64_t key) { return holds(store, map, key); }); },
+      [&] { return lookups([&](std::uint64_t key) { return holds_plainly(map, key); }); });
+  if (found != 20 * count) throw std::runtime_error("a key was not found");
+  store.close();
+  const auto each = static_cast<double>(count) / 1e9;
+  return {result.ratio,
+          {{"transaction_ns", result.subject / each}, {"plain_ns", result.base / each}}};
+}
+
+Measured measure_bank(Context& context, int threads) {
+  constexpr std::uint64_t kAccounts = 1'000'000;
+  const auto count = context.scale<std::uint64_t>(1'000'000, 100'000);
+  Store store = open_store(context.uri(Place::kMemory, "bank"), options());
+  struct Bank {
+    std::int64_t accounts[kAccounts];
+  };
+  auto& bank = store.root<Bank>("bank");
+  store.checkpoint();
+  const double seconds = timed_s([&] {
+    in_threads(threads, [&](int thread) {
+      Random random(static_cast<std::uint64_t>(thread));
+      for (std::uint64_t i = 0; i < count / static_cast<std::uint64_t>(threads); ++i) {
+        std::int64_t& from = bank.accounts[random.next() % kAccounts];
+        std::int64_t& to = bank.accounts[random.next() % kAccounts];
+        atomically(store, [&](Transaction& tx) {
+          tx.write(from, tx.read(from) - 1);
+          tx.write(to, tx.read(to) + 1);
+        });
+      }
+    });
+  });
+  std::int64_t sum = 0;
+  for (const std::int64_t account : bank.accounts) sum += account;
+  if (sum != 0) throw std::runtime_error("money was made or lost");
+  store.close();
+  return {static_cast<double>(count) / seconds / 1e6, {}};
+}
+
+void run(Context& context) {
+  pin_thread(kMutatorCpu);
+  for (const int threads : {1, 2, 4}) {
+    const std::string suffix = threads == 1 ? "" : fmt::format("_{}", threads);
+    context.measure(
+        "lbp" + suffix, "ratio", threads == 1 ? Reach::at_least(2.2) : Reach::none(),
+        [&] { return compare_ways(context, Durability::kLazyBulk, "?flush=clflush", threads); });
+    context.measure("ntp" + suffix, "ratio", threads == 1 ? Reach::at_least(2.4) : Reach::none(),
+                    [&] { return compare_ways(context, Durability::kNonTemporal, "", threads); });
+  }
+  context.measure("floor", "ratio", Reach::at_most(2.0), [&] { return compare_floor(context); });
+  context.measure("libpmemobj", "ratio", Reach::at_least(3),
+                  [&] { return compare_pmemobj(context); });
+  context.measure("read", "ratio", Reach::at_most(4), [&] { return compare_lookups(context); });
+  context.measure("bank_1", "M/s", Reach::none(), [&] { return measure_bank(context, 1); });
+  context.measure("bank_2", "M/s", Reach::none(), [&] { return measure_bank(context, 2); });
+  context.measure("file_1", "ratio", Reach::at_least(1.3),
+                  [&] { return compare_files(context, 1); });
+  context.measure("file_8", "ratio", Reach::at_least(2), [&] { return compare_files(context, 8); });
+}
+
+const Registration kThis("transaction",
+                         "durable transactions ÷ other ways to have each step durable", run);
+
+}  // namespace
+}  // namespace perdura::bench
