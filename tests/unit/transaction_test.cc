@@ -454,11 +454,16 @@ bool is_serializable(const History& history, std::vector<size_t>& done, std::vec
 TEST_P(Transactions, HaveHistoriesThatASerialOrderExplains) {
   constexpr u64 kWords = 4;
   constexpr u64 kThreads = 3;
-  const u64 seeds =
-      GetParam().scheme == "emu" && GetParam().tracking == Tracking::kReported ? 10'000 : 200;
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  constexpr u64 kSeeds = 500;
+#else
+  constexpr u64 kSeeds = 10'000;
+#endif
+  const bool is_first = GetParam().scheme == "emu" && GetParam().tracking == Tracking::kReported;
+  const u64 seeds = is_first ? kSeeds : 200;
   Store store = open();
   auto& words = store.root<std::array<u64, kWords * 8>>("words");  // lines of their own
-  set_durability(store, seeds == 10'000 ? Durability::kNone : Durability::kNonTemporal);
+  set_durability(store, is_first ? Durability::kNone : Durability::kNonTemporal);
   History history(kThreads);
   std::barrier phase(kThreads);
   const auto work = [&](u64 thread, u64 seed) {
