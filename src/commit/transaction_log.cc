@@ -1,7 +1,9 @@
 #include "commit/transaction_log.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "base/checksum.hpp"
 
@@ -19,6 +21,7 @@ u64 record_checksum(const TransactionRecord* record, u64 place, u64 generation) 
 }
 
 constexpr u64 kBehindMax = 0xffff;
+constexpr std::chrono::microseconds kCompanyWait{100};  // less than a barrier of a disk takes
 
 }  // namespace
 
@@ -181,10 +184,27 @@ Status TransactionStream::wait(u64 position) {
   std::unique_lock lock(mutex_);
   while (durable_total_ < position) {
     if (failed_) return copy_of(*failed_);
-    if (flushing_) flushed_.wait(lock);
-    else PERDURA_TRY(flush(lock));
+    if (flushing_) {
+      flushed_.wait(lock);
+      continue;
+    }
+    flushing_ = true;
+    wait_for_company(lock);
+    PERDURA_TRY(flush(lock));
   }
   return {};
+}
+
+// Those whose records went with the last flush are about to come again. A barrier for all of them
+// takes as long as one for those that were quicker.
+void TransactionStream::wait_for_company(std::unique_lock<std::mutex>& lock) {
+  const auto end = std::chrono::steady_clock::now() + kCompanyWait;
+  while (appended_sequence_ - durable_sequence_ < company_ &&
+         std::chrono::steady_clock::now() < end) {
+    lock.unlock();
+    std::this_thread::yield();
+    lock.lock();
+  }
 }
 
 // Times from before the store was opened are durable; nothing of those waits.
@@ -219,6 +239,8 @@ Status TransactionStream::flush(std::unique_lock<std::mutex>& lock) {
   flushing_ = false;
   if (written) {
     written_ = end;
+    // Who has appended meanwhile, and those who go on now.
+    company_ = appended_sequence_ - durable_sequence_;
     durable_total_ = total;
     durable_sequence_ = sequence;
     durable_time_ = time;

@@ -129,6 +129,7 @@ class TransactionStream {
 
  private:
   Status flush(std::unique_lock<std::mutex>& lock);
+  void wait_for_company(std::unique_lock<std::mutex>& lock);
 
   media::Medium& medium_;
   const u64 write_bytes_;
@@ -144,6 +145,7 @@ class TransactionStream {
   std::atomic<u64> durable_time_{0};  ///< of the last record that is durable
   u64 appended_sequence_ = 0;
   u64 durable_sequence_ = 0;
+  u64 company_ = 1;      ///< threads that commit at the same time, as it seems
   bool is_new_ = false;  ///< the segment has no record yet
   bool flushing_ = false;
   std::optional<Failure> failed_;  ///< no record may follow

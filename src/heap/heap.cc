@@ -431,6 +431,16 @@ Result<Heap::Place> Heap::place_of_block(const void* address) const {
 
 Status Heap::claim(Mutator& mutator, const Place& place) {
   PERDURA_TRY(load());
+  if (place.size_class >= kClasses) return damaged("a block of an unknown size class");
+  const u64 units = place.units != 0 ? place.units : kClassInfo[place.size_class].units;
+  if (u64{place.unit} + units > units_.units_max())
+    return damaged("a block that lies beyond the region's limit");
+  if (place.tag != 0) {
+    std::lock_guard lock(types_mutex_);
+    PERDURA_TRY(load_types());
+    if (place.tag < 2 || place.tag / 2 > types_.size())
+      return damaged("a block of an unknown type");
+  }
   if (place.units == 0) return claim_in_slab(mutator, place);
   std::lock_guard lock(units_mutex_);
   vacate(mutator, place.unit, place.units);
@@ -441,7 +451,6 @@ Status Heap::claim(Mutator& mutator, const Place& place) {
 }
 
 Status Heap::claim_in_slab(Mutator& mutator, const Place& place) {
-  if (place.size_class >= kClasses) return damaged("a block of an unknown size class");
   const ClassInfo& info = kClassInfo[place.size_class];
   if (!is_slab(place.unit, place.size_class)) {
     std::lock_guard lock(units_mutex_);

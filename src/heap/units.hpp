@@ -42,6 +42,7 @@ class Units {
     detail::report(mutator, &table()[unit], sizeof entry);
     std::atomic_ref(word(unit)).store(std::bit_cast<u64>(entry), std::memory_order_release);
   }
+  u64 units_max() const { return units_max_; }
   u64 units_end() const {
     return std::atomic_ref(header().units_end).load(std::memory_order_relaxed);
   }

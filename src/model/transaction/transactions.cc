@@ -1,5 +1,7 @@
 #include "model/transaction/transactions.hpp"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -240,6 +242,7 @@ bool TransactionContext::validate() const {
 
 Status TransactionContext::commit() {
   waits_for_ = 0;
+  has_logged_ = false;
   if (write_count_ == 0 && fresh_.empty() && freed_.empty()) {
     if (all_.stream_) waits_for_ = all_.stream_->position_behind(newest_read());
     return {};
@@ -361,6 +364,7 @@ Status TransactionContext::add_entries() {
     *word = format::make_entry(EntryKind::kFree, 0, offset_of(block) / 16);
   }
   logged_bytes_ += record_.bytes();
+  has_logged_ = true;
   return {};
 }
 
@@ -398,7 +402,11 @@ Result<std::unique_ptr<Transactions>> Transactions::create(Runtime& runtime) {
     return Failure{Code::kUnsupported,
                    "'" + runtime.name() + "' has aliases; transactions need a store without"};
   std::unique_ptr<Transactions> all(new Transactions(runtime));
-  PERDURA_ASSIGN(all->records_, Mapping::anonymous(kRecords * sizeof(OwnershipRecord)));
+  // In one huge page, where the system has them: nearly each load of memory is one of these as
+  // well.
+  constexpr u64 kRecordBytes = kRecords * sizeof(OwnershipRecord);
+  PERDURA_ASSIGN(all->records_, Mapping::aligned(kRecordBytes, kRecordBytes));
+  ::madvise(all->records_.as(), kRecordBytes, MADV_HUGEPAGE);
   all->record_mask_ = kRecords - 1;
   PERDURA_ASSIGN(void* root, runtime.heap().get_root(kTransactionRoot, 0));
   if (root == nullptr) {
@@ -521,7 +529,7 @@ void Transactions::run(TransactionBody body, void* with) {
 
 void Transactions::finish(TransactionContext& context) {
   value_or_throw(context.wait());
-  if (context.logged_bytes() > log_share()) relieve_log(context);
+  if (context.has_logged() && context.logged_bytes() > log_share()) relieve_log(context);
 }
 
 // What leads to the objects that transactions work on.

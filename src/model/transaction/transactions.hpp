@@ -39,6 +39,8 @@ class TransactionContext final : public TransactionThread {
   bool alone = false;
   Mutator* mutator = nullptr;
   const perdura_type* needed = nullptr;  ///< by the attempt that has ended
+  /// The last one did.
+  bool has_logged() const { return has_logged_; }
   u64 logged_bytes() const { return logged_bytes_; }
   void forget_logged_bytes() { logged_bytes_ = 0; }
 
@@ -87,7 +89,8 @@ class TransactionContext final : public TransactionThread {
   commit::TransactionBuilder record_;
   std::optional<commit::TransactionWriter> writer_;  ///< none where they share a stream
   u64 waits_for_ = 0;                                ///< in the stream
-  u64 logged_bytes_ = 0;                             ///< since it had part in making a version
+  bool has_logged_ = false;
+  u64 logged_bytes_ = 0;  ///< since it had part in making a version
 };
 
 /// Of one store.
