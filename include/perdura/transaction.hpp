@@ -10,16 +10,23 @@
 // returns, the step is durable, as Durability says.
 #pragma once
 
+#include <cstdint>
+#include <cstring>
 #include <memory>
 #include <new>
 #include <optional>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <perdura/detail/stm.hpp>
 #include <perdura/store.hpp>
 
 namespace perdura {
+
+namespace detail {
+class Transactions;
+}
 
 /// How a transaction becomes durable before atomically returns (docs/transactions.md). What flushes
 /// is the instruction that the medium was opened with: `emu:PATH?flush=clflush` is the paper's.

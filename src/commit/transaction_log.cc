@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include "base/checksum.hpp"
 
@@ -35,22 +36,21 @@ Failure TransactionBuilder::too_large() const {
                               "log_segment_bytes"};
 }
 
-media::Bytes TransactionBuilder::set_header(const Commit& commit) {
+media::Bytes TransactionBuilder::set_header(const Commit& commit, u64 behind) {
   *reinterpret_cast<TransactionRecord*>(record_.data()) = {
       .checksum = 0,
       .time = commit.time,
-      .slot = static_cast<u16>(commit.slot),
-      .behind = static_cast<u16>(std::min(commit.behind, kBehindMax)),
+      .slot = commit.slot,
+      .behind = static_cast<u16>(std::min(behind, kBehindMax)),
       .bytes = static_cast<u32>(bytes()),
       .sequence = commit.sequence};
   std::memset(record_.data() + bytes(), 0, length() - bytes());
   return record_.first(length());
 }
 
-media::Bytes TransactionBuilder::set_checksum(u64 place, u64 generation) {
+void TransactionBuilder::set_checksum(u64 place, u64 generation) {
   auto& record = *reinterpret_cast<TransactionRecord*>(record_.data());
   record.checksum = record_checksum(&record, place, generation);
-  return record_.first(length());
 }
 
 TransactionSegment::TransactionSegment(Log& log, region::Volume& volume, u32 region)
@@ -68,7 +68,8 @@ void TransactionSegment::leave() {
 
 bool TransactionSegment::has_room(u64 bytes, u64 version) {
   if (!taken_ || used_ + bytes > bytes_) return false;
-  log_.note_version(segment_.index, version);
+  // The log has one lock for all threads.
+  if (version != version_) log_.note_version(segment_.index, version_ = version);
   return true;
 }
 
@@ -76,6 +77,7 @@ Status TransactionSegment::take(u64 version) {
   leave();
   PERDURA_ASSIGN(segment_, log_.take(version));
   taken_ = true;
+  version_ = version;
   used_ = header_bytes_;
   return {};
 }
@@ -110,7 +112,7 @@ Status TransactionWriter::commit(TransactionBuilder& record,
     }
   }
   const u64 place = segment_.place();
-  const media::Bytes bytes = record.set_header(commit);
+  const media::Bytes bytes = record.set_header(commit, 0);
   if (steps != Steps::kOne) PERDURA_TRY(write_before(bytes, place, record.bytes(), steps));
   record.set_checksum(place, segment_.generation());
   PERDURA_TRY(medium_.write(place, steps == Steps::kOne ? bytes : bytes.first(kLineBytes),
@@ -164,17 +166,17 @@ Status TransactionStream::make_room(std::unique_lock<std::mutex>& lock, u64 leng
   }
 }
 
-u64 TransactionStream::append(TransactionBuilder& record, TransactionBuilder::Commit commit) {
+u64 TransactionStream::append(TransactionBuilder& record,
+                              const TransactionBuilder::Commit& commit) {
   if (std::exchange(is_new_, false)) {
     const media::Bytes header = segment_.header(commit.sequence);
     std::memcpy(content_.data(), header.data(), header.size());
   }
   if (appended_sequence_ == 0) durable_sequence_ = commit.sequence - 1;
-  commit.behind = commit.sequence - 1 - durable_sequence_;
   appended_sequence_ = commit.sequence;
   appended_time_ = commit.time;
-  record.set_header(commit);
-  const media::Bytes bytes = record.set_checksum(segment_.place(), segment_.generation());
+  const media::Bytes bytes = record.set_header(commit, commit.sequence - 1 - durable_sequence_);
+  record.set_checksum(segment_.place(), segment_.generation());
   std::memcpy(content_.data() + segment_.used(), bytes.data(), bytes.size());
   segment_.use(bytes.size());
   return appended_total_ += bytes.size();

@@ -36,14 +36,14 @@ class TransactionBuilder {
 
   struct Commit {
     u64 time;
-    u32 slot;
+    u16 slot;
     u64 sequence;
-    u64 behind = 0;
   };
-  /// Without the checksum it is no record.
-  media::Bytes set_header(const Commit& commit);
+  /// `behind`: so many records of its stream before it are perhaps not durable. Without the
+  /// checksum it is no record.
+  media::Bytes set_header(const Commit& commit, u64 behind);
   /// That of a record at this place, in this use of a segment.
-  media::Bytes set_checksum(u64 place, u64 generation);
+  void set_checksum(u64 place, u64 generation);
 
  private:
   Failure too_large() const;
@@ -68,7 +68,6 @@ class TransactionSegment {
   media::Bytes header(u64 first_sequence);
   void leave();
 
-  u64 bytes() const { return bytes_; }
   u64 place() const { return segment_.offset + used_; }
   u64 begin() const { return segment_.offset; }
   u64 used() const { return used_; }
@@ -84,6 +83,7 @@ class TransactionSegment {
   AlignedBuffer header_;
   bool taken_ = false;
   Log::Place segment_;
+  u64 version_ = 0;  ///< that the log knows of
   u64 used_ = 0;
 };
 
@@ -121,7 +121,7 @@ class TransactionStream {
   /// With the lock, which is given away meanwhile: room for a record, of `version` at the latest.
   Status make_room(std::unique_lock<std::mutex>& lock, u64 length, u64 version);
   /// With the lock since there is room. Returns what to wait for.
-  u64 append(TransactionBuilder& record, TransactionBuilder::Commit commit);
+  u64 append(TransactionBuilder& record, const TransactionBuilder::Commit& commit);
   /// Until it is durable.
   Status wait(u64 position);
   /// What to wait for until all commits up to a time are durable; 0: they are.

@@ -132,19 +132,23 @@ Result<OpenedMedium> open_medium(std::string_view uri, MediumOptions options) {
 }
 
 // A link is a place of its own: who opens both finds the file locked.
-MediumPlace place_of(std::string_view uri) {
+std::string place_of(std::string_view uri) {
   const ParsedUri parsed = parse(uri);
-  MediumPlace place{std::string(parsed.scheme) + ":" + std::string(parsed.path), {}};
-  if (parsed.scheme == "memcached") return place;
+  const std::string scheme = std::string(parsed.scheme) + ":";
   const std::filesystem::path path(parsed.path);
-  struct stat info{};
-  if (::stat(path.c_str(), &info) == 0)
-    place.occupant = std::to_string(info.st_dev) + ":" + std::to_string(info.st_ino);
+  if (parsed.scheme == "memcached") return scheme + path.string();
   std::error_code error;
   const auto folder =
       std::filesystem::weakly_canonical(path.has_parent_path() ? path.parent_path() : ".", error);
-  if (!error) place.name = std::string(parsed.scheme) + ":" + (folder / path.filename()).string();
-  return place;
+  return scheme + (error ? path : folder / path.filename()).string();
+}
+
+std::string occupant_of(std::string_view uri) {
+  const ParsedUri parsed = parse(uri);
+  struct stat info{};
+  if (parsed.scheme == "memcached" || ::stat(std::string(parsed.path).c_str(), &info) != 0)
+    return {};
+  return std::to_string(info.st_dev) + ":" + std::to_string(info.st_ino);
 }
 
 Status remove_medium(std::string_view uri) {

@@ -166,12 +166,10 @@ struct OpenedMedium {
 /// override `options`. Takes the writer's lock, which dies with the process; kLocked names the
 /// owner.
 Result<OpenedMedium> open_medium(std::string_view uri, MediumOptions options);
-/// What a URI names, however it is written.
-struct MediumPlace {
-  std::string name;      ///< of two places it is not the same
-  std::string occupant;  ///< which file is there; "": none, or it is no file
-};
-MediumPlace place_of(std::string_view uri);
+/// What a URI names, however it is written: of two places it is not the same.
+std::string place_of(std::string_view uri);
+/// Which file is there now; "": none, or it is no file.
+std::string occupant_of(std::string_view uri);
 /// Delete what a URI names, whatever it holds. kLocked where it is open.
 Status remove_medium(std::string_view uri);
 /// A URI like this one, with `suffix` at the end of its path or name.

@@ -239,18 +239,17 @@ Status Runtime::open_region() {
 // other regions: they may be opened later. Two stores opened at once may choose the same range; the
 // one that maps it first has it.
 Status Runtime::map_region() {
-  format::RegionRecord& record = record_;
   std::vector<format::RegionRecord> others = volume_->regions();
-  std::erase_if(others, [&](const auto& each) { return each.region == record.region; });
-  if (options_.region_address != 0) record.address = options_.region_address;
+  std::erase_if(others, [&](const auto& each) { return each.region == record_.region; });
+  if (options_.region_address != 0) record_.address = options_.region_address;
   for (;;) {
-    if (record.address == 0) {
-      PERDURA_ASSIGN(record.address,
-                     region::Region::choose_address(format::reserved_bytes(record), others));
+    if (record_.address == 0) {
+      PERDURA_ASSIGN(record_.address,
+                     region::Region::choose_address(format::reserved_bytes(record_), others));
     }
-    auto mapped = in_chunks() ? region::Region::map_chunks(*volume_, record, *chunks_.space,
+    auto mapped = in_chunks() ? region::Region::map_chunks(*volume_, record_, *chunks_.space,
                                                            chunks_.backed_bytes())
-                              : region::Region::map(*volume_, record);
+                              : region::Region::map(*volume_, record_);
     if (mapped) {
       region_ = std::move(*mapped);
       return {};
@@ -258,21 +257,20 @@ Status Runtime::map_region() {
     if (mapped.failure().code != Code::kAddressTaken || options_.region_address != 0)
       return mapped.failure();
     if (!address_taken_) address_taken_ = mapped.failure();
-    record.address = 0;
+    record_.address = 0;
   }
 }
 
 // Pointers in the region are addresses in its aliases, so their number stays.
 Status Runtime::check_aliases() const {
-  const format::RegionRecord& record = record_;
   const auto made_with = [&] {
-    return "'" + name() + "' was created with " + std::to_string(record.aliases) + " aliases";
+    return "'" + name() + "' was created with " + std::to_string(record_.aliases) + " aliases";
   };
-  if (options_.aliases != 0 && options_.aliases != record.aliases)
+  if (options_.aliases != 0 && options_.aliases != record_.aliases)
     return Failure{Code::kInvalidArgument, made_with() + ", not " +
                                                std::to_string(options_.aliases) +
                                                "; open it with that number, or with 0"};
-  if (record.aliases != 0 && is_reported(options_.tracking))
+  if (record_.aliases != 0 && is_reported(options_.tracking))
     return Failure{Code::kInvalidArgument, made_with() + "; open it with a page tracker"};
   return {};
 }
@@ -507,7 +505,8 @@ Status Runtime::in_operation(Body&& body) {
 Status Runtime::repeat_transactions() {
   if (transactions_.empty()) return {};
   return in_operation([this](Mutator& mutator) -> Status {
-    PERDURA_ASSIGN(repeated_, store::repeat_transactions(*heap_, *region_, mutator, transactions_));
+    PERDURA_ASSIGN(repeated_,
+                   store::repeat_transactions(name(), *heap_, *region_, mutator, transactions_));
     return {};
   });
 }

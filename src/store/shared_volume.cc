@@ -61,16 +61,16 @@ struct SharedVolume::Registry {
   std::map<std::string, std::shared_ptr<Opened>, std::less<>> opened;  ///< by their places
 
   /// Of this process, and of what is there now: not of its parent, nor of a file that has gone.
-  std::shared_ptr<Opened> at(const media::MediumPlace& place) {
+  std::shared_ptr<Opened> at(const std::string& place) {
     std::lock_guard lock(mutex);
-    std::shared_ptr<Opened>& found = opened[place.name];
+    std::shared_ptr<Opened>& found = opened[place];
     if (!found || track::forked_since(found->process_generation))
       found = std::make_shared<Opened>();
     return found;
   }
-  void replace(const media::MediumPlace& place, const std::shared_ptr<Opened>& old) {
+  void replace(const std::string& place, const std::shared_ptr<Opened>& old) {
     std::lock_guard lock(mutex);
-    std::shared_ptr<Opened>& found = opened[place.name];
+    std::shared_ptr<Opened>& found = opened[place];
     if (found == old) found = std::make_shared<Opened>();
   }
   void forget_unused() {
@@ -87,13 +87,13 @@ SharedVolume::Registry& SharedVolume::registry() {
 Result<std::unique_ptr<SharedVolume>> SharedVolume::of(std::string_view uri, bool read_only,
                                                        const Open& open) {
   for (;;) {
-    const media::MediumPlace place = media::place_of(uri);
+    const std::string place = media::place_of(uri);
     const std::shared_ptr<Opened> opened = registry().at(place);
     std::lock_guard lock(opened->mutex);
     if (opened->volume == nullptr) {
       PERDURA_ASSIGN(opened->volume, open());
-      opened->occupant = media::place_of(uri).occupant;
-    } else if (opened->occupant != media::place_of(uri).occupant) {
+      opened->occupant = media::occupant_of(uri);
+    } else if (opened->occupant != media::occupant_of(uri)) {
       registry().replace(place, opened);
       continue;
     } else if (!read_only) {

@@ -9,22 +9,24 @@ using commit::FoundTransaction;
 using format::EntryKind;
 using format::TransactionState;
 
+Failure log_damaged(const std::string& name, const std::string& what) {
+  return {Code::kCorrupt,
+          "the log of '" + name + "' is damaged: " + what + "; restore the store from a copy"};
+}
+
 class Repeat {
  public:
-  Repeat(heap::Heap& heap, region::Region& region, detail::Mutator& mutator,
-         TransactionState& state)
-      : heap_(heap), region_(region), mutator_(mutator), state_(state) {}
+  Repeat(const std::string& name, heap::Heap& heap, region::Region& region,
+         detail::Mutator& mutator, TransactionState& state)
+      : name_(name), heap_(heap), region_(region), mutator_(mutator), state_(state) {}
 
   /// Whether it was to be repeated.
   Result<bool> repeat(const FoundTransaction& transaction) {
     TransactionState::Slot& slot = state_.slots[transaction.slot];
     if (transaction.time <= slot.time) return false;
     if (transaction.sequence != slot.sequence + 1)
-      return Failure{Code::kCorrupt, "the log is damaged: transaction " +
-                                         std::to_string(slot.sequence + 1) + " of thread " +
-                                         std::to_string(transaction.slot) +
-                                         " is missing, but a later one is there; restore the store "
-                                         "from a copy"};
+      return damaged("transaction " + std::to_string(slot.sequence + 1) + " of stream " +
+                     std::to_string(transaction.slot) + " is missing, but a later one is there");
     // Blocks that it gave back are there until the end: what it stored may lie in them.
     const std::vector<u64>& words = transaction.entries;
     for (size_t i = 0; i < words.size();) {
@@ -64,9 +66,13 @@ class Repeat {
         return 1;
       }
     }
-    return Failure{Code::kCorrupt,
-                   "a transaction in the log says what cannot be; restore the store from a copy"};
+    return damaged(
+        "a transaction says of region offset " +
+        std::to_string(place * (format::entry_kind(first) == EntryKind::kWords ? 8 : 16)) +
+        " what cannot be");
   }
+
+  Failure damaged(const std::string& what) const { return log_damaged(name_, what); }
 
   bool lies_in_region(u64 offset, u64 length) const {
     const u64 end = offset + length;
@@ -74,6 +80,7 @@ class Repeat {
            region_.home()->backed_until(round_down(offset, kPageBytes)) >= end;
   }
 
+  const std::string& name_;
   heap::Heap& heap_;
   region::Region& region_;
   detail::Mutator& mutator_;
@@ -82,14 +89,13 @@ class Repeat {
 
 }  // namespace
 
-Result<u64> repeat_transactions(heap::Heap& heap, region::Region& region, detail::Mutator& mutator,
+Result<u64> repeat_transactions(const std::string& name, heap::Heap& heap, region::Region& region,
+                                detail::Mutator& mutator,
                                 const std::vector<FoundTransaction>& transactions) {
   PERDURA_ASSIGN(void* const root, heap.get_root(format::kTransactionRoot, 0));
   if (root == nullptr)
-    return Failure{Code::kCorrupt,
-                   "the log has transactions, and the region no state of them; restore the store "
-                   "from a copy"};
-  Repeat repeat(heap, region, mutator, *static_cast<TransactionState*>(root));
+    return log_damaged(name, "it has transactions, and the region has no state of them");
+  Repeat repeat(name, heap, region, mutator, *static_cast<TransactionState*>(root));
   u64 repeated = 0;
   for (const FoundTransaction& transaction : transactions) {
     PERDURA_ASSIGN(const bool now, repeat.repeat(transaction));

@@ -1,6 +1,7 @@
 // Transactions that committed after the recovered version, repeated on working memory.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "commit/transaction_log.hpp"
@@ -9,8 +10,9 @@
 namespace perdura::store {
 
 /// Those that the region does not hold, in the order of their commits. Returns how many. kCorrupt
-/// where one is missing, or where it says what cannot be.
-Result<u64> repeat_transactions(heap::Heap& heap, region::Region& region, detail::Mutator& mutator,
+/// where one is missing, or where it says what cannot be; `name` is the store's.
+Result<u64> repeat_transactions(const std::string& name, heap::Heap& heap, region::Region& region,
+                                detail::Mutator& mutator,
                                 const std::vector<commit::FoundTransaction>& transactions);
 
 }  // namespace perdura::store

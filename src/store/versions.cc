@@ -88,6 +88,13 @@ Status verify(region::Volume& volume, const region::ChunkSpace& space, const Ver
   });
 }
 
+Result<std::unique_ptr<media::Medium>> open_existing(std::string_view uri,
+                                                     media::MediumOptions options) {
+  options.create = false;
+  PERDURA_ASSIGN(media::OpenedMedium opened, media::open_medium(uri, options));
+  return std::move(opened.medium);
+}
+
 // In a slot of its own, whatever versions there are.
 u64 number_after(u64 newest, const VersionRecord& origin, const format::RegionRecord& region) {
   const u64 slots = format::version_slots(region);
@@ -124,11 +131,10 @@ Result<u64> try_roll_back(std::unique_ptr<media::Medium> medium, std::string_vie
 }  // namespace
 
 Result<u64> roll_back(std::string_view uri, std::string_view region, u64 version,
-                      media::MediumOptions options, const Progress& progress) {
+                      const media::MediumOptions& options, const Progress& progress) {
   return guarded([&]() -> Result<u64> {
-    options.create = false;
-    PERDURA_ASSIGN(media::OpenedMedium opened, media::open_medium(uri, options));
-    return try_roll_back(std::move(opened.medium), region, version, progress);
+    PERDURA_ASSIGN(auto medium, open_existing(uri, options));
+    return try_roll_back(std::move(medium), region, version, progress);
   });
 }
 
@@ -137,11 +143,11 @@ Result<u64> roll_back(std::unique_ptr<media::Medium> medium, std::string_view re
   return guarded([&] { return try_roll_back(std::move(medium), region, version, progress); });
 }
 
-Status remove_region(std::string_view uri, std::string_view region, media::MediumOptions options) {
+Status remove_region(std::string_view uri, std::string_view region,
+                     const media::MediumOptions& options) {
   return guarded([&]() -> Status {
-    options.create = false;
-    PERDURA_ASSIGN(media::OpenedMedium opened, media::open_medium(uri, options));
-    return remove_region(std::move(opened.medium), region);
+    PERDURA_ASSIGN(auto medium, open_existing(uri, options));
+    return remove_region(std::move(medium), region);
   });
 }
 

@@ -18,12 +18,13 @@ VersionDescription describe_version(const format::VersionRecord& record);
 /// Nothing else is lost: versions go when newer ones take their place, as ever. Returns its number.
 /// The store must not be open. `region` is a name, or "" for the first one.
 Result<u64> roll_back(std::string_view uri, std::string_view region, u64 version,
-                      media::MediumOptions options, const Progress& progress = no_progress);
+                      const media::MediumOptions& options, const Progress& progress = no_progress);
 Result<u64> roll_back(std::unique_ptr<media::Medium> medium, std::string_view region, u64 version,
                       const Progress& progress = no_progress);
 
 /// Remove a region with all that it holds. The store must not be open.
-Status remove_region(std::string_view uri, std::string_view region, media::MediumOptions options);
+Status remove_region(std::string_view uri, std::string_view region,
+                     const media::MediumOptions& options);
 Status remove_region(std::unique_ptr<media::Medium> medium, std::string_view region);
 
 /// Verifies the kept versions of a region in chunks: `note` is told what does not fit.

@@ -524,27 +524,42 @@ INSTANTIATE_TEST_SUITE_P(All, Transactions,
                          testing::PrintToStringParamName());
 
 // Whatever of the record that was being written reaches the medium.
-class TransactionCrash : public testing::TestWithParam<std::string> {};
+class TransactionCrash : public testing::TestWithParam<std::string> {
+ protected:
+  static Options options() {
+    Options options;
+    options.region_limit_bytes = 4 * kMiB;
+    options.log_segment_bytes = 32 * kKiB;
+    options.log_limit_bytes = 128 * kKiB;
+    options.tracking = Tracking::kReported;
+    options.lazy_recovery = false;
+    return options;
+  }
+  std::string uri(const char* file) const { return GetParam() + ":" + folder_.path(file); }
+  Store open_recorded() {
+    detail::InternalOptions internal;
+    internal.wrap = [&](std::unique_ptr<media::Medium> inner) {
+      return recording_.wrap(std::move(inner));
+    };
+    return detail::StoreAccess::store(
+        value_or_throw(detail::Runtime::open(uri("run.pd"), options(), internal)));
+  }
+  /// What is there after the first `end` calls of the run, and which of the writes that no barrier
+  /// covers.
+  Store open_crashed(const media::History& history, size_t end, const media::History::Keep& keep) {
+    write_file(folder_.path("crash.pd"), history.after_crash(end, keep));
+    return Store::open(uri("crash.pd"), options());
+  }
+
+  const TempDir folder_{TempDir::kMemory};
+  media::Recording recording_;
+};
 
 TEST_P(TransactionCrash, APowerFailureLeavesWhatWasAcknowledged) {
-  const TempDir folder(TempDir::kMemory);
-  const std::string scheme = GetParam() + ":";
-  Options options;
-  options.region_limit_bytes = 4 * kMiB;
-  options.log_segment_bytes = 32 * kKiB;
-  options.log_limit_bytes = 128 * kKiB;
-  options.tracking = Tracking::kReported;
-  options.lazy_recovery = false;
-  media::Recording recording;
   std::vector<std::pair<size_t, u64>> acknowledged;  // calls by then, and the list's count
   std::vector<u64> sums{0};
   {
-    detail::InternalOptions internal;
-    internal.wrap = [&](std::unique_ptr<media::Medium> inner) {
-      return recording.wrap(std::move(inner));
-    };
-    Store store = detail::StoreAccess::store(
-        value_or_throw(detail::Runtime::open(scheme + folder.path("run.pd"), options, internal)));
+    Store store = open_recorded();
     auto& list = store.root<List>("list");
     store.checkpoint();
     atomically(store, [&](Transaction& tx) { tx.write(list.sum, u64{0}); });
@@ -559,11 +574,11 @@ TEST_P(TransactionCrash, APowerFailureLeavesWhatWasAcknowledged) {
         tx.write(tx.read(list.first)->words[0], i);
       });
       sums.push_back(list.sum);
-      acknowledged.emplace_back(recording.size(), i);
+      acknowledged.emplace_back(recording_.size(), i);
       if (i % 90 == 0) store.checkpoint();
     }
   }
-  const media::History history = recording.history();
+  const media::History history = recording_.history();
   std::mt19937_64 random(7);
   size_t judged = 0;
   for (u64 sample = 0; sample < 400; ++sample) {
@@ -573,10 +588,8 @@ TEST_P(TransactionCrash, APowerFailureLeavesWhatWasAcknowledged) {
     for (const auto& [calls, number] : acknowledged)
       if (calls <= end) count = number;
     const u64 mode = random() % 3;
-    write_file(folder.path("crash.pd"), history.after_crash(end, [&](size_t, u64) {
-      return mode == 0 || (mode == 1 && random() % 2 == 0);
-    }));
-    Store store = Store::open(scheme + folder.path("crash.pd"), options);
+    Store store = open_crashed(
+        history, end, [&](size_t, u64) { return mode == 0 || (mode == 1 && random() % 2 == 0); });
     const auto* const list = store.find_root<List>("list");
     ASSERT_NE(list, nullptr);
     EXPECT_EQ(check(*list), "");
@@ -602,27 +615,13 @@ TEST_P(TransactionCrash, APowerFailureLeavesWhatEachThreadWasTold) {
     } threads[kThreads];
     u64 sum;
   };
-  const TempDir folder(TempDir::kMemory);
-  const std::string scheme = GetParam() + ":";
-  Options options;
-  options.region_limit_bytes = 4 * kMiB;
-  options.log_segment_bytes = 32 * kKiB;
-  options.log_limit_bytes = 128 * kKiB;
-  options.tracking = Tracking::kReported;
-  options.lazy_recovery = false;
-  media::Recording recording;
   std::vector<size_t> told[kThreads];  // calls when each step was
   size_t begin = 0;
   {
-    detail::InternalOptions internal;
-    internal.wrap = [&](std::unique_ptr<media::Medium> inner) {
-      return recording.wrap(std::move(inner));
-    };
-    Store store = detail::StoreAccess::store(
-        value_or_throw(detail::Runtime::open(scheme + folder.path("run.pd"), options, internal)));
+    Store store = open_recorded();
     auto& counters = store.root<Counters>("counters");
     store.checkpoint();
-    begin = recording.size();
+    begin = recording_.size();
     std::vector<std::thread> threads;
     for (u64 thread = 0; thread < kThreads; ++thread)
       threads.emplace_back([&, thread] {
@@ -632,20 +631,18 @@ TEST_P(TransactionCrash, APowerFailureLeavesWhatEachThreadWasTold) {
             tx.write(own, tx.read(own) + 1);
             if (i % 4 == 0) tx.write(counters.sum, tx.read(counters.sum) + 1);
           });
-          told[thread].push_back(recording.size());
+          told[thread].push_back(recording_.size());
         }
       });
     for (std::thread& thread : threads) thread.join();
   }
-  const media::History history = recording.history();
+  const media::History history = recording_.history();
   std::mt19937_64 random(3);
   for (u64 sample = 0; sample < 300; ++sample) {
     const size_t end = begin + random() % (history.calls().size() - begin);
     const u64 mode = random() % 4;
-    write_file(folder.path("crash.pd"), history.after_crash(end, [&](size_t, u64) {
-      return mode == 0 || (mode != 1 && random() % 4 < mode);
-    }));
-    Store store = Store::open(scheme + folder.path("crash.pd"), options);
+    Store store = open_crashed(
+        history, end, [&](size_t, u64) { return mode == 0 || (mode != 1 && random() % 4 < mode); });
     const auto* const found = store.find_root<Counters>("counters");
     ASSERT_NE(found, nullptr);
     u64 sum = 0;

@@ -8,15 +8,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <vector>
-
-#include <perdura/detail/mutator.hpp>
 
 namespace perdura::detail {
-
-struct TransactionWrite;
-class Transactions;
 
 /// Thrown through a transaction's function, to begin it again. Not an error of the program's.
 struct TransactionRestart {};

@@ -8,7 +8,6 @@
 #include <cstring>
 #include <map>
 #include <mutex>
-#include <optional>
 #include <string>
 
 #include "media/medium.hpp"
@@ -122,24 +121,23 @@ void* map(const char* name, bool create) {
   return first;
 }
 
-Store& mapped(const char* name) {
+auto find_mapped(const char* name) {
   const auto found = name == nullptr ? heaps().open.end() : heaps().open.find(name);
   if (found == heaps().open.end())
     throw Error(Code::kNotFound, std::string("the heap '") + (name == nullptr ? "" : name) +
                                      "' is not mapped; map it with pos_map");
-  return found->second;
+  return found;
 }
 
+// Where the last checkpoint fails it is unmapped all the same.
 void unmap(const char* name) {
   const std::lock_guard lock(heaps().mutex);
-  Store& store = mapped(name);
-  store.close();
-  heaps().open.erase(heaps().open.find(name));
+  heaps().open.extract(find_mapped(name)).mapped().close();
 }
 
 Store& heap_of(const char* name) {
   const std::lock_guard lock(heaps().mutex);
-  return mapped(name);
+  return find_mapped(name)->second;
 }
 
 }  // namespace

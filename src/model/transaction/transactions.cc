@@ -149,11 +149,17 @@ bool TransactionContext::is_fresh(const void* place, size_t from) const {
 
 // --- blocks --------------------------------------------------------------------------------------
 
-void* TransactionContext::allocate(u64 size, u64 alignment) {
+template <class Allocate>
+void* TransactionContext::add_fresh(u64 bytes, Allocate&& allocate) {
   with_memory([&] { fresh_.reserve(fresh_.size() + 1); });
-  void* const block = value_or_throw(all_.runtime_.heap().allocate(*mutator, size, alignment));
-  fresh_.push_back({static_cast<std::byte*>(block), round_up(std::max<u64>(size, 1), sizeof(u64))});
+  void* const block = value_or_throw(allocate(all_.runtime_.heap()));
+  fresh_.push_back({static_cast<std::byte*>(block), round_up(bytes, sizeof(u64))});
   return block;
+}
+
+void* TransactionContext::allocate(u64 size, u64 alignment) {
+  return add_fresh(std::max<u64>(size, 1),
+                   [&](heap::Heap& heap) { return heap.allocate(*mutator, size, alignment); });
 }
 
 /// Thrown as a restart is: a version is to know the type first.
@@ -163,10 +169,8 @@ struct NeedsType {
 
 void* TransactionContext::allocate(const perdura_type& type, u64 count) {
   if (!all_.is_durable(type)) throw NeedsType{&type};
-  with_memory([&] { fresh_.reserve(fresh_.size() + 1); });
-  void* const block = value_or_throw(all_.runtime_.heap().allocate_typed(*mutator, type, count));
-  fresh_.push_back({static_cast<std::byte*>(block), round_up(type.size * count, sizeof(u64))});
-  return block;
+  return add_fresh(type.size * count,
+                   [&](heap::Heap& heap) { return heap.allocate_typed(*mutator, type, count); });
 }
 
 void TransactionContext::save(std::vector<u64>& values, size_t& allocated, size_t& given_back) {
@@ -208,7 +212,7 @@ void TransactionContext::deallocate(void* block) {
 
 // --- a transaction -------------------------------------------------------------------------------
 
-TransactionContext::TransactionContext(Transactions& all, u32 slot)
+TransactionContext::TransactionContext(Transactions& all, u16 slot)
     : all_(all),
       slot_(slot),
       reads_(std::make_unique<TransactionRead[]>(kReadsAtFirst)),
@@ -242,38 +246,44 @@ bool TransactionContext::validate() const {
 
 Status TransactionContext::commit() {
   waits_for_ = 0;
-  has_logged_ = false;
   if (write_count_ == 0 && fresh_.empty() && freed_.empty()) {
     if (all_.stream_) waits_for_ = all_.stream_->position_behind(newest_read());
     return {};
   }
   const Durability durability = all_.durability_.load(std::memory_order_relaxed);
-  if (durability != Durability::kNone) {
+  u64 time = 0;
+  if (durability == Durability::kNone) {
+    time = take_time();
+  } else {
     record_.begin();
     PERDURA_TRY(add_entries());
-  }
-  u64 time = 0;
-  if (durability != Durability::kNone && all_.stream_) {
-    auto lock = all_.stream_->lock();
-    PERDURA_TRY(guarded(
-        [&] { return all_.stream_->make_room(lock, record_.length(), version_at_the_latest()); }));
-    time = take_time();
-    TransactionState::Slot& slot = all_.state_->slots[0];
-    waits_for_ = all_.stream_->append(record_, {time, 0, slot.sequence + 1});
-    note(slot, time);
-  } else {
-    time = take_time();
-    if (durability != Durability::kNone) {
-      TransactionState::Slot& slot = all_.state_->slots[slot_];
-      PERDURA_TRY(guarded([&] {
-        return writer_->commit(record_, {time, slot_, slot.sequence + 1}, version_at_the_latest(),
-                               steps_of(durability));
-      }));
-      note(slot, time);
-    }
+    PERDURA_ASSIGN(time, all_.stream_ ? append_record() : write_record(steps_of(durability)));
   }
   finish(time);
   return {};
+}
+
+// Returns its time, and so does write_record.
+Result<u64> TransactionContext::append_record() {
+  auto lock = all_.stream_->lock();
+  PERDURA_TRY(guarded(
+      [&] { return all_.stream_->make_room(lock, record_.length(), version_at_the_latest()); }));
+  const u64 time = take_time();
+  TransactionState::Slot& slot = all_.state_->slots[0];
+  waits_for_ = all_.stream_->append(record_, {time, 0, slot.sequence + 1});
+  note(slot, time);
+  return time;
+}
+
+Result<u64> TransactionContext::write_record(commit::TransactionWriter::Steps steps) {
+  const u64 time = take_time();
+  TransactionState::Slot& slot = all_.state_->slots[slot_];
+  PERDURA_TRY(guarded([&] {
+    return writer_->commit(record_, {time, slot_, slot.sequence + 1}, version_at_the_latest(),
+                           steps);
+  }));
+  note(slot, time);
+  return time;
 }
 
 // The time of the last commit that it has read from.
@@ -364,7 +374,6 @@ Status TransactionContext::add_entries() {
     *word = format::make_entry(EntryKind::kFree, 0, offset_of(block) / 16);
   }
   logged_bytes_ += record_.bytes();
-  has_logged_ = true;
   return {};
 }
 
@@ -439,11 +448,11 @@ TransactionContext& Transactions::this_thread() {
                                        " threads at most");
     with_memory([&] {
       contexts_.push_back(
-          std::make_unique<TransactionContext>(*this, static_cast<u32>(contexts_.size())));
+          std::make_unique<TransactionContext>(*this, static_cast<u16>(contexts_.size())));
     });
     contexts_.back()->mutator = &mutator;
     mutator.transactions = contexts_.back().get();
-    context_count_ = contexts_.size();
+    log_share_ = runtime_.log()->limit_bytes() / 4 / contexts_.size();
   }
   return *static_cast<TransactionContext*>(mutator.transactions);
 }
@@ -495,7 +504,7 @@ TransactionContext& Transactions::prepare() {
   TransactionContext& context = this_thread();
   if (context.in_body) return context;
   value_or_throw(runtime_.usable());
-  if (runtime_.mutators().in_operation())
+  if (context.mutator->depth.load(std::memory_order_relaxed) != 0)
     throw Error(Code::kMisuse,
                 "a transaction inside an operation of the same thread could not "
                 "begin again; end the operation first");
@@ -529,7 +538,7 @@ void Transactions::run(TransactionBody body, void* with) {
 
 void Transactions::finish(TransactionContext& context) {
   value_or_throw(context.wait());
-  if (context.has_logged() && context.logged_bytes() > log_share()) relieve_log(context);
+  if (context.logged_bytes() > log_share_.load(std::memory_order_relaxed)) relieve_log(context);
 }
 
 // What leads to the objects that transactions work on.
@@ -555,11 +564,6 @@ void Transactions::make_durable(const perdura_type& type) {
   value_or_throw(runtime_.checkpoint());
   std::lock_guard lock(mutex_);
   with_memory([&] { types_.insert(&type); });
-}
-
-// Of the log, that one thread's transactions may take up between two versions.
-u64 Transactions::log_share() const {
-  return runtime_.log()->limit_bytes() / 4 / std::max<u64>(1, context_count_.load());
 }
 
 // A version has what its transactions did, and its segments are free again.
@@ -619,33 +623,40 @@ void Transaction::deallocate(void* block) {
   static_cast<detail::TransactionContext&>(thread_).deallocate(block);
 }
 
-// By the words that hold it.
-void Transaction::load_bytes(const void* from, void* to, std::size_t length) {
-  const auto begin = reinterpret_cast<std::uintptr_t>(from);
+namespace {
+
+/// The words that hold `length` bytes at a place: visit(word, first byte in it, bytes, done so
+/// far).
+template <class Visit>
+void for_each_word(const void* place, std::size_t length, Visit&& visit) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(place);
   for (std::size_t done = 0; done < length;) {
-    const std::uintptr_t at = begin + done;
-    const std::size_t in_word = at % 8;
+    const std::size_t in_word = (begin + done) % 8;
     const std::size_t here = std::min(length - done, 8 - in_word);
-    const std::uint64_t word = thread_.load(reinterpret_cast<const std::uint64_t*>(at - in_word));
-    std::memcpy(static_cast<std::byte*>(to) + done,
-                reinterpret_cast<const std::byte*>(&word) + in_word, here);
+    visit(reinterpret_cast<std::uint64_t*>(begin + done - in_word), in_word, here, done);
     done += here;
   }
 }
 
+}  // namespace
+
+void Transaction::load_bytes(const void* from, void* to, std::size_t length) {
+  for_each_word(from, length,
+                [&](std::uint64_t* place, std::size_t at, std::size_t bytes, std::size_t done) {
+                  const std::uint64_t word = thread_.load(place);
+                  std::memcpy(static_cast<std::byte*>(to) + done,
+                              reinterpret_cast<const std::byte*>(&word) + at, bytes);
+                });
+}
+
 void Transaction::store_bytes(void* to, const void* from, std::size_t length) {
-  const auto begin = reinterpret_cast<std::uintptr_t>(to);
-  for (std::size_t done = 0; done < length;) {
-    const std::uintptr_t at = begin + done;
-    const std::size_t in_word = at % 8;
-    const std::size_t here = std::min(length - done, 8 - in_word);
-    auto* const place = reinterpret_cast<std::uint64_t*>(at - in_word);
-    std::uint64_t word = here == 8 ? 0 : thread_.load(place);
-    std::memcpy(reinterpret_cast<std::byte*>(&word) + in_word,
-                static_cast<const std::byte*>(from) + done, here);
-    thread_.store(place, word);
-    done += here;
-  }
+  for_each_word(to, length,
+                [&](std::uint64_t* place, std::size_t at, std::size_t bytes, std::size_t done) {
+                  std::uint64_t word = bytes == 8 ? 0 : thread_.load(place);
+                  std::memcpy(reinterpret_cast<std::byte*>(&word) + at,
+                              static_cast<const std::byte*>(from) + done, bytes);
+                  thread_.store(place, word);
+                });
 }
 
 void set_durability(Store& store, Durability durability) {

@@ -24,7 +24,7 @@ namespace perdura::detail {
 /// A thread's transactions on one store.
 class TransactionContext final : public TransactionThread {
  public:
-  TransactionContext(Transactions& all, u32 slot);
+  TransactionContext(Transactions& all, u16 slot);
 
   // --- for Transactions
   void begin();
@@ -39,8 +39,6 @@ class TransactionContext final : public TransactionThread {
   bool alone = false;
   Mutator* mutator = nullptr;
   const perdura_type* needed = nullptr;  ///< by the attempt that has ended
-  /// The last one did.
-  bool has_logged() const { return has_logged_; }
   u64 logged_bytes() const { return logged_bytes_; }
   void forget_logged_bytes() { logged_bytes_ = 0; }
 
@@ -54,32 +52,35 @@ class TransactionContext final : public TransactionThread {
   bool is_fresh(const void* place, size_t from) const;
 
  private:
-  void free_fresh(size_t from);
   friend class TransactionThread;
   struct Fresh {
     std::byte* block;
     u64 bytes;  ///< asked for
   };
+  static constexpr size_t kWritesInBlock = 64;
+  using WriteBlock = std::array<TransactionWrite, kWritesInBlock>;
 
   bool validate() const;
+  Result<u64> append_record();
+  Result<u64> write_record(commit::TransactionWriter::Steps steps);
   u64 take_time();
   u64 version_at_the_latest() const;
   void note(format::TransactionState::Slot& slot, u64 time);
   void finish(u64 time);
   void release(u64 time);
   Status add_entries();
+  u64 newest_read() const;
   TransactionWrite* own(OwnershipRecord& record, u64* word);
-
-  Transactions& all_;
-  const u32 slot_;
-  static constexpr size_t kWritesInBlock = 64;
-  using WriteBlock = std::array<TransactionWrite, kWritesInBlock>;
+  TransactionWrite& add_write(u64* word, OwnershipRecord& record, u64 version);
   TransactionWrite& write_at(size_t i) {
     return (*writes_[i / kWritesInBlock])[i % kWritesInBlock];
   }
-  TransactionWrite& add_write(u64* word, OwnershipRecord& record, u64 version);
-  u64 newest_read() const;
+  template <class Allocate>
+  void* add_fresh(u64 bytes, Allocate&& allocate);
+  void free_fresh(size_t from);
 
+  Transactions& all_;
+  const u16 slot_;
   std::unique_ptr<TransactionRead[]> reads_;
   std::vector<std::unique_ptr<WriteBlock>> writes_;
   size_t write_count_ = 0;
@@ -89,8 +90,7 @@ class TransactionContext final : public TransactionThread {
   commit::TransactionBuilder record_;
   std::optional<commit::TransactionWriter> writer_;  ///< none where they share a stream
   u64 waits_for_ = 0;                                ///< in the stream
-  bool has_logged_ = false;
-  u64 logged_bytes_ = 0;  ///< since it had part in making a version
+  u64 logged_bytes_ = 0;                             ///< since it had part in making a version
 };
 
 /// Of one store.
@@ -114,7 +114,6 @@ class Transactions {
   friend class TransactionThread;
   explicit Transactions(Runtime& runtime) : runtime_(runtime) {}
   TransactionContext& this_thread();
-  u64 log_share() const;
   void relieve_log(TransactionContext& context);
   enum class Ended { kCommitted, kMetOthers, kWaits, kNeedsType };
   Ended attempt(TransactionContext& context, TransactionBody body, void* with);
@@ -131,7 +130,7 @@ class Transactions {
   std::optional<commit::TransactionStream> stream_;  ///< block media
   std::mutex mutex_;
   std::vector<std::unique_ptr<TransactionContext>> contexts_;
-  std::atomic<u64> context_count_{0};
+  std::atomic<u64> log_share_{0};        ///< of one thread's records between two versions, bytes
   std::atomic<u64> root_changes_{0};     ///< of the heap, that a version has
   std::set<const perdura_type*> types_;  ///< that versions know; under mutex_
 };
