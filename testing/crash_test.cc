@@ -74,7 +74,8 @@ CrashTestReport crash_test(const CrashTestOptions& options, const std::function<
 
   // The library's own promise first: a version, and none that was acknowledged is lost.
   std::map<u64, size_t> found;  // by version: a call after which it is there
-  Explorer explorer(recorded.geometry, {}, [&](Execution& execution, u64 version_min) -> Outcome {
+  Explorer explorer(recorded.geometry, {}, [&](Execution& execution, size_t call) -> Outcome {
+    const u64 version_min = acknowledged_by(recorded.acknowledged, call);
     const Recovered result = recovered(execution);
     Outcome outcome{result.problem, result.version, 1};
     if (outcome.problem.empty() && result.version < version_min)
@@ -85,7 +86,7 @@ CrashTestReport crash_test(const CrashTestOptions& options, const std::function<
   const std::vector<size_t> ends = recorded.history.crash_points();
   for (const size_t end : ends) {
     const CrashState state(recorded.history, end, kTearing);
-    if (!explorer.explore(state, end, acknowledged_by(recorded.acknowledged, end))) {
+    if (!explorer.explore(state, end)) {
       report.problem = explorer.problem()->what;
       break;
     }

@@ -67,14 +67,13 @@ void Coverage::add(const Coverage& other) {
   log10_contents = log10_sum(log10_contents, other.log10_contents);
 }
 
-bool Explorer::explore(const CrashState& state, size_t call, u64 version_min) {
+bool Explorer::explore(const CrashState& state, size_t call) {
   CrashPoint point{.call = call};
-  return explore_exactly(state, point, version_min, 1);
+  return explore_exactly(state, point, 1);
 }
 
-bool Explorer::run(Execution& execution, const Choices& choices, CrashPoint& point,
-                   u64 version_min) {
-  const Outcome outcome = recover_(execution, version_min);
+bool Explorer::run(Execution& execution, const Choices& choices, CrashPoint& point) {
+  const Outcome outcome = recover_(execution, point.call);
   coverage_.executions += outcome.recoveries;
   if (outcome.problem.empty()) {
     ++versions_[outcome.version];
@@ -87,8 +86,7 @@ bool Explorer::run(Execution& execution, const Choices& choices, CrashPoint& poi
   return false;
 }
 
-bool Explorer::explore_exactly(const CrashState& state, CrashPoint& point, u64 version_min,
-                               int depth) {
+bool Explorer::explore_exactly(const CrashState& state, CrashPoint& point, int depth) {
   ++coverage_.states;
   coverage_.log10_contents = log10_sum(coverage_.log10_contents, state.log10_states());
   Choices choices;
@@ -111,7 +109,7 @@ bool Explorer::explore_exactly(const CrashState& state, CrashPoint& point, u64 v
     const CrashState inner = execution.crash_state();
     point.choices.push_back(choices.taken());
     point.barrier = barrier;
-    good = explore_exactly(inner, point, version_min, depth + 1);
+    good = explore_exactly(inner, point, depth + 1);
     inner_executions += coverage_.executions - before;
     point.choices.pop_back();
     point.barrier = 0;
@@ -122,16 +120,16 @@ bool Explorer::explore_exactly(const CrashState& state, CrashPoint& point, u64 v
       ++coverage_.inner_left_out;
       break;
     }
-    if (runs == options_.distinguishable_max) return sample(state, point, version_min);
+    if (runs == options_.distinguishable_max) return sample(state, point);
     execution.reset();
     barrier = 0;
-    good = run(execution, choices, point, version_min) && good;
+    good = run(execution, choices, point) && good;
     if (!choices.advance()) break;
   }
   return good;
 }
 
-bool Explorer::sample(const CrashState& state, CrashPoint& point, u64 version_min) {
+bool Explorer::sample(const CrashState& state, CrashPoint& point) {
   ++coverage_.sampled_states;
   const Samples samples(state.undecided(), options_.samples, options_.seed);
   for (u64 i = 0; i < samples.count(); ++i) {
@@ -140,20 +138,20 @@ bool Explorer::sample(const CrashState& state, CrashPoint& point, u64 version_mi
     Choices choices;
     Execution execution(decided, geometry_, choices, options_.mutation, {});
     point.sample = i + 1;
-    if (!run(execution, choices, point, version_min)) return false;
+    if (!run(execution, choices, point)) return false;
     point.sample = 0;
   }
   return true;
 }
 
-Outcome Explorer::replay(const CrashState& state, const CrashPoint& point, u64 version_min) {
+Outcome Explorer::replay(const CrashState& state, const CrashPoint& point) {
   if (point.sample != 0 && point.choices.size() < 2) {
     const Samples samples(state.undecided(), options_.samples, options_.seed);
     const CrashState decided =
         samples.with(point.sample - 1, [&](const auto& choose) { return state.decided(choose); });
     Choices choices;
     Execution execution(decided, geometry_, choices, options_.mutation, {});
-    return recover_(execution, version_min);
+    return recover_(execution, point.call);
   }
   Choices choices;
   choices.set(point.choices.front());
@@ -162,10 +160,10 @@ Outcome Explorer::replay(const CrashState& state, const CrashPoint& point, u64 v
   Execution execution(state, geometry_, choices, options_.mutation, [&](Execution& at) {
     if (++barrier == point.barrier) inner = at.crash_state();
   });
-  const Outcome outcome = recover_(execution, version_min);
+  const Outcome outcome = recover_(execution, point.call);
   if (point.choices.size() < 2 || !inner) return outcome;
   CrashPoint rest{.call = point.call, .choices = {point.choices.back()}, .sample = point.sample};
-  return replay(*inner, rest, version_min);
+  return replay(*inner, rest);
 }
 
 }  // namespace perdura::testing

@@ -28,8 +28,9 @@ struct Outcome {
   u64 recoveries = 0;   ///< executed to find out
 };
 
-/// Recovers the medium once. May be called again on the same execution, as a second recovery.
-using Recover = std::function<Outcome(Execution& execution, u64 version_min)>;
+/// Recovers the medium once, and judges it: the failure came after so many recorded calls. May be
+/// called again on the same execution, as a second recovery.
+using Recover = std::function<Outcome(Execution& execution, size_t call)>;
 
 /// Where a problem shows: enough to run that one execution again.
 struct CrashPoint {
@@ -76,11 +77,10 @@ class Explorer {
   Explorer(media::Geometry geometry, ExplorerOptions options, Recover recover)
       : geometry_(geometry), options_(options), recover_(std::move(recover)) {}
 
-  /// Explore the state at `call`; versions below `version_min` were acknowledged by then. False,
-  /// with the problem kept, at the first one.
-  bool explore(const CrashState& state, size_t call, u64 version_min);
+  /// Explore the state at `call`. False, with the problem kept, at the first one.
+  bool explore(const CrashState& state, size_t call);
   /// Run one execution again.
-  Outcome replay(const CrashState& state, const CrashPoint& point, u64 version_min);
+  Outcome replay(const CrashState& state, const CrashPoint& point);
 
   const Coverage& coverage() const { return coverage_; }
   const std::optional<Problem>& problem() const { return problem_; }
@@ -88,9 +88,9 @@ class Explorer {
   const std::map<u64, u64>& versions() const { return versions_; }
 
  private:
-  bool explore_exactly(const CrashState& state, CrashPoint& point, u64 version_min, int depth);
-  bool sample(const CrashState& state, CrashPoint& point, u64 version_min);
-  bool run(Execution& execution, const Choices& choices, CrashPoint& point, u64 version_min);
+  bool explore_exactly(const CrashState& state, CrashPoint& point, int depth);
+  bool sample(const CrashState& state, CrashPoint& point);
+  bool run(Execution& execution, const Choices& choices, CrashPoint& point);
 
   const media::Geometry geometry_;
   const ExplorerOptions options_;

@@ -22,6 +22,7 @@ Status run(Execution& execution, const Options& options, Recovered& recovered) {
   recovered.version = recovery.durable_version;
   PERDURA_ASSIGN(recovered.home, region::HomeMap::of(*recovered.volume, region));
   recovered.unreplayed = std::move(recovery.unreplayed);
+  recovered.transactions = std::move(recovery.transactions);
   if (recovered.unreplayed.versions.empty()) return {};
   PERDURA_ASSIGN(commit::LineIndex index, commit::LineIndex::create(region.limit_bytes));
   recovered.index.emplace(std::move(index));

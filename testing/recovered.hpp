@@ -22,7 +22,8 @@ struct Recovered {
   format::RegionRecord region{};
   std::shared_ptr<const region::HomeMap> home;  ///< nullptr before the region exists
   commit::RecoveredLog unreplayed;
-  std::optional<commit::LineIndex> index;      ///< of the log that is not home yet
+  std::optional<commit::LineIndex> index;              ///< of the log that is not home yet
+  std::vector<commit::FoundTransaction> transactions;  ///< in the log, of any version
   std::optional<store::ChunkRecovery> chunks;  ///< of a region in chunks, instead of all these
 };
 

@@ -25,16 +25,25 @@
 namespace perdura {
 
 namespace detail {
-class Transactions;
+class TransactionContext;
 }
 
 /// How a transaction becomes durable before atomically returns (docs/transactions.md). What flushes
 /// is the instruction that the medium was opened with: `emu:PATH?flush=clflush` is the paper's.
 enum class Durability {
   kNonTemporal,  ///< a record, written past the caches, and one fence (NTP, §4.3)
-  kLazyBulk,     ///< a record, flushed; then the mark that makes it count, flushed (LBP, §4.2)
-  kPerWrite,     ///< each word of the record flushed by itself (the paper's baseline, Figure 3)
-  kNone,         ///< with the store's next checkpoint (NP)
+  /// Soon, in the order of commits: durable_commit says how far. What is not written by
+  /// instructions, a disk, is not waited for; on other media it is kNonTemporal.
+  kRelaxed,
+  kLazyBulk,  ///< a record, flushed; then the mark that makes it count, flushed (LBP, §4.2)
+  kPerWrite,  ///< each word of the record flushed by itself (the paper's baseline, Figure 3)
+  kNone,      ///< with the store's next checkpoint (NP)
+};
+
+/// What is kept of a transaction's stores until it ends (§3.1). Its record is the same.
+enum class Logging {
+  kRedo,  ///< what is new: memory changes when it commits
+  kUndo,  ///< what was there: memory changes at once, and is put back if it fails
 };
 
 class Transaction {
@@ -90,7 +99,11 @@ class Transaction {
 
   /// Undo the transaction, and begin it again when something that it has read is changed by another
   /// one: what it needs is not there yet.
-  [[noreturn]] void retry() { throw detail::TransactionRetry{}; }
+  [[noreturn]] void retry();
+  /// From here on it is not begun again, so that it may do what cannot be undone: it runs alone.
+  /// Call it first: the body may begin again here. After it retry() is misuse, and so is the first
+  /// object of a type; what the body throws undoes its stores, and nothing else.
+  void irrevocable();
   /// What `first(transaction)` does; where that retries, it is undone, and done is what
   /// `second(transaction)` does.
   template <class First, class Second>
@@ -106,7 +119,7 @@ class Transaction {
   }
 
  private:
-  friend class detail::Transactions;
+  friend class detail::TransactionContext;
   struct Savepoint {
     std::vector<std::uint64_t> values;  ///< of the words that were stored
     std::size_t allocated;
@@ -157,5 +170,16 @@ auto atomically(Store& store, Body&& body) {
 
 /// How the transactions of a store that follow become durable. Takes a checkpoint; while none runs.
 void set_durability(Store& store, Durability durability);
+/// What they keep; while none runs.
+void set_logging(Store& store, Logging logging);
+
+/// The number of this thread's last transaction that changed something; 0: none did. Numbers of a
+/// store grow in the order of its commits.
+std::uint64_t last_commit(Store& store);
+/// All commits up to this number that have returned are durable. With kNone that is what versions
+/// hold.
+std::uint64_t durable_commit(Store& store);
+/// Until it is. With kNone it takes a checkpoint. kInvalidArgument for a number that is none yet.
+void wait_for_commit(Store& store, std::uint64_t commit);
 
 }  // namespace perdura

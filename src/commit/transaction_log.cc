@@ -128,13 +128,13 @@ Status TransactionWriter::commit(TransactionBuilder& record,
 Status TransactionWriter::write_before(media::Bytes record, u64 place, u64 bytes, Steps steps) {
   if (steps == Steps::kRecordThenMark) {
     PERDURA_TRY(medium_.write(place, record, PERDURA_SITE("transaction before its mark")));
-    return medium_.barrier(PERDURA_SITE("transaction before its mark"));
+    return medium_.barrier(PERDURA_SITE("before a transaction's mark"));
   }
   for (u64 word = sizeof(TransactionRecord); word < bytes; word += sizeof(u64)) {
     const u64 line = round_down(word, kLineBytes);
     PERDURA_TRY(medium_.write(place + line, record.subspan(line, kLineBytes),
                               PERDURA_SITE("word of a transaction")));
-    PERDURA_TRY(medium_.barrier(PERDURA_SITE("word of a transaction")));
+    PERDURA_TRY(medium_.barrier(PERDURA_SITE("after a word of a transaction")));
   }
   return {};
 }
@@ -147,6 +147,37 @@ TransactionStream::TransactionStream(Log& log, region::Volume& volume, u32 regio
       segment_(log, volume, region),
       content_(volume.segment_bytes()),
       tail_(write_bytes_) {}
+
+TransactionStream::~TransactionStream() {
+  if (!behind_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  appended_.notify_one();
+  behind_.join();
+}
+
+Status TransactionStream::write_behind() {
+  if (!behind_.joinable()) behind_ = std::thread([this] { run_write_behind(); });
+  return {};
+}
+
+// Who commits next is told of a failure.
+void TransactionStream::run_write_behind() {
+  std::unique_lock lock(mutex_);
+  while (!ending_ && !failed_) {
+    if (flushing_) {
+      flushed_.wait(lock);
+    } else if (durable_total_ != appended_total_) {
+      (void)flush(lock);
+    } else {
+      behind_waits_ = true;
+      appended_.wait(lock);
+      behind_waits_ = false;
+    }
+  }
+}
 
 // What a segment holds is durable before the next one is begun.
 Status TransactionStream::make_room(std::unique_lock<std::mutex>& lock, u64 length, u64 version) {
@@ -179,6 +210,7 @@ u64 TransactionStream::append(TransactionBuilder& record,
   record.set_checksum(segment_.place(), segment_.generation());
   std::memcpy(content_.data() + segment_.used(), bytes.data(), bytes.size());
   segment_.use(bytes.size());
+  if (behind_waits_) appended_.notify_one();
   return appended_total_ += bytes.size();
 }
 

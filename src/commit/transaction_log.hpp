@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <optional>
+#include <thread>
 #include <vector>
 
 #include "commit/log.hpp"
@@ -115,7 +116,11 @@ class TransactionWriter {
 class TransactionStream {
  public:
   TransactionStream(Log& log, region::Volume& volume, u32 region);
+  /// What was appended and is not durable yet may or may not become so.
+  ~TransactionStream();
 
+  /// From now on records become durable also when nobody waits for them, one flush behind another.
+  Status write_behind();
   /// Held by who appends: the order of records is that of their times.
   std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
   /// With the lock, which is given away meanwhile: room for a record, of `version` at the latest.
@@ -126,15 +131,22 @@ class TransactionStream {
   Status wait(u64 position);
   /// What to wait for until all commits up to a time are durable; 0: they are.
   u64 position_behind(u64 time);
+  /// Of the last record that is durable; 0: of none yet.
+  u64 durable_time() const { return durable_time_.load(std::memory_order_acquire); }
 
  private:
   Status flush(std::unique_lock<std::mutex>& lock);
   void wait_for_company(std::unique_lock<std::mutex>& lock);
+  void run_write_behind();
 
   media::Medium& medium_;
   const u64 write_bytes_;
   std::mutex mutex_;
   std::condition_variable flushed_;
+  std::condition_variable appended_;
+  std::thread behind_;
+  bool behind_waits_ = false;  ///< for appended_
+  bool ending_ = false;
   TransactionSegment segment_;
   AlignedBuffer content_;   ///< of the segment
   AlignedBuffer tail_;      ///< its last page, while it is written

@@ -93,6 +93,8 @@ std::vector<testing::Acknowledgement> acknowledgements_of(const Json& json) {
 Json json_of(const Session& session) {
   Json calls = Json::array();
   for (const RecordedCall& call : session.history.calls()) calls.push_back(json_of(call));
+  Json steps = Json::array();
+  for (const auto& [shard, count, by] : session.steps) steps.push_back({shard, count, by});
   return {{"initial", binary(session.history.initial())},
           {"atomic_bytes", session.history.atomic_bytes()},
           {"calls", calls},
@@ -100,18 +102,26 @@ Json json_of(const Session& session) {
           {"failures", json_of(session.failures)},
           {"steps_at", session.steps_at},
           {"objects_at", session.objects_at},
-          {"chain_at", session.chain_at}};
+          {"chain_at", session.chain_at},
+          {"steps", steps},
+          {"ledger_offset", session.ledger_offset},
+          {"transactions_offset", session.transactions_offset}};
 }
 
 Session session_of(const Json& json) {
   std::vector<RecordedCall> calls;
   for (const Json& call : json.at("calls")) calls.push_back(call_of(call));
+  std::vector<Steps> steps;
+  for (const Json& each : json.at("steps")) steps.push_back({each.at(0), each.at(1), each.at(2)});
   return {.history = {bytes_of(json.at("initial")), json.at("atomic_bytes"), std::move(calls)},
           .acknowledgements = acknowledgements_of(json.at("acknowledgements")),
           .failures = acknowledgements_of(json.at("failures")),
           .steps_at = json.at("steps_at"),
           .objects_at = json.at("objects_at"),
-          .chain_at = json.at("chain_at")};
+          .chain_at = json.at("chain_at"),
+          .steps = std::move(steps),
+          .ledger_offset = json.at("ledger_offset"),
+          .transactions_offset = json.at("transactions_offset")};
 }
 
 Json json_of(const media::Geometry& geometry) {
@@ -180,8 +190,8 @@ Judged::Judged(RunRecord record, size_t session) : run(std::move(record)) {
 
 testing::Explorer Judged::explorer(size_t session, testing::ExplorerOptions options) const {
   return {run.geometry, options,
-          [&oracle = *oracles[session]](testing::Execution& execution, u64 version_min) {
-            return oracle.judge(execution, version_min);
+          [&oracle = *oracles[session]](testing::Execution& execution, size_t call) {
+            return oracle.judge(execution, call);
           }};
 }
 
@@ -201,7 +211,7 @@ Explored explore(const Judged& judged, const testing::Mutation* mutation, int de
         continue;
       }
       const CrashState state(session.history, end, run.medium.tearing, mutation);
-      if (explorer.explore(state, end, acknowledged_by(session.acknowledgements, end))) continue;
+      if (explorer.explore(state, end)) continue;
       explored.problem = explorer.problem()->what;
       explored.session = i;
       explored.point = explorer.problem()->point;
@@ -217,9 +227,7 @@ std::string replay(const Judged& judged, size_t session, const testing::CrashPoi
   const RunRecord& run = judged.run;
   const Session& in = run.sessions[session];
   testing::Explorer explorer = judged.explorer(session, options_for(run, mutation, 1));
-  return explorer
-      .replay(CrashState(in.history, point.call, run.medium.tearing, mutation), point,
-              acknowledged_by(in.acknowledgements, point.call))
+  return explorer.replay(CrashState(in.history, point.call, run.medium.tearing, mutation), point)
       .problem;
 }
 

@@ -39,6 +39,8 @@ std::string name_of(const Mutation& mutation) {
 
 /// Of a site that recovery does not depend on: why it is there; else nullptr.
 const char* explanation(std::string_view what) {
+  if (what == "before a transaction's mark" || what == "after a word of a transaction")
+    return "the paper's ways to make a record durable have it; a checksum says whether it is whole";
   if (what == "owner record")
     return "it names the opener in error messages, and nothing is recovered from it";
   if (what == "blank space")
@@ -110,7 +112,7 @@ MutantsResult run_mutants(const std::vector<Task>& tasks, const std::string& par
       const std::vector<size_t> ends = history.crash_points();
       for (size_t k = 0; k < ends.size(); ++k) {
         const CrashState state(history, ends[k], each->run.medium.tearing);
-        explorer.explore(k < kFormatting ? state : state.nothing_lost(), ends[k], 0);
+        explorer.explore(k < kFormatting ? state : state.nothing_lost(), ends[k]);
       }
     }
   MutantsResult result;

@@ -156,7 +156,97 @@ std::vector<u64> Oracle::gone(const Recovered& recovered) const {
   return missing;
 }
 
-Outcome Oracle::judge(Execution& execution, u64 version_min) const {
+// As the version says itself.
+std::vector<const commit::FoundTransaction*> Oracle::new_transactions(
+    const Recovered& recovered) const {
+  std::vector<const commit::FoundTransaction*> found;
+  if (recovered.transactions.empty()) return found;
+  const Content& region = versions_.at(recovered.version).back().region;
+  const u64 offset = session_.transactions_offset;
+  const auto* const state =
+      offset != 0 && offset + sizeof(format::TransactionState) <= region.size()
+          ? reinterpret_cast<const format::TransactionState*>(&region[offset])
+          : nullptr;
+  for (const commit::FoundTransaction& each : recovered.transactions)
+    if (state == nullptr || each.sequence > state->slots[each.slot].sequence)
+      found.push_back(&each);
+  return found;
+}
+
+std::string Oracle::learn_transactions(const Recovered& recovered) {
+  for (const commit::FoundTransaction& each : recovered.transactions) {
+    const auto [known, is_new] = transactions_.try_emplace({each.slot, each.sequence}, each);
+    if (!is_new && (known->second.time != each.time || known->second.entries != each.entries))
+      return "transaction " + std::to_string(each.sequence) + " of stream " +
+             std::to_string(each.slot) + " is not what it was";
+  }
+  return {};
+}
+
+u64 Oracle::steps_acknowledged(u64 shard, size_t call) const {
+  u64 steps = 0;
+  for (const Steps& each : session_.steps)
+    if (each.shard == shard && each.calls <= call) steps = std::max(steps, each.count);
+  return steps;
+}
+
+// What recovery would make of the version's ledger.
+std::string Oracle::compare_transactions(Execution& execution, const Recovered& recovered,
+                                         size_t call) const {
+  if (session_.ledger_offset == 0) return {};
+  const Content& region = versions_.at(recovered.version).back().region;
+  test::Ledger ledger{};
+  const u64 begin = session_.ledger_offset;
+  if (begin + sizeof ledger <= region.size())
+    std::memcpy(static_cast<void*>(&ledger), &region[begin], sizeof ledger);
+  std::map<u32, u64> sequences;
+  TransactionNames names;
+  for (const commit::FoundTransaction* each : new_transactions(recovered)) {
+    const std::string name = "transaction " + std::to_string(each->sequence) + " of stream " +
+                             std::to_string(each->slot);
+    const auto known = transactions_.find({each->slot, each->sequence});
+    if (known == transactions_.end()) return name + " never was";
+    if (known->second.time != each->time || known->second.entries != each->entries)
+      return name + " is not what it was";
+    u64& last = sequences[each->slot];
+    if (last != 0 && each->sequence != last + 1) return name + " is there, and not the one before";
+    last = each->sequence;
+    names.emplace_back(each->slot, each->sequence);
+    for (size_t i = 0; i < each->entries.size();) {
+      const u64 entry = each->entries[i++];
+      if (format::entry_kind(entry) == format::EntryKind::kAllocate) i += 2;
+      if (format::entry_kind(entry) != format::EntryKind::kWords) continue;
+      for (u64 k = 0; k < format::entry_count(entry); ++k, ++i) {
+        const u64 place = (format::entry_place(entry) + k) * sizeof(u64);
+        if (place >= begin && place + sizeof(u64) <= begin + sizeof ledger)
+          std::memcpy(reinterpret_cast<std::byte*>(&ledger) + (place - begin), &each->entries[i],
+                      sizeof(u64));
+      }
+    }
+  }
+  u64 steps = 0;
+  std::int64_t sum = 0;
+  for (u64 shard = 0; shard < test::Ledger::kShards; ++shard) {
+    const u64 acknowledged = steps_acknowledged(shard, call);
+    const u64 found = ledger.shards[shard].steps;
+    if (found < acknowledged)
+      return "step " + std::to_string(acknowledged) + " of shard " + std::to_string(shard) +
+             " was acknowledged, " + std::to_string(found) + " are there";
+    steps += found;
+  }
+  for (const std::int64_t account : ledger.accounts) sum += account;
+  if (steps != ledger.steps || sum != 0)
+    return "transactions that others follow are missing: " + std::to_string(ledger.steps) +
+           " steps, the shards have " + std::to_string(steps);
+  if (names.empty() || !repeated_.emplace(recovered.version, names).second) return {};
+  const std::string wrong = prove(execution.crash_state().image(), recovered.version, false, steps);
+  return wrong.empty()
+             ? ""
+             : "with " + std::to_string(names.size()) + " transactions repeated: " + wrong;
+}
+
+Outcome Oracle::judge(Execution& execution, size_t call) const {
+  const u64 version_min = testing::acknowledged_by(session_.acknowledgements, call);
   Outcome outcome;
   for (int attempt = 0; attempt < 2; ++attempt) {
     const size_t mark = execution.stores();
@@ -168,6 +258,7 @@ Outcome Oracle::judge(Execution& execution, u64 version_min) const {
       outcome.problem = "version " + std::to_string(version_min) + " was acknowledged, version " +
                         std::to_string(recovered.version) + " is recovered";
     if (outcome.problem.empty()) outcome.problem = compare(execution, recovered, version_min);
+    if (outcome.problem.empty()) outcome.problem = compare_transactions(execution, recovered, call);
     if (outcome.problem.empty() && attempt == 1 &&
         execution.changed_since(mark, format::kDirectoryOffset[0]))
       outcome.problem = "a second recovery leaves other bytes than the first";
@@ -343,6 +434,8 @@ std::string Oracle::learn() {
     Execution execution(state, run_.geometry, choices, nullptr, {});
     Recovered recovered = recover(execution);
     if (!recovered.problem.empty()) return recovered.problem;
+    if (std::string wrong = learn_transactions(recovered); !wrong.empty())
+      return "with nothing lost: " + wrong;
     const u64 number = recovered.version;
     const u64 acknowledged = testing::acknowledged_by(session_.acknowledgements, end);
     const bool tried = was_tried(number, end) && acknowledged < number;
@@ -365,6 +458,11 @@ std::string Oracle::learn() {
     }
     if (tried) attempts.insert(number);
     else attempts.erase(number);
+    if (!new_transactions(recovered).empty()) {
+      if (std::string wrong = compare_transactions(execution, recovered, end); !wrong.empty())
+        return "version " + std::to_string(number) + ": " + wrong;
+      continue;
+    }
     if (std::string wrong = prove(state.image(), number, tried); !wrong.empty())
       return "version " + std::to_string(number) + " in a real store: " + wrong;
   }
@@ -379,8 +477,9 @@ std::string Oracle::check_ledger(test::WrappedStore& store, u64 steps_min) const
   if (ledger->steps < steps_min)
     return "the ledger has " + std::to_string(ledger->steps) + " steps instead of " +
            std::to_string(steps_min);
-  return run_.others ? test::check_ledger(*ledger)
-                     : test::check_ledger(*ledger, audit, audit.roots);
+  if (run_.others != 0) return test::check_ledger(*ledger);
+  const u64 state = store.get_root(format::kTransactionRoot) != nullptr ? 1 : 0;
+  return test::check_ledger(*ledger, audit, audit.roots + audit.types + state);
 }
 
 // Each is what the version has, whole; and nothing else is allocated.
@@ -460,7 +559,20 @@ std::string Oracle::prove_kept(const std::string& path, u64 newest) const {
   return {};
 }
 
-std::string Oracle::prove(const Content& image, u64 version, bool attempt) const {
+// Returns how many steps there are then.
+u64 Oracle::transact_more(test::WrappedStore& store, test::Ledger& ledger) {
+  detail::Transactions& transactions = detail::transactions_of(store.runtime());
+  for (u64 i = 0; i < kMoreSteps; ++i)
+    transactions.run(
+        [](void* with, Transaction& tx) {
+          test::do_step(tx, *static_cast<test::Ledger*>(with), 0);
+        },
+        &ledger);
+  return ledger.steps;
+}
+
+std::string Oracle::prove(const Content& image, u64 version, bool attempt,
+                          std::optional<u64> repeated_steps) const {
   const std::string path = folder_.path("proven.pd");
   testing::write_file(path, image);
   if (session_.chain_at.contains(version)) return prove_container(path, version);
@@ -469,12 +581,15 @@ std::string Oracle::prove(const Content& image, u64 version, bool attempt) const
     test::WrappedStore store(uri(run_.medium, path), run_.options);
     const auto steps = session_.steps_at.find(version);
     const u64 steps_min = attempt || steps == session_.steps_at.end() ? 0 : steps->second;
-    if (version != 0 && store.durable_version() != version)
+    if (version != 0 && store.durable_version() != version + (repeated_steps ? 1 : 0))
       return "it recovers version " + std::to_string(store.durable_version());
     if (std::string problem = check_ledger(store, steps_min); !problem.empty()) return problem;
     if (!attempt)
       if (std::string problem = check_objects(store, version); !problem.empty()) return problem;
     auto* ledger = static_cast<test::Ledger*>(store.get_root("ledger"));
+    if (repeated_steps && ledger->steps != *repeated_steps)
+      return "the ledger has " + std::to_string(ledger->steps) + " steps instead of " +
+             std::to_string(*repeated_steps);
     u64 after = 0;
     if (ledger != nullptr) {
       after = ledger->steps + kMoreSteps;
@@ -482,6 +597,7 @@ std::string Oracle::prove(const Content& image, u64 version, bool attempt) const
         test::do_step(store.operation(), *ledger, i % test::Ledger::kShards);
     }
     store.checkpoint();
+    if (repeated_steps) after = transact_more(store, *ledger);
     store.crash();
     test::WrappedStore again(uri(run_.medium, path), run_.options);
     if (std::string problem = check_ledger(again, after); !problem.empty())

@@ -3,6 +3,7 @@
 
 #include <list>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -17,9 +18,11 @@ namespace perdura::proof {
 ///  - recovery succeeds, and finds the newest acknowledged version or a later one;
 ///  - the region is exactly as it was in that version: no hole, nothing half done;
 ///  - of a region in chunks, the kept versions before it are what they were;
+///  - of transactions that the version does not have, those that were acknowledged are there, and
+///    all that are there are what they were and make a whole ledger of the version's;
 ///  - recovering again finds the same, and leaves the medium as it is.
 /// Each version itself is proven once, in a real store: its heap is sound, its ledger whole, and it
-/// takes more operations and a checkpoint.
+/// takes more operations and a checkpoint. So is each set of transactions behind a version.
 class Oracle {
  public:
   Oracle(const RunRecord& run, const Session& session) : run_(run), session_(session) {}
@@ -28,7 +31,8 @@ class Oracle {
   /// is wrong, or "".
   std::string learn();
 
-  testing::Outcome judge(testing::Execution& execution, u64 version_min) const;
+  /// The failure came after so many recorded calls.
+  testing::Outcome judge(testing::Execution& execution, size_t call) const;
 
   /// What is wrong after recovery, and whether page checksums show it.
   struct Diagnosis {
@@ -70,7 +74,20 @@ class Oracle {
   std::vector<u64> gone(const testing::Recovered& recovered) const;
   void diagnose_chunks(const testing::Recovered& recovered, Diagnosis& diagnosis) const;
   bool was_tried(u64 version, size_t end) const;
-  std::string prove(const Content& image, u64 version, bool attempt) const;
+  /// Of a stream, which sequence.
+  using TransactionName = std::pair<u32, u64>;
+  using TransactionNames = std::vector<TransactionName>;
+  /// Those that the version does not have, in the order of their commits.
+  std::vector<const commit::FoundTransaction*> new_transactions(
+      const testing::Recovered& recovered) const;
+  std::string learn_transactions(const testing::Recovered& recovered);
+  std::string compare_transactions(testing::Execution& execution,
+                                   const testing::Recovered& recovered, size_t call) const;
+  u64 steps_acknowledged(u64 shard, size_t call) const;
+  /// `repeated_steps`: that there are when transactions behind the version are repeated.
+  std::string prove(const Content& image, u64 version, bool attempt,
+                    std::optional<u64> repeated_steps = {}) const;
+  static u64 transact_more(test::WrappedStore& store, test::Ledger& ledger);
   std::string prove_kept(const std::string& path, u64 newest) const;
   std::string check_ledger(test::WrappedStore& store, u64 steps_min) const;
   std::string check_objects(test::WrappedStore& store, u64 version) const;
@@ -88,6 +105,9 @@ class Oracle {
   /// Before the last content of each, which is acknowledged, those of attempts that failed.
   std::map<u64, std::list<Version>> versions_;
   mutable FoundRight found_right_;
+  std::map<TransactionName, commit::FoundTransaction> transactions_;
+  /// Sets of transactions behind a version that a real store has repeated.
+  mutable std::set<std::pair<u64, TransactionNames>> repeated_;
   testing::Folder folder_;
 };
 

@@ -74,7 +74,12 @@ void Run::begin_session() {
     session.steps_at = sessions_.back().steps_at;
     session.objects_at = sessions_.back().objects_at;
     session.chain_at = sessions_.back().chain_at;
+    session.steps = sessions_.back().steps;
+    for (Steps& each : session.steps) each.calls = 0;
+    session.ledger_offset = sessions_.back().ledger_offset;
+    session.transactions_offset = sessions_.back().transactions_offset;
   }
+  transactions_begun_ = false;
   sessions_.push_back(std::move(session));
 }
 
@@ -122,6 +127,7 @@ void Run::end_session() {
   chain_begun_.clear();
   sessions_.back().history = recording_.history();
   ledger_ = nullptr;
+  relaxed_.clear();
   steps_begun_.clear();
 }
 
@@ -148,7 +154,8 @@ void Run::cut_power() {
   kill();
   const media::History& history = sessions_.back().history;
   // In the middle of what came after the last acknowledgement.
-  const size_t from = sessions_.back().acknowledgements.back().calls;
+  size_t from = sessions_.back().acknowledgements.back().calls;
+  for (const Steps& each : sessions_.back().steps) from = std::max(from, each.calls);
   const size_t end = from + random(history.calls().size() - from + 1);
   const testing::CrashState state(history, end, medium_.tearing);
   const std::vector<std::byte> left =
@@ -179,7 +186,104 @@ void Run::concurrent_steps(u64 threads, u64 count, const std::function<void()>& 
   for (std::thread& thread : running) thread.join();
 }
 
+detail::Transactions& Run::transactions() {
+  detail::Transactions& transactions = detail::transactions_of(store_->runtime());
+  if (transactions_begun_) return transactions;
+  transactions_begun_ = true;
+  transactions.set_durability(durability_);
+  transactions.set_logging(logging_);
+  detail::Runtime& runtime = store_->runtime();
+  const auto offset_of = [&](const void* object) {
+    return static_cast<u64>(static_cast<const std::byte*>(object) - runtime.region().base());
+  };
+  Session& session = sessions_.back();
+  session.transactions_offset =
+      offset_of(value_or_throw(runtime.heap().get_root(format::kTransactionRoot, 0)));
+  session.ledger_offset = offset_of(&ledger());
+  committed_ = ledger().steps;
+  return transactions;
+}
+
+void Run::set_durability(Durability durability) {
+  durability_ = durability;
+  if (transactions_begun_) transactions().set_durability(durability);
+}
+
+void Run::set_logging(Logging logging) {
+  logging_ = logging;
+  if (transactions_begun_) transactions().set_logging(logging);
+}
+
+void Run::transact(u64 count, u64 shard) {
+  detail::Transactions& transactions = this->transactions();
+  struct Step {
+    test::Ledger& ledger;
+    u64 shard;
+    u64 number;
+  } step{ledger(), shard, 0};
+  for (u64 i = 0; i < count; ++i) {
+    transactions.run(
+        [](void* with, Transaction& tx) {
+          auto& step = *static_cast<Step*>(with);
+          test::do_step(tx, step.ledger, step.shard);
+          step.number = tx.read(step.ledger.shards[step.shard].steps);
+        },
+        &step);
+    ++committed_;
+    if (durability_ == Durability::kNone) continue;
+    const std::lock_guard lock(commits_mutex_);
+    relaxed_[transactions.last_commit()] = {shard, step.number, 0};
+    acknowledge_commits(durability_ == Durability::kRelaxed ? transactions.durable_commit()
+                                                            : transactions.last_commit());
+  }
+}
+
+void Run::acknowledge_commits(u64 durable) {
+  const size_t calls = recording_.size();
+  const auto end = relaxed_.upper_bound(durable);
+  for (auto each = relaxed_.begin(); each != end; ++each) {
+    each->second.calls = calls;
+    sessions_.back().steps.push_back(each->second);
+  }
+  relaxed_.erase(relaxed_.begin(), end);
+}
+
+void Run::wait_for_commits() {
+  if (relaxed_.empty()) return;
+  transactions().wait_for(relaxed_.rbegin()->first);
+  acknowledge_commits(relaxed_.rbegin()->first);
+}
+
+void Run::transact_in_vain(u64 count, u64 shard) {
+  struct Undone {};
+  struct Step {
+    test::Ledger& ledger;
+    u64 shard;
+  } step{ledger(), shard};
+  for (u64 i = 0; i < count; ++i) {
+    try {
+      transactions().run(
+          [](void* with, Transaction& tx) {
+            auto& step = *static_cast<Step*>(with);
+            for (int steps = 0; steps < 3; ++steps) test::do_step(tx, step.ledger, step.shard);
+            throw Undone{};
+          },
+          &step);
+    } catch (const Undone&) {
+    }
+  }
+}
+
+void Run::concurrent_transactions(u64 threads, u64 count, const std::function<void()>& meanwhile) {
+  transactions();
+  std::vector<std::thread> running;
+  for (u64 i = 0; i < threads; ++i) running.emplace_back([this, i, count] { transact(count, i); });
+  meanwhile();
+  for (std::thread& thread : running) thread.join();
+}
+
 u64 Run::steps_so_far() const {
+  if (transactions_begun_) return committed_;
   return ledger_ != nullptr ? std::atomic_ref(ledger_->steps).load() : 0;
 }
 

@@ -11,6 +11,7 @@
 #include "folder.hpp"
 #include "media/fault.hpp"
 #include "model/container/container_runtime.hpp"
+#include "model/transaction/transactions.hpp"
 #include "support/chain.hpp"
 #include "support/ledger.hpp"
 #include "support/memcached_server.hpp"
@@ -48,6 +49,13 @@ struct TypedObject {
   u64* middle;  ///< in the same object
 };
 
+/// Steps of a shard of the ledger that were acknowledged when so many calls were recorded.
+struct Steps {
+  u64 shard;
+  u64 count;
+  size_t calls;
+};
+
 /// From opening a store to its end.
 struct Session {
   media::History history;
@@ -61,6 +69,10 @@ struct Session {
   std::map<u64, Objects> objects_at;
   /// Of a container: the numbers of the chain's links that an acknowledged version holds.
   std::map<u64, std::vector<u64>> chain_at;
+  /// By transactions, those of earlier sessions at call 0.
+  std::vector<Steps> steps;
+  u64 ledger_offset = 0;        ///< in the region; 0: there are none
+  u64 transactions_offset = 0;  ///< of their state
 };
 
 /// What is known of a run afterwards: all that judging its crash states takes.
@@ -133,6 +145,17 @@ class Run {
   test::Ledger& ledger();
   /// Steps of the ledger, by this thread.
   void steps(u64 count, u64 shard = 0);
+  /// Steps as transactions by this thread. Each is acknowledged when it returns, and when it was
+  /// acknowledged as durable where they are relaxed; where they are not logged, with a version.
+  void transact(u64 count, u64 shard = 0);
+  /// Steps that are undone.
+  void transact_in_vain(u64 count, u64 shard = 0);
+  void concurrent_transactions(u64 threads, u64 count, const std::function<void()>& meanwhile);
+  /// For the transactions of this session, and of those that follow.
+  void set_durability(Durability durability);
+  void set_logging(Logging logging);
+  /// Until all that was committed so far is durable.
+  void wait_for_commits();
   /// Steps by several threads at once, `count` each, while `meanwhile` runs in this one.
   void concurrent_steps(u64 threads, u64 count, const std::function<void()>& meanwhile);
   /// A named object with a value; made, of `words` words, when there is none.
@@ -158,6 +181,8 @@ class Run {
   std::unique_ptr<media::Medium> wrap(std::unique_ptr<media::Medium> inner);
   void begin_session();
   void end_session();
+  detail::Transactions& transactions();
+  void acknowledge_commits(u64 durable);
   void acknowledge(u64 version);
   u64 steps_so_far() const;
 
@@ -173,6 +198,13 @@ class Run {
   test::Ledger* ledger_ = nullptr;
   u64 acknowledged_ = 0;
   std::map<u64, u64> steps_begun_;  ///< by version: steps when its checkpoint began
+  Durability durability_ = Durability::kNonTemporal;
+  Logging logging_ = Logging::kRedo;
+  bool transactions_begun_ = false;  ///< in this session
+  /// Steps that transactions have committed; beyond those that were there first.
+  std::atomic<u64> committed_{0};
+  std::mutex commits_mutex_;
+  std::map<u64, Steps> relaxed_;  ///< by commit, those that are not acknowledged yet
   bool typed_ = false;
   bool contained_ = false;
   std::unique_ptr<detail::ContainerRuntime> container_;

@@ -15,6 +15,7 @@
 #include <string>
 
 #include <perdura/store.hpp>
+#include <perdura/transaction.hpp>
 
 #include "base/bits.hpp"
 
@@ -91,19 +92,25 @@ void add_shared(const Op& op, T& field, T by) {
   std::atomic_ref(field).fetch_add(by, std::memory_order_relaxed);
 }
 
+/// A step's node, or none.
+template <class Heap>
+Node* make_node(Heap& heap, const Step& step) {
+  if (step.node_words == 0) return nullptr;
+  auto* const node =
+      static_cast<Node*>(heap.allocate(sizeof(Node) + step.node_words * sizeof(u64)));
+  node->stamp = step.stamp;
+  node->words = step.node_words;
+  for (u64 i = 0; i < step.node_words; ++i) node->data[i] = step.stamp + i;
+  return node;
+}
+
 /// Do the next step of a shard, in an operation. When the allocation throws nothing has changed.
 template <class Op>
 void do_step(const Op& op, Ledger& ledger, u64 shard_index) {
   Shard& shard = ledger.shards[shard_index];
   const u64 number = shard.steps + 1;
   const Step step(ledger.seed, shard_index, number, ledger.node_words_max);
-  Node* node = nullptr;
-  if (step.node_words != 0) {
-    node = static_cast<Node*>(op.allocate(sizeof(Node) + step.node_words * sizeof(u64)));
-    node->stamp = step.stamp;
-    node->words = step.node_words;
-    for (u64 i = 0; i < step.node_words; ++i) node->data[i] = step.stamp + i;
-  }
+  Node* const node = make_node(op, step);
   const u64 slot = number % Shard::kSlots;
   if (shard.nodes[slot] != nullptr) op.deallocate(shard.nodes[slot]);
   op.touch(&shard.nodes[slot], sizeof(Node*));
@@ -116,6 +123,22 @@ void do_step(const Op& op, Ledger& ledger, u64 shard_index) {
   op.touch(&shard.steps, sizeof(u64));
   // Other threads read it to know what a checkpoint of theirs must hold.
   std::atomic_ref(shard.steps).store(number, std::memory_order_release);
+}
+
+/// The same as a transaction. It throws what the allocation throws.
+inline void do_step(Transaction& tx, Ledger& ledger, u64 shard_index) {
+  Shard& shard = ledger.shards[shard_index];
+  const u64 number = tx.read(shard.steps) + 1;
+  const Step step(ledger.seed, shard_index, number, ledger.node_words_max);
+  Node* const node = make_node(tx, step);
+  const u64 slot = number % Shard::kSlots;
+  tx.deallocate(tx.read(shard.nodes[slot]));
+  tx.write(shard.nodes[slot], node);
+  tx.write(shard.stamps[slot], step.stamp);
+  tx.write(ledger.accounts[step.from], tx.read(ledger.accounts[step.from]) - step.amount);
+  tx.write(ledger.accounts[step.to], tx.read(ledger.accounts[step.to]) + step.amount);
+  tx.write(ledger.steps, tx.read(ledger.steps) + 1);
+  tx.write(shard.steps, number);
 }
 
 /// What is wrong with a shard, or "". Adds its nodes to `nodes`.

@@ -12,6 +12,7 @@
 
 #include "media/decorator.hpp"
 #include "media/fault.hpp"
+#include "support/expect_failure.hpp"
 #include "support/files.hpp"
 #include "support/wrapped_store.hpp"
 
@@ -108,16 +109,6 @@ class CheckpointerTest : public testing::TestWithParam<Config> {
               now.log_live_bytes <= kLogLimit / 2);
     };
     while (!idle()) std::this_thread::sleep_for(1ms);
-  }
-  template <class Call>
-  void expect_error(Call&& call, Code code, const std::string& sentence) {
-    try {
-      call();
-      ADD_FAILURE() << "succeeded";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), code) << error.what();
-      EXPECT_NE(std::string(error.what()).find(sentence), std::string::npos) << error.what();
-    }
   }
 
   static constexpr unsigned kWrites = media::kFaultWrite | media::kFaultSubmit;

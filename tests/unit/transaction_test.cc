@@ -18,6 +18,7 @@
 
 #include "media/record.hpp"
 #include "store/runtime.hpp"
+#include "support/expect_failure.hpp"
 #include "support/files.hpp"
 
 namespace perdura::test {
@@ -77,10 +78,12 @@ std::string check(const List& list) {
 
 struct Way {
   friend void PrintTo(const Way& way, std::ostream* out) {
-    *out << way.scheme << "_" << name_of(way.tracking);
+    *out << way.scheme << "_" << name_of(way.tracking)
+         << (way.logging == Logging::kUndo ? "_undo" : "");
   }
   std::string scheme;
   Tracking tracking;
+  Logging logging = Logging::kRedo;
 };
 
 class Transactions : public testing::TestWithParam<Way> {
@@ -94,7 +97,9 @@ class Transactions : public testing::TestWithParam<Way> {
   }
   std::string path(const char* file = "store.pd") const { return folder_.path(file); }
   Store open(const char* file = "store.pd") const {
-    return Store::open(GetParam().scheme + ":" + path(file), options());
+    Store store = Store::open(GetParam().scheme + ":" + path(file), options());
+    set_logging(store, GetParam().logging);
+    return store;
   }
   /// What a crash would leave now is looked at when the test has ended: `check` says what is wrong
   /// with it.
@@ -215,7 +220,7 @@ TEST_P(Transactions, StoreFieldsOfAllSizes) {
     tx.write(small.real, 1.5f);
     tx.write(small.words, {1, 2, 3});
     EXPECT_EQ(tx.read(small.half), 1234);
-    EXPECT_EQ(small.half, 0) << "not before it ends";
+    EXPECT_EQ(small.half, GetParam().logging == Logging::kUndo ? 1234 : 0);
   });
   after_crash([=](Store& then) -> std::string {
     const auto& found = *then.find_root<Small>("small");
@@ -396,6 +401,105 @@ TEST_P(Transactions, NoneStarves) {
   EXPECT_EQ(sum, 20 * words.size() + others);
 }
 
+TEST_P(Transactions, ThatAreUndoneAreNeverSeen) {
+  Store store = open();
+  auto& words = store.root<std::array<u64, 64>>("words");
+  std::atomic<bool> done{false};
+  std::thread undone([&] {
+    for (u64 i = 0; i < 3000; ++i)
+      EXPECT_THROW(atomically(store,
+                              [&](Transaction& tx) {
+                                for (u64 at = 0; at < words.size(); at += 4)
+                                  tx.write(words[at], i + 1);
+                                throw std::runtime_error("no");
+                              }),
+                   std::runtime_error);
+    done = true;
+  });
+  u64 seen = 0;
+  while (!done)
+    seen += atomically(store, [&](Transaction& tx) {
+      u64 sum = 0;
+      for (u64 at = words.size(); at-- > 0;) sum += tx.read(words[at]);
+      return sum;
+    });
+  undone.join();
+  EXPECT_EQ(seen, 0u);
+}
+
+TEST_P(Transactions, AreNotBegunAgainOnceIrrevocable) {
+  constexpr u64 kSteps = 200;
+  Store store = open();
+  auto& words = store.root<std::array<u64, 32>>("words");
+  std::vector<u64> told;  // outside of the store
+  const auto add_to_all = [&](Transaction& tx) {
+    for (u64& word : words) tx.write(word, tx.read(word) + 1);
+  };
+  std::thread other([&] {
+    for (u64 i = 0; i < kSteps; ++i) atomically(store, add_to_all);
+  });
+  for (u64 i = 0; i < kSteps; ++i)
+    atomically(store, [&](Transaction& tx) {
+      tx.irrevocable();
+      told.push_back(tx.read(words[0]));
+      add_to_all(tx);
+    });
+  other.join();
+  EXPECT_EQ(words[31], 2 * kSteps);
+  EXPECT_EQ(told.size(), kSteps);
+  EXPECT_TRUE(std::is_sorted(told.begin(), told.end()));
+  const auto irrevocable = [&](auto&& then) {
+    return [&store, then] {
+      atomically(store, [&](Transaction& tx) {
+        tx.irrevocable();
+        then(tx);
+      });
+    };
+  };
+  expect_error(irrevocable([](Transaction& tx) { tx.retry(); }), Code::kMisuse, "retry()");
+  expect_error(irrevocable([](Transaction& tx) { tx.make<TypedNode>(); }), Code::kMisuse,
+               "TypedNode");
+}
+
+TEST_P(Transactions, AreNotUsedOutsideTheirBody) {
+  Store store = open();
+  auto& list = store.root<List>("list");
+  Transaction* escaped = nullptr;
+  atomically(store, [&](Transaction& tx) {
+    insert(tx, list, 1);
+    escaped = &tx;
+    std::thread([&] {
+      expect_error([&] { tx.write(list.count, 2); }, Code::kMisuse, "another thread");
+    }).join();
+  });
+  expect_error([&] { (void)escaped->read(list.count); }, Code::kMisuse, "after it has ended");
+  expect_error([&] { escaped->write(list.count, 2); }, Code::kMisuse, "after it has ended");
+  expect_error([&] { (void)escaped->allocate(8); }, Code::kMisuse, "after it has ended");
+  expect_error([&] { escaped->deallocate(list.first); }, Code::kMisuse, "after it has ended");
+  EXPECT_EQ(check(list), "");
+  u64 outside = 0;
+  expect_error([&] { atomically(store, [&](Transaction& tx) { tx.write(outside, 1); }); },
+               Code::kMisuse, "not in '");
+}
+
+TEST_P(Transactions, MakeManyBlocks) {
+  constexpr u64 kBlocks = 8000;
+  Store store = open();
+  auto& list = store.root<List>("list");
+  atomically(store, [&](Transaction& tx) {
+    for (u64 i = 0; i < kBlocks; ++i) {
+      auto* const node = static_cast<Node*>(tx.allocate(2 * sizeof(u64)));
+      tx.write(node->next, tx.read(list.first));
+      tx.write(node->key, i);
+      tx.write(list.first, node);
+    }
+    tx.write(list.count, kBlocks);
+    tx.write(list.sum, kBlocks * (kBlocks - 1) / 2);
+  });
+  EXPECT_EQ(check(list), "");
+  after_crash([](Store& then) { return check(*then.find_root<List>("list")); });
+}
+
 // Two words that are stored to together are seen alike by each body, also by those that are begun
 // again.
 TEST_P(Transactions, SeeNoMixEvenWhenTheyBeginAgain) {
@@ -520,8 +624,64 @@ INSTANTIATE_TEST_SUITE_P(All, Transactions,
                                          Way{"emu", Tracking::kUserfault},
                                          Way{"emu", Tracking::kProtect},
                                          Way{"file", Tracking::kReported},
-                                         Way{"file", Tracking::kUserfault}),
+                                         Way{"file", Tracking::kUserfault},
+                                         Way{"emu", Tracking::kReported, Logging::kUndo},
+                                         Way{"emu", Tracking::kProtect, Logging::kUndo},
+                                         Way{"file", Tracking::kReported, Logging::kUndo}),
                          testing::PrintToStringParamName());
+
+// What durable_commit says is there, and wait_for_commit makes it say so.
+TEST_P(Transactions, ThatAreRelaxedSayHowFarTheyAreDurable) {
+  constexpr u64 kThreads = 3;
+  constexpr u64 kSteps = 400;
+  Store store = open();
+  auto& counters = store.root<std::array<u64, kThreads * 8>>("counters");
+  set_durability(store, Durability::kRelaxed);
+  const auto step = [&](u64 thread) {
+    u64& own = counters[thread * 8];
+    atomically(store, [&](Transaction& tx) { tx.write(own, tx.read(own) + 1); });
+    return last_commit(store);
+  };
+  std::vector<std::thread> threads;
+  for (u64 thread = 0; thread < kThreads; ++thread)
+    threads.emplace_back([&, thread] {
+      u64 last = 0;
+      u64 durable = 0;
+      for (u64 i = 0; i < kSteps; ++i) {
+        const u64 commit = step(thread);
+        EXPECT_GT(commit, last);
+        last = commit;
+        const u64 now = durable_commit(store);
+        EXPECT_GE(now, durable);
+        durable = now;
+      }
+      wait_for_commit(store, last);
+      EXPECT_GE(durable_commit(store), last);
+    });
+  for (std::thread& thread : threads) thread.join();
+  after_crash([](Store& then) -> std::string {
+    const auto& found = *then.find_root<std::array<u64, kThreads * 8>>("counters");
+    for (u64 thread = 0; thread < kThreads; ++thread)
+      if (found[thread * 8] != kSteps) return "a commit that was waited for is gone";
+    return "";
+  });
+  // Without waiting they become durable too.
+  const u64 commit = step(0);
+  while (durable_commit(store) < commit) std::this_thread::yield();
+  after_crash([](Store& then) -> std::string {
+    const auto& found = *then.find_root<std::array<u64, kThreads * 8>>("counters");
+    return found[0] == kSteps + 1 ? "" : "a commit that is said to be durable is gone";
+  });
+  expect_error([&] { wait_for_commit(store, commit + 1000); }, Code::kInvalidArgument, "commit");
+
+  set_durability(store, Durability::kNone);
+  const u64 version = store.durable_version();
+  const u64 unlogged = step(1);
+  EXPECT_LT(durable_commit(store), unlogged);
+  wait_for_commit(store, unlogged);
+  EXPECT_GE(durable_commit(store), unlogged);
+  EXPECT_GT(store.durable_version(), version);
+}
 
 // Whatever of the record that was being written reaches the medium.
 class TransactionCrash : public testing::TestWithParam<std::string> {

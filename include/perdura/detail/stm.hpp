@@ -2,7 +2,7 @@
 //
 // Word-based, in the style of TinySTM (Felber et al., PPoPP 2008): a global clock, ownership
 // records for stripes of memory, locks taken at the first store, new values kept aside until
-// commit, snapshots that are extended when a newer value is read.
+// commit or old ones until abort, snapshots that are extended when a newer value is read.
 #pragma once
 
 #include <atomic>
@@ -30,7 +30,7 @@ struct TransactionRead {
 /// A word that a transaction stores. They stay where they are until it ends.
 struct TransactionWrite {
   std::uint64_t* word;
-  std::uint64_t value;
+  std::uint64_t value;  ///< that it will have; in place: that it had
   OwnershipRecord* record;
   std::uint64_t version;   ///< of the record before it was owned
   TransactionWrite* next;  ///< another word of the same record's
@@ -45,8 +45,7 @@ class TransactionThread {
     for (;;) {
       const std::uint64_t before = record.load(std::memory_order_acquire);
       if ((before & kOwned) != 0) [[unlikely]] {
-        if (const TransactionWrite* const own = own_write(before, word)) return own->value;
-        if (is_own(before)) return value_of(word);
+        if (is_own(before)) return own_value(before, word);
         wait_or_restart(record, before);
         continue;
       }
@@ -78,11 +77,15 @@ class TransactionThread {
     return reinterpret_cast<TransactionWrite*>(record & ~kOwned);
   }
   bool is_own(std::uint64_t record) const { return write_of(record)->owner == this; }
-  TransactionWrite* own_write(std::uint64_t record, const std::uint64_t* word) const {
-    if (!is_own(record)) return nullptr;
+  /// Of a record that is its own.
+  static TransactionWrite* own_write(std::uint64_t record, const std::uint64_t* word) {
     for (TransactionWrite* write = write_of(record); write != nullptr; write = write->next)
       if (write->word == word) return write;
     return nullptr;
+  }
+  std::uint64_t own_value(std::uint64_t record, const std::uint64_t* word) const {
+    const TransactionWrite* const own = in_place_ ? nullptr : own_write(record, word);
+    return own != nullptr ? own->value : value_of(word);
   }
 
   void wait_or_restart(OwnershipRecord& record, std::uint64_t owned);
@@ -94,7 +97,8 @@ class TransactionThread {
   std::uint64_t snapshot_ = 0;  ///< all that was read is as it was at this time
   TransactionRead* reads_begin_ = nullptr;
   TransactionRead* reads_end_ = nullptr;
-  TransactionRead* reads_limit_ = nullptr;
+  TransactionRead* reads_limit_ = nullptr;  ///< of the space; of what was read when it has ended
+  bool in_place_ = false;  ///< its stores are in memory, and what was there is in its writes
 };
 
 }  // namespace perdura::detail

@@ -60,6 +60,7 @@ auto with_memory(Call&& call) -> decltype(call()) {
 // --- loads and stores ----------------------------------------------------------------------------
 
 void TransactionThread::wait_or_restart(OwnershipRecord& record, std::uint64_t owned) {
+  static_cast<const TransactionContext&>(*this).check_use();
   for (int i = 0; i < kSpins; ++i) {
     if (record.load(std::memory_order_relaxed) != owned) return;
     __builtin_ia32_pause();
@@ -69,6 +70,7 @@ void TransactionThread::wait_or_restart(OwnershipRecord& record, std::uint64_t o
 
 void TransactionThread::extend() {
   auto& context = static_cast<TransactionContext&>(*this);
+  context.check_use();
   const u64 now = context.all_.clock_.load(std::memory_order_acquire);
   if (!context.validate()) throw TransactionRestart{};
   snapshot_ = now;
@@ -76,6 +78,7 @@ void TransactionThread::extend() {
 
 void TransactionThread::grow_reads() {
   auto& context = static_cast<TransactionContext&>(*this);
+  context.check_use();
   const auto count = static_cast<size_t>(reads_end_ - reads_begin_);
   auto larger = with_memory([&] { return std::make_unique<TransactionRead[]>(2 * count); });
   std::copy(reads_begin_, reads_end_, larger.get());
@@ -83,10 +86,12 @@ void TransactionThread::grow_reads() {
   reads_begin_ = context.reads_.get();
   reads_end_ = reads_begin_ + count;
   reads_limit_ = reads_begin_ + 2 * count;
+  context.reads_max_ = 2 * count;
 }
 
 void TransactionThread::store(std::uint64_t* word, std::uint64_t value) {
   auto& context = static_cast<TransactionContext&>(*this);
+  context.check_use();
   if (context.is_fresh(word, context.direct_from_)) {
     std::atomic_ref(*word).store(value, std::memory_order_relaxed);
     return;
@@ -95,7 +100,30 @@ void TransactionThread::store(std::uint64_t* word, std::uint64_t value) {
     throw Error(Code::kMisuse, "a transaction stores to what is not in '" +
                                    context.all_.runtime_.name() +
                                    "'; such memory is the program's, and is not undone");
-  context.own(record_of(word), word)->value = value;
+  context.set_value(*context.own(record_of(word), word), value);
+}
+
+void TransactionContext::check_use() const {
+  if (!in_body)
+    throw Error(Code::kMisuse,
+                "a transaction is used after it has ended; use it in its body alone");
+  if (&all_.runtime_.mutators().this_thread() != mutator)
+    throw Error(Code::kMisuse,
+                "a transaction is used in another thread; each thread has transactions of its own");
+}
+
+u64 TransactionContext::value_in(const TransactionWrite& write) const {
+  return in_place_ ? value_of(write.word) : write.value;
+}
+
+// Whoever sees the value sees that its record is owned, or has been released since.
+void TransactionContext::set_value(TransactionWrite& write, u64 value) const {
+  if (!in_place_) {
+    write.value = value;
+    return;
+  }
+  report(*mutator, write.word, sizeof *write.word);
+  std::atomic_ref(*write.word).store(value, std::memory_order_release);
 }
 
 // The transaction's write of a word, or of none. Its record is owned from here on.
@@ -112,6 +140,7 @@ TransactionWrite* TransactionContext::own(OwnershipRecord& record, u64* word) {
       TransactionWrite& first = *write_of(before);
       TransactionWrite& added = add_write(word, record, first.version);
       added.next = first.next;
+      if (in_place_) added.value = value_of(word);
       return first.next = &added;
     }
     if (before >> 1 > snapshot_) {
@@ -120,8 +149,10 @@ TransactionWrite* TransactionContext::own(OwnershipRecord& record, u64* word) {
     }
     TransactionWrite& added = add_write(word, record, before);
     if (record.compare_exchange_strong(before, reinterpret_cast<std::uintptr_t>(&added) | kOwned,
-                                       std::memory_order_acq_rel))
+                                       std::memory_order_acq_rel)) {
+      if (in_place_ && word != nullptr) added.value = value_of(word);
       return &added;
+    }
     --write_count_;
   }
 }
@@ -141,19 +172,27 @@ TransactionWrite& TransactionContext::add_write(u64* word, OwnershipRecord& reco
 }
 
 bool TransactionContext::is_fresh(const void* place, size_t from) const {
-  for (size_t i = fresh_.size(); i-- > from;)
-    if (static_cast<u64>(static_cast<const std::byte*>(place) - fresh_[i].block) < fresh_[i].bytes)
-      return true;
-  return false;
+  const auto address = reinterpret_cast<std::uintptr_t>(place);
+  const auto found = std::lower_bound(fresh_places_.begin(), fresh_places_.end(), address);
+  return found != fresh_places_.end() && found->begin <= address && found->index >= from;
 }
 
 // --- blocks --------------------------------------------------------------------------------------
 
 template <class Allocate>
 void* TransactionContext::add_fresh(u64 bytes, Allocate&& allocate) {
-  with_memory([&] { fresh_.reserve(fresh_.size() + 1); });
+  check_use();
+  with_memory([&] {
+    if (fresh_.size() == fresh_.capacity()) fresh_.reserve(2 * fresh_.size() + 8);
+    if (fresh_places_.size() == fresh_places_.capacity())
+      fresh_places_.reserve(2 * fresh_places_.size() + 8);
+  });
   void* const block = value_or_throw(allocate(all_.runtime_.heap()));
-  fresh_.push_back({static_cast<std::byte*>(block), round_up(bytes, sizeof(u64))});
+  const auto begin = reinterpret_cast<std::uintptr_t>(block);
+  const u64 length = round_up(bytes, sizeof(u64));
+  fresh_places_.insert(std::lower_bound(fresh_places_.begin(), fresh_places_.end(), begin),
+                       {begin, begin + length, fresh_.size()});
+  fresh_.push_back({static_cast<std::byte*>(block), length});
   return block;
 }
 
@@ -168,25 +207,34 @@ struct NeedsType {
 };
 
 void* TransactionContext::allocate(const perdura_type& type, u64 count) {
-  if (!all_.is_durable(type)) throw NeedsType{&type};
+  if (!all_.is_durable(type)) {
+    if (irrevocable_)
+      throw Error(Code::kMisuse,
+                  std::string("an irrevocable transaction makes the first object of ") + type.name +
+                      "; make one in a transaction before it");
+    throw NeedsType{&type};
+  }
   return add_fresh(type.size * count,
                    [&](heap::Heap& heap) { return heap.allocate_typed(*mutator, type, count); });
 }
 
 void TransactionContext::save(std::vector<u64>& values, size_t& allocated, size_t& given_back) {
+  check_use();
   with_memory([&] { values.reserve(write_count_); });
-  for (size_t i = 0; i < write_count_; ++i) values.push_back(write_at(i).value);
+  for (size_t i = 0; i < write_count_; ++i)
+    values.push_back(write_at(i).word != nullptr ? value_in(write_at(i)) : 0);
   // What is stored to them from here on may have to be undone.
   allocated = direct_from_ = fresh_.size();
   given_back = freed_.size();
 }
 
-// Words that were stored since then are stored as they are.
+// Words that were stored since then are stored as they were.
 void TransactionContext::undo(const std::vector<u64>& values, size_t allocated, size_t given_back) {
   for (size_t i = 0; i < write_count_; ++i) {
     TransactionWrite& write = write_at(i);
-    if (i < values.size()) write.value = values[i];
-    else if (write.word != nullptr) write.value = value_of(write.word);
+    if (write.word == nullptr) continue;
+    if (i < values.size()) set_value(write, values[i]);
+    else set_value(write, in_place_ ? write.value : value_of(write.word));
   }
   free_fresh(allocated);
   freed_.resize(given_back);
@@ -196,11 +244,13 @@ void TransactionContext::free_fresh(size_t from) {
   for (size_t i = from; i < fresh_.size(); ++i)
     value_or_throw(all_.runtime_.heap().deallocate(*mutator, fresh_[i].block));
   fresh_.resize(from);
+  std::erase_if(fresh_places_, [&](const FreshPlace& place) { return place.index >= from; });
 }
 
 // From its commit on, who has read a pointer to it earlier finds that it is gone.
 void TransactionContext::deallocate(void* block) {
   if (block == nullptr) return;
+  check_use();
   const u64 bytes = value_or_throw(all_.runtime_.heap().usable(block)).bytes;
   if (std::find(freed_.begin(), freed_.end(), block) != freed_.end())
     throw Error(Code::kMisuse, "a transaction gives a block back twice");
@@ -212,15 +262,32 @@ void TransactionContext::deallocate(void* block) {
 
 // --- a transaction -------------------------------------------------------------------------------
 
+void TransactionContext::retry() const {
+  check_use();
+  if (irrevocable_)
+    throw Error(Code::kMisuse, "an irrevocable transaction cannot begin again; retry() before it");
+  throw TransactionRetry{};
+}
+
+// Nobody else runs, so nothing that it reads changes.
+void TransactionContext::irrevocable() {
+  check_use();
+  if (!alone) {
+    wants_alone = true;
+    throw TransactionRestart{};
+  }
+  irrevocable_ = true;
+}
+
 TransactionContext::TransactionContext(Transactions& all, u16 slot)
     : all_(all),
       slot_(slot),
       reads_(std::make_unique<TransactionRead[]>(kReadsAtFirst)),
+      reads_max_(kReadsAtFirst),
       record_(all.runtime_.volume().segment_bytes()) {
   records_ = all.records_.as<OwnershipRecord>();
   record_mask_ = all.record_mask_;
-  reads_begin_ = reads_end_ = reads_.get();
-  reads_limit_ = reads_begin_ + kReadsAtFirst;
+  reads_begin_ = reads_end_ = reads_limit_ = reads_.get();
   if (!all.stream_)
     writer_.emplace(*all.runtime_.log(), all.runtime_.volume(), all.runtime_.region().id());
 }
@@ -228,10 +295,20 @@ TransactionContext::TransactionContext(Transactions& all, u16 slot)
 void TransactionContext::begin() {
   snapshot_ = all_.clock_.load(std::memory_order_acquire);
   reads_end_ = reads_begin_;
+  reads_limit_ = reads_begin_ + reads_max_;
+  in_place_ = all_.logging_.load(std::memory_order_relaxed) == Logging::kUndo;
+  irrevocable_ = false;
   write_count_ = 0;
   fresh_.clear();
+  fresh_places_.clear();
   freed_.clear();
   direct_from_ = 0;
+}
+
+// A load without room for it takes the slow path, which says that it has ended.
+void TransactionContext::end() {
+  in_body = false;
+  reads_limit_ = reads_end_;
 }
 
 bool TransactionContext::validate() const {
@@ -246,31 +323,35 @@ bool TransactionContext::validate() const {
 
 Status TransactionContext::commit() {
   waits_for_ = 0;
+  const Durability durability = all_.durability_.load(std::memory_order_relaxed);
   if (write_count_ == 0 && fresh_.empty() && freed_.empty()) {
-    if (all_.stream_) waits_for_ = all_.stream_->position_behind(newest_read());
+    if (all_.stream_ && durability != Durability::kRelaxed)
+      waits_for_ = all_.stream_->position_behind(newest_read());
     return {};
   }
-  const Durability durability = all_.durability_.load(std::memory_order_relaxed);
   u64 time = 0;
   if (durability == Durability::kNone) {
     time = take_time();
   } else {
     record_.begin();
     PERDURA_TRY(add_entries());
-    PERDURA_ASSIGN(time, all_.stream_ ? append_record() : write_record(steps_of(durability)));
+    PERDURA_ASSIGN(time, all_.stream_ ? append_record(durability != Durability::kRelaxed)
+                                      : write_record(steps_of(durability)));
   }
+  last_commit_ = time;
   finish(time);
   return {};
 }
 
 // Returns its time, and so does write_record.
-Result<u64> TransactionContext::append_record() {
+Result<u64> TransactionContext::append_record(bool wait) {
   auto lock = all_.stream_->lock();
   PERDURA_TRY(guarded(
       [&] { return all_.stream_->make_room(lock, record_.length(), version_at_the_latest()); }));
   const u64 time = take_time();
   TransactionState::Slot& slot = all_.state_->slots[0];
-  waits_for_ = all_.stream_->append(record_, {time, 0, slot.sequence + 1});
+  const u64 position = all_.stream_->append(record_, {time, 0, slot.sequence + 1});
+  waits_for_ = wait ? position : 0;
   note(slot, time);
   return time;
 }
@@ -314,7 +395,7 @@ void TransactionContext::note(TransactionState::Slot& slot, u64 time) {
 
 // Others see what it did.
 void TransactionContext::finish(u64 time) {
-  for (size_t i = 0; i < write_count_; ++i) {
+  for (size_t i = 0; i < write_count_ && !in_place_; ++i) {
     const TransactionWrite& write = write_at(i);
     if (write.word == nullptr) continue;
     report(*mutator, write.word, sizeof *write.word);
@@ -364,7 +445,7 @@ Status TransactionContext::add_entries() {
       *run = format::make_entry(EntryKind::kWords, 0, offset_of(write.word) / 8);
     }
     PERDURA_ASSIGN(u64* const value, record_.take(1));
-    *value = write.value;
+    *value = value_in(write);
     *run = format::make_entry(EntryKind::kWords, format::entry_count(*run) + 1,
                               format::entry_place(*run));
     last = write.word;
@@ -388,8 +469,21 @@ void TransactionContext::release(u64 version) {
   }
 }
 
+// Whoever has read what was in memory meanwhile finds that it is newer now.
 void TransactionContext::roll_back() {
-  release(0);
+  u64 version = 0;
+  if (in_place_ && write_count_ != 0) {
+    for (size_t i = 0; i < write_count_; ++i)
+      if (write_at(i).word != nullptr) set_value(write_at(i), write_at(i).value);
+    version = (all_.clock_.fetch_add(1, std::memory_order_acq_rel) + 1) << 1;
+    // Not for itself, where it waits for others.
+    for (TransactionRead* read = reads_begin_; read != reads_end_; ++read) {
+      const u64 now = read->record->load(std::memory_order_relaxed);
+      if ((now & kOwned) != 0 && is_own(now) && read->version == write_of(now)->version)
+        read->version = version;
+    }
+  }
+  release(version);
   free_fresh(0);
 }
 
@@ -433,6 +527,7 @@ Result<std::unique_ptr<Transactions>> Transactions::create(Runtime& runtime) {
   u64 last = 0;
   for (const TransactionState::Slot& slot : all->state_->slots) last = std::max(last, slot.time);
   all->clock_ = last;
+  all->in_version_ = last;
   if (!runtime.volume().medium().geometry().byte_addressable)
     all->stream_.emplace(*runtime.log(), runtime.volume(), runtime.region().id());
   return all;
@@ -459,7 +554,8 @@ TransactionContext& Transactions::this_thread() {
 
 // An operation, or with all others standing still.
 void Transactions::enter(TransactionContext& context, u64 restarts) {
-  context.alone = restarts >= kRestartsTogether;
+  context.alone = restarts >= kRestartsTogether || context.wants_alone;
+  context.wants_alone = false;
   if (context.alone) {
     runtime_.mutators().stop();
     context.mutator->depth.store(1, std::memory_order_relaxed);
@@ -471,7 +567,7 @@ void Transactions::enter(TransactionContext& context, u64 restarts) {
 }
 
 void Transactions::leave(TransactionContext& context) {
-  context.in_body = false;
+  context.end();
   detail::leave(*context.mutator);
   if (context.alone) runtime_.mutators().resume();
 }
@@ -480,8 +576,7 @@ Transactions::Ended Transactions::attempt(TransactionContext& context, Transacti
                                           void* with) {
   Ended ended = Ended::kCommitted;
   try {
-    Transaction transaction(context);
-    body(with, transaction);
+    body(with, context.transaction);
     if (const Status committed = context.commit(); !committed) throw_failure(committed.failure());
     return ended;
   } catch (const TransactionRestart&) {
@@ -515,10 +610,7 @@ TransactionContext& Transactions::prepare() {
 
 void Transactions::run(TransactionBody body, void* with) {
   TransactionContext& context = prepare();
-  if (context.in_body) {
-    Transaction transaction(context);
-    return body(with, transaction);
-  }
+  if (context.in_body) return body(with, context.transaction);
   for (u64 restarts = 0;;) {
     enter(context, restarts);
     const Ended ended = attempt(context, body, with);
@@ -541,10 +633,18 @@ void Transactions::finish(TransactionContext& context) {
   if (context.logged_bytes() > log_share_.load(std::memory_order_relaxed)) relieve_log(context);
 }
 
+void Transactions::checkpoint() {
+  const u64 now = clock_.load(std::memory_order_acquire);
+  value_or_throw(runtime_.checkpoint());
+  u64 before = in_version_.load(std::memory_order_relaxed);
+  while (before < now && !in_version_.compare_exchange_weak(before, now)) {
+  }
+}
+
 // What leads to the objects that transactions work on.
 void Transactions::make_roots_durable() {
   const u64 changes = runtime_.heap().root_changes();
-  value_or_throw(runtime_.checkpoint());
+  checkpoint();
   root_changes_ = changes;
 }
 
@@ -561,22 +661,40 @@ void Transactions::make_durable(const perdura_type& type) {
     void* const object = value_or_throw(runtime_.heap().allocate_typed(mutator, type, 1));
     value_or_throw(runtime_.heap().deallocate(mutator, object));
   }
-  value_or_throw(runtime_.checkpoint());
+  checkpoint();
   std::lock_guard lock(mutex_);
   with_memory([&] { types_.insert(&type); });
 }
 
 // A version has what its transactions did, and its segments are free again.
 void Transactions::relieve_log(TransactionContext& context) {
-  value_or_throw(runtime_.checkpoint());
+  checkpoint();
   context.forget_logged_bytes();
 }
 
 void Transactions::set_durability(Durability durability) {
   if (durability_.load() == durability) return;
+  if (durability == Durability::kRelaxed && stream_)
+    value_or_throw(guarded([&] { return stream_->write_behind(); }));
   // Records cannot be repeated without what earlier transactions stored.
   durability_ = durability;
-  value_or_throw(runtime_.checkpoint());
+  checkpoint();
+}
+
+u64 Transactions::durable_commit() const {
+  if (durability_.load(std::memory_order_relaxed) == Durability::kNone) return in_version_;
+  if (!stream_) return clock_.load(std::memory_order_acquire);
+  return std::max(in_version_.load(), stream_->durable_time());
+}
+
+void Transactions::wait_for(u64 commit) {
+  if (commit > clock_.load(std::memory_order_acquire))
+    throw Error(Code::kInvalidArgument, "'" + runtime_.name() + "' has no commit " +
+                                            std::to_string(commit) +
+                                            " yet; last_commit() says a thread's last one");
+  if (commit <= durable_commit()) return;
+  if (durability_.load(std::memory_order_relaxed) == Durability::kNone) checkpoint();
+  else value_or_throw(stream_->wait(stream_->position_behind(commit)));
 }
 
 Transactions& transactions_of(Runtime& runtime) {
@@ -618,6 +736,10 @@ void Transaction::undo(const Savepoint& savepoint) {
   static_cast<detail::TransactionContext&>(thread_).undo(savepoint.values, savepoint.allocated,
                                                          savepoint.given_back);
 }
+
+void Transaction::retry() { static_cast<detail::TransactionContext&>(thread_).retry(); }
+
+void Transaction::irrevocable() { static_cast<detail::TransactionContext&>(thread_).irrevocable(); }
 
 void Transaction::deallocate(void* block) {
   static_cast<detail::TransactionContext&>(thread_).deallocate(block);
@@ -661,6 +783,22 @@ void Transaction::store_bytes(void* to, const void* from, std::size_t length) {
 
 void set_durability(Store& store, Durability durability) {
   detail::transactions_of(store.runtime()).set_durability(durability);
+}
+
+void set_logging(Store& store, Logging logging) {
+  detail::transactions_of(store.runtime()).set_logging(logging);
+}
+
+std::uint64_t last_commit(Store& store) {
+  return detail::transactions_of(store.runtime()).last_commit();
+}
+
+std::uint64_t durable_commit(Store& store) {
+  return detail::transactions_of(store.runtime()).durable_commit();
+}
+
+void wait_for_commit(Store& store, std::uint64_t commit) {
+  detail::transactions_of(store.runtime()).wait_for(commit);
 }
 
 }  // namespace perdura

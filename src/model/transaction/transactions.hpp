@@ -21,6 +21,8 @@
 
 namespace perdura::detail {
 
+class Transactions;
+
 /// A thread's transactions on one store.
 class TransactionContext final : public TransactionThread {
  public:
@@ -29,6 +31,8 @@ class TransactionContext final : public TransactionThread {
   // --- for Transactions
   void begin();
   Status commit();
+  /// It is used no more, unless it begins again.
+  void end();
   /// After the operation has ended: until it is durable.
   Status wait();
   /// Undo; what others wait for is theirs.
@@ -37,8 +41,11 @@ class TransactionContext final : public TransactionThread {
   void wait_for_change() const;
   bool in_body = false;
   bool alone = false;
+  bool wants_alone = false;  ///< where it begins again
   Mutator* mutator = nullptr;
   const perdura_type* needed = nullptr;  ///< by the attempt that has ended
+  Transaction transaction{*this};
+  u64 last_commit() const { return last_commit_; }
   u64 logged_bytes() const { return logged_bytes_; }
   void forget_logged_bytes() { logged_bytes_ = 0; }
 
@@ -48,8 +55,8 @@ class TransactionContext final : public TransactionThread {
   void save(std::vector<u64>& values, size_t& allocated, size_t& given_back);
   void undo(const std::vector<u64>& values, size_t allocated, size_t given_back);
   void deallocate(void* block);
-  /// In a block that this transaction allocated, from the one with this index on.
-  bool is_fresh(const void* place, size_t from) const;
+  [[noreturn]] void retry() const;
+  void irrevocable();
 
  private:
   friend class TransactionThread;
@@ -57,11 +64,22 @@ class TransactionContext final : public TransactionThread {
     std::byte* block;
     u64 bytes;  ///< asked for
   };
+  struct FreshPlace {
+    std::uintptr_t begin;
+    std::uintptr_t end;
+    size_t index;
+    bool operator<(std::uintptr_t place) const { return end <= place; }
+  };
   static constexpr size_t kWritesInBlock = 64;
   using WriteBlock = std::array<TransactionWrite, kWritesInBlock>;
 
+  void check_use() const;
+  /// In a block that this transaction allocated, from the one with this index on.
+  bool is_fresh(const void* place, size_t from) const;
+  u64 value_in(const TransactionWrite& write) const;
+  void set_value(TransactionWrite& write, u64 value) const;
   bool validate() const;
-  Result<u64> append_record();
+  Result<u64> append_record(bool wait);
   Result<u64> write_record(commit::TransactionWriter::Steps steps);
   u64 take_time();
   u64 version_at_the_latest() const;
@@ -82,15 +100,19 @@ class TransactionContext final : public TransactionThread {
   Transactions& all_;
   const u16 slot_;
   std::unique_ptr<TransactionRead[]> reads_;
+  size_t reads_max_;
   std::vector<std::unique_ptr<WriteBlock>> writes_;
   size_t write_count_ = 0;
   std::vector<Fresh> fresh_;
-  size_t direct_from_ = 0;  ///< the fresh ones that are stored to at once
+  std::vector<FreshPlace> fresh_places_;  ///< the same, by address
+  size_t direct_from_ = 0;                ///< the fresh ones that are stored to at once
   std::vector<void*> freed_;
   commit::TransactionBuilder record_;
   std::optional<commit::TransactionWriter> writer_;  ///< none where they share a stream
-  u64 waits_for_ = 0;                                ///< in the stream
-  u64 logged_bytes_ = 0;                             ///< since it had part in making a version
+  bool irrevocable_ = false;
+  u64 last_commit_ = 0;
+  u64 waits_for_ = 0;     ///< in the stream
+  u64 logged_bytes_ = 0;  ///< since it had part in making a version
 };
 
 /// Of one store.
@@ -108,6 +130,10 @@ class Transactions {
   /// After a commit, and leave(): when it is durable.
   void finish(TransactionContext& context);
   void set_durability(Durability durability);
+  void set_logging(Logging logging) { logging_ = logging; }
+  u64 last_commit() { return this_thread().last_commit(); }
+  u64 durable_commit() const;
+  void wait_for(u64 commit);
 
  private:
   friend class TransactionContext;
@@ -117,6 +143,7 @@ class Transactions {
   void relieve_log(TransactionContext& context);
   enum class Ended { kCommitted, kMetOthers, kWaits, kNeedsType };
   Ended attempt(TransactionContext& context, TransactionBody body, void* with);
+  void checkpoint();
   void make_roots_durable();
   bool is_durable(const perdura_type& type);
   void make_durable(const perdura_type& type);
@@ -126,8 +153,10 @@ class Transactions {
   u64 record_mask_ = 0;
   alignas(64) std::atomic<u64> clock_{0};
   alignas(64) std::atomic<Durability> durability_{Durability::kNonTemporal};
+  std::atomic<Logging> logging_{Logging::kRedo};
   format::TransactionState* state_ = nullptr;
   std::optional<commit::TransactionStream> stream_;  ///< block media
+  std::atomic<u64> in_version_{0};  ///< a version has what was committed until then
   std::mutex mutex_;
   std::vector<std::unique_ptr<TransactionContext>> contexts_;
   std::atomic<u64> log_share_{0};        ///< of one thread's records between two versions, bytes
