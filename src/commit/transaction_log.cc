@@ -43,7 +43,7 @@ media::Bytes TransactionBuilder::set_header(const Commit& commit, u64 behind) {
       .slot = commit.slot,
       .behind = static_cast<u16>(std::min(behind, kBehindMax)),
       .bytes = static_cast<u32>(bytes()),
-      .sequence = commit.sequence};
+      .number = format::transaction_number(commit.sequence, commit.durable_version)};
   std::memset(record_.data() + bytes(), 0, length() - bytes());
   return record_.first(length());
 }
@@ -290,8 +290,9 @@ namespace {
 /// The records of a segment.
 class SegmentReader {
  public:
-  SegmentReader(region::Volume& volume, u64 offset, const std::byte* segment)
+  SegmentReader(region::Volume& volume, u64 durable_version, u64 offset, const std::byte* segment)
       : volume_(volume),
+        durable_version_(durable_version),
         medium_(volume.medium()),
         offset_(offset),
         segment_(segment),
@@ -311,18 +312,27 @@ class SegmentReader {
         used += kLineBytes;
         continue;
       }
-      if (end != 0 && record->behind != kBehindMax && record->sequence - record->behind > next)
+      const u64 sequence = format::transaction_sequence(record->number);
+      if (end != 0 && record->behind != kBehindMax && sequence - record->behind > next)
         return Failure{Code::kCorrupt,
                        "the log of '" + volume_.name() + "' is damaged: a transaction at offset " +
                            std::to_string(offset_ + end) +
                            " is not whole, but another was written after it (offset " +
                            std::to_string(offset_ + used) + "); restore the store from a copy"};
+      const u64 place = offset_ + used;
       used += round_up(record->bytes, kLineBytes);
       if (end != 0) continue;
-      next = record->sequence + 1;
+      if (format::relies_on_later(record->number, durable_version_))
+        return Failure{Code::kCorrupt,
+                       "the log of '" + volume_.name() +
+                           "' is damaged: the transaction at offset " + std::to_string(place) +
+                           " relies on a later version than " + std::to_string(durable_version_) +
+                           ", the last one that is whole; restore the store from a copy"};
+      next = sequence + 1;
       const auto* const words = reinterpret_cast<const u64*>(record + 1);
       const u64 count = (record->bytes - sizeof *record) / sizeof(u64);
-      into.push_back({record->time, record->slot, record->sequence, {words, words + count}});
+      into.push_back(
+          {offset_, place, record->time, record->slot, sequence, {words, words + count}});
     }
     return {};
   }
@@ -348,6 +358,7 @@ class SegmentReader {
   }
 
   region::Volume& volume_;
+  const u64 durable_version_;
   media::Medium& medium_;
   const u64 offset_;
   const std::byte* const segment_;
@@ -357,10 +368,12 @@ class SegmentReader {
 }  // namespace
 
 Result<std::vector<FoundTransaction>> read_transactions(region::Volume& volume,
-                                                        const RecoveredLog& recovered) {
+                                                        const RecoveredLog& recovered,
+                                                        u64 durable_version) {
   std::vector<FoundTransaction> found;
   for (const u64 offset : recovered.transaction_segments)
-    PERDURA_TRY(SegmentReader(volume, offset, recovered.image->at(offset)).read(found));
+    PERDURA_TRY(
+        SegmentReader(volume, durable_version, offset, recovered.image->at(offset)).read(found));
   std::sort(found.begin(), found.end(),
             [](const auto& a, const auto& b) { return a.time < b.time; });
   return found;

@@ -39,6 +39,7 @@ class TransactionBuilder {
     u64 time;
     u16 slot;
     u64 sequence;
+    u64 durable_version;  ///< on which it relies
   };
   /// `behind`: so many records of its stream before it are perhaps not durable. Without the
   /// checksum it is no record.
@@ -165,15 +166,20 @@ class TransactionStream {
 
 /// A record of the log.
 struct FoundTransaction {
+  u64 segment;  ///< on the medium
+  u64 offset;   ///< of the record, on the medium
   u64 time;
   u32 slot;
   u64 sequence;
   std::vector<u64> entries;
+
+  u64 bytes() const { return sizeof(format::TransactionRecord) + entries.size() * sizeof(u64); }
 };
 
 /// The records of a recovered log, in the order of their commits. kCorrupt where one is not whole
-/// that others follow.
+/// that others follow, or relies on a later version than the one that is recovered.
 Result<std::vector<FoundTransaction>> read_transactions(region::Volume& volume,
-                                                        const RecoveredLog& recovered);
+                                                        const RecoveredLog& recovered,
+                                                        u64 durable_version);
 
 }  // namespace perdura::commit

@@ -20,9 +20,21 @@ struct TransactionRecord {
   u16 slot;      ///< which stream of records (TransactionState)
   u16 behind;    ///< so many records before it were perhaps not durable when it was written
   u32 bytes;     ///< with entries, without padding
-  u64 sequence;  ///< of the slot's records, from 1
+  u64 number;    ///< transaction_number: which of the slot's, and on what version it relies
 };
 static_assert(sizeof(TransactionRecord) == 32);
+
+/// Of the slot's records, from 1, the sequence; of the version that was durable when the record was
+/// made, the low 16 bits. An older one cannot be recovered with it, unless the log is damaged.
+constexpr unsigned kVersionShift = 48;
+constexpr u64 transaction_number(u64 sequence, u64 durable_version) {
+  return durable_version << kVersionShift | sequence;
+}
+constexpr u64 transaction_sequence(u64 number) { return number & ((u64{1} << kVersionShift) - 1); }
+constexpr bool relies_on_later(u64 number, u64 recovered_version) {
+  return static_cast<std::int16_t>(
+             static_cast<u16>((number >> kVersionShift) - recovered_version)) > 0;
+}
 
 // Entries are words: the first has a kind, a count and a place.
 enum class EntryKind : u64 {

@@ -147,7 +147,9 @@ class Inspector {
                    commit::read_log(volume_, record_.region, replayed(), log));
     PERDURA_ASSIGN(commit::LineIndex index, commit::LineIndex::create(record_.limit_bytes));
     PERDURA_TRY(index.add(recovered));
-    PERDURA_ASSIGN(const auto transactions, commit::read_transactions(volume_, recovered));
+    PERDURA_ASSIGN(
+        const auto transactions,
+        commit::read_transactions(volume_, recovered, replayed() + recovered.versions.size()));
     transactions_ = transactions.size();
     live_ = std::move(recovered.versions);
     image_ = std::move(recovered.image);

@@ -38,9 +38,10 @@ Result<Recovery> recover(region::Volume& volume, const format::RegionRecord& reg
   const u64 replayed = volume.replayed_version(region.region);
   PERDURA_ASSIGN(recovery.unreplayed,
                  commit::read_log(volume, region.region, replayed, *recovery.log));
-  PERDURA_ASSIGN(recovery.transactions, commit::read_transactions(volume, recovery.unreplayed));
   std::vector<commit::LoggedVersion>& versions = recovery.unreplayed.versions;
   recovery.durable_version = replayed + versions.size();
+  PERDURA_ASSIGN(recovery.transactions,
+                 commit::read_transactions(volume, recovery.unreplayed, recovery.durable_version));
   if (versions.empty() || !volume.medium().geometry().byte_addressable) return recovery;
   PERDURA_ASSIGN(auto home, region::HomeMap::of(volume, region));
   commit::Replay replay(volume, region.limit_bytes);

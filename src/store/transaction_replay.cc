@@ -26,11 +26,12 @@ class Repeat {
     if (transaction.time <= slot.time) return false;
     if (transaction.sequence != slot.sequence + 1)
       return damaged("transaction " + std::to_string(slot.sequence + 1) + " of stream " +
-                     std::to_string(transaction.slot) + " is missing, but a later one is there");
+                     std::to_string(transaction.slot) + " is missing, but a later one is there (" +
+                     place_of(transaction) + ")");
     // Blocks that it gave back are there until the end: what it stored may lie in them.
     const std::vector<u64>& words = transaction.entries;
     for (size_t i = 0; i < words.size();) {
-      PERDURA_ASSIGN(const size_t used, apply(words, i));
+      PERDURA_ASSIGN(const size_t used, apply(transaction, i));
       i += used;
     }
     detail::report(mutator_, &slot, sizeof slot);
@@ -39,7 +40,12 @@ class Repeat {
   }
 
  private:
-  Result<size_t> apply(const std::vector<u64>& words, size_t at) {
+  static std::string place_of(const FoundTransaction& transaction) {
+    return "offset " + std::to_string(transaction.offset);
+  }
+
+  Result<size_t> apply(const FoundTransaction& transaction, size_t at) {
+    const std::vector<u64>& words = transaction.entries;
     const u64 first = words[at];
     const u64 place = format::entry_place(first);
     switch (format::entry_kind(first)) {
@@ -67,7 +73,7 @@ class Repeat {
       }
     }
     return damaged(
-        "a transaction says of region offset " +
+        "the transaction at " + place_of(transaction) + " says of region offset " +
         std::to_string(place * (format::entry_kind(first) == EntryKind::kWords ? 8 : 16)) +
         " what cannot be");
   }

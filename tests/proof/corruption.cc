@@ -5,6 +5,7 @@
 #include <cstring>
 #include <map>
 #include <random>
+#include <set>
 
 #include "base/checksum.hpp"
 #include "commit/log_reader.hpp"
@@ -42,6 +43,7 @@ RunRecord make(const Victim& victim) {
     run.use_chunks(4096, 3);
     run.options.region_limit_bytes = 2 * kMiB;
   }
+  if (victim.transactions) run.options.region_limit_bytes = 2 * kMiB;
   run.open();
   std::vector<std::byte*> blocks;
   // So that the map needs a node.
@@ -61,6 +63,13 @@ RunRecord make(const Victim& victim) {
       for (u64 i = 0; i < kBlockBytes; ++i) block[i] = static_cast<std::byte>(run.random(256));
     }
     run.checkpoint();
+  }
+  if (victim.transactions) {
+    run.node_words_max = 20;
+    run.others = 1;
+    run.ledger();
+    run.checkpoint();
+    run.transact(12);
   }
   if (victim.closed) run.close();
   else run.kill();
@@ -162,13 +171,26 @@ class Patient {
            });
   }
 
+  // Their offsets. Where the beginning of their segment is hit, nothing in it counts.
+  std::set<u64> transactions_hit(size_t mark) const {
+    std::set<u64> offsets;
+    for (const auto& [name, each] : oracle_.transactions())
+      if (execution_.stored_since(mark, each.offset, each.bytes()) ||
+          execution_.stored_since(mark, each.segment, sizeof(format::LogBlockHeader)))
+        offsets.insert(each.offset);
+    return offsets;
+  }
+
   // Counts a silent case, and says what is wrong with it, when nothing else is true.
   std::string count(Damage& damage, size_t mark, u64 oldest_of_last_hit, bool forged) {
     ++damage.cases;
     std::vector<u64> hit;  // older versions whose records are, before recovery writes anything
     for (const auto& [version, places] : records_)
       if (version != newest_ && records_hit(mark, version)) hit.push_back(version);
+    const std::set<u64> records = transactions_hit(mark);
     Oracle::Diagnosis diagnosis = oracle_.diagnose(execution_);
+    const bool first_missing_hit =
+        !diagnosis.missing.empty() && records.contains(diagnosis.missing.front().offset);
     std::erase_if(diagnosis.gone, [&](u64 version) { return std::ranges::count(hit, version); });
     u64* counter = &damage.silent;
     std::string silent;
@@ -179,6 +201,11 @@ class Patient {
       counter = &damage.forged;  // a checksum vouches for it; it must only do the program no harm
     } else if (diagnosis.wrong_pages != 0) {
       silent = "wrong data in pages whose sums fit";
+    } else if (!diagnosis.missing.empty()) {
+      if (first_missing_hit) counter = &damage.taken_for_torn;
+      else
+        silent = "the transaction at offset " + std::to_string(diagnosis.missing.front().offset) +
+                 " is not there any more";
     } else if (!diagnosis.gone.empty()) {
       silent = "version " + std::to_string(diagnosis.gone.front()) + " is not kept any more";
     } else if (diagnosis.version != newest_) {
@@ -198,8 +225,8 @@ class Patient {
   // Of an open store: the last version is in the log, and not home.
   static CrashState state_of(const RunRecord& run, bool closed) {
     const Session& session = run.sessions.back();
-    const size_t end =
-        closed ? session.history.calls().size() : session.acknowledgements.back().calls;
+    size_t end = closed ? session.history.calls().size() : session.acknowledgements.back().calls;
+    for (const Steps& each : session.steps) end = std::max(end, each.calls);
     return CrashState(session.history, end, run.medium.tearing).decided([](size_t, u32) {
       return 0u;
     });
@@ -250,6 +277,9 @@ std::vector<Victim> victims() {
           {std::string(medium.scheme) + (closed ? ", closed" : ", open"), medium, closed});
   all.push_back({"emu, chunks, open", kMedia[0], false, false, true});
   all.push_back({"file, chunks, closed", kMedia[3], true, true, true});
+  for (const MediumKind& medium : {kMedia[0], kMedia[3]})
+    all.push_back(
+        {std::string(medium.scheme) + ", transactions, open", medium, false, false, false, true});
   return all;
 }
 

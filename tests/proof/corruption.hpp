@@ -11,8 +11,9 @@ struct Victim {
   std::string name;
   MediumKind medium;
   bool closed;
-  bool reopened = false;  ///< before the last versions
-  bool chunks = false;    ///< the region is in chunks, and its map has nodes
+  bool reopened = false;      ///< before the last versions
+  bool chunks = false;        ///< the region is in chunks, and its map has nodes
+  bool transactions = false;  ///< behind the last version
 };
 std::vector<Victim> victims();
 
@@ -22,7 +23,7 @@ struct Damage {
   u64 refused = 0;         ///< recovery says what is wrong, and where
   u64 unharmed = 0;        ///< all is as before
   u64 found = 0;           ///< the sums of home pages, or of chunks, show it
-  u64 taken_for_torn = 0;  ///< the last versions, each of them hit, count as cut short
+  u64 taken_for_torn = 0;  ///< the last versions or transactions, hit, count as cut short
   u64 half_replayed = 0;   ///< in a page whose sum recovery has to make anew
   u64 forged = 0;  ///< a record with a fitting checksum says something else, and is believed
   u64 silent = 0;

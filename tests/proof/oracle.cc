@@ -157,19 +157,19 @@ std::vector<u64> Oracle::gone(const Recovered& recovered) const {
 }
 
 // As the version says itself.
+bool Oracle::is_behind(u64 version, const commit::FoundTransaction& transaction) const {
+  const Content& region = versions_.at(version).back().region;
+  const u64 offset = session_.transactions_offset;
+  if (offset == 0 || offset + sizeof(format::TransactionState) > region.size()) return true;
+  const auto& state = *reinterpret_cast<const format::TransactionState*>(&region[offset]);
+  return transaction.sequence > state.slots[transaction.slot].sequence;
+}
+
 std::vector<const commit::FoundTransaction*> Oracle::new_transactions(
     const Recovered& recovered) const {
   std::vector<const commit::FoundTransaction*> found;
-  if (recovered.transactions.empty()) return found;
-  const Content& region = versions_.at(recovered.version).back().region;
-  const u64 offset = session_.transactions_offset;
-  const auto* const state =
-      offset != 0 && offset + sizeof(format::TransactionState) <= region.size()
-          ? reinterpret_cast<const format::TransactionState*>(&region[offset])
-          : nullptr;
   for (const commit::FoundTransaction& each : recovered.transactions)
-    if (state == nullptr || each.sequence > state->slots[each.slot].sequence)
-      found.push_back(&each);
+    if (is_behind(recovered.version, each)) found.push_back(&each);
   return found;
 }
 
@@ -280,7 +280,32 @@ Oracle::Diagnosis Oracle::diagnose(Execution& execution) const {
   }
   if (recovered.chunks) diagnose_chunks(recovered, diagnosis);
   else diagnose_pages(execution, recovered, known->second.back(), mark, diagnosis);
+  diagnosis.problem = diagnose_transactions(recovered, diagnosis);
   return diagnosis;
+}
+
+// What opening the store would say of them, or "".
+std::string Oracle::diagnose_transactions(const Recovered& recovered, Diagnosis& diagnosis) const {
+  if (session_.ledger_offset == 0) return {};
+  std::map<TransactionName, const commit::FoundTransaction*> found;
+  for (const commit::FoundTransaction* each : new_transactions(recovered)) {
+    const auto known = transactions_.find({each->slot, each->sequence});
+    if (known == transactions_.end() || known->second.time != each->time ||
+        known->second.entries != each->entries)
+      ++diagnosis.wrong_pages;
+    found[{each->slot, each->sequence}] = each;
+  }
+  const commit::FoundTransaction* last_missing = nullptr;
+  for (const auto& [name, transaction] : transactions_) {
+    if (last_missing != nullptr && last_missing->slot == name.first && found.contains(name))
+      return "the transaction at offset " + std::to_string(transaction.offset) +
+             " is there, and not the one before";
+    if (is_behind(recovered.version, transaction) && !found.contains(name)) {
+      diagnosis.missing.push_back(transaction);
+      last_missing = &transaction;
+    }
+  }
+  return {};
 }
 
 void Oracle::diagnose_chunks(const Recovered& recovered, Diagnosis& diagnosis) const {

@@ -34,6 +34,12 @@ class Oracle {
   /// The failure came after so many recorded calls.
   testing::Outcome judge(testing::Execution& execution, size_t call) const;
 
+  /// By stream and sequence, all that there were.
+  using TransactionName = std::pair<u32, u64>;
+  const std::map<TransactionName, commit::FoundTransaction>& transactions() const {
+    return transactions_;
+  }
+
   /// What is wrong after recovery, and whether page checksums show it.
   struct Diagnosis {
     std::string problem;  ///< recovery fails
@@ -42,6 +48,8 @@ class Oracle {
     u64 half_replayed_pages = 0;  ///< wrong data in a page that the log changes as well
     u64 wrong_pages = 0;          ///< wrong data, and nothing shows it
     std::vector<u64> gone{};      ///< versions that should be kept
+    /// Records of transactions that are behind the version no more.
+    std::vector<commit::FoundTransaction> missing{};
   };
   Diagnosis diagnose(testing::Execution& execution) const;
 
@@ -72,11 +80,12 @@ class Oracle {
                               const format::VersionRecord& record, const commit::VersionMap& map,
                               const Version& expected) const;
   std::vector<u64> gone(const testing::Recovered& recovered) const;
+  std::string diagnose_transactions(const testing::Recovered& recovered,
+                                    Diagnosis& diagnosis) const;
   void diagnose_chunks(const testing::Recovered& recovered, Diagnosis& diagnosis) const;
   bool was_tried(u64 version, size_t end) const;
-  /// Of a stream, which sequence.
-  using TransactionName = std::pair<u32, u64>;
   using TransactionNames = std::vector<TransactionName>;
+  bool is_behind(u64 version, const commit::FoundTransaction& transaction) const;
   /// Those that the version does not have, in the order of their commits.
   std::vector<const commit::FoundTransaction*> new_transactions(
       const testing::Recovered& recovered) const;

@@ -343,25 +343,34 @@ Status TransactionContext::commit() {
   return {};
 }
 
+namespace {
+
+// It has part in the version that is being made now, or in the next one.
+u64 at_the_latest(u64 durable_version) { return durable_version + 2; }
+
+}  // namespace
+
 // Returns its time, and so does write_record.
 Result<u64> TransactionContext::append_record(bool wait) {
+  const u64 durable = all_.runtime_.checkpointer().durable_version();
   auto lock = all_.stream_->lock();
   PERDURA_TRY(guarded(
-      [&] { return all_.stream_->make_room(lock, record_.length(), version_at_the_latest()); }));
+      [&] { return all_.stream_->make_room(lock, record_.length(), at_the_latest(durable)); }));
   const u64 time = take_time();
   TransactionState::Slot& slot = all_.state_->slots[0];
-  const u64 position = all_.stream_->append(record_, {time, 0, slot.sequence + 1});
+  const u64 position = all_.stream_->append(record_, {time, 0, slot.sequence + 1, durable});
   waits_for_ = wait ? position : 0;
   note(slot, time);
   return time;
 }
 
 Result<u64> TransactionContext::write_record(commit::TransactionWriter::Steps steps) {
+  const u64 durable = all_.runtime_.checkpointer().durable_version();
   const u64 time = take_time();
   TransactionState::Slot& slot = all_.state_->slots[slot_];
   PERDURA_TRY(guarded([&] {
-    return writer_->commit(record_, {time, slot_, slot.sequence + 1}, version_at_the_latest(),
-                           steps);
+    return writer_->commit(record_, {time, slot_, slot.sequence + 1, durable},
+                           at_the_latest(durable), steps);
   }));
   note(slot, time);
   return time;
@@ -380,11 +389,6 @@ u64 TransactionContext::take_time() {
   const u64 time = all_.clock_.fetch_add(1, std::memory_order_acq_rel) + 1;
   if (time != snapshot_ + 1 && !validate()) throw TransactionRestart{};
   return time;
-}
-
-// It has part in the version that is being made now, or in the next one.
-u64 TransactionContext::version_at_the_latest() const {
-  return all_.runtime_.checkpointer().durable_version() + 2;
 }
 
 // The region has it, and so has the next version.

@@ -82,7 +82,6 @@ class TransactionContext final : public TransactionThread {
   Result<u64> append_record(bool wait);
   Result<u64> write_record(commit::TransactionWriter::Steps steps);
   u64 take_time();
-  u64 version_at_the_latest() const;
   void note(format::TransactionState::Slot& slot, u64 time);
   void finish(u64 time);
   void release(u64 time);
