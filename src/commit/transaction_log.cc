@@ -22,7 +22,10 @@ u64 record_checksum(const TransactionRecord* record, u64 place, u64 generation) 
 }
 
 constexpr u64 kBehindMax = 0xffff;
+using Clock = std::chrono::steady_clock;
 constexpr std::chrono::microseconds kCompanyWait{100};  // less than a barrier of a disk takes
+constexpr std::chrono::microseconds kAwakeTime{300};
+constexpr u64 kAwakeCompany = 3;  // two wake each other more quickly than they yield
 
 }  // namespace
 
@@ -214,31 +217,39 @@ u64 TransactionStream::append(TransactionBuilder& record,
   return appended_total_ += bytes.size();
 }
 
+// Those whose records went with the last flush are about to come again. A barrier for all of them
+// takes as long as one for those that were quicker, so the last to come writes, or whoever has
+// waited long enough.
 Status TransactionStream::wait(u64 position) {
   std::unique_lock lock(mutex_);
+  bool may_stay_awake = true;
+  std::optional<Clock::time_point> alone_at;
   while (durable_total_ < position) {
     if (failed_) return copy_of(*failed_);
-    if (flushing_) {
+    const bool is_last = appended_sequence_ - durable_sequence_ >= company_;
+    if (!flushing_ && (is_last || (alone_at && Clock::now() >= *alone_at))) {
+      PERDURA_TRY(flush(lock));
+    } else if (may_stay_awake && company_ >= kAwakeCompany && flush_time_ <= kAwakeTime) {
+      lock.unlock();
+      stay_awake(position);
+      lock.lock();
+      may_stay_awake = false;
+    } else if (flushing_) {
       flushed_.wait(lock);
-      continue;
+      alone_at = {};
+    } else {
+      if (!alone_at) alone_at = Clock::now() + kCompanyWait;
+      flushed_.wait_until(lock, *alone_at);
     }
-    flushing_ = true;
-    wait_for_company(lock);
-    PERDURA_TRY(flush(lock));
   }
   return {};
 }
 
-// Those whose records went with the last flush are about to come again. A barrier for all of them
-// takes as long as one for those that were quicker.
-void TransactionStream::wait_for_company(std::unique_lock<std::mutex>& lock) {
-  const auto end = std::chrono::steady_clock::now() + kCompanyWait;
-  while (appended_sequence_ - durable_sequence_ < company_ &&
-         std::chrono::steady_clock::now() < end) {
-    lock.unlock();
+// To wake several threads one after the other takes as long as a barrier of a fast disk.
+void TransactionStream::stay_awake(u64 position) const {
+  const auto end = Clock::now() + kAwakeTime;
+  while (durable_total_.load(std::memory_order_acquire) < position && Clock::now() < end)
     std::this_thread::yield();
-    lock.lock();
-  }
 }
 
 // Times from before the store was opened are durable; nothing of those waits.
@@ -260,6 +271,7 @@ Status TransactionStream::flush(std::unique_lock<std::mutex>& lock) {
   const u64 place = segment_.begin();
   if (end != full) std::memcpy(tail_.data(), content_.data() + full, write_bytes_);
   lock.unlock();
+  const auto started = Clock::now();
   Status written = guarded([&]() -> Status {
     if (full > begin)
       PERDURA_TRY(medium_.write(place + begin, content_.span().subspan(begin, full - begin),
@@ -269,13 +281,15 @@ Status TransactionStream::flush(std::unique_lock<std::mutex>& lock) {
     // Barrier: the transactions are durable before they are acknowledged.
     return medium_.barrier(PERDURA_SITE("transactions"));
   });
+  const auto finished = Clock::now();
   lock.lock();
+  flush_time_ = finished - started;
   flushing_ = false;
   if (written) {
     written_ = end;
     // Who has appended meanwhile, and those who go on now.
     company_ = appended_sequence_ - durable_sequence_;
-    durable_total_ = total;
+    durable_total_.store(total, std::memory_order_release);
     durable_sequence_ = sequence;
     durable_time_ = time;
   } else {

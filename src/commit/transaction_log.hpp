@@ -4,6 +4,8 @@
 // each makes it durable before another one of its slot is written.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <optional>
@@ -137,7 +139,7 @@ class TransactionStream {
 
  private:
   Status flush(std::unique_lock<std::mutex>& lock);
-  void wait_for_company(std::unique_lock<std::mutex>& lock);
+  void stay_awake(u64 position) const;
   void run_write_behind();
 
   media::Medium& medium_;
@@ -149,11 +151,11 @@ class TransactionStream {
   bool behind_waits_ = false;  ///< for appended_
   bool ending_ = false;
   TransactionSegment segment_;
-  AlignedBuffer content_;   ///< of the segment
-  AlignedBuffer tail_;      ///< its last page, while it is written
-  u64 written_ = 0;         ///< in the segment
-  u64 appended_total_ = 0;  ///< since the beginning
-  u64 durable_total_ = 0;
+  AlignedBuffer content_;              ///< of the segment
+  AlignedBuffer tail_;                 ///< its last page, while it is written
+  u64 written_ = 0;                    ///< in the segment
+  u64 appended_total_ = 0;             ///< since the beginning
+  std::atomic<u64> durable_total_{0};  ///< stored to with the lock
   u64 appended_time_ = 0;
   std::atomic<u64> durable_time_{0};  ///< of the last record that is durable
   u64 appended_sequence_ = 0;
@@ -161,7 +163,8 @@ class TransactionStream {
   u64 company_ = 1;      ///< threads that commit at the same time, as it seems
   bool is_new_ = false;  ///< the segment has no record yet
   bool flushing_ = false;
-  std::optional<Failure> failed_;  ///< no record may follow
+  std::chrono::nanoseconds flush_time_{};  ///< that the last one took
+  std::optional<Failure> failed_;          ///< no record may follow
 };
 
 /// A record of the log.
