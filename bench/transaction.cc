@@ -3,6 +3,7 @@
 //   list    inserts of nodes of 64 bytes at the head of one list, a transaction each (OpF-STM §5.2)
 //   map     inserts into a hash table of chains, and lookups
 //   bank    transfers between two of a million accounts
+//   tree    a red-black tree, and the map: of five calls four look a key up, one inserts or removes
 //
 //   lbp, ntp      the paper's ways of making a record durable ÷ a flush of each word of it
 //   floor         a commit ÷ 256 bytes written past the caches and a fence
@@ -26,6 +27,7 @@
 
 #include "harness.hpp"
 #include "peers_stores.hpp"
+#include "red_black_tree.hpp"
 #include "stores.hpp"
 
 namespace perdura::bench {
@@ -60,23 +62,35 @@ struct Map {
   MapNode*& bucket(std::uint64_t key) { return buckets[scatter(key) % kBuckets]; }
 };
 
-void insert(Store& store, Map& map, std::uint64_t key, const peers::Value& value) {
-  atomically(store, [&](Transaction& tx) {
-    MapNode*& bucket = map.bucket(key);
-    MapNode* const first = tx.read(bucket);
-    for (MapNode* node = first; node != nullptr; node = tx.read(node->next))
-      if (tx.read(node->key) == key) return tx.write(node->value, value);
-    tx.write(bucket, tx.make<MapNode>(first, key, value));
-  });
+void insert(Transaction& tx, Map& map, std::uint64_t key, const peers::Value& value) {
+  MapNode*& bucket = map.bucket(key);
+  MapNode* const first = tx.read(bucket);
+  for (MapNode* node = first; node != nullptr; node = tx.read(node->next))
+    if (tx.read(node->key) == key) return tx.write(node->value, value);
+  tx.write(bucket, tx.make<MapNode>(first, key, value));
 }
 
-bool holds(Store& store, Map& map, std::uint64_t key) {
-  return atomically(store, [&](Transaction& tx) {
-    for (const MapNode* node = tx.read(map.bucket(key)); node != nullptr;
-         node = tx.read(node->next))
-      if (tx.read(node->key) == key) return true;
-    return false;
-  });
+void insert(Store& store, Map& map, std::uint64_t key, const peers::Value& value) {
+  atomically(store, [&](Transaction& tx) { insert(tx, map, key, value); });
+}
+
+bool holds(Transaction& tx, Map& map, std::uint64_t key) {
+  for (const MapNode* node = tx.read(map.bucket(key)); node != nullptr; node = tx.read(node->next))
+    if (tx.read(node->key) == key) return true;
+  return false;
+}
+
+bool erase(Transaction& tx, Map& map, std::uint64_t key) {
+  for (MapNode** place = &map.bucket(key);;) {
+    MapNode* const node = tx.read(*place);
+    if (node == nullptr) return false;
+    if (tx.read(node->key) == key) {
+      tx.write(*place, tx.read(node->next));
+      tx.destroy(node);
+      return true;
+    }
+    place = &node->next;
+  }
 }
 
 bool holds_plainly(Map& map, std::uint64_t key) {
@@ -348,7 +362,12 @@ Measured compare_lookups(Context& context) {
     });
   };
   const Paired result = paired(
-      9, [&] { return lookups([&](std::uint64_t key) { return holds(store, map, key); }); },
+      9,
+      [&] {
+        return lookups([&](std::uint64_t key) {
+          return atomically(store, [&](Transaction& tx) { return holds(tx, map, key); });
+        });
+      },
       [&] { return lookups([&](std::uint64_t key) { return holds_plainly(map, key); }); });
   if (found != 20 * count) throw std::runtime_error("a key was not found");
   store.close();
@@ -386,6 +405,57 @@ Measured measure_bank(Context& context, int threads) {
   return {static_cast<double>(count) / seconds / 1e6, {}};
 }
 
+/// Millions of calls a second, one of five an insertion or removal. Half of the keys are there.
+template <class Contains, class Insert, class Erase>
+double mixed_calls(Context& context, Store& store, std::uint64_t keys, int threads,
+                   const Contains& contains, const Insert& insert, const Erase& erase) {
+  const auto count = context.scale<std::uint64_t>(1'000'000, 100'000);
+  for (std::uint64_t key = 0; key < keys; key += 2)
+    atomically(store, [&](Transaction& tx) { insert(tx, scatter(key) % keys); });
+  store.checkpoint();
+  const double seconds = timed_s([&] {
+    in_threads(threads, [&](int thread) {
+      Random random(static_cast<std::uint64_t>(thread));
+      for (std::uint64_t i = 0; i < count / static_cast<std::uint64_t>(threads); ++i) {
+        const std::uint64_t key = random.next() % keys;
+        const std::uint64_t kind = random.next() % 10;
+        atomically(store, [&](Transaction& tx) {
+          if (kind == 0) insert(tx, key);
+          else if (kind == 1) erase(tx, key);
+          else contains(tx, key);
+        });
+      }
+    });
+  });
+  return static_cast<double>(count) / seconds / 1e6;
+}
+
+Measured measure_tree(Context& context, int threads) {
+  Store store = open_store(context.uri(Place::kMemory, "tree"), options());
+  auto& tree = store.root<RedBlackTree>("tree");
+  atomically(store, [&](Transaction& tx) { tree.begin(tx); });
+  const double rate = mixed_calls(
+      context, store, 100'000, threads,
+      [&](Transaction& tx, std::uint64_t key) { tree.contains(tx, key); },
+      [&](Transaction& tx, std::uint64_t key) { tree.insert(tx, key); },
+      [&](Transaction& tx, std::uint64_t key) { tree.erase(tx, key); });
+  const std::uint64_t left = tree.count();
+  store.close();
+  return {rate, {{"keys", left}}};
+}
+
+Measured measure_map(Context& context, int threads) {
+  Store store = open_store(context.uri(Place::kMemory, "map"), options());
+  auto& map = store.root<Map>("map");
+  const double rate = mixed_calls(
+      context, store, 1'000'000, threads,
+      [&](Transaction& tx, std::uint64_t key) { holds(tx, map, key); },
+      [&](Transaction& tx, std::uint64_t key) { insert(tx, map, key, {}); },
+      [&](Transaction& tx, std::uint64_t key) { erase(tx, map, key); });
+  store.close();
+  return {rate, {}};
+}
+
 void run(Context& context) {
   pin_thread(kMutatorCpu);
   for (const int threads : {1, 2, 4}) {
@@ -400,8 +470,16 @@ void run(Context& context) {
   context.measure("libpmemobj", "ratio", Reach::at_least(3),
                   [&] { return compare_pmemobj(context); });
   context.measure("read", "ratio", Reach::at_most(4), [&] { return compare_lookups(context); });
-  context.measure("bank_1", "M/s", Reach::none(), [&] { return measure_bank(context, 1); });
-  context.measure("bank_2", "M/s", Reach::none(), [&] { return measure_bank(context, 2); });
+  for (const int threads : {1, 2, 4}) {
+    const std::string suffix = fmt::format("_{}", threads);
+    const auto report = [&](const char* name, Measured (*measure)(Context&, int)) {
+      context.measure(name + suffix, "M/s", Reach::none(),
+                      [&] { return measure(context, threads); });
+    };
+    report("tree", measure_tree);
+    report("map", measure_map);
+    report("bank", measure_bank);
+  }
   context.measure("file_1", "ratio", Reach::at_least(1.3),
                   [&] { return compare_files(context, 1); });
   context.measure("file_8", "ratio", Reach::at_least(2), [&] { return compare_files(context, 8); });

@@ -19,8 +19,7 @@ constexpr perdura_type kStateType{"perdura::format::TransactionState", sizeof(Tr
                                   alignof(TransactionState), 0, nullptr};
 constexpr u64 kRecords = u64{1} << 18;
 constexpr size_t kReadsAtFirst = 256;
-constexpr int kSpins = 64;             ///< for a record that another transaction owns
-constexpr u64 kRestartsTogether = 32;  ///< then it runs alone
+constexpr int kSpins = 64;  ///< for a record that another transaction owns
 constexpr unsigned kBackOffShiftMax = 10;
 
 commit::TransactionWriter::Steps steps_of(Durability durability) {
@@ -86,7 +85,7 @@ void TransactionThread::grow_reads() {
   reads_begin_ = context.reads_.get();
   reads_end_ = reads_begin_ + count;
   reads_limit_ = reads_begin_ + 2 * count;
-  context.reads_max_ = 2 * count;
+  context.reads_space_end_ = reads_limit_;
 }
 
 void TransactionThread::store(std::uint64_t* word, std::uint64_t value) {
@@ -159,6 +158,7 @@ TransactionWrite* TransactionContext::own(OwnershipRecord& record, u64* word) {
 
 // Others look whose a write is while it is made anew: that never changes.
 TransactionWrite& TransactionContext::add_write(u64* word, OwnershipRecord& record, u64 version) {
+  changed_ = true;
   if (write_count_ == writes_.size() * kWritesInBlock) {
     with_memory([&] { writes_.push_back(std::make_unique<WriteBlock>()); });
     for (TransactionWrite& each : *writes_.back()) each.owner = this;
@@ -182,6 +182,7 @@ bool TransactionContext::is_fresh(const void* place, size_t from) const {
 template <class Allocate>
 void* TransactionContext::add_fresh(u64 bytes, Allocate&& allocate) {
   check_use();
+  changed_ = true;
   with_memory([&] {
     if (fresh_.size() == fresh_.capacity()) fresh_.reserve(2 * fresh_.size() + 8);
     if (fresh_places_.size() == fresh_places_.capacity())
@@ -208,7 +209,7 @@ struct NeedsType {
 
 void* TransactionContext::allocate(const perdura_type& type, u64 count) {
   if (!all_.is_durable(type)) {
-    if (irrevocable_)
+    if (irrevocable)
       throw Error(Code::kMisuse,
                   std::string("an irrevocable transaction makes the first object of ") + type.name +
                       "; make one in a transaction before it");
@@ -254,6 +255,7 @@ void TransactionContext::deallocate(void* block) {
   const u64 bytes = value_or_throw(all_.runtime_.heap().usable(block)).bytes;
   if (std::find(freed_.begin(), freed_.end(), block) != freed_.end())
     throw Error(Code::kMisuse, "a transaction gives a block back twice");
+  changed_ = true;
   with_memory([&] { freed_.push_back(block); });
   if (is_fresh(block, 0)) return;
   auto* const begin = static_cast<std::byte*>(block);
@@ -264,26 +266,26 @@ void TransactionContext::deallocate(void* block) {
 
 void TransactionContext::retry() const {
   check_use();
-  if (irrevocable_)
+  if (irrevocable)
     throw Error(Code::kMisuse, "an irrevocable transaction cannot begin again; retry() before it");
   throw TransactionRetry{};
 }
 
 // Nobody else runs, so nothing that it reads changes.
-void TransactionContext::irrevocable() {
+void TransactionContext::be_irrevocable() {
   check_use();
   if (!alone) {
     wants_alone = true;
     throw TransactionRestart{};
   }
-  irrevocable_ = true;
+  irrevocable = true;
 }
 
 TransactionContext::TransactionContext(Transactions& all, u16 slot)
     : all_(all),
       slot_(slot),
       reads_(std::make_unique<TransactionRead[]>(kReadsAtFirst)),
-      reads_max_(kReadsAtFirst),
+      reads_space_end_(reads_.get() + kReadsAtFirst),
       record_(all.runtime_.volume().segment_bytes()) {
   records_ = all.records_.as<OwnershipRecord>();
   record_mask_ = all.record_mask_;
@@ -292,23 +294,14 @@ TransactionContext::TransactionContext(Transactions& all, u16 slot)
     writer_.emplace(*all.runtime_.log(), all.runtime_.volume(), all.runtime_.region().id());
 }
 
-void TransactionContext::begin() {
-  snapshot_ = all_.clock_.load(std::memory_order_acquire);
-  reads_end_ = reads_begin_;
-  reads_limit_ = reads_begin_ + reads_max_;
-  in_place_ = all_.logging_.load(std::memory_order_relaxed) == Logging::kUndo;
-  irrevocable_ = false;
+// What it changed is done, or undone.
+void TransactionContext::forget() {
   write_count_ = 0;
   fresh_.clear();
   fresh_places_.clear();
   freed_.clear();
   direct_from_ = 0;
-}
-
-// A load without room for it takes the slow path, which says that it has ended.
-void TransactionContext::end() {
-  in_body = false;
-  reads_limit_ = reads_end_;
+  changed_ = false;
 }
 
 bool TransactionContext::validate() const {
@@ -324,7 +317,7 @@ bool TransactionContext::validate() const {
 Status TransactionContext::commit() {
   waits_for_ = 0;
   const Durability durability = all_.durability_.load(std::memory_order_relaxed);
-  if (write_count_ == 0 && fresh_.empty() && freed_.empty()) {
+  if (!changed_) {
     if (all_.stream_ && durability != Durability::kRelaxed)
       waits_for_ = all_.stream_->position_behind(newest_read());
     return {};
@@ -407,14 +400,13 @@ void TransactionContext::finish(u64 time) {
     std::atomic_ref(*write.word).store(write.value, std::memory_order_release);
   }
   release(time << 1);
-  write_count_ = 0;
-  fresh_.clear();  // there is nothing to be rolled back any more
+  write_count_ = 0;  // there is nothing to be rolled back any more
+  fresh_.clear();
   for (void* const block : freed_) value_or_throw(all_.runtime_.heap().deallocate(*mutator, block));
+  forget();
 }
 
-Status TransactionContext::wait() {
-  return waits_for_ == 0 ? Status{} : all_.stream_->wait(waits_for_);
-}
+Status TransactionContext::wait() { return all_.stream_->wait(waits_for_); }
 
 // What a transaction did, for one that repeats it.
 Status TransactionContext::add_entries() {
@@ -489,6 +481,7 @@ void TransactionContext::roll_back() {
   }
   release(version);
   free_fresh(0);
+  forget();
 }
 
 void TransactionContext::wait_for_change() const {
@@ -537,50 +530,39 @@ Result<std::unique_ptr<Transactions>> Transactions::create(Runtime& runtime) {
   return all;
 }
 
-TransactionContext& Transactions::this_thread() {
-  Mutator& mutator = runtime_.mutators().this_thread();
-  if (mutator.transactions == nullptr) {
-    std::lock_guard lock(mutex_);
-    if (contexts_.size() == format::kTransactionSlots)
-      throw Error(Code::kNoMemory, "transactions of '" + runtime_.name() + "' run in " +
-                                       std::to_string(format::kTransactionSlots) +
-                                       " threads at most");
-    with_memory([&] {
-      contexts_.push_back(
-          std::make_unique<TransactionContext>(*this, static_cast<u16>(contexts_.size())));
-    });
-    contexts_.back()->mutator = &mutator;
-    mutator.transactions = contexts_.back().get();
-    log_share_ = runtime_.log()->limit_bytes() / 4 / contexts_.size();
-  }
-  return *static_cast<TransactionContext*>(mutator.transactions);
+TransactionContext& Transactions::new_context(Mutator& mutator) {
+  std::lock_guard lock(mutex_);
+  if (contexts_.size() == format::kTransactionSlots)
+    throw Error(Code::kNoMemory, "transactions of '" + runtime_.name() + "' run in " +
+                                     std::to_string(format::kTransactionSlots) +
+                                     " threads at most");
+  with_memory([&] {
+    contexts_.push_back(
+        std::make_unique<TransactionContext>(*this, static_cast<u16>(contexts_.size())));
+  });
+  contexts_.back()->mutator = &mutator;
+  mutator.transactions = contexts_.back().get();
+  log_share_ = runtime_.log()->limit_bytes() / 4 / contexts_.size();
+  return *contexts_.back();
 }
 
-// An operation, or with all others standing still.
-void Transactions::enter(TransactionContext& context, u64 restarts) {
-  context.alone = restarts >= kRestartsTogether || context.wants_alone;
-  context.wants_alone = false;
-  if (context.alone) {
-    runtime_.mutators().stop();
-    context.mutator->depth.store(1, std::memory_order_relaxed);
-  } else {
-    detail::enter(*context.mutator);
-  }
-  context.in_body = true;
-  context.begin();
+void Transactions::stop_others(TransactionContext& context) {
+  runtime_.mutators().stop();
+  context.mutator->depth.store(1, std::memory_order_relaxed);
+  context.alone = true;
 }
 
-void Transactions::leave(TransactionContext& context) {
-  context.end();
-  detail::leave(*context.mutator);
-  if (context.alone) runtime_.mutators().resume();
+void Transactions::let_others_go_on(TransactionContext& context) {
+  context.alone = context.wants_alone = context.irrevocable = false;
+  runtime_.mutators().resume();
 }
 
-Transactions::Ended Transactions::attempt(TransactionContext& context, TransactionBody body,
-                                          void* with) {
+inline Transactions::Ended Transactions::attempt(TransactionContext& context, TransactionBody body,
+                                                 void* with) {
   Ended ended = Ended::kCommitted;
   try {
     body(with, context.transaction);
+    if (!context.has_changed() && !stream_) return Ended::kReadOnly;
     if (const Status committed = context.commit(); !committed) throw_failure(committed.failure());
     return ended;
   } catch (const TransactionRestart&) {
@@ -599,42 +581,33 @@ Transactions::Ended Transactions::attempt(TransactionContext& context, Transacti
   return ended;
 }
 
-TransactionContext& Transactions::prepare() {
-  TransactionContext& context = this_thread();
-  if (context.in_body) return context;
-  value_or_throw(runtime_.usable());
-  if (context.mutator->depth.load(std::memory_order_relaxed) != 0)
-    throw Error(Code::kMisuse,
-                "a transaction inside an operation of the same thread could not "
-                "begin again; end the operation first");
-  if (runtime_.heap().root_changes() != root_changes_.load(std::memory_order_relaxed))
-    make_roots_durable();
-  return context;
+void Transactions::refuse_in_operation() {
+  throw Error(Code::kMisuse,
+              "a transaction inside an operation of the same thread could not "
+              "begin again; end the operation first");
 }
 
 void Transactions::run(TransactionBody body, void* with) {
-  TransactionContext& context = prepare();
+  TransactionContext& context = this_thread();
   if (context.in_body) return body(with, context.transaction);
+  check_outside(context);
   for (u64 restarts = 0;;) {
     enter(context, restarts);
     const Ended ended = attempt(context, body, with);
     leave(context);
-    if (ended == Ended::kCommitted) break;
+    if (ended == Ended::kReadOnly) return;
+    if (ended == Ended::kCommitted) return finish(context);
     if (ended == Ended::kNeedsType) {
       make_durable(*context.needed);
     } else if (ended == Ended::kWaits) {
       context.wait_for_change();
       restarts = 0;
+    } else if (context.wants_alone) {
+      restarts = kRestartsTogether;
     } else {
       back_off(++restarts, reinterpret_cast<std::uintptr_t>(&context) >> 6);
     }
   }
-  finish(context);
-}
-
-void Transactions::finish(TransactionContext& context) {
-  value_or_throw(context.wait());
-  if (context.logged_bytes() > log_share_.load(std::memory_order_relaxed)) relieve_log(context);
 }
 
 void Transactions::checkpoint() {
@@ -743,7 +716,9 @@ void Transaction::undo(const Savepoint& savepoint) {
 
 void Transaction::retry() { static_cast<detail::TransactionContext&>(thread_).retry(); }
 
-void Transaction::irrevocable() { static_cast<detail::TransactionContext&>(thread_).irrevocable(); }
+void Transaction::irrevocable() {
+  static_cast<detail::TransactionContext&>(thread_).be_irrevocable();
+}
 
 void Transaction::deallocate(void* block) {
   static_cast<detail::TransactionContext&>(thread_).deallocate(block);

@@ -31,8 +31,15 @@ class TransactionContext final : public TransactionThread {
   // --- for Transactions
   void begin();
   Status commit();
+  /// Or allocated or given back: it is to have a part in the log.
+  bool has_changed() const { return changed_; }
+  bool waits() const { return waits_for_ != 0; }
   /// It is used no more, unless it begins again.
-  void end();
+  void end() {
+    in_body = false;
+    // A load without room for it takes the slow path, which says that it has ended.
+    reads_limit_ = reads_end_;
+  }
   /// After the operation has ended: until it is durable.
   Status wait();
   /// Undo; what others wait for is theirs.
@@ -42,6 +49,7 @@ class TransactionContext final : public TransactionThread {
   bool in_body = false;
   bool alone = false;
   bool wants_alone = false;  ///< where it begins again
+  bool irrevocable = false;
   Mutator* mutator = nullptr;
   const perdura_type* needed = nullptr;  ///< by the attempt that has ended
   Transaction transaction{*this};
@@ -56,7 +64,7 @@ class TransactionContext final : public TransactionThread {
   void undo(const std::vector<u64>& values, size_t allocated, size_t given_back);
   void deallocate(void* block);
   [[noreturn]] void retry() const;
-  void irrevocable();
+  void be_irrevocable();
 
  private:
   friend class TransactionThread;
@@ -85,6 +93,7 @@ class TransactionContext final : public TransactionThread {
   void note(format::TransactionState::Slot& slot, u64 time);
   void finish(u64 time);
   void release(u64 time);
+  void forget();
   Status add_entries();
   u64 newest_read() const;
   TransactionWrite* own(OwnershipRecord& record, u64* word);
@@ -99,7 +108,7 @@ class TransactionContext final : public TransactionThread {
   Transactions& all_;
   const u16 slot_;
   std::unique_ptr<TransactionRead[]> reads_;
-  size_t reads_max_;
+  TransactionRead* reads_space_end_;
   std::vector<std::unique_ptr<WriteBlock>> writes_;
   size_t write_count_ = 0;
   std::vector<Fresh> fresh_;
@@ -108,7 +117,7 @@ class TransactionContext final : public TransactionThread {
   std::vector<void*> freed_;
   commit::TransactionBuilder record_;
   std::optional<commit::TransactionWriter> writer_;  ///< none where they share a stream
-  bool irrevocable_ = false;
+  bool changed_ = false;
   u64 last_commit_ = 0;
   u64 waits_for_ = 0;     ///< in the stream
   u64 logged_bytes_ = 0;  ///< since it had part in making a version
@@ -139,8 +148,14 @@ class Transactions {
   friend class TransactionThread;
   explicit Transactions(Runtime& runtime) : runtime_(runtime) {}
   TransactionContext& this_thread();
+  TransactionContext& new_context(Mutator& mutator);
   void relieve_log(TransactionContext& context);
-  enum class Ended { kCommitted, kMetOthers, kWaits, kNeedsType };
+  void stop_others(TransactionContext& context);
+  void let_others_go_on(TransactionContext& context);
+  void check_outside(const TransactionContext& context);
+  [[noreturn]] static void refuse_in_operation();
+  static constexpr u64 kRestartsTogether = 32;  ///< then it runs alone
+  enum class Ended { kReadOnly, kCommitted, kMetOthers, kWaits, kNeedsType };
   Ended attempt(TransactionContext& context, TransactionBody body, void* with);
   void checkpoint();
   void make_roots_durable();
@@ -162,6 +177,57 @@ class Transactions {
   std::atomic<u64> root_changes_{0};     ///< of the heap, that a version has
   std::set<const perdura_type*> types_;  ///< that versions know; under mutex_
 };
+
+// --- what each transaction does ------------------------------------------------------------------
+
+inline void TransactionContext::begin() {
+  snapshot_ = all_.clock_.load(std::memory_order_acquire);
+  reads_end_ = reads_begin_;
+  reads_limit_ = reads_space_end_;
+  in_place_ = all_.logging_.load(std::memory_order_relaxed) == Logging::kUndo;
+  in_body = true;
+}
+
+inline TransactionContext& Transactions::this_thread() {
+  Mutator& mutator = runtime_.mutators().this_thread();
+  if (mutator.transactions == nullptr) [[unlikely]]
+    return new_context(mutator);
+  return *static_cast<TransactionContext*>(mutator.transactions);
+}
+
+// Of a transaction that is to begin.
+inline void Transactions::check_outside(const TransactionContext& context) {
+  if (context.mutator->depth.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    refuse_in_operation();
+  if (runtime_.heap().root_changes() != root_changes_.load(std::memory_order_relaxed)) [[unlikely]]
+    make_roots_durable();
+}
+
+inline TransactionContext& Transactions::prepare() {
+  TransactionContext& context = this_thread();
+  if (!context.in_body) check_outside(context);
+  return context;
+}
+
+// An operation, or with all others standing still.
+inline void Transactions::enter(TransactionContext& context, u64 restarts) {
+  if (restarts >= kRestartsTogether) [[unlikely]]
+    stop_others(context);
+  else detail::enter(*context.mutator);
+  context.begin();
+}
+
+inline void Transactions::leave(TransactionContext& context) {
+  context.end();
+  detail::leave(*context.mutator);
+  if (context.alone) [[unlikely]]
+    let_others_go_on(context);
+}
+
+inline void Transactions::finish(TransactionContext& context) {
+  if (context.waits()) value_or_throw(context.wait());
+  if (context.logged_bytes() > log_share_.load(std::memory_order_relaxed)) relieve_log(context);
+}
 
 /// Let others go on, the longer the more often it was begun again; `salt` differs by thread.
 void back_off(u64 restarts, u64 salt);
