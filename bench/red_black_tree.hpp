@@ -54,17 +54,19 @@ class RedBlackTree {
     if (node == none) return false;
     std::uint64_t removed_color = tx.read(node->color);
     Node* below;
+    Node* above;  // below it, when it has its place
     if (tx.read(node->left) == none || tx.read(node->right) == none) {
       below = tx.read(tx.read(node->left) == none ? node->right : node->left);
+      above = tx.read(node->parent);
       put_in_place(tx, node, below);
     } else {
       Node* next = tx.read(node->right);
       while (tx.read(next->left) != none) next = tx.read(next->left);
       removed_color = tx.read(next->color);
       below = tx.read(next->right);
-      if (tx.read(next->parent) == node) {
-        tx.write(below->parent, next);
-      } else {
+      above = next;
+      if (tx.read(next->parent) != node) {
+        above = tx.read(next->parent);
         put_in_place(tx, next, below);
         tx.write(next->right, tx.read(node->right));
         tx.write(tx.read(next->right)->parent, next);
@@ -74,7 +76,7 @@ class RedBlackTree {
       tx.write(tx.read(next->left)->parent, next);
       tx.write(next->color, tx.read(node->color));
     }
-    if (removed_color == kBlack) mend_removal(tx, below);
+    if (removed_color == kBlack) mend_removal(tx, below, above);
     tx.destroy(node);
     return true;
   }
@@ -102,7 +104,8 @@ class RedBlackTree {
     Node* const parent = tx.read(old->parent);
     if (parent == tx.read(none_)) tx.write(root_, other);
     else tx.write(old == tx.read(parent->left) ? parent->left : parent->right, other);
-    tx.write(other->parent, parent);
+    // All branches share the leaf: who stores to it meets everybody.
+    if (other != tx.read(none_)) tx.write(other->parent, parent);
   }
 
   /// Its child on the other side takes its place.
@@ -140,12 +143,13 @@ class RedBlackTree {
       tx.write(above->color, kRed);
       rotate(tx, above, other);
     }
-    tx.write(tx.read(root_)->color, kBlack);
+    Node* const root = tx.read(root_);
+    if (tx.read(root->color) == kRed) tx.write(root->color, kBlack);
   }
 
-  void mend_removal(Transaction& tx, Node* node) {
-    while (node != tx.read(root_) && tx.read(node->color) == kBlack) {
-      Node* const parent = tx.read(node->parent);
+  void mend_removal(Transaction& tx, Node* node, Node* parent) {
+    for (; node != tx.read(root_) && tx.read(node->color) == kBlack;
+         parent = tx.read(node->parent)) {
       const Side side = node == tx.read(parent->left) ? &Node::left : &Node::right;
       const Side other = side == &Node::left ? &Node::right : &Node::left;
       Node* beside = tx.read(parent->*other);
@@ -173,7 +177,7 @@ class RedBlackTree {
       rotate(tx, parent, side);
       break;
     }
-    tx.write(node->color, kBlack);
+    if (tx.read(node->color) == kRed) tx.write(node->color, kBlack);
   }
 
   std::uint64_t black_height(const Node* node, std::uint64_t from, std::uint64_t to,
