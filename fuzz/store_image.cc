@@ -1,15 +1,19 @@
 // Goal: whatever a store's medium holds, checking, describing and opening it end with a sentence or
 // with a store that works; nothing crashes, hangs, leaks or reads out of bounds.
-// Method: the input chooses one of three stores, made here, and overwrites fields of its
-// structures: superblocks, directory, log blocks, heap metadata. Then all checksums are made to fit
-// again, so that what reads them meets hostile structures and not only wrong sums; the input may
-// exempt any of them.
+// Method: the input chooses one of four stores, made here, and overwrites fields of its
+// structures: superblocks, directory, log blocks, transactions, heap metadata. Then all checksums
+// are made to fit again, so that what reads them meets hostile structures and not only wrong sums;
+// the input may exempt any of them.
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
+
+#include <perdura/transaction.hpp>
 
 #include "base/checksum.hpp"
 #include "commit/log.hpp"
+#include "commit/transaction_log.hpp"
 #include "format/format.hpp"
 #include "format/heap_format.hpp"
 #include "region/region.hpp"
@@ -23,6 +27,7 @@ namespace {
 using format::Extent;
 using format::ExtentKind;
 using format::LogBlockHeader;
+using format::TransactionRecord;
 
 /// Bits of Head::how.
 enum How : u8 {
@@ -44,6 +49,7 @@ enum Sum : u8 {
   kSumLogChains = 8,
   kSumDirectory = 16,
   kSumSuperblocks = 32,
+  kSumTransactions = 64,
 };
 
 constexpr u64 kValues[] = {0,
@@ -68,6 +74,7 @@ struct Base {
   Bytes image;
   Heads heads;
   std::vector<u64> blocks;  ///< medium offsets of the log's blocks, those of one segment in order
+  std::map<u64, u64> records;  ///< of transactions, by medium offset: of their segment
   std::vector<Area> areas;
 
   const Extent* home(u64 region_offset) const {
@@ -86,8 +93,32 @@ Options options(u8 how) {
   return chosen;
 }
 
-enum class Kind { kClosed, kCrashed, kCrashedWithMuch };
-constexpr size_t kKinds = 3;
+enum class Kind { kClosed, kCrashed, kCrashedWithMuch, kTransactions };
+constexpr size_t kKinds = 4;
+
+struct Link {
+  Link* next;
+  u64 number;
+};
+
+// Behind the last version: blocks of several sizes, values, blocks that are given back.
+void transact(Store& store) {
+  auto& first = store.root<Link>("links");
+  for (u64 i = 0; i < 12; ++i)
+    atomically(store, [&](Transaction& tx) {
+      Link* const old = tx.read(first.next);
+      if (i % 4 == 3) {
+        tx.write(first.next, tx.read(old->next));
+        tx.deallocate(old);
+        return;
+      }
+      auto* const link = static_cast<Link*>(tx.allocate(i == 6 ? 90'000 : sizeof(Link) << i));
+      link->next = old;
+      link->number = i;
+      tx.write(first.next, link);
+      tx.write(first.number, i);
+    });
+}
 
 // Its log holds several versions and, if there is much, more pages than are patched at once.
 Bytes make_store(Kind kind) {
@@ -116,6 +147,7 @@ Bytes make_store(Kind kind) {
     store.set_root("root", store.allocate(32));
     store.checkpoint();
   }
+  if (kind == Kind::kTransactions) transact(store);
   Bytes image = file.read();
   store.close();
   return image;
@@ -130,6 +162,18 @@ void find_log_blocks(Base& base, const Extent& extent, u64 segment_bytes) {
       if (header.magic != format::kLogBlockMagic) break;
       base.blocks.push_back(place);
       used += header.block_bytes;
+    }
+  }
+}
+
+void find_transactions(Base& base) {
+  for (const u64 segment : base.blocks) {
+    const auto header = load<LogBlockHeader>(base.image, segment);
+    if ((header.flags & format::kLogTransactions) == 0) continue;
+    for (u64 at = sizeof header; at + sizeof(TransactionRecord) <= header.block_bytes;) {
+      const auto record = load<TransactionRecord>(base.image, segment + at);
+      if (record.bytes != 0) base.records[segment + at] = segment;
+      at += std::max(round_up(record.bytes, kLineBytes), kLineBytes);
     }
   }
 }
@@ -176,6 +220,8 @@ Base make_base(Kind kind) {
   const HeapPlaces heap = find_heap(base);
   require(!heap.slabs.empty() && !heap.roots.empty(), "the store has slabs and roots");
   require(kind == Kind::kClosed || base.blocks.size() >= 3, "its log has blocks");
+  find_transactions(base);
+  require((kind == Kind::kTransactions) == (base.records.size() >= 12), "it has transactions");
   base.areas = head_areas(base.heads);
   base.areas.insert(
       base.areas.end(),
@@ -188,12 +234,17 @@ Base make_base(Kind kind) {
        {.places = heap.roots, .bytes = sizeof(format::RootNode) + 8, .in_region = true},
        {.places = {0}, .bytes = u64{1} << 32, .in_region = true},  // most of it is nowhere
        {{0}, base.image.size()}});                                 // any byte of the medium
+  std::vector<u64> records;
+  for (const auto& [record, segment] : base.records) records.push_back(record);
+  // Most of it is in the first ones: heads and entries.
+  if (!records.empty()) base.areas.push_back({records, 128, sizeof(u32)});
   return base;
 }
 
 const Base& base_of(u8 store) {
   static const std::array<Base, kKinds> bases = {
-      make_base(Kind::kClosed), make_base(Kind::kCrashed), make_base(Kind::kCrashedWithMuch)};
+      make_base(Kind::kClosed), make_base(Kind::kCrashed), make_base(Kind::kCrashedWithMuch),
+      make_base(Kind::kTransactions)};
   return bases[store % kKinds];
 }
 
@@ -211,6 +262,7 @@ struct Image {
   void sum_pages();
   void sum_log(u8 unsummed);
   void sum_chains();
+  void sum_transactions();
 };
 
 // At home and wherever the log holds that place.
@@ -281,10 +333,21 @@ void Image::sum_chains() {
   }
 }
 
+void Image::sum_transactions() {
+  for (const auto& [place, segment] : base.records) {
+    const auto record = load<TransactionRecord>(bytes, place);
+    if (record.bytes < sizeof record || record.bytes > bytes.size() - place) continue;
+    const auto& content = *reinterpret_cast<const TransactionRecord*>(bytes.data() + place);
+    const u64 generation = load<LogBlockHeader>(bytes, segment).generation;
+    store(bytes, place, commit::record_checksum(content, place, generation));
+  }
+}
+
 void Image::sum(u8 unsummed) {
   if ((unsummed & kSumPages) == 0) sum_pages();
   sum_log(unsummed);
   if ((unsummed & kSumLogChains) == 0) sum_chains();
+  if ((unsummed & kSumTransactions) == 0) sum_transactions();
   sum_heads(bytes, (unsummed & kSumDirectory) == 0, (unsummed & kSumSuperblocks) == 0);
 }
 
@@ -313,6 +376,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
                                                std::size_t max_size, unsigned seed) {
   using namespace perdura::fuzz;
-  return mutate({data, size, max_size}, base_of(0).areas.size(), seed);
+  return mutate({data, size, max_size}, base_of(kKinds - 1).areas.size(), seed);
 }
 #endif

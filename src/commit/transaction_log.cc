@@ -14,13 +14,6 @@ namespace {
 using format::LogBlockHeader;
 using format::TransactionRecord;
 
-// A record of an earlier use of the segment, or of another place, has another one.
-u64 record_checksum(const TransactionRecord* record, u64 place, u64 generation) {
-  constexpr u64 kOdd = 0x9e3779b97f4a7c15;
-  const u64 sum = checksum(&record->time, record->bytes - sizeof record->checksum);
-  return sum + place * kOdd + generation * (kOdd * kOdd);
-}
-
 constexpr u64 kBehindMax = 0xffff;
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::microseconds kCompanyWait{100};  // less than a barrier of a disk takes
@@ -28,6 +21,12 @@ constexpr std::chrono::microseconds kAwakeTime{300};
 constexpr u64 kAwakeCompany = 3;  // two wake each other more quickly than they yield
 
 }  // namespace
+
+u64 record_checksum(const TransactionRecord& record, u64 place, u64 generation) {
+  constexpr u64 kOdd = 0x9e3779b97f4a7c15;
+  const u64 sum = checksum(&record.time, record.bytes - sizeof record.checksum);
+  return sum + place * kOdd + generation * (kOdd * kOdd);
+}
 
 TransactionBuilder::TransactionBuilder(u64 segment_bytes)
     : record_(segment_bytes), words_max_((segment_bytes - kPageBytes) / sizeof(u64)) {}
@@ -53,7 +52,7 @@ media::Bytes TransactionBuilder::set_header(const Commit& commit, u64 behind) {
 
 void TransactionBuilder::set_checksum(u64 place, u64 generation) {
   auto& record = *reinterpret_cast<TransactionRecord*>(record_.data());
-  record.checksum = record_checksum(&record, place, generation);
+  record.checksum = record_checksum(record, place, generation);
 }
 
 TransactionSegment::TransactionSegment(Log& log, region::Volume& volume, u32 region)
@@ -312,41 +311,37 @@ class SegmentReader {
         segment_(segment),
         header_(*reinterpret_cast<const LogBlockHeader*>(segment)) {}
 
-  // A failure may leave records that were written together with holes between them: those behind
-  // the first hole never were. One that was written when the hole was durable says that it is
-  // damage.
+  // They follow each other by sequence. A failure may leave records that were written together with
+  // holes between them: those behind the first hole never were. One that was written when the hole
+  // was durable says that it is damage.
   Status read(std::vector<FoundTransaction>& into) {
-    u64 end = 0;
-    u64 next = header_.ticket;  // sequence
-    for (u64 used = round_up(sizeof(LogBlockHeader), medium_.geometry().write_bytes);
-         used + sizeof(TransactionRecord) <= volume_.segment_bytes();) {
+    u64 next = header_.ticket;
+    u64 end = sizeof(LogBlockHeader);  // of those so far
+    for (u64 used = end; used + sizeof(TransactionRecord) <= volume_.segment_bytes();) {
       const TransactionRecord* const record = record_at(used);
       if (record == nullptr) {
-        if (end == 0) end = used;
         used += kLineBytes;
         continue;
       }
-      const u64 sequence = format::transaction_sequence(record->number);
-      if (end != 0 && record->behind != kBehindMax && sequence - record->behind > next)
-        return Failure{Code::kCorrupt,
-                       "the log of '" + volume_.name() + "' is damaged: a transaction at offset " +
-                           std::to_string(offset_ + end) +
-                           " is not whole, but another was written after it (offset " +
-                           std::to_string(offset_ + used) + "); restore the store from a copy"};
       const u64 place = offset_ + used;
+      const u64 sequence = format::transaction_sequence(record->number);
       used += round_up(record->bytes, kLineBytes);
-      if (end != 0) continue;
       if (format::relies_on_later(record->number, durable_version_))
-        return Failure{Code::kCorrupt,
-                       "the log of '" + volume_.name() +
-                           "' is damaged: the transaction at offset " + std::to_string(place) +
-                           " relies on a later version than " + std::to_string(durable_version_) +
-                           ", the last one that is whole; restore the store from a copy"};
-      next = sequence + 1;
-      const auto* const words = reinterpret_cast<const u64*>(record + 1);
-      const u64 count = (record->bytes - sizeof *record) / sizeof(u64);
-      into.push_back(
-          {offset_, place, record->time, record->slot, sequence, {words, words + count}});
+        return damaged("the transaction at offset " + std::to_string(place) +
+                       " relies on a later version than " + std::to_string(durable_version_) +
+                       ", the last one that is whole");
+      if (sequence == next) {
+        const auto* const words = reinterpret_cast<const u64*>(record + 1);
+        const u64 count = (record->bytes - sizeof *record) / sizeof(u64);
+        into.push_back(
+            {offset_, place, record->time, record->slot, sequence, {words, words + count}});
+        ++next;
+        end = used;
+      } else if (record->behind != kBehindMax && sequence - record->behind > next) {
+        return damaged("a transaction at offset " + std::to_string(offset_ + end) +
+                       " is not whole, but another was written after it (offset " +
+                       std::to_string(place) + ")");
+      }
     }
     return {};
   }
@@ -365,10 +360,15 @@ class SegmentReader {
         place, at, bytes, PERDURA_SITE("transaction record"), [&](const std::byte* content) {
           const auto* const found = reinterpret_cast<const TransactionRecord*>(content);
           return found->bytes == bytes &&
-                 found->checksum == record_checksum(found, place, header_.generation) &&
+                 found->checksum == record_checksum(*found, place, header_.generation) &&
                  found->slot < format::kTransactionSlots && found->time <= format::kCounterMax;
         });
     return whole ? record : nullptr;
+  }
+
+  Failure damaged(const std::string& what) const {
+    return {Code::kCorrupt, "the log of '" + volume_.name() + "' is damaged: " + what +
+                                "; restore the store from a copy"};
   }
 
   region::Volume& volume_;

@@ -18,6 +18,10 @@
 
 namespace perdura::commit {
 
+/// Of a record with its entries. One of an earlier use of the segment, or of another place, has
+/// another one.
+u64 record_checksum(const format::TransactionRecord& record, u64 place, u64 generation);
+
 /// What a transaction did, as a record in the making.
 class TransactionBuilder {
  public:

@@ -63,7 +63,7 @@ struct TransactionState {
     u64 sequence;  ///< of the same
   } slots[kTransactionSlots];
 };
-constexpr u64 kTransactionVersion = 1;
+constexpr u64 kTransactionVersion = 2;  ///< 1: records did not say on which version they rely
 static_assert(sizeof(TransactionState) == 64 + 64 * kTransactionSlots);
 
 }  // namespace perdura::format

@@ -95,13 +95,23 @@ class Repeat {
 
 }  // namespace
 
+Result<TransactionState*> transaction_state(const std::string& name, heap::Heap& heap) {
+  PERDURA_ASSIGN(void* const root, heap.get_root(format::kTransactionRoot, 0));
+  auto* const state = static_cast<TransactionState*>(root);
+  if (state != nullptr && state->version != format::kTransactionVersion)
+    return Failure{Code::kUnsupported, "transactions of '" + name + "' have format version " +
+                                           std::to_string(state->version) + ", this library has " +
+                                           std::to_string(format::kTransactionVersion)};
+  return state;
+}
+
 Result<u64> repeat_transactions(const std::string& name, heap::Heap& heap, region::Region& region,
                                 detail::Mutator& mutator,
                                 const std::vector<FoundTransaction>& transactions) {
-  PERDURA_ASSIGN(void* const root, heap.get_root(format::kTransactionRoot, 0));
-  if (root == nullptr)
+  PERDURA_ASSIGN(TransactionState* const state, transaction_state(name, heap));
+  if (state == nullptr)
     return log_damaged(name, "it has transactions, and the region has no state of them");
-  Repeat repeat(name, heap, region, mutator, *static_cast<TransactionState*>(root));
+  Repeat repeat(name, heap, region, mutator, *state);
   u64 repeated = 0;
   for (const FoundTransaction& transaction : transactions) {
     PERDURA_ASSIGN(const bool now, repeat.repeat(transaction));

@@ -9,6 +9,9 @@
 
 namespace perdura::store {
 
+/// The region's, or nullptr where it never had a transaction. kUnsupported for another format.
+Result<format::TransactionState*> transaction_state(const std::string& name, heap::Heap& heap);
+
 /// Those that the region does not hold, in the order of their commits. Returns how many. kCorrupt
 /// where one is missing, or where it says what cannot be; `name` is the store's.
 Result<u64> repeat_transactions(const std::string& name, heap::Heap& heap, region::Region& region,

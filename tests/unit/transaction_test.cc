@@ -500,6 +500,21 @@ TEST_P(Transactions, MakeManyBlocks) {
   after_crash([](Store& then) { return check(*then.find_root<List>("list")); });
 }
 
+TEST_P(Transactions, OfAnotherFormatAreRefused) {
+  {
+    Store store = open();
+    atomically(store, [&](Transaction& tx) { tx.allocate(8); });
+    auto* const state = static_cast<format::TransactionState*>(
+        value_or_throw(store.runtime().heap().get_root(format::kTransactionRoot, 0)));
+    const auto operation = store.operation();
+    store.touch(state, sizeof state->version);
+    state->version = 1;
+  }
+  Store store = Store::open(GetParam().scheme + ":" + path(), options());
+  expect_error([&] { atomically(store, [](Transaction& tx) { tx.allocate(8); }); },
+               Code::kUnsupported, "format version 1");
+}
+
 // Two words that are stored to together are seen alike by each body, also by those that are begun
 // again.
 TEST_P(Transactions, SeeNoMixEvenWhenTheyBeginAgain) {

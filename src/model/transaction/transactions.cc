@@ -7,6 +7,8 @@
 #include <cstring>
 #include <thread>
 
+#include "store/transaction_replay.hpp"
+
 namespace perdura {
 namespace detail {
 namespace {
@@ -508,19 +510,19 @@ Result<std::unique_ptr<Transactions>> Transactions::create(Runtime& runtime) {
   PERDURA_ASSIGN(all->records_, Mapping::aligned(kRecordBytes, kRecordBytes));
   ::madvise(all->records_.as(), kRecordBytes, MADV_HUGEPAGE);
   all->record_mask_ = kRecords - 1;
-  PERDURA_ASSIGN(void* root, runtime.heap().get_root(kTransactionRoot, 0));
-  if (root == nullptr) {
+  PERDURA_ASSIGN(all->state_, store::transaction_state(runtime.name(), runtime.heap()));
+  if (all->state_ == nullptr) {
     Mutator& mutator = runtime.mutators().this_thread();
     {
       const track::InOperation operation(mutator);
-      PERDURA_ASSIGN(root, runtime.heap().allocate_typed(mutator, kStateType, 1));
-      static_cast<TransactionState*>(root)->version = format::kTransactionVersion;
-      PERDURA_TRY(runtime.heap().set_root(mutator, kTransactionRoot, root, 0));
+      PERDURA_ASSIGN(void* const made, runtime.heap().allocate_typed(mutator, kStateType, 1));
+      all->state_ = static_cast<TransactionState*>(made);
+      all->state_->version = format::kTransactionVersion;
+      PERDURA_TRY(runtime.heap().set_root(mutator, kTransactionRoot, made, 0));
     }
     // Records mean nothing without it.
     PERDURA_TRY(runtime.checkpoint());
   }
-  all->state_ = static_cast<TransactionState*>(root);
   u64 last = 0;
   for (const TransactionState::Slot& slot : all->state_->slots) last = std::max(last, slot.time);
   all->clock_ = last;
