@@ -510,9 +510,11 @@ TEST_P(Transactions, OfAnotherFormatAreRefused) {
     store.touch(state, sizeof state->version);
     state->version = 1;
   }
-  Store store = Store::open(GetParam().scheme + ":" + path(), options());
-  expect_error([&] { atomically(store, [](Transaction& tx) { tx.allocate(8); }); },
-               Code::kUnsupported, "format version 1");
+  const auto use = [&] {
+    Store store = Store::open(GetParam().scheme + ":" + path(), options());
+    atomically(store, [](Transaction& tx) { tx.allocate(8); });
+  };
+  expect_error(use, Code::kUnsupported, "format version 1");
 }
 
 // Two words that are stored to together are seen alike by each body, also by those that are begun
