@@ -523,7 +523,8 @@ std::string check_stack(const Stack& stack) {
 }
 
 // Each transaction is done and durable, or fails and never was; unless the barrier failed.
-void transactions(Session& session) {
+// Those that are relaxed are durable when they were waited for.
+void transact(Session& session, Durability durability, Logging logging) {
   const std::string uri = session.uri();
   const Options options = session.options();
   u64 acknowledged = 0;
@@ -531,10 +532,14 @@ void transactions(Session& session) {
     session.attempt([&] {
       Store store = in_library([&] { return Store::open(uri, options); });
       Stack& stack = in_library([&]() -> Stack& { return store.root<Stack>("stack"); });
+      in_library([&] {
+        set_durability(store, durability);
+        set_logging(store, logging);
+      });
       for (u64 i = 0; i < 8; ++i) {
         session.attempt([&] {
           acknowledged = in_library([&] {
-            return atomically(store, [&](Transaction& tx) {
+            const u64 pushed = atomically(store, [&](Transaction& tx) {
               Pushed* const top = tx.read(stack.top);
               u64 count = tx.read(stack.count);
               if (i % 4 == 3 && top != nullptr) {
@@ -546,6 +551,8 @@ void transactions(Session& session) {
               tx.write(stack.count, count + 1);
               return count + 1;
             });
+            wait_for_commit(store, last_commit(store));
+            return pushed;
           });
         });
         if (i == 4) session.attempt([&] { in_library([&] { store.checkpoint(); }); });
@@ -565,6 +572,16 @@ void transactions(Session& session) {
     session.problem("lost: " + std::to_string(acknowledged) + " were on the stack");
   if (const std::string problem = check_stack(*stack); !problem.empty()) session.problem(problem);
   if (const HeapAudit audit = store.audit(); !audit.clean) session.problem(audit.problem);
+}
+
+void transactions(Session& session) {
+  transact(session, Durability::kNonTemporal, Logging::kRedo);
+}
+void transactions_undo(Session& session) {
+  transact(session, Durability::kNonTemporal, Logging::kUndo);
+}
+void transactions_relaxed(Session& session) {
+  transact(session, Durability::kRelaxed, Logging::kRedo);
 }
 
 std::vector<Scenario> make_scenarios() {
@@ -668,6 +685,9 @@ std::vector<Scenario> make_scenarios() {
       {"regions_chunks", "file", "?io_uring=0", none, in_chunks, regions},
       {"transactions", "file", "?io_uring=0", none, pages, transactions},
       {"transactions_emu", "emu", "", none, reported, transactions},
+      {"transactions_undo", "emu", "", none, pages, transactions_undo},
+      {"transactions_relaxed", "file", "?io_uring=0", none, reported, transactions_relaxed, false,
+       false, true},
       {"chunks_format", "file", "", none, in_chunks, open_only},
       {"chunks", "file", "", closed, in_chunks, checkpoints},
       {"chunks_emu", "emu", "", closed, noted_chunks, checkpoints},
