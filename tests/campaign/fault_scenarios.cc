@@ -574,9 +574,7 @@ void transact(Session& session, Durability durability, Logging logging) {
   if (const HeapAudit audit = store.audit(); !audit.clean) session.problem(audit.problem);
 }
 
-void transactions(Session& session) {
-  transact(session, Durability::kNonTemporal, Logging::kRedo);
-}
+void transactions(Session& session) { transact(session, Durability::kNonTemporal, Logging::kRedo); }
 void transactions_undo(Session& session) {
   transact(session, Durability::kNonTemporal, Logging::kUndo);
 }

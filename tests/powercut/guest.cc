@@ -13,12 +13,14 @@
 //   proof NAME                       what shows that the medium is used as in production
 //   ack VERSION STEPS… / STEPS…      the version is durable: it holds at least the first steps of
 //                                    each shard and at most the second
+//   step SHARD STEP                  the step is durable, as a transaction
 //   failed TEXT                      what is wrong
 //   closed                           the store was closed in order
 //
 // Environment: DEVICE, FILESYSTEM, MEDIUM (file or dax), SEED, and STOP=1 to close the store after
 // some steps instead of working until the power is cut. CHUNK_BYTES for a store in chunks, with
-// VERSIONS_KEPT and WHOLE_CHUNKS (0 or 1); without it the store has a redo log.
+// VERSIONS_KEPT and WHOLE_CHUNKS (0 or 1); without it the store has a redo log. TRANSACTIONS=1 for
+// steps that are transactions.
 #include <fcntl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -40,7 +42,9 @@
 #include <vector>
 
 #include <perdura/perdura.hpp>
+#include <perdura/transaction.hpp>
 
+#include "format/transaction_format.hpp"
 #include "store/inspect.hpp"
 #include "support/ledger.hpp"
 
@@ -176,6 +180,9 @@ struct Life {
   std::chrono::milliseconds interval{0};
   unsigned threads = 1;
   bool stops = false;
+  bool transactions = false;
+  Durability durability = Durability::kNonTemporal;
+  Logging logging = Logging::kRedo;
 
   explicit Life(Random& random) {
     options.region_limit_bytes = 256 * kMiB;
@@ -185,9 +192,18 @@ struct Life {
     threads = 1 + static_cast<unsigned>(random() % Ledger::kShards);
     interval = std::chrono::milliseconds(random() % 3 * 20);
     stops = setting("STOP") == "1";
+    transactions = setting("TRANSACTIONS") == "1";
+    if (transactions) choose_for_transactions(random);
   }
 
  private:
+  void choose_for_transactions(Random& random) {
+    static constexpr Durability kDurabilities[] = {Durability::kNonTemporal,
+                                                   Durability::kNonTemporal, Durability::kLazyBulk,
+                                                   Durability::kPerWrite};
+    durability = kDurabilities[random() % std::size(kDurabilities)];
+    logging = random() % 3 == 0 ? Logging::kUndo : Logging::kRedo;
+  }
   void choose_for_log(Random& random) {
     static constexpr Tracking kTrackings[] = {Tracking::kReported, Tracking::kReported,
                                               Tracking::kBitmap, Tracking::kProtect};
@@ -226,15 +242,21 @@ struct Progress {
 };
 
 void work(Store& store, Ledger& ledger, u64 shard, Random random, u64 steps, Progress& progress,
-          Port& port, Prover* prover) {
+          Port& port, Prover* prover, bool transactions) {
+  constexpr u64 kToldStep = 4;  // the port is slow
   u64 next_checkpoint = random() % 50;
   for (u64 done = 0; done < steps; ++done) {
-    {
+    if (transactions) {
+      ++progress.begun[shard];
+      atomically(store, [&](Transaction& tx) { do_step(tx, ledger, shard); });
+    } else {
       const auto op = store.operation();
       ++progress.begun[shard];
       do_step(op, ledger, shard);
     }
-    ++progress.ended[shard];
+    const u64 ended = ++progress.ended[shard];
+    if (transactions && ended % kToldStep == 0)
+      port.say("step " + std::to_string(shard) + " " + std::to_string(ended));
     if (done < next_checkpoint) continue;
     next_checkpoint = done + 1 + random() % 100;
     const std::string at_least = Progress::list(progress.ended);
@@ -259,6 +281,12 @@ std::string steps_of(const Ledger* ledger) {
   return text;
 }
 
+std::string check(Store& store, const Ledger& ledger) {
+  const HeapAudit audit = store.audit();
+  const bool has_transactions = store.get_root(format::kTransactionRoot) != nullptr;
+  return check_ledger(ledger, audit, other_blocks(audit, has_transactions));
+}
+
 /// An older version opens to be read, and is a state that there was.
 std::string check_older(const std::string& uri, u64 version, const Life& life, Port& port) {
   Options options = life.options;
@@ -268,8 +296,7 @@ std::string check_older(const std::string& uri, u64 version, const Life& life, P
     return "version " + std::to_string(store.durable_version()) + " was opened instead";
   const auto* ledger = static_cast<const Ledger*>(store.get_root("ledger"));
   if (ledger != nullptr)
-    if (std::string problem = check_ledger(*ledger, store.audit(), 1); !problem.empty())
-      return problem;
+    if (std::string problem = check(store, *ledger); !problem.empty()) return problem;
   port.say("kept " + std::to_string(version) + steps_of(ledger));
   store.close();
   return {};
@@ -343,16 +370,21 @@ std::string live(Port& port) {
   for (u64 i = 0; i < Ledger::kShards; ++i)
     progress.begun[i] = progress.ended[i] = ledger->shards[i].steps;
   port.say("recovered " + std::to_string(store.durable_version()) + Progress::list(progress.ended));
-  if (std::string problem = check_ledger(*ledger, store.audit(), 1); !problem.empty())
+  if (std::string problem = check(store, *ledger); !problem.empty())
     return "the recovered state is no state there was: " + problem;
 
+  if (life.transactions) {
+    set_durability(store, life.durability);
+    set_logging(store, life.logging);
+  }
   Prover prover(port);
   store.checkpoint_every(life.interval);
   const u64 steps = life.stops ? 200 : ~u64{0};
   std::vector<std::thread> threads;
   for (u64 i = 0; i < life.threads; ++i)
     threads.emplace_back([&, i, seed = random()] {
-      work(store, *ledger, i, Random(seed), steps, progress, port, i == 0 ? &prover : nullptr);
+      work(store, *ledger, i, Random(seed), steps, progress, port, i == 0 ? &prover : nullptr,
+           life.transactions);
     });
   for (std::thread& thread : threads) thread.join();
   store.close();

@@ -48,6 +48,7 @@ class Config:
     medium: str
     filesystem: str
     chunks: Chunks | None = None  # none: a redo log
+    transactions: bool = False  # each step is one
 
     @property
     def device(self):
@@ -74,6 +75,8 @@ class Config:
             words |= {"CHUNK_BYTES": self.chunks.chunk_bytes,
                       "VERSIONS_KEPT": self.chunks.versions_kept,
                       "WHOLE_CHUNKS": int(self.chunks.whole_chunks)}
+        if self.transactions:
+            words["TRANSACTIONS"] = 1
         return words
 
 
@@ -85,6 +88,8 @@ CONFIGS = {config.name: config for config in (
     Config("file-xfs-chunks", "file", "xfs", Chunks(4 << 10, versions_kept=4)),
     Config("file-ext4-flash", "file", "ext4", Chunks(64 << 10, versions_kept=2, whole_chunks=True)),
     Config("dax-xfs-chunks", "dax", "xfs", Chunks(16 << 10, versions_kept=2)),
+    Config("file-ext4-transactions", "file", "ext4", transactions=True),
+    Config("dax-xfs-transactions", "dax", "xfs", transactions=True),
 )}
 
 
@@ -277,15 +282,26 @@ class Lines:
 
 
 class Journal:
-    """Which versions were acknowledged, and what they hold."""
+    """Which versions were acknowledged, and what they hold; and steps by themselves."""
 
     def __init__(self, acks=()):
-        self.acks = [tuple(ack) for ack in acks]  # version, least steps, most steps
+        # Version, least steps, most steps. Steps by themselves: of version 0, the first of all.
+        self.acks = [tuple(ack) for ack in acks]
 
     def add(self, words):
         least, most = words.split(" / ")
         version, *least = map(int, least.split())
         self.acks.append((version, least, list(map(int, most.split()))))
+
+    def add_step(self, words):
+        shard, step = map(int, words.split())
+        if not self.acks or self.acks[0][0] != 0:
+            self.acks.insert(0, (0, [0] * SHARDS, [sys.maxsize] * SHARDS))
+        least = self.acks[0][1]
+        least[shard] = max(least[shard], step)
+
+    def steps(self):
+        return sum(self.acks[0][1]) if self.acks and self.acks[0][0] == 0 else 0
 
     @staticmethod
     def parse(words):
@@ -453,6 +469,8 @@ class Campaign:
         if kind == "ack":
             self.journal.add(words)
             self.outcome.acknowledged += 1
+        elif kind == "step":
+            self.journal.add_step(words)
         elif kind == "recovered":
             self.journal.judge(words)
             self.outcome.recovered += 1
@@ -486,6 +504,8 @@ class Campaign:
             raise RuntimeError(f"{self.config.name} proved only {sorted(self.outcome.proofs)}")
         if self.config.chunks is not None and self.outcome.older == 0:
             raise RuntimeError(f"{self.config.name}: no older version was ever opened")
+        if self.config.transactions and self.journal.steps() == 0:
+            raise RuntimeError(f"{self.config.name}: no transaction was ever acknowledged")
         return cuts, None
 
     def boot_and_keep(self, cut, plan, lies=False, expected=()):

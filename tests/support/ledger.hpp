@@ -187,6 +187,11 @@ inline std::string check_ledger(const Ledger& ledger, u64* nodes = nullptr) {
   return {};
 }
 
+/// Blocks beside a ledger and its nodes: what leads to roots, types, the state of transactions.
+inline u64 other_blocks(const HeapAudit& audit, bool has_transactions) {
+  return audit.roots + audit.types + (has_transactions ? 1 : 0);
+}
+
 /// The same, and the heap holds the ledger, `others` blocks and nothing else.
 inline std::string check_ledger(const Ledger& ledger, const HeapAudit& audit, u64 others) {
   if (!audit.clean) return "the heap is damaged: " + audit.problem;
