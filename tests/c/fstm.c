@@ -40,6 +40,33 @@ static void insert(uint64_t key, uint64_t value) {
   TM_EXIT_THREAD
 }
 
+static void remove_last(void) {
+  struct node* const last = list->head;
+  TM_START
+  TM_STORE(&list->head, TM_LOAD(&last->next));
+  TM_STORE(&list->count, TM_LOAD(&list->count) - 1);
+  assert(pos_free("list", last) == 0);
+  TM_COMMIT
+}
+
+/* The same in each way. */
+static void configure(void) {
+  for (int durability = PERDURA_FSTM_NON_TEMPORAL; durability <= PERDURA_FSTM_NONE; ++durability)
+    for (int logging = PERDURA_FSTM_REDO; logging <= PERDURA_FSTM_UNDO; ++logging) {
+      assert(perdura_fstm_configure(list, (enum perdura_fstm_durability)durability,
+                                    (enum perdura_fstm_logging)logging) == 0);
+      const uint64_t count = list->count;
+      insert(kThreads * kInserts, 1);
+      assert(list->count == count + 1 && list->head->key == kThreads * kInserts);
+      remove_last();
+      assert(list->count == count);
+    }
+  assert(perdura_fstm_configure(&list, PERDURA_FSTM_NONE, PERDURA_FSTM_REDO) ==
+         -PERDURA_INVALID_ARGUMENT);
+  assert(perdura_fstm_configure(list, (enum perdura_fstm_durability)5, PERDURA_FSTM_REDO) ==
+         -PERDURA_INVALID_ARGUMENT);
+}
+
 static void* work(void* argument) {
   const uint64_t first = (uint64_t)(uintptr_t)argument * kInserts;
   for (uint64_t i = 0; i < kInserts; ++i) insert(first + i, 2 * (first + i));
@@ -80,12 +107,8 @@ int main(void) {
   assert(list != NULL);
   check();
 
-  struct node* const last = list->head;
-  TM_START
-  TM_STORE(&list->head, TM_LOAD(&last->next));
-  TM_STORE(&list->count, TM_LOAD(&list->count) - 1);
-  assert(pos_free("list", last) == 0);
-  TM_COMMIT
+  configure();
+  remove_last();
   assert(list->count == kThreads * kInserts - 1);
   assert(pos_delete("list") == 0);
   assert(pos_map("list") == NULL && perdura_last_code() == PERDURA_NOT_FOUND);

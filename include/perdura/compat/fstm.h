@@ -20,6 +20,8 @@
 #include <setjmp.h>
 #include <stdint.h>
 
+#include <perdura/perdura.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -29,6 +31,22 @@ void perdura_fstm_start(void);
 uint64_t perdura_fstm_load(const void* word);
 void perdura_fstm_store(void* word, uint64_t value);
 void perdura_fstm_commit(void);
+
+/* How transactions become durable: NTP (§4.3), soon, LBP (§4.2), the paper's baseline (Figure 3),
+ * NP. perdura::Durability in perdura/transaction.hpp says more. */
+enum perdura_fstm_durability {
+  PERDURA_FSTM_NON_TEMPORAL,
+  PERDURA_FSTM_RELAXED,
+  PERDURA_FSTM_LAZY_BULK,
+  PERDURA_FSTM_PER_WRITE,
+  PERDURA_FSTM_NONE
+};
+/* What a transaction keeps until it ends (§3.1): what is new, or what was there. */
+enum perdura_fstm_logging { PERDURA_FSTM_REDO, PERDURA_FSTM_UNDO };
+/* For the transactions that follow on the store or heap that holds `object`; while none runs.
+ * Returns 0 or a negative perdura_code. */
+int perdura_fstm_configure(const void* object, enum perdura_fstm_durability durability,
+                           enum perdura_fstm_logging logging);
 
 #ifdef __cplusplus
 }

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <string>
@@ -71,6 +72,23 @@ auto part(Current& tx, Call&& call) -> decltype(call()) {
     give_up(error.what());
   }
   std::longjmp(tx.place, 1);
+}
+
+void configure(const void* object, perdura_fstm_durability durability,
+               perdura_fstm_logging logging) {
+  constexpr Durability kDurabilities[] = {Durability::kNonTemporal, Durability::kRelaxed,
+                                          Durability::kLazyBulk, Durability::kPerWrite,
+                                          Durability::kNone};
+  constexpr Logging kLoggings[] = {Logging::kRedo, Logging::kUndo};
+  Runtime* const runtime = runtime_holding(object);
+  if (runtime == nullptr)
+    throw Error(Code::kInvalidArgument, "the object lies in no store; name one of a mapped heap");
+  if (static_cast<size_t>(durability) >= std::size(kDurabilities) ||
+      static_cast<size_t>(logging) >= std::size(kLoggings))
+    throw Error(Code::kInvalidArgument, "no such durability or logging (perdura/compat/fstm.h)");
+  Transactions& transactions = transactions_of(*runtime);
+  transactions.set_durability(kDurabilities[durability]);
+  transactions.set_logging(kLoggings[logging]);
 }
 
 // --- heaps ---------------------------------------------------------------------------------------
@@ -180,6 +198,11 @@ void perdura_fstm_commit(void) {
     tx.context = nullptr;
   }
   tx.started = false;
+}
+
+int perdura_fstm_configure(const void* object, perdura_fstm_durability durability,
+                           perdura_fstm_logging logging) {
+  return c_call([&] { configure(object, durability, logging); });
 }
 
 void* pos_create(const char* name) {
