@@ -10,8 +10,8 @@
 // returns, the step is durable, as Durability says.
 #pragma once
 
+#include <bit>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <new>
 #include <optional>
@@ -54,23 +54,20 @@ class Transaction {
   template <class T>
   T read(const T& field) {
     static_assert(std::is_trivially_copyable_v<T>);
-    T value;
-    if constexpr (sizeof(T) == 8 && alignof(T) == 8) {
-      const std::uint64_t word = thread_.load(reinterpret_cast<const std::uint64_t*>(&field));
-      std::memcpy(static_cast<void*>(&value), &word, sizeof value);
+    if constexpr (kIsWord<T>) {
+      return std::bit_cast<T>(thread_.load(reinterpret_cast<const std::uint64_t*>(&field)));
     } else {
+      T value;
       load_bytes(&field, &value, sizeof value);
+      return value;
     }
-    return value;
   }
   /// Holds it from here on in this transaction, and for others when it has ended.
   template <class T>
   void write(T& field, const std::type_identity_t<T>& value) {
     static_assert(std::is_trivially_copyable_v<T>);
-    if constexpr (sizeof(T) == 8 && alignof(T) == 8) {
-      std::uint64_t word;
-      std::memcpy(&word, static_cast<const void*>(&value), sizeof word);
-      thread_.store(reinterpret_cast<std::uint64_t*>(&field), word);
+    if constexpr (kIsWord<T>) {
+      thread_.store(reinterpret_cast<std::uint64_t*>(&field), std::bit_cast<std::uint64_t>(value));
     } else {
       store_bytes(&field, &value, sizeof value);
     }
@@ -120,6 +117,9 @@ class Transaction {
 
  private:
   friend class detail::TransactionContext;
+  template <class T>
+  static constexpr bool kIsWord =
+      sizeof(T) == 8 && alignof(T) == 8;  // NOLINT(bugprone-sizeof-expression): also of a pointer
   struct Savepoint {
     std::vector<std::uint64_t> values;  ///< of the words that were stored
     std::size_t allocated;
