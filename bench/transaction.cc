@@ -9,7 +9,7 @@
 //   floor         a commit ÷ 256 bytes written past the caches and a fence
 //   libpmemobj    ÷ its transactions, on the same tmpfs, told that it is persistent memory
 //   file_N        N threads that insert single records, each durable before the next, ÷ the best of
-//                 LMDB, SQLite and RocksDB, inserts a second
+//                 LMDB, SQLite, RocksDB and Berkeley DB, inserts a second
 //   read          a lookup in a transaction ÷ a plain one
 #include <immintrin.h>
 #include <libpmemobj.h>

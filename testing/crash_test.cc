@@ -2,6 +2,9 @@
 
 #include <map>
 #include <mutex>
+#include <set>
+#include <utility>
+#include <vector>
 
 #include "explorer.hpp"
 #include "folder.hpp"
@@ -97,16 +100,23 @@ CrashTestReport crash_test(const CrashTestOptions& options, const std::function<
   report.log10_contents = explorer.coverage().log10_contents;
   if (!report.ok()) return report;
 
-  // Then each version as a store, as the program would find it.
+  // Then each version as a store, as the program would find it, with the transactions behind it.
   const Folder folder;
   Options reopening = options.store;
   reopening.create = false;
+  std::set<std::pair<u64, std::vector<u64>>> opened;
   for (const size_t end : ends) {
     const CrashState state = CrashState(recorded.history, end, kTearing).nothing_lost();
     Choices choices;
     Execution execution(state, recorded.geometry, choices, nullptr, {});
-    const u64 version = recovered(execution).version;
-    if (version == 0 || found.erase(version) == 0) continue;
+    const Recovered result = recovered(execution);
+    const u64 version = result.version;
+    std::vector<u64> transactions;
+    for (const commit::FoundTransaction& each : result.transactions)
+      transactions.push_back(each.offset);
+    if (version == 0 || !found.contains(version) ||
+        !opened.emplace(version, std::move(transactions)).second)
+      continue;
     write_file(folder.path("store.pd"), state.image());
     Store store = Store::open(uri(folder), reopening);
     const HeapAudit audit = store.audit();

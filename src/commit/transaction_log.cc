@@ -15,7 +15,6 @@ using format::LogBlockHeader;
 using format::TransactionRecord;
 
 constexpr u64 kBehindMax = 0xffff;
-using Clock = std::chrono::steady_clock;
 constexpr std::chrono::microseconds kCompanyWait{100};  // less than a barrier of a disk takes
 constexpr std::chrono::microseconds kAwakeTime{300};
 constexpr u64 kAwakeCompany = 3;  // two wake each other more quickly than they yield
@@ -221,34 +220,36 @@ u64 TransactionStream::append(TransactionBuilder& record,
 // waited long enough.
 Status TransactionStream::wait(u64 position) {
   std::unique_lock lock(mutex_);
-  bool may_stay_awake = true;
+  bool may_stay_awake = company_ >= kAwakeCompany && flush_time_ <= kAwakeTime;
   std::optional<Clock::time_point> alone_at;
   while (durable_total_ < position) {
     if (failed_) return copy_of(*failed_);
-    const bool is_last = appended_sequence_ - durable_sequence_ >= company_;
-    if (!flushing_ && (is_last || (alone_at && Clock::now() >= *alone_at))) {
-      PERDURA_TRY(flush(lock));
-    } else if (may_stay_awake && company_ >= kAwakeCompany && flush_time_ <= kAwakeTime) {
-      lock.unlock();
-      stay_awake(position);
-      lock.lock();
-      may_stay_awake = false;
-    } else if (flushing_) {
-      flushed_.wait(lock);
+    if (flushing_) {
+      if (may_stay_awake) may_stay_awake = stay_awake(lock, position, Clock::now() + kAwakeTime);
+      else flushed_.wait(lock);
       alone_at = {};
-    } else {
-      if (!alone_at) alone_at = Clock::now() + kCompanyWait;
-      flushed_.wait_until(lock, *alone_at);
+      continue;
     }
+    if (!alone_at) alone_at = Clock::now() + kCompanyWait;
+    const bool is_last = appended_sequence_ - durable_sequence_ >= company_;
+    if (is_last || Clock::now() >= *alone_at) PERDURA_TRY(flush(lock));
+    else if (may_stay_awake) stay_awake(lock, position, *alone_at);
+    else flushed_.wait_until(lock, *alone_at);
   }
   return {};
 }
 
-// To wake several threads one after the other takes as long as a barrier of a fast disk.
-void TransactionStream::stay_awake(u64 position) const {
-  const auto end = Clock::now() + kAwakeTime;
-  while (durable_total_.load(std::memory_order_acquire) < position && Clock::now() < end)
+// To wake several threads one after the other takes as long as a barrier of a fast disk. Returns
+// whether it was worth it.
+bool TransactionStream::stay_awake(std::unique_lock<std::mutex>& lock, u64 position,
+                                   Clock::time_point end) const {
+  lock.unlock();
+  bool durable = false;
+  while (!(durable = durable_total_.load(std::memory_order_acquire) >= position) &&
+         Clock::now() < end)
     std::this_thread::yield();
+  lock.lock();
+  return durable;
 }
 
 // Times from before the store was opened are durable; nothing of those waits.

@@ -142,8 +142,9 @@ class TransactionStream {
   u64 durable_time() const { return durable_time_.load(std::memory_order_acquire); }
 
  private:
+  using Clock = std::chrono::steady_clock;
   Status flush(std::unique_lock<std::mutex>& lock);
-  void stay_awake(u64 position) const;
+  bool stay_awake(std::unique_lock<std::mutex>& lock, u64 position, Clock::time_point end) const;
   void run_write_behind();
 
   media::Medium& medium_;

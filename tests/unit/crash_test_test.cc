@@ -1,10 +1,11 @@
 // Goal: a program that tests its own structure with perdura::testing learns of its mistakes, and a
 // right one passes.
 // Method: a pair of counters that must be equal, kept right, with a store that is not reported, and
-// changed in two operations instead of one.
+// changed in two operations, or transactions, instead of one.
 #include <gtest/gtest.h>
 
 #include <perdura/testing.hpp>
+#include <perdura/transaction.hpp>
 
 namespace perdura::test {
 namespace {
@@ -68,6 +69,33 @@ TEST(CrashTest, ACheckpointInTheMiddleOfAStepIsFound) {
     ++pair.right;
   });
   EXPECT_FALSE(report.ok());
+}
+
+TEST(CrashTest, ATransactionPasses) {
+  const auto report = test_of([](Store& store, Pair& pair) {
+    atomically(store, [&](Transaction& tx) {
+      tx.write(pair.left, tx.read(pair.left) + 1);
+      tx.write(pair.right, tx.read(pair.right) + 1);
+    });
+  });
+  EXPECT_TRUE(report.ok()) << report.text();
+  EXPECT_GE(report.versions, 40u) << report.text();  // each before the next version, and in it
+}
+
+TEST(CrashTest, TwoTransactionsInsteadOfOneAreFound) {
+  testing::CrashTestOptions options;
+  options.checkpoint_everywhere = false;
+  const auto report = testing::crash_test(
+      options,
+      [](Store& store) {
+        Pair& pair = store.root<Pair>("pair");
+        for (std::uint64_t* each : {&pair.left, &pair.right})
+          atomically(store, [&](Transaction& tx) { tx.write(*each, tx.read(*each) + 1); });
+        store.checkpoint();
+      },
+      check);
+  EXPECT_FALSE(report.ok());
+  EXPECT_NE(report.text().find("on the left"), std::string::npos) << report.text();
 }
 
 TEST(CrashTest, WithoutCheckpointsEverywhereOnlyTheProgramsOwnCount) {

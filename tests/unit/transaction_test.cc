@@ -500,6 +500,33 @@ TEST_P(Transactions, MakeManyBlocks) {
   after_crash([](Store& then) { return check(*then.find_root<List>("list")); });
 }
 
+TEST_P(Transactions, AreRepeatedAlikeInAllWays) {
+  constexpr Durability kLogged[] = {Durability::kNonTemporal, Durability::kRelaxed,
+                                    Durability::kLazyBulk, Durability::kPerWrite};
+  for (const Durability durability : kLogged) {
+    std::filesystem::remove(path());
+    Store store = open();
+    auto& list = store.root<List>("list");
+    store.checkpoint();
+    set_durability(store, durability);
+    for (u64 i = 1; i <= 60; ++i)
+      atomically(store, [&](Transaction& tx) {
+        insert(tx, list, i);
+        if (i % 4 == 0) remove(tx, list);
+      });
+    wait_for_commit(store, last_commit(store));
+    after_crash([](Store& then) -> std::string {
+      u64 next = 60;  // the last of each four was removed
+      for (const Node* node = then.find_root<List>("list")->first; node != nullptr;
+           node = node->next) {
+        if (next % 4 == 0) --next;
+        if (node->key != next--) return "another list";
+      }
+      return next == 0 ? "" : "a shorter list";
+    });
+  }
+}
+
 TEST_P(Transactions, OfAnotherFormatAreRefused) {
   {
     Store store = open();

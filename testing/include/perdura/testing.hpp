@@ -32,9 +32,10 @@ struct CrashTestOptions {
 };
 
 struct CrashTestReport {
-  std::string problem;           ///< what the first bad version is about; "" when there is none
-  std::uint64_t version = 0;     ///< that version
-  std::uint64_t versions = 0;    ///< versions that a failure can leave, each checked
+  std::string problem;        ///< what the first bad version is about; "" when there is none
+  std::uint64_t version = 0;  ///< that version
+  /// Versions that a failure can leave, with the transactions behind each, every one checked.
+  std::uint64_t versions = 0;
   std::uint64_t states = 0;      ///< moments of failure, those inside recovery included
   std::uint64_t executions = 0;  ///< recoveries executed for them
   double log10_contents = 0;     ///< decimal logarithm of the contents of the medium covered
@@ -43,7 +44,8 @@ struct CrashTestReport {
 };
 
 /// Runs `run` on a new store on emulated NVM, and then recovers every state that a failure at any
-/// moment may have left of it. Each version found is opened as a store, and `check` says what is
+/// moment may have left of it. Each version found is opened as a store, with each set of
+/// transactions that was durable behind it, and `check` says what is
 /// wrong with it, or "". `check` must accept a store on which `run` has done nothing yet.
 /// Throws what `run` throws, and perdura::Error where the store fails.
 CrashTestReport crash_test(const CrashTestOptions& options, const std::function<void(Store&)>& run,
