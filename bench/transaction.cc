@@ -11,9 +11,12 @@
 //   file_N        N threads that insert single records, each durable before the next, ÷ the best of
 //                 LMDB, SQLite, RocksDB and Berkeley DB, inserts a second
 //   read          a lookup in a transaction ÷ a plain one
+//   undo          a transfer with undo logging ÷ one with redo logging
+//   relaxed       inserts into a file that nobody waits for
 #include <immintrin.h>
 #include <libpmemobj.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdlib>
@@ -376,33 +379,81 @@ Measured compare_lookups(Context& context) {
           {{"transaction_ns", result.subject / each}, {"plain_ns", result.base / each}}};
 }
 
-Measured measure_bank(Context& context, int threads) {
-  constexpr std::uint64_t kAccounts = 1'000'000;
-  const auto count = context.scale<std::uint64_t>(1'000'000, 100'000);
-  Store store = open_store(context.uri(Place::kMemory, "bank"), options());
-  struct Bank {
-    std::int64_t accounts[kAccounts];
-  };
-  auto& bank = store.root<Bank>("bank");
-  store.checkpoint();
-  const double seconds = timed_s([&] {
-    in_threads(threads, [&](int thread) {
-      Random random(static_cast<std::uint64_t>(thread));
-      for (std::uint64_t i = 0; i < count / static_cast<std::uint64_t>(threads); ++i) {
-        std::int64_t& from = bank.accounts[random.next() % kAccounts];
-        std::int64_t& to = bank.accounts[random.next() % kAccounts];
-        atomically(store, [&](Transaction& tx) {
-          tx.write(from, tx.read(from) - 1);
-          tx.write(to, tx.read(to) + 1);
-        });
-      }
+class Bank {
+ public:
+  explicit Bank(Context& context)
+      : store_(open_store(context.uri(Place::kMemory, "bank"), options())),
+        accounts_(store_.root<Accounts>("bank").each) {
+    store_.checkpoint();
+  }
+  Store& store() { return store_; }
+  /// Seconds of so many transfers.
+  double transfer_s(std::uint64_t count, int threads) {
+    return timed_s([&] {
+      in_threads(threads, [&](int thread) {
+        Random random(static_cast<std::uint64_t>(thread));
+        for (std::uint64_t i = 0; i < count / static_cast<std::uint64_t>(threads); ++i) {
+          std::int64_t& from = accounts_[random.next() % kAccounts];
+          std::int64_t& to = accounts_[random.next() % kAccounts];
+          atomically(store_, [&](Transaction& tx) {
+            tx.write(from, tx.read(from) - 1);
+            tx.write(to, tx.read(to) + 1);
+          });
+        }
+      });
     });
-  });
-  std::int64_t sum = 0;
-  for (const std::int64_t account : bank.accounts) sum += account;
-  if (sum != 0) throw std::runtime_error("money was made or lost");
-  store.close();
+  }
+  void close() {
+    std::int64_t sum = 0;
+    for (std::uint64_t i = 0; i < kAccounts; ++i) sum += accounts_[i];
+    if (sum != 0) throw std::runtime_error("money was made or lost");
+    store_.close();
+  }
+
+ private:
+  static constexpr std::uint64_t kAccounts = 1'000'000;
+  struct Accounts {
+    std::int64_t each[kAccounts];
+  };
+  Store store_;
+  std::int64_t* accounts_;
+};
+
+Measured measure_bank(Context& context, int threads) {
+  const auto count = context.scale<std::uint64_t>(1'000'000, 100'000);
+  Bank bank(context);
+  const double seconds = bank.transfer_s(count, threads);
+  bank.close();
   return {static_cast<double>(count) / seconds / 1e6, {}};
+}
+
+Measured compare_undo(Context& context) {
+  const auto count = context.scale<std::uint64_t>(500'000, 100'000);
+  Bank bank(context);
+  const auto with = [&](Logging logging) {
+    set_logging(bank.store(), logging);
+    return bank.transfer_s(count, 1);
+  };
+  const Paired result =
+      paired(5, [&] { return with(Logging::kUndo); }, [&] { return with(Logging::kRedo); });
+  bank.close();
+  const auto each = static_cast<double>(count) / 1e9;
+  return {result.ratio, {{"undo_ns", result.subject / each}, {"redo_ns", result.base / each}}};
+}
+
+Measured measure_relaxed(Context& context) {
+  Store store = open_store(context.uri(Place::kDisk, "relaxed"), options(), kAnyCpu);
+  auto& map = store.root<Map>("map");
+  set_durability(store, Durability::kRelaxed);
+  std::uint64_t key = 0;
+  std::uint64_t behind_max = 0;
+  const double rate = inserts_per_s(1, context.scale(3.0, 0.7), [&](std::uint64_t) {
+    insert(store, map, key++, {});
+    if (key % 64 == 0)
+      behind_max = std::max(behind_max, last_commit(store) - durable_commit(store));
+  });
+  store.close();
+  return {rate / 1e6, {{"commits_behind_max", behind_max}}};
 }
 
 /// Millions of calls a second, one of five an insertion or removal. Half of the keys are there.
@@ -480,6 +531,8 @@ void run(Context& context) {
     report("map", measure_map);
     report("bank", measure_bank);
   }
+  context.measure("undo", "ratio", Reach::none(), [&] { return compare_undo(context); });
+  context.measure("relaxed", "M/s", Reach::none(), [&] { return measure_relaxed(context); });
   context.measure("file_1", "ratio", Reach::at_least(1.3),
                   [&] { return compare_files(context, 1); });
   context.measure("file_8", "ratio", Reach::at_least(2), [&] { return compare_files(context, 8); });

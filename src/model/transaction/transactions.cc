@@ -656,8 +656,8 @@ void Transactions::set_durability(Durability durability) {
   if (durability == Durability::kRelaxed && stream_)
     value_or_throw(guarded([&] { return stream_->write_behind(); }));
   // Records cannot be repeated without what earlier transactions stored.
-  durability_ = durability;
   checkpoint();
+  durability_ = durability;
 }
 
 u64 Transactions::durable_commit() const {
