@@ -20,6 +20,7 @@
 #include <vector>
 
 #include <perdura/detail/stm.hpp>
+#include <perdura/field.hpp>
 #include <perdura/store.hpp>
 
 namespace perdura {
@@ -73,6 +74,16 @@ class Transaction {
     }
   }
 
+  /// The same of fields that report their stores: here they need not.
+  template <class T>
+  T read(const Field<T>& field) {
+    return read(field.get());
+  }
+  template <class T>
+  void write(Field<T>& field, const std::type_identity_t<T>& value) {
+    write(const_cast<T&>(field.get()), value);
+  }
+
   /// A block of the store. It is there when the transaction ends, and never was if it fails. Until
   /// then it may be stored to without write().
   void* allocate(std::size_t size, std::size_t alignment = 16);
@@ -99,7 +110,8 @@ class Transaction {
   [[noreturn]] void retry();
   /// From here on it is not begun again, so that it may do what cannot be undone: it runs alone.
   /// Call it first: the body may begin again here. After it retry() is misuse, and so is the first
-  /// object of a type; what the body throws undoes its stores, and nothing else.
+  /// object of a type; what the body throws undoes its stores, and nothing else. Until it ends no
+  /// other operation of the store begins, so it must not wait for one.
   void irrevocable();
   /// What `first(transaction)` does; where that retries, it is undone, and done is what
   /// `second(transaction)` does.
@@ -173,8 +185,8 @@ void set_durability(Store& store, Durability durability);
 /// What they keep; while none runs.
 void set_logging(Store& store, Logging logging);
 
-/// The number of this thread's last transaction that changed something; 0: none did. Numbers of a
-/// store grow in the order of its commits.
+/// The number of this thread's last transaction that changed something; 0: none did, or that of a
+/// thread that has ended since. Numbers of a store grow in the order of its commits.
 std::uint64_t last_commit(Store& store);
 /// All commits up to this number that have returned are durable. With kNone that is what versions
 /// hold.

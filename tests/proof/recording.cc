@@ -21,6 +21,14 @@ test::ChainRoot& chain_of(detail::ContainerRuntime& container) {
       value_or_throw(container.root(TypeRecord<test::ChainRoot>::value)));
 }
 
+void in_threads(u64 threads, const std::function<void(u64)>& work,
+                const std::function<void()>& meanwhile) {
+  std::vector<std::thread> running;
+  for (u64 i = 0; i < threads; ++i) running.emplace_back(work, i);
+  meanwhile();
+  for (std::thread& thread : running) thread.join();
+}
+
 }  // namespace
 
 const std::vector<Workload>& workloads() { return all(); }
@@ -180,10 +188,7 @@ void Run::steps(u64 count, u64 shard) {
 
 void Run::concurrent_steps(u64 threads, u64 count, const std::function<void()>& meanwhile) {
   ledger();
-  std::vector<std::thread> running;
-  for (u64 i = 0; i < threads; ++i) running.emplace_back([this, i, count] { steps(count, i); });
-  meanwhile();
-  for (std::thread& thread : running) thread.join();
+  in_threads(threads, [this, count](u64 shard) { steps(count, shard); }, meanwhile);
 }
 
 detail::Transactions& Run::transactions() {
@@ -276,10 +281,7 @@ void Run::transact_in_vain(u64 count, u64 shard) {
 
 void Run::concurrent_transactions(u64 threads, u64 count, const std::function<void()>& meanwhile) {
   transactions();
-  std::vector<std::thread> running;
-  for (u64 i = 0; i < threads; ++i) running.emplace_back([this, i, count] { transact(count, i); });
-  meanwhile();
-  for (std::thread& thread : running) thread.join();
+  in_threads(threads, [this, count](u64 shard) { transact(count, shard); }, meanwhile);
 }
 
 u64 Run::steps_so_far() const {

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include <perdura/field.hpp>
 #include <perdura/perdura.hpp>
 #include <perdura/transaction.hpp>
 
@@ -228,6 +229,28 @@ TEST_P(Transactions, StoreFieldsOfAllSizes) {
                       found.half == 1234 && found.real == 1.5f &&
                       found.words == std::array<u64, 3>{1, 2, 3};
     return same ? "" : "other values";
+  });
+}
+
+struct Reported {
+  Field<u64> count;
+  Field<Reported*> self;
+  Field<u16> half;
+};
+
+TEST_P(Transactions, StoreFieldsThatReport) {
+  Store store = open();
+  auto& fields = store.root<Reported>("fields");
+  atomically(store, [&](Transaction& tx) {
+    tx.write(fields.count, tx.read(fields.count) + 7);
+    tx.write(fields.self, &fields);
+    tx.write(fields.half, 3);
+    EXPECT_EQ(tx.read(fields.count), 7u);
+    EXPECT_EQ(tx.read(fields.self), &fields);
+  });
+  after_crash([](Store& then) -> std::string {
+    const auto& found = *then.find_root<Reported>("fields");
+    return found.count == 7 && found.self == &found && found.half == 3 ? "" : "other values";
   });
 }
 
