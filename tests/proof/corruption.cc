@@ -36,14 +36,13 @@ bool names_a_place(const std::string& text) {
 /// A small store: its log, a page of heap tables and a slab.
 RunRecord make(const Victim& victim) {
   Run run(victim.medium, kSeed);
-  run.options.region_limit_bytes = kMiB;
+  run.options.region_limit_bytes = victim.transactions ? 2 * kMiB : kMiB;
   run.options.log_limit_bytes = 64 * kKiB;
   constexpr u64 kBlockBytes = 2000;
   if (victim.chunks) {
     run.use_chunks(4096, 3);
     run.options.region_limit_bytes = 2 * kMiB;
   }
-  if (victim.transactions) run.options.region_limit_bytes = 2 * kMiB;
   run.open();
   std::vector<std::byte*> blocks;
   // So that the map needs a node.
@@ -65,7 +64,7 @@ RunRecord make(const Victim& victim) {
     run.checkpoint();
   }
   if (victim.transactions) {
-    run.node_words_max = 20;
+    run.node_words_max = 2;  // few size classes, a small image
     run.others = 1;
     run.ledger();
     run.checkpoint();
@@ -100,7 +99,7 @@ class Patient {
   bool passes(const testing::Mutation& mutation) const {
     return passed_.sites.contains({mutation.kind, mutation.site});
   }
-  /// In a place for chunks that no version uses.
+  /// In a place for chunks that no version uses, or in a home image like others.
   bool is_free(u64 byte) const { return !free_.empty() && free_[byte / kPageBytes]; }
 
   /// Damage the image by `hurt(execution)`, recover, and count what came of it.
@@ -135,13 +134,19 @@ class Patient {
         value_or_throw(commit::read_log(*volume, region, volume->replayed_version(region), log));
     for (commit::LoggedVersion& version : found.versions)
       logged_.emplace(version.number, std::move(version.blocks));
+    // The home image is damaged in the other stores.
+    if (!oracle_.transactions().empty()) mark(*volume, format::ExtentKind::kHome);
+  }
+
+  void mark(const region::Volume& volume, format::ExtentKind kind) {
+    free_.assign(size() / kPageBytes + 1, false);
+    for (const format::Extent& extent : volume.extents(kind))
+      for (u64 at = 0; at < extent.length; at += kPageBytes)
+        free_[(extent.medium_offset + at) / kPageBytes] = true;
   }
 
   void find_chunks(region::Volume& volume) {
-    free_.assign(size() / kPageBytes + 1, false);
-    for (const format::Extent& extent : volume.extents(format::ExtentKind::kChunks))
-      for (u64 at = 0; at < extent.length; at += kPageBytes)
-        free_[(extent.medium_offset + at) / kPageBytes] = true;
+    mark(volume, format::ExtentKind::kChunks);
     for (const auto& [version, parts] : test::find_parts(volume, run_.options.region)) {
       records_[version] = parts.records;
       for (const u64 node : parts.nodes) free_[node / kPageBytes] = false;
@@ -197,7 +202,8 @@ class Patient {
     if (!diagnosis.problem.empty()) {
       if (names_a_place(diagnosis.problem)) counter = &damage.refused;
       else silent = "the error names no place: " + diagnosis.problem;
-    } else if (forged && (diagnosis.wrong_pages != 0 || diagnosis.version != newest_)) {
+    } else if (forged && (diagnosis.wrong_pages != 0 || diagnosis.version != newest_ ||
+                          !diagnosis.missing.empty())) {
       counter = &damage.forged;  // a checksum vouches for it; it must only do the program no harm
     } else if (diagnosis.wrong_pages != 0) {
       silent = "wrong data in pages whose sums fit";
