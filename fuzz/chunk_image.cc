@@ -81,10 +81,11 @@ Bytes make_store(Kind kind) {
     for (int i = 0; i < 40; ++i) {
       void* block = store.allocate(static_cast<size_t>(16 + i * 90));
       fill(store, block, 16, i);
-      if (i % 3 == 0) store.deallocate(block);
       if (i % 10 == 1) {
         store.set_root("root " + std::to_string(i), block);
         version = store.checkpoint();
+      } else if (i % 3 == 0) {
+        store.deallocate(block);
       }
     }
     if (kind == Kind::kWithNodes) {

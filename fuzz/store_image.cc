@@ -130,8 +130,8 @@ Bytes make_store(Kind kind) {
     for (int i = 0; i < 40; ++i) {
       void* block = store.allocate(static_cast<size_t>(16 + i * 90));
       fill(store, block, 16, i);
-      if (i % 3 == 0) store.deallocate(block);
       if (i % 10 == 1) store.set_root("root " + std::to_string(i), block);
+      else if (i % 3 == 0) store.deallocate(block);
     }
     store.set_root("large", store.allocate(kind == Kind::kCrashedWithMuch ? 400 * kKiB : kMiB / 8));
     store.close();
@@ -325,7 +325,8 @@ void Image::sum_chains() {
     commit.chain = 0;
     for (const u64 block : base.blocks) {
       const auto header = load<LogBlockHeader>(bytes, block);
-      if (block != place && header.version == commit.version && header.ticket == commit.ticket)
+      if (block != place && header.version == commit.version && header.session == commit.session &&
+          header.ticket == commit.ticket)
         commit.chain += header.checksum;
     }
     commit.checksum = commit::header_checksum(commit);
@@ -338,8 +339,9 @@ void Image::sum_transactions() {
     const auto record = load<TransactionRecord>(bytes, place);
     if (record.bytes < sizeof record || record.bytes > bytes.size() - place) continue;
     const auto& content = *reinterpret_cast<const TransactionRecord*>(bytes.data() + place);
-    const u64 generation = load<LogBlockHeader>(bytes, segment).generation;
-    store(bytes, place, commit::record_checksum(content, place, generation));
+    const auto header = load<LogBlockHeader>(bytes, segment);
+    store(bytes, place,
+          commit::record_checksum(content, place, {header.session, header.generation}));
   }
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/clock.hpp"
 #include "base/unique_fd.hpp"
+#include "preload/children.hpp"
 #include "preload/sampler.hpp"
 #include "preload/settings.hpp"
 #include "region/volume.hpp"
@@ -31,7 +32,6 @@ constinit std::atomic<Waiting*> waiting{nullptr};
 struct Exit {
   Usage begin;  ///< what was used up before
   std::string statistics_path;
-  std::string sample_path;
 };
 // Never destroyed: written when the process ends.
 const Exit* at_exit = nullptr;
@@ -96,10 +96,14 @@ Result<std::unique_ptr<detail::Runtime>> open_new(const Settings& settings) {
   internal.use_io_uring = false;
   Options options = settings.options;
   options.region = kRegionName;
-  PERDURA_ASSIGN(auto runtime, detail::Runtime::open(settings.uri, options, internal));
-  // Without a name it never outlives its process, whatever ends that.
-  if (settings.is_default_uri) ::unlink(runtime->volume().name().c_str());
-  return runtime;
+  // Without a name it never outlives its process, whatever ends that, and whatever fails from here
+  // on.
+  if (settings.is_default_uri)
+    internal.wrap = [](std::unique_ptr<media::Medium> medium) {
+      (void)medium->give_up_name();
+      return medium;
+    };
+  return detail::Runtime::open(settings.uri, options, internal);
 }
 
 Status begin() {
@@ -110,8 +114,9 @@ Status begin() {
     return system_failure(errno, "cannot map memory that a fork wipes (Linux 4.14 can)");
   const Usage begin = usage_now();
   PERDURA_ASSIGN(auto runtime, open_new(settings));
+  PERDURA_TRY(let_children_inherit(runtime->region()));
   if (!settings.sample_path.empty()) {
-    sampler = new Sampler(*runtime);
+    sampler = new Sampler(*runtime, settings.sample_path, begin.run_ns);
     sampler->start();
   } else {
     runtime->checkpointer().every(settings.checkpoint_interval);
@@ -120,7 +125,7 @@ Status begin() {
   }
   memory = {runtime->region().base(), runtime->region().reserved_bytes(), &runtime->heap(),
             runtime->region().aliases() != 0};
-  at_exit = new Exit{begin, settings.statistics_path, settings.sample_path};
+  at_exit = new Exit{begin, settings.statistics_path};
   // Never closed: the program's threads use it until the process has ended.
   opened = ::new (page) Opened{&runtime->heap(), runtime.get()};
   runtime.release();
@@ -130,17 +135,24 @@ Status begin() {
 // Before this, calls are libc's: the C library and what the program links to are initialized now.
 __attribute__((constructor)) void begin_or_say_why_not() {
   const InLibrary in_library;
+  if (!program_calls_us()) {
+    say("malloc is another one's, the program's own or that of a library before this one; nothing "
+        "is on the heap, and there is no store");
+    return;
+  }
   const Status begun = guarded([] { return begin(); });
   if (!begun) say(begun.failure().message + "; the program runs on libc's malloc");
 }
 
 __attribute__((destructor)) void end() {
   if (opened->heap == nullptr) return;
+  // A signal handler that ends the program may have interrupted a call to the heap.
+  const bool is_in_call = this_thread.phase == Phase::kServed && this_thread.mutator == nullptr;
   const InLibrary in_library;
   const Usage now = usage_now();
   const Usage used{.run_ns = now.run_ns - at_exit->begin.run_ns,
                    .page_faults = now.page_faults - at_exit->begin.page_faults};
-  if (sampler != nullptr) sampler->write(at_exit->sample_path, used.run_ns);
+  if (sampler != nullptr && !is_in_call) sampler->end();
   if (!at_exit->statistics_path.empty())
     write_statistics(*opened->runtime, used, at_exit->statistics_path);
 }

@@ -80,6 +80,9 @@ class InLibrary {
 /// Give this thread of the program a mutator. False when its calls are not to be served.
 bool serve_this_thread() noexcept;
 
+/// False when another malloc is in front of ours, the program's own for example.
+bool program_calls_us() noexcept;
+
 /// A block of the heap that is freed where the heap cannot be called: it is taken back later.
 void free_later(void* block) noexcept;
 

@@ -2,8 +2,6 @@
 //
 // A call of a served thread takes its mutator away while it lasts: what Perdura itself allocates
 // meanwhile, and a signal handler, then find none and go to libc.
-#include <dlfcn.h>
-#include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,14 +12,7 @@
 #include <utility>
 
 #include "preload/instrument.hpp"
-
-extern "C" {
-void* __libc_malloc(size_t size);
-void* __libc_calloc(size_t count, size_t size);
-void* __libc_realloc(void* block, size_t size);
-void* __libc_memalign(size_t alignment, size_t size);
-void __libc_free(void* block);
-}
+#include "preload/libc.hpp"
 
 namespace perdura::preload {
 namespace {
@@ -61,6 +52,9 @@ class ErrnoKept {
   const int value_;
 };
 
+/// A call came that was not served: so calls do come here.
+constinit std::atomic<bool> called{false};
+
 /// Whether `this_thread` has a mutator, and may use it.
 inline bool is_served() { return this_thread.mutator != nullptr && opened->heap != nullptr; }
 
@@ -78,7 +72,10 @@ __attribute__((noinline)) void refused(const Failure& failure) {
 
 __attribute__((noinline)) void* allocate_slow(size_t size, size_t alignment) {
   const ErrnoKept errno_kept;
-  if (!is_served() && !serve_this_thread()) return nullptr;
+  if (!is_served() && !serve_this_thread()) {
+    if (!called.load(std::memory_order_relaxed)) called.store(true, std::memory_order_relaxed);
+    return nullptr;
+  }
   const Result<void*> block = [&] {
     const Call call(this_thread);
     return opened->heap->allocate(call.mutator(), size, alignment);
@@ -143,7 +140,7 @@ void* allocate_cleared(size_t count, size_t size) {
     return nullptr;
   }
   void* const block = allocate(bytes, kAlignment);
-  if (block == nullptr) return __libc_calloc(count, size);
+  if (block == nullptr) return libc().allocate_cleared(count, size);
   if (bytes <= heap::kSmallMax || memory.aliased) std::memset(block, 0, bytes);
   else clear(static_cast<std::byte*>(block), bytes);
   return block;
@@ -151,18 +148,18 @@ void* allocate_cleared(size_t count, size_t size) {
 
 void* allocate_plain(size_t size) {
   void* const block = allocate(size, kAlignment);
-  return block != nullptr ? block : __libc_malloc(size);
+  return block != nullptr ? block : libc().allocate(size);
 }
 
 void* allocate_aligned(size_t alignment, size_t size) {
   if (std::has_single_bit(alignment))
     if (void* block = allocate(size, std::max(alignment, kAlignment))) return block;
-  return __libc_memalign(alignment, size);
+  return libc().allocate_aligned(alignment, size);
 }
 
 void* reallocate(void* block, size_t size) {
   if (block == nullptr) return allocate_plain(size);
-  if (!memory.holds(block)) return __libc_realloc(block, size);
+  if (!memory.holds(block)) return libc().reallocate(block, size);
   if (size == 0) {  // as glibc does
     release(block);
     return nullptr;
@@ -180,6 +177,15 @@ void* reallocate(void* block, size_t size) {
 size_t page_bytes() { return static_cast<size_t>(::sysconf(_SC_PAGESIZE)); }
 
 }  // namespace
+
+bool program_calls_us() noexcept {
+  // By way of the loader, as the program does.
+  void* (*volatile const allocate)(size_t) = ::malloc;
+  void (*volatile const release)(void*) = ::free;
+  if (!called.load(std::memory_order_relaxed)) release(allocate(1));
+  return called.load(std::memory_order_relaxed);
+}
+
 }  // namespace perdura::preload
 
 #define PERDURA_EXPORT extern "C" __attribute__((visibility("default")))
@@ -191,7 +197,7 @@ PERDURA_EXPORT void* malloc(size_t size) { return preload::allocate_plain(size);
 PERDURA_EXPORT void free(void* block) {
   if (preload::memory.holds(block)) [[likely]]
     preload::release(block);
-  else __libc_free(block);
+  else preload::libc().release(block);
 }
 
 PERDURA_EXPORT void* calloc(size_t count, size_t size) {
@@ -243,8 +249,5 @@ PERDURA_EXPORT void* pvalloc(size_t size) {
 PERDURA_EXPORT size_t malloc_usable_size(void* block) {
   if (block == nullptr) return 0;
   if (preload::memory.holds(block)) return preload::usable_size("malloc_usable_size", block);
-  using UsableSize = size_t (*)(void*);
-  static const auto of_libc =
-      reinterpret_cast<UsableSize>(::dlsym(RTLD_NEXT, "malloc_usable_size"));
-  return of_libc(block);
+  return preload::libc().usable_size(block);
 }

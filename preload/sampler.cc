@@ -1,22 +1,28 @@
 #include "preload/sampler.hpp"
 
+#include <unistd.h>
+
 #include <bit>
+#include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
 #include "base/clock.hpp"
+#include "base/threads.hpp"
 #include "preload/instrument.hpp"
-#include "track/protected_pages.hpp"
 
 namespace perdura::preload {
 
 using track::DirtyMap;
 
-Sampler::Sampler(detail::Runtime& runtime)
+Sampler::Sampler(detail::Runtime& runtime, std::string path, u64 begin_ns)
     : runtime_(runtime),
+      path_(std::move(path)),
+      begin_ns_(begin_ns),
       shadow_(value_or_throw(Mapping::anonymous(runtime.region().limit()))),
       ever_(value_or_throw(DirtyMap::create(runtime.region().limit()))) {
   const u64 now = now_ns();
@@ -28,15 +34,18 @@ Sampler::Sampler(detail::Runtime& runtime)
                           .lines = value_or_throw(DirtyMap::create(bytes)),
                           .pages = value_or_throw(DirtyMap::create(bytes)),
                           .sums = {}});
+  // A program that became this one left its own.
+  ::unlink(path_.c_str());
 }
 
 void Sampler::start() {
+  const NoSignals no_signals;
   thread_ = std::thread([this] {
     while (!polled_) {
       const u64 now = now_ns();
       if (now < next_ns_) std::this_thread::sleep_for(std::chrono::nanoseconds(next_ns_ - now));
       std::lock_guard lock(mutex_);
-      if (!polled_) sample();
+      if (!polled_) sample_and_publish();
     }
   });
   thread_.detach();
@@ -48,12 +57,24 @@ void Sampler::poll(u64 now) {
   const InLibrary in_library;
   std::lock_guard lock(mutex_);
   const u64 begin = now_ns();
-  sample();
+  sample_and_publish();
   const u64 took = now_ns() - begin;
   sampling_ns_ += took;
   // Time goes on as if this had taken none.
   next_ns_ += took;
   for (Interval& interval : intervals_) interval.due_ns += took;
+}
+
+void Sampler::sample_and_publish() {
+  const u64 begin = now_ns();
+  sample();
+  const u64 sampled = now_ns();
+  next_ns_ = std::max(next_ns_ + kSampleNs, sampled + (sampled - begin) * (kSamplingShare - 1));
+  if (sampled < next_publication_ns_) return;
+  publish();
+  const u64 published = now_ns();
+  next_publication_ns_ =
+      std::max(sampled + kPublishNs, published + (published - sampled) * kPublishingShare);
 }
 
 void Sampler::sample() {
@@ -77,7 +98,6 @@ void Sampler::sample() {
       end_interval(interval);
       interval.due_ns = std::max(interval.due_ns + interval.ns, now);
     }
-  next_ns_ = std::max(next_ns_.load() + kSampleNs, now);
 }
 
 // The lines of a page that are not as they were; the copy is brought up to date.
@@ -96,12 +116,8 @@ u64 Sampler::compare(u64 page) {
 void Sampler::end_interval(Interval& interval) {
   const Sums before = interval.sums;
   ++interval.sums.checkpoints;
-  u64 last_chunk = ~u64{0};
-  interval.pages.for_each_page([&](u64 page, u64) {
-    add_page(interval.sums, page, interval.lines.page_mask(page));
-    const u64 chunk = page * kPageBytes / track::ProtectedPages::kFirstChunkBytes;
-    interval.sums.chunks += chunk != std::exchange(last_chunk, chunk) ? 1 : 0;
-  });
+  interval.pages.for_each_page(
+      [&](u64 page, u64) { add_page(interval.sums, page, interval.lines.page_mask(page)); });
   if (&interval == &intervals_[kColumnInterval]) add_column(interval, before);
   interval.pages.clear();
   interval.lines.clear();
@@ -178,12 +194,20 @@ void Sampler::add_column(const Interval& interval, const Sums& before) {
   columns_merged_ *= 2;
 }
 
-void Sampler::write(const std::string& path, u64 run_ns) {
+void Sampler::end() {
   polled_ = true;  // the thread takes no more
   std::lock_guard lock(mutex_);
+  publish();
+}
+
+void Sampler::publish() {
   using Json = nlohmann::ordered_json;
+  runtime_.mutators().stop();
   const HeapAudit audit = runtime_.heap().audit();
-  Json json = {{"run_ns", run_ns},
+  runtime_.mutators().resume();
+  std::error_code unknown;
+  Json json = {{"program", std::filesystem::read_symlink("/proc/self/exe", unknown).string()},
+               {"run_ns", now_ns() - begin_ns_},
                {"sampling_ns", sampling_ns_},
                {"samples", samples_},
                {"new_pages", new_pages_},
@@ -200,7 +224,6 @@ void Sampler::write(const std::string& path, u64 run_ns) {
     json["intervals"].push_back({{"ms", interval.ns / 1'000'000},
                                  {"checkpoints", sums.checkpoints},
                                  {"pages", sums.pages},
-                                 {"chunks", sums.chunks},
                                  {"lines", sums.lines},
                                  {"blocks", sums.blocks},
                                  {"metadata_lines", sums.metadata_lines},
@@ -218,10 +241,13 @@ void Sampler::write(const std::string& path, u64 run_ns) {
   json["column_ms"] = intervals_[kColumnInterval].ns / 1'000'000 * columns_merged_;
   json["chunk_bytes"] = kChunkBytes;
   json["columns"] = columns;
-  std::ofstream file(path);
-  file << json.dump() << "\n";
+  // Who reads it finds all of it, or what was there before.
+  const std::string unfinished = path_ + ".new";
+  std::ofstream file(unfinished);
+  file << json.dump(-1, ' ', false, Json::error_handler_t::replace) << "\n";
   file.close();
-  if (!file) say("cannot write what was sampled to '" + path + "'");
+  if (file && ::rename(unfinished.c_str(), path_.c_str()) == 0) return;
+  if (!std::exchange(failed_, true)) say("cannot write what was sampled to '" + path_ + "'");
 }
 
 }  // namespace perdura::preload

@@ -62,13 +62,17 @@ std::optional<u64> parse_bytes(std::string_view text) {
   return number->value * factor;
 }
 
-// Of the page trackers only userfault finds what system calls store; the others make them fail. So
-// they are for those who ask for them by name.
-std::optional<Tracking> parse_tracking(std::string_view text) {
-  if (text.empty() || text == "automatic" || text == "userfault") return Tracking::kUserfault;
-  if (text == "sigbus") return Tracking::kSigbus;
-  if (text == "protect") return Tracking::kProtect;
-  return std::nullopt;
+// Of the page trackers only userfault finds what system calls store. The others make them fail, and
+// programs take that for something else: fgets() for the end of the file.
+Status check_tracking(std::string_view text) {
+  if (text.empty() || text == "automatic" || text == "userfault") return {};
+  if (text == "sigbus" || text == "protect")
+    return Failure{Code::kUnsupported,
+                   "PERDURA_TRACKING=" + std::string(text) +
+                       " makes system calls fail that store into the heap, read() for one, and a "
+                       "program that does not know may go wrong in silence; leave it out, for "
+                       "userfault"};
+  return invalid("PERDURA_TRACKING", text, "automatic or userfault");
 }
 
 }  // namespace
@@ -89,11 +93,8 @@ Result<Settings> Settings::from_environment() {
                      "a number of milliseconds from 0 (no checkpoints) to 86400000");
     settings.checkpoint_interval = std::chrono::milliseconds(number->value);
   }
-  const std::string_view tracking = variable("PERDURA_TRACKING");
-  const std::optional<Tracking> tracker = parse_tracking(tracking);
-  if (!tracker)
-    return invalid("PERDURA_TRACKING", tracking, "automatic, userfault, sigbus or protect");
-  settings.options.tracking = *tracker;
+  PERDURA_TRY(check_tracking(variable("PERDURA_TRACKING")));
+  settings.options.tracking = Tracking::kUserfault;
   if (const std::string_view text = variable("PERDURA_ALIASES"); !text.empty()) {
     const std::optional<Number> number = parse_number(text);
     if (!number || !number->unit.empty() || number->value > format::kAliasesMax ||

@@ -75,10 +75,7 @@ bool Explorer::explore(const CrashState& state, size_t call) {
 bool Explorer::run(Execution& execution, const Choices& choices, CrashPoint& point) {
   const Outcome outcome = recover_(execution, point.call);
   coverage_.executions += outcome.recoveries;
-  if (outcome.problem.empty()) {
-    ++versions_[outcome.version];
-    return true;
-  }
+  if (outcome.problem.empty()) return true;
   if (problem_) return false;  // found inside this recovery, further down
   point.choices.push_back(choices.taken());
   problem_ = Problem{outcome.problem, point};

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <span>
 #include <string>
 #include <unordered_set>
@@ -84,8 +83,6 @@ class Explorer {
 
   const Coverage& coverage() const { return coverage_; }
   const std::optional<Problem>& problem() const { return problem_; }
-  /// Versions recovered, and how often.
-  const std::map<u64, u64>& versions() const { return versions_; }
 
  private:
   bool explore_exactly(const CrashState& state, CrashPoint& point, int depth);
@@ -97,7 +94,6 @@ class Explorer {
   const Recover recover_;
   Coverage coverage_;
   std::optional<Problem> problem_;
-  std::map<u64, u64> versions_;
 };
 
 }  // namespace perdura::testing

@@ -31,9 +31,9 @@ struct Advice {
   double base_ns = 0;  ///< run time on the store's heap, without checkpoints
   std::vector<u64> intervals_ms;
   std::vector<u64> changed_bytes;  ///< by interval: the lines that changed, as reports would say
-  std::vector<u64> checkpoints;    ///< by interval
+  std::vector<u64> checkpoints;    ///< by interval; 0: the run shows nothing of it
   std::vector<WayAdvice> ways;
-  std::vector<size_t> best;  ///< by interval: of `ways`
+  std::vector<std::optional<size_t>> best;  ///< by interval: of `ways`; none: no checkpoint seen
 };
 
 /// `sample` is what libperdura_malloc.so wrote.

@@ -1,9 +1,10 @@
 // perdura advise: runs a program once, and says how its memory is best made durable.
-#include <sys/wait.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -11,7 +12,9 @@
 #include <fmt/format.h>
 
 #include "advice.hpp"
+#include "base/unique_fd.hpp"
 #include "commands.hpp"
+#include "program.hpp"
 #include "text.hpp"
 
 namespace perdura::tools {
@@ -68,49 +71,125 @@ std::string folder_of(const AdviseArguments& arguments) {
   return temporary != nullptr ? temporary : "/var/tmp";
 }
 
-/// Run the program; its exit status.
-int run(const AdviseArguments& arguments, const std::string& library, const std::string& pattern,
-        pid_t& pid) {
-  pid = ::fork();
-  if (pid < 0) throw Error(Code::kNoMemory, std::string("cannot fork: ") + std::strerror(errno));
-  if (pid == 0) {
-    const char* before = std::getenv("LD_PRELOAD");
-    const std::string preload =
-        before != nullptr && *before != 0 ? library + ":" + before : library;
-    ::setenv("LD_PRELOAD", preload.c_str(), 1);
-    ::setenv("PERDURA_SAMPLE", pattern.c_str(), 1);
-    ::unsetenv("PERDURA_STORE");
-    std::vector<char*> command;
-    for (const std::string& word : arguments.command)
-      command.push_back(const_cast<char*>(word.c_str()));
-    command.push_back(nullptr);
-    ::execvp(command[0], command.data());
-    fmt::print(stderr, "perdura: cannot run '{}': {}\n", command[0], std::strerror(errno));
-    ::_exit(127);
+/// For a file of this command's: it can be written before anything is measured.
+class Output {
+ public:
+  explicit Output(const std::string& path) : path_(path) {
+    if (path.empty()) return;
+    is_new_ = !fs::exists(path);
+    fd_ = UniqueFd(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
+    if (!fd_) throw Error(Code::kIo, "cannot write '" + path + "': " + std::strerror(errno));
   }
-  int status = 0;
-  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  ~Output() {
+    std::error_code ignored;
+    if (fd_ && is_new_) fs::remove(path_, ignored);
   }
-  return status;
+  Output(const Output&) = delete;
+
+  bool is_wanted() const { return static_cast<bool>(fd_); }
+  void write(const std::string& text) {
+    std::ofstream file(path_);
+    file << text;
+    file.close();
+    if (!file) throw Error(Code::kIo, "cannot write '" + path_ + "'");
+    fd_.reset();
+  }
+
+ private:
+  const std::string path_;
+  bool is_new_ = false;  ///< nothing of it stays unless it was written
+  UniqueFd fd_;
+};
+
+/// As LD_PRELOAD takes it.
+std::string checked_library(const AdviseArguments& arguments) {
+  const std::string library = find_library(arguments.library);
+  if (::access(library.c_str(), R_OK) != 0)
+    throw Error(Code::kNotFound, "cannot read '" + library + "': " + std::strerror(errno));
+  if (library.find_first_of(": \t\n") != library.npos)
+    throw Error(Code::kInvalidArgument,
+                "LD_PRELOAD takes no path with spaces or colons, as '" + library +
+                    "' has; copy the library to another place and name it by --library");
+  return library;
+}
+
+/// Settings of the program's own are not for this run.
+Environment environment(const std::string& library, const std::string& sample_pattern,
+                        std::string& preload) {
+  const char* const before = std::getenv("LD_PRELOAD");
+  preload = before != nullptr && *before != 0 ? library + ":" + before : library;
+  return {{"LD_PRELOAD", preload.c_str()}, {"PERDURA_SAMPLE", sample_pattern.c_str()},
+          {"PERDURA_STORE", nullptr},      {"PERDURA_TRACKING", nullptr},
+          {"PERDURA_ALIASES", nullptr},    {"PERDURA_COMPARE", nullptr},
+          {"PERDURA_STATISTICS", nullptr}, {"PERDURA_CHECKPOINT_MS", nullptr}};
 }
 
 Json read_sample(const std::string& path, int status) {
   std::ifstream file(path);
-  if (!file) {
-    const std::string how = WIFSIGNALED(status)
-                                ? "died of signal " + std::to_string(WTERMSIG(status))
-                                : "ended with status " + std::to_string(WEXITSTATUS(status));
+  if (!file)
     throw Error(Code::kNotFound,
-                "the program left nothing that was sampled (it " + how +
-                    "): it must be linked dynamically, not set another user's rights, and end by "
-                    "exit or by returning from main");
-  }
-  return Json::parse(file);
+                "the program left nothing that was sampled (it " + ending_text(status) +
+                    "): it must run for some hundredths of a second, be linked dynamically, have "
+                    "no malloc of its own, and not be set another user's rights");
+  Json sample = Json::parse(file);
+  if (sample.at("intervals").at(0).at("checkpoints") == 0)
+    throw Error(Code::kNotFound,
+                fmt::format("{} ran for {:.0f} ms and {}: that is too short for a checkpoint, so "
+                            "there is nothing to advise; give it more to do",
+                            sample.at("program").get<std::string>(),
+                            double{sample.at("run_ns")} / 1e6, ending_text(status)));
+  return sample;
 }
 
-void print_table(const Advice& advice, const Json& sample) {
-  fmt::print("\nran {:.2f} s without checkpoints; {} in {} live at its end\n", advice.base_ns / 1e9,
-             bytes_text(sample.at("live_bytes")), count_text(sample.at("live_blocks"), "block"));
+std::vector<WayAdvice> calibrate_all(const AdviseArguments& arguments, const Folder& folder,
+                                     bool byte_addressable, const SignalsHeld& signals) {
+  std::vector<WayAdvice> calibrated;
+  for (const Way& way : ways()) {
+    if (::isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\rmeasuring: {:<32}", way.name);
+    // Ends the process when the signals are let through.
+    if (signals.any()) throw Error(Code::kIo, "interrupted");
+    const std::string path = folder.file("calibration.pd");
+    WayAdvice one{.way = way, .failure = {}, .costs = {}, .predictions = {}};
+    const Result<Costs> costs =
+        way.compare && !byte_addressable
+            ? Failure{Code::kUnsupported, "a disk is written by pages; NVM is compared with"}
+            : calibrate(way, uri_of(arguments.medium, path), path);
+    if (costs) one.costs = *costs;
+    else if (costs.failure().code == Code::kUnsupported) one.failure = costs.failure();
+    else throw_failure(costs.failure());
+    calibrated.push_back(std::move(one));
+  }
+  if (::isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r{:<44}\r", "");
+  return calibrated;
+}
+
+/// What is measured, of which nothing is left behind however this ends.
+struct Measured {
+  Json sample;
+  std::vector<WayAdvice> ways;
+  int status;  ///< of the program, as waitpid() gives it
+};
+Measured measure(const AdviseArguments& arguments) {
+  const std::string library = checked_library(arguments);
+  const SignalsHeld signals;
+  const Folder folder(folder_of(arguments));
+  const std::string trial = folder.file("trial.pd");
+  const bool byte_addressable = value_or_throw(try_out(uri_of(arguments.medium, trial), trial));
+  // Programs that it starts sample as well, and are of no interest.
+  const std::string pattern = folder.file("sample-%p");
+  std::string preload;
+  Program program(arguments.command, environment(library, pattern, preload), signals);
+  const int status = program.wait();
+  const std::string sample = folder.file(("sample-" + std::to_string(program.pid())).c_str());
+  return {read_sample(sample, status), calibrate_all(arguments, folder, byte_addressable, signals),
+          status};
+}
+
+void print_table(const Advice& advice, const Json& sample, int status) {
+  fmt::print("\n{} ran {:.2f} s without checkpoints, and {}; {} in {} live at its end\n",
+             printable(sample.at("program").get<std::string>()), advice.base_ns / 1e9,
+             ending_text(status), bytes_text(sample.at("live_bytes")),
+             count_text(sample.at("live_blocks"), "block"));
   const auto print_head = [&](const char* what) {
     fmt::print("\n{:<34}", what);
     for (const u64 ms : advice.intervals_ms) fmt::print("{:>12}", interval_text(ms));
@@ -155,42 +234,19 @@ void print_table(const Advice& advice, const Json& sample) {
       "* is recommended: Options::aliases and Options::compare (docs/tracking.md).\n");
 }
 
-void write_file(const std::string& path, const std::string& text) {
-  std::ofstream file(path);
-  file << text;
-  file.close();
-  if (!file) throw Error(Code::kIo, "cannot write '" + path + "'");
-}
-
 }  // namespace
 
 int advise(const AdviseArguments& arguments) {
-  const std::string library = find_library(arguments.library);
-  const Folder folder(folder_of(arguments));
-  pid_t pid = 0;
-  // Programs that it starts sample as well, and are of no interest.
-  const int status = run(arguments, library, folder.file("sample-%p"), pid);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 127) return kFailed;
-  const Json sample = read_sample(folder.file(("sample-" + std::to_string(pid)).c_str()), status);
-  std::vector<WayAdvice> calibrated;
-  for (const Way& way : ways()) {
-    if (::isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\rmeasuring: {:<32}", way.name);
-    const std::string path = folder.file("calibration.pd");
-    Result<Costs> costs = calibrate(way, uri_of(arguments.medium, path), path);
-    WayAdvice one{.way = way, .failure = {}, .costs = {}, .predictions = {}};
-    if (costs) one.costs = *costs;
-    else if (costs.failure().code == Code::kUnsupported) one.failure = costs.failure();
-    else throw_failure(costs.failure());
-    calibrated.push_back(std::move(one));
-  }
-  if (::isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r{:<44}\r", "");
-  if (calibrated.front().failure) throw_failure(*calibrated.front().failure);
-  const Advice advice = advise_on(sample, std::move(calibrated));
-  print_table(advice, sample);
+  Output json(arguments.json);
+  Output html(arguments.html);
+  Measured measured = measure(arguments);
+  const Advice advice = advise_on(measured.sample, std::move(measured.ways));
+  print_table(advice, measured.sample, measured.status);
   std::string title;
   for (const std::string& word : arguments.command) title += (title.empty() ? "" : " ") + word;
-  if (!arguments.json.empty()) write_file(arguments.json, to_json(advice, sample).dump(2) + "\n");
-  if (!arguments.html.empty()) write_file(arguments.html, to_html(advice, sample, title));
+  if (json.is_wanted()) json.write(to_json(advice, measured.sample).dump(2) + "\n");
+  if (html.is_wanted()) html.write(to_html(advice, measured.sample, title));
+  if (std::fflush(stdout) != 0) throw Error(Code::kIo, "cannot write the advice to the output");
   return kGood;
 }
 

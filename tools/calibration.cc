@@ -8,6 +8,7 @@
 #include <perdura/store.hpp>
 
 #include "base/clock.hpp"
+#include "store/runtime.hpp"
 
 namespace perdura::tools {
 namespace {
@@ -17,6 +18,15 @@ constexpr u64 kPages = 4096;
 constexpr u64 kHeapPages = 4 * kPages;
 constexpr double kBlockLines = double{kBlockBytes} / kLineBytes;
 constexpr int kRounds = 5;
+
+/// A file that goes in the end.
+struct Removed {
+  const std::string& path;
+  ~Removed() {
+    std::error_code ignored;
+    std::filesystem::remove(path, ignored);
+  }
+};
 
 /// A heap of equal blocks, stored to in ways whose costs are known sums of what is looked for.
 class Specimen {
@@ -104,8 +114,8 @@ Costs measure(const Way& way, const std::string& uri) {
   const auto pages = static_cast<double>(kPages);
   const double parts = std::clamp<double>(way.aliases, 1, Specimen::kBlocksPerPage);
   const double blocks_of_part = Specimen::kBlocksPerPage / parts;
-  const double seen_sparse = way.by_chunks() ? pages / kChunkPages : pages;
-  const double seen_dense = way.by_chunks() ? seen_sparse : pages * parts;
+  const double seen_sparse = pages;
+  const double seen_dense = pages * parts;
   const double sparse_lines = way.compare        ? pages
                               : way.aliases != 0 ? pages * blocks_of_part * kBlockLines
                                                  : pages * kLinesPerPage;
@@ -139,21 +149,25 @@ const std::vector<Way>& ways() {
                                     {"2 aliases", Tracking::kUserfault, 2, false},
                                     {"4 aliases", Tracking::kUserfault, 4, false},
                                     {"8 aliases", Tracking::kUserfault, 8, false},
-                                    {"an alias a block", Tracking::kUserfault, 256, false},
-                                    {"sigbus, 64 KiB", Tracking::kSigbus, 0, false},
-                                    {"protect, 64 KiB", Tracking::kProtect, 0, false}};
+                                    {"an alias a block", Tracking::kUserfault, 256, false}};
   return all;
+}
+
+Result<bool> try_out(const std::string& uri, const std::string& path) {
+  return guarded([&]() -> Result<bool> {
+    const Removed removed{path};
+    Options options;
+    options.tracking = ways().front().tracking;
+    options.region_limit_bytes = kMiB;
+    PERDURA_ASSIGN(const auto runtime, detail::Runtime::open(uri, options));
+    PERDURA_TRY(runtime->checkpoint());
+    return runtime->volume().medium().geometry().byte_addressable;
+  });
 }
 
 Result<Costs> calibrate(const Way& way, const std::string& uri, const std::string& path) {
   return guarded([&]() -> Result<Costs> {
-    const struct Removed {
-      const std::string& path;
-      ~Removed() {
-        std::error_code ignored;
-        std::filesystem::remove(path, ignored);
-      }
-    } removed{path};
+    const Removed removed{path};
     return measure(way, uri);
   });
 }

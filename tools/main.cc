@@ -1,5 +1,7 @@
 // perdura COMMAND STORE: looks into a store that no program has open.
 // perdura advise -- PROGRAM: says how a program's memory is best made durable.
+#include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <exception>
 
@@ -28,8 +30,11 @@ constexpr const char* kRemoveFooter =
     "Its versions are gone, and its space is free for other regions. The store must not be open\n"
     "elsewhere. Exit codes: 0 it is done, 2 wrong usage or no such region.";
 constexpr const char* kFooter =
-    "Nothing is written to the store, and it must not be open elsewhere.\n"
-    "Exit codes: 0 all is well, 1 the store is damaged, 2 wrong usage or no store to look at.";
+    "Nothing is written to the store, which need not be writable. No program may have it open, "
+    "but\n"
+    "others may look at it as well.\n"
+    "Exit codes: 0 all is well, 1 the store is damaged, 2 wrong usage, no store to look at, or\n"
+    "output that cannot be written.";
 
 CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& description,
                       Arguments& arguments) {
@@ -63,6 +68,15 @@ const CLI::App* add_advise(CLI::App& app, AdviseArguments& arguments) {
   return command;
 }
 
+u64 parse_version(const std::string& text) {
+  u64 version = 0;
+  const char* const end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, version);
+  if (parsed.ec != std::errc{} || parsed.ptr != end || version == 0)
+    throw CLI::ValidationError("VERSION", fmt::format("'{}' is no number of a version", text));
+  return version;
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Looks into the stores of Perdura, a library that makes a program's memory durable.",
                "perdura");
@@ -81,9 +95,14 @@ int run(int argc, char** argv) {
   CLI::App* rollback_command =
       add_command(app, "rollback", "Go back to a version that a store keeps.", arguments);
   rollback_command->footer(kRollbackFooter);
-  rollback_command->add_option("VERSION", arguments.version, "as `perdura versions` lists it")
-      ->required()
-      ->check(CLI::PositiveNumber);
+  // Not by the library's conversion, which takes "010" for 8 and the largest number for a larger
+  // one.
+  rollback_command
+      ->add_option_function<std::string>(
+          "VERSION",
+          [&arguments](const std::string& text) { arguments.version = parse_version(text); },
+          "as `perdura versions` lists it")
+      ->required();
   rollback_command->add_option("--region", arguments.region, "which one; the first one otherwise");
   CLI::App* remove_command =
       add_command(app, "remove", "Remove a region of a store, with all it holds.", arguments);
@@ -115,7 +134,12 @@ int complain(const Failure& failure) {
 
 int main(int argc, char** argv) {
   try {
-    return perdura::tools::run(argc, argv);
+    const int code = perdura::tools::run(argc, argv);
+    // What nobody could read was not said.
+    const int error_number = std::fflush(stdout) == 0 ? EIO : errno;
+    if (std::ferror(stdout) == 0) return code;
+    return perdura::tools::complain(
+        perdura::system_failure(error_number, "cannot write the output"));
   } catch (const std::exception& error) {
     fmt::print(stderr, "perdura: {}\n", error.what());
     return perdura::tools::kFailed;

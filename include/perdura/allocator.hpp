@@ -24,7 +24,10 @@ namespace detail {
 class Runtime;
 /// The region address that names a store's heap, and back.
 void* heap_of(Runtime& runtime) noexcept;
-/// The heap of the store that this thread has an operation on, else the only open store's; throws
+/// The same for standard containers. Throws kUnsupported where the store's tracker needs reports:
+/// a standard container reports none of its stores, and they would not become durable.
+void* container_heap(Runtime& runtime);
+/// The one of the store that this thread has an operation on, else of the only open store; throws
 /// kMisuse when that is not exactly one.
 void* current_heap();
 void* heap_allocate(void* heap, std::size_t size, std::size_t alignment);
@@ -39,9 +42,10 @@ class Allocator {
   using propagate_on_container_swap = std::true_type;
   using is_always_equal = std::false_type;
 
-  /// The heap of the thread's current operation, or of the only open store.
+  /// The heap of the thread's current operation, or of the only open store. Throws kUnsupported for
+  /// a store with a tracker of reported stores, as everything that allocates does.
   Allocator() : heap_(detail::current_heap()) {}
-  explicit Allocator(Store& store) noexcept;
+  explicit Allocator(Store& store);
   template <class U>
   Allocator(const Allocator<U>& other) noexcept : heap_(other.heap()) {}  // NOLINT: as std's
 

@@ -67,7 +67,8 @@ void destroy(T* object) {
 
 /// A volatile object stays where it is, even when it is reachable, until it was unpinned as often:
 /// until then it is not part of a version, and in one a pointer to it is null. Reallocating it or
-/// giving it back ends its pins.
+/// giving it back ends its pins. Throws kMisuse for an address that is of no object, but inside of
+/// one.
 void pin(const void* object);
 void unpin(const void* object);
 
@@ -146,7 +147,8 @@ class Container {
   /// Open `uri`, a URI as Store::open takes it, and bring the last version back. Pointers into
   /// programs and libraries lead to where these are now: those of the same build id, else to the
   /// symbol of the same name. Throws kNotFound naming what is missing. Other pointers that lead out
-  /// of the container are null.
+  /// of the container are null. Throws kTypeMismatch, with both layouts, when the program has a
+  /// PERDURA_TYPE of another layout than that of objects in the container.
   static Container open(std::string_view uri, const Options& options = {});
   Container(Container&&) noexcept = default;
   Container& operator=(Container&&) noexcept = default;

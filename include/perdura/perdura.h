@@ -100,7 +100,8 @@ void* perdura_root_get(perdura_store* store, const char* name);
 /* Report a store before it happens; needed with PERDURA_TRACK_REPORTED and _BITMAP. */
 void perdura_touch(perdura_store* store, const void* address, size_t length);
 
-/* One consistent step: no checkpoint falls between begin and end. They nest. */
+/* One consistent step: no checkpoint falls between begin and end, which are called in the same
+ * thread. They nest. An end too many ends nothing: perdura_last_code says PERDURA_MISUSE. */
 int perdura_operation_begin(perdura_store* store);
 void perdura_operation_end(perdura_store* store);
 
@@ -113,6 +114,36 @@ int perdura_wait(perdura_store* store, uint64_t version);
 /* Every `milliseconds` in the background; 0 stops. */
 int perdura_checkpoint_every(perdura_store* store, uint32_t milliseconds);
 uint64_t perdura_durable_version(perdura_store* store);
+
+/* A snapshot of a store's counters; what each means is in perdura/options.hpp (Statistics). Times
+ * are nanoseconds. failed_checkpoints is how a program learns that perdura_checkpoint_every fails;
+ * the first of each kind is also said on stderr. */
+typedef struct perdura_statistics {
+  uint64_t durable_version;
+  uint64_t replayed_version;
+  uint64_t checkpoints;
+  uint64_t failed_checkpoints;
+  uint64_t checkpoint_ns;
+  uint64_t changed_bytes;
+  uint64_t log_bytes;
+  uint64_t log_live_bytes;
+  uint64_t log_capacity_bytes;
+  uint64_t log_limit_bytes;
+  uint64_t log_waits;
+  uint64_t home_bytes;
+  uint64_t side_copies;
+  uint64_t region_backed_bytes;
+  uint64_t pause_count;
+  uint64_t pause_p99_ns;
+  uint64_t pause_max_ns;
+  uint64_t verified_bytes;
+  uint64_t damaged_pages;
+  uint64_t recovery_ns;
+  uint64_t unreported;
+  enum perdura_tracking tracking;
+  uint32_t aliases;
+} perdura_statistics;
+int perdura_get_statistics(perdura_store* store, perdura_statistics* statistics);
 
 /* The sentence of this thread's last failure; never NULL. */
 const char* perdura_last_error(void);

@@ -8,10 +8,10 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
-#include <typeinfo>
 #include <utility>
 
 #include <perdura/allocator.hpp>
+#include <perdura/detail/fingerprint.hpp>
 #include <perdura/detail/mutator.hpp>
 #include <perdura/error.hpp>
 #include <perdura/options.hpp>
@@ -25,9 +25,7 @@ struct StoreAccess;  ///< makes a Store of a Runtime, for the testing library
 struct RuntimeDeleter {
   void operator()(Runtime* runtime) const noexcept;
 };
-
-/// Identifies a C++ type across builds: mangled name, size and alignment.
-std::uint64_t type_fingerprint(const char* mangled_name, std::size_t size, std::size_t alignment);
+[[noreturn]] void throw_closed();
 }  // namespace detail
 
 /// What the heap holds, proven by walking all of its metadata (`Store::audit`).
@@ -87,7 +85,9 @@ class Store {
   /// store open. Throws kNotFound, kLocked.
   static void remove(std::string_view uri, std::string_view region);
 
-  Store(Store&&) noexcept = default;
+  /// What it was moved from is closed.
+  Store(Store&& other) noexcept
+      : runtime_(std::move(other.runtime_)), key_(std::exchange(other.key_, kClosed)) {}
   /// Closes the store that this one was, as the destructor does.
   Store& operator=(Store&& other) noexcept;
 
@@ -96,7 +96,8 @@ class Store {
 
   /// Take a last checkpoint, bring the home image up to date, release everything. No other thread
   /// may use the store any more. On failure the store is closed all the same, and the last
-  /// durable version is what a next open finds.
+  /// durable version is what a next open finds. Calls on a closed store throw kMisuse, but for
+  /// close(), contains() and durable_version(), which then do nothing and know nothing.
   void close();
 
   /// Begin an operation of this thread.
@@ -152,30 +153,46 @@ class Store {
   // --- roots --------------------------------------------------------------------------------
 
   /// The root called `name` (1 to 255 bytes), constructed from `args` the first time. Throws
-  /// kTypeMismatch when it exists with another type.
+  /// kTypeMismatch when it exists with another type. Of several threads that ask for a new one at
+  /// once each may construct an object; all get the same, and the others are destroyed again.
   template <class T, class... Args>
   T& root(std::string_view name, Args&&... args) {
     auto op = operation();
     if (T* found = find_root<T>(name)) return *found;
     T* made = make<T>(std::forward<Args>(args)...);
-    set_root(name, made, fingerprint<T>());
-    return *made;
+    T* root = nullptr;
+    try {
+      root = static_cast<T*>(get_or_set_root(name, made, fingerprint<T>()));
+    } catch (...) {
+      destroy(made);
+      throw;
+    }
+    if (root != made) destroy(made);
+    return *root;
   }
   /// As root, but nullptr when there is none. A type with a record must have the layout that the
   /// store knows (expect_type).
   template <class T>
   T* find_root(std::string_view name) {
     if constexpr (HasTypeRecord<T>) expect_type(TypeRecord<T>::value);
-    return static_cast<T*>(get_root(name, fingerprint<T>()));
+    if constexpr (detail::StandardContainer<T>) detail::container_heap(*runtime_);
+    if constexpr (detail::Contents<T>::kElsewhere)
+      return static_cast<T*>(get_root(name, fingerprint<T>(), detail::own_fingerprint<T>()));
+    else return static_cast<T*>(get_root(name, fingerprint<T>()));
   }
   /// Untyped roots: fingerprint 0 matches any type. A null `object` removes the root (the object
   /// stays allocated).
   void set_root(std::string_view name, void* object, std::uint64_t fingerprint = 0);
   void* get_root(std::string_view name, std::uint64_t fingerprint = 0);
+  /// The object of the root, which `object` becomes where there is none: in one step, so that
+  /// several threads can each make an object and agree on one.
+  void* get_or_set_root(std::string_view name, void* object, std::uint64_t fingerprint = 0);
 
+  /// Of a root of this type: its name, size and alignment, and those of what standard containers
+  /// in it contain.
   template <class T>
   static std::uint64_t fingerprint() {
-    return detail::type_fingerprint(typeid(T).name(), sizeof(T), alignof(T));
+    return detail::root_fingerprint<T>();
   }
 
   // --- checkpoints --------------------------------------------------------------------------
@@ -187,7 +204,8 @@ class Store {
   /// Make the object of a root durable, with its name, and nothing else that changed (FGCK's
   /// nv_ckone). Needs Options::aliases, and an object that begins a block of its own lines: one
   /// that was allocated with an alignment of 64 or more. Throws kNotFound for an unknown name, and
-  /// kMisuse where the last version has another object in its place; then checkpoint() does it.
+  /// kMisuse where the last version has another object in its place, or a block of another size or
+  /// type; then checkpoint() does it.
   /// What the object points to must be durable already, or become so later.
   std::uint64_t checkpoint_root(std::string_view name);
   /// Fix the change set now, write it in the background. Returns the version to wait for.
@@ -195,7 +213,8 @@ class Store {
   /// Wait until `version` is durable; throws what its checkpoint failed with.
   void wait(std::uint64_t version);
   /// Checkpoint periodically in the background; 0 stops it. One that fails is counted
-  /// (Statistics::failed_checkpoints) and its changes are part of the next.
+  /// (Statistics::failed_checkpoints), its changes are part of the next, and the first of each kind
+  /// since the last one that succeeded is said on stderr.
   void checkpoint_every(std::chrono::milliseconds interval);
   /// The newest version that survives a crash; 0 before the first.
   std::uint64_t durable_version() const noexcept;
@@ -216,7 +235,11 @@ class Store {
   void reset_statistics();
 
   /// For allocators and the C API.
-  detail::Runtime& runtime() const noexcept { return *runtime_; }
+  detail::Runtime& runtime() const {
+    if (!runtime_) [[unlikely]]
+      detail::throw_closed();
+    return *runtime_;
+  }
 
  private:
   friend struct detail::StoreAccess;
@@ -228,6 +251,8 @@ class Store {
     return register_thread();
   }
   detail::Mutator& register_thread();
+  /// Also of a root that has the fingerprint `earlier`, from before there was this one.
+  void* get_root(std::string_view name, std::uint64_t fingerprint, std::uint64_t earlier);
 
   template <class T>
   static void* allocate_for(const Operation& op) {
@@ -245,10 +270,11 @@ class Store {
   }
 
   std::unique_ptr<detail::Runtime, detail::RuntimeDeleter> runtime_;
+  static constexpr detail::ThreadKey kClosed{~std::uint64_t{0}, 0};  // no thread has such an entry
   detail::ThreadKey key_;
 };
 
 template <class T>
-Allocator<T>::Allocator(Store& store) noexcept : heap_(detail::heap_of(store.runtime())) {}
+Allocator<T>::Allocator(Store& store) : heap_(detail::container_heap(store.runtime())) {}
 
 }  // namespace perdura

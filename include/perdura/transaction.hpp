@@ -17,7 +17,6 @@
 #include <optional>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include <perdura/detail/stm.hpp>
 #include <perdura/field.hpp>
@@ -51,12 +50,13 @@ class Transaction {
  public:
   Transaction(const Transaction&) = delete;
 
-  /// What a field holds in this transaction. Trivially copyable types.
+  /// What a field holds in this transaction. Trivially copyable types, of any size: no byte beside
+  /// the field is stored to.
   template <class T>
   T read(const T& field) {
     static_assert(std::is_trivially_copyable_v<T>);
-    if constexpr (kIsWord<T>) {
-      return std::bit_cast<T>(thread_.load(reinterpret_cast<const std::uint64_t*>(&field)));
+    if constexpr (!std::is_void_v<WordOf<T>>) {
+      return std::bit_cast<T>(thread_.load(reinterpret_cast<const WordOf<T>*>(&field)));
     } else {
       T value;
       load_bytes(&field, &value, sizeof value);
@@ -67,8 +67,11 @@ class Transaction {
   template <class T>
   void write(T& field, const std::type_identity_t<T>& value) {
     static_assert(std::is_trivially_copyable_v<T>);
-    if constexpr (kIsWord<T>) {
-      thread_.store(reinterpret_cast<std::uint64_t*>(&field), std::bit_cast<std::uint64_t>(value));
+    using Word = WordOf<T>;
+    if constexpr (std::is_same_v<Word, std::uint64_t>) {
+      thread_.store(reinterpret_cast<Word*>(&field), std::bit_cast<Word>(value));
+    } else if constexpr (!std::is_void_v<Word>) {
+      thread_.store_part(reinterpret_cast<Word*>(&field), std::bit_cast<Word>(value));
     } else {
       store_bytes(&field, &value, sizeof value);
     }
@@ -91,18 +94,29 @@ class Transaction {
   void* allocate(const perdura_type& type, std::size_t count = 1);
   /// It is gone when the transaction ends.
   void deallocate(void* block);
+  /// A new object. What its constructor allocates from the store, such as a container's elements,
+  /// is part of the transaction as well, and so it is where the body changes the new object
+  /// afterwards.
   template <class T, class... Args>
   T* make(Args&&... args) {
     void* block;
     if constexpr (HasTypeRecord<T>) block = allocate(TypeRecord<T>::value);
     else block = allocate(sizeof(T), alignof(T));
-    return ::new (block) T{std::forward<Args>(args)...};
+    try {
+      return ::new (block) T{std::forward<Args>(args)...};
+    } catch (...) {
+      deallocate(block);
+      throw;
+    }
   }
+  /// It is destroyed, and gone with all that its destructor gives back, when the transaction ends;
+  /// until then it may be read. A transaction that destroys an object with a destructor of its own
+  /// runs alone: the body may begin again here.
   template <class T>
   void destroy(T* object) {
     if (object == nullptr) return;
-    object->~T();
-    deallocate(object);
+    if constexpr (std::is_trivially_destructible_v<T>) deallocate(object);
+    else destroy_at_commit(object, [](void* each) { static_cast<T*>(each)->~T(); });
   }
 
   /// Undo the transaction, and begin it again when something that it has read is changed by another
@@ -114,32 +128,42 @@ class Transaction {
   /// other operation of the store begins, so it must not wait for one.
   void irrevocable();
   /// What `first(transaction)` does; where that retries, it is undone, and done is what
-  /// `second(transaction)` does.
+  /// `second(transaction)` does. What `first` throws undoes it as well, and is thrown.
   template <class First, class Second>
   void or_else(First&& first, Second&& second) {
-    const Savepoint savepoint = save();
+    const detail::TransactionSavepoint savepoint = save();
     try {
       first(*this);
-      return;
-    } catch (const detail::TransactionRetry&) {
+      return keep(savepoint);
+    } catch (const detail::TransactionAgain& again) {
       undo(savepoint);
+      if (again.thread != &thread_ || again.why != detail::TransactionAgain::Why::kWaits) throw;
+    } catch (...) {
+      undo(savepoint);
+      throw;
     }
     second(*this);
   }
 
  private:
   friend class detail::TransactionContext;
+  /// What a field is loaded and stored as at once; void: in several pieces.
   template <class T>
-  static constexpr bool kIsWord =
-      sizeof(T) == 8 && alignof(T) == 8;  // NOLINT(bugprone-sizeof-expression): also of a pointer
-  struct Savepoint {
-    std::vector<std::uint64_t> values;  ///< of the words that were stored
-    std::size_t allocated;
-    std::size_t given_back;
-  };
-  Savepoint save() const;
-  void undo(const Savepoint& savepoint);
+  static constexpr auto word_of() {
+    constexpr std::size_t kBytes = sizeof(T);  // NOLINT(bugprone-sizeof-expression): of a pointer
+    if constexpr (alignof(T) < kBytes) return;
+    else if constexpr (kBytes == 8) return std::uint64_t{};
+    else if constexpr (kBytes == 4) return std::uint32_t{};
+    else if constexpr (kBytes == 2) return std::uint16_t{};
+    else if constexpr (kBytes == 1) return std::uint8_t{};
+  }
+  template <class T>
+  using WordOf = decltype(word_of<T>());
+  detail::TransactionSavepoint save();
+  void keep(const detail::TransactionSavepoint& savepoint);
+  void undo(const detail::TransactionSavepoint& savepoint);
   explicit Transaction(detail::TransactionThread& thread) : thread_(thread) {}
+  void destroy_at_commit(void* object, void (*destructor)(void* object));
   void load_bytes(const void* from, void* to, std::size_t length);
   void store_bytes(void* to, const void* from, std::size_t length);
 
@@ -152,8 +176,10 @@ void run_transaction(Store& store, TransactionBody body, void* context);
 }  // namespace detail
 
 /// Runs `body(transaction)`, again where it met others, until it ends. What it throws undoes the
-/// transaction and is thrown. Inside a transaction of the same store it is part of that. Returns
-/// what body returns. Must not be called inside an operation.
+/// transaction and is thrown. Inside a transaction of the same store it is part of that, and what
+/// it throws undoes that part. Inside one of another store it is by itself: it is durable when it
+/// returns, and happens again where the other one is begun again. Returns what body returns. Must
+/// not be called inside an operation.
 template <class Body>
 auto atomically(Store& store, Body&& body) {
   using Value = std::invoke_result_t<Body&, Transaction&>;

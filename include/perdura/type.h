@@ -74,22 +74,25 @@ typedef struct perdura_type {
 
 /* A flexible array member, the last slot. One of characters or numbers needs none. */
 #define PERDURA_FLEXIBLE_POINTERS(type, member) \
-  {#member, PERDURA_SLOT_POINTER, (uint32_t)offsetof(type, member), 0, NULL, 0, 0, 0}
+  {#member, PERDURA_SLOT_POINTER, PERDURA_UINT32(offsetof(type, member)), 0, NULL, 0, 0, 0}
 #define PERDURA_FLEXIBLE_VALUES(type, member, value_type) \
-  {#member, PERDURA_SLOT_VALUE, (uint32_t)offsetof(type, member), 0, &(value_type), 0, 0, 0}
+  {#member, PERDURA_SLOT_VALUE, PERDURA_UINT32(offsetof(type, member)), 0, &(value_type), 0, 0, 0}
 
 #define PERDURA_PLACE(type, member) \
-  (uint32_t)offsetof(type, member), (uint32_t)sizeof(((type*)0)->member)
+  PERDURA_UINT32(offsetof(type, member)), PERDURA_UINT32(sizeof(((type*)0)->member))
+/* A constant of up to 32 bits; where it has more the array has no size, and nothing compiles. */
+#define PERDURA_UINT32(value) \
+  ((uint32_t)(value) + 0 * (uint32_t)sizeof(char[(value) >> 32 ? -1 : 1]))
 
 #ifndef __cplusplus
 /* static const perdura_type NAME, of TYPE with these slots. */
-#define PERDURA_DEFINE_TYPE(name, type, ...)                             \
-  static const perdura_slot name##_slots[] = {__VA_ARGS__};              \
-  static const perdura_type name = {#type, sizeof(type), _Alignof(type), \
+#define PERDURA_DEFINE_TYPE(name, type, ...)                                             \
+  static const perdura_slot name##_slots[] = {__VA_ARGS__};                              \
+  static const perdura_type name = {#type, PERDURA_UINT32(sizeof(type)), _Alignof(type), \
                                     sizeof(name##_slots) / sizeof(perdura_slot), name##_slots}
 /* The same of a type that holds no pointers. */
 #define PERDURA_DEFINE_PLAIN_TYPE(name, type) \
-  static const perdura_type name = {#type, sizeof(type), _Alignof(type), 0, NULL}
+  static const perdura_type name = {#type, PERDURA_UINT32(sizeof(type)), _Alignof(type), 0, NULL}
 #endif
 
 #ifdef __cplusplus

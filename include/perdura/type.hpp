@@ -31,6 +31,23 @@ concept HasTypeRecord = requires { TypeRecord<T>::value.name; };
 
 namespace detail {
 
+/// A record that the program has, from the time when its module is loaded until it is unloaded: a
+/// container that has objects of another layout of the type is refused when it is opened.
+class KnownType {
+ public:
+  explicit KnownType(const perdura_type& type) noexcept;
+  ~KnownType();
+  KnownType(const KnownType&) = delete;
+
+  const perdura_type& type() const { return type_; }
+  const KnownType* next() const { return next_; }
+
+ private:
+  const perdura_type& type_;
+  KnownType* next_ = nullptr;
+  KnownType* before_ = nullptr;
+};
+
 /// Of a type that is one pointer and nothing else.
 template <class T>
 inline constexpr bool kIsPointer = std::is_pointer_v<T>;
@@ -38,6 +55,8 @@ inline constexpr bool kIsPointer = std::is_pointer_v<T>;
 template <class Member>
 constexpr perdura_slot slot(const char* name, std::size_t offset) {
   using Element = std::remove_cv_t<std::remove_all_extents_t<Member>>;
+  static_assert(sizeof(Member) <= UINT32_MAX,  // NOLINT(bugprone-sizeof-expression): of a pointer
+                "a record says where pointers are in 32 bits");
   perdura_slot slot{};
   slot.member = name;
   slot.offset = static_cast<std::uint32_t>(offset);
@@ -59,6 +78,7 @@ template <class T, std::size_t N>
 constexpr perdura_type type_record(const char* name, const perdura_slot (&slots)[N]) {
   static_assert(std::is_standard_layout_v<T>,
                 "only members of standard-layout types have a known place");
+  static_assert(sizeof(T) <= UINT32_MAX, "a record says where pointers are in 32 bits");
   return {name, sizeof(T), alignof(T), static_cast<std::uint32_t>(N - 1), slots};
 }
 
@@ -72,6 +92,7 @@ constexpr perdura_type type_record(const char* name, const perdura_slot (&slots)
   struct perdura::TypeRecord<type> {                                                          \
     static constexpr perdura_slot slots[] = {__VA_ARGS__ __VA_OPT__(, ) perdura_slot{}};      \
     static constexpr perdura_type value = ::perdura::detail::type_record<type>(#type, slots); \
+    inline static const ::perdura::detail::KnownType known{value};                            \
   };
 
 // One slot for each of up to 256 members: each round of expansion leaves the next one to do.

@@ -3,14 +3,19 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <cstdio>
 
 #include "base/assert.hpp"
 #include "base/clock.hpp"
+#include "base/mutant.hpp"
+#include "base/threads.hpp"
 
 namespace perdura::commit {
 namespace {
 constexpr int kStepsAhead = 8;
 constexpr std::chrono::milliseconds kPromotionStep(4);
+constexpr std::chrono::milliseconds kIntervalMax =
+    std::chrono::hours(24 * 365);  // the clock has no points far from now
 constexpr u64 kBytesSettledLater = 4 * kMiB;
 }  // namespace
 
@@ -22,6 +27,7 @@ Checkpointer::Checkpointer(const Config& config, u64 durable_version)
       backlog_.store(true, std::memory_order_relaxed);
       work_.notify_all();
     });
+  const NoSignals no_signals;
   timer_thread_ = std::thread([this] { run_timer_and_async(); });
   ::pthread_setname_np(timer_thread_.native_handle(), "perdura-ckpt");
 }
@@ -125,6 +131,7 @@ void Checkpointer::cut(Attempt& attempt) {
     }
     if (guest != nullptr) PERDURA_TRY(guest->at_cut());
     PERDURA_TRY(config_.tracker->cut());
+    if (config_.epochs != nullptr) config_.epochs->epoch_begins();
     if (config_.background_capture) return config_.engine->open_window();
     return capture_stopped(attempt);
   });
@@ -146,6 +153,7 @@ Status Checkpointer::capture_stopped(Attempt& attempt) {
 
 Result<u64> Checkpointer::complete(Attempt& attempt) {
   const Status status = capture_and_commit(attempt);
+  if (attempt.selection == nullptr) tell_epochs(attempt, status);
   // A caller need not wait until a large change set is cleared.
   const bool settle_later = status && attempt.selection == nullptr &&
                             attempt.trigger == Trigger::kCaller && !attempt.empty &&
@@ -157,6 +165,12 @@ Result<u64> Checkpointer::complete(Attempt& attempt) {
   publish(attempt, status, settle_later);
   if (!status) return copy_of(status.failure());
   return skipped ? number - 1 : number;
+}
+
+// Who relies on it that an epoch has a version says of which version it was.
+void Checkpointer::tell_epochs(const Attempt& attempt, const Status& status) {
+  if (status && !attempt.empty) durable_.store(attempt.version, std::memory_order_release);
+  if (config_.epochs != nullptr) config_.epochs->epoch_settled(static_cast<bool>(status));
 }
 
 Status Checkpointer::capture_and_commit(Attempt& attempt) {
@@ -201,7 +215,8 @@ void Checkpointer::publish(Attempt& attempt, const Status& status, bool settle_l
 
 void Checkpointer::every(std::chrono::milliseconds interval) {
   std::lock_guard lock(mutex_);
-  interval_ = interval;
+  const auto longest = is_mutant("endless_interval") ? interval : kIntervalMax;
+  interval_ = std::min<std::chrono::milliseconds>(interval, longest);
   work_.notify_all();
 }
 
@@ -261,9 +276,26 @@ void Checkpointer::run_timer_and_async() {
     lock.unlock();
     cut(attempt);
     const Result<u64> result = complete(attempt);
-    (void)result;  // counted in failed_checkpoints; the next one covers the same changes
+    say_failure(result ? Status{} : Status(copy_of(result.failure())));
     lock.lock();
   }
+}
+
+// Of a timed checkpoint, which nobody waits for. The next one covers the same changes, so each kind
+// of failure is said once until one succeeds.
+void Checkpointer::say_failure(const Status& status) {
+  if (status) {
+    said_failures_ = 0;
+    return;
+  }
+  const u64 kind = u64{1} << static_cast<unsigned>(status.failure().code);
+  if ((said_failures_ & kind) != 0) return;
+  said_failures_ |= kind;
+  std::fprintf(stderr,
+               "perdura: a timed checkpoint of '%s' failed, and nothing since version %llu is "
+               "durable; it is tried again: %s\n",
+               config_.store.c_str(), static_cast<unsigned long long>(durable_version()),
+               status.failure().message.c_str());
 }
 
 void Checkpointer::do_ahead(std::unique_lock<std::mutex>& lock) {

@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <thread>
 
 #include <perdura/options.hpp>
@@ -47,6 +48,17 @@ class CutGuest {
   virtual void after_cut() noexcept = 0;
 };
 
+/// Is told of epochs: how they end, and what became of them.
+class EpochGuest {
+ public:
+  virtual ~EpochGuest() = default;
+  /// Mutators stand still. The epoch that ends here is being made a version of from now on.
+  virtual void epoch_begins() noexcept = 0;
+  /// The epoch that ended last is part of a durable version; or its changes belong to the running
+  /// one. Before another one ends.
+  virtual void epoch_settled(bool durable) noexcept = 0;
+};
+
 class Checkpointer {
  public:
   struct Config {
@@ -56,7 +68,9 @@ class Checkpointer {
     track::Tracker* tracker = nullptr;
     track::Reported* reported = nullptr;  ///< the tracker, when it is one of reported stores
     bool background_capture = false;
+    std::string store;  ///< its name, for messages
     CutGuest* guest = nullptr;
+    EpochGuest* epochs = nullptr;
     /// Stopped capture: shown each change set while the mutators stand still (verify_reports).
     std::function<void(const track::DirtyMap&)> inspect;
   };
@@ -92,11 +106,13 @@ class Checkpointer {
   Result<u64> complete(Attempt& attempt);
   Status capture_and_commit(Attempt& attempt);
   Status write_version(Attempt& attempt);
+  void tell_epochs(const Attempt& attempt, const Status& status);
   void publish(Attempt& attempt, const Status& status, bool settle_later);
 
   void stop_thread();
   void run_timer_and_async();
   void do_ahead(std::unique_lock<std::mutex>& lock);
+  void say_failure(const Status& status);
 
   const Config config_;
   Promoter promoter_;
@@ -114,6 +130,7 @@ class Checkpointer {
     Failure failure;
   };
   std::optional<FailedVersion> failed_;
+  u64 said_failures_ = 0;  ///< of the timer's: codes, as bits; the checkpoint thread's own
   std::chrono::milliseconds interval_{0};
   bool stopping_ = false;
 

@@ -31,7 +31,9 @@ Log::Log(region::Volume& volume, u32 region, u64 limit_bytes)
     : volume_(volume),
       region_(region),
       limit_bytes_(limit_bytes),
-      segment_bytes_(volume.segment_bytes()) {
+      segment_bytes_(volume.segment_bytes()),
+      session_(volume.superblock().session),
+      kept_for_versions_(std::clamp<u64>(limit_bytes / volume.segment_bytes() / 4, 1, 2)) {
   for (const format::Extent& extent : volume.extents(format::ExtentKind::kLog, region))
     for (u64 at = 0; at + segment_bytes_ <= extent.length; at += segment_bytes_)
       segments_.push_back(Segment{.offset = extent.medium_offset + at});
@@ -56,11 +58,13 @@ void Log::free_held(u64 version) {
     if (segment.version_max == kHeld) segment.version_max = version;
 }
 
-Result<Log::Place> Log::take(u64 version) {
+Result<Log::Place> Log::take(u64 version, u64 others_free) {
   std::lock_guard lock(mutex_);
   for (;;) {
+    const auto free = static_cast<u64>(std::count_if(
+        segments_.begin(), segments_.end(), [](const Segment& each) { return !each.live; }));
     for (Segment& segment : segments_) {
-      if (segment.live) continue;
+      if (segment.live || free <= others_free) continue;
       segment.generation = next_generation_++;
       segment.version_max = version;
       segment.live = segment.owned = true;
@@ -272,6 +276,7 @@ bool LogWriter::flush(u32 flags) {
   header.block_bytes = static_cast<u32>(round_up(used, write_bytes_));
   const u64 offset = segment_.offset + segment_used_;
   header.place = offset;
+  header.session = log_.session();
   {
     std::lock_guard lock(version_->mutex);
     if ((flags & format::kLogCommit) != 0) {

@@ -76,7 +76,10 @@ class Log {
 
   /// A free segment for `version`, allocating one where none is free. It stays with the caller
   /// until release().
-  Result<Place> take(u64 version);
+  Result<Place> take(u64 version) { return take(version, 0); }
+  /// The same for transactions, so that there is room left for a version that has them: on a full
+  /// medium they could not be brought home otherwise.
+  Result<Place> take_for_transactions(u64 version) { return take(version, kept_for_versions_); }
   void note_version(u32 index, u64 version);
   void release(u32 index);
 
@@ -88,6 +91,8 @@ class Log {
 
   u64 capacity_bytes() const;
   u64 limit_bytes() const { return limit_bytes_; }
+  /// The opening that this log is written in: what it writes says so.
+  u64 session() const { return session_; }
   bool over_limit() const { return capacity_bytes() > limit_bytes_; }
 
  private:
@@ -99,6 +104,7 @@ class Log {
     bool owned = false;  ///< a writer appends to it; then it is live
   };
 
+  Result<Place> take(u64 version, u64 others_free);
   Status grow();
   void give_back();
 
@@ -106,6 +112,8 @@ class Log {
   const u32 region_;
   const u64 limit_bytes_;
   const u64 segment_bytes_;
+  const u64 session_;
+  const u64 kept_for_versions_;  ///< segments
   mutable std::mutex mutex_;
   std::vector<Segment> segments_;
   u64 next_generation_ = 1;

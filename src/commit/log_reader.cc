@@ -7,6 +7,7 @@
 
 #include "base/assert.hpp"
 #include "base/checksum.hpp"
+#include "base/threads.hpp"
 #include "format/transaction_format.hpp"
 
 namespace perdura::commit {
@@ -147,13 +148,18 @@ class Scanner {
       damage_ = " (a block at offset " + std::to_string(offset) + " does not fit its checksum)";
   }
 
-  // The blocks of one version, of which only those with the ticket of a commit block count. The
-  // youngest ticket first: an attempt that was reported as failed may be whole all the same, and
-  // the one that was acknowledged came after it.
+  // Each session numbers its attempts anew.
+  static std::pair<u64, u64> attempt_of(const LogBlockHeader& header) {
+    return {header.session, header.ticket};
+  }
+
+  // The blocks of one version, of which only those of the attempt of a commit block count. The
+  // youngest attempt first: one that was reported as failed may be whole all the same, and the one
+  // that was acknowledged came after it.
   static bool assemble(std::vector<FoundBlock>& blocks, LoggedVersion& version) {
     std::sort(blocks.begin(), blocks.end(), [](const FoundBlock& a, const FoundBlock& b) {
-      return std::pair(b.header.ticket, a.header.sequence) <
-             std::pair(a.header.ticket, b.header.sequence);
+      return std::pair(attempt_of(b.header), a.header.sequence) <
+             std::pair(attempt_of(a.header), b.header.sequence);
     });
     for (const FoundBlock& commit : blocks) {
       if ((commit.header.flags & format::kLogCommit) == 0) continue;
@@ -163,7 +169,7 @@ class Scanner {
       version.blocks.clear();
       version.log_bytes = 0;
       for (const FoundBlock& block : blocks) {
-        if (block.header.ticket != commit.header.ticket) continue;
+        if (attempt_of(block.header) != attempt_of(commit.header)) continue;
         whole = whole && block.whole;
         ++count;
         if (&block != &commit) chain += block.header.checksum;
@@ -210,6 +216,7 @@ Status LogImage::load(const std::vector<u64>& offsets,
   // A group is read while the one before it is visited; the first has nothing to wait for.
   const auto read = [&](size_t begin) {
     const size_t end = std::min(begin + kSegmentsAtOnce, requests.size());
+    const NoSignals no_signals;
     // Where the system refuses a thread, get() reads.
     return std::async(
         begin == 0 ? std::launch::deferred : std::launch::async | std::launch::deferred,

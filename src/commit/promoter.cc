@@ -81,9 +81,9 @@ std::optional<u64> Promoter::promote_next() {
 }
 
 // A chunk that has moved may be stored to: the store is tried again.
-bool Promoter::on_fault(std::byte* address) noexcept {
-  const u64 chunk = region_.offset_of(address) / kHugeBytes;
-  if (chunk >= states_.size()) return false;
+bool Promoter::on_fault(const region::Fault& fault) noexcept {
+  const u64 chunk = region_.offset_of(fault.address) / kHugeBytes;
+  if (fault.is_bus || !fault.is_store || chunk >= states_.size()) return false;
   while (states_[chunk].load(std::memory_order_acquire) == kMoving) ::sched_yield();
   return states_[chunk].load(std::memory_order_acquire) == kMoved &&
          region_.reopen(chunk * kHugeBytes);

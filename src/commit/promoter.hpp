@@ -37,7 +37,7 @@ class Promoter final : public region::FaultHandler {
   /// did. From one thread.
   std::optional<u64> promote_next();
 
-  bool on_fault(std::byte* address) noexcept override;
+  bool on_fault(const region::Fault& fault) noexcept override;
 
  private:
   enum State : u8 { kNotView, kView, kWaiting, kMoving, kMoved };

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/assert.hpp"
+#include "base/threads.hpp"
 
 namespace perdura::commit {
 namespace {
@@ -15,7 +16,7 @@ constexpr std::chrono::milliseconds kScrubDelay(250);
 RedoLog::RedoLog(const Config& config, u64 durable_version, std::list<LoggedVersion> recovered)
     : config_(config),
       replay_at_once_(config.volume->medium().geometry().byte_addressable),
-      ticket_base_(config.volume->superblock().session << 32),
+      ticket_base_(config.log->session() << 32),
       committed_(std::move(recovered)),
       scrub_(*config.volume, config.recovered_lines),
       scrubbing_(config.verify_bytes_per_second != 0),
@@ -23,6 +24,7 @@ RedoLog::RedoLog(const Config& config, u64 durable_version, std::list<LoggedVers
   replayed_ = durable_version - committed_.size();
   replay_torn_ = !committed_.empty();
   for (const LoggedVersion& version : committed_) live_log_bytes_ += version.log_bytes;
+  const NoSignals no_signals;
   replay_thread_ = std::thread([this] { run_replay(); });
   ::pthread_setname_np(replay_thread_.native_handle(), "perdura-replay");
 }
@@ -138,6 +140,7 @@ Status RedoLog::capture_selection(const Selection::Lines& lines) {
 }
 
 Status RedoLog::commit() {
+  PERDURA_TRY(config_.volume->medium().check_named());
   if (writer_ == nullptr) {
     writer_ = take_writer();
     writer_->begin(*version_);

@@ -357,6 +357,7 @@ Status Remap::pad_nodes() {
 }
 
 Status Remap::commit() {
+  PERDURA_TRY(medium_.check_named());
   PERDURA_TRY(write_nodes());
   if (config_.whole_chunks) PERDURA_TRY(pad_nodes());
   PERDURA_TRY(flush());

@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "base/checksum.hpp"
+#include "base/mutant.hpp"
+#include "base/threads.hpp"
 
 namespace perdura::commit {
 namespace {
@@ -21,10 +23,11 @@ constexpr u64 kAwakeCompany = 3;  // two wake each other more quickly than they 
 
 }  // namespace
 
-u64 record_checksum(const TransactionRecord& record, u64 place, u64 generation) {
+u64 record_checksum(const TransactionRecord& record, u64 place, const SegmentUse& use) {
   constexpr u64 kOdd = 0x9e3779b97f4a7c15;
   const u64 sum = checksum(&record.time, record.bytes - sizeof record.checksum);
-  return sum + place * kOdd + generation * (kOdd * kOdd);
+  const u64 session = is_mutant("session_of_segment") ? 0 : use.session;
+  return sum + place * kOdd + use.generation * (kOdd * kOdd) + session * (kOdd * kOdd * kOdd);
 }
 
 TransactionBuilder::TransactionBuilder(u64 segment_bytes)
@@ -44,14 +47,15 @@ media::Bytes TransactionBuilder::set_header(const Commit& commit, u64 behind) {
       .slot = commit.slot,
       .behind = static_cast<u16>(std::min(behind, kBehindMax)),
       .bytes = static_cast<u32>(bytes()),
-      .number = format::transaction_number(commit.sequence, commit.durable_version)};
+      .sequence = commit.sequence,
+      .durable_version = commit.durable_version};
   std::memset(record_.data() + bytes(), 0, length() - bytes());
   return record_.first(length());
 }
 
-void TransactionBuilder::set_checksum(u64 place, u64 generation) {
+void TransactionBuilder::set_checksum(u64 place, const SegmentUse& use) {
   auto& record = *reinterpret_cast<TransactionRecord*>(record_.data());
-  record.checksum = record_checksum(record, place, generation);
+  record.checksum = record_checksum(record, place, use);
 }
 
 TransactionSegment::TransactionSegment(Log& log, region::Volume& volume, u32 region)
@@ -76,7 +80,7 @@ bool TransactionSegment::has_room(u64 bytes, u64 version) {
 
 Status TransactionSegment::take(u64 version) {
   leave();
-  PERDURA_ASSIGN(segment_, log_.take(version));
+  PERDURA_ASSIGN(segment_, log_.take_for_transactions(version));
   taken_ = true;
   version_ = version;
   used_ = header_bytes_;
@@ -95,6 +99,7 @@ media::Bytes TransactionSegment::header(u64 first_sequence) {
   header.region = region_;
   header.block_bytes = static_cast<u32>(bytes_);
   header.place = segment_.offset;
+  header.session = log_.session();
   header.checksum = header_checksum(header);
   return header_.first(header_bytes_);
 }
@@ -115,7 +120,7 @@ Status TransactionWriter::commit(TransactionBuilder& record,
   const u64 place = segment_.place();
   const media::Bytes bytes = record.set_header(commit, 0);
   if (steps != Steps::kOne) PERDURA_TRY(write_before(bytes, place, record.bytes(), steps));
-  record.set_checksum(place, segment_.generation());
+  record.set_checksum(place, segment_.current_use());
   PERDURA_TRY(medium_.write(place, steps == Steps::kOne ? bytes : bytes.first(kLineBytes),
                             PERDURA_SITE("transaction record")));
   // Barrier: the transaction is durable before others see what it stored, and before its slot
@@ -149,39 +154,45 @@ TransactionStream::TransactionStream(Log& log, region::Volume& volume, u32 regio
       content_(volume.segment_bytes()),
       tail_(write_bytes_) {}
 
+// Commits that did not wait are told to be durable soon: also where the store goes without a last
+// version, as it does when an exception destroys it.
 TransactionStream::~TransactionStream() {
-  if (!behind_.joinable()) return;
-  {
-    const std::lock_guard lock(mutex_);
-    ending_ = true;
-  }
+  std::unique_lock lock(mutex_);
+  ending_ = true;
   appended_.notify_one();
-  behind_.join();
+  if (behind_.joinable()) {
+    lock.unlock();
+    behind_.join();
+    lock.lock();
+  }
+  if (!failed_ && durable_total_ != appended_total_ && !is_mutant("relaxed_lost_at_end"))
+    (void)flush(lock);  // a destructor tells nobody
 }
 
 Status TransactionStream::write_behind() {
-  if (!behind_.joinable()) behind_ = std::thread([this] { run_write_behind(); });
+  if (behind_.joinable()) return {};
+  const NoSignals no_signals;
+  behind_ = std::thread([this] { run_write_behind(); });
   return {};
 }
 
 // Who commits next is told of a failure.
 void TransactionStream::run_write_behind() {
   std::unique_lock lock(mutex_);
-  while (!ending_ && !failed_) {
+  while (!ending_) {
     if (flushing_) {
       flushed_.wait(lock);
-    } else if (durable_total_ != appended_total_) {
+    } else if (!failed_ && durable_total_ != appended_total_) {
       (void)flush(lock);
     } else {
-      behind_waits_ = true;
       appended_.wait(lock);
-      behind_waits_ = false;
     }
   }
 }
 
 // What a segment holds is durable before the next one is begun.
 Status TransactionStream::make_room(std::unique_lock<std::mutex>& lock, u64 length, u64 version) {
+  const NotCancelled not_cancelled;
   for (;;) {
     if (failed_) return copy_of(*failed_);
     if (segment_.has_room(length, version)) return {};
@@ -208,10 +219,10 @@ u64 TransactionStream::append(TransactionBuilder& record,
   appended_sequence_ = commit.sequence;
   appended_time_ = commit.time;
   const media::Bytes bytes = record.set_header(commit, commit.sequence - 1 - durable_sequence_);
-  record.set_checksum(segment_.place(), segment_.generation());
+  record.set_checksum(segment_.place(), segment_.current_use());
   std::memcpy(content_.data() + segment_.used(), bytes.data(), bytes.size());
   segment_.use(bytes.size());
-  if (behind_waits_) appended_.notify_one();
+  appended_.notify_one();
   return appended_total_ += bytes.size();
 }
 
@@ -219,6 +230,7 @@ u64 TransactionStream::append(TransactionBuilder& record,
 // takes as long as one for those that were quicker, so the last to come writes, or whoever has
 // waited long enough.
 Status TransactionStream::wait(u64 position) {
+  const NotCancelled not_cancelled;
   std::unique_lock lock(mutex_);
   bool may_stay_awake = company_ >= kAwakeCompany && flush_time_ <= kAwakeTime;
   std::optional<Clock::time_point> alone_at;
@@ -294,12 +306,39 @@ Status TransactionStream::flush(std::unique_lock<std::mutex>& lock) {
     durable_time_ = time;
   } else {
     failed_ = copy_of(written.failure());
+    ++failures_;
   }
   flushed_.notify_all();
   return written;
 }
 
+u64 TransactionStream::failure() {
+  const std::lock_guard lock(mutex_);
+  return failed_ ? failures_ : 0;
+}
+
+// Of what was being written any part may be on the medium, so the segment is left. Whoever reads it
+// finds records that the version has, and may find a hole among them: each of those that were
+// written with it says how many before it were not durable.
+void TransactionStream::mend(u64 failure) {
+  const std::lock_guard lock(mutex_);
+  if (!failed_ || failures_ != failure) return;
+  failed_.reset();
+  segment_.leave();
+  durable_total_.store(appended_total_, std::memory_order_release);
+  durable_sequence_ = appended_sequence_;
+  durable_time_ = appended_time_;
+  flushed_.notify_all();
+}
+
 namespace {
+
+/// Only damage makes a version go that was durable when a record was made.
+bool relies_on_later(const TransactionRecord& record, u64 durable_version) {
+  if (is_mutant("versions_of_16_bits"))
+    return static_cast<std::int16_t>(record.durable_version - durable_version) > 0;
+  return record.durable_version > durable_version;
+}
 
 /// The records of a segment.
 class SegmentReader {
@@ -325,15 +364,16 @@ class SegmentReader {
         continue;
       }
       const u64 place = offset_ + used;
-      const u64 sequence = format::transaction_sequence(record->number);
+      const u64 sequence = sequence_of(*record);
       used += round_up(record->bytes, kLineBytes);
-      if (format::relies_on_later(record->number, durable_version_))
+      if (!is_v2() && relies_on_later(*record, durable_version_))
         return damaged("the transaction at offset " + std::to_string(place) +
                        " relies on a later version than " + std::to_string(durable_version_) +
                        ", the last one that is whole");
       if (sequence == next) {
-        const auto* const words = reinterpret_cast<const u64*>(record + 1);
-        const u64 count = (record->bytes - sizeof *record) / sizeof(u64);
+        const auto* const words =
+            reinterpret_cast<const u64*>(record) + header_bytes() / sizeof(u64);
+        const u64 count = (record->bytes - header_bytes()) / sizeof(u64);
         into.push_back(
             {offset_, place, record->time, record->slot, sequence, {words, words + count}});
         ++next;
@@ -348,6 +388,12 @@ class SegmentReader {
   }
 
  private:
+  bool is_v2() const { return header_.session == 0; }
+  u64 header_bytes() const { return is_v2() ? format::kRecordBytesV2 : sizeof(TransactionRecord); }
+  u64 sequence_of(const TransactionRecord& record) const {
+    return is_v2() ? format::sequence_v2(record.sequence) : record.sequence;
+  }
+
   const TransactionRecord* record_at(u64 used) {
     const std::byte* const at = segment_ + used;
     const u64 place = offset_ + used;
@@ -356,12 +402,13 @@ class SegmentReader {
     // How long it is says the record itself: first that, then all of it.
     u32 bytes = 0;
     std::memcpy(&bytes, &record->bytes, sizeof bytes);
-    if (bytes < sizeof *record || bytes > left || bytes % sizeof(u64) != 0) return nullptr;
+    if (bytes < header_bytes() || bytes > left || bytes % sizeof(u64) != 0) return nullptr;
     const bool whole = medium_.whole(
         place, at, bytes, PERDURA_SITE("transaction record"), [&](const std::byte* content) {
           const auto* const found = reinterpret_cast<const TransactionRecord*>(content);
           return found->bytes == bytes &&
-                 found->checksum == record_checksum(*found, place, header_.generation) &&
+                 found->checksum ==
+                     record_checksum(*found, place, {header_.session, header_.generation}) &&
                  found->slot < format::kTransactionSlots && found->time <= format::kCounterMax;
         });
     return whole ? record : nullptr;

@@ -18,9 +18,17 @@
 
 namespace perdura::commit {
 
-/// Of a record with its entries. One of an earlier use of the segment, or of another place, has
+/// A use of a segment: which one of which session. Generations alone would not do: a session that
+/// finds the beginning of a segment torn does not learn of its last use, and may number its own
+/// alike.
+struct SegmentUse {
+  u64 session;
+  u64 generation;
+};
+
+/// Of a record with its entries. One of another use of the segment, or of another place, has
 /// another one.
-u64 record_checksum(const format::TransactionRecord& record, u64 place, u64 generation);
+u64 record_checksum(const format::TransactionRecord& record, u64 place, const SegmentUse& use);
 
 /// What a transaction did, as a record in the making.
 class TransactionBuilder {
@@ -51,7 +59,7 @@ class TransactionBuilder {
   /// checksum it is no record.
   media::Bytes set_header(const Commit& commit, u64 behind);
   /// That of a record at this place, in this use of a segment.
-  void set_checksum(u64 place, u64 generation);
+  void set_checksum(u64 place, const SegmentUse& use);
 
  private:
   Failure too_large() const;
@@ -79,7 +87,7 @@ class TransactionSegment {
   u64 place() const { return segment_.offset + used_; }
   u64 begin() const { return segment_.offset; }
   u64 used() const { return used_; }
-  u64 generation() const { return segment_.generation; }
+  SegmentUse current_use() const { return {log_.session(), segment_.generation}; }
   void use(u64 bytes) { used_ += bytes; }
 
  private:
@@ -123,7 +131,7 @@ class TransactionWriter {
 class TransactionStream {
  public:
   TransactionStream(Log& log, region::Volume& volume, u32 region);
-  /// What was appended and is not durable yet may or may not become so.
+  /// What was appended becomes durable, unless the medium fails.
   ~TransactionStream();
 
   /// From now on records become durable also when nobody waits for them, one flush behind another.
@@ -136,6 +144,13 @@ class TransactionStream {
   u64 append(TransactionBuilder& record, const TransactionBuilder::Commit& commit);
   /// Until it is durable.
   Status wait(u64 position);
+  /// Which failure keeps records out, counted from 1; 0: none does.
+  u64 failure();
+  /// With the lock.
+  bool has_failed() const { return failed_.has_value(); }
+  /// A version has all that was appended before that failure: what failed is not needed any more,
+  /// and records follow in another segment.
+  void mend(u64 failure);
   /// What to wait for until all commits up to a time are durable; 0: they are.
   u64 position_behind(u64 time);
   /// Of the last record that is durable; 0: of none yet.
@@ -153,7 +168,6 @@ class TransactionStream {
   std::condition_variable flushed_;
   std::condition_variable appended_;
   std::thread behind_;
-  bool behind_waits_ = false;  ///< for appended_
   bool ending_ = false;
   TransactionSegment segment_;
   AlignedBuffer content_;              ///< of the segment
@@ -169,7 +183,8 @@ class TransactionStream {
   bool is_new_ = false;  ///< the segment has no record yet
   bool flushing_ = false;
   std::chrono::nanoseconds flush_time_{};  ///< that the last one took
-  std::optional<Failure> failed_;          ///< no record may follow
+  std::optional<Failure> failed_;          ///< no record may follow before mend()
+  u64 failures_ = 0;
 };
 
 /// A record of the log.

@@ -68,7 +68,7 @@ struct Superblock {
 
   u8 uuid[16];
   u64 sequence;  ///< one more than the other slot's
-  u64 session;   ///< counts openings; makes log tickets unique
+  u64 session;   ///< counts openings; the log says which one wrote what
   u32 clean;     ///< 1: whoever had it open last closed it in order
   u32 segment_bytes;
   u64 medium_bytes;  ///< the medium is at least this long
@@ -158,7 +158,8 @@ constexpr u32 kLogCommit = 1;               ///< flag: the last block of its ver
 constexpr u64 kLogPieceBytes = 4096;        ///< data are checksummed in pieces
 
 /// One write of changed lines: LogBlockHeader, data, runs, padding. A version is the set of blocks
-/// with its (version, ticket); it exists when its commit block and all the others are whole.
+/// with its (version, session, ticket); it exists when its commit block and all the others are
+/// whole.
 struct LogBlockHeader {
   u64 checksum;       ///< of the rest of the header
   u64 data_checksum;  ///< of the array of the checksums of each 4 KiB of data
@@ -177,7 +178,8 @@ struct LogBlockHeader {
   u32 data_bytes;
   u32 block_bytes;  ///< distance to the next block of the segment
   u64 place;        ///< medium offset of the block: anywhere else it is not ours
-  u64 reserved[3];
+  u64 session;      ///< that wrote it: a ticket or generation of another one is not the same
+  u64 reserved[2];
 };
 static_assert(sizeof(LogBlockHeader) == 128);
 

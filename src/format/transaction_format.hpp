@@ -15,32 +15,27 @@ constexpr u32 kLogTransactions = 2;
 
 /// One transaction: this, its entries, padding to the medium's write unit.
 struct TransactionRecord {
-  u64 checksum;  ///< of the rest, and of where and in which use of the segment it lies
-  u64 time;      ///< of its commit; no two of a region's have the same
-  u16 slot;      ///< which stream of records (TransactionState)
-  u16 behind;    ///< so many records before it were perhaps not durable when it was written
-  u32 bytes;     ///< with entries, without padding
-  u64 number;    ///< transaction_number: which of the slot's, and on what version it relies
+  u64 checksum;         ///< of the rest, and of where and in which use of the segment it lies
+  u64 time;             ///< of its commit; no two of a region's have the same
+  u16 slot;             ///< which stream of records (TransactionState)
+  u16 behind;           ///< so many records before it were perhaps not durable when it was written
+  u32 bytes;            ///< with entries, without padding
+  u64 sequence;         ///< of the slot's records, from 1
+  u64 durable_version;  ///< when it was made: with an older one it cannot be recovered
 };
-static_assert(sizeof(TransactionRecord) == 32);
+static_assert(sizeof(TransactionRecord) == 40);
 
-/// Of the slot's records, from 1, the sequence; of the version that was durable when the record was
-/// made, the low 16 bits. An older one cannot be recovered with it, unless the log is damaged.
-constexpr unsigned kVersionShift = 48;
-constexpr u64 transaction_number(u64 sequence, u64 durable_version) {
-  return durable_version << kVersionShift | sequence;
-}
-constexpr u64 transaction_sequence(u64 number) { return number & ((u64{1} << kVersionShift) - 1); }
-constexpr bool relies_on_later(u64 number, u64 recovered_version) {
-  return static_cast<std::int16_t>(
-             static_cast<u16>((number >> kVersionShift) - recovered_version)) > 0;
-}
+/// Records of version 2 are in segments whose header names no session. They had no durable_version,
+/// but its lowest 16 bits in the highest of sequence.
+constexpr u64 kRecordBytesV2 = 32;
+constexpr u64 sequence_v2(u64 word) { return word & ((u64{1} << 48) - 1); }
 
 // Entries are words: the first has a kind, a count and a place.
 enum class EntryKind : u64 {
-  kWords = 1,     ///< `count` words to be stored at a place, in words; they follow
-  kAllocate = 2,  ///< a block at a place, in units of 16 bytes; two words follow
-  kFree = 3,      ///< a block at a place, in units of 16 bytes
+  kWords = 1,       ///< `count` words to be stored at a place, in words; they follow
+  kAllocate = 2,    ///< a block at a place, in units of 16 bytes; two words follow
+  kFree = 3,        ///< a block at a place, in units of 16 bytes
+  kMaskedWord = 4,  ///< some bytes of a word at a place, in words; `count` has a bit for each
 };
 constexpr u64 kEntryCountMax = (u64{1} << 16) - 1;
 constexpr u64 make_entry(EntryKind kind, u64 count, u64 place) {
@@ -49,6 +44,22 @@ constexpr u64 make_entry(EntryKind kind, u64 count, u64 place) {
 constexpr EntryKind entry_kind(u64 word) { return static_cast<EntryKind>(word >> 60); }
 constexpr u64 entry_count(u64 word) { return word >> 44 & kEntryCountMax; }
 constexpr u64 entry_place(u64 word) { return word & ((u64{1} << 44) - 1); }
+/// The bits of a word's bytes, from one bit for each, and back.
+constexpr u64 mask_of_bytes(u64 bytes) {
+  u64 mask = 0;
+  for (unsigned i = 0; i < 8; ++i) mask |= (bytes >> i & 1) * (u64{0xff} << 8 * i);
+  return mask;
+}
+constexpr u64 bytes_of_mask(u64 mask) {
+  u64 bytes = 0;
+  for (unsigned i = 0; i < 8; ++i) bytes |= (mask >> 8 * i & 1) << i;
+  return bytes;
+}
+/// What a word that held `before` holds after a masked one was stored.
+constexpr u64 store_masked(u64 before, u64 value, u64 bytes) {
+  const u64 mask = mask_of_bytes(bytes);
+  return (before & ~mask) | (value & mask);
+}
 // The words after kAllocate: first unit | units << 32; size class | type's tag << 32.
 
 constexpr const char* kTransactionRoot = "perdura.transactions";
@@ -63,7 +74,10 @@ struct TransactionState {
     u64 sequence;  ///< of the same
   } slots[kTransactionSlots];
 };
-constexpr u64 kTransactionVersion = 2;  ///< 1: records did not say on which version they rely
+/// 1: records did not say on which version they rely; 2: they said its lowest 16 bits, and were not
+/// bound to the session that wrote them.
+constexpr u64 kTransactionVersion = 3;
+constexpr u64 kTransactionVersionMin = 2;  ///< that is taken over
 static_assert(sizeof(TransactionState) == 64 + 64 * kTransactionSlots);
 
 }  // namespace perdura::format

@@ -79,13 +79,18 @@ u64 lines_of(u64 page_begin, u64 first, u64 last) {
 
 }  // namespace
 
-// The unit at which the slab begins that holds a place, or nullptr and what the unit is.
+// The unit at which the slab begins that holds a place, or nullptr and what the unit is. Also of a
+// table that nobody has checked.
 Slab* Heap::slab_of(const std::byte* place, u64& unit, UnitEntry& entry) const {
   unit = units_.unit_of(place);
   if (unit == ~u64{0}) return nullptr;
   entry = units_.entry(unit);
-  if (entry.kind == UnitKind::kSlabTail) entry = units_.entry(unit -= entry.units);
-  return entry.kind == UnitKind::kSlab ? slab_at(unit) : nullptr;
+  const u64 own = unit;
+  if (entry.kind == UnitKind::kSlabTail && entry.units <= unit)
+    entry = units_.entry(unit -= entry.units);
+  if (entry.kind != UnitKind::kSlab || entry.size_class >= kClasses) return nullptr;
+  const u64 units = kClassInfo[entry.size_class].units;
+  return own - unit < units && units <= units_.units_end() - unit ? slab_at(unit) : nullptr;
 }
 
 u64 Heap::visible_lines(u64 page, u64 alias) const {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/assert.hpp"
+#include "base/mutant.hpp"
 #include "heap/slab.hpp"
 
 namespace perdura::heap {
@@ -62,8 +63,45 @@ Result<void*> Heap::allocate_new(Mutator& mutator, u64 size, u64 alignment) {
                    "an alignment is a power of two, not " + std::to_string(alignment)};
   if (size == 0) size = 1;
   const unsigned size_class = class_for(size, alignment);
-  return size_class != kSizes ? allocate_small(mutator, size_class)
-                              : allocate_large(mutator, size, alignment);
+  return allocate_in(mutator, size_class != kSizes ? size_class : kClasses, size, alignment);
+}
+
+// In a slab of the class, or with kClasses as a large block.
+Result<void*> Heap::allocate_in(Mutator& mutator, unsigned size_class, u64 size, u64 alignment) {
+  const auto attempt = [&] {
+    return size_class != kClasses ? allocate_small(mutator, size_class)
+                                  : allocate_large(mutator, size, alignment);
+  };
+  Result<void*> block = attempt();
+  if (block || block.failure().code != Code::kNoSpace || !release_empty(mutator)) return block;
+  return attempt();
+}
+
+// Where space has run out: the slabs without an allocated block that this thread keeps, or nobody
+// has taken since opening, are units again. False when there is none.
+bool Heap::release_empty(Mutator& mutator) {
+  if (!loaded_.load(std::memory_order_acquire)) return false;
+  ThreadCache& cache = cache_of(mutator);
+  const u64 before = released_slabs_.load(std::memory_order_relaxed);
+  for (unsigned size_class = 0; size_class < kClasses; ++size_class) {
+    take_returned(mutator, cache, size_class);
+    std::lock_guard lock(classes_[size_class].mutex);
+    const auto release = [&](u64 unit) {
+      Slab& slab = *slab_at(unit);
+      if (slab.problem(size_class) == nullptr && slab.empty(kClassInfo[size_class]))
+        release_slab(mutator, unit);
+    };
+    // The lists' entries are outdated then.
+    for (const u64 unit : cache.available[size_class])
+      if (owns(cache, unit, size_class)) release(unit);
+    for (const u64 unit : classes_[size_class].partial)
+      if (is_slab(unit, size_class) && state(unit).owner.load() == nullptr) release(unit);
+    ThreadCache::Current& current = cache.current[size_class];
+    if (current.slab == nullptr) continue;
+    if (owns(cache, current.unit, size_class)) release(current.unit);
+    if (!owns(cache, current.unit, size_class)) current = kNoSlab;
+  }
+  return released_slabs_.load(std::memory_order_relaxed) != before;
 }
 
 Result<void*> Heap::allocate_small(Mutator& mutator, unsigned size_class) {
@@ -72,7 +110,11 @@ Result<void*> Heap::allocate_small(Mutator& mutator, unsigned size_class) {
   ThreadCache& cache = cache_of(mutator);
   ThreadCache::Current& current = cache.current[size_class];
   for (;;) {
-    if (*current.word != 0) return take(mutator, current, info.block_bytes);
+    if (*current.word != 0) {
+      if (unversioned_ == nullptr || note_taken(mutator, current))
+        return take(mutator, current, info.block_bytes);
+      return allocate_versioned(mutator, size_class);
+    }
     if (current.slab != nullptr) {
       if (next_word(mutator, current, info)) continue;
       if (!mark_full(mutator, current.unit)) continue;
@@ -165,14 +207,20 @@ Result<u64> Heap::next_slab(Mutator& mutator, ThreadCache& cache, unsigned size_
         continue;
       if (const char* problem = slab_at(unit)->problem(size_class))
         return damaged("unit " + std::to_string(unit) + ": " + problem);
-      state.owner.store(&cache, std::memory_order_relaxed);
-      state.listed = true;
-      state.announced.store(false, std::memory_order_seq_cst);
-      collect_remote(mutator, *slab_at(unit), kClassInfo[size_class]);
+      adopt_partial(mutator, cache, unit, size_class);
       return unit;
     }
   }
   return make_slab(mutator, cache, size_class);
+}
+
+// Under the class's lock, of a slab that nobody owns.
+void Heap::adopt_partial(Mutator& mutator, ThreadCache& cache, u64 unit, unsigned size_class) {
+  SlabState& state = this->state(unit);
+  state.owner.store(&cache, std::memory_order_relaxed);
+  state.listed = true;
+  state.announced.store(false, std::memory_order_seq_cst);
+  collect_remote(mutator, *slab_at(unit), kClassInfo[size_class]);
 }
 
 // Take what others freed, and keep the slabs that now have free blocks.
@@ -225,7 +273,7 @@ Failure Heap::damaged(const std::string& what) const {
 
 Result<u64> Heap::make_slab(Mutator& mutator, ThreadCache& cache, unsigned size_class) {
   std::lock_guard lock(units_mutex_);
-  PERDURA_ASSIGN(const u64 unit, units_.allocate(mutator, kClassInfo[size_class].units, 1));
+  PERDURA_ASSIGN(const u64 unit, allocate_units(mutator, kClassInfo[size_class].units, 1));
   lay_out_slab(mutator, unit, size_class, &cache);
   return unit;
 }
@@ -269,7 +317,8 @@ Result<void*> Heap::allocate_large(Mutator& mutator, u64 size, u64 alignment) {
                                                " bytes, so its blocks cannot be"};
   PERDURA_TRY(load());
   std::lock_guard lock(units_mutex_);
-  PERDURA_ASSIGN(const u64 unit, units_.allocate(mutator, units, alignment_units));
+  PERDURA_ASSIGN(const u64 unit, allocate_units(mutator, units, alignment_units));
+  if (notes(mutator)) unversioned_->note_large(unit, units);
   units_.set_entry(mutator, unit, {UnitKind::kLarge, 0, 0, static_cast<u32>(units)});
   std::byte* block = region_.shown(units_.address(unit));
   report(mutator, block, size);
@@ -337,6 +386,7 @@ Status Heap::free_block(Mutator& mutator, void* address) {
   }
   const ClassInfo& info = kClassInfo[block.entry.size_class];
   if (block.slab->is_free(info, block.index)) return misuse(address, "freed before");
+  if (notes(mutator)) unversioned_->note_block(block.unit, block.index);
   // A thread that never allocated owns nothing.
   auto* cache = static_cast<ThreadCache*>(mutator.heap_cache);
   if (cache == nullptr || state(block.unit).owner.load(std::memory_order_relaxed) != cache)
@@ -404,101 +454,23 @@ void Heap::release_slab(Mutator& mutator, u64 unit) {
   state(unit).owner.store(nullptr, std::memory_order_relaxed);
   state(unit).listed = false;
   state(unit).announced.store(false, std::memory_order_relaxed);
+  released_slabs_.fetch_add(1, std::memory_order_relaxed);
   std::lock_guard lock(units_mutex_);
   const u32 units = units_.entry(unit).units;
   for (u32 i = 0; i < units; ++i) units_.set_entry(mutator, unit + i, {});
-  units_.release(unit, units);
+  if (unversioned_ == nullptr || is_mutant("units_at_once") ||
+      !unversioned_->hold_slab(unit, units))
+    units_.release(unit, units);
 }
 
 void Heap::free_large(Mutator& mutator, const Block& block) {
   std::lock_guard lock(units_mutex_);
   units_.set_entry(mutator, block.unit, {});
-  units_.release(block.unit, block.entry.units);
+  if (notes(mutator)) unversioned_->hold_units(block.unit, block.entry.units);
+  else units_.release(block.unit, block.entry.units);
 }
 
-// --- blocks of another process -------------------------------------------------------------------
-
-Result<Heap::Place> Heap::place_of_block(const void* address) const {
-  PERDURA_ASSIGN(const Block block, find(address));
-  Place place{};
-  place.offset = static_cast<u64>(place_of(address) - region_.base());
-  place.unit = static_cast<u32>(block.unit);
-  if (block.slab == nullptr) place.units = block.entry.units;
-  else place.size_class = block.entry.size_class;
-  place.tag = tag_of(block);
-  return place;
-}
-
-Status Heap::claim(Mutator& mutator, const Place& place) {
-  PERDURA_TRY(load());
-  if (place.size_class >= kClasses) return damaged("a block of an unknown size class");
-  const u64 units = place.units != 0 ? place.units : kClassInfo[place.size_class].units;
-  if (u64{place.unit} + units > units_.units_max())
-    return damaged("a block that lies beyond the region's limit");
-  if (place.tag != 0) {
-    std::lock_guard lock(types_mutex_);
-    PERDURA_TRY(load_types());
-    if (place.tag < 2 || place.tag / 2 > types_.size())
-      return damaged("a block of an unknown type");
-  }
-  if (place.units == 0) return claim_in_slab(mutator, place);
-  std::lock_guard lock(units_mutex_);
-  vacate(mutator, place.unit, place.units);
-  PERDURA_TRY(units_.claim(mutator, place.unit, place.units));
-  units_.set_entry(mutator, place.unit,
-                   {UnitKind::kLarge, 0, static_cast<u16>(place.tag), place.units});
-  return {};
-}
-
-Status Heap::claim_in_slab(Mutator& mutator, const Place& place) {
-  const ClassInfo& info = kClassInfo[place.size_class];
-  if (!is_slab(place.unit, place.size_class)) {
-    std::lock_guard lock(units_mutex_);
-    vacate(mutator, place.unit, info.units);
-    PERDURA_TRY(units_.claim(mutator, place.unit, info.units));
-    lay_out_slab(mutator, place.unit, place.size_class, nullptr);
-  }
-  SlabState& state = this->state(place.unit);
-  if (!state.announced.load(std::memory_order_relaxed)) {
-    classes_[place.size_class].partial.push_back(place.unit);
-    state.announced.store(true, std::memory_order_relaxed);
-  }
-  Slab& slab = *slab_at(place.unit);
-  const u64 in_slab = place.offset - static_cast<u64>(units_.address(place.unit) - region_.base());
-  const u64 index = in_slab / info.block_bytes;
-  if (in_slab % info.block_bytes != 0 || index < info.first_block || index >= info.block_count)
-    return damaged("a block that does not begin where one of its slab does");
-  const u64 bit = u64{1} << index % 64;
-  for (u64* const word : {&slab.free()[index / 64], &slab.remote(info)[index / 64]})
-    if ((*word & bit) != 0) store(mutator, *word, *word & ~bit);
-  if (info.types_at != 0) store(mutator, slab.types(info)[index], static_cast<u16>(place.tag));
-  return {};
-}
-
-// Whatever is in the way was given back, by what no version has.
-void Heap::vacate(Mutator& mutator, u64 first, u64 count) {
-  const u64 end = std::min(first + count, units_.units_end());
-  for (u64 unit = first; unit < end;) {
-    UnitEntry entry = units_.entry(unit);
-    if (entry.kind == UnitKind::kSlabTail) {
-      unit -= entry.units;
-      entry = units_.entry(unit);
-    }
-    // The units of a large block but its first look free.
-    if (entry.kind == UnitKind::kFree && units_.may_be_used(unit)) {
-      while (unit != 0 && units_.entry(unit).kind == UnitKind::kFree) --unit;
-      entry = units_.entry(unit);
-    }
-    if (entry.kind == UnitKind::kFree) {
-      ++unit;
-      continue;
-    }
-    for (u32 i = 0; i < entry.units; ++i) units_.set_entry(mutator, unit + i, {});
-    units_.release(unit, entry.units);
-    state(unit).announced.store(false, std::memory_order_relaxed);
-    unit += entry.units;
-  }
-}
+// --- about blocks --------------------------------------------------------------------------------
 
 u64 Heap::bytes_of(const Block& block) {
   return block.slab != nullptr ? u64{kClassInfo[block.entry.size_class].block_bytes}
@@ -506,8 +478,34 @@ u64 Heap::bytes_of(const Block& block) {
 }
 
 Result<Heap::Usable> Heap::usable(const void* address) const {
-  PERDURA_ASSIGN(const Block block, find(address));
+  PERDURA_ASSIGN(const Block block, find_allocated(address));
   return Usable{bytes_of(block), tag_of(block) != 0};
+}
+
+Result<Heap::Block> Heap::find_allocated(const void* address) const {
+  PERDURA_ASSIGN(const Block block, find(address));
+  if (block.slab != nullptr && block.slab->is_free(kClassInfo[block.entry.size_class], block.index))
+    return misuse(address, "freed before");
+  return block;
+}
+
+// Also into a block.
+bool Heap::is_allocated(u64 offset) const {
+  const std::byte* const place = region_.base() + offset;
+  u64 unit = 0;
+  UnitEntry entry{};
+  if (Slab* const slab = slab_of(place, unit, entry)) {
+    const ClassInfo& info = kClassInfo[entry.size_class];
+    const auto in_slab = static_cast<u64>(place - units_.address(unit));
+    const u64 index = in_slab * info.reciprocal >> 32;
+    return index >= info.first_block && index < info.block_count && !slab->is_free(info, index);
+  }
+  if (unit == ~u64{0}) return false;
+  // The units of a large block but its first look free.
+  u64 first = unit;
+  while (first != 0 && units_.entry(first).kind == UnitKind::kFree) --first;
+  entry = units_.entry(first);
+  return entry.kind == UnitKind::kLarge && unit - first < entry.units;
 }
 
 u64 Heap::allocated_at(u64 offset) const {

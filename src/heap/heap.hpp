@@ -30,10 +30,12 @@
 
 #include <perdura/store.hpp>
 
+#include "commit/checkpointer.hpp"
 #include "heap/layout.hpp"
 #include "heap/size_classes.hpp"
 #include "heap/slab.hpp"
 #include "heap/units.hpp"
+#include "heap/unversioned.hpp"
 #include "track/scatter.hpp"
 
 namespace perdura::heap {
@@ -64,10 +66,10 @@ struct SlabState {
   bool listed = false;                 ///< its owner's: `current` or `available`
 };
 
-class Heap {
+class Heap : public commit::EpochGuest {
  public:
   Heap(region::Region& region, std::string store_name);
-  ~Heap();
+  ~Heap() override;
 
   Status format(detail::Mutator& mutator) { return units_.format(mutator); }
   Status attach() { return units_.attach(name_); }
@@ -99,11 +101,16 @@ class Heap {
   Result<void*> allocate_flexible(detail::Mutator& mutator, const perdura_type& type, u64 bytes);
   /// A block of the same type and contents with space for `bytes`, instead of `block`.
   Result<void*> reallocate_typed(detail::Mutator& mutator, void* block, u64 bytes);
+  /// What a typed block has at least: an object of its type.
+  Result<u64> least_bytes(const void* block);
   /// kTypeMismatch when the store knows another layout of the type.
   Status expect_type(const perdura_type& type);
+  /// The same of all types that the program is known to have: it takes objects of the store for
+  /// what its own records say. Of several records of one name one is enough.
+  Status expect_known_types();
   /// Ready for TypedWords, while nobody else uses the heap.
   Status load_typed();
-  /// Of an allocated typed block.
+  /// Of a typed block.
   Result<std::string> type_name(const void* block);
   /// What is known of types, by their numbers.
   Result<std::vector<Layout>> types() const;
@@ -130,8 +137,15 @@ class Heap {
   u64 allocated_at(u64 offset) const;
 
   Result<void*> get_root(std::string_view name, u64 fingerprint) const;
+  /// Also of a root with the fingerprint `earlier`, which gets the other one.
+  Result<void*> get_root(detail::Mutator& mutator, std::string_view name, u64 fingerprint,
+                         u64 earlier);
   Status set_root(detail::Mutator& mutator, std::string_view name, void* object, u64 fingerprint);
-  /// Counts calls of set_root.
+  /// The object of the root of this name; `object` becomes it where there is none. Of several
+  /// threads that ask at once each gets the same.
+  Result<void*> get_or_set_root(detail::Mutator& mutator, std::string_view name, void* object,
+                                u64 fingerprint);
+  /// Counts changes of roots.
   u64 root_changes() const { return root_changes_.load(std::memory_order_acquire); }
   /// With aliases: the lines of a page that hold allocated blocks which start in the alias's part.
   /// While mutators stand still (track::Scatter).
@@ -156,9 +170,25 @@ class Heap {
     u32 tag;  ///< of its type
   };
   Result<Place> place_of_block(const void* block) const;
-  /// Make it allocated, while nobody else uses the heap. What has its place was given back before
-  /// it was allocated, and is given back.
+  /// Make it allocated, while nobody else uses the heap; it may be already. kCorrupt where other
+  /// blocks have its place.
   Status claim(detail::Mutator& mutator, const Place& place);
+  /// Give back the block that begins at a region offset, if there is one. The same.
+  Status disclaim(detail::Mutator& mutator, u64 offset);
+
+  // --- transactions (heap/unversioned.hpp)
+  /// Before the first one, while mutators stand still. A version is to follow.
+  Status note_unversioned();
+  /// Whether operations have changed anything that no version has.
+  bool has_unversioned() const { return unversioned_ != nullptr && unversioned_->any(); }
+  /// Whether the block that holds an address was allocated by an operation that no version has. In
+  /// a store with transactions.
+  bool is_unversioned(const void* address) const;
+  /// From now on version_required() until a version is durable that is cut after this call.
+  void require_version() { unversioned_->require_version(); }
+  bool version_required() const { return unversioned_->version_required(); }
+  void epoch_begins() noexcept override;
+  void epoch_settled(bool durable) noexcept override;
 
   /// Every root, as (name, object, fingerprint).
   struct RootInfo {
@@ -208,7 +238,18 @@ class Heap {
 
   Result<void*> allocate_slow(detail::Mutator& mutator, u64 size, u64 alignment);
   Result<void*> allocate_new(detail::Mutator& mutator, u64 size, u64 alignment);
+  Result<void*> allocate_in(detail::Mutator& mutator, unsigned size_class, u64 size, u64 alignment);
+  bool release_empty(detail::Mutator& mutator);
   Result<void*> allocate_small(detail::Mutator& mutator, unsigned size_class);
+  Result<void*> allocate_versioned(detail::Mutator& mutator, unsigned size_class);
+  void* take_versioned(detail::Mutator& mutator, u64 unit, const ClassInfo& info);
+  Result<u64> versioned_slab(detail::Mutator& mutator, ThreadCache& cache, unsigned size_class);
+  bool note_taken(detail::Mutator& mutator, const ThreadCache::Current& current);
+  bool notes(const detail::Mutator& mutator) const {
+    return unversioned_ != nullptr && !mutator.by_transaction;
+  }
+  Result<u64> allocate_units(detail::Mutator& mutator, u64 count, u64 alignment_units);
+  void adopt_partial(detail::Mutator& mutator, ThreadCache& cache, u64 unit, unsigned size_class);
   Result<void*> allocate_large(detail::Mutator& mutator, u64 size, u64 alignment);
   void* take(detail::Mutator& mutator, ThreadCache::Current& current, u64 block_bytes);
   ThreadCache& cache_of(detail::Mutator& mutator);
@@ -223,7 +264,7 @@ class Heap {
   void take_returned(detail::Mutator& mutator, ThreadCache& cache, unsigned size_class);
   void release_slab(detail::Mutator& mutator, u64 unit);
   void lay_out_slab(detail::Mutator& mutator, u64 unit, unsigned size_class, ThreadCache* owner);
-  void vacate(detail::Mutator& mutator, u64 first, u64 count);
+  Status vacate(detail::Mutator& mutator, u64 first, u64 count);
   Status claim_in_slab(detail::Mutator& mutator, const Place& place);
   Status load();
   void set_has_free(detail::Mutator& mutator, u64 unit, bool value);
@@ -232,6 +273,8 @@ class Heap {
   Status free_block(detail::Mutator& mutator, void* address);
   /// The allocated or free block that the program knows by an address, or has its place there.
   Result<Block> find(const void* address) const;
+  Result<Block> find_allocated(const void* address) const;
+  bool is_allocated(u64 offset) const;
   Result<Block> find_at(const std::byte* place, const void* address) const;
   std::byte* place_of(const void* address) const {
     return region_.base() + region_.offset_of(address);
@@ -246,6 +289,7 @@ class Heap {
   void announce(detail::Mutator& mutator, const Block& block);
   void free_large(detail::Mutator& mutator, const Block& block);
   Failure misuse(const void* block, const char* what) const;
+  Result<void*> look_up_root(std::string_view name, u64 fingerprint) const;
   Status put_root(detail::Mutator& mutator, std::string_view name, void* object, u64 fingerprint);
   Status add_root(detail::Mutator& mutator, std::string_view name, void* object, u64 fingerprint);
   Status remove_root(detail::Mutator& mutator, Roots::iterator root);
@@ -265,6 +309,7 @@ class Heap {
   u32 find_type(std::string_view name) const;
   Failure other_layout(const Layout& stored, const Layout& wanted) const;
   Result<u32> known_number(const Layout& layout);
+  Result<const Layout*> type_of(const Block& block);
   Result<u32> number_of(detail::Mutator& mutator, const perdura_type& type);
   Result<u32> number_of(detail::Mutator& mutator, const Layout& layout);
   Status add_type(detail::Mutator& mutator, const Layout& type, u32 number);
@@ -289,6 +334,7 @@ class Heap {
   template <class Visit>
   void for_each_block_in(std::span<const u64> runs, const Visit& visit) const;
   std::string check_roots(u64& count) const;
+  std::string check_objects_of_roots() const;
   Status load_roots() const;
 
   template <class T>
@@ -305,9 +351,11 @@ class Heap {
   const std::string name_;
   const track::Scatter* scatter_ = nullptr;
   Units units_;
-  Mapping states_;  ///< SlabState by unit
+  std::unique_ptr<Unversioned> unversioned_;  ///< none: the store has no transactions
+  Mapping states_;                            ///< SlabState by unit
   std::array<Class, kClasses> classes_;
   std::atomic<bool> loaded_{false};
+  std::atomic<u64> released_slabs_{0};
   mutable std::mutex units_mutex_;
   mutable std::mutex roots_mutex_;
   mutable bool roots_loaded_ = false;  ///< the list was checked
@@ -337,6 +385,8 @@ inline void* Heap::allocate_fast(detail::Mutator& mutator, u64 size, u64 alignme
   const unsigned size_class = kClassOf[(size + 15) / 16];
   auto& current = static_cast<ThreadCache*>(mutator.heap_cache)->current[size_class];
   if (*current.word == 0 || !std::has_single_bit(alignment)) [[unlikely]]
+    return nullptr;
+  if (unversioned_ != nullptr && !note_taken(mutator, current)) [[unlikely]]
     return nullptr;
   return take(mutator, current, kClassInfo[size_class].block_bytes);
 }
@@ -373,6 +423,8 @@ inline bool Heap::deallocate_fast(detail::Mutator& mutator, void* address) {
     return false;
   if ((all_free | bit) == usable && slab != cache->current[entry.size_class].slab) [[unlikely]]
     return false;
+  if (notes(mutator)) [[unlikely]]
+    unversioned_->note_block(unit, index);
   store(mutator, slab->free()[word], free | bit);
   return true;
 }

@@ -50,6 +50,10 @@ class Resolver {
     }
     layout.text = text_of(type);
     layout.fingerprint = layout.compute_fingerprint();
+    // What would be taken for damage when the store is opened again is not accepted.
+    if (const std::string problem = layout.problem(); !problem.empty())
+      return failure(type, "has " + problem);
+    layout.find_shared_words();
     return layout;
   }
 
@@ -123,6 +127,11 @@ class Resolver {
       return failure(type, slot,
                      "its size is no multiple of that of '" + std::string(slot.value->name) + "'");
     const u32 count = slot.bytes == 0 ? 1 : slot.bytes / size;
+    const bool is_array = slot.bytes == 0 || count > 1;
+    if (!inner.empty() &&
+        (slot.offset % kPointerBytes != 0 || (is_array && size % kPointerBytes != 0)))
+      return failure(type, slot,
+                     "the pointers in it are not aligned to 8 bytes, as in a packed type");
     for (const OwnRun& each : inner) PERDURA_TRY(repeat(type, each, at, count, size, tags, into));
     return {};
   }
@@ -219,6 +228,7 @@ std::string Layout::problem() const {
   if (fingerprint != compute_fingerprint()) return "a fingerprint that does not fit";
   const auto fits = [&](const PointerRun& run, u64 end) {
     if (run.count == 0 || run.offset % kPointerBytes != 0 || run.stride % kPointerBytes != 0 ||
+        (run.count > 1 && run.stride == 0) ||
         run.offset + u64{run.count - 1} * run.stride + kPointerBytes > end ||
         u64{run.first_tag} + run.tag_count > tags.size())
       return false;
@@ -233,6 +243,20 @@ std::string Layout::problem() const {
                    [&](auto& run) { return fits(run, tail_stride); }))
     return "a pointer outside of it";
   return {};
+}
+
+void Layout::find_shared_words() {
+  const auto shares = [](const std::vector<PointerRun>& all, u64 bytes) {
+    std::vector<bool> seen(bytes / kPointerBytes);
+    for (const PointerRun& run : all)
+      for (u64 i = 0; i < run.count; ++i) {
+        const u64 word = (run.offset + i * run.stride) / kPointerBytes;
+        if (seen[word]) return true;
+        seen[word] = true;
+      }
+    return false;
+  };
+  shares_words = shares(runs, size) || shares(tail_runs, tail_stride);
 }
 
 }  // namespace perdura::heap

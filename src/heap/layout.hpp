@@ -25,6 +25,8 @@ struct Layout {
   std::vector<format::PointerRun> runs;
   std::vector<format::PointerRun> tail_runs;  ///< of an element of the flexible array
   std::vector<format::PointerTag> tags;
+  /// Two runs have a word in common: members of a union that count at the same time.
+  bool shares_words = false;
 
   /// kInvalidArgument says what is wrong with a record.
   static Result<Layout> of(const perdura_type& type);
@@ -33,9 +35,11 @@ struct Layout {
   u64 compute_fingerprint() const;
   /// What is impossible about it, or "": it was read from a medium.
   std::string problem() const;
+  /// Of one without a problem.
+  void find_shared_words();
 
-  /// visit(word, maybe) of each pointer in a block of `bytes` bytes: an array of objects, or one
-  /// that ends with a flexible array.
+  /// visit(word, maybe) of each pointer in a block of `bytes` bytes, once of each: an array of
+  /// objects, or one that ends with a flexible array.
   template <class Visit>
   void for_each_pointer(std::byte* block, u64 bytes, bool flexible, Visit&& visit) const {
     for_each_pointer(block, bytes, flexible, 0, bytes, visit);
@@ -48,6 +52,7 @@ struct Layout {
       visit_array(runs, size, block, bytes, from, to, visit);
       return;
     }
+    if (bytes < size) return;  // forged: the heap gives none out
     visit_runs(runs, block, visit);
     if (tail_stride != 0 && bytes > tail_offset)
       visit_array(tail_runs, tail_stride, block + tail_offset, bytes - tail_offset,
@@ -70,8 +75,23 @@ struct Layout {
                   Visit& visit) const {
     for (const format::PointerRun& run : all)
       for (u64 i = 0; i < run.count; ++i)
-        if (run.tag_count == 0 || tags_fit(run, object, i)) [[likely]]
+        if ((run.tag_count == 0 || tags_fit(run, object, i)) &&
+            (!shares_words || !was_visited(all, run, object, i))) [[likely]]
           visit(reinterpret_cast<u64*>(object + run.offset + i * run.stride), run.maybe != 0);
+  }
+
+  /// Whether a run before this one has visited its word.
+  bool was_visited(const std::vector<format::PointerRun>& all, const format::PointerRun& run,
+                   const std::byte* object, u64 index) const {
+    const u64 at = run.offset + index * run.stride;
+    for (const format::PointerRun* before = all.data(); before != &run; ++before) {
+      const u64 from = at - before->offset;  // beyond all of them when it wraps
+      const u64 i = before->stride != 0 ? from / before->stride : from;
+      if (i < before->count && i * before->stride == from &&
+          (before->tag_count == 0 || tags_fit(*before, object, i)))
+        return true;
+    }
+    return false;
   }
 
   bool tags_fit(const format::PointerRun& run, const std::byte* object, u64 index) const {

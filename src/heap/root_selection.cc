@@ -1,5 +1,7 @@
 #include "heap/root_selection.hpp"
 
+#include "base/mutant.hpp"
+
 namespace perdura::heap {
 
 using format::kUnitBytes;
@@ -19,7 +21,7 @@ Status RootSelection::select() {
     return Failure{Code::kInvalidArgument,
                    "the object of the root '" + name_ + "' in '" + heap_.name_ +
                        "' shares lines with others; allocate it with an alignment of 64"};
-  if (!found->second.durable) PERDURA_TRY(select_new(found->second, object));
+  PERDURA_TRY(select_block(found->second, object));
   add_lines(place, Heap::bytes_of(object));
   return {};
 }
@@ -32,16 +34,25 @@ void RootSelection::settle(bool durable) {
   if (found != heap_.roots_.end()) found->second.durable = true;
 }
 
-// Of a root that may be newer than the last version.
-Status RootSelection::select_new(const Heap::RootPlace& place, const Heap::Block& object) {
+// The object's lines belong to no other object of the last version, with what this adds to it.
+Status RootSelection::select_block(const Heap::RootPlace& place, const Heap::Block& object) {
   const Overlay::Images* images = scatter_.images();
   if (images == nullptr)
     return Failure{Code::kNoMemory, "out of memory for making the root '" + name_ +
                                         "' durable by itself; take a checkpoint of everything"};
   Overlay last(region_, *images);
+  bool known = place.durable;
+  if (!known) {
+    PERDURA_ASSIGN(known, is_in(last, heap_.root_node(place.node)));
+  }
+  if (!known) return select_new(last, place, object);
+  return is_same_block(last, object) || is_mutant("root_alone_over_others") ? Status{} : taken();
+}
+
+// Of a root that the last version does not have.
+Status RootSelection::select_new(Overlay& last, const Heap::RootPlace& place,
+                                 const Heap::Block& object) {
   RootNode& node = heap_.root_node(place.node);
-  PERDURA_ASSIGN(const bool known, is_in(last, node.object));
-  if (known) return {};
   auto* const node_place = reinterpret_cast<std::byte*>(&node);
   PERDURA_ASSIGN(const Heap::Block node_block, heap_.find_at(node_place, node_place));
   PERDURA_TRY(allocate_in(last, object));
@@ -55,8 +66,9 @@ Status RootSelection::select_new(const Heap::RootPlace& place, const Heap::Block
   return {};
 }
 
-// Whether the last version has the root with this object, in a block like the one it has now.
-Result<bool> RootSelection::is_in(const Overlay& last, u64 object) const {
+// Whether the last version has the root, which leads to the same place there. What lies there may
+// be another block (is_same_block).
+Result<bool> RootSelection::is_in(const Overlay& last, const RootNode& root) const {
   const format::HeapHeader& header = heap_.units_.header();
   u64 left = last.get(header.root_count);
   for (u64 at = last.get(header.roots); at != 0 && left != 0; --left) {
@@ -65,12 +77,29 @@ Result<bool> RootSelection::is_in(const Overlay& last, u64 object) const {
     std::string name(node.name_length, 0);
     last.read(&place + 1, name.data(), name.size());
     if (name == name_) {
-      if (node.object == object) return true;
+      if (node.object == root.object && node.fingerprint == root.fingerprint) return true;
       return taken();
     }
     at = node.next;
   }
   return false;
+}
+
+// Whether the last version has a block here that begins and ends where this one does, and is of the
+// same type. A program may have given back what was here and got a block of another size.
+bool RootSelection::is_same_block(const Overlay& last, const Heap::Block& block) const {
+  const UnitEntry entry = last.get(heap_.units_.table()[block.unit]);
+  if (entry.kind != block.entry.kind || entry.size_class != block.entry.size_class ||
+      entry.units != block.entry.units)
+    return false;
+  if (block.slab == nullptr) return entry.mark == block.entry.mark;
+  const ClassInfo& info = kClassInfo[entry.size_class];
+  const u64 bit = u64{1} << block.index % 64;
+  const u64 free = last.get(block.slab->free()[block.index / 64]) |
+                   last.get(block.slab->remote(info)[block.index / 64]);
+  return (free & bit) == 0 &&
+         (info.types_at == 0 ||
+          last.get(block.slab->types(info)[block.index]) == heap_.tag_of(block));
 }
 
 // The last version may not know the type.
@@ -99,10 +128,12 @@ Status RootSelection::allocate_in(Overlay& last, const Heap::Block& block) const
     const bool head = entry.kind == UnitKind::kSlab || entry.kind == UnitKind::kLarge;
     const u64 next = unit + (head ? entry.units : 1);
     if (head && next > block.unit) {
-      if (unit != block.unit || block.slab == nullptr || entry.kind != UnitKind::kSlab ||
-          entry.size_class != block.entry.size_class)
-        return taken();
-      slab_exists = true;
+      const bool is_same = unit == block.unit && block.slab != nullptr &&
+                           entry.kind == UnitKind::kSlab &&
+                           entry.size_class == block.entry.size_class;
+      if (is_same) slab_exists = true;
+      else if (is_empty_slab(last, unit)) give_back_in(last, unit);
+      else return taken();
     }
     unit = next;
   }
@@ -110,6 +141,26 @@ Status RootSelection::allocate_in(Overlay& last, const Heap::Block& block) const
   if (block.slab != nullptr) return allocate_in_slab(last, block, !slab_exists);
   last.set(units.table()[block.unit], block.entry);
   return {};
+}
+
+// A thread keeps such a one for what it allocates next.
+bool RootSelection::is_empty_slab(const Overlay& last, u64 unit) const {
+  const UnitEntry entry = last.get(heap_.units_.table()[unit]);
+  if (entry.kind != UnitKind::kSlab || entry.size_class >= kClasses) return false;
+  const ClassInfo& info = kClassInfo[entry.size_class];
+  Slab& slab = *heap_.slab_at(unit);
+  for (u32 word = 0; word < info.words; ++word) {
+    const u64 free = last.get(slab.free()[word]) | last.get(slab.remote(info)[word]);
+    if ((usable_bits(info, word) & ~free) != 0) return false;
+  }
+  return true;
+}
+
+// The units of an empty slab.
+void RootSelection::give_back_in(Overlay& last, u64 unit) const {
+  UnitEntry* const table = heap_.units_.table();
+  const u32 count = last.get(table[unit]).units;
+  for (u32 i = 0; i < count; ++i) last.set(table[unit + i], UnitEntry{});
 }
 
 Status RootSelection::allocate_in_slab(Overlay& last, const Heap::Block& block,

@@ -22,9 +22,13 @@ class RootSelection final : public commit::Selection {
   void settle(bool durable) override;
 
  private:
-  Status select_new(const Heap::RootPlace& place, const Heap::Block& object);
-  Result<bool> is_in(const Overlay& last, u64 object) const;
+  Status select_block(const Heap::RootPlace& place, const Heap::Block& object);
+  Status select_new(Overlay& last, const Heap::RootPlace& place, const Heap::Block& object);
+  Result<bool> is_in(const Overlay& last, const format::RootNode& root) const;
+  bool is_same_block(const Overlay& last, const Heap::Block& block) const;
   Status allocate_in(Overlay& last, const Heap::Block& block) const;
+  bool is_empty_slab(const Overlay& last, u64 unit) const;
+  void give_back_in(Overlay& last, u64 unit) const;
   Status allocate_in_slab(Overlay& last, const Heap::Block& block, bool new_slab) const;
   static void link_in(Overlay& last, format::HeapHeader& header, format::RootNode& node,
                       u64 node_offset);

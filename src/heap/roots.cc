@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/mutant.hpp"
 #include "heap/heap.hpp"
 
 namespace perdura::heap {
@@ -30,11 +31,22 @@ std::string Heap::check_roots(u64& count) const {
     if (count == header.root_count || bytes < sizeof(RootNode)) return broken();
     const RootNode& node = root_node(at);
     if (node.name_length > std::min<u64>(kNameMax, bytes - sizeof node)) return broken();
-    if (node.object >= region_.limit()) return "a root points outside the region";
+    if (units_.unit_of(region_.base() + std::min(node.object, region_.limit())) == ~u64{0})
+      return "the root '" + std::string(name_of(node)) + "' leads out of the heap";
     ++count;
     at = node.next;
   }
   return count == header.root_count ? "" : "the number of roots is wrong";
+}
+
+// Of a list that is whole. What a root leads to may have been given back: that is the program's
+// mistake, which a proof finds, while opening bears it.
+std::string Heap::check_objects_of_roots() const {
+  for (u64 at = units_.header().roots; at != 0; at = root_node(at).next)
+    if (!is_allocated(root_node(at).object))
+      return "the root '" + std::string(name_of(root_node(at))) + "' leads to region offset " +
+             std::to_string(root_node(at).object) + ", where no block is allocated";
+  return {};
 }
 
 // Once after opening.
@@ -73,6 +85,21 @@ const RootNode* Heap::find_root(std::string_view name) const {
 
 Result<void*> Heap::get_root(std::string_view name, u64 fingerprint) const {
   std::lock_guard lock(roots_mutex_);
+  return look_up_root(name, fingerprint);
+}
+
+Result<void*> Heap::get_root(detail::Mutator& mutator, std::string_view name, u64 fingerprint,
+                             u64 earlier) {
+  std::lock_guard lock(roots_mutex_);
+  Result<void*> found = look_up_root(name, fingerprint);
+  if (found || found.failure().code != Code::kTypeMismatch) return found;
+  found = look_up_root(name, earlier);
+  if (!found || *found == nullptr) return found;
+  PERDURA_TRY(guarded([&] { return put_root(mutator, name, *found, fingerprint); }));
+  return found;
+}
+
+Result<void*> Heap::look_up_root(std::string_view name, u64 fingerprint) const {
   const Status loaded = guarded([this] { return load_roots(); });
   if (!loaded && loaded.failure().code != Code::kNoMemory) return loaded.failure();
   const RootNode* const found = find_root(name);
@@ -86,21 +113,35 @@ Result<void*> Heap::get_root(std::string_view name, u64 fingerprint) const {
   return static_cast<void*>(shown_at(node.object));
 }
 
-Status Heap::set_root(detail::Mutator& mutator, std::string_view name, void* object,
-                      u64 fingerprint) {
-  return guarded([&] { return put_root(mutator, name, object, fingerprint); });
+Result<void*> Heap::get_or_set_root(detail::Mutator& mutator, std::string_view name, void* object,
+                                    u64 fingerprint) {
+  return guarded([&]() -> Result<void*> {
+    std::lock_guard lock(roots_mutex_);
+    PERDURA_ASSIGN(void* const found, look_up_root(name, fingerprint));
+    if (found != nullptr && !is_mutant("root_made_twice")) return found;
+    PERDURA_TRY(put_root(mutator, name, object, fingerprint));
+    return object;
+  });
 }
 
+Status Heap::set_root(detail::Mutator& mutator, std::string_view name, void* object,
+                      u64 fingerprint) {
+  return guarded([&] {
+    std::lock_guard lock(roots_mutex_);
+    return put_root(mutator, name, object, fingerprint);
+  });
+}
+
+// Under roots_mutex_.
 Status Heap::put_root(detail::Mutator& mutator, std::string_view name, void* object,
                       u64 fingerprint) {
   if (name.empty() || name.size() > kNameMax)
     return Failure{Code::kInvalidArgument,
                    "a root's name has 1 to 255 bytes, not " + std::to_string(name.size())};
-  if (object != nullptr && !region_.contains(object))
+  if (object != nullptr && (!region_.contains(object) || !is_allocated(region_.offset_of(object))))
     return Failure{Code::kInvalidArgument, "the root '" + std::string(name) +
-                                               "' must point into the store; allocate the object "
-                                               "there"};
-  std::lock_guard lock(roots_mutex_);
+                                               "' must point into the store, to an allocated "
+                                               "block; allocate the object there"};
   root_changes_.fetch_add(1, std::memory_order_acq_rel);
   PERDURA_TRY(load_roots());
   const auto found = roots_.find(name);

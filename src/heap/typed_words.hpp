@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/mutant.hpp"
 #include "heap/heap.hpp"
 #include "track/dirty_map.hpp"
 
@@ -38,8 +39,8 @@ class TypedWords {
                : heap_.units_.address(block.unit);
   }
 
-  /// visit(word, maybe) of each word in [begin, end) of the region, and of some beside it. Blocks
-  /// may be made meanwhile; their words may be visited or not.
+  /// visit(word, maybe) of each word in [begin, end) of the region, once: whoever changes a word
+  /// must not meet what it stored. Blocks may be made meanwhile; their words may be visited or not.
   template <class Visit>
   void for_each_in(u64 begin, u64 end, Visit&& visit) const {
     const Layouts layouts(heap_.types_);
@@ -128,10 +129,18 @@ class TypedWords {
     const Layout* const layout = layouts.of(tag);
     if (layout == nullptr) return;
     const bool flexible = (tag & 1) != 0;
-    if (begin <= at && at + bytes <= end) layout->for_each_pointer(place, bytes, flexible, visit);
-    else
-      layout->for_each_pointer(place, bytes, flexible, begin > at ? begin - at : 0,
-                               std::min(end - at, bytes), visit);
+    if (begin <= at && at + bytes <= end) {
+      layout->for_each_pointer(place, bytes, flexible, visit);
+      return;
+    }
+    // A layout visits whole objects, and one may lie in several ranges that are visited.
+    const u64 from = begin > at ? begin - at : 0;
+    const u64 to = std::min(end - at, bytes);
+    layout->for_each_pointer(place, bytes, flexible, from, to, [&](u64* word, bool maybe) {
+      const auto offset = static_cast<u64>(reinterpret_cast<std::byte*>(word) - place);
+      const bool is_in_range = offset + sizeof *word > from && offset < to;
+      if (is_in_range || is_mutant("container_word_twice")) visit(word, maybe);
+    });
   }
 
   Heap& heap_;

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <unordered_set>
 
 #include "base/threads.hpp"
 #include "heap/heap.hpp"
+#include "heap/known_types.hpp"
 
 namespace perdura::heap {
 
@@ -33,6 +35,10 @@ constexpr size_t kRunsAtOnce = 32;  // as many as that, of slabs
 
 std::byte* page_of(std::byte* address) {
   return address - reinterpret_cast<std::uintptr_t>(address) % kPageBytes;
+}
+
+u16 block_tag(u32 type_number, bool flexible) {
+  return static_cast<u16>(2 * type_number + (flexible ? 1 : 0));
 }
 
 /// Whether a tag is that of a block of one of `count` types.
@@ -106,6 +112,7 @@ std::string Heap::read_types(std::vector<Layout>& types) const {
     types[left - 1] = layout_of(node);
     if (const std::string problem = types[left - 1].problem(); !problem.empty())
       return wrong("has " + problem);
+    types[left - 1].find_shared_words();
     at = node.next;
   }
   return left == 0 ? "" : "the number of types is wrong";
@@ -126,12 +133,26 @@ Status Heap::load_typed() {
 }
 
 Result<std::string> Heap::type_name(const void* address) {
-  PERDURA_TRY(load_typed());
-  PERDURA_ASSIGN(const Block block, find(address));
-  std::lock_guard lock(types_mutex_);
-  const u16 tag = tag_of(block);
-  if (!is_type(tag, types_.size())) return damaged("a block is of no known type");
-  return types_[tag / 2 - 1].name;
+  PERDURA_ASSIGN(const Block block, find_allocated(address));
+  PERDURA_ASSIGN(const Layout* const layout, type_of(block));
+  return layout->name;
+}
+
+Result<u64> Heap::least_bytes(const void* address) {
+  PERDURA_ASSIGN(const Block block, find_allocated(address));
+  PERDURA_ASSIGN(const Layout* const layout, type_of(block));
+  return layout->size;
+}
+
+// Of a typed one.
+Result<const Layout*> Heap::type_of(const Block& block) {
+  return guarded([&]() -> Result<const Layout*> {
+    PERDURA_TRY(load_typed());
+    std::lock_guard lock(types_mutex_);
+    const u16 tag = tag_of(block);
+    if (!is_type(tag, types_.size())) return damaged("a block is of no known type");
+    return &types_[tag / 2 - 1];
+  });
 }
 
 // Once after opening, under types_mutex_.
@@ -174,6 +195,30 @@ Status Heap::expect_type(const perdura_type& type) {
     PERDURA_ASSIGN(const Layout layout, Layout::of(type));
     PERDURA_ASSIGN(const u32 number, known_number(layout));
     if (number != 0) numbers_.emplace(&type, number);
+    return {};
+  });
+}
+
+Status Heap::expect_known_types() {
+  return guarded([this]() -> Status {
+    std::lock_guard lock(types_mutex_);
+    PERDURA_TRY(load_types());
+    std::vector<bool> fits(types_.size());
+    std::vector<std::optional<Layout>> others(types_.size());
+    Status status;
+    // A record that says what cannot be is refused when the program uses it.
+    for_each_known_type([&](const perdura_type& type) {
+      const u32 number = status && type.name != nullptr ? find_type(type.name) : 0;
+      if (number == 0) return;
+      Result<Layout> layout = Layout::of(type);
+      if (!layout && layout.failure().code == Code::kNoMemory) status = layout.failure();
+      if (!layout) return;
+      if (layout->fingerprint == types_[number - 1].fingerprint) fits[number - 1] = true;
+      else others[number - 1] = std::move(*layout);
+    });
+    PERDURA_TRY(status);
+    for (size_t i = 0; i < types_.size(); ++i)
+      if (others[i] && !fits[i]) return other_layout(types_[i], *others[i]);
     return {};
   });
 }
@@ -234,6 +279,12 @@ Status Heap::add_type(Mutator& mutator, const Layout& type, u32 number) {
 // --- typed blocks --------------------------------------------------------------------------------
 
 Result<void*> Heap::allocate_typed(Mutator& mutator, const perdura_type& type, u64 count) {
+  // A packed type's: pointers of the second object would lie across words.
+  if (count > 1 && type.slot_count != 0 && type.size % sizeof(u64) != 0)
+    return Failure{Code::kInvalidArgument,
+                   std::string("objects of type '") + type.name +
+                       "' hold pointers and their size is no multiple of 8 bytes: allocate each by "
+                       "itself, or do not pack the type"};
   u64 bytes = 0;
   if (__builtin_mul_overflow(u64{type.size}, std::max<u64>(count, 1), &bytes))
     return Failure{Code::kNoSpace, std::to_string(count) + " objects of type '" + type.name +
@@ -249,31 +300,34 @@ Result<void*> Heap::allocate_of_type(Mutator& mutator, const perdura_type& type,
                                      bool flexible) {
   return guarded([&]() -> Result<void*> {
     ThreadCache& cache = cache_of(mutator);
-    if (cache.type != &type) {
-      PERDURA_ASSIGN(cache.type_number, number_of(mutator, type));
-      cache.type = &type;
+    if (cache.type == &type)
+      return allocate_tagged(mutator, block_tag(cache.type_number, flexible), bytes,
+                             type.alignment);
+    // The block first: a type is not learnt for one that there is no space for.
+    PERDURA_TRY(expect_type(type));
+    PERDURA_ASSIGN(void* const made, allocate_tagged(mutator, 0, bytes, type.alignment));
+    // Without memory it throws, and the block would stay.
+    const Result<u32> number = guarded([&] { return number_of(mutator, type); });
+    if (!number) {
+      PERDURA_TRY(deallocate(mutator, made));
+      return number.failure();
     }
-    return allocate_tagged(mutator, static_cast<u16>(2 * cache.type_number + (flexible ? 1 : 0)),
-                           bytes, type.alignment);
+    cache.type = &type;
+    cache.type_number = *number;
+    PERDURA_ASSIGN(const Block block, find(made));
+    store(mutator, tag_place(block), block_tag(*number, flexible));
+    return made;
   });
 }
 
 Result<void*> Heap::reallocate_typed(Mutator& mutator, void* old, u64 bytes) {
   return guarded([&]() -> Result<void*> {
-    PERDURA_ASSIGN(const Block block, find(old));
-    if (block.slab != nullptr &&
-        block.slab->is_free(kClassInfo[block.entry.size_class], block.index))
-      return misuse(old, "freed before");
-    const u16 tag = tag_of(block);
-    u32 alignment = 0;
-    {
-      std::lock_guard lock(types_mutex_);
-      PERDURA_TRY(load_types());
-      if (!is_type(tag, types_.size())) return damaged("a block is of no known type");
-      alignment = types_[tag / 2 - 1].alignment;
-    }
-    PERDURA_ASSIGN(void* const made, allocate_tagged(mutator, tag, bytes, alignment));
-    std::memcpy(made, old, std::min(bytes, bytes_of(block)));
+    PERDURA_ASSIGN(const Block block, find_allocated(old));
+    PERDURA_ASSIGN(const Layout* const layout, type_of(block));
+    const u64 wanted = std::max<u64>(bytes, layout->size);
+    PERDURA_ASSIGN(void* const made,
+                   allocate_tagged(mutator, tag_of(block), wanted, layout->alignment));
+    std::memcpy(made, old, std::min(wanted, bytes_of(block)));
     PERDURA_TRY(deallocate(mutator, old));
     return made;
   });
@@ -292,17 +346,18 @@ Result<void*> Heap::allocate_tagged(Mutator& mutator, u16 tag, u64 bytes, u64 al
 // With whatever its space held before.
 Result<void*> Heap::place_tagged(Mutator& mutator, u16 tag, u64 bytes, u64 alignment) {
   const unsigned size_class = class_for(bytes, alignment) + kSizes;
+  PERDURA_ASSIGN(void* const address, allocate_in(mutator, size_class, bytes, alignment));
   if (size_class != kClasses) {
-    PERDURA_ASSIGN(void* const address, allocate_small(mutator, size_class));
     const ClassInfo& info = kClassInfo[size_class];
-    // It was taken from there.
-    Slab& slab = *static_cast<ThreadCache*>(mutator.heap_cache)->current[size_class].slab;
+    // Most are of the thread's current slab, but for a transaction's it may be another one.
+    u64 unit = 0;
+    format::UnitEntry entry{};
+    Slab& slab = *slab_of(place_of(address), unit, entry);
     const auto offset =
         static_cast<u64>(place_of(address) - reinterpret_cast<const std::byte*>(&slab));
     store(mutator, slab.types(info)[offset * info.reciprocal >> 32], tag);
     return address;
   }
-  PERDURA_ASSIGN(void* const address, allocate_large(mutator, bytes, alignment));
   const u64 unit = units_.unit_of(place_of(address));
   store(mutator, units_.table()[unit].mark, tag);
   report(mutator, address, u64{units_.entry(unit).units} * kUnitBytes);
@@ -326,10 +381,11 @@ std::string Heap::check_types(u64& count) const {
   if (std::string problem = read_types(types); !problem.empty()) return problem;
   count = types.size();
   std::string problem;
-  for_each_block([&](const std::byte* place, u64, u16 tag) {
-    if (tag != 0 && !is_type(tag, count))
-      problem = "the block at region offset " + std::to_string(region_.offset_of(place)) +
-                " is of no known type";
+  for_each_block([&](const std::byte* place, u64 bytes, u16 tag) {
+    const bool known = tag == 0 || is_type(tag, count);
+    if (known && (tag == 0 || bytes >= types[tag / 2 - 1].size)) return;
+    problem = "the block at region offset " + std::to_string(region_.offset_of(place)) +
+              (known ? " is smaller than an object of its type" : " is of no known type");
   });
   return problem;
 }
@@ -412,14 +468,15 @@ Status Heap::require_types() const {
   for (u64 at = units_.header().roots; at != 0; at = root_node(at).next) own.insert(at);
 
   std::atomic<u64> untyped{0};
-  std::atomic<bool> unknown{false};
+  std::atomic<bool> impossible{false};
   for_each_run(true, [&](std::span<const u64> runs) {
-    for_each_block_in(runs, [&](const std::byte* place, u64, u16 tag) {
+    for_each_block_in(runs, [&](const std::byte* place, u64 bytes, u16 tag) {
       if (tag == 0 && !own.contains(region_.offset_of(place))) ++untyped;
-      if (tag != 0 && !is_type(tag, types_.size())) unknown = true;
+      if (tag != 0 && (!is_type(tag, types_.size()) || bytes < types_[tag / 2 - 1].size))
+        impossible = true;
     });
   });
-  if (unknown) return damaged("a block is of no known type");
+  if (impossible) return damaged("a block is of no known type, or smaller than an object of it");
   if (untyped == 0) return {};
   return Failure{Code::kAddressTaken,
                  std::to_string(untyped) + " blocks of '" + name_ +

@@ -15,11 +15,14 @@ class Decorator : public Medium {
   const std::string& name() const override { return inner_->name(); }
   Geometry geometry() const override { return inner_->geometry(); }
   Status grow(u64 size, bool prewrite) override { return inner_->grow(size, prewrite); }
+  Status begin_writing() override { return inner_->begin_writing(); }
   Status write(u64 offset, Bytes data, const Site& site) override {
     return inner_->write(offset, data, site);
   }
   std::unique_ptr<WriteQueue> queue() override { return inner_->queue(); }
   Status barrier(const Site& site) override { return inner_->barrier(site); }
+  Status check_named() const override { return inner_->check_named(); }
+  Status give_up_name() override { return inner_->give_up_name(); }
   Status read(u64 offset, MutableBytes into) override { return inner_->read(offset, into); }
   Status read_all(std::span<const ReadRequest> requests) override {
     return inner_->read_all(requests);

@@ -9,7 +9,9 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <condition_variable>
 #include <cstring>
+#include <mutex>
 #include <vector>
 
 #include "base/aligned_buffer.hpp"
@@ -64,8 +66,10 @@ class PlainQueue final : public WriteQueue {
 /// Transfers in flight on a ring of their own.
 class RingQueue final : public WriteQueue {
  public:
-  static std::unique_ptr<RingQueue> create(int fd, const std::string& path) {
-    std::unique_ptr<RingQueue> queue(new RingQueue(fd, path));
+  /// `abandoned` is set where transfers are left behind that cannot be waited for.
+  static std::unique_ptr<RingQueue> create(int fd, const std::string& path,
+                                           std::atomic<bool>& abandoned) {
+    std::unique_ptr<RingQueue> queue(new RingQueue(fd, path, abandoned));
     if (io_uring_queue_init(kQueueDepth, &queue->ring_, 0) != 0) return nullptr;
     queue->ready_ = true;
     return queue;
@@ -76,6 +80,7 @@ class RingQueue final : public WriteQueue {
     // The buffers of writes in flight belong to the caller, who may be unwinding.
     while (pending_ != 0 && reap()) {
     }
+    if (pending_ != 0) abandoned_ = true;
     io_uring_queue_exit(&ring_);
   }
 
@@ -127,7 +132,8 @@ class RingQueue final : public WriteQueue {
     return oldest;
   }
 
-  RingQueue(int fd, const std::string& path) : fd_(fd), path_(path) {}
+  RingQueue(int fd, const std::string& path, std::atomic<bool>& abandoned)
+      : fd_(fd), path_(path), abandoned_(abandoned) {}
 
   bool start(Transfer& transfer) {
     io_uring_sqe* sqe = io_uring_get_sqe(&ring_);
@@ -195,6 +201,7 @@ class RingQueue final : public WriteQueue {
 
   const int fd_;
   const std::string& path_;
+  std::atomic<bool>& abandoned_;
   io_uring ring_{};
   bool ready_ = false;
   std::array<Transfer, kQueueDepth> transfers_;
@@ -205,14 +212,17 @@ class RingQueue final : public WriteQueue {
 
 class FileMedium final : public Medium {
  public:
-  FileMedium(std::string path, UniqueFd buffered, UniqueFd direct, FileLock lock, u64 size,
+  FileMedium(std::string path, UniqueFd mapped, FileLock locked, bool direct, u64 size,
              bool use_io_uring)
-      : path_(std::move(path)),
-        buffered_(std::move(buffered)),
-        direct_(std::move(direct)),
-        lock_(std::move(lock)),
+      : file_(std::move(mapped), std::move(path)),
+        path_(file_.path()),
+        locked_(std::move(locked)),
+        direct_(direct),
         use_io_uring_(use_io_uring && kRingsUsable),
         size_(size) {}
+  ~FileMedium() override {
+    if (abandoned_) locked_.leave_to_writes();
+  }
 
   const std::string& name() const override { return path_; }
 
@@ -227,11 +237,13 @@ class FileMedium final : public Medium {
   Status grow(u64 size, bool prewrite) override {
     const u64 old = size_.load(std::memory_order_acquire);
     if (size <= old) return {};
-    PERDURA_TRY(extend_file(buffered_.get(), path_, old, size));
+    PERDURA_TRY(extend_file(file_.fd(), path_, old, size));
     if (prewrite) PERDURA_TRY(write_zeros(old, size));
     size_.store(size, std::memory_order_release);
     return {};
   }
+
+  Status begin_writing() override { return locked_.make_exclusive(path_); }
 
   Status write(u64 offset, Bytes data, const Site&) override {
     check(offset, data);
@@ -240,19 +252,28 @@ class FileMedium final : public Medium {
 
   std::unique_ptr<WriteQueue> queue() override {
     if (use_io_uring_)
-      if (auto queue = RingQueue::create(fd(), path_)) return queue;
+      if (auto queue = RingQueue::create(fd(), path_, abandoned_)) return queue;
     return std::make_unique<PlainQueue>(fd(), path_);
   }
 
   // After one failed fdatasync the kernel has dropped the dirty state: a later success would prove
-  // nothing. So the failure stays.
+  // nothing. So the failure stays. Of two at a time the kernel tells one, and the other succeeds
+  // with as little on the disk: so there is one at a time. Whoever finds one under way waits for
+  // the next, which begins after his writes, and is one for all who wait.
   Status barrier(const Site&) override {
-    if (poisoned_.load(std::memory_order_acquire)) return poison_failure();
-    if (::fdatasync(fd()) == 0) return {};
-    const int error_number = errno;
-    poisoned_.store(true, std::memory_order_release);
-    return system_failure(error_number, "cannot flush '" + path_ + "' to its disk");
+    std::unique_lock lock(flush_mutex_);
+    const u64 needed = flushes_begun_ + 1;
+    while (flushes_done_ < needed) {
+      if (poisoned_) return poison_failure();
+      PERDURA_TRY(file_.check_named());
+      if (flushes_begun_ == flushes_done_) PERDURA_TRY(flush(lock));
+      else flush_ended_.wait(lock);
+    }
+    return {};
   }
+
+  Status check_named() const override { return file_.check_named(); }
+  Status give_up_name() override { return file_.give_up_name(); }
 
   Status read(u64 offset, MutableBytes into) override {
     const bool aligned = is_aligned(offset, kPageBytes) && is_aligned(into.size(), kPageBytes) &&
@@ -267,7 +288,7 @@ class FileMedium final : public Medium {
 
   Status read_all(std::span<const ReadRequest> requests) override {
     const auto ring =
-        use_io_uring_ && requests.size() > 1 ? RingQueue::create(fd(), path_) : nullptr;
+        use_io_uring_ && requests.size() > 1 ? RingQueue::create(fd(), path_, abandoned_) : nullptr;
     if (!ring) return Medium::read_all(requests);
     for (const ReadRequest& request : requests)
       PERDURA_TRY(ring->submit_read(request.offset, request.into));
@@ -277,13 +298,13 @@ class FileMedium final : public Medium {
   const std::byte* direct(u64, u64) override { return nullptr; }
 
   Status map_home(void* address, u64 offset, u64 length) override {
-    return map_private(buffered_.get(), path_, address, offset, length);
+    return map_private(file_.fd(), path_, address, offset, length);
   }
 
  private:
   // One way of writing a file, never two: dirty pages of the cache beside direct writes make
   // fsync fail on ext4 and XFS.
-  int fd() const { return direct_ ? direct_.get() : buffered_.get(); }
+  int fd() const { return locked_.fd(); }
 
   void check(u64 offset, Bytes data) const {
     PERDURA_ASSERT(is_aligned(offset, kPageBytes) && is_aligned(data.size(), kPageBytes));
@@ -295,6 +316,18 @@ class FileMedium final : public Medium {
     return Failure{Code::kIo, "an earlier flush of '" + path_ +
                                   "' to its disk failed, so nothing written since can be trusted; "
                                   "close the store, check the disk, and open it again"};
+  }
+
+  Status flush(std::unique_lock<std::mutex>& lock) {
+    ++flushes_begun_;
+    lock.unlock();
+    const int error_number = ::fdatasync(fd()) == 0 ? 0 : errno;
+    lock.lock();
+    if (error_number == 0) ++flushes_done_;
+    else poisoned_ = true;
+    flush_ended_.notify_all();
+    if (error_number == 0) return {};
+    return system_failure(error_number, "cannot flush '" + path_ + "' to its disk");
   }
 
   Status write_zeros(u64 from, u64 to) {
@@ -322,13 +355,19 @@ class FileMedium final : public Medium {
     return {};
   }
 
-  const std::string path_;
-  UniqueFd buffered_;  ///< for mapping, and for all I/O where O_DIRECT is refused
-  UniqueFd direct_;
-  FileLock lock_;
+  NamedFile file_;  ///< to map, and to extend
+  const std::string& path_;
+  FileLock locked_;  ///< for all I/O
+  const bool direct_;
+  std::atomic<bool> abandoned_{false};
   const bool use_io_uring_;
   std::atomic<u64> size_;
-  std::atomic<bool> poisoned_{false};
+
+  std::mutex flush_mutex_;
+  std::condition_variable flush_ended_;
+  u64 flushes_begun_ = 0;
+  u64 flushes_done_ = 0;
+  bool poisoned_ = false;
 };
 
 // Where reads come from the page cache, it may show what an earlier opener wrote and could not
@@ -345,11 +384,16 @@ Status drop_cached(int fd, const std::string& path) {
 
 Result<OpenedMedium> open_file(const std::string& path, const MediumOptions& options) {
   PERDURA_ASSIGN(OpenedFile opened, open_store_file(path, options));
-  PERDURA_ASSIGN(FileLock lock, lock_exclusively(path, opened.file.get()));
-  UniqueFd direct(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_DIRECT));
-  if (!direct) PERDURA_TRY(drop_cached(opened.file.get(), path));
-  auto medium = std::make_unique<FileMedium>(path, std::move(opened.file), std::move(direct),
-                                             std::move(lock), opened.size, options.use_io_uring);
+  UniqueFd io(::open(path.c_str(), opened.access() | O_CLOEXEC | O_DIRECT));
+  const bool direct = static_cast<bool>(io);
+  if (!direct) io = UniqueFd(::open(path.c_str(), opened.access() | O_CLOEXEC));
+  if (!io) return system_failure(errno, "cannot open '" + path + "' to lock it");
+  PERDURA_ASSIGN(FileLock locked,
+                 lock_file(path, opened.file.get(), std::move(io),
+                           {.shared = options.read_only, .patience_ms = options.timeout_ms}));
+  if (!direct) PERDURA_TRY(drop_cached(locked.fd(), path));
+  auto medium = std::make_unique<FileMedium>(path, std::move(opened.file), std::move(locked),
+                                             direct, opened.size, options.use_io_uring);
   return OpenedMedium{std::move(medium), opened.size == 0};
 }
 

@@ -10,8 +10,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 #include <vector>
 
+#include "base/mutant.hpp"
 #include "format/format.hpp"
 
 namespace perdura::media {
@@ -31,18 +34,22 @@ Status refuse_network_filesystem(int fd, const std::string& path) {
                      "use a local disk, or set allow_network_filesystem"};
 }
 
+// Of the directory that holds the file: the path may be a link to another one.
 Status flush_directory_of(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  const std::string directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
-  UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  std::error_code error;
+  const std::filesystem::path file = std::filesystem::canonical(path, error);
+  if (error) return system_failure(error.value(), "cannot find the directory of '" + path + "'");
+  UniqueFd fd(::open(file.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd || ::fsync(fd.get()) != 0)
     return system_failure(errno, "cannot flush the directory of '" + path + "'");
   return {};
 }
 
-// A store ends at a page boundary. What does not is foreign, or truncated, or nothing but zeros: an
-// empty file of a kind. Returns the size to go on with.
-Result<u64> size_of_ragged(int fd, const std::string& path, u64 size) {
+// A store ends at a page boundary. What does not is foreign; or nothing but zeros, an empty file of
+// a kind; or a store that was truncated, or to which something was appended: of that the superblock
+// will say whether its whole pages are enough. Returns the size to go on with.
+Result<u64> size_of_ragged(const OpenedFile& opened, const std::string& path, u64 size) {
+  const int fd = opened.file.get();
   std::vector<char> head(std::min(size, format::kDataBegin));
   if (::pread(fd, head.data(), head.size(), 0) != static_cast<ssize_t>(head.size()))
     return system_failure(errno, "cannot read '" + path + "'");
@@ -50,14 +57,17 @@ Result<u64> size_of_ragged(int fd, const std::string& path, u64 size) {
     return head.size() >= offset + sizeof format::kMagic &&
            std::memcmp(head.data() + offset, format::kMagic, sizeof format::kMagic) == 0;
   };
-  if (holds_superblock(format::kSuperblockOffset[0]) ||
-      holds_superblock(format::kSuperblockOffset[1]))
+  const bool is_store = holds_superblock(format::kSuperblockOffset[0]) ||
+                        holds_superblock(format::kSuperblockOffset[1]);
+  if (is_store && size >= format::kSuperblockBytes) return round_down(size, kPageBytes);
+  if (is_store)
     return Failure{Code::kCorrupt, "'" + path + "' is truncated to " + std::to_string(size) +
                                        " bytes; restore it from a copy"};
   if (size > format::kDataBegin || !is_zero(head.data(), head.size()))
     return Failure{Code::kForeign, "'" + path +
                                        "' is not a Perdura store (its first bytes are not a "
                                        "superblock's); choose another path, or move it away"};
+  if (!opened.writable) return round_down(size, kPageBytes);
   const u64 whole = round_up(size, kPageBytes);
   if (::ftruncate(fd, static_cast<off_t>(whole)) != 0)
     return system_failure(errno, "cannot extend '" + path + "'");
@@ -69,30 +79,69 @@ Result<u64> size_of_ragged(int fd, const std::string& path, u64 size) {
 Result<OpenedFile> open_store_file(const std::string& path, const MediumOptions& options) {
   if (path.empty())
     return Failure{Code::kInvalidArgument, "a store needs a path, as in 'file:state.pd'"};
-  const int create = options.create ? O_CREAT : 0;
-  UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | create, 0644));
-  if (!fd) {
+  const int create = options.create && !options.read_only ? O_CREAT : 0;
+  OpenedFile opened;
+  opened.file = UniqueFd(::open(path.c_str(), O_RDWR | O_CLOEXEC | create, 0644));
+  if (!opened.file && options.read_only && (errno == EACCES || errno == EPERM || errno == EROFS)) {
+    opened.file = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    opened.writable = false;
+  }
+  const int fd = opened.file.get();
+  if (!opened.file) {
     Failure failure = system_failure(errno, "cannot open the store '" + path + "'");
     if (errno == ENOENT && options.create) failure.message += "; create its directory first";
     return failure;
   }
   struct stat info{};
-  if (::fstat(fd.get(), &info) != 0) return system_failure(errno, "cannot inspect '" + path + "'");
+  if (::fstat(fd, &info) != 0) return system_failure(errno, "cannot inspect '" + path + "'");
   if (!S_ISREG(info.st_mode))
     return Failure{Code::kInvalidArgument, "'" + path + "' is not a regular file"};
-  if (!options.allow_network_filesystem) PERDURA_TRY(refuse_network_filesystem(fd.get(), path));
-  // A new file survives a power failure only with its name.
-  if (info.st_size == 0) PERDURA_TRY(flush_directory_of(path));
-  auto size = static_cast<u64>(info.st_size);
-  if (!is_aligned(size, kPageBytes)) {
-    PERDURA_ASSIGN(size, size_of_ragged(fd.get(), path, size));
+  if (!options.allow_network_filesystem) PERDURA_TRY(refuse_network_filesystem(fd, path));
+  // A new file survives a power failure only with its name. One that is no longer than the head of
+  // a store may be nothing but zeros, and new as well.
+  if (static_cast<u64>(info.st_size) <= format::kDataBegin && !options.read_only &&
+      info.st_nlink != 0)
+    PERDURA_TRY(flush_directory_of(path));
+  opened.size = static_cast<u64>(info.st_size);
+  if (!is_aligned(opened.size, kPageBytes)) {
+    PERDURA_ASSIGN(opened.size, size_of_ragged(opened, path, opened.size));
   }
-  return OpenedFile{std::move(fd), size};
+  return opened;
+}
+
+NamedFile::NamedFile(UniqueFd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {
+  struct stat info{};
+  nameless_ = ::fstat(fd_.get(), &info) == 0 && info.st_nlink == 0;
+}
+
+// What cannot be inspected may be there all the same.
+Status NamedFile::check_named() const {
+  struct stat info{};
+  if (nameless_ || ::fstat(fd(), &info) != 0 || info.st_nlink != 0 || is_mutant("deleted_file"))
+    return {};
+  return Failure{Code::kIo, "'" + path_ +
+                                "' was deleted or replaced while it is open, and what is written "
+                                "to it would be lost when this process ends; until then, copy what "
+                                "is durable with cp /proc/" +
+                                std::to_string(::getpid()) + "/fd/" + std::to_string(fd()) +
+                                " to a new file"};
+}
+
+Status NamedFile::give_up_name() {
+  nameless_ = true;
+  if (::unlink(path_.c_str()) == 0) return {};
+  return system_failure(errno, "cannot take '" + path_ + "' its name");
 }
 
 Status extend_file(int fd, const std::string& path, u64 from, u64 to) {
   const auto offset = static_cast<off_t>(from);
   const auto length = static_cast<off_t>(to - from);
+  // Behind the end that the medium knows is what an earlier try left, or what was appended.
+  struct stat info{};
+  if (::fstat(fd, &info) != 0) return system_failure(errno, "cannot inspect '" + path + "'");
+  if (info.st_size > offset && ::ftruncate(fd, offset) != 0)
+    return system_failure(errno,
+                          "cannot cut '" + path + "' back to " + std::to_string(from) + " bytes");
   int error_number = ::fallocate(fd, 0, offset, length) == 0 ? 0 : errno;
   if (error_number == EOPNOTSUPP) error_number = ::posix_fallocate(fd, offset, length);
   if (error_number == 0) return {};

@@ -36,6 +36,12 @@ HeldFd::HeldFd(UniqueFd fd) : fd_(std::make_unique<UniqueFd>(std::move(fd))) {
   held.fds.insert(fd_.get());
 }
 
+HeldFd& HeldFd::operator=(HeldFd&& other) noexcept {
+  HeldFd dropped(std::move(*this));
+  fd_ = std::move(other.fd_);
+  return *this;
+}
+
 HeldFd::~HeldFd() {
   if (!fd_) return;
   HeldFds& held = held_fds();

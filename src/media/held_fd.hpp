@@ -13,7 +13,7 @@ class HeldFd {
   HeldFd() = default;
   explicit HeldFd(UniqueFd fd);
   HeldFd(HeldFd&&) noexcept = default;
-  HeldFd& operator=(HeldFd&&) = delete;
+  HeldFd& operator=(HeldFd&& other) noexcept;
   ~HeldFd();
 
   /// -1 in a forked child.

@@ -4,27 +4,41 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <fstream>
+#include <limits>
 #include <sstream>
+#include <thread>
 
 #include "base/checksum.hpp"
+#include "base/clock.hpp"
 #include "format/format.hpp"
 
 namespace perdura::media {
 namespace {
 
-// Field 22 of /proc/PID/stat; the name in field 2 may hold spaces and parentheses.
+constexpr std::chrono::milliseconds kLockRetry(1);
+/// For readers, of whom nothing is known: one that was killed has its lock until its reads in
+/// flight are done.
+constexpr u64 kReadersPatienceMs = 1000;
+
+// Field 22 of /proc/PID/stat; the name in field 2 may hold spaces and parentheses. 0 where there is
+// no such process, or one that is dead and that its parent has not waited for.
 u64 start_time_of(u64 pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string text((std::istreambuf_iterator<char>(file)), {});
+  std::string text;
+  std::getline(file, text, '\0');
   const size_t name_end = text.rfind(')');
   if (name_end == std::string::npos) return 0;
   std::istringstream rest(text.substr(name_end + 1));
   std::string word;
-  for (int field = 3; field <= 22; ++field) rest >> word;
+  rest >> word;
+  if (word == "Z" || word == "X") return 0;
+  for (int field = 4; field <= 22; ++field) rest >> word;
   return std::strtoull(word.c_str(), nullptr, 10);
 }
 
@@ -46,18 +60,45 @@ int set_lock(int fd, short type) {
   return ::fcntl(fd, F_OFD_SETLK, &lock);
 }
 
-std::string owner_of(int fd) {
+/// Who is in the way of a lock now.
+enum class Holder { kNobody, kReaders, kWriter };
+Holder holder_of(int fd) {
+  struct flock lock{};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  if (::fcntl(fd, F_OFD_GETLK, &lock) != 0) return Holder::kWriter;
+  return lock.l_type == F_UNLCK   ? Holder::kNobody
+         : lock.l_type == F_RDLCK ? Holder::kReaders
+                                  : Holder::kWriter;
+}
+
+Failure being_read(const std::string& path) {
+  return Failure{Code::kLocked,
+                 "'" + path +
+                     "' is being looked at: by `perdura info`, `check` or `versions`, or by a "
+                     "program that has an old version of it open; open it when that is over"};
+}
+
+/// Who signed a file last: it may be open in another process, which has not signed it yet.
+struct LastOwner {
+  std::string text = "another process that has not signed it yet";
+  bool dead = false;
+};
+
+LastOwner last_owner(int fd) {
   format::OwnerRecord owner;
   if (::pread(fd, &owner, sizeof owner, static_cast<off_t>(format::kOwnerOffset)) !=
           static_cast<ssize_t>(sizeof owner) ||
       owner.checksum != owner_checksum(owner))
-    return "another process that has not signed it yet";
-  std::string who = "process " + std::to_string(owner.pid) + " (" +
-                    std::string(owner.program, strnlen(owner.program, sizeof owner.program)) + ")";
-  if (owner.pid == static_cast<u64>(::getpid())) return who + ", which is this process";
-  if (!is_running(owner.pid, owner.start_time))
-    return "another process; the last one known was " + who;
-  return who;
+    return {};
+  const std::string who = "process " + std::to_string(owner.pid) + " (" +
+                          std::string(owner.program, strnlen(owner.program, sizeof owner.program)) +
+                          ")";
+  if (owner.pid == static_cast<u64>(::getpid())) return {who + ", which is this process"};
+  if (is_running(owner.pid, owner.start_time)) return {who};
+  return {"another process; the last one known was " + who +
+              ", which is dead, but its last writes may be in flight",
+          true};
 }
 
 }  // namespace
@@ -69,9 +110,29 @@ FileLock::~FileLock() {
   if (fd_) (void)set_lock(fd_.get(), F_UNLCK);
 }
 
-Result<FileLock> lock_exclusively(const std::string& path, int file) {
-  UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+Status FileLock::make_exclusive(const std::string& path) {
+  if (exclusive_) return {};
+  const u64 end_ns = now_ns() + kReadersPatienceMs * 1'000'000;
+  while (set_lock(fd_.get(), F_WRLCK) != 0) {
+    // EBADF: it could not be opened to be written.
+    if (errno != EAGAIN && errno != EACCES)
+      return system_failure(errno == EBADF ? EACCES : errno, "cannot write to '" + path + "'");
+    if (now_ns() >= end_ns) return being_read(path);
+    std::this_thread::sleep_for(kLockRetry);
+  }
+  exclusive_ = true;
+  return {};
+}
+
+Result<FileLock> lock_file(const std::string& path, int file, int access,
+                           const LockOptions& options) {
+  UniqueFd fd(::open(path.c_str(), access | O_CLOEXEC));
   if (!fd) return system_failure(errno, "cannot open '" + path + "' to lock it");
+  return lock_file(path, file, std::move(fd), options);
+}
+
+Result<FileLock> lock_file(const std::string& path, int file, UniqueFd fd,
+                           const LockOptions& options) {
   struct stat mine{};
   struct stat named{};
   if (::fstat(file, &mine) != 0 || ::fstat(fd.get(), &named) != 0)
@@ -79,13 +140,26 @@ Result<FileLock> lock_exclusively(const std::string& path, int file) {
   if (mine.st_dev != named.st_dev || mine.st_ino != named.st_ino)
     return Failure{Code::kLocked,
                    "'" + path + "' was replaced while it was being opened; try again"};
-  if (set_lock(fd.get(), F_WRLCK) != 0) {
+  constexpr u64 kPatienceMsMax = std::numeric_limits<u32>::max();
+  const u64 begin_ns = now_ns();
+  const u64 end_ns = begin_ns + std::min(options.patience_ms, kPatienceMsMax) * 1'000'000;
+  const u64 readers_end_ns = std::min(end_ns, begin_ns + kReadersPatienceMs * 1'000'000);
+  bool waited_for_readers = false;
+  while (set_lock(fd.get(), options.shared ? F_RDLCK : F_WRLCK) != 0) {
     if (errno != EAGAIN && errno != EACCES)
       return system_failure(errno, "cannot lock '" + path + "'");
-    return Failure{Code::kLocked, "'" + path + "' is open in " + owner_of(fd.get()) +
-                                      "; a store has one opener at a time: close it there first"};
+    const Holder holder = holder_of(fd.get());
+    if (holder == Holder::kNobody && waited_for_readers) continue;  // they have gone since
+    waited_for_readers = holder == Holder::kReaders;
+    if (waited_for_readers) {
+      if (now_ns() >= readers_end_ns) return being_read(path);
+    } else if (const LastOwner owner = last_owner(file); !owner.dead || now_ns() >= end_ns) {
+      return Failure{Code::kLocked, "'" + path + "' is open in " + owner.text +
+                                        "; a store has one opener at a time: close it there first"};
+    }
+    std::this_thread::sleep_for(kLockRetry);
   }
-  return FileLock(std::move(fd));
+  return FileLock(std::move(fd), !options.shared);
 }
 
 namespace {

@@ -26,14 +26,15 @@ u64 window_bytes() { return running_under_valgrind() ? 16 * kGiB : 512 * kGiB; }
 
 class MappedMedium final : public Medium {
  public:
-  MappedMedium(std::string path, MappedKind kind, const MediumOptions& options, UniqueFd file,
+  MappedMedium(std::string path, MappedKind kind, const MediumOptions& options, OpenedFile opened,
                FileLock lock, Mapping window)
-      : path_(std::move(path)),
+      : file_(std::move(opened.file), std::move(path)),
+        path_(file_.path()),
         kind_(kind),
         write_ns_(options.write_ns),
         bandwidth_mb_(options.bandwidth_mb),
         copy_(flushing_copy(options.flush)),
-        file_(std::move(file)),
+        writable_(opened.writable),
         lock_(std::move(lock)),
         window_(std::move(window)) {}
 
@@ -52,12 +53,14 @@ class MappedMedium final : public Medium {
   Status grow(u64 size, bool) override {
     const u64 old = size_.load(std::memory_order_acquire);
     if (size <= old) return {};
-    PERDURA_TRY(extend_file(file_.get(), path_, old, size));
+    PERDURA_TRY(extend_file(file_.fd(), path_, old, size));
     // No barrier of ours reaches the file's size; a superblock may rely on it at once.
-    if (kind_ == MappedKind::kDax && ::fsync(file_.get()) != 0)
+    if (kind_ == MappedKind::kDax && ::fsync(file_.fd()) != 0)
       return system_failure(errno, "cannot flush the size of '" + path_ + "'");
     return map_shared(old, size);
   }
+
+  Status begin_writing() override { return lock_.make_exclusive(path_); }
 
   Status write(u64 offset, Bytes data, const Site&) override {
     store(offset, data);
@@ -82,6 +85,9 @@ class MappedMedium final : public Medium {
     return {};
   }
 
+  Status check_named() const override { return file_.check_named(); }
+  Status give_up_name() override { return file_.give_up_name(); }
+
   Status read(u64 offset, MutableBytes into) override {
     if (offset + into.size() > size_.load(std::memory_order_acquire))
       return Failure{Code::kCorrupt, "'" + path_ + "' ends before offset " +
@@ -93,7 +99,7 @@ class MappedMedium final : public Medium {
   const std::byte* direct(u64 offset, u64) override { return base() + offset; }
 
   Status map_home(void* address, u64 offset, u64 length) override {
-    return map_private(file_.get(), path_, address, offset, length);
+    return map_private(file_.fd(), path_, address, offset, length);
   }
 
  private:
@@ -140,8 +146,9 @@ class MappedMedium final : public Medium {
                                           " GiB of address space that a mapped medium may use"};
     const int flags = kind_ == MappedKind::kDax ? MAP_SHARED_VALIDATE | MAP_SYNC | MAP_FIXED
                                                 : MAP_SHARED | MAP_FIXED;
-    void* mapped = ::mmap(base() + from, to - from, PROT_READ | PROT_WRITE, flags, file_.get(),
-                          static_cast<off_t>(from));
+    const int access = writable_ ? PROT_READ | PROT_WRITE : PROT_READ;
+    void* mapped =
+        ::mmap(base() + from, to - from, access, flags, file_.fd(), static_cast<off_t>(from));
     if (mapped == MAP_FAILED) {
       if (kind_ == MappedKind::kDax && errno == EOPNOTSUPP)
         return Failure{Code::kUnsupported,
@@ -156,12 +163,13 @@ class MappedMedium final : public Medium {
     return {};
   }
 
-  const std::string path_;
+  NamedFile file_;
+  const std::string& path_;
   const MappedKind kind_;
   const u64 write_ns_;
   const u64 bandwidth_mb_;
   const CopyLines copy_;
-  UniqueFd file_;
+  const bool writable_;
   FileLock lock_;
   Mapping window_;
   std::atomic<u64> size_{0};
@@ -174,13 +182,15 @@ class MappedMedium final : public Medium {
 Result<OpenedMedium> open_mapped(const std::string& path, MappedKind kind,
                                  const MediumOptions& options) {
   PERDURA_ASSIGN(OpenedFile opened, open_store_file(path, options));
-  PERDURA_ASSIGN(FileLock lock, lock_exclusively(path, opened.file.get()));
+  PERDURA_ASSIGN(FileLock lock,
+                 lock_file(path, opened.file.get(), opened.access(),
+                           {.shared = options.read_only, .patience_ms = options.timeout_ms}));
   PERDURA_ASSIGN(Mapping window, Mapping::reserve(nullptr, window_bytes()));
-  const u64 size = round_down(opened.size, kPageBytes);
-  auto medium = std::make_unique<MappedMedium>(path, kind, options, std::move(opened.file),
+  const u64 size = opened.size;
+  auto medium = std::make_unique<MappedMedium>(path, kind, options, std::move(opened),
                                                std::move(lock), std::move(window));
   if (size != 0) PERDURA_TRY(medium->map_existing(size));
-  return OpenedMedium{std::move(medium), opened.size == 0};
+  return OpenedMedium{std::move(medium), size == 0};
 }
 
 }  // namespace perdura::media

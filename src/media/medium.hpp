@@ -90,9 +90,21 @@ class Medium {
   /// without it only where geometry() says reads_unwritten.
   virtual Status grow(u64 size, bool prewrite) = 0;
 
+  /// Before the first write to a medium that may have been opened to be read alone: it is this
+  /// process's from then on, or a failure says who else has it.
+  virtual Status begin_writing() { return {}; }
   virtual Status write(u64 offset, Bytes data, const Site& site) = 0;
   virtual std::unique_ptr<WriteQueue> queue() = 0;
   virtual Status barrier(const Site& site) = 0;
+
+  /// Whether a name leads to it still. Of a file that was deleted, or that another one replaced,
+  /// nothing is left when this process ends. Barriers of block media ask by themselves; those of
+  /// NVM are too fast for it, so whoever makes a version durable does.
+  virtual Status check_named() const { return {}; }
+  /// Take the name away on purpose: nothing shall be left when this process ends.
+  virtual Status give_up_name() {
+    return Failure{Code::kUnsupported, "'" + name() + "' is no file that could be without a name"};
+  }
 
   virtual Status read(u64 offset, MutableBytes into) = 0;
   /// Several reads at once, in any order; the first failure of any.
@@ -148,12 +160,13 @@ enum class Flush { kNonTemporal, kClwb, kClflushopt, kClflush };
 
 struct MediumOptions {
   bool create = true;
+  bool read_only = false;  ///< to look: beside others who do, and without permission to write
   bool allow_network_filesystem = false;
   Flush flush = Flush::kNonTemporal;
   u64 write_ns = 0;      ///< emulated latency a line
   u64 bandwidth_mb = 0;  ///< emulated write bandwidth, MB/s; 0: unlimited
   bool use_io_uring = true;
-  u64 timeout_ms = 10'000;  ///< of a server, to connect and to answer
+  u64 timeout_ms = 10'000;  ///< of a server, to connect and to answer; of a dead opener's writes
   bool takeover = false;    ///< the owner on another machine is dead, says who opens
 };
 
@@ -163,8 +176,8 @@ struct OpenedMedium {
 };
 
 /// Open what a URI names: a plain path, file:, emu:, dax:, memcached:. Parameters of the URI
-/// override `options`. Takes the writer's lock, which dies with the process; kLocked names the
-/// owner.
+/// override `options`. Takes the writer's lock, which dies with the process, or one that readers
+/// share; kLocked names the owner.
 Result<OpenedMedium> open_medium(std::string_view uri, MediumOptions options);
 /// What a URI names, however it is written: of two places it is not the same.
 std::string place_of(std::string_view uri);

@@ -82,6 +82,7 @@ Status MemcachedBlocks::send_sets(MemcachedConnection& connection, u64 block, u6
       text_at = data_at[i];
     }
     pieces[2 * batch] = {text.data() + text_at, text.size() - text_at};
+    connection.add_quiet(batch);
     PERDURA_TRY(connection.send(std::span(pieces).first(2 * batch + 1)));
     block += batch;
     count -= batch;
@@ -101,6 +102,7 @@ Status MemcachedBlocks::send_zeros(MemcachedConnection& connection, u64 from, u6
 
 Status MemcachedBlocks::send_deletions(MemcachedConnection& connection, u64 from, u64 to) const {
   std::string text;
+  connection.add_quiet((to - from) / kBlockBytes);
   for (u64 block = from / kBlockBytes; block < to / kBlockBytes; ++block) {
     fmt::format_to(std::back_inserter(text), "md {}{:x} q\r\n", key_begin_, block);
     if (text.size() < 64 * kKiB) continue;
@@ -112,11 +114,14 @@ Status MemcachedBlocks::send_deletions(MemcachedConnection& connection, u64 from
 
 Status MemcachedBlocks::finish(MemcachedConnection& connection) const {
   const MemcachedExchange exchange(connection);
+  // What was sent is in the server's hands, all but some buffers: one deadline is enough for it.
+  const u64 end_ns = connection.deadline();
   PERDURA_TRY(connection.send("mn\r\n"));
   Status refused;
-  for (;;) {
-    PERDURA_ASSIGN(const MemcachedReply reply, connection.receive());
+  for (u64 answers_left = connection.take_quiet();; --answers_left) {
+    PERDURA_ASSIGN(const MemcachedReply reply, connection.receive(end_ns));
     if (reply.is("MN")) return refused;
+    if (answers_left == 0) return connection.nonsense(reply);
     if (reply.is("NF")) continue;  // a deletion of what is not there
     // Any other error leaves open where the server takes the next request to begin.
     if (!reply.is("SERVER_ERROR")) return connection.nonsense(reply);

@@ -21,24 +21,17 @@ namespace {
 
 constexpr size_t kPiecesMax = 1024;  // of one sendmsg
 constexpr size_t kLineBytesMax = 8 * kKiB;
+constexpr size_t kValueBytesMax = kMiB;        // a block has 4 KiB, a lock as many addresses
+constexpr size_t kUnreadBytesMax = 64 * kMiB;  // a million refusals
+constexpr size_t kListLinesMax = 1 << 20;      // 65,535 connections have some 400,000
 constexpr std::string_view kLineEnd = "\r\n";
 
 std::string message_of(int error_number) { return std::generic_category().message(error_number); }
 
-// A server for IPv6 lists addresses in brackets, and those of IPv4 as mapped ones.
-std::string plain_address(std::string_view listed) {
-  std::string address(listed);
-  std::erase(address, '[');
-  std::erase(address, ']');
-  constexpr std::string_view kMapped = "::ffff:";
-  if (address.starts_with(kMapped)) address.erase(0, kMapped.size());
-  return address;
-}
-
 std::string address_of(int fd) {
   sockaddr_storage storage{};
   socklen_t length = sizeof storage;
-  char host[INET6_ADDRSTRLEN] = "";
+  char host[NI_MAXHOST] = "";  // with the name of a link
   char port[sizeof "65535"] = "";
   auto* const any = reinterpret_cast<sockaddr*>(&storage);
   (void)::getsockname(fd, any, &length);
@@ -47,9 +40,10 @@ std::string address_of(int fd) {
   return plain_address(std::string(host) + ":" + port);
 }
 
+u64 end_of(int timeout_ms) { return now_ns() + static_cast<u64>(timeout_ms) * 1'000'000; }
+
 // As poll(): 0 when the time is over, however many signals come meanwhile.
-int wait_for(int fd, short events, int timeout_ms) {
-  const u64 end_ns = now_ns() + static_cast<u64>(timeout_ms) * 1'000'000;
+int wait_until(u64 end_ns, int fd, short events) {
   for (;;) {
     pollfd waiting{.fd = fd, .events = events, .revents = 0};
     const u64 left_ns = end_ns - std::min(end_ns, now_ns());
@@ -61,7 +55,7 @@ int wait_for(int fd, short events, int timeout_ms) {
 // Returns an error number.
 int connect_within(int fd, const addrinfo& address, int timeout_ms) {
   if (::connect(fd, address.ai_addr, address.ai_addrlen) != 0 && errno != EINPROGRESS) return errno;
-  const int ready = wait_for(fd, POLLOUT, timeout_ms);
+  const int ready = wait_until(end_of(timeout_ms), fd, POLLOUT);
   if (ready != 1) return ready == 0 ? ETIMEDOUT : errno;
   int error_number = 0;
   socklen_t length = sizeof error_number;
@@ -101,6 +95,19 @@ Result<UniqueFd> connect_to(const MemcachedServer& server) {
 }
 
 }  // namespace
+
+std::string plain_address(std::string_view listed) {
+  std::string address(listed);
+  // "[fe80::1%eth0]:40312": a server does not say which link, nor do we. An address that is one of
+  // two links' is taken for both, and so for a connection that is still there.
+  if (const size_t link = address.find('%'); link != std::string::npos)
+    address.erase(link, address.find_last_of("]:") - link);
+  std::erase(address, '[');
+  std::erase(address, ']');
+  constexpr std::string_view kMapped = "::ffff:";
+  if (address.starts_with(kMapped)) address.erase(0, kMapped.size());
+  return address;
+}
 
 std::optional<u64> MemcachedReply::number(char flag) const {
   const size_t at = line.find(std::string{' ', flag});
@@ -161,11 +168,17 @@ Failure MemcachedConnection::nonsense(const MemcachedReply& reply) {
   return fail("answers what was not asked: '" + std::string(reply.line.substr(0, 80)) + "'");
 }
 
-Status MemcachedConnection::wait(short events) {
-  const int ready = wait_for(fd_.get(), events, timeout_ms_);
+u64 MemcachedConnection::deadline() const { return end_of(timeout_ms_); }
+
+Status MemcachedConnection::wait(short events, u64 end_ns) {
+  const int ready = wait_until(end_ns, fd_.get(), events);
   if (ready > 0) return {};
-  return fail(ready == 0 ? fmt::format("did not answer for {} ms (timeout_ms)", timeout_ms_)
-                         : "cannot be waited for: " + message_of(errno));
+  if (ready == 0) return too_late();
+  return fail("cannot be waited for: " + message_of(errno));
+}
+
+Failure MemcachedConnection::too_late() {
+  return fail(fmt::format("did not answer for {} ms (timeout_ms)", timeout_ms_));
 }
 
 // Receive what is there, or nothing: then the result is false.
@@ -178,6 +191,7 @@ Result<bool> MemcachedConnection::take_in() {
     end_ = buffered();
     begin_ = 0;
   }
+  if (buffered() > kUnreadBytesMax) return fail("answers more than was asked");
   if (end_ == buffer_.size()) buffer_.resize(2 * buffer_.size());
   const ssize_t got = ::recv(fd, buffer_.data() + end_, buffer_.size() - end_, MSG_DONTWAIT);
   if (got == 0) return fail("closed the connection");
@@ -186,11 +200,11 @@ Result<bool> MemcachedConnection::take_in() {
   return true;
 }
 
-Status MemcachedConnection::fill() {
+Status MemcachedConnection::fill(u64 end_ns) {
   for (;;) {
     PERDURA_ASSIGN(const bool received, take_in());
     if (received) return {};
-    PERDURA_TRY(wait(POLLIN));
+    PERDURA_TRY(wait(POLLIN, end_ns));
   }
 }
 
@@ -199,13 +213,14 @@ Status MemcachedConnection::send(std::span<iovec> pieces) {
   if (fd < 0) return left_behind();
   if (broken_) return given_up();
   const MemcachedExchange exchange(*this);
+  const u64 end_ns = deadline();
   while (!pieces.empty()) {
     msghdr message{};
     message.msg_iov = pieces.data();
     message.msg_iovlen = std::min(pieces.size(), kPiecesMax);
     const ssize_t sent = ::sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent < 0 && errno == EAGAIN) {
-      PERDURA_TRY(wait(POLLIN | POLLOUT));
+      PERDURA_TRY(wait(POLLIN | POLLOUT, end_ns));
       PERDURA_TRY(take_in());
       continue;
     }
@@ -227,27 +242,35 @@ Status MemcachedConnection::send(std::string_view request) {
   return send({&piece, 1});
 }
 
-Result<MemcachedReply> MemcachedConnection::receive() {
+Result<MemcachedReply> MemcachedConnection::receive(u64 end_ns) {
   if (broken_ && !forked()) return given_up();
   const MemcachedExchange exchange(*this);
+  // After the deadline what is there is looked at once more: this process may have been stopped.
+  bool late = false;
+  const auto fill_in_time = [&]() -> Status {
+    if (late) return too_late();
+    late = now_ns() >= end_ns;
+    return fill(end_ns);
+  };
   size_t line_bytes = 0;
   for (;;) {
     const std::string_view unread(buffer_.data() + begin_, buffered());
     line_bytes = unread.substr(0, kLineBytesMax).find(kLineEnd);
     if (line_bytes != std::string_view::npos) break;
     if (unread.size() >= kLineBytesMax) return nonsense({unread, {}});
-    PERDURA_TRY(fill());
+    PERDURA_TRY(fill_in_time());
   }
   const auto at = [&](size_t offset) { return buffer_.data() + begin_ + offset; };
   MemcachedReply reply{{at(0), line_bytes}, {}};
   size_t reply_bytes = line_bytes + kLineEnd.size();
   if (reply.is("VA ")) {
     u32 value_bytes = 0;
-    if (std::from_chars(at(3), at(line_bytes), value_bytes).ec != std::errc{})
+    if (std::from_chars(at(3), at(line_bytes), value_bytes).ec != std::errc{} ||
+        value_bytes > kValueBytesMax)
       return nonsense(reply);
     const size_t value_at = reply_bytes;
     reply_bytes += value_bytes + kLineEnd.size();
-    while (buffered() < reply_bytes) PERDURA_TRY(fill());
+    while (buffered() < reply_bytes) PERDURA_TRY(fill_in_time());
     reply = {{at(0), line_bytes}, {at(value_at), value_bytes}};
     if (std::string_view(at(value_at + value_bytes), kLineEnd.size()) != kLineEnd)
       return nonsense(reply);
@@ -261,21 +284,47 @@ Result<MemcachedReply> MemcachedConnection::ask(std::string_view request) {
   return receive();
 }
 
-// Lines "STAT 27:addr tcp:127.0.0.1:40312", among others, then "END".
-Result<std::vector<std::string>> list_connections(MemcachedConnection& connection) {
-  const MemcachedExchange exchange(connection);
-  PERDURA_TRY(connection.send("stats conns\r\n"));
-  std::vector<std::string> addresses;
-  for (;;) {
-    PERDURA_ASSIGN(const MemcachedReply reply, connection.receive());
-    if (reply.line == "END") return addresses;
-    if (!reply.is("STAT ")) return connection.nonsense(reply);
-    constexpr std::string_view kAddress = ":addr tcp";
-    const size_t at = reply.line.find(kAddress);
-    const size_t colon = reply.line.find(':', at + kAddress.size());
-    if (at != std::string_view::npos && colon != std::string_view::npos)
-      addresses.push_back(plain_address(reply.line.substr(colon + 1)));
+Status MemcachedConnection::list_to_the_end(std::string_view request, const TakeListed& take) {
+  const MemcachedExchange exchange(*this);
+  const u64 end_ns = deadline();
+  PERDURA_TRY(send(request));
+  for (size_t lines = 0; lines < kListLinesMax; ++lines) {
+    PERDURA_ASSIGN(const MemcachedReply reply, receive(end_ns));
+    if (reply.line == "END") return {};
+    constexpr std::string_view kStat = "STAT ";
+    if (!reply.is(kStat)) return nonsense(reply);
+    const std::string_view item = reply.line.substr(kStat.size());
+    const size_t name_bytes = std::min(item.find(' '), item.size());
+    take(item.substr(0, name_bytes), item.substr(std::min(name_bytes + 1, item.size())));
   }
+  return fail("lists more than any server has");
+}
+
+// A want of memory while a list is taken fails the call, not the connection and with it the medium:
+// what is still to come of the list is read first.
+Status MemcachedConnection::list(std::string_view request, const TakeListed& take) {
+  std::exception_ptr thrown;
+  PERDURA_TRY(list_to_the_end(request, [&](std::string_view name, std::string_view value) {
+    try {
+      if (!thrown) take(name, value);
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+  }));
+  if (thrown) std::rethrow_exception(thrown);
+  return {};
+}
+
+// "STAT 27:addr tcp:127.0.0.1:40312", among others.
+Result<std::vector<std::string>> list_connections(MemcachedConnection& connection) {
+  std::vector<std::string> addresses;
+  const auto take = [&](std::string_view name, std::string_view value) {
+    const size_t colon = value.find(':');
+    if (name.ends_with(":addr") && value.starts_with("tcp") && colon != std::string_view::npos)
+      addresses.push_back(plain_address(value.substr(colon + 1)));
+  };
+  PERDURA_TRY(connection.list("stats conns\r\n", take));
+  return addresses;
 }
 
 }  // namespace perdura::media

@@ -2,16 +2,22 @@
 //
 // The server answers in the order of the requests. Both sides may be full of what the other one has
 // not taken: so whoever waits to send takes in what has been answered meanwhile.
+//
+// Whatever is at the other end, no call lasts for ever and none takes memory without limit: a
+// request must be taken, and an answer be there as a whole, before a deadline, however many bytes
+// arrive until then; a value, a list, and what was not asked have a largest length.
 #pragma once
 
 #include <sys/uio.h>
 
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/bits.hpp"
@@ -23,7 +29,7 @@ namespace perdura::media {
 struct MemcachedServer {
   std::string host;
   std::string port;
-  int timeout_ms = 0;       ///< for connecting, and without any progress afterwards
+  int timeout_ms = 0;       ///< for connecting, to take a request, and to answer one
   std::string medium = {};  ///< for messages
 
   std::string name() const {
@@ -58,8 +64,20 @@ class MemcachedConnection {
   /// Takes `pieces` apart as they are sent.
   Status send(std::span<iovec> pieces);
   Status send(std::string_view request);
-  Result<MemcachedReply> receive();
+  Result<MemcachedReply> receive() { return receive(deadline()); }
   Result<MemcachedReply> ask(std::string_view request);
+  /// An answer that is one of several, all of which are to be there by then, as deadline() says
+  /// before the first.
+  Result<MemcachedReply> receive(u64 end_ns);
+  u64 deadline() const;
+  /// Requests were sent to which the server answers only if it refuses.
+  void add_quiet(u64 requests) { quiet_ += requests; }
+  /// How many such answers may come before that of what is asked next.
+  u64 take_quiet() { return std::exchange(quiet_, 0); }
+  using TakeListed = std::function<void(std::string_view name, std::string_view value)>;
+  /// What the server lists when it is asked `request`: lines "STAT NAME VALUE". What `take` throws,
+  /// this throws when the list is over: the connection is as sound as before.
+  Status list(std::string_view request, const TakeListed& take);
 
   /// Of what the server says instead of doing it; `what` could not be done.
   Failure refusal(const MemcachedReply& reply, const std::string& what) const;
@@ -86,10 +104,13 @@ class MemcachedConnection {
   Failure fail(const std::string& what);
   Failure given_up();
   Failure lost();
+  Failure too_late();
   Failure left_behind();
-  Status wait(short events);
+  Status wait(short events, u64 end_ns);
   Result<bool> take_in();
-  Status fill();
+  Status fill(u64 end_ns);
+  /// `take` does not throw.
+  Status list_to_the_end(std::string_view request, const TakeListed& take);
   size_t buffered() const { return end_ - begin_; }
 
   const std::string server_;
@@ -98,6 +119,7 @@ class MemcachedConnection {
   HeldFd fd_;
   const std::string address_;
   bool broken_ = false;
+  u64 quiet_ = 0;
   std::vector<char> buffer_;  ///< what was received: [begin_, end_) is still to be looked at
   size_t begin_ = 0;
   size_t end_ = 0;
@@ -120,5 +142,8 @@ class MemcachedExchange {
 
 /// The addresses of all connections that the server has.
 Result<std::vector<std::string>> list_connections(MemcachedConnection& connection);
+/// An address as a server lists it, without what it may be written with besides: the brackets and
+/// the link of an IPv6 address, the prefix of an IPv4 one.
+std::string plain_address(std::string_view address);
 
 }  // namespace perdura::media

@@ -103,7 +103,7 @@ std::optional<MemcachedOwner> parse_owner(std::string_view text) {
     else if (word == "pids") owner.pid_namespace = rest;
     else if (word == "host") owner.host = rest;
     else if (word == "program") owner.program = rest;
-    else if (word == "at") owner.addresses.emplace_back(rest);
+    else if (word == "at") owner.addresses.push_back(plain_address(rest));
   }
   return owner;
 }

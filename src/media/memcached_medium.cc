@@ -32,6 +32,10 @@ constexpr u64 kBlockBytes = format::kMemcachedBlockBytes;
 constexpr size_t kNameBytesMax = 200;  // keys have at most 250
 constexpr u64 kGrowBytes = 16 * kMiB;  // between two looks at what the server says
 constexpr int kReleaseMs = 1000;
+// Of `stats`: items that went for want of memory. The second and the third are those that were in
+// the way when memory was moved between sizes, which -M does not forbid.
+constexpr std::string_view kEvictionCounters[] = {"evictions", "slab_reassign_evictions_nomem",
+                                                  "slab_reassign_busy_deletes"};
 
 struct Place {
   MemcachedServer server;
@@ -168,6 +172,26 @@ class MemcachedMedium final : public Medium {
     return {};
   }
 
+  // A server that evicts is refused: it would drop blocks, of any store, without a word.
+  Status begin_writing() override {
+    std::lock_guard lock(main_mutex_);
+    if (!evictions_.empty()) return {};
+    std::string evicts = "unknown";
+    PERDURA_TRY(main_->list("stats settings\r\n", [&](auto name, auto value) {
+      if (name == "evictions") evicts = value;
+    }));
+    if (evicts == "off") {
+      PERDURA_ASSIGN(evictions_, count_evictions());
+      return {};
+    }
+    return Failure{
+        Code::kUnsupported,
+        fmt::format("the memcached server {} evicts items when its memory is full (its setting "
+                    "evictions is {}), which would lose what it acknowledged; start it with -M (no "
+                    "eviction), and with enough memory (-m)",
+                    place_.server.name(), evicts)};
+  }
+
   /// Delete everything but the lock. When it is cut short, it can be done again.
   Status remove() {
     if (blocks_) {
@@ -227,9 +251,10 @@ class MemcachedMedium final : public Medium {
   // Everything that was done is acknowledged. That it is the same server, a connection shows; that
   // nobody has told it to forget everything, and no other opener writes there as well, the lock.
   Status barrier(const Site&) override {
-    PERDURA_TRY(check_poison());
     std::lock_guard lock(main_mutex_);
+    PERDURA_TRY(check_poison());
     Status checked = lock_->check(*main_);
+    if (checked) checked = check_evictions();
     if (!checked) poison(checked.failure());
     return checked;
   }
@@ -324,6 +349,28 @@ class MemcachedMedium final : public Medium {
     PERDURA_ASSERT(is_aligned(offset, kBlockBytes) && is_aligned(data.size(), kBlockBytes));
     PERDURA_ASSERT(offset + data.size() <= size_.load(std::memory_order_relaxed));
     return check_poison();
+  }
+
+  // --- evictions
+
+  Result<std::string> count_evictions() {
+    std::string counts;
+    PERDURA_TRY(main_->list("stats\r\n", [&](auto name, auto value) {
+      if (std::ranges::count(kEvictionCounters, name) != 0)
+        counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", name, value);
+    }));
+    return counts.empty() ? "nothing" : counts;
+  }
+  // Counters that somebody reset prove nothing either.
+  Status check_evictions() {
+    PERDURA_ASSIGN(const std::string now, count_evictions());
+    if (now == evictions_) return {};
+    return Failure{
+        Code::kIo,
+        fmt::format("the memcached server {} evicted items, perhaps blocks of '{}' (its counters "
+                    "said {} and say {}); start it with more memory (-m), and restore the store "
+                    "from a copy if `perdura check` finds it damaged",
+                    place_.server.name(), name_, evictions_, now)};
   }
 
   // --- blocks
@@ -503,6 +550,7 @@ class MemcachedMedium final : public Medium {
   std::mutex grow_mutex_;
 
   std::mutex main_mutex_;  ///< after grow_mutex_
+  std::string evictions_;  ///< as the server counted them before the first write
   std::unique_ptr<MemcachedConnection> main_;
   std::unique_ptr<MemcachedLock> lock_;
   MemcachedHead head_{};
@@ -533,6 +581,7 @@ Result<std::unique_ptr<MemcachedMedium>> lock_medium(std::string_view address,
 
 Result<OpenedMedium> open_memcached(std::string_view address, const MediumOptions& options) {
   PERDURA_ASSIGN(auto medium, lock_medium(address, options));
+  if (!options.read_only) PERDURA_TRY(medium->begin_writing());
   PERDURA_TRY(medium->find_head(options.create));
   const bool created = medium->geometry().size == 0;
   return OpenedMedium{std::move(medium), created};

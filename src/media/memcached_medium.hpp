@@ -9,6 +9,8 @@
 //    restarted has lost what it acknowledged.
 //  - A server that lacks memory for a new value drops the old one. Where that may have happened,
 //    nothing works any more either.
+//  - A server that makes room by evicting items is refused. Where it evicted one all the same,
+//    which its counters say, a barrier fails: it may have been any.
 #pragma once
 
 #include <string_view>

@@ -1,18 +1,27 @@
 #include "region/faults.hpp"
 
 #include <signal.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstring>
 #include <mutex>
 #include <utility>
+
+#include "base/bits.hpp"
+#include "base/mutant.hpp"
 
 namespace perdura::region {
 namespace {
 
 constexpr size_t kWatchesMax = 192;  // a tracker's and a recovery's for each open store, and spare
 constexpr size_t kNone = ~size_t{0};
+constexpr u32 kRepeatsBeforeProbe = 16;
 
 // Read by signal handlers without a lock: `handler` is published last and withdrawn first, and
 // `users` keeps a handler alive while it runs.
@@ -22,48 +31,138 @@ struct Watch {
   std::atomic<FaultHandler*> handler{nullptr};
   std::atomic<int> users{0};
   bool claimed = false;  ///< under the mutex
+
+  bool holds(const std::byte* address) const { return address >= begin && address < end; }
 };
 
 std::array<Watch, kWatchesMax> watches;
 std::mutex watches_mutex;
 struct sigaction previous[2];  // SIGSEGV, SIGBUS
 
-bool handled(std::byte* address) noexcept {
+// --- one fault
+
+enum class Outcome { kAnswered, kRefused, kNotWatched };
+
+const void* instruction_of(const ucontext_t& context) {
+  return reinterpret_cast<const void*>(context.uc_mcontext.gregs[REG_RIP]);
+}
+
+// The processor's error code of a page fault says it; not every sandbox passes that on.
+bool may_be_store(const ucontext_t& context) {
+  constexpr greg_t kPageFault = 14;
+  constexpr greg_t kWrite = 2;
+  const auto& registers = context.uc_mcontext.gregs;
+  return registers[REG_TRAPNO] != kPageFault || (registers[REG_ERR] & kWrite) != 0;
+}
+
+// The last fault of this thread that a handler answered, and how often it came without another one
+// between: a loop that stores to one page, once in each epoch, or something that stays out of reach
+// (a file was cut short, a disk fails, the program closed the page).
+struct Repeated {
+  const void* instruction;
+  const std::byte* address;
+  u32 times;
+};
+__attribute__((tls_model("initial-exec"))) constinit thread_local Repeated repeated{};
+
+// The system tries the access as the program would, and says what came of it. Older ones than Linux
+// 5.14 cannot, like want of memory: then the program may go on trying.
+bool is_out_of_reach(const Fault& fault) noexcept {
+  std::byte* const page =
+      fault.address - reinterpret_cast<std::uintptr_t>(fault.address) % kPageBytes;
+  const int advice = fault.is_store ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
+  if (::madvise(page, kPageBytes, advice) == 0) return false;
+  if (errno != EINVAL) return errno == EFAULT || errno == EHWPOISON;
+  alignas(kPageBytes) static std::byte ours[kPageBytes];  // EINVAL: it must not, or cannot do that
+  return ::madvise(ours, kPageBytes, advice) == 0;
+}
+
+bool repeats_for_ever(const Fault& fault, const void* instruction) noexcept {
+  if (repeated.instruction != instruction || repeated.address != fault.address)
+    repeated = {instruction, fault.address, 0};
+  return ++repeated.times % kRepeatsBeforeProbe == 0 && is_out_of_reach(fault);
+}
+
+Outcome answer(const Fault& fault, const void* instruction) noexcept {
+  Outcome outcome = Outcome::kNotWatched;
   for (Watch& watch : watches) {
     if (watch.handler.load(std::memory_order_acquire) == nullptr) continue;
-    if (address < watch.begin.load() || address >= watch.end.load()) continue;
+    if (!watch.holds(fault.address)) continue;
     watch.users.fetch_add(1, std::memory_order_seq_cst);
     FaultHandler* handler = watch.handler.load(std::memory_order_seq_cst);
-    const bool good = handler != nullptr && handler->on_fault(address);
+    // Memory of a store holds no instructions: whoever jumps there has lost its way.
+    const bool runs_there = watch.holds(static_cast<const std::byte*>(instruction));
+    const bool good = handler != nullptr && !runs_there && handler->on_fault(fault);
     watch.users.fetch_sub(1, std::memory_order_seq_cst);
     // A watch that ended meanwhile left its memory accessible.
-    if (good || handler == nullptr) return true;
+    if (good || handler == nullptr) return Outcome::kAnswered;
+    outcome = Outcome::kRefused;
   }
-  return false;
+  return outcome;
 }
 
-void on_signal(int signal, siginfo_t* info, void* context) {
-  const int saved_errno = errno;
-  const bool ours = info->si_code > 0 && handled(static_cast<std::byte*>(info->si_addr));
-  errno = saved_errno;
-  if (ours) return;
+void tell_refused(const Fault& fault) noexcept {
+  char text[] =
+      "perdura: the access to 0x################ in a store's memory cannot be answered: nothing "
+      "is "
+      "there, or its medium failed or was cut short\n";
+  char* const digits = std::strchr(text, '#');
+  auto value = reinterpret_cast<std::uintptr_t>(fault.address);
+  for (int i = 15; i >= 0; --i, value /= 16) digits[i] = "0123456789abcdef"[value % 16];
+  const ssize_t written = ::write(STDERR_FILENO, text, sizeof text - 1);
+  (void)written;  // there is nobody to tell
+}
+
+// --- signals
+
+void set_mask(int how, const sigset_t& set) noexcept {
+  ::syscall(SYS_rt_sigprocmask, how, &set, nullptr, _NSIG / 8);
+}
+
+// As if ours were not there.
+void pass_on(int signal, siginfo_t* info, ucontext_t* context) {
   const struct sigaction& next = previous[signal == SIGSEGV ? 0 : 1];
-  if ((next.sa_flags & SA_SIGINFO) != 0) {
-    next.sa_sigaction(signal, info, context);
-  } else if (next.sa_handler != SIG_DFL && next.sa_handler != SIG_IGN) {
-    next.sa_handler(signal);
-  } else {
-    // The default: the access is repeated and ends the process as it would have without us.
-    ::sigaction(signal, &next, nullptr);
+  const bool is_fault = info->si_code > 0;
+  if ((next.sa_flags & SA_SIGINFO) == 0 && next.sa_handler == SIG_IGN && !is_fault) return;
+  if ((next.sa_flags & SA_SIGINFO) == 0 &&
+      (next.sa_handler == SIG_DFL || next.sa_handler == SIG_IGN)) {
+    // The access is repeated and ends the program; what somebody sent, it is sent again.
+    struct sigaction fatal{};
+    fatal.sa_handler = SIG_DFL;
+    ::sigaction(signal, &fatal, nullptr);
+    if (!is_fault) ::syscall(SYS_tgkill, ::getpid(), ::gettid(), signal);
+    return;
   }
+  sigset_t mask = context->uc_sigmask;
+  ::sigorset(&mask, &mask, &next.sa_mask);
+  if ((next.sa_flags & SA_NODEFER) == 0) ::sigaddset(&mask, signal);
+  set_mask(SIG_SETMASK, mask);
+  if ((next.sa_flags & SA_SIGINFO) != 0) next.sa_sigaction(signal, info, context);
+  else next.sa_handler(signal);
 }
 
+void on_signal(int signal, siginfo_t* info, void* raw_context) {
+  auto* const context = static_cast<ucontext_t*>(raw_context);
+  const int saved_errno = errno;
+  const Fault fault{static_cast<std::byte*>(info->si_addr), may_be_store(*context),
+                    signal == SIGBUS};
+  const void* const instruction = instruction_of(*context);
+  Outcome outcome = info->si_code > 0 ? answer(fault, instruction) : Outcome::kNotWatched;
+  if (outcome == Outcome::kAnswered && repeats_for_ever(fault, instruction))
+    outcome = Outcome::kRefused;
+  if (outcome == Outcome::kRefused) tell_refused(fault);
+  errno = saved_errno;
+  if (outcome != Outcome::kAnswered) pass_on(signal, info, context);
+}
+
+// Nothing interrupts the handler: what came between might touch a part that it is filling, and wait
+// for it for ever. A fault of the handler itself ends the program.
 Status install() {
   static const Status installed = [] {
     struct sigaction action{};
     action.sa_sigaction = on_signal;
-    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART;
-    ::sigemptyset(&action.sa_mask);
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
+    ::sigfillset(&action.sa_mask);
     if (::sigaction(SIGSEGV, &action, &previous[0]) != 0 ||
         ::sigaction(SIGBUS, &action, &previous[1]) != 0)
       return Status(system_failure(errno, "cannot install a fault handler"));
@@ -72,11 +171,38 @@ Status install() {
   return installed;
 }
 
+sigset_t fault_signals() noexcept {
+  sigset_t set;
+  ::sigemptyset(&set);
+  ::sigaddset(&set, SIGSEGV);
+  ::sigaddset(&set, SIGBUS);
+  return set;
+}
+
+// An error number, or 0.
+int set_mask_without_faults(int how, const sigset_t* set, sigset_t* old) noexcept {
+  sigset_t left;
+  if (set != nullptr && how != SIG_UNBLOCK && !is_mutant("blocked_faults")) {
+    left = *set;
+    ::sigdelset(&left, SIGSEGV);
+    ::sigdelset(&left, SIGBUS);
+    // The C library's own two, which it leaves out as well, and sigdelset refuses to know.
+    left.__val[0] &= ~(3ul << (__SIGRTMIN - 1));
+    set = &left;
+  }
+  return ::syscall(SYS_rt_sigprocmask, how, set, old, _NSIG / 8) == 0 ? 0 : errno;
+}
+
 }  // namespace
+
+void let_faults_through() noexcept {
+  if (!is_mutant("blocked_faults")) set_mask(SIG_UNBLOCK, fault_signals());
+}
 
 Result<FaultWatch> FaultWatch::create(std::byte* begin, std::byte* end, FaultHandler& handler) {
   std::lock_guard lock(watches_mutex);
   PERDURA_TRY(install());
+  let_faults_through();
   for (size_t i = 0; i < watches.size(); ++i) {
     Watch& watch = watches[i];
     if (watch.claimed) continue;
@@ -102,3 +228,23 @@ FaultWatch::~FaultWatch() {
 }
 
 }  // namespace perdura::region
+
+// In this file, so that they are part of every program with a store in it. Weak, as a program that
+// is linked statically has the C library's beside them.
+extern "C" {
+
+__attribute__((weak)) int pthread_sigmask(int how, const sigset_t* set, sigset_t* old) noexcept {
+  const int saved_errno = errno;
+  const int error_number = perdura::region::set_mask_without_faults(how, set, old);
+  errno = saved_errno;
+  return error_number;
+}
+
+__attribute__((weak)) int sigprocmask(int how, const sigset_t* set, sigset_t* old) noexcept {
+  const int error_number = perdura::region::set_mask_without_faults(how, set, old);
+  if (error_number == 0) return 0;
+  errno = error_number;
+  return -1;
+}
+
+}  // extern "C"

@@ -1,7 +1,12 @@
 // Page faults of the program, answered by the library: SIGSEGV and SIGBUS at watched addresses.
 //
 // The handlers are installed at first use, in front of those the program had; faults elsewhere go
-// on to them. A program that installs its own handler later must call the one it replaced.
+// on to them, and so does a fault that repeats although it was answered. A program that installs
+// its own handler later must call the one it replaced.
+//
+// A thread that has one of these signals blocked is killed by a fault, whatever handler there is.
+// So the program cannot block them: pthread_sigmask and sigprocmask are defined here, in front of
+// the C library's, and leave them out (as collectors do that find stores by faults).
 #pragma once
 
 #include <cstddef>
@@ -10,12 +15,19 @@
 
 namespace perdura::region {
 
-/// Called in the faulting thread, in a signal handler: only async-signal-safe work.
+struct Fault {
+  std::byte* address;
+  bool is_store;  ///< or the system does not say what it was
+  bool is_bus;    ///< SIGBUS: userfaultfd's, or there is nothing behind the page. Else SIGSEGV
+};
+
+/// Called in the faulting thread, in a signal handler that nothing interrupts: only
+/// async-signal-safe work, on a stack of a few KiB.
 class FaultHandler {
  public:
   virtual ~FaultHandler() = default;
   /// True: the access can be tried again. False: it was none of ours.
-  virtual bool on_fault(std::byte* address) noexcept = 0;
+  virtual bool on_fault(const Fault& fault) noexcept = 0;
 };
 
 /// Watches [begin, end) from construction to destruction.
@@ -30,5 +42,9 @@ class FaultWatch {
   explicit FaultWatch(size_t slot) : slot_(slot) {}
   size_t slot_;
 };
+
+/// This thread may have had the signals blocked since before the program began, by whoever
+/// executed it: from now on they arrive.
+void let_faults_through() noexcept;
 
 }  // namespace perdura::region

@@ -10,6 +10,7 @@
 
 #include "base/aligned_buffer.hpp"
 #include "base/assert.hpp"
+#include "base/threads.hpp"
 
 namespace perdura::region {
 namespace {
@@ -262,6 +263,7 @@ bool Region::reopen(u64 offset) noexcept {
 Status Region::back(u64 offset, u64 length) {
   PERDURA_ASSERT(is_aligned(offset | length, kPageBytes));
   PERDURA_ASSERT(offset + length <= limit());
+  const NotCancelled not_cancelled;
   std::lock_guard lock(mutex_);
   const u64 end = offset + length;
   while (offset < end) {

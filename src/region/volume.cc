@@ -31,11 +31,10 @@ u64 superblock_checksum(const Superblock& superblock) {
 
 // Counters that would soon wrap around were not counted.
 bool counters_plausible(const Superblock& superblock) {
-  constexpr u64 kSessionsMax = u64{1} << 32;  // tickets have 32 bits for them
-  u64 highest = std::max(superblock.sequence, superblock.directory_sequence);
+  u64 highest = std::max({superblock.sequence, superblock.directory_sequence, superblock.session});
   for (const format::RegionState& state : superblock.regions)
     highest = std::max({highest, state.replayed_version, state.live_generation});
-  return highest <= format::kCounterMax && superblock.session < kSessionsMax;
+  return highest <= format::kCounterMax;
 }
 
 bool plausible_chunks(const RegionRecord& record) {
@@ -371,6 +370,7 @@ Status Volume::check_homes() const {
 
 Status Volume::begin_session() {
   std::lock_guard lock(mutex_);
+  PERDURA_TRY(medium_->begin_writing());
   PERDURA_TRY(medium_->write(format::kOwnerOffset, media::describe_owner().bytes,
                              PERDURA_SITE("owner record")));
   ++superblock_.session;
@@ -583,8 +583,11 @@ Result<u64> Volume::allocate(const Space& space) {
     free_from = std::max(free_from, round_up(extent_end(extent), space.alignment));
   }
   const u64 old_bytes = superblock_.medium_bytes;
-  if (space.cleared && free_from < old_bytes)
-    PERDURA_TRY(clear(free_from, std::min(space.length, old_bytes - free_from)));
+  // The medium may be longer than the store: where growing was cut short, or something was
+  // appended.
+  const u64 existing_bytes = std::max(old_bytes, medium_->geometry().size);
+  if (space.cleared && free_from < existing_bytes)
+    PERDURA_TRY(clear(free_from, std::min(space.length, existing_bytes - free_from)));
   if (old_bytes >= free_from + space.length) return free_from;
   PERDURA_TRY(medium_->grow(free_from + space.length, space.prewritten));
   superblock_.medium_bytes = free_from + space.length;

@@ -5,6 +5,7 @@
 
 #include <perdura/store.hpp>
 
+#include "base/mutant.hpp"
 #include "store/c_error.hpp"
 #include "store/runtime.hpp"
 
@@ -149,9 +150,15 @@ int perdura_operation_begin(perdura_store* store) {
 }
 
 void perdura_operation_end(perdura_store* store) {
-  const int result =
-      c_call([&] { perdura::detail::leave(store->store.runtime().mutators().this_thread()); });
-  (void)result;  // begin has failed in the same way
+  const int result = c_call([&] {
+    perdura::detail::Mutator& mutator = store->store.runtime().mutators().this_thread();
+    if (mutator.depth.load(std::memory_order_relaxed) == 0 && !perdura::is_mutant("unbalanced_end"))
+      throw perdura::Error(perdura::Code::kMisuse,
+                           "perdura_operation_end without perdura_operation_begin in this thread; "
+                           "nothing was ended");
+    perdura::detail::leave(mutator);
+  });
+  (void)result;  // is what perdura_last_code says
 }
 
 int perdura_checkpoint(perdura_store* store, uint64_t* version) {
@@ -183,6 +190,37 @@ int perdura_wait(perdura_store* store, uint64_t version) {
 
 int perdura_checkpoint_every(perdura_store* store, uint32_t milliseconds) {
   return c_call([&] { store->store.checkpoint_every(std::chrono::milliseconds(milliseconds)); });
+}
+
+int perdura_get_statistics(perdura_store* store, perdura_statistics* statistics) {
+  return c_call([&] {
+    if (statistics == nullptr)
+      throw perdura::Error(perdura::Code::kInvalidArgument, "statistics need a place");
+    const perdura::Statistics all = store->store.statistics();
+    *statistics = {.durable_version = all.durable_version,
+                   .replayed_version = all.replayed_version,
+                   .checkpoints = all.checkpoints,
+                   .failed_checkpoints = all.failed_checkpoints,
+                   .checkpoint_ns = all.checkpoint_ns,
+                   .changed_bytes = all.changed_bytes,
+                   .log_bytes = all.log_bytes,
+                   .log_live_bytes = all.log_live_bytes,
+                   .log_capacity_bytes = all.log_capacity_bytes,
+                   .log_limit_bytes = all.log_limit_bytes,
+                   .log_waits = all.log_waits,
+                   .home_bytes = all.home_bytes,
+                   .side_copies = all.side_copies,
+                   .region_backed_bytes = all.region_backed_bytes,
+                   .pause_count = all.pause_count,
+                   .pause_p99_ns = all.pause_p99_ns,
+                   .pause_max_ns = all.pause_max_ns,
+                   .verified_bytes = all.verified_bytes,
+                   .damaged_pages = all.damaged_pages,
+                   .recovery_ns = all.recovery_ns,
+                   .unreported = all.unreported,
+                   .tracking = static_cast<perdura_tracking>(all.tracking),
+                   .aliases = all.aliases};
+  });
 }
 
 uint64_t perdura_durable_version(perdura_store* store) { return store->store.durable_version(); }

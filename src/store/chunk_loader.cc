@@ -11,6 +11,7 @@
 
 #include "base/aligned_buffer.hpp"
 #include "base/mapping.hpp"
+#include "base/threads.hpp"
 #include "format/heap_format.hpp"
 
 namespace perdura::store {
@@ -58,6 +59,7 @@ Status ChunkLoader::load_all(bool watched) {
   u64 next = 0;
   const auto read_next = [&] {
     if (next >= chunks_.size()) return;
+    const NoSignals no_signals;
     // Where the system refuses a thread, get() reads.
     reading.push_back(
         std::async(next == 0 ? std::launch::deferred : std::launch::async | std::launch::deferred,

@@ -30,6 +30,7 @@ constexpr u64 kRootNameMax = 255;
 Result<std::unique_ptr<media::Medium>> open_for_reading(std::string_view uri,
                                                         media::MediumOptions options) {
   options.create = false;
+  options.read_only = true;
   PERDURA_ASSIGN(media::OpenedMedium opened, media::open_medium(uri, options));
   PERDURA_ASSIGN(const bool blank, region::Volume::is_blank(*opened.medium));
   if (blank)
@@ -207,7 +208,7 @@ class Inspector {
     for (u32 i = 0; i < view.state().module_count; ++i) {
       const format::ContainerModule& module = view.modules()[i];
       auto& described = description.modules.emplace_back();
-      described.name = view.name_of(module);
+      described.name = heap::name_of_file(view.file_of(module));
       for (u32 byte = 0; byte < module.build_id_bytes; ++byte)
         described.build_id += fmt::format("{:02x}", module.build_id[byte]);
     }
@@ -405,7 +406,7 @@ class LogTailCheck {
     const std::string version = std::to_string(header.version);
     if (whole) {
       // One sentence for all the blocks of an attempt.
-      if (!incomplete_.insert(header.ticket).second) return;
+      if (!incomplete_.insert({header.session, header.ticket}).second) return;
       add(place, "version " + version + " in the log is incomplete");
     } else {
       add(place, "a block of version " + version + " in the log does not fit its checksum");
@@ -425,7 +426,7 @@ class LogTailCheck {
   const u64 live_generation_;
   CheckReport& report_;
   const Progress& progress_;
-  std::set<u64> incomplete_;  ///< tickets
+  std::set<std::pair<u64, u64>> incomplete_;  ///< attempts: session, ticket
 };
 
 /// Every page of the home image against the tables of checksums.
@@ -573,8 +574,15 @@ Result<Description> try_describe(std::string_view uri, const media::MediumOption
 
 Result<CheckReport> try_check(std::string_view uri, const media::MediumOptions& options,
                               const Progress& progress) {
-  PERDURA_ASSIGN(auto medium, open_for_reading(uri, options));
   CheckReport report;
+  auto opened = open_for_reading(uri, options);
+  if (!opened) {
+    if (opened.failure().code != Code::kCorrupt) return opened.failure();
+    report.name = uri;
+    add_damage(report, "superblock", opened.failure().message);
+    return report;
+  }
+  std::unique_ptr<media::Medium> medium = std::move(*opened);
   report.name = medium->name();
   if (Status head = HeadCheck(*medium, report).run(); !head)
     add_damage(report, "superblock", head.failure().message);

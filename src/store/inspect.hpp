@@ -2,7 +2,8 @@
 // the heap's metadata hold.
 //
 // Nothing is written. The log is applied to a private copy of the region, which may lie at any
-// address: the heap's metadata consists of offsets. The writer's lock is held meanwhile.
+// address: the heap's metadata consists of offsets. Others may look at it meanwhile, nobody
+// may write to it.
 #pragma once
 
 #include <functional>

@@ -4,9 +4,13 @@
 #include <sched.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+
+#include "base/mutant.hpp"
+#include "base/threads.hpp"
 
 namespace perdura::store {
 namespace {
@@ -42,6 +46,7 @@ Result<std::unique_ptr<LazyParts>> LazyParts::create(region::Region& region,
     parts->watch_.emplace(std::move(watch));
   }
   PERDURA_TRY(parts->close());
+  const NoSignals no_signals;
   parts->thread_ = std::thread([lazy = parts.get()] {
     lazy->fill_in_background();
     // Nobody joins it before; a thread that has ended would be a leak where a program just exits.
@@ -130,11 +135,13 @@ bool LazyParts::fill_pages(u64 part) noexcept {
   }));
 }
 
+// A forked child has no part in the region, but the descriptor that leads to its parent's memory.
 LazyParts::Answer LazyParts::on_access(std::byte* address) noexcept {
   const u64 part = static_cast<u64>(address - base_) / part_bytes_;
   if (part >= states_.size()) return Answer::kOpen;
   const u8 state = states_[part].load(std::memory_order_acquire);
   if (state == kPlain || state == kOpen) return Answer::kOpen;
+  if (::getpid() != process_ && !is_mutant("child_fills_parent")) return Answer::kFailed;
   const bool opened = filler_.fills_in_handlers() ? fill(part) : ask_for(part);
   return opened ? Answer::kOpened : Answer::kFailed;
 }
@@ -147,10 +154,10 @@ bool LazyParts::open_all(std::byte* begin, std::byte* end) noexcept {
 }
 
 // Opened between the fault and now: the access is tried again.
-bool LazyParts::on_fault(std::byte* address) noexcept {
-  const u64 part = static_cast<u64>(address - base_) / part_bytes_;
-  if (states_[part].load(std::memory_order_acquire) == kPlain) return false;
-  return on_access(address) != Answer::kFailed;
+bool LazyParts::on_fault(const region::Fault& fault) noexcept {
+  const u64 part = static_cast<u64>(fault.address - base_) / part_bytes_;
+  if (fault.is_bus || states_[part].load(std::memory_order_acquire) == kPlain) return false;
+  return on_access(fault.address) != Answer::kFailed;
 }
 
 // Others ask as well: whoever is not heard asks again.

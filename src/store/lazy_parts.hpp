@@ -9,6 +9,8 @@
 // keeps the program out until the part is whole.
 #pragma once
 
+#include <unistd.h>
+
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -26,7 +28,8 @@ namespace perdura::store {
 class Filler {
  public:
   virtual ~Filler() = default;
-  /// Through `memory`. In any thread, perhaps in a signal handler; each part once unless it fails.
+  /// Through `memory`. In any thread, perhaps in a signal handler, on a small stack; each part once
+  /// unless it fails.
   virtual bool fill(u64 begin, u64 end, const media::SelfMemory& memory) noexcept = 0;
   /// Whether signal handlers may call fill. Else who touches a part asks the background thread.
   virtual bool fills_in_handlers() const { return true; }
@@ -47,7 +50,7 @@ class LazyParts final : public region::FaultHandler, public track::ClosedParts {
   ~LazyParts() override;
 
   bool done() const noexcept override { return remaining_.load(std::memory_order_acquire) == 0; }
-  bool on_fault(std::byte* address) noexcept override;
+  bool on_fault(const region::Fault& fault) noexcept override;
   Answer on_access(std::byte* address) noexcept override;
   bool open_all(std::byte* begin, std::byte* end) noexcept override;
 
@@ -77,6 +80,7 @@ class LazyParts final : public region::FaultHandler, public track::ClosedParts {
   track::Tracker& tracker_;
   Filler& filler_;
   const media::SelfMemory memory_;
+  const pid_t process_ = ::getpid();
   u64 part_bytes_ = 0;
   std::vector<std::atomic<u8>> states_;
   std::atomic<u64> remaining_{0};   ///< parts not open yet

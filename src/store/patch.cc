@@ -1,5 +1,7 @@
 #include "store/patch.hpp"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -52,6 +54,7 @@ Status Patch::apply_lazily(region::Region& region, track::Tracker& tracker) {
   home_ = region.home();
   PERDURA_TRY(check_places());
   base_ = region.base();
+  PERDURA_ASSIGN(buffers_, Mapping::anonymous(kBuffers * kPageBytes));
   const u64 part_bytes = LazyParts::part_bytes_for(end, kPageBytes);
   std::vector<bool> wanted((end + part_bytes - 1) / part_bytes);
   index_->lines().for_each_page(
@@ -62,20 +65,34 @@ Status Patch::apply_lazily(region::Region& region, track::Tracker& tracker) {
   return {};
 }
 
-bool Patch::patch_page(u64 page, const media::SelfMemory& memory) const noexcept {
-  alignas(kLineBytes) std::byte bytes[kPageBytes];
+bool Patch::patch_page(u64 page, const media::SelfMemory& memory,
+                       std::byte* buffer) const noexcept {
+  const media::MutableBytes bytes(buffer, kPageBytes);
   std::byte* const address = base_ + page * kPageBytes;
   if (index_->lines().page_mask(page) != ~u64{0} && !memory.read(address, bytes)) return false;
-  index_->for_each_line(page, [&bytes](u64 line, const std::byte* from) {
-    std::memcpy(bytes + line * kLineBytes, from, kLineBytes);
+  index_->for_each_line(page, [buffer](u64 line, const std::byte* from) {
+    std::memcpy(buffer + line * kLineBytes, from, kLineBytes);
   });
   return memory.write(address, bytes);
 }
 
+// A page would be too much for the stacks on which signal handlers run. There are as many as
+// threads are likely to fault at once; another one waits for microseconds.
+size_t Patch::claim_buffer() noexcept {
+  for (size_t i = 0;; i = (i + 1) % kBuffers) {
+    if (!buffer_taken_[i].exchange(true, std::memory_order_acquire)) return i;
+    if (i + 1 == kBuffers) ::sched_yield();
+  }
+}
+
 bool Patch::fill(u64 begin, u64 end, const media::SelfMemory& memory) noexcept {
-  for (u64 page = begin / kPageBytes; page < end / kPageBytes; ++page)
-    if (index_->lines().has_page(page) && !patch_page(page, memory)) return false;
-  return true;
+  const size_t buffer = claim_buffer();
+  std::byte* const bytes = buffers_.as() + buffer * kPageBytes;
+  bool good = true;
+  for (u64 page = begin / kPageBytes; good && page < end / kPageBytes; ++page)
+    good = !index_->lines().has_page(page) || patch_page(page, memory, bytes);
+  buffer_taken_[buffer].store(false, std::memory_order_release);
+  return good;
 }
 
 void Patch::all_filled() noexcept {

@@ -4,9 +4,11 @@
 // changed are patched in their private copies, lazily if that can be done.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <vector>
 
+#include "base/mapping.hpp"
 #include "commit/log_reader.hpp"
 #include "commit/replay.hpp"
 #include "region/region.hpp"
@@ -31,7 +33,10 @@ class Patch final : private Filler {
   const track::DirtyMap& lines() const { return index_->lines(); }
   bool done() const { return !parts_ || parts_->done(); }
 
-  bool on_fault(std::byte* address) noexcept { return parts_ && parts_->on_fault(address); }
+  /// For tests: a load there.
+  bool on_fault(std::byte* address) noexcept {
+    return parts_ && parts_->on_fault({address, false, false});
+  }
 
  private:
   Patch(std::unique_ptr<commit::LogImage> image, commit::LineIndex index)
@@ -40,12 +45,17 @@ class Patch final : private Filler {
   Status check_places() const;
   bool fill(u64 begin, u64 end, const media::SelfMemory& memory) noexcept override;
   void all_filled() noexcept override;
-  bool patch_page(u64 page, const media::SelfMemory& memory) const noexcept;
+  bool patch_page(u64 page, const media::SelfMemory& memory, std::byte* buffer) const noexcept;
+  size_t claim_buffer() noexcept;
+
+  static constexpr size_t kBuffers = 8;  ///< a page each
 
   std::unique_ptr<commit::LogImage> image_;
   std::unique_ptr<commit::LineIndex> index_;
   std::shared_ptr<const region::HomeMap> home_;
   std::byte* base_ = nullptr;
+  Mapping buffers_;
+  std::atomic<bool> buffer_taken_[kBuffers]{};
   std::unique_ptr<LazyParts> parts_;  ///< last: its thread uses the others
 };
 

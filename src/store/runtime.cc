@@ -4,11 +4,14 @@
 
 #include <array>
 #include <bit>
+#include <cstdio>
 #include <cstring>
 #include <type_traits>
 
 #include "base/assert.hpp"
 #include "base/clock.hpp"
+#include "base/mutant.hpp"
+#include "base/threads.hpp"
 #include "commit/read_only.hpp"
 #include "commit/redo_log.hpp"
 #include "commit/remap.hpp"
@@ -118,6 +121,17 @@ Status check_options(const Options& options) {
   return {};
 }
 
+// Programs run differently with these trackers: their system calls get errors that they would not
+// have got. Once a process.
+void say_fallback(const std::string& store, Tracking kind, const std::string& refused) {
+  static std::atomic<bool> said{false};
+  if (said.exchange(true)) return;
+  std::fprintf(stderr,
+               "perdura: changes in '%s' are found by '%s', since %s; with it system calls that "
+               "store into durable memory, such as read(2), fail with EFAULT\n",
+               store.c_str(), name_of(kind), refused.c_str());
+}
+
 void leave_heap(Mutator& mutator) noexcept {
   const track::InOperation operation(mutator);
   static_cast<Runtime*>(mutator.runtime)->heap().release_cache(mutator);
@@ -153,6 +167,7 @@ Runtime* only_or_current_runtime() noexcept {
   for (size_t i = 0, end = stores.end.load(std::memory_order_acquire); i < end; ++i) {
     Runtime* runtime = stores.slots[i].runtime.load(std::memory_order_acquire);
     if (runtime == nullptr) continue;
+    if (runtime->is_container() && !is_mutant("container_allocators")) continue;
     ++open;
     only = runtime;
     if (runtime->mutators().in_operation()) {
@@ -168,6 +183,7 @@ Runtime* only_or_current_runtime() noexcept {
 
 Result<std::unique_ptr<Runtime>> Runtime::open(std::string_view uri, const Options& options,
                                                const InternalOptions& internal) {
+  const NotCancelled not_cancelled;
   return guarded([&] { return try_open(uri, options, internal); });
 }
 
@@ -199,6 +215,7 @@ Status Runtime::open_volume(std::string_view uri) {
 Result<std::unique_ptr<region::Volume>> Runtime::open_medium(std::string_view uri) const {
   media::MediumOptions medium_options;
   medium_options.create = options_.create && !read_only();
+  medium_options.read_only = read_only();
   medium_options.allow_network_filesystem = options_.allow_network_filesystem;
   medium_options.use_io_uring = internal_.use_io_uring;
   PERDURA_ASSIGN(media::OpenedMedium opened, media::open_medium(uri, medium_options));
@@ -319,6 +336,7 @@ Status Runtime::recover() {
 
 Status Runtime::start() {
   PERDURA_ASSIGN(mutators_, track::Mutators::create(this, &leave_heap));
+  mutators_->set_name(name());
   heap_ = std::make_unique<heap::Heap>(*region_, name());
   PERDURA_TRY(load_chunks());
   PERDURA_TRY(choose_tracker());
@@ -336,6 +354,8 @@ Status Runtime::start() {
   config.tracker = tracker_.get();
   config.reported = reported_;
   config.guest = internal_.guest;
+  config.epochs = heap_.get();
+  config.store = name();
   config.background_capture = background;
   if (options_.verify_reports) {
     verifier_ = std::make_unique<store::ReportVerifier>(*region_, *heap_);
@@ -418,11 +438,14 @@ Status Runtime::choose_tracker() {
   if (options_.tracking != Tracking::kAutomatic) return make_tracker(options_.tracking);
   const bool sees_first = in_chunks() && options_.capture == Capture::kBackground;
   Status status;
+  std::string refused;
   for (Tracking each : {Tracking::kUserfault, Tracking::kSigbus, Tracking::kProtect}) {
     if (sees_first && each == Tracking::kUserfault) continue;
     status = make_tracker(each);
     if (status || status.failure().code != Code::kUnsupported) break;
+    if (refused.empty()) refused = status.failure().message;
   }
+  if (status && !refused.empty()) say_fallback(name(), tracker_->kind(), refused);
   return status;
 }
 
@@ -485,6 +508,11 @@ Status Runtime::open_heap() {
     if (internal_.restore)
       PERDURA_TRY(in_operation([this](Mutator& each) { return internal_.restore(*this, each); }));
     if (!heap_->is_at_home()) PERDURA_TRY(relocate());
+    if (internal_.moved)
+      PERDURA_TRY(in_operation([this](Mutator&) -> Status {
+        internal_.moved();
+        return {};
+      }));
     if (log_) PERDURA_TRY(free_transactions());
   } else {
     PERDURA_TRY(in_operation([this](Mutator& mutator) { return heap_->format(mutator); }));
@@ -515,7 +543,12 @@ Status Runtime::repeat_transactions() {
 Status Runtime::free_transactions() {
   u64 version = durable_version_;
   if (repeated_ != 0) {
-    PERDURA_ASSIGN(version, checkpoint());
+    const Result<u64> made = checkpoint();
+    // On a full medium the store can be read, and written to where it has room; the next version
+    // has them, and their records stay until then.
+    if (!made && (made.failure().code != Code::kNoSpace || is_mutant("recovery_needs_space")))
+      return made.failure();
+    version = made ? *made : durable_version_ + 1;
   }
   log_->free_held(version);
   transactions_ = {};
@@ -537,6 +570,7 @@ Status Runtime::relocate() {
                    address_taken_->message + "; elsewhere: " + moved.failure().message};
   }
   if (read_only()) return {};
+  moved_version_ = durable_version_;
   return volume_->set_region_address(region_->id(),
                                      reinterpret_cast<std::uintptr_t>(region_->base()));
 }
@@ -578,6 +612,7 @@ Status Runtime::require_outside_operation(const char* call) {
 }
 
 Result<u64> Runtime::checkpoint() {
+  const NotCancelled not_cancelled;
   return guarded([this]() -> Result<u64> {
     PERDURA_TRY(require_outside_operation("checkpoint"));
     return checkpointer_->checkpoint();
@@ -585,6 +620,7 @@ Result<u64> Runtime::checkpoint() {
 }
 
 Result<u64> Runtime::checkpoint_async() {
+  const NotCancelled not_cancelled;
   return guarded([this]() -> Result<u64> {
     PERDURA_TRY(require_outside_operation("checkpoint_async"));
     return checkpointer_->checkpoint_async();
@@ -592,18 +628,28 @@ Result<u64> Runtime::checkpoint_async() {
 }
 
 Result<u64> Runtime::checkpoint_root(std::string_view name) {
+  const NotCancelled not_cancelled;
   return guarded([&]() -> Result<u64> {
     PERDURA_TRY(require_outside_operation("checkpoint_root"));
     if (scatter_ == nullptr)
       return Failure{Code::kUnsupported, "'" + this->name() +
                                              "' has no aliases, so no object of it can become "
                                              "durable by itself; create it with Options::aliases"};
+    PERDURA_TRY(make_move_durable());
     heap::RootSelection selection(*heap_, *scatter_, name);
     return checkpointer_->checkpoint(selection);
   });
 }
 
+Status Runtime::make_move_durable() {
+  const bool is_durable = !moved_version_ || checkpointer_->durable_version() > *moved_version_;
+  if (is_durable || is_mutant("move_not_durable")) return {};
+  PERDURA_TRY(checkpoint());
+  return {};
+}
+
 Status Runtime::wait(u64 version) {
+  const NotCancelled not_cancelled;
   return guarded([&]() -> Status {
     PERDURA_TRY(usable());
     return checkpointer_->wait(version);
@@ -611,6 +657,7 @@ Status Runtime::wait(u64 version) {
 }
 
 Status Runtime::close() {
+  const NotCancelled not_cancelled;
   return guarded([this] { return try_close(); });
 }
 

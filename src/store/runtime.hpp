@@ -42,6 +42,8 @@ struct InternalOptions {
   commit::CutGuest* guest = nullptr;
   /// Called in an operation when a store with versions is opened, before its pointers are moved.
   std::function<Status(class Runtime&, Mutator&)> restore = {};
+  /// Called afterwards, when pointers in the region hold where it is.
+  std::function<void()> moved = {};
 };
 
 class Runtime {
@@ -55,10 +57,17 @@ class Runtime {
   /// Refuses what a forked child asks of its parent's store.
   Status usable() const;
 
+  /// Whose cuts a container takes part in.
+  bool is_container() const { return internal_.guest != nullptr; }
+
   Status close();
   Result<u64> checkpoint();
   Result<u64> checkpoint_async();
   Result<u64> checkpoint_root(std::string_view name);
+  /// Before the first change that becomes durable by itself, a root's or a transaction's, since the
+  /// region was opened. Pointers in it hold where the region is now; a crash takes it to the last
+  /// version, whose pointers must hold there too. Not inside an operation.
+  Status make_move_durable();
   Status wait(u64 version);
 
   Statistics statistics() const;
@@ -77,6 +86,8 @@ class Runtime {
   using Extension = std::shared_ptr<void>;
   Result<void*> extension(const std::function<Result<Extension>()>& make);
   void* made_extension() const { return made_extension_.load(std::memory_order_acquire); }
+  /// Only stores that the program reports become durable.
+  bool needs_reports() const { return reported_ != nullptr; }
   std::vector<std::string> unreported() const;
   std::vector<std::string> damaged_pages() const;
   u64 log_segments() const { return log_->capacity_bytes() / volume_->segment_bytes(); }
@@ -121,6 +132,7 @@ class Runtime {
   u64 recovery_ns_ = 0;
   u64 durable_version_ = 0;
   std::optional<Failure> address_taken_;  ///< the region is not where it was
+  std::optional<u64> moved_version_;      ///< the last one whose pointers hold where it was
   std::string name_;                      ///< for messages
   std::unique_ptr<store::SharedVolume> shared_;
   region::Volume* volume_ = nullptr;
@@ -157,6 +169,7 @@ struct StoreAccess {
 Runtime* runtime_at(const void* base) noexcept;
 Runtime* runtime_holding(const void* address) noexcept;
 /// The store this thread has an operation on, else the only open one; nullptr when that is not one.
+/// Containers are none: nothing of a standard container can be in them.
 Runtime* only_or_current_runtime() noexcept;
 
 }  // namespace perdura::detail

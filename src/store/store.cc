@@ -5,7 +5,10 @@
 #include <exception>
 
 #include "base/checksum.hpp"
+#include "format/container_format.hpp"
+#include "format/transaction_format.hpp"
 #include "store/runtime.hpp"
+#include "store/transaction_blocks.hpp"
 #include "store/versions.hpp"
 
 namespace perdura {
@@ -15,20 +18,42 @@ namespace {
 using track::InOperation;
 
 void* allocate(detail::Mutator& mutator, std::size_t size, std::size_t alignment) {
+  if (mutator.in_transaction) [[unlikely]]
+    return store::blocks_of(mutator).allocate(size, alignment);
   auto& runtime = *static_cast<detail::Runtime*>(mutator.runtime);
   const InOperation operation(mutator);
   return value_or_throw(runtime.heap().allocate(mutator, size, alignment));
 }
 
 void deallocate(detail::Mutator& mutator, void* block) {
+  if (mutator.in_transaction) [[unlikely]]
+    return store::blocks_of(mutator).deallocate(block);
   auto& runtime = *static_cast<detail::Runtime*>(mutator.runtime);
   const InOperation operation(mutator);
   value_or_throw(runtime.heap().deallocate(mutator, block));
 }
 
+void refuse_in_transaction(const detail::Mutator& mutator, const char* call) {
+  if (mutator.in_transaction)
+    throw Error(Code::kMisuse, std::string(call) +
+                                   " in a transaction could not be undone with it; call it outside "
+                                   "of transactions");
+}
+
+// Roots that the library keeps in a store beside the program's.
+void expect_own_name(std::string_view name) {
+  if (name != format::kTransactionRoot && name != format::kContainerRoot) return;
+  throw Error(Code::kInvalidArgument,
+              "the root '" + std::string(name) + "' is the library's own; call yours otherwise");
+}
+
 }  // namespace
 
 namespace detail {
+
+void throw_closed() {
+  throw Error(Code::kMisuse, "the store was closed, or moved to another object; open it again");
+}
 
 void RuntimeDeleter::operator()(Runtime* runtime) const noexcept {
   // A forked child has neither the threads nor the memory that tearing down would need.
@@ -40,10 +65,24 @@ std::uint64_t type_fingerprint(const char* mangled_name, std::size_t size, std::
   return checksum(parts, sizeof parts) | 1;  // 0 means any type
 }
 
+std::uint64_t joined_fingerprint(std::uint64_t own, std::uint64_t contained) {
+  const u64 parts[] = {own, contained};
+  return checksum(parts, sizeof parts) | 1;
+}
+
 void* heap_of(Runtime& runtime) noexcept { return runtime.region().base(); }
 
+void* container_heap(Runtime& runtime) {
+  if (runtime.needs_reports())
+    throw Error(Code::kUnsupported,
+                "standard containers do not report what they store, and '" + runtime.name() +
+                    "' makes only reported stores durable; open it with a page tracker "
+                    "(Tracking::kAutomatic), or use structures of Field<T>");
+  return heap_of(runtime);
+}
+
 void* current_heap() {
-  if (Runtime* runtime = only_or_current_runtime()) return heap_of(*runtime);
+  if (Runtime* runtime = only_or_current_runtime()) return container_heap(*runtime);
   throw Error(Code::kMisuse,
               "an allocator was made without a store, and there is not exactly one to choose; pass "
               "a Store, or begin an operation on the one you mean");
@@ -54,6 +93,7 @@ void* heap_allocate(void* heap, std::size_t size, std::size_t alignment) {
   if (runtime == nullptr)
     throw Error(Code::kMisuse, "a container's allocator belongs to a store that is not open");
   value_or_throw(runtime->usable());
+  container_heap(*runtime);
   return allocate(runtime->mutators().this_thread(), size, alignment);
 }
 
@@ -62,10 +102,13 @@ void heap_deallocate(void* heap, void* block) {
   if (runtime == nullptr)
     throw Error(Code::kMisuse, "a container's allocator belongs to a store that is not open");
   value_or_throw(runtime->usable());
-  deallocate(runtime->mutators().this_thread(), block);
+  Mutator& mutator = runtime->mutators().this_thread();
+  if (mutator.in_transaction) [[unlikely]]
+    return store::blocks_of(mutator).deallocate_of_object(block);
+  deallocate(mutator, block);
 }
 
-void report_address(const void* address, std::size_t length) noexcept {
+void report_address(const void* address, std::size_t length) {
   if (Runtime* runtime = runtime_holding(address))
     report(runtime->mutators().this_thread(), address, length);
 }
@@ -91,6 +134,8 @@ const char* name_of(Tracking tracking) {
 }
 
 void* Operation::allocate(std::size_t size, std::size_t alignment) const {
+  if (mutator_->in_transaction) [[unlikely]]
+    return store::blocks_of(*mutator_).allocate(size, alignment);
   auto& runtime = *static_cast<detail::Runtime*>(mutator_->runtime);
   Result<void*> block = runtime.heap().allocate(*mutator_, size, alignment);
   if (!block) throw_failure(block.failure());
@@ -98,11 +143,14 @@ void* Operation::allocate(std::size_t size, std::size_t alignment) const {
 }
 
 void* Operation::allocate(const perdura_type& type, std::size_t count) const {
+  if (mutator_->in_transaction) return store::blocks_of(*mutator_).allocate(type, count);
   auto& runtime = *static_cast<detail::Runtime*>(mutator_->runtime);
   return value_or_throw(runtime.heap().allocate_typed(*mutator_, type, count));
 }
 
 void Operation::deallocate(void* block) const {
+  if (mutator_->in_transaction) [[unlikely]]
+    return store::blocks_of(*mutator_).deallocate(block);
   auto& runtime = *static_cast<detail::Runtime*>(mutator_->runtime);
   if (Status freed = runtime.heap().deallocate(*mutator_, block); !freed)
     throw_failure(freed.failure());
@@ -126,7 +174,7 @@ Store& Store::operator=(Store&& other) noexcept {
     const Store closing(std::move(*this));
   }
   runtime_ = std::move(other.runtime_);
-  key_ = other.key_;
+  key_ = std::exchange(other.key_, kClosed);
   return *this;
 }
 
@@ -142,12 +190,13 @@ void Store::close() {
   const Status closed = runtime_->close();
   if (!closed && closed.failure().code == Code::kMisuse) throw_failure(closed.failure());
   runtime_.reset();
+  key_ = kClosed;
   if (!closed) throw_failure(closed.failure());
 }
 
 detail::Mutator& Store::register_thread() {
-  value_or_throw(runtime_->usable());
-  return runtime_->mutators().this_thread();
+  value_or_throw(runtime().usable());
+  return runtime().mutators().this_thread();
 }
 
 void* Store::allocate(std::size_t size, std::size_t alignment) {
@@ -156,27 +205,31 @@ void* Store::allocate(std::size_t size, std::size_t alignment) {
 
 void* Store::allocate(const perdura_type& type, std::size_t count) {
   detail::Mutator& mutator = this->mutator();
+  if (mutator.in_transaction) return store::blocks_of(mutator).allocate(type, count);
   const InOperation operation(mutator);
-  return value_or_throw(runtime_->heap().allocate_typed(mutator, type, count));
+  return value_or_throw(runtime().heap().allocate_typed(mutator, type, count));
 }
 
 void* Store::allocate_flexible(const perdura_type& type, std::size_t bytes) {
   detail::Mutator& mutator = this->mutator();
+  refuse_in_transaction(mutator, "allocate_flexible");
   const InOperation operation(mutator);
-  return value_or_throw(runtime_->heap().allocate_flexible(mutator, type, bytes));
+  return value_or_throw(runtime().heap().allocate_flexible(mutator, type, bytes));
 }
 
 void Store::expect_type(const perdura_type& type) {
-  value_or_throw(runtime_->usable());
-  value_or_throw(runtime_->heap().expect_type(type));
+  value_or_throw(runtime().usable());
+  value_or_throw(runtime().heap().expect_type(type));
 }
 
 void Store::deallocate(void* block) { perdura::deallocate(mutator(), block); }
 
 void* Store::reallocate(void* block, std::size_t size) {
   if (block == nullptr) return allocate(size);
-  value_or_throw(runtime_->usable());
-  const auto [old, typed] = value_or_throw(runtime_->heap().usable(block));
+  value_or_throw(runtime().usable());
+  refuse_in_transaction(mutator(), "reallocate");
+  const auto [old, typed] = value_or_throw(runtime().heap().usable(block));
+  if (typed) size = std::max(size, value_or_throw(runtime().heap().least_bytes(block)));
   // Keep the block unless it is too small, or more than twice what is wanted.
   const bool keep = size <= old && size * 2 > old;
   if (keep && !typed) return block;
@@ -186,7 +239,7 @@ void* Store::reallocate(void* block, std::size_t size) {
     std::memset(static_cast<std::byte*>(block) + size, 0, old - size);
     return block;
   }
-  if (typed) return value_or_throw(runtime_->heap().reallocate_typed(mutator(), block, size));
+  if (typed) return value_or_throw(runtime().heap().reallocate_typed(mutator(), block, size));
   void* moved = op.allocate(size);
   std::memcpy(moved, block, std::min(old, size));
   op.deallocate(block);
@@ -194,54 +247,72 @@ void* Store::reallocate(void* block, std::size_t size) {
 }
 
 std::size_t Store::usable_size(const void* block) const {
-  value_or_throw(runtime_->usable());
-  return value_or_throw(runtime_->heap().usable(block)).bytes;
+  value_or_throw(runtime().usable());
+  return value_or_throw(runtime().heap().usable(block)).bytes;
 }
 
 bool Store::contains(const void* address) const noexcept {
-  return runtime_->region().contains(address);
+  return runtime_ && runtime_->region().contains(address);
 }
 
 void Store::set_root(std::string_view name, void* object, std::uint64_t fingerprint) {
+  expect_own_name(name);
   detail::Mutator& mutator = this->mutator();
+  refuse_in_transaction(mutator, "set_root");
   const InOperation operation(mutator);
-  value_or_throw(runtime_->heap().set_root(mutator, name, object, fingerprint));
+  value_or_throw(runtime().heap().set_root(mutator, name, object, fingerprint));
 }
 
 void* Store::get_root(std::string_view name, std::uint64_t fingerprint) {
-  value_or_throw(runtime_->usable());
-  return value_or_throw(runtime_->heap().get_root(name, fingerprint));
+  value_or_throw(runtime().usable());
+  if (fingerprint != 0) expect_own_name(name);  // for looking at it, tools have no type
+  return value_or_throw(runtime().heap().get_root(name, fingerprint));
 }
 
-std::uint64_t Store::checkpoint() { return value_or_throw(runtime_->checkpoint()); }
-std::uint64_t Store::checkpoint_root(std::string_view name) {
-  return value_or_throw(runtime_->checkpoint_root(name));
+void* Store::get_root(std::string_view name, std::uint64_t fingerprint, std::uint64_t earlier) {
+  expect_own_name(name);
+  detail::Mutator& mutator = this->mutator();
+  const InOperation operation(mutator);
+  return value_or_throw(runtime().heap().get_root(mutator, name, fingerprint, earlier));
 }
-std::uint64_t Store::checkpoint_async() { return value_or_throw(runtime_->checkpoint_async()); }
-void Store::wait(std::uint64_t version) { value_or_throw(runtime_->wait(version)); }
+
+void* Store::get_or_set_root(std::string_view name, void* object, std::uint64_t fingerprint) {
+  expect_own_name(name);
+  detail::Mutator& mutator = this->mutator();
+  refuse_in_transaction(mutator, "get_or_set_root");
+  const InOperation operation(mutator);
+  return value_or_throw(runtime().heap().get_or_set_root(mutator, name, object, fingerprint));
+}
+
+std::uint64_t Store::checkpoint() { return value_or_throw(runtime().checkpoint()); }
+std::uint64_t Store::checkpoint_root(std::string_view name) {
+  return value_or_throw(runtime().checkpoint_root(name));
+}
+std::uint64_t Store::checkpoint_async() { return value_or_throw(runtime().checkpoint_async()); }
+void Store::wait(std::uint64_t version) { value_or_throw(runtime().wait(version)); }
 
 void Store::checkpoint_every(std::chrono::milliseconds interval) {
-  value_or_throw(runtime_->usable());
+  value_or_throw(runtime().usable());
   if (interval.count() < 0)
     throw Error(Code::kInvalidArgument, "a checkpoint interval is not negative");
-  runtime_->checkpointer().every(interval);
+  runtime().checkpointer().every(interval);
 }
 
 std::uint64_t Store::durable_version() const noexcept {
-  return runtime_->checkpointer().durable_version();
+  return runtime_ ? runtime_->checkpointer().durable_version() : 0;
 }
 
 Statistics Store::statistics() const {
-  value_or_throw(runtime_->usable());
-  return runtime_->statistics();
+  value_or_throw(runtime().usable());
+  return runtime().statistics();
 }
 HeapAudit Store::audit() const {
-  value_or_throw(runtime_->usable());
+  value_or_throw(runtime().usable());
   return value_or_throw(
-      guarded([this]() -> Result<HeapAudit> { return runtime_->heap().audit(); }));
+      guarded([this]() -> Result<HeapAudit> { return runtime().heap().audit(); }));
 }
-void Store::reset_statistics() { runtime_->checkpointer().reset_statistics(); }
-std::vector<std::string> Store::damaged_pages() const { return runtime_->damaged_pages(); }
-std::vector<std::string> Store::unreported_stores() const { return runtime_->unreported(); }
+void Store::reset_statistics() { runtime().checkpointer().reset_statistics(); }
+std::vector<std::string> Store::damaged_pages() const { return runtime().damaged_pages(); }
+std::vector<std::string> Store::unreported_stores() const { return runtime().unreported(); }
 
 }  // namespace perdura

@@ -40,6 +40,10 @@ class Repeat {
   }
 
  private:
+  static bool counts_words(u64 entry) {
+    const EntryKind kind = format::entry_kind(entry);
+    return kind == EntryKind::kWords || kind == EntryKind::kMaskedWord;
+  }
   static std::string place_of(const FoundTransaction& transaction) {
     return "offset " + std::to_string(transaction.offset);
   }
@@ -57,6 +61,14 @@ class Repeat {
         std::memcpy(to, &words[at + 1], count * 8);
         return 1 + count;
       }
+      case EntryKind::kMaskedWord: {
+        const u64 bytes = format::entry_count(first);
+        if (words.size() - at < 2 || bytes > 0xff || !lies_in_region(place * 8, 8)) break;
+        auto& word = *reinterpret_cast<u64*>(region_.base() + place * 8);
+        detail::report(mutator_, &word, sizeof word);
+        word = format::store_masked(word, words[at + 1], bytes);
+        return 2;
+      }
       case EntryKind::kAllocate: {
         if (words.size() - at < 3) break;
         PERDURA_TRY(heap_.claim(mutator_, {.offset = place * 16,
@@ -68,14 +80,12 @@ class Repeat {
       }
       case EntryKind::kFree: {
         if (!lies_in_region(place * 16, 1)) break;
-        PERDURA_TRY(heap_.deallocate(mutator_, region_.shown(region_.base() + place * 16)));
+        PERDURA_TRY(heap_.disclaim(mutator_, place * 16));
         return 1;
       }
     }
-    return damaged(
-        "the transaction at " + place_of(transaction) + " says of region offset " +
-        std::to_string(place * (format::entry_kind(first) == EntryKind::kWords ? 8 : 16)) +
-        " what cannot be");
+    return damaged("the transaction at " + place_of(transaction) + " says of region offset " +
+                   std::to_string(place * (counts_words(first) ? 8 : 16)) + " what cannot be");
   }
 
   Failure damaged(const std::string& what) const { return log_damaged(name_, what); }
@@ -98,10 +108,14 @@ class Repeat {
 Result<TransactionState*> transaction_state(const std::string& name, heap::Heap& heap) {
   PERDURA_ASSIGN(void* const root, heap.get_root(format::kTransactionRoot, 0));
   auto* const state = static_cast<TransactionState*>(root);
-  if (state != nullptr && state->version != format::kTransactionVersion)
+  if (state != nullptr && (state->version < format::kTransactionVersionMin ||
+                           state->version > format::kTransactionVersion))
     return Failure{Code::kUnsupported, "transactions of '" + name + "' have format version " +
-                                           std::to_string(state->version) + ", this library has " +
-                                           std::to_string(format::kTransactionVersion)};
+                                           std::to_string(state->version) +
+                                           ", this library knows versions " +
+                                           std::to_string(format::kTransactionVersionMin) + " to " +
+                                           std::to_string(format::kTransactionVersion) +
+                                           "; use the library that wrote them"};
   return state;
 }
 

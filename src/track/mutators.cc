@@ -1,18 +1,25 @@
 #include "track/mutators.hpp"
 
+#include <fcntl.h>
 #include <immintrin.h>
 #include <linux/membarrier.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <utility>
 
 #include "base/assert.hpp"
 #include "base/clock.hpp"
+#include "base/mutant.hpp"
+#include "base/unique_fd.hpp"
+#include "region/faults.hpp"
 
 namespace perdura::track {
 namespace {
@@ -31,6 +38,17 @@ bool asymmetric_fences() {
 #endif
 }
 
+constexpr u64 kLongWaitNs = 2'000'000'000;
+
+// "" where there is no such thread any more.
+void read_thread_name(int thread, char (&name)[32]) {
+  char path[64];
+  std::snprintf(path, sizeof path, "/proc/self/task/%d/comm", thread);
+  const UniqueFd file(::open(path, O_RDONLY | O_CLOEXEC));
+  const ssize_t got = file ? ::read(file.get(), name, sizeof name - 1) : 0;
+  name[std::max<ssize_t>(got, 1) - 1] = '\0';  // instead of the end of its line
+}
+
 // Of threads that are on their way. It takes nanoseconds, or one of them has lost its processor.
 void await_zero(const std::atomic<u32>& threads) {
   for (int spins = 0; threads.load(std::memory_order_seq_cst) != 0; ++spins) {
@@ -46,8 +64,11 @@ struct Mutators::Registry {
   std::mutex mutex;
   std::array<Mutators*, detail::kOpenStoresMax> open{};
   u64 next_id = 1;
+  ::pthread_key_t key{};
+  bool has_key = false;
 
   Registry() {
+    has_key = ::pthread_key_create(&key, [](void*) { reap(); }) == 0;
     // In a child only the forking thread exists, and the stores are the parent's. Another thread of
     // the parent may have held the mutex, which the end of a thread takes.
     ::pthread_atfork(nullptr, nullptr, [] {
@@ -55,6 +76,12 @@ struct Mutators::Registry {
       fork_generation.fetch_add(1, std::memory_order_relaxed);
       for (detail::ThreadEntry& entry : detail::thread_entries) entry = {};
     });
+  }
+
+  /// Of this thread.
+  Status reap_at_end() const {
+    if (has_key && ::pthread_setspecific(key, this) == 0) return {};
+    return Failure{Code::kNoMemory, "the system has no room for another key of threads"};
   }
 };
 
@@ -92,27 +119,70 @@ void Mutators::detach() {
   if (all.open[key_.index] == this) all.open[key_.index] = nullptr;
 }
 
-/// Gives a thread's mutators back when the thread ends.
-struct Mutators::Reaper {
-  void arm() {}
-  ~Reaper() {
-    Registry& all = registry();
-    std::lock_guard lock(all.mutex);
-    for (size_t i = 0; i < detail::kOpenStoresMax; ++i) {
-      detail::ThreadEntry& entry = detail::thread_entries[i];
-      Mutators* mutators = all.open[i];
-      if (entry.mutator != nullptr && mutators != nullptr && mutators->key_.id == entry.id)
-        mutators->abandon(*entry.mutator);
-      entry = {};
-    }
+// Gives a thread's mutators back when the thread ends. By a key of POSIX and not by the destructor
+// of a thread_local: others' thread_locals may use stores when they are destroyed, and some of them
+// are destroyed after ours. Keys come after all of these, and come again where one is set anew.
+void Mutators::reap() {
+  Registry& all = registry();
+  std::lock_guard lock(all.mutex);
+  for (size_t i = 0; i < detail::kOpenStoresMax; ++i) {
+    detail::ThreadEntry& entry = detail::thread_entries[i];
+    Mutators* mutators = all.open[i];
+    if (entry.mutator != nullptr && mutators != nullptr && mutators->key_.id == entry.id)
+      mutators->abandon(static_cast<MutatorSlot&>(*entry.mutator));
+    entry = {};
   }
-};
+}
 
-void Mutators::abandon(detail::Mutator& mutator) {
+// Does not wait at the gate: a thread inside an operation may be waiting for the end of this one,
+// and others for the registry's lock, which this one holds. Where the gate is closed whoever opens
+// it releases the mutator, or the next thread takes it as it is.
+void Mutators::abandon(MutatorSlot& mutator) {
+  while (!release(mutator)) {
+    if (is_mutant("ends_wait_at_gate")) continue;
+    mutator.use.store(MutatorSlot::Use::kEnded, std::memory_order_release);
+    ended_.store(true, std::memory_order_release);
+    return;
+  }
+}
+
+bool Mutators::release(MutatorSlot& mutator) {
+  const bool inside = mutator.depth.load(std::memory_order_relaxed) != 0;
+  if (!inside && before_operation_) before_operation_();
+  if (!inside && !try_enter(mutator)) return false;
   if (on_exit_ != nullptr) on_exit_(mutator);
-  std::lock_guard lock(mutex_);
   mutator.depth.store(0, std::memory_order_release);
-  static_cast<MutatorSlot&>(mutator).abandoned = true;
+  mutator.use.store(MutatorSlot::Use::kFree, std::memory_order_release);
+  return true;
+}
+
+// Where stop() does not see that we are inside, we see that it has begun.
+bool Mutators::try_enter(detail::Mutator& mutator) {
+  mutator.depth.store(1, std::memory_order_seq_cst);
+  if (stop_.load(std::memory_order_seq_cst) == 0) return true;
+  mutator.depth.store(0, std::memory_order_release);
+  return false;
+}
+
+MutatorSlot* Mutators::take_ended() {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return nullptr;  // the next to open the gate looks again
+  for (const auto& each : mutators_) {
+    if (each->use.load(std::memory_order_acquire) != MutatorSlot::Use::kEnded) continue;
+    each->use.store(MutatorSlot::Use::kReleasing, std::memory_order_relaxed);
+    return each.get();
+  }
+  ended_.store(false, std::memory_order_relaxed);
+  return nullptr;
+}
+
+void Mutators::release_ended() {
+  if (!ended_.load(std::memory_order_acquire)) return;
+  while (MutatorSlot* const ended = take_ended()) {
+    if (release(*ended)) continue;
+    ended->use.store(MutatorSlot::Use::kEnded, std::memory_order_release);
+    return;
+  }
 }
 
 detail::Mutator& Mutators::register_thread() {
@@ -124,12 +194,14 @@ Result<detail::Mutator*> Mutators::try_register_thread() {
     return Failure{Code::kForked,
                    "a store belongs to the parent process; a forked child cannot use it: open "
                    "stores after fork"};
+  PERDURA_TRY(registry().reap_at_end());
   MutatorSlot* slot = nullptr;
   {
     std::lock_guard lock(mutex_);
     for (const auto& each : mutators_) {
-      if (!each->abandoned) continue;
-      each->abandoned = false;
+      const auto use = each->use.load(std::memory_order_acquire);
+      if (use != MutatorSlot::Use::kFree && use != MutatorSlot::Use::kEnded) continue;
+      each->use.store(MutatorSlot::Use::kThread, std::memory_order_relaxed);
       slot = each.get();
       break;
     }
@@ -149,8 +221,8 @@ Result<detail::Mutator*> Mutators::try_register_thread() {
     std::lock_guard lock(mutex_);
     mutators_.push_back(std::move(made));
   }
-  static thread_local Reaper reaper;
-  reaper.arm();
+  slot->thread.store(::gettid(), std::memory_order_relaxed);
+  region::let_faults_through();
   detail::thread_entries[key_.index] = {key_.id, slot};
   return slot;
 }
@@ -177,8 +249,55 @@ u64 Mutators::stop() {
   // The quick one needs memory in the kernel; the slow one cannot fail.
   if (asymmetric_fences() && membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) != 0)
     PERDURA_ASSERT(membarrier(MEMBARRIER_CMD_GLOBAL) == 0);
-  for (const auto& mutator : mutators_) await_zero(mutator->depth);
+  await_operations();
   return begin;
+}
+
+// Operations are short, or one of their threads has lost its processor, or waits for something.
+void Mutators::await_operations() const {
+  const u64 begin = now_ns();
+  bool told = false;
+  for (const auto& mutator : mutators_) {
+    for (int spins = 0; mutator->depth.load(std::memory_order_seq_cst) != 0; ++spins) {
+      if (spins < 2000) {
+        _mm_pause();
+        continue;
+      }
+      const u64 waited_ns = now_ns() - begin;
+      if (waited_ns < kLongWaitNs / 10) {
+        ::sched_yield();
+        continue;
+      }
+      const timespec pause{0, 1'000'000};
+      ::nanosleep(&pause, nullptr);
+      if (waited_ns >= kLongWaitNs && !std::exchange(told, true)) tell_long_wait(waited_ns);
+    }
+  }
+}
+
+// Takes no memory, of which a waiting thread may be the owner.
+void Mutators::tell_long_wait(u64 waited_ns) const noexcept {
+  char line[1024];
+  size_t used = 0;
+  const auto add = [&](const char* format, auto... values) {
+    const int length = std::snprintf(line + used, sizeof line - used, format, values...);
+    used = std::min(used + static_cast<size_t>(std::max(length, 0)), sizeof line - 1);
+  };
+  add("perdura: a checkpoint of '%.200s' has waited %llu s for operations to end, of",
+      name_.c_str(), static_cast<unsigned long long>(waited_ns / 1'000'000'000));
+  const char* separator = "";
+  for (const auto& mutator : mutators_) {
+    const int thread = mutator->thread.load(std::memory_order_relaxed);
+    if (mutator->depth.load(std::memory_order_relaxed) == 0 || used > sizeof line / 2) continue;
+    char name[32] = "";
+    read_thread_name(thread, name);
+    add("%s thread %d (%s)", std::exchange(separator, ","), thread, name);
+  }
+  add("%s",
+      "; see where they wait: for a lock, for another thread, or to begin an operation on another "
+      "store (docs/api.md, \"Threads\")\n");
+  const ssize_t written = ::write(STDERR_FILENO, line, used);
+  (void)written;  // there is nobody to tell
 }
 
 void Mutators::share(SharedWork& work) {
@@ -196,6 +315,7 @@ void Mutators::resume() {
   stop_.store(0, std::memory_order_release);
   stop_.notify_all();
   mutex_.unlock();
+  release_ended();
 }
 
 void Mutators::set_closed(u32 flags) {

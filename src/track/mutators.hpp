@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <perdura/detail/mutator.hpp>
@@ -25,7 +26,14 @@ struct MutatorSlot : detail::Mutator {
   /// Reports before it are in the epoch's change set already.
   std::atomic<u64*> collected{nullptr};
   std::optional<SideArena> side;
-  bool abandoned = false;
+  enum class Use : u8 {
+    kThread,     ///< by the thread that has it
+    kEnded,      ///< its thread has ended, and could not give back what it owned of the heap
+    kReleasing,  ///< by whoever does that for it
+    kFree,
+  };
+  std::atomic<Use> use{Use::kThread};  ///< from kEnded and kFree on under the mutex of the list
+  std::atomic<int> thread{0};          ///< the system's number of the last one that had it
 
   u64* buffer(int which) const { return buffers.as<u64>() + which * kBufferEntries; }
   u64* begin() const { return buffer(filling); }
@@ -79,6 +87,8 @@ class Mutators {
   bool in_operation() { return this_thread().depth.load(std::memory_order_relaxed) != 0; }
 
   detail::ThreadKey key() const { return key_; }
+  /// Before any stop: what messages call the store.
+  void set_name(std::string name) { name_ = std::move(name); }
 
   /// Before the first thread registers: who takes reports; nullptr when nobody needs any.
   void set_sink(ReportSink* sink) { sink_ = sink; }
@@ -87,7 +97,8 @@ class Mutators {
   /// is about to begin an outermost operation, outside of it.
   void before_operations(std::function<void()> call);
 
-  /// Wait until no mutator is inside an operation and keep them out. Returns when it began, ns.
+  /// Wait until no mutator is inside an operation and keep them out. Returns when it began, ns. A
+  /// wait of seconds is told on stderr, with the threads that are waited for.
   u64 stop();
   /// While stopped: let waiting mutators take part in `work`, and take part.
   void share(SharedWork& work);
@@ -103,18 +114,25 @@ class Mutators {
   friend void detail::report_slow(detail::Mutator&, const void*, std::size_t) noexcept;
 
   struct Registry;
-  struct Reaper;
   static Registry& registry();
+  static void reap();
 
   Mutators() = default;
   detail::Mutator& register_thread();
   Result<detail::Mutator*> try_register_thread();
-  void abandon(detail::Mutator& mutator);
+  void abandon(MutatorSlot& mutator);
+  bool release(MutatorSlot& mutator);
+  MutatorSlot* take_ended();
+  void release_ended();
+  bool try_enter(detail::Mutator& mutator);
+  void await_operations() const;
+  void tell_long_wait(u64 waited_ns) const noexcept;
   void wait_or_help() noexcept;
   u32 open_flags() const;
   void set_closed(u32 flags);
 
   detail::ThreadKey key_;
+  std::string name_;
   void* runtime_ = nullptr;
   u64 process_generation_ = 0;
   OnExit on_exit_ = nullptr;
@@ -123,8 +141,9 @@ class Mutators {
   std::atomic<u32> stop_{0};  ///< 1 while mutators stand still, 2 when there is work to share
   std::atomic<SharedWork*> work_{nullptr};
   std::atomic<u32> helpers_{0};
-  std::atomic<u32> waiting_{0};  ///< mutators that a stop keeps from the operation they begin
-  std::mutex mutex_;             ///< the list; held from stop() to resume()
+  std::atomic<bool> ended_{false};  ///< some mutator is kEnded
+  std::atomic<u32> waiting_{0};     ///< mutators that a stop keeps from the operation they begin
+  std::mutex mutex_;                ///< the list; held from stop() to resume()
   std::vector<std::unique_ptr<MutatorSlot>> mutators_;
 };
 

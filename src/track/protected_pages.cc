@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <vector>
 
+#include "base/mutant.hpp"
 #include "track/userfault.hpp"
 
 namespace perdura::track {
@@ -157,15 +158,22 @@ u64 ProtectedPages::chunk_bytes(u64 faults) const noexcept {
   return std::min(first_chunk_bytes_ << doublings, kChunkBytesMax);
 }
 
-bool ProtectedPages::on_fault(std::byte* address) noexcept {
-  if (ClosedParts* const closed = closed_.load(std::memory_order_acquire); closed != nullptr) {
-    const ClosedParts::Answer closing = closed->on_access(address);
+// Loads, and stores of the other kind, fault in closed parts alone: in one that was opened
+// meanwhile they are tried again.
+bool ProtectedPages::on_fault(const region::Fault& fault) noexcept {
+  ClosedParts* const closed = closed_.load(std::memory_order_acquire);
+  if (closed != nullptr && !fault.is_bus) {
+    const ClosedParts::Answer closing = closed->on_access(fault.address);
     if (closing != ClosedParts::Answer::kOpen) return closing == ClosedParts::Answer::kOpened;
   }
+  if (!fault.is_store || fault.is_bus != (mode_ == Tracking::kSigbus))
+    return closed != nullptr && !fault.is_bus;
   return in_epoch([&](DirtyMap& map) {
-    const u64 chunk = chunk_bytes(faults_.fetch_add(1, std::memory_order_relaxed));
-    std::byte* const begin = base_ + round_down(static_cast<u64>(address - base_), chunk);
-    return mark_and_open(address, begin, begin + chunk, map);
+    const u64 faults = faults_.fetch_add(1, std::memory_order_relaxed);
+    // More than what was asked for is not worth waiting for.
+    const u64 chunk = chunk_bytes(closed == nullptr || closed->done() ? faults : 0);
+    std::byte* const begin = base_ + round_down(static_cast<u64>(fault.address - base_), chunk);
+    return mark_and_open(fault.address, begin, begin + chunk, map);
   });
 }
 
@@ -195,12 +203,15 @@ bool ProtectedPages::mark_and_open(const std::byte* address, std::byte* begin, s
     if (address < part || address >= part + length) continue;
     begin = std::max(begin, part);
     end = std::min(end, part + length);
+    // What was not filled yet would be open as well, with what it held before.
+    ClosedParts* const closed = closed_.load(std::memory_order_acquire);
+    if (closed != nullptr && !is_mutant("opens_unfilled_parts") && !closed->open_all(begin, end))
+      return false;
     // Marked before it opens: another thread may store as soon as it does.
     map.add_shared(static_cast<u64>(begin - base_) / kLineBytes,
                    static_cast<u64>(end - begin) / kLineBytes);
     if (open(begin, static_cast<u64>(end - begin))) return true;
     // The kernel may have no room for another border; the whole part needs none.
-    ClosedParts* const closed = closed_.load(std::memory_order_acquire);
     if (closed != nullptr && !closed->open_all(part, part + length)) return false;
     map.add_shared(static_cast<u64>(part - base_) / kLineBytes, length / kLineBytes);
     return open(part, length);

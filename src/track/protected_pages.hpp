@@ -44,7 +44,7 @@ class ProtectedPages final : public Tracker, public region::FaultHandler {
   const DirtyMap& collect() override { return maps_[filling_ ^ 1]; }
   void settle(bool durable) override;
 
-  bool on_fault(std::byte* address) noexcept override;
+  bool on_fault(const region::Fault& fault) noexcept override;
 
  private:
   static constexpr u64 kChunkBytesMax = 64 * kMiB;

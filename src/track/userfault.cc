@@ -43,7 +43,7 @@ constexpr u64 kPageFile = 1 << 2;
 constexpr u64 kPagePresent = 1 << 3;
 constexpr u64 kPageSwapped = 1 << 4;
 
-constexpr size_t kRegionsPerScan = 512;  // on the stack, perhaps a signal handler's
+constexpr size_t kRegionsPerScan = 512;  // on the stack
 
 // Pages stored to since they were last protected. Where all pages were protected first, `exact`,
 // those that are not: the kernel has a short way to answer that, and needs page tables for it. Else
@@ -57,14 +57,14 @@ ScanArguments scan_arguments(const std::byte* begin, u64 length, PageRegion* int
   arguments.start = reinterpret_cast<std::uintptr_t>(begin);
   arguments.end = arguments.start + length;
   arguments.vec = reinterpret_cast<std::uintptr_t>(into);
-  arguments.vec_len = count;
+  arguments.vec_len = count;  // 0: protect, and tell nothing
   arguments.category_mask = kPageWritten;
   if (!exact) {
     arguments.category_mask |= kPageFile;
     arguments.category_inverted = kPageFile;
     arguments.category_anyof_mask = kPagePresent | kPageSwapped;
   }
-  arguments.return_mask = kPageWritten;
+  arguments.return_mask = into == nullptr ? 0 : kPageWritten;
   return arguments;
 }
 
@@ -129,7 +129,7 @@ Status Userfault::self_test(int userfault, int pagemap, Memory memory) {
   pages[0] = 1;
   pages[kPageBytes] = 1;
   PageRegion found[4];
-  ScanArguments all = scan_arguments(two.as(), two.length(), found, 4, exact);
+  ScanArguments all = scan_arguments(two.as(), two.length(), nullptr, 0, exact);
   if (::ioctl(pagemap, kPagemapScan, &all) < 0)
     return userfault_unsupported("this kernel cannot scan for written pages (Linux 6.7 can)");
   pages[kPageBytes] = 2;
@@ -148,7 +148,7 @@ Status Userfault::backed(std::span<const Part> parts) {
   for (const Part& part : parts) {
     PERDURA_TRY(register_write_protect(userfault_.get(), part.address, part.length));
     // Memory that was never protected would count as stored to.
-    if (is_exact(part)) PERDURA_TRY(scan(part, true, [](u64, u64) {}));
+    if (is_exact(part)) PERDURA_TRY(protect(part));
   }
   parts_.insert(parts_.end(), parts.begin(), parts.end());
   return {};
@@ -170,7 +170,21 @@ Status Userfault::cut() {
 }
 
 Status Userfault::after_fill(std::byte* address, u64 length) {
-  return scan({address, length, false}, true, [](u64, u64) {});
+  return protect({address, length, false});
+}
+
+// Perhaps in a signal handler, on a small stack.
+Status Userfault::protect(const Part& part) {
+  const std::byte* begin = part.address;
+  const std::byte* const end = part.address + part.length;
+  while (begin < end) {
+    ScanArguments arguments =
+        scan_arguments(begin, static_cast<u64>(end - begin), nullptr, 0, is_exact(part));
+    if (::ioctl(pagemap_.get(), kPagemapScan, &arguments) < 0)
+      return system_failure(errno, "cannot protect pages");
+    begin = reinterpret_cast<const std::byte*>(arguments.walk_end);
+  }
+  return {};
 }
 
 template <class Found>

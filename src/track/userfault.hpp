@@ -46,6 +46,7 @@ class Userfault final : public Tracker {
   static Status self_test(int userfault, int pagemap, Memory memory);
   /// All of its pages are protected when it is backed.
   bool is_exact(const Part& part) const { return part.anonymous || memory_ != Memory::kPrivate; }
+  Status protect(const Part& part);
   template <class Found>
   Status scan(const Part& part, bool protect, Found&& found);
 

@@ -56,6 +56,12 @@ static void use(const char* path) {
     check_error(perdura_wait(store, 1000000), PERDURA_NOT_FOUND, "never begun");
     assert(perdura_checkpoint_every(store, 1) == 0);
     assert(perdura_checkpoint_every(store, 0) == 0);
+    perdura_statistics statistics;
+    assert(perdura_get_statistics(store, &statistics) == 0);
+    assert(statistics.durable_version == perdura_durable_version(store));
+    assert(statistics.checkpoints >= 2 && statistics.failed_checkpoints == 0);
+    assert(statistics.tracking != PERDURA_TRACK_AUTOMATIC && statistics.aliases == 0);
+    check_error(perdura_get_statistics(store, NULL), PERDURA_INVALID_ARGUMENT, "need a place");
 
     char* text = perdura_aligned_alloc(store, 4096, 100);
     assert(text != NULL && (uintptr_t)text % 4096 == 0);

@@ -5,6 +5,9 @@
 #define _GNU_SOURCE
 #include <assert.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,6 +106,38 @@ static void misuse(void) {
   check_error(nv_ckone("x"), PERDURA_MISUSE, "take a checkpoint of everything");
 }
 
+/* One thread frees named objects; another one has unnamed objects of their size, in their places as
+ * soon as they are free, and frees them. */
+enum { kHanded = 300 };
+static void* _Atomic handed = NULL;
+static atomic_int freed = 0;
+
+static void* free_named(void* unused) {
+  while (atomic_load(&freed) < kHanded) {
+    void* object = atomic_exchange(&handed, NULL);
+    if (object == NULL) {
+      sched_yield();
+      continue;
+    }
+    assert(nv_free(object) == 0);
+    atomic_fetch_add(&freed, 1);
+  }
+  return unused;
+}
+
+static void two_threads(void) {
+  pthread_t thread;
+  assert(pthread_create(&thread, NULL, free_named, NULL) == 0);
+  for (int i = 0; i < kHanded; ++i) {
+    void* object = nv_malloc(64, "handed over");
+    assert(object != NULL);
+    check_error(nv_free((char*)object + 16), PERDURA_MISUSE, "inside a block");
+    atomic_store(&handed, object);
+    while (atomic_load(&freed) == i) assert(nv_free(nv_malloc(64, NULL)) == 0);
+  }
+  assert(pthread_join(thread, NULL) == 0);
+}
+
 static void bad_store(void) { check_null(nv_malloc(10, NULL), PERDURA_FOREIGN, "not a Perdura"); }
 static void bad_aliases(void) {
   check_null(nv_malloc(10, NULL), PERDURA_INVALID_ARGUMENT, "PERDURA_ALIASES is a power of two");
@@ -130,6 +165,7 @@ static void all(void) {
   run(second);
   run(third);
   run(misuse);
+  run(two_threads);
 }
 
 int main(void) {

@@ -26,6 +26,7 @@
 #include "media/decorator.hpp"
 #include "media/fault.hpp"
 #include "support/files.hpp"
+#include "support/killing_medium.hpp"
 #include "support/ledger.hpp"
 #include "support/process.hpp"
 #include "support/wrapped_store.hpp"
@@ -53,54 +54,6 @@ struct Acknowledged {
     version = std::max(version, one.version);
     steps[one.shard] = std::max(steps[one.shard], one.steps);
   }
-};
-
-/// Kills this process at the n-th call of its medium.
-class DeadlyMedium final : public media::Decorator {
- public:
-  DeadlyMedium(std::unique_ptr<media::Medium> inner, u64 calls)
-      : Decorator(std::move(inner)), calls_left_(static_cast<std::int64_t>(calls)) {}
-
-  Status grow(u64 size, bool prewrite) override {
-    count();
-    return inner().grow(size, prewrite);
-  }
-  Status write(u64 offset, media::Bytes data, const media::Site& site) override {
-    count();
-    return inner().write(offset, data, site);
-  }
-  std::unique_ptr<media::WriteQueue> queue() override {
-    return std::make_unique<Queue>(*this, inner().queue());
-  }
-  Status barrier(const media::Site& site) override {
-    count();
-    return inner().barrier(site);
-  }
-
- private:
-  class Queue final : public media::WriteQueue {
-   public:
-    Queue(DeadlyMedium& medium, std::unique_ptr<media::WriteQueue> inner)
-        : medium_(medium), inner_(std::move(inner)) {}
-    Status submit(u64 offset, media::Bytes data, const media::Site& site) override {
-      medium_.count();
-      return inner_->submit(offset, data, site);
-    }
-    Status drain(size_t pending_max) override {
-      medium_.count();
-      return inner_->drain(pending_max);
-    }
-
-   private:
-    DeadlyMedium& medium_;
-    const std::unique_ptr<media::WriteQueue> inner_;
-  };
-
-  void count() {
-    if (calls_left_.fetch_sub(1) == 1) ::kill(::getpid(), SIGKILL);
-  }
-
-  std::atomic<std::int64_t> calls_left_;
 };
 
 enum class Death { kAfterTime, kAfterAcknowledgements, kAtMediumCall, kNone };
@@ -220,9 +173,10 @@ void work(WrappedStore& store, Ledger& ledger, u64 shard, u64 seed, u64 steps, i
 std::string live(const std::string& uri, const Life& life, u64 seed,
                  const Acknowledged& acknowledged, int pipe) {
   detail::WrapMedium wrap;
+  KillingMedium::Count calls_left{static_cast<std::int64_t>(life.death_at)};
   if (life.death == Death::kAtMediumCall)
     wrap = [&](std::unique_ptr<media::Medium> inner) {
-      return std::make_unique<DeadlyMedium>(std::move(inner), life.death_at);
+      return std::make_unique<KillingMedium>(std::move(inner), calls_left);
     };
   WrappedStore store(uri, life.options, wrap);
   Ledger& ledger = open_ledger(store, seed);

@@ -2,6 +2,7 @@
 //   threads ROUNDS   threads, old and new ones, allocate, resize and free each other's blocks, of
 //                    all sizes and alignments, and verify every byte; 0 rounds: until killed
 //   fork             children, of children, with threads, go on with the heap that they inherit
+//   clone            so does a child that libc does not know of, or it dies
 //   rest             says where its blocks are and what is in them, and waits to be killed
 //   signals          a signal that the program blocks reaches no other thread
 // Ends with a sentence and code 1 when a block is not what it was.
@@ -15,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -225,6 +227,19 @@ static void run_fork(void) {
     if (slots[i] != NULL) end(slots[i]);
 }
 
+// --- clone --------------------------------------------------------------------------------------
+
+static void run_clone(void) {
+  volatile int* shared = malloc(sizeof *shared);
+  *shared = 5;
+  const long child = syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
+  if (child == 0) _exit(*shared);
+  int status = 0;
+  if (child < 0 || waitpid((pid_t)child, &status, 0) != child) fail("no child");
+  if (WIFSIGNALED(status)) printf("a child of clone died of signal %d\n", WTERMSIG(status));
+  else printf("a child of clone saw %d\n", WEXITSTATUS(status));
+}
+
 // --- rest ---------------------------------------------------------------------------------------
 
 // Blocks are made, and a part of them made again, with time for checkpoints in between.
@@ -270,8 +285,9 @@ int main(int argc, char** argv) {
   const char* what = argc > 1 ? argv[1] : "";
   if (strcmp(what, "threads") == 0 && argc == 3) run_threads(atoi(argv[2]));
   else if (strcmp(what, "fork") == 0) run_fork();
+  else if (strcmp(what, "clone") == 0) run_clone();
   else if (strcmp(what, "rest") == 0) run_rest();
   else if (strcmp(what, "signals") == 0) run_signals();
-  else fail("threads ROUNDS, fork, rest or signals");
+  else fail("threads ROUNDS, fork, clone, rest or signals");
   puts("good");
 }

@@ -1,10 +1,10 @@
 // Goal: programs that know nothing of Perdura run under libperdura_malloc.so as they do without it,
 // and whatever ends them, their stores are sound and hold what was in memory.
-// Method: real programs (sqlite3, python3, sort, bash, Tokyo Cabinet's tests) print the same with
-// and without the library, while checkpoints are taken as fast as they go; one of our own is killed
-// again and again. Then `perdura check` must find every store that they left clean, and their
-// statistics must show that they were on its heap. Skipped where the kernel or a sandbox refuses
-// userfaultfd.
+// Method: real programs (sqlite3, python3, sort, bash, redis, Tokyo Cabinet's tests) print the same
+// with and without the library, while checkpoints are taken as fast as they go; one of our own is
+// killed again and again. Then `perdura check` must find every store that they left clean, and
+// their statistics must show that they were on its heap. Skipped where the kernel or a sandbox
+// refuses userfaultfd.
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
@@ -103,13 +103,9 @@ std::string reproducible(const std::string& text) {
 class PreloadTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (!has_tracker("userfault")) GTEST_SKIP() << "the system refuses userfaultfd";
-  }
-  bool has_tracker(const std::string& tracking) const {
-    const std::string output = run({"/bin/true"}, preloaded({"PERDURA_TRACKING=" + tracking}));
-    for (const std::string& file : files(".pd")) fs::remove(file);
-    for (const std::string& file : files(".json")) fs::remove(file);
-    return output.find("userfault") == output.npos;
+    if (run({"/bin/true"}, preloaded()).find("userfault") != std::string::npos)
+      GTEST_SKIP() << "the system refuses userfaultfd";
+    remove_files();
   }
 
   static Words plain() {
@@ -141,6 +137,12 @@ class PreloadTest : public testing::Test {
     for (const auto& entry : fs::directory_iterator(path("")))
       if (entry.path().extension() == extension) found.push_back(entry.path());
     return found;
+  }
+
+  /// The stores and statistics so far.
+  void remove_files() const {
+    for (const char* extension : {".pd", ".json"})
+      for (const std::string& file : files(extension)) fs::remove(file);
   }
 
   /// Run to a successful end; what it printed.
@@ -266,12 +268,86 @@ TEST_F(PreloadTest, AProgramThatUsesPerdura) {
   expect_same({PERDURA_COMMAND, "check", "emu:" + path("own.pd")});
 }
 
-TEST_F(PreloadTest, ChildrenGoOnWithTheHeapTheyInherit) {
-  for (const char* tracking : {"userfault", "sigbus", "protect"}) {
-    SCOPED_TRACE(tracking);
-    if (!has_tracker(tracking)) continue;
-    expect_same({PERDURA_ALLOCATIONS, "fork"}, {std::string("PERDURA_TRACKING=") + tracking});
+// Debian's redis is linked to jemalloc, which has all of malloc and of C++'s operators.
+TEST_F(PreloadTest, AServerThatIsLinkedToAnotherAllocator) {
+  const char* const script = R"(
+    env LD_PRELOAD="$2" redis-server --port 0 --unixsocket $0/socket --save '' --dir $0 > $0/log &
+    until redis-cli -s $0/socket ping > $0/ping 2>&1; do kill -0 $! || exit 1; done
+    seq 60000 | sed 's/.*/SET key& value-&-&-&-&-&-&-&-&-&-&-&-&/' | redis-cli -s $0/socket | sort -u
+    seq 1 3 60000 | sed 's/.*/DEL key&/' | redis-cli -s $0/socket | sort -u
+    redis-cli -s $0/socket dbsize
+    redis-cli -s $0/socket debug digest
+    redis-cli -s $0/socket shutdown nosave
+    wait $!
+    echo "ended with $?"
+  )";
+  const auto with = [&](const char* preload) {
+    return Words{"bash", "-c", script, path(""), "", preload};
+  };
+  Words environment = preloaded();
+  std::erase_if(environment,
+                [](const std::string& each) { return each.starts_with("LD_PRELOAD"); });
+  const std::string expected = run(with(""), plain());
+  EXPECT_NE(expected.find("40000\n"), expected.npos) << expected;
+  EXPECT_EQ(run(with(PERDURA_PRELOAD), environment), expected);
+  expect_used(most_statistics(), 4 * kMiB);
+  expect_sound();
+}
+
+TEST_F(PreloadTest, AnotherAllocatorBehindThisOne) {
+  EXPECT_EQ(
+      run({"/bin/echo", "hello"}, preloaded({"LD_PRELOAD=" PERDURA_PRELOAD " libjemalloc.so.2"})),
+      "hello\n");
+  expect_sound();
+}
+
+TEST_F(PreloadTest, AProgramWithOperatorsOfItsOwn) {
+  expect_used(expect_same({PERDURA_OPERATORS}), kMiB);
+}
+
+// There is nothing to measure, which must not look like a program that does not use its heap.
+TEST_F(PreloadTest, AProgramWithAMallocOfItsOwn) {
+  for (const Words& environment :
+       {preloaded(), preloaded({"LD_PRELOAD=libjemalloc.so.2 " PERDURA_PRELOAD})}) {
+    const bool own = environment == preloaded();
+    const std::string output =
+        run(own ? Words{PERDURA_OWN_MALLOC} : Words{"/bin/echo", "own"}, environment);
+    EXPECT_TRUE(output.starts_with("libperdura_malloc: malloc is another one's")) << output;
+    EXPECT_TRUE(output.ends_with("there is no store\nown\n")) << output;
+    EXPECT_TRUE(files(".pd").empty());
+    EXPECT_TRUE(files(".json").empty());
   }
+}
+
+TEST_F(PreloadTest, ChildrenGoOnWithTheHeapTheyInherit) {
+  for (const char* aliases : {"0", "2"}) {
+    SCOPED_TRACE(aliases);
+    const std::string setting = std::string("PERDURA_ALIASES=") + aliases;
+    expect_same({PERDURA_ALLOCATIONS, "fork"}, {setting, "PERDURA_REGION_LIMIT=1G"});
+  }
+}
+
+// What a subshell prints was made by a child from what it inherited.
+TEST_F(PreloadTest, ChildrenOfRealProgramsWithAliases) {
+  const Words settings = {"PERDURA_ALIASES=2", "PERDURA_REGION_LIMIT=1G"};
+  const Words substitute = {"bash", "-c", "x=$(echo 5); y=$(z=$(echo $x); echo $z$z); echo [$x$y]"};
+  for (const char* aliases : {"1", "2", "256"})
+    EXPECT_EQ(run(substitute, preloaded({std::string("PERDURA_ALIASES=") + aliases,
+                                         "PERDURA_REGION_LIMIT=1G"})),
+              "[555]\n");
+  expect_same({"bash", PERDURA_SCRIPTS "/shell.sh", path("")}, settings);
+  expect_same({"/usr/bin/python3", PERDURA_SCRIPTS "/objects.py"}, settings);
+}
+
+// Nobody is asked before a system call makes a child. With aliases it has no heap, and says so.
+TEST_F(PreloadTest, ChildrenOfTheSystemCall) {
+  EXPECT_EQ(run({PERDURA_ALLOCATIONS, "clone"}, preloaded()), "a child of clone saw 5\ngood\n");
+  const std::string output = run({PERDURA_ALLOCATIONS, "clone"}, preloaded({"PERDURA_ALIASES=2"}));
+  EXPECT_TRUE(
+      output.starts_with("libperdura_malloc: a child that was not made by fork() has no heap with "
+                         "PERDURA_ALIASES; leave that out\n"))
+      << output;
+  EXPECT_TRUE(output.ends_with("a child of clone died of signal 11\ngood\n")) << output;
 }
 
 TEST_F(PreloadTest, ChangesAreToldApartWithinPages) {
@@ -326,36 +402,28 @@ TEST_F(PreloadTest, AKilledProgramLeavesASoundStore) {
 
 // The blocks of a program that has come to rest are in its store as they were.
 TEST_F(PreloadTest, AStoreHoldsWhatWasInMemory) {
-  for (const char* tracking : {"userfault", "sigbus", "protect"}) {
-    SCOPED_TRACE(tracking);
-    if (!has_tracker(tracking)) continue;
-    Process program({PERDURA_ALLOCATIONS, "rest"},
-                    preloaded({std::string("PERDURA_TRACKING=") + tracking}), path("output"));
-    while (program.output().find("end\n") == std::string::npos) ::usleep(10000);
-    ::usleep(1000000);  // some checkpoints
-    program.kill();
-    program.wait();
-    std::istringstream lines(program.output());
-    Store store = Store::open("emu:" + files(".pd").at(0));
-    EXPECT_TRUE(store.audit().clean);
-    u64 blocks = 0;
-    for (std::string line; std::getline(lines, line) && line != "end"; ++blocks) {
-      void* block = nullptr;
-      unsigned long size = 0;
-      unsigned long value = 0;
-      ASSERT_EQ(std::sscanf(line.c_str(), "%p %lu %lu", &block, &size, &value), 3) << line;
-      ASSERT_TRUE(store.contains(block)) << line;
-      ASSERT_GE(store.usable_size(block), size);
-      const u64 head[2] = {size, value};
-      ASSERT_EQ(std::memcmp(block, head, sizeof head), 0) << line;
-      for (u64 i = sizeof head; i < size; ++i)
-        ASSERT_EQ(static_cast<u8*>(block)[i], static_cast<u8>(value + i * 7))
-            << line << " at " << i;
-    }
-    EXPECT_EQ(blocks, 3000u);
-    store.close();
-    fs::remove(files(".pd").at(0));
+  Process program({PERDURA_ALLOCATIONS, "rest"}, preloaded(), path("output"));
+  while (program.output().find("end\n") == std::string::npos) ::usleep(10000);
+  ::usleep(1000000);  // some checkpoints
+  program.kill();
+  program.wait();
+  std::istringstream lines(program.output());
+  Store store = Store::open("emu:" + files(".pd").at(0));
+  EXPECT_TRUE(store.audit().clean);
+  u64 blocks = 0;
+  for (std::string line; std::getline(lines, line) && line != "end"; ++blocks) {
+    void* block = nullptr;
+    unsigned long size = 0;
+    unsigned long value = 0;
+    ASSERT_EQ(std::sscanf(line.c_str(), "%p %lu %lu", &block, &size, &value), 3) << line;
+    ASSERT_TRUE(store.contains(block)) << line;
+    ASSERT_GE(store.usable_size(block), size);
+    const u64 head[2] = {size, value};
+    ASSERT_EQ(std::memcmp(block, head, sizeof head), 0) << line;
+    for (u64 i = sizeof head; i < size; ++i)
+      ASSERT_EQ(static_cast<u8*>(block)[i], static_cast<u8>(value + i * 7)) << line << " at " << i;
   }
+  EXPECT_EQ(blocks, 3000u);
 }
 
 // --- settings ------------------------------------------------------------------------------------
@@ -365,7 +433,9 @@ TEST_F(PreloadTest, WhatCannotBeUsedIsSaidInASentence) {
   const std::pair<const char*, const char*> wrong[] = {
       {"PERDURA_CHECKPOINT_MS=soon", "PERDURA_CHECKPOINT_MS is a number of milliseconds"},
       {"PERDURA_CHECKPOINT_MS=-1", "PERDURA_CHECKPOINT_MS is a number of milliseconds"},
-      {"PERDURA_TRACKING=magic", "PERDURA_TRACKING is automatic, userfault, sigbus or protect"},
+      {"PERDURA_TRACKING=magic", "PERDURA_TRACKING is automatic or userfault"},
+      {"PERDURA_TRACKING=sigbus", "makes system calls fail that store into the heap"},
+      {"PERDURA_TRACKING=protect", "makes system calls fail that store into the heap"},
       {"PERDURA_ALIASES=3", "PERDURA_ALIASES is 0 (none) or a power of two up to 256"},
       {"PERDURA_ALIASES=512", "PERDURA_ALIASES is 0 (none) or a power of two up to 256"},
       {"PERDURA_COMPARE=yes", "PERDURA_COMPARE is 0 or 1"},
@@ -402,6 +472,11 @@ TEST_F(PreloadTest, TheDefaultStoreLeavesNoFile) {
   ::usleep(200000);
   killed.kill();
   killed.wait();
+  EXPECT_LE(left(), before);
+  // The largest heap finds no room for its addresses, when the store's file is there already.
+  environment.push_back("PERDURA_REGION_LIMIT=15T");
+  const std::string output = run({"/bin/echo", "hello"}, environment);
+  EXPECT_NE(output.find("no free address range"), output.npos) << output;
   EXPECT_LE(left(), before);
 }
 

@@ -231,8 +231,7 @@ class Patient {
   // Of an open store: the last version is in the log, and not home.
   static CrashState state_of(const RunRecord& run, bool closed) {
     const Session& session = run.sessions.back();
-    size_t end = closed ? session.history.calls().size() : session.acknowledgements.back().calls;
-    for (const Steps& each : session.steps) end = std::max(end, each.calls);
+    const size_t end = closed ? session.history.calls().size() : session.last_acknowledged();
     return CrashState(session.history, end, run.medium.tearing).decided([](size_t, u32) {
       return 0u;
     });

@@ -173,12 +173,25 @@ std::vector<const commit::FoundTransaction*> Oracle::new_transactions(
   return found;
 }
 
+namespace {
+std::string name_of(const commit::FoundTransaction& transaction) {
+  return "transaction " + std::to_string(transaction.sequence) + " of stream " +
+         std::to_string(transaction.slot);
+}
+}  // namespace
+
+std::string Oracle::wrong_with(const commit::FoundTransaction& transaction) const {
+  const auto known = transactions_.find({transaction.slot, transaction.sequence});
+  if (known == transactions_.end()) return name_of(transaction) + " never was";
+  if (known->second.time != transaction.time || known->second.entries != transaction.entries)
+    return name_of(transaction) + " is not what it was";
+  return {};
+}
+
 std::string Oracle::learn_transactions(const Recovered& recovered) {
   for (const commit::FoundTransaction& each : recovered.transactions) {
-    const auto [known, is_new] = transactions_.try_emplace({each.slot, each.sequence}, each);
-    if (!is_new && (known->second.time != each.time || known->second.entries != each.entries))
-      return "transaction " + std::to_string(each.sequence) + " of stream " +
-             std::to_string(each.slot) + " is not what it was";
+    transactions_.try_emplace({each.slot, each.sequence}, each);
+    if (std::string wrong = wrong_with(each); !wrong.empty()) return wrong;
   }
   return {};
 }
@@ -202,19 +215,16 @@ std::string Oracle::compare_transactions(Execution& execution, const Recovered& 
   std::map<u32, u64> sequences;
   TransactionNames names;
   for (const commit::FoundTransaction* each : new_transactions(recovered)) {
-    const std::string name = "transaction " + std::to_string(each->sequence) + " of stream " +
-                             std::to_string(each->slot);
-    const auto known = transactions_.find({each->slot, each->sequence});
-    if (known == transactions_.end()) return name + " never was";
-    if (known->second.time != each->time || known->second.entries != each->entries)
-      return name + " is not what it was";
+    if (std::string wrong = wrong_with(*each); !wrong.empty()) return wrong;
     u64& last = sequences[each->slot];
-    if (last != 0 && each->sequence != last + 1) return name + " is there, and not the one before";
+    if (last != 0 && each->sequence != last + 1)
+      return name_of(*each) + " is there, and not the one before";
     last = each->sequence;
     names.emplace_back(each->slot, each->sequence);
     for (size_t i = 0; i < each->entries.size();) {
       const u64 entry = each->entries[i++];
       if (format::entry_kind(entry) == format::EntryKind::kAllocate) i += 2;
+      if (format::entry_kind(entry) == format::EntryKind::kMaskedWord) ++i;  // no ledger's
       if (format::entry_kind(entry) != format::EntryKind::kWords) continue;
       for (u64 k = 0; k < format::entry_count(entry); ++k, ++i) {
         const u64 place = (format::entry_place(entry) + k) * sizeof(u64);
@@ -289,10 +299,7 @@ std::string Oracle::diagnose_transactions(const Recovered& recovered, Diagnosis&
   if (session_.ledger_offset == 0) return {};
   std::map<TransactionName, const commit::FoundTransaction*> found;
   for (const commit::FoundTransaction* each : new_transactions(recovered)) {
-    const auto known = transactions_.find({each->slot, each->sequence});
-    if (known == transactions_.end() || known->second.time != each->time ||
-        known->second.entries != each->entries)
-      ++diagnosis.wrong_pages;
+    if (!wrong_with(*each).empty()) ++diagnosis.wrong_pages;
     found[{each->slot, each->sequence}] = each;
   }
   const commit::FoundTransaction* last_missing = nullptr;
@@ -586,13 +593,8 @@ std::string Oracle::prove_kept(const std::string& path, u64 newest) const {
 
 // Returns how many steps there are then.
 u64 Oracle::transact_more(test::WrappedStore& store, test::Ledger& ledger) {
-  detail::Transactions& transactions = detail::transactions_of(store.runtime());
   for (u64 i = 0; i < kMoreSteps; ++i)
-    transactions.run(
-        [](void* with, Transaction& tx) {
-          test::do_step(tx, *static_cast<test::Ledger*>(with), 0);
-        },
-        &ledger);
+    store.atomically([&](Transaction& tx) { test::do_step(tx, ledger, 0); });
   return ledger.steps;
 }
 

@@ -89,6 +89,8 @@ class Oracle {
   /// Those that the version does not have, in the order of their commits.
   std::vector<const commit::FoundTransaction*> new_transactions(
       const testing::Recovered& recovered) const;
+  /// "" when it is as it was learned.
+  std::string wrong_with(const commit::FoundTransaction& transaction) const;
   std::string learn_transactions(const testing::Recovered& recovered);
   std::string compare_transactions(testing::Execution& execution,
                                    const testing::Recovered& recovered, size_t call) const;

@@ -1,5 +1,6 @@
 #include "recording.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <thread>
 
@@ -32,6 +33,13 @@ void in_threads(u64 threads, const std::function<void(u64)>& work,
 }  // namespace
 
 const std::vector<Workload>& workloads() { return all(); }
+
+size_t Session::last_acknowledged() const {
+  size_t calls = acknowledgements.back().calls;
+  for (const Steps& each : steps) calls = std::max(calls, each.calls);
+  return calls;
+}
+
 Registration::Registration(const Workload& workload) { all().push_back(workload); }
 
 std::string uri(const MediumKind& medium, const std::string& path) {
@@ -162,8 +170,7 @@ void Run::cut_power() {
   kill();
   const media::History& history = sessions_.back().history;
   // In the middle of what came after the last acknowledgement.
-  size_t from = sessions_.back().acknowledgements.back().calls;
-  for (const Steps& each : sessions_.back().steps) from = std::max(from, each.calls);
+  const size_t from = sessions_.back().last_acknowledged();
   const size_t end = from + random(history.calls().size() - from + 1);
   const testing::CrashState state(history, end, medium_.tearing);
   const std::vector<std::byte> left =
@@ -221,23 +228,17 @@ void Run::set_logging(Logging logging) {
 
 void Run::transact(u64 count, u64 shard) {
   detail::Transactions& transactions = this->transactions();
-  struct Step {
-    test::Ledger& ledger;
-    u64 shard;
-    u64 number;
-  } step{ledger(), shard, 0};
+  test::Ledger& ledger = this->ledger();
   for (u64 i = 0; i < count; ++i) {
-    transactions.run(
-        [](void* with, Transaction& tx) {
-          auto& step = *static_cast<Step*>(with);
-          test::do_step(tx, step.ledger, step.shard);
-          step.number = tx.read(step.ledger.shards[step.shard].steps);
-        },
-        &step);
+    u64 number = 0;
+    store_->atomically([&](Transaction& tx) {
+      test::do_step(tx, ledger, shard);
+      number = tx.read(ledger.shards[shard].steps);
+    });
     ++committed_;
     if (durability_ == Durability::kNone) continue;
     const std::lock_guard lock(commits_mutex_);
-    relaxed_[transactions.last_commit()] = {shard, step.number, 0};
+    relaxed_[transactions.last_commit()] = {shard, number, 0};
     acknowledge_commits(durability_ == Durability::kRelaxed ? transactions.durable_commit()
                                                             : transactions.last_commit());
   }
@@ -261,19 +262,14 @@ void Run::wait_for_commits() {
 
 void Run::transact_in_vain(u64 count, u64 shard) {
   struct Undone {};
-  struct Step {
-    test::Ledger& ledger;
-    u64 shard;
-  } step{ledger(), shard};
+  transactions();
+  test::Ledger& ledger = this->ledger();
   for (u64 i = 0; i < count; ++i) {
     try {
-      transactions().run(
-          [](void* with, Transaction& tx) {
-            auto& step = *static_cast<Step*>(with);
-            for (int steps = 0; steps < 3; ++steps) test::do_step(tx, step.ledger, step.shard);
-            throw Undone{};
-          },
-          &step);
+      store_->atomically([&](Transaction& tx) {
+        for (int steps = 0; steps < 3; ++steps) test::do_step(tx, ledger, shard);
+        throw Undone{};
+      });
     } catch (const Undone&) {
     }
   }

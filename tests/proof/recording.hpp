@@ -73,6 +73,9 @@ struct Session {
   std::vector<Steps> steps;
   u64 ledger_offset = 0;        ///< in the region; 0: there are none
   u64 transactions_offset = 0;  ///< of their state
+
+  /// So many calls were recorded by the last acknowledgement, of a version or a step.
+  size_t last_acknowledged() const;
 };
 
 /// What is known of a run afterwards: all that judging its crash states takes.

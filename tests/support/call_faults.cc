@@ -236,7 +236,12 @@ int __wrap_fdatasync(int fd) {
 }
 
 int __real_fsync(int fd);
-int __wrap_fsync(int fd) { return fails_with_errno(Call::kFlush) ? -1 : __real_fsync(fd); }
+int __wrap_fsync(int fd) {
+  if (fails_with_errno(Call::kFlush)) return -1;
+  const int done = __real_fsync(fd);
+  if (perdura::test::DiskModel* disk = armed.disk; disk != nullptr && done == 0) disk->flushed(fd);
+  return done;
+}
 
 int __real_posix_fadvise(int fd, off_t offset, off_t length, int advice);
 int __wrap_posix_fadvise(int fd, off_t offset, off_t length, int advice) {
@@ -311,7 +316,8 @@ int __wrap_ioctl(int fd, unsigned long request, ...) {
 }
 
 long __real_syscall(long number, ...);
-long __wrap_syscall(long number, ...) {
+// Reads six arguments however many there are, as the C library's does, which is not instrumented.
+__attribute__((no_sanitize("address"))) long __wrap_syscall(long number, ...) {
   long values[6];
   va_list more;
   va_start(more, number);
@@ -383,6 +389,9 @@ int __wrap_io_uring_submit(io_uring* ring) {
   // As the library does when the kernel refuses: entries stay in the ring.
   if (fails(Call::kRingSubmit)) return -armed.error.load();
   io_uring_sqe& last = ring->sq.sqes[(ring->sq.sqe_tail - 1) & *ring->sq.kring_mask];
+  if (perdura::test::DiskModel* disk = armed.disk;
+      disk != nullptr && last.opcode == IORING_OP_WRITE)
+    disk->before_write(last.fd, last.off, last.len);
   if (fails(Call::kRingLate)) {
     if (armed.error == ENOSPC) last.len = 0;
     else if (armed.error == EAGAIN || armed.error == EINTR) armed.put_off = read_empty_pipe(last);

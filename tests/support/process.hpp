@@ -4,9 +4,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <string>
+#include <string_view>
 
 // Of the coverage build only: a child that ends without its exit handlers writes what it took.
 extern "C" int __llvm_profile_write_file(void) __attribute__((weak));
@@ -76,6 +79,17 @@ class Child {
   int from_ = -1;
   bool killed_ = false;
 };
+
+/// Whether a thread of this process sleeps: waits for another one, say, and not for a disk.
+inline bool is_asleep(pid_t thread) {
+  const std::string path = "/proc/self/task/" + std::to_string(thread) + "/stat";
+  std::FILE* const file = std::fopen(path.c_str(), "r");
+  if (file == nullptr) return false;
+  char text[1024];
+  const std::string_view line(text, std::fread(text, 1, sizeof text, file));
+  std::fclose(file);
+  return line.substr(std::min(line.rfind(')'), line.size())).starts_with(") S");
+}
 
 /// Run `body` in a child and return what it says is wrong.
 template <class Body>

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <string>
@@ -18,7 +19,9 @@
 namespace perdura::test {
 
 /// Answers each request by a function of its line. The values of sets ("ms KEY BYTES …") are read
-/// and forgotten. An answer "close" ends the connection, "reset" as after a crash.
+/// and forgotten. An answer "close" ends the connection, "reset" as after a crash. "drip" is an
+/// answer of which a byte comes now and then, "flood TEXT" is TEXT again and again, both until the
+/// client is gone.
 class ScriptedServer {
  public:
   using Answer = std::function<std::string(const std::string& line)>;
@@ -82,7 +85,20 @@ class ScriptedServer {
         ::setsockopt(client.fd.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
         return false;
       }
+      if (answer == "drip") return repeat(client, "x", 1);
+      if (answer.starts_with("flood ")) return repeat(client, answer.substr(6), 0);
       ::send(client.fd.get(), answer.data(), answer.size(), MSG_NOSIGNAL);
+    }
+  }
+
+  bool repeat(const Client& client, std::string text, int pause_ms) const {
+    while (pause_ms == 0 && text.size() < 64 * 1024) text += text;
+    for (;;) {
+      pollfd waiting[] = {{stop_[0], POLLIN, 0}, {client.fd.get(), POLLOUT, 0}};
+      ::poll(waiting, 1, pause_ms);
+      if (waiting[0].revents == 0) ::poll(waiting, 2, -1);
+      if (waiting[0].revents != 0) return false;
+      if (::send(client.fd.get(), text.data(), text.size(), MSG_NOSIGNAL) < 0) return false;
     }
   }
 
@@ -98,6 +114,14 @@ struct Script {
   std::map<std::string, std::string> answers;
   Code code;
   std::string sentence;
+
+  /// Short where the server makes its client wait, and no reason for failing where it floods it.
+  std::string timeout() const {
+    const bool floods = std::any_of(answers.begin(), answers.end(), [](const auto& each) {
+      return each.second.starts_with("flood ");
+    });
+    return floods ? "?timeout_ms=60000" : "?timeout_ms=300";
+  }
 };
 
 /// Answers by the beginning of the line: of the longest of those given, else as a sound server
@@ -107,7 +131,9 @@ inline ScriptedServer::Answer scripted(std::map<std::string, std::string> answer
                   {"ms perdura:s:lock", "HD c1\r\n"},
                   {"mg perdura:s:lock c", "HD c1\r\n"},
                   {"md perdura:s:lock", "HD\r\n"},
+                  {"stats", "STAT evictions 0\r\nEND\r\n"},
                   {"stats conns", "END\r\n"},
+                  {"stats settings", "STAT evictions off\r\nEND\r\n"},
                   {"ms perdura:s ", "HD\r\n"},
                   {"mg perdura:s v", "EN\r\n"}});
   return [answers = std::move(answers)](const std::string& line) -> std::string {

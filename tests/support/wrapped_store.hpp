@@ -10,6 +10,7 @@
 
 #include "base/aligned_buffer.hpp"
 #include "base/checksum.hpp"
+#include "model/transaction/transactions.hpp"
 #include "store/runtime.hpp"
 
 namespace perdura::test {
@@ -72,6 +73,15 @@ class WrappedStore {
       : runtime_(value_or_throw(detail::Runtime::open(uri, options, {.wrap = wrap}))) {}
 
   Op operation() { return Op(*runtime_); }
+  /// As perdura::atomically.
+  template <class Body>
+  void atomically(Body&& body) {
+    detail::transactions_of(*runtime_).run(
+        [](void* with, Transaction& tx) {
+          (*static_cast<std::remove_reference_t<Body>*>(with))(tx);
+        },
+        &body);
+  }
   void* get_root(const char* name) { return value_or_throw(runtime_->heap().get_root(name, 0)); }
   u64 checkpoint() { return value_or_throw(runtime_->checkpoint()); }
   u64 checkpoint_async() { return value_or_throw(runtime_->checkpoint_async()); }

@@ -4,7 +4,9 @@
 // Method: stores on a medium that fails at chosen calls, and on one whose barrier after a replay a
 // test holds back; dropped as a crash would drop them, and opened again.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
@@ -14,6 +16,7 @@
 #include "media/fault.hpp"
 #include "support/expect_failure.hpp"
 #include "support/files.hpp"
+#include "support/threads.hpp"
 #include "support/wrapped_store.hpp"
 
 namespace perdura::test {
@@ -216,16 +219,19 @@ TEST_P(CheckpointerTest, AFullLogMakesCheckpointsWaitForReplay) {
   EXPECT_EQ(store_->statistics().log_waits, 0u);
   set(0, 1, 2);
   std::atomic<bool> done{false};
+  std::atomic<pid_t> waiting_id{0};
   std::thread waiting([&] {
+    waiting_id = ::gettid();
     store_->checkpoint();
     done = true;
   });
-  std::this_thread::sleep_for(50ms);
+  while (waiting_id == 0) std::this_thread::yield();
+  await_asleep(waiting_id);
   EXPECT_FALSE(done);
   // The timer does not wait: it puts its checkpoint off.
   const u64 version = store_->durable_version();
   store_->runtime().checkpointer().every(1ms);
-  std::this_thread::sleep_for(20ms);
+  await_rounds(thread_named("perdura-ckpt"), 10);
   store_->runtime().checkpointer().every(0ms);
   EXPECT_EQ(store_->durable_version(), version);
   set(8, 1, 2);  // the program goes on
@@ -272,14 +278,32 @@ TEST_P(CheckpointerTest, TheTimerTakesCheckpointsUntilItIsStopped) {
   EXPECT_NE(words_[0], 1'000'000u);
 }
 
+// The time of the next one must not be one in the past.
+TEST_P(CheckpointerTest, ATimerOfForeverTakesNone) {
+  store_->checkpoint();
+  store_->runtime().checkpointer().every(std::chrono::milliseconds::max());
+  const u64 before = store_->statistics().checkpoints;
+  for (u64 value = 1; value <= 200; ++value) {
+    set(0, 1, value);
+    store_->checkpoint();
+  }
+  EXPECT_EQ(store_->statistics().checkpoints, before + 200);
+  store_->runtime().checkpointer().every(0ms);
+}
+
 TEST_P(CheckpointerTest, ATimerThatFailsIsCountedAndGoesOn) {
   const u64 first = store_->checkpoint();
   settle();
   set(0, 1, 1);
   plan_.arm({.calls = kWrites, .for_ever = true});
+  testing::internal::CaptureStderr();
   store_->runtime().checkpointer().every(1ms);
   while (store_->statistics().failed_checkpoints < 3) std::this_thread::sleep_for(1ms);
   EXPECT_EQ(store_->durable_version(), first);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("timed checkpoint of '"), said.npos) << said;
+  EXPECT_NE(said.find("injected"), said.npos) << said;
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
   plan_.disarm();
   while (store_->durable_version() == first) std::this_thread::sleep_for(1ms);
   store_->runtime().checkpointer().every(0ms);
@@ -295,7 +319,7 @@ TEST_P(CheckpointerTest, WithoutChangesNothingIsWritten) {
   plan_.disarm();
   for (int i = 0; i < 3; ++i) EXPECT_EQ(store_->checkpoint(), version);
   store_->runtime().checkpointer().every(1ms);
-  std::this_thread::sleep_for(20ms);
+  await_rounds(thread_named("perdura-ckpt"), 10);
   store_->runtime().checkpointer().every(0ms);
   {
     const auto op = store_->operation();  // that stores nothing

@@ -359,6 +359,20 @@ TEST_F(Cli, LookingChangesNothing) {
   }
 }
 
+TEST_F(Cli, OutputThatCannotBeWrittenIsAnError) {
+  make_closed();
+  for (const char* command : {"info", "info --json", "check", "versions", "--help", "--version"}) {
+    const fs::path err = folder_ / "err";
+    const std::string line = std::string("'") + PERDURA_COMMAND + "' " + command +
+                             (command[0] == '-' ? "" : " '" + store_.string() + "'") +
+                             " >/dev/full 2>'" + err.string() + "'";
+    const int status = std::system(line.c_str());
+    ASSERT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(WEXITSTATUS(status), 2) << command;
+    expect_contains(contents(err), "cannot write");
+  }
+}
+
 TEST_F(Cli, InspectionNeedsNoParticularAddress) {
   make_killed();
   const auto before = describe();
@@ -732,6 +746,21 @@ TEST_F(CliVersions, AreGoneBackTo) {
   ran = run_on("rollback", store_.string() + "' '2");
   EXPECT_EQ(ran.exit_code, 2);
   expect_contains(ran.err, "does not keep version 2");
+}
+
+// Not for another number that it could be taken for: the largest one, or an octal one.
+TEST_F(CliVersions, AreGoneBackToByNumbersThatTheyHave) {
+  make();
+  for (const char* version : {"99999999999999999999999", "18446744073709551616", "06x", "0x5",
+                              "5.0", "+5", "0", "-1", "five"}) {
+    const Outcome ran = run_on("rollback", store_.string() + "' -- '" + version);
+    EXPECT_EQ(ran.exit_code, 2) << version;
+    expect_contains(ran.err + ran.out, "'" + std::string(version) + "' is no number of a version");
+  }
+  EXPECT_EQ(letter(), 'e');
+  const Outcome ran = run_on("rollback", store_.string() + "' '005");
+  EXPECT_EQ(ran.exit_code, 0) << ran.err;
+  expect_contains(ran.out, "has the content of version 5");
 }
 
 // The first one has a log, the second one is in chunks.

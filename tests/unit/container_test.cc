@@ -5,13 +5,24 @@
 // the program lies elsewhere, containers are opened by c/softpm.c.
 #include <gtest/gtest.h>
 
+#include <array>
+#include <atomic>
 #include <memory>
 #include <random>
 #include <set>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "model/container/volatile_heap.hpp"
 #include "support/container_graph.hpp"
+
+/// It had no number in an earlier build.
+struct Grown {
+  Grown* next;
+  std::uint64_t number;
+};
+PERDURA_TYPE(Grown, next)
 
 namespace perdura::test {
 namespace {
@@ -457,6 +468,192 @@ TEST_P(Containers, AFullContainerLosesNothing) {
     ASSERT_TRUE(container.contains(link));
     ASSERT_EQ(link->number, --number);
   }
+}
+
+// An excluded pointer does not move what it leads to; where another one does, it follows.
+TEST_P(Containers, ExcludedPointersLeadToWhereTheirObjectsAre) {
+  {
+    Container container = open();
+    auto& root = container.root<Root>();
+    root.first = root.second = make_node(7);
+    Node* const loose = make_node(8);
+    loose->other = root.first;
+    container.exclude(&root.first);
+    container.exclude(&loose->other);
+    container.point();
+    ASSERT_TRUE(container.contains(root.second));
+    EXPECT_EQ(root.first, root.second);
+    EXPECT_EQ(loose->other, root.second);
+    container.close();
+    destroy(loose);
+  }
+  Container again = open();
+  EXPECT_NE(again.root<Root>().first, nullptr);
+  EXPECT_EQ(again.root<Root>().first, again.root<Root>().second);
+}
+
+// Another thread may get an object's place, and pin what it makes there, before the thread that
+// ended it has returned: what was said of it is taken away first.
+TEST(VolatileObjects, WhatIsSaidOfTheNextObjectStays) {
+  detail::VolatileHeap& objects = detail::VolatileHeap::instance();
+  Link* const link = make<Link>();
+  objects.pin(link);
+  objects.exclude(&link->next);
+  {
+    const auto said = objects.take(link, sizeof(Link));  // it ends
+    EXPECT_FALSE(objects.is_pinned(link));
+    EXPECT_FALSE(objects.is_excluded(&link->next));
+    objects.pin(link);
+  }
+  EXPECT_TRUE(objects.unpin(link));
+  objects.pin(link);
+  objects.exclude(&link->next);
+  objects.give(objects.take(link, sizeof(Link)), link + 1, sizeof(Link));  // it moves
+  EXPECT_TRUE(objects.is_excluded(&link[1].next));
+  EXPECT_TRUE(objects.unpin(link + 1));
+  EXPECT_FALSE(objects.unpin(link));
+  objects.give(objects.take(link + 1, sizeof(Link)), link, 0);  // where there is no space for it
+  EXPECT_FALSE(objects.is_excluded(&link->next));
+  destroy(link);
+}
+
+TEST_P(Containers, OnlyWholeObjectsArePinned) {
+  auto* const links = static_cast<Link*>(allocate(TypeRecord<Link>::value, 2));
+  EXPECT_EQ(code_of([&] { pin(&links[1]); }), Code::kMisuse);
+  EXPECT_EQ(code_of([&] { pin(&links->number); }), Code::kMisuse);
+  destroy(links);
+}
+
+// An excluded word goes with its object, and not to what lies behind a smaller one.
+TEST_P(Containers, AnObjectThatShrinksLeavesNothingSaidBehind) {
+  auto* links = static_cast<Link*>(allocate(TypeRecord<Link>::value, 100));
+  Container container = open();
+  for (u64 i = 0; i < 100; ++i) container.exclude(&links[i].next);
+  std::vector<Link*> beside;
+  for (u64 i = 0; i < 10'000; ++i) make<Link>();  // where others were
+  links = static_cast<Link*>(reallocate(links, sizeof(Link)));
+  for (u64 i = 0; i < 200; ++i) beside.push_back(make<Link>(make<Link>(nullptr, i), i));
+  auto& root = container.root<Root>();
+  root.all = static_cast<Node**>(allocate(kNodePointer, 200));
+  for (u64 i = 0; i < 200; ++i) root.all[i] = reinterpret_cast<Node*>(beside[i]);
+  container.point();
+  EXPECT_EQ(container.statistics().staying_pointers, 0u);
+  destroy(links);
+}
+
+TEST_P(Containers, ARootThatThreadsMakeAtOnceIsOne) {
+  constexpr int kRounds = 30;
+  for (int round = 0; round < kRounds; ++round) {
+    Container container = Container::open(uri(std::to_string(round)), options());
+    std::atomic<int> arrived{0};
+    std::array<Chain*, 2> roots{};
+    std::vector<std::thread> threads;
+    for (Chain*& root : roots)
+      threads.emplace_back([&] {
+        ++arrived;
+        while (arrived < 2) std::this_thread::yield();
+        root = &container.root<Chain>();
+      });
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(roots[0], roots[1]);
+    container.discard();
+  }
+}
+
+TEST_P(Containers, ADestroyedRootIsMadeAnew) {
+  {
+    Container container = open();
+    container.root<Chain>().first = make<Link>(nullptr, u64{1});
+    container.point();
+    destroy(&container.root<Chain>());
+    EXPECT_EQ(container.root<Chain>().first, nullptr);
+    container.root<Chain>().first = make<Link>(nullptr, u64{2});
+    container.point();
+    destroy(&container.root<Chain>());
+    container.close();
+  }
+  Container again = open(0x551000000000);
+  EXPECT_EQ(again.root<Chain>().first, nullptr);
+}
+
+// Standard containers are in stores alone, whichever operations the thread is in.
+TEST_P(Containers, StandardContainersGetNoBlocksOfAContainer) {
+  Store store = Store::open(uri("store.pd"), options());
+  Container container = open();
+  auto& numbers = store.root<map<int, string>>("numbers");
+  {
+    const ContainerOperation operation = container.operation();
+    numbers[1] = "a text that is too long to be kept in the string itself";
+    string text("another one, which is made with no element of the map in sight");
+    EXPECT_TRUE(store.contains(text.data()));
+  }
+  EXPECT_TRUE(store.contains(numbers[1].data()));
+  store.close();
+  EXPECT_EQ(code_of([&] {
+              const ContainerOperation operation = container.operation();
+              string text("there is no store at all, and so there is nowhere to put this");
+            }),
+            Code::kMisuse);
+}
+
+// At another address what a container has is right in memory and in each version, however far the
+// program comes before it ends.
+TEST_P(Containers, AMovedContainerIsRightAfterEachStep) {
+  constexpr u64 kSteps = 5;
+  u64 address = 0x551000000000;
+  u64 number = 1;
+  {
+    Container container = open();
+    container.root<Chain>().first = make<Link>(nullptr, u64{0});
+    container.point();
+    container.discard();
+  }
+  for (u64 step = 0; step < 2 * kSteps;
+       ++step, address += 64 * kMiB) {  // old and new places overlap
+    Container container = open(address);
+    auto& chain = container.root<Chain>();
+    ASSERT_TRUE(container.contains(chain.first));
+    u64 expected = number;
+    for (const Link* link = chain.first; link != nullptr; link = link->next) {
+      ASSERT_TRUE(container.contains(link));
+      ASSERT_EQ(link->number, --expected);
+    }
+    ASSERT_EQ(expected, 0u);
+    if (step % kSteps == 0) {  // nothing is durable of the move
+      container.discard();
+      continue;
+    }
+    chain.first = make<Link>(chain.first, number++);
+    if (step % kSteps == 1) {
+      container.close();
+      continue;
+    }
+    if (step % kSteps == 2) {
+      container.point_async();
+      container.sync();
+    } else {
+      container.point();
+    }
+    container.discard();
+  }
+}
+
+// An earlier build of the program had smaller objects: followed from the root, they would be read
+// as those of now.
+TEST_P(Containers, ObjectsOfAnotherLayoutAreRefused) {
+  static constexpr perdura_slot kSlots[] = {{"next", PERDURA_SLOT_POINTER, 0, 8, nullptr, 0, 0, 0}};
+  static constexpr perdura_type kEarlier{"Grown", 8, 8, 1, kSlots};
+  {
+    Container container = open();
+    container.root<Chain>().first = static_cast<Link*>(allocate(kEarlier));
+    container.point();
+    container.discard();
+  }
+  EXPECT_EQ(code_of([&] { open(); }), Code::kTypeMismatch);
+  EXPECT_EQ(code_of([&] { open(0x551000000000); }), Code::kTypeMismatch);
+  // A library of the program has it as it was.
+  const detail::KnownType also(kEarlier);
+  EXPECT_NE(open().root<Chain>().first, nullptr);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, Containers, testing::ValuesIn(ways()), name_of_way);

@@ -34,6 +34,20 @@ testing::CrashTestReport test_of(Step&& step) {
       check);
 }
 
+/// Each side by itself, and no checkpoint but the last one.
+template <class Step>
+testing::CrashTestReport test_of_own_checkpoints(Step&& step) {
+  testing::CrashTestOptions options;
+  options.checkpoint_everywhere = false;
+  return testing::crash_test(
+      options,
+      [&](Store& store) {
+        Pair& pair = store.root<Pair>("pair");
+        for (std::uint64_t* each : {&pair.left, &pair.right}) step(store, *each);
+      },
+      check);
+}
+
 TEST(CrashTest, ARightStructurePasses) {
   const auto report = test_of([](Store& store, Pair& pair) {
     const auto op = store.operation();
@@ -83,34 +97,18 @@ TEST(CrashTest, ATransactionPasses) {
 }
 
 TEST(CrashTest, TwoTransactionsInsteadOfOneAreFound) {
-  testing::CrashTestOptions options;
-  options.checkpoint_everywhere = false;
-  const auto report = testing::crash_test(
-      options,
-      [](Store& store) {
-        Pair& pair = store.root<Pair>("pair");
-        for (std::uint64_t* each : {&pair.left, &pair.right})
-          atomically(store, [&](Transaction& tx) { tx.write(*each, tx.read(*each) + 1); });
-        store.checkpoint();
-      },
-      check);
+  const auto report = test_of_own_checkpoints([](Store& store, std::uint64_t& each) {
+    atomically(store, [&](Transaction& tx) { tx.write(each, tx.read(each) + 1); });
+  });
   EXPECT_FALSE(report.ok());
   EXPECT_NE(report.text().find("on the left"), std::string::npos) << report.text();
 }
 
 TEST(CrashTest, WithoutCheckpointsEverywhereOnlyTheProgramsOwnCount) {
-  testing::CrashTestOptions options;
-  options.checkpoint_everywhere = false;
-  const auto report = testing::crash_test(
-      options,
-      [](Store& store) {
-        Pair& pair = store.root<Pair>("pair");
-        for (std::uint64_t* each : {&pair.left, &pair.right}) {
-          store.touch(each, sizeof *each);
-          ++*each;
-        }
-      },
-      check);
+  const auto report = test_of_own_checkpoints([](Store& store, std::uint64_t& each) {
+    store.touch(&each, sizeof each);
+    ++each;
+  });
   EXPECT_TRUE(report.ok()) << report.text();
 }
 

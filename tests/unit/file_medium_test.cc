@@ -3,11 +3,24 @@
 // Method: a medium in a file, whose system calls fail on request.
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <functional>
+#include <thread>
 
 #include "base/aligned_buffer.hpp"
 #include "base/mapping.hpp"
+#include "base/unique_fd.hpp"
+#include "format/format.hpp"
+#include "media/lock.hpp"
 #include "media/medium.hpp"
 #include "support/call_faults.hpp"
 #include "support/expect_failure.hpp"
@@ -100,6 +113,183 @@ TEST_F(FileMediumTest, AFailedFlushStays) {
   for (int i = 0; i < 2; ++i)
     expect_failure(medium->barrier(PERDURA_SITE("test")), Code::kIo, "an earlier flush of");
   EXPECT_EQ(calls_counted(Call::kFlush), 1u) << "asked the system again";
+}
+
+/// What another thread does, in the middle of a flush.
+class Interlude final : public DiskModel {
+ public:
+  explicit Interlude(std::function<Status()> body) : body_(std::move(body)) { model_disk(this); }
+  ~Interlude() override { model_disk(nullptr); }
+
+  void before_write(int, u64, u64) override {}
+  void cache_dropped(int) override {}
+  void flushed(int) override { begin(); }
+  void flush_failed(int) override { begin(); }
+
+  /// Of the body, when it has ended.
+  Status result() {
+    thread_.join();
+    return result_;
+  }
+
+ private:
+  // Until it is done, or waits for what is in the middle of its flush.
+  void begin() {
+    if (begun_.exchange(true)) return;
+    thread_ = std::thread([this] {
+      thread_id_ = ::gettid();
+      result_ = body_();
+      done_ = true;
+    });
+    while (!done_ && (thread_id_ == 0 || !is_asleep(thread_id_))) std::this_thread::yield();
+  }
+
+  const std::function<Status()> body_;
+  std::atomic<bool> begun_{false};
+  std::thread thread_;
+  std::atomic<pid_t> thread_id_{0};
+  std::atomic<bool> done_{false};
+  Status result_;
+};
+
+// The kernel tells one of them that the disk failed, and drops what it could not write.
+TEST_F(FileMediumTest, ABarrierBesideAFailedOneFails) {
+  const auto medium = open();
+  Interlude other([&] { return medium->barrier(PERDURA_SITE("test")); });
+  fail(Call::kFlush, EIO);
+  expect_failure(medium->barrier(PERDURA_SITE("test")), Code::kIo, "cannot flush '" + path() + "'");
+  expect_failure(other.result(), Code::kIo, "an earlier flush of");
+  EXPECT_EQ(calls_counted(Call::kFlush), 1u);
+}
+
+// What was written while a flush was under way, that flush may have left out.
+TEST_F(FileMediumTest, ABarrierBesideAnotherFlushesByItself) {
+  const auto medium = open();
+  Interlude other([&] { return medium->barrier(PERDURA_SITE("test")); });
+  arm_calls(nullptr);
+  EXPECT_TRUE(medium->barrier(PERDURA_SITE("test")));
+  EXPECT_TRUE(other.result());
+  EXPECT_EQ(calls_counted(Call::kFlush), 2u);
+}
+
+/// Knows the open file that the last write went through.
+class LastWrite final : public DiskModel {
+ public:
+  LastWrite() { model_disk(this); }
+  ~LastWrite() override { model_disk(nullptr); }
+  void before_write(int fd, u64, u64) override { fd_ = fd; }
+  void flushed(int) override {}
+  void flush_failed(int) override {}
+  void cache_dropped(int) override {}
+  int fd() const { return fd_; }
+
+ private:
+  std::atomic<int> fd_{-1};
+};
+
+/// Puts a descriptor into a socket, which uses the open file as a write in flight does: until the
+/// socket's other end is closed, also when this process is dead.
+bool put_into(int socket, int fd) {
+  char byte = 0;
+  iovec piece{&byte, 1};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof fd)] = {};
+  msghdr message{};
+  message.msg_iov = &piece;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof fd);
+  std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
+  return ::sendmsg(socket, &message, 0) == 1;
+}
+
+// Else a write of the dead process comes after those of whoever opens the file next.
+TEST_F(FileMediumTest, TheLockOfAKilledWriterStaysUntilItsWritesAreDone) {
+  for (const bool direct : {true, false})
+    for (const std::string parameters : {"", "?io_uring=0"}) {
+      SCOPED_TRACE((direct ? "direct " : "cached ") + parameters);
+      int ends[2];
+      ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+      UniqueFd in_flight(ends[0]);
+      UniqueFd child_end(ends[1]);
+      Child writer([&]() -> std::string {
+        in_flight.reset();
+        if (!direct) refuse_direct_io();
+        const auto medium = open(parameters);
+        const auto queue = medium->queue();
+        if (!medium->write(format::kOwnerOffset, media::describe_owner().bytes,
+                           PERDURA_SITE("test")))
+          return "cannot sign it";
+        const AlignedBuffer data = filled(kPageBytes, 7);
+        const LastWrite last;
+        if (!queue->submit(0, data.span(), PERDURA_SITE("test"))) return "cannot write";
+        if (!put_into(child_end.get(), last.fd())) return "cannot send a descriptor";
+        for (;;) ::pause();
+      });
+      child_end.reset();
+      pollfd waiting{.fd = in_flight.get(), .events = POLLIN, .revents = 0};
+      ASSERT_EQ(::poll(&waiting, 1, -1), 1);
+      ASSERT_EQ(waiting.revents, POLLIN);
+      const std::string writer_text = "process " + std::to_string(writer.pid());
+      expect_failure(media::open_medium("file:" + path(), {}), Code::kLocked,
+                     "is open in " + writer_text);
+      writer.kill();
+      siginfo_t ignored;
+      ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(writer.pid()), &ignored, WEXITED | WNOWAIT), 0);
+      for (const bool waited_for : {false, true}) {
+        if (waited_for) {
+          ASSERT_EQ(writer.wait(), "");
+        }
+        expect_failure(media::open_medium("file:" + path() + "?timeout_ms=1", {}), Code::kLocked,
+                       "the last one known was " + writer_text);
+      }
+      in_flight.reset();
+      EXPECT_TRUE(media::open_medium("file:" + path(), {}));
+    }
+}
+
+// The same with writes that are in flight indeed, as far as the disk lets them be.
+TEST_F(FileMediumTest, NoWriteOfAKilledProcessComesLater) {
+  constexpr u64 kWrites = 16;
+  constexpr u64 kLength = 256 * kKiB;
+  const auto open_large = [this] {
+    auto opened = media::open_medium("file:" + path(), {});
+    while (!opened && opened.failure().code == Code::kLocked)
+      opened = media::open_medium("file:" + path(), {});
+    auto medium = value_or_throw(std::move(opened)).medium;
+    value_or_throw(medium->grow(kWrites * kLength, true));
+    return medium;
+  };
+  open_large();
+  const AlignedBuffer theirs = filled(kLength, 1);
+  const AlignedBuffer ours = filled(kLength, 2);
+  for (int round = 0; round < 20; ++round) {
+    int ends[2];
+    ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+    const UniqueFd submitted(ends[0]);
+    UniqueFd child_end(ends[1]);
+    Child writer([&]() -> std::string {
+      const auto medium = open_large();
+      const auto queue = medium->queue();
+      for (u64 i = 0; i < kWrites; ++i)
+        if (!queue->submit(i * kLength, theirs.span(), PERDURA_SITE("test"))) return "cannot write";
+      if (::write(child_end.get(), "", 1) != 1) return "cannot say so";
+      ::raise(SIGKILL);
+      return "lives";
+    });
+    child_end.reset();
+    char byte = 0;
+    ASSERT_EQ(::read(submitted.get(), &byte, 1), 1);
+    const auto medium = open_large();
+    for (u64 i = 0; i < kWrites; ++i)
+      ASSERT_TRUE(medium->write(i * kLength, ours.span(), PERDURA_SITE("test")));
+    ASSERT_EQ(writer.wait(), "");
+    ASSERT_TRUE(writer.killed());
+    for (u64 i = 0; i < kWrites; ++i) expect_content(*medium, i * kLength, kLength, 2);
+  }
 }
 
 TEST_F(FileMediumTest, MemoryNeedNotBeAlignedToReadInto) {

@@ -5,9 +5,13 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
+#include <filesystem>
+#include <vector>
 
 #include "format/format.hpp"
 #include "media/file_space.hpp"
@@ -67,10 +71,38 @@ TEST_F(FileSpaceTest, ANewFileIsNotUsedBeforeItsNameIsDurable) {
   arm_calls(nullptr);
   EXPECT_TRUE(media::open_store_file(path(), {}));
   EXPECT_EQ(calls_counted(Call::kFlush), 1u) << "empty as it was, the name may not be durable";
-  write_file(path(), FileBytes(kPageBytes));
+  write_file(path(), FileBytes(format::kDataBegin));
+  arm_calls(nullptr);
+  EXPECT_TRUE(media::open_store_file(path(), {}));
+  EXPECT_EQ(calls_counted(Call::kFlush), 1u) << "zeros as it is, it may be new";
+  write_file(path(), FileBytes(format::kDataBegin + kPageBytes));
   arm_calls(nullptr);
   EXPECT_TRUE(media::open_store_file(path(), {}));
   EXPECT_EQ(calls_counted(Call::kFlush), 0u);
+}
+
+TEST_F(FileSpaceTest, TheNameBehindALinkIsMadeDurable) {
+  struct Flushes final : DiskModel {
+    void before_write(int, u64, u64) override {}
+    void flush_failed(int) override {}
+    void cache_dropped(int) override {}
+    void flushed(int fd) override {
+      struct stat info{};
+      if (::fstat(fd, &info) == 0) files.push_back(info.st_ino);
+    }
+    std::vector<ino_t> files;
+  } flushes;
+  const std::string folder = folder_.path("elsewhere");
+  ASSERT_TRUE(std::filesystem::create_directory(folder));
+  std::filesystem::create_symlink("elsewhere/store", folder_.path("link"));
+  std::filesystem::create_symlink("link", path());
+  model_disk(&flushes);
+  const auto opened = media::open_store_file(path(), {});
+  model_disk(nullptr);
+  ASSERT_TRUE(opened);
+  struct stat info{};
+  ASSERT_EQ(::stat(folder.c_str(), &info), 0);
+  EXPECT_EQ(flushes.files, std::vector<ino_t>{info.st_ino});
 }
 
 TEST_F(FileSpaceTest, APathWithoutADirectoryIsInTheCurrentOne) {
@@ -95,14 +127,36 @@ TEST_F(FileSpaceTest, ARaggedFileIsExtendedOnlyWhenItIsZero) {
   EXPECT_EQ(std::filesystem::file_size(path()), 2 * kPageBytes);
 }
 
-TEST_F(FileSpaceTest, ARaggedFileWithASuperblockIsTruncated) {
+// Whether that is enough, the superblock says.
+TEST_F(FileSpaceTest, ARaggedFileWithASuperblockIsAsLongAsItsWholePages) {
   for (const u64 offset : format::kSuperblockOffset) {
     FileBytes bytes(format::kSuperblockOffset[1] + kPageBytes + 100);
     std::memcpy(bytes.data() + offset, format::kMagic, sizeof format::kMagic);
     write_file(path(), bytes);
-    expect_not_opened(Code::kCorrupt, "is truncated to " + std::to_string(bytes.size()));
+    EXPECT_EQ(value_or_throw(media::open_store_file(path(), {})).size, 2 * kPageBytes);
     EXPECT_EQ(read_file(path()), bytes);
   }
+  FileBytes bytes(100);
+  std::memcpy(bytes.data(), format::kMagic, sizeof format::kMagic);
+  write_file(path(), bytes);
+  expect_not_opened(Code::kCorrupt, "is truncated to 100 bytes");
+  EXPECT_EQ(read_file(path()), bytes);
+}
+
+TEST_F(FileSpaceTest, NewSpaceIsZeroWhateverWasAppended) {
+  write_file(path(), FileBytes(2 * kPageBytes + 100, std::byte{7}));
+  const UniqueFd file(::open(path().c_str(), O_RDWR | O_CLOEXEC));
+  fail(Call::kExtend, EIO);
+  expect_failure(media::extend_file(file.get(), path(), kPageBytes, 4 * kPageBytes), Code::kIo,
+                 "cannot cut '" + path() + "' back to 4096 bytes");
+  fail(Call::kInspect, EIO);
+  expect_failure(media::extend_file(file.get(), path(), kPageBytes, 4 * kPageBytes), Code::kIo,
+                 "cannot inspect");
+  arm_calls(nullptr);
+  ASSERT_TRUE(media::extend_file(file.get(), path(), kPageBytes, 4 * kPageBytes));
+  FileBytes expected(4 * kPageBytes);
+  std::fill_n(expected.begin(), kPageBytes, std::byte{7});
+  EXPECT_EQ(read_file(path()), expected);
 }
 
 TEST_F(FileSpaceTest, FileSystemsWithoutAllocationAreServedByTheLibrary) {

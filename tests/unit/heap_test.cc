@@ -176,6 +176,9 @@ TEST_F(Heap, DamagedTablesAreRefusedBeforeTheyAreUsed) {
       {"a root that follows itself", [](Tables t) { t.root.next = t.header.roots; }, kRoot},
       {"a root nowhere", [](Tables t) { t.header.roots = 3; }, kRoot},
       {"a root's name", [](Tables t) { t.root.name_length = 1 << 30; }, kRoot},
+      {"a root beyond the heap", [](Tables t) { t.root.object = t.header.limit_bytes - 4096; },
+       kRoot},
+      {"a root to the heap's tables", [](Tables t) { t.root.object = 64; }, kRoot},
       {"units without a place", [](Tables t) { t.header.units_end = 900; }, kOpening},
       {"more units than there can be", [](Tables t) { t.header.units_end = ~u64{0}; }, kOpening},
   };
@@ -238,6 +241,75 @@ TEST_F(Heap, ReallocateKeepsTheContent) {
   const HeapAudit audit = store.audit();
   EXPECT_TRUE(audit.clean) << audit.problem;
   EXPECT_EQ(audit.live_blocks, 0u);
+}
+
+TEST_F(Heap, ReallocationOfAFreedBlockIsRefusedAndLeavesNothing) {
+  Store store = Store::open(uri(), small_region());
+  void* const freed = store.allocate(64);
+  void* const kept = store.allocate(64);
+  store.deallocate(freed);
+  for (const u64 size : {60, 1000}) {
+    std::string text;
+    EXPECT_EQ(code_of([&] { store.reallocate(freed, size); }, &text), Code::kMisuse);
+    EXPECT_NE(text.find("freed before"), text.npos) << text;
+  }
+  EXPECT_EQ(code_of([&] { store.usable_size(freed); }), Code::kMisuse);
+  EXPECT_EQ(store.audit().live_blocks, 1);
+  store.deallocate(kept);
+}
+
+// Slabs that are kept for the next small block do not stand in a large one's way: a thread's own,
+// and those that the last process left.
+TEST_F(Heap, AnEmptyHeapHasRoomForEveryBlock) {
+  const auto fill_and_empty = [](WrappedStore& store) {
+    const auto op = store.operation();
+    for (const u64 size : {16, 100, 10'000}) op.deallocate(op.allocate(size));
+  };
+  WrappedStore store(uri(), small_region(kMiB));
+  fill_and_empty(store);
+  for (int i = 0; i < 3; ++i) {
+    const auto op = store.operation();
+    void* const small = op.allocate(20'000);
+    op.deallocate(small);
+    void* const large = op.allocate(800'000);
+    op.deallocate(large);
+  }
+  fill_and_empty(store);
+  store.checkpoint();
+  store.crash();
+  WrappedStore again(uri(), small_region(kMiB));
+  void* const large = again.operation().allocate(800'000);
+  EXPECT_EQ(code_of([&] { again.operation().allocate(300'000); }), Code::kNoSpace);
+  expect_clean(again, 1);
+  again.operation().deallocate(large);
+  fill_and_empty(again);
+  expect_clean(again, 0);
+}
+
+TEST_F(Heap, RootsLeadToBlocks) {
+  WrappedStore store(uri(), small_region());
+  auto* const large = static_cast<std::byte*>(store.operation().allocate(200'000));
+  auto* const small = static_cast<std::byte*>(store.operation().allocate(100));
+  store.operation().set_root("in a large one", large + 150'000);
+  store.operation().set_root("in a small one", small + 50);
+  std::byte* const base = store.runtime().region().base();
+  for (std::byte* const nowhere : {base, base + 32 * kMiB, large + 262'144, small + 65'000})
+    EXPECT_EQ(code_of([&] { store.operation().set_root("nowhere", nowhere); }),
+              Code::kInvalidArgument)
+        << nowhere - base;
+  expect_clean(store, 4);
+  // What a program forgets is no damage that keeps it from the rest, but it is found.
+  for (std::byte* const each : {large, small}) {
+    const char* const name = each == large ? "in a large one" : "in a small one";
+    store.operation().deallocate(each);
+    const HeapAudit audit = store.audit();
+    EXPECT_FALSE(audit.clean);
+    EXPECT_NE(audit.problem.find(std::string("'") + name + "'"), audit.problem.npos)
+        << audit.problem;
+    EXPECT_NE(store.get_root(name), nullptr);
+    store.operation().set_root(name, nullptr);
+  }
+  expect_clean(store, 0);
 }
 
 TEST_F(Heap, AFullRegionCanFreeAndCheckpoint) {

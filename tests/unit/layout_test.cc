@@ -172,6 +172,22 @@ TEST(Layout, TextNamesMembersAndPlaces) {
   EXPECT_NE(layout_of<Outer>().text.find("pairs at 32: 6 of Inner"), std::string::npos);
 }
 
+// As members of a union do whose slots count at the same time. What moves a pointer twice ruins it.
+TEST(Layout, AWordThatSeveralSlotsNameIsVisitedOnce) {
+  const perdura_slot slots[] = {{"array", PERDURA_SLOT_POINTER, 8, 24, nullptr, 0, 0, 0},
+                                {"text", PERDURA_SLOT_MAYBE, 16, 8, nullptr, 0, 0, 0},
+                                {"tagged", PERDURA_SLOT_POINTER, 32, 8, nullptr, 0, 4, 1},
+                                {"other", PERDURA_SLOT_POINTER, 32, 8, nullptr, 0, 4, 2},
+                                {"any", PERDURA_SLOT_MAYBE, 24, 16, nullptr, 0, 0, 0}};
+  const Layout layout = value_or_throw(Layout::of({"Shared", 40, 8, 5, slots}));
+  EXPECT_TRUE(layout.shares_words);
+  for (const u64 tag : {0, 1, 2}) {
+    u64 object[5] = {tag};
+    EXPECT_EQ(places(layout, object, sizeof object), (std::vector<u64>{8, 16, 24, 32})) << tag;
+  }
+  EXPECT_FALSE(layout_of<Flexible>().shares_words);
+}
+
 // A negative enumerator is a value of all bits of 64 in C.
 TEST(Layout, ShortTagsHaveTheBitsOfTheirField) {
   const perdura_slot slots[] = {{"p", PERDURA_SLOT_POINTER, 8, 8, nullptr, 0, 4, ~u64{0}}};
@@ -201,6 +217,13 @@ TEST(Layout, RecordsThatCannotBeAreRefused) {
   refuse({"m", PERDURA_SLOT_POINTER, 0, 8, nullptr, 0, 3, 1}, "no integer in the type");
   refuse({"m", PERDURA_SLOT_VALUE, 0, 16, nullptr, 0, 0, 0}, "has no record");
   refuse({"m", PERDURA_SLOT_VALUE, 0, 24, inner, 0, 0, 0}, "multiple of that of 'Inner'");
+  refuse({"m", PERDURA_SLOT_VALUE, 1, 16, inner, 0, 0, 0}, "not aligned to 8 bytes");
+  const perdura_slot pointer[] = {{"p", PERDURA_SLOT_POINTER, 0, 8, nullptr, 0, 0, 0}};
+  const perdura_type packed{"Packed", 12, 1, 1, pointer};
+  refuse({"m", PERDURA_SLOT_VALUE, 0, 24, &packed, 0, 0, 0}, "not aligned to 8 bytes");
+  const perdura_slot elements[] = {{"m", PERDURA_SLOT_VALUE, 8, 0, &packed, 0, 0, 0}};
+  expect_failure(Layout::of({"Node", 8, 8, 1, elements}), Code::kInvalidArgument,
+                 "not aligned to 8 bytes");
   expect_failure(Layout::of(loop), Code::kInvalidArgument, "contains itself");
   expect_failure(Layout::of({nullptr, 8, 8, 0, nullptr}), Code::kInvalidArgument, "no name");
   expect_failure(Layout::of({"", 8, 8, 0, nullptr}), Code::kInvalidArgument, "no name");
@@ -224,6 +247,11 @@ TEST(Layout, ImpossibleLayoutsHaveAProblem) {
   EXPECT_NE(broken([](Layout& l) { l.runs[0].offset = 4; }), "");
   EXPECT_NE(broken([](Layout& l) { l.runs[0].count = 0; }), "");
   EXPECT_NE(broken([](Layout& l) { l.runs[3].count = 1'000'000; }), "");
+  EXPECT_NE(broken([](Layout& l) {
+              l.runs[3].count = ~u32{0};
+              l.runs[3].stride = 0;
+            }),
+            "");
   EXPECT_NE(broken([](Layout& l) { l.runs[1].first_tag = 100; }), "");
   EXPECT_NE(broken([](Layout& l) { l.tags[0].offset = l.size - 1; }), "");
   EXPECT_NE(broken([](Layout& l) { l.tags[0].bytes = 9; }), "");

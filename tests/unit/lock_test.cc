@@ -12,7 +12,10 @@
 namespace perdura::test {
 namespace {
 
-using media::lock_exclusively;
+/// As whoever opens the file to write.
+Result<media::FileLock> lock_exclusively(const std::string& path, int file) {
+  return media::lock_file(path, file, O_RDWR, {});
+}
 
 class LockTest : public testing::Test {
  protected:

@@ -5,8 +5,11 @@
 
 #include <sys/resource.h>
 
+#include <atomic>
 #include <functional>
 #include <map>
+#include <new>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -78,6 +81,15 @@ TEST(ScriptedServer, OpeningAsksForSense) {
       {{{"mn", "HELLO\r\n"}}, Code::kIo, "answers what was not asked: 'HELLO'"},
       {{{"mn", std::string(9000, 'x')}}, Code::kIo, "answers what was not asked: 'xxx"},
       {{{"mn", "close"}}, Code::kIo, "closed the connection"},
+      {{{"mn", "drip"}}, Code::kIo, "did not answer for 300 ms"},
+      {{{"stats settings", "STAT evictions on\r\nEND\r\n"}},
+       Code::kUnsupported,
+       "evicts items when its memory is full (its setting evictions is on)"},
+      {{{"stats settings", "END\r\n"}}, Code::kUnsupported, "(its setting evictions is unknown)"},
+      {{{"stats settings", "STAT maxbytes 1\r\n"}}, Code::kIo, "did not answer for 300 ms"},
+      {{{"stats settings", "drip"}}, Code::kIo, "did not answer for 300 ms"},
+      {{{"stats settings", "flood STAT maxbytes 1\r\n"}}, Code::kIo, "lists more than any server"},
+      {{{"mg perdura:s v", "VA 4294967295\r\n"}}, Code::kIo, "what was not asked: 'VA 4294967295'"},
       {{{"mn", "reset"}}, Code::kIo, "is lost: Connection reset"},
       {{{"ms perdura:s:lock", "SERVER_ERROR out of memory storing object\r\n"}},
        Code::kNoSpace,
@@ -117,9 +129,55 @@ TEST(ScriptedServer, OpeningAsksForSense) {
   for (const Script& script : scripts) {
     SCOPED_TRACE(script.sentence);
     ScriptedServer server(scripted(script.answers));
-    expect_failure(media::open_medium(server.uri() + "?timeout_ms=300", {}), script.code,
+    expect_failure(media::open_medium(server.uri() + script.timeout(), {}), script.code,
                    script.sentence);
   }
+}
+
+TEST(MemcachedServer, OneThatEvictsIsRefused) {
+  MemcachedProcess server({"-m", "64"});
+  expect_failure(media::open_medium(server.uri("s"), {}), Code::kUnsupported,
+                 "the memcached server " + server.address() +
+                     " evicts items when its memory is full (its setting evictions is on), which "
+                     "would lose what it acknowledged; start it with -M (no eviction)");
+  EXPECT_EQ(server.items(), 0u) << "the lock is not given back";
+}
+
+TEST(ScriptedServer, AnEvictionIsNoticedByTheBarrier) {
+  for (const std::string counter :
+       {"evictions", "slab_reassign_evictions_nomem", "slab_reassign_busy_deletes"}) {
+    SCOPED_TRACE(counter);
+    std::atomic<int> evicted = 7;
+    const auto others = scripted({});
+    ScriptedServer server([&](const std::string& line) -> std::string {
+      return line == "stats" ? fmt::format("STAT {} {}\r\nEND\r\n", counter, evicted.load())
+                             : others(line);
+    });
+    const auto medium = open(server.uri());
+    EXPECT_TRUE(barrier(*medium));
+    evicted = 8;
+    expect_failure(barrier(*medium), Code::kIo,
+                   "evicted items, perhaps blocks of '" + server.uri() + "' (its counters said " +
+                       counter + " 7 and say " + counter + " 8)");
+    evicted = 7;
+    expect_failure(barrier(*medium), Code::kIo, "is closed to all use since");
+  }
+}
+
+TEST(MemcachedServer, AListForWhichThereIsNoMemoryLeavesTheConnectionSound) {
+  MemcachedProcess server({"-M", "-m", "64"});
+  const auto connection = server.connect();
+  ASSERT_NE(connection, nullptr);
+  int taken = 0;
+  const auto take = [&](std::string_view, std::string_view) {
+    ++taken;
+    throw std::bad_alloc();
+  };
+  EXPECT_THROW((void)connection->list("stats\r\n", take), std::bad_alloc);
+  EXPECT_EQ(taken, 1);
+  const auto reply = connection->ask("mn\r\n");
+  ASSERT_TRUE(reply) << reply.failure().message;
+  EXPECT_EQ(reply->line, "MN");
 }
 
 TEST(ScriptedServer, ARefusedSecondConnectionIsTheEnd) {
@@ -186,6 +244,17 @@ TEST(ScriptedServer, EachCallAsksForSense) {
       {{{{"ms " + block, "NO\r\n"}}, Code::kIo, "not asked: 'NO'"},
        [](Medium& medium) { return medium.grow(2 * kMiB, true); }},
       {{{{"mg perdura:s:lock c", "NO\r\n"}}, Code::kIo, "not asked: 'NO'"}, barrier},
+      {{{{"mg perdura:s:lock c", "drip"}}, Code::kIo, "did not answer for 300 ms"}, barrier},
+      {{{{"mg " + block, "VA 4104\r\nx"}}, Code::kIo, "did not answer for 300 ms"}, reads},
+      // It refuses more than it was asked to do.
+      {{{{"ms " + block, "flood NF\r\n"}}, Code::kIo, "not asked: 'NF'"}, queues},
+      {{{{"ms " + block, "flood SERVER_ERROR no\r\n"}}, Code::kIo, "answers more than was asked"},
+       [](Medium& medium) -> Status {
+         PERDURA_TRY(medium.grow(256 * kMiB, false));
+         const AlignedBuffer much = random_bytes(256 * kMiB, 17);
+         const auto queue = medium.queue();
+         return queue->submit(0, much.span(), PERDURA_SITE("test"));
+       }},
   };
   for (const Case& each : cases) {
     SCOPED_TRACE(each.script.sentence);
@@ -193,7 +262,7 @@ TEST(ScriptedServer, EachCallAsksForSense) {
     auto answers = each.script.answers;
     answers["mg perdura:s v"] = head_of_size(kMiB);
     ScriptedServer server(scripted(answers));
-    const auto medium = open(server.uri());
+    const auto medium = open(server.uri() + each.script.timeout());
     expect_failure(each.call(*medium), each.script.code, each.script.sentence);
     if (each.poisons) expect_failure(barrier(*medium), Code::kIo, "is closed to all use since");
     else EXPECT_TRUE(barrier(*medium));

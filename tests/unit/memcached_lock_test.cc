@@ -4,6 +4,11 @@
 // of a few lines where memcached never gives such an answer.
 #include <gtest/gtest.h>
 
+#include <arpa/inet.h>
+#include <net/if.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+
 #include <functional>
 #include <thread>
 
@@ -111,6 +116,49 @@ TEST_F(MemcachedMediumTest, WhoTakesOverWaitsForTheConnectionsOfTheDead) {
   EXPECT_TRUE(media::open_medium(uri(), {}));
   EXPECT_GE(now_ns() - begin_ns, 250'000'000u);
   closer.join();
+}
+
+/// Gives this process a network of its own, in which "lo" has the address fe80::1. What is refused,
+/// or "".
+std::string make_network() {
+  if (::unshare(CLONE_NEWNET) != 0 && ::unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0)
+    return "no network of its own";
+  const UniqueFd fd(::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ifreq link{};
+  std::strcpy(link.ifr_name, "lo");
+  link.ifr_flags = IFF_UP;
+  struct {  // in6_ifreq of linux/ipv6.h, which cannot be included beside netinet/in.h
+    in6_addr address;
+    u32 prefix_length;
+    int index;
+  } request{{}, 64, static_cast<int>(::if_nametoindex("lo"))};
+  ::inet_pton(AF_INET6, "fe80::1", &request.address);
+  if (::ioctl(fd.get(), SIOCSIFFLAGS, &link) != 0 || ::ioctl(fd.get(), SIOCSIFADDR, &request) != 0)
+    return "no address of a link";
+  return {};
+}
+
+// A server lists such an address without the link, which it has here.
+TEST(MemcachedServer, ADeadOwnerOnALinkLocalAddressIsTakenOverFrom) {
+  const std::string no_network = in_child(make_network);
+  if (!no_network.empty()) GTEST_SKIP() << no_network;
+  EXPECT_EQ(in_child([&]() -> std::string {
+              if (std::string refused = make_network(); !refused.empty()) return refused;
+              const MemcachedProcess server({"-M", "-m", "64", "-l", "fe80::1%lo"});
+              const std::string uri =
+                  fmt::format("memcached://[fe80::1%lo]:{}/s?timeout_ms=5000", server.port());
+              const std::string died = in_child([&]() -> std::string {
+                auto opened = media::open_medium(uri, {});
+                if (!opened) return opened.failure().message;
+                if (!opened->medium->grow(kMiB, true)) return "cannot grow";
+                ::raise(SIGKILL);
+                return "lives";
+              });
+              if (!died.empty()) return died;
+              const auto opened = media::open_medium(uri, {});
+              return opened ? "" : opened.failure().message;
+            }),
+            "");
 }
 
 TEST_F(MemcachedMediumTest, AnOwnerElsewhereIsTakenOverFromOnRequestOnly) {

@@ -181,7 +181,7 @@ TEST_F(PatchTest, PagesWithoutAPlaceAreRefused) {
 
 TEST_F(PatchTest, MoreFaultHandlersThanThereAreIsAnError) {
   class Handler final : public region::FaultHandler {
-    bool on_fault(std::byte*) noexcept override { return false; }
+    bool on_fault(const region::Fault&) noexcept override { return false; }
   } handler;
   log_pages(3, 500);
   make_patch();

@@ -3,9 +3,12 @@
 // with the entry left in the ring, or accepted and failed afterwards.
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <cstring>
 
 #include "base/aligned_buffer.hpp"
+#include "base/unique_fd.hpp"
 #include "media/medium.hpp"
 #include "support/call_faults.hpp"
 #include "support/expect_failure.hpp"
@@ -143,6 +146,28 @@ TEST_F(Ring, ARingThatDiesIsAnError) {
   expect_failure(queue_->drain(), Code::kIo, "cannot wait for I/O on");
   EXPECT_EQ(content(0, kPageBytes), 1);
   queue_.reset();
+}
+
+// Who opens the file next shall not find it changing.
+TEST_F(Ring, WhatADeadRingLeavesBehindKeepsTheLock) {
+  struct Pinned final : DiskModel {
+    void before_write(int fd, u64, u64) override { held = UniqueFd(::dup(fd)); }
+    void flushed(int) override {}
+    void flush_failed(int) override {}
+    void cache_dropped(int) override {}
+    UniqueFd held;  ///< as a write in flight holds it
+  } pinned;
+  model_disk(&pinned);
+  AlignedBuffer data(kPageBytes);
+  fail(Call::kRingDead, EBADR);
+  EXPECT_TRUE(submit(0, data, 2));
+  model_disk(nullptr);
+  queue_.reset();
+  medium_.reset();
+  const std::string uri = "file:" + folder_.path("file");
+  expect_failure(media::open_medium(uri, {}), Code::kLocked, "is open in");
+  pinned.held.reset();
+  EXPECT_TRUE(media::open_medium(uri, {}));
 }
 
 TEST_F(Ring, ADeadRingTakesNoMoreThanItHolds) {

@@ -5,6 +5,7 @@
 // death by dropping the store.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <map>
@@ -369,6 +370,82 @@ TEST_P(RootAloneTest, WhatWasRemovedStaysUntilAVersionOfEverything) {
   expect_after_crash(expected);
 }
 
+// The place of "a" becomes the beginning of a larger block, which reaches over "b".
+TEST_P(RootAloneTest, ALargerBlockAtTheSamePlaceIsAnotherObject) {
+  constexpr size_t kUnit = 64 * kKiB;
+  char* const a = allocate(kUnit);
+  char* const b = allocate(kUnit);
+  ASSERT_EQ(b, a + kUnit);
+  std::memset(a, 'a', kUnit);
+  std::memset(b, 'b', kUnit);
+  name("a", a);
+  name("b", b);
+  store_->checkpoint();
+  // Also where the program forgets that the root leads there.
+  const bool keeps_root = GetParam().tracking == Tracking::kProtect;
+  if (!keeps_root) name("a", nullptr);
+  name("b", nullptr);
+  store_->operation().deallocate(a);
+  store_->operation().deallocate(b);
+  char* const both = allocate(2 * kUnit);
+  ASSERT_EQ(both, a);
+  std::memset(both, 'x', 2 * kUnit);
+  if (!keeps_root) name("a", both);
+  expect_failure(store_->runtime().checkpoint_root("a"), Code::kMisuse, "another object's");
+  crash_and_open();
+  EXPECT_EQ(std::string(root("a"), kUnit), std::string(kUnit, 'a'));
+  EXPECT_EQ(std::string(root("b"), kUnit), std::string(kUnit, 'b'));
+  EXPECT_TRUE(store_->audit().clean) << store_->audit().problem;
+}
+
+// The same of small blocks: the slab becomes one of blocks twice as large.
+TEST_P(RootAloneTest, ABlockOfAnotherClassAtTheSamePlaceIsAnotherObject) {
+  std::vector<char*> all(3000);
+  for (char*& each : all) each = allocate(64, 64);
+  const auto first = std::find_if(all.begin() + 1500, all.end(),
+                                  [this](char* each) { return offset_of(each) % 128 == 0; });
+  ASSERT_NE(first, all.end());
+  char* const a = *first;
+  const auto second = std::find_if(
+      all.begin(), all.end(), [&](char* each) { return offset_of(each) == offset_of(a) + 64; });
+  ASSERT_NE(second, all.end());
+  char* const b = *second;
+  std::memset(a, 'a', 64);
+  std::memset(b, 'b', 64);
+  name("a", a);
+  name("b", b);
+  store_->checkpoint();
+  name("a", nullptr);
+  name("b", nullptr);
+  for (char* each : all) store_->operation().deallocate(each);
+  char* both = nullptr;
+  for (int i = 0; i < 6000 && both != a; ++i) both = allocate(128, 64);
+  ASSERT_EQ(both, a);
+  std::memset(both, 'x', 128);
+  name("a", both);
+  expect_failure(store_->runtime().checkpoint_root("a"), Code::kMisuse, "another object's");
+  crash_and_open();
+  EXPECT_EQ(std::string(root("a"), 64), std::string(64, 'a'));
+  EXPECT_EQ(std::string(root("b"), 64), std::string(64, 'b'));
+}
+
+// A slab that had no block when the version was made is no object's place.
+TEST_P(RootAloneTest, AnEmptySlabAtTheSamePlaceGivesWay) {
+  char* const first = allocate(12 * kKiB);
+  store_->operation().deallocate(first);
+  store_->checkpoint();
+  // Where space runs out the empty slab becomes units again.
+  EXPECT_THROW(allocate(size_t{1} << 46), Error);
+  const Item* const item = make("a", 1);
+  ASSERT_LE(offset_of(reinterpret_cast<const char*>(item)), offset_of(first) + 12 * kKiB);
+  make_durable("a");
+  expect_after_crash({{"a", 1}});
+  fill(reinterpret_cast<Item*>(root("a")), 2);
+  make("b", 3);
+  store_->checkpoint();
+  expect_after_crash({{"a", 2}, {"b", 3}});
+}
+
 TEST_P(RootAloneTest, RefusesWhatItCannotDo) {
   make("a", 1);
   name("shares", allocate(100));
@@ -434,6 +511,32 @@ TEST_P(RootAloneTest, AnyHistory) {
   }
   // But for names that the last version knows as another object's.
   EXPECT_GT(made * 2, asked) << made << " of " << asked;
+}
+
+// As forged: where a block lies is asked for before anything else has looked at the table.
+TEST_P(ScatterTest, AForgedTableOfUnitsIsRefusedWithoutACrash) {
+  for (const format::UnitEntry forged :
+       {format::UnitEntry{format::UnitKind::kSlabTail, 0, 0, 0xfffffff0},
+        format::UnitEntry{format::UnitKind::kSlab, 250, 1, 1},
+        format::UnitEntry{format::UnitKind::kSlab, 39, 1, 8}}) {
+    char* const block = allocate(16);
+    name("root", block);
+    std::byte* const base = store_->runtime().region().base();
+    const auto& header = *reinterpret_cast<const format::HeapHeader*>(base);
+    const u64 unit = (offset_of(block) - header.data_begin) / format::kUnitBytes;
+    auto& entry = reinterpret_cast<format::UnitEntry*>(base + format::kUnitTableOffset)[unit];
+    store_->operation().touch(&entry, sizeof entry);
+    entry = forged;
+    store_->checkpoint();
+    crash_and_open();
+    EXPECT_NE(root("root"), nullptr);
+    EXPECT_FALSE(store_->audit().clean);
+    EXPECT_THROW(allocate(16), Error);
+    store_->close();
+    store_.reset();
+    std::filesystem::remove(folder_.path("state.pd"));
+    open();
+  }
 }
 
 // --- mappings ------------------------------------------------------------------------------------

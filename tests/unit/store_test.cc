@@ -3,10 +3,17 @@
 // Method: real stores in files; other processes where another process is meant.
 #include <gtest/gtest.h>
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 
+#include <algorithm>
 #include <atomic>
+#include <barrier>
 #include <cerrno>
 #include <functional>
 #include <thread>
@@ -296,6 +303,43 @@ struct Thrower {
   Thrower() { throw std::runtime_error("no"); }
 };
 
+// Both threads find no root and are in the constructor at the same time.
+TEST_F(StoreTest, ARootThatTwoThreadsMakeIsOneObject) {
+  static std::atomic<int> alive{0};
+  struct Met {
+    explicit Met(std::barrier<>& other) {
+      ++alive;
+      other.arrive_and_wait();
+    }
+    ~Met() { --alive; }
+    u64 value = 0;
+  };
+  {
+    Store store = Store::open(path(), options());
+    std::barrier other(2);
+    Met* made[2];
+    std::vector<std::thread> threads;
+    for (Met*& each : made) threads.emplace_back([&] { each = &store.root<Met>("met", other); });
+    for (std::thread& each : threads) each.join();
+    EXPECT_EQ(made[0], made[1]);
+    EXPECT_EQ(alive, 1);
+    EXPECT_EQ(store.audit().live_blocks, 2) << "the object and its root";
+    made[0]->value = 7;
+    store.checkpoint();
+    EXPECT_EQ(store.get_or_set_root("met", made[0]), made[0]);
+  }
+  Store store = Store::open(path(), options());
+  ASSERT_NE(store.find_root<Met>("met"), nullptr);
+  EXPECT_EQ(store.find_root<Met>("met")->value, 7);
+}
+
+TEST_F(StoreTest, ARootThatCannotBeMadeLeavesNothing) {
+  Store store = Store::open(path(), options());
+  expect_error([&] { store.root<Counter>(std::string(256, 'x')); }, Code::kInvalidArgument,
+               "1 to 255 bytes");
+  EXPECT_EQ(store.audit().live_blocks, 0);
+}
+
 TEST_F(StoreTest, AThrowingConstructorLeavesNothing) {
   Store store = Store::open(path(), options());
   EXPECT_THROW(store.make<Thrower>(), std::runtime_error);
@@ -430,6 +474,105 @@ TEST_F(StoreTest, ContainersLiveInTheStore) {
     EXPECT_TRUE(store.audit().clean);
     store.close();
   }
+}
+
+TEST_F(StoreTest, ContainersAreRefusedWhereOnlyReportedStoresCount) {
+  {
+    Store::open(path(), options()).root<string>("made with pages") = "text";
+  }
+  for (const Tracking tracking : {Tracking::kReported, Tracking::kBitmap}) {
+    Store store = Store::open(path(), options(tracking));
+    const char* const sentence = "do not report what they store";
+    expect_error([&] { store.root<string>("text"); }, Code::kUnsupported, sentence);
+    expect_error([&] { store.root<string>("made with pages"); }, Code::kUnsupported, sentence);
+    expect_error([&] { store.make<map<u64, u64>>(); }, Code::kUnsupported, sentence);
+    struct Around {
+      vector<u64> numbers;
+    };
+    expect_error([&] { store.make<Around>(); }, Code::kUnsupported, sentence);
+    EXPECT_EQ(store.audit().live_blocks, 2) << "the text and its root";
+  }
+}
+
+struct Entry {
+  u32 number;
+};
+
+/// The fingerprint of a root of vector<map<u64, Entry>> in a build where an Entry has that size.
+u64 fingerprint_with(size_t entry_bytes) {
+  using Elements = map<u64, Entry>;
+  using detail::joined_fingerprint;
+  using Pair = std::pair<const u64, Entry>;
+  const u64 entry = detail::type_fingerprint(typeid(Entry).name(), entry_bytes, alignof(Entry));
+  u64 pair = joined_fingerprint(detail::own_fingerprint<Pair>(), detail::own_fingerprint<u64>());
+  pair = joined_fingerprint(pair, entry);
+  const u64 elements = joined_fingerprint(detail::own_fingerprint<Elements>(), pair);
+  return joined_fingerprint(detail::own_fingerprint<vector<Elements>>(), elements);
+}
+
+// A pair's padding may take up what its second part grows by: parts count, not pairs alone.
+TEST_F(StoreTest, ARootKnowsWhatItsContainersContain) {
+  using Root = vector<map<u64, Entry>>;
+  Store store = Store::open(path(), options());
+  auto& root = store.root<Root>("root");
+  EXPECT_EQ(store.get_root("root", fingerprint_with(sizeof(Entry))), &root);
+  store.set_root("root", &root, fingerprint_with(2 * sizeof(Entry)));
+  expect_error([&] { store.root<Root>("root"); }, Code::kTypeMismatch, "another layout");
+  // One that was made when the name and size of the root's own type were all that counted.
+  store.set_root("root", &root, detail::own_fingerprint<Root>());
+  EXPECT_EQ(&store.root<Root>("root"), &root);
+  EXPECT_EQ(store.get_root("root", fingerprint_with(sizeof(Entry))), &root);
+  // Others are known as they were.
+  EXPECT_EQ(Store::fingerprint<Counter>(), detail::own_fingerprint<Counter>());
+  using Plain = std::pair<u64, Counter>;
+  EXPECT_EQ(Store::fingerprint<Plain>(), detail::own_fingerprint<Plain>());
+}
+
+/// Forbid this process userfaultfd, as a container's sandbox does.
+void forbid_userfault() {
+  sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_userfaultfd, 4, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 0, 2),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[1])),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, _IO(0xAA, 0x00), 1, 0),  // of /dev/userfaultfd
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+  };
+  const sock_fprog program{std::size(filter), filter};
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+    std::abort();
+}
+
+// Its system calls behave differently from then on.
+TEST_F(StoreTest, ATrackerThatIsTakenInsteadIsSaidOnce) {
+  Child child([&]() -> std::string {
+    forbid_userfault();
+    testing::internal::CaptureStderr();
+    Store::open(path("chosen.pd"), options(Tracking::kProtect)).close();
+    Store store = Store::open(path(), options());
+    if (store.statistics().tracking != Tracking::kProtect) return "has another tracker";
+    store.close();
+    Store::open(path(), options()).close();
+    const std::string said = testing::internal::GetCapturedStderr();
+    // Who chose a tracker knows it.
+    if (std::count(said.begin(), said.end(), '\n') != 1) return "said: " + said;
+    for (const char* part : {"state.pd", "'protect'", "userfaultfd is refused", "EFAULT"})
+      if (said.find(part) == said.npos) return "lacks " + std::string(part) + ": " + said;
+    return "";
+  });
+  EXPECT_EQ(child.wait(), "");
+}
+
+TEST_F(StoreTest, RootsOfTheLibraryAreRefused) {
+  Store store = Store::open(path(), options());
+  void* const block = store.allocate(16);
+  for (const char* name : {"perdura.transactions", "perdura.container"}) {
+    expect_error([&] { store.set_root(name, block); }, Code::kInvalidArgument, "library's own");
+    expect_error([&] { store.root<Counter>(name); }, Code::kInvalidArgument, "library's own");
+  }
+  EXPECT_EQ(store.audit().live_blocks, 1);
 }
 
 struct Account {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <perdura/perdura.hpp>
+#include <perdura/transaction.hpp>
 
 #include "heap/heap.hpp"
 #include "support/files.hpp"
@@ -50,6 +51,25 @@ struct Text {
   char bytes[];
 };
 
+struct alignas(64) Lined {
+  Lined* next;
+  std::uint64_t number;
+};
+
+struct Twice {
+  Twice* next;
+};
+
+struct [[gnu::packed]] Packed {
+  Packed* next;
+  std::uint32_t number;
+};
+
+struct [[gnu::packed]] AroundPacked {
+  char kind;
+  Packed packed;
+};
+
 struct Reporting {
   perdura::Field<Reporting*> next;
   perdura::Field<std::uint64_t> number;
@@ -65,6 +85,10 @@ PERDURA_TYPE_OF(Node, PERDURA_POINTER(Node, next), PERDURA_POINTER(Node, back),
                 PERDURA_MAYBE(Node, word))
 PERDURA_TYPE_OF(Index, PERDURA_FLEXIBLE_POINTERS(Index, nodes))
 PERDURA_TYPE(Text)
+PERDURA_TYPE(Lined, next)
+PERDURA_TYPE_OF(Twice, PERDURA_POINTER(Twice, next), PERDURA_MAYBE(Twice, next))
+PERDURA_TYPE(Packed, next)
+PERDURA_TYPE(AroundPacked, packed)
 PERDURA_TYPE(Reporting, next)
 
 namespace perdura::test {
@@ -263,6 +287,52 @@ TEST_P(Relocation, IsUndoneByACrash) {
   check_graph(store, base_of(store), made_at);
 }
 
+// What becomes durable by itself after a move, a root's object or a transaction, holds pointers of
+// the new address. After a crash they lead where they led, at a third address as well.
+TEST_P(Relocation, WhatIsDurableByItselfAfterAMoveIsMovedOnce) {
+  const std::string uri = std::string(GetParam().scheme) + ":" + folder_.path("store");
+  const auto make = [](WrappedStore& store, u64 number) {
+    const auto operation = store.operation();
+    auto* const made =
+        static_cast<Lined*>(operation.allocate_flexible(type_of<Lined>(), sizeof(Lined)));
+    operation.touch(made, sizeof *made);
+    made->number = number;
+    return made;
+  };
+  const auto set_next = [](WrappedStore& store, Lined* of, Lined* next) {
+    if (store.runtime().region().aliases() == 0) {
+      store.atomically([&](Transaction& tx) { tx.write(of->next, next); });
+    } else {
+      of->next = next;
+      value_or_throw(store.runtime().checkpoint_root("first"));
+    }
+  };
+  Options where = options(GetParam().tracking, GetParam().aliases);
+  {
+    WrappedStore store(uri, where);
+    Lined* const first = make(store, 1);
+    store.operation().set_root("first", first);
+    Lined* const second = make(store, 2);
+    second->next = make(store, 3);
+    store.checkpoint();
+    set_next(store, first, second);
+    store.close();
+  }
+  where.region_address = 0x5520'0000'0000;
+  {
+    WrappedStore store(uri, where);
+    auto* const first = static_cast<Lined*>(store.get_root("first"));
+    set_next(store, first, first->next->next);
+    store.crash();
+  }
+  where.region_address += 16 * kGiB;
+  WrappedStore store(uri, where);
+  const auto* const first = static_cast<const Lined*>(store.get_root("first"));
+  EXPECT_EQ(first->number, 1);
+  ASSERT_TRUE(store.runtime().region().contains(first->next));
+  EXPECT_EQ(first->next->number, 3);
+}
+
 INSTANTIATE_TEST_SUITE_P(Ways, Relocation,
                          testing::Values(Way{"file", "file", Tracking::kReported, 0},
                                          Way{"file_pages", "file", Tracking::kAutomatic, 0},
@@ -300,6 +370,23 @@ TEST_F(Typed, UntypedBlocksStayWhereTheyAre) {
   const Squatter squatter(base + kMiB);
   Store moved = open();
   check_graph(moved, base_of(moved), base);
+}
+
+// By less than the region's size, so that a pointer which was moved looks like one that was not.
+TEST_F(Typed, AWordThatTwoSlotsNameMovesOnce) {
+  Options moved = options(Tracking::kReported);
+  {
+    Store store = open();
+    auto& first = store.root<Twice>("first");
+    const auto op = store.operation();
+    first.next = store.make<Twice>();
+    first.next->next = &first;
+    moved.region_address = reinterpret_cast<std::uintptr_t>(base_of(store)) + 16 * kMiB;
+  }
+  Store store = Store::open(folder_.path("store"), moved);
+  auto& first = *store.find_root<Twice>("first");
+  ASSERT_TRUE(store.contains(first.next));
+  EXPECT_EQ(first.next->next, &first);
 }
 
 TEST_F(Typed, ObjectsAreZero) {
@@ -366,6 +453,87 @@ TEST_F(Typed, ReallocationKeepsTheTypeAndClearsTheRest) {
     index->count = count;
     for (u64 i = 0; i < count; ++i) index->nodes[i] = reinterpret_cast<Node*>(i + 1);
   }
+}
+
+// What is less than an object would have pointers behind its end.
+TEST_F(Typed, ReallocationLeavesAnObjectWhole) {
+  Store store = open();
+  auto* node = static_cast<Node*>(store.allocate(type_of<Node>(), 3));
+  node->next = node;
+  for (const size_t size : {size_t{1}, size_t{0}}) {
+    node = static_cast<Node*>(store.reallocate(node, size));
+    EXPECT_GE(store.usable_size(node), sizeof(Node));
+    EXPECT_NE(node->next, nullptr);
+  }
+  auto* index = store.allocate_flexible(type_of<Index>(), sizeof(Index) + 50'000 * sizeof(Node*));
+  index = store.reallocate(index, 0);
+  EXPECT_EQ(store.usable_size(index), 16u);
+  const HeapAudit audit = store.audit();
+  EXPECT_TRUE(audit.clean) << audit.problem;
+  store.deallocate(node);
+  for (const size_t size : {sizeof(Node), size_t{100'000}})
+    expect_error([&] { store.reallocate(node, size); }, Code::kMisuse, {"freed before"});
+  EXPECT_EQ(store.audit().live_blocks, audit.live_blocks - 1);
+}
+
+// In an array their pointers would not be aligned; by themselves they are.
+TEST_F(Typed, ObjectsOfPackedTypesAreSingle) {
+  {
+    Store store = open();
+    expect_error([&] { store.allocate(type_of<Packed>(), 2); }, Code::kInvalidArgument,
+                 {"'Packed'", "multiple of 8"});
+    expect_error([&] { store.make<AroundPacked>(); }, Code::kInvalidArgument,
+                 {"'AroundPacked'", "'packed'", "not aligned to 8 bytes"});
+    store.root<Packed>("packed").number = 7;
+    store.touch(store.find_root<Packed>("packed"), sizeof(Packed));
+    store.close();
+  }
+  Store store = open();
+  EXPECT_EQ(store.root<Packed>("packed").number, 7u);
+  EXPECT_TRUE(store.audit().clean) << store.audit().problem;
+}
+
+TEST_F(Typed, AnAllocationThatFailsLeavesNoType) {
+  Store store = open();
+  expect_error([&] { store.allocate(type_of<Leaf>(), kGiB); }, Code::kNoSpace, {"limit"});
+  HeapAudit audit = store.audit();
+  EXPECT_EQ(audit.types, 0);
+  EXPECT_EQ(audit.live_blocks, 0);
+  store.make<Leaf>();
+  audit = store.audit();
+  EXPECT_EQ(audit.types, 1);
+  EXPECT_EQ(audit.live_blocks, 2) << "the object and its type";
+  EXPECT_TRUE(audit.clean) << audit.problem;
+}
+
+// As a wild store to the tags would leave it. A walk over the type's pointers would leave the
+// block.
+TEST_F(Typed, ABlockThatIsSmallerThanItsTypeIsRefused) {
+  const std::string uri = folder_.path("store");
+  Options elsewhere = options(Tracking::kReported);
+  {
+    WrappedStore store(uri, elsewhere);
+    {
+      const auto op = store.operation();
+      auto* leaf = static_cast<std::byte*>(op.allocate_flexible(type_of<Leaf>(), sizeof(Leaf)));
+      op.deallocate(op.allocate_flexible(type_of<Node>(), sizeof(Node)));
+      auto* const slab = reinterpret_cast<heap::Slab*>(
+          leaf - reinterpret_cast<std::uintptr_t>(leaf) % format::kUnitBytes);
+      const heap::ClassInfo& info = heap::kClassInfo[slab->header.size_class];
+      const u64 index =
+          static_cast<u64>(leaf - reinterpret_cast<std::byte*>(slab)) / info.block_bytes;
+      u16& tag = slab->types(info)[index];
+      ASSERT_EQ(tag, 3) << "of the first type, flexible";
+      op.touch(&tag, sizeof tag);
+      tag = 5;
+    }
+    store.checkpoint();
+    const HeapAudit audit = store.audit();
+    EXPECT_NE(audit.problem.find("smaller than an object"), audit.problem.npos) << audit.problem;
+    store.crash();
+  }
+  elsewhere.region_address = 0x5570'0000'0000;
+  expect_error([&] { Store::open(uri, elsewhere); }, Code::kCorrupt, {"smaller than an object"});
 }
 
 TEST_F(Typed, AnotherLayoutIsRefusedAndBothAreNamed) {

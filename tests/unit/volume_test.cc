@@ -432,12 +432,39 @@ TEST_P(VolumeTest, CountersAtTheirEndAreRefused) {
   const FileBytes image = closed_store();
   using Change = void (*)(Superblock&);
   const Change changes[] = {[](Superblock& s) { s.sequence = ~u64{0}; },
-                            [](Superblock& s) { s.session = u64{1} << 32; },
+                            [](Superblock& s) { s.session = format::kCounterMax + 1; },
                             [](Superblock& s) { s.regions[0].live_generation = ~u64{0}; },
                             [](Superblock& s) { s.regions[0].replayed_version = ~u64{0}; }};
   for (const Change change : changes) {
     write_file(path(), with_superblocks(image, change));
     expect_refused(Code::kCorrupt, "holds impossible counters");
+  }
+}
+
+// Tickets have 32 bits for the session, which blocks name in full beside them.
+TEST_P(VolumeTest, SessionsGoOnBeyondTheirPartOfATicket) {
+  constexpr u64 kLast = (u64{1} << 32) - 1;
+  write_file(path(),
+             with_superblocks(closed_store(), [](Superblock& s) { s.session = kLast - 3; }));
+  u64* word = nullptr;
+  for (u64 session = 0; session < 8; ++session) {
+    WrappedStore store(uri(), small());
+    EXPECT_EQ(store.runtime().volume().superblock().session, kLast - 2 + session);
+    if (session == 0) {
+      const auto operation = store.operation();
+      word = static_cast<u64*>(operation.allocate(sizeof *word));
+      *word = 0;
+      operation.set_root("word", word);
+    }
+    word = static_cast<u64*>(store.get_root("word"));
+    ASSERT_EQ(*word, session);
+    {
+      const auto operation = store.operation();
+      operation.touch(word, sizeof *word);
+      ++*word;
+    }
+    store.checkpoint();
+    store.crash();  // the version is in the log
   }
 }
 

@@ -16,6 +16,7 @@
 #include "support/files.hpp"
 #include "support/ledger.hpp"
 #include "support/log_volume.hpp"
+#include "support/threads.hpp"
 #include "support/wrapped_store.hpp"
 #include "track/reported.hpp"
 
@@ -131,6 +132,7 @@ TEST_F(WindowTest, TwoMutatorsOfALineMakeOneCopy) {
 class LargeWindowTest : public WindowTest {
  protected:
   static constexpr u64 kLines = 600 * 1024;
+  static constexpr u64 kManyLinesNs = 5'000'000;  ///< of the processor, to copy thousands of them
   LargeWindowTest() : WindowTest(kLines) {}
 };
 
@@ -146,11 +148,12 @@ TEST_F(LargeWindowTest, AFullArenaWaitsForTheCapture) {
   while (!arena_.full()) std::this_thread::yield();
   const u64 entries = arena_.count();
   ASSERT_LT(entries, kLines);
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  while (reached != entries - 1) std::this_thread::yield();
+  await_cpu_ns(mutator.native_handle(), kManyLinesNs);
   EXPECT_EQ(reached, entries - 1);
   window_.publish(entries + 100);
   while (reached != entries + 99) std::this_thread::yield();
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  await_cpu_ns(mutator.native_handle(), kManyLinesNs);
   EXPECT_EQ(reached, entries + 99);
   EXPECT_FALSE(window_.marked(entries + 100));
   window_.finish();

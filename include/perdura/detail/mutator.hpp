@@ -24,11 +24,15 @@ struct alignas(64) Mutator {
   /// stopped.
   std::uint64_t* limit = nullptr;
   bool ignores_reports = false;  ///< the tracker needs none
+  bool in_transaction = false;   ///< what it allocates and gives back is its transaction's
+  bool by_transaction = false;   ///< what the heap does for it now is one's: a crash leaves it done
   void* heap_cache = nullptr;    ///< heap::ThreadCache
   void* runtime = nullptr;       ///< the store
   void* registry = nullptr;      ///< track::Mutators
-  void* transactions = nullptr;  ///< TransactionContext
+  void* transactions = nullptr;  ///< store::TransactionBlocks
 };
+
+static_assert(sizeof(Mutator) == 64);  // what each operation and allocation looks at is one line
 
 /// A thread's mutators, by the index of the store among the process's open ones. The id tells a
 /// store from an earlier one with the same index.

@@ -71,24 +71,38 @@ void* allocate_flexible(const perdura_type& type, std::size_t bytes) {
 
 void* reallocate(void* object, std::size_t bytes) {
   const Home home(object);
+  VolatileHeap& objects = VolatileHeap::instance();
   const u64 old_bytes = value_or_throw(home.heap().usable(object)).bytes;
-  void* const made = value_or_throw(home.heap().reallocate_typed(home.mutator(), object, bytes));
-  VolatileHeap::instance().object_moved(object, made, old_bytes);
-  return made;
+  auto said = objects.take(object, old_bytes);
+  const auto made = home.heap().reallocate_typed(home.mutator(), object, bytes);
+  if (!made) {
+    objects.give(std::move(said), object, old_bytes);
+    throw_failure(made.failure());
+  }
+  said.pin = {};
+  objects.give(std::move(said), *made, value_or_throw(home.heap().usable(*made)).bytes);
+  return *made;
 }
 
 void deallocate(void* object) {
   if (object == nullptr) return;
   const Home home(object);
+  VolatileHeap& objects = VolatileHeap::instance();
   const u64 bytes = value_or_throw(home.heap().usable(object)).bytes;
-  value_or_throw(home.heap().deallocate(home.mutator(), object));
-  VolatileHeap::instance().object_moved(object, nullptr, bytes);
+  auto said = objects.take(object, bytes);  // of another one's from when it is freed
+  const Status freed = home.heap().deallocate(home.mutator(), object);
+  if (!freed) {
+    objects.give(std::move(said), object, bytes);
+    throw_failure(freed.failure());
+  }
 }
 
 // What is in a container stays there.
 void pin(const void* object) {
   VolatileHeap& objects = VolatileHeap::instance();
-  if (objects.contains(object)) objects.pin(object);
+  if (!objects.contains(object)) return;
+  value_or_throw(objects.heap().usable(object));  // not one inside of an object
+  objects.pin(object);
 }
 
 void unpin(const void* object) {

@@ -4,12 +4,9 @@
 #include <cstring>
 
 #include "base/clock.hpp"
-#include "heap/container_view.hpp"
-#include "model/container/state_array.hpp"
-
-PERDURA_TYPE(perdura::format::ContainerModule, name)
-PERDURA_TYPE(perdura::format::ContainerSymbol, name)
-PERDURA_TYPE(perdura::format::ContainerState, root, modules, symbols, marked, shadows)
+#include "base/mutant.hpp"
+#include "heap/container_types.hpp"
+#include "model/container/homecoming.hpp"
 
 namespace perdura::detail {
 namespace {
@@ -21,10 +18,6 @@ using format::ContainerSymbol;
 using format::kContainerRoot;
 using track::InOperation;
 
-constexpr perdura_type kText{"perdura::format::ContainerText", 1, 1, 0, nullptr};
-constexpr perdura_type kMarks{"perdura::format::ContainerMarks", 8, 8, 0, nullptr};
-constexpr size_t kListedMax = 1000;
-
 /// The containers of the process. One discovers at a time.
 struct OpenContainers {
   std::mutex discovery;
@@ -33,12 +26,6 @@ struct OpenContainers {
 OpenContainers& open_containers() {
   static auto* const containers = new OpenContainers;
   return *containers;
-}
-
-std::string hex(u64 value) {
-  char text[24];
-  std::snprintf(text, sizeof text, "0x%lx", value);
-  return text;
 }
 
 }  // namespace
@@ -63,10 +50,15 @@ Result<std::unique_ptr<ContainerRuntime>> ContainerRuntime::try_open(
   std::unique_ptr<ContainerRuntime> container(new ContainerRuntime);
   InternalOptions inner = internal;
   inner.guest = container.get();
-  inner.restore = [&container](Runtime& runtime, Mutator& mutator) {
-    return container->restore(runtime, mutator);
+  Homecoming home;
+  inner.restore = [&home](Runtime& runtime, Mutator& mutator) {
+    return home.restore(runtime, mutator);
   };
+  inner.moved = [&home] { home.finish(); };
   PERDURA_ASSIGN(container->runtime_, Runtime::open(uri, options, inner));
+  container->statistics_.restored_pointers = home.restored();
+  container->statistics_.nulled_pointers = home.nulled();
+  container->nulled_ = home.take_list();
   PERDURA_TRY(container->create_state());
   std::lock_guard lock(all.discovery);
   all.containers.push_back(container.get());
@@ -82,7 +74,7 @@ ContainerRuntime::~ContainerRuntime() {
   const region::Region& region = runtime_->region();
   std::lock_guard lock(open_containers().discovery);
   std::erase(open_containers().containers, this);
-  volatile_.object_moved(region.base(), nullptr, region.limit());
+  const auto gone = volatile_.take(region.base(), region.limit());
 }
 
 Status ContainerRuntime::close() {
@@ -119,15 +111,6 @@ Status ContainerRuntime::create_state() {
   }
   auto* const state = static_cast<ContainerState*>(root);
   if (state->version != format::kContainerVersion) state->version = format::kContainerVersion;
-  for (u32 i = 0; i < state->module_count; ++i)
-    if (state->modules[i].bytes != 0) module_numbers_.emplace(state->modules[i].begin, i);
-  for (u32 i = 0; i < state->symbol_count; ++i) {
-    const ContainerSymbol& symbol = state->symbols[i];
-    const ContainerModule& module = state->modules[symbol.module];
-    if (module.bytes == 0) continue;
-    const u64 begin = module.begin + symbol.offset;
-    known_symbols_.emplace(begin, begin + symbol.bytes);
-  }
   const u64 limit = runtime_->region().limit();
   PERDURA_ASSIGN(track::DirtyMap changed, track::DirtyMap::create(limit));
   PERDURA_ASSIGN(track::DirtyMap revisit, track::DirtyMap::create(limit));
@@ -137,20 +120,31 @@ Status ContainerRuntime::create_state() {
   return {};
 }
 
+// Threads that make it at once make one. Inside operations: whoever has the lock waits for nobody.
 Result<void*> ContainerRuntime::root(const perdura_type& type) {
   const InOperation outer(volatile_.mutators().this_thread());
   Mutator& mutator = runtime_->mutators().this_thread();
   const InOperation operation(mutator);
+  const std::lock_guard lock(root_mutex_);
   heap::Heap& heap = runtime_->heap();
-  if (state_->root == nullptr) {
-    PERDURA_ASSIGN(state_->root, heap.allocate_typed(mutator, type, 1));
-    return state_->root;
+  if (existing_root() == nullptr) {
+    PERDURA_ASSIGN(void* const made, heap.allocate_typed(mutator, type, 1));
+    state_->root = made;
+    return made;
   }
   PERDURA_TRY(heap.expect_type(type));
   PERDURA_ASSIGN(const std::string name, heap.type_name(state_->root));
   if (name == type.name) return state_->root;
   return Failure{Code::kTypeMismatch, "the root of '" + runtime_->name() + "' is of type '" + name +
                                           "', not '" + type.name + "'"};
+}
+
+// A program may destroy its root, as any object.
+void* ContainerRuntime::existing_root() const {
+  const region::Region& region = runtime_->region();
+  const bool is_there =
+      is_own(state_->root) && runtime_->heap().allocated_at(region.offset_of(state_->root)) != 0;
+  return is_there ? state_->root : nullptr;
 }
 
 // --- persistence points --------------------------------------------------------------------------
@@ -235,8 +229,7 @@ Status ContainerRuntime::discover() {
   PERDURA_TRY(runtime_->tracker().add_changes(pages_->changed));
   pages_->revisit.clear();
   pages_->outside.clear();
-  new_modules_.clear();
-  modules_.refresh();
+  modules_.begin(*state_, {runtime_->heap(), *mutator_});
   begin_shadows();
   heap::Closure closure({runtime_->heap(), *mutator_}, {volatile_.heap(), *volatile_mutator_},
                         *this);
@@ -253,8 +246,7 @@ Status ContainerRuntime::discover() {
   if (!closure.status()) return copy_of(closure.status().failure());
   if (!noted_) return copy_of(noted_.failure());
   PERDURA_TRY(end_shadows());
-  PERDURA_TRY(note_modules());
-  PERDURA_TRY(note_symbols());
+  PERDURA_TRY(modules_.put());
   return mark_pages();
 }
 
@@ -262,6 +254,9 @@ Status ContainerRuntime::discover() {
 // known until all of them were looked at.
 void ContainerRuntime::fix_references(heap::Closure& closure) {
   closure.fix_rest();
+  // An excluded word does not move what it leads to, but another word may.
+  if (!pages_->revisit.empty() && !is_mutant("container_excluded_stays"))
+    closure.fix(runtime_->heap(), pages_->revisit);
   for (void** reference : volatile_.references()) closure.fix(reinterpret_cast<u64*>(reference));
   bool all_fixed = true;
   for (ContainerRuntime* other : open_containers().containers) {
@@ -286,7 +281,7 @@ bool ContainerRuntime::follows(const u64* word, const void* object) {
 }
 
 void ContainerRuntime::moved(const void* from, void* to, u64 bytes) {
-  volatile_.move_words(from, to, bytes);
+  volatile_.give(volatile_.take(from, bytes), to, bytes);
 }
 
 // Null when it is restored, as what leads elsewhere.
@@ -321,32 +316,15 @@ ContainerRuntime::Lead ContainerRuntime::lead_of(const u64* word, bool maybe) {
     if (!maybe) ++foreign_pointers_;
     return {!maybe, true, unfollowed};
   }
-  const Module* const module = modules_.find(*word);
-  if (module != nullptr) {
-    if (noted_) noted_ = guarded([&] { return note(*module, *word); });
-    return {true, false, *word};
-  }
+  bool in_module = false;
+  if (noted_)
+    noted_ = guarded([&]() -> Status {
+      in_module = modules_.note(*word);
+      return {};
+    });
+  if (in_module) return {true, false, *word};
   if (!maybe) ++foreign_pointers_;
   return {!maybe, false, unfollowed};
-}
-
-// That a word leads into a module, and to which symbol.
-Status ContainerRuntime::note(const Module& module, u64 address) {
-  if (!module_numbers_.contains(module.begin) &&
-      std::find(new_modules_.begin(), new_modules_.end(), &module) == new_modules_.end())
-    new_modules_.push_back(&module);
-  const auto after = known_symbols_.upper_bound(address);
-  if (after != known_symbols_.begin() && address < std::prev(after)->second) return {};
-  Symbol symbol = symbol_at(address);
-  const auto known = known_symbols_.emplace(symbol.begin, symbol.begin + symbol.bytes);
-  if (symbol.name.empty()) return {};
-  try {
-    new_symbols_.push_back(std::move(symbol));
-  } catch (...) {
-    known_symbols_.erase(known.first);
-    throw;
-  }
-  return {};
 }
 
 // --- objects of other containers -----------------------------------------------------------------
@@ -436,64 +414,13 @@ u64 ContainerRuntime::line_of(const void* address) const {
 
 // --- what a container keeps beside the objects ---------------------------------------------------
 
-template <class T>
-Status ContainerRuntime::append_named(T*& all, u32& count, T one, const std::string& name) {
-  heap::Heap& heap = runtime_->heap();
-  PERDURA_ASSIGN(void* const text, heap.allocate_typed(*mutator_, kText, name.size() + 1));
-  std::memcpy(text, name.c_str(), name.size() + 1);
-  one.name = static_cast<char*>(text);
-  Status appended = append(heap, *mutator_, all, count, one);
-  if (!appended) PERDURA_TRY(heap.deallocate(*mutator_, text));
-  return appended;
-}
-
-// One that was loaded again, elsewhere, is the same.
-Status ContainerRuntime::note_modules() {
-  for (const Module* module : new_modules_) {
-    const auto begin = state_->modules;
-    const auto end = begin + state_->module_count;
-    const auto known = std::find_if(begin, end, [&](const ContainerModule& each) {
-      return module->is_build(each.build_id, each.build_id_bytes);
-    });
-    if (known != end) {
-      known->begin = module->begin;
-      known->bytes = module->end - module->begin;
-      module_numbers_[module->begin] = static_cast<u32>(known - begin);
-      continue;
-    }
-    ContainerModule one{};
-    one.begin = module->begin;
-    one.bytes = module->end - module->begin;
-    one.build_id_bytes = module->build_id_bytes;
-    std::copy(module->build_id.begin(), module->build_id.end(), one.build_id);
-    PERDURA_TRY(append_named(state_->modules, state_->module_count, one, module->name));
-    module_numbers_[module->begin] = state_->module_count - 1;
-  }
-  return {};
-}
-
-// What fails is tried again by the next point.
-Status ContainerRuntime::note_symbols() {
-  for (; !new_symbols_.empty(); new_symbols_.pop_back()) {
-    const Symbol& symbol = new_symbols_.back();
-    const Module* const module = modules_.find(symbol.begin);
-    if (module == nullptr) continue;
-    ContainerSymbol one{};
-    one.module = module_numbers_.at(module->begin);
-    one.bytes = static_cast<u32>(symbol.bytes);
-    one.offset = symbol.begin - module->begin;
-    PERDURA_TRY(append_named(state_->symbols, state_->symbol_count, one, symbol.name));
-  }
-  return {};
-}
-
 Status ContainerRuntime::mark_pages() {
   u64 end = 0;
   pages_->outside.for_each_page([&](u64 page, u64) { end = page + 1; });
   if (end > state_->marked_words * 64) {
     const u64 words = std::bit_ceil((end + 63) / 64);
     heap::Heap& heap = runtime_->heap();
-    PERDURA_ASSIGN(void* const made, heap.allocate_typed(*mutator_, kMarks, words));
+    PERDURA_ASSIGN(void* const made, heap.allocate_typed(*mutator_, heap::kContainerMarks, words));
     u64* const old = state_->marked;
     if (old != nullptr) std::memcpy(made, old, state_->marked_words * sizeof(u64));
     state_->marked = static_cast<u64*>(made);
@@ -510,115 +437,6 @@ Status ContainerRuntime::mark_pages() {
   pages_->changed.for_each_page([&](u64 page, u64) { mark(page, pages_->outside.has_page(page)); });
   pages_->outside.for_each_page([&](u64 page, u64) { mark(page, true); });
   return {};
-}
-
-// --- restoring -----------------------------------------------------------------------------------
-
-namespace {
-
-/// Where the modules of a container are in this process.
-class Homecoming {
- public:
-  explicit Homecoming(const heap::ContainerView& view) : view_(view) {
-    modules_.refresh();
-    for (u32 i = 0; i < view.state().module_count; ++i)
-      now_.push_back(
-          modules_.find_build(view.modules()[i].build_id, view.modules()[i].build_id_bytes));
-  }
-
-  const Module* now(u32 module) const { return now_[module]; }
-
-  /// The module that a word led to.
-  std::optional<u32> module_of(u64 value) const {
-    for (u32 i = 0; i < view_.state().module_count; ++i)
-      if (value - view_.modules()[i].begin < view_.modules()[i].bytes) return i;
-    return std::nullopt;
-  }
-
-  Result<u64> resolve(u64 value, u32 number) const {
-    const ContainerModule& module = view_.modules()[number];
-    const u64 offset = value - module.begin;
-    if (now_[number] != nullptr) return now_[number]->begin + offset;
-    const std::string name = view_.name_of(module);
-    const Module* const other = modules_.find_name(name);
-    const auto missing = [&](const std::string& what) {
-      return Failure{Code::kNotFound,
-                     "a pointer leads to " + what + " in '" + name + "' of another build, and " +
-                         (other == nullptr ? "no module of that name is loaded; load it first"
-                                           : "the one that is loaded has no such symbol; "
-                                             "export it, or link with -rdynamic")};
-    };
-    for (u32 i = 0; i < view_.state().symbol_count; ++i) {
-      const ContainerSymbol& symbol = view_.symbols()[i];
-      if (symbol.module != number || offset - symbol.offset >= symbol.bytes) continue;
-      const std::string symbol_name = view_.name_of(symbol);
-      const auto address = other != nullptr ? other->address_of(symbol_name) : std::optional<u64>{};
-      if (!address) return missing("'" + symbol_name + "'");
-      return *address + (offset - symbol.offset);
-    }
-    return missing("offset " + hex(offset));
-  }
-
- private:
-  const heap::ContainerView& view_;
-  Modules modules_;
-  std::vector<const Module*> now_;
-};
-
-}  // namespace
-
-// Before pointers into the region are moved: they still tell what led out of it.
-Status ContainerRuntime::restore(Runtime& runtime, Mutator& mutator) {
-  heap::Heap& heap = runtime.heap();
-  PERDURA_TRY(heap.load_typed());
-  region::Region& region = runtime.region();
-  PERDURA_ASSIGN(const auto view, heap::ContainerView::find(heap, region));
-  if (!view) {
-    if (heap.roots().empty()) return {};  // its first point was cut short
-    return Failure{Code::kMisuse, "'" + runtime.name() +
-                                      "' is a store, not a container; open it with Store::open"};
-  }
-  const Homecoming home(*view);
-  const ShadowsBefore shadows(*view);
-  PERDURA_ASSIGN(track::DirtyMap pages, track::DirtyMap::create(region.limit()));
-  view->for_each_marked([&](u64 page) { pages.add(page * kLinesPerPage, kLinesPerPage); });
-  Status status;
-  heap::TypedWords(heap).for_each_in(pages, [&](u64* word, bool maybe) {
-    if (*word == 0 || view->is_inside(*word) || !status) return;
-    if (const auto place = shadows.place_of(*word)) {
-      *word = *place;
-      return;
-    }
-    const auto module = home.module_of(*word);
-    u64 now = 0;
-    if (module) {
-      Result<u64> resolved = guarded([&] { return home.resolve(*word, *module); });
-      if (!resolved) {
-        status = resolved.failure();
-        return;
-      }
-      now = *resolved;
-      ++statistics_.restored_pointers;
-    } else if (maybe) {
-      return;
-    } else {
-      ++statistics_.nulled_pointers;
-      if (nulled_.size() < kListedMax)
-        nulled_.push_back("the pointer at region offset " + hex(region.offset_of(word)) +
-                          " led to " + hex(*word));
-    }
-    *word = now;
-  });
-  if (!status) return status;
-  // Nothing leads to those that are not there any more.
-  for (u32 i = 0; i < view->state().module_count; ++i) {
-    ContainerModule& module = view->modules()[i];
-    const u64 begin = home.now(i) != nullptr ? home.now(i)->begin : 0;
-    if (module.begin == begin) continue;
-    module.begin = begin;
-    if (begin == 0) module.bytes = 0;
-  }
-  return shadows.end(heap, mutator);
 }
 
 // --- statistics ----------------------------------------------------------------------------------

@@ -9,14 +9,12 @@
 // container is inside one on volatile objects: so those of other containers stand still as well.
 #pragma once
 
-#include <map>
 #include <set>
-#include <unordered_map>
 
 #include <perdura/container.hpp>
 
 #include "heap/closure.hpp"
-#include "model/container/modules.hpp"
+#include "model/container/module_records.hpp"
 #include "model/container/shadows.hpp"
 #include "model/container/volatile_heap.hpp"
 #include "store/runtime.hpp"
@@ -38,7 +36,7 @@ class ContainerRuntime final : public commit::CutGuest, private heap::Closure::O
 
   Result<void*> root(const perdura_type& type);
   /// nullptr: there is none yet.
-  void* existing_root() const { return state_->root; }
+  void* existing_root() const;
   Result<u64> point();
   Result<u64> point_async();
   /// The same for callers that learn of failures by sync() alone.
@@ -60,7 +58,6 @@ class ContainerRuntime final : public commit::CutGuest, private heap::Closure::O
   ContainerRuntime() : volatile_(VolatileHeap::instance()) {}
 
   Status require_outside_operation(const char* call);
-  Status restore(Runtime& runtime, Mutator& mutator);
   static Result<std::unique_ptr<ContainerRuntime>> try_open(std::string_view uri,
                                                             const Options& options,
                                                             const InternalOptions& internal);
@@ -88,12 +85,7 @@ class ContainerRuntime final : public commit::CutGuest, private heap::Closure::O
   bool is_own(const void* address) const { return runtime_->region().contains(address); }
   bool is_own(u64 value) const { return is_own(reinterpret_cast<const void*>(value)); }
 
-  Status note(const Module& module, u64 address);
-  Status note_modules();
-  Status note_symbols();
   Status mark_pages();
-  template <class T>
-  Status append_named(T*& all, u32& count, T one, const std::string& name);
   u64 line_of(const void* address) const;
 
   VolatileHeap& volatile_;
@@ -101,7 +93,7 @@ class ContainerRuntime final : public commit::CutGuest, private heap::Closure::O
   format::ContainerState* state_ = nullptr;  ///< nullptr while the store is being opened
 
   // --- of discovery; under the discovery mutex
-  Modules modules_;
+  ModuleRecords modules_;
   struct Pages {
     track::DirtyMap changed;
     track::DirtyMap
@@ -112,17 +104,14 @@ class ContainerRuntime final : public commit::CutGuest, private heap::Closure::O
   bool discovering_ = false;
   Mutator* mutator_ = nullptr;           ///< of the thread that cuts
   Mutator* volatile_mutator_ = nullptr;  ///< the same
-  Status noted_;  ///< what became of noting modules and symbols, and of shadows
+  Status noted_;                         ///< what became of noting modules, and of shadows
   Shadows shadows_;
   std::set<std::string> warned_;  ///< names of other containers
   std::string warning_;           ///< to be printed
   u64 foreign_pointers_ = 0;
   u64 staying_pointers_ = 0;
-  std::unordered_map<u64, u32> module_numbers_;  ///< of modules that the state has, by their begin
-  std::vector<const Module*> new_modules_;
-  std::map<u64, u64> known_symbols_;  ///< their ends by their beginnings
-  std::vector<Symbol> new_symbols_;
 
+  std::mutex root_mutex_;
   std::atomic<bool> warns_{false};
   mutable std::mutex mutex_;
   ContainerStatistics statistics_;  ///< under mutex_

@@ -33,9 +33,8 @@ Module module_of(const dl_phdr_info& info) {
   Module module;
   module.path = info.dlpi_name != nullptr ? info.dlpi_name : "";
   std::error_code ignored;
-  module.name = (module.path.empty() ? std::filesystem::read_symlink("/proc/self/exe", ignored)
-                                     : std::filesystem::path(module.path))
-                    .filename();
+  module.file = module.path.empty() ? std::filesystem::read_symlink("/proc/self/exe", ignored)
+                                    : std::filesystem::path(module.path);
   u64 begin = ~u64{0};
   u64 end = 0;
   for (int i = 0; i < info.dlpi_phnum; ++i) {
@@ -78,22 +77,24 @@ Symbol symbol_at(u64 address) {
   return {begin, bytes, info.dli_sname};
 }
 
-void Modules::refresh() {
+bool Modules::refresh() {
   struct Walk {
-    Modules& modules;
+    const Modules& modules;
     bool first = true;
     bool same = false;
-    std::vector<Module> found;
-  } walk{*this, true, false, {}};
+    u64 loads = 0;
+    u64 unloads = 0;
+    std::vector<Module> found{};
+  } walk{*this};
   ::dl_iterate_phdr(
       [](dl_phdr_info* info, size_t, void* data) {
         auto& walk = *static_cast<Walk*>(data);
-        Modules& all = walk.modules;
+        const Modules& all = walk.modules;
         if (std::exchange(walk.first, false)) {
           walk.same = !all.modules_.empty() && all.loads_ == info->dlpi_adds &&
                       all.unloads_ == info->dlpi_subs;
-          all.loads_ = info->dlpi_adds;
-          all.unloads_ = info->dlpi_subs;
+          walk.loads = info->dlpi_adds;
+          walk.unloads = info->dlpi_subs;
         }
         if (walk.same) return 1;
         if (Module module = module_of(*info); module.build_id_bytes != 0)
@@ -101,10 +102,14 @@ void Modules::refresh() {
         return 0;
       },
       &walk);
-  if (walk.same) return;
+  if (walk.same) return false;
   std::sort(walk.found.begin(), walk.found.end(),
             [](const Module& a, const Module& b) { return a.begin < b.begin; });
+  // All or nothing: when memory is short the next call looks again.
   modules_ = std::move(walk.found);
+  loads_ = walk.loads;
+  unloads_ = walk.unloads;
+  return true;
 }
 
 const Module* Modules::find(u64 address) const {
@@ -115,16 +120,24 @@ const Module* Modules::find(u64 address) const {
   return &*(after - 1);
 }
 
-const Module* Modules::find_build(const u8* id, u32 bytes) const {
-  const auto found = std::find_if(modules_.begin(), modules_.end(),
-                                  [&](const Module& module) { return module.is_build(id, bytes); });
-  return found != modules_.end() ? &*found : nullptr;
+template <class Fits>
+const Module* Modules::find_best(std::string_view file, Fits&& fits) const {
+  const Module* best = nullptr;
+  const auto rank = [&](const Module& module) {
+    return module.file == file ? 2 : static_cast<int>(module.name() == heap::name_of_file(file));
+  };
+  for (const Module& module : modules_)
+    if (fits(module) && (best == nullptr || rank(module) > rank(*best))) best = &module;
+  return best;
 }
 
-const Module* Modules::find_name(const std::string& name) const {
-  const auto found = std::find_if(modules_.begin(), modules_.end(),
-                                  [&](const Module& module) { return module.name == name; });
-  return found != modules_.end() ? &*found : nullptr;
+const Module* Modules::find_build(const u8* id, u32 bytes, std::string_view file) const {
+  return find_best(file, [&](const Module& module) { return module.is_build(id, bytes); });
+}
+
+const Module* Modules::find_file(std::string_view file) const {
+  return find_best(file,
+                   [&](const Module& module) { return module.name() == heap::name_of_file(file); });
 }
 
 }  // namespace perdura::detail

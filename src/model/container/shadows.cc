@@ -2,9 +2,8 @@
 
 #include <algorithm>
 
+#include "heap/container_types.hpp"
 #include "model/container/state_array.hpp"
-
-PERDURA_TYPE(perdura::format::ContainerShadow, copy)
 
 namespace perdura::detail {
 

@@ -77,22 +77,31 @@ void VolatileHeap::forget(void** pointer) {
   references_.erase(pointer);
 }
 
-void VolatileHeap::move_words(const void* from, void* to, u64 bytes) noexcept {
-  const auto* const begin = static_cast<const std::byte*>(from);
-  for (auto at = excluded_.lower_bound(begin); at != excluded_.end() && *at < begin + bytes;) {
-    auto word = excluded_.extract(at++);
-    if (to == nullptr) continue;
-    word.value() = static_cast<const std::byte*>(to) + (word.value() - begin);
-    excluded_.insert(std::move(word));
-  }
+VolatileHeap::Said VolatileHeap::take(const void* object, u64 bytes) noexcept {
+  Said said;
+  if (!said_.load(std::memory_order_relaxed)) return said;
+  std::lock_guard lock(mutex_);
+  said.of = static_cast<const std::byte*>(object);
+  said.pin = pinned_.extract(object);
+  for (auto at = excluded_.lower_bound(said.of); at != excluded_.end() && *at < said.of + bytes;)
+    said.words.insert(excluded_.extract(at++));
+  return said;
 }
 
-// A pin was for the old place.
-void VolatileHeap::object_moved(const void* from, void* to, u64 bytes) noexcept {
-  if (!said_.load(std::memory_order_relaxed)) return;
+void VolatileHeap::give(Said said, const void* object, u64 bytes) noexcept {
+  if (said.of == nullptr) return;
   std::lock_guard lock(mutex_);
-  move_words(from, to, bytes);
-  pinned_.erase(from);
+  if (!said.pin.empty()) {
+    said.pin.key() = object;
+    pinned_.insert(std::move(said.pin));
+  }
+  while (!said.words.empty()) {
+    auto word = said.words.extract(said.words.begin());
+    const auto offset = static_cast<u64>(word.value() - said.of);
+    if (offset >= bytes) continue;
+    word.value() = static_cast<const std::byte*>(object) + offset;
+    excluded_.insert(std::move(word));
+  }
 }
 
 }  // namespace perdura::detail

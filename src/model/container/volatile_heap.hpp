@@ -29,8 +29,17 @@ class VolatileHeap {
   void exclude(const void* word);
   void refer(void** pointer);
   void forget(void** pointer);
-  /// The program moved an object, or ended it (`to` nullptr).
-  void object_moved(const void* from, void* to, u64 bytes) noexcept;
+  /// What was said of an object: its pins, and words in it that are excluded.
+  struct Said {
+    std::unordered_map<const void*, u64>::node_type pin;
+    std::set<const std::byte*> words;
+    const std::byte* of = nullptr;
+  };
+  /// Before the program moves an object or ends it, since another one, of another thread, may have
+  /// its place at once.
+  Said take(const void* object, u64 bytes) noexcept;
+  /// Of the place where it is now, with `bytes` there.
+  void give(Said said, const void* object, u64 bytes) noexcept;
 
   // --- while mutators stand still
 
@@ -39,8 +48,6 @@ class VolatileHeap {
     return excluded_.contains(static_cast<const std::byte*>(word));
   }
   const std::unordered_set<void**>& references() const { return references_; }
-  /// What was said of an object's words goes with it.
-  void move_words(const void* from, void* to, u64 bytes) noexcept;
 
  private:
   VolatileHeap();

@@ -9,7 +9,6 @@
 
 #include <perdura/store.hpp>
 
-#include "base/assert.hpp"
 #include "model/own_store.hpp"
 #include "store/c_error.hpp"
 #include "store/runtime.hpp"
@@ -73,6 +72,8 @@ class Objects {
     detail::Runtime& runtime = store_.runtime();
     void* object =
         value_or_throw(runtime.heap().allocate_apart(runtime.mutators().this_thread(), size));
+    // Before anybody can find the object by its name and free it.
+    named_lines_.add_shared(line_of(object), 1);
     try {
       store_.set_root(name, object);
       try {
@@ -82,26 +83,18 @@ class Objects {
         throw;
       }
     } catch (...) {
+      named_lines_.take(line_of(object));
       op.deallocate(object);
       throw;
     }
-    named_lines_.add_shared(line_of(object), 1);
     return object;
   }
 
   void free(void* object) {
     auto op = store_.operation();
-    if (!store_.contains(object) || !named_lines_.contains(line_of(object))) {
-      op.deallocate(object);
-      return;
-    }
-    std::lock_guard lock(mutex_);
+    // The name first: as soon as the object is given back another thread may get its place.
+    if (store_.contains(object) && named_lines_.contains(line_of(object))) forget_name(object);
     op.deallocate(object);
-    const auto named = names_.find(object);
-    PERDURA_ASSERT(named != names_.end());  // its line is no other object's
-    store_.set_root(named->second, nullptr);
-    names_.erase(named);
-    named_lines_.take(line_of(object));
   }
 
   void* find(const char* name) {
@@ -120,6 +113,16 @@ class Objects {
       names_.emplace(object, root.name);
       named_lines_.add(line_of(object), 1);
     }
+  }
+
+  // Of an object, or of an address in its first line that is none.
+  void forget_name(const void* object) {
+    std::lock_guard lock(mutex_);
+    const auto named = names_.find(const_cast<void*>(object));
+    if (named == names_.end()) return;
+    store_.set_root(named->second, nullptr);
+    names_.erase(named);
+    named_lines_.take(line_of(object));
   }
 
   u64 line_of(const void* object) const {

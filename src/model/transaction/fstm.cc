@@ -28,6 +28,7 @@ struct Current {
   jmp_buf place;  ///< where it begins
   bool started = false;
   u64 restarts = 0;
+  bool has_taken_version = false;
   Transactions* all = nullptr;  ///< from the first word on
   TransactionContext* context = nullptr;
 };
@@ -57,17 +58,26 @@ TransactionContext& context_at(Current& tx, const void* word) {
   return *tx.context;
 }
 
+void undo(Current& tx) {
+  tx.context->roll_back();
+  tx.all->leave(*tx.context);
+  tx.context = nullptr;
+  tx.started = false;
+}
+
 /// Runs a part of it; where it meets others, it begins again.
 template <class Call>
 auto part(Current& tx, Call&& call) -> decltype(call()) {
   try {
-    return call();
-  } catch (const TransactionRestart&) {
-    tx.context->roll_back();
-    tx.all->leave(*tx.context);
-    tx.context = nullptr;
-    tx.started = false;
-    ++tx.restarts;
+    try {
+      return call();
+    } catch (const TransactionAgain& again) {
+      undo(tx);
+      if (again.why == TransactionAgain::Why::kNeedsVersion)
+        tx.restarts = tx.all->take_version(tx.restarts, tx.has_taken_version);
+      else ++tx.restarts;
+      if (again.why == TransactionAgain::Why::kLogFailed) tx.all->mend_stream();
+    }
   } catch (const std::exception& error) {
     give_up(error.what());
   }
@@ -169,6 +179,7 @@ jmp_buf* perdura_fstm_begin(void) {
   Current& tx = current();
   if (tx.started) give_up("TM_START inside a transaction");
   tx.restarts = 0;
+  tx.has_taken_version = false;
   return &tx.place;
 }
 

@@ -12,19 +12,32 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <unordered_set>
 
 #include <perdura/transaction.hpp>
 
 #include "base/mapping.hpp"
+#include "base/mutant.hpp"
 #include "commit/transaction_log.hpp"
 #include "store/runtime.hpp"
+#include "store/transaction_blocks.hpp"
 
 namespace perdura::detail {
 
 class Transactions;
 
+/// What the library needs memory for; a body's own want of it is the body's.
+template <class Call>
+auto with_memory(Call&& call) -> decltype(call()) {
+  try {
+    return call();
+  } catch (const std::bad_alloc&) {
+    throw Error(Code::kNoMemory, "out of memory");
+  }
+}
+
 /// A thread's transactions on one store.
-class TransactionContext final : public TransactionThread {
+class TransactionContext final : public TransactionThread, public store::TransactionBlocks {
  public:
   TransactionContext(Transactions& all, u16 slot);
 
@@ -34,14 +47,13 @@ class TransactionContext final : public TransactionThread {
   /// Or allocated or given back: it is to have a part in the log.
   bool has_changed() const { return changed_; }
   bool waits() const { return waits_for_ != 0; }
+  u64 waits_for() const { return waits_for_; }
   /// It is used no more, unless it begins again.
   void end() {
-    in_body = false;
+    in_body = mutator->in_transaction = false;
     // A load without room for it takes the slow path, which says that it has ended.
     reads_limit_ = reads_end_;
   }
-  /// After the operation has ended: until it is durable.
-  Status wait();
   /// Undo; what others wait for is theirs.
   void roll_back();
   /// Until something that it read changes, after roll_back.
@@ -50,7 +62,10 @@ class TransactionContext final : public TransactionThread {
   bool alone = false;
   bool wants_alone = false;  ///< where it begins again
   bool irrevocable = false;
+  /// It has committed without a record: the next version makes it durable.
+  bool needs_version = false;
   Mutator* mutator = nullptr;
+  TransactionContext* outer = nullptr;   ///< of another store, whose body this one's is inside
   const perdura_type* needed = nullptr;  ///< by the attempt that has ended
   Transaction transaction{*this};
   u64 last_commit() const { return last_commit_; }
@@ -58,12 +73,16 @@ class TransactionContext final : public TransactionThread {
   void forget_logged_bytes() { logged_bytes_ = 0; }
 
   // --- for Transaction
-  void* allocate(u64 size, u64 alignment);
-  void* allocate(const perdura_type& type, u64 count);
-  void save(std::vector<u64>& values, size_t& allocated, size_t& given_back);
-  void undo(const std::vector<u64>& values, size_t allocated, size_t given_back);
-  void deallocate(void* block);
-  [[noreturn]] void retry() const;
+  void* allocate(u64 size, u64 alignment) override;
+  void* allocate(const perdura_type& type, u64 count) override;
+  /// A part begins, which ends with the one or the other of these.
+  TransactionSavepoint save();
+  void keep(const TransactionSavepoint& savepoint);
+  void undo(const TransactionSavepoint& savepoint);
+  void deallocate(void* block) override;
+  void deallocate_of_object(void* block) override;
+  void destroy_at_commit(void* object, void (*destructor)(void* object));
+  [[noreturn]] void retry();
   void be_irrevocable();
 
  private:
@@ -71,6 +90,11 @@ class TransactionContext final : public TransactionThread {
   struct Fresh {
     std::byte* block;
     u64 bytes;  ///< asked for
+    bool given_back;
+  };
+  struct Destroyed {
+    void* object;
+    void (*destructor)(void* object);
   };
   struct FreshPlace {
     std::uintptr_t begin;
@@ -78,15 +102,34 @@ class TransactionContext final : public TransactionThread {
     size_t index;
     bool operator<(std::uintptr_t place) const { return end <= place; }
   };
+  /// What a part of the transaction stored over: of a word that is written, or in a fresh block.
+  struct Overwritten {
+    TransactionWrite* write;  ///< or nullptr
+    u64* word;
+    u64 value;
+    u64 mask;    ///< of the write
+    u64 stored;  ///< the bytes that were stored over
+  };
   static constexpr size_t kWritesInBlock = 64;
   using WriteBlock = std::array<TransactionWrite, kWritesInBlock>;
 
   void check_use() const;
-  /// In a block that this transaction allocated, from the one with this index on.
-  bool is_fresh(const void* place, size_t from) const;
+  /// Which of the blocks that this transaction allocated holds a place; kNotFresh: none.
+  static constexpr size_t kNotFresh = ~size_t{0};
+  size_t fresh_at(const void* place) const;
+  void store_fresh(size_t index, u64* word, u64 value, u64 mask);
+  void make_room_in_part();
   u64 value_in(const TransactionWrite& write) const;
-  void set_value(TransactionWrite& write, u64 value) const;
+  void change(TransactionWrite& write, u64 value, u64 mask) const;
+  void put_back(const Overwritten& each) const;
+  void drop(TransactionWrite& write) const;
+  void add_read(OwnershipRecord& record, u64 version);
+  static bool leads(const TransactionWrite& write);
+  void put(u64* word, u64 value, u64 mask) const;
   bool validate() const;
+  /// Nothing that it meets from here on may keep it from committing.
+  bool has_to_commit() const { return alone && (irrevocable || destroying_); }
+  Result<u64> make_record(Durability durability);
   Result<u64> append_record(bool wait);
   Result<u64> write_record(commit::TransactionWriter::Steps steps);
   u64 take_time();
@@ -95,15 +138,23 @@ class TransactionContext final : public TransactionThread {
   void release(u64 time);
   void forget();
   Status add_entries();
+  void expect_room_later(const Failure& failure);
+  bool relies_on_operations() const;
+  Status commit_without_record();
+  bool relies_on_operations(const u64* words, u64 count) const;
   u64 newest_read() const;
   TransactionWrite* own(OwnershipRecord& record, u64* word);
   TransactionWrite& add_write(u64* word, OwnershipRecord& record, u64 version);
-  TransactionWrite& write_at(size_t i) {
+  TransactionWrite& write_at(size_t i) const {
     return (*writes_[i / kWritesInBlock])[i % kWritesInBlock];
   }
   template <class Allocate>
   void* add_fresh(u64 bytes, Allocate&& allocate);
   void free_fresh(size_t from);
+  void make_room_for_freed();
+  void run_destructors();
+  void run_alone();
+  void forget_freed(size_t from);
 
   Transactions& all_;
   const u16 slot_;
@@ -113,8 +164,14 @@ class TransactionContext final : public TransactionThread {
   size_t write_count_ = 0;
   std::vector<Fresh> fresh_;
   std::vector<FreshPlace> fresh_places_;  ///< the same, by address
-  size_t direct_from_ = 0;                ///< the fresh ones that are stored to at once
+  std::vector<Overwritten> overwritten_;  ///< by the parts that have begun
+  size_t parts_ = 0;
+  size_t direct_from_ = 0;  ///< the fresh ones that the innermost part made
+  /// With room for the fresh ones: what gives these back cannot fail.
   std::vector<void*> freed_;
+  std::unordered_set<const void*> old_freed_;  ///< those of them that are not fresh
+  std::vector<Destroyed> destroyed_;           ///< when it commits
+  bool destroying_ = false;
   commit::TransactionBuilder record_;
   std::optional<commit::TransactionWriter> writer_;  ///< none where they share a stream
   bool changed_ = false;
@@ -129,14 +186,24 @@ class Transactions {
   static Result<std::unique_ptr<Transactions>> create(Runtime& runtime);
 
   void run(TransactionBody body, void* context);
+  [[noreturn]] static void refuse_in_operation();
 
   // --- the parts of run, for C
+  static constexpr u64 kRestartsTogether = 32;  ///< then it runs alone
+  /// For one that was rolled back since it needs a version. Others may go on to change the heap, so
+  /// the second time it runs alone: returns the restarts to enter with. Throws.
+  u64 take_version(u64 restarts, bool& has_taken) {
+    checkpoint();
+    return std::exchange(has_taken, true) ? kRestartsTogether : restarts;
+  }
   /// This thread's, about to begin one; or in one.
   TransactionContext& prepare();
   void enter(TransactionContext& context, u64 restarts);
   void leave(TransactionContext& context);
   /// After a commit, and leave(): when it is durable.
   void finish(TransactionContext& context);
+  /// Where the stream has failed, a version holds what it may have lost, and it goes on. Throws.
+  void mend_stream();
   void set_durability(Durability durability);
   void set_logging(Logging logging) { logging_ = logging; }
   u64 last_commit() { return this_thread().last_commit(); }
@@ -150,13 +217,19 @@ class Transactions {
   TransactionContext& this_thread();
   TransactionContext& new_context(Mutator& mutator);
   void relieve_log(TransactionContext& context);
+  template <class Call>
+  void after_commit(Call&& call);
+  void wait_until_durable(u64 position);
+  void make_version_of(TransactionContext& context);
   void stop_others(TransactionContext& context);
   void let_others_go_on(TransactionContext& context);
-  void check_outside(const TransactionContext& context);
-  [[noreturn]] static void refuse_in_operation();
-  static constexpr u64 kRestartsTogether = 32;  ///< then it runs alone
-  enum class Ended { kReadOnly, kCommitted, kMetOthers, kWaits, kNeedsType };
-  Ended attempt(TransactionContext& context, TransactionBody body, void* with);
+  void check_outside(TransactionContext& context);
+  using Why = TransactionAgain::Why;
+  /// Why it is to be begun again.
+  std::optional<Why> attempt(TransactionContext& context, TransactionBody body, void* with);
+  std::optional<Why> attempt_inside(TransactionContext* outer, TransactionContext& context,
+                                    TransactionBody body, void* with);
+  static void run_part(TransactionContext& context, TransactionBody body, void* with);
   void checkpoint();
   void make_roots_durable();
   bool is_durable(const perdura_type& type);
@@ -185,22 +258,25 @@ inline void TransactionContext::begin() {
   reads_end_ = reads_begin_;
   reads_limit_ = reads_space_end_;
   in_place_ = all_.logging_.load(std::memory_order_relaxed) == Logging::kUndo;
-  in_body = true;
+  in_body = mutator->in_transaction = true;
 }
 
 inline TransactionContext& Transactions::this_thread() {
   Mutator& mutator = runtime_.mutators().this_thread();
   if (mutator.transactions == nullptr) [[unlikely]]
     return new_context(mutator);
-  return *static_cast<TransactionContext*>(mutator.transactions);
+  return static_cast<TransactionContext&>(store::blocks_of(mutator));
 }
 
-// Of a transaction that is to begin.
-inline void Transactions::check_outside(const TransactionContext& context) {
+// Of a transaction that is to begin. Here what fails is all that fails: nothing was done yet. So
+// the checkpoint that relieves the log of the last transaction's records is taken before the next.
+inline void Transactions::check_outside(TransactionContext& context) {
   if (context.mutator->depth.load(std::memory_order_relaxed) != 0) [[unlikely]]
     refuse_in_operation();
   if (runtime_.heap().root_changes() != root_changes_.load(std::memory_order_relaxed)) [[unlikely]]
     make_roots_durable();
+  if (context.logged_bytes() > log_share_.load(std::memory_order_relaxed)) [[unlikely]]
+    relieve_log(context);
 }
 
 inline TransactionContext& Transactions::prepare() {
@@ -225,8 +301,11 @@ inline void Transactions::leave(TransactionContext& context) {
 }
 
 inline void Transactions::finish(TransactionContext& context) {
-  if (context.waits()) value_or_throw(context.wait());
-  if (context.logged_bytes() > log_share_.load(std::memory_order_relaxed)) relieve_log(context);
+  if (context.needs_version) [[unlikely]]
+    make_version_of(context);
+  if (context.waits()) wait_until_durable(context.waits_for());
+  if (is_mutant("relieve_after_commit") && context.logged_bytes() > log_share_)
+    relieve_log(context);
 }
 
 /// Let others go on, the longer the more often it was begun again; `salt` differs by thread.

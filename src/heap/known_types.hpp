@@ -1,0 +1,14 @@
+// The type records that the program has (perdura::detail::KnownType): what it takes objects for
+// that it finds in a store.
+#pragma once
+
+#include <functional>
+
+#include <perdura/type.hpp>
+
+namespace perdura::heap {
+
+/// While no module with records is loaded or unloaded.
+void for_each_known_type(const std::function<void(const perdura_type&)>& visit);
+
+}  // namespace perdura::heap

@@ -1,0 +1,705 @@
+// A thread's transactions: loads, stores, blocks, and how they end.
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "model/transaction/transactions.hpp"
+
+namespace perdura::detail {
+namespace {
+
+using format::EntryKind;
+using format::TransactionState;
+using Why = TransactionAgain::Why;
+
+constexpr size_t kReadsAtFirst = 256;
+constexpr int kSpins = 64;  ///< for a record that another transaction owns
+
+commit::TransactionWriter::Steps steps_of(Durability durability) {
+  using Steps = commit::TransactionWriter::Steps;
+  switch (durability) {
+    case Durability::kPerWrite:
+      return Steps::kEachWord;
+    case Durability::kLazyBulk:
+      return Steps::kRecordThenMark;
+    default:
+      return Steps::kOne;
+  }
+}
+
+}  // namespace
+
+// --- loads and stores ----------------------------------------------------------------------------
+
+void TransactionThread::wait_or_restart(OwnershipRecord& record, std::uint64_t owned) {
+  static_cast<const TransactionContext&>(*this).check_use();
+  for (int i = 0; i < kSpins; ++i) {
+    if (record.load(std::memory_order_relaxed) != owned) return;
+    __builtin_ia32_pause();
+  }
+  throw TransactionAgain{this, Why::kMetOthers};
+}
+
+void TransactionThread::extend() {
+  auto& context = static_cast<TransactionContext&>(*this);
+  context.check_use();
+  const u64 now = context.all_.clock_.load(std::memory_order_acquire);
+  if (!context.validate()) throw TransactionAgain{this, Why::kMetOthers};
+  snapshot_ = now;
+}
+
+void TransactionThread::grow_reads() {
+  auto& context = static_cast<TransactionContext&>(*this);
+  context.check_use();
+  const auto count = static_cast<size_t>(reads_end_ - reads_begin_);
+  auto larger = with_memory([&] { return std::make_unique<TransactionRead[]>(2 * count); });
+  std::copy(reads_begin_, reads_end_, larger.get());
+  context.reads_ = std::move(larger);
+  reads_begin_ = context.reads_.get();
+  reads_end_ = reads_begin_ + count;
+  reads_limit_ = reads_begin_ + 2 * count;
+  context.reads_space_end_ = reads_limit_;
+}
+
+void TransactionThread::store(std::uint64_t* word, std::uint64_t value, std::uint64_t mask) {
+  auto& context = static_cast<TransactionContext&>(*this);
+  context.check_use();
+  if (const size_t fresh = context.fresh_at(word); fresh != TransactionContext::kNotFresh)
+    return context.store_fresh(fresh, word, value, mask);
+  if (!context.all_.runtime_.region().contains(word))
+    throw Error(Code::kMisuse, "a transaction stores to what is not in '" +
+                                   context.all_.runtime_.name() +
+                                   "'; such memory is the program's, and is not undone");
+  context.make_room_in_part();
+  TransactionWrite& write = *context.own(record_of(word), word);
+  if (context.parts_ != 0)
+    context.overwritten_.push_back({&write, word, context.value_in(write), write.mask, mask});
+  context.change(write, value, mask);
+}
+
+void TransactionContext::check_use() const {
+  if (!in_body)
+    throw Error(Code::kMisuse,
+                "a transaction is used after it has ended; use it in its body alone");
+  if (&all_.runtime_.mutators().this_thread() != mutator)
+    throw Error(Code::kMisuse,
+                "a transaction is used in another thread; each thread has transactions of its own");
+}
+
+u64 TransactionContext::value_in(const TransactionWrite& write) const {
+  return in_place_ ? value_of(write.word) : write.value;
+}
+
+void TransactionContext::change(TransactionWrite& write, u64 value, u64 mask) const {
+  if (in_place_) {
+    write.value |= value_of(write.word) & mask & ~write.mask;
+    put(write.word, value, mask);
+  } else {
+    write.value = (write.value & ~mask) | value;
+  }
+  write.mask |= mask;
+}
+
+namespace {
+
+/// With one store for each field that lies in the mask, so that nobody sees half of one, and none
+/// to what lies beside it.
+void store_masked(u64* word, u64 value, u64 mask) {
+  constexpr u64 kAll = ~u64{0};
+  if (mask == kAll) [[likely]]
+    return std::atomic_ref(*word).store(value, std::memory_order_release);
+  const auto store_at = [&]<class Part>(unsigned at, Part part) {
+    auto* const place = reinterpret_cast<Part*>(reinterpret_cast<std::byte*>(word) + at);
+    std::atomic_ref(*place).store(part, std::memory_order_release);
+    return static_cast<unsigned>(sizeof part);
+  };
+  for (unsigned at = 0; at < sizeof *word;) {
+    const u64 left = mask >> 8 * at;
+    const u64 bytes = value >> 8 * at;
+    if (at % 4 == 0 && static_cast<u32>(left) == static_cast<u32>(kAll))
+      at += store_at(at, static_cast<u32>(bytes));
+    else if (at % 2 == 0 && static_cast<u16>(left) == static_cast<u16>(kAll))
+      at += store_at(at, static_cast<u16>(bytes));
+    else if (static_cast<u8>(left) != 0) at += store_at(at, static_cast<u8>(bytes));
+    else ++at;
+  }
+}
+
+}  // namespace
+
+// Whoever sees the value sees that its record is owned, or has been released since.
+void TransactionContext::put(u64* word, u64 value, u64 mask) const {
+  report(*mutator, word, sizeof *word);
+  store_masked(word, value, mask);
+}
+
+// The transaction's write of a word, or of none. Its record is owned from here on.
+TransactionWrite* TransactionContext::own(OwnershipRecord& record, u64* word) {
+  for (;;) {
+    u64 before = record.load(std::memory_order_acquire);
+    if ((before & kOwned) != 0) {
+      if (!is_own(before)) {
+        wait_or_restart(record, before);
+        continue;
+      }
+      if (word == nullptr) return write_of(before);
+      if (TransactionWrite* const own = own_write(before, word)) return own;
+      TransactionWrite& first = *write_of(before);
+      TransactionWrite& added = add_write(word, record, first.version);
+      added.next = first.next;
+      return first.next = &added;
+    }
+    if (before >> 1 > snapshot_) {
+      extend();
+      continue;
+    }
+    TransactionWrite& added = add_write(word, record, before);
+    if (record.compare_exchange_strong(before, reinterpret_cast<std::uintptr_t>(&added) | kOwned,
+                                       std::memory_order_acq_rel))
+      return &added;
+    --write_count_;
+  }
+}
+
+// Others look whose a write is while it is made anew: that never changes.
+TransactionWrite& TransactionContext::add_write(u64* word, OwnershipRecord& record, u64 version) {
+  changed_ = true;
+  if (write_count_ == writes_.size() * kWritesInBlock) {
+    with_memory([&] { writes_.push_back(std::make_unique<WriteBlock>()); });
+    for (TransactionWrite& each : *writes_.back()) each.owner = this;
+  }
+  TransactionWrite& added = write_at(write_count_++);
+  added.word = word;
+  added.value = added.mask = 0;
+  added.record = &record;
+  added.version = version;
+  added.next = nullptr;
+  return added;
+}
+
+size_t TransactionContext::fresh_at(const void* place) const {
+  const auto address = reinterpret_cast<std::uintptr_t>(place);
+  const auto found = std::lower_bound(fresh_places_.begin(), fresh_places_.end(), address);
+  return found != fresh_places_.end() && found->begin <= address ? found->index : kNotFresh;
+}
+
+// Nobody else sees it. What was there matters to a part that began after the block was made.
+void TransactionContext::store_fresh(size_t index, u64* word, u64 value, u64 mask) {
+  if (index < direct_from_) {
+    make_room_in_part();
+    overwritten_.push_back({nullptr, word, *word, 0, mask});
+  }
+  store_masked(word, value, mask);
+}
+
+// --- parts ---------------------------------------------------------------------------------------
+
+// Before anything is changed: without memory nothing is.
+void TransactionContext::make_room_in_part() {
+  if (parts_ == 0 || overwritten_.size() < overwritten_.capacity()) return;
+  with_memory([&] { overwritten_.reserve(2 * overwritten_.size() + 16); });
+}
+
+TransactionSavepoint TransactionContext::save() {
+  check_use();
+  const TransactionSavepoint savepoint{write_count_,  overwritten_.size(), fresh_.size(),
+                                       freed_.size(), destroyed_.size(),   direct_from_};
+  direct_from_ = fresh_.size();
+  ++parts_;
+  return savepoint;
+}
+
+void TransactionContext::keep(const TransactionSavepoint& savepoint) {
+  direct_from_ = savepoint.direct_from;
+  if (--parts_ == 0) overwritten_.clear();
+}
+
+// What it owns since then stays its own: others that wait for it lose nothing but time.
+void TransactionContext::undo(const TransactionSavepoint& savepoint) {
+  for (; overwritten_.size() > savepoint.overwritten; overwritten_.pop_back())
+    put_back(overwritten_.back());
+  for (size_t i = write_count_; i-- > savepoint.writes;) drop(write_at(i));
+  forget_freed(savepoint.given_back);
+  destroyed_.resize(savepoint.destroyed);
+  free_fresh(savepoint.allocated);
+  keep(savepoint);
+}
+
+void TransactionContext::put_back(const Overwritten& each) const {
+  if (each.write == nullptr) return store_masked(each.word, each.value, each.stored);
+  TransactionWrite& write = *each.write;
+  write.mask = each.mask;
+  if (in_place_) {
+    put(each.word, each.value, each.stored);
+    write.value &= each.mask;
+  } else {
+    write.value = each.value;
+  }
+}
+
+// It stores nothing, and owns its record.
+void TransactionContext::drop(TransactionWrite& write) const {
+  if (in_place_ && write.word != nullptr) put(write.word, write.value, write.mask);
+  write.word = nullptr;
+}
+
+// --- blocks --------------------------------------------------------------------------------------
+
+namespace {
+
+/// What the heap does for a thread meanwhile is a transaction's.
+class ByTransaction {
+ public:
+  explicit ByTransaction(Mutator& mutator) : mutator_(mutator) { mutator_.by_transaction = true; }
+  ~ByTransaction() { mutator_.by_transaction = false; }
+  ByTransaction(const ByTransaction&) = delete;
+
+ private:
+  Mutator& mutator_;
+};
+
+}  // namespace
+
+// What operations have given back is there for a transaction once a version has it.
+void TransactionContext::expect_room_later(const Failure& failure) {
+  if (failure.code == Code::kNoSpace && all_.runtime_.heap().has_unversioned() && !alone)
+    throw TransactionAgain{this, Why::kNeedsVersion};
+}
+
+template <class Allocate>
+void* TransactionContext::add_fresh(u64 bytes, Allocate&& allocate) {
+  check_use();
+  changed_ = true;
+  with_memory([&] {
+    if (fresh_.size() == fresh_.capacity()) fresh_.reserve(2 * fresh_.size() + 8);
+    if (fresh_places_.size() == fresh_places_.capacity())
+      fresh_places_.reserve(2 * fresh_places_.size() + 8);
+    make_room_for_freed();
+  });
+  Result<void*> allocated = [&] {
+    const ByTransaction by_transaction(*mutator);
+    return allocate(all_.runtime_.heap());
+  }();
+  if (!allocated) expect_room_later(allocated.failure());
+  void* const block = value_or_throw(std::move(allocated));
+  const auto begin = reinterpret_cast<std::uintptr_t>(block);
+  const u64 length = round_up(bytes, sizeof(u64));
+  fresh_places_.insert(std::lower_bound(fresh_places_.begin(), fresh_places_.end(), begin),
+                       {begin, begin + length, fresh_.size()});
+  fresh_.push_back({static_cast<std::byte*>(block), length, false});
+  return block;
+}
+
+void* TransactionContext::allocate(u64 size, u64 alignment) {
+  return add_fresh(std::max<u64>(size, 1),
+                   [&](heap::Heap& heap) { return heap.allocate(*mutator, size, alignment); });
+}
+
+void* TransactionContext::allocate(const perdura_type& type, u64 count) {
+  if (!all_.is_durable(type)) {
+    if (irrevocable)
+      throw Error(Code::kMisuse,
+                  std::string("an irrevocable transaction makes the first object of ") + type.name +
+                      "; make one in a transaction before it");
+    needed = &type;
+    throw TransactionAgain{this, Why::kNeedsType};
+  }
+  return add_fresh(type.size * count,
+                   [&](heap::Heap& heap) { return heap.allocate_typed(*mutator, type, count); });
+}
+
+void TransactionContext::free_fresh(size_t from) {
+  const ByTransaction by_transaction(*mutator);
+  for (size_t i = from; i < fresh_.size(); ++i)
+    value_or_throw(all_.runtime_.heap().deallocate(*mutator, fresh_[i].block));
+  fresh_.resize(from);
+  std::erase_if(fresh_places_, [&](const FreshPlace& place) { return place.index >= from; });
+}
+
+// From its commit on, who has read a pointer to it earlier finds that it is gone. Who gives it back
+// as well finds that when it owns what the other one owned: only then it is known whether the block
+// is still there.
+void TransactionContext::deallocate(void* block) {
+  if (block == nullptr) return;
+  check_use();
+  changed_ = true;
+  const auto twice = [] { return Error(Code::kMisuse, "a transaction gives a block back twice"); };
+  if (const size_t fresh = fresh_at(block);
+      fresh != kNotFresh && fresh_[fresh].block == static_cast<std::byte*>(block)) {
+    if (std::exchange(fresh_[fresh].given_back, true)) throw twice();
+    return freed_.push_back(block);
+  }
+  const heap::Heap& heap = all_.runtime_.heap();
+  const u64 bytes = value_or_throw(heap.usable(block)).bytes;
+  with_memory([&] {
+    make_room_for_freed();
+    if (!old_freed_.insert(block).second) throw twice();
+  });
+  freed_.push_back(block);
+  auto* const begin = static_cast<std::byte*>(block);
+  for (u64 at = 0; at < bytes; at += u64{1} << kStripeShift) own(record_of(begin + at), nullptr);
+  if (const auto usable = heap.usable(block); !usable) {
+    forget_freed(freed_.size() - 1);
+    throw_failure(usable.failure());
+  }
+}
+
+// For one more, and all that are fresh or are going to be with the next one.
+void TransactionContext::make_room_for_freed() {
+  const size_t wanted = freed_.size() + fresh_.size() + 2;
+  if (freed_.capacity() < wanted) freed_.reserve(2 * wanted);
+}
+
+// Of an object that this transaction made, or destroys. The code of any other one stores to it
+// behind the transaction's back.
+void TransactionContext::deallocate_of_object(void* block) {
+  if (block != nullptr && !destroying_ && fresh_at(block) == kNotFresh)
+    throw Error(Code::kMisuse,
+                "an object of '" + all_.runtime_.name() +
+                    "' that a transaction has not made, such as a container, gives memory back in "
+                    "its body, which could not be undone; destroy it with tx.destroy() and make "
+                    "another one, or change it in an operation");
+  deallocate(block);
+}
+
+// While others stand still, so that what is destroyed when the transaction commits is not destroyed
+// for nothing: it meets nobody any more.
+void TransactionContext::destroy_at_commit(void* object, void (*destructor)(void* object)) {
+  check_use();
+  if (fresh_at(object) == kNotFresh) run_alone();
+  with_memory([&] { destroyed_.push_back({object, destructor}); });
+  try {
+    deallocate(object);
+  } catch (...) {
+    destroyed_.pop_back();
+    throw;
+  }
+}
+
+// A destructor may have more objects destroyed.
+void TransactionContext::run_destructors() {
+  destroying_ = !destroyed_.empty();
+  for (size_t i = 0; i < destroyed_.size(); ++i) {
+    const Destroyed each = destroyed_[i];
+    each.destructor(each.object);
+  }
+}
+
+void TransactionContext::forget_freed(size_t from) {
+  for (; freed_.size() > from; freed_.pop_back()) {
+    if (const size_t fresh = fresh_at(freed_.back()); fresh != kNotFresh)
+      fresh_[fresh].given_back = false;
+    else old_freed_.erase(freed_.back());
+  }
+}
+
+// --- a transaction -------------------------------------------------------------------------------
+
+void TransactionContext::retry() {
+  check_use();
+  if (irrevocable)
+    throw Error(Code::kMisuse, "an irrevocable transaction cannot begin again; retry() before it");
+  // What it owns it may have read as well, and no list of reads has that.
+  for (size_t i = 0; i < write_count_ && !is_mutant("retry_forgets_owned"); ++i)
+    if (leads(write_at(i))) add_read(*write_at(i).record, write_at(i).version);
+  throw TransactionAgain{this, Why::kWaits};
+}
+
+void TransactionContext::add_read(OwnershipRecord& record, u64 version) {
+  if (reads_end_ == reads_limit_) grow_reads();
+  *reads_end_++ = {&record, version};
+}
+
+// Its record is released by it.
+bool TransactionContext::leads(const TransactionWrite& write) {
+  return write.record->load(std::memory_order_relaxed) ==
+         (reinterpret_cast<std::uintptr_t>(&write) | kOwned);
+}
+
+// Nobody else runs, so nothing that it reads changes.
+void TransactionContext::be_irrevocable() {
+  check_use();
+  run_alone();
+  irrevocable = true;
+}
+
+void TransactionContext::run_alone() {
+  if (alone) return;
+  wants_alone = true;
+  throw TransactionAgain{this, Why::kMetOthers};
+}
+
+TransactionContext::TransactionContext(Transactions& all, u16 slot)
+    : all_(all),
+      slot_(slot),
+      reads_(std::make_unique<TransactionRead[]>(kReadsAtFirst)),
+      reads_space_end_(reads_.get() + kReadsAtFirst),
+      record_(all.runtime_.volume().segment_bytes()) {
+  records_ = all.records_.as<OwnershipRecord>();
+  record_mask_ = all.record_mask_;
+  reads_begin_ = reads_end_ = reads_limit_ = reads_.get();
+  if (!all.stream_)
+    writer_.emplace(*all.runtime_.log(), all.runtime_.volume(), all.runtime_.region().id());
+}
+
+// What it changed is done, or undone.
+void TransactionContext::forget() {
+  write_count_ = 0;
+  fresh_.clear();
+  fresh_places_.clear();
+  freed_.clear();
+  if (!old_freed_.empty()) old_freed_.clear();
+  destroyed_.clear();
+  destroying_ = false;
+  overwritten_.clear();
+  parts_ = direct_from_ = 0;
+  changed_ = false;
+}
+
+bool TransactionContext::validate() const {
+  for (const TransactionRead* read = reads_begin_; read != reads_end_; ++read) {
+    const u64 now = read->record->load(std::memory_order_acquire);
+    if (now == read->version) continue;
+    if ((now & kOwned) == 0 || !is_own(now) || write_of(now)->version != read->version)
+      return false;
+  }
+  return true;
+}
+
+Status TransactionContext::commit() {
+  waits_for_ = 0;
+  const Durability durability = all_.durability_.load(std::memory_order_relaxed);
+  if (!changed_) {
+    if (all_.stream_ && durability != Durability::kRelaxed)
+      waits_for_ = all_.stream_->position_behind(newest_read());
+    return {};
+  }
+  run_destructors();
+  u64 time = 0;
+  if (durability == Durability::kNone) {
+    time = take_time();
+  } else {
+    if (relies_on_operations()) {
+      if (!alone) throw TransactionAgain{this, Why::kNeedsVersion};
+      return commit_without_record();
+    }
+    Result<u64> recorded = make_record(durability);
+    // What it destroyed is destroyed, and what an irrevocable one did is done.
+    if (!recorded && has_to_commit()) return commit_without_record();
+    PERDURA_ASSIGN(time, std::move(recorded));
+  }
+  last_commit_ = time;
+  finish(time);
+  return {};
+}
+
+Result<u64> TransactionContext::make_record(Durability durability) {
+  record_.begin();
+  PERDURA_TRY(add_entries());
+  return all_.stream_ ? append_record(durability != Durability::kRelaxed)
+                      : write_record(steps_of(durability));
+}
+
+// Whether what operations have done since the last version is part of what it did: then it cannot
+// be repeated on that version. (It may point there by other means than addresses: what it has read
+// there no version has either, which is the program's to avoid.)
+bool TransactionContext::relies_on_operations() const {
+  const heap::Heap& heap = all_.runtime_.heap();
+  if (!heap.has_unversioned() || is_mutant("relies_on_operations")) return false;
+  if (heap.version_required()) return true;
+  for (size_t i = 0; i < write_count_; ++i) {
+    const TransactionWrite& write = write_at(i);
+    if (write.word == nullptr) continue;
+    const u64 value = value_in(write);
+    if (heap.is_unversioned(write.word) || relies_on_operations(&value, 1)) return true;
+  }
+  for (const Fresh& fresh : fresh_)
+    if (relies_on_operations(reinterpret_cast<const u64*>(fresh.block), fresh.bytes / sizeof(u64)))
+      return true;
+  return std::any_of(freed_.begin(), freed_.end(),
+                     [&](const void* block) { return heap.is_unversioned(block); });
+}
+
+bool TransactionContext::relies_on_operations(const u64* words, u64 count) const {
+  const heap::Heap& heap = all_.runtime_.heap();
+  return std::any_of(words, words + count, [&](u64 word) {
+    return heap.is_unversioned(reinterpret_cast<const void*>(word));
+  });
+}
+
+// It runs alone and is not begun again. The version that makes it durable is taken before it
+// returns; until then no other one commits, which might rely on it.
+Status TransactionContext::commit_without_record() {
+  const u64 time = take_time();
+  needs_version = true;
+  all_.runtime_.heap().require_version();
+  last_commit_ = time;
+  finish(time);
+  return {};
+}
+
+namespace {
+
+// It has part in the version that is being made now, or in the next one.
+u64 at_the_latest(u64 durable_version) { return durable_version + 2; }
+
+}  // namespace
+
+// Returns its time, and so does write_record.
+Result<u64> TransactionContext::append_record(bool wait) {
+  const u64 durable = all_.runtime_.checkpointer().durable_version();
+  auto lock = all_.stream_->lock();
+  const Status room = guarded(
+      [&] { return all_.stream_->make_room(lock, record_.length(), at_the_latest(durable)); });
+  if (!room && all_.stream_->has_failed() && !has_to_commit() && !is_mutant("failed_log_stays"))
+    throw TransactionAgain{this, Why::kLogFailed};
+  PERDURA_TRY(room);
+  const u64 time = take_time();
+  TransactionState::Slot& slot = all_.state_->slots[0];
+  const u64 position = all_.stream_->append(record_, {time, 0, slot.sequence + 1, durable});
+  waits_for_ = wait ? position : 0;
+  note(slot, time);
+  return time;
+}
+
+Result<u64> TransactionContext::write_record(commit::TransactionWriter::Steps steps) {
+  const u64 durable = all_.runtime_.checkpointer().durable_version();
+  const u64 time = take_time();
+  TransactionState::Slot& slot = all_.state_->slots[slot_];
+  PERDURA_TRY(guarded([&] {
+    return writer_->commit(record_, {time, slot_, slot.sequence + 1, durable},
+                           at_the_latest(durable), steps);
+  }));
+  note(slot, time);
+  return time;
+}
+
+// The time of the last commit that it has read from.
+u64 TransactionContext::newest_read() const {
+  u64 newest = 0;
+  for (const TransactionRead* read = reads_begin_; read != reads_end_; ++read)
+    newest = std::max(newest, read->version >> 1);
+  return newest;
+}
+
+// All that was read is as it was until then.
+u64 TransactionContext::take_time() {
+  const u64 time = all_.clock_.fetch_add(1, std::memory_order_acq_rel) + 1;
+  if (time != snapshot_ + 1 && !validate()) throw TransactionAgain{this, Why::kMetOthers};
+  return time;
+}
+
+// The region has it, and so has the next version.
+void TransactionContext::note(TransactionState::Slot& slot, u64 time) {
+  report(*mutator, &slot, sizeof slot);
+  slot = {time, slot.sequence + 1};
+}
+
+// Others see what it did.
+void TransactionContext::finish(u64 time) {
+  for (size_t i = 0; i < write_count_ && !in_place_; ++i)
+    if (const TransactionWrite& write = write_at(i); write.word != nullptr)
+      put(write.word, write.value, write.mask);
+  // Before the records are released: who then owns them sees that the blocks are gone. An operation
+  // that gives one back in this very moment is wrong, and changes nothing: it is given back.
+  const ByTransaction by_transaction(*mutator);
+  for (void* const block : freed_) (void)all_.runtime_.heap().deallocate(*mutator, block);
+  release(time << 1);
+  forget();
+}
+
+// What a transaction did, for one that repeats it.
+Status TransactionContext::add_entries() {
+  heap::Heap& heap = all_.runtime_.heap();
+  std::byte* const base = all_.runtime_.region().base();
+  const auto offset_of = [&](const void* place) {
+    return static_cast<u64>(static_cast<const std::byte*>(place) - base);
+  };
+  for (const Fresh& fresh : fresh_) {
+    if (fresh.given_back) continue;  // nor was it there for others
+    PERDURA_ASSIGN(const heap::Heap::Place place, heap.place_of_block(fresh.block));
+    PERDURA_ASSIGN(u64* const words, record_.take(3));
+    words[0] = format::make_entry(EntryKind::kAllocate, 0, place.offset / 16);
+    words[1] = u64{place.unit} | u64{place.units} << 32;
+    words[2] = u64{place.size_class} | u64{place.tag} << 32;
+    const auto* const content = reinterpret_cast<const u64*>(fresh.block);
+    for (u64 at = 0, count = fresh.bytes / sizeof(u64); at < count;) {
+      const u64 here = std::min(count - at, format::kEntryCountMax);
+      PERDURA_ASSIGN(u64* const run, record_.take(1 + here));
+      run[0] = format::make_entry(EntryKind::kWords, here, place.offset / 8 + at);
+      std::memcpy(run + 1, content + at, here * sizeof(u64));
+      at += here;
+    }
+  }
+  const u64* last = nullptr;
+  u64* run = nullptr;
+  for (size_t i = 0; i < write_count_; ++i) {
+    const TransactionWrite& write = write_at(i);
+    if (write.word == nullptr) continue;
+    if (write.mask != ~u64{0}) {
+      PERDURA_ASSIGN(u64* const masked, record_.take(2));
+      masked[0] = format::make_entry(EntryKind::kMaskedWord, format::bytes_of_mask(write.mask),
+                                     offset_of(write.word) / 8);
+      masked[1] = value_in(write) & write.mask;
+      last = nullptr;
+      continue;
+    }
+    if (last == nullptr || write.word != last + 1 ||
+        format::entry_count(*run) == format::kEntryCountMax) {
+      PERDURA_ASSIGN(run, record_.take(1));
+      *run = format::make_entry(EntryKind::kWords, 0, offset_of(write.word) / 8);
+    }
+    PERDURA_ASSIGN(u64* const value, record_.take(1));
+    *value = value_in(write);
+    *run = format::make_entry(EntryKind::kWords, format::entry_count(*run) + 1,
+                              format::entry_place(*run));
+    last = write.word;
+  }
+  for (const void* const block : freed_) {
+    if (fresh_at(block) != kNotFresh) continue;
+    PERDURA_ASSIGN(u64* const word, record_.take(1));
+    *word = format::make_entry(EntryKind::kFree, 0, offset_of(block) / 16);
+  }
+  logged_bytes_ += record_.bytes();
+  return {};
+}
+
+// Each record once: by the write that it leads to. 0: as it was before.
+void TransactionContext::release(u64 version) {
+  for (size_t i = 0; i < write_count_; ++i) {
+    TransactionWrite& write = write_at(i);
+    if (leads(write))
+      write.record->store(version != 0 ? version : write.version, std::memory_order_release);
+  }
+}
+
+// Whoever has read what was in memory meanwhile finds that it is newer now.
+void TransactionContext::roll_back() {
+  u64 version = 0;
+  if (in_place_ && write_count_ != 0) {
+    for (size_t i = 0; i < write_count_; ++i)
+      if (const TransactionWrite& write = write_at(i); write.word != nullptr)
+        put(write.word, write.value, write.mask);
+    version = (all_.clock_.fetch_add(1, std::memory_order_acq_rel) + 1) << 1;
+    // Not for itself, where it waits for others.
+    for (TransactionRead* read = reads_begin_; read != reads_end_; ++read) {
+      const u64 now = read->record->load(std::memory_order_relaxed);
+      if ((now & kOwned) != 0 && is_own(now) && read->version == write_of(now)->version)
+        read->version = version;
+    }
+  }
+  release(version);
+  free_fresh(0);
+  forget();
+}
+
+void TransactionContext::wait_for_change() const {
+  constexpr int kSpinsBeforeSleep = 2000;
+  for (int i = 0; validate(); ++i) {
+    if (i < kSpinsBeforeSleep) __builtin_ia32_pause();
+    else std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+}
+
+}  // namespace perdura::detail

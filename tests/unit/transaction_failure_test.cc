@@ -1,0 +1,233 @@
+// Goal: what fails around a transaction neither undoes what it has committed nor says so, and what
+// failed once does not fail for ever. Method: a medium that refuses calls of chosen sites, and what
+// a crash would leave afterwards.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <stdexcept>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include <perdura/perdura.hpp>
+#include <perdura/transaction.hpp>
+
+#include "media/decorator.hpp"
+#include "store/runtime.hpp"
+#include "support/expect_failure.hpp"
+#include "support/files.hpp"
+
+namespace perdura::test {
+namespace {
+
+/// Refuses writes or barriers whose site begins so, while it is told to.
+struct Refusal {
+  std::atomic<const char*> barriers{nullptr};
+  std::atomic<const char*> writes{nullptr};
+  std::atomic<u64> last{~u64{0}};  ///< so many
+  std::atomic<u64> every{1};       ///< of so many one
+  std::atomic<u64> judged{0};
+  std::atomic<u64> refused{0};
+
+  Status judge(const std::atomic<const char*>& which, const media::Site& site) {
+    const char* const begin = which.load();
+    if (begin == nullptr || !std::string_view(site.what).starts_with(begin)) return {};
+    if (++judged % every != 0 || refused >= last) return {};
+    ++refused;
+    return Failure{Code::kNoSpace, std::string("refused: ") + site.what};
+  }
+};
+
+class Refusing final : public media::Decorator {
+ public:
+  Refusing(Refusal& refusal, std::unique_ptr<media::Medium> inner)
+      : Decorator(std::move(inner)), refusal_(refusal) {}
+  Status write(u64 offset, media::Bytes data, const media::Site& site) override {
+    PERDURA_TRY(refusal_.judge(refusal_.writes, site));
+    return inner().write(offset, data, site);
+  }
+  Status barrier(const media::Site& site) override {
+    PERDURA_TRY(refusal_.judge(refusal_.barriers, site));
+    return inner().barrier(site);
+  }
+
+ private:
+  Refusal& refusal_;
+};
+
+class TransactionFailure : public testing::TestWithParam<std::string> {
+ protected:
+  static constexpr u64 kWords = 1000;
+  struct Account {
+    u64 balance;
+    u64 words[kWords];
+  };
+  static Options options() {
+    Options options;
+    options.region_limit_bytes = 4 * kMiB;
+    options.log_segment_bytes = 32 * kKiB;
+    options.log_limit_bytes = 128 * kKiB;
+    options.lazy_recovery = false;
+    return options;
+  }
+  std::string path(const char* file = "store.pd") const { return folder_.path(file); }
+  Store open() {
+    detail::InternalOptions internal;
+    internal.wrap = [&](std::unique_ptr<media::Medium> inner) {
+      return std::make_unique<Refusing>(refusal_, std::move(inner));
+    };
+    return detail::StoreAccess::store(
+        value_or_throw(detail::Runtime::open(GetParam() + ":" + path(), options(), internal)));
+  }
+  static u64 pay(Store& store, Account& account, u64 words = 1) {
+    atomically(store, [&](Transaction& tx) {
+      tx.write(account.balance, tx.read(account.balance) + 1);
+      for (u64 i = 0; i < words; ++i) tx.write(account.words[i], account.balance + 1);
+    });
+    return account.balance;
+  }
+  /// After a crash now there is this balance; looked at when the test has ended.
+  void expect_after_crash(u64 balance) {
+    const std::string copy = path(("copy " + std::to_string(crashes_.size())).c_str());
+    std::filesystem::copy_file(path(), copy);
+    crashes_.emplace_back(copy, balance);
+  }
+  void TearDown() override {
+    for (const auto& [copy, balance] : crashes_) {
+      Store store = Store::open(GetParam() + ":" + copy, options());
+      const HeapAudit audit = store.audit();
+      EXPECT_TRUE(audit.clean) << audit.problem;
+      EXPECT_EQ(store.find_root<Account>("account")->balance, balance) << copy;
+    }
+  }
+
+  const TempDir folder_{TempDir::kMemory};
+  Refusal refusal_;
+  std::vector<std::pair<std::string, u64>> crashes_;
+};
+
+// The log is relieved by a checkpoint that nobody asked for; who is told that it failed must not
+// take that for his transaction's failure.
+TEST_P(TransactionFailure, OfACheckpointComesBeforeATransactionNotAfterIt) {
+  Store store = open();
+  auto& account = store.root<Account>("account");
+  store.checkpoint();
+  pay(store, account);
+  refusal_.barriers = "commit";
+  u64 told = 1;
+  u64 failed = 0;
+  for (u64 i = 0; i < 20; ++i) {
+    try {
+      pay(store, account, kWords);
+      ++told;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::kNoSpace) << error.what();
+      ++failed;
+    }
+    ASSERT_EQ(account.balance, told);
+  }
+  EXPECT_GT(failed, 0u);
+  expect_after_crash(told);
+  refusal_.barriers = nullptr;
+  EXPECT_EQ(pay(store, account, kWords), told + 1);
+  expect_after_crash(told + 1);
+}
+
+// The store is destroyed without a last checkpoint, since an operation may be half done.
+TEST_P(TransactionFailure, OfTheProgramLosesNoRelaxedCommit) {
+  u64 told = 0;
+  for (int life = 0; life < 5; ++life) {
+    try {
+      Store store = open();
+      auto& account = store.root<Account>("account");
+      EXPECT_EQ(account.balance, told);
+      set_durability(store, Durability::kRelaxed);
+      for (int i = 0; i < 200; ++i) told = pay(store, account);
+      throw std::runtime_error("no");
+    } catch (const std::runtime_error&) {
+    }
+  }
+  Store store = open();
+  EXPECT_EQ(store.find_root<Account>("account")->balance, told);
+}
+
+// On a disk a version takes the log's place; on NVM the commit fails, and is undone.
+TEST_P(TransactionFailure, OfOneWriteIsForgottenWithTheNextVersion) {
+  Store store = open();
+  auto& account = store.root<Account>("account");
+  u64 told = pay(store, account);
+  refusal_.writes = "transaction record";
+  refusal_.last = 1;
+  try {
+    pay(store, account);
+    EXPECT_EQ(GetParam(), "file");
+    ++told;
+  } catch (const Error&) {
+    EXPECT_EQ(GetParam(), "emu");
+  }
+  EXPECT_EQ(refusal_.refused, 1u);
+  ASSERT_EQ(account.balance, told);
+  expect_after_crash(told);
+  for (int i = 0; i < 10; ++i) ASSERT_EQ(pay(store, account), ++told);
+  expect_after_crash(told);
+}
+
+TEST_P(TransactionFailure, OfLogAndVersionIsToldAndLeavesTheCommit) {
+  if (GetParam() == "emu") GTEST_SKIP() << "there a commit is durable before it is one";
+  Store store = open();
+  auto& account = store.root<Account>("account");
+  pay(store, account);
+  refusal_.writes = "transaction record";
+  refusal_.barriers = "commit";
+  expect_error([&] { pay(store, account); }, Code::kNoSpace, "has happened, but only in memory");
+  EXPECT_EQ(account.balance, 2u);
+  // These are undone: they are not begun on what may be lost.
+  for (int i = 0; i < 3; ++i) expect_error([&] { pay(store, account); }, Code::kNoSpace, "refused");
+  EXPECT_EQ(account.balance, 2u);
+  refusal_.barriers = nullptr;
+  refusal_.writes = nullptr;
+  EXPECT_EQ(pay(store, account), 3u);
+  expect_after_crash(3);
+}
+
+TEST_P(TransactionFailure, OfTheLogNowAndThenLosesNothingThatWasTold) {
+  constexpr u64 kThreads = 3;
+  constexpr u64 kSteps = 150;
+  Store store = open();
+  auto& account = store.root<Account>("account");
+  for (const Durability durability : {Durability::kNonTemporal, Durability::kRelaxed}) {
+    set_durability(store, durability);
+    const u64 before = account.balance;
+    std::atomic<u64> told = 0;
+    refusal_.every = 5;
+    refusal_.writes = "transaction record";
+    std::vector<std::thread> threads;
+    for (u64 thread = 0; thread < kThreads; ++thread)
+      threads.emplace_back([&] {
+        for (u64 i = 0; i < kSteps; ++i) try {
+            pay(store, account);
+            ++told;
+          } catch (const Error&) {
+            EXPECT_EQ(GetParam(), "emu");
+          }
+      });
+    for (std::thread& thread : threads) thread.join();
+    wait_for_commit(store, last_commit(store));
+    EXPECT_EQ(account.balance, before + told);
+    if (durability == Durability::kRelaxed) {
+      refusal_.writes = nullptr;
+      pay(store, account);
+      wait_for_commit(store, last_commit(store));
+    }
+    expect_after_crash(account.balance);
+    refusal_.writes = nullptr;
+  }
+  EXPECT_GT(refusal_.refused, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Media, TransactionFailure, testing::Values("emu", "file"),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace perdura::test

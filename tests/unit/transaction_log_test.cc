@@ -1,0 +1,248 @@
+// Goal: the records of transactions in the log count for as long as a store may live, and only in
+// the use of a segment that they were written in. Method: stores with tens of thousands of
+// versions; the beginning of a segment is lost, as by a power failure, before the next session uses
+// it.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include <perdura/perdura.hpp>
+#include <perdura/transaction.hpp>
+
+#include "commit/transaction_log.hpp"
+#include "format/transaction_format.hpp"
+#include "media/fault.hpp"
+#include "support/expect_failure.hpp"
+#include "support/files.hpp"
+#include "support/wrapped_store.hpp"
+
+namespace perdura::test {
+namespace {
+
+Options small_store() {
+  Options options;
+  options.region_limit_bytes = 4 * kMiB;
+  options.log_segment_bytes = 32 * kKiB;
+  options.log_limit_bytes = 256 * kKiB;
+  options.tracking = Tracking::kReported;
+  options.lazy_recovery = false;
+  return options;
+}
+
+// A record says on which version it relies, and stays in its segment until that is used again: the
+// versions that follow may be more than 16 bits can tell apart.
+TEST(TransactionLog, ARecordStaysRightForAnyNumberOfVersions) {
+  constexpr u64 kVersions = 70'000;
+  const TempDir folder{TempDir::kMemory};
+  const std::string uri = "emu:" + folder.path("store.pd");
+  const auto number_after = [&](u64 versions) {
+    Store store = Store::open(uri, small_store());
+    u64& word = store.root<u64>("word");
+    atomically(store, [&](Transaction& tx) { tx.write(word, tx.read(word) + 1); });
+    for (u64 i = 0; i < versions; ++i) {
+      {
+        const auto operation = store.operation();
+        operation.touch(&word, sizeof word);
+        ++word;
+      }
+      store.checkpoint();
+    }
+    const u64 result = word;
+    store.close();
+    return result;
+  };
+  EXPECT_EQ(number_after(33'000), 33'001u);  // more than half of the range of 16 bits
+  EXPECT_EQ(number_after(kVersions), 33'001u + kVersions + 1);
+  EXPECT_EQ(number_after(0), 33'001u + kVersions + 2);
+}
+
+/// A record of this many words and the header fill a page.
+constexpr u64 kWordsOfAPage =
+    (kPageBytes - sizeof(format::TransactionRecord)) / sizeof(u64) - 1;  // one says where they are
+
+struct Words {
+  u64 first[kWordsOfAPage];
+  u64 second[kWordsOfAPage];
+  u64 other;
+};
+
+/// Zeroes, in the segment of transactions that was begun last, what tells of that use.
+void lose_segment_header(const std::string& path) {
+  std::vector<std::byte> content = read_file(path);
+  format::LogBlockHeader* newest = nullptr;
+  for (u64 at = format::kDataBegin; at + kPageBytes <= content.size(); at += kPageBytes) {
+    auto* const header = reinterpret_cast<format::LogBlockHeader*>(content.data() + at);
+    if (header->magic == format::kLogBlockMagic && header->flags == format::kLogTransactions &&
+        header->place == at && (newest == nullptr || header->generation > newest->generation))
+      newest = header;
+  }
+  ASSERT_NE(newest, nullptr);
+  std::memset(newest, 0, kPageBytes);
+  write_file(path, content);
+}
+
+// Power fails while the first records of a segment are written at once, and the page of its header
+// does not arrive, though those behind it do. The next session does not learn that the segment was
+// used. When it uses it itself, what the dead one wrote there must stay dead.
+TEST(TransactionLog, RecordsOfADeadSessionStayDead) {
+  const TempDir folder{TempDir::kMemory};
+  const std::string path = folder.path("store.pd");
+  const auto words_of = [](WrappedStore& store) {
+    return static_cast<Words*>(store.get_root("words"));
+  };
+  const auto fill = [](WrappedStore& store, u64* words) {
+    store.atomically([&](Transaction& tx) {
+      for (u64 i = 0; i < kWordsOfAPage; ++i) tx.write(words[i], u64{1});
+    });
+  };
+  {
+    WrappedStore store("file:" + path, small_store());
+    {
+      const auto operation = store.operation();
+      void* const words = operation.allocate(sizeof(Words));
+      operation.touch(words, sizeof(Words));
+      std::memset(words, 0, sizeof(Words));
+      operation.set_root("words", words);
+    }
+    store.atomically([&](Transaction& tx) { tx.write(words_of(store)->other, u64{1}); });
+    store.close();
+  }
+  {
+    WrappedStore store("file:" + path, small_store());
+    fill(store, words_of(store)->first);
+    fill(store, words_of(store)->second);
+    store.crash();
+  }
+  lose_segment_header(path);
+  {
+    WrappedStore store("file:" + path, small_store());
+    ASSERT_EQ(words_of(store)->first[0], 0u);
+    store.atomically([&](Transaction& tx) { tx.write(words_of(store)->other, u64{2}); });
+    store.crash();
+  }
+  WrappedStore store("file:" + path, small_store());
+  EXPECT_EQ(words_of(store)->other, 2u);
+  EXPECT_EQ(words_of(store)->first[0], 0u);
+  EXPECT_EQ(words_of(store)->second[0], 0u) << "a transaction of the dead session is back";
+}
+
+// A crash, and then a disk without space: what is in the log can be repeated, but not become a
+// version. The store is there all the same, and goes on when there is space.
+TEST(TransactionLog, AFullDiskDoesNotLockTheStore) {
+  constexpr u64 kTransactions = 60;
+  constexpr u64 kLinesOfEach = 100;
+  struct Lines {
+    struct alignas(kLineBytes) {
+      u64 word;
+    } lines[kTransactions * kLinesOfEach];
+  };
+  const TempDir folder{TempDir::kMemory};
+  const std::string uri = "file:" + folder.path("store.pd");
+  media::FaultPlan plan;
+  // No checkpoint relieves the log meanwhile.
+  Options options = small_store();
+  options.log_limit_bytes = 4 * kMiB;
+  const auto open = [&] {
+    return WrappedStore(uri, options, [&](std::unique_ptr<media::Medium> inner) {
+      return plan.wrap(std::move(inner));
+    });
+  };
+  const auto lines_of = [](WrappedStore& store) {
+    return static_cast<Lines*>(store.get_root("lines"));
+  };
+  const auto count = [&](WrappedStore& store) {
+    u64 found = 0;
+    for (const auto& line : lines_of(store)->lines) found += line.word;
+    return found;
+  };
+  {
+    WrappedStore store = open();
+    {
+      const auto operation = store.operation();
+      void* const lines = operation.allocate(sizeof(Lines), kLineBytes);
+      operation.touch(lines, sizeof(Lines));
+      std::memset(lines, 0, sizeof(Lines));
+      operation.set_root("lines", lines);
+    }
+    store.checkpoint();
+    store.close();
+  }
+  {
+    WrappedStore store = open();
+    for (u64 i = 0; i < kTransactions; ++i)
+      store.atomically([&](Transaction& tx) {
+        for (u64 line = 0; line < kLinesOfEach; ++line)
+          tx.write(lines_of(store)->lines[line * kTransactions + i].word, u64{1});
+      });
+    store.crash();
+  }
+  plan.arm({.calls = media::kFaultGrow, .kind = media::FaultKind::kNoSpace, .for_ever = true});
+  {
+    WrappedStore store = open();
+    EXPECT_EQ(count(store), kTransactions * kLinesOfEach);
+    EXPECT_NE(plan.fired(), 0u) << "there was space";
+    expect_error([&] { store.checkpoint(); }, Code::kNoSpace, "");
+    plan.disarm();
+    store.checkpoint();
+    store.atomically([&](Transaction& tx) { tx.write(lines_of(store)->lines[0].word, u64{2}); });
+    store.crash();
+  }
+  WrappedStore store = open();
+  EXPECT_EQ(count(store), kTransactions * kLinesOfEach + 1);
+  EXPECT_TRUE(store.audit().clean);
+}
+
+// How many records wait for one barrier is said with 16 bits.
+TEST(TransactionLog, ManyRecordsMayWaitTogether) {
+  commit::TransactionBuilder builder(32 * kKiB);
+  for (const u64 behind : {u64{0}, u64{3}, u64{0xffff}, u64{0x10000}, u64{0x20003}}) {
+    builder.begin();
+    const media::Bytes bytes = builder.set_header({1, 0, behind + 1, 1}, behind);
+    const auto* const record = reinterpret_cast<const format::TransactionRecord*>(bytes.data());
+    EXPECT_EQ(record->behind, std::min<u64>(behind, 0xffff));
+  }
+}
+
+// The words of a run are counted with 16 bits.
+TEST(TransactionLog, ARunMayHaveMoreWordsThanItsCount) {
+  constexpr u64 kWords = format::kEntryCountMax + 1000;
+  const TempDir folder{TempDir::kMemory};
+  Options options = small_store();
+  options.log_segment_bytes = kMiB;
+  options.log_limit_bytes = 4 * kMiB;
+  for (const bool fresh : {false, true}) {
+    const std::string uri = "emu:" + folder.path(fresh ? "fresh.pd" : "old.pd");
+    {
+      WrappedStore store(uri, options);
+      u64* words = nullptr;
+      if (!fresh)
+        store.atomically(
+            [&](Transaction& tx) { words = static_cast<u64*>(tx.allocate(kWords * sizeof(u64))); });
+      u64** const root = [&] {
+        const auto operation = store.operation();
+        auto** const place = static_cast<u64**>(operation.allocate(sizeof(u64*)));
+        operation.touch(place, sizeof *place);
+        *place = words;
+        operation.set_root("words", place);
+        return place;
+      }();
+      store.checkpoint();
+      store.atomically([&](Transaction& tx) {
+        u64* const to = fresh ? static_cast<u64*>(tx.allocate(kWords * sizeof(u64))) : words;
+        for (u64 i = 0; i < kWords; ++i) tx.write(to[i], i);
+        tx.write(*root, to);
+      });
+      store.crash();
+    }
+    WrappedStore store(uri, options);
+    const u64* const words = *static_cast<u64**>(store.get_root("words"));
+    ASSERT_NE(words, nullptr);
+    u64 wrong = 0;
+    for (u64 i = 0; i < kWords; ++i) wrong += words[i] != i ? 1 : 0;
+    EXPECT_EQ(wrong, 0u);
+  }
+}
+
+}  // namespace
+}  // namespace perdura::test

@@ -1,0 +1,279 @@
+// Goal: a part of a transaction, the first of or_else or an inner atomically, is undone whole where
+// it throws, whoever catches that, and nothing else is; what waits wakes; transactions of several
+// stores inside each other end. Method: parts in parts that store to old words and to new objects,
+// their results in memory and after a crash; waiters that store beside what they wait for.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <functional>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include <perdura/perdura.hpp>
+#include <perdura/transaction.hpp>
+
+#include "base/bits.hpp"
+#include "support/files.hpp"
+
+namespace perdura::test {
+
+struct PartsObject {
+  u64 key;
+  PartsObject* next;
+};
+
+}  // namespace perdura::test
+
+PERDURA_TYPE(perdura::test::PartsObject, next)
+
+namespace perdura::test {
+namespace {
+
+struct Node {
+  u64 x;
+  u64 y[3];
+};
+struct Words {
+  Node* head;
+  alignas(64) u64 w[8];
+};
+
+struct Way {
+  friend void PrintTo(const Way& way, std::ostream* out) {
+    *out << way.scheme << (way.logging == Logging::kUndo ? "_undo" : "");
+  }
+  std::string scheme;
+  Logging logging;
+};
+
+class TransactionParts : public testing::TestWithParam<Way> {
+ protected:
+  static Options options() {
+    Options options;
+    options.region_limit_bytes = 16 * kMiB;
+    options.lazy_recovery = false;
+    return options;
+  }
+  std::string path(const char* file) const { return folder_.path(file); }
+  Store open(const char* file = "store.pd") const {
+    Store store = Store::open(GetParam().scheme + ":" + path(file), options());
+    set_logging(store, GetParam().logging);
+    return store;
+  }
+  /// Of the words, now, and at the end of the test after a crash now.
+  using Check = std::function<void(const Words&)>;
+  void expect(const Words& words, const Check& check) {
+    check(words);
+    const std::string copy = path(("copy " + std::to_string(crashes_.size())).c_str());
+    std::filesystem::copy_file(path("store.pd"), copy);
+    crashes_.emplace_back(copy, check);
+  }
+  void TearDown() override {
+    for (const auto& [copy, check] : crashes_) {
+      Store store = Store::open(GetParam().scheme + ":" + copy, options());
+      const HeapAudit audit = store.audit();
+      EXPECT_TRUE(audit.clean) << audit.problem;
+      check(*store.find_root<Words>("words"));
+    }
+  }
+
+  const TempDir folder_{TempDir::kMemory};
+  std::vector<std::pair<std::string, Check>> crashes_;
+};
+
+TEST_P(TransactionParts, InUndonePartsStoreNothingIntoBlocksThatAreGivenToOthers) {
+  Store store = open();
+  auto& words = store.root<Words>("words");
+  atomically(store, [&](Transaction& tx) {
+    tx.or_else(
+        [&](Transaction& first) {
+          Node* const node = first.make<Node>(Node{1, {}});
+          first.or_else([&](Transaction& inner) { inner.write(node->x, 7); }, [](Transaction&) {});
+          first.retry();
+        },
+        [&](Transaction& second) { second.write(words.head, second.make<Node>(Node{42, {}})); });
+  });
+  expect(words, [](const Words& found) { EXPECT_EQ(found.head->x, 42u); });
+}
+
+TEST_P(TransactionParts, LeaveNewObjectsToBeStoredToDirectly) {
+  Store store = open();
+  auto& words = store.root<Words>("words");
+  atomically(store, [&](Transaction& tx) {
+    Node* const node = tx.make<Node>(Node{1, {}});
+    tx.or_else(
+        [&](Transaction& first) {
+          first.write(node->x, 7);
+          first.write(node->y[0], 8);
+        },
+        [](Transaction&) {});
+    EXPECT_EQ(tx.read(node->y[0]), 8u);
+    node->x = 9;
+    tx.or_else(
+        [&](Transaction& first) {
+          first.write(node->x, 100);
+          atomically(store, [&](Transaction& inner) { inner.write(node->y[1], 100); });
+          first.retry();
+        },
+        [&](Transaction& second) { second.write(node->y[2], second.read(node->x) + 1); });
+    tx.write(words.head, node);
+  });
+  expect(words, [](const Words& found) {
+    EXPECT_EQ(found.head->x, 9u);
+    EXPECT_EQ(found.head->y[0], 8u);
+    EXPECT_EQ(found.head->y[1], 0u);
+    EXPECT_EQ(found.head->y[2], 10u);
+  });
+}
+
+TEST_P(TransactionParts, ThatThrowAreUndoneAlsoWhereTheBodyCatches) {
+  Store store = open();
+  auto& words = store.root<Words>("words");
+  const auto fails = [&](Transaction& tx) {
+    tx.write(words.w[0], tx.read(words.w[0]) + 100);
+    tx.write(words.w[2], 100);
+    tx.write(words.head, tx.make<Node>(Node{100, {}}));
+    throw std::runtime_error("no");
+  };
+  const auto live_blocks = [&] { return store.audit().live_blocks; };
+  atomically(store, [&](Transaction& tx) { tx.write(words.head, tx.make<Node>(Node{1, {}})); });
+  const u64 before = live_blocks();
+  atomically(store, [&](Transaction& tx) {
+    tx.write(words.w[0], 1);
+    EXPECT_THROW(atomically(store, fails), std::runtime_error);
+    EXPECT_THROW(tx.or_else(fails, [](Transaction&) {}), std::runtime_error);
+    // A part that ended well inside of one that did not.
+    EXPECT_THROW(atomically(store,
+                            [&](Transaction& inner) {
+                              inner.write(words.w[3], 5);
+                              atomically(store, [&](Transaction& in) { in.write(words.w[3], 6); });
+                              inner.destroy(inner.read(words.head));
+                              throw std::runtime_error("no");
+                            }),
+                 std::runtime_error);
+    EXPECT_EQ(tx.read(words.w[3]), 0u);
+    tx.write(words.w[1], tx.read(words.w[0]) + 1);
+  });
+  EXPECT_EQ(live_blocks(), before);
+  expect(words, [](const Words& found) {
+    EXPECT_EQ(found.w[0], 1u);
+    EXPECT_EQ(found.w[1], 2u);
+    EXPECT_EQ(found.w[2], 0u);
+    EXPECT_EQ(found.w[3], 0u);
+    EXPECT_EQ(found.head->x, 1u);
+  });
+}
+
+// Both words are under one record of ownership: the waiter has its own when it reads the other.
+TEST_P(TransactionParts, ThatWaitWakeAlsoForWhatTheyHaveStoredBeside) {
+  Store store = open();
+  auto& words = store.root<Words>("words");
+  std::atomic<bool> waits = false;
+  std::thread waiter([&] {
+    atomically(store, [&](Transaction& tx) {
+      tx.write(words.w[0], 1);
+      const u64 flag = tx.read(words.w[1]);
+      waits = true;
+      if (flag == 0) tx.retry();
+      tx.write(words.w[1], flag + 1);
+    });
+  });
+  while (!waits) std::this_thread::yield();
+  atomically(store, [&](Transaction& tx) { tx.write(words.w[1], 1); });
+  waiter.join();
+  expect(words, [](const Words& found) {
+    EXPECT_EQ(found.w[0], 1u);
+    EXPECT_EQ(found.w[1], 2u);
+  });
+}
+
+// What the outer one needs, a version with a type, another snapshot, a change, the inner one cannot
+// get by beginning again.
+TEST_P(TransactionParts, OfAnotherStoreBeginAgainAsTheStoreThatHasToDoes) {
+  Store store = open();
+  Store other = open("other.pd");
+  auto& words = store.root<Words>("words");
+  auto& others = other.root<Words>("words");
+  u64 runs = 0;
+  atomically(store, [&](Transaction& tx) {
+    atomically(other, [&](Transaction& inner) {
+      ++runs;
+      inner.write(others.w[0], inner.read(others.w[0]) + 1);
+      tx.make<PartsObject>();
+    });
+  });
+  EXPECT_EQ(runs, 2u);
+  EXPECT_EQ(others.w[0], 1u);
+
+  std::atomic<int> phase = 0;
+  std::thread meets([&] {
+    while (phase != 1) std::this_thread::yield();
+    atomically(store, [&](Transaction& tx) {
+      tx.write(words.w[0], 1);
+      tx.write(words.w[4], 1);
+    });
+    phase = 2;
+  });
+  atomically(store, [&](Transaction& tx) {
+    const u64 first = tx.read(words.w[0]);
+    atomically(other, [&](Transaction& inner) {
+      inner.write(others.w[1], inner.read(others.w[1]) + 1);
+      if (phase == 0) phase = 1;
+      while (phase != 2) std::this_thread::yield();
+      EXPECT_EQ(tx.read(words.w[4]), first);
+    });
+  });
+  meets.join();
+  EXPECT_EQ(others.w[1], 1u);
+
+  std::atomic<bool> waits = false;
+  std::thread waiter([&] {
+    atomically(store, [&](Transaction& tx) {
+      atomically(other, [&](Transaction& inner) {
+        inner.write(others.w[2], inner.read(others.w[2]) + 1);
+        const u64 flag = tx.read(words.w[5]);
+        waits = true;
+        if (flag == 0) tx.retry();
+      });
+    });
+  });
+  while (!waits) std::this_thread::yield();
+  atomically(store, [&](Transaction& tx) { tx.write(words.w[5], 1); });
+  waiter.join();
+  EXPECT_EQ(others.w[2], 1u);
+}
+
+// The inner one begins again by itself, and what its body did in the outer one is done once.
+TEST_P(TransactionParts, OfAnotherStoreAreUndoneInTheOuterOneWhereTheyBeginAgain) {
+  Store store = open();
+  Store other = open("other.pd");
+  auto& words = store.root<Words>("words");
+  auto& others = other.root<Words>("words");
+  u64 runs = 0;
+  atomically(store, [&](Transaction& tx) {
+    tx.write(words.w[1], 10);
+    atomically(other, [&](Transaction& inner) {
+      ++runs;
+      tx.write(words.w[0], tx.read(words.w[0]) + 1);
+      tx.write(words.w[1], tx.read(words.w[1]) + 1);
+      inner.make<PartsObject>();
+      inner.write(others.w[0], 1);
+    });
+  });
+  EXPECT_EQ(runs, 2u);
+  EXPECT_EQ(others.w[0], 1u);
+  expect(words, [](const Words& found) {
+    EXPECT_EQ(found.w[0], 1u);
+    EXPECT_EQ(found.w[1], 11u);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, TransactionParts,
+                         testing::Values(Way{"emu", Logging::kRedo}, Way{"emu", Logging::kUndo},
+                                         Way{"file", Logging::kRedo}, Way{"file", Logging::kUndo}),
+                         testing::PrintToStringParamName());
+
+}  // namespace
+}  // namespace perdura::test
