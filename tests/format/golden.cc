@@ -1,0 +1,131 @@
+#include "golden.hpp"
+
+namespace perdura::golden {
+namespace {
+
+/// Open until the process ends.
+Store& open(const std::string& path, const Options& options) {
+  return *new Store(Store::open(path, options));
+}
+
+std::string check_list(Store& store) {
+  return wrong_with(store.find_root<List>("list"), {1000, 0});
+}
+
+void make_list(Store& store) {
+  fill(store, "list", 0);
+  store.checkpoint();
+  fill(store, "list", 1000);
+  store.checkpoint();
+}
+
+void make_transactions(Store& store, bool closes) {
+  auto& numbers = store.root<List>("numbers");
+  fill(store, "list", 0);
+  atomically(store, [&](Transaction& tx) { tx.write(numbers.count, std::uint64_t{0}); });
+  store.checkpoint();
+  for (std::uint64_t i = 0; i < kNumbers; ++i)
+    atomically(store, [&](Transaction& tx) {
+      tx.write(numbers.first, tx.make<Node>(tx.read(numbers.first), i));
+      tx.write(numbers.count, i + 1);
+    });
+  if (closes) store.close();
+}
+
+std::string check_transactions(Store& store) {
+  const List* const numbers = store.find_root<List>("numbers");
+  if (numbers == nullptr || numbers->count != kNumbers) return "transactions are missing";
+  std::uint64_t left = kNumbers;
+  for (const Node* node = numbers->first; node != nullptr; node = node->next)
+    if (node->number != --left) return "a transaction's node is another one";
+  return left == 0 ? wrong_with(store.find_root<List>("list"), {0}) : "nodes are missing";
+}
+
+void make_standard(Store& store) {
+  auto& numbers = store.root<Numbers>("numbers");
+  {
+    const auto operation = store.operation();
+    for (std::uint64_t i = 0; i < kNumbers; ++i)
+      numbers.emplace(i, perdura::string(std::string(i, 'x').c_str()));
+  }
+  store.checkpoint();
+}
+
+std::string check_standard(Store& store) {
+  const auto* const numbers = store.find_root<Numbers>("numbers");
+  if (numbers == nullptr || numbers->size() != kNumbers) return "the map has another size";
+  for (const auto& [number, text] : *numbers)
+    if (text.size() != number || text.find_first_not_of('x') != perdura::string::npos)
+      return "a string is another one";
+  return "";
+}
+
+/// Opens the store, and audits its heap as well.
+template <class Check>
+auto opened(const Options& options, Check check) {
+  return [options, check](const std::string& path) -> std::string {
+    Store store = Store::open(path, options);
+    if (const HeapAudit audit = store.audit(); !audit.clean) return audit.problem;
+    return check(store);
+  };
+}
+
+Options other_region() {
+  Options options = in_chunks();
+  options.region = "other";
+  return options;
+}
+
+void make_container(const std::string& path) {
+  auto& container = *new Container(Container::open(path, in_chunks()));
+  List& list = container.root<List>();
+  for (std::uint64_t i = 0; i < kNodes; ++i) list.first = make<Node>(list.first, i);
+  list.count = kNodes;
+  container.point();
+}
+
+std::string check_container(const std::string& path) {
+  Container container = Container::open(path, in_chunks());
+  return wrong_with(&container.root<List>(), {0});
+}
+
+}  // namespace
+
+std::vector<Image> images() {
+  const auto list_of = [](const Options& options) {
+    return [options](const std::string& path) { make_list(open(path, options)); };
+  };
+  const auto check_regions = [](const std::string& path) {
+    const std::string wrong = opened(small(), check_list)(path);
+    return wrong.empty() ? opened(other_region(), check_list)(path) : wrong;
+  };
+  return {
+      {"log_closed",
+       [](const std::string& path) {
+         Store store = Store::open(path, small());
+         make_list(store);
+         store.close();
+       },
+       opened(small(), check_list)},
+      {"log_open", list_of(small()), opened(small(), check_list)},
+      {"chunks", list_of(in_chunks()), opened(in_chunks(), check_list)},
+      {"aliases", list_of(aliased()), opened(aliased(), check_list)},
+      {"regions",
+       [=](const std::string& path) {
+         list_of(small())(path);
+         list_of(other_region())(path);
+       },
+       check_regions},
+      {"standard_containers", [](const std::string& path) { make_standard(open(path, small())); },
+       opened(small(), check_standard)},
+      {"transactions_closed",
+       [](const std::string& path) { make_transactions(open(path, small()), true); },
+       opened(small(), check_transactions)},
+      {"transactions_open",
+       [](const std::string& path) { make_transactions(open(path, small()), false); },
+       opened(small(), check_transactions)},
+      {"container", make_container, check_container},
+  };
+}
+
+}  // namespace perdura::golden
