@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <set>
 
 #include "corruption.hpp"
@@ -202,6 +203,10 @@ Json figures_of(const Arguments& arguments, const Totals& totals) {
                 holds ? "holds" : "FAILS");
   };
   Json added = Json::array();
+  u64 model_actions = 0;
+  u64 model_failures = 0;
+  std::optional<double> pairs;
+  std::optional<double> model_mutants;
   u64 silent = totals.damage.silent;
   u64 crashed = totals.crashed;
   u64 hung = totals.hung;
@@ -216,6 +221,10 @@ Json figures_of(const Arguments& arguments, const Totals& totals) {
       crashed += each.value("crashed", u64{0});
       hung += each.value("hung", u64{0});
       lost += each.value("lost", u64{0});
+      model_actions += each.value("model_actions", u64{0});
+      model_failures += each.value("model_failures", u64{0});
+      if (each.contains("pairs")) pairs = std::max(pairs.value_or(0), each["pairs"].get<double>());
+      if (each.contains("model_mutants")) model_mutants = each["model_mutants"];
       added.push_back(each);
     }
   }
@@ -246,6 +255,13 @@ Json figures_of(const Arguments& arguments, const Totals& totals) {
             {"survivors", totals.mutants.survivors},
             {"explained", totals.mutants.explained}});
   }
+  if (pairs) figure("pairs", *pairs, "share", "1", *pairs == 1, {{"campaigns", added}});
+  if (model_actions != 0)
+    figure("model_actions", static_cast<double>(model_actions), "actions", ">= 2e5",
+           model_actions >= 200'000, {{"campaigns", added}});
+  if (model_mutants)
+    figure("model_mutants", *model_mutants, "share", "1", *model_mutants == 1,
+           {{"campaigns", added}});
   const auto none = [&](const char* key, u64 value) {
     figure(key, static_cast<double>(value), "cases", "0", value == 0,
            {{"damage", totals.damage.json()}, {"campaigns", added}});
@@ -254,6 +270,7 @@ Json figures_of(const Arguments& arguments, const Totals& totals) {
   none("crashed", crashed);
   none("hung", hung);
   none("lost", lost);
+  if (pairs) none("model_failures", model_failures);
   return {{"benchmark", "proof"}, {"figures", figures}, {"holds", all_hold}};
 }
 

@@ -1,0 +1,122 @@
+// Versions, as they are made and waited for.
+#include <chrono>
+#include <thread>
+
+#include "live.hpp"
+
+namespace perdura::model {
+namespace {
+
+/// Everything before it is in a version: what features do now, they do behind it.
+void begin_epoch(const Live& live) {
+  if (live.session.parallel) return;
+  constexpr u64 kOfTheSession = ((bit(Feature::kTyped) << 1) - 1) | bit(Feature::kUndoLogging) |
+                                bit(Feature::kMoved) | bit(Feature::kReopened) |
+                                bit(Feature::kRecovered) | bit(Feature::kFault) |
+                                bit(Feature::kVersions);
+  live.journal.features &= kOfTheSession;
+}
+
+const ActionRegistration kCheckpoint({
+    .name = "checkpoint",
+    .weight = 2,
+    .has_steps = false,
+    .domain = Domain::kOperation,
+    .possible = nullptr,
+    .run =
+        [](Live& live, LaneRun&, const Action&) {
+          const Done done = live.done();
+          const u64 version = live.store->checkpoint();
+          require(live.store->durable_version() >= version,
+                  "a checkpoint returned before it was durable");
+          live.acknowledge(done);
+          if (!live.session.parallel) {  // nobody changes anything meanwhile
+            live.journal.last_version[1] = done.lanes[0].operation;
+            live.journal.last_version[0] = version;
+          }
+          begin_epoch(live);
+        },
+    .covers = true,
+});
+
+const ActionRegistration kCheckpointAsync({
+    .name = "checkpoint_async",
+    .weight = 1,
+    .has_steps = false,
+    .domain = Domain::kOperation,
+    .possible = nullptr,
+    .run =
+        [](Live& live, LaneRun&, const Action&) {
+          live.journal.use(Feature::kAsynchronous);
+          const Done done = live.done();
+          const u64 version = live.store->checkpoint_async();
+          std::lock_guard lock(live.pending_mutex);
+          live.pending.push_back({version, done});
+        },
+});
+
+const ActionRegistration kWait({
+    .name = "wait",
+    .weight = 0.8,
+    .has_steps = false,
+    .domain = Domain::kOperation,
+    .possible = nullptr,
+    .run =
+        [](Live& live, LaneRun&, const Action&) {
+          Live::Pending pending;
+          {
+            std::lock_guard lock(live.pending_mutex);
+            if (live.pending.empty()) return;
+            pending = live.pending.front();
+            live.pending.pop_front();
+          }
+          live.store->wait(pending.version);
+          require(live.store->durable_version() >= pending.version,
+                  "a version that was waited for is not durable");
+          live.acknowledge(pending.done);
+        },
+});
+
+const ActionRegistration kTimer({
+    .name = "checkpoint_every",
+    .weight = 0.5,
+    .has_steps = false,
+    .domain = Domain::kOperation,
+    .possible = nullptr,
+    .run =
+        [](Live& live, LaneRun&, const Action& action) {
+          live.journal.use(Feature::kTimer);
+          live.store->checkpoint_every(std::chrono::milliseconds(action.number % 4));
+        },
+});
+
+/// Time for what goes on in the background; nothing follows from it.
+const ActionRegistration kPause({
+    .name = "pause",
+    .weight = 0.5,
+    .has_steps = false,
+    .domain = Domain::kOperation,
+    .possible = nullptr,
+    .run =
+        [](Live&, LaneRun&, const Action& action) {
+          std::this_thread::sleep_for(std::chrono::microseconds(action.number % 3000));
+        },
+});
+
+/// The store against the model, in the middle of it.
+const ActionRegistration kVerify({
+    .name = "verify",
+    .weight = 0.7,
+    .has_steps = false,
+    .domain = Domain::kOperation,
+    .possible = nullptr,
+    .run =
+        [](Live& live, LaneRun& run, const Action& action) {
+          const std::string problem =
+              live.session.parallel ? compare(live, run.model, run.number) : compare_all(live);
+          require(problem.empty(), "at action " + std::to_string(action.id) + ": " + problem);
+        },
+});
+
+}  // namespace
+}  // namespace perdura::model

@@ -1,0 +1,74 @@
+// Steps in operations, of this thread or of one that lives for it alone.
+#include <thread>
+
+#include "live.hpp"
+
+namespace perdura::model {
+namespace {
+
+void do_steps(LaneRun& run, const Operation& operation, const Action& action, const Plan& plan) {
+  Journal& journal = run.live.journal;
+  operation.touch(&run.lane->operation, sizeof run.lane->operation);
+  run.lane->operation = action.id;
+  for (const Planned& planned : plan.kept) {
+    try {
+      if (!planned.changes.empty()) step_kind(planned.step->kind).operate(run, operation, planned);
+    } catch (const Error& error) {
+      // What a step began with has changed nothing; those behind it are left out.
+      if (error.code() != Code::kNoSpace && !run.live.expected(error)) throw;
+      journal.use(Feature::kFull);
+      return;
+    }
+    ++journal.steps[action.id];
+  }
+}
+
+void operate(Live& live, LaneRun& run, const Action& action) {
+  const Plan planned = plan(live.program, run.model, action);
+  live.journal.use(Feature::kOperation);
+  {
+    const auto operation = live.store->operation();
+    if (action.number % 4 == 1) {
+      live.journal.use(Feature::kNestedOperation);
+      const auto inner = live.store->operation();
+      do_steps(run, inner, action, planned);
+    } else {
+      do_steps(run, operation, action, planned);
+    }
+  }
+  apply(run.model, action, planned, live.journal.steps[action.id]);
+  live.journal.done[run.number].operation = action.id;
+}
+
+const ActionRegistration kOperate({
+    .name = "operate",
+    .weight = 10,
+    .has_steps = true,
+    .domain = Domain::kOperation,
+    .possible = nullptr,
+    .run = operate,
+});
+
+const ActionRegistration kOperateElsewhere({
+    .name = "operate_in_new_thread",
+    .weight = 1.5,
+    .has_steps = true,
+    .domain = Domain::kOperation,
+    .possible = nullptr,
+    .run =
+        [](Live& live, LaneRun& run, const Action& action) {
+          live.journal.use(Feature::kNewThread);
+          std::exception_ptr thrown;
+          std::thread([&] {
+            try {
+              operate(live, run, action);
+            } catch (...) {
+              thrown = std::current_exception();
+            }
+          }).join();
+          if (thrown) std::rethrow_exception(thrown);
+        },
+});
+
+}  // namespace
+}  // namespace perdura::model

@@ -1,0 +1,279 @@
+// Parts of a store beside the lanes: an object that becomes durable alone, a container in another
+// region, and a region that is used through the C API. Each counts its steps, and its content
+// follows from the count.
+#include <thread>
+
+#include <perdura/perdura.h>
+
+#include "live.hpp"
+#include "support/chain.hpp"
+
+namespace perdura::model {
+
+/// An object with a version of its own.
+struct Alone {
+  u64 steps;
+  u64 words;
+  u64 data[];
+};
+
+struct Guest {
+  test::ChainRoot chain;
+  u64 steps;
+};
+
+}  // namespace perdura::model
+
+PERDURA_TYPE(perdura::model::Guest, chain)
+
+namespace perdura::model {
+namespace {
+
+constexpr const char* kAlone = "alone";
+
+bool reached(u64 found, u64 acknowledged, u64 done) {
+  return acknowledged <= found && found <= done;
+}
+
+void require_reached(Journal& journal, Part part, u64 found, const char* what) {
+  const u64 acknowledged = journal.acknowledged_of(part);
+  require(reached(found, acknowledged, journal.done_of(part)),
+          std::string(what) + " has come to step " + std::to_string(found) + ", acknowledged is " +
+              std::to_string(acknowledged) + ", done were " +
+              std::to_string(journal.done_of(part)));
+  journal.done_of(part) = found;
+}
+
+// --- alone --------------------------------------------------------------------------------------
+
+void fill(Alone* alone, u64 steps, u64 words) {
+  alone->steps = steps;
+  alone->words = words;
+  for (u64 i = 0; i < words; ++i) alone->data[i] = word_of(steps, i);
+}
+
+constexpr perdura_type kAloneType = {"model::Alone", kLineBytes, kLineBytes, 0, nullptr};
+
+/// It has lines that no other object has a part in.
+Alone* make_alone(Live& live, const Operation& operation, u64 steps, u64 words) {
+  auto* const alone = static_cast<Alone*>(
+      live.store->allocate_flexible(kAloneType, std::max(kLineBytes, sizeof(Alone) + words * 8)));
+  fill(alone, steps, words);
+  try {
+    live.store->set_root(kAlone, alone);
+  } catch (const Error&) {
+    operation.deallocate(alone);
+    throw;
+  }
+  return alone;
+}
+
+bool has_alone(const Program& program, const Session&) {
+  return program.options.aliases != 0 && program.options.engine == Engine::kRedoLog &&
+         program.options.region_limit_bytes != kSmallRegion;
+}
+
+const ActionRegistration kCheckpointRoot({
+    .name = "checkpoint_root",
+    .weight = 4,
+    .has_steps = false,
+    .domain = Domain::kOperation,
+    .possible = has_alone,
+    .run =
+        [](Live& live, LaneRun& run, const Action& action) {
+          if (live.session.parallel && run.number != 0) return;  // one thread's
+          Journal& journal = live.journal;
+          journal.use(Feature::kCheckpointRoot);
+          auto* alone = static_cast<Alone*>(live.store->get_root(kAlone));
+          const u64 steps = journal.done_of(Part::kAlone) + 1;
+          const u64 drawn = action.number % 4 == 0 && live.session.fault_at == 0
+                                ? 6 + action.number / 4 % 200
+                                : 0;
+          {
+            const auto operation = live.store->operation();
+            if (alone == nullptr) {
+              make_alone(live, operation, steps, 6 + drawn);
+            } else if (drawn != 0) {  // of another size, perhaps in the same place
+              operation.deallocate(alone);
+              make_alone(live, operation, steps, drawn);
+            } else {
+              fill(alone, steps, alone->words);
+            }
+            journal.done_of(Part::kAlone) = steps;
+          }
+          if (action.number % 3 == 0) return;
+          try {
+            live.store->checkpoint_root(kAlone);
+          } catch (const Error& error) {
+            // The last version has another object there.
+            if (error.code() != Code::kMisuse) throw;
+            const Done done = live.done();
+            live.store->checkpoint();
+            live.acknowledge(done);
+            return;
+          }
+          live.acknowledge(Part::kAlone, steps);
+        },
+});
+
+// --- a container --------------------------------------------------------------------------------
+
+bool has_guest(const Program& program, const Session&) {
+  return program.options.region_limit_bytes != kSmallRegion;
+}
+
+std::vector<u64> expected_chain(u64 steps) {
+  std::vector<u64> numbers;
+  for (u64 step = 1; step <= steps; ++step) {
+    if (test::mix(step) % 3 != 0 || numbers.empty()) numbers.insert(numbers.begin(), step);
+    else numbers.erase(numbers.begin());
+  }
+  return numbers;
+}
+
+void check_guest(Guest& root) {
+  std::vector<u64> numbers;
+  const std::string problem = test::check_chain(root.chain, &numbers);
+  require(problem.empty(), "in the container: " + problem);
+  require(numbers == expected_chain(root.steps), "the container holds another chain");
+}
+
+void open_guest(Live& live) {
+  Options options = live.session.options;
+  options.region = "guest";
+  options.aliases = 0;
+  options.version = 0;
+  options.region_address = 0;
+  options.tracking = Tracking::kAutomatic;
+  options.capture = Capture::kAutomatic;
+  options.granule_bytes = 64;
+  live.guest = std::make_unique<Container>(Container::open(live.uri, options));
+  Guest& root = live.guest->root<Guest>();
+  require_reached(live.journal, Part::kGuest, root.steps, "the container");
+  check_guest(root);
+  const HeapAudit audit = live.guest->audit();
+  require(audit.clean, "the container's heap is damaged: " + audit.problem);
+}
+
+const ActionRegistration kGuest({
+    .name = "container",
+    .weight = 1,
+    .has_steps = false,
+    .domain = Domain::kOperation,
+    .possible = has_guest,
+    .run =
+        [](Live& live, LaneRun& run, const Action& action) {
+          if (live.session.parallel && run.number != 0) return;  // one thread's
+          Journal& journal = live.journal;
+          journal.use(Feature::kContainer);
+          journal.use(Feature::kRegion);
+          if (live.guest == nullptr) open_guest(live);
+          Guest& root = live.guest->root<Guest>();
+          check_guest(root);
+          for (u64 left = 1 + action.number % 5; left != 0; --left) {
+            const auto operation = live.guest->operation();
+            const u64 step = journal.done_of(Part::kGuest) + 1;
+            if (test::mix(step) % 3 != 0 || root.chain.first == nullptr) push(root.chain, step);
+            else pop(root.chain);
+            root.steps = step;
+            journal.done_of(Part::kGuest) = step;
+          }
+          const u64 steps = journal.done_of(Part::kGuest);
+          if (action.number % 8 < 4) {
+            live.guest->point();
+          } else if (action.number % 8 < 6) {
+            live.guest->point_async();
+            live.guest->sync();
+          } else {
+            return;
+          }
+          live.acknowledge(Part::kGuest, steps);
+          check_guest(live.guest->root<Guest>());
+        },
+});
+
+// --- another region, from C ---------------------------------------------------------------------
+
+struct PlainRoot {
+  u64 steps;
+  u64 words[7];
+};
+
+void require_c(int code, const char* what) {
+  if (code != 0)
+    throw Error(static_cast<Code>(-code), std::string(what) + ": " + perdura_last_error());
+}
+
+struct Closing {
+  void operator()(perdura_store* store) const { perdura_close(store); }
+};
+
+/// A new root, in an operation.
+void step_plain(Live& live, perdura_store* store) {
+  Journal& journal = live.journal;
+  require_c(perdura_operation_begin(store), "perdura_operation_begin");
+  auto* root = static_cast<PlainRoot*>(perdura_root_get(store, "plain"));
+  require_reached(journal, Part::kPlain, root == nullptr ? 0 : root->steps, "the region from C");
+  if (root != nullptr)
+    for (u64 i = 0; i < std::size(root->words); ++i)
+      require(root->words[i] == word_of(root->steps, i), "the region from C is wrong");
+  auto* const made = static_cast<PlainRoot*>(perdura_alloc(store, sizeof(PlainRoot)));
+  if (made == nullptr) {
+    perdura_operation_end(store);
+    require_c(-perdura_last_code(), "perdura_alloc");
+  }
+  made->steps = journal.done_of(Part::kPlain) + 1;
+  for (u64 i = 0; i < std::size(made->words); ++i) made->words[i] = word_of(made->steps, i);
+  require_c(perdura_root_set(store, "plain", made), "perdura_root_set");
+  require_c(perdura_free(store, root), "perdura_free");
+  perdura_operation_end(store);
+}
+
+const ActionRegistration kPlain({
+    .name = "region_from_c",
+    .weight = 0.7,
+    .has_steps = false,
+    .domain = Domain::kOperation,
+    .possible = has_guest,
+    .run =
+        [](Live& live, LaneRun& run, const Action& action) {
+          if (live.session.parallel && run.number != 0) return;  // one thread's
+          Journal& journal = live.journal;
+          journal.use(Feature::kCApi);
+          journal.use(Feature::kRegion);
+          perdura_options options{};
+          options.region = "plain";
+          options.region_limit_bytes = 16 * kMiB;
+          options.engine = live.program.options.engine == Engine::kRemap ? PERDURA_ENGINE_REMAP
+                                                                         : PERDURA_ENGINE_REDO_LOG;
+          perdura_store* store = nullptr;
+          require_c(perdura_open(live.uri.c_str(), &options, &store), "perdura_open");
+          std::unique_ptr<perdura_store, Closing> closing(store);
+          step_plain(live, store);
+          const u64 steps = ++journal.done_of(Part::kPlain);
+          if (action.number % 2 == 0)
+            require_c(perdura_checkpoint(store, nullptr), "perdura_checkpoint");
+          require_c(perdura_close(closing.release()), "perdura_close");
+          live.acknowledge(Part::kPlain, steps);
+        },
+});
+
+}  // namespace
+
+void find_parts(Live& live) {
+  const auto* const alone = static_cast<const Alone*>(live.store->get_root(kAlone));
+  require_reached(live.journal, Part::kAlone, alone == nullptr ? 0 : alone->steps,
+                  "the object alone");
+}
+
+std::string check_parts(Live& live, u64& blocks) {
+  if (live.store->get_root("twice") != nullptr) ++blocks;
+  const auto* const alone = static_cast<const Alone*>(live.store->get_root(kAlone));
+  if (alone == nullptr) return {};
+  ++blocks;
+  for (u64 i = 0; i < alone->words; ++i)
+    if (alone->data[i] != word_of(alone->steps, i)) return "the object alone is not of one version";
+  return {};
+}
+
+}  // namespace perdura::model

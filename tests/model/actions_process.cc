@@ -1,0 +1,216 @@
+// What a program does wrong, and what happens to its process: the answer is an error, and nothing
+// else changes.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+#include "live.hpp"
+
+namespace perdura::model {
+namespace {
+
+template <class Call>
+void require_code(Code code, const char* what, Call&& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    require(error.code() == code, std::string(what) + " threw: " + error.what());
+    return;
+  }
+  throw Problem(std::string(what) + " was accepted");
+}
+
+Block* some_block(const LaneRun& run) {
+  for (u64 slot = kOf; slot < kSlots; ++slot)  // those that transactions may use
+    if (run.model.cells[cells::kSlot + slot].is_block() &&
+        run.model.is_covered(cells::kSlot + slot))
+      return run.lane->slots[slot];
+  return nullptr;
+}
+
+/// In one transaction, or one that is gone already.
+void give_back_twice(Live& live, LaneRun& run, const Action& action, Block* block) {
+  Store& store = *live.store;
+  if (block == nullptr) {
+    if (live.session.parallel || live.program.options.region_limit_bytes == kSmallRegion) return;
+    void* gone = nullptr;
+    atomically(store, [&](Transaction& tx) {
+      gone = tx.allocate(sizeof(Block));
+      tx.deallocate(gone);
+    });
+    block = static_cast<Block*>(gone);
+  }
+  require_code(Code::kMisuse, "giving a block back twice in a transaction", [&] {
+    atomically(store, [&](Transaction& tx) {
+      tx.write(run.lane->transaction, action.id);
+      tx.deallocate(block);
+      tx.deallocate(block);
+    });
+  });
+  require(run.lane->transaction == run.model.transaction, "misuse was thrown, and it happened");
+}
+
+const ActionRegistration kMisuse({
+    .name = "misuse",
+    .weight = 0.8,
+    .has_steps = false,
+    .domain = Domain::kOperation,
+    .possible = nullptr,
+    .run =
+        [](Live& live, LaneRun& run, const Action& action) {
+          Store& store = *live.store;
+          live.journal.use(Feature::kMisuse);
+          Block* const block = some_block(run);
+          switch (action.number % 4) {
+            case 0:
+              require_code(Code::kMisuse, "a checkpoint inside an operation", [&] {
+                const auto operation = store.operation();
+                store.checkpoint();
+              });
+              break;
+            case 1: {
+              u64 outside = 0;
+              require_code(Code::kMisuse, "giving back what is no block",
+                           [&] { store.deallocate(&outside); });
+              if (block == nullptr) break;
+              require_code(Code::kMisuse, "giving back the middle of a block",
+                           [&] { store.deallocate(&block->words); });
+              break;
+            }
+            case 2:
+              if (!live.program.transactions()) break;
+              require_code(Code::kMisuse, "a transaction inside an operation", [&] {
+                const auto operation = store.operation();
+                atomically(store, [&](Transaction&) {});
+              });
+              break;
+            default:
+              if (!live.program.transactions()) break;
+              give_back_twice(live, run, action, block);
+          }
+        },
+});
+
+/// Two threads make a root of one name.
+const ActionRegistration kRootTwice({
+    .name = "root_in_two_threads",
+    .weight = 0.5,
+    .has_steps = false,
+    .domain = Domain::kOperation,
+    .possible =
+        [](const Program& program, const Session& session) {
+          return !program.typed && !session.parallel && session.fault_at == 0 &&
+                 program.options.region_limit_bytes != kSmallRegion;
+        },
+    .run =
+        [](Live& live, LaneRun&, const Action&) {
+          Store& store = *live.store;
+          live.journal.use(Feature::kRoot);
+          {
+            const auto operation = store.operation();
+            if (void* const old = store.get_root("twice")) {
+              store.set_root("twice", nullptr);
+              operation.deallocate(old);
+            }
+          }
+          struct Twice {
+            u64 words[4];
+          };
+          Twice* made[2] = {};
+          std::atomic<int> waiting{2};
+          std::thread threads[2];
+          for (int i = 0; i < 2; ++i)
+            threads[i] = std::thread([&, i] {
+              --waiting;
+              while (waiting != 0) {
+              }
+              made[i] = &store.root<Twice>("twice");
+            });
+          for (std::thread& thread : threads) thread.join();
+          require(made[0] == made[1], "two threads have two objects of one root");
+        },
+});
+
+const ActionRegistration kFork({
+    .name = "fork",
+    .weight = 0.3,
+    .has_steps = false,
+    .domain = Domain::kOperation,
+    .possible = nullptr,
+    .run =
+        [](Live& live, LaneRun&, const Action&) {
+          live.journal.use(Feature::kFork);
+          const pid_t child = ::fork();
+          require(child >= 0, "cannot fork");
+          if (child == 0) {
+            ::alarm(20);
+            try {
+              live.store->checkpoint();
+            } catch (const Error& error) {
+              ::_exit(error.code() == Code::kForked ? 0 : 1);
+            }
+            ::_exit(2);
+          }
+          int status = 0;
+          while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+          }
+          require(WIFEXITED(status) && WEXITSTATUS(status) == 0,
+                  "a forked child's checkpoint ended with status " + std::to_string(status));
+        },
+});
+
+/// There was no room for the steps: the waiter is woken without them.
+void release(Live& live, LaneRun& run, const Action& action) {
+  live.journal.progress[action.id] = Progress::kBegun;
+  atomically(*live.store, [&](Transaction& tx) {
+    tx.write(run.lane->transaction, action.id);
+    tx.write(run.lane->awaited.signal, action.id);
+  });
+  apply(run.model, action, {}, 0);
+  live.journal.done[run.number].transaction = action.id;
+}
+
+/// A thread waits for what this one does in a transaction.
+const ActionRegistration kAwait({
+    .name = "transact_awaited",
+    .weight = 0.8,
+    .has_steps = true,
+    .domain = Domain::kTransaction,
+    .possible =
+        [](const Program& program, const Session&) {
+          return program.transactions() && program.options.region_limit_bytes != kSmallRegion;
+        },
+    .run =
+        [](Live& live, LaneRun& run, const Action& action) {
+          live.journal.use(Feature::kRetry);
+          const auto guarded = [&](auto&& body) {
+            try {
+              body();
+            } catch (const std::exception& thrown) {
+              const auto* const error = dynamic_cast<const Error*>(&thrown);
+              if (error != nullptr && live.expected(*error)) ::_exit(0);
+              live.journal.say("action " + std::to_string(action.id) +
+                               ", transact_awaited, threw: " + thrown.what());
+              ::_exit(3);
+            }
+          };
+          std::thread waiter([&] {
+            guarded([&] {
+              atomically(*live.store, [&](Transaction& tx) {
+                if (action.number % 2 == 0)
+                  tx.write(run.lane->awaited.scratch, action.id);  // owns it
+                if (tx.read(run.lane->awaited.signal) != action.id) tx.retry();
+              });
+            });
+          });
+          // The waiter changes nothing: this is an ordinary transaction beside it.
+          guarded([&] { action_kind("transact").run(live, run, action); });
+          if (live.journal.progress[action.id] == Progress::kFailed) release(live, run, action);
+          waiter.join();
+        },
+});
+
+}  // namespace
+}  // namespace perdura::model

@@ -1,0 +1,196 @@
+// Programs from numbers.
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "journal.hpp"
+#include "known.hpp"
+#include "live.hpp"
+#include "media/fault.hpp"
+
+namespace perdura::model {
+
+bool reports_stores(const Options& options) {
+  return options.tracking == Tracking::kReported || options.tracking == Tracking::kBitmap;
+}
+
+bool Program::transactions() const {
+  return options.engine == Engine::kRedoLog && options.aliases == 0;
+}
+
+u64 Program::actions() const {
+  u64 count = 0;
+  for (const Session& session : sessions) count += session.actions.size();
+  return count;
+}
+
+namespace {
+
+class Drawer {
+ public:
+  Drawer(u64 seed, const Drawing& drawing) : drawing_(drawing), random_(test::mix(seed)) {
+    program_.seed = seed;
+  }
+
+  Program draw() {
+    draw_store();
+    const u64 sessions = 2 + below(4);
+    for (u64 i = 0; i < sessions; ++i)
+      draw_session(std::max<u64>(drawing_.actions / sessions, 2), i + 1 == sessions);
+    return std::move(program_);
+  }
+
+ private:
+  u64 below(u64 limit) { return random_() % limit; }
+  bool one_in(u64 of) { return below(of) == 0; }
+  double between(double low, double high) {
+    return std::uniform_real_distribution(low, high)(random_);
+  }
+
+  /// What stays as the store is made.
+  void draw_store() {
+    program_.medium = one_in(3) ? "file" : "emu";
+    program_.on_disk = program_.medium == "file" && one_in(3);
+    program_.options.engine = one_in(4) ? Engine::kRemap : Engine::kRedoLog;
+    program_.options.region_limit_bytes = one_in(8) ? kSmallRegion : 32 * kMiB;
+    program_.options.log_segment_bytes = 32 * kKiB << below(4);
+    program_.options.chunk_bytes = static_cast<std::uint32_t>(4096 << below(5));
+    program_.options.versions_kept = static_cast<std::uint32_t>(1 + below(4));
+    if (one_in(5)) program_.options.aliases = static_cast<std::uint32_t>(1 << below(3));
+    program_.typed = one_in(4);
+    draw_tracking(program_.options);
+    program_.standard = !program_.typed && one_in(3);
+    if (!program_.transactions()) return;
+    if (one_in(4) || leaves_out({}, "both use the heap"))
+      program_.heap_use = one_in(3) ? HeapUse::kOperations : HeapUse::kTransactions;
+  }
+
+  void draw_tracking(Options& options) {
+    constexpr Tracking kAll[] = {Tracking::kAutomatic, Tracking::kReported, Tracking::kBitmap,
+                                 Tracking::kUserfault, Tracking::kProtect,  Tracking::kSigbus};
+    do {
+      options.tracking = kAll[below(std::size(kAll))];
+      options.capture = Capture::kAutomatic;
+      if (one_in(3))
+        options.capture = can_capture_in_background(options) && one_in(2) ? Capture::kBackground
+                                                                          : Capture::kStopped;
+      if (options.tracking == Tracking::kReported && one_in(4))
+        options.granule_bytes = 64u << below(7);
+    } while ((reports_stores(options) && (options.aliases != 0 || program_.standard)) ||
+             !is_supported(options.tracking));
+  }
+
+  static bool can_capture_in_background(const Options& options) {
+    const bool faults =
+        options.tracking == Tracking::kSigbus || options.tracking == Tracking::kProtect;
+    return options.engine == Engine::kRemap ? faults && options.aliases == 0
+                                            : reports_stores(options);
+  }
+
+  void draw_session(u64 actions, bool last) {
+    Session session;
+    session.options = program_.options;
+    draw_tracking(session.options);
+    session.options.log_limit_bytes = one_in(2) ? 256 * kKiB : 0;
+    session.options.lazy_recovery = one_in(2);
+    session.options.huge_pages = one_in(2);
+    session.parallel = one_in(3);
+    if (session.parallel && one_in(2)) {
+      session.durability = static_cast<Durability>(below(5));
+      session.logging = one_in(2) ? Logging::kUndo : Logging::kRedo;
+    }
+    session.inspect = one_in(3) && !leaves_out(session, "check");
+    session.look_back = program_.options.engine == Engine::kRemap && one_in(3);
+    if (program_.typed && one_in(2))
+      session.options.region_address = kAddress + below(8) * (u64{1} << 32);
+    draw_end(session, last);
+    if (drawing_.kind == "faults" && !last && one_in(2)) {
+      session.fault_at = 1 + below(60);
+      constexpr unsigned kCalls[] = {media::kFaultWrite | media::kFaultSubmit, media::kFaultBarrier,
+                                     media::kFaultGrow, media::kFaultDrain};
+      session.fault_calls = kCalls[below(std::size(kCalls))];
+    }
+    const u64 wanted = std::min<u64>(actions / 2 + below(actions), kActionsMax - 1 - next_id_);
+    for (u64 i = 0; i < wanted; ++i) session.actions.push_back(draw_action(session));
+    program_.sessions.push_back(std::move(session));
+  }
+
+  void draw_end(Session& session, bool last) {
+    if (drawing_.kind == "run" || last) {
+      session.end = one_in(4) ? End::kUnwind : End::kClose;
+      return;
+    }
+    constexpr End kEnds[] = {End::kClose,      End::kExit,       End::kExit,
+                             End::kMediumCall, End::kMediumCall, End::kTime,
+                             End::kThrow,      End::kPower,      End::kPower};
+    session.end = kEnds[below(std::size(kEnds))];
+    if (session.end == End::kMediumCall) session.end_at = 1 + below(one_in(2) ? 30 : 400);
+    if (session.end == End::kPower) session.end_at = random_();
+    if (session.end == End::kTime)
+      session.end_at = static_cast<u64>(std::pow(10, between(4.5, 7.3)));
+  }
+
+  template <class Kind>
+  const Kind& draw_kind(const std::vector<const Kind*>& kinds,
+                        const std::function<bool(const Kind&)>& may) {
+    double sum = 0;
+    for (const Kind* kind : kinds)
+      if (may(*kind)) sum += kind->weight;
+    double left = between(0, sum);
+    const Kind* last = nullptr;
+    for (const Kind* kind : kinds) {
+      if (!may(*kind)) continue;
+      last = kind;
+      if ((left -= kind->weight) < 0) break;
+    }
+    return *last;
+  }
+
+  Action draw_action(const Session& session) {
+    const ActionKind& kind = draw_kind<ActionKind>(action_kinds(), [&](const ActionKind& one) {
+      return (one.possible == nullptr || one.possible(program_, session)) &&
+             !leaves_out(session, one.name);
+    });
+    Action action;
+    action.id = ++next_id_;
+    action.kind = kind.name;
+    action.lane = below(kLanes);
+    action.number = random_();
+    if (kind.has_steps) {
+      const u64 steps = 1 + below(one_in(4) ? 12 : 4);
+      for (u64 i = 0; i < steps; ++i) action.steps.push_back(draw_step(session, kind.domain));
+    }
+    return action;
+  }
+
+  Step draw_step(const Session& session, Domain domain) {
+    const StepKind& kind = draw_kind<StepKind>(step_kinds(), [&](const StepKind& one) {
+      return (domain == Domain::kOperation ? one.by_operations : one.by_transactions) &&
+             (!one.heap || uses_heap(domain)) &&
+             (one.possible == nullptr || one.possible(program_, session.options)) &&
+             !leaves_out(session, one.name);
+    });
+    return {kind.name, below(64), random_()};
+  }
+
+  bool leaves_out(const Session& session, std::string_view kind) const {
+    return !drawing_.known && is_left_out(program_, session, kind);
+  }
+  bool uses_heap(Domain domain) const {
+    return program_.heap_use == HeapUse::kBoth ||
+           (program_.heap_use == HeapUse::kOperations) == (domain == Domain::kOperation);
+  }
+
+  static constexpr u64 kAddress = u64{0x2000} << 32;
+
+  const Drawing drawing_;
+  std::mt19937_64 random_;
+  Program program_;
+  u64 next_id_ = 0;
+};
+
+}  // namespace
+
+Program draw(u64 seed, const Drawing& drawing) { return Drawer(seed, drawing).draw(); }
+
+}  // namespace perdura::model

@@ -1,0 +1,90 @@
+// What programs are made of, and which two of these met between a version and the end of a session.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "base/bits.hpp"
+
+namespace perdura::model {
+
+enum class Feature : u8 {
+  kRedoLog,
+  kChunks,
+  kFile,
+  kEmulated,
+  kReported,
+  kBitmap,
+  kUserfault,
+  kSigbus,
+  kProtect,
+  kAliases,
+  kBackground,
+  kTyped,
+  kOperation,
+  kNestedOperation,
+  kTransaction,
+  kUndoLogging,
+  kRelaxed,
+  kOtherDurability,  ///< per write, lazy bulk
+  kNoDurability,
+  kThrown,
+  kOrElse,
+  kNestedTransaction,
+  kIrrevocable,
+  kRetry,
+  kAllocate,
+  kFree,
+  kReallocate,
+  kFlexible,
+  kLargeBlock,
+  kSmallFields,
+  kRoot,
+  kStandard,
+  kNewThread,
+  kParallel,
+  kAsynchronous,
+  kTimer,
+  kCheckpointRoot,
+  kMoved,
+  kReopened,
+  kRecovered,
+  kFork,
+  kMisuse,
+  kFull,
+  kFault,
+  kRegion,
+  kVersions,
+  kContainer,
+  kCApi,
+  kCount,
+};
+constexpr u64 kFeatures = static_cast<u64>(Feature::kCount);
+static_assert(kFeatures <= 64);
+
+constexpr u64 bit(Feature feature) { return u64{1} << static_cast<u64>(feature); }
+const char* name_of(Feature feature);
+
+/// Why no program has both; nullptr: programs may.
+const char* impossible(Feature one, Feature other);
+
+/// Which pairs were crossed, and how often.
+class Pairs {
+ public:
+  void add(u64 features);
+  /// As numbers, for another process: of all pairs, in order.
+  std::vector<u64> counts() const;
+  void add_counts(const std::vector<u64>& counts);
+  u64 possible() const;
+  u64 crossed() const;
+  double share() const;
+  nlohmann::json json() const;
+  /// Of each feature: with how many of the possible ones it met, and those that it did not.
+  std::string table() const;
+
+ private:
+  u64 count_[kFeatures][kFeatures] = {};
+};
+
+}  // namespace perdura::model

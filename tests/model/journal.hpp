@@ -1,0 +1,81 @@
+// What the processes of a program tell each other: in shared memory, so that it survives their
+// deaths, as a witness beside the store would.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "durable.hpp"
+#include "features.hpp"
+#include "model.hpp"
+
+namespace perdura::model {
+
+constexpr u64 kActionsMax = 4096;
+constexpr u64 kSessionsMax = 64;
+
+/// Parts of a store beside the lanes, each with a count of steps from which its content follows.
+enum class Part : u8 {
+  kAlone,  ///< an object that becomes durable alone
+  kGuest,  ///< a container in another region
+  kPlain,  ///< another region, through the C API
+  kCount,
+};
+constexpr size_t kParts = static_cast<size_t>(Part::kCount);
+
+/// How far an action came.
+enum class Progress : u8 { kNone, kBegun, kDone, kFailed };
+
+/// Only atomics that need no lock: a process may die anywhere.
+struct Journal {
+  struct Far {
+    std::atomic<u64> operation{0};
+    std::atomic<u64> transaction{0};
+  };
+  struct SessionRecord {
+    std::atomic<bool> opened{false};  ///< and `found` is set
+    std::atomic<bool> closed{false};
+    std::array<Far, kLanes> found{};
+  };
+
+  std::array<std::atomic<Progress>, kActionsMax> progress{};
+  std::array<std::atomic<std::uint32_t>, kActionsMax> steps{};  ///< of an action that were done
+  std::array<Far, kLanes> done{};
+  std::array<Far, kLanes> acknowledged{};
+  std::array<SessionRecord, kSessionsMax> sessions{};
+  std::array<std::atomic<u64>, kParts> part_done{};
+  std::array<std::atomic<u64>, kParts> part_acknowledged{};
+  std::array<std::atomic<u64>, 2> last_version{};  ///< its number, and how far lane 0 had come
+  std::atomic<bool> world_acknowledged{false};
+  std::atomic<u64> features{0};  ///< used since the last version
+  std::atomic<u64> actions{0};   ///< done or tried
+  std::atomic<u64> failed_calls{0};
+  std::atomic<bool> has_problem{false};
+  char problem[2048] = {};
+
+  void begin(const Action& action) {
+    progress[action.id] = Progress::kBegun;
+    ++actions;
+  }
+  std::atomic<u64>& done_of(Part part) { return part_done[static_cast<size_t>(part)]; }
+  std::atomic<u64>& acknowledged_of(Part part) {
+    return part_acknowledged[static_cast<size_t>(part)];
+  }
+  void say(std::string_view what) {
+    if (has_problem.exchange(true)) return;
+    const size_t length = std::min(what.size(), sizeof problem - 1);
+    std::memcpy(problem, what.data(), length);
+  }
+  void use(Feature feature) { features.fetch_or(bit(feature), std::memory_order_relaxed); }
+};
+
+inline void raise(std::atomic<u64>& value, u64 to) {
+  u64 seen = value.load();
+  while (seen < to && !value.compare_exchange_weak(seen, to)) {
+  }
+}
+
+}  // namespace perdura::model

@@ -1,0 +1,370 @@
+#include "live.hpp"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <deque>
+#include <thread>
+
+#include "store/inspect.hpp"
+#include "store/runtime.hpp"
+#include "support/killing_medium.hpp"
+
+namespace perdura::model {
+namespace {
+
+template <class Kind>
+std::vector<const Kind*>& registry() {
+  static std::vector<const Kind*> kinds;
+  return kinds;
+}
+
+/// By name: the order of construction is the linker's.
+template <class Kind>
+void add(const Kind& named) {
+  static std::deque<Kind> all;  // they stay where they are
+  const Kind& kind = all.emplace_back(named);
+  auto& kinds = registry<Kind>();
+  const auto before = [](const Kind* one, const Kind* other) {
+    return std::string_view(one->name) < other->name;
+  };
+  kinds.insert(std::upper_bound(kinds.begin(), kinds.end(), &kind, before), &kind);
+}
+
+template <class Kind>
+const Kind& find(const std::string& name) {
+  for (const Kind* kind : registry<Kind>())
+    if (name == kind->name) return *kind;
+  throw std::runtime_error("this build knows no " + name);
+}
+
+}  // namespace
+
+StepRegistration::StepRegistration(const StepKind& kind) { add(kind); }
+const StepKind& step_kind(const std::string& name) { return find<StepKind>(name); }
+const std::vector<const StepKind*>& step_kinds() { return registry<StepKind>(); }
+ActionRegistration::ActionRegistration(const ActionKind& kind) { add(kind); }
+const ActionKind& action_kind(const std::string& name) { return find<ActionKind>(name); }
+const std::vector<const ActionKind*>& action_kinds() { return registry<ActionKind>(); }
+
+void require(bool holds, const std::string& what) {
+  if (!holds) throw Problem(what);
+}
+
+Done Live::done() const {
+  Done done;
+  for (u64 lane = 0; lane < kLanes; ++lane)
+    done.lanes[lane] = {journal.done[lane].operation, journal.done[lane].transaction};
+  done.alone = journal.done_of(Part::kAlone);
+  return done;
+}
+
+void Live::acknowledge(const Done& done) {
+  for (u64 lane = 0; lane < kLanes; ++lane) {
+    raise(journal.acknowledged[lane].operation, done.lanes[lane].operation);
+    raise(journal.acknowledged[lane].transaction, done.lanes[lane].transaction);
+  }
+  acknowledge(Part::kAlone, done.alone);
+}
+
+void Live::acknowledge_transaction(u64 lane, u64 id) {
+  raise(journal.acknowledged[lane].transaction, id);
+  note_acknowledged();
+}
+
+void Live::acknowledge(Part part, u64 steps) {
+  raise(journal.acknowledged_of(part), steps);
+  note_acknowledged();
+}
+
+bool Live::expected(const Error& error) const {
+  return session.fault_at != 0 && faults->fired() != 0 &&
+         (error.code() == Code::kIo || error.code() == Code::kNoSpace);
+}
+
+namespace {
+
+Lane* make_lane(const Program& program, Store& store, const Operation& operation) {
+  auto* const lane =
+      static_cast<Lane*>(program.typed ? operation.allocate(TypeRecord<Lane>::value)
+                                       : operation.allocate(sizeof(Lane), alignof(Lane)));
+  std::memset(static_cast<void*>(lane), 0, sizeof *lane);
+  if (program.standard) lane->standard = store.make<Standard>();
+  return lane;
+}
+
+/// The first session that finds no world makes one, in one operation.
+void make_world(Live& live) {
+  const Program& program = live.program;
+  Store& store = *live.store;
+  {
+    const auto operation = store.operation();
+    auto* const world =
+        static_cast<World*>(program.typed ? operation.allocate(TypeRecord<World>::value)
+                                          : operation.allocate(sizeof(World)));
+    std::memset(static_cast<void*>(world), 0, sizeof *world);
+    for (Lane*& lane : world->lanes) lane = make_lane(program, store, operation);
+    store.set_root("world", world);
+    live.world = world;
+  }
+  store.checkpoint();
+  live.journal.world_acknowledged = true;
+}
+
+/// What was acknowledged is there, and nothing that never was.
+void check_reached(const Live& live, u64 lane) {
+  const Journal& journal = live.journal;
+  const Lane& found = *live.world->lanes[lane];
+  const auto check = [&](const char* what, u64 reached, u64 acknowledged) {
+    require(reached >= acknowledged,
+            "lane " + std::to_string(lane) + ": " + what + " " + std::to_string(acknowledged) +
+                " was acknowledged, and the store has come to " + std::to_string(reached));
+    require(reached == 0 || (reached < kActionsMax && journal.progress[reached] != Progress::kNone),
+            "lane " + std::to_string(lane) + ": " + what + " " + std::to_string(reached) +
+                " never was");
+  };
+  check("operation", found.operation, journal.acknowledged[lane].operation);
+  check("transaction", found.transaction, journal.acknowledged[lane].transaction);
+}
+
+/// Opening the session found what it should; the model goes on from there.
+void take_up(Live& live, size_t session) {
+  Journal& journal = live.journal;
+  live.world = static_cast<World*>(live.store->get_root("world"));
+  if (live.world == nullptr) {
+    require(!journal.world_acknowledged, "the world was acknowledged, and is lost");
+    make_world(live);
+  } else {
+    journal.world_acknowledged = true;  // what opening found stays
+  }
+  auto& record = journal.sessions[session];
+  for (u64 lane = 0; lane < kLanes; ++lane) {
+    check_reached(live, lane);
+    record.found[lane].operation = live.world->lanes[lane]->operation;
+    record.found[lane].transaction = live.world->lanes[lane]->transaction;
+  }
+  record.opened = true;
+  const Replayed replayed = replay(live.program, journal, session);
+  require(replayed.problem.empty(), replayed.problem);
+  for (u64 lane = 0; lane < kLanes; ++lane) {
+    live.lanes.push_back({live, lane, replayed.lanes[lane], live.world->lanes[lane]});
+    const LaneModel& model = replayed.lanes[lane];
+    journal.done[lane].operation = model.operation;
+    journal.done[lane].transaction = model.transaction;
+  }
+  find_parts(live);
+  const std::string problem = compare_all(live);
+  require(problem.empty(), "after opening: " + problem);
+  live.note_acknowledged();
+}
+
+void run_action(Live& live, const Action& action) {
+  Journal& journal = live.journal;
+  journal.begin(action);
+  try {
+    action_kind(action.kind).run(live, live.lanes[action.lane], action);
+  } catch (const Error& error) {
+    // The first call that transactions are concerned with makes a block of theirs.
+    if (error.code() == Code::kNoSpace && !action_kind(action.kind).has_steps &&
+        live.program.options.region_limit_bytes == kSmallRegion) {
+      journal.use(Feature::kFull);
+      journal.progress[action.id] = Progress::kFailed;
+      return;
+    }
+    if (!live.expected(error))
+      throw Problem("action " + std::to_string(action.id) + ", " + action.kind +
+                    ", threw: " + error.what());
+    ++journal.failed_calls;
+    // Whether it happened is open; what follows would build on it.
+    if (action_kind(action.kind).has_steps) ::_exit(0);
+    journal.progress[action.id] = Progress::kFailed;
+    return;
+  }
+  if (journal.progress[action.id] == Progress::kFailed) return;
+  journal.progress[action.id] = Progress::kDone;
+  LaneModel& model = live.lanes[action.lane].model;
+  if (action_kind(action.kind).covers) model.covered = model.operation;
+}
+
+void run_actions(Live& live) {
+  const auto& actions = live.session.actions;
+  if (!live.session.parallel) {
+    for (const Action& action : actions) run_action(live, action);
+    return;
+  }
+  live.journal.use(Feature::kParallel);
+  std::vector<std::thread> threads;
+  for (u64 lane = 0; lane < kLanes; ++lane)
+    threads.emplace_back([&, lane] {
+      try {
+        for (const Action& action : actions)
+          if (action.lane == lane) run_action(live, action);
+      } catch (const std::exception& error) {
+        live.journal.say(error.what());
+        ::_exit(3);
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+void note_configuration(const Live& live, size_t number) {
+  Journal& journal = live.journal;
+  const Statistics statistics = live.store->statistics();
+  const Options& options = live.session.options;
+  constexpr Feature kTrackers[] = {Feature::kOperation, Feature::kReported, Feature::kBitmap,
+                                   Feature::kUserfault, Feature::kSigbus,   Feature::kProtect};
+  journal.use(kTrackers[static_cast<u64>(statistics.tracking)]);
+  journal.use(options.engine == Engine::kRemap ? Feature::kChunks : Feature::kRedoLog);
+  journal.use(live.program.medium == "emu" ? Feature::kEmulated : Feature::kFile);
+  if (options.aliases != 0) journal.use(Feature::kAliases);
+  if (options.capture == Capture::kBackground ||
+      (options.capture == Capture::kAutomatic && options.tracking == Tracking::kReported &&
+       options.engine == Engine::kRedoLog))
+    journal.use(Feature::kBackground);
+  if (live.program.typed) journal.use(Feature::kTyped);
+  if (options.region_address != 0 && number != 0) journal.use(Feature::kMoved);
+  if (live.session.fault_at != 0) journal.use(Feature::kFault);
+  if (number != 0)
+    journal.use(journal.sessions[number - 1].closed ? Feature::kReopened : Feature::kRecovered);
+}
+
+/// Of sessions in several threads: they cannot be chosen while transactions run.
+void set_ways(Live& live) {
+  const Session& session = live.session;
+  if (!session.parallel || !live.program.transactions() || session.fault_at != 0 ||
+      live.program.options.region_limit_bytes == kSmallRegion)
+    return;
+  set_durability(*live.store, session.durability);
+  live.durability = session.durability;
+  set_logging(*live.store, session.logging);
+  if (session.logging == Logging::kUndo) live.journal.use(Feature::kUndoLogging);
+}
+
+void inspect(const std::string& uri) {
+  const auto report = store::check(uri, {});
+  if (!static_cast<bool>(report)) {
+    // No store yet, or one that a crash left unfinished.
+    require(report.failure().code == Code::kNotFound || report.failure().code == Code::kForeign,
+            "perdura check fails: " + report.failure().message);
+    return;
+  }
+  for (const store::Finding& finding : report->findings)
+    require(finding.severity != store::Finding::Severity::kDamage,
+            "perdura check finds damage: " + finding.part + ": " + finding.message);
+}
+
+/// A version that was acknowledged is there as it was, as long as it is kept.
+void look_back(const Program& program, const std::string& uri, Journal& journal) {
+  const u64 version = journal.last_version[0];
+  if (version == 0) return;
+  Options options = program.options;
+  options.version = version;
+  options.create = false;
+  auto runtime = detail::Runtime::open(uri, options);
+  if (!runtime) {
+    require(runtime.failure().code == Code::kNotFound,
+            "a version cannot be opened: " + runtime.failure().message);
+    return;
+  }
+  journal.use(Feature::kVersions);
+  Store store = detail::StoreAccess::store(std::move(*runtime));
+  const auto* const world = static_cast<const World*>(store.get_root("world"));
+  require(world != nullptr && world->lanes[0]->operation == journal.last_version[1],
+          "version " + std::to_string(version) + " is not what it was");
+  const HeapAudit audit = store.audit();
+  require(audit.clean, "a kept version is damaged: " + audit.problem);
+}
+
+class Thrown {};
+
+/// Returns whether it ended as it should.
+bool close(Live& live, Store& store) {
+  if (live.session.end == End::kUnwind) {
+    const Store dropped = std::move(store);
+  } else if (live.session.end == End::kThrow) {
+    try {
+      const Store dropped = std::move(store);
+      throw Thrown{};
+    } catch (const Thrown&) {
+    }
+  } else {
+    try {
+      store.close();
+    } catch (const Error& error) {
+      if (!live.expected(error)) throw Problem(std::string("close threw: ") + error.what());
+      ++live.journal.failed_calls;
+      return false;
+    }
+  }
+  return live.session.fault_at == 0 || live.faults->fired() == 0;
+}
+
+void end(Live& live, Store& store) {
+  Journal& journal = live.journal;
+  const Session& session = live.session;
+  if (session.end == End::kExit || session.end == End::kMediumCall) ::_exit(0);
+  if (session.end == End::kTime) ::pause();
+  const Done done = live.done();
+  if (live.guest != nullptr) {
+    const u64 steps = journal.done_of(Part::kGuest);
+    try {
+      live.guest->close();
+    } catch (const Error& error) {
+      if (!live.expected(error)) throw;
+    }
+    if (session.fault_at == 0) live.acknowledge(Part::kGuest, steps);
+  }
+  const bool closed = close(live, store);
+  if (closed && session.end != End::kThrow) {
+    live.acknowledge(done);
+    journal.sessions[static_cast<size_t>(&session - live.program.sessions.data())].closed = true;
+  } else if (closed && live.durability != Durability::kNone) {
+    // Without a last version; transactions that returned are as durable as they ever get.
+    for (u64 lane = 0; lane < kLanes; ++lane)
+      live.acknowledge_transaction(lane, live.transactions_done(lane));
+  }
+  if (session.end == End::kPower) cut_power(live);
+}
+
+}  // namespace
+
+void run_session(const Program& program, size_t number, const std::string& uri, Journal& journal) {
+  const Session& session = program.sessions[number];
+  if (session.inspect && number != 0) inspect(uri);
+  if (session.look_back) look_back(program, uri, journal);
+  media::FaultPlan faults;
+  media::Recording recording;
+  Live live{program, session, journal};
+  live.faults = &faults;
+  live.uri = uri;
+  if (session.end == End::kPower) live.recording = &recording;
+  test::KillingMedium::Count calls_left{session.end == End::kMediumCall
+                                            ? static_cast<std::int64_t>(session.end_at)
+                                            : std::int64_t{0}};
+  detail::InternalOptions internal;
+  internal.wrap = [&](std::unique_ptr<media::Medium> inner) -> std::unique_ptr<media::Medium> {
+    if (session.end == End::kMediumCall)
+      inner = std::make_unique<test::KillingMedium>(std::move(inner), calls_left);
+    if (session.end == End::kPower) inner = recording.wrap(std::move(inner));
+    return faults.wrap(std::move(inner));
+  };
+  auto runtime = detail::Runtime::open(uri, session.options, internal);
+  // Some kernels have a tracker for some memory only.
+  if (!runtime && runtime.failure().code == Code::kUnsupported) ::_exit(0);
+  if (!runtime) throw Problem("opening: " + runtime.failure().message);
+  Store store = detail::StoreAccess::store(std::move(*runtime));
+  live.store = &store;
+  take_up(live, number);
+  note_configuration(live, number);
+  if (session.fault_at != 0) faults.arm({.calls = session.fault_calls, .nth = session.fault_at});
+  set_ways(live);
+  run_actions(live);
+  if (session.fault_at == 0) {
+    const std::string problem = compare_all(live);
+    require(problem.empty(), "at the end: " + problem);
+  }
+  end(live, store);
+}
+
+}  // namespace perdura::model

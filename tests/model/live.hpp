@@ -1,0 +1,150 @@
+// A session of a program on a real store, in a process of its own.
+#pragma once
+
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <perdura/container.hpp>
+#include <perdura/perdura.hpp>
+#include <perdura/transaction.hpp>
+
+#include "durable.hpp"
+#include "journal.hpp"
+#include "media/fault.hpp"
+#include "media/record.hpp"
+#include "model.hpp"
+#include "program.hpp"
+
+namespace perdura::model {
+
+/// What a program should not have seen. Ends the process.
+class Problem : public std::runtime_error {
+ public:
+  using runtime_error::runtime_error;
+};
+
+struct Live;
+
+/// A lane in a session.
+struct LaneRun {
+  Live& live;
+  u64 number;
+  LaneModel model;
+  Lane* lane;           ///< in the store
+  u64 last_commit = 0;  ///< its number, and the action that it was
+  u64 last_commit_of = 0;
+};
+
+/// Who had come how far when a checkpoint began.
+struct Done {
+  std::array<Reached, kLanes> lanes{};
+  u64 alone = 0;
+};
+
+/// What was acknowledged when so many calls of the medium were recorded.
+struct Acknowledged {
+  size_t calls;
+  Done done;
+  std::array<u64, kParts> parts;
+  bool world;
+};
+
+struct Live {
+  const Program& program;
+  const Session& session;
+  Journal& journal;
+  Store* store = nullptr;
+  World* world = nullptr;
+  std::vector<LaneRun> lanes{};
+  media::FaultPlan* faults = nullptr;
+
+  Durability durability = Durability::kNonTemporal;
+  struct Pending {
+    u64 version;
+    Done done;
+  };
+  std::list<Pending> pending{};  ///< asynchronous versions
+  std::mutex pending_mutex{};
+
+  std::string uri{};
+  std::unique_ptr<Container> guest{};     ///< open until the session ends
+  media::Recording* recording = nullptr;  ///< of a session that the power ends
+  std::vector<Acknowledged> acknowledged{};
+  std::mutex acknowledged_mutex{};
+
+  Done done() const;
+  void acknowledge(const Done& done);
+  /// That one transaction, or a part, is durable.
+  void acknowledge_transaction(u64 lane, u64 id);
+  void acknowledge(Part part, u64 steps);
+  void note_acknowledged();
+  /// Those that were logged: what follows a change of the durability.
+  u64 transactions_done(u64 lane) const { return journal.done[lane].transaction; }
+  /// Calls of the medium may fail in this session: what throws kIo is expected.
+  bool expected(const Error& error) const;
+};
+
+/// `what` holds, or the program ends.
+void require(bool holds, const std::string& what);
+
+/// A kind of step: what it means to the model, and how it is done.
+struct StepKind {
+  const char* name;
+  double weight;
+  bool by_operations;
+  bool by_transactions;
+  bool heap;  ///< blocks come and go
+  /// nullptr: always.
+  bool (*possible)(const Program& program, const Options& options);
+  /// What it changes; nothing when what it needs is not there.
+  void (*plan)(const Program& program, const LaneModel& model, const Step& step, Domain domain,
+               u64 id, std::vector<Change>& changes);
+  void (*operate)(LaneRun& run, const Operation& operation, const Planned& planned);
+  void (*transact)(LaneRun& run, Transaction& transaction, const Planned& planned);
+};
+const StepKind& step_kind(const std::string& name);
+const std::vector<const StepKind*>& step_kinds();
+struct StepRegistration {
+  explicit StepRegistration(const StepKind& kind);
+};
+
+/// A kind of action.
+struct ActionKind {
+  const char* name;
+  double weight;
+  bool has_steps;
+  Domain domain;
+  /// nullptr: always.
+  bool (*possible)(const Program& program, const Session& session);
+  void (*run)(Live& live, LaneRun& run, const Action& action);
+  /// When it is done, an acknowledged version has all that its lane did before.
+  bool covers = false;
+};
+const ActionKind& action_kind(const std::string& name);
+const std::vector<const ActionKind*>& action_kinds();
+struct ActionRegistration {
+  explicit ActionRegistration(const ActionKind& kind);
+};
+
+/// Of a store's memory and the model: what differs, or "".
+std::string compare(const Live& live, const LaneModel& model, u64 lane);
+/// All of a store that nobody uses at this time, its heap as well.
+std::string compare_all(Live& live);
+
+/// Of the parts that are in the store itself: what is wrong, or "", and how many blocks they have.
+std::string check_parts(Live& live, u64& blocks);
+/// Parts go on from where the store has come.
+void find_parts(Live& live);
+
+/// Makes of the store what a power failure may leave, with what was acknowledged by then.
+void cut_power(Live& live);
+
+/// Runs a session; returns when it ended in order. Throws Problem, and what it did not expect.
+void run_session(const Program& program, size_t session, const std::string& uri, Journal& journal);
+
+}  // namespace perdura::model

@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""Puts mended faults back, one at a time, and says which of them drawn programs find.
+
+usage: mutants.py PROGRAM SOURCES [--seconds N] [--seed N] [--json FILE] [NAME...]
+
+PROGRAM is perdura-model of a build with PERDURA_MUTANTS (preset mutants), SOURCES the folder in
+which each fault stands beside is_mutant("its name"). Without a fault the same programs must find
+nothing."""
+import argparse
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+
+def run(program, seconds, seed, name):
+    """The seconds after which a program failed, None when none did, and what it said."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = dict(os.environ, PERDURA_MUTANT=name)
+        ended = subprocess.run(
+            [program, "--seconds", str(seconds), "--seed", str(seed), "--failures", "1",
+             "--shrink", "0", "--findings", folder, "--json", folder + "/model.json"],
+            env=environment, capture_output=True, text=True)
+        if ended.returncode not in (0, 1):
+            sys.exit(f"{program} ended with {ended.returncode}: {ended.stderr}")
+        with open(folder + "/model.json") as file:
+            figures = json.load(file)
+    said = re.search(r"^PROBLEM.*$", ended.stdout, re.M)
+    if figures["model_failures"] == 0:
+        return None, ""
+    return figures["first_failure_s"], said.group(0) if said else ""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("program")
+    parser.add_argument("sources", type=pathlib.Path)
+    parser.add_argument("names", nargs="*", help="only these faults")
+    parser.add_argument("--seconds", type=float, default=600, help="for each fault")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--json")
+    arguments = parser.parse_args()
+    names = arguments.names or sorted({
+        name for file in arguments.sources.rglob("*.[ch][cp]*") if file.stem != "mutant"
+        for name in re.findall(r'is_mutant\("([a-z_0-9]+)"\)', file.read_text())})
+    without, said = run(arguments.program, min(arguments.seconds, 60), arguments.seed, "")
+    if without is not None:
+        sys.exit(f"without a fault: {said}")
+    found = {}
+    for name in names:
+        found[name], said = run(arguments.program, arguments.seconds, arguments.seed, name)
+        print(f"{name:32}" + (f"{found[name]:7.1f} s  {said}" if said else "  NOT FOUND"),
+              flush=True)
+    share = sum(seconds is not None for seconds in found.values()) / max(len(found), 1)
+    print(f"model_mutants {share:.3f} of {len(found)}")
+    if arguments.json:
+        pathlib.Path(arguments.json).write_text(json.dumps(
+            {"campaign": "model_mutants", "model_mutants": share, "seconds": found}, indent=1))
+    sys.exit(0 if share == 1 else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+// Containers of the standard library.
+#include "live.hpp"
+
+namespace perdura::model {
+namespace {
+
+bool has_standard(const Program& program, const Options&) { return program.standard; }
+
+Value drawn_text(const Step& step, u64 id) {
+  Value value;
+  value.form = Form::kRaw;
+  value.id = id;
+  value.words = step.number % 3 == 0 ? step.number % 15 : step.number % 200;
+  return value;
+}
+std::string text_of(const Value& value) {
+  return std::string(value.words, static_cast<char>('a' + value.id % 26));
+}
+
+const StepRegistration kKey({
+    .name = "key",
+    .weight = 2,
+    .by_operations = true,
+    .by_transactions = false,
+    .heap = true,
+    .possible = has_standard,
+    .plan =
+        [](const Program&, const LaneModel& model, const Step& step, Domain, u64 id,
+           std::vector<Change>& changes) {
+          const u64 cell = cells::kKey + step.target % kKeys;
+          const Value& now = model.cells[cell];
+          if (now.is_block() && step.number % 2 == 0) changes.push_back({cell, now, {}});
+          else changes.push_back({cell, now, drawn_text(step, id)});
+        },
+    .operate =
+        [](LaneRun& run, const Operation&, const Planned& planned) {
+          for (const Change& change : planned.changes) {
+            run.live.journal.use(Feature::kStandard);
+            auto& map = run.lane->standard->map;
+            const u64 key = change.cell - cells::kKey;
+            if (!change.after.is_block()) {
+              map.erase(key);
+              continue;
+            }
+            // All that may throw comes first.
+            perdura::string text(text_of(change.after), map.get_allocator());
+            const auto found = map.find(key);
+            if (found != map.end()) found->second.swap(text);
+            else map.emplace(key, std::move(text));
+          }
+        },
+    .transact = nullptr,
+});
+
+const StepRegistration kVector({
+    .name = "vector",
+    .weight = 1,
+    .by_operations = true,
+    .by_transactions = false,
+    .heap = true,
+    .possible = has_standard,
+    .plan =
+        [](const Program&, const LaneModel& model, const Step& step, Domain, u64 id,
+           std::vector<Change>& changes) {
+          const Value& now = model.cells[cells::kVector];
+          Value after = now;
+          if (step.number % 4 == 0 && !now.list.empty()) after.list.pop_back();
+          else if (step.number % 64 == 1) after.list.clear();
+          else after.list.push_back(word_of(id, step.number));
+          changes.push_back({cells::kVector, now, after});
+        },
+    .operate =
+        [](LaneRun& run, const Operation&, const Planned& planned) {
+          for (const Change& change : planned.changes) {
+            run.live.journal.use(Feature::kStandard);
+            auto& vector = run.lane->standard->vector;
+            const auto& list = change.after.list;
+            if (list.empty()) {
+              vector.clear();
+              vector.shrink_to_fit();
+            } else if (list.size() < vector.size()) {
+              vector.pop_back();
+            } else {
+              vector.push_back(list.back());
+            }
+          }
+        },
+    .transact = nullptr,
+});
+
+const StepRegistration kString({
+    .name = "string",
+    .weight = 0.7,
+    .by_operations = true,
+    .by_transactions = false,
+    .heap = true,
+    .possible = has_standard,
+    .plan =
+        [](const Program&, const LaneModel& model, const Step& step, Domain, u64 id,
+           std::vector<Change>& changes) {
+          Value after = drawn_text(step, id);
+          after.form = Form::kNone;
+          changes.push_back({cells::kString, model.cells[cells::kString], after});
+        },
+    .operate =
+        [](LaneRun& run, const Operation&, const Planned& planned) {
+          for (const Change& change : planned.changes)
+            run.lane->standard->string.assign(text_of(change.after));
+        },
+    .transact = nullptr,
+});
+
+}  // namespace
+}  // namespace perdura::model
