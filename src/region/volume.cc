@@ -24,11 +24,6 @@ using format::Superblock;
 
 constexpr size_t kUncheckedBytes = offsetof(Superblock, format_version);
 
-u64 superblock_checksum(const Superblock& superblock) {
-  return checksum(reinterpret_cast<const char*>(&superblock) + kUncheckedBytes,
-                  sizeof superblock - kUncheckedBytes);
-}
-
 // Counters that would soon wrap around were not counted.
 bool counters_plausible(const Superblock& superblock) {
   u64 highest = std::max({superblock.sequence, superblock.directory_sequence, superblock.session});
@@ -121,6 +116,11 @@ Status check_compatible(const std::string& name, const Superblock& superblock) {
 }
 
 }  // namespace
+
+u64 superblock_checksum(const Superblock& superblock) {
+  return checksum(reinterpret_cast<const char*>(&superblock) + kUncheckedBytes,
+                  sizeof superblock - kUncheckedBytes);
+}
 
 u64 Volume::store_id() const {
   u64 id = 0;

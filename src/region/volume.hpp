@@ -17,6 +17,8 @@
 
 namespace perdura::region {
 
+u64 superblock_checksum(const format::Superblock& superblock);
+
 class Volume {
  public:
   /// Nothing was ever stored there: empty, or its creation was cut short before the superblock.

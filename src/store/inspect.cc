@@ -1,6 +1,8 @@
 #include "store/inspect.hpp"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstring>
 #include <set>
 
@@ -252,6 +254,47 @@ class Inspector {
 
 // --- checking ------------------------------------------------------------------------------------
 
+/// Whether an update may have torn a slot of which the other one, `whole`, is what counts: each
+/// word is as before the update or as after it. What no update changes is in both.
+bool is_mix(const Superblock& torn, const Superblock& whole) {
+  constexpr size_t kWords = sizeof(Superblock) / sizeof(u64);
+  using Words = std::array<u64, kWords>;
+  // Of a store that was closed in order the update was the end of that session, the beginning of
+  // the next one, or the creation.
+  Superblock before = whole;
+  before.sequence = whole.sequence - 1;
+  Superblock after = whole;
+  after.sequence = whole.sequence + 1;
+  std::vector<Superblock> contents{before, after};
+  before.clean = 0;
+  contents.push_back(before);
+  after.clean = 0;
+  ++after.session;
+  contents.push_back(after);
+  std::vector<Words> words;
+  for (Superblock& content : contents) {
+    content.checksum = region::superblock_checksum(content);
+    words.push_back(std::bit_cast<Words>(content));
+  }
+  if (whole.sequence == 1) words.push_back({});
+
+  // While a store is in use its updates change more than can be foreseen.
+  const auto may_change = [&](size_t word) {
+    const size_t at = word * sizeof(u64);
+    return whole.clean == 0 &&
+           (at == offsetof(Superblock, checksum) ||
+            at == offsetof(Superblock, incompatible_features) ||
+            (at >= offsetof(Superblock, sequence) && at < offsetof(Superblock, reserved1)));
+  };
+  const auto found = std::bit_cast<Words>(torn);
+  for (size_t i = 0; i < kWords; ++i)
+    if (!may_change(i) && std::none_of(words.begin(), words.end(), [&](const Words& content) {
+          return content[i] == found[i];
+        }))
+      return false;
+  return true;
+}
+
 /// The fixed places at the beginning of a store: superblock slots, directories, owner record.
 class HeadCheck {
  public:
@@ -263,9 +306,8 @@ class HeadCheck {
       AlignedBuffer page(format::kSuperblockBytes);
       PERDURA_TRY(medium_.read(format::kSuperblockOffset[i], page.span()));
       std::memcpy(&slots_[i], page.data(), sizeof slots_[i]);
-      constexpr size_t kSkipped = offsetof(Superblock, format_version);
       whole_[i] = std::memcmp(slots_[i].magic, format::kMagic, sizeof format::kMagic) == 0 &&
-                  slots_[i].checksum == checksum(page.data() + kSkipped, page.size() - kSkipped);
+                  slots_[i].checksum == region::superblock_checksum(slots_[i]);
     }
     if (!whole_[0] && !whole_[1]) return {};
     newest_ = whole_[1] && (!whole_[0] || slots_[1].sequence > slots_[0].sequence) ? 1 : 0;
@@ -275,12 +317,12 @@ class HeadCheck {
   }
 
  private:
+  Severity severity(bool torn) const { return torn ? Severity::kNote : Severity::kDamage; }
+
   // A power failure may tear the last write, unless the medium writes all that changes of it at
-  // once. A store closed in order has that behind it.
-  Severity severity(u64 changing_bytes) const {
-    const bool torn =
-        slots_[newest_].clean == 0 && changing_bytes > medium_.geometry().atomic_bytes;
-    return torn ? Severity::kNote : Severity::kDamage;
+  // once.
+  bool may_tear(u64 changing_bytes) const {
+    return changing_bytes > medium_.geometry().atomic_bytes;
   }
 
   void add(const char* part, u64 offset, std::string message, Severity severity) {
@@ -299,7 +341,7 @@ class HeadCheck {
       if (newest.sequence == 1 && is_zero(&other, sizeof other)) return;
       add("superblock", place,
           "superblock slot " + std::to_string(newest_ ^ 1) + " does not fit its checksum",
-          severity(offsetof(Superblock, reserved1)));
+          severity(may_tear(offsetof(Superblock, reserved1)) && is_mix(other, newest)));
     } else if (newest.sequence - other.sequence != 1 || (newest.sequence & 1) != newest_) {
       add("superblock", place,
           "the superblocks have the sequences " + std::to_string(newest.sequence) + " and " +
@@ -328,7 +370,8 @@ class HeadCheck {
             "directory slot " + std::to_string(superblock.directory_slot) +
                 " does not fit the checksum in the superblock with sequence " +
                 std::to_string(superblock.sequence),
-            severity(superblock.directory_bytes + sizeof(Superblock)));
+            severity(slots_[newest_].clean == 0 &&
+                     may_tear(superblock.directory_bytes + sizeof(Superblock))));
     }
     return {};
   }

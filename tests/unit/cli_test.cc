@@ -21,6 +21,7 @@
 #include "format/container_format.hpp"
 #include "format/format.hpp"
 #include "format/heap_format.hpp"
+#include "region/volume.hpp"
 #include "store/inspect.hpp"
 #include "support/chain.hpp"
 #include "support/version_parts.hpp"
@@ -482,6 +483,69 @@ TEST_F(Cli, CheckNotesASuperblockThatNvmMayHaveTorn) {
   EXPECT_EQ(ran.exit_code, 0) << ran.out;
   expect_contains(ran.out, first_older ? "note: superblock: superblock slot 0"
                                        : "note: superblock: superblock slot 1");
+}
+
+// The next opening's superblock goes over the older slot word by word, and each mix of the two may
+// be left. Nothing else may.
+TEST_F(Cli, CheckNotesASuperblockThatNvmMayHaveTornAtOpening) {
+  make_closed();
+  const bool first_older =
+      read_at<format::Superblock>(0).sequence < read_at<format::Superblock>(4096).sequence;
+  const u64 older = first_older ? 0 : 4096;
+  const std::string before = contents(store_);
+  auto opened = *reinterpret_cast<const format::Superblock*>(before.data() + (older ^ 4096));
+  ++opened.sequence;
+  ++opened.session;
+  opened.clean = 0;
+  opened.checksum = perdura::region::superblock_checksum(opened);
+  constexpr size_t kWord = sizeof(u64);
+  const auto check_with = [&](const std::string& slot) {
+    std::string image = before;
+    image.replace(older, slot.size(), slot);
+    std::ofstream(store_, std::ios::binary) << image;
+    return run_on("check", "emu:" + store_.string());
+  };
+  const std::string then = before.substr(older, 4096);
+  const std::string now(reinterpret_cast<const char*>(&opened), sizeof opened);
+  size_t torn = 0;
+  for (unsigned mix = 0; mix < 16; ++mix) {  // checksum, sequence, session, clean
+    std::string slot = then;
+    constexpr size_t kChanged[] = {8, 80, 88, 96};
+    for (unsigned i = 0; i < 4; ++i)
+      if ((mix >> i & 1) != 0) slot.replace(kChanged[i], kWord, now, kChanged[i], kWord);
+    const Outcome ran = check_with(slot);
+    EXPECT_EQ(ran.exit_code, 0) << "mix " << mix << ": " << ran.out;
+    if (ran.out.find("note: superblock: superblock slot") != std::string::npos) ++torn;
+  }
+  EXPECT_EQ(torn, 14U);  // all but the old one and the new one
+  for (const size_t at : {8, 24, 64, 80, 88, 96, 100, 120, 144, 200, 2000}) {
+    std::string slot = then;
+    slot[at] = static_cast<char>(slot[at] ^ 0x10);
+    const Outcome ran = check_with(slot);
+    EXPECT_EQ(ran.exit_code, 1) << "byte " << at << ": " << ran.out;
+  }
+}
+
+// The second write of an orderly end goes over the slot that says the store is in use.
+TEST_F(Cli, CheckNotesASuperblockThatNvmMayHaveTornAtTheEnd) {
+  make_closed();
+  const std::string closed = contents(store_);
+  const bool first_older =
+      read_at<format::Superblock>(0).sequence < read_at<format::Superblock>(4096).sequence;
+  const u64 newer = first_older ? 4096 : 0;
+  auto in_use = *reinterpret_cast<const format::Superblock*>(closed.data() + newer);
+  in_use.sequence -= 2;
+  in_use.clean = 0;
+  in_use.checksum = perdura::region::superblock_checksum(in_use);
+  for (const size_t at : {8, 80, 96}) {
+    std::string image = closed;
+    image.replace(newer + at, sizeof(u64), reinterpret_cast<const char*>(&in_use) + at,
+                  sizeof(u64));
+    std::ofstream(store_, std::ios::binary) << image;
+    const Outcome ran = run_on("check", "emu:" + store_.string());
+    EXPECT_EQ(ran.exit_code, 0) << "byte " << at << ": " << ran.out;
+    expect_contains(ran.out, "note: superblock: superblock slot");
+  }
 }
 
 TEST_F(Cli, CheckFindsBothSuperblocksDamaged) {
