@@ -13,6 +13,7 @@
 #include "media/medium.hpp"
 #include "support/files.hpp"
 #include "support/memcached_server.hpp"
+#include "support/slice.hpp"
 #include "support/worker.hpp"
 
 namespace perdura::test {
@@ -39,7 +40,8 @@ INSTANTIATE_TEST_SUITE_P(Media, ContainerKillTest,
 
 TEST_P(ContainerKillTest, FindsOneOfTheVersions) {
   const char* text = std::getenv("PERDURA_CONTAINER_KILLS");
-  const u64 kills = (text != nullptr ? std::strtoull(text, nullptr, 10) : 300) / GetParam().share;
+  const u64 kills = (text != nullptr ? std::strtoull(text, nullptr, 10) : slice_or_whole(32, 300)) /
+                    GetParam().share;
   const std::string scheme = GetParam().scheme;
   const bool in_memory = scheme != "file";
   const TempDir folder(in_memory ? TempDir::kMemory : TempDir::kDisk);

@@ -12,6 +12,7 @@
 
 #include "media/medium.hpp"
 #include "support/files.hpp"
+#include "support/slice.hpp"
 #include "support/worker.hpp"
 
 namespace perdura::test {
@@ -39,7 +40,9 @@ INSTANTIATE_TEST_SUITE_P(Media, TransactionKillTest,
 TEST_P(TransactionKillTest, FindsWhatWasAcknowledged) {
   constexpr u64 kThreads = 8;
   const char* text = std::getenv("PERDURA_TRANSACTION_KILLS");
-  const u64 kills = (text != nullptr ? std::strtoull(text, nullptr, 10) : 500) / GetParam().share;
+  const u64 kills =
+      (text != nullptr ? std::strtoull(text, nullptr, 10) : slice_or_whole(100, 500)) /
+      GetParam().share;
   const std::string scheme = GetParam().scheme;
   const TempDir folder(scheme == "emu" ? TempDir::kMemory : TempDir::kDisk);
   const std::string uri = scheme + ":" + folder.path("bank.pd");

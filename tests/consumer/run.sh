@@ -42,5 +42,9 @@ echo "$said"
 echo "== add_subdirectory"
 launcher=()
 if command -v ccache >/dev/null; then launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
+# A slice of it takes what the build in BUILD_DIR left in ccache; the whole is as others compile it.
+if [[ ${PERDURA_CAMPAIGNS-} != whole ]]; then
+  launcher+=(-DPERDURA_WERROR=ON -DCMAKE_C_FLAGS_RELEASE=-O3 -DCMAKE_CXX_FLAGS_RELEASE=-O3)
+fi
 build_with_cmake add_subdirectory "${launcher[@]}"
 "$work/add_subdirectory/program" "$work/add_subdirectory.pd"

@@ -242,7 +242,8 @@ TEST_P(MediaTest, AnOwnerThatIsGoneIsNotTakenForTheOpener) {
   struct flock lock{};
   lock.l_type = F_WRLCK;
   ASSERT_EQ(::fcntl(fd.get(), F_OFD_SETLK, &lock), 0);
-  expect_failure(media::open_medium(uri(), {}), Code::kLocked, "the last one known was process");
+  expect_failure(media::open_medium(uri(), {.timeout_ms = 20}), Code::kLocked,
+                 "the last one known was process");
 }
 
 TEST_P(MediaTest, AWriteThatTheSystemRefusesIsAnError) {

@@ -1,0 +1,19 @@
+// How much of a campaign a test runs: a slice that ./dev test has time for, or the whole of it,
+// where PERDURA_CAMPAIGNS=whole (.ci/run and ./dev torture).
+#pragma once
+
+#include <cstdlib>
+#include <string>
+
+#include "base/bits.hpp"
+
+namespace perdura::test {
+
+inline bool whole_campaigns() {
+  const char* wanted = std::getenv("PERDURA_CAMPAIGNS");
+  return wanted != nullptr && std::string(wanted) == "whole";
+}
+
+inline u64 slice_or_whole(u64 slice, u64 whole) { return whole_campaigns() ? whole : slice; }
+
+}  // namespace perdura::test
