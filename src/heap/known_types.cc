@@ -2,11 +2,12 @@
 
 #include <mutex>
 
+#include "base/process.hpp"
+
 namespace perdura {
 namespace {
 
 // Before any constructor of a static object runs, and after all destructors.
-constinit std::mutex mutex;
 constinit detail::KnownType* first = nullptr;
 
 }  // namespace
@@ -14,14 +15,14 @@ constinit detail::KnownType* first = nullptr;
 namespace detail {
 
 KnownType::KnownType(const perdura_type& type) noexcept : type_(type) {
-  std::lock_guard lock(mutex);
+  std::lock_guard lock(process_mutex(ProcessMutex::kKnownTypes));
   next_ = first;
   if (first != nullptr) first->before_ = this;
   first = this;
 }
 
 KnownType::~KnownType() {
-  std::lock_guard lock(mutex);
+  std::lock_guard lock(process_mutex(ProcessMutex::kKnownTypes));
   (before_ != nullptr ? before_->next_ : first) = next_;
   if (next_ != nullptr) next_->before_ = before_;
 }
@@ -29,7 +30,7 @@ KnownType::~KnownType() {
 }  // namespace detail
 
 void heap::for_each_known_type(const std::function<void(const perdura_type&)>& visit) {
-  std::lock_guard lock(mutex);
+  std::lock_guard lock(process_mutex(ProcessMutex::kKnownTypes));
   for (const detail::KnownType* each = first; each != nullptr; each = each->next())
     visit(each->type());
 }

@@ -1,39 +1,31 @@
 #include "media/held_fd.hpp"
 
-#include <pthread.h>
-
 #include <mutex>
 #include <set>
+
+#include "base/process.hpp"
 
 namespace perdura::media {
 namespace {
 
-struct HeldFds {
-  std::mutex mutex;
-  std::set<UniqueFd*> fds;
-};
+// Under the mutex. Never destroyed: stores may be closed during static destruction.
+constinit std::set<UniqueFd*>* held = nullptr;
 
-// Never destroyed: stores may be closed during static destruction.
-HeldFds& held_fds() {
-  static auto* held = [] {
-    ::pthread_atfork([] { held_fds().mutex.lock(); }, [] { held_fds().mutex.unlock(); },
-                     [] {
-                       HeldFds& mine = held_fds();
-                       for (UniqueFd* fd : mine.fds) fd->reset();
-                       mine.fds.clear();
-                       mine.mutex.unlock();
-                     });
-    return new HeldFds;
-  }();
-  return *held;
+std::mutex& mutex() { return process_mutex(ProcessMutex::kHeldFds); }
+
+void drop_all() noexcept {
+  if (held == nullptr) return;
+  for (UniqueFd* fd : *held) fd->reset();
+  held->clear();
 }
 
 }  // namespace
 
 HeldFd::HeldFd(UniqueFd fd) : fd_(std::make_unique<UniqueFd>(std::move(fd))) {
-  HeldFds& held = held_fds();
-  std::lock_guard lock(held.mutex);
-  held.fds.insert(fd_.get());
+  at_fork_in_child(drop_all);
+  std::lock_guard lock(mutex());
+  if (held == nullptr) held = new std::set<UniqueFd*>;
+  held->insert(fd_.get());
 }
 
 HeldFd& HeldFd::operator=(HeldFd&& other) noexcept {
@@ -44,9 +36,8 @@ HeldFd& HeldFd::operator=(HeldFd&& other) noexcept {
 
 HeldFd::~HeldFd() {
   if (!fd_) return;
-  HeldFds& held = held_fds();
-  std::lock_guard lock(held.mutex);
-  held.fds.erase(fd_.get());
+  std::lock_guard lock(mutex());
+  held->erase(fd_.get());
   fd_->reset();
 }
 

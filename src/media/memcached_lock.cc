@@ -18,6 +18,7 @@
 #include <fmt/format.h>
 
 #include "base/clock.hpp"
+#include "base/process.hpp"
 #include "format/format.hpp"
 #include "media/lock.hpp"
 
@@ -31,19 +32,21 @@ constexpr int kAttempts = 10;
 // Openings of this process that are not over. One that is, and left its item, is as dead as one of
 // a process that died.
 struct Openings {
-  std::mutex mutex;
-  std::set<u64> ids;
+  std::mutex& mutex = process_mutex(ProcessMutex::kLocks);
+  std::set<u64>& ids;
 };
 
 // Takes no memory: a lock that could not be taken for want of it looks in here when it goes.
-Openings& openings() {
-  alignas(Openings) static std::byte place[sizeof(Openings)];
-  static auto* const never_destroyed = new (place) Openings;
-  return *never_destroyed;
+Openings openings() {
+  alignas(std::set<u64>) static constinit std::byte place[sizeof(std::set<u64>)]{};
+  static constinit std::set<u64>* never_destroyed = nullptr;
+  std::lock_guard lock(process_mutex(ProcessMutex::kLocks));
+  if (never_destroyed == nullptr) never_destroyed = new (place) std::set<u64>;
+  return {.ids = *never_destroyed};
 }
 
 bool is_open_here(u64 opening) {
-  Openings& mine = openings();
+  const Openings mine = openings();
   std::lock_guard lock(mine.mutex);
   return mine.ids.contains(opening);
 }
@@ -151,7 +154,7 @@ Result<std::unique_ptr<MemcachedLock>> MemcachedLock::take(Wanted wanted,
   self.addresses.push_back(main.address());
   std::unique_ptr<MemcachedLock> lock(new MemcachedLock(std::move(wanted), std::move(self)));
   {
-    Openings& mine = openings();
+    const Openings mine = openings();
     std::lock_guard guard(mine.mutex);
     mine.ids.insert(lock->owner_.opening);
   }
@@ -172,7 +175,7 @@ Result<std::unique_ptr<MemcachedLock>> MemcachedLock::take(Wanted wanted,
 }
 
 MemcachedLock::~MemcachedLock() {
-  Openings& mine = openings();
+  const Openings mine = openings();
   std::lock_guard guard(mine.mutex);
   mine.ids.erase(owner_.opening);
 }

@@ -2,6 +2,7 @@
 
 #include <immintrin.h>
 
+#include <atomic>
 #include <cstring>
 
 #include "base/checksum.hpp"
@@ -72,6 +73,15 @@ __attribute__((target("avx512f"))) u64 gather_avx512(std::byte* to, From from, A
   return XXH3_mergeAccs(sums, secret + XXH_SECRET_MERGEACCS_START, kPageBytes * XXH_PRIME64_1);
 }
 
+// Whether it is the copy of a machine that has wide registers.
+bool copies_wide(CopyLines copy) {
+  static constinit std::atomic<CopyLines> nontemporal{nullptr};  // by several at once, perhaps
+  if (!__builtin_cpu_supports("avx512f")) return false;
+  CopyLines found = nontemporal.load(std::memory_order_relaxed);
+  if (found == nullptr) nontemporal.store(found = nontemporal_copy(), std::memory_order_relaxed);
+  return found == copy;
+}
+
 }  // namespace
 
 u64 gather_summed(std::byte* destination, const Gather& gather) {
@@ -89,9 +99,7 @@ u64 gather_summed(std::byte* destination, const Gather& gather) {
 }
 
 u64 gather_summed(std::byte* destination, const Gather& gather, CopyLines copy) {
-  static const CopyLines nontemporal = nontemporal_copy();
-  static const bool wide = __builtin_cpu_supports("avx512f");
-  if (wide && copy == nontemporal) {
+  if (copies_wide(copy)) {
     const auto& [page, page_ahead, lines, ahead] = gather;
     // What was fetched before costs little to fetch again.
     if (page != nullptr)

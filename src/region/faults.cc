@@ -15,6 +15,7 @@
 
 #include "base/bits.hpp"
 #include "base/mutant.hpp"
+#include "base/process.hpp"
 
 namespace perdura::region {
 namespace {
@@ -36,7 +37,6 @@ struct Watch {
 };
 
 std::array<Watch, kWatchesMax> watches;
-std::mutex watches_mutex;
 struct sigaction previous[2];  // SIGSEGV, SIGBUS
 
 // --- one fault
@@ -200,7 +200,7 @@ void let_faults_through() noexcept {
 }
 
 Result<FaultWatch> FaultWatch::create(std::byte* begin, std::byte* end, FaultHandler& handler) {
-  std::lock_guard lock(watches_mutex);
+  std::lock_guard lock(process_mutex(ProcessMutex::kFaults));
   PERDURA_TRY(install());
   let_faults_through();
   for (size_t i = 0; i < watches.size(); ++i) {
@@ -223,7 +223,7 @@ FaultWatch::~FaultWatch() {
   watch.handler.store(nullptr, std::memory_order_seq_cst);
   while (watch.users.load(std::memory_order_seq_cst) != 0) {
   }
-  std::lock_guard lock(watches_mutex);
+  std::lock_guard lock(process_mutex(ProcessMutex::kFaults));
   watch.claimed = false;
 }
 

@@ -11,6 +11,7 @@
 #include "base/assert.hpp"
 #include "base/clock.hpp"
 #include "base/mutant.hpp"
+#include "base/process.hpp"
 #include "base/threads.hpp"
 #include "commit/read_only.hpp"
 #include "commit/redo_log.hpp"
@@ -32,10 +33,9 @@ struct OpenStores {
   };
   std::array<Slot, kOpenStoresMax> slots;
   std::atomic<size_t> end{0};  ///< slots from here on were never used
-  std::mutex mutex;
 
   void add(Runtime& runtime) {
-    std::lock_guard lock(mutex);
+    std::lock_guard lock(process_mutex(ProcessMutex::kOpenStores));
     for (size_t i = 0; i < slots.size(); ++i) {
       if (slots[i].runtime.load() != nullptr) continue;
       slots[i].bytes = runtime.region().reserved_bytes();
@@ -46,7 +46,7 @@ struct OpenStores {
     }
   }
   void remove(Runtime& runtime) {
-    std::lock_guard lock(mutex);
+    std::lock_guard lock(process_mutex(ProcessMutex::kOpenStores));
     for (Slot& slot : slots) {
       if (slot.runtime != &runtime) continue;
       slot.runtime = nullptr;
@@ -191,7 +191,7 @@ Result<std::unique_ptr<Runtime>> Runtime::try_open(std::string_view uri, const O
                                                    const InternalOptions& internal) {
   PERDURA_TRY(check_options(options));
   std::unique_ptr<Runtime> runtime(new Runtime(options, internal));
-  runtime->process_generation_ = track::process_generation();
+  runtime->process_generation_ = process_generation();
   PERDURA_TRY(runtime->open_volume(uri));
   const u64 begin = now_ns();
   PERDURA_TRY(runtime->open_region());
@@ -588,7 +588,7 @@ Runtime::~Runtime() {
 }
 
 Status Runtime::usable() const {
-  if (!track::forked_since(process_generation_)) return {};
+  if (!forked_since(process_generation_)) return {};
   return Failure{Code::kForked, "the store '" + name() +
                                     "' belongs to the parent process; a forked child cannot use "
                                     "it: open stores after fork"};

@@ -8,7 +8,7 @@
 #include <map>
 #include <mutex>
 
-#include "track/mutators.hpp"
+#include "base/process.hpp"
 
 namespace perdura::store {
 namespace {
@@ -52,20 +52,18 @@ struct SharedVolume::Opened {
   u64 users = 0;
   std::string occupant;               ///< of its place, when it was opened
   std::map<u32, std::string> claims;  ///< numbers and names of regions
-  u64 process_generation = track::process_generation();
+  u64 generation = process_generation();
 };
 
-// Never destroyed: stores may be closed after static destruction.
 struct SharedVolume::Registry {
-  std::mutex mutex;
+  std::mutex& mutex = process_mutex(ProcessMutex::kVolumes);
   std::map<std::string, std::shared_ptr<Opened>, std::less<>> opened;  ///< by their places
 
-  /// Of this process, and of what is there now: not of its parent, nor of a file that has gone.
+  /// Of what is there now, not of a file that has gone.
   std::shared_ptr<Opened> at(const std::string& place) {
     std::lock_guard lock(mutex);
     std::shared_ptr<Opened>& found = opened[place];
-    if (!found || track::forked_since(found->process_generation))
-      found = std::make_shared<Opened>();
+    if (!found) found = std::make_shared<Opened>();
     return found;
   }
   void replace(const std::string& place, const std::shared_ptr<Opened>& old) {
@@ -80,8 +78,8 @@ struct SharedVolume::Registry {
 };
 
 SharedVolume::Registry& SharedVolume::registry() {
-  static auto* const registry = new Registry;
-  return *registry;
+  static constinit PerProcess<Registry> registry;
+  return registry.get();
 }
 
 Result<std::unique_ptr<SharedVolume>> SharedVolume::of(std::string_view uri, bool read_only,
@@ -107,7 +105,7 @@ Result<std::unique_ptr<SharedVolume>> SharedVolume::of(std::string_view uri, boo
 
 // A forked child leaves its parent's alone.
 SharedVolume::~SharedVolume() {
-  if (!track::forked_since(opened_->process_generation)) {
+  if (!forked_since(opened_->generation)) {
     std::lock_guard lock(opened_->mutex);
     opened_->claims.erase(region_);
     if (--opened_->users == 0) opened_->volume.reset();

@@ -18,13 +18,12 @@
 #include "base/assert.hpp"
 #include "base/clock.hpp"
 #include "base/mutant.hpp"
+#include "base/process.hpp"
 #include "base/unique_fd.hpp"
 #include "region/faults.hpp"
 
 namespace perdura::track {
 namespace {
-
-std::atomic<u64> fork_generation{1};
 
 long membarrier(int command) { return ::syscall(SYS_membarrier, command, 0, 0); }
 
@@ -33,10 +32,17 @@ bool asymmetric_fences() {
 #if defined(__SANITIZE_THREAD__)
   return false;
 #else
-  static const bool available = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
-  return available;
+  static constinit std::atomic<int> available{-1};  // found out once, or by several at once
+  int known = available.load(std::memory_order_relaxed);
+  if (known < 0) {
+    known = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0 ? 1 : 0;
+    available.store(known, std::memory_order_relaxed);
+  }
+  return known != 0;
 #endif
 }
+
+std::atomic<u64> next_id{1};  // of a store
 
 constexpr u64 kLongWaitNs = 2'000'000'000;
 
@@ -63,19 +69,11 @@ void await_zero(const std::atomic<u32>& threads) {
 struct Mutators::Registry {
   std::mutex mutex;
   std::array<Mutators*, detail::kOpenStoresMax> open{};
-  u64 next_id = 1;
   ::pthread_key_t key{};
   bool has_key = false;
 
   Registry() {
     has_key = ::pthread_key_create(&key, [](void*) { reap(); }) == 0;
-    // In a child only the forking thread exists, and the stores are the parent's. Another thread of
-    // the parent may have held the mutex, which the end of a thread takes.
-    ::pthread_atfork(nullptr, nullptr, [] {
-      ::new (&registry().mutex) std::mutex;
-      fork_generation.fetch_add(1, std::memory_order_relaxed);
-      for (detail::ThreadEntry& entry : detail::thread_entries) entry = {};
-    });
   }
 
   /// Of this thread.
@@ -85,19 +83,20 @@ struct Mutators::Registry {
   }
 };
 
+// Never destroyed: threads may end after static destruction. In a child the stores are the
+// parent's, and another thread of that may have held the mutex, for as long as it took to end.
 Mutators::Registry& Mutators::registry() {
-  // Never destroyed: threads may end after static destruction.
-  static auto* instance = new Registry;
-  return *instance;
+  static constinit PerProcess<Registry> registry;
+  return registry.get();
 }
-
-u64 process_generation() { return fork_generation.load(std::memory_order_relaxed); }
-bool forked_since(u64 generation) { return generation != process_generation(); }
 
 Result<std::unique_ptr<Mutators>> Mutators::create(void* runtime, OnExit on_exit) {
   Registry& all = registry();  // first: the destructor needs it
   // Now, since the kernel takes ten milliseconds for it once a process has threads.
   asymmetric_fences();
+  at_fork_in_child([]() noexcept {
+    for (detail::ThreadEntry& entry : detail::thread_entries) entry = {};
+  });
   std::unique_ptr<Mutators> mutators(new Mutators);
   mutators->runtime_ = runtime;
   mutators->on_exit_ = on_exit;
@@ -106,7 +105,7 @@ Result<std::unique_ptr<Mutators>> Mutators::create(void* runtime, OnExit on_exit
   for (size_t i = 0; i < detail::kOpenStoresMax; ++i) {
     if (all.open[i] != nullptr) continue;
     all.open[i] = mutators.get();
-    mutators->key_ = {all.next_id++, i};
+    mutators->key_ = {next_id.fetch_add(1, std::memory_order_relaxed), i};
     return mutators;
   }
   return Failure{Code::kNoMemory, "a process can have " + std::to_string(detail::kOpenStoresMax) +

@@ -147,8 +147,4 @@ class Mutators {
   std::vector<std::unique_ptr<MutatorSlot>> mutators_;
 };
 
-/// True in a child forked after a store was opened: its stores belong to the parent.
-bool forked_since(u64 process_generation);
-u64 process_generation();
-
 }  // namespace perdura::track

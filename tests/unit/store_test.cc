@@ -128,10 +128,13 @@ TEST_F(StoreTest, TheLockDiesWithItsProcess) {
 
 // Registered before the library's own handler, so it runs before that in a child.
 int child_waits_for = -1;
-const int waiting_child = ::pthread_atfork(nullptr, nullptr, [] {
-  char byte = 0;
-  if (child_waits_for >= 0) (void)!::read(child_waits_for, &byte, 1);
-});
+int waiting_child = -1;
+__attribute__((constructor(101))) void register_waiting_child() {
+  waiting_child = ::pthread_atfork(nullptr, nullptr, [] {
+    char byte = 0;
+    if (child_waits_for >= 0) (void)!::read(child_waits_for, &byte, 1);
+  });
+}
 
 TEST_F(StoreTest, AForkedChildDoesNotKeepTheLock) {
   ASSERT_EQ(waiting_child, 0);
@@ -233,6 +236,42 @@ TEST_F(StoreTest, AChildCanOpenItsOwnStoreWhileAThreadEnds) {
   forked = true;
   forked.notify_all();
   thread.join();
+}
+
+// Whatever the others are doing: opening, closing, answering faults, registering, ending.
+TEST_F(StoreTest, AChildCanOpenItsOwnStoreAtAnyMoment) {
+  constexpr int kChildren = 200;
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (const Tracking tracking : {Tracking::kReported, Tracking::kProtect})
+    threads.emplace_back([&, tracking] {
+      const auto number = static_cast<u64>(tracking);
+      const std::string uri = "emu:" + path(std::to_string(number) + ".pd");
+      Options mine = options(tracking);
+      mine.region_address = (u64{0x200} + number) << 32;  // it cannot move
+      while (!stop) {
+        Store store = Store::open(uri, mine);
+        auto& counter = store.root<Counter>("counter");
+        std::thread([&] {
+          auto op = store.operation();
+          op.touch(&counter, sizeof counter);
+          ++counter.value;
+        }).join();
+      }
+    });
+  std::string problem;
+  for (int i = 0; i < kChildren && problem.empty(); ++i)
+    problem = in_child([&]() -> std::string {
+      ::alarm(20);
+      Store mine = Store::open("emu:" + path("child.pd"), options());
+      mine.root<Counter>("counter").value = 3;
+      mine.checkpoint();
+      mine.close();
+      return "";
+    });
+  stop = true;
+  for (std::thread& each : threads) each.join();
+  EXPECT_EQ(problem, "");
 }
 #endif
 

@@ -5,6 +5,7 @@
 
 #include "base/clock.hpp"
 #include "base/mutant.hpp"
+#include "base/process.hpp"
 #include "heap/container_types.hpp"
 #include "model/container/homecoming.hpp"
 
@@ -24,8 +25,8 @@ struct OpenContainers {
   std::vector<ContainerRuntime*> containers;  ///< under `discovery`
 };
 OpenContainers& open_containers() {
-  static auto* const containers = new OpenContainers;
-  return *containers;
+  static constinit PerProcess<OpenContainers> containers;
+  return containers.get();
 }
 
 }  // namespace

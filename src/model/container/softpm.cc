@@ -7,6 +7,7 @@
 
 #include <perdura/container.hpp>
 
+#include "base/process.hpp"
 #include "media/medium.hpp"
 #include "model/container/container_runtime.hpp"
 #include "model/own_store.hpp"
@@ -28,9 +29,9 @@ const perdura_type& root_type(int bytes) {
     perdura_slot slot;
     perdura_type type;
   };
-  static std::mutex mutex;
-  static auto* const roots = new std::map<int, Root>;
-  std::lock_guard lock(mutex);
+  static constinit std::map<int, Root>* roots = nullptr;  // never destroyed
+  std::lock_guard lock(process_mutex(ProcessMutex::kRootTypes));
+  if (roots == nullptr) roots = new std::map<int, Root>;
   const auto [found, fresh] = roots->try_emplace(bytes);
   Root& root = found->second;
   if (fresh) {
@@ -149,8 +150,8 @@ class Containers {
 
 // Never closed: what no point made durable when the program ends is not.
 Containers& containers() {
-  static auto* const all = new Containers;
-  return *all;
+  static constinit PerProcess<Containers> all;
+  return all.get();
 }
 
 }  // namespace

@@ -21,9 +21,10 @@ std::unique_ptr<region::Region> reserve() {
 }  // namespace
 
 VolatileHeap& VolatileHeap::instance() {
-  static auto* const heap =
-      value_or_throw(guarded([]() -> Result<VolatileHeap*> { return new VolatileHeap; }));
-  return *heap;
+  static constinit MadeOnce<VolatileHeap> heap;
+  return heap.get([] {
+    return value_or_throw(guarded([]() -> Result<VolatileHeap*> { return new VolatileHeap; }));
+  });
 }
 
 VolatileHeap::VolatileHeap()
@@ -71,7 +72,7 @@ void VolatileHeap::refer(void** pointer) {
 
 // Also by a destructor in a forked child, where the parent's objects do not move.
 void VolatileHeap::forget(void** pointer) {
-  if (track::forked_since(process_generation_)) return;
+  if (forked_since(process_generation_)) return;
   const InOperation operation(mutators_->this_thread());
   std::lock_guard lock(mutex_);
   references_.erase(pointer);

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/process.hpp"
 #include "heap/heap.hpp"
 #include "track/mutators.hpp"
 
@@ -52,7 +53,7 @@ class VolatileHeap {
  private:
   VolatileHeap();
 
-  const u64 process_generation_ = track::process_generation();
+  const u64 process_generation_ = process_generation();
   std::unique_ptr<region::Region> region_;
   std::unique_ptr<track::Mutators> mutators_;
   std::unique_ptr<heap::Heap> heap_;

@@ -9,6 +9,7 @@
 
 #include <perdura/store.hpp>
 
+#include "base/process.hpp"
 #include "model/own_store.hpp"
 #include "store/c_error.hpp"
 #include "store/runtime.hpp"
@@ -138,8 +139,8 @@ class Objects {
 // Opened by the first call; a failure is tried again by the next. Never closed: what is not durable
 // when the program ends is not.
 Objects& objects() {
-  static Objects* const opened = new Objects;
-  return *opened;
+  static constinit MadeOnce<Objects> opened;
+  return opened.get([] { return new Objects; });
 }
 
 void check_name(const char* name) {

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <string>
 
+#include "base/process.hpp"
 #include "media/medium.hpp"
 #include "model/own_store.hpp"
 #include "model/transaction/transactions.hpp"
@@ -103,14 +104,14 @@ void configure(const void* object, perdura_fstm_durability durability,
 
 // --- heaps ---------------------------------------------------------------------------------------
 
-/// The heaps that are mapped. Never destroyed.
+/// The heaps that are mapped.
 struct Heaps {
   std::mutex mutex;
   std::map<std::string, Store, std::less<>> open;
 };
 Heaps& heaps() {
-  static auto* const heaps = new Heaps;
-  return *heaps;
+  static constinit PerProcess<Heaps> heaps;
+  return heaps.get();
 }
 
 std::string uri_of(const char* name) {
