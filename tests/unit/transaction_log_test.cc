@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <barrier>
 #include <cstring>
+#include <thread>
 
 #include <perdura/perdura.hpp>
 #include <perdura/transaction.hpp>
@@ -190,6 +192,57 @@ TEST(TransactionLog, AFullDiskDoesNotLockTheStore) {
   }
   WrappedStore store = open();
   EXPECT_EQ(count(store), kTransactions * kLinesOfEach + 1);
+  EXPECT_TRUE(store.audit().clean);
+}
+
+// On byte-addressable media who commits keeps a segment of the log, also while it is idle. More
+// threads than there are streams of records, or segments within the limit, share these.
+TEST(TransactionLog, AnyNumberOfThreadsStaysWithinTheLimit) {
+  constexpr size_t kThreads = 300;
+  constexpr u64 kRounds = 3;
+  struct Counts {
+    u64 all;
+    u64 of[kThreads];
+  };
+  const TempDir folder{TempDir::kMemory};
+  const std::string uri = "emu:" + folder.path("store.pd");
+  Options options;
+  options.region_limit_bytes = 64 * kMiB;
+  options.log_limit_bytes = 4 * kMiB;
+  options.tracking = Tracking::kReported;
+  options.lazy_recovery = false;
+  const auto counts_of = [](WrappedStore& store) {
+    return static_cast<Counts*>(store.get_root("counts"));
+  };
+  {
+    WrappedStore store(uri, options);
+    {
+      const auto operation = store.operation();
+      void* const counts = operation.allocate(sizeof(Counts));
+      operation.touch(counts, sizeof(Counts));
+      std::memset(counts, 0, sizeof(Counts));
+      operation.set_root("counts", counts);
+    }
+    Counts* const counts = counts_of(store);
+    std::barrier all_are_there(kThreads);
+    std::vector<std::thread> threads;
+    for (u64& own : counts->of)
+      threads.emplace_back([&] {
+        for (u64 round = 0; round < kRounds; ++round) {
+          store.atomically([&](Transaction& tx) {
+            tx.write(own, tx.read(own) + 1);
+            tx.write(counts->all, tx.read(counts->all) + 1);
+          });
+          all_are_there.arrive_and_wait();
+        }
+      });
+    for (std::thread& each : threads) each.join();
+    EXPECT_LE(store.statistics().log_capacity_bytes, options.log_limit_bytes);
+    store.crash();
+  }
+  WrappedStore store(uri, options);
+  EXPECT_EQ(counts_of(store)->all, kThreads * kRounds);
+  for (const u64 each : counts_of(store)->of) EXPECT_EQ(each, kRounds);
   EXPECT_TRUE(store.audit().clean);
 }
 

@@ -430,17 +430,14 @@ void TransactionContext::run_alone() {
   throw TransactionAgain{this, Why::kMetOthers};
 }
 
-TransactionContext::TransactionContext(Transactions& all, u16 slot)
+TransactionContext::TransactionContext(Transactions& all)
     : all_(all),
-      slot_(slot),
       reads_(std::make_unique<TransactionRead[]>(kReadsAtFirst)),
       reads_space_end_(reads_.get() + kReadsAtFirst),
       record_(all.runtime_.volume().segment_bytes()) {
   records_ = all.records_.as<OwnershipRecord>();
   record_mask_ = all.record_mask_;
   reads_begin_ = reads_end_ = reads_limit_ = reads_.get();
-  if (!all.stream_)
-    writer_.emplace(*all.runtime_.log(), all.runtime_.volume(), all.runtime_.region().id());
 }
 
 // What it changed is done, or undone.
@@ -559,18 +556,21 @@ Result<u64> TransactionContext::append_record(bool wait) {
   TransactionState::Slot& slot = all_.state_->slots[0];
   const u64 position = all_.stream_->append(record_, {time, 0, slot.sequence + 1, durable});
   waits_for_ = wait ? position : 0;
+  stream_->add_logged(record_.bytes());
   note(slot, time);
   return time;
 }
 
 Result<u64> TransactionContext::write_record(commit::TransactionWriter::Steps steps) {
+  const auto lock = stream_->lock();
   const u64 durable = all_.runtime_.checkpointer().durable_version();
   const u64 time = take_time();
-  TransactionState::Slot& slot = all_.state_->slots[slot_];
+  TransactionState::Slot& slot = all_.state_->slots[stream_->slot];
   PERDURA_TRY(guarded([&] {
-    return writer_->commit(record_, {time, slot_, slot.sequence + 1, durable},
-                           at_the_latest(durable), steps);
+    return stream_->writer->commit(record_, {time, stream_->slot, slot.sequence + 1, durable},
+                                   at_the_latest(durable), steps);
   }));
+  stream_->add_logged(record_.bytes());
   note(slot, time);
   return time;
 }
@@ -661,7 +661,6 @@ Status TransactionContext::add_entries() {
     PERDURA_ASSIGN(u64* const word, record_.take(1));
     *word = format::make_entry(EntryKind::kFree, 0, offset_of(block) / 16);
   }
-  logged_bytes_ += record_.bytes();
   return {};
 }
 

@@ -93,18 +93,45 @@ Result<std::unique_ptr<Transactions>> Transactions::create(Runtime& runtime) {
 
 TransactionContext& Transactions::new_context(Mutator& mutator) {
   std::lock_guard lock(mutex_);
-  if (contexts_.size() == format::kTransactionSlots)
-    throw Error(Code::kNoMemory, "transactions of '" + runtime_.name() + "' run in " +
-                                     std::to_string(format::kTransactionSlots) +
-                                     " threads at most");
-  with_memory([&] {
-    contexts_.push_back(
-        std::make_unique<TransactionContext>(*this, static_cast<u16>(contexts_.size())));
-  });
+  with_memory([&] { contexts_.push_back(std::make_unique<TransactionContext>(*this)); });
   contexts_.back()->mutator = &mutator;
   mutator.transactions = static_cast<store::TransactionBlocks*>(contexts_.back().get());
-  log_share_ = runtime_.log()->limit_bytes() / 4 / contexts_.size();
   return *contexts_.back();
+}
+
+// On byte-addressable media each stream keeps a segment, also while its threads are idle: all of
+// these together are a quarter of the log's limit, like what is in them.
+u64 Transactions::streams_max() const {
+  if (stream_) return 1;
+  const u64 quarter = runtime_.log()->limit_bytes() / 4;
+  return std::clamp<u64>(quarter / runtime_.volume().segment_bytes(), 1, format::kTransactionSlots);
+}
+
+std::pair<RecordStream&, bool> Transactions::stream_of_next_thread() {
+  std::lock_guard lock(mutex_);
+  const u64 index = streams_joined_ % streams_max();
+  if (index == streams_.size()) {
+    with_memory([&] {
+      auto made = std::make_unique<RecordStream>(static_cast<u16>(index));
+      if (!stream_)
+        made->writer.emplace(*runtime_.log(), runtime_.volume(), runtime_.region().id());
+      streams_.push_back(std::move(made));
+    });
+    log_share_ = runtime_.log()->limit_bytes() / 4 / streams_.size();
+  }
+  return {*streams_[index], streams_joined_++ >= streams_max()};
+}
+
+// Of a thread that is about to begin its first transaction. Nobody may be committing when the
+// stream of a single thread becomes that of several.
+void Transactions::join_stream(TransactionContext& context) {
+  const auto [stream, has_others] = stream_of_next_thread();
+  if (has_others && !stream.is_shared() && !stream_) {
+    runtime_.mutators().stop();
+    stream.share();
+    runtime_.mutators().resume();
+  }
+  context.set_stream(stream);
 }
 
 void Transactions::stop_others(TransactionContext& context) {
@@ -251,10 +278,17 @@ void Transactions::make_durable(const perdura_type& type) {
   with_memory([&] { types_.insert(&type); });
 }
 
-// A version has what its transactions did, and its segments are free again.
+// A version has what its transactions did, and its segments are free again. Others of the stream
+// need not do that too.
 void Transactions::relieve_log(TransactionContext& context) {
-  checkpoint();
-  context.forget_logged_bytes();
+  RecordStream& stream = *context.stream();
+  const u64 logged = stream.take_logged();
+  try {
+    checkpoint();
+  } catch (...) {
+    stream.give_back_logged(logged);
+    throw;
+  }
 }
 
 // All that was appended is of transactions that were operations when the stream failed, or before:

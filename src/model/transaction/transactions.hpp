@@ -36,10 +36,45 @@ auto with_memory(Call&& call) -> decltype(call()) {
   }
 }
 
+/// A stream of records with a part of the log's limit. On byte-addressable media each thread has
+/// one, or shares one where the limit allows fewer segments than there are threads; on block media
+/// all share one, whose writer is Transactions::stream_. In lines of its own, since each commit
+/// stores to it.
+class alignas(2 * kLineBytes) RecordStream {
+ public:
+  explicit RecordStream(u16 slot) : slot(slot) {}
+
+  /// The order of records is that of their times, so these are taken with the lock. A thread that
+  /// is alone needs none.
+  std::unique_lock<std::mutex> lock() {
+    std::unique_lock lock(mutex_, std::defer_lock);
+    if (is_shared_.load(std::memory_order_relaxed)) lock.lock();
+    return lock;
+  }
+  bool is_shared() const { return is_shared_.load(std::memory_order_relaxed); }
+  /// While the store's mutators stand still: from now on several threads commit by it.
+  void share() { is_shared_.store(true, std::memory_order_relaxed); }
+
+  /// With the lock.
+  void add_logged(u64 bytes) { logged_.store(logged() + bytes, std::memory_order_relaxed); }
+  /// Bytes, since a thread of it had part in making a version.
+  u64 logged() const { return logged_.load(std::memory_order_relaxed); }
+  u64 take_logged() { return logged_.exchange(0, std::memory_order_relaxed); }
+  void give_back_logged(u64 bytes) { logged_.fetch_add(bytes, std::memory_order_relaxed); }
+
+  const u16 slot;                                   ///< of the state, and its records' name
+  std::optional<commit::TransactionWriter> writer;  ///< byte-addressable media
+
+ private:
+  std::mutex mutex_;
+  std::atomic<bool> is_shared_{false};
+  std::atomic<u64> logged_{0};
+};
+
 /// A thread's transactions on one store.
 class TransactionContext final : public TransactionThread, public store::TransactionBlocks {
  public:
-  TransactionContext(Transactions& all, u16 slot);
+  explicit TransactionContext(Transactions& all);
 
   // --- for Transactions
   void begin();
@@ -69,8 +104,9 @@ class TransactionContext final : public TransactionThread, public store::Transac
   const perdura_type* needed = nullptr;  ///< by the attempt that has ended
   Transaction transaction{*this};
   u64 last_commit() const { return last_commit_; }
-  u64 logged_bytes() const { return logged_bytes_; }
-  void forget_logged_bytes() { logged_bytes_ = 0; }
+  /// Where its records go; nullptr: it had none yet.
+  RecordStream* stream() const { return stream_; }
+  void set_stream(RecordStream& stream) { stream_ = &stream; }
 
   // --- for Transaction
   void* allocate(u64 size, u64 alignment) override;
@@ -157,7 +193,6 @@ class TransactionContext final : public TransactionThread, public store::Transac
   void forget_freed(size_t from);
 
   Transactions& all_;
-  const u16 slot_;
   std::unique_ptr<TransactionRead[]> reads_;
   TransactionRead* reads_space_end_;
   std::vector<std::unique_ptr<WriteBlock>> writes_;
@@ -173,11 +208,10 @@ class TransactionContext final : public TransactionThread, public store::Transac
   std::vector<Destroyed> destroyed_;           ///< when it commits
   bool destroying_ = false;
   commit::TransactionBuilder record_;
-  std::optional<commit::TransactionWriter> writer_;  ///< none where they share a stream
+  RecordStream* stream_ = nullptr;
   bool changed_ = false;
   u64 last_commit_ = 0;
-  u64 waits_for_ = 0;     ///< in the stream
-  u64 logged_bytes_ = 0;  ///< since it had part in making a version
+  u64 waits_for_ = 0;  ///< in the stream
 };
 
 /// Of one store.
@@ -216,6 +250,10 @@ class Transactions {
   explicit Transactions(Runtime& runtime) : runtime_(runtime) {}
   TransactionContext& this_thread();
   TransactionContext& new_context(Mutator& mutator);
+  u64 streams_max() const;
+  /// And whether others have it already.
+  std::pair<RecordStream&, bool> stream_of_next_thread();
+  void join_stream(TransactionContext& context);
   void relieve_log(TransactionContext& context);
   template <class Call>
   void after_commit(Call&& call);
@@ -246,7 +284,9 @@ class Transactions {
   std::atomic<u64> in_version_{0};  ///< a version has what was committed until then
   std::mutex mutex_;
   std::vector<std::unique_ptr<TransactionContext>> contexts_;
-  std::atomic<u64> log_share_{0};        ///< of one thread's records between two versions, bytes
+  std::vector<std::unique_ptr<RecordStream>> streams_;  ///< under mutex_
+  u64 streams_joined_ = 0;                              ///< by threads; under mutex_
+  std::atomic<u64> log_share_{0};        ///< of a stream's records between two versions, bytes
   std::atomic<u64> root_changes_{0};     ///< of the heap, that a version has
   std::set<const perdura_type*> types_;  ///< that versions know; under mutex_
 };
@@ -275,7 +315,9 @@ inline void Transactions::check_outside(TransactionContext& context) {
     refuse_in_operation();
   if (runtime_.heap().root_changes() != root_changes_.load(std::memory_order_relaxed)) [[unlikely]]
     make_roots_durable();
-  if (context.logged_bytes() > log_share_.load(std::memory_order_relaxed)) [[unlikely]]
+  if (context.stream() == nullptr) [[unlikely]]
+    join_stream(context);
+  if (context.stream()->logged() > log_share_.load(std::memory_order_relaxed)) [[unlikely]]
     relieve_log(context);
 }
 
@@ -304,7 +346,7 @@ inline void Transactions::finish(TransactionContext& context) {
   if (context.needs_version) [[unlikely]]
     make_version_of(context);
   if (context.waits()) wait_until_durable(context.waits_for());
-  if (is_mutant("relieve_after_commit") && context.logged_bytes() > log_share_)
+  if (is_mutant("relieve_after_commit") && context.stream()->logged() > log_share_)
     relieve_log(context);
 }
 
