@@ -15,6 +15,7 @@
 
 #include "heap/heap.hpp"
 #include "support/files.hpp"
+#include "support/process.hpp"
 #include "support/wrapped_store.hpp"
 
 namespace {
@@ -331,6 +332,45 @@ TEST_P(Relocation, WhatIsDurableByItselfAfterAMoveIsMovedOnce) {
   EXPECT_EQ(first->number, 1);
   ASSERT_TRUE(store.runtime().region().contains(first->next));
   EXPECT_EQ(first->next->number, 3);
+}
+
+// Its block is not of the slab that operations allocate from, where no version has what they took.
+TEST_P(Relocation, WhatATransactionMakesBesideOperationsHasItsType) {
+  if (GetParam().aliases != 0) GTEST_SKIP() << "no transactions with aliases";
+  constexpr u64 kMade = 20;
+  const auto work = [&]() -> std::string {
+    Store& store = *new Store(open());  // never closed: the process ends without a word
+    auto& first = store.root<Lined>("first");
+    atomically(store, [&](Transaction& tx) { tx.write(first.number, u64{0}); });
+    Lined* last = &first;
+    for (u64 i = 1; i <= kMade; ++i) {
+      {
+        const auto operation = store.operation();
+        std::vector<void*> blocks;  // of some slabs, so that what is free was taken
+        for (u64 each = 0; each < 2500; ++each)
+          blocks.push_back(operation.allocate(type_of<Lined>()));
+        for (void* const block : blocks) operation.deallocate(block);
+      }
+      Lined* made = nullptr;
+      atomically(store, [&](Transaction& tx) {
+        made = tx.make<Lined>(nullptr, i);
+        tx.write(last->next, made);
+      });
+      last = made;
+    }
+    return "";
+  };
+  ASSERT_EQ(in_child(work), "");
+  Store store = open(0x5520'0000'0000);
+  EXPECT_TRUE(store.audit().clean) << store.audit().problem;
+  const std::byte* const base = base_of(store);
+  u64 number = 0;
+  for (const Lined* each = &store.root<Lined>("first"); each != nullptr; each = each->next) {
+    ASSERT_TRUE(store.contains(each)) << "after object " << number << ", region at " << base;
+    ASSERT_EQ(each->number, number);
+    ++number;
+  }
+  EXPECT_EQ(number, kMade + 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, Relocation,
