@@ -5,8 +5,11 @@
 // appended to files and cut off.
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
 #include <grp.h>
+#include <linux/fs.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <unistd.h>
 
@@ -16,6 +19,7 @@
 
 #include <perdura/perdura.hpp>
 
+#include "base/unique_fd.hpp"
 #include "media/medium.hpp"
 #include "store/inspect.hpp"
 #include "store/versions.hpp"
@@ -136,6 +140,24 @@ TEST_P(Inspect, NeedsNoPermissionToWrite) {
               return message.find("Permission denied") != message.npos ? "" : message;
             }),
             "");
+}
+
+// Which even its owner may not open to write.
+TEST_P(Inspect, WorksOnAnImmutableFile) {
+  const UniqueFd file(::open(path().c_str(), O_RDONLY | O_CLOEXEC));
+  const auto set_flags = [&](int flags) {
+    return ::ioctl(file.get(), FS_IOC_SETFLAGS, &flags) == 0;
+  };
+  int flags = 0;
+  if (::ioctl(file.get(), FS_IOC_GETFLAGS, &flags) != 0 || !set_flags(flags | FS_IMMUTABLE_FL))
+    GTEST_SKIP() << "files cannot be made immutable here";
+  const std::string problem = problem_of_looking();
+  const auto written = media::open_medium(uri(), {});
+  EXPECT_TRUE(set_flags(flags));
+  EXPECT_EQ(problem, "");
+  ASSERT_FALSE(written);
+  EXPECT_NE(written.failure().message.find("not permitted"), std::string::npos)
+      << written.failure().message;
 }
 
 TEST_P(Inspect, WorksOnAReadOnlyMount) {

@@ -134,6 +134,29 @@ TEST_P(TransactionFailure, OfACheckpointComesBeforeATransactionNotAfterIt) {
   expect_after_crash(told + 1);
 }
 
+// A store says that it may have transactions before the first of them.
+TEST_P(TransactionFailure, OfTheFirstOnesCheckpointLeavesNoTransaction) {
+  Store store = open();
+  auto& account = store.root<Account>("account");
+  refusal_.barriers = "";  // all
+  int runs = 0;
+  for (int i = 0; i < 2; ++i) {
+    expect_error(
+        [&] {
+          atomically(store, [&](Transaction& tx) {
+            ++runs;
+            tx.write(account.balance, u64{100});
+          });
+        },
+        Code::kNoSpace, "refused");
+    EXPECT_EQ(account.balance, 0u);
+  }
+  EXPECT_EQ(runs, 0);
+  refusal_.barriers = nullptr;
+  EXPECT_EQ(pay(store, account), 1u);
+  expect_after_crash(1);
+}
+
 // The store is destroyed without a last checkpoint, since an operation may be half done.
 TEST_P(TransactionFailure, OfTheProgramLosesNoRelaxedCommit) {
   u64 told = 0;

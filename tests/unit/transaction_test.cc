@@ -506,6 +506,37 @@ TEST_P(Transactions, AreNotUsedOutsideTheirBody) {
                Code::kMisuse, "not in '");
 }
 
+// What the store does for the body would stay, or wait for the body to end.
+TEST_P(Transactions, RefuseCallsThatCouldNotBeUndone) {
+  Store store = open();
+  auto& first = store.root<u64>("first");
+  store.checkpoint();
+  const auto refused = [&](const char* name, const auto& call) {
+    SCOPED_TRACE(name);
+    expect_error([&] { atomically(store, [&](Transaction&) { call(); }); }, Code::kMisuse, name);
+    // By a body that goes on as well, and whose other stores stay.
+    atomically(store, [&](Transaction& tx) {
+      tx.write(first, tx.read(first) + 1);
+      try {
+        call();
+      } catch (const Error&) {
+      }
+    });
+  };
+  refused("set_root", [&] { store.set_root("second", &first); });
+  refused("get_or_set_root", [&] { store.get_or_set_root("second", &first); });
+  refused("set_root", [&] { store.root<u64>("second"); });
+  refused("reallocate", [&] { store.reallocate(&first, 100); });
+  refused("checkpoint", [&] { store.checkpoint(); });
+  refused("checkpoint", [&] { store.checkpoint_async(); });
+  refused("checkpoint_root", [&] { store.checkpoint_root("first"); });
+  refused("close", [&] { store.close(); });
+  EXPECT_EQ(first, 8u);
+  EXPECT_EQ(store.find_root<u64>("second"), nullptr);
+  const HeapAudit audit = store.audit();
+  EXPECT_TRUE(audit.clean) << audit.problem;
+}
+
 TEST_P(Transactions, MakeManyBlocks) {
   constexpr u64 kBlocks = 8000;
   Store store = open();
