@@ -57,7 +57,8 @@ int perdura_container_exclude(perdura_container* container, const void* pointer)
 /* With `warn` not 0: say on stderr, once of each other container, that points find objects of it.
  * What is shared is one object while the program runs, and one in each container after it. */
 int perdura_container_warn_of_sharing(perdura_container* container, int warn);
-/* One consistent step of a thread, while other threads take points. They nest. */
+/* One consistent step of a thread, while other threads take points. They nest. An end too many ends
+ * nothing: perdura_last_code says PERDURA_MISUSE. */
 int perdura_container_begin(perdura_container* container);
 void perdura_container_end(perdura_container* container);
 /* Takes a last point. The container is gone afterwards, whatever is returned. */

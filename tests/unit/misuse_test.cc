@@ -12,6 +12,7 @@
 #include <new>
 #include <thread>
 
+#include <perdura/container.h>
 #include <perdura/perdura.h>
 #include <perdura/field.hpp>
 #include <perdura/perdura.hpp>
@@ -112,6 +113,30 @@ TEST_F(MisuseTest, AnEndOfAnOperationTooMany) {
   }
   ASSERT_EQ(perdura_close(store), 0) << perdura_last_error();
   EXPECT_EQ(*static_cast<long*>(open().get_root("number")), 7);
+}
+
+// Of a container in whose operation the thread is not, though it is in another one's.
+TEST_F(MisuseTest, AnEndOfAContainersOperationTooMany) {
+  perdura_container* containers[2] = {};
+  for (int i = 0; i < 2; ++i) {
+    const std::string uri = "emu:" + folder_.path("container " + std::to_string(i));
+    ASSERT_EQ(perdura_container_open(uri.c_str(), nullptr, &containers[i]), 0)
+        << perdura_last_error();
+  }
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_EQ(perdura_container_begin(containers[0]), 0);
+    perdura_container_end(containers[1]);
+    EXPECT_EQ(perdura_last_code(), PERDURA_MISUSE);
+    perdura_container_end(containers[0]);
+    perdura_container* none = nullptr;
+    EXPECT_NE(perdura_container_open("emu:/no folder/of this name", nullptr, &none), 0);
+    EXPECT_NE(perdura_last_code(), PERDURA_MISUSE);
+    perdura_container_end(containers[0]);
+    EXPECT_EQ(perdura_last_code(), PERDURA_MISUSE);
+    for (perdura_container* each : containers)
+      ASSERT_EQ(perdura_container_point(each, nullptr), 0) << perdura_last_error();
+  }
+  for (perdura_container* each : containers) EXPECT_EQ(perdura_container_close(each), 0);
 }
 
 struct Counter {

@@ -95,7 +95,17 @@ int perdura_container_begin(perdura_container* container) {
   return c_call([&] { container->container.runtime().enter(); });
 }
 
-void perdura_container_end(perdura_container* container) { container->container.runtime().leave(); }
+void perdura_container_end(perdura_container* container) {
+  const int result = c_call([&] {
+    if (!container->container.runtime().in_operation())
+      throw Error(
+          Code::kMisuse,
+          "perdura_container_end without perdura_container_begin in this thread; nothing was "
+          "ended");
+    container->container.runtime().leave();
+  });
+  (void)result;  // is what perdura_last_code says
+}
 
 int perdura_container_close(perdura_container* container) {
   if (container == nullptr) return 0;

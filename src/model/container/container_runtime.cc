@@ -84,8 +84,11 @@ Status ContainerRuntime::close() {
 }
 
 void ContainerRuntime::enter() {
-  detail::enter(volatile_.mutators().this_thread());
-  detail::enter(runtime_->mutators().this_thread());
+  // Both first: without memory for the second the thread would stay in the first.
+  Mutator& outer = volatile_.mutators().this_thread();
+  Mutator& inner = runtime_->mutators().this_thread();
+  detail::enter(outer);
+  detail::enter(inner);
 }
 
 void ContainerRuntime::leave() noexcept {
@@ -95,7 +98,7 @@ void ContainerRuntime::leave() noexcept {
 
 Status ContainerRuntime::require_outside_operation(const char* call) {
   PERDURA_TRY(runtime_->usable());
-  if (!volatile_.mutators().in_operation() && !runtime_->mutators().in_operation()) return {};
+  if (!volatile_.mutators().in_operation() && !in_operation()) return {};
   return Failure{Code::kMisuse, std::string(call) +
                                     " inside an operation of the same thread would wait for it for "
                                     "ever; end the operation first"};

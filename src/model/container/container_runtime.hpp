@@ -33,6 +33,7 @@ class ContainerRuntime final : public commit::CutGuest, private heap::Closure::O
   /// Volatile objects before those of the container, as a cut stops them.
   void enter();
   void leave() noexcept;
+  bool in_operation() { return runtime_->mutators().in_operation(); }
 
   Result<void*> root(const perdura_type& type);
   /// nullptr: there is none yet.
