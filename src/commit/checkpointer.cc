@@ -224,6 +224,7 @@ void Checkpointer::run_timer_and_async() {
   using Clock = std::chrono::steady_clock;
   std::unique_lock lock(mutex_);
   Clock::time_point due = Clock::now();
+  std::chrono::milliseconds due_for{0};  // the interval that it is the end of
   bool stepped = false;  // since the last checkpoint of the timer
   while (!stopping_) {
     if (async_cut_) {
@@ -244,6 +245,9 @@ void Checkpointer::run_timer_and_async() {
       continue;
     }
     const auto interval = interval_;
+    // It may have been set while this thread was at something else.
+    if (interval != due_for) due = Clock::now() + interval;
+    due_for = interval;
     const bool timer = interval.count() != 0;
     const bool promotes = promoter_.pending();
     const auto wanted = [&] {
@@ -256,10 +260,7 @@ void Checkpointer::run_timer_and_async() {
                       : promotes ? now + kPromotionStep
                                  : now + std::chrono::hours(1);
     work_.wait_until(lock, step, [&] { return wanted() || ahead(); });
-    if (wanted()) {
-      if (interval_ != interval) due = Clock::now() + interval_;
-      continue;
-    }
+    if (wanted()) continue;
     // Checkpoints that take longer than their interval leave a turn to promotion as well.
     if (!timer || Clock::now() < due || (promotes && !stepped)) {
       stepped = true;

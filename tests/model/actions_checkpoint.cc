@@ -30,6 +30,7 @@ const ActionRegistration kCheckpoint({
           require(live.store->durable_version() >= version,
                   "a checkpoint returned before it was durable");
           live.acknowledge(done);
+          live.note_mended();
           if (!live.session.parallel) {  // nobody changes anything meanwhile
             live.journal.last_version[1] = done.lanes[0].operation;
             live.journal.last_version[0] = version;

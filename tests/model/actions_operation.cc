@@ -1,6 +1,4 @@
-// Steps in operations, of this thread or of one that lives for it alone.
-#include <thread>
-
+// Steps in operations.
 #include "live.hpp"
 
 namespace perdura::model {
@@ -17,6 +15,7 @@ void do_steps(LaneRun& run, const Operation& operation, const Action& action, co
       // What a step began with has changed nothing; those behind it are left out.
       if (error.code() != Code::kNoSpace && !run.live.expected(error)) throw;
       journal.use(Feature::kFull);
+      journal.progress[action.id] = Progress::kCut;
       return;
     }
     ++journal.steps[action.id];
@@ -47,27 +46,6 @@ const ActionRegistration kOperate({
     .domain = Domain::kOperation,
     .possible = nullptr,
     .run = operate,
-});
-
-const ActionRegistration kOperateElsewhere({
-    .name = "operate_in_new_thread",
-    .weight = 1.5,
-    .has_steps = true,
-    .domain = Domain::kOperation,
-    .possible = nullptr,
-    .run =
-        [](Live& live, LaneRun& run, const Action& action) {
-          live.journal.use(Feature::kNewThread);
-          std::exception_ptr thrown;
-          std::thread([&] {
-            try {
-              operate(live, run, action);
-            } catch (...) {
-              thrown = std::current_exception();
-            }
-          }).join();
-          if (thrown) std::rethrow_exception(thrown);
-        },
 });
 
 }  // namespace

@@ -1,12 +1,8 @@
-// Parts of a store beside the lanes: an object that becomes durable alone, a container in another
-// region, and a region that is used through the C API. Each counts its steps, and its content
-// follows from the count.
-#include <thread>
-
+// Parts of a store beside the lanes: an object that becomes durable alone, and a region that is
+// used through the C API. Each counts its steps, and its content follows from the count.
 #include <perdura/perdura.h>
 
 #include "live.hpp"
-#include "support/chain.hpp"
 
 namespace perdura::model {
 
@@ -17,32 +13,9 @@ struct Alone {
   u64 data[];
 };
 
-struct Guest {
-  test::ChainRoot chain;
-  u64 steps;
-};
-
-}  // namespace perdura::model
-
-PERDURA_TYPE(perdura::model::Guest, chain)
-
-namespace perdura::model {
 namespace {
 
 constexpr const char* kAlone = "alone";
-
-bool reached(u64 found, u64 acknowledged, u64 done) {
-  return acknowledged <= found && found <= done;
-}
-
-void require_reached(Journal& journal, Part part, u64 found, const char* what) {
-  const u64 acknowledged = journal.acknowledged_of(part);
-  require(reached(found, acknowledged, journal.done_of(part)),
-          std::string(what) + " has come to step " + std::to_string(found) + ", acknowledged is " +
-              std::to_string(acknowledged) + ", done were " +
-              std::to_string(journal.done_of(part)));
-  journal.done_of(part) = found;
-}
 
 // --- alone --------------------------------------------------------------------------------------
 
@@ -86,9 +59,10 @@ const ActionRegistration kCheckpointRoot({
           journal.use(Feature::kCheckpointRoot);
           auto* alone = static_cast<Alone*>(live.store->get_root(kAlone));
           const u64 steps = journal.done_of(Part::kAlone) + 1;
-          const u64 drawn = action.number % 4 == 0 && live.session.fault_at == 0
-                                ? 6 + action.number / 4 % 200
-                                : 0;
+          const u64 drawn =
+              action.number % 4 == 0 && live.session.fault_at == 0 && !live.session.full_disk
+                  ? 6 + action.number / 4 % 200
+                  : 0;
           {
             const auto operation = live.store->operation();
             if (alone == nullptr) {
@@ -116,82 +90,6 @@ const ActionRegistration kCheckpointRoot({
         },
 });
 
-// --- a container --------------------------------------------------------------------------------
-
-bool has_guest(const Program& program, const Session&) {
-  return program.options.region_limit_bytes != kSmallRegion;
-}
-
-std::vector<u64> expected_chain(u64 steps) {
-  std::vector<u64> numbers;
-  for (u64 step = 1; step <= steps; ++step) {
-    if (test::mix(step) % 3 != 0 || numbers.empty()) numbers.insert(numbers.begin(), step);
-    else numbers.erase(numbers.begin());
-  }
-  return numbers;
-}
-
-void check_guest(Guest& root) {
-  std::vector<u64> numbers;
-  const std::string problem = test::check_chain(root.chain, &numbers);
-  require(problem.empty(), "in the container: " + problem);
-  require(numbers == expected_chain(root.steps), "the container holds another chain");
-}
-
-void open_guest(Live& live) {
-  Options options = live.session.options;
-  options.region = "guest";
-  options.aliases = 0;
-  options.version = 0;
-  options.region_address = 0;
-  options.tracking = Tracking::kAutomatic;
-  options.capture = Capture::kAutomatic;
-  options.granule_bytes = 64;
-  live.guest = std::make_unique<Container>(Container::open(live.uri, options));
-  Guest& root = live.guest->root<Guest>();
-  require_reached(live.journal, Part::kGuest, root.steps, "the container");
-  check_guest(root);
-  const HeapAudit audit = live.guest->audit();
-  require(audit.clean, "the container's heap is damaged: " + audit.problem);
-}
-
-const ActionRegistration kGuest({
-    .name = "container",
-    .weight = 1,
-    .has_steps = false,
-    .domain = Domain::kOperation,
-    .possible = has_guest,
-    .run =
-        [](Live& live, LaneRun& run, const Action& action) {
-          if (live.session.parallel && run.number != 0) return;  // one thread's
-          Journal& journal = live.journal;
-          journal.use(Feature::kContainer);
-          journal.use(Feature::kRegion);
-          if (live.guest == nullptr) open_guest(live);
-          Guest& root = live.guest->root<Guest>();
-          check_guest(root);
-          for (u64 left = 1 + action.number % 5; left != 0; --left) {
-            const auto operation = live.guest->operation();
-            const u64 step = journal.done_of(Part::kGuest) + 1;
-            if (test::mix(step) % 3 != 0 || root.chain.first == nullptr) push(root.chain, step);
-            else pop(root.chain);
-            root.steps = step;
-            journal.done_of(Part::kGuest) = step;
-          }
-          const u64 steps = journal.done_of(Part::kGuest);
-          if (action.number % 8 < 4) {
-            live.guest->point();
-          } else if (action.number % 8 < 6) {
-            live.guest->point_async();
-            live.guest->sync();
-          } else {
-            return;
-          }
-          live.acknowledge(Part::kGuest, steps);
-          check_guest(live.guest->root<Guest>());
-        },
-});
-
 // --- another region, from C ---------------------------------------------------------------------
 
 struct PlainRoot {
@@ -211,6 +109,11 @@ struct Closing {
 /// A new root, in an operation.
 void step_plain(Live& live, perdura_store* store) {
   Journal& journal = live.journal;
+  if (journal.done_of(Part::kPlain) % 3 == 1) {
+    journal.use(Feature::kMisuse);
+    perdura_operation_end(store);
+    require(perdura_last_code() == PERDURA_MISUSE, "an end of an operation too many was accepted");
+  }
   require_c(perdura_operation_begin(store), "perdura_operation_begin");
   auto* root = static_cast<PlainRoot*>(perdura_root_get(store, "plain"));
   require_reached(journal, Part::kPlain, root == nullptr ? 0 : root->steps, "the region from C");
@@ -234,7 +137,7 @@ const ActionRegistration kPlain({
     .weight = 0.7,
     .has_steps = false,
     .domain = Domain::kOperation,
-    .possible = has_guest,
+    .possible = has_regions,
     .run =
         [](Live& live, LaneRun& run, const Action& action) {
           if (live.session.parallel && run.number != 0) return;  // one thread's
@@ -259,6 +162,19 @@ const ActionRegistration kPlain({
 });
 
 }  // namespace
+
+void require_reached(Journal& journal, Part part, u64 found, const char* what) {
+  const u64 acknowledged = journal.acknowledged_of(part);
+  require(acknowledged <= found && found <= journal.done_of(part),
+          std::string(what) + " has come to step " + std::to_string(found) + ", acknowledged is " +
+              std::to_string(acknowledged) + ", done were " +
+              std::to_string(journal.done_of(part)));
+  journal.done_of(part) = found;
+}
+
+bool has_regions(const Program& program, const Session&) {
+  return program.options.region_limit_bytes != kSmallRegion;
+}
 
 void find_parts(Live& live) {
   const auto* const alone = static_cast<const Alone*>(live.store->get_root(kAlone));

@@ -102,7 +102,7 @@ const ActionRegistration kRootTwice({
     .possible =
         [](const Program& program, const Session& session) {
           return !program.typed && !session.parallel && session.fault_at == 0 &&
-                 program.options.region_limit_bytes != kSmallRegion;
+                 !session.full_disk && program.options.region_limit_bytes != kSmallRegion;
         },
     .run =
         [](Live& live, LaneRun&, const Action&) {
@@ -163,7 +163,7 @@ const ActionRegistration kFork({
 
 /// There was no room for the steps: the waiter is woken without them.
 void release(Live& live, LaneRun& run, const Action& action) {
-  live.journal.progress[action.id] = Progress::kBegun;
+  live.journal.progress[action.id] = Progress::kCut;
   atomically(*live.store, [&](Transaction& tx) {
     tx.write(run.lane->transaction, action.id);
     tx.write(run.lane->awaited.signal, action.id);
@@ -207,7 +207,8 @@ const ActionRegistration kAwait({
           });
           // The waiter changes nothing: this is an ordinary transaction beside it.
           guarded([&] { action_kind("transact").run(live, run, action); });
-          if (live.journal.progress[action.id] == Progress::kFailed) release(live, run, action);
+          if (live.journal.progress[action.id] == Progress::kFailed)
+            guarded([&] { release(live, run, action); });
           waiter.join();
         },
 });

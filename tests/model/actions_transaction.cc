@@ -46,12 +46,24 @@ bool atomic(Live& live, const LaneRun& run, const Action& action, Body&& body) {
     atomically(*live.store, body);
     return true;
   } catch (const Error& error) {
-    // What throws has not happened, unless it is open what became of its record.
+    // What throws has not happened, unless it is open what became of its record, or it had to wait
+    // for a version that could not be made, which it says.
     if (live.program.medium == "emu" && !live.faults->barrier_failed())
-      require(run.lane->transaction == run.model.transaction,
+      require(run.lane->transaction == run.model.transaction ||
+                  std::string_view(error.what()).find("has happened, but only in memory") !=
+                      std::string_view::npos,
               std::string("a transaction threw after it had happened: ") + error.what());
-    if (error.code() != Code::kNoSpace || live.faults->fired() != 0) throw;
-    live.journal.use(Feature::kFull);
+    if (live.is_mended) throw Problem(std::string("a fault stays that is over: ") + error.what());
+    if (live.faults->fired() != 0) {
+      const bool undone = !live.faults->barrier_failed() &&
+                          run.lane->transaction == run.model.transaction && live.expected(error);
+      if (!undone) throw;
+      ++live.journal.failed_calls;
+    } else if (error.code() == Code::kNoSpace) {
+      live.journal.use(Feature::kFull);
+    } else {
+      throw;
+    }
     live.journal.progress[action.id] = Progress::kFailed;
     return false;
   }

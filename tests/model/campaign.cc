@@ -1,7 +1,9 @@
 #include "campaign.hpp"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -12,6 +14,7 @@
 #include <memory>
 #include <new>
 
+#include "base/unique_fd.hpp"
 #include "journal.hpp"
 #include "live.hpp"
 #include "support/files.hpp"
@@ -64,9 +67,21 @@ std::string judge(int status, const Session& session, const Journal& journal) {
   return {};
 }
 
+/// What a file held that was deleted.
+void put_back(int from, const std::string& path) {
+  const UniqueFd to(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  ssize_t copied = to ? 1 : -1;
+  for (off_t at = 0; copied > 0;) copied = ::sendfile(to.get(), from, &at, 1 << 20);
+  if (copied < 0) throw std::runtime_error("cannot put a deleted file back");
+}
+
 std::string run_one(const Program& program, size_t number, const std::string& uri,
                     Journal& journal) {
   const Session& session = program.sessions[number];
+  const std::string path = uri.substr(uri.find(':') + 1);
+  const UniqueFd kept(session.end == End::kDeleted ? ::open(path.c_str(), O_RDONLY | O_CLOEXEC)
+                                                   : -1);
+  journal.is_kept = static_cast<bool>(kept);
   std::fflush(nullptr);
   const pid_t child = ::fork();
   if (child < 0) throw std::runtime_error("cannot fork");
@@ -80,6 +95,7 @@ std::string run_one(const Program& program, size_t number, const std::string& ur
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
+  if (journal.is_kept && !std::filesystem::exists(path)) put_back(kept.get(), path);
   return judge(status, session, journal);
 }
 

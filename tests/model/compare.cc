@@ -39,6 +39,17 @@ std::string expected_text(const Value& value) {
   return std::string(value.words, static_cast<char>('a' + value.id % 26));
 }
 
+std::string wrong_with(const Text* text, const Value& value) {
+  if ((text != nullptr) != value.is_block()) return "it is there, or not, wrongly";
+  if (text == nullptr) return {};
+  if (text->id != value.id) return "it is another one";
+  if (std::string_view(text->string) != expected_text(value)) return "its string differs";
+  const std::vector<u64> expected(value.words, value.id);
+  if (!std::equal(expected.begin(), expected.end(), text->vector.begin(), text->vector.end()))
+    return "its vector differs";
+  return {};
+}
+
 /// Of a standard container's element.
 std::string compare_standard(const Standard& standard, const LaneModel& model) {
   u64 keys = 0;
@@ -66,6 +77,9 @@ u64 blocks_of(const Lane& lane, const LaneModel& model) {
   u64 blocks = 1;
   for (const Value& value : model.cells)
     if (value.is_block()) ++blocks;  // of a map's key: its node
+  for (const Text* text : lane.texts)
+    if (text != nullptr)
+      blocks += (text->string.capacity() > 15 ? 1 : 0) + (text->vector.capacity() != 0 ? 1 : 0);
   if (lane.standard == nullptr) return blocks;
   const auto of = [](const perdura::string& text) { return text.capacity() > 15 ? 1 : 0; };
   ++blocks;
@@ -104,6 +118,9 @@ std::string compare(const Live& live, const LaneModel& model, u64 number) {
   }
   if (lane.operation != model.operation || lane.transaction != model.transaction)
     return name("last actions", lane.operation) + "wrong";
+  for (u64 i = 0; i < kTexts; ++i)
+    if (auto what = wrong_with(lane.texts[i], model.cells[cells::kText + i]); !what.empty())
+      return name("text", i) + what;
   if (lane.standard == nullptr) return {};
   const std::string what = compare_standard(*lane.standard, model);
   return what.empty() ? "" : "lane " + std::to_string(number) + ": " + what;

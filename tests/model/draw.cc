@@ -95,7 +95,7 @@ class Drawer {
     session.options.lazy_recovery = one_in(2);
     session.options.huge_pages = one_in(2);
     session.parallel = one_in(3);
-    if (session.parallel && one_in(2)) {
+    if (one_in(session.parallel ? 2 : 4)) {
       session.durability = static_cast<Durability>(below(5));
       session.logging = one_in(2) ? Logging::kUndo : Logging::kRedo;
     }
@@ -104,7 +104,8 @@ class Drawer {
     if (program_.typed && one_in(2))
       session.options.region_address = kAddress + below(8) * (u64{1} << 32);
     draw_end(session, last);
-    if (drawing_.kind == "faults" && !last && one_in(2)) {
+    session.full_disk = !program_.sessions.empty() && session.end != End::kDeleted && one_in(8);
+    if (drawing_.kind == "faults" && !session.full_disk && !last && one_in(2)) {
       session.fault_at = 1 + below(60);
       constexpr unsigned kCalls[] = {media::kFaultWrite | media::kFaultSubmit, media::kFaultBarrier,
                                      media::kFaultGrow, media::kFaultDrain};
@@ -120,10 +121,11 @@ class Drawer {
       session.end = one_in(4) ? End::kUnwind : End::kClose;
       return;
     }
-    constexpr End kEnds[] = {End::kClose,      End::kExit,       End::kExit,
-                             End::kMediumCall, End::kMediumCall, End::kTime,
-                             End::kThrow,      End::kPower,      End::kPower};
+    constexpr End kEnds[] = {End::kClose,      End::kExit,   End::kExit,  End::kMediumCall,
+                             End::kMediumCall, End::kTime,   End::kThrow, End::kPower,
+                             End::kPower,      End::kDeleted};
     session.end = kEnds[below(std::size(kEnds))];
+    if (session.end == End::kDeleted && drawing_.kind == "faults") session.end = End::kExit;
     if (session.end == End::kMediumCall) session.end_at = 1 + below(one_in(2) ? 30 : 400);
     if (session.end == End::kPower) session.end_at = random_();
     if (session.end == End::kTime)

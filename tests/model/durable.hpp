@@ -21,6 +21,7 @@ constexpr u64 kOf = 8;
 constexpr u64 kSlots = 3 * kOf;
 constexpr u64 kKeys = 16;
 constexpr u64 kRoots = 4;
+constexpr u64 kTexts = 4;
 
 /// A block of the program: `words` words follow from `id`.
 struct Block {
@@ -57,6 +58,16 @@ struct Standard {
   perdura::string string;
 };
 
+/// One that transactions make and destroy as a whole.
+struct Text {
+  using Allocator = perdura::Allocator<std::byte>;
+  Text(u64 id_, u64 count, std::string_view text, const Allocator& allocator)
+      : id(id_), string(text, allocator), vector(count, id_, allocator) {}
+  u64 id;
+  perdura::string string;
+  perdura::vector<u64> vector;
+};
+
 /// Fields of four bytes in one word, of an operation's and of a transaction's.
 struct Halves {
   std::uint32_t of_operations;
@@ -70,6 +81,7 @@ struct Lane {
   u64 words[2 * kOf];
   Halves halves[kOf];
   Standard* standard;
+  Text* texts[kTexts];
   /// What a transaction waits for in another one, and beside it what it stores to itself.
   struct alignas(32) {
     u64 signal;
@@ -85,5 +97,5 @@ struct World {
 }  // namespace perdura::model
 
 PERDURA_TYPE(perdura::model::Node, self)
-PERDURA_TYPE(perdura::model::Lane, slots, standard)
+PERDURA_TYPE(perdura::model::Lane, slots, standard, texts)
 PERDURA_TYPE(perdura::model::World, lanes)

@@ -8,14 +8,16 @@ namespace perdura::model {
 namespace {
 
 constexpr const char* kNames[] = {
-    "redo log",      "chunks",    "file",        "emulated",  "reported",     "bitmap",
-    "userfault",     "sigbus",    "protect",     "aliases",   "background",   "typed",
-    "operation",     "nested op", "transaction", "undo",      "relaxed",      "other ways",
-    "no durability", "thrown",    "or_else",     "nested tx", "irrevocable",  "retry",
-    "allocate",      "free",      "reallocate",  "flexible",  "large block",  "small fields",
-    "root",          "standard",  "new thread",  "parallel",  "asynchronous", "timer",
-    "one root",      "moved",     "reopened",    "recovered", "fork",         "misuse",
-    "full",          "fault",     "region",      "versions",  "container",    "C"};
+    "redo log",      "chunks",      "file",        "emulated",  "reported",     "bitmap",
+    "userfault",     "sigbus",      "protect",     "aliases",   "background",   "typed",
+    "operation",     "nested op",   "transaction", "undo",      "relaxed",      "other ways",
+    "no durability", "thrown",      "or_else",     "nested tx", "irrevocable",  "retry",
+    "allocate",      "free",        "reallocate",  "flexible",  "large block",  "small fields",
+    "root",          "standard",    "new thread",  "parallel",  "asynchronous", "timer",
+    "one root",      "moved",       "reopened",    "recovered", "fork",         "misuse",
+    "full",          "fault",       "region",      "versions",  "container",    "C",
+    "no signals",    "ends inside", "deleted",     "full disk", "pins",         "functions",
+    "allocating"};
 static_assert(std::size(kNames) == kFeatures);
 
 /// One of each group in a session: a store is of one kind.
@@ -27,11 +29,11 @@ constexpr u64 kGroups[] = {
     bit(Feature::kReopened) | bit(Feature::kRecovered),
 };
 
-constexpr u64 kOfTransactions = bit(Feature::kTransaction) | bit(Feature::kUndoLogging) |
-                                bit(Feature::kRelaxed) | bit(Feature::kOtherDurability) |
-                                bit(Feature::kNoDurability) | bit(Feature::kThrown) |
-                                bit(Feature::kOrElse) | bit(Feature::kNestedTransaction) |
-                                bit(Feature::kIrrevocable) | bit(Feature::kRetry);
+constexpr u64 kOfTransactions =
+    bit(Feature::kTransaction) | bit(Feature::kUndoLogging) | bit(Feature::kRelaxed) |
+    bit(Feature::kOtherDurability) | bit(Feature::kNoDurability) | bit(Feature::kThrown) |
+    bit(Feature::kOrElse) | bit(Feature::kNestedTransaction) | bit(Feature::kIrrevocable) |
+    bit(Feature::kRetry) | bit(Feature::kAllocatingTypes);
 
 constexpr u64 kReporting = bit(Feature::kReported) | bit(Feature::kBitmap);
 
@@ -56,9 +58,14 @@ const char* impossible(Feature one, Feature other) {
   if (meet(bit(Feature::kCheckpointRoot), kOfTransactions)) return "one root needs aliases";
   if (meet(bit(Feature::kCheckpointRoot), bit(Feature::kChunks)))
     return "one root needs a redo log";
-  if (meet(bit(Feature::kStandard), kReporting)) return "they do not report their stores";
-  if (meet(bit(Feature::kStandard), bit(Feature::kTyped) | bit(Feature::kMoved)))
+  if (meet(bit(Feature::kStandard) | bit(Feature::kAllocatingTypes), kReporting))
+    return "they do not report their stores";
+  if (meet(bit(Feature::kStandard) | bit(Feature::kAllocatingTypes),
+           bit(Feature::kTyped) | bit(Feature::kMoved)))
     return "blocks of the standard library are untyped";
+  if (meet(bit(Feature::kDeletedFile), bit(Feature::kFault) | bit(Feature::kFullDisk)) ||
+      meet(bit(Feature::kFault), bit(Feature::kFullDisk)))
+    return "one thing is wrong with a file at a time";
   if (meet(bit(Feature::kBackground), bit(Feature::kUserfault) | bit(Feature::kBitmap)))
     return "they do not see stores first";
   if (meet(bit(Feature::kVersions),

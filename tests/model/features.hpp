@@ -58,6 +58,13 @@ enum class Feature : u8 {
   kVersions,
   kContainer,
   kCApi,
+  kSignalsBlocked,
+  kThreadEnds,
+  kDeletedFile,
+  kFullDisk,
+  kPins,
+  kFunctions,
+  kAllocatingTypes,
   kCount,
 };
 constexpr u64 kFeatures = static_cast<u64>(Feature::kCount);

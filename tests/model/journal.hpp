@@ -27,7 +27,13 @@ enum class Part : u8 {
 constexpr size_t kParts = static_cast<size_t>(Part::kCount);
 
 /// How far an action came.
-enum class Progress : u8 { kNone, kBegun, kDone, kFailed };
+enum class Progress : u8 {
+  kNone,
+  kBegun,
+  kCut,  ///< it ends with the steps that are done: there is no room for more
+  kDone,
+  kFailed,
+};
 
 /// Only atomics that need no lock: a process may die anywhere.
 struct Journal {
@@ -53,6 +59,7 @@ struct Journal {
   std::atomic<u64> features{0};  ///< used since the last version
   std::atomic<u64> actions{0};   ///< done or tried
   std::atomic<u64> failed_calls{0};
+  std::atomic<bool> is_kept{false};  ///< the file is open elsewhere, so that it may be deleted
   std::atomic<bool> has_problem{false};
   char problem[2048] = {};
 

@@ -79,8 +79,16 @@ void Live::acknowledge(Part part, u64 steps) {
 }
 
 bool Live::expected(const Error& error) const {
+  // What went on behind may say so later.
+  if (session.full_disk && error.code() == Code::kNoSpace) return true;
   return session.fault_at != 0 && faults->fired() != 0 &&
          (error.code() == Code::kIo || error.code() == Code::kNoSpace);
+}
+
+void Live::note_mended() {
+  if (session.fault_at != 0 && faults->fired() != 0 && !faults->barrier_failed() &&
+      !session.parallel)
+    is_mended = true;
 }
 
 namespace {
@@ -134,7 +142,12 @@ void take_up(Live& live, size_t session) {
   live.world = static_cast<World*>(live.store->get_root("world"));
   if (live.world == nullptr) {
     require(!journal.world_acknowledged, "the world was acknowledged, and is lost");
-    make_world(live);
+    try {
+      make_world(live);
+    } catch (const Error& error) {
+      if (!live.expected(error)) throw;
+      ::_exit(0);
+    }
   } else {
     journal.world_acknowledged = true;  // what opening found stays
   }
@@ -229,10 +242,10 @@ void note_configuration(const Live& live, size_t number) {
     journal.use(journal.sessions[number - 1].closed ? Feature::kReopened : Feature::kRecovered);
 }
 
-/// Of sessions in several threads: they cannot be chosen while transactions run.
+/// They cannot be chosen while other threads run transactions.
 void set_ways(Live& live) {
   const Session& session = live.session;
-  if (!session.parallel || !live.program.transactions() || session.fault_at != 0 ||
+  if (!live.program.transactions() || session.fault_at != 0 || session.full_disk ||
       live.program.options.region_limit_bytes == kSmallRegion)
     return;
   set_durability(*live.store, session.durability);
@@ -297,7 +310,35 @@ bool close(Live& live, Store& store) {
       return false;
     }
   }
-  return live.session.fault_at == 0 || live.faults->fired() == 0;
+  return (live.session.fault_at == 0 && live.has_room) || live.faults->fired() == 0;
+}
+
+/// What is stored behind it must not be acknowledged: it would go with the process.
+[[noreturn]] void delete_file(Live& live) {
+  if (!live.journal.is_kept) ::_exit(0);
+  live.journal.use(Feature::kDeletedFile);
+  require(::unlink(live.uri.substr(live.uri.find(':') + 1).c_str()) == 0, "cannot delete the file");
+  {
+    const auto operation = live.store->operation();
+    u64& scratch = live.world->lanes[0]->awaited.scratch;
+    operation.touch(&scratch, sizeof scratch);
+    ++scratch;
+  }
+  try {
+    live.store->checkpoint();
+  } catch (const Error& error) {
+    require(error.code() == Code::kIo,
+            std::string("a checkpoint into a deleted file threw: ") + error.what());
+    ::_exit(0);
+  }
+  throw Problem("a checkpoint into a deleted file was acknowledged");
+}
+
+/// Nothing grows until an action makes room.
+void fill_disk(Live& live) {
+  live.has_room = false;
+  live.faults->arm(
+      {.calls = media::kFaultGrow, .kind = media::FaultKind::kNoSpace, .for_ever = true});
 }
 
 void end(Live& live, Store& store) {
@@ -305,16 +346,9 @@ void end(Live& live, Store& store) {
   const Session& session = live.session;
   if (session.end == End::kExit || session.end == End::kMediumCall) ::_exit(0);
   if (session.end == End::kTime) ::pause();
+  if (session.end == End::kDeleted) delete_file(live);
   const Done done = live.done();
-  if (live.guest != nullptr) {
-    const u64 steps = journal.done_of(Part::kGuest);
-    try {
-      live.guest->close();
-    } catch (const Error& error) {
-      if (!live.expected(error)) throw;
-    }
-    if (session.fault_at == 0) live.acknowledge(Part::kGuest, steps);
-  }
+  close_guest(live);
   const bool closed = close(live, store);
   if (closed && session.end != End::kThrow) {
     live.acknowledge(done);
@@ -349,7 +383,11 @@ void run_session(const Program& program, size_t number, const std::string& uri, 
     if (session.end == End::kPower) inner = recording.wrap(std::move(inner));
     return faults.wrap(std::move(inner));
   };
+  if (session.full_disk) fill_disk(live);
   auto runtime = detail::Runtime::open(uri, session.options, internal);
+  if (!runtime && !live.has_room && !journal.world_acknowledged &&
+      runtime.failure().code == Code::kNoSpace)
+    ::_exit(0);  // there was nothing yet
   // Some kernels have a tracker for some memory only.
   if (!runtime && runtime.failure().code == Code::kUnsupported) ::_exit(0);
   if (!runtime) throw Problem("opening: " + runtime.failure().message);
@@ -357,6 +395,7 @@ void run_session(const Program& program, size_t number, const std::string& uri, 
   live.store = &store;
   take_up(live, number);
   note_configuration(live, number);
+  if (session.full_disk) journal.use(Feature::kFullDisk);
   if (session.fault_at != 0) faults.arm({.calls = session.fault_calls, .nth = session.fault_at});
   set_ways(live);
   run_actions(live);

@@ -1,6 +1,7 @@
 // A session of a program on a real store, in a process of its own.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <list>
 #include <memory>
@@ -29,6 +30,7 @@ class Problem : public std::runtime_error {
 };
 
 struct Live;
+struct GuestRun;
 
 /// A lane in a session.
 struct LaneRun {
@@ -62,6 +64,9 @@ struct Live {
   World* world = nullptr;
   std::vector<LaneRun> lanes{};
   media::FaultPlan* faults = nullptr;
+  std::atomic<bool> has_room{true};  ///< the medium can grow
+  /// A call of the medium failed, what it stopped was done again, and nothing fails any more.
+  std::atomic<bool> is_mended{false};
 
   Durability durability = Durability::kNonTemporal;
   struct Pending {
@@ -72,7 +77,7 @@ struct Live {
   std::mutex pending_mutex{};
 
   std::string uri{};
-  std::unique_ptr<Container> guest{};     ///< open until the session ends
+  std::shared_ptr<GuestRun> guest{};      ///< open until the session ends
   media::Recording* recording = nullptr;  ///< of a session that the power ends
   std::vector<Acknowledged> acknowledged{};
   std::mutex acknowledged_mutex{};
@@ -85,8 +90,10 @@ struct Live {
   void note_acknowledged();
   /// Those that were logged: what follows a change of the durability.
   u64 transactions_done(u64 lane) const { return journal.done[lane].transaction; }
-  /// Calls of the medium may fail in this session: what throws kIo is expected.
+  /// A call of the medium failed: what throws kIo or kNoSpace is expected.
   bool expected(const Error& error) const;
+  /// Nothing of it can fail any more but what fails for good.
+  void note_mended();
 };
 
 /// `what` holds, or the program ends.
@@ -138,8 +145,15 @@ std::string compare_all(Live& live);
 
 /// Of the parts that are in the store itself: what is wrong, or "", and how many blocks they have.
 std::string check_parts(Live& live, u64& blocks);
+/// A part was found at a step that is possible, and goes on from there.
+void require_reached(Journal& journal, Part part, u64 found, const char* what);
+/// The store has other regions beside its own.
+bool has_regions(const Program& program, const Session& session);
 /// Parts go on from where the store has come.
 void find_parts(Live& live);
+
+/// Closes the container, if it was opened. What is expected to fail may.
+void close_guest(Live& live);
 
 /// Makes of the store what a power failure may leave, with what was acknowledged by then.
 void cut_power(Live& live);

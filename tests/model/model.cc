@@ -67,7 +67,7 @@ class LaneReplay {
     }
     const Plan planned = plan(program_, now_, action);
     const u64 count =
-        progress == Progress::kDone ? journal_.steps[action.id].load() : planned.kept.size();
+        progress == Progress::kBegun ? planned.kept.size() : journal_.steps[action.id].load();
     done_.push_back({&action, planned, count});
     apply(now_, action, planned, count);
   }

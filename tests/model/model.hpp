@@ -40,7 +40,8 @@ constexpr u64 kRoot = kAccount + 2 * kOf;
 constexpr u64 kKey = kRoot + kRoots;
 constexpr u64 kVector = kKey + kKeys;
 constexpr u64 kString = kVector + 1;
-constexpr u64 kCount = kString + 1;
+constexpr u64 kText = kString + 1;
+constexpr u64 kCount = kText + kTexts;
 }  // namespace cells
 
 struct Change {

@@ -7,8 +7,8 @@
 namespace perdura::model {
 
 const char* name_of(End end) {
-  constexpr const char* kNames[] = {"close", "unwind", "exit", "medium call",
-                                    "time",  "throw",  "power"};
+  constexpr const char* kNames[] = {"close", "unwind", "exit",    "medium call",
+                                    "time",  "throw",  "deleted", "power"};
   return kNames[static_cast<size_t>(end)];
 }
 
@@ -116,6 +116,7 @@ Json to_json(const Program& program) {
                         {"end_at", session.end_at},
                         {"fault_at", session.fault_at},
                         {"fault_calls", session.fault_calls},
+                        {"full_disk", session.full_disk},
                         {"inspect", session.inspect},
                         {"look_back", session.look_back},
                         {"durability", static_cast<int>(session.durability)},
@@ -149,6 +150,7 @@ Program from_json(const Json& json) {
     session.end_at = each.at("end_at");
     session.fault_at = each.at("fault_at");
     session.fault_calls = each.at("fault_calls");
+    session.full_disk = each.value("full_disk", false);
     session.inspect = each.at("inspect");
     session.durability = static_cast<Durability>(each.value("durability", 0));
     session.logging = static_cast<Logging>(each.value("logging", 0));
@@ -174,10 +176,11 @@ std::string text_of(const Program& program) {
         << (program.on_disk ? " /* on a disk */" : "") << ", {" << text_of(session.options)
         << "});\n";
     if (session.look_back) out << "  // with a look at the version before that\n";
-    if (session.parallel)
-      out << "  // each lane in a thread of its own, durability "
-          << static_cast<int>(session.durability) << ", logging "
-          << static_cast<int>(session.logging) << ":\n";
+    if (session.parallel) out << "  // each lane in a thread of its own:\n";
+    if (program.transactions())
+      out << "  // durability " << static_cast<int>(session.durability) << ", logging "
+          << static_cast<int>(session.logging) << "\n";
+    if (session.full_disk) out << "  // the disk is full\n";
     if (session.fault_at != 0)
       out << "  // call " << session.fault_at << " of the medium of the kinds "
           << session.fault_calls << " fails\n";

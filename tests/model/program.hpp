@@ -45,6 +45,7 @@ enum class End : u8 {
   kMediumCall,  ///< the process is killed at a call of its medium
   kTime,        ///< the process is killed after a time
   kThrow,       ///< the store is destroyed by an exception on its way
+  kDeleted,     ///< its file is deleted, and what it held put back when the process has ended
   kPower,       ///< what a power failure may leave, at some call of the medium
 };
 const char* name_of(End end);
@@ -57,7 +58,8 @@ struct Session {
   /// 0: no call fails; else the so manieth of the medium does, by `fault_calls` of media::Fault.
   u64 fault_at = 0;
   unsigned fault_calls = 0;
-  Durability durability = Durability::kNonTemporal;  ///< of one in parallel
+  bool full_disk = false;  ///< its medium cannot grow until an action makes room
+  Durability durability = Durability::kNonTemporal;  ///< it begins with these
   Logging logging = Logging::kRedo;
   bool inspect = false;    ///< as `perdura check` does, before it is opened
   bool look_back = false;  ///< its last known version is opened, to be read, before that

@@ -110,5 +110,43 @@ const StepRegistration kString({
     .transact = nullptr,
 });
 
+/// An object with a string and a vector, in place of another one.
+const StepRegistration kText({
+    .name = "text",
+    .weight = 2,
+    .by_operations = false,
+    .by_transactions = true,
+    .heap = true,
+    .possible = has_standard,
+    .plan =
+        [](const Program&, const LaneModel& model, const Step& step, Domain, u64 id,
+           std::vector<Change>& changes) {
+          const u64 cell = cells::kText + step.target % kTexts;
+          const Value& now = model.cells[cell];
+          Value after;
+          if (!now.is_block() || step.number % 3 != 0)
+            after = drawn_text(step, id * 64 + step.target % 64);
+          changes.push_back({cell, now, after});
+        },
+    .operate = nullptr,
+    .transact =
+        [](LaneRun& run, Transaction& tx, const Planned& planned) {
+          for (const Change& change : planned.changes) {
+            run.live.journal.use(Feature::kAllocatingTypes);
+            Text*& place = run.lane->texts[change.cell - cells::kText];
+            Text* const old = tx.read(place);
+            require((old != nullptr) == change.before.is_block() &&
+                        (old == nullptr || tx.read(old->id) == change.before.id),
+                    "a transaction finds another text");
+            Text* made = nullptr;
+            if (change.after.is_block())
+              made = tx.make<Text>(change.after.id, change.after.words, text_of(change.after),
+                                   Text::Allocator(*run.live.store));
+            tx.destroy(old);
+            tx.write(place, made);
+          }
+        },
+});
+
 }  // namespace
 }  // namespace perdura::model

@@ -24,17 +24,27 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Replay waits, or fails, before its home image counts as durable.
+/// Barriers of a site wait, or fail: replay's before its home image counts as durable, or others.
 class Gate {
  public:
   enum State { kOpen, kShut, kFailing };
-  void set(State state) {
+  void set(State state, std::string site = "home image") {
     std::lock_guard lock(mutex_);
+    site_ = std::move(site);
+    is_used_ = false;
     state_ = state;
     changed_.notify_all();
   }
-  Status pass() {
+  /// Until somebody is there.
+  void await() {
     std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return is_used_; });
+  }
+  Status pass(const std::string& site) {
+    std::unique_lock lock(mutex_);
+    if (site != site_) return {};
+    is_used_ = true;
+    changed_.notify_all();
     changed_.wait(lock, [this] { return state_ != kShut; });
     if (state_ == kOpen) return {};
     return Failure{Code::kNoSpace, "injected fault: no home image"};
@@ -45,7 +55,7 @@ class Gate {
     GatedMedium(Gate& gate, std::unique_ptr<media::Medium> inner)
         : Decorator(std::move(inner)), gate_(gate) {}
     Status barrier(const media::Site& site) override {
-      if (site.what == std::string("home image")) PERDURA_TRY(gate_.pass());
+      PERDURA_TRY(gate_.pass(site.what));
       return inner().barrier(site);
     }
 
@@ -57,6 +67,8 @@ class Gate {
   std::mutex mutex_;
   std::condition_variable changed_;
   State state_ = kOpen;
+  std::string site_ = "home image";
+  bool is_used_ = false;
 };
 
 struct Config {
@@ -297,6 +309,20 @@ TEST_P(CheckpointerTest, ATimerOfForeverTakesNone) {
   }
   EXPECT_EQ(store_->statistics().checkpoints, before + 200);
   store_->runtime().checkpointer().every(0ms);
+}
+
+// Also where it is set while the thread behind is at something else: at the barrier of a version.
+TEST_P(CheckpointerTest, ATimerBeginsWhenItIsSet) {
+  set(0, 1, 1);
+  gate_.set(Gate::kShut, "commit");
+  const u64 version = store_->checkpoint_async();
+  gate_.await();
+  store_->runtime().checkpointer().every(std::chrono::milliseconds::max());
+  set(0, 1, 2);
+  gate_.set(Gate::kOpen);
+  store_->wait(version);
+  std::this_thread::sleep_for(20ms);
+  EXPECT_EQ(store_->durable_version(), version);
 }
 
 TEST_P(CheckpointerTest, ATimerThatFailsIsCountedAndGoesOn) {

@@ -1,0 +1,241 @@
+// A container in another region of the store. Its root counts the steps, and what it leads to
+// follows from the count:
+//
+//   root ──chain──▶ links, older ones behind        root ──far──▶ functions on two pages
+//   root ──item───▶ the item of the last step ◀── aside, an excluded pointer, or it leads to
+//   root ──pinned─▶ an object that may not move          an object that nothing else leads to
+//
+// Functions are the program's, or of one of two libraries that come and go.
+#include <dlfcn.h>
+
+#include "live.hpp"
+#include "support/chain.hpp"
+
+namespace perdura::model {
+
+using Call = int (*)(int);
+
+struct Item {
+  u64 number;
+  Item* self;
+  Call call;
+};
+
+/// Functions on pages with others between them.
+struct Far {
+  Call first;
+  u8 rest[2 * 4096];
+  Call second;
+};
+
+struct Guest {
+  test::ChainRoot chain;
+  u64 steps;
+  Item* item;
+  Item* aside;
+  Item* pinned;
+  Far* far;
+};
+
+}  // namespace perdura::model
+
+PERDURA_TYPE(perdura::model::Item, self, call)
+PERDURA_TYPE(perdura::model::Far, first, second)
+PERDURA_TYPE(perdura::model::Guest, chain, item, aside, pinned, far)
+
+namespace perdura::model {
+namespace {
+
+int double_of(int value) { return 2 * value; }
+int negative_of(int value) { return -value; }
+
+constexpr u64 kLibraries = 2;
+
+/// A library, while it is loaded.
+class Library {
+ public:
+  void load(u64 build) {
+    if (handle_ != nullptr) return;
+    const std::string path = PLUGINS "/" + std::to_string(build + 1) + "/plugin.so";
+    handle_ = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    require(handle_ != nullptr, "cannot load " + path);
+  }
+  void unload() {
+    if (handle_ != nullptr) ::dlclose(std::exchange(handle_, nullptr));
+  }
+  Call call() const { return reinterpret_cast<Call>(::dlsym(handle_, "plugin_add")); }
+
+ private:
+  void* handle_ = nullptr;
+};
+
+enum class Aside : u8 { kItem, kLoose };
+Aside aside_of(u64 step) { return test::mix(step + 1) % 2 == 0 ? Aside::kItem : Aside::kLoose; }
+bool has_pinned(u64 step) { return test::mix(step + 2) % 3 == 0; }
+/// Which library has the functions of a step; kLibraries or more: the program.
+u64 library_of(u64 step) { return test::mix(step + 3) % (kLibraries + 2); }
+
+std::vector<u64> expected_chain(u64 steps) {
+  std::vector<u64> numbers;
+  for (u64 step = 1; step <= steps; ++step) {
+    if (test::mix(step) % 3 != 0 || numbers.empty()) numbers.insert(numbers.begin(), step);
+    else numbers.erase(numbers.begin());
+  }
+  return numbers;
+}
+
+}  // namespace
+
+/// The container in a session.
+struct GuestRun {
+  Live& live;
+  Library libraries[kLibraries]{};
+  std::optional<Container> container{};
+  Item* loose = nullptr;  ///< what only the excluded pointer leads to
+  Item* pinned = nullptr;
+
+  void open(u64 number);
+  void step();
+  void check(bool is_opened);
+  Call call_of(u64 step) const {
+    const u64 library = library_of(step);
+    if (library < kLibraries) return libraries[library].call();
+    return library % 2 == 0 ? double_of : negative_of;
+  }
+};
+
+// Libraries come in an order that chance says, so each may be where the other one was.
+void GuestRun::open(u64 number) {
+  Options options = live.session.options;
+  options.region = "guest";
+  options.aliases = 0;
+  options.version = 0;
+  options.region_address = 0;
+  options.tracking = Tracking::kAutomatic;
+  options.capture = Capture::kAutomatic;
+  options.granule_bytes = 64;
+  for (u64 i = 0; i < kLibraries; ++i) {
+    const u64 build = (i + number) % kLibraries;
+    libraries[build].load(build);
+  }
+  container.emplace(Container::open(live.uri, options));
+  Guest& root = container->root<Guest>();
+  require_reached(live.journal, Part::kGuest, root.steps, "the container");
+  container->exclude(&root.aside);
+  check(true);
+  const HeapAudit audit = container->audit();
+  require(audit.clean, "the container's heap is damaged: " + audit.problem);
+}
+
+/// `is_opened`: it is as its last version says.
+void GuestRun::check(bool is_opened) {
+  const Guest& root = container->root<Guest>();
+  std::vector<u64> numbers;
+  const std::string problem = test::check_chain(root.chain, &numbers);
+  require(problem.empty(), "in the container: " + problem);
+  require(numbers == expected_chain(root.steps), "the container holds another chain");
+  if (root.steps == 0) return;
+  require(root.item != nullptr && root.item->number == root.steps && root.item->self == root.item,
+          "the container's item is not that of the last step");
+  const Call call = call_of(root.steps);
+  require(root.item->call == call && root.far->first == call && root.far->second == call,
+          "a function of the container is another one");
+  if (aside_of(root.steps) == Aside::kItem)
+    require(root.aside == root.item, "an excluded pointer does not lead to where its object is");
+  else
+    require(root.aside == (is_opened ? nullptr : loose),
+            "an excluded pointer leads to something else");
+  require(root.pinned == (is_opened ? nullptr : pinned), "a pinned object is somewhere else");
+}
+
+void GuestRun::step() {
+  Journal& journal = live.journal;
+  const u64 step = journal.done_of(Part::kGuest) + 1;
+  const u64 library = library_of(step);
+  if (library < kLibraries) libraries[library].load(library);
+  {
+    const auto operation = container->operation();
+    Guest& root = container->root<Guest>();
+    if (test::mix(step) % 3 != 0 || root.chain.first == nullptr) push(root.chain, step);
+    else pop(root.chain);
+    destroy(std::exchange(root.item, make<Item>(step, nullptr, call_of(step))));
+    root.item->self = root.item;
+    root.aside = root.item;
+    if (Item* const old = std::exchange(loose, nullptr)) destroy(old);
+    if (aside_of(step) == Aside::kLoose) root.aside = loose = make<Item>(step, nullptr, nullptr);
+    root.pinned = nullptr;
+    if (Item* const old = std::exchange(pinned, nullptr)) destroy(old);
+    if (has_pinned(step)) {
+      root.pinned = pinned = make<Item>(step, nullptr, nullptr);
+      pin(pinned);
+    }
+    if (root.far == nullptr) root.far = make<Far>();
+    root.far->first = root.far->second = call_of(step);
+    root.steps = step;
+    journal.done_of(Part::kGuest) = step;
+  }
+  // Nothing leads to the other ones any more.
+  for (u64 i = 0; i < kLibraries; ++i)
+    if (i != library) libraries[i].unload();
+}
+
+namespace {
+
+/// The store's own containers have their blocks from the store, also in a container's operation.
+void allocate_in_store(GuestRun& guest) {
+  const auto operation = guest.container->operation();
+  const perdura::vector<u64> numbers(10, u64{1});
+  require(guest.live.store->contains(numbers.data()), "a vector is not in the only store");
+}
+
+const ActionRegistration kGuest({
+    .name = "container",
+    .weight = 1.3,
+    .has_steps = false,
+    .domain = Domain::kOperation,
+    .possible = has_regions,
+    .run =
+        [](Live& live, LaneRun& run, const Action& action) {
+          if (live.session.parallel && run.number != 0) return;  // one thread's
+          Journal& journal = live.journal;
+          for (const Feature feature :
+               {Feature::kContainer, Feature::kRegion, Feature::kPins, Feature::kFunctions})
+            journal.use(feature);
+          if (live.guest == nullptr) {
+            const auto opened = std::make_shared<GuestRun>(live);
+            opened->open(action.number / 8 % 2);
+            live.guest = opened;
+          }
+          GuestRun& guest = *live.guest;
+          guest.check(false);
+          if (live.program.standard && !live.session.full_disk) allocate_in_store(guest);
+          for (u64 left = 1 + action.number % 5; left != 0; --left) guest.step();
+          const u64 steps = journal.done_of(Part::kGuest);
+          if (action.number % 8 < 4) {
+            guest.container->point();
+          } else if (action.number % 8 < 6) {
+            guest.container->point_async();
+            guest.container->sync();
+          } else {
+            return;
+          }
+          live.acknowledge(Part::kGuest, steps);
+          guest.check(false);
+        },
+});
+
+}  // namespace
+
+void close_guest(Live& live) {
+  if (live.guest == nullptr) return;
+  const u64 steps = live.journal.done_of(Part::kGuest);
+  try {
+    live.guest->container->close();
+  } catch (const Error& error) {
+    if (!live.expected(error)) throw;
+    return;
+  }
+  if (live.session.fault_at == 0) live.acknowledge(Part::kGuest, steps);
+}
+
+}  // namespace perdura::model
