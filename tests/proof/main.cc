@@ -199,7 +199,7 @@ Json figures_of(const Arguments& arguments, const Totals& totals) {
                        {"reach", reach},
                        {"holds", holds},
                        {"detail", std::move(detail)}});
-    std::printf("%-16s %16.10g %-10s %-8s %s\n", key, value, unit, reach,
+    std::printf("%-17s %16.10g %-10s %-8s %s\n", key, value, unit, reach,
                 holds ? "holds" : "FAILS");
   };
   Json added = Json::array();
@@ -207,6 +207,8 @@ Json figures_of(const Arguments& arguments, const Totals& totals) {
   u64 model_failures = 0;
   std::optional<double> pairs;
   std::optional<double> model_mutants;
+  std::optional<u64> promises_untested;
+  Json promises;
   u64 silent = totals.damage.silent;
   u64 crashed = totals.crashed;
   u64 hung = totals.hung;
@@ -225,6 +227,10 @@ Json figures_of(const Arguments& arguments, const Totals& totals) {
       model_failures += each.value("model_failures", u64{0});
       if (each.contains("pairs")) pairs = std::max(pairs.value_or(0), each["pairs"].get<double>());
       if (each.contains("model_mutants")) model_mutants = each["model_mutants"];
+      if (each.contains("promises_untested")) {
+        promises_untested = each["promises_untested"];
+        promises = each;
+      }
       added.push_back(each);
     }
   }
@@ -262,6 +268,9 @@ Json figures_of(const Arguments& arguments, const Totals& totals) {
   if (model_mutants)
     figure("model_mutants", *model_mutants, "share", "1", *model_mutants == 1,
            {{"campaigns", added}});
+  if (promises_untested)
+    figure("promises_untested", static_cast<double>(*promises_untested), "promises", "0",
+           *promises_untested == 0, promises);
   const auto none = [&](const char* key, u64 value) {
     figure(key, static_cast<double>(value), "cases", "0", value == 0,
            {{"damage", totals.damage.json()}, {"campaigns", added}});

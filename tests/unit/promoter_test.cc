@@ -213,6 +213,25 @@ TEST_P(PromoterTest, UnreportedStoresOutsideOfOperationsAreNotLost) {
   for (u64 i = 0; i < kChunks; ++i) EXPECT_EQ(*chunk(i), number_of(chunk(i)) + added[i]) << i;
 }
 
+// So a system call that stores to it there finds it.
+TEST_P(PromoterTest, NoneMovesInsideAnOperation) {
+  create();
+  close();
+  open();
+  for (u64 i = 0; i < kChunks; ++i) add(chunk(i), 1);
+  store_->runtime().checkpointer().every(1ms);
+  u64 moved_inside = 0;
+  for (u64 i = 0; i < kChunks; ++i)
+    for (bool moved = false; !moved;) {
+      const auto op = store_->operation();
+      const bool before = is_view(chunk(i));
+      for (int k = 0; k < 3 && before; ++k) moved_inside += is_view(chunk(i)) ? 0 : 1;
+      moved = !before;
+    }
+  store_->runtime().checkpointer().every(0ms);
+  EXPECT_EQ(moved_inside, 0u);
+}
+
 // After a crash the log is applied to a chunk when it is touched; moving it touches it.
 TEST_P(PromoterTest, ChunksThatWaitForTheirLogMoveWithIt) {
   create();

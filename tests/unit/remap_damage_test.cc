@@ -287,6 +287,7 @@ TEST_P(RemapDamageTest, ALazilyLoadedChunkIsNeverWrong) {
   // Without having read anything; sanitizers end it with an exit code of their own.
   EXPECT_TRUE(died.starts_with(" died of signal") || died.starts_with(" exited with")) << died;
   const std::string other = in_child([&]() -> std::string {
+    testing::internal::CaptureStderr();
     WrappedStore store(uri(), options(true));
     const auto* words = static_cast<const u64*>(store.get_root("words"));
     const u64 far = word < kWords / 2 ? kWords - kWordsPerChunk : 0;
@@ -294,6 +295,8 @@ TEST_P(RemapDamageTest, ALazilyLoadedChunkIsNeverWrong) {
     const auto named = store.runtime().damaged_pages();
     if (named.empty() || named.front().find(std::to_string(place)) == std::string::npos)
       return "the place is not named";
+    const std::string said = testing::internal::GetCapturedStderr();
+    if (said.find(std::to_string(place)) == said.npos) return "stderr lacks the place: " + said;
     if (words[far] != versions_.at(newest_)[far]) return "wrong data";
     store.crash();
     return "";
