@@ -248,7 +248,7 @@ TEST_F(StoreTest, AChildCanOpenItsOwnStoreAtAnyMoment) {
       const auto number = static_cast<u64>(tracking);
       const std::string uri = "emu:" + path(std::to_string(number) + ".pd");
       Options mine = options(tracking);
-      mine.region_address = (u64{0x200} + number) << 32;  // it cannot move
+      mine.region_address = (u64{0x5540} + number) << 32;  // it cannot move
       while (!stop) {
         Store store = Store::open(uri, mine);
         auto& counter = store.root<Counter>("counter");
