@@ -112,6 +112,11 @@ u64 Log::live_generation_after(u64 replayed) const {
   return lowest;
 }
 
+u64 Log::live_generation_at_end() const {
+  std::lock_guard lock(mutex_);
+  return next_generation_;
+}
+
 void Log::retire(u64 replayed) {
   std::lock_guard lock(mutex_);
   for (Segment& segment : segments_)

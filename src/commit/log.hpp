@@ -85,6 +85,8 @@ class Log {
 
   /// The generation before which no segment is needed once `replayed` is home.
   u64 live_generation_after(u64 replayed) const;
+  /// The same where all is home and nobody writes any more, though writers have segments.
+  u64 live_generation_at_end() const;
   /// The superblock says that versions up to `replayed` are home: recycle their segments, and give
   /// space beyond the limit back.
   void retire(u64 replayed);
@@ -148,6 +150,9 @@ class LogWriter {
   /// The same of lines that follow each other.
   void keep_run(u64 first_line, u64 count, u64 sum);
 
+  /// Between versions: what it wrote last needs no place any more once it is home.
+  void leave_segment();
+
   /// Write what is left and wait until a barrier of any thread covers this writer's blocks.
   Status finish();
   /// The same with the commit mark, after every other writer of the version finished.
@@ -169,7 +174,6 @@ class LogWriter {
   }
   bool make_room_slow();
   bool open_block();
-  void leave_segment();
   void close_block();
   bool flush(u32 flags);
   bool fail(const Status& status);

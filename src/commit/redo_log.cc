@@ -43,6 +43,7 @@ void RedoLog::stop_thread() {
 Status RedoLog::finish(bool bring_home) {
   std::unique_lock lock(mutex_);
   if (bring_home) {
+    for (const auto& writer : writers_) writer->leave_segment();
     drain_ = true;
     held_ = false;
     retry_replay();
@@ -51,7 +52,19 @@ Status RedoLog::finish(bool bring_home) {
   }
   lock.unlock();
   stop_thread();
-  return bring_home && replay_failure_ ? Status(*replay_failure_) : Status{};
+  if (!bring_home) return {};
+  if (replay_failure_) return *replay_failure_;
+  return forget_log();
+}
+
+// Segments that writers still had when the last version was replayed: each next opening would read
+// them, and all that are younger.
+Status RedoLog::forget_log() {
+  const u32 region = config_.region->id();
+  const format::RegionState state = config_.volume->state(region);
+  const u64 behind_all = config_.log->live_generation_at_end();
+  if (state.live_generation == behind_all) return {};
+  return config_.volume->set_replayed(region, state.replayed_version, behind_all);
 }
 
 bool RedoLog::has_room() const {

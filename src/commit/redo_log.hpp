@@ -71,6 +71,7 @@ class RedoLog final : public Engine {
   void wait_for_replay(std::unique_lock<std::mutex>& lock);
   bool replay_due() const;
   void retry_replay();  ///< with mutex_ held
+  Status forget_log();
   bool log_has_room() const { return live_log_bytes_ <= config_.log->limit_bytes(); }
   /// `again`: an earlier attempt failed and may have left pages half replayed.
   Status replay(const std::vector<LoggedVersion>& versions, bool again);

@@ -209,6 +209,7 @@ Json figures_of(const Arguments& arguments, const Totals& totals) {
   std::optional<double> model_mutants;
   std::optional<u64> promises_untested;
   Json promises;
+  std::optional<double> old_open;
   u64 silent = totals.damage.silent;
   u64 crashed = totals.crashed;
   u64 hung = totals.hung;
@@ -231,6 +232,8 @@ Json figures_of(const Arguments& arguments, const Totals& totals) {
         promises_untested = each["promises_untested"];
         promises = each;
       }
+      if (each.contains("old_open"))
+        old_open = std::max(old_open.value_or(0), each["old_open"].get<double>());
       added.push_back(each);
     }
   }
@@ -271,6 +274,8 @@ Json figures_of(const Arguments& arguments, const Totals& totals) {
   if (promises_untested)
     figure("promises_untested", static_cast<double>(*promises_untested), "promises", "0",
            *promises_untested == 0, promises);
+  if (old_open)
+    figure("old_open", *old_open, "ratio", "<= 1.2", *old_open <= 1.2, {{"campaigns", added}});
   const auto none = [&](const char* key, u64 value) {
     figure(key, static_cast<double>(value), "cases", "0", value == 0,
            {{"damage", totals.damage.json()}, {"campaigns", added}});
