@@ -364,6 +364,7 @@ class Heap : public commit::EpochGuest {
   std::mutex types_mutex_;
   bool types_loaded_ = false;
   std::deque<Layout> types_;  ///< by their numbers, from 1; they stay where they are
+  std::unordered_map<std::string_view, u32> names_;  ///< of types_, to numbers
   std::unordered_map<const perdura_type*, u32> numbers_;
   std::mutex caches_mutex_;
   std::vector<std::unique_ptr<ThreadCache>> caches_;

@@ -161,15 +161,16 @@ Status Heap::load_types() {
   std::vector<Layout> types;
   if (const std::string problem = read_types(types); !problem.empty()) return damaged(problem);
   types_.assign(std::make_move_iterator(types.begin()), std::make_move_iterator(types.end()));
+  names_.clear();
+  for (u32 i = 0; i < types_.size(); ++i) names_.emplace(types_[i].name, i + 1);
   types_loaded_ = true;
   return {};
 }
 
 // 0: none has that name.
 u32 Heap::find_type(std::string_view name) const {
-  const auto found = std::find_if(types_.begin(), types_.end(),
-                                  [&](const Layout& each) { return each.name == name; });
-  return found != types_.end() ? static_cast<u32>(found - types_.begin() + 1) : 0;
+  const auto found = names_.find(name);
+  return found != names_.end() ? found->second : 0;
 }
 
 Failure Heap::other_layout(const Layout& stored, const Layout& wanted) const {
@@ -239,13 +240,16 @@ Result<u32> Heap::number_of(Mutator& mutator, const Layout& layout) {
   if (types_.size() == kTypesMax)
     return Failure{Code::kNoSpace, "'" + name_ + "' knows " + std::to_string(kTypesMax) +
                                        " types, which is the most it can"};
+  const auto number = static_cast<u32>(types_.size() + 1);
   types_.push_back(layout);
-  const auto number = static_cast<u32>(types_.size());
-  if (Status added = add_type(mutator, layout, number); !added) {
-    types_.pop_back();
-    return added.failure();
-  }
-  return number;
+  const Status added = guarded([&] {
+    names_.emplace(types_.back().name, number);
+    return add_type(mutator, layout, number);
+  });
+  if (added) return number;
+  names_.erase(types_.back().name);
+  types_.pop_back();
+  return added.failure();
 }
 
 Status Heap::add_type(Mutator& mutator, const Layout& type, u32 number) {

@@ -275,6 +275,31 @@ TEST_P(LogTest, AHeaderThatCannotBeFollowedIsNoBlock) {
   }
 }
 
+// The 32 bits of a session for its attempts run into those of the session behind it: a ticket may
+// be given twice. The session itself tells whose a block is.
+TEST_P(LogTest, OneTicketOfTwoSessionsIsTwoAttempts) {
+  constexpr u64 kTicket = u64{2} << 32;
+  const auto attempt = [&](Log& log, const Lines& lines, bool commits) {
+    commit::VersionInProgress version;
+    version.number = 1;
+    version.ticket = kTicket;
+    version.region = kRegion;
+    LogWriter writer(log, *volume_);
+    writer.begin(version);
+    write_lines(writer, lines);
+    ASSERT_TRUE(commits ? writer.finish_with_commit() : writer.finish());
+    ASSERT_TRUE(volume_->medium().barrier(PERDURA_SITE("test")));
+  };
+  attempt(*log_, random_lines(100), false);
+  ASSERT_TRUE(volume_->begin_session());
+  Log next(*volume_, kRegion, 64 * kMiB);
+  EXPECT_TRUE(value_or_throw(commit::read_log(*volume_, kRegion, 0, next)).versions.empty());
+  const Lines lines = random_lines(100);
+  attempt(next, lines, true);
+  const std::map<u64, Lines> expected{{1, lines}};
+  EXPECT_TRUE(read() == expected);
+}
+
 // A segment that begins with zeros may still hold versions.
 TEST_P(LogTest, ALostPageAtTheHeadOfASegmentHidesNoOther) {
   LogWriter writer(*log_, *volume_);
