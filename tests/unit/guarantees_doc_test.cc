@@ -103,6 +103,7 @@ TEST_P(ForkedChild, MayDestroyTheStoreThatItInherited) {
   number = 2;
   const FileBytes before = read_file(path_);
   EXPECT_EQ(in_child([&]() -> std::string {
+              ::alarm(60);  // the threads of the store are not there
               store.reset();
               return "";
             }),
