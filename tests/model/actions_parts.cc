@@ -10,6 +10,7 @@ namespace perdura::model {
 struct Alone {
   u64 steps;
   u64 words;
+  Alone* self;
   u64 data[];
 };
 
@@ -22,10 +23,13 @@ constexpr const char* kAlone = "alone";
 void fill(Alone* alone, u64 steps, u64 words) {
   alone->steps = steps;
   alone->words = words;
+  alone->self = alone;
   for (u64 i = 0; i < words; ++i) alone->data[i] = word_of(steps, i);
 }
 
-constexpr perdura_type kAloneType = {"model::Alone", kLineBytes, kLineBytes, 0, nullptr};
+constexpr perdura_slot kAloneSlots[] = {
+    {"self", PERDURA_SLOT_POINTER, offsetof(Alone, self), sizeof(Alone*), nullptr, 0, 0, 0}};
+constexpr perdura_type kAloneType = {"model::Alone", kLineBytes, kLineBytes, 1, kAloneSlots};
 
 /// It has lines that no other object has a part in.
 Alone* make_alone(Live& live, const Operation& operation, u64 steps, u64 words) {
@@ -187,6 +191,7 @@ std::string check_parts(Live& live, u64& blocks) {
   const auto* const alone = static_cast<const Alone*>(live.store->get_root(kAlone));
   if (alone == nullptr) return {};
   ++blocks;
+  if (alone->self != alone) return "the object alone has a wrong pointer to itself";
   for (u64 i = 0; i < alone->words; ++i)
     if (alone->data[i] != word_of(alone->steps, i)) return "the object alone is not of one version";
   return {};

@@ -118,6 +118,10 @@ std::string compare(const Live& live, const LaneModel& model, u64 number) {
   }
   if (lane.operation != model.operation || lane.transaction != model.transaction)
     return name("last actions", lane.operation) + "wrong";
+  for (u64 i = 0; i < kOffers; ++i)
+    if (auto what = wrong_with(*live.store, lane.offers[i], model.cells[cells::kOffer + i]);
+        !what.empty())
+      return name("offer", i) + what;
   for (u64 i = 0; i < kTexts; ++i)
     if (auto what = wrong_with(lane.texts[i], model.cells[cells::kText + i]); !what.empty())
       return name("text", i) + what;

@@ -95,7 +95,7 @@ class Drawer {
     session.options.lazy_recovery = one_in(2);
     session.options.huge_pages = one_in(2);
     session.parallel = one_in(3);
-    if (one_in(session.parallel ? 2 : 4)) {
+    if (one_in(session.parallel ? 2 : 3)) {
       session.durability = static_cast<Durability>(below(5));
       session.logging = one_in(2) ? Logging::kUndo : Logging::kRedo;
     }

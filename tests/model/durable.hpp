@@ -22,6 +22,7 @@ constexpr u64 kSlots = 3 * kOf;
 constexpr u64 kKeys = 16;
 constexpr u64 kRoots = 4;
 constexpr u64 kTexts = 4;
+constexpr u64 kOffers = 4;
 
 /// A block of the program: `words` words follow from `id`.
 struct Block {
@@ -82,6 +83,7 @@ struct Lane {
   Halves halves[kOf];
   Standard* standard;
   Text* texts[kTexts];
+  Block* offers[kOffers];  ///< what operations make for transactions
   /// What a transaction waits for in another one, and beside it what it stores to itself.
   struct alignas(32) {
     u64 signal;
@@ -97,5 +99,5 @@ struct World {
 }  // namespace perdura::model
 
 PERDURA_TYPE(perdura::model::Node, self)
-PERDURA_TYPE(perdura::model::Lane, slots, standard, texts)
+PERDURA_TYPE(perdura::model::Lane, slots, standard, texts, offers)
 PERDURA_TYPE(perdura::model::World, lanes)

@@ -41,7 +41,8 @@ constexpr u64 kKey = kRoot + kRoots;
 constexpr u64 kVector = kKey + kKeys;
 constexpr u64 kString = kVector + 1;
 constexpr u64 kText = kString + 1;
-constexpr u64 kCount = kText + kTexts;
+constexpr u64 kOffer = kText + kTexts;
+constexpr u64 kCount = kOffer + kOffers;
 }  // namespace cells
 
 struct Change {

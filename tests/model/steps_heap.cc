@@ -14,6 +14,10 @@ u64 slot_of(const Step& step, Domain domain) {
 }
 u64 slot_of(const Change& change) { return change.cell - cells::kSlot; }
 
+bool uses_heap_together(const Program& program, const Options&) {
+  return program.transactions() && program.heap_use == HeapUse::kBoth;
+}
+
 /// What operations made of a slot that both use is no matter of transactions before a version has
 /// it: nothing says that it is there when they are repeated.
 bool may(const LaneModel& model, u64 slot, Domain domain) {
@@ -266,6 +270,64 @@ const StepRegistration kReallocate({
           }
         },
     .transact = nullptr,
+});
+
+/// A block that is there for a transaction.
+const StepRegistration kOffer({
+    .name = "offer",
+    .weight = 1.5,
+    .by_operations = true,
+    .by_transactions = false,
+    .heap = true,
+    .possible = uses_heap_together,
+    .plan =
+        [](const Program& program, const LaneModel& model, const Step& step, Domain, u64 id,
+           std::vector<Change>& changes) {
+          const u64 cell = cells::kOffer + step.target % kOffers;
+          if (!model.cells[cell].is_block())
+            changes.push_back({cell, {}, drawn_block(program, step, id)});
+        },
+    .operate =
+        [](LaneRun& run, const Operation& operation, const Planned& planned) {
+          for (const Change& change : planned.changes) {
+            Block*& offer = run.lane->offers[change.cell - cells::kOffer];
+            operation.touch(&offer, sizeof offer);
+            offer = replace(run, operation, offer, change);
+          }
+        },
+    .transact = nullptr,
+});
+
+/// It gets into a slot, whether a version has it or not: what relies on it waits for one.
+const StepRegistration kAdopt({
+    .name = "adopt",
+    .weight = 1.5,
+    .by_operations = false,
+    .by_transactions = true,
+    .heap = true,
+    .possible = uses_heap_together,
+    .plan =
+        [](const Program&, const LaneModel& model, const Step& step, Domain, u64,
+           std::vector<Change>& changes) {
+          const u64 offer = cells::kOffer + step.target % kOffers;
+          const u64 slot = cells::kSlot + kOf + step.target / kOffers % kOf;
+          if (!model.cells[offer].is_block() || model.cells[slot].is_block()) return;
+          changes.push_back({slot, {}, model.cells[offer]});
+          changes.push_back({offer, model.cells[offer], {}});
+        },
+    .operate = nullptr,
+    .transact =
+        [](LaneRun& run, Transaction& tx, const Planned& planned) {
+          if (planned.changes.empty()) return;
+          Block*& slot = run.lane->slots[slot_of(planned.changes[0])];
+          Block*& offer = run.lane->offers[planned.changes[1].cell - cells::kOffer];
+          Block* const block = tx.read(offer);
+          require(block != nullptr && tx.read(block->id) == planned.changes[1].before.id,
+                  "a transaction finds another offer");
+          require(tx.read(slot) == nullptr, "a transaction finds a block in an empty slot");
+          tx.write(slot, block);
+          tx.write(offer, static_cast<Block*>(nullptr));
+        },
 });
 
 const StepRegistration kRoot({
