@@ -13,7 +13,8 @@ void begin_epoch(const Live& live) {
   constexpr u64 kOfTheSession = ((bit(Feature::kTyped) << 1) - 1) | bit(Feature::kUndoLogging) |
                                 bit(Feature::kMoved) | bit(Feature::kReopened) |
                                 bit(Feature::kRecovered) | bit(Feature::kFault) |
-                                bit(Feature::kVersions);
+                                bit(Feature::kVersions) | bit(Feature::kRollback) |
+                                bit(Feature::kRemovedRegion) | bit(Feature::kFullDisk);
   live.journal.features &= kOfTheSession;
 }
 
@@ -32,8 +33,7 @@ const ActionRegistration kCheckpoint({
           live.acknowledge(done);
           live.note_mended();
           if (!live.session.parallel) {  // nobody changes anything meanwhile
-            live.journal.last_version[1] = done.lanes[0].operation;
-            live.journal.last_version[0] = version;
+            live.journal.note_version(version, live.number(), done.lanes);
           }
           begin_epoch(live);
         },

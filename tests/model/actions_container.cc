@@ -41,7 +41,7 @@ struct Guest {
 
 PERDURA_TYPE(perdura::model::Item, self, call)
 PERDURA_TYPE(perdura::model::Far, first, second)
-PERDURA_TYPE(perdura::model::Guest, chain, item, aside, pinned, far)
+PERDURA_TYPE(perdura::model::Guest, chain, aside, item, pinned, far)
 
 namespace perdura::model {
 namespace {

@@ -1,5 +1,7 @@
 // Parts of a store beside the lanes: an object that becomes durable alone, and a region that is
 // used through the C API. Each counts its steps, and its content follows from the count.
+#include <sys/resource.h>
+
 #include <perdura/perdura.h>
 
 #include "live.hpp"
@@ -163,6 +165,39 @@ const ActionRegistration kPlain({
           require_c(perdura_close(closing.release()), "perdura_close");
           live.acknowledge(Part::kPlain, steps);
         },
+});
+
+// --- limits -------------------------------------------------------------------------------------
+
+/// No file can be opened; the store goes on, and another one opens when that is over.
+const ActionRegistration kNoDescriptors({
+    .name = "checkpoint_without_descriptors",
+    .weight = 0.5,
+    .has_steps = false,
+    .domain = Domain::kOperation,
+    .possible = [](const Program&, const Session& session) { return !session.parallel; },
+    .run =
+        [](Live& live, LaneRun& run, const Action& action) {
+          rlimit before{};
+          ::getrlimit(RLIMIT_NOFILE, &before);
+          const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+          ::setrlimit(RLIMIT_NOFILE, &none);
+          perdura_options options{};
+          options.region = "none";
+          perdura_store* store = nullptr;
+          const int opened = perdura_open((live.uri + ".none").c_str(), &options, &store);
+          std::exception_ptr thrown;
+          try {
+            action_kind("checkpoint").run(live, run, action);
+          } catch (...) {
+            thrown = std::current_exception();
+          }
+          ::setrlimit(RLIMIT_NOFILE, &before);
+          live.journal.use(Feature::kNoDescriptors);
+          require(opened != 0, "a store was opened without a descriptor");
+          if (thrown) std::rethrow_exception(thrown);
+        },
+    .covers = true,
 });
 
 }  // namespace

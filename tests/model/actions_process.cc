@@ -12,10 +12,11 @@ namespace perdura::model {
 namespace {
 
 template <class Call>
-void require_code(Code code, const char* what, Call&& call) {
+void require_code(const Live& live, Code code, const char* what, Call&& call) {
   try {
     call();
   } catch (const Error& error) {
+    if (live.expected(error)) throw;
     require(error.code() == code, std::string(what) + " threw: " + error.what());
     return;
   }
@@ -42,7 +43,7 @@ void give_back_twice(Live& live, LaneRun& run, const Action& action, Block* bloc
     });
     block = static_cast<Block*>(gone);
   }
-  require_code(Code::kMisuse, "giving a block back twice in a transaction", [&] {
+  require_code(live, Code::kMisuse, "giving a block back twice in a transaction", [&] {
     atomically(store, [&](Transaction& tx) {
       tx.write(run.lane->transaction, action.id);
       tx.deallocate(block);
@@ -65,23 +66,23 @@ const ActionRegistration kMisuse({
           Block* const block = some_block(run);
           switch (action.number % 4) {
             case 0:
-              require_code(Code::kMisuse, "a checkpoint inside an operation", [&] {
+              require_code(live, Code::kMisuse, "a checkpoint inside an operation", [&] {
                 const auto operation = store.operation();
                 store.checkpoint();
               });
               break;
             case 1: {
               u64 outside = 0;
-              require_code(Code::kMisuse, "giving back what is no block",
+              require_code(live, Code::kMisuse, "giving back what is no block",
                            [&] { store.deallocate(&outside); });
               if (block == nullptr) break;
-              require_code(Code::kMisuse, "giving back the middle of a block",
+              require_code(live, Code::kMisuse, "giving back the middle of a block",
                            [&] { store.deallocate(&block->words); });
               break;
             }
             case 2:
               if (!live.program.transactions()) break;
-              require_code(Code::kMisuse, "a transaction inside an operation", [&] {
+              require_code(live, Code::kMisuse, "a transaction inside an operation", [&] {
                 const auto operation = store.operation();
                 atomically(store, [&](Transaction&) {});
               });

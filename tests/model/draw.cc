@@ -58,6 +58,7 @@ class Drawer {
     program_.options.versions_kept = static_cast<std::uint32_t>(1 + below(4));
     if (one_in(5)) program_.options.aliases = static_cast<std::uint32_t>(1 << below(3));
     program_.typed = one_in(4);
+    program_.own = one_in(4);
     draw_tracking(program_.options);
     program_.standard = !program_.typed && one_in(3);
     if (!program_.transactions()) return;
@@ -100,6 +101,9 @@ class Drawer {
       session.logging = one_in(2) ? Logging::kUndo : Logging::kRedo;
     }
     session.inspect = one_in(3) && !leaves_out(session, "check");
+    session.roll_back = program_.options.engine == Engine::kRemap && one_in(3);
+    if (has_regions(program_, session) && one_in(8))
+      session.removed = one_in(2) ? Part::kGuest : Part::kPlain;
     session.look_back = program_.options.engine == Engine::kRemap && one_in(3);
     if (program_.typed && one_in(2))
       session.options.region_address = kAddress + below(8) * (u64{1} << 32);
@@ -121,9 +125,9 @@ class Drawer {
       session.end = one_in(4) ? End::kUnwind : End::kClose;
       return;
     }
-    constexpr End kEnds[] = {End::kClose,      End::kExit,   End::kExit,  End::kMediumCall,
-                             End::kMediumCall, End::kTime,   End::kThrow, End::kPower,
-                             End::kPower,      End::kDeleted};
+    constexpr End kEnds[] = {End::kClose,      End::kExit,    End::kExit,   End::kMediumCall,
+                             End::kMediumCall, End::kTime,    End::kThrow,  End::kPower,
+                             End::kPower,      End::kDeleted, End::kDeleted};
     session.end = kEnds[below(std::size(kEnds))];
     if (session.end == End::kDeleted && drawing_.kind == "faults") session.end = End::kExit;
     if (session.end == End::kMediumCall) session.end_at = 1 + below(one_in(2) ? 30 : 400);

@@ -17,7 +17,7 @@ constexpr const char* kNames[] = {
     "one root",      "moved",       "reopened",    "recovered", "fork",         "misuse",
     "full",          "fault",       "region",      "versions",  "container",    "C",
     "no signals",    "ends inside", "deleted",     "full disk", "pins",         "functions",
-    "allocating"};
+    "allocating",    "rollback",    "removed",     "FGCK",      "no files"};
 static_assert(std::size(kNames) == kFeatures);
 
 /// One of each group in a session: a store is of one kind.
@@ -66,9 +66,13 @@ const char* impossible(Feature one, Feature other) {
   if (meet(bit(Feature::kDeletedFile), bit(Feature::kFault) | bit(Feature::kFullDisk)) ||
       meet(bit(Feature::kFault), bit(Feature::kFullDisk)))
     return "one thing is wrong with a file at a time";
+  if (meet(bit(Feature::kAllocatingTypes), bit(Feature::kBackground)))
+    return "a redo log captures reported stores alone in the background";
+  if (meet(bit(Feature::kNoDescriptors), bit(Feature::kParallel)))
+    return "the limit is the process's, and other threads open regions";
   if (meet(bit(Feature::kBackground), bit(Feature::kUserfault) | bit(Feature::kBitmap)))
     return "they do not see stores first";
-  if (meet(bit(Feature::kVersions),
+  if (meet(bit(Feature::kVersions) | bit(Feature::kRollback),
            bit(Feature::kRedoLog) | kOfTransactions | bit(Feature::kCheckpointRoot)))
     return "a redo log keeps one version";
   if (meet(bit(Feature::kBackground), bit(Feature::kAliases) | bit(Feature::kCheckpointRoot)))

@@ -65,6 +65,10 @@ enum class Feature : u8 {
   kPins,
   kFunctions,
   kAllocatingTypes,
+  kRollback,
+  kRemovedRegion,
+  kFgck,
+  kNoDescriptors,
   kCount,
 };
 constexpr u64 kFeatures = static_cast<u64>(Feature::kCount);

@@ -17,13 +17,6 @@ namespace perdura::model {
 constexpr u64 kActionsMax = 4096;
 constexpr u64 kSessionsMax = 64;
 
-/// Parts of a store beside the lanes, each with a count of steps from which its content follows.
-enum class Part : u8 {
-  kAlone,  ///< an object that becomes durable alone
-  kGuest,  ///< a container in another region
-  kPlain,  ///< another region, through the C API
-  kCount,
-};
 constexpr size_t kParts = static_cast<size_t>(Part::kCount);
 
 /// How far an action came.
@@ -54,7 +47,12 @@ struct Journal {
   std::array<SessionRecord, kSessionsMax> sessions{};
   std::array<std::atomic<u64>, kParts> part_done{};
   std::array<std::atomic<u64>, kParts> part_acknowledged{};
-  std::array<std::atomic<u64>, 2> last_version{};  ///< its number, and how far lane 0 had come
+  struct LastVersion {
+    std::atomic<u64> number{0};
+    std::atomic<u64> session{0};
+    std::array<std::atomic<u64>, kLanes> operations{};
+  } last_version;                           ///< that a call of one session returned, alone
+  std::atomic<bool> is_rolled_back{false};  ///< what was acknowledged is exactly what is there
   std::atomic<bool> world_acknowledged{false};
   std::atomic<u64> features{0};  ///< used since the last version
   std::atomic<u64> actions{0};   ///< done or tried
@@ -75,6 +73,14 @@ struct Journal {
     if (has_problem.exchange(true)) return;
     const size_t length = std::min(what.size(), sizeof problem - 1);
     std::memcpy(problem, what.data(), length);
+  }
+  /// Readers take it for none meanwhile.
+  template <class Lanes>
+  void note_version(u64 version, u64 session, const Lanes& lanes) {
+    last_version.number = 0;
+    last_version.session = session;
+    for (u64 lane = 0; lane < kLanes; ++lane) last_version.operations[lane] = lanes[lane].operation;
+    last_version.number = version;
   }
   void use(Feature feature) { features.fetch_or(bit(feature), std::memory_order_relaxed); }
 };

@@ -7,7 +7,6 @@
 #include <deque>
 #include <thread>
 
-#include "store/inspect.hpp"
 #include "store/runtime.hpp"
 #include "support/killing_medium.hpp"
 
@@ -133,6 +132,9 @@ void check_reached(const Live& live, u64 lane) {
                 " never was");
   };
   check("operation", found.operation, journal.acknowledged[lane].operation);
+  require(!journal.is_rolled_back || found.operation == journal.acknowledged[lane].operation,
+          "lane " + std::to_string(lane) + ": after a rollback it has come to operation " +
+              std::to_string(found.operation));
   check("transaction", found.transaction, journal.acknowledged[lane].transaction);
 }
 
@@ -158,6 +160,7 @@ void take_up(Live& live, size_t session) {
     record.found[lane].transaction = live.world->lanes[lane]->transaction;
   }
   record.opened = true;
+  journal.is_rolled_back = false;
   const Replayed replayed = replay(live.program, journal, session);
   require(replayed.problem.empty(), replayed.problem);
   for (u64 lane = 0; lane < kLanes; ++lane) {
@@ -254,41 +257,6 @@ void set_ways(Live& live) {
   if (session.logging == Logging::kUndo) live.journal.use(Feature::kUndoLogging);
 }
 
-void inspect(const std::string& uri) {
-  const auto report = store::check(uri, {});
-  if (!static_cast<bool>(report)) {
-    // No store yet, or one that a crash left unfinished.
-    require(report.failure().code == Code::kNotFound || report.failure().code == Code::kForeign,
-            "perdura check fails: " + report.failure().message);
-    return;
-  }
-  for (const store::Finding& finding : report->findings)
-    require(finding.severity != store::Finding::Severity::kDamage,
-            "perdura check finds damage: " + finding.part + ": " + finding.message);
-}
-
-/// A version that was acknowledged is there as it was, as long as it is kept.
-void look_back(const Program& program, const std::string& uri, Journal& journal) {
-  const u64 version = journal.last_version[0];
-  if (version == 0) return;
-  Options options = program.options;
-  options.version = version;
-  options.create = false;
-  auto runtime = detail::Runtime::open(uri, options);
-  if (!runtime) {
-    require(runtime.failure().code == Code::kNotFound,
-            "a version cannot be opened: " + runtime.failure().message);
-    return;
-  }
-  journal.use(Feature::kVersions);
-  Store store = detail::StoreAccess::store(std::move(*runtime));
-  const auto* const world = static_cast<const World*>(store.get_root("world"));
-  require(world != nullptr && world->lanes[0]->operation == journal.last_version[1],
-          "version " + std::to_string(version) + " is not what it was");
-  const HeapAudit audit = store.audit();
-  require(audit.clean, "a kept version is damaged: " + audit.problem);
-}
-
 class Thrown {};
 
 /// Returns whether it ended as it should.
@@ -352,7 +320,7 @@ void end(Live& live, Store& store) {
   const bool closed = close(live, store);
   if (closed && session.end != End::kThrow) {
     live.acknowledge(done);
-    journal.sessions[static_cast<size_t>(&session - live.program.sessions.data())].closed = true;
+    journal.sessions[live.number()].closed = true;
   } else if (closed && live.durability != Durability::kNone) {
     // Without a last version; transactions that returned are as durable as they ever get.
     for (u64 lane = 0; lane < kLanes; ++lane)
@@ -365,8 +333,7 @@ void end(Live& live, Store& store) {
 
 void run_session(const Program& program, size_t number, const std::string& uri, Journal& journal) {
   const Session& session = program.sessions[number];
-  if (session.inspect && number != 0) inspect(uri);
-  if (session.look_back) look_back(program, uri, journal);
+  prepare(program, number, uri, journal);
   media::FaultPlan faults;
   media::Recording recording;
   Live live{program, session, journal};

@@ -82,6 +82,7 @@ struct Live {
   std::vector<Acknowledged> acknowledged{};
   std::mutex acknowledged_mutex{};
 
+  u64 number() const { return static_cast<u64>(&session - program.sessions.data()); }
   Done done() const;
   void acknowledge(const Done& done);
   /// That one transaction, or a part, is durable.
@@ -154,6 +155,11 @@ void find_parts(Live& live);
 
 /// Closes the container, if it was opened. What is expected to fail may.
 void close_guest(Live& live);
+
+/// The program's own store is as it should be.
+void open_own(const std::string& uri, Journal& journal);
+/// What a session does before it opens the store.
+void prepare(const Program& program, size_t session, const std::string& uri, Journal& journal);
 
 /// Makes of the store what a power failure may leave, with what was acknowledged by then.
 void cut_power(Live& live);

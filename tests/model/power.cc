@@ -66,11 +66,12 @@ void cut_power(Live& live) {
     journal.acknowledged[lane].operation = left->done.lanes[lane].operation;
     journal.acknowledged[lane].transaction = left->done.lanes[lane].transaction;
   }
-  for (size_t part = 0; part < kParts; ++part) journal.part_acknowledged[part] = left->parts[part];
+  for (size_t part = 0; part < kParts; ++part)
+    if (part != static_cast<size_t>(Part::kOwn))
+      journal.part_acknowledged[part] = left->parts[part];
   journal.world_acknowledged = left->world;
-  journal.last_version[0] = 0;
-  journal.sessions[static_cast<size_t>(&live.session - live.program.sessions.data())].closed =
-      false;
+  journal.last_version.number = 0;
+  journal.sessions[live.number()].closed = false;
 }
 
 }  // namespace perdura::model

@@ -117,6 +117,8 @@ Json to_json(const Program& program) {
                         {"fault_at", session.fault_at},
                         {"fault_calls", session.fault_calls},
                         {"full_disk", session.full_disk},
+                        {"roll_back", session.roll_back},
+                        {"removed", static_cast<int>(session.removed)},
                         {"inspect", session.inspect},
                         {"look_back", session.look_back},
                         {"durability", static_cast<int>(session.durability)},
@@ -129,6 +131,7 @@ Json to_json(const Program& program) {
           {"on_disk", program.on_disk},
           {"typed", program.typed},
           {"standard", program.standard},
+          {"own", program.own},
           {"options", json_of(program.options)},
           {"sessions", std::move(sessions)}};
 }
@@ -139,6 +142,7 @@ Program from_json(const Json& json) {
   program.heap_use = static_cast<HeapUse>(json.value("heap_use", 0));
   program.medium = json.at("medium");
   program.on_disk = json.at("on_disk");
+  program.own = json.value("own", false);
   program.typed = json.at("typed");
   program.standard = json.at("standard");
   program.options = options_of(json.at("options"));
@@ -150,6 +154,8 @@ Program from_json(const Json& json) {
     session.end_at = each.at("end_at");
     session.fault_at = each.at("fault_at");
     session.fault_calls = each.at("fault_calls");
+    session.roll_back = each.value("roll_back", false);
+    session.removed = static_cast<Part>(each.value("removed", static_cast<int>(Part::kCount)));
     session.full_disk = each.value("full_disk", false);
     session.inspect = each.at("inspect");
     session.durability = static_cast<Durability>(each.value("durability", 0));
@@ -172,6 +178,10 @@ std::string text_of(const Program& program) {
   for (const Session& session : program.sessions) {
     out << "{\n";
     if (session.inspect) out << "  // perdura check\n";
+    if (session.roll_back) out << "  // perdura rollback to the last version\n";
+    if (session.removed != Part::kCount)
+      out << "  // removed: the "
+          << (session.removed == Part::kGuest ? "container" : "region from C") << "\n";
     out << "  auto store = Store::open(\"" << program.medium << ":\""
         << (program.on_disk ? " /* on a disk */" : "") << ", {" << text_of(session.options)
         << "});\n";

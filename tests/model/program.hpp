@@ -34,6 +34,15 @@ struct Action {
   std::vector<Step> steps{};
 };
 
+/// Parts of a store beside the lanes, each with a count of steps from which its content follows.
+enum class Part : u8 {
+  kAlone,  ///< an object that becomes durable alone
+  kGuest,  ///< a container in another region
+  kPlain,  ///< another region, through the C API
+  kOwn,    ///< a store of its own, through FGCK's interface
+  kCount,
+};
+
 /// Of regions that programs fill.
 constexpr u64 kSmallRegion = 2 * kMiB;
 
@@ -61,8 +70,10 @@ struct Session {
   bool full_disk = false;  ///< its medium cannot grow until an action makes room
   Durability durability = Durability::kNonTemporal;  ///< it begins with these
   Logging logging = Logging::kRedo;
-  bool inspect = false;    ///< as `perdura check` does, before it is opened
-  bool look_back = false;  ///< its last known version is opened, to be read, before that
+  bool inspect = false;         ///< as `perdura check` does, before it is opened
+  bool look_back = false;       ///< its last known version is opened, to be read, before that
+  bool roll_back = false;       ///< before that the store goes back to its last known version
+  Part removed = Part::kCount;  ///< before that this region is removed
   std::vector<Action> actions;
 };
 
@@ -76,6 +87,7 @@ struct Program {
   bool on_disk = false;   ///< not in a folder in memory
   bool typed = false;     ///< blocks have type records, so that the store moves
   bool standard = false;  ///< it has containers of the standard library
+  bool own = false;       ///< it has a store of its own beside this one, as FGCK's programs do
   Options options;        ///< what the store is made with
   std::vector<Session> sessions;
 
