@@ -28,9 +28,22 @@ struct Far {
   Call second;
 };
 
+/// Its record is not known before it is used, so that a session may be of a program that has
+/// another layout under this name.
+struct Tag {
+  u64 number;
+  Tag* self;
+};
+struct OtherTag {
+  u64 number;
+  u64 added;
+  OtherTag* self;
+};
+
 struct Guest {
   test::ChainRoot chain;
   u64 steps;
+  Tag* tag;
   Item* aside;  // before what makes its object move
   Item* item;
   Item* pinned;
@@ -41,7 +54,7 @@ struct Guest {
 
 PERDURA_TYPE(perdura::model::Item, self, call)
 PERDURA_TYPE(perdura::model::Far, first, second)
-PERDURA_TYPE(perdura::model::Guest, chain, aside, item, pinned, far)
+PERDURA_TYPE(perdura::model::Guest, chain, tag, aside, item, pinned, far)
 
 namespace perdura::model {
 namespace {
@@ -68,6 +81,14 @@ class Library {
  private:
   void* handle_ = nullptr;
 };
+
+constexpr perdura_slot kTagSlots[] = {
+    {"self", PERDURA_SLOT_POINTER, offsetof(Tag, self), sizeof(Tag*), nullptr, 0, 0, 0}};
+constexpr perdura_type kTagType = {"model::Tag", sizeof(Tag), alignof(Tag), 1, kTagSlots};
+constexpr perdura_slot kOtherTagSlots[] = {
+    {"self", PERDURA_SLOT_POINTER, offsetof(OtherTag, self), sizeof(OtherTag*), nullptr, 0, 0, 0}};
+constexpr perdura_type kOtherTagType = {"model::Tag", sizeof(OtherTag), alignof(OtherTag), 1,
+                                        kOtherTagSlots};
 
 enum class Aside : u8 { kItem, kLoose };
 Aside aside_of(u64 step) { return test::mix(step + 1) % 2 == 0 ? Aside::kItem : Aside::kLoose; }
@@ -104,8 +125,9 @@ struct GuestRun {
   }
 };
 
-// Libraries come in an order that chance says, so each may be where the other one was.
-void GuestRun::open(u64 number) {
+namespace {
+
+Options guest_options(const Live& live) {
   Options options = live.session.options;
   options.region = "guest";
   options.aliases = 0;
@@ -114,11 +136,18 @@ void GuestRun::open(u64 number) {
   options.tracking = Tracking::kAutomatic;
   options.capture = Capture::kAutomatic;
   options.granule_bytes = 64;
+  return options;
+}
+
+}  // namespace
+
+// Libraries come in an order that chance says, so each may be where the other one was.
+void GuestRun::open(u64 number) {
   for (u64 i = 0; i < kLibraries; ++i) {
     const u64 build = (i + number) % kLibraries;
     libraries[build].load(build);
   }
-  container.emplace(Container::open(live.uri, options));
+  container.emplace(Container::open(live.uri, guest_options(live)));
   Guest& root = container->root<Guest>();
   require_reached(live.journal, Part::kGuest, root.steps, "the container");
   container->exclude(&root.aside);
@@ -137,6 +166,7 @@ void GuestRun::check(bool is_opened) {
   if (root.steps == 0) return;
   require(root.item != nullptr && root.item->number == root.steps && root.item->self == root.item,
           "the container's item is not that of the last step");
+  require(root.tag != nullptr && root.tag->self == root.tag, "the container's tag is wrong");
   const Call call = call_of(root.steps);
   require(root.item->call == call && root.far->first == call && root.far->second == call,
           "a function of the container is another one");
@@ -169,6 +199,10 @@ void GuestRun::step() {
       root.pinned = pinned = make<Item>(step, nullptr, nullptr);
       pin(pinned);
     }
+    if (root.tag == nullptr) {
+      root.tag = static_cast<Tag*>(allocate(kTagType));
+      root.tag->self = root.tag;
+    }
     if (root.far == nullptr) root.far = make<Far>();
     root.far->first = root.far->second = call_of(step);
     root.steps = step;
@@ -180,6 +214,23 @@ void GuestRun::step() {
 }
 
 namespace {
+
+/// A program with another layout of a type may not have what a version holds of it.
+void be_other_build(Live& live) {
+  live.journal.use(Feature::kOtherBuild);
+  const perdura::detail::KnownType other(kOtherTagType);
+  // Without its libraries, which are looked for later.
+  try {
+    Container::open(live.uri, guest_options(live)).discard();
+  } catch (const Error& error) {
+    if (live.expected(error)) throw;
+    require(error.code() == Code::kTypeMismatch,
+            std::string("another build's opening threw: ") + error.what());
+    return;
+  }
+  require(live.journal.acknowledged_of(Part::kGuest) == 0,
+          "a build with another layout opened the container");
+}
 
 /// The store's own containers have their blocks from the store, also in a container's operation.
 void allocate_in_store(GuestRun& guest) {
@@ -199,6 +250,7 @@ const ActionRegistration kGuest({
         [](Live& live, LaneRun& run, const Action& action) {
           if (live.session.parallel && run.number != 0) return;  // one thread's
           Journal& journal = live.journal;
+          if (live.session.other_build) return be_other_build(live);
           for (const Feature feature :
                {Feature::kContainer, Feature::kRegion, Feature::kPins, Feature::kFunctions})
             journal.use(feature);

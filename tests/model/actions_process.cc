@@ -16,7 +16,7 @@ void require_code(const Live& live, Code code, const char* what, Call&& call) {
   try {
     call();
   } catch (const Error& error) {
-    if (live.expected(error)) throw;
+    if (error.code() == Code::kNoSpace || live.expected(error)) throw;
     require(error.code() == code, std::string(what) + " threw: " + error.what());
     return;
   }

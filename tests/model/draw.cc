@@ -49,7 +49,7 @@ class Drawer {
 
   /// What stays as the store is made.
   void draw_store() {
-    program_.medium = one_in(3) ? "file" : "emu";
+    program_.medium = one_in(drawing_.kind == "faults" ? 2 : 3) ? "file" : "emu";
     program_.on_disk = program_.medium == "file" && one_in(3);
     program_.options.engine = one_in(4) ? Engine::kRemap : Engine::kRedoLog;
     program_.options.region_limit_bytes = one_in(8) ? kSmallRegion : 32 * kMiB;
@@ -101,8 +101,9 @@ class Drawer {
       session.logging = one_in(2) ? Logging::kUndo : Logging::kRedo;
     }
     session.inspect = one_in(3) && !leaves_out(session, "check");
-    session.roll_back = program_.options.engine == Engine::kRemap && one_in(3);
-    if (has_regions(program_, session) && one_in(8))
+    session.other_build = has_regions(program_, session) && one_in(5);
+    session.roll_back = program_.options.engine == Engine::kRemap && one_in(2);
+    if (has_regions(program_, session) && one_in(5))
       session.removed = one_in(2) ? Part::kGuest : Part::kPlain;
     session.look_back = program_.options.engine == Engine::kRemap && one_in(3);
     if (program_.typed && one_in(2))
@@ -111,8 +112,9 @@ class Drawer {
     session.full_disk = !program_.sessions.empty() && session.end != End::kDeleted && one_in(8);
     if (drawing_.kind == "faults" && !session.full_disk && !last && one_in(2)) {
       session.fault_at = 1 + below(60);
-      constexpr unsigned kCalls[] = {media::kFaultWrite | media::kFaultSubmit, media::kFaultBarrier,
-                                     media::kFaultGrow, media::kFaultDrain};
+      constexpr unsigned kWrites = media::kFaultWrite | media::kFaultSubmit;
+      constexpr unsigned kCalls[] = {kWrites, kWrites, media::kFaultBarrier, media::kFaultGrow,
+                                     media::kFaultDrain};
       session.fault_calls = kCalls[below(std::size(kCalls))];
     }
     const u64 wanted = std::min<u64>(actions / 2 + below(actions), kActionsMax - 1 - next_id_);

@@ -17,7 +17,7 @@ constexpr const char* kNames[] = {
     "one root",      "moved",       "reopened",    "recovered", "fork",         "misuse",
     "full",          "fault",       "region",      "versions",  "container",    "C",
     "no signals",    "ends inside", "deleted",     "full disk", "pins",         "functions",
-    "allocating",    "rollback",    "removed",     "FGCK",      "no files"};
+    "allocating",    "rollback",    "removed",     "FGCK",      "no files",     "other build"};
 static_assert(std::size(kNames) == kFeatures);
 
 /// One of each group in a session: a store is of one kind.
@@ -68,6 +68,9 @@ const char* impossible(Feature one, Feature other) {
     return "one thing is wrong with a file at a time";
   if (meet(bit(Feature::kAllocatingTypes), bit(Feature::kBackground)))
     return "a redo log captures reported stores alone in the background";
+  if (meet(bit(Feature::kOtherBuild),
+           bit(Feature::kContainer) | bit(Feature::kPins) | bit(Feature::kFunctions)))
+    return "another build has no part in the container";
   if (meet(bit(Feature::kNoDescriptors), bit(Feature::kParallel)))
     return "the limit is the process's, and other threads open regions";
   if (meet(bit(Feature::kBackground), bit(Feature::kUserfault) | bit(Feature::kBitmap)))

@@ -69,6 +69,7 @@ enum class Feature : u8 {
   kRemovedRegion,
   kFgck,
   kNoDescriptors,
+  kOtherBuild,
   kCount,
 };
 constexpr u64 kFeatures = static_cast<u64>(Feature::kCount);

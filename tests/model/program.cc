@@ -117,6 +117,7 @@ Json to_json(const Program& program) {
                         {"fault_at", session.fault_at},
                         {"fault_calls", session.fault_calls},
                         {"full_disk", session.full_disk},
+                        {"other_build", session.other_build},
                         {"roll_back", session.roll_back},
                         {"removed", static_cast<int>(session.removed)},
                         {"inspect", session.inspect},
@@ -154,6 +155,7 @@ Program from_json(const Json& json) {
     session.end_at = each.at("end_at");
     session.fault_at = each.at("fault_at");
     session.fault_calls = each.at("fault_calls");
+    session.other_build = each.value("other_build", false);
     session.roll_back = each.value("roll_back", false);
     session.removed = static_cast<Part>(each.value("removed", static_cast<int>(Part::kCount)));
     session.full_disk = each.value("full_disk", false);
@@ -190,6 +192,7 @@ std::string text_of(const Program& program) {
     if (program.transactions())
       out << "  // durability " << static_cast<int>(session.durability) << ", logging "
           << static_cast<int>(session.logging) << "\n";
+    if (session.other_build) out << "  // with another layout of a type of the container\n";
     if (session.full_disk) out << "  // the disk is full\n";
     if (session.fault_at != 0)
       out << "  // call " << session.fault_at << " of the medium of the kinds "

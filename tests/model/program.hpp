@@ -72,6 +72,7 @@ struct Session {
   Logging logging = Logging::kRedo;
   bool inspect = false;         ///< as `perdura check` does, before it is opened
   bool look_back = false;       ///< its last known version is opened, to be read, before that
+  bool other_build = false;     ///< the program has another layout of a type
   bool roll_back = false;       ///< before that the store goes back to its last known version
   Part removed = Part::kCount;  ///< before that this region is removed
   std::vector<Action> actions;
