@@ -21,9 +21,6 @@ void begin_epoch(const Live& live) {
 const ActionRegistration kCheckpoint({
     .name = "checkpoint",
     .weight = 2,
-    .has_steps = false,
-    .domain = Domain::kOperation,
-    .possible = nullptr,
     .run =
         [](Live& live, LaneRun&, const Action&) {
           const Done done = live.done();
@@ -43,9 +40,6 @@ const ActionRegistration kCheckpoint({
 const ActionRegistration kCheckpointAsync({
     .name = "checkpoint_async",
     .weight = 1,
-    .has_steps = false,
-    .domain = Domain::kOperation,
-    .possible = nullptr,
     .run =
         [](Live& live, LaneRun&, const Action&) {
           live.journal.use(Feature::kAsynchronous);
@@ -59,9 +53,6 @@ const ActionRegistration kCheckpointAsync({
 const ActionRegistration kWait({
     .name = "wait",
     .weight = 0.8,
-    .has_steps = false,
-    .domain = Domain::kOperation,
-    .possible = nullptr,
     .run =
         [](Live& live, LaneRun&, const Action&) {
           Live::Pending pending;
@@ -81,9 +72,6 @@ const ActionRegistration kWait({
 const ActionRegistration kTimer({
     .name = "checkpoint_every",
     .weight = 0.5,
-    .has_steps = false,
-    .domain = Domain::kOperation,
-    .possible = nullptr,
     .run =
         [](Live& live, LaneRun&, const Action& action) {
           live.journal.use(Feature::kTimer);
@@ -95,9 +83,6 @@ const ActionRegistration kTimer({
 const ActionRegistration kPause({
     .name = "pause",
     .weight = 0.5,
-    .has_steps = false,
-    .domain = Domain::kOperation,
-    .possible = nullptr,
     .run =
         [](Live&, LaneRun&, const Action& action) {
           std::this_thread::sleep_for(std::chrono::microseconds(action.number % 3000));
@@ -108,9 +93,6 @@ const ActionRegistration kPause({
 const ActionRegistration kVerify({
     .name = "verify",
     .weight = 0.7,
-    .has_steps = false,
-    .domain = Domain::kOperation,
-    .possible = nullptr,
     .run =
         [](Live& live, LaneRun& run, const Action& action) {
           const std::string problem =

@@ -243,12 +243,10 @@ void allocate_in_store(GuestRun& guest) {
 const ActionRegistration kGuest({
     .name = "container",
     .weight = 1.3,
-    .has_steps = false,
-    .domain = Domain::kOperation,
+    .by_one_thread = true,
     .possible = has_regions,
     .run =
-        [](Live& live, LaneRun& run, const Action& action) {
-          if (live.session.parallel && run.number != 0) return;  // one thread's
+        [](Live& live, LaneRun&, const Action& action) {
           Journal& journal = live.journal;
           if (live.session.other_build) return be_other_build(live);
           for (const Feature feature :

@@ -10,8 +10,6 @@ namespace {
 const ActionRegistration kMakeRoom({
     .name = "make_room",
     .weight = 2,
-    .has_steps = false,
-    .domain = Domain::kOperation,
     .possible = [](const Program&, const Session& session) { return session.full_disk; },
     .run =
         [](Live& live, LaneRun&, const Action&) {
@@ -25,7 +23,6 @@ const ActionRegistration kForever({
     .name = "operate_beside_a_timer_of_forever",
     .weight = 0.4,
     .has_steps = true,
-    .domain = Domain::kOperation,
     .possible =
         [](const Program&, const Session& session) {
           return !session.parallel && session.fault_at == 0 && !session.full_disk;
@@ -47,9 +44,7 @@ const ActionRegistration kForever({
 /// More versions than fit half the range of 16 bits.
 const ActionRegistration kAge({
     .name = "age",
-    .weight = 0.02,
-    .has_steps = false,
-    .domain = Domain::kOperation,
+    .weight = 0.05,
     .possible =
         [](const Program& program, const Session& session) {
           return program.medium == "emu" && program.transactions() && !session.parallel &&

@@ -43,8 +43,6 @@ const ActionRegistration kOperate({
     .name = "operate",
     .weight = 10,
     .has_steps = true,
-    .domain = Domain::kOperation,
-    .possible = nullptr,
     .run = operate,
 });
 

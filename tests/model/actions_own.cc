@@ -47,12 +47,10 @@ void step(Journal& journal, u64 number) {
 const ActionRegistration kOwn({
     .name = "fgck",
     .weight = 2.5,
-    .has_steps = false,
-    .domain = Domain::kOperation,
+    .by_one_thread = true,
     .possible = [](const Program& program, const Session&) { return program.own; },
     .run =
-        [](Live& live, LaneRun& run, const Action& action) {
-          if (live.session.parallel && run.number != 0) return;  // one thread's
+        [](Live& live, LaneRun&, const Action& action) {
           live.journal.use(Feature::kFgck);
           step(live.journal, action.number);
         },

@@ -55,12 +55,10 @@ bool has_alone(const Program& program, const Session&) {
 const ActionRegistration kCheckpointRoot({
     .name = "checkpoint_root",
     .weight = 4,
-    .has_steps = false,
-    .domain = Domain::kOperation,
+    .by_one_thread = true,
     .possible = has_alone,
     .run =
-        [](Live& live, LaneRun& run, const Action& action) {
-          if (live.session.parallel && run.number != 0) return;  // one thread's
+        [](Live& live, LaneRun&, const Action& action) {
           Journal& journal = live.journal;
           journal.use(Feature::kCheckpointRoot);
           auto* alone = static_cast<Alone*>(live.store->get_root(kAlone));
@@ -141,12 +139,10 @@ void step_plain(Live& live, perdura_store* store) {
 const ActionRegistration kPlain({
     .name = "region_from_c",
     .weight = 0.7,
-    .has_steps = false,
-    .domain = Domain::kOperation,
+    .by_one_thread = true,
     .possible = has_regions,
     .run =
-        [](Live& live, LaneRun& run, const Action& action) {
-          if (live.session.parallel && run.number != 0) return;  // one thread's
+        [](Live& live, LaneRun&, const Action& action) {
           Journal& journal = live.journal;
           journal.use(Feature::kCApi);
           journal.use(Feature::kRegion);
@@ -173,8 +169,6 @@ const ActionRegistration kPlain({
 const ActionRegistration kNoDescriptors({
     .name = "checkpoint_without_descriptors",
     .weight = 0.5,
-    .has_steps = false,
-    .domain = Domain::kOperation,
     .possible = [](const Program&, const Session& session) { return !session.parallel; },
     .run =
         [](Live& live, LaneRun& run, const Action& action) {

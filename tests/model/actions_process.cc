@@ -56,9 +56,6 @@ void give_back_twice(Live& live, LaneRun& run, const Action& action, Block* bloc
 const ActionRegistration kMisuse({
     .name = "misuse",
     .weight = 0.8,
-    .has_steps = false,
-    .domain = Domain::kOperation,
-    .possible = nullptr,
     .run =
         [](Live& live, LaneRun& run, const Action& action) {
           Store& store = *live.store;
@@ -98,8 +95,6 @@ const ActionRegistration kMisuse({
 const ActionRegistration kRootTwice({
     .name = "root_in_two_threads",
     .weight = 0.5,
-    .has_steps = false,
-    .domain = Domain::kOperation,
     .possible =
         [](const Program& program, const Session& session) {
           return !program.typed && !session.parallel && session.fault_at == 0 &&
@@ -137,9 +132,6 @@ const ActionRegistration kRootTwice({
 const ActionRegistration kFork({
     .name = "fork",
     .weight = 0.3,
-    .has_steps = false,
-    .domain = Domain::kOperation,
-    .possible = nullptr,
     .run =
         [](Live& live, LaneRun&, const Action&) {
           live.journal.use(Feature::kFork);

@@ -14,28 +14,20 @@ namespace {
 
 /// The action "operate" in a new thread.
 void operate_in_new_thread(Live& live, LaneRun& run, const Action& action, bool blocks_signals) {
-  std::exception_ptr thrown;
-  std::thread([&] {
+  in_new_thread([&] {
     if (blocks_signals) {
       sigset_t all;
       ::sigfillset(&all);
       ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
     }
-    try {
-      action_kind("operate").run(live, run, action);
-    } catch (...) {
-      thrown = std::current_exception();
-    }
-  }).join();
-  if (thrown) std::rethrow_exception(thrown);
+    action_kind("operate").run(live, run, action);
+  });
 }
 
 const ActionRegistration kOperateElsewhere({
     .name = "operate_in_new_thread",
     .weight = 1.5,
     .has_steps = true,
-    .domain = Domain::kOperation,
-    .possible = nullptr,
     .run =
         [](Live& live, LaneRun& run, const Action& action) {
           live.journal.use(Feature::kNewThread);
@@ -47,8 +39,6 @@ const ActionRegistration kOperateWithoutSignals({
     .name = "operate_without_signals",
     .weight = 1,
     .has_steps = true,
-    .domain = Domain::kOperation,
-    .possible = nullptr,
     .run =
         [](Live& live, LaneRun& run, const Action& action) {
           live.journal.use(Feature::kSignalsBlocked);
@@ -62,8 +52,6 @@ const ActionRegistration kOperateAndJoin({
     .name = "operate_and_join",
     .weight = 0.7,
     .has_steps = true,
-    .domain = Domain::kOperation,
-    .possible = nullptr,
     .run =
         [](Live& live, LaneRun& run, const Action& action) {
           live.journal.use(Feature::kThreadEnds);

@@ -1,6 +1,4 @@
 // Steps in transactions: alone, nested, undone, in place of others, without a way back.
-#include <thread>
-
 #include "live.hpp"
 
 namespace perdura::model {
@@ -129,15 +127,7 @@ const ActionRegistration kTransactElsewhere({
     .run =
         [](Live& live, LaneRun& run, const Action& action) {
           live.journal.use(Feature::kNewThread);
-          std::exception_ptr thrown;
-          std::thread([&] {
-            try {
-              transact(live, run, action);
-            } catch (...) {
-              thrown = std::current_exception();
-            }
-          }).join();
-          if (thrown) std::rethrow_exception(thrown);
+          in_new_thread([&] { transact(live, run, action); });
         },
 });
 
@@ -202,7 +192,6 @@ const ActionRegistration kTransactOrElse({
 const ActionRegistration kSetDurability({
     .name = "set_durability",
     .weight = 0.5,
-    .has_steps = false,
     .domain = Domain::kTransaction,
     .possible = [](const Program& program,
                    const Session& session) { return program.transactions() && !session.parallel; },
@@ -219,7 +208,6 @@ const ActionRegistration kSetDurability({
 const ActionRegistration kSetLogging({
     .name = "set_logging",
     .weight = 0.4,
-    .has_steps = false,
     .domain = Domain::kTransaction,
     .possible = [](const Program& program,
                    const Session& session) { return program.transactions() && !session.parallel; },
@@ -233,7 +221,6 @@ const ActionRegistration kSetLogging({
 const ActionRegistration kWaitForCommit({
     .name = "wait_for_commit",
     .weight = 0.6,
-    .has_steps = false,
     .domain = Domain::kTransaction,
     .possible = has_transactions,
     .run =

@@ -117,7 +117,9 @@ class Drawer {
                                      media::kFaultDrain};
       session.fault_calls = kCalls[below(std::size(kCalls))];
     }
-    const u64 wanted = std::min<u64>(actions / 2 + below(actions), kActionsMax - 1 - next_id_);
+    // Short ones end before anything made a version of what they did.
+    const u64 drawn = one_in(4) ? 1 + below(8) : actions / 2 + below(actions);
+    const u64 wanted = std::min<u64>(drawn, kActionsMax - 1 - next_id_);
     for (u64 i = 0; i < wanted; ++i) session.actions.push_back(draw_action(session));
     program_.sessions.push_back(std::move(session));
   }

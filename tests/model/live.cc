@@ -51,6 +51,18 @@ void require(bool holds, const std::string& what) {
   if (!holds) throw Problem(what);
 }
 
+void in_new_thread(const std::function<void()>& body) {
+  std::exception_ptr thrown;
+  std::thread([&] {
+    try {
+      body();
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+  }).join();
+  if (thrown) std::rethrow_exception(thrown);
+}
+
 Done Live::done() const {
   Done done;
   for (u64 lane = 0; lane < kLanes; ++lane)
@@ -177,6 +189,7 @@ void take_up(Live& live, size_t session) {
 
 void run_action(Live& live, const Action& action) {
   Journal& journal = live.journal;
+  if (action_kind(action.kind).by_one_thread && live.session.parallel && action.lane != 0) return;
   journal.begin(action);
   try {
     action_kind(action.kind).run(live, live.lanes[action.lane], action);

@@ -104,16 +104,16 @@ void require(bool holds, const std::string& what);
 struct StepKind {
   const char* name;
   double weight;
-  bool by_operations;
-  bool by_transactions;
-  bool heap;  ///< blocks come and go
+  bool by_operations = false;
+  bool by_transactions = false;
+  bool heap = false;  ///< blocks come and go
   /// nullptr: always.
-  bool (*possible)(const Program& program, const Options& options);
+  bool (*possible)(const Program& program, const Options& options) = nullptr;
   /// What it changes; nothing when what it needs is not there.
   void (*plan)(const Program& program, const LaneModel& model, const Step& step, Domain domain,
                u64 id, std::vector<Change>& changes);
-  void (*operate)(LaneRun& run, const Operation& operation, const Planned& planned);
-  void (*transact)(LaneRun& run, Transaction& transaction, const Planned& planned);
+  void (*operate)(LaneRun& run, const Operation& operation, const Planned& planned) = nullptr;
+  void (*transact)(LaneRun& run, Transaction& transaction, const Planned& planned) = nullptr;
 };
 const StepKind& step_kind(const std::string& name);
 const std::vector<const StepKind*>& step_kinds();
@@ -125,10 +125,11 @@ struct StepRegistration {
 struct ActionKind {
   const char* name;
   double weight;
-  bool has_steps;
-  Domain domain;
+  bool has_steps = false;
+  Domain domain = Domain::kOperation;
+  bool by_one_thread = false;  ///< where lanes are threads: by the first one alone
   /// nullptr: always.
-  bool (*possible)(const Program& program, const Session& session);
+  bool (*possible)(const Program& program, const Session& session) = nullptr;
   void (*run)(Live& live, LaneRun& run, const Action& action);
   /// When it is done, an acknowledged version has all that its lane did before.
   bool covers = false;
@@ -138,6 +139,9 @@ const std::vector<const ActionKind*>& action_kinds();
 struct ActionRegistration {
   explicit ActionRegistration(const ActionKind& kind);
 };
+
+/// In a thread that lives for it alone; throws what it throws.
+void in_new_thread(const std::function<void()>& body);
 
 /// Of a store's memory and the model: what differs, or "".
 std::string compare(const Live& live, const LaneModel& model, u64 lane);

@@ -135,7 +135,6 @@ const StepRegistration kPut({
     .by_operations = true,
     .by_transactions = true,
     .heap = true,
-    .possible = nullptr,
     .plan =
         [](const Program& program, const LaneModel& model, const Step& step, Domain domain, u64 id,
            std::vector<Change>& changes) {
@@ -153,21 +152,20 @@ const StepRegistration kPut({
     .transact = transact_slot,
 });
 
+void plan_free(const LaneModel& model, u64 target, Domain domain, std::vector<Change>& changes) {
+  const u64 slot = slot_of(Step{{}, target, 0}, domain);
+  const Value& now = model.cells[cells::kSlot + slot];
+  if (now.is_block() && may(model, slot, domain)) changes.push_back({cells::kSlot + slot, now, {}});
+}
+
 const StepRegistration kFree({
     .name = "free",
     .weight = 4,
     .by_operations = true,
     .by_transactions = true,
     .heap = true,
-    .possible = nullptr,
-    .plan =
-        [](const Program&, const LaneModel& model, const Step& step, Domain domain, u64,
-           std::vector<Change>& changes) {
-          const u64 slot = slot_of(step, domain);
-          const Value& now = model.cells[cells::kSlot + slot];
-          if (now.is_block() && may(model, slot, domain))
-            changes.push_back({cells::kSlot + slot, now, {}});
-        },
+    .plan = [](const Program&, const LaneModel& model, const Step& step, Domain domain, u64,
+               std::vector<Change>& changes) { plan_free(model, step.target, domain, changes); },
     .operate = operate_slot,
     .transact = transact_slot,
 });
@@ -179,16 +177,11 @@ const StepRegistration kFreeAll({
     .by_operations = true,
     .by_transactions = true,
     .heap = true,
-    .possible = nullptr,
     .plan =
         [](const Program&, const LaneModel& model, const Step&, Domain domain, u64,
            std::vector<Change>& changes) {
-          for (u64 target = 0; target < 2 * kOf; ++target) {
-            const u64 slot = slot_of(Step{{}, target, 0}, domain);
-            const Value& now = model.cells[cells::kSlot + slot];
-            if (now.is_block() && may(model, slot, domain))
-              changes.push_back({cells::kSlot + slot, now, {}});
-          }
+          for (u64 target = 0; target < 2 * kOf; ++target)
+            plan_free(model, target, domain, changes);
         },
     .operate = operate_slot,
     .transact = transact_slot,
@@ -201,7 +194,6 @@ const StepRegistration kRewrite({
     .by_operations = true,
     .by_transactions = true,
     .heap = true,
-    .possible = nullptr,
     .plan =
         [](const Program&, const LaneModel& model, const Step& step, Domain domain, u64 id,
            std::vector<Change>& changes) {
@@ -242,9 +234,7 @@ const StepRegistration kReallocate({
     .name = "reallocate",
     .weight = 1.5,
     .by_operations = true,
-    .by_transactions = false,
     .heap = true,
-    .possible = nullptr,
     .plan =
         [](const Program& program, const LaneModel& model, const Step& step, Domain domain, u64 id,
            std::vector<Change>& changes) {
@@ -269,7 +259,6 @@ const StepRegistration kReallocate({
             fill(block, change.after, std::min(change.before.words, change.after.words));
           }
         },
-    .transact = nullptr,
 });
 
 /// A block that is there for a transaction.
@@ -277,7 +266,6 @@ const StepRegistration kOffer({
     .name = "offer",
     .weight = 1.5,
     .by_operations = true,
-    .by_transactions = false,
     .heap = true,
     .possible = uses_heap_together,
     .plan =
@@ -295,14 +283,12 @@ const StepRegistration kOffer({
             offer = replace(run, operation, offer, change);
           }
         },
-    .transact = nullptr,
 });
 
 /// It gets into a slot, whether a version has it or not: what relies on it waits for one.
 const StepRegistration kAdopt({
     .name = "adopt",
     .weight = 1.5,
-    .by_operations = false,
     .by_transactions = true,
     .heap = true,
     .possible = uses_heap_together,
@@ -315,7 +301,6 @@ const StepRegistration kAdopt({
           changes.push_back({slot, {}, model.cells[offer]});
           changes.push_back({offer, model.cells[offer], {}});
         },
-    .operate = nullptr,
     .transact =
         [](LaneRun& run, Transaction& tx, const Planned& planned) {
           if (planned.changes.empty()) return;
@@ -334,9 +319,7 @@ const StepRegistration kRoot({
     .name = "set_root",
     .weight = 0.7,
     .by_operations = true,
-    .by_transactions = false,
     .heap = true,
-    .possible = nullptr,
     .plan =
         [](const Program& program, const LaneModel& model, const Step& step, Domain, u64 id,
            std::vector<Change>& changes) {
@@ -369,7 +352,6 @@ const StepRegistration kRoot({
             }
           }
         },
-    .transact = nullptr,
 });
 
 }  // namespace

@@ -21,7 +21,6 @@ const StepRegistration kKey({
     .name = "key",
     .weight = 2,
     .by_operations = true,
-    .by_transactions = false,
     .heap = true,
     .possible = has_standard,
     .plan =
@@ -49,14 +48,12 @@ const StepRegistration kKey({
             else map.emplace(key, std::move(text));
           }
         },
-    .transact = nullptr,
 });
 
 const StepRegistration kVector({
     .name = "vector",
     .weight = 1,
     .by_operations = true,
-    .by_transactions = false,
     .heap = true,
     .possible = has_standard,
     .plan =
@@ -85,14 +82,12 @@ const StepRegistration kVector({
             }
           }
         },
-    .transact = nullptr,
 });
 
 const StepRegistration kString({
     .name = "string",
     .weight = 0.7,
     .by_operations = true,
-    .by_transactions = false,
     .heap = true,
     .possible = has_standard,
     .plan =
@@ -107,14 +102,12 @@ const StepRegistration kString({
           for (const Change& change : planned.changes)
             run.lane->standard->string.assign(text_of(change.after));
         },
-    .transact = nullptr,
 });
 
 /// An object with a string and a vector, in place of another one.
 const StepRegistration kText({
     .name = "text",
     .weight = 2,
-    .by_operations = false,
     .by_transactions = true,
     .heap = true,
     .possible = has_standard,
@@ -128,7 +121,6 @@ const StepRegistration kText({
             after = drawn_text(step, id * 64 + step.target % 64);
           changes.push_back({cell, now, after});
         },
-    .operate = nullptr,
     .transact =
         [](LaneRun& run, Transaction& tx, const Planned& planned) {
           for (const Change& change : planned.changes) {

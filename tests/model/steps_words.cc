@@ -23,8 +23,6 @@ const StepRegistration kWord({
     .weight = 3,
     .by_operations = true,
     .by_transactions = true,
-    .heap = false,
-    .possible = nullptr,
     .plan =
         [](const Program&, const LaneModel& model, const Step& step, Domain domain, u64 id,
            std::vector<Change>& changes) {
@@ -54,8 +52,6 @@ const StepRegistration kHalf({
     .weight = 2,
     .by_operations = true,
     .by_transactions = true,
-    .heap = false,
-    .possible = nullptr,
     .plan =
         [](const Program&, const LaneModel& model, const Step& step, Domain domain, u64 id,
            std::vector<Change>& changes) {
@@ -88,8 +84,6 @@ const StepRegistration kAccount({
     .weight = 1.5,
     .by_operations = true,
     .by_transactions = true,
-    .heap = false,
-    .possible = nullptr,
     .plan =
         [](const Program&, const LaneModel& model, const Step& step, Domain domain, u64,
            std::vector<Change>& changes) {
