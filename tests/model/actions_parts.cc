@@ -110,6 +110,11 @@ struct Closing {
   void operator()(perdura_store* store) const { perdura_close(store); }
 };
 
+/// Also where a step fails: a store does not close inside an operation.
+struct Ending {
+  void operator()(perdura_store* store) const { perdura_operation_end(store); }
+};
+
 /// A new root, in an operation.
 void step_plain(Live& live, perdura_store* store) {
   Journal& journal = live.journal;
@@ -119,21 +124,21 @@ void step_plain(Live& live, perdura_store* store) {
     require(perdura_last_code() == PERDURA_MISUSE, "an end of an operation too many was accepted");
   }
   require_c(perdura_operation_begin(store), "perdura_operation_begin");
+  const std::unique_ptr<perdura_store, Ending> operation(store);
   auto* root = static_cast<PlainRoot*>(perdura_root_get(store, "plain"));
   require_reached(journal, Part::kPlain, root == nullptr ? 0 : root->steps, "the region from C");
   if (root != nullptr)
     for (u64 i = 0; i < std::size(root->words); ++i)
       require(root->words[i] == word_of(root->steps, i), "the region from C is wrong");
   auto* const made = static_cast<PlainRoot*>(perdura_alloc(store, sizeof(PlainRoot)));
-  if (made == nullptr) {
-    perdura_operation_end(store);
-    require_c(-perdura_last_code(), "perdura_alloc");
-  }
+  if (made == nullptr) require_c(-perdura_last_code(), "perdura_alloc");
   made->steps = journal.done_of(Part::kPlain) + 1;
   for (u64 i = 0; i < std::size(made->words); ++i) made->words[i] = word_of(made->steps, i);
-  require_c(perdura_root_set(store, "plain", made), "perdura_root_set");
+  if (const int code = perdura_root_set(store, "plain", made); code != 0) {
+    perdura_free(store, made);
+    require_c(code, "perdura_root_set");
+  }
   require_c(perdura_free(store, root), "perdura_free");
-  perdura_operation_end(store);
 }
 
 const ActionRegistration kPlain({
