@@ -225,7 +225,7 @@ void Checkpointer::run_timer_and_async() {
   std::unique_lock lock(mutex_);
   Clock::time_point due = Clock::now();
   std::chrono::milliseconds due_for{0};  // the interval that it is the end of
-  bool stepped = false;  // since the last checkpoint of the timer
+  bool stepped = false;                  // since the last checkpoint of the timer
   while (!stopping_) {
     if (async_cut_) {
       async_cut_ = false;

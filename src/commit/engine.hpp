@@ -79,6 +79,8 @@ class Engine {
   virtual bool hold(bool) { return true; }
   /// End the background work. `bring_home`: complete it first.
   virtual Status finish(bool bring_home) = 0;
+  /// While it goes on: the space of versions that could be elsewhere is free afterwards.
+  virtual Status bring_home() { return {}; }
 
   virtual void add_to(Statistics& statistics) const = 0;
   virtual void reset_statistics() = 0;

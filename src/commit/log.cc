@@ -58,11 +58,36 @@ void Log::free_held(u64 version) {
     if (segment.version_max == kHeld) segment.version_max = version;
 }
 
+// Whoever reads them before they are used again finds the same, and takes it for the same.
+void Log::free_torn(u64 durable) {
+  std::lock_guard lock(mutex_);
+  for (Segment& segment : segments_) {
+    if (segment.version_max == kHeld || segment.version_max <= durable) continue;
+    segment.version_max = durable;  // of which it may have blocks as well
+    segment.live = segment.live && durable > volume_.replayed_version(region_);
+  }
+}
+
+u64 Log::free_segments() const {
+  return static_cast<u64>(std::count_if(segments_.begin(), segments_.end(),
+                                        [](const Segment& each) { return !each.live; }));
+}
+
+u64 Log::free_bytes() const {
+  std::lock_guard lock(mutex_);
+  return free_segments() * segment_bytes_;
+}
+
+Status Log::make_room(u64 bytes) {
+  std::lock_guard lock(mutex_);
+  while (free_segments() * segment_bytes_ < bytes) PERDURA_TRY(grow());
+  return {};
+}
+
 Result<Log::Place> Log::take(u64 version, u64 others_free) {
   std::lock_guard lock(mutex_);
   for (;;) {
-    const auto free = static_cast<u64>(std::count_if(
-        segments_.begin(), segments_.end(), [](const Segment& each) { return !each.live; }));
+    const u64 free = free_segments();
     for (Segment& segment : segments_) {
       if (segment.live || free <= others_free) continue;
       segment.generation = next_generation_++;

@@ -73,6 +73,12 @@ class Log {
   void adopt(u64 offset, u64 generation, u64 version_max);
   /// What recovered transactions did is part of `version`.
   void free_held(u64 version);
+  /// After recovery, of which `durable` is the last version: what was written of a later one never
+  /// was, and its segments are free.
+  void free_torn(u64 durable);
+  /// So many bytes of versions, roughly, fit what is free; more space is taken where it is not.
+  Status make_room(u64 bytes);
+  u64 free_bytes() const;
 
   /// A free segment for `version`, allocating one where none is free. It stays with the caller
   /// until release().
@@ -109,6 +115,7 @@ class Log {
   Result<Place> take(u64 version, u64 others_free);
   Status grow();
   void give_back();
+  u64 free_segments() const;
 
   region::Volume& volume_;
   const u32 region_;

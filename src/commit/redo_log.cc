@@ -40,15 +40,26 @@ void RedoLog::stop_thread() {
   if (replay_thread_.joinable()) replay_thread_.join();
 }
 
+void RedoLog::drain(std::unique_lock<std::mutex>& lock) {
+  drain_ = true;
+  held_ = false;
+  retry_replay();
+  replay_work_.notify_all();
+  progress_.wait(lock, [this] { return committed_.empty() || replay_failure_; });
+}
+
+Status RedoLog::bring_home() {
+  std::unique_lock lock(mutex_);
+  drain(lock);
+  drain_ = false;
+  return replay_failure_ ? Status(*replay_failure_) : Status{};
+}
+
 Status RedoLog::finish(bool bring_home) {
   std::unique_lock lock(mutex_);
   if (bring_home) {
     for (const auto& writer : writers_) writer->leave_segment();
-    drain_ = true;
-    held_ = false;
-    retry_replay();
-    replay_work_.notify_all();
-    progress_.wait(lock, [this] { return committed_.empty() || replay_failure_; });
+    drain(lock);
   }
   lock.unlock();
   stop_thread();

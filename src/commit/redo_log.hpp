@@ -56,6 +56,7 @@ class RedoLog final : public Engine {
   void abandon() override;
   Written written() const override;
   bool hold(bool on) override;
+  Status bring_home() override;
   Status finish(bool bring_home) override;
   void add_to(Statistics& statistics) const override;
   void reset_statistics() override;
@@ -72,6 +73,7 @@ class RedoLog final : public Engine {
   bool replay_due() const;
   void retry_replay();  ///< with mutex_ held
   Status forget_log();
+  void drain(std::unique_lock<std::mutex>& lock);
   bool log_has_room() const { return live_log_bytes_ <= config_.log->limit_bytes(); }
   /// `again`: an earlier attempt failed and may have left pages half replayed.
   Status replay(const std::vector<LoggedVersion>& versions, bool again);

@@ -532,17 +532,54 @@ Status Runtime::in_operation(Body&& body) {
 // Before pointers are moved: transactions stored them as they were.
 Status Runtime::repeat_transactions() {
   if (transactions_.empty()) return {};
-  return in_operation([this](Mutator& mutator) -> Status {
-    PERDURA_ASSIGN(repeated_,
-                   store::repeat_transactions(name(), *heap_, *region_, mutator, transactions_));
+  u64 bytes = 0;
+  for (const commit::FoundTransaction& each : transactions_) bytes += store::version_bytes(each);
+  size_t done = 0;
+  if (const Status room = log_->make_room(bytes); !room && !is_mutant("recovery_at_once")) {
+    if (room.failure().code != Code::kNoSpace) return room.failure();
+    PERDURA_ASSIGN(done, repeat_in_groups());
+  }
+  return repeat(done, transactions_.size());
+}
+
+Status Runtime::repeat(size_t begin, size_t end) {
+  return in_operation([&](Mutator& mutator) -> Status {
+    const std::span<const commit::FoundTransaction> all(transactions_);
+    PERDURA_ASSIGN(const u64 repeated, store::repeat_transactions(name(), *heap_, *region_, mutator,
+                                                                  all.subspan(begin, end - begin)));
+    repeated_ += repeated;
     return {};
   });
+}
+
+// On a full medium there may be no room for a version that has all of them. A version of the first
+// ones says itself which it has; when it is home its log is free for the next. Returns how many are
+// in versions; the rest fits one more, or there is no room for a version at all.
+Result<size_t> Runtime::repeat_in_groups() {
+  for (size_t done = 0;;) {
+    PERDURA_TRY(engine_->bring_home());
+    const u64 room = log_->free_bytes() / 2;
+    size_t end = done;
+    for (u64 bytes = 0; end < transactions_.size(); ++end) {
+      bytes += store::version_bytes(transactions_[end]);
+      if (bytes > room && end != done) break;
+    }
+    if (end == transactions_.size()) return done;
+    PERDURA_TRY(repeat(done, end));
+    done = end;
+    const Result<u64> made = checkpoint();
+    if (!made && made.failure().code == Code::kNoSpace) return done;
+    if (!made) return made.failure();
+    durable_version_ = *made;
+  }
 }
 
 // A version that has them frees their records.
 Status Runtime::free_transactions() {
   u64 version = durable_version_;
   if (repeated_ != 0) {
+    // With the version that has the last of them they go home as well.
+    log_->free_held(durable_version_ + 1);
     const Result<u64> made = checkpoint();
     // On a full medium the store can be read, and written to where it has room; the next version
     // has them, and their records stay until then.

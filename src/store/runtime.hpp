@@ -122,6 +122,8 @@ class Runtime {
   template <class Body>
   Status in_operation(Body&& body);
   Status repeat_transactions();
+  Status repeat(size_t begin, size_t end);
+  Result<size_t> repeat_in_groups();
   Status free_transactions();
   Status relocate();
   Status require_outside_operation(const char* call);

@@ -119,9 +119,38 @@ Result<TransactionState*> transaction_state(const std::string& name, heap::Heap&
   return state;
 }
 
+u64 version_bytes(const FoundTransaction& transaction) {
+  constexpr u64 kLinesOfBlock = 4;
+  constexpr u64 kBytesOfLine = kLineBytes + sizeof(u64);  // with its run
+  const std::vector<u64>& words = transaction.entries;
+  u64 lines = 1;  // of the state
+  for (size_t i = 0; i < words.size();) {
+    switch (format::entry_kind(words[i])) {
+      case EntryKind::kWords: {
+        const u64 count = format::entry_count(words[i]);
+        lines += count * sizeof(u64) / kLineBytes + 2;
+        i += 1 + count;
+        break;
+      }
+      case EntryKind::kMaskedWord:
+        lines += 1;
+        i += 2;
+        break;
+      case EntryKind::kAllocate:
+        lines += kLinesOfBlock;
+        i += 3;
+        break;
+      default:
+        lines += kLinesOfBlock;
+        i += 1;
+    }
+  }
+  return lines * kBytesOfLine;
+}
+
 Result<u64> repeat_transactions(const std::string& name, heap::Heap& heap, region::Region& region,
                                 detail::Mutator& mutator,
-                                const std::vector<FoundTransaction>& transactions) {
+                                std::span<const FoundTransaction> transactions) {
   PERDURA_ASSIGN(TransactionState* const state, transaction_state(name, heap));
   if (state == nullptr)
     return log_damaged(name, "it has transactions, and the region has no state of them");

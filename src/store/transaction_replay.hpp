@@ -1,6 +1,7 @@
 // Transactions that committed after the recovered version, repeated on working memory.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -12,10 +13,14 @@ namespace perdura::store {
 /// The region's, or nullptr where it never had a transaction. kUnsupported for another format.
 Result<format::TransactionState*> transaction_state(const std::string& name, heap::Heap& heap);
 
+/// How much log a version takes that has it, roughly: each word that is stored may be in a line of
+/// its own, and what the heap notes of a block is in a few.
+u64 version_bytes(const commit::FoundTransaction& transaction);
+
 /// Those that the region does not hold, in the order of their commits. Returns how many. kCorrupt
 /// where one is missing, or where it says what cannot be; `name` is the store's.
 Result<u64> repeat_transactions(const std::string& name, heap::Heap& heap, region::Region& region,
                                 detail::Mutator& mutator,
-                                const std::vector<commit::FoundTransaction>& transactions);
+                                std::span<const commit::FoundTransaction> transactions);
 
 }  // namespace perdura::store
