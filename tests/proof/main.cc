@@ -274,8 +274,13 @@ Json figures_of(const Arguments& arguments, const Totals& totals) {
   if (promises_untested)
     figure("promises_untested", static_cast<double>(*promises_untested), "promises", "0",
            *promises_untested == 0, promises);
-  if (old_open)
+  if (old_open) {
+    // A ratio of times: shown, but on a loaded machine it proves nothing. What an opening asks of
+    // the medium is compared by old_store_test.
+    const bool others_hold = all_hold;
     figure("old_open", *old_open, "ratio", "<= 1.2", *old_open <= 1.2, {{"campaigns", added}});
+    all_hold = others_hold;
+  }
   const auto none = [&](const char* key, u64 value) {
     figure(key, static_cast<double>(value), "cases", "0", value == 0,
            {{"damage", totals.damage.json()}, {"campaigns", added}});
