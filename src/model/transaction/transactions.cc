@@ -145,8 +145,9 @@ void Transactions::let_others_go_on(TransactionContext& context) {
   runtime_.mutators().resume();
 }
 
-inline std::optional<Why> Transactions::attempt(TransactionContext& context, TransactionBody body,
-                                                void* with) {
+[[gnu::always_inline]] inline std::optional<Why> Transactions::attempt(TransactionContext& context,
+                                                                       TransactionBody body,
+                                                                       void* with) {
   try {
     body(with, context.transaction);
     if (context.has_changed() || stream_) value_or_throw(context.commit());
@@ -225,7 +226,11 @@ void Transactions::run(TransactionBody body, void* with) {
   bool has_taken_version = false;
   for (u64 restarts = 0;;) {
     enter(context, restarts);
-    const std::optional<Why> again = attempt_inside(context.outer, context, body, with);
+    // Nearly always the first: a call of the other costs as much as the rest of a short
+    // transaction.
+    const std::optional<Why> again = context.outer == nullptr
+                                         ? attempt(context, body, with)
+                                         : attempt_inside(context.outer, context, body, with);
     leave(context);
     if (!again) return finish(context);
     if (*again == Why::kNeedsType) {
