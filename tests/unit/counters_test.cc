@@ -31,6 +31,9 @@ Options options(u64 limit_bytes) {
 // Threads tell stores apart by an index of 6 bits and an identifier: an index is used again, and
 // what a thread remembers of it is not of the store that has it now.
 TEST(Counters, AProcessHasSoManyStoresOpen) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "ThreadSanitizer leaves no address space for so many";
+#endif
   const TempDir folder{TempDir::kMemory};
   const auto open = [&](size_t i) {
     return std::make_unique<Store>(

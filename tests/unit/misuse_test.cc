@@ -118,9 +118,11 @@ TEST_F(MisuseTest, AnEndOfAnOperationTooMany) {
 // Of a container in whose operation the thread is not, though it is in another one's.
 TEST_F(MisuseTest, AnEndOfAContainersOperationTooMany) {
   perdura_container* containers[2] = {};
+  perdura_options options{};
+  options.region_limit_bytes = 64 * 1024 * 1024;
   for (int i = 0; i < 2; ++i) {
     const std::string uri = "emu:" + folder_.path("container " + std::to_string(i));
-    ASSERT_EQ(perdura_container_open(uri.c_str(), nullptr, &containers[i]), 0)
+    ASSERT_EQ(perdura_container_open(uri.c_str(), &options, &containers[i]), 0)
         << perdura_last_error();
   }
   for (int i = 0; i < 2; ++i) {
