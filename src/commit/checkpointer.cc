@@ -84,7 +84,7 @@ Result<u64> Checkpointer::checkpoint(Selection& selection) {
 
 Status Checkpointer::wait(u64 version) {
   std::unique_lock lock(mutex_);
-  const u64 newest = durable_.load() + (attempt_ ? 1 : 0);
+  const u64 newest = attempt_ ? attempt_->version : durable_.load();
   if (version > newest && !(failed_ && failed_->number == version))
     return Failure{Code::kNotFound, "version " + std::to_string(version) +
                                         " was never begun; the newest is " +
@@ -153,7 +153,10 @@ Status Checkpointer::capture_stopped(Attempt& attempt) {
 
 Result<u64> Checkpointer::complete(Attempt& attempt) {
   const Status status = capture_and_commit(attempt);
-  if (attempt.selection == nullptr) tell_epochs(attempt, status);
+  // First: who relies on it that an epoch has a version says of which version it was.
+  if (status && !attempt.empty) durable_.store(attempt.version, std::memory_order_release);
+  if (attempt.selection == nullptr && config_.epochs != nullptr)
+    config_.epochs->epoch_settled(static_cast<bool>(status));
   // A caller need not wait until a large change set is cleared.
   const bool settle_later = status && attempt.selection == nullptr &&
                             attempt.trigger == Trigger::kCaller && !attempt.empty &&
@@ -165,12 +168,6 @@ Result<u64> Checkpointer::complete(Attempt& attempt) {
   publish(attempt, status, settle_later);
   if (!status) return copy_of(status.failure());
   return skipped ? number - 1 : number;
-}
-
-// Who relies on it that an epoch has a version says of which version it was.
-void Checkpointer::tell_epochs(const Attempt& attempt, const Status& status) {
-  if (status && !attempt.empty) durable_.store(attempt.version, std::memory_order_release);
-  if (config_.epochs != nullptr) config_.epochs->epoch_settled(static_cast<bool>(status));
 }
 
 Status Checkpointer::capture_and_commit(Attempt& attempt) {
@@ -202,7 +199,6 @@ void Checkpointer::publish(Attempt& attempt, const Status& status, bool settle_l
   } else if (!attempt.empty) {
     ++counters_.checkpoints;
     counters_.changed_bytes += config_.engine->written().changed_bytes;
-    durable_.store(attempt.version, std::memory_order_release);
     failed_.reset();
   }
   attempt_.reset();

@@ -106,7 +106,6 @@ class Checkpointer {
   Result<u64> complete(Attempt& attempt);
   Status capture_and_commit(Attempt& attempt);
   Status write_version(Attempt& attempt);
-  void tell_epochs(const Attempt& attempt, const Status& status);
   void publish(Attempt& attempt, const Status& status, bool settle_later);
 
   void stop_thread();
