@@ -6,7 +6,6 @@
 
 #include <array>
 #include <atomic>
-#include <filesystem>
 #include <functional>
 #include <random>
 #include <stdexcept>
@@ -17,7 +16,7 @@
 #include <perdura/transaction.hpp>
 
 #include "base/bits.hpp"
-#include "support/files.hpp"
+#include "support/transaction_ways.hpp"
 
 namespace perdura::test {
 namespace {
@@ -28,44 +27,7 @@ struct alignas(64) Area {
   Bytes bytes;
 };
 
-struct Way {
-  friend void PrintTo(const Way& way, std::ostream* out) {
-    *out << way.scheme << (way.logging == Logging::kUndo ? "_undo" : "");
-  }
-  std::string scheme;
-  Logging logging;
-};
-
-class TransactionFields : public testing::TestWithParam<Way> {
- protected:
-  static Options options() {
-    Options options;
-    options.region_limit_bytes = 16 * kMiB;
-    options.lazy_recovery = false;
-    return options;
-  }
-  std::string path(const std::string& file = "store.pd") const { return folder_.path(file); }
-  Store open() const {
-    Store store = Store::open(GetParam().scheme + ":" + path(), options());
-    set_logging(store, GetParam().logging);
-    return store;
-  }
-  /// Of a root, at the end of the test after a crash now.
-  void after_crash(const std::function<void(Store&)>& check) {
-    const std::string copy = path("copy " + std::to_string(crashes_.size()));
-    std::filesystem::copy_file(path(), copy);
-    crashes_.emplace_back(copy, check);
-  }
-  void TearDown() override {
-    for (const auto& [copy, check] : crashes_) {
-      Store store = Store::open(GetParam().scheme + ":" + copy, options());
-      check(store);
-    }
-  }
-
-  const TempDir folder_{TempDir::kMemory};
-  std::vector<std::pair<std::string, std::function<void(Store&)>>> crashes_;
-};
+class TransactionFields : public TransactionWays {};
 
 /// Fields that follow each other.
 struct Field {
@@ -234,9 +196,7 @@ TEST_P(TransactionFields, LoseNothingThatOthersStoreBeside) {
   EXPECT_EQ(pair.ours, kTransactions - kTransactions / 3);
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, TransactionFields,
-                         testing::Values(Way{"emu", Logging::kRedo}, Way{"emu", Logging::kUndo},
-                                         Way{"file", Logging::kRedo}, Way{"file", Logging::kUndo}),
+INSTANTIATE_TEST_SUITE_P(Ways, TransactionFields, kTransactionWays,
                          testing::PrintToStringParamName());
 
 }  // namespace

@@ -4,7 +4,6 @@
 // against plain ones; the heap's audit and its blocks, now and after a crash.
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <functional>
 #include <random>
 #include <stdexcept>
@@ -16,7 +15,7 @@
 
 #include "base/bits.hpp"
 #include "support/expect_failure.hpp"
-#include "support/files.hpp"
+#include "support/transaction_ways.hpp"
 
 namespace perdura::test {
 namespace {
@@ -77,44 +76,20 @@ std::string check(const Records& records, const Model& model) {
   return "";
 }
 
-struct Way {
-  friend void PrintTo(const Way& way, std::ostream* out) {
-    *out << way.scheme << (way.logging == Logging::kUndo ? "_undo" : "");
-  }
-  std::string scheme;
-  Logging logging;
-};
-
-class TransactionObjects : public testing::TestWithParam<Way> {
+class TransactionObjects : public TransactionWays {
  protected:
-  static Options options() {
-    Options options;
-    options.region_limit_bytes = 16 * kMiB;
+  Options options() const override {
+    Options options = TransactionWays::options();
     options.tracking = Tracking::kUserfault;
     options.log_segment_bytes = 32 * kKiB;
-    options.lazy_recovery = false;
     return options;
-  }
-  std::string path(const std::string& file = "store.pd") const { return folder_.path(file); }
-  Store open() const {
-    Store store = Store::open(GetParam().scheme + ":" + path(), options());
-    set_logging(store, GetParam().logging);
-    return store;
   }
   void expect(Store& store, const Records& records, const Model& model) {
     ASSERT_EQ(check(records, model), "");
-    const std::string copy = path("copy " + std::to_string(crashes_.size()));
-    std::filesystem::copy_file(path(), copy);
-    crashes_.push_back({copy, model, store.audit().live_blocks});
-  }
-  void TearDown() override {
-    for (const Crash& crash : crashes_) {
-      Store store = Store::open(GetParam().scheme + ":" + crash.path, options());
-      const HeapAudit audit = store.audit();
-      EXPECT_TRUE(audit.clean) << audit.problem;
-      EXPECT_EQ(audit.live_blocks, crash.live_blocks);
-      EXPECT_EQ(check(*store.find_root<Records>("records"), crash.model), "");
-    }
+    after_crash([model, live_blocks = store.audit().live_blocks](Store& found) {
+      EXPECT_EQ(found.audit().live_blocks, live_blocks);
+      EXPECT_EQ(check(*found.find_root<Records>("records"), model), "");
+    });
   }
   static void set(Transaction& tx, Store& store, Records& records, size_t at,
                   const Wanted& wanted) {
@@ -122,14 +97,6 @@ class TransactionObjects : public testing::TestWithParam<Way> {
     tx.write(records.all[at],
              wanted.count == kNone ? nullptr : tx.make<Record>(store, wanted.number, wanted.count));
   }
-
-  struct Crash {
-    std::string path;
-    Model model;
-    u64 live_blocks;
-  };
-  const TempDir folder_{TempDir::kMemory};
-  std::vector<Crash> crashes_;
 };
 
 TEST_P(TransactionObjects, OfUndoneTransactionsAreUntouched) {
@@ -315,9 +282,7 @@ TEST_P(TransactionObjects, ThatGiveBackMoreThanARecordHoldsAreDestroyedByAVersio
   expect(store, records, model);
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, TransactionObjects,
-                         testing::Values(Way{"emu", Logging::kRedo}, Way{"emu", Logging::kUndo},
-                                         Way{"file", Logging::kRedo}, Way{"file", Logging::kUndo}),
+INSTANTIATE_TEST_SUITE_P(Ways, TransactionObjects, kTransactionWays,
                          testing::PrintToStringParamName());
 
 }  // namespace

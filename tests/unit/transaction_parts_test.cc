@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <filesystem>
 #include <functional>
 #include <stdexcept>
 #include <thread>
@@ -15,7 +14,7 @@
 #include <perdura/transaction.hpp>
 
 #include "base/bits.hpp"
-#include "support/files.hpp"
+#include "support/transaction_ways.hpp"
 
 namespace perdura::test {
 
@@ -40,47 +39,13 @@ struct Words {
   alignas(64) u64 w[8];
 };
 
-struct Way {
-  friend void PrintTo(const Way& way, std::ostream* out) {
-    *out << way.scheme << (way.logging == Logging::kUndo ? "_undo" : "");
-  }
-  std::string scheme;
-  Logging logging;
-};
-
-class TransactionParts : public testing::TestWithParam<Way> {
+class TransactionParts : public TransactionWays {
  protected:
-  static Options options() {
-    Options options;
-    options.region_limit_bytes = 16 * kMiB;
-    options.lazy_recovery = false;
-    return options;
-  }
-  std::string path(const char* file) const { return folder_.path(file); }
-  Store open(const char* file = "store.pd") const {
-    Store store = Store::open(GetParam().scheme + ":" + path(file), options());
-    set_logging(store, GetParam().logging);
-    return store;
-  }
   /// Of the words, now, and at the end of the test after a crash now.
-  using Check = std::function<void(const Words&)>;
-  void expect(const Words& words, const Check& check) {
+  void expect(const Words& words, const std::function<void(const Words&)>& check) {
     check(words);
-    const std::string copy = path(("copy " + std::to_string(crashes_.size())).c_str());
-    std::filesystem::copy_file(path("store.pd"), copy);
-    crashes_.emplace_back(copy, check);
+    after_crash([check](Store& store) { check(*store.find_root<Words>("words")); });
   }
-  void TearDown() override {
-    for (const auto& [copy, check] : crashes_) {
-      Store store = Store::open(GetParam().scheme + ":" + copy, options());
-      const HeapAudit audit = store.audit();
-      EXPECT_TRUE(audit.clean) << audit.problem;
-      check(*store.find_root<Words>("words"));
-    }
-  }
-
-  const TempDir folder_{TempDir::kMemory};
-  std::vector<std::pair<std::string, Check>> crashes_;
 };
 
 TEST_P(TransactionParts, InUndonePartsStoreNothingIntoBlocksThatAreGivenToOthers) {
@@ -270,9 +235,7 @@ TEST_P(TransactionParts, OfAnotherStoreAreUndoneInTheOuterOneWhereTheyBeginAgain
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, TransactionParts,
-                         testing::Values(Way{"emu", Logging::kRedo}, Way{"emu", Logging::kUndo},
-                                         Way{"file", Logging::kRedo}, Way{"file", Logging::kUndo}),
+INSTANTIATE_TEST_SUITE_P(Ways, TransactionParts, kTransactionWays,
                          testing::PrintToStringParamName());
 
 }  // namespace
