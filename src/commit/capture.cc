@@ -132,11 +132,18 @@ bool PieceStream::write_piece(u64 count) {
 }
 
 // Of the first `count` lines, take the marked ones out of the stream; false when there are none.
+// Their copies are waited for here: once a line behind them is published other mutators take them
+// for captured and store to them.
 bool PieceStream::leave_out_marked(u64 count) {
   u64 kept = begin_ + count;
   for (u64 i = begin_ + count; i-- > begin_;) {
-    if (window_->marked(number(lines_[i]))) aside_->push_back(number(lines_[i]));
-    else lines_[--kept] = lines_[i];
+    const u64 line = number(lines_[i]);
+    if (!window_->marked(line)) {
+      lines_[--kept] = lines_[i];
+      continue;
+    }
+    window_->await_copy(line);
+    aside_->push_back(line);
   }
   return std::exchange(begin_, kept) != kept;
 }
@@ -156,11 +163,10 @@ namespace {
 
 // Lines that a mutator copied first. An arena also holds copies of lines outside the change set,
 // and of lines that were captured before their mark: those are not in `aside`.
-bool take_side_copies(std::vector<u64>& aside, const track::Window& window,
-                      const std::vector<track::MutatorSlot*>& mutators, LogWriter& writer) {
+bool take_side_copies(std::vector<u64>& aside, const std::vector<track::MutatorSlot*>& mutators,
+                      LogWriter& writer) {
   std::sort(aside.begin(), aside.end());
   std::vector<const std::byte*> copies(aside.size());
-  for (u64 line : aside) window.await_copy(line);
   for (const track::MutatorSlot* mutator : mutators) {
     const track::SideArena& arena = *mutator->side;
     for (u64 i = 0, count = arena.count(); i < count; ++i) {
@@ -207,7 +213,7 @@ Status capture_in_background(const track::DirtyMap& changes, const std::byte* ba
   close_window();
   *side_copies += aside.size();
   // Only now: threads that began during the capture have copied lines aside as well.
-  if (good && !aside.empty()) good = take_side_copies(aside, window, mutators.snapshot(), writer);
+  if (good && !aside.empty()) good = take_side_copies(aside, mutators.snapshot(), writer);
   return good ? Status{} : writer.finish();
 }
 

@@ -55,12 +55,16 @@ void Window::copy_aside(SideArena& arena, u64 first, u64 count) {
       }
     }
     // Another mutator copies this line: its copy must be complete before ours stores.
-    while (mark.load(std::memory_order_acquire) == copying()) _mm_pause();
+    await_copy(line);
   }
 }
 
+// It takes nanoseconds, or the mutator that copies has lost its processor.
 void Window::await_copy(u64 line) const {
-  while (marks()[line].load(std::memory_order_acquire) != done()) _mm_pause();
+  for (int spins = 0; marks()[line].load(std::memory_order_acquire) != done(); ++spins) {
+    if (spins < 2000) _mm_pause();
+    else ::sched_yield();
+  }
 }
 
 #if defined(__SANITIZE_THREAD__)

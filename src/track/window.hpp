@@ -10,14 +10,17 @@
 //   line < scanned? nothing to do            load the line
 //   any_mark := true
 //   mark := copying (atomic; one wins)       load any_mark, and the mark
-//   copy the line to its side arena          mark of this window: discard, take the side copy later
-//   mark := done (release)                   else: append the line to the log
-//   store                                    scanned := next line (release)
+//   copy the line to its side arena          mark of this window: discard, take the side copy
+//   later, mark := done (release)                     once that mark is done store else: append the
+//   line to the log
+//                                            scanned := next line (release)
 //
 // Why the capturer's load is good when it sees no mark: x86 keeps loads in order and stores in
 // order, so a store of the mutator that the load had seen would have been preceded by a mark that
-// the later load sees. The loads of a line that a mutator is storing to race with it and their
-// result is discarded; both sides of that race are in window.cc and LineCopier, nowhere else.
+// the later load sees. Why it waits for `done` before `scanned` passes the line: from then on other
+// mutators store to it without a look at its mark, and the side copy would hold what they stored.
+// The loads of a line that a mutator is storing to race with it and their result is discarded; both
+// sides of that race are in window.cc and LineCopier, nowhere else.
 // Windows open while all mutators stand still, so no operation spans two of them.
 #pragma once
 
@@ -75,7 +78,7 @@ class Window {
   bool marked(u64 line) const { return marks()[line].load(std::memory_order_relaxed) >= copying(); }
   /// Lines below `line` are captured.
   void publish(u64 line) { scanned_.store(line, std::memory_order_release); }
-  /// After a marked line: wait until its side copy is in some arena.
+  /// Of a marked line: wait until its side copy is in some arena.
   void await_copy(u64 line) const;
   /// Everything is captured: mutators need not copy any more.
   void finish() { publish(~u64{0}); }

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -45,8 +46,10 @@ inline void await_rounds(pid_t thread, u64 rounds) {
   while (count() < until) ::usleep(100);
 }
 
-/// Until the thread, which spins, has run for so long: it would have gone on if it could.
-inline void await_cpu_ns(pthread_t thread, u64 duration_ns) {
+/// Until the thread, which spins, has run for so long: it would have gone on if it could. Or until
+/// `done`, which a thread that may end sets before.
+inline void await_cpu_ns(pthread_t thread, u64 duration_ns,
+                         const std::atomic<bool>& done = std::atomic<bool>(false)) {
   clockid_t clock{};
   ::pthread_getcpuclockid(thread, &clock);
   const auto ran_ns = [&] {
@@ -55,7 +58,7 @@ inline void await_cpu_ns(pthread_t thread, u64 duration_ns) {
     return static_cast<u64>(now.tv_sec) * 1'000'000'000 + static_cast<u64>(now.tv_nsec);
   };
   const u64 until = ran_ns() + duration_ns;
-  while (ran_ns() < until) ::sched_yield();
+  while (!done && ran_ns() < until) ::sched_yield();
 }
 
 }  // namespace perdura::test

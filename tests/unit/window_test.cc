@@ -6,8 +6,12 @@
 // to the version before, must equal that copy byte by byte. Then whole stores, dropped after an
 // asynchronous checkpoint and opened again.
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mman.h>
 
 #include <atomic>
+#include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <random>
 #include <thread>
@@ -167,6 +171,7 @@ class Capture : public testing::TestWithParam<const char*> {
  protected:
   static constexpr u64 kBytes = 8 * kMiB;
   static constexpr u64 kThreads = 3;
+  static constexpr u64 kAsFarAsTheyCanNs = 5'000'000;  ///< of the processor, to do nothing but wait
 
   Capture()
       : volume_(open_volume(GetParam() + (":" + folder_.path("log.pd")))),
@@ -306,6 +311,98 @@ TEST_P(Capture, MutatorsMayBeginAndEndDuringIt) {
     checkpoint(number, false);
   stop_ = true;
   for (std::thread& starter : starters) starter.join();
+}
+
+// Holds a thread in its first access to a page, until `go`; others do not notice.
+class HeldAccess {
+ public:
+  explicit HeldAccess(std::byte* page) : page_(page) {
+    held_ = this;
+    struct sigaction action = {};
+    action.sa_handler = [](int) {
+      const int saved_errno = errno;
+      while (held_here_ && !held_->go) {
+        held_->reached = true;
+        ::sched_yield();
+      }
+      ::mprotect(held_->page_, kPageBytes, PROT_READ | PROT_WRITE);
+      errno = saved_errno;
+    };
+    ::sigaction(SIGSEGV, &action, &before_);
+    ::mprotect(page_, kPageBytes, PROT_NONE);
+  }
+  ~HeldAccess() { ::sigaction(SIGSEGV, &before_, nullptr); }
+  HeldAccess(const HeldAccess&) = delete;
+
+  static void hold_this_thread() { held_here_ = true; }
+
+  std::atomic<bool> reached{false};
+  std::atomic<bool> go{false};
+
+ private:
+  static inline HeldAccess* held_ = nullptr;
+  static inline thread_local volatile bool held_here_ = false;
+  std::byte* const page_;
+  struct sigaction before_ = {};
+};
+
+// The capturer needs the copy of a line that a mutator has marked: until it is complete nobody may
+// store to the line, however far the capturer has come. Here the mutator is held in between.
+TEST_P(Capture, NobodyStoresToALineWhoseCopyIsUnderWay) {
+  const auto store = [this](u64 value) {
+    detail::Mutator& mutator = mutators_->this_thread();
+    detail::enter(mutator);
+    detail::report(mutator, memory_.as(), sizeof(u64));
+    *memory_.as<u64>() = value;
+    detail::leave(mutator);
+  };
+  store(1);
+  std::atomic<bool> cut{false};
+  std::thread copier([&] {
+    HeldAccess::hold_this_thread();
+    mutators_->this_thread();
+    while (!cut) std::this_thread::yield();
+    store(2);
+  });
+  while (mutators_->snapshot().size() < 2) std::this_thread::yield();
+
+  commit::VersionInProgress version;
+  version.number = version.ticket = version.region = 1;
+  mutators_->stop();
+  ASSERT_TRUE(tracker_->cut());
+  tracker_->open_window();
+  std::memcpy(at_cut_.data(), memory_.as(), kBytes);
+  HeldAccess held(memory_.as());
+  mutators_->resume();
+  cut = true;
+  while (!held.reached) std::this_thread::yield();
+
+  // Both come as far as they can. Neither sleeps.
+  std::atomic<bool> captured{false};
+  std::thread capturer([&] {
+    writer_.begin(version);
+    EXPECT_TRUE(commit::capture_in_background(
+        tracker_->collect(), memory_.as(), tracker_->window(), *mutators_, writer_,
+        [&] {
+          tracker_->close_window();
+          captured = true;
+        },
+        &side_copies_));
+  });
+  await_cpu_ns(capturer.native_handle(), kAsFarAsTheyCanNs, captured);
+  std::atomic<bool> stored{false};
+  std::thread other([&] {
+    store(3);
+    stored = true;
+  });
+  await_cpu_ns(other.native_handle(), kAsFarAsTheyCanNs, stored);
+  held.go = true;
+  for (std::thread* thread : {&copier, &capturer, &other}) thread->join();
+  ASSERT_TRUE(writer_.finish_with_commit());
+  ASSERT_TRUE(volume_->medium().barrier(PERDURA_SITE("test")));
+  compare(version);
+  EXPECT_EQ(side_copies_, 1u);
+  tracker_->settle(true);
 }
 
 INSTANTIATE_TEST_SUITE_P(Media, Capture, testing::Values("emu", "file"),
