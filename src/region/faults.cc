@@ -65,6 +65,12 @@ struct Repeated {
 };
 __attribute__((tls_model("initial-exec"))) constinit thread_local Repeated repeated{};
 
+// Nothing may be mapped there, as in a forked child, or memory is short: the system says the same.
+bool is_mapped(std::byte* page) noexcept {
+  unsigned char resident = 0;
+  return ::mincore(page, kPageBytes, &resident) == 0 || errno != ENOMEM;
+}
+
 // The system tries the access as the program would, and says what came of it. Older ones than Linux
 // 5.14 cannot, like want of memory: then the program may go on trying.
 bool is_out_of_reach(const Fault& fault) noexcept {
@@ -72,6 +78,7 @@ bool is_out_of_reach(const Fault& fault) noexcept {
       fault.address - reinterpret_cast<std::uintptr_t>(fault.address) % kPageBytes;
   const int advice = fault.is_store ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
   if (::madvise(page, kPageBytes, advice) == 0) return false;
+  if (errno == ENOMEM) return !is_mapped(page);
   if (errno != EINVAL) return errno == EFAULT || errno == EHWPOISON;
   alignas(kPageBytes) static std::byte ours[kPageBytes];  // EINVAL: it must not, or cannot do that
   return ::madvise(ours, kPageBytes, advice) == 0;

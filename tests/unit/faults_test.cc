@@ -447,6 +447,20 @@ TEST_F(ClosedPartsTest, AForkedChildFillsNothingOfItsParent) {
   ::close(go[1]);
 }
 
+// Its parent has opened the part, and tells a fault there to try again.
+TEST_F(ClosedPartsTest, AForkedChildDiesOfWhatItsParentHasOpened) {
+  auto tracker = track::Userfault::create(region_->base(), region_->limit());
+  if (!tracker) GTEST_SKIP() << tracker.failure().message;
+  close(std::move(*tracker));
+  byte_of(5) = 77;
+  Child child([&]() -> std::string {
+    ::alarm(10);
+    return "read " + std::to_string(value_of(5));
+  });
+  EXPECT_EQ(child.wait(), " died of signal " + std::to_string(SIGSEGV));
+  EXPECT_EQ(value_of(5), 77u);
+}
+
 // However much a store opens: what was not filled is not shown, and not filled over the store.
 TEST_F(ClosedPartsTest, AStoreOpensNothingThatIsNotFilled) {
   for (const u64 chunk : {64 * kKiB, kMiB}) {
