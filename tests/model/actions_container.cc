@@ -7,6 +7,7 @@
 //
 // Functions are the program's, or of one of two libraries that come and go.
 #include <dlfcn.h>
+#include <sys/mman.h>
 
 #include "live.hpp"
 #include "support/chain.hpp"
@@ -107,15 +108,39 @@ std::vector<u64> expected_chain(u64 steps) {
 
 }  // namespace
 
+namespace {
+
+/// Addresses that nothing else gets.
+class Taken {
+ public:
+  explicit Taken(u64 bytes)
+      : bytes_(bytes),
+        place_(
+            ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {
+    require(place_ != MAP_FAILED, "no address space is left");
+  }
+  ~Taken() { ::munmap(place_, bytes_); }
+  Taken(const Taken&) = delete;
+  u64 address() const { return reinterpret_cast<u64>(place_); }
+
+ private:
+  u64 bytes_;
+  void* place_;
+};
+
+}  // namespace
+
 /// The container in a session.
 struct GuestRun {
   Live& live;
+  std::optional<Taken> taken{};  ///< libraries come elsewhere than in other sessions
   Library libraries[kLibraries]{};
   std::optional<Container> container{};
   Item* loose = nullptr;  ///< what only the excluded pointer leads to
   Item* pinned = nullptr;
 
   void open(u64 number);
+  void open_container();
   void step();
   void check(bool is_opened);
   Call call_of(u64 step) const {
@@ -143,17 +168,34 @@ Options guest_options(const Live& live) {
 
 // Libraries come in an order that chance says, so each may be where the other one was.
 void GuestRun::open(u64 number) {
+  if (live.session.taken_bytes != 0) taken.emplace(live.session.taken_bytes);
   for (u64 i = 0; i < kLibraries; ++i) {
     const u64 build = (i + number) % kLibraries;
     libraries[build].load(build);
   }
-  container.emplace(Container::open(live.uri, guest_options(live)));
+  open_container();
   Guest& root = container->root<Guest>();
   require_reached(live.journal, Part::kGuest, root.steps, "the container");
   container->exclude(&root.aside);
   check(true);
   const HeapAudit audit = container->audit();
   require(audit.clean, "the container's heap is damaged: " + audit.problem);
+}
+
+// Where libraries come next time, if the session says so.
+void GuestRun::open_container() {
+  Options options = guest_options(live);
+  if (live.session.guest_below_libraries) {
+    options.region_address = Taken(options.region_limit_bytes).address();
+    try {
+      container.emplace(Container::open(live.uri, options));
+      return;
+    } catch (const Error& error) {
+      if (error.code() != Code::kAddressTaken) throw;  // by another thread
+      options.region_address = 0;
+    }
+  }
+  container.emplace(Container::open(live.uri, options));
 }
 
 /// `is_opened`: it is as its last version says.

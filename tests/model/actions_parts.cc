@@ -33,6 +33,12 @@ constexpr perdura_slot kAloneSlots[] = {
     {"self", PERDURA_SLOT_POINTER, offsetof(Alone, self), sizeof(Alone*), nullptr, 0, 0, 0}};
 constexpr perdura_type kAloneType = {"model::Alone", kLineBytes, kLineBytes, 1, kAloneSlots};
 
+/// Of few sizes, among them blocks of units of their own: others then begin where it began.
+u64 drawn_words(u64 number) {
+  constexpr u64 kWords[] = {6, 30, 200, 6000, 12000, 20000};
+  return kWords[number % std::size(kWords)];
+}
+
 /// It has lines that no other object has a part in.
 Alone* make_alone(Live& live, const Operation& operation, u64 steps, u64 words) {
   auto* const alone = static_cast<Alone*>(
@@ -63,10 +69,9 @@ const ActionRegistration kCheckpointRoot({
           journal.use(Feature::kCheckpointRoot);
           auto* alone = static_cast<Alone*>(live.store->get_root(kAlone));
           const u64 steps = journal.done_of(Part::kAlone) + 1;
-          const u64 drawn =
-              action.number % 4 == 0 && live.session.fault_at == 0 && !live.session.full_disk
-                  ? 6 + action.number / 4 % 200
-                  : 0;
+          const bool is_new =
+              action.number % 4 < 2 && live.session.fault_at == 0 && !live.session.full_disk;
+          const u64 drawn = is_new ? drawn_words(action.number / 4) : 0;
           {
             const auto operation = live.store->operation();
             if (alone == nullptr) {
@@ -226,6 +231,8 @@ std::string check_parts(Live& live, u64& blocks) {
   if (alone == nullptr) return {};
   ++blocks;
   if (alone->self != alone) return "the object alone has a wrong pointer to itself";
+  if (live.store->usable_size(alone) < sizeof(Alone) + alone->words * sizeof(u64))
+    return "the block of the object alone is too small";
   for (u64 i = 0; i < alone->words; ++i)
     if (alone->data[i] != word_of(alone->steps, i)) return "the object alone is not of one version";
   return {};

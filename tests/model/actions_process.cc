@@ -1,5 +1,7 @@
 // What a program does wrong, and what happens to its process: the answer is an error, and nothing
 // else changes.
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -151,6 +153,59 @@ const ActionRegistration kFork({
           }
           require(WIFEXITED(status) && WEXITSTATUS(status) == 0,
                   "a forked child's checkpoint ended with status " + std::to_string(status));
+        },
+});
+
+/// The descriptors of a pipe.
+class Pipe {
+ public:
+  Pipe() { require(::pipe(ends_) == 0, "no pipe"); }
+  ~Pipe() {
+    ::close(ends_[0]);
+    ::close(ends_[1]);
+  }
+  Pipe(const Pipe&) = delete;
+  void tell() const { require(::write(ends_[1], "x", 1) == 1, "a pipe is closed"); }
+  void wait() const {
+    char word = 0;
+    while (::read(ends_[0], &word, 1) != 1) {
+    }
+  }
+
+ private:
+  int ends_[2];
+};
+
+/// A child that touches the store dies, and nothing of its parent's changes, which has gone on
+/// meanwhile.
+const ActionRegistration kForkAndOperate({
+    .name = "operate_beside_a_child",
+    .weight = 0.5,
+    .has_steps = true,
+    .possible = [](const Program&, const Session& session) { return !session.parallel; },
+    .run =
+        [](Live& live, LaneRun& run, const Action& action) {
+          live.journal.use(Feature::kFork);
+          const volatile Block* touched = run.lane->slots[action.number % kSlots];
+          if (touched == nullptr) return action_kind("operate").run(live, run, action);
+          const Pipe done;
+          const pid_t child = ::fork();
+          require(child >= 0, "cannot fork");
+          if (child == 0) {
+            ::alarm(20);
+            constexpr rlimit kNoCore{.rlim_cur = 0, .rlim_max = 0};
+            ::setrlimit(RLIMIT_CORE, &kNoCore);
+            done.wait();
+            ::_exit(touched->id == 0 ? 1 : 2);
+          }
+          action_kind("operate").run(live, run, action);
+          done.tell();
+          int status = 0;
+          while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+          }
+          require(
+              WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV,
+              "a forked child that touched the store ended with status " + std::to_string(status));
         },
 });
 

@@ -122,6 +122,11 @@ std::string compare(const Live& live, const LaneModel& model, u64 number) {
     if (auto what = wrong_with(*live.store, lane.offers[i], model.cells[cells::kOffer + i]);
         !what.empty())
       return name("offer", i) + what;
+  for (u64 i = 0; i < kDistances; ++i)
+    if (auto what = wrong_with(*live.store, block_at(lane, lane.distances[i]),
+                               model.cells[cells::kDistance + i]);
+        !what.empty())
+      return name("distance", i) + what;
   for (u64 i = 0; i < kTexts; ++i)
     if (auto what = wrong_with(lane.texts[i], model.cells[cells::kText + i]); !what.empty())
       return name("text", i) + what;

@@ -1,6 +1,7 @@
 // Programs from numbers.
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <random>
 
 #include "journal.hpp"
@@ -33,6 +34,7 @@ class Drawer {
   }
 
   Program draw() {
+    draw_taste();
     draw_store();
     const u64 sessions = 2 + below(4);
     for (u64 i = 0; i < sessions; ++i)
@@ -47,6 +49,28 @@ class Drawer {
     return std::uniform_real_distribution(low, high)(random_);
   }
 
+  /// Programs differ in what they do most. Few kinds that come often, with the same sizes again and
+  /// again, meet in ways in which all of them together hardly ever do.
+  void draw_taste() {
+    if (!one_in(3)) {
+      for (const ActionKind* kind : action_kinds()) draw_taste(kind->name);
+      for (const StepKind* kind : step_kinds()) draw_taste(kind->name);
+    }
+    if (one_in(2))
+      for (u64 i = 1 + below(4); i != 0; --i) numbers_.push_back(random_());
+  }
+  void draw_taste(const char* kind) {
+    if (one_in(3)) taste_[kind] = 0.1;
+    else if (one_in(4)) taste_[kind] = 5;
+  }
+  /// Of a kind that is drawn rarely because it takes its time nobody wants more.
+  template <class Kind>
+  double weight_of(const Kind& kind) const {
+    const auto found = taste_.find(kind.name);
+    return found == taste_.end() || kind.weight < kWeightOfSlow ? kind.weight
+                                                                : kind.weight * found->second;
+  }
+
   /// What stays as the store is made.
   void draw_store() {
     program_.medium = one_in(drawing_.kind == "faults" ? 2 : 3) ? "file" : "emu";
@@ -57,7 +81,7 @@ class Drawer {
     program_.options.chunk_bytes = static_cast<std::uint32_t>(4096 << below(5));
     program_.options.versions_kept = static_cast<std::uint32_t>(1 + below(4));
     if (one_in(5)) program_.options.aliases = static_cast<std::uint32_t>(1 << below(3));
-    program_.typed = one_in(4);
+    program_.typed = one_in(program_.options.aliases != 0 ? 2 : 4);
     program_.own = one_in(4);
     draw_tracking(program_.options);
     program_.standard = !program_.typed && one_in(3);
@@ -97,21 +121,31 @@ class Drawer {
     session.options.huge_pages = one_in(2);
     session.parallel = one_in(3);
     if (one_in(session.parallel ? 2 : 3)) {
-      session.durability = static_cast<Durability>(below(5));
+      session.durability = draw_durability();
       session.logging = one_in(2) ? Logging::kUndo : Logging::kRedo;
     }
     session.inspect = one_in(3) && !leaves_out(session, "check");
     session.other_build = has_regions(program_, session) && one_in(5);
+    session.guest_below_libraries = has_regions(program_, session) && one_in(3);
+    if (has_regions(program_, session) && one_in(2)) session.taken_bytes = (1 + below(24)) * kMiB;
     session.roll_back = program_.options.engine == Engine::kRemap && one_in(2);
     if (has_regions(program_, session) && one_in(5))
       session.removed = one_in(2) ? Part::kGuest : Part::kPlain;
     session.look_back = program_.options.engine == Engine::kRemap && one_in(3);
+    session.at_once = one_in(3);
+    // Far from where it was, or with a part of that.
     if (program_.typed && one_in(2))
-      session.options.region_address = kAddress + below(8) * (u64{1} << 32);
+      session.options.region_address =
+          kAddress + below(8) * (one_in(2) ? u64{1} << 32 : 64 * kPageBytes);
+    // Trackers open as much at a time, also where the store has no chunks.
+    if (program_.options.engine == Engine::kRedoLog &&
+        program_.options.region_limit_bytes != kSmallRegion)
+      session.options.chunk_bytes = static_cast<std::uint32_t>(4096 << below(11));
     draw_end(session, last);
+    if (session.end == End::kThrow && one_in(2)) session.durability = Durability::kRelaxed;
     session.full_disk = !program_.sessions.empty() && session.end != End::kDeleted && one_in(8);
     if (drawing_.kind == "faults" && !session.full_disk && !last && one_in(2)) {
-      session.fault_at = 1 + below(60);
+      session.fault_at = 1 + below(one_in(2) ? 60 : 8);
       constexpr unsigned kWrites = media::kFaultWrite | media::kFaultSubmit;
       constexpr unsigned kCalls[] = {kWrites, kWrites, media::kFaultBarrier, media::kFaultGrow,
                                      media::kFaultDrain};
@@ -119,9 +153,23 @@ class Drawer {
     }
     // Short ones end before anything made a version of what they did.
     const u64 drawn = one_in(4) ? 1 + below(8) : actions / 2 + below(actions);
-    const u64 wanted = std::min<u64>(drawn, kActionsMax - 1 - next_id_);
-    for (u64 i = 0; i < wanted; ++i) session.actions.push_back(draw_action(session));
+    while (session.actions.size() < drawn && next_id_ < kActionsMax - 1 - 2 * kBurstMax)
+      draw_burst(session, one_in(10));
+    if (one_in(3)) draw_burst(session, true);  // nobody waits for what was done last
     program_.sessions.push_back(std::move(session));
+  }
+
+  /// One action, or several of a kind.
+  void draw_burst(Session& session, bool several) {
+    const ActionKind& kind = draw_action_kind(session);
+    u64 count = several && kind.weight >= kWeightOfSlow ? 2 + below(kBurstMax - 1) : 1;
+    for (; count != 0; --count) session.actions.push_back(draw_action(session, kind));
+  }
+
+  /// On a disk all but two are one.
+  Durability draw_durability() {
+    if (program_.medium == "file" && one_in(2)) return Durability::kRelaxed;
+    return static_cast<Durability>(below(5));
   }
 
   void draw_end(Session& session, bool last) {
@@ -129,9 +177,10 @@ class Drawer {
       session.end = one_in(4) ? End::kUnwind : End::kClose;
       return;
     }
-    constexpr End kEnds[] = {End::kClose,      End::kExit,    End::kExit,   End::kMediumCall,
-                             End::kMediumCall, End::kTime,    End::kThrow,  End::kPower,
-                             End::kPower,      End::kDeleted, End::kDeleted};
+    constexpr End kEnds[] = {End::kClose,  End::kExit,  End::kExit,  End::kMediumCall,
+                             End::kTime,   End::kThrow, End::kThrow, End::kMediumCall,
+                             End::kPower,  End::kPower, End::kPower, End::kDeleted,
+                             End::kDeleted};
     session.end = kEnds[below(std::size(kEnds))];
     if (session.end == End::kDeleted && drawing_.kind == "faults") session.end = End::kExit;
     if (session.end == End::kMediumCall) session.end_at = 1 + below(one_in(2) ? 30 : 400);
@@ -145,22 +194,25 @@ class Drawer {
                         const std::function<bool(const Kind&)>& may) {
     double sum = 0;
     for (const Kind* kind : kinds)
-      if (may(*kind)) sum += kind->weight;
+      if (may(*kind)) sum += weight_of(*kind);
     double left = between(0, sum);
     const Kind* last = nullptr;
     for (const Kind* kind : kinds) {
       if (!may(*kind)) continue;
       last = kind;
-      if ((left -= kind->weight) < 0) break;
+      if ((left -= weight_of(*kind)) < 0) break;
     }
     return *last;
   }
 
-  Action draw_action(const Session& session) {
-    const ActionKind& kind = draw_kind<ActionKind>(action_kinds(), [&](const ActionKind& one) {
+  const ActionKind& draw_action_kind(const Session& session) {
+    return draw_kind<ActionKind>(action_kinds(), [&](const ActionKind& one) {
       return (one.possible == nullptr || one.possible(program_, session)) &&
              !leaves_out(session, one.name);
     });
+  }
+
+  Action draw_action(const Session& session, const ActionKind& kind) {
     Action action;
     action.id = ++next_id_;
     action.kind = kind.name;
@@ -180,7 +232,7 @@ class Drawer {
              (one.possible == nullptr || one.possible(program_, session.options)) &&
              !leaves_out(session, one.name);
     });
-    return {kind.name, below(64), random_()};
+    return {kind.name, below(64), numbers_.empty() ? random_() : numbers_[below(numbers_.size())]};
   }
 
   bool leaves_out(const Session& session, std::string_view kind) const {
@@ -192,11 +244,15 @@ class Drawer {
   }
 
   static constexpr u64 kAddress = u64{0x2000} << 32;
+  static constexpr u64 kBurstMax = 6;
+  static constexpr double kWeightOfSlow = 0.3;
 
   const Drawing drawing_;
   std::mt19937_64 random_;
   Program program_;
   u64 next_id_ = 0;
+  std::map<std::string_view, double> taste_;  ///< by which weights are multiplied
+  std::vector<u64> numbers_;                  ///< of steps; none: any
 };
 
 }  // namespace

@@ -23,6 +23,7 @@ constexpr u64 kKeys = 16;
 constexpr u64 kRoots = 4;
 constexpr u64 kTexts = 4;
 constexpr u64 kOffers = 4;
+constexpr u64 kDistances = 4;
 
 /// A block of the program: `words` words follow from `id`.
 struct Block {
@@ -84,12 +85,26 @@ struct Lane {
   Standard* standard;
   Text* texts[kTexts];
   Block* offers[kOffers];  ///< what operations make for transactions
+  /// Of blocks of transactions, which are so far from the lane: pointers that nobody takes for
+  /// some.
+  u64 distances[kDistances];
   /// What a transaction waits for in another one, and beside it what it stores to itself.
   struct alignas(32) {
     u64 signal;
     u64 scratch;
   } awaited;
 };
+
+inline Block* block_at(const Lane& lane, u64 distance) {
+  return distance == 0
+             ? nullptr
+             : reinterpret_cast<Block*>(reinterpret_cast<std::uintptr_t>(&lane) + distance);
+}
+inline u64 distance_to(const Lane& lane, const Block* block) {
+  return block == nullptr
+             ? 0
+             : reinterpret_cast<std::uintptr_t>(block) - reinterpret_cast<std::uintptr_t>(&lane);
+}
 
 struct World {
   std::int64_t accounts[2 * kOf];  ///< of all lanes

@@ -42,7 +42,8 @@ constexpr u64 kVector = kKey + kKeys;
 constexpr u64 kString = kVector + 1;
 constexpr u64 kText = kString + 1;
 constexpr u64 kOffer = kText + kTexts;
-constexpr u64 kCount = kOffer + kOffers;
+constexpr u64 kDistance = kOffer + kOffers;
+constexpr u64 kCount = kDistance + kDistances;
 }  // namespace cells
 
 struct Change {

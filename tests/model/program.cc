@@ -118,9 +118,12 @@ Json to_json(const Program& program) {
                         {"fault_calls", session.fault_calls},
                         {"full_disk", session.full_disk},
                         {"other_build", session.other_build},
+                        {"guest_below_libraries", session.guest_below_libraries},
+                        {"taken_bytes", session.taken_bytes},
                         {"roll_back", session.roll_back},
                         {"removed", static_cast<int>(session.removed)},
                         {"inspect", session.inspect},
+                        {"at_once", session.at_once},
                         {"look_back", session.look_back},
                         {"durability", static_cast<int>(session.durability)},
                         {"logging", static_cast<int>(session.logging)},
@@ -156,10 +159,13 @@ Program from_json(const Json& json) {
     session.fault_at = each.at("fault_at");
     session.fault_calls = each.at("fault_calls");
     session.other_build = each.value("other_build", false);
+    session.guest_below_libraries = each.value("guest_below_libraries", false);
+    session.taken_bytes = each.value("taken_bytes", u64{0});
     session.roll_back = each.value("roll_back", false);
     session.removed = static_cast<Part>(each.value("removed", static_cast<int>(Part::kCount)));
     session.full_disk = each.value("full_disk", false);
     session.inspect = each.at("inspect");
+    session.at_once = each.value("at_once", false);
     session.durability = static_cast<Durability>(each.value("durability", 0));
     session.logging = static_cast<Logging>(each.value("logging", 0));
     session.look_back = each.value("look_back", false);
@@ -188,11 +194,16 @@ std::string text_of(const Program& program) {
         << (program.on_disk ? " /* on a disk */" : "") << ", {" << text_of(session.options)
         << "});\n";
     if (session.look_back) out << "  // with a look at the version before that\n";
+    if (!session.at_once) out << "  // all of it is looked at\n";
     if (session.parallel) out << "  // each lane in a thread of its own:\n";
     if (program.transactions())
       out << "  // durability " << static_cast<int>(session.durability) << ", logging "
           << static_cast<int>(session.logging) << "\n";
     if (session.other_build) out << "  // with another layout of a type of the container\n";
+    if (session.guest_below_libraries)
+      out << "  // with the container at the addresses below its libraries\n";
+    if (session.taken_bytes != 0)
+      out << "  // with " << session.taken_bytes << " bytes of address space taken\n";
     if (session.full_disk) out << "  // the disk is full\n";
     if (session.fault_at != 0)
       out << "  // call " << session.fault_at << " of the medium of the kinds "

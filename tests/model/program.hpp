@@ -70,9 +70,12 @@ struct Session {
   bool full_disk = false;  ///< its medium cannot grow until an action makes room
   Durability durability = Durability::kNonTemporal;  ///< it begins with these
   Logging logging = Logging::kRedo;
-  bool inspect = false;         ///< as `perdura check` does, before it is opened
-  bool look_back = false;       ///< its last known version is opened, to be read, before that
-  bool other_build = false;     ///< the program has another layout of a type
+  bool at_once = false;    ///< actions begin before anything else has looked at what opening found
+  bool inspect = false;    ///< as `perdura check` does, before it is opened
+  bool look_back = false;  ///< its last known version is opened, to be read, before that
+  bool guest_below_libraries = false;  ///< the container's region lies where libraries come next
+  u64 taken_bytes = 0;                 ///< of address space, so that libraries come elsewhere
+  bool other_build = false;            ///< the program has another layout of a type
   bool roll_back = false;       ///< before that the store goes back to its last known version
   Part removed = Part::kCount;  ///< before that this region is removed
   std::vector<Action> actions;

@@ -101,32 +101,45 @@ void operate_slot(LaneRun& run, const Operation& operation, const Planned& plann
   }
 }
 
+/// The same in a transaction, which finds `old`.
+Block* replace(LaneRun& run, Transaction& tx, Block* old, const Change& change) {
+  Block* made = nullptr;
+  if (change.after.is_block()) {
+    note(run, change.after);
+    made = static_cast<Block*>(
+        change.after.form == Form::kTyped
+            ? tx.allocate(TypeRecord<Node>::value)
+            : tx.allocate(bytes_of(change.after), change.after.form == Form::kAligned ? 64 : 16));
+    // Stored to with and without the transaction's help, in this order.
+    if (change.after.id % 3 == 0)
+      tx.or_else([&](Transaction& part) { part.write(made->id, u64{7}); }, [](Transaction&) {});
+    fill(made, change.after);
+  }
+  if (change.before.is_block()) {
+    require(old != nullptr && tx.read(old->id) == change.before.id,
+            "a transaction finds another block in its slot");
+    run.live.journal.use(Feature::kFree);
+    tx.deallocate(old);
+  } else {
+    require(old == nullptr, "a transaction finds a block in an empty slot");
+  }
+  return made;
+}
+
 void transact_slot(LaneRun& run, Transaction& tx, const Planned& planned) {
   for (const Change& change : planned.changes) {
     Block*& slot = run.lane->slots[slot_of(change)];
-    Block* const old = tx.read(slot);
-    Block* made = nullptr;
-    if (change.after.is_block()) {
-      note(run, change.after);
-      made = static_cast<Block*>(
-          change.after.form == Form::kTyped
-              ? tx.allocate(TypeRecord<Node>::value)
-              : tx.allocate(bytes_of(change.after), change.after.form == Form::kAligned ? 64 : 16));
-      // Stored to with and without the transaction's help, in this order.
-      if (change.after.id % 3 == 0)
-        tx.or_else([&](Transaction& part) { part.write(made->id, u64{7}); }, [](Transaction&) {});
-      fill(made, change.after);
-    }
-    if (change.before.is_block()) {
-      require(old != nullptr && tx.read(old->id) == change.before.id,
-              "a transaction finds another block in its slot");
-      run.live.journal.use(Feature::kFree);
-      tx.deallocate(old);
-    } else {
-      require(old == nullptr, "a transaction finds a block in an empty slot");
-    }
-    tx.write(slot, made);
+    tx.write(slot, replace(run, tx, tx.read(slot), change));
   }
+}
+
+/// A transaction knows typed blocks of whole objects only.
+Value drawn_transactional(const Program& program, const Step& step, u64 id) {
+  Value value = drawn_block(program, step, id);
+  if (value.form != Form::kFlexible) return value;
+  value.form = program.typed ? Form::kTyped : Form::kRaw;
+  if (program.typed) value.words = Node::kWords;
+  return value;
 }
 
 const StepRegistration kPut({
@@ -140,12 +153,9 @@ const StepRegistration kPut({
            std::vector<Change>& changes) {
           const u64 slot = slot_of(step, domain);
           if (!may(model, slot, domain)) return;
-          Value value = drawn_block(program, step, id);
-          // A transaction knows typed blocks of whole objects only.
-          if (domain == Domain::kTransaction && value.form == Form::kFlexible) {
-            if (program.typed) value.form = Form::kTyped, value.words = Node::kWords;
-            else value.form = Form::kRaw;
-          }
+          const Value value = domain == Domain::kTransaction
+                                  ? drawn_transactional(program, step, id)
+                                  : drawn_block(program, step, id);
           changes.push_back({cells::kSlot + slot, model.cells[cells::kSlot + slot], value});
         },
     .operate = operate_slot,
@@ -312,6 +322,30 @@ const StepRegistration kAdopt({
           require(tx.read(slot) == nullptr, "a transaction finds a block in an empty slot");
           tx.write(slot, block);
           tx.write(offer, static_cast<Block*>(nullptr));
+        },
+});
+
+/// A block that its lane knows by its distance.
+const StepRegistration kDistance({
+    .name = "distance",
+    .weight = 2,
+    .by_transactions = true,
+    .heap = true,
+    .plan =
+        [](const Program& program, const LaneModel& model, const Step& step, Domain, u64 id,
+           std::vector<Change>& changes) {
+          const u64 cell = cells::kDistance + step.target % kDistances;
+          const Value& now = model.cells[cell];
+          const bool goes = now.is_block() && step.target / kDistances % 2 == 0;
+          changes.push_back({cell, now, goes ? Value{} : drawn_transactional(program, step, id)});
+        },
+    .transact =
+        [](LaneRun& run, Transaction& tx, const Planned& planned) {
+          for (const Change& change : planned.changes) {
+            u64& distance = run.lane->distances[change.cell - cells::kDistance];
+            Block* const old = block_at(*run.lane, tx.read(distance));
+            tx.write(distance, distance_to(*run.lane, replace(run, tx, old, change)));
+          }
         },
 });
 
