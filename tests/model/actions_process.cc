@@ -176,17 +176,26 @@ class Pipe {
   int ends_[2];
 };
 
+/// A block that the action will change, or give back.
+const Block* changed_block(const LaneRun& run, const Action& action) {
+  for (const Planned& planned : plan(run.live.program, run.model, action).kept)
+    for (const Change& change : planned.changes)
+      if (change.cell - cells::kSlot < kSlots && change.before.is_block())
+        return run.lane->slots[change.cell - cells::kSlot];
+  return nullptr;
+}
+
 /// A child that touches the store dies, and nothing of its parent's changes, which has gone on
 /// meanwhile.
 const ActionRegistration kForkAndOperate({
     .name = "operate_beside_a_child",
-    .weight = 0.5,
+    .weight = 1,
     .has_steps = true,
     .possible = [](const Program&, const Session& session) { return !session.parallel; },
     .run =
         [](Live& live, LaneRun& run, const Action& action) {
           live.journal.use(Feature::kFork);
-          const volatile Block* touched = run.lane->slots[action.number % kSlots];
+          const volatile Block* const touched = changed_block(run, action);
           if (touched == nullptr) return action_kind("operate").run(live, run, action);
           const Pipe done;
           const pid_t child = ::fork();

@@ -53,7 +53,8 @@ bool atomic(Live& live, const LaneRun& run, const Action& action, Body&& body) {
               std::string("a transaction threw after it had happened: ") + error.what());
     if (live.is_mended && error.code() == Code::kIo)
       throw Problem(std::string("a fault stays that is over: ") + error.what());
-    if (live.faults->fired() != 0) {
+    // Another lane may have made room since.
+    if (live.faults->fired() != 0 || live.session.full_disk) {
       const bool undone = !live.faults->barrier_failed() &&
                           run.lane->transaction == run.model.transaction && live.expected(error);
       if (!undone) throw;

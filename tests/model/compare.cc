@@ -20,7 +20,8 @@ std::string wrong_with(const Store& store, const Block* block, const Value& valu
     return "its block says it is of action " + std::to_string(block->id) + " with " +
            std::to_string(block->words) + " words, and should be of " + std::to_string(value.id) +
            " with " + std::to_string(value.words);
-  if (block->self != block) return "its block has a wrong pointer to itself";
+  if (block->self != (value.form == Form::kBare ? nullptr : block))
+    return "its block has a wrong pointer to itself";
   for (u64 i = 0; i < value.words; ++i)
     if (block->data[i] != word_of(value.id, i))
       return "word " + std::to_string(i) + " of " + std::to_string(value.words) +

@@ -58,6 +58,9 @@ class Drawer {
     }
     if (one_in(2))
       for (u64 i = 1 + below(4); i != 0; --i) numbers_.push_back(random_());
+    // Blocks of many pages, so that opening takes its time.
+    if (one_in(3))
+      for (u64& number : numbers_) number |= kOfLargeBlocks;
   }
   void draw_taste(const char* kind) {
     if (one_in(3)) taste_[kind] = 0.1;
@@ -120,7 +123,7 @@ class Drawer {
     session.options.lazy_recovery = one_in(2);
     session.options.huge_pages = one_in(2);
     session.parallel = one_in(3);
-    if (one_in(session.parallel ? 2 : 3)) {
+    if (one_in(session.parallel || drawing_.kind == "faults" ? 2 : 3)) {
       session.durability = draw_durability();
       session.logging = one_in(2) ? Logging::kUndo : Logging::kRedo;
     }
@@ -132,7 +135,7 @@ class Drawer {
     if (has_regions(program_, session) && one_in(5))
       session.removed = one_in(2) ? Part::kGuest : Part::kPlain;
     session.look_back = program_.options.engine == Engine::kRemap && one_in(3);
-    session.at_once = one_in(3);
+    session.at_once = one_in(2);
     // Far from where it was, or with a part of that.
     if (program_.typed && one_in(2))
       session.options.region_address =
@@ -147,8 +150,8 @@ class Drawer {
     if (drawing_.kind == "faults" && !session.full_disk && !last && one_in(2)) {
       session.fault_at = 1 + below(one_in(2) ? 60 : 8);
       constexpr unsigned kWrites = media::kFaultWrite | media::kFaultSubmit;
-      constexpr unsigned kCalls[] = {kWrites, kWrites, media::kFaultBarrier, media::kFaultGrow,
-                                     media::kFaultDrain};
+      constexpr unsigned kCalls[] = {
+          kWrites, kWrites, kWrites, media::kFaultBarrier, media::kFaultGrow, media::kFaultDrain};
       session.fault_calls = kCalls[below(std::size(kCalls))];
     }
     // Short ones end before anything made a version of what they did.
@@ -244,6 +247,7 @@ class Drawer {
   }
 
   static constexpr u64 kAddress = u64{0x2000} << 32;
+  static constexpr u64 kOfLargeBlocks = 62;
   static constexpr u64 kBurstMax = 6;
   static constexpr double kWeightOfSlow = 0.3;
 

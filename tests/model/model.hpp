@@ -17,8 +17,8 @@ namespace perdura::model {
 
 struct Journal;
 
-/// How a block is allocated.
-enum class Form : u8 { kNone, kRaw, kAligned, kTyped, kFlexible };
+/// How a block is allocated. A bare one holds no pointer, not even to itself.
+enum class Form : u8 { kNone, kRaw, kAligned, kTyped, kFlexible, kBare };
 
 /// What is in a cell.
 struct Value {

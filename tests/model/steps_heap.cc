@@ -51,7 +51,7 @@ void note(LaneRun& run, const Value& value) {
 void fill(Block* block, const Value& value, u64 from = 0) {
   block->id = value.id;
   block->words = value.words;
-  block->self = block;
+  block->self = value.form == Form::kBare ? nullptr : block;
   for (u64 i = from; i < value.words; ++i) block->data[i] = word_of(value.id, i);
 }
 
@@ -325,19 +325,26 @@ const StepRegistration kAdopt({
         },
 });
 
-/// A block that its lane knows by its distance.
+/// A block that its lane knows by its distance. Nothing in the store says its address, so that
+/// what gave it out must be right by itself.
 const StepRegistration kDistance({
     .name = "distance",
     .weight = 2,
     .by_transactions = true,
     .heap = true,
+    .possible = [](const Program& program, const Options&) { return !program.typed; },
     .plan =
         [](const Program& program, const LaneModel& model, const Step& step, Domain, u64 id,
            std::vector<Change>& changes) {
           const u64 cell = cells::kDistance + step.target % kDistances;
           const Value& now = model.cells[cell];
           const bool goes = now.is_block() && step.target / kDistances % 2 == 0;
-          changes.push_back({cell, now, goes ? Value{} : drawn_transactional(program, step, id)});
+          Value value;
+          if (!goes) {
+            value = drawn_block(program, step, id);
+            value.form = Form::kBare;
+          }
+          changes.push_back({cell, now, value});
         },
     .transact =
         [](LaneRun& run, Transaction& tx, const Planned& planned) {
