@@ -82,7 +82,10 @@ void remove_region(const std::string& uri, Part part, Journal& journal) {
 
 void prepare(const Program& program, size_t number, const std::string& uri, Journal& journal) {
   const Session& session = program.sessions[number];
-  if (program.own) open_own(uri, journal);
+  if (program.own) {
+    open_own(uri, journal);
+    open_heapo(journal);
+  }
   if (number == 0) return;
   if (session.inspect) inspect(uri);
   if (session.look_back) look_back(program, uri, journal);

@@ -17,7 +17,8 @@ constexpr const char* kNames[] = {
     "one root",      "moved",       "reopened",    "recovered", "fork",         "misuse",
     "full",          "fault",       "region",      "versions",  "container",    "C",
     "no signals",    "ends inside", "deleted",     "full disk", "pins",         "functions",
-    "allocating",    "rollback",    "removed",     "FGCK",      "no files",     "other build"};
+    "allocating",    "rollback",    "removed",     "FGCK",      "no files",     "other build",
+    "HEAPO",         "F-STM"};
 static_assert(std::size(kNames) == kFeatures);
 
 /// One of each group in a session: a store is of one kind.

@@ -70,6 +70,8 @@ enum class Feature : u8 {
   kFgck,
   kNoDescriptors,
   kOtherBuild,
+  kHeapo,
+  kFstm,
   kCount,
 };
 constexpr u64 kFeatures = static_cast<u64>(Feature::kCount);

@@ -160,8 +160,9 @@ void find_parts(Live& live);
 /// Closes the container, if it was opened. What is expected to fail may.
 void close_guest(Live& live);
 
-/// The program's own store is as it should be.
+/// The program's own stores are as they should be; the first call names them.
 void open_own(const std::string& uri, Journal& journal);
+void open_heapo(Journal& journal);
 /// What a session does before it opens the store.
 void prepare(const Program& program, size_t session, const std::string& uri, Journal& journal);
 

@@ -40,6 +40,7 @@ enum class Part : u8 {
   kGuest,  ///< a container in another region
   kPlain,  ///< another region, through the C API
   kOwn,    ///< a store of its own, through FGCK's interface
+  kHeapo,  ///< a heap by HEAPO's calls, in F-STM's transactions
   kCount,
 };
 
@@ -91,7 +92,7 @@ struct Program {
   bool on_disk = false;   ///< not in a folder in memory
   bool typed = false;     ///< blocks have type records, so that the store moves
   bool standard = false;  ///< it has containers of the standard library
-  bool own = false;       ///< it has a store of its own beside this one, as FGCK's programs do
+  bool own = false;       ///< it has stores of its own, as FGCK's and HEAPO's programs do
   Options options;        ///< what the store is made with
   std::vector<Session> sessions;
 
