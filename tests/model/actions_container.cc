@@ -110,22 +110,35 @@ std::vector<u64> expected_chain(u64 steps) {
 
 namespace {
 
-/// Addresses that nothing else gets.
+/// Addresses that nothing else gets. Of small pieces: these are where a library would come.
 class Taken {
  public:
-  explicit Taken(u64 bytes)
-      : bytes_(bytes),
-        place_(
-            ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {
-    require(place_ != MAP_FAILED, "no address space is left");
+  explicit Taken(u64 bytes) : pieces_(bytes / kPieceBytes) {
+    for (void*& piece : pieces_) piece = take(kPieceBytes);
   }
-  ~Taken() { ::munmap(place_, bytes_); }
+  ~Taken() {
+    for (void* const piece : pieces_) ::munmap(piece, kPieceBytes);
+  }
   Taken(const Taken&) = delete;
-  u64 address() const { return reinterpret_cast<u64>(place_); }
+
+  /// The highest that are free: what has room nowhere above comes there.
+  static u64 free(u64 bytes) {
+    void* const found = take(bytes);
+    ::munmap(found, bytes);
+    return reinterpret_cast<u64>(found);
+  }
 
  private:
-  u64 bytes_;
-  void* place_;
+  static constexpr u64 kPieceBytes = 4 * kPageBytes;
+
+  static void* take(u64 bytes) {
+    void* const taken =
+        ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    require(taken != MAP_FAILED, "no address space is left");
+    return taken;
+  }
+
+  std::vector<void*> pieces_;
 };
 
 }  // namespace
@@ -186,7 +199,7 @@ void GuestRun::open(u64 number) {
 void GuestRun::open_container() {
   Options options = guest_options(live);
   if (live.session.guest_below_libraries) {
-    options.region_address = Taken(options.region_limit_bytes).address();
+    options.region_address = Taken::free(options.region_limit_bytes);
     try {
       container.emplace(Container::open(live.uri, options));
       return;

@@ -58,8 +58,8 @@ class Drawer {
     }
     if (one_in(2))
       for (u64 i = 1 + below(4); i != 0; --i) numbers_.push_back(random_());
-    // Blocks of many pages, so that opening takes its time.
-    if (one_in(3))
+    if (!numbers_.empty()) opens_slowly_ = one_in(3);
+    if (opens_slowly_)
       for (u64& number : numbers_) number |= kOfLargeBlocks;
   }
   void draw_taste(const char* kind) {
@@ -119,8 +119,8 @@ class Drawer {
     Session session;
     session.options = program_.options;
     draw_tracking(session.options);
-    session.options.log_limit_bytes = one_in(2) ? 256 * kKiB : 0;
-    session.options.lazy_recovery = one_in(2);
+    session.options.log_limit_bytes = !opens_slowly_ && one_in(2) ? 256 * kKiB : 0;
+    session.options.lazy_recovery = opens_slowly_ ? !one_in(4) : one_in(2);
     session.options.huge_pages = one_in(2);
     session.parallel = one_in(3);
     if (one_in(session.parallel || drawing_.kind == "faults" ? 2 : 3)) {
@@ -130,12 +130,12 @@ class Drawer {
     session.inspect = one_in(3) && !leaves_out(session, "check");
     session.other_build = has_regions(program_, session) && one_in(5);
     session.guest_below_libraries = has_regions(program_, session) && one_in(3);
-    if (has_regions(program_, session) && one_in(2)) session.taken_bytes = (1 + below(24)) * kMiB;
+    if (has_regions(program_, session) && one_in(2)) session.taken_bytes = (1 + below(16)) * kMiB;
     session.roll_back = program_.options.engine == Engine::kRemap && one_in(2);
     if (has_regions(program_, session) && one_in(5))
       session.removed = one_in(2) ? Part::kGuest : Part::kPlain;
-    session.look_back = program_.options.engine == Engine::kRemap && one_in(3);
-    session.at_once = one_in(2);
+    session.look_back = program_.options.engine == Engine::kRemap && one_in(2);
+    session.at_once = opens_slowly_ ? !one_in(4) : one_in(2);
     // Far from where it was, or with a part of that.
     if (program_.typed && one_in(2))
       session.options.region_address =
@@ -143,7 +143,8 @@ class Drawer {
     // Trackers open as much at a time, also where the store has no chunks.
     if (program_.options.engine == Engine::kRedoLog &&
         program_.options.region_limit_bytes != kSmallRegion)
-      session.options.chunk_bytes = static_cast<std::uint32_t>(4096 << below(11));
+      session.options.chunk_bytes =
+          static_cast<std::uint32_t>(opens_slowly_ ? 4 * kMiB >> below(4) : 4 * kKiB << below(11));
     draw_end(session, last);
     if (session.end == End::kThrow && one_in(2)) session.durability = Durability::kRelaxed;
     session.full_disk = !program_.sessions.empty() && session.end != End::kDeleted && one_in(8);
@@ -257,6 +258,9 @@ class Drawer {
   u64 next_id_ = 0;
   std::map<std::string_view, double> taste_;  ///< by which weights are multiplied
   std::vector<u64> numbers_;                  ///< of steps; none: any
+  /// Blocks of many pages, which are still in the log when the store is opened again, by a program
+  /// that does not wait until they are home.
+  bool opens_slowly_ = false;
 };
 
 }  // namespace
