@@ -57,18 +57,23 @@ constexpr std::size_t kReportLengthMax = 0xffff;
 void enter_slow(Mutator& mutator) noexcept;
 void report_slow(Mutator& mutator, const void* address, std::size_t length) noexcept;
 
-inline void enter(Mutator& mutator) noexcept {
-  const std::uint32_t depth = mutator.depth.load(std::memory_order_relaxed);
+/// Outside of operations.
+inline void enter_outermost(Mutator& mutator) noexcept {
 #if defined(__SANITIZE_THREAD__)
-  mutator.depth.exchange(depth + 1, std::memory_order_seq_cst);
+  mutator.depth.exchange(1, std::memory_order_seq_cst);
 #else
-  mutator.depth.store(depth + 1, std::memory_order_relaxed);
+  mutator.depth.store(1, std::memory_order_relaxed);
   std::atomic_signal_fence(std::memory_order_seq_cst);
 #endif
-  if (depth == 0) [[likely]] {
-    if (mutator.closed.load(std::memory_order_acquire) != 0) [[unlikely]]
-      enter_slow(mutator);
-  }
+  if (mutator.closed.load(std::memory_order_acquire) != 0) [[unlikely]]
+    enter_slow(mutator);
+}
+
+inline void enter(Mutator& mutator) noexcept {
+  const std::uint32_t depth = mutator.depth.load(std::memory_order_relaxed);
+  if (depth == 0) [[likely]]
+    enter_outermost(mutator);
+  else mutator.depth.store(depth + 1, std::memory_order_relaxed);
 }
 
 inline void leave(Mutator& mutator) noexcept {

@@ -65,26 +65,27 @@ void TransactionThread::grow_reads() {
 void TransactionThread::store(std::uint64_t* word, std::uint64_t value, std::uint64_t mask) {
   auto& context = static_cast<TransactionContext&>(*this);
   context.check_use();
-  if (const size_t fresh = context.fresh_at(word); fresh != TransactionContext::kNotFresh)
-    return context.store_fresh(fresh, word, value, mask);
+  if (context.beyond_words_) [[unlikely]]
+    if (const size_t fresh = context.fresh_at(word); fresh != TransactionContext::kNotFresh)
+      return context.store_fresh(fresh, word, value, mask);
   if (!context.all_.runtime_.region().contains(word))
     throw Error(Code::kMisuse, "a transaction stores to what is not in '" +
                                    context.all_.runtime_.name() +
                                    "'; such memory is the program's, and is not undone");
-  context.make_room_in_part();
+  const bool in_part = context.parts_ != 0;
+  if (in_part) [[unlikely]]
+    context.make_room_in_part();
   TransactionWrite& write = *context.own(record_of(word), word);
-  if (context.parts_ != 0)
+  if (in_part) [[unlikely]]
     context.overwritten_.push_back({&write, word, context.value_in(write), write.mask, mask});
   context.change(write, value, mask);
 }
 
-void TransactionContext::check_use() const {
-  if (!in_body)
-    throw Error(Code::kMisuse,
-                "a transaction is used after it has ended; use it in its body alone");
-  if (&all_.runtime_.mutators().this_thread() != mutator)
-    throw Error(Code::kMisuse,
-                "a transaction is used in another thread; each thread has transactions of its own");
+void TransactionContext::refuse_use() const {
+  throw Error(Code::kMisuse,
+              in_body ? "a transaction is used in another thread; each thread has transactions of "
+                        "its own"
+                      : "a transaction is used after it has ended; use it in its body alone");
 }
 
 u64 TransactionContext::value_in(const TransactionWrite& write) const {
@@ -103,12 +104,9 @@ void TransactionContext::change(TransactionWrite& write, u64 value, u64 mask) co
 
 namespace {
 
-/// With one store for each field that lies in the mask, so that nobody sees half of one, and none
-/// to what lies beside it.
-void store_masked(u64* word, u64 value, u64 mask) {
-  constexpr u64 kAll = ~u64{0};
-  if (mask == kAll) [[likely]]
-    return std::atomic_ref(*word).store(value, std::memory_order_release);
+constexpr u64 kAll = ~u64{0};
+
+[[gnu::noinline]] void store_fields(u64* word, u64 value, u64 mask) {
   const auto store_at = [&]<class Part>(unsigned at, Part part) {
     auto* const place = reinterpret_cast<Part*>(reinterpret_cast<std::byte*>(word) + at);
     std::atomic_ref(*place).store(part, std::memory_order_release);
@@ -124,6 +122,14 @@ void store_masked(u64* word, u64 value, u64 mask) {
     else if (static_cast<u8>(left) != 0) at += store_at(at, static_cast<u8>(bytes));
     else ++at;
   }
+}
+
+/// With one store for each field that lies in the mask, so that nobody sees half of one, and none
+/// to what lies beside it.
+inline void store_masked(u64* word, u64 value, u64 mask) {
+  if (mask == kAll) [[likely]]
+    std::atomic_ref(*word).store(value, std::memory_order_release);
+  else store_fields(word, value, mask);
 }
 
 }  // namespace
@@ -197,7 +203,7 @@ void TransactionContext::store_fresh(size_t index, u64* word, u64 value, u64 mas
 
 // Before anything is changed: without memory nothing is.
 void TransactionContext::make_room_in_part() {
-  if (parts_ == 0 || overwritten_.size() < overwritten_.capacity()) return;
+  if (overwritten_.size() < overwritten_.capacity()) return;
   with_memory([&] { overwritten_.reserve(2 * overwritten_.size() + 16); });
 }
 
@@ -207,6 +213,7 @@ TransactionSavepoint TransactionContext::save() {
                                        freed_.size(), destroyed_.size(),   direct_from_};
   direct_from_ = fresh_.size();
   ++parts_;
+  beyond_words_ = true;
   return savepoint;
 }
 
@@ -270,7 +277,7 @@ void TransactionContext::expect_room_later(const Failure& failure) {
 template <class Allocate>
 void* TransactionContext::add_fresh(u64 bytes, Allocate&& allocate) {
   check_use();
-  changed_ = true;
+  changed_ = beyond_words_ = true;
   with_memory([&] {
     if (fresh_.size() == fresh_.capacity()) fresh_.reserve(2 * fresh_.size() + 8);
     if (fresh_places_.size() == fresh_places_.capacity())
@@ -323,7 +330,7 @@ void TransactionContext::free_fresh(size_t from) {
 void TransactionContext::deallocate(void* block) {
   if (block == nullptr) return;
   check_use();
-  changed_ = true;
+  changed_ = beyond_words_ = true;
   const auto twice = [] { return Error(Code::kMisuse, "a transaction gives a block back twice"); };
   if (const size_t fresh = fresh_at(block);
       fresh != kNotFresh && fresh_[fresh].block == static_cast<std::byte*>(block)) {
@@ -367,6 +374,7 @@ void TransactionContext::deallocate_of_object(void* block) {
 // for nothing: it meets nobody any more.
 void TransactionContext::destroy_at_commit(void* object, void (*destructor)(void* object)) {
   check_use();
+  beyond_words_ = true;
   if (fresh_at(object) == kNotFresh) run_alone();
   with_memory([&] { destroyed_.push_back({object, destructor}); });
   try {
@@ -443,6 +451,10 @@ TransactionContext::TransactionContext(Transactions& all)
 // What it changed is done, or undone.
 void TransactionContext::forget() {
   write_count_ = 0;
+  changed_ = false;
+  if (!beyond_words_) [[likely]]
+    return;
+  beyond_words_ = false;
   fresh_.clear();
   fresh_places_.clear();
   freed_.clear();
@@ -451,7 +463,6 @@ void TransactionContext::forget() {
   destroying_ = false;
   overwritten_.clear();
   parts_ = direct_from_ = 0;
-  changed_ = false;
 }
 
 bool TransactionContext::validate() const {
@@ -469,10 +480,11 @@ Status TransactionContext::commit() {
   const Durability durability = all_.durability_.load(std::memory_order_relaxed);
   if (!changed_) {
     if (all_.stream_ && durability != Durability::kRelaxed)
-      waits_for_ = all_.stream_->position_behind(newest_read());
+      wait_for(all_.stream_->position_behind(newest_read()));
     return {};
   }
-  run_destructors();
+  if (beyond_words_) [[unlikely]]
+    run_destructors();
   u64 time = 0;
   if (durability == Durability::kNone) {
     time = take_time();
@@ -529,7 +541,7 @@ bool TransactionContext::relies_on_operations(const u64* words, u64 count) const
 // returns; until then no other one commits, which might rely on it.
 Status TransactionContext::commit_without_record() {
   const u64 time = take_time();
-  needs_version = true;
+  needs_version = unfinished = true;
   all_.runtime_.heap().require_version();
   last_commit_ = time;
   finish(time);
@@ -555,8 +567,8 @@ Result<u64> TransactionContext::append_record(bool wait) {
   const u64 time = take_time();
   TransactionState::Slot& slot = all_.state_->slots[0];
   const u64 position = all_.stream_->append(record_, {time, 0, slot.sequence + 1, durable});
-  waits_for_ = wait ? position : 0;
-  stream_->add_logged(record_.bytes());
+  wait_for(wait ? position : 0);
+  add_logged();
   note(slot, time);
   return time;
 }
@@ -570,7 +582,7 @@ Result<u64> TransactionContext::write_record(commit::TransactionWriter::Steps st
     return stream_->writer->commit(record_, {time, stream_->slot, slot.sequence + 1, durable},
                                    at_the_latest(durable), steps);
   }));
-  stream_->add_logged(record_.bytes());
+  add_logged();
   note(slot, time);
   return time;
 }
@@ -590,10 +602,28 @@ u64 TransactionContext::take_time() {
   return time;
 }
 
+void TransactionContext::wait_for(u64 position) {
+  waits_for_ = position;
+  unfinished = position != 0;
+}
+
+// With the stream's lock, or alone in it.
+void TransactionContext::add_logged() {
+  stream_->add_logged(record_.bytes());
+  needs_stream = stream_->logged() > all_.log_share_.load(std::memory_order_relaxed);
+}
+
 // The region has it, and so has the next version.
 void TransactionContext::note(TransactionState::Slot& slot, u64 time) {
   report(*mutator, &slot, sizeof slot);
   slot = {time, slot.sequence + 1};
+}
+
+// Before the records are released: who then owns them sees that the blocks are gone. An operation
+// that gives one back in this very moment is wrong, and changes nothing: it is given back.
+void TransactionContext::give_freed_back() {
+  const ByTransaction by_transaction(*mutator);
+  for (void* const block : freed_) (void)all_.runtime_.heap().deallocate(*mutator, block);
 }
 
 // Others see what it did.
@@ -601,10 +631,8 @@ void TransactionContext::finish(u64 time) {
   for (size_t i = 0; i < write_count_ && !in_place_; ++i)
     if (const TransactionWrite& write = write_at(i); write.word != nullptr)
       put(write.word, write.value, write.mask);
-  // Before the records are released: who then owns them sees that the blocks are gone. An operation
-  // that gives one back in this very moment is wrong, and changes nothing: it is given back.
-  const ByTransaction by_transaction(*mutator);
-  for (void* const block : freed_) (void)all_.runtime_.heap().deallocate(*mutator, block);
+  if (beyond_words_) [[unlikely]]
+    give_freed_back();
   release(time << 1);
   forget();
 }
@@ -689,7 +717,7 @@ void TransactionContext::roll_back() {
     }
   }
   release(version);
-  free_fresh(0);
+  if (beyond_words_) free_fresh(0);
   forget();
 }
 

@@ -134,6 +134,12 @@ void Transactions::join_stream(TransactionContext& context) {
   context.set_stream(stream);
 }
 
+void Transactions::prepare_stream(TransactionContext& context) {
+  if (context.stream() == nullptr) join_stream(context);
+  if (context.stream()->logged() > log_share_.load(std::memory_order_relaxed)) relieve_log(context);
+  context.needs_stream = false;
+}
+
 void Transactions::stop_others(TransactionContext& context) {
   runtime_.mutators().stop();
   context.mutator->depth.store(1, std::memory_order_relaxed);
@@ -190,7 +196,8 @@ void Transactions::refuse_in_operation() {
 
 // Inside a transaction of the same store: what it throws undoes its part alone, since whoever
 // catches it may go on.
-void Transactions::run_part(TransactionContext& context, TransactionBody body, void* with) {
+void Transactions::run_inside(TransactionContext& context, TransactionBody body, void* with) {
+  if (!context.in_body) refuse_in_operation();
   const TransactionSavepoint savepoint = context.save();
   try {
     body(with, context.transaction);
@@ -208,19 +215,23 @@ thread_local TransactionContext* innermost = nullptr;
 
 class Inside {
  public:
-  explicit Inside(TransactionContext& context) {
-    context.outer = innermost;
+  explicit Inside(TransactionContext& context) : outer_(innermost) {
+    context.outer = outer_;
     innermost = &context;
   }
-  ~Inside() { innermost = innermost->outer; }
+  ~Inside() { innermost = outer_; }
   Inside(const Inside&) = delete;
+
+ private:
+  TransactionContext* const outer_;
 };
 
 }  // namespace
 
 void Transactions::run(TransactionBody body, void* with) {
   TransactionContext& context = this_thread();
-  if (context.in_body) return run_part(context, body, with);
+  if (context.mutator->depth.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    return run_inside(context, body, with);
   check_outside(context);
   const Inside inside(context);
   bool has_taken_version = false;
@@ -330,6 +341,14 @@ void Transactions::make_version_of(TransactionContext& context) {
   after_commit([this] { checkpoint(); });
 }
 
+void Transactions::finish_slow(TransactionContext& context) {
+  context.unfinished = false;
+  if (context.needs_version) make_version_of(context);
+  if (context.waits_for() != 0) wait_until_durable(context.waits_for());
+  if (is_mutant("relieve_after_commit") && context.stream()->logged() > log_share_)
+    relieve_log(context);
+}
+
 void Transactions::set_durability(Durability durability) {
   if (durability_.load() == durability) return;
   if (durability == Durability::kRelaxed && stream_)
@@ -355,9 +374,7 @@ void Transactions::wait_for(u64 commit) {
   else wait_until_durable(stream_->position_behind(commit));
 }
 
-Transactions& transactions_of(Runtime& runtime) {
-  if (void* const made = runtime.made_extension()) [[likely]]
-    return *static_cast<Transactions*>(made);
+[[gnu::noinline]] static Transactions& make_transactions(Runtime& runtime) {
   if (runtime.mutators().in_operation()) Transactions::refuse_in_operation();
   void* const all = value_or_throw(guarded([&] {
     return runtime.extension([&]() -> Result<Runtime::Extension> {
@@ -366,6 +383,12 @@ Transactions& transactions_of(Runtime& runtime) {
     });
   }));
   return *static_cast<Transactions*>(all);
+}
+
+Transactions& transactions_of(Runtime& runtime) {
+  if (void* const made = runtime.made_extension()) [[likely]]
+    return *static_cast<Transactions*>(made);
+  return make_transactions(runtime);
 }
 
 void run_transaction(Store& store, TransactionBody body, void* context) {

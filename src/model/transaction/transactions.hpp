@@ -81,7 +81,6 @@ class TransactionContext final : public TransactionThread, public store::Transac
   Status commit();
   /// Or allocated or given back: it is to have a part in the log.
   bool has_changed() const { return changed_; }
-  bool waits() const { return waits_for_ != 0; }
   u64 waits_for() const { return waits_for_; }
   /// It is used no more, unless it begins again.
   void end() {
@@ -99,6 +98,10 @@ class TransactionContext final : public TransactionThread, public store::Transac
   bool irrevocable = false;
   /// It has committed without a record: the next version makes it durable.
   bool needs_version = false;
+  /// It is not durable yet: it needs a version, or waits.
+  bool unfinished = false;
+  /// Before its next one it needs a stream, or relief of its stream.
+  bool needs_stream = true;
   Mutator* mutator = nullptr;
   TransactionContext* outer = nullptr;   ///< of another store, whose body this one's is inside
   const perdura_type* needed = nullptr;  ///< by the attempt that has ended
@@ -149,11 +152,14 @@ class TransactionContext final : public TransactionThread, public store::Transac
   static constexpr size_t kWritesInBlock = 64;
   using WriteBlock = std::array<TransactionWrite, kWritesInBlock>;
 
+  /// In its body, and in its thread.
   void check_use() const;
+  [[noreturn]] void refuse_use() const;
   /// Which of the blocks that this transaction allocated holds a place; kNotFresh: none.
   static constexpr size_t kNotFresh = ~size_t{0};
   size_t fresh_at(const void* place) const;
   void store_fresh(size_t index, u64* word, u64 value, u64 mask);
+  /// In a part.
   void make_room_in_part();
   u64 value_in(const TransactionWrite& write) const;
   void change(TransactionWrite& write, u64 value, u64 mask) const;
@@ -169,8 +175,11 @@ class TransactionContext final : public TransactionThread, public store::Transac
   Result<u64> append_record(bool wait);
   Result<u64> write_record(commit::TransactionWriter::Steps steps);
   u64 take_time();
+  void wait_for(u64 position);
+  void add_logged();
   void note(format::TransactionState::Slot& slot, u64 time);
   void finish(u64 time);
+  void give_freed_back();
   void release(u64 time);
   void forget();
   Status add_entries();
@@ -210,6 +219,8 @@ class TransactionContext final : public TransactionThread, public store::Transac
   commit::TransactionBuilder record_;
   RecordStream* stream_ = nullptr;
   bool changed_ = false;
+  /// It has allocated, given back or destroyed something, or has had parts: what most do not.
+  bool beyond_words_ = false;
   u64 last_commit_ = 0;
   u64 waits_for_ = 0;  ///< in the stream
 };
@@ -232,10 +243,12 @@ class Transactions {
   }
   /// This thread's, about to begin one; or in one.
   TransactionContext& prepare();
+  /// Outside of operations.
   void enter(TransactionContext& context, u64 restarts);
   void leave(TransactionContext& context);
   /// After a commit, and leave(): when it is durable.
   void finish(TransactionContext& context);
+  void finish_slow(TransactionContext& context);
   /// Where the stream has failed, a version holds what it may have lost, and it goes on. Throws.
   void mend_stream();
   void set_durability(Durability durability);
@@ -262,12 +275,13 @@ class Transactions {
   void stop_others(TransactionContext& context);
   void let_others_go_on(TransactionContext& context);
   void check_outside(TransactionContext& context);
+  void prepare_stream(TransactionContext& context);
   using Why = TransactionAgain::Why;
   /// Why it is to be begun again.
   std::optional<Why> attempt(TransactionContext& context, TransactionBody body, void* with);
   std::optional<Why> attempt_inside(TransactionContext* outer, TransactionContext& context,
                                     TransactionBody body, void* with);
-  static void run_part(TransactionContext& context, TransactionBody body, void* with);
+  static void run_inside(TransactionContext& context, TransactionBody body, void* with);
   void checkpoint();
   void make_roots_durable();
   bool is_durable(const perdura_type& type);
@@ -293,6 +307,11 @@ class Transactions {
 
 // --- what each transaction does ------------------------------------------------------------------
 
+inline void TransactionContext::check_use() const {
+  if (!in_body || &all_.runtime_.mutators().this_thread() != mutator) [[unlikely]]
+    refuse_use();
+}
+
 inline void TransactionContext::begin() {
   snapshot_ = all_.clock_.load(std::memory_order_acquire);
   reads_end_ = reads_begin_;
@@ -311,19 +330,17 @@ inline TransactionContext& Transactions::this_thread() {
 // Of a transaction that is to begin. Here what fails is all that fails: nothing was done yet. So
 // the checkpoint that relieves the log of the last transaction's records is taken before the next.
 inline void Transactions::check_outside(TransactionContext& context) {
-  if (context.mutator->depth.load(std::memory_order_relaxed) != 0) [[unlikely]]
-    refuse_in_operation();
   if (runtime_.heap().root_changes() != root_changes_.load(std::memory_order_relaxed)) [[unlikely]]
     make_roots_durable();
-  if (context.stream() == nullptr) [[unlikely]]
-    join_stream(context);
-  if (context.stream()->logged() > log_share_.load(std::memory_order_relaxed)) [[unlikely]]
-    relieve_log(context);
+  if (context.needs_stream) [[unlikely]]
+    prepare_stream(context);
 }
 
 inline TransactionContext& Transactions::prepare() {
   TransactionContext& context = this_thread();
-  if (!context.in_body) check_outside(context);
+  if (context.in_body) return context;
+  if (context.mutator->depth.load(std::memory_order_relaxed) != 0) refuse_in_operation();
+  check_outside(context);
   return context;
 }
 
@@ -331,7 +348,7 @@ inline TransactionContext& Transactions::prepare() {
 inline void Transactions::enter(TransactionContext& context, u64 restarts) {
   if (restarts >= kRestartsTogether) [[unlikely]]
     stop_others(context);
-  else detail::enter(*context.mutator);
+  else detail::enter_outermost(*context.mutator);
   context.begin();
 }
 
@@ -343,11 +360,7 @@ inline void Transactions::leave(TransactionContext& context) {
 }
 
 inline void Transactions::finish(TransactionContext& context) {
-  if (context.needs_version) [[unlikely]]
-    make_version_of(context);
-  if (context.waits()) wait_until_durable(context.waits_for());
-  if (is_mutant("relieve_after_commit") && context.stream()->logged() > log_share_)
-    relieve_log(context);
+  if (context.unfinished || is_mutant("relieve_after_commit")) finish_slow(context);
 }
 
 /// Let others go on, the longer the more often it was begun again; `salt` differs by thread.
