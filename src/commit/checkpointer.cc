@@ -59,10 +59,15 @@ Status Checkpointer::finish(bool bring_home) {
 
 // --- checkpoints -------------------------------------------------------------------------------
 
+// The first attempt that finds no space learns that there is little: the next one takes less.
 Result<u64> Checkpointer::checkpoint() {
-  PERDURA_ASSIGN(Attempt * attempt, begin(Trigger::kCaller));
-  cut(*attempt);
-  return complete(*attempt);
+  for (bool trimmed = config_.engine->trims();; trimmed = true) {
+    PERDURA_ASSIGN(Attempt * attempt, begin(Trigger::kCaller));
+    cut(*attempt);
+    Result<u64> version = complete(*attempt);
+    if (version || trimmed || version.failure().code != Code::kNoSpace || !config_.engine->trims())
+      return version;
+  }
 }
 
 Result<u64> Checkpointer::checkpoint_async() {
@@ -132,7 +137,8 @@ void Checkpointer::cut(Attempt& attempt) {
     if (guest != nullptr) PERDURA_TRY(guest->at_cut());
     PERDURA_TRY(config_.tracker->cut());
     if (config_.epochs != nullptr) config_.epochs->epoch_begins();
-    if (config_.background_capture) return config_.engine->open_window();
+    attempt.in_background = config_.background_capture && !config_.engine->trims();
+    if (attempt.in_background) return config_.engine->open_window();
     return capture_stopped(attempt);
   });
   config_.mutators->resume();
@@ -178,7 +184,7 @@ Status Checkpointer::capture_and_commit(Attempt& attempt) {
 }
 
 Status Checkpointer::write_version(Attempt& attempt) {
-  if (config_.background_capture && attempt.selection == nullptr) {
+  if (attempt.in_background) {
     const track::DirtyMap& changes = config_.tracker->collect();
     attempt.empty = changes.empty();
     PERDURA_TRY(config_.engine->capture_in_background(changes));

@@ -35,6 +35,7 @@ struct Attempt {
   u64 version = 0;
   Status status;  ///< of the part done while mutators were stopped
   bool empty = false;
+  bool in_background = false;  ///< captured while mutators run
 };
 
 /// Has work to do before an epoch ends.

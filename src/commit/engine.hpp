@@ -74,6 +74,8 @@ class Engine {
     u64 bytes = 0;  ///< with all that describes them
   };
   virtual Written written() const = 0;
+  /// Space is short, and what is captured while mutators stand still is less than the change set.
+  virtual bool trims() const { return false; }
 
   /// While held, no work begins in the background. True when none is under way.
   virtual bool hold(bool) { return true; }

@@ -25,6 +25,18 @@ static_assert(kBlockBytes <= 512 * format::kLogPieceBytes);
 // No more runs than lines fit a block.
 u64 runs_max(u64 block_bytes) { return block_bytes / (kLineBytes + sizeof(u64)) + kLinesPerPage; }
 
+// That blocks surely hold where no two lines follow each other (LogWriter::fits_piece).
+u64 lines_of_segment(u64 segment_bytes) {
+  constexpr u64 kPieceBytes = format::kLogPieceBytes + LogWriter::kPieceLines * sizeof(u64);
+  const u64 block_bytes = std::min(kBlockBytes, segment_bytes);
+  const u64 pieces = (block_bytes - sizeof(LogBlockHeader)) / kPieceBytes;
+  return segment_bytes / block_bytes * pieces * LogWriter::kPieceLines;
+}
+// Of these the last piece, which may have few, and the commit block with what may be left unused
+// before it take so many away.
+constexpr u64 kLinesOfEnd = 4 * LogWriter::kPieceLines;
+static_assert(3 * format::kLogPieceBytes >= kBlockBytesMin + kPageBytes);
+
 }  // namespace
 
 Log::Log(region::Volume& volume, u32 region, u64 limit_bytes)
@@ -33,6 +45,7 @@ Log::Log(region::Volume& volume, u32 region, u64 limit_bytes)
       limit_bytes_(limit_bytes),
       segment_bytes_(volume.segment_bytes()),
       session_(volume.superblock().session),
+      lines_of_segment_(lines_of_segment(segment_bytes_)),
       kept_for_versions_(std::clamp<u64>(limit_bytes / volume.segment_bytes() / 4, 1, 2)) {
   for (const format::Extent& extent : volume.extents(format::ExtentKind::kLog, region))
     for (u64 at = 0; at + segment_bytes_ <= extent.length; at += segment_bytes_)
@@ -49,6 +62,8 @@ void Log::adopt(u64 offset, u64 generation, u64 version_max) {
     segment.generation = generation;
     segment.version_max = std::max(segment.version_max, version_max);
     segment.live = version_max != 0;
+    segment.has_transactions = version_max == kHeld;
+    has_transactions_ = has_transactions_ || segment.has_transactions;
   }
 }
 
@@ -58,13 +73,21 @@ void Log::free_held(u64 version) {
     if (segment.version_max == kHeld) segment.version_max = version;
 }
 
+// A segment may have been free for long when it was read: one that is older and in use made all
+// that follow it count.
+void Log::hold_only(const std::set<u64>& offsets) {
+  std::lock_guard lock(mutex_);
+  for (Segment& segment : segments_)
+    if (segment.version_max == kHeld && !offsets.contains(segment.offset)) segment.live = false;
+}
+
 // Whoever reads them before they are used again finds the same, and takes it for the same.
-void Log::free_torn(u64 durable) {
+void Log::free_torn(u64 durable, u64 replayed) {
   std::lock_guard lock(mutex_);
   for (Segment& segment : segments_) {
-    if (segment.version_max == kHeld || segment.version_max <= durable) continue;
+    if (segment.owned || segment.has_transactions || segment.version_max <= durable) continue;
     segment.version_max = durable;  // of which it may have blocks as well
-    segment.live = segment.live && durable > volume_.replayed_version(region_);
+    segment.live = segment.live && durable > replayed && segment.version_min <= durable;
   }
 }
 
@@ -73,31 +96,71 @@ u64 Log::free_segments() const {
                                         [](const Segment& each) { return !each.live; }));
 }
 
-u64 Log::free_bytes() const {
-  std::lock_guard lock(mutex_);
-  return free_segments() * segment_bytes_;
+u64 Log::lines_in(u64 segments) const {
+  const u64 lines = segments * lines_of_segment_;
+  return lines - std::min(lines, kLinesOfEnd);
 }
 
-Status Log::make_room(u64 bytes) {
+u64 Log::segments_for(u64 lines) const {
+  return (lines + kLinesOfEnd + lines_of_segment_ - 1) / lines_of_segment_;
+}
+
+bool Log::fits(u64 lines) const {
   std::lock_guard lock(mutex_);
-  while (free_segments() * segment_bytes_ < bytes) PERDURA_TRY(grow());
+  return segments_for(lines) <= free_segments();
+}
+
+Status Log::make_room(u64 lines) {
+  std::unique_lock lock(mutex_);
+  return have_free(lock, segments_for(lines));
+}
+
+Status Log::reserve(u64 lines) {
+  std::unique_lock lock(mutex_);
+  const u64 wanted = std::max(kept_for_versions_, segments_for(lines));
+  has_transactions_ = true;
+  PERDURA_TRY(have_free(lock, wanted));
+  kept_for_versions_ = std::max(kept_for_versions_, wanted);
+  reserved_lines_ = lines_in(kept_for_versions_);
   return {};
 }
 
-Result<Log::Place> Log::take(u64 version, u64 others_free) {
+void Log::on_shortage(std::function<bool()> relieve) {
   std::lock_guard lock(mutex_);
-  for (;;) {
-    const u64 free = free_segments();
-    for (Segment& segment : segments_) {
-      if (segment.live || free <= others_free) continue;
-      segment.generation = next_generation_++;
-      segment.version_max = version;
-      segment.live = segment.owned = true;
-      return Place{segment.offset, segment.generation,
-                   static_cast<u32>(&segment - segments_.data())};
-    }
-    PERDURA_TRY(grow());
+  relieve_ = std::move(relieve);
+}
+
+// Not under the lock: what brings versions home gives their segments back.
+Status Log::have_free(std::unique_lock<std::mutex>& lock, u64 segments) {
+  bool relieved = false;
+  while (free_segments() < segments) {
+    Status grown = grow();
+    is_short_ = !grown && grown.failure().code == Code::kNoSpace;
+    if (grown) continue;
+    if (!is_short_ || relieved || !relieve_) return grown;
+    relieved = true;
+    const std::function<bool()> relieve = relieve_;
+    lock.unlock();
+    const bool any = relieve();
+    lock.lock();
+    if (!any) return grown;
   }
+  return {};
+}
+
+Result<Log::Place> Log::take_for_transactions(u64 version) { return take(version, true); }
+
+Result<Log::Place> Log::take(u64 version, bool for_transactions) {
+  std::unique_lock lock(mutex_);
+  has_transactions_ = has_transactions_ || for_transactions;
+  PERDURA_TRY(have_free(lock, 1 + (for_transactions ? kept_for_versions_ : 0)));
+  const auto segment = std::find_if(segments_.begin(), segments_.end(),
+                                    [](const Segment& each) { return !each.live; });
+  segment->generation = next_generation_++;
+  segment->version_max = segment->version_min = version;
+  segment->live = segment->owned = true;
+  segment->has_transactions = for_transactions;
+  return Place{segment->offset, segment->generation, static_cast<u32>(segment - segments_.begin())};
 }
 
 // By half, so that a growing store asks rarely, and one segment where space is short. At least one
@@ -149,20 +212,33 @@ void Log::retire(u64 replayed) {
   give_back();
 }
 
-// Only the youngest segments leave: a place held by a writer is an index. A failure may have
-// reached the medium all the same, so these segments are not used again; where they are still in
-// the directory the next opening finds them.
+// Only the youngest segments leave: a place held by a writer is an index. What is kept for versions
+// stays, since on a full medium it may not be had again; recovery, which does not know how much of
+// it the transactions need that it found, gives nothing back before it has repeated them. A failure
+// may have reached the medium all the same, so these segments are not used again; where they are
+// still in the directory the next opening finds them.
 void Log::give_back() {
-  while (segments_.size() * segment_bytes_ > limit_bytes_ && !segments_.back().live) {
+  const bool recovers = std::any_of(segments_.begin(), segments_.end(), [](const Segment& each) {
+    return each.live && each.version_max == kHeld;
+  });
+  if (recovers) return;
+  u64 free = free_segments();
+  const u64 kept = has_transactions_ ? kept_for_versions_ : 0;
+  const auto leaves = [&] {
+    return segments_.size() * segment_bytes_ > limit_bytes_ && !segments_.back().live &&
+           free > kept;
+  };
+  while (leaves()) {
     u64 begin = segments_.back().offset;
     u64 length = segment_bytes_;
     segments_.pop_back();
+    --free;
     // Neighbours leave together: each removal writes the directory.
-    while (segments_.size() * segment_bytes_ > limit_bytes_ && !segments_.back().live &&
-           segments_.back().offset + segment_bytes_ == begin) {
+    while (leaves() && segments_.back().offset + segment_bytes_ == begin) {
       begin -= segment_bytes_;
       length += segment_bytes_;
       segments_.pop_back();
+      --free;
     }
     if (!guarded([&] { return volume_.release_log(begin, length); })) return;
   }
@@ -352,14 +428,11 @@ bool LogWriter::flush(u32 flags) {
 Status LogWriter::finish() {
   if (failure_ && run_count_ != 0) flush(0);
   if (!failure_) return failure_;
-  if (log_.over_limit()) leave_segment();
   return queue_->drain();
 }
 
 Status LogWriter::finish_with_commit() {
   if (!failure_ || !flush(format::kLogCommit)) return failure_;
-  // A segment in hand could not be given back.
-  if (log_.over_limit()) leave_segment();
   return queue_->drain();
 }
 

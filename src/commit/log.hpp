@@ -10,8 +10,10 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <vector>
 
 #include "base/aligned_buffer.hpp"
@@ -57,6 +59,11 @@ struct VersionInProgress {
 };
 
 /// The segments of a region's log. Thread-safe.
+///
+/// On a medium that is full what is in the log can be brought home only by versions, and these need
+/// log themselves. So some segments are kept from transactions, and versions that take them give
+/// them back as soon as they are home: whenever a crash comes, so many are free once recovery has
+/// brought the versions home. They carry a version of the largest transaction that is in the log.
 class Log {
  public:
   struct Place {
@@ -73,19 +80,30 @@ class Log {
   void adopt(u64 offset, u64 generation, u64 version_max);
   /// What recovered transactions did is part of `version`.
   void free_held(u64 version);
-  /// After recovery, of which `durable` is the last version: what was written of a later one never
-  /// was, and its segments are free.
-  void free_torn(u64 durable);
-  /// So many bytes of versions, roughly, fit what is free; more space is taken where it is not.
-  Status make_room(u64 bytes);
-  u64 free_bytes() const;
+  /// Of the segments that transactions hold after recovery those at these offsets are needed; a
+  /// version has what is in the others.
+  void hold_only(const std::set<u64>& offsets);
+  /// Nothing of a version after `durable` is being written, nor was any whole: what was written of
+  /// one never was, and its segments are free. Versions up to `replayed` are home.
+  void free_torn(u64 durable, u64 replayed);
+  /// A version of so many lines fits what is free; more space is taken where it does not.
+  Status make_room(u64 lines);
+  bool fits(u64 lines) const;
+  /// From now on a version of so many lines, at least, fits what is kept for versions.
+  Status reserve(u64 lines);
+  /// The lines of a version that fits for sure.
+  u64 reserved_lines() const { return reserved_lines_.load(std::memory_order_relaxed); }
+  /// When there is no space for another segment: brings versions home, so that theirs are free.
+  /// False: there was none. nullptr: nothing does.
+  void on_shortage(std::function<bool()> relieve);
+  /// The medium had no space for more of it when it was asked last.
+  bool is_short() const { return is_short_.load(std::memory_order_relaxed); }
 
   /// A free segment for `version`, allocating one where none is free. It stays with the caller
   /// until release().
-  Result<Place> take(u64 version) { return take(version, 0); }
-  /// The same for transactions, so that there is room left for a version that has them: on a full
-  /// medium they could not be brought home otherwise.
-  Result<Place> take_for_transactions(u64 version) { return take(version, kept_for_versions_); }
+  Result<Place> take(u64 version) { return take(version, false); }
+  /// The same for transactions, which leaves what is kept for versions.
+  Result<Place> take_for_transactions(u64 version);
   void note_version(u32 index, u64 version);
   void release(u32 index);
 
@@ -108,22 +126,33 @@ class Log {
     u64 offset = 0;
     u64 generation = 0;
     u64 version_max = 0;
-    bool live = false;   ///< holds versions that are not home
-    bool owned = false;  ///< a writer appends to it; then it is live
+    u64 version_min = 0;  ///< nothing in it is older
+    bool live = false;    ///< holds versions that are not home
+    bool owned = false;   ///< a writer appends to it; then it is live
+    bool has_transactions = false;
   };
 
-  Result<Place> take(u64 version, u64 others_free);
+  Result<Place> take(u64 version, bool for_transactions);
+  /// So many segments, at least.
+  Status have_free(std::unique_lock<std::mutex>& lock, u64 segments);
   Status grow();
   void give_back();
   u64 free_segments() const;
+  u64 lines_in(u64 segments) const;
+  u64 segments_for(u64 lines) const;
 
   region::Volume& volume_;
   const u32 region_;
   const u64 limit_bytes_;
   const u64 segment_bytes_;
   const u64 session_;
-  const u64 kept_for_versions_;  ///< segments
+  const u64 lines_of_segment_;
   mutable std::mutex mutex_;
+  u64 kept_for_versions_;          ///< segments; grows
+  bool has_transactions_ = false;  ///< or had
+  std::function<bool()> relieve_;
+  std::atomic<u64> reserved_lines_{0};
+  std::atomic<bool> is_short_{false};
   std::vector<Segment> segments_;
   u64 next_generation_ = 1;
 };

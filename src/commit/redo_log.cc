@@ -3,6 +3,8 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <bit>
+#include <cstring>
 
 #include "base/assert.hpp"
 #include "base/threads.hpp"
@@ -27,45 +29,66 @@ RedoLog::RedoLog(const Config& config, u64 durable_version, std::list<LoggedVers
   const NoSignals no_signals;
   replay_thread_ = std::thread([this] { run_replay(); });
   ::pthread_setname_np(replay_thread_.native_handle(), "perdura-replay");
+  config_.log->on_shortage([this] { return relieve_log(); });
 }
 
-RedoLog::~RedoLog() { stop_thread(); }
+RedoLog::~RedoLog() {
+  config_.log->on_shortage(nullptr);
+  stop_thread();
+}
 
 void RedoLog::stop_thread() {
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;
     replay_work_.notify_all();
+    progress_.notify_all();
   }
   if (replay_thread_.joinable()) replay_thread_.join();
 }
 
-void RedoLog::drain(std::unique_lock<std::mutex>& lock) {
-  drain_ = true;
-  held_ = false;
+// All that is committed, home. Where the thread is gone nothing comes home any more.
+Status RedoLog::drain() {
+  std::unique_lock lock(mutex_);
+  ++drains_;
   retry_replay();
   replay_work_.notify_all();
-  progress_.wait(lock, [this] { return committed_.empty() || replay_failure_; });
+  progress_.wait(lock, [this] { return committed_.empty() || replay_failure_ || stopping_; });
+  --drains_;
+  if (committed_.empty()) return {};
+  if (replay_failure_) return *replay_failure_;
+  return Failure{Code::kMisuse, "the store is closed"};
 }
 
+// Nobody writes a version meanwhile: what writers still have they need not have. Each next version
+// begins in segments of its own.
 Status RedoLog::bring_home() {
-  std::unique_lock lock(mutex_);
-  drain(lock);
-  drain_ = false;
-  return replay_failure_ ? Status(*replay_failure_) : Status{};
+  leave_segments();
+  PERDURA_TRY(drain());
+  std::lock_guard lock(mutex_);
+  config_.log->retire(replayed_);
+  return {};
 }
 
 Status RedoLog::finish(bool bring_home) {
-  std::unique_lock lock(mutex_);
+  Status home;
   if (bring_home) {
-    for (const auto& writer : writers_) writer->leave_segment();
-    drain(lock);
+    leave_segments();
+    home = drain();
   }
-  lock.unlock();
   stop_thread();
-  if (!bring_home) return {};
-  if (replay_failure_) return *replay_failure_;
+  if (!bring_home || !home) return home;
   return forget_log();
+}
+
+// In a thread that found no space for a segment, perhaps while the mutators stand still, or in an
+// operation of its own: the replay needs neither.
+bool RedoLog::relieve_log() {
+  {
+    std::lock_guard lock(mutex_);
+    if (committed_.empty() || stopping_) return false;
+  }
+  return static_cast<bool>(drain());
 }
 
 // Segments that writers still had when the last version was replayed: each next opening would read
@@ -118,10 +141,44 @@ void RedoLog::begin(u64 version) {
 }
 
 Status RedoLog::capture_stopped(const track::DirtyMap& changes) {
+  if (!trims()) return capture_lines(changes, true);
+  PERDURA_TRY(drain());
+  PERDURA_ASSIGN(const track::DirtyMap changed, changed_lines(changes));
+  return capture_lines(changed, false);
+}
+
+// Where space is short: of what changed the lines that are not as the last version has them, which
+// is home. (A page tracker opens parts of up to 64 MiB at a time.)
+Result<track::DirtyMap> RedoLog::changed_lines(const track::DirtyMap& changes) const {
+  PERDURA_ASSIGN(track::DirtyMap changed, track::DirtyMap::create(config_.region->limit()));
+  const auto home = config_.region->home();
+  media::Medium& medium = config_.volume->medium();
+  AlignedBuffer last(kPageBytes);
+  Status read;
+  changes.for_each_page([&](u64 page, u64 mask) {
+    if (!read) return;
+    const u64 offset = page * kPageBytes;
+    const format::Extent* const extent = home->find(offset);
+    if (extent != nullptr)
+      read = medium.read(region::HomeMap::page_place(*extent, offset), last.span());
+    if (!read) return;
+    const std::byte* const now = config_.region->base() + offset;
+    for (u64 bits = mask; bits != 0; bits &= bits - 1) {
+      const auto line = static_cast<u64>(std::countr_zero(bits));
+      if (extent == nullptr ||
+          std::memcmp(now + line * kLineBytes, last.data() + line * kLineBytes, kLineBytes) != 0)
+        changed.add(page * kLinesPerPage + line, 1);
+    }
+  });
+  if (!read) return read.failure();
+  return changed;
+}
+
+Status RedoLog::capture_lines(const track::DirtyMap& changes, bool all) {
   StoppedCapture::Input input{};
   input.changes = &changes;
   input.base = config_.region->base();
-  if (config_.reported != nullptr && config_.reported->kind() == Tracking::kBitmap)
+  if (all && config_.reported != nullptr && config_.reported->kind() == Tracking::kBitmap)
     for (const auto& list : config_.reported->lists())
       input.lists.emplace_back(list.begin, list.end);
   input.version = &*version_;
@@ -176,6 +233,8 @@ Status RedoLog::commit() {
   // version is written.
   PERDURA_TRY(config_.volume->medium().barrier(PERDURA_SITE("commit")));
   give_writer(std::exchange(writer_, nullptr));
+  // A segment in hand could not be given back.
+  if (config_.log->over_limit()) leave_segments();
   std::lock_guard lock(mutex_);
   log_bytes_ += version_->log_bytes;
   live_log_bytes_ += version_->log_bytes;
@@ -192,8 +251,11 @@ void RedoLog::abandon() {
     writer_->abandon();
     give_writer(std::exchange(writer_, nullptr));
   }
+  // Writers of it that did not fail keep their segments, and begin the next one there.
   std::lock_guard lock(mutex_);
-  if (version_) log_bytes_ += version_->log_bytes;
+  if (!version_) return;
+  log_bytes_ += version_->log_bytes;
+  config_.log->free_torn(version_->number - 1, replayed_);
 }
 
 Engine::Written RedoLog::written() const {
@@ -212,6 +274,12 @@ LogWriter* RedoLog::take_writer() {
   return writer;
 }
 
+// While nobody writes a version.
+void RedoLog::leave_segments() {
+  std::lock_guard lock(writers_mutex_);
+  for (const auto& writer : writers_) writer->leave_segment();
+}
+
 void RedoLog::give_writer(LogWriter* writer) {
   std::lock_guard lock(writers_mutex_);
   free_writers_.push_back(writer);
@@ -227,7 +295,7 @@ void RedoLog::retry_replay() {
 
 bool RedoLog::replay_due() const {
   if (committed_.empty() || replay_failure_) return false;
-  return replay_at_once_ || drain_ || live_log_bytes_ > config_.log->limit_bytes() / 2;
+  return replay_at_once_ || drains_ != 0 || live_log_bytes_ > config_.log->limit_bytes() / 2;
 }
 
 void RedoLog::run_replay() {
@@ -269,7 +337,8 @@ void RedoLog::run_replay() {
 // Meanwhile the home image is verified, unless an attempt that failed left it half written. A step
 // that is due goes before the replay, else a store that is never idle would never be verified.
 void RedoLog::wait_for_replay(std::unique_lock<std::mutex>& lock) {
-  const auto due = [this] { return stopping_ || (replay_due() && !held_); };
+  // Who drains may keep the one who holds from going on.
+  const auto due = [this] { return stopping_ || (replay_due() && (!held_ || drains_ != 0)); };
   while (scrubbing_ && !replay_failed_) {
     const bool has_work = replay_work_.wait_until(lock, next_scrub_, due);
     if (stopping_ || (has_work && std::chrono::steady_clock::now() < next_scrub_)) return;

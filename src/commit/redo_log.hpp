@@ -34,6 +34,8 @@ class RedoLog final : public Engine {
     Log* log = nullptr;
     /// The change sets are coarse: leave out lines that are home already.
     bool compare = true;
+    /// The tracker's change sets have more than the lines that were stored to.
+    bool coarse = true;
     /// Lines of the recovered versions, or nullptr (see Scrub); outlives the engine.
     const track::DirtyMap* recovered_lines = nullptr;
     u64 verify_bytes_per_second = 0;  ///< of the home image, once; 0: not
@@ -57,6 +59,7 @@ class RedoLog final : public Engine {
   Written written() const override;
   bool hold(bool on) override;
   Status bring_home() override;
+  bool trims() const override { return config_.coarse && config_.log->is_short(); }
   Status finish(bool bring_home) override;
   void add_to(Statistics& statistics) const override;
   void reset_statistics() override;
@@ -65,6 +68,7 @@ class RedoLog final : public Engine {
  private:
   LogWriter* take_writer();
   void give_writer(LogWriter* writer);
+  void leave_segments();
   Status try_commit(LogWriter& writer);
 
   void stop_thread();
@@ -73,7 +77,11 @@ class RedoLog final : public Engine {
   bool replay_due() const;
   void retry_replay();  ///< with mutex_ held
   Status forget_log();
-  void drain(std::unique_lock<std::mutex>& lock);
+  Status drain();
+  bool relieve_log();
+  Result<track::DirtyMap> changed_lines(const track::DirtyMap& changes) const;
+  /// `all`: of what the tracker has, nothing was left out.
+  Status capture_lines(const track::DirtyMap& changes, bool all);
   bool log_has_room() const { return live_log_bytes_ <= config_.log->limit_bytes(); }
   /// `again`: an earlier attempt failed and may have left pages half replayed.
   Status replay(const std::vector<LoggedVersion>& versions, bool again);
@@ -106,7 +114,7 @@ class RedoLog final : public Engine {
   bool scrubbing_;
   std::chrono::steady_clock::time_point next_scrub_;
   bool stopping_ = false;
-  bool drain_ = false;  ///< bring everything home now
+  u64 drains_ = 0;  ///< who waits until everything is home
   bool replaying_ = false;
   bool held_ = false;
 

@@ -9,6 +9,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -46,6 +47,10 @@ class TransactionBuilder {
     return place;
   }
   u64 bytes() const { return words_ * sizeof(u64); }
+  std::span<const u64> entries() const {
+    constexpr u64 kHeaderWords = sizeof(format::TransactionRecord) / sizeof(u64);
+    return {reinterpret_cast<const u64*>(record_.data()) + kHeaderWords, words_ - kHeaderWords};
+  }
   /// With padding.
   u64 length() const { return round_up(bytes(), kLineBytes); }
 

@@ -42,7 +42,7 @@ Result<Recovery> recover(region::Volume& volume, const format::RegionRecord& reg
   recovery.durable_version = replayed + versions.size();
   PERDURA_ASSIGN(recovery.transactions,
                  commit::read_transactions(volume, recovery.unreplayed, recovery.durable_version));
-  recovery.log->free_torn(recovery.durable_version);
+  recovery.log->free_torn(recovery.durable_version, replayed);
   if (versions.empty() || !volume.medium().geometry().byte_addressable) return recovery;
   PERDURA_ASSIGN(auto home, region::HomeMap::of(volume, region));
   commit::Replay replay(volume, region.limit_bytes);

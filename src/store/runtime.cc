@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstdio>
 #include <cstring>
+#include <set>
 #include <type_traits>
 
 #include "base/assert.hpp"
@@ -426,6 +427,7 @@ Result<std::unique_ptr<commit::Engine>> Runtime::make_engine(bool background_cap
   config.reported = reported_;
   config.log = log_.get();
   config.compare = options_.compare && tracker_->is_coarse();
+  config.coarse = tracker_->is_coarse() || options_.granule_bytes > kLineBytes;
   config.recovered_lines = patch_ ? &patch_->lines() : nullptr;
   config.verify_bytes_per_second = options_.verify_bytes_per_second;
   engine = std::make_unique<commit::RedoLog>(config, durable_version_, std::move(recovered_));
@@ -531,15 +533,29 @@ Status Runtime::in_operation(Body&& body) {
 
 // Before pointers are moved: transactions stored them as they were.
 Status Runtime::repeat_transactions() {
+  if (!log_) return {};
+  PERDURA_TRY(hold_transactions());
   if (transactions_.empty()) return {};
-  u64 bytes = 0;
-  for (const commit::FoundTransaction& each : transactions_) bytes += store::version_bytes(each);
+  u64 lines = 0;
+  for (const auto& each : transactions_) lines += store::version_lines(each.entries);
   size_t done = 0;
-  if (const Status room = log_->make_room(bytes); !room && !is_mutant("recovery_at_once")) {
+  if (const Status room = log_->make_room(lines); !room && !is_mutant("recovery_at_once")) {
     if (room.failure().code != Code::kNoSpace) return room.failure();
     PERDURA_ASSIGN(done, repeat_in_groups());
   }
   return repeat(done, transactions_.size());
+}
+
+// Of the segments with transactions those that have one which is in no version, nor repeated.
+Status Runtime::hold_transactions() {
+  if (is_mutant("holds_stale_segments")) return {};
+  PERDURA_ASSIGN(const format::TransactionState* const state,
+                 store::transaction_state(name(), *heap_));
+  std::set<u64> segments;
+  for (const commit::FoundTransaction& each : transactions_)
+    if (state == nullptr || each.time > state->slots[each.slot].time) segments.insert(each.segment);
+  log_->hold_only(segments);
+  return {};
 }
 
 Status Runtime::repeat(size_t begin, size_t end) {
@@ -553,16 +569,17 @@ Status Runtime::repeat(size_t begin, size_t end) {
 }
 
 // On a full medium there may be no room for a version that has all of them. A version of the first
-// ones says itself which it has; when it is home its log is free for the next. Returns how many are
-// in versions; the rest fits one more, or there is no room for a version at all.
+// ones says itself which it has; when it is home its log is free for the next, and so are the
+// segments of their records. For one of them there is always room (Log::reserve), unless an earlier
+// Perdura wrote it. Returns how many are in versions; the rest fits one more.
 Result<size_t> Runtime::repeat_in_groups() {
   for (size_t done = 0;;) {
     PERDURA_TRY(engine_->bring_home());
-    const u64 room = log_->free_bytes() / 2;
+    PERDURA_TRY(hold_transactions());
     size_t end = done;
-    for (u64 bytes = 0; end < transactions_.size(); ++end) {
-      bytes += store::version_bytes(transactions_[end]);
-      if (bytes > room && end != done) break;
+    for (u64 lines = 0; end < transactions_.size(); ++end) {
+      lines += store::version_lines(transactions_[end].entries);
+      if (end != done && !log_->fits(lines)) break;
     }
     if (end == transactions_.size()) return done;
     PERDURA_TRY(repeat(done, end));

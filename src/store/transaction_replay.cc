@@ -1,6 +1,10 @@
 #include "store/transaction_replay.hpp"
 
+#include <algorithm>
 #include <cstring>
+#include <set>
+
+#include "heap/size_classes.hpp"
 
 namespace perdura::store {
 namespace {
@@ -13,6 +17,30 @@ Failure log_damaged(const std::string& name, const std::string& what) {
   return {Code::kCorrupt,
           "the log of '" + name + "' is damaged: " + what + "; restore the store from a copy"};
 }
+
+constexpr u64 kWordsOfLine = kLineBytes / sizeof(u64);
+constexpr u64 kSlabUnitsMax = 8;
+constexpr u64 kSlabWordsMax = format::kUnitBytes / 16 / 64;
+static_assert(std::all_of(heap::kClassInfo.begin(), heap::kClassInfo.end(), [](const auto& info) {
+  return info.units <= kSlabUnitsMax && info.words <= kSlabWordsMax;
+}));
+
+constexpr u64 lines_of(u64 count, u64 bytes_of_each) {
+  return (count * bytes_of_each + kLineBytes - 1) / kLineBytes;
+}
+
+// A slab that is new takes the place of others, which were empty.
+constexpr u64 kLinesOfUnits = lines_of(3 * kSlabUnitsMax, sizeof(format::UnitEntry)) + 1;
+u64 lines_of_slab(u64 size_class) {
+  const u64 words =
+      size_class < heap::kClassInfo.size() ? heap::kClassInfo[size_class].words : kSlabWordsMax;
+  return kLinesOfUnits + lines_of(sizeof(format::SlabHeader) + 2 * sizeof(u64) * words, 1);
+}
+// Two bitmaps, and the units of a slab that is empty then.
+constexpr u64 kLinesOfFree = 2 + lines_of(kSlabUnitsMax, sizeof(format::UnitEntry)) + 1;
+static_assert(kLinesOfFree <= kVersionLinesOfWordMax);
+static_assert((1 + kLinesOfUnits + lines_of(sizeof(format::SlabHeader) + 16 * kSlabWordsMax, 1)) <=
+              3 * kVersionLinesOfWordMax);
 
 class Repeat {
  public:
@@ -119,16 +147,16 @@ Result<TransactionState*> transaction_state(const std::string& name, heap::Heap&
   return state;
 }
 
-u64 version_bytes(const FoundTransaction& transaction) {
-  constexpr u64 kLinesOfBlock = 4;
-  constexpr u64 kBytesOfLine = kLineBytes + sizeof(u64);  // with its run
-  const std::vector<u64>& words = transaction.entries;
-  u64 lines = 1;  // of the state
-  for (size_t i = 0; i < words.size();) {
-    switch (format::entry_kind(words[i])) {
+u64 version_lines(std::span<const u64> entries) {
+  constexpr u64 kFirst = 3;  // the heap's header, and the state
+  u64 lines = kFirst;
+  std::set<u64> slabs;
+  for (size_t i = 0; i < entries.size();) {
+    const u64 place = format::entry_place(entries[i]);
+    switch (format::entry_kind(entries[i])) {
       case EntryKind::kWords: {
-        const u64 count = format::entry_count(words[i]);
-        lines += count * sizeof(u64) / kLineBytes + 2;
+        const u64 count = format::entry_count(entries[i]);
+        lines += lines_of(place % kWordsOfLine + count, sizeof(u64));
         i += 1 + count;
         break;
       }
@@ -136,16 +164,22 @@ u64 version_bytes(const FoundTransaction& transaction) {
         lines += 1;
         i += 2;
         break;
-      case EntryKind::kAllocate:
-        lines += kLinesOfBlock;
+      case EntryKind::kAllocate: {
+        const u64 unit = static_cast<u32>(entries[i + 1]);
+        const u64 units = entries[i + 1] >> 32;
+        const u64 size_class = static_cast<u32>(entries[i + 2]);
+        lines += 1;  // of the block's type
+        if (units != 0) lines += lines_of(units + 2 * kSlabUnitsMax, sizeof(format::UnitEntry)) + 1;
+        else if (slabs.insert(unit).second) lines += lines_of_slab(size_class);
         i += 3;
         break;
+      }
       default:
-        lines += kLinesOfBlock;
+        lines += kLinesOfFree;
         i += 1;
     }
   }
-  return lines * kBytesOfLine;
+  return lines;
 }
 
 Result<u64> repeat_transactions(const std::string& name, heap::Heap& heap, region::Region& region,

@@ -13,9 +13,11 @@ namespace perdura::store {
 /// The region's, or nullptr where it never had a transaction. kUnsupported for another format.
 Result<format::TransactionState*> transaction_state(const std::string& name, heap::Heap& heap);
 
-/// How much log a version takes that has it, roughly: each word that is stored may be in a line of
-/// its own, and what the heap notes of a block is in a few.
-u64 version_bytes(const commit::FoundTransaction& transaction);
+/// How many lines a version has at most that has a transaction with these entries: those it stores
+/// to, and what the heap notes of its blocks.
+u64 version_lines(std::span<const u64> entries);
+/// No more than these for each word of entries.
+constexpr u64 kVersionLinesOfWordMax = 12;
 
 /// Those that the region does not hold, in the order of their commits. Returns how many. kCorrupt
 /// where one is missing, or where it says what cannot be; `name` is the store's.

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "model/transaction/transactions.hpp"
+#include "store/transaction_replay.hpp"
 
 namespace perdura::detail {
 namespace {
@@ -506,8 +507,21 @@ Status TransactionContext::commit() {
 Result<u64> TransactionContext::make_record(Durability durability) {
   record_.begin();
   PERDURA_TRY(add_entries());
+  PERDURA_TRY(guarded([&] { return reserve_version(); }));
   return all_.stream_ ? append_record(durability != Durability::kRelaxed)
                       : write_record(steps_of(durability));
+}
+
+// A crash on a medium that has become full leaves what a record says to be brought home: there is
+// to be room for a version that has it.
+Status TransactionContext::reserve_version() const {
+  if (is_mutant("recovery_needs_space")) return {};
+  commit::Log& log = *all_.runtime_.log();
+  const std::span<const u64> entries = record_.entries();
+  if (entries.size() * store::kVersionLinesOfWordMax <= log.reserved_lines()) [[likely]]
+    return {};
+  const u64 lines = store::version_lines(entries);
+  return lines <= log.reserved_lines() ? Status{} : log.reserve(lines);
 }
 
 // Whether what operations have done since the last version is part of what it did: then it cannot

@@ -172,6 +172,7 @@ class TransactionContext final : public TransactionThread, public store::Transac
   /// Nothing that it meets from here on may keep it from committing.
   bool has_to_commit() const { return alone && (irrevocable || destroying_); }
   Result<u64> make_record(Durability durability);
+  Status reserve_version() const;
   Result<u64> append_record(bool wait);
   Result<u64> write_record(commit::TransactionWriter::Steps steps);
   u64 take_time();
