@@ -112,7 +112,9 @@ bool Log::fits(u64 lines) const {
 
 Status Log::make_room(u64 lines) {
   std::unique_lock lock(mutex_);
-  return have_free(lock, segments_for(lines));
+  PERDURA_TRY(have_free(lock, segments_for(lines)));
+  is_short_ = false;
+  return {};
 }
 
 Status Log::reserve(u64 lines) {

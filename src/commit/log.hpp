@@ -96,7 +96,8 @@ class Log {
   /// When there is no space for another segment: brings versions home, so that theirs are free.
   /// False: there was none. nullptr: nothing does.
   void on_shortage(std::function<bool()> relieve);
-  /// The medium had no space for more of it when it was asked last.
+  /// The medium had no space for more of it when it was asked last, and no room for a version has
+  /// been found since.
   bool is_short() const { return is_short_.load(std::memory_order_relaxed); }
 
   /// A free segment for `version`, allocating one where none is free. It stays with the caller

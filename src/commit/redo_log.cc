@@ -143,6 +143,11 @@ void RedoLog::begin(u64 version) {
 Status RedoLog::capture_stopped(const track::DirtyMap& changes) {
   if (!trims()) return capture_lines(changes, true);
   PERDURA_TRY(drain());
+  // Where there is space again the next one need not be trimmed.
+  u64 lines = 0;
+  changes.for_each_page([&](u64, u64 mask) { lines += static_cast<u64>(std::popcount(mask)); });
+  const Status room = config_.log->make_room(lines);
+  (void)room;  // what is trimmed may fit all the same
   PERDURA_ASSIGN(const track::DirtyMap changed, changed_lines(changes));
   return capture_lines(changed, false);
 }

@@ -331,14 +331,45 @@ TEST_P(FullDisk, LocksNoRegion) {
   }
 }
 
+// What marks far more than was stored to, so that no version of it finds room here.
+class FullDiskAndCoarse : public FullDisk {};
+
+// Versions are trimmed, while everyone stands still, for want of space alone.
+TEST_P(FullDiskAndCoarse, TrimsVersionsUntilThereIsSpaceAgain) {
+  create();
+  fill_disk();
+  WrappedStore store = open();
+  const auto change_a_line_of_each_page = [&] {
+    const auto operation = store.operation();
+    for (u64 i = 0; i < kLines; i += kLinesPerPage) {
+      Line& line = lines_of(store).lines[i];
+      operation.touch(&line, sizeof line);
+      ++line.word;
+    }
+  };
+  change_a_line_of_each_page();
+  ASSERT_NO_THROW(store.checkpoint());
+  ASSERT_TRUE(store.runtime().log()->is_short()) << "a version of all that was marked fitted";
+  plan_.disarm();
+  change_a_line_of_each_page();
+  ASSERT_NO_THROW(store.checkpoint());
+  EXPECT_FALSE(store.runtime().log()->is_short());
+  store.crash();
+  store = open();
+  for (u64 i = 0; i < kLines; i += kLinesPerPage) ASSERT_EQ(lines_of(store).lines[i].word, 2u);
+}
+
+constexpr Way kCoarse{"file_protect", "file:", Tracking::kProtect, 64};
 constexpr Way kWays[] = {
     {"file_reported", "file:", Tracking::kReported, 64},
     {"file_pages", "file:", Tracking::kReported, 4096},
-    {"file_protect", "file:", Tracking::kProtect, 64},
+    kCoarse,
     {"emu_reported", "emu:", Tracking::kReported, 64},
     {"emu_protect", "emu:", Tracking::kProtect, 64},
 };
 INSTANTIATE_TEST_SUITE_P(Ways, FullDisk, testing::ValuesIn(kWays),
+                         [](const auto& way) { return std::string(way.param.name); });
+INSTANTIATE_TEST_SUITE_P(Ways, FullDiskAndCoarse, testing::Values(kCoarse),
                          [](const auto& way) { return std::string(way.param.name); });
 
 }  // namespace
