@@ -549,11 +549,14 @@ Status Runtime::repeat_transactions() {
 // Of the segments with transactions those that have one which is in no version, nor repeated.
 Status Runtime::hold_transactions() {
   if (is_mutant("holds_stale_segments")) return {};
-  PERDURA_ASSIGN(const format::TransactionState* const state,
-                 store::transaction_state(name(), *heap_));
   std::set<u64> segments;
-  for (const commit::FoundTransaction& each : transactions_)
-    if (state == nullptr || each.time > state->slots[each.slot].time) segments.insert(each.segment);
+  if (!transactions_.empty()) {
+    PERDURA_ASSIGN(const format::TransactionState* const state,
+                   store::transaction_state(name(), *heap_));
+    for (const commit::FoundTransaction& each : transactions_)
+      if (state == nullptr || each.time > state->slots[each.slot].time)
+        segments.insert(each.segment);
+  }
   log_->hold_only(segments);
   return {};
 }
