@@ -73,14 +73,6 @@ void Log::free_held(u64 version) {
     if (segment.version_max == kHeld) segment.version_max = version;
 }
 
-// A segment may have been free for long when it was read: one that is older and in use made all
-// that follow it count.
-void Log::hold_only(const std::set<u64>& offsets) {
-  std::lock_guard lock(mutex_);
-  for (Segment& segment : segments_)
-    if (segment.version_max == kHeld && !offsets.contains(segment.offset)) segment.live = false;
-}
-
 // Whoever reads them before they are used again finds the same, and takes it for the same.
 void Log::free_torn(u64 durable, u64 replayed) {
   std::lock_guard lock(mutex_);

@@ -13,7 +13,6 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <vector>
 
 #include "base/aligned_buffer.hpp"
@@ -80,9 +79,6 @@ class Log {
   void adopt(u64 offset, u64 generation, u64 version_max);
   /// What recovered transactions did is part of `version`.
   void free_held(u64 version);
-  /// Of the segments that transactions hold after recovery those at these offsets are needed; a
-  /// version has what is in the others.
-  void hold_only(const std::set<u64>& offsets);
   /// Nothing of a version after `durable` is being written, nor was any whole: what was written of
   /// one never was, and its segments are free. Versions up to `replayed` are home.
   void free_torn(u64 durable, u64 replayed);

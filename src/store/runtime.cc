@@ -6,7 +6,6 @@
 #include <bit>
 #include <cstdio>
 #include <cstring>
-#include <set>
 #include <type_traits>
 
 #include "base/assert.hpp"
@@ -533,8 +532,6 @@ Status Runtime::in_operation(Body&& body) {
 
 // Before pointers are moved: transactions stored them as they were.
 Status Runtime::repeat_transactions() {
-  if (!log_) return {};
-  PERDURA_TRY(hold_transactions());
   if (transactions_.empty()) return {};
   u64 lines = 0;
   for (const auto& each : transactions_) lines += store::version_lines(each.entries);
@@ -544,21 +541,6 @@ Status Runtime::repeat_transactions() {
     PERDURA_ASSIGN(done, repeat_in_groups());
   }
   return repeat(done, transactions_.size());
-}
-
-// Of the segments with transactions those that have one which is in no version, nor repeated.
-Status Runtime::hold_transactions() {
-  if (is_mutant("holds_stale_segments")) return {};
-  std::set<u64> segments;
-  if (!transactions_.empty()) {
-    PERDURA_ASSIGN(const format::TransactionState* const state,
-                   store::transaction_state(name(), *heap_));
-    for (const commit::FoundTransaction& each : transactions_)
-      if (state == nullptr || each.time > state->slots[each.slot].time)
-        segments.insert(each.segment);
-  }
-  log_->hold_only(segments);
-  return {};
 }
 
 Status Runtime::repeat(size_t begin, size_t end) {
@@ -572,13 +554,12 @@ Status Runtime::repeat(size_t begin, size_t end) {
 }
 
 // On a full medium there may be no room for a version that has all of them. A version of the first
-// ones says itself which it has; when it is home its log is free for the next, and so are the
-// segments of their records. For one of them there is always room (Log::reserve), unless an earlier
-// Perdura wrote it. Returns how many are in versions; the rest fits one more.
+// ones says itself which it has; when it is home its log is free for the next. For one of them
+// there is always room (Log::reserve), unless an earlier Perdura wrote it. Returns how many are in
+// versions; the rest fits one more.
 Result<size_t> Runtime::repeat_in_groups() {
   for (size_t done = 0;;) {
     PERDURA_TRY(engine_->bring_home());
-    PERDURA_TRY(hold_transactions());
     size_t end = done;
     for (u64 lines = 0; end < transactions_.size(); ++end) {
       lines += store::version_lines(transactions_[end].entries);

@@ -124,7 +124,6 @@ class Runtime {
   Status repeat_transactions();
   Status repeat(size_t begin, size_t end);
   Result<size_t> repeat_in_groups();
-  Status hold_transactions();
   Status free_transactions();
   Status relocate();
   Status require_outside_operation(const char* call);

@@ -74,7 +74,7 @@ struct Scenario {
   bool no_direct_io = false;  ///< a file system without O_DIRECT
   /// A fault handler of the library cannot report a failed call: it ends the program.
   bool may_end = false;
-  u64 calls_max = 200;  ///< of a kind that fail, unless all are wanted
+  u64 calls_max = 120;  ///< of a kind that fail, unless all are wanted
 
   bool on_server() const { return std::string_view(scheme) == "memcached"; }
 };

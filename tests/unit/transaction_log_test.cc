@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <barrier>
 #include <cstring>
+#include <map>
 #include <thread>
 
 #include <perdura/perdura.hpp>
@@ -81,6 +82,64 @@ void lose_segment_header(const std::string& path) {
   ASSERT_NE(newest, nullptr);
   std::memset(newest, 0, kPageBytes);
   write_file(path, content);
+}
+
+/// The segments of a store's log that transactions have, by their place.
+std::map<u64, std::vector<std::byte>> segments_with_transactions(const std::string& path,
+                                                                 u64 segment_bytes) {
+  const std::vector<std::byte> content = read_file(path);
+  std::map<u64, std::vector<std::byte>> segments;
+  for (u64 at = format::kDataBegin; at + segment_bytes <= content.size(); at += kPageBytes) {
+    const auto* const header = reinterpret_cast<const format::LogBlockHeader*>(&content[at]);
+    if (header->magic == format::kLogBlockMagic && header->flags == format::kLogTransactions &&
+        header->place == at)
+      segments[at].assign(&content[at], &content[at] + segment_bytes);
+  }
+  return segments;
+}
+
+// That a version has what its transactions did does not free a segment, for as long as the log
+// before it counts: of what is written over it any part may arrive, and then the records that are
+// left have a hole.
+TEST(TransactionLog, ASegmentStaysUntilAVersionOfItIsHome) {
+  const TempDir folder{TempDir::kMemory};
+  const std::string path = folder.path("store.pd");
+  Options options = small_store();
+  options.log_limit_bytes = 8 * kMiB;  // nothing goes home by itself
+  const auto open = [&] { return WrappedStore("file:" + path, options); };
+  const auto word_of = [](WrappedStore& store) {
+    return static_cast<u64*>(store.get_root("word"));
+  };
+  {
+    WrappedStore store = open();
+    {
+      const auto operation = store.operation();
+      operation.set_root("word", operation.allocate(sizeof(u64)));
+    }
+    for (u64 i = 0; i < 500; ++i)
+      store.atomically([&](Transaction& tx) { tx.write(*word_of(store), i); });
+    store.crash();
+  }
+  open().crash();  // a version has them from here on, in the log
+
+  WrappedStore store = open();
+  const u64 home = store.runtime().statistics().replayed_version;
+  const auto before = segments_with_transactions(path, options.log_segment_bytes);
+  ASSERT_GE(before.size(), 1u);
+  for (u64 i = 0; i < 40; ++i) {
+    {
+      const auto operation = store.operation();
+      for (u64 block = 0; block < 16; ++block)
+        std::memset(operation.allocate(kPageBytes), 1, kPageBytes);
+    }
+    store.checkpoint();
+  }
+  ASSERT_EQ(store.runtime().statistics().replayed_version, home);
+  const std::vector<std::byte> after = read_file(path);
+  for (const auto& [place, content] : before)
+    EXPECT_EQ(std::memcmp(&after[place], content.data(), content.size()), 0)
+        << "the segment at " << place << " is used again";
+  store.crash();
 }
 
 // Power fails while the first records of a segment are written at once, and the page of its header

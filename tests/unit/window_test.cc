@@ -353,7 +353,7 @@ TEST_P(Capture, NobodyStoresToALineWhoseCopyIsUnderWay) {
     detail::Mutator& mutator = mutators_->this_thread();
     detail::enter(mutator);
     detail::report(mutator, memory_.as(), sizeof(u64));
-    *memory_.as<u64>() = value;
+    std::atomic_ref(*memory_.as<u64>()).store(value, std::memory_order_relaxed);
     detail::leave(mutator);
   };
   store(1);
