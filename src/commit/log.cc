@@ -147,7 +147,11 @@ Result<Log::Place> Log::take_for_transactions(u64 version) { return take(version
 Result<Log::Place> Log::take(u64 version, bool for_transactions) {
   std::unique_lock lock(mutex_);
   has_transactions_ = has_transactions_ || for_transactions;
-  PERDURA_TRY(have_free(lock, 1 + (for_transactions ? kept_for_versions_ : 0)));
+  // More may be kept by the time that there is space.
+  const auto wanted = [&] { return 1 + (for_transactions ? kept_for_versions_ : 0); };
+  do {
+    PERDURA_TRY(have_free(lock, wanted()));
+  } while (free_segments() < wanted());
   const auto segment = std::find_if(segments_.begin(), segments_.end(),
                                     [](const Segment& each) { return !each.live; });
   segment->generation = next_generation_++;

@@ -353,11 +353,13 @@ class SegmentReader {
 
   // They follow each other by sequence. A failure may leave records that were written together with
   // holes between them: those behind the first hole never were. One that was written when the hole
-  // was durable says that it is damage.
+  // was durable counts: whoever repeats it misses those before it, unless a version has them. (So
+  // it is where power failed while the next use of the segment began, and what arrived is not its
+  // beginning: of the last use, which counts no more, records are left with a hole.)
   Status read(std::vector<FoundTransaction>& into) {
     u64 next = header_.ticket;
-    u64 end = sizeof(LogBlockHeader);  // of those so far
-    for (u64 used = end; used + sizeof(TransactionRecord) <= volume_.segment_bytes();) {
+    for (u64 used = sizeof(LogBlockHeader);
+         used + sizeof(TransactionRecord) <= volume_.segment_bytes();) {
       const TransactionRecord* const record = record_at(used);
       if (record == nullptr) {
         used += kLineBytes;
@@ -370,19 +372,14 @@ class SegmentReader {
         return damaged("the transaction at offset " + std::to_string(place) +
                        " relies on a later version than " + std::to_string(durable_version_) +
                        ", the last one that is whole");
-      if (sequence == next) {
-        const auto* const words =
-            reinterpret_cast<const u64*>(record) + header_bytes() / sizeof(u64);
-        const u64 count = (record->bytes - header_bytes()) / sizeof(u64);
-        into.push_back(
-            {offset_, place, record->time, record->slot, sequence, {words, words + count}});
-        ++next;
-        end = used;
-      } else if (record->behind != kBehindMax && sequence - record->behind > next) {
-        return damaged("a transaction at offset " + std::to_string(offset_ + end) +
-                       " is not whole, but another was written after it (offset " +
-                       std::to_string(place) + ")");
-      }
+      const bool hole_was_durable =
+          record->behind != kBehindMax && sequence > next + record->behind;
+      if (sequence != next && !hole_was_durable) continue;
+      const auto* const words = reinterpret_cast<const u64*>(record) + header_bytes() / sizeof(u64);
+      const u64 count = (record->bytes - header_bytes()) / sizeof(u64);
+      into.push_back(
+          {offset_, place, record->time, record->slot, sequence, {words, words + count}});
+      next = sequence + 1;
     }
     return {};
   }

@@ -165,6 +165,7 @@ u64 version_lines(std::span<const u64> entries) {
         i += 2;
         break;
       case EntryKind::kAllocate: {
+        if (entries.size() - i < 3) return lines;  // damaged: who repeats it says so
         const u64 unit = static_cast<u32>(entries[i + 1]);
         const u64 units = entries[i + 1] >> 32;
         const u64 size_class = static_cast<u32>(entries[i + 2]);

@@ -3,6 +3,7 @@
 // versions; the beginning of a segment is lost, as by a power failure, before the next session uses
 // it.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <barrier>
@@ -13,9 +14,11 @@
 #include <perdura/perdura.hpp>
 #include <perdura/transaction.hpp>
 
+#include "base/mapping.hpp"
 #include "commit/transaction_log.hpp"
 #include "format/transaction_format.hpp"
 #include "media/fault.hpp"
+#include "store/transaction_replay.hpp"
 #include "support/files.hpp"
 #include "support/wrapped_store.hpp"
 
@@ -140,6 +143,79 @@ TEST(TransactionLog, ASegmentStaysUntilAVersionOfItIsHome) {
     EXPECT_EQ(std::memcmp(&after[place], content.data(), content.size()), 0)
         << "the segment at " << place << " is used again";
   store.crash();
+}
+
+// Power fails while a segment is used again, and of its two pages only the one with the record
+// arrives. The version that has what was there before is home, but an older segment that a thread
+// still has makes its records be read all the same.
+TEST(TransactionLog, ATornReuseOfASegmentThatIsHomeIsNoDamage) {
+  constexpr u64 kWords = 256;
+  constexpr u64 kTornMin = 4;
+  const TempDir folder{TempDir::kMemory};
+  const std::string path = folder.path("store.pd");
+  Options options = small_store();
+  options.log_limit_bytes = 512 * kKiB;
+  const auto torn_path = [&](u64 number) { return folder.path("torn" + std::to_string(number)); };
+  std::vector<u64> expected;  // the first word in each of the torn ones
+  {
+    WrappedStore store("emu:" + path, options);
+    {
+      const auto operation = store.operation();
+      void* const words = operation.allocate(kWords * sizeof(u64));
+      std::memset(words, 0, kWords * sizeof(u64));
+      operation.set_root("words", words);
+    }
+    store.checkpoint();
+    auto* const words = static_cast<u64*>(store.get_root("words"));
+    std::barrier committed(2);
+    std::barrier over(2);
+    std::thread idle([&] {
+      store.atomically([&](Transaction& tx) { tx.write(words[kWords - 1], u64{1}); });
+      committed.arrive_and_wait();
+      over.arrive_and_wait();
+    });
+    committed.arrive_and_wait();
+    std::vector<std::byte> before = read_file(path);
+    for (u64 i = 1; i <= 2'000 && expected.size() < kTornMin; ++i) {
+      store.atomically([&](Transaction& tx) {
+        for (u64 word = 0; word < kWords - 1; word += 6) tx.write(words[word], i);
+      });
+      std::vector<std::byte> after = read_file(path);
+      const bool same_metadata = before.size() == after.size() &&
+                                 std::equal(before.begin(), before.begin() + 8192, after.begin());
+      for (u64 at = format::kDataBegin; same_metadata && at < after.size(); at += kPageBytes) {
+        const auto* const last = reinterpret_cast<const format::LogBlockHeader*>(&before[at]);
+        const auto* const now = reinterpret_cast<const format::LogBlockHeader*>(&after[at]);
+        if (last->magic != format::kLogBlockMagic || last->flags != format::kLogTransactions ||
+            now->flags != format::kLogTransactions || now->generation <= last->generation)
+          continue;
+        std::vector<std::byte> torn = before;
+        std::copy(&after[at + sizeof *now], &after[at + kPageBytes], &torn[at + sizeof *now]);
+        write_file(torn_path(expected.size()), torn);
+        expected.push_back(i - 1);
+      }
+      before = std::move(after);
+    }
+    over.arrive_and_wait();
+    idle.join();
+    store.crash();
+  }
+  ASSERT_GE(expected.size(), kTornMin);
+  for (u64 i = 0; i < expected.size(); ++i) {
+    WrappedStore store("emu:" + torn_path(i), options);
+    EXPECT_EQ(*static_cast<u64*>(store.get_root("words")), expected[i]);
+    store.crash();
+  }
+}
+
+// What a record says is counted before anybody has looked whether it is all there.
+TEST(TransactionLog, LinesOfARecordThatEndsTooEarlyAreCounted) {
+  const Mapping memory = value_or_throw(Mapping::anonymous(2 * kPageBytes));
+  auto* const page_behind = memory.as() + kPageBytes;
+  ASSERT_EQ(::mprotect(page_behind, kPageBytes, PROT_NONE), 0);
+  u64* const last = reinterpret_cast<u64*>(page_behind) - 1;
+  *last = format::make_entry(format::EntryKind::kAllocate, 0, 1);
+  EXPECT_GE(store::version_lines({last, 1}), 1u);
 }
 
 // Power fails while the first records of a segment are written at once, and the page of its header
