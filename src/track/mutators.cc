@@ -19,6 +19,7 @@
 #include "base/clock.hpp"
 #include "base/mutant.hpp"
 #include "base/process.hpp"
+#include "base/spin.hpp"
 #include "base/unique_fd.hpp"
 #include "region/faults.hpp"
 
@@ -55,12 +56,9 @@ void read_thread_name(int thread, char (&name)[32]) {
   name[std::max<ssize_t>(got, 1) - 1] = '\0';  // instead of the end of its line
 }
 
-// Of threads that are on their way. It takes nanoseconds, or one of them has lost its processor.
+// Of threads that are on their way.
 void await_zero(const std::atomic<u32>& threads) {
-  for (int spins = 0; threads.load(std::memory_order_seq_cst) != 0; ++spins) {
-    if (spins < 2000) _mm_pause();
-    else ::sched_yield();
-  }
+  await_soon([&] { return threads.load(std::memory_order_seq_cst) == 0; });
 }
 
 }  // namespace

@@ -1,10 +1,11 @@
 #include "track/window.hpp"
 
-#include <immintrin.h>
 #include <sched.h>
 
 #include <algorithm>
 #include <cstring>
+
+#include "base/spin.hpp"
 
 namespace perdura::track {
 
@@ -59,12 +60,8 @@ void Window::copy_aside(SideArena& arena, u64 first, u64 count) {
   }
 }
 
-// It takes nanoseconds, or the mutator that copies has lost its processor.
 void Window::await_copy(u64 line) const {
-  for (int spins = 0; marks()[line].load(std::memory_order_acquire) != done(); ++spins) {
-    if (spins < 2000) _mm_pause();
-    else ::sched_yield();
-  }
+  await_soon([&] { return marks()[line].load(std::memory_order_acquire) == done(); });
 }
 
 #if defined(__SANITIZE_THREAD__)

@@ -10,9 +10,9 @@
 //   line < scanned? nothing to do            load the line
 //   any_mark := true
 //   mark := copying (atomic; one wins)       load any_mark, and the mark
-//   copy the line to its side arena          mark of this window: discard, take the side copy
-//   later, mark := done (release)                     once that mark is done store else: append the
-//   line to the log
+//   copy the line to its side arena          mark of this window: discard, await its done,
+//   mark := done (release)                     take the side copy later
+//   store                                    else: append the line to the log
 //                                            scanned := next line (release)
 //
 // Why the capturer's load is good when it sees no mark: x86 keeps loads in order and stores in
@@ -20,7 +20,7 @@
 // the later load sees. Why it waits for `done` before `scanned` passes the line: from then on other
 // mutators store to it without a look at its mark, and the side copy would hold what they stored.
 // The loads of a line that a mutator is storing to race with it and their result is discarded; both
-// sides of that race are in window.cc and LineCopier, nowhere else.
+// sides of that race are in window.cc and commit/capture.cc, nowhere else.
 // Windows open while all mutators stand still, so no operation spans two of them.
 #pragma once
 

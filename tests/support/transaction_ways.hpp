@@ -3,16 +3,14 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <functional>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include <perdura/perdura.hpp>
 #include <perdura/transaction.hpp>
 
 #include "base/bits.hpp"
+#include "support/crash_copies.hpp"
 #include "support/files.hpp"
 
 namespace perdura::test {
@@ -40,23 +38,12 @@ class TransactionWays : public testing::TestWithParam<TransactionWay> {
     return store;
   }
   /// What a crash would leave now is looked at when the test has ended.
-  void after_crash(const std::function<void(Store&)>& check) {
-    const std::string copy = path("copy " + std::to_string(crashes_.size()));
-    std::filesystem::copy_file(path(), copy);
-    crashes_.emplace_back(copy, check);
-  }
-  void TearDown() override {
-    for (const auto& [copy, check] : crashes_) {
-      Store store = Store::open(GetParam().scheme + ":" + copy, options());
-      const HeapAudit audit = store.audit();
-      EXPECT_TRUE(audit.clean) << audit.problem;
-      check(store);
-    }
-  }
+  void after_crash(const std::function<void(Store&)>& check) { crashes_.take(path(), check); }
+  void TearDown() override { crashes_.look(GetParam().scheme, options()); }
 
  private:
   const TempDir folder_{TempDir::kMemory};
-  std::vector<std::pair<std::string, std::function<void(Store&)>>> crashes_;
+  CrashCopies crashes_;
 };
 
 inline const auto kTransactionWays =

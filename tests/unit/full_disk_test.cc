@@ -80,6 +80,11 @@ class FullDisk : public testing::TestWithParam<Way> {
   void fill_disk() {
     plan_.arm({.calls = media::kFaultGrow, .kind = media::FaultKind::kNoSpace, .for_ever = true});
   }
+  void empty_disk() {
+    plan_.disarm();
+    for (const auto& each : std::filesystem::directory_iterator(folder_.path("")))
+      std::filesystem::remove_all(each.path());
+  }
   /// Whether it was acknowledged; if not there was no space, and nothing is changed.
   template <class Call>
   static bool acknowledges(Call&& call) {
@@ -138,9 +143,7 @@ TEST_P(FullDisk, LeavesWhatItAcknowledged) {
   for (u64 seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937_64 random(seed);
-    plan_.disarm();
-    for (const auto& each : std::filesystem::directory_iterator(folder_.path("")))
-      std::filesystem::remove_all(each.path());
+    empty_disk();
     create();
     fill_disk();
     std::vector<u64> expected(kLines);
@@ -280,9 +283,7 @@ TEST_P(FullDisk, LocksNoRegion) {
   for (u64 seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937_64 random(seed);
-    plan_.disarm();
-    for (const auto& each : std::filesystem::directory_iterator(folder_.path("")))
-      std::filesystem::remove_all(each.path());
+    empty_disk();
     for (const char* region : kRegions) create(region);
     std::vector<std::vector<u64>> expected(kCount, std::vector<u64>(kLines));
     std::optional<WrappedStore> stores[kCount];

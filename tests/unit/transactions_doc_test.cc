@@ -19,6 +19,7 @@
 
 #include "media/decorator.hpp"
 #include "store/runtime.hpp"
+#include "support/crash_copies.hpp"
 #include "support/expect_failure.hpp"
 #include "support/files.hpp"
 #include "support/threads.hpp"
@@ -83,20 +84,9 @@ class TransactionsDoc : public testing::TestWithParam<std::string> {
     return detail::StoreAccess::store(
         value_or_throw(detail::Runtime::open(GetParam() + ":" + path(), chosen, internal)));
   }
-  /// What a crash would leave now is looked at when the test has ended: another store has its place
-  /// until then.
-  void after_crash(const std::function<void(Store&)>& check) {
-    const std::string copy = path("copy " + std::to_string(crashes_.size()));
-    std::filesystem::copy_file(path(), copy);
-    crashes_.emplace_back(copy, check);
-  }
-  void TearDown() override {
-    for (const auto& [copy, check] : crashes_) {
-      Store store = Store::open(GetParam() + ":" + copy, options());
-      EXPECT_TRUE(store.audit().clean) << store.audit().problem;
-      check(store);
-    }
-  }
+  /// What a crash would leave now is looked at when the test has ended.
+  void after_crash(const std::function<void(Store&)>& check) { crashes_.take(path(), check); }
+  void TearDown() override { crashes_.look(GetParam(), options()); }
   bool on_disk() const { return GetParam() == "file"; }
   void hold_barriers() { watch_.shut = true; }
   void let_barriers_go() {
@@ -106,7 +96,7 @@ class TransactionsDoc : public testing::TestWithParam<std::string> {
 
   const TempDir folder_{TempDir::kMemory};
   Watch watch_;
-  std::vector<std::pair<std::string, std::function<void(Store&)>>> crashes_;
+  CrashCopies crashes_;
 };
 
 INSTANTIATE_TEST_SUITE_P(Media, TransactionsDoc, testing::Values("emu", "file"),
