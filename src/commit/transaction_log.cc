@@ -104,19 +104,25 @@ media::Bytes TransactionSegment::header(u64 first_sequence) {
   return header_.first(header_bytes_);
 }
 
+// The header of a new segment becomes durable with its first record.
+Status TransactionWriter::make_room(u64 length, u64 version, u64 sequence) {
+  if (segment_.has_room(length, version)) return {};
+  PERDURA_TRY(segment_.take(version));
+  const Status written = medium_.write(segment_.begin(), segment_.header(sequence),
+                                       PERDURA_SITE("transaction segment"));
+  if (!written) segment_.leave();  // no record counts in it
+  return written;
+}
+
 Status TransactionWriter::commit(TransactionBuilder& record,
-                                 const TransactionBuilder::Commit& commit, u64 version,
-                                 Steps steps) {
-  // The header of a new segment becomes durable with its first record.
-  if (!segment_.has_room(record.length(), version)) {
-    PERDURA_TRY(segment_.take(version));
-    const Status written = medium_.write(segment_.begin(), segment_.header(commit.sequence),
-                                         PERDURA_SITE("transaction segment"));
-    if (!written) {
-      segment_.leave();  // no record counts in it
-      return written;
-    }
-  }
+                                 const TransactionBuilder::Commit& commit, Steps steps) {
+  const Status written = write(record, commit, steps);
+  if (!written) segment_.leave();
+  return written;
+}
+
+Status TransactionWriter::write(TransactionBuilder& record,
+                                const TransactionBuilder::Commit& commit, Steps steps) {
   const u64 place = segment_.place();
   const media::Bytes bytes = record.set_header(commit, 0);
   if (steps != Steps::kOne) PERDURA_TRY(write_before(bytes, place, record.bytes(), steps));

@@ -108,20 +108,24 @@ class TransactionSegment {
   u64 used_ = 0;
 };
 
-/// Byte-addressable media: one thread's stream of records. Not thread-safe.
+/// Byte-addressable media: one stream of records, each durable before the next. Not thread-safe.
 class TransactionWriter {
  public:
   TransactionWriter(Log& log, region::Volume& volume, u32 region)
       : medium_(volume.medium()), segment_(log, volume, region) {}
 
+  /// For a record of so many bytes, the stream's `sequence`; `version` will hold what it does, at
+  /// the latest. Where this fails there is no record.
+  Status make_room(u64 length, u64 version, u64 sequence);
+
   /// Barriers: one behind the record; one before its first line as well; or one behind each word.
   enum class Steps { kOne, kRecordThenMark, kEachWord };
-  /// Make it durable; `version` will hold what it does, at the latest. On failure it may be durable
-  /// or not, and no record may follow it.
-  Status commit(TransactionBuilder& record, const TransactionBuilder::Commit& commit, u64 version,
-                Steps steps);
+  /// Make it durable, after make_room. On failure it may be durable or not: the stream's next
+  /// record is to rely on a version that says that it has this one, and goes to another segment.
+  Status commit(TransactionBuilder& record, const TransactionBuilder::Commit& commit, Steps steps);
 
  private:
+  Status write(TransactionBuilder& record, const TransactionBuilder::Commit& commit, Steps steps);
   Status write_before(media::Bytes record, u64 place, u64 bytes, Steps steps);
 
   media::Medium& medium_;

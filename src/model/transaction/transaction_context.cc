@@ -551,15 +551,20 @@ bool TransactionContext::relies_on_operations(const u64* words, u64 count) const
   });
 }
 
-// It runs alone and is not begun again. The version that makes it durable is taken before it
-// returns; until then no other one commits, which might rely on it.
+// It runs alone and is not begun again.
 Status TransactionContext::commit_without_record() {
   const u64 time = take_time();
-  needs_version = unfinished = true;
-  all_.runtime_.heap().require_version();
+  rely_on_version();
   last_commit_ = time;
   finish(time);
   return {};
+}
+
+// The version that makes it durable is taken before it returns. Until then no other one commits
+// that might rely on it: whoever sees what it stored sees this first.
+void TransactionContext::rely_on_version() {
+  needs_version = unfinished = true;
+  all_.runtime_.heap().require_version();
 }
 
 namespace {
@@ -587,15 +592,23 @@ Result<u64> TransactionContext::append_record(bool wait) {
   return time;
 }
 
+// A record that could not be written may be on the medium all the same, so its transaction is not
+// undone: a version takes its place. That says by the slot that it has it, so the record counts no
+// more; and what the stream commits next waits for it, else a gap might stand before its record.
 Result<u64> TransactionContext::write_record(commit::TransactionWriter::Steps steps) {
   const auto lock = stream_->lock();
+  if (stream_->is_shared() && all_.runtime_.heap().version_required())
+    throw TransactionAgain{this, Why::kNeedsVersion};
   const u64 durable = all_.runtime_.checkpointer().durable_version();
-  const u64 time = take_time();
   TransactionState::Slot& slot = all_.state_->slots[stream_->slot];
-  PERDURA_TRY(guarded([&] {
-    return stream_->writer->commit(record_, {time, stream_->slot, slot.sequence + 1, durable},
-                                   at_the_latest(durable), steps);
-  }));
+  const u64 sequence = slot.sequence + 1;
+  commit::TransactionWriter& writer = *stream_->writer;
+  PERDURA_TRY(guarded(
+      [&] { return writer.make_room(record_.length(), at_the_latest(durable), sequence); }));
+  const u64 time = take_time();
+  const Status written = guarded(
+      [&] { return writer.commit(record_, {time, stream_->slot, sequence, durable}, steps); });
+  if (!written) rely_on_version();
   add_logged();
   note(slot, time);
   return time;

@@ -358,8 +358,13 @@ void Transactions::set_durability(Durability durability) {
   durability_ = durability;
 }
 
+bool Transactions::waits_for_version() const {
+  return durability_.load(std::memory_order_relaxed) == Durability::kNone ||
+         runtime_.heap().version_required();
+}
+
 u64 Transactions::durable_commit() const {
-  if (durability_.load(std::memory_order_relaxed) == Durability::kNone) return in_version_;
+  if (waits_for_version()) return in_version_;
   if (!stream_) return clock_.load(std::memory_order_acquire);
   return std::max(in_version_.load(), stream_->durable_time());
 }
@@ -370,7 +375,7 @@ void Transactions::wait_for(u64 commit) {
                                             std::to_string(commit) +
                                             " yet; last_commit() says a thread's last one");
   if (commit <= durable_commit()) return;
-  if (durability_.load(std::memory_order_relaxed) == Durability::kNone) checkpoint();
+  if (waits_for_version() || !stream_) checkpoint();
   else wait_until_durable(stream_->position_behind(commit));
 }
 

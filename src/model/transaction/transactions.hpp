@@ -187,6 +187,7 @@ class TransactionContext final : public TransactionThread, public store::Transac
   void expect_room_later(const Failure& failure);
   bool relies_on_operations() const;
   Status commit_without_record();
+  void rely_on_version();
   bool relies_on_operations(const u64* words, u64 count) const;
   u64 newest_read() const;
   TransactionWrite* own(OwnershipRecord& record, u64* word);
@@ -284,6 +285,8 @@ class Transactions {
                                     TransactionBody body, void* with);
   static void run_inside(TransactionContext& context, TransactionBody body, void* with);
   void checkpoint();
+  /// Commits have no records, or one is there whose record could not be written.
+  bool waits_for_version() const;
   void make_roots_durable();
   bool is_durable(const perdura_type& type);
   void make_durable(const perdura_type& type);
