@@ -85,6 +85,12 @@ auto part(Current& tx, Call&& call) -> decltype(call()) {
   std::longjmp(tx.place, 1);
 }
 
+/// The same of a call whose failure the program is told.
+template <class Call>
+auto fallible_part(Current& tx, Call&& call) {
+  return value_or_throw(part(tx, [&] { return guarded(call); }));
+}
+
 void configure(const void* object, perdura_fstm_durability durability,
                perdura_fstm_logging logging) {
   constexpr Durability kDurabilities[] = {Durability::kNonTemporal, Durability::kRelaxed,
@@ -245,7 +251,9 @@ void* pos_malloc(const char* name, size_t size) {
     perdura::Store& store = heap_of(name);
     Current& tx = current();
     if (!tx.started) return store.allocate(size);
-    return context_at(tx, store.runtime().region().base()).allocate(size, 16);
+    return fallible_part(tx, [&]() -> perdura::Result<void*> {
+      return context_at(tx, store.runtime().region().base()).allocate(size, 16);
+    });
   });
 }
 
@@ -254,7 +262,10 @@ int pos_free(const char* name, void* object) {
   return c_call([&] {
     perdura::Store& store = heap_of(name);
     if (!tx.started) return store.deallocate(object);
-    part(tx, [&] { context_at(tx, store.runtime().region().base()).deallocate(object); });
+    fallible_part(tx, [&]() -> perdura::Status {
+      context_at(tx, store.runtime().region().base()).deallocate(object);
+      return {};
+    });
   });
 }
 
