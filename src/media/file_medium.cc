@@ -66,7 +66,7 @@ class PlainQueue final : public WriteQueue {
 /// Transfers in flight on a ring of their own.
 class RingQueue final : public WriteQueue {
  public:
-  /// `abandoned` is set where transfers are left behind that cannot be waited for.
+  /// `abandoned` is set where transfers cannot be waited for: they may land at any later time.
   static std::unique_ptr<RingQueue> create(int fd, const std::string& path,
                                            std::atomic<bool>& abandoned) {
     std::unique_ptr<RingQueue> queue(new RingQueue(fd, path, abandoned));
@@ -80,7 +80,6 @@ class RingQueue final : public WriteQueue {
     // The buffers of writes in flight belong to the caller, who may be unwinding.
     while (pending_ != 0 && reap()) {
     }
-    if (pending_ != 0) abandoned_ = true;
     io_uring_queue_exit(&ring_);
   }
 
@@ -153,13 +152,14 @@ class RingQueue final : public WriteQueue {
     return false;
   }
 
-  // Wait for one completion. False when the ring itself fails, which leaves nothing to wait for.
+  // Wait for one completion. False when the ring itself fails: what is in flight is left behind.
   bool reap() {
     io_uring_cqe* cqe = nullptr;
     int error = 0;
     do error = io_uring_wait_cqe(&ring_, &cqe);
     while (error == -EINTR);
     if (error != 0) {
+      abandoned_ = true;
       if (status_) status_ = system_failure(-error, "cannot wait for I/O on '" + path_ + "'");
       return false;
     }
@@ -257,14 +257,15 @@ class FileMedium final : public Medium {
   }
 
   // After one failed fdatasync the kernel has dropped the dirty state: a later success would prove
-  // nothing. So the failure stays. Of two at a time the kernel tells one, and the other succeeds
-  // with as little on the disk: so there is one at a time. Whoever finds one under way waits for
-  // the next, which begins after his writes, and is one for all who wait.
+  // nothing. So the failure stays; and so it is with a write that nobody could wait for, which may
+  // land in a place that was given away since. Of two at a time the kernel tells one, and the other
+  // succeeds with as little on the disk: so there is one at a time. Whoever finds one under way
+  // waits for the next, which begins after his writes, and is one for all who wait.
   Status barrier(const Site&) override {
     std::unique_lock lock(flush_mutex_);
     const u64 needed = flushes_begun_ + 1;
     while (flushes_done_ < needed) {
-      if (poisoned_) return poison_failure();
+      if (poisoned_ || abandoned_) return poison_failure();
       PERDURA_TRY(file_.check_named());
       if (flushes_begun_ == flushes_done_) PERDURA_TRY(flush(lock));
       else flush_ended_.wait(lock);
@@ -313,7 +314,8 @@ class FileMedium final : public Medium {
   }
 
   Failure poison_failure() const {
-    return Failure{Code::kIo, "an earlier flush of '" + path_ +
+    return Failure{Code::kIo, "an earlier " + std::string(poisoned_ ? "flush" : "write") + " of '" +
+                                  path_ +
                                   "' to its disk failed, so nothing written since can be trusted; "
                                   "close the store, check the disk, and open it again"};
   }

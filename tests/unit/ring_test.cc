@@ -148,6 +148,17 @@ TEST_F(Ring, ARingThatDiesIsAnError) {
   queue_.reset();
 }
 
+// The place of a write that nobody could wait for may be given away before it lands: what is there
+// then is not to be acknowledged.
+TEST_F(Ring, NothingIsDurableBehindAWriteThatNobodyCouldWaitFor) {
+  AlignedBuffer data(kPageBytes);
+  fail(Call::kRingDead, EBADR);
+  EXPECT_TRUE(submit(0, data, 1));
+  expect_failure(queue_->drain(), Code::kIo, "cannot wait for I/O on");
+  expect_failure(medium_->barrier(PERDURA_SITE("test")), Code::kIo,
+                 "an earlier write of '" + folder_.path("file") + "' to its disk failed");
+}
+
 // Who opens the file next shall not find it changing.
 TEST_F(Ring, WhatADeadRingLeavesBehindKeepsTheLock) {
   struct Pinned final : DiskModel {
