@@ -59,11 +59,12 @@ Status Checkpointer::finish(bool bring_home) {
 
 // --- checkpoints -------------------------------------------------------------------------------
 
-// The first attempt that finds no space learns that there is little: the next one takes less.
+// An attempt that finds no space learns that there is little: the next one takes less.
 Result<u64> Checkpointer::checkpoint() {
-  for (bool trimmed = config_.engine->trims();; trimmed = true) {
+  for (;;) {
     PERDURA_ASSIGN(Attempt * attempt, begin(Trigger::kCaller));
     cut(*attempt);
+    const bool trimmed = attempt->trimmed;
     Result<u64> version = complete(*attempt);
     if (version || trimmed || version.failure().code != Code::kNoSpace || !config_.engine->trims())
       return version;
@@ -137,7 +138,8 @@ void Checkpointer::cut(Attempt& attempt) {
     if (guest != nullptr) PERDURA_TRY(guest->at_cut());
     PERDURA_TRY(config_.tracker->cut());
     if (config_.epochs != nullptr) config_.epochs->epoch_begins();
-    attempt.in_background = config_.background_capture && !config_.engine->trims();
+    attempt.trimmed = config_.engine->trims();
+    attempt.in_background = config_.background_capture && !attempt.trimmed;
     if (attempt.in_background) return config_.engine->open_window();
     return capture_stopped(attempt);
   });

@@ -35,6 +35,7 @@ struct Attempt {
   u64 version = 0;
   Status status;  ///< of the part done while mutators were stopped
   bool empty = false;
+  bool trimmed = false;        ///< space was short when it was cut, so it takes as little as it can
   bool in_background = false;  ///< captured while mutators run
 };
 

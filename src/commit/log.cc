@@ -77,7 +77,8 @@ void Log::free_held(u64 version) {
 void Log::free_torn(u64 durable, u64 replayed) {
   std::lock_guard lock(mutex_);
   for (Segment& segment : segments_) {
-    if (segment.owned || segment.has_transactions || segment.version_max <= durable) continue;
+    PERDURA_ASSERT(!segment.owned || segment.has_transactions);
+    if (segment.has_transactions || segment.version_max <= durable) continue;
     segment.version_max = durable;  // of which it may have blocks as well
     segment.live = segment.live && durable > replayed && segment.version_min <= durable;
   }

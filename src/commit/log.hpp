@@ -80,7 +80,8 @@ class Log {
   /// What recovered transactions did is part of `version`.
   void free_held(u64 version);
   /// Nothing of a version after `durable` is being written, nor was any whole: what was written of
-  /// one never was, and its segments are free. Versions up to `replayed` are home.
+  /// one never was, and its segments, which writers have left, are free. Versions up to `replayed`
+  /// are home.
   void free_torn(u64 durable, u64 replayed);
   /// A version of so many lines fits what is free; more space is taken where it does not.
   Status make_room(u64 lines);

@@ -65,9 +65,14 @@ Status RedoLog::drain() {
 Status RedoLog::bring_home() {
   leave_segments();
   PERDURA_TRY(drain());
-  std::lock_guard lock(mutex_);
-  config_.log->retire(replayed_);
+  // Not under the lock: space that is given back is written to the directory.
+  config_.log->retire(replayed_version());
   return {};
+}
+
+u64 RedoLog::replayed_version() const {
+  std::lock_guard lock(mutex_);
+  return replayed_;
 }
 
 Status RedoLog::finish(bool bring_home) {
@@ -256,7 +261,8 @@ void RedoLog::abandon() {
     writer_->abandon();
     give_writer(std::exchange(writer_, nullptr));
   }
-  // Writers of it that did not fail keep their segments, and begin the next one there.
+  // Those of it that did not fail as well: what is free once a version has failed holds none.
+  leave_segments();
   std::lock_guard lock(mutex_);
   if (!version_) return;
   log_bytes_ += version_->log_bytes;

@@ -78,6 +78,7 @@ class RedoLog final : public Engine {
   void retry_replay();  ///< with mutex_ held
   Status forget_log();
   Status drain();
+  u64 replayed_version() const;
   bool relieve_log();
   Result<track::DirtyMap> changed_lines(const track::DirtyMap& changes) const;
   /// `all`: of what the tracker has, nothing was left out.
