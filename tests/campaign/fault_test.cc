@@ -6,7 +6,7 @@
 // lost the store: each call says so and what can be done, nothing is acknowledged any more, and who
 // opens the store is refused, and never gets other data or a new one that was not asked for.
 // Method: each scenario (fault_scenarios.cc) runs once to count its calls. Then it runs with the
-// N-th of each kind failing, for every N up to 200 (in a slice, for a dozen) or a sample of them,
+// N-th of each kind failing, for every N up to 200 (in a slice, for half a dozen) or a sample of them,
 // in a way drawn for each (for every N in every way with PERDURA_FAULTS=all), in a child process
 // that is ended by SIGALRM if it hangs; on memcached also with the server killed before the N-th
 // exchange with it. After each run the same process opens the store without faults; its ledger, its
@@ -308,7 +308,7 @@ std::vector<Point> points_of(const Scenario& scenario, const Counts& counts, u64
   const auto sample = [&](u64 kind, u64 count, Call call, const std::vector<Way>& ways) {
     // Of a long run only some calls, drawn anew in each.
     if (ways.empty()) return;
-    const u64 calls_max = slice_or_whole((scenario.calls_max + 15) / 16, scenario.calls_max);
+    const u64 calls_max = slice_or_whole((scenario.calls_max + 31) / 32, scenario.calls_max);
     const u64 step = all ? 1 : (count + calls_max - 1) / calls_max;
     const u64 first = step != 0 ? 1 + mix(seed + kind) % step : 1;
     for (u64 nth = first; nth <= count; nth += step) {

@@ -660,7 +660,7 @@ TEST_P(Transactions, HaveHistoriesThatASerialOrderExplains) {
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
   constexpr u64 seeds_of_first = 500;
 #else
-  const u64 seeds_of_first = slice_or_whole(1'000, 10'000);
+  const u64 seeds_of_first = slice_or_whole(400, 10'000);
 #endif
   const bool is_first = GetParam().scheme == "emu" && GetParam().tracking == Tracking::kReported;
   const u64 seeds = is_first ? seeds_of_first : 200;
