@@ -6,11 +6,11 @@
 // lost the store: each call says so and what can be done, nothing is acknowledged any more, and who
 // opens the store is refused, and never gets other data or a new one that was not asked for.
 // Method: each scenario (fault_scenarios.cc) runs once to count its calls. Then it runs with the
-// N-th of each kind failing, for every N up to 200 (in a slice, for half a dozen) or a sample of them,
-// in a way drawn for each (for every N in every way with PERDURA_FAULTS=all), in a child process
-// that is ended by SIGALRM if it hangs; on memcached also with the server killed before the N-th
-// exchange with it. After each run the same process opens the store without faults; its ledger, its
-// blocks, its heap and its home image are checked. PERDURA_SUMMARIES names a folder for
+// N-th of each kind failing, for every N up to 200 (in a slice, for half a dozen) or a sample of
+// them, in a way drawn for each (for every N in every way with PERDURA_FAULTS=all), in a child
+// process that is ended by SIGALRM if it hangs; on memcached also with the server killed before the
+// N-th exchange with it. After each run the same process opens the store without faults; its
+// ledger, its blocks, its heap and its home image are checked. PERDURA_SUMMARIES names a folder for
 // faults.json.
 #include <gtest/gtest.h>
 

@@ -11,7 +11,6 @@
 
 #include "base/checksum.hpp"
 #include "commit/log_reader.hpp"
-#include "media/fault.hpp"
 #include "support/files.hpp"
 #include "support/lazy_medium.hpp"
 #include "support/log_volume.hpp"
@@ -420,32 +419,6 @@ TEST_P(LogTest, BlocksInFlightAreWholeWhenTheirWriterIsGone) {
     EXPECT_TRUE(commit::block_fits(volume_->medium(), block.offset, bytes.data()));
   }
   EXPECT_TRUE(read().empty());
-}
-
-// A thread waits for a segment while another one has room kept for a larger version.
-TEST(LogSpace, WhatIsKeptMeanwhileIsNotTaken) {
-  const TempDir folder{TempDir::kMemory};
-  media::FaultPlan plan;
-  const auto volume = open_volume(
-      "file:" + folder.path("log.pd"),
-      [&](std::unique_ptr<media::Medium> inner) { return plan.wrap(std::move(inner)); });
-  value_or_throw(volume->add_region(region_record()));
-  Log log(*volume, kRegion, 64 * kMiB);
-  std::vector<Log::Place> taken;
-  for (u64 i = 0; i < 4; ++i) taken.push_back(value_or_throw(log.take(1)));
-  plan.arm({.calls = media::kFaultGrow, .kind = media::FaultKind::kNoSpace, .for_ever = true});
-  for (auto place = log.take(1); place; place = log.take(1)) taken.push_back(*place);
-  u64 lines = 1;
-  log.on_shortage([&] {
-    for (const Log::Place& each : taken) log.release(each.index);
-    log.retire(1);
-    while (log.fits(2 * lines)) lines *= 2;
-    for (u64 more = lines / 2; more != 0; more /= 2)
-      if (log.fits(lines + more)) lines += more;
-    return static_cast<bool>(log.reserve(lines));
-  });
-  EXPECT_FALSE(log.take_for_transactions(2));
-  EXPECT_TRUE(log.fits(lines));
 }
 
 INSTANTIATE_TEST_SUITE_P(Media, LogTest, testing::Values("emu", "file"),
