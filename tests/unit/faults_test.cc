@@ -368,14 +368,15 @@ TEST(LibraryThreads, SigwaitGetsASignalOfTheProcess) {
 
 // --- parts that are closed -----------------------------------------------------------------------
 
-/// Fills parts with their number, the first one, with which the background begins, when it may.
+/// Fills parts with their number on top of a value, the first one, with which the background
+/// begins, when it may.
 class GatedFiller final : public store::Filler {
  public:
-  explicit GatedFiller(std::byte* base) : base_(base) {}
+  GatedFiller(std::byte* base, u64 value) : base_(base), value_(value) {}
   bool fill(u64 begin, u64 end, const media::SelfMemory& memory) noexcept override {
     if (begin == 0) may_begin_.wait(false);
     std::byte page[512];
-    std::memset(page, static_cast<int>(begin / (end - begin)), sizeof page);
+    std::memset(page, static_cast<int>(value_ + begin / (end - begin)), sizeof page);
     for (u64 at = begin; at < end; at += sizeof page)
       if (!memory.write(base_ + at, page)) return false;
     return true;
@@ -387,6 +388,7 @@ class GatedFiller final : public store::Filler {
 
  private:
   std::byte* const base_;
+  const u64 value_;
   std::atomic<bool> may_begin_{false};
 };
 
@@ -404,13 +406,13 @@ class ClosedPartsTest : public testing::Test {
     parts_.reset();
   }
 
-  void close(std::unique_ptr<track::Tracker> tracker) {
+  void close(std::unique_ptr<track::Tracker> tracker, u64 value = 0) {
     tracker_ = std::move(tracker);
     value_or_throw(region_->on_backed([this](std::byte* address, u64 length, bool anonymous) {
       const track::Part part{address, length, anonymous};
       return tracker_->backed({&part, 1});
     }));
-    filler_.emplace(region_->base());
+    filler_.emplace(region_->base(), value);
     parts_ = value_or_throw(store::LazyParts::create(*region_, *tracker_, *filler_, kPart,
                                                      std::vector<bool>(kParts, true)));
   }
@@ -463,10 +465,14 @@ TEST_F(ClosedPartsTest, AForkedChildDiesOfWhatItsParentHasOpened) {
 
 // However much a store opens: what was not filled is not shown, and not filled over the store.
 TEST_F(ClosedPartsTest, AStoreOpensNothingThatIsNotFilled) {
+  u64 value = 0;
   for (const u64 chunk : {64 * kKiB, kMiB}) {
     SCOPED_TRACE(chunk);
-    close(value_or_throw(track::ProtectedPages::create(
-        region_->base(), region_->limit(), Tracking::kProtect, track::Memory::kPrivate, chunk)));
+    value += kParts;  // not what was filled before
+    close(
+        value_or_throw(track::ProtectedPages::create(
+            region_->base(), region_->limit(), Tracking::kProtect, track::Memory::kPrivate, chunk)),
+        value);
     // Each page of one chunk faults once in an epoch: more faults than make chunks larger.
     std::byte* const far = region_->base() + 30 * kPart;
     for (int i = 0; i < 8 * 1024; ++i) {
@@ -474,7 +480,8 @@ TEST_F(ClosedPartsTest, AStoreOpensNothingThatIsNotFilled) {
       ASSERT_EQ(::mprotect(far, kPart, PROT_READ), 0);
     }
     byte_of(9) = 99;
-    for (u64 part = 8; part < 16; ++part) EXPECT_EQ(value_of(part), part == 9 ? 99 : part) << part;
+    for (u64 part = 8; part < 16; ++part)
+      EXPECT_EQ(value_of(part), part == 9 ? 99 : value + part) << part;
     filler_->open_gate();
     while (!parts_->done()) std::this_thread::yield();
     EXPECT_EQ(value_of(9), 99u);
