@@ -248,6 +248,14 @@ u64 Log::capacity_bytes() const {
   return segments_.size() * segment_bytes_;
 }
 
+u64 Log::transaction_bytes(u64 version) const {
+  std::lock_guard lock(mutex_);
+  const auto count = std::count_if(segments_.begin(), segments_.end(), [&](const Segment& each) {
+    return each.live && !each.owned && each.has_transactions && each.version_max <= version;
+  });
+  return static_cast<u64>(count) * segment_bytes_;
+}
+
 u64 header_checksum(const LogBlockHeader& header) {
   return checksum(reinterpret_cast<const std::byte*>(&header) + sizeof header.checksum,
                   sizeof header - sizeof header.checksum);

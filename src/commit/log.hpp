@@ -114,6 +114,8 @@ class Log {
   void retire(u64 replayed);
 
   u64 capacity_bytes() const;
+  /// Of the segments with transactions that are free once `version` is home.
+  u64 transaction_bytes(u64 version) const;
   u64 limit_bytes() const { return limit_bytes_; }
   /// The opening that this log is written in: what it writes says so.
   u64 session() const { return session_; }

@@ -245,7 +245,9 @@ Status RedoLog::commit() {
   give_writer(std::exchange(writer_, nullptr));
   // A segment in hand could not be given back.
   if (config_.log->over_limit()) leave_segments();
+  const u64 transaction_bytes = config_.log->transaction_bytes(version_->number);
   std::lock_guard lock(mutex_);
+  transaction_bytes_ = transaction_bytes;
   log_bytes_ += version_->log_bytes;
   live_log_bytes_ += version_->log_bytes;
   logged.front() = {version_->number, version_->log_bytes, std::move(version_->blocks)};
@@ -306,7 +308,7 @@ void RedoLog::retry_replay() {
 
 bool RedoLog::replay_due() const {
   if (committed_.empty() || replay_failure_) return false;
-  return replay_at_once_ || drains_ != 0 || live_log_bytes_ > config_.log->limit_bytes() / 2;
+  return replay_at_once_ || drains_ != 0 || replayable_bytes() > config_.log->limit_bytes() / 2;
 }
 
 void RedoLog::run_replay() {
@@ -340,6 +342,8 @@ void RedoLog::run_replay() {
         committed_.pop_front();
       }
       replayed_ = versions.back().number;
+      transaction_bytes_ =
+          committed_.empty() ? 0 : config_.log->transaction_bytes(committed_.back().number);
     }
     progress_.notify_all();
   }

@@ -83,7 +83,9 @@ class RedoLog final : public Engine {
   Result<track::DirtyMap> changed_lines(const track::DirtyMap& changes) const;
   /// `all`: of what the tracker has, nothing was left out.
   Status capture_lines(const track::DirtyMap& changes, bool all);
-  bool log_has_room() const { return live_log_bytes_ <= config_.log->limit_bytes(); }
+  /// What the replay of the committed versions frees.
+  u64 replayable_bytes() const { return live_log_bytes_ + transaction_bytes_; }
+  bool log_has_room() const { return replayable_bytes() <= config_.log->limit_bytes(); }
   /// `again`: an earlier attempt failed and may have left pages half replayed.
   Status replay(const std::vector<LoggedVersion>& versions, bool again);
 
@@ -104,7 +106,8 @@ class RedoLog final : public Engine {
   std::condition_variable progress_;  ///< replay freed log space, or failed
   std::condition_variable replay_work_;
   u64 replayed_ = 0;
-  u64 live_log_bytes_ = 0;
+  u64 live_log_bytes_ = 0;                 ///< of the committed versions
+  u64 transaction_bytes_ = 0;              ///< of segments with transactions that these have
   std::list<LoggedVersion> committed_;     ///< durable, not home
   std::optional<Failure> replay_failure_;  ///< until the next checkpoint tries again
   /// The last replay did not end well, or the first one may follow one that a crash cut short.
