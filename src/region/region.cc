@@ -173,6 +173,9 @@ Region::Region(Volume* volume, format::RegionRecord record, Mapping range, Uniqu
                       : static_cast<unsigned>(std::countr_zero(kPageBytes / record.aliases))),
       part_mask_(record.aliases == 0 ? 0 : record.aliases - 1) {}
 
+// What is backed later says so by itself.
+void Region::hide_from_children() { ::madvise(base_, range_.length(), MADV_DONTFORK); }
+
 Status Region::map_extent(const Extent& extent) {
   if (aliases() != 0) return map_aliases(extent);
   return volume_->medium().map_home(base_ + extent.region_offset, extent.medium_offset,

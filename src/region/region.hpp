@@ -120,6 +120,8 @@ class Region {
   bool has_huge_pages() const { return huge_pages_; }
   /// What was backed when it was mapped are views of a home image.
   bool has_views() const { return chunks_ == nullptr && record_.aliases == 0; }
+  /// A forked child has nothing of it, not even its addresses: they are free for stores of its own.
+  void hide_from_children();
   /// From now on a forked child gets a copy of new space.
   void let_children_inherit() { inherited_ = true; }
   /// Of the chunk of kHugeBytes at `offset`: load its pages and take memory for it, a huge page

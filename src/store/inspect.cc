@@ -19,6 +19,7 @@
 #include "region/region.hpp"
 #include "region/volume.hpp"
 #include "store/chunk_loader.hpp"
+#include "store/transaction_replay.hpp"
 #include "store/versions.hpp"
 
 namespace perdura::store {
@@ -63,6 +64,8 @@ class Inspector {
     return versions_.empty() ? 0 : versions_.back().record.version;
   }
   bool in_chunks() const { return record_.chunk_bytes != 0; }
+  /// After read_heap(): opening can repeat those that the newest version does not have.
+  bool transactions_fit() const { return transactions_fit_; }
   const std::vector<commit::FoundVersion>& versions() const { return versions_; }
   const region::ChunkSpace& space() const { return *space_; }
   /// A page some of whose lines are in the log: a crash may have left it half replayed.
@@ -121,6 +124,10 @@ class Inspector {
       PERDURA_TRY(heap.attach());
       description.heap = heap.audit();
       if (!description.heap->clean) return {};
+      const Status repeatable =
+          check_transactions(volume_.name(), heap, *region, std::move(transactions_));
+      transactions_fit_ = static_cast<bool>(repeatable);
+      PERDURA_TRY(repeatable);
       PERDURA_TRY(read_roots(heap, *region, description));
       PERDURA_ASSIGN(const auto types, heap.types());
       for (const heap::Layout& type : types) description.types.push_back({type.name, type.text});
@@ -151,9 +158,9 @@ class Inspector {
     PERDURA_ASSIGN(commit::LineIndex index, commit::LineIndex::create(record_.limit_bytes));
     PERDURA_TRY(index.add(recovered));
     PERDURA_ASSIGN(
-        const auto transactions,
+        auto transactions,
         commit::read_transactions(volume_, recovered, replayed() + recovered.versions.size()));
-    transactions_ = transactions.size();
+    transactions_ = std::move(transactions);
     live_ = std::move(recovered.versions);
     image_ = std::move(recovered.image);
     index_.emplace(std::move(index));
@@ -162,7 +169,7 @@ class Inspector {
 
   void describe_log(LogDescription& log) const {
     log.live_versions = live_.size();
-    log.transactions = transactions_;
+    log.transactions = transactions_.size();
     std::set<u64> segments;
     for (const commit::LoggedVersion& version : live_) {
       log.live_bytes += version.log_bytes;
@@ -246,7 +253,8 @@ class Inspector {
   std::vector<commit::LoggedVersion> live_;
   std::unique_ptr<commit::LogImage> image_;
   std::optional<commit::LineIndex> index_;
-  u64 transactions_ = 0;
+  std::vector<commit::FoundTransaction> transactions_;
+  bool transactions_fit_ = true;
   std::vector<commit::FoundVersion> versions_;  ///< of a region in chunks
   std::unique_ptr<region::ChunkSpace> space_;
   u64 free_bytes_ = 0;  ///< that no kept version uses
@@ -583,7 +591,7 @@ RegionDescription check_region(Inspector& inspector, CheckReport& report,
   // Without its log a region is in no state that the heap could be audited in.
   if (!read) return description;
   if (Status heap = inspector.read_heap(description); !heap)
-    add_damage(report, "heap", heap.failure().message, name);
+    add_damage(report, inspector.transactions_fit() ? "heap" : "log", heap.failure().message, name);
   else if (description.heap && !description.heap->clean)
     add_damage(report, "heap", "the heap's metadata is damaged: " + description.heap->problem,
                name);

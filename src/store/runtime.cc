@@ -269,6 +269,7 @@ Status Runtime::map_region() {
                               : region::Region::map(*volume_, record_);
     if (mapped) {
       region_ = std::move(*mapped);
+      if (!internal_.children_inherit) region_->hide_from_children();
       return {};
     }
     if (mapped.failure().code != Code::kAddressTaken || options_.region_address != 0)
@@ -533,6 +534,8 @@ Status Runtime::in_operation(Body&& body) {
 // Before pointers are moved: transactions stored them as they were.
 Status Runtime::repeat_transactions() {
   if (transactions_.empty()) return {};
+  PERDURA_ASSIGN(const auto* const state, store::transaction_state(name(), *heap_));
+  if (state != nullptr) store::erase_held(*state, transactions_);
   u64 lines = 0;
   for (const auto& each : transactions_) lines += store::version_lines(each.entries);
   size_t done = 0;

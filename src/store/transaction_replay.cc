@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <set>
 
 #include "heap/size_classes.hpp"
@@ -42,29 +43,59 @@ static_assert(kLinesOfFree <= kVersionLinesOfWordMax);
 static_assert((1 + kLinesOfUnits + lines_of(sizeof(format::SlabHeader) + 16 * kSlabWordsMax, 1)) <=
               3 * kVersionLinesOfWordMax);
 
-class Repeat {
- public:
-  Repeat(const std::string& name, heap::Heap& heap, region::Region& region,
-         detail::Mutator& mutator, TransactionState& state)
-      : name_(name), heap_(heap), region_(region), mutator_(mutator), state_(state) {}
+/// An entry of a record, whose words are there and whose places the region has.
+struct Entry {
+  EntryKind kind;
+  u64 place;
+  u64 count;
+  const u64* words;  ///< behind the first
+  size_t length;     ///< in words
+};
 
-  /// Whether it was to be repeated.
-  Result<bool> repeat(const FoundTransaction& transaction) {
-    TransactionState::Slot& slot = state_.slots[transaction.slot];
-    if (transaction.time <= slot.time) return false;
-    if (transaction.sequence != slot.sequence + 1)
-      return damaged("transaction " + std::to_string(slot.sequence + 1) + " of stream " +
-                     std::to_string(transaction.slot) + " is missing, but a later one is there (" +
-                     place_of(transaction) + ")");
-    // Blocks that it gave back are there until the end: what it stored may lie in them.
+/// Reads records of a region, and follows their streams.
+class Reader {
+ public:
+  Reader(const std::string& name, region::Region& region) : name_(name), region_(region) {}
+
+  /// Of one that comes after what `slot` says its stream has.
+  Status check_sequence(const FoundTransaction& transaction,
+                        const TransactionState::Slot& slot) const {
+    if (transaction.sequence == slot.sequence + 1) return {};
+    return log_damaged(name_, "transaction " + std::to_string(slot.sequence + 1) + " of stream " +
+                                  std::to_string(transaction.slot) +
+                                  " is missing, but a later one is there (" +
+                                  place_of(transaction) + ")");
+  }
+
+  Result<Entry> entry_at(const FoundTransaction& transaction, size_t at) const {
     const std::vector<u64>& words = transaction.entries;
-    for (size_t i = 0; i < words.size();) {
-      PERDURA_ASSIGN(const size_t used, apply(transaction, i));
-      i += used;
+    const u64 first = words[at];
+    Entry entry{format::entry_kind(first), format::entry_place(first), format::entry_count(first),
+                words.data() + at + 1, 0};
+    bool fits = false;
+    switch (entry.kind) {
+      case EntryKind::kWords:
+        entry.length = 1 + entry.count;
+        fits = lies_in_region(entry.place * 8, entry.count * 8);
+        break;
+      case EntryKind::kMaskedWord:
+        entry.length = 2;
+        fits = entry.count <= 0xff && lies_in_region(entry.place * 8, 8);
+        break;
+      case EntryKind::kAllocate:
+        entry.length = 3;
+        fits = true;  // the heap says whether it can be there
+        break;
+      case EntryKind::kFree:
+        entry.length = 1;
+        fits = lies_in_region(entry.place * 16, 1);
+        break;
     }
-    detail::report(mutator_, &slot, sizeof slot);
-    slot = {transaction.time, transaction.sequence};
-    return true;
+    if (fits && entry.length <= words.size() - at) return entry;
+    return log_damaged(name_, "the transaction at " + place_of(transaction) +
+                                  " says of region offset " +
+                                  std::to_string(entry.place * (counts_words(first) ? 8 : 16)) +
+                                  " what cannot be");
   }
 
  private:
@@ -75,49 +106,6 @@ class Repeat {
   static std::string place_of(const FoundTransaction& transaction) {
     return "offset " + std::to_string(transaction.offset);
   }
-
-  Result<size_t> apply(const FoundTransaction& transaction, size_t at) {
-    const std::vector<u64>& words = transaction.entries;
-    const u64 first = words[at];
-    const u64 place = format::entry_place(first);
-    switch (format::entry_kind(first)) {
-      case EntryKind::kWords: {
-        const u64 count = format::entry_count(first);
-        if (count > words.size() - at - 1 || !lies_in_region(place * 8, count * 8)) break;
-        std::byte* const to = region_.base() + place * 8;
-        detail::report(mutator_, to, count * 8);
-        std::memcpy(to, &words[at + 1], count * 8);
-        return 1 + count;
-      }
-      case EntryKind::kMaskedWord: {
-        const u64 bytes = format::entry_count(first);
-        if (words.size() - at < 2 || bytes > 0xff || !lies_in_region(place * 8, 8)) break;
-        auto& word = *reinterpret_cast<u64*>(region_.base() + place * 8);
-        detail::report(mutator_, &word, sizeof word);
-        word = format::store_masked(word, words[at + 1], bytes);
-        return 2;
-      }
-      case EntryKind::kAllocate: {
-        if (words.size() - at < 3) break;
-        PERDURA_TRY(heap_.claim(mutator_, {.offset = place * 16,
-                                           .unit = static_cast<u32>(words[at + 1]),
-                                           .units = static_cast<u32>(words[at + 1] >> 32),
-                                           .size_class = static_cast<u32>(words[at + 2]),
-                                           .tag = static_cast<u32>(words[at + 2] >> 32)}));
-        return 3;
-      }
-      case EntryKind::kFree: {
-        if (!lies_in_region(place * 16, 1)) break;
-        PERDURA_TRY(heap_.disclaim(mutator_, place * 16));
-        return 1;
-      }
-    }
-    return damaged("the transaction at " + place_of(transaction) + " says of region offset " +
-                   std::to_string(place * (counts_words(first) ? 8 : 16)) + " what cannot be");
-  }
-
-  Failure damaged(const std::string& what) const { return log_damaged(name_, what); }
-
   bool lies_in_region(u64 offset, u64 length) const {
     const u64 end = offset + length;
     return end <= region_.limit() &&
@@ -125,6 +113,59 @@ class Repeat {
   }
 
   const std::string& name_;
+  region::Region& region_;
+};
+
+class Repeat {
+ public:
+  Repeat(const std::string& name, heap::Heap& heap, region::Region& region,
+         detail::Mutator& mutator, TransactionState& state)
+      : reader_(name, region), heap_(heap), region_(region), mutator_(mutator), state_(state) {}
+
+  /// Whether it was to be repeated.
+  Result<bool> repeat(const FoundTransaction& transaction) {
+    TransactionState::Slot& slot = state_.slots[transaction.slot];
+    if (transaction.time <= slot.time) return false;
+    PERDURA_TRY(reader_.check_sequence(transaction, slot));
+    // Blocks that it gave back are there until the end: what it stored may lie in them.
+    for (size_t i = 0; i < transaction.entries.size();) {
+      PERDURA_ASSIGN(const Entry entry, reader_.entry_at(transaction, i));
+      PERDURA_TRY(apply(entry));
+      i += entry.length;
+    }
+    detail::report(mutator_, &slot, sizeof slot);
+    slot = {transaction.time, transaction.sequence};
+    return true;
+  }
+
+ private:
+  Status apply(const Entry& entry) {
+    switch (entry.kind) {
+      case EntryKind::kWords: {
+        std::byte* const to = region_.base() + entry.place * 8;
+        detail::report(mutator_, to, entry.count * 8);
+        std::memcpy(to, entry.words, entry.count * 8);
+        return {};
+      }
+      case EntryKind::kMaskedWord: {
+        auto& word = *reinterpret_cast<u64*>(region_.base() + entry.place * 8);
+        detail::report(mutator_, &word, sizeof word);
+        word = format::store_masked(word, entry.words[0], entry.count);
+        return {};
+      }
+      case EntryKind::kAllocate:
+        return heap_.claim(mutator_, {.offset = entry.place * 16,
+                                      .unit = static_cast<u32>(entry.words[0]),
+                                      .units = static_cast<u32>(entry.words[0] >> 32),
+                                      .size_class = static_cast<u32>(entry.words[1]),
+                                      .tag = static_cast<u32>(entry.words[1] >> 32)});
+      case EntryKind::kFree:
+        return heap_.disclaim(mutator_, entry.place * 16);
+    }
+    return {};
+  }
+
+  const Reader reader_;
   heap::Heap& heap_;
   region::Region& region_;
   detail::Mutator& mutator_;
@@ -183,12 +224,44 @@ u64 version_lines(std::span<const u64> entries) {
   return lines;
 }
 
+void erase_held(const TransactionState& state, std::vector<FoundTransaction>& transactions) {
+  std::erase_if(transactions, [&](const FoundTransaction& each) {
+    return each.time <= state.slots[each.slot].time;
+  });
+}
+
+namespace {
+
+Failure lacks_state(const std::string& name) {
+  return log_damaged(name, "it has transactions, and the region has no state of them");
+}
+
+}  // namespace
+
+Status check_transactions(const std::string& name, heap::Heap& heap, region::Region& region,
+                          std::vector<FoundTransaction> transactions) {
+  if (transactions.empty()) return {};
+  PERDURA_ASSIGN(const TransactionState* const found, transaction_state(name, heap));
+  if (found == nullptr) return lacks_state(name);
+  erase_held(*found, transactions);
+  const auto state = std::make_unique<TransactionState>(*found);
+  const Reader reader(name, region);
+  for (const FoundTransaction& each : transactions) {
+    PERDURA_TRY(reader.check_sequence(each, state->slots[each.slot]));
+    for (size_t i = 0; i < each.entries.size();) {
+      PERDURA_ASSIGN(const Entry entry, reader.entry_at(each, i));
+      i += entry.length;
+    }
+    state->slots[each.slot] = {each.time, each.sequence};
+  }
+  return {};
+}
+
 Result<u64> repeat_transactions(const std::string& name, heap::Heap& heap, region::Region& region,
                                 detail::Mutator& mutator,
                                 std::span<const FoundTransaction> transactions) {
   PERDURA_ASSIGN(TransactionState* const state, transaction_state(name, heap));
-  if (state == nullptr)
-    return log_damaged(name, "it has transactions, and the region has no state of them");
+  if (state == nullptr) return lacks_state(name);
   Repeat repeat(name, heap, region, mutator, *state);
   u64 repeated = 0;
   for (const FoundTransaction& transaction : transactions) {

@@ -19,6 +19,15 @@ u64 version_lines(std::span<const u64> entries);
 /// No more than these for each word of entries.
 constexpr u64 kVersionLinesOfWordMax = 12;
 
+/// Leaves those that the region does not hold: what it holds needs neither memory nor log.
+void erase_held(const format::TransactionState& state,
+                std::vector<commit::FoundTransaction>& transactions);
+
+/// Whether those that the region does not hold can be repeated: kCorrupt where one is missing, or
+/// where one stores outside of what the region has. Nothing is changed.
+Status check_transactions(const std::string& name, heap::Heap& heap, region::Region& region,
+                          std::vector<commit::FoundTransaction> transactions);
+
 /// Those that the region does not hold, in the order of their commits. Returns how many. kCorrupt
 /// where one is missing, or where it says what cannot be; `name` is the store's.
 Result<u64> repeat_transactions(const std::string& name, heap::Heap& heap, region::Region& region,

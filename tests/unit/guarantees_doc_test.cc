@@ -72,6 +72,21 @@ TEST_P(ForkedChild, DiesWhereItTouchesTheMemory) {
   }
 }
 
+// So it can open stores there that others have made.
+TEST_P(ForkedChild, HasItsAddressesForItself) {
+  for (const bool is_new : {true, false}) {
+    Store store = open();
+    const u64& number = store.root<u64>("number");
+    std::byte* const base = detail::runtime_holding(&number)->region().base();
+    EXPECT_EQ(in_child([&]() -> std::string {
+                const auto taken = Mapping::reserve(base, small(GetParam()).region_limit_bytes);
+                return taken ? "" : taken.failure().message;
+              }),
+              "")
+        << is_new;
+  }
+}
+
 TEST_P(ForkedChild, IsToldWhoseTheStoreIs) {
   Store store = open();
   u64& number = store.root<u64>("number");

@@ -341,6 +341,43 @@ TEST_P(FullDisk, HasRoomForLargeTransactions) { check(4, 1700); }
 
 INSTANTIATE_TEST_SUITE_P(TransactionLog, FullDisk, testing::Values("file:", "emu:"));
 
+// Records are free when a version that has them is home. Without a bound a store would take as much
+// as its program ever wrote, and each opening read all of that.
+TEST(TransactionLog, IsBoundedWhereTransactionsAreAllThatChanges) {
+  constexpr u64 kWords = 64;
+  for (const std::string scheme : {"file:", "emu:"}) {
+    SCOPED_TRACE(scheme);
+    const TempDir folder{TempDir::kMemory};
+    Options options;
+    options.region_limit_bytes = 4 * kMiB;
+    options.log_segment_bytes = 32 * kKiB;
+    options.log_limit_bytes = 512 * kKiB;
+    options.lazy_recovery = false;
+    u64 capacity = 0;
+    {
+      WrappedStore store(scheme + folder.path("store.pd"), options);
+      u64* words = nullptr;
+      {
+        const auto operation = store.operation();
+        words = static_cast<u64*>(operation.allocate(kWords * sizeof(u64)));
+        operation.set_root("words", words);
+      }
+      for (u64 i = 0; i < 20'000; ++i)
+        store.atomically([&](Transaction& tx) {
+          for (u64 at = 0; at < kWords; ++at) tx.write(words[at], i + at);
+        });
+      capacity = store.statistics().log_capacity_bytes;
+      EXPECT_LE(capacity, 2 * options.log_limit_bytes);
+      store.checkpoint();
+      store.crash();
+    }
+    // What a version has needs no room for another one.
+    WrappedStore store(scheme + folder.path("store.pd"), options);
+    EXPECT_LE(store.statistics().log_capacity_bytes, capacity);
+    EXPECT_EQ(static_cast<u64*>(store.get_root("words"))[1], 20'000u);
+  }
+}
+
 // On byte-addressable media who commits keeps a segment of the log, also while it is idle. More
 // threads than there are streams of records, or segments within the limit, share these.
 TEST(TransactionLog, AnyNumberOfThreadsStaysWithinTheLimit) {

@@ -18,6 +18,7 @@
 #include <perdura/perdura.hpp>
 
 #include "media/decorator.hpp"
+#include "store/inspect.hpp"
 #include "store/runtime.hpp"
 #include "support/crash_copies.hpp"
 #include "support/expect_failure.hpp"
@@ -450,6 +451,12 @@ TEST_P(TransactionsDoc, DamageIsFoundWhereLaterRecordsFollow) {
     std::filesystem::copy_file(image, copy);
     ASSERT_NO_FATAL_FAILURE(damage(copy, kMark + damaged));
     const auto reopen = [&] { return Store::open(GetParam() + ":" + copy, options()); };
+    const auto report = value_or_throw(store::check(GetParam() + ":" + copy, {}));
+    EXPECT_EQ(report.damaged(), damaged != kCount - 1);
+    for (const store::Finding& finding : report.findings)
+      if (finding.severity == store::Finding::Severity::kDamage) {
+        EXPECT_EQ(finding.part, "log");
+      }
     if (damaged == kCount - 1) EXPECT_EQ(reopen().root<u64>("word"), kMark + damaged - 1);
     else expect_error(reopen, Code::kCorrupt, "offset");
   }
