@@ -43,12 +43,14 @@ bool Unversioned::hold_slab(u64 unit, u64 count) {
   return held;
 }
 
+void Unversioned::clear_blocks(Epoch& epoch, u64 unit) {
+  u64* const words = epoch.blocks.as<u64>() + unit * kWordsOfUnit;
+  for (u64 i = 0; i < kWordsOfUnit; ++i)
+    if (load(words[i]) != 0) std::atomic_ref(words[i]).store(0, std::memory_order_relaxed);
+}
+
 void Unversioned::clear(Epoch& epoch, u64 units_end) {
-  for_each(epoch.slabs, units_end, [&](u64 unit) {
-    u64* const words = epoch.blocks.as<u64>() + unit * kWordsOfUnit;
-    for (u64 i = 0; i < kWordsOfUnit; ++i)
-      std::atomic_ref(words[i]).store(0, std::memory_order_relaxed);
-  });
+  for_each(epoch.slabs, units_end, [&](u64 unit) { clear_blocks(epoch, unit); });
   for (const Mapping* bits : {&epoch.slabs, &epoch.large, &epoch.held})
     for (u64 at = 0; at * 64 < units_end; ++at)
       if (u64& word = bits->as<u64>()[at]; load(word) != 0)

@@ -65,7 +65,8 @@ class Unversioned {
   /// An empty slab is given back. True: some of its blocks have notes, so its units are held.
   bool hold_slab(u64 unit, u64 count);
   /// Give all held units to `release(unit)`, since an operation needs them; no transaction may
-  /// commit before there is a version without them. False: none is held.
+  /// commit before there is a version without them, so notes about them are not needed. False: none
+  /// is held.
   template <class Release>
   bool reclaim(u64 units_end, Release&& release);
   /// After begin_epoch(): the captured epoch ended, its version durable or not. `release(unit)`
@@ -117,6 +118,7 @@ class Unversioned {
   }
   template <class Visit>
   static void for_each(const Mapping& bits, u64 units_end, Visit&& visit);
+  static void clear_blocks(Epoch& epoch, u64 unit);
   void clear(Epoch& epoch, u64 units_end);
   void merge(Epoch& from, Epoch& into, u64 units_end);
   Epoch& running() { return epochs_[running_.load(std::memory_order_relaxed)]; }
@@ -140,6 +142,7 @@ bool Unversioned::reclaim(u64 units_end, Release&& release) {
   for (Epoch& epoch : epochs_)
     for_each(epoch.held, units_end, [&](u64 unit) {
       epoch.held.as<u64>()[unit / 64] &= ~(u64{1} << unit % 64);
+      for (Epoch& each : epochs_) clear_blocks(each, unit);
       release(unit);
       found = true;
     });

@@ -382,6 +382,33 @@ TEST_P(Transactional, OperationsBesideTransactionsAreKilled) {
   ::munmap(shared, kPageBytes);
 }
 
+// Operations emptied all slabs, and one of them needed units before a version had that.
+TEST_P(Transactional, GetWhatOperationsEmptiedAndUsedAgain) {
+  for (const u64 size : {64, 1024, 3000}) {
+    std::filesystem::remove(folder_.path("store.pd"));
+    Options small = options();
+    small.region_limit_bytes = 2 * kMiB;
+    Store store = Store::open(GetParam() + ":" + folder_.path("store.pd"), small);
+    auto& root = store.root<std::array<void*, 2>>("root");
+    atomically(store, [&](Transaction& tx) { tx.write(root[0], static_cast<void*>(nullptr)); });
+    const u64 before = store.audit().live_blocks;
+    std::vector<void*> all;
+    try {
+      for (;;) all.push_back(store.allocate(size));
+    } catch (const Error& error) {
+      ASSERT_EQ(error.code(), Code::kNoSpace) << error.what();
+    }
+    for (void* const block : all) store.deallocate(block);
+    void* const large = store.allocate(40'000);
+    atomically(store, [&](Transaction& tx) { tx.write(root[1], tx.allocate(size)); });
+    EXPECT_NE(root[1], nullptr);
+    store.deallocate(large);
+    const HeapAudit audit = store.audit();
+    EXPECT_TRUE(audit.clean) << audit.problem;
+    EXPECT_EQ(audit.live_blocks, before + 1);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Media, Transactional, testing::Values("emu", "file"),
                          [](const auto& info) { return info.param; });
 
