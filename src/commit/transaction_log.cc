@@ -19,6 +19,9 @@ using format::TransactionRecord;
 constexpr u64 kBehindMax = 0xffff;
 constexpr std::chrono::microseconds kCompanyWait{100};  // less than a barrier of a disk takes
 constexpr std::chrono::microseconds kAwakeTime{300};
+// Each attempt is a checkpoint, and what keeps it from being made may last.
+constexpr std::chrono::milliseconds kPatienceMin{50};
+constexpr std::chrono::milliseconds kPatienceMax{std::chrono::minutes(1)};
 constexpr u64 kAwakeCompany = 3;  // two wake each other more quickly than they yield
 
 }  // namespace
@@ -175,25 +178,38 @@ TransactionStream::~TransactionStream() {
     (void)flush(lock);  // a destructor tells nobody
 }
 
-Status TransactionStream::write_behind() {
+Status TransactionStream::write_behind(std::function<void()> take_version) {
   if (behind_.joinable()) return {};
+  take_version_ = std::move(take_version);
   const NoSignals no_signals;
   behind_ = std::thread([this] { run_write_behind(); });
   return {};
 }
 
-// Who commits next is told of a failure.
 void TransactionStream::run_write_behind() {
   std::unique_lock lock(mutex_);
   while (!ending_) {
+    if (!failed_) patience_ = kPatienceMin;
     if (flushing_) {
       flushed_.wait(lock);
-    } else if (!failed_ && durable_total_ != appended_total_) {
+    } else if (failed_) {
+      have_mended(lock);
+    } else if (durable_total_ != appended_total_) {
       (void)flush(lock);
     } else {
       appended_.wait(lock);
     }
   }
+}
+
+// Whoever commits next would do it as well, but perhaps nobody does.
+void TransactionStream::have_mended(std::unique_lock<std::mutex>& lock) {
+  lock.unlock();
+  take_version_();
+  lock.lock();
+  if (!failed_) return;
+  appended_.wait_for(lock, patience_, [this] { return ending_ || !failed_; });
+  patience_ = std::min(2 * patience_, kPatienceMax);
 }
 
 // What a segment holds is durable before the next one is begun.

@@ -144,7 +144,9 @@ class TransactionStream {
   ~TransactionStream();
 
   /// From now on records become durable also when nobody waits for them, one flush behind another.
-  Status write_behind();
+  /// Where that fails `take_version` is called, in a thread of the stream, until it has mended
+  /// that.
+  Status write_behind(std::function<void()> take_version);
   /// Held by who appends: the order of records is that of their times.
   std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
   /// With the lock, which is given away meanwhile: room for a record, of `version` at the latest.
@@ -170,6 +172,7 @@ class TransactionStream {
   Status flush(std::unique_lock<std::mutex>& lock);
   bool stay_awake(std::unique_lock<std::mutex>& lock, u64 position, Clock::time_point end) const;
   void run_write_behind();
+  void have_mended(std::unique_lock<std::mutex>& lock);
 
   media::Medium& medium_;
   const u64 write_bytes_;
@@ -177,6 +180,8 @@ class TransactionStream {
   std::condition_variable flushed_;
   std::condition_variable appended_;
   std::thread behind_;
+  std::function<void()> take_version_;  ///< of that thread
+  std::chrono::milliseconds patience_;  ///< of that thread, before it calls again
   bool ending_ = false;
   TransactionSegment segment_;
   AlignedBuffer content_;              ///< of the segment

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <stdexcept>
 #include <string_view>
@@ -188,6 +189,23 @@ TEST_P(TransactionFailure, OfOneWriteIsForgottenWithTheNextVersion) {
   expect_after_crash(told);
   for (int i = 0; i < 10; ++i) ASSERT_EQ(pay(store, account), ++told);
   expect_after_crash(told);
+}
+
+// Nobody waits for it, and nobody commits after it.
+TEST_P(TransactionFailure, OfTheLogIsMendedBehindARelaxedCommit) {
+  Store store = open();
+  auto& account = store.root<Account>("account");
+  pay(store, account);
+  set_durability(store, Durability::kRelaxed);
+  refusal_.writes = "transaction record";
+  refusal_.last = 1;
+  pay(store, account);
+  const auto patience = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (durable_commit(store) < last_commit(store) && std::chrono::steady_clock::now() < patience)
+    std::this_thread::yield();
+  EXPECT_GE(durable_commit(store), last_commit(store));
+  EXPECT_EQ(refusal_.refused, 1u);
+  expect_after_crash(2);
 }
 
 TEST_P(TransactionFailure, OfOneBarrierLeavesNoRecordThatCountsLater) {

@@ -53,6 +53,10 @@ Result<std::unique_ptr<Transactions>> Transactions::create(Runtime& runtime) {
   if (runtime.log() == nullptr)
     return Failure{Code::kUnsupported,
                    "'" + runtime.name() + "' is in chunks; transactions need Engine::kRedoLog"};
+  if (runtime.is_container())
+    return Failure{Code::kUnsupported, "'" + runtime.name() +
+                                           "' is a container, whose points move what its pointers "
+                                           "lead to; transactions need a store"};
   if (runtime.region().aliases() != 0)
     return Failure{Code::kUnsupported,
                    "'" + runtime.name() + "' has aliases; transactions need a store without"};
@@ -316,6 +320,15 @@ void Transactions::mend_stream() {
   stream_->mend(failure);
 }
 
+// In the stream's own thread, which tries again.
+void Transactions::try_to_mend_stream() {
+  const Status mended = guarded([this]() -> Status {
+    mend_stream();
+    return {};
+  });
+  (void)mended;
+}
+
 // What makes a transaction durable after its commit, which is not undone any more.
 template <class Call>
 void Transactions::after_commit(Call&& call) {
@@ -352,7 +365,8 @@ void Transactions::finish_slow(TransactionContext& context) {
 void Transactions::set_durability(Durability durability) {
   if (durability_.load() == durability) return;
   if (durability == Durability::kRelaxed && stream_)
-    value_or_throw(guarded([&] { return stream_->write_behind(); }));
+    value_or_throw(
+        guarded([&] { return stream_->write_behind([this] { try_to_mend_stream(); }); }));
   // Records cannot be repeated without what earlier transactions stored.
   checkpoint();
   durability_ = durability;

@@ -253,6 +253,7 @@ class Transactions {
   void finish_slow(TransactionContext& context);
   /// Where the stream has failed, a version holds what it may have lost, and it goes on. Throws.
   void mend_stream();
+  void try_to_mend_stream();
   void set_durability(Durability durability);
   void set_logging(Logging logging) { logging_ = logging; }
   u64 last_commit() { return this_thread().last_commit(); }
