@@ -12,6 +12,17 @@
 #include "base/bits.hpp"
 #include "support/files.hpp"
 
+namespace {
+
+struct Box {
+  std::uint64_t word;
+  Box* next;
+};
+
+}  // namespace
+
+PERDURA_TYPE(Box, next)
+
 namespace perdura::test {
 namespace {
 
@@ -68,6 +79,19 @@ TEST_F(SmallHeap, TellsATransactionWhatItsCallsCannotDo) {
   EXPECT_GE(refused, 2);
   EXPECT_EQ(*first_, 2u);
   EXPECT_EQ(blocks.empty(), false);
+}
+
+// A point of it moves what its words lead to, and would not know of these.
+TEST(ContainersInTransactions, AreRefused) {
+  const TempDir folder{TempDir::kMemory};
+  const auto store_into_container = [&] {
+    Container container = Container::open("emu:" + folder.path("container.pd"));
+    u64& word = container.root<Box>().word;
+    TM_START
+    TM_STORE(&word, 1);
+    TM_COMMIT
+  };
+  EXPECT_DEATH(store_into_container(), "is a container.*transactions need a store");
 }
 
 }  // namespace
