@@ -45,6 +45,17 @@ struct OpenStores {
       return;
     }
   }
+  /// In a forked child those of its parent's stores, which are not mapped there.
+  void add_ranges(std::vector<format::RegionRecord>& ranges) const {
+    std::lock_guard lock(process_mutex(ProcessMutex::kOpenStores));
+    for (const Slot& slot : slots) {
+      if (slot.runtime.load() == nullptr) continue;
+      format::RegionRecord& range = ranges.emplace_back();
+      range.address = reinterpret_cast<std::uintptr_t>(slot.base.load());
+      range.limit_bytes = slot.bytes;
+    }
+  }
+
   void remove(Runtime& runtime) {
     std::lock_guard lock(process_mutex(ProcessMutex::kOpenStores));
     for (Slot& slot : slots) {
@@ -258,6 +269,7 @@ Status Runtime::open_region() {
 Status Runtime::map_region() {
   std::vector<format::RegionRecord> others = volume_->regions();
   std::erase_if(others, [&](const auto& each) { return each.region == record_.region; });
+  open_stores().add_ranges(others);  // the parent may open a child's store beside its own
   if (options_.region_address != 0) record_.address = options_.region_address;
   for (;;) {
     if (record_.address == 0) {
