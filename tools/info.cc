@@ -17,7 +17,7 @@ void line(const char* label, const std::string& text) { fmt::print("{:<12} {}\n"
 std::string state_text(const Description& description) {
   u64 live_versions = 0;
   for (const RegionDescription& region : description.regions)
-    live_versions += region.log.live_versions;
+    if (region.log) live_versions += region.log->live_versions;
   const bool clean = description.superblock.clean != 0;
   if (clean && live_versions == 0) return "closed in order";
   const char* const state = clean ? "closed in order" : "not closed in order";
@@ -44,8 +44,7 @@ std::string aliases_text(u64 aliases) {
 }
 
 // Of a region with a log, whose home image may be behind.
-void print_log(const RegionDescription& region) {
-  const store::LogDescription& log = region.log;
+void print_log(const RegionDescription& region, const store::LogDescription& log) {
   line("versions", fmt::format("{} durable, {} in the home image", region.durable_version,
                                region.replayed_version));
   line("log",
@@ -70,8 +69,8 @@ void print_space(const RegionDescription& region) {
                    bytes_text(region.record.limit_bytes), aliases_text(region.record.aliases),
                    bytes_text(region.backed_bytes), count_text(region.extents.size(), "extent"),
                    bytes_text(region.home_bytes)));
-  if (region.in_chunks()) print_chunks(region);
-  else print_log(region);
+  if (region.log) print_log(region, *region.log);
+  else print_chunks(region);
 }
 
 void print_heap(const RegionDescription& description) {

@@ -72,7 +72,7 @@ Json region_json(const store::RegionDescription& region) {
                {"backed_bytes", region.backed_bytes},
                {"home_bytes", region.home_bytes},
                {"extents", Json::array()},
-               {"log", region.in_chunks() ? Json() : log_json(region.log)},
+               {"log", region.log ? log_json(*region.log) : Json()},
                {"heap", region.heap ? heap_json(*region.heap) : Json()},
                {"types", Json::array()},
                {"roots", Json::array()},

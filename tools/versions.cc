@@ -25,7 +25,7 @@ std::string time_text(u64 time_ns) {
 void print_versions(const store::Description& description) {
   for (const store::RegionDescription& region : description.regions) {
     if (description.regions.size() > 1) fmt::print("region '{}'\n", printable(region.name()));
-    if (!region.in_chunks())
+    if (region.log)
       fmt::print("{}: a redo log keeps the newest version alone\n", region.durable_version);
     for (const store::VersionDescription& version : region.versions)
       fmt::print("{}: {}, {} of {}, {} written{}\n", version.number, time_text(version.time_ns),

@@ -43,6 +43,12 @@ struct Findings {
   u64 verified_bytes = 0;
   u64 damaged_pages = 0;
   std::vector<std::string> first;  ///< of the first damaged ones, what is wrong
+
+  void add(Findings more) {
+    verified_bytes += more.verified_bytes;
+    damaged_pages += more.damaged_pages;
+    for (std::string& each : more.first) first.push_back(std::move(each));
+  }
 };
 
 class Engine {

@@ -47,44 +47,6 @@ Result<UniqueFd> shareable_memory(u64 length) {
 
 }  // namespace
 
-HomeMap::HomeMap(std::vector<Extent> extents) : extents_(std::move(extents)) {
-  std::sort(extents_.begin(), extents_.end(),
-            [](const Extent& a, const Extent& b) { return a.region_offset < b.region_offset; });
-}
-
-Result<std::shared_ptr<const HomeMap>> HomeMap::of(const Volume& volume,
-                                                   const format::RegionRecord& record) {
-  std::vector<Extent> mine = volume.extents(format::ExtentKind::kHome, record.region);
-  for (const Extent& extent : mine) {
-    if (extent.region_offset > record.limit_bytes ||
-        extent.length > record.limit_bytes - extent.region_offset)
-      return Failure{Code::kCorrupt, "the directory of '" + volume.name() +
-                                         "' places an extent outside its region"};
-  }
-  return std::make_shared<const HomeMap>(std::move(mine));
-}
-
-const Extent* HomeMap::find(u64 region_offset) const {
-  auto after = std::upper_bound(
-      extents_.begin(), extents_.end(), region_offset,
-      [](u64 offset, const Extent& extent) { return offset < extent.region_offset; });
-  if (after == extents_.begin()) return nullptr;
-  const Extent& extent = *(after - 1);
-  return region_offset < extent.region_offset + extent.length ? &extent : nullptr;
-}
-
-u64 HomeMap::backed_until(u64 region_offset) const {
-  while (const Extent* extent = find(region_offset))
-    region_offset = extent->region_offset + extent->length;
-  return region_offset;
-}
-
-u64 HomeMap::backed_bytes() const {
-  u64 sum = 0;
-  for (const Extent& extent : extents_) sum += extent.length;
-  return sum;
-}
-
 Result<u64> Region::choose_address(u64 limit_bytes,
                                    const std::vector<format::RegionRecord>& others) {
   const auto meets = [&](u64 address) {
@@ -105,8 +67,9 @@ Result<u64> Region::choose_address(u64 limit_bytes,
                                       "region_limit_bytes, or region_address"};
 }
 
-Result<std::unique_ptr<Region>> Region::reserve(Volume& volume,
-                                                const format::RegionRecord& record) {
+// Reserves the recorded range, and makes what is backed accessible.
+Result<std::unique_ptr<Region>> Region::map(Volume& volume, const format::RegionRecord& record,
+                                            std::unique_ptr<Backing> backing) {
   if (record.limit_bytes == 0 || !is_aligned(record.limit_bytes | record.address, kPageBytes))
     return Failure{Code::kCorrupt,
                    "the directory of '" + volume.name() + "' holds an impossible region"};
@@ -121,30 +84,26 @@ Result<std::unique_ptr<Region>> Region::reserve(Volume& volume,
   if (record.aliases != 0) {
     PERDURA_ASSIGN(memory, shareable_memory(record.limit_bytes));
   }
-  return std::unique_ptr<Region>(new Region(&volume, record, std::move(*range), std::move(memory)));
+  PERDURA_ASSIGN(std::vector<Extent> parts, backing->parts());
+  std::unique_ptr<Region> region(
+      new Region(&volume, record, std::move(backing), std::move(*range), std::move(memory)));
+  region->home_ = std::make_shared<const HomeMap>(std::move(parts));
+  for (const Extent& extent : region->home_->extents()) {
+    const bool has_home = region->backing_->has_home();
+    PERDURA_TRY(has_home ? region->map_extent(extent) : region->map_new(extent));
+    if (has_home && record.aliases != 0) PERDURA_TRY(region->load(extent));
+  }
+  return region;
 }
 
 Result<std::unique_ptr<Region>> Region::map(Volume& volume, const format::RegionRecord& record) {
-  PERDURA_ASSIGN(auto region, reserve(volume, record));
-  PERDURA_ASSIGN(region->home_, HomeMap::of(volume, record));
-  for (const Extent& extent : region->home_->extents()) {
-    PERDURA_TRY(region->map_extent(extent));
-    if (record.aliases != 0) PERDURA_TRY(region->load(extent));
-  }
-  return region;
+  return map(volume, record, home_backing(volume, record));
 }
 
 Result<std::unique_ptr<Region>> Region::map_chunks(Volume& volume,
                                                    const format::RegionRecord& record,
                                                    ChunkSpace& space, u64 backed_bytes) {
-  PERDURA_ASSIGN(auto region, reserve(volume, record));
-  region->chunks_ = &space;
-  std::vector<Extent> extents;
-  if (backed_bytes != 0)
-    extents.push_back({format::ExtentKind::kChunks, record.region, 0, backed_bytes, 0});
-  for (const Extent& extent : extents) PERDURA_TRY(region->map_new(extent));
-  region->home_ = std::make_shared<const HomeMap>(std::move(extents));
-  return region;
+  return map(volume, record, chunk_backing(space, record, backed_bytes));
 }
 
 Result<std::unique_ptr<Region>> Region::map_volatile(u64 limit_bytes) {
@@ -155,13 +114,15 @@ Result<std::unique_ptr<Region>> Region::map_volatile(u64 limit_bytes) {
   for (const Window& window : kWindows)
     if (record.address < window.end && record.address + limit_bytes > window.begin)
       return Failure{Code::kNoMemory, "the address range that is free is one for stores"};
-  std::unique_ptr<Region> region(new Region(nullptr, record, std::move(range), {}));
+  std::unique_ptr<Region> region(new Region(nullptr, record, no_backing(), std::move(range), {}));
   region->home_ = std::make_shared<const HomeMap>(std::vector<Extent>{});
   return region;
 }
 
-Region::Region(Volume* volume, format::RegionRecord record, Mapping range, UniqueFd memory)
+Region::Region(Volume* volume, format::RegionRecord record, std::unique_ptr<Backing> backing,
+               Mapping range, UniqueFd memory)
     : volume_(volume),
+      backing_(std::move(backing)),
       record_(record),
       range_(std::move(range)),
       base_(range_.as()),
@@ -274,7 +235,7 @@ Status Region::back(u64 offset, u64 length) {
       offset = std::min(end, extent->region_offset + extent->length);
       continue;
     }
-    PERDURA_ASSIGN(const Extent made, take_space(offset, end));
+    PERDURA_ASSIGN(const Extent made, backing_->take(offset, end, *home_));
     std::vector<Extent> extents = home_->extents();
     extents.push_back(made);
     auto home = std::make_shared<const HomeMap>(std::move(extents));
@@ -285,32 +246,6 @@ Status Region::back(u64 offset, u64 length) {
     offset = made.region_offset + made.length;
   }
   return {};
-}
-
-// The volume also knows extents that an earlier attempt failed to map.
-Result<Extent> Region::take_space(u64 offset, u64 end) {
-  if (volume_ == nullptr) {
-    Extent extent{};
-    extent.region_offset = offset;
-    extent.length = end - offset;
-    return extent;
-  }
-  if (chunks_ != nullptr) return take_chunks(offset, end);
-  for (const Extent& extent : volume_->extents(format::ExtentKind::kHome, id()))
-    if (extent.region_offset > offset) end = std::min(end, extent.region_offset);
-  return volume_->allocate_home(id(), offset, end - offset);
-}
-
-// Whole chunks: what a version writes with a part of one is then of that version.
-Result<Extent> Region::take_chunks(u64 offset, u64 end) {
-  u64 begin = round_down(offset, record_.chunk_bytes);
-  end = round_up(end, record_.chunk_bytes);
-  for (const Extent& extent : home_->extents()) {
-    if (extent.region_offset > offset) end = std::min(end, extent.region_offset);
-    else begin = std::max(begin, extent.region_offset + extent.length);
-  }
-  PERDURA_TRY(chunks_->promise(end - begin));
-  return Extent{format::ExtentKind::kChunks, id(), begin, end - begin, 0};
 }
 
 Status Region::on_backed(Backed backed) {

@@ -29,36 +29,11 @@
 
 #include "base/mapping.hpp"
 #include "base/unique_fd.hpp"
-#include "region/chunk_space.hpp"
+#include "region/backing.hpp"
+#include "region/home_map.hpp"
 #include "region/volume.hpp"
 
 namespace perdura::region {
-
-/// Where the pages of a region live on the medium. Immutable; sorted by region_offset.
-class HomeMap {
- public:
-  explicit HomeMap(std::vector<format::Extent> extents);
-  static Result<std::shared_ptr<const HomeMap>> of(const Volume& volume,
-                                                   const format::RegionRecord& record);
-
-  /// The extent that holds `region_offset`, or nullptr.
-  const format::Extent* find(u64 region_offset) const;
-  /// Of a page in `extent`: where its bytes and its checksum are.
-  static u64 page_place(const format::Extent& extent, u64 region_offset) {
-    return extent.medium_offset + (region_offset - extent.region_offset);
-  }
-  static u64 checksum_place(const format::Extent& extent, u64 page_offset) {
-    return extent.medium_offset + extent.length +
-           (page_offset - extent.region_offset) / kPageBytes * sizeof(u64);
-  }
-  const std::vector<format::Extent>& extents() const { return extents_; }
-  /// Where the backed part that holds `region_offset` ends; `region_offset` if none does.
-  u64 backed_until(u64 region_offset) const;
-  u64 backed_bytes() const;
-
- private:
-  std::vector<format::Extent> extents_;
-};
 
 /// What one entry of the page tables can map at once.
 constexpr u64 kHugeBytes = 2 * kMiB;
@@ -119,7 +94,7 @@ class Region {
   void use_huge_pages() { huge_pages_ = true; }
   bool has_huge_pages() const { return huge_pages_; }
   /// What was backed when it was mapped are views of a home image.
-  bool has_views() const { return chunks_ == nullptr && record_.aliases == 0; }
+  bool has_views() const { return backing_->has_home() && record_.aliases == 0; }
   /// A forked child has nothing of it, not even its addresses: they are free for stores of its own.
   void hide_from_children();
   /// From now on a forked child gets a copy of new space.
@@ -134,23 +109,20 @@ class Region {
   bool reopen(u64 offset) noexcept;
 
  private:
-  Region(Volume* volume, format::RegionRecord record, Mapping range, UniqueFd memory);
+  Region(Volume* volume, format::RegionRecord record, std::unique_ptr<Backing> backing,
+         Mapping range, UniqueFd memory);
 
-  static Result<std::unique_ptr<Region>> reserve(Volume& volume,
-                                                 const format::RegionRecord& record);
+  static Result<std::unique_ptr<Region>> map(Volume& volume, const format::RegionRecord& record,
+                                             std::unique_ptr<Backing> backing);
   Status map_extent(const format::Extent& extent);
   Status map_new(const format::Extent& extent);
   Status map_aliases(const format::Extent& extent);
   Status load(const format::Extent& extent);
-  /// Space for a part of [offset, end) from its beginning on, which has none.
-  Result<format::Extent> take_space(u64 offset, u64 end);
-
-  Result<format::Extent> take_chunks(u64 offset, u64 end);
 
   std::string name() const { return volume_ != nullptr ? volume_->name() : "volatile objects"; }
 
-  Volume* const volume_;          ///< nullptr: volatile
-  ChunkSpace* chunks_ = nullptr;  ///< of a region in chunks
+  Volume* const volume_;  ///< nullptr: volatile
+  const std::unique_ptr<Backing> backing_;
   const format::RegionRecord record_;
   Mapping range_;
   std::byte* const base_;

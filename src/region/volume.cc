@@ -10,8 +10,8 @@
 #include "base/aligned_buffer.hpp"
 #include "base/assert.hpp"
 #include "base/checksum.hpp"
-#include "format/remap_format.hpp"
 #include "media/lock.hpp"
+#include "region/engine_rules.hpp"
 
 namespace perdura::region {
 namespace {
@@ -30,13 +30,6 @@ bool counters_plausible(const Superblock& superblock) {
   for (const format::RegionState& state : superblock.regions)
     highest = std::max({highest, state.replayed_version, state.live_generation});
   return highest <= format::kCounterMax;
-}
-
-bool plausible_chunks(const RegionRecord& record) {
-  if (record.chunk_bytes == 0) return record.versions_kept == 0;
-  return std::has_single_bit(record.chunk_bytes) && record.chunk_bytes >= format::kChunkBytesMin &&
-         record.chunk_bytes <= format::kChunkBytesMax && record.versions_kept != 0 &&
-         record.versions_kept <= format::kVersionsKeptMax;
 }
 
 u64 extent_bytes(const Extent& extent) {
@@ -278,7 +271,7 @@ u64 Volume::features_of_regions() const {
   u64 features = 0;
   for (const RegionRecord& record : regions_) {
     if (record.aliases != 0) features |= format::kFeatureAliases;
-    if (record.chunk_bytes != 0) features |= format::kFeatureRemap;
+    features |= engine_rules(record).feature;
   }
   return features;
 }
@@ -294,7 +287,8 @@ Status Volume::check_regions() const {
         record->name[0] == '\0' || record->name[format::kRegionNameMax] != '\0' ||
         record->address == 0 || !is_aligned(record->address, kPageBytes) ||
         record->limit_bytes == 0 || !is_aligned(record->limit_bytes, kMiB) ||
-        record->limit_bytes > format::kRegionBytesMax || !plausible_chunks(*record) ||
+        record->limit_bytes > format::kRegionBytesMax ||
+        !engine_rules(*record).record_fits(*record) ||
         (record->aliases & (record->aliases - 1)) != 0 || record->aliases > format::kAliasesMax ||
         record->address > format::kAddressEnd ||
         format::reserved_bytes(*record) > format::kAddressEnd - record->address)
@@ -328,23 +322,10 @@ Status Volume::check_extents() const {
   return {};
 }
 
-// The region that an extent's kind asks for.
 bool Volume::has_region(const Extent& extent) const {
   const auto record = std::find_if(regions_.begin(), regions_.end(),
                                    [&](const auto& each) { return each.region == extent.region; });
-  if (record == regions_.end()) return false;
-  switch (extent.kind) {
-    case ExtentKind::kLog:
-    case ExtentKind::kHome:
-      return record->chunk_bytes == 0;
-    case ExtentKind::kVersions:
-      return record->chunk_bytes != 0 && extent.length == format::version_records_bytes(*record);
-    case ExtentKind::kChunks:
-      return record->chunk_bytes != 0 &&
-             is_aligned(extent.medium_offset | extent.length, record->chunk_bytes);
-    default:
-      return false;
-  }
+  return record != regions_.end() && engine_rules(*record).extent_fits(*record, extent);
 }
 
 // Each part of a region has one home.
@@ -390,9 +371,9 @@ Status Volume::end_session() {
 Status Volume::add_region(const RegionRecord& record) {
   std::lock_guard lock(mutex_);
   const std::vector<Extent> before = extents_;
-  if (record.chunk_bytes != 0) {
-    Extent records{ExtentKind::kVersions, record.region, 0, format::version_records_bytes(record),
-                   0};
+  const u64 records_bytes = engine_rules(record).version_records_bytes(record);
+  if (records_bytes != 0) {
+    Extent records{ExtentKind::kVersions, record.region, 0, records_bytes, 0};
     PERDURA_ASSIGN(records.medium_offset, allocate({.length = records.length,
                                                     .alignment = format::kExtentUnit,
                                                     .cleared = true,

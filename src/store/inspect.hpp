@@ -73,14 +73,13 @@ struct RegionDescription {
   u64 home_bytes = 0;  ///< on the medium: backed_bytes and the checksum tables, or all chunks
   u64 free_bytes = 0;  ///< of that, in chunks that no kept version uses
   std::vector<VersionDescription> versions;  ///< of a region in chunks, in rising order
-  LogDescription log;
-  std::optional<HeapAudit> heap;  ///< none before the first version
+  std::optional<LogDescription> log;         ///< of a region with one
+  std::optional<HeapAudit> heap;             ///< none before the first version
   std::vector<RootDescription> roots;
   std::vector<TypeDescription> types;
   std::optional<ContainerDescription> container;  ///< of a region that is one
 
   std::string name() const { return record.name; }
-  bool in_chunks() const { return record.chunk_bytes != 0; }
 };
 
 struct Description {

@@ -14,8 +14,6 @@
 #include "base/process.hpp"
 #include "base/threads.hpp"
 #include "commit/read_only.hpp"
-#include "commit/redo_log.hpp"
-#include "commit/remap.hpp"
 #include "heap/root_selection.hpp"
 #include "store/transaction_replay.hpp"
 #include "track/protected_pages.hpp"
@@ -75,8 +73,6 @@ OpenStores& open_stores() {
   return stores;
 }
 
-constexpr u32 kOverProvisioningMax = 1000;
-
 bool is_reported(Tracking tracking) {
   return tracking == Tracking::kReported || tracking == Tracking::kBitmap;
 }
@@ -116,20 +112,9 @@ Status check_options(const Options& options) {
   const bool reported = is_reported(options.tracking);
   if (options.aliases != 0 && reported)
     return invalid("aliases tell objects apart for a page tracker; reported stores need none");
-  if (options.engine == Engine::kRemap) {
-    if (options.region_limit_bytes % options.chunk_bytes != 0)
-      return invalid("region_limit_bytes is a multiple of chunk_bytes, not " +
-                     std::to_string(options.region_limit_bytes));
-    if (options.versions_kept == 0 || options.versions_kept > format::kVersionsKeptMax)
-      return invalid("versions_kept is from 1 to 1024, not " +
-                     std::to_string(options.versions_kept));
-    if (options.over_provisioning > kOverProvisioningMax)
-      return invalid("over_provisioning is up to 1000 percent, not " +
-                     std::to_string(options.over_provisioning));
-  }
   if (options.verify_reports && !reported)
     return invalid("verify_reports needs a tracker of reported stores");
-  return {};
+  return store::engine_kind(options.engine).check_options(options);
 }
 
 // Programs run differently with these trackers: their system calls get errors that they would not
@@ -238,16 +223,7 @@ Result<std::unique_ptr<region::Volume>> Runtime::open_medium(std::string_view ur
 
 // What an existing store answers for itself (captures_in_background).
 Status Runtime::check_creation(const media::Medium& medium) const {
-  if (options_.engine == Engine::kRemap) return {};
-  if (options_.capture == Capture::kBackground && !is_reported(options_.tracking))
-    return Failure{Code::kInvalidArgument,
-                   "a background capture to a redo log needs a tracker of reported stores: page "
-                   "trackers learn of a store too late to copy aside the lines that it replaces"};
-  if (!medium.geometry().reads_unwritten)
-    return Failure{Code::kUnsupported, "'" + medium.name() +
-                                           "' can hold chunks, but no home image; create the "
-                                           "store with Engine::kRemap"};
-  return {};
+  return store::engine_kind(options_.engine).check_creation(options_, medium);
 }
 
 Status Runtime::open_region() {
@@ -255,7 +231,10 @@ Status Runtime::open_region() {
                  shared_->claim(options_.region, options_.create && !read_only()));
   record_ = claim.record;
   if (claim.is_new) PERDURA_TRY(create_region());
-  PERDURA_TRY(recover());
+  else storage_ = store::engine_kind(record_).storage(*volume_, record_, options_);
+  PERDURA_TRY(storage_->recover());
+  durable_version_ = storage_->durable_version();
+  transactions_ = storage_->take_transactions();
   if (!region_) {
     PERDURA_TRY(check_aliases());
     PERDURA_TRY(map_region());
@@ -276,9 +255,7 @@ Status Runtime::map_region() {
       PERDURA_ASSIGN(record_.address,
                      region::Region::choose_address(format::reserved_bytes(record_), others));
     }
-    auto mapped = in_chunks() ? region::Region::map_chunks(*volume_, record_, *chunks_.space,
-                                                           chunks_.backed_bytes())
-                              : region::Region::map(*volume_, record_);
+    auto mapped = storage_->map(record_);
     if (mapped) {
       region_ = std::move(*mapped);
       if (!internal_.children_inherit) region_->hide_from_children();
@@ -309,51 +286,21 @@ Status Runtime::create_region() {
   PERDURA_TRY(check_creation(volume_->medium()));
   record_.limit_bytes = options_.region_limit_bytes;
   record_.aliases = options_.aliases;
-  if (options_.engine == Engine::kRemap) {
-    record_.chunk_bytes = options_.chunk_bytes;
-    record_.versions_kept = options_.versions_kept;
-    chunks_.space =
-        std::make_unique<region::ChunkSpace>(*volume_, record_, options_.over_provisioning);
-  }
+  const store::EngineKind& kind = store::engine_kind(options_.engine);
+  kind.fill_record(options_, record_);
+  storage_ = kind.storage(*volume_, record_, options_);
+  storage_->create();
   PERDURA_TRY(map_region());
   return volume_->add_region(record_);
-}
-
-Status Runtime::recover() {
-  if (read_only() && record_.chunk_bytes == 0)
-    return Failure{Code::kUnsupported, "'" + name() +
-                                           "' has a redo log and keeps its newest version alone; "
-                                           "create it with Engine::kRemap to open older ones"};
-  if (record_.chunk_bytes != 0) {
-    if (in_chunks()) return {};  // made just now
-    if (read_only()) {
-      PERDURA_ASSIGN(chunks_, store::recover_chunks_at(*volume_, record_, options_.version));
-    } else {
-      PERDURA_ASSIGN(chunks_, store::recover_chunks(*volume_, record_, options_.over_provisioning));
-    }
-    durable_version_ = chunks_.durable_version();
-    return {};
-  }
-  PERDURA_ASSIGN(store::Recovery recovery,
-                 store::recover(*volume_, record_, options_.log_limit_bytes));
-  log_ = std::move(recovery.log);
-  durable_version_ = recovery.durable_version;
-  transactions_ = std::move(recovery.transactions);
-  if (recovery.unreplayed.versions.empty()) return {};
-  std::vector<commit::LoggedVersion> versions;
-  PERDURA_ASSIGN(
-      patch_, store::Patch::create(std::move(recovery.unreplayed), record_.limit_bytes, versions));
-  recovered_.assign(versions.begin(), versions.end());
-  return {};
 }
 
 Status Runtime::start() {
   PERDURA_ASSIGN(mutators_, track::Mutators::create(this, &leave_heap));
   mutators_->set_name(name());
   heap_ = std::make_unique<heap::Heap>(*region_, name());
-  PERDURA_TRY(load_chunks());
+  PERDURA_TRY(storage_->load(*region_));
   PERDURA_TRY(choose_tracker());
-  PERDURA_TRY(load_lazily());
+  PERDURA_TRY(storage_->load_rest(*region_, *tracker_));
   // What recovery stored is not a change of the program's.
   PERDURA_TRY(tracker_->cut());
   tracker_->collect();
@@ -378,79 +325,36 @@ Status Runtime::start() {
   return {};
 }
 
-// What was made durable before, in working memory: of a region in chunks all of it before there is
-// a tracker, or its parts when they are needed.
-Status Runtime::load_chunks() {
-  if (!in_chunks()) return {};
-  loader_ = std::make_unique<store::ChunkLoader>(*volume_, *chunks_.space, *region_,
-                                                 chunks_.versions.map.level(0));
-  // Elsewhere than its pointers hold all of it is needed: each is rewritten.
-  PERDURA_ASSIGN(const u64 address, loader_->read_address());
-  const bool moves = address != reinterpret_cast<std::uintptr_t>(region_->base());
-  loads_lazily_ = options_.lazy_recovery && region_->aliases() == 0 && !moves;
-  return loads_lazily_ ? Status{} : loader_->load_all();
-}
-
-Status Runtime::load_lazily() {
-  if (loads_lazily_) return loader_->load_lazily(*tracker_);
-  if (!patch_) return {};
-  return options_.lazy_recovery ? patch_->apply_lazily(*region_, *tracker_)
-                                : patch_->apply_all(*region_);
-}
-
-// The log can copy lines aside, chunks whole chunks.
 Result<bool> Runtime::captures_in_background() const {
-  const bool can =
-      in_chunks() ? reported_ == nullptr && tracker_->sees_stores_first() : reported_ != nullptr;
-  if (options_.capture == Capture::kBackground && !can)
-    return Failure{Code::kInvalidArgument,
-                   std::string("a background capture ") +
-                       (in_chunks() ? "of a region in chunks needs the tracker sigbus or protect"
-                                    : "to a redo log needs a tracker of reported stores")};
+  const store::BackgroundCapture background = storage_->background_capture(parts());
+  if (options_.capture == Capture::kBackground && !background.possible)
+    return Failure{Code::kInvalidArgument, std::string("a background capture ") + background.needs};
   if (options_.verify_reports || options_.capture == Capture::kStopped) return false;
-  return can && (options_.capture == Capture::kBackground || in_chunks() ||
-                 tracker_->kind() == Tracking::kReported);
+  return background.possible && (options_.capture == Capture::kBackground || background.usual);
+}
+
+store::Storage::Parts Runtime::parts() const {
+  return {.region = region_.get(),
+          .mutators = mutators_.get(),
+          .tracker = tracker_.get(),
+          .reported = reported_};
 }
 
 Result<std::unique_ptr<commit::Engine>> Runtime::make_engine(bool background_capture) {
-  std::unique_ptr<commit::Engine> engine;
-  if (read_only()) {
-    engine = std::make_unique<commit::ReadOnly>("'" + name() + "' is open at version " +
-                                                std::to_string(options_.version) +
-                                                " to be read; open it without a version to write");
-    return engine;
-  }
-  if (in_chunks()) {
-    commit::Remap::Config config;
-    config.volume = volume_;
-    config.region = region_.get();
-    config.space = chunks_.space.get();
-    config.tracker = tracker_.get();
-    config.record = record_;
-    config.background_capture = background_capture;
-    config.whole_chunks = options_.whole_chunks;
-    PERDURA_ASSIGN(engine, commit::Remap::create(config, std::move(chunks_.versions)));
-    return engine;
-  }
-  commit::RedoLog::Config config;
-  config.volume = volume_;
-  config.region = region_.get();
-  config.mutators = mutators_.get();
-  config.reported = reported_;
-  config.log = log_.get();
-  config.compare = options_.compare && tracker_->is_coarse();
-  config.coarse = tracker_->is_coarse() || options_.granule_bytes > kLineBytes;
-  config.recovered_lines = patch_ ? &patch_->lines() : nullptr;
-  config.verify_bytes_per_second = options_.verify_bytes_per_second;
-  engine = std::make_unique<commit::RedoLog>(config, durable_version_, std::move(recovered_));
-  return engine;
+  if (read_only())
+    return std::unique_ptr<commit::Engine>(std::make_unique<commit::ReadOnly>(
+        "'" + name() + "' is open at version " + std::to_string(options_.version) +
+        " to be read; open it without a version to write"));
+  store::Storage::Parts all = parts();
+  all.background_capture = background_capture;
+  return storage_->make_engine(all);
 }
 
 // kAutomatic takes the first page tracker that this system has for this kind of mapping. What
-// captures chunks in the background must see stores first.
+// captures in the background must see stores first.
 Status Runtime::choose_tracker() {
   if (options_.tracking != Tracking::kAutomatic) return make_tracker(options_.tracking);
-  const bool sees_first = in_chunks() && options_.capture == Capture::kBackground;
+  const bool sees_first = options_.capture == Capture::kBackground;
   Status status;
   std::string refused;
   for (Tracking each : {Tracking::kUserfault, Tracking::kSigbus, Tracking::kProtect}) {
@@ -527,7 +431,7 @@ Status Runtime::open_heap() {
         internal_.moved();
         return {};
       }));
-    if (log_) PERDURA_TRY(free_transactions());
+    if (log() != nullptr) PERDURA_TRY(free_transactions());
   } else {
     PERDURA_TRY(in_operation([this](Mutator& mutator) { return heap_->format(mutator); }));
     PERDURA_TRY(checkpoint());
@@ -551,7 +455,7 @@ Status Runtime::repeat_transactions() {
   u64 lines = 0;
   for (const auto& each : transactions_) lines += store::version_lines(each.entries);
   size_t done = 0;
-  if (const Status room = log_->make_room(lines); !room && !is_mutant("recovery_at_once")) {
+  if (const Status room = log()->make_room(lines); !room && !is_mutant("recovery_at_once")) {
     if (room.failure().code != Code::kNoSpace) return room.failure();
     PERDURA_ASSIGN(done, repeat_in_groups());
   }
@@ -578,7 +482,7 @@ Result<size_t> Runtime::repeat_in_groups() {
     size_t end = done;
     for (u64 lines = 0; end < transactions_.size(); ++end) {
       lines += store::version_lines(transactions_[end].entries);
-      if (end != done && !log_->fits(lines)) break;
+      if (end != done && !log()->fits(lines)) break;
     }
     if (end == transactions_.size()) return done;
     PERDURA_TRY(repeat(done, end));
@@ -595,7 +499,7 @@ Status Runtime::free_transactions() {
   u64 version = durable_version_;
   if (repeated_ != 0) {
     // With the version that has the last of them they go home as well.
-    log_->free_held(durable_version_ + 1);
+    log()->free_held(durable_version_ + 1);
     const Result<u64> made = checkpoint();
     // On a full medium the store can be read, and written to where it has room; the next version
     // has them, and their records stay until then.
@@ -603,7 +507,7 @@ Status Runtime::free_transactions() {
       return made.failure();
     version = made ? *made : durable_version_ + 1;
   }
-  log_->free_held(version);
+  log()->free_held(version);
   transactions_ = {};
   return {};
 }
@@ -636,8 +540,7 @@ Runtime::~Runtime() {
   extension_.reset();
   checkpointer_.reset();
   engine_.reset();
-  loader_.reset();
-  patch_.reset();  // its thread uses the tracker
+  storage_.reset();  // its threads use the tracker
 }
 
 Status Runtime::usable() const {
@@ -741,7 +644,9 @@ Statistics Runtime::statistics() const {
 }
 
 commit::Findings Runtime::findings() const {
-  return loader_ ? loader_->findings() : engine_->findings();
+  commit::Findings all = storage_->findings();
+  all.add(engine_->findings());
+  return all;
 }
 
 std::vector<std::string> Runtime::damaged_pages() const { return findings().first; }

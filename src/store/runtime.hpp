@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,11 +16,10 @@
 #include "heap/heap.hpp"
 #include "region/region.hpp"
 #include "region/volume.hpp"
-#include "store/chunk_loader.hpp"
-#include "store/patch.hpp"
 #include "store/recovery.hpp"
 #include "store/report_verifier.hpp"
 #include "store/shared_volume.hpp"
+#include "store/storage.hpp"
 #include "track/mutators.hpp"
 #include "track/scatter.hpp"
 #include "track/tracker.hpp"
@@ -79,8 +77,8 @@ class Runtime {
   track::Tracker& tracker() { return *tracker_; }
   commit::Checkpointer& checkpointer() { return *checkpointer_; }
   const std::string& name() const { return name_; }
-  /// Of a region with a redo log; nullptr otherwise.
-  commit::Log* log() { return log_.get(); }
+  /// Where transactions have their records; nullptr: the region can have none.
+  commit::Log* log() const { return storage_->log(); }
   /// What a programming model keeps with the store, made when it is asked for first; it ends before
   /// all else of the store.
   using Extension = std::shared_ptr<void>;
@@ -90,7 +88,7 @@ class Runtime {
   bool needs_reports() const { return reported_ != nullptr; }
   std::vector<std::string> unreported() const;
   std::vector<std::string> damaged_pages() const;
-  u64 log_segments() const { return log_->capacity_bytes() / volume_->segment_bytes(); }
+  u64 log_segments() const { return log()->capacity_bytes() / volume_->segment_bytes(); }
 
  private:
   Runtime(const Options& options, const InternalOptions& internal)
@@ -105,14 +103,11 @@ class Runtime {
   Status open_region();
   Status create_region();
   Status map_region();
-  Status recover();
   Status start();
-  bool in_chunks() const { return chunks_.space != nullptr; }
   bool read_only() const { return options_.version != 0; }
   commit::Findings findings() const;
-  Status load_chunks();
-  Status load_lazily();
   Result<bool> captures_in_background() const;
+  store::Storage::Parts parts() const;
   Result<std::unique_ptr<commit::Engine>> make_engine(bool background_capture);
   Status choose_tracker();
   Status make_tracker(Tracking kind);
@@ -139,15 +134,10 @@ class Runtime {
   std::unique_ptr<store::SharedVolume> shared_;
   region::Volume* volume_ = nullptr;
   format::RegionRecord record_{};
-  store::ChunkRecovery chunks_;  ///< of a region in chunks; the others have
-  std::unique_ptr<commit::Log> log_;
-  std::list<commit::LoggedVersion> recovered_;
+  std::unique_ptr<store::Storage> storage_;
   std::vector<commit::FoundTransaction> transactions_;  ///< of the log, until they are repeated
   u64 repeated_ = 0;                                    ///< of them
   std::unique_ptr<region::Region> region_;
-  std::unique_ptr<store::Patch> patch_;  ///< block media: the recovered log over the home image
-  std::unique_ptr<store::ChunkLoader> loader_;  ///< of a region in chunks
-  bool loads_lazily_ = false;
   std::unique_ptr<track::Mutators> mutators_;
   std::unique_ptr<track::Tracker> tracker_;
   track::Reported* reported_ = nullptr;

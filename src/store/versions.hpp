@@ -6,13 +6,11 @@
 #include <string_view>
 #include <vector>
 
-#include "commit/version_map.hpp"
 #include "media/medium.hpp"
+#include "region/volume.hpp"
 #include "store/inspect.hpp"
 
 namespace perdura::store {
-
-VersionDescription describe_version(const format::VersionRecord& record);
 
 /// Make a kept version the newest one: a new version with its content, which is verified first.
 /// Nothing else is lost: versions go when newer ones take their place, as ever. Returns its number.
@@ -27,14 +25,8 @@ Status remove_region(std::string_view uri, std::string_view region,
                      const media::MediumOptions& options);
 Status remove_region(std::unique_ptr<media::Medium> medium, std::string_view region);
 
-/// Verifies the kept versions of a region in chunks: `note` is told what does not fit.
-struct VersionsCheck {
-  u64 chunks = 0;  ///< that fit their checksums
-  u64 nodes = 0;
-  using Note = std::function<void(Finding finding)>;
-  void run(region::Volume& volume, const format::RegionRecord& region,
-           const std::vector<commit::FoundVersion>& versions, const region::ChunkSpace& space,
-           const Note& note, const Progress& progress);
-};
+/// The same of a region in chunks, in a session of the volume. Its chunks are shared with it.
+Result<u64> roll_chunks_back(region::Volume& volume, const format::RegionRecord& region,
+                             u64 version, const Progress& progress);
 
 }  // namespace perdura::store

@@ -250,7 +250,7 @@ TEST_F(ContainersDoc, SoftPmsAreInChunks) {
         u64 stores = 0;
         for (const auto& each : std::filesystem::directory_iterator(folder_.path(""))) {
           const auto outline = value_or_throw(store::outline(each.path().string(), {}));
-          in_chunks = in_chunks && outline.regions.at(0).in_chunks();
+          in_chunks = in_chunks && outline.regions.at(0).record.chunk_bytes != 0;
           ++stores;
         }
         ::_exit(in_chunks && stores == 1 ? 0 : 1);

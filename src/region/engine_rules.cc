@@ -1,0 +1,49 @@
+#include "region/engine_rules.hpp"
+
+#include <bit>
+
+#include "format/remap_format.hpp"
+
+namespace perdura::region {
+namespace {
+
+using format::Extent;
+using format::ExtentKind;
+using format::RegionRecord;
+
+constexpr EngineRules kRedoLog{
+    .feature = 0,
+    .record_fits = [](const RegionRecord& record) { return record.versions_kept == 0; },
+    .extent_fits =
+        [](const RegionRecord&, const Extent& extent) {
+          return extent.kind == ExtentKind::kLog || extent.kind == ExtentKind::kHome;
+        },
+    .version_records_bytes = [](const RegionRecord&) { return u64{0}; },
+};
+
+constexpr EngineRules kRemap{
+    .feature = format::kFeatureRemap,
+    .record_fits =
+        [](const RegionRecord& record) {
+          return std::has_single_bit(record.chunk_bytes) &&
+                 record.chunk_bytes >= format::kChunkBytesMin &&
+                 record.chunk_bytes <= format::kChunkBytesMax && record.versions_kept != 0 &&
+                 record.versions_kept <= format::kVersionsKeptMax;
+        },
+    .extent_fits =
+        [](const RegionRecord& record, const Extent& extent) {
+          return extent.kind == ExtentKind::kVersions
+                     ? extent.length == format::version_records_bytes(record)
+                     : extent.kind == ExtentKind::kChunks &&
+                           is_aligned(extent.medium_offset | extent.length, record.chunk_bytes);
+        },
+    .version_records_bytes = format::version_records_bytes,
+};
+
+}  // namespace
+
+const EngineRules& engine_rules(const RegionRecord& record) {
+  return record.chunk_bytes == 0 ? kRedoLog : kRemap;
+}
+
+}  // namespace perdura::region

@@ -1,0 +1,21 @@
+// What a directory may hold of a region, by the engine that makes its versions. The only place in
+// this layer that knows the engines; a new one is a line of the table.
+#pragma once
+
+#include "format/format.hpp"
+
+namespace perdura::region {
+
+struct EngineRules {
+  u64 feature;  ///< incompatible, of a store that has such a region; 0: none
+  /// What the engine keeps in the region's record is possible.
+  bool (*record_fits)(const format::RegionRecord& record);
+  /// Such an extent may be the region's.
+  bool (*extent_fits)(const format::RegionRecord& record, const format::Extent& extent);
+  /// Of the space for version records with which the region is made; 0: it has none.
+  u64 (*version_records_bytes)(const format::RegionRecord& record);
+};
+
+const EngineRules& engine_rules(const format::RegionRecord& record);
+
+}  // namespace perdura::region

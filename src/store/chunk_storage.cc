@@ -1,0 +1,135 @@
+// A region in chunks, which versions share.
+#include "commit/remap.hpp"
+#include "store/chunk_loader.hpp"
+#include "store/recovery.hpp"
+#include "store/storage.hpp"
+#include "store/versions.hpp"
+
+namespace perdura::store {
+namespace {
+
+constexpr u32 kOverProvisioningMax = 1000;
+
+class ChunkStorage final : public Storage {
+ public:
+  ChunkStorage(region::Volume& volume, const format::RegionRecord& record, const Options& options)
+      : volume_(volume), record_(record), options_(options) {}
+
+  void create() override {
+    chunks_.space =
+        std::make_unique<region::ChunkSpace>(volume_, record_, options_.over_provisioning);
+  }
+
+  Status recover() override {
+    if (chunks_.space != nullptr) return {};  // made just now
+    if (options_.version != 0) {
+      PERDURA_ASSIGN(chunks_, recover_chunks_at(volume_, record_, options_.version));
+    } else {
+      PERDURA_ASSIGN(chunks_, recover_chunks(volume_, record_, options_.over_provisioning));
+    }
+    durable_version_ = chunks_.durable_version();
+    return {};
+  }
+
+  u64 durable_version() const override { return durable_version_; }
+
+  Result<std::unique_ptr<region::Region>> map(const format::RegionRecord& record) override {
+    return region::Region::map_chunks(volume_, record, *chunks_.space, chunks_.backed_bytes());
+  }
+
+  // Elsewhere than its pointers hold all of it is needed: each is rewritten.
+  Status load(region::Region& region) override {
+    loader_ = std::make_unique<ChunkLoader>(volume_, *chunks_.space, region,
+                                            chunks_.versions.map.level(0));
+    PERDURA_ASSIGN(const u64 address, loader_->read_address());
+    const bool moves = address != reinterpret_cast<std::uintptr_t>(region.base());
+    loads_lazily_ = options_.lazy_recovery && region.aliases() == 0 && !moves;
+    return loads_lazily_ ? Status{} : loader_->load_all();
+  }
+
+  Status load_rest(region::Region&, track::Tracker& tracker) override {
+    return loads_lazily_ ? loader_->load_lazily(tracker) : Status{};
+  }
+
+  // It copies whole chunks aside, in handlers of faults.
+  BackgroundCapture background_capture(const Parts& parts) const override {
+    const bool possible = parts.reported == nullptr && parts.tracker->sees_stores_first();
+    return {.possible = possible,
+            .usual = possible,
+            .needs = "of a region in chunks needs the tracker sigbus or protect"};
+  }
+
+  Result<std::unique_ptr<commit::Engine>> make_engine(const Parts& parts) override {
+    commit::Remap::Config config;
+    config.volume = &volume_;
+    config.region = parts.region;
+    config.space = chunks_.space.get();
+    config.tracker = parts.tracker;
+    config.record = record_;
+    config.background_capture = parts.background_capture;
+    config.whole_chunks = options_.whole_chunks;
+    PERDURA_ASSIGN(auto engine, commit::Remap::create(config, std::move(chunks_.versions)));
+    return std::unique_ptr<commit::Engine>(std::move(engine));
+  }
+
+  commit::Findings findings() const override { return loader_->findings(); }
+
+ private:
+  region::Volume& volume_;
+  const format::RegionRecord record_;
+  const Options& options_;
+  ChunkRecovery chunks_;
+  u64 durable_version_ = 0;
+  std::unique_ptr<ChunkLoader> loader_;
+  bool loads_lazily_ = false;
+};
+
+class ChunkKind final : public EngineKind {
+ public:
+  Status check_options(const Options& options) const override {
+    const auto invalid = [](const std::string& what) {
+      return Failure{Code::kInvalidArgument, what};
+    };
+    if (options.region_limit_bytes % options.chunk_bytes != 0)
+      return invalid("region_limit_bytes is a multiple of chunk_bytes, not " +
+                     std::to_string(options.region_limit_bytes));
+    if (options.versions_kept == 0 || options.versions_kept > format::kVersionsKeptMax)
+      return invalid("versions_kept is from 1 to 1024, not " +
+                     std::to_string(options.versions_kept));
+    if (options.over_provisioning > kOverProvisioningMax)
+      return invalid("over_provisioning is up to 1000 percent, not " +
+                     std::to_string(options.over_provisioning));
+    return {};
+  }
+
+  Status check_creation(const Options&, const media::Medium&) const override { return {}; }
+
+  void fill_record(const Options& options, format::RegionRecord& record) const override {
+    record.chunk_bytes = options.chunk_bytes;
+    record.versions_kept = options.versions_kept;
+  }
+
+  std::unique_ptr<Storage> storage(region::Volume& volume, const format::RegionRecord& record,
+                                   const Options& options) const override {
+    return std::make_unique<ChunkStorage>(volume, record, options);
+  }
+
+  std::unique_ptr<Inspection> inspection(region::Volume& volume,
+                                         const format::RegionRecord& record) const override {
+    return inspection_of_chunks(volume, record);
+  }
+
+  Result<u64> roll_back(region::Volume& volume, const format::RegionRecord& record, u64 version,
+                        const Progress& progress) const override {
+    return roll_chunks_back(volume, record, version, progress);
+  }
+};
+
+}  // namespace
+
+const EngineKind& chunk_kind() {
+  static const ChunkKind kind;
+  return kind;
+}
+
+}  // namespace perdura::store

@@ -1,0 +1,13 @@
+#include "store/storage.hpp"
+
+namespace perdura::store {
+
+const EngineKind& engine_kind(Engine engine) {
+  return engine == Engine::kRemap ? chunk_kind() : redo_log_kind();
+}
+
+const EngineKind& engine_kind(const format::RegionRecord& record) {
+  return engine_kind(record.chunk_bytes != 0 ? Engine::kRemap : Engine::kRedoLog);
+}
+
+}  // namespace perdura::store

@@ -1,0 +1,288 @@
+// A region with a home image and a redo log, looked at.
+#include <cstring>
+#include <optional>
+#include <set>
+
+#include "base/aligned_buffer.hpp"
+#include "base/checksum.hpp"
+#include "commit/log_reader.hpp"
+#include "commit/replay.hpp"
+#include "commit/transaction_log.hpp"
+#include "store/inspection.hpp"
+#include "store/transaction_replay.hpp"
+
+namespace perdura::store {
+namespace {
+
+using Severity = Finding::Severity;
+
+/// What is in the log beyond the last whole version: torn by a crash, or damaged since.
+class LogTailCheck {
+ public:
+  LogTailCheck(region::Volume& volume, const format::RegionRecord& region, u64 durable_version,
+               CheckReport& report, const Progress& progress)
+      : volume_(volume),
+        region_(region),
+        durable_(durable_version),
+        live_generation_(volume_.state(region_.region).live_generation),
+        report_(report),
+        progress_(progress) {}
+
+  Status run() {
+    const u64 segment_bytes = volume_.segment_bytes();
+    AlignedBuffer segment(segment_bytes);
+    u64 total = 0;
+    const auto extents = volume_.extents(format::ExtentKind::kLog, region_.region);
+    for (const format::Extent& extent : extents) total += extent.length;
+    u64 done = 0;
+    for (const format::Extent& extent : extents) {
+      for (u64 at = 0; at + segment_bytes <= extent.length; at += segment_bytes) {
+        progress_("reading the log", done, total);
+        done += segment_bytes;
+        PERDURA_TRY(volume_.medium().read(extent.medium_offset + at, segment.span()));
+        scan(extent.medium_offset + at, segment.span());
+      }
+    }
+    progress_("reading the log", total, total);
+    return {};
+  }
+
+ private:
+  void scan(u64 offset, media::Bytes segment) {
+    const u64 step = volume_.medium().geometry().write_bytes;
+    for (u64 used = 0; used + sizeof(format::LogBlockHeader) <= segment.size();) {
+      const auto* header = reinterpret_cast<const format::LogBlockHeader*>(segment.data() + used);
+      if (header->magic != format::kLogBlockMagic || header->store_id != volume_.store_id()) {
+        used += step;
+        continue;
+      }
+      const bool readable = commit::header_at(volume_.medium(), offset, segment.data(),
+                                              segment.size(), used, volume_.store_id()) != nullptr;
+      if (header->version > durable_ && header->generation >= live_generation_)
+        note(
+            offset + used, *header,
+            readable && commit::block_fits(volume_.medium(), offset + used, segment.data() + used));
+      used += readable ? header->block_bytes : step;
+    }
+  }
+
+  void note(u64 place, const format::LogBlockHeader& header, bool whole) {
+    const std::string version = std::to_string(header.version);
+    if (whole) {
+      // One sentence for all the blocks of an attempt.
+      if (!incomplete_.insert({header.session, header.ticket}).second) return;
+      add(place, "version " + version + " in the log is incomplete");
+    } else {
+      add(place, "a block of version " + version + " in the log does not fit its checksum");
+    }
+  }
+
+  void add(u64 place, std::string message) {
+    message += " (medium offset " + std::to_string(place) +
+               "); a checkpoint that a crash cut short explains it";
+    report_.findings.push_back(
+        {Severity::kNote, "log", std::move(message), region_.name, place, std::nullopt});
+  }
+
+  region::Volume& volume_;
+  const format::RegionRecord& region_;
+  const u64 durable_;
+  const u64 live_generation_;
+  CheckReport& report_;
+  const Progress& progress_;
+  std::set<std::pair<u64, u64>> incomplete_;  ///< attempts: session, ticket
+};
+
+/// Every page of the home image against the tables of checksums.
+class HomeCheck {
+ public:
+  /// `in_log` are the lines that the log changes: a crash may have left such a page half replayed.
+  /// nullptr: the log cannot be read.
+  HomeCheck(region::Volume& volume, const format::RegionRecord& region,
+            const track::DirtyMap* in_log, CheckReport& report, const Progress& progress)
+      : volume_(volume),
+        region_(region),
+        medium_(volume.medium()),
+        in_log_(in_log),
+        report_(report),
+        progress_(progress) {}
+
+  void run() {
+    const region::HomeMap home(volume_.extents(format::ExtentKind::kHome, region_.region));
+    for (const format::Extent& extent : home.extents()) total_ += extent.length;
+    for (const format::Extent& extent : home.extents()) check_extent(extent);
+    progress_("verifying the home image", total_, total_);
+  }
+
+ private:
+  void check_extent(const format::Extent& extent) {
+    AlignedBuffer table(format::table_bytes(extent.length));
+    const u64 table_place = extent.medium_offset + extent.length;
+    if (Status read = medium_.read(table_place, table.span()); !read) {
+      done_ += extent.length;
+      return add(read.failure().message, table_place, extent.region_offset);
+    }
+    AlignedBuffer pages(std::min<u64>(kMiB, extent.length));
+    for (u64 at = 0; at < extent.length; at += pages.size()) {
+      progress_("verifying the home image", done_, total_);
+      const u64 length = std::min<u64>(pages.size(), extent.length - at);
+      done_ += length;
+      if (Status read = medium_.read(extent.medium_offset + at, pages.first(length)); !read) {
+        add(read.failure().message, extent.medium_offset + at, extent.region_offset + at);
+        continue;
+      }
+      for (u64 page = 0; page < length; page += kPageBytes)
+        check_page(extent, at + page, pages.data() + page, table.data());
+    }
+  }
+
+  void check_page(const format::Extent& extent, u64 at, const std::byte* page,
+                  const std::byte* table) {
+    const u64 offset = extent.region_offset + at;
+    u64 expected = 0;
+    std::memcpy(&expected, table + at / kPageBytes * sizeof expected, sizeof expected);
+    if (page_checksum(page, offset / kLineBytes) == expected) {
+      ++report_.home_pages;
+      return;
+    }
+    if (in_log_ != nullptr && in_log_->has_page(offset / kPageBytes)) {
+      ++report_.pending_pages;
+      return;
+    }
+    const u64 place = region::HomeMap::page_place(extent, offset);
+    std::string message = "the page at region offset " + std::to_string(offset) +
+                          " (medium offset " + std::to_string(place) +
+                          ") does not fit its checksum (medium offset " +
+                          std::to_string(region::HomeMap::checksum_place(extent, offset)) + ")";
+    if (in_log_ == nullptr) message += ", or was half replayed: the log that would tell is damaged";
+    add(std::move(message), place, offset);
+  }
+
+  void add(std::string message, u64 medium_offset, u64 region_offset) {
+    report_.findings.push_back({Severity::kDamage, "home", std::move(message), region_.name,
+                                medium_offset, region_offset});
+  }
+
+  region::Volume& volume_;
+  const format::RegionRecord& region_;
+  media::Medium& medium_;
+  const track::DirtyMap* const in_log_;
+  CheckReport& report_;
+  const Progress& progress_;
+  u64 done_ = 0;
+  u64 total_ = 0;
+};
+
+class LogInspection final : public Inspection {
+ public:
+  using Inspection::Inspection;
+
+  RegionDescription outline() const override {
+    RegionDescription region;
+    region.record = record_;
+    region.replayed_version = replayed();
+    region.extents =
+        region::HomeMap(volume_.extents(format::ExtentKind::kHome, record_.region)).extents();
+    for (const format::Extent& extent : region.extents) {
+      region.backed_bytes += extent.length;
+      region.home_bytes += extent.length + format::table_bytes(extent.length);
+    }
+    LogDescription& log = region.log.emplace();
+    for (const format::Extent& extent : volume_.extents(format::ExtentKind::kLog, record_.region))
+      log.capacity_bytes += extent.length;
+    log.segments = log.capacity_bytes / volume_.segment_bytes();
+    log.live_generation = volume_.state(record_.region).live_generation;
+    return region;
+  }
+
+  Status read_versions() override {
+    // The log of an inspection gives no space out, so its limit does not matter.
+    commit::Log log(volume_, record_.region, 0);
+    PERDURA_ASSIGN(commit::RecoveredLog recovered,
+                   commit::read_log(volume_, record_.region, replayed(), log));
+    PERDURA_ASSIGN(commit::LineIndex index, commit::LineIndex::create(record_.limit_bytes));
+    PERDURA_TRY(index.add(recovered));
+    PERDURA_ASSIGN(
+        auto transactions,
+        commit::read_transactions(volume_, recovered, replayed() + recovered.versions.size()));
+    transactions_ = std::move(transactions);
+    live_ = std::move(recovered.versions);
+    image_ = std::move(recovered.image);
+    index_.emplace(std::move(index));
+    return {};
+  }
+
+  void describe_versions(RegionDescription& region) const override {
+    region.durable_version = durable_version();
+    LogDescription& log = *region.log;
+    log.live_versions = live_.size();
+    log.transactions = transactions_.size();
+    std::set<u64> segments;
+    for (const commit::LoggedVersion& version : live_) {
+      log.live_bytes += version.log_bytes;
+      for (const commit::BlockRef& block : version.blocks)
+        segments.insert(volume_.segment_of(block.offset));
+    }
+    log.live_segments = segments.size();
+  }
+
+  void check(const Status& read, CheckReport& report, const Progress& progress) override {
+    if (read) check_log(report, progress);
+    else add_damage(report, "log", read.failure().message, record_.name);
+    HomeCheck(volume_, record_, read ? &index_->lines() : nullptr, report, progress).run();
+  }
+
+ private:
+  u64 replayed() const { return volume_.replayed_version(record_.region); }
+  u64 durable_version() const override { return replayed() + live_.size(); }
+
+  void check_log(CheckReport& report, const Progress& progress) {
+    for (const commit::LoggedVersion& version : live_) report.log_blocks += version.blocks.size();
+    const Status tail = LogTailCheck(volume_, record_, durable_version(), report, progress).run();
+    if (!tail) add_damage(report, "log", tail.failure().message, record_.name);
+  }
+
+  const char* content_part() const override { return "log"; }
+  Status check_content(heap::Heap& heap, region::Region& region) override {
+    return check_transactions(volume_.name(), heap, region, std::move(transactions_));
+  }
+
+  Result<std::unique_ptr<region::Region>> map_newest(const format::RegionRecord& record) override {
+    PERDURA_ASSIGN(auto region, region::Region::map(volume_, record));
+    PERDURA_TRY(apply_log(*region));
+    return region;
+  }
+
+  Status apply_log(region::Region& region) const {
+    const auto home = region.home();
+    Status status;
+    index_->lines().for_each_page([&](u64 page, u64) {
+      if (!status) return;
+      if (home->find(page * kPageBytes) == nullptr) {
+        status = Failure{Code::kCorrupt, "the log changes region offset " +
+                                             std::to_string(page * kPageBytes) +
+                                             ", which has no place on the medium"};
+        return;
+      }
+      std::byte* const bytes = region.base() + page * kPageBytes;
+      index_->for_each_line(page, [bytes](u64 line, const std::byte* from) {
+        std::memcpy(bytes + line * kLineBytes, from, kLineBytes);
+      });
+    });
+    return status;
+  }
+
+  std::vector<commit::LoggedVersion> live_;
+  std::unique_ptr<commit::LogImage> image_;
+  std::optional<commit::LineIndex> index_;
+  std::vector<commit::FoundTransaction> transactions_;
+};
+
+}  // namespace
+
+std::unique_ptr<Inspection> inspection_of_log(region::Volume& volume,
+                                              const format::RegionRecord& record) {
+  return std::make_unique<LogInspection>(volume, record);
+}
+
+}  // namespace perdura::store

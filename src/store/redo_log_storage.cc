@@ -1,0 +1,133 @@
+// A region with a home image and a redo log.
+#include <list>
+
+#include "commit/redo_log.hpp"
+#include "store/patch.hpp"
+#include "store/recovery.hpp"
+#include "store/storage.hpp"
+
+namespace perdura::store {
+namespace {
+
+bool is_reported(Tracking tracking) {
+  return tracking == Tracking::kReported || tracking == Tracking::kBitmap;
+}
+
+class RedoLogStorage final : public Storage {
+ public:
+  RedoLogStorage(region::Volume& volume, const format::RegionRecord& record, const Options& options)
+      : volume_(volume), record_(record), options_(options) {}
+
+  Status recover() override {
+    if (options_.version != 0)
+      return Failure{Code::kUnsupported,
+                     "'" + volume_.name() +
+                         "' has a redo log and keeps its newest version alone; create it with "
+                         "Engine::kRemap to open older ones"};
+    PERDURA_ASSIGN(Recovery recovery, store::recover(volume_, record_, options_.log_limit_bytes));
+    log_ = std::move(recovery.log);
+    durable_version_ = recovery.durable_version;
+    transactions_ = std::move(recovery.transactions);
+    if (recovery.unreplayed.versions.empty()) return {};
+    std::vector<commit::LoggedVersion> versions;
+    PERDURA_ASSIGN(patch_,
+                   Patch::create(std::move(recovery.unreplayed), record_.limit_bytes, versions));
+    recovered_.assign(versions.begin(), versions.end());
+    return {};
+  }
+
+  u64 durable_version() const override { return durable_version_; }
+
+  Result<std::unique_ptr<region::Region>> map(const format::RegionRecord& record) override {
+    return region::Region::map(volume_, record);
+  }
+
+  Status load_rest(region::Region& region, track::Tracker& tracker) override {
+    if (!patch_) return {};
+    return options_.lazy_recovery ? patch_->apply_lazily(region, tracker)
+                                  : patch_->apply_all(region);
+  }
+
+  // It copies lines aside.
+  BackgroundCapture background_capture(const Parts& parts) const override {
+    return {.possible = parts.reported != nullptr,
+            .usual = parts.tracker->kind() == Tracking::kReported,
+            .needs = "to a redo log needs a tracker of reported stores"};
+  }
+
+  Result<std::unique_ptr<commit::Engine>> make_engine(const Parts& parts) override {
+    const bool coarse = parts.tracker->is_coarse();
+    commit::RedoLog::Config config;
+    config.volume = &volume_;
+    config.region = parts.region;
+    config.mutators = parts.mutators;
+    config.reported = parts.reported;
+    config.log = log_.get();
+    config.compare = options_.compare && coarse;
+    config.coarse = coarse || options_.granule_bytes > kLineBytes;
+    config.recovered_lines = patch_ ? &patch_->lines() : nullptr;
+    config.verify_bytes_per_second = options_.verify_bytes_per_second;
+    return std::unique_ptr<commit::Engine>(
+        std::make_unique<commit::RedoLog>(config, durable_version_, std::move(recovered_)));
+  }
+
+  commit::Log* log() override { return log_.get(); }
+  std::vector<commit::FoundTransaction> take_transactions() override {
+    return std::move(transactions_);
+  }
+
+ private:
+  region::Volume& volume_;
+  const format::RegionRecord record_;
+  const Options& options_;
+  std::unique_ptr<commit::Log> log_;
+  u64 durable_version_ = 0;
+  std::list<commit::LoggedVersion> recovered_;
+  std::vector<commit::FoundTransaction> transactions_;
+  std::unique_ptr<Patch> patch_;  ///< block media: the recovered log over the home image
+};
+
+class RedoLogKind final : public EngineKind {
+ public:
+  Status check_options(const Options&) const override { return {}; }
+
+  Status check_creation(const Options& options, const media::Medium& medium) const override {
+    if (options.capture == Capture::kBackground && !is_reported(options.tracking))
+      return Failure{Code::kInvalidArgument,
+                     "a background capture to a redo log needs a tracker of reported stores: page "
+                     "trackers learn of a store too late to copy aside the lines that it replaces"};
+    if (!medium.geometry().reads_unwritten)
+      return Failure{Code::kUnsupported, "'" + medium.name() +
+                                             "' can hold chunks, but no home image; create the "
+                                             "store with Engine::kRemap"};
+    return {};
+  }
+
+  void fill_record(const Options&, format::RegionRecord&) const override {}
+
+  std::unique_ptr<Storage> storage(region::Volume& volume, const format::RegionRecord& record,
+                                   const Options& options) const override {
+    return std::make_unique<RedoLogStorage>(volume, record, options);
+  }
+
+  std::unique_ptr<Inspection> inspection(region::Volume& volume,
+                                         const format::RegionRecord& record) const override {
+    return inspection_of_log(volume, record);
+  }
+
+  Result<u64> roll_back(region::Volume& volume, const format::RegionRecord& record, u64,
+                        const Progress&) const override {
+    return Failure{Code::kUnsupported, "region '" + std::string(record.name) + "' of '" +
+                                           volume.name() +
+                                           "' has a redo log and keeps its newest version alone"};
+  }
+};
+
+}  // namespace
+
+const EngineKind& redo_log_kind() {
+  static const RedoLogKind kind;
+  return kind;
+}
+
+}  // namespace perdura::store

@@ -1,0 +1,108 @@
+// How a region is kept on its medium, for the whole of its life: one kind for each engine. What
+// differs between engines is behind these interfaces, and whoever opens, inspects or lists stores
+// asks none which it has.
+//
+//   EngineKind   before there is a region, and without opening one: options, record, looks,
+//   rollback Storage      of a region that is opened:
+//                create or recover ─ map ─ load ─ (tracker) ─ load_rest ─ make_engine
+//
+// A new engine is a commit::Engine, a Storage and an Inspection, and an EngineKind in the table of
+// engine_kinds.cc; region/engine_rules.hpp says what the directory may hold of it.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include <perdura/options.hpp>
+
+#include "commit/engine.hpp"
+#include "commit/log.hpp"
+#include "commit/transaction_log.hpp"
+#include "region/region.hpp"
+#include "region/volume.hpp"
+#include "store/inspection.hpp"
+#include "track/mutators.hpp"
+#include "track/reported.hpp"
+#include "track/tracker.hpp"
+
+namespace perdura::store {
+
+/// With which trackers captures can run in the background.
+struct BackgroundCapture {
+  bool possible = false;   ///< with the one that was asked about
+  bool usual = false;      ///< then, unless the options say otherwise
+  const char* needs = "";  ///< "a background capture …"
+};
+
+/// Called by the thread that opens the store, in the order of the picture above; what is const, by
+/// any thread afterwards.
+class Storage {
+ public:
+  /// What an engine works with. All of it outlives the engine.
+  struct Parts {
+    region::Region* region = nullptr;
+    track::Mutators* mutators = nullptr;
+    track::Tracker* tracker = nullptr;
+    track::Reported* reported = nullptr;  ///< the tracker, when it is one of reported stores
+    bool background_capture = false;
+  };
+
+  virtual ~Storage() = default;
+
+  /// Of a region that is made now, before it is mapped and in the directory.
+  virtual void create() {}
+  /// Of one that is in the directory: finds the newest version, or the one that the options want to
+  /// be read.
+  virtual Status recover() = 0;
+  /// Found by recover(); 0: there is none yet.
+  virtual u64 durable_version() const = 0;
+  /// At the record's address. kAddressTaken: it can be called again with another one.
+  virtual Result<std::unique_ptr<region::Region>> map(const format::RegionRecord& record) = 0;
+  /// What must be in memory before a tracker watches it.
+  virtual Status load(region::Region&) { return {}; }
+  /// The rest, all of it or each part when it is touched.
+  virtual Status load_rest(region::Region& region, track::Tracker& tracker) = 0;
+  virtual BackgroundCapture background_capture(const Parts& parts) const = 0;
+  /// Once.
+  virtual Result<std::unique_ptr<commit::Engine>> make_engine(const Parts& parts) = 0;
+
+  /// Where transactions have their records; nullptr: there are none of such a region.
+  virtual commit::Log* log() { return nullptr; }
+  /// Those that recover() has found. Once.
+  virtual std::vector<commit::FoundTransaction> take_transactions() { return {}; }
+  /// What loading has verified.
+  virtual commit::Findings findings() const { return {}; }
+};
+
+class EngineKind {
+ public:
+  virtual ~EngineKind() = default;
+
+  /// Of a store that may be made with them.
+  virtual Status check_options(const Options& options) const = 0;
+  /// Whether a region can be made on this medium.
+  virtual Status check_creation(const Options& options, const media::Medium& medium) const = 0;
+  /// What the record of a new region says for the engine.
+  virtual void fill_record(const Options& options, format::RegionRecord& record) const = 0;
+
+  /// `volume` and `options` outlive it.
+  virtual std::unique_ptr<Storage> storage(region::Volume& volume,
+                                           const format::RegionRecord& record,
+                                           const Options& options) const = 0;
+  /// `volume` outlives it.
+  virtual std::unique_ptr<Inspection> inspection(region::Volume& volume,
+                                                 const format::RegionRecord& record) const = 0;
+  /// Makes a kept version the newest one, verified; returns its number.
+  virtual Result<u64> roll_back(region::Volume& volume, const format::RegionRecord& record,
+                                u64 version, const Progress& progress) const = 0;
+};
+
+/// The kind that options ask for, and that of a region.
+const EngineKind& engine_kind(Engine engine);
+const EngineKind& engine_kind(const format::RegionRecord& record);
+
+/// The two of them, for the table.
+const EngineKind& redo_log_kind();
+const EngineKind& chunk_kind();
+
+}  // namespace perdura::store
