@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/assert.hpp"
+#include "base/mutant.hpp"
 #include "base/threads.hpp"
 
 namespace perdura::commit {
@@ -51,12 +52,11 @@ void RedoLog::stop_thread() {
 Status RedoLog::drain() {
   std::unique_lock lock(mutex_);
   ++drains_;
-  retry_replay();
   replay_work_.notify_all();
-  progress_.wait(lock, [this] { return committed_.empty() || replay_failure_ || stopping_; });
+  const Status failed = wait_for_room(lock, [this] { return committed_.empty() || stopping_; });
   --drains_;
   if (committed_.empty()) return {};
-  if (replay_failure_) return *replay_failure_;
+  if (!failed) return failed;
   return Failure{Code::kMisuse, "the store is closed"};
 }
 
@@ -115,11 +115,26 @@ bool RedoLog::has_room() const {
 // program slows down instead.
 Result<bool> RedoLog::make_room() {
   std::unique_lock lock(mutex_);
-  retry_replay();
-  const bool waits = !log_has_room() && !replay_failure_;
-  progress_.wait(lock, [this] { return log_has_room() || replay_failure_; });
-  if (!log_has_room()) return *replay_failure_;
+  bool waits = false;
+  PERDURA_TRY(wait_for_room(lock, [&] {
+    const bool has_room = log_has_room();
+    waits = waits || !has_room;
+    return has_room;
+  }));
   return waits;
+}
+
+// Until `done`, or a replay fails. One that began before says nothing: what it failed for may be
+// over.
+template <class Done>
+Status RedoLog::wait_for_room(std::unique_lock<std::mutex>& lock, Done&& done) {
+  const u64 before = is_mutant("earlier_replay_counts") ? 0 : replays_begun_;
+  for (;;) {
+    retry_replay();
+    progress_.wait(lock, [&] { return done() || replay_failure_; });
+    if (done()) return {};
+    if (replay_that_failed_ > before) return *replay_failure_;
+  }
 }
 
 void RedoLog::retry() {
@@ -318,6 +333,7 @@ void RedoLog::run_replay() {
     if (stopping_) return;
     const bool again = std::exchange(replay_torn_, true);
     replaying_ = true;
+    const u64 number = ++replays_begun_;
     std::vector<LoggedVersion> versions;
     Status status = guarded([&]() -> Status {
       versions.assign(committed_.begin(), committed_.end());
@@ -336,6 +352,7 @@ void RedoLog::run_replay() {
                     "the home image cannot be brought up to date: " + status.failure().message});
       });
       replay_failure_ = copy_of(told.failure());
+      replay_that_failed_ = number;
     } else {
       for (const LoggedVersion& version : versions) {
         live_log_bytes_ -= version.log_bytes;

@@ -79,6 +79,8 @@ class RedoLog final : public Engine {
   Status forget_log();
   Status drain();
   u64 replayed_version() const;
+  template <class Done>
+  Status wait_for_room(std::unique_lock<std::mutex>& lock, Done&& done);
   bool relieve_log();
   Result<track::DirtyMap> changed_lines(const track::DirtyMap& changes) const;
   /// `all`: of what the tracker has, nothing was left out.
@@ -110,6 +112,8 @@ class RedoLog final : public Engine {
   u64 transaction_bytes_ = 0;              ///< of segments with transactions that these have
   std::list<LoggedVersion> committed_;     ///< durable, not home
   std::optional<Failure> replay_failure_;  ///< until the next checkpoint tries again
+  u64 replays_begun_ = 0;
+  u64 replay_that_failed_ = 0;  ///< whose failure that is, or was
   /// The last replay did not end well, or the first one may follow one that a crash cut short.
   bool replay_torn_ = false;
   bool replay_failed_ = false;  ///< the last one
