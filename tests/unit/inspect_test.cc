@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
-#include <grp.h>
 #include <linux/fs.h>
 #include <sched.h>
 #include <sys/ioctl.h>
@@ -26,6 +25,7 @@
 #include "support/expect_failure.hpp"
 #include "support/files.hpp"
 #include "support/process.hpp"
+#include "support/somebody_else.hpp"
 
 namespace perdura::test {
 namespace {
@@ -109,13 +109,6 @@ class Inspect : public testing::TestWithParam<Kind> {
       store.close();
     }
     return read_file(path()) == before ? "" : "was written to";
-  }
-
-  static bool become_somebody_else() {
-    if (::geteuid() != 0) return true;
-    constexpr uid_t kNobody = 65534;
-    return ::setgroups(0, nullptr) == 0 && ::setresgid(kNobody, kNobody, kNobody) == 0 &&
-           ::setresuid(kNobody, kNobody, kNobody) == 0;
   }
 
   void append(const FileBytes& bytes) const {
