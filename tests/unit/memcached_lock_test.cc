@@ -66,6 +66,18 @@ TEST_F(MemcachedMediumTest, ASecondOpenerIsRefused) {
   EXPECT_TRUE(media::open_medium(server_.uri("another"), {}));
 }
 
+// Who only looks has the lock as well: the server keeps who writes from nobody else.
+TEST_F(MemcachedMediumTest, OneLooksAtATime) {
+  ASSERT_TRUE(open(uri())->grow(kMiB, true));
+  auto looks = media::open_medium(uri(), {.create = false, .read_only = true});
+  ASSERT_TRUE(looks);
+  for (const bool read_only : {true, false})
+    expect_failure(media::open_medium(uri(), {.create = false, .read_only = read_only}),
+                   Code::kLocked, "a store has one opener at a time");
+  looks->medium.reset();
+  EXPECT_TRUE(media::open_medium(uri(), {.create = false, .read_only = true}));
+}
+
 TEST_F(MemcachedMediumTest, AKilledOwnerIsTakenOverFrom) {
   const AlignedBuffer data = random_bytes(8 * kMiB, 12);
   for (int round = 0; round < 3; ++round) {
