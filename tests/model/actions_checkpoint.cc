@@ -10,12 +10,13 @@ namespace {
 /// Everything before it is in a version: what features do now, they do behind it.
 void begin_epoch(const Live& live) {
   if (live.session.parallel) return;
-  constexpr u64 kOfTheSession = ((bit(Feature::kTyped) << 1) - 1) | bit(Feature::kUndoLogging) |
-                                bit(Feature::kMoved) | bit(Feature::kReopened) |
-                                bit(Feature::kRecovered) | bit(Feature::kFault) |
-                                bit(Feature::kVersions) | bit(Feature::kRollback) |
-                                bit(Feature::kRemovedRegion) | bit(Feature::kFullDisk);
-  live.journal.features &= kOfTheSession;
+  FeatureSet of_the_session =
+      bit(Feature::kUndoLogging) | bit(Feature::kMoved) | bit(Feature::kReopened) |
+      bit(Feature::kRecovered) | bit(Feature::kFault) | bit(Feature::kVersions) |
+      bit(Feature::kRollback) | bit(Feature::kRemovedRegion) | bit(Feature::kFullDisk) |
+      bit(Feature::kReadOnly) | bit(Feature::kMemcached);
+  for (size_t i = 0; i <= static_cast<size_t>(Feature::kTyped); ++i) of_the_session.set(i);
+  live.journal.keep_features(of_the_session);
 }
 
 const ActionRegistration kCheckpoint({
@@ -24,10 +25,11 @@ const ActionRegistration kCheckpoint({
     .run =
         [](Live& live, LaneRun&, const Action&) {
           const Done done = live.done();
-          const u64 version = live.store->checkpoint();
+          const u64 version = live.library([&] { return live.store->checkpoint(); });
           require(live.store->durable_version() >= version,
                   "a checkpoint returned before it was durable");
           live.acknowledge(done);
+          live.was_starved = false;
           live.note_mended();
           if (!live.session.parallel) {  // nobody changes anything meanwhile
             live.journal.note_version(version, live.number(), done.lanes);
@@ -44,9 +46,9 @@ const ActionRegistration kCheckpointAsync({
         [](Live& live, LaneRun&, const Action&) {
           live.journal.use(Feature::kAsynchronous);
           const Done done = live.done();
-          const u64 version = live.store->checkpoint_async();
+          const u64 version = live.library([&] { return live.store->checkpoint_async(); });
           std::lock_guard lock(live.pending_mutex);
-          live.pending.push_back({version, done});
+          live.pending.push_back({version, done, live.is_starved});
         },
 });
 
@@ -62,7 +64,12 @@ const ActionRegistration kWait({
             pending = live.pending.front();
             live.pending.pop_front();
           }
-          live.store->wait(pending.version);
+          try {
+            live.library([&] { live.store->wait(pending.version); });
+          } catch (const Error& error) {
+            if (!pending.was_starved || error.code() != Code::kNoMemory) throw;
+            return;
+          }
           require(live.store->durable_version() >= pending.version,
                   "a version that was waited for is not durable");
           live.acknowledge(pending.done);

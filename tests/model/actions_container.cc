@@ -9,8 +9,8 @@
 #include <dlfcn.h>
 #include <sys/mman.h>
 
+#include "chain_steps.hpp"
 #include "live.hpp"
-#include "support/chain.hpp"
 
 namespace perdura::model {
 
@@ -97,19 +97,6 @@ bool has_pinned(u64 step) { return test::mix(step + 2) % 3 == 0; }
 /// Which library has the functions of a step; kLibraries or more: the program.
 u64 library_of(u64 step) { return test::mix(step + 3) % (kLibraries + 2); }
 
-std::vector<u64> expected_chain(u64 steps) {
-  std::vector<u64> numbers;
-  for (u64 step = 1; step <= steps; ++step) {
-    if (test::mix(step) % 3 != 0 || numbers.empty()) numbers.insert(numbers.begin(), step);
-    else numbers.erase(numbers.begin());
-  }
-  return numbers;
-}
-
-}  // namespace
-
-namespace {
-
 /// Addresses that nothing else gets. Of small pieces: these are where a library would come.
 class Taken {
  public:
@@ -163,11 +150,9 @@ struct GuestRun {
   }
 };
 
-namespace {
-
-Options guest_options(const Live& live) {
+Options container_options(const Live& live, const char* region) {
   Options options = live.session.options;
-  options.region = "guest";
+  options.region = region;
   options.aliases = 0;
   options.version = 0;
   options.region_address = 0;
@@ -176,6 +161,10 @@ Options guest_options(const Live& live) {
   options.granule_bytes = 64;
   return options;
 }
+
+namespace {
+
+Options guest_options(const Live& live) { return container_options(live, "guest"); }
 
 }  // namespace
 
@@ -201,14 +190,14 @@ void GuestRun::open_container() {
   if (live.session.guest_below_libraries) {
     options.region_address = Taken::free(options.region_limit_bytes);
     try {
-      container.emplace(Container::open(live.uri, options));
+      container.emplace(live.library([&] { return Container::open(live.uri, options); }));
       return;
     } catch (const Error& error) {
       if (error.code() != Code::kAddressTaken) throw;  // by another thread
       options.region_address = 0;
     }
   }
-  container.emplace(Container::open(live.uri, options));
+  container.emplace(live.library([&] { return Container::open(live.uri, options); }));
 }
 
 /// `is_opened`: it is as its last version says.
@@ -241,8 +230,7 @@ void GuestRun::step() {
   {
     const auto operation = container->operation();
     Guest& root = container->root<Guest>();
-    if (test::mix(step) % 3 != 0 || root.chain.first == nullptr) push(root.chain, step);
-    else pop(root.chain);
+    step_chain(root.chain, step);
     destroy(std::exchange(root.item, make<Item>(step, nullptr, call_of(step))));
     root.item->self = root.item;
     root.aside = root.item;
@@ -318,10 +306,10 @@ const ActionRegistration kGuest({
           for (u64 left = 1 + action.number % 5; left != 0; --left) guest.step();
           const u64 steps = journal.done_of(Part::kGuest);
           if (action.number % 8 < 4) {
-            guest.container->point();
+            live.library([&] { guest.container->point(); });
           } else if (action.number % 8 < 6) {
-            guest.container->point_async();
-            guest.container->sync();
+            live.library([&] { guest.container->point_async(); });
+            live.library([&] { guest.container->sync(); });
           } else {
             return;
           }

@@ -6,15 +6,19 @@ namespace {
 
 void do_steps(LaneRun& run, const Operation& operation, const Action& action, const Plan& plan) {
   Journal& journal = run.live.journal;
-  operation.touch(&run.lane->operation, sizeof run.lane->operation);
+  run.live.library([&] { operation.touch(&run.lane->operation, sizeof run.lane->operation); });
   run.lane->operation = action.id;
   for (const Planned& planned : plan.kept) {
     try {
       if (!planned.changes.empty()) step_kind(planned.step->kind).operate(run, operation, planned);
-    } catch (const Error& error) {
+    } catch (const std::exception& thrown) {
       // What a step began with has changed nothing; those behind it are left out.
-      if (error.code() != Code::kNoSpace && !run.live.expected(error)) throw;
-      journal.use(Feature::kFull);
+      const auto* const error = dynamic_cast<const Error*>(&thrown);
+      if (!run.live.is_starvation(thrown)) {
+        if (error == nullptr || (error->code() != Code::kNoSpace && !run.live.expected(*error)))
+          throw;
+        journal.use(Feature::kFull);
+      }
       journal.progress[action.id] = Progress::kCut;
       return;
     }
@@ -26,7 +30,7 @@ void operate(Live& live, LaneRun& run, const Action& action) {
   const Plan planned = plan(live.program, run.model, action);
   live.journal.use(Feature::kOperation);
   {
-    const auto operation = live.store->operation();
+    const auto operation = live.library([&] { return live.store->operation(); });
     if (action.number % 4 == 1) {
       live.journal.use(Feature::kNestedOperation);
       const auto inner = live.store->operation();

@@ -1,6 +1,4 @@
 // The program's own store beside the other one, by FGCK's calls.
-#include <cstdlib>
-
 #include <perdura/compat/fgck.h>
 #include <perdura/perdura.h>
 
@@ -59,8 +57,7 @@ const ActionRegistration kOwn({
 }  // namespace
 
 // Before the other one: where its objects are they must always be.
-void open_own(const std::string& uri, Journal& journal) {
-  ::setenv("PERDURA_STORE", (uri + ".own").c_str(), 1);
+void open_own(Journal& journal) {
   const Own* const own = find_own();
   require_reached(journal, Part::kOwn, own == nullptr ? 0 : own->steps, "FGCK's object");
   if (own == nullptr) return;

@@ -88,8 +88,11 @@ const ActionRegistration kCheckpointRoot({
           try {
             live.store->checkpoint_root(kAlone);
           } catch (const Error& error) {
-            // The last version has another object there.
-            if (error.code() != Code::kMisuse) throw;
+            // The last version has another object there, or what it holds is not known since there
+            // was no memory for that.
+            if (error.code() != Code::kMisuse &&
+                (error.code() != Code::kNoMemory || !live.was_starved))
+              throw;
             const Done done = live.done();
             live.store->checkpoint();
             live.acknowledge(done);
@@ -128,18 +131,21 @@ void step_plain(Live& live, perdura_store* store) {
     perdura_operation_end(store);
     require(perdura_last_code() == PERDURA_MISUSE, "an end of an operation too many was accepted");
   }
-  require_c(perdura_operation_begin(store), "perdura_operation_begin");
+  require_c(live.library([&] { return perdura_operation_begin(store); }),
+            "perdura_operation_begin");
   const std::unique_ptr<perdura_store, Ending> operation(store);
   auto* root = static_cast<PlainRoot*>(perdura_root_get(store, "plain"));
   require_reached(journal, Part::kPlain, root == nullptr ? 0 : root->steps, "the region from C");
   if (root != nullptr)
     for (u64 i = 0; i < std::size(root->words); ++i)
       require(root->words[i] == word_of(root->steps, i), "the region from C is wrong");
-  auto* const made = static_cast<PlainRoot*>(perdura_alloc(store, sizeof(PlainRoot)));
+  auto* const made = static_cast<PlainRoot*>(
+      live.library([&] { return perdura_alloc(store, sizeof(PlainRoot)); }));
   if (made == nullptr) require_c(-perdura_last_code(), "perdura_alloc");
   made->steps = journal.done_of(Part::kPlain) + 1;
   for (u64 i = 0; i < std::size(made->words); ++i) made->words[i] = word_of(made->steps, i);
-  if (const int code = perdura_root_set(store, "plain", made); code != 0) {
+  const int code = live.library([&] { return perdura_root_set(store, "plain", made); });
+  if (code != 0) {
     perdura_free(store, made);
     require_c(code, "perdura_root_set");
   }
@@ -162,13 +168,19 @@ const ActionRegistration kPlain({
           options.engine = live.program.options.engine == Engine::kRemap ? PERDURA_ENGINE_REMAP
                                                                          : PERDURA_ENGINE_REDO_LOG;
           perdura_store* store = nullptr;
-          require_c(perdura_open(live.uri.c_str(), &options, &store), "perdura_open");
+          const int opened =
+              live.library([&] { return perdura_open(live.uri.c_str(), &options, &store); });
+          // Not while what is opened before it has its place.
+          if (opened == -PERDURA_ADDRESS_TAKEN && live.program.own) return;
+          require_c(opened, "perdura_open");
           std::unique_ptr<perdura_store, Closing> closing(store);
           step_plain(live, store);
           const u64 steps = ++journal.done_of(Part::kPlain);
           if (action.number % 2 == 0)
-            require_c(perdura_checkpoint(store, nullptr), "perdura_checkpoint");
-          require_c(perdura_close(closing.release()), "perdura_close");
+            require_c(live.library([&] { return perdura_checkpoint(store, nullptr); }),
+                      "perdura_checkpoint");
+          require_c(live.library([&] { return perdura_close(closing.release()); }),
+                    "perdura_close");
           live.acknowledge(Part::kPlain, steps);
         },
 });
@@ -184,7 +196,8 @@ const ActionRegistration kNoDescriptors({
         [](Live& live, LaneRun& run, const Action& action) {
           rlimit before{};
           ::getrlimit(RLIMIT_NOFILE, &before);
-          const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+          // Those of every process stay; of more than the limit none are waited for.
+          const rlimit none{.rlim_cur = 3, .rlim_max = before.rlim_max};
           ::setrlimit(RLIMIT_NOFILE, &none);
           perdura_options options{};
           options.region = "none";
@@ -199,6 +212,9 @@ const ActionRegistration kNoDescriptors({
           ::setrlimit(RLIMIT_NOFILE, &before);
           live.journal.use(Feature::kNoDescriptors);
           require(opened != 0, "a store was opened without a descriptor");
+          // Each queue to a server has a connection of its own.
+          if (thrown && live.program.medium == "memcached")
+            return action_kind("checkpoint").run(live, run, action);
           if (thrown) std::rethrow_exception(thrown);
         },
     .covers = true,

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "live.hpp"
+#include "store/inspect.hpp"
 
 namespace perdura::model {
 namespace {
@@ -153,6 +154,50 @@ const ActionRegistration kFork({
           }
           require(WIFEXITED(status) && WEXITSTATUS(status) == 0,
                   "a forked child's checkpoint ended with status " + std::to_string(status));
+        },
+});
+
+/// Who looks at a store that is open elsewhere: "", or what else than a refusal came of it.
+std::string look_at_open(const Live& live) {
+  const auto report = store::check(live.uri, {});
+  if (report || report.failure().code != Code::kLocked)
+    return "perdura check of an open store: " + (report ? "done" : report.failure().message);
+  Options options = live.program.options;
+  options.create = false;
+  options.version = live.program.options.engine == Engine::kRemap ? 1 : 0;
+  try {
+    Store::open(live.uri, options).close();
+  } catch (const Error& error) {
+    return error.code() == Code::kLocked ? "" : std::string("opening it: ") + error.what();
+  }
+  return "a store was opened that is open elsewhere";
+}
+
+/// Not where the process may end meanwhile: the store would be the child's.
+const ActionRegistration kLook({
+    .name = "look_from_elsewhere",
+    .weight = 0.3,
+    .possible =
+        [](const Program&, const Session& session) {
+          return session.end != End::kMediumCall && session.end != End::kTime &&
+                 !(session.parallel && (session.fault_at != 0 || session.full_disk));
+        },
+    .run =
+        [](Live& live, LaneRun&, const Action&) {
+          live.journal.use(Feature::kReadOnly);
+          const pid_t child = ::fork();
+          require(child >= 0, "cannot fork");
+          if (child == 0) {
+            ::alarm(20);
+            const std::string problem = look_at_open(live);
+            if (!problem.empty()) live.journal.say(problem);
+            ::_exit(problem.empty() ? 0 : 1);
+          }
+          int status = 0;
+          while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+          }
+          require(WIFEXITED(status) && WEXITSTATUS(status) == 0,
+                  "who looks at an open store ended with status " + std::to_string(status));
         },
 });
 

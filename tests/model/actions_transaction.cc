@@ -41,8 +41,13 @@ bool atomic(Live& live, const LaneRun& run, const Action& action, Body&& body) {
   live.journal.use(Feature::kTransaction);
   live.journal.use(kWays[static_cast<size_t>(live.durability)]);
   try {
-    atomically(*live.store, body);
+    live.library([&] { atomically(*live.store, body); });
     return true;
+  } catch (const std::bad_alloc& thrown) {
+    // Without memory for an Error nothing says that it has happened in memory alone.
+    if (!live.is_starvation(thrown) || run.lane->transaction != run.model.transaction) throw;
+    live.journal.progress[action.id] = Progress::kFailed;
+    return false;
   } catch (const Error& error) {
     // What throws has not happened, unless it is open what became of its record, or it had to wait
     // for a version that could not be made, which it says.
@@ -54,7 +59,7 @@ bool atomic(Live& live, const LaneRun& run, const Action& action, Body&& body) {
     if (live.is_mended && error.code() == Code::kIo)
       throw Problem(std::string("a fault stays that is over: ") + error.what());
     // Another lane may have made room since.
-    if (live.faults->fired() != 0 || live.session.full_disk) {
+    if (live.faults->fired() != 0 || live.session.full_disk || live.is_starvation(error)) {
       const bool undone = !live.faults->barrier_failed() &&
                           run.lane->transaction == run.model.transaction && live.expected(error);
       if (!undone) throw;

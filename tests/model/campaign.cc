@@ -10,19 +10,24 @@
 
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <new>
+#include <optional>
 
 #include "base/unique_fd.hpp"
 #include "journal.hpp"
 #include "live.hpp"
+#include "support/call_faults.hpp"
 #include "support/files.hpp"
+#include "support/memcached_server.hpp"
 
 namespace perdura::model {
 namespace {
 
 constexpr unsigned kSecondsMax = 40;  ///< of one session; they take milliseconds
+constexpr u64 kServerMib = 1024;      ///< which it takes as items come
 
 /// The journal, shared with the processes.
 class SharedJournal {
@@ -44,6 +49,7 @@ class SharedJournal {
 [[noreturn]] void be_child(const Program& program, size_t session, const std::string& uri,
                            Journal& journal) {
   ::alarm(kSecondsMax);
+  const test::TestThread ours;
   try {
     run_session(program, session, uri, journal);
   } catch (const std::exception& error) {
@@ -103,17 +109,25 @@ std::string run_one(const Program& program, size_t number, const std::string& ur
 
 Ended run_program(const Program& program) {
   const test::TempDir folder(program.on_disk ? test::TempDir::kDisk : test::TempDir::kMemory);
-  const std::string uri = program.medium + ":" + folder.path("store.pd");
+  std::filesystem::permissions(folder.path(""), std::filesystem::perms(0755));
+  std::optional<test::MemcachedProcess> server;
+  if (program.medium == "memcached")
+    server.emplace(std::vector<std::string>{"-M", "-m", std::to_string(kServerMib)});
+  const std::string uri =
+      server ? server->uri("store") : program.medium + ":" + folder.path("store.pd");
+  // A log and a home image are on no server.
+  ::setenv("PERDURA_STORE",
+           ((server ? "emu" : program.medium) + ":" + folder.path("own.pd")).c_str(), 1);
   const SharedJournal shared;
   Journal& journal = *shared;
   Ended ended;
   for (size_t i = 0; i < program.sessions.size(); ++i) {
-    journal.features = 0;
+    journal.keep_features({});
     ended.problem = run_one(program, i, uri, journal);
     ended.session = i;
     ++ended.sessions;
     if (!journal.sessions[i].closed) ++ended.crashes;
-    ended.pairs.add(journal.features);
+    ended.pairs.add(journal.features());
     if (!ended.problem.empty()) break;
   }
   ended.actions = journal.actions;
@@ -196,6 +210,7 @@ class Shrinking {
     };
     each([](Session& session) { return std::exchange(session.parallel, false); });
     each([](Session& session) { return std::exchange(session.inspect, false); });
+    each([](Session& session) { return std::exchange(session.read_only, false); });
     each([](Session& session) { return std::exchange(session.options.region_address, 0) != 0; });
     each([](Session& session) {
       if (session.end != End::kMediumCall && session.end != End::kTime) return false;

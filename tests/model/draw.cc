@@ -76,9 +76,12 @@ class Drawer {
 
   /// What stays as the store is made.
   void draw_store() {
-    program_.medium = one_in(drawing_.kind == "faults" ? 2 : 3) ? "file" : "emu";
+    program_.medium = one_in(16)                                  ? "memcached"
+                      : one_in(drawing_.kind == "faults" ? 2 : 3) ? "file"
+                                                                  : "emu";
     program_.on_disk = program_.medium == "file" && one_in(3);
-    program_.options.engine = one_in(4) ? Engine::kRemap : Engine::kRedoLog;
+    program_.options.engine =
+        program_.medium == "memcached" || one_in(4) ? Engine::kRemap : Engine::kRedoLog;
     program_.options.region_limit_bytes = one_in(8) ? kSmallRegion : 32 * kMiB;
     program_.options.log_segment_bytes = 32 * kKiB << below(4);
     program_.options.chunk_bytes = static_cast<std::uint32_t>(4096 << below(5));
@@ -86,6 +89,8 @@ class Drawer {
     if (one_in(5)) program_.options.aliases = static_cast<std::uint32_t>(1 << below(3));
     program_.typed = one_in(program_.options.aliases != 0 ? 2 : 4);
     program_.own = one_in(4);
+    program_.typed_root = one_in(2);
+    program_.excluded_root = program_.typed_root || !leaves_out({}, "an untyped excluded word");
     draw_tracking(program_.options);
     program_.standard = !program_.typed && one_in(3);
     if (!program_.transactions()) return;
@@ -132,8 +137,10 @@ class Drawer {
     session.guest_below_libraries = has_regions(program_, session) && one_in(3);
     if (has_regions(program_, session) && one_in(2)) session.taken_bytes = (1 + below(16)) * kMiB;
     session.roll_back = program_.options.engine == Engine::kRemap && one_in(2);
-    if (has_regions(program_, session) && one_in(5))
-      session.removed = one_in(2) ? Part::kGuest : Part::kPlain;
+    if (has_regions(program_, session) && one_in(5)) {
+      constexpr Part kRemoved[] = {Part::kGuest, Part::kPlain, Part::kLeft, Part::kRight};
+      session.removed = kRemoved[below(std::size(kRemoved))];
+    }
     session.look_back = program_.options.engine == Engine::kRemap && one_in(2);
     session.at_once = opens_slowly_ ? !one_in(4) : one_in(2);
     // Far from where it was, or with a part of that.
@@ -146,6 +153,8 @@ class Drawer {
       session.options.chunk_bytes =
           static_cast<std::uint32_t>(opens_slowly_ ? 4 * kMiB >> below(4) : 4 * kKiB << below(11));
     draw_end(session, last);
+    // Who looks outlives a process that is killed meanwhile, and would have the store.
+    session.read_only = session.end != End::kTime && one_in(4);
     if (session.end == End::kThrow && one_in(2)) session.durability = Durability::kRelaxed;
     session.full_disk = !program_.sessions.empty() && session.end != End::kDeleted && one_in(8);
     if (drawing_.kind == "faults" && !session.full_disk && !last && one_in(2)) {
@@ -186,6 +195,10 @@ class Drawer {
                              End::kPower,  End::kPower, End::kPower, End::kDeleted,
                              End::kDeleted};
     session.end = kEnds[below(std::size(kEnds))];
+    // What is deleted, or written as the power left it, is a file.
+    if (program_.medium == "memcached" &&
+        (session.end == End::kDeleted || session.end == End::kPower))
+      session.end = End::kExit;
     if (session.end == End::kDeleted && drawing_.kind == "faults") session.end = End::kExit;
     if (session.end == End::kMediumCall) session.end_at = 1 + below(one_in(2) ? 30 : 400);
     if (session.end == End::kPower) session.end_at = random_();

@@ -18,38 +18,39 @@ constexpr const char* kNames[] = {
     "full",          "fault",       "region",      "versions",  "container",    "C",
     "no signals",    "ends inside", "deleted",     "full disk", "pins",         "functions",
     "allocating",    "rollback",    "removed",     "FGCK",      "no files",     "other build",
-    "HEAPO",         "F-STM"};
+    "HEAPO",         "F-STM",       "SoftPM",      "shared",    "read only",    "no memory",
+    "memcached"};
 static_assert(std::size(kNames) == kFeatures);
 
 /// One of each group in a session: a store is of one kind.
-constexpr u64 kGroups[] = {
+const FeatureSet kGroups[] = {
     bit(Feature::kRedoLog) | bit(Feature::kChunks),
-    bit(Feature::kFile) | bit(Feature::kEmulated),
+    bit(Feature::kFile) | bit(Feature::kEmulated) | bit(Feature::kMemcached),
     bit(Feature::kReported) | bit(Feature::kBitmap) | bit(Feature::kUserfault) |
         bit(Feature::kSigbus) | bit(Feature::kProtect),
     bit(Feature::kReopened) | bit(Feature::kRecovered),
 };
 
-constexpr u64 kOfTransactions =
+const FeatureSet kOfTransactions =
     bit(Feature::kTransaction) | bit(Feature::kUndoLogging) | bit(Feature::kRelaxed) |
     bit(Feature::kOtherDurability) | bit(Feature::kNoDurability) | bit(Feature::kThrown) |
     bit(Feature::kOrElse) | bit(Feature::kNestedTransaction) | bit(Feature::kIrrevocable) |
     bit(Feature::kRetry) | bit(Feature::kAllocatingTypes);
 
-constexpr u64 kReporting = bit(Feature::kReported) | bit(Feature::kBitmap);
+const FeatureSet kReporting = bit(Feature::kReported) | bit(Feature::kBitmap);
 
 }  // namespace
 
 const char* name_of(Feature feature) { return kNames[static_cast<u64>(feature)]; }
 
 const char* impossible(Feature one, Feature other) {
-  const u64 both = bit(one) | bit(other);
-  const auto meet = [&](u64 some, u64 others) {
-    return ((bit(one) & some) != 0 && (bit(other) & others) != 0) ||
-           ((bit(other) & some) != 0 && (bit(one) & others) != 0);
+  const FeatureSet both = bit(one) | bit(other);
+  const auto meet = [&](const FeatureSet& some, const FeatureSet& others) {
+    return ((bit(one) & some).any() && (bit(other) & others).any()) ||
+           ((bit(other) & some).any() && (bit(one) & others).any());
   };
-  for (const u64 group : kGroups)
-    if ((both & ~group) == 0) return "a session has one of them";
+  for (const FeatureSet& group : kGroups)
+    if ((both & ~group).none()) return "a session has one of them";
   if (meet(kOfTransactions, bit(Feature::kChunks) | bit(Feature::kAliases)))
     return "transactions need a redo log and no aliases";
   if (meet(bit(Feature::kCheckpointRoot),
@@ -74,6 +75,12 @@ const char* impossible(Feature one, Feature other) {
     return "another build has no part in the container";
   if (meet(bit(Feature::kNoDescriptors), bit(Feature::kParallel)))
     return "the limit is the process's, and other threads open regions";
+  if (meet(bit(Feature::kMemoryLimit), bit(Feature::kParallel)))
+    return "the limit is the process's, and other threads work without it";
+  if (meet(bit(Feature::kMemcached),
+           bit(Feature::kRedoLog) | kOfTransactions | bit(Feature::kCheckpointRoot)))
+    return "a server has stores in chunks alone";
+  if (meet(bit(Feature::kMemcached), bit(Feature::kDeletedFile))) return "a server has no file";
   if (meet(bit(Feature::kBackground), bit(Feature::kUserfault) | bit(Feature::kBitmap)))
     return "they do not see stores first";
   if (meet(bit(Feature::kVersions) | bit(Feature::kRollback),
@@ -84,11 +91,11 @@ const char* impossible(Feature one, Feature other) {
   return nullptr;
 }
 
-void Pairs::add(u64 features) {
+void Pairs::add(const FeatureSet& features) {
   for (u64 i = 0; i < kFeatures; ++i)
-    if ((features >> i & 1) != 0)
+    if (features[i])
       for (u64 j = 0; j < i; ++j)
-        if ((features >> j & 1) != 0) ++count_[i][j];
+        if (features[j]) ++count_[i][j];
 }
 
 std::vector<u64> Pairs::counts() const {

@@ -1,6 +1,7 @@
 // What programs are made of, and which two of these met between a version and the end of a session.
 #pragma once
 
+#include <bitset>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
@@ -72,12 +73,17 @@ enum class Feature : u8 {
   kOtherBuild,
   kHeapo,
   kFstm,
+  kSoftpm,
+  kShared,       ///< objects of another container
+  kReadOnly,     ///< looked at by who may not write, or as it is open elsewhere
+  kMemoryLimit,  ///< no memory for a while
+  kMemcached,
   kCount,
 };
 constexpr u64 kFeatures = static_cast<u64>(Feature::kCount);
-static_assert(kFeatures <= 64);
 
-constexpr u64 bit(Feature feature) { return u64{1} << static_cast<u64>(feature); }
+using FeatureSet = std::bitset<kFeatures>;
+inline FeatureSet bit(Feature feature) { return FeatureSet().set(static_cast<size_t>(feature)); }
 const char* name_of(Feature feature);
 
 /// Why no program has both; nullptr: programs may.
@@ -86,7 +92,7 @@ const char* impossible(Feature one, Feature other);
 /// Which pairs were crossed, and how often.
 class Pairs {
  public:
-  void add(u64 features);
+  void add(const FeatureSet& features);
   /// As numbers, for another process: of all pairs, in order.
   std::vector<u64> counts() const;
   void add_counts(const std::vector<u64>& counts);

@@ -54,8 +54,8 @@ struct Journal {
   } last_version;                           ///< that a call of one session returned, alone
   std::atomic<bool> is_rolled_back{false};  ///< what was acknowledged is exactly what is there
   std::atomic<bool> world_acknowledged{false};
-  std::atomic<u64> features{0};  ///< used since the last version
-  std::atomic<u64> actions{0};   ///< done or tried
+  std::array<std::atomic<bool>, kFeatures> used{};  ///< since the last version
+  std::atomic<u64> actions{0};                      ///< done or tried
   std::atomic<u64> failed_calls{0};
   std::atomic<bool> is_kept{false};  ///< the file is open elsewhere, so that it may be deleted
   std::atomic<bool> has_problem{false};
@@ -82,7 +82,19 @@ struct Journal {
     for (u64 lane = 0; lane < kLanes; ++lane) last_version.operations[lane] = lanes[lane].operation;
     last_version.number = version;
   }
-  void use(Feature feature) { features.fetch_or(bit(feature), std::memory_order_relaxed); }
+  void use(Feature feature) {
+    used[static_cast<size_t>(feature)].store(true, std::memory_order_relaxed);
+  }
+  FeatureSet features() const {
+    FeatureSet features;
+    for (size_t i = 0; i < kFeatures; ++i) features[i] = used[i];
+    return features;
+  }
+  /// The others are in a version.
+  void keep_features(const FeatureSet& kept) {
+    for (size_t i = 0; i < kFeatures; ++i)
+      if (!kept[i]) used[i] = false;
+  }
 };
 
 inline void raise(std::atomic<u64>& value, u64 to) {

@@ -89,7 +89,15 @@ void Live::acknowledge(Part part, u64 steps) {
   note_acknowledged();
 }
 
+bool Live::is_starvation(const std::exception& thrown) const {
+  if (!is_starved) return false;
+  const auto* const error = dynamic_cast<const Error*>(&thrown);
+  return error != nullptr ? error->code() == Code::kNoMemory
+                          : dynamic_cast<const std::bad_alloc*>(&thrown) != nullptr;
+}
+
 bool Live::expected(const Error& error) const {
+  if (is_starvation(error)) return true;
   // What went on behind may say so later.
   if (session.full_disk && error.code() == Code::kNoSpace) return true;
   return session.fault_at != 0 && faults->fired() != 0 &&
@@ -247,7 +255,9 @@ void note_configuration(const Live& live, size_t number) {
                                    Feature::kUserfault, Feature::kSigbus,   Feature::kProtect};
   journal.use(kTrackers[static_cast<u64>(statistics.tracking)]);
   journal.use(options.engine == Engine::kRemap ? Feature::kChunks : Feature::kRedoLog);
-  journal.use(live.program.medium == "emu" ? Feature::kEmulated : Feature::kFile);
+  journal.use(live.program.medium == "emu"         ? Feature::kEmulated
+              : live.program.medium == "memcached" ? Feature::kMemcached
+                                                   : Feature::kFile);
   if (options.aliases != 0) journal.use(Feature::kAliases);
   if (options.capture == Capture::kBackground ||
       (options.capture == Capture::kAutomatic && options.tracking == Tracking::kReported &&
@@ -332,6 +342,7 @@ void end(Live& live, Store& store) {
   if (session.end == End::kDeleted) delete_file(live);
   const Done done = live.done();
   close_guest(live);
+  close_shared(live);
   const bool closed = close(live, store);
   if (closed && session.end != End::kThrow) {
     live.acknowledge(done);

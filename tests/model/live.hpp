@@ -20,6 +20,7 @@
 #include "media/record.hpp"
 #include "model.hpp"
 #include "program.hpp"
+#include "support/call_faults.hpp"
 
 namespace perdura::model {
 
@@ -31,6 +32,7 @@ class Problem : public std::runtime_error {
 
 struct Live;
 struct GuestRun;
+struct SharedRun;
 
 /// A lane in a session.
 struct LaneRun {
@@ -67,17 +69,21 @@ struct Live {
   std::atomic<bool> has_room{true};  ///< the medium can grow
   /// A call of the medium failed, what it stopped was done again, and nothing fails any more.
   std::atomic<bool> is_mended{false};
+  bool is_starved = false;   ///< the library gets no memory; of sessions with one thread
+  bool was_starved = false;  ///< since the last version
 
   Durability durability = Durability::kNonTemporal;
   struct Pending {
     u64 version;
     Done done;
+    bool was_starved = false;  ///< there was no memory for it, at some time
   };
   std::list<Pending> pending{};  ///< asynchronous versions
   std::mutex pending_mutex{};
 
   std::string uri{};
   std::shared_ptr<GuestRun> guest{};      ///< open until the session ends
+  std::shared_ptr<SharedRun> shared{};    ///< the same
   media::Recording* recording = nullptr;  ///< of a session that the power ends
   std::vector<Acknowledged> acknowledged{};
   std::mutex acknowledged_mutex{};
@@ -95,10 +101,23 @@ struct Live {
   bool expected(const Error& error) const;
   /// Nothing of it can fail any more but what fails for good.
   void note_mended();
+  /// A call of the library, to which alone memory is refused; not to the model.
+  template <class Body>
+  decltype(auto) library(Body&& body) const {
+    if (!is_starved) return body();
+    const test::InLibrary here;
+    return body();
+  }
+  /// What a call threw because it got no memory.
+  bool is_starvation(const std::exception& thrown) const;
 };
 
 /// `what` holds, or the program ends.
 void require(bool holds, const std::string& what);
+/// The same without memory for it.
+inline void require(bool holds, const char* what) {
+  if (!holds) require(false, std::string(what));
+}
 
 /// A kind of step: what it means to the model, and how it is done.
 struct StepKind {
@@ -157,12 +176,18 @@ bool has_regions(const Program& program, const Session& session);
 /// Parts go on from where the store has come.
 void find_parts(Live& live);
 
-/// Closes the container, if it was opened. What is expected to fail may.
+/// What containers in regions of the store are opened with.
+Options container_options(const Live& live, const char* region);
+/// Close those that were opened. What is expected to fail may.
 void close_guest(Live& live);
+void close_shared(Live& live);
 
-/// The program's own stores are as they should be; the first call names them.
-void open_own(const std::string& uri, Journal& journal);
+/// The program's own stores are as they should be.
+void open_own(Journal& journal);
 void open_heapo(Journal& journal);
+/// SoftPM's container has this number, and its medium the name of the own store with this suffix.
+constexpr int kSoftpmContainer = 7;
+constexpr const char* kSoftpmSuffix = ".00000007";
 /// What a session does before it opens the store.
 void prepare(const Program& program, size_t session, const std::string& uri, Journal& journal);
 

@@ -67,7 +67,8 @@ void cut_power(Live& live) {
     journal.acknowledged[lane].transaction = left->done.lanes[lane].transaction;
   }
   for (size_t part = 0; part < kParts; ++part)
-    if (part != static_cast<size_t>(Part::kOwn) && part != static_cast<size_t>(Part::kHeapo))
+    if (part != static_cast<size_t>(Part::kOwn) && part != static_cast<size_t>(Part::kHeapo) &&
+        part != static_cast<size_t>(Part::kSoftpm))
       journal.part_acknowledged[part] = left->parts[part];
   journal.world_acknowledged = left->world;
   journal.last_version.number = 0;

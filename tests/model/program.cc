@@ -12,6 +12,13 @@ const char* name_of(End end) {
   return kNames[static_cast<size_t>(end)];
 }
 
+const char* region_of(Part part) {
+  return part == Part::kGuest   ? "guest"
+         : part == Part::kPlain ? "plain"
+         : part == Part::kLeft  ? "left"
+                                : "right";
+}
+
 namespace {
 
 Json json_of(const Options& options) {
@@ -123,6 +130,7 @@ Json to_json(const Program& program) {
                         {"roll_back", session.roll_back},
                         {"removed", static_cast<int>(session.removed)},
                         {"inspect", session.inspect},
+                        {"read_only", session.read_only},
                         {"at_once", session.at_once},
                         {"look_back", session.look_back},
                         {"durability", static_cast<int>(session.durability)},
@@ -136,6 +144,8 @@ Json to_json(const Program& program) {
           {"typed", program.typed},
           {"standard", program.standard},
           {"own", program.own},
+          {"typed_root", program.typed_root},
+          {"excluded_root", program.excluded_root},
           {"options", json_of(program.options)},
           {"sessions", std::move(sessions)}};
 }
@@ -147,6 +157,8 @@ Program from_json(const Json& json) {
   program.medium = json.at("medium");
   program.on_disk = json.at("on_disk");
   program.own = json.value("own", false);
+  program.typed_root = json.value("typed_root", false);
+  program.excluded_root = json.value("excluded_root", false);
   program.typed = json.at("typed");
   program.standard = json.at("standard");
   program.options = options_of(json.at("options"));
@@ -165,6 +177,7 @@ Program from_json(const Json& json) {
     session.removed = static_cast<Part>(each.value("removed", static_cast<int>(Part::kCount)));
     session.full_disk = each.value("full_disk", false);
     session.inspect = each.at("inspect");
+    session.read_only = each.value("read_only", false);
     session.at_once = each.value("at_once", false);
     session.durability = static_cast<Durability>(each.value("durability", 0));
     session.logging = static_cast<Logging>(each.value("logging", 0));
@@ -185,11 +198,11 @@ std::string text_of(const Program& program) {
       << "\n";
   for (const Session& session : program.sessions) {
     out << "{\n";
+    if (session.read_only) out << "  // looked at by those who may not write\n";
     if (session.inspect) out << "  // perdura check\n";
     if (session.roll_back) out << "  // perdura rollback to the last version\n";
     if (session.removed != Part::kCount)
-      out << "  // removed: the "
-          << (session.removed == Part::kGuest ? "container" : "region from C") << "\n";
+      out << "  // removed: the region " << region_of(session.removed) << "\n";
     out << "  auto store = Store::open(\"" << program.medium << ":\""
         << (program.on_disk ? " /* on a disk */" : "") << ", {" << text_of(session.options)
         << "});\n";

@@ -36,13 +36,19 @@ struct Action {
 
 /// Parts of a store beside the lanes, each with a count of steps from which its content follows.
 enum class Part : u8 {
-  kAlone,  ///< an object that becomes durable alone
-  kGuest,  ///< a container in another region
-  kPlain,  ///< another region, through the C API
-  kOwn,    ///< a store of its own, through FGCK's interface
-  kHeapo,  ///< a heap by HEAPO's calls, in F-STM's transactions
+  kAlone,   ///< an object that becomes durable alone
+  kGuest,   ///< a container in another region
+  kPlain,   ///< another region, through the C API
+  kOwn,     ///< a store of its own, through FGCK's interface
+  kHeapo,   ///< a heap by HEAPO's calls, in F-STM's transactions
+  kSoftpm,  ///< a container of its own, by SoftPM's calls
+  kLeft,    ///< two containers that share objects, in regions of their own
+  kRight,
   kCount,
 };
+
+/// The region of a part that is in one.
+const char* region_of(Part part);
 
 /// Of regions that programs fill.
 constexpr u64 kSmallRegion = 2 * kMiB;
@@ -73,6 +79,7 @@ struct Session {
   Logging logging = Logging::kRedo;
   bool at_once = false;    ///< actions begin before anything else has looked at what opening found
   bool inspect = false;    ///< as `perdura check` does, before it is opened
+  bool read_only = false;  ///< by those who may not write, before that
   bool look_back = false;  ///< its last known version is opened, to be read, before that
   bool guest_below_libraries = false;  ///< the container's region lies where libraries come next
   u64 taken_bytes = 0;                 ///< of address space, so that libraries come elsewhere
@@ -88,12 +95,14 @@ enum class HeapUse : u8 { kBoth, kOperations, kTransactions };
 struct Program {
   u64 seed = 0;
   HeapUse heap_use = HeapUse::kBoth;
-  std::string medium;     ///< emu or file
-  bool on_disk = false;   ///< not in a folder in memory
-  bool typed = false;     ///< blocks have type records, so that the store moves
-  bool standard = false;  ///< it has containers of the standard library
-  bool own = false;       ///< it has stores of its own, as FGCK's and HEAPO's programs do
-  Options options;        ///< what the store is made with
+  std::string medium;          ///< emu, file or memcached
+  bool on_disk = false;        ///< not in a folder in memory
+  bool typed = false;          ///< blocks have type records, so that the store moves
+  bool standard = false;       ///< it has containers of the standard library
+  bool own = false;            ///< it has stores of its own: by FGCK's, HEAPO's and SoftPM's calls
+  bool typed_root = false;     ///< of SoftPM's container it says where the root's pointers are
+  bool excluded_root = false;  ///< a pointer of that root may lead where no point follows
+  Options options;             ///< what the store is made with
   std::vector<Session> sessions;
 
   bool transactions() const;  ///< the store can have some

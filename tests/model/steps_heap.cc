@@ -66,16 +66,18 @@ void require_whole(const Block* block, const Value& value) {
 
 Block* allocate(LaneRun& run, const Operation& operation, const Value& value) {
   note(run, value);
-  switch (value.form) {
-    case Form::kTyped:
-      return static_cast<Block*>(operation.allocate(TypeRecord<Node>::value));
-    case Form::kFlexible:
-      return static_cast<Block*>(run.live.store->allocate_flexible(kFlexibleType, bytes_of(value)));
-    case Form::kAligned:
-      return static_cast<Block*>(operation.allocate(bytes_of(value), 64));
-    default:
-      return static_cast<Block*>(operation.allocate(bytes_of(value)));
-  }
+  return static_cast<Block*>(run.live.library([&] {
+    switch (value.form) {
+      case Form::kTyped:
+        return operation.allocate(TypeRecord<Node>::value);
+      case Form::kFlexible:
+        return run.live.store->allocate_flexible(kFlexibleType, bytes_of(value));
+      case Form::kAligned:
+        return operation.allocate(bytes_of(value), 64);
+      default:
+        return operation.allocate(bytes_of(value));
+    }
+  }));
 }
 
 /// Allocate first: where that throws nothing has changed.
@@ -88,7 +90,7 @@ Block* replace(LaneRun& run, const Operation& operation, Block* old, const Chang
   if (change.before.is_block()) {
     require_whole(old, change.before);
     run.live.journal.use(Feature::kFree);
-    operation.deallocate(old);
+    run.live.library([&] { operation.deallocate(old); });
   }
   return made;
 }
@@ -262,8 +264,8 @@ const StepRegistration kReallocate({
             Block*& slot = run.lane->slots[slot_of(change)];
             require_whole(slot, change.before);
             operation.touch(&slot, sizeof slot);
-            auto* const block =
-                static_cast<Block*>(run.live.store->reallocate(slot, bytes_of(change.after)));
+            auto* const block = static_cast<Block*>(run.live.library(
+                [&] { return run.live.store->reallocate(slot, bytes_of(change.after)); }));
             slot = block;
             operation.touch(block, bytes_of(change.after));
             fill(block, change.after, std::min(change.before.words, change.after.words));
@@ -382,8 +384,8 @@ const StepRegistration kRoot({
               fill(made, change.after);
             }
             try {
-              run.live.store->set_root(name, made);
-            } catch (const Error&) {
+              run.live.library([&] { run.live.store->set_root(name, made); });
+            } catch (...) {
               if (made != nullptr) operation.deallocate(made);
               throw;
             }
