@@ -65,7 +65,7 @@ const ActionRegistration kCheckpointStarved({
     .covers = true,
 });
 
-/// Containers and another region, which open and take points without memory.
+/// Containers and another region, which are opened and take points without memory.
 const ActionRegistration kPartsStarved({
     .name = "parts_without_memory",
     .weight = 0.7,
@@ -75,8 +75,9 @@ const ActionRegistration kPartsStarved({
         },
     .run =
         [](Live& live, LaneRun& run, const Action& action) {
-          constexpr const char* kKinds[] = {"container", "shared", "region_from_c"};
-          const char* const kind = kKinds[action.number % std::size(kKinds)];
+          constexpr const char* kKinds[] = {"container", "shared", "region_from_c", "softpm"};
+          const u64 kinds = std::size(kKinds) - (live.program.own ? 0 : 1);
+          const char* const kind = kKinds[action.number % kinds];
           Action inner = action;
           inner.number = test::mix(action.number);
           run_starved(live, run, inner, kind);

@@ -41,6 +41,7 @@ namespace perdura::model {
 namespace {
 
 constexpr int kNoContainer = kSoftpmContainer + 1;  ///< of this number there never is one
+constexpr u64 kPoint = 5;                           ///< of an action's number: what it does
 
 /// The container in a session.
 struct {
@@ -48,9 +49,12 @@ struct {
   SoftpmRoot* root = nullptr;
   SoftpmItem* loose = nullptr;  ///< what only the excluded pointer leads to
   u64 pointed = 0;              ///< steps that its last point has
+  u64 attempted = 0;            ///< the same, whatever came of it
 } now;
 
+/// Memory may be refused.
 void require_done(int code, const char* what) {
+  if (code == -PERDURA_NO_MEMORY) throw Error(Code::kNoMemory, perdura_last_error());
   require(code >= 0, std::string(what) + ": " + perdura_last_error());
 }
 void require_code(int code, int expected, const char* what) {
@@ -90,16 +94,17 @@ void check(const Live& live, bool is_opened) {
 
 void open(Live& live, u64 number) {
   void* root = nullptr;
-  if (has_typed_root(live) && number % 2 == 0) {
-    now.id = pCOpenTyped(kSoftpmContainer, &TypeRecord<SoftpmRoot>::value, &root);
-  } else {
-    now.id = pCRestore(kSoftpmContainer, &root);
-    if (now.id == -PERDURA_NOT_FOUND) now.id = make_container(live, &root);
-  }
-  require_done(now.id, "SoftPM's container cannot be opened");
+  const int id = live.library([&] {
+    if (has_typed_root(live) && number % 2 == 0)
+      return pCOpenTyped(kSoftpmContainer, &TypeRecord<SoftpmRoot>::value, &root);
+    const int restored = pCRestore(kSoftpmContainer, &root);
+    return restored == -PERDURA_NOT_FOUND ? make_container(live, &root) : restored;
+  });
+  require_done(id, "SoftPM's container cannot be opened");
+  now.id = id;
   now.root = static_cast<SoftpmRoot*>(root);
   const SoftpmState* const state = now.root->state;
-  now.pointed = state == nullptr ? 0 : state->steps;
+  now.pointed = now.attempted = state == nullptr ? 0 : state->steps;
   require_reached(live.journal, Part::kSoftpm, now.pointed, "SoftPM's container");
   check(live, true);
   pExclude(now.id, &now.root->aside);
@@ -123,17 +128,20 @@ void step(Live& live) {
   journal.done_of(Part::kSoftpm) = steps;
 }
 
-/// With `waits` it is durable.
-void point(Journal& journal, bool waits) {
-  pPoint(now.id);
-  now.pointed = journal.done_of(Part::kSoftpm);
-  if (!waits) return;
-  require_done(pSync(now.id), "pSync");
-  raise(journal.acknowledged_of(Part::kSoftpm), now.pointed);
+/// With `waits` it is durable. What may fail is waited for.
+void point(Live& live, bool waits) {
+  Journal& journal = live.journal;
+  live.library([] { pPoint(now.id); });
+  now.attempted = journal.done_of(Part::kSoftpm);
+  if (waits || live.is_starved) {
+    require_done(live.library([] { return pSync(now.id); }), "pSync");
+    raise(journal.acknowledged_of(Part::kSoftpm), now.attempted);
+  }
+  now.pointed = now.attempted;
 }
 
 /// The program does nothing meanwhile: it has no way to bracket its steps.
-void point_by_the_timer(Journal& journal) {
+void point_by_the_timer(Live& live) {
   cattr attributes{};
   attributes.interval_ms = 1;
   require_done(pCSetAttr(now.id, &attributes), "pCSetAttr");
@@ -143,7 +151,7 @@ void point_by_the_timer(Journal& journal) {
   std::this_thread::sleep_for(std::chrono::milliseconds(3));
   attributes.interval_ms = 0;
   require_done(pCSetAttr(now.id, &attributes), "pCSetAttr");
-  point(journal, true);
+  point(live, true);
 }
 
 /// What was changed since the last point is lost, and nothing else.
@@ -154,7 +162,7 @@ void close(Live& live) {
   require_code(pSync(std::exchange(now.id, 0)), -PERDURA_NOT_FOUND, "pSync of a closed container");
   require(pCGetAttr(kSoftpmContainer) == nullptr, "a closed container has attributes");
   raise(journal.acknowledged_of(Part::kSoftpm), now.pointed);
-  journal.done_of(Part::kSoftpm) = now.pointed;
+  journal.done_of(Part::kSoftpm) = now.attempted;
 }
 
 /// Open or not.
@@ -187,14 +195,14 @@ const ActionRegistration kSoftpm({
         [](Live& live, LaneRun&, const Action& action) {
           Journal& journal = live.journal;
           journal.use(Feature::kSoftpm);
-          const u64 what = action.number % 16;
+          const u64 what = live.is_starved ? kPoint : action.number % 16;
           if (what == 0) return remove(journal);
           if (now.id == 0) open(live, action.number / 16);
           for (u64 left = action.number / 32 % 4; left != 0; --left) step(live);
           if (what == 1) refuse(live);
           else if (what < 4) close(live);
-          else if (what == 4) point_by_the_timer(journal);
-          else if (what < 14) point(journal, what < 12);
+          else if (what == 4) point_by_the_timer(live);
+          else if (what < 14) point(live, what < 12);
           if (now.id != 0) check(live, false);
         },
 });

@@ -195,6 +195,9 @@ class Drawer {
                              End::kPower,  End::kPower, End::kPower, End::kDeleted,
                              End::kDeleted};
     session.end = kEnds[below(std::size(kEnds))];
+    // Few sessions look back, and few of these would end so.
+    if ((session.look_back || session.roll_back) && drawing_.kind == "kill" && one_in(8))
+      session.end = End::kDeleted;
     // What is deleted, or written as the power left it, is a file.
     if (program_.medium == "memcached" &&
         (session.end == End::kDeleted || session.end == End::kPower))
