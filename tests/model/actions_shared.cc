@@ -246,7 +246,7 @@ void SharedRun::leave(Side side, u64 number) {
     if (number / 2 % 2 == 0) close(side);
     else discard(side);
     if (was_shared) go_on_alone(stays, of_its_own, number / 4);
-  } catch (const Error&) {
+  } catch (...) {
     if (was_shared && sides[stays]) discard(stays);
     throw;
   }

@@ -197,7 +197,7 @@ const ActionRegistration kTransactOrElse({
 
 const ActionRegistration kSetDurability({
     .name = "set_durability",
-    .weight = 0.5,
+    .weight = 0.8,
     .domain = Domain::kTransaction,
     .possible = [](const Program& program,
                    const Session& session) { return program.transactions() && !session.parallel; },

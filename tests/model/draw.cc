@@ -133,7 +133,7 @@ class Drawer {
       session.logging = one_in(2) ? Logging::kUndo : Logging::kRedo;
     }
     session.inspect = one_in(3) && !leaves_out(session, "check");
-    session.other_build = has_regions(program_, session) && one_in(5);
+    session.other_build = has_regions(program_, session) && one_in(4);
     session.guest_below_libraries = has_regions(program_, session) && one_in(3);
     if (has_regions(program_, session) && one_in(2)) session.taken_bytes = (1 + below(16)) * kMiB;
     session.roll_back = program_.options.engine == Engine::kRemap && one_in(2);
@@ -181,6 +181,7 @@ class Drawer {
 
   /// On a disk all but two are one.
   Durability draw_durability() {
+    if (one_in(6)) return Durability::kNone;
     if (program_.medium == "file" && one_in(2)) return Durability::kRelaxed;
     return static_cast<Durability>(below(5));
   }
@@ -196,7 +197,7 @@ class Drawer {
                              End::kDeleted};
     session.end = kEnds[below(std::size(kEnds))];
     // Few sessions look back, and few of these would end so.
-    if ((session.look_back || session.roll_back) && drawing_.kind == "kill" && one_in(8))
+    if ((session.look_back || session.roll_back) && drawing_.kind == "kill" && one_in(5))
       session.end = End::kDeleted;
     // What is deleted, or written as the power left it, is a file.
     if (program_.medium == "memcached" &&
