@@ -25,6 +25,7 @@ class Starvation {
     fault_.for_ever = number / 512 % 2 == 0 && !live.session.options.lazy_recovery;
     live.is_starved = live.was_starved = true;
     for (Live::Pending& pending : live.pending) pending.was_starved = true;
+    starve_softpm(live.journal);
     test::arm_calls(&fault_);
   }
   ~Starvation() {

@@ -50,6 +50,7 @@ struct {
   SoftpmItem* loose = nullptr;  ///< what only the excluded pointer leads to
   u64 pointed = 0;              ///< steps that its last point has
   u64 attempted = 0;            ///< the same, whatever came of it
+  bool may_be_told = false;     ///< a point failed, and there was no memory to say so
 } now;
 
 /// Memory may be refused.
@@ -134,7 +135,14 @@ void point(Live& live, bool waits) {
   live.library([] { pPoint(now.id); });
   now.attempted = journal.done_of(Part::kSoftpm);
   if (waits || live.is_starved) {
-    require_done(live.library([] { return pSync(now.id); }), "pSync");
+    int synced = live.library([] { return pSync(now.id); });
+    if (live.is_starved && synced != 0) now.may_be_told = true;
+    // It speaks of the first point that failed since one was told of: once, also when it is over.
+    if (!live.is_starved && std::exchange(now.may_be_told, false) && synced == -PERDURA_NO_MEMORY) {
+      pPoint(now.id);
+      synced = pSync(now.id);
+    }
+    require_done(synced, "pSync");
     raise(journal.acknowledged_of(Part::kSoftpm), now.attempted);
   }
   now.pointed = now.attempted;
@@ -163,6 +171,7 @@ void close(Live& live) {
   require(pCGetAttr(kSoftpmContainer) == nullptr, "a closed container has attributes");
   raise(journal.acknowledged_of(Part::kSoftpm), now.pointed);
   journal.done_of(Part::kSoftpm) = now.attempted;
+  now.may_be_told = false;
 }
 
 /// Open or not.
@@ -171,6 +180,7 @@ void remove(Journal& journal) {
   pCDelete(kSoftpmContainer);
   destroy(std::exchange(now.loose, nullptr));
   now.id = 0;
+  now.may_be_told = false;
   journal.done_of(Part::kSoftpm) = 0;
   void* root = nullptr;
   require_code(pCRestore(kSoftpmContainer, &root), -PERDURA_NOT_FOUND,
@@ -208,4 +218,11 @@ const ActionRegistration kSoftpm({
 });
 
 }  // namespace
+
+// A point that is being written may fail, which the next pSync tells.
+void starve_softpm(const Journal& journal) {
+  now.may_be_told = true;
+  now.pointed = journal.part_acknowledged[static_cast<size_t>(Part::kSoftpm)];
+}
+
 }  // namespace perdura::model

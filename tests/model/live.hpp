@@ -185,6 +185,8 @@ void close_shared(Live& live);
 /// The program's own stores are as they should be.
 void open_own(Journal& journal);
 void open_heapo(Journal& journal);
+/// From now on memory is refused: SoftPM's points so far may have failed.
+void starve_softpm(const Journal& journal);
 /// SoftPM's container has this number, and its medium the name of the own store with this suffix.
 constexpr int kSoftpmContainer = 7;
 constexpr const char* kSoftpmSuffix = ".00000007";
