@@ -171,37 +171,42 @@ class Transaction {
 };
 
 namespace detail {
-using TransactionBody = void (*)(void* context, Transaction& transaction);
+struct TransactionBody {
+  void (*run)(void* context, Transaction& transaction);
+  /// Of a run that is undone after it has returned, while its blocks are there; nullptr: no value.
+  void (*drop_value)(void* context);
+};
 void run_transaction(Store& store, TransactionBody body, void* context);
 }  // namespace detail
 
 /// Runs `body(transaction)`, again where it met others, until it ends. What it throws undoes the
 /// transaction and is thrown. Inside a transaction of the same store it is part of that, and what
 /// it throws undoes that part. Inside one of another store it is by itself: it is durable when it
-/// returns, and happens again where the other one is begun again. Returns what body returns. Must
-/// not be called inside an operation.
+/// returns, and happens again where the other one is begun again. Must not be called inside an
+/// operation. Returns what body returns in the run that commits; what it throws outlives the blocks
+/// that the body has allocated, so it must not hold one.
 template <class Body>
 auto atomically(Store& store, Body&& body) {
   using Value = std::invoke_result_t<Body&, Transaction&>;
   if constexpr (std::is_void_v<Value>) {
-    detail::run_transaction(
-        store,
-        [](void* context, Transaction& tx) {
-          (*static_cast<std::remove_reference_t<Body>*>(context))(tx);
-        },
-        const_cast<void*>(static_cast<const void*>(std::addressof(body))));
+    detail::run_transaction(store,
+                            {[](void* context, Transaction& tx) {
+                               (*static_cast<std::remove_reference_t<Body>*>(context))(tx);
+                             },
+                             nullptr},
+                            const_cast<void*>(static_cast<const void*>(std::addressof(body))));
   } else {
     struct Call {
       std::remove_reference_t<Body>& body;
       std::optional<Value> value;
     } call{body, {}};
-    detail::run_transaction(
-        store,
-        [](void* context, Transaction& tx) {
-          auto& call = *static_cast<Call*>(context);
-          call.value.emplace(call.body(tx));
-        },
-        &call);
+    detail::run_transaction(store,
+                            {[](void* context, Transaction& tx) {
+                               auto& call = *static_cast<Call*>(context);
+                               call.value.emplace(call.body(tx));
+                             },
+                             [](void* context) { static_cast<Call*>(context)->value.reset(); }},
+                            &call);
     return *std::move(call.value);
   }
 }

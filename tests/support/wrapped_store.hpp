@@ -77,9 +77,10 @@ class WrappedStore {
   template <class Body>
   void atomically(Body&& body) {
     detail::transactions_of(*runtime_).run(
-        [](void* with, Transaction& tx) {
-          (*static_cast<std::remove_reference_t<Body>*>(with))(tx);
-        },
+        {[](void* with, Transaction& tx) {
+           (*static_cast<std::remove_reference_t<Body>*>(with))(tx);
+         },
+         nullptr},
         &body);
   }
   void* get_root(const char* name) { return value_or_throw(runtime_->heap().get_root(name, 0)); }

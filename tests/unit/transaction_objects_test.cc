@@ -282,6 +282,59 @@ TEST_P(TransactionObjects, ThatGiveBackMoreThanARecordHoldsAreDestroyedByAVersio
   expect(store, records, model);
 }
 
+// What an earlier run returned is undone with it, also where the next one gets the same block.
+TEST_P(TransactionObjects, ThatABodyReturnsAreThoseOfItsLastRun) {
+  Store store = open();
+  auto& records = store.root<Records>("records");
+  store.checkpoint();
+  atomically(store, [&](Transaction& tx) { tx.write(records.all[0], nullptr); });
+  for (const bool grows : {false, true}) {
+    // To link what no version has begins a transaction again at its commit.
+    Record* linked;
+    {
+      const auto operation = store.operation();
+      linked = ::new (operation.allocate(sizeof(Record))) Record(store, 7, 3);
+    }
+    const u64 before = store.audit().live_blocks;
+    {
+      u64 runs = 0;
+      const string text = atomically(store, [&](Transaction& tx) {
+        string made(text_of(++runs).c_str(), Allocator<char>(store));
+        if (grows) made.append(runs * 100, 'x');
+        tx.write(records.all[0], linked);
+        return made;
+      });
+      ASSERT_EQ(runs, 2u);
+      const std::string wanted = text_of(2) + std::string(grows ? 200 : 0, 'x');
+      EXPECT_GT(store.usable_size(text.data()), wanted.size());
+      void* const other = store.allocate(text.capacity() + 1);
+      std::memset(other, 0xee, text.capacity() + 1);
+      EXPECT_EQ(std::string_view(text), wanted);
+      store.deallocate(other);
+    }
+    EXPECT_EQ(store.audit().live_blocks, before);
+  }
+}
+
+// The value is there already when the commit fails.
+TEST_P(TransactionObjects, ThatABodyReturnsAreUndoneWhereItsCommitFails) {
+  Store store = open();
+  auto& records = store.root<Records>("records");
+  atomically(store, [&](Transaction& tx) { tx.write(records.all[0], nullptr); });
+  const u64 before = store.audit().live_blocks;
+  expect_error(
+      [&] {
+        atomically(store, [&](Transaction& tx) {
+          tx.allocate(64 * kKiB);
+          return string(text_of(1).c_str(), Allocator<char>(store));
+        });
+      },
+      Code::kNoSpace, "log_segment_bytes");
+  const HeapAudit audit = store.audit();
+  EXPECT_TRUE(audit.clean) << audit.problem;
+  EXPECT_EQ(audit.live_blocks, before);
+}
+
 INSTANTIATE_TEST_SUITE_P(Ways, TransactionObjects, kTransactionWays,
                          testing::PrintToStringParamName());
 

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <functional>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -233,6 +234,42 @@ TEST_P(TransactionParts, OfAnotherStoreAreUndoneInTheOuterOneWhereTheyBeginAgain
     EXPECT_EQ(found.w[0], 1u);
     EXPECT_EQ(found.w[1], 11u);
   });
+}
+
+// What the inner one's body returned is of the outer store, and was made in the part that is
+// undone.
+TEST_P(TransactionParts, OfAnotherStoreReturnWhatTheirLastRunMade) {
+  Store store = open();
+  Store other = open("other.pd");
+  auto& words = store.root<Words>("words");
+  auto& others = other.root<Words>("words");
+  atomically(store, [&](Transaction& tx) { tx.write(words.w[0], 1); });
+  atomically(other, [&](Transaction& tx) { tx.write(others.w[0], 1); });
+  Node* linked;
+  {
+    const auto operation = other.operation();
+    linked = static_cast<Node*>(operation.allocate(sizeof(Node)));
+  }
+  const u64 before = store.audit().live_blocks;
+  u64 runs = 0;
+  const auto text_of = [](u64 run) {
+    return "a text that no small string holds, run " + std::to_string(run);
+  };
+  atomically(store, [&](Transaction& tx) {
+    runs = 0;
+    const string text = atomically(other, [&](Transaction& inner) {
+      string made(text_of(++runs).c_str(), Allocator<char>(store));
+      inner.write(others.head, linked);
+      return made;
+    });
+    EXPECT_EQ(std::string_view(text), text_of(2));
+    tx.write(words.w[0], text.size());
+  });
+  EXPECT_EQ(runs, 2u);
+  const HeapAudit audit = store.audit();
+  EXPECT_TRUE(audit.clean) << audit.problem;
+  EXPECT_EQ(audit.live_blocks, before);
+  expect(words, [text_of](const Words& found) { EXPECT_EQ(found.w[0], text_of(2).size()); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, TransactionParts, kTransactionWays,

@@ -157,6 +157,20 @@ TEST_P(TransactionsDoc, EndTheProgramWhereAContainerMustNotThrow) {
       "destroy it with tx.destroy");
 }
 
+TEST_P(TransactionsDoc, EndTheProgramWhereWhatTheyThrowHoldsWhatTheyUndo) {
+  EXPECT_DEATH(
+      {
+        Store store = open();
+        try {
+          atomically(store, [&](Transaction&) {
+            throw string("a text that no small string holds", Allocator<char>(store));
+          });
+        } catch (const string&) {
+        }
+      },
+      "freed before");
+}
+
 TEST_P(TransactionsDoc, LargerThanASegmentAreUndone) {
   constexpr u64 kWords = 8192;  // 64 KiB
   Store store = open();

@@ -155,20 +155,28 @@ void Transactions::let_others_go_on(TransactionContext& context) {
   runtime_.mutators().resume();
 }
 
+// What the body has returned goes first: its blocks are the transaction's, or a part's of one that
+// this one is inside, and are given back to it like others.
+[[gnu::noinline]] void Transactions::undo(TransactionContext& context, TransactionBody body,
+                                          void* with) {
+  if (body.drop_value != nullptr) body.drop_value(with);
+  context.roll_back();
+}
+
 [[gnu::always_inline]] inline std::optional<Why> Transactions::attempt(TransactionContext& context,
                                                                        TransactionBody body,
                                                                        void* with) {
   try {
-    body(with, context.transaction);
+    body.run(with, context.transaction);
     if (context.has_changed() || stream_) value_or_throw(context.commit());
     return {};
   } catch (const TransactionAgain& again) {
-    context.roll_back();
+    undo(context, body, with);
     if (again.thread == &context) return again.why;
     leave(context);
     throw;
   } catch (...) {
-    context.roll_back();
+    undo(context, body, with);
     leave(context);
     throw;
   }
@@ -204,7 +212,7 @@ void Transactions::run_inside(TransactionContext& context, TransactionBody body,
   if (!context.in_body) refuse_in_operation();
   const TransactionSavepoint savepoint = context.save();
   try {
-    body(with, context.transaction);
+    body.run(with, context.transaction);
   } catch (...) {
     if (!is_mutant("inner_throw_keeps_stores")) context.undo(savepoint);
     throw;

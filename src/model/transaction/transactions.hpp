@@ -284,6 +284,7 @@ class Transactions {
   std::optional<Why> attempt(TransactionContext& context, TransactionBody body, void* with);
   std::optional<Why> attempt_inside(TransactionContext* outer, TransactionContext& context,
                                     TransactionBody body, void* with);
+  static void undo(TransactionContext& context, TransactionBody body, void* with);
   static void run_inside(TransactionContext& context, TransactionBody body, void* with);
   void checkpoint();
   /// Commits have no records, or one is there whose record could not be written.
