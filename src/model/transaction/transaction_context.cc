@@ -4,6 +4,7 @@
 #include <cstring>
 #include <thread>
 
+#include "heap/size_classes.hpp"
 #include "model/transaction/transactions.hpp"
 #include "store/transaction_replay.hpp"
 
@@ -172,10 +173,8 @@ TransactionWrite* TransactionContext::own(OwnershipRecord& record, u64* word) {
 // Others look whose a write is while it is made anew: that never changes.
 TransactionWrite& TransactionContext::add_write(u64* word, OwnershipRecord& record, u64 version) {
   changed_ = true;
-  if (write_count_ == writes_.size() * kWritesInBlock) {
-    with_memory([&] { writes_.push_back(std::make_unique<WriteBlock>()); });
-    for (TransactionWrite& each : *writes_.back()) each.owner = this;
-  }
+  if (write_count_ == writes_.size() * kWritesInBlock)
+    with_memory([&] { make_room_for_writes(1); });
   TransactionWrite& added = write_at(write_count_++);
   added.word = word;
   added.value = added.mask = 0;
@@ -183,6 +182,21 @@ TransactionWrite& TransactionContext::add_write(u64* word, OwnershipRecord& reco
   added.version = version;
   added.next = nullptr;
   return added;
+}
+
+void TransactionContext::make_room_for_writes(size_t count) {
+  while (writes_.size() * kWritesInBlock < write_count_ + count) {
+    writes_.push_back(std::make_unique<WriteBlock>());
+    for (TransactionWrite& each : *writes_.back()) each.owner = this;
+  }
+}
+
+void TransactionContext::make_room_for_bytes(u64 count) {
+  check_use();
+  // At either end up to three pieces smaller than a word.
+  const size_t pieces = count / sizeof(u64) + 6;
+  with_memory([&] { make_room_for_writes(pieces); });
+  if (parts_ != 0) make_room_in_part(pieces);
 }
 
 size_t TransactionContext::fresh_at(const void* place) const {
@@ -203,9 +217,10 @@ void TransactionContext::store_fresh(size_t index, u64* word, u64 value, u64 mas
 // --- parts ---------------------------------------------------------------------------------------
 
 // Before anything is changed: without memory nothing is.
-void TransactionContext::make_room_in_part() {
-  if (overwritten_.size() < overwritten_.capacity()) return;
-  with_memory([&] { overwritten_.reserve(2 * overwritten_.size() + 16); });
+void TransactionContext::make_room_in_part(size_t count) {
+  const size_t wanted = overwritten_.size() + count;
+  if (wanted <= overwritten_.capacity()) return;
+  with_memory([&] { overwritten_.reserve(2 * wanted + 16); });
 }
 
 TransactionSavepoint TransactionContext::save() {
@@ -325,32 +340,104 @@ void TransactionContext::free_fresh(size_t from) {
   std::erase_if(fresh_places_, [&](const FreshPlace& place) { return place.index >= from; });
 }
 
+namespace {
+
+Error given_back_twice() { return {Code::kMisuse, "a transaction gives a block back twice"}; }
+
+/// Of a block, which begins at a multiple of its size.
+u64 stripes_of(u64 bytes) { return ((bytes - 1) >> kStripeShift) + 1; }
+
+}  // namespace
+
 // From its commit on, who has read a pointer to it earlier finds that it is gone. Who gives it back
 // as well finds that when it owns what the other one owned: only then it is known whether the block
 // is still there.
-void TransactionContext::deallocate(void* block) {
+void TransactionContext::give_back(void* block) {
   if (block == nullptr) return;
   check_use();
   changed_ = beyond_words_ = true;
-  const auto twice = [] { return Error(Code::kMisuse, "a transaction gives a block back twice"); };
   if (const size_t fresh = fresh_at(block);
       fresh != kNotFresh && fresh_[fresh].block == static_cast<std::byte*>(block)) {
-    if (std::exchange(fresh_[fresh].given_back, true)) throw twice();
+    if (std::exchange(fresh_[fresh].given_back, true)) throw given_back_twice();
     return freed_.push_back(block);
   }
   const heap::Heap& heap = all_.runtime_.heap();
   const u64 bytes = value_or_throw(heap.usable(block)).bytes;
-  with_memory([&] {
-    make_room_for_freed();
-    if (!old_freed_.insert(block).second) throw twice();
-  });
-  freed_.push_back(block);
-  auto* const begin = static_cast<std::byte*>(block);
-  for (u64 at = 0; at < bytes; at += u64{1} << kStripeShift) own(record_of(begin + at), nullptr);
-  if (const auto usable = heap.usable(block); !usable) {
+  with_memory([&] { note_freed(block); });
+  // A body that catches what is thrown here still has the block.
+  try {
+    own_block(block, bytes);
+    value_or_throw(heap.usable(block));
+  } catch (...) {
     forget_freed(freed_.size() - 1);
-    throw_failure(usable.failure());
+    throw;
   }
+}
+
+void TransactionContext::deallocate(void* block) {
+  if (destroying_ && alone && parts_ == 0 && block != nullptr && fresh_at(block) == kNotFresh)
+    return give_back_destroyed(block);
+  give_back(block);
+}
+
+// A destructor must not fail, and what it has destroyed cannot be kept: so where the system refuses
+// memory, the block itself has the note of it. Nobody else runs and may have read a pointer to it,
+// so that it is not owned then does no harm; who waits for a change of it has lost it anyhow.
+void TransactionContext::give_back_destroyed(void* block) {
+  check_use();
+  changed_ = beyond_words_ = true;
+  const u64 bytes = value_or_throw(all_.runtime_.heap().usable(block)).bytes;
+  try {
+    make_room_for_writes(stripes_of(bytes));
+    note_freed(block);
+  } catch (const std::bad_alloc&) {
+    return link_freed(block);
+  }
+  own_block(block, bytes);
+}
+
+static_assert(heap::kClassInfo[0].block_bytes >= 2 * sizeof(u64), "LinkedFreed lies in any block");
+
+namespace {
+
+u64 mark_of(const void* block) {
+  return reinterpret_cast<std::uintptr_t>(block) * 0x9e3779b97f4a7c15 ^ 0x6c696e6b65642e2e;
+}
+
+}  // namespace
+
+void TransactionContext::link_freed(void* block) {
+  if (old_freed_.contains(block) || is_linked(block)) throw given_back_twice();
+  report(*mutator, block, sizeof(LinkedFreed));
+  linked_freed_ = ::new (block) LinkedFreed{linked_freed_, mark_of(block)};
+}
+
+// What a block holds may look like a link by chance.
+bool TransactionContext::is_linked(const void* block) const {
+  if (linked_freed_ == nullptr) return false;
+  if (static_cast<const LinkedFreed*>(block)->mark != mark_of(block)) return false;
+  const LinkedFreed* each = linked_freed_;
+  while (each != nullptr && each != block) each = each->before;
+  return each != nullptr;
+}
+
+template <class Visit>
+void TransactionContext::for_each_freed(Visit&& visit) const {
+  for (const void* const block : freed_) visit(block);
+  for (const LinkedFreed* each = linked_freed_; each != nullptr; each = each->before) visit(each);
+}
+
+// That is not fresh.
+void TransactionContext::note_freed(void* block) {
+  if (is_linked(block)) throw given_back_twice();
+  make_room_for_freed();
+  if (!old_freed_.insert(block).second) throw given_back_twice();
+  freed_.push_back(block);
+}
+
+void TransactionContext::own_block(void* block, u64 bytes) {
+  auto* const begin = static_cast<std::byte*>(block);
+  for (u64 i = 0; i < stripes_of(bytes); ++i) own(record_of(begin + (i << kStripeShift)), nullptr);
 }
 
 // For one more, and all that are fresh or are going to be with the next one.
@@ -379,14 +466,14 @@ void TransactionContext::destroy_at_commit(void* object, void (*destructor)(void
   if (fresh_at(object) == kNotFresh) run_alone();
   with_memory([&] { destroyed_.push_back({object, destructor}); });
   try {
-    deallocate(object);
+    give_back(object);
   } catch (...) {
     destroyed_.pop_back();
     throw;
   }
 }
 
-// A destructor may have more objects destroyed.
+// A destructor may have more objects destroyed, if the system has memory for the list.
 void TransactionContext::run_destructors() {
   destroying_ = !destroyed_.empty();
   for (size_t i = 0; i < destroyed_.size(); ++i) {
@@ -430,7 +517,7 @@ bool TransactionContext::leads(const TransactionWrite& write) {
 void TransactionContext::be_irrevocable() {
   check_use();
   run_alone();
-  irrevocable = true;
+  irrevocable = beyond_words_ = true;
 }
 
 void TransactionContext::run_alone() {
@@ -460,6 +547,7 @@ void TransactionContext::forget() {
   fresh_places_.clear();
   freed_.clear();
   if (!old_freed_.empty()) old_freed_.clear();
+  linked_freed_ = nullptr;
   destroyed_.clear();
   destroying_ = false;
   overwritten_.clear();
@@ -484,8 +572,10 @@ Status TransactionContext::commit() {
       wait_for(all_.stream_->position_behind(newest_read()));
     return {};
   }
-  if (beyond_words_) [[unlikely]]
+  if (beyond_words_) [[unlikely]] {
     run_destructors();
+    if (has_to_commit()) return commit_surely(durability);
+  }
   u64 time = 0;
   if (durability == Durability::kNone) {
     time = take_time();
@@ -494,10 +584,7 @@ Status TransactionContext::commit() {
       if (!alone) throw TransactionAgain{this, Why::kNeedsVersion};
       return commit_without_record();
     }
-    Result<u64> recorded = make_record(durability);
-    // What it destroyed is destroyed, and what an irrevocable one did is done.
-    if (!recorded && has_to_commit()) return commit_without_record();
-    PERDURA_ASSIGN(time, std::move(recorded));
+    PERDURA_ASSIGN(time, make_record(durability));
   }
   last_commit_ = time;
   finish(time);
@@ -540,8 +627,9 @@ bool TransactionContext::relies_on_operations() const {
   for (const Fresh& fresh : fresh_)
     if (relies_on_operations(reinterpret_cast<const u64*>(fresh.block), fresh.bytes / sizeof(u64)))
       return true;
-  return std::any_of(freed_.begin(), freed_.end(),
-                     [&](const void* block) { return heap.is_unversioned(block); });
+  bool relies = false;
+  for_each_freed([&](const void* block) { relies = relies || heap.is_unversioned(block); });
+  return relies;
 }
 
 bool TransactionContext::relies_on_operations(const u64* words, u64 count) const {
@@ -549,6 +637,19 @@ bool TransactionContext::relies_on_operations(const u64* words, u64 count) const
   return std::any_of(words, words + count, [&](u64 word) {
     return heap.is_unversioned(reinterpret_cast<const void*>(word));
   });
+}
+
+// What it destroyed is destroyed, and what an irrevocable one did is done: where there is no
+// record, for want of memory neither, a version takes its place.
+Status TransactionContext::commit_surely(Durability durability) {
+  const bool is_logged = durability != Durability::kNone;
+  if (is_logged && relies_on_operations()) return commit_without_record();
+  const Result<u64> time =
+      is_logged ? guarded([&] { return make_record(durability); }) : Result<u64>(take_time());
+  if (!time) return commit_without_record();
+  last_commit_ = *time;
+  finish(*time);
+  return {};
 }
 
 // It runs alone and is not begun again.
@@ -653,13 +754,30 @@ void TransactionContext::give_freed_back() {
   for (void* const block : freed_) (void)all_.runtime_.heap().deallocate(*mutator, block);
 }
 
-// Others see what it did.
-void TransactionContext::finish(u64 time) {
+// While nobody else runs. First: what it stores may lie in these blocks, over their links.
+void TransactionContext::give_linked_back() {
+  const ByTransaction by_transaction(*mutator);
+  while (linked_freed_ != nullptr) {
+    LinkedFreed* const block = std::exchange(linked_freed_, linked_freed_->before);
+    (void)all_.runtime_.heap().deallocate(*mutator, block);
+  }
+}
+
+inline void TransactionContext::put_values() const {
   for (size_t i = 0; i < write_count_ && !in_place_; ++i)
     if (const TransactionWrite& write = write_at(i); write.word != nullptr)
       put(write.word, write.value, write.mask);
-  if (beyond_words_) [[unlikely]]
+}
+
+// Others see what it did.
+void TransactionContext::finish(u64 time) {
+  if (beyond_words_) [[unlikely]] {
+    give_linked_back();
+    put_values();
     give_freed_back();
+  } else {
+    put_values();
+  }
   release(time << 1);
   forget();
 }
@@ -711,12 +829,14 @@ Status TransactionContext::add_entries() {
                               format::entry_place(*run));
     last = write.word;
   }
-  for (const void* const block : freed_) {
-    if (fresh_at(block) != kNotFresh) continue;
-    PERDURA_ASSIGN(u64* const word, record_.take(1));
-    *word = format::make_entry(EntryKind::kFree, 0, offset_of(block) / 16);
-  }
-  return {};
+  Status added;
+  for_each_freed([&](const void* block) {
+    if (!added || fresh_at(block) != kNotFresh) return;
+    const Result<u64*> word = record_.take(1);
+    if (!word) added = word.failure();
+    else **word = format::make_entry(EntryKind::kFree, 0, offset_of(block) / 16);
+  });
+  return added;
 }
 
 // Each record once: by the write that it leads to. 0: as it was before.

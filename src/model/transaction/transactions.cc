@@ -340,16 +340,17 @@ void Transactions::try_to_mend_stream() {
 // What makes a transaction durable after its commit, which is not undone any more.
 template <class Call>
 void Transactions::after_commit(Call&& call) {
-  try {
+  const Status done = guarded([&]() -> Status {
     call();
-  } catch (const Error& error) {
-    throw Error(error.code(),
+    return {};
+  });
+  if (!done)
+    throw Error(done.failure().code,
                 "a transaction of '" + runtime_.name() +
                     "' has happened, but only in memory, since neither the log nor a "
                     "checkpoint could be written (" +
-                    error.what() +
+                    done.failure().message +
                     "); do not repeat it, it becomes durable with the next checkpoint");
-  }
 }
 
 // Where the log fails a version takes its place.
@@ -488,6 +489,7 @@ void Transaction::load_bytes(const void* from, void* to, std::size_t length) {
 }
 
 void Transaction::store_bytes(void* to, const void* from, std::size_t length) {
+  static_cast<detail::TransactionContext&>(thread_).make_room_for_bytes(length);
   for_each_piece(reinterpret_cast<std::uintptr_t>(to), length,
                  [&]<class Piece>(Piece piece, std::uintptr_t at, std::size_t done) {
                    std::memcpy(&piece, static_cast<const std::byte*>(from) + done, sizeof piece);

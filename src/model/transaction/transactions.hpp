@@ -120,6 +120,8 @@ class TransactionContext final : public TransactionThread, public store::Transac
   void undo(const TransactionSavepoint& savepoint);
   void deallocate(void* block) override;
   void deallocate_of_object(void* block) override;
+  /// For a store of so many bytes in pieces: the system refuses memory for all of it, or for none.
+  void make_room_for_bytes(u64 count);
   void destroy_at_commit(void* object, void (*destructor)(void* object));
   [[noreturn]] void retry();
   void be_irrevocable();
@@ -134,6 +136,11 @@ class TransactionContext final : public TransactionThread, public store::Transac
   struct Destroyed {
     void* object;
     void (*destructor)(void* object);
+  };
+  /// In a block that a destructor gives back where there is no memory to note it.
+  struct LinkedFreed {
+    LinkedFreed* before;
+    u64 mark;  ///< most others have another word there
   };
   struct FreshPlace {
     std::uintptr_t begin;
@@ -159,8 +166,8 @@ class TransactionContext final : public TransactionThread, public store::Transac
   static constexpr size_t kNotFresh = ~size_t{0};
   size_t fresh_at(const void* place) const;
   void store_fresh(size_t index, u64* word, u64 value, u64 mask);
-  /// In a part.
-  void make_room_in_part();
+  /// In a part, for the next stores.
+  void make_room_in_part(size_t count = 1);
   u64 value_in(const TransactionWrite& write) const;
   void change(TransactionWrite& write, u64 value, u64 mask) const;
   void put_back(const Overwritten& each) const;
@@ -186,12 +193,14 @@ class TransactionContext final : public TransactionThread, public store::Transac
   Status add_entries();
   void expect_room_later(const Failure& failure);
   bool relies_on_operations() const;
+  Status commit_surely(Durability durability);
   Status commit_without_record();
   void rely_on_version();
   bool relies_on_operations(const u64* words, u64 count) const;
   u64 newest_read() const;
   TransactionWrite* own(OwnershipRecord& record, u64* word);
   TransactionWrite& add_write(u64* word, OwnershipRecord& record, u64 version);
+  void make_room_for_writes(size_t count);
   TransactionWrite& write_at(size_t i) const {
     return (*writes_[i / kWritesInBlock])[i % kWritesInBlock];
   }
@@ -199,6 +208,17 @@ class TransactionContext final : public TransactionThread, public store::Transac
   void* add_fresh(u64 bytes, Allocate&& allocate);
   void free_fresh(size_t from);
   void make_room_for_freed();
+  void give_back(void* block);
+  void give_back_destroyed(void* block);
+  void link_freed(void* block);
+  bool is_linked(const void* block) const;
+  void give_linked_back();
+  void put_values() const;
+  /// Of those that are given back.
+  template <class Visit>
+  void for_each_freed(Visit&& visit) const;
+  void note_freed(void* block);
+  void own_block(void* block, u64 bytes);
   void run_destructors();
   void run_alone();
   void forget_freed(size_t from);
@@ -216,12 +236,13 @@ class TransactionContext final : public TransactionThread, public store::Transac
   /// With room for the fresh ones: what gives these back cannot fail.
   std::vector<void*> freed_;
   std::unordered_set<const void*> old_freed_;  ///< those of them that are not fresh
+  LinkedFreed* linked_freed_ = nullptr;        ///< the last of more that are not fresh
   std::vector<Destroyed> destroyed_;           ///< when it commits
-  bool destroying_ = false;
+  bool destroying_ = false;                    ///< has begun
   commit::TransactionBuilder record_;
   RecordStream* stream_ = nullptr;
   bool changed_ = false;
-  /// It has allocated, given back or destroyed something, or has had parts: what most do not.
+  /// It has allocated, given back or destroyed something, has had parts, or is irrevocable.
   bool beyond_words_ = false;
   u64 last_commit_ = 0;
   u64 waits_for_ = 0;  ///< in the stream
