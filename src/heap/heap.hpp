@@ -170,7 +170,8 @@ class Heap : public commit::EpochGuest {
     u32 tag;  ///< of its type
   };
   Result<Place> place_of_block(const void* block) const;
-  /// Make it allocated, while nobody else uses the heap; it may be already. kCorrupt where other
+  /// Make it allocated, while nobody else uses the heap; it may be already. A typed one is zero
+  /// then. kCorrupt where other
   /// blocks have its place.
   Status claim(detail::Mutator& mutator, const Place& place);
   /// Give back the block that begins at a region offset, if there is one. The same.
@@ -266,6 +267,7 @@ class Heap : public commit::EpochGuest {
   void lay_out_slab(detail::Mutator& mutator, u64 unit, unsigned size_class, ThreadCache* owner);
   Status vacate(detail::Mutator& mutator, u64 first, u64 count);
   Status claim_in_slab(detail::Mutator& mutator, const Place& place);
+  static void clear(detail::Mutator& mutator, std::byte* block, u64 bytes);
   Status load();
   void set_has_free(detail::Mutator& mutator, u64 unit, bool value);
 

@@ -164,12 +164,20 @@ Status Heap::claim(Mutator& mutator, const Place& place) {
   if (place.units == 0) return claim_in_slab(mutator, place);
   std::lock_guard lock(units_mutex_);
   const UnitEntry entry = units_.may_be_used(place.unit) ? units_.entry(place.unit) : UnitEntry{};
-  if (entry.kind == UnitKind::kLarge && entry.units == place.units) return {};
-  PERDURA_TRY(vacate(mutator, place.unit, place.units));
-  PERDURA_TRY(units_.claim(mutator, place.unit, place.units));
-  units_.set_entry(mutator, place.unit,
-                   {UnitKind::kLarge, 0, static_cast<u16>(place.tag), place.units});
+  if (entry.kind != UnitKind::kLarge || entry.units != place.units) {
+    PERDURA_TRY(vacate(mutator, place.unit, place.units));
+    PERDURA_TRY(units_.claim(mutator, place.unit, place.units));
+    units_.set_entry(mutator, place.unit,
+                     {UnitKind::kLarge, 0, static_cast<u16>(place.tag), place.units});
+  }
+  if (place.tag != 0) clear(mutator, units_.address(place.unit), place.units * format::kUnitBytes);
   return {};
+}
+
+// As who allocated a typed block found it. What was stored to it since then follows in the log.
+void Heap::clear(Mutator& mutator, std::byte* block, u64 bytes) {
+  detail::report(mutator, block, bytes);
+  std::memset(block, 0, bytes);
 }
 
 Status Heap::claim_in_slab(Mutator& mutator, const Place& place) {
@@ -194,6 +202,7 @@ Status Heap::claim_in_slab(Mutator& mutator, const Place& place) {
   for (u64* const word : {&slab.free()[index / 64], &slab.remote(info)[index / 64]})
     if ((*word & bit) != 0) store(mutator, *word, *word & ~bit);
   if (info.types_at != 0) store(mutator, slab.types(info)[index], static_cast<u16>(place.tag));
+  if (place.tag != 0) clear(mutator, slab.block(info, index), info.block_bytes);
   return {};
 }
 

@@ -32,6 +32,14 @@ constexpr u64 lines_of(u64 count, u64 bytes_of_each) {
 
 // A slab that is new takes the place of others, which were empty.
 constexpr u64 kLinesOfUnits = lines_of(3 * kSlabUnitsMax, sizeof(format::UnitEntry)) + 1;
+// A typed block is cleared. Its objects are in the record, and nearly fill it: their words have
+// room for its lines in kVersionLinesOfWordMax.
+u64 lines_of_block(u64 units, u64 size_class) {
+  if (units != 0) return lines_of(units, format::kUnitBytes);
+  return size_class < heap::kClassInfo.size()
+             ? heap::kClassInfo[size_class].block_bytes / kLineBytes + 1
+             : 0;
+}
 u64 lines_of_slab(u64 size_class) {
   const u64 words =
       size_class < heap::kClassInfo.size() ? heap::kClassInfo[size_class].words : kSlabWordsMax;
@@ -211,6 +219,7 @@ u64 version_lines(std::span<const u64> entries) {
         const u64 units = entries[i + 1] >> 32;
         const u64 size_class = static_cast<u32>(entries[i + 2]);
         lines += 1;  // of the block's type
+        if (entries[i + 2] >> 32 != 0) lines += lines_of_block(units, size_class);
         if (units != 0) lines += lines_of(units + 2 * kSlabUnitsMax, sizeof(format::UnitEntry)) + 1;
         else if (slabs.insert(unit).second) lines += lines_of_slab(size_class);
         i += 3;

@@ -272,6 +272,44 @@ TEST_P(TransactionParts, OfAnotherStoreReturnWhatTheirLastRunMade) {
   expect(words, [text_of](const Words& found) { EXPECT_EQ(found.w[0], text_of(2).size()); });
 }
 
+// Of a block's space that an object of another time had before, nothing comes back.
+TEST_P(TransactionParts, MakeTypedBlocksThatAreZeroAlsoAfterACrash) {
+  Store store = open();
+  auto& words = store.root<Words>("words");
+  const perdura_type& type = TypeRecord<PartsObject>::value;
+  atomically(store, [&](Transaction& tx) { tx.destroy(tx.make<PartsObject>()); });
+  // As many as nearly fill a block, of a slab and one of its own.
+  for (const u64 count : {u64{9}, u64{5000}}) {
+    SCOPED_TRACE(count);
+    auto* const old = static_cast<PartsObject*>(store.allocate(type, count));
+    const u64 bytes = store.usable_size(old);
+    ASSERT_GT(bytes, count * sizeof(PartsObject));
+    {
+      const auto operation = store.operation();
+      operation.touch(old, bytes);
+      for (u64 i = 0; i < bytes / sizeof *old; ++i) old[i] = {i + 1, &old[i]};
+    }
+    store.checkpoint();
+    store.deallocate(old);
+    store.checkpoint();
+    atomically(store, [&](Transaction& tx) {
+      auto* const made = static_cast<PartsObject*>(tx.allocate(type, count));
+      EXPECT_EQ(made, old);
+      for (u64 i = 0; i < count; ++i) made[i].key = 7;
+      tx.write(words.head, reinterpret_cast<Node*>(made));
+    });
+    after_crash([count, bytes](Store& then) {
+      auto* const found =
+          reinterpret_cast<const PartsObject*>(then.find_root<Words>("words")->head);
+      ASSERT_EQ(then.usable_size(found), bytes);
+      for (u64 i = 0; i < bytes / sizeof *found; ++i) {
+        ASSERT_EQ(found[i].key, i < count ? 7u : 0u) << i;
+        ASSERT_EQ(found[i].next, nullptr) << i;
+      }
+    });
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Ways, TransactionParts, kTransactionWays,
                          testing::PrintToStringParamName());
 

@@ -328,7 +328,7 @@ void* TransactionContext::allocate(const perdura_type& type, u64 count) {
     needed = &type;
     throw TransactionAgain{this, Why::kNeedsType};
   }
-  return add_fresh(type.size * count,
+  return add_fresh(type.size * std::max<u64>(count, 1),
                    [&](heap::Heap& heap) { return heap.allocate_typed(*mutator, type, count); });
 }
 
