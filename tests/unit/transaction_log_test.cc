@@ -367,7 +367,9 @@ TEST(TransactionLog, IsBoundedWhereTransactionsAreAllThatChanges) {
           for (u64 at = 0; at < kWords; ++at) tx.write(words[at], i + at);
         });
       capacity = store.statistics().log_capacity_bytes;
-      EXPECT_LE(capacity, 2 * options.log_limit_bytes);
+      // The limit, a quarter of it for each of two versions that are to come, and half as much
+      // again by which space grows.
+      EXPECT_LE(capacity, 3 * options.log_limit_bytes);
       store.checkpoint();
       store.crash();
     }

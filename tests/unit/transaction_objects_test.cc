@@ -14,6 +14,7 @@
 #include <perdura/transaction.hpp>
 
 #include "base/bits.hpp"
+#include "support/call_faults.hpp"
 #include "support/expect_failure.hpp"
 #include "support/transaction_ways.hpp"
 
@@ -280,6 +281,88 @@ TEST_P(TransactionObjects, ThatGiveBackMoreThanARecordHoldsAreDestroyedByAVersio
   model[2] = {6, 6};
   atomically(store, [&](Transaction& tx) { set(tx, store, records, 2, model[2]); });
   expect(store, records, model);
+}
+
+// What destructors give back needs room in lists. Where there is no memory for that the program
+// goes on all the same, and the transaction is done or is not.
+TEST_P(TransactionObjects, AreDestroyedWithoutMemory) {
+  const TestThread ours;
+  Store store = open();
+  auto& records = store.root<Records>("records");
+  store.checkpoint();
+  Model model;
+  atomically(store, [&](Transaction& tx) { tx.write(records.all[0], nullptr); });
+  const u64 empty = store.audit().live_blocks;
+  u64 failed = 0;
+  for (const bool for_ever : {false, true}) {
+    for (u64 nth = 1; nth < 40; ++nth) {
+      SCOPED_TRACE("allocation " + std::to_string(nth) + (for_ever ? " and all after it" : ""));
+      model[0] = {nth, 30};
+      atomically(store, [&](Transaction& tx) { set(tx, store, records, 0, model[0]); });
+      const CallFault fault{.call = Call::kAllocate, .nth = nth, .for_ever = for_ever};
+      arm_calls(&fault);
+      try {
+        in_library([&] {
+          atomically(store, [&](Transaction& tx) {
+            tx.destroy(tx.read(records.all[0]));
+            tx.write(records.all[0], nullptr);
+          });
+        });
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), Code::kNoMemory) << error.what();
+        ++failed;
+      } catch (const std::bad_alloc&) {
+        ++failed;
+      }
+      disarm_calls();
+      if (records.all[0] == nullptr) model[0] = {};
+      ASSERT_EQ(check(records, model), "");
+      const HeapAudit audit = store.audit();
+      ASSERT_TRUE(audit.clean) << audit.problem;
+      if (records.all[0] == nullptr) {
+        ASSERT_EQ(audit.live_blocks, empty);
+      }
+    }
+  }
+  EXPECT_GT(failed, 0u);
+  store.checkpoint();
+  expect(store, records, model);
+}
+
+// A body may catch what it learns when it gives a block back, and keep it.
+TEST_P(TransactionObjects, ABlockThatIsNotGivenBackForWantOfMemoryStays) {
+  const TestThread ours;
+  Store store = open();
+  struct Words {
+    u64 words[200];
+    u64* block;
+  };
+  auto& words = store.root<Words>("words");
+  store.checkpoint();
+  u64 failed = 0;
+  for (u64 writes = 0; writes < std::size(words.words); ++writes) {
+    atomically(store, [&](Transaction& tx) {
+      tx.write(words.block, static_cast<u64*>(tx.allocate(4 * kKiB)));
+    });
+    const u64 before = store.audit().live_blocks;
+    atomically(store, [&](Transaction& tx) {
+      for (u64 i = 0; i < writes; ++i) tx.write(words.words[i], writes);
+      const CallFault fault{.call = Call::kAllocate, .nth = 1 + writes % 3};
+      arm_calls(&fault);
+      try {
+        u64* const block = tx.read(words.block);
+        in_library([&] { tx.deallocate(block); });
+        tx.write(words.block, nullptr);
+      } catch (const Error&) {
+        ++failed;
+      }
+      disarm_calls();
+    });
+    ASSERT_EQ(store.audit().live_blocks, words.block != nullptr ? before : before - 1) << writes;
+    if (words.block != nullptr)
+      atomically(store, [&](Transaction& tx) { tx.deallocate(tx.read(words.block)); });
+  }
+  EXPECT_GT(failed, 0u);
 }
 
 // What an earlier run returned is undone with it, also where the next one gets the same block.
