@@ -190,6 +190,8 @@ class Heap : public commit::EpochGuest {
   bool version_required() const { return unversioned_->version_required(); }
   void epoch_begins() noexcept override;
   void epoch_settled(bool durable) noexcept override;
+  /// It is told what the heap is told, from now on and for as long as there are checkpoints.
+  void tell_of_epochs(commit::EpochGuest& guest) { guest_ = &guest; }
 
   /// Every root, as (name, object, fingerprint).
   struct RootInfo {
@@ -354,7 +356,8 @@ class Heap : public commit::EpochGuest {
   const track::Scatter* scatter_ = nullptr;
   Units units_;
   std::unique_ptr<Unversioned> unversioned_;  ///< none: the store has no transactions
-  Mapping states_;                            ///< SlabState by unit
+  std::atomic<commit::EpochGuest*> guest_{nullptr};
+  Mapping states_;  ///< SlabState by unit
   std::array<Class, kClasses> classes_;
   std::atomic<bool> loaded_{false};
   std::atomic<u64> released_slabs_{0};

@@ -51,12 +51,14 @@ bool Heap::is_unversioned(const void* address) const {
 
 void Heap::epoch_begins() noexcept {
   if (unversioned_ == nullptr) return;
+  if (commit::EpochGuest* const guest = guest_.load()) guest->epoch_begins();
   const std::lock_guard lock(units_mutex_);
   unversioned_->begin_epoch(units_.units_end());
 }
 
 void Heap::epoch_settled(bool durable) noexcept {
   if (unversioned_ == nullptr) return;
+  if (commit::EpochGuest* const guest = guest_.load()) guest->epoch_settled(durable);
   const std::lock_guard lock(units_mutex_);
   unversioned_->settle(durable, units_.units_end(), [this](u64 unit) { units_.release(unit, 1); });
 }

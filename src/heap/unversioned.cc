@@ -55,7 +55,7 @@ void Unversioned::clear(Epoch& epoch, u64 units_end) {
     for (u64 at = 0; at * 64 < units_end; ++at)
       if (u64& word = bits->as<u64>()[at]; load(word) != 0)
         std::atomic_ref(word).store(0, std::memory_order_relaxed);
-  epoch.required.store(false, std::memory_order_release);
+  required_.fetch_and(~bit_of(epoch), std::memory_order_release);
   epoch.any.store(false, std::memory_order_release);
 }
 
@@ -68,7 +68,7 @@ void Unversioned::merge(Epoch& from, Epoch& into, u64 units_end) {
     for (u64 at = 0; at * 64 < units_end; ++at)
       if (const u64 word = (from.*bits).as<u64>()[at]; word != 0)
         (into.*bits).as<u64>()[at] |= word;
-  if (from.required) into.required = true;
+  if ((required_ & bit_of(from)) != 0) required_ |= bit_of(into);
   if (from.any) into.any = true;
 }
 

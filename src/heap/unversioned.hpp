@@ -80,13 +80,11 @@ class Unversioned {
 
   /// From now on no transaction may commit before the next version is durable.
   void require_version() {
-    running().required.store(true, std::memory_order_release);
+    required_.fetch_or(bit_of(running()), std::memory_order_acq_rel);
     set_any(running());
   }
-  bool version_required() const {
-    return epochs_[0].required.load(std::memory_order_acquire) ||
-           epochs_[1].required.load(std::memory_order_acquire);
-  }
+  /// Each transaction looks here, those that only read as well.
+  bool version_required() const { return required_.load(std::memory_order_acquire) != 0; }
 
  private:
   static constexpr u64 kWordsOfUnit = format::kUnitBytes / 16 / 64;
@@ -96,7 +94,6 @@ class Unversioned {
     Mapping slabs;   ///< a bit for each unit: a slab that begins there has notes
     Mapping large;   ///< a bit for each unit of a large block
     Mapping held;    ///< a bit for each unit that was given back
-    std::atomic<bool> required{false};
     std::atomic<bool> any{false};
   };
 
@@ -123,9 +120,11 @@ class Unversioned {
   void merge(Epoch& from, Epoch& into, u64 units_end);
   Epoch& running() { return epochs_[running_.load(std::memory_order_relaxed)]; }
   Epoch& captured() { return epochs_[1 - running_.load(std::memory_order_relaxed)]; }
+  u32 bit_of(const Epoch& epoch) const { return &epoch == &epochs_[0] ? 1 : 2; }
 
   Epoch epochs_[2];
-  std::atomic<u32> running_{0};  ///< changes while mutators stand still
+  std::atomic<u32> running_{0};   ///< changes while mutators stand still
+  std::atomic<u32> required_{0};  ///< bits of the epochs that a version is to have first
 };
 
 template <class Visit>

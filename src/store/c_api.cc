@@ -63,6 +63,14 @@ using perdura::detail::pointer_of;
 using perdura::detail::required;
 
 namespace {
+// What allocates, or gives back, in a transaction of C is part of it, also before its first word.
+perdura::Store& joined(perdura_store* store) {
+  if (const auto* const transactions =
+          perdura::detail::c_transactions.load(std::memory_order_relaxed))
+    transactions->join(store->store.runtime());
+  return store->store;
+}
+
 const char* required_name(const char* name) {
   if (name == nullptr) throw perdura::Error(perdura::Code::kInvalidArgument, "a root needs a name");
   return name;
@@ -100,11 +108,11 @@ void* perdura_alloc(perdura_store* store, size_t size) {
 }
 
 void* perdura_aligned_alloc(perdura_store* store, size_t alignment, size_t size) {
-  return pointer_of([&] { return store->store.allocate(size, alignment); });
+  return pointer_of([&] { return joined(store).allocate(size, alignment); });
 }
 
 void* perdura_alloc_typed(perdura_store* store, const perdura_type* type, size_t count) {
-  return pointer_of([&] { return store->store.allocate(required(type), count); });
+  return pointer_of([&] { return joined(store).allocate(required(type), count); });
 }
 
 void* perdura_alloc_flexible(perdura_store* store, const perdura_type* type, size_t bytes) {
@@ -120,7 +128,7 @@ void* perdura_realloc(perdura_store* store, void* block, size_t size) {
 }
 
 int perdura_free(perdura_store* store, void* block) {
-  return c_call([&] { store->store.deallocate(block); });
+  return c_call([&] { joined(store).deallocate(block); });
 }
 
 size_t perdura_usable_size(perdura_store* store, const void* block) {
@@ -152,7 +160,10 @@ int perdura_operation_begin(perdura_store* store) {
 void perdura_operation_end(perdura_store* store) {
   const int result = c_call([&] {
     perdura::detail::Mutator& mutator = store->store.runtime().mutators().this_thread();
-    if (mutator.depth.load(std::memory_order_relaxed) == 0 && !perdura::is_mutant("unbalanced_end"))
+    // The outermost one of a transaction is the transaction itself.
+    const unsigned others = mutator.in_transaction ? 1 : 0;
+    if (mutator.depth.load(std::memory_order_relaxed) <= others &&
+        !perdura::is_mutant("unbalanced_end"))
       throw perdura::Error(perdura::Code::kMisuse,
                            "perdura_operation_end without perdura_operation_begin in this thread; "
                            "nothing was ended");

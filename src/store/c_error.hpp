@@ -1,10 +1,12 @@
 // A C surface: failures are a negative code, and the sentence that perdura_last_error gives.
 #pragma once
 
+#include <atomic>
 #include <exception>
 #include <new>
 
 #include <perdura/perdura.h>
+#include <perdura/detail/stm.hpp>
 #include <perdura/error.hpp>
 #include <perdura/options.hpp>
 
@@ -13,12 +15,32 @@ namespace perdura::detail {
 /// Keeps what perdura_last_error and perdura_last_code say; returns the negative code.
 int keep_error(Code code, const char* message) noexcept;
 
-/// Runs a call that throws: 0 or the negative code.
+class Runtime;
+
+/// Transactions of C, through whose code no exception finds its way (model/transaction/fstm.cc).
+struct CTransactions {
+  /// Where this thread has begun one that has no store yet, it is this one's from now on. Throws.
+  void (*join)(Runtime& runtime);
+  bool (*is_to_begin_again)(const TransactionAgain& again) noexcept;
+  /// Does not return.
+  void (*begin_again)(TransactionAgain::Why why) noexcept;
+};
+/// nullptr: there was none yet.
+inline constinit std::atomic<const CTransactions*> c_transactions{nullptr};
+
+/// Runs a call that throws: 0 or the negative code. Where it ends a transaction of C, that begins
+/// again; where one of C++, what it throws is thrown on, to there.
 template <class Call>
-int c_call(Call&& call) noexcept {
+int c_call(Call&& call) {
+  const CTransactions* transactions = nullptr;
+  TransactionAgain::Why why{};
   try {
     call();
     return 0;
+  } catch (const TransactionAgain& again) {
+    transactions = c_transactions.load(std::memory_order_relaxed);
+    if (transactions == nullptr || !transactions->is_to_begin_again(again)) throw;
+    why = again.why;
   } catch (const Error& error) {
     return keep_error(error.code(), error.what());
   } catch (const std::bad_alloc&) {
@@ -26,6 +48,8 @@ int c_call(Call&& call) noexcept {
   } catch (const std::exception& error) {
     return keep_error(Code::kIo, error.what());
   }
+  transactions->begin_again(why);  // when the exception is gone, which nobody else would end
+  return 0;
 }
 
 /// What `call` returns; NULL when it fails.

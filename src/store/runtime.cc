@@ -15,6 +15,7 @@
 #include "base/threads.hpp"
 #include "commit/read_only.hpp"
 #include "heap/root_selection.hpp"
+#include "store/transaction_blocks.hpp"
 #include "store/transaction_replay.hpp"
 #include "track/protected_pages.hpp"
 #include "track/userfault.hpp"
@@ -128,7 +129,9 @@ void say_fallback(const std::string& store, Tracking kind, const std::string& re
                store.c_str(), name_of(kind), refused.c_str());
 }
 
+// What a thread leaves that ends inside a transaction is undone.
 void leave_heap(Mutator& mutator) noexcept {
+  if (mutator.in_transaction) store::blocks_of(mutator).abandon();
   const track::InOperation operation(mutator);
   static_cast<Runtime*>(mutator.runtime)->heap().release_cache(mutator);
 }
@@ -537,8 +540,8 @@ Status Runtime::relocate() {
 Runtime::~Runtime() {
   open_stores().remove(*this);
   if (mutators_) mutators_->detach();
+  checkpointer_.reset();  // it tells the extension of versions
   extension_.reset();
-  checkpointer_.reset();
   engine_.reset();
   storage_.reset();  // its threads use the tracker
 }

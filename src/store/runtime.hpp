@@ -58,6 +58,8 @@ class Runtime {
   /// Whose cuts a container takes part in.
   bool is_container() const { return internal_.guest != nullptr; }
 
+  /// kMisuse inside one of this thread, which `call` would wait for.
+  Status require_outside_operation(const char* call);
   Status close();
   Result<u64> checkpoint();
   Result<u64> checkpoint_async();
@@ -79,8 +81,8 @@ class Runtime {
   const std::string& name() const { return name_; }
   /// Where transactions have their records; nullptr: the region can have none.
   commit::Log* log() const { return storage_->log(); }
-  /// What a programming model keeps with the store, made when it is asked for first; it ends before
-  /// all else of the store.
+  /// What a programming model keeps with the store, made when it is asked for first; it ends when
+  /// there are no more checkpoints, before all else of the store.
   using Extension = std::shared_ptr<void>;
   Result<void*> extension(const std::function<Result<Extension>()>& make);
   void* made_extension() const { return made_extension_.load(std::memory_order_acquire); }
@@ -121,8 +123,6 @@ class Runtime {
   Result<size_t> repeat_in_groups();
   Status free_transactions();
   Status relocate();
-  Status require_outside_operation(const char* call);
-
   const Options options_;
   const InternalOptions internal_;
   u64 process_generation_ = 0;

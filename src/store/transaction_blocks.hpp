@@ -17,6 +17,8 @@ class TransactionBlocks {
   virtual void deallocate(void* block) = 0;
   /// By an object that has the block for its own, when it grows or ends.
   virtual void deallocate_of_object(void* block) = 0;
+  /// The thread ends in the body: undo it. The operation that it is goes on.
+  virtual void abandon() noexcept = 0;
 
  protected:
   ~TransactionBlocks() = default;

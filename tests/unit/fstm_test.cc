@@ -1,8 +1,13 @@
-// Goal: HEAPO's calls inside an F-STM transaction fail as they do outside, or wait for what they
-// need. Method: a heap so small that what operations have given back is all there is.
+// Goal: the calls of C inside an F-STM transaction are part of it, fail as they do outside, or wait
+// for what they need; a thread that ends inside one leaves nothing of it. Method: a heap so small
+// that what operations have given back is all there is; another thread that commits at a chosen
+// place of a transaction, so that it begins again there.
 #include <gtest/gtest.h>
 
+#include <array>
+#include <atomic>
 #include <cstdlib>
+#include <thread>
 #include <vector>
 
 #include <perdura/compat/fstm.h>
@@ -11,6 +16,18 @@
 
 #include "base/bits.hpp"
 #include "support/files.hpp"
+#include "support/process.hpp"
+
+namespace perdura::test {
+
+struct FstmNode {
+  FstmNode* next;
+  u64 key;
+};
+
+}  // namespace perdura::test
+
+PERDURA_TYPE(perdura::test::FstmNode, next)
 
 namespace {
 
@@ -92,6 +109,184 @@ TEST(ContainersInTransactions, AreRefused) {
     TM_COMMIT
   };
   EXPECT_DEATH(store_into_container(), "is a container.*transactions need a store");
+}
+
+/// A store that was opened in C, and one of HEAPO's heaps.
+class CallsOfC : public testing::Test {
+ protected:
+  /// Each in lines of its own: transactions that use different ones do not meet.
+  struct Words {
+    alignas(64) u64 count;
+    alignas(64) u64* block;
+    alignas(64) u64 runs;
+  };
+  void SetUp() override {
+    ASSERT_EQ(::setenv("PERDURA_STORE", ("emu:" + folder_.path("own.pd")).c_str(), 1), 0);
+    perdura_options options{};
+    options.region_limit_bytes = 4 * kMiB;
+    ASSERT_EQ(perdura_open(("emu:" + folder_.path("store.pd")).c_str(), &options, &store_), 0)
+        << perdura_last_error();
+    words_ = static_cast<Words*>(perdura_aligned_alloc(store_, alignof(Words), sizeof *words_));
+    *words_ = {};
+    words_->block = static_cast<u64*>(perdura_alloc(store_, sizeof *words_->block));
+    ASSERT_EQ(perdura_root_set(store_, "words", words_), 0);
+    ASSERT_EQ(perdura_checkpoint(store_, nullptr), 0);
+    heap_ = static_cast<u64*>(pos_create("heap"));
+    ASSERT_NE(heap_, nullptr) << perdura_last_error();
+    add(0);
+    store(heap_, 0);
+  }
+  void TearDown() override {
+    ASSERT_EQ(pos_delete("heap"), 0) << perdura_last_error();
+    ASSERT_EQ(perdura_close(store_), 0) << perdura_last_error();
+  }
+
+  static void store(u64* word, u64 value) {
+    TM_START
+    TM_STORE(word, value);
+    TM_COMMIT
+  }
+  void add(u64 value) const {
+    TM_START
+    TM_STORE(&words_->count, TM_LOAD(&words_->count) + value);
+    TM_COMMIT
+  }
+  /// Changes what transactions of this thread have read: they begin again.
+  void add_in_another_thread() const { std::thread(&CallsOfC::add, this, 10).join(); }
+  /// Not inlined: what a function with TM_START has in variables may be lost.
+  [[gnu::noinline]] void expect_that_a_child_has_its_own() const {
+    EXPECT_EQ(in_child([&]() -> std::string {
+                perdura_store* own = nullptr;
+                if (perdura_open(("emu:" + folder_.path("child.pd")).c_str(), nullptr, &own) != 0)
+                  return perdura_last_error();
+                auto* const word = static_cast<u64*>(perdura_alloc(own, sizeof(u64)));
+                store(word, 7);
+                if (*word != 7) return "it did not store";
+                return perdura_close(own) == 0 ? "" : perdura_last_error();
+              }),
+              "");
+  }
+
+  const TempDir folder_{TempDir::kMemory};
+  perdura_store* store_ = nullptr;
+  Words* words_ = nullptr;
+  u64* heap_ = nullptr;
+};
+
+TEST_F(CallsOfC, MakeTheFirstObjectOfATypeInATransaction) {
+  volatile int runs = 0;
+  TM_START
+  runs = runs + 1;
+  TM_STORE(&words_->count, TM_LOAD(&words_->count) + 1);
+  void* const node = perdura_alloc_typed(store_, &TypeRecord<FstmNode>::value, 1);
+  TM_STORE(&words_->block, node);
+  TM_COMMIT
+  EXPECT_EQ(runs, 2);
+  EXPECT_EQ(words_->count, 1u);
+  EXPECT_NE(words_->block, nullptr);
+}
+
+// What it gives back another one has stored to since it has read the way there.
+TEST_F(CallsOfC, BeginTheTransactionAgainThatMeetsOthers) {
+  volatile int runs = 0;
+  TM_START
+  runs = runs + 1;
+  TM_STORE(&words_->count, TM_LOAD(&words_->count) + 1);
+  u64* const block = reinterpret_cast<u64*>(TM_LOAD(&words_->block));
+  if (runs == 1)
+    std::thread([&] {
+      store(block, 5);
+      store(reinterpret_cast<u64*>(&words_->block), reinterpret_cast<std::uintptr_t>(block));
+    }).join();
+  EXPECT_EQ(perdura_free(store_, block), 0) << perdura_last_error();
+  TM_STORE(&words_->block, nullptr);
+  TM_COMMIT
+  EXPECT_EQ(runs, 2);
+  EXPECT_EQ(words_->count, 1u);
+  EXPECT_EQ(words_->block, nullptr);
+}
+
+// Also before its first word: else a block would be left for each time it begins again.
+TEST_F(CallsOfC, AllocateForTheTransactionThatBeginsWithThem) {
+  std::array<void*, 2> blocks{};
+  volatile int runs = 0;
+  TM_START
+  runs = runs + 1;
+  void* const block = perdura_alloc(store_, 64);
+  blocks[static_cast<size_t>(runs - 1) % 2] = block;
+  const u64 count = TM_LOAD(&words_->count);
+  if (runs == 1) add_in_another_thread();
+  TM_STORE(&words_->count, count + 1);
+  TM_STORE(&words_->block, block);
+  TM_COMMIT
+  ASSERT_EQ(runs, 2);
+  EXPECT_EQ(words_->count, 11u);
+  EXPECT_EQ(blocks[0], blocks[1]) << "the first one was not given back";
+}
+
+TEST_F(CallsOfC, EndNoOperationThatIsATransaction) {
+  TM_START
+  TM_STORE(&words_->count, 1);
+  ASSERT_EQ(perdura_operation_begin(store_), 0);
+  perdura_operation_end(store_);
+  perdura_operation_end(store_);
+  ASSERT_EQ(perdura_last_code(), PERDURA_MISUSE) << "the transaction's own was ended";
+  TM_COMMIT
+  EXPECT_EQ(words_->count, 1u);
+  EXPECT_EQ(perdura_checkpoint(store_, nullptr), 0) << perdura_last_error();
+}
+
+TEST_F(CallsOfC, UnmapAndDeleteNoHeapInATransaction) {
+  TM_START
+  TM_STORE(heap_, 2);
+  ASSERT_EQ(pos_unmap("heap"), -PERDURA_MISUSE);
+  ASSERT_EQ(pos_delete("heap"), -PERDURA_MISUSE);
+  TM_COMMIT
+  EXPECT_EQ(*heap_, 2u);
+  store(heap_, 3);
+  ASSERT_EQ(pos_unmap("heap"), 0) << perdura_last_error();
+  heap_ = static_cast<u64*>(pos_map("heap"));
+  ASSERT_NE(heap_, nullptr) << perdura_last_error();
+  EXPECT_EQ(*heap_, 3u);
+}
+
+// The next thread has its place in the store.
+TEST_F(CallsOfC, LeaveNothingOfAThreadThatEndsInATransaction) {
+  std::thread([&] {
+    TM_START
+    TM_STORE(&words_->count, 1000);
+    TM_STORE(&words_->block, perdura_alloc(store_, 64));
+  }).join();
+  std::thread([&] { store(&words_->runs, 1); }).join();
+  ASSERT_EQ(words_->count, 0u);
+  ASSERT_NE(words_->block, nullptr);
+  add(1);
+  add_in_another_thread();
+  EXPECT_EQ(words_->count, 11u);
+}
+
+TEST_F(CallsOfC, LetOthersGoOnWhereAThreadEndsThatRunsAlone) {
+  constexpr int kRunsTogether = 32;
+  std::atomic<int> runs = 0;
+  std::thread([&] {
+    TM_START
+    const u64 count = TM_LOAD(&words_->count);
+    if (++runs <= kRunsTogether) add_in_another_thread();
+    TM_STORE(&words_->count, count + 1000);
+  }).join();
+  EXPECT_EQ(runs, kRunsTogether + 1);
+  add(1);
+  EXPECT_EQ(words_->count, u64{10} * kRunsTogether + 1);
+  EXPECT_EQ(perdura_checkpoint(store_, nullptr), 0) << perdura_last_error();
+}
+
+// It is in the transaction of a store that is its parent's.
+TEST_F(CallsOfC, BeginATransactionInAChildThatWasForkedInsideOne) {
+  TM_START
+  TM_STORE(&words_->count, 1);
+  expect_that_a_child_has_its_own();
+  TM_COMMIT
+  EXPECT_EQ(words_->count, 1u);
 }
 
 }  // namespace

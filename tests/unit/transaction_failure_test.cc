@@ -247,6 +247,36 @@ TEST_P(TransactionFailure, OfLogAndVersionIsToldAndLeavesTheCommit) {
   expect_after_crash(3);
 }
 
+// One that links what an operation has made has no record, and is durable with a version alone.
+TEST_P(TransactionFailure, OfAVersionIsToldToAllThatRelyOnIt) {
+  Store store = open();
+  auto& account = store.root<Account>("account");
+  pay(store, account);
+  auto* const made = static_cast<u64*>(store.allocate(sizeof(u64)));
+  refusal_.barriers = "commit";
+  const auto link = [&] {
+    atomically(store, [&](Transaction& tx) {
+      tx.irrevocable();
+      tx.write(account.balance, u64{2});
+      tx.write(account.words[1], reinterpret_cast<u64>(made));
+    });
+  };
+  const auto look = [&] {
+    return atomically(store, [&](Transaction& tx) { return tx.read(account.balance); });
+  };
+  expect_error(link, Code::kNoSpace, "has happened, but only in memory");
+  const u64 commit = last_commit(store);
+  EXPECT_LT(durable_commit(store), commit);
+  expect_error([&] { wait_for_commit(store, commit); }, Code::kNoSpace, "refused");
+  expect_error([&] { (void)look(); }, Code::kNoSpace, "refused");
+  // What is durable may be read.
+  EXPECT_EQ(atomically(store, [&](Transaction& tx) { return tx.read(account.words[500]); }), 0u);
+  refusal_.barriers = nullptr;
+  EXPECT_EQ(look(), 2u);
+  EXPECT_GE(durable_commit(store), commit);
+  expect_after_crash(2);
+}
+
 TEST_P(TransactionFailure, OfTheLogNowAndThenLosesNothingThatWasTold) {
   constexpr u64 kThreads = 3;
   constexpr u64 kSteps = 150;

@@ -15,6 +15,7 @@
 #include <perdura/transaction.hpp>
 
 #include "base/bits.hpp"
+#include "support/process.hpp"
 #include "support/transaction_ways.hpp"
 
 namespace perdura::test {
@@ -212,6 +213,27 @@ TEST_P(TransactionParts, OfAnotherStoreBeginAgainAsTheStoreThatHasToDoes) {
 }
 
 // The inner one begins again by itself, and what its body did in the outer one is done once.
+// The child has nothing of the transaction that it was forked in.
+TEST_P(TransactionParts, InAChildThatWasForkedInsideOneAreByThemselves) {
+  Store store = open();
+  auto& words = store.root<Words>("words");
+  atomically(store, [&](Transaction& tx) {
+    tx.write(words.w[0], u64{1});
+    EXPECT_EQ(in_child([&]() -> std::string {
+                Options options;
+                options.region_limit_bytes = 4 * kMiB;
+                Store own = Store::open("emu:" + path("child.pd"), options);
+                auto& word = own.root<u64>("word");
+                atomically(own, [&](Transaction& inner) { inner.write(word, u64{7}); });
+                const bool stored = word == 7;
+                own.close();
+                return stored ? "" : "it did not store";
+              }),
+              "");
+  });
+  EXPECT_EQ(words.w[0], 1u);
+}
+
 TEST_P(TransactionParts, OfAnotherStoreAreUndoneInTheOuterOneWhereTheyBeginAgain) {
   Store store = open();
   Store other = open("other.pd");

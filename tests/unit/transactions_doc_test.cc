@@ -389,6 +389,86 @@ TEST_P(TransactionsDoc, ThatReadWaitForWhatTheyHaveRead) {
   EXPECT_EQ(read, 2u);
 }
 
+// One that links what an operation has made has no record: a version makes it durable, on any
+// medium.
+TEST_P(TransactionsDoc, ThatReadWaitForTheVersionOfWhatTheyHaveRead) {
+  struct List {
+    DocNode* head;
+    u64 count;
+  };
+  Store store = open();
+  auto& list = store.root<List>("list");
+  atomically(store, [&](Transaction& tx) { tx.write(list.count, u64{1}); });
+  auto* const node = store.make<DocNode>();
+  hold_barriers();
+  std::thread writer([&] {
+    atomically(store, [&](Transaction& tx) {
+      tx.irrevocable();
+      tx.write(list.head, node);
+      tx.write(list.count, u64{2});
+    });
+  });
+  while (std::atomic_ref(list.count) != 2) std::this_thread::yield();
+  std::atomic<pid_t> id{0};
+  std::atomic<u64> read{0};
+  std::thread reader([&] {
+    id = ::gettid();
+    read = atomically(store, [&](Transaction& tx) { return tx.read(list.count); });
+    watch_.shut.wait(true);
+  });
+  while (id == 0) std::this_thread::yield();
+  await_asleep(id);
+  EXPECT_EQ(read, 0u) << "it has returned what a crash takes back";
+  let_barriers_go();
+  reader.join();
+  writer.join();
+  EXPECT_EQ(read, 2u);
+  after_crash([](Store& then) { EXPECT_EQ(then.root<List>("list").count, 2u); });
+}
+
+TEST_P(TransactionsDoc, ThatAreNotLoggedAreDurableWithAnyVersion) {
+  Store store = open();
+  u64& word = store.root<u64>("word");
+  set_durability(store, Durability::kNone);
+  const auto commit = [&] {
+    atomically(store, [&](Transaction& tx) { tx.write(word, tx.read(word) + 1); });
+    EXPECT_LT(durable_commit(store), last_commit(store));
+  };
+  for (int i = 0; i < 10; ++i) commit();
+  store.checkpoint();
+  EXPECT_EQ(durable_commit(store), last_commit(store));
+  commit();
+  store.wait(store.checkpoint_async());
+  EXPECT_EQ(durable_commit(store), last_commit(store));
+  commit();
+  watch_.refused = true;
+  EXPECT_THROW(store.checkpoint(), Error);
+  EXPECT_LT(durable_commit(store), last_commit(store));
+}
+
+// Those without a record as well.
+TEST_P(TransactionsDoc, AreNumberedOnInTheNextSession) {
+  u64 before = 0;
+  const auto commit = [&](Store& store, bool links) {
+    DocNode* const node = links ? store.make<DocNode>() : nullptr;
+    auto*& root = store.root<DocNode*>("node");
+    atomically(store, [&](Transaction& tx) {
+      if (links) tx.irrevocable();
+      tx.write(root, node);
+    });
+    EXPECT_GT(last_commit(store), before);
+    before = last_commit(store);
+  };
+  for (const Durability durability :
+       {Durability::kNone, Durability::kNonTemporal, Durability::kNone}) {
+    Store store = open();
+    set_durability(store, durability);
+    for (int i = 0; i < 5; ++i) commit(store, i % 2 == 1);
+    commit(store, durability != Durability::kNone);
+    store.close();
+  }
+}
+
 TEST_P(TransactionsDoc, ThatAreRelaxedWaitForNothing) {
   if (!on_disk()) GTEST_SKIP() << "there they are not";
   Store store = open();

@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "base/process.hpp"
 #include "media/medium.hpp"
@@ -26,18 +27,22 @@ constexpr size_t kNameMax = 100;
 
 /// The transaction of a thread.
 struct Current {
-  jmp_buf place;  ///< where it begins
+  jmp_buf place{};  ///< where it begins
   bool started = false;
-  u64 restarts = 0;
-  bool has_taken_version = false;
+  Transactions::Restarts restarts;
   Transactions* all = nullptr;  ///< from the first word on
   TransactionContext* context = nullptr;
 };
 
-Current& current() {
-  static thread_local Current current;
-  return current;
-}
+constinit thread_local Current current_transaction;
+
+Current& current() { return current_transaction; }
+
+// That of a thread that forked is the parent's.
+[[maybe_unused]] const bool forgets_in_child = [] {
+  at_fork_in_child([]() noexcept { current_transaction = {}; });
+  return true;
+}();
 
 [[noreturn]] void give_up(const char* why) {
   std::fprintf(stderr, "perdura: a transaction cannot go on: %s\n", why);
@@ -45,51 +50,67 @@ Current& current() {
 }
 
 /// The transaction's context, which begins with the first word's store.
-TransactionContext& context_at(Current& tx, const void* word) {
-  if (!tx.started) give_up("TM_LOAD and TM_STORE need TM_START before them");
-  Runtime* const runtime = runtime_holding(word);
-  if (runtime == nullptr) give_up("a word lies in no store; allocate it with pos_malloc");
+TransactionContext& context_in(Current& tx, Runtime& runtime) {
   if (tx.context == nullptr) {
-    tx.all = &transactions_of(*runtime);
-    tx.context = &tx.all->prepare();
-    tx.all->enter(*tx.context, tx.restarts);
-  } else if (tx.all != &transactions_of(*runtime)) {
+    Transactions& all = transactions_of(runtime);
+    TransactionContext& context = all.prepare();
+    all.enter(context, tx.restarts.count);
+    tx.all = &all;
+    tx.context = &context;
+  } else if (tx.all != &transactions_of(runtime)) {
     give_up("its words lie in two heaps; a transaction is of one");
   }
   return *tx.context;
 }
 
-void undo(Current& tx) {
-  tx.context->roll_back();
-  tx.all->leave(*tx.context);
-  tx.context = nullptr;
-  tx.started = false;
+TransactionContext& context_at(Current& tx, const void* word) {
+  if (!tx.started) give_up("TM_LOAD and TM_STORE need TM_START before them");
+  Runtime* const runtime = runtime_holding(word);
+  if (runtime == nullptr) give_up("a word lies in no store; allocate it with pos_malloc");
+  return context_in(tx, *runtime);
 }
 
-/// Runs a part of it; where it meets others, it begins again.
-template <class Call>
-auto part(Current& tx, Call&& call) -> decltype(call()) {
+/// Undo it, and go back to TM_START. In no handler: what is thrown ends before.
+[[noreturn]] void begin_again(Current& tx, TransactionAgain::Why why) noexcept {
+  TransactionContext& context = *std::exchange(tx.context, nullptr);
+  tx.started = false;
   try {
-    try {
-      return call();
-    } catch (const TransactionAgain& again) {
-      undo(tx);
-      if (again.why == TransactionAgain::Why::kNeedsVersion)
-        tx.restarts = tx.all->take_version(tx.restarts, tx.has_taken_version);
-      else ++tx.restarts;
-      if (again.why == TransactionAgain::Why::kLogFailed) tx.all->mend_stream();
-    }
+    context.roll_back();
+    tx.all->leave(context);
+    tx.all->prepare_again(context, why, tx.restarts);
   } catch (const std::exception& error) {
     give_up(error.what());
   }
   std::longjmp(tx.place, 1);
 }
 
-/// The same of a call whose failure the program is told.
+/// Runs a part of it; where it meets others, it begins again.
 template <class Call>
-auto fallible_part(Current& tx, Call&& call) {
-  return value_or_throw(part(tx, [&] { return guarded(call); }));
+auto part(Current& tx, Call&& call) -> decltype(call()) {
+  TransactionAgain::Why why{};
+  try {
+    return call();
+  } catch (const TransactionAgain& again) {
+    why = again.why;
+  } catch (const std::exception& error) {
+    give_up(error.what());
+  }
+  begin_again(tx, why);
 }
+
+/// For calls of C, which are parts of it that may fail.
+constexpr CTransactions kCalls{
+    .join =
+        [](Runtime& runtime) {
+          Current& tx = current();
+          if (tx.started && tx.context == nullptr) context_in(tx, runtime);
+        },
+    .is_to_begin_again =
+        [](const TransactionAgain& again) noexcept {
+          const Current& tx = current();
+          return tx.context != nullptr && tx.context == again.thread;
+        },
+    .begin_again = [](TransactionAgain::Why why) noexcept { begin_again(current(), why); }};
 
 void configure(const void* object, perdura_fstm_durability durability,
                perdura_fstm_logging logging) {
@@ -167,7 +188,21 @@ auto find_mapped(const char* name) {
 // Where the last checkpoint fails it is unmapped all the same.
 void unmap(const char* name) {
   const std::lock_guard lock(heaps().mutex);
-  heaps().open.extract(find_mapped(name)).mapped().close();
+  const auto found = find_mapped(name);
+  value_or_throw(found->second.runtime().require_outside_operation("pos_unmap"));
+  heaps().open.extract(found).mapped().close();
+}
+
+void remove_heap(const char* name) {
+  const std::string uri = uri_of(name);
+  {
+    const std::lock_guard lock(heaps().mutex);
+    if (const auto found = heaps().open.find(name); found != heaps().open.end()) {
+      value_or_throw(found->second.runtime().require_outside_operation("pos_delete"));
+      heaps().open.erase(found);
+    }
+  }
+  value_or_throw(media::remove_medium(uri));
 }
 
 Store& heap_of(const char* name) {
@@ -185,16 +220,12 @@ extern "C" {
 jmp_buf* perdura_fstm_begin(void) {
   Current& tx = current();
   if (tx.started) give_up("TM_START inside a transaction");
-  tx.restarts = 0;
-  tx.has_taken_version = false;
+  tx.restarts = {};
+  if (c_transactions.load(std::memory_order_relaxed) == nullptr) c_transactions = &kCalls;
   return &tx.place;
 }
 
-void perdura_fstm_start(void) {
-  Current& tx = current();
-  tx.started = true;
-  if (tx.restarts != 0) back_off(tx.restarts, reinterpret_cast<std::uintptr_t>(&tx) >> 6);
-}
+void perdura_fstm_start(void) { current().started = true; }
 
 uint64_t perdura_fstm_load(const void* word) {
   Current& tx = current();
@@ -236,36 +267,23 @@ int pos_unmap(const char* name) {
 }
 
 int pos_delete(const char* name) {
-  return c_call([&] {
-    const std::string uri = uri_of(name);
-    {
-      const std::lock_guard lock(heaps().mutex);
-      heaps().open.erase(name);
-    }
-    perdura::value_or_throw(perdura::media::remove_medium(uri));
-  });
+  return c_call([&] { remove_heap(name); });
 }
 
 void* pos_malloc(const char* name, size_t size) {
   return pointer_of([&]() -> void* {
     perdura::Store& store = heap_of(name);
     Current& tx = current();
-    if (!tx.started) return store.allocate(size);
-    return fallible_part(tx, [&]() -> perdura::Result<void*> {
-      return context_at(tx, store.runtime().region().base()).allocate(size, 16);
-    });
+    return tx.started ? context_in(tx, store.runtime()).allocate(size, 16) : store.allocate(size);
   });
 }
 
 int pos_free(const char* name, void* object) {
-  Current& tx = current();
   return c_call([&] {
     perdura::Store& store = heap_of(name);
-    if (!tx.started) return store.deallocate(object);
-    fallible_part(tx, [&]() -> perdura::Status {
-      context_at(tx, store.runtime().region().base()).deallocate(object);
-      return {};
-    });
+    Current& tx = current();
+    if (tx.started) context_in(tx, store.runtime()).deallocate(object);
+    else store.deallocate(object);
   });
 }
 

@@ -567,11 +567,7 @@ bool TransactionContext::validate() const {
 Status TransactionContext::commit() {
   waits_for_ = 0;
   const Durability durability = all_.durability_.load(std::memory_order_relaxed);
-  if (!changed_) {
-    if (all_.stream_ && durability != Durability::kRelaxed)
-      wait_for(all_.stream_->position_behind(newest_read()));
-    return {};
-  }
+  if (!changed_) return commit_reads(durability);
   if (beyond_words_) [[unlikely]] {
     run_destructors();
     if (has_to_commit()) return commit_surely(durability);
@@ -579,6 +575,7 @@ Status TransactionContext::commit() {
   u64 time = 0;
   if (durability == Durability::kNone) {
     time = take_time();
+    note_time(time);
   } else {
     if (relies_on_operations()) {
       if (!alone) throw TransactionAgain{this, Why::kNeedsVersion};
@@ -588,6 +585,19 @@ Status TransactionContext::commit() {
   }
   last_commit_ = time;
   finish(time);
+  return {};
+}
+
+// What it returns others have stored: where commits are durable when they return, that is too.
+Status TransactionContext::commit_reads(Durability durability) {
+  if (durability == Durability::kNone || (all_.stream_ && durability == Durability::kRelaxed))
+    return {};
+  const u64 newest = newest_read();
+  if (all_.stream_) wait_for(all_.stream_->position_behind(newest));
+  if (all_.runtime_.heap().version_required() && newest > all_.in_version_) {
+    if (!alone) throw TransactionAgain{this, Why::kNeedsVersion};
+    needs_version = unfinished = true;
+  }
   return {};
 }
 
@@ -647,6 +657,7 @@ Status TransactionContext::commit_surely(Durability durability) {
   const Result<u64> time =
       is_logged ? guarded([&] { return make_record(durability); }) : Result<u64>(take_time());
   if (!time) return commit_without_record();
+  if (!is_logged) note_time(*time);
   last_commit_ = *time;
   finish(*time);
   return {};
@@ -654,8 +665,10 @@ Status TransactionContext::commit_surely(Durability durability) {
 
 // It runs alone and is not begun again.
 Status TransactionContext::commit_without_record() {
-  const u64 time = take_time();
+  // First: who learns of the time is to see that a version is needed.
   rely_on_version();
+  const u64 time = take_time();
+  note_time(time);
   last_commit_ = time;
   finish(time);
   return {};
@@ -745,6 +758,17 @@ void TransactionContext::add_logged() {
 void TransactionContext::note(TransactionState::Slot& slot, u64 time) {
   report(*mutator, &slot, sizeof slot);
   slot = {time, slot.sequence + 1};
+}
+
+// It has no record: the slot alone says where the next session's times begin. Its stream's slot,
+// which on block media and where streams are few is other threads' as well.
+void TransactionContext::note_time(u64 time) {
+  TransactionState::Slot& slot = all_.state_->slots[stream_->slot];
+  report(*mutator, &slot, sizeof slot);
+  const std::atomic_ref noted(slot.time);
+  u64 before = noted.load(std::memory_order_relaxed);
+  while (before < time && !noted.compare_exchange_weak(before, time, std::memory_order_relaxed)) {
+  }
 }
 
 // Before the records are released: who then owns them sees that the blocks are gone. An operation
@@ -866,6 +890,12 @@ void TransactionContext::roll_back() {
   release(version);
   if (beyond_words_) free_fresh(0);
   forget();
+}
+
+void TransactionContext::abandon() noexcept {
+  roll_back();
+  end();
+  if (alone) all_.let_others_go_on(*this);
 }
 
 void TransactionContext::wait_for_change() const {

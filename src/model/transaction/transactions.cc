@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/process.hpp"
 #include "store/transaction_replay.hpp"
 
 namespace perdura {
@@ -20,13 +21,14 @@ constexpr perdura_type kStateType{"perdura::format::TransactionState", sizeof(Tr
 constexpr u64 kRecords = u64{1} << 18;
 constexpr unsigned kBackOffShiftMax = 10;
 
-}  // namespace
-
+// Let others go on, the longer the more often it was begun again; `salt` differs by thread.
 void back_off(u64 restarts, u64 salt) {
   const unsigned shift = static_cast<unsigned>(std::min<u64>(restarts, kBackOffShiftMax));
   const u64 spins = (restarts * 0x9e3779b97f4a7c15 + salt) % (u64{4} << shift);
   for (u64 i = 0; i < spins; ++i) __builtin_ia32_pause();
 }
+
+}  // namespace
 
 // --- of a store ----------------------------------------------------------------------------------
 
@@ -92,6 +94,7 @@ Result<std::unique_ptr<Transactions>> Transactions::create(Runtime& runtime) {
   all->in_version_ = last;
   if (!runtime.volume().medium().geometry().byte_addressable)
     all->stream_.emplace(*runtime.log(), runtime.volume(), runtime.region().id());
+  runtime.heap().tell_of_epochs(*all);
   return all;
 }
 
@@ -168,7 +171,8 @@ void Transactions::let_others_go_on(TransactionContext& context) {
                                                                        void* with) {
   try {
     body.run(with, context.transaction);
-    if (context.has_changed() || stream_) value_or_throw(context.commit());
+    if (context.has_changed() || stream_ || runtime_.heap().version_required())
+      value_or_throw(context.commit());
     return {};
   } catch (const TransactionAgain& again) {
     undo(context, body, with);
@@ -225,6 +229,12 @@ namespace {
 /// The transaction that this thread is in; of those of several stores the innermost one.
 thread_local TransactionContext* innermost = nullptr;
 
+// Those that a thread was in when it forked are the parent's.
+[[maybe_unused]] const bool forgets_in_child = [] {
+  at_fork_in_child([]() noexcept { innermost = nullptr; });
+  return true;
+}();
+
 class Inside {
  public:
   explicit Inside(TransactionContext& context) : outer_(innermost) {
@@ -246,9 +256,8 @@ void Transactions::run(TransactionBody body, void* with) {
     return run_inside(context, body, with);
   check_outside(context);
   const Inside inside(context);
-  bool has_taken_version = false;
-  for (u64 restarts = 0;;) {
-    enter(context, restarts);
+  for (Restarts restarts;;) {
+    enter(context, restarts.count);
     // Nearly always the first: a call of the other costs as much as the rest of a short
     // transaction.
     const std::optional<Why> again = context.outer == nullptr
@@ -256,29 +265,37 @@ void Transactions::run(TransactionBody body, void* with) {
                                          : attempt_inside(context.outer, context, body, with);
     leave(context);
     if (!again) return finish(context);
-    if (*again == Why::kNeedsType) {
-      make_durable(*context.needed);
-    } else if (*again == Why::kLogFailed) {
-      mend_stream();
-    } else if (*again == Why::kNeedsVersion) {
-      restarts = take_version(restarts, has_taken_version);
-    } else if (*again == Why::kWaits) {
-      context.wait_for_change();
-      restarts = 0;
-    } else if (context.wants_alone) {
-      restarts = kRestartsTogether;
-    } else {
-      back_off(++restarts, reinterpret_cast<std::uintptr_t>(&context) >> 6);
-    }
+    prepare_again(context, *again, restarts);
   }
 }
 
-void Transactions::checkpoint() {
-  const u64 now = clock_.load(std::memory_order_acquire);
-  value_or_throw(runtime_.checkpoint());
-  u64 before = in_version_.load(std::memory_order_relaxed);
-  while (before < now && !in_version_.compare_exchange_weak(before, now)) {
+void Transactions::prepare_again(TransactionContext& context, Why why, Restarts& restarts) {
+  switch (why) {
+    case Why::kNeedsType:
+      return make_durable(*context.needed);
+    case Why::kLogFailed:
+      return mend_stream();
+    case Why::kNeedsVersion:
+      checkpoint();
+      // Others may go on to change the heap, so the second time it runs alone.
+      if (std::exchange(restarts.has_taken_version, true)) restarts.count = kRestartsTogether;
+      return;
+    case Why::kWaits:
+      context.wait_for_change();
+      restarts.count = 0;
+      return;
+    case Why::kMetOthers:
+      if (context.wants_alone) restarts.count = kRestartsTogether;
+      else back_off(++restarts.count, reinterpret_cast<std::uintptr_t>(&context) >> 6);
   }
+}
+
+void Transactions::checkpoint() { value_or_throw(runtime_.checkpoint()); }
+
+// Whoever asked for the version. There is one epoch at a time that is to be settled.
+void Transactions::epoch_settled(bool durable) noexcept {
+  if (durable && in_version_.load(std::memory_order_relaxed) < cut_time_)
+    in_version_.store(cut_time_, std::memory_order_release);
 }
 
 // What leads to the objects that transactions work on.
@@ -387,8 +404,10 @@ bool Transactions::waits_for_version() const {
 }
 
 u64 Transactions::durable_commit() const {
+  // First: one that began to wait for a version since then is not among them.
+  const u64 now = clock_.load(std::memory_order_acquire);
   if (waits_for_version()) return in_version_;
-  if (!stream_) return clock_.load(std::memory_order_acquire);
+  if (!stream_) return now;
   return std::max(in_version_.load(), stream_->durable_time());
 }
 

@@ -90,6 +90,7 @@ class TransactionContext final : public TransactionThread, public store::Transac
   }
   /// Undo; what others wait for is theirs.
   void roll_back();
+  void abandon() noexcept override;
   /// Until something that it read changes, after roll_back.
   void wait_for_change() const;
   bool in_body = false;
@@ -186,6 +187,7 @@ class TransactionContext final : public TransactionThread, public store::Transac
   void wait_for(u64 position);
   void add_logged();
   void note(format::TransactionState::Slot& slot, u64 time);
+  void note_time(u64 time);
   void finish(u64 time);
   void give_freed_back();
   void release(u64 time);
@@ -194,6 +196,7 @@ class TransactionContext final : public TransactionThread, public store::Transac
   void expect_room_later(const Failure& failure);
   bool relies_on_operations() const;
   Status commit_surely(Durability durability);
+  Status commit_reads(Durability durability);
   Status commit_without_record();
   void rely_on_version();
   bool relies_on_operations(const u64* words, u64 count) const;
@@ -249,7 +252,7 @@ class TransactionContext final : public TransactionThread, public store::Transac
 };
 
 /// Of one store.
-class Transactions {
+class Transactions final : public commit::EpochGuest {
  public:
   static Result<std::unique_ptr<Transactions>> create(Runtime& runtime);
 
@@ -258,13 +261,14 @@ class Transactions {
 
   // --- the parts of run, for C
   static constexpr u64 kRestartsTogether = 32;  ///< then it runs alone
-  /// For one that was rolled back since it needs a version. Others may go on to change the heap, so
-  /// the second time it runs alone: returns the restarts to enter with. Throws.
-  u64 take_version(u64 restarts, bool& has_taken) {
-    checkpoint();
-    return std::exchange(has_taken, true) ? kRestartsTogether : restarts;
-  }
-  /// This thread's, about to begin one; or in one.
+  /// Of one transaction.
+  struct Restarts {
+    u64 count = 0;
+    bool has_taken_version = false;
+  };
+  /// After an attempt that was rolled back, and leave(): what is to be before the next one. Throws.
+  void prepare_again(TransactionContext& context, TransactionAgain::Why why, Restarts& restarts);
+  /// This thread's, about to begin one.
   TransactionContext& prepare();
   /// Outside of operations.
   void enter(TransactionContext& context, u64 restarts);
@@ -280,6 +284,9 @@ class Transactions {
   u64 last_commit() { return this_thread().last_commit(); }
   u64 durable_commit() const;
   void wait_for(u64 commit);
+
+  void epoch_begins() noexcept override { cut_time_ = clock_.load(std::memory_order_acquire); }
+  void epoch_settled(bool durable) noexcept override;
 
  private:
   friend class TransactionContext;
@@ -322,6 +329,7 @@ class Transactions {
   std::atomic<Logging> logging_{Logging::kRedo};
   format::TransactionState* state_ = nullptr;
   std::optional<commit::TransactionStream> stream_;  ///< block media
+  u64 cut_time_ = 0;                                 ///< of the epoch that ended last
   std::atomic<u64> in_version_{0};  ///< a version has what was committed until then
   std::mutex mutex_;
   std::vector<std::unique_ptr<TransactionContext>> contexts_;
@@ -365,7 +373,6 @@ inline void Transactions::check_outside(TransactionContext& context) {
 
 inline TransactionContext& Transactions::prepare() {
   TransactionContext& context = this_thread();
-  if (context.in_body) return context;
   if (context.mutator->depth.load(std::memory_order_relaxed) != 0) refuse_in_operation();
   check_outside(context);
   return context;
@@ -390,8 +397,6 @@ inline void Transactions::finish(TransactionContext& context) {
   if (context.unfinished || is_mutant("relieve_after_commit")) finish_slow(context);
 }
 
-/// Let others go on, the longer the more often it was begun again; `salt` differs by thread.
-void back_off(u64 restarts, u64 salt);
 /// Those of a store; made when there are none. Throws.
 Transactions& transactions_of(Runtime& runtime);
 
