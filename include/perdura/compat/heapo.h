@@ -25,7 +25,7 @@ extern "C" {
 /* A new heap, mapped. Returns its first object: 4,096 bytes, zeroed, for what leads to the others.
  * A name has 1 to 100 letters, digits, - and _. NULL when there is one of this name. */
 void* pos_create(const char* name);
-/* Remove it; it is unmapped first. */
+/* Remove it; it is unmapped first. Neither is done in a transaction on it (PERDURA_MISUSE). */
 int pos_delete(const char* name);
 /* Map an existing one. Returns its first object. */
 void* pos_map(const char* name);
