@@ -166,16 +166,19 @@ TransactionStream::TransactionStream(Log& log, region::Volume& volume, u32 regio
 // Commits that did not wait are told to be durable soon: also where the store goes without a last
 // version, as it does when an exception destroys it.
 TransactionStream::~TransactionStream() {
+  end_write_behind();
   std::unique_lock lock(mutex_);
-  ending_ = true;
-  appended_.notify_one();
-  if (behind_.joinable()) {
-    lock.unlock();
-    behind_.join();
-    lock.lock();
-  }
   if (!failed_ && durable_total_ != appended_total_ && !is_mutant("relaxed_lost_at_end"))
     (void)flush(lock);  // a destructor tells nobody
+}
+
+void TransactionStream::end_write_behind() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+    appended_.notify_one();
+  }
+  if (behind_.joinable()) behind_.join();
 }
 
 Status TransactionStream::write_behind(std::function<void()> take_version) {

@@ -147,6 +147,8 @@ class TransactionStream {
   /// Where that fails `take_version` is called, in a thread of the stream, until it has mended
   /// that.
   Status write_behind(std::function<void()> take_version);
+  /// Nobody writes behind any more, nor is a version taken. What was appended stays to be flushed.
+  void end_write_behind();
   /// Held by who appends: the order of records is that of their times.
   std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
   /// With the lock, which is given away meanwhile: room for a record, of `version` at the latest.

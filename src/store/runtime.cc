@@ -540,7 +540,8 @@ Status Runtime::relocate() {
 Runtime::~Runtime() {
   open_stores().remove(*this);
   if (mutators_) mutators_->detach();
-  checkpointer_.reset();  // it tells the extension of versions
+  if (extension_) extension_->end_threads();  // they take checkpoints
+  checkpointer_.reset();                      // it tells the extension of versions
   extension_.reset();
   engine_.reset();
   storage_.reset();  // its threads use the tracker
@@ -553,7 +554,7 @@ Status Runtime::usable() const {
                                     "it: open stores after fork"};
 }
 
-Result<void*> Runtime::extension(const std::function<Result<Extension>()>& make) {
+Result<Runtime::Extension*> Runtime::extension(const MakeExtension& make) {
   std::lock_guard lock(extension_mutex_);
   if (!extension_) {
     PERDURA_ASSIGN(extension_, make());

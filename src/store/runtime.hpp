@@ -83,9 +83,15 @@ class Runtime {
   commit::Log* log() const { return storage_->log(); }
   /// What a programming model keeps with the store, made when it is asked for first; it ends when
   /// there are no more checkpoints, before all else of the store.
-  using Extension = std::shared_ptr<void>;
-  Result<void*> extension(const std::function<Result<Extension>()>& make);
-  void* made_extension() const { return made_extension_.load(std::memory_order_acquire); }
+  class Extension {
+   public:
+    virtual ~Extension() = default;
+    /// No checkpoint is taken for it from now on.
+    virtual void end_threads() noexcept {}
+  };
+  using MakeExtension = std::function<Result<std::unique_ptr<Extension>>()>;
+  Result<Extension*> extension(const MakeExtension& make);
+  Extension* made_extension() const { return made_extension_.load(std::memory_order_acquire); }
   /// Only stores that the program reports become durable.
   bool needs_reports() const { return reported_ != nullptr; }
   std::vector<std::string> unreported() const;
@@ -147,8 +153,8 @@ class Runtime {
   std::unique_ptr<commit::Engine> engine_;
   std::unique_ptr<commit::Checkpointer> checkpointer_;
   std::mutex extension_mutex_;
-  Extension extension_;
-  std::atomic<void*> made_extension_{nullptr};
+  std::unique_ptr<Extension> extension_;
+  std::atomic<Extension*> made_extension_{nullptr};
 };
 
 struct StoreAccess {

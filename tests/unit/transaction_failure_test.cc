@@ -208,6 +208,29 @@ TEST_P(TransactionFailure, OfTheLogIsMendedBehindARelaxedCommit) {
   expect_after_crash(2);
 }
 
+// The stream's thread is at taking a version when the store goes.
+TEST_P(TransactionFailure, OfTheLogIsBeingMendedWhenTheStoreIsDestroyed) {
+  for (int life = 0; life < 20; ++life) {
+    refusal_.writes = refusal_.barriers = nullptr;
+    try {
+      Store store = open();
+      auto& account = store.root<Account>("account");
+      pay(store, account);
+      set_durability(store, Durability::kRelaxed);
+      refusal_.writes = "transaction record";
+      refusal_.barriers = "commit";
+      if (GetParam() == "file") pay(store, account);
+      throw std::runtime_error("no");
+    } catch (const std::runtime_error&) {
+    }
+  }
+  refusal_.writes = refusal_.barriers = nullptr;
+  Store store = open();
+  const u64 found = store.root<Account>("account").balance;
+  EXPECT_GE(found, 20u);
+  EXPECT_LE(found, 40u);
+}
+
 TEST_P(TransactionFailure, OfOneBarrierLeavesNoRecordThatCountsLater) {
   Store store = open();
   auto& account = store.root<Account>("account");

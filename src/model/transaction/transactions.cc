@@ -345,6 +345,10 @@ void Transactions::mend_stream() {
   stream_->mend(failure);
 }
 
+void Transactions::end_threads() noexcept {
+  if (stream_) stream_->end_write_behind();
+}
+
 // In the stream's own thread, which tries again.
 void Transactions::try_to_mend_stream() {
   const Status mended = guarded([this]() -> Status {
@@ -423,17 +427,17 @@ void Transactions::wait_for(u64 commit) {
 
 [[gnu::noinline]] static Transactions& make_transactions(Runtime& runtime) {
   if (runtime.mutators().in_operation()) Transactions::refuse_in_operation();
-  void* const all = value_or_throw(guarded([&] {
-    return runtime.extension([&]() -> Result<Runtime::Extension> {
+  Runtime::Extension* const all = value_or_throw(guarded([&] {
+    return runtime.extension([&]() -> Result<std::unique_ptr<Runtime::Extension>> {
       PERDURA_ASSIGN(auto made, Transactions::create(runtime));
-      return Runtime::Extension(std::move(made));
+      return std::unique_ptr<Runtime::Extension>(std::move(made));
     });
   }));
   return *static_cast<Transactions*>(all);
 }
 
 Transactions& transactions_of(Runtime& runtime) {
-  if (void* const made = runtime.made_extension()) [[likely]]
+  if (Runtime::Extension* const made = runtime.made_extension()) [[likely]]
     return *static_cast<Transactions*>(made);
   return make_transactions(runtime);
 }

@@ -252,7 +252,7 @@ class TransactionContext final : public TransactionThread, public store::Transac
 };
 
 /// Of one store.
-class Transactions final : public commit::EpochGuest {
+class Transactions final : public Runtime::Extension, public commit::EpochGuest {
  public:
   static Result<std::unique_ptr<Transactions>> create(Runtime& runtime);
 
@@ -287,6 +287,7 @@ class Transactions final : public commit::EpochGuest {
 
   void epoch_begins() noexcept override { cut_time_ = clock_.load(std::memory_order_acquire); }
   void epoch_settled(bool durable) noexcept override;
+  void end_threads() noexcept override;
 
  private:
   friend class TransactionContext;
