@@ -171,8 +171,7 @@ class Heap : public commit::EpochGuest {
   };
   Result<Place> place_of_block(const void* block) const;
   /// Make it allocated, while nobody else uses the heap; it may be already. A typed one is zero
-  /// then. kCorrupt where other
-  /// blocks have its place.
+  /// then. kCorrupt where other blocks have its place.
   Status claim(detail::Mutator& mutator, const Place& place);
   /// Give back the block that begins at a region offset, if there is one. The same.
   Status disclaim(detail::Mutator& mutator, u64 offset);

@@ -9,10 +9,6 @@
 namespace perdura::store {
 namespace {
 
-bool is_reported(Tracking tracking) {
-  return tracking == Tracking::kReported || tracking == Tracking::kBitmap;
-}
-
 class RedoLogStorage final : public Storage {
  public:
   RedoLogStorage(region::Volume& volume, const format::RegionRecord& record, const Options& options)
@@ -92,7 +88,7 @@ class RedoLogKind final : public EngineKind {
   Status check_options(const Options&) const override { return {}; }
 
   Status check_creation(const Options& options, const media::Medium& medium) const override {
-    if (options.capture == Capture::kBackground && !is_reported(options.tracking))
+    if (options.capture == Capture::kBackground && !track::is_reported(options.tracking))
       return Failure{Code::kInvalidArgument,
                      "a background capture to a redo log needs a tracker of reported stores: page "
                      "trackers learn of a store too late to copy aside the lines that it replaces"};

@@ -74,10 +74,6 @@ OpenStores& open_stores() {
   return stores;
 }
 
-bool is_reported(Tracking tracking) {
-  return tracking == Tracking::kReported || tracking == Tracking::kBitmap;
-}
-
 Status check_options(const Options& options) {
   const auto invalid = [](const std::string& what) {
     return Failure{Code::kInvalidArgument, what};
@@ -110,7 +106,7 @@ Status check_options(const Options& options) {
     return invalid("region is a name of up to 31 bytes, not '" + options.region + "'");
   if (options.log_limit_bytes != 0 && options.log_limit_bytes < 2 * format::kSegmentBytesMin)
     return invalid("log_limit_bytes is at least " + std::to_string(2 * format::kSegmentBytesMin));
-  const bool reported = is_reported(options.tracking);
+  const bool reported = track::is_reported(options.tracking);
   if (options.aliases != 0 && reported)
     return invalid("aliases tell objects apart for a page tracker; reported stores need none");
   if (options.verify_reports && !reported)
@@ -280,7 +276,7 @@ Status Runtime::check_aliases() const {
     return Failure{Code::kInvalidArgument, made_with() + ", not " +
                                                std::to_string(options_.aliases) +
                                                "; open it with that number, or with 0"};
-  if (record_.aliases != 0 && is_reported(options_.tracking))
+  if (record_.aliases != 0 && track::is_reported(options_.tracking))
     return Failure{Code::kInvalidArgument, made_with() + "; open it with a page tracker"};
   return {};
 }

@@ -44,7 +44,7 @@ Result<std::unique_ptr<ContainerRuntime>> ContainerRuntime::try_open(
   if (options.aliases != 0)
     return Failure{Code::kInvalidArgument,
                    "a container cannot have aliases: objects that move need one address"};
-  if (options.tracking == Tracking::kReported || options.tracking == Tracking::kBitmap)
+  if (track::is_reported(options.tracking))
     return Failure{Code::kInvalidArgument,
                    "a container finds changes by page; reported stores are for stores"};
   OpenContainers& all = open_containers();
