@@ -49,6 +49,7 @@ ThreadCache& Heap::cache_of(Mutator& mutator) {
   caches_.push_back(std::make_unique<ThreadCache>());
   ThreadCache& cache = *caches_.back();
   cache.current.fill(kNoSlab);
+  cache.versioned.fill(ThreadCache::kNone);
   mutator.heap_cache = &cache;
   return cache;
 }
@@ -404,10 +405,19 @@ void Heap::free_own(Mutator& mutator, ThreadCache& cache, const Block& block) {
     set_has_free(mutator, block.unit, true);
     state.listed = try_push(cache.available[size_class], block.unit);
   }
-  if (block.slab != cache.current[size_class].slab && block.slab->empty(kClassInfo[size_class])) {
-    std::lock_guard lock(classes_[size_class].mutex);
-    release_slab(mutator, block.unit);
-  }
+  // What is allocated next comes from one of these. A slab that is released with notes about its
+  // blocks is nobody's until the next version.
+  if (block.slab == cache.current[size_class].slab ||
+      (block.unit == cache.versioned[size_class] && has_unversioned()))
+    return;
+  release_if_empty(mutator, block.unit, size_class);
+}
+
+// By the owner.
+void Heap::release_if_empty(Mutator& mutator, u64 unit, unsigned size_class) {
+  if (!slab_at(unit)->empty(kClassInfo[size_class])) return;
+  std::lock_guard lock(classes_[size_class].mutex);
+  release_slab(mutator, unit);
 }
 
 Status Heap::free_remote(Mutator& mutator, const Block& block) {
@@ -559,6 +569,7 @@ void Heap::release_cache(Mutator& mutator) {
       state.announced.store(true, std::memory_order_seq_cst);
   }
   cache.current.fill(kNoSlab);
+  cache.versioned.fill(ThreadCache::kNone);
   for (unsigned size_class = 0; size_class < kClasses; ++size_class) {
     cache.available[size_class].clear();
     std::lock_guard lock(classes_[size_class].mutex);

@@ -52,6 +52,10 @@ struct ThreadCache {
   /// Other slabs of its own with free blocks, the oldest first: it had most time to get more.
   /// Entries may be outdated.
   std::array<std::deque<u64>, kClasses> available;
+  /// The slab that transactions last got blocks from while there were notes (heap/unversioned.hpp);
+  /// kNone, or perhaps outdated.
+  std::array<u64, kClasses> versioned;
+  static constexpr u64 kNone = ~u64{0};
   /// Slabs of its own that others announced; under the class's lock.
   std::array<std::vector<u64>, kClasses> returned;
   /// The type that was allocated last.
@@ -288,6 +292,7 @@ class Heap : public commit::EpochGuest {
   template <class T>
   T last(const T& place) const;
   void free_own(detail::Mutator& mutator, ThreadCache& cache, const Block& block);
+  void release_if_empty(detail::Mutator& mutator, u64 unit, unsigned size_class);
   Status free_remote(detail::Mutator& mutator, const Block& block);
   void announce(detail::Mutator& mutator, const Block& block);
   void free_large(detail::Mutator& mutator, const Block& block);

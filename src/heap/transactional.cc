@@ -98,15 +98,29 @@ Result<void*> Heap::allocate_versioned(Mutator& mutator, unsigned size_class) {
   ThreadCache::Current& current = cache.current[size_class];
   if (current.slab != nullptr)
     if (void* const block = take_versioned(mutator, current.unit, info)) return block;
+  u64& last = cache.versioned[size_class];
+  const auto is_listed = [&](u64 unit) {
+    return owns(cache, unit, size_class) && state(unit).listed;
+  };
+  if (last != ThreadCache::kNone && is_listed(last)) {
+    if (void* const block = take_versioned(mutator, last, info)) return block;
+    // It was kept for the blocks that it had.
+    if (slab_at(last) != current.slab) release_if_empty(mutator, last, size_class);
+  }
+  last = ThreadCache::kNone;
   take_returned(mutator, cache, size_class);
   for (const u64 unit : cache.available[size_class]) {
-    if (!owns(cache, unit, size_class) || !state(unit).listed) continue;
-    if (void* const block = take_versioned(mutator, unit, info)) return block;
+    if (!is_listed(unit)) continue;
+    if (void* const block = take_versioned(mutator, unit, info)) {
+      last = unit;
+      return block;
+    }
   }
   PERDURA_ASSIGN(const u64 unit, versioned_slab(mutator, cache, size_class));
   cache.available[size_class].push_back(unit);
   void* const block = take_versioned(mutator, unit, info);
   PERDURA_ASSERT(block != nullptr);
+  last = unit;
   return block;
 }
 

@@ -21,14 +21,15 @@ namespace perdura::media {
 namespace {
 
 // Address space for the shared mapping, which grows in place. Valgrind leaves little to a program,
-// and ThreadSanitizer about 1.5 TiB below a place that the kernel chooses at random: enough for two
-// windows of the usual size in most processes, and not in all.
+// and ThreadSanitizer about 1.5 TiB below a place that the kernel chooses at random: two windows of
+// the usual size fit in most processes, not in all.
 u64 window_bytes() {
 #if defined(__SANITIZE_THREAD__)
-  return 16 * kGiB;
+  constexpr u64 kUsual = 64 * kGiB;
 #else
-  return running_under_valgrind() ? 16 * kGiB : 512 * kGiB;
+  constexpr u64 kUsual = 512 * kGiB;
 #endif
+  return running_under_valgrind() ? 16 * kGiB : kUsual;
 }
 
 class MappedMedium final : public Medium {

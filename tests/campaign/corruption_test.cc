@@ -140,7 +140,7 @@ std::vector<std::pair<u64, u64>> metadata_places(const FileBytes& image) {
 TEST_P(Corruption, OfSuperblocksAndDirectories) {
   const char* wanted = std::getenv("PERDURA_FLIPS");
   const u64 stride =
-      wanted != nullptr && std::string(wanted) == "all" ? 1 : slice_or_whole(199, 17);
+      wanted != nullptr && std::string(wanted) == "all" ? 1 : slice_or_whole(499, 17);
   const u64 first = std::random_device()() % stride;
   const Images images = make_images(GetParam());
   for (const FileBytes* image : {&images.crashed, &images.closed})

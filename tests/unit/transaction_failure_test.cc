@@ -82,11 +82,12 @@ class TransactionFailure : public testing::TestWithParam<std::string> {
         value_or_throw(detail::Runtime::open(GetParam() + ":" + path(), options(), internal)));
   }
   static u64 pay(Store& store, Account& account, u64 words = 1) {
-    atomically(store, [&](Transaction& tx) {
-      tx.write(account.balance, tx.read(account.balance) + 1);
-      for (u64 i = 0; i < words; ++i) tx.write(account.words[i], account.balance + 1);
+    return atomically(store, [&](Transaction& tx) {
+      const u64 balance = tx.read(account.balance) + 1;
+      tx.write(account.balance, balance);
+      for (u64 i = 0; i < words; ++i) tx.write(account.words[i], balance);
+      return balance;
     });
-    return account.balance;
   }
   /// After a crash now there is this balance; looked at when the test has ended.
   void expect_after_crash(u64 balance) {

@@ -16,6 +16,7 @@
 #include <functional>
 #include <random>
 #include <thread>
+#include <vector>
 
 #include <perdura/perdura.hpp>
 #include <perdura/transaction.hpp>
@@ -42,9 +43,9 @@ struct Data {
 
 class Transactional : public testing::TestWithParam<std::string> {
  protected:
-  static Options options() {
+  Options options() const {
     Options options;
-    options.region_limit_bytes = 64 * kMiB;
+    options.region_limit_bytes = region_limit_bytes_;
     options.tracking = Tracking::kReported;
     return options;
   }
@@ -72,6 +73,7 @@ class Transactional : public testing::TestWithParam<std::string> {
   }
 
   const TempDir folder_{TempDir::kMemory};
+  u64 region_limit_bytes_ = 64 * kMiB;
 };
 
 Node* make_node(Store& store, u64 key) {
@@ -407,6 +409,49 @@ TEST_P(Transactional, GetWhatOperationsEmptiedAndUsedAgain) {
     EXPECT_TRUE(audit.clean) << audit.problem;
     EXPECT_EQ(audit.live_blocks, before + 1);
   }
+}
+
+// What operations give back one by one is a note on a block, not a slab that is out of reach.
+TEST_P(Transactional, TakeNoVersionForEachSlabOfFewBlocks) {
+  Store store = open();
+  data_of(store);
+  atomically(store, [](Transaction&) {});
+  store.checkpoint();
+  const u64 before = store.statistics().checkpoints;
+  for (int i = 0; i < 2000; ++i) {
+    void* const block = atomically(store, [](Transaction& tx) { return tx.allocate(80); });
+    store.operation().deallocate(block);
+  }
+  EXPECT_EQ(store.statistics().checkpoints, before);
+}
+
+// A version frees what operations gave back, and these take it again before the transaction comes
+// to it, however often it tries.
+TEST_P(Transactional, GetRoomHoweverOftenOperationsTakeItAll) {
+  region_limit_bytes_ = 4 * kMiB;
+  crash_after([](Store& store, Data& data) {
+    std::jthread churn([&](const std::stop_token& stop) {
+      while (!stop.stop_requested()) {
+        const auto operation = store.operation();
+        std::vector<void*> blocks;
+        try {
+          for (;;) blocks.push_back(operation.allocate(100 * kKiB));
+        } catch (const Error& error) {
+          EXPECT_EQ(error.code(), Code::kNoSpace) << error.what();
+        }
+        for (void* const block : blocks) operation.deallocate(block);
+      }
+    });
+    for (u64 i = 1; i <= 40; ++i)
+      atomically(store, [&](Transaction& tx) {
+        tx.deallocate(tx.read(data.large[0]));
+        auto* const block = static_cast<u64*>(tx.allocate(150 * kKiB));
+        tx.write(*block, i);
+        tx.write(data.large[0], block);
+      });
+  });
+  Store store = reopen();
+  EXPECT_EQ(*data_of(store).large[0], 40);
 }
 
 INSTANTIATE_TEST_SUITE_P(Media, Transactional, testing::Values("emu", "file"),

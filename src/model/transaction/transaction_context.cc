@@ -284,10 +284,16 @@ class ByTransaction {
 
 }  // namespace
 
-// What operations have given back is there for a transaction once a version has it.
-void TransactionContext::expect_room_later(const Failure& failure) {
-  if (failure.code == Code::kNoSpace && all_.runtime_.heap().has_unversioned() && !alone)
-    throw TransactionAgain{this, Why::kNeedsVersion};
+// What operations have given back is there for a transaction once a version has it. Where others
+// took all of it again meanwhile, the transaction runs alone and gets room as an operation does,
+// and a version takes the place of its record.
+template <class Allocate>
+Result<void*> TransactionContext::allocate_unversioned(Failure failure, Allocate&& allocate) {
+  heap::Heap& heap = all_.runtime_.heap();
+  if (failure.code != Code::kNoSpace || !heap.has_unversioned()) return failure;
+  if (!alone) throw TransactionAgain{this, Why::kNeedsVersion};
+  heap.require_version();
+  return allocate(heap);
 }
 
 template <class Allocate>
@@ -304,7 +310,7 @@ void* TransactionContext::add_fresh(u64 bytes, Allocate&& allocate) {
     const ByTransaction by_transaction(*mutator);
     return allocate(all_.runtime_.heap());
   }();
-  if (!allocated) expect_room_later(allocated.failure());
+  if (!allocated) allocated = allocate_unversioned(allocated.failure(), allocate);
   void* const block = value_or_throw(std::move(allocated));
   const auto begin = reinterpret_cast<std::uintptr_t>(block);
   const u64 length = round_up(bytes, sizeof(u64));

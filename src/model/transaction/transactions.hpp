@@ -193,7 +193,8 @@ class TransactionContext final : public TransactionThread, public store::Transac
   void release(u64 time);
   void forget();
   Status add_entries();
-  void expect_room_later(const Failure& failure);
+  template <class Allocate>
+  Result<void*> allocate_unversioned(Failure failure, Allocate&& allocate);
   bool relies_on_operations() const;
   Status commit_surely(Durability durability);
   Status commit_reads(Durability durability);
