@@ -175,7 +175,8 @@ class Container {
   ContainerOperation operation() { return ContainerOperation(*container_); }
 
   /// Points do not follow this pointer, a word of an object, any more. It is null in a version
-  /// unless it leads to an object in the container.
+  /// unless it leads to an object in the container. A word of which the object's type says that it
+  /// may be a pointer is in a version as it is.
   void exclude(const void* pointer);
 
   /// A last point. What fails is thrown, and the container is closed all the same. The destructor

@@ -54,8 +54,7 @@ typedef struct perdura_type {
   const perdura_slot* slots;
 } perdura_type;
 
-/* --- slots; `member` may be an array, or a member of a member
- * ------------------------------------*/
+/* --- slots; `member` may be an array, or a member of a member ----------------------------------*/
 
 #define PERDURA_POINTER(type, member) \
   {#member, PERDURA_SLOT_POINTER, PERDURA_PLACE(type, member), NULL, 0, 0, 0}

@@ -74,15 +74,15 @@ Result<void*> Heap::allocate_in(Mutator& mutator, unsigned size_class, u64 size,
                                   : allocate_large(mutator, size, alignment);
   };
   Result<void*> block = attempt();
-  if (block || block.failure().code != Code::kNoSpace || !release_empty(mutator)) return block;
+  if (block || block.failure().code != Code::kNoSpace || !release_empty(mutator, cache_of(mutator)))
+    return block;
   return attempt();
 }
 
-// Where space has run out: the slabs without an allocated block that this thread keeps, or nobody
-// has taken since opening, are units again. False when there is none.
-bool Heap::release_empty(Mutator& mutator) {
+// Where space has run out: the slabs without an allocated block that a thread keeps, or nobody has
+// taken since opening, are units again. False when there is none.
+bool Heap::release_empty(Mutator& mutator, ThreadCache& cache) {
   if (!loaded_.load(std::memory_order_acquire)) return false;
-  ThreadCache& cache = cache_of(mutator);
   const u64 before = released_slabs_.load(std::memory_order_relaxed);
   for (unsigned size_class = 0; size_class < kClasses; ++size_class) {
     take_returned(mutator, cache, size_class);
@@ -103,6 +103,11 @@ bool Heap::release_empty(Mutator& mutator) {
     if (!owns(cache, current.unit, size_class)) current = kNoSlab;
   }
   return released_slabs_.load(std::memory_order_relaxed) != before;
+}
+
+void Heap::release_kept(Mutator& mutator) {
+  const std::lock_guard lock(caches_mutex_);
+  for (const auto& cache : caches_) release_empty(mutator, *cache);
 }
 
 Result<void*> Heap::allocate_small(Mutator& mutator, unsigned size_class) {
@@ -408,7 +413,7 @@ void Heap::free_own(Mutator& mutator, ThreadCache& cache, const Block& block) {
   // What is allocated next comes from one of these. A slab that is released with notes about its
   // blocks is nobody's until the next version.
   if (block.slab == cache.current[size_class].slab ||
-      (block.unit == cache.versioned[size_class] && has_unversioned()))
+      (block.unit == cache.versioned[size_class] && state.listed && has_unversioned()))
     return;
   release_if_empty(mutator, block.unit, size_class);
 }

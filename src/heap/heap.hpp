@@ -10,12 +10,12 @@
 // the data. Who owns a slab and which slabs have free blocks is volatile, and derived after
 // opening.
 //
-// Ownership: a thread keeps the slabs it made or took over, until it ends or they are empty. The
-// owner allocates from `free` and frees into it with plain stores. Any other thread frees into
-// `remote` with an atomic or, and announces the slab: to its owner, who moves those bits over when
-// it has nothing else, or to the slabs of the class that nobody owns. A slab is announced once
-// until somebody looks at it, so that most frees are the atomic or alone. Lock order: class, then
-// units.
+// Ownership: a thread keeps the slabs it made or took over, until it ends, or they are empty and
+// not those that it allocates from. The owner allocates from `free` and frees into it with plain
+// stores. Any other thread frees into `remote` with an atomic or, and announces the slab: to its
+// owner, who moves those bits over when it has nothing else, or to the slabs of the class that
+// nobody owns. A slab is announced once until somebody looks at it, so that most frees are the
+// atomic or alone. Lock order: class, then units.
 #pragma once
 
 #include <array>
@@ -191,6 +191,8 @@ class Heap : public commit::EpochGuest {
   /// From now on version_required() until a version is durable that is cut after this call.
   void require_version() { unversioned_->require_version(); }
   bool version_required() const { return unversioned_->version_required(); }
+  /// While mutators stand still: the empty slabs that threads keep are units again.
+  void release_kept(detail::Mutator& mutator);
   void epoch_begins() noexcept override;
   void epoch_settled(bool durable) noexcept override;
   /// It is told what the heap is told, from now on and for as long as there are checkpoints.
@@ -245,7 +247,7 @@ class Heap : public commit::EpochGuest {
   Result<void*> allocate_slow(detail::Mutator& mutator, u64 size, u64 alignment);
   Result<void*> allocate_new(detail::Mutator& mutator, u64 size, u64 alignment);
   Result<void*> allocate_in(detail::Mutator& mutator, unsigned size_class, u64 size, u64 alignment);
-  bool release_empty(detail::Mutator& mutator);
+  bool release_empty(detail::Mutator& mutator, ThreadCache& cache);
   Result<void*> allocate_small(detail::Mutator& mutator, unsigned size_class);
   Result<void*> allocate_versioned(detail::Mutator& mutator, unsigned size_class);
   void* take_versioned(detail::Mutator& mutator, u64 unit, const ClassInfo& info);

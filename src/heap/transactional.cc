@@ -117,10 +117,10 @@ Result<void*> Heap::allocate_versioned(Mutator& mutator, unsigned size_class) {
     }
   }
   PERDURA_ASSIGN(const u64 unit, versioned_slab(mutator, cache, size_class));
+  last = unit;
   cache.available[size_class].push_back(unit);
   void* const block = take_versioned(mutator, unit, info);
   PERDURA_ASSERT(block != nullptr);
-  last = unit;
   return block;
 }
 

@@ -88,6 +88,7 @@ static void misuse(void) {
   check_null(nv_malloc(10, "x"), PERDURA_MISUSE, "an object is called 'x' already");
   check_null(nv_malloc((size_t)1 << 60, NULL), PERDURA_NO_SPACE, "larger than the region");
   check_null(nv_malloc((size_t)1 << 60, "huge"), PERDURA_NO_SPACE, "larger than the region");
+  check_null(nv_find("huge"), PERDURA_NOT_FOUND, "no object is called 'huge'");
   check_error(nv_ckone("nobody"), PERDURA_NOT_FOUND, "'nobody'");
   check_error(nv_ckone(NULL), PERDURA_INVALID_ARGUMENT, "not NULL");
   check_null(nv_find(NULL), PERDURA_INVALID_ARGUMENT, "not NULL");

@@ -308,7 +308,8 @@ std::vector<Point> points_of(const Scenario& scenario, const Counts& counts, u64
   const auto sample = [&](u64 kind, u64 count, Call call, const std::vector<Way>& ways) {
     // Of a long run only some calls, drawn anew in each.
     if (ways.empty()) return;
-    const u64 calls_max = slice_or_whole((scenario.calls_max + 63) / 64, scenario.calls_max);
+    const u64 calls_max =
+        slice_or_whole((scenario.calls_max + 63) / 64, (3 * scenario.calls_max + 3) / 4);
     const u64 step = all ? 1 : (count + calls_max - 1) / calls_max;
     const u64 first = step != 0 ? 1 + mix(seed + kind) % step : 1;
     for (u64 nth = first; nth <= count; nth += step) {

@@ -90,7 +90,6 @@ class Drawer {
     program_.typed = one_in(program_.options.aliases != 0 ? 2 : 4);
     program_.own = one_in(4);
     program_.typed_root = one_in(2);
-    program_.excluded_root = program_.typed_root || !leaves_out({}, "an untyped excluded word");
     draw_tracking(program_.options);
     program_.standard = !program_.typed && one_in(3);
     if (!program_.transactions()) return;

@@ -145,7 +145,6 @@ Json to_json(const Program& program) {
           {"standard", program.standard},
           {"own", program.own},
           {"typed_root", program.typed_root},
-          {"excluded_root", program.excluded_root},
           {"options", json_of(program.options)},
           {"sessions", std::move(sessions)}};
 }
@@ -158,7 +157,6 @@ Program from_json(const Json& json) {
   program.on_disk = json.at("on_disk");
   program.own = json.value("own", false);
   program.typed_root = json.value("typed_root", false);
-  program.excluded_root = json.value("excluded_root", false);
   program.typed = json.at("typed");
   program.standard = json.at("standard");
   program.options = options_of(json.at("options"));

@@ -101,7 +101,6 @@ struct Program {
   bool standard = false;       ///< it has containers of the standard library
   bool own = false;            ///< it has stores of its own: by FGCK's, HEAPO's and SoftPM's calls
   bool typed_root = false;     ///< of SoftPM's container it says where the root's pointers are
-  bool excluded_root = false;  ///< a pointer of that root may lead where no point follows
   Options options;             ///< what the store is made with
   std::vector<Session> sessions;
 

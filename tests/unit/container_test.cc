@@ -471,6 +471,26 @@ TEST_P(Containers, AFullContainerLosesNothing) {
 }
 
 // An excluded pointer does not move what it leads to; where another one does, it follows.
+// As the one that the paper excludes: a number that looks like a pointer.
+TEST_P(Containers, AnExcludedWordThatMayBeANumberStaysOne) {
+  Link* const volatile_link = make<Link>(nullptr, u64{8});
+  const auto address = reinterpret_cast<std::uintptr_t>(volatile_link);
+  {
+    Container container = open();
+    auto& root = container.root<Root>();
+    root.first = make_node(1);
+    root.first->word = address;
+    container.exclude(&root.first->word);
+    container.point();
+    EXPECT_FALSE(container.contains(volatile_link));
+    EXPECT_EQ(root.first->word, address);
+    container.discard();
+  }
+  destroy(volatile_link);
+  EXPECT_EQ(open().root<Root>().first->word, address);
+  EXPECT_EQ(open(0x551000000000).root<Root>().first->word, address);
+}
+
 TEST_P(Containers, ExcludedPointersLeadToWhereTheirObjectsAre) {
   {
     Container container = open();

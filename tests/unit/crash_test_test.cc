@@ -7,6 +7,8 @@
 #include <perdura/testing.hpp>
 #include <perdura/transaction.hpp>
 
+#include "support/slice.hpp"
+
 namespace perdura::test {
 namespace {
 
@@ -23,13 +25,15 @@ std::string check(Store& store) {
          " on the right";
 }
 
+const u64 kSteps = slice_or_whole(7, 20);
+
 template <class Step>
 testing::CrashTestReport test_of(Step&& step) {
   return testing::crash_test(
       {},
       [&](Store& store) {
         Pair& pair = store.root<Pair>("pair");
-        for (int i = 0; i < 20; ++i) step(store, pair);
+        for (u64 i = 0; i < kSteps; ++i) step(store, pair);
       },
       check);
 }
@@ -56,7 +60,7 @@ TEST(CrashTest, ARightStructurePasses) {
     ++pair.right;
   });
   EXPECT_TRUE(report.ok()) << report.text();
-  EXPECT_GE(report.versions, 20u) << report.text();
+  EXPECT_GE(report.versions, kSteps) << report.text();
   EXPECT_GT(report.executions, report.states);
 }
 

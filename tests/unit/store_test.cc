@@ -320,6 +320,22 @@ TEST_F(StoreTest, AnOperationThatWaitsLeavesErrnoAlone) {
   EXPECT_EQ(errno, ENOENT);
 }
 
+TEST_F(StoreTest, ARootThatThereIsNoRoomForLeavesNothing) {
+  struct Huge {
+    u64 words[16 * kMiB];
+  };
+  Options small = options();
+  small.region_limit_bytes = 16 * kMiB;
+  Store store = Store::open(path(), small);
+  store.root<Counter>("counter");
+  const HeapAudit before = store.audit();
+  expect_error([&] { store.root<Huge>("huge"); }, Code::kNoSpace, "larger than the region");
+  EXPECT_EQ(store.find_root<Huge>("huge"), nullptr);
+  EXPECT_EQ(store.runtime().heap().roots().size(), 1u);
+  EXPECT_EQ(store.audit().live_blocks, before.live_blocks);
+  store.root<u64>("huge") = 5;  // the name is free
+}
+
 TEST_F(StoreTest, ARootHasOneType) {
   Store store = Store::open(path(), options());
   store.root<Counter>("counter");

@@ -330,6 +330,41 @@ TEST_P(TransactionObjects, AreDestroyedWithoutMemory) {
 }
 
 // A body may catch what it learns when it gives a block back, and keep it.
+/// Its destructor gives back a block that may be older than itself.
+struct Owner {
+  Owner(Store& store, void* block) : store(&store), block(block) {}
+  Owner(const Owner&) = delete;
+  ~Owner() { store->deallocate(block); }
+
+  Store* store;
+  void* block;
+};
+
+TEST_P(TransactionObjects, ThatAreNewMayOwnWhatIsOldAndMeetOthers) {
+  Store store = open();
+  auto& words = store.root<std::array<u64*, 2>>("words");
+  atomically(store, [&](Transaction& tx) {
+    for (u64*& word : words) tx.write(word, static_cast<u64*>(tx.allocate(512)));  // apart
+    for (u64*& word : words) tx.write(*tx.read(word), u64{1});
+  });
+  const u64 before = store.audit().live_blocks;
+  int runs = 0;
+  atomically(store, [&](Transaction& tx) {
+    u64* const old = tx.read(words[0]);
+    tx.write(words[0], static_cast<u64*>(nullptr));
+    const u64 seen = tx.read(*old);
+    if (runs++ == 0)
+      std::thread([&] {
+        atomically(store, [&](Transaction& other) { other.write(*old, seen + 1); });
+      }).join();
+    tx.destroy(tx.make<Owner>(store, old));
+  });
+  EXPECT_EQ(runs, 2);
+  const HeapAudit audit = store.audit();
+  EXPECT_TRUE(audit.clean) << audit.problem;
+  EXPECT_EQ(audit.live_blocks, before - 1);
+}
+
 TEST_P(TransactionObjects, ABlockThatIsNotGivenBackForWantOfMemoryStays) {
   const TestThread ours;
   Store store = open();

@@ -4,6 +4,9 @@
 // their results in memory and after a crash; waiters that store beside what they wait for.
 #include <gtest/gtest.h>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <functional>
 #include <stdexcept>
@@ -233,6 +236,30 @@ TEST_P(TransactionParts, InAChildThatWasForkedInsideOneAreByThemselves) {
               "");
   });
   EXPECT_EQ(words.w[0], 1u);
+}
+
+TEST_P(TransactionParts, AreNotCommittedByAChildThatReturnsFromTheirBody) {
+  Store store = open();
+  auto& words = store.root<Words>("words");
+  pid_t child = -1;
+  try {
+    atomically(store, [&](Transaction& tx) {
+      tx.write(words.w[0], u64{1});
+      child = ::fork();
+    });
+    if (child == 0) ::_exit(1);
+  } catch (const Error& error) {
+    if (child == 0) ::_exit(error.code() == Code::kForked ? 0 : 2);
+    throw;
+  }
+  int status = -1;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  atomically(store, [&](Transaction& tx) { tx.write(words.w[1], u64{2}); });
+  expect(words, [](const Words& found) {
+    EXPECT_EQ(found.w[0], 1u);
+    EXPECT_EQ(found.w[1], 2u);
+  });
 }
 #endif
 

@@ -8,14 +8,18 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <random>
+#include <stdexcept>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <perdura/perdura.hpp>
@@ -452,6 +456,75 @@ TEST_P(Transactional, GetRoomHoweverOftenOperationsTakeItAll) {
   });
   Store store = reopen();
   EXPECT_EQ(*data_of(store).large[0], 40);
+}
+
+TEST_P(Transactional, NeedNoVersionAfterAnAllocationThatFails) {
+  Store store = open();
+  Data& data = data_of(store);
+  atomically(store, [&](Transaction& tx) { tx.write(data.count, u64{1}); });
+  store.checkpoint();
+  store.allocate(64);  // which no version has
+  const u64 before = store.statistics().checkpoints;
+  const auto fail = [&](Transaction& tx) {
+    tx.irrevocable();
+    (void)tx.allocate(region_limit_bytes_ + 1);
+  };
+  atomically(store, [&](Transaction& tx) {
+    expect_error([&] { fail(tx); }, Code::kNoSpace, "larger than the region");
+    tx.write(data.count, u64{2});
+  });
+  expect_error([&] { atomically(store, fail); }, Code::kNoSpace, "larger than the region");
+  atomically(store, [&](Transaction& tx) { tx.write(data.count, tx.read(data.count) + 1); });
+  EXPECT_EQ(data.count, 3u);
+  EXPECT_EQ(store.statistics().checkpoints, before);
+}
+
+// A transaction that is alone gets room that the last version still uses, and throws.
+TEST_P(Transactional, ThatAreUndoneLeaveTheVersionWhoseRoomTheyHad) {
+  region_limit_bytes_ = 3 * kMiB;
+  constexpr u64 kBytes = 128 * kKiB;
+  for (const bool goes_on : {false, true}) {
+    std::filesystem::remove(folder_.path("store.pd"));
+    crash_after([&](Store& store, Data& data) {
+      {
+        const auto operation = store.operation();
+        operation.touch(&data, sizeof data);
+        for (u64*& large : data.large) {
+          large = static_cast<u64*>(operation.allocate(kBytes));
+          operation.touch(large, kBytes);
+          std::fill_n(large, kBytes / sizeof(u64), reinterpret_cast<u64>(&large));
+        }
+      }
+      store.checkpoint();
+      {
+        const auto operation = store.operation();
+        operation.touch(&data, sizeof data);
+        for (u64*& large : data.large) operation.deallocate(std::exchange(large, nullptr));
+      }
+      const u64 before = store.statistics().checkpoints;
+      EXPECT_THROW(atomically(store,
+                              [&](Transaction& tx) {
+                                tx.irrevocable();
+                                for (size_t i = 0; i < data.large.size(); ++i)
+                                  std::memset(tx.allocate(kBytes), 0xee, kBytes);
+                                throw std::runtime_error("undone");
+                              }),
+                   std::runtime_error);
+      EXPECT_EQ(store.statistics().checkpoints, before);
+      if (!goes_on) return;
+      atomically(store, [&](Transaction& tx) { tx.write(data.count, u64{9}); });
+      EXPECT_EQ(store.statistics().checkpoints, before + 1);
+    });
+    Store store = reopen();
+    Data& data = data_of(store);
+    EXPECT_EQ(data.count, goes_on ? 9u : 0u);
+    for (u64*& large : data.large) {
+      ASSERT_EQ(large == nullptr, goes_on);
+      if (goes_on) continue;
+      EXPECT_TRUE(std::all_of(large, large + kBytes / sizeof(u64),
+                              [&](u64 word) { return word == reinterpret_cast<u64>(&large); }));
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Media, Transactional, testing::Values("emu", "file"),

@@ -231,7 +231,11 @@ thread_local TransactionContext* innermost = nullptr;
 
 // Those that a thread was in when it forked are the parent's.
 [[maybe_unused]] const bool forgets_in_child = [] {
-  at_fork_in_child([]() noexcept { innermost = nullptr; });
+  at_fork_in_child([]() noexcept {
+    for (TransactionContext* each = innermost; each != nullptr; each = each->outer)
+      each->leave_to_parent();
+    innermost = nullptr;
+  });
   return true;
 }();
 

@@ -81,6 +81,12 @@ class TransactionContext final : public TransactionThread, public store::Transac
   Status commit();
   /// Or allocated or given back: it is to have a part in the log.
   bool has_changed() const { return changed_; }
+  /// In a child that was forked in its body, and does not have the store's memory: there is nothing
+  /// to undo, and commit() looks whose store it is.
+  void leave_to_parent() {
+    forget();
+    changed_ = beyond_words_ = true;
+  }
   u64 waits_for() const { return waits_for_; }
   /// It is used no more, unless it begins again.
   void end() {
@@ -194,7 +200,7 @@ class TransactionContext final : public TransactionThread, public store::Transac
   void forget();
   Status add_entries();
   template <class Allocate>
-  Result<void*> allocate_unversioned(Failure failure, Allocate&& allocate);
+  Result<void*> allocate_block(Allocate&& allocate);
   bool relies_on_operations() const;
   Status commit_surely(Durability durability);
   Status commit_reads(Durability durability);
@@ -220,7 +226,10 @@ class TransactionContext final : public TransactionThread, public store::Transac
   void put_values() const;
   /// Of those that are given back.
   template <class Visit>
-  void for_each_freed(Visit&& visit) const;
+  void for_each_freed(Visit&& visit) const {
+    for (const void* const block : freed_) visit(block);
+    for (const LinkedFreed* each = linked_freed_; each != nullptr; each = each->before) visit(each);
+  }
   void note_freed(void* block);
   void own_block(void* block, u64 bytes);
   void run_destructors();
