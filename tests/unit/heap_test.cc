@@ -437,5 +437,71 @@ TEST_F(Heap, FreesWhileTheOwnerEndsAreNotLost) {
   expect_clean(store, 0);
 }
 
+// A version may have what a transaction of the log did, or what was done after it.
+TEST_F(Heap, WhatATransactionDidIsRepeatedAnyNumberOfTimes) {
+  WrappedStore store(uri(), small_region());
+  heap::Heap& heap = store.runtime().heap();
+  detail::Mutator& mutator = store.runtime().mutators().this_thread();
+  std::vector<heap::Heap::Place> places;
+  {
+    const auto op = store.operation();
+    for (const u64 size : {u64{100}, 3 * format::kUnitBytes})
+      places.push_back(value_or_throw(heap.place_of_block(op.allocate(size))));
+  }
+  for (int i = 0; i < 3; ++i) {
+    {
+      const auto op = store.operation();
+      for (const auto& place : places) EXPECT_TRUE(heap.claim(mutator, place));
+    }
+    expect_clean(store, 2);
+  }
+  for (int i = 0; i < 3; ++i) {
+    {
+      const auto op = store.operation();
+      for (const auto& place : places) EXPECT_TRUE(heap.disclaim(mutator, place.offset));
+    }
+    expect_clean(store, 0);
+  }
+}
+
+TEST_F(Heap, WhatATransactionAllocatedGetsItsPlaceFromAnEmptySlabAlone) {
+  heap::Heap::Place large{};
+  heap::Heap::Place small{};
+  {
+    WrappedStore store(uri(), small_region());
+    heap::Heap& heap = store.runtime().heap();
+    {
+      const auto op = store.operation();
+      void* const block = op.allocate(3 * format::kUnitBytes);
+      large = value_or_throw(heap.place_of_block(block));
+      op.deallocate(block);
+      u64 size = 16;
+      do {
+        ASSERT_LE(size, 4096u);
+        small = value_or_throw(heap.place_of_block(op.allocate(size)));
+        size *= 2;
+      } while (small.unit < large.unit || small.unit >= large.unit + large.units);
+    }
+    store.checkpoint();
+    store.close();
+  }
+  WrappedStore store(uri(), small_region());
+  heap::Heap& heap = store.runtime().heap();
+  detail::Mutator& mutator = store.runtime().mutators().this_thread();
+  const u64 live_blocks = store.audit().live_blocks;
+  {
+    const auto op = store.operation();
+    const Status refused = heap.claim(mutator, large);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.failure().code, Code::kCorrupt);
+    EXPECT_NE(refused.failure().message.find("is in use where a transaction of the log allocated"),
+              std::string::npos)
+        << refused.failure().message;
+    EXPECT_TRUE(heap.disclaim(mutator, small.offset));
+    EXPECT_TRUE(heap.claim(mutator, large));
+  }
+  expect_clean(store, live_blocks);
+}
+
 }  // namespace
 }  // namespace perdura::test
