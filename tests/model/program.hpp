@@ -95,13 +95,13 @@ enum class HeapUse : u8 { kBoth, kOperations, kTransactions };
 struct Program {
   u64 seed = 0;
   HeapUse heap_use = HeapUse::kBoth;
-  std::string medium;          ///< emu, file or memcached
-  bool on_disk = false;        ///< not in a folder in memory
-  bool typed = false;          ///< blocks have type records, so that the store moves
-  bool standard = false;       ///< it has containers of the standard library
-  bool own = false;            ///< it has stores of its own: by FGCK's, HEAPO's and SoftPM's calls
-  bool typed_root = false;     ///< of SoftPM's container it says where the root's pointers are
-  Options options;             ///< what the store is made with
+  std::string medium;       ///< emu, file or memcached
+  bool on_disk = false;     ///< not in a folder in memory
+  bool typed = false;       ///< blocks have type records, so that the store moves
+  bool standard = false;    ///< it has containers of the standard library
+  bool own = false;         ///< it has stores of its own: by FGCK's, HEAPO's and SoftPM's calls
+  bool typed_root = false;  ///< of SoftPM's container it says where the root's pointers are
+  Options options;          ///< what the store is made with
   std::vector<Session> sessions;
 
   bool transactions() const;  ///< the store can have some

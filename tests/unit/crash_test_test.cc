@@ -97,7 +97,7 @@ TEST(CrashTest, ATransactionPasses) {
     });
   });
   EXPECT_TRUE(report.ok()) << report.text();
-  EXPECT_GE(report.versions, 2 * kSteps) << report.text();  // each before the next version, and in it
+  EXPECT_GE(report.versions, 2 * kSteps) << report.text();  // before the next, and in it
 }
 
 TEST(CrashTest, TwoTransactionsInsteadOfOneAreFound) {
