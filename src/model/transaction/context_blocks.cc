@@ -32,12 +32,15 @@ template <class Allocate>
 Result<void*> TransactionContext::allocate_block(Allocate&& allocate) {
   heap::Heap& heap = all_.runtime_.heap();
   if (!alone || !heap.version_required()) {
-    const bool had_unversioned = heap.has_unversioned();  // a version that ends now has it all
+    // Before and after: a version that ends meanwhile has it all, an operation that runs meanwhile
+    // may have taken all.
+    const bool had_unversioned = heap.has_unversioned();
     Result<void*> allocated = [&] {
       const ByTransaction by_transaction(*mutator);
       return allocate(heap);
     }();
-    if (allocated || allocated.failure().code != Code::kNoSpace || !had_unversioned)
+    if (allocated || allocated.failure().code != Code::kNoSpace ||
+        !(had_unversioned || heap.has_unversioned()))
       return allocated;
     if (!alone) throw TransactionAgain{this, Why::kNeedsVersion};
   }
