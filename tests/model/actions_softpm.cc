@@ -73,13 +73,12 @@ int make_container(const Live& live, void** root) {
 
 bool leads_aside(u64 step) { return test::mix(step + 1) % 2 == 0; }
 
-/// A word that may be a pointer may as well be a number.
+/// As the last point left it. A word that may be a pointer may as well be a number.
 SoftpmItem* aside_once_opened(const Live& live, const SoftpmState& state) {
   return has_typed_root(live) ? nullptr : reinterpret_cast<SoftpmItem*>(state.loose);
 }
 
-/// `is_opened`: it is as its last point left it.
-void check(const Live& live, bool is_opened) {
+void check(const Live& live) {
   const SoftpmState* const state = now.root->state;
   if (state == nullptr) return;
   std::vector<u64> numbers;
@@ -93,7 +92,7 @@ void check(const Live& live, bool is_opened) {
     require(now.root->aside == state->item,
             "SoftPM's excluded pointer does not lead to where its object is");
   else
-    require(now.root->aside == (is_opened ? aside_once_opened(live, *state) : now.loose),
+    require(now.root->aside == (now.loose == nullptr ? aside_once_opened(live, *state) : now.loose),
             "SoftPM's excluded pointer leads to something else");
 }
 
@@ -111,7 +110,7 @@ void open(Live& live, u64 number) {
   const SoftpmState* const state = now.root->state;
   now.pointed = now.attempted = state == nullptr ? 0 : state->steps;
   require_reached(live.journal, Part::kSoftpm, now.pointed, "SoftPM's container");
-  check(live, true);
+  check(live);
   pExclude(now.id, &now.root->aside);
 }
 
@@ -218,7 +217,7 @@ const ActionRegistration kSoftpm({
           else if (what < 4) close(live);
           else if (what == 4) point_by_the_timer(live);
           else if (what < 14) point(live, what < 12);
-          if (now.id != 0) check(live, false);
+          if (now.id != 0) check(live);
         },
 });
 
