@@ -329,7 +329,6 @@ TEST_P(TransactionObjects, AreDestroyedWithoutMemory) {
   expect(store, records, model);
 }
 
-// A body may catch what it learns when it gives a block back, and keep it.
 /// Its destructor gives back a block that may be older than itself.
 struct Owner {
   Owner(Store& store, void* block) : store(&store), block(block) {}
@@ -365,6 +364,7 @@ TEST_P(TransactionObjects, ThatAreNewMayOwnWhatIsOldAndMeetOthers) {
   EXPECT_EQ(audit.live_blocks, before - 1);
 }
 
+// A body may catch what it learns when it gives a block back, and keep it.
 TEST_P(TransactionObjects, ABlockThatIsNotGivenBackForWantOfMemoryStays) {
   const TestThread ours;
   Store store = open();
