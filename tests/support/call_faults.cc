@@ -31,6 +31,7 @@ struct Armed {
   std::atomic<u64> nth{0};
   std::atomic<int> error{0};
   std::atomic<bool> for_ever{false};
+  std::atomic<pid_t> only{0};  // calls of this thread, unless 0
   std::atomic<void (*)()> before{nullptr};
   std::array<std::atomic<u64>, kCalls> counts{};
   std::atomic<u64> failed{0};
@@ -48,6 +49,8 @@ constinit thread_local bool counts_here = true;
 // Allocates nothing: it runs inside of operator new and in signal handlers.
 bool fails(Call call) noexcept {
   if (!counts_here || !armed.counting.load(std::memory_order_relaxed)) return false;
+  const pid_t only = armed.only.load(std::memory_order_relaxed);
+  if (only != 0 && only != ::gettid()) return false;
   const auto index = static_cast<unsigned>(call);
   const u64 number = armed.counts[index].fetch_add(1) + 1;
   if (armed.call.load() != index) return false;
@@ -98,6 +101,7 @@ void arm_calls(const CallFault* fault) {
   armed.dead_ring = nullptr;
   armed.interrupted = false;
   armed.call = kCalls;
+  armed.only = fault != nullptr && fault->own ? ::gettid() : 0;
   if (fault != nullptr) {
     armed.nth = fault->nth;
     armed.error = fault->error;

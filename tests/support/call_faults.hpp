@@ -48,6 +48,7 @@ struct CallFault {
   u64 nth = 1;  ///< from 1, counted from arming
   int error = 0;
   bool for_ever = false;       ///< also every one after it
+  bool own = false;            ///< only calls of the thread that arms, not of the library's own
   void (*before)() = nullptr;  ///< is called before the call, which then does not fail
 };
 

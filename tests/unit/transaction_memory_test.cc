@@ -53,7 +53,7 @@ class TransactionMemory : public TransactionWays {
   }
   /// What became of a call of which the nth allocation fails.
   static Outcome with_fault(u64 nth, bool for_ever, const std::function<void()>& call) {
-    const CallFault fault{.nth = nth, .for_ever = for_ever};
+    const CallFault fault{.nth = nth, .for_ever = for_ever, .own = true};
     arm_calls(&fault);
     Outcome outcome = Outcome::kDone;
     try {
@@ -200,7 +200,7 @@ TEST_P(TransactionMemory, IsNotNeededToLogWhatWasDestroyed) {
   const u64 empty = store.audit().live_blocks;
   for (u64 round = 0; round < 2; ++round) {
     fill(store, root);
-    const CallFault fault{.for_ever = true};
+    const CallFault fault{.for_ever = true, .own = true};
     const u64 version = store.durable_version();
     atomically(store, [&](Transaction& tx) {
       Texts& texts = *tx.read(root.texts);
@@ -242,7 +242,7 @@ TEST_P(TransactionMemory, IsMissedInVainOnceObjectsAreDestroyed) {
         for (u64 i = 0; i < kMany; ++i) root.texts->emplace(i, Allocator<char>(store));
       }
       store.checkpoint();
-      const CallFault fault{.nth = nth, .for_ever = for_ever};
+      const CallFault fault{.nth = nth, .for_ever = for_ever, .own = true};
       std::string problem;
       try {
         atomically(store, [&](Transaction& tx) {
@@ -290,7 +290,7 @@ TEST_P(TransactionMemory, IsNotNeededToFindThatADestructorGivesABlockBackTwice) 
           tx.write(root.block, static_cast<std::byte*>(tx.allocate(100)));
           object = tx.make<Twice>(store, tx.read(root.block));
         });
-        const CallFault fault;
+        const CallFault fault{.own = true};
         atomically(store, [&](Transaction& tx) {
           tx.destroy(object);
           arm_calls(&fault);

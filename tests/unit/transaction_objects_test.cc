@@ -299,7 +299,7 @@ TEST_P(TransactionObjects, AreDestroyedWithoutMemory) {
       SCOPED_TRACE("allocation " + std::to_string(nth) + (for_ever ? " and all after it" : ""));
       model[0] = {nth, 30};
       atomically(store, [&](Transaction& tx) { set(tx, store, records, 0, model[0]); });
-      const CallFault fault{.call = Call::kAllocate, .nth = nth, .for_ever = for_ever};
+      const CallFault fault{.call = Call::kAllocate, .nth = nth, .for_ever = for_ever, .own = true};
       arm_calls(&fault);
       try {
         in_library([&] {
@@ -382,7 +382,7 @@ TEST_P(TransactionObjects, ABlockThatIsNotGivenBackForWantOfMemoryStays) {
     const u64 before = store.audit().live_blocks;
     atomically(store, [&](Transaction& tx) {
       for (u64 i = 0; i < writes; ++i) tx.write(words.words[i], writes);
-      const CallFault fault{.call = Call::kAllocate, .nth = 1 + writes % 3};
+      const CallFault fault{.call = Call::kAllocate, .nth = 1 + writes % 3, .own = true};
       arm_calls(&fault);
       try {
         u64* const block = tx.read(words.block);
