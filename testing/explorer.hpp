@@ -55,7 +55,7 @@ struct Coverage {
 };
 
 struct ExplorerOptions {
-  u64 distinguishable_max = 1 << 16;  ///< executions of one state before it is sampled instead
+  u64 distinguishable_max = 1 << 15;  ///< executions of one state before it is sampled instead
   u64 samples = 4096;
   int depth = 2;  ///< 2: failures inside recovery as well
   /// So many states inside the recoveries of one state are explored, and of the others one in
@@ -65,7 +65,7 @@ struct ExplorerOptions {
   /// Executions of a state inside recovery before it is left.
   u64 inner_distinguishable_max = 1 << 11;
   /// Of all the states inside the recoveries of one state together.
-  u64 inner_executions_max = 1 << 17;
+  u64 inner_executions_max = 1 << 16;
   u64 seed = 1;
   const Mutation* mutation = nullptr;
   Passed* passed = nullptr;

@@ -9,6 +9,7 @@
 #include "base/checksum.hpp"
 #include "base/threads.hpp"
 #include "format/transaction_format.hpp"
+#include "region/region.hpp"
 
 namespace perdura::commit {
 namespace {
@@ -203,9 +204,10 @@ Status LogImage::load(const std::vector<u64>& offsets,
     return {};
   }
   std::vector<media::ReadRequest> requests;
-  // One range, so that the kernel can back it with large pages.
+  // One range, so that the kernel can back it with large pages, or in one go with small ones.
   PERDURA_ASSIGN(memory_, Mapping::anonymous(std::max<u64>(offsets.size(), 1) * segment_bytes_));
-  ::madvise(memory_.as(), memory_.length(), MADV_HUGEPAGE);
+  ::madvise(memory_.as(), memory_.length(),
+            memory_.length() < region::kHugeBytes ? MADV_POPULATE_WRITE : MADV_HUGEPAGE);
   for (u64 offset : offsets) {
     std::byte* const bytes = memory_.as() + segments_.size() * segment_bytes_;
     segments_.push_back({offset, bytes});

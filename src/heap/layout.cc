@@ -12,7 +12,7 @@ namespace {
 using format::PointerRun;
 using format::PointerTag;
 
-constexpr size_t kNameMax = 255;
+constexpr size_t kTypeNameMax = 255;
 constexpr u32 kPointerBytes = 8;
 constexpr size_t kRunsMax = 4096;
 constexpr int kDepthMax = 32;  // of values in values
@@ -69,7 +69,7 @@ class Resolver {
 
   Status check(const perdura_type& type) const {
     if (depth_ > kDepthMax) return failure(type, "contains itself");
-    if (type.name == nullptr || *type.name == 0 || std::strlen(type.name) > kNameMax)
+    if (type.name == nullptr || *type.name == 0 || std::strlen(type.name) > kTypeNameMax)
       return failure(type, "has no name of 1 to 255 bytes");
     if (type.size == 0) return failure(type, "has no size");
     if (!std::has_single_bit(type.alignment) || type.alignment > kPageBytes)

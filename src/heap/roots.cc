@@ -10,7 +10,7 @@ namespace {
 
 using format::RootNode;
 
-constexpr u64 kNameMax = 255;
+constexpr u64 kRootNameMax = 255;
 
 std::string_view name_of(const RootNode& node) {
   return {reinterpret_cast<const char*>(&node + 1), node.name_length};
@@ -30,7 +30,7 @@ std::string Heap::check_roots(u64& count) const {
     const u64 bytes = allocated_at(at);
     if (count == header.root_count || bytes < sizeof(RootNode)) return broken();
     const RootNode& node = root_node(at);
-    if (node.name_length > std::min<u64>(kNameMax, bytes - sizeof node)) return broken();
+    if (node.name_length > std::min<u64>(kRootNameMax, bytes - sizeof node)) return broken();
     if (units_.unit_of(region_.base() + std::min(node.object, region_.limit())) == ~u64{0})
       return "the root '" + std::string(name_of(node)) + "' leads out of the heap";
     ++count;
@@ -135,7 +135,7 @@ Status Heap::set_root(detail::Mutator& mutator, std::string_view name, void* obj
 // Under roots_mutex_.
 Status Heap::put_root(detail::Mutator& mutator, std::string_view name, void* object,
                       u64 fingerprint) {
-  if (name.empty() || name.size() > kNameMax)
+  if (name.empty() || name.size() > kRootNameMax)
     return Failure{Code::kInvalidArgument,
                    "a root's name has 1 to 255 bytes, not " + std::to_string(name.size())};
   if (object != nullptr && (!region_.contains(object) || !is_allocated(region_.offset_of(object))))

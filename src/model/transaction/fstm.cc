@@ -39,7 +39,7 @@ constinit thread_local Current current_transaction;
 Current& current() { return current_transaction; }
 
 // That of a thread that forked is the parent's.
-[[maybe_unused]] const bool forgets_in_child = [] {
+[[maybe_unused]] const bool forgets_current_in_child = [] {
   at_fork_in_child([]() noexcept { current_transaction = {}; });
   return true;
 }();

@@ -230,7 +230,7 @@ namespace {
 thread_local TransactionContext* innermost = nullptr;
 
 // Those that a thread was in when it forked are the parent's.
-[[maybe_unused]] const bool forgets_in_child = [] {
+[[maybe_unused]] const bool leaves_them_in_child = [] {
   at_fork_in_child([]() noexcept {
     for (TransactionContext* each = innermost; each != nullptr; each = each->outer)
       each->leave_to_parent();
