@@ -12,7 +12,7 @@ Status run(Execution& execution, const Options& options, Recovered& recovered) {
   const auto found = store::find_region(*recovered.volume, options.region);
   if (!found) return {};
   const format::RegionRecord& region = recovered.region = *found;
-  if (region.chunk_bytes != 0) {
+  if (region.engine == format::EngineId::kRemap) {
     PERDURA_ASSIGN(recovered.chunks, store::recover_chunks(*recovered.volume, region, 0));
     recovered.version = recovered.chunks->durable_version();
     return {};

@@ -20,7 +20,8 @@
 namespace perdura::format {
 
 constexpr char kMagic[8] = {'\x89', 'P', 'E', 'R', 'D', '\r', '\n', '\x1a'};
-constexpr u32 kFormatVersion = 2;
+constexpr u32 kFormatVersion = 3;
+constexpr u32 kFormatVersionMin = 2;  ///< stores of this and later ones become ones of this version
 constexpr char kArchitecture[16] = "x86_64-le-64";
 
 constexpr u64 kSuperblockBytes = 4096;
@@ -112,6 +113,13 @@ struct Extent {
 };
 static_assert(sizeof(Extent) == 32);
 
+/// How a region is kept, and its versions made.
+enum class EngineId : u16 {
+  kUnsaid = 0,   ///< of format version 2: chunk_bytes says it
+  kRedoLog = 1,  ///< in a home image, with a redo log
+  kRemap = 2,    ///< in chunks that are never overwritten
+};
+
 constexpr u64 kRegionNameMax = 31;  ///< bytes; at least one
 
 struct RegionRecord {
@@ -120,10 +128,12 @@ struct RegionRecord {
   u64 address;                    ///< where the region was created and must be mapped
   u64 limit_bytes;                ///< address space it may use
   char name[kRegionNameMax + 1];  ///< unlike the others'
-  u32 chunk_bytes;                ///< 0: it has a home image and a redo log; else its chunks' size
-  u32 versions_kept;              ///< with chunks: the newest one, and those before it
+  u32 chunk_bytes;                ///< kRemap: the size of its chunks; else 0
+  u16 versions_kept;              ///< kRemap: the newest one, and those before it; else 0
+  EngineId engine;
 };
 static_assert(sizeof(RegionRecord) == 64);
+static_assert(offsetof(RegionRecord, engine) == 62);
 
 /// Distance from the memory of a region to its first alias, and from alias to alias.
 constexpr u64 alias_stride(u64 limit_bytes) { return std::bit_ceil(limit_bytes); }

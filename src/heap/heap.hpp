@@ -30,6 +30,7 @@
 
 #include <perdura/store.hpp>
 
+#include "base/assert.hpp"
 #include "commit/checkpointer.hpp"
 #include "heap/layout.hpp"
 #include "heap/size_classes.hpp"
@@ -196,7 +197,10 @@ class Heap : public commit::EpochGuest {
   void epoch_begins() noexcept override;
   void epoch_settled(bool durable) noexcept override;
   /// It is told what the heap is told, from now on and for as long as there are checkpoints.
-  void tell_of_epochs(commit::EpochGuest& guest) { guest_ = &guest; }
+  void tell_of_epochs(commit::EpochGuest& guest) {
+    PERDURA_ASSERT(guest_.load() == nullptr);  // there is one whom it tells
+    guest_ = &guest;
+  }
 
   /// Every root, as (name, object, fingerprint).
   struct RootInfo {

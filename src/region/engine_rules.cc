@@ -7,13 +7,17 @@
 namespace perdura::region {
 namespace {
 
+using format::EngineId;
 using format::Extent;
 using format::ExtentKind;
 using format::RegionRecord;
 
 constexpr EngineRules kRedoLog{
     .feature = 0,
-    .record_fits = [](const RegionRecord& record) { return record.versions_kept == 0; },
+    .record_fits =
+        [](const RegionRecord& record) {
+          return record.chunk_bytes == 0 && record.versions_kept == 0;
+        },
     .extent_fits =
         [](const RegionRecord&, const Extent& extent) {
           return extent.kind == ExtentKind::kLog || extent.kind == ExtentKind::kHome;
@@ -40,10 +44,29 @@ constexpr EngineRules kRemap{
     .version_records_bytes = format::version_records_bytes,
 };
 
+constexpr EngineRules kUnknown{
+    .feature = 0,
+    .record_fits = [](const RegionRecord&) { return false; },
+    .extent_fits = [](const RegionRecord&, const Extent&) { return false; },
+    .version_records_bytes = [](const RegionRecord&) { return u64{0}; },
+};
+
 }  // namespace
 
 const EngineRules& engine_rules(const RegionRecord& record) {
-  return record.chunk_bytes == 0 ? kRedoLog : kRemap;
+  switch (record.engine) {
+    case EngineId::kRedoLog:
+      return kRedoLog;
+    case EngineId::kRemap:
+      return kRemap;
+    case EngineId::kUnsaid:
+      break;
+  }
+  return kUnknown;
+}
+
+EngineId engine_of_version_2(const RegionRecord& record) {
+  return record.chunk_bytes == 0 ? EngineId::kRedoLog : EngineId::kRemap;
 }
 
 }  // namespace perdura::region

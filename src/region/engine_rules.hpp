@@ -16,6 +16,10 @@ struct EngineRules {
   u64 (*version_records_bytes)(const format::RegionRecord& record);
 };
 
+/// No record fits those of an engine that is not known.
 const EngineRules& engine_rules(const format::RegionRecord& record);
+
+/// Of a region that a library of format version 2 made.
+format::EngineId engine_of_version_2(const format::RegionRecord& record);
 
 }  // namespace perdura::region

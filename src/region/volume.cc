@@ -17,6 +17,7 @@ namespace perdura::region {
 namespace {
 
 using format::DirectoryHeader;
+using format::EngineId;
 using format::Extent;
 using format::ExtentKind;
 using format::RegionRecord;
@@ -91,11 +92,13 @@ Status check_compatible(const std::string& name, const Superblock& superblock) {
                        std::string(superblock.architecture, strnlen(superblock.architecture, 16)) +
                        "', this is '" + format::kArchitecture +
                        "': its pointers mean nothing here; open it on such a machine"};
-  if (superblock.format_version != format::kFormatVersion ||
+  if (superblock.format_version < format::kFormatVersionMin ||
+      superblock.format_version > format::kFormatVersion ||
       superblock.superblock_bytes != format::kSuperblockBytes)
     return Failure{Code::kIncompatible, "'" + name + "' has format version " +
                                             std::to_string(superblock.format_version) +
-                                            ", this Perdura reads version " +
+                                            ", this Perdura reads versions " +
+                                            std::to_string(format::kFormatVersionMin) + " to " +
                                             std::to_string(format::kFormatVersion) +
                                             (superblock.format_version > format::kFormatVersion
                                                  ? "; use a newer Perdura"
@@ -160,7 +163,6 @@ Result<std::unique_ptr<Volume>> Volume::create(std::unique_ptr<media::Medium> me
   Superblock& superblock = volume->superblock_;
   std::memcpy(superblock.magic, format::kMagic, sizeof format::kMagic);
   std::memcpy(superblock.architecture, format::kArchitecture, sizeof format::kArchitecture);
-  superblock.format_version = format::kFormatVersion;
   superblock.superblock_bytes = format::kSuperblockBytes;
   superblock.segment_bytes = static_cast<u32>(segment_bytes);
   superblock.medium_bytes = format::kDataBegin;
@@ -262,9 +264,19 @@ Status Volume::read_directory(const Superblock& superblock) {
   at += regions_.size() * sizeof(RegionRecord);
   if (!extents_.empty()) std::memcpy(extents_.data(), at, extents_.size() * sizeof(Extent));
   superblock_ = superblock;
+  if (superblock.format_version == 2) PERDURA_TRY(name_engines());
   PERDURA_TRY(check_regions());
   PERDURA_TRY(check_extents());
   return check_homes();
+}
+
+// Version 2 had a versions_kept of twice the size where the engine is now.
+Status Volume::name_engines() {
+  for (RegionRecord& record : regions_) {
+    if (record.engine != EngineId::kUnsaid) return impossible_region(record);
+    record.engine = engine_of_version_2(record);
+  }
+  return {};
 }
 
 u64 Volume::features_of_regions() const {
@@ -292,11 +304,15 @@ Status Volume::check_regions() const {
         (record->aliases & (record->aliases - 1)) != 0 || record->aliases > format::kAliasesMax ||
         record->address > format::kAddressEnd ||
         format::reserved_bytes(*record) > format::kAddressEnd - record->address)
-      return Failure{Code::kCorrupt,
-                     "the directory of '" + name() + "' holds an impossible region (number " +
-                         std::to_string(record->region) + "); restore the store from a copy"};
+      return impossible_region(*record);
   }
   return {};
+}
+
+Failure Volume::impossible_region(const RegionRecord& record) const {
+  return Failure{Code::kCorrupt,
+                 "the directory of '" + name() + "' holds an impossible region (number " +
+                     std::to_string(record.region) + "); restore the store from a copy"};
 }
 
 Failure Volume::impossible_extent(const Extent& extent) const {
@@ -357,7 +373,10 @@ Status Volume::begin_session() {
   ++superblock_.session;
   ++sessions_;
   superblock_.clean = 0;
-  return write_superblock();
+  // A store of an earlier version becomes one of this: until the first slot that says so is whole,
+  // the other one and its directory are as they were.
+  return superblock_.format_version == format::kFormatVersion ? write_superblock()
+                                                              : write_directory();
 }
 
 Status Volume::end_session() {
@@ -611,6 +630,7 @@ Status Volume::write_directory() {
   if (!extents_.empty()) std::memcpy(at, extents_.data(), extents_.size() * sizeof(Extent));
 
   const Superblock before = superblock_;
+  superblock_.format_version = format::kFormatVersion;
   superblock_.incompatible_features = features_of_regions();
   superblock_.directory_slot ^= 1;
   superblock_.directory_bytes = static_cast<u32>(length);

@@ -76,10 +76,12 @@ class Volume {
 
   Status read_directory(const format::Superblock& superblock);
   u64 features_of_regions() const;
+  Status name_engines();
   Status check_regions() const;
   Status check_extents() const;
   Status check_homes() const;
   bool has_region(const format::Extent& extent) const;
+  Failure impossible_region(const format::RegionRecord& record) const;
   Failure impossible_extent(const format::Extent& extent) const;
   struct Space {
     u64 length;

@@ -105,8 +105,9 @@ class ChunkKind final : public EngineKind {
   Status check_creation(const Options&, const media::Medium&) const override { return {}; }
 
   void fill_record(const Options& options, format::RegionRecord& record) const override {
+    record.engine = format::EngineId::kRemap;
     record.chunk_bytes = options.chunk_bytes;
-    record.versions_kept = options.versions_kept;
+    record.versions_kept = static_cast<u16>(options.versions_kept);
   }
 
   std::unique_ptr<Storage> storage(region::Volume& volume, const format::RegionRecord& record,

@@ -7,7 +7,7 @@ const EngineKind& engine_kind(Engine engine) {
 }
 
 const EngineKind& engine_kind(const format::RegionRecord& record) {
-  return engine_kind(record.chunk_bytes != 0 ? Engine::kRemap : Engine::kRedoLog);
+  return record.engine == format::EngineId::kRemap ? chunk_kind() : redo_log_kind();
 }
 
 }  // namespace perdura::store

@@ -31,6 +31,14 @@ bool is_mix(const Superblock& torn, const Superblock& whole) {
   after.clean = 0;
   ++after.session;
   contents.push_back(after);
+  // It may have made a store of an earlier format one of this.
+  const bool taken_over = whole.format_version != format::kFormatVersion;
+  after.format_version = format::kFormatVersion;
+  contents.push_back(after);
+  for (u32 version = format::kFormatVersionMin; version < whole.format_version; ++version) {
+    before.format_version = version;
+    contents.push_back(before);
+  }
   std::vector<Words> words;
   for (Superblock& content : contents) {
     content.checksum = region::superblock_checksum(content);
@@ -41,7 +49,7 @@ bool is_mix(const Superblock& torn, const Superblock& whole) {
   // While a store is in use its updates change more than can be foreseen.
   const auto may_change = [&](size_t word) {
     const size_t at = word * sizeof(u64);
-    return whole.clean == 0 &&
+    return (whole.clean == 0 || taken_over) &&
            (at == offsetof(Superblock, checksum) ||
             at == offsetof(Superblock, incompatible_features) ||
             (at >= offsetof(Superblock, sequence) && at < offsetof(Superblock, reserved1)));

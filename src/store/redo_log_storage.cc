@@ -99,7 +99,9 @@ class RedoLogKind final : public EngineKind {
     return {};
   }
 
-  void fill_record(const Options&, format::RegionRecord&) const override {}
+  void fill_record(const Options&, format::RegionRecord& record) const override {
+    record.engine = format::EngineId::kRedoLog;
+  }
 
   std::unique_ptr<Storage> storage(region::Volume& volume, const format::RegionRecord& record,
                                    const Options& options) const override {

@@ -536,9 +536,9 @@ Status Runtime::relocate() {
 Runtime::~Runtime() {
   open_stores().remove(*this);
   if (mutators_) mutators_->detach();
-  if (extension_) extension_->end_threads();  // they take checkpoints
-  checkpointer_.reset();                      // it tells the extension of versions
-  extension_.reset();
+  extensions_.end_threads();  // they take checkpoints
+  checkpointer_.reset();      // it tells the extensions of versions
+  extensions_.clear();
   engine_.reset();
   storage_.reset();  // its threads use the tracker
 }
@@ -548,15 +548,6 @@ Status Runtime::usable() const {
   return Failure{Code::kForked, "the store '" + name() +
                                     "' belongs to the parent process; a forked child cannot use "
                                     "it: open stores after fork"};
-}
-
-Result<Runtime::Extension*> Runtime::extension(const MakeExtension& make) {
-  std::lock_guard lock(extension_mutex_);
-  if (!extension_) {
-    PERDURA_ASSIGN(extension_, make());
-    made_extension_.store(extension_.get(), std::memory_order_release);
-  }
-  return extension_.get();
 }
 
 Status Runtime::require_outside_operation(const char* call) {

@@ -16,6 +16,7 @@
 #include "heap/heap.hpp"
 #include "region/region.hpp"
 #include "region/volume.hpp"
+#include "store/extensions.hpp"
 #include "store/recovery.hpp"
 #include "store/report_verifier.hpp"
 #include "store/shared_volume.hpp"
@@ -81,17 +82,7 @@ class Runtime {
   const std::string& name() const { return name_; }
   /// Where transactions have their records; nullptr: the region can have none.
   commit::Log* log() const { return storage_->log(); }
-  /// What a programming model keeps with the store, made when it is asked for first; it ends when
-  /// there are no more checkpoints, before all else of the store.
-  class Extension {
-   public:
-    virtual ~Extension() = default;
-    /// No checkpoint is taken for it from now on.
-    virtual void end_threads() noexcept {}
-  };
-  using MakeExtension = std::function<Result<std::unique_ptr<Extension>>()>;
-  Result<Extension*> extension(const MakeExtension& make);
-  Extension* made_extension() const { return made_extension_.load(std::memory_order_acquire); }
+  store::Extensions& extensions() { return extensions_; }
   /// Only stores that the program reports become durable.
   bool needs_reports() const { return reported_ != nullptr; }
   std::vector<std::string> unreported() const;
@@ -152,9 +143,7 @@ class Runtime {
   std::unique_ptr<heap::Heap> heap_;
   std::unique_ptr<commit::Engine> engine_;
   std::unique_ptr<commit::Checkpointer> checkpointer_;
-  std::mutex extension_mutex_;
-  std::unique_ptr<Extension> extension_;
-  std::atomic<Extension*> made_extension_{nullptr};
+  store::Extensions extensions_;
 };
 
 struct StoreAccess {

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "store/versions.hpp"
+#include "support/version_2.hpp"
 
 namespace perdura::proof {
 namespace {
@@ -298,6 +299,12 @@ void Run::pop_link() {
 void Run::move() {
   constexpr u64 kFirst = 0x5540'0000'0000;
   options.region_address = options.region_address == 0 ? kFirst : options.region_address + kGiB;
+}
+
+void Run::make_version_2() {
+  const media::OpenedMedium opened = value_or_throw(media::open_medium(uri(), {.create = false}));
+  value_or_throw(opened.medium->begin_writing());
+  test::make_version_2(*opened.medium);
 }
 
 u64 object_word(u64 value, u64 index) { return test::mix(value ^ test::mix(index)); }

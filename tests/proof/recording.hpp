@@ -129,6 +129,8 @@ class Run {
   void remove_neighbour();
   /// The next session has the region at another address.
   void move();
+  /// The store, which nobody has open, is as a library of format version 2 wrote it.
+  void make_version_2();
 
   /// Below `below`, from the seed.
   u64 random(u64 below);

@@ -35,6 +35,7 @@ inline format::RegionRecord region_record(u32 number = 1) {
   record.region = number;
   record.address = 0x552000000000 + number * kMiB;
   record.limit_bytes = kMiB;
+  record.engine = format::EngineId::kRedoLog;
   std::snprintf(record.name, sizeof record.name, "region %u", number);
   return record;
 }

@@ -336,16 +336,31 @@ TEST_F(UriTest, WrongParametersAreRefusedByName) {
   for (const std::string scheme : {"file:", "emu:", "dax:"}) {
     expect_refused(scheme + path() + "?speed=1", "unknown URI parameter 'speed'");
     expect_refused(scheme + path() + "?speed=fast", "unknown URI parameter 'speed'");
-    expect_refused(scheme + path() + "?write_ns=x", "write_ns needs a number, not 'x'");
-    expect_refused(scheme + path() + "?write_ns=", "write_ns needs a number");
-    expect_refused(scheme + path() + "?bandwidth_mb=10k", "bandwidth_mb needs a number, not '10k'");
-    expect_refused(scheme + path() + "?io_uring=-1", "io_uring needs a number, not '-1'");
-    expect_refused(scheme + path() + "?write_ns=99999999999999999999", "needs a number");
-    expect_refused(scheme + path() + "?flush=fast", "not 'fast'");
-    expect_refused(scheme + path() + "?flush", "not 'flush'");
-    expect_refused(scheme + path() + "?write_ns=1&flush=nt&=", "unknown URI parameter ''");
-    expect_refused(scheme + path() + "?write_ns=1&Flush=nt", "Flush");
+    expect_refused(scheme + path() + "?timeout_ms=x", "timeout_ms needs a number, not 'x'");
+    expect_refused(scheme + path() + "?timeout_ms=", "timeout_ms needs a number");
+    expect_refused(scheme + path() + "?timeout_ms=99999999999999999999", "needs a number");
+    expect_refused(scheme + path() + "?timeout_ms", "not 'timeout_ms'");
+    expect_refused(scheme + path() + "?timeout_ms=1&=", "unknown URI parameter ''");
+    expect_refused(scheme + path() + "?timeout_ms=1&Flush=nt", "Flush");
   }
+  for (const std::string scheme : {"emu:", "dax:"}) {
+    expect_refused(scheme + path() + "?write_ns=x", "write_ns needs a number, not 'x'");
+    expect_refused(scheme + path() + "?bandwidth_mb=10k", "bandwidth_mb needs a number, not '10k'");
+    expect_refused(scheme + path() + "?flush=fast", "not 'fast'");
+  }
+  expect_refused("file:" + path() + "?io_uring=-1", "io_uring needs a number, not '-1'");
+}
+
+// What one scheme has means nothing to another: it is not passed over in silence.
+TEST_F(UriTest, ParametersOfOtherSchemesAreRefused) {
+  for (const std::string parameter : {"write_ns=1", "bandwidth_mb=1", "flush=nt", "takeover=1"})
+    expect_refused("file:" + path() + "?" + parameter, "of file:; it has io_uring, timeout_ms");
+  for (const std::string parameter : {"io_uring=0", "takeover=1"})
+    expect_refused("emu:" + path() + "?" + parameter,
+                   "of emu:; it has write_ns, bandwidth_mb, flush, timeout_ms");
+  expect_refused("memcached://127.0.0.1:1/s?io_uring=0", "of memcached:; it has timeout_ms");
+  expect_failure(media::remove_medium("file:" + path() + "?flush=nt"), Code::kInvalidArgument,
+                 "unknown URI parameter 'flush'");
 }
 
 TEST_F(UriTest, WrongPathsAreRefused) {

@@ -446,7 +446,7 @@ TEST_F(MemcachedMediumTest, AddressesThatAreNoneAreRefused) {
   expect_invalid(server + "s?timeout_ms=0", "timeout_ms is 1 to 2147483647");
   expect_invalid(server + "s?timeout_ms=2147483648", "timeout_ms is 1 to 2147483647");
   expect_invalid(server + "s?timeout_ms=soon", "timeout_ms needs a number, not 'soon'");
-  expect_invalid(server + "s?other=1", "known are write_ns");
+  expect_invalid(server + "s?other=1", "of memcached:; it has timeout_ms, takeover");
 
   const auto longest = open(server + std::string(200, 'x'));
   ASSERT_TRUE(longest->grow(kMiB, true));

@@ -14,10 +14,12 @@
 #include "media/fault.hpp"
 #include "media/record.hpp"
 #include "region/volume.hpp"
+#include "store/recovery.hpp"
 #include "support/call_faults.hpp"
 #include "support/expect_failure.hpp"
 #include "support/files.hpp"
 #include "support/log_volume.hpp"
+#include "support/version_2.hpp"
 #include "support/wrapped_store.hpp"
 
 namespace perdura::test {
@@ -49,6 +51,13 @@ class VolumeTest : public testing::TestWithParam<const char*> {
   FileBytes closed_store() {
     WrappedStore(uri(), small()).close();
     return read_file(path());
+  }
+  std::unique_ptr<media::Medium> medium_there() const {
+    return value_or_throw(media::open_medium(uri(), {.create = false})).medium;
+  }
+  static Result<std::unique_ptr<region::Volume>> open_there(std::unique_ptr<media::Medium> medium,
+                                                            bool read_only) {
+    return store::open_volume(std::move(medium), false, format::kSegmentBytesMax, read_only);
   }
   /// Changes both superblocks, with their checksums.
   template <class Change>
@@ -127,8 +136,8 @@ TEST_P(VolumeTest, ABlankMediumIsMadeAStoreOnlyWhenAsked) {
 
 TEST_P(VolumeTest, NewerFormatsAndOtherMachinesAreRefused) {
   const FileBytes image = closed_store();
-  write_file(path(), with_superblocks(image, [](Superblock& s) { s.format_version = 3; }));
-  expect_refused(Code::kIncompatible, "has format version 3, this Perdura reads version 2");
+  write_file(path(), with_superblocks(image, [](Superblock& s) { ++s.format_version; }));
+  expect_refused(Code::kIncompatible, "has format version 4, this Perdura reads versions 2 to 3");
   write_file(path(), with_superblocks(image, [](Superblock& s) { s.format_version = 1; }));
   expect_refused(Code::kIncompatible, "use the older Perdura");
   write_file(path(), with_superblocks(image, [](Superblock& s) { s.incompatible_features = 8; }));
@@ -234,6 +243,7 @@ TEST_P(VolumeTest, DamagedDirectoriesAreRefused) {
 
 // Sums that fit prove nothing about who wrote them.
 TEST_P(VolumeTest, ImpossibleDirectoriesAreRefused) {
+  using format::EngineId;
   using format::Extent;
   using format::ExtentKind;
   using format::RegionRecord;
@@ -251,6 +261,9 @@ TEST_P(VolumeTest, ImpossibleDirectoriesAreRefused) {
       {"odd space", [](RegionRecord& r, Extent&, Extent&) { r.limit_bytes -= kPageBytes; }},
       {"endless", [](RegionRecord& r, Extent&, Extent&) { r.limit_bytes = u64{1} << 45; }},
       {"small", [](RegionRecord& r, Extent&, Extent&) { r.limit_bytes = kMiB / 16; }},
+      {"no engine", [](RegionRecord& r, Extent&, Extent&) { r.engine = EngineId::kUnsaid; }},
+      {"engine", [](RegionRecord& r, Extent&, Extent&) { r.engine = static_cast<EngineId>(3); }},
+      {"another's", [](RegionRecord& r, Extent&, Extent&) { r.engine = EngineId::kRemap; }},
       {"kind", [](RegionRecord&, Extent& e, Extent&) { e.kind = static_cast<ExtentKind>(3); }},
       {"outside", [](RegionRecord&, Extent& e, Extent&) { e.region_offset = 16 * kMiB; }},
       {"wraps", [](RegionRecord&, Extent& e, Extent&) { e.region_offset = -e.length; }},
@@ -605,6 +618,7 @@ TEST_P(VolumeTest, RegionsAreKeptApart) {
 TEST_P(VolumeTest, ARegionThatIsRemovedLeavesNothing) {
   auto volume = open_volume(uri());
   format::RegionRecord chunks = region_record(2);
+  chunks.engine = format::EngineId::kRemap;
   chunks.chunk_bytes = kPageBytes;
   chunks.versions_kept = 1;
   ASSERT_TRUE(volume->add_region(region_record(1)));
@@ -623,6 +637,61 @@ TEST_P(VolumeTest, ARegionThatIsRemovedLeavesNothing) {
   ASSERT_TRUE(volume->add_region(region_record(2)));
   EXPECT_EQ(volume->replayed_version(2), 0u);
   EXPECT_LE(value_or_throw(volume->allocate_home(2, 0, kPageBytes)).medium_offset, place);
+}
+
+// Whoever only reads changes nothing; the first session makes it one of this version.
+TEST_P(VolumeTest, AStoreOfVersion2IsTakenOver) {
+  format::RegionRecord chunks = region_record(2);
+  chunks.engine = format::EngineId::kRemap;
+  chunks.chunk_bytes = kPageBytes;
+  chunks.versions_kept = format::kVersionsKeptMax;
+  {
+    const auto volume = open_volume(uri());
+    ASSERT_TRUE(volume->add_region(region_record(1)));
+    ASSERT_TRUE(volume->add_region(chunks));
+    ASSERT_TRUE(volume->end_session());
+  }
+  make_version_2(*medium_there());
+  const FileBytes old = read_file(path());
+  for (const u32 version : {2, 2, 3, 3}) {
+    const bool reads = version == 2;
+    const auto volume = value_or_throw(open_there(medium_there(), reads));
+    EXPECT_EQ(volume->superblock().format_version, version);
+    const std::vector<format::RegionRecord> regions = volume->regions();
+    ASSERT_EQ(regions.size(), 2u);
+    EXPECT_EQ(regions[0].engine, format::EngineId::kRedoLog);
+    EXPECT_EQ(regions[1].engine, format::EngineId::kRemap);
+    EXPECT_EQ(regions[1].versions_kept, format::kVersionsKeptMax);
+    if (!reads) {
+      ASSERT_TRUE(volume->end_session());
+    }
+    EXPECT_EQ(read_file(path()) == old, reads);
+  }
+  write_file(path(), old);
+  FileBytes forged = with_directory(
+      old, [](format::RegionRecord& r, format::Extent*) { r.engine = format::EngineId::kRedoLog; });
+  write_file(path(), forged);
+  expect_refused(Code::kCorrupt, "holds an impossible region");
+}
+
+// It stays one of version 2 where its medium fails, and becomes one of version 3 at the next try.
+TEST_P(VolumeTest, AStoreThatCouldNotBeTakenOverIsTakenOverLater) {
+  {
+    const auto volume = open_volume(uri());
+    ASSERT_TRUE(volume->add_region(region_record(1)));
+    ASSERT_TRUE(volume->end_session());
+  }
+  make_version_2(*medium_there());
+  for (u64 nth = 1;; ++nth) {
+    SCOPED_TRACE(nth);
+    media::FaultPlan faults;
+    faults.arm({.calls = media::kFaultWrite | media::kFaultBarrier, .nth = nth});
+    if (open_there(faults.wrap(medium_there()), false)) break;
+    const auto volume = value_or_throw(open_there(medium_there(), true));
+    ASSERT_EQ(volume->regions().size(), 1u);
+    EXPECT_EQ(volume->regions()[0].engine, format::EngineId::kRedoLog);
+  }
+  EXPECT_EQ(open_volume(uri())->superblock().format_version, 3u);
 }
 
 TEST_P(VolumeTest, AStoreIsCleanWhenAllSessionsHaveEnded) {

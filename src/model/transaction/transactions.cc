@@ -431,18 +431,15 @@ void Transactions::wait_for(u64 commit) {
 
 [[gnu::noinline]] static Transactions& make_transactions(Runtime& runtime) {
   if (runtime.mutators().in_operation()) Transactions::refuse_in_operation();
-  Runtime::Extension* const all = value_or_throw(guarded([&] {
-    return runtime.extension([&]() -> Result<std::unique_ptr<Runtime::Extension>> {
-      PERDURA_ASSIGN(auto made, Transactions::create(runtime));
-      return std::unique_ptr<Runtime::Extension>(std::move(made));
-    });
+  return *value_or_throw(guarded([&] {
+    return runtime.extensions().find_or_make<Transactions>(
+        [&] { return Transactions::create(runtime); });
   }));
-  return *static_cast<Transactions*>(all);
 }
 
 Transactions& transactions_of(Runtime& runtime) {
-  if (Runtime::Extension* const made = runtime.made_extension()) [[likely]]
-    return *static_cast<Transactions*>(made);
+  if (Transactions* const made = runtime.extensions().find<Transactions>()) [[likely]]
+    return *made;
   return make_transactions(runtime);
 }
 

@@ -262,7 +262,7 @@ class TransactionContext final : public TransactionThread, public store::Transac
 };
 
 /// Of one store.
-class Transactions final : public Runtime::Extension, public commit::EpochGuest {
+class Transactions final : public store::Extension, public commit::EpochGuest {
  public:
   static Result<std::unique_ptr<Transactions>> create(Runtime& runtime);
 

@@ -1,0 +1,225 @@
+// What a URI opens: the schemes, each with its parameters. A new medium is a line of the table
+// here.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <filesystem>
+#include <span>
+#include <utility>
+#include <variant>
+
+#include "media/file_medium.hpp"
+#include "media/mapped_medium.hpp"
+#include "media/medium.hpp"
+#include "media/memcached_medium.hpp"
+
+namespace perdura::media {
+namespace {
+
+// --- parameters ----------------------------------------------------------------------------------
+
+struct Parameter {
+  std::string_view key;
+  std::variant<u64 MediumOptions::*, bool MediumOptions::*, Flush MediumOptions::*> member;
+
+  Status set(std::string_view value, MediumOptions& options) const;
+};
+
+Result<u64> number_of(std::string_view key, std::string_view value) {
+  u64 number = 0;
+  const auto parsed = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (parsed.ec == std::errc{} && parsed.ptr == value.data() + value.size()) return number;
+  return Failure{Code::kInvalidArgument, "the URI parameter " + std::string(key) +
+                                             " needs a number, not '" + std::string(value) + "'"};
+}
+
+Result<Flush> flush_of(std::string_view value) {
+  constexpr std::pair<std::string_view, Flush> kWays[] = {{"nt", Flush::kNonTemporal},
+                                                          {"clwb", Flush::kClwb},
+                                                          {"clflushopt", Flush::kClflushopt},
+                                                          {"clflush", Flush::kClflush}};
+  for (const auto& [name, flush] : kWays)
+    if (value == name) return flush;
+  return Failure{Code::kInvalidArgument,
+                 "flush is nt, clwb, clflushopt or clflush, not '" + std::string(value) + "'"};
+}
+
+Status Parameter::set(std::string_view value, MediumOptions& options) const {
+  if (const auto* const flush = std::get_if<Flush MediumOptions::*>(&member)) {
+    PERDURA_ASSIGN(options.**flush, flush_of(value));
+    return {};
+  }
+  PERDURA_ASSIGN(const u64 number, number_of(key, value));
+  if (const auto* const flag = std::get_if<bool MediumOptions::*>(&member))
+    options.** flag = number != 0;
+  else options.*std::get<u64 MediumOptions::*>(member) = number;
+  return {};
+}
+
+constexpr Parameter kIoUring{"io_uring", &MediumOptions::use_io_uring};
+constexpr Parameter kTimeout{"timeout_ms", &MediumOptions::timeout_ms};
+constexpr Parameter kTakeover{"takeover", &MediumOptions::takeover};
+constexpr Parameter kWriteNs{"write_ns", &MediumOptions::write_ns};
+constexpr Parameter kBandwidth{"bandwidth_mb", &MediumOptions::bandwidth_mb};
+constexpr Parameter kFlush{"flush", &MediumOptions::flush};
+
+constexpr Parameter kOfFiles[] = {kIoUring, kTimeout};
+constexpr Parameter kOfMappings[] = {kWriteNs, kBandwidth, kFlush, kTimeout};
+constexpr Parameter kOfServers[] = {kTimeout, kTakeover};
+
+// --- schemes -------------------------------------------------------------------------------------
+
+struct Scheme {
+  std::string_view name;
+  std::span<const Parameter> parameters;
+  Result<OpenedMedium> (*open)(const std::string& path, const MediumOptions& options);
+  Status (*remove)(const std::string& path, const MediumOptions& options);
+  bool has_files;  ///< what its paths name
+};
+
+Status unlink_file(const std::string& path) {
+  if (::unlink(path.c_str()) == 0) return {};
+  return system_failure(errno, "cannot remove " + path);
+}
+
+Result<OpenedMedium> open_emulated(const std::string& path, const MediumOptions& options) {
+  return open_mapped(path, MappedKind::kEmulated, options);
+}
+
+constexpr Scheme kSchemes[] = {
+    {.name = "file",
+     .parameters = kOfFiles,
+     .open = open_file,
+     .remove = [](const std::string& path, const MediumOptions& options) -> Status {
+       PERDURA_ASSIGN(const OpenedMedium held,
+                      open_file(path, options));  // nobody else has it open
+       return unlink_file(path);
+     },
+     .has_files = true},
+    {.name = "emu",
+     .parameters = kOfMappings,
+     .open = open_emulated,
+     .remove = [](const std::string& path, const MediumOptions& options) -> Status {
+       PERDURA_ASSIGN(const OpenedMedium held, open_emulated(path, options));
+       return unlink_file(path);
+     },
+     .has_files = true},
+    {.name = "dax",
+     .parameters = kOfMappings,
+     .open =
+         [](const std::string& path, const MediumOptions& options) {
+           return open_mapped(path, MappedKind::kDax, options);
+         },
+     .remove = [](const std::string& path, const MediumOptions&) -> Status {
+       return Failure{Code::kUnsupported, "dax:" + path + " is a device, not a file"};
+     },
+     .has_files = true},
+    {.name = "memcached",
+     .parameters = kOfServers,
+     .open = [](const std::string& path,
+                const MediumOptions& options) { return open_memcached(path, options); },
+     .remove = [](const std::string& path,
+                  const MediumOptions& options) { return remove_memcached(path, options); },
+     .has_files = false},
+};
+constexpr const Scheme& kOfPlainPaths = kSchemes[0];
+
+// --- URIs ----------------------------------------------------------------------------------------
+
+struct ParsedUri {
+  const Scheme* scheme = &kOfPlainPaths;
+  std::string_view path;
+  std::string_view parameters;
+};
+
+ParsedUri parse(std::string_view uri) {
+  ParsedUri parsed;
+  parsed.path = uri;
+  for (const Scheme& known : kSchemes) {
+    const size_t length = known.name.size();
+    if (uri.size() > length && uri.starts_with(known.name) && uri[length] == ':') {
+      parsed.scheme = &known;
+      parsed.path = uri.substr(length + 1);
+    }
+  }
+  // A plain path may hold question marks; only a URI has parameters.
+  if (parsed.path.size() == uri.size()) return parsed;
+  if (const size_t query = parsed.path.find('?'); query != std::string_view::npos) {
+    parsed.parameters = parsed.path.substr(query + 1);
+    parsed.path = parsed.path.substr(0, query);
+  }
+  return parsed;
+}
+
+Status set_parameter(const Scheme& scheme, std::string_view key, std::string_view value,
+                     MediumOptions& options) {
+  std::string known;
+  for (const Parameter& parameter : scheme.parameters) {
+    if (parameter.key == key) return parameter.set(value, options);
+    known += (known.empty() ? "" : ", ") + std::string(parameter.key);
+  }
+  return Failure{Code::kInvalidArgument, "unknown URI parameter '" + std::string(key) + "' of " +
+                                             std::string(scheme.name) + ":; it has " + known};
+}
+
+Status set_parameters(const ParsedUri& uri, MediumOptions& options) {
+  std::string_view text = uri.parameters;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('&'), text.size());
+    const std::string_view pair = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    const size_t equals = pair.find('=');
+    if (equals == std::string_view::npos)
+      return Failure{Code::kInvalidArgument,
+                     "URI parameters are written key=value, not '" + std::string(pair) + "'"};
+    PERDURA_TRY(
+        set_parameter(*uri.scheme, pair.substr(0, equals), pair.substr(equals + 1), options));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<OpenedMedium> open_medium(std::string_view uri, MediumOptions options) {
+  const ParsedUri parsed = parse(uri);
+  PERDURA_TRY(set_parameters(parsed, options));
+  return parsed.scheme->open(std::string(parsed.path), options);
+}
+
+// A link is a place of its own: who opens both finds the file locked.
+std::string place_of(std::string_view uri) {
+  const ParsedUri parsed = parse(uri);
+  const std::string scheme = std::string(parsed.scheme->name) + ":";
+  const std::filesystem::path path(parsed.path);
+  if (!parsed.scheme->has_files) return scheme + path.string();
+  std::error_code error;
+  const auto folder =
+      std::filesystem::weakly_canonical(path.has_parent_path() ? path.parent_path() : ".", error);
+  return scheme + (error ? path : folder / path.filename()).string();
+}
+
+std::string occupant_of(std::string_view uri) {
+  const ParsedUri parsed = parse(uri);
+  struct stat info{};
+  if (!parsed.scheme->has_files || ::stat(std::string(parsed.path).c_str(), &info) != 0) return {};
+  return std::to_string(info.st_dev) + ":" + std::to_string(info.st_ino);
+}
+
+Status remove_medium(std::string_view uri) {
+  const ParsedUri parsed = parse(uri);
+  MediumOptions options;
+  options.create = false;
+  PERDURA_TRY(set_parameters(parsed, options));
+  return parsed.scheme->remove(std::string(parsed.path), options);
+}
+
+std::string uri_beside(std::string_view uri, std::string_view suffix) {
+  const ParsedUri parsed = parse(uri);
+  const auto end = static_cast<size_t>(parsed.path.data() + parsed.path.size() - uri.data());
+  return std::string(uri.substr(0, end)) + std::string(suffix) + std::string(uri.substr(end));
+}
+
+}  // namespace perdura::media
