@@ -65,8 +65,11 @@ const EngineRules& engine_rules(const RegionRecord& record) {
   return kUnknown;
 }
 
-EngineId engine_of_version_2(const RegionRecord& record) {
-  return record.chunk_bytes == 0 ? EngineId::kRedoLog : EngineId::kRemap;
+// Version 2 had a versions_kept of twice the size where the engine is now.
+bool name_engine(RegionRecord& record) {
+  if (record.engine != EngineId::kUnsaid) return false;
+  record.engine = record.chunk_bytes == 0 ? EngineId::kRedoLog : EngineId::kRemap;
+  return true;
 }
 
 }  // namespace perdura::region

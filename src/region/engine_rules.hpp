@@ -19,7 +19,7 @@ struct EngineRules {
 /// No record fits those of an engine that is not known.
 const EngineRules& engine_rules(const format::RegionRecord& record);
 
-/// Of a region that a library of format version 2 made.
-format::EngineId engine_of_version_2(const format::RegionRecord& record);
+/// A record of format version 2 says its engine from now on. False: it is not one of version 2.
+bool name_engine(format::RegionRecord& record);
 
 }  // namespace perdura::region

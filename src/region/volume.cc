@@ -17,7 +17,6 @@ namespace perdura::region {
 namespace {
 
 using format::DirectoryHeader;
-using format::EngineId;
 using format::Extent;
 using format::ExtentKind;
 using format::RegionRecord;
@@ -264,19 +263,12 @@ Status Volume::read_directory(const Superblock& superblock) {
   at += regions_.size() * sizeof(RegionRecord);
   if (!extents_.empty()) std::memcpy(extents_.data(), at, extents_.size() * sizeof(Extent));
   superblock_ = superblock;
-  if (superblock.format_version == 2) PERDURA_TRY(name_engines());
+  if (superblock.format_version == 2)
+    for (RegionRecord& record : regions_)
+      if (!name_engine(record)) return impossible_region(record);
   PERDURA_TRY(check_regions());
   PERDURA_TRY(check_extents());
   return check_homes();
-}
-
-// Version 2 had a versions_kept of twice the size where the engine is now.
-Status Volume::name_engines() {
-  for (RegionRecord& record : regions_) {
-    if (record.engine != EngineId::kUnsaid) return impossible_region(record);
-    record.engine = engine_of_version_2(record);
-  }
-  return {};
 }
 
 u64 Volume::features_of_regions() const {

@@ -76,7 +76,6 @@ class Volume {
 
   Status read_directory(const format::Superblock& superblock);
   u64 features_of_regions() const;
-  Status name_engines();
   Status check_regions() const;
   Status check_extents() const;
   Status check_homes() const;

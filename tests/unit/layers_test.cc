@@ -113,7 +113,7 @@ std::string check_engine(const std::string& file, const std::string& line) {
   const std::string code = line.substr(0, line.find("//"));
   static const std::regex asks(
       R"((^|[(!&|?]|return)\s*(region|record)\w*(\.|->)(record\.)?(chunk_bytes|versions_kept)\s*[!=]=\s*0)"
-      R"(|[!=]=\s*Engine::|case Engine::|[^:]engine\s*[!=]=|in_chunks)"
+      R"(|[!=]=\s*(format::)?Engine(Id)?::|case (format::)?Engine(Id)?::|[^:]engine\s*[!=]=|in_chunks)"
       R"(|dynamic_cast<[^>]*(RedoLog|Remap|Storage|Inspection))");
   return std::regex_search(code, asks) ? "asks which engine a store has" : "";
 }
@@ -198,8 +198,9 @@ TEST(Layers, ChecksFindViolations) {
   EXPECT_EQ(check_engine(log, "options.engine = Engine::kRemap;  // engine == nothing"), "");
   for (const char* code :
        {"if (record.chunk_bytes != 0) return;", "return options.engine == Engine::kRemap;",
-        "case Engine::kRedoLog:", "if (in_chunks()) load();", "region.versions_kept==0",
-        "dynamic_cast<commit::RedoLog*>(engine)"})
+        "case Engine::kRedoLog:", "case EngineId::kRemap:",
+        "return record.engine != format::EngineId::kRemap;", "if (in_chunks()) load();",
+        "region.versions_kept==0", "dynamic_cast<commit::RedoLog*>(engine)"})
     EXPECT_NE(check_engine(log, code), "") << code;
 }
 

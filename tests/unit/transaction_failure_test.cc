@@ -3,12 +3,16 @@
 // a crash would leave afterwards.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
+#include <functional>
 #include <stdexcept>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <perdura/perdura.hpp>
@@ -90,23 +94,31 @@ class TransactionFailure : public testing::TestWithParam<std::string> {
     });
   }
   /// After a crash now there is this balance; looked at when the test has ended.
-  void expect_after_crash(u64 balance) {
+  void expect_after_crash(
+      u64 balance, std::function<void(const Account&)> also = [](const Account&) {}) {
     const std::string copy = path(("copy " + std::to_string(crashes_.size())).c_str());
     std::filesystem::copy_file(path(), copy);
-    crashes_.emplace_back(copy, balance);
+    crashes_.push_back({copy, balance, std::move(also)});
   }
   void TearDown() override {
-    for (const auto& [copy, balance] : crashes_) {
+    for (const auto& [copy, balance, also] : crashes_) {
       Store store = Store::open(GetParam() + ":" + copy, options());
       const HeapAudit audit = store.audit();
       EXPECT_TRUE(audit.clean) << audit.problem;
-      EXPECT_EQ(store.find_root<Account>("account")->balance, balance) << copy;
+      const Account* const account = store.find_root<Account>("account");
+      EXPECT_EQ(account->balance, balance) << copy;
+      also(*account);
     }
   }
 
   const TempDir folder_{TempDir::kMemory};
   Refusal refusal_;
-  std::vector<std::pair<std::string, u64>> crashes_;
+  struct Crash {
+    std::string copy;
+    u64 balance;
+    std::function<void(const Account&)> also;
+  };
+  std::vector<Crash> crashes_;
 };
 
 // The log is relieved by a checkpoint that nobody asked for; who is told that it failed must not
@@ -299,6 +311,60 @@ TEST_P(TransactionFailure, OfAVersionIsToldToAllThatRelyOnIt) {
   EXPECT_EQ(look(), 2u);
   EXPECT_GE(durable_commit(store), commit);
   expect_after_crash(2);
+}
+
+// One that is alone gets room that the last version still uses: it has no record either. Without
+// its version that room is as the last one has it.
+TEST_P(TransactionFailure, OfAVersionLeavesTheRoomThatItWasToFree) {
+  constexpr u64 kBytes = kMiB;
+  Store store = open();
+  auto& account = store.root<Account>("account");
+  pay(store, account);
+  {
+    const auto operation = store.operation();
+    operation.touch(&account, sizeof account);
+    for (u64 i = 1; i <= 3; ++i) {
+      auto* const block = static_cast<u64*>(operation.allocate(kBytes));
+      operation.touch(block, kBytes);
+      std::fill_n(block, kBytes / sizeof(u64), i);
+      account.words[i] = reinterpret_cast<u64>(block);
+    }
+  }
+  const u64 version = store.checkpoint();
+  {
+    const auto operation = store.operation();
+    operation.touch(&account, sizeof account);
+    for (u64 i = 1; i <= 3; ++i)
+      operation.deallocate(reinterpret_cast<void*>(std::exchange(account.words[i], u64{0})));
+  }
+  refusal_.writes = "";
+  const auto take_room = [&] {
+    atomically(store, [&](Transaction& tx) {
+      tx.irrevocable();
+      void* const block = tx.allocate(2 * kBytes);
+      std::memset(block, 0xee, 2 * kBytes);
+      tx.write(account.words[4], reinterpret_cast<u64>(block));
+      tx.write(account.balance, u64{2});
+    });
+  };
+  expect_error(take_room, Code::kNoSpace, "has happened, but only in memory");
+  EXPECT_EQ(account.balance, 2u);
+  EXPECT_LT(durable_commit(store), last_commit(store));
+  EXPECT_EQ(store.durable_version(), version);
+  expect_after_crash(1, [](const Account& left) {
+    for (u64 i = 1; i <= 3; ++i) {
+      const auto* const block = reinterpret_cast<const u64*>(left.words[i]);
+      EXPECT_TRUE(
+          std::all_of(block, block + kBytes / sizeof(u64), [&](u64 word) { return word == i; }));
+    }
+  });
+  refusal_.writes = nullptr;
+  wait_for_commit(store, last_commit(store));
+  expect_after_crash(2, [](const Account& left) {
+    EXPECT_EQ(left.words[1], 0u);
+    const auto* const block = reinterpret_cast<const unsigned char*>(left.words[4]);
+    EXPECT_TRUE(std::all_of(block, block + 2 * kBytes, [](int byte) { return byte == 0xee; }));
+  });
 }
 
 TEST_P(TransactionFailure, OfTheLogNowAndThenLosesNothingThatWasTold) {
