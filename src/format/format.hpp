@@ -163,6 +163,15 @@ constexpr u64 table_bytes(u64 home_bytes) {
   return round_up(home_bytes / kPageBytes * sizeof(u64), kPageBytes);
 }
 
+/// Of the medium, with the table.
+constexpr u64 extent_bytes(const Extent& extent) {
+  return extent.kind == ExtentKind::kHome ? extent.length + table_bytes(extent.length)
+                                          : extent.length;
+}
+constexpr u64 extent_end(const Extent& extent) {
+  return extent.medium_offset + extent_bytes(extent);
+}
+
 constexpr u32 kLogBlockMagic = 0x474f4c50;  // "PLOG"
 constexpr u32 kLogCommit = 1;               ///< flag: the last block of its version
 constexpr u64 kLogPieceBytes = 4096;        ///< data are checksummed in pieces

@@ -31,7 +31,8 @@ struct Watch {
   std::atomic<std::byte*> end{nullptr};
   std::atomic<FaultHandler*> handler{nullptr};
   std::atomic<int> users{0};
-  bool claimed = false;  ///< under the mutex
+  std::atomic<u64> generation{0};  ///< of the process that made it
+  bool claimed = false;            ///< under the mutex
 
   bool holds(const std::byte* address) const { return address >= begin && address < end; }
 };
@@ -90,11 +91,13 @@ bool repeats_for_ever(const Fault& fault, const void* instruction) noexcept {
   return ++repeated.times % kRepeatsBeforeProbe == 0 && is_out_of_reach(fault);
 }
 
-Outcome answer(const Fault& fault, const void* instruction) noexcept {
+/// By the watches of this process, or by those that a forked child has from its parent.
+Outcome answer_by(bool inherited, const Fault& fault, const void* instruction) noexcept {
   Outcome outcome = Outcome::kNotWatched;
   for (Watch& watch : watches) {
     if (watch.handler.load(std::memory_order_acquire) == nullptr) continue;
     if (!watch.holds(fault.address)) continue;
+    if (forked_since(watch.generation.load(std::memory_order_relaxed)) != inherited) continue;
     watch.users.fetch_add(1, std::memory_order_seq_cst);
     FaultHandler* handler = watch.handler.load(std::memory_order_seq_cst);
     // Memory of a store holds no instructions: whoever jumps there has lost its way.
@@ -106,6 +109,12 @@ Outcome answer(const Fault& fault, const void* instruction) noexcept {
     outcome = Outcome::kRefused;
   }
   return outcome;
+}
+
+// A child's store may lie where one of its parent does, which is not mapped there.
+Outcome answer(const Fault& fault, const void* instruction) noexcept {
+  const Outcome outcome = answer_by(false, fault, instruction);
+  return outcome != Outcome::kNotWatched ? outcome : answer_by(true, fault, instruction);
 }
 
 void tell_refused(const Fault& fault) noexcept {
@@ -216,6 +225,7 @@ Result<FaultWatch> FaultWatch::create(std::byte* begin, std::byte* end, FaultHan
     watch.claimed = true;
     watch.begin = begin;
     watch.end = end;
+    watch.generation = process_generation();
     watch.handler.store(&handler, std::memory_order_release);
     return FaultWatch(i);
   }

@@ -5,6 +5,7 @@
 #include <array>
 #include <bit>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <type_traits>
 
@@ -15,6 +16,7 @@
 #include "base/threads.hpp"
 #include "commit/read_only.hpp"
 #include "heap/root_selection.hpp"
+#include "store/open_stores.hpp"
 #include "store/transaction_blocks.hpp"
 #include "store/transaction_replay.hpp"
 #include "track/protected_pages.hpp"
@@ -22,57 +24,6 @@
 
 namespace perdura::detail {
 namespace {
-
-/// The open stores of the process. Slots are claimed and freed under the lock, and read without.
-struct OpenStores {
-  struct Slot {
-    std::atomic<Runtime*> runtime{nullptr};
-    std::atomic<std::byte*> base{nullptr};
-    std::atomic<u64> bytes{0};
-  };
-  std::array<Slot, kOpenStoresMax> slots;
-  std::atomic<size_t> end{0};  ///< slots from here on were never used
-
-  void add(Runtime& runtime) {
-    std::lock_guard lock(process_mutex(ProcessMutex::kOpenStores));
-    for (size_t i = 0; i < slots.size(); ++i) {
-      if (slots[i].runtime.load() != nullptr) continue;
-      slots[i].bytes = runtime.region().reserved_bytes();
-      slots[i].base = runtime.region().base();
-      slots[i].runtime = &runtime;
-      if (i >= end) end = i + 1;
-      return;
-    }
-  }
-  /// In a forked child those of its parent's stores, which are not mapped there.
-  void add_ranges(std::vector<format::RegionRecord>& ranges) const {
-    std::lock_guard lock(process_mutex(ProcessMutex::kOpenStores));
-    for (const Slot& slot : slots) {
-      if (slot.runtime.load() == nullptr) continue;
-      format::RegionRecord& range = ranges.emplace_back();
-      range.address = reinterpret_cast<std::uintptr_t>(slot.base.load());
-      range.limit_bytes = slot.bytes;
-    }
-  }
-
-  void remove(Runtime& runtime) {
-    std::lock_guard lock(process_mutex(ProcessMutex::kOpenStores));
-    for (Slot& slot : slots) {
-      if (slot.runtime != &runtime) continue;
-      slot.runtime = nullptr;
-      slot.base = nullptr;
-      slot.bytes = 0;
-    }
-  }
-};
-
-// Needs no memory to be made, and is never destroyed: stores may be closed after static
-// destruction.
-static_assert(std::is_trivially_destructible_v<OpenStores>);
-OpenStores& open_stores() {
-  static constinit OpenStores stores;
-  return stores;
-}
 
 Status check_options(const Options& options) {
   const auto invalid = [](const std::string& what) {
@@ -134,46 +85,6 @@ void leave_heap(Mutator& mutator) noexcept {
 
 }  // namespace
 
-Runtime* runtime_at(const void* base) noexcept {
-  OpenStores& stores = open_stores();
-  for (size_t i = 0, end = stores.end.load(std::memory_order_acquire); i < end; ++i)
-    if (stores.slots[i].base.load(std::memory_order_relaxed) == base)
-      return stores.slots[i].runtime.load(std::memory_order_acquire);
-  return nullptr;
-}
-
-Runtime* runtime_holding(const void* address) noexcept {
-  OpenStores& stores = open_stores();
-  for (size_t i = 0, end = stores.end.load(std::memory_order_acquire); i < end; ++i) {
-    const std::byte* base = stores.slots[i].base.load(std::memory_order_relaxed);
-    if (base != nullptr && static_cast<u64>(static_cast<const std::byte*>(address) - base) <
-                               stores.slots[i].bytes.load(std::memory_order_relaxed))
-      return stores.slots[i].runtime.load(std::memory_order_acquire);
-  }
-  return nullptr;
-}
-
-Runtime* only_or_current_runtime() noexcept {
-  Runtime* current = nullptr;
-  Runtime* only = nullptr;
-  size_t active = 0;
-  size_t open = 0;
-  OpenStores& stores = open_stores();
-  for (size_t i = 0, end = stores.end.load(std::memory_order_acquire); i < end; ++i) {
-    Runtime* runtime = stores.slots[i].runtime.load(std::memory_order_acquire);
-    if (runtime == nullptr) continue;
-    if (runtime->is_container() && !is_mutant("container_allocators")) continue;
-    ++open;
-    only = runtime;
-    if (runtime->mutators().in_operation()) {
-      ++active;
-      current = runtime;
-    }
-  }
-  if (active == 1) return current;
-  return active == 0 && open == 1 ? only : nullptr;
-}
-
 // --- opening -----------------------------------------------------------------------------------
 
 Result<std::unique_ptr<Runtime>> Runtime::open(std::string_view uri, const Options& options,
@@ -193,7 +104,7 @@ Result<std::unique_ptr<Runtime>> Runtime::try_open(std::string_view uri, const O
   PERDURA_TRY(runtime->start());
   runtime->recovery_ns_ = now_ns() - begin;
   PERDURA_TRY(runtime->open_heap());
-  open_stores().add(*runtime);
+  store::add_open_store(*runtime);
   return runtime;
 }
 
@@ -247,7 +158,7 @@ Status Runtime::open_region() {
 Status Runtime::map_region() {
   std::vector<format::RegionRecord> others = volume_->regions();
   std::erase_if(others, [&](const auto& each) { return each.region == record_.region; });
-  open_stores().add_ranges(others);  // the parent may open a child's store beside its own
+  store::add_open_ranges(others);
   if (options_.region_address != 0) record_.address = options_.region_address;
   for (;;) {
     if (record_.address == 0) {
@@ -534,7 +445,7 @@ Status Runtime::relocate() {
 // --- use ---------------------------------------------------------------------------------------
 
 Runtime::~Runtime() {
-  open_stores().remove(*this);
+  store::remove_open_store(*this);
   if (mutators_) mutators_->detach();
   extensions_.end_threads();  // they take checkpoints
   checkpointer_.reset();      // it tells the extensions of versions
@@ -556,6 +467,13 @@ Status Runtime::require_outside_operation(const char* call) {
   return Failure{Code::kMisuse, std::string(call) +
                                     " inside an operation of the same thread would wait for it "
                                     "for ever; end the operation first"};
+}
+
+void Runtime::require_outside_at_end(const Status& outside) const noexcept {
+  if (outside) return;
+  std::fprintf(stderr, "perdura: '%s' cannot be destroyed: %s\n", name().c_str(),
+               outside.failure().message.c_str());
+  std::abort();
 }
 
 Result<u64> Runtime::checkpoint() {

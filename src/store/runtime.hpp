@@ -61,6 +61,9 @@ class Runtime {
 
   /// kMisuse inside one of this thread, which `call` would wait for.
   Status require_outside_operation(const char* call);
+  /// For destructors, which cannot report: they would leave the thread in what is gone, and what it
+  /// did undone without a word. Unless `outside` is good it says so and ends the program.
+  void require_outside_at_end(const Status& outside) const noexcept;
   Status close();
   Result<u64> checkpoint();
   Result<u64> checkpoint_async();

@@ -57,7 +57,9 @@ void throw_closed() {
 
 void RuntimeDeleter::operator()(Runtime* runtime) const noexcept {
   // A forked child has neither the threads nor the memory that tearing down would need.
-  if (runtime->usable()) delete runtime;
+  if (!runtime->usable()) return;
+  runtime->require_outside_at_end(runtime->require_outside_operation("destroying it"));
+  delete runtime;
 }
 
 std::uint64_t type_fingerprint(const char* mangled_name, std::size_t size, std::size_t alignment) {

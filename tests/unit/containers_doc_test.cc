@@ -4,11 +4,16 @@
 // Method: containers that other processes have made; threads that enter operations both ways.
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <perdura/compat/softpm.h>
 
 #include <atomic>
 #include <filesystem>
+#include <functional>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "model/container/container_runtime.hpp"
 #include "store/inspect.hpp"
@@ -216,6 +221,31 @@ TEST_F(ContainersDoc, AForkedChildReadsVolatileObjectsAlone) {
             }),
             "");
   destroy(link);
+}
+
+TEST_F(ContainersDoc, AForkedChildHasNoContainers) {
+  Container container = Container::open(path(), options());
+  const std::vector<std::function<void()>> calls = {
+      [&] { container.close(); },
+      [&] { (void)container.audit(); },
+      [&] { container.point(); },
+      [&] { container.root<Link>(); },
+      [&] { const auto operation = container.operation(); },
+      [&] { Container::open(path("own.pd"), options()); },
+  };
+  const auto in_waiting_child = [](const std::function<void()>& body) {
+    return in_child([&]() -> std::string {
+      ::alarm(60);  // the threads of the container are not there
+      body();
+      return testing::Test::HasFailure() ? "another error" : "";
+    });
+  };
+  for (size_t i = 0; i < calls.size(); ++i)
+    EXPECT_EQ(in_waiting_child([&] { expect_error(calls[i], Code::kForked, "parent"); }), "") << i;
+  EXPECT_EQ(in_waiting_child([&] { container.discard(); }), "");
+  EXPECT_EQ(in_waiting_child([&] { const Container gone = std::move(container); }), "");
+  container.point();
+  container.close();
 }
 
 // --- how they are written ------------------------------------------------------------------------

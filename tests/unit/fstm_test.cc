@@ -15,6 +15,7 @@
 #include <perdura/perdura.hpp>
 
 #include "base/bits.hpp"
+#include "support/expect_failure.hpp"
 #include "support/files.hpp"
 #include "support/process.hpp"
 
@@ -109,6 +110,19 @@ TEST(ContainersInTransactions, AreRefused) {
     TM_COMMIT
   };
   EXPECT_DEATH(store_into_container(), "is a container.*transactions need a store");
+}
+
+// It is one also for who has opened it as a store.
+TEST(ContainersInTransactions, AreRefusedWhereTheyAreOpenedAsStores) {
+  const TempDir folder{TempDir::kMemory};
+  const std::string uri = "emu:" + folder.path("container.pd");
+  {
+    Container container = Container::open(uri);
+    container.root<Box>().word = 1;
+  }
+  Store store = Store::open(uri);
+  expect_error([&] { atomically(store, [](Transaction&) {}); }, Code::kUnsupported,
+               "is a container");
 }
 
 /// A store that was opened in C, and one of HEAPO's heaps.

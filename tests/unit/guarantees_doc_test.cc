@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <optional>
@@ -108,6 +109,85 @@ TEST_P(ForkedChild, IsToldWhoseTheStoreIs) {
               }),
               "")
         << i;
+}
+
+// Stores that are made one after the other lie at the same address. What finds a store by an
+// address in it, or finds the only one, means the child's; and so does an access to what is not
+// loaded yet.
+TEST_P(ForkedChild, HasAStoreOfItsOwnWhereItsParentHasOne) {
+  constexpr size_t kBytes = 8 * kMiB;
+  struct Root {
+    Field<u64> number;
+    std::byte* block;
+  };
+  for (const Engine engine : {Engine::kRedoLog, Engine::kRemap}) {
+    SCOPED_TRACE(static_cast<int>(engine));
+    Options options = small(GetParam());
+    options.engine = engine;
+    const auto open = [&](const char* file) {
+      return Store::open("file:" + folder_.path(file) + std::to_string(static_cast<int>(engine)),
+                         options);
+    };
+    const auto make = [&](const char* file) {
+      Store store = open(file);
+      Root& root = store.root<Root>("root");
+      const auto operation = store.operation();
+      operation.touch(&root, sizeof root);
+      root.block = static_cast<std::byte*>(operation.allocate(kBytes));
+      operation.touch(root.block, kBytes);
+      std::memset(root.block, file[0], kBytes);
+      return detail::runtime_holding(&root)->region().base();
+    };
+    ASSERT_EQ(make("child's"), make("parent's"));
+    Store parents = open("parent's");
+    const Root& root = *parents.find_root<Root>("root");
+    const auto is_whole = [](const Root& at, char byte) {
+      return std::all_of(at.block, at.block + kBytes,
+                         [&](std::byte each) { return each == static_cast<std::byte>(byte); });
+    };
+    ASSERT_TRUE(is_whole(root, 'p'));
+    for (u64 i = 1; i <= 3; ++i)
+      EXPECT_EQ(in_child([&]() -> std::string {
+                  Store own = open("child's");
+                  Root& its = *own.find_root<Root>("root");
+                  if (!is_whole(its, 'c')) return "another block";
+                  its.number = its.number.get() + i;
+                  const bool is_reported = GetParam() == Tracking::kReported;
+                  if (!is_reported) {
+                    vector<u64> numbers;  // of the only store
+                    numbers.assign(1000, i);
+                    if (!own.contains(numbers.data())) return "of another store";
+                    const auto operation = own.operation();
+                    string text(1000, 'x');
+                    if (!own.contains(text.data())) return "text of another store";
+                  }
+                  if (engine == Engine::kRedoLog)
+                    atomically(own, [&](Transaction& tx) {
+                      if (is_reported) return tx.deallocate(tx.allocate(500));
+                      auto* const text = tx.make<string>(Allocator<char>(own));
+                      text->assign(500, 'y');
+                      tx.destroy(text);
+                    });
+                  own.close();
+                  return "";
+                }),
+                "");
+    EXPECT_TRUE(is_whole(root, 'p'));
+    parents.checkpoint();
+    parents.close();
+    EXPECT_EQ(open("child's").find_root<Root>("root")->number.get(), 6u);
+  }
+}
+
+TEST_P(ForkedChild, WithoutAStoreOfItsOwnIsToldWhoseTheOnlyOneIs) {
+  if (GetParam() == Tracking::kReported) return;  // no standard container is in such a store
+  const Store store = open();
+  EXPECT_EQ(in_child([&]() -> std::string {
+              expect_error([&] { vector<u64>().assign(1000, 1); }, Code::kForked,
+                           "belongs to the parent process");
+              return testing::Test::HasFailure() ? "another error" : "";
+            }),
+            "");
 }
 
 TEST_P(ForkedChild, MayDestroyTheStoreThatItInherited) {

@@ -10,12 +10,15 @@
 #include <atomic>
 #include <chrono>
 #include <new>
+#include <optional>
 #include <thread>
 
 #include <perdura/container.h>
 #include <perdura/perdura.h>
+#include <perdura/container.hpp>
 #include <perdura/field.hpp>
 #include <perdura/perdura.hpp>
+#include <perdura/transaction.hpp>
 
 #include "support/files.hpp"
 #include "support/process.hpp"
@@ -76,6 +79,41 @@ void expect_all_closed(Store& store, void* block) {
   EXPECT_FALSE(store.contains(block));
   EXPECT_EQ(store.durable_version(), 0u);
   store.close();
+}
+
+// A destructor cannot report: going on would lose what was done, and leave the thread in freed
+// memory.
+TEST_F(MisuseTest, AStoreThatIsDestroyedInsideAnOperationEndsTheProgram) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  constexpr const char* kSaid = "cannot be destroyed: .*end the operation first";
+  const auto make = [&] { return std::make_optional(open()); };
+  EXPECT_DEATH(
+      {
+        auto store = make();
+        const auto operation = store->operation();
+        store.reset();
+      },
+      kSaid);
+  EXPECT_DEATH(
+      {
+        auto store = make();
+        const auto operation = store->operation();
+        *store = Store::open(path_ + "2", {});
+      },
+      kSaid);
+  EXPECT_DEATH(
+      {
+        auto store = make();
+        atomically(*store, [&](Transaction&) { store.reset(); });
+      },
+      kSaid);
+  EXPECT_DEATH(
+      {
+        auto container = std::make_optional(Container::open(path_ + "3", {}));
+        const auto operation = container->operation();
+        container.reset();
+      },
+      kSaid);
 }
 
 TEST_F(MisuseTest, AClosedStoreSaysSo) {

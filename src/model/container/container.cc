@@ -118,6 +118,8 @@ void forget(void** pointer) { VolatileHeap::instance().forget(pointer); }
 
 void detail::ContainerDeleter::operator()(ContainerRuntime* container) const noexcept {
   if (!container->runtime().usable()) return;  // a forked child's parent's
+  container->runtime().require_outside_at_end(
+      container->require_outside_operation("destroying it"));
   if (std::uncaught_exceptions() == 0) {
     const Status closed = container->close();
     (void)closed;  // a destructor cannot report; close() does
@@ -154,13 +156,21 @@ std::uint64_t Container::durable_version() const noexcept {
 void Container::exclude(const void* pointer) { VolatileHeap::instance().exclude(pointer); }
 
 void Container::close() {
+  value_or_throw(container_->runtime().usable());
   const Status closed = container_->close();
   if (!closed && closed.failure().code == Code::kMisuse) throw_failure(closed.failure());
   delete container_.release();
   if (!closed) throw_failure(closed.failure());
 }
 
-void Container::discard() noexcept { delete container_.release(); }
+void Container::discard() noexcept {
+  ContainerRuntime* const container = container_.release();
+  // A forked child has neither the threads nor the memory that tearing down would need.
+  if (!container->runtime().usable()) return;
+  container->runtime().require_outside_at_end(
+      container->require_outside_operation("discarding it"));
+  delete container;
+}
 
 void Container::warn_of_sharing(bool warn) { container_->warn_of_sharing(warn); }
 std::vector<std::string> Container::shared_objects() const {
@@ -169,7 +179,10 @@ std::vector<std::string> Container::shared_objects() const {
 
 ContainerStatistics Container::statistics() const { return container_->statistics(); }
 std::vector<std::string> Container::nulled_pointers() const { return container_->nulled(); }
-HeapAudit Container::audit() const { return container_->runtime().heap().audit(); }
+HeapAudit Container::audit() const {
+  value_or_throw(container_->runtime().usable());
+  return container_->runtime().heap().audit();
+}
 
 bool Container::contains(const void* address) const noexcept {
   return container_->runtime().region().contains(address);

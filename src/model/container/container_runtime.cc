@@ -47,6 +47,7 @@ Result<std::unique_ptr<ContainerRuntime>> ContainerRuntime::try_open(
   if (track::is_reported(options.tracking))
     return Failure{Code::kInvalidArgument,
                    "a container finds changes by page; reported stores are for stores"};
+  PERDURA_TRY(VolatileHeap::instance().usable());
   OpenContainers& all = open_containers();
   std::unique_ptr<ContainerRuntime> container(new ContainerRuntime);
   InternalOptions inner = internal;

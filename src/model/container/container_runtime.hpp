@@ -43,6 +43,8 @@ class ContainerRuntime final : public commit::CutGuest, private heap::Closure::O
   /// The same for callers that learn of failures by sync() alone.
   void start_point();
   Status sync();
+  /// kMisuse inside one of this thread, on it or on volatile objects, which `call` would wait for.
+  Status require_outside_operation(const char* call);
   Status close();
 
   ContainerStatistics statistics() const;
@@ -58,7 +60,6 @@ class ContainerRuntime final : public commit::CutGuest, private heap::Closure::O
  private:
   ContainerRuntime() : volatile_(VolatileHeap::instance()) {}
 
-  Status require_outside_operation(const char* call);
   static Result<std::unique_ptr<ContainerRuntime>> try_open(std::string_view uri,
                                                             const Options& options,
                                                             const InternalOptions& internal);

@@ -27,6 +27,14 @@ VolatileHeap& VolatileHeap::instance() {
   });
 }
 
+Status VolatileHeap::usable() const {
+  if (!forked_since(process_generation_)) return {};
+  return Failure{Code::kForked,
+                 "this process was forked from one that had used containers: the heap of volatile "
+                 "objects is its parent's, and it can open no container; fork before the first one "
+                 "is used, or execute another program"};
+}
+
 VolatileHeap::VolatileHeap()
     : region_(reserve()),
       mutators_(value_or_throw(track::Mutators::create(

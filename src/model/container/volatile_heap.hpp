@@ -17,6 +17,9 @@ class VolatileHeap {
   /// Made by the first call; never destroyed.
   static VolatileHeap& instance();
 
+  /// kForked in a child of the process that made it.
+  Status usable() const;
+
   heap::Heap& heap() { return *heap_; }
   track::Mutators& mutators() { return *mutators_; }
   bool contains(const void* address) const { return region_->contains(address); }

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/process.hpp"
+#include "format/container_format.hpp"
 #include "store/transaction_replay.hpp"
 
 namespace perdura {
@@ -55,7 +56,10 @@ Result<std::unique_ptr<Transactions>> Transactions::create(Runtime& runtime) {
   if (runtime.log() == nullptr)
     return Failure{Code::kUnsupported,
                    "'" + runtime.name() + "' is in chunks; transactions need Engine::kRedoLog"};
-  if (runtime.is_container())
+  const auto roots = runtime.heap().roots();
+  const bool was_container = std::ranges::any_of(
+      roots, [](const auto& root) { return root.name == format::kContainerRoot; });
+  if (runtime.is_container() || was_container)
     return Failure{Code::kUnsupported, "'" + runtime.name() +
                                            "' is a container, whose points move what its pointers "
                                            "lead to; transactions need a store"};

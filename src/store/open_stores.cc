@@ -1,0 +1,150 @@
+#include "store/open_stores.hpp"
+
+#include <array>
+#include <atomic>
+#include <mutex>
+#include <type_traits>
+
+#include "base/assert.hpp"
+#include "base/mutant.hpp"
+#include "base/process.hpp"
+#include "store/runtime.hpp"
+
+namespace perdura {
+namespace {
+
+using detail::Runtime;
+
+/// Claimed and freed under the lock, and read without: `runtime` is set last and taken away first.
+struct Slot {
+  std::atomic<Runtime*> runtime{nullptr};
+  std::atomic<std::byte*> base{nullptr};
+  std::atomic<u64> bytes{0};
+  std::atomic<u64> generation{0};  ///< of the process that opened it
+
+  bool is_inherited() const { return forked_since(generation.load(std::memory_order_relaxed)); }
+  bool holds(const void* address) const {
+    const std::byte* const begin = base.load(std::memory_order_relaxed);
+    return begin != nullptr && static_cast<u64>(static_cast<const std::byte*>(address) - begin) <
+                                   bytes.load(std::memory_order_relaxed);
+  }
+};
+
+// Needs no memory to be made, and is never destroyed: stores may be closed after static
+// destruction.
+using Slots = std::array<Slot, detail::kOpenStoresMax>;
+static_assert(std::is_trivially_destructible_v<Slots>);
+constinit Slots slots;
+constinit std::atomic<size_t> slots_end{0};  // those from here on were never used
+
+/// Each store of the process; in a forked child also those of its parent.
+template <class Visit>
+void for_each_open(Visit&& visit) noexcept {
+  for (size_t i = 0, end = slots_end.load(std::memory_order_acquire); i < end; ++i)
+    if (Runtime* const runtime = slots[i].runtime.load(std::memory_order_acquire))
+      visit(slots[i], *runtime);
+}
+
+/// A child's store may lie where one of its parent does, and comes first. Where there is none, the
+/// parent's is found, so that whoever uses it is told whose it is.
+template <class Takes>
+Runtime* find_open(Takes&& takes) noexcept {
+  Runtime* inherited = nullptr;
+  for (size_t i = 0, end = slots_end.load(std::memory_order_acquire); i < end; ++i) {
+    if (!takes(slots[i])) continue;
+    Runtime* const runtime = slots[i].runtime.load(std::memory_order_acquire);
+    if (runtime == nullptr) continue;
+    if (!slots[i].is_inherited()) [[likely]]
+      return runtime;
+    inherited = runtime;
+  }
+  return inherited;
+}
+
+/// A free one, else one of a parent's store, which the parent goes on with. Under the lock.
+size_t choose_slot() {
+  size_t inherited = slots.size();
+  for (size_t i = 0; i < slots.size(); ++i) {
+    if (slots[i].runtime.load() == nullptr) return i;
+    if (slots[i].is_inherited()) inherited = i;
+  }
+  PERDURA_ASSERT(inherited != slots.size());  // Mutators refuses more stores than there are slots
+  return inherited;
+}
+
+}  // namespace
+
+namespace store {
+
+void add_open_store(Runtime& runtime) {
+  std::lock_guard lock(process_mutex(ProcessMutex::kOpenStores));
+  const size_t chosen = choose_slot();
+  Slot& slot = slots[chosen];
+  slot.runtime = nullptr;
+  slot.bytes = runtime.region().reserved_bytes();
+  slot.base = runtime.region().base();
+  slot.generation = process_generation();
+  slot.runtime = &runtime;
+  if (chosen >= slots_end) slots_end = chosen + 1;
+}
+
+void remove_open_store(Runtime& runtime) {
+  std::lock_guard lock(process_mutex(ProcessMutex::kOpenStores));
+  for (Slot& slot : slots) {
+    if (slot.runtime != &runtime) continue;
+    slot.runtime = nullptr;
+    slot.base = nullptr;
+    slot.bytes = 0;
+  }
+}
+
+void add_open_ranges(std::vector<format::RegionRecord>& ranges) {
+  std::lock_guard lock(process_mutex(ProcessMutex::kOpenStores));
+  for (const Slot& slot : slots) {
+    if (slot.runtime.load() == nullptr) continue;
+    format::RegionRecord& range = ranges.emplace_back();
+    range.address = reinterpret_cast<std::uintptr_t>(slot.base.load());
+    range.limit_bytes = slot.bytes;
+  }
+}
+
+}  // namespace store
+
+namespace detail {
+
+Runtime* runtime_at(const void* base) noexcept {
+  return find_open(
+      [&](const Slot& slot) { return slot.base.load(std::memory_order_relaxed) == base; });
+}
+
+Runtime* runtime_holding(const void* address) noexcept {
+  return find_open([&](const Slot& slot) { return slot.holds(address); });
+}
+
+Runtime* only_or_current_runtime() noexcept {
+  struct Found {
+    Runtime* last = nullptr;
+    size_t count = 0;
+    void add(Runtime& runtime) {
+      last = &runtime;
+      ++count;
+    }
+  };
+  Found ours;
+  Found current;
+  Found inherited;
+  for_each_open([&](const Slot& slot, Runtime& runtime) {
+    if (runtime.is_container() && !is_mutant("container_allocators")) return;
+    if (slot.is_inherited()) return inherited.add(runtime);
+    ours.add(runtime);
+    if (runtime.mutators().in_operation()) current.add(runtime);
+  });
+  if (current.count == 1) return current.last;
+  if (current.count != 0) return nullptr;
+  // Without a store of its own a child is told whose the only one is.
+  const Found& all = ours.count != 0 ? ours : inherited;
+  return all.count == 1 ? all.last : nullptr;
+}
+
+}  // namespace detail
+}  // namespace perdura
