@@ -97,6 +97,7 @@ Formatted make_formatted() {
     media::OpenedMedium opened = take(media::open_medium("emu:" + file.path(), {}));
     auto volume = take(region::Volume::create(std::move(opened.medium), format::kSegmentBytesMax));
     format::RegionRecord record{};
+    record.engine = format::EngineId::kRedoLog;
     record.region = kRegion;
     record.name[0] = 'r';
     record.address = kRegionAddress;

@@ -31,12 +31,12 @@ bool is_mix(const Superblock& torn, const Superblock& whole) {
   after.clean = 0;
   ++after.session;
   contents.push_back(after);
-  // It may have made a store of an earlier format one of this.
-  const bool taken_over = whole.format_version != format::kFormatVersion;
+  // That one may make a store of an earlier format one of this, and then changes more.
+  const bool taken_over = whole.format_version < format::kFormatVersion;
   after.format_version = format::kFormatVersion;
   contents.push_back(after);
-  for (u32 version = format::kFormatVersionMin; version < whole.format_version; ++version) {
-    before.format_version = version;
+  if (whole.clean == 0) {
+    before.format_version = format::kFormatVersionMin;
     contents.push_back(before);
   }
   std::vector<Words> words;
