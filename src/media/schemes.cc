@@ -80,32 +80,27 @@ struct Scheme {
   bool has_files;  ///< what its paths name
 };
 
-Status unlink_file(const std::string& path) {
-  if (::unlink(path.c_str()) == 0) return {};
-  return system_failure(errno, "cannot remove " + path);
-}
-
 Result<OpenedMedium> open_emulated(const std::string& path, const MediumOptions& options) {
   return open_mapped(path, MappedKind::kEmulated, options);
+}
+
+template <auto kOpen>
+Status remove_file(const std::string& path, const MediumOptions& options) {
+  PERDURA_ASSIGN(const OpenedMedium held, kOpen(path, options));  // nobody else has it open
+  if (::unlink(path.c_str()) == 0) return {};
+  return system_failure(errno, "cannot remove " + path);
 }
 
 constexpr Scheme kSchemes[] = {
     {.name = "file",
      .parameters = kOfFiles,
      .open = open_file,
-     .remove = [](const std::string& path, const MediumOptions& options) -> Status {
-       PERDURA_ASSIGN(const OpenedMedium held,
-                      open_file(path, options));  // nobody else has it open
-       return unlink_file(path);
-     },
+     .remove = remove_file<open_file>,
      .has_files = true},
     {.name = "emu",
      .parameters = kOfMappings,
      .open = open_emulated,
-     .remove = [](const std::string& path, const MediumOptions& options) -> Status {
-       PERDURA_ASSIGN(const OpenedMedium held, open_emulated(path, options));
-       return unlink_file(path);
-     },
+     .remove = remove_file<open_emulated>,
      .has_files = true},
     {.name = "dax",
      .parameters = kOfMappings,

@@ -2,12 +2,10 @@
 
 #include <sys/mman.h>
 
-#include <array>
 #include <bit>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <type_traits>
 
 #include "base/assert.hpp"
 #include "base/clock.hpp"

@@ -116,15 +116,24 @@ void forget(void** pointer) { VolatileHeap::instance().forget(pointer); }
 
 // --- containers ----------------------------------------------------------------------------------
 
-void detail::ContainerDeleter::operator()(ContainerRuntime* container) const noexcept {
-  if (!container->runtime().usable()) return;  // a forked child's parent's
-  container->runtime().require_outside_at_end(
-      container->require_outside_operation("destroying it"));
-  if (std::uncaught_exceptions() == 0) {
+namespace {
+
+/// For a destructor, or a call that cannot fail. A forked child has neither the threads nor the
+/// memory that tearing down its parent's container would need.
+void end(ContainerRuntime* container, const char* call, bool closes) noexcept {
+  if (!container->runtime().usable()) return;
+  container->runtime().require_outside_at_end(container->require_outside_operation(call));
+  if (closes) {
     const Status closed = container->close();
-    (void)closed;  // a destructor cannot report; close() does
+    (void)closed;  // nobody is there to be told; close() tells
   }
   delete container;
+}
+
+}  // namespace
+
+void detail::ContainerDeleter::operator()(ContainerRuntime* container) const noexcept {
+  end(container, "destroying it", std::uncaught_exceptions() == 0);
 }
 
 ContainerOperation::ContainerOperation(ContainerRuntime& container) : container_(container) {
@@ -163,14 +172,7 @@ void Container::close() {
   if (!closed) throw_failure(closed.failure());
 }
 
-void Container::discard() noexcept {
-  ContainerRuntime* const container = container_.release();
-  // A forked child has neither the threads nor the memory that tearing down would need.
-  if (!container->runtime().usable()) return;
-  container->runtime().require_outside_at_end(
-      container->require_outside_operation("discarding it"));
-  delete container;
-}
+void Container::discard() noexcept { end(container_.release(), "discarding it", false); }
 
 void Container::warn_of_sharing(bool warn) { container_->warn_of_sharing(warn); }
 std::vector<std::string> Container::shared_objects() const {

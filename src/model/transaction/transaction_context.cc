@@ -1,17 +1,11 @@
 // A thread's transactions: loads, stores, and parts that are undone by themselves.
 #include <algorithm>
-#include <chrono>
-#include <cstring>
-#include <thread>
 
 #include "model/transaction/transactions.hpp"
-#include "store/transaction_replay.hpp"
 
 namespace perdura::detail {
 namespace {
 
-using format::EntryKind;
-using format::TransactionState;
 using Why = TransactionAgain::Why;
 
 constexpr int kSpins = 64;  ///< for a record that another transaction owns
