@@ -395,7 +395,7 @@ void containers(Session& session) {
 
 // The list moves with each opening.
 void typed_list(Session& session) {
-  constexpr u64 kAddress = 0x5550'0000'0000;
+  constexpr u64 kAddress = 0x5544'0000'0000;
   const std::string uri = session.uri();
   Options options = session.options();
   const perdura_type& type = TypeRecord<Item>::value;

@@ -368,8 +368,8 @@ TEST_P(Containers, ALongListNeedsNoStack) {
   container.point();
   u64 number = kLinks;
   for (Link* link = chain.first; link != nullptr; link = link->next) {
-    ASSERT_TRUE(container.contains(link));
-    ASSERT_EQ(link->number, --number);
+    if (!container.contains(link)) FAIL() << "link " << link->number << " was not moved";
+    if (link->number != --number) FAIL() << link->number << " in place of " << number;
   }
   EXPECT_EQ(number, 0u);
 }
@@ -455,7 +455,7 @@ TEST_P(Containers, AFullContainerLosesNothing) {
   EXPECT_EQ(code_of([&] { container.point(); }), Code::kNoSpace);
   u64 number = kLinks;
   for (Link* link = chain.first; link != nullptr; link = link->next)
-    ASSERT_EQ(link->number, --number);
+    if (link->number != --number) FAIL() << link->number << " in place of " << number;
   ASSERT_EQ(number, 0u);
   for (u64 i = 0; i < kLinks - 1000; ++i) {
     Link* const first = chain.first;

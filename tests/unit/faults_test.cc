@@ -24,6 +24,7 @@
 #include "support/files.hpp"
 #include "support/log_volume.hpp"
 #include "support/process.hpp"
+#include "support/slice.hpp"
 #include "track/protected_pages.hpp"
 #include "track/userfault.hpp"
 
@@ -35,12 +36,6 @@ namespace perdura::test {
 namespace {
 
 constexpr u64 kBytes = 16 * kMiB;
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
 
 Store open_store(const std::string& path, Tracking tracking, Engine engine = Engine::kRedoLog) {
   Options options;

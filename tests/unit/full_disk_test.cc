@@ -16,16 +16,13 @@
 
 #include "media/fault.hpp"
 #include "support/files.hpp"
+#include "support/slice.hpp"
 #include "support/wrapped_store.hpp"
 
 namespace perdura::test {
 namespace {
 
-#if defined(__SANITIZE_THREAD__)
-constexpr u64 kSeeds = 2;  // it takes ten times as long there
-#else
-constexpr u64 kSeeds = 5;
-#endif
+constexpr u64 kSeeds = kSanitized ? 2 : 5;
 constexpr u64 kLines = 8000;
 constexpr u64 kLinesMax = 1700;  ///< that a record of a segment can name
 

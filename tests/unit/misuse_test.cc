@@ -22,15 +22,10 @@
 
 #include "support/files.hpp"
 #include "support/process.hpp"
+#include "support/slice.hpp"
 
 namespace perdura::test {
 namespace {
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
 
 class MisuseTest : public testing::Test {
  protected:

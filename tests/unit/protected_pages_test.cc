@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <barrier>
+#include <cstring>
 #include <memory>
 #include <random>
 #include <thread>
@@ -17,6 +18,7 @@
 #include "base/mapping.hpp"
 #include "track/protected_pages.hpp"
 #include "track/userfault.hpp"
+#include "support/slice.hpp"
 
 namespace perdura::test {
 namespace {
@@ -59,7 +61,7 @@ TEST_P(PageTrackerTest, LosesNoStoreOfThreadsThatGoOn) {
 
   // A store that is lost is seen only if its page is left alone afterwards: so they come in bursts.
   constexpr int kThreads = 3;
-  constexpr int kBursts = 1500;
+  constexpr int kBursts = 1500 / kSlower;
   std::barrier together(kThreads + 1);
   std::vector<std::thread> threads;
   for (u64 seed = 1; seed <= kThreads; ++seed)
@@ -81,7 +83,8 @@ TEST_P(PageTrackerTest, LosesNoStoreOfThreadsThatGoOn) {
     take();
     together.arrive_and_wait();
     take();
-    for (u64 i = 0; i < kWords; ++i) lost += shadow[i] != memory.as<u64>()[i];
+    if (std::memcmp(shadow.data(), memory.as(), kBytes) != 0)
+      for (u64 i = 0; i < kWords; ++i) lost += shadow[i] != memory.as<u64>()[i];
     shadow.assign(memory.as<u64>(), memory.as<u64>() + kWords);
   }
   for (std::thread& thread : threads) thread.join();

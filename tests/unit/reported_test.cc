@@ -12,15 +12,10 @@
 #include <thread>
 
 #include "track/reported.hpp"
+#include "support/slice.hpp"
 
 namespace perdura::test {
 namespace {
-
-#if defined(__SANITIZE_THREAD__)
-constexpr u64 kSlower = 8;
-#else
-constexpr u64 kSlower = 1;
-#endif
 
 class Epochs : public testing::Test {
  protected:

@@ -53,7 +53,7 @@ class SharedObjects : public Containers {
     b.point();
     std::filesystem::copy_file(folder_.path("b.pd"), folder_.path("copy.pd"),
                                std::filesystem::copy_options::overwrite_existing);
-    Container then = Container::open(uri("copy.pd"), options(0x557000000000));
+    Container then = Container::open(uri("copy.pd"), options(0x554c00000000));
     EXPECT_EQ(numbers_of(then.root<Chain>()), numbers);
     then.discard();
   }
@@ -151,7 +151,7 @@ TEST_P(SharedObjects, AGraphKeepsItsShape) {
     b.discard();
   }
   expect_in_b([](Container& b) { expect_graph(b, b.root<Root>(), kNodes); });
-  Container a = open_a(0x555000000000);
+  Container a = open_a(0x554400000000);
   expect_graph(a, a.root<Root>(), kNodes);
 }
 
@@ -395,7 +395,7 @@ TEST_P(SharedObjects, AnotherContainerMayClose) {
       expect_in_b_copy(b, {11, 30});
     }
     // And A elsewhere is another one.
-    Container a = open_a(0x556000000000);
+    Container a = open_a(0x554800000000);
     a.root<Chain>().first->number = 31;
     b.point();
     EXPECT_EQ(b.statistics().shared_objects, 1u);

@@ -657,11 +657,7 @@ bool is_serializable(const History& history, std::vector<size_t>& done, std::vec
 TEST_P(Transactions, HaveHistoriesThatASerialOrderExplains) {
   constexpr u64 kWords = 4;
   constexpr u64 kThreads = 3;
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-  constexpr u64 seeds_of_first = 500;
-#else
-  const u64 seeds_of_first = slice_or_whole(400, 10'000);
-#endif
+  const u64 seeds_of_first = kSanitized ? 500 : slice_or_whole(400, 10'000);
   const bool is_first = GetParam().scheme == "emu" && GetParam().tracking == Tracking::kReported;
   const u64 seeds = is_first ? seeds_of_first : 200;
   Store store = open();
@@ -838,9 +834,10 @@ TEST_P(TransactionCrash, APowerFailureLeavesWhatWasAcknowledged) {
     }
   }
   const media::History history = recording_.history();
+  constexpr u64 kSamples = 400 / kSlower;
   std::mt19937_64 random(7);
   size_t judged = 0;
-  for (u64 sample = 0; sample < 400; ++sample) {
+  for (u64 sample = 0; sample < kSamples; ++sample) {
     const size_t end = acknowledged.front().first +
                        random() % (history.calls().size() - acknowledged.front().first);
     u64 count = 0;
@@ -860,7 +857,7 @@ TEST_P(TransactionCrash, APowerFailureLeavesWhatWasAcknowledged) {
     EXPECT_EQ(audit.live_blocks, list->count + 2 + audit.types + audit.roots);
     ++judged;
   }
-  EXPECT_EQ(judged, 400u);
+  EXPECT_EQ(judged, kSamples);
 }
 
 // Threads whose transactions are made durable together: each finds its own as far as it was told,
@@ -897,7 +894,7 @@ TEST_P(TransactionCrash, APowerFailureLeavesWhatEachThreadWasTold) {
   }
   const media::History history = recording_.history();
   std::mt19937_64 random(3);
-  for (u64 sample = 0; sample < 300; ++sample) {
+  for (u64 sample = 0; sample < 300 / kSlower; ++sample) {
     const size_t end = begin + random() % (history.calls().size() - begin);
     const u64 mode = random() % 4;
     Store store = open_crashed(

@@ -467,7 +467,7 @@ TEST_F(Typed, FieldsOfPointersMoveToo) {
     first.next.get()->next = &first;
   }
   Options moved = options(Tracking::kReported);
-  moved.region_address = 0x5570'0000'0000;
+  moved.region_address = 0x554c'0000'0000;
   Store store = Store::open(folder_.path("store"), moved);
   auto& first = *store.find_root<Reporting>("list");
   EXPECT_EQ(first.next.get()->number, 7u);
@@ -572,7 +572,7 @@ TEST_F(Typed, ABlockThatIsSmallerThanItsTypeIsRefused) {
     EXPECT_NE(audit.problem.find("smaller than an object"), audit.problem.npos) << audit.problem;
     store.crash();
   }
-  elsewhere.region_address = 0x5570'0000'0000;
+  elsewhere.region_address = 0x554c'0000'0000;
   expect_error([&] { Store::open(uri, elsewhere); }, Code::kCorrupt, {"smaller than an object"});
 }
 
@@ -667,7 +667,7 @@ TEST_F(Typed, DamagedTypesAreRefused) {
       EXPECT_NE(store.audit().problem.find("type"), std::string::npos) << store.audit().problem;
     }
     Options moved = reported;
-    moved.region_address = 0x5560'0000'0000;
+    moved.region_address = 0x5548'0000'0000;
     expect_error([&] { Store::open(uri, moved); }, Code::kCorrupt, {"type"});
   }
 }

@@ -20,6 +20,7 @@
 #include "support/files.hpp"
 #include "support/ledger.hpp"
 #include "support/log_volume.hpp"
+#include "support/slice.hpp"
 #include "support/threads.hpp"
 #include "support/wrapped_store.hpp"
 #include "track/reported.hpp"
@@ -27,11 +28,6 @@
 namespace perdura::test {
 namespace {
 
-#if defined(__SANITIZE_THREAD__)
-constexpr u64 kSlower = 4;
-#else
-constexpr u64 kSlower = 1;
-#endif
 constexpr u64 kWordsPerLine = kLineBytes / sizeof(u64);
 
 // --- the window alone --------------------------------------------------------------------------
@@ -554,7 +550,7 @@ TEST_F(WindowOfStore, WhatIsRecoveredIsTheStateAtACut) {
 }
 
 TEST_F(WindowOfStore, ASessionOfSeveralHundredVersions) {
-  round(320 / kSlower);
+  round(kSanitized ? 80 : 320);
   if (!HasFatalFailure()) round(1);
 }
 
