@@ -40,7 +40,8 @@ struct Config {
 
 class RemapTest : public testing::TestWithParam<Config> {
  protected:
-  static constexpr u64 kWords = 1024 * 1024;  // 8 MiB
+  /// 8 MiB; sanitizers have to back several times as much.
+  static constexpr u64 kWords = kSanitized ? 256 * 1024 : 1024 * 1024;
   static constexpr u32 kKept = 3;
 
   Options options() const {
