@@ -10,8 +10,8 @@
 #include <optional>
 
 #include "base/checksum.hpp"
-#include "commit/log_reader.hpp"
 #include "commit/replay.hpp"
+#include "log/reader.hpp"
 #include "region/volume.hpp"
 #include "support/target.hpp"
 
@@ -249,7 +249,7 @@ class LogBuilder {
         pieces_checksum(data, block.header.data_bytes, format::kLogPieceBytes);
     block.header.runs_checksum =
         checksum(data + block.header.data_bytes, block.header.run_count * sizeof(u64));
-    block.header.checksum = commit::header_checksum(block.header);
+    block.header.checksum = log::header_checksum(block.header);
     store(image_, block.place, block.header);
   }
 
@@ -282,7 +282,7 @@ class LogBuilder {
       header.data_checksum = pieces_checksum(data, header.data_bytes, format::kLogPieceBytes);
       header.runs_checksum = checksum(data + header.data_bytes, runs_bytes);
     }
-    header.checksum = commit::header_checksum(header);
+    header.checksum = log::header_checksum(header);
     store(image_, place, header);
   }
 
@@ -327,23 +327,22 @@ class LogBuilder {
 };
 
 // What holds for every version that was found, whatever the log is.
-void check_version(media::Medium& medium, const Bytes& image,
-                   const commit::LoggedVersion& version) {
+void check_version(media::Medium& medium, const Bytes& image, const log::LoggedVersion& version) {
   require(!version.blocks.empty(), "a version has blocks");
   const auto first = load<LogBlockHeader>(image, version.blocks.front().offset);
   const LogBlockHeader* commit = nullptr;
   std::vector<LogBlockHeader> headers;
   headers.reserve(version.blocks.size());
   u64 sums = 0;
-  for (const commit::BlockRef& block : version.blocks) {
+  for (const log::BlockRef& block : version.blocks) {
     const Formatted& log = formatted();
     require(block.offset >= log.segments[0] &&
                 block.offset + block.block_bytes <= log.segments[0] + kSegments * log.segment_bytes,
             "a block lies in the log");
     headers.push_back(load<LogBlockHeader>(image, block.offset));
     const LogBlockHeader& header = headers.back();
-    require(header.checksum == commit::header_checksum(header), "its header is whole");
-    require(commit::block_fits(medium, block.offset, image.data() + block.offset),
+    require(header.checksum == log::header_checksum(header), "its header is whole");
+    require(log::block_fits(medium, block.offset, image.data() + block.offset),
             "its data and runs are whole");
     require(header.data_bytes == block.data_bytes && header.run_count == block.run_count,
             "it is described as it is");
@@ -364,8 +363,7 @@ void check_version(media::Medium& medium, const Bytes& image,
   require(commit != nullptr, "a commit block counts and sums the version's blocks");
 }
 
-void check(media::Medium& medium, const LogBuilder& log,
-           const Result<commit::RecoveredLog>& result) {
+void check(media::Medium& medium, const LogBuilder& log, const Result<log::Recovered>& result) {
   const auto expected = log.expected();
   if (!result) {
     require(result.failure().code == Code::kCorrupt, "a log is refused as damaged");
@@ -375,7 +373,7 @@ void check(media::Medium& medium, const LogBuilder& log,
   }
   require(!log.exact() || expected.has_value(), "a log with a hole is refused");
   u64 next = kReplayed;
-  for (const commit::LoggedVersion& version : result->versions) {
+  for (const log::LoggedVersion& version : result->versions) {
     require(version.number == ++next, "versions are consecutive");
     check_version(medium, log.image(), version);
   }
@@ -401,8 +399,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   log.build(input, nvm ? kLineBytes : kPageBytes);
   file.write(log.image());
   const auto volume = open_volume((nvm ? "emu:" : "file:") + file.path());
-  commit::Log segments(*volume, kRegion, 0);
-  const auto result = commit::read_log(*volume, kRegion, kReplayed, segments);
+  log::Space segments(*volume, kRegion, 0);
+  const auto result = log::read(*volume, kRegion, kReplayed, segments);
   check(volume->medium(), log, result);
   if (!result) return 0;
   commit::LineIndex index = take(commit::LineIndex::create(kRegionBytes));

@@ -12,10 +12,11 @@
 #include <perdura/transaction.hpp>
 
 #include "base/checksum.hpp"
-#include "commit/log.hpp"
-#include "commit/transaction_log.hpp"
 #include "format/format.hpp"
 #include "format/heap_format.hpp"
+#include "log/block.hpp"
+#include "log/record.hpp"
+#include "log/space.hpp"
 #include "region/region.hpp"
 #include "support/heads.hpp"
 #include "support/opened.hpp"
@@ -27,7 +28,7 @@ namespace {
 using format::Extent;
 using format::ExtentKind;
 using format::LogBlockHeader;
-using format::TransactionRecord;
+using format::RecordHeader;
 
 /// Bits of Head::how.
 enum How : u8 {
@@ -170,8 +171,8 @@ void find_transactions(Base& base) {
   for (const u64 segment : base.blocks) {
     const auto header = load<LogBlockHeader>(base.image, segment);
     if ((header.flags & format::kLogTransactions) == 0) continue;
-    for (u64 at = sizeof header; at + sizeof(TransactionRecord) <= header.block_bytes;) {
-      const auto record = load<TransactionRecord>(base.image, segment + at);
+    for (u64 at = sizeof header; at + sizeof(RecordHeader) <= header.block_bytes;) {
+      const auto record = load<RecordHeader>(base.image, segment + at);
       if (record.bytes != 0) base.records[segment + at] = segment;
       at += std::max(round_up(record.bytes, kLineBytes), kLineBytes);
     }
@@ -313,7 +314,7 @@ void Image::sum_log(u8 unsummed) {
       header.data_checksum = pieces_checksum(data, header.data_bytes, format::kLogPieceBytes);
       header.runs_checksum = checksum(data + header.data_bytes, runs_bytes);
     }
-    if ((unsummed & kSumLogHeaders) == 0) header.checksum = commit::header_checksum(header);
+    if ((unsummed & kSumLogHeaders) == 0) header.checksum = log::header_checksum(header);
     store(bytes, block, header);
   }
 }
@@ -329,19 +330,18 @@ void Image::sum_chains() {
           header.ticket == commit.ticket)
         commit.chain += header.checksum;
     }
-    commit.checksum = commit::header_checksum(commit);
+    commit.checksum = log::header_checksum(commit);
     store(bytes, place, commit);
   }
 }
 
 void Image::sum_transactions() {
   for (const auto& [place, segment] : base.records) {
-    const auto record = load<TransactionRecord>(bytes, place);
+    const auto record = load<RecordHeader>(bytes, place);
     if (record.bytes < sizeof record || record.bytes > bytes.size() - place) continue;
-    const auto& content = *reinterpret_cast<const TransactionRecord*>(bytes.data() + place);
+    const auto& content = *reinterpret_cast<const RecordHeader*>(bytes.data() + place);
     const auto header = load<LogBlockHeader>(bytes, segment);
-    store(bytes, place,
-          commit::record_checksum(content, place, {header.session, header.generation}));
+    store(bytes, place, log::record_checksum(content, place, {header.session, header.generation}));
   }
 }
 

@@ -109,8 +109,7 @@ CrashTestReport crash_test(const CrashTestOptions& options, const std::function<
     const Recovered result = recovered(execution);
     const u64 version = result.version;
     std::vector<u64> transactions;
-    for (const commit::FoundTransaction& each : result.transactions)
-      transactions.push_back(each.offset);
+    for (const log::FoundRecord& each : result.log.records) transactions.push_back(each.offset);
     if (version == 0 || !opened.emplace(version, std::move(transactions)).second) continue;
     write_file(folder.path("store.pd"), state.image());
     Store store = Store::open(uri(folder), reopening);

@@ -19,14 +19,13 @@ Status run(Execution& execution, const Options& options, Recovered& recovered) {
   }
   PERDURA_ASSIGN(store::Recovery recovery,
                  store::recover(*recovered.volume, region, options.log_limit_bytes));
-  recovered.version = recovery.durable_version;
+  recovered.version = recovery.log.durable_version;
   PERDURA_ASSIGN(recovered.home, region::HomeMap::of(*recovered.volume, region));
-  recovered.unreplayed = std::move(recovery.unreplayed);
-  recovered.transactions = std::move(recovery.transactions);
-  if (recovered.unreplayed.versions.empty()) return {};
+  recovered.log = std::move(recovery.log);
+  if (recovered.log.versions.empty()) return {};
   PERDURA_ASSIGN(commit::LineIndex index, commit::LineIndex::create(region.limit_bytes));
   recovered.index.emplace(std::move(index));
-  return recovered.index->add(recovered.unreplayed);
+  return recovered.index->add(recovered.log);
 }
 
 }  // namespace

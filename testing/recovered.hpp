@@ -21,10 +21,9 @@ struct Recovered {
   std::unique_ptr<region::Volume> volume;
   format::RegionRecord region{};
   std::shared_ptr<const region::HomeMap> home;  ///< nullptr before the region exists
-  commit::RecoveredLog unreplayed;
-  std::optional<commit::LineIndex> index;              ///< of the log that is not home yet
-  std::vector<commit::FoundTransaction> transactions;  ///< in the log, of any version
-  std::optional<store::ChunkRecovery> chunks;  ///< of a region in chunks, instead of all these
+  log::Recovered log;                           ///< of its versions, those that are not home yet
+  std::optional<commit::LineIndex> index;       ///< of these
+  std::optional<store::ChunkRecovery> chunks;   ///< of a region in chunks, instead of all these
 };
 
 /// The very functions that opening a store runs: of its segment and log sizes, and of the region

@@ -12,17 +12,17 @@
 
 namespace perdura::commit {
 
-constexpr u64 kPieceLines = LogWriter::kPieceLines;
+using log::kPieceLines;
 
 // Lines of the region on their way to the log, written a piece at a time while the next piece is
 // fetched. They are found by the hundred and then gathered one piece after another: most of the
 // time goes into waiting for them, and while the dirty map is looked through nothing is fetched.
 class PieceStream {
  public:
-  PieceStream(LogWriter& writer, const std::byte* base) : writer_(writer), base_(base) {}
+  PieceStream(log::VersionWriter& writer, const std::byte* base) : writer_(writer), base_(base) {}
 
   /// With a window: a line that a mutator copied aside is left out and goes to `aside` instead.
-  PieceStream(LogWriter& writer, const std::byte* base, track::Window& window,
+  PieceStream(log::VersionWriter& writer, const std::byte* base, track::Window& window,
               std::vector<u64>& aside)
       : writer_(writer), base_(base), window_(&window), aside_(&aside) {}
 
@@ -77,7 +77,7 @@ class PieceStream {
   }
   bool leave_out_marked(u64 count);
 
-  LogWriter& writer_;
+  log::VersionWriter& writer_;
   const std::byte* const base_;
   track::Window* window_ = nullptr;
   std::vector<u64>* aside_ = nullptr;
@@ -149,7 +149,7 @@ bool PieceStream::leave_out_marked(u64 count) {
 }
 
 bool write_lines(std::span<const u64> numbers, std::span<const std::byte* const> data,
-                 LogWriter& writer) {
+                 log::VersionWriter& writer) {
   for (size_t at = 0; at < numbers.size(); at += kPieceLines) {
     const size_t count = std::min<size_t>(kPieceLines, numbers.size() - at);
     if (!writer.make_room()) return false;
@@ -164,7 +164,7 @@ namespace {
 // Lines that a mutator copied first. An arena also holds copies of lines outside the change set,
 // and of lines that were captured before their mark: those are not in `aside`.
 bool take_side_copies(std::vector<u64>& aside, const std::vector<track::MutatorSlot*>& mutators,
-                      LogWriter& writer) {
+                      log::VersionWriter& writer) {
   std::sort(aside.begin(), aside.end());
   std::vector<const std::byte*> copies(aside.size());
   for (const track::MutatorSlot* mutator : mutators) {
@@ -203,8 +203,9 @@ u64 Trimmer::changed(const std::byte* page_bytes, u64 page, u64 mask) {
 }
 
 Status capture_in_background(const track::DirtyMap& changes, const std::byte* base,
-                             track::Window& window, track::Mutators& mutators, LogWriter& writer,
-                             const std::function<void()>& close_window, u64* side_copies) {
+                             track::Window& window, track::Mutators& mutators,
+                             log::VersionWriter& writer, const std::function<void()>& close_window,
+                             u64* side_copies) {
   std::vector<u64> aside;
   PieceStream stream(writer, base, window, aside);
   bool good = true;
@@ -218,7 +219,7 @@ Status capture_in_background(const track::DirtyMap& changes, const std::byte* ba
 }
 
 void StoppedCapture::help() noexcept {
-  LogWriter* writer = nullptr;
+  log::VersionWriter* writer = nullptr;
   Status captured = guarded([&] { return capture_pieces(writer); });
   if (!captured && writer != nullptr) writer->abandon();
   fail(std::move(captured));
@@ -226,7 +227,7 @@ void StoppedCapture::help() noexcept {
 }
 
 // `writer` is taken with the first piece, if there is one.
-Status StoppedCapture::capture_pieces(LogWriter*& writer) {
+Status StoppedCapture::capture_pieces(log::VersionWriter*& writer) {
   std::optional<PieceStream> stream;
   std::optional<Trimmer> trimmer;
   const u64 groups = input_.changes->groups();

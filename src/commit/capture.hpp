@@ -7,7 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "commit/log.hpp"
+#include "log/space.hpp"
+#include "log/version_writer.hpp"
 #include "region/region.hpp"
 #include "track/dirty_map.hpp"
 #include "track/mutators.hpp"
@@ -40,13 +41,14 @@ class Trimmer {
 
 /// False when the log failed, which sticks.
 bool write_lines(std::span<const u64> numbers, std::span<const std::byte* const> data,
-                 LogWriter& writer);
+                 log::VersionWriter& writer);
 
 /// Mutators run meanwhile: lines they are about to store to were copied aside (track/window.hpp).
 /// The window is closed when this returns, whatever it returns.
 Status capture_in_background(const track::DirtyMap& changes, const std::byte* base,
-                             track::Window& window, track::Mutators& mutators, LogWriter& writer,
-                             const std::function<void()>& close_window, u64* side_copies);
+                             track::Window& window, track::Mutators& mutators,
+                             log::VersionWriter& writer, const std::function<void()>& close_window,
+                             u64* side_copies);
 
 /// Mutators stand still and help: each takes pieces of the change set and has a log writer.
 class StoppedCapture final : public track::SharedWork {
@@ -56,11 +58,11 @@ class StoppedCapture final : public track::SharedWork {
     const std::byte* base;
     /// Lines to take in this order instead of scanning `changes` (CpNvm's lists); may be empty.
     std::vector<std::pair<const u64*, const u64*>> lists;
-    VersionInProgress* version;
-    media::Medium* medium;                    ///< with `home`: trim unchanged lines
-    const region::HomeMap* home;              ///< or nullptr
-    std::function<LogWriter*()> take_writer;  ///< thread-safe
-    std::function<void(LogWriter*)> give_writer;
+    log::VersionInProgress* version;
+    media::Medium* medium;                             ///< with `home`: trim unchanged lines
+    const region::HomeMap* home;                       ///< or nullptr
+    std::function<log::VersionWriter*()> take_writer;  ///< thread-safe
+    std::function<void(log::VersionWriter*)> give_writer;
   };
   explicit StoppedCapture(Input input) : input_(std::move(input)) {}
 
@@ -72,7 +74,7 @@ class StoppedCapture final : public track::SharedWork {
 
   bool capture_piece(PieceStream& stream, Trimmer* trimmer, u64 piece);
   bool capture_list(PieceStream& stream, u64 index);
-  Status capture_pieces(LogWriter*& writer);
+  Status capture_pieces(log::VersionWriter*& writer);
   void fail(Status status);
 
   Input input_;

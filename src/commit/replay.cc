@@ -37,10 +37,10 @@ Result<LineIndex> LineIndex::create(u64 region_bytes) {
   return LineIndex(std::move(lines), std::move(heads));
 }
 
-Status LineIndex::add(const LogImage& image, const BlockRef& block) {
+Status LineIndex::add(const log::Image& image, const log::BlockRef& block) {
   const std::byte* bytes = image.at(block.offset);
-  const u64* runs = block_runs(bytes, block.data_bytes);
-  const std::byte* data = block_data(bytes);
+  const u64* runs = log::block_runs(bytes, block.data_bytes);
+  const std::byte* data = log::block_data(bytes);
   const u64 lines_max = heads_.length() / sizeof(u32) * kLinesPerPage;
   u32* const heads = heads_.as<u32>();
   for (u32 i = 0; i < block.run_count; ++i) {
@@ -64,13 +64,13 @@ Status LineIndex::add(const LogImage& image, const BlockRef& block) {
   return {};
 }
 
-Status LineIndex::add(const RecoveredLog& log) {
+Status LineIndex::add(const log::Recovered& log) {
   u64 lines = 0;
-  for (const LoggedVersion& version : log.versions)
-    for (const BlockRef& block : version.blocks) lines += block.data_bytes / kLineBytes;
+  for (const log::LoggedVersion& version : log.versions)
+    for (const log::BlockRef& block : version.blocks) lines += block.data_bytes / kLineBytes;
   entries_.reserve(entries_.size() + lines);
-  for (const LoggedVersion& version : log.versions)
-    for (const BlockRef& block : version.blocks) PERDURA_TRY(add(*log.image, block));
+  for (const log::LoggedVersion& version : log.versions)
+    for (const log::BlockRef& block : version.blocks) PERDURA_TRY(add(*log.image, block));
   return {};
 }
 
@@ -90,8 +90,8 @@ Replay::Replay(region::Volume& volume, u64 region_bytes)
       region_bytes_(region_bytes),
       queue_(medium_.queue()) {}
 
-Status Replay::run(std::shared_ptr<const HomeMap> home, std::span<const LoggedVersion> versions,
-                   bool after_crash) {
+Status Replay::run(std::shared_ptr<const HomeMap> home,
+                   std::span<const log::LoggedVersion> versions, bool after_crash) {
   after_crash_ = after_crash;
   home_ = std::move(home);
   if (medium_.geometry().byte_addressable) {
@@ -99,15 +99,15 @@ Status Replay::run(std::shared_ptr<const HomeMap> home, std::span<const LoggedVe
       PERDURA_ASSIGN(track::DirtyMap touched, track::DirtyMap::create(region_bytes_));
       touched_ = std::make_unique<track::DirtyMap>(std::move(touched));
     }
-    for (const LoggedVersion& version : versions)
-      for (const BlockRef& block : version.blocks) PERDURA_TRY(replay_nvm(block));
+    for (const log::LoggedVersion& version : versions)
+      for (const log::BlockRef& block : version.blocks) PERDURA_TRY(replay_nvm(block));
     if (after_crash) PERDURA_TRY(recompute_pages());
     return queue_->drain();
   }
-  std::vector<BlockRef> batch;
+  std::vector<log::BlockRef> batch;
   u64 batch_bytes = 0;
-  for (const LoggedVersion& version : versions) {
-    for (const BlockRef& block : version.blocks) {
+  for (const log::LoggedVersion& version : versions) {
+    for (const log::BlockRef& block : version.blocks) {
       batch.push_back(block);
       batch_bytes += block.block_bytes;
       if (batch_bytes < kBatchBytes) continue;
@@ -149,10 +149,10 @@ void Replay::prefetch(const Extent& extent, u64 run) const {
     __builtin_prefetch(lines + i * kLineBytes);
 }
 
-Status Replay::replay_nvm(const BlockRef& block) {
+Status Replay::replay_nvm(const log::BlockRef& block) {
   const std::byte* bytes = medium_.view(block.offset);  // found whole when it was read or written
-  const u64* runs = block_runs(bytes, block.data_bytes);
-  const std::byte* data = block_data(bytes);
+  const u64* runs = log::block_runs(bytes, block.data_bytes);
+  const std::byte* data = log::block_data(bytes);
   const Extent* extent = nullptr;
   const auto locate = [&](u64 offset) {
     if (extent == nullptr || offset - extent->region_offset >= extent->length)
@@ -223,20 +223,20 @@ Status Replay::recompute_pages() {
   return status;
 }
 
-Status Replay::replay_blocks(std::span<const BlockRef> blocks) {
+Status Replay::replay_blocks(std::span<const log::BlockRef> blocks) {
   if (!index_) {
     PERDURA_ASSIGN(LineIndex index, LineIndex::create(region_bytes_));
     index_ = std::make_unique<LineIndex>(std::move(index));
   }
   std::vector<u64> segments;
-  for (const BlockRef& block : blocks) segments.push_back(volume_.segment_of(block.offset));
+  for (const log::BlockRef& block : blocks) segments.push_back(volume_.segment_of(block.offset));
   std::sort(segments.begin(), segments.end());
   segments.erase(std::unique(segments.begin(), segments.end()), segments.end());
-  LogImage image(volume_);
+  log::Image image(volume_);
   PERDURA_TRY(image.load(segments));
   index_->clear();
-  for (const BlockRef& block : blocks) {
-    if (!block_fits(medium_, block.offset, image.at(block.offset)))
+  for (const log::BlockRef& block : blocks) {
+    if (!log::block_fits(medium_, block.offset, image.at(block.offset)))
       return Failure{Code::kCorrupt, "the log block at offset " + std::to_string(block.offset) +
                                          " of '" + volume_.name() +
                                          "' does not fit its checksum any more"};

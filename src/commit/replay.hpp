@@ -12,8 +12,9 @@
 #include <span>
 #include <vector>
 
-#include "commit/log.hpp"
-#include "commit/log_reader.hpp"
+#include "log/reader.hpp"
+#include "log/space.hpp"
+#include "log/version_writer.hpp"
 #include "region/region.hpp"
 #include "track/dirty_map.hpp"
 
@@ -26,9 +27,9 @@ class LineIndex {
   static Result<LineIndex> create(u64 region_bytes);
 
   /// Verified blocks in the order of their versions; later ones win. `image` holds them.
-  Status add(const LogImage& image, const BlockRef& block);
+  Status add(const log::Image& image, const log::BlockRef& block);
   /// All of a log, whose image must outlive what for_each_line() is asked.
-  Status add(const RecoveredLog& log);
+  Status add(const log::Recovered& log);
   void clear();
   /// Free what for_each_line() needs.
   void keep_only_lines();
@@ -69,17 +70,17 @@ class Replay {
 
   /// `after_crash`: home pages may be half replayed, so their checksums are computed anew.
   /// Otherwise a page that does not fit its checksum is damage, and is not given a new one.
-  Status run(std::shared_ptr<const region::HomeMap> home, std::span<const LoggedVersion> versions,
-             bool after_crash);
+  Status run(std::shared_ptr<const region::HomeMap> home,
+             std::span<const log::LoggedVersion> versions, bool after_crash);
   u64 home_bytes() const { return home_bytes_; }
 
  private:
   struct TableLine;
 
   void prefetch(const format::Extent& extent, u64 run) const;
-  Status replay_nvm(const BlockRef& block);
+  Status replay_nvm(const log::BlockRef& block);
   Status recompute_pages();
-  Status replay_blocks(std::span<const BlockRef> blocks);
+  Status replay_blocks(std::span<const log::BlockRef> blocks);
   Status write_windows(const LineIndex& index);
   Status verify_window(const LineIndex& index, u64 first_page, u64 pages, const std::byte* memory,
                        const std::byte* table) const;

@@ -13,8 +13,8 @@ namespace perdura::format {
 /// LogBlockHeader::flags: records follow it, of which the first has its ticket as sequence.
 constexpr u32 kLogTransactions = 2;
 
-/// One transaction: this, its entries, padding to the medium's write unit.
-struct TransactionRecord {
+/// One record: this, its entries, padding to the medium's write unit.
+struct RecordHeader {
   u64 checksum;         ///< of the rest, and of where and in which use of the segment it lies
   u64 time;             ///< of its commit; no two of a region's have the same
   u16 slot;             ///< which stream of records (TransactionState)
@@ -23,7 +23,8 @@ struct TransactionRecord {
   u64 sequence;         ///< of the slot's records, from 1
   u64 durable_version;  ///< when it was made: with an older one it cannot be recovered
 };
-static_assert(sizeof(TransactionRecord) == 40);
+static_assert(sizeof(RecordHeader) == 40);
+constexpr u64 kBehindMax = 0xffff;  ///< so many, or more
 
 /// Records of version 2 are in segments whose header names no session. They had no durable_version,
 /// but its lowest 16 bits in the highest of sequence.

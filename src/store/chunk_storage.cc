@@ -1,5 +1,5 @@
 // A region in chunks, which versions share.
-#include "commit/remap.hpp"
+#include "commit/remap_engine.hpp"
 #include "store/chunk_loader.hpp"
 #include "store/recovery.hpp"
 #include "store/storage.hpp"
@@ -60,7 +60,7 @@ class ChunkStorage final : public Storage {
   }
 
   Result<std::unique_ptr<commit::Engine>> make_engine(const Parts& parts) override {
-    commit::Remap::Config config;
+    commit::RemapEngine::Config config;
     config.volume = &volume_;
     config.region = parts.region;
     config.space = chunks_.space.get();
@@ -68,7 +68,7 @@ class ChunkStorage final : public Storage {
     config.record = record_;
     config.background_capture = parts.background_capture;
     config.whole_chunks = options_.whole_chunks;
-    PERDURA_ASSIGN(auto engine, commit::Remap::create(config, std::move(chunks_.versions)));
+    PERDURA_ASSIGN(auto engine, commit::RemapEngine::create(config, std::move(chunks_.versions)));
     return std::unique_ptr<commit::Engine>(std::move(engine));
   }
 

@@ -2,7 +2,7 @@
 #include <unordered_set>
 
 #include "base/aligned_buffer.hpp"
-#include "commit/remap.hpp"
+#include "commit/remap_engine.hpp"
 #include "commit/version_map.hpp"
 #include "store/chunk_loader.hpp"
 #include "store/inspection.hpp"

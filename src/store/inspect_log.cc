@@ -5,9 +5,8 @@
 
 #include "base/aligned_buffer.hpp"
 #include "base/checksum.hpp"
-#include "commit/log_reader.hpp"
 #include "commit/replay.hpp"
-#include "commit/transaction_log.hpp"
+#include "log/reader.hpp"
 #include "store/inspection.hpp"
 #include "store/transaction_replay.hpp"
 
@@ -49,21 +48,18 @@ class LogTailCheck {
 
  private:
   void scan(u64 offset, media::Bytes segment) {
-    const u64 step = volume_.medium().geometry().write_bytes;
-    for (u64 used = 0; used + sizeof(format::LogBlockHeader) <= segment.size();) {
-      const auto* header = reinterpret_cast<const format::LogBlockHeader*>(segment.data() + used);
-      if (header->magic != format::kLogBlockMagic || header->store_id != volume_.store_id()) {
-        used += step;
-        continue;
-      }
-      const bool readable = commit::header_at(volume_.medium(), offset, segment.data(),
-                                              segment.size(), used, volume_.store_id()) != nullptr;
-      if (header->version > durable_ && header->generation >= live_generation_)
-        note(
-            offset + used, *header,
-            readable && commit::block_fits(volume_.medium(), offset + used, segment.data() + used));
-      used += readable ? header->block_bytes : step;
-    }
+    media::Medium& medium = volume_.medium();
+    const auto visit = [&](u64 used, const format::LogBlockHeader* readable) {
+      format::LogBlockHeader header;
+      std::memcpy(&header, segment.data() + used, sizeof header);
+      if (header.magic != format::kLogBlockMagic || header.store_id != volume_.store_id())
+        return false;
+      if (header.version > durable_ && header.generation >= live_generation_)
+        note(offset + used, header,
+             readable != nullptr && log::block_fits(medium, offset + used, segment.data() + used));
+      return true;
+    };
+    log::for_each_block(medium, offset, segment, volume_.store_id(), visit);
   }
 
   void note(u64 place, const format::LogBlockHeader& header, bool whole) {
@@ -197,15 +193,11 @@ class LogInspection final : public Inspection {
 
   Status read_versions() override {
     // The log of an inspection gives no space out, so its limit does not matter.
-    commit::Log log(volume_, record_.region, 0);
-    PERDURA_ASSIGN(commit::RecoveredLog recovered,
-                   commit::read_log(volume_, record_.region, replayed(), log));
+    log::Space space(volume_, record_.region, 0);
+    PERDURA_ASSIGN(log::Recovered recovered, log::read(volume_, record_.region, replayed(), space));
     PERDURA_ASSIGN(commit::LineIndex index, commit::LineIndex::create(record_.limit_bytes));
     PERDURA_TRY(index.add(recovered));
-    PERDURA_ASSIGN(
-        auto transactions,
-        commit::read_transactions(volume_, recovered, replayed() + recovered.versions.size()));
-    transactions_ = std::move(transactions);
+    transactions_ = std::move(recovered.records);
     live_ = std::move(recovered.versions);
     image_ = std::move(recovered.image);
     index_.emplace(std::move(index));
@@ -218,9 +210,9 @@ class LogInspection final : public Inspection {
     log.live_versions = live_.size();
     log.transactions = transactions_.size();
     std::set<u64> segments;
-    for (const commit::LoggedVersion& version : live_) {
+    for (const log::LoggedVersion& version : live_) {
       log.live_bytes += version.log_bytes;
-      for (const commit::BlockRef& block : version.blocks)
+      for (const log::BlockRef& block : version.blocks)
         segments.insert(volume_.segment_of(block.offset));
     }
     log.live_segments = segments.size();
@@ -237,7 +229,7 @@ class LogInspection final : public Inspection {
   u64 durable_version() const override { return replayed() + live_.size(); }
 
   void check_log(CheckReport& report, const Progress& progress) {
-    for (const commit::LoggedVersion& version : live_) report.log_blocks += version.blocks.size();
+    for (const log::LoggedVersion& version : live_) report.log_blocks += version.blocks.size();
     const Status tail = LogTailCheck(volume_, record_, durable_version(), report, progress).run();
     if (!tail) add_damage(report, "log", tail.failure().message, record_.name);
   }
@@ -272,10 +264,10 @@ class LogInspection final : public Inspection {
     return status;
   }
 
-  std::vector<commit::LoggedVersion> live_;
-  std::unique_ptr<commit::LogImage> image_;
+  std::vector<log::LoggedVersion> live_;
+  std::unique_ptr<log::Image> image_;
   std::optional<commit::LineIndex> index_;
-  std::vector<commit::FoundTransaction> transactions_;
+  std::vector<log::FoundRecord> transactions_;
 };
 
 }  // namespace

@@ -11,8 +11,8 @@ namespace {
 constexpr u64 kEagerPages = 64;
 }  // namespace
 
-Result<std::unique_ptr<Patch>> Patch::create(commit::RecoveredLog recovered, u64 region_bytes,
-                                             std::vector<commit::LoggedVersion>& versions) {
+Result<std::unique_ptr<Patch>> Patch::create(log::Recovered recovered, u64 region_bytes,
+                                             std::vector<log::LoggedVersion>& versions) {
   PERDURA_ASSIGN(commit::LineIndex index, commit::LineIndex::create(region_bytes));
   PERDURA_TRY(index.add(recovered));
   versions = std::move(recovered.versions);

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/mapping.hpp"
-#include "commit/log_reader.hpp"
 #include "commit/replay.hpp"
+#include "log/reader.hpp"
 #include "region/region.hpp"
 #include "store/lazy_parts.hpp"
 #include "track/tracker.hpp"
@@ -20,8 +20,8 @@ namespace perdura::store {
 class Patch final : private Filler {
  public:
   /// Index the recovered versions, which are moved to `versions`.
-  static Result<std::unique_ptr<Patch>> create(commit::RecoveredLog recovered, u64 region_bytes,
-                                               std::vector<commit::LoggedVersion>& versions);
+  static Result<std::unique_ptr<Patch>> create(log::Recovered recovered, u64 region_bytes,
+                                               std::vector<log::LoggedVersion>& versions);
 
   /// Apply everything now.
   Status apply_all(region::Region& region);
@@ -39,7 +39,7 @@ class Patch final : private Filler {
   }
 
  private:
-  Patch(std::unique_ptr<commit::LogImage> image, commit::LineIndex index)
+  Patch(std::unique_ptr<log::Image> image, commit::LineIndex index)
       : image_(std::move(image)), index_(std::make_unique<commit::LineIndex>(std::move(index))) {}
 
   Status check_places() const;
@@ -50,7 +50,7 @@ class Patch final : private Filler {
 
   static constexpr size_t kBuffers = 8;  ///< a page each
 
-  std::unique_ptr<commit::LogImage> image_;
+  std::unique_ptr<log::Image> image_;
   std::unique_ptr<commit::LineIndex> index_;
   std::shared_ptr<const region::HomeMap> home_;
   std::byte* base_ = nullptr;

@@ -34,25 +34,22 @@ Result<Recovery> recover(region::Volume& volume, const format::RegionRecord& reg
   Recovery recovery;
   const u64 limit = std::max(log_limit != 0 ? log_limit : kDefaultLogLimit,
                              kLogSegmentsMin * volume.segment_bytes());
-  recovery.log = std::make_unique<commit::Log>(volume, region.region, limit);
+  recovery.space = std::make_unique<log::Space>(volume, region.region, limit);
   const u64 replayed = volume.replayed_version(region.region);
-  PERDURA_ASSIGN(recovery.unreplayed,
-                 commit::read_log(volume, region.region, replayed, *recovery.log));
-  std::vector<commit::LoggedVersion>& versions = recovery.unreplayed.versions;
-  recovery.durable_version = replayed + versions.size();
-  PERDURA_ASSIGN(recovery.transactions,
-                 commit::read_transactions(volume, recovery.unreplayed, recovery.durable_version));
-  recovery.log->free_torn(recovery.durable_version, replayed);
-  if (versions.empty() || !volume.medium().geometry().byte_addressable) return recovery;
+  PERDURA_ASSIGN(recovery.log, log::read(volume, region.region, replayed, *recovery.space));
+  const u64 durable = recovery.log.durable_version;
+  recovery.space->free_torn(durable, replayed);
+  if (durable == replayed || !volume.medium().geometry().byte_addressable) return recovery;
   PERDURA_ASSIGN(auto home, region::HomeMap::of(volume, region));
   commit::Replay replay(volume, region.limit_bytes);
-  PERDURA_TRY(replay.run(std::move(home), versions, true));
+  PERDURA_TRY(replay.run(std::move(home), recovery.log.versions, true));
   // Barrier: the home image is durable before the superblock says that the log is not needed.
   PERDURA_TRY(volume.medium().barrier(PERDURA_SITE("recovered home image")));
-  PERDURA_TRY(volume.set_replayed(region.region, recovery.durable_version,
-                                  recovery.log->live_generation_after(recovery.durable_version)));
-  recovery.log->retire(recovery.durable_version);
-  recovery.unreplayed = {};
+  PERDURA_TRY(
+      volume.set_replayed(region.region, durable, recovery.space->live_generation_after(durable)));
+  recovery.space->retire(durable);
+  recovery.log.versions.clear();
+  recovery.log.image.reset();
   return recovery;
 }
 

@@ -4,9 +4,8 @@
 
 #include <memory>
 
-#include "commit/log_reader.hpp"
-#include "commit/remap.hpp"
-#include "commit/transaction_log.hpp"
+#include "commit/remap_engine.hpp"
+#include "log/reader.hpp"
 #include "region/chunk_space.hpp"
 #include "region/volume.hpp"
 
@@ -20,11 +19,9 @@ Result<std::unique_ptr<region::Volume>> open_volume(std::unique_ptr<media::Mediu
 
 /// Of a region with a redo log.
 struct Recovery {
-  std::unique_ptr<commit::Log> log;
-  u64 durable_version = 0;
-  /// Versions in the log that are not home yet: none on NVM, where they have been replayed.
-  commit::RecoveredLog unreplayed;
-  std::vector<commit::FoundTransaction> transactions;  ///< in the log, of any version
+  std::unique_ptr<log::Space> space;
+  /// Of its versions, those that are not home yet: none on NVM, where they have been replayed.
+  log::Recovered log;
 };
 
 /// Find the durable version, and on NVM bring it home. `log_limit` in bytes; 0: the default.

@@ -1,7 +1,7 @@
 // A region with a home image and a redo log.
 #include <list>
 
-#include "commit/redo_log.hpp"
+#include "commit/redo_log_engine.hpp"
 #include "store/patch.hpp"
 #include "store/recovery.hpp"
 #include "store/storage.hpp"
@@ -21,13 +21,12 @@ class RedoLogStorage final : public Storage {
                          "' has a redo log and keeps its newest version alone; create it with "
                          "Engine::kRemap to open older ones"};
     PERDURA_ASSIGN(Recovery recovery, store::recover(volume_, record_, options_.log_limit_bytes));
-    log_ = std::move(recovery.log);
-    durable_version_ = recovery.durable_version;
-    transactions_ = std::move(recovery.transactions);
-    if (recovery.unreplayed.versions.empty()) return {};
-    std::vector<commit::LoggedVersion> versions;
-    PERDURA_ASSIGN(patch_,
-                   Patch::create(std::move(recovery.unreplayed), record_.limit_bytes, versions));
+    space_ = std::move(recovery.space);
+    durable_version_ = recovery.log.durable_version;
+    transactions_ = std::move(recovery.log.records);
+    if (recovery.log.versions.empty()) return {};
+    std::vector<log::LoggedVersion> versions;
+    PERDURA_ASSIGN(patch_, Patch::create(std::move(recovery.log), record_.limit_bytes, versions));
     recovered_.assign(versions.begin(), versions.end());
     return {};
   }
@@ -53,33 +52,31 @@ class RedoLogStorage final : public Storage {
 
   Result<std::unique_ptr<commit::Engine>> make_engine(const Parts& parts) override {
     const bool coarse = parts.tracker->is_coarse();
-    commit::RedoLog::Config config;
+    commit::RedoLogEngine::Config config;
     config.volume = &volume_;
     config.region = parts.region;
     config.mutators = parts.mutators;
     config.reported = parts.reported;
-    config.log = log_.get();
+    config.space = space_.get();
     config.compare = options_.compare && coarse;
     config.coarse = coarse || options_.granule_bytes > kLineBytes;
     config.recovered_lines = patch_ ? &patch_->lines() : nullptr;
     config.verify_bytes_per_second = options_.verify_bytes_per_second;
     return std::unique_ptr<commit::Engine>(
-        std::make_unique<commit::RedoLog>(config, durable_version_, std::move(recovered_)));
+        std::make_unique<commit::RedoLogEngine>(config, durable_version_, std::move(recovered_)));
   }
 
-  commit::Log* log() override { return log_.get(); }
-  std::vector<commit::FoundTransaction> take_transactions() override {
-    return std::move(transactions_);
-  }
+  log::Space* log() override { return space_.get(); }
+  std::vector<log::FoundRecord> take_transactions() override { return std::move(transactions_); }
 
  private:
   region::Volume& volume_;
   const format::RegionRecord record_;
   const Options& options_;
-  std::unique_ptr<commit::Log> log_;
+  std::unique_ptr<log::Space> space_;
   u64 durable_version_ = 0;
-  std::list<commit::LoggedVersion> recovered_;
-  std::vector<commit::FoundTransaction> transactions_;
+  std::list<log::LoggedVersion> recovered_;
+  std::vector<log::FoundRecord> transactions_;
   std::unique_ptr<Patch> patch_;  ///< block media: the recovered log over the home image
 };
 

@@ -372,7 +372,7 @@ Status Runtime::repeat_transactions() {
 
 Status Runtime::repeat(size_t begin, size_t end) {
   return in_operation([&](Mutator& mutator) -> Status {
-    const std::span<const commit::FoundTransaction> all(transactions_);
+    const std::span<const log::FoundRecord> all(transactions_);
     PERDURA_ASSIGN(const u64 repeated, store::repeat_transactions(name(), *heap_, *region_, mutator,
                                                                   all.subspan(begin, end - begin)));
     repeated_ += repeated;
@@ -382,7 +382,7 @@ Status Runtime::repeat(size_t begin, size_t end) {
 
 // On a full medium there may be no room for a version that has all of them. A version of the first
 // ones says itself which it has; when it is home its log is free for the next. For one of them
-// there is always room (Log::reserve), unless an earlier Perdura wrote it. Returns how many are in
+// there is always room (log::Space::reserve), unless an earlier Perdura wrote it. Returns how many are in
 // versions; the rest fits one more.
 Result<size_t> Runtime::repeat_in_groups() {
   for (size_t done = 0;;) {

@@ -11,9 +11,9 @@
 
 #include "commit/checkpointer.hpp"
 #include "commit/engine.hpp"
-#include "commit/log.hpp"
-#include "commit/transaction_log.hpp"
 #include "heap/heap.hpp"
+#include "log/reader.hpp"
+#include "log/space.hpp"
 #include "region/region.hpp"
 #include "region/volume.hpp"
 #include "store/extensions.hpp"
@@ -84,7 +84,7 @@ class Runtime {
   commit::Checkpointer& checkpointer() { return *checkpointer_; }
   const std::string& name() const { return name_; }
   /// Where transactions have their records; nullptr: the region can have none.
-  commit::Log* log() const { return storage_->log(); }
+  log::Space* log() const { return storage_->log(); }
   store::Extensions& extensions() { return extensions_; }
   /// Only stores that the program reports become durable.
   bool needs_reports() const { return reported_ != nullptr; }
@@ -135,8 +135,8 @@ class Runtime {
   region::Volume* volume_ = nullptr;
   format::RegionRecord record_{};
   std::unique_ptr<store::Storage> storage_;
-  std::vector<commit::FoundTransaction> transactions_;  ///< of the log, until they are repeated
-  u64 repeated_ = 0;                                    ///< of them
+  std::vector<log::FoundRecord> transactions_;  ///< of the log, until they are repeated
+  u64 repeated_ = 0;                            ///< of them
   std::unique_ptr<region::Region> region_;
   std::unique_ptr<track::Mutators> mutators_;
   std::unique_ptr<track::Tracker> tracker_;

@@ -16,8 +16,8 @@
 #include <perdura/options.hpp>
 
 #include "commit/engine.hpp"
-#include "commit/log.hpp"
-#include "commit/transaction_log.hpp"
+#include "log/reader.hpp"
+#include "log/space.hpp"
 #include "region/region.hpp"
 #include "region/volume.hpp"
 #include "store/inspection.hpp"
@@ -67,9 +67,9 @@ class Storage {
   virtual Result<std::unique_ptr<commit::Engine>> make_engine(const Parts& parts) = 0;
 
   /// Where transactions have their records; nullptr: there are none of such a region.
-  virtual commit::Log* log() { return nullptr; }
+  virtual log::Space* log() { return nullptr; }
   /// Those that recover() has found. Once.
-  virtual std::vector<commit::FoundTransaction> take_transactions() { return {}; }
+  virtual std::vector<log::FoundRecord> take_transactions() { return {}; }
   /// What loading has verified.
   virtual commit::Findings findings() const { return {}; }
 };

@@ -10,9 +10,9 @@
 namespace perdura::store {
 namespace {
 
-using commit::FoundTransaction;
 using format::EntryKind;
 using format::TransactionState;
+using log::FoundRecord;
 
 Failure log_damaged(const std::string& name, const std::string& what) {
   return {Code::kCorrupt,
@@ -66,7 +66,7 @@ class Reader {
   Reader(const std::string& name, region::Region& region) : name_(name), region_(region) {}
 
   /// Of one that comes after what `slot` says its stream has.
-  Status check_sequence(const FoundTransaction& transaction,
+  Status check_sequence(const log::FoundRecord& transaction,
                         const TransactionState::Slot& slot) const {
     if (transaction.sequence == slot.sequence + 1) return {};
     return log_damaged(name_, "transaction " + std::to_string(slot.sequence + 1) + " of stream " +
@@ -75,7 +75,7 @@ class Reader {
                                   place_of(transaction) + ")");
   }
 
-  Result<Entry> entry_at(const FoundTransaction& transaction, size_t at) const {
+  Result<Entry> entry_at(const log::FoundRecord& transaction, size_t at) const {
     const std::vector<u64>& words = transaction.entries;
     const u64 first = words[at];
     Entry entry{format::entry_kind(first), format::entry_place(first), format::entry_count(first),
@@ -111,7 +111,7 @@ class Reader {
     const EntryKind kind = format::entry_kind(entry);
     return kind == EntryKind::kWords || kind == EntryKind::kMaskedWord;
   }
-  static std::string place_of(const FoundTransaction& transaction) {
+  static std::string place_of(const log::FoundRecord& transaction) {
     return "offset " + std::to_string(transaction.offset);
   }
   bool lies_in_region(u64 offset, u64 length) const {
@@ -131,7 +131,7 @@ class Repeat {
       : reader_(name, region), heap_(heap), region_(region), mutator_(mutator), state_(state) {}
 
   /// Whether it was to be repeated.
-  Result<bool> repeat(const FoundTransaction& transaction) {
+  Result<bool> repeat(const log::FoundRecord& transaction) {
     TransactionState::Slot& slot = state_.slots[transaction.slot];
     if (transaction.time <= slot.time) return false;
     PERDURA_TRY(reader_.check_sequence(transaction, slot));
@@ -233,8 +233,8 @@ u64 version_lines(std::span<const u64> entries) {
   return lines;
 }
 
-void erase_held(const TransactionState& state, std::vector<FoundTransaction>& transactions) {
-  std::erase_if(transactions, [&](const FoundTransaction& each) {
+void erase_held(const TransactionState& state, std::vector<log::FoundRecord>& transactions) {
+  std::erase_if(transactions, [&](const log::FoundRecord& each) {
     return each.time <= state.slots[each.slot].time;
   });
 }
@@ -248,14 +248,14 @@ Failure lacks_state(const std::string& name) {
 }  // namespace
 
 Status check_transactions(const std::string& name, heap::Heap& heap, region::Region& region,
-                          std::vector<FoundTransaction> transactions) {
+                          std::vector<log::FoundRecord> transactions) {
   if (transactions.empty()) return {};
   PERDURA_ASSIGN(const TransactionState* const found, transaction_state(name, heap));
   if (found == nullptr) return lacks_state(name);
   erase_held(*found, transactions);
   const auto state = std::make_unique<TransactionState>(*found);
   const Reader reader(name, region);
-  for (const FoundTransaction& each : transactions) {
+  for (const log::FoundRecord& each : transactions) {
     PERDURA_TRY(reader.check_sequence(each, state->slots[each.slot]));
     for (size_t i = 0; i < each.entries.size();) {
       PERDURA_ASSIGN(const Entry entry, reader.entry_at(each, i));
@@ -268,12 +268,12 @@ Status check_transactions(const std::string& name, heap::Heap& heap, region::Reg
 
 Result<u64> repeat_transactions(const std::string& name, heap::Heap& heap, region::Region& region,
                                 detail::Mutator& mutator,
-                                std::span<const FoundTransaction> transactions) {
+                                std::span<const log::FoundRecord> transactions) {
   PERDURA_ASSIGN(TransactionState* const state, transaction_state(name, heap));
   if (state == nullptr) return lacks_state(name);
   Repeat repeat(name, heap, region, mutator, *state);
   u64 repeated = 0;
-  for (const FoundTransaction& transaction : transactions) {
+  for (const log::FoundRecord& transaction : transactions) {
     PERDURA_ASSIGN(const bool now, repeat.repeat(transaction));
     repeated += now ? 1 : 0;
   }

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "commit/transaction_log.hpp"
 #include "heap/heap.hpp"
+#include "log/reader.hpp"
 
 namespace perdura::store {
 
@@ -20,18 +20,17 @@ u64 version_lines(std::span<const u64> entries);
 constexpr u64 kVersionLinesOfWordMax = 12;
 
 /// Leaves those that the region does not hold: what it holds needs neither memory nor log.
-void erase_held(const format::TransactionState& state,
-                std::vector<commit::FoundTransaction>& transactions);
+void erase_held(const format::TransactionState& state, std::vector<log::FoundRecord>& transactions);
 
 /// Whether those that the region does not hold can be repeated: kCorrupt where one is missing, or
 /// where one stores outside of what the region has. Nothing is changed.
 Status check_transactions(const std::string& name, heap::Heap& heap, region::Region& region,
-                          std::vector<commit::FoundTransaction> transactions);
+                          std::vector<log::FoundRecord> transactions);
 
 /// Those that the region does not hold, in the order of their commits. Returns how many. kCorrupt
 /// where one is missing, or where it says what cannot be; `name` is the store's.
 Result<u64> repeat_transactions(const std::string& name, heap::Heap& heap, region::Region& region,
                                 detail::Mutator& mutator,
-                                std::span<const commit::FoundTransaction> transactions);
+                                std::span<const log::FoundRecord> transactions);
 
 }  // namespace perdura::store

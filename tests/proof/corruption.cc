@@ -8,8 +8,8 @@
 #include <set>
 
 #include "base/checksum.hpp"
-#include "commit/log_reader.hpp"
 #include "format/format.hpp"
+#include "log/reader.hpp"
 #include "support/version_parts.hpp"
 
 namespace perdura::proof {
@@ -129,10 +129,9 @@ class Patient {
     const auto record = store::find_region(*volume, run_.options.region);
     if (!record) return;
     const u32 region = record->region;
-    commit::Log log(*volume, region, run_.options.log_limit_bytes);
-    auto found =
-        value_or_throw(commit::read_log(*volume, region, volume->replayed_version(region), log));
-    for (commit::LoggedVersion& version : found.versions)
+    log::Space log(*volume, region, run_.options.log_limit_bytes);
+    auto found = value_or_throw(log::read(*volume, region, volume->replayed_version(region), log));
+    for (log::LoggedVersion& version : found.versions)
       logged_.emplace(version.number, std::move(version.blocks));
     // The home image is damaged in the other stores.
     if (!oracle_.transactions().empty()) mark(*volume, format::ExtentKind::kHome);
@@ -160,7 +159,7 @@ class Patient {
   u64 oldest_of_last_hit(size_t mark) const {
     u64 oldest = newest_ + 1;
     for (auto each = logged_.rbegin(); each != logged_.rend(); ++each, --oldest)
-      if (std::ranges::none_of(each->second, [&](const commit::BlockRef& block) {
+      if (std::ranges::none_of(each->second, [&](const log::BlockRef& block) {
             return execution_.stored_since(mark, block.offset, block.block_bytes);
           }))
         break;
@@ -245,9 +244,9 @@ class Patient {
   testing::Passed passed_;
   Execution execution_;
   u64 newest_ = 0;
-  std::map<u64, std::vector<commit::BlockRef>> logged_;  ///< by version
-  std::map<u64, std::array<u64, 2>> records_;            ///< of versions in chunks
-  std::vector<bool> free_;                               ///< by medium page
+  std::map<u64, std::vector<log::BlockRef>> logged_;  ///< by version
+  std::map<u64, std::array<u64, 2>> records_;         ///< of versions in chunks
+  std::vector<bool> free_;                            ///< by medium page
 };
 
 void forge(Execution& execution, u64 seed) {

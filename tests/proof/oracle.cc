@@ -157,7 +157,7 @@ std::vector<u64> Oracle::gone(const Recovered& recovered) const {
 }
 
 // As the version says itself.
-bool Oracle::is_behind(u64 version, const commit::FoundTransaction& transaction) const {
+bool Oracle::is_behind(u64 version, const log::FoundRecord& transaction) const {
   const Content& region = versions_.at(version).back().region;
   const u64 offset = session_.transactions_offset;
   if (offset == 0 || offset + sizeof(format::TransactionState) > region.size()) return true;
@@ -165,22 +165,21 @@ bool Oracle::is_behind(u64 version, const commit::FoundTransaction& transaction)
   return transaction.sequence > state.slots[transaction.slot].sequence;
 }
 
-std::vector<const commit::FoundTransaction*> Oracle::new_transactions(
-    const Recovered& recovered) const {
-  std::vector<const commit::FoundTransaction*> found;
-  for (const commit::FoundTransaction& each : recovered.transactions)
+std::vector<const log::FoundRecord*> Oracle::new_transactions(const Recovered& recovered) const {
+  std::vector<const log::FoundRecord*> found;
+  for (const log::FoundRecord& each : recovered.log.records)
     if (is_behind(recovered.version, each)) found.push_back(&each);
   return found;
 }
 
 namespace {
-std::string name_of(const commit::FoundTransaction& transaction) {
+std::string name_of(const log::FoundRecord& transaction) {
   return "transaction " + std::to_string(transaction.sequence) + " of stream " +
          std::to_string(transaction.slot);
 }
 }  // namespace
 
-std::string Oracle::wrong_with(const commit::FoundTransaction& transaction) const {
+std::string Oracle::wrong_with(const log::FoundRecord& transaction) const {
   const auto known = transactions_.find({transaction.slot, transaction.sequence});
   if (known == transactions_.end()) return name_of(transaction) + " never was";
   if (known->second.time != transaction.time || known->second.entries != transaction.entries)
@@ -189,7 +188,7 @@ std::string Oracle::wrong_with(const commit::FoundTransaction& transaction) cons
 }
 
 std::string Oracle::learn_transactions(const Recovered& recovered) {
-  for (const commit::FoundTransaction& each : recovered.transactions) {
+  for (const log::FoundRecord& each : recovered.log.records) {
     transactions_.try_emplace({each.slot, each.sequence}, each);
     if (std::string wrong = wrong_with(each); !wrong.empty()) return wrong;
   }
@@ -214,7 +213,7 @@ std::string Oracle::compare_transactions(Execution& execution, const Recovered& 
     std::memcpy(static_cast<void*>(&ledger), &region[begin], sizeof ledger);
   std::map<u32, u64> sequences;
   TransactionNames names;
-  for (const commit::FoundTransaction* each : new_transactions(recovered)) {
+  for (const log::FoundRecord* each : new_transactions(recovered)) {
     if (std::string wrong = wrong_with(*each); !wrong.empty()) return wrong;
     u64& last = sequences[each->slot];
     if (last != 0 && each->sequence != last + 1)
@@ -297,12 +296,12 @@ Oracle::Diagnosis Oracle::diagnose(Execution& execution) const {
 // What opening the store would say of them, or "".
 std::string Oracle::diagnose_transactions(const Recovered& recovered, Diagnosis& diagnosis) const {
   if (session_.ledger_offset == 0) return {};
-  std::map<TransactionName, const commit::FoundTransaction*> found;
-  for (const commit::FoundTransaction* each : new_transactions(recovered)) {
+  std::map<TransactionName, const log::FoundRecord*> found;
+  for (const log::FoundRecord* each : new_transactions(recovered)) {
     if (!wrong_with(*each).empty()) ++diagnosis.wrong_pages;
     found[{each->slot, each->sequence}] = each;
   }
-  const commit::FoundTransaction* last_missing = nullptr;
+  const log::FoundRecord* last_missing = nullptr;
   for (const auto& [name, transaction] : transactions_) {
     if (last_missing != nullptr && last_missing->slot == name.first && found.contains(name))
       return "the transaction at offset " + std::to_string(transaction.offset) +

@@ -36,9 +36,7 @@ class Oracle {
 
   /// By stream and sequence, all that there were.
   using TransactionName = std::pair<u32, u64>;
-  const std::map<TransactionName, commit::FoundTransaction>& transactions() const {
-    return transactions_;
-  }
+  const std::map<TransactionName, log::FoundRecord>& transactions() const { return transactions_; }
 
   /// What is wrong after recovery, and whether page checksums show it.
   struct Diagnosis {
@@ -49,7 +47,7 @@ class Oracle {
     u64 wrong_pages = 0;          ///< wrong data, and nothing shows it
     std::vector<u64> gone{};      ///< versions that should be kept
     /// Records of transactions that are behind the version no more.
-    std::vector<commit::FoundTransaction> missing{};
+    std::vector<log::FoundRecord> missing{};
   };
   Diagnosis diagnose(testing::Execution& execution) const;
 
@@ -85,12 +83,11 @@ class Oracle {
   void diagnose_chunks(const testing::Recovered& recovered, Diagnosis& diagnosis) const;
   bool was_tried(u64 version, size_t end) const;
   using TransactionNames = std::vector<TransactionName>;
-  bool is_behind(u64 version, const commit::FoundTransaction& transaction) const;
+  bool is_behind(u64 version, const log::FoundRecord& transaction) const;
   /// Those that the version does not have, in the order of their commits.
-  std::vector<const commit::FoundTransaction*> new_transactions(
-      const testing::Recovered& recovered) const;
+  std::vector<const log::FoundRecord*> new_transactions(const testing::Recovered& recovered) const;
   /// "" when it is as it was learned.
-  std::string wrong_with(const commit::FoundTransaction& transaction) const;
+  std::string wrong_with(const log::FoundRecord& transaction) const;
   std::string learn_transactions(const testing::Recovered& recovered);
   std::string compare_transactions(testing::Execution& execution,
                                    const testing::Recovered& recovered, size_t call) const;
@@ -116,7 +113,7 @@ class Oracle {
   /// Before the last content of each, which is acknowledged, those of attempts that failed.
   std::map<u64, std::list<Version>> versions_;
   mutable FoundRight found_right_;
-  std::map<TransactionName, commit::FoundTransaction> transactions_;
+  std::map<TransactionName, log::FoundRecord> transactions_;
   /// Sets of transactions behind a version that a real store has repeated.
   mutable std::set<std::pair<u64, TransactionNames>> repeated_;
   testing::Folder folder_;

@@ -10,7 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "commit/log.hpp"
+#include "log/space.hpp"
+#include "log/version_writer.hpp"
 #include "region/region.hpp"
 #include "region/volume.hpp"
 #include "store/runtime.hpp"
@@ -53,9 +54,9 @@ using Line = std::array<u64, kLineBytes / sizeof(u64)>;
 using Lines = std::map<u64, Line>;  ///< by their number in the region
 
 /// The lines of a block in memory, added to `lines`; true when one of them was there already.
-inline bool add_lines(const std::byte* block, const commit::BlockRef& ref, Lines& lines) {
-  const u64* runs = commit::block_runs(block, ref.data_bytes);
-  const std::byte* data = commit::block_data(block);
+inline bool add_lines(const std::byte* block, const log::BlockRef& ref, Lines& lines) {
+  const u64* runs = log::block_runs(block, ref.data_bytes);
+  const std::byte* data = log::block_data(block);
   bool twice = false;
   for (u32 i = 0; i < ref.run_count; ++i) {
     const u64 first = format::run_first(runs[i]);
@@ -69,7 +70,7 @@ inline bool add_lines(const std::byte* block, const commit::BlockRef& ref, Lines
 }
 
 /// Write `lines` as pieces of the version that `writer` has begun.
-inline void write_lines(commit::LogWriter& writer, const Lines& lines) {
+inline void write_lines(log::VersionWriter& writer, const Lines& lines) {
   std::vector<u64> numbers;
   std::vector<const std::byte*> sources;
   const auto write = [&] {
@@ -83,7 +84,7 @@ inline void write_lines(commit::LogWriter& writer, const Lines& lines) {
   for (const auto& [number, bytes] : lines) {
     numbers.push_back(number);
     sources.push_back(reinterpret_cast<const std::byte*>(&bytes));
-    if (numbers.size() == commit::LogWriter::kPieceLines) write();
+    if (numbers.size() == log::kPieceLines) write();
   }
   write();
 }

@@ -17,10 +17,10 @@
 
 #include "base/checksum.hpp"
 #include "base/mapping.hpp"
-#include "commit/log.hpp"
 #include "format/container_format.hpp"
 #include "format/format.hpp"
 #include "format/heap_format.hpp"
+#include "log/space.hpp"
 #include "region/volume.hpp"
 #include "store/inspect.hpp"
 #include "store/recovery.hpp"
@@ -156,7 +156,7 @@ class Cli : public testing::Test {
     for (u64 at = format::kDataBegin; at + 4096 <= size; at += 4096) {
       const auto header = read_at<format::LogBlockHeader>(at);
       if (header.magic == format::kLogBlockMagic && header.version == version &&
-          header.checksum == perdura::commit::header_checksum(header))
+          header.checksum == perdura::log::header_checksum(header))
         return at;
     }
     ADD_FAILURE() << "version " << version << " is not in the log";

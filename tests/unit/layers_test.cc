@@ -24,8 +24,8 @@ namespace {
 namespace fs = std::filesystem;
 
 // Bottom to top.
-constexpr std::array<std::string_view, 9> kLayers = {"base",   "format", "media", "region", "track",
-                                                     "commit", "heap",   "store", "model"};
+constexpr std::array<std::string_view, 10> kLayers = {"base",  "format", "media", "region", "log",
+                                                      "track", "commit", "heap",  "store",  "model"};
 
 /// Position of a layer from the bottom; kLayers.size() when there is none of this name.
 size_t height(std::string_view layer) {
@@ -184,7 +184,7 @@ TEST(Layers, ChecksFindViolations) {
   EXPECT_NE(check_public_header(header, "#include \"store/runtime.hpp\""), "");
   EXPECT_NE(check_public_header(header, "#include <store/runtime.hpp>"), "");
 
-  const std::string log = "src/commit/log.cc";
+  const std::string log = "src/log/space.cc";
   EXPECT_EQ(check_durable_write(file, "::fdatasync(fd);"), "");
   EXPECT_EQ(check_durable_write(log, "medium.write(at, bytes);  // ends in pwrite"), "");
   EXPECT_EQ(check_durable_write(log, "throw Error(\"fsync failed\");"), "");

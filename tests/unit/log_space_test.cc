@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "commit/redo_log.hpp"
+#include "commit/redo_log_engine.hpp"
 #include "media/fault.hpp"
 #include "support/files.hpp"
 #include "support/log_volume.hpp"
@@ -13,7 +13,7 @@
 namespace perdura::test {
 namespace {
 
-using commit::Log;
+using log::Space;
 
 constexpr u32 kRegion = 1;
 
@@ -30,20 +30,20 @@ class LogSpace : public testing::Test {
         region_(add_region(*volume_, kMiB)) {
     open(kLimit);
   }
-  void open(u64 limit_bytes) { log_ = std::make_unique<Log>(*volume_, kRegion, limit_bytes); }
+  void open(u64 limit_bytes) { log_ = std::make_unique<log::Space>(*volume_, kRegion, limit_bytes); }
 
   void fill_medium() {
     plan_.arm({.calls = media::kFaultGrow, .kind = media::FaultKind::kNoSpace, .for_ever = true});
   }
   void take(u64 count, u64 version) {
-    for (u64 i = 0; i < count; ++i) taken_.push_back(value_or_throw(log_->take(version)));
+    for (u64 i = 0; i < count; ++i) taken_.push_back(value_or_throw(log_->take(log::Content::kVersions, version)));
   }
   void take_all(u64 version) {
-    for (auto place = log_->take(version); place; place = log_->take(version))
+    for (auto place = log_->take(log::Content::kVersions, version); place; place = log_->take(log::Content::kVersions, version))
       taken_.push_back(*place);
   }
   void release_all() {
-    for (const Log::Place& each : taken_) log_->release(each.index);
+    for (const log::Space::Place& each : taken_) log_->release(each.index);
   }
   /// Of a version that fits what is free.
   u64 lines_that_fit() {
@@ -57,8 +57,8 @@ class LogSpace : public testing::Test {
   media::FaultPlan plan_;
   const std::unique_ptr<region::Volume> volume_;
   const std::unique_ptr<region::Region> region_;
-  std::unique_ptr<Log> log_;
-  std::vector<Log::Place> taken_;
+  std::unique_ptr<log::Space> log_;
+  std::vector<log::Space::Place> taken_;
 };
 
 // A thread waits for a segment while another one has room kept for a larger version.
@@ -74,7 +74,7 @@ TEST_F(LogSpace, WhatIsKeptMeanwhileIsNotTaken) {
     lines = lines_that_fit();
     return static_cast<bool>(log_->reserve(lines));
   });
-  EXPECT_FALSE(log_->take_for_transactions(2));
+  EXPECT_FALSE(log_->take(log::Content::kTransactions, 2));
   EXPECT_TRUE(log_->fits(lines));
 }
 
@@ -89,7 +89,7 @@ TEST_F(LogSpace, ComesFromVersionsThatAreBroughtHome) {
     log_->retire(1);
     return true;
   });
-  EXPECT_TRUE(log_->take(2));
+  EXPECT_TRUE(log_->take(log::Content::kVersions, 2));
   EXPECT_EQ(relieved, 1u);
 }
 
@@ -113,7 +113,7 @@ TEST_F(LogSpace, IsNotGivenBackWhileTransactionsAreRecovered) {
   take(8, 1);
   release_all();
   open(kLimit);  // as after a crash
-  log_->adopt(taken_.front().offset, 1, Log::kHeld);
+  log_->adopt(taken_.front().offset, 1, log::Space::kHeld);
   const u64 capacity = log_->capacity_bytes();
   ASSERT_GT(capacity, kLimit);
   log_->retire(1);
@@ -126,11 +126,11 @@ TEST_F(LogSpace, IsNotGivenBackWhileTransactionsAreRecovered) {
 // Of a version that is home nothing keeps a segment, its writer no more than others.
 TEST_F(LogSpace, IsAllFreeWhenVersionsAreBroughtHome) {
   ASSERT_TRUE(region_->back(0, kPageBytes));
-  commit::RedoLog::Config config;
+  commit::RedoLogEngine::Config config;
   config.volume = volume_.get();
   config.region = region_.get();
-  config.log = log_.get();
-  commit::RedoLog engine(config, 0, {});
+  config.space = log_.get();
+  commit::RedoLogEngine engine(config, 0, {});
   alignas(kLineBytes) const std::byte line[kLineBytes] = {};
   engine.begin(1);
   ASSERT_TRUE(engine.capture_selection({.numbers = {0}, .data = {line}}));

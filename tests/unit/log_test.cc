@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "base/checksum.hpp"
-#include "commit/log_reader.hpp"
+#include "log/reader.hpp"
 #include "support/files.hpp"
 #include "support/lazy_medium.hpp"
 #include "support/log_volume.hpp"
@@ -18,9 +18,9 @@
 namespace perdura::test {
 namespace {
 
-using commit::Log;
-using commit::LoggedVersion;
-using commit::LogWriter;
+using log::LoggedVersion;
+using log::Space;
+using log::VersionWriter;
 
 constexpr u32 kRegion = 1;
 
@@ -33,7 +33,7 @@ class LogTest : public testing::TestWithParam<const char*> {
     volume_.reset();
     volume_ = open_volume(GetParam() + (":" + folder_.path("log.pd")), make_lazy);
     if (volume_->regions().empty()) value_or_throw(volume_->add_region(region_record()));
-    log_ = std::make_unique<Log>(*volume_, kRegion, limit_bytes);
+    log_ = std::make_unique<log::Space>(*volume_, kRegion, limit_bytes);
   }
 
   /// Lines with random bytes, in runs of up to `run_max`, over a region of 64 MiB.
@@ -60,8 +60,8 @@ class LogTest : public testing::TestWithParam<const char*> {
   /// What a recovery finds.
   std::map<u64, Lines> read(u64 replayed = 0);
   Code read_failure() {
-    Log log(*volume_, kRegion, 64 * kMiB);
-    const auto recovered = commit::read_log(*volume_, kRegion, 0, log);
+    log::Space log(*volume_, kRegion, 64 * kMiB);
+    const auto recovered = log::read(*volume_, kRegion, 0, log);
     return recovered ? Code::kOk : recovered.failure().code;
   }
   void flip(u64 offset) {
@@ -75,27 +75,26 @@ class LogTest : public testing::TestWithParam<const char*> {
 
   const TempDir folder_{TempDir::kMemory};
   std::unique_ptr<region::Volume> volume_;
-  std::unique_ptr<Log> log_;
-  std::vector<commit::BlockRef> blocks_;  ///< of the version written last
+  std::unique_ptr<log::Space> log_;
+  std::vector<log::BlockRef> blocks_;  ///< of the version written last
   u64 tickets_ = 0;
   std::mt19937_64 random_{1};
 };
 
 void LogTest::write(u64 number, const std::vector<Lines>& parts, Fate fate) {
-  commit::VersionInProgress version;
+  log::VersionInProgress version;
   version.number = number;
   version.ticket = ++tickets_;
-  version.region = kRegion;
   std::vector<std::thread> threads;
   for (size_t i = 1; i < parts.size(); ++i)
     threads.emplace_back([&, i] {
-      LogWriter writer(*log_, *volume_);
+      VersionWriter writer(*log_, *volume_, kRegion);
       writer.begin(version);
       write_lines(writer, parts[i]);
       ASSERT_TRUE(writer.finish());
     });
   for (std::thread& thread : threads) thread.join();
-  LogWriter writer(*log_, *volume_);
+  VersionWriter writer(*log_, *volume_, kRegion);
   writer.begin(version);
   if (!parts.empty()) write_lines(writer, parts[0]);
   if (fate == kCommitted) {
@@ -112,15 +111,15 @@ void LogTest::write(u64 number, const std::vector<Lines>& parts, Fate fate) {
 }
 
 std::map<u64, Lines> LogTest::read(u64 replayed) {
-  Log log(*volume_, kRegion, 64 * kMiB);
-  const auto recovered = value_or_throw(commit::read_log(*volume_, kRegion, replayed, log));
+  log::Space log(*volume_, kRegion, 64 * kMiB);
+  const auto recovered = value_or_throw(log::read(*volume_, kRegion, replayed, log));
   std::map<u64, Lines> versions;
   for (const LoggedVersion& version : recovered.versions) {
     Lines& lines = versions[version.number];
     u64 bytes = 0;
-    for (const commit::BlockRef& block : version.blocks) {
+    for (const log::BlockRef& block : version.blocks) {
       EXPECT_TRUE(
-          commit::block_fits(volume_->medium(), block.offset, recovered.image->at(block.offset)));
+          log::block_fits(volume_->medium(), block.offset, recovered.image->at(block.offset)));
       EXPECT_FALSE(add_lines(recovered.image->at(block.offset), block, lines));
       bytes += block.block_bytes;
     }
@@ -207,7 +206,7 @@ TEST_P(LogTest, AFlippedBitTakesTheNewestVersionAndNoOther) {
   std::vector<Lines> parts{random_lines(9000, 1)};
   write(4, parts);
   ASSERT_GT(blocks_.size(), 2u);
-  for (const commit::BlockRef& block : blocks_) {
+  for (const log::BlockRef& block : blocks_) {
     const u64 used = sizeof(format::LogBlockHeader) + block.data_bytes + block.run_count * 8;
     std::vector<u64> places{0, 8, 16, 24, 127, 128, used - 1, 128 + block.data_bytes};
     for (int i = 0; i < 20; ++i) places.push_back(random_() % used);
@@ -225,10 +224,10 @@ TEST_P(LogTest, AFlippedBitTakesTheNewestVersionAndNoOther) {
 TEST_P(LogTest, ABlockWithMoreLinesInItsRunsThanInItsDataIsNotWhole) {
   write(1, {random_lines(10)});
   ASSERT_EQ(blocks_.size(), 1u);
-  const commit::BlockRef block = blocks_.front();
+  const log::BlockRef block = blocks_.front();
   AlignedBuffer bytes(block.block_bytes);
   ASSERT_TRUE(volume_->medium().read(block.offset, bytes.first(block.block_bytes)));
-  ASSERT_TRUE(commit::block_fits(volume_->medium(), block.offset, bytes.data()));
+  ASSERT_TRUE(log::block_fits(volume_->medium(), block.offset, bytes.data()));
   const u64 runs_at = sizeof(format::LogBlockHeader) + block.data_bytes;
   std::vector<u64> runs(block.run_count);
   std::memcpy(runs.data(), bytes.data() + runs_at, runs.size() * sizeof(u64));
@@ -236,17 +235,17 @@ TEST_P(LogTest, ABlockWithMoreLinesInItsRunsThanInItsDataIsNotWhole) {
   std::memcpy(bytes.data() + runs_at, runs.data(), runs.size() * sizeof(u64));
   auto* const header = reinterpret_cast<format::LogBlockHeader*>(bytes.data());
   header->runs_checksum = checksum(runs.data(), runs.size() * sizeof(u64));
-  header->checksum = commit::header_checksum(*header);
+  header->checksum = log::header_checksum(*header);
   ASSERT_TRUE(
       volume_->medium().write(block.offset, bytes.first(block.block_bytes), PERDURA_SITE("test")));
-  EXPECT_FALSE(commit::block_fits(volume_->medium(), block.offset, bytes.data()));
+  EXPECT_FALSE(log::block_fits(volume_->medium(), block.offset, bytes.data()));
   EXPECT_TRUE(read().empty());
 }
 
 // The same of what a reader would follow beyond the block.
 TEST_P(LogTest, AHeaderThatCannotBeFollowedIsNoBlock) {
   write(1, {random_lines(100)});
-  const commit::BlockRef block = blocks_.front();
+  const log::BlockRef block = blocks_.front();
   AlignedBuffer bytes(block.block_bytes);
   ASSERT_TRUE(volume_->medium().read(block.offset, bytes.first(block.block_bytes)));
   const auto whole = *reinterpret_cast<const format::LogBlockHeader*>(bytes.data());
@@ -267,7 +266,7 @@ TEST_P(LogTest, AHeaderThatCannotBeFollowedIsNoBlock) {
     SCOPED_TRACE(&change - changes);
     LogBlockHeader header = whole;
     change(header);
-    header.checksum = commit::header_checksum(header);
+    header.checksum = log::header_checksum(header);
     std::memcpy(bytes.data(), &header, sizeof header);
     ASSERT_TRUE(volume_->medium().write(block.offset, bytes.first(block.block_bytes),
                                         PERDURA_SITE("test")));
@@ -279,12 +278,11 @@ TEST_P(LogTest, AHeaderThatCannotBeFollowedIsNoBlock) {
 // be given twice. The session itself tells whose a block is.
 TEST_P(LogTest, OneTicketOfTwoSessionsIsTwoAttempts) {
   constexpr u64 kTicket = u64{2} << 32;
-  const auto attempt = [&](Log& log, const Lines& lines, bool commits) {
-    commit::VersionInProgress version;
+  const auto attempt = [&](log::Space& space, const Lines& lines, bool commits) {
+    log::VersionInProgress version;
     version.number = 1;
     version.ticket = kTicket;
-    version.region = kRegion;
-    LogWriter writer(log, *volume_);
+    VersionWriter writer(space, *volume_, kRegion);
     writer.begin(version);
     write_lines(writer, lines);
     ASSERT_TRUE(commits ? writer.finish_with_commit() : writer.finish());
@@ -292,8 +290,8 @@ TEST_P(LogTest, OneTicketOfTwoSessionsIsTwoAttempts) {
   };
   attempt(*log_, random_lines(100), false);
   ASSERT_TRUE(volume_->begin_session());
-  Log next(*volume_, kRegion, 64 * kMiB);
-  EXPECT_TRUE(value_or_throw(commit::read_log(*volume_, kRegion, 0, next)).versions.empty());
+  log::Space next(*volume_, kRegion, 64 * kMiB);
+  EXPECT_TRUE(value_or_throw(log::read(*volume_, kRegion, 0, next)).versions.empty());
   const Lines lines = random_lines(100);
   attempt(next, lines, true);
   const std::map<u64, Lines> expected{{1, lines}};
@@ -302,12 +300,11 @@ TEST_P(LogTest, OneTicketOfTwoSessionsIsTwoAttempts) {
 
 // A segment that begins with zeros may still hold versions.
 TEST_P(LogTest, ALostPageAtTheHeadOfASegmentHidesNoOther) {
-  LogWriter writer(*log_, *volume_);
-  commit::BlockRef blocks[2];
+  VersionWriter writer(*log_, *volume_, kRegion);
+  log::BlockRef blocks[2];
   for (u64 i = 0; i < 2; ++i) {
-    commit::VersionInProgress version;
+    log::VersionInProgress version;
     version.number = version.ticket = i + 1;
-    version.region = kRegion;
     writer.begin(version);
     write_lines(writer, random_lines(10));
     ASSERT_TRUE(writer.finish_with_commit());
@@ -330,7 +327,7 @@ TEST_P(LogTest, DamageToAnEarlierVersionIsAnError) {
   write(2, {random_lines(10)});
   const auto damaged = blocks_;
   write(3, {random_lines(10)});
-  for (const commit::BlockRef& block : damaged) {
+  for (const log::BlockRef& block : damaged) {
     for (u64 place : {u64{0}, u64{48}, u64{128}, u64{128} + block.data_bytes}) {
       flip(block.offset + place);
       EXPECT_EQ(read_failure(), Code::kCorrupt) << place;
@@ -369,7 +366,7 @@ TEST_P(LogTest, WritingGoesOnAfterRecovery) {
   for (u64 number = 1; number <= 12; ++number) {
     if (number % 3 == 0) {
       open(64 * kMiB);
-      const auto recovered = commit::read_log(*volume_, kRegion, 0, *log_);
+      const auto recovered = log::read(*volume_, kRegion, 0, *log_);
       ASSERT_TRUE(recovered);
       ASSERT_EQ(recovered->versions.size(), number - 1);
     }
@@ -404,19 +401,18 @@ TEST_P(LogTest, SpaceAboveTheLimitIsGivenBack) {
 }
 
 TEST_P(LogTest, BlocksInFlightAreWholeWhenTheirWriterIsGone) {
-  commit::VersionInProgress version;
+  log::VersionInProgress version;
   version.number = 1;
-  version.region = kRegion;
   {
-    LogWriter writer(*log_, *volume_);
+    VersionWriter writer(*log_, *volume_, kRegion);
     writer.begin(version);
     write_lines(writer, random_lines(10'000));
   }
   ASSERT_GT(version.blocks.size(), 1u);
-  for (const commit::BlockRef& block : version.blocks) {
+  for (const log::BlockRef& block : version.blocks) {
     AlignedBuffer bytes(block.block_bytes);
     ASSERT_TRUE(volume_->medium().read(block.offset, bytes.first(block.block_bytes)));
-    EXPECT_TRUE(commit::block_fits(volume_->medium(), block.offset, bytes.data()));
+    EXPECT_TRUE(log::block_fits(volume_->medium(), block.offset, bytes.data()));
   }
   EXPECT_TRUE(read().empty());
 }

@@ -51,20 +51,20 @@ class PatchTest : public testing::Test {
           expected_[page * kLinesPerPage + line] = {random_()};
   }
   void write_log() {
-    commit::Log log(*volume_, 1, 64 * kMiB);
-    commit::VersionInProgress version;
-    version.number = version.ticket = version.region = 1;
-    commit::LogWriter writer(log, *volume_);
+    log::Space log(*volume_, 1, 64 * kMiB);
+    log::VersionInProgress version;
+    version.number = version.ticket = 1;
+    log::VersionWriter writer(log, *volume_, 1);
     writer.begin(version);
     write_lines(writer, expected_);
     value_or_throw(writer.finish_with_commit());
   }
   void make_patch() {
     write_log();
-    commit::Log log(*volume_, 1, 64 * kMiB);
-    std::vector<commit::LoggedVersion> versions;
+    log::Space log(*volume_, 1, 64 * kMiB);
+    std::vector<log::LoggedVersion> versions;
     patch_ = value_or_throw(
-        Patch::create(value_or_throw(commit::read_log(*volume_, 1, 0, log)), kLimit, versions));
+        Patch::create(value_or_throw(log::read(*volume_, 1, 0, log)), kLimit, versions));
     ASSERT_EQ(versions.size(), 1u);
   }
   std::byte* page(u64 number) const { return region_->base() + number * kPageBytes; }

@@ -7,8 +7,8 @@
 
 #include <random>
 
-#include "commit/log_reader.hpp"
 #include "commit/replay.hpp"
+#include "log/reader.hpp"
 #include "media/fault.hpp"
 #include "support/expect_failure.hpp"
 #include "support/files.hpp"
@@ -19,7 +19,7 @@
 namespace perdura::test {
 namespace {
 
-using commit::LoggedVersion;
+using log::LoggedVersion;
 
 class ReplayTest : public testing::TestWithParam<const char*> {
  protected:
@@ -36,7 +36,7 @@ class ReplayTest : public testing::TestWithParam<const char*> {
     value_or_throw(region_->back(0, 5 * kMiB));
     value_or_throw(region_->back(5 * kMiB, kMiB));
     value_or_throw(region_->back(32 * kMiB, kMiB));
-    log_ = std::make_unique<commit::Log>(*volume_, 1, kLimit);
+    log_ = std::make_unique<log::Space>(*volume_, 1, kLimit);
   }
 
   u64 random_page() {
@@ -65,11 +65,10 @@ class ReplayTest : public testing::TestWithParam<const char*> {
   }
 
   LoggedVersion log_version(u64 number, const Lines& lines) {
-    commit::VersionInProgress version;
+    log::VersionInProgress version;
     version.number = number;
     version.ticket = number;
-    version.region = 1;
-    commit::LogWriter writer(*log_, *volume_);
+    log::VersionWriter writer(*log_, *volume_, 1);
     writer.begin(version);
     write_lines(writer, lines);
     value_or_throw(writer.finish_with_commit());
@@ -129,7 +128,7 @@ class ReplayTest : public testing::TestWithParam<const char*> {
   media::FaultPlan faults_;
   std::unique_ptr<region::Volume> volume_;
   std::unique_ptr<region::Region> region_;
-  std::unique_ptr<commit::Log> log_;
+  std::unique_ptr<log::Space> log_;
   Lines model_;
   u64 next_version_ = 1;
   std::mt19937_64 random_{1};
@@ -210,8 +209,8 @@ TEST_P(ReplayTest, AReplayThatFailedAnywhereIsMadeWholeByTheNext) {
 // What the log found on a volume opened anew is replayed to the same image.
 TEST_P(ReplayTest, RecoveredVersionsAreReplayed) {
   log_versions(6, 3000);
-  log_ = std::make_unique<commit::Log>(*volume_, 1, kLimit);
-  const auto recovered = value_or_throw(commit::read_log(*volume_, 1, 0, *log_));
+  log_ = std::make_unique<log::Space>(*volume_, 1, kLimit);
+  const auto recovered = value_or_throw(log::read(*volume_, 1, 0, *log_));
   ASSERT_EQ(recovered.versions.size(), 6u);
   ASSERT_TRUE(replay(recovered.versions, true));
   expect_home_is_model();
@@ -311,7 +310,7 @@ TEST_P(ReplayTest, TheIndexRefusesLinesBeyondTheRegion) {
   Lines lines;
   for (u64 i = 0; i < 40; ++i) lines[i * 2 * kMiB / kLineBytes] = {i + 1};
   const LoggedVersion version = log_version(next_version_++, lines);
-  commit::LogImage image(*volume_);
+  log::Image image(*volume_);
   ASSERT_TRUE(image.load({volume_->segment_of(version.blocks[0].offset)}));
   auto index = value_or_throw(commit::LineIndex::create(4 * kMiB));
   expect_failure(index.add(image, version.blocks[0]), Code::kCorrupt,
@@ -321,10 +320,10 @@ TEST_P(ReplayTest, TheIndexRefusesLinesBeyondTheRegion) {
 // Of a line that several blocks hold, the index gives the one added last.
 TEST_P(ReplayTest, TheIndexGivesTheNewestCopyOfEachLine) {
   const auto versions = log_versions(5, 3000);
-  commit::LogImage image(*volume_);
+  log::Image image(*volume_);
   std::vector<u64> segments;
   for (const LoggedVersion& version : versions)
-    for (const commit::BlockRef& block : version.blocks)
+    for (const log::BlockRef& block : version.blocks)
       if (const u64 segment = volume_->segment_of(block.offset);
           std::find(segments.begin(), segments.end(), segment) == segments.end())
         segments.push_back(segment);
@@ -332,7 +331,7 @@ TEST_P(ReplayTest, TheIndexGivesTheNewestCopyOfEachLine) {
   auto index = value_or_throw(commit::LineIndex::create(kLimit));
   EXPECT_TRUE(index.empty());
   for (const LoggedVersion& version : versions)
-    for (const commit::BlockRef& block : version.blocks) ASSERT_TRUE(index.add(image, block));
+    for (const log::BlockRef& block : version.blocks) ASSERT_TRUE(index.add(image, block));
   Lines found;
   index.lines().for_each_page([&](u64 page, u64) {
     index.for_each_line(page, [&](u64 line, const std::byte* bytes) {

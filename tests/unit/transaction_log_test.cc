@@ -15,8 +15,8 @@
 #include <perdura/transaction.hpp>
 
 #include "base/mapping.hpp"
-#include "commit/transaction_log.hpp"
 #include "format/transaction_format.hpp"
+#include "log/record.hpp"
 #include "media/fault.hpp"
 #include "store/transaction_replay.hpp"
 #include "support/files.hpp"
@@ -64,7 +64,7 @@ TEST(TransactionLog, ARecordStaysRightForAnyNumberOfVersions) {
 
 /// A record of this many words and the header fill a page.
 constexpr u64 kWordsOfAPage =
-    (kPageBytes - sizeof(format::TransactionRecord)) / sizeof(u64) - 1;  // one says where they are
+    (kPageBytes - sizeof(format::RecordHeader)) / sizeof(u64) - 1;  // one says where they are
 
 struct Words {
   u64 first[kWordsOfAPage];
@@ -433,11 +433,11 @@ TEST(TransactionLog, AnyNumberOfThreadsStaysWithinTheLimit) {
 
 // How many records wait for one barrier is said with 16 bits.
 TEST(TransactionLog, ManyRecordsMayWaitTogether) {
-  commit::TransactionBuilder builder(32 * kKiB);
+  log::RecordBuilder builder(32 * kKiB);
   for (const u64 behind : {u64{0}, u64{3}, u64{0xffff}, u64{0x10000}, u64{0x20003}}) {
     builder.begin();
     const media::Bytes bytes = builder.set_header({1, 0, behind + 1, 1}, behind);
-    const auto* const record = reinterpret_cast<const format::TransactionRecord*>(bytes.data());
+    const auto* const record = reinterpret_cast<const format::RecordHeader*>(bytes.data());
     EXPECT_EQ(record->behind, std::min<u64>(behind, 0xffff));
   }
 }

@@ -172,7 +172,7 @@ class Capture : public testing::TestWithParam<const char*> {
   Capture()
       : volume_(open_volume(GetParam() + (":" + folder_.path("log.pd")))),
         log_(*volume_, 1, 64 * kMiB),
-        writer_(log_, *volume_),
+        writer_(log_, *volume_, 1),
         memory_(value_or_throw(Mapping::anonymous(kBytes))),
         durable_(kBytes / sizeof(u64)),
         at_cut_(kBytes / sizeof(u64)),
@@ -182,12 +182,12 @@ class Capture : public testing::TestWithParam<const char*> {
 
   void mutate(u64 thread, u64 operations_max);
   void checkpoint(u64 number, bool fails);
-  void compare(const commit::VersionInProgress& version);
+  void compare(const log::VersionInProgress& version);
 
   const TempDir folder_{TempDir::kMemory};
   std::unique_ptr<region::Volume> volume_;
-  commit::Log log_;
-  commit::LogWriter writer_;
+  log::Space log_;
+  log::VersionWriter writer_;
   Mapping memory_;
   std::vector<u64> durable_;  ///< memory as of the last version, by what the log got
   std::vector<u64> at_cut_;
@@ -238,10 +238,9 @@ void Capture::mutate(u64 thread, u64 operations_max) {
 }
 
 void Capture::checkpoint(u64 number, bool fails) {
-  commit::VersionInProgress version;
+  log::VersionInProgress version;
   version.number = number;
   version.ticket = number;
-  version.region = 1;
   allowed_ += 1500;
   mutators_->stop();
   ASSERT_TRUE(tracker_->cut());
@@ -264,10 +263,10 @@ void Capture::checkpoint(u64 number, bool fails) {
   log_.retire(number);
 }
 
-void Capture::compare(const commit::VersionInProgress& version) {
+void Capture::compare(const log::VersionInProgress& version) {
   Lines lines;
   AlignedBuffer bytes(volume_->segment_bytes());
-  for (const commit::BlockRef& block : version.blocks) {
+  for (const log::BlockRef& block : version.blocks) {
     ASSERT_TRUE(volume_->medium().read(block.offset, bytes.first(block.block_bytes)));
     ASSERT_FALSE(add_lines(bytes.data(), block, lines)) << "a line is in the version twice";
   }
@@ -362,8 +361,8 @@ TEST_P(Capture, NobodyStoresToALineWhoseCopyIsUnderWay) {
   });
   while (mutators_->snapshot().size() < 2) std::this_thread::yield();
 
-  commit::VersionInProgress version;
-  version.number = version.ticket = version.region = 1;
+  log::VersionInProgress version;
+  version.number = version.ticket = 1;
   mutators_->stop();
   ASSERT_TRUE(tracker_->cut());
   tracker_->open_window();

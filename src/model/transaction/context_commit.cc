@@ -16,8 +16,8 @@ using Why = TransactionAgain::Why;
 
 constexpr size_t kReadsAtFirst = 256;
 
-commit::TransactionWriter::Steps steps_of(Durability durability) {
-  using Steps = commit::TransactionWriter::Steps;
+log::RecordWriter::Steps steps_of(Durability durability) {
+  using Steps = log::RecordWriter::Steps;
   switch (durability) {
     case Durability::kPerWrite:
       return Steps::kEachWord;
@@ -152,7 +152,7 @@ Result<u64> TransactionContext::make_record(Durability durability) {
 // to be room for a version that has it.
 Status TransactionContext::reserve_version() const {
   if (is_mutant("recovery_needs_space")) return {};
-  commit::Log& log = *all_.runtime_.log();
+  log::Space& log = *all_.runtime_.log();
   const std::span<const u64> entries = record_.entries();
   if (entries.size() * store::kVersionLinesOfWordMax <= log.reserved_lines()) [[likely]]
     return {};
@@ -248,14 +248,14 @@ Result<u64> TransactionContext::append_record(bool wait) {
 // A record that could not be written may be on the medium all the same, so its transaction is not
 // undone: a version takes its place. That says by the slot that it has it, so the record counts no
 // more; and what the stream commits next waits for it, else a gap might stand before its record.
-Result<u64> TransactionContext::write_record(commit::TransactionWriter::Steps steps) {
+Result<u64> TransactionContext::write_record(log::RecordWriter::Steps steps) {
   const auto lock = stream_->lock();
   if (stream_->is_shared() && all_.runtime_.heap().version_required())
     throw TransactionAgain{this, Why::kNeedsVersion};
   const u64 durable = all_.runtime_.checkpointer().durable_version();
   TransactionState::Slot& slot = all_.state_->slots[stream_->slot];
   const u64 sequence = slot.sequence + 1;
-  commit::TransactionWriter& writer = *stream_->writer;
+  log::RecordWriter& writer = *stream_->writer;
   PERDURA_TRY(guarded(
       [&] { return writer.make_room(record_.length(), at_the_latest(durable), sequence); }));
   const u64 time = take_time();

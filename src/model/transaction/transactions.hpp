@@ -18,7 +18,8 @@
 
 #include "base/mapping.hpp"
 #include "base/mutant.hpp"
-#include "commit/transaction_log.hpp"
+#include "log/record.hpp"
+#include "log/record_stream.hpp"
 #include "store/runtime.hpp"
 #include "store/transaction_blocks.hpp"
 
@@ -62,8 +63,8 @@ class alignas(2 * kLineBytes) RecordStream {
   u64 take_logged() { return logged_.exchange(0, std::memory_order_relaxed); }
   void give_back_logged(u64 bytes) { logged_.fetch_add(bytes, std::memory_order_relaxed); }
 
-  const u16 slot;                                   ///< of the state, and its records' name
-  std::optional<commit::TransactionWriter> writer;  ///< byte-addressable media
+  const u16 slot;                           ///< of the state, and its records' name
+  std::optional<log::RecordWriter> writer;  ///< byte-addressable media
 
  private:
   std::mutex mutex_;
@@ -188,7 +189,7 @@ class TransactionContext final : public TransactionThread, public store::Transac
   Result<u64> make_record(Durability durability);
   Status reserve_version() const;
   Result<u64> append_record(bool wait);
-  Result<u64> write_record(commit::TransactionWriter::Steps steps);
+  Result<u64> write_record(log::RecordWriter::Steps steps);
   u64 take_time();
   void wait_for(u64 position);
   void add_logged();
@@ -252,7 +253,7 @@ class TransactionContext final : public TransactionThread, public store::Transac
   LinkedFreed* linked_freed_ = nullptr;        ///< the last of more that are not fresh
   std::vector<Destroyed> destroyed_;           ///< when it commits
   bool destroying_ = false;                    ///< has begun
-  commit::TransactionBuilder record_;
+  log::RecordBuilder record_;
   RecordStream* stream_ = nullptr;
   bool changed_ = false;
   /// It has allocated, given back or destroyed something, has had parts, or is irrevocable.
@@ -339,9 +340,9 @@ class Transactions final : public store::Extension, public commit::EpochGuest {
   alignas(64) std::atomic<Durability> durability_{Durability::kNonTemporal};
   std::atomic<Logging> logging_{Logging::kRedo};
   format::TransactionState* state_ = nullptr;
-  std::optional<commit::TransactionStream> stream_;  ///< block media
-  u64 cut_time_ = 0;                                 ///< of the epoch that ended last
-  std::atomic<u64> in_version_{0};  ///< a version has what was committed until then
+  std::optional<log::RecordStream> stream_;  ///< block media
+  u64 cut_time_ = 0;                         ///< of the epoch that ended last
+  std::atomic<u64> in_version_{0};           ///< a version has what was committed until then
   std::mutex mutex_;
   std::vector<std::unique_ptr<TransactionContext>> contexts_;
   std::vector<std::unique_ptr<RecordStream>> streams_;  ///< under mutex_

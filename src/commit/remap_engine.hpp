@@ -77,7 +77,7 @@ class AsidePool {
   std::vector<u64> chunks_;
 };
 
-class Remap final : public Engine, public track::StoreGuard {
+class RemapEngine final : public Engine, public track::StoreGuard {
  public:
   struct Config {
     region::Volume* volume = nullptr;
@@ -88,8 +88,9 @@ class Remap final : public Engine, public track::StoreGuard {
     bool background_capture = false;
     bool whole_chunks = false;
   };
-  static Result<std::unique_ptr<Remap>> create(const Config& config, RecoveredVersions recovered);
-  ~Remap() override;
+  static Result<std::unique_ptr<RemapEngine>> create(const Config& config,
+                                                     RecoveredVersions recovered);
+  ~RemapEngine() override;
 
   void begin(u64 version) override;
   Status capture_stopped(const track::DirtyMap& changes) override;
@@ -114,7 +115,7 @@ class Remap final : public Engine, public track::StoreGuard {
     format::ChunkEntry old;
   };
 
-  Remap(const Config& config, RecoveredVersions recovered);
+  RemapEngine(const Config& config, RecoveredVersions recovered);
 
   void list_chunks(const track::DirtyMap& changes);
   Result<std::byte*> room(u64 place, u64 length);

@@ -1,4 +1,4 @@
-#include "commit/log_reader.hpp"
+#include "log/reader.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -7,14 +7,17 @@
 
 #include "base/assert.hpp"
 #include "base/checksum.hpp"
+#include "base/mutant.hpp"
 #include "base/threads.hpp"
 #include "format/transaction_format.hpp"
+#include "log/record.hpp"
 #include "region/region.hpp"
 
-namespace perdura::commit {
+namespace perdura::log {
 namespace {
 
 using format::LogBlockHeader;
+using format::RecordHeader;
 
 constexpr size_t kSegmentsAtOnce = 16;
 // What is looked at of each segment first. More than a page, so that a page lost there hides only
@@ -35,14 +38,15 @@ bool header_fits(const std::byte* bytes, u64 store_id, u64 place) {
          header->place == place && header->checksum == header_checksum(*header);
 }
 
+/// The segments of a region, and the versions whose blocks they hold.
 class Scanner {
  public:
-  Scanner(region::Volume& volume, u32 region, u64 replayed, Log& log)
+  Scanner(region::Volume& volume, u32 region, u64 replayed, Space& space)
       : volume_(volume),
         segment_bytes_(volume.segment_bytes()),
         region_(region),
         replayed_(replayed),
-        log_(log),
+        space_(space),
         medium_(volume.medium()),
         store_id_(volume.store_id()) {}
 
@@ -78,9 +82,9 @@ class Scanner {
                          [](const std::byte* at) { return is_zero(at, kHeadBytes); });
   }
 
-  std::vector<u64> transaction_segments() && { return std::move(transaction_segments_); }
+  const std::vector<u64>& record_segments() const { return record_segments_; }
 
-  Status scan(LogImage& image) {
+  Status scan(Image& image) {
     return image.load(offsets_, [&](u64 offset) { scan_segment(offset, image.at(offset)); });
   }
 
@@ -108,24 +112,19 @@ class Scanner {
 
  private:
   void scan_segment(u64 offset, const std::byte* segment) {
-    const u64 step = medium_.geometry().write_bytes;
     u64 generation = 0;
     u64 version_max = 0;
-    for (u64 used = 0; used < segment_bytes_;) {
-      const LogBlockHeader* header =
-          header_at(medium_, offset, segment, segment_bytes_, used, store_id_);
+    const auto visit = [&](u64 used, const LogBlockHeader* header) {
       if (header == nullptr || (generation != 0 && header->generation != generation)) {
         // Normally the end. Going on costs little and finds what follows a damaged block.
-        if (header == nullptr && damage_.empty() && used + sizeof *header <= segment_bytes_)
-          note_damage(offset + used, segment + used);
-        used += step;
-        continue;
+        if (header == nullptr && damage_.empty()) note_damage(offset + used, segment + used);
+        return false;
       }
       generation = header->generation;
       if ((header->flags & format::kLogTransactions) != 0 && used == 0 &&
           header->region == region_) {
-        transaction_segments_.push_back(offset);
-        version_max = Log::kHeld;
+        record_segments_.push_back(offset);
+        version_max = Space::kHeld;
       }
       if (header->region == region_ && header->version > replayed_) {
         FoundBlock found{.ref = {.offset = offset + used,
@@ -137,9 +136,10 @@ class Scanner {
         version_max = std::max(version_max, header->version);
         blocks_[header->version].push_back(found);
       }
-      used += header->block_bytes;
-    }
-    if (generation != 0) log_.adopt(offset, generation, version_max);
+      return true;
+    };
+    for_each_block(medium_, offset, {segment, segment_bytes_}, store_id_, visit);
+    if (generation != 0) space_.adopt(offset, generation, version_max);
   }
 
   void note_damage(u64 offset, const std::byte* bytes) {
@@ -186,19 +186,109 @@ class Scanner {
   const u64 segment_bytes_;
   const u32 region_;
   const u64 replayed_;
-  Log& log_;
+  Space& space_;
   media::Medium& medium_;
   const u64 store_id_;
   std::vector<u64> offsets_;
   std::map<u64, std::vector<FoundBlock>> blocks_;
   std::string damage_;
-  std::vector<u64> transaction_segments_;
+  std::vector<u64> record_segments_;
+};
+
+/// Only damage makes a version go that was durable when a record was made.
+bool relies_on_later(const RecordHeader& record, u64 durable_version) {
+  if (is_mutant("versions_of_16_bits"))
+    return static_cast<std::int16_t>(record.durable_version - durable_version) > 0;
+  return record.durable_version > durable_version;
+}
+
+/// The records of a segment.
+class RecordReader {
+ public:
+  RecordReader(region::Volume& volume, u64 durable_version, u64 offset, const std::byte* segment)
+      : volume_(volume),
+        durable_version_(durable_version),
+        medium_(volume.medium()),
+        offset_(offset),
+        segment_(segment),
+        header_(*reinterpret_cast<const LogBlockHeader*>(segment)) {}
+
+  // They follow each other by sequence. A failure may leave records that were written together with
+  // holes between them: those behind the first hole never were. One that was written when the hole
+  // was durable counts: whoever repeats it misses those before it, unless a version has them. (So
+  // it is where power failed while the next use of the segment began, and what arrived is not its
+  // beginning: of the last use, which counts no more, records are left with a hole.)
+  Status read(std::vector<FoundRecord>& into) {
+    u64 next = header_.ticket;
+    for (u64 used = sizeof(LogBlockHeader);
+         used + sizeof(RecordHeader) <= volume_.segment_bytes();) {
+      const RecordHeader* const record = record_at(used);
+      if (record == nullptr) {
+        used += kLineBytes;
+        continue;
+      }
+      const u64 place = offset_ + used;
+      const u64 sequence = sequence_of(*record);
+      used += round_up(record->bytes, kLineBytes);
+      if (!is_v2() && relies_on_later(*record, durable_version_))
+        return damaged("the transaction at offset " + std::to_string(place) +
+                       " relies on a later version than " + std::to_string(durable_version_) +
+                       ", the last one that is whole");
+      const bool hole_was_durable =
+          record->behind != format::kBehindMax && sequence > next + record->behind;
+      if (sequence != next && !hole_was_durable) continue;
+      const auto* const words = reinterpret_cast<const u64*>(record) + header_bytes() / sizeof(u64);
+      const u64 count = (record->bytes - header_bytes()) / sizeof(u64);
+      into.push_back(
+          {offset_, place, record->time, record->slot, sequence, {words, words + count}});
+      next = sequence + 1;
+    }
+    return {};
+  }
+
+ private:
+  bool is_v2() const { return header_.session == 0; }
+  u64 header_bytes() const { return is_v2() ? format::kRecordBytesV2 : sizeof(RecordHeader); }
+  u64 sequence_of(const RecordHeader& record) const {
+    return is_v2() ? format::sequence_v2(record.sequence) : record.sequence;
+  }
+
+  const RecordHeader* record_at(u64 used) {
+    const std::byte* const at = segment_ + used;
+    const u64 place = offset_ + used;
+    const u64 left = volume_.segment_bytes() - used;
+    const auto* const record = reinterpret_cast<const RecordHeader*>(at);
+    // How long it is says the record itself: first that, then all of it.
+    u32 bytes = 0;
+    std::memcpy(&bytes, &record->bytes, sizeof bytes);
+    if (bytes < header_bytes() || bytes > left || bytes % sizeof(u64) != 0) return nullptr;
+    const bool whole = medium_.whole(
+        place, at, bytes, PERDURA_SITE("transaction record"), [&](const std::byte* content) {
+          const auto* const found = reinterpret_cast<const RecordHeader*>(content);
+          return found->bytes == bytes &&
+                 found->checksum ==
+                     record_checksum(*found, place, {header_.session, header_.generation}) &&
+                 found->slot < format::kTransactionSlots && found->time <= format::kCounterMax;
+        });
+    return whole ? record : nullptr;
+  }
+
+  Failure damaged(const std::string& what) const {
+    return {Code::kCorrupt, "the log of '" + volume_.name() + "' is damaged: " + what +
+                                "; restore the store from a copy"};
+  }
+
+  region::Volume& volume_;
+  const u64 durable_version_;
+  media::Medium& medium_;
+  const u64 offset_;
+  const std::byte* const segment_;
+  const LogBlockHeader& header_;
 };
 
 }  // namespace
 
-Status LogImage::load(const std::vector<u64>& offsets,
-                      const std::function<void(u64 offset)>& visit) {
+Status Image::load(const std::vector<u64>& offsets, const std::function<void(u64 offset)>& visit) {
   if (medium_.geometry().byte_addressable) {
     for (u64 offset : offsets) visit(offset);
     return {};
@@ -237,7 +327,7 @@ Status LogImage::load(const std::vector<u64>& offsets,
   return {};
 }
 
-const std::byte* LogImage::at(u64 offset) const {
+const std::byte* Image::at(u64 offset) const {
   if (const std::byte* in_place = medium_.view(offset)) return in_place;
   const auto after =
       std::upper_bound(segments_.begin(), segments_.end(), offset,
@@ -283,15 +373,20 @@ bool block_fits(media::Medium& medium, u64 offset, const std::byte* block) {
   return lines * kLineBytes == header.data_bytes;
 }
 
-Result<RecoveredLog> read_log(region::Volume& volume, u32 region, u64 replayed, Log& log) {
-  Scanner scanner(volume, region, replayed, log);
-  RecoveredLog recovered;
-  recovered.image = std::make_unique<LogImage>(volume);
+Result<Recovered> read(region::Volume& volume, u32 region, u64 replayed, Space& space) {
+  Scanner scanner(volume, region, replayed, space);
+  Recovered recovered;
+  recovered.image = std::make_unique<Image>(volume);
   PERDURA_TRY(scanner.find_live_segments());
   PERDURA_TRY(scanner.scan(*recovered.image));
   PERDURA_ASSIGN(recovered.versions, scanner.versions());
-  recovered.transaction_segments = std::move(scanner).transaction_segments();
+  recovered.durable_version = replayed + recovered.versions.size();
+  for (const u64 offset : scanner.record_segments()) {
+    RecordReader reader(volume, recovered.durable_version, offset, recovered.image->at(offset));
+    PERDURA_TRY(reader.read(recovered.records));
+  }
+  std::ranges::sort(recovered.records, {}, &FoundRecord::time);
   return recovered;
 }
 
-}  // namespace perdura::commit
+}  // namespace perdura::log

@@ -1,4 +1,4 @@
-#include "commit/remap.hpp"
+#include "commit/remap_engine.hpp"
 
 #include <sched.h>
 
@@ -114,8 +114,9 @@ size_t AsidePool::take() noexcept {
 
 // --- making a version ---------------------------------------------------------------------------
 
-Result<std::unique_ptr<Remap>> Remap::create(const Config& config, RecoveredVersions recovered) {
-  std::unique_ptr<Remap> remap(new Remap(config, std::move(recovered)));
+Result<std::unique_ptr<RemapEngine>> RemapEngine::create(const Config& config,
+                                                         RecoveredVersions recovered) {
+  std::unique_ptr<RemapEngine> remap(new RemapEngine(config, std::move(recovered)));
   if (config.background_capture) {
     PERDURA_ASSIGN(remap->states_,
                    Mapping::anonymous(config.record.limit_bytes / config.record.chunk_bytes));
@@ -125,7 +126,7 @@ Result<std::unique_ptr<Remap>> Remap::create(const Config& config, RecoveredVers
   return remap;
 }
 
-Remap::Remap(const Config& config, RecoveredVersions recovered)
+RemapEngine::RemapEngine(const Config& config, RecoveredVersions recovered)
     : config_(config),
       chunk_bytes_(config.record.chunk_bytes),
       medium_(config.volume->medium()),
@@ -138,11 +139,11 @@ Remap::Remap(const Config& config, RecoveredVersions recovered)
   for (u64 i = 0; i < count; ++i) buffers_.emplace_back(bytes);
 }
 
-Remap::~Remap() {
+RemapEngine::~RemapEngine() {
   if (config_.background_capture) config_.tracker->set_guard(nullptr);
 }
 
-void Remap::begin(u64 version) {
+void RemapEngine::begin(u64 version) {
   version_ = version;
   listed_.clear();
   changes_.clear();
@@ -153,7 +154,7 @@ void Remap::begin(u64 version) {
   chunks_before_ = map_.chunks();
 }
 
-void Remap::list_chunks(const track::DirtyMap& changes) {
+void RemapEngine::list_chunks(const track::DirtyMap& changes) {
   const u64 pages = chunk_bytes_ / kPageBytes;
   changes.for_each_page([&](u64 page, u64) {
     if (listed_.empty() || listed_.back() != page / pages) listed_.push_back(page / pages);
@@ -168,7 +169,7 @@ void Remap::list_chunks(const track::DirtyMap& changes) {
 }
 
 // Memory for what goes to `place` next.
-Result<std::byte*> Remap::room(u64 place, u64 length) {
+Result<std::byte*> RemapEngine::room(u64 place, u64 length) {
   const bool follows = buffered_bytes_ != 0 && place == buffered_place_ + buffered_bytes_ &&
                        buffered_bytes_ + length <= buffers_[buffer_].size();
   if (!follows) {
@@ -181,7 +182,7 @@ Result<std::byte*> Remap::room(u64 place, u64 length) {
   return at;
 }
 
-Status Remap::flush() {
+Status RemapEngine::flush() {
   if (buffered_bytes_ == 0) return {};
   PERDURA_TRY(queue_->submit(buffered_place_, buffers_[buffer_].first(buffered_bytes_),
                              PERDURA_SITE("chunks")));
@@ -190,13 +191,13 @@ Status Remap::flush() {
   return queue_->drain(buffers_.size() - 1);
 }
 
-void Remap::set_entry(u32 level, u64 index, const ChunkEntry& entry) {
+void RemapEngine::set_entry(u32 level, u64 index, const ChunkEntry& entry) {
   ChunkEntry& at = map_.at(level, index);
   changes_.push_back({level, index, at});
   at = entry;
 }
 
-Status Remap::write_chunk(u64 index, const std::byte* bytes) {
+Status RemapEngine::write_chunk(u64 index, const std::byte* bytes) {
   written_.changed_bytes += chunk_bytes_;
   // Page protection keeps stores away, which ThreadSanitizer does not see.
   const bool looks = track::kRacingReadsAllowed || !config_.background_capture;
@@ -212,13 +213,13 @@ Status Remap::write_chunk(u64 index, const std::byte* bytes) {
   return {};
 }
 
-Status Remap::capture_stopped(const track::DirtyMap& changes) {
+Status RemapEngine::capture_stopped(const track::DirtyMap& changes) {
   list_chunks(changes);
   for (const u64 index : listed_) PERDURA_TRY(write_chunk(index, chunk_address(index)));
   return flush();
 }
 
-Status Remap::capture_selection(const Selection::Lines&) {
+Status RemapEngine::capture_selection(const Selection::Lines&) {
   return Failure{Code::kUnsupported,
                  "'" + config_.volume->name() +
                      "' keeps its region in chunks, so no object of it can become durable by "
@@ -227,7 +228,7 @@ Status Remap::capture_selection(const Selection::Lines&) {
 
 // --- the window ---------------------------------------------------------------------------------
 
-Status Remap::open_window() {
+Status RemapEngine::open_window() {
   list_chunks(config_.tracker->collect());
   captured_ = aside_written_ = 0;
   auto* const states = states_.as<std::atomic<u8>>();
@@ -235,7 +236,7 @@ Status Remap::open_window() {
   return {};
 }
 
-void Remap::before_store(const std::byte* begin, const std::byte* end) noexcept {
+void RemapEngine::before_store(const std::byte* begin, const std::byte* end) noexcept {
   auto* const states = states_.as<std::atomic<u8>>();
   const std::byte* const base = config_.region->base();
   const u64 last = (static_cast<u64>(end - base) - 1) / chunk_bytes_;
@@ -258,7 +259,7 @@ void Remap::before_store(const std::byte* begin, const std::byte* end) noexcept 
 }
 
 // So that who waits for a place gets one.
-Status Remap::write_aside() {
+Status RemapEngine::write_aside() {
   for (size_t slot = aside_.take(); slot != AsidePool::kNone; slot = aside_.take()) {
     ++aside_written_;
     const Status written =
@@ -269,7 +270,7 @@ Status Remap::write_aside() {
   return {};
 }
 
-Status Remap::write_listed() {
+Status RemapEngine::write_listed() {
   auto* const states = states_.as<std::atomic<u8>>();
   for (const u64 index : listed_) {
     PERDURA_TRY(write_aside());
@@ -287,7 +288,7 @@ Status Remap::write_listed() {
   return flush();
 }
 
-Status Remap::capture_in_background(const track::DirtyMap&) {
+Status RemapEngine::capture_in_background(const track::DirtyMap&) {
   Status captured = guarded([this] { return write_listed(); });
   close_window();
   std::lock_guard lock(mutex_);
@@ -296,7 +297,7 @@ Status Remap::capture_in_background(const track::DirtyMap&) {
 }
 
 // Whatever is left: nobody waits, and nothing is copied aside any more.
-void Remap::close_window() {
+void RemapEngine::close_window() {
   if (!config_.background_capture) return;
   auto* const states = states_.as<std::atomic<u8>>();
   for (const u64 index : listed_) {
@@ -313,7 +314,7 @@ void Remap::close_window() {
 
 // --- commit -------------------------------------------------------------------------------------
 
-Status Remap::write_nodes() {
+Status RemapEngine::write_nodes() {
   if (map_.levels() == 0) return {};
   std::vector<u64> dirty;
   const bool deeper = map_.levels() != format::levels_for(chunks_before_);
@@ -347,7 +348,7 @@ Status Remap::write_nodes() {
   return {};
 }
 
-Status Remap::pad_nodes() {
+Status RemapEngine::pad_nodes() {
   const region::ChunkSpace::Rest rest = config_.space->end_node_chunk();
   for (u64 at = 0; at < rest.length; at += kNodeBytes) {
     PERDURA_ASSIGN(std::byte* const to, room(rest.place + at, kNodeBytes));
@@ -356,7 +357,7 @@ Status Remap::pad_nodes() {
   return {};
 }
 
-Status Remap::commit() {
+Status RemapEngine::commit() {
   PERDURA_TRY(medium_.check_named());
   PERDURA_TRY(write_nodes());
   if (config_.whole_chunks) PERDURA_TRY(pad_nodes());
@@ -381,7 +382,7 @@ Status Remap::commit() {
   return {};
 }
 
-Status Remap::write_record() {
+Status RemapEngine::write_record() {
   VersionRecord record{};
   record.magic = format::kVersionMagic;
   record.region = config_.record.region;
@@ -399,7 +400,7 @@ Status Remap::write_record() {
   return write_version(*config_.volume, config_.record, record);
 }
 
-void Remap::retire() {
+void RemapEngine::retire() {
   const u64 kept = config_.record.versions_kept;
   while (!retiring_.empty() && retiring_.front().version + kept <= version_ + 1) {
     for (const Retiring::Place& each : retiring_.front().places)
@@ -408,7 +409,7 @@ void Remap::retire() {
   }
 }
 
-void Remap::abandon() {
+void RemapEngine::abandon() {
   close_window();
   const Status drained = guarded([this] { return queue_->drain(); });
   (void)drained;  // the attempt has failed already
@@ -426,21 +427,21 @@ void Remap::abandon() {
   listed_.clear();
 }
 
-Engine::Written Remap::written() const { return written_; }
+Engine::Written RemapEngine::written() const { return written_; }
 
 // The superblock learns which version there is at least: then no damage to records can hide it.
-Status Remap::finish(bool bring_home) {
+Status RemapEngine::finish(bool bring_home) {
   if (!bring_home || durable_ <= config_.volume->replayed_version(config_.record.region)) return {};
   return config_.volume->set_replayed(config_.record.region, durable_, 0);
 }
 
-void Remap::add_to(Statistics& statistics) const {
+void RemapEngine::add_to(Statistics& statistics) const {
   std::lock_guard lock(mutex_);
   statistics.log_bytes = bytes_written_;
   statistics.side_copies = side_copies_;
 }
 
-void Remap::reset_statistics() {
+void RemapEngine::reset_statistics() {
   std::lock_guard lock(mutex_);
   bytes_written_ = side_copies_ = 0;
 }

@@ -1,4 +1,4 @@
-#include "commit/redo_log.hpp"
+#include "commit/redo_log_engine.hpp"
 
 #include <pthread.h>
 
@@ -16,29 +16,30 @@ namespace {
 constexpr std::chrono::milliseconds kScrubDelay(250);
 }  // namespace
 
-RedoLog::RedoLog(const Config& config, u64 durable_version, std::list<LoggedVersion> recovered)
+RedoLogEngine::RedoLogEngine(const Config& config, u64 durable_version,
+                             std::list<log::LoggedVersion> recovered)
     : config_(config),
       replay_at_once_(config.volume->medium().geometry().byte_addressable),
-      ticket_base_(config.log->session() << 32),
+      ticket_base_(config.space->session() << 32),
       committed_(std::move(recovered)),
       scrub_(*config.volume, config.recovered_lines),
       scrubbing_(config.verify_bytes_per_second != 0),
       next_scrub_(std::chrono::steady_clock::now() + kScrubDelay) {
   replayed_ = durable_version - committed_.size();
   replay_torn_ = !committed_.empty();
-  for (const LoggedVersion& version : committed_) live_log_bytes_ += version.log_bytes;
+  for (const log::LoggedVersion& version : committed_) live_log_bytes_ += version.log_bytes;
   const NoSignals no_signals;
   replay_thread_ = std::thread([this] { run_replay(); });
   ::pthread_setname_np(replay_thread_.native_handle(), "perdura-replay");
-  config_.log->on_shortage([this] { return relieve_log(); });
+  config_.space->on_shortage([this] { return relieve_log(); });
 }
 
-RedoLog::~RedoLog() {
-  config_.log->on_shortage(nullptr);
+RedoLogEngine::~RedoLogEngine() {
+  config_.space->on_shortage(nullptr);
   stop_thread();
 }
 
-void RedoLog::stop_thread() {
+void RedoLogEngine::stop_thread() {
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -49,7 +50,7 @@ void RedoLog::stop_thread() {
 }
 
 // All that is committed, home. Where the thread is gone nothing comes home any more.
-Status RedoLog::drain() {
+Status RedoLogEngine::drain() {
   std::unique_lock lock(mutex_);
   ++drains_;
   replay_work_.notify_all();
@@ -62,20 +63,20 @@ Status RedoLog::drain() {
 
 // Nobody writes a version meanwhile: what writers still have they need not have. Each next version
 // begins in segments of its own.
-Status RedoLog::bring_home() {
+Status RedoLogEngine::bring_home() {
   leave_segments();
   PERDURA_TRY(drain());
   // Not under the lock: space that is given back is written to the directory.
-  config_.log->retire(replayed_version());
+  config_.space->retire(replayed_version());
   return {};
 }
 
-u64 RedoLog::replayed_version() const {
+u64 RedoLogEngine::replayed_version() const {
   std::lock_guard lock(mutex_);
   return replayed_;
 }
 
-Status RedoLog::finish(bool bring_home) {
+Status RedoLogEngine::finish(bool bring_home) {
   Status home;
   if (bring_home) {
     leave_segments();
@@ -88,7 +89,7 @@ Status RedoLog::finish(bool bring_home) {
 
 // In a thread that found no space for a segment, perhaps while the mutators stand still, or in an
 // operation of its own: the replay needs neither.
-bool RedoLog::relieve_log() {
+bool RedoLogEngine::relieve_log() {
   {
     std::lock_guard lock(mutex_);
     if (committed_.empty() || stopping_) return false;
@@ -98,22 +99,22 @@ bool RedoLog::relieve_log() {
 
 // Segments that writers still had when the last version was replayed: each next opening would read
 // them, and all that are younger.
-Status RedoLog::forget_log() {
+Status RedoLogEngine::forget_log() {
   const u32 region = config_.region->id();
   const format::RegionState state = config_.volume->state(region);
-  const u64 behind_all = config_.log->live_generation_at_end();
+  const u64 behind_all = config_.space->live_generation_at_end();
   if (state.live_generation == behind_all) return {};
   return config_.volume->set_replayed(region, state.replayed_version, behind_all);
 }
 
-bool RedoLog::has_room() const {
+bool RedoLogEngine::has_room() const {
   std::lock_guard lock(mutex_);
   return log_has_room();
 }
 
 // A log at its limit makes checkpoints wait for replay: so memory and log stay bounded, and the
 // program slows down instead.
-Result<bool> RedoLog::make_room() {
+Result<bool> RedoLogEngine::make_room() {
   std::unique_lock lock(mutex_);
   bool waits = false;
   PERDURA_TRY(wait_for_room(lock, [&] {
@@ -127,7 +128,7 @@ Result<bool> RedoLog::make_room() {
 // Until `done`, or a replay fails. One that began before says nothing: what it failed for may be
 // over.
 template <class Done>
-Status RedoLog::wait_for_room(std::unique_lock<std::mutex>& lock, Done&& done) {
+Status RedoLogEngine::wait_for_room(std::unique_lock<std::mutex>& lock, Done&& done) {
   const u64 before = is_mutant("earlier_replay_counts") ? 0 : replays_begun_;
   for (;;) {
     retry_replay();
@@ -137,12 +138,12 @@ Status RedoLog::wait_for_room(std::unique_lock<std::mutex>& lock, Done&& done) {
   }
 }
 
-void RedoLog::retry() {
+void RedoLogEngine::retry() {
   std::lock_guard lock(mutex_);
   retry_replay();
 }
 
-bool RedoLog::hold(bool on) {
+bool RedoLogEngine::hold(bool on) {
   std::lock_guard lock(mutex_);
   held_ = on;
   if (!on && replay_due()) replay_work_.notify_all();
@@ -151,22 +152,21 @@ bool RedoLog::hold(bool on) {
 
 // --- writing a version --------------------------------------------------------------------------
 
-void RedoLog::begin(u64 version) {
+void RedoLogEngine::begin(u64 version) {
   // Of a version that turned out to be empty.
   if (writer_ != nullptr) give_writer(std::exchange(writer_, nullptr));
   version_.emplace();
   version_->number = version;
   version_->ticket = ticket_base_ + ++tickets_;
-  version_->region = config_.region->id();
 }
 
-Status RedoLog::capture_stopped(const track::DirtyMap& changes) {
+Status RedoLogEngine::capture_stopped(const track::DirtyMap& changes) {
   if (!trims()) return capture_lines(changes, true);
   PERDURA_TRY(drain());
   // Where there is space again the next one need not be trimmed.
   u64 lines = 0;
   changes.for_each_page([&](u64, u64 mask) { lines += static_cast<u64>(std::popcount(mask)); });
-  const Status room = config_.log->make_room(lines);
+  const Status room = config_.space->make_room(lines);
   (void)room;  // what is trimmed may fit all the same
   PERDURA_ASSIGN(const track::DirtyMap changed, changed_lines(changes));
   return capture_lines(changed, false);
@@ -174,7 +174,7 @@ Status RedoLog::capture_stopped(const track::DirtyMap& changes) {
 
 // Where space is short: of what changed the lines that are not as the last version has them, which
 // is home. (A page tracker opens parts of up to 64 MiB at a time.)
-Result<track::DirtyMap> RedoLog::changed_lines(const track::DirtyMap& changes) const {
+Result<track::DirtyMap> RedoLogEngine::changed_lines(const track::DirtyMap& changes) const {
   PERDURA_ASSIGN(track::DirtyMap changed, track::DirtyMap::create(config_.region->limit()));
   const auto home = config_.region->home();
   media::Medium& medium = config_.volume->medium();
@@ -199,7 +199,7 @@ Result<track::DirtyMap> RedoLog::changed_lines(const track::DirtyMap& changes) c
   return changed;
 }
 
-Status RedoLog::capture_lines(const track::DirtyMap& changes, bool all) {
+Status RedoLogEngine::capture_lines(const track::DirtyMap& changes, bool all) {
   StoppedCapture::Input input{};
   input.changes = &changes;
   input.base = config_.region->base();
@@ -215,18 +215,18 @@ Status RedoLog::capture_lines(const track::DirtyMap& changes, bool all) {
   }
   input.medium = &config_.volume->medium();
   input.take_writer = [this] { return take_writer(); };
-  input.give_writer = [this](LogWriter* writer) { give_writer(writer); };
+  input.give_writer = [this](log::VersionWriter* writer) { give_writer(writer); };
   StoppedCapture capture(std::move(input));
   config_.mutators->share(capture);
   return capture.status();
 }
 
-Status RedoLog::open_window() {
+Status RedoLogEngine::open_window() {
   config_.reported->open_window();
   return {};
 }
 
-Status RedoLog::capture_in_background(const track::DirtyMap& changes) {
+Status RedoLogEngine::capture_in_background(const track::DirtyMap& changes) {
   u64 side_copies = 0;
   writer_ = take_writer();
   writer_->begin(*version_);
@@ -238,29 +238,29 @@ Status RedoLog::capture_in_background(const track::DirtyMap& changes) {
   return captured;
 }
 
-Status RedoLog::capture_selection(const Selection::Lines& lines) {
+Status RedoLogEngine::capture_selection(const Selection::Lines& lines) {
   writer_ = take_writer();
   writer_->begin(*version_);
   write_lines(lines.numbers, lines.data, *writer_);
   return writer_->finish();
 }
 
-Status RedoLog::commit() {
+Status RedoLogEngine::commit() {
   PERDURA_TRY(config_.volume->medium().check_named());
   if (writer_ == nullptr) {
     writer_ = take_writer();
     writer_->begin(*version_);
   }
   // Its place among the committed ones: once it is durable nothing may fail any more.
-  std::list<LoggedVersion> logged(1);
+  std::list<log::LoggedVersion> logged(1);
   PERDURA_TRY(writer_->finish_with_commit());
   // Barrier: every block of the version is durable before it is acknowledged, and before a later
   // version is written.
   PERDURA_TRY(config_.volume->medium().barrier(PERDURA_SITE("commit")));
   give_writer(std::exchange(writer_, nullptr));
   // A segment in hand could not be given back.
-  if (config_.log->over_limit()) leave_segments();
-  const u64 transaction_bytes = config_.log->transaction_bytes(version_->number);
+  if (config_.space->over_limit()) leave_segments();
+  const u64 transaction_bytes = config_.space->transaction_bytes(version_->number);
   std::lock_guard lock(mutex_);
   transaction_bytes_ = transaction_bytes;
   log_bytes_ += version_->log_bytes;
@@ -271,7 +271,7 @@ Status RedoLog::commit() {
   return {};
 }
 
-void RedoLog::abandon() {
+void RedoLogEngine::abandon() {
   // Nobody captures any more, whatever came of it.
   if (config_.reported != nullptr) config_.reported->close_window();
   if (writer_ != nullptr) {
@@ -283,50 +283,51 @@ void RedoLog::abandon() {
   std::lock_guard lock(mutex_);
   if (!version_) return;
   log_bytes_ += version_->log_bytes;
-  config_.log->free_torn(version_->number - 1, replayed_);
+  config_.space->free_torn(version_->number - 1, replayed_);
 }
 
-Engine::Written RedoLog::written() const {
+Engine::Written RedoLogEngine::written() const {
   return {version_->line_count * kLineBytes, version_->log_bytes};
 }
 
-LogWriter* RedoLog::take_writer() {
+log::VersionWriter* RedoLogEngine::take_writer() {
   std::lock_guard lock(writers_mutex_);
   if (free_writers_.empty()) {
     free_writers_.reserve(writers_.size() + 1);  // giving it back cannot fail
-    writers_.push_back(std::make_unique<LogWriter>(*config_.log, *config_.volume));
+    writers_.push_back(std::make_unique<log::VersionWriter>(*config_.space, *config_.volume,
+                                                            config_.region->id()));
     return writers_.back().get();
   }
-  LogWriter* writer = free_writers_.back();
+  log::VersionWriter* writer = free_writers_.back();
   free_writers_.pop_back();
   return writer;
 }
 
 // While nobody writes a version.
-void RedoLog::leave_segments() {
+void RedoLogEngine::leave_segments() {
   std::lock_guard lock(writers_mutex_);
   for (const auto& writer : writers_) writer->leave_segment();
 }
 
-void RedoLog::give_writer(LogWriter* writer) {
+void RedoLogEngine::give_writer(log::VersionWriter* writer) {
   std::lock_guard lock(writers_mutex_);
   free_writers_.push_back(writer);
 }
 
 // What stopped it may be over, as a full disk. Until then versions stay in the log, which is as
 // durable as their home.
-void RedoLog::retry_replay() {
+void RedoLogEngine::retry_replay() {
   if (!replay_failure_) return;
   replay_failure_.reset();
   if (replay_due()) replay_work_.notify_all();
 }
 
-bool RedoLog::replay_due() const {
+bool RedoLogEngine::replay_due() const {
   if (committed_.empty() || replay_failure_) return false;
-  return replay_at_once_ || drains_ != 0 || replayable_bytes() > config_.log->limit_bytes() / 2;
+  return replay_at_once_ || drains_ != 0 || replayable_bytes() > config_.space->limit_bytes() / 2;
 }
 
-void RedoLog::run_replay() {
+void RedoLogEngine::run_replay() {
   std::unique_lock lock(mutex_);
   for (;;) {
     wait_for_replay(lock);
@@ -334,7 +335,7 @@ void RedoLog::run_replay() {
     const bool again = std::exchange(replay_torn_, true);
     replaying_ = true;
     const u64 number = ++replays_begun_;
-    std::vector<LoggedVersion> versions;
+    std::vector<log::LoggedVersion> versions;
     Status status = guarded([&]() -> Status {
       versions.assign(committed_.begin(), committed_.end());
       return {};
@@ -354,13 +355,13 @@ void RedoLog::run_replay() {
       replay_failure_ = copy_of(told.failure());
       replay_that_failed_ = number;
     } else {
-      for (const LoggedVersion& version : versions) {
+      for (const log::LoggedVersion& version : versions) {
         live_log_bytes_ -= version.log_bytes;
         committed_.pop_front();
       }
       replayed_ = versions.back().number;
       transaction_bytes_ =
-          committed_.empty() ? 0 : config_.log->transaction_bytes(committed_.back().number);
+          committed_.empty() ? 0 : config_.space->transaction_bytes(committed_.back().number);
     }
     progress_.notify_all();
   }
@@ -368,7 +369,7 @@ void RedoLog::run_replay() {
 
 // Meanwhile the home image is verified, unless an attempt that failed left it half written. A step
 // that is due goes before the replay, else a store that is never idle would never be verified.
-void RedoLog::wait_for_replay(std::unique_lock<std::mutex>& lock) {
+void RedoLogEngine::wait_for_replay(std::unique_lock<std::mutex>& lock) {
   // Who drains may keep the one who holds from going on.
   const auto due = [this] { return stopping_ || (replay_due() && (!held_ || drains_ != 0)); };
   while (scrubbing_ && !replay_failed_) {
@@ -388,7 +389,7 @@ void RedoLog::wait_for_replay(std::unique_lock<std::mutex>& lock) {
   replay_work_.wait(lock, due);
 }
 
-Status RedoLog::replay(const std::vector<LoggedVersion>& versions, bool again) {
+Status RedoLogEngine::replay(const std::vector<log::LoggedVersion>& versions, bool again) {
   const u64 newest = versions.back().number;
   Replay replay(*config_.volume, config_.region->limit());
   // An update of the superblock that failed may be on the medium all the same, and then recovery
@@ -403,8 +404,8 @@ Status RedoLog::replay(const std::vector<LoggedVersion>& versions, bool again) {
     home_version_ = newest;
   }
   PERDURA_TRY(config_.volume->set_replayed(config_.region->id(), newest,
-                                           config_.log->live_generation_after(newest)));
-  config_.log->retire(newest);
+                                           config_.space->live_generation_after(newest)));
+  config_.space->retire(newest);
   std::lock_guard lock(mutex_);
   home_bytes_ += replay.home_bytes();
   return {};
@@ -412,18 +413,18 @@ Status RedoLog::replay(const std::vector<LoggedVersion>& versions, bool again) {
 
 // --- statistics --------------------------------------------------------------------------------
 
-void RedoLog::add_to(Statistics& statistics) const {
+void RedoLogEngine::add_to(Statistics& statistics) const {
   std::lock_guard lock(mutex_);
   statistics.replayed_version = replayed_;
   statistics.log_bytes = log_bytes_;
   statistics.log_live_bytes = live_log_bytes_;
-  statistics.log_capacity_bytes = config_.log->capacity_bytes();
-  statistics.log_limit_bytes = config_.log->limit_bytes();
+  statistics.log_capacity_bytes = config_.space->capacity_bytes();
+  statistics.log_limit_bytes = config_.space->limit_bytes();
   statistics.home_bytes = home_bytes_;
   statistics.side_copies = side_copies_;
 }
 
-void RedoLog::reset_statistics() {
+void RedoLogEngine::reset_statistics() {
   std::lock_guard lock(mutex_);
   log_bytes_ = home_bytes_ = side_copies_ = 0;
 }

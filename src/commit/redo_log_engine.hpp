@@ -14,24 +14,25 @@
 
 #include "commit/capture.hpp"
 #include "commit/engine.hpp"
-#include "commit/log.hpp"
-#include "commit/log_reader.hpp"
 #include "commit/replay.hpp"
 #include "commit/scrub.hpp"
+#include "log/reader.hpp"
+#include "log/space.hpp"
+#include "log/version_writer.hpp"
 #include "track/mutators.hpp"
 #include "track/reported.hpp"
 #include "track/tracker.hpp"
 
 namespace perdura::commit {
 
-class RedoLog final : public Engine {
+class RedoLogEngine final : public Engine {
  public:
   struct Config {
     region::Volume* volume = nullptr;
     region::Region* region = nullptr;
     track::Mutators* mutators = nullptr;
     track::Reported* reported = nullptr;  ///< the tracker, when it is one of reported stores
-    Log* log = nullptr;
+    log::Space* space = nullptr;
     /// The change sets are coarse: leave out lines that are home already.
     bool compare = true;
     /// The tracker's change sets have more than the lines that were stored to.
@@ -42,9 +43,9 @@ class RedoLog final : public Engine {
   };
 
   /// `recovered` are versions in the log that are not home yet.
-  RedoLog(const Config& config, u64 durable_version, std::list<LoggedVersion> recovered);
-  ~RedoLog() override;
-  RedoLog(const RedoLog&) = delete;
+  RedoLogEngine(const Config& config, u64 durable_version, std::list<log::LoggedVersion> recovered);
+  ~RedoLogEngine() override;
+  RedoLogEngine(const RedoLogEngine&) = delete;
 
   bool has_room() const override;
   Result<bool> make_room() override;
@@ -59,17 +60,17 @@ class RedoLog final : public Engine {
   Written written() const override;
   bool hold(bool on) override;
   Status bring_home() override;
-  bool trims() const override { return config_.coarse && config_.log->is_short(); }
+  bool trims() const override { return config_.coarse && config_.space->is_short(); }
   Status finish(bool bring_home) override;
   void add_to(Statistics& statistics) const override;
   void reset_statistics() override;
   Findings findings() const override { return scrub_.findings(); }
 
  private:
-  LogWriter* take_writer();
-  void give_writer(LogWriter* writer);
+  log::VersionWriter* take_writer();
+  void give_writer(log::VersionWriter* writer);
   void leave_segments();
-  Status try_commit(LogWriter& writer);
+  Status try_commit(log::VersionWriter& writer);
 
   void stop_thread();
   void run_replay();
@@ -87,31 +88,31 @@ class RedoLog final : public Engine {
   Status capture_lines(const track::DirtyMap& changes, bool all);
   /// What the replay of the committed versions frees.
   u64 replayable_bytes() const { return live_log_bytes_ + transaction_bytes_; }
-  bool log_has_room() const { return replayable_bytes() <= config_.log->limit_bytes(); }
+  bool log_has_room() const { return replayable_bytes() <= config_.space->limit_bytes(); }
   /// `again`: an earlier attempt failed and may have left pages half replayed.
-  Status replay(const std::vector<LoggedVersion>& versions, bool again);
+  Status replay(const std::vector<log::LoggedVersion>& versions, bool again);
 
   const Config config_;
   const bool replay_at_once_;  ///< NVM: every version; block media: when the log is half full
   const u64 ticket_base_;
 
   // --- of the version that is written
-  std::optional<VersionInProgress> version_;
-  LogWriter* writer_ = nullptr;  ///< of the checkpointing thread
+  std::optional<log::VersionInProgress> version_;
+  log::VersionWriter* writer_ = nullptr;  ///< of the checkpointing thread
   u64 tickets_ = 0;
 
   std::mutex writers_mutex_;
-  std::vector<std::unique_ptr<LogWriter>> writers_;
-  std::vector<LogWriter*> free_writers_;
+  std::vector<std::unique_ptr<log::VersionWriter>> writers_;
+  std::vector<log::VersionWriter*> free_writers_;
 
   mutable std::mutex mutex_;
   std::condition_variable progress_;  ///< replay freed log space, or failed
   std::condition_variable replay_work_;
   u64 replayed_ = 0;
-  u64 live_log_bytes_ = 0;                 ///< of the committed versions
-  u64 transaction_bytes_ = 0;              ///< of segments with transactions that these have
-  std::list<LoggedVersion> committed_;     ///< durable, not home
-  std::optional<Failure> replay_failure_;  ///< until the next checkpoint tries again
+  u64 live_log_bytes_ = 0;                   ///< of the committed versions
+  u64 transaction_bytes_ = 0;                ///< of segments with transactions that these have
+  std::list<log::LoggedVersion> committed_;  ///< durable, not home
+  std::optional<Failure> replay_failure_;    ///< until the next checkpoint tries again
   u64 replays_begun_ = 0;
   u64 replay_that_failed_ = 0;  ///< whose failure that is, or was
   /// The last replay did not end well, or the first one may follow one that a crash cut short.

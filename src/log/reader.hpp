@@ -1,0 +1,92 @@
+// Reading a log back, after a crash or a clean close: its versions that were committed, and its
+// records.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/mapping.hpp"
+#include "format/transaction_format.hpp"
+#include "log/block.hpp"
+#include "log/space.hpp"
+#include "log/version_writer.hpp"
+#include "media/medium.hpp"
+
+namespace perdura::log {
+
+/// The bytes of log blocks: in place on NVM, loaded into memory from block media.
+class Image {
+ public:
+  explicit Image(region::Volume& volume)
+      : medium_(volume.medium()), segment_bytes_(volume.segment_bytes()) {}
+
+  /// Load the segments at `offsets`; NVM needs no loading. Calls visit(offset) for each, while
+  /// later ones are still being read.
+  Status load(
+      const std::vector<u64>& offsets, const std::function<void(u64 offset)>& visit = [](u64) {});
+  /// The bytes at a medium offset inside a loaded segment.
+  const std::byte* at(u64 offset) const;
+
+ private:
+  struct Loaded {
+    u64 offset;
+    const std::byte* bytes;
+  };
+  media::Medium& medium_;
+  const u64 segment_bytes_;
+  Mapping memory_;
+  std::vector<Loaded> segments_;  ///< sorted by offset
+};
+
+/// A record that a commit of the past left.
+struct FoundRecord {
+  u64 segment;  ///< on the medium
+  u64 offset;   ///< of the record, on the medium
+  u64 time;
+  u32 slot;
+  u64 sequence;
+  std::vector<u64> entries;
+
+  u64 bytes() const { return sizeof(format::RecordHeader) + entries.size() * sizeof(u64); }
+};
+
+/// What the log held when the store was opened.
+struct Recovered {
+  std::vector<LoggedVersion> versions;  ///< consecutive, from replayed + 1
+  std::unique_ptr<Image> image;         ///< their blocks
+  std::vector<FoundRecord> records;     ///< of any version, in the order of their commits
+  u64 durable_version = 0;              ///< the last of the versions, or what is home
+};
+
+/// Read the log of `region`, whose home image holds `replayed`. Whole versions that follow it
+/// without a hole are recovered; a torn last one is as if it had never been, and so is a record
+/// that is not whole. Damage that tearing cannot explain is kCorrupt, and so is a record that
+/// relies on a later version than is found: what was acknowledged is never dropped silently.
+Result<Recovered> read(region::Volume& volume, u32 region, u64 replayed, Space& space);
+
+/// The header at `used` bytes into a segment in memory, when its checksum fits and a reader may
+/// follow it; nullptr otherwise.
+const format::LogBlockHeader* header_at(media::Medium& medium, u64 segment_offset,
+                                        const std::byte* segment, u64 segment_bytes, u64 used,
+                                        u64 store_id);
+
+/// Goes through a segment in memory, from block to block, and past what is damaged to what follows:
+/// `visit(used, header)` at each place where one may begin, of nullptr where none can be read.
+/// Returns whether the next one is behind this.
+template <class Visit>
+void for_each_block(media::Medium& medium, u64 segment_offset, media::Bytes segment, u64 store_id,
+                    Visit&& visit) {
+  const u64 step = medium.geometry().write_bytes;
+  for (u64 used = 0; used + sizeof(format::LogBlockHeader) <= segment.size();) {
+    const format::LogBlockHeader* const header =
+        header_at(medium, segment_offset, segment.data(), segment.size(), used, store_id);
+    used += visit(used, header) && header != nullptr ? header->block_bytes : step;
+  }
+}
+
+/// Check a block's data and runs, in memory at `block`, against its header.
+bool block_fits(media::Medium& medium, u64 offset, const std::byte* block);
+
+}  // namespace perdura::log
