@@ -160,7 +160,7 @@ Status Checkpointer::capture_stopped(Attempt& attempt) {
 }
 
 Result<u64> Checkpointer::complete(Attempt& attempt) {
-  const Status status = capture_and_commit(attempt);
+  const Status status = make_version(attempt);
   // First: who relies on it that an epoch has a version says of which version it was.
   if (status && !attempt.empty) durable_.store(attempt.version, std::memory_order_release);
   if (attempt.selection == nullptr && config_.epochs != nullptr)
@@ -178,10 +178,11 @@ Result<u64> Checkpointer::complete(Attempt& attempt) {
   return skipped ? number - 1 : number;
 }
 
-Status Checkpointer::capture_and_commit(Attempt& attempt) {
+Status Checkpointer::make_version(Attempt& attempt) {
   Status status =
       attempt.status ? guarded([&] { return write_version(attempt); }) : std::move(attempt.status);
-  if (!status) config_.engine->abandon();
+  if (!status) config_.engine->discard();
+  else if (!attempt.empty) config_.engine->publish();
   return status;
 }
 
@@ -195,7 +196,7 @@ Status Checkpointer::write_version(Attempt& attempt) {
   // Nothing changed: the last version holds it all. An asynchronous one was promised a number.
   attempt.empty = attempt.empty && attempt.trigger != Trigger::kAsync &&
                   durable_.load(std::memory_order_relaxed) != 0;
-  return attempt.empty ? Status{} : config_.engine->commit();
+  return attempt.empty ? Status{} : config_.engine->prepare();
 }
 
 void Checkpointer::publish(Attempt& attempt, const Status& status, bool settle_later) {

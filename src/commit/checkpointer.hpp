@@ -106,7 +106,7 @@ class Checkpointer {
   void cut(Attempt& attempt);
   Status capture_stopped(Attempt& attempt);
   Result<u64> complete(Attempt& attempt);
-  Status capture_and_commit(Attempt& attempt);
+  Status make_version(Attempt& attempt);
   Status write_version(Attempt& attempt);
   void publish(Attempt& attempt, const Status& status, bool settle_later);
 

@@ -1,12 +1,13 @@
 // How a version becomes durable, once a tracker has found what changed.
 //
-//   begin ─ capture_stopped ──────────────────────────── commit
-//         ─ open_window ─ capture_in_background ──────── commit
-//         ─ capture_selection ────────────────────────── commit
-//                                  after any failure: abandon
+//   begin ─ capture_stopped ──────────────────────────── prepare ─ publish
+//         ─ open_window ─ capture_in_background ──────── prepare ─ publish
+//         ─ capture_selection ────────────────────────── prepare ─ publish
+//                       after any failure, or instead of publish: discard
 //
-// The checkpointer makes one version at a time and calls these in this order. Until commit() has
-// returned without a failure there is no such version.
+// The checkpointer makes one version at a time and calls these in this order. Until prepare() has
+// returned without a failure there is no such version; until publish() all that the one before it
+// consists of is on the medium as well.
 #pragma once
 
 #include <string>
@@ -70,9 +71,18 @@ class Engine {
   /// Mutators run. The window is closed when this returns, whatever it returns.
   virtual Status capture_in_background(const track::DirtyMap& changes) = 0;
   virtual Status capture_selection(const Selection::Lines& lines) = 0;
-  /// Durable when it returns.
-  virtual Status commit() = 0;
-  virtual void abandon() = 0;
+  /// Durable when it returns, but nothing is given up for it yet.
+  virtual Status prepare() = 0;
+  /// It is the newest version: what only older ones need may go. Nothing of this can fail.
+  virtual void publish() noexcept = 0;
+  /// It is not to be. Where prepare() has succeeded it is on the medium all the same, and comes
+  /// back where a crash comes before the next version is durable.
+  virtual void discard() = 0;
+  /// From now on what `version` consists of stays on the medium: none after it is brought home, and
+  /// no space of it is used for anything else. kNoVersion: there is none such. In any thread; what
+  /// is home already, or given up, stays so.
+  virtual void keep_from(u64 version) = 0;
+  static constexpr u64 kNoVersion = ~u64{0};
 
   /// Of the version that was begun last.
   struct Written {

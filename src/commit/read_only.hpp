@@ -26,8 +26,10 @@ class ReadOnly final : public Engine {
   Status open_window() override { return never(); }
   Status capture_in_background(const track::DirtyMap&) override { return never(); }
   Status capture_selection(const Selection::Lines&) override { return never(); }
-  Status commit() override { return never(); }
-  void abandon() override { PERDURA_ASSERT(false); }
+  Status prepare() override { return never(); }
+  void publish() noexcept override { PERDURA_ASSERT(false); }
+  void discard() override { PERDURA_ASSERT(false); }
+  void keep_from(u64) override {}
 
  private:
   static Status never() {

@@ -49,14 +49,14 @@ void RedoLogEngine::stop_thread() {
   if (replay_thread_.joinable()) replay_thread_.join();
 }
 
-// All that is committed, home. Where the thread is gone nothing comes home any more.
+// All that is committed and may come home. Where the thread is gone nothing does any more.
 Status RedoLogEngine::drain() {
   std::unique_lock lock(mutex_);
   ++drains_;
   replay_work_.notify_all();
-  const Status failed = wait_for_room(lock, [this] { return committed_.empty() || stopping_; });
+  const Status failed = wait_for_room(lock, [this] { return !has_replayable() || stopping_; });
   --drains_;
-  if (committed_.empty()) return {};
+  if (!has_replayable()) return {};
   if (!failed) return failed;
   return Failure{Code::kMisuse, "the store is closed"};
 }
@@ -69,6 +69,11 @@ Status RedoLogEngine::bring_home() {
   // Not under the lock: space that is given back is written to the directory.
   config_.space->retire(replayed_version());
   return {};
+}
+
+bool RedoLogEngine::has_committed() const {
+  std::lock_guard lock(mutex_);
+  return !committed_.empty();
 }
 
 u64 RedoLogEngine::replayed_version() const {
@@ -92,14 +97,15 @@ Status RedoLogEngine::finish(bool bring_home) {
 bool RedoLogEngine::relieve_log() {
   {
     std::lock_guard lock(mutex_);
-    if (committed_.empty() || stopping_) return false;
+    if (!has_replayable() || stopping_) return false;
   }
   return static_cast<bool>(drain());
 }
 
 // Segments that writers still had when the last version was replayed: each next opening would read
-// them, and all that are younger.
+// them, and all that are younger. Not while some of it is still needed.
 Status RedoLogEngine::forget_log() {
+  if (!committed_.empty()) return {};
   const u32 region = config_.region->id();
   const format::RegionState state = config_.volume->state(region);
   const u64 behind_all = config_.space->live_generation_at_end();
@@ -143,6 +149,13 @@ void RedoLogEngine::retry() {
   retry_replay();
 }
 
+void RedoLogEngine::keep_from(u64 version) {
+  std::lock_guard lock(mutex_);
+  kept_from_ = version;
+  if (replay_due()) replay_work_.notify_all();
+  progress_.notify_all();  // where nothing may come home nobody needs to wait for it
+}
+
 bool RedoLogEngine::hold(bool on) {
   std::lock_guard lock(mutex_);
   held_ = on;
@@ -163,6 +176,8 @@ void RedoLogEngine::begin(u64 version) {
 Status RedoLogEngine::capture_stopped(const track::DirtyMap& changes) {
   if (!trims()) return capture_lines(changes, true);
   PERDURA_TRY(drain());
+  // The home image is not the last version where one is kept from coming home.
+  if (has_committed()) return capture_lines(changes, true);
   // Where there is space again the next one need not be trimmed.
   u64 lines = 0;
   changes.for_each_page([&](u64, u64 mask) { lines += static_cast<u64>(std::popcount(mask)); });
@@ -245,19 +260,25 @@ Status RedoLogEngine::capture_selection(const Selection::Lines& lines) {
   return writer_->finish();
 }
 
-Status RedoLogEngine::commit() {
+Status RedoLogEngine::prepare() {
   PERDURA_TRY(config_.volume->medium().check_named());
   if (writer_ == nullptr) {
     writer_ = take_writer();
     writer_->begin(*version_);
   }
   // Its place among the committed ones: once it is durable nothing may fail any more.
-  std::list<log::LoggedVersion> logged(1);
+  prepared_.assign(1, {});
   PERDURA_TRY(writer_->finish_with_commit());
   // Barrier: every block of the version is durable before it is acknowledged, and before a later
   // version is written.
   PERDURA_TRY(config_.volume->medium().barrier(PERDURA_SITE("commit")));
+  prepared_.front() = {version_->number, version_->log_bytes, std::move(version_->blocks)};
   give_writer(std::exchange(writer_, nullptr));
+  return {};
+}
+
+void RedoLogEngine::publish() noexcept {
+  PERDURA_ASSERT(!prepared_.empty());
   // A segment in hand could not be given back.
   if (config_.space->over_limit()) leave_segments();
   const u64 transaction_bytes = config_.space->transaction_bytes(version_->number);
@@ -265,13 +286,11 @@ Status RedoLogEngine::commit() {
   transaction_bytes_ = transaction_bytes;
   log_bytes_ += version_->log_bytes;
   live_log_bytes_ += version_->log_bytes;
-  logged.front() = {version_->number, version_->log_bytes, std::move(version_->blocks)};
-  committed_.splice(committed_.end(), logged);
+  committed_.splice(committed_.end(), prepared_);
   if (replay_due()) replay_work_.notify_all();
-  return {};
 }
 
-void RedoLogEngine::abandon() {
+void RedoLogEngine::discard() {
   // Nobody captures any more, whatever came of it.
   if (config_.reported != nullptr) config_.reported->close_window();
   if (writer_ != nullptr) {
@@ -280,6 +299,7 @@ void RedoLogEngine::abandon() {
   }
   // Those of it that did not fail as well: what is free once a version has failed holds none.
   leave_segments();
+  prepared_.clear();
   std::lock_guard lock(mutex_);
   if (!version_) return;
   log_bytes_ += version_->log_bytes;
@@ -323,7 +343,7 @@ void RedoLogEngine::retry_replay() {
 }
 
 bool RedoLogEngine::replay_due() const {
-  if (committed_.empty() || replay_failure_) return false;
+  if (!has_replayable() || replay_failure_) return false;
   return replay_at_once_ || drains_ != 0 || replayable_bytes() > config_.space->limit_bytes() / 2;
 }
 
@@ -337,7 +357,8 @@ void RedoLogEngine::run_replay() {
     const u64 number = ++replays_begun_;
     std::vector<log::LoggedVersion> versions;
     Status status = guarded([&]() -> Status {
-      versions.assign(committed_.begin(), committed_.end());
+      for (const log::LoggedVersion& each : committed_)
+        if (each.number <= kept_from_) versions.push_back(each);
       return {};
     });
     lock.unlock();

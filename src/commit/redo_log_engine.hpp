@@ -55,8 +55,10 @@ class RedoLogEngine final : public Engine {
   Status open_window() override;
   Status capture_in_background(const track::DirtyMap& changes) override;
   Status capture_selection(const Selection::Lines& lines) override;
-  Status commit() override;
-  void abandon() override;
+  Status prepare() override;
+  void publish() noexcept override;
+  void discard() override;
+  void keep_from(u64 version) override;
   Written written() const override;
   bool hold(bool on) override;
   Status bring_home() override;
@@ -80,6 +82,7 @@ class RedoLogEngine final : public Engine {
   Status forget_log();
   Status drain();
   u64 replayed_version() const;
+  bool has_committed() const;
   template <class Done>
   Status wait_for_room(std::unique_lock<std::mutex>& lock, Done&& done);
   bool relieve_log();
@@ -88,7 +91,14 @@ class RedoLogEngine final : public Engine {
   Status capture_lines(const track::DirtyMap& changes, bool all);
   /// What the replay of the committed versions frees.
   u64 replayable_bytes() const { return live_log_bytes_ + transaction_bytes_; }
-  bool log_has_room() const { return replayable_bytes() <= config_.space->limit_bytes(); }
+  /// Where nothing may be brought home the log grows beyond its limit.
+  bool log_has_room() const {
+    return replayable_bytes() <= config_.space->limit_bytes() || (has_kept() && !has_replayable());
+  }
+  bool has_kept() const { return kept_from_ != kNoVersion; }
+  bool has_replayable() const {
+    return !committed_.empty() && committed_.front().number <= kept_from_;
+  }
   /// `again`: an earlier attempt failed and may have left pages half replayed.
   Status replay(const std::vector<log::LoggedVersion>& versions, bool again);
 
@@ -111,6 +121,8 @@ class RedoLogEngine final : public Engine {
   u64 replayed_ = 0;
   u64 live_log_bytes_ = 0;                   ///< of the committed versions
   u64 transaction_bytes_ = 0;                ///< of segments with transactions that these have
+  std::list<log::LoggedVersion> prepared_;   ///< the one that may be published
+  u64 kept_from_ = kNoVersion;               ///< nothing after it is to come home
   std::list<log::LoggedVersion> committed_;  ///< durable, not home
   std::optional<Failure> replay_failure_;    ///< until the next checkpoint tries again
   u64 replays_begun_ = 0;

@@ -357,29 +357,32 @@ Status RemapEngine::pad_nodes() {
   return {};
 }
 
-Status RemapEngine::commit() {
+Status RemapEngine::prepare() {
   PERDURA_TRY(medium_.check_named());
   PERDURA_TRY(write_nodes());
   if (config_.whole_chunks) PERDURA_TRY(pad_nodes());
   PERDURA_TRY(flush());
   PERDURA_TRY(queue_->drain());
-  Retiring replaced{version_, {}};
+  replaced_.assign(1, {version_, {}});
+  Retiring& replaced = replaced_.front();
   replaced.places.reserve(changes_.size() + doubtful_.size());
-  // Barrier: all that the version consists of is durable before a record says that there is one.
-  PERDURA_TRY(medium_.barrier(PERDURA_SITE("chunks and map")));
-  PERDURA_TRY(write_record());
-  // Nothing may fail any more.
   for (const Change& change : changes_)
     if (change.old.place != 0)
       replaced.places.push_back({change.old.place, length_at(change.level, chunk_bytes_)});
+  // Barrier: all that the version consists of is durable before a record says that there is one.
+  PERDURA_TRY(medium_.barrier(PERDURA_SITE("chunks and map")));
+  return write_record();
+}
+
+void RemapEngine::publish() noexcept {
+  PERDURA_ASSERT(!replaced_.empty());
   durable_ = version_;
-  retiring_.push_back(std::move(replaced));
+  retiring_.splice(retiring_.end(), replaced_);
   for (const Retiring::Place& each : doubtful_) config_.space->release(each.place, each.length);
   doubtful_.clear();
   retire();
   std::lock_guard lock(mutex_);
   bytes_written_ += written_.bytes;
-  return {};
 }
 
 Status RemapEngine::write_record() {
@@ -402,18 +405,21 @@ Status RemapEngine::write_record() {
 
 void RemapEngine::retire() {
   const u64 kept = config_.record.versions_kept;
-  while (!retiring_.empty() && retiring_.front().version + kept <= version_ + 1) {
+  const u64 kept_from = kept_from_.load(std::memory_order_relaxed);
+  while (!retiring_.empty() && retiring_.front().version + kept <= version_ + 1 &&
+         retiring_.front().version <= kept_from) {
     for (const Retiring::Place& each : retiring_.front().places)
       config_.space->release(each.place, each.length);
     retiring_.pop_front();
   }
 }
 
-void RemapEngine::abandon() {
+void RemapEngine::discard() {
   close_window();
   const Status drained = guarded([this] { return queue_->drain(); });
   (void)drained;  // the attempt has failed already
   buffered_bytes_ = 0;
+  replaced_.clear();
   for (auto change = changes_.rbegin(); change != changes_.rend(); ++change)
     map_.at(change->level, change->index) = change->old;
   map_.resize(chunks_before_);

@@ -16,7 +16,7 @@
 #pragma once
 
 #include <atomic>
-#include <deque>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -43,7 +43,7 @@ struct Retiring {
 struct RecoveredVersions {
   std::vector<format::VersionRecord> kept;  ///< in rising order
   VersionMap map;                           ///< of the newest one
-  std::deque<Retiring> retiring;
+  std::list<Retiring> retiring;
 };
 /// Of the versions that read_versions found.
 Result<RecoveredVersions> recover_versions(region::Volume& volume,
@@ -97,8 +97,10 @@ class RemapEngine final : public Engine, public track::StoreGuard {
   Status open_window() override;
   Status capture_in_background(const track::DirtyMap& changes) override;
   Status capture_selection(const Selection::Lines& lines) override;
-  Status commit() override;
-  void abandon() override;
+  Status prepare() override;
+  void publish() noexcept override;
+  void discard() override;
+  void keep_from(u64 version) override { kept_from_.store(version, std::memory_order_relaxed); }
   Written written() const override;
   Status finish(bool bring_home) override;
   void add_to(Statistics& statistics) const override;
@@ -137,7 +139,9 @@ class RemapEngine final : public Engine, public track::StoreGuard {
   const u64 chunk_bytes_;
   media::Medium& medium_;
   VersionMap map_;  ///< of the newest durable version, and of the one that is written
-  std::deque<Retiring> retiring_;
+  std::list<Retiring> retiring_;
+  std::list<Retiring> replaced_;  ///< of the version that may be published
+  std::atomic<u64> kept_from_{kNoVersion};
   u64 durable_ = 0;  ///< the newest version that was made; 0: none yet
 
   // --- of the version that is written

@@ -82,6 +82,7 @@ class Runtime {
   track::Mutators& mutators() { return *mutators_; }
   track::Tracker& tracker() { return *tracker_; }
   commit::Checkpointer& checkpointer() { return *checkpointer_; }
+  commit::Engine& engine() { return *engine_; }
   const std::string& name() const { return name_; }
   /// Where transactions have their records; nullptr: the region can have none.
   log::Space* log() const { return storage_->log(); }

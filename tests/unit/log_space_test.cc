@@ -30,16 +30,20 @@ class LogSpace : public testing::Test {
         region_(add_region(*volume_, kMiB)) {
     open(kLimit);
   }
-  void open(u64 limit_bytes) { log_ = std::make_unique<log::Space>(*volume_, kRegion, limit_bytes); }
+  void open(u64 limit_bytes) {
+    log_ = std::make_unique<log::Space>(*volume_, kRegion, limit_bytes);
+  }
 
   void fill_medium() {
     plan_.arm({.calls = media::kFaultGrow, .kind = media::FaultKind::kNoSpace, .for_ever = true});
   }
   void take(u64 count, u64 version) {
-    for (u64 i = 0; i < count; ++i) taken_.push_back(value_or_throw(log_->take(log::Content::kVersions, version)));
+    for (u64 i = 0; i < count; ++i)
+      taken_.push_back(value_or_throw(log_->take(log::Content::kVersions, version)));
   }
   void take_all(u64 version) {
-    for (auto place = log_->take(log::Content::kVersions, version); place; place = log_->take(log::Content::kVersions, version))
+    for (auto place = log_->take(log::Content::kVersions, version); place;
+         place = log_->take(log::Content::kVersions, version))
       taken_.push_back(*place);
   }
   void release_all() {
@@ -134,7 +138,8 @@ TEST_F(LogSpace, IsAllFreeWhenVersionsAreBroughtHome) {
   alignas(kLineBytes) const std::byte line[kLineBytes] = {};
   engine.begin(1);
   ASSERT_TRUE(engine.capture_selection({.numbers = {0}, .data = {line}}));
-  ASSERT_TRUE(engine.commit());
+  ASSERT_TRUE(engine.prepare());
+  engine.publish();
   fill_medium();
   const u64 before = lines_that_fit();
   ASSERT_TRUE(engine.bring_home());
