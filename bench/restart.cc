@@ -32,6 +32,13 @@ constexpr std::uint64_t kLogFullBytes = 115 * kMiB;
 constexpr const char* kBuild = "restart-build";
 constexpr const char* kLoad = "restart-load";
 constexpr const char* kMeasure = "restart-measure";
+constexpr const char* kScan = "restart-scan";
+
+Verify verify_of(const std::string& name) {
+  return name == "before_use" ? Verify::kBeforeUse
+         : name == "never"    ? Verify::kNever
+                              : Verify::kBackground;
+}
 
 /// What a record holds here; `seal` tells whether it is whole.
 struct Content {
@@ -154,6 +161,7 @@ int measure(const ChildArguments& arguments) {
   Random random(now_ns());
   Options options;
   options.tracking = Tracking::kReported;
+  options.verify = verify_of(arguments.at(1));
   const std::uint64_t start = now_ns();
   Store store = Store::open(arguments.at(0), options);
   const std::uint64_t opened = now_ns();
@@ -178,7 +186,35 @@ int measure(const ChildArguments& arguments) {
   return 0;
 }
 
-const ChildRegistration kChildren[] = {{kBuild, build}, {kLoad, load}, {kMeasure, measure}};
+/// Reads all records once, in order; prints nanoseconds.
+int scan(const ChildArguments& arguments) {
+  pin_thread(kMutatorCpu);
+  Options options;
+  options.tracking = Tracking::kReported;
+  options.verify = verify_of(arguments.at(1));
+  Store store = Store::open(arguments.at(0), options);
+  const Table* table = store.find_root<Table>("table");
+  if (table == nullptr || table->records == 0) throw std::runtime_error("the table is gone");
+  std::uint64_t records = 0, sum = 0;
+  const std::uint64_t start = now_ns();
+  table->index.scan(0, table->records, [&](std::uint64_t, const Record* record) {
+    ++records;
+    for (std::uint64_t at = 0; at + sizeof(sum) <= sizeof(record->bytes); at += kLineBytes) {
+      std::uint64_t word;
+      std::memcpy(&word, record->bytes + at, sizeof(word));
+      sum += word;
+    }
+  });
+  const std::uint64_t end = now_ns();
+  if (records != table->records) throw std::runtime_error("records are gone");
+  std::puts(Json({{"scan_ns", end - start}, {"records", records}, {"sum", sum}}).dump().c_str());
+  std::fflush(stdout);
+  store.close();
+  return 0;
+}
+
+const ChildRegistration kChildren[] = {
+    {kBuild, build}, {kLoad, load}, {kMeasure, measure}, {kScan, scan}};
 
 void drop_from_page_cache(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -218,16 +254,22 @@ class Victim {
     return std::stoull(line);
   }
 
-  Json reopen(bool cold) {
+  Json reopen(bool cold, const std::string& verify = "background") {
     if (cold) drop_from_page_cache(path_);
-    ChildProcess child(kMeasure, {uri()});
-    Json result = Json::parse(child.read_line());
-    if (child.wait() != 0) throw std::runtime_error("the reopened store did not close");
-    return result;
+    return run_child(kMeasure, verify);
+  }
+  double scan_ms(const std::string& verify) {
+    return run_child(kScan, verify)["scan_ns"].get<double>() / 1e6;
   }
 
  private:
   std::string uri() const { return "file:" + path_; }
+  Json run_child(const char* what, const std::string& verify) {
+    ChildProcess child(what, {uri(), verify});
+    Json result = Json::parse(child.read_line());
+    if (child.wait() != 0) throw std::runtime_error("the reopened store did not close");
+    return result;
+  }
   Context& context_;
   std::string path_;
   Random random_{now_ns()};
@@ -235,12 +277,13 @@ class Victim {
 
 /// Kills and reopens; the value is the median of the warm times, in ms.
 template <class Kill>
-Measured repeat(Context& context, Victim& victim, Kill&& kill) {
+Measured repeat(Context& context, Victim& victim, Kill&& kill,
+                const std::string& verify = "background") {
   std::vector<double> warm_ms, cold_ms;
   Json last;
   const auto answer_ms = [&](bool cold) {
     kill();
-    last = victim.reopen(cold);
+    last = victim.reopen(cold, verify);
     return last["answered_ns"].template get<double>() / 1e6;
   };
   for (int i = 0; i < context.scale(5, 3); ++i) warm_ms.push_back(answer_ms(false));
@@ -254,8 +297,23 @@ Measured repeat(Context& context, Victim& victim, Kill&& kill) {
 
 void run(Context& context) {
   double small_ms = 0;
-  if (context.wants("ms_1g") || context.wants("ms_full_log")) {
+  if (context.wants("ms_1g") || context.wants("ms_full_log") || context.wants("ms_clean") ||
+      context.wants("verify_read")) {
     Victim victim(context, kGiB);
+    context.measure("ms_clean", "ms", Reach::at_most(2.5), [&] {
+      // What a build wrote past the page cache, and a session that read all of it before.
+      victim.scan_ms("never");
+      return repeat(context, victim, [] {});
+    });
+    context.measure("verify_read", "ratio", Reach::at_most(1.15), [&] {
+      std::vector<double> before_use, never;
+      for (int i = 0; i < context.scale(7, 5); ++i) {
+        never.push_back(victim.scan_ms("never"));
+        before_use.push_back(victim.scan_ms("before_use"));
+      }
+      return Measured{median(before_use) / median(never),
+                      {{"before_use_ms", before_use}, {"never_ms", never}}};
+    });
     context.measure("ms_1g", "ms", Reach::at_most(20), [&] {
       Measured result = repeat(context, victim, [&] { victim.kill_lightly_loaded(); });
       small_ms = result.value;
@@ -275,6 +333,13 @@ void run(Context& context) {
     Measured result = repeat(context, victim, [&] { victim.kill_lightly_loaded(); });
     result.detail["heap_bytes"] = heap_bytes;
     if (small_ms > 0) result.detail["ratio_to_1g"] = result.value / small_ms;
+    return result;
+  });
+  context.measure("verify_restart_ms", "ms", Reach::at_most(20), [&] {
+    const std::uint64_t heap_bytes = (context.quick() ? 2 : 8) * kGiB;
+    Victim victim(context, heap_bytes);
+    Measured result = repeat(context, victim, [&] { victim.kill_lightly_loaded(); }, "before_use");
+    result.detail["heap_bytes"] = heap_bytes;
     return result;
   });
 }

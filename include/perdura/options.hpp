@@ -34,6 +34,17 @@ enum class Engine {
   kRemap,    ///< changed chunks go to new places; older versions stay (SoftPM §4)
 };
 
+/// When the home image of a store with a log is compared with its checksums. (Chunks are verified
+/// before use in any case.)
+enum class Verify {
+  kBackground,  ///< beside the program, which may see a damaged page before it is found
+  kBeforeUse,   ///< each part before the program sees a byte of it; the rest in the background.
+                ///< Access to a damaged part ends the program, with a sentence that names the page.
+                ///< A system call that is handed an address in a part that nobody has touched yet
+                ///< fails with EFAULT.
+  kNever,
+};
+
 struct Options {
   bool create = true;  ///< make the store, and the region in it, where they do not exist
 
@@ -109,8 +120,10 @@ struct Options {
   /// Apply a log left by a crash page by page on first touch instead of before `open` returns.
   bool lazy_recovery = true;
 
-  /// After opening, read the home image once in the background at this pace and compare it with its
-  /// checksums (Statistics::damaged_pages, Store::damaged_pages); bytes a second, 0: not.
+  Verify verify = Verify::kBackground;
+
+  /// The pace at which the home image is read once in the background, after opening, and compared
+  /// with its checksums (Statistics::damaged_pages, Store::damaged_pages); bytes a second, 0: not.
   std::uint64_t verify_bytes_per_second = std::uint64_t{64} << 20;
 
   /// Trackers of reported stores: take memory in huge pages of 2 MiB, where the system has them.

@@ -53,6 +53,12 @@ enum perdura_capture {
   PERDURA_CAPTURE_BACKGROUND = 2
 };
 
+enum perdura_verify {
+  PERDURA_VERIFY_BACKGROUND = 0,
+  PERDURA_VERIFY_BEFORE_USE = 1,
+  PERDURA_VERIFY_NEVER = 2
+};
+
 /* Zero-initialise it; a zero field takes the default of perdura/options.hpp. */
 typedef struct perdura_options {
   int must_exist; /* 1: do not create the store */
@@ -68,6 +74,7 @@ typedef struct perdura_options {
   uint64_t version;
   enum perdura_capture capture;
   const char* region;
+  enum perdura_verify verify;
 } perdura_options;
 
 /* options may be NULL. On success *store must be closed with perdura_close. */

@@ -20,7 +20,9 @@ constexpr u64 kBytesSettledLater = 4 * kMiB;
 }  // namespace
 
 Checkpointer::Checkpointer(const Config& config, u64 durable_version)
-    : config_(config), promoter_(*config.region, *config.mutators), durable_(durable_version) {
+    : config_(config),
+      promoter_(*config.region, *config.mutators, config.closed),
+      durable_(durable_version) {
   // Without the lock, in a mutator: a notification that gets lost is followed by another.
   if (config_.reported != nullptr)
     config_.reported->on_backlog([this] {

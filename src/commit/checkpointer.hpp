@@ -70,7 +70,8 @@ class Checkpointer {
     track::Tracker* tracker = nullptr;
     track::Reported* reported = nullptr;  ///< the tracker, when it is one of reported stores
     bool background_capture = false;
-    std::string store;  ///< its name, for messages
+    std::string store;                     ///< its name, for messages
+    track::ClosedParts* closed = nullptr;  ///< of the region, that open when they are touched
     CutGuest* guest = nullptr;
     EpochGuest* epochs = nullptr;
     /// Stopped capture: shown each change set while the mutators stand still (verify_reports).

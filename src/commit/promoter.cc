@@ -16,8 +16,8 @@ void copy_chunk(std::byte* to, const std::byte* from) { track::copy_racing(to, f
 
 }  // namespace
 
-Promoter::Promoter(region::Region& region, track::Mutators& mutators)
-    : region_(region), mutators_(mutators) {
+Promoter::Promoter(region::Region& region, track::Mutators& mutators, track::ClosedParts* closed)
+    : region_(region), mutators_(mutators), closed_(closed) {
   const auto home = region.home();
   if (!region.has_huge_pages() || !region.has_views() || home->extents().empty() ||
       !huge_pages_available())
@@ -68,6 +68,9 @@ std::optional<u64> Promoter::promote_next() {
     watch_.emplace(std::move(*watch));
   }
   const u64 offset = chunk * kHugeBytes;
+  // One that is damaged stays closed, and what is beside it a view.
+  std::byte* const begin_of = region_.base() + offset;
+  if (closed_ != nullptr && !closed_->open_all(begin_of, begin_of + kHugeBytes)) return {};
   auto page = region_.prepare_huge(offset);
   if (!page) return {};
   // Once before, for recovery and to warm the caches: the second time is quick.

@@ -21,14 +21,16 @@
 #include "region/region.hpp"
 #include "track/dirty_map.hpp"
 #include "track/mutators.hpp"
+#include "track/tracker.hpp"
 
 namespace perdura::commit {
 
 /// Thread-safe, but for promote_next.
 class Promoter final : public region::FaultHandler {
  public:
-  /// All of `region` is views. Does nothing for a region without huge pages.
-  Promoter(region::Region& region, track::Mutators& mutators);
+  /// All of `region` is views, of which some are `closed` until they are touched. Does nothing for
+  /// a region without huge pages.
+  Promoter(region::Region& region, track::Mutators& mutators, track::ClosedParts* closed);
 
   /// The chunks with `changes` are to be promoted.
   void note(const track::DirtyMap& changes);
@@ -44,6 +46,7 @@ class Promoter final : public region::FaultHandler {
 
   region::Region& region_;
   track::Mutators& mutators_;
+  track::ClosedParts* const closed_;
   std::vector<std::atomic<u8>> states_;  ///< of chunks; none where there is nothing to do
   std::optional<region::FaultWatch> watch_;
   mutable std::mutex mutex_;

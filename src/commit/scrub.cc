@@ -13,6 +13,7 @@ using region::HomeMap;
 namespace {
 /// The checksums of a window, from the medium's unit in which they begin to the one they end in.
 constexpr u64 kTableBytes = 2 * kPageBytes;
+constexpr size_t kFirstMax = 1000;
 static_assert(Scrub::kWindowBytes / kPageBytes * sizeof(u64) <= kPageBytes);
 }  // namespace
 
@@ -63,10 +64,14 @@ bool Scrub::step(const HomeMap& home) {
 
 void Scrub::note(u64 region_offset, std::string what) {
   std::lock_guard lock(mutex_);
-  ++findings_.damaged_pages;
-  if (findings_.first.size() < kFirstMax)
-    findings_.first.push_back("region offset " + std::to_string(region_offset) + ": " +
-                              std::move(what));
+  note_damage(findings_, region_offset, std::move(what));
+}
+
+void note_damage(Findings& findings, u64 region_offset, std::string what) {
+  ++findings.damaged_pages;
+  if (findings.first.size() < kFirstMax)
+    findings.first.push_back("region offset " + std::to_string(region_offset) + ": " +
+                             std::move(what));
 }
 
 Findings Scrub::findings() const {

@@ -36,8 +36,6 @@ class Scrub {
   Findings findings() const;
 
  private:
-  static constexpr size_t kFirstMax = 1000;
-
   void note(u64 region_offset, std::string what);
 
   region::Volume& volume_;
@@ -47,6 +45,9 @@ class Scrub {
   mutable std::mutex mutex_;
   Findings findings_;
 };
+
+/// Of a page that was found damaged, to `findings`, which names the first thousand.
+void note_damage(Findings& findings, u64 region_offset, std::string what);
 
 /// The home page at `region_offset` is not what was written there.
 Failure page_damaged(const region::Volume& volume, u64 region_offset);

@@ -53,6 +53,7 @@ Options options_of(const perdura_options* options) {
   chosen.version = options->version;
   chosen.capture = static_cast<Capture>(options->capture);
   if (options->region != nullptr) chosen.region = options->region;
+  chosen.verify = static_cast<Verify>(options->verify);
   return chosen;
 }
 

@@ -105,10 +105,11 @@ bool ChunkLoader::follows(u64 index) const {
 Status ChunkLoader::load_lazily(track::Tracker& tracker) {
   const u64 part_bytes = LazyParts::part_bytes_for(chunks_.size() * chunk_bytes_, chunk_bytes_);
   const u64 chunks_per_part = part_bytes / chunk_bytes_;
-  std::vector<bool> wanted((chunks_.size() + chunks_per_part - 1) / chunks_per_part);
+  LazyParts::Plan plan{.part_bytes = part_bytes, .parts = {}};
+  plan.parts.resize((chunks_.size() + chunks_per_part - 1) / chunks_per_part);
   for (u64 index = 0; index < chunks_.size(); ++index)
-    if (chunks_[index].place != 0) wanted[index / chunks_per_part] = true;
-  auto parts = LazyParts::create(region_, tracker, *this, part_bytes, wanted);
+    if (chunks_[index].place != 0) plan.parts[index / chunks_per_part] = Wanted::kSoon;
+  auto parts = LazyParts::create(region_, tracker, *this, std::move(plan));
   if (!parts && parts.failure().code == Code::kUnsupported) return load_all(true);
   PERDURA_ASSIGN(parts_, std::move(parts));
   return {};

@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 
+#include "base/futex.hpp"
 #include "base/mutant.hpp"
 #include "base/threads.hpp"
 
@@ -16,6 +18,9 @@ namespace perdura::store {
 namespace {
 constexpr u64 kPartBytesMin = 256 * kKiB;
 constexpr u64 kPartsMax = 8192;  // each may split the kernel's map of the process twice
+constexpr u64 kPartsAhead = 16;
+/// A program that was just started has better uses for the medium.
+constexpr std::chrono::milliseconds kPacedDelay(250);
 }  // namespace
 
 u64 LazyParts::part_bytes_for(u64 end, u64 unit) {
@@ -26,23 +31,23 @@ u64 LazyParts::part_bytes_for(u64 end, u64 unit) {
 
 Result<std::unique_ptr<LazyParts>> LazyParts::create(region::Region& region,
                                                      track::Tracker& tracker, Filler& filler,
-                                                     u64 part_bytes,
-                                                     const std::vector<bool>& wanted) {
+                                                     Plan plan) {
   if (!tracker.can_close())
     return Failure{Code::kUnsupported, "what this tracker watches cannot be closed"};
   PERDURA_ASSIGN(media::SelfMemory memory, media::SelfMemory::open());
-  std::unique_ptr<LazyParts> parts(new LazyParts(region, tracker, filler, std::move(memory)));
-  parts->part_bytes_ = part_bytes;
-  parts->states_ = std::vector<std::atomic<u8>>(wanted.size());
+  std::unique_ptr<LazyParts> parts(
+      new LazyParts(region, tracker, filler, std::move(memory), std::move(plan)));
+  const std::vector<Wanted>& wanted = parts->plan_.parts;
   for (size_t i = 0; i < wanted.size(); ++i) {
-    if (!wanted[i]) continue;
+    if (wanted[i] == Wanted::kNever) continue;
     parts->states_[i] = kClosed;
     ++parts->remaining_;
   }
   if (!tracker.set_closed(parts.get())) {
     std::byte* const base = parts->base_;
-    PERDURA_ASSIGN(region::FaultWatch watch,
-                   region::FaultWatch::create(base, base + wanted.size() * part_bytes, *parts));
+    PERDURA_ASSIGN(
+        region::FaultWatch watch,
+        region::FaultWatch::create(base, base + wanted.size() * parts->part_bytes_, *parts));
     parts->watch_.emplace(std::move(watch));
   }
   PERDURA_TRY(parts->close());
@@ -59,6 +64,7 @@ Result<std::unique_ptr<LazyParts>> LazyParts::create(region::Region& region,
 LazyParts::~LazyParts() {
   stopping_ = true;
   stopping_.notify_all();
+  futex_wake(bell_);
   if (thread_.joinable()) thread_.join();
   tracker_.set_closed(nullptr);
 }
@@ -100,10 +106,17 @@ bool LazyParts::fill(u64 part) noexcept {
          !state.compare_exchange_weak(seen, kFilling, std::memory_order_acq_rel)) {
   }
   if (seen != kClosed && seen != kFilled) {
+    if (seen == kFilling) help_behind(part);
     while (state.load(std::memory_order_acquire) == kFilling) ::sched_yield();
     return state.load(std::memory_order_acquire) == kOpen;
   }
-  if (seen == kClosed && !fill_pages(part)) {
+  return fill_claimed(part, seen);
+}
+
+// Its state is kFilling by this thread's hand, and was `before`.
+bool LazyParts::fill_claimed(u64 part, u8 before) noexcept {
+  std::atomic<u8>& state = states_[part];
+  if (before == kClosed && !fill_pages(part)) {
     state.store(kClosed, std::memory_order_release);
     return false;
   }
@@ -120,9 +133,22 @@ bool LazyParts::fill(u64 part) noexcept {
   return good;
 }
 
+// Whoever waits for a paced part fills the next one that nobody is at meanwhile: of two that read
+// in order, the program and the background thread, none waits for the other then.
+void LazyParts::help_behind(u64 part) noexcept {
+  for (u64 next = part + 1; next < std::min(part + kPartsAhead, states_.size()); ++next) {
+    u8 seen = kClosed;
+    if (plan_.parts[next] != Wanted::kPaced) return;
+    if (!states_[next].compare_exchange_strong(seen, kFilling, std::memory_order_acq_rel)) continue;
+    fill_claimed(next, kClosed);
+    return;
+  }
+}
+
 bool LazyParts::fill_pages(u64 part) noexcept {
   const u64 begin = part * part_bytes_;
   const u64 end = begin + part_bytes_;
+  if (!filler_.stores(begin, end)) return filler_.fill(begin, end, memory_);
   return static_cast<bool>(guarded([&]() -> Status {
     PERDURA_TRY(for_each_backed(begin, end, [this](std::byte* address, u64 length) {
       return tracker_.before_fill(address, length);
@@ -135,6 +161,10 @@ bool LazyParts::fill_pages(u64 part) noexcept {
   }));
 }
 
+bool LazyParts::follows_an_open_one(u64 part) const noexcept {
+  return part != 0 && states_[part - 1].load(std::memory_order_relaxed) == kOpen;
+}
+
 // A forked child has no part in the region, but the descriptor that leads to its parent's memory.
 LazyParts::Answer LazyParts::on_access(std::byte* address) noexcept {
   const u64 part = static_cast<u64>(address - base_) / part_bytes_;
@@ -143,6 +173,10 @@ LazyParts::Answer LazyParts::on_access(std::byte* address) noexcept {
   if (state == kPlain || state == kOpen) return Answer::kOpen;
   if (::getpid() != process_ && !is_mutant("child_fills_parent")) return Answer::kFailed;
   const bool opened = filler_.fills_in_handlers() ? fill(part) : ask_for(part);
+  if (opened && plan_.parts[part] == Wanted::kPaced && follows_an_open_one(part)) {
+    ahead_.store(part + 1, std::memory_order_relaxed);
+    futex_wake(bell_);
+  }
   return opened ? Answer::kOpened : Answer::kFailed;
 }
 
@@ -178,19 +212,81 @@ void LazyParts::fill_or_refuse(u64 part) {
 }
 
 void LazyParts::fill_in_background() {
+  if (!fill_soon()) return;
+  filler_.soon_filled();
+  fill_paced();
+}
+
+// False where it ends before that.
+bool LazyParts::fill_soon() {
   const bool alone = !filler_.fills_in_handlers();
-  for (u64 part = 0; part < states_.size() && !stopping_.load(std::memory_order_relaxed); ++part) {
+  const auto is_open = [this](u64 part) {
+    const u8 state = states_[part].load(std::memory_order_acquire);
+    return state == kPlain || state == kOpen;
+  };
+  for (u64 part = 0; part < states_.size(); ++part) {
+    if (stopping_.load(std::memory_order_relaxed)) return false;
     if (alone) {
       if (const u64 wanted = wanted_.exchange(kNone, std::memory_order_acquire); wanted != kNone)
         fill_or_refuse(wanted);
       fill_or_refuse(part);
-    } else if (states_[part].load(std::memory_order_acquire) == kClosed && !fill(part)) {
-      return;
+    } else if (plan_.parts[part] == Wanted::kSoon &&
+               states_[part].load(std::memory_order_acquire) == kClosed && !fill(part)) {
+      return false;
     }
   }
-  while (!alone && !done() && !stopping_.load(std::memory_order_relaxed)) ::sched_yield();
-  // Faults find every part open from now on.
-  if (done()) filler_.all_filled();
+  // Others may be at some of them.
+  for (u64 part = 0; part < states_.size(); ++part) {
+    if (plan_.parts[part] != Wanted::kSoon) continue;
+    while (!is_open(part)) {
+      if (alone || stopping_.load(std::memory_order_relaxed)) return false;
+      ::sched_yield();
+    }
+  }
+  return true;
+}
+
+// One that cannot be filled is left to whoever touches it.
+void LazyParts::fill_paced() {
+  using Clock = std::chrono::steady_clock;
+  const std::chrono::nanoseconds pace(
+      plan_.bytes_per_second == 0 ? 0 : part_bytes_ * 1'000'000'000 / plan_.bytes_per_second);
+  u64 part = 0;
+  auto due = Clock::now() + kPacedDelay;
+  while (!done() && !stopping_.load(std::memory_order_relaxed)) {
+    const u32 seen = bell_.load(std::memory_order_acquire);
+    if (ahead_.load(std::memory_order_relaxed) != kNone) {
+      fill_ahead();
+      continue;
+    }
+    const bool ended = pace.count() == 0 || part == states_.size();
+    const auto now = Clock::now();
+    if (ended || now < due) {
+      const auto wait = ended ? std::chrono::hours(1) : due - now;
+      if (!stopping_.load(std::memory_order_acquire)) futex_wait(bell_, seen, wait);
+      continue;
+    }
+    while (part < states_.size() && states_[part].load(std::memory_order_acquire) != kClosed)
+      ++part;
+    if (part < states_.size()) fill(part++);
+    due = std::max(due + pace, Clock::now());
+  }
+}
+
+// The pages of what is opened are mapped as well, which saves the program as many faults.
+void LazyParts::fill_ahead() {
+  u64 part = ahead_.exchange(kNone, std::memory_order_relaxed);
+  for (u64 i = 0; i < kPartsAhead && part < states_.size(); ++i, ++part) {
+    if (plan_.parts[part] != Wanted::kPaced) return;
+    if (states_[part].load(std::memory_order_acquire) == kClosed && fill(part))
+      (void)for_each_backed(part * part_bytes_, (part + 1) * part_bytes_,
+                            [](std::byte* address, u64 length) -> Status {
+                              ::madvise(address, length, MADV_POPULATE_READ);
+                              return {};
+                            });
+    // It has gone elsewhere, or come up.
+    if (ahead_.load(std::memory_order_relaxed) != kNone) return;
+  }
 }
 
 }  // namespace perdura::store

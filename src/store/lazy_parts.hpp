@@ -7,6 +7,10 @@
 //
 // The library writes a closed part through /proc/self/mem, which needs no access of its own and so
 // keeps the program out until the part is whole.
+//
+// The background thread comes first to the parts that are wanted soon, one behind the other, then
+// to the others at a pace of its own; and where the program touches one of these behind another one
+// that is open it goes on with those that follow: the program seems to read in order.
 #pragma once
 
 #include <unistd.h>
@@ -33,8 +37,18 @@ class Filler {
   virtual bool fill(u64 begin, u64 end, const media::SelfMemory& memory) noexcept = 0;
   /// Whether signal handlers may call fill. Else who touches a part asks the background thread.
   virtual bool fills_in_handlers() const { return true; }
-  /// All parts are filled: once, in the background.
-  virtual void all_filled() noexcept {}
+  /// Whether filling stores to the part. Where it only looks at what is there, a tracker need not
+  /// know.
+  virtual bool stores(u64, u64) const { return true; }
+  /// The parts that were wanted soon are filled: once, in the background.
+  virtual void soon_filled() noexcept {}
+};
+
+/// When a part is to be filled, unless it is touched before.
+enum class Wanted : u8 {
+  kNever,  ///< there is nothing to do
+  kSoon,
+  kPaced,
 };
 
 class LazyParts final : public region::FaultHandler, public track::ClosedParts {
@@ -42,11 +56,15 @@ class LazyParts final : public region::FaultHandler, public track::ClosedParts {
   /// The size of a part for a region of which [0, end) matters: a multiple of `unit`.
   static u64 part_bytes_for(u64 end, u64 unit);
 
-  /// Close the parts that are `wanted`. kUnsupported where the system or the tracker does not allow
+  struct Plan {
+    u64 part_bytes = 0;
+    std::vector<Wanted> parts;
+    u64 bytes_per_second = 0;  ///< of the paced ones; 0: only when they are touched
+  };
+  /// Close the parts that are wanted. kUnsupported where the system or the tracker does not allow
   /// this: then nothing has changed.
   static Result<std::unique_ptr<LazyParts>> create(region::Region& region, track::Tracker& tracker,
-                                                   Filler& filler, u64 part_bytes,
-                                                   const std::vector<bool>& wanted);
+                                                   Filler& filler, Plan plan);
   ~LazyParts() override;
 
   bool done() const noexcept override { return remaining_.load(std::memory_order_acquire) == 0; }
@@ -59,21 +77,30 @@ class LazyParts final : public region::FaultHandler, public track::ClosedParts {
   static constexpr u64 kNone = ~u64{0};
 
   LazyParts(region::Region& region, track::Tracker& tracker, Filler& filler,
-            media::SelfMemory memory)
+            media::SelfMemory memory, Plan plan)
       : home_(region.home()),
         base_(region.base()),
         tracker_(tracker),
         filler_(filler),
-        memory_(std::move(memory)) {}
+        memory_(std::move(memory)),
+        plan_(std::move(plan)),
+        part_bytes_(plan_.part_bytes),
+        states_(plan_.parts.size()) {}
 
   template <class Visit>
   Status for_each_backed(u64 begin, u64 end, Visit&& visit) const;
   Status close();
   bool fill(u64 part) noexcept;
+  bool fill_claimed(u64 part, u8 before) noexcept;
+  void help_behind(u64 part) noexcept;
   bool fill_pages(u64 part) noexcept;
   bool ask_for(u64 part) noexcept;
   void fill_or_refuse(u64 part);
+  bool follows_an_open_one(u64 part) const noexcept;
   void fill_in_background();
+  bool fill_soon();
+  void fill_paced();
+  void fill_ahead();
 
   const std::shared_ptr<const region::HomeMap> home_;
   std::byte* const base_;
@@ -81,10 +108,13 @@ class LazyParts final : public region::FaultHandler, public track::ClosedParts {
   Filler& filler_;
   const media::SelfMemory memory_;
   const pid_t process_ = ::getpid();
-  u64 part_bytes_ = 0;
+  const Plan plan_;
+  const u64 part_bytes_;
   std::vector<std::atomic<u8>> states_;
   std::atomic<u64> remaining_{0};   ///< parts not open yet
   std::atomic<u64> wanted_{kNone};  ///< the part that the background thread is to fill next
+  std::atomic<u64> ahead_{kNone};   ///< behind a paced one that was touched
+  std::atomic<u32> bell_{0};        ///< rung for the background thread
   std::atomic<bool> stopping_{false};
   std::optional<region::FaultWatch> watch_;  ///< where the tracker does not answer faults
   std::thread thread_;

@@ -2,7 +2,7 @@
 #include <list>
 
 #include "commit/redo_log_engine.hpp"
-#include "store/patch.hpp"
+#include "store/home_loader.hpp"
 #include "store/recovery.hpp"
 #include "store/storage.hpp"
 
@@ -12,7 +12,11 @@ namespace {
 class RedoLogStorage final : public Storage {
  public:
   RedoLogStorage(region::Volume& volume, const format::RegionRecord& record, const Options& options)
-      : volume_(volume), record_(record), options_(options) {}
+      : volume_(volume),
+        record_(record),
+        options_(options),
+        loader_(volume, {.before_use = options.verify == Verify::kBeforeUse,
+                         .bytes_per_second = options.verify_bytes_per_second}) {}
 
   Status recover() override {
     if (options_.version != 0)
@@ -26,7 +30,7 @@ class RedoLogStorage final : public Storage {
     transactions_ = std::move(recovery.log.records);
     if (recovery.log.versions.empty()) return {};
     std::vector<log::LoggedVersion> versions;
-    PERDURA_ASSIGN(patch_, Patch::create(std::move(recovery.log), record_.limit_bytes, versions));
+    PERDURA_TRY(loader_.add_log(std::move(recovery.log), record_.limit_bytes, versions));
     recovered_.assign(versions.begin(), versions.end());
     return {};
   }
@@ -38,9 +42,7 @@ class RedoLogStorage final : public Storage {
   }
 
   Status load_rest(region::Region& region, track::Tracker& tracker) override {
-    if (!patch_) return {};
-    return options_.lazy_recovery ? patch_->apply_lazily(region, tracker)
-                                  : patch_->apply_all(region);
+    return options_.lazy_recovery ? loader_.load_lazily(region, tracker) : loader_.load_all(region);
   }
 
   // It copies lines aside.
@@ -60,13 +62,16 @@ class RedoLogStorage final : public Storage {
     config.space = space_.get();
     config.compare = options_.compare && coarse;
     config.coarse = coarse || options_.granule_bytes > kLineBytes;
-    config.recovered_lines = patch_ ? &patch_->lines() : nullptr;
-    config.verify_bytes_per_second = options_.verify_bytes_per_second;
+    config.recovered_lines = loader_.lines();
+    if (options_.verify == Verify::kBackground)
+      config.verify_bytes_per_second = options_.verify_bytes_per_second;
     return std::unique_ptr<commit::Engine>(
         std::make_unique<commit::RedoLogEngine>(config, durable_version_, std::move(recovered_)));
   }
 
   log::Space* log() override { return space_.get(); }
+  track::ClosedParts* closed() override { return loader_.closed(); }
+  commit::Findings findings() const override { return loader_.findings(); }
   std::vector<log::FoundRecord> take_transactions() override { return std::move(transactions_); }
 
  private:
@@ -77,7 +82,7 @@ class RedoLogStorage final : public Storage {
   u64 durable_version_ = 0;
   std::list<log::LoggedVersion> recovered_;
   std::vector<log::FoundRecord> transactions_;
-  std::unique_ptr<Patch> patch_;  ///< block media: the recovered log over the home image
+  HomeLoader loader_;
 };
 
 class RedoLogKind final : public EngineKind {

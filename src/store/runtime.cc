@@ -58,6 +58,7 @@ Status check_options(const Options& options) {
   const bool reported = track::is_reported(options.tracking);
   if (options.aliases != 0 && reported)
     return invalid("aliases tell objects apart for a page tracker; reported stores need none");
+  if (options.verify > Verify::kNever) return invalid("verify is none of the three ways");
   if (options.verify_reports && !reported)
     return invalid("verify_reports needs a tracker of reported stores");
   return store::engine_kind(options.engine).check_options(options);
@@ -225,6 +226,7 @@ Status Runtime::start() {
   config.epochs = heap_.get();
   config.store = name();
   config.background_capture = background;
+  config.closed = storage_->closed();
   if (options_.verify_reports) {
     verifier_ = std::make_unique<store::ReportVerifier>(*region_, *heap_);
     config.inspect = [this](const track::DirtyMap& reported) { verifier_->inspect(reported); };
@@ -382,8 +384,8 @@ Status Runtime::repeat(size_t begin, size_t end) {
 
 // On a full medium there may be no room for a version that has all of them. A version of the first
 // ones says itself which it has; when it is home its log is free for the next. For one of them
-// there is always room (log::Space::reserve), unless an earlier Perdura wrote it. Returns how many are in
-// versions; the rest fits one more.
+// there is always room (log::Space::reserve), unless an earlier Perdura wrote it. Returns how many
+// are in versions; the rest fits one more.
 Result<size_t> Runtime::repeat_in_groups() {
   for (size_t done = 0;;) {
     PERDURA_TRY(engine_->bring_home());

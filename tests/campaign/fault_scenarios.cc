@@ -588,6 +588,8 @@ std::vector<Scenario> make_scenarios() {
   const Options pages = options(Tracking::kAutomatic);
   const Options lazy = reported;
   const Options eager = with(reported, &Options::lazy_recovery, false);
+  Options before_use = lazy;
+  before_use.verify = Verify::kBeforeUse;
   const Options views = with(reported, &Options::huge_pages, false);
   const Options stopped = options(Tracking::kReported, Capture::kStopped);
   const Options userfault = options(Tracking::kUserfault);
@@ -614,6 +616,8 @@ std::vector<Scenario> make_scenarios() {
       {"open_clean_emu", "emu", "", closed, reported, open_and_step},
       {"open_short_log", "file", "", short_log, lazy, touch_recovered, false, false, true},
       {"open_long_log_lazily", "file", "", long_log, lazy, touch_recovered, false, false, true},
+      {"open_verified", "file", "", long_log, before_use, touch_recovered, false, false, true},
+      {"open_clean_verified", "emu", "", closed, before_use, open_and_step, false, false, true},
       {"open_long_log_eagerly", "file", "", long_log, eager, touch_recovered},
       {"open_log_without_ring", "file", "?io_uring=0", long_log, eager, touch_recovered},
       {"open_log_buffered", "file", "", long_log, eager, touch_recovered, false, true},

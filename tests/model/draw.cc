@@ -125,6 +125,7 @@ class Drawer {
     draw_tracking(session.options);
     session.options.log_limit_bytes = !opens_slowly_ && one_in(2) ? 256 * kKiB : 0;
     session.options.lazy_recovery = opens_slowly_ ? !one_in(4) : one_in(2);
+    if (one_in(3)) session.options.verify = Verify::kBeforeUse;
     session.options.huge_pages = one_in(2);
     session.parallel = one_in(3);
     if (one_in(session.parallel || drawing_.kind == "faults" ? 2 : 3)) {

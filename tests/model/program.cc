@@ -34,6 +34,7 @@ Json json_of(const Options& options) {
           {"log_limit", options.log_limit_bytes},
           {"segment", options.log_segment_bytes},
           {"lazy", options.lazy_recovery},
+          {"verify", static_cast<int>(options.verify)},
           {"huge", options.huge_pages}};
 }
 
@@ -51,6 +52,7 @@ Options options_of(const Json& json) {
   options.log_limit_bytes = json.at("log_limit");
   options.log_segment_bytes = json.at("segment");
   options.lazy_recovery = json.at("lazy");
+  options.verify = static_cast<Verify>(json.at("verify").get<int>());
   options.huge_pages = json.at("huge");
   return options;
 }
@@ -94,6 +96,7 @@ std::string text_of(const Options& options) {
   field("log_limit_bytes", options.log_limit_bytes, usual.log_limit_bytes);
   field("log_segment_bytes", options.log_segment_bytes, usual.log_segment_bytes);
   field("lazy_recovery", options.lazy_recovery, usual.lazy_recovery);
+  field("verify", static_cast<int>(options.verify), static_cast<int>(usual.verify));
   field("huge_pages", options.huge_pages, usual.huge_pages);
   return out.str();
 }

@@ -210,6 +210,7 @@ Json figures_of(const Arguments& arguments, const Totals& totals) {
   std::optional<u64> promises_untested;
   Json promises;
   std::optional<double> old_open;
+  std::optional<u64> silent_read;
   u64 silent = totals.damage.silent;
   u64 crashed = totals.crashed;
   u64 hung = totals.hung;
@@ -234,6 +235,8 @@ Json figures_of(const Arguments& arguments, const Totals& totals) {
       }
       if (each.contains("old_open"))
         old_open = std::max(old_open.value_or(0), each["old_open"].get<double>());
+      if (each.contains("silent_read"))
+        silent_read = silent_read.value_or(0) + each["silent_read"].get<u64>();
       added.push_back(each);
     }
   }
@@ -286,6 +289,7 @@ Json figures_of(const Arguments& arguments, const Totals& totals) {
            {{"damage", totals.damage.json()}, {"campaigns", added}});
   };
   none("silent", silent);
+  if (silent_read) none("silent_read", *silent_read);
   none("crashed", crashed);
   none("hung", hung);
   none("lost", lost);

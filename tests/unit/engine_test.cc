@@ -131,8 +131,9 @@ TEST_P(EngineTest, KeepsWhatAVersionConsistsOf) {
     commit::MapReader reader(volume, *space);
     AlignedBuffer buffer(kPageBytes);
     for (u64 index = 0; index < chunks.size(); ++index)
-      if (chunks[index].place != 0)
+      if (chunks[index].place != 0) {
         ASSERT_TRUE(reader.read_chunk(index, chunks[index], buffer.first(kPageBytes))) << index;
+      }
   };
   if (!has_log) {
     space.emplace(volume, record, 0, true);
@@ -143,10 +144,15 @@ TEST_P(EngineTest, KeepsWhatAVersionConsistsOf) {
   for (u64 value = 2; value < 30; ++value) {
     set(value);
     store_->checkpoint();
-    if (has_log) ASSERT_LE(replayed(), kept);
+    if (has_log) {
+      ASSERT_LE(replayed(), kept);
+    }
   }
-  if (has_log) EXPECT_GT(store_->runtime().statistics().log_live_bytes, 2 * 256 * kKiB);
-  else ASSERT_NO_FATAL_FAILURE(expect_chunks());
+  if (has_log) {
+    EXPECT_GT(store_->runtime().statistics().log_live_bytes, 2 * 256 * kKiB);
+  } else {
+    ASSERT_NO_FATAL_FAILURE(expect_chunks());
+  }
   // It is kept for as long as the store is open.
   reopen();
   expect(29);

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "media/self_memory.hpp"
-#include "store/patch.hpp"
+#include "store/home_loader.hpp"
 #include "support/call_faults.hpp"
 #include "support/expect_failure.hpp"
 #include "support/files.hpp"
@@ -21,15 +21,15 @@
 namespace perdura::test {
 namespace {
 
-using store::Patch;
+using store::HomeLoader;
 
-class PatchTest : public testing::Test {
+class HomeLoaderTest : public testing::Test {
  protected:
   static constexpr u64 kLimit = 8 * kGiB;
   static constexpr u64 kBacked = 8 * kMiB;        // from the beginning
   static constexpr u64 kFar = kLimit - 2 * kMiB;  // and 1 MiB from here
 
-  PatchTest() : volume_(open_volume("file:" + folder_.path("state.pd"))) {
+  HomeLoaderTest() : volume_(open_volume("file:" + folder_.path("state.pd"))) {
     arm_calls(nullptr);
     region_ = add_region(*volume_, kLimit);
     value_or_throw(region_->back(0, kBacked));
@@ -38,8 +38,8 @@ class PatchTest : public testing::Test {
     tracker_ = value_or_throw(track::Reported::create(*mutators_, region_->base(), kLimit,
                                                       Tracking::kReported, kLineBytes));
   }
-  ~PatchTest() override {
-    patch_.reset();
+  ~HomeLoaderTest() override {
+    loader_.reset();
     disarm_calls();
   }
 
@@ -59,17 +59,18 @@ class PatchTest : public testing::Test {
     write_lines(writer, expected_);
     value_or_throw(writer.finish_with_commit());
   }
-  void make_patch() {
+  void make_loader() {
     write_log();
     log::Space log(*volume_, 1, 64 * kMiB);
     std::vector<log::LoggedVersion> versions;
-    patch_ = value_or_throw(
-        Patch::create(value_or_throw(log::read(*volume_, 1, 0, log)), kLimit, versions));
+    loader_ = std::make_unique<HomeLoader>(*volume_, HomeLoader::Verification{});
+    value_or_throw(
+        loader_->add_log(value_or_throw(log::read(*volume_, 1, 0, log)), kLimit, versions));
     ASSERT_EQ(versions.size(), 1u);
   }
   std::byte* page(u64 number) const { return region_->base() + number * kPageBytes; }
   void wait_until_done() const {
-    while (!patch_->done() && !HasFailure()) std::this_thread::yield();
+    while (!loader_->done() && !HasFailure()) std::this_thread::yield();
   }
   void expect_memory() const {
     for (u64 number = 0; number < kBacked / kLineBytes; ++number) {
@@ -92,99 +93,99 @@ class PatchTest : public testing::Test {
   std::unique_ptr<region::Region> region_;
   std::unique_ptr<track::Mutators> mutators_;
   std::unique_ptr<track::Reported> tracker_;
-  std::unique_ptr<Patch> patch_;
+  std::unique_ptr<HomeLoader> loader_;
   Lines expected_;
   std::mt19937_64 random_{1};
 };
 
-TEST_F(PatchTest, AllAtOnce) {
+TEST_F(HomeLoaderTest, AllAtOnce) {
   log_pages(3, 500);
-  make_patch();
-  ASSERT_TRUE(patch_->apply_all(*region_));
+  make_loader();
+  ASSERT_TRUE(loader_->load_all(*region_));
   expect_memory();
 }
 
-TEST_F(PatchTest, InTheBackground) {
+TEST_F(HomeLoaderTest, InTheBackground) {
   log_pages(3, 500);
-  make_patch();
-  ASSERT_TRUE(patch_->apply_lazily(*region_, *tracker_));
+  make_loader();
+  ASSERT_TRUE(loader_->load_lazily(*region_, *tracker_));
   wait_until_done();
   expect_memory();
 }
 
-TEST_F(PatchTest, WhenTouchedBySeveralThreads) {
+TEST_F(HomeLoaderTest, WhenTouchedBySeveralThreads) {
   log_pages(3, 1500);
-  make_patch();
-  ASSERT_TRUE(patch_->apply_lazily(*region_, *tracker_));
+  make_loader();
+  ASSERT_TRUE(loader_->load_lazily(*region_, *tracker_));
   std::vector<std::thread> threads;
   for (int i = 0; i < 3; ++i) threads.emplace_back([this] { expect_memory(); });
   for (std::thread& thread : threads) thread.join();
   wait_until_done();
 }
 
-TEST_F(PatchTest, ItMayEndBeforeItIsDone) {
+TEST_F(HomeLoaderTest, ItMayEndBeforeItIsDone) {
   log_pages(3, 1500);
-  make_patch();
-  ASSERT_TRUE(patch_->apply_lazily(*region_, *tracker_));
-  patch_.reset();
+  make_loader();
+  ASSERT_TRUE(loader_->load_lazily(*region_, *tracker_));
+  loader_.reset();
 }
 
 // In a region of many gigabytes chunks are larger: each may split the kernel's map of the process.
-TEST_F(PatchTest, FarApart) {
+TEST_F(HomeLoaderTest, FarApart) {
   log_pages(3, 500);
   log_pages(kFar / kPageBytes + 7, 100);
-  make_patch();
-  ASSERT_TRUE(patch_->apply_lazily(*region_, *tracker_));
+  make_loader();
+  ASSERT_TRUE(loader_->load_lazily(*region_, *tracker_));
   wait_until_done();
   expect_memory();
 }
 
 // At once, and without closing anything to the program.
-TEST_F(PatchTest, FewPagesAtOnce) {
+TEST_F(HomeLoaderTest, FewPagesAtOnce) {
   log_pages(3, 60);
-  make_patch();
+  make_loader();
   arm_calls(nullptr);
-  ASSERT_TRUE(patch_->apply_lazily(*region_, *tracker_));
+  ASSERT_TRUE(loader_->load_lazily(*region_, *tracker_));
   EXPECT_EQ(calls_counted(Call::kProtect), 0u);
   expect_memory();
 }
 
-TEST_F(PatchTest, WithoutOwnMemoryAsAFileAtOnce) {
+TEST_F(HomeLoaderTest, WithoutOwnMemoryAsAFileAtOnce) {
   log_pages(3, 500);
-  make_patch();
+  make_loader();
   fail(Call::kOpen, EACCES);
-  ASSERT_TRUE(patch_->apply_lazily(*region_, *tracker_));
+  ASSERT_TRUE(loader_->load_lazily(*region_, *tracker_));
   EXPECT_EQ(calls_failed(), 1u);
   EXPECT_EQ(calls_counted(Call::kProtect), 0u);
   expect_memory();
 }
 
-TEST_F(PatchTest, WithATrackerOfAliasesAtOnce) {
+TEST_F(HomeLoaderTest, WithATrackerOfAliasesAtOnce) {
   log_pages(3, 500);
-  make_patch();
+  make_loader();
   const auto tracker = value_or_throw(track::ProtectedPages::create(
       region_->base(), kLimit, Tracking::kProtect, track::Memory::kShared));
   arm_calls(nullptr);
-  ASSERT_TRUE(patch_->apply_lazily(*region_, *tracker));
+  ASSERT_TRUE(loader_->load_lazily(*region_, *tracker));
   EXPECT_EQ(calls_counted(Call::kProtect), 0u);
   expect_memory();
 }
 
-TEST_F(PatchTest, PagesWithoutAPlaceAreRefused) {
+TEST_F(HomeLoaderTest, PagesWithoutAPlaceAreRefused) {
   log_pages(kBacked / kPageBytes, 100);
   const std::string sentence = "region offset " + std::to_string(kBacked) + ", which has no place";
-  make_patch();
-  expect_failure(patch_->apply_lazily(*region_, *tracker_), Code::kCorrupt, sentence);
-  make_patch();
-  expect_failure(patch_->apply_all(*region_), Code::kCorrupt, sentence);
+  make_loader();
+  expect_failure(loader_->load_lazily(*region_, *tracker_), Code::kCorrupt, sentence);
+  make_loader();
+  expect_failure(loader_->load_all(*region_), Code::kCorrupt, sentence);
 }
 
-TEST_F(PatchTest, MoreFaultHandlersThanThereAreIsAnError) {
+TEST_F(HomeLoaderTest, MoreFaultHandlersThanThereAreIsAnError) {
   class Handler final : public region::FaultHandler {
     bool on_fault(const region::Fault&) noexcept override { return false; }
   } handler;
   log_pages(3, 500);
-  make_patch();
+  make_loader();
   std::vector<region::FaultWatch> watches;
   for (;;) {
     auto watch = region::FaultWatch::create(nullptr, nullptr, handler);
@@ -192,44 +193,44 @@ TEST_F(PatchTest, MoreFaultHandlersThanThereAreIsAnError) {
     watches.push_back(std::move(*watch));
     ASSERT_LT(watches.size(), 10'000u);
   }
-  expect_failure(patch_->apply_lazily(*region_, *tracker_), Code::kNoMemory,
+  expect_failure(loader_->load_lazily(*region_, *tracker_), Code::kNoMemory,
                  "too many stores need a fault handler");
 }
 
-TEST_F(PatchTest, AChunkThatCannotBeClosedIsAnError) {
+TEST_F(HomeLoaderTest, AChunkThatCannotBeClosedIsAnError) {
   log_pages(3, 500);
-  make_patch();
+  make_loader();
   fail(Call::kProtect, ENOMEM);
-  expect_failure(patch_->apply_lazily(*region_, *tracker_), Code::kNoMemory,
+  expect_failure(loader_->load_lazily(*region_, *tracker_), Code::kNoMemory,
                  "cannot close a part of the region");
 }
 
-TEST_F(PatchTest, AFaultElsewhereIsNotItsOwn) {
+TEST_F(HomeLoaderTest, AFaultElsewhereIsNotItsOwn) {
   log_pages(3, 100);
   log_pages(600, 100);
-  make_patch();
-  ASSERT_TRUE(patch_->apply_lazily(*region_, *tracker_));
-  EXPECT_FALSE(patch_->on_fault(page(300))) << "nothing of the log is there";
-  EXPECT_TRUE(patch_->on_fault(page(3)));
+  make_loader();
+  ASSERT_TRUE(loader_->load_lazily(*region_, *tracker_));
+  EXPECT_FALSE(loader_->on_fault(page(300))) << "nothing of the log is there";
+  EXPECT_TRUE(loader_->on_fault(page(3)));
   wait_until_done();
-  EXPECT_TRUE(patch_->on_fault(page(3))) << "it is open: to be tried again";
+  EXPECT_TRUE(loader_->on_fault(page(3))) << "it is open: to be tried again";
 }
 
 // Closed it stays, so that nobody sees old data, until the system gives what it refused.
-TEST_F(PatchTest, AChunkThatCannotBePatchedStaysClosed) {
+TEST_F(HomeLoaderTest, AChunkThatCannotBePatchedStaysClosed) {
   log_pages(3, 500);
   for (const Call call : {Call::kRead, Call::kWrite, Call::kProtect}) {
     SCOPED_TRACE(name_of(call));
-    make_patch();
+    make_loader();
     std::memset(region_->base(), 0, kBacked);
     // The first protection closes the chunks, which are neighbours; the others would open them.
     fail(call, EIO, call == Call::kProtect ? 2 : 1, true);
-    ASSERT_TRUE(patch_->apply_lazily(*region_, *tracker_));
-    for (int i = 0; i < 3; ++i) EXPECT_FALSE(patch_->on_fault(page(3)));
-    EXPECT_FALSE(patch_->done());
+    ASSERT_TRUE(loader_->load_lazily(*region_, *tracker_));
+    for (int i = 0; i < 3; ++i) EXPECT_FALSE(loader_->on_fault(page(3)));
+    EXPECT_FALSE(loader_->done());
     EXPECT_GT(calls_failed(), 0u);
     disarm_calls();
-    for (u64 number = 3; number < 503; ++number) EXPECT_TRUE(patch_->on_fault(page(number)));
+    for (u64 number = 3; number < 503; ++number) EXPECT_TRUE(loader_->on_fault(page(number)));
     wait_until_done();
     expect_memory();
   }

@@ -1,0 +1,398 @@
+// Goal: with Verify::kBeforeUse no program is shown a page of the home image that is not what was
+// written there: who touches it ends with a sentence, all others go on; and what is whole is never
+// refused, whatever tracker, medium and engine's work beside it.
+// Method: bits of real stores' files are flipped; child processes open these and look, in a slice
+// at bits everywhere in the home image and its checksums. PERDURA_SUMMARIES names a folder for
+// silent_read.json.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <numeric>
+#include <random>
+#include <thread>
+
+#include <perdura/perdura.h>
+
+#include "support/expect_failure.hpp"
+#include "support/files.hpp"
+#include "support/process.hpp"
+#include "support/slice.hpp"
+#include "support/wrapped_store.hpp"
+
+namespace perdura::test {
+namespace {
+
+using region::HomeMap;
+
+struct Way {
+  const char* name;
+  const char* scheme;
+  Tracking tracking;
+};
+
+class VerifyTest : public testing::TestWithParam<Way> {
+ protected:
+  static constexpr u64 kWords = 3 * kMiB / sizeof(u64);
+
+  Options options() const {
+    Options options;
+    options.region_limit_bytes = 64 * kMiB;
+    options.log_limit_bytes = 2 * kMiB;
+    options.tracking = GetParam().tracking;
+    options.chunk_bytes = 16 << 10;
+    options.verify = Verify::kBeforeUse;
+    options.verify_bytes_per_second = 0;
+    return options;
+  }
+  std::string path() const { return folder_.path("store.pd"); }
+  std::string uri() const { return GetParam().scheme + path(); }
+
+  /// A closed store with words in rising order; the region offset of the first.
+  u64 make_store() const {
+    WrappedStore store(uri(), options());
+    u64 offset = 0;
+    {
+      const auto op = store.operation();
+      auto* const words = static_cast<u64*>(op.allocate(kWords * sizeof(u64), kPageBytes));
+      op.touch(words, kWords * sizeof(u64));
+      std::iota(words, words + kWords, u64{1});
+      op.set_root("words", words);
+      offset =
+          static_cast<u64>(reinterpret_cast<std::byte*>(words) - store.runtime().region().base());
+    }
+    store.close();
+    home_ = store.runtime().region().home();
+    return offset;
+  }
+  static u64* words_of(WrappedStore& store) { return static_cast<u64*>(store.get_root("words")); }
+  /// The word at which they begin to be wrong; kWords: nowhere.
+  static u64 first_wrong(const u64* words, u64 first = 0, u64 end = kWords) {
+    for (u64 i = first; i < end; ++i)
+      if (words[i] != i + 1) return i;
+    return kWords;
+  }
+  void flip(u64 medium_offset, unsigned bit = 3) const {
+    std::fstream file(path(), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(static_cast<std::streamoff>(medium_offset));
+    const int byte = file.get();
+    file.seekp(static_cast<std::streamoff>(medium_offset));
+    file.put(static_cast<char>(byte ^ static_cast<int>(1u << bit)));
+    ASSERT_TRUE(file.good());
+  }
+  u64 place_of(u64 region_offset) const {
+    return HomeMap::page_place(*home_->find(region_offset), region_offset);
+  }
+  static std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+  /// What a child with the store open returns, with what it wrote to stderr in further lines.
+  std::string in_child(const std::function<std::string(WrappedStore&)>& body) const {
+    const std::string errors = folder_.path("stderr");
+    Child child([&]() -> std::string {
+      if (std::freopen(errors.c_str(), "w", stderr) == nullptr) return "no stderr";
+      WrappedStore store(uri(), options());
+      return body(store);
+    });
+    std::string result = child.wait();
+    std::ifstream in(errors);
+    for (std::string line; std::getline(in, line);) result += "\n" + line;
+    return result;
+  }
+
+  const TempDir folder_;
+  mutable std::shared_ptr<const HomeMap> home_;
+};
+
+TEST_P(VerifyTest, ADamagedPageEndsWhoTouchesItAndNobodyElse) {
+  const u64 damaged = make_store() + kMiB;
+  flip(place_of(damaged) + 100);
+  constexpr u64 kDamagedWord = kMiB / sizeof(u64);
+  const std::string named = "home page at region offset " + std::to_string(damaged) + " of";
+  const std::string touched = in_child([&](WrappedStore& store) {
+    return std::to_string(words_of(store)[kDamagedWord + 13]) + " was read";
+  });
+  EXPECT_NE(touched.find("died of signal"), std::string::npos) << touched;
+  EXPECT_NE(touched.find(named), std::string::npos) << touched;
+  EXPECT_EQ(touched.find("was read"), std::string::npos);
+  // The parts beside it are as they should be, and so they become durable.
+  constexpr u64 kPart = 256 * kKiB / sizeof(u64);
+  const std::string beside = in_child([&](WrappedStore& store) -> std::string {
+    u64* const words = words_of(store);
+    if (first_wrong(words, 0, kDamagedWord - 2 * kPart) != kWords) return "wrong before";
+    if (first_wrong(words, kDamagedWord + 2 * kPart) != kWords) return "wrong behind";
+    {
+      const auto op = store.operation();
+      op.touch(words, sizeof *words);
+      ++*words;
+    }
+    store.checkpoint();
+    store.close();
+    return "";
+  });
+  EXPECT_EQ(first_line(beside), "") << beside;
+  const std::string after = in_child([&](WrappedStore& store) {
+    return words_of(store)[0] == 2 ? std::string() : std::string("lost");
+  });
+  EXPECT_EQ(first_line(after), "") << after;
+}
+
+TEST_P(VerifyTest, ADamagedChecksumIsDamage) {
+  const u64 offset = make_store() + kMiB;
+  flip(HomeMap::checksum_place(*home_->find(offset), offset));
+  const std::string touched =
+      in_child([&](WrappedStore& store) { return std::to_string(words_of(store)[kMiB / 8]); });
+  EXPECT_NE(touched.find("died of signal"), std::string::npos) << touched;
+}
+
+TEST_P(VerifyTest, WithoutLazyRecoveryOpeningFails) {
+  const u64 damaged = make_store() + 2 * kMiB;
+  flip(place_of(damaged));
+  Options eager = options();
+  eager.lazy_recovery = false;
+  expect_failure(detail::Runtime::open(uri(), eager), Code::kCorrupt,
+                 "home page at region offset " + std::to_string(damaged));
+  flip(place_of(damaged));
+  WrappedStore store(uri(), eager);
+  EXPECT_EQ(first_wrong(words_of(store)), kWords);
+}
+
+TEST_P(VerifyTest, TheRestIsReadInTheBackground) {
+  const u64 offset = make_store();
+  const u64 damaged[] = {offset + kMiB, offset + kMiB + kPageBytes, offset + 2 * kMiB};
+  for (const u64 each : damaged) flip(place_of(each));
+  Options quick = options();
+  quick.verify_bytes_per_second = u64{4} << 30;
+  WrappedStore store(uri(), quick);
+  while (store.statistics().verified_bytes < home_->backed_bytes()) std::this_thread::yield();
+  EXPECT_EQ(store.statistics().damaged_pages, 3u);
+  std::vector<std::string> found = store.runtime().damaged_pages();
+  ASSERT_EQ(found.size(), 3u);
+  std::sort(found.begin(), found.end());
+  for (size_t i = 0; i < 3; ++i)
+    EXPECT_NE(found[i].find("region offset " + std::to_string(damaged[i]) + ":"), std::string::npos)
+        << found[i];
+  EXPECT_EQ(first_wrong(words_of(store), 0, kMiB / 2 / sizeof(u64)), kWords);
+}
+
+// A part that is changed, checkpointed and replayed is another one by the time that its neighbours
+// are verified.
+TEST_P(VerifyTest, NothingIsRefusedBesideCheckpoints) {
+  make_store();
+  Options slower = options();
+  slower.verify_bytes_per_second = 32 * kMiB;
+  std::mt19937_64 random(5);
+  std::vector<u64> model(kWords);
+  std::iota(model.begin(), model.end(), u64{1});
+  for (int session = 0; session < 4; ++session) {
+    WrappedStore store(uri(), slower);
+    u64* const words = words_of(store);
+    for (u64 round = 0; round < 60 / kSlower; ++round) {
+      for (u64 i = 0; i < 40; ++i) {
+        const u64 at = random() % kWords;
+        const auto op = store.operation();
+        op.touch(words + at, sizeof(u64));
+        words[at] = model[at] = random();
+      }
+      store.checkpoint();
+    }
+    ASSERT_EQ(std::memcmp(words, model.data(), kWords * sizeof(u64)), 0) << "session " << session;
+    EXPECT_EQ(store.statistics().damaged_pages, 0u);
+    // Of two sessions the end is a crash, after which a log is put over the home image.
+    if (session % 2 == 0) store.crash();
+    else store.close();
+  }
+}
+
+// Threads that read in order, each from another place, with the background thread ahead of them.
+TEST_P(VerifyTest, ReadersFindAllOfIt) {
+  make_store();
+  WrappedStore store(uri(), options());
+  const u64* const words = words_of(store);
+  std::vector<std::thread> readers;
+  std::atomic<u64> wrong{0};
+  for (u64 thread = 0; thread < 3; ++thread)
+    readers.emplace_back([&, thread] {
+      const u64 from = thread * kWords / 3;
+      wrong += first_wrong(words, from) != kWords;
+      wrong += first_wrong(words, 0, from) != kWords;
+    });
+  for (std::thread& reader : readers) reader.join();
+  EXPECT_EQ(wrong, 0u);
+  EXPECT_GE(store.statistics().verified_bytes, kWords * sizeof(u64));
+}
+
+// As docs/guarantees.md warns.
+TEST_P(VerifyTest, ASystemCallFindsItClosed) {
+  make_store();
+  WrappedStore store(uri(), options());
+  // Nothing that lies before it was touched.
+  const u64* const there = words_of(store) + 2 * kMiB / sizeof(u64);
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  EXPECT_EQ(::write(ends[1], there, sizeof *there), -1);
+  EXPECT_EQ(errno, EFAULT);
+  EXPECT_EQ(*there, 2 * kMiB / sizeof(u64) + 1);
+  EXPECT_EQ(::write(ends[1], there, sizeof *there), static_cast<ssize_t>(sizeof *there));
+  ::close(ends[0]);
+  ::close(ends[1]);
+}
+
+// A part beside a damaged one is changed: what moves it to a huge page must not touch the other.
+TEST_P(VerifyTest, AStoreBesideADamagedPartGoesOn) {
+  const u64 damaged = make_store() + kMiB;
+  flip(place_of(damaged));
+  const std::string result = in_child([&](WrappedStore& store) -> std::string {
+    u64* const words = words_of(store);
+    for (u64 i = 0; i < 20; ++i) {
+      {
+        const auto op = store.operation();
+        op.touch(words + i, sizeof(u64));
+        words[i] = i + 1;
+      }
+      store.checkpoint();
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return first_wrong(words, 0, 1000) == kWords ? "right" : "wrong";
+  });
+  EXPECT_EQ(first_line(result), "right") << result;
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, VerifyTest,
+                         testing::Values(Way{"file_reported", "file:", Tracking::kReported},
+                                         Way{"emu_bitmap", "emu:", Tracking::kBitmap},
+                                         Way{"file_userfault", "file:", Tracking::kUserfault},
+                                         Way{"emu_protect", "emu:", Tracking::kProtect},
+                                         Way{"file_protect", "file:", Tracking::kProtect}),
+                         [](const auto& info) { return info.param.name; });
+
+// With aliases all of the region is loaded when it is opened.
+TEST(VerifyWithAliases, OpeningFails) {
+  const TempDir folder;
+  const std::string path = folder.path("store.pd");
+  Options options;
+  options.region_limit_bytes = 16 * kMiB;
+  options.aliases = 2;
+  options.verify = Verify::kBeforeUse;
+  u64 place = 0;
+  {
+    WrappedStore store("file:" + path, options);
+    (void)store.operation().allocate(kMiB);
+    store.close();
+    place = store.runtime().region().home()->extents().back().medium_offset;
+  }
+  {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<std::streamoff>(place + 8));
+    file.put(77);
+  }
+  expect_failure(detail::Runtime::open("file:" + path, options), Code::kCorrupt, "home page");
+}
+
+TEST(VerifyFromC, IsAnOption) {
+  const TempDir folder{TempDir::kMemory};
+  perdura_options options{};
+  options.verify = PERDURA_VERIFY_BEFORE_USE;
+  perdura_store* store = nullptr;
+  ASSERT_EQ(perdura_open(("emu:" + folder.path("store.pd")).c_str(), &options, &store), 0);
+  EXPECT_EQ(perdura_close(store), 0);
+  options.verify = static_cast<perdura_verify>(3);
+  EXPECT_EQ(perdura_open(("emu:" + folder.path("store.pd")).c_str(), &options, &store),
+            -PERDURA_INVALID_ARGUMENT);
+}
+
+// --- every bit ----------------------------------------------------------------------------------
+
+class EveryBit : public testing::TestWithParam<const char*> {};
+
+// Of a closed store: a flipped bit of its home image, or of the checksums of that, is never read.
+TEST_P(EveryBit, IsReadRightOrNotAtAll) {
+  constexpr u64 kEach = 37;
+  constexpr u64 kCount = 12'000;
+  struct Entry {
+    Entry* next;
+    u64 words[4];
+  };
+  const TempDir folder{TempDir::kMemory};
+  const std::string uri = GetParam() + folder.path("store.pd");
+  Options options;
+  options.region_limit_bytes = 2 * kMiB;
+  options.log_segment_bytes = 32 * kKiB;
+  options.log_limit_bytes = 64 * kKiB;
+  options.tracking = Tracking::kReported;
+  options.verify = Verify::kBeforeUse;
+  options.verify_bytes_per_second = 0;
+  std::vector<format::Extent> extents;
+  {
+    WrappedStore store(uri, options);
+    {
+      const auto op = store.operation();
+      Entry* first = nullptr;
+      for (u64 i = 0; i < kCount; ++i) {
+        auto* const entry = static_cast<Entry*>(op.allocate(sizeof(Entry)));
+        *entry = {first, {i, i * kEach, ~i, i ^ kEach}};
+        first = entry;
+      }
+      op.set_root("first", first);
+    }
+    store.close();
+    extents = store.runtime().region().home()->extents();
+  }
+  const auto is_right = [](WrappedStore& store) {
+    const auto* entry = static_cast<const Entry*>(store.get_root("first"));
+    for (u64 i = kCount; i-- > 0; entry = entry->next) {
+      const Entry wanted{nullptr, {i, i * kEach, ~i, i ^ kEach}};
+      if (entry == nullptr || std::memcmp(entry->words, wanted.words, sizeof wanted.words) != 0)
+        return false;
+    }
+    return entry == nullptr && store.audit().clean;
+  };
+  std::vector<std::byte> image = read_file(folder.path("store.pd"));
+  std::mt19937_64 random(11);
+  const u64 cases = slice_or_whole(150, 1500) / (kSanitized ? 3 : 1);
+  u64 silent = 0;
+  u64 ended = 0;
+  u64 refused = 0;
+  for (u64 i = 0; i < cases; ++i) {
+    const format::Extent& extent = extents[random() % extents.size()];
+    // A third of them in the checksums, which are a five-hundredth of it all.
+    const u64 at = i % 3 == 0 ? extent.length + random() % (extent.length / kPageBytes * 8)
+                              : random() % extent.length;
+    std::byte& byte = image[extent.medium_offset + at];
+    const std::byte before = byte;
+    byte ^= static_cast<std::byte>(1u << random() % 8);
+    write_file(folder.path("store.pd"), image);
+    byte = before;
+    Child child([&]() -> std::string {
+      if (std::freopen("/dev/null", "w", stderr) == nullptr) return "no stderr";
+      try {
+        WrappedStore store(uri, options);
+        return is_right(store) ? "right" : "wrong";
+      } catch (const Error& error) {
+        return error.code() == Code::kCorrupt ? "refused" : error.what();
+      }
+    });
+    const std::string result = child.wait();
+    const bool died = result.find("died of signal 11") != std::string::npos;
+    ended += died;
+    refused += result == "refused";
+    if (result == "right" || died || result == "refused") continue;
+    ++silent;
+    ADD_FAILURE() << "bit in byte " << at << " of the extent at " << extent.medium_offset << ": "
+                  << result;
+  }
+  EXPECT_GT(ended, cases / 4) << "hardly any damage was met";
+  if (const char* summaries = std::getenv("PERDURA_SUMMARIES"))
+    std::ofstream(summaries + std::string("/silent_read_") +
+                  (GetParam() == std::string("emu:") ? "emu" : "file") + ".json")
+        << "{\"silent_read\":" << silent << ",\"cases\":" << cases << ",\"ended\":" << ended
+        << ",\"refused\":" << refused << "}\n";
+}
+
+INSTANTIATE_TEST_SUITE_P(Media, EveryBit, testing::Values("file:", "emu:"), [](const auto& info) {
+  const std::string scheme = info.param;
+  return scheme.substr(0, scheme.size() - 1);
+});
+
+}  // namespace
+}  // namespace perdura::test
