@@ -104,6 +104,7 @@ class Reference {
 
 namespace detail {
 class ContainerRuntime;
+[[noreturn]] void throw_closed_container();
 struct ContainerDeleter {
   void operator()(ContainerRuntime* container) const noexcept;
 };
@@ -142,6 +143,7 @@ class [[nodiscard]] ContainerOperation {
 };
 
 /// A durable object graph. All members may be called from any thread; they throw perdura::Error.
+/// Once it was closed or moved to another object, all but close() and discard() throw kMisuse.
 class Container {
  public:
   /// Open `uri`, a URI as Store::open takes it, and bring the last version back. Pointers into
@@ -170,9 +172,9 @@ class Container {
   void sync();
   /// A point each interval; 0 stops it.
   void point_every(std::chrono::milliseconds interval);
-  std::uint64_t durable_version() const noexcept;
+  std::uint64_t durable_version() const;
 
-  ContainerOperation operation() { return ContainerOperation(*container_); }
+  ContainerOperation operation() { return ContainerOperation(runtime()); }
 
   /// Points do not follow this pointer, a word of an object, any more. It is null in a version
   /// unless it leads to an object in the container. A word of which the object's type says that it
@@ -195,9 +197,13 @@ class Container {
   /// Of what was set to null when it was opened, at most 1000: what each pointer led to.
   std::vector<std::string> nulled_pointers() const;
   HeapAudit audit() const;
-  bool contains(const void* address) const noexcept;
+  bool contains(const void* address) const;
 
-  detail::ContainerRuntime& runtime() const noexcept { return *container_; }
+  detail::ContainerRuntime& runtime() const {
+    if (!container_) [[unlikely]]
+      detail::throw_closed_container();
+    return *container_;
+  }
 
  private:
   explicit Container(std::unique_ptr<detail::ContainerRuntime, detail::ContainerDeleter> container)

@@ -313,8 +313,17 @@ HeapAudit Store::audit() const {
   return value_or_throw(
       guarded([this]() -> Result<HeapAudit> { return runtime().heap().audit(); }));
 }
-void Store::reset_statistics() { runtime().checkpointer().reset_statistics(); }
-std::vector<std::string> Store::damaged_pages() const { return runtime().damaged_pages(); }
-std::vector<std::string> Store::unreported_stores() const { return runtime().unreported(); }
+void Store::reset_statistics() {
+  value_or_throw(runtime().usable());
+  runtime().checkpointer().reset_statistics();
+}
+std::vector<std::string> Store::damaged_pages() const {
+  value_or_throw(runtime().usable());
+  return runtime().damaged_pages();
+}
+std::vector<std::string> Store::unreported_stores() const {
+  value_or_throw(runtime().usable());
+  return runtime().unreported();
+}
 
 }  // namespace perdura

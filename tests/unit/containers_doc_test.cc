@@ -248,6 +248,50 @@ TEST_F(ContainersDoc, AForkedChildHasNoContainers) {
   container.close();
 }
 
+// One that was closed, or given to another variable, says so; to close it again does nothing.
+TEST_F(ContainersDoc, AClosedContainerSaysSo) {
+  Container container = Container::open(path(), options());
+  const Container moved = std::move(container);
+  const auto expect_closed = [](Container& gone) {
+    const std::vector<std::function<void()>> calls = {
+        [&] { gone.root<Link>(); },
+        [&] { gone.point(); },
+        [&] { gone.point_async(); },
+        [&] { gone.sync(); },
+        [&] { gone.point_every(std::chrono::milliseconds(1)); },
+        [&] { (void)gone.durable_version(); },
+        [&] { const auto operation = gone.operation(); },
+        [&] { gone.exclude(nullptr); },
+        [&] { gone.warn_of_sharing(); },
+        [&] { (void)gone.shared_objects(); },
+        [&] { (void)gone.statistics(); },
+        [&] { (void)gone.nulled_pointers(); },
+        [&] { (void)gone.audit(); },
+        [&] { (void)gone.contains(nullptr); },
+    };
+    for (size_t i = 0; i < calls.size(); ++i) {
+      SCOPED_TRACE(i);
+      expect_error(calls[i], Code::kMisuse, "closed");
+    }
+    gone.close();
+    gone.discard();
+  };
+  expect_closed(container);
+  Container closed = Container::open(path("closed.pd"), options());
+  closed.close();
+  expect_closed(closed);
+}
+
+TEST_F(ContainersDoc, OnlyObjectsArePinned) {
+  int on_the_stack = 0;
+  expect_error([&] { pin(&on_the_stack); }, Code::kMisuse, "there is none");
+  Link* const link = make<Link>();
+  pin(link);
+  unpin(link);
+  expect_error([&] { unpin(link); }, Code::kMisuse, "not pinned");
+  destroy(link);
+}
+
 // --- how they are written ------------------------------------------------------------------------
 
 TEST_F(ContainersDoc, InTheBackgroundTrackersThatSeeStoresFirstServe) {

@@ -408,8 +408,9 @@ class ClosedPartsTest : public testing::Test {
       return tracker_->backed({&part, 1});
     }));
     filler_.emplace(region_->base(), value);
-    parts_ = value_or_throw(store::LazyParts::create(*region_, *tracker_, *filler_, kPart,
-                                                     std::vector<bool>(kParts, true)));
+    parts_ = value_or_throw(store::LazyParts::create(
+        *region_, *tracker_, *filler_,
+        {.part_bytes = kPart, .parts = std::vector<store::Wanted>(kParts, store::Wanted::kSoon)}));
   }
   volatile char& byte_of(u64 part) const {
     return reinterpret_cast<volatile char&>(region_->base()[part * kPart + 100]);

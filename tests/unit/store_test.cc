@@ -19,6 +19,7 @@
 #include <thread>
 
 #include <perdura/perdura.hpp>
+#include <perdura/transaction.hpp>
 
 #include "base/bits.hpp"
 #include "store/runtime.hpp"
@@ -177,6 +178,15 @@ TEST_F(StoreTest, AForkedChildGetsAnErrorFromEveryCall) {
       {"wait", [&] { store.wait(1); }},
       {"checkpoint_every", [&] { store.checkpoint_every(std::chrono::milliseconds(1)); }},
       {"audit", [&] { store.audit(); }},
+      {"statistics", [&] { store.statistics(); }},
+      {"reset_statistics", [&] { store.reset_statistics(); }},
+      {"damaged_pages", [&] { store.damaged_pages(); }},
+      {"unreported_stores", [&] { store.unreported_stores(); }},
+      {"set_durability", [&] { set_durability(store, Durability::kRelaxed); }},
+      {"set_logging", [&] { set_logging(store, Logging::kUndo); }},
+      {"last_commit", [&] { last_commit(store); }},
+      {"durable_commit", [&] { durable_commit(store); }},
+      {"wait_for_commit", [&] { wait_for_commit(store, 0); }},
       {"allocator", [&] { Allocator<int>(store).allocate(1); }},
       {"close", [&] { store.close(); }},
   };

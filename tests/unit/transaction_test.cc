@@ -654,6 +654,21 @@ bool is_serializable(const History& history, std::vector<size_t>& done, std::vec
   return all;
 }
 
+TEST_P(Transactions, AreToldWhatToKeepWhileNoneRuns) {
+  Store store = open();
+  auto& word = store.root<u64>("word");
+  try {
+    atomically(store, [&](Transaction& tx) {
+      tx.write(word, u64{1});
+      set_logging(store, Logging::kUndo);
+    });
+    FAIL() << "it was taken";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::kMisuse) << error.what();
+  }
+  EXPECT_EQ(word, 0u);
+}
+
 TEST_P(Transactions, HaveHistoriesThatASerialOrderExplains) {
   constexpr u64 kWords = 4;
   constexpr u64 kThreads = 3;

@@ -100,7 +100,10 @@ void deallocate(void* object) {
 // What is in a container stays there.
 void pin(const void* object) {
   VolatileHeap& objects = VolatileHeap::instance();
-  if (!objects.contains(object)) return;
+  if (!objects.contains(object)) {
+    if (detail::runtime_holding(object) != nullptr) return;
+    throw Error(Code::kMisuse, "only an object can be pinned, and at the address there is none");
+  }
   value_or_throw(objects.heap().usable(object));  // not one inside of an object
   objects.pin(object);
 }
@@ -136,6 +139,10 @@ void detail::ContainerDeleter::operator()(ContainerRuntime* container) const noe
   end(container, "destroying it", std::uncaught_exceptions() == 0);
 }
 
+void detail::throw_closed_container() {
+  throw Error(Code::kMisuse, "the container was closed, or moved to another object; open it again");
+}
+
 ContainerOperation::ContainerOperation(ContainerRuntime& container) : container_(container) {
   container_.enter();
 }
@@ -147,24 +154,28 @@ Container Container::open(std::string_view uri, const Options& options) {
 }
 
 void* Container::root(const perdura_type& type) {
-  return value_or_throw(guarded([&] { return container_->root(type); }));
+  return value_or_throw(guarded([&] { return runtime().root(type); }));
 }
-std::uint64_t Container::point() { return value_or_throw(container_->point()); }
-std::uint64_t Container::point_async() { return value_or_throw(container_->point_async()); }
-void Container::sync() { value_or_throw(container_->sync()); }
+std::uint64_t Container::point() { return value_or_throw(runtime().point()); }
+std::uint64_t Container::point_async() { return value_or_throw(runtime().point_async()); }
+void Container::sync() { value_or_throw(runtime().sync()); }
 
 void Container::point_every(std::chrono::milliseconds interval) {
-  value_or_throw(container_->runtime().usable());
-  container_->runtime().checkpointer().every(interval);
+  value_or_throw(runtime().runtime().usable());
+  runtime().runtime().checkpointer().every(interval);
 }
 
-std::uint64_t Container::durable_version() const noexcept {
-  return container_->runtime().checkpointer().durable_version();
+std::uint64_t Container::durable_version() const {
+  return runtime().runtime().checkpointer().durable_version();
 }
 
-void Container::exclude(const void* pointer) { VolatileHeap::instance().exclude(pointer); }
+void Container::exclude(const void* pointer) {
+  (void)runtime();  // not one that was closed
+  VolatileHeap::instance().exclude(pointer);
+}
 
 void Container::close() {
+  if (!container_) return;
   value_or_throw(container_->runtime().usable());
   const Status closed = container_->close();
   if (!closed && closed.failure().code == Code::kMisuse) throw_failure(closed.failure());
@@ -172,22 +183,24 @@ void Container::close() {
   if (!closed) throw_failure(closed.failure());
 }
 
-void Container::discard() noexcept { end(container_.release(), "discarding it", false); }
+void Container::discard() noexcept {
+  if (container_) end(container_.release(), "discarding it", false);
+}
 
-void Container::warn_of_sharing(bool warn) { container_->warn_of_sharing(warn); }
+void Container::warn_of_sharing(bool warn) { runtime().warn_of_sharing(warn); }
 std::vector<std::string> Container::shared_objects() const {
-  return value_or_throw(guarded([this] { return container_->shared_objects(); }));
+  return value_or_throw(guarded([this] { return runtime().shared_objects(); }));
 }
 
-ContainerStatistics Container::statistics() const { return container_->statistics(); }
-std::vector<std::string> Container::nulled_pointers() const { return container_->nulled(); }
+ContainerStatistics Container::statistics() const { return runtime().statistics(); }
+std::vector<std::string> Container::nulled_pointers() const { return runtime().nulled(); }
 HeapAudit Container::audit() const {
-  value_or_throw(container_->runtime().usable());
-  return container_->runtime().heap().audit();
+  value_or_throw(runtime().runtime().usable());
+  return runtime().runtime().heap().audit();
 }
 
-bool Container::contains(const void* address) const noexcept {
-  return container_->runtime().region().contains(address);
+bool Container::contains(const void* address) const {
+  return runtime().runtime().region().contains(address);
 }
 
 }  // namespace perdura

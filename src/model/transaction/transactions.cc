@@ -410,6 +410,14 @@ void Transactions::set_durability(Durability durability) {
   durability_ = durability;
 }
 
+void Transactions::set_logging(Logging logging) {
+  if (runtime_.mutators().in_operation())
+    throw Error(Code::kMisuse,
+                "set_logging inside a transaction or an operation; what a transaction keeps is "
+                "chosen while none runs");
+  logging_ = logging;
+}
+
 bool Transactions::waits_for_version() const {
   return durability_.load(std::memory_order_relaxed) == Durability::kNone ||
          runtime_.heap().version_required();
@@ -528,24 +536,30 @@ void Transaction::store_bytes(void* to, const void* from, std::size_t length) {
                  });
 }
 
+namespace {
+/// Whatever is asked of them but to run, which asks by itself.
+detail::Transactions& usable_transactions_of(Store& store) {
+  value_or_throw(store.runtime().usable());
+  return detail::transactions_of(store.runtime());
+}
+}  // namespace
+
 void set_durability(Store& store, Durability durability) {
-  detail::transactions_of(store.runtime()).set_durability(durability);
+  usable_transactions_of(store).set_durability(durability);
 }
 
 void set_logging(Store& store, Logging logging) {
-  detail::transactions_of(store.runtime()).set_logging(logging);
+  usable_transactions_of(store).set_logging(logging);
 }
 
-std::uint64_t last_commit(Store& store) {
-  return detail::transactions_of(store.runtime()).last_commit();
-}
+std::uint64_t last_commit(Store& store) { return usable_transactions_of(store).last_commit(); }
 
 std::uint64_t durable_commit(Store& store) {
-  return detail::transactions_of(store.runtime()).durable_commit();
+  return usable_transactions_of(store).durable_commit();
 }
 
 void wait_for_commit(Store& store, std::uint64_t commit) {
-  detail::transactions_of(store.runtime()).wait_for(commit);
+  usable_transactions_of(store).wait_for(commit);
 }
 
 }  // namespace perdura

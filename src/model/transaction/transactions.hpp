@@ -291,7 +291,7 @@ class Transactions final : public store::Extension, public commit::EpochGuest {
   void mend_stream();
   void try_to_mend_stream();
   void set_durability(Durability durability);
-  void set_logging(Logging logging) { logging_ = logging; }
+  void set_logging(Logging logging);
   u64 last_commit() { return this_thread().last_commit(); }
   u64 durable_commit() const;
   void wait_for(u64 commit);
