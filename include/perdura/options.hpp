@@ -126,6 +126,11 @@ struct Options {
   /// with its checksums (Statistics::damaged_pages, Store::damaged_pages); bytes a second, 0: not.
   std::uint64_t verify_bytes_per_second = std::uint64_t{64} << 20;
 
+  /// Let the superblock know of each version soon after it is durable: then damage to the last one
+  /// is told from a checkpoint that a crash cut short. Costs two more flushes of the medium for
+  /// each version, in the background.
+  bool confirm_versions = false;
+
   /// Trackers of reported stores: take memory in huge pages of 2 MiB, where the system has them.
   /// Page walks cost a program with much memory a tenth of its time and more; a store that is
   /// small or sparse takes up more memory.
@@ -137,8 +142,9 @@ struct Options {
 
 /// A snapshot of a store's counters. Times are nanoseconds.
 struct Statistics {
-  std::uint64_t durable_version = 0;   ///< newest version that survives a crash
-  std::uint64_t replayed_version = 0;  ///< newest version whole in the home image
+  std::uint64_t durable_version = 0;    ///< newest version that survives a crash
+  std::uint64_t replayed_version = 0;   ///< newest version whole in the home image
+  std::uint64_t confirmed_version = 0;  ///< newest one that the superblock knows of
   std::uint64_t checkpoints = 0;
   std::uint64_t failed_checkpoints = 0;
   std::uint64_t checkpoint_ns = 0;       ///< from the beginning of each, until it was durable

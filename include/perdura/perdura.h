@@ -75,6 +75,7 @@ typedef struct perdura_options {
   enum perdura_capture capture;
   const char* region;
   enum perdura_verify verify;
+  int confirm_versions; /* 1: see perdura/options.hpp */
 } perdura_options;
 
 /* options may be NULL. On success *store must be closed with perdura_close. */
@@ -149,6 +150,7 @@ typedef struct perdura_statistics {
   uint64_t unreported;
   enum perdura_tracking tracking;
   uint32_t aliases;
+  uint64_t confirmed_version;
 } perdura_statistics;
 int perdura_get_statistics(perdura_store* store, perdura_statistics* statistics);
 

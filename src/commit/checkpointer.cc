@@ -29,6 +29,7 @@ Checkpointer::Checkpointer(const Config& config, u64 durable_version)
       backlog_.store(true, std::memory_order_relaxed);
       work_.notify_all();
     });
+  confirm_due_ = config_.confirms;  // of what recovery found
   const NoSignals no_signals;
   timer_thread_ = std::thread([this] { run_timer_and_async(); });
   ::pthread_setname_np(timer_thread_.native_handle(), "perdura-ckpt");
@@ -211,11 +212,12 @@ void Checkpointer::publish(Attempt& attempt, const Status& status, bool settle_l
     ++counters_.checkpoints;
     counters_.changed_bytes += config_.engine->written().changed_bytes;
     failed_.reset();
+    confirm_due_ = config_.confirms;
   }
   attempt_.reset();
   settle_due_ = settle_later;
   progress_.notify_all();
-  if (settle_due_ || promoter_.pending()) work_.notify_all();
+  if (settle_due_ || confirm_due_ || promoter_.pending()) work_.notify_all();
 }
 
 // --- background threads ------------------------------------------------------------------------
@@ -251,6 +253,10 @@ void Checkpointer::run_timer_and_async() {
       progress_.notify_all();
       continue;
     }
+    if (confirm_due_) {
+      confirm(lock);
+      continue;
+    }
     const auto interval = interval_;
     // It may have been set while this thread was at something else.
     if (interval != due_for) due = Clock::now() + interval;
@@ -258,7 +264,7 @@ void Checkpointer::run_timer_and_async() {
     const bool timer = interval.count() != 0;
     const bool promotes = promoter_.pending();
     const auto wanted = [&] {
-      return stopping_ || async_cut_ || settle_due_ || interval_ != interval;
+      return stopping_ || async_cut_ || settle_due_ || confirm_due_ || interval_ != interval;
     };
     const auto ahead = [&] { return backlog_.load() || promoter_.pending() != promotes; };
     // On the way to the next one, do in pieces what would keep the window open longer.
@@ -304,6 +310,15 @@ void Checkpointer::say_failure(const Status& status) {
                "durable; it is tried again: %s\n",
                config_.store.c_str(), static_cast<unsigned long long>(durable_version()),
                status.failure().message.c_str());
+}
+
+// Nobody waits for it. Where it fails the medium says so to the next version.
+void Checkpointer::confirm(std::unique_lock<std::mutex>& lock) {
+  confirm_due_ = false;
+  lock.unlock();
+  const Status confirmed = guarded([&] { return config_.engine->confirm(); });
+  (void)confirmed;
+  lock.lock();
 }
 
 void Checkpointer::do_ahead(std::unique_lock<std::mutex>& lock) {

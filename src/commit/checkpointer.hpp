@@ -70,6 +70,7 @@ class Checkpointer {
     track::Tracker* tracker = nullptr;
     track::Reported* reported = nullptr;  ///< the tracker, when it is one of reported stores
     bool background_capture = false;
+    bool confirms = false;                 ///< each version, afterwards (Options::confirm_versions)
     std::string store;                     ///< its name, for messages
     track::ClosedParts* closed = nullptr;  ///< of the region, that open when they are touched
     CutGuest* guest = nullptr;
@@ -114,6 +115,7 @@ class Checkpointer {
   void stop_thread();
   void run_timer_and_async();
   void do_ahead(std::unique_lock<std::mutex>& lock);
+  void confirm(std::unique_lock<std::mutex>& lock);
   void say_failure(const Status& status);
 
   const Config config_;
@@ -124,6 +126,7 @@ class Checkpointer {
   std::condition_variable work_;      ///< for the checkpoint thread
   bool settle_due_ = false;  ///< the last attempt is to be settled by the background thread
   std::atomic<bool> backlog_{false};  ///< reports wait to be collected
+  bool confirm_due_ = false;          ///< of a version that was published, or recovered
   bool async_cut_ = false;            ///< the attempt waits for the background thread
   std::optional<Attempt> attempt_;
   std::atomic<u64> durable_{0};

@@ -93,6 +93,10 @@ class Engine {
   /// Space is short, and what is captured while mutators stand still is less than the change set.
   virtual bool trims() const { return false; }
 
+  /// The superblock learns of the newest version, so that damage to it cannot be taken for a
+  /// version that a crash cut short. In one thread, beside all of the above.
+  virtual Status confirm() = 0;
+
   /// While held, no work begins in the background. True when none is under way.
   virtual bool hold(bool) { return true; }
   /// End the background work. `bring_home`: complete it first.

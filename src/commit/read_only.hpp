@@ -30,6 +30,7 @@ class ReadOnly final : public Engine {
   void publish() noexcept override { PERDURA_ASSERT(false); }
   void discard() override { PERDURA_ASSERT(false); }
   void keep_from(u64) override {}
+  Status confirm() override { return {}; }
 
  private:
   static Status never() {

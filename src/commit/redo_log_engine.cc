@@ -156,6 +156,15 @@ void RedoLogEngine::keep_from(u64 version) {
   progress_.notify_all();  // where nothing may come home nobody needs to wait for it
 }
 
+Status RedoLogEngine::confirm() {
+  u64 newest = 0;
+  {
+    std::lock_guard lock(mutex_);
+    newest = committed_.empty() ? replayed_ : committed_.back().number;
+  }
+  return config_.volume->confirm(config_.region->id(), newest);
+}
+
 bool RedoLogEngine::hold(bool on) {
   std::lock_guard lock(mutex_);
   held_ = on;

@@ -59,6 +59,7 @@ class RedoLogEngine final : public Engine {
   void publish() noexcept override;
   void discard() override;
   void keep_from(u64 version) override;
+  Status confirm() override;
   Written written() const override;
   bool hold(bool on) override;
   Status bring_home() override;

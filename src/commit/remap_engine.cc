@@ -436,10 +436,13 @@ void RemapEngine::discard() {
 Engine::Written RemapEngine::written() const { return written_; }
 
 // The superblock learns which version there is at least: then no damage to records can hide it.
-Status RemapEngine::finish(bool bring_home) {
-  if (!bring_home || durable_ <= config_.volume->replayed_version(config_.record.region)) return {};
-  return config_.volume->set_replayed(config_.record.region, durable_, 0);
+Status RemapEngine::confirm() {
+  const u64 durable = durable_;
+  if (durable <= config_.volume->replayed_version(config_.record.region)) return {};
+  return config_.volume->set_replayed(config_.record.region, durable, 0);
 }
+
+Status RemapEngine::finish(bool bring_home) { return bring_home ? confirm() : Status{}; }
 
 void RemapEngine::add_to(Statistics& statistics) const {
   std::lock_guard lock(mutex_);

@@ -100,6 +100,7 @@ class RemapEngine final : public Engine, public track::StoreGuard {
   Status prepare() override;
   void publish() noexcept override;
   void discard() override;
+  Status confirm() override;
   void keep_from(u64 version) override { kept_from_.store(version, std::memory_order_relaxed); }
   Written written() const override;
   Status finish(bool bring_home) override;
@@ -142,7 +143,7 @@ class RemapEngine final : public Engine, public track::StoreGuard {
   std::list<Retiring> retiring_;
   std::list<Retiring> replaced_;  ///< of the version that may be published
   std::atomic<u64> kept_from_{kNoVersion};
-  u64 durable_ = 0;  ///< the newest version that was made; 0: none yet
+  std::atomic<u64> durable_{0};  ///< the newest version that was made; 0: none yet
 
   // --- of the version that is written
   u64 version_ = 0;

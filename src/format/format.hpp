@@ -79,11 +79,14 @@ struct Superblock {
   u64 directory_checksum;
   u64 reserved2;
   RegionState regions[kRegionsMax];  ///< number 1 first
-  u8 reserved1[4096 - 144 - 16 * kRegionsMax];
+  /// Of each: so many versions behind the replayed one were durable. There may be more.
+  u32 confirmed[kRegionsMax];
+  u8 reserved1[4096 - 144 - 20 * kRegionsMax];
 };
 static_assert(sizeof(Superblock) == kSuperblockBytes);
 static_assert(offsetof(Superblock, uuid) == 64);
 static_assert(offsetof(Superblock, regions) == 144);
+static_assert(offsetof(Superblock, reserved1) <= 512);  // what changes lies in one sector
 static_assert(std::is_trivially_copyable_v<Superblock>);
 
 /// Who opened the store last. Read without trust, to name the owner in an error message.

@@ -107,10 +107,21 @@ class Scanner {
                          std::to_string(number) + " was written after it (offset " +
                          std::to_string(later.ref.offset) + "); restore the store from a copy"};
     }
+    PERDURA_TRY(check_confirmed(next - 1));
     return recovered;
   }
 
  private:
+  // More than once was durable cannot be missing, whatever a crash did.
+  Status check_confirmed(u64 newest) const {
+    const u64 known = volume_.confirmed_version(region_);
+    if (known <= newest) return {};
+    return Failure{Code::kCorrupt, "the log of '" + volume_.name() + "' is damaged: version " +
+                                       std::to_string(known) + " was durable, and version " +
+                                       std::to_string(newest + 1) + " is not whole" + damage_ +
+                                       "; restore the store from a copy"};
+  }
+
   void scan_segment(u64 offset, const std::byte* segment) {
     u64 generation = 0;
     u64 version_max = 0;

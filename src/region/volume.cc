@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 
 #include "base/aligned_buffer.hpp"
 #include "base/assert.hpp"
@@ -246,6 +247,7 @@ Status Volume::add_region(const RegionRecord& record) {
   }
   regions_.push_back(record);
   superblock_.regions[index_of(record.region)] = {};
+  superblock_.confirmed[index_of(record.region)] = 0;
   Status written = guarded([this] { return write_directory(); });
   if (!written) {
     regions_.pop_back();
@@ -412,8 +414,35 @@ Status Volume::set_region_address(u32 region, u64 address) {
 
 Status Volume::set_replayed(u32 region, u64 version, u64 live_generation) {
   std::lock_guard lock(mutex_);
+  const u64 known = superblock_.regions[index_of(region)].replayed_version +
+                    superblock_.confirmed[index_of(region)];
   superblock_.regions[index_of(region)] = {version, live_generation};
+  set_confirmed(region, known);
   return write_superblock();
+}
+
+// As far as the superblock can say it.
+void Volume::set_confirmed(u32 region, u64 version) {
+  const u64 replayed = superblock_.regions[index_of(region)].replayed_version;
+  const u64 behind = version - std::min(version, replayed);
+  superblock_.confirmed[index_of(region)] =
+      static_cast<u32>(std::min<u64>(behind, std::numeric_limits<u32>::max()));
+}
+
+Status Volume::confirm(u32 region, u64 version) {
+  std::lock_guard lock(mutex_);
+  u32& confirmed = superblock_.confirmed[index_of(region)];
+  const u32 before = confirmed;
+  set_confirmed(region, version);
+  if (confirmed > before) return write_superblock();
+  confirmed = before;
+  return {};
+}
+
+u64 Volume::confirmed_version(u32 region) const {
+  std::lock_guard lock(mutex_);
+  return superblock_.regions[index_of(region)].replayed_version +
+         superblock_.confirmed[index_of(region)];
 }
 
 // First fit; else the medium grows.

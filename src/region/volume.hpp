@@ -70,6 +70,10 @@ class Volume {
   /// The home image of `region` holds `version`, and its log segments before `live_generation` are
   /// no longer needed. The home image must be durable.
   Status set_replayed(u32 region, u64 version, u64 live_generation);
+  /// This version is durable: from now on one that is older cannot be taken for the newest one.
+  Status confirm(u32 region, u64 version);
+  /// The newest version of which the superblock knows that it was durable.
+  u64 confirmed_version(u32 region) const;
 
  private:
   explicit Volume(std::unique_ptr<media::Medium> medium) : medium_(std::move(medium)) {}
@@ -93,6 +97,7 @@ class Volume {
   Status add_mergeable(const format::Extent& extent);
   void merge_extents();
   Status clear(u64 offset, u64 length);
+  void set_confirmed(u32 region, u64 version);
   Status write_directory();
   Status write_superblock();
   Status write_next_slot();

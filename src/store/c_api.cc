@@ -54,6 +54,7 @@ Options options_of(const perdura_options* options) {
   chosen.capture = static_cast<Capture>(options->capture);
   if (options->region != nullptr) chosen.region = options->region;
   chosen.verify = static_cast<Verify>(options->verify);
+  chosen.confirm_versions = options->confirm_versions != 0;
   return chosen;
 }
 
@@ -231,7 +232,8 @@ int perdura_get_statistics(perdura_store* store, perdura_statistics* statistics)
                    .recovery_ns = all.recovery_ns,
                    .unreported = all.unreported,
                    .tracking = static_cast<perdura_tracking>(all.tracking),
-                   .aliases = all.aliases};
+                   .aliases = all.aliases,
+                   .confirmed_version = all.confirmed_version};
   });
 }
 

@@ -227,6 +227,7 @@ Status Runtime::start() {
   config.store = name();
   config.background_capture = background;
   config.closed = storage_->closed();
+  config.confirms = options_.confirm_versions;
   if (options_.verify_reports) {
     verifier_ = std::make_unique<store::ReportVerifier>(*region_, *heap_);
     config.inspect = [this](const track::DirtyMap& reported) { verifier_->inspect(reported); };
@@ -544,6 +545,7 @@ Statistics Runtime::statistics() const {
   const commit::Findings verified = findings();
   statistics.verified_bytes = verified.verified_bytes;
   statistics.damaged_pages = verified.damaged_pages;
+  statistics.confirmed_version = volume_->confirmed_version(region_->id());
   statistics.region_backed_bytes = region_->home()->backed_bytes();
   statistics.recovery_ns = recovery_ns_;
   statistics.unreported = verifier_ ? verifier_->lines() : 0;
