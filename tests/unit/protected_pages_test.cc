@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "base/mapping.hpp"
+#include "support/slice.hpp"
 #include "track/protected_pages.hpp"
 #include "track/userfault.hpp"
-#include "support/slice.hpp"
 
 namespace perdura::test {
 namespace {

@@ -260,9 +260,9 @@ TEST_P(RemapTest, TheRegionGrows) {
   for (u64 round = 1; round < 12; ++round) {
     const auto* block =
         static_cast<u64*>(store_->get_root(("block " + std::to_string(round)).c_str()));
-    EXPECT_TRUE(std::all_of(block, block + 2 * kMiB / sizeof(u64),
-                            [round](u64 word) { return word == round; }))
-        << round;
+    EXPECT_TRUE(std::all_of(block, block + 2 * kMiB / sizeof(u64), [round](u64 word) {
+      return word == round;
+    })) << round;
   }
   EXPECT_TRUE(store_->audit().clean);
 }

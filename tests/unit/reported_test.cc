@@ -11,8 +11,8 @@
 #include <random>
 #include <thread>
 
-#include "track/reported.hpp"
 #include "support/slice.hpp"
+#include "track/reported.hpp"
 
 namespace perdura::test {
 namespace {
