@@ -27,6 +27,12 @@ namespace {
 
 using region::HomeMap;
 
+/// Of a child: an access that nobody answers. Sanitizers end it with an exit code of their own.
+bool ended_by_access(const std::string& result) {
+  return result.find("died of signal 11") != std::string::npos ||
+         (kSanitized && result.find("exited with") != std::string::npos);
+}
+
 struct Way {
   const char* name;
   const char* scheme;
@@ -112,7 +118,7 @@ TEST_P(VerifyTest, ADamagedPageEndsWhoTouchesItAndNobodyElse) {
   const std::string touched = in_child([&](WrappedStore& store) {
     return std::to_string(words_of(store)[kDamagedWord + 13]) + " was read";
   });
-  EXPECT_NE(touched.find("died of signal"), std::string::npos) << touched;
+  EXPECT_TRUE(ended_by_access(touched)) << touched;
   EXPECT_NE(touched.find(named), std::string::npos) << touched;
   EXPECT_EQ(touched.find("was read"), std::string::npos);
   // The parts beside it are as they should be, and so they become durable.
@@ -142,7 +148,7 @@ TEST_P(VerifyTest, ADamagedChecksumIsDamage) {
   flip(HomeMap::checksum_place(*home_->find(offset), offset));
   const std::string touched =
       in_child([&](WrappedStore& store) { return std::to_string(words_of(store)[kMiB / 8]); });
-  EXPECT_NE(touched.find("died of signal"), std::string::npos) << touched;
+  EXPECT_TRUE(ended_by_access(touched)) << touched;
 }
 
 TEST_P(VerifyTest, WithoutLazyRecoveryOpeningFails) {
@@ -373,7 +379,7 @@ TEST_P(EveryBit, IsReadRightOrNotAtAll) {
       }
     });
     const std::string result = child.wait();
-    const bool died = result.find("died of signal 11") != std::string::npos;
+    const bool died = ended_by_access(result);
     ended += died;
     refused += result == "refused";
     if (result == "right" || died || result == "refused") continue;
