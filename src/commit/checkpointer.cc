@@ -22,6 +22,14 @@ constexpr u64 kBytesSettledLater = 4 * kMiB;
 Checkpointer::Checkpointer(const Config& config, u64 durable_version)
     : config_(config),
       promoter_(*config.region, *config.mutators, config.closed),
+      sequence_({.engine = config.engine,
+                 .mutators = config.mutators,
+                 .tracker = config.tracker,
+                 .background_capture = config.background_capture,
+                 .guest = config.guest,
+                 .epochs = config.epochs,
+                 .inspect = config.inspect,
+                 .note = [this](const track::DirtyMap& changes) { promoter_.note(changes); }}),
       durable_(durable_version) {
   // Without the lock, in a mutator: a notification that gets lost is followed by another.
   if (config_.reported != nullptr)
@@ -128,42 +136,14 @@ Attempt& Checkpointer::claim(Attempt::Trigger trigger, u64 begin_ns) {
 }
 
 void Checkpointer::cut(Attempt& attempt) {
-  CutGuest* const guest = config_.guest;
-  const Status ready = guarded([&] { return guest != nullptr ? guest->before_cut() : Status{}; });
-  const u64 begin_ns = config_.mutators->stop();
-  attempt.status = guarded([&]() -> Status {
-    config_.engine->begin(attempt.version);
-    if (!ready) return copy_of(ready.failure());
-    if (attempt.selection != nullptr) {
-      PERDURA_TRY(attempt.selection->select());
-      return config_.engine->capture_selection(attempt.selection->lines());
-    }
-    if (guest != nullptr) PERDURA_TRY(guest->at_cut());
-    PERDURA_TRY(config_.tracker->cut());
-    if (config_.epochs != nullptr) config_.epochs->epoch_begins();
-    attempt.trimmed = config_.engine->trims();
-    attempt.in_background = config_.background_capture && !attempt.trimmed;
-    if (attempt.in_background) return config_.engine->open_window();
-    return capture_stopped(attempt);
-  });
-  config_.mutators->resume();
-  const u64 pause_ns = now_ns() - begin_ns;
-  if (guest != nullptr) guest->after_cut();
+  const u64 pause_ns = sequence_.cut(attempt);
   std::lock_guard lock(mutex_);
   pauses_.add(pause_ns);
 }
 
-Status Checkpointer::capture_stopped(Attempt& attempt) {
-  const track::DirtyMap& changes = config_.tracker->collect();
-  if (config_.inspect) config_.inspect(changes);
-  attempt.empty = changes.empty();
-  if (attempt.empty) return {};
-  promoter_.note(changes);
-  return config_.engine->capture_stopped(changes);
-}
-
 Result<u64> Checkpointer::complete(Attempt& attempt) {
-  const Status status = make_version(attempt);
+  const bool has_versions = durable_.load(std::memory_order_relaxed) != 0;
+  const Status status = sequence_.make_version(attempt, has_versions);
   // First: who relies on it that an epoch has a version says of which version it was.
   if (status && !attempt.empty) durable_.store(attempt.version, std::memory_order_release);
   if (attempt.selection == nullptr && config_.epochs != nullptr)
@@ -179,27 +159,6 @@ Result<u64> Checkpointer::complete(Attempt& attempt) {
   publish(attempt, status, settle_later);
   if (!status) return copy_of(status.failure());
   return skipped ? number - 1 : number;
-}
-
-Status Checkpointer::make_version(Attempt& attempt) {
-  Status status =
-      attempt.status ? guarded([&] { return write_version(attempt); }) : std::move(attempt.status);
-  if (!status) config_.engine->discard();
-  else if (!attempt.empty) config_.engine->publish();
-  return status;
-}
-
-Status Checkpointer::write_version(Attempt& attempt) {
-  if (attempt.in_background) {
-    const track::DirtyMap& changes = config_.tracker->collect();
-    attempt.empty = changes.empty();
-    PERDURA_TRY(config_.engine->capture_in_background(changes));
-    promoter_.note(changes);
-  }
-  // Nothing changed: the last version holds it all. An asynchronous one was promised a number.
-  attempt.empty = attempt.empty && attempt.trigger != Trigger::kAsync &&
-                  durable_.load(std::memory_order_relaxed) != 0;
-  return attempt.empty ? Status{} : config_.engine->prepare();
 }
 
 void Checkpointer::publish(Attempt& attempt, const Status& status, bool settle_later) {
@@ -282,17 +241,21 @@ void Checkpointer::run_timer_and_async() {
     }
     stepped = false;
     due = std::max(due + interval, Clock::now());
-    // This thread must not wait: it completes the asynchronous ones. One that is under way covers
-    // this interval, and a log at its limit puts the timer off to the next.
-    config_.engine->retry();
-    if (busy() || !config_.engine->has_room()) continue;
-    Attempt& attempt = claim(Trigger::kTimer, now_ns());
-    lock.unlock();
-    cut(attempt);
-    const Result<u64> result = complete(attempt);
-    say_failure(result ? Status{} : Status(copy_of(result.failure())));
-    lock.lock();
+    checkpoint_in_time(lock);
   }
+}
+
+// This thread must not wait: it completes the asynchronous ones. One that is under way covers this
+// interval, and a log at its limit puts the timer off to the next.
+void Checkpointer::checkpoint_in_time(std::unique_lock<std::mutex>& lock) {
+  config_.engine->retry();
+  if (busy() || !config_.engine->has_room()) return;
+  Attempt& attempt = claim(Trigger::kTimer, now_ns());
+  lock.unlock();
+  cut(attempt);
+  const Result<u64> result = complete(attempt);
+  say_failure(result ? Status{} : Status(copy_of(result.failure())));
+  lock.lock();
 }
 
 // Of a timed checkpoint, which nobody waits for. The next one covers the same changes, so each kind

@@ -1,8 +1,6 @@
-// Checkpoints of a region: cut, capture, commit; and the threads that do it in the background.
-//
-//   cut        mutators stand still; the tracker ends the epoch          microseconds
-//   capture    the engine copies the change set
-//   commit     the engine makes it a durable version
+// When checkpoints of a region are taken: by call, by a timer, in the background; who waits for
+// which; and what else the thread behind them does meanwhile. What one consists of is in
+// commit/sequence.hpp.
 //
 // One checkpoint is under way at a time. Lock order: mutex_ is a leaf; it is never held across a
 // cut, a capture or I/O.
@@ -21,45 +19,11 @@
 #include "commit/engine.hpp"
 #include "commit/pauses.hpp"
 #include "commit/promoter.hpp"
+#include "commit/sequence.hpp"
 #include "track/reported.hpp"
 #include "track/tracker.hpp"
 
 namespace perdura::commit {
-
-/// A checkpoint under way.
-struct Attempt {
-  enum class Trigger { kCaller, kAsync, kTimer };
-  Trigger trigger = Trigger::kCaller;
-  u64 begin_ns = 0;
-  Selection* selection = nullptr;  ///< these lines, not what changed in the epoch
-  u64 version = 0;
-  Status status;  ///< of the part done while mutators were stopped
-  bool empty = false;
-  bool trimmed = false;        ///< space was short when it was cut, so it takes as little as it can
-  bool in_background = false;  ///< captured while mutators run
-};
-
-/// Has work to do before an epoch ends.
-class CutGuest {
- public:
-  virtual ~CutGuest() = default;
-  virtual Status before_cut() = 0;
-  /// Mutators stand still. What it changes is part of the version; there is none when it fails.
-  virtual Status at_cut() = 0;
-  /// Mutators run again. Whatever the others returned.
-  virtual void after_cut() noexcept = 0;
-};
-
-/// Is told of epochs: how they end, and what became of them.
-class EpochGuest {
- public:
-  virtual ~EpochGuest() = default;
-  /// Mutators stand still. The epoch that ends here is being made a version of from now on.
-  virtual void epoch_begins() noexcept = 0;
-  /// The epoch that ended last is part of a durable version; or its changes belong to the running
-  /// one. Before another one ends.
-  virtual void epoch_settled(bool durable) noexcept = 0;
-};
 
 class Checkpointer {
  public:
@@ -106,20 +70,19 @@ class Checkpointer {
   bool busy() const { return attempt_ || settle_due_; }
   Attempt& claim(Trigger trigger, u64 begin_ns);  ///< with mutex_ held, and nothing under way
   void cut(Attempt& attempt);
-  Status capture_stopped(Attempt& attempt);
   Result<u64> complete(Attempt& attempt);
-  Status make_version(Attempt& attempt);
-  Status write_version(Attempt& attempt);
   void publish(Attempt& attempt, const Status& status, bool settle_later);
 
   void stop_thread();
   void run_timer_and_async();
+  void checkpoint_in_time(std::unique_lock<std::mutex>& lock);
   void do_ahead(std::unique_lock<std::mutex>& lock);
   void confirm(std::unique_lock<std::mutex>& lock);
   void say_failure(const Status& status);
 
   const Config config_;
   Promoter promoter_;
+  Sequence sequence_;
 
   mutable std::mutex mutex_;
   std::condition_variable progress_;  ///< an attempt ended

@@ -15,6 +15,7 @@
 
 #include <perdura/options.hpp>
 
+#include "base/assert.hpp"
 #include "base/result.hpp"
 #include "track/dirty_map.hpp"
 
@@ -50,6 +51,30 @@ struct Findings {
     damaged_pages += more.damaged_pages;
     for (std::string& each : more.first) first.push_back(std::move(each));
   }
+};
+
+/// How far the version is that an engine makes: it asserts the order of the calls above.
+class Stage {
+ public:
+  void begin() {
+    PERDURA_ASSERT(at_ != kPrepared);  // else published or discarded before
+    at_ = kBegun;                      // also where the one before turned out to be empty
+  }
+  void capture() {
+    PERDURA_ASSERT(at_ == kBegun);
+    at_ = kCaptured;
+  }
+  /// Of nothing, where an empty version was promised.
+  void prepare() const { PERDURA_ASSERT(at_ == kBegun || at_ == kCaptured); }
+  void prepared() { at_ = kPrepared; }
+  void publish() {
+    PERDURA_ASSERT(at_ == kPrepared);
+    at_ = kNone;
+  }
+  void discard() { at_ = kNone; }
+
+ private:
+  enum { kNone, kBegun, kCaptured, kPrepared } at_ = kNone;
 };
 
 class Engine {

@@ -175,6 +175,7 @@ bool RedoLogEngine::hold(bool on) {
 // --- writing a version --------------------------------------------------------------------------
 
 void RedoLogEngine::begin(u64 version) {
+  stage_.begin();
   // Of a version that turned out to be empty.
   if (writer_ != nullptr) give_writer(std::exchange(writer_, nullptr));
   version_.emplace();
@@ -183,6 +184,7 @@ void RedoLogEngine::begin(u64 version) {
 }
 
 Status RedoLogEngine::capture_stopped(const track::DirtyMap& changes) {
+  stage_.capture();
   if (!trims()) return capture_lines(changes, true);
   PERDURA_TRY(drain());
   // The home image is not the last version where one is kept from coming home.
@@ -251,6 +253,7 @@ Status RedoLogEngine::open_window() {
 }
 
 Status RedoLogEngine::capture_in_background(const track::DirtyMap& changes) {
+  stage_.capture();
   u64 side_copies = 0;
   writer_ = take_writer();
   writer_->begin(*version_);
@@ -263,6 +266,7 @@ Status RedoLogEngine::capture_in_background(const track::DirtyMap& changes) {
 }
 
 Status RedoLogEngine::capture_selection(const Selection::Lines& lines) {
+  stage_.capture();
   writer_ = take_writer();
   writer_->begin(*version_);
   write_lines(lines.numbers, lines.data, *writer_);
@@ -270,6 +274,7 @@ Status RedoLogEngine::capture_selection(const Selection::Lines& lines) {
 }
 
 Status RedoLogEngine::prepare() {
+  stage_.prepare();
   PERDURA_TRY(config_.volume->medium().check_named());
   if (writer_ == nullptr) {
     writer_ = take_writer();
@@ -283,11 +288,12 @@ Status RedoLogEngine::prepare() {
   PERDURA_TRY(config_.volume->medium().barrier(PERDURA_SITE("commit")));
   prepared_.front() = {version_->number, version_->log_bytes, std::move(version_->blocks)};
   give_writer(std::exchange(writer_, nullptr));
+  stage_.prepared();
   return {};
 }
 
 void RedoLogEngine::publish() noexcept {
-  PERDURA_ASSERT(!prepared_.empty());
+  stage_.publish();
   // A segment in hand could not be given back.
   if (config_.space->over_limit()) leave_segments();
   const u64 transaction_bytes = config_.space->transaction_bytes(version_->number);
@@ -300,6 +306,7 @@ void RedoLogEngine::publish() noexcept {
 }
 
 void RedoLogEngine::discard() {
+  stage_.discard();
   // Nobody captures any more, whatever came of it.
   if (config_.reported != nullptr) config_.reported->close_window();
   if (writer_ != nullptr) {

@@ -108,6 +108,7 @@ class RedoLogEngine final : public Engine {
   const u64 ticket_base_;
 
   // --- of the version that is written
+  Stage stage_;
   std::optional<log::VersionInProgress> version_;
   log::VersionWriter* writer_ = nullptr;  ///< of the checkpointing thread
   u64 tickets_ = 0;

@@ -144,6 +144,7 @@ RemapEngine::~RemapEngine() {
 }
 
 void RemapEngine::begin(u64 version) {
+  stage_.begin();
   version_ = version;
   listed_.clear();
   changes_.clear();
@@ -214,6 +215,7 @@ Status RemapEngine::write_chunk(u64 index, const std::byte* bytes) {
 }
 
 Status RemapEngine::capture_stopped(const track::DirtyMap& changes) {
+  stage_.capture();
   list_chunks(changes);
   for (const u64 index : listed_) PERDURA_TRY(write_chunk(index, chunk_address(index)));
   return flush();
@@ -289,6 +291,7 @@ Status RemapEngine::write_listed() {
 }
 
 Status RemapEngine::capture_in_background(const track::DirtyMap&) {
+  stage_.capture();
   Status captured = guarded([this] { return write_listed(); });
   close_window();
   std::lock_guard lock(mutex_);
@@ -358,6 +361,7 @@ Status RemapEngine::pad_nodes() {
 }
 
 Status RemapEngine::prepare() {
+  stage_.prepare();
   PERDURA_TRY(medium_.check_named());
   PERDURA_TRY(write_nodes());
   if (config_.whole_chunks) PERDURA_TRY(pad_nodes());
@@ -371,11 +375,13 @@ Status RemapEngine::prepare() {
       replaced.places.push_back({change.old.place, length_at(change.level, chunk_bytes_)});
   // Barrier: all that the version consists of is durable before a record says that there is one.
   PERDURA_TRY(medium_.barrier(PERDURA_SITE("chunks and map")));
-  return write_record();
+  PERDURA_TRY(write_record());
+  stage_.prepared();
+  return {};
 }
 
 void RemapEngine::publish() noexcept {
-  PERDURA_ASSERT(!replaced_.empty());
+  stage_.publish();
   durable_ = version_;
   retiring_.splice(retiring_.end(), replaced_);
   for (const Retiring::Place& each : doubtful_) config_.space->release(each.place, each.length);
@@ -415,6 +421,7 @@ void RemapEngine::retire() {
 }
 
 void RemapEngine::discard() {
+  stage_.discard();
   close_window();
   const Status drained = guarded([this] { return queue_->drain(); });
   (void)drained;  // the attempt has failed already

@@ -146,6 +146,7 @@ class RemapEngine final : public Engine, public track::StoreGuard {
   std::atomic<u64> durable_{0};  ///< the newest version that was made; 0: none yet
 
   // --- of the version that is written
+  Stage stage_;
   u64 version_ = 0;
   std::vector<u64> listed_;      ///< changed chunks, in rising order
   std::vector<Change> changes_;  ///< of the map

@@ -230,7 +230,6 @@ class FileMedium final : public Medium {
     return Geometry{.size = size_.load(std::memory_order_acquire),
                     .atomic_bytes = 512,
                     .write_bytes = kPageBytes,
-                    .efficient_bytes = 64 * kKiB,
                     .byte_addressable = false};
   }
 

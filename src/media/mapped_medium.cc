@@ -52,7 +52,6 @@ class MappedMedium final : public Medium {
     return Geometry{.size = size_.load(std::memory_order_acquire),
                     .atomic_bytes = 8,
                     .write_bytes = kLineBytes,
-                    .efficient_bytes = 256,
                     .byte_addressable = true};
   }
 

@@ -52,7 +52,6 @@ struct Geometry {
   u64 size = 0;                   ///< bytes
   u64 atomic_bytes = 8;           ///< what a crash never tears: 8 on NVM, a sector on block media
   u64 write_bytes = 64;           ///< writes start, end, and lie in memory at multiples of it
-  u64 efficient_bytes = 64;       ///< writes smaller than this waste the medium
   bool byte_addressable = false;  ///< direct() works
   bool reads_in_handlers = true;  ///< signal handlers may call read
   bool reads_unwritten = true;    ///< grown space reads as zeros before it is written

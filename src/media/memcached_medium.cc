@@ -213,7 +213,6 @@ class MemcachedMedium final : public Medium {
     return Geometry{.size = size_.load(std::memory_order_acquire),
                     .atomic_bytes = kBlockBytes,
                     .write_bytes = kBlockBytes,
-                    .efficient_bytes = 64 * kKiB,
                     .byte_addressable = false,
                     .reads_in_handlers = false,
                     .reads_unwritten = false};

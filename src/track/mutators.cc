@@ -244,8 +244,10 @@ u64 Mutators::stop() {
   stop_.store(1, std::memory_order_seq_cst);
   set_closed(open_flags() | detail::Mutator::kStop);
   // The quick one needs memory in the kernel; the slow one cannot fail.
-  if (asymmetric_fences() && membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) != 0)
-    PERDURA_ASSERT(membarrier(MEMBARRIER_CMD_GLOBAL) == 0);
+  if (asymmetric_fences() && membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) != 0) {
+    const auto fenced = membarrier(MEMBARRIER_CMD_GLOBAL);
+    PERDURA_ASSERT(fenced == 0);
+  }
   await_operations();
   return begin;
 }

@@ -128,14 +128,13 @@ Json json_of(const media::Geometry& geometry) {
   return {geometry.size,
           geometry.atomic_bytes,
           geometry.write_bytes,
-          geometry.efficient_bytes,
           geometry.byte_addressable,
           geometry.reads_in_handlers,
           geometry.reads_unwritten};
 }
 
 media::Geometry geometry_of(const Json& json) {
-  return {json.at(0), json.at(1), json.at(2), json.at(3), json.at(4), json.at(5), json.at(6)};
+  return {json.at(0), json.at(1), json.at(2), json.at(3), json.at(4), json.at(5)};
 }
 
 /// Those that workloads set.

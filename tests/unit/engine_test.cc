@@ -5,11 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <functional>
 #include <optional>
 
 #include "commit/version_map.hpp"
 #include "store/inspect.hpp"
 #include "support/files.hpp"
+#include "support/process.hpp"
 #include "support/wrapped_store.hpp"
 
 namespace perdura::test {
@@ -170,6 +173,24 @@ TEST_P(EngineTest, KeepsWhatAVersionConsistsOf) {
   EXPECT_EQ(outline.regions[0].replayed_version, newest);
   open();
   expect(40);
+}
+
+// Out of turn they would make a version of what is not there.
+TEST_P(EngineTest, CallsOutOfTurnEndTheProgram) {
+  const auto ends = [&](const std::function<void()>& call) {
+    Child child([&]() -> std::string {
+      if (std::freopen("/dev/null", "w", stderr) == nullptr) return "no stderr";
+      call();
+      return "went on";
+    });
+    return child.wait().find("died of signal") != std::string::npos;
+  };
+  EXPECT_TRUE(ends([&] { engine().publish(); }));
+  EXPECT_TRUE(ends([&] { (void)engine().prepare(); }));
+  EXPECT_TRUE(ends([&] {
+    engine().begin(store_->durable_version() + 1);
+    engine().publish();
+  }));
 }
 
 // An orderly end brings home what may come home, and leaves the rest in the log.

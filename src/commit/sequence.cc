@@ -1,0 +1,66 @@
+#include "commit/sequence.hpp"
+
+#include "base/clock.hpp"
+
+namespace perdura::commit {
+
+u64 Sequence::cut(Attempt& attempt) {
+  CutGuest* const guest = config_.guest;
+  const Status ready = guarded([&] { return guest != nullptr ? guest->before_cut() : Status{}; });
+  const u64 begin_ns = config_.mutators->stop();
+  attempt.status = guarded([&]() -> Status {
+    config_.engine->begin(attempt.version);
+    if (!ready) return copy_of(ready.failure());
+    return take(attempt);
+  });
+  config_.mutators->resume();
+  const u64 pause_ns = now_ns() - begin_ns;
+  if (guest != nullptr) guest->after_cut();
+  return pause_ns;
+}
+
+// While mutators stand still.
+Status Sequence::take(Attempt& attempt) {
+  if (attempt.selection != nullptr) {
+    PERDURA_TRY(attempt.selection->select());
+    return config_.engine->capture_selection(attempt.selection->lines());
+  }
+  if (config_.guest != nullptr) PERDURA_TRY(config_.guest->at_cut());
+  PERDURA_TRY(config_.tracker->cut());
+  if (config_.epochs != nullptr) config_.epochs->epoch_begins();
+  attempt.trimmed = config_.engine->trims();
+  attempt.in_background = config_.background_capture && !attempt.trimmed;
+  if (attempt.in_background) return config_.engine->open_window();
+  return capture_stopped(attempt);
+}
+
+Status Sequence::capture_stopped(Attempt& attempt) {
+  const track::DirtyMap& changes = config_.tracker->collect();
+  if (config_.inspect) config_.inspect(changes);
+  attempt.empty = changes.empty();
+  if (attempt.empty) return {};
+  config_.note(changes);
+  return config_.engine->capture_stopped(changes);
+}
+
+Status Sequence::make_version(Attempt& attempt, bool has_versions) {
+  Status status = attempt.status ? guarded([&] { return write(attempt, has_versions); })
+                                 : std::move(attempt.status);
+  if (!status) config_.engine->discard();
+  else if (!attempt.empty) config_.engine->publish();
+  return status;
+}
+
+Status Sequence::write(Attempt& attempt, bool has_versions) {
+  if (attempt.in_background) {
+    const track::DirtyMap& changes = config_.tracker->collect();
+    attempt.empty = changes.empty();
+    PERDURA_TRY(config_.engine->capture_in_background(changes));
+    config_.note(changes);
+  }
+  // Nothing changed: the last version holds it all. An asynchronous one was promised a number.
+  attempt.empty = attempt.empty && attempt.trigger != Attempt::Trigger::kAsync && has_versions;
+  return attempt.empty ? Status{} : config_.engine->prepare();
+}
+
+}  // namespace perdura::commit

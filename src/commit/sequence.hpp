@@ -1,0 +1,83 @@
+// The steps of one checkpoint, in their order. When there is one, who waits for it and which thread
+// takes it is the checkpointer's.
+//
+//   before_cut ─ [ stop ─ begin ─ at_cut ─ cut ─ capture, or open the window ─ resume ] ─ after_cut
+//              ─ (capture in the background) ─ prepare ─ publish, or discard
+#pragma once
+
+#include <functional>
+
+#include "commit/engine.hpp"
+#include "track/mutators.hpp"
+#include "track/tracker.hpp"
+
+namespace perdura::commit {
+
+/// A checkpoint under way.
+struct Attempt {
+  enum class Trigger { kCaller, kAsync, kTimer };
+  Trigger trigger = Trigger::kCaller;
+  u64 begin_ns = 0;
+  Selection* selection = nullptr;  ///< these lines, not what changed in the epoch
+  u64 version = 0;
+  Status status;  ///< of the part done while mutators were stopped
+  bool empty = false;
+  bool trimmed = false;        ///< space was short when it was cut, so it takes as little as it can
+  bool in_background = false;  ///< captured while mutators run
+};
+
+/// Has work to do before an epoch ends.
+class CutGuest {
+ public:
+  virtual ~CutGuest() = default;
+  virtual Status before_cut() = 0;
+  /// Mutators stand still. What it changes is part of the version; there is none when it fails.
+  virtual Status at_cut() = 0;
+  /// Mutators run again. Whatever the others returned.
+  virtual void after_cut() noexcept = 0;
+};
+
+/// Is told of epochs: how they end, and what became of them.
+class EpochGuest {
+ public:
+  virtual ~EpochGuest() = default;
+  /// Mutators stand still. The epoch that ends here is being made a version of from now on.
+  virtual void epoch_begins() noexcept = 0;
+  /// The epoch that ended last is part of a durable version; or its changes belong to the running
+  /// one. Before another one ends.
+  virtual void epoch_settled(bool durable) noexcept = 0;
+};
+
+/// One at a time. cut() and make_version() may be called by two threads, one after the other.
+class Sequence {
+ public:
+  struct Config {
+    Engine* engine = nullptr;
+    track::Mutators* mutators = nullptr;
+    track::Tracker* tracker = nullptr;
+    bool background_capture = false;
+    CutGuest* guest = nullptr;
+    EpochGuest* epochs = nullptr;
+    /// Stopped capture: shown each change set while the mutators stand still (verify_reports).
+    std::function<void(const track::DirtyMap&)> inspect;
+    /// Each change set.
+    std::function<void(const track::DirtyMap&)> note;
+  };
+  explicit Sequence(Config config) : config_(std::move(config)) {}
+
+  /// Ends the epoch, or takes the attempt's selection; how long mutators stood still, ns. What
+  /// fails is the attempt's status.
+  u64 cut(Attempt& attempt);
+  /// Durable when it returns, or discarded. An attempt that found nothing makes no version, if
+  /// there is one already.
+  Status make_version(Attempt& attempt, bool has_versions);
+
+ private:
+  Status take(Attempt& attempt);
+  Status capture_stopped(Attempt& attempt);
+  Status write(Attempt& attempt, bool has_versions);
+
+  const Config config_;
+};
+
+}  // namespace perdura::commit
