@@ -115,8 +115,9 @@ NamedFile::NamedFile(UniqueFd fd, std::string path) : fd_(std::move(fd)), path_(
 }
 
 // What cannot be inspected may be there all the same.
-// Of the links alone: since Linux 6.13 a file whose times were asked for gets finer ones at its next
-// write (multigrain timestamps), and to note these in its inode takes half as long as the flush.
+// Of the links alone: since Linux 6.13 a file whose times were asked for gets finer ones at its
+// next write (multigrain timestamps), and to note these in its inode takes half as long as the
+// flush.
 Status NamedFile::check_named() const {
   struct statx info{};
   if (nameless_ || ::statx(fd(), "", AT_EMPTY_PATH, STATX_NLINK, &info) != 0 ||
