@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstdio>
 #include <cstdlib>
@@ -545,7 +546,9 @@ Statistics Runtime::statistics() const {
   const commit::Findings verified = findings();
   statistics.verified_bytes = verified.verified_bytes;
   statistics.damaged_pages = verified.damaged_pages;
-  statistics.confirmed_version = volume_->confirmed_version(region_->id());
+  // It may learn of a version before this is told.
+  statistics.confirmed_version =
+      std::min(volume_->confirmed_version(region_->id()), statistics.durable_version);
   statistics.region_backed_bytes = region_->home()->backed_bytes();
   statistics.recovery_ns = recovery_ns_;
   statistics.unreported = verifier_ ? verifier_->lines() : 0;

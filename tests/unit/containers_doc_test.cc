@@ -232,6 +232,11 @@ TEST_F(ContainersDoc, AForkedChildHasNoContainers) {
       [&] { container.root<Link>(); },
       [&] { const auto operation = container.operation(); },
       [&] { Container::open(path("own.pd"), options()); },
+      [&] { container.sync(); },
+      [&] { (void)container.statistics(); },
+      [&] { (void)container.durable_version(); },
+      [&] { (void)container.nulled_pointers(); },
+      [&] { container.warn_of_sharing(); },
   };
   const auto in_waiting_child = [](const std::function<void()>& body) {
     return in_child([&]() -> std::string {
@@ -285,6 +290,9 @@ TEST_F(ContainersDoc, AClosedContainerSaysSo) {
 TEST_F(ContainersDoc, OnlyObjectsArePinned) {
   int on_the_stack = 0;
   expect_error([&] { pin(&on_the_stack); }, Code::kMisuse, "there is none");
+  Container container = Container::open(path(), options());
+  Chain& chain = container.root<Chain>();
+  expect_error([&] { pin(reinterpret_cast<char*>(&chain) + 1); }, Code::kMisuse, "");
   Link* const link = make<Link>();
   pin(link);
   unpin(link);

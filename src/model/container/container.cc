@@ -101,7 +101,10 @@ void deallocate(void* object) {
 void pin(const void* object) {
   VolatileHeap& objects = VolatileHeap::instance();
   if (!objects.contains(object)) {
-    if (detail::runtime_holding(object) != nullptr) return;
+    if (detail::Runtime* const runtime = detail::runtime_holding(object)) {
+      value_or_throw(runtime->heap().usable(object));
+      return;
+    }
     throw Error(Code::kMisuse, "only an object can be pinned, and at the address there is none");
   }
   value_or_throw(objects.heap().usable(object));  // not one inside of an object
@@ -153,12 +156,21 @@ Container Container::open(std::string_view uri, const Options& options) {
       ContainerRuntime::open(uri, options).release()));
 }
 
+namespace {
+/// Not one that was closed, nor a forked parent's.
+ContainerRuntime& usable(const Container& container) {
+  ContainerRuntime& found = container.runtime();
+  value_or_throw(found.runtime().usable());
+  return found;
+}
+}  // namespace
+
 void* Container::root(const perdura_type& type) {
   return value_or_throw(guarded([&] { return runtime().root(type); }));
 }
 std::uint64_t Container::point() { return value_or_throw(runtime().point()); }
 std::uint64_t Container::point_async() { return value_or_throw(runtime().point_async()); }
-void Container::sync() { value_or_throw(runtime().sync()); }
+void Container::sync() { value_or_throw(usable(*this).sync()); }
 
 void Container::point_every(std::chrono::milliseconds interval) {
   value_or_throw(runtime().runtime().usable());
@@ -166,7 +178,7 @@ void Container::point_every(std::chrono::milliseconds interval) {
 }
 
 std::uint64_t Container::durable_version() const {
-  return runtime().runtime().checkpointer().durable_version();
+  return usable(*this).runtime().checkpointer().durable_version();
 }
 
 void Container::exclude(const void* pointer) {
@@ -187,20 +199,20 @@ void Container::discard() noexcept {
   if (container_) end(container_.release(), "discarding it", false);
 }
 
-void Container::warn_of_sharing(bool warn) { runtime().warn_of_sharing(warn); }
+void Container::warn_of_sharing(bool warn) { usable(*this).warn_of_sharing(warn); }
 std::vector<std::string> Container::shared_objects() const {
-  return value_or_throw(guarded([this] { return runtime().shared_objects(); }));
+  return value_or_throw(guarded([this] { return usable(*this).shared_objects(); }));
 }
 
-ContainerStatistics Container::statistics() const { return runtime().statistics(); }
-std::vector<std::string> Container::nulled_pointers() const { return runtime().nulled(); }
+ContainerStatistics Container::statistics() const { return usable(*this).statistics(); }
+std::vector<std::string> Container::nulled_pointers() const { return usable(*this).nulled(); }
 HeapAudit Container::audit() const {
   value_or_throw(runtime().runtime().usable());
   return runtime().runtime().heap().audit();
 }
 
 bool Container::contains(const void* address) const {
-  return runtime().runtime().region().contains(address);
+  return usable(*this).runtime().region().contains(address);
 }
 
 }  // namespace perdura
