@@ -22,14 +22,7 @@ constexpr u64 kBytesSettledLater = 4 * kMiB;
 Checkpointer::Checkpointer(const Config& config, u64 durable_version)
     : config_(config),
       promoter_(*config.region, *config.mutators, config.closed),
-      sequence_({.engine = config.engine,
-                 .mutators = config.mutators,
-                 .tracker = config.tracker,
-                 .background_capture = config.background_capture,
-                 .guest = config.guest,
-                 .epochs = config.epochs,
-                 .inspect = config.inspect,
-                 .note = [this](const track::DirtyMap& changes) { promoter_.note(changes); }}),
+      sequence_(config, [this](const track::DirtyMap& changes) { promoter_.note(changes); }),
       durable_(durable_version) {
   // Without the lock, in a mutator: a notification that gets lost is followed by another.
   if (config_.reported != nullptr)

@@ -27,20 +27,12 @@ namespace perdura::commit {
 
 class Checkpointer {
  public:
-  struct Config {
-    Engine* engine = nullptr;
+  struct Config : Sequence::Config {
     region::Region* region = nullptr;
-    track::Mutators* mutators = nullptr;
-    track::Tracker* tracker = nullptr;
-    track::Reported* reported = nullptr;  ///< the tracker, when it is one of reported stores
-    bool background_capture = false;
+    track::Reported* reported = nullptr;   ///< the tracker, when it is one of reported stores
     bool confirms = false;                 ///< each version, afterwards (Options::confirm_versions)
     std::string store;                     ///< its name, for messages
     track::ClosedParts* closed = nullptr;  ///< of the region, that open when they are touched
-    CutGuest* guest = nullptr;
-    EpochGuest* epochs = nullptr;
-    /// Stopped capture: shown each change set while the mutators stand still (verify_reports).
-    std::function<void(const track::DirtyMap&)> inspect;
   };
 
   Checkpointer(const Config& config, u64 durable_version);

@@ -94,9 +94,8 @@ class RedoLogEngine final : public Engine {
   u64 replayable_bytes() const { return live_log_bytes_ + transaction_bytes_; }
   /// Where nothing may be brought home the log grows beyond its limit.
   bool log_has_room() const {
-    return replayable_bytes() <= config_.space->limit_bytes() || (has_kept() && !has_replayable());
+    return replayable_bytes() <= config_.space->limit_bytes() || !has_replayable();
   }
-  bool has_kept() const { return kept_from_ != kNoVersion; }
   bool has_replayable() const {
     return !committed_.empty() && committed_.front().number <= kept_from_;
   }

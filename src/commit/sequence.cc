@@ -39,7 +39,7 @@ Status Sequence::capture_stopped(Attempt& attempt) {
   if (config_.inspect) config_.inspect(changes);
   attempt.empty = changes.empty();
   if (attempt.empty) return {};
-  config_.note(changes);
+  note_(changes);
   return config_.engine->capture_stopped(changes);
 }
 
@@ -56,7 +56,7 @@ Status Sequence::write(Attempt& attempt, bool has_versions) {
     const track::DirtyMap& changes = config_.tracker->collect();
     attempt.empty = changes.empty();
     PERDURA_TRY(config_.engine->capture_in_background(changes));
-    config_.note(changes);
+    note_(changes);
   }
   // Nothing changed: the last version holds it all. An asynchronous one was promised a number.
   attempt.empty = attempt.empty && attempt.trigger != Attempt::Trigger::kAsync && has_versions;

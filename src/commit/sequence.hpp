@@ -60,10 +60,10 @@ class Sequence {
     EpochGuest* epochs = nullptr;
     /// Stopped capture: shown each change set while the mutators stand still (verify_reports).
     std::function<void(const track::DirtyMap&)> inspect;
-    /// Each change set.
-    std::function<void(const track::DirtyMap&)> note;
   };
-  explicit Sequence(Config config) : config_(std::move(config)) {}
+  /// `note` is told of each change set.
+  Sequence(const Config& config, std::function<void(const track::DirtyMap&)> note)
+      : config_(config), note_(std::move(note)) {}
 
   /// Ends the epoch, or takes the attempt's selection; how long mutators stood still, ns. What
   /// fails is the attempt's status.
@@ -78,6 +78,7 @@ class Sequence {
   Status write(Attempt& attempt, bool has_versions);
 
   const Config config_;
+  const std::function<void(const track::DirtyMap&)> note_;
 };
 
 }  // namespace perdura::commit

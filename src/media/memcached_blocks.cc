@@ -14,14 +14,15 @@
 namespace perdura::media {
 namespace {
 
-constexpr u64 kBlockBytes = format::kMemcachedBlockBytes;
+using format::kMemcachedBlockBytes;
+
 constexpr size_t kBatch = 64;             // requests of one system call
 constexpr size_t kInFlight = 4 * kBatch;  // gets that are not answered yet
 
-constexpr std::array<std::byte, kBlockBytes> kZeros{};
+constexpr std::array<std::byte, kMemcachedBlockBytes> kZeros{};
 
 u64 block_checksum(const void* data, u64 block) {
-  const format::MemcachedBlockSummed summed{checksum(data, kBlockBytes), block};
+  const format::MemcachedBlockSummed summed{checksum(data, kMemcachedBlockBytes), block};
   return checksum(&summed, sizeof summed);
 }
 
@@ -78,7 +79,7 @@ Status MemcachedBlocks::send_sets(MemcachedConnection& connection, u64 block, u6
     size_t text_at = 0;
     for (size_t i = 0; i < batch; ++i) {
       pieces[2 * i] = {text.data() + text_at, data_at[i] - text_at};
-      pieces[2 * i + 1] = {const_cast<std::byte*>(data + i * stride), kBlockBytes};
+      pieces[2 * i + 1] = {const_cast<std::byte*>(data + i * stride), kMemcachedBlockBytes};
       text_at = data_at[i];
     }
     pieces[2 * batch] = {text.data() + text_at, text.size() - text_at};
@@ -92,18 +93,19 @@ Status MemcachedBlocks::send_sets(MemcachedConnection& connection, u64 block, u6
 }
 
 Status MemcachedBlocks::send(MemcachedConnection& connection, u64 offset, Bytes data) const {
-  return send_sets(connection, offset / kBlockBytes, data.size() / kBlockBytes, data.data(),
-                   kBlockBytes);
+  return send_sets(connection, offset / kMemcachedBlockBytes, data.size() / kMemcachedBlockBytes,
+                   data.data(), kMemcachedBlockBytes);
 }
 
 Status MemcachedBlocks::send_zeros(MemcachedConnection& connection, u64 from, u64 to) const {
-  return send_sets(connection, from / kBlockBytes, (to - from) / kBlockBytes, kZeros.data(), 0);
+  return send_sets(connection, from / kMemcachedBlockBytes, (to - from) / kMemcachedBlockBytes,
+                   kZeros.data(), 0);
 }
 
 Status MemcachedBlocks::send_deletions(MemcachedConnection& connection, u64 from, u64 to) const {
   std::string text;
-  connection.add_quiet((to - from) / kBlockBytes);
-  for (u64 block = from / kBlockBytes; block < to / kBlockBytes; ++block) {
+  connection.add_quiet((to - from) / kMemcachedBlockBytes);
+  for (u64 block = from / kMemcachedBlockBytes; block < to / kMemcachedBlockBytes; ++block) {
     fmt::format_to(std::back_inserter(text), "md {}{:x} q\r\n", key_begin_, block);
     if (text.size() < 64 * kKiB) continue;
     PERDURA_TRY(connection.send(text));
@@ -132,14 +134,14 @@ Status MemcachedBlocks::finish(MemcachedConnection& connection) const {
 Result<std::vector<u64>> MemcachedBlocks::missing(MemcachedConnection& connection, u64 from,
                                                   u64 to) const {
   std::vector<u64> found;
-  const u64 first = from / kBlockBytes;
+  const u64 first = from / kMemcachedBlockBytes;
   const auto is_there = [&](size_t i, const MemcachedReply& reply) -> Status {
     if (reply.is("EN")) found.push_back(first + i);
     else if (!reply.is("HD")) return connection.nonsense(reply);
     return {};
   };
   PERDURA_TRY(get_all(
-      connection, to / kBlockBytes - first, "", [&](size_t i) { return key(first + i); },
+      connection, to / kMemcachedBlockBytes - first, "", [&](size_t i) { return key(first + i); },
       is_there));
   return found;
 }
@@ -149,9 +151,10 @@ Status MemcachedBlocks::read(MemcachedConnection& connection,
   std::vector<Part> parts;
   for (const ReadRequest& request : requests)
     for (u64 at = request.offset, end = at + request.into.size(); at < end;) {
-      const u64 length = std::min(round_down(at, kBlockBytes) + kBlockBytes, end) - at;
-      parts.push_back(
-          {at / kBlockBytes, at % kBlockBytes, request.into.subspan(at - request.offset, length)});
+      const u64 length =
+          std::min(round_down(at, kMemcachedBlockBytes) + kMemcachedBlockBytes, end) - at;
+      parts.push_back({at / kMemcachedBlockBytes, at % kMemcachedBlockBytes,
+                       request.into.subspan(at - request.offset, length)});
       at += length;
     }
   return get_all(
@@ -161,7 +164,7 @@ Status MemcachedBlocks::read(MemcachedConnection& connection,
 
 Status MemcachedBlocks::take(MemcachedConnection& connection, const MemcachedReply& reply,
                              const Part& part) const {
-  const std::string at_offset = " at offset " + std::to_string(part.block * kBlockBytes);
+  const std::string at_offset = " at offset " + std::to_string(part.block * kMemcachedBlockBytes);
   if (reply.is("VA ")) {
     format::MemcachedBlockEnd end;
     const char* const data = reply.value.data();
@@ -170,7 +173,7 @@ Status MemcachedBlocks::take(MemcachedConnection& connection, const MemcachedRep
                                          std::to_string(reply.value.size()) +
                                          " bytes, which no block has; restore the store from a "
                                          "copy"};
-    std::memcpy(&end, data + kBlockBytes, sizeof end);
+    std::memcpy(&end, data + kMemcachedBlockBytes, sizeof end);
     if (end.checksum != block_checksum(data, part.block))
       return Failure{Code::kCorrupt, "the item of '" + medium_ + "'" + at_offset +
                                          " is damaged (its checksum does not fit); restore the "

@@ -26,9 +26,9 @@
 namespace perdura::media {
 namespace {
 
+using format::kMemcachedBlockBytes;
 using format::MemcachedHead;
 
-constexpr u64 kBlockBytes = format::kMemcachedBlockBytes;
 constexpr size_t kNameBytesMax = 200;  // keys have at most 250
 constexpr u64 kGrowBytes = 16 * kMiB;  // between two looks at what the server says
 constexpr int kReleaseMs = 1000;
@@ -106,7 +106,7 @@ Result<MemcachedHead> new_head() {
   MemcachedHead head{};
   std::memcpy(head.magic, format::kMemcachedMagic, sizeof head.magic);
   head.version = format::kMemcachedVersion;
-  head.block_bytes = kBlockBytes;
+  head.block_bytes = kMemcachedBlockBytes;
   if (::getrandom(&head.nonce, sizeof head.nonce, 0) != sizeof head.nonce)
     return system_failure(errno, "cannot draw a number for the keys of a store");
   return head;
@@ -120,10 +120,10 @@ Result<MemcachedHead> parse_head(const std::string& medium, std::string_view val
                                        "' is not a Perdura store (its head item is something "
                                        "else); choose another name, or remove it"};
   if (value.size() != sizeof head || head.checksum != head_checksum(head) ||
-      !is_aligned(head.size | head.items_end, kBlockBytes) || head.size > head.items_end)
+      !is_aligned(head.size | head.items_end, kMemcachedBlockBytes) || head.size > head.items_end)
     return Failure{Code::kCorrupt,
                    "the head item of '" + medium + "' is damaged; restore the store from a copy"};
-  if (head.version != format::kMemcachedVersion || head.block_bytes != kBlockBytes)
+  if (head.version != format::kMemcachedVersion || head.block_bytes != kMemcachedBlockBytes)
     return Failure{Code::kIncompatible,
                    "the head item of '" + medium + "' has version " + std::to_string(head.version) +
                        ", this Perdura reads version " + std::to_string(format::kMemcachedVersion) +
@@ -211,8 +211,8 @@ class MemcachedMedium final : public Medium {
 
   Geometry geometry() const override {
     return Geometry{.size = size_.load(std::memory_order_acquire),
-                    .atomic_bytes = kBlockBytes,
-                    .write_bytes = kBlockBytes,
+                    .atomic_bytes = kMemcachedBlockBytes,
+                    .write_bytes = kMemcachedBlockBytes,
                     .byte_addressable = false,
                     .reads_in_handlers = false,
                     .reads_unwritten = false};
@@ -220,14 +220,14 @@ class MemcachedMedium final : public Medium {
 
   Status grow(u64 size, bool prewrite) override {
     std::lock_guard growing(grow_mutex_);
-    size = round_up(size, kBlockBytes);
+    size = round_up(size, kMemcachedBlockBytes);
     const u64 old = size_.load(std::memory_order_acquire);
     if (size <= old) return {};
     PERDURA_TRY(check_poison());
     if (prewrite) PERDURA_TRY(prewrite_zeros(old, size));
     {
       std::lock_guard lock(blocks_mutex_);
-      never_written_.resize(size / kBlockBytes, !prewrite);
+      never_written_.resize(size / kMemcachedBlockBytes, !prewrite);
     }
     PERDURA_TRY(change_head([&](MemcachedHead& head) {
       head.size = size;
@@ -341,11 +341,12 @@ class MemcachedMedium final : public Medium {
     head_ = head;
     blocks_.emplace(name_, place_.block_key_begin(head.nonce));
     size_.store(head.size, std::memory_order_release);
-    never_written_.assign(head.size / kBlockBytes, false);
+    never_written_.assign(head.size / kMemcachedBlockBytes, false);
   }
 
   Status check(u64 offset, Bytes data) const {
-    PERDURA_ASSERT(is_aligned(offset, kBlockBytes) && is_aligned(data.size(), kBlockBytes));
+    PERDURA_ASSERT(is_aligned(offset, kMemcachedBlockBytes) &&
+                   is_aligned(data.size(), kMemcachedBlockBytes));
     PERDURA_ASSERT(offset + data.size() <= size_.load(std::memory_order_relaxed));
     return check_poison();
   }
@@ -395,10 +396,10 @@ class MemcachedMedium final : public Medium {
     const std::set<u64> refused = missing;
     // Of several writes of a block the last one counts.
     for (const Piece& piece : std::ranges::reverse_view(pieces))
-      for (u64 at = 0; at < piece.data.size(); at += kBlockBytes)
-        if (missing.erase((piece.offset + at) / kBlockBytes) != 0)
-          PERDURA_TRY(
-              blocks_->send(connection, piece.offset + at, piece.data.subspan(at, kBlockBytes)));
+      for (u64 at = 0; at < piece.data.size(); at += kMemcachedBlockBytes)
+        if (missing.erase((piece.offset + at) / kMemcachedBlockBytes) != 0)
+          PERDURA_TRY(blocks_->send(connection, piece.offset + at,
+                                    piece.data.subspan(at, kMemcachedBlockBytes)));
     Status done = blocks_->finish(connection);
     if (done || connection.broken()) return done;
     if (!all_new(refused)) poison(done.failure());
@@ -411,17 +412,17 @@ class MemcachedMedium final : public Medium {
   void mark_written(std::span<const Piece> pieces) {
     std::lock_guard lock(blocks_mutex_);
     for (const Piece& piece : pieces)
-      std::fill_n(never_written_.begin() + static_cast<long>(piece.offset / kBlockBytes),
-                  piece.data.size() / kBlockBytes, false);
+      std::fill_n(never_written_.begin() + static_cast<long>(piece.offset / kMemcachedBlockBytes),
+                  piece.data.size() / kMemcachedBlockBytes, false);
   }
   bool all_new(const std::set<u64>& blocks) {
     std::lock_guard lock(blocks_mutex_);
     return std::ranges::all_of(blocks, [this](u64 block) { return never_written_[block]; });
   }
   Status delete_new(MemcachedConnection& connection, const Piece& piece) {
-    for (u64 at = piece.offset; at < piece.offset + piece.data.size(); at += kBlockBytes)
-      if (all_new({at / kBlockBytes}))
-        PERDURA_TRY(blocks_->send_deletions(connection, at, at + kBlockBytes));
+    for (u64 at = piece.offset; at < piece.offset + piece.data.size(); at += kMemcachedBlockBytes)
+      if (all_new({at / kMemcachedBlockBytes}))
+        PERDURA_TRY(blocks_->send_deletions(connection, at, at + kMemcachedBlockBytes));
     return {};
   }
 

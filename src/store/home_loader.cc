@@ -106,8 +106,6 @@ Status HomeLoader::view_home() {
     const u64 length = extent.length + format::table_bytes(extent.length);
     PERDURA_ASSIGN(view.memory, Mapping::reserve(nullptr, length));
     PERDURA_TRY(volume_.medium().map_home(view.memory.as(), extent.medium_offset, length));
-    view.pages = view.memory.as();
-    view.checksums = reinterpret_cast<const u64*>(view.pages + extent.length);
     views_.push_back(std::move(view));
   }
   return {};
@@ -121,7 +119,8 @@ bool HomeLoader::verify(u64 begin, u64 end) noexcept {
     const u64 first = std::max(begin, view.begin);
     const u64 last = std::min(end, view.end);
     if (first >= last) continue;
-    auto* const bytes = const_cast<std::byte*>(view.pages) + (first - view.begin);
+    std::byte* const bytes = view.memory.as() + (first - view.begin);
+    const u64* const checksums = view.memory.as<u64>() + (view.end - view.begin) / sizeof(u64);
     // A page that cannot be read would be a signal otherwise. What else keeps the system from it,
     // and older kernels do not know the call, does not keep us from looking.
     if (::madvise(bytes, last - first, MADV_POPULATE_READ) != 0 &&
@@ -133,8 +132,8 @@ bool HomeLoader::verify(u64 begin, u64 end) noexcept {
     for (u64 at = first; at < last; at += kPageBytes) {
       const u64 page = at / kPageBytes;
       if (index_ && index_->lines().has_page(page)) continue;
-      if (page_checksum(view.pages + (at - view.begin), page * kLinesPerPage) ==
-          view.checksums[(at - view.begin) / kPageBytes])
+      if (page_checksum(bytes + (at - first), page * kLinesPerPage) ==
+          checksums[(at - view.begin) / kPageBytes])
         continue;
       note(page);
       good = false;
@@ -210,7 +209,7 @@ bool HomeLoader::stores(u64 begin, u64 end) const {
 
 bool HomeLoader::fill(u64 begin, u64 end, const media::SelfMemory& memory) noexcept {
   if (verification_.before_use && !verify(begin, end)) return false;
-  if (!stores(begin, end)) return true;
+  if (!index_) return true;
   const size_t buffer = claim_buffer();
   std::byte* const bytes = buffers_.as() + buffer * kPageBytes;
   bool good = true;

@@ -60,9 +60,7 @@ class HomeLoader final : private Filler {
   struct View {
     u64 begin = 0;  ///< in the region
     u64 end = 0;
-    const std::byte* pages = nullptr;
-    const u64* checksums = nullptr;  ///< behind them
-    Mapping memory;
+    Mapping memory;  ///< of its pages, and the checksums behind them
   };
 
   Status view_home();
@@ -74,6 +72,7 @@ class HomeLoader final : private Filler {
   bool fill(u64 begin, u64 end, const media::SelfMemory& memory) noexcept override;
   bool stores(u64 begin, u64 end) const override;
   void soon_filled() noexcept override;
+  void all_filled() noexcept override { views_.clear(); }
   bool patch_page(u64 page, const media::SelfMemory& memory, std::byte* buffer) const noexcept;
   size_t claim_buffer() noexcept;
 

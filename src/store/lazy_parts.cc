@@ -206,9 +206,10 @@ bool LazyParts::ask_for(u64 part) noexcept {
   return true;
 }
 
-void LazyParts::fill_or_refuse(u64 part) {
-  if (states_[part].load(std::memory_order_acquire) == kClosed && !fill(part))
-    states_[part].store(kRefused, std::memory_order_release);
+bool LazyParts::fill_or_refuse(u64 part) {
+  const bool opened = fill(part);
+  if (!opened) states_[part].store(kRefused, std::memory_order_release);
+  return opened;
 }
 
 void LazyParts::fill_in_background() {
@@ -217,33 +218,20 @@ void LazyParts::fill_in_background() {
   fill_paced();
 }
 
-// False where it ends before that.
+// Whether all of them are open: else it ended before, or one of them cannot be filled.
 bool LazyParts::fill_soon() {
   const bool alone = !filler_.fills_in_handlers();
-  const auto is_open = [this](u64 part) {
-    const u8 state = states_[part].load(std::memory_order_acquire);
-    return state == kPlain || state == kOpen;
-  };
+  bool all = true;
   for (u64 part = 0; part < states_.size(); ++part) {
     if (stopping_.load(std::memory_order_relaxed)) return false;
-    if (alone) {
+    if (alone)
       if (const u64 wanted = wanted_.exchange(kNone, std::memory_order_acquire); wanted != kNone)
         fill_or_refuse(wanted);
-      fill_or_refuse(part);
-    } else if (plan_.parts[part] == Wanted::kSoon &&
-               states_[part].load(std::memory_order_acquire) == kClosed && !fill(part)) {
-      return false;
-    }
-  }
-  // Others may be at some of them.
-  for (u64 part = 0; part < states_.size(); ++part) {
     if (plan_.parts[part] != Wanted::kSoon) continue;
-    while (!is_open(part)) {
-      if (alone || stopping_.load(std::memory_order_relaxed)) return false;
-      ::sched_yield();
-    }
+    all = (alone ? fill_or_refuse(part) : fill(part)) && all;
+    if (!alone && !all) return false;
   }
-  return true;
+  return all;
 }
 
 // One that cannot be filled is left to whoever touches it.
@@ -271,6 +259,7 @@ void LazyParts::fill_paced() {
     if (part < states_.size()) fill(part++);
     due = std::max(due + pace, Clock::now());
   }
+  if (done()) filler_.all_filled();
 }
 
 // The pages of what is opened are mapped as well, which saves the program as many faults.

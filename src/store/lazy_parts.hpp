@@ -42,6 +42,8 @@ class Filler {
   virtual bool stores(u64, u64) const { return true; }
   /// The parts that were wanted soon are filled: once, in the background.
   virtual void soon_filled() noexcept {}
+  /// All parts are open: once, in the background. None is filled any more.
+  virtual void all_filled() noexcept {}
 };
 
 /// When a part is to be filled, unless it is touched before.
@@ -95,7 +97,7 @@ class LazyParts final : public region::FaultHandler, public track::ClosedParts {
   void help_behind(u64 part) noexcept;
   bool fill_pages(u64 part) noexcept;
   bool ask_for(u64 part) noexcept;
-  void fill_or_refuse(u64 part);
+  bool fill_or_refuse(u64 part);
   bool follows_an_open_one(u64 part) const noexcept;
   void fill_in_background();
   bool fill_soon();

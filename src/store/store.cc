@@ -17,7 +17,7 @@ namespace {
 // A heap call is a small operation of its own.
 using track::InOperation;
 
-void* allocate(detail::Mutator& mutator, std::size_t size, std::size_t alignment) {
+void* allocate_by(detail::Mutator& mutator, std::size_t size, std::size_t alignment) {
   if (mutator.in_transaction) [[unlikely]]
     return store::blocks_of(mutator).allocate(size, alignment);
   auto& runtime = *static_cast<detail::Runtime*>(mutator.runtime);
@@ -25,7 +25,7 @@ void* allocate(detail::Mutator& mutator, std::size_t size, std::size_t alignment
   return value_or_throw(runtime.heap().allocate(mutator, size, alignment));
 }
 
-void deallocate(detail::Mutator& mutator, void* block) {
+void deallocate_by(detail::Mutator& mutator, void* block) {
   if (mutator.in_transaction) [[unlikely]]
     return store::blocks_of(mutator).deallocate(block);
   auto& runtime = *static_cast<detail::Runtime*>(mutator.runtime);
@@ -96,7 +96,7 @@ void* heap_allocate(void* heap, std::size_t size, std::size_t alignment) {
     throw Error(Code::kMisuse, "a container's allocator belongs to a store that is not open");
   value_or_throw(runtime->usable());
   container_heap(*runtime);
-  return allocate(runtime->mutators().this_thread(), size, alignment);
+  return allocate_by(runtime->mutators().this_thread(), size, alignment);
 }
 
 void heap_deallocate(void* heap, void* block) {
@@ -107,7 +107,7 @@ void heap_deallocate(void* heap, void* block) {
   Mutator& mutator = runtime->mutators().this_thread();
   if (mutator.in_transaction) [[unlikely]]
     return store::blocks_of(mutator).deallocate_of_object(block);
-  deallocate(mutator, block);
+  deallocate_by(mutator, block);
 }
 
 void report_address(const void* address, std::size_t length) {
@@ -202,7 +202,7 @@ detail::Mutator& Store::register_thread() {
 }
 
 void* Store::allocate(std::size_t size, std::size_t alignment) {
-  return perdura::allocate(mutator(), size, alignment);
+  return allocate_by(mutator(), size, alignment);
 }
 
 void* Store::allocate(const perdura_type& type, std::size_t count) {
@@ -224,7 +224,7 @@ void Store::expect_type(const perdura_type& type) {
   value_or_throw(runtime().heap().expect_type(type));
 }
 
-void Store::deallocate(void* block) { perdura::deallocate(mutator(), block); }
+void Store::deallocate(void* block) { deallocate_by(mutator(), block); }
 
 void* Store::reallocate(void* block, std::size_t size) {
   if (block == nullptr) return allocate(size);

@@ -5,6 +5,7 @@
 
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -54,6 +55,16 @@ inline void write_file(const std::string& path, const FileBytes& bytes) {
             static_cast<std::streamsize>(bytes.size()));
   out.close();
   EXPECT_TRUE(out.good()) << path;
+}
+
+/// Another value of one bit of the byte at `offset`.
+inline void flip_bit(const std::string& path, std::uint64_t offset, unsigned bit) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(static_cast<std::streamoff>(offset));
+  const int byte = file.get();
+  file.seekp(static_cast<std::streamoff>(offset));
+  file.put(static_cast<char>(byte ^ (1 << bit)));
+  ASSERT_TRUE(file.good()) << path;
 }
 
 }  // namespace perdura::test

@@ -25,6 +25,7 @@
 #include "store/inspect.hpp"
 #include "store/recovery.hpp"
 #include "support/chain.hpp"
+#include "support/files.hpp"
 #include "support/version_2.hpp"
 #include "support/version_parts.hpp"
 
@@ -116,14 +117,7 @@ class Cli : public testing::Test {
     ASSERT_EQ(status, 0);
   }
 
-  void flip(u64 offset) const {
-    std::fstream file(store_, std::ios::in | std::ios::out | std::ios::binary);
-    file.seekg(static_cast<std::streamoff>(offset));
-    const int byte = file.get();
-    file.seekp(static_cast<std::streamoff>(offset));
-    file.put(static_cast<char>(byte ^ 0x10));
-    ASSERT_TRUE(file.good());
-  }
+  void flip(u64 offset) const { perdura::test::flip_bit(store_, offset, 4); }
 
   template <class T>
   T read_at(u64 offset) const {

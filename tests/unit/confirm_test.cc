@@ -58,14 +58,6 @@ class ConfirmTest : public testing::TestWithParam<const char*> {
   static void await_confirmed(WrappedStore& store, u64 version) {
     while (store.statistics().confirmed_version < version) std::this_thread::yield();
   }
-  void flip(u64 medium_offset) const {
-    std::fstream file(path(), std::ios::in | std::ios::out | std::ios::binary);
-    file.seekg(static_cast<std::streamoff>(medium_offset));
-    const int byte = file.get();
-    file.seekp(static_cast<std::streamoff>(medium_offset));
-    file.put(static_cast<char>(byte ^ 16));
-    ASSERT_TRUE(file.good());
-  }
   /// In the data of the newest version in the log.
   void damage_newest_version() const {
     u64 place = 0;
@@ -76,7 +68,7 @@ class ConfirmTest : public testing::TestWithParam<const char*> {
       ASSERT_FALSE(found.versions.empty());
       place = found.versions.back().blocks.front().offset + sizeof(format::LogBlockHeader) + 5;
     }
-    flip(place);
+    flip_bit(path(), place, 4);
   }
 
   const TempDir folder_{TempDir::kMemory};

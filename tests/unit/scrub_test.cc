@@ -45,14 +45,7 @@ class ScrubTest : public testing::TestWithParam<const char*> {
     ++*word;
   }
 
-  void flip_a_bit_at(u64 place) const {
-    std::fstream file(path(), std::ios::in | std::ios::out | std::ios::binary);
-    file.seekg(static_cast<std::streamoff>(place));
-    const int byte = file.get();
-    file.seekp(static_cast<std::streamoff>(place));
-    file.put(static_cast<char>(byte ^ 4));
-    ASSERT_TRUE(file.good());
-  }
+  void flip_a_bit_at(u64 place) const { flip_bit(path(), place, 2); }
 
   /// Until everything that has a home now was looked at.
   static void wait_for_scrub(WrappedStore& store) {

@@ -57,7 +57,7 @@ class VerifyTest : public testing::TestWithParam<Way> {
   std::string uri() const { return GetParam().scheme + path(); }
 
   /// A closed store with words in rising order; the region offset of the first.
-  u64 make_store() const {
+  u64 make_store() {
     WrappedStore store(uri(), options());
     u64 offset = 0;
     {
@@ -80,14 +80,7 @@ class VerifyTest : public testing::TestWithParam<Way> {
       if (words[i] != i + 1) return i;
     return kWords;
   }
-  void flip(u64 medium_offset, unsigned bit = 3) const {
-    std::fstream file(path(), std::ios::in | std::ios::out | std::ios::binary);
-    file.seekg(static_cast<std::streamoff>(medium_offset));
-    const int byte = file.get();
-    file.seekp(static_cast<std::streamoff>(medium_offset));
-    file.put(static_cast<char>(byte ^ static_cast<int>(1u << bit)));
-    ASSERT_TRUE(file.good());
-  }
+  void flip(u64 medium_offset) const { flip_bit(path(), medium_offset, 3); }
   u64 place_of(u64 region_offset) const {
     return HomeMap::page_place(*home_->find(region_offset), region_offset);
   }
@@ -107,7 +100,7 @@ class VerifyTest : public testing::TestWithParam<Way> {
   }
 
   const TempDir folder_;
-  mutable std::shared_ptr<const HomeMap> home_;
+  std::shared_ptr<const HomeMap> home_;
 };
 
 TEST_P(VerifyTest, ADamagedPageEndsWhoTouchesItAndNobodyElse) {
@@ -179,6 +172,28 @@ TEST_P(VerifyTest, TheRestIsReadInTheBackground) {
     EXPECT_NE(found[i].find("region offset " + std::to_string(damaged[i]) + ":"), std::string::npos)
         << found[i];
   EXPECT_EQ(first_wrong(words_of(store), 0, kMiB / 2 / sizeof(u64)), kWords);
+}
+
+// What it was verified through is given back.
+TEST_P(VerifyTest, TheHomeImageIsMappedOnceInTheEnd) {
+  make_store();
+  const auto mapped_bytes = [this] {
+    std::ifstream maps("/proc/self/maps");
+    u64 bytes = 0;
+    for (std::string line; std::getline(maps, line);) {
+      unsigned long long begin = 0;
+      unsigned long long end = 0;
+      if (line.find(path()) == std::string::npos || line.find(" rw-s ") != std::string::npos)
+        continue;
+      if (std::sscanf(line.c_str(), "%llx-%llx", &begin, &end) == 2) bytes += end - begin;
+    }
+    return bytes;
+  };
+  Options quick = options();
+  quick.verify_bytes_per_second = u64{4} << 30;
+  const WrappedStore store(uri(), quick);
+  EXPECT_GT(mapped_bytes(), home_->backed_bytes());
+  while (mapped_bytes() > home_->backed_bytes()) std::this_thread::yield();
 }
 
 // A part that is changed, checkpointed and replayed is another one by the time that its neighbours
@@ -287,11 +302,7 @@ TEST(VerifyWithAliases, OpeningFails) {
     store.close();
     place = store.runtime().region().home()->extents().back().medium_offset;
   }
-  {
-    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-    file.seekp(static_cast<std::streamoff>(place + 8));
-    file.put(77);
-  }
+  flip_bit(path, place + 8, 0);
   expect_failure(detail::Runtime::open("file:" + path, options), Code::kCorrupt, "home page");
 }
 

@@ -173,8 +173,7 @@ std::uint64_t Container::point_async() { return value_or_throw(runtime().point_a
 void Container::sync() { value_or_throw(usable(*this).sync()); }
 
 void Container::point_every(std::chrono::milliseconds interval) {
-  value_or_throw(runtime().runtime().usable());
-  runtime().runtime().checkpointer().every(interval);
+  usable(*this).runtime().checkpointer().every(interval);
 }
 
 std::uint64_t Container::durable_version() const {
@@ -206,10 +205,7 @@ std::vector<std::string> Container::shared_objects() const {
 
 ContainerStatistics Container::statistics() const { return usable(*this).statistics(); }
 std::vector<std::string> Container::nulled_pointers() const { return usable(*this).nulled(); }
-HeapAudit Container::audit() const {
-  value_or_throw(runtime().runtime().usable());
-  return runtime().runtime().heap().audit();
-}
+HeapAudit Container::audit() const { return usable(*this).runtime().heap().audit(); }
 
 bool Container::contains(const void* address) const {
   return usable(*this).runtime().region().contains(address);
