@@ -25,10 +25,11 @@ Status Sequence::take(Attempt& attempt) {
     PERDURA_TRY(attempt.selection->select());
     return config_.engine->capture_selection(attempt.selection->lines());
   }
+  // Before anything can fail for want of space: what has failed so is not tried the same way again.
+  attempt.trimmed = config_.engine->trims();
   if (config_.guest != nullptr) PERDURA_TRY(config_.guest->at_cut());
   PERDURA_TRY(config_.tracker->cut());
   if (config_.epochs != nullptr) config_.epochs->epoch_begins();
-  attempt.trimmed = config_.engine->trims();
   attempt.in_background = config_.background_capture && !attempt.trimmed;
   if (attempt.in_background) return config_.engine->open_window();
   return capture_stopped(attempt);

@@ -7,6 +7,10 @@
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
 
 #include "campaign.hpp"
 #include "known.hpp"
@@ -94,6 +98,12 @@ Json run_job(const Arguments& arguments, u64 number) {
   return result;
 }
 
+std::string text_of(size_t number, const Json& result) {
+  return fmt::format("PROBLEM in program {}, session {}: {}\n{}  again: {}\n", number,
+                     result.value("session", u64{0}) + 1, result["problem"].get<std::string>(),
+                     result.value("page", std::string()), result.value("again", std::string()));
+}
+
 Json figures_of(const Totals& totals) {
   return {{"campaign", "model"},
           {"programs", totals.programs},
@@ -124,6 +134,7 @@ int run(const Arguments& arguments) {
   const u64 programs = arguments.programs != 0 ? arguments.programs : seconds != 0 ? ~u64{0} : 100;
   for (const Tracking tracking : {Tracking::kSigbus, Tracking::kUserfault}) is_supported(tracking);
   Totals totals;
+  std::vector<std::string> problems;
   const auto more = [&] {
     return (seconds == 0 || elapsed_s() < seconds) && totals.failures < arguments.failures_max;
   };
@@ -140,11 +151,8 @@ int run(const Arguments& arguments) {
         }
         if (result.contains("problem")) {
           if (totals.failures++ == 0) totals.first_failure_s = elapsed_s();
-          std::printf("PROBLEM in program %zu, session %lu: %s\n%s  again: %s\n", number,
-                      result.value("session", u64{0}) + 1,
-                      result["problem"].get<std::string>().c_str(),
-                      result.value("page", std::string()).c_str(),
-                      result.value("again", std::string()).c_str());
+          problems.push_back(text_of(number, result));
+          std::printf("%s", problems.back().c_str());
           std::fflush(stdout);
         }
         return more();
@@ -156,6 +164,8 @@ int run(const Arguments& arguments) {
       totals.pairs.share(), totals.pairs.crossed(), totals.pairs.possible(), totals.programs,
       totals.actions, totals.sessions, totals.crashes, totals.failed_calls, totals.failures,
       elapsed_s());
+  // Again, since a log is read from its end.
+  for (const std::string& problem : problems) std::printf("%s", problem.c_str());
   if (!arguments.json.empty()) std::ofstream(arguments.json) << figures_of(totals).dump(1) << "\n";
   return totals.failures == 0 ? 0 : 1;
 }

@@ -15,6 +15,7 @@
 #include <perdura/transaction.hpp>
 
 #include "media/fault.hpp"
+#include "support/expect_failure.hpp"
 #include "support/files.hpp"
 #include "support/slice.hpp"
 #include "support/wrapped_store.hpp"
@@ -360,6 +361,41 @@ TEST_P(FullDiskAndCoarse, TrimsVersionsUntilThereIsSpaceAgain) {
   store.crash();
   store = open();
   for (u64 i = 0; i < kLines; i += kLinesPerPage) ASSERT_EQ(lines_of(store).lines[i].word, 2u);
+}
+
+class FindsNoSpace final : public commit::CutGuest {
+ public:
+  Status before_cut() override { return {}; }
+  Status at_cut() override {
+    ++cuts;
+    if (cuts > refused_to) return {};
+    return Failure{Code::kNoSpace, "a container's table finds no space"};
+  }
+  void after_cut() noexcept override {}
+
+  u64 cuts = 0;
+  u64 refused_to = 0;  ///< this one is the last that is refused
+};
+
+// What space was short for before the cut, a container's table say, is not helped by trimming.
+TEST_P(FullDiskAndCoarse, WhatFindsNoSpaceIsNotTriedForEver) {
+  create();
+  fill_disk();
+  FindsNoSpace guest;
+  auto store = value_or_throw(detail::Runtime::open(
+      uri_, options_,
+      {.wrap = [&](auto inner) { return plan_.wrap(std::move(inner)); }, .guest = &guest}));
+  auto* const lines = static_cast<Lines*>(value_or_throw(store->heap().get_root("lines", 0)));
+  for (u64 i = 0; i < kLines; i += kLinesPerPage) ++lines->lines[i].word;
+  ASSERT_TRUE(store->checkpoint());
+  ASSERT_TRUE(store->log()->is_short());
+  ++lines->lines[0].word;
+  const u64 before = guest.cuts;
+  guest.refused_to = before + 100;
+  expect_failure(store->checkpoint(), Code::kNoSpace, "finds no space");
+  EXPECT_LE(guest.cuts, before + 2);
+  guest.refused_to = 0;
+  EXPECT_TRUE(store->checkpoint());
 }
 
 constexpr Way kCoarse{"file_protect", "file:", Tracking::kProtect, 64};
