@@ -132,12 +132,11 @@ RemapEngine::RemapEngine(const Config& config, RecoveredVersions recovered)
       medium_(config.volume->medium()),
       map_(std::move(recovered.map)),
       retiring_(std::move(recovered.retiring)),
+      buffer_bytes_(std::max(kBufferBytesMin, chunk_bytes_)),
+      buffer_count_(std::max(kBuffersMin, kBuffersMax * kBufferBytesMin / buffer_bytes_)),
+      buffers_(buffer_count_ * buffer_bytes_),
       queue_(medium_.queue()),
-      aside_(chunk_bytes_) {
-  const u64 bytes = std::max(kBufferBytesMin, chunk_bytes_);
-  const u64 count = std::max(kBuffersMin, kBuffersMax * kBufferBytesMin / bytes);
-  for (u64 i = 0; i < count; ++i) buffers_.emplace_back(bytes);
-}
+      aside_(chunk_bytes_) {}
 
 RemapEngine::~RemapEngine() {
   if (config_.background_capture) config_.tracker->set_guard(nullptr);
@@ -172,12 +171,12 @@ void RemapEngine::list_chunks(const track::DirtyMap& changes) {
 // Memory for what goes to `place` next.
 Result<std::byte*> RemapEngine::room(u64 place, u64 length) {
   const bool follows = buffered_bytes_ != 0 && place == buffered_place_ + buffered_bytes_ &&
-                       buffered_bytes_ + length <= buffers_[buffer_].size();
+                       buffered_bytes_ + length <= buffer_bytes_;
   if (!follows) {
     PERDURA_TRY(flush());
     buffered_place_ = place;
   }
-  std::byte* const at = buffers_[buffer_].data() + buffered_bytes_;
+  std::byte* const at = buffers_.data() + buffer_ * buffer_bytes_ + buffered_bytes_;
   buffered_bytes_ += length;
   written_.bytes += length;
   return at;
@@ -185,11 +184,11 @@ Result<std::byte*> RemapEngine::room(u64 place, u64 length) {
 
 Status RemapEngine::flush() {
   if (buffered_bytes_ == 0) return {};
-  PERDURA_TRY(queue_->submit(buffered_place_, buffers_[buffer_].first(buffered_bytes_),
-                             PERDURA_SITE("chunks")));
+  const std::byte* const bytes = buffers_.data() + buffer_ * buffer_bytes_;
+  PERDURA_TRY(queue_->submit(buffered_place_, {bytes, buffered_bytes_}, PERDURA_SITE("chunks")));
   buffered_bytes_ = 0;
-  buffer_ = (buffer_ + 1) % buffers_.size();
-  return queue_->drain(buffers_.size() - 1);
+  buffer_ = (buffer_ + 1) % buffer_count_;
+  return queue_->drain(buffer_count_ - 1);
 }
 
 void RemapEngine::set_entry(u32 level, u64 index, const ChunkEntry& entry) {

@@ -158,7 +158,9 @@ class RemapEngine final : public Engine, public track::StoreGuard {
   std::vector<Retiring::Place> doubtful_;
 
   // --- writes: neighbours go together
-  std::vector<AlignedBuffer> buffers_;
+  const u64 buffer_bytes_;
+  const u64 buffer_count_;
+  AlignedBuffer buffers_;  ///< one behind the other
   /// After the buffers: it waits for what is in flight before these go.
   std::unique_ptr<media::WriteQueue> queue_;
   size_t buffer_ = 0;

@@ -19,8 +19,23 @@ namespace {
 constexpr u64 kPartBytesMin = 256 * kKiB;
 constexpr u64 kPartsMax = 8192;  // each may split the kernel's map of the process twice
 constexpr u64 kPartsAhead = 16;
+/// So many parts that could be open are closed with those around them: two splits of the kernel's
+/// map of the process cost more than to open them.
+constexpr u64 kGapPartsMax = 8;
 /// A program that was just started has better uses for the medium.
 constexpr std::chrono::milliseconds kPacedDelay(250);
+
+void fill_gaps(std::vector<Wanted>& wanted) {
+  const auto is_wanted = [](Wanted each) { return each != Wanted::kNever; };
+  auto at = std::find_if(wanted.begin(), wanted.end(), is_wanted);
+  while (at != wanted.end()) {
+    const auto next = std::find_if(at + 1, wanted.end(), is_wanted);
+    if (next != wanted.end() && next - at <= static_cast<std::ptrdiff_t>(kGapPartsMax) + 1)
+      std::fill(at + 1, next, *next);
+    at = next;
+  }
+}
+
 }  // namespace
 
 u64 LazyParts::part_bytes_for(u64 end, u64 unit) {
@@ -35,6 +50,7 @@ Result<std::unique_ptr<LazyParts>> LazyParts::create(region::Region& region,
   if (!tracker.can_close())
     return Failure{Code::kUnsupported, "what this tracker watches cannot be closed"};
   PERDURA_ASSIGN(media::SelfMemory memory, media::SelfMemory::open());
+  fill_gaps(plan.parts);
   std::unique_ptr<LazyParts> parts(
       new LazyParts(region, tracker, filler, std::move(memory), std::move(plan)));
   const std::vector<Wanted>& wanted = parts->plan_.parts;
