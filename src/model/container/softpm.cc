@@ -32,11 +32,13 @@ const perdura_type& root_type(int bytes) {
   static constinit std::map<int, Root>* roots = nullptr;  // never destroyed
   std::lock_guard lock(process_mutex(ProcessMutex::kRootTypes));
   if (roots == nullptr) roots = new std::map<int, Root>;
+  // First: where there is no memory for it, nothing without a name stays behind.
+  std::string name = "softpm root of " + std::to_string(bytes) + " bytes";
   const auto [found, fresh] = roots->try_emplace(bytes);
   Root& root = found->second;
   if (fresh) {
     const auto words = static_cast<u32>(bytes) / 8 * 8;
-    root.name = "softpm root of " + std::to_string(bytes) + " bytes";
+    root.name = std::move(name);
     root.slot = {"words", PERDURA_SLOT_MAYBE, 0, words, nullptr, 0, 0, 0};
     root.type = {root.name.c_str(), static_cast<u32>(bytes), 8, words != 0 ? 1u : 0u, &root.slot};
   }
