@@ -18,15 +18,22 @@ ChunkSpace::ChunkSpace(Volume& volume, const format::RegionRecord& record, u32 o
       over_provisioning_(over_provisioning),
       read_only_(read_only),
       chunk_units_(record.chunk_bytes / kUnitBytes) {
-  for (const format::Extent& extent : volume.extents(format::ExtentKind::kChunks, record.region))
+  for (const format::Extent& extent : volume.extents(format::ExtentKind::kChunks, record.region)) {
+    expect_piece(extent.length);
     add_piece(extent);
+  }
   promised_bytes_ = units_ * kUnitBytes / (100 + over_provisioning) * 100;
 }
 
-void ChunkSpace::add_piece(const format::Extent& extent) {
+// What it takes to know a piece is there before the piece is.
+void ChunkSpace::expect_piece(u64 length) {
+  pieces_.reserve(pieces_.size() + 1);
+  used_.resize((units_ + length / kUnitBytes + 63) / 64);
+}
+
+void ChunkSpace::add_piece(const format::Extent& extent) noexcept {
   pieces_.push_back({extent.medium_offset, extent.length, units_});
   units_ += extent.length / kUnitBytes;
-  used_.resize((units_ + 63) / 64);
 }
 
 u64 ChunkSpace::unit_of(u64 place, u64 length) const {
@@ -136,8 +143,10 @@ ChunkSpace::Rest ChunkSpace::end_node_chunk() {
 }
 
 Status ChunkSpace::grow(u64 chunks) {
-  PERDURA_ASSIGN(const format::Extent extent,
-                 volume_.allocate_chunks(record_, chunks * record_.chunk_bytes));
+  const u64 length = chunks * record_.chunk_bytes;
+  expect_piece(length);
+  PERDURA_ASSIGN(const format::Extent extent, volume_.allocate_chunks(record_, length));
+  PERDURA_ASSERT(extent.length == length);
   add_piece(extent);
   return {};
 }

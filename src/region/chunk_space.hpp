@@ -61,7 +61,8 @@ class ChunkSpace {
 
   u64 unit_of(u64 place, u64 length) const;
   u64 place_of(u64 unit) const;
-  void add_piece(const format::Extent& extent);
+  void expect_piece(u64 length);
+  void add_piece(const format::Extent& extent) noexcept;
   Status grow(u64 chunks);
   Result<u64> take_chunk_locked();
   u64 find_free_chunk();

@@ -8,11 +8,13 @@
 #include <cstring>
 #include <functional>
 #include <random>
+#include <set>
 
 #include "base/checksum.hpp"
 #include "format/format.hpp"
 #include "media/fault.hpp"
 #include "media/record.hpp"
+#include "region/chunk_space.hpp"
 #include "region/volume.hpp"
 #include "store/recovery.hpp"
 #include "support/call_faults.hpp"
@@ -755,6 +757,44 @@ TEST_P(VolumeTest, AFailedUpdateOfTheDirectoryChangesNothing) {
       EXPECT_EQ(places(*volume), before);
       EXPECT_EQ(volume->regions().size(), regions);
     }
+  }
+}
+
+// Space for chunks that grows where there is no memory: what the directory has is known, or is not
+// there.
+TEST_P(VolumeTest, SpaceForChunksKnowsWhatTheDirectoryHas) {
+  const auto volume = open_volume(uri());
+  format::RegionRecord record = region_record();
+  record.engine = format::EngineId::kRemap;
+  record.chunk_bytes = kPageBytes;
+  record.versions_kept = 1;
+  ASSERT_TRUE(volume->add_region(record));
+  region::ChunkSpace space(*volume, record, 0);
+  const auto known = [&] {
+    u64 bytes = 0;
+    for (const format::Extent& each : volume->extents(format::ExtentKind::kChunks, record.region))
+      bytes += each.length;
+    return bytes;
+  };
+  std::set<u64> taken;
+  const InLibrary here;
+  for (u64 growths = 0, nth = 1; growths < 40;) {
+    const u64 before = space.total_bytes();
+    const CallFault fault{.nth = nth, .own = true};
+    arm_calls(&fault);
+    const Result<u64> place = guarded([&] { return space.take_chunk(); });
+    disarm_calls();
+    if (place) {
+      EXPECT_TRUE(taken.insert(*place).second) << *place;
+    } else {
+      expect_failure(Status(place.failure()), Code::kNoMemory, "");
+      ++nth;
+    }
+    ASSERT_EQ(space.total_bytes(), known());
+    ASSERT_EQ(space.free_bytes(), known() - taken.size() * kPageBytes);
+    if (space.total_bytes() == before) continue;
+    ++growths;
+    nth = 1;
   }
 }
 
