@@ -793,6 +793,26 @@ TEST_P(Transactions, ThatAreRelaxedSayHowFarTheyAreDurable) {
   EXPECT_GT(store.durable_version(), version);
 }
 
+// Whoever waits for a version meanwhile: a commit without a record, of another thread.
+TEST_P(Transactions, ThatAreSaidToBeDurableStaySo) {
+  Store store = open();
+  u64& word = store.root<u64>("word");
+  set_durability(store, Durability::kRelaxed);
+  const auto step = [&] {
+    atomically(store, [&](Transaction& tx) { tx.write(word, tx.read(word) + 1); });
+    return last_commit(store);
+  };
+  const u64 waited_for = step();
+  wait_for_commit(store, waited_for);
+  store.runtime().heap().require_version();
+  EXPECT_GE(durable_commit(store), waited_for);
+  store.checkpoint();
+  const u64 told = step();
+  while (durable_commit(store) < told) std::this_thread::yield();
+  store.runtime().heap().require_version();
+  EXPECT_GE(durable_commit(store), told);
+}
+
 // Whatever of the record that was being written reaches the medium.
 class TransactionCrash : public testing::TestWithParam<std::string> {
  protected:

@@ -423,12 +423,23 @@ bool Transactions::waits_for_version() const {
          runtime_.heap().version_required();
 }
 
-u64 Transactions::durable_commit() const {
+u64 Transactions::durable_commit() { return note_durable(surely_durable()); }
+
+// While a commit waits for a version, that of a record may be before it.
+u64 Transactions::surely_durable() const {
   // First: one that began to wait for a version since then is not among them.
   const u64 now = clock_.load(std::memory_order_acquire);
   if (waits_for_version()) return in_version_;
   if (!stream_) return now;
   return std::max(in_version_.load(), stream_->durable_time());
+}
+
+// What was said to be durable stays so, whatever waits since.
+u64 Transactions::note_durable(u64 commit) {
+  u64 told = told_durable_.load(std::memory_order_relaxed);
+  while (told < commit && !told_durable_.compare_exchange_weak(told, commit)) {
+  }
+  return std::max(told, commit);
 }
 
 void Transactions::wait_for(u64 commit) {
@@ -439,6 +450,7 @@ void Transactions::wait_for(u64 commit) {
   if (commit <= durable_commit()) return;
   if (waits_for_version() || !stream_) checkpoint();
   else wait_until_durable(stream_->position_behind(commit));
+  note_durable(commit);
 }
 
 [[gnu::noinline]] static Transactions& make_transactions(Runtime& runtime) {

@@ -293,7 +293,7 @@ class Transactions final : public store::Extension, public commit::EpochGuest {
   void set_durability(Durability durability);
   void set_logging(Logging logging);
   u64 last_commit() { return this_thread().last_commit(); }
-  u64 durable_commit() const;
+  u64 durable_commit();
   void wait_for(u64 commit);
 
   void epoch_begins() noexcept override { cut_time_ = clock_.load(std::memory_order_acquire); }
@@ -314,6 +314,8 @@ class Transactions final : public store::Extension, public commit::EpochGuest {
   template <class Call>
   void after_commit(Call&& call);
   void wait_until_durable(u64 position);
+  u64 surely_durable() const;
+  u64 note_durable(u64 commit);
   void make_version_of(TransactionContext& context);
   void stop_others(TransactionContext& context);
   void let_others_go_on(TransactionContext& context);
@@ -343,6 +345,7 @@ class Transactions final : public store::Extension, public commit::EpochGuest {
   std::optional<log::RecordStream> stream_;  ///< block media
   u64 cut_time_ = 0;                         ///< of the epoch that ended last
   std::atomic<u64> in_version_{0};           ///< a version has what was committed until then
+  std::atomic<u64> told_durable_{0};         ///< the newest commit that was said to be durable
   std::mutex mutex_;
   std::vector<std::unique_ptr<TransactionContext>> contexts_;
   std::vector<std::unique_ptr<RecordStream>> streams_;  ///< under mutex_
