@@ -88,8 +88,12 @@ struct Options {
   /// erase unit none is erased for a part of it. Maps take up a chunk at each version then.
   bool whole_chunks = false;
 
-  /// Engine::kRemap: open this version, and only to read: what is stored to the region is lost, and
-  /// checkpoints fail. 0: the newest one, for reading and writing.
+  /// Open the newest version, and only to read: what is stored to the region is lost, and
+  /// checkpoints fail. It stays as it is while another process writes to the store, which takes
+  /// space for it meanwhile (Statistics::pinned_version).
+  bool read_only = false;
+
+  /// Engine::kRemap: open this version, and only to read. 0: the newest one.
   std::uint64_t version = 0;
 
   /// Page trackers, on NVM: compare what changed with the home image and leave out equal lines.
@@ -145,6 +149,7 @@ struct Statistics {
   std::uint64_t durable_version = 0;    ///< newest version that survives a crash
   std::uint64_t replayed_version = 0;   ///< newest version whole in the home image
   std::uint64_t confirmed_version = 0;  ///< newest one that the superblock knows of
+  std::uint64_t pinned_version = 0;     ///< oldest one that a reader has open now; 0: none
   std::uint64_t checkpoints = 0;
   std::uint64_t failed_checkpoints = 0;
   std::uint64_t checkpoint_ns = 0;       ///< from the beginning of each, until it was durable

@@ -76,6 +76,7 @@ typedef struct perdura_options {
   const char* region;
   enum perdura_verify verify;
   int confirm_versions; /* 1: see perdura/options.hpp */
+  int read_only;        /* 1: see perdura/options.hpp */
 } perdura_options;
 
 /* options may be NULL. On success *store must be closed with perdura_close. */
@@ -151,6 +152,7 @@ typedef struct perdura_statistics {
   enum perdura_tracking tracking;
   uint32_t aliases;
   uint64_t confirmed_version;
+  uint64_t pinned_version;
 } perdura_statistics;
 int perdura_get_statistics(perdura_store* store, perdura_statistics* statistics);
 

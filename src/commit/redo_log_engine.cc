@@ -21,6 +21,7 @@ RedoLogEngine::RedoLogEngine(const Config& config, u64 durable_version,
     : config_(config),
       replay_at_once_(config.volume->medium().geometry().byte_addressable),
       ticket_base_(config.space->session() << 32),
+      pins_(config.volume->medium(), config.region->id()),
       committed_(std::move(recovered)),
       scrub_(*config.volume, config.recovered_lines),
       scrubbing_(config.verify_bytes_per_second != 0),
@@ -28,6 +29,7 @@ RedoLogEngine::RedoLogEngine(const Config& config, u64 durable_version,
   replayed_ = durable_version - committed_.size();
   replay_torn_ = !committed_.empty();
   for (const log::LoggedVersion& version : committed_) live_log_bytes_ += version.log_bytes;
+  look_for_readers();
   const NoSignals no_signals;
   replay_thread_ = std::thread([this] { run_replay(); });
   ::pthread_setname_np(replay_thread_.native_handle(), "perdura-replay");
@@ -52,6 +54,7 @@ void RedoLogEngine::stop_thread() {
 // All that is committed and may come home. Where the thread is gone nothing does any more.
 Status RedoLogEngine::drain() {
   std::unique_lock lock(mutex_);
+  look_for_readers();
   ++drains_;
   replay_work_.notify_all();
   const Status failed = wait_for_room(lock, [this] { return !has_replayable() || stopping_; });
@@ -66,10 +69,14 @@ Status RedoLogEngine::drain() {
 Status RedoLogEngine::bring_home() {
   leave_segments();
   PERDURA_TRY(drain());
-  // Not under the lock: space that is given back is written to the directory.
-  config_.space->retire(replayed_version());
+  retire(replayed_version());
   return {};
 }
+
+// Not under the lock: space that is given back is written to the directory. The superblock says
+// that `home` is home: who has pinned an older version has not read its log to the end yet. What
+// stays for it is given back with a later version.
+void RedoLogEngine::retire(u64 home) { config_.space->retire(std::min(home, pins_.lowest())); }
 
 bool RedoLogEngine::has_committed() const {
   std::lock_guard lock(mutex_);
@@ -97,6 +104,7 @@ Status RedoLogEngine::finish(bool bring_home) {
 bool RedoLogEngine::relieve_log() {
   {
     std::lock_guard lock(mutex_);
+    look_for_readers();
     if (!has_replayable() || stopping_) return false;
   }
   return static_cast<bool>(drain());
@@ -122,6 +130,7 @@ bool RedoLogEngine::has_room() const {
 // program slows down instead.
 Result<bool> RedoLogEngine::make_room() {
   std::unique_lock lock(mutex_);
+  if (!log_has_room()) look_for_readers();
   bool waits = false;
   PERDURA_TRY(wait_for_room(lock, [&] {
     const bool has_room = log_has_room();
@@ -302,6 +311,7 @@ void RedoLogEngine::publish() noexcept {
   log_bytes_ += version_->log_bytes;
   live_log_bytes_ += version_->log_bytes;
   committed_.splice(committed_.end(), prepared_);
+  look_for_readers();
   if (replay_due()) replay_work_.notify_all();
 }
 
@@ -318,6 +328,7 @@ void RedoLogEngine::discard() {
   prepared_.clear();
   std::lock_guard lock(mutex_);
   if (!version_) return;
+  pins_.note_failed(version_->number);
   log_bytes_ += version_->log_bytes;
   config_.space->free_torn(version_->number - 1, replayed_);
 }
@@ -368,13 +379,18 @@ void RedoLogEngine::run_replay() {
   for (;;) {
     wait_for_replay(lock);
     if (stopping_) return;
+    look_for_readers();
+    if (!has_replayable()) {
+      progress_.notify_all();  // nobody needs to wait for it
+      continue;
+    }
     const bool again = std::exchange(replay_torn_, true);
     replaying_ = true;
     const u64 number = ++replays_begun_;
     std::vector<log::LoggedVersion> versions;
     Status status = guarded([&]() -> Status {
       for (const log::LoggedVersion& each : committed_)
-        if (each.number <= kept_from_) versions.push_back(each);
+        if (each.number <= kept()) versions.push_back(each);
       return {};
     });
     lock.unlock();
@@ -442,7 +458,7 @@ Status RedoLogEngine::replay(const std::vector<log::LoggedVersion>& versions, bo
   }
   PERDURA_TRY(config_.volume->set_replayed(config_.region->id(), newest,
                                            config_.space->live_generation_after(newest)));
-  config_.space->retire(newest);
+  retire(newest);
   std::lock_guard lock(mutex_);
   home_bytes_ += replay.home_bytes();
   return {};

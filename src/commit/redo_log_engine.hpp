@@ -14,6 +14,7 @@
 
 #include "commit/capture.hpp"
 #include "commit/engine.hpp"
+#include "commit/pins.hpp"
 #include "commit/replay.hpp"
 #include "commit/scrub.hpp"
 #include "log/reader.hpp"
@@ -96,15 +97,19 @@ class RedoLogEngine final : public Engine {
   bool log_has_room() const {
     return replayable_bytes() <= config_.space->limit_bytes() || !has_replayable();
   }
-  bool has_replayable() const {
-    return !committed_.empty() && committed_.front().number <= kept_from_;
-  }
+  bool has_replayable() const { return !committed_.empty() && committed_.front().number <= kept(); }
+  /// Nothing after that is to come home.
+  u64 kept() const { return std::min(kept_from_, pinned_); }
+  /// With mutex_ held: readers may have come and gone.
+  void look_for_readers() { pinned_ = pins_.lowest(); }
+  void retire(u64 home);
   /// `again`: an earlier attempt failed and may have left pages half replayed.
   Status replay(const std::vector<log::LoggedVersion>& versions, bool again);
 
   const Config config_;
   const bool replay_at_once_;  ///< NVM: every version; block media: when the log is half full
   const u64 ticket_base_;
+  Pins pins_;
 
   // --- of the version that is written
   Stage stage_;
@@ -124,6 +129,7 @@ class RedoLogEngine final : public Engine {
   u64 transaction_bytes_ = 0;                ///< of segments with transactions that these have
   std::list<log::LoggedVersion> prepared_;   ///< the one that may be published
   u64 kept_from_ = kNoVersion;               ///< nothing after it is to come home
+  u64 pinned_ = kNoVersion;                  ///< nor after this, when readers were looked for
   std::list<log::LoggedVersion> committed_;  ///< durable, not home
   std::optional<Failure> replay_failure_;    ///< until the next checkpoint tries again
   u64 replays_begun_ = 0;

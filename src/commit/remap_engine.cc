@@ -35,7 +35,7 @@ u64 length_at(u32 level, u64 chunk_bytes) { return level == 0 ? chunk_bytes : kN
 Result<RecoveredVersions> recover_versions(region::Volume& volume,
                                            const format::RegionRecord& region,
                                            const std::vector<FoundVersion>& found,
-                                           region::ChunkSpace& space) {
+                                           region::ChunkSpace& space, u64 pinned) {
   RecoveredVersions recovered;
   MapReader reader(volume, space);
   for (auto each = found.rbegin(); each != found.rend(); ++each) {
@@ -60,6 +60,12 @@ Result<RecoveredVersions> recover_versions(region::Volume& volume,
     if (!walked && (newest || walked.failure().code != Code::kCorrupt)) return walked.failure();
     if (walked) recovered.kept.insert(recovered.kept.begin(), record);
     if (!newest) recovered.retiring.push_front(std::move(retiring));
+  }
+  if (const u64 oldest = found.empty() ? 0 : found.front().record.version; pinned < oldest) {
+    Retiring unknown{oldest, {}};
+    for (const region::ChunkSpace::Free& each : space.take_all_free())
+      unknown.places.push_back({each.place, each.length});
+    recovered.retiring.push_front(std::move(unknown));
   }
   return recovered;
 }
@@ -131,6 +137,7 @@ RemapEngine::RemapEngine(const Config& config, RecoveredVersions recovered)
       chunk_bytes_(config.record.chunk_bytes),
       medium_(config.volume->medium()),
       map_(std::move(recovered.map)),
+      pins_(medium_, config.record.region),
       retiring_(std::move(recovered.retiring)),
       buffer_bytes_(std::max(kBufferBytesMin, chunk_bytes_)),
       buffer_count_(std::max(kBuffersMin, kBuffersMax * kBufferBytesMin / buffer_bytes_)),
@@ -383,8 +390,7 @@ void RemapEngine::publish() noexcept {
   stage_.publish();
   durable_ = version_;
   retiring_.splice(retiring_.end(), replaced_);
-  for (const Retiring::Place& each : doubtful_) config_.space->release(each.place, each.length);
-  doubtful_.clear();
+  retire_doubtful();
   retire();
   std::lock_guard lock(mutex_);
   bytes_written_ += written_.bytes;
@@ -408,9 +414,16 @@ Status RemapEngine::write_record() {
   return write_version(*config_.volume, config_.record, record);
 }
 
+// Nobody finds them any more; but who has pinned the number may have found them before.
+void RemapEngine::retire_doubtful() noexcept {
+  if (pins_.lowest() < version_) return;  // they stay as long as there are readers
+  for (const Retiring::Place& each : doubtful_) config_.space->release(each.place, each.length);
+  doubtful_.clear();
+}
+
 void RemapEngine::retire() {
   const u64 kept = config_.record.versions_kept;
-  const u64 kept_from = kept_from_.load(std::memory_order_relaxed);
+  const u64 kept_from = std::min(kept_from_.load(std::memory_order_relaxed), pins_.lowest());
   while (!retiring_.empty() && retiring_.front().version + kept <= version_ + 1 &&
          retiring_.front().version <= kept_from) {
     for (const Retiring::Place& each : retiring_.front().places)
@@ -430,6 +443,7 @@ void RemapEngine::discard() {
     map_.at(change->level, change->index) = change->old;
   map_.resize(chunks_before_);
   if (record_begun_) {
+    pins_.note_failed(version_);
     doubtful_.insert(doubtful_.end(), taken_.begin(), taken_.end());
   } else {
     for (const Retiring::Place& each : taken_) config_.space->release(each.place, each.length);

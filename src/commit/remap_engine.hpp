@@ -23,13 +23,14 @@
 
 #include "base/aligned_buffer.hpp"
 #include "commit/engine.hpp"
+#include "commit/pins.hpp"
 #include "commit/version_map.hpp"
 #include "region/region.hpp"
 #include "track/tracker.hpp"
 
 namespace perdura::commit {
 
-/// What no version refers to any more once `version` is the oldest that is kept.
+/// What no version refers to any more once `version` is the oldest that is kept or read.
 struct Retiring {
   u64 version;
   struct Place {
@@ -45,11 +46,14 @@ struct RecoveredVersions {
   VersionMap map;                           ///< of the newest one
   std::list<Retiring> retiring;
 };
-/// Of the versions that read_versions found.
+/// Of the versions that read_versions found. With `pinned`, the lowest version that readers have:
+/// where it is older than all of them nobody knows what it consists of, and all that is free may be
+/// its own.
 Result<RecoveredVersions> recover_versions(region::Volume& volume,
                                            const format::RegionRecord& region,
                                            const std::vector<FoundVersion>& found,
-                                           region::ChunkSpace& space);
+                                           region::ChunkSpace& space,
+                                           u64 pinned = media::Medium::kNoPin);
 
 /// Places for chunks copied aside. Async-signal-safe.
 class AsidePool {
@@ -132,6 +136,7 @@ class RemapEngine final : public Engine, public track::StoreGuard {
   Status write_record();
   void close_window();
   void retire();
+  void retire_doubtful() noexcept;
   const std::byte* chunk_address(u64 index) const {
     return config_.region->base() + index * config_.record.chunk_bytes;
   }
@@ -140,6 +145,7 @@ class RemapEngine final : public Engine, public track::StoreGuard {
   const u64 chunk_bytes_;
   media::Medium& medium_;
   VersionMap map_;  ///< of the newest durable version, and of the one that is written
+  Pins pins_;
   std::list<Retiring> retiring_;
   std::list<Retiring> replaced_;  ///< of the version that may be published
   std::atomic<u64> kept_from_{kNoVersion};

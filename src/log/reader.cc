@@ -4,6 +4,8 @@
 #include <cstring>
 #include <future>
 #include <map>
+#include <optional>
+#include <set>
 
 #include "base/assert.hpp"
 #include "base/checksum.hpp"
@@ -88,7 +90,8 @@ class Scanner {
     return image.load(offsets_, [&](u64 offset) { scan_segment(offset, image.at(offset)); });
   }
 
-  Result<std::vector<LoggedVersion>> versions() {
+  /// Those that are whole, up to the first that is not.
+  std::vector<LoggedVersion> versions() {
     std::vector<LoggedVersion> recovered;
     u64 next = replayed_ + 1;
     for (auto it = blocks_.find(next); it != blocks_.end(); it = blocks_.find(++next)) {
@@ -97,9 +100,19 @@ class Scanner {
       version.number = next;
       recovered.push_back(std::move(version));
     }
+    return recovered;
+  }
+
+  /// The last version of which there is anything: each before it was durable when that was written.
+  u64 newest_begun() const { return blocks_.empty() ? replayed_ : blocks_.rbegin()->first; }
+
+  /// What was durable cannot be missing behind `newest`. `begun`: no block of a later version than
+  /// that is proof of one.
+  Status check_complete(u64 newest, u64 begun) const {
+    const u64 next = newest + 1;
     // A later version is written only after the barrier of the one before: a hole is damage.
     for (const auto& [number, blocks] : blocks_) {
-      if (number <= next) continue;
+      if (number <= next || next >= begun) continue;
       const FoundBlock& later = blocks.front();
       return Failure{Code::kCorrupt,
                      "the log of '" + volume_.name() + "' is damaged: version " +
@@ -107,8 +120,7 @@ class Scanner {
                          std::to_string(number) + " was written after it (offset " +
                          std::to_string(later.ref.offset) + "); restore the store from a copy"};
     }
-    PERDURA_TRY(check_confirmed(next - 1));
-    return recovered;
+    return check_confirmed(newest);
   }
 
  private:
@@ -206,19 +218,11 @@ class Scanner {
   std::vector<u64> record_segments_;
 };
 
-/// Only damage makes a version go that was durable when a record was made.
-bool relies_on_later(const RecordHeader& record, u64 durable_version) {
-  if (is_mutant("versions_of_16_bits"))
-    return static_cast<std::int16_t>(record.durable_version - durable_version) > 0;
-  return record.durable_version > durable_version;
-}
-
 /// The records of a segment.
 class RecordReader {
  public:
-  RecordReader(region::Volume& volume, u64 durable_version, u64 offset, const std::byte* segment)
+  RecordReader(region::Volume& volume, u64 offset, const std::byte* segment)
       : volume_(volume),
-        durable_version_(durable_version),
         medium_(volume.medium()),
         offset_(offset),
         segment_(segment),
@@ -229,7 +233,7 @@ class RecordReader {
   // was durable counts: whoever repeats it misses those before it, unless a version has them. (So
   // it is where power failed while the next use of the segment began, and what arrived is not its
   // beginning: of the last use, which counts no more, records are left with a hole.)
-  Status read(std::vector<FoundRecord>& into) {
+  void read(std::vector<FoundRecord>& into) {
     u64 next = header_.ticket;
     for (u64 used = sizeof(LogBlockHeader);
          used + sizeof(RecordHeader) <= volume_.segment_bytes();) {
@@ -241,20 +245,20 @@ class RecordReader {
       const u64 place = offset_ + used;
       const u64 sequence = sequence_of(*record);
       used += round_up(record->bytes, kLineBytes);
-      if (!is_v2() && relies_on_later(*record, durable_version_))
-        return damaged("the transaction at offset " + std::to_string(place) +
-                       " relies on a later version than " + std::to_string(durable_version_) +
-                       ", the last one that is whole");
       const bool hole_was_durable =
           record->behind != format::kBehindMax && sequence > next + record->behind;
       if (sequence != next && !hole_was_durable) continue;
       const auto* const words = reinterpret_cast<const u64*>(record) + header_bytes() / sizeof(u64);
       const u64 count = (record->bytes - header_bytes()) / sizeof(u64);
-      into.push_back(
-          {offset_, place, record->time, record->slot, sequence, {words, words + count}});
+      into.push_back({.segment = offset_,
+                      .offset = place,
+                      .time = record->time,
+                      .slot = record->slot,
+                      .sequence = sequence,
+                      .durable_version = is_v2() ? 0 : record->durable_version,
+                      .entries = {words, words + count}});
       next = sequence + 1;
     }
-    return {};
   }
 
  private:
@@ -284,13 +288,7 @@ class RecordReader {
     return whole ? record : nullptr;
   }
 
-  Failure damaged(const std::string& what) const {
-    return {Code::kCorrupt, "the log of '" + volume_.name() + "' is damaged: " + what +
-                                "; restore the store from a copy"};
-  }
-
   region::Volume& volume_;
-  const u64 durable_version_;
   media::Medium& medium_;
   const u64 offset_;
   const std::byte* const segment_;
@@ -299,8 +297,13 @@ class RecordReader {
 
 }  // namespace
 
+Image::Image(region::Volume& volume, Where where)
+    : medium_(volume.medium()),
+      segment_bytes_(volume.segment_bytes()),
+      in_place_(medium_.geometry().byte_addressable && where == Where::kAsTheMediumHasIt) {}
+
 Status Image::load(const std::vector<u64>& offsets, const std::function<void(u64 offset)>& visit) {
-  if (medium_.geometry().byte_addressable) {
+  if (in_place_) {
     for (u64 offset : offsets) visit(offset);
     return {};
   }
@@ -339,7 +342,7 @@ Status Image::load(const std::vector<u64>& offsets, const std::function<void(u64
 }
 
 const std::byte* Image::at(u64 offset) const {
-  if (const std::byte* in_place = medium_.view(offset)) return in_place;
+  if (in_place_) return medium_.view(offset);
   const auto after =
       std::upper_bound(segments_.begin(), segments_.end(), offset,
                        [](u64 value, const Loaded& loaded) { return value < loaded.offset; });
@@ -384,20 +387,143 @@ bool block_fits(media::Medium& medium, u64 offset, const std::byte* block) {
   return lines * kLineBytes == header.data_bytes;
 }
 
-Result<Recovered> read(region::Volume& volume, u32 region, u64 replayed, Space& space) {
-  Scanner scanner(volume, region, replayed, space);
-  Recovered recovered;
-  recovered.image = std::make_unique<Image>(volume);
-  PERDURA_TRY(scanner.find_live_segments());
-  PERDURA_TRY(scanner.scan(*recovered.image));
-  PERDURA_ASSIGN(recovered.versions, scanner.versions());
-  recovered.durable_version = replayed + recovered.versions.size();
-  for (const u64 offset : scanner.record_segments()) {
-    RecordReader reader(volume, recovered.durable_version, offset, recovered.image->at(offset));
-    PERDURA_TRY(reader.read(recovered.records));
+namespace {
+
+/// Only damage makes a version go that was durable when a record was made.
+bool relies_on_later(const FoundRecord& record, u64 durable_version) {
+  if (is_mutant("versions_of_16_bits"))
+    return static_cast<std::int16_t>(record.durable_version - durable_version) > 0;
+  return record.durable_version > durable_version;
+}
+
+/// What a log holds, in one look at it.
+class Look {
+ public:
+  Look(region::Volume& volume, u32 region, u64 replayed, Space& space)
+      : volume_(volume), replayed_(replayed), scanner_(volume, region, replayed, space) {}
+
+  Status find(Image::Where where) {
+    found_.image = std::make_unique<Image>(volume_, where);
+    PERDURA_TRY(scanner_.find_live_segments());
+    PERDURA_TRY(scanner_.scan(*found_.image));
+    found_.versions = scanner_.versions();
+    found_.durable_version = replayed_ + found_.versions.size();
+    for (const u64 offset : scanner_.record_segments())
+      RecordReader(volume_, offset, found_.image->at(offset)).read(found_.records);
+    std::ranges::sort(found_.records, {}, &FoundRecord::time);
+    return {};
   }
-  std::ranges::sort(recovered.records, {}, &FoundRecord::time);
-  return recovered;
+
+  /// Whether all is there that was durable. `begun`: versions before that, of which a look before
+  /// this one knew.
+  Status check(u64 begun) const {
+    PERDURA_TRY(scanner_.check_complete(found_.durable_version, begun));
+    for (const FoundRecord& each : found_.records)
+      if (relies_on_later(each, found_.durable_version)) return lacks_version(each);
+    return {};
+  }
+
+  /// The last version of which there is anything: each before it was durable when that was written.
+  u64 newest_begun() const { return scanner_.newest_begun(); }
+  Recovered& found() { return found_; }
+
+ private:
+  Failure lacks_version(const FoundRecord& record) const {
+    return {Code::kCorrupt, "the log of '" + volume_.name() +
+                                "' is damaged: the transaction at offset " +
+                                std::to_string(record.offset) + " relies on a later version than " +
+                                std::to_string(found_.durable_version) +
+                                ", the last one that is whole; restore the store from a copy"};
+  }
+
+  region::Volume& volume_;
+  const u64 replayed_;
+  Scanner scanner_;
+  Recovered found_;
+};
+
+}  // namespace
+
+Result<Recovered> read(region::Volume& volume, u32 region, u64 replayed, Space& space,
+                       Image::Where where) {
+  Look look(volume, region, replayed, space);
+  PERDURA_TRY(look.find(where));
+  PERDURA_TRY(look.check(format::kCounterMax));
+  return std::move(look.found());
+}
+
+namespace {
+
+/// Of a log that somebody may append to: looks at it, each as a whole, until two of them say enough.
+///
+/// A look takes time, and sees what was appended behind it, but not what was appended where it had
+/// been before. So a version that a look misses is damage only where the look before knew of a
+/// later one; and a record that a look is the first to see may rely on one that it misses. Records
+/// rely on earlier ones alone, by their times: those before the first new one rely on none that is
+/// missing, since the look before has seen them all. They are to be all that the first look saw:
+/// then nothing is missing that was durable when it began.
+class LogOfWriter {
+ public:
+  LogOfWriter(region::Volume& volume, u32 region, u64 replayed)
+      : volume_(volume), region_(region), replayed_(replayed) {}
+
+  Result<Recovered> read() {
+    for (int looks = 0; looks < kLooksMax; ++looks) {
+      const bool is_written = volume_.medium().has_writer();
+      Space space(volume_, region_, 0);  // gives nothing out
+      Look look(volume_, region_, replayed_, space);
+      PERDURA_TRY(look.find(Image::Where::kInMemory));
+      PERDURA_ASSIGN(const bool enough, is_enough(look, is_written));
+      if (enough) return std::move(look.found());
+    }
+    return Failure{Code::kLocked,
+                   "'" + volume_.name() +
+                       "' is written to so fast that its log could not be read; try again"};
+  }
+
+ private:
+  static constexpr int kLooksMax = 100;
+
+  Result<bool> is_enough(Look& look, bool is_written) {
+    std::vector<FoundRecord>& records = look.found().records;
+    if (!is_written) {
+      PERDURA_TRY(look.check(format::kCounterMax));
+      return true;
+    }
+    const bool is_first = !begun_;
+    const u64 first_new = is_first || records.empty() ? kNone : first_new_time(records);
+    if (is_first) newest_at_first_ = records.empty() ? 0 : records.back().time;
+    std::set<u64> times;
+    for (const FoundRecord& each : records) times.insert(each.time);
+    std::erase_if(records, [&](const FoundRecord& each) { return each.time >= first_new; });
+    const Status complete = look.check(begun_.value_or(format::kCounterMax));
+    const bool enough = complete && (times.empty() || (!is_first && first_new > newest_at_first_));
+    if (!complete && !is_first) return complete.failure();
+    times_ = std::move(times);
+    begun_ = look.newest_begun();
+    return enough;
+  }
+
+  /// Of the records that the look before has not seen, the first one's; kNone: it has seen them all.
+  u64 first_new_time(const std::vector<FoundRecord>& records) const {
+    const auto found = std::ranges::find_if(
+        records, [this](const FoundRecord& each) { return !times_.contains(each.time); });
+    return found == records.end() ? kNone : found->time;
+  }
+
+  static constexpr u64 kNone = ~u64{0};
+  region::Volume& volume_;
+  const u32 region_;
+  const u64 replayed_;
+  std::optional<u64> begun_;  ///< what the look before knew; none: this is the first one
+  std::set<u64> times_;       ///< of the records that it saw
+  u64 newest_at_first_ = 0;
+};
+
+}  // namespace
+
+Result<Recovered> read_beside_writer(region::Volume& volume, u32 region, u64 replayed) {
+  return LogOfWriter(volume, region, replayed).read();
 }
 
 }  // namespace perdura::log

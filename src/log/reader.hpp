@@ -19,8 +19,9 @@ namespace perdura::log {
 /// The bytes of log blocks: in place on NVM, loaded into memory from block media.
 class Image {
  public:
-  explicit Image(region::Volume& volume)
-      : medium_(volume.medium()), segment_bytes_(volume.segment_bytes()) {}
+  /// In memory: what is loaded stays as it is when the log's space is used again.
+  enum class Where { kAsTheMediumHasIt, kInMemory };
+  explicit Image(region::Volume& volume, Where where = Where::kAsTheMediumHasIt);
 
   /// Load the segments at `offsets`; NVM needs no loading. Calls visit(offset) for each, while
   /// later ones are still being read.
@@ -36,6 +37,7 @@ class Image {
   };
   media::Medium& medium_;
   const u64 segment_bytes_;
+  const bool in_place_;
   Mapping memory_;
   std::vector<Loaded> segments_;  ///< sorted by offset
 };
@@ -47,6 +49,7 @@ struct FoundRecord {
   u64 time;
   u32 slot;
   u64 sequence;
+  u64 durable_version;  ///< on which it relies
   std::vector<u64> entries;
 
   u64 bytes() const { return sizeof(format::RecordHeader) + entries.size() * sizeof(u64); }
@@ -64,7 +67,14 @@ struct Recovered {
 /// without a hole are recovered; a torn last one is as if it had never been, and so is a record
 /// that is not whole. Damage that tearing cannot explain is kCorrupt, and so is a record that
 /// relies on a later version than is found: what was acknowledged is never dropped silently.
-Result<Recovered> read(region::Volume& volume, u32 region, u64 replayed, Space& space);
+Result<Recovered> read(region::Volume& volume, u32 region, u64 replayed, Space& space,
+                       Image::Where where = Image::Where::kAsTheMediumHasIt);
+
+/// The same, perhaps beside a process that appends to the log, and frees nothing of what follows
+/// `replayed` meanwhile: the version that was durable when this was called, or a later one, and of
+/// the records so many that none relies on one that is missing; among them all that were durable
+/// then.
+Result<Recovered> read_beside_writer(region::Volume& volume, u32 region, u64 replayed);
 
 /// The header at `used` bytes into a segment in memory, when its checksum fits and a reader may
 /// follow it; nullptr otherwise.

@@ -15,7 +15,6 @@ class Decorator : public Medium {
   const std::string& name() const override { return inner_->name(); }
   Geometry geometry() const override { return inner_->geometry(); }
   Status grow(u64 size, bool prewrite) override { return inner_->grow(size, prewrite); }
-  Status begin_writing() override { return inner_->begin_writing(); }
   Status write(u64 offset, Bytes data, const Site& site) override {
     return inner_->write(offset, data, site);
   }
@@ -30,6 +29,11 @@ class Decorator : public Medium {
   const std::byte* direct(u64 offset, u64 length) override {
     return inner_->direct(offset, length);
   }
+  Status pin(u32 region, u64 version) override { return inner_->pin(region, version); }
+  u64 lowest_pin(u32 region) const noexcept override { return inner_->lowest_pin(region); }
+  bool has_writer() const noexcept override { return inner_->has_writer(); }
+  bool has_readers() const noexcept override { return inner_->has_readers(); }
+  Status look_again() override { return inner_->look_again(); }
   Status load(std::span<const ReadRequest> requests) override { return inner_->load(requests); }
   const std::byte* view(u64 offset) override { return inner_->view(offset); }
   bool decide(u64 offset, const std::byte* bytes, u64 length, const Site& site,

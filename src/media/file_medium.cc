@@ -242,8 +242,6 @@ class FileMedium final : public Medium {
     return {};
   }
 
-  Status begin_writing() override { return locked_.make_exclusive(path_); }
-
   Status write(u64 offset, Bytes data, const Site&) override {
     check(offset, data);
     return write_fully(fd(), path_, offset, data);
@@ -274,6 +272,16 @@ class FileMedium final : public Medium {
 
   Status check_named() const override { return file_.check_named(); }
   Status give_up_name() override { return file_.give_up_name(); }
+
+  Status pin(u32 region, u64 version) override { return locked_.pin(path_, region, version); }
+  u64 lowest_pin(u32 region) const noexcept override { return locked_.lowest_pin(region); }
+  bool has_writer() const noexcept override { return locked_.has_writer(); }
+  bool has_readers() const noexcept override { return locked_.has_readers(); }
+  Status look_again() override {
+    PERDURA_ASSIGN(const u64 size, file_.size());
+    size_.store(std::max(size, size_.load(std::memory_order_relaxed)), std::memory_order_release);
+    return {};
+  }
 
   Status read(u64 offset, MutableBytes into) override {
     const bool aligned = is_aligned(offset, kPageBytes) && is_aligned(into.size(), kPageBytes) &&
@@ -391,7 +399,7 @@ Result<OpenedMedium> open_file(const std::string& path, const MediumOptions& opt
   if (!io) return system_failure(errno, "cannot open '" + path + "' to lock it");
   PERDURA_ASSIGN(FileLock locked,
                  lock_file(path, opened.file.get(), std::move(io),
-                           {.shared = options.read_only, .patience_ms = options.timeout_ms}));
+                           {.reads = options.read_only, .patience_ms = options.timeout_ms}));
   if (!direct) PERDURA_TRY(drop_cached(locked.fd(), path));
   auto medium = std::make_unique<FileMedium>(path, std::move(opened.file), std::move(locked),
                                              direct, opened.size, options.use_io_uring);

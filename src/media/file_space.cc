@@ -81,11 +81,8 @@ Result<OpenedFile> open_store_file(const std::string& path, const MediumOptions&
     return Failure{Code::kInvalidArgument, "a store needs a path, as in 'file:state.pd'"};
   const int create = options.create && !options.read_only ? O_CREAT : 0;
   OpenedFile opened;
-  opened.file = UniqueFd(::open(path.c_str(), O_RDWR | O_CLOEXEC | create, 0644));
-  if (!opened.file && options.read_only && (errno == EACCES || errno == EPERM || errno == EROFS)) {
-    opened.file = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    opened.writable = false;
-  }
+  opened.writable = !options.read_only;
+  opened.file = UniqueFd(::open(path.c_str(), opened.access() | O_CLOEXEC | create, 0644));
   const int fd = opened.file.get();
   if (!opened.file) {
     Failure failure = system_failure(errno, "cannot open the store '" + path + "'");
@@ -112,6 +109,12 @@ Result<OpenedFile> open_store_file(const std::string& path, const MediumOptions&
 NamedFile::NamedFile(UniqueFd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {
   struct stat info{};
   nameless_ = ::fstat(fd_.get(), &info) == 0 && info.st_nlink == 0;
+}
+
+Result<u64> NamedFile::size() const {
+  struct stat info{};
+  if (::fstat(fd(), &info) != 0) return system_failure(errno, "cannot inspect '" + path_ + "'");
+  return round_down(static_cast<u64>(info.st_size), kPageBytes);
 }
 
 // What cannot be inspected may be there all the same.

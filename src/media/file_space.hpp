@@ -21,7 +21,7 @@ struct OpenedFile {
 };
 
 /// Open or create a regular file for a store. Directories, devices and network file systems (unless
-/// allowed) are refused with a sentence. One that is opened to be read need not be writable.
+/// allowed) are refused with a sentence. What is opened to be read cannot be written through that.
 Result<OpenedFile> open_store_file(const std::string& path, const MediumOptions& options);
 
 /// A file whose content is to be found under its name in the next run; unless it had none when it
@@ -32,6 +32,8 @@ class NamedFile {
 
   int fd() const { return fd_.get(); }
   const std::string& path() const { return path_; }
+  /// In whole pages, now.
+  Result<u64> size() const;
   /// Medium's functions.
   Status check_named() const;
   Status give_up_name();

@@ -14,6 +14,7 @@
 #include <sstream>
 #include <thread>
 
+#include "base/assert.hpp"
 #include "base/checksum.hpp"
 #include "base/clock.hpp"
 #include "format/format.hpp"
@@ -22,9 +23,27 @@ namespace perdura::media {
 namespace {
 
 constexpr std::chrono::milliseconds kLockRetry(1);
-/// For readers, of whom nothing is known: one that was killed has its lock until its reads in
-/// flight are done.
-constexpr u64 kReadersPatienceMs = 1000;
+
+/// A range of bytes of the file, behind all that is written.
+struct Range {
+  off_t begin;
+  off_t length;
+};
+constexpr off_t kReadersPlace = off_t{1} << 62;
+constexpr off_t kVersionsOfRegion = off_t{1} << 57;
+constexpr Range kWriter{0, kReadersPlace};
+constexpr Range kReader{kReadersPlace, 1};
+static_assert(format::kCounterMax < u64{kVersionsOfRegion});
+static_assert(format::kRegionsMax < (kReadersPlace / kVersionsOfRegion) - 1);
+
+off_t pins_of(u32 region) {
+  PERDURA_ASSERT(region != 0 && region <= format::kRegionsMax);
+  return kReadersPlace + static_cast<off_t>(region) * kVersionsOfRegion;
+}
+Range pin_of(u32 region, u64 version) {
+  PERDURA_ASSERT(version <= format::kCounterMax);
+  return {pins_of(region) + static_cast<off_t>(version), 1};
+}
 
 // Field 22 of /proc/PID/stat; the name in field 2 may hold spaces and parentheses. 0 where there is
 // no such process, or one that is dead and that its parent has not waited for.
@@ -53,30 +72,26 @@ u64 owner_checksum(const format::OwnerRecord& owner) {
   return checksum(reinterpret_cast<const char*>(&owner) + sizeof(u64), sizeof owner - sizeof(u64));
 }
 
-int set_lock(int fd, short type) {
+struct flock lock_of(short type, const Range& range) {
   struct flock lock{};
   lock.l_type = type;
   lock.l_whence = SEEK_SET;
+  lock.l_start = range.begin;
+  lock.l_len = range.length;
+  return lock;
+}
+
+int set_lock(int fd, short type, const Range& range) {
+  struct flock lock = lock_of(type, range);
   return ::fcntl(fd, F_OFD_SETLK, &lock);
 }
 
-/// Who is in the way of a lock now.
-enum class Holder { kNobody, kReaders, kWriter };
-Holder holder_of(int fd) {
-  struct flock lock{};
-  lock.l_type = F_WRLCK;
-  lock.l_whence = SEEK_SET;
-  if (::fcntl(fd, F_OFD_GETLK, &lock) != 0) return Holder::kWriter;
-  return lock.l_type == F_UNLCK   ? Holder::kNobody
-         : lock.l_type == F_RDLCK ? Holder::kReaders
-                                  : Holder::kWriter;
-}
-
-Failure being_read(const std::string& path) {
-  return Failure{Code::kLocked,
-                 "'" + path +
-                     "' is being looked at: by `perdura info`, `check` or `versions`, or by a "
-                     "program that has an old version of it open; open it when that is over"};
+/// What another open file has that is in the way of a lock: l_type is F_UNLCK where there is
+/// nothing. Where the system does not say, a lock on all of it is taken to be in the way.
+struct flock in_the_way_of(int fd, short type, const Range& range) {
+  struct flock lock = lock_of(type, range);
+  if (::fcntl(fd, F_OFD_GETLK, &lock) == 0) return lock;
+  return lock_of(F_WRLCK, range);
 }
 
 /// Who signed a file last: it may be open in another process, which has not signed it yet.
@@ -107,21 +122,44 @@ bool is_running(u64 pid, u64 start_time) { return start_time_of(pid) == start_ti
 
 // Closing alone would leave it to a child forked just now, which has not dropped its copy yet.
 FileLock::~FileLock() {
-  if (fd_) (void)set_lock(fd_.get(), F_UNLCK);
+  if (fd_) (void)set_lock(fd_.get(), F_UNLCK, {0, 0});
 }
 
-Status FileLock::make_exclusive(const std::string& path) {
-  if (exclusive_) return {};
-  const u64 end_ns = now_ns() + kReadersPatienceMs * 1'000'000;
-  while (set_lock(fd_.get(), F_WRLCK) != 0) {
-    // EBADF: it could not be opened to be written.
-    if (errno != EAGAIN && errno != EACCES)
-      return system_failure(errno == EBADF ? EACCES : errno, "cannot write to '" + path + "'");
-    if (now_ns() >= end_ns) return being_read(path);
-    std::this_thread::sleep_for(kLockRetry);
-  }
-  exclusive_ = true;
+// The new one before the old one goes, so that whoever asks meanwhile finds one of them.
+Status FileLock::pin(const std::string& path, u32 region, u64 version) {
+  const Range pin = pin_of(region, version);
+  u64& held = pins_[region - 1];
+  if (held == version) return {};
+  if (set_lock(fd_.get(), F_RDLCK, pin) != 0)
+    return system_failure(errno, "cannot pin version " + std::to_string(version) + " of '" + path +
+                                     "' to read it");
+  // Where that fails the writer keeps more than it need.
+  if (held != kNoPin) (void)set_lock(fd_.get(), F_UNLCK, pin_of(region, held));
+  held = version;
   return {};
+}
+
+// The kernel tells of any of them: as long as there is a lower one, it is asked for that. Pins of
+// one reader that lie side by side are one lock.
+u64 FileLock::lowest_pin(u32 region) const noexcept {
+  const off_t begin = pins_of(region);
+  off_t end = begin + kVersionsOfRegion;
+  u64 lowest = kNoPin;
+  while (end > begin) {
+    const struct flock found = in_the_way_of(fd_.get(), F_WRLCK, {begin, end - begin});
+    if (found.l_type == F_UNLCK) break;
+    end = std::max(found.l_start, begin);
+    lowest = static_cast<u64>(end - begin);
+  }
+  return lowest;
+}
+
+bool FileLock::has_writer() const noexcept {
+  return in_the_way_of(fd_.get(), F_RDLCK, kWriter).l_type != F_UNLCK;
+}
+
+bool FileLock::has_readers() const noexcept {
+  return in_the_way_of(fd_.get(), F_WRLCK, kReader).l_type != F_UNLCK;
 }
 
 Result<FileLock> lock_file(const std::string& path, int file, int access,
@@ -141,25 +179,27 @@ Result<FileLock> lock_file(const std::string& path, int file, UniqueFd fd,
     return Failure{Code::kLocked,
                    "'" + path + "' was replaced while it was being opened; try again"};
   constexpr u64 kPatienceMsMax = std::numeric_limits<u32>::max();
-  const u64 begin_ns = now_ns();
-  const u64 end_ns = begin_ns + std::min(options.patience_ms, kPatienceMsMax) * 1'000'000;
-  const u64 readers_end_ns = std::min(end_ns, begin_ns + kReadersPatienceMs * 1'000'000);
-  bool waited_for_readers = false;
-  while (set_lock(fd.get(), options.shared ? F_RDLCK : F_WRLCK) != 0) {
+  const u64 end_ns = now_ns() + std::min(options.patience_ms, kPatienceMsMax) * 1'000'000;
+  const Range range = options.reads ? kReader : kWriter;
+  const short type = options.reads ? F_RDLCK : F_WRLCK;
+  while (set_lock(fd.get(), type, range) != 0) {
     if (errno != EAGAIN && errno != EACCES)
       return system_failure(errno, "cannot lock '" + path + "'");
-    const Holder holder = holder_of(fd.get());
-    if (holder == Holder::kNobody && waited_for_readers) continue;  // they have gone since
-    waited_for_readers = holder == Holder::kReaders;
-    if (waited_for_readers) {
-      if (now_ns() >= readers_end_ns) return being_read(path);
-    } else if (const LastOwner owner = last_owner(file); !owner.dead || now_ns() >= end_ns) {
-      return Failure{Code::kLocked, "'" + path + "' is open in " + owner.text +
-                                        "; a store has one opener at a time: close it there first"};
-    }
+    const struct flock holder = in_the_way_of(fd.get(), type, range);
+    if (holder.l_type == F_RDLCK)
+      return Failure{Code::kLocked,
+                     "'" + path +
+                         "' is being looked at by an earlier Perdura, which nobody can write "
+                         "beside; open it when that is over"};
+    if (const LastOwner owner = last_owner(file); !owner.dead || now_ns() >= end_ns)
+      return Failure{Code::kLocked,
+                     "'" + path + "' is open in " + owner.text +
+                         (options.reads ? ", an earlier Perdura, which nobody can read beside"
+                                        : "; a store has one writer at a time") +
+                         ": close it there first"};
     std::this_thread::sleep_for(kLockRetry);
   }
-  return FileLock(std::move(fd), !options.shared);
+  return FileLock(std::move(fd));
 }
 
 namespace {

@@ -1,46 +1,66 @@
-// The writer's lock: one process opens a store, and the lock dies with it and with all it wrote.
-// Several may look at a store that nobody writes to: they share a lock.
+// Who has a store open: one process writes to it, any number read it beside that one. All of it
+// dies with the process, and with all that the process wrote.
 //
-// It is a lock on an open file (F_OFD_SETLK), which the kernel keeps until nothing uses that open
-// file any more. A write that is in flight when its process is killed uses the one that it goes
-// through. So writes that the process does not wait for go through the open file with the lock:
-// whoever has the lock next knows that none of them is still to come.
+// These are locks of byte ranges on an open file (F_OFD_SETLK), far behind all that is written:
+//
+//   [0, 2^62)                        exclusive: the writer
+//   2^62                             shared: each reader
+//   2^62 + 2^57 × region + version   shared: a pin, the version of the region that a reader has
+//
+// An earlier Perdura locks the whole file: it keeps out, and is kept out by, whoever is there.
+//
+// The kernel keeps a lock until nothing uses the open file any more. A write that is in flight when
+// its process is killed uses the one that it goes through. So writes that the process does not wait
+// for go through the open file with the lock: whoever writes next knows that none of them is still
+// to come.
 #pragma once
 
+#include <array>
 #include <string>
 #include <utility>
 
 #include "base/bits.hpp"
 #include "base/result.hpp"
+#include "format/format.hpp"
 #include "media/held_fd.hpp"
 
 namespace perdura::media {
 
-/// A held lock. A forked child drops it at once: it would keep its parent's lock alive.
+/// A held lock, of a writer or of a reader. A forked child drops it at once: it would keep its
+/// parent's lock alive.
 class FileLock {
  public:
   FileLock() = default;
-  FileLock(UniqueFd fd, bool exclusive) : fd_(std::move(fd)), exclusive_(exclusive) {}
+  explicit FileLock(UniqueFd fd) : fd_(std::move(fd)) { pins_.fill(kNoPin); }
   FileLock(FileLock&& other) noexcept = default;
   FileLock& operator=(FileLock&&) = delete;
   ~FileLock();
 
-  /// Of the open file with the lock, to write through; -1 in a forked child.
+  /// Of the open file with the lock, to read and write through; -1 in a forked child.
   int fd() const { return fd_.get(); }
-  /// Of one that was shared. Waits for other readers for a second.
-  Status make_exclusive(const std::string& path);
   /// Writes are in flight that nobody can wait for: the lock stays until they are done.
   void leave_to_writes() { fd_ = HeldFd(); }
 
+  static constexpr u64 kNoPin = ~u64{0};
+  /// Of a reader: it has `version` of the region from now on, instead of the one that it had. One
+  /// thread at a time.
+  Status pin(const std::string& path, u32 region, u64 version);
+  /// The lowest version of the region that others have pinned; kNoPin: none. 0 where the system
+  /// does not say. Any thread.
+  u64 lowest_pin(u32 region) const noexcept;
+  /// Of a reader: whether anybody writes now.
+  bool has_writer() const noexcept;
+  /// Of a writer: whether anybody reads now.
+  bool has_readers() const noexcept;
+
  private:
   HeldFd fd_;
-  bool exclusive_ = false;
+  std::array<u64, format::kRegionsMax> pins_{};
 };
 
 struct LockOptions {
-  bool shared = false;  ///< by all who look, and write nothing
-  u64 patience_ms = 0;  ///< to wait for the last writes of a process that is dead; for readers a
-                        ///< second at most
+  bool reads = false;   ///< beside whoever writes
+  u64 patience_ms = 0;  ///< to wait for the last writes of a process that is dead
 };
 
 /// Lock the file at `path` on `open_file`, which was opened for that and is never mapped (a mapping

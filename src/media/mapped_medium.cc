@@ -67,8 +67,6 @@ class MappedMedium final : public Medium {
     return map_shared(old, size);
   }
 
-  Status begin_writing() override { return lock_.make_exclusive(path_); }
-
   Status write(u64 offset, Bytes data, const Site&) override {
     store(offset, data);
     store_fence();
@@ -94,6 +92,16 @@ class MappedMedium final : public Medium {
 
   Status check_named() const override { return file_.check_named(); }
   Status give_up_name() override { return file_.give_up_name(); }
+
+  Status pin(u32 region, u64 version) override { return lock_.pin(path_, region, version); }
+  u64 lowest_pin(u32 region) const noexcept override { return lock_.lowest_pin(region); }
+  bool has_writer() const noexcept override { return lock_.has_writer(); }
+  bool has_readers() const noexcept override { return lock_.has_readers(); }
+  Status look_again() override {
+    PERDURA_ASSIGN(const u64 size, file_.size());
+    const u64 old = size_.load(std::memory_order_acquire);
+    return size > old ? map_shared(old, size) : Status{};
+  }
 
   Status read(u64 offset, MutableBytes into) override {
     if (offset + into.size() > size_.load(std::memory_order_acquire))
@@ -191,7 +199,7 @@ Result<OpenedMedium> open_mapped(const std::string& path, MappedKind kind,
   PERDURA_ASSIGN(OpenedFile opened, open_store_file(path, options));
   PERDURA_ASSIGN(FileLock lock,
                  lock_file(path, opened.file.get(), opened.access(),
-                           {.shared = options.read_only, .patience_ms = options.timeout_ms}));
+                           {.reads = options.read_only, .patience_ms = options.timeout_ms}));
   PERDURA_ASSIGN(Mapping window, Mapping::reserve(nullptr, window_bytes()));
   const u64 size = opened.size;
   auto medium = std::make_unique<MappedMedium>(path, kind, options, std::move(opened),

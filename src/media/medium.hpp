@@ -89,9 +89,6 @@ class Medium {
   /// without it only where geometry() says reads_unwritten.
   virtual Status grow(u64 size, bool prewrite) = 0;
 
-  /// Before the first write to a medium that may have been opened to be read alone: it is this
-  /// process's from then on, or a failure says who else has it.
-  virtual Status begin_writing() { return {}; }
   virtual Status write(u64 offset, Bytes data, const Site& site) = 0;
   virtual std::unique_ptr<WriteQueue> queue() = 0;
   virtual Status barrier(const Site& site) = 0;
@@ -111,6 +108,30 @@ class Medium {
   /// The medium's own memory, of which [offset, offset + length) is loaded from; nullptr on block
   /// media.
   virtual const std::byte* direct(u64 offset, u64 length) = 0;
+
+  // --- readers beside a writer. What cannot have both lets nobody read while one writes, so that
+  // these have nothing to do.
+
+  /// Who reads: from now on, until its next pin of the region, what this version of the region
+  /// consists of stays on the medium as it is, if the writer had not given it up before: look then.
+  /// One thread at a time.
+  virtual Status pin(u32 region, u64 version) {
+    (void)region, (void)version;
+    return {};
+  }
+  /// Who writes: the lowest version of the region that anybody has pinned; 0 where the system does
+  /// not say. Whoever pins one later finds all that was durable before this was asked.
+  virtual u64 lowest_pin(u32 region) const noexcept {
+    (void)region;
+    return kNoPin;
+  }
+  static constexpr u64 kNoPin = ~u64{0};
+  /// Who reads: whether anybody writes now.
+  virtual bool has_writer() const noexcept { return false; }
+  /// Who writes: whether anybody reads now.
+  virtual bool has_readers() const noexcept { return false; }
+  /// Who reads: what the medium has grown by can be read from now on.
+  virtual Status look_again() { return {}; }
 
   // --- records that a crash may have torn
 
@@ -159,7 +180,8 @@ enum class Flush { kNonTemporal, kClwb, kClflushopt, kClflush };
 
 struct MediumOptions {
   bool create = true;
-  bool read_only = false;  ///< to look: beside others who do, and without permission to write
+  bool read_only = false;  ///< nothing is ever written, and needs no permission to; one process may
+                           ///< write meanwhile, but not to a server's medium
   bool allow_network_filesystem = false;
   Flush flush = Flush::kNonTemporal;
   u64 write_ns = 0;      ///< emulated latency a line
@@ -175,14 +197,14 @@ struct OpenedMedium {
 };
 
 /// Open what a URI names: a plain path, file:, emu:, dax:, memcached:. Parameters of the URI
-/// override `options`. Takes the writer's lock, which dies with the process, or one that readers
-/// share; kLocked names the owner.
+/// override `options`. Takes the writer's lock, or a reader's, which die with the process; kLocked
+/// names the owner.
 Result<OpenedMedium> open_medium(std::string_view uri, MediumOptions options);
 /// What a URI names, however it is written: of two places it is not the same.
 std::string place_of(std::string_view uri);
 /// Which file is there now; "": none, or it is no file.
 std::string occupant_of(std::string_view uri);
-/// Delete what a URI names, whatever it holds. kLocked where it is open.
+/// Delete what a URI names, whatever it holds. kLocked where it is open, also to be read.
 Status remove_medium(std::string_view uri);
 /// A URI like this one, with `suffix` at the end of its path or name.
 std::string uri_beside(std::string_view uri, std::string_view suffix);

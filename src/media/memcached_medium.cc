@@ -173,9 +173,8 @@ class MemcachedMedium final : public Medium {
   }
 
   // A server that evicts is refused: it would drop blocks, of any store, without a word.
-  Status begin_writing() override {
+  Status refuse_evictions() {
     std::lock_guard lock(main_mutex_);
-    if (!evictions_.empty()) return {};
     std::string evicts = "unknown";
     PERDURA_TRY(main_->list("stats settings\r\n", [&](auto name, auto value) {
       if (name == "evictions") evicts = value;
@@ -581,7 +580,7 @@ Result<std::unique_ptr<MemcachedMedium>> lock_medium(std::string_view address,
 
 Result<OpenedMedium> open_memcached(std::string_view address, const MediumOptions& options) {
   PERDURA_ASSIGN(auto medium, lock_medium(address, options));
-  if (!options.read_only) PERDURA_TRY(medium->begin_writing());
+  if (!options.read_only) PERDURA_TRY(medium->refuse_evictions());
   PERDURA_TRY(medium->find_head(options.create));
   const bool created = medium->geometry().size == 0;
   return OpenedMedium{std::move(medium), created};

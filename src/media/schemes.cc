@@ -86,7 +86,10 @@ Result<OpenedMedium> open_emulated(const std::string& path, const MediumOptions&
 
 template <auto kOpen>
 Status remove_file(const std::string& path, const MediumOptions& options) {
-  PERDURA_ASSIGN(const OpenedMedium held, kOpen(path, options));  // nobody else has it open
+  PERDURA_ASSIGN(const OpenedMedium held, kOpen(path, options));  // nobody else writes to it
+  if (held.medium->has_readers())
+    return Failure{Code::kLocked,
+                   "'" + path + "' is open to be read; close it there before it is removed"};
   if (::unlink(path.c_str()) == 0) return {};
   return system_failure(errno, "cannot remove " + path);
 }

@@ -95,6 +95,21 @@ void ChunkSpace::release(u64 place, u64 length) {
   mark(unit, length / kUnitBytes, false);
 }
 
+std::vector<ChunkSpace::Free> ChunkSpace::take_all_free() {
+  std::lock_guard lock(mutex_);
+  std::vector<Free> taken;
+  for (u64 chunk = 0; chunk < units_; chunk += chunk_units_) {
+    if (is_free(chunk, chunk_units_)) {
+      taken.push_back({place_of(chunk), chunk_units_ * kUnitBytes});
+    } else {
+      for (u64 unit = chunk; unit < chunk + chunk_units_; ++unit)
+        if (is_free(unit, 1)) taken.push_back({place_of(unit), kUnitBytes});
+    }
+    mark(chunk, chunk_units_, true);
+  }
+  return taken;
+}
+
 u64 ChunkSpace::find_free_chunk() {
   const u64 chunks = units_ / chunk_units_;
   for (u64 i = 0, chunk = next_ / chunk_units_; i < chunks; ++i, ++chunk) {

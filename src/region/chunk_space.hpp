@@ -43,6 +43,12 @@ class ChunkSpace {
   };
   Rest end_node_chunk();
   void release(u64 place, u64 length);
+  /// While opening: all that is free, which is in use from then on. Not more than a chunk each.
+  struct Free {
+    u64 place = 0;
+    u64 length = 0;
+  };
+  std::vector<Free> take_all_free();
 
   /// Space for `length` more bytes of the region's content.
   Status promise(u64 length);

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <limits>
+#include <thread>
 
 #include "base/aligned_buffer.hpp"
 #include "base/assert.hpp"
@@ -23,6 +25,10 @@ using format::RegionRecord;
 using format::Superblock;
 
 constexpr size_t kUncheckedBytes = offsetof(Superblock, format_version);
+
+// Until a writer that updates the superblock all the time has been caught between two updates.
+constexpr int kLooksMax = 100;
+constexpr std::chrono::milliseconds kLookAgain(1);
 
 // Whether the directory that a superblock refers to is whole, both in the medium's first bytes.
 bool directory_fits(media::Medium& medium, const std::byte* head, const Superblock& superblock) {
@@ -159,11 +165,42 @@ Result<std::unique_ptr<Volume>> Volume::create(std::unique_ptr<media::Medium> me
 
 Result<std::unique_ptr<Volume>> Volume::open(std::unique_ptr<media::Medium> medium) {
   std::unique_ptr<Volume> volume(new Volume(std::move(medium)));
-  media::Medium& m = *volume->medium_;
-  const std::string& name = volume->name();
+  PERDURA_TRY(volume->read_head());
+  return volume;
+}
+
+Result<std::unique_ptr<Volume>> Volume::open_to_read(std::unique_ptr<media::Medium> medium) {
+  std::unique_ptr<Volume> volume(new Volume(std::move(medium), true));
+  PERDURA_TRY(volume->look_again());
+  return volume;
+}
+
+// Each update replaces one superblock after the other, and a directory to which none refers. So
+// beside a writer what does not fit was caught between two updates, and is whole a moment later.
+Status Volume::look_again() {
+  PERDURA_ASSERT(is_read_only_);
+  std::lock_guard lock(mutex_);
+  for (int looks = 0;; ++looks) {
+    const bool written = medium_->has_writer();
+    Status read = guarded([this]() -> Status {
+      PERDURA_TRY(medium_->look_again());
+      return read_head();
+    });
+    if (read || !written || looks == kLooksMax) return read;
+    std::this_thread::sleep_for(kLookAgain);
+  }
+}
+
+Volume::State Volume::state() const {
+  std::lock_guard lock(mutex_);
+  return {superblock_.session, superblock_.directory_sequence};
+}
+
+Status Volume::read_head() {
+  media::Medium& m = *medium_;
   const u64 size = m.geometry().size;
   const auto foreign = [&] {
-    return Failure{Code::kForeign, "'" + name +
+    return Failure{Code::kForeign, "'" + name() +
                                        "' is not a Perdura store (its first bytes are not a "
                                        "superblock's); choose another path, or move it away"};
   };
@@ -172,7 +209,7 @@ Result<std::unique_ptr<Volume>> Volume::open(std::unique_ptr<media::Medium> medi
     if (size >= format::kSuperblockBytes) {
       PERDURA_TRY(m.read(0, head.first(format::kSuperblockBytes)));
       if (inspect(m, 0, head.data()).state != SlotState::kForeign)
-        return Failure{Code::kCorrupt, "'" + name + "' is truncated to " + std::to_string(size) +
+        return Failure{Code::kCorrupt, "'" + name() + "' is truncated to " + std::to_string(size) +
                                            " bytes; restore it from a copy"};
     }
     return foreign();
@@ -189,31 +226,29 @@ Result<std::unique_ptr<Volume>> Volume::open(std::unique_ptr<media::Medium> medi
        slots[1].superblock.sequence > slots[0].superblock.sequence))
     std::swap(slots[0], slots[1]);
 
-  Status failed = Failure{Code::kCorrupt, "both superblocks of '" + name +
+  Status failed = Failure{Code::kCorrupt, "both superblocks of '" + name() +
                                               "' (offsets 0 and 4096) are damaged; restore the "
                                               "store from a copy"};
   for (const Slot& slot : slots) {
     if (slot.state != SlotState::kWhole) continue;
-    PERDURA_TRY(check_compatible(name, slot.superblock));
+    PERDURA_TRY(check_compatible(name(), slot.superblock));
     if (slot.superblock.medium_bytes > size) {
-      failed = Failure{Code::kCorrupt, "'" + name + "' is truncated: " + std::to_string(size) +
+      failed = Failure{Code::kCorrupt, "'" + name() + "' is truncated: " + std::to_string(size) +
                                            " of " + std::to_string(slot.superblock.medium_bytes) +
                                            " bytes are left; restore it from a copy"};
       continue;
     }
     // The directory is written with its superblock under one barrier: where it is torn, so was the
     // update, and the other slot describes the store.
-    Status read = volume->read_directory(slot.superblock);
-    if (read) return volume;
-    if (read.failure().code != Code::kCorrupt) return read.failure();
+    Status read = read_directory(slot.superblock);
+    if (read || read.failure().code != Code::kCorrupt) return read;
     failed = read;
   }
-  return failed.failure();
+  return failed;
 }
 
 Status Volume::begin_session() {
   std::lock_guard lock(mutex_);
-  PERDURA_TRY(medium_->begin_writing());
   PERDURA_TRY(medium_->write(format::kOwnerOffset, media::describe_owner().bytes,
                              PERDURA_SITE("owner record")));
   ++superblock_.session;
@@ -256,20 +291,35 @@ Status Volume::add_region(const RegionRecord& record) {
   return written;
 }
 
+// Whoever pins a version looks at the directory afterwards. So once a directory without the region
+// is durable a reader either is seen here, and gets its region back, or finds that it is gone.
 Status Volume::remove_region(u32 region) {
   std::lock_guard lock(mutex_);
+  PERDURA_TRY(check_unread(region));
   std::vector<RegionRecord> regions = regions_;
   std::vector<Extent> extents = extents_;
   std::erase_if(regions, [&](const RegionRecord& each) { return each.region == region; });
   std::erase_if(extents, [&](const Extent& each) { return each.region == region; });
-  regions.swap(regions_);
-  extents.swap(extents_);
-  Status written = guarded([this] { return write_directory(); });
+  const auto exchange = [&] {
+    regions.swap(regions_);
+    extents.swap(extents_);
+    return guarded([this] { return write_directory(); });
+  };
+  Status written = exchange();
   if (!written) {
-    regions_.swap(regions);
-    extents_.swap(extents);
+    regions.swap(regions_);
+    extents.swap(extents_);
+    return written;
   }
-  return written;
+  const Status unread = check_unread(region);
+  if (!unread) PERDURA_TRY(exchange());
+  return unread;
+}
+
+Status Volume::check_unread(u32 region) const {
+  if (medium_->lowest_pin(region) == media::Medium::kNoPin) return {};
+  return Failure{Code::kLocked, "region " + std::to_string(region) + " of '" + name() +
+                                    "' is open to be read; close it there before it is removed"};
 }
 
 std::vector<RegionRecord> Volume::regions() const {
@@ -447,6 +497,10 @@ u64 Volume::confirmed_version(u32 region) const {
 
 // First fit; else the medium grows.
 Result<u64> Volume::allocate(const Space& space) {
+  if (is_read_only_)
+    return Failure{Code::kUnsupported, "'" + name() +
+                                           "' is open to be read and gets no more space; open it "
+                                           "to write"};
   u64 free_from = round_up(format::kDataBegin, space.alignment);
   for (const Extent& extent : extents_) {
     if (extent.medium_offset >= free_from && extent.medium_offset - free_from >= space.length) {
@@ -484,6 +538,7 @@ Status Volume::clear(u64 offset, u64 length) {
 
 // Both slots in turn: what happens to one of them later, the other says the same.
 Status Volume::write_superblock() {
+  PERDURA_ASSERT(!is_read_only_);
   PERDURA_TRY(write_next_slot());
   return write_next_slot();
 }

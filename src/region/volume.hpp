@@ -29,12 +29,26 @@ class Volume {
   /// Read and check a formatted one. Refuses, with a sentence that says which: a foreign file, a
   /// newer incompatible format, another architecture, a truncated or damaged store.
   static Result<std::unique_ptr<Volume>> open(std::unique_ptr<media::Medium> medium);
+  /// The same, perhaps beside a process that writes: nothing is ever written.
+  static Result<std::unique_ptr<Volume>> open_to_read(std::unique_ptr<media::Medium> medium);
 
   media::Medium& medium() { return *medium_; }
   const std::string& name() const { return medium_->name(); }
   u64 store_id() const;
   u64 segment_bytes() const { return superblock_.segment_bytes; }
   format::Superblock superblock() const;
+
+  /// Of one that is open to be read: what its superblock and directory say now.
+  Status look_again();
+  bool is_read_only() const { return is_read_only_; }
+  /// What look_again() can find changed: as long as it is the same, all extents are those that are
+  /// known here, and no other process has opened the store to write.
+  struct State {
+    u64 session = 0;
+    u64 directory_sequence = 0;
+    bool operator==(const State&) const = default;
+  };
+  State state() const;
 
   /// Count this opening, of a region or to write to one, and sign the store as ours.
   Status begin_session();
@@ -43,7 +57,7 @@ class Volume {
 
   /// A number and a name that no other has. One with chunks gets space for its version records.
   Status add_region(const format::RegionRecord& record);
-  /// Its space is free from then on. Nobody may use it.
+  /// Its space is free from then on. Nobody may use it; kLocked where somebody reads it.
   Status remove_region(u32 region);
   std::vector<format::RegionRecord> regions() const;
   /// Where a region is mapped from now on, if it can be.
@@ -76,8 +90,11 @@ class Volume {
   u64 confirmed_version(u32 region) const;
 
  private:
-  explicit Volume(std::unique_ptr<media::Medium> medium) : medium_(std::move(medium)) {}
+  explicit Volume(std::unique_ptr<media::Medium> medium, bool is_read_only = false)
+      : medium_(std::move(medium)), is_read_only_(is_read_only) {}
 
+  Status read_head();
+  Status check_unread(u32 region) const;
   Status read_directory(const format::Superblock& superblock);
   u64 features_of_regions() const;
   Status check_regions() const;
@@ -104,6 +121,7 @@ class Volume {
 
   mutable std::mutex mutex_;
   std::unique_ptr<media::Medium> medium_;
+  const bool is_read_only_;
   u64 sessions_ = 0;  ///< that have not ended in order
   format::Superblock superblock_{};
   std::vector<format::RegionRecord> regions_;

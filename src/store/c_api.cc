@@ -55,6 +55,7 @@ Options options_of(const perdura_options* options) {
   if (options->region != nullptr) chosen.region = options->region;
   chosen.verify = static_cast<Verify>(options->verify);
   chosen.confirm_versions = options->confirm_versions != 0;
+  chosen.read_only = options->read_only != 0;
   return chosen;
 }
 
@@ -233,7 +234,8 @@ int perdura_get_statistics(perdura_store* store, perdura_statistics* statistics)
                    .unreported = all.unreported,
                    .tracking = static_cast<perdura_tracking>(all.tracking),
                    .aliases = all.aliases,
-                   .confirmed_version = all.confirmed_version};
+                   .confirmed_version = all.confirmed_version,
+                   .pinned_version = all.pinned_version};
   });
 }
 

@@ -22,7 +22,7 @@ class ChunkStorage final : public Storage {
 
   Status recover() override {
     if (chunks_.space != nullptr) return {};  // made just now
-    if (options_.version != 0) {
+    if (volume_.is_read_only()) {
       PERDURA_ASSIGN(chunks_, recover_chunks_at(volume_, record_, options_.version));
     } else {
       PERDURA_ASSIGN(chunks_, recover_chunks(volume_, record_, options_.over_provisioning));

@@ -4,6 +4,7 @@
 
 #include "region/volume.hpp"
 #include "store/inspection.hpp"
+#include "store/recovery.hpp"
 #include "store/storage.hpp"
 
 namespace perdura::store {
@@ -14,9 +15,6 @@ Result<std::unique_ptr<media::Medium>> open_for_reading(std::string_view uri,
   options.create = false;
   options.read_only = true;
   PERDURA_ASSIGN(media::OpenedMedium opened, media::open_medium(uri, options));
-  PERDURA_ASSIGN(const bool blank, region::Volume::is_blank(*opened.medium));
-  if (blank)
-    return Failure{Code::kNotFound, "'" + opened.medium->name() + "' holds no store: it is empty"};
   return std::move(opened.medium);
 }
 
@@ -29,10 +27,13 @@ Description describe_volume(region::Volume& volume) {
   return description;
 }
 
-RegionDescription check_region(Inspection& inspection, CheckReport& report,
-                               const Progress& progress) {
+Result<RegionDescription> check_region(Inspection& inspection, CheckReport& report,
+                                       const Progress& progress) {
   RegionDescription description = inspection.outline();
   const Status read = inspection.read_versions();
+  // Somebody else has removed it, or leaves no time to read it: that is no damage.
+  if (!read && (read.failure().code == Code::kNotFound || read.failure().code == Code::kLocked))
+    return read.failure();
   if (read) inspection.describe_versions(description);
   inspection.check(read, report, progress);
   // Without its versions a region is in no state that the heap could be audited in.
@@ -65,7 +66,7 @@ namespace {
 Result<Description> try_describe(std::string_view uri, const media::MediumOptions& options,
                                  bool with_heap) {
   PERDURA_ASSIGN(auto medium, open_for_reading(uri, options));
-  PERDURA_ASSIGN(const auto volume, region::Volume::open(std::move(medium)));
+  PERDURA_ASSIGN(const auto volume, open_volume_to_read(std::move(medium)));
   Description description = describe_volume(*volume);
   for (const format::RegionRecord& record : volume->regions()) {
     const auto inspection = engine_kind(record).inspection(*volume, record);
@@ -92,7 +93,7 @@ Result<CheckReport> try_check(std::string_view uri, const media::MediumOptions& 
   report.name = medium->name();
   if (Status head = check_head(*medium, report); !head)
     add_damage(report, "superblock", head.failure().message);
-  const auto volume = region::Volume::open(std::move(medium));
+  const auto volume = open_volume_to_read(std::move(medium));
   if (!volume) {
     const Failure& failure = volume.failure();
     if (failure.code != Code::kCorrupt && failure.code != Code::kIo) return failure;
@@ -102,7 +103,8 @@ Result<CheckReport> try_check(std::string_view uri, const media::MediumOptions& 
   report.description = describe_volume(**volume);
   for (const format::RegionRecord& record : (*volume)->regions()) {
     const auto inspection = engine_kind(record).inspection(**volume, record);
-    report.description->regions.push_back(check_region(*inspection, report, progress));
+    PERDURA_ASSIGN(RegionDescription region, check_region(*inspection, report, progress));
+    report.description->regions.push_back(std::move(region));
   }
   return report;
 }

@@ -2,8 +2,8 @@
 // the heap's metadata hold.
 //
 // Nothing is written. The log is applied to a private copy of the region, which may lie at any
-// address: the heap's metadata consists of offsets. Others may look at it meanwhile, nobody
-// may write to it.
+// address: the heap's metadata consists of offsets. Others may look at it meanwhile, and one may
+// write to it: each region is looked at as it was at one moment.
 #pragma once
 
 #include <functional>

@@ -6,6 +6,7 @@
 #include "commit/version_map.hpp"
 #include "store/chunk_loader.hpp"
 #include "store/inspection.hpp"
+#include "store/pinned.hpp"
 
 namespace perdura::store {
 namespace {
@@ -38,8 +39,8 @@ class ChunkInspection final : public Inspection {
   }
 
   Status read_versions() override {
+    PERDURA_ASSIGN(versions_, pin_versions(volume_, record_, 0));
     space_ = std::make_unique<region::ChunkSpace>(volume_, record_, 0, true);
-    PERDURA_ASSIGN(versions_, commit::read_versions(volume_, record_));
     if (commit::recover_versions(volume_, record_, versions_, *space_))
       free_bytes_ = space_->free_bytes();
     return {};

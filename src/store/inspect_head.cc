@@ -1,8 +1,10 @@
 // The fixed places at the beginning of a store.
 #include <array>
 #include <bit>
+#include <chrono>
 #include <cstring>
 #include <set>
+#include <thread>
 
 #include "base/aligned_buffer.hpp"
 #include "base/checksum.hpp"
@@ -13,6 +15,9 @@ namespace {
 
 using format::Superblock;
 using Severity = Finding::Severity;
+
+constexpr int kLooksMax = 100;
+constexpr std::chrono::milliseconds kLookAgain(1);
 
 /// Whether an update may have torn a slot of which the other one, `whole`, is what counts: each
 /// word is as before the update or as after it. What no update changes is in both.
@@ -166,8 +171,19 @@ class HeadCheck {
 
 }  // namespace
 
+// Beside a writer what does not fit was caught between two updates: then the next look finds
+// nothing.
 Status check_head(media::Medium& medium, CheckReport& report) {
-  return HeadCheck(medium, report).run();
+  const size_t before = report.findings.size();
+  for (int looks = 0;; ++looks) {
+    const bool was_written = medium.has_writer();
+    const Status read = HeadCheck(medium, report).run();
+    const bool written = was_written || medium.has_writer();
+    if (!written || looks == kLooksMax || report.findings.size() == before) return read;
+    report.findings.erase(report.findings.begin() + static_cast<std::ptrdiff_t>(before),
+                          report.findings.end());
+    std::this_thread::sleep_for(kLookAgain);
+  }
 }
 
 }  // namespace perdura::store

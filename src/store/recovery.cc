@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "commit/pins.hpp"
 #include "commit/replay.hpp"
+#include "store/pinned.hpp"
 
 namespace perdura::store {
 namespace {
@@ -13,8 +15,7 @@ constexpr u64 kLogSegmentsMin = 2;
 }  // namespace
 
 Result<std::unique_ptr<region::Volume>> open_volume(std::unique_ptr<media::Medium> medium,
-                                                    bool create, u64 segment_bytes,
-                                                    bool read_only) {
+                                                    bool create, u64 segment_bytes) {
   PERDURA_ASSIGN(const bool blank, region::Volume::is_blank(*medium));
   if (blank && !create)
     return Failure{Code::kNotFound,
@@ -25,9 +26,35 @@ Result<std::unique_ptr<region::Volume>> open_volume(std::unique_ptr<media::Mediu
   } else {
     PERDURA_ASSIGN(volume, region::Volume::open(std::move(medium)));
   }
-  if (!read_only) PERDURA_TRY(volume->begin_session());
+  PERDURA_TRY(volume->begin_session());
   return volume;
 }
+
+Result<std::unique_ptr<region::Volume>> open_volume_to_read(std::unique_ptr<media::Medium> medium) {
+  PERDURA_ASSIGN(const bool blank, region::Volume::is_blank(*medium));
+  if (blank)
+    return Failure{Code::kNotFound, "'" + medium->name() + "' holds no store: it is empty"};
+  return region::Volume::open_to_read(std::move(medium));
+}
+
+namespace {
+
+/// What is home from now on of the versions that a recovery has found, beside readers that let it.
+Status bring_home(region::Volume& volume, const format::RegionRecord& region,
+                  std::span<const log::LoggedVersion> versions, log::Space& space) {
+  const u64 newest = versions.back().number;
+  PERDURA_ASSIGN(auto home, region::HomeMap::of(volume, region));
+  commit::Replay replay(volume, region.limit_bytes);
+  PERDURA_TRY(replay.run(std::move(home), versions, true));
+  // Barrier: the home image is durable before the superblock says that the log is not needed.
+  PERDURA_TRY(volume.medium().barrier(PERDURA_SITE("recovered home image")));
+  PERDURA_TRY(volume.set_replayed(region.region, newest, space.live_generation_after(newest)));
+  // A reader that began before that has pinned less, and reads the log of these versions.
+  space.retire(std::min(newest, commit::Pins(volume.medium(), region.region).lowest()));
+  return {};
+}
+
+}  // namespace
 
 Result<Recovery> recover(region::Volume& volume, const format::RegionRecord& region,
                          u64 log_limit) {
@@ -36,20 +63,23 @@ Result<Recovery> recover(region::Volume& volume, const format::RegionRecord& reg
                              kLogSegmentsMin * volume.segment_bytes());
   recovery.space = std::make_unique<log::Space>(volume, region.region, limit);
   const u64 replayed = volume.replayed_version(region.region);
-  PERDURA_ASSIGN(recovery.log, log::read(volume, region.region, replayed, *recovery.space));
+  // What readers keep from coming home is put over the home image in memory. Its log is given back
+  // when they have gone, which nobody waits for: so it is in memory as well.
+  const u64 pinned = commit::Pins(volume.medium(), region.region).lowest();
+  const bool is_read = pinned != media::Medium::kNoPin;
+  using Where = log::Image::Where;
+  PERDURA_ASSIGN(recovery.log, log::read(volume, region.region, replayed, *recovery.space,
+                                         is_read ? Where::kInMemory : Where::kAsTheMediumHasIt));
   const u64 durable = recovery.log.durable_version;
   recovery.space->free_torn(durable, replayed);
-  if (durable == replayed || !volume.medium().geometry().byte_addressable) return recovery;
-  PERDURA_ASSIGN(auto home, region::HomeMap::of(volume, region));
-  commit::Replay replay(volume, region.limit_bytes);
-  PERDURA_TRY(replay.run(std::move(home), recovery.log.versions, true));
-  // Barrier: the home image is durable before the superblock says that the log is not needed.
-  PERDURA_TRY(volume.medium().barrier(PERDURA_SITE("recovered home image")));
-  PERDURA_TRY(
-      volume.set_replayed(region.region, durable, recovery.space->live_generation_after(durable)));
-  recovery.space->retire(durable);
-  recovery.log.versions.clear();
-  recovery.log.image.reset();
+  if (!volume.medium().geometry().byte_addressable) return recovery;
+  std::vector<log::LoggedVersion>& versions = recovery.log.versions;
+  const auto stays = std::ranges::find_if(
+      versions, [pinned](const log::LoggedVersion& each) { return each.number > pinned; });
+  if (stays == versions.begin()) return recovery;
+  PERDURA_TRY(bring_home(volume, region, {versions.begin(), stays}, *recovery.space));
+  versions.erase(versions.begin(), stays);
+  if (versions.empty()) recovery.log.image.reset();
   return recovery;
 }
 
@@ -61,7 +91,8 @@ Result<ChunkRecovery> recover_chunks(region::Volume& volume, const format::Regio
   PERDURA_ASSIGN(const std::vector<commit::FoundVersion> found,
                  commit::read_versions(volume, region));
   PERDURA_ASSIGN(recovery.versions,
-                 commit::recover_versions(volume, region, found, *recovery.space));
+                 commit::recover_versions(volume, region, found, *recovery.space,
+                                          commit::Pins(volume.medium(), region.region).lowest()));
   const u64 durable = recovery.durable_version();
   if (durable > volume.replayed_version(region.region))
     PERDURA_TRY(volume.set_replayed(region.region, durable, 0));
@@ -71,10 +102,12 @@ Result<ChunkRecovery> recover_chunks(region::Volume& volume, const format::Regio
 Result<ChunkRecovery> recover_chunks_at(region::Volume& volume, const format::RegionRecord& region,
                                         u64 version) {
   PERDURA_ASSIGN(const std::vector<commit::FoundVersion> found,
-                 commit::read_versions(volume, region));
-  PERDURA_ASSIGN(const format::VersionRecord record, commit::find_version(volume, found, version));
+                 version != 0 ? pin_versions(volume, region, version)
+                              : pin_newest_version(volume, region));
   ChunkRecovery recovery;
   recovery.space = std::make_unique<region::ChunkSpace>(volume, region, 0, true);
+  if (found.empty()) return recovery;
+  const format::VersionRecord& record = found.front().record;
   PERDURA_ASSIGN(recovery.versions.map, commit::MapReader(volume, *recovery.space).read(record));
   recovery.versions.kept.push_back(record);
   return recovery;

@@ -3,6 +3,7 @@
 
 #include "commit/redo_log_engine.hpp"
 #include "store/home_loader.hpp"
+#include "store/pinned.hpp"
 #include "store/recovery.hpp"
 #include "store/storage.hpp"
 
@@ -24,7 +25,13 @@ class RedoLogStorage final : public Storage {
                      "'" + volume_.name() +
                          "' has a redo log and keeps its newest version alone; create it with "
                          "Engine::kRemap to open older ones"};
-    PERDURA_ASSIGN(Recovery recovery, store::recover(volume_, record_, options_.log_limit_bytes));
+    Recovery recovery;
+    if (volume_.is_read_only()) {
+      PERDURA_ASSIGN(PinnedLog pinned, pin_log(volume_, record_));
+      recovery.log = std::move(pinned.log);
+    } else {
+      PERDURA_ASSIGN(recovery, store::recover(volume_, record_, options_.log_limit_bytes));
+    }
     space_ = std::move(recovery.space);
     durable_version_ = recovery.log.durable_version;
     transactions_ = std::move(recovery.log.records);
@@ -78,7 +85,7 @@ class RedoLogStorage final : public Storage {
   region::Volume& volume_;
   const format::RegionRecord record_;
   const Options& options_;
-  std::unique_ptr<log::Space> space_;
+  std::unique_ptr<log::Space> space_;  ///< of one that is written to
   u64 durable_version_ = 0;
   std::list<log::LoggedVersion> recovered_;
   std::vector<log::FoundRecord> transactions_;

@@ -110,9 +110,12 @@ Result<std::unique_ptr<Runtime>> Runtime::try_open(std::string_view uri, const O
 
 // Regions of one medium share its volume. Who opened it chose how.
 Status Runtime::open_volume(std::string_view uri) {
-  PERDURA_ASSIGN(shared_,
-                 store::SharedVolume::of(uri, read_only(), [&] { return open_medium(uri); }));
-  volume_ = &shared_->volume();
+  if (read_only()) {
+    PERDURA_ASSIGN(read_, open_medium(uri));
+  } else {
+    PERDURA_ASSIGN(shared_, store::SharedVolume::of(uri, [&] { return open_medium(uri); }));
+  }
+  volume_ = shared_ ? &shared_->volume() : read_.get();
   name_ = volume_->name();
   if (!options_.region.empty()) name_ += " (region " + options_.region + ")";
   return {};
@@ -127,8 +130,9 @@ Result<std::unique_ptr<region::Volume>> Runtime::open_medium(std::string_view ur
   PERDURA_ASSIGN(media::OpenedMedium opened, media::open_medium(uri, medium_options));
   if (opened.created) PERDURA_TRY(check_creation(*opened.medium));
   if (internal_.wrap) opened.medium = internal_.wrap(std::move(opened.medium));
+  if (read_only()) return store::open_volume_to_read(std::move(opened.medium));
   return store::open_volume(std::move(opened.medium), medium_options.create,
-                            options_.log_segment_bytes, read_only());
+                            options_.log_segment_bytes);
 }
 
 // What an existing store answers for itself (captures_in_background).
@@ -137,13 +141,19 @@ Status Runtime::check_creation(const media::Medium& medium) const {
 }
 
 Status Runtime::open_region() {
-  PERDURA_ASSIGN(const store::SharedVolume::Claim claim,
-                 shared_->claim(options_.region, options_.create && !read_only()));
+  store::SharedVolume::Claim claim{};
+  if (read_only()) {
+    PERDURA_ASSIGN(claim.record, store::find_region(*volume_, options_.region));
+  } else {
+    PERDURA_ASSIGN(claim, shared_->claim(options_.region, options_.create));
+  }
   record_ = claim.record;
   if (claim.is_new) PERDURA_TRY(create_region());
   else storage_ = store::engine_kind(record_).storage(*volume_, record_, options_);
   PERDURA_TRY(storage_->recover());
   durable_version_ = storage_->durable_version();
+  if (read_only() && durable_version_ == 0)
+    return Failure{Code::kNotFound, "'" + name() + "' holds no version yet that could be read"};
   transactions_ = storage_->take_transactions();
   if (!region_) {
     PERDURA_TRY(check_aliases());
@@ -255,8 +265,8 @@ store::Storage::Parts Runtime::parts() const {
 Result<std::unique_ptr<commit::Engine>> Runtime::make_engine(bool background_capture) {
   if (read_only())
     return std::unique_ptr<commit::Engine>(std::make_unique<commit::ReadOnly>(
-        "'" + name() + "' is open at version " + std::to_string(options_.version) +
-        " to be read; open it without a version to write"));
+        "'" + name() + "' is open at version " + std::to_string(durable_version_) +
+        " to be read; open it to write, without read_only and without a version"));
   store::Storage::Parts all = parts();
   all.background_capture = background_capture;
   return storage_->make_engine(all);
@@ -367,7 +377,8 @@ Status Runtime::repeat_transactions() {
   u64 lines = 0;
   for (const auto& each : transactions_) lines += store::version_lines(each.entries);
   size_t done = 0;
-  if (const Status room = log()->make_room(lines); !room && !is_mutant("recovery_at_once")) {
+  const Status room = read_only() ? Status{} : log()->make_room(lines);
+  if (!room && !is_mutant("recovery_at_once")) {
     if (room.failure().code != Code::kNoSpace) return room.failure();
     PERDURA_ASSIGN(done, repeat_in_groups());
   }
@@ -549,6 +560,8 @@ Statistics Runtime::statistics() const {
   // It may learn of a version before this is told.
   statistics.confirmed_version =
       std::min(volume_->confirmed_version(region_->id()), statistics.durable_version);
+  const u64 pinned = volume_->medium().lowest_pin(region_->id());
+  statistics.pinned_version = pinned == media::Medium::kNoPin ? 0 : pinned;
   statistics.region_backed_bytes = region_->home()->backed_bytes();
   statistics.recovery_ns = recovery_ns_;
   statistics.unreported = verifier_ ? verifier_->lines() : 0;

@@ -107,7 +107,7 @@ class Runtime {
   Status create_region();
   Status map_region();
   Status start();
-  bool read_only() const { return options_.version != 0; }
+  bool read_only() const { return options_.read_only || options_.version != 0; }
   commit::Findings findings() const;
   Result<bool> captures_in_background() const;
   store::Storage::Parts parts() const;
@@ -132,8 +132,9 @@ class Runtime {
   std::optional<Failure> address_taken_;  ///< the region is not where it was
   std::optional<u64> moved_version_;      ///< the last one whose pointers hold where it was
   std::string name_;                      ///< for messages
-  std::unique_ptr<store::SharedVolume> shared_;
-  region::Volume* volume_ = nullptr;
+  std::unique_ptr<store::SharedVolume> shared_;  ///< of one that is written to
+  std::unique_ptr<region::Volume> read_;         ///< of one that is read
+  region::Volume* volume_ = nullptr;             ///< one of these two
   format::RegionRecord record_{};
   std::unique_ptr<store::Storage> storage_;
   std::vector<log::FoundRecord> transactions_;  ///< of the log, until they are repeated

@@ -82,8 +82,7 @@ SharedVolume::Registry& SharedVolume::registry() {
   return registry.get();
 }
 
-Result<std::unique_ptr<SharedVolume>> SharedVolume::of(std::string_view uri, bool read_only,
-                                                       const Open& open) {
+Result<std::unique_ptr<SharedVolume>> SharedVolume::of(std::string_view uri, const Open& open) {
   for (;;) {
     const std::string place = media::place_of(uri);
     const std::shared_ptr<Opened> opened = registry().at(place);
@@ -94,7 +93,7 @@ Result<std::unique_ptr<SharedVolume>> SharedVolume::of(std::string_view uri, boo
     } else if (opened->occupant != media::occupant_of(uri)) {
       registry().replace(place, opened);
       continue;
-    } else if (!read_only) {
+    } else {
       PERDURA_TRY(opened->volume->begin_session());
     }
     std::unique_ptr<SharedVolume> shared(new SharedVolume(opened));

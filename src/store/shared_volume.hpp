@@ -1,5 +1,6 @@
-// The volume of a medium, shared by the regions of it that this process has open: a medium is
-// opened with the first of them and closed with the last.
+// The volume of a medium, shared by the regions of it that this process has open to write: a medium
+// is opened with the first of them and closed with the last. Who reads has a medium of his own, as
+// if he were another process.
 #pragma once
 
 #include <functional>
@@ -20,9 +21,8 @@ class SharedVolume {
   using Open = std::function<Result<std::unique_ptr<region::Volume>>()>;
 
   /// Of what `uri` names. `open` opens it, where no region of it is open in this process; else this
-  /// session is counted, unless it is `read_only`.
-  static Result<std::unique_ptr<SharedVolume>> of(std::string_view uri, bool read_only,
-                                                  const Open& open);
+  /// session is counted.
+  static Result<std::unique_ptr<SharedVolume>> of(std::string_view uri, const Open& open);
   ~SharedVolume();
   SharedVolume(const SharedVolume&) = delete;
 
