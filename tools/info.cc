@@ -18,6 +18,9 @@ std::string state_text(const Description& description) {
   u64 live_versions = 0;
   for (const RegionDescription& region : description.regions)
     if (region.log) live_versions += region.log->live_versions;
+  if (description.is_being_written)
+    return fmt::format("open in a process that writes to it; {} in the log",
+                       count_text(live_versions, "version"));
   const bool clean = description.superblock.clean != 0;
   if (clean && live_versions == 0) return "closed in order";
   const char* const state = clean ? "closed in order" : "not closed in order";

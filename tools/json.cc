@@ -100,6 +100,7 @@ Json to_json(const store::Description& description) {
                {"compatible_features", hex(superblock.compatible_features)},
                {"incompatible_features", hex(superblock.incompatible_features)},
                {"clean", superblock.clean != 0},
+               {"being_written", description.is_being_written},
                {"session", superblock.session},
                {"medium_bytes", description.medium_bytes},
                {"regions", Json::array()}};

@@ -1,4 +1,4 @@
-// perdura COMMAND STORE: looks into a store that no program has open.
+// perdura COMMAND STORE: looks into a store, also beside a program that has it open.
 // perdura advise -- PROGRAM: says how a program's memory is best made durable.
 #include <cerrno>
 #include <charconv>
@@ -23,16 +23,19 @@ constexpr const char* kStoreHelp =
     "memcached://HOST:PORT/NAME";
 constexpr const char* kRollbackFooter =
     "Makes a new version with the content of the older one, after verifying that. The versions in\n"
-    "between are kept as others are, so going back can itself be undone. The store must not be\n"
-    "open elsewhere. Exit codes: 0 it is done, 1 the version is damaged, 2 wrong usage or no "
-    "store.";
+    "between are kept as others are, so going back can itself be undone. Who reads the store goes on\n"
+    "with the version that he has; nobody may have it open to write. Exit codes: 0 it is done, 1 "
+    "the\n"
+    "version is damaged, 2 wrong usage or no store.";
 constexpr const char* kRemoveFooter =
-    "Its versions are gone, and its space is free for other regions. The store must not be open\n"
-    "elsewhere. Exit codes: 0 it is done, 2 wrong usage or no such region.";
+    "Its versions are gone, and its space is free for other regions. Nobody may have the store open\n"
+    "to write, nor the region to read. Exit codes: 0 it is done, 2 wrong usage or no such region.";
 constexpr const char* kFooter =
-    "Nothing is written to the store, which need not be writable. No program may have it open, "
-    "but\n"
-    "others may look at it as well.\n"
+    "Nothing is written to the store, which need not be writable. Others may look at it as well, "
+    "and\n"
+    "a program may have it open and write to it (not on memcached): it is looked at as it was at "
+    "one\n"
+    "moment, and the program keeps that until the command ends.\n"
     "Exit codes: 0 all is well, 1 the store is damaged, 2 wrong usage, no store to look at, or\n"
     "output that cannot be written.";
 

@@ -24,6 +24,7 @@ Description describe_volume(region::Volume& volume) {
   description.name = volume.name();
   description.superblock = volume.superblock();
   description.medium_bytes = volume.medium().geometry().size;
+  description.is_being_written = volume.medium().has_writer();
   return description;
 }
 

@@ -86,6 +86,7 @@ struct Description {
   std::string name;
   format::Superblock superblock{};
   u64 medium_bytes = 0;
+  bool is_being_written = false;  ///< some process has it open to write
   std::vector<RegionDescription> regions;
 };
 

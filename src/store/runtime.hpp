@@ -53,6 +53,8 @@ class Runtime {
   ~Runtime();
   Runtime(const Runtime&) = delete;
 
+  /// It is open to be read.
+  bool read_only() const { return options_.read_only || options_.version != 0; }
   /// Refuses what a forked child asks of its parent's store.
   Status usable() const;
 
@@ -107,7 +109,6 @@ class Runtime {
   Status create_region();
   Status map_region();
   Status start();
-  bool read_only() const { return options_.read_only || options_.version != 0; }
   commit::Findings findings() const;
   Result<bool> captures_in_background() const;
   store::Storage::Parts parts() const;

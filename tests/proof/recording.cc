@@ -303,7 +303,6 @@ void Run::move() {
 
 void Run::make_version_2() {
   const media::OpenedMedium opened = value_or_throw(media::open_medium(uri(), {.create = false}));
-  value_or_throw(opened.medium->begin_writing());
   test::make_version_2(*opened.medium);
 }
 

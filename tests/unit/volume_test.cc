@@ -59,7 +59,8 @@ class VolumeTest : public testing::TestWithParam<const char*> {
   }
   static Result<std::unique_ptr<region::Volume>> open_there(std::unique_ptr<media::Medium> medium,
                                                             bool read_only) {
-    return store::open_volume(std::move(medium), false, format::kSegmentBytesMax, read_only);
+    return read_only ? store::open_volume_to_read(std::move(medium))
+                     : store::open_volume(std::move(medium), false, format::kSegmentBytesMax);
   }
   /// Changes both superblocks, with their checksums.
   template <class Change>

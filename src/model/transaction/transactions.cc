@@ -53,6 +53,10 @@ Result<TransactionState*> make_state(Runtime& runtime) {
 }  // namespace
 
 Result<std::unique_ptr<Transactions>> Transactions::create(Runtime& runtime) {
+  if (runtime.read_only())
+    return Failure{Code::kUnsupported, "'" + runtime.name() +
+                                           "' is open to be read; transactions need a store that "
+                                           "is open to write"};
   if (runtime.log() == nullptr)
     return Failure{Code::kUnsupported,
                    "'" + runtime.name() + "' is in chunks; transactions need Engine::kRedoLog"};

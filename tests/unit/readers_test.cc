@@ -1,0 +1,388 @@
+// Goal: a store can be read while another process writes to it: each reader sees one version, whole
+// and unchanged for as long as it has it open, and keeps nobody from anything; what it keeps on the
+// medium is given back when it has gone, however it went.
+// Method: a process that writes steps from whose number the whole content follows; readers in this
+// process and in others compare all of it, at each stage of the writer's life; processes are
+// killed.
+#include <gtest/gtest.h>
+
+#include <sys/stat.h>
+
+#include <perdura/transaction.hpp>
+
+#include "store/inspect.hpp"
+#include "store/versions.hpp"
+#include "support/expect_failure.hpp"
+#include "support/files.hpp"
+#include "support/reader_steps.hpp"
+#include "support/slice.hpp"
+#include "support/somebody_else.hpp"
+
+namespace perdura::test {
+namespace {
+
+struct Config {
+  const char* name;
+  const char* scheme;
+  Engine engine;
+  Tracking tracking;
+};
+
+constexpr Config kConfigs[] = {
+    {"file_log", "file:", Engine::kRedoLog, Tracking::kAutomatic},
+    {"file_log_reported", "file:", Engine::kRedoLog, Tracking::kReported},
+    {"emu_log", "emu:", Engine::kRedoLog, Tracking::kReported},
+    {"emu_log_pages", "emu:", Engine::kRedoLog, Tracking::kAutomatic},
+    {"file_chunks", "file:", Engine::kRemap, Tracking::kAutomatic},
+    {"emu_chunks", "emu:", Engine::kRemap, Tracking::kAutomatic},
+};
+
+std::string name_of_config(const testing::TestParamInfo<Config>& info) { return info.param.name; }
+
+class Readers : public testing::TestWithParam<Config> {
+ protected:
+  Options options() const {
+    Options options;
+    options.region_limit_bytes = 8 * kMiB;
+    options.engine = GetParam().engine;
+    options.tracking = GetParam().tracking;
+    options.log_limit_bytes = 2 * kMiB;
+    options.chunk_bytes = 16 * 1024;
+    return options;
+  }
+  Options to_read() const {
+    Options chosen = options();
+    chosen.read_only = true;
+    return chosen;
+  }
+  std::string path() const { return folder_.path("store.pd"); }
+  std::string uri() const { return GetParam().scheme + path(); }
+  bool has_log() const { return GetParam().engine == Engine::kRedoLog; }
+  Store open() const { return Store::open(uri(), to_read()); }
+
+  static std::string problem_of(Store& store, u64 step) {
+    const Steps steps(store);
+    if (!steps.is_made()) return "it has no words";
+    if (steps.step() != step)
+      return "it is at step " + std::to_string(steps.step()) + ", not " + std::to_string(step);
+    return steps.problem(step);
+  }
+
+  const TempDir folder_{TempDir::kMemory};
+};
+
+TEST_P(Readers, SeeWhatWasDurableAndKeepIt) {
+  WriterProcess writer(uri(), options());
+  ASSERT_EQ(writer.take(10).step, 10u);
+  Store first = open();
+  EXPECT_EQ(first.durable_version(), 11u);  // the words are made in the first step's version
+  EXPECT_EQ(problem_of(first, 10), "");
+  const auto later = writer.take(200);
+  EXPECT_EQ(later.pinned, first.durable_version());
+  if (has_log()) {
+    EXPECT_LE(later.replayed, first.durable_version());
+  }
+  EXPECT_EQ(problem_of(first, 10), "");
+  Store second = open();
+  EXPECT_EQ(problem_of(second, 210), "");
+  first.close();
+  const auto after = writer.take(1);
+  EXPECT_EQ(after.pinned, second.durable_version());
+  EXPECT_EQ(problem_of(second, 210), "");
+  second.close();
+  EXPECT_EQ(writer.take(1).pinned, 0u);
+  EXPECT_EQ(writer.close(), "");
+  Store last = open();
+  EXPECT_EQ(problem_of(last, 212), "");
+}
+
+// Parts of it are first touched when all of these versions have been made.
+TEST_P(Readers, StayAtTheirVersionWhileTenThousandAreMade) {
+  constexpr u64 kSteps = 10'000 / kSlower;
+  WriterProcess writer(uri(), options());
+  ASSERT_EQ(writer.take(20).step, 20u);
+  Store looked_at = open();
+  Store untouched = open();
+  writer.order(kSteps);
+  for (int i = 0; i < 20; ++i) ASSERT_EQ(problem_of(looked_at, 20), "");
+  const auto after = writer.wait();
+  ASSERT_EQ(after.step, 20 + kSteps);
+  EXPECT_EQ(problem_of(looked_at, 20), "");
+  EXPECT_EQ(problem_of(untouched, 20), "");
+  Store newest = open();
+  EXPECT_EQ(problem_of(newest, 20 + kSteps), "");
+  looked_at.close();
+  untouched.close();
+  newest.close();
+  // What they kept comes home with the next versions.
+  const auto at_last = writer.take(3);
+  EXPECT_EQ(at_last.pinned, 0u);
+  if (has_log()) {
+    EXPECT_LE(at_last.live_log_bytes, 2 * kMiB);
+  }
+  EXPECT_EQ(writer.close(), "");
+  const auto checked = value_or_throw(store::check(uri(), {}));
+  EXPECT_FALSE(checked.damaged()) << checked.findings.at(0).message;
+}
+
+TEST_P(Readers, TenAtOnce) {
+  WriterProcess writer(uri(), options());
+  ASSERT_EQ(writer.take(5).step, 5u);
+  std::vector<std::unique_ptr<Child>> readers;
+  writer.order(2000 / kSlower);
+  for (int i = 0; i < 10; ++i)
+    readers.push_back(std::make_unique<Child>([this]() -> std::string {
+      for (int round = 0; round < 5; ++round) {
+        Store store = open();
+        const Steps steps(store);
+        const u64 step = steps.step();
+        for (int look = 0; look < 5; ++look)
+          if (std::string problem = problem_of(store, step); !problem.empty()) return problem;
+        store.close();
+      }
+      return "";
+    }));
+  for (auto& reader : readers) EXPECT_EQ(reader->wait(), "");
+  EXPECT_EQ(writer.wait().step, 5 + 2000 / kSlower);
+  EXPECT_EQ(writer.close(), "");
+}
+
+TEST_P(Readers, ThatAreKilledLeaveNothingBehind) {
+  WriterProcess writer(uri(), options());
+  ASSERT_EQ(writer.take(5).step, 5u);
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  Child reader([&]() -> std::string {
+    Store store = open();
+    if (::write(ready[1], "r", 1) != 1) return "cannot tell";
+    for (;;) ::pause();
+  });
+  char letter = 0;
+  ASSERT_EQ(::read(ready[0], &letter, 1), 1);
+  EXPECT_NE(writer.take(5).pinned, 0u);
+  reader.kill();
+  (void)reader.wait();
+  const auto after = writer.take(2);
+  EXPECT_EQ(after.pinned, 0u);
+  EXPECT_EQ(writer.close(), "");
+  ::close(ready[0]);
+  ::close(ready[1]);
+}
+
+// The next writer finds more in the log than it may bring home, and chunks of which no record tells
+// any more.
+TEST_P(Readers, StayRightWhenTheWriterIsKilledAndTheNextOneGoesOn) {
+  auto writer = std::make_unique<WriterProcess>(uri(), options());
+  ASSERT_EQ(writer->take(10).step, 10u);
+  Store reader = open();
+  Store untouched = open();
+  u64 step = 10;
+  for (int i = 0; i < 5; ++i) {
+    step = writer->take(100).step;
+    writer->kill();
+    writer = std::make_unique<WriterProcess>(uri(), options());
+    Store beside = open();
+    EXPECT_EQ(problem_of(beside, step), "");
+    const auto now = writer->take(1 + 50 * i);
+    step = now.step;
+    EXPECT_EQ(now.pinned, reader.durable_version());
+    EXPECT_EQ(problem_of(reader, 10), "");
+  }
+  ASSERT_EQ(step, 10u + 5 * 101 + 50 * 10);
+  EXPECT_EQ(problem_of(untouched, 10), "");
+  // Also what was closed in order has more in its log than is home.
+  EXPECT_EQ(writer->close(), "");
+  Store last = open();
+  EXPECT_EQ(problem_of(last, step), "");
+  reader.close();
+  untouched.close();
+  last.close();
+  writer = std::make_unique<WriterProcess>(uri(), options());
+  EXPECT_EQ(writer->take(10).step, step + 10);
+  EXPECT_EQ(writer->close(), "");
+  const auto checked = value_or_throw(store::check(uri(), {}));
+  EXPECT_FALSE(checked.damaged()) << checked.findings.at(0).message;
+}
+
+TEST_P(Readers, AreNotHeldUpByAStoreThatGrows) {
+  Options chosen = options();
+  chosen.region_limit_bytes = 64 * kMiB;
+  { Store::open(uri(), chosen).close(); }
+  Child writer([&]() -> std::string {
+    Store store = Store::open(uri(), chosen);
+    void* last = nullptr;
+    for (u64 number = 0; number < 200; ++number) {
+      {
+        const auto operation = store.operation();
+        auto* const next = static_cast<void**>(store.allocate(200'000));
+        store.touch(next, 2 * sizeof(void*));
+        next[0] = last;
+        next[1] = reinterpret_cast<void*>(number);
+        last = next;
+        store.set_root("last", last);
+      }
+      store.checkpoint();
+    }
+    store.close();
+    return "";
+  });
+  for (int round = 0; round < 100; ++round) {
+    chosen.read_only = true;
+    Store store = Store::open(uri(), chosen);
+    const auto* const* at = static_cast<const void* const*>(store.get_root("last"));
+    if (at == nullptr) continue;
+    for (u64 left = reinterpret_cast<u64>(at[1]);; --left) {
+      ASSERT_EQ(reinterpret_cast<u64>(at[1]), left);
+      at = static_cast<const void* const*>(at[0]);
+      if (left == 0) break;
+      ASSERT_NE(at, nullptr);
+    }
+    ASSERT_EQ(at, nullptr);
+    ASSERT_TRUE(store.audit().clean) << store.audit().problem;
+  }
+  EXPECT_EQ(writer.wait(), "");
+}
+
+TEST_P(Readers, MayLookWithTheCommands) {
+  WriterProcess writer(uri(), options());
+  ASSERT_EQ(writer.take(5).step, 5u);
+  writer.order(3000 / kSlower);
+  u64 before = 0;
+  for (int i = 0; i < 20; ++i) {
+    const auto described = value_or_throw(store::describe(uri(), {}));
+    const store::RegionDescription& region = described.regions.at(0);
+    EXPECT_GE(region.durable_version, before);
+    before = region.durable_version;
+    ASSERT_TRUE(region.heap);
+    EXPECT_TRUE(region.heap->clean) << region.heap->problem;
+    const auto report = value_or_throw(store::check(uri(), {}));
+    EXPECT_TRUE(report.findings.empty()) << report.findings.at(0).message;
+  }
+  EXPECT_EQ(writer.wait().step, 5 + 3000 / kSlower);
+  EXPECT_EQ(writer.close(), "");
+}
+
+TEST_P(Readers, WriteNothing) {
+  {
+    WriterProcess writer(uri(), options());
+    ASSERT_EQ(writer.take(30).step, 30u);
+    writer.kill();
+  }
+  const FileBytes before = read_file(path());
+  {
+    Store store = open();
+    Steps steps(store);
+    EXPECT_EQ(problem_of(store, 30), "");
+    steps.take();  // in memory alone
+    expect_error([&] { store.checkpoint(); }, Code::kUnsupported,
+                 "is open at version 31 to be read; open it to write");
+    if (has_log()) {
+      u64 word = 0;
+      expect_error([&] { atomically(store, [&](Transaction& tx) { tx.write(word, u64{1}); }); },
+                   Code::kUnsupported, "is open to be read");
+      expect_error([&] { (void)store.allocate(6 * kMiB); }, Code::kUnsupported,
+                   "is open to be read and gets no more space");
+    }
+    store.close();
+  }
+  EXPECT_EQ(read_file(path()), before);
+  Store store = open();
+  EXPECT_EQ(problem_of(store, 30), "");
+}
+
+TEST_P(Readers, NeedNoPermissionToWrite) {
+  WriterProcess writer(uri(), options());
+  ASSERT_EQ(writer.take(5).step, 5u);
+  ASSERT_EQ(::chmod(path().c_str(), 0444), 0);
+  ASSERT_EQ(::chmod(folder_.path("").c_str(), 0755), 0);
+  EXPECT_EQ(in_child([this]() -> std::string {
+              if (!become_somebody_else()) return "cannot become somebody else";
+              Store store = open();
+              return problem_of(store, 5);
+            }),
+            "");
+  EXPECT_EQ(writer.close(), "");
+}
+
+TEST_P(Readers, OfNothingAreToldSo) {
+  expect_error([this] { open(); }, Code::kIo, "cannot open the store");
+  std::ofstream(path()).close();
+  expect_error([this] { open(); }, Code::kNotFound, "holds no store: it is empty");
+  Options chosen = options();
+  { Store::open(uri(), chosen).close(); }
+  chosen.read_only = true;
+  chosen.region = "another";
+  expect_error([&] { Store::open(uri(), chosen); }, Code::kNotFound, "has no region 'another'");
+  chosen.region = "";
+  chosen.version = 7;
+  expect_error([&] { Store::open(uri(), chosen); },
+               has_log() ? Code::kUnsupported : Code::kNotFound,
+               has_log() ? "keeps its newest version alone" : "does not keep version 7");
+}
+
+// A child that lives on has no part in it.
+TEST_P(Readers, ThatForkTakeTheirPinWithThem) {
+  WriterProcess writer(uri(), options());
+  ASSERT_EQ(writer.take(5).step, 5u);
+  auto store = std::make_unique<Store>(open());
+  EXPECT_NE(writer.take(1).pinned, 0u);
+  Child child([]() -> std::string {
+    for (;;) ::pause();
+  });
+  EXPECT_NE(writer.take(1).pinned, 0u);
+  store->close();
+  store.reset();
+  EXPECT_EQ(writer.take(1).pinned, 0u);
+  EXPECT_EQ(writer.close(), "");
+}
+
+// One of the same process, at another address.
+TEST_P(Readers, OfARegionThatTheirProcessWritesAreToldThatItsPlaceIsTaken) {
+  Store store = Store::open(uri(), options());
+  Steps steps(store);
+  steps.make();
+  store.checkpoint();
+  expect_error([this] { open(); }, Code::kAddressTaken, "is taken");
+  steps.take();
+  store.checkpoint();
+  EXPECT_EQ(store.statistics().pinned_version, 0u);
+  store.close();
+}
+
+TEST_P(Readers, OfAnotherRegionAreBesideTheWriterInOneProcess) {
+  Options chosen = options();
+  for (const char* region : {"one", "two"}) {
+    chosen.region = region;
+    Store store = Store::open(uri(), chosen);
+    Steps steps(store);
+    steps.make();
+    steps.take();
+    store.checkpoint();
+    store.close();
+  }
+  Store written = Store::open(uri(), chosen);
+  chosen.region = "one";
+  chosen.read_only = true;
+  Store read = Store::open(uri(), chosen);
+  Steps steps(written);
+  for (int i = 0; i < 100; ++i) {
+    steps.take();
+    written.checkpoint();
+  }
+  EXPECT_EQ(problem_of(read, 1), "");
+  EXPECT_EQ(written.statistics().pinned_version, 0u);  // of its own region
+  EXPECT_EQ(problem_of(written, 101), "");
+  written.close();
+  expect_failure(store::remove_region(uri(), "one", {}), Code::kLocked, "is open to be read");
+  EXPECT_EQ(problem_of(read, 1), "");
+  EXPECT_TRUE(store::remove_region(uri(), "two", {}));
+  expect_failure(media::remove_medium(uri()), Code::kLocked, "is open to be read");
+  read.close();
+  EXPECT_TRUE(store::remove_region(uri(), "one", {}));
+  EXPECT_TRUE(media::remove_medium(uri()));
+}
+
+INSTANTIATE_TEST_SUITE_P(Stores, Readers, testing::ValuesIn(kConfigs), name_of_config);
+
+}  // namespace
+}  // namespace perdura::test
