@@ -303,16 +303,23 @@ Status RedoLogEngine::prepare() {
 
 void RedoLogEngine::publish() noexcept {
   stage_.publish();
-  // A segment in hand could not be given back.
-  if (config_.space->over_limit()) leave_segments();
+  // A segment in hand could not be given back; but where it may not come home each next version
+  // would have one to itself.
+  const bool comes_home = may_come_home(version_->number);
+  if (comes_home && config_.space->over_limit()) leave_segments();
   const u64 transaction_bytes = config_.space->transaction_bytes(version_->number);
   std::lock_guard lock(mutex_);
   transaction_bytes_ = transaction_bytes;
   log_bytes_ += version_->log_bytes;
   live_log_bytes_ += version_->log_bytes;
   committed_.splice(committed_.end(), prepared_);
-  look_for_readers();
   if (replay_due()) replay_work_.notify_all();
+}
+
+bool RedoLogEngine::may_come_home(u64 version) {
+  std::lock_guard lock(mutex_);
+  look_for_readers();
+  return version <= kept();
 }
 
 void RedoLogEngine::discard() {

@@ -102,6 +102,7 @@ class RedoLogEngine final : public Engine {
   u64 kept() const { return std::min(kept_from_, pinned_); }
   /// With mutex_ held: readers may have come and gone.
   void look_for_readers() { pinned_ = pins_.lowest(); }
+  bool may_come_home(u64 version);
   void retire(u64 home);
   /// `again`: an earlier attempt failed and may have left pages half replayed.
   Status replay(const std::vector<log::LoggedVersion>& versions, bool again);

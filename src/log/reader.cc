@@ -5,7 +5,6 @@
 #include <future>
 #include <map>
 #include <optional>
-#include <set>
 
 #include "base/assert.hpp"
 #include "base/checksum.hpp"
@@ -493,8 +492,9 @@ class LogOfWriter {
     const bool is_first = !begun_;
     const u64 first_new = is_first || records.empty() ? kNone : first_new_time(records);
     if (is_first) newest_at_first_ = records.empty() ? 0 : records.back().time;
-    std::set<u64> times;
-    for (const FoundRecord& each : records) times.insert(each.time);
+    std::vector<u64> times;
+    times.reserve(records.size());
+    for (const FoundRecord& each : records) times.push_back(each.time);
     std::erase_if(records, [&](const FoundRecord& each) { return each.time >= first_new; });
     const Status complete = look.check(begun_.value_or(format::kCounterMax));
     const bool enough = complete && (times.empty() || (!is_first && first_new > newest_at_first_));
@@ -506,9 +506,8 @@ class LogOfWriter {
 
   /// Of the records that the look before has not seen, the first one's; kNone: it has seen them all.
   u64 first_new_time(const std::vector<FoundRecord>& records) const {
-    const auto found = std::ranges::find_if(
-        records, [this](const FoundRecord& each) { return !times_.contains(each.time); });
-    return found == records.end() ? kNone : found->time;
+    const auto differ = std::ranges::mismatch(records, times_, {}, &FoundRecord::time);
+    return differ.in1 == records.end() ? kNone : differ.in1->time;
   }
 
   static constexpr u64 kNone = ~u64{0};
@@ -516,7 +515,7 @@ class LogOfWriter {
   const u32 region_;
   const u64 replayed_;
   std::optional<u64> begun_;  ///< what the look before knew; none: this is the first one
-  std::set<u64> times_;       ///< of the records that it saw
+  std::vector<u64> times_;    ///< of the records that it saw, in rising order
   u64 newest_at_first_ = 0;
 };
 

@@ -56,7 +56,7 @@ struct Shared {
 class ReaderKills : public testing::TestWithParam<Kind> {
  protected:
   static constexpr size_t kReaders = 3;
-  static constexpr u64 kStepsMax = 20'000;
+  static constexpr u64 kStepsMax = 200'000;
 
   ReaderKills() {
     void* const memory = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE,
@@ -119,7 +119,7 @@ std::string ReaderKills::write(u64 seed) const {
     return "step " + std::to_string(before) + " was acknowledged, the writer found " +
            std::to_string(steps.step());
   if (std::string problem = steps.problem(); !problem.empty()) return "the writer: " + problem;
-  const u64 pause_us = random() % 3 * 100;
+  const u64 pause_us = 20 + random() % 3 * 100;
   while (steps.step() < kStepsMax) {
     if (GetParam().transactions) {
       take_as_transaction(store);
@@ -129,7 +129,7 @@ std::string ReaderKills::write(u64 seed) const {
       store.checkpoint();
     }
     shared_->acknowledged = steps.step();
-    if (pause_us != 0) ::usleep(static_cast<useconds_t>(pause_us));
+    ::usleep(static_cast<useconds_t>(pause_us));
     if (random() % 2000 == 0) {
       store.close();
       store = Store::open(uri(), draw_options(random));

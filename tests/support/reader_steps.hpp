@@ -75,6 +75,56 @@ class Steps {
   u64* words_ = nullptr;
 };
 
+/// A child that does what it is told to, by numbers.
+class ToldProcess {
+ public:
+  /// The ends of the child.
+  struct Ends {
+    int orders;
+    int replies;
+  };
+
+  /// `body(Ends)` returns what is wrong, or "".
+  template <class Body>
+  explicit ToldProcess(Body&& body) {
+    if (::pipe2(orders_.data(), O_CLOEXEC) != 0 || ::pipe2(replies_.data(), O_CLOEXEC) != 0)
+      std::abort();
+    child_ = std::make_unique<Child>([&]() -> std::string {
+      // Or nobody would find the ends of the pipes when the other process ends.
+      ::close(orders_[1]);
+      ::close(replies_[0]);
+      return body(Ends{orders_[0], replies_[1]});
+    });
+    ::close(orders_[0]);
+    ::close(replies_[1]);
+  }
+  ~ToldProcess() {
+    ::close(orders_[1]);
+    ::close(replies_[0]);
+  }
+  ToldProcess(const ToldProcess&) = delete;
+
+  void order(u64 number) {
+    if (::write(orders_[1], &number, sizeof number) != sizeof number) std::abort();
+  }
+  /// False when it has died.
+  template <class Reply>
+  bool get(Reply& reply) {
+    return ::read(replies_[0], &reply, sizeof reply) == sizeof reply;
+  }
+  void kill() {
+    child_->kill();
+    (void)child_->wait();
+  }
+  /// What was wrong, or "".
+  std::string wait() { return child_->wait(); }
+
+ private:
+  std::array<int, 2> orders_{};
+  std::array<int, 2> replies_{};
+  std::unique_ptr<Child> child_;
+};
+
 /// A process that writes such a store: takes steps when it is told to, a version for each.
 class WriterProcess {
  public:
@@ -86,73 +136,102 @@ class WriterProcess {
     u64 live_log_bytes;
   };
 
-  WriterProcess(const std::string& uri, const Options& options) {
-    if (::pipe2(orders_.data(), O_CLOEXEC) != 0 || ::pipe2(replies_.data(), O_CLOEXEC) != 0)
-      std::abort();
-    child_ = std::make_unique<Child>([&]() -> std::string {
-      // Or nobody would find the ends of the pipes when the other process ends.
-      ::close(orders_[1]);
-      ::close(replies_[0]);
-      return run(uri, options);
-    });
-    ::close(orders_[0]);
-    ::close(replies_[1]);
-  }
-  ~WriterProcess() {
-    ::close(orders_[1]);
-    ::close(replies_[0]);
-  }
-  WriterProcess(const WriterProcess&) = delete;
+  WriterProcess(const std::string& uri, const Options& options)
+      : process_([&](ToldProcess::Ends ends) { return run(uri, options, ends); }) {}
 
-  void order(u64 steps) {
-    if (::write(orders_[1], &steps, sizeof steps) != sizeof steps) std::abort();
-  }
+  void order(u64 steps) { process_.order(steps); }
   /// Of what was ordered; all zeros when it has died.
   Reply wait() {
     Reply reply{};
-    if (::read(replies_[0], &reply, sizeof reply) != sizeof reply) return {};
-    return reply;
+    return process_.get(reply) ? reply : Reply{};
   }
   Reply take(u64 steps) {
     order(steps);
     return wait();
   }
-  void kill() {
-    child_->kill();
-    (void)child_->wait();
-  }
+  void kill() { process_.kill(); }
   /// Close the store in order. What went wrong in it, or "".
   std::string close() {
     order(0);
-    return child_->wait();
+    return process_.wait();
   }
-  pid_t pid() const { return child_->pid(); }
 
  private:
-  std::string run(const std::string& uri, const Options& options) {
+  static std::string run(const std::string& uri, const Options& options, ToldProcess::Ends ends) {
     Store store = Store::open(uri, options);
     Steps steps(store);
     if (!steps.is_made()) steps.make();
     if (std::string problem = steps.problem(); !problem.empty()) return problem;
     u64 wanted = 0;
-    while (::read(orders_[0], &wanted, sizeof wanted) == sizeof wanted && wanted != 0) {
+    while (::read(ends.orders, &wanted, sizeof wanted) == sizeof wanted && wanted != 0) {
       for (u64 i = 0; i < wanted; ++i) {
         steps.take();
         store.checkpoint();
       }
       const Statistics now = store.statistics();
-      const Reply reply{steps.step(), now.durable_version, now.pinned_version, now.replayed_version,
-                        now.log_live_bytes};
-      if (::write(replies_[1], &reply, sizeof reply) != sizeof reply) return "cannot reply";
+      const Reply reply{steps.step(), now.durable_version, now.pinned_version,
+                        now.replayed_version, now.log_live_bytes};
+      if (::write(ends.replies, &reply, sizeof reply) != sizeof reply) return "cannot reply";
     }
     if (std::string problem = steps.problem(); !problem.empty()) return problem;
     store.close();
     return "";
   }
 
-  std::array<int, 2> orders_{};
-  std::array<int, 2> replies_{};
-  std::unique_ptr<Child> child_;
+  ToldProcess process_;
+};
+
+/// A process that has such a store open to read.
+class ReaderProcess {
+ public:
+  ReaderProcess(const std::string& uri, const Options& options)
+      : process_([&](ToldProcess::Ends ends) { return run(uri, options, ends); }) {
+    if (!process_.get(opened_)) opened_ = {};
+  }
+
+  /// Zeros when it could not open the store; wait() says why.
+  u64 version() const { return opened_.version; }
+  u64 step() const { return opened_.step; }
+  /// Compares all of it. What is wrong, or "".
+  std::string look() {
+    process_.order(1);
+    Reply reply{};
+    return process_.get(reply) ? reply.problem : "the reader has died: " + process_.wait();
+  }
+  void kill() { process_.kill(); }
+  std::string close() {
+    process_.order(0);
+    return process_.wait();
+  }
+
+ private:
+  struct Opened {
+    u64 version;
+    u64 step;
+  };
+  struct Reply {
+    char problem[256];
+  };
+
+  static std::string run(const std::string& uri, Options options, ToldProcess::Ends ends) {
+    options.read_only = true;
+    Store store = Store::open(uri, options);
+    const Steps steps(store);
+    if (!steps.is_made()) return "a reader found no words";
+    const Opened opened{store.durable_version(), steps.step()};
+    if (::write(ends.replies, &opened, sizeof opened) != sizeof opened) return "cannot reply";
+    u64 order = 0;
+    while (::read(ends.orders, &order, sizeof order) == sizeof order && order != 0) {
+      Reply reply{};
+      steps.problem(opened.step).copy(reply.problem, sizeof reply.problem - 1);
+      if (::write(ends.replies, &reply, sizeof reply) != sizeof reply) return "cannot reply";
+    }
+    store.close();
+    return "";
+  }
+
+  ToldProcess process_;
+  Opened opened_{};
 };
 
 }  // namespace perdura::test

@@ -6,7 +6,11 @@
 // killed.
 #include <gtest/gtest.h>
 
+#include <sys/mman.h>
 #include <sys/stat.h>
+
+#include <random>
+#include <thread>
 
 #include <perdura/transaction.hpp>
 
@@ -73,23 +77,26 @@ class Readers : public testing::TestWithParam<Config> {
 
 TEST_P(Readers, SeeWhatWasDurableAndKeepIt) {
   WriterProcess writer(uri(), options());
-  ASSERT_EQ(writer.take(10).step, 10u);
-  Store first = open();
-  EXPECT_EQ(first.durable_version(), 11u);  // the words are made in the first step's version
-  EXPECT_EQ(problem_of(first, 10), "");
+  const auto begun = writer.take(10);
+  ASSERT_EQ(begun.step, 10u);
+  EXPECT_EQ(begun.pinned, 0u);
+  ReaderProcess first(uri(), options());
+  EXPECT_EQ(first.version(), begun.version);
+  EXPECT_EQ(first.step(), 10u);
+  EXPECT_EQ(first.look(), "");
   const auto later = writer.take(200);
-  EXPECT_EQ(later.pinned, first.durable_version());
+  EXPECT_EQ(later.pinned, first.version());
   if (has_log()) {
-    EXPECT_LE(later.replayed, first.durable_version());
+    EXPECT_LE(later.replayed, first.version());
   }
-  EXPECT_EQ(problem_of(first, 10), "");
-  Store second = open();
-  EXPECT_EQ(problem_of(second, 210), "");
-  first.close();
+  EXPECT_EQ(first.look(), "");
+  ReaderProcess second(uri(), options());
+  EXPECT_EQ(second.step(), 210u);
+  EXPECT_EQ(first.close(), "");
   const auto after = writer.take(1);
-  EXPECT_EQ(after.pinned, second.durable_version());
-  EXPECT_EQ(problem_of(second, 210), "");
-  second.close();
+  EXPECT_EQ(after.pinned, second.version());
+  EXPECT_EQ(second.look(), "");
+  EXPECT_EQ(second.close(), "");
   EXPECT_EQ(writer.take(1).pinned, 0u);
   EXPECT_EQ(writer.close(), "");
   Store last = open();
@@ -101,19 +108,20 @@ TEST_P(Readers, StayAtTheirVersionWhileTenThousandAreMade) {
   constexpr u64 kSteps = 10'000 / kSlower;
   WriterProcess writer(uri(), options());
   ASSERT_EQ(writer.take(20).step, 20u);
-  Store looked_at = open();
+  ReaderProcess looked_at(uri(), options());
   Store untouched = open();
   writer.order(kSteps);
-  for (int i = 0; i < 20; ++i) ASSERT_EQ(problem_of(looked_at, 20), "");
+  for (int i = 0; i < 20; ++i) ASSERT_EQ(looked_at.look(), "");
   const auto after = writer.wait();
   ASSERT_EQ(after.step, 20 + kSteps);
-  EXPECT_EQ(problem_of(looked_at, 20), "");
+  EXPECT_EQ(looked_at.look(), "");
   EXPECT_EQ(problem_of(untouched, 20), "");
-  Store newest = open();
-  EXPECT_EQ(problem_of(newest, 20 + kSteps), "");
-  looked_at.close();
+  ReaderProcess newest(uri(), options());
+  EXPECT_EQ(newest.step(), 20 + kSteps);
+  EXPECT_EQ(newest.look(), "");
+  EXPECT_EQ(looked_at.close(), "");
+  EXPECT_EQ(newest.close(), "");
   untouched.close();
-  newest.close();
   // What they kept comes home with the next versions.
   const auto at_last = writer.take(3);
   EXPECT_EQ(at_last.pinned, 0u);
@@ -150,23 +158,11 @@ TEST_P(Readers, TenAtOnce) {
 TEST_P(Readers, ThatAreKilledLeaveNothingBehind) {
   WriterProcess writer(uri(), options());
   ASSERT_EQ(writer.take(5).step, 5u);
-  int ready[2];
-  ASSERT_EQ(::pipe(ready), 0);
-  Child reader([&]() -> std::string {
-    Store store = open();
-    if (::write(ready[1], "r", 1) != 1) return "cannot tell";
-    for (;;) ::pause();
-  });
-  char letter = 0;
-  ASSERT_EQ(::read(ready[0], &letter, 1), 1);
-  EXPECT_NE(writer.take(5).pinned, 0u);
+  ReaderProcess reader(uri(), options());
+  EXPECT_EQ(writer.take(5).pinned, reader.version());
   reader.kill();
-  (void)reader.wait();
-  const auto after = writer.take(2);
-  EXPECT_EQ(after.pinned, 0u);
+  EXPECT_EQ(writer.take(2).pinned, 0u);
   EXPECT_EQ(writer.close(), "");
-  ::close(ready[0]);
-  ::close(ready[1]);
 }
 
 // The next writer finds more in the log than it may bring home, and chunks of which no record tells
@@ -174,29 +170,32 @@ TEST_P(Readers, ThatAreKilledLeaveNothingBehind) {
 TEST_P(Readers, StayRightWhenTheWriterIsKilledAndTheNextOneGoesOn) {
   auto writer = std::make_unique<WriterProcess>(uri(), options());
   ASSERT_EQ(writer->take(10).step, 10u);
-  Store reader = open();
+  ReaderProcess reader(uri(), options());
   Store untouched = open();
   u64 step = 10;
-  for (int i = 0; i < 5; ++i) {
+  for (u64 i = 0; i < 5; ++i) {
     step = writer->take(100).step;
     writer->kill();
     writer = std::make_unique<WriterProcess>(uri(), options());
-    Store beside = open();
-    EXPECT_EQ(problem_of(beside, step), "");
+    ReaderProcess beside(uri(), options());
+    EXPECT_EQ(beside.step(), step);
+    EXPECT_EQ(beside.look(), "");
     const auto now = writer->take(1 + 50 * i);
     step = now.step;
-    EXPECT_EQ(now.pinned, reader.durable_version());
-    EXPECT_EQ(problem_of(reader, 10), "");
+    EXPECT_EQ(now.pinned, reader.version());
+    EXPECT_EQ(reader.look(), "");
+    EXPECT_EQ(beside.close(), "");
   }
   ASSERT_EQ(step, 10u + 5 * 101 + 50 * 10);
   EXPECT_EQ(problem_of(untouched, 10), "");
   // Also what was closed in order has more in its log than is home.
   EXPECT_EQ(writer->close(), "");
-  Store last = open();
-  EXPECT_EQ(problem_of(last, step), "");
-  reader.close();
+  ReaderProcess last(uri(), options());
+  EXPECT_EQ(last.step(), step);
+  EXPECT_EQ(last.look(), "");
+  EXPECT_EQ(last.close(), "");
+  EXPECT_EQ(reader.close(), "");
   untouched.close();
-  last.close();
   writer = std::make_unique<WriterProcess>(uri(), options());
   EXPECT_EQ(writer->take(10).step, step + 10);
   EXPECT_EQ(writer->close(), "");
@@ -305,7 +304,7 @@ TEST_P(Readers, NeedNoPermissionToWrite) {
 }
 
 TEST_P(Readers, OfNothingAreToldSo) {
-  expect_error([this] { open(); }, Code::kIo, "cannot open the store");
+  expect_error([this] { open(); }, Code::kNotFound, "cannot open the store");
   std::ofstream(path()).close();
   expect_error([this] { open(); }, Code::kNotFound, "holds no store: it is empty");
   Options chosen = options();
@@ -325,7 +324,6 @@ TEST_P(Readers, ThatForkTakeTheirPinWithThem) {
   WriterProcess writer(uri(), options());
   ASSERT_EQ(writer.take(5).step, 5u);
   auto store = std::make_unique<Store>(open());
-  EXPECT_NE(writer.take(1).pinned, 0u);
   Child child([]() -> std::string {
     for (;;) ::pause();
   });
@@ -380,6 +378,87 @@ TEST_P(Readers, OfAnotherRegionAreBesideTheWriterInOneProcess) {
   read.close();
   EXPECT_TRUE(store::remove_region(uri(), "one", {}));
   EXPECT_TRUE(media::remove_medium(uri()));
+}
+
+/// What the writer of transactions shares with its readers.
+struct Told {
+  static constexpr size_t kThreads = 3;
+  std::array<std::atomic<u64>, kThreads> returned;  ///< transactions
+  std::atomic<bool> ends;
+};
+
+struct Accounts {
+  static constexpr size_t kCount = 64;
+  std::array<std::int64_t, kCount> balances;
+  std::array<u64, Told::kThreads> transactions;
+};
+
+/// Transfers between accounts, until all readers are done.
+std::string transfer(const std::string& uri, const Options& options, Told& told) {
+  Store store = Store::open(uri, options);
+  auto& accounts = *static_cast<Accounts*>(store.get_root("accounts"));
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < Told::kThreads; ++i)
+    threads.emplace_back([&, i] {
+      std::mt19937_64 random(i);
+      while (!told.ends) {
+        const size_t from = random() % Accounts::kCount;
+        const size_t to = random() % Accounts::kCount;
+        const auto amount = static_cast<std::int64_t>(random() % 100);
+        atomically(store, [&](Transaction& tx) {
+          tx.write(accounts.balances[from], tx.read(accounts.balances[from]) - amount);
+          tx.write(accounts.balances[to], tx.read(accounts.balances[to]) + amount);
+          tx.write(accounts.transactions[i], tx.read(accounts.transactions[i]) + 1);
+        });
+        ++told.returned[i];
+        ::usleep(20);  // the log grows for each reader
+      }
+    });
+  while (!told.ends) {
+    store.checkpoint();
+    ::usleep(2000);
+  }
+  for (std::thread& thread : threads) thread.join();
+  store.close();
+  return "";
+}
+
+TEST_P(Readers, SeeTransactionsWholeAndAllThatHaveReturned) {
+  if (!has_log()) GTEST_SKIP() << "it has no transactions";
+  {
+    Store store = Store::open(uri(), options());
+    {
+      const auto operation = store.operation();
+      void* const made = store.allocate(sizeof(Accounts));
+      store.touch(made, sizeof(Accounts));
+      store.set_root("accounts", new (made) Accounts{});
+    }
+    store.checkpoint();
+    atomically(store, [](Transaction&) {});  // makes what transactions keep there
+    store.close();
+  }
+  void* const memory = ::mmap(nullptr, sizeof(Told), PROT_READ | PROT_WRITE,
+                              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  auto& told = *new (memory) Told{};
+  Child writer([&] { return transfer(uri(), options(), told); });
+  while (told.returned[0] == 0) ::usleep(100);
+  u64 in_log = 0;
+  for (int round = 0; round < 50; ++round) {
+    std::array<u64, Told::kThreads> before{};
+    for (size_t i = 0; i < before.size(); ++i) before[i] = told.returned[i];
+    Store store = open();
+    const auto& accounts = *static_cast<const Accounts*>(store.get_root("accounts"));
+    std::int64_t sum = 0;
+    for (const std::int64_t balance : accounts.balances) sum += balance;
+    EXPECT_EQ(sum, 0) << "in round " << round;
+    for (size_t i = 0; i < before.size(); ++i)
+      EXPECT_GE(accounts.transactions[i], before[i]) << "in round " << round;
+    in_log += value_or_throw(store::outline(uri(), {})).regions.at(0).log->transactions;
+  }
+  told.ends = true;
+  EXPECT_EQ(writer.wait(), "");
+  EXPECT_GT(in_log, 0u);
+  ::munmap(memory, sizeof(Told));
 }
 
 INSTANTIATE_TEST_SUITE_P(Stores, Readers, testing::ValuesIn(kConfigs), name_of_config);
