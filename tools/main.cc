@@ -23,12 +23,14 @@ constexpr const char* kStoreHelp =
     "memcached://HOST:PORT/NAME";
 constexpr const char* kRollbackFooter =
     "Makes a new version with the content of the older one, after verifying that. The versions in\n"
-    "between are kept as others are, so going back can itself be undone. Who reads the store goes on\n"
+    "between are kept as others are, so going back can itself be undone. Who reads the store goes "
+    "on\n"
     "with the version that he has; nobody may have it open to write. Exit codes: 0 it is done, 1 "
     "the\n"
     "version is damaged, 2 wrong usage or no store.";
 constexpr const char* kRemoveFooter =
-    "Its versions are gone, and its space is free for other regions. Nobody may have the store open\n"
+    "Its versions are gone, and its space is free for other regions. Nobody may have the store "
+    "open\n"
     "to write, nor the region to read. Exit codes: 0 it is done, 2 wrong usage or no such region.";
 constexpr const char* kFooter =
     "Nothing is written to the store, which need not be writable. Others may look at it as well, "

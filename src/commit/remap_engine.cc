@@ -139,6 +139,7 @@ RemapEngine::RemapEngine(const Config& config, RecoveredVersions recovered)
       map_(std::move(recovered.map)),
       pins_(medium_, config.record.region),
       retiring_(std::move(recovered.retiring)),
+      durable_(recovered.kept.empty() ? 0 : recovered.kept.back().version),
       buffer_bytes_(std::max(kBufferBytesMin, chunk_bytes_)),
       buffer_count_(std::max(kBuffersMin, kBuffersMax * kBufferBytesMin / buffer_bytes_)),
       buffers_(buffer_count_ * buffer_bytes_),
@@ -151,6 +152,7 @@ RemapEngine::~RemapEngine() {
 
 void RemapEngine::begin(u64 version) {
   stage_.begin();
+  retire();  // readers may have gone, and their space may be all that there is
   version_ = version;
   listed_.clear();
   changes_.clear();
@@ -424,7 +426,7 @@ void RemapEngine::retire_doubtful() noexcept {
 void RemapEngine::retire() {
   const u64 kept = config_.record.versions_kept;
   const u64 kept_from = std::min(kept_from_.load(std::memory_order_relaxed), pins_.lowest());
-  while (!retiring_.empty() && retiring_.front().version + kept <= version_ + 1 &&
+  while (!retiring_.empty() && retiring_.front().version + kept <= durable_ + 1 &&
          retiring_.front().version <= kept_from) {
     for (const Retiring::Place& each : retiring_.front().places)
       config_.space->release(each.place, each.length);

@@ -149,7 +149,7 @@ class RemapEngine final : public Engine, public track::StoreGuard {
   std::list<Retiring> retiring_;
   std::list<Retiring> replaced_;  ///< of the version that may be published
   std::atomic<u64> kept_from_{kNoVersion};
-  std::atomic<u64> durable_{0};  ///< the newest version that was made; 0: none yet
+  std::atomic<u64> durable_;  ///< the newest version; 0: none yet
 
   // --- of the version that is written
   Stage stage_;

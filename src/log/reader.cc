@@ -453,7 +453,8 @@ Result<Recovered> read(region::Volume& volume, u32 region, u64 replayed, Space& 
 
 namespace {
 
-/// Of a log that somebody may append to: looks at it, each as a whole, until two of them say enough.
+/// Of a log that somebody may append to: looks at it, each as a whole, until two of them say
+/// enough.
 ///
 /// A look takes time, and sees what was appended behind it, but not what was appended where it had
 /// been before. So a version that a look misses is damage only where the look before knew of a
@@ -475,9 +476,9 @@ class LogOfWriter {
       PERDURA_ASSIGN(const bool enough, is_enough(look, is_written));
       if (enough) return std::move(look.found());
     }
-    return Failure{Code::kLocked,
-                   "'" + volume_.name() +
-                       "' is written to so fast that its log could not be read; try again"};
+    return Failure{
+        Code::kLocked,
+        "'" + volume_.name() + "' is written to so fast that its log could not be read; try again"};
   }
 
  private:
@@ -504,7 +505,8 @@ class LogOfWriter {
     return enough;
   }
 
-  /// Of the records that the look before has not seen, the first one's; kNone: it has seen them all.
+  /// Of the records that the look before has not seen, the first one's; kNone: it has seen them
+  /// all.
   u64 first_new_time(const std::vector<FoundRecord>& records) const {
     const auto differ = std::ranges::mismatch(records, times_, {}, &FoundRecord::time);
     return differ.in1 == records.end() ? kNone : differ.in1->time;

@@ -73,7 +73,8 @@ Result<Recovered> read(region::Volume& volume, u32 region, u64 replayed, Space& 
 /// The same, perhaps beside a process that appends to the log, and frees nothing of what follows
 /// `replayed` meanwhile: the version that was durable when this was called, or a later one, and of
 /// the records so many that none relies on one that is missing; among them all that were durable
-/// then. What lies in space that the volume does not know yet is missing, which is taken for damage.
+/// then. What lies in space that the volume does not know yet is missing, which is taken for
+/// damage.
 Result<Recovered> read_beside_writer(region::Volume& volume, u32 region, u64 replayed);
 
 /// The header at `used` bytes into a segment in memory, when its checksum fits and a reader may

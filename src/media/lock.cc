@@ -131,8 +131,8 @@ Status FileLock::pin(const std::string& path, u32 region, u64 version) {
   u64& held = pins_[region - 1];
   if (held == version) return {};
   if (set_lock(fd_.get(), F_RDLCK, pin) != 0)
-    return system_failure(errno, "cannot pin version " + std::to_string(version) + " of '" + path +
-                                     "' to read it");
+    return system_failure(
+        errno, "cannot pin version " + std::to_string(version) + " of '" + path + "' to read it");
   // Where that fails the writer keeps more than it need.
   if (held != kNoPin) (void)set_lock(fd_.get(), F_UNLCK, pin_of(region, held));
   held = version;

@@ -101,9 +101,9 @@ Result<ChunkRecovery> recover_chunks(region::Volume& volume, const format::Regio
 
 Result<ChunkRecovery> recover_chunks_at(region::Volume& volume, const format::RegionRecord& region,
                                         u64 version) {
-  PERDURA_ASSIGN(const std::vector<commit::FoundVersion> found,
-                 version != 0 ? pin_versions(volume, region, version)
-                              : pin_newest_version(volume, region));
+  PERDURA_ASSIGN(
+      const std::vector<commit::FoundVersion> found,
+      version != 0 ? pin_versions(volume, region, version) : pin_newest_version(volume, region));
   ChunkRecovery recovery;
   recovery.space = std::make_unique<region::ChunkSpace>(volume, region, 0, true);
   if (found.empty()) return recovery;

@@ -130,9 +130,9 @@ class Runtime {
   u64 process_generation_ = 0;
   u64 recovery_ns_ = 0;
   u64 durable_version_ = 0;
-  std::optional<Failure> address_taken_;  ///< the region is not where it was
-  std::optional<u64> moved_version_;      ///< the last one whose pointers hold where it was
-  std::string name_;                      ///< for messages
+  std::optional<Failure> address_taken_;         ///< the region is not where it was
+  std::optional<u64> moved_version_;             ///< the last one whose pointers hold where it was
+  std::string name_;                             ///< for messages
   std::unique_ptr<store::SharedVolume> shared_;  ///< of one that is written to
   std::unique_ptr<region::Volume> read_;         ///< of one that is read
   region::Volume* volume_ = nullptr;             ///< one of these two

@@ -59,8 +59,8 @@ class ReaderKills : public testing::TestWithParam<Kind> {
   static constexpr u64 kStepsMax = 200'000;
 
   ReaderKills() {
-    void* const memory = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE,
-                                MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void* const memory =
+        ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     shared_ = new (memory) Shared{};
   }
   ~ReaderKills() override { ::munmap(shared_, sizeof(Shared)); }
@@ -74,8 +74,8 @@ class ReaderKills : public testing::TestWithParam<Kind> {
     options.log_segment_bytes = 64 * kKiB;
     options.log_limit_bytes = random() % 2 == 0 ? 512 * kKiB : 4 * kMiB;
     options.chunk_bytes = 4096u << random() % 4;
-    options.tracking = random() % 2 == 0 && !has_chunks() ? Tracking::kReported
-                                                          : Tracking::kAutomatic;
+    options.tracking =
+        random() % 2 == 0 && !has_chunks() ? Tracking::kReported : Tracking::kAutomatic;
     options.lazy_recovery = random() % 2 == 0;
     options.verify = random() % 3 == 0 ? Verify::kBeforeUse : Verify::kBackground;
     options.confirm_versions = random() % 4 == 0;
@@ -207,10 +207,11 @@ TEST_P(ReaderKills, LeaveEachVersionAsItIs) {
   store.close();
   const auto report = value_or_throw(store::check(uri(), {}));
   EXPECT_FALSE(report.damaged()) << report.findings.at(0).message;
-  std::printf("%lu writers and %lu readers killed, %lu steps acknowledged, %lu openings to read, "
-              "%lu looks, %lu checks\n",
-              killed[0], killed[1], shared_->acknowledged.load(), shared_->openings.load(),
-              shared_->looks.load(), shared_->checks.load());
+  std::printf(
+      "%lu writers and %lu readers killed, %lu steps acknowledged, %lu openings to read, "
+      "%lu looks, %lu checks\n",
+      killed[0], killed[1], shared_->acknowledged.load(), shared_->openings.load(),
+      shared_->looks.load(), shared_->checks.load());
   EXPECT_GT(shared_->looks, killed[1]);
 }
 

@@ -157,20 +157,37 @@ const ActionRegistration kFork({
         },
 });
 
-/// Who looks at a store that is open elsewhere: "", or what else than a refusal came of it.
-std::string look_at_open(const Live& live) {
-  const auto report = store::check(live.uri, {});
-  if (report || report.failure().code != Code::kLocked)
-    return "perdura check of an open store: " + (report ? "done" : report.failure().message);
+bool is_locked_to_write(const Live& live) {
   Options options = live.program.options;
   options.create = false;
-  options.version = live.program.options.engine == Engine::kRemap ? 1 : 0;
   try {
     Store::open(live.uri, options).close();
   } catch (const Error& error) {
-    return error.code() == Code::kLocked ? "" : std::string("opening it: ") + error.what();
+    return error.code() == Code::kLocked;
   }
-  return "a store was opened that is open elsewhere";
+  return false;
+}
+
+/// Who looks at a store that is open elsewhere: "", or what is wrong with what came of it. On a
+/// server that is a refusal.
+std::string look_at_open(const Live& live) {
+  if (!is_locked_to_write(live)) return "a store was opened to write that is open elsewhere";
+  const auto report = store::check(live.uri, {});
+  if (live.uri.starts_with("memcached:")) {
+    if (!report && report.failure().code == Code::kLocked) return "";
+    return "perdura check of an open store: " + (report ? "done" : report.failure().message);
+  }
+  if (!report) return "perdura check beside a writer: " + report.failure().message;
+  if (report->damaged()) return "beside a writer: " + report->findings.at(0).message;
+  Options options = live.program.options;
+  options.read_only = true;
+  try {
+    const Store store = Store::open(live.uri, options);
+    const HeapAudit audit = store.audit();
+    return audit.clean ? "" : "beside a writer: " + audit.problem;
+  } catch (const Error& error) {
+    return std::string("opening it to read: ") + error.what();
+  }
 }
 
 /// Not where the process may end meanwhile: the store would be the child's.

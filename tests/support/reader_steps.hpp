@@ -169,8 +169,8 @@ class WriterProcess {
         store.checkpoint();
       }
       const Statistics now = store.statistics();
-      const Reply reply{steps.step(), now.durable_version, now.pinned_version,
-                        now.replayed_version, now.log_live_bytes};
+      const Reply reply{steps.step(), now.durable_version, now.pinned_version, now.replayed_version,
+                        now.log_live_bytes};
       if (::write(ends.replies, &reply, sizeof reply) != sizeof reply) return "cannot reply";
     }
     if (std::string problem = steps.problem(); !problem.empty()) return problem;

@@ -453,6 +453,39 @@ TEST_F(Cli, PagesThatTheLogCoversMayBeHalfReplayed) {
   expect_contains(run_on("check").out, "1 page half replayed");
 }
 
+// While the program takes checkpoints.
+TEST_F(Cli, LooksBesideAProgramThatWrites) {
+  auto store = perdura::Store::open(store_.string(), options());
+  fill(store, 3);
+  std::atomic<bool> ends = false;
+  std::thread program([&] {
+    auto* const text = static_cast<char*>(store.get_root("text"));
+    for (int i = 0; !ends; ++i) {
+      write_text(store, text, static_cast<char>('a' + i % 26), kTextBytes);
+      store.checkpoint();
+    }
+  });
+  for (int i = 0; i < 5; ++i) {
+    Outcome ran = run_on("info");
+    EXPECT_EQ(ran.exit_code, 0) << ran.err;
+    expect_contains(ran.out, "open in a process that writes to it");
+    expect_contains(ran.out, "text");
+    ran = run_on("info --json");
+    EXPECT_EQ(ran.exit_code, 0) << ran.err;
+    EXPECT_EQ(json_value(ran.out, "being_written"), "true");
+    ran = run_on("check --json");
+    EXPECT_EQ(ran.exit_code, 0) << ran.out << ran.err;
+    EXPECT_EQ(json_value(ran.out, "damaged"), "false");
+    expect_contains(ran.out, "\"notes\": []");
+    ran = run_on("versions");
+    EXPECT_EQ(ran.exit_code, 0) << ran.err;
+  }
+  ends = true;
+  program.join();
+  store.close();
+  EXPECT_EQ(json_value(run_on("info --json").out, "being_written"), "false");
+}
+
 TEST_F(Cli, CheckFindsABitInEitherSuperblock) {
   for (const bool killed : {false, true}) {
     for (const u64 slot : format::kSuperblockOffset) {

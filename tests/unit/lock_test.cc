@@ -1,8 +1,8 @@
 // Goal: a lock is had on the very file that was opened, or there is an error that says why not; one
-// writes, any number read, and the writer finds what they have pinned; whoever locks the whole file,
-// as earlier versions of the library do, keeps them out and is kept out.
-// Method: files exchanged between opening and locking, and system calls that fail on request; locks
-// of one process on several open files, which are to each other as those of several processes.
+// writes, any number read, and the writer finds what they have pinned; whoever locks the whole
+// file, as earlier versions of the library do, keeps them out and is kept out. Method: files
+// exchanged between opening and locking, and system calls that fail on request; locks of one
+// process on several open files, which are to each other as those of several processes.
 #include <gtest/gtest.h>
 
 #include <fcntl.h>

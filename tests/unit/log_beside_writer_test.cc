@@ -147,8 +147,7 @@ TEST_P(LogBesideWriter, VersionsThatAreWrittenMeanwhileLeaveNoHole) {
     ASSERT_GE(found->durable_version, durable);
     ASSERT_LE(found->durable_version, versions_);
     ASSERT_EQ(found->versions.size(), found->durable_version);
-    for (size_t i = 0; i < found->versions.size(); ++i)
-      ASSERT_EQ(found->versions[i].number, i + 1);
+    for (size_t i = 0; i < found->versions.size(); ++i) ASSERT_EQ(found->versions[i].number, i + 1);
     later += found->durable_version - durable;
   }
   EXPECT_GT(later, 0u);
@@ -171,8 +170,8 @@ TEST_P(LogBesideWriter, WhatWasReadStays) {
   std::memset(zeros.data(), 0, zeros.size());
   for (const format::Extent& extent : volume_->extents(format::ExtentKind::kLog, kRegion))
     for (u64 at = 0; at < extent.length; at += kSegmentBytes)
-      ASSERT_TRUE(volume_->medium().write(extent.medium_offset + at, zeros.span(),
-                                          PERDURA_SITE("test")));
+      ASSERT_TRUE(
+          volume_->medium().write(extent.medium_offset + at, zeros.span(), PERDURA_SITE("test")));
   for (size_t i = 0; i < before.size(); ++i) EXPECT_EQ(lines_of(found.versions[i]), before[i]);
 }
 

@@ -12,8 +12,10 @@
 #include <random>
 #include <thread>
 
+#include <perdura/container.hpp>
 #include <perdura/transaction.hpp>
 
+#include "media/fault.hpp"
 #include "store/inspect.hpp"
 #include "store/versions.hpp"
 #include "support/expect_failure.hpp"
@@ -21,6 +23,7 @@
 #include "support/reader_steps.hpp"
 #include "support/slice.hpp"
 #include "support/somebody_else.hpp"
+#include "support/wrapped_store.hpp"
 
 namespace perdura::test {
 namespace {
@@ -30,6 +33,7 @@ struct Config {
   const char* scheme;
   Engine engine;
   Tracking tracking;
+  u32 aliases = 0;
 };
 
 constexpr Config kConfigs[] = {
@@ -37,6 +41,7 @@ constexpr Config kConfigs[] = {
     {"file_log_reported", "file:", Engine::kRedoLog, Tracking::kReported},
     {"emu_log", "emu:", Engine::kRedoLog, Tracking::kReported},
     {"emu_log_pages", "emu:", Engine::kRedoLog, Tracking::kAutomatic},
+    {"file_log_aliases", "file:", Engine::kRedoLog, Tracking::kAutomatic, 4},
     {"file_chunks", "file:", Engine::kRemap, Tracking::kAutomatic},
     {"emu_chunks", "emu:", Engine::kRemap, Tracking::kAutomatic},
 };
@@ -52,6 +57,7 @@ class Readers : public testing::TestWithParam<Config> {
     options.tracking = GetParam().tracking;
     options.log_limit_bytes = 2 * kMiB;
     options.chunk_bytes = 16 * 1024;
+    options.aliases = GetParam().aliases;
     return options;
   }
   Options to_read() const {
@@ -206,7 +212,9 @@ TEST_P(Readers, StayRightWhenTheWriterIsKilledAndTheNextOneGoesOn) {
 TEST_P(Readers, AreNotHeldUpByAStoreThatGrows) {
   Options chosen = options();
   chosen.region_limit_bytes = 64 * kMiB;
-  { Store::open(uri(), chosen).close(); }
+  {
+    Store::open(uri(), chosen).close();
+  }
   Child writer([&]() -> std::string {
     Store store = Store::open(uri(), chosen);
     void* last = nullptr;
@@ -225,7 +233,7 @@ TEST_P(Readers, AreNotHeldUpByAStoreThatGrows) {
     store.close();
     return "";
   });
-  for (int round = 0; round < 100; ++round) {
+  for (int round = 0; round < 40; ++round) {
     chosen.read_only = true;
     Store store = Store::open(uri(), chosen);
     const auto* const* at = static_cast<const void* const*>(store.get_root("last"));
@@ -308,7 +316,9 @@ TEST_P(Readers, OfNothingAreToldSo) {
   std::ofstream(path()).close();
   expect_error([this] { open(); }, Code::kNotFound, "holds no store: it is empty");
   Options chosen = options();
-  { Store::open(uri(), chosen).close(); }
+  {
+    Store::open(uri(), chosen).close();
+  }
   chosen.read_only = true;
   chosen.region = "another";
   expect_error([&] { Store::open(uri(), chosen); }, Code::kNotFound, "has no region 'another'");
@@ -317,6 +327,31 @@ TEST_P(Readers, OfNothingAreToldSo) {
   expect_error([&] { Store::open(uri(), chosen); },
                has_log() ? Code::kUnsupported : Code::kNotFound,
                has_log() ? "keeps its newest version alone" : "does not keep version 7");
+}
+
+TEST_P(Readers, VerifyBeforeUseOrNotAtAll) {
+  if (!has_log()) GTEST_SKIP() << "chunks are verified when they are loaded";
+  {
+    WriterProcess writer(uri(), options());
+    ASSERT_EQ(writer.take(5).step, 5u);
+    ASSERT_EQ(writer.close(), "");
+  }
+  const auto described = value_or_throw(store::describe(uri(), {}));
+  const store::RegionDescription& region = described.regions.at(0);
+  const u64 offset = region.roots.at(0).offset + 100 * kPageBytes;
+  for (const format::Extent& extent : region.extents)
+    if (offset - extent.region_offset < extent.length)
+      flip_bit(path(), extent.medium_offset + (offset - extent.region_offset), 4);
+  Options chosen = to_read();
+  {
+    Store store = Store::open(uri(), chosen);
+    EXPECT_NE(problem_of(store, 5), "");
+    EXPECT_EQ(store.statistics().verified_bytes, 0u);
+    EXPECT_TRUE(store.damaged_pages().empty());
+  }
+  chosen.verify = Verify::kBeforeUse;
+  chosen.lazy_recovery = false;
+  expect_error([&] { Store::open(uri(), chosen); }, Code::kCorrupt, "does not fit its checksum");
 }
 
 // A child that lives on has no part in it.
@@ -424,7 +459,7 @@ std::string transfer(const std::string& uri, const Options& options, Told& told)
 }
 
 TEST_P(Readers, SeeTransactionsWholeAndAllThatHaveReturned) {
-  if (!has_log()) GTEST_SKIP() << "it has no transactions";
+  if (!has_log() || GetParam().aliases != 0) GTEST_SKIP() << "it has no transactions";
   {
     Store store = Store::open(uri(), options());
     {
@@ -437,8 +472,8 @@ TEST_P(Readers, SeeTransactionsWholeAndAllThatHaveReturned) {
     atomically(store, [](Transaction&) {});  // makes what transactions keep there
     store.close();
   }
-  void* const memory = ::mmap(nullptr, sizeof(Told), PROT_READ | PROT_WRITE,
-                              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  void* const memory =
+      ::mmap(nullptr, sizeof(Told), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   auto& told = *new (memory) Told{};
   Child writer([&] { return transfer(uri(), options(), told); });
   while (told.returned[0] == 0) ::usleep(100);
@@ -461,6 +496,132 @@ TEST_P(Readers, SeeTransactionsWholeAndAllThatHaveReturned) {
   ::munmap(memory, sizeof(Told));
 }
 
+struct Node {
+  Node* next;
+  u64 number;
+};
+
+}  // namespace
+}  // namespace perdura::test
+
+PERDURA_TYPE(perdura::test::Node, next)
+
+namespace perdura::test {
+namespace {
+
+// Also one that moves, since the writer of the same process has its place.
+TEST_P(Readers, OfContainersAreReadersLikeOthers) {
+  if (GetParam().aliases != 0 || GetParam().tracking == Tracking::kReported)
+    GTEST_SKIP() << "containers have neither";
+  const auto problem_of_list = [](Container& container, u64 numbers) -> std::string {
+    const Node* node = container.root<Node>().next;
+    for (u64 number = numbers; number != 0; --number, node = node->next)
+      if (node == nullptr || node->number != number)
+        return "lacks number " + std::to_string(number);
+    return node == nullptr ? "" : "has more than it should";
+  };
+  Container written = Container::open(uri(), options());
+  const auto add = [&](u64 number) {
+    auto& root = written.root<Node>();
+    Node* const node = make<Node>();
+    node->number = number;
+    node->next = root.next;
+    root.next = node;
+    written.point();
+  };
+  for (u64 number = 1; number <= 10; ++number) add(number);
+  Options chosen = options();
+  chosen.read_only = true;
+  {
+    Container here = Container::open(uri(), chosen);
+    EXPECT_EQ(problem_of_list(here, 10), "");
+  }
+  ToldProcess reader([&](ToldProcess::Ends ends) -> std::string {
+    Container container = Container::open(uri(), chosen);
+    u64 order = 1;
+    do {
+      if (std::string problem = problem_of_list(container, 10); !problem.empty()) return problem;
+      if (::write(ends.replies, &order, sizeof order) != sizeof order) return "cannot reply";
+    } while (::read(ends.orders, &order, sizeof order) == sizeof order && order != 0);
+    container.discard();
+    return "";
+  });
+  u64 reply = 0;
+  ASSERT_TRUE(reader.get(reply)) << reader.wait();
+  for (u64 number = 11; number <= 300; ++number) add(number);
+  reader.order(1);
+  ASSERT_TRUE(reader.get(reply)) << reader.wait();
+  reader.order(0);
+  EXPECT_EQ(reader.wait(), "");
+  EXPECT_EQ(problem_of_list(written, 300), "");
+  written.close();
+}
+
+/// A full disk, of which a reader keeps what the next versions need.
+class FullDiskBesideReaders : public Readers {};
+
+TEST_P(FullDiskBesideReaders, IsRoomAgainWhenTheyHaveGone) {
+  constexpr u64 kCount = 64 * 1024;
+  media::FaultPlan plan;
+  const auto fill = [](WrappedStore& store, u64 value) {
+    const auto operation = store.operation();
+    auto* const words = static_cast<u64*>(store.get_root("words"));
+    operation.touch(words, kCount * sizeof(u64));
+    std::fill_n(words, kCount, value);
+  };
+  const auto wrap = [&](std::unique_ptr<media::Medium> inner) {
+    return plan.wrap(std::move(inner));
+  };
+  WrappedStore store(uri(), options(), wrap);
+  {
+    const auto operation = store.operation();
+    operation.set_root("words", operation.allocate(kCount * sizeof(u64)));
+  }
+  fill(store, 1);
+  store.checkpoint();
+  ToldProcess reader([&](ToldProcess::Ends ends) -> std::string {
+    Store read = open();
+    u64 order = 1;
+    do {
+      const auto* const words = static_cast<const u64*>(read.get_root("words"));
+      for (u64 i = 0; i < kCount; ++i)
+        if (words[i] != 1) return "word " + std::to_string(i) + " is " + std::to_string(words[i]);
+      if (::write(ends.replies, &order, sizeof order) != sizeof order) return "cannot reply";
+    } while (::read(ends.orders, &order, sizeof order) == sizeof order && order != 0);
+    return "";
+  });
+  u64 reply = 0;
+  ASSERT_TRUE(reader.get(reply)) << reader.wait();
+  plan.arm({.calls = media::kFaultGrow, .kind = media::FaultKind::kNoSpace, .for_ever = true});
+  u64 value = 1;
+  bool is_full = false;
+  while (!is_full && value < 1000) {
+    fill(store, ++value);
+    try {
+      store.checkpoint();
+    } catch (const Error& error) {
+      ASSERT_EQ(error.code(), Code::kNoSpace) << error.what();
+      is_full = true;
+    }
+  }
+  ASSERT_TRUE(is_full);
+  expect_error([&] { store.checkpoint(); }, Code::kNoSpace, "");
+  reader.order(1);
+  ASSERT_TRUE(reader.get(reply)) << reader.wait();
+  reader.order(0);
+  EXPECT_EQ(reader.wait(), "");
+  for (int i = 0; i < 20; ++i) {
+    fill(store, ++value);
+    ASSERT_NO_THROW(store.checkpoint());
+  }
+  store.close();
+  Store last = open();
+  const auto* const words = static_cast<const u64*>(last.get_root("words"));
+  for (u64 i = 0; i < kCount; ++i) ASSERT_EQ(words[i], value);
+}
+
+INSTANTIATE_TEST_SUITE_P(Stores, FullDiskBesideReaders, testing::ValuesIn(kConfigs),
+                         name_of_config);
 INSTANTIATE_TEST_SUITE_P(Stores, Readers, testing::ValuesIn(kConfigs), name_of_config);
 
 }  // namespace
