@@ -229,8 +229,9 @@ TEST_F(Cli, WhatIsNoStoreIsTwo) {
 
 TEST_F(Cli, StoreOpenElsewhereIsTwoAndNamesTheOwner) {
   const auto store = perdura::Store::open(store_.string(), options());
-  for (const char* command : {"info", "check"}) {
-    const Outcome ran = run_on(command);
+  for (const std::string command : {"rollback", "remove"}) {
+    const Outcome ran =
+        run_plain(command + " '" + store_.string() + "' " + (command == "rollback" ? "1" : "main"));
     EXPECT_EQ(ran.exit_code, 2);
     expect_contains(ran.err, "is open in process " + std::to_string(::getpid()) + " (");
     EXPECT_EQ(ran.out, "");

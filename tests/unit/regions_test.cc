@@ -184,7 +184,7 @@ TEST_P(Regions, OneIsOpenOnce) {
     first.crash();
     open("first").close();
     expect_failure(try_open("second"), Code::kLocked, "region 'second' of");
-    EXPECT_FALSE(store::outline(uri(), {}));  // one is still open
+    EXPECT_FALSE(media::open_medium(uri(), {.create = false}));  // one is still open
   }
   EXPECT_TRUE(store::outline(uri(), {}));
 }
