@@ -25,11 +25,10 @@ Checkpointer::Checkpointer(const Config& config, u64 durable_version)
       sequence_(config, [this](const track::DirtyMap& changes) { promoter_.note(changes); }),
       durable_(durable_version) {
   // Without the lock, in a mutator: a notification that gets lost is followed by another.
-  if (config_.reported != nullptr)
-    config_.reported->on_backlog([this] {
-      backlog_.store(true, std::memory_order_relaxed);
-      work_.notify_all();
-    });
+  config_.tracker->on_backlog([this] {
+    backlog_.store(true, std::memory_order_relaxed);
+    work_.notify_all();
+  });
   confirm_due_ = config_.confirms;  // of what recovery found
   const NoSignals no_signals;
   timer_thread_ = std::thread([this] { run_timer_and_async(); });
@@ -48,7 +47,7 @@ void Checkpointer::stop_thread() {
     work_.notify_all();
   }
   if (timer_thread_.joinable()) timer_thread_.join();
-  if (config_.reported != nullptr) config_.reported->on_backlog({});
+  config_.tracker->on_backlog({});
 }
 
 Status Checkpointer::finish(bool bring_home) {
@@ -85,7 +84,7 @@ Result<u64> Checkpointer::checkpoint_async() {
 }
 
 Result<u64> Checkpointer::checkpoint(Selection& selection) {
-  PERDURA_ASSERT(!config_.background_capture);
+  PERDURA_ASSERT(config_.snapshot == nullptr);
   PERDURA_ASSIGN(Attempt * attempt, begin(Trigger::kCaller));
   attempt->selection = &selection;
   cut(*attempt);

@@ -20,7 +20,6 @@
 #include "commit/pauses.hpp"
 #include "commit/promoter.hpp"
 #include "commit/sequence.hpp"
-#include "track/reported.hpp"
 #include "track/tracker.hpp"
 
 namespace perdura::commit {
@@ -29,7 +28,6 @@ class Checkpointer {
  public:
   struct Config : Sequence::Config {
     region::Region* region = nullptr;
-    track::Reported* reported = nullptr;   ///< the tracker, when it is one of reported stores
     bool confirms = false;                 ///< each version, afterwards (Options::confirm_versions)
     std::string store;                     ///< its name, for messages
     track::ClosedParts* closed = nullptr;  ///< of the region, that open when they are touched

@@ -1,9 +1,9 @@
 // How a version becomes durable, once a tracker has found what changed.
 //
-//   begin ─ capture_stopped ──────────────────────────── prepare ─ publish
-//         ─ open_window ─ capture_in_background ──────── prepare ─ publish
-//         ─ capture_selection ────────────────────────── prepare ─ publish
-//                       after any failure, or instead of publish: discard
+//   begin ─ capture_stopped ──── prepare ─ publish
+//         ─ capture ──────────── prepare ─ publish
+//         ─ capture_selection ── prepare ─ publish
+//                 after any failure, or instead of publish: discard
 //
 // The checkpointer makes one version at a time and calls these in this order. Until prepare() has
 // returned without a failure there is no such version; until publish() all that the one before it
@@ -17,6 +17,7 @@
 
 #include "base/assert.hpp"
 #include "base/result.hpp"
+#include "commit/snapshot.hpp"
 #include "track/dirty_map.hpp"
 
 namespace perdura::commit {
@@ -88,13 +89,14 @@ class Engine {
   /// What failed in the background may be tried again.
   virtual void retry() {}
 
+  /// What a snapshot for it consists of, in bytes: a power of two.
+  virtual u64 unit_bytes() const = 0;
+  /// While mutators stand still.
   virtual void begin(u64 version) = 0;
   /// Mutators stand still, and may help.
   virtual Status capture_stopped(const track::DirtyMap& changes) = 0;
-  /// Mutators stand still: from now on a store to what is not captured yet copies it aside first.
-  virtual Status open_window() = 0;
-  /// Mutators run. The window is closed when this returns, whatever it returns.
-  virtual Status capture_in_background(const track::DirtyMap& changes) = 0;
+  /// Mutators run: of the snapshot, which was opened when they stood still.
+  virtual Status capture(const track::DirtyMap& changes, Snapshot& snapshot) = 0;
   virtual Status capture_selection(const Selection::Lines& lines) = 0;
   /// Durable when it returns, but nothing is given up for it yet.
   virtual Status prepare() = 0;

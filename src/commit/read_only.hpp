@@ -21,10 +21,10 @@ class ReadOnly final : public Engine {
   Written written() const override { return {}; }
 
   // make_room() fails, so none of these is ever called.
+  u64 unit_bytes() const override { return kPageBytes; }
   void begin(u64) override { PERDURA_ASSERT(false); }
   Status capture_stopped(const track::DirtyMap&) override { return never(); }
-  Status open_window() override { return never(); }
-  Status capture_in_background(const track::DirtyMap&) override { return never(); }
+  Status capture(const track::DirtyMap&, Snapshot&) override { return never(); }
   Status capture_selection(const Selection::Lines&) override { return never(); }
   Status prepare() override { return never(); }
   void publish() noexcept override { PERDURA_ASSERT(false); }

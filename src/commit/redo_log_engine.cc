@@ -238,16 +238,12 @@ Status RedoLogEngine::capture_lines(const track::DirtyMap& changes, bool all) {
   StoppedCapture::Input input{};
   input.changes = &changes;
   input.base = config_.region->base();
-  if (all && config_.reported != nullptr && config_.reported->kind() == Tracking::kBitmap)
-    for (const auto& list : config_.reported->lists())
+  if (all)
+    for (const auto& list : config_.tracker->lists())
       input.lists.emplace_back(list.begin, list.end);
   input.version = &*version_;
   const auto home = config_.region->home();
-  {
-    // Comparing with the home image is right only while it is exactly the previous version.
-    std::lock_guard lock(mutex_);
-    if (config_.compare && replay_at_once_ && committed_.empty()) input.home = home.get();
-  }
+  if (may_compare()) input.home = home.get();
   input.medium = &config_.volume->medium();
   input.take_writer = [this] { return take_writer(); };
   input.give_writer = [this](log::VersionWriter* writer) { give_writer(writer); };
@@ -256,21 +252,23 @@ Status RedoLogEngine::capture_lines(const track::DirtyMap& changes, bool all) {
   return capture.status();
 }
 
-Status RedoLogEngine::open_window() {
-  config_.reported->open_window();
-  return {};
+// With the home image: only while that is exactly the version before, as it stays until this one is
+// published.
+bool RedoLogEngine::may_compare() const {
+  std::lock_guard lock(mutex_);
+  return config_.compare && replay_at_once_ && committed_.empty();
 }
 
-Status RedoLogEngine::capture_in_background(const track::DirtyMap& changes) {
+Status RedoLogEngine::capture(const track::DirtyMap& changes, Snapshot& snapshot) {
   stage_.capture();
-  u64 side_copies = 0;
   writer_ = take_writer();
   writer_->begin(*version_);
-  Status captured = commit::capture_in_background(
-      changes, config_.region->base(), config_.reported->window(), *config_.mutators, *writer_,
-      [this] { config_.reported->close_window(); }, &side_copies);
+  const auto home = config_.region->home();
+  std::optional<Trimmer> trimmer;
+  if (may_compare()) trimmer.emplace(config_.volume->medium(), *home);
+  Status captured = snapshot.write_lines(changes, *writer_, trimmer ? &*trimmer : nullptr);
   std::lock_guard lock(mutex_);
-  side_copies_ += side_copies;
+  side_copies_ += snapshot.side_copies();
   return captured;
 }
 
@@ -324,8 +322,6 @@ bool RedoLogEngine::may_come_home(u64 version) {
 
 void RedoLogEngine::discard() {
   stage_.discard();
-  // Nobody captures any more, whatever came of it.
-  if (config_.reported != nullptr) config_.reported->close_window();
   if (writer_ != nullptr) {
     writer_->abandon();
     give_writer(std::exchange(writer_, nullptr));

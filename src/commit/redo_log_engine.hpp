@@ -21,7 +21,6 @@
 #include "log/space.hpp"
 #include "log/version_writer.hpp"
 #include "track/mutators.hpp"
-#include "track/reported.hpp"
 #include "track/tracker.hpp"
 
 namespace perdura::commit {
@@ -32,7 +31,7 @@ class RedoLogEngine final : public Engine {
     region::Volume* volume = nullptr;
     region::Region* region = nullptr;
     track::Mutators* mutators = nullptr;
-    track::Reported* reported = nullptr;  ///< the tracker, when it is one of reported stores
+    track::Tracker* tracker = nullptr;
     log::Space* space = nullptr;
     /// The change sets are coarse: leave out lines that are home already.
     bool compare = true;
@@ -51,10 +50,10 @@ class RedoLogEngine final : public Engine {
   bool has_room() const override;
   Result<bool> make_room() override;
   void retry() override;
+  u64 unit_bytes() const override { return kPageBytes; }
   void begin(u64 version) override;
   Status capture_stopped(const track::DirtyMap& changes) override;
-  Status open_window() override;
-  Status capture_in_background(const track::DirtyMap& changes) override;
+  Status capture(const track::DirtyMap& changes, Snapshot& snapshot) override;
   Status capture_selection(const Selection::Lines& lines) override;
   Status prepare() override;
   void publish() noexcept override;
@@ -88,6 +87,7 @@ class RedoLogEngine final : public Engine {
   template <class Done>
   Status wait_for_room(std::unique_lock<std::mutex>& lock, Done&& done);
   bool relieve_log();
+  bool may_compare() const;
   Result<track::DirtyMap> changed_lines(const track::DirtyMap& changes) const;
   /// `all`: of what the tracker has, nothing was left out.
   Status capture_lines(const track::DirtyMap& changes, bool all);

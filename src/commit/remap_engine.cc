@@ -1,13 +1,10 @@
 #include "commit/remap_engine.hpp"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <cstring>
 
 #include "base/assert.hpp"
 #include "base/checksum.hpp"
-#include "track/window.hpp"
 
 namespace perdura::commit {
 namespace {
@@ -22,9 +19,6 @@ using format::VersionRecord;
 constexpr u64 kBufferBytesMin = 256 * kKiB;
 constexpr u64 kBuffersMin = 4;
 constexpr u64 kBuffersMax = 16;
-constexpr u64 kAsideBytes = 32 * kMiB;
-constexpr size_t kAsideSlotsMin = 8;
-constexpr size_t kAsideSlotsMax = 4096;
 
 u64 length_at(u32 level, u64 chunk_bytes) { return level == 0 ? chunk_bytes : kNodeBytes; }
 
@@ -70,67 +64,7 @@ Result<RecoveredVersions> recover_versions(region::Volume& volume,
   return recovered;
 }
 
-// --- chunks copied aside ------------------------------------------------------------------------
-
-AsidePool::AsidePool(u64 chunk_bytes)
-    : chunk_bytes_(chunk_bytes),
-      slots_(std::clamp<size_t>(kAsideBytes / chunk_bytes, kAsideSlotsMin, kAsideSlotsMax)),
-      taken_((slots_ + 63) / 64),
-      ready_((slots_ + 63) / 64),
-      chunks_(slots_) {
-  for (size_t slot = slots_; slot % 64 != 0; ++slot) taken_[slot / 64] |= u64{1} << slot % 64;
-}
-
-Status AsidePool::reserve() {
-  PERDURA_ASSIGN(memory_, Mapping::anonymous(slots_ * chunk_bytes_));
-  return {};
-}
-
-size_t AsidePool::claim() noexcept {
-  for (size_t i = 0; i < taken_.size(); ++i) {
-    u64 word = taken_[i].load(std::memory_order_relaxed);
-    while (word != ~u64{0}) {
-      const auto bit = static_cast<unsigned>(std::countr_one(word));
-      if (taken_[i].compare_exchange_weak(word, word | u64{1} << bit, std::memory_order_acquire))
-        return i * 64 + bit;
-    }
-  }
-  return kNone;
-}
-
-void AsidePool::publish(size_t slot, u64 chunk) noexcept {
-  chunks_[slot] = chunk;
-  ready_[slot / 64].fetch_or(u64{1} << slot % 64, std::memory_order_release);
-}
-
-void AsidePool::release(size_t slot) noexcept {
-  taken_[slot / 64].fetch_and(~(u64{1} << slot % 64), std::memory_order_release);
-}
-
-size_t AsidePool::take() noexcept {
-  for (size_t i = 0; i < ready_.size(); ++i) {
-    const u64 word = ready_[i].load(std::memory_order_acquire);
-    if (word == 0) continue;
-    const auto bit = static_cast<unsigned>(std::countr_zero(word));
-    ready_[i].fetch_and(~(u64{1} << bit), std::memory_order_relaxed);
-    return i * 64 + bit;
-  }
-  return kNone;
-}
-
 // --- making a version ---------------------------------------------------------------------------
-
-Result<std::unique_ptr<RemapEngine>> RemapEngine::create(const Config& config,
-                                                         RecoveredVersions recovered) {
-  std::unique_ptr<RemapEngine> remap(new RemapEngine(config, std::move(recovered)));
-  if (config.background_capture) {
-    PERDURA_ASSIGN(remap->states_,
-                   Mapping::anonymous(config.record.limit_bytes / config.record.chunk_bytes));
-    PERDURA_TRY(remap->aside_.reserve());
-    config.tracker->set_guard(remap.get());
-  }
-  return remap;
-}
 
 RemapEngine::RemapEngine(const Config& config, RecoveredVersions recovered)
     : config_(config),
@@ -143,12 +77,7 @@ RemapEngine::RemapEngine(const Config& config, RecoveredVersions recovered)
       buffer_bytes_(std::max(kBufferBytesMin, chunk_bytes_)),
       buffer_count_(std::max(kBuffersMin, kBuffersMax * kBufferBytesMin / buffer_bytes_)),
       buffers_(buffer_count_ * buffer_bytes_),
-      queue_(medium_.queue()),
-      aside_(chunk_bytes_) {}
-
-RemapEngine::~RemapEngine() {
-  if (config_.background_capture) config_.tracker->set_guard(nullptr);
-}
+      queue_(medium_.queue()) {}
 
 void RemapEngine::begin(u64 version) {
   stage_.begin();
@@ -168,6 +97,7 @@ void RemapEngine::list_chunks(const track::DirtyMap& changes) {
   changes.for_each_page([&](u64 page, u64) {
     if (listed_.empty() || listed_.back() != page / pages) listed_.push_back(page / pages);
   });
+  // In the background it may have grown since the cut, by what is zero in this version.
   const auto& extents = config_.region->home()->extents();
   const u64 backed = extents.empty() ? 0 : extents.back().region_offset + extents.back().length;
   map_.resize(std::max(map_.chunks(), backed / chunk_bytes_));
@@ -208,16 +138,14 @@ void RemapEngine::set_entry(u32 level, u64 index, const ChunkEntry& entry) {
 
 Status RemapEngine::write_chunk(u64 index, const std::byte* bytes) {
   written_.changed_bytes += chunk_bytes_;
-  // Page protection keeps stores away, which ThreadSanitizer does not see.
-  const bool looks = track::kRacingReadsAllowed || !config_.background_capture;
-  if (looks && is_zero(bytes, chunk_bytes_)) {
+  if (is_zero(bytes, chunk_bytes_)) {
     set_entry(0, index, {});
     return {};
   }
   PERDURA_ASSIGN(const u64 place, config_.space->take_chunk());
   taken_.push_back({place, chunk_bytes_});
   PERDURA_ASSIGN(std::byte* const to, room(place, chunk_bytes_));
-  track::copy_racing(to, bytes, chunk_bytes_);
+  std::memcpy(to, bytes, chunk_bytes_);
   set_entry(0, index, {place, checksum(to, chunk_bytes_)});
   return {};
 }
@@ -229,98 +157,24 @@ Status RemapEngine::capture_stopped(const track::DirtyMap& changes) {
   return flush();
 }
 
+Status RemapEngine::capture(const track::DirtyMap& changes, Snapshot& snapshot) {
+  stage_.capture();
+  list_chunks(changes);
+  const Status written = snapshot.write_units(
+      listed_, [this](u64 index, const std::byte* bytes) { return write_chunk(index, bytes); });
+  {
+    std::lock_guard lock(mutex_);
+    side_copies_ += snapshot.side_copies();
+  }
+  PERDURA_TRY(written);
+  return flush();
+}
+
 Status RemapEngine::capture_selection(const Selection::Lines&) {
   return Failure{Code::kUnsupported,
                  "'" + config_.volume->name() +
                      "' keeps its region in chunks, so no object of it can become durable by "
                      "itself; use a store with a redo log"};
-}
-
-// --- the window ---------------------------------------------------------------------------------
-
-Status RemapEngine::open_window() {
-  list_chunks(config_.tracker->collect());
-  captured_ = aside_written_ = 0;
-  auto* const states = states_.as<std::atomic<u8>>();
-  for (const u64 index : listed_) states[index].store(kPending, std::memory_order_relaxed);
-  return {};
-}
-
-void RemapEngine::before_store(const std::byte* begin, const std::byte* end) noexcept {
-  auto* const states = states_.as<std::atomic<u8>>();
-  const std::byte* const base = config_.region->base();
-  const u64 last = (static_cast<u64>(end - base) - 1) / chunk_bytes_;
-  for (u64 index = static_cast<u64>(begin - base) / chunk_bytes_; index <= last; ++index) {
-    u8 seen = states[index].load(std::memory_order_acquire);
-    while (seen != kIdle) {
-      const size_t slot = seen == kPending ? aside_.claim() : AsidePool::kNone;
-      if (slot == AsidePool::kNone) {
-        ::sched_yield();
-      } else if (states[index].compare_exchange_strong(seen, kCopying, std::memory_order_acq_rel)) {
-        track::copy_racing(aside_.bytes(slot), chunk_address(index), chunk_bytes_);
-        aside_.publish(slot, index);
-        states[index].store(kIdle, std::memory_order_release);
-      } else {
-        aside_.release(slot);
-      }
-      seen = states[index].load(std::memory_order_acquire);
-    }
-  }
-}
-
-// So that who waits for a place gets one.
-Status RemapEngine::write_aside() {
-  for (size_t slot = aside_.take(); slot != AsidePool::kNone; slot = aside_.take()) {
-    ++aside_written_;
-    const Status written =
-        guarded([&] { return write_chunk(aside_.chunk_in(slot), aside_.bytes(slot)); });
-    aside_.release(slot);
-    PERDURA_TRY(written);
-  }
-  return {};
-}
-
-Status RemapEngine::write_listed() {
-  auto* const states = states_.as<std::atomic<u8>>();
-  for (const u64 index : listed_) {
-    PERDURA_TRY(write_aside());
-    u8 seen = kPending;
-    if (!states[index].compare_exchange_strong(seen, kCopying, std::memory_order_acq_rel)) continue;
-    ++captured_;
-    const Status written = guarded([&] { return write_chunk(index, chunk_address(index)); });
-    states[index].store(kIdle, std::memory_order_release);
-    PERDURA_TRY(written);
-  }
-  while (captured_ + aside_written_ != listed_.size()) {
-    ::sched_yield();
-    PERDURA_TRY(write_aside());
-  }
-  return flush();
-}
-
-Status RemapEngine::capture_in_background(const track::DirtyMap&) {
-  stage_.capture();
-  Status captured = guarded([this] { return write_listed(); });
-  close_window();
-  std::lock_guard lock(mutex_);
-  side_copies_ += aside_written_;
-  return captured;
-}
-
-// Whatever is left: nobody waits, and nothing is copied aside any more.
-void RemapEngine::close_window() {
-  if (!config_.background_capture) return;
-  auto* const states = states_.as<std::atomic<u8>>();
-  for (const u64 index : listed_) {
-    u8 seen = kPending;
-    while (!states[index].compare_exchange_weak(seen, kIdle, std::memory_order_acq_rel) &&
-           seen != kIdle) {
-      ::sched_yield();
-      seen = kPending;
-    }
-  }
-  for (size_t slot = aside_.take(); slot != AsidePool::kNone; slot = aside_.take())
-    aside_.release(slot);
 }
 
 // --- commit -------------------------------------------------------------------------------------
@@ -436,7 +290,6 @@ void RemapEngine::retire() {
 
 void RemapEngine::discard() {
   stage_.discard();
-  close_window();
   const Status drained = guarded([this] { return queue_->drain(); });
   (void)drained;  // the attempt has failed already
   buffered_bytes_ = 0;

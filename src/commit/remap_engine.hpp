@@ -7,12 +7,6 @@
 //
 // What did not change is shared with the versions before. Nothing happens in the background but
 // what the checkpointer does there.
-//
-// With a tracker that sees stores first, the program goes on during a capture: a store to a chunk
-// that is not captured yet copies it aside before it happens.
-//
-//   state of a chunk     kIdle ── the window opens ──▶ kPending ──▶ kCopying ──▶ kIdle
-//                                                        by the capturer, or by who stores
 #pragma once
 
 #include <atomic>
@@ -26,7 +20,6 @@
 #include "commit/pins.hpp"
 #include "commit/version_map.hpp"
 #include "region/region.hpp"
-#include "track/tracker.hpp"
 
 namespace perdura::commit {
 
@@ -55,51 +48,21 @@ Result<RecoveredVersions> recover_versions(region::Volume& volume,
                                            region::ChunkSpace& space,
                                            u64 pinned = media::Medium::kNoPin);
 
-/// Places for chunks copied aside. Async-signal-safe.
-class AsidePool {
- public:
-  explicit AsidePool(u64 chunk_bytes);
-  Status reserve();
-
-  static constexpr size_t kNone = ~size_t{0};
-  /// kNone: all are taken.
-  size_t claim() noexcept;
-  std::byte* bytes(size_t slot) const { return memory_.as<std::byte>() + slot * chunk_bytes_; }
-  /// The copy of `chunk` in `slot` is complete.
-  void publish(size_t slot, u64 chunk) noexcept;
-  void release(size_t slot) noexcept;
-  /// A published slot, which is no longer; kNone: there is none.
-  size_t take() noexcept;
-  u64 chunk_in(size_t slot) const { return chunks_[slot]; }
-
- private:
-  const u64 chunk_bytes_;
-  const size_t slots_;
-  Mapping memory_;
-  std::vector<std::atomic<u64>> taken_;
-  std::vector<std::atomic<u64>> ready_;
-  std::vector<u64> chunks_;
-};
-
-class RemapEngine final : public Engine, public track::StoreGuard {
+class RemapEngine final : public Engine {
  public:
   struct Config {
     region::Volume* volume = nullptr;
     region::Region* region = nullptr;
     region::ChunkSpace* space = nullptr;
-    track::Tracker* tracker = nullptr;
     format::RegionRecord record{};
-    bool background_capture = false;
     bool whole_chunks = false;
   };
-  static Result<std::unique_ptr<RemapEngine>> create(const Config& config,
-                                                     RecoveredVersions recovered);
-  ~RemapEngine() override;
+  RemapEngine(const Config& config, RecoveredVersions recovered);
 
+  u64 unit_bytes() const override { return chunk_bytes_; }
   void begin(u64 version) override;
   Status capture_stopped(const track::DirtyMap& changes) override;
-  Status open_window() override;
-  Status capture_in_background(const track::DirtyMap& changes) override;
+  Status capture(const track::DirtyMap& changes, Snapshot& snapshot) override;
   Status capture_selection(const Selection::Lines& lines) override;
   Status prepare() override;
   void publish() noexcept override;
@@ -112,29 +75,21 @@ class RemapEngine final : public Engine, public track::StoreGuard {
   void reset_statistics() override;
   Findings findings() const override { return {}; }
 
-  void before_store(const std::byte* begin, const std::byte* end) noexcept override;
-
  private:
-  enum State : u8 { kIdle, kPending, kCopying };
   struct Change {
     u32 level;
     u64 index;
     format::ChunkEntry old;
   };
 
-  RemapEngine(const Config& config, RecoveredVersions recovered);
-
   void list_chunks(const track::DirtyMap& changes);
   Result<std::byte*> room(u64 place, u64 length);
   Status flush();
   Status write_chunk(u64 index, const std::byte* bytes);
-  Status write_aside();
-  Status write_listed();
   void set_entry(u32 level, u64 index, const format::ChunkEntry& entry);
   Status write_nodes();
   Status pad_nodes();
   Status write_record();
-  void close_window();
   void retire();
   void retire_doubtful() noexcept;
   const std::byte* chunk_address(u64 index) const {
@@ -172,12 +127,6 @@ class RemapEngine final : public Engine, public track::StoreGuard {
   size_t buffer_ = 0;
   u64 buffered_place_ = 0;
   u64 buffered_bytes_ = 0;
-
-  // --- the window
-  Mapping states_;
-  AsidePool aside_;
-  u64 aside_written_ = 0;
-  u64 captured_ = 0;
 
   mutable std::mutex mutex_;  ///< what statistics reads
   u64 bytes_written_ = 0;

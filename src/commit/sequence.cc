@@ -30,8 +30,8 @@ Status Sequence::take(Attempt& attempt) {
   if (config_.guest != nullptr) PERDURA_TRY(config_.guest->at_cut());
   PERDURA_TRY(config_.tracker->cut());
   if (config_.epochs != nullptr) config_.epochs->epoch_begins();
-  attempt.in_background = config_.background_capture && !attempt.trimmed;
-  if (attempt.in_background) return config_.engine->open_window();
+  attempt.in_background = config_.snapshot != nullptr && !attempt.trimmed;
+  if (attempt.in_background) return config_.snapshot->open();
   return capture_stopped(attempt);
 }
 
@@ -47,6 +47,7 @@ Status Sequence::capture_stopped(Attempt& attempt) {
 Status Sequence::make_version(Attempt& attempt, bool has_versions) {
   Status status = attempt.status ? guarded([&] { return write(attempt, has_versions); })
                                  : std::move(attempt.status);
+  if (attempt.in_background) config_.snapshot->close();
   if (!status) config_.engine->discard();
   else if (!attempt.empty) config_.engine->publish();
   return status;
@@ -56,7 +57,8 @@ Status Sequence::write(Attempt& attempt, bool has_versions) {
   if (attempt.in_background) {
     const track::DirtyMap& changes = config_.tracker->collect();
     attempt.empty = changes.empty();
-    PERDURA_TRY(config_.engine->capture_in_background(changes));
+    PERDURA_TRY(config_.engine->capture(changes, *config_.snapshot));
+    config_.snapshot->close();  // nothing is copied aside while a barrier is waited for
     note_(changes);
   }
   // Nothing changed: the last version holds it all. An asynchronous one was promised a number.

@@ -55,7 +55,7 @@ class Sequence {
     Engine* engine = nullptr;
     track::Mutators* mutators = nullptr;
     track::Tracker* tracker = nullptr;
-    bool background_capture = false;
+    Snapshot* snapshot = nullptr;  ///< with which it captures in the background, if it does
     CutGuest* guest = nullptr;
     EpochGuest* epochs = nullptr;
     /// Stopped capture: shown each change set while the mutators stand still (verify_reports).

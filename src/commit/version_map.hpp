@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/assert.hpp"
 #include "format/remap_format.hpp"
 #include "region/chunk_space.hpp"
 #include "region/volume.hpp"
@@ -40,8 +41,14 @@ class VersionMap {
   u64 chunks() const { return levels_[0].size(); }
   u32 levels() const { return static_cast<u32>(levels_.size()) - 1; }
   const std::vector<format::ChunkEntry>& level(u32 level) const { return levels_[level]; }
-  format::ChunkEntry& at(u32 level, u64 index) { return levels_[level][index]; }
-  const format::ChunkEntry& chunk(u64 index) const { return levels_[0][index]; }
+  format::ChunkEntry& at(u32 level, u64 index) {
+    PERDURA_ASSERT(level < levels_.size() && index < levels_[level].size());
+    return levels_[level][index];
+  }
+  const format::ChunkEntry& chunk(u64 index) const {
+    PERDURA_ASSERT(index < levels_[0].size());
+    return levels_[0][index];
+  }
 
   /// For so many chunks, with as many levels as they need. New entries are zeros.
   void resize(u64 chunks);

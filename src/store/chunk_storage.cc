@@ -51,12 +51,8 @@ class ChunkStorage final : public Storage {
     return loads_lazily_ ? loader_->load_lazily(tracker) : Status{};
   }
 
-  // It copies whole chunks aside, in handlers of faults.
-  BackgroundCapture background_capture(const Parts& parts) const override {
-    const bool possible = parts.reported == nullptr && parts.tracker->sees_stores_first();
-    return {.possible = possible,
-            .usual = possible,
-            .needs = "of a region in chunks needs the tracker sigbus or protect"};
+  bool usually_in_background(const track::Tracker& tracker) const override {
+    return !track::is_reported(tracker.kind());
   }
 
   Result<std::unique_ptr<commit::Engine>> make_engine(const Parts& parts) override {
@@ -64,12 +60,10 @@ class ChunkStorage final : public Storage {
     config.volume = &volume_;
     config.region = parts.region;
     config.space = chunks_.space.get();
-    config.tracker = parts.tracker;
     config.record = record_;
-    config.background_capture = parts.background_capture;
     config.whole_chunks = options_.whole_chunks;
-    PERDURA_ASSIGN(auto engine, commit::RemapEngine::create(config, std::move(chunks_.versions)));
-    return std::unique_ptr<commit::Engine>(std::move(engine));
+    return std::unique_ptr<commit::Engine>(
+        std::make_unique<commit::RemapEngine>(config, std::move(chunks_.versions)));
   }
 
   commit::Findings findings() const override { return loader_->findings(); }

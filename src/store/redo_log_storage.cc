@@ -52,11 +52,10 @@ class RedoLogStorage final : public Storage {
     return options_.lazy_recovery ? loader_.load_lazily(region, tracker) : loader_.load_all(region);
   }
 
-  // It copies lines aside.
-  BackgroundCapture background_capture(const Parts& parts) const override {
-    return {.possible = parts.reported != nullptr,
-            .usual = parts.tracker->kind() == Tracking::kReported,
-            .needs = "to a redo log needs a tracker of reported stores"};
+  // Of lines: threads that copy pages aside in handlers of faults wait longer than for a capture in
+  // which all of them help.
+  bool usually_in_background(const track::Tracker& tracker) const override {
+    return tracker.kind() == Tracking::kReported;
   }
 
   Result<std::unique_ptr<commit::Engine>> make_engine(const Parts& parts) override {
@@ -65,7 +64,7 @@ class RedoLogStorage final : public Storage {
     config.volume = &volume_;
     config.region = parts.region;
     config.mutators = parts.mutators;
-    config.reported = parts.reported;
+    config.tracker = parts.tracker;
     config.space = space_.get();
     config.compare = options_.compare && coarse;
     config.coarse = coarse || options_.granule_bytes > kLineBytes;
@@ -96,11 +95,7 @@ class RedoLogKind final : public EngineKind {
  public:
   Status check_options(const Options&) const override { return {}; }
 
-  Status check_creation(const Options& options, const media::Medium& medium) const override {
-    if (options.capture == Capture::kBackground && !track::is_reported(options.tracking))
-      return Failure{Code::kInvalidArgument,
-                     "a background capture to a redo log needs a tracker of reported stores: page "
-                     "trackers learn of a store too late to copy aside the lines that it replaces"};
+  Status check_creation(const Options&, const media::Medium& medium) const override {
     if (!medium.geometry().reads_unwritten)
       return Failure{Code::kUnsupported, "'" + medium.name() +
                                              "' can hold chunks, but no home image; create the "

@@ -19,6 +19,7 @@
 #include "store/transaction_blocks.hpp"
 #include "store/transaction_replay.hpp"
 #include "track/protected_pages.hpp"
+#include "track/reported.hpp"
 #include "track/userfault.hpp"
 
 namespace perdura::detail {
@@ -59,6 +60,11 @@ Status check_options(const Options& options) {
   const bool reported = track::is_reported(options.tracking);
   if (options.aliases != 0 && reported)
     return invalid("aliases tell objects apart for a page tracker; reported stores need none");
+  if (options.capture == Capture::kBackground &&
+      (options.tracking == Tracking::kUserfault || options.aliases != 0))
+    return invalid(
+        "a background capture needs a tracker that sees stores before they happen: one of reported "
+        "stores, sigbus or protect, and no aliases");
   if (options.verify > Verify::kNever) return invalid("verify is none of the three ways");
   if (options.verify_reports && !reported)
     return invalid("verify_reports needs a tracker of reported stores");
@@ -225,18 +231,25 @@ Status Runtime::start() {
   PERDURA_TRY(tracker_->cut());
   tracker_->collect();
   tracker_->settle(true);
-  PERDURA_ASSIGN(const bool background, captures_in_background());
-  PERDURA_ASSIGN(engine_, make_engine(background));
+  PERDURA_ASSIGN(engine_, make_engine());
+  if (options_.capture == Capture::kBackground && !tracker_->sees_stores_first())
+    return Failure{Code::kInvalidArgument,
+                   "'" + name() + "' has aliases, with which no tracker " +
+                       "sees stores before they happen, as a background "
+                       "capture needs; open it without Capture::kBackground"};
+  if (captures_in_background()) {
+    PERDURA_ASSIGN(snapshot_,
+                   commit::make_snapshot(*tracker_, *mutators_, *region_, engine_->unit_bytes()));
+  }
   commit::Checkpointer::Config config;
   config.engine = engine_.get();
   config.region = region_.get();
   config.mutators = mutators_.get();
   config.tracker = tracker_.get();
-  config.reported = reported_;
   config.guest = internal_.guest;
   config.epochs = heap_.get();
   config.store = name();
-  config.background_capture = background;
+  config.snapshot = snapshot_.get();
   config.closed = storage_->closed();
   config.confirms = options_.confirm_versions;
   if (options_.verify_reports) {
@@ -247,29 +260,19 @@ Status Runtime::start() {
   return {};
 }
 
-Result<bool> Runtime::captures_in_background() const {
-  const store::BackgroundCapture background = storage_->background_capture(parts());
-  if (options_.capture == Capture::kBackground && !background.possible)
-    return Failure{Code::kInvalidArgument, std::string("a background capture ") + background.needs};
-  if (options_.verify_reports || options_.capture == Capture::kStopped) return false;
-  return background.possible && (options_.capture == Capture::kBackground || background.usual);
+bool Runtime::captures_in_background() const {
+  if (read_only() || options_.verify_reports || options_.capture == Capture::kStopped) return false;
+  return tracker_->sees_stores_first() &&
+         (options_.capture == Capture::kBackground || storage_->usually_in_background(*tracker_));
 }
 
-store::Storage::Parts Runtime::parts() const {
-  return {.region = region_.get(),
-          .mutators = mutators_.get(),
-          .tracker = tracker_.get(),
-          .reported = reported_};
-}
-
-Result<std::unique_ptr<commit::Engine>> Runtime::make_engine(bool background_capture) {
+Result<std::unique_ptr<commit::Engine>> Runtime::make_engine() {
   if (read_only())
     return std::unique_ptr<commit::Engine>(std::make_unique<commit::ReadOnly>(
         "'" + name() + "' is open at version " + std::to_string(durable_version_) +
         " to be read; open it to write, without read_only and without a version"));
-  store::Storage::Parts all = parts();
-  all.background_capture = background_capture;
-  return storage_->make_engine(all);
+  return storage_->make_engine(
+      {.region = region_.get(), .mutators = mutators_.get(), .tracker = tracker_.get()});
 }
 
 // kAutomatic takes the first page tracker that this system has for this kind of mapping. What
@@ -305,7 +308,6 @@ Status Runtime::make_tracker(Tracking kind) {
     case Tracking::kBitmap: {
       PERDURA_ASSIGN(auto reported, track::Reported::create(*mutators_, base, bytes, kind,
                                                             options_.granule_bytes));
-      reported_ = reported.get();
       tracker_ = std::move(reported);
       if (options_.huge_pages) region_->use_huge_pages();
       break;

@@ -90,7 +90,7 @@ class Runtime {
   log::Space* log() const { return storage_->log(); }
   store::Extensions& extensions() { return extensions_; }
   /// Only stores that the program reports become durable.
-  bool needs_reports() const { return reported_ != nullptr; }
+  bool needs_reports() const { return track::is_reported(tracker_->kind()); }
   std::vector<std::string> unreported() const;
   std::vector<std::string> damaged_pages() const;
   u64 log_segments() const { return log()->capacity_bytes() / volume_->segment_bytes(); }
@@ -110,9 +110,8 @@ class Runtime {
   Status map_region();
   Status start();
   commit::Findings findings() const;
-  Result<bool> captures_in_background() const;
-  store::Storage::Parts parts() const;
-  Result<std::unique_ptr<commit::Engine>> make_engine(bool background_capture);
+  bool captures_in_background() const;
+  Result<std::unique_ptr<commit::Engine>> make_engine();
   Status choose_tracker();
   Status make_tracker(Tracking kind);
   Status check_aliases() const;
@@ -143,11 +142,11 @@ class Runtime {
   std::unique_ptr<region::Region> region_;
   std::unique_ptr<track::Mutators> mutators_;
   std::unique_ptr<track::Tracker> tracker_;
-  track::Reported* reported_ = nullptr;
   track::Scatter* scatter_ = nullptr;
   std::unique_ptr<store::ReportVerifier> verifier_;
   std::unique_ptr<heap::Heap> heap_;
   std::unique_ptr<commit::Engine> engine_;
+  std::unique_ptr<commit::Snapshot> snapshot_;  ///< nullptr: it captures with mutators stopped
   std::unique_ptr<commit::Checkpointer> checkpointer_;
   store::Extensions extensions_;
 };

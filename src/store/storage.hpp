@@ -22,17 +22,9 @@
 #include "region/volume.hpp"
 #include "store/inspection.hpp"
 #include "track/mutators.hpp"
-#include "track/reported.hpp"
 #include "track/tracker.hpp"
 
 namespace perdura::store {
-
-/// With which trackers captures can run in the background.
-struct BackgroundCapture {
-  bool possible = false;   ///< with the one that was asked about
-  bool usual = false;      ///< then, unless the options say otherwise
-  const char* needs = "";  ///< "a background capture …"
-};
 
 /// Called by the thread that opens the store, in the order of the picture above; what is const, by
 /// any thread afterwards.
@@ -43,8 +35,6 @@ class Storage {
     region::Region* region = nullptr;
     track::Mutators* mutators = nullptr;
     track::Tracker* tracker = nullptr;
-    track::Reported* reported = nullptr;  ///< the tracker, when it is one of reported stores
-    bool background_capture = false;
   };
 
   virtual ~Storage() = default;
@@ -62,7 +52,9 @@ class Storage {
   virtual Status load(region::Region&) { return {}; }
   /// The rest, all of it or each part when it is touched.
   virtual Status load_rest(region::Region& region, track::Tracker& tracker) = 0;
-  virtual BackgroundCapture background_capture(const Parts& parts) const = 0;
+  /// Whether captures with a tracker that sees stores first run in the background, unless the
+  /// options say otherwise.
+  virtual bool usually_in_background(const track::Tracker& tracker) const = 0;
   /// Once.
   virtual Result<std::unique_ptr<commit::Engine>> make_engine(const Parts& parts) = 0;
 

@@ -31,23 +31,14 @@ class Reported final : public Tracker, public ReportSink {
   const DirtyMap& collect() override;
   void settle(bool durable) override;
 
-  struct Range {
-    const u64* begin;
-    const u64* end;
-  };
-  /// Bitmap mode, after cut: each thread's list of first-touched lines; none when a list overflowed
-  /// and only the bitmap is complete.
-  std::vector<Range> lists() const { return overflowed_cut_ ? std::vector<Range>{} : cut_; }
-
-  /// To be told, in a mutator, that much waits for collect_ahead. Before the first report.
-  void on_backlog(std::function<void()> tell) { tell_backlog_ = std::move(tell); }
-
-  // --- background capture
-  Window& window() { return window_; }
-  /// Mutators stopped: mutators copy lines aside from now on.
-  void open_window();
-  /// The capturer has all it needs.
-  void close_window();
+  /// Bitmap mode. None when a list overflowed and only the bitmap is complete.
+  std::vector<Range> lists() const override {
+    return mode_ != Tracking::kBitmap || overflowed_cut_ ? std::vector<Range>{} : cut_;
+  }
+  void on_backlog(std::function<void()> tell) override { tell_backlog_ = std::move(tell); }
+  Window* window() override { return &window_; }
+  void open_window() override;
+  void close_window() override;
 
   // --- mutators
   void report(MutatorSlot& mutator, const void* address, u64 length) noexcept override;

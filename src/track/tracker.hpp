@@ -5,8 +5,10 @@
 
 #include <sys/mman.h>
 
+#include <functional>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include <perdura/options.hpp>
 
@@ -71,8 +73,15 @@ class Tracker {
   /// Its change sets are whole pages of which a part may be unchanged.
   virtual bool is_coarse() const = 0;
 
-  /// To be told of the first store to each part since the last cut; nullptr ends that. By those
-  /// page trackers that see stores first.
+  // One that sees stores first has a window, in which mutators copy lines aside before they report
+  // a store to them, or else tells a guard.
+
+  /// nullptr: there is none.
+  virtual Window* window() { return nullptr; }
+  /// Mutators stopped: they copy lines aside from now on, until it is closed.
+  virtual void open_window() {}
+  virtual void close_window() {}
+  /// To be told of the first store to each part since the last cut; nullptr ends that.
   virtual void set_guard(StoreGuard*) {}
 
   /// Parts of the region became accessible: all of them are watched from now on, or, when this
@@ -102,10 +111,19 @@ class Tracker {
   }
   /// Do early what collect() would have to do; at any time, from one thread.
   virtual void collect_ahead() {}
+  /// To be told, in a mutator, that much waits for that. Before the first report.
+  virtual void on_backlog(std::function<void()>) {}
   /// Mutators stopped: end the epoch.
   virtual Status cut() = 0;
   /// The change set of the epoch that was cut. May run while mutators run. Valid until settle.
   virtual const DirtyMap& collect() = 0;
+  /// Its lines once more, in lists that several threads can take: CpNvm's (§2), each in the order
+  /// of a thread's first stores. None: there is the set alone.
+  struct Range {
+    const u64* begin;
+    const u64* end;
+  };
+  virtual std::vector<Range> lists() const { return {}; }
   /// The version is durable; or it failed, and its changes belong to the running epoch again.
   virtual void settle(bool durable) = 0;
 };

@@ -113,10 +113,7 @@ class Drawer {
   }
 
   static bool can_capture_in_background(const Options& options) {
-    const bool faults =
-        options.tracking == Tracking::kSigbus || options.tracking == Tracking::kProtect;
-    return options.engine == Engine::kRemap ? faults && options.aliases == 0
-                                            : reports_stores(options);
+    return options.tracking != Tracking::kUserfault && options.aliases == 0;
   }
 
   void draw_session(u64 actions, bool last) {

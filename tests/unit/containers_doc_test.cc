@@ -311,8 +311,8 @@ TEST_F(ContainersDoc, InTheBackgroundTrackersThatSeeStoresFirstServe) {
     const Tracking tracking = container.runtime().runtime().statistics().tracking;
     EXPECT_TRUE(tracking == Tracking::kSigbus || tracking == Tracking::kProtect);
   }
-  chosen.engine = Engine::kRedoLog;
-  expect_error([&] { Container::open(path("log.pd"), chosen); }, Code::kInvalidArgument,
+  chosen.tracking = Tracking::kUserfault;
+  expect_error([&] { Container::open(path("other.pd"), chosen); }, Code::kInvalidArgument,
                "background capture");
 }
 

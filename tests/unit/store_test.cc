@@ -483,7 +483,10 @@ TEST_F(StoreTest, OptionsOutOfRangeAreRefused) {
                "log_limit_bytes");
   expect_error(open_with([](Options& o) { o.log_segment_bytes = 48 << 10; }),
                Code::kInvalidArgument, "log_segment_bytes");
-  expect_error(open_with([](Options& o) { o.capture = Capture::kBackground; }),
+  expect_error(open_with([](Options& o) {
+                 o.tracking = Tracking::kUserfault;
+                 o.capture = Capture::kBackground;
+               }),
                Code::kInvalidArgument, "background capture");
   expect_error(open_with([](Options& o) { o.verify_reports = true; }), Code::kInvalidArgument,
                "verify_reports");

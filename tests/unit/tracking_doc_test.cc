@@ -18,10 +18,6 @@ namespace {
 constexpr Tracking kAll[] = {Tracking::kAutomatic, Tracking::kUserfault, Tracking::kSigbus,
                              Tracking::kProtect,   Tracking::kReported,  Tracking::kBitmap};
 
-bool is_reported(Tracking tracking) {
-  return tracking == Tracking::kReported || tracking == Tracking::kBitmap;
-}
-
 class TrackingDoc : public testing::Test {
  protected:
   static Options options(Tracking tracking) {
@@ -81,10 +77,7 @@ TEST_F(TrackingDoc, CapturesAreAsTheTableSays) {
         Options chosen = options(tracking);
         chosen.engine = engine;
         chosen.capture = capture;
-        const bool sees_first = tracking == Tracking::kAutomatic || tracking == Tracking::kSigbus ||
-                                tracking == Tracking::kProtect;
-        const bool can =
-            capture == Capture::kStopped || (chunks ? sees_first : is_reported(tracking));
+        const bool can = capture == Capture::kStopped || tracking != Tracking::kUserfault;
         const std::string name = uri();
         if (!can) {
           expect_error([&] { WrappedStore(name, chosen); }, Code::kInvalidArgument,

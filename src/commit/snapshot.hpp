@@ -1,0 +1,55 @@
+// The region as it was at a cut, while mutators go on: what they are about to store to is copied
+// aside before, and what is copied aside is captured instead.
+//
+//   open                        mutators stand still; the tracker has cut
+//   write_lines or write_units  mutators run; once, by the engine
+//   close                       nothing is copied aside any more
+//
+// Two kinds. With a window (trackers of reported stores) mutators copy lines, and everything that
+// is not marked is read where it is. With a guard (trackers of pages) handlers of faults copy whole
+// units, and what nobody has stored to yet is kept from stores while it is read.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "log/version_writer.hpp"
+#include "region/region.hpp"
+#include "track/dirty_map.hpp"
+#include "track/mutators.hpp"
+#include "track/tracker.hpp"
+
+namespace perdura::commit {
+
+class Trimmer;
+
+class Snapshot {
+ public:
+  virtual ~Snapshot() = default;
+
+  /// Nothing is copied aside when this fails.
+  virtual Status open() = 0;
+
+  /// The lines that `changes` has, to a log; those that `trimmer` leaves out are not written.
+  virtual Status write_lines(const track::DirtyMap& changes, log::VersionWriter& writer,
+                             Trimmer* trimmer) = 0;
+
+  /// Gets a unit, by its number in the region; the bytes are its own until it returns.
+  using Take = std::function<Status(u64 unit, const std::byte* bytes)>;
+  /// Each of `units`, which rise, in any order. The first failure ends it.
+  virtual Status write_units(const std::vector<u64>& units, const Take& take) = 0;
+
+  /// Also after a failure, and more than once.
+  virtual void close() noexcept = 0;
+
+  /// Lines or units of the last one that were captured from copies.
+  virtual u64 side_copies() const = 0;
+};
+
+/// Of a tracker that sees stores first, which outlives it as the others do. A unit is a power of
+/// two, at least a page.
+Result<std::unique_ptr<Snapshot>> make_snapshot(track::Tracker& tracker, track::Mutators& mutators,
+                                                const region::Region& region, u64 unit_bytes);
+
+}  // namespace perdura::commit
