@@ -14,7 +14,8 @@ void run(Run& run) {
   run.checkpoint();
   run.kill();
 }
-const Registration kThis({"background-lines", "reported lines are copied aside on the way to chunks", run});
+const Registration kThis({"background-lines",
+                          "reported lines are copied aside on the way to chunks", run});
 
 }  // namespace
 }  // namespace perdura::proof
