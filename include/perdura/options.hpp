@@ -44,7 +44,16 @@ enum class Verify {
                 ///< Access to a damaged part ends the program, with a sentence that names the page.
                 ///< A system call that is handed an address in a part that nobody has touched yet
                 ///< fails with EFAULT.
-  kNever,
+  kNever,       ///< but for pages that become part of a version, in each of the three ways
+};
+
+/// What is done where a part of a store is found damaged.
+enum class OnDamage {
+  kEnd,    ///< who accesses a part that was verified before use, or a chunk, and is damaged, is ended
+           ///< with a sentence on stderr that names the place
+  kThrow,  ///< the next checkpoint throws kCorrupt, once for all that was found by then, and names
+           ///< the first place; nothing is ended. Damaged pages that were verified before use, and
+           ///< damaged chunks, read as zeros, and what is stored to them is in no version.
 };
 
 struct Options {
@@ -127,6 +136,7 @@ struct Options {
   bool lazy_recovery = true;
 
   Verify verify = Verify::kBackground;
+  OnDamage on_damage = OnDamage::kEnd;
 
   /// The pace at which the home image is read once in the background, after opening, and compared
   /// with its checksums (Statistics::damaged_pages, Store::damaged_pages); bytes a second, 0: not.

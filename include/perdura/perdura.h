@@ -59,6 +59,8 @@ enum perdura_verify {
   PERDURA_VERIFY_NEVER = 2
 };
 
+enum perdura_on_damage { PERDURA_DAMAGE_ENDS = 0, PERDURA_DAMAGE_IS_AN_ERROR = 1 };
+
 /* Zero-initialise it; a zero field takes the default of perdura/options.hpp. */
 typedef struct perdura_options {
   int must_exist; /* 1: do not create the store */
@@ -77,6 +79,7 @@ typedef struct perdura_options {
   enum perdura_verify verify;
   int confirm_versions; /* 1: see perdura/options.hpp */
   int read_only;        /* 1: see perdura/options.hpp */
+  enum perdura_on_damage on_damage;
 } perdura_options;
 
 /* options may be NULL. On success *store must be closed with perdura_close. */

@@ -23,7 +23,7 @@ RedoLogEngine::RedoLogEngine(const Config& config, u64 durable_version,
       ticket_base_(config.space->session() << 32),
       pins_(config.volume->medium(), config.region->id()),
       committed_(std::move(recovered)),
-      scrub_(*config.volume, config.recovered_lines),
+      scrub_(*config.volume, *config.guard),
       scrubbing_(config.verify_bytes_per_second != 0),
       next_scrub_(std::chrono::steady_clock::now() + kScrubDelay) {
   replayed_ = durable_version - committed_.size();
@@ -187,6 +187,8 @@ void RedoLogEngine::begin(u64 version) {
   stage_.begin();
   // Of a version that turned out to be empty.
   if (writer_ != nullptr) give_writer(std::exchange(writer_, nullptr));
+  changes_ = nullptr;
+  selected_.clear();
   version_.emplace();
   version_->number = version;
   version_->ticket = ticket_base_ + ++tickets_;
@@ -194,6 +196,7 @@ void RedoLogEngine::begin(u64 version) {
 
 Status RedoLogEngine::capture_stopped(const track::DirtyMap& changes) {
   stage_.capture();
+  changes_ = &changes;
   if (!trims()) return capture_lines(changes, true);
   PERDURA_TRY(drain());
   // The home image is not the last version where one is kept from coming home.
@@ -261,6 +264,7 @@ bool RedoLogEngine::may_compare() const {
 
 Status RedoLogEngine::capture(const track::DirtyMap& changes, Snapshot& snapshot) {
   stage_.capture();
+  changes_ = &changes;
   writer_ = take_writer();
   writer_->begin(*version_);
   const auto home = config_.region->home();
@@ -274,6 +278,7 @@ Status RedoLogEngine::capture(const track::DirtyMap& changes, Snapshot& snapshot
 
 Status RedoLogEngine::capture_selection(const Selection::Lines& lines) {
   stage_.capture();
+  selected_ = lines.numbers;
   writer_ = take_writer();
   writer_->begin(*version_);
   write_lines(lines.numbers, lines.data, *writer_);
@@ -283,6 +288,9 @@ Status RedoLogEngine::capture_selection(const Selection::Lines& lines) {
 Status RedoLogEngine::prepare() {
   stage_.prepare();
   PERDURA_TRY(config_.volume->medium().check_named());
+  // Mutators run: it keeps nobody but those who wait for the version.
+  if (changes_ != nullptr) PERDURA_TRY(config_.guard->before_version(*changes_));
+  PERDURA_TRY(config_.guard->before_version(selected_));
   if (writer_ == nullptr) {
     writer_ = take_writer();
     writer_->begin(*version_);
@@ -447,6 +455,7 @@ void RedoLogEngine::wait_for_replay(std::unique_lock<std::mutex>& lock) {
 
 Status RedoLogEngine::replay(const std::vector<log::LoggedVersion>& versions, bool again) {
   const u64 newest = versions.back().number;
+  const auto writing = config_.guard->writing();  // also while what failed is still in flight
   Replay replay(*config_.volume, config_.region->limit());
   // An update of the superblock that failed may be on the medium all the same, and then recovery
   // does not look for these versions in the log: their older lines must not come home again.
@@ -454,7 +463,9 @@ Status RedoLogEngine::replay(const std::vector<log::LoggedVersion>& versions, bo
     return version.number > home_version_;
   });
   if (news != versions.end()) {
-    PERDURA_TRY(replay.run(config_.region->home(), {news, versions.end()}, again));
+    const Status done = replay.run(config_.region->home(), {news, versions.end()}, again);
+    for (const u64 page : replay.damaged()) config_.guard->note_in_version(page);
+    if (!done) return copy_of(done.failure());
     // Barrier: the home image is durable before the superblock says that the log is not needed.
     PERDURA_TRY(config_.volume->medium().barrier(PERDURA_SITE("home image")));
     home_version_ = newest;

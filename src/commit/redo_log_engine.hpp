@@ -14,6 +14,7 @@
 
 #include "commit/capture.hpp"
 #include "commit/engine.hpp"
+#include "commit/home_guard.hpp"
 #include "commit/pins.hpp"
 #include "commit/replay.hpp"
 #include "commit/scrub.hpp"
@@ -37,8 +38,7 @@ class RedoLogEngine final : public Engine {
     bool compare = true;
     /// The tracker's change sets have more than the lines that were stored to.
     bool coarse = true;
-    /// Lines of the recovered versions, or nullptr (see Scrub); outlives the engine.
-    const track::DirtyMap* recovered_lines = nullptr;
+    HomeGuard* guard = nullptr;
     u64 verify_bytes_per_second = 0;  ///< of the home image, once; 0: not
   };
 
@@ -67,7 +67,7 @@ class RedoLogEngine final : public Engine {
   Status finish(bool bring_home) override;
   void add_to(Statistics& statistics) const override;
   void reset_statistics() override;
-  Findings findings() const override { return scrub_.findings(); }
+  Findings findings() const override { return config_.guard->findings(); }
 
  private:
   log::VersionWriter* take_writer();
@@ -115,6 +115,8 @@ class RedoLogEngine final : public Engine {
   // --- of the version that is written
   Stage stage_;
   std::optional<log::VersionInProgress> version_;
+  const track::DirtyMap* changes_ = nullptr;  ///< that it has, or
+  std::vector<u64> selected_;                 ///< lines of them alone
   log::VersionWriter* writer_ = nullptr;  ///< of the checkpointing thread
   u64 tickets_ = 0;
 

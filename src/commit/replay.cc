@@ -6,7 +6,6 @@
 
 #include "base/assert.hpp"
 #include "base/checksum.hpp"
-#include "commit/scrub.hpp"
 
 namespace perdura::commit {
 namespace {
@@ -21,6 +20,22 @@ constexpr u64 kBatchBytes = 128 * kMiB;  ///< of log, loaded at once
 constexpr u64 kPrefetchRuns = 16;
 constexpr u64 kPrefetchLines = 4;
 constexpr u64 kReadGapBytes = 64 * kKiB;
+
+// In the checksum of a page, `length` bytes from `line` on. Where they are the whole page the old
+// ones do not matter.
+void exchange_lines(u64& sum, const std::byte* data, const std::byte* old, u64 line, u64 length) {
+  if (sum == format::kDamagedPage) return;
+  if (length == kPageBytes) {
+    sum = page_checksum(data, line);
+    return;
+  }
+  for (u64 at = 0; at < length; at += kLineBytes, ++line)
+    sum += line_checksum(data + at, line) - line_checksum(old + at, line);
+}
+
+bool is_marked(const std::byte* sum) {
+  return std::memcmp(sum, &format::kDamagedPage, sizeof format::kDamagedPage) == 0;
+}
 
 Failure outside(const std::string& name, u64 line) {
   return Failure{Code::kCorrupt, "the log of '" + name + "' changes region offset " +
@@ -177,10 +192,7 @@ Status Replay::replay_nvm(const log::BlockRef& block) {
         const u64 sum_place = HomeMap::checksum_place(*extent, round_down(offset, kPageBytes));
         PERDURA_TRY(table.move_to(*this, round_down(sum_place, kLineBytes)));
         u64& sum = table.sums[sum_place % kLineBytes / sizeof(u64)];
-        const std::byte* old = medium_.direct(place, length);
-        for (u64 at = 0; at < length; at += kLineBytes)
-          sum += line_checksum(data + at, line + at / kLineBytes) -
-                 line_checksum(old + at, line + at / kLineBytes);
+        exchange_lines(sum, data, medium_.direct(place, length), line, length);
       }
       PERDURA_TRY(queue_->submit(place, {data, length}, PERDURA_SITE("home line")));
       home_bytes_ += length;
@@ -191,7 +203,8 @@ Status Replay::replay_nvm(const log::BlockRef& block) {
   return table.flush(*this);
 }
 
-// Sums of pages that are not in the log are kept; those of the others may be torn, so nobody looks.
+// Sums of pages that are not in the log are kept, and so are marks; other sums may be torn, so
+// nobody looks at them.
 Status Replay::recompute_pages() {
   constexpr u64 kSums = kLineBytes / sizeof(u64);
   Status status;
@@ -206,11 +219,15 @@ Status Replay::recompute_pages() {
     for (u64 i = 0; i < kSums; ++i) {
       const u64 each = first + i;
       const u64 offset = each * kPageBytes;
-      if (offset < extent.region_offset + extent.length && touched_->has_page(each)) {
+      const u64 sum_place = place + i * sizeof(u64);
+      if (offset < extent.region_offset + extent.length && touched_->has_page(each) &&
+          !medium_.whole(sum_place, medium_.view(sum_place), sizeof(u64),
+                         PERDURA_SITE("damage mark"),
+                         [](const std::byte* sum) { return is_marked(sum); })) {
         sums[i] = page_checksum(medium_.direct(HomeMap::page_place(extent, offset), kPageBytes),
                                 each * kLinesPerPage);
       } else {
-        std::memcpy(&sums[i], medium_.direct(place + i * sizeof(u64), sizeof(u64)), sizeof(u64));
+        std::memcpy(&sums[i], medium_.direct(sum_place, sizeof(u64)), sizeof(u64));
       }
     }
     // The next extent has a line of its own for pages that follow at once.
@@ -270,19 +287,26 @@ Status Replay::write_windows(const LineIndex& index) {
   return queue_->drain();
 }
 
-// Pages of which a part stays must be whole, or their damage would get a fitting checksum.
-Status Replay::verify_window(const LineIndex& index, u64 first_page, u64 pages,
-                             const std::byte* memory, const std::byte* table) const {
+// Pages of which a part stays must be whole, or their damage would get a fitting checksum: `memory`
+// holds them, and their checksums behind the window.
+Status Replay::verify_window(const LineIndex& index, u64 first_page, u64 pages, std::byte* memory,
+                             u64 table_place) {
+  std::byte* const table = memory + kWindowBytes;
+  const size_t before = damaged_.size();
   for (u64 i = 0; i < pages; ++i) {
     const u64 mask = index.lines().page_mask(first_page + i);
-    if (mask == 0 || mask == ~u64{0}) continue;
-    u64 expected = 0;
-    std::memcpy(&expected, table + i * sizeof(u64), sizeof expected);
-    if (page_checksum(memory + i * kPageBytes, (first_page + i) * kLinesPerPage) == expected)
-      continue;
-    return page_damaged(volume_, (first_page + i) * kPageBytes);
+    std::byte* const sum = table + i * sizeof(u64);
+    if (mask == 0 || mask == ~u64{0} || is_marked(sum)) continue;
+    const u64 found = page_checksum(memory + i * kPageBytes, (first_page + i) * kLinesPerPage);
+    if (std::memcmp(sum, &found, sizeof found) == 0) continue;
+    std::memcpy(sum, &format::kDamagedPage, sizeof format::kDamagedPage);
+    damaged_.push_back(first_page + i);
   }
-  return {};
+  if (damaged_.size() == before) return {};
+  PERDURA_TRY(medium_.write(table_place, {table, kPageBytes}, PERDURA_SITE("damage marks")));
+  // Barrier: the marks are durable before the pages change, and before anybody is told. Without
+  // them a page that a crash leaves half written would count as half replayed.
+  return medium_.barrier(PERDURA_SITE("replay's damage marks"));
 }
 
 // Read what is not replaced as a whole, patch, and write the changed pages and their checksums.
@@ -313,7 +337,7 @@ Status Replay::write_window(const LineIndex& index, const Extent& extent, u64 fi
   }
   PERDURA_TRY(medium_.read_all(reads));
 
-  if (!after_crash_) PERDURA_TRY(verify_window(index, first_page, pages, memory, table));
+  if (!after_crash_) PERDURA_TRY(verify_window(index, first_page, pages, memory, table_place));
   size_t submitted = 0;
   for (u64 i = 0; i < pages;) {
     const u64 begin = i;
@@ -322,6 +346,7 @@ Status Replay::write_window(const LineIndex& index, const Extent& extent, u64 fi
       index.for_each_line(first_page + i, [page](u64 line, const std::byte* bytes) {
         std::memcpy(page + line * kLineBytes, bytes, kLineBytes);
       });
+      if (is_marked(table + i * sizeof(u64))) continue;
       const u64 sum = page_checksum(page, (first_page + i) * kLinesPerPage);
       std::memcpy(table + i * sizeof(u64), &sum, sizeof sum);
     }

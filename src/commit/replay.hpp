@@ -6,6 +6,9 @@
 //
 // A crash at any moment leaves a home image that is a mix of versions: recovery replays the same
 // log again, and recomputes the checksums of the pages it touches.
+//
+// A page that is marked as damaged gets its lines, and keeps the mark: nothing tells a page of
+// which all lines were written by the program from one that a page tracker copied as it was.
 #pragma once
 
 #include <memory>
@@ -69,10 +72,13 @@ class Replay {
   Replay(region::Volume& volume, u64 region_bytes);
 
   /// `after_crash`: home pages may be half replayed, so their checksums are computed anew.
-  /// Otherwise a page that does not fit its checksum is damage, and is not given a new one.
+  /// Otherwise a page that does not fit its checksum is damage, and does not get one that fits: on
+  /// block media it is marked.
   Status run(std::shared_ptr<const region::HomeMap> home,
              std::span<const log::LoggedVersion> versions, bool after_crash);
   u64 home_bytes() const { return home_bytes_; }
+  /// Pages that were found damaged; their marks are durable.
+  const std::vector<u64>& damaged() const { return damaged_; }
 
  private:
   struct TableLine;
@@ -82,8 +88,8 @@ class Replay {
   Status recompute_pages();
   Status replay_blocks(std::span<const log::BlockRef> blocks);
   Status write_windows(const LineIndex& index);
-  Status verify_window(const LineIndex& index, u64 first_page, u64 pages, const std::byte* memory,
-                       const std::byte* table) const;
+  Status verify_window(const LineIndex& index, u64 first_page, u64 pages, std::byte* memory,
+                       u64 table_place);
   Status write_window(const LineIndex& index, const format::Extent& extent, u64 first_page);
 
   region::Volume& volume_;
@@ -99,6 +105,7 @@ class Replay {
   int buffer_ = 0;
   size_t pending_[2] = {0, 0};  ///< writes that each buffer has in flight
   u64 home_bytes_ = 0;
+  std::vector<u64> damaged_;
 };
 
 }  // namespace perdura::commit

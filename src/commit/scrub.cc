@@ -13,16 +13,8 @@ using region::HomeMap;
 namespace {
 /// The checksums of a window, from the medium's unit in which they begin to the one they end in.
 constexpr u64 kTableBytes = 2 * kPageBytes;
-constexpr size_t kFirstMax = 1000;
 static_assert(Scrub::kWindowBytes / kPageBytes * sizeof(u64) <= kPageBytes);
 }  // namespace
-
-Failure page_damaged(const region::Volume& volume, u64 region_offset) {
-  return {Code::kCorrupt, "the home page at region offset " + std::to_string(region_offset) +
-                              " of '" + volume.name() +
-                              "' does not fit its checksum; run `perdura check` and restore the "
-                              "store from a copy"};
-}
 
 bool Scrub::step(const HomeMap& home) {
   const auto extent = std::find_if(
@@ -45,38 +37,21 @@ bool Scrub::step(const HomeMap& home) {
       {HomeMap::page_place(*extent, first), {buffer_.data(), length}},
       {table_place, {table, table_end - table_place}}};
   if (const Status read = volume_.medium().read_all(reads); !read) {
-    note(first, read.failure().message);
+    guard_.note(first / kPageBytes, read.failure().message);
     return true;
   }
   for (u64 at = 0; at < length; at += kPageBytes) {
     const u64 page = (first + at) / kPageBytes;
-    if (recovered_ != nullptr && recovered_->has_page(page)) continue;
     u64 expected = 0;
     std::memcpy(&expected, table + (sums_place - table_place) + at / kPageBytes * sizeof(u64),
                 sizeof expected);
-    if (page_checksum(buffer_.data() + at, page * kLinesPerPage) != expected)
-      note(first + at, page_damaged(volume_, first + at).message);
+    // The next replay gives such a page a new checksum, unless it was found damaged before.
+    if (guard_.may_be_half_replayed(page) && expected != format::kDamagedPage) continue;
+    if (page_checksum(buffer_.data() + at, page * kLinesPerPage) == expected) guard_.settle(page);
+    else guard_.note(page, page_damaged(volume_, first + at).message);
   }
-  std::lock_guard lock(mutex_);
-  findings_.verified_bytes += length;
+  guard_.scrubbed(length);
   return true;
-}
-
-void Scrub::note(u64 region_offset, std::string what) {
-  std::lock_guard lock(mutex_);
-  note_damage(findings_, region_offset, std::move(what));
-}
-
-void note_damage(Findings& findings, u64 region_offset, std::string what) {
-  ++findings.damaged_pages;
-  if (findings.first.size() < kFirstMax)
-    findings.first.push_back("region offset " + std::to_string(region_offset) + ": " +
-                             std::move(what));
-}
-
-Findings Scrub::findings() const {
-  std::lock_guard lock(mutex_);
-  return findings_;
 }
 
 }  // namespace perdura::commit

@@ -9,14 +9,9 @@
 // only in its eyes.
 #pragma once
 
-#include <mutex>
-#include <string>
-#include <vector>
-
 #include "base/aligned_buffer.hpp"
-#include "commit/engine.hpp"
+#include "commit/home_guard.hpp"
 #include "region/region.hpp"
-#include "track/dirty_map.hpp"
 
 namespace perdura::commit {
 
@@ -24,32 +19,17 @@ class Scrub {
  public:
   static constexpr u64 kWindowBytes = 256 * kKiB;
 
-  /// A crash may have left pages with lines of `recovered`, if any, half written: nothing can be
-  /// said of them before the next replay, which gives them new checksums.
-  Scrub(region::Volume& volume, const track::DirtyMap* recovered)
-      : volume_(volume), recovered_(recovered) {}
+  /// What it finds goes to `guard`, which outlives it.
+  Scrub(region::Volume& volume, HomeGuard& guard) : volume_(volume), guard_(guard) {}
 
   /// Verify the next window. False when there was none left.
   bool step(const region::HomeMap& home);
 
-  /// Any thread.
-  Findings findings() const;
-
  private:
-  void note(u64 region_offset, std::string what);
-
   region::Volume& volume_;
-  const track::DirtyMap* const recovered_;
+  HomeGuard& guard_;
   u64 position_ = 0;  ///< region offset
   AlignedBuffer buffer_;
-  mutable std::mutex mutex_;
-  Findings findings_;
 };
-
-/// Of a page that was found damaged, to `findings`, which names the first thousand.
-void note_damage(Findings& findings, u64 region_offset, std::string what);
-
-/// The home page at `region_offset` is not what was written there.
-Failure page_damaged(const region::Volume& volume, u64 region_offset);
 
 }  // namespace perdura::commit

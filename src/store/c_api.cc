@@ -56,6 +56,7 @@ Options options_of(const perdura_options* options) {
   chosen.verify = static_cast<Verify>(options->verify);
   chosen.confirm_versions = options->confirm_versions != 0;
   chosen.read_only = options->read_only != 0;
+  chosen.on_damage = static_cast<OnDamage>(options->on_damage);
   return chosen;
 }
 

@@ -1,16 +1,12 @@
 #include "store/home_loader.hpp"
 
 #include <sched.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <cstring>
 
-#include "base/checksum.hpp"
-#include "commit/scrub.hpp"
 
 namespace perdura::store {
 namespace {
@@ -45,9 +41,11 @@ Status HomeLoader::load_all(region::Region& region) {
   home_ = region.home();
   PERDURA_TRY(check_places());
   if (verification_.before_use) {
-    if (views_.empty()) PERDURA_TRY(view_home());
+    if (!view_) {
+      PERDURA_ASSIGN(view_, commit::HomeView::create(volume_, *home_));
+    }
     if (!verify(0, region.limit())) return commit::page_damaged(volume_, first_damaged());
-    views_.clear();
+    view_.reset();
   }
   if (!index_) return {};
   index_->lines().for_each_page([&](u64 page, u64) {
@@ -74,7 +72,7 @@ Status HomeLoader::load_lazily(region::Region& region, track::Tracker& tracker) 
   PERDURA_ASSIGN(buffers_, Mapping::anonymous(kBuffers * kPageBytes));
   const std::vector<format::Extent>& extents = home_->extents();
   if (verification_.before_use) {
-    PERDURA_TRY(view_home());
+    PERDURA_ASSIGN(view_, commit::HomeView::create(volume_, *home_));
     if (!extents.empty()) end = std::max(end, extents.back().region_offset + extents.back().length);
   }
   LazyParts::Plan plan;
@@ -97,49 +95,23 @@ Status HomeLoader::load_lazily(region::Region& region, track::Tracker& tracker) 
 
 // --- verifying ----------------------------------------------------------------------------------
 
-// What the program will see, through mappings of the same pages.
-Status HomeLoader::view_home() {
-  for (const format::Extent& extent : home_->extents()) {
-    View view;
-    view.begin = extent.region_offset;
-    view.end = extent.region_offset + extent.length;
-    const u64 length = extent.length + format::table_bytes(extent.length);
-    PERDURA_ASSIGN(view.memory, Mapping::reserve(nullptr, length));
-    PERDURA_TRY(volume_.medium().map_home(view.memory.as(), extent.medium_offset, length));
-    views_.push_back(std::move(view));
-  }
-  return {};
-}
-
 // All that is there of [begin, end). A crash may have left a page that the log changes half
-// replayed: nothing can be said of the rest of such a page.
+// replayed: nothing can be said of the rest of such a page, unless it was found damaged before.
 bool HomeLoader::verify(u64 begin, u64 end) noexcept {
+  using Page = commit::HomeView::Page;
   bool good = true;
-  for (const View& view : views_) {
-    const u64 first = std::max(begin, view.begin);
-    const u64 last = std::min(end, view.end);
-    if (first >= last) continue;
-    std::byte* const bytes = view.memory.as() + (first - view.begin);
-    const u64* const checksums = view.memory.as<u64>() + (view.end - view.begin) / sizeof(u64);
-    // A page that cannot be read would be a signal otherwise. What else keeps the system from it,
-    // and older kernels do not know the call, does not keep us from looking.
-    if (::madvise(bytes, last - first, MADV_POPULATE_READ) != 0 &&
-        (errno == EFAULT || errno == EHWPOISON)) {
-      note(first / kPageBytes);
-      good = false;
-      continue;
+  u64 pages = 0;
+  view_->look_at(begin, end, [&](u64 page, Page found) {
+    ++pages;
+    const bool in_log = index_ && index_->lines().has_page(page);
+    if (found == Page::kGood || (found == Page::kDamaged && in_log)) {
+      if (guard_ != nullptr) guard_->settle(page);
+      return;
     }
-    for (u64 at = first; at < last; at += kPageBytes) {
-      const u64 page = at / kPageBytes;
-      if (index_ && index_->lines().has_page(page)) continue;
-      if (page_checksum(bytes + (at - first), page * kLinesPerPage) ==
-          checksums[(at - view.begin) / kPageBytes])
-        continue;
-      note(page);
-      good = false;
-    }
-    verified_bytes_.fetch_add(last - first, std::memory_order_relaxed);
-  }
+    note(page);
+    good = false;
+  });
+  verified_bytes_.fetch_add(pages * kPageBytes, std::memory_order_relaxed);
   return good;
 }
 

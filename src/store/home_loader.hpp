@@ -12,10 +12,13 @@
 #include <array>
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/mapping.hpp"
 #include "commit/engine.hpp"
+#include "commit/home_guard.hpp"
+#include "commit/home_view.hpp"
 #include "commit/replay.hpp"
 #include "log/reader.hpp"
 #include "region/region.hpp"
@@ -32,6 +35,8 @@ class HomeLoader final : private Filler {
   };
   HomeLoader(region::Volume& volume, const Verification& verification)
       : volume_(volume), verification_(verification) {}
+  /// What is verified is told to `guard`, which outlives the loader. Before any of it is loaded.
+  void set_guard(commit::HomeGuard* guard) { guard_ = guard; }
 
   /// To be put over the home image. The versions are moved to `versions`.
   Status add_log(log::Recovered recovered, u64 region_bytes,
@@ -56,14 +61,6 @@ class HomeLoader final : private Filler {
   }
 
  private:
-  /// An extent of the home image, seen beside the region.
-  struct View {
-    u64 begin = 0;  ///< in the region
-    u64 end = 0;
-    Mapping memory;  ///< of its pages, and the checksums behind them
-  };
-
-  Status view_home();
   bool verify(u64 begin, u64 end) noexcept;
   void note(u64 page) noexcept;
   u64 first_damaged() const;
@@ -72,7 +69,7 @@ class HomeLoader final : private Filler {
   bool fill(u64 begin, u64 end, const media::SelfMemory& memory) noexcept override;
   bool stores(u64 begin, u64 end) const override;
   void soon_filled() noexcept override;
-  void all_filled() noexcept override { views_.clear(); }
+  void all_filled() noexcept override { view_.reset(); }
   bool patch_page(u64 page, const media::SelfMemory& memory, std::byte* buffer) const noexcept;
   size_t claim_buffer() noexcept;
 
@@ -81,11 +78,12 @@ class HomeLoader final : private Filler {
 
   region::Volume& volume_;
   const Verification verification_;
+  commit::HomeGuard* guard_ = nullptr;
   std::unique_ptr<log::Image> image_;
   std::unique_ptr<commit::LineIndex> index_;
   std::shared_ptr<const region::HomeMap> home_;
   std::byte* base_ = nullptr;
-  std::vector<View> views_;
+  std::optional<commit::HomeView> view_;  ///< what is verified
   Mapping buffers_;
   std::array<std::atomic<bool>, kBuffers> buffer_taken_{};
   std::atomic<u64> verified_bytes_{0};

@@ -49,6 +49,8 @@ class RedoLogStorage final : public Storage {
   }
 
   Status load_rest(region::Region& region, track::Tracker& tracker) override {
+    PERDURA_ASSIGN(guard_, commit::HomeGuard::create(volume_, region, loader_.lines()));
+    loader_.set_guard(guard_.get());
     return options_.lazy_recovery ? loader_.load_lazily(region, tracker) : loader_.load_all(region);
   }
 
@@ -68,7 +70,7 @@ class RedoLogStorage final : public Storage {
     config.space = space_.get();
     config.compare = options_.compare && coarse;
     config.coarse = coarse || options_.granule_bytes > kLineBytes;
-    config.recovered_lines = loader_.lines();
+    config.guard = guard_.get();
     if (options_.verify == Verify::kBackground)
       config.verify_bytes_per_second = options_.verify_bytes_per_second;
     return std::unique_ptr<commit::Engine>(
@@ -88,6 +90,7 @@ class RedoLogStorage final : public Storage {
   u64 durable_version_ = 0;
   std::list<log::LoggedVersion> recovered_;
   std::vector<log::FoundRecord> transactions_;
+  std::unique_ptr<commit::HomeGuard> guard_;
   HomeLoader loader_;
 };
 

@@ -66,6 +66,7 @@ Status check_options(const Options& options) {
         "a background capture needs a tracker that sees stores before they happen: one of reported "
         "stores, sigbus or protect, and no aliases");
   if (options.verify > Verify::kNever) return invalid("verify is none of the three ways");
+  if (options.on_damage > OnDamage::kThrow) return invalid("on_damage is neither kEnd nor kThrow");
   if (options.verify_reports && !reported)
     return invalid("verify_reports needs a tracker of reported stores");
   return store::engine_kind(options.engine).check_options(options);
@@ -550,7 +551,12 @@ Status Runtime::try_close() {
   const Status home = checkpointer_->finish(static_cast<bool>(status));
   if (status) status = home;
   if (status) status = volume_->end_session();
-  return status;
+  const std::string damage = findings().in_version;
+  if (!status || damage.empty()) return status;
+  return Failure{Code::kCorrupt, "'" + name() +
+                                     "' is closed and all that was stored is durable, but some of "
+                                     "it in damaged pages, which stay marked: " +
+                                     damage};
 }
 
 Statistics Runtime::statistics() const {

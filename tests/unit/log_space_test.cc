@@ -134,6 +134,8 @@ TEST_F(LogSpace, IsAllFreeWhenVersionsAreBroughtHome) {
   config.volume = volume_.get();
   config.region = region_.get();
   config.space = log_.get();
+  const auto guard = value_or_throw(commit::HomeGuard::create(*volume_, *region_, nullptr));
+  config.guard = guard.get();
   commit::RedoLogEngine engine(config, 0, {});
   alignas(kLineBytes) const std::byte line[kLineBytes] = {};
   engine.begin(1);

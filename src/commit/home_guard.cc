@@ -1,0 +1,160 @@
+#include "commit/home_guard.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "base/aligned_buffer.hpp"
+#include "commit/home_view.hpp"
+
+namespace perdura::commit {
+
+using region::HomeMap;
+
+namespace {
+constexpr size_t kFirstMax = 1000;
+
+Failure page_unreadable(const region::Volume& volume, u64 page) {
+  return {Code::kIo, "the home page at region offset " + std::to_string(page * kPageBytes) +
+                         " of '" + volume.name() +
+                         "', of which a version would have lines, cannot be read; restore the "
+                         "store from a copy"};
+}
+
+// Nobody else may be told: a checkpoint in the background, or at the end.
+void say_marked(const region::Volume& volume, const std::vector<u64>& pages) {
+  std::fprintf(stderr,
+               "perdura: a version of '%s' has changes in damaged pages (%zu), the first at region "
+               "offset %llu, which do not fit their checksums and stay marked as damaged; run "
+               "`perdura check` and restore the store from a copy\n",
+               volume.name().c_str(), pages.size(),
+               static_cast<unsigned long long>(pages.front() * kPageBytes));
+}
+}  // namespace
+
+Failure page_damaged(const region::Volume& volume, u64 region_offset) {
+  return {Code::kCorrupt, "the home page at region offset " + std::to_string(region_offset) +
+                              " of '" + volume.name() +
+                              "' does not fit its checksum; run `perdura check` and restore the "
+                              "store from a copy"};
+}
+
+void note_damage(Findings& findings, u64 region_offset, std::string what) {
+  ++findings.damaged_pages;
+  if (findings.first.size() < kFirstMax)
+    findings.first.push_back("region offset " + std::to_string(region_offset) + ": " +
+                             std::move(what));
+}
+
+Result<PageSet> PageSet::create(u64 region_bytes) {
+  const u64 words = (region_bytes / kPageBytes + 63) / 64;
+  PERDURA_ASSIGN(Mapping bits, Mapping::anonymous(words * sizeof(u64)));
+  return PageSet(std::move(bits));
+}
+
+Result<std::unique_ptr<HomeGuard>> HomeGuard::create(region::Volume& volume,
+                                                     const region::Region& region,
+                                                     const track::DirtyMap* recovered) {
+  PERDURA_ASSIGN(PageSet settled, PageSet::create(region.limit()));
+  return std::unique_ptr<HomeGuard>(
+      new HomeGuard(volume, region.home(), recovered, std::move(settled)));
+}
+
+void HomeGuard::note(u64 page, std::string what) {
+  std::lock_guard lock(mutex_);
+  if (noted_.insert(page).second) note_damage(findings_, page * kPageBytes, std::move(what));
+}
+
+void HomeGuard::note_in_version(u64 page) {
+  const Failure damaged = page_damaged(volume_, page * kPageBytes);
+  note(page, damaged.message);
+  settle(page);
+  std::lock_guard lock(mutex_);
+  if (findings_.in_version.empty()) findings_.in_version = damaged.message;
+}
+
+void HomeGuard::scrubbed(u64 bytes) {
+  std::lock_guard lock(mutex_);
+  findings_.verified_bytes += bytes;
+}
+
+Findings HomeGuard::findings() const {
+  std::lock_guard lock(mutex_);
+  return findings_;
+}
+
+// What has come to the region since it was opened had no page that could be damaged.
+bool HomeGuard::is_unknown(u64 page) noexcept {
+  if (settled_.contains(page)) return false;
+  if (home_->find(page * kPageBytes) != nullptr && !may_be_half_replayed(page)) return true;
+  settled_.add(page);
+  return false;
+}
+
+Status HomeGuard::before_version(const track::DirtyMap& changes) {
+  std::vector<u64> unknown;
+  changes.for_each_page([&](u64 page, u64) {
+    if (is_unknown(page)) unknown.push_back(page);
+  });
+  return unknown.empty() ? Status{} : verify(unknown);
+}
+
+Status HomeGuard::before_version(std::span<const u64> lines) {
+  std::vector<u64> unknown;
+  for (const u64 line : lines)
+    if (is_unknown(line / kLinesPerPage)) unknown.push_back(line / kLinesPerPage);
+  std::sort(unknown.begin(), unknown.end());
+  unknown.erase(std::unique(unknown.begin(), unknown.end()), unknown.end());
+  return unknown.empty() ? Status{} : verify(unknown);
+}
+
+// Pages in rising order, none of which a replay is writing: no version has lines of them yet.
+Status HomeGuard::verify(const std::vector<u64>& pages) {
+  PERDURA_ASSIGN(const HomeView view, HomeView::create(volume_, *home_));
+  std::vector<u64> damaged;
+  std::vector<u64> marked;
+  std::vector<u64> unreadable;
+  for (size_t i = 0; i < pages.size();) {
+    const u64 first = pages[i];
+    u64 end = first;
+    for (; i < pages.size() && pages[i] == end; ++i) ++end;
+    view.look_at(first * kPageBytes, end * kPageBytes, [&](u64 page, HomeView::Page found) {
+      if (found == HomeView::Page::kGood) settle(page);
+      else if (found == HomeView::Page::kDamaged) damaged.push_back(page);
+      else if (found == HomeView::Page::kMarked) marked.push_back(page);
+      else unreadable.push_back(page);
+    });
+  }
+  // What cannot be read now may be whole: a mark would be for ever.
+  if (!unreadable.empty()) return page_unreadable(volume_, unreadable.front());
+  if (!damaged.empty()) PERDURA_TRY(mark(damaged));
+  damaged.insert(damaged.end(), marked.begin(), marked.end());
+  if (damaged.empty()) return {};
+  for (const u64 page : damaged) note_in_version(page);
+  say_marked(volume_, damaged);
+  return {};
+}
+
+// Checksums of other pages in a unit of the medium are written again as they are.
+Status HomeGuard::mark(const std::vector<u64>& pages) {
+  const auto lock = writing();
+  media::Medium& medium = volume_.medium();
+  const u64 unit = medium.geometry().write_bytes;
+  AlignedBuffer buffer(kPageBytes);
+  const auto place_of = [&](u64 page) {
+    return HomeMap::checksum_place(*home_->find(page * kPageBytes), page * kPageBytes);
+  };
+  for (size_t i = 0; i < pages.size();) {
+    const u64 begin = round_down(place_of(pages[i]), unit);
+    PERDURA_TRY(medium.read(begin, buffer.first(unit)));
+    for (; i < pages.size() && round_down(place_of(pages[i]), unit) == begin; ++i)
+      std::memcpy(buffer.data() + (place_of(pages[i]) - begin), &format::kDamagedPage,
+                  sizeof format::kDamagedPage);
+    PERDURA_TRY(medium.write(begin, buffer.first(unit), PERDURA_SITE("damage marks")));
+  }
+  // Barrier: the marks are durable before there is a version with lines of these pages. After a
+  // crash they would be taken for half replayed otherwise, and get checksums that fit.
+  return medium.barrier(PERDURA_SITE("damage marks"));
+}
+
+}  // namespace perdura::commit

@@ -1,0 +1,298 @@
+// Goal: a page of the home image that is damaged stays so, for `perdura check` and for whoever
+// opens the store, whatever a program does to it that does not know: it is never given a checksum
+// that fits, nor taken for one that a crash left half replayed. And what the program stores there
+// is durable all the same.
+// Method: a bit of a closed store's file is flipped; a program with each tracker, on each medium,
+// stores to the page or beside it, and ends in order or as by a crash, also between the mark and
+// the version; then the store is checked, and opened to be read. Media that count what is written.
+#include "commit/home_guard.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+#include <numeric>
+
+#include "media/decorator.hpp"
+#include "store/inspect.hpp"
+#include "support/expect_failure.hpp"
+#include "support/files.hpp"
+#include "support/process.hpp"
+#include "support/wrapped_store.hpp"
+#include "track/userfault.hpp"
+
+namespace perdura::test {
+namespace {
+
+using region::HomeMap;
+
+struct Way {
+  const char* name;
+  const char* scheme;
+  Tracking tracking;
+  Verify verify = Verify::kBackground;
+  u32 granule_bytes = 64;
+};
+
+class HomeGuardTest : public testing::TestWithParam<Way> {
+ protected:
+  static constexpr u64 kWords = 3 * kMiB / sizeof(u64);
+  static constexpr u64 kPageWords = kPageBytes / sizeof(u64);
+  static constexpr u64 kPage = 100;  ///< of the words: the damaged one
+
+  void SetUp() override {
+    if (GetParam().tracking == Tracking::kSigbus && !track::open_userfault())
+      GTEST_SKIP() << "userfaultfd is refused here";
+  }
+
+  Options options() const {
+    Options options;
+    options.region_limit_bytes = 64 * kMiB;
+    options.log_limit_bytes = 2 * kMiB;
+    options.tracking = GetParam().tracking;
+    options.granule_bytes = GetParam().granule_bytes;
+    options.verify = GetParam().verify;
+    options.verify_bytes_per_second = 0;
+    return options;
+  }
+  std::string path() const { return folder_.path("store.pd"); }
+  std::string uri() const { return GetParam().scheme + path(); }
+
+  /// A closed store with words in rising order, and a bit of page kPage of them flipped.
+  void make_damaged() {
+    {
+      WrappedStore store(uri(), options());
+      {
+        const auto op = store.operation();
+        auto* const words = static_cast<u64*>(op.allocate(kWords * sizeof(u64), kPageBytes));
+        op.touch(words, kWords * sizeof(u64));
+        std::iota(words, words + kWords, u64{1});
+        op.set_root("words", words);
+        damaged_ = store.runtime().region().offset_of(words) + kPage * kPageBytes;
+      }
+      store.close();
+      home_ = store.runtime().region().home();
+    }
+    // In its last word.
+    flip_bit(path(), HomeMap::page_place(*home_->find(damaged_), damaged_) + kPageBytes - 8, 3);
+  }
+  static u64* words_of(WrappedStore& store) { return static_cast<u64*>(store.get_root("words")); }
+  static void set(WrappedStore& store, u64 word, u64 value) {
+    const auto op = store.operation();
+    u64* const at = words_of(store) + word;
+    op.touch(at, sizeof *at);
+    *at = value;
+  }
+  std::string named() const { return "region offset " + std::to_string(damaged_) + " "; }
+
+  /// What `perdura check` finds is this page and nothing else, and it does not wait for a replay.
+  void expect_damaged() const {
+    auto report = value_or_throw(store::check(uri(), {}));
+    EXPECT_EQ(report.pending_pages, 0u);
+    // A version that failed leaves blocks in the log.
+    std::erase_if(report.findings, [](const store::Finding& each) {
+      return each.severity == store::Finding::Severity::kNote;
+    });
+    ASSERT_EQ(report.findings.size(), 1u);
+    EXPECT_NE(report.findings[0].message.find("page at " + named()), std::string::npos)
+        << report.findings[0].message;
+  }
+  /// Nobody who wants it verified is shown the page, and everybody all others.
+  void expect_refused() const {
+    Options before_use = options();
+    before_use.verify = Verify::kBeforeUse;
+    before_use.lazy_recovery = false;
+    expect_failure(detail::Runtime::open(uri(), before_use), Code::kCorrupt, "home page at " + named());
+  }
+  /// Without verification all that was stored is there.
+  void expect_word(u64 word, u64 value) const {
+    WrappedStore store(uri(), options());
+    EXPECT_EQ(words_of(store)[word], value);
+    EXPECT_EQ(words_of(store)[kWords - 1], kWords);
+    store.crash();
+  }
+
+  const TempDir folder_{TempDir::kMemory};
+  u64 damaged_ = 0;  ///< region offset
+  std::shared_ptr<const HomeMap> home_;
+};
+
+TEST_P(HomeGuardTest, AStoreElsewhereInThePageHealsNothing) {
+  make_damaged();
+  {
+    WrappedStore store(uri(), options());
+    set(store, kPage * kPageWords + 9, 77);
+    store.checkpoint();
+    EXPECT_EQ(store.statistics().damaged_pages, 1u);
+    ASSERT_EQ(store.runtime().damaged_pages().size(), 1u);
+    EXPECT_NE(store.runtime().damaged_pages()[0].find(named()), std::string::npos);
+    expect_failure(store.runtime().close(), Code::kCorrupt, "home page at " + named());
+  }
+  expect_damaged();
+  expect_word(kPage * kPageWords + 9, 77);
+  expect_damaged();
+  expect_refused();
+}
+
+// With a page tracker the chunk that is opened has the damaged page in it. Where it has none of it
+// the page is damaged as before.
+TEST_P(HomeGuardTest, AStoreBesideThePageHealsNothing) {
+  make_damaged();
+  {
+    WrappedStore store(uri(), options());
+    set(store, (kPage + 1) * kPageWords, 78);
+    store.checkpoint();
+    const Status closed = store.runtime().close();
+    EXPECT_TRUE(closed || closed.failure().code == Code::kCorrupt);
+  }
+  expect_damaged();
+  expect_word((kPage + 1) * kPageWords, 78);
+  expect_refused();
+}
+
+// The log has lines of the page, which a crash might have left half replayed.
+TEST_P(HomeGuardTest, ACrashHealsNothing) {
+  make_damaged();
+  for (u64 session = 0; session < 3; ++session) {
+    {
+      WrappedStore store(uri(), options());
+      set(store, kPage * kPageWords + session, 77);
+      store.checkpoint();
+      store.crash();
+    }
+    ASSERT_NO_FATAL_FAILURE(expect_damaged()) << session;
+    expect_refused();
+    expect_word(kPage * kPageWords + session, 77);
+  }
+  // What is brought home in order is marked as well, whoever does it.
+  {
+    WrappedStore store(uri(), options());
+    set(store, 1, 5);
+    store.checkpoint();
+    (void)store.runtime().close();
+  }
+  expect_damaged();
+  expect_refused();
+}
+
+// Stored to as a whole it may still hold what was damaged.
+TEST_P(HomeGuardTest, TheWholePageInAVersionHealsNothing) {
+  make_damaged();
+  {
+    WrappedStore store(uri(), options());
+    {
+      const auto op = store.operation();
+      u64* const page = words_of(store) + kPage * kPageWords;
+      op.touch(page, kPageBytes);
+      page[0] = 9;
+    }
+    store.checkpoint();
+    expect_failure(store.runtime().close(), Code::kCorrupt, "home page at " + named());
+  }
+  expect_damaged();
+  expect_word(kPage * kPageWords, 9);
+  expect_refused();
+}
+
+TEST_P(HomeGuardTest, AnAsynchronousVersionHealsNothing) {
+  make_damaged();
+  {
+    WrappedStore store(uri(), options());
+    set(store, kPage * kPageWords, 79);
+    store.wait(store.checkpoint_async());
+    store.crash();
+  }
+  expect_damaged();
+  expect_word(kPage * kPageWords, 79);
+}
+
+TEST_P(HomeGuardTest, ATransactionHealsNothing) {
+  make_damaged();
+  {
+    WrappedStore store(uri(), options());
+    u64* const word = words_of(store) + kPage * kPageWords;
+    store.atomically([&](Transaction& tx) { tx.write(*word, u64{80}); });
+    store.crash();  // it is repeated by who opens the store
+  }
+  {
+    WrappedStore store(uri(), options());
+    EXPECT_EQ(words_of(store)[kPage * kPageWords], 80u);
+    (void)store.runtime().close();
+  }
+  expect_damaged();
+  expect_word(kPage * kPageWords, 80);
+}
+
+// A mark that cannot be made durable is one without which there must be no version.
+class FailingMarks final : public media::Decorator {
+ public:
+  using Decorator::Decorator;
+  Status write(u64 offset, media::Bytes data, const media::Site& site) override {
+    if (std::strcmp(site.what, "damage marks") == 0) return Failure{Code::kIo, "no marks today"};
+    return inner().write(offset, data, site);
+  }
+};
+
+TEST_P(HomeGuardTest, WithoutItsMarkThereIsNoVersion) {
+  make_damaged();
+  {
+    WrappedStore store(uri(), options(), [](std::unique_ptr<media::Medium> inner) {
+      return std::make_unique<FailingMarks>(std::move(inner));
+    });
+    set(store, kPage * kPageWords, 81);
+    const u64 before = store.durable_version();
+    expect_failure(store.runtime().checkpoint(), Code::kIo, "no marks today");
+    EXPECT_EQ(store.durable_version(), before);
+    store.crash();
+  }
+  expect_damaged();
+  expect_word(kPage * kPageWords, kPage * kPageWords + 1);
+}
+
+/// The order of barriers: of the marks, and of versions.
+class Order final : public media::Decorator {
+ public:
+  Order(std::unique_ptr<media::Medium> inner, std::vector<std::string>& barriers)
+      : Decorator(std::move(inner)), barriers_(barriers) {}
+  Status barrier(const media::Site& site) override {
+    barriers_.emplace_back(site.what);
+    return inner().barrier(site);
+  }
+
+ private:
+  std::vector<std::string>& barriers_;
+};
+
+TEST_P(HomeGuardTest, TheMarkIsDurableBeforeTheVersionAndOnlyOnce) {
+  make_damaged();
+  std::vector<std::string> barriers;
+  WrappedStore store(uri(), options(), [&](std::unique_ptr<media::Medium> inner) {
+    return std::make_unique<Order>(std::move(inner), barriers);
+  });
+  value_or_throw(store.runtime().engine().bring_home());
+  barriers.clear();
+  store.runtime().engine().keep_from(store.durable_version());  // no replay beside it
+  set(store, kPage * kPageWords, 82);
+  store.checkpoint();
+  set(store, kPage * kPageWords, 83);
+  store.checkpoint();
+  EXPECT_EQ(barriers, (std::vector<std::string>{"damage marks", "commit", "commit"}));
+  store.crash();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Ways, HomeGuardTest,
+    testing::Values(Way{"file_reported", "file:", Tracking::kReported},
+                    Way{"emu_reported", "emu:", Tracking::kReported},
+                    Way{"file_granules", "file:", Tracking::kReported, Verify::kBackground, 4096},
+                    Way{"file_never", "file:", Tracking::kReported, Verify::kNever},
+                    Way{"emu_bitmap", "emu:", Tracking::kBitmap, Verify::kNever},
+                    Way{"file_userfault", "file:", Tracking::kUserfault},
+                    Way{"file_sigbus", "file:", Tracking::kSigbus, Verify::kNever},
+                    Way{"emu_sigbus", "emu:", Tracking::kSigbus},
+                    Way{"file_protect", "file:", Tracking::kProtect},
+                    Way{"emu_protect", "emu:", Tracking::kProtect}),
+    [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace perdura::test
