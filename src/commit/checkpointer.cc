@@ -237,11 +237,24 @@ void Checkpointer::run_timer_and_async() {
   }
 }
 
+Status Checkpointer::before_timed(std::unique_lock<std::mutex>& lock) const {
+  if (!config_.before_timed) return {};
+  lock.unlock();
+  Status ready = guarded([this] { return config_.before_timed(); });
+  lock.lock();
+  return ready;
+}
+
 // This thread must not wait: it completes the asynchronous ones. One that is under way covers this
 // interval, and a log at its limit puts the timer off to the next.
 void Checkpointer::checkpoint_in_time(std::unique_lock<std::mutex>& lock) {
   config_.engine->retry();
   if (busy() || !config_.engine->has_room()) return;
+  if (Status ready = before_timed(lock); !ready) {
+    ++counters_.failed_checkpoints;
+    return say_failure(ready);
+  }
+  if (busy()) return;
   Attempt& attempt = claim(Trigger::kTimer, now_ns());
   lock.unlock();
   cut(attempt);

@@ -46,11 +46,13 @@ struct Findings {
   u64 verified_bytes = 0;
   u64 damaged_pages = 0;
   std::vector<std::string> first;  ///< of the first damaged ones, what is wrong
+  u64 zeroed_pages = 0;            ///< of them, that read as zeros (OnDamage::kThrow)
   std::string in_version;  ///< of the first one of which a version made since has changes, or ""
 
   void add(Findings more) {
     verified_bytes += more.verified_bytes;
     damaged_pages += more.damaged_pages;
+    zeroed_pages += more.zeroed_pages;
     if (in_version.empty()) in_version = std::move(more.in_version);
     for (std::string& each : more.first) first.push_back(std::move(each));
   }

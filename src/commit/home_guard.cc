@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/aligned_buffer.hpp"
+#include "base/mutant.hpp"
 #include "commit/home_view.hpp"
 
 namespace perdura::commit {
@@ -22,10 +23,10 @@ Failure page_unreadable(const region::Volume& volume, u64 page) {
 }
 
 // Nobody else may be told: a checkpoint in the background, or at the end.
-void say_marked(const region::Volume& volume, const std::vector<u64>& pages) {
+void say_condemned(const region::Volume& volume, const std::vector<u64>& pages) {
   std::fprintf(stderr,
                "perdura: a version of '%s' has changes in damaged pages (%zu), the first at region "
-               "offset %llu, which do not fit their checksums and stay marked as damaged; run "
+               "offset %llu, which do not fit their checksums and stay condemned; run "
                "`perdura check` and restore the store from a copy\n",
                volume.name().c_str(), pages.size(),
                static_cast<unsigned long long>(pages.front() * kPageBytes));
@@ -46,18 +47,13 @@ void note_damage(Findings& findings, u64 region_offset, std::string what) {
                              std::move(what));
 }
 
-Result<PageSet> PageSet::create(u64 region_bytes) {
-  const u64 words = (region_bytes / kPageBytes + 63) / 64;
-  PERDURA_ASSIGN(Mapping bits, Mapping::anonymous(words * sizeof(u64)));
-  return PageSet(std::move(bits));
-}
-
 Result<std::unique_ptr<HomeGuard>> HomeGuard::create(region::Volume& volume,
                                                      const region::Region& region,
                                                      const track::DirtyMap* recovered) {
   PERDURA_ASSIGN(PageSet settled, PageSet::create(region.limit()));
+  PERDURA_ASSIGN(PageSet withheld, PageSet::create(region.limit()));
   return std::unique_ptr<HomeGuard>(
-      new HomeGuard(volume, region.home(), recovered, std::move(settled)));
+      new HomeGuard(volume, region.home(), recovered, std::move(settled), std::move(withheld)));
 }
 
 void HomeGuard::note(u64 page, std::string what) {
@@ -85,7 +81,7 @@ Findings HomeGuard::findings() const {
 
 // What has come to the region since it was opened had no page that could be damaged.
 bool HomeGuard::is_unknown(u64 page) noexcept {
-  if (settled_.contains(page)) return false;
+  if (settled_.contains(page) || is_mutant("unguarded_versions")) return false;
   if (home_->find(page * kPageBytes) != nullptr && !may_be_half_replayed(page)) return true;
   settled_.add(page);
   return false;
@@ -112,7 +108,7 @@ Status HomeGuard::before_version(std::span<const u64> lines) {
 Status HomeGuard::verify(const std::vector<u64>& pages) {
   PERDURA_ASSIGN(const HomeView view, HomeView::create(volume_, *home_));
   std::vector<u64> damaged;
-  std::vector<u64> marked;
+  std::vector<u64> condemned;
   std::vector<u64> unreadable;
   for (size_t i = 0; i < pages.size();) {
     const u64 first = pages[i];
@@ -121,22 +117,22 @@ Status HomeGuard::verify(const std::vector<u64>& pages) {
     view.look_at(first * kPageBytes, end * kPageBytes, [&](u64 page, HomeView::Page found) {
       if (found == HomeView::Page::kGood) settle(page);
       else if (found == HomeView::Page::kDamaged) damaged.push_back(page);
-      else if (found == HomeView::Page::kMarked) marked.push_back(page);
+      else if (found == HomeView::Page::kCondemned) condemned.push_back(page);
       else unreadable.push_back(page);
     });
   }
-  // What cannot be read now may be whole: a mark would be for ever.
+  // What cannot be read now may be whole: a verdict would be for ever.
   if (!unreadable.empty()) return page_unreadable(volume_, unreadable.front());
-  if (!damaged.empty()) PERDURA_TRY(mark(damaged));
-  damaged.insert(damaged.end(), marked.begin(), marked.end());
+  if (!damaged.empty()) PERDURA_TRY(condemn(damaged));
+  damaged.insert(damaged.end(), condemned.begin(), condemned.end());
   if (damaged.empty()) return {};
   for (const u64 page : damaged) note_in_version(page);
-  say_marked(volume_, damaged);
+  say_condemned(volume_, damaged);
   return {};
 }
 
 // Checksums of other pages in a unit of the medium are written again as they are.
-Status HomeGuard::mark(const std::vector<u64>& pages) {
+Status HomeGuard::condemn(const std::vector<u64>& pages) {
   const auto lock = writing();
   media::Medium& medium = volume_.medium();
   const u64 unit = medium.geometry().write_bytes;
@@ -150,11 +146,11 @@ Status HomeGuard::mark(const std::vector<u64>& pages) {
     for (; i < pages.size() && round_down(place_of(pages[i]), unit) == begin; ++i)
       std::memcpy(buffer.data() + (place_of(pages[i]) - begin), &format::kDamagedPage,
                   sizeof format::kDamagedPage);
-    PERDURA_TRY(medium.write(begin, buffer.first(unit), PERDURA_SITE("damage marks")));
+    PERDURA_TRY(medium.write(begin, buffer.first(unit), PERDURA_SITE("condemned pages")));
   }
-  // Barrier: the marks are durable before there is a version with lines of these pages. After a
+  // Barrier: it is durable before there is a version with lines of these pages. After a
   // crash they would be taken for half replayed otherwise, and get checksums that fit.
-  return medium.barrier(PERDURA_SITE("damage marks"));
+  return medium.barrier(PERDURA_SITE("condemned pages"));
 }
 
 }  // namespace perdura::commit

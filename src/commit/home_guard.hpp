@@ -2,19 +2,18 @@
 //
 // A damaged page would fit a new checksum once lines of it are brought home, or it would be taken
 // for one that a crash left half replayed. So a page that was not verified since the store was
-// opened is verified before a version has lines of it; and where it is damaged, a mark takes the
-// place of its checksum (docs/format/home.md) and is durable before there is the version. The
-// version is made all the same: nothing that the program stored is lost, and the page stays damaged
-// for whoever looks at it.
+// opened is verified before a version has lines of it; and where it is damaged it is condemned: a
+// mark takes the place of its checksum (docs/format/home.md) and is durable before there is the
+// version. The version is made all the same: nothing that the program stored is lost, and the page
+// stays damaged for whoever looks at it.
 //
 //   page at home    unknown --- verified, by whoever comes first ---> settled
 //                      |                                                ^
-//                      +--- found damaged --- marked, if in a version --+
+//                      +--- found damaged --- condemned, if in a version --+
 //
 // Lock order: writing() before Volume's mutex; mutex_ is a leaf.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -22,31 +21,12 @@
 #include <string>
 #include <vector>
 
-#include "base/mapping.hpp"
 #include "commit/engine.hpp"
+#include "commit/page_set.hpp"
 #include "region/region.hpp"
 #include "track/dirty_map.hpp"
 
 namespace perdura::commit {
-
-/// A set of pages of a region: added to by any thread, also in a signal handler.
-class PageSet {
- public:
-  static Result<PageSet> create(u64 region_bytes);
-  /// True for who added it.
-  bool add(u64 page) noexcept {
-    const u64 bit = u64{1} << page % 64;
-    return (words()[page / 64].fetch_or(bit, std::memory_order_acq_rel) & bit) == 0;
-  }
-  bool contains(u64 page) const noexcept {
-    return (words()[page / 64].load(std::memory_order_acquire) >> page % 64 & 1) != 0;
-  }
-
- private:
-  explicit PageSet(Mapping bits) : bits_(std::move(bits)) {}
-  std::atomic<u64>* words() const { return bits_.as<std::atomic<u64>>(); }
-  Mapping bits_;
-};
 
 class HomeGuard {
  public:
@@ -60,9 +40,13 @@ class HomeGuard {
   /// The page fits its checksum, or there is nothing to compare. In any thread, perhaps in a signal
   /// handler.
   void settle(u64 page) noexcept { settled_.add(page); }
+  /// The page is damaged and reads as zeros: nothing of it is to be in a version. As settle(),
+  /// before the program can see it.
+  void withhold(u64 page) noexcept { withheld_.add(page); }
+  const PageSet& withheld() const { return withheld_; }
   /// The page is damaged, as `what` says: to be told of, once.
   void note(u64 page, std::string what);
-  /// The page is damaged and marked, and a version has changes in it.
+  /// The page is damaged and condemned, and a version has changes in it.
   void note_in_version(u64 page);
   /// So many bytes were compared with their checksums beside the work.
   void scrubbed(u64 bytes);
@@ -83,20 +67,22 @@ class HomeGuard {
 
  private:
   HomeGuard(region::Volume& volume, std::shared_ptr<const region::HomeMap> home,
-            const track::DirtyMap* recovered, PageSet settled)
+            const track::DirtyMap* recovered, PageSet settled, PageSet withheld)
       : volume_(volume),
         home_(std::move(home)),
         recovered_(recovered),
-        settled_(std::move(settled)) {}
+        settled_(std::move(settled)),
+        withheld_(std::move(withheld)) {}
 
   bool is_unknown(u64 page) noexcept;
   Status verify(const std::vector<u64>& pages);
-  Status mark(const std::vector<u64>& pages);
+  Status condemn(const std::vector<u64>& pages);
 
   region::Volume& volume_;
   const std::shared_ptr<const region::HomeMap> home_;
   const track::DirtyMap* const recovered_;
   PageSet settled_;
+  PageSet withheld_;
   std::mutex writing_;
   mutable std::mutex mutex_;
   Findings findings_;

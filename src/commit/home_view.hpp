@@ -1,5 +1,6 @@
-// The home image of a region and its checksums, seen through mappings of the same pages as working
-// memory's views are: what a program is shown can be compared before it is shown.
+// The home image of a region and its checksums, seen in the same pages as working memory's views
+// are: what a program is shown can be compared before it is shown. On NVM they are there; of a file
+// they are mapped once more.
 //
 // A page may be looked at while a replay brings other pages home, not the page itself: it and its
 // checksum change together only in the eyes of the thread that replays.
@@ -20,7 +21,7 @@ class HomeView {
   enum class Page : u8 {
     kGood,
     kDamaged,     ///< it does not fit its checksum
-    kMarked,      ///< it was found damaged before (format::kDamagedPage)
+    kCondemned,   ///< it was found damaged before (format::kDamagedPage)
     kUnreadable,  ///< the medium does not give it, or not its checksum
   };
 
@@ -47,7 +48,8 @@ class HomeView {
   struct Part {
     u64 begin = 0;  ///< in the region
     u64 end = 0;
-    Mapping memory;  ///< of its pages, and the checksums behind them
+    const std::byte* pages = nullptr;  ///< and the checksums behind them
+    Mapping mapped;                    ///< where they are, if not on NVM
   };
 
   static bool is_readable(const Part& part, u64 begin, u64 end) noexcept;

@@ -188,19 +188,32 @@ void RedoLogEngine::begin(u64 version) {
   // Of a version that turned out to be empty.
   if (writer_ != nullptr) give_writer(std::exchange(writer_, nullptr));
   changes_ = nullptr;
+  kept_.reset();
   selected_.clear();
   version_.emplace();
   version_->number = version;
   version_->ticket = ticket_base_ + ++tickets_;
 }
 
-Status RedoLogEngine::capture_stopped(const track::DirtyMap& changes) {
-  stage_.capture();
+// Nothing that was stored to a damaged page that reads as zeros.
+Status RedoLogEngine::keep_changes(const track::DirtyMap& changes) {
   changes_ = &changes;
-  if (!trims()) return capture_lines(changes, true);
+  if (config_.guard->withheld().empty()) return {};
+  PERDURA_ASSIGN(track::DirtyMap kept, config_.guard->withheld().leave_out_of(changes));
+  kept_.emplace(std::move(kept));
+  changes_ = &*kept_;
+  return {};
+}
+
+Status RedoLogEngine::capture_stopped(const track::DirtyMap& all_changes) {
+  stage_.capture();
+  PERDURA_TRY(keep_changes(all_changes));
+  const track::DirtyMap& changes = *changes_;
+  const bool all = changes_ == &all_changes;
+  if (!trims()) return capture_lines(changes, all);
   PERDURA_TRY(drain());
   // The home image is not the last version where one is kept from coming home.
-  if (has_committed()) return capture_lines(changes, true);
+  if (has_committed()) return capture_lines(changes, all);
   // Where there is space again the next one need not be trimmed.
   u64 lines = 0;
   changes.for_each_page([&](u64, u64 mask) { lines += static_cast<u64>(std::popcount(mask)); });
@@ -264,13 +277,13 @@ bool RedoLogEngine::may_compare() const {
 
 Status RedoLogEngine::capture(const track::DirtyMap& changes, Snapshot& snapshot) {
   stage_.capture();
-  changes_ = &changes;
+  PERDURA_TRY(keep_changes(changes));
   writer_ = take_writer();
   writer_->begin(*version_);
   const auto home = config_.region->home();
   std::optional<Trimmer> trimmer;
   if (may_compare()) trimmer.emplace(config_.volume->medium(), *home);
-  Status captured = snapshot.write_lines(changes, *writer_, trimmer ? &*trimmer : nullptr);
+  Status captured = snapshot.write_lines(*changes_, *writer_, trimmer ? &*trimmer : nullptr);
   std::lock_guard lock(mutex_);
   side_copies_ += snapshot.side_copies();
   return captured;

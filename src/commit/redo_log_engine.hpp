@@ -88,6 +88,7 @@ class RedoLogEngine final : public Engine {
   Status wait_for_room(std::unique_lock<std::mutex>& lock, Done&& done);
   bool relieve_log();
   bool may_compare() const;
+  Status keep_changes(const track::DirtyMap& changes);
   Result<track::DirtyMap> changed_lines(const track::DirtyMap& changes) const;
   /// `all`: of what the tracker has, nothing was left out.
   Status capture_lines(const track::DirtyMap& changes, bool all);
@@ -116,8 +117,9 @@ class RedoLogEngine final : public Engine {
   Stage stage_;
   std::optional<log::VersionInProgress> version_;
   const track::DirtyMap* changes_ = nullptr;  ///< that it has, or
+  std::optional<track::DirtyMap> kept_;       ///< where it does not have all
   std::vector<u64> selected_;                 ///< lines of them alone
-  log::VersionWriter* writer_ = nullptr;  ///< of the checkpointing thread
+  log::VersionWriter* writer_ = nullptr;      ///< of the checkpointing thread
   u64 tickets_ = 0;
 
   std::mutex writers_mutex_;

@@ -95,6 +95,7 @@ void RemapEngine::begin(u64 version) {
 void RemapEngine::list_chunks(const track::DirtyMap& changes) {
   const u64 pages = chunk_bytes_ / kPageBytes;
   changes.for_each_page([&](u64 page, u64) {
+    if (config_.withheld->contains(page)) return;
     if (listed_.empty() || listed_.back() != page / pages) listed_.push_back(page / pages);
   });
   // In the background it may have grown since the cut, by what is zero in this version.

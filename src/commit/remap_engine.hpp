@@ -17,6 +17,7 @@
 
 #include "base/aligned_buffer.hpp"
 #include "commit/engine.hpp"
+#include "commit/page_set.hpp"
 #include "commit/pins.hpp"
 #include "commit/version_map.hpp"
 #include "region/region.hpp"
@@ -56,6 +57,7 @@ class RemapEngine final : public Engine {
     region::ChunkSpace* space = nullptr;
     format::RegionRecord record{};
     bool whole_chunks = false;
+    const PageSet* withheld = nullptr;  ///< that are to be in no version: whole chunks
   };
   RemapEngine(const Config& config, RecoveredVersions recovered);
 

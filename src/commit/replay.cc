@@ -33,7 +33,7 @@ void exchange_lines(u64& sum, const std::byte* data, const std::byte* old, u64 l
     sum += line_checksum(data + at, line) - line_checksum(old + at, line);
 }
 
-bool is_marked(const std::byte* sum) {
+bool is_condemned(const std::byte* sum) {
   return std::memcmp(sum, &format::kDamagedPage, sizeof format::kDamagedPage) == 0;
 }
 
@@ -203,8 +203,8 @@ Status Replay::replay_nvm(const log::BlockRef& block) {
   return table.flush(*this);
 }
 
-// Sums of pages that are not in the log are kept, and so are marks; other sums may be torn, so
-// nobody looks at them.
+// Sums of pages that are not in the log are kept, and so are those of condemned pages; other sums
+// may be torn, so nobody looks at them.
 Status Replay::recompute_pages() {
   constexpr u64 kSums = kLineBytes / sizeof(u64);
   Status status;
@@ -221,9 +221,9 @@ Status Replay::recompute_pages() {
       const u64 offset = each * kPageBytes;
       const u64 sum_place = place + i * sizeof(u64);
       if (offset < extent.region_offset + extent.length && touched_->has_page(each) &&
-          !medium_.whole(sum_place, medium_.view(sum_place), sizeof(u64),
-                         PERDURA_SITE("damage mark"),
-                         [](const std::byte* sum) { return is_marked(sum); })) {
+          !medium_.whole(
+              sum_place, medium_.view(sum_place), sizeof(u64), PERDURA_SITE("condemned page"),
+              [](const std::byte* sum) { return is_condemned(sum); })) {
         sums[i] = page_checksum(medium_.direct(HomeMap::page_place(extent, offset), kPageBytes),
                                 each * kLinesPerPage);
       } else {
@@ -296,17 +296,17 @@ Status Replay::verify_window(const LineIndex& index, u64 first_page, u64 pages, 
   for (u64 i = 0; i < pages; ++i) {
     const u64 mask = index.lines().page_mask(first_page + i);
     std::byte* const sum = table + i * sizeof(u64);
-    if (mask == 0 || mask == ~u64{0} || is_marked(sum)) continue;
+    if (mask == 0 || mask == ~u64{0} || is_condemned(sum)) continue;
     const u64 found = page_checksum(memory + i * kPageBytes, (first_page + i) * kLinesPerPage);
     if (std::memcmp(sum, &found, sizeof found) == 0) continue;
     std::memcpy(sum, &format::kDamagedPage, sizeof format::kDamagedPage);
     damaged_.push_back(first_page + i);
   }
   if (damaged_.size() == before) return {};
-  PERDURA_TRY(medium_.write(table_place, {table, kPageBytes}, PERDURA_SITE("damage marks")));
-  // Barrier: the marks are durable before the pages change, and before anybody is told. Without
+  PERDURA_TRY(medium_.write(table_place, {table, kPageBytes}, PERDURA_SITE("condemned pages")));
+  // Barrier: it is durable before the pages change, and before anybody is told. Without
   // them a page that a crash leaves half written would count as half replayed.
-  return medium_.barrier(PERDURA_SITE("replay's damage marks"));
+  return medium_.barrier(PERDURA_SITE("condemned by the replay"));
 }
 
 // Read what is not replaced as a whole, patch, and write the changed pages and their checksums.
@@ -346,7 +346,7 @@ Status Replay::write_window(const LineIndex& index, const Extent& extent, u64 fi
       index.for_each_line(first_page + i, [page](u64 line, const std::byte* bytes) {
         std::memcpy(page + line * kLineBytes, bytes, kLineBytes);
       });
-      if (is_marked(table + i * sizeof(u64))) continue;
+      if (is_condemned(table + i * sizeof(u64))) continue;
       const u64 sum = page_checksum(page, (first_page + i) * kLinesPerPage);
       std::memcpy(table + i * sizeof(u64), &sum, sizeof sum);
     }

@@ -7,7 +7,7 @@
 // A crash at any moment leaves a home image that is a mix of versions: recovery replays the same
 // log again, and recomputes the checksums of the pages it touches.
 //
-// A page that is marked as damaged gets its lines, and keeps the mark: nothing tells a page of
+// A condemned page gets its lines, and stays condemned: nothing tells a page of
 // which all lines were written by the program from one that a page tracker copied as it was.
 #pragma once
 
@@ -73,11 +73,11 @@ class Replay {
 
   /// `after_crash`: home pages may be half replayed, so their checksums are computed anew.
   /// Otherwise a page that does not fit its checksum is damage, and does not get one that fits: on
-  /// block media it is marked.
+  /// block media it is condemned.
   Status run(std::shared_ptr<const region::HomeMap> home,
              std::span<const log::LoggedVersion> versions, bool after_crash);
   u64 home_bytes() const { return home_bytes_; }
-  /// Pages that were found damaged; their marks are durable.
+  /// Pages that were found damaged; they are condemned durably.
   const std::vector<u64>& damaged() const { return damaged_; }
 
  private:

@@ -6,6 +6,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "base/aligned_buffer.hpp"
@@ -143,6 +144,10 @@ void UnitSnapshot::before_store(const std::byte* begin, const std::byte* end) no
 // So that who waits for a place gets one.
 Status UnitSnapshot::take_aside(const Take& take) {
   for (size_t slot = aside_.take(); slot != AsidePool::kNone; slot = aside_.take()) {
+    if (!std::binary_search(listed_.begin(), listed_.end(), aside_.unit_in(slot))) {
+      aside_.release(slot);
+      continue;
+    }
     ++side_copies_;
     const Status taken = guarded([&] { return take(aside_.unit_in(slot), aside_.bytes(slot)); });
     aside_.release(slot);
@@ -177,7 +182,12 @@ Status UnitSnapshot::take_all(const Take& take) {
 }
 
 Status UnitSnapshot::write_units(const std::vector<u64>& units, const Take& take) {
-  PERDURA_ASSERT(units == listed_);
+  std::vector<u64> others;
+  std::set_difference(listed_.begin(), listed_.end(), units.begin(), units.end(),
+                      std::back_inserter(others));
+  for (const u64 unit : others) forget(unit);
+  PERDURA_ASSERT(others.size() + units.size() == listed_.size());
+  listed_ = units;
   return take_all(take);
 }
 
@@ -199,16 +209,18 @@ Status UnitSnapshot::write_lines(const track::DirtyMap& changes, log::VersionWri
   return batch.flush() ? Status{} : writer.finish();
 }
 
-// Whatever is left: nobody waits, and nothing is copied aside any more.
-void UnitSnapshot::close() noexcept {
-  for (const u64 unit : listed_) {
-    u8 seen = kPending;
-    while (!state(unit).compare_exchange_weak(seen, kIdle, std::memory_order_acq_rel) &&
-           seen != kIdle) {
-      ::sched_yield();
-      seen = kPending;
-    }
+// Nobody who stores to it waits any more.
+void UnitSnapshot::forget(u64 unit) noexcept {
+  u8 seen = kPending;
+  while (!state(unit).compare_exchange_weak(seen, kIdle, std::memory_order_acq_rel) &&
+         seen != kIdle) {
+    ::sched_yield();
+    seen = kPending;
   }
+}
+
+void UnitSnapshot::close() noexcept {
+  for (const u64 unit : listed_) forget(unit);
   listed_.clear();
   for (size_t slot = aside_.take(); slot != AsidePool::kNone; slot = aside_.take())
     aside_.release(slot);

@@ -57,9 +57,9 @@ class UnitSnapshot final : public Snapshot, public track::StoreGuard {
       : tracker_(tracker), base_(base), unit_bytes_(unit_bytes), aside_(unit_bytes) {}
   std::atomic<u8>& state(u64 unit) const { return states_.as<std::atomic<u8>>()[unit]; }
   const std::byte* address(u64 unit) const { return base_ + unit * unit_bytes_; }
-  Status take_one(u64 unit, const std::byte* bytes, const Take& take);
   Status take_aside(const Take& take);
   Status take_all(const Take& take);
+  void forget(u64 unit) noexcept;
 
   track::Tracker& tracker_;
   const std::byte* const base_;

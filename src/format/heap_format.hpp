@@ -49,6 +49,10 @@ struct UnitEntry {
   u32 units;  ///< kSlab, kLarge: length; kSlabTail: distance to the slab's first unit
 };
 static_assert(sizeof(UnitEntry) == 8);
+/// Of a region with this limit.
+constexpr u64 data_begin_for(u64 limit_bytes) {
+  return round_up(kUnitTableOffset + limit_bytes / kUnitBytes * sizeof(UnitEntry), kUnitBytes);
+}
 
 /// Starts a slab; the blocks it covers are never given out. Followed by free[words], remote[words]:
 /// block i is free when its bit is set in either. `remote` is set by threads that do not own the

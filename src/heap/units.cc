@@ -8,15 +8,11 @@
 namespace perdura::heap {
 namespace {
 
+using format::data_begin_for;
 using format::HeapHeader;
 using format::kUnitBytes;
 using format::UnitEntry;
 using format::UnitKind;
-
-u64 data_begin_for(u64 limit_bytes) {
-  return round_up(format::kUnitTableOffset + limit_bytes / kUnitBytes * sizeof(UnitEntry),
-                  kUnitBytes);
-}
 
 // Space on the medium grows by a quarter, so that its pieces stay few.
 constexpr u64 kGrowthUnitsMin = 4;

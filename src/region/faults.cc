@@ -66,6 +66,9 @@ struct Repeated {
 };
 __attribute__((tls_model("initial-exec"))) constinit thread_local Repeated repeated{};
 
+// That the access which this thread is answering is refused, and why.
+__attribute__((tls_model("initial-exec"))) constinit thread_local bool refusal_told = false;
+
 // Nothing may be mapped there, as in a forked child, or memory is short: the system says the same.
 bool is_mapped(std::byte* page) noexcept {
   unsigned char resident = 0;
@@ -163,10 +166,11 @@ void on_signal(int signal, siginfo_t* info, void* raw_context) {
   const Fault fault{static_cast<std::byte*>(info->si_addr), may_be_store(*context),
                     signal == SIGBUS};
   const void* const instruction = instruction_of(*context);
+  refusal_told = false;
   Outcome outcome = info->si_code > 0 ? answer(fault, instruction) : Outcome::kNotWatched;
   if (outcome == Outcome::kAnswered && repeats_for_ever(fault, instruction))
     outcome = Outcome::kRefused;
-  if (outcome == Outcome::kRefused) tell_refused(fault);
+  if (outcome == Outcome::kRefused && !refusal_told) tell_refused(fault);
   errno = saved_errno;
   if (outcome != Outcome::kAnswered) pass_on(signal, info, context);
 }
@@ -210,6 +214,8 @@ int set_mask_without_faults(int how, const sigset_t* set, sigset_t* old) noexcep
 }
 
 }  // namespace
+
+void refusal_is_told() noexcept { refusal_told = true; }
 
 void let_faults_through() noexcept {
   if (!is_mutant("blocked_faults")) set_mask(SIG_UNBLOCK, fault_signals());

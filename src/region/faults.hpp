@@ -30,6 +30,9 @@ class FaultHandler {
   virtual bool on_fault(const Fault& fault) noexcept = 0;
 };
 
+/// For a handler that refuses the access: it has said why, and nothing else needs to.
+void refusal_is_told() noexcept;
+
 /// Watches [begin, end) from construction to destruction.
 class FaultWatch {
  public:

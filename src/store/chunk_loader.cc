@@ -27,12 +27,13 @@ constexpr timespec kPause{0, 1'000'000};
 }  // namespace
 
 ChunkLoader::ChunkLoader(region::Volume& volume, region::ChunkSpace& space, region::Region& region,
-                         std::vector<ChunkEntry> chunks)
+                         std::vector<ChunkEntry> chunks, commit::PageSet* zeroed)
     : volume_(volume),
       region_(region),
       chunk_bytes_(space.chunk_bytes()),
       reader_(volume, space),
-      chunks_(std::move(chunks)) {}
+      chunks_(std::move(chunks)),
+      zeroed_(zeroed) {}
 
 Result<u64> ChunkLoader::read_address() {
   if (chunks_.empty() || chunks_[0].place == 0) return 0;
@@ -102,7 +103,18 @@ bool ChunkLoader::follows(u64 index) const {
   return chunks_[index].place == chunks_[index - 1].place + chunk_bytes_;
 }
 
+// As zeros the heap's tables would give out blocks that are in use.
+Status ChunkLoader::check_tables() {
+  const u64 end = (format::data_begin_for(region_.limit()) + chunk_bytes_ - 1) / chunk_bytes_;
+  AlignedBuffer chunk(chunk_bytes_);
+  for (u64 index = 0; index < std::min<u64>(end, chunks_.size()); ++index)
+    if (chunks_[index].place != 0)
+      PERDURA_TRY(reader_.read_chunk(index, chunks_[index], chunk.first(chunk_bytes_)));
+  return {};
+}
+
 Status ChunkLoader::load_lazily(track::Tracker& tracker) {
+  if (zeroed_ != nullptr) PERDURA_TRY(check_tables());
   const u64 part_bytes = LazyParts::part_bytes_for(chunks_.size() * chunk_bytes_, chunk_bytes_);
   const u64 chunks_per_part = part_bytes / chunk_bytes_;
   LazyParts::Plan plan{.part_bytes = part_bytes, .parts = {}};
@@ -126,12 +138,27 @@ Status ChunkLoader::load_part(u64 first, u64 last, const media::SelfMemory& memo
     const media::MutableBytes run(buffer.as(), (first - begin) * chunk_bytes_);
     const media::ReadRequest request{chunks_[begin].place, run};
     PERDURA_TRY(volume_.medium().load({&request, 1}));
-    for (u64 index = begin; index < first; ++index)
-      PERDURA_TRY(reader_.check_chunk(index, chunks_[index], &run[(index - begin) * chunk_bytes_]));
+    for (u64 index = begin; index < first; ++index) {
+      const media::MutableBytes chunk = run.subspan((index - begin) * chunk_bytes_, chunk_bytes_);
+      const Status good = reader_.check_chunk(index, chunks_[index], chunk.data());
+      if (!good && !zero(index, good.failure(), chunk)) return copy_of(good.failure());
+    }
     if (!memory.write(region_.base() + begin * chunk_bytes_, run))
       return Failure{Code::kNoMemory, "cannot write a part of the region"};
   }
   return {};
+}
+
+// Whether it may.
+bool ChunkLoader::zero(u64 index, const Failure& damage, media::MutableBytes chunk) {
+  if (zeroed_ == nullptr || damage.code != Code::kCorrupt) return false;
+  std::memset(chunk.data(), 0, chunk.size());
+  const u64 pages = chunk_bytes_ / kPageBytes;
+  for (u64 page = index * pages; page < (index + 1) * pages; ++page) zeroed_->add(page);
+  std::lock_guard lock(mutex_);
+  note(damage);
+  ++findings_.zeroed_pages;
+  return true;
 }
 
 // A want of memory may pass: what cannot be loaded ends the program when it is touched.
@@ -153,6 +180,7 @@ bool ChunkLoader::fill(u64 begin, u64 end, const media::SelfMemory& memory) noex
 
 // Nobody else will: the access that needs the part fails next.
 void ChunkLoader::note(const Failure& failure) noexcept {
+  region::refusal_is_told();
   ++findings_.damaged_pages;
   const Status told = guarded([&]() -> Status {
     const std::string text = "perdura: " + failure.message + "\n";

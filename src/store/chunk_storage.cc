@@ -1,4 +1,6 @@
 // A region in chunks, which versions share.
+#include <optional>
+
 #include "commit/remap_engine.hpp"
 #include "store/chunk_loader.hpp"
 #include "store/recovery.hpp"
@@ -39,8 +41,10 @@ class ChunkStorage final : public Storage {
 
   // Elsewhere than its pointers hold all of it is needed: each is rewritten.
   Status load(region::Region& region) override {
-    loader_ = std::make_unique<ChunkLoader>(volume_, *chunks_.space, region,
-                                            chunks_.versions.map.level(0));
+    PERDURA_ASSIGN(zeroed_, commit::PageSet::create(region.limit()));
+    loader_ = std::make_unique<ChunkLoader>(
+        volume_, *chunks_.space, region, chunks_.versions.map.level(0),
+        options_.on_damage == OnDamage::kThrow ? &*zeroed_ : nullptr);
     PERDURA_ASSIGN(const u64 address, loader_->read_address());
     const bool moves = address != reinterpret_cast<std::uintptr_t>(region.base());
     loads_lazily_ = options_.lazy_recovery && region.aliases() == 0 && !moves;
@@ -62,6 +66,7 @@ class ChunkStorage final : public Storage {
     config.space = chunks_.space.get();
     config.record = record_;
     config.whole_chunks = options_.whole_chunks;
+    config.withheld = &*zeroed_;
     return std::unique_ptr<commit::Engine>(
         std::make_unique<commit::RemapEngine>(config, std::move(chunks_.versions)));
   }
@@ -74,6 +79,7 @@ class ChunkStorage final : public Storage {
   const Options& options_;
   ChunkRecovery chunks_;
   u64 durable_version_ = 0;
+  std::optional<commit::PageSet> zeroed_;  ///< damaged, and so in no version
   std::unique_ptr<ChunkLoader> loader_;
   bool loads_lazily_ = false;
 };

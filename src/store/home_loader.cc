@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "format/heap_format.hpp"
 
 namespace perdura::store {
 namespace {
@@ -44,7 +45,7 @@ Status HomeLoader::load_all(region::Region& region) {
     if (!view_) {
       PERDURA_ASSIGN(view_, commit::HomeView::create(volume_, *home_));
     }
-    if (!verify(0, region.limit())) return commit::page_damaged(volume_, first_damaged());
+    if (!verify(0, region.limit(), nullptr)) return commit::page_damaged(volume_, first_damaged());
     view_.reset();
   }
   if (!index_) return {};
@@ -73,6 +74,9 @@ Status HomeLoader::load_lazily(region::Region& region, track::Tracker& tracker) 
   const std::vector<format::Extent>& extents = home_->extents();
   if (verification_.before_use) {
     PERDURA_ASSIGN(view_, commit::HomeView::create(volume_, *home_));
+    // As zeros the tables would give out blocks that are in use.
+    if (verification_.zeroes && !verify(0, format::data_begin_for(region.limit()), nullptr))
+      return commit::page_damaged(volume_, first_damaged());
     if (!extents.empty()) end = std::max(end, extents.back().region_offset + extents.back().length);
   }
   LazyParts::Plan plan;
@@ -97,7 +101,8 @@ Status HomeLoader::load_lazily(region::Region& region, track::Tracker& tracker) 
 
 // All that is there of [begin, end). A crash may have left a page that the log changes half
 // replayed: nothing can be said of the rest of such a page, unless it was found damaged before.
-bool HomeLoader::verify(u64 begin, u64 end) noexcept {
+// `memory`: through which damaged pages become zeros, if they may.
+bool HomeLoader::verify(u64 begin, u64 end, const media::SelfMemory* memory) noexcept {
   using Page = commit::HomeView::Page;
   bool good = true;
   u64 pages = 0;
@@ -109,14 +114,23 @@ bool HomeLoader::verify(u64 begin, u64 end) noexcept {
       return;
     }
     note(page);
-    good = false;
+    const bool zeroed = memory != nullptr && found != Page::kUnreadable && zero(page, *memory);
+    good = good && zeroed;
   });
   verified_bytes_.fetch_add(pages * kPageBytes, std::memory_order_relaxed);
   return good;
 }
 
+bool HomeLoader::zero(u64 page, const media::SelfMemory& memory) noexcept {
+  alignas(kPageBytes) static const std::byte kZeros[kPageBytes] = {};
+  guard_->withhold(page);
+  zeroed_count_.fetch_add(1, std::memory_order_relaxed);
+  return memory.write(base_ + page * kPageBytes, kZeros);
+}
+
 // In a signal handler, perhaps: of a page that is touched again and again it is said once.
 void HomeLoader::note(u64 page) noexcept {
+  region::refusal_is_told();
   const u64 known = std::min<u64>(damaged_count_.load(std::memory_order_acquire), kDamagedMax);
   for (u64 i = 0; i < known; ++i)
     if (damaged_[i].load(std::memory_order_relaxed) == page + 1) return;
@@ -147,6 +161,7 @@ commit::Findings HomeLoader::findings() const {
     commit::note_damage(findings, offset, commit::page_damaged(volume_, offset).message);
   }
   findings.damaged_pages = count;
+  findings.zeroed_pages = zeroed_count_.load(std::memory_order_relaxed);
   return findings;
 }
 
@@ -173,6 +188,7 @@ size_t HomeLoader::claim_buffer() noexcept {
 }
 
 bool HomeLoader::stores(u64 begin, u64 end) const {
+  if (verification_.zeroes) return true;
   if (!index_) return false;
   for (u64 page = begin / kPageBytes; page < end / kPageBytes; ++page)
     if (index_->lines().has_page(page)) return true;
@@ -180,13 +196,14 @@ bool HomeLoader::stores(u64 begin, u64 end) const {
 }
 
 bool HomeLoader::fill(u64 begin, u64 end, const media::SelfMemory& memory) noexcept {
-  if (verification_.before_use && !verify(begin, end)) return false;
+  const media::SelfMemory* const zeroed_through = verification_.zeroes ? &memory : nullptr;
+  if (verification_.before_use && !verify(begin, end, zeroed_through)) return false;
   if (!index_) return true;
   const size_t buffer = claim_buffer();
   std::byte* const bytes = buffers_.as() + buffer * kPageBytes;
   bool good = true;
   for (u64 page = begin / kPageBytes; good && page < end / kPageBytes; ++page)
-    good = !index_->lines().has_page(page) || patch_page(page, memory, bytes);
+    good = !index_->lines().has_page(page) || is_withheld(page) || patch_page(page, memory, bytes);
   buffer_taken_[buffer].store(false, std::memory_order_release);
   return good;
 }

@@ -32,6 +32,9 @@ class HomeLoader final : private Filler {
   struct Verification {
     bool before_use = false;
     u64 bytes_per_second = 0;  ///< in the background, of what is not touched; 0: nothing
+    /// A damaged page becomes zeros, and its part opens, unless all is loaded at once or it is of
+    /// the heap's own tables.
+    bool zeroes = false;
   };
   HomeLoader(region::Volume& volume, const Verification& verification)
       : volume_(volume), verification_(verification) {}
@@ -61,7 +64,8 @@ class HomeLoader final : private Filler {
   }
 
  private:
-  bool verify(u64 begin, u64 end) noexcept;
+  bool verify(u64 begin, u64 end, const media::SelfMemory* memory) noexcept;
+  bool zero(u64 page, const media::SelfMemory& memory) noexcept;
   void note(u64 page) noexcept;
   u64 first_damaged() const;
 
@@ -72,6 +76,9 @@ class HomeLoader final : private Filler {
   void all_filled() noexcept override { view_.reset(); }
   bool patch_page(u64 page, const media::SelfMemory& memory, std::byte* buffer) const noexcept;
   size_t claim_buffer() noexcept;
+  bool is_withheld(u64 page) const noexcept {
+    return guard_ != nullptr && guard_->withheld().contains(page);
+  }
 
   static constexpr size_t kBuffers = 8;  ///< a page each
   static constexpr size_t kDamagedMax = 1000;
@@ -89,7 +96,8 @@ class HomeLoader final : private Filler {
   std::atomic<u64> verified_bytes_{0};
   std::array<std::atomic<u64>, kDamagedMax> damaged_{};  ///< pages, counted from 1
   std::atomic<u64> damaged_count_{0};                    ///< may be more than are named
-  std::unique_ptr<LazyParts> parts_;                     ///< last: its thread uses the others
+  std::atomic<u64> zeroed_count_{0};
+  std::unique_ptr<LazyParts> parts_;  ///< last: its thread uses the others
 };
 
 }  // namespace perdura::store

@@ -69,7 +69,7 @@ class ChunkInspection final : public Inspection {
     PERDURA_ASSIGN(auto region,
                    region::Region::map_chunks(volume_, record, *space_, newest.backed_bytes));
     PERDURA_ASSIGN(const commit::VersionMap map, commit::MapReader(volume_, *space_).read(newest));
-    PERDURA_TRY(ChunkLoader(volume_, *space_, *region, map.level(0)).load_all());
+    PERDURA_TRY(ChunkLoader(volume_, *space_, *region, map.level(0), nullptr).load_all());
     return region;
   }
 

@@ -142,20 +142,19 @@ class HomeCheck {
       ++report_.home_pages;
       return;
     }
-    const bool marked = expected == format::kDamagedPage;
-    if (!marked && in_log_ != nullptr && in_log_->has_page(offset / kPageBytes)) {
+    const bool condemned = expected == format::kDamagedPage;
+    if (!condemned && in_log_ != nullptr && in_log_->has_page(offset / kPageBytes)) {
       ++report_.pending_pages;
       return;
     }
     const u64 place = region::HomeMap::page_place(extent, offset);
-    std::string message = "the page at region offset " + std::to_string(offset) +
-                          " (medium offset " + std::to_string(place) +
-                          ") " +
-                          (marked ? "was found damaged, and is marked so"
-                                  : "does not fit its checksum") +
-                          " (medium offset " +
-                          std::to_string(region::HomeMap::checksum_place(extent, offset)) + ")";
-    if (!marked && in_log_ == nullptr) message += ", or was half replayed: the log that would tell is damaged";
+    std::string message =
+        "the page at region offset " + std::to_string(offset) + " (medium offset " +
+        std::to_string(place) + ") " +
+        (condemned ? "was found damaged, and is condemned" : "does not fit its checksum") +
+        " (medium offset " + std::to_string(region::HomeMap::checksum_place(extent, offset)) + ")";
+    if (!condemned && in_log_ == nullptr)
+      message += ", or was half replayed: the log that would tell is damaged";
     add(std::move(message), place, offset);
   }
 

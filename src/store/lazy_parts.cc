@@ -229,12 +229,12 @@ bool LazyParts::fill_or_refuse(u64 part) {
 }
 
 void LazyParts::fill_in_background() {
-  if (!fill_soon()) return;
-  filler_.soon_filled();
+  if (fill_soon()) filler_.soon_filled();
   fill_paced();
 }
 
-// Whether all of them are open: else it ended before, or one of them cannot be filled.
+// Whether all of them are open: else it ended before, or one of them cannot be filled, which keeps
+// none of the others from it.
 bool LazyParts::fill_soon() {
   const bool alone = !filler_.fills_in_handlers();
   bool all = true;
@@ -245,7 +245,6 @@ bool LazyParts::fill_soon() {
         fill_or_refuse(wanted);
     if (plan_.parts[part] != Wanted::kSoon) continue;
     all = (alone ? fill_or_refuse(part) : fill(part)) && all;
-    if (!alone && !all) return false;
   }
   return all;
 }

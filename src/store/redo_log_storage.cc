@@ -17,7 +17,9 @@ class RedoLogStorage final : public Storage {
         record_(record),
         options_(options),
         loader_(volume, {.before_use = options.verify == Verify::kBeforeUse,
-                         .bytes_per_second = options.verify_bytes_per_second}) {}
+                         .bytes_per_second = options.verify_bytes_per_second,
+                         .zeroes = options.verify == Verify::kBeforeUse &&
+                                   options.on_damage == OnDamage::kThrow}) {}
 
   Status recover() override {
     if (options_.version != 0)

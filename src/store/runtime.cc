@@ -253,6 +253,7 @@ Status Runtime::start() {
   config.snapshot = snapshot_.get();
   config.closed = storage_->closed();
   config.confirms = options_.confirm_versions;
+  config.before_timed = [this] { return untold_damage(); };
   if (options_.verify_reports) {
     verifier_ = std::make_unique<store::ReportVerifier>(*region_, *heap_);
     config.inspect = [this](const track::DirtyMap& reported) { verifier_->inspect(reported); };
@@ -496,6 +497,7 @@ Result<u64> Runtime::checkpoint() {
   const NotCancelled not_cancelled;
   return guarded([this]() -> Result<u64> {
     PERDURA_TRY(require_outside_operation("checkpoint"));
+    PERDURA_TRY(tell_damage());
     return checkpointer_->checkpoint();
   });
 }
@@ -504,6 +506,7 @@ Result<u64> Runtime::checkpoint_async() {
   const NotCancelled not_cancelled;
   return guarded([this]() -> Result<u64> {
     PERDURA_TRY(require_outside_operation("checkpoint_async"));
+    PERDURA_TRY(tell_damage());
     return checkpointer_->checkpoint_async();
   });
 }
@@ -512,6 +515,7 @@ Result<u64> Runtime::checkpoint_root(std::string_view name) {
   const NotCancelled not_cancelled;
   return guarded([&]() -> Result<u64> {
     PERDURA_TRY(require_outside_operation("checkpoint_root"));
+    PERDURA_TRY(tell_damage());
     if (scatter_ == nullptr)
       return Failure{Code::kUnsupported, "'" + this->name() +
                                              "' has no aliases, so no object of it can become "
@@ -546,17 +550,47 @@ Status Runtime::try_close() {
   PERDURA_TRY(require_outside_operation("close"));
   checkpointer_->every(std::chrono::milliseconds{0});
   if (read_only()) return checkpointer_->finish(false);
-  const Result<u64> last = checkpointer_->checkpoint();
-  Status status = last ? Status{} : Status(last.failure());
+  // A program that has not heard of zeros where its data were may have stored what it made of them.
+  const bool unheard_zeros = findings().zeroed_pages != 0 && !untold_damage();
+  Status status;
+  if (unheard_zeros) status = tell_damage();
+  else if (const Result<u64> last = checkpointer_->checkpoint(); !last) status = last.failure();
   const Status home = checkpointer_->finish(static_cast<bool>(status));
   if (status) status = home;
   if (status) status = volume_->end_session();
+  return status ? close_beside_damage() : status;
+}
+
+// What there was to do is done; whoever closes is told all the same.
+Status Runtime::close_beside_damage() {
+  PERDURA_TRY(tell_damage());
   const std::string damage = findings().in_version;
-  if (!status || damage.empty()) return status;
+  if (damage.empty() || options_.on_damage == OnDamage::kThrow) return {};
   return Failure{Code::kCorrupt, "'" + name() +
                                      "' is closed and all that was stored is durable, but some of "
-                                     "it in damaged pages, which stay marked: " +
+                                     "it in damaged pages, which stay condemned: " +
                                      damage};
+}
+
+Status Runtime::untold_damage() const {
+  if (options_.on_damage != OnDamage::kThrow) return {};
+  const commit::Findings found = findings();
+  const u64 told = told_pages_.load(std::memory_order_relaxed);
+  if (found.damaged_pages <= told) return {};
+  const std::string last = found.first.empty() ? "" : found.first.back();
+  return Failure{Code::kCorrupt,
+                 "'" + name() + "' has damage (" + std::to_string(found.damaged_pages - told) +
+                     " pages or chunks) that was found since the last checkpoint; of those that "
+                     "were to be verified before use, the program sees zeros, and what it stores "
+                     "there is in no version; this is said once, and Store::damaged_pages names "
+                     "all: " +
+                     last};
+}
+
+Status Runtime::tell_damage() {
+  Status damage = untold_damage();
+  if (!damage) told_pages_.store(findings().damaged_pages, std::memory_order_relaxed);
+  return damage;
 }
 
 Statistics Runtime::statistics() const {

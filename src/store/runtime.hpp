@@ -1,6 +1,7 @@
 // An open store: the parts put together, opened in order and closed in reverse.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -93,6 +94,8 @@ class Runtime {
   bool needs_reports() const { return track::is_reported(tracker_->kind()); }
   std::vector<std::string> unreported() const;
   std::vector<std::string> damaged_pages() const;
+  /// With OnDamage::kThrow: kCorrupt, once, for what was found damaged since this was asked last.
+  Status tell_damage();
   u64 log_segments() const { return log()->capacity_bytes() / volume_->segment_bytes(); }
 
  private:
@@ -102,6 +105,7 @@ class Runtime {
   static Result<std::unique_ptr<Runtime>> try_open(std::string_view uri, const Options& options,
                                                    const InternalOptions& internal);
   Status try_close();
+  Status close_beside_damage();
   Status open_volume(std::string_view uri);
   Result<std::unique_ptr<region::Volume>> open_medium(std::string_view uri) const;
   Status check_creation(const media::Medium& medium) const;
@@ -110,6 +114,7 @@ class Runtime {
   Status map_region();
   Status start();
   commit::Findings findings() const;
+  Status untold_damage() const;
   bool captures_in_background() const;
   Result<std::unique_ptr<commit::Engine>> make_engine();
   Status choose_tracker();
@@ -130,6 +135,7 @@ class Runtime {
   u64 recovery_ns_ = 0;
   u64 durable_version_ = 0;
   std::optional<Failure> address_taken_;         ///< the region is not where it was
+  std::atomic<u64> told_pages_{0};               ///< of the damaged ones, by tell_damage()
   std::optional<u64> moved_version_;             ///< the last one whose pointers hold where it was
   std::string name_;                             ///< for messages
   std::unique_ptr<store::SharedVolume> shared_;  ///< of one that is written to

@@ -203,10 +203,14 @@ bool ProtectedPages::mark_and_open(const std::byte* address, std::byte* begin, s
     if (address < part || address >= part + length) continue;
     begin = std::max(begin, part);
     end = std::min(end, part + length);
-    // What was not filled yet would be open as well, with what it held before.
+    // What was not filled yet would be open as well, with what it held before. Where some of it
+    // cannot be filled, as damage, the page is opened that is stored to, and it alone.
     ClosedParts* const closed = closed_.load(std::memory_order_acquire);
-    if (closed != nullptr && !is_mutant("opens_unfilled_parts") && !closed->open_all(begin, end))
-      return false;
+    if (closed != nullptr && !is_mutant("opens_unfilled_parts") && !closed->open_all(begin, end)) {
+      begin += round_down(static_cast<u64>(address - begin), kPageBytes);
+      end = begin + kPageBytes;
+      if (!closed->open_all(begin, end)) return false;
+    }
     // Marked before it opens: another thread may store as soon as it does.
     map.add_shared(static_cast<u64>(begin - base_) / kLineBytes,
                    static_cast<u64>(end - begin) / kLineBytes);

@@ -11,6 +11,7 @@
 
 #include "store/recovery.hpp"
 #include "store/versions.hpp"
+#include "support/expect_failure.hpp"
 #include "support/files.hpp"
 #include "support/process.hpp"
 #include "support/version_parts.hpp"
@@ -302,6 +303,37 @@ TEST_P(RemapDamageTest, ALazilyLoadedChunkIsNeverWrong) {
     return "";
   });
   EXPECT_EQ(other, "");
+}
+
+// With OnDamage::kThrow the rest of the store goes on, and the chunk stays what it is.
+TEST_P(RemapDamageTest, ADamagedChunkReadsAsZerosAndIsThrown) {
+  const u64 place = own_chunk(newest_);
+  const u64 chunk = parts_.at(newest_).chunks.at(place);  // its region offset
+  flip(closed_, {place});
+  Options throwing = options(true);
+  throwing.on_damage = OnDamage::kThrow;
+  const std::string named = "medium offset " + std::to_string(place);
+  u64 far = 0;
+  {
+    WrappedStore store(uri(), throwing);
+    auto* const words = static_cast<u64*>(store.get_root("words"));
+    const auto* const zeros = reinterpret_cast<const u64*>(store.runtime().region().base() + chunk);
+    for (u64 i = 0; i < kWordsPerChunk; ++i) ASSERT_EQ(zeros[i], 0u);
+    const u64 first = static_cast<u64>(zeros - words);
+    ASSERT_LT(first + kWordsPerChunk, kWords);
+    far = first < kWords / 2 ? kWords - 1 : 0;
+    EXPECT_EQ(words[far], versions_.at(newest_)[far]);
+    words[first] = 5;
+    words[far] = 6;
+    const u64 before = store.durable_version();
+    expect_failure(store.runtime().checkpoint(), Code::kCorrupt, named);
+    EXPECT_EQ(store.checkpoint(), before + 1);
+    store.close();
+  }
+  EXPECT_NE(open().find(named), std::string::npos);  // it is as damaged as before
+  WrappedStore store(uri(), throwing);
+  EXPECT_EQ(static_cast<u64*>(store.get_root("words"))[far], 6u);
+  store.crash();
 }
 
 INSTANTIATE_TEST_SUITE_P(Media, RemapDamageTest, testing::Values("file", "emu"),

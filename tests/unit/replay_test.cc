@@ -245,7 +245,7 @@ TEST_P(ReplayTest, DamageAtHomeDoesNotGetAFittingChecksum) {
 }
 
 // Its lines come home like others.
-TEST_P(ReplayTest, AMarkedPageStaysMarked) {
+TEST_P(ReplayTest, ACondemnedPageStaysCondemned) {
   ASSERT_TRUE(replay(log_versions(2, 2000)));
   constexpr u64 kPage = 77;
   const u64 place = sum_place_of(kPage);
@@ -276,8 +276,8 @@ TEST_P(ReplayTest, AMarkedPageStaysMarked) {
     }
 }
 
-// The marks are durable before the pages change.
-TEST_P(ReplayTest, AReplayThatFailedBehindItsMarksHasThem) {
+// The verdict is durable before the pages change.
+TEST_P(ReplayTest, AReplayThatFailedBehindItsVerdictHasIt) {
   if (on_nvm()) GTEST_SKIP() << "it does not look at pages there";
   ASSERT_TRUE(replay(log_versions(2, 2000)));
   flip_home(77, 1000);

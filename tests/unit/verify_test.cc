@@ -15,6 +15,7 @@
 #include <thread>
 
 #include <perdura/perdura.h>
+#include <perdura/container.hpp>
 
 #include "support/expect_failure.hpp"
 #include "support/files.hpp"
@@ -114,6 +115,8 @@ TEST_P(VerifyTest, ADamagedPageEndsWhoTouchesItAndNobodyElse) {
   EXPECT_TRUE(ended_by_access(touched)) << touched;
   EXPECT_NE(touched.find(named), std::string::npos) << touched;
   EXPECT_EQ(touched.find("was read"), std::string::npos);
+  // Nothing is said of the medium, which has not failed.
+  EXPECT_EQ(touched.find("cannot be answered"), std::string::npos) << touched;
   // The parts beside it are as they should be, and so they become durable.
   constexpr u64 kPart = 256 * kKiB / sizeof(u64);
   const std::string beside = in_child([&](WrappedStore& store) -> std::string {
@@ -174,7 +177,7 @@ TEST_P(VerifyTest, TheRestIsReadInTheBackground) {
   EXPECT_EQ(first_wrong(words_of(store), 0, kMiB / 2 / sizeof(u64)), kWords);
 }
 
-// What it was verified through is given back.
+// What it was verified through is given back; on NVM it is there already.
 TEST_P(VerifyTest, TheHomeImageIsMappedOnceInTheEnd) {
   make_store();
   const auto mapped_bytes = [this] {
@@ -192,7 +195,8 @@ TEST_P(VerifyTest, TheHomeImageIsMappedOnceInTheEnd) {
   Options quick = options();
   quick.verify_bytes_per_second = u64{4} << 30;
   const WrappedStore store(uri(), quick);
-  EXPECT_GT(mapped_bytes(), home_->backed_bytes());
+  const bool on_nvm = std::string(GetParam().scheme) == "emu:";
+  EXPECT_EQ(mapped_bytes() > home_->backed_bytes(), !on_nvm);
   while (mapped_bytes() > home_->backed_bytes()) std::this_thread::yield();
 }
 
@@ -279,6 +283,204 @@ TEST_P(VerifyTest, AStoreBesideADamagedPartGoesOn) {
   EXPECT_EQ(first_line(result), "right") << result;
 }
 
+// Trackers that open chunks open the page alone where its chunk has the damaged part.
+TEST_P(VerifyTest, AStoreInTheChunkOfADamagedPartGoesOn) {
+  const u64 damaged = make_store() + kMiB;
+  flip(place_of(damaged));
+  Options large = options();
+  large.chunk_bytes = 4 << 20;
+  Child child([&]() -> std::string {
+    if (std::freopen("/dev/null", "w", stderr) == nullptr) return "no stderr";
+    WrappedStore store(uri(), large);
+    u64* const words = words_of(store);
+    for (const u64 word : {u64{7}, kWords - 1}) {
+      const auto op = store.operation();
+      op.touch(words + word, sizeof(u64));
+      words[word] = 1000 + word;
+    }
+    store.checkpoint();
+    store.close();
+    return "";
+  });
+  EXPECT_EQ(child.wait(), "");
+  EXPECT_EQ(in_child([&](WrappedStore& store) -> std::string {
+              return words_of(store)[7] == 1007 && words_of(store)[kWords - 1] == 1000 + kWords - 1
+                         ? "kept"
+                         : "lost";
+            }),
+            "kept");
+}
+
+// Of parts that are wanted soon, since a crash left lines of them in the log, a damaged one keeps
+// neither the others nor those that are read at a pace.
+TEST_P(VerifyTest, ADamagedPartStopsNothingInTheBackground) {
+  if (std::string(GetParam().scheme) == "emu:") GTEST_SKIP() << "nothing is left to patch";
+  const u64 offset = make_store();
+  flip(place_of(offset + kMiB));
+  Options unverified = options();
+  unverified.verify = Verify::kNever;
+  {
+    // A page in each part has lines in the log, one of them is damaged, and condemned.
+    WrappedStore store(uri(), unverified);
+    for (u64 word = 0; word < kWords; word += 128 * kKiB / sizeof(u64)) {
+      const auto op = store.operation();
+      op.touch(words_of(store) + word, sizeof(u64));
+      words_of(store)[word] = word + 1;
+    }
+    store.checkpoint();
+    store.crash();
+  }
+  Options quick = options();
+  quick.verify_bytes_per_second = u64{4} << 30;
+  WrappedStore store(uri(), quick);
+  while (store.statistics().verified_bytes < home_->backed_bytes()) std::this_thread::yield();
+  const std::vector<std::string> found = store.runtime().damaged_pages();
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_NE(found[0].find("region offset " + std::to_string(offset + kMiB) + ":"),
+            std::string::npos);
+  store.crash();
+}
+
+// --- OnDamage::kThrow ---------------------------------------------------------------------------
+
+class DamageIsThrown : public VerifyTest {
+ protected:
+  static constexpr u64 kPageWords = kPageBytes / sizeof(u64);
+  static constexpr u64 kDamaged = kMiB / sizeof(u64);  ///< first word of the damaged page
+
+  Options throwing() const {
+    Options throwing = options();
+    throwing.on_damage = OnDamage::kThrow;
+    return throwing;
+  }
+  std::string make_damaged() {
+    const u64 offset = make_store() + kMiB;
+    flip(place_of(offset) + 100);
+    return "home page at region offset " + std::to_string(offset) + " of";
+  }
+  static void set(WrappedStore& store, u64 word, u64 value) {
+    const auto op = store.operation();
+    op.touch(words_of(store) + word, sizeof(u64));
+    words_of(store)[word] = value;
+  }
+};
+
+TEST_P(DamageIsThrown, ByTheNextCheckpointOnceAndThePageReadsAsZeros) {
+  const std::string named = make_damaged();
+  u64 before = 0;
+  {
+    WrappedStore store(uri(), throwing());
+    u64* const words = words_of(store);
+    for (u64 i = kDamaged; i < kDamaged + kPageWords; ++i) ASSERT_EQ(words[i], 0u);
+    EXPECT_EQ(first_wrong(words, 0, kDamaged), kWords);
+    EXPECT_EQ(first_wrong(words, kDamaged + kPageWords), kWords);
+    set(store, kDamaged + 3, 5);   // of the page: in no version
+    set(store, kDamaged - 1, 77);  // beside it
+    set(store, kDamaged + kPageWords, 78);
+    before = store.durable_version();
+    expect_failure(store.runtime().checkpoint(), Code::kCorrupt, named);
+    EXPECT_EQ(store.durable_version(), before);
+    EXPECT_EQ(store.checkpoint(), before + 1);
+    EXPECT_EQ(store.statistics().damaged_pages, 1u);
+    store.close();
+  }
+  {
+    WrappedStore store(uri(), throwing());
+    EXPECT_EQ(words_of(store)[kDamaged + 3], 0u);
+    EXPECT_EQ(words_of(store)[kDamaged - 1], 77u);
+    EXPECT_EQ(words_of(store)[kDamaged + kPageWords], 78u);
+    store.crash();
+  }
+  // What was not damaged of it is still there, for whoever mends it.
+  Options unverified = options();
+  unverified.verify = Verify::kNever;
+  WrappedStore store(uri(), unverified);
+  EXPECT_EQ(words_of(store)[kDamaged + 3], kDamaged + 4);
+  store.crash();
+}
+
+TEST_P(DamageIsThrown, ByTheEndWhichKeepsNothingThatMayComeOfZeros) {
+  const std::string named = make_damaged();
+  {
+    WrappedStore store(uri(), throwing());
+    set(store, 0, words_of(store)[kDamaged]);
+    expect_failure(store.runtime().close(), Code::kCorrupt, named);
+  }
+  WrappedStore store(uri(), throwing());
+  EXPECT_EQ(words_of(store)[0], 1u);
+  store.crash();
+}
+
+TEST_P(DamageIsThrown, ByATransactionWhichIsNone) {
+  const std::string named = make_damaged();
+  {
+    WrappedStore store(uri(), throwing());
+    u64* const words = words_of(store);
+    const auto copy = [&] {
+      store.atomically([&](Transaction& tx) { tx.write(words[0], tx.read(words[kDamaged])); });
+    };
+    expect_error(copy, Code::kCorrupt, named);
+    EXPECT_EQ(words[0], 1u);
+    store.atomically([&](Transaction& tx) { tx.write(words[0], u64{9}); });
+    store.crash();
+  }
+  WrappedStore store(uri(), throwing());
+  EXPECT_EQ(words_of(store)[0], 9u);
+  store.crash();
+}
+
+// It waits for a call that can be told.
+TEST_P(DamageIsThrown, AndNoTimedCheckpointIsTakenBefore) {
+  const std::string named = make_damaged();
+  WrappedStore store(uri(), throwing());
+  EXPECT_EQ(words_of(store)[kDamaged], 0u);
+  set(store, 0, 5);
+  const u64 before = store.durable_version();
+  store.runtime().checkpointer().every(std::chrono::milliseconds(1));
+  while (store.statistics().failed_checkpoints < 3) std::this_thread::yield();
+  EXPECT_EQ(store.durable_version(), before);
+  expect_failure(store.runtime().checkpoint_async(), Code::kCorrupt, named);
+  while (store.durable_version() == before) std::this_thread::yield();
+  store.crash();
+}
+
+// Zeros there would give out blocks that are in use.
+TEST_P(DamageIsThrown, ByOpeningWhereItIsInTheHeapsTables) {
+  make_store();
+  flip(place_of(kPageBytes) + 8);
+  expect_failure(detail::Runtime::open(uri(), throwing()), Code::kCorrupt,
+                 "home page at region offset 4096 of");
+}
+
+TEST_P(DamageIsThrown, WithoutVerificationBeforeUseWhenItIsFound) {
+  const std::string named = make_damaged();
+  Options background = throwing();
+  background.verify = Verify::kBackground;
+  background.verify_bytes_per_second = u64{4} << 30;
+  WrappedStore store(uri(), background);
+  while (store.statistics().damaged_pages == 0) std::this_thread::yield();
+  set(store, 0, 5);
+  expect_failure(store.runtime().checkpoint(), Code::kCorrupt, named);
+  store.checkpoint();
+  store.close();
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, DamageIsThrown,
+                         testing::Values(Way{"file_reported", "file:", Tracking::kReported},
+                                         Way{"emu_bitmap", "emu:", Tracking::kBitmap},
+                                         Way{"file_userfault", "file:", Tracking::kUserfault},
+                                         Way{"emu_protect", "emu:", Tracking::kProtect},
+                                         Way{"file_protect", "file:", Tracking::kProtect}),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(ContainerBesideDamage, IsRefused) {
+  const TempDir folder;
+  Options options;
+  options.on_damage = OnDamage::kThrow;
+  expect_error([&] { (void)Container::open(folder.path("box.pd"), options); },
+               Code::kInvalidArgument, "beside damage");
+}
+
 INSTANTIATE_TEST_SUITE_P(Ways, VerifyTest,
                          testing::Values(Way{"file_reported", "file:", Tracking::kReported},
                                          Way{"emu_bitmap", "emu:", Tracking::kBitmap},
@@ -313,6 +515,14 @@ TEST(VerifyFromC, IsAnOption) {
   perdura_store* store = nullptr;
   ASSERT_EQ(perdura_open(("emu:" + folder.path("store.pd")).c_str(), &options, &store), 0);
   EXPECT_EQ(perdura_close(store), 0);
+  options.on_damage = PERDURA_DAMAGE_IS_AN_ERROR;
+  ASSERT_EQ(perdura_open(("emu:" + folder.path("store.pd")).c_str(), &options, &store), 0);
+  EXPECT_EQ(perdura_close(store), 0);
+  constexpr int kNeither = 2;
+  std::memcpy(&options.on_damage, &kNeither, sizeof kNeither);
+  EXPECT_EQ(perdura_open(("emu:" + folder.path("store.pd")).c_str(), &options, &store),
+            -PERDURA_INVALID_ARGUMENT);
+  options.on_damage = PERDURA_DAMAGE_ENDS;
   options.verify = static_cast<perdura_verify>(3);
   EXPECT_EQ(perdura_open(("emu:" + folder.path("store.pd")).c_str(), &options, &store),
             -PERDURA_INVALID_ARGUMENT);

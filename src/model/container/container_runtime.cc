@@ -47,6 +47,10 @@ Result<std::unique_ptr<ContainerRuntime>> ContainerRuntime::try_open(
   if (track::is_reported(options.tracking))
     return Failure{Code::kInvalidArgument,
                    "a container finds changes by page; reported stores are for stores"};
+  if (options.on_damage != OnDamage::kEnd)
+    return Failure{Code::kInvalidArgument,
+                   "a container cannot go on beside damage (OnDamage::kThrow): it would give back "
+                   "what it does not reach any more because a pointer reads as zero"};
   PERDURA_TRY(VolatileHeap::instance().usable());
   OpenContainers& all = open_containers();
   std::unique_ptr<ContainerRuntime> container(new ContainerRuntime);

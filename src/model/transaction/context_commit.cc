@@ -116,6 +116,7 @@ Status TransactionContext::commit() {
     time = take_time();
     note_time(time);
   } else {
+    PERDURA_TRY(all_.runtime_.tell_damage());  // before what may follow from it is durable
     if (relies_on_operations()) {
       if (!alone) throw TransactionAgain{this, Why::kNeedsVersion};
       return commit_without_record();
