@@ -49,8 +49,8 @@ enum class Verify {
 
 /// What is done where a part of a store is found damaged.
 enum class OnDamage {
-  kEnd,    ///< who accesses a part that was verified before use, or a chunk, and is damaged, is ended
-           ///< with a sentence on stderr that names the place
+  kEnd,  ///< who accesses a part that was verified before use, or a chunk, and is damaged, is ended
+         ///< with a sentence on stderr that names the place
   kThrow,  ///< the next checkpoint throws kCorrupt, once for all that was found by then, and names
            ///< the first place; nothing is ended. Damaged pages that were verified before use, and
            ///< damaged chunks, read as zeros, and what is stored to them is in no version.

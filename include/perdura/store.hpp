@@ -96,8 +96,11 @@ class Store {
 
   /// Take a last checkpoint, bring the home image up to date, release everything. No other thread
   /// may use the store any more. On failure the store is closed all the same, and the last
-  /// durable version is what a next open finds. Calls on a closed store throw kMisuse, but for
-  /// close(), contains() and durable_version(), which then do nothing and know nothing.
+  /// durable version is what a next open finds. Throws kCorrupt when all is done, and durable,
+  /// where some of what was stored lies in damaged pages; with OnDamage::kThrow where the program
+  /// was not told of damage, and without a last checkpoint where it may have read zeros. Calls on a
+  /// closed store throw kMisuse, but for close(), contains() and durable_version(), which then do
+  /// nothing and know nothing.
   void close();
 
   /// Begin an operation of this thread.
@@ -226,9 +229,10 @@ class Store {
   HeapAudit audit() const;
   /// With Options::verify_reports: each store found that nobody reported, at most 1000.
   std::vector<std::string> unreported_stores() const;
-  /// What the verification in the background found so far (Options::verify_bytes_per_second), at
-  /// most 1000: each says where a page of the home image is not what was written there. Memory that
-  /// was loaded from it may be wrong; what to do about that is the program's decision. Restoring
+  /// What was found damaged so far, in the background (Options::verify_bytes_per_second), before
+  /// use, or before a version had changes in it, at most 1000: each says where a page of the home
+  /// image, or a chunk, is not what was written there. Memory that was loaded from it may be wrong
+  /// unless it was verified before use; what to do about that is the program's decision. Restoring
   /// the store from a copy is the remedy.
   std::vector<std::string> damaged_pages() const;
   /// Forget the pauses and counters measured so far.

@@ -144,8 +144,8 @@ Status HomeGuard::condemn(const std::vector<u64>& pages) {
     const u64 begin = round_down(place_of(pages[i]), unit);
     PERDURA_TRY(medium.read(begin, buffer.first(unit)));
     for (; i < pages.size() && round_down(place_of(pages[i]), unit) == begin; ++i)
-      std::memcpy(buffer.data() + (place_of(pages[i]) - begin), &format::kDamagedPage,
-                  sizeof format::kDamagedPage);
+      std::memcpy(buffer.data() + (place_of(pages[i]) - begin), &format::kCondemnedPage,
+                  sizeof format::kCondemnedPage);
     PERDURA_TRY(medium.write(begin, buffer.first(unit), PERDURA_SITE("condemned pages")));
   }
   // Barrier: it is durable before there is a version with lines of these pages. After a

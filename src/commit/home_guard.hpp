@@ -7,9 +7,9 @@
 // version. The version is made all the same: nothing that the program stored is lost, and the page
 // stays damaged for whoever looks at it.
 //
-//   page at home    unknown --- verified, by whoever comes first ---> settled
-//                      |                                                ^
-//                      +--- found damaged --- condemned, if in a version --+
+//   page at home    unknown --- verified, by whoever comes first ------> settled
+//                      |                                                    ^
+//                      +--- found damaged --- condemned, if in a version ---+
 //
 // Lock order: writing() before Volume's mutex; mutex_ is a leaf.
 #pragma once

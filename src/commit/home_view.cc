@@ -55,7 +55,7 @@ HomeView::Page HomeView::compare(const Part& part, u64 offset) noexcept {
   const std::byte* const sums = part.pages + (part.end - part.begin);
   u64 sum = 0;
   std::memcpy(&sum, sums + (offset - part.begin) / kPageBytes * sizeof sum, sizeof sum);
-  if (sum == format::kDamagedPage) return Page::kCondemned;
+  if (sum == format::kCondemnedPage) return Page::kCondemned;
   return page_checksum(page, offset / kLineBytes) == sum ? Page::kGood : Page::kDamaged;
 }
 

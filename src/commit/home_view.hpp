@@ -21,7 +21,7 @@ class HomeView {
   enum class Page : u8 {
     kGood,
     kDamaged,     ///< it does not fit its checksum
-    kCondemned,   ///< it was found damaged before (format::kDamagedPage)
+    kCondemned,   ///< it was found damaged before (format::kCondemnedPage)
     kUnreadable,  ///< the medium does not give it, or not its checksum
   };
 

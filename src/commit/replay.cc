@@ -24,7 +24,7 @@ constexpr u64 kReadGapBytes = 64 * kKiB;
 // In the checksum of a page, `length` bytes from `line` on. Where they are the whole page the old
 // ones do not matter.
 void exchange_lines(u64& sum, const std::byte* data, const std::byte* old, u64 line, u64 length) {
-  if (sum == format::kDamagedPage) return;
+  if (sum == format::kCondemnedPage) return;
   if (length == kPageBytes) {
     sum = page_checksum(data, line);
     return;
@@ -34,7 +34,7 @@ void exchange_lines(u64& sum, const std::byte* data, const std::byte* old, u64 l
 }
 
 bool is_condemned(const std::byte* sum) {
-  return std::memcmp(sum, &format::kDamagedPage, sizeof format::kDamagedPage) == 0;
+  return std::memcmp(sum, &format::kCondemnedPage, sizeof format::kCondemnedPage) == 0;
 }
 
 Failure outside(const std::string& name, u64 line) {
@@ -299,7 +299,7 @@ Status Replay::verify_window(const LineIndex& index, u64 first_page, u64 pages, 
     if (mask == 0 || mask == ~u64{0} || is_condemned(sum)) continue;
     const u64 found = page_checksum(memory + i * kPageBytes, (first_page + i) * kLinesPerPage);
     if (std::memcmp(sum, &found, sizeof found) == 0) continue;
-    std::memcpy(sum, &format::kDamagedPage, sizeof format::kDamagedPage);
+    std::memcpy(sum, &format::kCondemnedPage, sizeof format::kCondemnedPage);
     damaged_.push_back(first_page + i);
   }
   if (damaged_.size() == before) return {};

@@ -46,7 +46,7 @@ bool Scrub::step(const HomeMap& home) {
     std::memcpy(&expected, table + (sums_place - table_place) + at / kPageBytes * sizeof(u64),
                 sizeof expected);
     // The next replay gives such a page a new checksum, unless it was found damaged before.
-    if (guard_.may_be_half_replayed(page) && expected != format::kDamagedPage) continue;
+    if (guard_.may_be_half_replayed(page) && expected != format::kCondemnedPage) continue;
     if (page_checksum(buffer_.data() + at, page * kLinesPerPage) == expected) guard_.settle(page);
     else guard_.note(page, page_damaged(volume_, first + at).message);
   }

@@ -166,9 +166,10 @@ constexpr u64 table_bytes(u64 home_bytes) {
   return round_up(home_bytes / kPageBytes * sizeof(u64), kPageBytes);
 }
 
-/// In the table, instead of a page's checksum: the page was found damaged, and nothing that is
-/// written to it since makes it good. But for a chance of 2^-64 no page has this checksum.
-constexpr u64 kDamagedPage = 0x6567616d61446450;  // "PdDamage"
+/// In the table, instead of a page's checksum: the page is condemned, as it was found damaged, and
+/// nothing that is written to it since makes it good. But for a chance of 2^-64 no page has this
+/// checksum.
+constexpr u64 kCondemnedPage = 0x6567616d61446450;  // "PdDamage"
 
 /// Of the medium, with the table.
 constexpr u64 extent_bytes(const Extent& extent) {

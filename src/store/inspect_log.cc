@@ -142,7 +142,7 @@ class HomeCheck {
       ++report_.home_pages;
       return;
     }
-    const bool condemned = expected == format::kDamagedPage;
+    const bool condemned = expected == format::kCondemnedPage;
     if (!condemned && in_log_ != nullptr && in_log_->has_page(offset / kPageBytes)) {
       ++report_.pending_pages;
       return;

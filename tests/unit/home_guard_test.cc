@@ -14,6 +14,7 @@
 #include <random>
 
 #include "media/decorator.hpp"
+#include "media/fault.hpp"
 #include "media/record.hpp"
 #include "store/inspect.hpp"
 #include "support/expect_failure.hpp"
@@ -259,6 +260,37 @@ TEST_P(HomeGuardTest, WithoutTheVerdictThereIsNoVersion) {
   expect_word(kPage * kPageWords, kPage * kPageWords + 1);
 }
 
+// Whichever call of the medium fails, from the checkpoint to the end.
+TEST_P(HomeGuardTest, ACallThatFailsHealsNothing) {
+  make_damaged();
+  const std::vector<std::byte> image = read_file(path());
+  u64 nth = 1;
+  for (bool fired = true; fired; ++nth) {
+    write_file(path(), image);
+    media::FaultPlan faults;
+    {
+      WrappedStore store(uri(), options(), [&](std::unique_ptr<media::Medium> inner) {
+        return faults.wrap(std::move(inner));
+      });
+      set(store, kPage * kPageWords, 81);
+      set(store, (kPage + 1) * kPageWords, 82);
+      faults.arm({.nth = nth});
+      const Result<u64> made = store.runtime().checkpoint();
+      (void)store.runtime().close();
+      fired = faults.fired() != 0;
+      EXPECT_TRUE(made || fired) << made.failure().message;
+    }
+    SCOPED_TRACE("call " + std::to_string(nth));
+    ASSERT_NO_FATAL_FAILURE(expect_damaged_beside_a_replay());
+    {
+      WrappedStore store(uri(), options());
+      (void)store.runtime().close();
+    }
+    ASSERT_NO_FATAL_FAILURE(expect_damaged());
+  }
+  EXPECT_GT(nth, 8u);
+}
+
 /// The order of barriers: of the verdicts, and of versions.
 class Order final : public media::Decorator {
  public:
@@ -364,6 +396,56 @@ TEST_P(HomeGuardTest, WhatReplayFindsIsNotHealedLater) {
   expect_damaged();
   expect_refused();
   expect_word(kPage * kPageWords + 9, 77);
+}
+
+// A version of one object, and one of a region beside another one in the file.
+TEST(HomeGuardOfObjects, ARootAloneHealsNothing) {
+  const TempDir folder{TempDir::kMemory};
+  const std::string uri = "file:" + folder.path("store.pd");
+  Options options;
+  options.region_limit_bytes = 16 * kMiB;
+  options.aliases = 2;
+  options.region = "objects";
+  options.verify_bytes_per_second = 0;
+  Options beside;
+  beside.region_limit_bytes = 16 * kMiB;
+  beside.region = "beside";
+  std::shared_ptr<const HomeMap> home;
+  u64 offset = 0;
+  {
+    WrappedStore other(uri, beside);
+    WrappedStore store(uri, options);
+    {
+      const auto op = store.operation();
+      auto* const object = static_cast<u64*>(op.allocate(512, 64));
+      object[0] = 1;
+      op.set_root("object", object);
+      offset = store.runtime().region().offset_of(object);
+    }
+    store.close();
+    home = store.runtime().region().home();
+    other.close();
+  }
+  const u64 page = round_down(offset, kPageBytes);
+  // Of the same page, and not of the object.
+  const u64 elsewhere = offset % kPageBytes < kPageBytes / 2 ? kPageBytes - 100 : 100;
+  flip_bit(folder.path("store.pd"), HomeMap::page_place(*home->find(page), page) + elsewhere, 1);
+  {
+    WrappedStore other(uri, beside);
+    WrappedStore store(uri, options);
+    static_cast<u64*>(store.get_root("object"))[0] = 2;
+    value_or_throw(store.runtime().checkpoint_root("object"));
+    other.checkpoint();
+    store.crash();
+    other.close();
+  }
+  auto report = value_or_throw(store::check(uri, {}));
+  ASSERT_EQ(report.findings.size(), 1u);
+  EXPECT_EQ(report.findings[0].region, "objects");
+  EXPECT_EQ(report.findings[0].region_offset, page);
+  WrappedStore store(uri, options);
+  EXPECT_EQ(static_cast<u64*>(store.get_root("object"))[0], 2u);
+  store.crash();
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -252,7 +252,7 @@ TEST_P(ReplayTest, ACondemnedPageStaysCondemned) {
   const u64 unit = round_down(place, kPageBytes);
   AlignedBuffer table(kPageBytes);
   ASSERT_TRUE(volume_->medium().read(unit, table.span()));
-  std::memcpy(table.data() + (place - unit), &format::kDamagedPage, sizeof(u64));
+  std::memcpy(table.data() + (place - unit), &format::kCondemnedPage, sizeof(u64));
   ASSERT_TRUE(volume_->medium().write(unit, table.span(), PERDURA_SITE("test")));
   Lines all;
   for (u64 i = 0; i < kLinesPerPage; ++i) all[kPage * kLinesPerPage + i] = {i + 1};
@@ -268,7 +268,7 @@ TEST_P(ReplayTest, ACondemnedPageStaysCondemned) {
       u64 sum = 0;
       ASSERT_TRUE(volume_->medium().read(unit, table.span()));
       std::memcpy(&sum, table.data() + (place - unit), sizeof sum);
-      EXPECT_EQ(sum, format::kDamagedPage);
+      EXPECT_EQ(sum, format::kCondemnedPage);
       AlignedBuffer page(kPageBytes);
       ASSERT_TRUE(volume_->medium().read(place_of(kPage), page.span()));
       const Line& wanted = lines.at(kPage * kLinesPerPage + 3);
