@@ -50,10 +50,10 @@ void note_damage(Findings& findings, u64 region_offset, std::string what) {
 Result<std::unique_ptr<HomeGuard>> HomeGuard::create(region::Volume& volume,
                                                      const region::Region& region,
                                                      const track::DirtyMap* recovered) {
-  PERDURA_ASSIGN(PageSet settled, PageSet::create(region.limit()));
+  PERDURA_ASSIGN(PageSet known, PageSet::create(region.limit()));
   PERDURA_ASSIGN(PageSet withheld, PageSet::create(region.limit()));
   return std::unique_ptr<HomeGuard>(
-      new HomeGuard(volume, region.home(), recovered, std::move(settled), std::move(withheld)));
+      new HomeGuard(volume, region.home(), recovered, std::move(known), std::move(withheld)));
 }
 
 void HomeGuard::note(u64 page, std::string what) {
@@ -64,7 +64,7 @@ void HomeGuard::note(u64 page, std::string what) {
 void HomeGuard::note_in_version(u64 page) {
   const Failure damaged = page_damaged(volume_, page * kPageBytes);
   note(page, damaged.message);
-  settle(page);
+  learn(page);
   std::lock_guard lock(mutex_);
   if (findings_.in_version.empty()) findings_.in_version = damaged.message;
 }
@@ -81,9 +81,9 @@ Findings HomeGuard::findings() const {
 
 // What has come to the region since it was opened had no page that could be damaged.
 bool HomeGuard::is_unknown(u64 page) noexcept {
-  if (settled_.contains(page) || is_mutant("unguarded_versions")) return false;
+  if (known_.contains(page) || is_mutant("unguarded_versions")) return false;
   if (home_->find(page * kPageBytes) != nullptr && !may_be_half_replayed(page)) return true;
-  settled_.add(page);
+  known_.add(page);
   return false;
 }
 
@@ -115,7 +115,7 @@ Status HomeGuard::verify(const std::vector<u64>& pages) {
     u64 end = first;
     for (; i < pages.size() && pages[i] == end; ++i) ++end;
     view.look_at(first * kPageBytes, end * kPageBytes, [&](u64 page, HomeView::Page found) {
-      if (found == HomeView::Page::kGood) settle(page);
+      if (found == HomeView::Page::kGood) learn(page);
       else if (found == HomeView::Page::kDamaged) damaged.push_back(page);
       else if (found == HomeView::Page::kCondemned) condemned.push_back(page);
       else unreadable.push_back(page);

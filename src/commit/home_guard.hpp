@@ -2,12 +2,12 @@
 //
 // A damaged page would fit a new checksum once lines of it are brought home, or it would be taken
 // for one that a crash left half replayed. So a page that was not verified since the store was
-// opened is verified before a version has lines of it; and where it is damaged it is condemned: a
-// mark takes the place of its checksum (docs/format/home.md) and is durable before there is the
-// version. The version is made all the same: nothing that the program stored is lost, and the page
-// stays damaged for whoever looks at it.
+// opened is verified before a version has lines of it; and where it is damaged it is condemned:
+// its checksum gives way to a value that says so (docs/format/home.md), which is durable before
+// there is the version. The version is made all the same: nothing that the program stored is lost,
+// and the page stays damaged for whoever looks at it.
 //
-//   page at home    unknown --- verified, by whoever comes first ------> settled
+//   page at home    unknown --- verified, by whoever comes first ------> known
 //                      |                                                    ^
 //                      +--- found damaged --- condemned, if in a version ---+
 //
@@ -39,8 +39,8 @@ class HomeGuard {
 
   /// The page fits its checksum, or there is nothing to compare. In any thread, perhaps in a signal
   /// handler.
-  void settle(u64 page) noexcept { settled_.add(page); }
-  /// The page is damaged and reads as zeros: nothing of it is to be in a version. As settle(),
+  void learn(u64 page) noexcept { known_.add(page); }
+  /// The page is damaged and reads as zeros: nothing of it is to be in a version. As learn(),
   /// before the program can see it.
   void withhold(u64 page) noexcept { withheld_.add(page); }
   const PageSet& withheld() const { return withheld_; }
@@ -67,11 +67,11 @@ class HomeGuard {
 
  private:
   HomeGuard(region::Volume& volume, std::shared_ptr<const region::HomeMap> home,
-            const track::DirtyMap* recovered, PageSet settled, PageSet withheld)
+            const track::DirtyMap* recovered, PageSet known, PageSet withheld)
       : volume_(volume),
         home_(std::move(home)),
         recovered_(recovered),
-        settled_(std::move(settled)),
+        known_(std::move(known)),
         withheld_(std::move(withheld)) {}
 
   bool is_unknown(u64 page) noexcept;
@@ -81,7 +81,7 @@ class HomeGuard {
   region::Volume& volume_;
   const std::shared_ptr<const region::HomeMap> home_;
   const track::DirtyMap* const recovered_;
-  PageSet settled_;
+  PageSet known_;
   PageSet withheld_;
   std::mutex writing_;
   mutable std::mutex mutex_;

@@ -47,7 +47,7 @@ bool Scrub::step(const HomeMap& home) {
                 sizeof expected);
     // The next replay gives such a page a new checksum, unless it was found damaged before.
     if (guard_.may_be_half_replayed(page) && expected != format::kCondemnedPage) continue;
-    if (page_checksum(buffer_.data() + at, page * kLinesPerPage) == expected) guard_.settle(page);
+    if (page_checksum(buffer_.data() + at, page * kLinesPerPage) == expected) guard_.learn(page);
     else guard_.note(page, page_damaged(volume_, first + at).message);
   }
   guard_.scrubbed(length);

@@ -110,7 +110,7 @@ bool HomeLoader::verify(u64 begin, u64 end, const media::SelfMemory* memory) noe
     ++pages;
     const bool in_log = index_ && index_->lines().has_page(page);
     if (found == Page::kGood || (found == Page::kDamaged && in_log)) {
-      if (guard_ != nullptr) guard_->settle(page);
+      if (guard_ != nullptr) guard_->learn(page);
       return;
     }
     note(page);
