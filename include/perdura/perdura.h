@@ -87,7 +87,8 @@ int perdura_open(const char* uri, const perdura_options* options, perdura_store*
 /* Takes a last checkpoint. The store is gone afterwards, whatever is returned. */
 int perdura_close(perdura_store* store);
 
-/* Removes a region with all that it holds; nobody may have the store open. */
+/* Removes a region with all that it holds; nobody may have the store open to write, nor the region
+ * to read. */
 int perdura_region_remove(const char* uri, const char* region);
 
 /* NULL when there is no space. perdura_alloc aligns to 16 bytes. */

@@ -82,7 +82,7 @@ class Store {
   static Store open(std::string_view uri, const Options& options = {});
 
   /// Remove a region with all that it holds; its space is free for others. Nobody may have the
-  /// store open. Throws kNotFound, kLocked.
+  /// store open to write, nor the region to read. Throws kNotFound, kLocked.
   static void remove(std::string_view uri, std::string_view region);
 
   /// What it was moved from is closed.
