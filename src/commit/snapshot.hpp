@@ -37,8 +37,8 @@ class Snapshot {
 
   /// Gets a unit, by its number in the region; the bytes are its own until it returns.
   using Take = std::function<Status(u64 unit, const std::byte* bytes)>;
-  /// Each of `units`, which rise, in any order: of those that changed all, or some. The first failure
-  /// ends it.
+  /// Each of `units`, which rise, in any order: of those that changed all, or some. The first
+  /// failure ends it.
   virtual Status write_units(const std::vector<u64>& units, const Take& take) = 0;
 
   /// Also after a failure, and more than once.
