@@ -278,9 +278,12 @@ Result<std::unique_ptr<commit::Engine>> Runtime::make_engine() {
 }
 
 // kAutomatic takes the first page tracker that this system has for this kind of mapping. What
-// captures in the background must see stores first.
+// captures in the background must see stores first. A reader has no versions to make, so one is as
+// good as another to it: the writer's may watch memory that was new, and not a view.
 Status Runtime::choose_tracker() {
-  if (options_.tracking != Tracking::kAutomatic) return make_tracker(options_.tracking);
+  const bool any_page_tracker = read_only() && !track::is_reported(options_.tracking);
+  if (options_.tracking != Tracking::kAutomatic && !any_page_tracker)
+    return make_tracker(options_.tracking);
   const bool sees_first = options_.capture == Capture::kBackground;
   Status status;
   std::string refused;
@@ -290,7 +293,7 @@ Status Runtime::choose_tracker() {
     if (status || status.failure().code != Code::kUnsupported) break;
     if (refused.empty()) refused = status.failure().message;
   }
-  if (status && !refused.empty()) say_fallback(name(), tracker_->kind(), refused);
+  if (status && !refused.empty() && !read_only()) say_fallback(name(), tracker_->kind(), refused);
   return status;
 }
 

@@ -356,6 +356,31 @@ TEST_P(Readers, VerifyBeforeUseOrNotAtAll) {
   expect_error([&] { Store::open(uri(), chosen); }, Code::kCorrupt, "does not fit its checksum");
 }
 
+// Each page tracker that watches new memory here may be the writer's; a reader's memory is not new.
+TEST_P(Readers, WhoseTrackerCannotWatchTheirMemoryHaveAnother) {
+  if (GetParam().aliases != 0) GTEST_SKIP() << "theirs is new";
+  for (const Tracking tracking : {Tracking::kUserfault, Tracking::kSigbus, Tracking::kProtect})
+    for (const TempDir::Where where : {TempDir::kDisk, TempDir::kMemory}) {
+      SCOPED_TRACE(static_cast<int>(tracking));
+      const TempDir folder(where);
+      const std::string uri = GetParam().scheme + folder.path("store.pd");
+      Options chosen = options();
+      chosen.tracking = tracking;
+      const bool supported = in_child([&]() -> std::string {
+                               Store store = Store::open(uri, chosen);
+                               Steps steps(store);
+                               steps.make();
+                               store.checkpoint();
+                               store.close();
+                               return "";
+                             }).empty();
+      if (!supported) continue;
+      chosen.read_only = true;
+      Store store = Store::open(uri, chosen);
+      EXPECT_EQ(problem_of(store, 0), "");
+    }
+}
+
 // A child that lives on has no part in it.
 TEST_P(Readers, ThatForkTakeTheirPinWithThem) {
   WriterProcess writer(uri(), options());
