@@ -207,10 +207,10 @@ TEST_F(HomeLoaderTest, AChunkThatCannotBeClosedIsAnError) {
 
 TEST_F(HomeLoaderTest, AFaultElsewhereIsNotItsOwn) {
   log_pages(3, 100);
-  log_pages(600, 100);
+  log_pages(1900, 100);
   make_loader();
   ASSERT_TRUE(loader_->load_lazily(*region_, *tracker_));
-  EXPECT_FALSE(loader_->on_fault(page(300))) << "nothing of the log is there";
+  EXPECT_FALSE(loader_->on_fault(page(900))) << "nothing of the log is there, nor near";
   EXPECT_TRUE(loader_->on_fault(page(3)));
   wait_until_done();
   EXPECT_TRUE(loader_->on_fault(page(3))) << "it is open: to be tried again";
