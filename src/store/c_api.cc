@@ -1,5 +1,6 @@
 // The C surface: exceptions become negative codes and a sentence.
 #include <perdura/perdura.h>
+#include <cstring>
 
 #include <string>
 
@@ -37,26 +38,40 @@ const perdura_type& required(const perdura_type* type) {
   return *type;
 }
 
+namespace {
+
+// An enumeration in C holds any number, which is for the options to refuse. Read as what it is in
+// C++ such a number would be undefined.
+template <class Enum, class InC>
+Enum enum_of(const InC& value) {
+  int number = 0;
+  static_assert(sizeof value == sizeof number);
+  std::memcpy(&number, &value, sizeof number);
+  return static_cast<Enum>(number);
+}
+
+}  // namespace
+
 Options options_of(const perdura_options* options) {
   Options chosen;
   if (options == nullptr) return chosen;
   chosen.create = options->must_exist == 0;
-  chosen.tracking = static_cast<Tracking>(options->tracking);
+  chosen.tracking = enum_of<Tracking>(options->tracking);
   if (options->region_limit_bytes != 0) chosen.region_limit_bytes = options->region_limit_bytes;
   chosen.region_address = options->region_address;
   chosen.log_limit_bytes = options->log_limit_bytes;
   chosen.aliases = options->aliases;
   if (options->chunk_bytes != 0) chosen.chunk_bytes = options->chunk_bytes;
-  chosen.engine = static_cast<Engine>(options->engine);
+  chosen.engine = enum_of<Engine>(options->engine);
   if (options->versions_kept != 0) chosen.versions_kept = options->versions_kept;
   if (options->over_provisioning != 0) chosen.over_provisioning = options->over_provisioning;
   chosen.version = options->version;
-  chosen.capture = static_cast<Capture>(options->capture);
+  chosen.capture = enum_of<Capture>(options->capture);
   if (options->region != nullptr) chosen.region = options->region;
-  chosen.verify = static_cast<Verify>(options->verify);
+  chosen.verify = enum_of<Verify>(options->verify);
   chosen.confirm_versions = options->confirm_versions != 0;
   chosen.read_only = options->read_only != 0;
-  chosen.on_damage = static_cast<OnDamage>(options->on_damage);
+  chosen.on_damage = enum_of<OnDamage>(options->on_damage);
   return chosen;
 }
 
