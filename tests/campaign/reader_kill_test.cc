@@ -172,7 +172,7 @@ std::string ReaderKills::read(u64 seed) const {
 }
 
 TEST_P(ReaderKills, LeaveEachVersionAsItIs) {
-  const u64 kills = slice_or_whole(30, 300) / kSlower;
+  const u64 kills = slice_or_whole(12, 60) / kSlower;
   const char* const wanted = std::getenv("PERDURA_SEED");
   const u64 seed = wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : std::random_device{}();
   SCOPED_TRACE("PERDURA_SEED=" + std::to_string(seed));
