@@ -7,8 +7,8 @@ void run(Run& run) {
   run.options.tracking = Tracking::kProtect;
   run.options.capture = Capture::kBackground;
   run.open();
-  run.concurrent_steps(3, 12, [&run] {
-    for (int i = 0; i < 4; ++i) run.checkpoint();
+  run.concurrent_steps(2, 6, [&run] {
+    for (int i = 0; i < 2; ++i) run.checkpoint();
   });
   run.checkpoint();
   run.kill();
