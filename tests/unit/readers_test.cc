@@ -50,6 +50,11 @@ std::string name_of_config(const testing::TestParamInfo<Config>& info) { return 
 
 class Readers : public testing::TestWithParam<Config> {
  protected:
+  void SetUp() override {
+#if defined(__SANITIZE_THREAD__)
+    GTEST_SKIP() << "ThreadSanitizer ends children that start threads where their parent had some";
+#endif
+  }
   Options options() const {
     Options options;
     options.region_limit_bytes = 8 * kMiB;
