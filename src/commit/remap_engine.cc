@@ -83,7 +83,6 @@ void RemapEngine::begin(u64 version) {
   stage_.begin();
   retire();  // readers may have gone, and their space may be all that there is
   version_ = version;
-  listed_.clear();
   changes_.clear();
   taken_.clear();
   record_begun_ = false;
@@ -92,20 +91,15 @@ void RemapEngine::begin(u64 version) {
   chunks_before_ = map_.chunks();
 }
 
-void RemapEngine::list_chunks(const track::DirtyMap& changes) {
-  const u64 pages = chunk_bytes_ / kPageBytes;
-  changes.for_each_page([&](u64 page, u64) {
-    if (config_.withheld->contains(page)) return;
-    if (listed_.empty() || listed_.back() != page / pages) listed_.push_back(page / pages);
-  });
+void RemapEngine::expect_chunks(u64 count) {
   // In the background it may have grown since the cut, by what is zero in this version.
   const auto& extents = config_.region->home()->extents();
   const u64 backed = extents.empty() ? 0 : extents.back().region_offset + extents.back().length;
   map_.resize(std::max(map_.chunks(), backed / chunk_bytes_));
   // What it takes to undo an entry is there before the entry changes.
-  const u64 nodes = listed_.size() * (map_.levels() + 1);
-  changes_.reserve(listed_.size() + nodes);
-  taken_.reserve(listed_.size() + nodes);
+  const u64 entries = count * (map_.levels() + 2);
+  changes_.reserve(entries);
+  taken_.reserve(entries);
 }
 
 // Memory for what goes to `place` next.
@@ -138,6 +132,7 @@ void RemapEngine::set_entry(u32 level, u64 index, const ChunkEntry& entry) {
 }
 
 Status RemapEngine::write_chunk(u64 index, const std::byte* bytes) {
+  if (config_.withheld->contains(index * (chunk_bytes_ / kPageBytes))) return {};
   written_.changed_bytes += chunk_bytes_;
   if (is_zero(bytes, chunk_bytes_)) {
     set_entry(0, index, {});
@@ -153,16 +148,17 @@ Status RemapEngine::write_chunk(u64 index, const std::byte* bytes) {
 
 Status RemapEngine::capture_stopped(const track::DirtyMap& changes) {
   stage_.capture();
-  list_chunks(changes);
-  for (const u64 index : listed_) PERDURA_TRY(write_chunk(index, chunk_address(index)));
+  const std::vector<u64> chunks = units_of(changes, chunk_bytes_);
+  expect_chunks(chunks.size());
+  for (const u64 index : chunks) PERDURA_TRY(write_chunk(index, chunk_address(index)));
   return flush();
 }
 
 Status RemapEngine::capture(const track::DirtyMap& changes, Snapshot& snapshot) {
   stage_.capture();
-  list_chunks(changes);
+  expect_chunks(units_of(changes, chunk_bytes_).size());
   const Status written = snapshot.write_units(
-      listed_, [this](u64 index, const std::byte* bytes) { return write_chunk(index, bytes); });
+      changes, [this](u64 index, const std::byte* bytes) { return write_chunk(index, bytes); });
   {
     std::lock_guard lock(mutex_);
     side_copies_ += snapshot.side_copies();
@@ -260,7 +256,7 @@ Status RemapEngine::write_record() {
   record.store_id = config_.volume->store_id();
   record.version = version_;
   record.backed_bytes = map_.chunks() * chunk_bytes_;
-  record.changed_chunks = listed_.size();
+  record.changed_chunks = written_.changed_bytes / chunk_bytes_;
   record.changed_bytes = written_.bytes;
   record.levels = map_.levels();
   record.chunk_bytes = config_.record.chunk_bytes;
@@ -306,7 +302,6 @@ void RemapEngine::discard() {
   }
   changes_.clear();
   taken_.clear();
-  listed_.clear();
 }
 
 Engine::Written RemapEngine::written() const { return written_; }

@@ -84,7 +84,7 @@ class RemapEngine final : public Engine {
     format::ChunkEntry old;
   };
 
-  void list_chunks(const track::DirtyMap& changes);
+  void expect_chunks(u64 count);
   Result<std::byte*> room(u64 place, u64 length);
   Status flush();
   Status write_chunk(u64 index, const std::byte* bytes);
@@ -111,7 +111,6 @@ class RemapEngine final : public Engine {
   // --- of the version that is written
   Stage stage_;
   u64 version_ = 0;
-  std::vector<u64> listed_;      ///< changed chunks, in rising order
   std::vector<Change> changes_;  ///< of the map
   std::vector<Retiring::Place> taken_;
   u64 chunks_before_ = 0;

@@ -37,9 +37,8 @@ class Snapshot {
 
   /// Gets a unit, by its number in the region; the bytes are its own until it returns.
   using Take = std::function<Status(u64 unit, const std::byte* bytes)>;
-  /// Each of `units`, which rise, in any order: of those that changed all, or some. The first
-  /// failure ends it.
-  virtual Status write_units(const std::vector<u64>& units, const Take& take) = 0;
+  /// Each unit of which `changes` has a line, in any order. The first failure ends it.
+  virtual Status write_units(const track::DirtyMap& changes, const Take& take) = 0;
 
   /// Also after a failure, and more than once.
   virtual void close() noexcept = 0;
@@ -47,6 +46,9 @@ class Snapshot {
   /// Lines or units of the last one that were captured from copies.
   virtual u64 side_copies() const = 0;
 };
+
+/// The units of which `changes` has a line, in rising order.
+std::vector<u64> units_of(const track::DirtyMap& changes, u64 unit_bytes);
 
 /// Of a tracker that sees stores first, which outlives it as the others do. A unit is a power of
 /// two, at least a page.

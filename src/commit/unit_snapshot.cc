@@ -6,13 +6,11 @@
 #include <array>
 #include <bit>
 #include <cstring>
-#include <iterator>
 #include <utility>
 
 #include "base/aligned_buffer.hpp"
 #include "base/assert.hpp"
 #include "commit/capture.hpp"
-#include "commit/line_snapshot.hpp"
 
 namespace perdura::commit {
 namespace {
@@ -112,11 +110,8 @@ Result<std::unique_ptr<UnitSnapshot>> UnitSnapshot::create(track::Tracker& track
 
 Status UnitSnapshot::open() {
   PERDURA_ASSERT(listed_.empty());  // the one before was closed
-  const u64 pages = unit_bytes_ / kPageBytes;
   side_copies_ = 0;
-  tracker_.collect().for_each_page([&](u64 page, u64) {
-    if (listed_.empty() || listed_.back() != page / pages) listed_.push_back(page / pages);
-  });
+  listed_ = units_of(tracker_.collect(), unit_bytes_);
   for (const u64 unit : listed_) state(unit).store(kPending, std::memory_order_relaxed);
   return {};
 }
@@ -144,10 +139,6 @@ void UnitSnapshot::before_store(const std::byte* begin, const std::byte* end) no
 // So that who waits for a place gets one.
 Status UnitSnapshot::take_aside(const Take& take) {
   for (size_t slot = aside_.take(); slot != AsidePool::kNone; slot = aside_.take()) {
-    if (!std::binary_search(listed_.begin(), listed_.end(), aside_.unit_in(slot))) {
-      aside_.release(slot);
-      continue;
-    }
     ++side_copies_;
     const Status taken = guarded([&] { return take(aside_.unit_in(slot), aside_.bytes(slot)); });
     aside_.release(slot);
@@ -181,13 +172,8 @@ Status UnitSnapshot::take_all(const Take& take) {
   return {};
 }
 
-Status UnitSnapshot::write_units(const std::vector<u64>& units, const Take& take) {
-  std::vector<u64> others;
-  std::set_difference(listed_.begin(), listed_.end(), units.begin(), units.end(),
-                      std::back_inserter(others));
-  for (const u64 unit : others) forget(unit);
-  PERDURA_ASSERT(others.size() + units.size() == listed_.size());
-  listed_ = units;
+// What changed is listed since it was opened.
+Status UnitSnapshot::write_units(const track::DirtyMap&, const Take& take) {
   return take_all(take);
 }
 
@@ -209,31 +195,19 @@ Status UnitSnapshot::write_lines(const track::DirtyMap& changes, log::VersionWri
   return batch.flush() ? Status{} : writer.finish();
 }
 
-// Nobody who stores to it waits any more.
-void UnitSnapshot::forget(u64 unit) noexcept {
-  u8 seen = kPending;
-  while (!state(unit).compare_exchange_weak(seen, kIdle, std::memory_order_acq_rel) &&
-         seen != kIdle) {
-    ::sched_yield();
-    seen = kPending;
-  }
-}
-
+// Whatever is left: nobody waits, and nothing is copied aside any more.
 void UnitSnapshot::close() noexcept {
-  for (const u64 unit : listed_) forget(unit);
+  for (const u64 unit : listed_) {
+    u8 seen = kPending;
+    while (!state(unit).compare_exchange_weak(seen, kIdle, std::memory_order_acq_rel) &&
+           seen != kIdle) {
+      ::sched_yield();
+      seen = kPending;
+    }
+  }
   listed_.clear();
   for (size_t slot = aside_.take(); slot != AsidePool::kNone; slot = aside_.take())
     aside_.release(slot);
-}
-
-Result<std::unique_ptr<Snapshot>> make_snapshot(track::Tracker& tracker, track::Mutators& mutators,
-                                                const region::Region& region, u64 unit_bytes) {
-  PERDURA_ASSERT(tracker.sees_stores_first());
-  if (tracker.window() != nullptr)
-    return std::unique_ptr<Snapshot>(
-        std::make_unique<LineSnapshot>(tracker, mutators, region.base(), unit_bytes));
-  PERDURA_ASSIGN(auto made, UnitSnapshot::create(tracker, region, unit_bytes));
-  return std::unique_ptr<Snapshot>(std::move(made));
 }
 
 }  // namespace perdura::commit

@@ -44,7 +44,7 @@ class UnitSnapshot final : public Snapshot, public track::StoreGuard {
   Status open() override;
   Status write_lines(const track::DirtyMap& changes, log::VersionWriter& writer,
                      Trimmer* trimmer) override;
-  Status write_units(const std::vector<u64>& units, const Take& take) override;
+  Status write_units(const track::DirtyMap& changes, const Take& take) override;
   void close() noexcept override;
   u64 side_copies() const override { return side_copies_; }
 
@@ -59,7 +59,6 @@ class UnitSnapshot final : public Snapshot, public track::StoreGuard {
   const std::byte* address(u64 unit) const { return base_ + unit * unit_bytes_; }
   Status take_aside(const Take& take);
   Status take_all(const Take& take);
-  void forget(u64 unit) noexcept;
 
   track::Tracker& tracker_;
   const std::byte* const base_;

@@ -212,11 +212,12 @@ class RingQueue final : public WriteQueue {
 
 class FileMedium final : public Medium {
  public:
-  FileMedium(std::string path, UniqueFd mapped, FileLock locked, bool direct, u64 size,
-             bool use_io_uring)
+  FileMedium(std::string path, UniqueFd mapped, FileLock locked, HeldFd read_through, bool direct,
+             u64 size, bool use_io_uring)
       : file_(std::move(mapped), std::move(path)),
         path_(file_.path()),
         locked_(std::move(locked)),
+        read_through_(std::move(read_through)),
         direct_(direct),
         use_io_uring_(use_io_uring && kRingsUsable),
         size_(size) {}
@@ -312,7 +313,7 @@ class FileMedium final : public Medium {
  private:
   // One way of writing a file, never two: dirty pages of the cache beside direct writes make
   // fsync fail on ext4 and XFS.
-  int fd() const { return locked_.fd(); }
+  int fd() const { return read_through_ ? read_through_.get() : locked_.fd(); }
 
   void check(u64 offset, Bytes data) const {
     PERDURA_ASSERT(is_aligned(offset, kPageBytes) && is_aligned(data.size(), kPageBytes));
@@ -366,7 +367,10 @@ class FileMedium final : public Medium {
 
   NamedFile file_;  ///< to map, and to extend
   const std::string& path_;
-  FileLock locked_;  ///< for all I/O
+  FileLock locked_;  ///< a writer's is for all I/O
+  /// A reader's is not: reads may be in flight for a while after their process was killed, and
+  /// nobody need wait for them.
+  HeldFd read_through_;
   const bool direct_;
   std::atomic<bool> abandoned_{false};
   const bool use_io_uring_;
@@ -397,12 +401,15 @@ Result<OpenedMedium> open_file(const std::string& path, const MediumOptions& opt
   const bool direct = static_cast<bool>(io);
   if (!direct) io = UniqueFd(::open(path.c_str(), opened.access() | O_CLOEXEC));
   if (!io) return system_failure(errno, "cannot open '" + path + "' to lock it");
-  PERDURA_ASSIGN(FileLock locked,
-                 lock_file(path, opened.file.get(), std::move(io),
-                           {.reads = options.read_only, .patience_ms = options.timeout_ms}));
-  if (!direct) PERDURA_TRY(drop_cached(locked.fd(), path));
+  const LockOptions lock{.reads = options.read_only, .patience_ms = options.timeout_ms};
+  const int file = opened.file.get();
+  PERDURA_ASSIGN(FileLock locked, lock.reads ? lock_file(path, file, opened.access(), lock)
+                                             : lock_file(path, file, std::move(io), lock));
+  HeldFd read_through = lock.reads ? HeldFd(std::move(io)) : HeldFd();
+  if (!direct) PERDURA_TRY(drop_cached(lock.reads ? read_through.get() : locked.fd(), path));
   auto medium = std::make_unique<FileMedium>(path, std::move(opened.file), std::move(locked),
-                                             direct, opened.size, options.use_io_uring);
+                                             std::move(read_through), direct, opened.size,
+                                             options.use_io_uring);
   return OpenedMedium{std::move(medium), opened.size == 0};
 }
 

@@ -240,17 +240,12 @@ class LogInspection final : public Inspection {
     if (was_written_) return;
     const size_t before = report.findings.size();
     const Status tail = LogTailCheck(volume_, record_, durable_version(), report, progress).run();
-    if (is_as_it_was()) {
-      if (!tail) add_damage(report, "log", tail.failure().message, record_.name);
-    } else {
-      report.findings.erase(report.findings.begin() + static_cast<std::ptrdiff_t>(before),
-                            report.findings.end());
-    }
-  }
-
-  // Nobody has opened it to write since read_versions().
-  bool is_as_it_was() const {
-    return !volume_.medium().has_writer() && volume_.look_again() && volume_.state() == state_;
+    // Who has opened it to write since read_versions() may have written there meanwhile.
+    if (volume_.medium().has_writer()) return report.findings.resize(before);
+    if (const Status head = volume_.look_again(); !head)
+      return add_damage(report, "superblock", head.failure().message);
+    if (volume_.state() != state_) return report.findings.resize(before);
+    if (!tail) add_damage(report, "log", tail.failure().message, record_.name);
   }
 
   const char* content_part() const override { return "log"; }

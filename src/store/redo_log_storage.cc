@@ -56,8 +56,7 @@ class RedoLogStorage final : public Storage {
     return options_.lazy_recovery ? loader_.load_lazily(region, tracker) : loader_.load_all(region);
   }
 
-  // Of lines: threads that copy pages aside in handlers of faults wait longer than for a capture in
-  // which all of them help.
+  // Where pages would be copied aside in handlers of faults it is for the program to choose.
   bool usually_in_background(const track::Tracker& tracker) const override {
     return tracker.kind() == Tracking::kReported;
   }

@@ -12,9 +12,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <functional>
 #include <thread>
+#include <vector>
 
 #include "base/aligned_buffer.hpp"
 #include "base/mapping.hpp"
@@ -298,6 +300,41 @@ TEST_F(FileMediumTest, NoWriteOfAKilledProcessComesLater) {
     ASSERT_EQ(writer.wait(), "");
     ASSERT_TRUE(writer.killed());
     for (u64 i = 0; i < kWrites; ++i) expect_content(*medium, i * kLength, kLength, 2);
+  }
+}
+
+// A killed reader's reads may be in flight for a while, and nobody need wait for them.
+TEST_F(FileMediumTest, AKilledReaderIsGoneWhenItIsWaitedFor) {
+  constexpr u64 kReads = 32;
+  constexpr u64 kLength = 256 * kKiB;
+  const auto medium = open();
+  value_or_throw(medium->grow(kReads * kLength, true));
+  const AlignedBuffer data = filled(kReads * kLength, 1);
+  ASSERT_TRUE(medium->write(0, data.span(), PERDURA_SITE("test")));
+  for (int round = 0; round < 100; ++round) {
+    int ends[2];
+    ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+    const UniqueFd reads_now(ends[0]);
+    UniqueFd child_end(ends[1]);
+    Child reader([&]() -> std::string {
+      const auto read_only = media::open_medium("file:" + path(), {.read_only = true});
+      if (!read_only) return read_only.failure().message;
+      AlignedBuffer into(kReads * kLength);
+      std::vector<media::ReadRequest> requests;
+      for (u64 i = 0; i < kReads; ++i)
+        requests.push_back({i * kLength, into.span().subspan(i * kLength, kLength)});
+      if (::write(child_end.get(), "", 1) != 1) return "cannot say so";
+      for (;;)
+        if (!read_only->medium->read_all(requests)) return "cannot read";
+    });
+    child_end.reset();
+    char byte = 0;
+    ASSERT_EQ(::read(reads_now.get(), &byte, 1), 1);
+    EXPECT_TRUE(medium->has_readers());
+    std::this_thread::sleep_for(std::chrono::microseconds(500 + 70 * round));
+    reader.kill();
+    ASSERT_EQ(reader.wait(), "");
+    ASSERT_FALSE(medium->has_readers()) << "round " << round;
   }
 }
 

@@ -40,6 +40,12 @@ struct Way {
   Tracking tracking;
 };
 
+constexpr Way kWays[] = {{"file_reported", "file:", Tracking::kReported},
+                         {"emu_bitmap", "emu:", Tracking::kBitmap},
+                         {"file_userfault", "file:", Tracking::kUserfault},
+                         {"emu_protect", "emu:", Tracking::kProtect},
+                         {"file_protect", "file:", Tracking::kProtect}};
+
 class VerifyTest : public testing::TestWithParam<Way> {
  protected:
   static constexpr u64 kWords = 3 * kMiB / sizeof(u64);
@@ -465,12 +471,7 @@ TEST_P(DamageIsThrown, WithoutVerificationBeforeUseWhenItIsFound) {
   store.close();
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, DamageIsThrown,
-                         testing::Values(Way{"file_reported", "file:", Tracking::kReported},
-                                         Way{"emu_bitmap", "emu:", Tracking::kBitmap},
-                                         Way{"file_userfault", "file:", Tracking::kUserfault},
-                                         Way{"emu_protect", "emu:", Tracking::kProtect},
-                                         Way{"file_protect", "file:", Tracking::kProtect}),
+INSTANTIATE_TEST_SUITE_P(Ways, DamageIsThrown, testing::ValuesIn(kWays),
                          [](const auto& info) { return info.param.name; });
 
 TEST(ContainerBesideDamage, IsRefused) {
@@ -481,12 +482,7 @@ TEST(ContainerBesideDamage, IsRefused) {
                Code::kInvalidArgument, "beside damage");
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, VerifyTest,
-                         testing::Values(Way{"file_reported", "file:", Tracking::kReported},
-                                         Way{"emu_bitmap", "emu:", Tracking::kBitmap},
-                                         Way{"file_userfault", "file:", Tracking::kUserfault},
-                                         Way{"emu_protect", "emu:", Tracking::kProtect},
-                                         Way{"file_protect", "file:", Tracking::kProtect}),
+INSTANTIATE_TEST_SUITE_P(Ways, VerifyTest, testing::ValuesIn(kWays),
                          [](const auto& info) { return info.param.name; });
 
 // With aliases all of the region is loaded when it is opened.

@@ -275,14 +275,12 @@ void Capture::checkpoint_of_units(bool fails) {
   ASSERT_TRUE(snapshot.open());
   std::memcpy(at_cut_.data(), memory_.as(), kBytes);
   mutators_->resume();
-  std::vector<u64> units;
-  tracker_->collect().for_each_page([&](u64 page, u64) {
-    if (units.empty() || units.back() != page / 4) units.push_back(page / 4);
-  });
+  const track::DirtyMap& changes = tracker_->collect();
+  const std::vector<u64> units = commit::units_of(changes, kUnitBytes);
   std::vector<u64> version = durable_;
   u64 taken = 0;
   const Status written =
-      snapshot.write_units(units, [&](u64 unit, const std::byte* bytes) -> Status {
+      snapshot.write_units(changes, [&](u64 unit, const std::byte* bytes) -> Status {
         if (fails && taken == units.size() / 2) return Failure{Code::kIo, "the disk is gone"};
         EXPECT_EQ(unit, units[taken++]);
         std::memcpy(&version[unit * kUnitBytes / sizeof(u64)], bytes, kUnitBytes);
