@@ -127,26 +127,39 @@ Status ChunkLoader::load_lazily(track::Tracker& tracker) {
   return {};
 }
 
-// Neighbours on the medium are read together. Takes no memory from the allocator, of which the
-// thread that faulted may be a user just now.
+// Neighbours on the medium are read together, all of it before any is written: a checkpoint may
+// come between two writes, and then reads what will be there. Takes no memory from the allocator,
+// of which the thread that faulted may be a user just now.
 Status ChunkLoader::load_part(u64 first, u64 last, const media::SelfMemory& memory) {
   PERDURA_ASSIGN(const Mapping buffer, Mapping::anonymous((last - first) * chunk_bytes_));
-  while (first < last) {
-    const u64 begin = first++;
-    if (chunks_[begin].place == 0) continue;
-    while (first < last && follows(first)) ++first;
-    const media::MutableBytes run(buffer.as(), (first - begin) * chunk_bytes_);
-    const media::ReadRequest request{chunks_[begin].place, run};
+  const auto content = [&](u64 begin, u64 end) {
+    return media::MutableBytes(buffer.as() + (begin - first) * chunk_bytes_,
+                               (end - begin) * chunk_bytes_);
+  };
+  // Calls visit(begin, end) for each run of neighbours until one fails.
+  const auto for_each_run = [&](auto&& visit) -> Status {
+    for (u64 index = first; index < last;) {
+      const u64 begin = index++;
+      if (chunks_[begin].place == 0) continue;
+      while (index < last && follows(index)) ++index;
+      PERDURA_TRY(visit(begin, index));
+    }
+    return {};
+  };
+  PERDURA_TRY(for_each_run([&](u64 begin, u64 end) -> Status {
+    const media::ReadRequest request{chunks_[begin].place, content(begin, end)};
     PERDURA_TRY(volume_.medium().load({&request, 1}));
-    for (u64 index = begin; index < first; ++index) {
-      const media::MutableBytes chunk = run.subspan((index - begin) * chunk_bytes_, chunk_bytes_);
+    for (u64 index = begin; index < end; ++index) {
+      const media::MutableBytes chunk = content(index, index + 1);
       const Status good = reader_.check_chunk(index, chunks_[index], chunk.data());
       if (!good && !zero(index, good.failure(), chunk)) return copy_of(good.failure());
     }
-    if (!memory.write(region_.base() + begin * chunk_bytes_, run))
-      return Failure{Code::kNoMemory, "cannot write a part of the region"};
-  }
-  return {};
+    return {};
+  }));
+  return for_each_run([&](u64 begin, u64 end) -> Status {
+    if (memory.write(region_.base() + begin * chunk_bytes_, content(begin, end))) return {};
+    return Failure{Code::kNoMemory, "cannot write a part of the region"};
+  });
 }
 
 // Whether it may.

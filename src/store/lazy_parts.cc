@@ -169,11 +169,13 @@ bool LazyParts::fill_pages(u64 part) noexcept {
     PERDURA_TRY(for_each_backed(begin, end, [this](std::byte* address, u64 length) {
       return tracker_.before_fill(address, length);
     }));
-    if (!filler_.fill(begin, end, memory_)) return Failure{};
-    // What was filled in is durable: no change of the program's.
-    return for_each_backed(begin, end, [this](std::byte* address, u64 length) {
+    const bool filled = filler_.fill(begin, end, memory_);
+    // What was filled in is durable: no change of the program's. Nor is a part of it: a checkpoint
+    // would have to read what cannot be filled.
+    PERDURA_TRY(for_each_backed(begin, end, [this](std::byte* address, u64 length) {
       return tracker_.after_fill(address, length);
-    });
+    }));
+    return filled ? Status{} : Failure{};
   }));
 }
 
@@ -210,22 +212,25 @@ bool LazyParts::on_fault(const region::Fault& fault) noexcept {
   return on_access(fault.address) != Answer::kFailed;
 }
 
-// Others ask as well: whoever is not heard asks again.
+// Others ask as well: whoever is not heard asks again. So does who comes after a refusal: what was
+// in the way may be gone.
 bool LazyParts::ask_for(u64 part) noexcept {
-  const std::atomic<u8>& state = states_[part];
+  std::atomic<u8>& state = states_[part];
+  u8 refused = kRefused;
+  state.compare_exchange_strong(refused, kClosed, std::memory_order_acq_rel);
   while (state.load(std::memory_order_acquire) != kOpen) {
     if (state.load(std::memory_order_acquire) == kRefused) return false;
     wanted_.store(part, std::memory_order_release);
+    futex_wake(bell_);
     const timespec pause{0, 20'000};
     ::nanosleep(&pause, nullptr);
   }
   return true;
 }
 
-bool LazyParts::fill_or_refuse(u64 part) {
-  const bool opened = fill(part);
-  if (!opened) states_[part].store(kRefused, std::memory_order_release);
-  return opened;
+void LazyParts::answer_asked() {
+  const u64 part = wanted_.exchange(kNone, std::memory_order_acquire);
+  if (part != kNone && !fill(part)) states_[part].store(kRefused, std::memory_order_release);
 }
 
 void LazyParts::fill_in_background() {
@@ -236,15 +241,11 @@ void LazyParts::fill_in_background() {
 // Whether all of them are open: else it ended before, or one of them cannot be filled, which keeps
 // none of the others from it.
 bool LazyParts::fill_soon() {
-  const bool alone = !filler_.fills_in_handlers();
   bool all = true;
   for (u64 part = 0; part < states_.size(); ++part) {
     if (stopping_.load(std::memory_order_relaxed)) return false;
-    if (alone)
-      if (const u64 wanted = wanted_.exchange(kNone, std::memory_order_acquire); wanted != kNone)
-        fill_or_refuse(wanted);
-    if (plan_.parts[part] != Wanted::kSoon) continue;
-    all = (alone ? fill_or_refuse(part) : fill(part)) && all;
+    answer_asked();
+    if (plan_.parts[part] == Wanted::kSoon) all = fill(part) && all;
   }
   return all;
 }
@@ -258,6 +259,7 @@ void LazyParts::fill_paced() {
   auto due = Clock::now() + kPacedDelay;
   while (!done() && !stopping_.load(std::memory_order_relaxed)) {
     const u32 seen = bell_.load(std::memory_order_acquire);
+    answer_asked();
     if (ahead_.load(std::memory_order_relaxed) != kNone) {
       fill_ahead();
       continue;

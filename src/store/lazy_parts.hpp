@@ -3,7 +3,7 @@
 //
 //   state of a part    kPlain (nothing to do) | kClosed -> kFilling -> kOpen
 //                      kFilled: whole, but could not be opened yet
-//                      kRefused: the background thread could not fill it
+//                      kRefused: the background thread could not fill it when it was asked to
 //
 // The library writes a closed part through /proc/self/mem, which needs no access of its own and so
 // keeps the program out until the part is whole.
@@ -97,7 +97,7 @@ class LazyParts final : public region::FaultHandler, public track::ClosedParts {
   void help_behind(u64 part) noexcept;
   bool fill_pages(u64 part) noexcept;
   bool ask_for(u64 part) noexcept;
-  bool fill_or_refuse(u64 part);
+  void answer_asked();
   bool follows_an_open_one(u64 part) const noexcept;
   void fill_in_background();
   bool fill_soon();
@@ -114,7 +114,7 @@ class LazyParts final : public region::FaultHandler, public track::ClosedParts {
   const u64 part_bytes_;
   std::vector<std::atomic<u8>> states_;
   std::atomic<u64> remaining_{0};   ///< parts not open yet
-  std::atomic<u64> wanted_{kNone};  ///< the part that the background thread is to fill next
+  std::atomic<u64> wanted_{kNone};  ///< the part that somebody has asked the background thread for
   std::atomic<u64> ahead_{kNone};   ///< behind a paced one that was touched
   std::atomic<u32> bell_{0};        ///< rung for the background thread
   std::atomic<bool> stopping_{false};

@@ -370,16 +370,23 @@ class GatedFiller final : public store::Filler {
   GatedFiller(std::byte* base, u64 value) : base_(base), value_(value) {}
   bool fill(u64 begin, u64 end, const media::SelfMemory& memory) noexcept override {
     if (begin == 0) may_begin_.wait(false);
+    const bool fails = fails_;
     std::byte page[512];
     std::memset(page, static_cast<int>(value_ + begin / (end - begin)), sizeof page);
-    for (u64 at = begin; at < end; at += sizeof page)
+    for (u64 at = begin; at < (fails ? begin + kPageBytes : end); at += sizeof page)
       if (!memory.write(base_ + at, page)) return false;
-    return true;
+    failed_ += fails ? 1 : 0;
+    return !fails;
   }
+  bool fills_in_handlers() const override { return in_handlers_; }
   void open_gate() {
     may_begin_ = true;
     may_begin_.notify_all();
   }
+
+  bool in_handlers_ = true;
+  std::atomic<bool> fails_{false};  ///< with the first page of a part written
+  std::atomic<u64> failed_{0};
 
  private:
   std::byte* const base_;
@@ -457,6 +464,30 @@ TEST_F(ClosedPartsTest, AForkedChildDiesOfWhatItsParentHasOpened) {
   });
   EXPECT_EQ(child.wait(), " died of signal " + std::to_string(SIGSEGV));
   EXPECT_EQ(value_of(5), 77u);
+}
+
+// A server that does not answer, or want of memory, may pass.
+TEST_F(ClosedPartsTest, WhatCannotBeFilledIsNoChangeAndIsTriedAgain) {
+  for (const bool in_handlers : {true, false}) {
+    SCOPED_TRACE(in_handlers ? "whoever touches it fills it" : "the background fills it");
+    auto tracker = track::Userfault::create(region_->base(), region_->limit());
+    if (!tracker) GTEST_SKIP() << tracker.failure().message;
+    close(std::move(*tracker), in_handlers ? 0 : kParts);
+    filler_->in_handlers_ = in_handlers;
+    filler_->fails_ = true;
+    filler_->open_gate();
+    while (filler_->failed_ < kParts) std::this_thread::yield();
+    EXPECT_FALSE(parts_->open_all(region_->base(), region_->base() + kParts * kPart));
+    value_or_throw(tracker_->cut());
+    EXPECT_TRUE(tracker_->collect().empty());
+    tracker_->settle(true);
+    filler_->fails_ = false;
+    EXPECT_TRUE(parts_->open_all(region_->base(), region_->base() + kParts * kPart));
+    for (u64 part = 0; part < kParts; ++part)
+      EXPECT_EQ(value_of(part), part + (in_handlers ? 0 : kParts));
+    parts_.reset();
+    tracker_.reset();
+  }
 }
 
 // However much a store opens: what was not filled is not shown, and not filled over the store.
