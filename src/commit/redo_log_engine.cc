@@ -100,14 +100,12 @@ Status RedoLogEngine::finish(bool bring_home) {
 }
 
 // In a thread that found no space for a segment, perhaps while the mutators stand still, or in an
-// operation of its own: the replay needs neither.
+// operation of its own: the replay needs neither. What is home already may have stayed for a reader
+// that had not read the log to its end, and has since.
 bool RedoLogEngine::relieve_log() {
-  {
-    std::lock_guard lock(mutex_);
-    look_for_readers();
-    if (!has_replayable() || stopping_) return false;
-  }
-  return static_cast<bool>(drain());
+  if (!drain()) return false;
+  retire(replayed_version());
+  return true;
 }
 
 // Segments that writers still had when the last version was replayed: each next opening would read

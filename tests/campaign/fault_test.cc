@@ -99,10 +99,12 @@ class Summary final : public testing::Environment {
 };
 Summary* const summary = static_cast<Summary*>(testing::AddGlobalTestEnvironment(new Summary));
 
+constexpr size_t kSlots = 64;
+
 /// Where a run says what came of it; `slot` of those that run side by side.
 Outcome& outcome_of(size_t slot) {
   static auto* outcomes = [] {
-    void* shared = ::mmap(nullptr, 64 * sizeof(Outcome), PROT_READ | PROT_WRITE,
+    void* shared = ::mmap(nullptr, kSlots * sizeof(Outcome), PROT_READ | PROT_WRITE,
                           MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) std::abort();
     return static_cast<Outcome*>(shared);
@@ -404,7 +406,9 @@ TEST_P(Faults, AtEveryCall) {
   const std::vector<Point> points = points_of(scenario, *counts, seed_, all);
   ::munmap(counts, sizeof *counts);
 
-  const size_t side_by_side = std::max(1u, std::thread::hardware_concurrency());
+  // They wait for threads of their own, and their ends, half of the time.
+  const size_t side_by_side =
+      std::clamp<size_t>(2 * std::thread::hardware_concurrency(), 2, kSlots);
   size_t started = 0;
   for (const Point& point : points) {
     size_t slot = started++;
