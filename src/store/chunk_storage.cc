@@ -6,6 +6,7 @@
 #include "store/recovery.hpp"
 #include "store/storage.hpp"
 #include "store/versions.hpp"
+#include "track/kinds.hpp"
 
 namespace perdura::store {
 namespace {
@@ -56,7 +57,7 @@ class ChunkStorage final : public Storage {
   }
 
   bool usually_in_background(const track::Tracker& tracker) const override {
-    return !track::is_reported(tracker.kind());
+    return !track::kind_of(tracker.kind()).is_reported;
   }
 
   Result<std::unique_ptr<commit::Engine>> make_engine(const Parts& parts) override {

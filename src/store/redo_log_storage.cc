@@ -6,6 +6,7 @@
 #include "store/pinned.hpp"
 #include "store/recovery.hpp"
 #include "store/storage.hpp"
+#include "track/kinds.hpp"
 
 namespace perdura::store {
 namespace {
@@ -58,7 +59,7 @@ class RedoLogStorage final : public Storage {
 
   // Where pages would be copied aside in handlers of faults it is for the program to choose.
   bool usually_in_background(const track::Tracker& tracker) const override {
-    return tracker.kind() == Tracking::kReported;
+    return track::kind_of(tracker.kind()).lists_lines;
   }
 
   Result<std::unique_ptr<commit::Engine>> make_engine(const Parts& parts) override {

@@ -18,12 +18,16 @@
 #include "store/open_stores.hpp"
 #include "store/transaction_blocks.hpp"
 #include "store/transaction_replay.hpp"
-#include "track/protected_pages.hpp"
-#include "track/reported.hpp"
-#include "track/userfault.hpp"
+#include "track/kinds.hpp"
 
 namespace perdura::detail {
 namespace {
+
+/// Whether it is an enumerator; from C it may be any number.
+template <class Enum>
+bool is_up_to(Enum last, Enum value) {
+  return static_cast<u32>(value) <= static_cast<u32>(last);
+}
 
 Status check_options(const Options& options) {
   const auto invalid = [](const std::string& what) {
@@ -57,18 +61,22 @@ Status check_options(const Options& options) {
     return invalid("region is a name of up to 31 bytes, not '" + options.region + "'");
   if (options.log_limit_bytes != 0 && options.log_limit_bytes < 2 * format::kSegmentBytesMin)
     return invalid("log_limit_bytes is at least " + std::to_string(2 * format::kSegmentBytesMin));
-  const bool reported = track::is_reported(options.tracking);
-  if (options.aliases != 0 && reported)
+  const track::Kind* const tracker = track::find_kind(options.tracking);
+  if (tracker == nullptr) return invalid("tracking is none of the trackers");
+  if (options.aliases != 0 && tracker->is_reported)
     return invalid("aliases tell objects apart for a page tracker; reported stores need none");
-  if (options.capture == Capture::kBackground &&
-      (options.tracking == Tracking::kUserfault || options.aliases != 0))
+  if (!is_up_to(Capture::kBackground, options.capture))
+    return invalid("capture is none of the three ways");
+  if (options.capture == Capture::kBackground && (!tracker->sees_first || options.aliases != 0))
     return invalid(
         "a background capture needs a tracker that sees stores before they happen: one of reported "
         "stores, sigbus or protect, and no aliases");
-  if (options.verify > Verify::kNever) return invalid("verify is none of the three ways");
-  if (options.on_damage > OnDamage::kThrow) return invalid("on_damage is neither kEnd nor kThrow");
-  if (options.verify_reports && !reported)
+  if (!is_up_to(Verify::kNever, options.verify)) return invalid("verify is none of the three ways");
+  if (!is_up_to(OnDamage::kThrow, options.on_damage))
+    return invalid("on_damage is neither kEnd nor kThrow");
+  if (options.verify_reports && !tracker->is_reported)
     return invalid("verify_reports needs a tracker of reported stores");
+  if (!is_up_to(Engine::kRemap, options.engine)) return invalid("engine is none of the engines");
   return store::engine_kind(options.engine).check_options(options);
 }
 
@@ -204,7 +212,7 @@ Status Runtime::check_aliases() const {
     return Failure{Code::kInvalidArgument, made_with() + ", not " +
                                                std::to_string(options_.aliases) +
                                                "; open it with that number, or with 0"};
-  if (record_.aliases != 0 && track::is_reported(options_.tracking))
+  if (record_.aliases != 0 && track::kind_of(options_.tracking).is_reported)
     return Failure{Code::kInvalidArgument, made_with() + "; open it with a page tracker"};
   return {};
 }
@@ -281,14 +289,13 @@ Result<std::unique_ptr<commit::Engine>> Runtime::make_engine() {
 // captures in the background must see stores first. A reader has no versions to make, so one is as
 // good as another to it: the writer's may watch memory that was new, and not a view.
 Status Runtime::choose_tracker() {
-  const bool any_page_tracker = read_only() && !track::is_reported(options_.tracking);
-  if (options_.tracking != Tracking::kAutomatic && !any_page_tracker)
-    return make_tracker(options_.tracking);
-  const bool sees_first = options_.capture == Capture::kBackground;
+  const track::Kind& wanted = track::kind_of(options_.tracking);
+  const bool any_page_tracker = read_only() && !wanted.is_reported;
+  if (wanted.make != nullptr && !any_page_tracker) return make_tracker(wanted);
   Status status;
   std::string refused;
-  for (Tracking each : {Tracking::kUserfault, Tracking::kSigbus, Tracking::kProtect}) {
-    if (sees_first && each == Tracking::kUserfault) continue;
+  for (const track::Kind& each : track::page_trackers()) {
+    if (options_.capture == Capture::kBackground && !each.sees_first) continue;
     status = make_tracker(each);
     if (status || status.failure().code != Code::kUnsupported) break;
     if (refused.empty()) refused = status.failure().message;
@@ -297,7 +304,7 @@ Status Runtime::choose_tracker() {
   return status;
 }
 
-Status Runtime::make_tracker(Tracking kind) {
+Status Runtime::make_tracker(const track::Kind& kind) {
   const bool aliased = region_->aliases() != 0;
   std::byte* const base = aliased ? region_->alias(0) : region_->base();
   const u64 bytes = aliased ? region_->aliases() * region_->alias_stride() : region_->limit();
@@ -308,27 +315,9 @@ Status Runtime::make_tracker(Tracking kind) {
                                                       : track::Memory::kAnonymous;
   heap_->set_scatter(scatter_ = nullptr);
   tracker_.reset();
-  switch (kind) {
-    case Tracking::kReported:
-    case Tracking::kBitmap: {
-      PERDURA_ASSIGN(auto reported, track::Reported::create(*mutators_, base, bytes, kind,
-                                                            options_.granule_bytes));
-      tracker_ = std::move(reported);
-      if (options_.huge_pages) region_->use_huge_pages();
-      break;
-    }
-    case Tracking::kSigbus:
-    case Tracking::kProtect: {
-      PERDURA_ASSIGN(
-          tracker_, track::ProtectedPages::create(base, bytes, kind, memory, options_.chunk_bytes));
-      break;
-    }
-    case Tracking::kAutomatic:
-    case Tracking::kUserfault: {
-      PERDURA_ASSIGN(tracker_, track::Userfault::create(base, bytes, memory));
-      break;
-    }
-  }
+  PERDURA_ASSIGN(tracker_, kind.make({*mutators_, base, bytes, memory, options_.granule_bytes,
+                                      options_.chunk_bytes}));
+  if (kind.is_reported && options_.huge_pages) region_->use_huge_pages();
   if (aliased) PERDURA_TRY(scatter());
   return region_->on_backed([this](std::byte* address, u64 length, bool anonymous) {
     const track::Part part{address, length, anonymous};

@@ -22,6 +22,7 @@
 #include "store/report_verifier.hpp"
 #include "store/shared_volume.hpp"
 #include "store/storage.hpp"
+#include "track/kinds.hpp"
 #include "track/mutators.hpp"
 #include "track/scatter.hpp"
 #include "track/tracker.hpp"
@@ -91,7 +92,7 @@ class Runtime {
   log::Space* log() const { return storage_->log(); }
   store::Extensions& extensions() { return extensions_; }
   /// Only stores that the program reports become durable.
-  bool needs_reports() const { return track::is_reported(tracker_->kind()); }
+  bool needs_reports() const { return track::kind_of(tracker_->kind()).is_reported; }
   std::vector<std::string> unreported() const;
   std::vector<std::string> damaged_pages() const;
   /// With OnDamage::kThrow: kCorrupt, once, for what was found damaged since this was asked last.
@@ -118,7 +119,7 @@ class Runtime {
   bool captures_in_background() const;
   Result<std::unique_ptr<commit::Engine>> make_engine();
   Status choose_tracker();
-  Status make_tracker(Tracking kind);
+  Status make_tracker(const track::Kind& kind);
   Status check_aliases() const;
   Status scatter();
   Status open_heap();

@@ -10,6 +10,7 @@
 #include "store/runtime.hpp"
 #include "store/transaction_blocks.hpp"
 #include "store/versions.hpp"
+#include "track/kinds.hpp"
 
 namespace perdura {
 namespace {
@@ -117,23 +118,7 @@ void report_address(const void* address, std::size_t length) {
 
 }  // namespace detail
 
-const char* name_of(Tracking tracking) {
-  switch (tracking) {
-    case Tracking::kAutomatic:
-      return "automatic";
-    case Tracking::kReported:
-      return "reported";
-    case Tracking::kBitmap:
-      return "bitmap";
-    case Tracking::kUserfault:
-      return "userfault";
-    case Tracking::kSigbus:
-      return "sigbus";
-    case Tracking::kProtect:
-      return "protect";
-  }
-  return "unknown";
-}
+const char* name_of(Tracking tracking) { return track::name_of(tracking); }
 
 void* Operation::allocate(std::size_t size, std::size_t alignment) const {
   if (mutator_->in_transaction) [[unlikely]]

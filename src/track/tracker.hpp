@@ -58,11 +58,6 @@ class ClosedParts {
   virtual bool done() const noexcept = 0;
 };
 
-/// Asked for: the program says what it stores to.
-constexpr bool is_reported(Tracking tracking) {
-  return tracking == Tracking::kReported || tracking == Tracking::kBitmap;
-}
-
 class Tracker {
  public:
   virtual ~Tracker() = default;

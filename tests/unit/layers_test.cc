@@ -3,8 +3,8 @@
 //     built on the library.
 //  2. Public headers include no internal header.
 //  3. Only src/media makes bytes durable, so that a test of a medium sees every durable write.
-//  4. Nobody asks which engine a store has, but the tables that know the engines: another one needs
-//     no branch elsewhere.
+//  4. Nobody asks which engine or which tracker a store has, but the tables that know them: another
+//     one needs no branch elsewhere.
 // Method: read every source file line by line; each violation fails with its file and line. The
 // checks are themselves checked on lines that break the rules.
 #include <gtest/gtest.h>
@@ -118,6 +118,16 @@ std::string check_engine(const std::string& file, const std::string& line) {
   return std::regex_search(code, asks) ? "asks which engine a store has" : "";
 }
 
+// The trackers that share a class know each other.
+std::string check_tracker(const std::string& file, const std::string& line) {
+  if (file.starts_with("src/track/")) return "";
+  const std::string code = line.substr(0, line.find("//"));
+  static const std::regex asks(
+      R"(([!=]=|case)\s*Tracking::|(Tracking::\w+|kind\(\)|tracking)\s*[!=]=)"
+      R"(|dynamic_cast<[^>]*(Reported|ProtectedPages|Userfault|Scatter))");
+  return std::regex_search(code, asks) ? "asks which tracker a store has" : "";
+}
+
 bool is_source(const fs::path& path) {
   const std::string extension = path.extension();
   return extension == ".cc" || extension == ".hpp" || extension == ".c" || extension == ".h";
@@ -165,6 +175,12 @@ TEST(Layers, NobodyAsksWhichEngineAStoreHas) {
   check_folder("preload", check_engine);
 }
 
+TEST(Layers, NobodyAsksWhichTrackerAStoreHas) {
+  EXPECT_GT(check_folder("src", check_tracker), 0u);
+  check_folder("tools", check_tracker);
+  check_folder("preload", check_tracker);
+}
+
 TEST(Layers, ChecksFindViolations) {
   const std::string file = "src/media/medium.cc";
   EXPECT_EQ(check_layer(file, "#include \"media/medium.hpp\""), "");
@@ -202,6 +218,16 @@ TEST(Layers, ChecksFindViolations) {
         "return record.engine != format::EngineId::kRemap;", "if (in_chunks()) load();",
         "region.versions_kept==0", "dynamic_cast<commit::RedoLog*>(engine)"})
     EXPECT_NE(check_engine(log, code), "") << code;
+
+  EXPECT_EQ(check_tracker("src/track/reported.cc", "if (mode_ == Tracking::kBitmap) {"), "");
+  EXPECT_EQ(check_tracker(log, "settings.options.tracking = Tracking::kUserfault;"), "");
+  EXPECT_EQ(check_tracker(log, "if (track::kind_of(options.tracking).is_reported)"), "");
+  for (const char* code :
+       {"return tracker.kind() == Tracking::kReported;",
+        "case Tracking::kSigbus:", "if (options_.tracking != Tracking::kAutomatic)",
+        "if (Tracking::kBitmap == mode)", "if (options.tracking == wanted)",
+        "if (tracker_->kind() != before)", "dynamic_cast<track::Reported*>(tracker_.get())"})
+    EXPECT_NE(check_tracker(log, code), "") << code;
 }
 
 }  // namespace

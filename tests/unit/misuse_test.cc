@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstring>
 #include <new>
 #include <optional>
 #include <thread>
@@ -129,6 +130,23 @@ TEST_F(MisuseTest, AStoreThatWasMovedSaysSo) {
   first = std::move(second);
   expect_all_closed(second, block);  // NOLINT(bugprone-use-after-move)
   first.deallocate(block);
+}
+
+// An enumeration in C holds any number.
+TEST_F(MisuseTest, OptionsFromCThatAreNoneAreRefused) {
+  for (const int number : {-1, 6, 1'000'000'000}) {
+    perdura_options options{};
+    for (void* const option :
+         {static_cast<void*>(&options.tracking), static_cast<void*>(&options.engine),
+          static_cast<void*>(&options.capture), static_cast<void*>(&options.verify),
+          static_cast<void*>(&options.on_damage)}) {
+      options = {};
+      std::memcpy(option, &number, sizeof number);
+      perdura_store* store = nullptr;
+      EXPECT_EQ(perdura_open(path_.c_str(), &options, &store), -PERDURA_INVALID_ARGUMENT)
+          << number << ": " << perdura_last_error();
+    }
+  }
 }
 
 TEST_F(MisuseTest, AnEndOfAnOperationTooMany) {

@@ -8,6 +8,7 @@
 #include "base/process.hpp"
 #include "heap/container_types.hpp"
 #include "model/container/homecoming.hpp"
+#include "track/kinds.hpp"
 
 namespace perdura::detail {
 namespace {
@@ -44,7 +45,8 @@ Result<std::unique_ptr<ContainerRuntime>> ContainerRuntime::try_open(
   if (options.aliases != 0)
     return Failure{Code::kInvalidArgument,
                    "a container cannot have aliases: objects that move need one address"};
-  if (track::is_reported(options.tracking))
+  const track::Kind* const tracker = track::find_kind(options.tracking);
+  if (tracker != nullptr && tracker->is_reported)
     return Failure{Code::kInvalidArgument,
                    "a container finds changes by page; reported stores are for stores"};
   if (options.on_damage != OnDamage::kEnd)

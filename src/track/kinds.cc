@@ -1,0 +1,94 @@
+#include "track/kinds.hpp"
+
+#include <algorithm>
+
+#include "base/assert.hpp"
+#include "track/protected_pages.hpp"
+#include "track/reported.hpp"
+#include "track/userfault.hpp"
+
+namespace perdura::track {
+namespace {
+
+using Made = Result<std::unique_ptr<Tracker>>;
+
+Made make_userfault(const Watched& watched) {
+  PERDURA_ASSIGN(auto made, Userfault::create(watched.base, watched.bytes, watched.memory));
+  return std::unique_ptr<Tracker>(std::move(made));
+}
+
+template <Tracking kMode>
+Made make_protected(const Watched& watched) {
+  PERDURA_ASSIGN(auto made, ProtectedPages::create(watched.base, watched.bytes, kMode,
+                                                   watched.memory, watched.chunk_bytes));
+  return std::unique_ptr<Tracker>(std::move(made));
+}
+
+template <Tracking kMode>
+Made make_reported(const Watched& watched) {
+  PERDURA_ASSIGN(auto made, Reported::create(watched.mutators, watched.base, watched.bytes, kMode,
+                                             watched.granule_bytes));
+  return std::unique_ptr<Tracker>(std::move(made));
+}
+
+constexpr Kind kKinds[] = {
+    {.tracking = Tracking::kUserfault,
+     .name = "userfault",
+     .is_reported = false,
+     .sees_first = false,
+     .lists_lines = false,
+     .make = make_userfault},
+    {.tracking = Tracking::kSigbus,
+     .name = "sigbus",
+     .is_reported = false,
+     .sees_first = true,
+     .lists_lines = false,
+     .make = make_protected<Tracking::kSigbus>},
+    {.tracking = Tracking::kProtect,
+     .name = "protect",
+     .is_reported = false,
+     .sees_first = true,
+     .lists_lines = false,
+     .make = make_protected<Tracking::kProtect>},
+    {.tracking = Tracking::kReported,
+     .name = "reported",
+     .is_reported = true,
+     .sees_first = true,
+     .lists_lines = true,
+     .make = make_reported<Tracking::kReported>},
+    {.tracking = Tracking::kBitmap,
+     .name = "bitmap",
+     .is_reported = true,
+     .sees_first = true,
+     .lists_lines = false,
+     .make = make_reported<Tracking::kBitmap>},
+    {.tracking = Tracking::kAutomatic,
+     .name = "automatic",
+     .is_reported = false,
+     .sees_first = true,  // one that does is chosen
+     .lists_lines = false,
+     .make = nullptr},
+};
+constexpr size_t kPageTrackers = 3;
+
+}  // namespace
+
+const Kind* find_kind(Tracking tracking) {
+  const auto* const found = std::ranges::find(kKinds, tracking, &Kind::tracking);
+  return found != std::end(kKinds) ? found : nullptr;
+}
+
+const Kind& kind_of(Tracking tracking) {
+  const Kind* const found = find_kind(tracking);
+  PERDURA_ASSERT(found != nullptr);
+  return *found;
+}
+
+const char* name_of(Tracking tracking) {
+  const Kind* const found = find_kind(tracking);
+  return found != nullptr ? found->name : "unknown";
+}
+
+std::span<const Kind> page_trackers() { return std::span(kKinds).first(kPageTrackers); }
+
+}  // namespace perdura::track
