@@ -76,7 +76,11 @@ Status RedoLogEngine::bring_home() {
 // Not under the lock: space that is given back is written to the directory. The superblock says
 // that `home` is home: who has pinned an older version has not read its log to the end yet. What
 // stays for it is given back with a later version.
-void RedoLogEngine::retire(u64 home) { config_.space->retire(std::min(home, pins_.lowest())); }
+void RedoLogEngine::retire(u64 home) {
+  const u64 pinned = pins_.lowest();
+  kept_for_reader_ = pinned < home;
+  config_.space->retire(std::min(home, pinned));
+}
 
 bool RedoLogEngine::has_committed() const {
   std::lock_guard lock(mutex_);
@@ -103,8 +107,13 @@ Status RedoLogEngine::finish(bool bring_home) {
 // operation of its own: the replay needs neither. What is home already may have stayed for a reader
 // that had not read the log to its end, and has since.
 bool RedoLogEngine::relieve_log() {
+  {
+    std::lock_guard lock(mutex_);
+    look_for_readers();
+    if (stopping_ || (!has_replayable() && !kept_for_reader_)) return false;
+  }
   if (!drain()) return false;
-  retire(replayed_version());
+  if (kept_for_reader_) retire(replayed_version());
   return true;
 }
 

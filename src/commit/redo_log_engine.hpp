@@ -4,6 +4,7 @@
 // Lock order: mutex_ is a leaf; it is not held during I/O.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <list>
@@ -112,6 +113,7 @@ class RedoLogEngine final : public Engine {
   const bool replay_at_once_;  ///< NVM: every version; block media: when the log is half full
   const u64 ticket_base_;
   Pins pins_;
+  std::atomic<bool> kept_for_reader_{false};  ///< log of versions that are home
 
   // --- of the version that is written
   Stage stage_;
