@@ -75,7 +75,7 @@ Status RedoLogEngine::bring_home() {
 
 // Not under the lock: space that is given back is written to the directory. The superblock says
 // that `home` is home: who has pinned an older version has not read its log to the end yet. What
-// stays for it is given back with a later version.
+// stays for it is given back with a later version, or when space is short.
 void RedoLogEngine::retire(u64 home) {
   const u64 pinned = pins_.lowest();
   kept_for_reader_ = pinned < home;

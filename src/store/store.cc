@@ -10,7 +10,6 @@
 #include "store/runtime.hpp"
 #include "store/transaction_blocks.hpp"
 #include "store/versions.hpp"
-#include "track/kinds.hpp"
 
 namespace perdura {
 namespace {
@@ -117,8 +116,6 @@ void report_address(const void* address, std::size_t length) {
 }
 
 }  // namespace detail
-
-const char* name_of(Tracking tracking) { return track::name_of(tracking); }
 
 void* Operation::allocate(std::size_t size, std::size_t alignment) const {
   if (mutator_->in_transaction) [[unlikely]]

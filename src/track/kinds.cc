@@ -31,6 +31,7 @@ Made make_reported(const Watched& watched) {
   return std::unique_ptr<Tracker>(std::move(made));
 }
 
+// The page trackers first, in the order in which kAutomatic tries them.
 constexpr Kind kKinds[] = {
     {.tracking = Tracking::kUserfault,
      .name = "userfault",
@@ -70,6 +71,7 @@ constexpr Kind kKinds[] = {
      .make = nullptr},
 };
 constexpr size_t kPageTrackers = 3;
+static_assert(!kKinds[kPageTrackers - 1].is_reported && kKinds[kPageTrackers].is_reported);
 
 }  // namespace
 
@@ -84,11 +86,11 @@ const Kind& kind_of(Tracking tracking) {
   return *found;
 }
 
-const char* name_of(Tracking tracking) {
-  const Kind* const found = find_kind(tracking);
-  return found != nullptr ? found->name : "unknown";
-}
-
 std::span<const Kind> page_trackers() { return std::span(kKinds).first(kPageTrackers); }
 
 }  // namespace perdura::track
+
+const char* perdura::name_of(Tracking tracking) {
+  const track::Kind* const found = track::find_kind(tracking);
+  return found != nullptr ? found->name : "unknown";
+}

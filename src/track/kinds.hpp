@@ -5,7 +5,6 @@
 
 #include <memory>
 #include <span>
-#include <string_view>
 
 #include "track/tracker.hpp"
 
@@ -36,7 +35,6 @@ struct Kind {
 const Kind* find_kind(Tracking tracking);
 /// `tracking` is one.
 const Kind& kind_of(Tracking tracking);
-const char* name_of(Tracking tracking);
 /// What kAutomatic takes the first of that the system has.
 std::span<const Kind> page_trackers();
 
