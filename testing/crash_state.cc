@@ -556,9 +556,9 @@ CrashState Execution::crash_state() const {
 
 // --- the medium --------------------------------------------------------------------------------
 
-class ExecutedMedium final : public media::Medium {
+class ExecutedMedium final : public media::LinearMedium {
  public:
-  explicit ExecutedMedium(Execution& execution) : Medium(true), execution_(execution) {}
+  explicit ExecutedMedium(Execution& execution) : LinearMedium(true), execution_(execution) {}
 
   const std::string& name() const override {
     static const std::string name = "a crash state";
@@ -569,9 +569,12 @@ class ExecutedMedium final : public media::Medium {
     geometry.size = execution_.size();
     return geometry;
   }
+  media::LinearMedium* linear() noexcept override {
+    return execution_.geometry_.objects ? nullptr : this;
+  }
   Status grow(u64 size, bool prewrite) override {
     if (size > execution_.image_.size()) {
-      const bool unwritten = !prewrite && !execution_.geometry_.reads_unwritten;
+      const bool unwritten = !prewrite && execution_.geometry_.objects;
       execution_.image_.resize(size, unwritten ? media::kUnwritten : std::byte{0});
       execution_.statuses_.resize(size / execution_.state_.atom_bytes_ + 1, Execution::kCertain);
       execution_.undecided_in_page_.resize(size / kPageBytes + 1);
@@ -625,6 +628,11 @@ class ExecutedMedium final : public media::Medium {
     explicit Queue(ExecutedMedium& medium) : medium_(medium) {}
     Status submit(u64 offset, Bytes data, const Site& site) override {
       return medium_.write(offset, data, site);
+    }
+    void erase(u64 place, u64 length) noexcept override {
+      if (!medium_.execution_.geometry_.objects) return;
+      const std::vector<std::byte> gone(length, media::kUnwritten);
+      medium_.execution_.write(place, gone, PERDURA_SITE("erased object"));
     }
     Status drain(size_t) override { return {}; }
 

@@ -23,7 +23,8 @@ class PieceStream;
 class Trimmer {
  public:
   /// Only while the home image is at the version before the change set.
-  Trimmer(media::Medium& medium, const region::HomeMap& home) : medium_(medium), home_(home) {}
+  Trimmer(media::LinearMedium& medium, const region::HomeMap& home)
+      : medium_(medium), home_(home) {}
 
   /// The lines of `mask` that differ from the home image.
   u64 changed(const std::byte* page_bytes, u64 page, u64 mask);
@@ -32,7 +33,7 @@ class Trimmer {
   static constexpr u64 kSamplePages = 16;
   static constexpr u64 kSkipPages = 240;
 
-  media::Medium& medium_;
+  media::LinearMedium& medium_;
   const region::HomeMap& home_;
   u64 seen_ = 0;
   u64 sampled_lines_ = 0;
@@ -59,7 +60,7 @@ class StoppedCapture final : public track::SharedWork {
     /// Lines to take in this order instead of scanning `changes` (CpNvm's lists); may be empty.
     std::vector<std::pair<const u64*, const u64*>> lists;
     log::VersionInProgress* version;
-    media::Medium* medium;                             ///< with `home`: trim unchanged lines
+    media::LinearMedium* medium;                       ///< with `home`: trim unchanged lines
     const region::HomeMap* home;                       ///< or nullptr
     std::function<log::VersionWriter*()> take_writer;  ///< thread-safe
     std::function<void(log::VersionWriter*)> give_writer;

@@ -20,7 +20,7 @@ bool can_load(const std::byte* begin, u64 length) noexcept {
 }  // namespace
 
 Result<HomeView> HomeView::create(region::Volume& volume, const region::HomeMap& home) {
-  media::Medium& medium = volume.medium();
+  media::LinearMedium& medium = volume.linear();
   HomeView view;
   view.parts_.reserve(home.extents().size());
   for (const format::Extent& extent : home.extents()) {

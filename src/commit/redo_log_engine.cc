@@ -267,7 +267,7 @@ Status RedoLogEngine::capture_lines(const track::DirtyMap& changes, bool all) {
   input.version = &*version_;
   const auto home = config_.region->home();
   if (may_compare()) input.home = home.get();
-  input.medium = &config_.volume->medium();
+  input.medium = &config_.volume->linear();
   input.take_writer = [this] { return take_writer(); };
   input.give_writer = [this](log::VersionWriter* writer) { give_writer(writer); };
   StoppedCapture capture(std::move(input));
@@ -289,7 +289,7 @@ Status RedoLogEngine::capture(const track::DirtyMap& changes, Snapshot& snapshot
   writer_->begin(*version_);
   const auto home = config_.region->home();
   std::optional<Trimmer> trimmer;
-  if (may_compare()) trimmer.emplace(config_.volume->medium(), *home);
+  if (may_compare()) trimmer.emplace(config_.volume->linear(), *home);
   Status captured = snapshot.write_lines(*changes_, *writer_, trimmer ? &*trimmer : nullptr);
   std::lock_guard lock(mutex_);
   side_copies_ += snapshot.side_copies();

@@ -105,10 +105,11 @@ void RemapEngine::expect_chunks(u64 count) {
 // Memory for what goes to `place` next.
 Result<std::byte*> RemapEngine::room(u64 place, u64 length) {
   const bool follows = buffered_bytes_ != 0 && place == buffered_place_ + buffered_bytes_ &&
-                       buffered_bytes_ + length <= buffer_bytes_;
+                       length == buffered_each_ && buffered_bytes_ + length <= buffer_bytes_;
   if (!follows) {
     PERDURA_TRY(flush());
     buffered_place_ = place;
+    buffered_each_ = length;
   }
   std::byte* const at = buffers_.data() + buffer_ * buffer_bytes_ + buffered_bytes_;
   buffered_bytes_ += length;
@@ -119,7 +120,10 @@ Result<std::byte*> RemapEngine::room(u64 place, u64 length) {
 Status RemapEngine::flush() {
   if (buffered_bytes_ == 0) return {};
   const std::byte* const bytes = buffers_.data() + buffer_ * buffer_bytes_;
-  PERDURA_TRY(queue_->submit(buffered_place_, {bytes, buffered_bytes_}, PERDURA_SITE("chunks")));
+  const u64 at_once = medium_.geometry().objects ? buffered_each_ : buffered_bytes_;
+  for (u64 at = 0; at < buffered_bytes_; at += at_once)
+    PERDURA_TRY(
+        queue_->submit(buffered_place_ + at, {bytes + at, at_once}, PERDURA_SITE("chunks")));
   buffered_bytes_ = 0;
   buffer_ = (buffer_ + 1) % buffer_count_;
   return queue_->drain(buffer_count_ - 1);
@@ -267,10 +271,17 @@ Status RemapEngine::write_record() {
   return write_version(*config_.volume, config_.record, record);
 }
 
+void RemapEngine::give_back(std::span<const Retiring::Place> places) noexcept {
+  for (const Retiring::Place& each : places) {
+    queue_->erase(each.place, each.length);
+    config_.space->release(each.place, each.length);
+  }
+}
+
 // Nobody finds them any more; but who has pinned the number may have found them before.
 void RemapEngine::retire_doubtful() noexcept {
   if (pins_.lowest() < version_) return;  // they stay as long as there are readers
-  for (const Retiring::Place& each : doubtful_) config_.space->release(each.place, each.length);
+  give_back(doubtful_);
   doubtful_.clear();
 }
 
@@ -279,8 +290,7 @@ void RemapEngine::retire() {
   const u64 kept_from = std::min(kept_from_.load(std::memory_order_relaxed), pins_.lowest());
   while (!retiring_.empty() && retiring_.front().version + kept <= durable_ + 1 &&
          retiring_.front().version <= kept_from) {
-    for (const Retiring::Place& each : retiring_.front().places)
-      config_.space->release(each.place, each.length);
+    give_back(retiring_.front().places);
     retiring_.pop_front();
   }
 }
@@ -298,7 +308,7 @@ void RemapEngine::discard() {
     pins_.note_failed(version_);
     doubtful_.insert(doubtful_.end(), taken_.begin(), taken_.end());
   } else {
-    for (const Retiring::Place& each : taken_) config_.space->release(each.place, each.length);
+    give_back(taken_);
   }
   changes_.clear();
   taken_.clear();

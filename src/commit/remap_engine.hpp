@@ -13,6 +13,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "base/aligned_buffer.hpp"
@@ -92,6 +93,7 @@ class RemapEngine final : public Engine {
   Status write_nodes();
   Status pad_nodes();
   Status write_record();
+  void give_back(std::span<const Retiring::Place> places) noexcept;
   void retire();
   void retire_doubtful() noexcept;
   const std::byte* chunk_address(u64 index) const {
@@ -119,15 +121,17 @@ class RemapEngine final : public Engine {
   /// Of attempts whose record may be on the medium: not to be given out before it is overwritten.
   std::vector<Retiring::Place> doubtful_;
 
-  // --- writes: neighbours go together
+  // --- writes: neighbours of a size go together
   const u64 buffer_bytes_;
   const u64 buffer_count_;
   AlignedBuffer buffers_;  ///< one behind the other
-  /// After the buffers: it waits for what is in flight before these go.
+  /// After the buffers: it waits for what is in flight before these go. All that is ever written to
+  /// the places of chunks goes through it, which erase() needs.
   std::unique_ptr<media::WriteQueue> queue_;
   size_t buffer_ = 0;
   u64 buffered_place_ = 0;
   u64 buffered_bytes_ = 0;
+  u64 buffered_each_ = 0;  ///< of what is buffered
 
   mutable std::mutex mutex_;  ///< what statistics reads
   u64 bytes_written_ = 0;

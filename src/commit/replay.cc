@@ -101,7 +101,7 @@ void LineIndex::clear() {
 
 Replay::Replay(region::Volume& volume, u64 region_bytes)
     : volume_(volume),
-      medium_(volume.medium()),
+      medium_(volume.linear()),
       region_bytes_(region_bytes),
       queue_(medium_.queue()) {}
 

@@ -93,7 +93,7 @@ class Replay {
   Status write_window(const LineIndex& index, const format::Extent& extent, u64 first_page);
 
   region::Volume& volume_;
-  media::Medium& medium_;
+  media::LinearMedium& medium_;
   const u64 region_bytes_;
   std::shared_ptr<const region::HomeMap> home_;
   std::unique_ptr<track::DirtyMap> touched_;  ///< NVM: pages to recompute

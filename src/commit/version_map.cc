@@ -63,8 +63,7 @@ Result<std::vector<FoundVersion>> read_versions(region::Volume& volume,
   PERDURA_ASSIGN(const format::Extent extent, version_records(volume, region));
   const u64 slots = format::version_slots(region);
   AlignedBuffer bytes(extent.length);
-  const media::ReadRequest request{extent.medium_offset, bytes.first(extent.length)};
-  PERDURA_TRY(volume.medium().load({&request, 1}));
+  PERDURA_TRY(volume.medium().load_pages(extent.medium_offset, bytes.first(extent.length)));
 
   std::vector<FoundVersion> found;
   for (u64 slot = 0; slot < slots; ++slot) {
@@ -138,7 +137,7 @@ Status write_version(region::Volume& volume, const format::RegionRecord& region,
   alignas(kPageBytes) std::byte bytes[sizeof record];
   std::memcpy(bytes, &record, sizeof record);
   for (u64 copy = 0; copy < 2; ++copy)
-    PERDURA_TRY(volume.medium().write(
+    PERDURA_TRY(volume.medium().write_record(
         extent.medium_offset + format::version_record_offset(region, record.version, copy), bytes,
         PERDURA_SITE("version record")));
   // Barrier: the record is durable before the version is acknowledged, and before the places of the

@@ -48,7 +48,7 @@ class Scanner {
         region_(region),
         replayed_(replayed),
         space_(space),
-        medium_(volume.medium()),
+        medium_(volume.linear()),
         store_id_(volume.store_id()) {}
 
   Status find_live_segments() {
@@ -209,7 +209,7 @@ class Scanner {
   const u32 region_;
   const u64 replayed_;
   Space& space_;
-  media::Medium& medium_;
+  media::LinearMedium& medium_;
   const u64 store_id_;
   std::vector<u64> offsets_;
   std::map<u64, std::vector<FoundBlock>> blocks_;
@@ -222,7 +222,7 @@ class RecordReader {
  public:
   RecordReader(region::Volume& volume, u64 offset, const std::byte* segment)
       : volume_(volume),
-        medium_(volume.medium()),
+        medium_(volume.linear()),
         offset_(offset),
         segment_(segment),
         header_(*reinterpret_cast<const LogBlockHeader*>(segment)) {}
@@ -288,7 +288,7 @@ class RecordReader {
   }
 
   region::Volume& volume_;
-  media::Medium& medium_;
+  media::LinearMedium& medium_;
   const u64 offset_;
   const std::byte* const segment_;
   const LogBlockHeader& header_;
@@ -297,7 +297,7 @@ class RecordReader {
 }  // namespace
 
 Image::Image(region::Volume& volume, Where where)
-    : medium_(volume.medium()),
+    : medium_(volume.linear()),
       segment_bytes_(volume.segment_bytes()),
       in_place_(medium_.geometry().byte_addressable && where == Where::kAsTheMediumHasIt) {}
 

@@ -35,7 +35,7 @@ class Image {
     u64 offset;
     const std::byte* bytes;
   };
-  media::Medium& medium_;
+  media::LinearMedium& medium_;
   const u64 segment_bytes_;
   const bool in_place_;
   Mapping memory_;

@@ -1,25 +1,33 @@
-// A medium that passes every call on: what the decorators build upon.
+// A medium that passes every call on: what the decorators build upon. It is linear where what it
+// wraps is.
 #pragma once
 
 #include <utility>
 
+#include "base/assert.hpp"
 #include "media/medium.hpp"
 
 namespace perdura::media {
 
-class Decorator : public Medium {
+class Decorator : public LinearMedium {
  public:
   explicit Decorator(std::unique_ptr<Medium> inner)
-      : Medium(inner->undecided()), inner_(std::move(inner)) {}
+      : LinearMedium(inner->undecided()), inner_(std::move(inner)) {}
 
   const std::string& name() const override { return inner_->name(); }
   Geometry geometry() const override { return inner_->geometry(); }
+  LinearMedium* linear() noexcept override { return inner_->linear() == nullptr ? nullptr : this; }
   Status grow(u64 size, bool prewrite) override { return inner_->grow(size, prewrite); }
   Status write(u64 offset, Bytes data, const Site& site) override {
     return inner_->write(offset, data, site);
   }
   std::unique_ptr<WriteQueue> queue() override { return inner_->queue(); }
   Status barrier(const Site& site) override { return inner_->barrier(site); }
+  /// On linear media the same as write(), as which decorators see it.
+  Status write_record(u64 place, Bytes record, const Site& site) override {
+    if (inner_->linear() != nullptr) return write(place, record, site);
+    return inner_->write_record(place, record, site);
+  }
   Status check_named() const override { return inner_->check_named(); }
   Status give_up_name() override { return inner_->give_up_name(); }
   Status read(u64 offset, MutableBytes into) override { return inner_->read(offset, into); }
@@ -27,7 +35,7 @@ class Decorator : public Medium {
     return inner_->read_all(requests);
   }
   const std::byte* direct(u64 offset, u64 length) override {
-    return inner_->direct(offset, length);
+    return linear_inner().direct(offset, length);
   }
   Status pin(u32 region, u64 version) override { return inner_->pin(region, version); }
   u64 lowest_pin(u32 region) const noexcept override { return inner_->lowest_pin(region); }
@@ -35,17 +43,22 @@ class Decorator : public Medium {
   bool has_readers() const noexcept override { return inner_->has_readers(); }
   Status look_again() override { return inner_->look_again(); }
   Status load(std::span<const ReadRequest> requests) override { return inner_->load(requests); }
-  const std::byte* view(u64 offset) override { return inner_->view(offset); }
+  const std::byte* view(u64 offset) override { return linear_inner().view(offset); }
   bool decide(u64 offset, const std::byte* bytes, u64 length, const Site& site,
               Fits fits) override {
     return inner_->decide(offset, bytes, length, site, fits);
   }
   Status map_home(void* address, u64 offset, u64 length) override {
-    return inner_->map_home(address, offset, length);
+    return linear_inner().map_home(address, offset, length);
   }
 
  protected:
   Medium& inner() { return *inner_; }
+  LinearMedium& linear_inner() {
+    LinearMedium* const linear = inner_->linear();
+    PERDURA_ASSERT(linear != nullptr);
+    return *linear;
+  }
 
  private:
   const std::unique_ptr<Medium> inner_;

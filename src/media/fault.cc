@@ -42,6 +42,8 @@ class FaultPlan::FaultyQueue final : public WriteQueue {
     return failure;
   }
 
+  void erase(u64 place, u64 length) noexcept override { inner_->erase(place, length); }
+
   // The writes are done in any case: the caller gets its buffers back.
   Status drain(size_t pending_max) override {
     const auto kind = plan_.next(kFaultDrain);
@@ -72,8 +74,14 @@ class FaultPlan::FaultyMedium final : public Decorator {
     const auto kind = plan_.next(kFaultWrite);
     if (!kind) return inner().write(offset, data, site);
     const Bytes half = first_half(data, geometry().write_bytes);
-    if (*kind == FaultKind::kShort && !half.empty()) PERDURA_TRY(inner().write(offset, half, site));
+    if (*kind == FaultKind::kShort && !half.empty() && !geometry().objects)
+      PERDURA_TRY(inner().write(offset, half, site));
     return injected(*kind, "write to", name());
+  }
+  Status write_record(u64 place, Bytes record, const Site& site) override {
+    if (!geometry().objects) return write(place, record, site);
+    if (const auto kind = plan_.next(kFaultWrite)) return injected(*kind, "write to", name());
+    return inner().write_record(place, record, site);
   }
 
   std::unique_ptr<WriteQueue> queue() override {
@@ -99,7 +107,7 @@ class FaultPlan::FaultyMedium final : public Decorator {
   }
   Status map_home(void* address, u64 offset, u64 length) override {
     if (const auto kind = plan_.next(kFaultMapHome)) return injected(*kind, "map", name());
-    return inner().map_home(address, offset, length);
+    return linear_inner().map_home(address, offset, length);
   }
 
  private:

@@ -210,7 +210,7 @@ class RingQueue final : public WriteQueue {
   Status status_;
 };
 
-class FileMedium final : public Medium {
+class FileMedium final : public LinearMedium {
  public:
   FileMedium(std::string path, UniqueFd mapped, FileLock locked, HeldFd read_through, bool direct,
              u64 size, bool use_io_uring)

@@ -32,7 +32,7 @@ u64 window_bytes() {
   return running_under_valgrind() ? 16 * kGiB : kUsual;
 }
 
-class MappedMedium final : public Medium {
+class MappedMedium final : public LinearMedium {
  public:
   MappedMedium(std::string path, MappedKind kind, const MediumOptions& options, OpenedFile opened,
                FileLock lock, Mapping window)

@@ -1,14 +1,24 @@
 #include "media/medium.hpp"
 
+#include <algorithm>
+#include <vector>
+
 #include "base/checksum.hpp"
 #include "media/summed_copy.hpp"
 
 namespace perdura::media {
 Result<bool> Medium::verified_read(u64 offset, MutableBytes into, u64 expected, const Site& site) {
-  const ReadRequest request{offset, into};
-  PERDURA_TRY(load({&request, 1}));
+  PERDURA_TRY(load_pages(offset, into));
   return whole(offset, into.data(), into.size(), site,
                [&](const std::byte* bytes) { return checksum(bytes, into.size()) == expected; });
+}
+
+Status Medium::load_pages(u64 offset, MutableBytes into) {
+  const size_t at_once = geometry().objects ? kPageBytes : into.size();
+  std::vector<ReadRequest> requests;
+  for (size_t at = 0; at < into.size(); at += at_once)
+    requests.push_back({offset + at, into.subspan(at, std::min(at_once, into.size() - at))});
+  return load(requests);
 }
 
 bool Medium::decide(u64, const std::byte* bytes, u64, const Site&, Fits fits) {

@@ -1,10 +1,17 @@
-// The medium: the only way to durable bytes. One interface for NVM and block devices.
+// The medium: the only way to durable bytes. Two interfaces, since servers are no disks:
+//
+//   Medium          objects, each put, read and erased as a whole, and told apart by a number, its
+//     |             place; the record that says which of them are a version. All that a store in
+//     |             chunks needs: files, NVM and servers have it.
+//   LinearMedium    besides, places are the offsets of bytes, any of which can be read and
+//                   overwritten, mapped or loaded from: home images and logs. Files and NVM.
 //
 // Rules that make crashes provable:
 //  1. Nothing outside src/media writes durable bytes, and recovery reads through this interface.
 //  2. Every write and barrier carries a static Site, so that a test can switch one off.
 //  3. Writes are unordered until the next barrier: a crash keeps any subset of the sectors
-//     (block media), or of the 8-byte words (non-temporal NVM writes) written since.
+//     (block media), of the 8-byte words (non-temporal NVM writes), or of the objects (servers)
+//     written since.
 //  4. Recovery believes no byte before the record it belongs to was found whole, and asks that
 //     here, so that a test can decide what a crash left by what recovery looks at.
 //  5. barrier() returns when everything written before it is durable. A failed barrier means that
@@ -54,14 +61,22 @@ struct Geometry {
   u64 write_bytes = 64;           ///< writes start, end, and lie in memory at multiples of it
   bool byte_addressable = false;  ///< direct() works
   bool reads_in_handlers = true;  ///< signal handlers may call read
-  bool reads_unwritten = true;    ///< grown space reads as zeros before it is written
+  /// What is written at a place is an object. It is read and written as a whole from its beginning
+  /// on, nothing is there before it is written, and nothing says how large one is. What is no chunk
+  /// is in objects of a page each.
+  bool objects = false;
 };
 
-/// Writes in flight of one thread. Data passed to submit must stay until drain returns.
+/// Writes in flight of one thread, each of one object. Data passed to submit must stay until drain
+/// returns.
 class WriteQueue {
  public:
   virtual ~WriteQueue() = default;
   virtual Status submit(u64 offset, Bytes data, const Site& site) = 0;
+  /// Nothing that is durable, or ever will be, refers to the object at `place` of `length` bytes.
+  /// It goes before this queue writes there again. Where it cannot, or a crash comes first, it
+  /// stays until it is overwritten. Linear media keep the space.
+  virtual void erase(u64 place, u64 length) noexcept { (void)place, (void)length; }
   /// NVM: write lines gathered from where they are, which other threads may be storing to, and
   /// return the checksum of exactly the bytes written.
   virtual Result<u64> submit_gathered(u64 offset, const Gather& gather, const Site& site);
@@ -76,6 +91,8 @@ struct ReadRequest {
   MutableBytes into;  ///< page-aligned for direct I/O
 };
 
+class LinearMedium;
+
 /// Thread-safe. Offsets and lengths of writes are multiples of geometry().write_bytes.
 class Medium {
  public:
@@ -84,14 +101,22 @@ class Medium {
   virtual const std::string& name() const = 0;  ///< the path or address, for messages
   virtual Geometry geometry() const = 0;
 
+  /// The same medium, if it has bytes rather than objects; else nullptr.
+  virtual LinearMedium* linear() noexcept { return nullptr; }
+
   /// Make the medium `size` bytes long; new space reads as zeros and cannot run out later.
-  /// `prewrite` also writes it, so that later overwrites change no file-system metadata. Both hold
-  /// without it only where geometry() says reads_unwritten.
+  /// `prewrite` also writes it, so that later overwrites change no file-system metadata. Of objects
+  /// both are true only of what was prewritten, in objects of a page.
   virtual Status grow(u64 size, bool prewrite) = 0;
 
   virtual Status write(u64 offset, Bytes data, const Site& site) = 0;
   virtual std::unique_ptr<WriteQueue> queue() = 0;
   virtual Status barrier(const Site& site) = 0;
+  /// Write a record of a page, of which all else follows, unless another process has written it
+  /// since this one did: kLocked. Where the medium's lock lets no other write, that cannot be.
+  virtual Status write_record(u64 place, Bytes record, const Site& site) {
+    return write(place, record, site);
+  }
 
   /// Whether a name leads to it still. Of a file that was deleted, or that another one replaced,
   /// nothing is left when this process ends. Barriers of block media ask by themselves; those of
@@ -102,12 +127,10 @@ class Medium {
     return Failure{Code::kUnsupported, "'" + name() + "' is no file that could be without a name"};
   }
 
+  /// Any bytes, or an object from its beginning on.
   virtual Status read(u64 offset, MutableBytes into) = 0;
   /// Several reads at once, in any order; the first failure of any.
   virtual Status read_all(std::span<const ReadRequest> requests);
-  /// The medium's own memory, of which [offset, offset + length) is loaded from; nullptr on block
-  /// media.
-  virtual const std::byte* direct(u64 offset, u64 length) = 0;
 
   // --- readers beside a writer. What cannot have both lets nobody read while one writes, so that
   // these have nothing to do.
@@ -135,9 +158,10 @@ class Medium {
 
   // --- records that a crash may have torn
 
-  /// The same as read_all and direct for bytes that nobody believes before whole() said so.
+  /// The same as read_all for bytes that nobody believes before whole() said so.
   virtual Status load(std::span<const ReadRequest> requests) { return read_all(requests); }
-  virtual const std::byte* view(u64 offset) { return direct(offset, 0); }
+  /// load() of what is in pages one behind the other.
+  Status load_pages(u64 offset, MutableBytes into);
   /// Whether the `length` bytes at `offset`, which are at `bytes` by load() or view(), are a whole
   /// record: `fits(bytes)`, which looks at these bytes and at nothing else of the medium.
   template <class Fits>
@@ -150,12 +174,8 @@ class Medium {
            return static_cast<bool>((*static_cast<std::remove_reference_t<Fits>*>(object))(at));
          }});
   }
-  /// Load a record that `checksum` fits: true when it is whole.
+  /// Load a record in pages that `checksum` fits: true when it is whole.
   Result<bool> verified_read(u64 offset, MutableBytes into, u64 checksum, const Site& site);
-
-  /// Map [offset, offset + length) at exactly `address` as a private, lazily loaded view that
-  /// replaces whatever is mapped there.
-  virtual Status map_home(void* address, u64 offset, u64 length) = 0;
 
   /// A test decides what whole() finds, when it is asked.
   bool undecided() const { return undecided_; }
@@ -173,6 +193,24 @@ class Medium {
 
  private:
   const bool undecided_;
+};
+
+/// A medium of bytes.
+class LinearMedium : public Medium {
+ public:
+  LinearMedium* linear() noexcept override { return this; }
+
+  /// The medium's own memory, of which [offset, offset + length) is loaded from; nullptr on block
+  /// media.
+  virtual const std::byte* direct(u64 offset, u64 length) = 0;
+  /// The same for bytes that nobody believes before whole() said so.
+  virtual const std::byte* view(u64 offset) { return direct(offset, 0); }
+  /// Map [offset, offset + length) at exactly `address` as a private, lazily loaded view that
+  /// replaces whatever is mapped there.
+  virtual Status map_home(void* address, u64 offset, u64 length) = 0;
+
+ protected:
+  using Medium::Medium;
 };
 
 /// How a store takes NVM writes to durability.

@@ -8,10 +8,10 @@
 #include <charconv>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <ranges>
-#include <set>
 #include <vector>
 
 #include <fmt/format.h>
@@ -19,18 +19,19 @@
 #include "base/assert.hpp"
 #include "base/checksum.hpp"
 #include "format/memcached_format.hpp"
-#include "media/memcached_blocks.hpp"
 #include "media/memcached_client.hpp"
 #include "media/memcached_lock.hpp"
+#include "media/memcached_objects.hpp"
 
 namespace perdura::media {
 namespace {
 
-using format::kMemcachedBlockBytes;
+using format::kMemcachedUnitBytes;
 using format::MemcachedHead;
 
-constexpr size_t kNameBytesMax = 200;  // keys have at most 250
-constexpr u64 kGrowBytes = 16 * kMiB;  // between two looks at what the server says
+constexpr size_t kNameBytesMax = 200;        // keys have at most 250
+constexpr u64 kGrowBytes = 16 * kMiB;        // between two looks at what the server says
+constexpr u64 kUnsentBytesMax = 256 * kKiB;  // of a queue
 constexpr int kReleaseMs = 1000;
 // Of `stats`: items that went for want of memory. The second and the third are those that were in
 // the way when memory was moved between sizes, which -M does not forbid.
@@ -44,7 +45,7 @@ struct Place {
   std::string uri() const { return fmt::format("memcached://{}/{}", server.name(), name); }
   std::string key() const { return "perdura:" + name; }
   std::string lock_key() const { return key() + ":lock"; }
-  std::string block_key_begin(u64 nonce) const { return fmt::format("{}:{:016x}:", key(), nonce); }
+  std::string object_key_begin(u64 nonce) const { return fmt::format("{}:{:016x}:", key(), nonce); }
 };
 
 struct Authority {
@@ -106,7 +107,7 @@ Result<MemcachedHead> new_head() {
   MemcachedHead head{};
   std::memcpy(head.magic, format::kMemcachedMagic, sizeof head.magic);
   head.version = format::kMemcachedVersion;
-  head.block_bytes = kMemcachedBlockBytes;
+  head.unit_bytes = kMemcachedUnitBytes;
   if (::getrandom(&head.nonce, sizeof head.nonce, 0) != sizeof head.nonce)
     return system_failure(errno, "cannot draw a number for the keys of a store");
   return head;
@@ -120,14 +121,17 @@ Result<MemcachedHead> parse_head(const std::string& medium, std::string_view val
                                        "' is not a Perdura store (its head item is something "
                                        "else); choose another name, or remove it"};
   if (value.size() != sizeof head || head.checksum != head_checksum(head) ||
-      !is_aligned(head.size | head.items_end, kMemcachedBlockBytes) || head.size > head.items_end)
+      !is_aligned(head.size | head.items_end, kMemcachedUnitBytes) || head.size > head.items_end)
     return Failure{Code::kCorrupt,
                    "the head item of '" + medium + "' is damaged; restore the store from a copy"};
-  if (head.version != format::kMemcachedVersion || head.block_bytes != kMemcachedBlockBytes)
-    return Failure{Code::kIncompatible,
-                   "the head item of '" + medium + "' has version " + std::to_string(head.version) +
-                       ", this Perdura reads version " + std::to_string(format::kMemcachedVersion) +
-                       "; use a newer Perdura"};
+  if (head.version != format::kMemcachedVersion || head.unit_bytes != kMemcachedUnitBytes)
+    return Failure{
+        Code::kIncompatible,
+        fmt::format("the head item of '{}' has version {}, this Perdura reads version {}; {}",
+                    medium, head.version, format::kMemcachedVersion,
+                    head.version > format::kMemcachedVersion
+                        ? "use a newer Perdura"
+                        : "use the older Perdura that wrote it")};
   return head;
 }
 
@@ -172,7 +176,7 @@ class MemcachedMedium final : public Medium {
     return {};
   }
 
-  // A server that evicts is refused: it would drop blocks, of any store, without a word.
+  // A server that evicts is refused: it would drop objects, of any store, without a word.
   Status refuse_evictions() {
     std::lock_guard lock(main_mutex_);
     std::string evicts = "unknown";
@@ -193,12 +197,12 @@ class MemcachedMedium final : public Medium {
 
   /// Delete everything but the lock. When it is cut short, it can be done again.
   Status remove() {
-    if (blocks_) {
+    if (objects_) {
       MemcachedHead head = head_;
       head.size = 0;
       PERDURA_TRY(put_head(head));
-      PERDURA_TRY(blocks_->send_deletions(*main_, 0, head.items_end));
-      PERDURA_TRY(blocks_->finish(*main_));
+      PERDURA_TRY(objects_->send_deletions(*main_, 0, head.items_end));
+      PERDURA_TRY(objects_->finish(*main_));
     }
     PERDURA_ASSIGN(const MemcachedReply reply, main_->ask(fmt::format("md {}\r\n", place_.key())));
     return reply.is("HD") || reply.is("NF") ? Status{} : main_->nonsense(reply);
@@ -210,23 +214,23 @@ class MemcachedMedium final : public Medium {
 
   Geometry geometry() const override {
     return Geometry{.size = size_.load(std::memory_order_acquire),
-                    .atomic_bytes = kMemcachedBlockBytes,
-                    .write_bytes = kMemcachedBlockBytes,
+                    .atomic_bytes = kMemcachedUnitBytes,
+                    .write_bytes = kMemcachedUnitBytes,
                     .byte_addressable = false,
                     .reads_in_handlers = false,
-                    .reads_unwritten = false};
+                    .objects = true};
   }
 
   Status grow(u64 size, bool prewrite) override {
     std::lock_guard growing(grow_mutex_);
-    size = round_up(size, kMemcachedBlockBytes);
+    size = round_up(size, kMemcachedUnitBytes);
     const u64 old = size_.load(std::memory_order_acquire);
     if (size <= old) return {};
     PERDURA_TRY(check_poison());
     if (prewrite) PERDURA_TRY(prewrite_zeros(old, size));
     {
-      std::lock_guard lock(blocks_mutex_);
-      never_written_.resize(size / kMemcachedBlockBytes, !prewrite);
+      std::lock_guard lock(absent_mutex_);
+      absent_.resize(size / kMemcachedUnitBytes, !prewrite);
     }
     PERDURA_TRY(change_head([&](MemcachedHead& head) {
       head.size = size;
@@ -238,10 +242,19 @@ class MemcachedMedium final : public Medium {
 
   Status write(u64 offset, Bytes data, const Site&) override {
     PERDURA_TRY(check(offset, data));
-    const Piece piece{offset, data};
+    const MemcachedItem object{offset, data};
     std::lock_guard lock(main_mutex_);
-    if (Status sent = blocks_->send(*main_, offset, data); !sent) return settle(*main_, sent);
-    return finish(*main_, {&piece, 1});
+    if (Status sent = objects_->send(*main_, {&object, 1}); !sent) return settle(*main_, sent);
+    return finish(*main_, {&object, 1});
+  }
+
+  Status write_record(u64 place, Bytes record, const Site&) override {
+    PERDURA_ASSERT(record.size() == kMemcachedUnitBytes);
+    PERDURA_TRY(check(place, record));
+    std::lock_guard lock(main_mutex_);
+    Status done = set_record(place, record);
+    if (!done) poison(done.failure());
+    return done;
   }
 
   std::unique_ptr<WriteQueue> queue() override { return std::make_unique<Queue>(*this); }
@@ -271,56 +284,83 @@ class MemcachedMedium final : public Medium {
                                            std::to_string(request.offset + request.into.size()) +
                                            ": truncated"};
     PERDURA_ASSIGN(auto connection, lend());
-    Status done = settle(*connection, blocks_->read(*connection, requests));
+    Status done = settle(*connection, objects_->read(*connection, requests));
     give_back(std::move(connection));
     return done;
   }
 
-  const std::byte* direct(u64, u64) override { return nullptr; }
-
-  Status map_home(void*, u64, u64) override {
-    return Failure{Code::kUnsupported, "'" + name_ +
-                                           "' cannot be mapped: a store on memcached needs the "
-                                           "engine of remapped chunks"};
-  }
-
  private:
-  struct Piece {
-    u64 offset;
-    Bytes data;
-  };
-
   /// Writes in flight on a connection that is the queue's own from the first write on.
   class Queue final : public WriteQueue {
    public:
     explicit Queue(MemcachedMedium& medium) : medium_(medium) {}
     ~Queue() override {
-      if (!connection_) return;
       (void)guarded([&] { return drain(0); });
-      medium_.give_back(std::move(connection_));
+      if (connection_) medium_.give_back(std::move(connection_));
     }
 
     Status submit(u64 offset, Bytes data, const Site&) override {
       PERDURA_TRY(medium_.check(offset, data));
-      if (!connection_) {
-        PERDURA_ASSIGN(connection_, medium_.lend());
-      }
-      pieces_.push_back({offset, data});
-      return medium_.settle(*connection_, medium_.blocks_->send(*connection_, offset, data));
+      objects_.push_back({offset, data});
+      unsent_bytes_ += data.size();
+      return unsent_bytes_ < kUnsentBytesMax ? Status{} : send();
     }
 
-    Status drain(size_t) override {
-      const std::vector<Piece> pieces = std::exchange(pieces_, {});
-      if (pieces.empty()) return {};
+    // The server does what a connection asks in its order, which is that of the calls.
+    void erase(u64 place, u64 length) noexcept override {
+      if (unsent_bytes_ != 0 && !guarded([&] { return send(); })) return;
+      const size_t before = deletions_text_.size();
+      const Status added = guarded([&]() -> Status {
+        deletions_ += medium_.objects_->add_deletions(place, length, deletions_text_);
+        return {};
+      });
+      if (!added) return deletions_text_.resize(before);  // it may end in the middle of a request
+      medium_.mark(place, length, true);
+      if (deletions_text_.size() < kUnsentBytesMax) return;
+      const Status sent = guarded([&] { return send(); });
+      (void)sent;  // what is sent next meets the same
+    }
+
+    Status drain(size_t pending_max) override {
+      if (objects_.size() <= pending_max && deletions_text_.empty()) return {};
+      // Whatever comes of it, the caller has his memory back.
+      const std::vector<MemcachedItem> objects = std::exchange(objects_, {});
+      const size_t sent = std::exchange(sent_, 0);
       PERDURA_TRY(medium_.check_poison());
+      PERDURA_TRY(send(std::span(objects).subspan(sent)));
       const MemcachedExchange exchange(*connection_);
-      return medium_.finish(*connection_, pieces);
+      return medium_.finish(*connection_, objects);
     }
 
    private:
+    /// Deletions, and the objects that came after them. Where memory is refused in between, whole
+    /// requests were sent, and the rest can be sent later.
+    Status send(std::span<const MemcachedItem> objects) {
+      unsent_bytes_ = 0;
+      if (!connection_) {
+        PERDURA_ASSIGN(connection_, medium_.lend());
+      }
+      if (!deletions_text_.empty()) {
+        connection_->add_quiet(std::exchange(deletions_, 0));
+        const Status sent = connection_->send(deletions_text_);
+        deletions_text_.clear();
+        if (!sent) return medium_.settle(*connection_, copy_of(sent.failure()));
+      }
+      return medium_.settle(*connection_, medium_.objects_->send(*connection_, objects));
+    }
+    Status send() {
+      PERDURA_TRY(send(std::span(objects_).subspan(sent_)));
+      sent_ = objects_.size();
+      return {};
+    }
+
     MemcachedMedium& medium_;
     std::unique_ptr<MemcachedConnection> connection_;
-    std::vector<Piece> pieces_;  ///< since the last drain
+    std::vector<MemcachedItem> objects_;  ///< since the last drain
+    size_t sent_ = 0;                     ///< of them
+    u64 unsent_bytes_ = 0;                ///< of the others
+    std::string deletions_text_;          ///< that are to be sent before these
+    u64 deletions_ = 0;
   };
 
   void release_lock() {
@@ -338,14 +378,13 @@ class MemcachedMedium final : public Medium {
 
   void begin(const MemcachedHead& head) {
     head_ = head;
-    blocks_.emplace(name_, place_.block_key_begin(head.nonce));
+    objects_.emplace(name_, place_.object_key_begin(head.nonce));
     size_.store(head.size, std::memory_order_release);
-    never_written_.assign(head.size / kMemcachedBlockBytes, false);
+    absent_.assign(head.size / kMemcachedUnitBytes, false);
   }
 
   Status check(u64 offset, Bytes data) const {
-    PERDURA_ASSERT(is_aligned(offset, kMemcachedBlockBytes) &&
-                   is_aligned(data.size(), kMemcachedBlockBytes));
+    PERDURA_ASSERT(is_aligned(offset | data.size(), kMemcachedUnitBytes) && !data.empty());
     PERDURA_ASSERT(offset + data.size() <= size_.load(std::memory_order_relaxed));
     return check_poison();
   }
@@ -366,69 +405,130 @@ class MemcachedMedium final : public Medium {
     if (now == evictions_) return {};
     return Failure{
         Code::kIo,
-        fmt::format("the memcached server {} evicted items, perhaps blocks of '{}' (its counters "
+        fmt::format("the memcached server {} evicted items, perhaps objects of '{}' (its counters "
                     "said {} and say {}); start it with more memory (-m), and restore the store "
                     "from a copy if `perdura check` finds it damaged",
                     place_.server.name(), name_, evictions_, now)};
   }
 
-  // --- blocks
+  // --- objects
 
-  /// Wait until the server took these pieces, which were sent.
-  Status finish(MemcachedConnection& connection, std::span<const Piece> pieces) {
-    Status done = blocks_->finish(connection);
-    if (!done && done.failure().code == Code::kNoSpace) done = send_missing(connection, pieces);
+  /// Wait until the server took these objects, which were sent.
+  Status finish(MemcachedConnection& connection, std::span<const MemcachedItem> objects) {
+    Status done = objects_->finish(connection);
+    if (!done && done.failure().code == Code::kNoSpace) done = send_missing(connection, objects);
     else if (!done) poison(done.failure());
-    if (done) mark_written(pieces);
+    if (done)
+      for (const MemcachedItem& object : objects) mark(object.place, object.data.size(), false);
     return settle(connection, done);
   }
 
-  // A block that the server refused for want of memory it has dropped as well, and so has memory
-  // for its new value now. Not so for blocks that are new.
-  Status send_missing(MemcachedConnection& connection, std::span<const Piece> pieces) {
-    std::set<u64> missing;
-    for (const Piece& piece : pieces) {
-      PERDURA_ASSIGN(const std::vector<u64> found,
-                     blocks_->missing(connection, piece.offset, piece.offset + piece.data.size()));
-      missing.insert(found.begin(), found.end());
-    }
-    const std::set<u64> refused = missing;
-    // Of several writes of a block the last one counts.
-    for (const Piece& piece : std::ranges::reverse_view(pieces))
-      for (u64 at = 0; at < piece.data.size(); at += kMemcachedBlockBytes)
-        if (missing.erase((piece.offset + at) / kMemcachedBlockBytes) != 0)
-          PERDURA_TRY(blocks_->send(connection, piece.offset + at,
-                                    piece.data.subspan(at, kMemcachedBlockBytes)));
-    Status done = blocks_->finish(connection);
+  // An item that the server refused for want of memory it has dropped as well, and so has memory
+  // for its new value now. Not so for items that are new.
+  Status send_missing(MemcachedConnection& connection, std::span<const MemcachedItem> objects) {
+    // Of several writes of a place the last one counts.
+    std::map<u64, Bytes> items;
+    for (const MemcachedItem& object : objects)
+      MemcachedObjects::for_each_item(
+          object.place, object.data.size(), [&](u64 place, u64 at, u64 length) {
+            items.insert_or_assign(place, object.data.subspan(at, length));
+          });
+    std::vector<u64> places;
+    for (const auto& item : items) places.push_back(item.first);
+    PERDURA_ASSIGN(const std::vector<u64> missing, objects_->missing(connection, places));
+    std::vector<MemcachedItem> again;
+    for (const u64 place : missing) again.push_back({place, items.at(place)});
+    PERDURA_TRY(objects_->send(connection, again));
+    Status done = objects_->finish(connection);
     if (done || connection.broken()) return done;
-    if (!all_new(refused)) poison(done.failure());
+    if (!std::ranges::all_of(missing, [this](u64 place) { return is_absent(place); }))
+      poison(done.failure());
     // What is new is given back: the server has memory for overwriting then.
-    for (const Piece& piece : pieces) PERDURA_TRY(delete_new(connection, piece));
-    if (Status deleted = blocks_->finish(connection); !deleted) return deleted;
+    std::string deletions;
+    for (const u64 place : places)
+      if (is_absent(place))
+        connection.add_quiet(objects_->add_deletions(place, items.at(place).size(), deletions));
+    PERDURA_TRY(connection.send(deletions));
+    if (Status deleted = objects_->finish(connection); !deleted) return deleted;
     return done;
   }
 
-  void mark_written(std::span<const Piece> pieces) {
-    std::lock_guard lock(blocks_mutex_);
-    for (const Piece& piece : pieces)
-      std::fill_n(never_written_.begin() + static_cast<long>(piece.offset / kMemcachedBlockBytes),
-                  piece.data.size() / kMemcachedBlockBytes, false);
+  /// Objects were written, or erased: whether the server has no value of them to lose.
+  void mark(u64 place, u64 length, bool absent) noexcept {
+    std::lock_guard lock(absent_mutex_);
+    records_.erase(records_.lower_bound(place), records_.lower_bound(place + length));
+    std::fill_n(absent_.begin() + static_cast<long>(place / kMemcachedUnitBytes),
+                length / kMemcachedUnitBytes, absent);
   }
-  bool all_new(const std::set<u64>& blocks) {
-    std::lock_guard lock(blocks_mutex_);
-    return std::ranges::all_of(blocks, [this](u64 block) { return never_written_[block]; });
+  bool is_absent(u64 place) {
+    std::lock_guard lock(absent_mutex_);
+    return absent_[place / kMemcachedUnitBytes];
   }
-  Status delete_new(MemcachedConnection& connection, const Piece& piece) {
-    for (u64 at = piece.offset; at < piece.offset + piece.data.size(); at += kMemcachedBlockBytes)
-      if (all_new({at / kMemcachedBlockBytes}))
-        PERDURA_TRY(blocks_->send_deletions(connection, at, at + kMemcachedBlockBytes));
+
+  /// With which a record was written; 0: nobody knows. While it is written again nobody does.
+  u64 take_cas(u64 place) {
+    std::lock_guard lock(absent_mutex_);
+    const auto found = records_.find(place);
+    if (found == records_.end()) return 0;
+    const u64 cas = found->second;
+    records_.erase(found);
+    return cas;
+  }
+  Status note_cas(u64 place, u64 cas) {
+    std::lock_guard lock(absent_mutex_);
+    records_.insert_or_assign(place, cas);
     return {};
+  }
+
+  // --- records
+
+  /// With the item's CAS number, which is learnt when it is written first.
+  Status set_record(u64 place, Bytes record) {
+    const std::string key = objects_->key(place);
+    u64 cas = take_cas(place);
+    if (cas == 0) {
+      PERDURA_ASSIGN(const MemcachedReply found, main_->ask(fmt::format("mg {} c\r\n", key)));
+      if (!found.is("HD")) return record_lost(place, found);
+      cas = found.number('c').value_or(0);
+    }
+    const format::MemcachedItemEnd end{MemcachedObjects::checksum_of(place, record)};
+    std::string request = fmt::format("ms {} {} c C{}\r\n", key, record.size() + sizeof end, cas);
+    request.append(reinterpret_cast<const char*>(record.data()), record.size());
+    request.append(reinterpret_cast<const char*>(&end), sizeof end);
+    request += "\r\n";
+    PERDURA_ASSIGN(const MemcachedReply reply, main_->ask(request));
+    if (reply.is("HD")) {
+      const u64 written = reply.number('c').value_or(0);
+      const Status noted = guarded([&] { return note_cas(place, written); });
+      (void)noted;  // else it is asked for
+      return {};
+    }
+    if (!reply.is("SERVER_ERROR")) return record_lost(place, reply);
+    // For want of memory: it has dropped the old value, and so has some.
+    const MemcachedItem object{place, record};
+    Status done = send_missing(*main_, {&object, 1});
+    mark(place, record.size(), false);
+    return done;
+  }
+
+  Status record_lost(u64 place, const MemcachedReply& reply) {
+    if (reply.is("EX"))
+      return Failure{Code::kLocked,
+                     fmt::format("another process has written the record of '{}' at place {}; it "
+                                 "has taken the store over",
+                                 name_, place)};
+    if (reply.is("EN") || reply.is("NF"))
+      return Failure{Code::kIo, fmt::format("the server has no record of '{}' at place {} any "
+                                            "more: it was evicted, or the server was restarted; "
+                                            "restore the store from a copy",
+                                            name_, place)};
+    return main_->nonsense(reply);
   }
 
   Status send_zeros(MemcachedConnection& connection, u64 from, u64 to) {
     for (u64 at = from; at < to; at += kGrowBytes) {
-      PERDURA_TRY(blocks_->send_zeros(connection, at, std::min(at + kGrowBytes, to)));
-      PERDURA_TRY(blocks_->finish(connection));
+      PERDURA_TRY(objects_->send_zeros(connection, at, std::min(at + kGrowBytes, to)));
+      PERDURA_TRY(objects_->finish(connection));
     }
     return {};
   }
@@ -441,8 +541,8 @@ class MemcachedMedium final : public Medium {
     Status done = guarded([&] { return send_zeros(*connection, from, to); });
     if (!done && !connection->broken()) {
       const Status deleted = guarded([&]() -> Status {
-        PERDURA_TRY(blocks_->send_deletions(*connection, from, to));
-        return blocks_->finish(*connection);
+        PERDURA_TRY(objects_->send_deletions(*connection, from, to));
+        return objects_->finish(*connection);
       });
       // A zero that is still under way would overwrite what comes to its place next.
       if (!deleted) connection->give_up();
@@ -516,7 +616,7 @@ class MemcachedMedium final : public Medium {
 
   /// A lost connection is the end of the medium; other failures are of the call only.
   Status settle(MemcachedConnection& connection, Status done) {
-    if (connection.broken()) poison(done.failure());
+    if (!done && connection.broken()) poison(done.failure());
     return done;
   }
 
@@ -544,7 +644,7 @@ class MemcachedMedium final : public Medium {
 
   const Place place_;
   const std::string name_;
-  std::optional<MemcachedBlocks> blocks_;
+  std::optional<MemcachedObjects> objects_;
   std::atomic<u64> size_{0};
   std::mutex grow_mutex_;
 
@@ -557,8 +657,9 @@ class MemcachedMedium final : public Medium {
   std::mutex idle_mutex_;
   std::vector<std::unique_ptr<MemcachedConnection>> idle_;
 
-  std::mutex blocks_mutex_;
-  std::vector<bool> never_written_;  ///< blocks of which the server has no value to lose
+  std::mutex absent_mutex_;
+  std::vector<bool> absent_;    ///< of each place: the server has no item to lose
+  std::map<u64, u64> records_;  ///< their CAS numbers, as far as they are known, by place
 
   std::mutex poison_mutex_;
   std::atomic<bool> poisoned_{false};

@@ -1,6 +1,7 @@
-// A medium on a memcached server: an array of items of 4 KiB, and a connection for each writer.
+// A medium on a memcached server: an item for each object, and a connection for each writer.
 //
-//   HEAD  size, nonce      LOCK  the owner      BLOCK 0   BLOCK 1   …   (docs/format/memcached.md)
+//   HEAD  size, nonce     LOCK  the owner     OBJECT at 0    OBJECT at 4096   …
+//                                                            (docs/format/memcached.md)
 //
 // Invariants:
 //  - What write() and drain() said is done, the server has acknowledged. Its memory is all the

@@ -113,8 +113,11 @@ History::Content History::after_crash(size_t end, const Keep& keep) const {
 
 class Recording::RecordedQueue final : public WriteQueue {
  public:
-  RecordedQueue(Recording& recording, std::unique_ptr<WriteQueue> inner)
-      : recording_(recording), inner_(std::move(inner)), number_(recording.next_queue()) {}
+  RecordedQueue(Recording& recording, Medium& inner)
+      : recording_(recording),
+        inner_(inner.queue()),
+        objects_(inner.geometry().objects),
+        number_(recording.next_queue()) {}
 
   Status submit(u64 offset, Bytes data, const Site& site) override {
     RecordedCall call = write_call(Kind::kSubmit, offset, data, site);
@@ -124,6 +127,16 @@ class Recording::RecordedQueue final : public WriteQueue {
     Status submitted = inner_->submit(offset, data, site);
     if (submitted) recording_.succeeded(index);
     return submitted;
+  }
+
+  // What is erased cannot be read any more, as what was never written.
+  void erase(u64 place, u64 length) noexcept override {
+    inner_->erase(place, length);
+    if (!objects_) return;
+    const std::vector<std::byte> gone(length, kUnwritten);
+    RecordedCall call = write_call(Kind::kSubmit, place, gone, PERDURA_SITE("erased object"));
+    call.queue = number_;
+    recording_.succeeded(recording_.add(std::move(call)));
   }
 
   Status drain(size_t pending_max) override {
@@ -140,6 +153,7 @@ class Recording::RecordedQueue final : public WriteQueue {
  private:
   Recording& recording_;
   const std::unique_ptr<WriteQueue> inner_;
+  const bool objects_;
   const size_t number_;
 };
 
@@ -153,7 +167,7 @@ class Recording::RecordedMedium final : public Decorator {
     RecordedCall call;
     call.kind = Kind::kGrow;
     call.size = size;
-    call.unwritten = !prewrite && !geometry().reads_unwritten;
+    call.unwritten = !prewrite && geometry().objects;
     call.succeeded = static_cast<bool>(grown);
     recording_.add(std::move(call));
     return grown;
@@ -161,15 +175,14 @@ class Recording::RecordedMedium final : public Decorator {
 
   // The write counts as done from the next call on that is recorded after it returned.
   Status write(u64 offset, Bytes data, const Site& site) override {
-    RecordedCall call = write_call(Kind::kWrite, offset, data, site);
-    Status written = inner().write(offset, data, site);
-    call.succeeded = static_cast<bool>(written);
-    recording_.add(std::move(call));
-    return written;
+    return recorded(offset, data, site, [&] { return inner().write(offset, data, site); });
+  }
+  Status write_record(u64 place, Bytes record, const Site& site) override {
+    return recorded(place, record, site, [&] { return inner().write_record(place, record, site); });
   }
 
   std::unique_ptr<WriteQueue> queue() override {
-    return std::make_unique<RecordedQueue>(recording_, inner().queue());
+    return std::make_unique<RecordedQueue>(recording_, inner());
   }
 
   Status barrier(const Site& site) override {
@@ -184,19 +197,38 @@ class Recording::RecordedMedium final : public Decorator {
   }
 
  private:
+  template <class Write>
+  Status recorded(u64 offset, Bytes data, const Site& site, Write&& write) {
+    RecordedCall call = write_call(Kind::kWrite, offset, data, site);
+    Status written = write();
+    call.succeeded = static_cast<bool>(written);
+    recording_.add(std::move(call));
+    return written;
+  }
+
   Recording& recording_;
 };
+
+namespace {
+
+// Nothing says which objects there are, nor how long they are: a power of two.
+void read_objects(Medium& medium, MutableBytes into) {
+  std::fill(into.begin(), into.end(), kUnwritten);
+  for (u64 at = 0; at < into.size();) {
+    u64 length = kPageBytes;
+    while (at + length <= into.size() && medium.read(at, into.subspan(at, length))) length *= 2;
+    at += std::max<u64>(kPageBytes, length / 2);
+  }
+}
+
+}  // namespace
 
 std::unique_ptr<Medium> Recording::wrap(std::unique_ptr<Medium> inner) {
   const Geometry geometry = inner->geometry();
   AlignedBuffer content(std::max<u64>(geometry.size, 1));
-  const u64 at_once = geometry.reads_unwritten ? geometry.size : kPageBytes;
-  for (u64 at = 0; at < geometry.size; at += at_once) {
-    const MutableBytes piece(content.data() + at, std::min(at_once, geometry.size - at));
-    const Status read = inner->read(at, piece);
-    if (!read && geometry.reads_unwritten) throw_failure(read.failure());
-    if (!read) std::fill(piece.begin(), piece.end(), kUnwritten);
-  }
+  const MutableBytes all(content.data(), geometry.size);
+  if (geometry.objects) read_objects(*inner, all);
+  else if (const Status read = inner->read(0, all); !read) throw_failure(read.failure());
   std::lock_guard lock(mutex_);
   history_ = {};
   history_.initial_.assign(content.data(), content.data() + geometry.size);

@@ -22,6 +22,7 @@ constexpr EngineRules kRedoLog{
         [](const RegionRecord&, const Extent& extent) {
           return extent.kind == ExtentKind::kLog || extent.kind == ExtentKind::kHome;
         },
+    .needs_bytes = true,
     .version_records_bytes = [](const RegionRecord&) { return u64{0}; },
 };
 
@@ -41,6 +42,7 @@ constexpr EngineRules kRemap{
                      : extent.kind == ExtentKind::kChunks &&
                            is_aligned(extent.medium_offset | extent.length, record.chunk_bytes);
         },
+    .needs_bytes = false,
     .version_records_bytes = format::version_records_bytes,
 };
 
@@ -48,6 +50,7 @@ constexpr EngineRules kUnknown{
     .feature = 0,
     .record_fits = [](const RegionRecord&) { return false; },
     .extent_fits = [](const RegionRecord&, const Extent&) { return false; },
+    .needs_bytes = false,
     .version_records_bytes = [](const RegionRecord&) { return u64{0}; },
 };
 

@@ -139,7 +139,7 @@ void Region::hide_from_children() { ::madvise(base_, range_.length(), MADV_DONTF
 
 Status Region::map_extent(const Extent& extent) {
   if (aliases() != 0) return map_aliases(extent);
-  return volume_->medium().map_home(base_ + extent.region_offset, extent.medium_offset,
+  return volume_->linear().map_home(base_ + extent.region_offset, extent.medium_offset,
                                     extent.length);
 }
 
@@ -159,7 +159,7 @@ Status Region::map_aliases(const Extent& extent) {
 }
 
 Status Region::load(const Extent& extent) {
-  media::Medium& medium = volume_->medium();
+  media::LinearMedium& medium = volume_->linear();
   AlignedBuffer buffer(medium.geometry().byte_addressable ? 0 : kLoadBytes);
   for (u64 at = 0; at < extent.length; at += kLoadBytes) {
     const u64 length = std::min(kLoadBytes, extent.length - at);

@@ -126,8 +126,7 @@ Result<bool> Volume::is_blank(media::Medium& medium) {
   if (size > format::kDataBegin) return false;
   if (size == 0) return true;
   AlignedBuffer head(size);
-  const media::ReadRequest request{0, head.first(size)};
-  PERDURA_TRY(medium.load({&request, 1}));
+  PERDURA_TRY(medium.load_pages(0, head.first(size)));
   const auto is_unwritten = [&](u64 begin, u64 end) {
     begin = std::min(begin, size);
     end = std::min(end, size);
@@ -215,8 +214,7 @@ Status Volume::read_head() {
     return foreign();
   }
   AlignedBuffer head(2 * format::kSuperblockBytes);
-  const media::ReadRequest request{0, head.span()};
-  PERDURA_TRY(m.load({&request, 1}));
+  PERDURA_TRY(m.load_pages(0, head.span()));
   Slot slots[2] = {inspect(m, 0, head.data()),
                    inspect(m, format::kSuperblockBytes, head.data() + format::kSuperblockBytes)};
   if (slots[0].state == SlotState::kForeign && slots[1].state == SlotState::kForeign)
@@ -311,9 +309,22 @@ Status Volume::remove_region(u32 region) {
     extents.swap(extents_);
     return written;
   }
-  const Status unread = check_unread(region);
-  if (!unread) PERDURA_TRY(exchange());
-  return unread;
+  if (const Status unread = check_unread(region); !unread) {
+    PERDURA_TRY(exchange());
+    return copy_of(unread.failure());
+  }
+  return erase_extents(region, extents);
+}
+
+// Of a region that is gone, whose objects may be of any size.
+Status Volume::erase_extents(u32 region, std::span<const Extent> extents) {
+  if (!medium_->geometry().objects) return {};
+  const std::unique_ptr<media::WriteQueue> queue = medium_->queue();
+  for (const Extent& each : extents)
+    if (each.region == region)
+      for (u64 at = 0; at < each.length; at += kPageBytes)
+        queue->erase(each.medium_offset + at, kPageBytes);
+  return queue->drain();
 }
 
 Status Volume::check_unread(u32 region) const {
@@ -528,12 +539,19 @@ Status Volume::clear(u64 offset, u64 length) {
   std::memset(zeros.data(), 0, zeros.size());
   for (u64 done = 0; done < length;) {
     const u64 piece = std::min<u64>(length - done, zeros.size());
-    PERDURA_TRY(
-        medium_->write(offset + done, zeros.first(piece), PERDURA_SITE("clear free space")));
+    PERDURA_TRY(write_pages(offset + done, zeros.first(piece), PERDURA_SITE("clear free space")));
     done += piece;
   }
   // Barrier: the old bytes are gone before a directory says that the space is a home image.
   return medium_->barrier(PERDURA_SITE("cleared space"));
+}
+
+Status Volume::write_pages(u64 offset, media::Bytes pages, const media::Site& site) {
+  if (!medium_->geometry().objects) return medium_->write(offset, pages, site);
+  const std::unique_ptr<media::WriteQueue> queue = medium_->queue();
+  for (u64 at = 0; at < pages.size(); at += kPageBytes)
+    PERDURA_TRY(queue->submit(offset + at, pages.subspan(at, kPageBytes), site));
+  return queue->drain();
 }
 
 // Both slots in turn: what happens to one of them later, the other says the same.
@@ -551,8 +569,8 @@ Status Volume::write_next_slot() {
   alignas(kPageBytes) std::byte page[format::kSuperblockBytes];
   std::memcpy(page, &superblock_, sizeof superblock_);
   Status written = guarded([&]() -> Status {
-    PERDURA_TRY(medium_->write(format::kSuperblockOffset[superblock_.sequence & 1], page,
-                               PERDURA_SITE("superblock")));
+    PERDURA_TRY(medium_->write_record(format::kSuperblockOffset[superblock_.sequence & 1], page,
+                                      PERDURA_SITE("superblock")));
     return medium_->barrier(PERDURA_SITE("superblock"));
   });
   // What failed is tried again in the same slot: the other one holds the last good state.

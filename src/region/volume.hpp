@@ -9,9 +9,11 @@
 
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "base/assert.hpp"
 #include "format/format.hpp"
 #include "media/medium.hpp"
 
@@ -33,6 +35,11 @@ class Volume {
   static Result<std::unique_ptr<Volume>> open_to_read(std::unique_ptr<media::Medium> medium);
 
   media::Medium& medium() { return *medium_; }
+  /// Of a volume that has home images and logs.
+  media::LinearMedium& linear() {
+    PERDURA_ASSERT(medium_->linear() != nullptr);
+    return *medium_->linear();
+  }
   const std::string& name() const { return medium_->name(); }
   u64 store_id() const;
   u64 segment_bytes() const { return superblock_.segment_bytes; }
@@ -95,11 +102,13 @@ class Volume {
 
   Status read_head();
   Status check_unread(u32 region) const;
+  Status erase_extents(u32 region, std::span<const format::Extent> extents);
   Status read_directory(const format::Superblock& superblock);
   u64 features_of_regions() const;
   Status check_regions() const;
   Status check_extents() const;
   Status check_homes() const;
+  Status write_pages(u64 offset, media::Bytes pages, const media::Site& site);
   bool has_region(const format::Extent& extent) const;
   Failure impossible_region(const format::RegionRecord& record) const;
   Failure impossible_extent(const format::Extent& extent) const;

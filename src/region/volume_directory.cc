@@ -94,6 +94,7 @@ Status Volume::check_regions() const {
         record->limit_bytes == 0 || !is_aligned(record->limit_bytes, kMiB) ||
         record->limit_bytes > format::kRegionBytesMax ||
         !engine_rules(*record).record_fits(*record) ||
+        (engine_rules(*record).needs_bytes && medium_->linear() == nullptr) ||
         (record->aliases & (record->aliases - 1)) != 0 || record->aliases > format::kAliasesMax ||
         record->address > format::kAddressEnd ||
         format::reserved_bytes(*record) > format::kAddressEnd - record->address)
@@ -188,8 +189,8 @@ Status Volume::write_directory() {
   superblock_.directory_checksum = checksum(bytes.data(), length);
   // The superblock that was written last refers to the other place.
   Status written = guarded([&] {
-    return medium_->write(format::kDirectoryOffset[superblock_.directory_slot], bytes.span(),
-                          PERDURA_SITE("directory"));
+    return write_pages(format::kDirectoryOffset[superblock_.directory_slot], bytes.span(),
+                       PERDURA_SITE("directory"));
   });
   if (written) written = write_superblock();
   // Once one slot refers to the new directory, the next one goes to the other place.

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <deque>
 #include <future>
+#include <utility>
 
 #include "base/aligned_buffer.hpp"
 #include "base/mapping.hpp"
@@ -22,6 +23,7 @@ namespace {
 constexpr u64 kBytesAtOnce = 32 * kMiB;
 constexpr size_t kGroupsAhead = 2;
 constexpr u64 kRunBytes = kMiB;
+constexpr size_t kRequestsAtOnce = 64;
 constexpr int kTriesMax = 10;
 constexpr timespec kPause{0, 1'000'000};
 }  // namespace
@@ -31,6 +33,7 @@ ChunkLoader::ChunkLoader(region::Volume& volume, region::ChunkSpace& space, regi
     : volume_(volume),
       region_(region),
       chunk_bytes_(space.chunk_bytes()),
+      objects_(volume.medium().geometry().objects),
       reader_(volume, space),
       chunks_(std::move(chunks)),
       zeroed_(zeroed) {}
@@ -100,7 +103,7 @@ Status ChunkLoader::read_group(u64 first, u64 last, std::byte* into) const {
 }
 
 bool ChunkLoader::follows(u64 index) const {
-  return chunks_[index].place == chunks_[index - 1].place + chunk_bytes_;
+  return !objects_ && chunks_[index].place == chunks_[index - 1].place + chunk_bytes_;
 }
 
 // As zeros the heap's tables would give out blocks that are in use.
@@ -146,9 +149,17 @@ Status ChunkLoader::load_part(u64 first, u64 last, const media::SelfMemory& memo
     }
     return {};
   };
+  std::array<media::ReadRequest, kRequestsAtOnce> requests;
+  size_t wanted = 0;
+  const auto load = [&]() -> Status {
+    return volume_.medium().load(std::span(requests).first(std::exchange(wanted, 0)));
+  };
   PERDURA_TRY(for_each_run([&](u64 begin, u64 end) -> Status {
-    const media::ReadRequest request{chunks_[begin].place, content(begin, end)};
-    PERDURA_TRY(volume_.medium().load({&request, 1}));
+    requests[wanted++] = {chunks_[begin].place, content(begin, end)};
+    return wanted == requests.size() ? load() : Status{};
+  }));
+  PERDURA_TRY(load());
+  PERDURA_TRY(for_each_run([&](u64 begin, u64 end) -> Status {
     for (u64 index = begin; index < end; ++index) {
       const media::MutableBytes chunk = content(index, index + 1);
       const Status good = reader_.check_chunk(index, chunks_[index], chunk.data());

@@ -35,7 +35,7 @@ class ChunkLoader final : private Filler {
   commit::Findings findings() const;
 
  private:
-  /// The chunk lies behind the one before it, on the medium as well.
+  /// The chunk lies behind the one before it, on the medium as well, where they can be read as one.
   bool follows(u64 index) const;
   Status read_group(u64 first, u64 last, std::byte* into) const;
   Status check_tables();
@@ -48,6 +48,7 @@ class ChunkLoader final : private Filler {
   region::Volume& volume_;
   region::Region& region_;
   const u64 chunk_bytes_;
+  const bool objects_;
   commit::MapReader reader_;
   const std::vector<format::ChunkEntry> chunks_;
   commit::PageSet* const zeroed_;

@@ -101,7 +101,7 @@ class RedoLogKind final : public EngineKind {
   Status check_options(const Options&) const override { return {}; }
 
   Status check_creation(const Options&, const media::Medium& medium) const override {
-    if (!medium.geometry().reads_unwritten)
+    if (medium.geometry().objects)
       return Failure{Code::kUnsupported, "'" + medium.name() +
                                              "' can hold chunks, but no home image; create the "
                                              "store with Engine::kRemap"};

@@ -130,7 +130,7 @@ Json json_of(const media::Geometry& geometry) {
           geometry.write_bytes,
           geometry.byte_addressable,
           geometry.reads_in_handlers,
-          geometry.reads_unwritten};
+          geometry.objects};
 }
 
 media::Geometry geometry_of(const Json& json) {

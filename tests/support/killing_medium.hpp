@@ -43,6 +43,7 @@ class KillingMedium final : public media::Decorator {
       medium_.count();
       return inner_->submit(offset, data, site);
     }
+    void erase(u64 place, u64 length) noexcept override { inner_->erase(place, length); }
     Status drain(size_t pending_max) override {
       medium_.count();
       return inner_->drain(pending_max);

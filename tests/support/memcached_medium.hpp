@@ -19,7 +19,7 @@ namespace perdura::test {
 
 using media::Medium;
 
-constexpr u64 kBlock = format::kMemcachedBlockBytes;
+constexpr u64 kUnit = format::kMemcachedUnitBytes;
 
 inline std::unique_ptr<Medium> open(const std::string& uri) {
   return value_or_throw(media::open_medium(uri, {})).medium;
@@ -35,14 +35,19 @@ inline AlignedBuffer random_bytes(u64 length, u64 seed) {
   return bytes;
 }
 
+/// In objects of a unit each, as all but chunks are.
 inline Status write(Medium& medium, u64 offset, media::Bytes data) {
-  return medium.write(offset, data, PERDURA_SITE("test"));
+  if (data.size() == kUnit) return medium.write(offset, data, PERDURA_SITE("test"));
+  const auto queue = medium.queue();
+  for (u64 at = 0; at < data.size(); at += kUnit)
+    PERDURA_TRY(queue->submit(offset + at, data.subspan(at, kUnit), PERDURA_SITE("test")));
+  return queue->drain();
 }
 inline Status barrier(Medium& medium) { return medium.barrier(PERDURA_SITE("test")); }
 
 inline void expect_holds(Medium& medium, u64 offset, media::Bytes expected) {
   AlignedBuffer got(expected.size());
-  const Status read = medium.read(offset, got.first(expected.size()));
+  const Status read = medium.load_pages(offset, got.first(expected.size()));
   ASSERT_TRUE(read) << read.failure().message;
   EXPECT_EQ(std::memcmp(got.data(), expected.data(), expected.size()), 0) << offset;
 }
@@ -59,8 +64,8 @@ class MemcachedMediumTest : public testing::Test {
   std::string uri(const std::string& parameters = "") const {
     return server_.uri("store") + parameters;
   }
-  /// The key of a block of the store, as the head item says it.
-  std::string block_key(u64 block) const { return server_.block_key("store", block); }
+  /// The key of the object at a place of the store, as the head item says it.
+  std::string object_key(u64 place) const { return server_.object_key("store", place); }
 
   MemcachedProcess server_;
 };

@@ -75,16 +75,16 @@ class MemcachedProcess {
   std::string set(const std::string& key, const std::string& value) const {
     return ask("ms " + key + " " + std::to_string(value.size()) + "\r\n" + value + "\r\n");
   }
-  /// The key of a block of the medium `name`.
-  std::string block_key(const std::string& name, u64 block) const {
+  /// The key of the object at a place of the medium `name`.
+  std::string object_key(const std::string& name, u64 place) const {
     format::MemcachedHead head{};
     const std::string value = ask("mg perdura:" + name + " v\r\n");
     EXPECT_EQ(value.size(), sizeof head);
     std::memcpy(&head, value.data(), std::min(value.size(), sizeof head));
-    return fmt::format("perdura:{}:{:016x}:{:x}", name, head.nonce, block);
+    return fmt::format("perdura:{}:{:016x}:{:x}", name, head.nonce, place);
   }
-  void forget_block(const std::string& name, u64 block) const {
-    EXPECT_EQ(ask("md " + block_key(name, block) + "\r\n"), "HD");
+  void forget_object(const std::string& name, u64 place) const {
+    EXPECT_EQ(ask("md " + object_key(name, place) + "\r\n"), "HD");
   }
   /// How many items it holds.
   u64 items() const {

@@ -420,7 +420,7 @@ TEST_F(FileMediumTest, ARefusedMappingIsAnError) {
   const auto medium = open();
   const Mapping view = value_or_throw(Mapping::reserve(nullptr, kPageBytes));
   fail(Call::kMap, ENOMEM);
-  expect_failure(medium->map_home(view.as(), kPageBytes, kPageBytes), Code::kNoMemory,
+  expect_failure(medium->linear()->map_home(view.as(), kPageBytes, kPageBytes), Code::kNoMemory,
                  "cannot map 4096 bytes of '" + path() + "' at offset 4096");
 }
 

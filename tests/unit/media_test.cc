@@ -75,10 +75,12 @@ class MediaTest : public testing::TestWithParam<Kind> {
     ASSERT_TRUE(medium.read_all(requests));
     for (const media::ReadRequest& request : requests)
       ASSERT_EQ(std::memcmp(request.into.data(), &expected[request.offset], kPageBytes), 0);
-    if (const std::byte* direct = medium.direct(0, kPageBytes)) {
+    ASSERT_NE(medium.linear(), nullptr);
+    const std::byte* const direct = medium.linear()->direct(0, kPageBytes);
+    EXPECT_EQ(medium.geometry().byte_addressable, direct != nullptr);
+    if (direct != nullptr) {
       EXPECT_EQ(std::memcmp(direct, expected.data(), expected.size()), 0);
     }
-    EXPECT_EQ(medium.geometry().byte_addressable, medium.direct(0, kPageBytes) != nullptr);
   }
 
   const TempDir folder_;
@@ -198,7 +200,7 @@ TEST_P(MediaTest, AHomeViewIsPrivate) {
   ASSERT_TRUE(medium->write(kMiB, data(0, kMiB), PERDURA_SITE("test")));
   ASSERT_TRUE(medium->barrier(PERDURA_SITE("test")));
   const Mapping view = value_or_throw(Mapping::reserve(nullptr, kMiB));
-  ASSERT_TRUE(medium->map_home(view.as(), kMiB, kMiB));
+  ASSERT_TRUE(medium->linear()->map_home(view.as(), kMiB, kMiB));
   EXPECT_EQ(std::memcmp(view.as(), data_.data(), kMiB), 0);
   std::memset(view.as(), 0, kMiB);
   AlignedBuffer there(kMiB);

@@ -68,7 +68,7 @@ std::string head_of_size(u64 size) {
   format::MemcachedHead head{};
   std::memcpy(head.magic, format::kMemcachedMagic, sizeof head.magic);
   head.version = format::kMemcachedVersion;
-  head.block_bytes = kBlock;
+  head.unit_bytes = kUnit;
   head.size = head.items_end = size;
   return fmt::format("VA {}\r\n{}\r\n", sizeof head, with_checksum(head));
 }
@@ -157,7 +157,7 @@ TEST(ScriptedServer, AnEvictionIsNoticedByTheBarrier) {
     EXPECT_TRUE(barrier(*medium));
     evicted = 8;
     expect_failure(barrier(*medium), Code::kIo,
-                   "evicted items, perhaps blocks of '" + server.uri() + "' (its counters said " +
+                   "evicted items, perhaps objects of '" + server.uri() + "' (its counters said " +
                        counter + " 7 and say " + counter + " 8)");
     evicted = 7;
     expect_failure(barrier(*medium), Code::kIo, "is closed to all use since");
@@ -208,10 +208,10 @@ TEST(ScriptedServer, RemovingAsksForSense) {
 }
 
 TEST(ScriptedServer, EachCallAsksForSense) {
-  const AlignedBuffer data = random_bytes(kBlock, 16);
+  const AlignedBuffer data = random_bytes(kUnit, 16);
   const auto writes = [&](Medium& medium) { return write(medium, 0, data.span()); };
   const auto reads = [&](Medium& medium) {
-    AlignedBuffer into(kBlock);
+    AlignedBuffer into(kUnit);
     return medium.read(0, into.span());
   };
   const auto queues = [&](Medium& medium) -> Status {
@@ -224,31 +224,31 @@ TEST(ScriptedServer, EachCallAsksForSense) {
     std::function<Status(Medium&)> call;
     bool poisons = true;
   };
-  const std::string block = "perdura:s:";
+  const std::string object = "perdura:s:";
   const std::string no_memory = "SERVER_ERROR out of memory storing object\r\n";
   const Case cases[] = {
-      {{{{"ms " + block, "CLIENT_ERROR no\r\n"}}, Code::kIo, "not asked: 'CLIENT_ERROR no'"},
+      {{{{"ms " + object, "CLIENT_ERROR no\r\n"}}, Code::kIo, "not asked: 'CLIENT_ERROR no'"},
        writes},
-      {{{{"ms " + block, "SERVER_ERROR no\r\n"}}, Code::kIo, "says 'SERVER_ERROR no'"}, queues},
-      {{{{"ms " + block, "close"}}, Code::kIo, "the memcached server"}, writes},
+      {{{{"ms " + object, "SERVER_ERROR no\r\n"}}, Code::kIo, "says 'SERVER_ERROR no'"}, queues},
+      {{{{"ms " + object, "close"}}, Code::kIo, "the memcached server"}, writes},
       // It has dropped what was there, and has no memory the second time either.
-      {{{{"ms " + block, no_memory}, {"mg " + block, "EN\r\n"}}, Code::kNoSpace, "out of memory"},
+      {{{{"ms " + object, no_memory}, {"mg " + object, "EN\r\n"}}, Code::kNoSpace, "out of memory"},
        writes},
-      {{{{"ms " + block, no_memory}, {"mg " + block, "NO\r\n"}}, Code::kIo, "not asked: 'NO'"},
+      {{{{"ms " + object, no_memory}, {"mg " + object, "NO\r\n"}}, Code::kIo, "not asked: 'NO'"},
        writes},
-      {{{{"ms " + block, no_memory}, {"mg " + block, "close"}}, Code::kIo, "closed"}, queues},
-      {{{{"mg " + block, "SERVER_ERROR no\r\n"}}, Code::kIo, "at offset 0: the memcached server"},
+      {{{{"ms " + object, no_memory}, {"mg " + object, "close"}}, Code::kIo, "closed"}, queues},
+      {{{{"mg " + object, "SERVER_ERROR no\r\n"}}, Code::kIo, "at place 0: the memcached server"},
        reads,
        false},
-      {{{{"mg " + block, "NO\r\n"}}, Code::kIo, "not asked: 'NO'"}, reads},
-      {{{{"ms " + block, "NO\r\n"}}, Code::kIo, "not asked: 'NO'"},
+      {{{{"mg " + object, "NO\r\n"}}, Code::kIo, "not asked: 'NO'"}, reads},
+      {{{{"ms " + object, "NO\r\n"}}, Code::kIo, "not asked: 'NO'"},
        [](Medium& medium) { return medium.grow(2 * kMiB, true); }},
       {{{{"mg perdura:s:lock c", "NO\r\n"}}, Code::kIo, "not asked: 'NO'"}, barrier},
       {{{{"mg perdura:s:lock c", "drip"}}, Code::kIo, "did not answer for 300 ms"}, barrier},
-      {{{{"mg " + block, "VA 4104\r\nx"}}, Code::kIo, "did not answer for 300 ms"}, reads},
+      {{{{"mg " + object, "VA 4104\r\nx"}}, Code::kIo, "did not answer for 300 ms"}, reads},
       // It refuses more than it was asked to do.
-      {{{{"ms " + block, "flood NF\r\n"}}, Code::kIo, "not asked: 'NF'"}, queues},
-      {{{{"ms " + block, "flood SERVER_ERROR no\r\n"}}, Code::kIo, "answers more than was asked"},
+      {{{{"ms " + object, "flood NF\r\n"}}, Code::kIo, "not asked: 'NF'"}, queues},
+      {{{{"ms " + object, "flood SERVER_ERROR no\r\n"}}, Code::kIo, "answers more than was asked"},
        [](Medium& medium) -> Status {
          PERDURA_TRY(medium.grow(256 * kMiB, false));
          const AlignedBuffer much = random_bytes(256 * kMiB, 17);
@@ -258,7 +258,7 @@ TEST(ScriptedServer, EachCallAsksForSense) {
   };
   for (const Case& each : cases) {
     SCOPED_TRACE(each.script.sentence);
-    // The blocks are there already, so that they can be lost.
+    // The objects are there already, so that they can be lost.
     auto answers = each.script.answers;
     answers["mg perdura:s v"] = head_of_size(kMiB);
     ScriptedServer server(scripted(answers));

@@ -20,6 +20,16 @@
 namespace perdura::test {
 namespace {
 
+constexpr u64 kChunk = 64 * kKiB;
+
+void expect_holds_objects(Medium& medium, const AlignedBuffer& data) {
+  AlignedBuffer got(kChunk);
+  for (u64 at = 0; at < data.size(); at += kChunk) {
+    ASSERT_TRUE(medium.read(at, got.span()));
+    ASSERT_EQ(std::memcmp(got.data(), data.data() + at, kChunk), 0) << at;
+  }
+}
+
 TEST_F(MemcachedMediumTest, KeepsWhatIsWritten) {
   constexpr u64 kBytes = 3 * kMiB;
   AlignedBuffer expected = random_bytes(kBytes, 1);
@@ -30,18 +40,18 @@ TEST_F(MemcachedMediumTest, KeepsWhatIsWritten) {
     Medium& medium = *opened.medium;
     EXPECT_EQ(medium.name(), uri());
     EXPECT_EQ(medium.geometry().size, 0u);
-    EXPECT_EQ(medium.geometry().write_bytes, kBlock);
-    EXPECT_EQ(medium.geometry().atomic_bytes, kBlock);
-    EXPECT_FALSE(medium.geometry().reads_unwritten);
-    EXPECT_EQ(medium.direct(0, kBlock), nullptr);
+    EXPECT_EQ(medium.geometry().write_bytes, kUnit);
+    EXPECT_EQ(medium.geometry().atomic_bytes, kUnit);
+    EXPECT_TRUE(medium.geometry().objects);
+    EXPECT_EQ(medium.linear(), nullptr);
     ASSERT_TRUE(medium.grow(kBytes, true));
     ASSERT_TRUE(medium.grow(kMiB, true)) << "smaller than it is: nothing to do";
     EXPECT_EQ(medium.geometry().size, kBytes);
     expect_holds(medium, 0, std::vector<std::byte>(kBytes));
     ASSERT_TRUE(write(medium, 0, expected.span()));
     for (int i = 0; i < 100; ++i) {
-      const u64 offset = random() % (kBytes / kBlock) * kBlock;
-      const u64 length = std::min(kBytes - offset, (1 + random() % 8) * kBlock);
+      const u64 offset = random() % (kBytes / kUnit) * kUnit;
+      const u64 length = std::min(kBytes - offset, (1 + random() % 8) * kUnit);
       const AlignedBuffer data = random_bytes(length, random());
       std::memcpy(expected.data() + offset, data.data(), length);
       ASSERT_TRUE(write(medium, offset, data.span()));
@@ -53,14 +63,91 @@ TEST_F(MemcachedMediumTest, KeepsWhatIsWritten) {
   EXPECT_FALSE(opened.created);
   EXPECT_EQ(opened.medium->geometry().size, kBytes);
   expect_holds(*opened.medium, 0, expected.span());
-  for (int i = 0; i < 200; ++i) {
-    const u64 offset = random() % (kBytes - 1);
-    const u64 length = 1 + random() % std::min<u64>(kBytes - offset, 20'000);
-    expect_holds(*opened.medium, offset, expected.span().subspan(offset, length));
-  }
   std::byte some[10];
   expect_failure(opened.medium->read(kBytes - 5, some), Code::kCorrupt,
                  "ends before offset " + std::to_string(kBytes + 5));
+}
+
+// In one item up to 256 KiB, in several above.
+TEST_F(MemcachedMediumTest, ObjectsOfAnySizeAreWholeOrGone) {
+  constexpr u64 kMany = 4 * kMiB;
+  const auto medium = open(uri());
+  ASSERT_TRUE(medium->grow(3 * kMany, false));
+  const AlignedBuffer data = random_bytes(kMany, 20);
+  AlignedBuffer into(2 * kMany);
+  const u64 none = server_.items();
+  const auto queue = medium->queue();
+  for (const auto& [length, items] : std::initializer_list<std::pair<u64, u64>>{
+           {kUnit, 1}, {64 * kKiB, 1}, {256 * kKiB, 1}, {260 * kKiB, 2}, {kMany, 16}}) {
+    SCOPED_TRACE(length);
+    ASSERT_TRUE(queue->submit(kMany, data.first(length), PERDURA_SITE("test")));
+    ASSERT_TRUE(queue->drain());
+    EXPECT_EQ(server_.items(), none + items);
+    for (const u64 read : {length, kUnit, u64{10}}) {
+      ASSERT_TRUE(medium->read(kMany, into.first(read)));
+      EXPECT_EQ(std::memcmp(into.data(), data.data(), read), 0);
+    }
+    expect_failure(medium->read(kMany, into.first(length + kUnit)), Code::kCorrupt,
+                   "the store from a copy");
+    // It goes before the next one comes, also where nobody waits in between.
+    queue->erase(kMany, length);
+    ASSERT_TRUE(queue->submit(kMany, data.span().subspan(kUnit, kUnit), PERDURA_SITE("test")));
+    ASSERT_TRUE(queue->drain());
+    EXPECT_EQ(server_.items(), none + 1);
+    expect_holds(*medium, kMany, data.span().subspan(kUnit, kUnit));
+    queue->erase(kMany, kUnit);
+    ASSERT_TRUE(queue->drain());
+    EXPECT_EQ(server_.items(), none);
+    expect_failure(medium->read(kMany, into.first(kUnit)), Code::kCorrupt, "has no item of");
+  }
+  ASSERT_TRUE(queue->submit(0, data.span(), PERDURA_SITE("test")));
+  queue->erase(0, data.size());
+  queue->erase(kMany, kUnit);  // of which there is none
+  EXPECT_TRUE(queue->drain());
+  EXPECT_TRUE(barrier(*medium));
+  EXPECT_EQ(server_.items(), none);
+}
+
+TEST_F(MemcachedMediumTest, WhatIsLeftToEraseGoesWithTheQueue) {
+  const auto medium = open(uri());
+  const AlignedBuffer data = random_bytes(kUnit, 21);
+  ASSERT_TRUE(medium->grow(kMiB, false));
+  const u64 none = server_.items();
+  ASSERT_TRUE(write(*medium, 0, data.span()));
+  medium->queue()->erase(0, kUnit);
+  EXPECT_EQ(server_.items(), none);
+}
+
+TEST_F(MemcachedMediumTest, ARecordThatAnotherOneHasWrittenIsNotOverwritten) {
+  const AlignedBuffer data = random_bytes(3 * kUnit, 22);
+  const auto record = [&](u64 i) { return data.span().subspan(i * kUnit, kUnit); };
+  const auto write_record = [](Medium& medium, u64 place, media::Bytes bytes) {
+    return medium.write_record(place, bytes, PERDURA_SITE("test"));
+  };
+  {
+    const auto medium = open(uri());
+    ASSERT_TRUE(medium->grow(kMiB, true));
+    for (u64 i = 0; i < 3; ++i) {
+      ASSERT_TRUE(write_record(*medium, 0, record(i)));
+      expect_holds(*medium, 0, record(i));
+    }
+    const std::string theirs = server_.ask("mg " + object_key(kUnit) + " v\r\n");
+    ASSERT_EQ(server_.set(object_key(0), theirs), "HD");
+    expect_failure(write_record(*medium, 0, record(0)), Code::kLocked,
+                   "another process has written the record of '" + uri() + "' at place 0");
+    EXPECT_EQ(server_.ask("mg " + object_key(0) + " v\r\n"), theirs);
+    expect_failure(barrier(*medium), Code::kIo, "is closed to all use since");
+  }
+  // What this one wrote otherwise is no other's.
+  const auto medium = open(uri());
+  for (u64 i = 0; i < 2; ++i) {
+    ASSERT_TRUE(write(*medium, 0, record(0)));
+    ASSERT_TRUE(write_record(*medium, 0, record(1)));
+    ASSERT_TRUE(write(*medium, 0, data.first(2 * kUnit)));
+    ASSERT_TRUE(write_record(*medium, 0, record(1)));
+  }
+  server_.forget_object("store", 0);
+  expect_failure(write_record(*medium, 0, record(2)), Code::kIo, "has no record of");
 }
 
 TEST_F(MemcachedMediumTest, QueuesOfSeveralThreadsWriteEverythingSubmitted) {
@@ -78,11 +165,10 @@ TEST_F(MemcachedMediumTest, QueuesOfSeveralThreadsWriteEverythingSubmitted) {
         const auto queue = medium->queue();
         std::mt19937_64 random(thread);
         std::vector<u64> pieces;
-        for (u64 at = thread * 64 * kKiB; at < kBytes; at += kThreads * 64 * kKiB)
-          pieces.push_back(at);
+        for (u64 at = thread * kChunk; at < kBytes; at += kThreads * kChunk) pieces.push_back(at);
         std::shuffle(pieces.begin(), pieces.end(), random);
         for (size_t i = 0; i < pieces.size(); ++i) {
-          EXPECT_TRUE(queue->submit(pieces[i], data.span().subspan(pieces[i], 64 * kKiB),
+          EXPECT_TRUE(queue->submit(pieces[i], data.span().subspan(pieces[i], kChunk),
                                     PERDURA_SITE("test")));
           if (i % 50 == 49) {
             EXPECT_TRUE(queue->drain(3));
@@ -94,11 +180,11 @@ TEST_F(MemcachedMediumTest, QueuesOfSeveralThreadsWriteEverythingSubmitted) {
     for (std::thread& thread : threads) thread.join();
     ASSERT_TRUE(barrier(*medium));
     const u64 written_ns = now_ns();
-    expect_holds(*medium, 0, data.span());
+    expect_holds_objects(*medium, data);
     RecordProperty("write_mb_s", std::to_string(kBytes * 1000 / (written_ns - begin_ns)));
     RecordProperty("read_mb_s", std::to_string(kBytes * 1000 / (now_ns() - written_ns)));
   }
-  expect_holds(*open(uri()), 0, data.span());
+  expect_holds_objects(*open(uri()), data);
 }
 
 TEST_F(MemcachedMediumTest, ReadsManyPlacesAtOnce) {
@@ -110,10 +196,10 @@ TEST_F(MemcachedMediumTest, ReadsManyPlacesAtOnce) {
   std::vector<media::ReadRequest> requests;
   requests.reserve(1024);
   for (u64 i = 0; i < 1024; ++i)
-    requests.push_back({i * 7 % 1024 * kBlock, into.span().subspan(i * kBlock, kBlock)});
+    requests.push_back({i * 7 % 1024 * kUnit, into.span().subspan(i * kUnit, kUnit)});
   ASSERT_TRUE(medium->read_all(requests));
   for (const media::ReadRequest& request : requests)
-    ASSERT_EQ(std::memcmp(request.into.data(), data.data() + request.offset, kBlock), 0);
+    ASSERT_EQ(std::memcmp(request.into.data(), data.data() + request.offset, kUnit), 0);
 }
 
 TEST_F(MemcachedMediumTest, OnlyPrewrittenSpaceReadsAsZeros) {
@@ -123,42 +209,42 @@ TEST_F(MemcachedMediumTest, OnlyPrewrittenSpaceReadsAsZeros) {
   std::vector<std::byte> zeros(kMiB);
   expect_holds(*medium, 0, zeros);
   AlignedBuffer into(kMiB);
-  const u64 offset = kMiB + 5 * kBlock;
-  expect_failure(medium->read(offset, into.first(kBlock)), Code::kCorrupt,
-                 "the server has no item of '" + uri() + "' at offset " + std::to_string(offset) +
+  const u64 offset = kMiB + 5 * kUnit;
+  expect_failure(medium->read(offset, into.first(kUnit)), Code::kCorrupt,
+                 "the server has no item of '" + uri() + "' at place " + std::to_string(offset) +
                      ": it was evicted, it expired, or the server was restarted; start memcached "
                      "with -M");
-  const AlignedBuffer data = random_bytes(kBlock, 5);
+  const AlignedBuffer data = random_bytes(kUnit, 5);
   ASSERT_TRUE(write(*medium, offset, data.span()));
   expect_holds(*medium, offset, data.span());
   expect_failure(medium->read(kMiB, into.span()), Code::kCorrupt,
-                 "at offset " + std::to_string(kMiB) + ":");
+                 "at place " + std::to_string(kMiB) + ":");
   EXPECT_TRUE(barrier(*medium)) << "a read that fails is no failure of the medium";
 }
 
-TEST_F(MemcachedMediumTest, AnItemThatIsNotTheBlockIsAnError) {
-  const AlignedBuffer data = random_bytes(4 * kBlock, 6);
+TEST_F(MemcachedMediumTest, AnItemThatIsNotTheObjectIsAnError) {
+  const AlignedBuffer data = random_bytes(4 * kUnit, 6);
   const auto medium = open(uri());
   ASSERT_TRUE(medium->grow(data.size(), true));
   ASSERT_TRUE(write(*medium, 0, data.span()));
-  const std::string key = block_key(1);
+  const std::string key = object_key(kUnit);
   const std::string good = server_.ask("mg " + key + " v\r\n");
-  ASSERT_EQ(good.size(), format::kMemcachedItemBytes);
+  ASSERT_EQ(good.size(), kUnit + sizeof(format::MemcachedItemEnd));
   AlignedBuffer into(data.size());
   const auto expect_refused = [&](const std::string& value, const std::string& sentence) {
     ASSERT_EQ(server_.set(key, value), "HD");
-    expect_failure(medium->read(0, into.span()), Code::kCorrupt,
-                   "the item of '" + uri() + "' at offset 4096 " + sentence);
-    expect_holds(*medium, 2 * kBlock, data.span().subspan(2 * kBlock));
+    expect_failure(medium->load_pages(0, into.span()), Code::kCorrupt,
+                   "the item of '" + uri() + "' at place 4096 " + sentence);
+    expect_holds(*medium, 2 * kUnit, data.span().subspan(2 * kUnit));
   };
-  for (const size_t at : {size_t{0}, size_t{kBlock - 1}, size_t{kBlock}, good.size() - 1}) {
+  for (const size_t at : {size_t{0}, size_t{kUnit - 1}, size_t{kUnit}, good.size() - 1}) {
     std::string damaged = good;
     damaged[at] ^= 1;
     expect_refused(damaged, "is damaged (its checksum does not fit)");
   }
-  expect_refused(server_.ask("mg " + block_key(2) + " v\r\n"), "is damaged");
-  expect_refused(good.substr(1), "has 4103 bytes, which no block has");
-  expect_refused(good + "x", "has 4105 bytes, which no block has");
+  expect_refused(server_.ask("mg " + object_key(2 * kUnit) + " v\r\n"), "is damaged");
+  expect_refused(good.substr(1), "has 4103 bytes, not 4104");
+  expect_refused(good + "x", "has 4105 bytes, not 4104");
   expect_refused("", "has 0 bytes");
   expect_refused(std::string(600'000, 'x'), "has 600000 bytes");
   ASSERT_EQ(server_.set(key, good), "HD");
@@ -192,7 +278,9 @@ TEST_F(MemcachedMediumTest, EachCallNoticesThatTheServerIsGone) {
   const AlignedBuffer data = random_bytes(kMiB, 8);
   AlignedBuffer into(kMiB);
   const std::function<Status(Medium&, media::WriteQueue&)> calls[] = {
-      [&](Medium& medium, media::WriteQueue&) { return write(medium, 0, data.span()); },
+      [&](Medium& medium, media::WriteQueue&) {
+        return medium.write(0, data.span(), PERDURA_SITE("test"));
+      },
       [&](Medium& medium, media::WriteQueue&) { return medium.read(0, into.span()); },
       [&](Medium& medium, media::WriteQueue&) { return medium.grow(2 * kMiB, true); },
       [&](Medium& medium, media::WriteQueue&) { return medium.grow(2 * kMiB, false); },
@@ -205,7 +293,7 @@ TEST_F(MemcachedMediumTest, EachCallNoticesThatTheServerIsGone) {
         return another->submit(0, data.span(), PERDURA_SITE("test"));
       },
       [&](Medium&, media::WriteQueue& queue) {
-        (void)queue.submit(0, data.span().first(kBlock), PERDURA_SITE("test"));
+        (void)queue.submit(0, data.span().first(kUnit), PERDURA_SITE("test"));
         return queue.drain();
       }};
   for (const auto& call : calls) {
@@ -225,21 +313,27 @@ TEST_F(MemcachedMediumTest, AServerThatDoesNotAnswerIsAnError) {
   {
     const auto medium = open(uri("?timeout_ms=200"));
     ASSERT_TRUE(medium->grow(data.size(), true));
-    server_.pause();
     const std::string silent =
         "the memcached server " + server_.address() + " did not answer for 200 ms (timeout_ms)";
-    expect_failure(write(*medium, 0, data.span()), Code::kIo, silent);
+    const auto queue = medium->queue();
+    ASSERT_TRUE(queue->submit(0, data.first(kUnit), PERDURA_SITE("test")));
+    ASSERT_TRUE(queue->drain());
+    server_.pause();
+    Status written;
+    for (u64 at = 0; at < data.size() && written; at += kUnit)
+      written = queue->submit(at, data.span().subspan(at, kUnit), PERDURA_SITE("test"));
+    expect_failure(written ? queue->drain() : std::move(written), Code::kIo, silent);
     expect_failure(media::open_medium(uri("?timeout_ms=200"), {}), Code::kIo, silent);
     expect_failure(barrier(*medium), Code::kIo, "is closed to all use since");
     server_.resume();
   }
-  // Closed with the server sound again, the lock is free and the blocks are as they were, or new.
+  // Closed with the server sound again, the lock is free and the objects are as they were, or new.
   const auto again = open(uri());
   AlignedBuffer into(data.size());
-  ASSERT_TRUE(again->read(0, into.span()));
-  for (u64 at = 0; at < data.size(); at += kBlock)
-    ASSERT_TRUE(is_zero(into.data() + at, kBlock) ||
-                std::memcmp(into.data() + at, data.data() + at, kBlock) == 0)
+  ASSERT_TRUE(again->load_pages(0, into.span()));
+  for (u64 at = 0; at < data.size(); at += kUnit)
+    ASSERT_TRUE(is_zero(into.data() + at, kUnit) ||
+                std::memcmp(into.data() + at, data.data() + at, kUnit) == 0)
         << at;
 }
 
@@ -252,7 +346,7 @@ TEST_F(MemcachedMediumTest, AServerKilledBehindAFullConnectionIsAnError) {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     server_.kill();
   });
-  expect_failure(write(*medium, 0, data.span()), Code::kIo, server_.address());
+  expect_failure(medium->write(0, data.span(), PERDURA_SITE("test")), Code::kIo, server_.address());
   killer.join();
 }
 
@@ -313,7 +407,7 @@ TEST(MemcachedServer, AFullServerRefusesToGrowAndKeepsWhatItHas) {
   ASSERT_TRUE(medium->grow(data.size(), true));
   ASSERT_TRUE(write(*medium, 0, data.span()));
   expect_failure(medium->grow(64 * kMiB, true), Code::kNoSpace,
-                 "cannot write blocks of '" + server.uri("full") + "': the memcached server " +
+                 "cannot write objects of '" + server.uri("full") + "': the memcached server " +
                      server.address() + " says 'SERVER_ERROR out of memory storing object'");
   EXPECT_EQ(medium->geometry().size, data.size());
   ASSERT_TRUE(write(*medium, 0, data.span()));
@@ -322,16 +416,22 @@ TEST(MemcachedServer, AFullServerRefusesToGrowAndKeepsWhatItHas) {
   ASSERT_TRUE(medium->grow(64 * kMiB, false));
   const auto queue = medium->queue();
   const AlignedBuffer more = random_bytes(16 * kMiB, 11);
-  ASSERT_TRUE(queue->submit(16 * kMiB, more.span(), PERDURA_SITE("test")));
-  expect_failure(queue->drain(), Code::kNoSpace, "SERVER_ERROR out of memory");
+  for (const u64 each : {kUnit, kChunk}) {
+    for (u64 at = 0; at < more.size(); at += each)
+      ASSERT_TRUE(
+          queue->submit(16 * kMiB + at, more.span().subspan(at, each), PERDURA_SITE("test")));
+    expect_failure(queue->drain(), Code::kNoSpace, "SERVER_ERROR out of memory");
+  }
   EXPECT_TRUE(queue->drain());
   EXPECT_TRUE(barrier(*medium));
   // Full to the last item, it drops the value that is to be replaced, and takes the new one then.
   for (int i = 0; i < 3; ++i) {
     for (u64 at = 0; at < data.size(); at += 64 * kKiB)
       ASSERT_TRUE(write(*medium, at, data.span().subspan(at, 64 * kKiB)));
-    ASSERT_TRUE(queue->submit(0, data.span(), PERDURA_SITE("test")));
+    for (u64 at = 0; at < data.size(); at += kUnit)
+      ASSERT_TRUE(queue->submit(at, data.span().subspan(at, kUnit), PERDURA_SITE("test")));
     ASSERT_TRUE(queue->drain());
+    ASSERT_TRUE(medium->write_record(0, data.first(kUnit), PERDURA_SITE("test")));
   }
   ASSERT_TRUE(barrier(*medium));
   expect_holds(*medium, 0, data.span());
@@ -367,7 +467,7 @@ TEST_F(MemcachedMediumTest, WhatAnEarlierStoreLeftIsNotMistakenForItsOwn) {
   const auto opened = value_or_throw(media::open_medium(uri(), {}));
   EXPECT_TRUE(opened.created);
   ASSERT_TRUE(opened.medium->grow(kMiB, false));
-  AlignedBuffer into(kBlock);
+  AlignedBuffer into(kUnit);
   expect_failure(opened.medium->read(0, into.span()), Code::kCorrupt, "has no item of");
 }
 
@@ -388,13 +488,16 @@ TEST_F(MemcachedMediumTest, AHeadThatIsNoneIsAnError) {
   format::MemcachedHead head;
   std::memcpy(&head, good.data(), sizeof head);
   EXPECT_EQ(with_checksum(head), good);
-  head.version = 2;
+  head.version = 3;
   expect_refused(with_checksum(head), Code::kIncompatible,
-                 "has version 2, this Perdura reads version 1");
+                 "has version 3, this Perdura reads version 2; use a newer Perdura");
+  head.version = 1;
+  expect_refused(with_checksum(head), Code::kIncompatible,
+                 "has version 1, this Perdura reads version 2; use the older Perdura");
   std::memcpy(&head, good.data(), sizeof head);
-  head.block_bytes = 8192;
-  expect_refused(with_checksum(head), Code::kIncompatible, "use a newer Perdura");
-  for (const u64 more : {u64{1}, kBlock}) {
+  head.unit_bytes = 8192;
+  expect_refused(with_checksum(head), Code::kIncompatible, "has version 2");
+  for (const u64 more : {u64{1}, kUnit}) {
     std::memcpy(&head, good.data(), sizeof head);
     head.size += more;
     expect_refused(with_checksum(head), Code::kCorrupt, "is damaged");
@@ -412,7 +515,7 @@ TEST_F(MemcachedMediumTest, RemovingLeavesNothing) {
     ASSERT_TRUE(write(*medium, 30 * kMiB, data.span()));
     expect_failure(media::remove_medium(uri()), Code::kLocked, "is open in process");
   }
-  EXPECT_GT(server_.items(), 20 * kMiB / kBlock);
+  EXPECT_GT(server_.items(), 20 * kMiB / kUnit);
   ASSERT_TRUE(media::remove_medium(uri("?timeout_ms=5000")));
   EXPECT_EQ(server_.items(), 0u);
   expect_failure(media::remove_medium(uri()), Code::kNotFound, "none of this name");
@@ -470,14 +573,12 @@ TEST_F(MemcachedMediumTest, AVolumeIsCreatedAndOpened) {
     EXPECT_FALSE(value_or_throw(Volume::is_blank(*opened.medium)));
     const auto volume = value_or_throw(Volume::open(std::move(opened.medium)));
     EXPECT_EQ(volume->superblock().session, 1u);
-    expect_failure(volume->medium().map_home(nullptr, 0, kBlock), Code::kUnsupported,
-                   "a store on memcached needs the engine of remapped chunks");
   }
-  // A block that is missing is never taken for one that was not written yet.
-  ASSERT_EQ(server_.ask("md " + block_key(0) + "\r\n"), "HD");
+  // An object that is missing is never taken for one that was not written yet.
+  ASSERT_EQ(server_.ask("md " + object_key(0) + "\r\n"), "HD");
   auto opened = value_or_throw(media::open_medium(uri(), {}));
-  expect_failure(Volume::is_blank(*opened.medium), Code::kCorrupt, "at offset 0: it was evicted");
-  expect_failure(Volume::open(std::move(opened.medium)), Code::kCorrupt, "at offset 0: it was");
+  expect_failure(Volume::is_blank(*opened.medium), Code::kCorrupt, "at place 0: it was evicted");
+  expect_failure(Volume::open(std::move(opened.medium)), Code::kCorrupt, "at place 0: it was");
 }
 
 }  // namespace

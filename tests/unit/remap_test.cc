@@ -11,6 +11,7 @@
 #include <cstring>
 #include <fstream>
 #include <random>
+#include <set>
 #include <thread>
 
 #include "commit/version_map.hpp"
@@ -18,6 +19,7 @@
 #include "media/record.hpp"
 #include "store/inspect.hpp"
 #include "store/recovery.hpp"
+#include "store/versions.hpp"
 #include "support/expect_failure.hpp"
 #include "support/files.hpp"
 #include "support/memcached_server.hpp"
@@ -344,6 +346,25 @@ class RemapOnMemcached : public testing::Test {
     }
     store.close();
   }
+  /// The head, its pages, those of the version records, and what the kept versions consist of.
+  static u64 expected_items(const std::string& uri) {
+    auto medium = value_or_throw(media::open_medium(uri, {})).medium;
+    const auto volume = value_or_throw(region::Volume::open(std::move(medium)));
+    u64 items = 1 + format::kDataBegin / kPageBytes;
+    for (const format::RegionRecord& record : volume->regions()) {
+      items += format::version_records_bytes(record) / kPageBytes;
+      const region::ChunkSpace space(*volume, record, 0, true);
+      commit::MapReader reader(*volume, space);
+      std::set<u64> places;
+      for (const auto& each : value_or_throw(commit::read_versions(*volume, record)))
+        EXPECT_TRUE(reader.walk(each.record,
+                                [&](u32, u64, const format::ChunkEntry& entry) -> Result<bool> {
+                                  return places.insert(entry.place).second;
+                                }));
+      items += places.size();
+    }
+    return items;
+  }
   Failure failure_of_opening(const Options& chosen) {
     try {
       WrappedStore store(server_.uri("store"), chosen);
@@ -369,7 +390,7 @@ TEST_F(RemapOnMemcached, AMissingItemIsAnErrorThatNamesIt) {
   const auto report = value_or_throw(store::check(server_.uri("store"), {}, [](auto...) {}));
   EXPECT_FALSE(report.damaged());
   ASSERT_GT(report.chunks, 60u);
-  // One block of a chunk in the middle.
+  // A chunk in the middle.
   u64 place = 0;
   {
     auto medium = value_or_throw(media::open_medium(server_.uri("store"), {})).medium;
@@ -380,7 +401,7 @@ TEST_F(RemapOnMemcached, AMissingItemIsAnErrorThatNamesIt) {
     for (const format::ChunkEntry& entry : map.level(0))
       if (entry.place != 0) place = entry.place;
   }
-  server_.forget_block("store", place / kPageBytes);
+  server_.forget_object("store", place);
   EXPECT_DEATH(
       {
         WrappedStore store(server_.uri("store"), options());
@@ -395,6 +416,45 @@ TEST_F(RemapOnMemcached, AMissingItemIsAnErrorThatNamesIt) {
   EXPECT_NE(failure.message.find("evicted"), std::string::npos) << failure.message;
   const auto after = value_or_throw(store::check(server_.uri("store"), {}, [](auto...) {}));
   EXPECT_TRUE(after.damaged());
+}
+
+// What a version had alone goes from the server when it is kept no more, also what an attempt wrote
+// that failed; what a region had goes with it.
+TEST_F(RemapOnMemcached, TheServerHasWhatKeptVersionsHaveAndNoMore) {
+  Options chosen = options();
+  chosen.versions_kept = 3;
+  chosen.tracking = Tracking::kProtect;
+  const std::string uri = server_.uri("store");
+  for (int session = 0; session < 3; ++session) {
+    for (const char* region : {"main", "other"}) {
+      chosen.region = region;
+      media::FaultPlan faults;
+      WrappedStore store(uri, chosen, [&](std::unique_ptr<media::Medium> inner) {
+        return faults.wrap(std::move(inner));
+      });
+      auto* words = static_cast<u64*>(store.get_root("words"));
+      if (words == nullptr) {
+        const auto op = store.operation();
+        words = static_cast<u64*>(op.allocate(2 * kMiB));
+        op.set_root("words", words);
+      }
+      for (u64 i = 0; i < 8; ++i) {
+        std::fill_n(words, (i + 1) * 256 * kKiB / sizeof(u64), i + 1);
+        // Every other one fails first, among its chunks or at its record.
+        if (i % 4 == 1) faults.arm({.calls = media::kFaultSubmit, .nth = 3});
+        if (i % 4 == 3) faults.arm({.calls = media::kFaultWrite});
+        EXPECT_EQ(static_cast<bool>(store.runtime().checkpoint()), i % 2 == 0);
+        faults.disarm();
+        EXPECT_TRUE(store.runtime().checkpoint());
+      }
+      store.close();
+    }
+    const u64 expected = expected_items(uri);
+    EXPECT_EQ(server_.items(), expected) << session;
+  }
+  ASSERT_TRUE(store::remove_region(uri, "other", {}));
+  const u64 expected = expected_items(uri);
+  EXPECT_EQ(server_.items(), expected);
 }
 
 TEST_F(RemapOnMemcached, AServerThatWasRestartedHasNoStore) {
