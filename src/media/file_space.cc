@@ -11,10 +11,12 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <mutex>
 #include <system_error>
 #include <vector>
 
 #include "base/mutant.hpp"
+#include "base/process.hpp"
 #include "format/format.hpp"
 
 namespace perdura::media {
@@ -161,6 +163,7 @@ Status extend_file(int fd, const std::string& path, u64 from, u64 to) {
 }
 
 Status map_private(int fd, const std::string& path, void* address, u64 offset, u64 length) {
+  std::lock_guard no_fork(process_mutex(ProcessMutex::kMappings));
   void* mapped = ::mmap(address, length, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, fd, static_cast<off_t>(offset));
   if (mapped == MAP_FAILED)

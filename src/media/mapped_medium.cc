@@ -8,10 +8,12 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <mutex>
 
 #include "base/assert.hpp"
 #include "base/clock.hpp"
 #include "base/mapping.hpp"
+#include "base/process.hpp"
 #include "media/file_space.hpp"
 #include "media/lock.hpp"
 #include "media/nvm.hpp"
@@ -162,6 +164,7 @@ class MappedMedium final : public LinearMedium {
     const int flags = kind_ == MappedKind::kDax ? MAP_SHARED_VALIDATE | MAP_SYNC | MAP_FIXED
                                                 : MAP_SHARED | MAP_FIXED;
     const int access = writable_ ? PROT_READ | PROT_WRITE : PROT_READ;
+    std::lock_guard no_fork(process_mutex(ProcessMutex::kMappings));
     void* mapped =
         ::mmap(base() + from, to - from, access, flags, file_.fd(), static_cast<off_t>(from));
     if (mapped == MAP_FAILED) {

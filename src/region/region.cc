@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <mutex>
 
 #include "base/aligned_buffer.hpp"
 #include "base/assert.hpp"
+#include "base/process.hpp"
 #include "base/threads.hpp"
 
 namespace perdura::region {
@@ -148,6 +150,7 @@ Status Region::map_extent(const Extent& extent) {
 Status Region::map_aliases(const Extent& extent) {
   for (u64 i = 0; i <= aliases(); ++i) {
     std::byte* const place = base_ + i * stride_ + extent.region_offset;
+    std::lock_guard no_fork(process_mutex(ProcessMutex::kMappings));
     if (::mmap(place, extent.length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
                memory_.get(), static_cast<off_t>(extent.region_offset)) == MAP_FAILED)
       return system_failure(errno, "cannot map " + std::to_string(extent.length) +
@@ -176,6 +179,7 @@ Status Region::load(const Extent& extent) {
 Status Region::map_new(const Extent& extent) {
   if (aliases() != 0) return map_aliases(extent);
   std::byte* const place = base_ + extent.region_offset;
+  std::lock_guard no_fork(process_mutex(ProcessMutex::kMappings));
   if (::mmap(place, extent.length, PROT_READ | PROT_WRITE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) == MAP_FAILED)
     return system_failure(errno, "cannot map " + std::to_string(extent.length) +
