@@ -616,7 +616,7 @@ TEST_P(SnapshotOfStore, WhatIsRecoveredIsTheStateAtACut) {
 
 // A window's number, which has seven bits, wraps meanwhile.
 TEST_P(SnapshotOfStore, ASessionOfSeveralHundredVersions) {
-  round(kSanitized ? 80 : marks_lines() ? 320 : 140);
+  round(kSanitized ? 20 : marks_lines() ? 320 : 140);
   if (!HasFatalFailure()) round(1);
 }
 
