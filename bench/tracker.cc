@@ -16,13 +16,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <compare>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include <perdura/compat/fgck.h>
@@ -90,6 +90,7 @@ struct Tracker {
   int aliases;
   bool compare = false;
   std::string tracking = "userfault";
+  auto operator<=>(const Tracker&) const = default;
 };
 const Tracker kPage{"page", 0}, kLines{"lines", 0, true};
 const Tracker kScattered[] = {{"k1", 1}, {"k2", 2}, {"k4", 4}, {"k8", 8}, {"k256", 256}};
@@ -98,15 +99,13 @@ const Tracker& kHalves = kScattered[1];
 /// The paper's figures of phase-change memory (§5.1): a line takes so long to write.
 constexpr int kPcmWriteNs = 600;
 
+/// Has all that it says in itself: what was measured with it is remembered for longer than some
+/// trackers live.
 struct Setting {
-  const Tracker* tracker = nullptr;  ///< nullptr: plain malloc
-  double interval_s = 0;             ///< 0: no checkpoints
+  std::optional<Tracker> tracker;  ///< none: plain malloc
+  double interval_s = 0;           ///< 0: no checkpoints
   int write_ns = 0;
-
-  auto key() const {
-    return std::tuple(tracker == nullptr ? "" : tracker->name, interval_s, write_ns);
-  }
-  bool operator<(const Setting& other) const { return key() < other.key(); }
+  auto operator<=>(const Setting&) const = default;
 };
 
 struct Run {
@@ -170,7 +169,7 @@ class Campaign {
       for (std::size_t i = 0; i < settings.size(); ++i) {
         const std::size_t which = (i + round) % settings.size();
         all[which].push_back(run(program, settings[which]));
-        if (settings[which].tracker != nullptr)
+        if (settings[which].tracker)
           counted_.emplace(std::pair(program.name, settings[which]), all[which].back());
       }
     return all;
@@ -219,7 +218,7 @@ class Campaign {
     Arguments arguments;
     const std::string statistics = context_.path(Place::kMemory, "statistics");
     std::string uri = context_.uri(Place::kMemory, "store");
-    if (setting.tracker != nullptr) {
+    if (setting.tracker) {
       const std::string medium =
           setting.write_ns == 0 ? uri : fmt::format("{}?write_ns={}", uri, setting.write_ns);
       arguments = {"LD_PRELOAD=" PERDURA_PRELOAD, "PERDURA_STORE=" + medium,
@@ -241,7 +240,7 @@ class Campaign {
     if (const int code = child.wait(); code != 0)
       throw std::runtime_error(fmt::format("{} ended with code {}", program.name, code));
     Run run{result["seconds"].get<double>(), result["cpu_seconds"].get<double>(), nullptr};
-    if (setting.tracker != nullptr) {
+    if (setting.tracker) {
       std::ifstream(statistics) >> run.statistics;
       if (run.count("refused_blocks") != 0 || run.count("failed_checkpoints") != 0)
         throw std::runtime_error("a store could not take all of " + program.name);
@@ -254,8 +253,8 @@ class Campaign {
     if (checksums_.emplace(program.name, checksum).first->second != checksum)
       throw std::runtime_error(program.name + " computes something else under a tracker");
     context_.progress("  {} {} every {} s, {} ns a line: {:.2f} s", program.name,
-                      setting.tracker == nullptr ? "plain" : setting.tracker->name,
-                      setting.interval_s, setting.write_ns, run.seconds);
+                      setting.tracker ? setting.tracker->name : "plain", setting.interval_s,
+                      setting.write_ns, run.seconds);
     return run;
   }
 
@@ -315,7 +314,7 @@ Measured mean_ratio(const Cases& cases, Ratio&& ratio) {
 Measured copied(const Cases& cases, const Tracker& tracker) {
   Campaign& campaign = cases.campaign;
   return mean_ratio(cases, [&](const Program& program, double interval_s, Json& detail) {
-    const Setting ours{&tracker, interval_s}, pages{&kPage, interval_s};
+    const Setting ours{tracker, interval_s}, pages{kPage, interval_s};
     const double subject = campaign.count(program, ours, "changed_bytes");
     const double base = campaign.count(program, pages, "changed_bytes");
     detail["copied_mb"] = subject / 1e6;
@@ -368,7 +367,7 @@ Measured run_times(const Cases& cases, int write_ns, std::size_t times) {
   std::vector<double> cpu;
   Measured result = mean_ratio(cases, [&](const Program& program, double interval_s, Json& detail) {
     const auto all = campaign.rounds(
-        program, {{&kHalves, interval_s, write_ns}, {&kPage, interval_s, write_ns}}, times);
+        program, {{kHalves, interval_s, write_ns}, {kPage, interval_s, write_ns}}, times);
     const TimeRatio ratio = time_ratio(all[0], all[1]);
     cpu.push_back(ratio.cpu);
     detail["cpu_ratio"] = ratio.cpu;
@@ -463,8 +462,8 @@ class AdviceTrial {
         if (prediction["interval_ms"] == ms)
           one.ways.push_back({trackers.back().name, prediction["slowdown"].get<double>(), 0});
     }
-    std::vector<Setting> settings = {{&kPage}};
-    for (const Tracker& tracker : trackers) settings.push_back({&tracker, interval_s});
+    std::vector<Setting> settings = {{kPage}};
+    for (const Tracker& tracker : trackers) settings.push_back({tracker, interval_s});
     const auto runs = campaign_.rounds(program, settings, 3);
     for (std::size_t i = 0; i < trackers.size(); ++i)
       one.ways[i].measured = time_ratio(runs[i + 1], runs[0]).elapsed;
@@ -488,9 +487,9 @@ void report_advice(Context& context, Campaign& campaign) {
 
 /// Without checkpoints: what it costs to have a tracker.
 void report_armed(Context& context, Campaign& campaign) {
-  std::vector<Setting> settings = {{}, {&kPage}};
+  std::vector<Setting> settings = {{}, {kPage}};
   for (const Tracker& tracker : kScattered)
-    if (is_measured(context, tracker)) settings.push_back({&tracker});
+    if (is_measured(context, tracker)) settings.push_back({tracker});
   const auto key = [](const Setting& setting) { return "armed_" + setting.tracker->name; };
   if (std::none_of(settings.begin() + 1, settings.end(),
                    [&](const Setting& setting) { return context.wants(key(setting)); }))
@@ -525,8 +524,8 @@ void report_faults(Context& context, Campaign& campaign) {
       return mean_ratio(
           {campaign, campaign.all(), {usual_interval_s(context)}},
           [&](const Program& program, double interval_s, Json& detail) {
-            const double ours = campaign.count(program, {&tracker, interval_s}, "page_faults");
-            const double pages = campaign.count(program, {&kPage, interval_s}, "page_faults");
+            const double ours = campaign.count(program, {tracker, interval_s}, "page_faults");
+            const double pages = campaign.count(program, {kPage, interval_s}, "page_faults");
             detail["page_faults"] = ours;
             detail["of_page_tracking"] = pages;
             return ours / pages;
