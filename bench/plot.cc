@@ -38,6 +38,13 @@ class Gnuplot {
     std::fputc('\n', pipe_);
   }
 
+  /// As $name.
+  void say_points(const std::string& name, const std::vector<Point>& points) {
+    say("${} << END", name);
+    for (const Point& point : points) say("{} {}", point.x, point.y);
+    say("END");
+  }
+
   void finish() {
     if (pclose(std::exchange(pipe_, nullptr)) != 0)
       throw std::runtime_error("gnuplot could not draw " + path_);
@@ -101,11 +108,41 @@ void draw(const AgreementChart& chart, const std::string& path) {
         "x * {} {} linecolor '#aaaaaa' dashtype 2", factor,
         factor > 1 ? fmt::format("title \"{:.0f} % apart\"", chart.tolerance * 100) : "notitle"));
   for (std::size_t i = 0; i < chart.clouds.size(); ++i) {
-    gnuplot.say("$cloud{} << END", i);
-    for (const Point& point : chart.clouds[i].points) gnuplot.say("{} {}", point.x, point.y);
-    gnuplot.say("END");
+    gnuplot.say_points(fmt::format("cloud{}", i), chart.clouds[i].points);
     plots.push_back(fmt::format("$cloud{} with points linetype {} pointtype 7 title \"{}\"", i,
                                 i + 1, chart.clouds[i].name));
+  }
+  gnuplot.say("plot {}", joined(plots));
+  gnuplot.finish();
+}
+
+void draw(const CurveChart& chart, const std::string& path) {
+  Gnuplot gnuplot(path);
+  gnuplot.say("set title \"{}\"", chart.title);
+  gnuplot.say("set xlabel \"{}\"", chart.x_label);
+  gnuplot.say("set ylabel \"{}\"", chart.y_label);
+  gnuplot.say("set xrange [0:100]");
+  gnuplot.say("set yrange [0:*]");
+  gnuplot.say("set samples 1000");
+  std::vector<std::string> plots;
+  if (!chart.formula.empty())
+    plots.push_back(fmt::format("{} title \"{}\" linecolor '#666666' linewidth 2", chart.formula,
+                                chart.curve_name));
+  for (std::size_t i = 0; i < chart.clouds.size(); ++i) {
+    gnuplot.say_points(fmt::format("cloud{}", i), chart.clouds[i].points);
+    plots.push_back(fmt::format("$cloud{} with linespoints linetype {} pointtype 7 title \"{}\"", i,
+                                i + 1, chart.clouds[i].name));
+  }
+  for (std::size_t i = 0; i < chart.others.size(); ++i) {
+    gnuplot.say_points(fmt::format("other{}", i), chart.others[i].points);
+    plots.push_back(fmt::format("$other{} with points linecolor 'black' pointtype {} title \"{}\"",
+                                i, i + 1, chart.others[i].name));
+  }
+  for (std::size_t i = 0; i < chart.levels.size(); ++i) {
+    const Level& level = chart.levels[i];
+    gnuplot.say_points(fmt::format("level{}", i), {{level.from, level.y}, {level.to, level.y}});
+    plots.push_back(fmt::format("$level{} with lines linecolor 'black' dashtype {} title \"{}\"", i,
+                                i + 2, level.name));
   }
   gnuplot.say("plot {}", joined(plots));
   gnuplot.finish();

@@ -8,18 +8,16 @@
 //   k256    each object has a page of its own: the paper's basic idea
 //   lines   page tracking, and lines that are equal to the home image are left out
 //
-// Programs take their checkpoints themselves, at the same steps under every tracker: so what is
-// copied does not depend on how fast the machine was. An interval is as many steps as the program
-// does in that time on plain malloc.
-
-#include <unistd.h>
+// What halves of pages save depends on the share p of the pages that are stored to between two
+// checkpoints. Where stores are spread evenly the half of a page is stored to with probability
+// 1 - sqrt(1 - p), which is 1 / (1 + sqrt(1 - p)) of p. So copied_k2 and time_k2_pcm are measured
+// where at most a quarter of the pages is stored to, which copied_k2_p says, and curve_k2 with
+// larger shares as well. All other figures are at checkpoints by time (tracker_campaign.hpp), when
+// these programs store to nearly every page.
 
 #include <algorithm>
 #include <cmath>
-#include <compare>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <optional>
 #include <string>
@@ -27,244 +25,20 @@
 
 #include <perdura/compat/fgck.h>
 
-#include "child.hpp"
 #include "harness.hpp"
 #include "stores.hpp"
+#include "tracker_campaign.hpp"
 #include "tracker_plots.hpp"
 
 namespace perdura::bench {
 namespace {
 
-using namespace std::string_literals;
+#ifdef PERDURA_PRELOAD
 
-// --- programs and how they are run -------------------------------------------------------------
-
-struct Program {
-  std::string name;
-  std::string file;
-  std::vector<std::string> arguments;  ///< the steps between checkpoints follow
-  double steps;
-};
-
-using Arguments = std::vector<std::string>;
-
-/// STAMP's reservations: a table's rows are inserted eight a step.
-Program reservations(std::uint64_t rows, std::uint64_t transactions) {
-  return {"reservations",
-          "tracker-reservations",
-          {std::to_string(rows), std::to_string(transactions)},
-          static_cast<double>(rows * 4 / 8 + transactions)};
-}
-
-Program tokyo(std::uint64_t value_bytes, std::uint64_t records) {
-  return {fmt::format("tokyo_{}", value_bytes),
-          "tracker-tokyo",
-          {std::to_string(records), std::to_string(value_bytes)},
-          static_cast<double>(records)};
-}
-
-Program fragments(std::uint64_t flows, std::uint64_t packets) {
-  return {"fragments",
-          "tracker-fragments",
-          {std::to_string(flows), std::to_string(packets)},
-          static_cast<double>(packets)};
-}
-
-Program paths(std::uint64_t side, std::uint64_t count) {
-  return {"paths",
-          "tracker-paths",
-          {std::to_string(side), "8", std::to_string(count)},
-          static_cast<double>(count)};
-}
-
-std::vector<Program> programs(const Context& context) {
-  if (context.quick())
-    return {tokyo(64, 250'000),           tokyo(128, 200'000),        tokyo(1024, 50'000),
-            reservations(80'000, 80'000), fragments(60'000, 800'000), paths(640, 3'000)};
-  return {tokyo(64, 2'000'000),           tokyo(128, 1'500'000),         tokyo(1024, 300'000),
-          reservations(700'000, 500'000), fragments(200'000, 8'000'000), paths(2048, 25'000)};
-}
-
-struct Tracker {
-  std::string name;
-  int aliases;
-  bool compare = false;
-  std::string tracking = "userfault";
-  auto operator<=>(const Tracker&) const = default;
-};
-const Tracker kPage{"page", 0}, kLines{"lines", 0, true};
-const Tracker kScattered[] = {{"k1", 1}, {"k2", 2}, {"k4", 4}, {"k8", 8}, {"k256", 256}};
-const Tracker& kHalves = kScattered[1];
+const Tracker kScattered[] = {{"k1", 1}, kHalves, {"k4", 4}, {"k8", 8}, {"k256", 256}};
 
 /// The paper's figures of phase-change memory (§5.1): a line takes so long to write.
 constexpr int kPcmWriteNs = 600;
-
-/// Has all that it says in itself: what was measured with it is remembered for longer than some
-/// trackers live.
-struct Setting {
-  std::optional<Tracker> tracker;  ///< none: plain malloc
-  double interval_s = 0;           ///< 0: no checkpoints
-  int write_ns = 0;
-  auto operator<=>(const Setting&) const = default;
-};
-
-struct Run {
-  double seconds;
-  double cpu_seconds;  ///< of the program's own thread
-  Json statistics;     ///< null with plain malloc
-  double count(const char* name) const { return statistics[name].get<double>(); }
-};
-
-#ifdef PERDURA_PRELOAD
-
-constexpr std::uint64_t kCheckpointsMin = 2;  ///< of a program, beside that of the empty heap
-
-/// PROGRAM ARGUMENTS…, on any processor.
-int become_command(const ChildArguments& arguments) {
-  std::vector<std::string> words = arguments;
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  execv(argv[0], argv.data());
-  throw std::runtime_error("cannot run " + words[0]);
-}
-const ChildRegistration kCommand("tracker-command", become_command);
-
-/// NAME=VALUE … -- PROGRAM ARGUMENTS…
-int become_program(const ChildArguments& arguments) {
-  pin_thread(kBackgroundCpu);
-  auto at = arguments.begin();
-  for (; *at != "--"; ++at) {
-    const auto equals = at->find('=');
-    setenv(at->substr(0, equals).c_str(), at->substr(equals + 1).c_str(), 1);
-  }
-  return become_command({at + 1, arguments.end()});
-}
-const ChildRegistration kProgram("tracker-program", become_program);
-
-/// Runs programs. What does not depend on the machine's speed is measured once and remembered.
-class Campaign {
- public:
-  explicit Campaign(Context& context) : context_(context), programs_(programs(context)) {}
-
-  const std::vector<Program>& all() const { return programs_; }
-
-  bool is_long_enough(const Program& program, double interval_s) {
-    return program.steps >= static_cast<double>(kCheckpointsMin * poll_steps(program, interval_s));
-  }
-
-  double count(const Program& program, const Setting& setting, const char* name) {
-    auto known = counted_.find({program.name, setting});
-    if (known == counted_.end())
-      known = counted_.emplace(std::pair(program.name, setting), run(program, setting)).first;
-    return known->second.count(name);
-  }
-
-  /// Of each setting its runs, one in every round; those of a round are neighbours in time, and
-  /// each round begins with another setting.
-  std::vector<std::vector<Run>> rounds(const Program& program, const std::vector<Setting>& settings,
-                                       std::size_t times) {
-    std::vector<std::vector<Run>> all(settings.size());
-    for (std::size_t round = 0; round < times; ++round)
-      for (std::size_t i = 0; i < settings.size(); ++i) {
-        const std::size_t which = (i + round) % settings.size();
-        all[which].push_back(run(program, settings[which]));
-        if (settings[which].tracker)
-          counted_.emplace(std::pair(program.name, settings[which]), all[which].back());
-      }
-    return all;
-  }
-
-  /// What `perdura advise` says of a program that offers checkpoints often.
-  Json advise(const Program& program) {
-    Json& advice = advice_[program.name];
-    if (!advice.is_null()) return advice;
-    const std::string file = context_.path(Place::kMemory, "advice");
-    const std::string store = context_.path(Place::kMemory, "calibration");
-    std::filesystem::create_directories(store);
-    Arguments arguments = {PERDURA_COMMAND, "advise", "--library", PERDURA_PRELOAD, "--medium"};
-    for (const std::string& each : {"emu"s, "--dir"s, store, "--json"s, file, "--"s})
-      arguments.push_back(each);
-    arguments.push_back(PERDURA_PROGRAMS "/" + program.file);
-    for (const std::string& each : program.arguments) arguments.push_back(each);
-    arguments.push_back(std::to_string(poll_steps(program, kOfferedEvery)));
-    // It prints less than a pipe holds.
-    ChildProcess child("tracker-command", arguments);
-    if (const int code = child.wait(); code != 0)
-      throw std::runtime_error(fmt::format("perdura advise ended with code {}", code));
-    std::ifstream(file) >> advice;
-    context_.remove(file);
-    context_.remove(store);
-    return advice;
-  }
-
- private:
-  static constexpr double kOfferedEvery = 0.005;
-
-  /// At the fastest of a few runs: what others do only makes a program slower.
-  std::uint64_t poll_steps(const Program& program, double interval_s) {
-    if (interval_s == 0) return 0;
-    double& steps_per_s = speeds_[program.name];
-    if (steps_per_s == 0) {
-      const auto plain = rounds(program, {{}}, 3);
-      for (const Run& each : plain.front())
-        steps_per_s = std::max(steps_per_s, program.steps / each.seconds);
-    }
-    return static_cast<std::uint64_t>(std::max(1.0, steps_per_s * interval_s));
-  }
-
-  Run run(const Program& program, const Setting& setting) {
-    const std::uint64_t polls = poll_steps(program, setting.interval_s);
-    Arguments arguments;
-    const std::string statistics = context_.path(Place::kMemory, "statistics");
-    std::string uri = context_.uri(Place::kMemory, "store");
-    if (setting.tracker) {
-      const std::string medium =
-          setting.write_ns == 0 ? uri : fmt::format("{}?write_ns={}", uri, setting.write_ns);
-      arguments = {"LD_PRELOAD=" PERDURA_PRELOAD, "PERDURA_STORE=" + medium,
-                   "PERDURA_STATISTICS=" + statistics,
-                   "PERDURA_TRACKING=" + setting.tracker->tracking,
-                   // A program that polls is given a checkpoint each time.
-                   fmt::format("PERDURA_CHECKPOINT_MS={}", polls == 0 ? 0 : 1),
-                   fmt::format("PERDURA_ALIASES={}", setting.tracker->aliases),
-                   fmt::format("PERDURA_COMPARE={}", setting.tracker->compare ? 1 : 0),
-                   "PERDURA_REGION_LIMIT=2G"};
-    }
-    arguments.push_back("--");
-    arguments.push_back(PERDURA_PROGRAMS "/" + program.file);
-    for (const std::string& each : program.arguments) arguments.push_back(each);
-    arguments.push_back(std::to_string(polls));
-
-    ChildProcess child("tracker-program", arguments);
-    const Json result = Json::parse(child.read_line());
-    if (const int code = child.wait(); code != 0)
-      throw std::runtime_error(fmt::format("{} ended with code {}", program.name, code));
-    Run run{result["seconds"].get<double>(), result["cpu_seconds"].get<double>(), nullptr};
-    if (setting.tracker) {
-      std::ifstream(statistics) >> run.statistics;
-      if (run.count("refused_blocks") != 0 || run.count("failed_checkpoints") != 0)
-        throw std::runtime_error("a store could not take all of " + program.name);
-      if (polls != 0 && run.count("checkpoints") < kCheckpointsMin)
-        throw std::runtime_error(program.name + " did not take its checkpoints");
-    }
-    context_.remove(uri);
-    context_.remove(statistics);
-    const std::string checksum = result["checksum"].get<std::string>();
-    if (checksums_.emplace(program.name, checksum).first->second != checksum)
-      throw std::runtime_error(program.name + " computes something else under a tracker");
-    context_.progress("  {} {} every {} s, {} ns a line: {:.2f} s", program.name,
-                      setting.tracker ? setting.tracker->name : "plain", setting.interval_s,
-                      setting.write_ns, run.seconds);
-    return run;
-  }
-
-  Context& context_;
-  const std::vector<Program> programs_;
-  std::map<std::pair<std::string, Setting>, Run> counted_;
-  std::map<std::string, double> speeds_;
-  std::map<std::string, Json> advice_;
-  std::map<std::string, std::string> checksums_;
-};
 
 // --- figures -------------------------------------------------------------------------------------
 
@@ -329,18 +103,110 @@ Measured copied(const Cases& cases, const Tracker& tracker) {
 
 void report_copied(Context& context, Campaign& campaign) {
   const Cases all{campaign, campaign.all(), intervals_s(context)};
-  context.measure("copied_k2", "ratio", Reach::at_most(0.60), [&] { return copied(all, kHalves); });
-  for (const Program& program : campaign.all())
-    context.measure("copied_k2_" + program.name, "ratio", Reach::none(),
-                    [&] { return copied({campaign, {program}, all.intervals_s}, kHalves); });
   context.measure("copied_lines", "ratio", Reach::at_most(0.25),
                   [&] { return copied(all, kLines); });
   const Cases usual{campaign, campaign.all(), {usual_interval_s(context)}};
   for (const Tracker& tracker : kScattered)
-    if (&tracker != &kHalves && is_measured(context, tracker))
-      context.measure("copied_" + tracker.name, "ratio", Reach::none(),
-                      [&] { return copied(usual, tracker); });
+    if (is_measured(context, tracker))
+      context.measure(tracker == kHalves ? "copied_k2_usual" : "copied_" + tracker.name, "ratio",
+                      Reach::none(), [&] { return copied(usual, tracker); });
 }
+
+// --- by the share of pages -----------------------------------------------------------------------
+
+/// Of the pages between two checkpoints, about.
+std::vector<double> shares(const Context& context) {
+  if (context.quick()) return {0.1, Campaign::kShareMax, 0.99};
+  return {0.03, 0.1, Campaign::kShareMax, 0.5, 0.75, 0.99};
+}
+std::vector<double> small_shares(const Context& context) {
+  std::vector<double> some = shares(context);
+  std::erase_if(some, [](double share) { return share > Campaign::kShareMax; });
+  return some;
+}
+
+struct ShareCases {
+  Campaign& campaign;
+  std::vector<Program> programs;
+  std::vector<double> shares;
+};
+
+/// The mean of what `ratio` says of each program and window; in the detail with the share that was
+/// reached.
+template <class Ratio>
+Measured mean_of_windows(const ShareCases& cases, Ratio&& ratio) {
+  Measured result;
+  std::vector<double> all;
+  for (const Program& program : cases.programs)
+    for (double share : cases.shares) {
+      const Window window = cases.campaign.window(program, share);
+      Json detail = {{"p", cases.campaign.share(program, window)}, {"steps", window.steps}};
+      all.push_back(ratio(program, window, detail));
+      detail["ratio"] = all.back();
+      result.detail[program.name][fmt::format("p {}", share)] = detail;
+    }
+  result.value = mean(all);
+  return result;
+}
+
+double copied_ratio(Campaign& campaign, const Program& program, const Window& window,
+                    Json& detail) {
+  const double subject = campaign.count_in(program, kHalves, window, "changed_bytes");
+  const double base = campaign.count_in(program, kPage, window, "changed_bytes");
+  detail["checkpoints"] = window.checkpoints;
+  detail["copied_mb"] = subject / 1e6;
+  detail["pages_mb"] = base / 1e6;
+  return subject / base;
+}
+
+Measured copied_in_windows(const ShareCases& cases) {
+  return mean_of_windows(cases, [&](const Program& program, const Window& window, Json& detail) {
+    return copied_ratio(cases.campaign, program, window, detail);
+  });
+}
+
+/// The largest share that was reached.
+Measured largest_share(const ShareCases& cases) {
+  Measured result;
+  result.value = 0;
+  mean_of_windows(cases, [&](const Program& program, const Window& window, Json& detail) {
+    const double share = detail["p"];
+    result.value = std::max(result.value, share);
+    result.detail[program.name][fmt::format("{} steps", window.steps)] = share;
+    return share;
+  });
+  return result;
+}
+
+/// How far programs are from what evenly spread stores give, relatively, in the mean.
+Measured distance_from_curve(const ShareCases& cases) {
+  std::vector<double> distances;
+  Measured result =
+      mean_of_windows(cases, [&](const Program& program, const Window& window, Json& detail) {
+        const double ratio = copied_ratio(cases.campaign, program, window, detail);
+        const double even = 1 / (1 + std::sqrt(1 - std::min(detail["p"].get<double>(), 1.0)));
+        detail["even"] = even;
+        distances.push_back(std::abs(ratio / even - 1));
+        return ratio;
+      });
+  result.value = mean(distances);
+  return result;
+}
+
+void report_shares(Context& context, Campaign& campaign) {
+  const ShareCases small{campaign, campaign.all(), small_shares(context)};
+  context.measure("copied_k2", "ratio", Reach::at_most(0.60),
+                  [&] { return copied_in_windows(small); });
+  context.measure("copied_k2_p", "share", Reach::at_most(Campaign::kShareMax),
+                  [&] { return largest_share(small); });
+  for (const Program& program : campaign.all())
+    context.measure("copied_k2_" + program.name, "ratio", Reach::none(),
+                    [&] { return copied_in_windows({campaign, {program}, small.shares}); });
+  context.measure("curve_k2", "distance", Reach::none(),
+                  [&] { return distance_from_curve({campaign, campaign.all(), shares(context)}); });
+}
+
+// --- run times -----------------------------------------------------------------------------------
 
 /// Medians of the ratios of a round.
 struct TimeRatio {
@@ -362,12 +228,11 @@ double median_s(const std::vector<Run>& runs) {
   return median(all);
 }
 
-Measured run_times(const Cases& cases, int write_ns, std::size_t times) {
+Measured run_times(const Cases& cases, std::size_t times) {
   Campaign& campaign = cases.campaign;
   std::vector<double> cpu;
   Measured result = mean_ratio(cases, [&](const Program& program, double interval_s, Json& detail) {
-    const auto all = campaign.rounds(
-        program, {{kHalves, interval_s, write_ns}, {kPage, interval_s, write_ns}}, times);
+    const auto all = campaign.rounds(program, {{kHalves, interval_s}, {kPage, interval_s}}, times);
     const TimeRatio ratio = time_ratio(all[0], all[1]);
     cpu.push_back(ratio.cpu);
     detail["cpu_ratio"] = ratio.cpu;
@@ -380,6 +245,20 @@ Measured run_times(const Cases& cases, int write_ns, std::size_t times) {
   });
   result.detail["cpu_ratio"] = mean(cpu);
   return result;
+}
+
+/// Once: most of it is the medium's time, which is always the same.
+Measured pcm_times(const ShareCases& cases) {
+  return mean_of_windows(cases, [&](const Program& program, const Window& window, Json& detail) {
+    Setting ours{.tracker = kHalves, .write_ns = kPcmWriteNs, .window = window};
+    Setting pages = ours;
+    pages.tracker = kPage;
+    const auto all = cases.campaign.rounds(program, {ours, pages}, 1);
+    for (std::size_t i = 0; i < all.size(); ++i)
+      detail[i == 0 ? "k2" : "page"] = {{"seconds", all[i].front().seconds},
+                                        {"checkpoint_s", all[i].front().checkpoint_seconds}};
+    return time_ratio(all[0], all[1]).elapsed;
+  });
 }
 
 // --- perdura advise ------------------------------------------------------------------------------
@@ -600,13 +479,12 @@ void report_nv_malloc(Context& context) {
 void run(Context& context) {
 #ifdef PERDURA_PRELOAD
   Campaign campaign(context);
+  report_shares(context, campaign);
   report_copied(context, campaign);
-  // Most of it is the medium's time, which is always the same.
-  context.measure("time_k2_pcm", "ratio", Reach::at_most(0.85), [&] {
-    return run_times({campaign, campaign.all(), intervals_s(context)}, kPcmWriteNs, 1);
-  });
+  context.measure("time_k2_pcm", "ratio", Reach::at_most(0.85),
+                  [&] { return pcm_times({campaign, campaign.all(), small_shares(context)}); });
   context.measure("time_k2", "ratio", Reach::none(), [&] {
-    return run_times({campaign, campaign.all(), {usual_interval_s(context)}}, 0, 3);
+    return run_times({campaign, campaign.all(), {usual_interval_s(context)}}, 3);
   });
   report_advice(context, campaign);
   report_faults(context, campaign);

@@ -1,7 +1,7 @@
 // Packets are put together, in the style of STAMP's intruder: fragments of many flows arrive in
 // random order, each in a block of its own; a complete flow is assembled, searched and freed.
 //
-// tracker-fragments FLOWS PACKETS POLL_STEPS: so many flows are under way at a time
+// tracker-fragments FLOWS PACKETS CHECKPOINTS: so many flows are under way at a time
 #include <string.h>
 
 #include "program.h"
@@ -134,11 +134,11 @@ static void receive(struct decoder* decoder, struct packet* packet) {
 }
 
 int main(int argc, char** argv) {
-  if (argc != 4) fail("tracker-fragments FLOWS PACKETS POLL_STEPS");
+  if (argc != 4) fail("tracker-fragments FLOWS PACKETS CHECKPOINTS");
   const uint64_t flows = number(argv[1]);
   const uint64_t packets = number(argv[2]);
   if (flows == 0 || packets == 0) fail("there is at least one flow, and one packet");
-  struct run run = begin_run(packets, number(argv[3]));
+  struct run run = begin_run(packets, argv[3]);
   struct network network = begin_network(flows);
   uint64_t buckets = 1;
   while (buckets < flows) buckets *= 2;

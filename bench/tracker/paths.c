@@ -2,7 +2,7 @@
 // the grid, then the cells of the path are stored to in the grid. The oldest path is taken away
 // when there are many.
 //
-// tracker-paths SIDE LAYERS PATHS POLL_STEPS: the grid is one block of SIDE * SIDE * LAYERS words
+// tracker-paths SIDE LAYERS PATHS CHECKPOINTS: the grid is one block of SIDE * SIDE * LAYERS words
 #include <stdlib.h>
 
 #include "program.h"
@@ -139,11 +139,11 @@ static void lay(struct maze* maze) {
 }
 
 int main(int argc, char** argv) {
-  if (argc != 5) fail("tracker-paths SIDE LAYERS PATHS POLL_STEPS");
+  if (argc != 5) fail("tracker-paths SIDE LAYERS PATHS CHECKPOINTS");
   const uint64_t side = number(argv[1]), layers = number(argv[2]), paths = number(argv[3]);
   if (side <= kWindow || side > 1 << 14 || layers == 0 || layers > 64 || paths == 0)
     fail("a side has 49 to 16384 cells; there are 1 to 64 layers and at least one path");
-  struct run run = begin_run(paths, number(argv[4]));
+  struct run run = begin_run(paths, argv[4]);
   struct maze maze = {.random = random_from(11), .side = (int32_t)side, .layers = (int32_t)layers};
   maze.cells = calloc(side * side * layers, sizeof(uint64_t));
   maze.live_max = side * side * layers / 100 * kLivePercent / kReach + 1;

@@ -2,7 +2,7 @@
 // red-black trees of small nodes. A transaction looks at some resources and reserves the dearest,
 // or lets a customer go with all that was reserved, or changes what there is.
 //
-// tracker-reservations ROWS TRANSACTIONS POLL_STEPS: so many rows a table
+// tracker-reservations ROWS TRANSACTIONS CHECKPOINTS: so many rows a table
 #include <stdlib.h>
 
 #include "program.h"
@@ -321,12 +321,11 @@ static uint64_t sum_of(const struct node* node, int is_customer, unsigned* black
 }
 
 int main(int argc, char** argv) {
-  if (argc != 4) fail("tracker-reservations ROWS TRANSACTIONS POLL_STEPS");
+  if (argc != 4) fail("tracker-reservations ROWS TRANSACTIONS CHECKPOINTS");
   const uint64_t keys = number(argv[1]), transactions = number(argv[2]);
   if (keys == 0 || keys > 1u << 31) fail("a table has 1 to 2147483648 rows");
   const uint64_t rows = keys * (kResources + 1);
-  struct run run =
-      begin_run((rows + kRowsPerStep - 1) / kRowsPerStep + transactions, number(argv[3]));
+  struct run run = begin_run((rows + kRowsPerStep - 1) / kRowsPerStep + transactions, argv[3]);
   struct agency agency = {.random = random_from(5), .keys = (uint32_t)keys};
   uint32_t* order = shuffled(&agency.random, agency.keys);
   uint64_t row = 0;

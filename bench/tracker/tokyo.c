@@ -1,7 +1,7 @@
 // Inserts into Tokyo Cabinet's in-memory tree, keys in random order: a splay tree with one block a
 // record, in which every insertion moves the nodes on its path.
 //
-// tracker-tokyo RECORDS VALUE_BYTES POLL_STEPS
+// tracker-tokyo RECORDS VALUE_BYTES CHECKPOINTS
 #include <string.h>
 
 #include <tcutil.h>
@@ -22,13 +22,13 @@ static uint64_t sum_of(const char* value, int bytes) {
 }
 
 int main(int argc, char** argv) {
-  if (argc != 4) fail("tracker-tokyo RECORDS VALUE_BYTES POLL_STEPS");
+  if (argc != 4) fail("tracker-tokyo RECORDS VALUE_BYTES CHECKPOINTS");
   const uint64_t records = number(argv[1]);
   const uint64_t value_bytes = number(argv[2]);
   if (records == 0 || value_bytes > kValueBytesMax) fail("a value has at most 4096 bytes");
   TCNDB* table = tcndbnew();
   char value[kValueBytesMax];
-  struct run run = begin_run(records, number(argv[3]));
+  struct run run = begin_run(records, argv[3]);
   uint64_t record = 0;
   do {
     const uint64_t key = key_of(record);
@@ -40,8 +40,8 @@ int main(int argc, char** argv) {
   const struct times times = end_run(&run);
 
   uint64_t sum = tcndbrnum(table);
-  for (record = 0; record < records; record += kCheckEvery) {
-    const uint64_t key = key_of(record);
+  for (uint64_t other = 0; other < record; other += kCheckEvery) {
+    const uint64_t key = key_of(other);
     int bytes = 0;
     char* found = tcndbget(table, &key, kKeyBytes, &bytes);
     if (found == NULL) fail("a record is missing");
