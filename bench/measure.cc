@@ -53,6 +53,35 @@ double median(std::vector<double> values) {
   return values.size() % 2 != 0 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
+std::vector<Paired> paired_with_each(int rounds, const Segment& subject,
+                                     const std::vector<Segment>& bases) {
+  std::vector<const Segment*> sides = {&subject};
+  for (const Segment& base : bases) sides.push_back(&base);
+  for (const Segment* side : sides) (*side)();
+  std::vector<std::vector<double>> seconds(sides.size());
+  for (std::size_t round = 0; round < static_cast<std::size_t>(rounds); ++round)
+    for (std::size_t i = 0; i < sides.size(); ++i) {
+      const std::size_t side = (round + i) % sides.size();
+      seconds[side].push_back((*sides[side])());
+    }
+  std::vector<Paired> all;
+  for (std::size_t side = 1; side < sides.size(); ++side) {
+    Paired& pair = all.emplace_back();
+    for (std::size_t round = 0; round < seconds[side].size(); ++round)
+      pair.ratios.push_back(seconds[0][round] / seconds[side][round]);
+    pair.ratio = median(pair.ratios);
+    pair.subject = median(seconds[0]);
+    pair.base = median(seconds[side]);
+  }
+  return all;
+}
+
+const Paired& against_best(const std::vector<Paired>& all) {
+  return *std::min_element(all.begin(), all.end(), [](const Paired& one, const Paired& other) {
+    return one.base < other.base;
+  });
+}
+
 void prefault(void* address, std::size_t size) {
   auto* bytes = static_cast<volatile char*>(address);
   for (std::size_t i = 0; i < size; i += kPageBytes) bytes[i] = bytes[i];

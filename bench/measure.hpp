@@ -9,6 +9,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -103,6 +104,16 @@ Paired paired(int pairs, Subject&& subject, Base&& base, bool warm_up = true) {
   result.base = median(std::move(bases));
   return result;
 }
+
+using Segment = std::function<double()>;
+
+/// The same against several bases, an outcome for each: a round is one segment of every side, and
+/// begins with another side each time. One unmeasured round warms up.
+std::vector<Paired> paired_with_each(int rounds, const Segment& subject,
+                                     const std::vector<Segment>& bases);
+
+/// The one whose base is the least: what a subject that wants little is to be measured against.
+const Paired& against_best(const std::vector<Paired>& all);
 
 /// Touch every page of [address, address + size) for writing without changing it.
 void prefault(void* address, std::size_t size);

@@ -1,6 +1,8 @@
 // The least that making changed bytes durable can cost: what checkpoints are measured against.
 #pragma once
 
+#include <liburing.h>
+
 #include <string>
 
 #include "measure.hpp"
@@ -17,22 +19,32 @@ struct Strided {
   std::size_t bytes() const { return piece_bytes * count; }
 };
 
-/// Copy the pieces in address order to contiguous memory with non-temporal stores; one sfence.
+/// Copy the pieces in address order to contiguous memory with non-temporal stores, fetching them
+/// ahead; one sfence.
 void gather_nontemporal(const Strided& from, std::byte* to);
 
-/// A preallocated, already written file, overwritten with O_DIRECT.
+/// A preallocated, already written file, overwritten with O_DIRECT, several writes in flight.
 class RawFile {
  public:
+  /// As many as a store's medium has at most, each as large as a block of its log.
+  static constexpr unsigned kWritesInFlight = 32;
+  static constexpr std::size_t kWriteBytes = 256 * kKiB;
+
   RawFile(const std::string& path, std::size_t size);
   ~RawFile();
   RawFile(const RawFile&) = delete;
   RawFile& operator=(const RawFile&) = delete;
 
-  /// Write page-aligned memory from the file's start in pieces of 1 MiB, then one fdatasync.
+  /// Write page-aligned memory from the file's start, then one fdatasync.
   void overwrite(const std::byte* data, std::size_t size);
 
  private:
+  void begin_write(const std::byte* data, std::size_t size, std::size_t offset);
+  /// Waits for any of them.
+  void end_write();
+
   int fd_;
+  io_uring ring_{};
 };
 
 }  // namespace perdura::bench

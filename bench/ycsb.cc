@@ -1,6 +1,11 @@
 #include "ycsb.hpp"
 
+#include <sys/mman.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <utility>
 
 namespace perdura::bench::ycsb {
 
@@ -16,22 +21,41 @@ Operations generate(const Mix& mix) {
   return operations;
 }
 
-void* DenseMemory::allocate(std::size_t size, std::size_t alignment) {
-  constexpr std::size_t kPoolBytes = 64 * kKiB;
-  const structures::PlainMemory malloc;
-  if (size > kPoolBytes / 8 || alignment > kLineBytes) return malloc.allocate(size, alignment);
-  const std::size_t place = (size + kLineBytes - 1) / kLineBytes * kLineBytes;
-  if (left_bytes_ < place) {
-    next_ = static_cast<std::byte*>(malloc.allocate(kPoolBytes, kPageBytes));
-    left_bytes_ = kPoolBytes;
-  }
-  void* block = next_;
-  next_ += place;
-  left_bytes_ -= place;
-  return block;
+void* DenseMemory::Pool::take(std::size_t size) {
+  if (left_bytes < size) return nullptr;
+  left_bytes -= size;
+  return std::exchange(next, next + size);
 }
 
-PlainHost::PlainHost(std::uint64_t records) { add_records(DenseMemory(), table_, records); }
+void* DenseMemory::allocate(std::size_t size, std::size_t alignment) {
+  constexpr std::size_t kPoolBytes = 64 * kKiB;
+  if (size > kPoolBytes / 8 || alignment > kLineBytes) return allocate_large(size, alignment);
+  const std::size_t place = (size + kLineBytes - 1) / kLineBytes * kLineBytes;
+  if (small_.left_bytes < place)
+    small_ = {static_cast<std::byte*>(allocate_large(kPoolBytes, kPageBytes)), kPoolBytes};
+  return small_.take(place);
+}
+
+void* DenseMemory::allocate_large(std::size_t size, std::size_t alignment) {
+  if (pages_ == Pages::kSmall) return structures::PlainMemory().allocate(size, alignment);
+  return allocate_huge((size + kPageBytes - 1) / kPageBytes * kPageBytes);
+}
+
+/// Whole pages, so that every block is aligned well enough.
+void* DenseMemory::allocate_huge(std::size_t size) {
+  constexpr std::size_t kPieceBytes = 32 * kMiB, kHugeBytes = 2 * kMiB;
+  if (huge_.left_bytes < size) {
+    void* const piece = structures::PlainMemory().allocate(kPieceBytes, kHugeBytes);
+    if (madvise(piece, kPieceBytes, MADV_HUGEPAGE) != 0)
+      throw std::system_error(errno, std::generic_category(), "madvise(MADV_HUGEPAGE)");
+    huge_ = {static_cast<std::byte*>(piece), kPieceBytes};
+  }
+  return huge_.take(size);
+}
+
+PlainHost::PlainHost(std::uint64_t records, Pages pages) {
+  add_records(DenseMemory(pages), table_, records);
+}
 
 namespace {
 

@@ -128,23 +128,40 @@ std::uint64_t run(Workload workload, Host& host, const Table& table,
                                   : run<false>(host, table, operations);
 }
 
+/// What ordinary memory consists of.
+enum class Pages {
+  kSmall,  ///< malloc's, of which a program has said nothing
+  kHuge,   ///< asked for with madvise(MADV_HUGEPAGE), as a store does for its heap
+};
+
 /// Ordinary memory, in which small blocks lie as densely as in the slabs of a store's heap. With
 /// each node allocated by itself, glibc's headers and alignment would make the base 10 % slower.
 class DenseMemory {
  public:
+  explicit DenseMemory(Pages pages) : pages_(pages) {}
   void* allocate(std::size_t size, std::size_t alignment);
   void deallocate(void*) {}  // a table only grows here
   void touch(const void*, std::size_t) {}
 
  private:
-  std::byte* next_ = nullptr;
-  std::size_t left_bytes_ = 0;
+  /// What is left of a piece that small blocks, or all of them, come from.
+  struct Pool {
+    std::byte* next = nullptr;
+    std::size_t left_bytes = 0;
+    void* take(std::size_t size);
+  };
+  void* allocate_large(std::size_t size, std::size_t alignment);
+  void* allocate_huge(std::size_t size);
+
+  Pages pages_;
+  Pool small_;
+  Pool huge_;
 };
 
 /// The table in ordinary memory.
 class PlainHost {
  public:
-  explicit PlainHost(std::uint64_t records);
+  explicit PlainHost(std::uint64_t records, Pages pages = Pages::kSmall);
   structures::PlainMemory begin() const { return {}; }
   Table& table() { return table_; }
 
