@@ -1,110 +1,78 @@
 // Inserts that survive a crash, against the databases a user would pick instead.
 //
 // One thread inserts keys in random order, each with a value of 100 bytes, into an empty table,
-// for the same time in every store. (The faster store ends with the larger table, which is not in
-// its favour.) Rounds interleave the stores. After each run the table is opened again, and counted,
-// and some of its values are compared.
+// for the same time in every store, and for a moment before the clock starts. (The faster store
+// ends with the larger table, which is not in its favour.) Rounds interleave the stores. After each
+// run the table is opened again, and counted, and some of its values are compared.
 //
 //   every_op    each insert is durable before the next begins
 //   every_64ms  everything is durable after 64 ms at most, and at the end
 //
-// A figure is Perdura's inserts per second ÷ those of the best peer, medians of the rounds.
+// A figure is Perdura's inserts per second ÷ those of the best peer, medians of the rounds. Peers
+// that can be set up in two ways are two peers.
 
-#include <algorithm>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "harness.hpp"
+#include "peers_records.hpp"
 #include "peers_stores.hpp"
 
 namespace perdura::bench {
 namespace {
 
 using peers::Durability;
+using peers::Records;
 using peers::Store;
 using peers::Table;
-using peers::Value;
-
-/// The i-th key. SQLite's are signed; the others do not care.
-std::uint64_t key_of(std::uint64_t record) { return scatter(record) >> 1; }
-
-Value value_of(std::uint64_t key) {
-  Value value;
-  Random random(key);
-  for (std::byte& byte : value) byte = static_cast<std::byte>(random.next() >> 56);
-  return value;
-}
 
 struct Plan {
   Durability durability;
   int rounds;
   double seconds;  ///< of inserting, in each store and round
+
+  peers::Load load() const { return {.durability = durability}; }
 };
 
-/// Prepared before the clock starts: values that are cheap to choose from.
-class Values {
- public:
-  Values() {
-    for (std::uint64_t i = 0; i < kCount; ++i) values_.push_back(value_of(i));
-  }
-  const Value& of(std::uint64_t record) const { return values_[record % kCount]; }
-
- private:
-  static constexpr std::uint64_t kCount = 1024;
-  std::vector<Value> values_;
-};
-
-struct Run {
-  std::uint64_t inserts = 0;
-  double seconds = 0;
-};
-
-/// Inserts until the time is over.
-Run insert(Table& table, const Plan& plan, const Values& values) {
+/// Inserts records from `next` on until the time is over, and goes on numbering there.
+void insert(Table& table, Durability durability, const Records& records, double seconds,
+            std::uint64_t& next) {
   // Reading the clock at each of a million inserts a second would be a part of what is measured.
-  const std::uint64_t inserts_per_look = plan.durability == Durability::kPeriodic ? 32 : 1;
+  const bool periodic = durability == Durability::kPeriodic;
+  const std::uint64_t inserts_per_look = periodic ? 32 : 1;
   const double start_s = now_s();
   double durable_s = start_s;
-  Run run;
   for (;;) {
-    for (std::uint64_t i = 0; i < inserts_per_look; ++i, ++run.inserts)
-      table.insert(key_of(run.inserts), values.of(run.inserts));
+    for (std::uint64_t i = 0; i < inserts_per_look; ++i, ++next)
+      table.insert(records.key(next), records.value(next));
     const double now = now_s();
-    if (now - start_s >= plan.seconds) break;
-    if (plan.durability == Durability::kPeriodic && now - durable_s >= peers::kPeriodMs * 1e-3) {
+    if (now - start_s >= seconds) break;
+    if (periodic && now - durable_s >= peers::kPeriodMs * 1e-3) {
       table.make_durable();
       durable_s = now;
     }
   }
-  if (plan.durability == Durability::kPeriodic) table.finish();
-  run.seconds = now_s() - start_s;
-  return run;
-}
-
-void verify(const Store& store, const std::string& path, const Run& run, const Values& values) {
-  const auto table = store.open(path, Durability::kPeriodic);
-  if (const std::uint64_t found = table->count(); found != run.inserts)
-    throw std::runtime_error(
-        fmt::format("{}: {} records inserted, {} found", store.name, run.inserts, found));
-  constexpr std::uint64_t kSamples = 1000;
-  const std::uint64_t stride = std::max<std::uint64_t>(run.inserts / kSamples, 1);
-  for (std::uint64_t record = 0; record < run.inserts; record += stride)
-    if (!table->holds(key_of(record), values.of(record)))
-      throw std::runtime_error(fmt::format("{}: record {} is wrong", store.name, record));
+  if (periodic) table.finish();
 }
 
 /// Inserts per second into a new table.
-double inserts_per_s(Context& context, const Store& store, const Plan& plan, const Values& values) {
+double inserts_per_s(Context& context, const Store& store, const Plan& plan,
+                     const Records& records) {
   const std::string path = context.path(Place::kDisk, store.name);
-  Run run;
+  std::uint64_t next = 0;
+  double rate = 0;
   {
-    const auto table = store.open(path, plan.durability);
-    run = insert(*table, plan, values);
+    const auto table = store.open(path, plan.load());
+    table->warm_up();
+    insert(*table, plan.durability, records, peers::kWarmUpS, next);
+    const std::uint64_t first = next;
+    const double seconds =
+        timed_s([&] { insert(*table, plan.durability, records, plan.seconds, next); });
+    rate = static_cast<double>(next - first) / seconds;
   }
-  verify(store, path, run, values);
+  peers::check(store, path, next, records);
   context.remove(path);
-  return static_cast<double>(run.inserts) / run.seconds;
+  return rate;
 }
 
 struct Series {
@@ -112,28 +80,27 @@ struct Series {
   std::vector<double> inserts_per_s;
 };
 
-Json describe(const Series& series, Durability durability) {
+Json describe(const Series& series, const Plan& plan) {
   return {{"inserts_per_s", median(series.inserts_per_s)},
           {"rounds", series.inserts_per_s},
-          {"settings", durability == Durability::kEveryInsert ? series.store->settings_every_insert
-                                                              : series.store->settings_periodic}};
+          {"settings", series.store->settings(plan.load())}};
 }
 
 Measured compare(Context& context, const Plan& plan) {
-  const Values values;
+  const Records records;
   std::vector<Series> all = {{&peers::kPerdura, {}}};
-  for (const Store& peer : peers::kPeers) all.push_back({&peer, {}});
+  for (const Store* peer : peers::peers_of(plan.load().writers)) all.push_back({peer, {}});
   for (int round = 0; round < plan.rounds; ++round)
     for (Series& series : all)
-      series.inserts_per_s.push_back(inserts_per_s(context, *series.store, plan, values));
+      series.inserts_per_s.push_back(inserts_per_s(context, *series.store, plan, records));
 
   Measured measured;
   const Series* best = nullptr;
   double best_per_s = 0;
   for (const Series& series : all) {
-    measured.detail[series.store->name] = describe(series, plan.durability);
+    measured.detail[series.store->name] = describe(series, plan);
     const double per_s = median(series.inserts_per_s);
-    context.progress("{:<12} {:>12.0f} inserts/s", series.store->name, per_s);
+    context.progress("{:<13} {:>12.0f} inserts/s", series.store->name, per_s);
     if (series.store == &peers::kPerdura || per_s <= best_per_s) continue;
     best = &series;
     best_per_s = per_s;

@@ -1,15 +1,19 @@
-// The same small table in five stores: 8-byte keys, values of 100 bytes, one writer.
+// The same small table in several stores: 8-byte keys, values of 100 bytes.
 //
-// Each store is set up as its documentation advises for the durability in question; `settings`
-// says how, and goes into the results.
+// Each store is set up for the load in question as somebody would who wants it to win: as its
+// documentation advises, with memory for all of the table, and with what it writes to made before
+// anything is timed. `settings` says how, and goes into the results. Where it is not plain which of
+// two ways is the better, there is a store for each.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
+#include <vector>
+
+#include "measure.hpp"
 
 namespace perdura::bench::peers {
 
@@ -23,12 +27,26 @@ enum class Durability {
 };
 constexpr int kPeriodMs = 64;
 
-/// A table that is open. Not thread-safe. Every failure throws. The destructor closes.
+/// What a table is set up for.
+struct Load {
+  Durability durability = Durability::kEveryInsert;
+  int writers = 1;                      ///< threads that insert, several only with kEveryInsert
+  int background_cpu = kBackgroundCpu;  ///< where the store's own threads run
+};
+
+/// A table that is open. insert() may be called by as many threads at a time as the load has
+/// writers, the rest by one. Every failure throws. The destructor closes.
 class Table {
  public:
   virtual ~Table() = default;
+  /// Leaves a new table's files as they are after long use: what is written all the time is there,
+  /// and was written before. Who inserts for a second only would have nothing else than first
+  /// times, each of which costs the file system more than the data do.
+  virtual void warm_up() = 0;
+
   virtual void insert(std::uint64_t key, const Value& value) = 0;
-  /// kPeriodic: called every 64 ms by the writer; makes everything inserted so far durable.
+  /// kPeriodic: called every 64 ms by the writer; makes everything inserted so far durable, unless
+  /// a thread of the store's does.
   virtual void make_durable() = 0;
   /// Returns when everything inserted is durable; the last thing that is timed.
   virtual void finish() { make_durable(); }
@@ -41,12 +59,16 @@ class Table {
 struct Store {
   const char* name;
   const char* settings_every_insert;
+  const char* settings_several_writers;  ///< what is different with several
   const char* settings_periodic;
   /// `path` names a file, or a directory to be created; what a previous table left there is kept.
-  std::unique_ptr<Table> (*open)(const std::string& path, Durability durability);
+  std::unique_ptr<Table> (*open)(const std::string& path, const Load& load);
+
+  std::string settings(const Load& load) const;
 };
 
 extern const Store kPerdura;
-extern const std::array<Store, 4> kPeers;
+/// All that so many writers should be compared with.
+std::vector<const Store*> peers_of(int writers);
 
 }  // namespace perdura::bench::peers

@@ -1,5 +1,6 @@
 #include "stores.hpp"
 
+#include <cstring>
 #include <thread>
 
 namespace perdura::bench {
@@ -7,6 +8,25 @@ namespace perdura::bench {
 Store open_store(const std::string& uri, const Options& options, int background_cpu) {
   const PinnedScope background(background_cpu);
   return Store::open(uri, options);
+}
+
+void warm_up(Store& store) {
+  // Half the log that a store has by default: on a disk as much as there ever is before replay
+  // begins.
+  constexpr std::size_t kBytes = 64 * kMiB;
+  void* block = nullptr;
+  {
+    const Operation operation = store.operation();
+    block = operation.allocate(kBytes, kPageBytes);
+    std::memset(block, 1, kBytes);
+  }
+  store.checkpoint();
+  {
+    const Operation operation = store.operation();
+    operation.deallocate(block);
+  }
+  store.checkpoint();
+  wait_replayed(store);
 }
 
 bool wait_replayed(const Store& store, double seconds_max) {

@@ -16,6 +16,11 @@ namespace perdura::bench {
 Store open_store(const std::string& uri, const Options& options = {},
                  int background_cpu = kBackgroundCpu);
 
+/// Leaves a new store as it is after long use: log, heap and home image have space that was written
+/// before and is to be written again. Otherwise short runs have more of its first use than long
+/// ones.
+void warm_up(Store& store);
+
 /// Wait until the home image holds the newest durable version. False when that takes longer than
 /// `seconds_max`.
 bool wait_replayed(const Store& store, double seconds_max = 20);
