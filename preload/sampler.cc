@@ -126,7 +126,7 @@ void Sampler::end_interval(Interval& interval) {
 void Sampler::add_page(Sums& sums, u64 page, u64 changed) {
   ++sums.pages;
   sums.lines += static_cast<u64>(std::popcount(changed));
-  runtime_.heap().blocks_of_page(page, blocks_);
+  runtime_.heap().blocks().blocks_of_page(page, blocks_);
   u64 in_blocks = 0;
   u64 in_changed_blocks = 0;
   u64 blocks = 0;

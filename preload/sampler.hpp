@@ -90,7 +90,7 @@ class Sampler {
   bool failed_ = false;  ///< to write, which was said
   Mapping shadow_;
   std::vector<Interval> intervals_;
-  std::vector<heap::Heap::BlockLines> blocks_;  ///< of the page that is looked at
+  std::vector<heap::BlockMap::BlockLines> blocks_;  ///< of the page that is looked at
   std::vector<Column> columns_;
   u64 columns_merged_ = 1;  ///< intervals in a column
   u64 in_column_ = 0;

@@ -10,15 +10,13 @@ using format::UnitEntry;
 using format::UnitKind;
 
 // Of a place in a block or at its beginning. Large blocks begin with a page.
-std::byte* Heap::shown_at(u64 offset) const {
+std::byte* BlockMap::shown_at(u64 offset) const {
   std::byte* const place = region_.base() + offset;
   if (region_.aliases() == 0) return place;
   u64 start = 0;
-  u64 unit = 0;
-  UnitEntry entry{};
-  if (slab_of(place, unit, entry) != nullptr) {
-    const u64 block_bytes = kClassInfo[entry.size_class].block_bytes;
-    start = static_cast<u64>(place - units_.address(unit)) / block_bytes * block_bytes;
+  if (const Block slab = slab_of(place); slab.slab != nullptr) {
+    const u64 block_bytes = slab.info().block_bytes;
+    start = static_cast<u64>(place - units_.address(slab.unit)) / block_bytes * block_bytes;
   }
   return region_.alias(region_.alias_of(start)) + offset;
 }
@@ -35,18 +33,19 @@ T Heap::last(const T& place) const {
 
 // Whether the place of a small block that was just given out is a free block in the last version.
 bool Heap::was_free(const std::byte* place) const {
-  const Result<Block> block = find_at(place, place);
+  const Result<Block> block = blocks_.find_at(place);
   if (!block || block->slab == nullptr) return true;
   const UnitEntry entry = last(units_.table()[block->unit]);
   if (entry.kind == UnitKind::kFree) return true;
   if (entry.kind != UnitKind::kSlab || entry.size_class != block->entry.size_class) return false;
-  const ClassInfo& info = kClassInfo[entry.size_class];
+  const ClassInfo& info = block->info();
   const u64 free = last(block->slab->free()[block->index / 64]) |
                    last(block->slab->remote(info)[block->index / 64]);
   return (free >> block->index % 64 & 1) != 0;
 }
 
 Result<void*> Heap::allocate_apart(detail::Mutator& mutator, u64 size) {
+  if (scatter_ == nullptr) return allocate(mutator, size, 16);
   constexpr size_t kAttempts = 64;
   std::array<void*, kAttempts> given{};
   size_t count = 0;
@@ -59,7 +58,7 @@ Result<void*> Heap::allocate_apart(detail::Mutator& mutator, u64 size) {
       break;
     }
     given[count++] = *block;
-    found = was_free(place_of(*block));
+    found = was_free(blocks_.place_of(*block));
   }
   if (count == 0) return failure;
   for (size_t i = 0; i + 1 < count; ++i) PERDURA_TRY(deallocate(mutator, given[i]));
@@ -79,30 +78,15 @@ u64 lines_of(u64 page_begin, u64 first, u64 last) {
 
 }  // namespace
 
-// The unit at which the slab begins that holds a place, or nullptr and what the unit is. Also of a
-// table that nobody has checked.
-Slab* Heap::slab_of(const std::byte* place, u64& unit, UnitEntry& entry) const {
-  unit = units_.unit_of(place);
-  if (unit == ~u64{0}) return nullptr;
-  entry = units_.entry(unit);
-  const u64 own = unit;
-  if (entry.kind == UnitKind::kSlabTail && entry.units <= unit)
-    entry = units_.entry(unit -= entry.units);
-  if (entry.kind != UnitKind::kSlab || entry.size_class >= kClasses) return nullptr;
-  const u64 units = kClassInfo[entry.size_class].units;
-  return own - unit < units && units <= units_.units_end() - unit ? slab_at(unit) : nullptr;
-}
-
-u64 Heap::visible_lines(u64 page, u64 alias) const {
+u64 BlockMap::visible_lines(u64 page, u64 alias) const {
   const std::byte* const place = region_.base() + page * kPageBytes;
-  u64 unit = 0;
-  UnitEntry entry{};
-  Slab* const slab = slab_of(place, unit, entry);
+  const Block found = slab_of(place);
+  Slab* const slab = found.slab;
   if (slab == nullptr)
-    return alias == 0 && unit != ~u64{0} && units_.may_be_used(unit) ? ~u64{0} : u64{0};
+    return alias == 0 && found.unit != ~u64{0} && units_.may_be_used(found.unit) ? ~u64{0} : u64{0};
 
-  const ClassInfo& info = kClassInfo[entry.size_class];
-  const auto begin = static_cast<u64>(place - units_.address(unit));
+  const ClassInfo& info = found.info();
+  const auto begin = static_cast<u64>(place - units_.address(found.unit));
   u64 lines = 0;
   const auto add = [&](u64 index) {
     if (index >= info.first_block && index < info.block_count && !slab->is_free(info, index))
@@ -121,18 +105,17 @@ u64 Heap::visible_lines(u64 page, u64 alias) const {
   return lines;
 }
 
-void Heap::blocks_of_page(u64 page, std::vector<BlockLines>& into) const {
+void BlockMap::blocks_of_page(u64 page, std::vector<BlockLines>& into) const {
   into.clear();
   const std::byte* const place = region_.base() + page * kPageBytes;
-  u64 unit = 0;
-  UnitEntry entry{};
-  Slab* const slab = slab_of(place, unit, entry);
+  const Block found = slab_of(place);
+  Slab* const slab = found.slab;
   if (slab == nullptr) {
-    if (unit != ~u64{0}) into.push_back({0, ~u64{0}, units_.may_be_used(unit)});
+    if (found.unit != ~u64{0}) into.push_back({0, ~u64{0}, units_.may_be_used(found.unit)});
     return;
   }
-  const ClassInfo& info = kClassInfo[entry.size_class];
-  const auto begin = static_cast<u64>(place - units_.address(unit));
+  const ClassInfo& info = found.info();
+  const auto begin = static_cast<u64>(place - units_.address(found.unit));
   for (u64 index = std::max<u64>(begin / info.block_bytes, info.first_block);
        index < info.block_count && index * info.block_bytes < begin + kPageBytes; ++index)
     into.push_back({index * info.block_bytes % kPageBytes,

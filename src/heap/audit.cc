@@ -53,8 +53,8 @@ HeapAudit Heap::audit() const {
   });
   if (!audit.problem.empty()) return audit;
   audit.free_bytes += (units_.units_end() - used_units) * kUnitBytes;
-  audit.problem = check_roots(audit.roots);
-  if (audit.problem.empty()) audit.problem = check_objects_of_roots();
+  audit.problem = roots_.problem(audit.roots);
+  if (audit.problem.empty()) audit.problem = roots_.problem_of_objects();
   if (audit.problem.empty()) audit.problem = check_types(audit.types);
   audit.largest_free_bytes = units_.largest_free() * kUnitBytes;
   audit.clean = audit.problem.empty();

@@ -3,19 +3,16 @@
 namespace perdura::heap {
 
 BlockSource::BlockSource(Heap& from, Heap& to, detail::Mutator& mutator)
-    : from_(from),
-      to_(to),
+    : to_(to),
       mutator_(mutator),
       tags_(from, to, mutator),
       words_(from),
-      layouts_(from.types_) {}
+      layouts_(from.types().layouts()) {}
 
 std::optional<BlockSource::Found> BlockSource::find(u64 address) const {
-  const Heap::Block block = words_.find(reinterpret_cast<const void*>(address));
-  if (block.entry.units == 0) return std::nullopt;
-  const u16 tag = from_.tag_of(block);
-  if (layouts_.of(tag) == nullptr) return std::nullopt;
-  return Found{words_.place_of(block), Heap::bytes_of(block), tag};
+  const Block block = words_.find(reinterpret_cast<const void*>(address));
+  if (block.entry.units == 0 || layouts_.of(block.tag()) == nullptr) return std::nullopt;
+  return Found{words_.place_of(block), block.bytes(), block.tag()};
 }
 
 Result<void*> BlockSource::allocate_like(const Found& block) {
@@ -25,8 +22,8 @@ Result<void*> BlockSource::allocate_like(const Found& block) {
 
 Result<bool> BlockSource::is_like(const Found& block, const void* own) {
   PERDURA_ASSIGN(const u16 tag, tags_.of(block.tag));
-  PERDURA_ASSIGN(const Heap::Block found, to_.find(own));
-  return to_.tag_of(found) == tag && Heap::bytes_of(found) == block.bytes;
+  PERDURA_ASSIGN(const Block found, to_.blocks().find(own));
+  return found.tag() == tag && found.bytes() == block.bytes;
 }
 
 void BlockSource::store_changed(std::byte* own) const {

@@ -53,7 +53,6 @@ class BlockSource {
  private:
   void store_changed(std::byte* own) const;
 
-  Heap& from_;
   Heap& to_;
   detail::Mutator& mutator_;
   TagMap tags_;

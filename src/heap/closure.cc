@@ -11,13 +11,13 @@ Closure::Closure(Side durable, Side is_volatile, Observer& observer)
     : durable_(durable),
       volatile_(is_volatile),
       observer_(observer),
-      durable_begin_(reinterpret_cast<std::uintptr_t>(durable.heap.region_.base())),
-      durable_bytes_(durable.heap.region_.limit()),
-      volatile_begin_(reinterpret_cast<std::uintptr_t>(is_volatile.heap.region_.base())),
-      volatile_bytes_(is_volatile.heap.region_.limit()),
+      durable_begin_(reinterpret_cast<std::uintptr_t>(durable.heap.blocks().region().base())),
+      durable_bytes_(durable.heap.blocks().region().limit()),
+      volatile_begin_(reinterpret_cast<std::uintptr_t>(is_volatile.heap.blocks().region().base())),
+      volatile_bytes_(is_volatile.heap.blocks().region().limit()),
       durable_words_(durable.heap),
       volatile_words_(is_volatile.heap),
-      layouts_(is_volatile.heap.types_),
+      layouts_(is_volatile.heap.types().layouts()),
       tags_(is_volatile.heap, durable.heap, durable.mutator) {
   status_ = guarded([this] { return durable_.heap.load_typed(); });
 }
@@ -116,8 +116,8 @@ inline void Closure::visit_word(u64* word, bool maybe) {
 }
 
 void Closure::follow(u64* word, bool maybe) {
-  const Heap::Block block = volatile_words_.find(reinterpret_cast<const void*>(*word));
-  const u16 tag = block.entry.units != 0 ? volatile_.heap.tag_of(block) : 0;
+  const Block block = volatile_words_.find(reinterpret_cast<const void*>(*word));
+  const u16 tag = block.entry.units != 0 ? block.tag() : 0;
   if (tag == 0) {
     observer_.elsewhere(word, maybe);
     return;
@@ -136,12 +136,12 @@ void Closure::redirect(u64* word, const std::byte* moved) {
   *word += now - reinterpret_cast<std::uintptr_t>(moved);
 }
 
-Status Closure::move(const Heap::Block& block, std::byte* place) {
-  u16& tag = volatile_.heap.tag_place(block);
+Status Closure::move(const Block& block, std::byte* place) {
+  u16& tag = volatile_.heap.blocks().tag_place(block);
   const Layout& layout = *layouts_.of(tag);
   PERDURA_ASSIGN(const u16 new_tag, tags_.of(tag));
   if (waiting_.size() == waiting_.capacity()) waiting_.reserve(2 * waiting_.size() + 64);
-  const u64 bytes = Heap::bytes_of(block);
+  const u64 bytes = block.bytes();
   PERDURA_ASSIGN(void* const made,
                  durable_.heap.place_tagged(durable_.mutator, new_tag, bytes, layout.alignment));
   auto* const to = static_cast<std::byte*>(made);
@@ -158,8 +158,8 @@ Status Closure::move(const Heap::Block& block, std::byte* place) {
 
 void Closure::fix(u64* word) const {
   if (!is_volatile(*word)) return;
-  const Heap::Block block = volatile_words_.find(reinterpret_cast<const void*>(*word));
-  if (block.entry.units != 0 && volatile_.heap.tag_of(block) == kMoved)
+  const Block block = volatile_words_.find(reinterpret_cast<const void*>(*word));
+  if (block.entry.units != 0 && block.tag() == kMoved)
     redirect(word, volatile_words_.place_of(block));
 }
 
@@ -168,41 +168,13 @@ void Closure::fix(Heap& other, const track::DirtyMap& pages) {
 }
 
 void Closure::fix_rest() {
-  volatile_.heap.for_each_block([this](std::byte* place, u64 bytes, u16 tag) {
+  volatile_.heap.blocks().for_each_block([this](std::byte* place, u64 bytes, u16 tag) {
     if (const Layout* const layout = layouts_.of(tag))
       layout->for_each_pointer(place, bytes, (tag & 1) != 0,
                                [this](u64* word, bool) { fix(word); });
   });
 }
 
-void Closure::release() {
-  Heap& heap = volatile_.heap;
-  heap.units_.for_each([&](u64 unit, const format::UnitEntry& entry) {
-    Heap::Block block{unit, entry, nullptr, 0};
-    if (entry.kind == format::UnitKind::kSlab) release_in(block);
-    else if (entry.mark == kMoved) heap.free_large(volatile_.mutator, block);
-    return true;
-  });
-}
-
-// As if another thread than the slab's owner had freed them.
-void Closure::release_in(Heap::Block slab) {
-  const ClassInfo& info = kClassInfo[slab.entry.size_class];
-  if (info.types_at == 0) return;
-  slab.slab = volatile_.heap.slab_at(slab.unit);
-  const u16* const tags = slab.slab->types(info);
-  bool any = false;
-  for (u32 word = 0; word < info.words; ++word) {
-    u64 moved = 0;
-    for (u64 live = slab.slab->live(info, word); live != 0; live &= live - 1) {
-      const u64 bit = live & -live;
-      if (tags[word * 64 + static_cast<u32>(std::countr_zero(bit))] == kMoved) moved |= bit;
-    }
-    if (moved == 0) continue;
-    std::atomic_ref(slab.slab->remote(info)[word]).fetch_or(moved);
-    any = true;
-  }
-  if (any) volatile_.heap.announce(volatile_.mutator, slab);
-}
+void Closure::release() { volatile_.heap.deallocate_all(volatile_.mutator, kMoved); }
 
 }  // namespace perdura::heap

@@ -79,10 +79,9 @@ class Closure {
   void visit_word(u64* word, bool maybe);
   bool leads_out(u64 value) const { return value - durable_begin_ >= durable_bytes_ && value != 0; }
   void follow(u64* word, bool maybe);
-  Status move(const Heap::Block& block, std::byte* place);
+  Status move(const Block& block, std::byte* place);
   static void redirect(u64* word, const std::byte* moved);
   void drain();
-  void release_in(Heap::Block slab);
 
   const Side durable_;
   const Side volatile_;

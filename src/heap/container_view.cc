@@ -28,7 +28,7 @@ bool is_block_of(const Heap& heap, const std::vector<Layout>& types, const void*
     return false;
   const Layout wanted = value_or_throw(Layout::of(type));
   return types[place->tag / 2 - 1].fingerprint == wanted.fingerprint &&
-         heap.allocated_at(place->offset) / type.size >= count;
+         heap.blocks().allocated_at(place->offset) / type.size >= count;
 }
 
 }  // namespace
@@ -40,19 +40,20 @@ Result<std::optional<ContainerView>> ContainerView::find(const Heap& heap,
 
 Result<std::optional<ContainerView>> ContainerView::look_for(const Heap& heap,
                                                              const region::Region& region) {
-  PERDURA_ASSIGN(void* const root, heap.get_root(format::kContainerRoot, 0));
+  PERDURA_ASSIGN(void* const root, heap.roots().get(format::kContainerRoot, 0));
   if (root == nullptr) return std::optional<ContainerView>{};
   ContainerView view(heap, region);
   const Failure damaged{Code::kCorrupt,
                         "what the container keeps of pointers is damaged; run `perdura check` and "
                         "restore it from a copy"};
-  if (heap.allocated_at(region.offset_of(root)) < sizeof(format::ContainerState)) return damaged;
+  if (heap.blocks().allocated_at(region.offset_of(root)) < sizeof(format::ContainerState))
+    return damaged;
   view.state_ = static_cast<format::ContainerState*>(root);
   if (view.state_->version == 0 || view.state_->version > format::kContainerVersion)
     return Failure{Code::kIncompatible, "the container is of version " +
                                             std::to_string(view.state_->version) +
                                             ", which this library does not know"};
-  PERDURA_ASSIGN(const auto types, heap.types());
+  PERDURA_ASSIGN(const auto types, heap.types().read());
   if (!view.is_whole(heap, types)) return damaged;
   return std::optional<ContainerView>{view};
 }
@@ -87,13 +88,13 @@ bool ContainerView::holds(const Heap& heap, const std::vector<Layout>& types, co
 
 bool ContainerView::is_text(const Heap& heap, const char* name) const {
   const char* const text = here(name);
-  const u64 bytes = heap.allocated_at(offset_of(name));
+  const u64 bytes = heap.blocks().allocated_at(offset_of(name));
   return bytes != 0 && std::memchr(text, 0, bytes) != nullptr;
 }
 
 bool ContainerView::is_shadow(const Heap& heap, const ContainerShadow& shadow) const {
   const u64 offset = offset_of(shadow.copy);
-  return shadow.bytes != 0 && shadow.bytes <= heap.allocated_at(offset) &&
+  return shadow.bytes != 0 && shadow.bytes <= heap.blocks().allocated_at(offset) &&
          heap.usable(here(shadow.copy))->typed && shadow.original <= ~shadow.bytes;
 }
 

@@ -1,8 +1,5 @@
 #include "heap/heap.hpp"
 
-#include <cstdio>
-#include <cstring>
-
 #include "base/assert.hpp"
 #include "base/mutant.hpp"
 #include "heap/slab.hpp"
@@ -34,10 +31,9 @@ bool try_push(List& list, u64 unit) noexcept {
 
 Heap::Heap(region::Region& region, std::string store_name)
     : region_(region),
-      name_(std::move(store_name)),
       units_(region),
-      states_(value_or_throw(Mapping::anonymous(region.limit() / kUnitBytes * sizeof(SlabState)))) {
-}
+      states_(value_or_throw(Mapping::anonymous(region.limit() / kUnitBytes * sizeof(SlabState)))),
+      blocks_(region, units_, std::move(store_name)) {}
 
 Heap::~Heap() = default;
 
@@ -212,7 +208,7 @@ Result<u64> Heap::next_slab(Mutator& mutator, ThreadCache& cache, unsigned size_
           state.owner.load(std::memory_order_relaxed) != nullptr)
         continue;
       if (const char* problem = slab_at(unit)->problem(size_class))
-        return damaged("unit " + std::to_string(unit) + ": " + problem);
+        return blocks_.damaged("unit " + std::to_string(unit) + ": " + problem);
       adopt_partial(mutator, cache, unit, size_class);
       return unit;
     }
@@ -258,7 +254,8 @@ Status Heap::load() {
   if (loaded_.load(std::memory_order_acquire)) return {};
   std::lock_guard lock(units_mutex_);
   if (loaded_.load(std::memory_order_relaxed)) return {};
-  if (const std::string problem = units_.problem(); !problem.empty()) return damaged(problem);
+  if (const std::string problem = units_.problem(); !problem.empty())
+    return blocks_.damaged(problem);
   units_.load();
   const bool listed = units_.for_each([&](u64 unit, const UnitEntry& entry) {
     SlabState& state = this->state(unit);
@@ -270,11 +267,6 @@ Status Heap::load() {
   if (!listed) return Failure{Code::kNoMemory, "out of memory"};
   loaded_.store(true, std::memory_order_release);
   return {};
-}
-
-Failure Heap::damaged(const std::string& what) const {
-  return Failure{Code::kCorrupt, "the heap of '" + name_ + "' is damaged (" + what +
-                                     "); run `perdura check` and restore the store from a copy"};
 }
 
 Result<u64> Heap::make_slab(Mutator& mutator, ThreadCache& cache, unsigned size_class) {
@@ -333,49 +325,6 @@ Result<void*> Heap::allocate_large(Mutator& mutator, u64 size, u64 alignment) {
 
 // --- freeing -----------------------------------------------------------------------------------
 
-Failure Heap::misuse(const void* block, const char* what) const {
-  char address[32];
-  std::snprintf(address, sizeof address, "%p", block);
-  return Failure{Code::kMisuse, std::string(address) + " in '" + name_ + "': " + what};
-}
-
-Result<Heap::Block> Heap::find(const void* address) const {
-  if (!region_.contains(address))
-    return misuse(address, "not a block of this store; give it back to where it came from");
-  std::byte* const place = place_of(address);
-  PERDURA_ASSIGN(const Block block, find_at(place, address));
-  if (region_.shown(place) != address)
-    return misuse(address, "not an address that this store gave out");
-  return block;
-}
-
-Result<Heap::Block> Heap::find_at(const std::byte* place, const void* address) const {
-  Block block;
-  block.unit = units_.unit_of(place);
-  if (block.unit == ~u64{0}) return misuse(address, "never allocated");
-  block.entry = units_.entry(block.unit);
-  if (block.entry.kind == UnitKind::kSlabTail && block.entry.units <= block.unit) {
-    block.unit -= block.entry.units;
-    block.entry = units_.entry(block.unit);
-  }
-  const auto offset = static_cast<u64>(place - units_.address(block.unit));
-  const u64 units_left = units_.units_end() - block.unit;
-  if (block.entry.kind == UnitKind::kLarge && block.entry.units <= units_left) {
-    if (offset != 0) return misuse(address, "inside a block, not its beginning");
-    return block;
-  }
-  if (block.entry.kind != UnitKind::kSlab || block.entry.size_class >= kClasses ||
-      kClassInfo[block.entry.size_class].units > units_left)
-    return misuse(address, "not allocated: freed before, or not a block's beginning");
-  const ClassInfo& info = kClassInfo[block.entry.size_class];
-  block.slab = slab_at(block.unit);
-  block.index = static_cast<u32>(offset * info.reciprocal >> 32);
-  if (u64{block.index} * info.block_bytes != offset || block.index < info.first_block ||
-      block.index >= info.block_count)
-    return misuse(address, "inside a block, not its beginning");
-  return block;
-}
-
 Status Heap::deallocate_slow(Mutator& mutator, void* address) {
   if (address == nullptr) return {};
   return guarded([&] { return free_block(mutator, address); });
@@ -385,13 +334,13 @@ Status Heap::free_block(Mutator& mutator, void* address) {
   // A free needs no memory: what load() could not list is found later.
   Status loaded = guarded([&] { return load(); });
   if (!loaded && loaded.failure().code != Code::kNoMemory) return loaded;
-  PERDURA_ASSIGN(const Block block, find(address));
+  PERDURA_ASSIGN(const Block block, blocks_.find(address));
   if (block.slab == nullptr) {
     free_large(mutator, block);
     return {};
   }
   const ClassInfo& info = kClassInfo[block.entry.size_class];
-  if (block.slab->is_free(info, block.index)) return misuse(address, "freed before");
+  if (block.slab->is_free(info, block.index)) return blocks_.misuse(address, "freed before");
   if (notes(mutator)) unversioned_->note_block(block.unit, block.index);
   // A thread that never allocated owns nothing.
   auto* cache = static_cast<ThreadCache*>(mutator.heap_cache);
@@ -432,7 +381,7 @@ Status Heap::free_remote(Mutator& mutator, const Block& block) {
   report(mutator, &word, sizeof word);
   const u64 before = std::atomic_ref(word).fetch_or(bit, std::memory_order_seq_cst);
   if ((before & bit) != 0)
-    return misuse(region_.shown(block.slab->block(info, block.index)), "freed before");
+    return blocks_.misuse(region_.shown(block.slab->block(info, block.index)), "freed before");
   SlabState& state = this->state(block.unit);
   // Somebody will look at an announced slab. One without an owner may also have become empty.
   if (state.announced.load(std::memory_order_seq_cst)) {
@@ -485,69 +434,9 @@ void Heap::free_large(Mutator& mutator, const Block& block) {
   else units_.release(block.unit, block.entry.units);
 }
 
-// --- about blocks --------------------------------------------------------------------------------
-
-u64 Heap::bytes_of(const Block& block) {
-  return block.slab != nullptr ? u64{kClassInfo[block.entry.size_class].block_bytes}
-                               : u64{block.entry.units} * kUnitBytes;
-}
-
 Result<Heap::Usable> Heap::usable(const void* address) const {
-  PERDURA_ASSIGN(const Block block, find_allocated(address));
-  return Usable{bytes_of(block), tag_of(block) != 0};
-}
-
-Result<Heap::Block> Heap::find_allocated(const void* address) const {
-  PERDURA_ASSIGN(const Block block, find(address));
-  if (block.slab != nullptr && block.slab->is_free(kClassInfo[block.entry.size_class], block.index))
-    return misuse(address, "freed before");
-  return block;
-}
-
-// Also into a block.
-bool Heap::is_allocated(u64 offset) const {
-  const std::byte* const place = region_.base() + offset;
-  u64 unit = 0;
-  UnitEntry entry{};
-  if (Slab* const slab = slab_of(place, unit, entry)) {
-    const ClassInfo& info = kClassInfo[entry.size_class];
-    const auto in_slab = static_cast<u64>(place - units_.address(unit));
-    const u64 index = in_slab * info.reciprocal >> 32;
-    return index >= info.first_block && index < info.block_count && !slab->is_free(info, index);
-  }
-  if (unit == ~u64{0}) return false;
-  // The units of a large block but its first look free.
-  u64 first = unit;
-  while (first != 0 && units_.entry(first).kind == UnitKind::kFree) --first;
-  entry = units_.entry(first);
-  return entry.kind == UnitKind::kLarge && unit - first < entry.units;
-}
-
-u64 Heap::allocated_at(u64 offset) const {
-  if (offset >= region_.limit()) return 0;
-  const std::byte* const place = region_.base() + offset;
-  const Result<Block> block = find_at(place, place);
-  if (!block) return 0;
-  const bool free = block->slab != nullptr &&
-                    block->slab->is_free(kClassInfo[block->entry.size_class], block->index);
-  return free ? 0 : bytes_of(*block);
-}
-
-std::string Heap::describe(const void* address) const {
-  const std::byte* const place = place_of(address);
-  u64 unit = 0;
-  UnitEntry entry{};
-  Slab* const slab = slab_of(place, unit, entry);
-  if (unit == ~u64{0}) return " (in the heap's own tables)";
-  if (slab == nullptr) return " (in a large block)";
-  const ClassInfo& info = kClassInfo[entry.size_class];
-  const auto offset = static_cast<u64>(place - units_.address(unit));
-  const u64 index = offset / info.block_bytes;
-  if (index < info.first_block) return " (in the heap's own bitmaps)";
-  char text[96];
-  std::snprintf(text, sizeof text, " (in the block of %u bytes at %p)", info.block_bytes,
-                static_cast<void*>(region_.shown(slab->block(info, index))));
-  return text;
+  PERDURA_ASSIGN(const Block block, blocks_.find_allocated(address));
+  return Usable{block.bytes(), block.tag() != 0};
 }
 
 void Heap::release_cache(Mutator& mutator) {

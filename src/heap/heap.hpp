@@ -3,8 +3,9 @@
 //   small   bitmaps in the slab: allocate and free change one word each, never a freed block
 //   large   runs of units
 //   typed   blocks of which is known where their pointers are
-//   roots   a list of named blocks
-//   types   a list of what is known of types
+//
+// Where blocks lie says its BlockMap, named blocks are in its Roots, and what types there are in
+// its TypeList: parts of a heap, each for whoever needs no more of it.
 //
 // Everything that says what is allocated lives in the region, so that allocation rolls back with
 // the data. Who owns a slab and which slabs have free blocks is volatile, and derived after
@@ -15,26 +16,27 @@
 // stores. Any other thread frees into `remote` with an atomic or, and announces the slab: to its
 // owner, who moves those bits over when it has nothing else, or to the slabs of the class that
 // nobody owns. A slab is announced once until somebody looks at it, so that most frees are the
-// atomic or alone. Lock order: class, then units.
+// atomic or alone. Lock order: roots or types, class, units.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <span>
-#include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include <perdura/store.hpp>
 
 #include "base/assert.hpp"
 #include "commit/checkpointer.hpp"
-#include "heap/layout.hpp"
+#include "heap/block_map.hpp"
+#include "heap/roots.hpp"
 #include "heap/size_classes.hpp"
 #include "heap/slab.hpp"
+#include "heap/type_list.hpp"
 #include "heap/units.hpp"
 #include "heap/unversioned.hpp"
 #include "track/scatter.hpp"
@@ -77,7 +79,13 @@ class Heap : public commit::EpochGuest {
   ~Heap() override;
 
   Status format(detail::Mutator& mutator) { return units_.format(mutator); }
-  Status attach() { return units_.attach(name_); }
+  Status attach() { return units_.attach(blocks_.store_name()); }
+
+  const BlockMap& blocks() const { return blocks_; }
+  const Roots& roots() const { return roots_; }
+  Roots& roots() { return roots_; }
+  const TypeList& types() const { return types_; }
+  TypeList& types() { return types_; }
 
   /// All inside an operation of the mutator.
   Result<void*> allocate(detail::Mutator& mutator, u64 size, u64 alignment) {
@@ -94,9 +102,9 @@ class Heap : public commit::EpochGuest {
   void* allocate_fast(detail::Mutator& mutator, u64 size, u64 alignment);
   /// The same of deallocate(): false, with nothing done, when that is needed.
   bool deallocate_fast(detail::Mutator& mutator, void* block);
-  /// With aliases: a block of whole lines for an object that may become durable by itself
-  /// (RootSelection), so at a place that is free in the last version as well; or at any place where
-  /// none such is found in a few attempts.
+  /// A block for an object that may become durable by itself (RootSelection). With aliases it has
+  /// whole lines, at a place that is free in the last version as well; or at any place where none
+  /// such is found in a few attempts.
   Result<void*> allocate_apart(detail::Mutator& mutator, u64 size);
   void set_scatter(const track::Scatter* scatter) { scatter_ = scatter; }
 
@@ -106,19 +114,19 @@ class Heap : public commit::EpochGuest {
   Result<void*> allocate_flexible(detail::Mutator& mutator, const perdura_type& type, u64 bytes);
   /// A block of the same type and contents with space for `bytes`, instead of `block`.
   Result<void*> reallocate_typed(detail::Mutator& mutator, void* block, u64 bytes);
+  /// A block with a tag, of a type that the heap knows, or 0. Zeroed; or with whatever its space
+  /// held before, for who stores to all of it.
+  Result<void*> allocate_tagged(detail::Mutator& mutator, u16 tag, u64 bytes, u64 alignment);
+  Result<void*> place_tagged(detail::Mutator& mutator, u16 tag, u64 bytes, u64 alignment);
+  /// Give back each typed block with this tag, while nobody else uses the heap: one without
+  /// versions, since not all stores are reported.
+  void deallocate_all(detail::Mutator& mutator, u16 tag);
   /// What a typed block has at least: an object of its type.
   Result<u64> least_bytes(const void* block);
-  /// kTypeMismatch when the store knows another layout of the type.
-  Status expect_type(const perdura_type& type);
-  /// The same of all types that the program is known to have: it takes objects of the store for
-  /// what its own records say. Of several records of one name one is enough.
-  Status expect_known_types();
-  /// Ready for TypedWords, while nobody else uses the heap.
-  Status load_typed();
   /// Of a typed block.
   Result<std::string> type_name(const void* block);
-  /// What is known of types, by their numbers.
-  Result<std::vector<Layout>> types() const;
+  /// Ready for TypedWords, while nobody else uses the heap.
+  Status load_typed();
   /// Whether pointers in the region hold where it is now.
   bool is_at_home() const {
     return units_.header().address == reinterpret_cast<std::uintptr_t>(region_.base());
@@ -137,34 +145,6 @@ class Heap : public commit::EpochGuest {
   };
   /// Of a block that was given out, or a failure that says what is wrong with it.
   Result<Usable> usable(const void* block) const;
-
-  /// Bytes of the allocated block at a region offset; 0 where there is none.
-  u64 allocated_at(u64 offset) const;
-
-  Result<void*> get_root(std::string_view name, u64 fingerprint) const;
-  /// Also of a root with the fingerprint `earlier`, which gets the other one.
-  Result<void*> get_root(detail::Mutator& mutator, std::string_view name, u64 fingerprint,
-                         u64 earlier);
-  Status set_root(detail::Mutator& mutator, std::string_view name, void* object, u64 fingerprint);
-  /// The object of the root of this name; `object` becomes it where there is none. Of several
-  /// threads that ask at once each gets the same.
-  Result<void*> get_or_set_root(detail::Mutator& mutator, std::string_view name, void* object,
-                                u64 fingerprint);
-  /// Counts changes of roots.
-  u64 root_changes() const { return root_changes_.load(std::memory_order_acquire); }
-  /// With aliases: the lines of a page that hold allocated blocks which start in the alias's part.
-  /// While mutators stand still (track::Scatter).
-  u64 visible_lines(u64 page, u64 alias) const;
-  /// The blocks that lie in a page, or in part, and lines that they take up there. Other threads
-  /// may allocate meanwhile.
-  struct BlockLines {
-    u64 start;  ///< of the block, in the page it starts in
-    u64 lines;
-    bool allocated;
-  };
-  void blocks_of_page(u64 page, std::vector<BlockLines>& into) const;
-  /// Where an address lies: " (in the block of 64 bytes at 0x…)", or in the heap's own metadata.
-  std::string describe(const void* address) const;
 
   /// Where a block is, for another process that gets it there.
   struct Place {
@@ -202,14 +182,6 @@ class Heap : public commit::EpochGuest {
     guest_ = &guest;
   }
 
-  /// Every root, as (name, object, fingerprint).
-  struct RootInfo {
-    std::string name;
-    const void* object;
-    u64 fingerprint;
-  };
-  std::vector<RootInfo> roots() const;
-
   /// Walk all metadata. No thread may allocate meanwhile.
   HeapAudit audit() const;
 
@@ -222,31 +194,6 @@ class Heap : public commit::EpochGuest {
     std::mutex mutex;
     std::vector<u64> partial;
   };
-  /// What is known of a block from its address.
-  struct Block {
-    u64 unit = 0;  ///< first of its slab or large block
-    format::UnitEntry entry{};
-    Slab* slab = nullptr;
-    u32 index = 0;  ///< in the slab
-  };
-
-  /// Where a root is in the list. Volatile.
-  struct RootPlace {
-    u64 node = 0;
-    u64 before = 0;        ///< the node before it, 0: none
-    bool durable = false;  ///< known to be in the last version, with its object
-  };
-  struct NameHash {
-    using is_transparent = void;
-    size_t operator()(std::string_view name) const { return std::hash<std::string_view>{}(name); }
-  };
-  /// Looking up a name takes no memory.
-  using Roots = std::unordered_map<std::string, RootPlace, NameHash, std::equal_to<>>;
-  friend class RootSelection;
-  friend class BlockSource;
-  friend class TagMap;
-  friend class Closure;
-  friend class TypedWords;
 
   Result<void*> allocate_slow(detail::Mutator& mutator, u64 size, u64 alignment);
   Result<void*> allocate_new(detail::Mutator& mutator, u64 size, u64 alignment);
@@ -284,16 +231,6 @@ class Heap : public commit::EpochGuest {
 
   Status deallocate_slow(detail::Mutator& mutator, void* address);
   Status free_block(detail::Mutator& mutator, void* address);
-  /// The allocated or free block that the program knows by an address, or has its place there.
-  Result<Block> find(const void* address) const;
-  Result<Block> find_allocated(const void* address) const;
-  bool is_allocated(u64 offset) const;
-  Result<Block> find_at(const std::byte* place, const void* address) const;
-  std::byte* place_of(const void* address) const {
-    return region_.base() + region_.offset_of(address);
-  }
-  std::byte* shown_at(u64 offset) const;
-  Slab* slab_of(const std::byte* place, u64& unit, format::UnitEntry& entry) const;
   bool was_free(const std::byte* place) const;
   template <class T>
   T last(const T& place) const;
@@ -302,42 +239,10 @@ class Heap : public commit::EpochGuest {
   Status free_remote(detail::Mutator& mutator, const Block& block);
   void announce(detail::Mutator& mutator, const Block& block);
   void free_large(detail::Mutator& mutator, const Block& block);
-  Failure misuse(const void* block, const char* what) const;
-  Result<void*> look_up_root(std::string_view name, u64 fingerprint) const;
-  Status put_root(detail::Mutator& mutator, std::string_view name, void* object, u64 fingerprint);
-  Status add_root(detail::Mutator& mutator, std::string_view name, void* object, u64 fingerprint);
-  Status remove_root(detail::Mutator& mutator, Roots::iterator root);
-  format::RootNode& root_node(u64 offset) const {
-    return *reinterpret_cast<format::RootNode*>(region_.base() + offset);
-  }
-  const format::TypeNode& type_node(u64 offset) const {
-    return *reinterpret_cast<const format::TypeNode*>(region_.base() + offset);
-  }
-  RootPlace& place_of_node(u64 node);
-  const format::RootNode* find_root(std::string_view name) const;
-  Failure damaged(const std::string& what) const;
-
-  static u64 bytes_of(const Block& block);
-  std::string read_types(std::vector<Layout>& types) const;
-  Status load_types();
-  u32 find_type(std::string_view name) const;
-  Failure other_layout(const Layout& stored, const Layout& wanted) const;
-  Result<u32> known_number(const Layout& layout);
   Result<const Layout*> type_of(const Block& block);
-  Result<u32> number_of(detail::Mutator& mutator, const perdura_type& type);
-  Result<u32> number_of(detail::Mutator& mutator, const Layout& layout);
-  Status add_type(detail::Mutator& mutator, const Layout& type, u32 number);
   Result<void*> allocate_of_type(detail::Mutator& mutator, const perdura_type& type, u64 bytes,
                                  bool flexible);
-  Result<void*> allocate_tagged(detail::Mutator& mutator, u16 tag, u64 bytes, u64 alignment);
-  Result<void*> place_tagged(detail::Mutator& mutator, u16 tag, u64 bytes, u64 alignment);
-  u16& tag_place(const Block& block) const;
-  u16 tag_of(const Block& block) const;
-  template <class Visit>
-  void for_each_block(Visit&& visit) const;
-  /// Of the slab or large block that begins at `unit`.
-  template <class Visit>
-  void for_each_block_at(u64 unit, const format::UnitEntry& entry, Visit&& visit) const;
+  void deallocate_in_slab(detail::Mutator& mutator, Block first, u16 tag);
   std::string check_types(u64& count) const;
   Status require_types() const;
   template <class Move>
@@ -347,9 +252,6 @@ class Heap : public commit::EpochGuest {
   void for_each_run(bool in_threads, const Work& work) const;
   template <class Visit>
   void for_each_block_in(std::span<const u64> runs, const Visit& visit) const;
-  std::string check_roots(u64& count) const;
-  std::string check_objects_of_roots() const;
-  Status load_roots() const;
 
   template <class T>
   void store(detail::Mutator& mutator, T& field, T value) const {
@@ -359,10 +261,9 @@ class Heap : public commit::EpochGuest {
     std::atomic_ref<T>(field).store(value, std::memory_order_relaxed);
   }
   SlabState& state(u64 unit) const { return states_.as<SlabState>()[unit]; }
-  Slab* slab_at(u64 unit) const { return reinterpret_cast<Slab*>(units_.address(unit)); }
+  Slab* slab_at(u64 unit) const { return units_.slab_at(unit); }
 
-  region::Region& region_;
-  const std::string name_;
+  const region::Region& region_;
   const track::Scatter* scatter_ = nullptr;
   Units units_;
   std::unique_ptr<Unversioned> unversioned_;  ///< none: the store has no transactions
@@ -372,15 +273,9 @@ class Heap : public commit::EpochGuest {
   std::atomic<bool> loaded_{false};
   std::atomic<u64> released_slabs_{0};
   mutable std::mutex units_mutex_;
-  mutable std::mutex roots_mutex_;
-  mutable bool roots_loaded_ = false;  ///< the list was checked
-  mutable Roots roots_;
-  std::atomic<u64> root_changes_{0};
-  std::mutex types_mutex_;
-  bool types_loaded_ = false;
-  std::deque<Layout> types_;  ///< by their numbers, from 1; they stay where they are
-  std::unordered_map<std::string_view, u32> names_;  ///< of types_, to numbers
-  std::unordered_map<const perdura_type*, u32> numbers_;
+  const BlockMap blocks_;
+  Roots roots_{*this};
+  TypeList types_{*this};
   std::mutex caches_mutex_;
   std::vector<std::unique_ptr<ThreadCache>> caches_;
 };
@@ -411,7 +306,7 @@ inline void* Heap::allocate_fast(detail::Mutator& mutator, u64 size, u64 alignme
 /// other free blocks and does not become empty.
 inline bool Heap::deallocate_fast(detail::Mutator& mutator, void* address) {
   const auto* cache = static_cast<const ThreadCache*>(mutator.heap_cache);
-  std::byte* const place = place_of(address);
+  std::byte* const place = region_.base() + region_.offset_of(address);
   u64 unit = units_.unit_of(place);
   if (unit == ~u64{0} || cache == nullptr || region_.shown(place) != address) [[unlikely]]
     return false;
@@ -443,31 +338,6 @@ inline bool Heap::deallocate_fast(detail::Mutator& mutator, void* address) {
     unversioned_->note_block(unit, index);
   store(mutator, slab->free()[word], free | bit);
   return true;
-}
-
-template <class Visit>
-void Heap::for_each_block(Visit&& visit) const {
-  units_.for_each([&](u64 unit, const format::UnitEntry& entry) {
-    for_each_block_at(unit, entry, visit);
-    return true;
-  });
-}
-
-template <class Visit>
-void Heap::for_each_block_at(u64 unit, const format::UnitEntry& entry, Visit&& visit) const {
-  if (entry.kind == format::UnitKind::kLarge) {
-    visit(units_.address(unit), entry.units * format::kUnitBytes, entry.mark);
-    return;
-  }
-  const ClassInfo& info = kClassInfo[entry.size_class];
-  Slab* const slab = slab_at(unit);
-  for (u32 word = 0; word < info.words; ++word) {
-    for (u64 live = slab->live(info, word); live != 0; live &= live - 1) {
-      const u64 index = u64{word} * 64 + static_cast<u64>(std::countr_zero(live));
-      visit(slab->block(info, index), u64{info.block_bytes},
-            info.types_at != 0 ? slab->types(info)[index] : u16{0});
-    }
-  }
 }
 
 }  // namespace perdura::heap

@@ -1,7 +1,6 @@
 // Which tags the types of one heap's blocks have in another heap.
 #pragma once
 
-#include <mutex>
 #include <vector>
 
 #include "heap/heap.hpp"
@@ -12,22 +11,21 @@ namespace perdura::heap {
 class TagMap {
  public:
   TagMap(const Heap& from, Heap& to, detail::Mutator& mutator)
-      : from_(from), to_(to), mutator_(mutator), numbers_(from.types_.size()) {}
+      : from_(from.types().layouts()), to_(to.types()), mutator_(mutator), numbers_(from_.size()) {}
 
   /// Of a tag of `from` that has a type; `to` gets to know that. kTypeMismatch when it knows
   /// another layout of it.
   Result<u16> of(u16 tag) {
     u32& number = numbers_[tag / 2 - 1];
     if (number == 0) {
-      std::lock_guard lock(to_.types_mutex_);
-      PERDURA_ASSIGN(number, to_.number_of(mutator_, from_.types_[tag / 2 - 1]));
+      PERDURA_ASSIGN(number, to_.number_of(mutator_, from_[tag / 2 - 1]));
     }
     return static_cast<u16>(2 * number + (tag & 1));
   }
 
  private:
-  const Heap& from_;
-  Heap& to_;
+  const std::deque<Layout>& from_;
+  TypeList& to_;
   detail::Mutator& mutator_;
   std::vector<u32> numbers_;  ///< in `to`, by types of `from`; 0: not known yet
 };

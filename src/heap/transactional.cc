@@ -33,7 +33,7 @@ bool Heap::note_taken(Mutator& mutator, const ThreadCache::Current& current) {
 
 bool Heap::is_unversioned(const void* address) const {
   if (!region_.contains(address)) return false;
-  const std::byte* const place = place_of(address);
+  const std::byte* const place = blocks_.place_of(address);
   u64 unit = units_.unit_of(place);
   if (unit == ~u64{0}) return false;
   if (unversioned_->has_large(unit)) return true;
@@ -137,7 +137,7 @@ Result<u64> Heap::versioned_slab(Mutator& mutator, ThreadCache& cache, unsigned 
           state.owner.load(std::memory_order_relaxed) != nullptr)
         continue;
       if (const char* problem = slab_at(unit)->problem(size_class))
-        return damaged("unit " + std::to_string(unit) + ": " + problem);
+        return blocks_.damaged("unit " + std::to_string(unit) + ": " + problem);
       Slab& slab = *slab_at(unit);
       bool suits = false;
       for (u32 word = 0; word < info.words && !suits; ++word)
@@ -155,27 +155,25 @@ Result<u64> Heap::versioned_slab(Mutator& mutator, ThreadCache& cache, unsigned 
 // --- blocks of another process -------------------------------------------------------------------
 
 Result<Heap::Place> Heap::place_of_block(const void* address) const {
-  PERDURA_ASSIGN(const Block block, find(address));
+  PERDURA_ASSIGN(const Block block, blocks_.find(address));
   Place place{};
-  place.offset = static_cast<u64>(place_of(address) - region_.base());
+  place.offset = region_.offset_of(address);
   place.unit = static_cast<u32>(block.unit);
   if (block.slab == nullptr) place.units = block.entry.units;
   else place.size_class = block.entry.size_class;
-  place.tag = tag_of(block);
+  place.tag = block.tag();
   return place;
 }
 
 Status Heap::claim(Mutator& mutator, const Place& place) {
   PERDURA_TRY(load());
-  if (place.size_class >= kClasses) return damaged("a block of an unknown size class");
+  if (place.size_class >= kClasses) return blocks_.damaged("a block of an unknown size class");
   const u64 units = place.units != 0 ? place.units : kClassInfo[place.size_class].units;
   if (u64{place.unit} + units > units_.units_max())
-    return damaged("a block that lies beyond the region's limit");
+    return blocks_.damaged("a block that lies beyond the region's limit");
   if (place.tag != 0) {
-    std::lock_guard lock(types_mutex_);
-    PERDURA_TRY(load_types());
-    if (place.tag < 2 || place.tag / 2 > types_.size())
-      return damaged("a block of an unknown type");
+    PERDURA_ASSIGN(const Layout* const type, types_.find(place.tag));
+    if (type == nullptr) return blocks_.damaged("a block of an unknown type");
   }
   if (place.units == 0) return claim_in_slab(mutator, place);
   std::lock_guard lock(units_mutex_);
@@ -213,7 +211,7 @@ Status Heap::claim_in_slab(Mutator& mutator, const Place& place) {
   const u64 in_slab = place.offset - static_cast<u64>(units_.address(place.unit) - region_.base());
   const u64 index = in_slab / info.block_bytes;
   if (in_slab % info.block_bytes != 0 || index < info.first_block || index >= info.block_count)
-    return damaged("a block that does not begin where one of its slab does");
+    return blocks_.damaged("a block that does not begin where one of its slab does");
   const u64 bit = u64{1} << index % 64;
   for (u64* const word : {&slab.free()[index / 64], &slab.remote(info)[index / 64]})
     if ((*word & bit) != 0) store(mutator, *word, *word & ~bit);
@@ -224,7 +222,7 @@ Status Heap::claim_in_slab(Mutator& mutator, const Place& place) {
 
 Status Heap::disclaim(Mutator& mutator, u64 offset) {
   PERDURA_TRY(load());
-  if (allocated_at(offset) == 0) return {};
+  if (blocks_.allocated_at(offset) == 0) return {};
   return deallocate(mutator, region_.shown(region_.base() + offset));
 }
 
@@ -248,8 +246,8 @@ Status Heap::vacate(Mutator& mutator, u64 first, u64 count) {
       continue;
     }
     if (entry.kind == UnitKind::kLarge || !slab_at(unit)->empty(kClassInfo[entry.size_class]))
-      return damaged("unit " + std::to_string(unit) +
-                     " is in use where a transaction of the log allocated a block");
+      return blocks_.damaged("unit " + std::to_string(unit) +
+                             " is in use where a transaction of the log allocated a block");
     for (u32 i = 0; i < entry.units; ++i) units_.set_entry(mutator, unit + i, {});
     units_.release(unit, entry.units);
     state(unit).announced.store(false, std::memory_order_relaxed);

@@ -14,49 +14,46 @@ namespace perdura::heap {
 class TypedWords {
  public:
   /// Of a heap whose types are loaded. Large blocks that are made later are not found.
-  explicit TypedWords(Heap& heap) : heap_(heap) {
-    heap.units_.for_each([this](u64 unit, const format::UnitEntry& entry) {
+  explicit TypedWords(const Heap& heap)
+      : blocks_(heap.blocks()), units_(blocks_.units()), types_(heap.types().layouts()) {
+    units_.for_each([this](u64 unit, const format::UnitEntry& entry) {
       if (entry.kind == format::UnitKind::kLarge) large_.push_back(unit);
       return true;
     });
   }
 
   /// The block that holds an address of the region; with no units when none does.
-  Heap::Block find(const void* address) const {
-    Heap::Block block = run_at(address);
+  Block find(const void* address) const {
+    Block block = run_at(address);
     if (block.slab == nullptr) return block;
-    const ClassInfo& info = kClassInfo[block.entry.size_class];
+    const ClassInfo& info = block.info();
     const auto offset = static_cast<u64>(static_cast<const std::byte*>(address) -
                                          reinterpret_cast<const std::byte*>(block.slab));
     block.index = static_cast<u32>(offset * info.reciprocal >> 32);
-    const bool allocated = block.index >= info.first_block && block.index < info.block_count &&
-                           !block.slab->is_free(info, block.index);
-    return allocated ? block : Heap::Block{};
+    const bool allocated =
+        block.index >= info.first_block && block.index < info.block_count && !block.is_free();
+    return allocated ? block : Block{};
   }
-  std::byte* place_of(const Heap::Block& block) const {
-    return block.slab != nullptr
-               ? block.slab->block(kClassInfo[block.entry.size_class], block.index)
-               : heap_.units_.address(block.unit);
-  }
+  std::byte* place_of(const Block& block) const { return blocks_.place_of(block); }
 
   /// visit(word, maybe) of each word in [begin, end) of the region, once: whoever changes a word
   /// must not meet what it stored. Blocks may be made meanwhile; their words may be visited or not.
   template <class Visit>
   void for_each_in(u64 begin, u64 end, Visit&& visit) const {
-    const Layouts layouts(heap_.types_);
-    const u64 data = heap_.units_.header().data_begin;
+    const Layouts layouts(types_);
+    const u64 data = units_.header().data_begin;
     for (u64 at = std::max(begin, data); at < end;) {
-      const Heap::Block first = run_at(heap_.region_.base() + at);
+      const Block first = run_at(blocks_.region().base() + at);
       if (first.entry.units == 0) {
         at = round_down(at - data, format::kUnitBytes) + data + format::kUnitBytes;
-        if (heap_.units_.unit_of(heap_.region_.base() + at) == ~u64{0}) return;
+        if (units_.unit_of(blocks_.region().base() + at) == ~u64{0}) return;
         continue;
       }
       const u64 head = data + first.unit * format::kUnitBytes;
       const u64 next = head + first.entry.units * format::kUnitBytes;
       if (first.slab == nullptr)
-        visit_block(layouts, heap_.units_.address(first.unit), head, next - head, first.entry.mark,
-                    begin, end, visit);
+        visit_block(layouts, units_.address(first.unit), head, next - head, first.entry.mark, begin,
+                    end, visit);
       else visit_slab(layouts, first, at, std::min(end, next), visit);
       at = next;
     }
@@ -90,25 +87,24 @@ class TypedWords {
   }
 
   /// The slab or large block that holds an address of the region; with no units when none does.
-  Heap::Block run_at(const void* address) const {
-    Heap::Block block;
-    block.slab = heap_.slab_of(static_cast<const std::byte*>(address), block.unit, block.entry);
+  Block run_at(const void* address) const {
+    const Block block = blocks_.slab_of(static_cast<const std::byte*>(address));
     if (block.slab != nullptr) return block;
     const auto after = std::upper_bound(large_.begin(), large_.end(), block.unit);
     if (block.unit == ~u64{0} || after == large_.begin()) return {};
     const u64 first = *(after - 1);
-    const format::UnitEntry entry = heap_.units_.entry(first);
+    const format::UnitEntry entry = units_.entry(first);
     if (entry.kind != format::UnitKind::kLarge || block.unit - first >= entry.units) return {};
     return {first, entry, nullptr, 0};
   }
 
   template <class Visit>
-  void visit_slab(const Layouts& layouts, const Heap::Block& block, u64 begin, u64 end,
+  void visit_slab(const Layouts& layouts, const Block& block, u64 begin, u64 end,
                   Visit& visit) const {
-    const ClassInfo& info = kClassInfo[block.entry.size_class];
+    const ClassInfo& info = block.info();
     if (info.types_at == 0) return;
     Slab& slab = *block.slab;
-    const u64 base = heap_.region_.offset_of(block.slab);
+    const u64 base = blocks_.region().offset_of(block.slab);
     const u64 first = std::max<u64>(info.first_block, (begin - base) / info.block_bytes);
     const u64 last = std::min<u64>(info.block_count, (end - base - 1) / info.block_bytes + 1);
     for (u64 word = first / 64; word * 64 < last; ++word) {
@@ -143,7 +139,9 @@ class TypedWords {
     });
   }
 
-  Heap& heap_;
+  const BlockMap& blocks_;
+  const Units& units_;
+  const std::deque<Layout>& types_;
   std::vector<u64> large_;  ///< first units, ascending
 };
 

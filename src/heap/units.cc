@@ -172,10 +172,7 @@ Result<u64> Units::allocate(detail::Mutator& mutator, u64 count, u64 alignment_u
 Status Units::extend(detail::Mutator& mutator, u64 units_end) {
   PERDURA_TRY(back(units_end));
   HeapHeader& header = this->header();
-  if (units_end > header.units_end) {
-    detail::report(mutator, &header.units_end, sizeof header.units_end);
-    std::atomic_ref(header.units_end).store(units_end, std::memory_order_relaxed);
-  }
+  if (units_end > header.units_end) store_reported(mutator, header.units_end, units_end);
   return {};
 }
 

@@ -13,9 +13,17 @@
 
 #include "base/result.hpp"
 #include "format/heap_format.hpp"
+#include "heap/slab.hpp"
 #include "region/region.hpp"
 
 namespace perdura::heap {
+
+/// Store to a field of the heap's structures that other threads may be looking at.
+template <class T>
+void store_reported(detail::Mutator& mutator, T& field, T value) {
+  detail::report(mutator, &field, sizeof(T));
+  std::atomic_ref<T>(field).store(value, std::memory_order_relaxed);
+}
 
 /// Not thread-safe: the heap's lock guards it.
 class Units {
@@ -48,6 +56,8 @@ class Units {
   }
 
   std::byte* address(u64 unit) const { return data_ + unit * format::kUnitBytes; }
+  /// Of a slab's first unit.
+  Slab* slab_at(u64 unit) const { return reinterpret_cast<Slab*>(address(unit)); }
   /// The unit that holds an address, or ~0.
   u64 unit_of(const void* address) const {
     const u64 offset = static_cast<u64>(static_cast<const std::byte*>(address) - data_);

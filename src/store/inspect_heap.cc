@@ -64,7 +64,7 @@ Status Inspection::read_heap(RegionDescription& description) {
     if (!content) damaged_part_ = content_part();
     PERDURA_TRY(content);
     PERDURA_TRY(read_roots(heap, *region, description));
-    PERDURA_ASSIGN(const auto types, heap.types());
+    PERDURA_ASSIGN(const auto types, heap.types().read());
     for (const heap::Layout& type : types) description.types.push_back({type.name, type.text});
     PERDURA_ASSIGN(const auto container, heap::ContainerView::find(heap, *region));
     if (container) describe_container(*container, description.container.emplace());

@@ -34,7 +34,7 @@ void ReportVerifier::inspect_extent(const format::Extent& extent, const track::D
     char text[96];
     std::snprintf(text, sizeof text, "a store to the line at %p was not reported",
                   static_cast<const void*>(now + at));
-    findings_.push_back(text + heap_.describe(now + at));
+    findings_.push_back(text + heap_.blocks().describe(now + at));
   }
 }
 

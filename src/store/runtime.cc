@@ -330,7 +330,8 @@ Status Runtime::scatter() {
   const track::Scatter::Aliases aliases{region_->base(), region_->limit(), region_->alias_stride(),
                                         region_->aliases()};
   PERDURA_ASSIGN(auto scatter, track::Scatter::create(*mutators_, aliases, std::move(tracker_)));
-  scatter->set_visible([this](u64 page, u64 alias) { return heap_->visible_lines(page, alias); });
+  scatter->set_visible(
+      [this](u64 page, u64 alias) { return heap_->blocks().visible_lines(page, alias); });
   scatter_ = scatter.get();
   heap_->set_scatter(scatter_);
   tracker_ = std::move(scatter);

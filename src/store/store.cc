@@ -203,7 +203,7 @@ void* Store::allocate_flexible(const perdura_type& type, std::size_t bytes) {
 
 void Store::expect_type(const perdura_type& type) {
   value_or_throw(runtime().usable());
-  value_or_throw(runtime().heap().expect_type(type));
+  value_or_throw(runtime().heap().types().expect(type));
 }
 
 void Store::deallocate(void* block) { deallocate_by(mutator(), block); }
@@ -244,20 +244,20 @@ void Store::set_root(std::string_view name, void* object, std::uint64_t fingerpr
   detail::Mutator& mutator = this->mutator();
   refuse_in_transaction(mutator, "set_root");
   const InOperation operation(mutator);
-  value_or_throw(runtime().heap().set_root(mutator, name, object, fingerprint));
+  value_or_throw(runtime().heap().roots().set(mutator, name, object, fingerprint));
 }
 
 void* Store::get_root(std::string_view name, std::uint64_t fingerprint) {
   value_or_throw(runtime().usable());
   if (fingerprint != 0) expect_own_name(name);  // for looking at it, tools have no type
-  return value_or_throw(runtime().heap().get_root(name, fingerprint));
+  return value_or_throw(runtime().heap().roots().get(name, fingerprint));
 }
 
 void* Store::get_root(std::string_view name, std::uint64_t fingerprint, std::uint64_t earlier) {
   expect_own_name(name);
   detail::Mutator& mutator = this->mutator();
   const InOperation operation(mutator);
-  return value_or_throw(runtime().heap().get_root(mutator, name, fingerprint, earlier));
+  return value_or_throw(runtime().heap().roots().get(mutator, name, fingerprint, earlier));
 }
 
 void* Store::get_or_set_root(std::string_view name, void* object, std::uint64_t fingerprint) {
@@ -265,7 +265,7 @@ void* Store::get_or_set_root(std::string_view name, void* object, std::uint64_t 
   detail::Mutator& mutator = this->mutator();
   refuse_in_transaction(mutator, "get_or_set_root");
   const InOperation operation(mutator);
-  return value_or_throw(runtime().heap().get_or_set_root(mutator, name, object, fingerprint));
+  return value_or_throw(runtime().heap().roots().get_or_set(mutator, name, object, fingerprint));
 }
 
 std::uint64_t Store::checkpoint() { return value_or_throw(runtime().checkpoint()); }

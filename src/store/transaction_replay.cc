@@ -183,7 +183,7 @@ class Repeat {
 }  // namespace
 
 Result<TransactionState*> transaction_state(const std::string& name, heap::Heap& heap) {
-  PERDURA_ASSIGN(void* const root, heap.get_root(format::kTransactionRoot, 0));
+  PERDURA_ASSIGN(void* const root, heap.roots().get(format::kTransactionRoot, 0));
   auto* const state = static_cast<TransactionState*>(root);
   if (state != nullptr && (state->version < format::kTransactionVersionMin ||
                            state->version > format::kTransactionVersion))

@@ -211,7 +211,7 @@ detail::Transactions& Run::transactions() {
   };
   Session& session = sessions_.back();
   session.transactions_offset =
-      offset_of(value_or_throw(runtime.heap().get_root(format::kTransactionRoot, 0)));
+      offset_of(value_or_throw(runtime.heap().roots().get(format::kTransactionRoot, 0)));
   session.ledger_offset = offset_of(&ledger());
   committed_ = ledger().steps;
   return transactions;

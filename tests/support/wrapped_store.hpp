@@ -61,7 +61,7 @@ class WrappedStore {
       value_or_throw(runtime_.heap().deallocate(mutator_, block));
     }
     void set_root(const char* name, void* object) const {
-      value_or_throw(runtime_.heap().set_root(mutator_, name, object, 0));
+      value_or_throw(runtime_.heap().roots().set(mutator_, name, object, 0));
     }
 
    private:
@@ -83,7 +83,7 @@ class WrappedStore {
          nullptr},
         &body);
   }
-  void* get_root(const char* name) { return value_or_throw(runtime_->heap().get_root(name, 0)); }
+  void* get_root(const char* name) { return value_or_throw(runtime_->heap().roots().get(name, 0)); }
   u64 checkpoint() { return value_or_throw(runtime_->checkpoint()); }
   u64 checkpoint_async() { return value_or_throw(runtime_->checkpoint_async()); }
   void wait(u64 version) { value_or_throw(runtime_->wait(version)); }

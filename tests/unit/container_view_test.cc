@@ -53,7 +53,7 @@ class ContainerStates : public testing::Test {
     forge(store, *state);
     detail::Mutator& mutator = store.runtime().mutators().this_thread();
     const track::InOperation operation(mutator);
-    value_or_throw(store.runtime().heap().set_root(mutator, format::kContainerRoot, state, 0));
+    value_or_throw(store.runtime().heap().roots().set(mutator, format::kContainerRoot, state, 0));
     store.touch(state, sizeof *state);
   }
   void expect_damage(const perdura_type& type, const Forge& forge) const {

@@ -385,7 +385,7 @@ TEST_P(FullDiskAndCoarse, WhatFindsNoSpaceIsNotTriedForEver) {
   auto store = value_or_throw(detail::Runtime::open(
       uri_, options_,
       {.wrap = [&](auto inner) { return plan_.wrap(std::move(inner)); }, .guest = &guest}));
-  auto* const lines = static_cast<Lines*>(value_or_throw(store->heap().get_root("lines", 0)));
+  auto* const lines = static_cast<Lines*>(value_or_throw(store->heap().roots().get("lines", 0)));
   for (u64 i = 0; i < kLines; i += kLinesPerPage) ++lines->lines[i].word;
   ASSERT_TRUE(store->checkpoint());
   ASSERT_TRUE(store->log()->is_short());

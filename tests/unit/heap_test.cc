@@ -218,7 +218,7 @@ TEST_F(Heap, DamagedTablesAreRefusedBeforeTheyAreUsed) {
       return result ? Status{} : Status(result.failure());
     };
     detail::enter(mutator);
-    expect(kRoot, status_of(runtime.heap().get_root("root", 0)));
+    expect(kRoot, status_of(runtime.heap().roots().get("root", 0)));
     expect(kAllocation, status_of(runtime.heap().allocate(mutator, 32, 16)));
     expect(kFree, runtime.heap().deallocate(mutator, block));
     detail::leave(mutator);

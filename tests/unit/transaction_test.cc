@@ -587,7 +587,7 @@ TEST_P(Transactions, OfAnotherFormatAreRefused) {
     Store store = open();
     atomically(store, [&](Transaction& tx) { tx.allocate(8); });
     auto* const state = static_cast<format::TransactionState*>(
-        value_or_throw(store.runtime().heap().get_root(format::kTransactionRoot, 0)));
+        value_or_throw(store.runtime().heap().roots().get(format::kTransactionRoot, 0)));
     const auto operation = store.operation();
     store.touch(state, sizeof state->version);
     state->version = 1;

@@ -115,10 +115,10 @@ Status ContainerRuntime::create_state() {
   heap::Heap& heap = runtime_->heap();
   Mutator& mutator = runtime_->mutators().this_thread();
   const InOperation operation(mutator);
-  PERDURA_ASSIGN(void* root, heap.get_root(kContainerRoot, 0));
+  PERDURA_ASSIGN(void* root, heap.roots().get(kContainerRoot, 0));
   if (root == nullptr) {
     PERDURA_ASSIGN(root, heap.allocate_typed(mutator, TypeRecord<ContainerState>::value, 1));
-    PERDURA_TRY(heap.set_root(mutator, kContainerRoot, root, 0));
+    PERDURA_TRY(heap.roots().set(mutator, kContainerRoot, root, 0));
   }
   auto* const state = static_cast<ContainerState*>(root);
   if (state->version != format::kContainerVersion) state->version = format::kContainerVersion;
@@ -143,7 +143,7 @@ Result<void*> ContainerRuntime::root(const perdura_type& type) {
     state_->root = made;
     return made;
   }
-  PERDURA_TRY(heap.expect_type(type));
+  PERDURA_TRY(heap.types().expect(type));
   PERDURA_ASSIGN(const std::string name, heap.type_name(state_->root));
   if (name == type.name) return state_->root;
   return Failure{Code::kTypeMismatch, "the root of '" + runtime_->name() + "' is of type '" + name +
@@ -153,8 +153,8 @@ Result<void*> ContainerRuntime::root(const perdura_type& type) {
 // A program may destroy its root, as any object.
 void* ContainerRuntime::existing_root() const {
   const region::Region& region = runtime_->region();
-  const bool is_there =
-      is_own(state_->root) && runtime_->heap().allocated_at(region.offset_of(state_->root)) != 0;
+  const bool is_there = is_own(state_->root) &&
+                        runtime_->heap().blocks().allocated_at(region.offset_of(state_->root)) != 0;
   return is_there ? state_->root : nullptr;
 }
 

@@ -85,11 +85,11 @@ class Homecoming::Places {
 Status Homecoming::restore(Runtime& runtime, Mutator& mutator) {
   heap::Heap& heap = runtime.heap();
   PERDURA_TRY(heap.load_typed());
-  if (!is_mutant("container_other_layout")) PERDURA_TRY(heap.expect_known_types());
+  if (!is_mutant("container_other_layout")) PERDURA_TRY(heap.types().expect_known());
   region::Region& region = runtime.region();
   PERDURA_ASSIGN(const auto view, heap::ContainerView::find(heap, region));
   if (!view) {
-    if (heap.roots().empty()) return {};  // its first point was cut short
+    if (heap.roots().all().empty()) return {};  // its first point was cut short
     return Failure{Code::kMisuse, "'" + runtime.name() +
                                       "' is a store, not a container; open it with Store::open"};
   }

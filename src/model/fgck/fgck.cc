@@ -109,7 +109,7 @@ class Objects {
   explicit Objects(Store store)
       : store_(std::move(store)),
         named_lines_(value_or_throw(track::DirtyMap::create(store_.runtime().region().limit()))) {
-    for (const heap::Heap::RootInfo& root : store_.runtime().heap().roots()) {
+    for (const heap::Roots::Root& root : store_.runtime().heap().roots().all()) {
       auto* object = const_cast<void*>(root.object);
       names_.emplace(object, root.name);
       named_lines_.add(line_of(object), 1);

@@ -43,7 +43,7 @@ Result<TransactionState*> make_state(Runtime& runtime) {
   PERDURA_ASSIGN(void* const made, heap.allocate_typed(mutator, kStateType, 1));
   auto* const state = static_cast<TransactionState*>(made);
   state->version = format::kTransactionVersion;
-  if (Status named = heap.set_root(mutator, kTransactionRoot, made, 0); !named) {
+  if (Status named = heap.roots().set(mutator, kTransactionRoot, made, 0); !named) {
     PERDURA_TRY(heap.deallocate(mutator, made));
     return named.failure();
   }
@@ -60,7 +60,7 @@ Result<std::unique_ptr<Transactions>> Transactions::create(Runtime& runtime) {
   if (runtime.log() == nullptr)
     return Failure{Code::kUnsupported,
                    "'" + runtime.name() + "' is in chunks; transactions need Engine::kRedoLog"};
-  const auto roots = runtime.heap().roots();
+  const auto roots = runtime.heap().roots().all();
   const bool was_container = std::ranges::any_of(
       roots, [](const auto& root) { return root.name == format::kContainerRoot; });
   if (runtime.is_container() || was_container)
@@ -312,7 +312,7 @@ void Transactions::epoch_settled(bool durable) noexcept {
 
 // What leads to the objects that transactions work on.
 void Transactions::make_roots_durable() {
-  const u64 changes = runtime_.heap().root_changes();
+  const u64 changes = runtime_.heap().roots().changes();
   checkpoint();
   root_changes_ = changes;
 }

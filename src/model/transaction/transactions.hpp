@@ -380,7 +380,8 @@ inline TransactionContext& Transactions::this_thread() {
 // Of a transaction that is to begin. Here what fails is all that fails: nothing was done yet. So
 // the checkpoint that relieves the log of the last transaction's records is taken before the next.
 inline void Transactions::check_outside(TransactionContext& context) {
-  if (runtime_.heap().root_changes() != root_changes_.load(std::memory_order_relaxed)) [[unlikely]]
+  if (runtime_.heap().roots().changes() != root_changes_.load(std::memory_order_relaxed))
+      [[unlikely]]
     make_roots_durable();
   if (context.needs_stream) [[unlikely]]
     prepare_stream(context);

@@ -1,0 +1,74 @@
+// What a store knows of types: a list in the region, of a block for each type, and an index of it
+// in memory. A type's number is its place in the list, from 1.
+#pragma once
+
+#include <deque>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "heap/block_map.hpp"
+#include "heap/layout.hpp"
+
+namespace perdura::heap {
+
+class Heap;
+
+/// Thread-safe but for what says otherwise. A type that it knows stays where it is.
+class TypeList {
+ public:
+  /// Its nodes are blocks of the heap.
+  explicit TypeList(Heap& heap);
+
+  /// The list as it is in the region, loaded or not.
+  Result<std::vector<Layout>> read() const;
+  /// The same; what is wrong with it, or "".
+  std::string problem(std::vector<Layout>& types) const;
+
+  /// Once after opening. Calls below do it that return a status or a result.
+  Status load();
+  /// Of a list that is loaded, by number - 1; while it gets no more.
+  const std::deque<Layout>& layouts() const { return layouts_; }
+  /// The type of a block with this tag; nullptr: there is none.
+  Result<const Layout*> find(u32 tag);
+  /// The number of a type, which the store learns if it does not know it. kTypeMismatch when it
+  /// knows another layout of the type. Inside an operation of the mutator.
+  Result<u32> number_of(detail::Mutator& mutator, const perdura_type& type);
+  Result<u32> number_of(detail::Mutator& mutator, const Layout& layout);
+  /// kTypeMismatch when the store knows another layout of the type.
+  Status expect(const perdura_type& type);
+  /// The same of all types that the program is known to have: it takes objects of the store for
+  /// what its own records say. Of several records of one name one is enough.
+  Status expect_known();
+
+  /// visit(offset) of each node of a list that is loaded, while it gets no more.
+  template <class Visit>
+  void for_each_node(Visit&& visit) const {
+    for (u64 at = blocks_.units().header().types; at != 0; at = node_at(at).next) visit(at);
+  }
+
+ private:
+  const format::TypeNode& node_at(u64 offset) const {
+    return *reinterpret_cast<const format::TypeNode*>(blocks_.region().base() + offset);
+  }
+  Failure other_layout(const Layout& stored, const Layout& wanted) const;
+
+  // With mutex_ held.
+  Status load_list();
+  u32 find_name(std::string_view name) const;
+  Result<u32> known_number(const Layout& layout);
+  Result<u32> learn(detail::Mutator& mutator, const Layout& layout);
+  Status add(detail::Mutator& mutator, const Layout& type, u32 number);
+
+  Heap& heap_;
+  const BlockMap& blocks_;
+  std::mutex mutex_;
+  bool loaded_ = false;
+  std::deque<Layout> layouts_;                       ///< by number - 1
+  std::unordered_map<std::string_view, u32> names_;  ///< of layouts_, to numbers
+  std::unordered_map<const perdura_type*, u32> numbers_;
+};
+
+}  // namespace perdura::heap
