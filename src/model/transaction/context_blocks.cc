@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "heap/size_classes.hpp"
-#include "model/transaction/transactions.hpp"
+#include "model/transaction/transaction_context.hpp"
 
 namespace perdura::detail {
 
@@ -30,7 +30,7 @@ class ByTransaction {
 // and a version takes the place of its record.
 template <class Allocate>
 Result<void*> TransactionContext::allocate_block(Allocate&& allocate) {
-  heap::Heap& heap = all_.runtime_.heap();
+  heap::Heap& heap = globals_.runtime().heap();
   if (!alone || !heap.version_required()) {
     // Before and after: a version that ends meanwhile has it all, an operation that runs meanwhile
     // may have taken all.
@@ -75,7 +75,7 @@ void* TransactionContext::allocate(u64 size, u64 alignment) {
 }
 
 void* TransactionContext::allocate(const perdura_type& type, u64 count) {
-  if (!all_.is_durable(type)) {
+  if (!globals_.is_durable(type)) {
     if (irrevocable)
       throw Error(Code::kMisuse,
                   std::string("an irrevocable transaction makes the first object of ") + type.name +
@@ -90,7 +90,7 @@ void* TransactionContext::allocate(const perdura_type& type, u64 count) {
 void TransactionContext::free_fresh(size_t from) {
   const ByTransaction by_transaction(*mutator);
   for (size_t i = from; i < fresh_.size(); ++i)
-    value_or_throw(all_.runtime_.heap().deallocate(*mutator, fresh_[i].block));
+    value_or_throw(globals_.runtime().heap().deallocate(*mutator, fresh_[i].block));
   fresh_.resize(from);
   std::erase_if(fresh_places_, [&](const FreshPlace& place) { return place.index >= from; });
 }
@@ -116,7 +116,7 @@ void TransactionContext::give_back(void* block) {
     if (std::exchange(fresh_[fresh].given_back, true)) throw given_back_twice();
     return freed_.push_back(block);
   }
-  const heap::Heap& heap = all_.runtime_.heap();
+  const heap::Heap& heap = globals_.runtime().heap();
   const u64 bytes = value_or_throw(heap.usable(block)).bytes;
   with_memory([&] { note_freed(block); });
   // A body that catches what is thrown here still has the block.
@@ -145,7 +145,7 @@ void TransactionContext::deallocate(void* block) {
 void TransactionContext::give_back_destroyed(void* block) {
   check_use();
   changed_ = beyond_words_ = true;
-  const u64 bytes = value_or_throw(all_.runtime_.heap().usable(block)).bytes;
+  const u64 bytes = value_or_throw(globals_.runtime().heap().usable(block)).bytes;
   try {
     make_room_for_writes(stripes_of(bytes));
     note_freed(block);
@@ -204,7 +204,7 @@ void TransactionContext::make_room_for_freed() {
 void TransactionContext::deallocate_of_object(void* block) {
   if (block != nullptr && !destroying_ && fresh_at(block) == kNotFresh)
     throw Error(Code::kMisuse,
-                "an object of '" + all_.runtime_.name() +
+                "an object of '" + globals_.runtime().name() +
                     "' that a transaction has not made, such as a container, gives memory back in "
                     "its body, which could not be undone; destroy it with tx.destroy() and make "
                     "another one, or change it in an operation");
@@ -248,7 +248,7 @@ void TransactionContext::forget_freed(size_t from) {
 // that gives one back in this very moment is wrong, and changes nothing: it is given back.
 void TransactionContext::give_freed_back() {
   const ByTransaction by_transaction(*mutator);
-  for (void* const block : freed_) (void)all_.runtime_.heap().deallocate(*mutator, block);
+  for (void* const block : freed_) (void)globals_.runtime().heap().deallocate(*mutator, block);
 }
 
 // While nobody else runs. First: what it stores may lie in these blocks, over their links.
@@ -256,7 +256,7 @@ void TransactionContext::give_linked_back() {
   const ByTransaction by_transaction(*mutator);
   while (linked_freed_ != nullptr) {
     LinkedFreed* const block = std::exchange(linked_freed_, linked_freed_->before);
-    (void)all_.runtime_.heap().deallocate(*mutator, block);
+    (void)globals_.runtime().heap().deallocate(*mutator, block);
   }
 }
 

@@ -4,7 +4,8 @@
 #include <cstring>
 #include <thread>
 
-#include "model/transaction/transactions.hpp"
+#include "base/mutant.hpp"
+#include "model/transaction/transaction_context.hpp"
 #include "store/transaction_replay.hpp"
 
 namespace perdura::detail {
@@ -41,7 +42,7 @@ void TransactionContext::retry() {
 }
 
 void TransactionContext::add_read(OwnershipRecord& record, u64 version) {
-  if (reads_end_ == reads_limit_) grow_reads();
+  if (reads_end_ == reads_limit_) make_room_for_read();
   *reads_end_++ = {&record, version};
 }
 
@@ -58,19 +59,30 @@ void TransactionContext::be_irrevocable() {
   irrevocable = beyond_words_ = true;
 }
 
+void TransactionContext::stop_others() {
+  globals_.runtime().mutators().stop();
+  mutator->depth.store(1, std::memory_order_relaxed);
+  alone = true;
+}
+
+void TransactionContext::let_others_go_on() {
+  alone = wants_alone = irrevocable = false;
+  globals_.runtime().mutators().resume();
+}
+
 void TransactionContext::run_alone() {
   if (alone) return;
   wants_alone = true;
   throw TransactionAgain{this, Why::kMetOthers};
 }
 
-TransactionContext::TransactionContext(Transactions& all)
-    : all_(all),
+TransactionContext::TransactionContext(TransactionGlobals& globals)
+    : globals_(globals),
       reads_(std::make_unique<TransactionRead[]>(kReadsAtFirst)),
       reads_space_end_(reads_.get() + kReadsAtFirst),
-      record_(all.runtime_.volume().segment_bytes()) {
-  records_ = all.records_.as<OwnershipRecord>();
-  record_mask_ = all.record_mask_;
+      record_(globals.runtime().volume().segment_bytes()) {
+  records_ = globals.records();
+  record_mask_ = globals.record_mask();
   reads_begin_ = reads_end_ = reads_limit_ = reads_.get();
 }
 
@@ -104,10 +116,10 @@ bool TransactionContext::validate() const {
 
 Status TransactionContext::commit() {
   waits_for_ = 0;
-  const Durability durability = all_.durability_.load(std::memory_order_relaxed);
+  const Durability durability = globals_.durability();
   if (!changed_) return commit_reads(durability);
   if (beyond_words_) [[unlikely]] {
-    PERDURA_TRY(all_.runtime_.usable());
+    PERDURA_TRY(globals_.runtime().usable());
     run_destructors();
     if (has_to_commit()) return commit_surely(durability);
   }
@@ -116,7 +128,7 @@ Status TransactionContext::commit() {
     time = take_time();
     note_time(time);
   } else {
-    PERDURA_TRY(all_.runtime_.tell_damage());  // before what may follow from it is durable
+    PERDURA_TRY(globals_.runtime().tell_damage());  // before what may follow from it is durable
     if (relies_on_operations()) {
       if (!alone) throw TransactionAgain{this, Why::kNeedsVersion};
       return commit_without_record();
@@ -130,11 +142,13 @@ Status TransactionContext::commit() {
 
 // What it returns others have stored: where commits are durable when they return, that is too.
 Status TransactionContext::commit_reads(Durability durability) {
-  if (durability == Durability::kNone || (all_.stream_ && durability == Durability::kRelaxed))
+  if (durability == Durability::kNone ||
+      (globals_.stream() != nullptr && durability == Durability::kRelaxed))
     return {};
   const u64 newest = newest_read();
-  if (all_.stream_) wait_for(all_.stream_->position_behind(newest));
-  if (all_.runtime_.heap().version_required() && newest > all_.in_version_) {
+  if (log::RecordStream* const stream = globals_.stream())
+    wait_for(stream->position_behind(newest));
+  if (globals_.runtime().heap().version_required() && newest > globals_.in_version()) {
     if (!alone) throw TransactionAgain{this, Why::kNeedsVersion};
     needs_version = unfinished = true;
   }
@@ -145,15 +159,15 @@ Result<u64> TransactionContext::make_record(Durability durability) {
   record_.begin();
   PERDURA_TRY(add_entries());
   PERDURA_TRY(guarded([&] { return reserve_version(); }));
-  return all_.stream_ ? append_record(durability != Durability::kRelaxed)
-                      : write_record(steps_of(durability));
+  return globals_.stream() != nullptr ? append_record(durability != Durability::kRelaxed)
+                                      : write_record(steps_of(durability));
 }
 
 // A crash on a medium that has become full leaves what a record says to be brought home: there is
 // to be room for a version that has it.
 Status TransactionContext::reserve_version() const {
   if (is_mutant("recovery_needs_space")) return {};
-  log::Space& log = *all_.runtime_.log();
+  log::Space& log = *globals_.runtime().log();
   const std::span<const u64> entries = record_.entries();
   if (entries.size() * store::kVersionLinesOfWordMax <= log.reserved_lines()) [[likely]]
     return {};
@@ -165,7 +179,7 @@ Status TransactionContext::reserve_version() const {
 // be repeated on that version. (It may point there by other means than addresses: what it has read
 // there no version has either, which is the program's to avoid.)
 bool TransactionContext::relies_on_operations() const {
-  const heap::Heap& heap = all_.runtime_.heap();
+  const heap::Heap& heap = globals_.runtime().heap();
   if (!heap.has_unversioned() || is_mutant("relies_on_operations")) return false;
   if (heap.version_required()) return true;
   for (size_t i = 0; i < write_count_; ++i) {
@@ -183,7 +197,7 @@ bool TransactionContext::relies_on_operations() const {
 }
 
 bool TransactionContext::relies_on_operations(const u64* words, u64 count) const {
-  const heap::Heap& heap = all_.runtime_.heap();
+  const heap::Heap& heap = globals_.runtime().heap();
   return std::any_of(words, words + count, [&](u64 word) {
     return heap.is_unversioned(reinterpret_cast<const void*>(word));
   });
@@ -218,7 +232,7 @@ Status TransactionContext::commit_without_record() {
 // that might rely on it: whoever sees what it stored sees this first.
 void TransactionContext::rely_on_version() {
   needs_version = unfinished = true;
-  all_.runtime_.heap().require_version();
+  globals_.runtime().heap().require_version();
 }
 
 namespace {
@@ -230,16 +244,17 @@ u64 at_the_latest(u64 durable_version) { return durable_version + 2; }
 
 // Returns its time, and so does write_record.
 Result<u64> TransactionContext::append_record(bool wait) {
-  const u64 durable = all_.runtime_.checkpointer().durable_version();
-  auto lock = all_.stream_->lock();
-  const Status room = guarded(
-      [&] { return all_.stream_->make_room(lock, record_.length(), at_the_latest(durable)); });
-  if (!room && all_.stream_->has_failed() && !has_to_commit() && !is_mutant("failed_log_stays"))
+  const u64 durable = globals_.runtime().checkpointer().durable_version();
+  log::RecordStream& stream = *globals_.stream();
+  auto lock = stream.lock();
+  const Status room =
+      guarded([&] { return stream.make_room(lock, record_.length(), at_the_latest(durable)); });
+  if (!room && stream.has_failed() && !has_to_commit() && !is_mutant("failed_log_stays"))
     throw TransactionAgain{this, Why::kLogFailed};
   PERDURA_TRY(room);
   const u64 time = take_time();
-  TransactionState::Slot& slot = all_.state_->slots[0];
-  const u64 position = all_.stream_->append(record_, {time, 0, slot.sequence + 1, durable});
+  TransactionState::Slot& slot = globals_.slot(0);
+  const u64 position = stream.append(record_, {time, 0, slot.sequence + 1, durable});
   wait_for(wait ? position : 0);
   add_logged();
   note(slot, time);
@@ -251,10 +266,10 @@ Result<u64> TransactionContext::append_record(bool wait) {
 // more; and what the stream commits next waits for it, else a gap might stand before its record.
 Result<u64> TransactionContext::write_record(log::RecordWriter::Steps steps) {
   const auto lock = stream_->lock();
-  if (stream_->is_shared() && all_.runtime_.heap().version_required())
+  if (stream_->is_shared() && globals_.runtime().heap().version_required())
     throw TransactionAgain{this, Why::kNeedsVersion};
-  const u64 durable = all_.runtime_.checkpointer().durable_version();
-  TransactionState::Slot& slot = all_.state_->slots[stream_->slot];
+  const u64 durable = globals_.runtime().checkpointer().durable_version();
+  TransactionState::Slot& slot = globals_.slot(stream_->slot);
   const u64 sequence = slot.sequence + 1;
   log::RecordWriter& writer = *stream_->writer;
   PERDURA_TRY(guarded(
@@ -278,7 +293,7 @@ u64 TransactionContext::newest_read() const {
 
 // All that was read is as it was until then.
 u64 TransactionContext::take_time() {
-  const u64 time = all_.clock_.fetch_add(1, std::memory_order_acq_rel) + 1;
+  const u64 time = globals_.take_time();
   if (time != snapshot_ + 1 && !validate()) throw TransactionAgain{this, Why::kMetOthers};
   return time;
 }
@@ -291,7 +306,7 @@ void TransactionContext::wait_for(u64 position) {
 // With the stream's lock, or alone in it.
 void TransactionContext::add_logged() {
   stream_->add_logged(record_.bytes());
-  needs_stream = stream_->logged() > all_.log_share_.load(std::memory_order_relaxed);
+  needs_stream = stream_->logged() > globals_.log_share();
 }
 
 // The region has it, and so has the next version.
@@ -303,7 +318,7 @@ void TransactionContext::note(TransactionState::Slot& slot, u64 time) {
 // It has no record: the slot alone says where the next session's times begin. Its stream's slot,
 // which on block media and where streams are few is other threads' as well.
 void TransactionContext::note_time(u64 time) {
-  TransactionState::Slot& slot = all_.state_->slots[stream_->slot];
+  TransactionState::Slot& slot = globals_.slot(stream_->slot);
   report(*mutator, &slot, sizeof slot);
   const std::atomic_ref noted(slot.time);
   u64 before = noted.load(std::memory_order_relaxed);
@@ -332,8 +347,8 @@ void TransactionContext::finish(u64 time) {
 
 // What a transaction did, for one that repeats it.
 Status TransactionContext::add_entries() {
-  heap::Heap& heap = all_.runtime_.heap();
-  std::byte* const base = all_.runtime_.region().base();
+  heap::Heap& heap = globals_.runtime().heap();
+  std::byte* const base = globals_.runtime().region().base();
   const auto offset_of = [&](const void* place) {
     return static_cast<u64>(static_cast<const std::byte*>(place) - base);
   };
@@ -403,7 +418,7 @@ void TransactionContext::roll_back() {
     for (size_t i = 0; i < write_count_; ++i)
       if (const TransactionWrite& write = write_at(i); write.word != nullptr)
         put(write.word, write.value, write.mask);
-    version = (all_.clock_.fetch_add(1, std::memory_order_acq_rel) + 1) << 1;
+    version = globals_.take_time() << 1;
     // Not for itself, where it waits for others.
     for (TransactionRead* read = reads_begin_; read != reads_end_; ++read) {
       const u64 now = read->record->load(std::memory_order_relaxed);
@@ -419,7 +434,7 @@ void TransactionContext::roll_back() {
 void TransactionContext::abandon() noexcept {
   roll_back();
   end();
-  if (alone) all_.let_others_go_on(*this);
+  if (alone) let_others_go_on();
 }
 
 void TransactionContext::wait_for_change() const {

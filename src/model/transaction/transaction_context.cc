@@ -1,7 +1,7 @@
 // A thread's transactions: loads, stores, and parts that are undone by themselves.
 #include <algorithm>
 
-#include "model/transaction/transactions.hpp"
+#include "model/transaction/transaction_context.hpp"
 
 namespace perdura::detail {
 namespace {
@@ -14,8 +14,8 @@ constexpr int kSpins = 64;  ///< for a record that another transaction owns
 
 // --- loads and stores ----------------------------------------------------------------------------
 
-void TransactionThread::wait_or_restart(OwnershipRecord& record, std::uint64_t owned) {
-  static_cast<const TransactionContext&>(*this).check_use();
+void TransactionContext::wait_for_owner(const OwnershipRecord& record, u64 owned) const {
+  check_use();
   for (int i = 0; i < kSpins; ++i) {
     if (record.load(std::memory_order_relaxed) != owned) return;
     __builtin_ia32_pause();
@@ -23,44 +23,52 @@ void TransactionThread::wait_or_restart(OwnershipRecord& record, std::uint64_t o
   throw TransactionAgain{this, Why::kMetOthers};
 }
 
-void TransactionThread::extend() {
-  auto& context = static_cast<TransactionContext&>(*this);
-  context.check_use();
-  const u64 now = context.all_.clock_.load(std::memory_order_acquire);
-  if (!context.validate()) throw TransactionAgain{this, Why::kMetOthers};
+void TransactionContext::extend_snapshot() {
+  check_use();
+  const u64 now = globals_.now();
+  if (!validate()) throw TransactionAgain{this, Why::kMetOthers};
   snapshot_ = now;
 }
 
-void TransactionThread::grow_reads() {
-  auto& context = static_cast<TransactionContext&>(*this);
-  context.check_use();
+void TransactionContext::make_room_for_read() {
+  check_use();
   const auto count = static_cast<size_t>(reads_end_ - reads_begin_);
   auto larger = with_memory([&] { return std::make_unique<TransactionRead[]>(2 * count); });
   std::copy(reads_begin_, reads_end_, larger.get());
-  context.reads_ = std::move(larger);
-  reads_begin_ = context.reads_.get();
+  reads_ = std::move(larger);
+  reads_begin_ = reads_.get();
   reads_end_ = reads_begin_ + count;
-  reads_limit_ = reads_begin_ + 2 * count;
-  context.reads_space_end_ = reads_limit_;
+  reads_limit_ = reads_space_end_ = reads_begin_ + 2 * count;
 }
 
-void TransactionThread::store(std::uint64_t* word, std::uint64_t value, std::uint64_t mask) {
-  auto& context = static_cast<TransactionContext&>(*this);
-  context.check_use();
-  if (context.beyond_words_) [[unlikely]]
-    if (const size_t fresh = context.fresh_at(word); fresh != TransactionContext::kNotFresh)
-      return context.store_fresh(fresh, word, value, mask);
-  if (!context.all_.runtime_.region().contains(word))
+[[gnu::always_inline]] inline void TransactionContext::store_word(u64* word, u64 value, u64 mask) {
+  check_use();
+  if (beyond_words_) [[unlikely]]
+    if (const size_t fresh = fresh_at(word); fresh != kNotFresh)
+      return store_fresh(fresh, word, value, mask);
+  if (!globals_.runtime().region().contains(word))
     throw Error(Code::kMisuse, "a transaction stores to what is not in '" +
-                                   context.all_.runtime_.name() +
+                                   globals_.runtime().name() +
                                    "'; such memory is the program's, and is not undone");
-  const bool in_part = context.parts_ != 0;
+  const bool in_part = parts_ != 0;
   if (in_part) [[unlikely]]
-    context.make_room_in_part();
-  TransactionWrite& write = *context.own(record_of(word), word);
+    make_room_in_part();
+  TransactionWrite& write = *own(record_of(word), word);
   if (in_part) [[unlikely]]
-    context.overwritten_.push_back({&write, word, context.value_in(write), write.mask, mask});
-  context.change(write, value, mask);
+    overwritten_.push_back({&write, word, value_in(write), write.mask, mask});
+  change(write, value, mask);
+}
+
+void TransactionThread::wait_or_restart(OwnershipRecord& record, std::uint64_t owned) {
+  context_of(*this).wait_for_owner(record, owned);
+}
+
+void TransactionThread::extend() { context_of(*this).extend_snapshot(); }
+
+void TransactionThread::grow_reads() { context_of(*this).make_room_for_read(); }
+
+void TransactionThread::store(std::uint64_t* word, std::uint64_t value, std::uint64_t mask) {
+  context_of(*this).store_word(word, value, mask);
 }
 
 void TransactionContext::refuse_use() const {
@@ -128,7 +136,7 @@ TransactionWrite* TransactionContext::own(OwnershipRecord& record, u64* word) {
     u64 before = record.load(std::memory_order_acquire);
     if ((before & kOwned) != 0) {
       if (!is_own(before)) {
-        wait_or_restart(record, before);
+        wait_for_owner(record, before);
         continue;
       }
       if (word == nullptr) return write_of(before);
@@ -139,7 +147,7 @@ TransactionWrite* TransactionContext::own(OwnershipRecord& record, u64* word) {
       return first.next = &added;
     }
     if (before >> 1 > snapshot_) {
-      extend();
+      extend_snapshot();
       continue;
     }
     TransactionWrite& added = add_write(word, record, before);

@@ -1,7 +1,5 @@
 #include "model/transaction/transactions.hpp"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cstring>
 
@@ -13,13 +11,8 @@ namespace perdura {
 namespace detail {
 namespace {
 
-using format::kTransactionRoot;
-using format::TransactionState;
 using Why = TransactionAgain::Why;
 
-constexpr perdura_type kStateType{"perdura::format::TransactionState", sizeof(TransactionState),
-                                  alignof(TransactionState), 0, nullptr};
-constexpr u64 kRecords = u64{1} << 18;
 constexpr unsigned kBackOffShiftMax = 10;
 
 // Let others go on, the longer the more often it was begun again; `salt` differs by thread.
@@ -32,25 +25,6 @@ void back_off(u64 restarts, u64 salt) {
 }  // namespace
 
 // --- of a store ----------------------------------------------------------------------------------
-
-namespace {
-
-// Of a region that has no transactions yet.
-Result<TransactionState*> make_state(Runtime& runtime) {
-  heap::Heap& heap = runtime.heap();
-  Mutator& mutator = runtime.mutators().this_thread();
-  const track::InOperation operation(mutator);
-  PERDURA_ASSIGN(void* const made, heap.allocate_typed(mutator, kStateType, 1));
-  auto* const state = static_cast<TransactionState*>(made);
-  state->version = format::kTransactionVersion;
-  if (Status named = heap.roots().set(mutator, kTransactionRoot, made, 0); !named) {
-    PERDURA_TRY(heap.deallocate(mutator, made));
-    return named.failure();
-  }
-  return state;
-}
-
-}  // namespace
 
 Result<std::unique_ptr<Transactions>> Transactions::create(Runtime& runtime) {
   if (runtime.read_only())
@@ -77,38 +51,14 @@ Result<std::unique_ptr<Transactions>> Transactions::create(Runtime& runtime) {
   const Status noting = guarded([&] { return runtime.heap().note_unversioned(); });
   runtime.mutators().resume();
   PERDURA_TRY(noting);
-  // In one huge page, where the system has them: nearly each load of memory is one of these as
-  // well.
-  constexpr u64 kRecordBytes = kRecords * sizeof(OwnershipRecord);
-  PERDURA_ASSIGN(all->records_, Mapping::aligned(kRecordBytes, kRecordBytes));
-  ::madvise(all->records_.as(), kRecordBytes, MADV_HUGEPAGE);
-  all->record_mask_ = kRecords - 1;
-  PERDURA_TRY(runtime.make_move_durable());
-  PERDURA_ASSIGN(all->state_, store::transaction_state(runtime.name(), runtime.heap()));
-  if (all->state_ == nullptr) {
-    PERDURA_ASSIGN(all->state_, make_state(runtime));
-  } else if (all->state_->version != format::kTransactionVersion) {
-    // Taken over from an earlier version, whose records are of the same past.
-    Mutator& mutator = runtime.mutators().this_thread();
-    const track::InOperation operation(mutator);
-    report(mutator, &all->state_->version, sizeof all->state_->version);
-    all->state_->version = format::kTransactionVersion;
-  }
-  // Records mean nothing without the state, nor without what was not noted.
-  PERDURA_TRY(runtime.checkpoint());
-  u64 last = 0;
-  for (const TransactionState::Slot& slot : all->state_->slots) last = std::max(last, slot.time);
-  all->clock_ = last;
-  all->in_version_ = last;
-  if (!runtime.volume().medium().geometry().byte_addressable)
-    all->stream_.emplace(*runtime.log(), runtime.volume(), runtime.region().id());
+  PERDURA_TRY(all->globals_.begin());
   runtime.heap().tell_of_epochs(*all);
   return all;
 }
 
 TransactionContext& Transactions::new_context(Mutator& mutator) {
   std::lock_guard lock(mutex_);
-  with_memory([&] { contexts_.push_back(std::make_unique<TransactionContext>(*this)); });
+  with_memory([&] { contexts_.push_back(std::make_unique<TransactionContext>(globals_)); });
   contexts_.back()->mutator = &mutator;
   mutator.transactions = static_cast<store::TransactionBlocks*>(contexts_.back().get());
   return *contexts_.back();
@@ -117,7 +67,7 @@ TransactionContext& Transactions::new_context(Mutator& mutator) {
 // On byte-addressable media each stream keeps a segment, also while its threads are idle: all of
 // these together are a quarter of the log's limit, like what is in them.
 u64 Transactions::streams_max() const {
-  if (stream_) return 1;
+  if (globals_.stream() != nullptr) return 1;
   const u64 quarter = runtime_.log()->limit_bytes() / 4;
   return std::clamp<u64>(quarter / runtime_.volume().segment_bytes(), 1, format::kTransactionSlots);
 }
@@ -128,11 +78,11 @@ std::pair<RecordStream&, bool> Transactions::stream_of_next_thread() {
   if (index == streams_.size()) {
     with_memory([&] {
       auto made = std::make_unique<RecordStream>(static_cast<u16>(index));
-      if (!stream_)
+      if (globals_.stream() == nullptr)
         made->writer.emplace(*runtime_.log(), runtime_.volume(), runtime_.region().id());
       streams_.push_back(std::move(made));
     });
-    log_share_ = runtime_.log()->limit_bytes() / 4 / streams_.size();
+    globals_.set_log_share(runtime_.log()->limit_bytes() / 4 / streams_.size());
   }
   return {*streams_[index], streams_joined_++ >= streams_max()};
 }
@@ -141,7 +91,7 @@ std::pair<RecordStream&, bool> Transactions::stream_of_next_thread() {
 // stream of a single thread becomes that of several.
 void Transactions::join_stream(TransactionContext& context) {
   const auto [stream, has_others] = stream_of_next_thread();
-  if (has_others && !stream.is_shared() && !stream_) {
+  if (has_others && !stream.is_shared() && globals_.stream() == nullptr) {
     runtime_.mutators().stop();
     stream.share();
     runtime_.mutators().resume();
@@ -151,19 +101,8 @@ void Transactions::join_stream(TransactionContext& context) {
 
 void Transactions::prepare_stream(TransactionContext& context) {
   if (context.stream() == nullptr) join_stream(context);
-  if (context.stream()->logged() > log_share_.load(std::memory_order_relaxed)) relieve_log(context);
+  if (context.stream()->logged() > globals_.log_share()) relieve_log(context);
   context.needs_stream = false;
-}
-
-void Transactions::stop_others(TransactionContext& context) {
-  runtime_.mutators().stop();
-  context.mutator->depth.store(1, std::memory_order_relaxed);
-  context.alone = true;
-}
-
-void Transactions::let_others_go_on(TransactionContext& context) {
-  context.alone = context.wants_alone = context.irrevocable = false;
-  runtime_.mutators().resume();
 }
 
 // What the body has returned goes first: its blocks are the transaction's, or a part's of one that
@@ -179,7 +118,7 @@ void Transactions::let_others_go_on(TransactionContext& context) {
                                                                        void* with) {
   try {
     body.run(with, context.transaction);
-    if (context.has_changed() || stream_ || runtime_.heap().version_required())
+    if (context.has_changed() || globals_.stream() != nullptr || runtime_.heap().version_required())
       value_or_throw(context.commit());
     return {};
   } catch (const TransactionAgain& again) {
@@ -304,10 +243,9 @@ void Transactions::prepare_again(TransactionContext& context, Why why, Restarts&
 
 void Transactions::checkpoint() { value_or_throw(runtime_.checkpoint()); }
 
-// Whoever asked for the version. There is one epoch at a time that is to be settled.
+// Whoever asked for the version.
 void Transactions::epoch_settled(bool durable) noexcept {
-  if (durable && in_version_.load(std::memory_order_relaxed) < cut_time_)
-    in_version_.store(cut_time_, std::memory_order_release);
+  if (durable) globals_.note_in_version(cut_time_);
 }
 
 // What leads to the objects that transactions work on.
@@ -315,11 +253,6 @@ void Transactions::make_roots_durable() {
   const u64 changes = runtime_.heap().roots().changes();
   checkpoint();
   root_changes_ = changes;
-}
-
-bool Transactions::is_durable(const perdura_type& type) {
-  std::lock_guard lock(mutex_);
-  return types_.contains(&type);
 }
 
 // A record says a type's number alone.
@@ -331,8 +264,7 @@ void Transactions::make_durable(const perdura_type& type) {
     value_or_throw(runtime_.heap().deallocate(mutator, object));
   }
   checkpoint();
-  std::lock_guard lock(mutex_);
-  with_memory([&] { types_.insert(&type); });
+  globals_.note_durable(type);
 }
 
 // A version has what its transactions did, and its segments are free again. Others of the stream
@@ -351,14 +283,15 @@ void Transactions::relieve_log(TransactionContext& context) {
 // All that was appended is of transactions that were operations when the stream failed, or before:
 // the checkpoint waits for these.
 void Transactions::mend_stream() {
-  const u64 failure = stream_->failure();
+  log::RecordStream& stream = *globals_.stream();
+  const u64 failure = stream.failure();
   if (failure == 0) return;
   checkpoint();
-  stream_->mend(failure);
+  stream.mend(failure);
 }
 
 void Transactions::end_threads() noexcept {
-  if (stream_) stream_->end_write_behind();
+  if (log::RecordStream* const stream = globals_.stream()) stream->end_write_behind();
 }
 
 // In the stream's own thread, which tries again.
@@ -388,7 +321,7 @@ void Transactions::after_commit(Call&& call) {
 
 // Where the log fails a version takes its place.
 void Transactions::wait_until_durable(u64 position) {
-  if (!stream_->wait(position)) after_commit([this] { mend_stream(); });
+  if (!globals_.stream()->wait(position)) after_commit([this] { mend_stream(); });
 }
 
 void Transactions::make_version_of(TransactionContext& context) {
@@ -400,18 +333,18 @@ void Transactions::finish_slow(TransactionContext& context) {
   context.unfinished = false;
   if (context.needs_version) make_version_of(context);
   if (context.waits_for() != 0) wait_until_durable(context.waits_for());
-  if (is_mutant("relieve_after_commit") && context.stream()->logged() > log_share_)
+  if (is_mutant("relieve_after_commit") && context.stream()->logged() > globals_.log_share())
     relieve_log(context);
 }
 
 void Transactions::set_durability(Durability durability) {
-  if (durability_.load() == durability) return;
-  if (durability == Durability::kRelaxed && stream_)
-    value_or_throw(
-        guarded([&] { return stream_->write_behind([this] { try_to_mend_stream(); }); }));
+  if (globals_.durability() == durability) return;
+  if (log::RecordStream* const stream = globals_.stream();
+      stream != nullptr && durability == Durability::kRelaxed)
+    value_or_throw(guarded([&] { return stream->write_behind([this] { try_to_mend_stream(); }); }));
   // Records cannot be repeated without what earlier transactions stored.
   checkpoint();
-  durability_ = durability;
+  globals_.set_durability(durability);
 }
 
 void Transactions::set_logging(Logging logging) {
@@ -419,12 +352,11 @@ void Transactions::set_logging(Logging logging) {
     throw Error(Code::kMisuse,
                 "set_logging inside a transaction or an operation; what a transaction keeps is "
                 "chosen while none runs");
-  logging_ = logging;
+  globals_.set_logging(logging);
 }
 
 bool Transactions::waits_for_version() const {
-  return durability_.load(std::memory_order_relaxed) == Durability::kNone ||
-         runtime_.heap().version_required();
+  return globals_.durability() == Durability::kNone || runtime_.heap().version_required();
 }
 
 u64 Transactions::durable_commit() { return note_durable(surely_durable()); }
@@ -432,10 +364,10 @@ u64 Transactions::durable_commit() { return note_durable(surely_durable()); }
 // While a commit waits for a version, that of a record may be before it.
 u64 Transactions::surely_durable() const {
   // First: one that began to wait for a version since then is not among them.
-  const u64 now = clock_.load(std::memory_order_acquire);
-  if (waits_for_version()) return in_version_;
-  if (!stream_) return now;
-  return std::max(in_version_.load(), stream_->durable_time());
+  const u64 now = globals_.now();
+  if (waits_for_version()) return globals_.in_version();
+  const log::RecordStream* const stream = globals_.stream();
+  return stream != nullptr ? std::max(globals_.in_version(), stream->durable_time()) : now;
 }
 
 // What was said to be durable stays so, whatever waits since.
@@ -447,13 +379,13 @@ u64 Transactions::note_durable(u64 commit) {
 }
 
 void Transactions::wait_for(u64 commit) {
-  if (commit > clock_.load(std::memory_order_acquire))
+  if (commit > globals_.now())
     throw Error(Code::kInvalidArgument, "'" + runtime_.name() + "' has no commit " +
                                             std::to_string(commit) +
                                             " yet; last_commit() says a thread's last one");
   if (commit <= durable_commit()) return;
-  if (waits_for_version() || !stream_) checkpoint();
-  else wait_until_durable(stream_->position_behind(commit));
+  if (waits_for_version() || globals_.stream() == nullptr) checkpoint();
+  else wait_until_durable(globals_.stream()->position_behind(commit));
   note_durable(commit);
 }
 
@@ -480,38 +412,32 @@ void run_transaction(Store& store, TransactionBody body, void* context) {
 // --- the public surface --------------------------------------------------------------------------
 
 void* Transaction::allocate(std::size_t size, std::size_t alignment) {
-  return static_cast<detail::TransactionContext&>(thread_).allocate(size, alignment);
+  return detail::context_of(thread_).allocate(size, alignment);
 }
 
 void* Transaction::allocate(const perdura_type& type, std::size_t count) {
-  return static_cast<detail::TransactionContext&>(thread_).allocate(type, count);
+  return detail::context_of(thread_).allocate(type, count);
 }
 
-detail::TransactionSavepoint Transaction::save() {
-  return static_cast<detail::TransactionContext&>(thread_).save();
-}
+detail::TransactionSavepoint Transaction::save() { return detail::context_of(thread_).save(); }
 
 void Transaction::keep(const detail::TransactionSavepoint& savepoint) {
-  static_cast<detail::TransactionContext&>(thread_).keep(savepoint);
+  detail::context_of(thread_).keep(savepoint);
 }
 
 void Transaction::undo(const detail::TransactionSavepoint& savepoint) {
-  static_cast<detail::TransactionContext&>(thread_).undo(savepoint);
+  detail::context_of(thread_).undo(savepoint);
 }
 
-void Transaction::retry() { static_cast<detail::TransactionContext&>(thread_).retry(); }
+void Transaction::retry() { detail::context_of(thread_).retry(); }
 
-void Transaction::irrevocable() {
-  static_cast<detail::TransactionContext&>(thread_).be_irrevocable();
-}
+void Transaction::irrevocable() { detail::context_of(thread_).be_irrevocable(); }
 
 void Transaction::destroy_at_commit(void* object, void (*destructor)(void* object)) {
-  static_cast<detail::TransactionContext&>(thread_).destroy_at_commit(object, destructor);
+  detail::context_of(thread_).destroy_at_commit(object, destructor);
 }
 
-void Transaction::deallocate(void* block) {
-  static_cast<detail::TransactionContext&>(thread_).deallocate(block);
-}
+void Transaction::deallocate(void* block) { detail::context_of(thread_).deallocate(block); }
 
 namespace {
 
@@ -541,7 +467,7 @@ void Transaction::load_bytes(const void* from, void* to, std::size_t length) {
 }
 
 void Transaction::store_bytes(void* to, const void* from, std::size_t length) {
-  static_cast<detail::TransactionContext&>(thread_).make_room_for_bytes(length);
+  detail::context_of(thread_).make_room_for_bytes(length);
   for_each_piece(reinterpret_cast<std::uintptr_t>(to), length,
                  [&]<class Piece>(Piece piece, std::uintptr_t at, std::size_t done) {
                    std::memcpy(&piece, static_cast<const std::byte*>(from) + done, sizeof piece);
