@@ -3,6 +3,7 @@
 #include "base/assert.hpp"
 #include "commit/line_snapshot.hpp"
 #include "commit/unit_snapshot.hpp"
+#include "track/kinds.hpp"
 
 namespace perdura::commit {
 
@@ -17,7 +18,7 @@ std::vector<u64> units_of(const track::DirtyMap& changes, u64 unit_bytes) {
 
 Result<std::unique_ptr<Snapshot>> make_snapshot(track::Tracker& tracker, track::Mutators& mutators,
                                                 const region::Region& region, u64 unit_bytes) {
-  PERDURA_ASSERT(tracker.sees_stores_first());
+  PERDURA_ASSERT(track::kind_of(tracker.kind()).sees_first && region.aliases() == 0);
   if (tracker.window() != nullptr)
     return std::unique_ptr<Snapshot>(
         std::make_unique<LineSnapshot>(tracker, mutators, region.base(), unit_bytes));

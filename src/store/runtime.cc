@@ -241,7 +241,7 @@ Status Runtime::start() {
   tracker_->collect();
   tracker_->settle(true);
   PERDURA_ASSIGN(engine_, make_engine());
-  if (options_.capture == Capture::kBackground && !tracker_->sees_stores_first())
+  if (options_.capture == Capture::kBackground && !sees_stores_first())
     return Failure{Code::kInvalidArgument,
                    "'" + name() + "' has aliases, with which no tracker " +
                        "sees stores before they happen, as a background "
@@ -270,9 +270,13 @@ Status Runtime::start() {
   return {};
 }
 
+bool Runtime::sees_stores_first() const {
+  return track::kind_of(tracker_->kind()).sees_first && region_->aliases() == 0;
+}
+
 bool Runtime::captures_in_background() const {
   if (read_only() || options_.verify_reports || options_.capture == Capture::kStopped) return false;
-  return tracker_->sees_stores_first() &&
+  return sees_stores_first() &&
          (options_.capture == Capture::kBackground || storage_->usually_in_background(*tracker_));
 }
 

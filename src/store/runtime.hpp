@@ -116,6 +116,7 @@ class Runtime {
   Status start();
   commit::Findings findings() const;
   Status untold_damage() const;
+  bool sees_stores_first() const;
   bool captures_in_background() const;
   Result<std::unique_ptr<commit::Engine>> make_engine();
   Status choose_tracker();

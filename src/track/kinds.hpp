@@ -24,7 +24,9 @@ struct Kind {
   Tracking tracking;
   const char* name;
   bool is_reported;  ///< the program says what it stores to
-  bool sees_first;   ///< it is told of stores before they happen
+  /// It learns of each store before it happens, unless the region has aliases: so a capture can run
+  /// in the background.
+  bool sees_first;
   bool lists_lines;  ///< the lines that changed are known one by one when the program stops
   /// kUnsupported where the system does not have it for this memory. nullptr: another one is
   /// chosen (kAutomatic).

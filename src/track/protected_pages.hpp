@@ -29,7 +29,6 @@ class ProtectedPages final : public Tracker, public region::FaultHandler {
                                                         u64 chunk_bytes = kFirstChunkBytes);
 
   Tracking kind() const override { return mode_; }
-  bool sees_stores_first() const override { return memory_ != Memory::kShared; }
   void set_guard(StoreGuard* guard) override { guard_.store(guard); }
   bool is_coarse() const override { return true; }
   Status backed(std::span<const Part> parts) override;

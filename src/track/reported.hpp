@@ -22,7 +22,6 @@ class Reported final : public Tracker, public ReportSink {
   ~Reported() override;
 
   Tracking kind() const override { return mode_; }
-  bool sees_stores_first() const override { return true; }
   bool can_close() const override { return true; }
   bool is_coarse() const override { return false; }
   Status backed(std::span<const Part>) override { return {}; }

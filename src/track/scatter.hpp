@@ -37,7 +37,6 @@ class Scatter final : public Tracker, public ReportSink {
   void set_visible(Visible visible) { visible_ = std::move(visible); }
 
   Tracking kind() const override { return pages_->kind(); }
-  bool sees_stores_first() const override { return false; }
   bool is_coarse() const override { return true; }
   Status backed(std::span<const Part> parts) override;
   Status cut() override;

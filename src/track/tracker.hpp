@@ -63,13 +63,11 @@ class Tracker {
   virtual ~Tracker() = default;
   virtual Tracking kind() const = 0;
 
-  /// It learns of each store before it happens, so that a capture can run in the background.
-  virtual bool sees_stores_first() const = 0;
   /// Its change sets are whole pages of which a part may be unchanged.
   virtual bool is_coarse() const = 0;
 
-  // One that sees stores first has a window, in which mutators copy lines aside before they report
-  // a store to them, or else tells a guard.
+  // One that sees stores first (track::Kind) has a window, in which mutators copy lines aside
+  // before they report a store to them, or else tells a guard.
 
   /// nullptr: there is none.
   virtual Window* window() { return nullptr; }

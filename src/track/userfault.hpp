@@ -25,7 +25,6 @@ class Userfault final : public Tracker {
                                                    Memory memory = Memory::kPrivate);
 
   Tracking kind() const override { return Tracking::kUserfault; }
-  bool sees_stores_first() const override { return false; }
   bool can_close() const override { return true; }
   bool is_coarse() const override { return true; }
   Status backed(std::span<const Part> parts) override;
