@@ -91,6 +91,13 @@ void say_fallback(const std::string& store, Tracking kind, const std::string& re
                store.c_str(), name_of(kind), refused.c_str());
 }
 
+// Whoever wants a version reads, and who reads makes nothing.
+Options as_meant(Options options) {
+  options.read_only = options.read_only || options.version != 0;
+  options.create = options.create && !options.read_only;
+  return options;
+}
+
 // What a thread leaves that ends inside a transaction is undone.
 void leave_heap(Mutator& mutator) noexcept {
   if (mutator.in_transaction) store::blocks_of(mutator).abandon();
@@ -111,7 +118,7 @@ Result<std::unique_ptr<Runtime>> Runtime::open(std::string_view uri, const Optio
 Result<std::unique_ptr<Runtime>> Runtime::try_open(std::string_view uri, const Options& options,
                                                    const InternalOptions& internal) {
   PERDURA_TRY(check_options(options));
-  std::unique_ptr<Runtime> runtime(new Runtime(options, internal));
+  std::unique_ptr<Runtime> runtime(new Runtime(as_meant(options), internal));
   runtime->process_generation_ = process_generation();
   PERDURA_TRY(runtime->open_volume(uri));
   const u64 begin = now_ns();
@@ -126,28 +133,31 @@ Result<std::unique_ptr<Runtime>> Runtime::try_open(std::string_view uri, const O
 // Regions of one medium share its volume. Who opened it chose how.
 Status Runtime::open_volume(std::string_view uri) {
   if (read_only()) {
-    PERDURA_ASSIGN(read_, open_medium(uri));
+    PERDURA_ASSIGN(auto medium, open_medium(uri));
+    PERDURA_ASSIGN(auto volume, store::open_volume_to_read(std::move(medium)));
+    shared_ = store::SharedVolume::of_reader(std::move(volume));
   } else {
-    PERDURA_ASSIGN(shared_, store::SharedVolume::of(uri, [&] { return open_medium(uri); }));
+    const auto open = [&]() -> Result<std::unique_ptr<region::Volume>> {
+      PERDURA_ASSIGN(auto medium, open_medium(uri));
+      return store::open_volume(std::move(medium), options_.create, options_.log_segment_bytes);
+    };
+    PERDURA_ASSIGN(shared_, store::SharedVolume::of(uri, open));
   }
-  volume_ = shared_ ? &shared_->volume() : read_.get();
+  volume_ = &shared_->volume();
   name_ = volume_->name();
   if (!options_.region.empty()) name_ += " (region " + options_.region + ")";
   return {};
 }
 
-Result<std::unique_ptr<region::Volume>> Runtime::open_medium(std::string_view uri) const {
+Result<std::unique_ptr<media::Medium>> Runtime::open_medium(std::string_view uri) const {
   media::MediumOptions medium_options;
-  medium_options.create = options_.create && !read_only();
-  medium_options.read_only = read_only();
+  medium_options.create = options_.create;
+  medium_options.read_only = options_.read_only;
   medium_options.allow_network_filesystem = options_.allow_network_filesystem;
   medium_options.use_io_uring = internal_.use_io_uring;
   PERDURA_ASSIGN(media::OpenedMedium opened, media::open_medium(uri, medium_options));
   if (opened.created) PERDURA_TRY(check_creation(*opened.medium));
-  if (internal_.wrap) opened.medium = internal_.wrap(std::move(opened.medium));
-  if (read_only()) return store::open_volume_to_read(std::move(opened.medium));
-  return store::open_volume(std::move(opened.medium), medium_options.create,
-                            options_.log_segment_bytes);
+  return internal_.wrap ? internal_.wrap(std::move(opened.medium)) : std::move(opened.medium);
 }
 
 // What an existing store answers for itself (captures_in_background).
@@ -156,12 +166,8 @@ Status Runtime::check_creation(const media::Medium& medium) const {
 }
 
 Status Runtime::open_region() {
-  store::SharedVolume::Claim claim{};
-  if (read_only()) {
-    PERDURA_ASSIGN(claim.record, store::find_region(*volume_, options_.region));
-  } else {
-    PERDURA_ASSIGN(claim, shared_->claim(options_.region, options_.create));
-  }
+  PERDURA_ASSIGN(const store::SharedVolume::Claim claim,
+                 shared_->claim(options_.region, options_.create));
   record_ = claim.record;
   if (claim.is_new) PERDURA_TRY(create_region());
   else storage_ = store::engine_kind(record_).storage(*volume_, record_, options_);

@@ -56,7 +56,7 @@ class Runtime {
   Runtime(const Runtime&) = delete;
 
   /// It is open to be read.
-  bool read_only() const { return options_.read_only || options_.version != 0; }
+  bool read_only() const { return options_.read_only; }
   /// Refuses what a forked child asks of its parent's store.
   Status usable() const;
 
@@ -108,7 +108,7 @@ class Runtime {
   Status try_close();
   Status close_beside_damage();
   Status open_volume(std::string_view uri);
-  Result<std::unique_ptr<region::Volume>> open_medium(std::string_view uri) const;
+  Result<std::unique_ptr<media::Medium>> open_medium(std::string_view uri) const;
   Status check_creation(const media::Medium& medium) const;
   Status open_region();
   Status create_region();
@@ -136,13 +136,12 @@ class Runtime {
   u64 process_generation_ = 0;
   u64 recovery_ns_ = 0;
   u64 durable_version_ = 0;
-  std::optional<Failure> address_taken_;         ///< the region is not where it was
-  std::atomic<u64> told_pages_{0};               ///< of the damaged ones, by tell_damage()
-  std::optional<u64> moved_version_;             ///< the last one whose pointers hold where it was
-  std::string name_;                             ///< for messages
-  std::unique_ptr<store::SharedVolume> shared_;  ///< of one that is written to
-  std::unique_ptr<region::Volume> read_;         ///< of one that is read
-  region::Volume* volume_ = nullptr;             ///< one of these two
+  std::optional<Failure> address_taken_;  ///< the region is not where it was
+  std::atomic<u64> told_pages_{0};        ///< of the damaged ones, by tell_damage()
+  std::optional<u64> moved_version_;      ///< the last one whose pointers hold where it was
+  std::string name_;                      ///< for messages
+  std::unique_ptr<store::SharedVolume> shared_;
+  region::Volume* volume_ = nullptr;  ///< of it
   format::RegionRecord record_{};
   std::unique_ptr<store::Storage> storage_;
   std::vector<log::FoundRecord> transactions_;  ///< of the log, until they are repeated

@@ -102,6 +102,13 @@ Result<std::unique_ptr<SharedVolume>> SharedVolume::of(std::string_view uri, con
   }
 }
 
+std::unique_ptr<SharedVolume> SharedVolume::of_reader(std::unique_ptr<region::Volume> volume) {
+  const auto opened = std::make_shared<Opened>();
+  opened->volume = std::move(volume);
+  opened->users = 1;
+  return std::unique_ptr<SharedVolume>(new SharedVolume(opened));
+}
+
 // A forked child leaves its parent's alone.
 SharedVolume::~SharedVolume() {
   if (!forked_since(opened_->generation)) {

@@ -23,6 +23,8 @@ class SharedVolume {
   /// Of what `uri` names. `open` opens it, where no region of it is open in this process; else this
   /// session is counted.
   static Result<std::unique_ptr<SharedVolume>> of(std::string_view uri, const Open& open);
+  /// Of who reads: nobody else's.
+  static std::unique_ptr<SharedVolume> of_reader(std::unique_ptr<region::Volume> volume);
   ~SharedVolume();
   SharedVolume(const SharedVolume&) = delete;
 
