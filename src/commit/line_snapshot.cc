@@ -22,9 +22,9 @@ Status LineSnapshot::write_lines(const track::DirtyMap& changes, log::VersionWri
       changes, base_, window_, mutators_, writer, [this] { close(); }, &side_copies_);
 }
 
-Status LineSnapshot::write_units(const track::DirtyMap& changes, const Take& take) {
+Status LineSnapshot::write_units(std::span<const u64> units, const Take& take) {
   AlignedBuffer unit_as_it_was(unit_bytes_);
-  for (const u64 unit : units_of(changes, unit_bytes_)) {
+  for (const u64 unit : units) {
     read_unit(unit, unit_as_it_was.data());
     PERDURA_TRY(take(unit, unit_as_it_was.data()));
   }

@@ -160,9 +160,10 @@ Status RemapEngine::capture_stopped(const track::DirtyMap& changes) {
 
 Status RemapEngine::capture(const track::DirtyMap& changes, Snapshot& snapshot) {
   stage_.capture();
-  expect_chunks(units_of(changes, chunk_bytes_).size());
+  const std::vector<u64> chunks = units_of(changes, chunk_bytes_);
+  expect_chunks(chunks.size());
   const Status written = snapshot.write_units(
-      changes, [this](u64 index, const std::byte* bytes) { return write_chunk(index, bytes); });
+      chunks, [this](u64 index, const std::byte* bytes) { return write_chunk(index, bytes); });
   {
     std::lock_guard lock(mutex_);
     side_copies_ += snapshot.side_copies();

@@ -12,6 +12,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "log/version_writer.hpp"
@@ -37,8 +38,8 @@ class Snapshot {
 
   /// Gets a unit, by its number in the region; the bytes are its own until it returns.
   using Take = std::function<Status(u64 unit, const std::byte* bytes)>;
-  /// Each unit of which `changes` has a line, in any order. The first failure ends it.
-  virtual Status write_units(const track::DirtyMap& changes, const Take& take) = 0;
+  /// Each of `units`, in any order: of which the change set has a line. The first failure ends it.
+  virtual Status write_units(std::span<const u64> units, const Take& take) = 0;
 
   /// Also after a failure, and more than once.
   virtual void close() noexcept = 0;

@@ -172,8 +172,9 @@ Status UnitSnapshot::take_all(const Take& take) {
   return {};
 }
 
-// What changed is listed since it was opened.
-Status UnitSnapshot::write_units(const track::DirtyMap&, const Take& take) {
+// They are listed since it was opened.
+Status UnitSnapshot::write_units(std::span<const u64> units, const Take& take) {
+  PERDURA_ASSERT(units.size() == listed_.size());
   return take_all(take);
 }
 

@@ -280,7 +280,7 @@ void Capture::checkpoint_of_units(bool fails) {
   std::vector<u64> version = durable_;
   u64 taken = 0;
   const Status written =
-      snapshot.write_units(changes, [&](u64 unit, const std::byte* bytes) -> Status {
+      snapshot.write_units(units, [&](u64 unit, const std::byte* bytes) -> Status {
         if (fails && taken == units.size() / 2) return Failure{Code::kIo, "the disk is gone"};
         EXPECT_EQ(unit, units[taken++]);
         std::memcpy(&version[unit * kUnitBytes / sizeof(u64)], bytes, kUnitBytes);
