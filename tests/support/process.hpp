@@ -1,15 +1,20 @@
 // Running a part of a test in a child process.
 #pragma once
 
+#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <memory>
 #include <string>
 #include <string_view>
+
+#include "base/bits.hpp"
 
 // Of the coverage build only: a child that ends without its exit handlers writes what it took.
 extern "C" int __llvm_profile_write_file(void) __attribute__((weak));
@@ -78,6 +83,59 @@ class Child {
   pid_t pid_ = -1;
   int from_ = -1;
   bool killed_ = false;
+};
+
+/// A child that does what it is told to, by numbers, and replies.
+class ToldProcess {
+ public:
+  /// The ends of the child.
+  struct Ends {
+    int orders;
+    int replies;
+  };
+
+  /// `body(Ends)` returns what is wrong, or "".
+  template <class Body>
+  explicit ToldProcess(Body&& body) {
+    if (::pipe2(orders_.data(), O_CLOEXEC) != 0 || ::pipe2(replies_.data(), O_CLOEXEC) != 0)
+      std::abort();
+    child_ = std::make_unique<Child>([&]() -> std::string {
+      // Or nobody would find the ends of the pipes when the other process ends.
+      ::close(orders_[1]);
+      ::close(replies_[0]);
+      return body(Ends{orders_[0], replies_[1]});
+    });
+    ::close(orders_[0]);
+    ::close(replies_[1]);
+  }
+  ~ToldProcess() {
+    ::close(orders_[1]);
+    ::close(replies_[0]);
+  }
+  ToldProcess(const ToldProcess&) = delete;
+
+  void order(u64 number) {
+    if (::write(orders_[1], &number, sizeof number) != sizeof number) std::abort();
+  }
+  /// False when it has died.
+  template <class Reply>
+  bool get(Reply& reply) {
+    return ::read(replies_[0], &reply, sizeof reply) == sizeof reply;
+  }
+  /// What was wrong before, or "".
+  [[nodiscard]] std::string kill() {
+    child_->kill();
+    return wait();
+  }
+  /// What was wrong, or "".
+  std::string wait() { return child_->wait(); }
+  /// After either: it died of SIGKILL.
+  bool killed() const { return child_->killed(); }
+
+ private:
+  std::array<int, 2> orders_{};
+  std::array<int, 2> replies_{};
+  std::unique_ptr<Child> child_;
 };
 
 /// Whether a thread of this process sleeps: waits for another one, say, and not for a disk.

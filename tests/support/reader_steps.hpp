@@ -2,12 +2,9 @@
 // tell whether it is that of one version; and a process that writes it.
 #pragma once
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -78,56 +75,6 @@ class Steps {
   mutable std::vector<u64> expected_ = std::vector<u64>(kWords);
 };
 
-/// A child that does what it is told to, by numbers.
-class ToldProcess {
- public:
-  /// The ends of the child.
-  struct Ends {
-    int orders;
-    int replies;
-  };
-
-  /// `body(Ends)` returns what is wrong, or "".
-  template <class Body>
-  explicit ToldProcess(Body&& body) {
-    if (::pipe2(orders_.data(), O_CLOEXEC) != 0 || ::pipe2(replies_.data(), O_CLOEXEC) != 0)
-      std::abort();
-    child_ = std::make_unique<Child>([&]() -> std::string {
-      // Or nobody would find the ends of the pipes when the other process ends.
-      ::close(orders_[1]);
-      ::close(replies_[0]);
-      return body(Ends{orders_[0], replies_[1]});
-    });
-    ::close(orders_[0]);
-    ::close(replies_[1]);
-  }
-  ~ToldProcess() {
-    ::close(orders_[1]);
-    ::close(replies_[0]);
-  }
-  ToldProcess(const ToldProcess&) = delete;
-
-  void order(u64 number) {
-    if (::write(orders_[1], &number, sizeof number) != sizeof number) std::abort();
-  }
-  /// False when it has died.
-  template <class Reply>
-  bool get(Reply& reply) {
-    return ::read(replies_[0], &reply, sizeof reply) == sizeof reply;
-  }
-  void kill() {
-    child_->kill();
-    (void)child_->wait();
-  }
-  /// What was wrong, or "".
-  std::string wait() { return child_->wait(); }
-
- private:
-  std::array<int, 2> orders_{};
-  std::array<int, 2> replies_{};
-  std::unique_ptr<Child> child_;
-};
-
 /// A process that writes such a store: takes steps when it is told to, a version for each.
 class WriterProcess {
  public:
@@ -152,7 +99,8 @@ class WriterProcess {
     order(steps);
     return wait();
   }
-  void kill() { process_.kill(); }
+  /// What went wrong in it before, or "".
+  [[nodiscard]] std::string kill() { return process_.kill(); }
   /// Close the store in order. What went wrong in it, or "".
   std::string close() {
     order(0);
@@ -201,7 +149,8 @@ class ReaderProcess {
     Reply reply{};
     return process_.get(reply) ? reply.problem : "the reader has died: " + process_.wait();
   }
-  void kill() { process_.kill(); }
+  /// What went wrong in it before, or "".
+  [[nodiscard]] std::string kill() { return process_.kill(); }
   std::string close() {
     process_.order(0);
     return process_.wait();

@@ -3,7 +3,6 @@
 // Method: a medium in a file, whose system calls fail on request.
 #include <gtest/gtest.h>
 
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -278,22 +277,17 @@ TEST_F(FileMediumTest, NoWriteOfAKilledProcessComesLater) {
   const AlignedBuffer theirs = filled(kLength, 1);
   const AlignedBuffer ours = filled(kLength, 2);
   for (int round = 0; round < 20; ++round) {
-    int ends[2];
-    ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
-    const UniqueFd submitted(ends[0]);
-    UniqueFd child_end(ends[1]);
-    Child writer([&]() -> std::string {
+    ToldProcess writer([&](ToldProcess::Ends ends) -> std::string {
       const auto medium = open_large();
       const auto queue = medium->queue();
       for (u64 i = 0; i < kWrites; ++i)
         if (!queue->submit(i * kLength, theirs.span(), PERDURA_SITE("test"))) return "cannot write";
-      if (::write(child_end.get(), "", 1) != 1) return "cannot say so";
+      if (::write(ends.replies, "", 1) != 1) return "cannot say so";
       ::raise(SIGKILL);
       return "lives";
     });
-    child_end.reset();
-    char byte = 0;
-    ASSERT_EQ(::read(submitted.get(), &byte, 1), 1);
+    char has_submitted = 0;
+    ASSERT_TRUE(writer.get(has_submitted)) << writer.wait();
     const auto medium = open_large();
     for (u64 i = 0; i < kWrites; ++i)
       ASSERT_TRUE(medium->write(i * kLength, ours.span(), PERDURA_SITE("test")));
@@ -312,28 +306,22 @@ TEST_F(FileMediumTest, AKilledReaderIsGoneWhenItIsWaitedFor) {
   const AlignedBuffer data = filled(kReads * kLength, 1);
   ASSERT_TRUE(medium->write(0, data.span(), PERDURA_SITE("test")));
   for (int round = 0; round < 100; ++round) {
-    int ends[2];
-    ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
-    const UniqueFd reads_now(ends[0]);
-    UniqueFd child_end(ends[1]);
-    Child reader([&]() -> std::string {
+    ToldProcess reader([&](ToldProcess::Ends ends) -> std::string {
       const auto read_only = media::open_medium("file:" + path(), {.read_only = true});
       if (!read_only) return read_only.failure().message;
       AlignedBuffer into(kReads * kLength);
       std::vector<media::ReadRequest> requests;
       for (u64 i = 0; i < kReads; ++i)
         requests.push_back({i * kLength, into.span().subspan(i * kLength, kLength)});
-      if (::write(child_end.get(), "", 1) != 1) return "cannot say so";
+      if (::write(ends.replies, "", 1) != 1) return "cannot say so";
       for (;;)
         if (!read_only->medium->read_all(requests)) return "cannot read";
     });
-    child_end.reset();
-    char byte = 0;
-    ASSERT_EQ(::read(reads_now.get(), &byte, 1), 1);
+    char reads_now = 0;
+    ASSERT_TRUE(reader.get(reads_now)) << reader.wait();
     EXPECT_TRUE(medium->has_readers());
     std::this_thread::sleep_for(std::chrono::microseconds(500 + 70 * round));
-    reader.kill();
-    ASSERT_EQ(reader.wait(), "");
+    ASSERT_EQ(reader.kill(), "");
     ASSERT_FALSE(medium->has_readers()) << "round " << round;
   }
 }

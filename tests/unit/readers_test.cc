@@ -176,7 +176,7 @@ TEST_P(Readers, ThatAreKilledLeaveNothingBehind) {
   ASSERT_EQ(writer.take(5).step, 5u);
   ReaderProcess reader(uri(), options());
   EXPECT_EQ(writer.take(5).pinned, reader.version());
-  reader.kill();
+  EXPECT_EQ(reader.kill(), "");
   EXPECT_EQ(writer.take(2).pinned, 0u);
   EXPECT_EQ(writer.close(), "");
 }
@@ -191,7 +191,7 @@ TEST_P(Readers, StayRightWhenTheWriterIsKilledAndTheNextOneGoesOn) {
   u64 step = 10;
   for (u64 i = 0; i < 5; ++i) {
     step = writer->take(100).step;
-    writer->kill();
+    EXPECT_EQ(writer->kill(), "");
     writer = std::make_unique<WriterProcess>(uri(), options());
     ReaderProcess beside(uri(), options());
     EXPECT_EQ(beside.step(), step);
@@ -283,7 +283,7 @@ TEST_P(Readers, WriteNothing) {
   {
     WriterProcess writer(uri(), options());
     ASSERT_EQ(writer.take(30).step, 30u);
-    writer.kill();
+    EXPECT_EQ(writer.kill(), "");
   }
   const FileBytes before = read_file(path());
   {
