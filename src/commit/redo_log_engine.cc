@@ -30,6 +30,7 @@ RedoLogEngine::RedoLogEngine(const Config& config, u64 durable_version,
   replay_torn_ = !committed_.empty();
   for (const log::LoggedVersion& version : committed_) live_log_bytes_ += version.log_bytes;
   look_for_readers();
+  retired_ = std::min(replayed_, pinned_);
   const NoSignals no_signals;
   replay_thread_ = std::thread([this] { run_replay(); });
   ::pthread_setname_np(replay_thread_.native_handle(), "perdura-replay");
@@ -77,9 +78,10 @@ Status RedoLogEngine::bring_home() {
 // that `home` is home: who has pinned an older version has not read its log to the end yet. What
 // stays for it is given back with a later version, or when space is short.
 void RedoLogEngine::retire(u64 home) {
-  const u64 pinned = pins_.lowest();
-  kept_for_reader_ = pinned < home;
-  config_.space->retire(std::min(home, pinned));
+  const u64 retired = std::min(home, pins_.lowest());
+  config_.space->retire(retired);
+  std::lock_guard lock(mutex_);
+  retired_ = std::max(retired_, retired);
 }
 
 bool RedoLogEngine::has_committed() const {
@@ -105,15 +107,23 @@ Status RedoLogEngine::finish(bool bring_home) {
 
 // In a thread that found no space for a segment, perhaps while the mutators stand still, or in an
 // operation of its own: the replay needs neither. What is home already may have stayed for a reader
-// that had not read the log to its end, and has since.
+// that had not read the log to its end, and has since. Otherwise nothing is retired here: segments
+// with transactions that recovery has held are in the superblock's live generations until the next
+// replay, so that after a crash they would be held again, though they had counted as free.
 bool RedoLogEngine::relieve_log() {
   {
     std::lock_guard lock(mutex_);
     look_for_readers();
-    if (stopping_ || (!has_replayable() && !kept_for_reader_)) return false;
+    if (stopping_ || (!has_replayable() && !has_kept_log())) return false;
   }
   if (!drain()) return false;
-  if (kept_for_reader_) retire(replayed_version());
+  u64 home = 0;
+  {
+    std::lock_guard lock(mutex_);
+    if (!has_kept_log()) return true;
+    home = replayed_;
+  }
+  retire(home);
   return true;
 }
 
