@@ -95,8 +95,8 @@ class LmdbTable final : public Table {
     constexpr std::size_t kMapBytes = 16 * kGiB;
     check(mdb_env_create(&env_));
     check(mdb_env_set_mapsize(env_, kMapBytes));
-    check(mdb_env_open(env_, path.c_str(),
-                       MDB_NOSUBDIR | MDB_NORDAHEAD | MDB_NOMEMINIT | flags, 0644));
+    check(mdb_env_open(env_, path.c_str(), MDB_NOSUBDIR | MDB_NORDAHEAD | MDB_NOMEMINIT | flags,
+                       0644));
     begin(transaction_);
     check(mdb_dbi_open(transaction_, nullptr, MDB_INTEGERKEY | MDB_CREATE, &table_));
     commit(transaction_);
@@ -145,9 +145,7 @@ class LmdbTable final : public Table {
     if (code != 0) fail("LMDB", mdb_strerror(code));
   }
   void begin(MDB_txn*& transaction) { check(mdb_txn_begin(env_, nullptr, 0, &transaction)); }
-  void commit(MDB_txn*& transaction) {
-    check(mdb_txn_commit(std::exchange(transaction, nullptr)));
-  }
+  void commit(MDB_txn*& transaction) { check(mdb_txn_commit(std::exchange(transaction, nullptr))); }
   void put(MDB_txn* transaction, std::uint64_t key, const Value& value) {
     MDB_val k{sizeof key, &key}, v{sizeof value, const_cast<Value*>(&value)};
     check(mdb_put(transaction, table_, &k, &v, 0));
