@@ -149,6 +149,7 @@ Status ChunkLoader::load_part(u64 first, u64 last, const media::SelfMemory& memo
     }
     return {};
   };
+  // Of a linear medium one at a time: several take memory, and a ring, which may be refused.
   std::array<media::ReadRequest, kRequestsAtOnce> requests;
   size_t wanted = 0;
   const auto load = [&]() -> Status {
@@ -156,9 +157,9 @@ Status ChunkLoader::load_part(u64 first, u64 last, const media::SelfMemory& memo
   };
   PERDURA_TRY(for_each_run([&](u64 begin, u64 end) -> Status {
     requests[wanted++] = {chunks_[begin].place, content(begin, end)};
-    return wanted == requests.size() ? load() : Status{};
+    return wanted == (objects_ ? requests.size() : 1) ? load() : Status{};
   }));
-  PERDURA_TRY(load());
+  if (wanted != 0) PERDURA_TRY(load());
   PERDURA_TRY(for_each_run([&](u64 begin, u64 end) -> Status {
     for (u64 index = begin; index < end; ++index) {
       const media::MutableBytes chunk = content(index, index + 1);
