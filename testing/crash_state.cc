@@ -569,9 +569,6 @@ class ExecutedMedium final : public media::LinearMedium {
     geometry.size = execution_.size();
     return geometry;
   }
-  media::LinearMedium* linear() noexcept override {
-    return execution_.geometry_.objects ? nullptr : this;
-  }
   Status grow(u64 size, bool prewrite) override {
     if (size > execution_.image_.size()) {
       const bool unwritten = !prewrite && execution_.geometry_.objects;

@@ -6,7 +6,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <mutex>
 #include <sstream>
+
+#include "base/process.hpp"
 
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
@@ -52,6 +55,14 @@ Result<Mapping> Mapping::reserve(void* address, size_t length) {
                        "; open the store before that mapping is made, or in a process without it"};
   }
   return Mapping(data, length);
+}
+
+void* map_without_children(void* address, size_t length, int access, int flags, int fd,
+                           off_t offset) noexcept {
+  std::lock_guard no_fork(process_mutex(ProcessMutex::kMappings));
+  void* const mapped = ::mmap(address, length, access, flags | MAP_FIXED, fd, offset);
+  if (mapped != MAP_FAILED) ::madvise(mapped, length, MADV_DONTFORK);
+  return mapped;
 }
 
 std::string mapping_at(const void* begin, const void* end) {

@@ -53,6 +53,11 @@ class Mapping {
   size_t length_ = 0;
 };
 
+/// mmap over [address, address + length) of memory that forked children have nothing of, nor do
+/// those that another thread forks meanwhile. On failure MAP_FAILED, and errno.
+void* map_without_children(void* address, size_t length, int access, int flags, int fd,
+                           off_t offset) noexcept;
+
 /// What /proc/self/maps says of [begin, end): the first mapping that overlaps it, or "".
 std::string mapping_at(const void* begin, const void* end);
 

@@ -1,5 +1,4 @@
-// A medium that passes every call on: what the decorators build upon. It is linear where what it
-// wraps is.
+// A medium that passes every call on: what the decorators build upon.
 #pragma once
 
 #include <utility>
@@ -16,7 +15,6 @@ class Decorator : public LinearMedium {
 
   const std::string& name() const override { return inner_->name(); }
   Geometry geometry() const override { return inner_->geometry(); }
-  LinearMedium* linear() noexcept override { return inner_->linear() == nullptr ? nullptr : this; }
   Status grow(u64 size, bool prewrite) override { return inner_->grow(size, prewrite); }
   Status write(u64 offset, Bytes data, const Site& site) override {
     return inner_->write(offset, data, site);
@@ -25,7 +23,7 @@ class Decorator : public LinearMedium {
   Status barrier(const Site& site) override { return inner_->barrier(site); }
   /// On linear media the same as write(), as which decorators see it.
   Status write_record(u64 place, Bytes record, const Site& site) override {
-    if (inner_->linear() != nullptr) return write(place, record, site);
+    if (!geometry().objects) return write(place, record, site);
     return inner_->write_record(place, record, site);
   }
   Status check_named() const override { return inner_->check_named(); }

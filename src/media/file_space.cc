@@ -11,12 +11,11 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <mutex>
 #include <system_error>
 #include <vector>
 
+#include "base/mapping.hpp"
 #include "base/mutant.hpp"
-#include "base/process.hpp"
 #include "format/format.hpp"
 
 namespace perdura::media {
@@ -163,14 +162,11 @@ Status extend_file(int fd, const std::string& path, u64 from, u64 to) {
 }
 
 Status map_private(int fd, const std::string& path, void* address, u64 offset, u64 length) {
-  std::lock_guard no_fork(process_mutex(ProcessMutex::kMappings));
-  void* mapped = ::mmap(address, length, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, fd, static_cast<off_t>(offset));
-  if (mapped == MAP_FAILED)
+  // A child must not see pages whose home changes under it (docs/guarantees.md, "fork").
+  if (map_without_children(address, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd,
+                           static_cast<off_t>(offset)) == MAP_FAILED)
     return system_failure(errno, "cannot map " + std::to_string(length) + " bytes of '" + path +
                                      "' at offset " + std::to_string(offset));
-  // A child must not see pages whose home changes under it (docs/guarantees.md, "fork").
-  ::madvise(mapped, length, MADV_DONTFORK);
   return {};
 }
 

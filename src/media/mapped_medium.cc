@@ -8,12 +8,10 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <mutex>
 
 #include "base/assert.hpp"
 #include "base/clock.hpp"
 #include "base/mapping.hpp"
-#include "base/process.hpp"
 #include "media/file_space.hpp"
 #include "media/lock.hpp"
 #include "media/nvm.hpp"
@@ -161,13 +159,10 @@ class MappedMedium final : public LinearMedium {
       return Failure{Code::kNoMemory, "'" + path_ + "' is larger than the " +
                                           std::to_string(window_.length() >> 30) +
                                           " GiB of address space that a mapped medium may use"};
-    const int flags = kind_ == MappedKind::kDax ? MAP_SHARED_VALIDATE | MAP_SYNC | MAP_FIXED
-                                                : MAP_SHARED | MAP_FIXED;
+    const int flags = kind_ == MappedKind::kDax ? MAP_SHARED_VALIDATE | MAP_SYNC : MAP_SHARED;
     const int access = writable_ ? PROT_READ | PROT_WRITE : PROT_READ;
-    std::lock_guard no_fork(process_mutex(ProcessMutex::kMappings));
-    void* mapped =
-        ::mmap(base() + from, to - from, access, flags, file_.fd(), static_cast<off_t>(from));
-    if (mapped == MAP_FAILED) {
+    if (map_without_children(base() + from, to - from, access, flags, file_.fd(),
+                             static_cast<off_t>(from)) == MAP_FAILED) {
       if (kind_ == MappedKind::kDax && errno == EOPNOTSUPP)
         return Failure{Code::kUnsupported,
                        "'" + path_ +
@@ -176,7 +171,6 @@ class MappedMedium final : public LinearMedium {
                            "persistent memory, or use file: (a disk) or emu: (emulation)"};
       return system_failure(errno, "cannot map '" + path_ + "'");
     }
-    ::madvise(mapped, to - from, MADV_DONTFORK);
     size_.store(to, std::memory_order_release);
     return {};
   }

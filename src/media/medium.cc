@@ -21,6 +21,14 @@ Status Medium::load_pages(u64 offset, MutableBytes into) {
   return load(requests);
 }
 
+Status Medium::write_pages(u64 offset, Bytes pages, const Site& site) {
+  if (!geometry().objects) return write(offset, pages, site);
+  const std::unique_ptr<WriteQueue> queue = this->queue();
+  for (size_t at = 0; at < pages.size(); at += kPageBytes)
+    PERDURA_TRY(queue->submit(offset + at, pages.subspan(at, kPageBytes), site));
+  return queue->drain();
+}
+
 bool Medium::decide(u64, const std::byte* bytes, u64, const Site&, Fits fits) {
   return fits(bytes);
 }

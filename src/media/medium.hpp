@@ -160,8 +160,9 @@ class Medium {
 
   /// The same as read_all for bytes that nobody believes before whole() said so.
   virtual Status load(std::span<const ReadRequest> requests) { return read_all(requests); }
-  /// load() of what is in pages one behind the other.
+  /// load() and write() of what is in pages one behind the other.
   Status load_pages(u64 offset, MutableBytes into);
+  Status write_pages(u64 offset, Bytes pages, const Site& site);
   /// Whether the `length` bytes at `offset`, which are at `bytes` by load() or view(), are a whole
   /// record: `fits(bytes)`, which looks at these bytes and at nothing else of the medium.
   template <class Fits>
@@ -195,10 +196,10 @@ class Medium {
   const bool undecided_;
 };
 
-/// A medium of bytes.
+/// A medium of bytes. (What wraps another medium is one as well, and has objects where that has.)
 class LinearMedium : public Medium {
  public:
-  LinearMedium* linear() noexcept override { return this; }
+  LinearMedium* linear() noexcept final { return geometry().objects ? nullptr : this; }
 
   /// The medium's own memory, of which [offset, offset + length) is loaded from; nullptr on block
   /// media.

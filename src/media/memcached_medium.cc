@@ -229,7 +229,7 @@ class MemcachedMedium final : public Medium {
     PERDURA_TRY(check_poison());
     if (prewrite) PERDURA_TRY(prewrite_zeros(old, size));
     {
-      std::lock_guard lock(absent_mutex_);
+      std::lock_guard lock(places_mutex_);
       absent_.resize(size / kMemcachedUnitBytes, !prewrite);
     }
     PERDURA_TRY(change_head([&](MemcachedHead& head) {
@@ -455,19 +455,19 @@ class MemcachedMedium final : public Medium {
 
   /// Objects were written, or erased: whether the server has no value of them to lose.
   void mark(u64 place, u64 length, bool absent) noexcept {
-    std::lock_guard lock(absent_mutex_);
+    std::lock_guard lock(places_mutex_);
     records_.erase(records_.lower_bound(place), records_.lower_bound(place + length));
     std::fill_n(absent_.begin() + static_cast<long>(place / kMemcachedUnitBytes),
                 length / kMemcachedUnitBytes, absent);
   }
   bool is_absent(u64 place) {
-    std::lock_guard lock(absent_mutex_);
+    std::lock_guard lock(places_mutex_);
     return absent_[place / kMemcachedUnitBytes];
   }
 
   /// With which a record was written; 0: nobody knows. While it is written again nobody does.
   u64 take_cas(u64 place) {
-    std::lock_guard lock(absent_mutex_);
+    std::lock_guard lock(places_mutex_);
     const auto found = records_.find(place);
     if (found == records_.end()) return 0;
     const u64 cas = found->second;
@@ -475,7 +475,7 @@ class MemcachedMedium final : public Medium {
     return cas;
   }
   Status note_cas(u64 place, u64 cas) {
-    std::lock_guard lock(absent_mutex_);
+    std::lock_guard lock(places_mutex_);
     records_.insert_or_assign(place, cas);
     return {};
   }
@@ -657,7 +657,7 @@ class MemcachedMedium final : public Medium {
   std::mutex idle_mutex_;
   std::vector<std::unique_ptr<MemcachedConnection>> idle_;
 
-  std::mutex absent_mutex_;
+  std::mutex places_mutex_;
   std::vector<bool> absent_;    ///< of each place: the server has no item to lose
   std::map<u64, u64> records_;  ///< their CAS numbers, as far as they are known, by place
 

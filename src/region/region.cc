@@ -7,11 +7,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <mutex>
 
 #include "base/aligned_buffer.hpp"
 #include "base/assert.hpp"
-#include "base/process.hpp"
 #include "base/threads.hpp"
 
 namespace perdura::region {
@@ -149,14 +147,12 @@ Status Region::map_extent(const Extent& extent) {
 // the process, however large it is.
 Status Region::map_aliases(const Extent& extent) {
   for (u64 i = 0; i <= aliases(); ++i) {
-    std::byte* const place = base_ + i * stride_ + extent.region_offset;
-    std::lock_guard no_fork(process_mutex(ProcessMutex::kMappings));
-    if (::mmap(place, extent.length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
-               memory_.get(), static_cast<off_t>(extent.region_offset)) == MAP_FAILED)
+    // A child that shared the memory would change its parent's.
+    if (map_without_children(base_ + i * stride_ + extent.region_offset, extent.length,
+                             PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, memory_.get(),
+                             static_cast<off_t>(extent.region_offset)) == MAP_FAILED)
       return system_failure(errno, "cannot map " + std::to_string(extent.length) +
                                        " bytes of memory for '" + name() + "'");
-    // A child that shared the memory would change its parent's.
-    ::madvise(place, extent.length, MADV_DONTFORK);
   }
   return {};
 }
@@ -179,16 +175,15 @@ Status Region::load(const Extent& extent) {
 Status Region::map_new(const Extent& extent) {
   if (aliases() != 0) return map_aliases(extent);
   std::byte* const place = base_ + extent.region_offset;
-  std::lock_guard no_fork(process_mutex(ProcessMutex::kMappings));
-  if (::mmap(place, extent.length, PROT_READ | PROT_WRITE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) == MAP_FAILED)
+  // As for views: a child has no part in the store (docs/guarantees.md, "fork").
+  const auto map = volume_ != nullptr && !inherited_ ? map_without_children : ::mmap;
+  if (map(place, extent.length, PROT_READ | PROT_WRITE,
+          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) == MAP_FAILED)
     return system_failure(errno, "cannot map " + std::to_string(extent.length) +
                                      " bytes of memory for '" + name() + "'");
   // A tracker of pages would find 2 MiB changed for every store, where the system makes them so.
   ::madvise(place, extent.length,
             volume_ == nullptr || huge_pages_ ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
-  // As for views: a child has no part in the store (docs/guarantees.md, "fork").
-  if (volume_ != nullptr && !inherited_) ::madvise(place, extent.length, MADV_DONTFORK);
   return {};
 }
 

@@ -539,19 +539,12 @@ Status Volume::clear(u64 offset, u64 length) {
   std::memset(zeros.data(), 0, zeros.size());
   for (u64 done = 0; done < length;) {
     const u64 piece = std::min<u64>(length - done, zeros.size());
-    PERDURA_TRY(write_pages(offset + done, zeros.first(piece), PERDURA_SITE("clear free space")));
+    PERDURA_TRY(
+        medium_->write_pages(offset + done, zeros.first(piece), PERDURA_SITE("clear free space")));
     done += piece;
   }
   // Barrier: the old bytes are gone before a directory says that the space is a home image.
   return medium_->barrier(PERDURA_SITE("cleared space"));
-}
-
-Status Volume::write_pages(u64 offset, media::Bytes pages, const media::Site& site) {
-  if (!medium_->geometry().objects) return medium_->write(offset, pages, site);
-  const std::unique_ptr<media::WriteQueue> queue = medium_->queue();
-  for (u64 at = 0; at < pages.size(); at += kPageBytes)
-    PERDURA_TRY(queue->submit(offset + at, pages.subspan(at, kPageBytes), site));
-  return queue->drain();
 }
 
 // Both slots in turn: what happens to one of them later, the other says the same.

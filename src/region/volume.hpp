@@ -108,7 +108,6 @@ class Volume {
   Status check_regions() const;
   Status check_extents() const;
   Status check_homes() const;
-  Status write_pages(u64 offset, media::Bytes pages, const media::Site& site);
   bool has_region(const format::Extent& extent) const;
   Failure impossible_region(const format::RegionRecord& record) const;
   Failure impossible_extent(const format::Extent& extent) const;

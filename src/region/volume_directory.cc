@@ -189,8 +189,8 @@ Status Volume::write_directory() {
   superblock_.directory_checksum = checksum(bytes.data(), length);
   // The superblock that was written last refers to the other place.
   Status written = guarded([&] {
-    return write_pages(format::kDirectoryOffset[superblock_.directory_slot], bytes.span(),
-                       PERDURA_SITE("directory"));
+    return medium_->write_pages(format::kDirectoryOffset[superblock_.directory_slot], bytes.span(),
+                                PERDURA_SITE("directory"));
   });
   if (written) written = write_superblock();
   // Once one slot refers to the new directory, the next one goes to the other place.

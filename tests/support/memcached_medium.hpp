@@ -38,10 +38,7 @@ inline AlignedBuffer random_bytes(u64 length, u64 seed) {
 /// In objects of a unit each, as all but chunks are.
 inline Status write(Medium& medium, u64 offset, media::Bytes data) {
   if (data.size() == kUnit) return medium.write(offset, data, PERDURA_SITE("test"));
-  const auto queue = medium.queue();
-  for (u64 at = 0; at < data.size(); at += kUnit)
-    PERDURA_TRY(queue->submit(offset + at, data.subspan(at, kUnit), PERDURA_SITE("test")));
-  return queue->drain();
+  return medium.write_pages(offset, data, PERDURA_SITE("test"));
 }
 inline Status barrier(Medium& medium) { return medium.barrier(PERDURA_SITE("test")); }
 
