@@ -60,6 +60,26 @@ double mean(const std::vector<double>& values) {
   return sum / static_cast<double>(values.size());
 }
 
+/// The mean of what `measure(program, point, detail)` says of each program and point, those of each
+/// in the detail; of those of which it says nothing there is nothing.
+template <class Label, class Measure>
+Measured mean_over(const std::vector<Program>& programs, const std::vector<double>& points,
+                   Label&& label, Measure&& measure) {
+  Measured result;
+  std::vector<double> all;
+  for (const Program& program : programs)
+    for (const double point : points) {
+      Json detail = Json::object();
+      const std::optional<double> measured = measure(program, point, detail);
+      if (!measured) continue;
+      all.push_back(*measured);
+      detail["ratio"] = *measured;
+      result.detail[program.name][label(point)] = detail;
+    }
+  result.value = mean(all);
+  return result;
+}
+
 /// What a mean is taken over.
 struct Cases {
   Campaign& campaign;
@@ -71,18 +91,13 @@ struct Cases {
 /// at that interval; those of each are in the detail.
 template <class Ratio>
 Measured mean_ratio(const Cases& cases, Ratio&& ratio) {
-  Measured result;
-  std::vector<double> all;
-  for (const Program& program : cases.programs)
-    for (double interval_s : cases.intervals_s) {
-      if (!cases.campaign.is_long_enough(program, interval_s)) continue;
-      Json detail = Json::object();
-      all.push_back(ratio(program, interval_s, detail));
-      detail["ratio"] = all.back();
-      result.detail[program.name][fmt::format("{} s", interval_s)] = detail;
-    }
-  result.value = mean(all);
-  return result;
+  return mean_over(
+      cases.programs, cases.intervals_s,
+      [](double interval_s) { return fmt::format("{} s", interval_s); },
+      [&](const Program& program, double interval_s, Json& detail) -> std::optional<double> {
+        if (!cases.campaign.is_long_enough(program, interval_s)) return std::nullopt;
+        return ratio(program, interval_s, detail);
+      });
 }
 
 Measured copied(const Cases& cases, const Tracker& tracker) {
@@ -135,18 +150,13 @@ struct ShareCases {
 /// reached.
 template <class Ratio>
 Measured mean_of_windows(const ShareCases& cases, Ratio&& ratio) {
-  Measured result;
-  std::vector<double> all;
-  for (const Program& program : cases.programs)
-    for (double share : cases.shares) {
-      const Window window = cases.campaign.window(program, share);
-      Json detail = {{"p", cases.campaign.share(program, window)}, {"steps", window.steps}};
-      all.push_back(ratio(program, window, detail));
-      detail["ratio"] = all.back();
-      result.detail[program.name][fmt::format("p {}", share)] = detail;
-    }
-  result.value = mean(all);
-  return result;
+  return mean_over(
+      cases.programs, cases.shares, [](double share) { return fmt::format("p {}", share); },
+      [&](const Program& program, double share, Json& detail) -> std::optional<double> {
+        const Window window = cases.campaign.window(program, share);
+        detail = {{"p", cases.campaign.share(program, window)}, {"steps", window.steps}};
+        return ratio(program, window, detail);
+      });
 }
 
 double copied_ratio(Campaign& campaign, const Program& program, const Window& window,
