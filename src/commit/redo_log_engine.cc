@@ -30,7 +30,6 @@ RedoLogEngine::RedoLogEngine(const Config& config, u64 durable_version,
   replay_torn_ = !committed_.empty();
   for (const log::LoggedVersion& version : committed_) live_log_bytes_ += version.log_bytes;
   look_for_readers();
-  retired_ = std::min(replayed_, pinned_);
   const NoSignals no_signals;
   replay_thread_ = std::thread([this] { run_replay(); });
   ::pthread_setname_np(replay_thread_.native_handle(), "perdura-replay");
@@ -77,12 +76,7 @@ Status RedoLogEngine::bring_home() {
 // Not under the lock: space that is given back is written to the directory. The superblock says
 // that `home` is home: who has pinned an older version has not read its log to the end yet. What
 // stays for it is given back with a later version, or when space is short.
-void RedoLogEngine::retire(u64 home) {
-  const u64 retired = std::min(home, pins_.lowest());
-  config_.space->retire(retired);
-  std::lock_guard lock(mutex_);
-  retired_ = std::max(retired_, retired);
-}
+void RedoLogEngine::retire(u64 home) { config_.space->retire(std::min(home, pins_.lowest())); }
 
 bool RedoLogEngine::has_committed() const {
   std::lock_guard lock(mutex_);
@@ -107,23 +101,12 @@ Status RedoLogEngine::finish(bool bring_home) {
 
 // In a thread that found no space for a segment, perhaps while the mutators stand still, or in an
 // operation of its own: the replay needs neither. What is home already may have stayed for a reader
-// that had not read the log to its end, and has since. Otherwise nothing is retired here: segments
-// with transactions that recovery has held are in the superblock's live generations until the next
-// replay, so that after a crash they would be held again, though they had counted as free.
+// that had not read the log to its end, and has since; or it is log of transactions that recovery
+// has found in a version that is home. Nothing is given back to the medium, of which another region
+// might take it before what is short of space here does.
 bool RedoLogEngine::relieve_log() {
-  {
-    std::lock_guard lock(mutex_);
-    look_for_readers();
-    if (stopping_ || (!has_replayable() && !has_kept_log())) return false;
-  }
   if (!drain()) return false;
-  u64 home = 0;
-  {
-    std::lock_guard lock(mutex_);
-    if (!has_kept_log()) return true;
-    home = replayed_;
-  }
-  retire(home);
+  config_.space->recycle(std::min(replayed_version(), pins_.lowest()));
   return true;
 }
 

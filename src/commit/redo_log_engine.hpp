@@ -104,8 +104,6 @@ class RedoLogEngine final : public Engine {
   /// With mutex_ held: readers may have come and gone.
   void look_for_readers() { pinned_ = pins_.lowest(); }
   bool may_come_home(u64 version);
-  /// Log of versions that are home stayed for a reader.
-  bool has_kept_log() const { return retired_ < replayed_; }
   void retire(u64 home);
   /// `again`: an earlier attempt failed and may have left pages half replayed.
   Status replay(const std::vector<log::LoggedVersion>& versions, bool again);
@@ -132,7 +130,6 @@ class RedoLogEngine final : public Engine {
   std::condition_variable progress_;  ///< replay freed log space, or failed
   std::condition_variable replay_work_;
   u64 replayed_ = 0;
-  u64 retired_ = 0;                          ///< versions whose log was given back
   u64 live_log_bytes_ = 0;                   ///< of the committed versions
   u64 transaction_bytes_ = 0;                ///< of segments with transactions that these have
   std::list<log::LoggedVersion> prepared_;   ///< the one that may be published

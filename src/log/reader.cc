@@ -232,7 +232,7 @@ class RecordReader {
   // was durable counts: whoever repeats it misses those before it, unless a version has them. (So
   // it is where power failed while the next use of the segment began, and what arrived is not its
   // beginning: of the last use, which counts no more, records are left with a hole.)
-  void read(std::vector<FoundRecord>& into) {
+  void read(std::vector<FoundRecord>& into, std::vector<FoundRecord>& dead) {
     u64 next = header_.ticket;
     for (u64 used = sizeof(LogBlockHeader);
          used + sizeof(RecordHeader) <= volume_.segment_bytes();) {
@@ -246,16 +246,19 @@ class RecordReader {
       used += round_up(record->bytes, kLineBytes);
       const bool hole_was_durable =
           record->behind != format::kBehindMax && sequence > next + record->behind;
-      if (sequence != next && !hole_was_durable) continue;
+      const bool counts = sequence == next || hole_was_durable;
+      FoundRecord& found =
+          (counts ? into : dead)
+              .emplace_back(FoundRecord{.segment = offset_,
+                                        .offset = place,
+                                        .time = record->time,
+                                        .slot = record->slot,
+                                        .sequence = sequence,
+                                        .durable_version = is_v2() ? 0 : record->durable_version,
+                                        .entries = {}});
+      if (!counts) continue;
       const auto* const words = reinterpret_cast<const u64*>(record) + header_bytes() / sizeof(u64);
-      const u64 count = (record->bytes - header_bytes()) / sizeof(u64);
-      into.push_back({.segment = offset_,
-                      .offset = place,
-                      .time = record->time,
-                      .slot = record->slot,
-                      .sequence = sequence,
-                      .durable_version = is_v2() ? 0 : record->durable_version,
-                      .entries = {words, words + count}});
+      found.entries.assign(words, words + (record->bytes - header_bytes()) / sizeof(u64));
       next = sequence + 1;
     }
   }
@@ -408,7 +411,8 @@ class Look {
     found_.versions = scanner_.versions();
     found_.durable_version = replayed_ + found_.versions.size();
     for (const u64 offset : scanner_.record_segments())
-      RecordReader(volume_, offset, found_.image->at(offset)).read(found_.records);
+      RecordReader(volume_, offset, found_.image->at(offset))
+          .read(found_.records, found_.dead_records);
     std::ranges::sort(found_.records, {}, &FoundRecord::time);
     return {};
   }

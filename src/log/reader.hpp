@@ -60,7 +60,10 @@ struct Recovered {
   std::vector<LoggedVersion> versions;  ///< consecutive, from replayed + 1
   std::unique_ptr<Image> image;         ///< their blocks
   std::vector<FoundRecord> records;     ///< of any version, in the order of their commits
-  u64 durable_version = 0;              ///< the last of the versions, or what is home
+  /// Whole, but behind a hole, so that they never were; without their entries. Were the hole larger
+  /// they might seem to count.
+  std::vector<FoundRecord> dead_records;
+  u64 durable_version = 0;  ///< the last of the versions, or what is home
 };
 
 /// Read the log of `region`, whose home image holds `replayed`. Whole versions that follow it

@@ -40,10 +40,11 @@ void Space::adopt(u64 offset, u64 generation, u64 version_max) {
   }
 }
 
-void Space::free_held(u64 version) {
+void Space::free_held(u64 version, std::span<const u64> needed) {
   std::lock_guard lock(mutex_);
   for (Segment& segment : segments_)
-    if (segment.version_max == kHeld) segment.version_max = version;
+    if (segment.version_max == kHeld && !std::ranges::binary_search(needed, segment.offset))
+      segment.version_max = version;
 }
 
 // Whoever reads them before they are used again finds the same, and takes it for the same.
@@ -178,11 +179,20 @@ u64 Space::live_generation_at_end() const {
   return next_generation_;
 }
 
+void Space::recycle(u64 replayed) {
+  std::lock_guard lock(mutex_);
+  free_segments_until(replayed);
+}
+
 void Space::retire(u64 replayed) {
   std::lock_guard lock(mutex_);
+  free_segments_until(replayed);
+  give_back();
+}
+
+void Space::free_segments_until(u64 replayed) {
   for (Segment& segment : segments_)
     if (segment.live && !segment.owned && segment.version_max <= replayed) segment.live = false;
-  give_back();
 }
 
 // Only the youngest segments leave: a place held by a writer is an index. What is kept for versions

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <functional>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "region/volume.hpp"
@@ -48,8 +49,9 @@ class Space {
   /// and no version frees it before free_held().
   static constexpr u64 kHeld = ~u64{0};
   void adopt(u64 offset, u64 generation, u64 version_max);
-  /// What recovered transactions did is part of `version`.
-  void free_held(u64 version);
+  /// What recovered transactions did is part of `version`, but for segments at one of the offsets
+  /// `needed`, which are sorted.
+  void free_held(u64 version, std::span<const u64> needed = {});
   /// Nothing of a version after `durable` is being written, nor was any whole: what was written of
   /// one never was, and its segments, which writers have left, are free. Versions up to `replayed`
   /// are home.
@@ -78,8 +80,9 @@ class Space {
   u64 live_generation_after(u64 replayed) const;
   /// The same where all is home and nobody writes any more, though writers have segments.
   u64 live_generation_at_end() const;
-  /// The superblock says that versions up to `replayed` are home: recycle their segments, and give
-  /// space beyond the limit back.
+  /// The superblock says that versions up to `replayed` are home: recycle their segments.
+  void recycle(u64 replayed);
+  /// The same, and give space beyond the limit back.
   void retire(u64 replayed);
 
   u64 capacity_bytes() const;
@@ -104,6 +107,7 @@ class Space {
   /// So many segments, at least.
   Status have_free(std::unique_lock<std::mutex>& lock, u64 segments);
   Status grow();
+  void free_segments_until(u64 replayed);
   void give_back();
   u64 free_segments() const;
   u64 lines_in(u64 segments) const;

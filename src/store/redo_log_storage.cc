@@ -38,6 +38,7 @@ class RedoLogStorage final : public Storage {
     space_ = std::move(recovery.space);
     durable_version_ = recovery.log.durable_version;
     transactions_ = std::move(recovery.log.records);
+    dead_transactions_ = std::move(recovery.log.dead_records);
     if (recovery.log.versions.empty()) return {};
     std::vector<log::LoggedVersion> versions;
     PERDURA_TRY(loader_.add_log(std::move(recovery.log), record_.limit_bytes, versions));
@@ -83,6 +84,9 @@ class RedoLogStorage final : public Storage {
   track::ClosedParts* closed() override { return loader_.closed(); }
   commit::Findings findings() const override { return loader_.findings(); }
   std::vector<log::FoundRecord> take_transactions() override { return std::move(transactions_); }
+  std::vector<log::FoundRecord> take_dead_transactions() override {
+    return std::move(dead_transactions_);
+  }
 
  private:
   region::Volume& volume_;
@@ -92,6 +96,7 @@ class RedoLogStorage final : public Storage {
   u64 durable_version_ = 0;
   std::list<log::LoggedVersion> recovered_;
   std::vector<log::FoundRecord> transactions_;
+  std::vector<log::FoundRecord> dead_transactions_;
   std::unique_ptr<commit::HomeGuard> guard_;
   HomeLoader loader_;
 };

@@ -378,9 +378,8 @@ Status Runtime::in_operation(Body&& body) {
 
 // Before pointers are moved: transactions stored them as they were.
 Status Runtime::repeat_transactions() {
+  PERDURA_TRY(leave_out_held());
   if (transactions_.empty()) return {};
-  PERDURA_ASSIGN(const auto* const state, store::transaction_state(name(), *heap_));
-  if (state != nullptr) store::erase_held(*state, transactions_);
   u64 lines = 0;
   for (const auto& each : transactions_) lines += store::version_lines(each.entries);
   size_t done = 0;
@@ -390,6 +389,28 @@ Status Runtime::repeat_transactions() {
     PERDURA_ASSIGN(done, repeat_in_groups());
   }
   return repeat(done, transactions_.size());
+}
+
+// A segment of which the version has every record is free when that is home. A stream that was idle
+// may have kept the superblock from saying so, and its session has counted on it. Whatever is left
+// of such a segment while it is used again the version has as well. Not so of records that never
+// were: behind another hole they might seem to count, so their segment stays.
+Status Runtime::leave_out_held() {
+  std::vector<log::FoundRecord> dead = storage_->take_dead_transactions();
+  if (!transactions_.empty() || !dead.empty()) {
+    PERDURA_ASSIGN(const auto* const state, store::transaction_state(name(), *heap_));
+    if (state != nullptr) {
+      store::erase_held(*state, transactions_);
+      store::erase_held(*state, dead);
+    }
+  }
+  if (log() == nullptr) return {};
+  std::vector<u64> needed;
+  for (const auto* const records : {&transactions_, &dead})
+    for (const log::FoundRecord& each : *records) needed.push_back(each.segment);
+  std::ranges::sort(needed);
+  log()->free_held(durable_version_, needed);
+  return {};
 }
 
 Status Runtime::repeat(size_t begin, size_t end) {
@@ -424,9 +445,10 @@ Result<size_t> Runtime::repeat_in_groups() {
   }
 }
 
-// A version that has them frees their records.
+// A version that has them frees their records. What is still held where there are none are records
+// that never were: the superblock says before they are overwritten that they are not needed.
 Status Runtime::free_transactions() {
-  u64 version = durable_version_;
+  u64 version = durable_version_ + 1;
   if (repeated_ != 0) {
     // With the version that has the last of them they go home as well.
     log()->free_held(durable_version_ + 1);
@@ -435,7 +457,7 @@ Status Runtime::free_transactions() {
     // has them, and their records stay until then.
     if (!made && (made.failure().code != Code::kNoSpace || is_mutant("recovery_needs_space")))
       return made.failure();
-    version = made ? *made : durable_version_ + 1;
+    if (made) version = *made;
   }
   log()->free_held(version);
   transactions_ = {};

@@ -127,6 +127,7 @@ class Runtime {
   template <class Body>
   Status in_operation(Body&& body);
   Status repeat_transactions();
+  Status leave_out_held();
   Status repeat(size_t begin, size_t end);
   Result<size_t> repeat_in_groups();
   Status free_transactions();

@@ -62,6 +62,8 @@ class Storage {
   virtual log::Space* log() { return nullptr; }
   /// Those that recover() has found. Once.
   virtual std::vector<log::FoundRecord> take_transactions() { return {}; }
+  /// And those that never were, though there is something of them in the log. Once.
+  virtual std::vector<log::FoundRecord> take_dead_transactions() { return {}; }
   /// Parts of the region that are loaded when they are touched; nullptr: there are none.
   virtual track::ClosedParts* closed() { return nullptr; }
   /// What loading has verified.

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <optional>
 #include <random>
+#include <thread>
 
 #include <perdura/perdura.hpp>
 #include <perdura/transaction.hpp>
@@ -335,6 +336,68 @@ TEST_P(FullDisk, LocksNoRegion) {
   }
 }
 
+// With several streams of records, one for each thread.
+class FullDiskAndStreams : public FullDisk {};
+
+// A thread that is idle keeps its segment of the log, and so a crash finds all younger ones again,
+// also those whose transactions a version has. They have counted as free, and a large transaction
+// was acknowledged on that.
+TEST_P(FullDiskAndStreams, HaveTheRoomThatWasCountedOnBesideAnIdleThread) {
+  constexpr u64 kFew = 100;
+  options_.log_limit_bytes = 4 * kMiB;  // no checkpoint comes by itself
+  for (u64 seed = 1; seed <= 2 * kSeeds; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937_64 random(seed);
+    empty_disk();
+    plan_.disarm();
+    create();
+    const u64 capacity = (10 + random() % 6) * options_.log_segment_bytes;
+    std::vector<u64> expected(kLines);
+    u64 value = 0;
+    u64 large = 0;
+    for (u64 session = 0; session < 6; ++session) {
+      WrappedStore store = open();
+      const auto change = [&](u64 from, u64 lines) {
+        ++value;
+        const bool done = acknowledges([&] {
+          store.atomically([&](Transaction& tx) {
+            for (u64 i = 0; i < lines; ++i) tx.write(lines_of(store).lines[from + i].word, value);
+          });
+        });
+        if (done) std::fill_n(&expected[from], lines, value);
+        return done;
+      };
+      // The same lines again and again: what is one version takes many segments of records.
+      const auto change_few = [&] { return change(random() % kFew, 1 + random() % kFew); };
+      for (u64 i = 0; i < kLines; ++i) ASSERT_EQ(lines_of(store).lines[i].word, expected[i]) << i;
+      ASSERT_NO_THROW(store.checkpoint()) << "session " << session;
+      ASSERT_TRUE(store.audit().clean);
+      std::thread([&] { change_few(); }).join();
+      while (session == 0 && store.statistics().log_capacity_bytes < capacity) {
+        ASSERT_TRUE(change_few());
+      }
+      fill_disk();
+      for (u64 round = random() % 2; round < 2; ++round) {
+        for (u64 i = 0; i < 2000 && change_few(); ++i) {
+        }
+        // Until two more versions are home their records count as needed.
+        for (u64 version = 0; version < 2; ++version) {
+          {
+            const auto operation = store.operation();
+            Line& line = lines_of(store).lines[kLines - 1];
+            operation.touch(&line, sizeof line);
+            line.word = expected[kLines - 1] = ++value;
+          }
+          ASSERT_NO_THROW(store.checkpoint());
+        }
+      }
+      large += change(random() % kLinesMax, kLinesMax - random() % 200) ? 1 : 0;
+      store.crash();
+    }
+    EXPECT_GE(large, 1u);
+  }
+}
+
 // What marks far more than was stored to, so that no version of it finds room here.
 class FullDiskAndCoarse : public FullDisk {};
 
@@ -399,14 +462,20 @@ TEST_P(FullDiskAndCoarse, WhatFindsNoSpaceIsNotTriedForEver) {
 }
 
 constexpr Way kCoarse{"file_protect", "file:", Tracking::kProtect, 64};
+constexpr Way kNvmWays[] = {
+    {"emu_reported", "emu:", Tracking::kReported, 64},
+    {"emu_protect", "emu:", Tracking::kProtect, 64},
+};
 constexpr Way kWays[] = {
     {"file_reported", "file:", Tracking::kReported, 64},
     {"file_pages", "file:", Tracking::kReported, 4096},
     kCoarse,
-    {"emu_reported", "emu:", Tracking::kReported, 64},
-    {"emu_protect", "emu:", Tracking::kProtect, 64},
+    kNvmWays[0],
+    kNvmWays[1],
 };
 INSTANTIATE_TEST_SUITE_P(Ways, FullDisk, testing::ValuesIn(kWays),
+                         [](const auto& way) { return std::string(way.param.name); });
+INSTANTIATE_TEST_SUITE_P(Ways, FullDiskAndStreams, testing::ValuesIn(kNvmWays),
                          [](const auto& way) { return std::string(way.param.name); });
 INSTANTIATE_TEST_SUITE_P(Ways, FullDiskAndCoarse, testing::Values(kCoarse),
                          [](const auto& way) { return std::string(way.param.name); });

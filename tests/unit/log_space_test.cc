@@ -3,6 +3,7 @@
 // stops growing when it is told to.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "commit/redo_log_engine.hpp"
@@ -125,6 +126,30 @@ TEST_F(LogSpace, IsNotGivenBackWhileTransactionsAreRecovered) {
   log_->free_held(2);
   log_->retire(2);
   EXPECT_LT(log_->capacity_bytes(), capacity);
+}
+
+// Segments whose transactions the version has are free when it is home, the others are not.
+TEST_F(LogSpace, OfTransactionsThatAVersionHasIsFreeAfterACrash) {
+  take(8, 1);
+  release_all();
+  open(kLimit);  // as after a crash
+  u64 generation = 0;
+  for (const log::Space::Place& each : taken_)
+    log_->adopt(each.offset, ++generation, log::Space::kHeld);
+  fill_medium();
+  const u64 before = lines_that_fit();
+  std::vector<u64> needed{taken_[1].offset, taken_[5].offset};
+  std::ranges::sort(needed);
+  log_->free_held(3, needed);
+  log_->recycle(2);
+  EXPECT_EQ(lines_that_fit(), before) << "the version is not home";
+  log_->recycle(3);
+  taken_.clear();
+  take_all(4);
+  for (const log::Space::Place& each : taken_)
+    EXPECT_FALSE(std::ranges::binary_search(needed, each.offset));
+  EXPECT_GE(taken_.size(), 6u);
+  EXPECT_EQ(log_->live_generation_after(4), 2u);
 }
 
 // Of a version that is home nothing keeps a segment, its writer no more than others.
