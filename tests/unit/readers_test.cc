@@ -26,6 +26,7 @@
 #include "support/reader_steps.hpp"
 #include "support/slice.hpp"
 #include "support/somebody_else.hpp"
+#include "support/version_parts.hpp"
 #include "support/wrapped_store.hpp"
 
 namespace perdura::test {
@@ -277,6 +278,23 @@ TEST_P(Readers, MayLookWithTheCommands) {
   }
   EXPECT_EQ(writer.wait().step, 5 + 3000 / kSlower);
   EXPECT_EQ(writer.close(), "");
+}
+
+// While the writer is about it a copy of its record does not fit, which says nothing of the medium.
+TEST_P(Readers, SayNothingOfARecordThatIsBeingWritten) {
+  if (has_log()) GTEST_SKIP() << "a log has no such records";
+  WriterProcess writer(uri(), options());
+  const auto taken = writer.take(5);
+  {
+    auto opened = value_or_throw(media::open_medium(uri(), {.create = false, .read_only = true}));
+    const auto volume = value_or_throw(region::Volume::open_to_read(std::move(opened.medium)));
+    flip_bit(path(), find_parts(*volume).at(taken.version).records[1] + 20, 3);
+  }
+  EXPECT_TRUE(value_or_throw(store::check(uri(), {})).findings.empty());
+  EXPECT_EQ(writer.kill(), "");
+  const auto report = value_or_throw(store::check(uri(), {}));
+  ASSERT_EQ(report.findings.size(), 1u);
+  EXPECT_NE(report.findings[0].message.find("copy 2 of the record"), std::string::npos);
 }
 
 TEST_P(Readers, WriteNothing) {
