@@ -29,6 +29,7 @@ using format::Extent;
 using format::ExtentKind;
 using format::LogBlockHeader;
 using format::RecordHeader;
+using format::RecordHeaderV3;
 
 /// Bits of Head::how.
 enum How : u8 {
@@ -337,11 +338,14 @@ void Image::sum_chains() {
 
 void Image::sum_transactions() {
   for (const auto& [place, segment] : base.records) {
-    const auto record = load<RecordHeader>(bytes, place);
-    if (record.bytes < sizeof record || record.bytes > bytes.size() - place) continue;
-    const auto& content = *reinterpret_cast<const RecordHeader*>(bytes.data() + place);
     const auto header = load<LogBlockHeader>(bytes, segment);
-    store(bytes, place, log::record_checksum(content, place, {header.session, header.generation}));
+    const u64 length = header.records == format::kRecordLayout
+                           ? load<RecordHeader>(bytes, place).bytes
+                           : load<RecordHeaderV3>(bytes, place).bytes;
+    if (length < sizeof(RecordHeader) || length > bytes.size() - place) continue;
+    store(bytes, place,
+          log::record_checksum(bytes.data() + place, length, place,
+                               {header.session, header.generation}));
   }
 }
 

@@ -20,7 +20,7 @@
 namespace perdura::format {
 
 constexpr char kMagic[8] = {'\x89', 'P', 'E', 'R', 'D', '\r', '\n', '\x1a'};
-constexpr u32 kFormatVersion = 3;
+constexpr u32 kFormatVersion = 4;
 constexpr u32 kFormatVersionMin = 2;  ///< stores of this and later ones become ones of this version
 constexpr char kArchitecture[16] = "x86_64-le-64";
 
@@ -206,7 +206,9 @@ struct LogBlockHeader {
   u32 block_bytes;  ///< distance to the next block of the segment
   u64 place;        ///< medium offset of the block: anywhere else it is not ours
   u64 session;      ///< that wrote it: a ticket or generation of another one is not the same
-  u64 reserved[2];
+  u32 stream;       ///< kLogTransactions: whose records follow
+  u32 records;      ///< kLogTransactions: the layout that they have; 0 before format version 4
+  u64 reserved;
 };
 static_assert(sizeof(LogBlockHeader) == 128);
 

@@ -10,24 +10,37 @@
 
 namespace perdura::format {
 
-/// LogBlockHeader::flags: records follow it, of which the first has its ticket as sequence.
+/// LogBlockHeader::flags: records of one stream follow it, of which the first has its ticket as
+/// sequence.
 constexpr u32 kLogTransactions = 2;
+constexpr u32 kRecordLayout = 4;  ///< LogBlockHeader::records
 
-/// One record: this, its entries, padding to the medium's write unit.
+/// One record: this, its entries, padding to the medium's write unit. With two words that were
+/// stored it is a line.
 struct RecordHeader {
   u64 checksum;         ///< of the rest, and of where and in which use of the segment it lies
   u64 time;             ///< of its commit; no two of a region's have the same
-  u16 slot;             ///< which stream of records (TransactionState)
-  u16 behind;           ///< so many records before it were perhaps not durable when it was written
-  u32 bytes;            ///< with entries, without padding
-  u64 sequence;         ///< of the slot's records, from 1
   u64 durable_version;  ///< when it was made: with an older one it cannot be recovered
+  u32 bytes;            ///< with entries, without padding
+  u16 number;           ///< in its segment, from 0
+  u16 behind;           ///< so many records before it were perhaps not durable when it was written
 };
-static_assert(sizeof(RecordHeader) == 40);
+static_assert(sizeof(RecordHeader) == 32);
+static_assert(kSegmentBytesMax / kLineBytes <= 0x10000, "numbers of a segment's records");
 constexpr u64 kBehindMax = 0xffff;  ///< so many, or more
 
-/// Records of version 2 are in segments whose header names no session. They had no durable_version,
-/// but its lowest 16 bits in the highest of sequence.
+/// Before format version 4. Before version 3 there was no durable_version, but its lowest 16 bits
+/// in the highest of sequence; then the segment's header names no session.
+struct RecordHeaderV3 {
+  u64 checksum;
+  u64 time;
+  u16 slot;  ///< the stream, of which the segment said nothing
+  u16 behind;
+  u32 bytes;
+  u64 sequence;
+  u64 durable_version;
+};
+static_assert(sizeof(RecordHeaderV3) == 40);
 constexpr u64 kRecordBytesV2 = 32;
 constexpr u64 sequence_v2(u64 word) { return word & ((u64{1} << 48) - 1); }
 
@@ -76,8 +89,8 @@ struct TransactionState {
   } slots[kTransactionSlots];
 };
 /// 1: records did not say on which version they rely; 2: they said its lowest 16 bits, and were not
-/// bound to the session that wrote them.
-constexpr u64 kTransactionVersion = 3;
+/// bound to the session that wrote them; 3: they said stream and sequence themselves.
+constexpr u64 kTransactionVersion = 4;
 constexpr u64 kTransactionVersionMin = 2;  ///< that is taken over
 static_assert(sizeof(TransactionState) == 64 + 64 * kTransactionSlots);
 

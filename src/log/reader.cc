@@ -19,6 +19,7 @@ namespace {
 
 using format::LogBlockHeader;
 using format::RecordHeader;
+using format::RecordHeaderV3;
 
 constexpr size_t kSegmentsAtOnce = 16;
 // What is looked at of each segment first. More than a page, so that a page lost there hides only
@@ -225,7 +226,9 @@ class RecordReader {
         medium_(volume.linear()),
         offset_(offset),
         segment_(segment),
-        header_(*reinterpret_cast<const LogBlockHeader*>(segment)) {}
+        header_(*reinterpret_cast<const LogBlockHeader*>(segment)),
+        layout_(layout_of(header_)),
+        header_bytes_(header_bytes_of(layout_)) {}
 
   // They follow each other by sequence. A failure may leave records that were written together with
   // holes between them: those behind the first hole never were. One that was written when the hole
@@ -234,60 +237,89 @@ class RecordReader {
   // beginning: of the last use, which counts no more, records are left with a hole.)
   void read(std::vector<FoundRecord>& into, std::vector<FoundRecord>& dead) {
     u64 next = header_.ticket;
-    for (u64 used = sizeof(LogBlockHeader);
-         used + sizeof(RecordHeader) <= volume_.segment_bytes();) {
-      const RecordHeader* const record = record_at(used);
-      if (record == nullptr) {
+    for (u64 used = sizeof(LogBlockHeader); used + header_bytes_ <= volume_.segment_bytes();) {
+      const std::optional<Header> record = record_at(used);
+      if (!record) {
         used += kLineBytes;
         continue;
       }
       const u64 place = offset_ + used;
-      const u64 sequence = sequence_of(*record);
-      used += round_up(record->bytes, kLineBytes);
+      const u64 sequence = record->sequence;
       const bool hole_was_durable =
           record->behind != format::kBehindMax && sequence > next + record->behind;
       const bool counts = sequence == next || hole_was_durable;
-      FoundRecord& found =
-          (counts ? into : dead)
-              .emplace_back(FoundRecord{.segment = offset_,
-                                        .offset = place,
-                                        .time = record->time,
-                                        .slot = record->slot,
-                                        .sequence = sequence,
-                                        .durable_version = is_v2() ? 0 : record->durable_version,
-                                        .entries = {}});
-      if (!counts) continue;
-      const auto* const words = reinterpret_cast<const u64*>(record) + header_bytes() / sizeof(u64);
-      found.entries.assign(words, words + (record->bytes - header_bytes()) / sizeof(u64));
-      next = sequence + 1;
+      FoundRecord& found = (counts ? into : dead)
+                               .emplace_back(FoundRecord{.segment = offset_,
+                                                         .offset = place,
+                                                         .time = record->time,
+                                                         .slot = record->stream,
+                                                         .sequence = sequence,
+                                                         .durable_version = record->durable_version,
+                                                         .entries = {}});
+      if (counts) {
+        const auto* const words = reinterpret_cast<const u64*>(segment_ + used + header_bytes_);
+        found.entries.assign(words, words + (record->bytes - header_bytes_) / sizeof(u64));
+        next = sequence + 1;
+      }
+      used += round_up(record->bytes, kLineBytes);
     }
   }
 
  private:
-  bool is_v2() const { return header_.session == 0; }
-  u64 header_bytes() const { return is_v2() ? format::kRecordBytesV2 : sizeof(RecordHeader); }
-  u64 sequence_of(const RecordHeader& record) const {
-    return is_v2() ? format::sequence_v2(record.sequence) : record.sequence;
+  /// What the header of a record says in each layout.
+  struct Header {
+    u64 time;
+    u32 stream;
+    u64 sequence;
+    u64 behind;
+    u64 durable_version;
+    u64 bytes;
+  };
+  enum class Layout { kV2, kV3, kV4 };
+
+  static Layout layout_of(const LogBlockHeader& segment) {
+    if (segment.records == format::kRecordLayout) return Layout::kV4;
+    return segment.session == 0 ? Layout::kV2 : Layout::kV3;
+  }
+  static u64 header_bytes_of(Layout layout) {
+    if (layout == Layout::kV4) return sizeof(RecordHeader);
+    return layout == Layout::kV3 ? sizeof(RecordHeaderV3) : format::kRecordBytesV2;
   }
 
-  const RecordHeader* record_at(u64 used) {
+  Header header_at(const std::byte* at) const {
+    if (layout_ == Layout::kV4) {
+      const auto& record = *reinterpret_cast<const RecordHeader*>(at);
+      return {record.time,   header_.stream,         header_.ticket + record.number,
+              record.behind, record.durable_version, record.bytes};
+    }
+    const auto& record = *reinterpret_cast<const RecordHeaderV3*>(at);
+    const bool is_v2 = layout_ == Layout::kV2;
+    return {record.time,
+            record.slot,
+            is_v2 ? format::sequence_v2(record.sequence) : record.sequence,
+            record.behind,
+            is_v2 ? 0 : record.durable_version,
+            record.bytes};
+  }
+
+  std::optional<Header> record_at(u64 used) {
     const std::byte* const at = segment_ + used;
     const u64 place = offset_ + used;
     const u64 left = volume_.segment_bytes() - used;
-    const auto* const record = reinterpret_cast<const RecordHeader*>(at);
     // How long it is says the record itself: first that, then all of it.
-    u32 bytes = 0;
-    std::memcpy(&bytes, &record->bytes, sizeof bytes);
-    if (bytes < header_bytes() || bytes > left || bytes % sizeof(u64) != 0) return nullptr;
+    const u64 bytes = header_at(at).bytes;
+    if (bytes < header_bytes_ || bytes > left || bytes % sizeof(u64) != 0) return {};
     const bool whole = medium_.whole(
         place, at, bytes, PERDURA_SITE("transaction record"), [&](const std::byte* content) {
-          const auto* const found = reinterpret_cast<const RecordHeader*>(content);
-          return found->bytes == bytes &&
-                 found->checksum ==
-                     record_checksum(*found, place, {header_.session, header_.generation}) &&
-                 found->slot < format::kTransactionSlots && found->time <= format::kCounterMax;
+          const Header found = header_at(content);
+          return found.bytes == bytes &&
+                 reinterpret_cast<const RecordHeader*>(content)->checksum ==
+                     record_checksum(content, bytes, place,
+                                     {header_.session, header_.generation}) &&
+                 found.stream < format::kTransactionSlots && found.time <= format::kCounterMax;
         });
-    return whole ? record : nullptr;
+    if (!whole) return {};
+    return header_at(at);
   }
 
   region::Volume& volume_;
@@ -295,6 +327,8 @@ class RecordReader {
   const u64 offset_;
   const std::byte* const segment_;
   const LogBlockHeader& header_;
+  const Layout layout_;
+  const u64 header_bytes_;
 };
 
 }  // namespace

@@ -51,8 +51,6 @@ struct FoundRecord {
   u64 sequence;
   u64 durable_version;  ///< on which it relies
   std::vector<u64> entries;
-
-  u64 bytes() const { return sizeof(format::RecordHeader) + entries.size() * sizeof(u64); }
 };
 
 /// What the log held when the store was opened.

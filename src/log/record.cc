@@ -12,9 +12,9 @@ namespace perdura::log {
 using format::LogBlockHeader;
 using format::RecordHeader;
 
-u64 record_checksum(const RecordHeader& record, u64 place, const SegmentUse& use) {
+u64 record_checksum(const std::byte* record, u64 bytes, u64 place, const SegmentUse& use) {
   constexpr u64 kOdd = 0x9e3779b97f4a7c15;
-  const u64 sum = checksum(&record.time, record.bytes - sizeof record.checksum);
+  const u64 sum = checksum(record + sizeof(u64), bytes - sizeof(u64));
   const u64 session = is_mutant("session_of_segment") ? 0 : use.session;
   return sum + place * kOdd + use.generation * (kOdd * kOdd) + session * (kOdd * kOdd * kOdd);
 }
@@ -29,26 +29,26 @@ Failure RecordBuilder::too_large() const {
                               "log_segment_bytes"};
 }
 
-media::Bytes RecordBuilder::set_header(const Commit& commit, u64 behind) {
+media::Bytes RecordBuilder::set_header(const Commit& commit, u64 number, u64 behind) {
   *reinterpret_cast<RecordHeader*>(record_.data()) = {
       .checksum = 0,
       .time = commit.time,
-      .slot = commit.slot,
-      .behind = static_cast<u16>(std::min(behind, format::kBehindMax)),
+      .durable_version = commit.durable_version,
       .bytes = static_cast<u32>(bytes()),
-      .sequence = commit.sequence,
-      .durable_version = commit.durable_version};
+      .number = static_cast<u16>(number),
+      .behind = static_cast<u16>(std::min(behind, format::kBehindMax))};
   std::memset(record_.data() + bytes(), 0, length() - bytes());
   return record_.first(length());
 }
 
 void RecordBuilder::set_checksum(u64 place, const SegmentUse& use) {
   auto& record = *reinterpret_cast<RecordHeader*>(record_.data());
-  record.checksum = record_checksum(record, place, use);
+  record.checksum = record_checksum(record_.data(), record.bytes, place, use);
 }
 
-RecordSegment::RecordSegment(Space& space, region::Volume& volume, u32 region)
+RecordSegment::RecordSegment(Space& space, region::Volume& volume, u32 region, u16 stream)
     : OpenSegment(space, volume, region),
+      stream_(stream),
       header_bytes_(round_up(sizeof(LogBlockHeader), volume.medium().geometry().write_bytes)),
       header_(header_bytes_) {}
 
@@ -70,11 +70,18 @@ media::Bytes RecordSegment::header(u64 first_sequence) {
   stamp(header);
   header.place = begin();
   header.data_checksum = header.runs_checksum = checksum(nullptr, 0);
-  header.ticket = first_sequence;
+  header.ticket = first_sequence_ = first_sequence;
   header.flags = format::kLogTransactions;
+  header.stream = stream_;
+  header.records = format::kRecordLayout;
   header.block_bytes = static_cast<u32>(length());
   header.checksum = header_checksum(header);
   return header_.first(header_bytes_);
+}
+
+u64 RecordSegment::number_of(u64 sequence) const {
+  PERDURA_ASSERT(sequence - first_sequence_ < length() / kLineBytes);
+  return sequence - first_sequence_;
 }
 
 // The header of a new segment becomes durable with its first record.
@@ -97,7 +104,7 @@ Status RecordWriter::commit(RecordBuilder& record, const RecordBuilder::Commit& 
 Status RecordWriter::write(RecordBuilder& record, const RecordBuilder::Commit& commit,
                            Steps steps) {
   const u64 place = segment_.place();
-  const media::Bytes bytes = record.set_header(commit, 0);
+  const media::Bytes bytes = record.set_header(commit, segment_.number_of(commit.sequence), 0);
   if (steps != Steps::kOne) PERDURA_TRY(write_before(bytes, place, record.bytes(), steps));
   record.set_checksum(place, segment_.current_use());
   PERDURA_TRY(medium_.write(place, steps == Steps::kOne ? bytes : bytes.first(kLineBytes),

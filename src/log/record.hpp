@@ -13,9 +13,9 @@
 
 namespace perdura::log {
 
-/// Of a record with its entries. One of another use of the segment, or of another place, has
-/// another one.
-u64 record_checksum(const format::RecordHeader& record, u64 place, const SegmentUse& use);
+/// Of a record of so many bytes, of any layout. One of another use of the segment, or of another
+/// place, has another one.
+u64 record_checksum(const std::byte* record, u64 bytes, u64 place, const SegmentUse& use);
 
 /// A record in the making.
 class RecordBuilder {
@@ -42,13 +42,12 @@ class RecordBuilder {
 
   struct Commit {
     u64 time;
-    u16 slot;
-    u64 sequence;
+    u64 sequence;         ///< of the stream's records
     u64 durable_version;  ///< on which it relies
   };
-  /// `behind`: so many records of its stream before it are perhaps not durable. Without the
-  /// checksum it is no record.
-  media::Bytes set_header(const Commit& commit, u64 behind);
+  /// `number`: in its segment. `behind`: so many records of its stream before it are perhaps not
+  /// durable. Without the checksum it is no record.
+  media::Bytes set_header(const Commit& commit, u64 number, u64 behind);
   /// That of a record at this place, in this use of a segment.
   void set_checksum(u64 place, const SegmentUse& use);
 
@@ -63,7 +62,8 @@ class RecordBuilder {
 /// The segment that records go to: it begins with a block of no version, which says so.
 class RecordSegment : public OpenSegment {
  public:
-  RecordSegment(Space& space, region::Volume& volume, u32 region);
+  /// For the records of a stream (TransactionState).
+  RecordSegment(Space& space, region::Volume& volume, u32 region, u16 stream);
 
   /// Whether `bytes` more are left of it, for `version` at the latest.
   bool has_room(u64 bytes, u64 version);
@@ -71,17 +71,21 @@ class RecordSegment : public OpenSegment {
   /// first record counts.
   Status take(u64 version);
   media::Bytes header(u64 first_sequence);
+  /// In it, of the stream's record `sequence`: after header().
+  u64 number_of(u64 sequence) const;
 
  private:
+  const u16 stream_;
   const u64 header_bytes_;
   AlignedBuffer header_;
+  u64 first_sequence_ = 0;
 };
 
 /// Byte-addressable media: one stream of records, each durable before the next. Not thread-safe.
 class RecordWriter {
  public:
-  RecordWriter(Space& space, region::Volume& volume, u32 region)
-      : medium_(volume.medium()), segment_(space, volume, region) {}
+  RecordWriter(Space& space, region::Volume& volume, u32 region, u16 stream)
+      : medium_(volume.medium()), segment_(space, volume, region, stream) {}
 
   /// For a record of so many bytes, the stream's `sequence`; `version` will hold what it does, at
   /// the latest. Where this fails there is no record.

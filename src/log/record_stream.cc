@@ -24,7 +24,7 @@ constexpr u64 kAwakeCompany = 3;  // two wake each other more quickly than they 
 RecordStream::RecordStream(Space& space, region::Volume& volume, u32 region)
     : medium_(volume.medium()),
       write_bytes_(medium_.geometry().write_bytes),
-      segment_(space, volume, region),
+      segment_(space, volume, region, 0),
       content_(volume.segment_bytes()),
       tail_(write_bytes_) {}
 
@@ -107,7 +107,8 @@ u64 RecordStream::append(RecordBuilder& record, const RecordBuilder::Commit& com
   if (appended_sequence_ == 0) durable_sequence_ = commit.sequence - 1;
   appended_sequence_ = commit.sequence;
   appended_time_ = commit.time;
-  const media::Bytes bytes = record.set_header(commit, commit.sequence - 1 - durable_sequence_);
+  const media::Bytes bytes = record.set_header(commit, segment_.number_of(commit.sequence),
+                                               commit.sequence - 1 - durable_sequence_);
   record.set_checksum(segment_.place(), segment_.current_use());
   std::memcpy(content_.data() + segment_.used(), bytes.data(), bytes.size());
   segment_.advance(bytes.size());

@@ -40,8 +40,9 @@ bool is_mix(const Superblock& torn, const Superblock& whole) {
   const bool taken_over = whole.format_version < format::kFormatVersion;
   after.format_version = format::kFormatVersion;
   contents.push_back(after);
-  if (whole.clean == 0) {
-    before.format_version = format::kFormatVersionMin;
+  for (u32 version = format::kFormatVersionMin; whole.clean == 0 && version < whole.format_version;
+       ++version) {
+    before.format_version = version;
     contents.push_back(before);
   }
   std::vector<Words> words;

@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "store/versions.hpp"
-#include "support/version_2.hpp"
+#include "support/earlier_version.hpp"
 
 namespace perdura::proof {
 namespace {
@@ -301,9 +301,9 @@ void Run::move() {
   options.region_address = options.region_address == 0 ? kFirst : options.region_address + kGiB;
 }
 
-void Run::make_version_2() {
+void Run::make_earlier_version(u32 version) {
   const media::OpenedMedium opened = value_or_throw(media::open_medium(uri(), {.create = false}));
-  test::make_version_2(*opened.medium);
+  test::make_earlier_version(*opened.medium, version);
 }
 
 u64 object_word(u64 value, u64 index) { return test::mix(value ^ test::mix(index)); }

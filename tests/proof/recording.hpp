@@ -130,7 +130,7 @@ class Run {
   /// The next session has the region at another address.
   void move();
   /// The store, which nobody has open, is as a library of format version 2 wrote it.
-  void make_version_2();
+  void make_earlier_version(u32 version);
 
   /// Below `below`, from the seed.
   u64 random(u64 below);

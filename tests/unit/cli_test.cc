@@ -25,8 +25,8 @@
 #include "store/inspect.hpp"
 #include "store/recovery.hpp"
 #include "support/chain.hpp"
+#include "support/earlier_version.hpp"
 #include "support/files.hpp"
-#include "support/version_2.hpp"
 #include "support/version_parts.hpp"
 
 namespace {
@@ -265,7 +265,7 @@ TEST_F(Cli, InfoOfAClosedStore) {
   ASSERT_EQ(ran.exit_code, 0) << ran.err;
   const auto value = [&](const char* key) { return json_value(ran.out, key); };
   EXPECT_EQ(value("store"), "\"" + store_.string() + "\"");
-  EXPECT_EQ(value("format_version"), "3");
+  EXPECT_EQ(value("format_version"), "4");
   EXPECT_EQ(value("architecture"), "\"x86_64-le-64\"");
   EXPECT_EQ(value("compatible_features"), "\"0x0\"");
   EXPECT_EQ(value("incompatible_features"), "\"0x0\"");
@@ -642,15 +642,17 @@ TEST_F(Cli, CheckFindsABitInALogBlocksHeader) {
   expect_contains(ran.out, "a block at offset " + std::to_string(place));
 }
 
-// The first opening of a store of version 2 writes a directory as well, and the superblock that
-// names it. Of that each word may be there or not, in either slot.
-TEST_F(Cli, CheckNotesASuperblockThatNvmMayHaveTornAtTakingOver) {
+class CliOfEarlierVersion : public Cli, public testing::WithParamInterface<perdura::u32> {};
+
+// The first opening of a store of an earlier version writes a directory as well, and the superblock
+// that names it. Of that each word may be there or not, in either slot.
+TEST_P(CliOfEarlierVersion, CheckNotesASuperblockThatNvmMayHaveTornAtTakingOver) {
   make_closed();
   const std::string uri = "emu:" + store_.string();
   const auto medium = [&] {
     return value_or_throw(perdura::media::open_medium(uri, {.create = false})).medium;
   };
-  perdura::test::make_version_2(*medium());
+  perdura::test::make_earlier_version(*medium(), GetParam());
   const std::string before = contents(store_);
   value_or_throw(perdura::store::open_volume(medium(), false, 0));
   const std::string after = contents(store_);
@@ -678,6 +680,8 @@ TEST_F(Cli, CheckNotesASuperblockThatNvmMayHaveTornAtTakingOver) {
   }
   EXPECT_GT(torn, 20U);
 }
+INSTANTIATE_TEST_SUITE_P(Versions, CliOfEarlierVersion,
+                         testing::Range(format::kFormatVersionMin, format::kFormatVersion));
 
 // In the last version damage and a torn checkpoint look the same: the place is named, as a note.
 TEST_F(Cli, CheckNotesABlockOfTheLastVersion) {

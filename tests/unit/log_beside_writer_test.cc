@@ -56,8 +56,9 @@ class LogBesideWriter : public testing::TestWithParam<const char*> {
     space_ = std::make_unique<log::Space>(*volume_, kRegion, 64 * kMiB);
     for (auto& writer : writers_)
       writer = std::make_unique<log::VersionWriter>(*space_, *volume_, kRegion);
+    u16 number = 0;
     for (auto& stream : streams_)
-      stream.writer = std::make_unique<log::RecordWriter>(*space_, *volume_, kRegion);
+      stream.writer = std::make_unique<log::RecordWriter>(*space_, *volume_, kRegion, number++);
   }
   ~LogBesideWriter() override {
     for (auto& writer : writers_) writer->leave_segment();
@@ -81,8 +82,7 @@ class LogBesideWriter : public testing::TestWithParam<const char*> {
   /// A record of any stream: it relies on some that are there, which it names. One in eight takes
   /// its time, and is written later; its stream waits for it.
   void write_record() {
-    const size_t slot = random_() % kStreams;
-    Stream& stream = streams_[slot];
+    Stream& stream = streams_[random_() % kStreams];
     const bool was_late = stream.late_time != 0;
     const u64 time = was_late ? std::exchange(stream.late_time, 0) : ++times_;
     if (!was_late && random_() % 8 == 0) {
@@ -101,8 +101,7 @@ class LogBesideWriter : public testing::TestWithParam<const char*> {
     for (const u64 each : relies_on) *value_or_throw(builder.take(1)) = each;
     ++stream.sequence;
     ASSERT_TRUE(stream.writer->make_room(builder.length(), log::Space::kHeld, stream.sequence));
-    ASSERT_TRUE(stream.writer->commit(builder,
-                                      {time, static_cast<u16>(slot), stream.sequence, versions_},
+    ASSERT_TRUE(stream.writer->commit(builder, {time, stream.sequence, versions_},
                                       log::RecordWriter::Steps::kOne));
     written_[time] = relies_on;
   }

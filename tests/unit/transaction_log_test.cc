@@ -225,7 +225,7 @@ u64 lose_record(const std::string& path, u64 sequence) {
   for (u64 at = place + sizeof *newest; newest != nullptr && at < content.size();
        at += kLineBytes) {
     auto* const record = reinterpret_cast<format::RecordHeader*>(&content[at]);
-    if (record->sequence != sequence || record->bytes < sizeof *record) continue;
+    if (newest->ticket + record->number != sequence || record->bytes < sizeof *record) continue;
     std::memset(record, 0, record->bytes);
     write_file(path, content);
     return place;
@@ -534,7 +534,7 @@ TEST(TransactionLog, ManyRecordsMayWaitTogether) {
   log::RecordBuilder builder(32 * kKiB);
   for (const u64 behind : {u64{0}, u64{3}, u64{0xffff}, u64{0x10000}, u64{0x20003}}) {
     builder.begin();
-    const media::Bytes bytes = builder.set_header({1, 0, behind + 1, 1}, behind);
+    const media::Bytes bytes = builder.set_header({1, behind + 1, 1}, 0, behind);
     const auto* const record = reinterpret_cast<const format::RecordHeader*>(bytes.data());
     EXPECT_EQ(record->behind, std::min<u64>(behind, 0xffff));
   }

@@ -18,10 +18,10 @@
 #include "region/volume.hpp"
 #include "store/recovery.hpp"
 #include "support/call_faults.hpp"
+#include "support/earlier_version.hpp"
 #include "support/expect_failure.hpp"
 #include "support/files.hpp"
 #include "support/log_volume.hpp"
-#include "support/version_2.hpp"
 #include "support/wrapped_store.hpp"
 
 namespace perdura::test {
@@ -140,7 +140,7 @@ TEST_P(VolumeTest, ABlankMediumIsMadeAStoreOnlyWhenAsked) {
 TEST_P(VolumeTest, NewerFormatsAndOtherMachinesAreRefused) {
   const FileBytes image = closed_store();
   write_file(path(), with_superblocks(image, [](Superblock& s) { ++s.format_version; }));
-  expect_refused(Code::kIncompatible, "has format version 4, this Perdura reads versions 2 to 3");
+  expect_refused(Code::kIncompatible, "has format version 5, this Perdura reads versions 2 to 4");
   write_file(path(), with_superblocks(image, [](Superblock& s) { s.format_version = 1; }));
   expect_refused(Code::kIncompatible, "use the older Perdura");
   write_file(path(), with_superblocks(image, [](Superblock& s) { s.incompatible_features = 8; }));
@@ -654,9 +654,9 @@ TEST_P(VolumeTest, AStoreOfVersion2IsTakenOver) {
     ASSERT_TRUE(volume->add_region(chunks));
     ASSERT_TRUE(volume->end_session());
   }
-  make_version_2(*medium_there());
+  make_earlier_version(*medium_there(), 2);
   const FileBytes old = read_file(path());
-  for (const u32 version : {2, 2, 3, 3}) {
+  for (const u32 version : {2u, 2u, format::kFormatVersion, format::kFormatVersion}) {
     const bool reads = version == 2;
     const auto volume = value_or_throw(open_there(medium_there(), reads));
     EXPECT_EQ(volume->superblock().format_version, version);
@@ -677,24 +677,26 @@ TEST_P(VolumeTest, AStoreOfVersion2IsTakenOver) {
   expect_refused(Code::kCorrupt, "holds an impossible region");
 }
 
-// It stays one of version 2 where its medium fails, and becomes one of version 3 at the next try.
+// It stays what it is where its medium fails, and becomes one of this version at the next try.
 TEST_P(VolumeTest, AStoreThatCouldNotBeTakenOverIsTakenOverLater) {
   {
     const auto volume = open_volume(uri());
     ASSERT_TRUE(volume->add_region(region_record(1)));
     ASSERT_TRUE(volume->end_session());
   }
-  make_version_2(*medium_there());
-  for (u64 nth = 1;; ++nth) {
-    SCOPED_TRACE(nth);
-    media::FaultPlan faults;
-    faults.arm({.calls = media::kFaultWrite | media::kFaultBarrier, .nth = nth});
-    if (open_there(faults.wrap(medium_there()), false)) break;
-    const auto volume = value_or_throw(open_there(medium_there(), true));
-    ASSERT_EQ(volume->regions().size(), 1u);
-    EXPECT_EQ(volume->regions()[0].engine, format::EngineId::kRedoLog);
+  for (u32 version = format::kFormatVersionMin; version < format::kFormatVersion; ++version) {
+    make_earlier_version(*medium_there(), version);
+    for (u64 nth = 1;; ++nth) {
+      SCOPED_TRACE("version " + std::to_string(version) + ", call " + std::to_string(nth));
+      media::FaultPlan faults;
+      faults.arm({.calls = media::kFaultWrite | media::kFaultBarrier, .nth = nth});
+      if (open_there(faults.wrap(medium_there()), false)) break;
+      const auto volume = value_or_throw(open_there(medium_there(), true));
+      ASSERT_EQ(volume->regions().size(), 1u);
+      EXPECT_EQ(volume->regions()[0].engine, format::EngineId::kRedoLog);
+    }
+    EXPECT_EQ(open_volume(uri())->superblock().format_version, format::kFormatVersion);
   }
-  EXPECT_EQ(open_volume(uri())->superblock().format_version, 3u);
 }
 
 TEST_P(VolumeTest, AStoreIsCleanWhenAllSessionsHaveEnded) {

@@ -254,7 +254,7 @@ Result<u64> TransactionContext::append_record(bool wait) {
   PERDURA_TRY(room);
   const u64 time = take_time();
   TransactionState::Slot& slot = globals_.slot(0);
-  const u64 position = stream.append(record_, {time, 0, slot.sequence + 1, durable});
+  const u64 position = stream.append(record_, {time, slot.sequence + 1, durable});
   wait_for(wait ? position : 0);
   add_logged();
   note(slot, time);
@@ -275,8 +275,8 @@ Result<u64> TransactionContext::write_record(log::RecordWriter::Steps steps) {
   PERDURA_TRY(guarded(
       [&] { return writer.make_room(record_.length(), at_the_latest(durable), sequence); }));
   const u64 time = take_time();
-  const Status written = guarded(
-      [&] { return writer.commit(record_, {time, stream_->slot, sequence, durable}, steps); });
+  const Status written =
+      guarded([&] { return writer.commit(record_, {time, sequence, durable}, steps); });
   if (!written) rely_on_version();
   add_logged();
   note(slot, time);

@@ -79,7 +79,8 @@ std::pair<RecordStream&, bool> Transactions::stream_of_next_thread() {
     with_memory([&] {
       auto made = std::make_unique<RecordStream>(static_cast<u16>(index));
       if (globals_.stream() == nullptr)
-        made->writer.emplace(*runtime_.log(), runtime_.volume(), runtime_.region().id());
+        made->writer.emplace(*runtime_.log(), runtime_.volume(), runtime_.region().id(),
+                             made->slot);
       streams_.push_back(std::move(made));
     });
     globals_.set_log_share(runtime_.log()->limit_bytes() / 4 / streams_.size());

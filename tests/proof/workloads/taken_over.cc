@@ -12,10 +12,10 @@ void run(Run& run) {
     if (session % 3 == 0) run.close();
     else if (session % 3 == 1) run.kill();
     else run.cut_power();
-    run.make_version_2();
+    run.make_earlier_version(session % 2 == 0 ? 2 : 3);
   }
 }
-const Registration kThis({"taken-over", "a store of format version 2 is taken over", run});
+const Registration kThis({"taken-over", "a store of an earlier format version is taken over", run});
 
 void run_chunks(Run& chunks) {
   chunks.use_chunks();

@@ -1,4 +1,4 @@
-// Stores as libraries of format version 2 wrote them.
+// Stores as libraries of earlier format versions wrote them.
 #pragma once
 
 #include <cstring>
@@ -13,9 +13,9 @@
 
 namespace perdura::test {
 
-/// Versions 2 and 3 differ in a region's engine, which 2 does not say. What a failure has torn
-/// stays as it is.
-inline void make_version_2(media::Medium& medium) {
+/// Version 2 does not say a region's engine; 3 differs in the records of transactions alone, which
+/// stay as they are. What a failure has torn does too.
+inline void make_earlier_version(media::Medium& medium, u32 version) {
   AlignedBuffer head(format::kDataBegin);
   value_or_throw(medium.read(0, head.first(format::kDataBegin)));
   const auto directory_of = [&](const format::Superblock& superblock) {
@@ -37,16 +37,17 @@ inline void make_version_2(media::Medium& medium) {
     std::memcpy(&header, directory_of(slot), sizeof header);
     auto* const regions =
         reinterpret_cast<format::RegionRecord*>(directory_of(slot) + sizeof header);
-    for (u32 i = 0; i < header.region_count; ++i) regions[i].engine = format::EngineId::kUnsaid;
+    for (u32 i = 0; version == 2 && i < header.region_count; ++i)
+      regions[i].engine = format::EngineId::kUnsaid;
   }
   for (auto& [offset, slot] : slots) {
-    slot.format_version = 2;
+    slot.format_version = version;
     slot.directory_checksum = sum_of(slot);
     slot.checksum = region::superblock_checksum(slot);
     std::memcpy(head.data() + offset, &slot, sizeof slot);
   }
-  value_or_throw(medium.write(0, head.first(format::kDataBegin), PERDURA_SITE("version 2")));
-  value_or_throw(medium.barrier(PERDURA_SITE("version 2")));
+  value_or_throw(medium.write(0, head.first(format::kDataBegin), PERDURA_SITE("earlier version")));
+  value_or_throw(medium.barrier(PERDURA_SITE("earlier version")));
 }
 
 }  // namespace perdura::test
