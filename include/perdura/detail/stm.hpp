@@ -63,9 +63,10 @@ struct TransactionWrite {
 /// What a thread's transactions are made of. Of that thread alone, but for `owner` above.
 class TransactionThread {
  public:
-  /// Of 1, 2, 4 or 8 bytes, aligned to as many.
+  /// Of 1, 2, 4 or 8 bytes, aligned to as many. In line: by a call two loads that miss the caches
+  /// take 50 ns longer, a third of a short transaction.
   template <class Word>
-  Word load(const Word* word) {
+  [[gnu::always_inline]] Word load(const Word* word) {
     OwnershipRecord& record = record_of(word);
     for (;;) {
       const std::uint64_t before = record.load(std::memory_order_acquire);
