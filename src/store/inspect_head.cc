@@ -40,8 +40,8 @@ bool is_mix(const Superblock& torn, const Superblock& whole) {
   const bool taken_over = whole.format_version < format::kFormatVersion;
   after.format_version = format::kFormatVersion;
   contents.push_back(after);
-  for (u32 version = format::kFormatVersionMin; whole.clean == 0 && version < whole.format_version;
-       ++version) {
+  for (u32 version = format::kFormatVersionMin;
+       whole.clean == 0 && version < format::kFormatVersion; ++version) {
     before.format_version = version;
     contents.push_back(before);
   }
