@@ -250,7 +250,7 @@ class LogInspection final : public Inspection {
 
   const char* content_part() const override { return "log"; }
   Status check_content(heap::Heap& heap, region::Region& region) override {
-    return check_transactions(volume_.name(), heap, region, std::move(transactions_));
+    return check_transactions(volume_.name(), heap, region, transactions_);
   }
 
   Result<std::unique_ptr<region::Region>> map_newest(const format::RegionRecord& record) override {

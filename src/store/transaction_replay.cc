@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
 #include <set>
 
 #include "heap/size_classes.hpp"
@@ -247,25 +246,6 @@ Failure lacks_state(const std::string& name) {
 
 }  // namespace
 
-Status check_transactions(const std::string& name, heap::Heap& heap, region::Region& region,
-                          std::vector<log::FoundRecord> transactions) {
-  if (transactions.empty()) return {};
-  PERDURA_ASSIGN(const TransactionState* const found, transaction_state(name, heap));
-  if (found == nullptr) return lacks_state(name);
-  erase_held(*found, transactions);
-  const auto state = std::make_unique<TransactionState>(*found);
-  const Reader reader(name, region);
-  for (const log::FoundRecord& each : transactions) {
-    PERDURA_TRY(reader.check_sequence(each, state->slots[each.slot]));
-    for (size_t i = 0; i < each.entries.size();) {
-      PERDURA_ASSIGN(const Entry entry, reader.entry_at(each, i));
-      i += entry.length;
-    }
-    state->slots[each.slot] = {each.time, each.sequence};
-  }
-  return {};
-}
-
 Result<u64> repeat_transactions(const std::string& name, heap::Heap& heap, region::Region& region,
                                 detail::Mutator& mutator,
                                 std::span<const log::FoundRecord> transactions) {
@@ -278,6 +258,17 @@ Result<u64> repeat_transactions(const std::string& name, heap::Heap& heap, regio
     repeated += now ? 1 : 0;
   }
   return repeated;
+}
+
+Status check_transactions(const std::string& name, heap::Heap& heap, region::Region& region,
+                          std::span<const log::FoundRecord> transactions) {
+  if (transactions.empty()) return {};
+  PERDURA_ASSIGN(const auto mutators,
+                 track::Mutators::create(nullptr, [](detail::Mutator&) noexcept {}));
+  detail::Mutator& mutator = mutators->this_thread();
+  const track::InOperation operation(mutator);
+  PERDURA_TRY(repeat_transactions(name, heap, region, mutator, transactions));
+  return {};
 }
 
 }  // namespace perdura::store

@@ -22,10 +22,10 @@ constexpr u64 kVersionLinesOfWordMax = 12;
 /// Leaves those that the region does not hold: what it holds needs neither memory nor log.
 void erase_held(const format::TransactionState& state, std::vector<log::FoundRecord>& transactions);
 
-/// Whether those that the region does not hold can be repeated: kCorrupt where one is missing, or
-/// where one stores outside of what the region has. Nothing is changed.
+/// Whether those that the region does not hold can be repeated, which is what it does: the region's
+/// memory is to be nobody else's. No mutators are needed. kCorrupt as repeat_transactions.
 Status check_transactions(const std::string& name, heap::Heap& heap, region::Region& region,
-                          std::vector<log::FoundRecord> transactions);
+                          std::span<const log::FoundRecord> transactions);
 
 /// Those that the region does not hold, in the order of their commits. Returns how many. kCorrupt
 /// where one is missing, or where it says what cannot be; `name` is the store's.

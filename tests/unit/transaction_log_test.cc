@@ -18,6 +18,7 @@
 #include "format/transaction_format.hpp"
 #include "log/record.hpp"
 #include "media/fault.hpp"
+#include "store/inspect.hpp"
 #include "store/transaction_replay.hpp"
 #include "support/files.hpp"
 #include "support/wrapped_store.hpp"
@@ -72,19 +73,38 @@ struct Words {
   u64 other;
 };
 
+/// Where the segment of transactions is that was begun last.
+u64 newest_segment(const std::vector<std::byte>& content) {
+  u64 place = 0;
+  u64 generation = 0;
+  for (u64 at = format::kDataBegin; at + kPageBytes <= content.size(); at += kPageBytes) {
+    const auto* const header = reinterpret_cast<const format::LogBlockHeader*>(&content[at]);
+    if (header->magic != format::kLogBlockMagic || header->flags != format::kLogTransactions ||
+        header->place != at || header->generation < generation)
+      continue;
+    place = at;
+    generation = header->generation;
+  }
+  return place;
+}
+
 /// Zeroes, in the segment of transactions that was begun last, what tells of that use.
 void lose_segment_header(const std::string& path) {
   std::vector<std::byte> content = read_file(path);
-  format::LogBlockHeader* newest = nullptr;
-  for (u64 at = format::kDataBegin; at + kPageBytes <= content.size(); at += kPageBytes) {
-    auto* const header = reinterpret_cast<format::LogBlockHeader*>(content.data() + at);
-    if (header->magic == format::kLogBlockMagic && header->flags == format::kLogTransactions &&
-        header->place == at && (newest == nullptr || header->generation > newest->generation))
-      newest = header;
-  }
-  ASSERT_NE(newest, nullptr);
-  std::memset(newest, 0, kPageBytes);
+  const u64 place = newest_segment(content);
+  ASSERT_NE(place, 0u);
+  std::memset(&content[place], 0, kPageBytes);
   write_file(path, content);
+}
+
+/// The place of a record of the segment at `segment`, by its number in it.
+u64 place_of_record(const std::vector<std::byte>& content, u64 segment, u64 number) {
+  for (u64 at = segment + sizeof(format::LogBlockHeader); at < content.size(); at += kLineBytes) {
+    const auto* const record = reinterpret_cast<const format::RecordHeader*>(&content[at]);
+    if (record->number == number && record->bytes >= sizeof *record) return at;
+  }
+  ADD_FAILURE() << "there is no record " << number;
+  return segment;
 }
 
 /// The segments of a store's log that transactions have, by their place.
@@ -208,32 +228,6 @@ TEST(TransactionLog, ATornReuseOfASegmentThatIsHomeIsNoDamage) {
   }
 }
 
-/// Zeroes, in the segment of transactions that was begun last, the record of a number. Returns
-/// where the segment is.
-u64 lose_record(const std::string& path, u64 sequence) {
-  std::vector<std::byte> content = read_file(path);
-  const format::LogBlockHeader* newest = nullptr;
-  u64 place = 0;
-  for (u64 at = format::kDataBegin; at + kPageBytes <= content.size(); at += kPageBytes) {
-    const auto* const header = reinterpret_cast<const format::LogBlockHeader*>(&content[at]);
-    if (header->magic != format::kLogBlockMagic || header->flags != format::kLogTransactions ||
-        header->place != at || (newest != nullptr && header->generation < newest->generation))
-      continue;
-    newest = header;
-    place = at;
-  }
-  for (u64 at = place + sizeof *newest; newest != nullptr && at < content.size();
-       at += kLineBytes) {
-    auto* const record = reinterpret_cast<format::RecordHeader*>(&content[at]);
-    if (newest->ticket + record->number != sequence || record->bytes < sizeof *record) continue;
-    std::memset(record, 0, record->bytes);
-    write_file(path, content);
-    return place;
-  }
-  ADD_FAILURE() << "there is no record " << sequence;
-  return 0;
-}
-
 // Power fails while relaxed commits are written, and one in the middle does not arrive: those
 // behind it never were. Were their segment used again at once, and power failed there too, more
 // would be missing before them than their stream had under way, and they would seem to count.
@@ -275,8 +269,12 @@ TEST(TransactionLog, RecordsThatNeverWereKeepTheirSegment) {
     transactions.wait_for(transactions.last_commit());
     store.crash();
   }
-  const u64 segment = lose_record(path, 6);
-  const std::vector<std::byte> before = read_file(path);
+  std::vector<std::byte> before = read_file(path);
+  const u64 segment = newest_segment(before);
+  auto* const lost =
+      reinterpret_cast<format::RecordHeader*>(&before[place_of_record(before, segment, 5)]);
+  std::memset(lost, 0, lost->bytes);
+  write_file(path, before);
   const auto generation =
       reinterpret_cast<const format::LogBlockHeader*>(&before[segment])->generation;
   plan.arm({.calls = media::kFaultGrow, .kind = media::FaultKind::kNoSpace, .for_ever = true});
@@ -304,6 +302,52 @@ TEST(TransactionLog, RecordsThatNeverWereKeepTheirSegment) {
   WrappedStore store = open();
   EXPECT_EQ(words_of(store)[4], 5u);
   for (u64 word = 5; word <= 17; ++word) EXPECT_EQ(words_of(store)[word], 0u);
+}
+
+// Where a record allocates what is in use already, it is not of this store's past: opening refuses
+// that, and whoever checks the store finds it.
+TEST(TransactionLog, ABlockInThePlaceOfAnotherIsDamageAlsoToACheck) {
+  const TempDir folder{TempDir::kMemory};
+  const std::string path = folder.path("store.pd");
+  Options options = small_store();
+  options.log_segment_bytes = kMiB;  // a record has all of a new block
+  options.log_limit_bytes = 8 * kMiB;
+  const auto open = [&] { return WrappedStore("file:" + path, options); };
+  {
+    WrappedStore store = open();
+    void* block = nullptr;
+    {
+      const auto operation = store.operation();
+      block = operation.allocate(200'000);
+      operation.set_root("block", block);
+    }
+    store.checkpoint();
+    store.atomically([&](Transaction& tx) { tx.write(*static_cast<u64*>(block), u64{1}); });
+    store.checkpoint();
+    store.atomically(
+        [&](Transaction& tx) { tx.write(*static_cast<void**>(block), tx.allocate(200'000)); });
+    store.crash();
+  }
+  EXPECT_TRUE(value_or_throw(store::check("file:" + path, {})).findings.empty());
+  std::vector<std::byte> content = read_file(path);
+  const u64 segment = newest_segment(content);
+  const u64 place = place_of_record(content, segment, 1);
+  const auto& header = *reinterpret_cast<const format::LogBlockHeader*>(&content[segment]);
+  auto* const record = reinterpret_cast<format::RecordHeader*>(&content[place]);
+  auto* const words = reinterpret_cast<u64*>(record + 1);
+  ASSERT_EQ(format::entry_kind(words[0]), format::EntryKind::kAllocate);
+  // One unit earlier, of which the other block has the last one.
+  words[0] -= format::kUnitBytes / 16;
+  words[1] -= 1;
+  record->checksum = log::record_checksum(
+      &content[place], record->bytes, place,
+      log::SegmentUse{.session = header.session, .generation = header.generation});
+  write_file(path, content);
+  const auto report = value_or_throw(store::check("file:" + path, {}));
+  ASSERT_EQ(report.findings.size(), 1u);
+  EXPECT_NE(report.findings[0].message.find("is in use where a transaction"), std::string::npos)
+      << report.findings[0].message;
+  EXPECT_THROW(open(), Error);
 }
 
 // What a record says is counted before anybody has looked whether it is all there.
