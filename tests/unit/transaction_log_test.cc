@@ -36,31 +36,43 @@ Options small_store() {
   return options;
 }
 
-// A record says on which version it relies, and stays in its segment until that is used again: the
-// versions that follow may be more than 16 bits can tell apart.
+// A record says on which version it relies, and is read for as long as its thread keeps the
+// segment: the versions that follow may be more than 16 bits can tell apart. Who only looks reads
+// it too.
 TEST(TransactionLog, ARecordStaysRightForAnyNumberOfVersions) {
-  constexpr u64 kVersions = 70'000;
   const TempDir folder{TempDir::kMemory};
   const std::string uri = "emu:" + folder.path("store.pd");
-  const auto number_after = [&](u64 versions) {
-    Store store = Store::open(uri, small_store());
-    u64& word = store.root<u64>("word");
-    atomically(store, [&](Transaction& tx) { tx.write(word, tx.read(word) + 1); });
+  u64 expected = 0;
+  const auto crash_after = [&](u64 versions) {
+    WrappedStore store(uri, small_store());
+    if (store.get_root("word") == nullptr) {
+      const auto operation = store.operation();
+      operation.set_root("word", operation.allocate(sizeof(u64)));
+    }
+    u64& word = *static_cast<u64*>(store.get_root("word"));
+    EXPECT_EQ(word, expected);
+    ++expected;
+    store.atomically([&](Transaction& tx) { tx.write(word, expected); });
     for (u64 i = 0; i < versions; ++i) {
       {
         const auto operation = store.operation();
         operation.touch(&word, sizeof word);
-        ++word;
+        word = ++expected;
       }
       store.checkpoint();
     }
-    const u64 result = word;
-    store.close();
-    return result;
+    store.crash();
   };
-  EXPECT_EQ(number_after(33'000), 33'001u);  // more than half of the range of 16 bits
-  EXPECT_EQ(number_after(kVersions), 33'001u + kVersions + 1);
-  EXPECT_EQ(number_after(0), 33'001u + kVersions + 2);
+  // More than half of the range of 16 bits, more than all of it, and none.
+  for (const u64 versions : {33'000, 70'000, 0}) {
+    SCOPED_TRACE(versions);
+    crash_after(versions);
+    const store::CheckReport report = value_or_throw(store::check(uri, {}));
+    for (const store::Finding& finding : report.findings) ADD_FAILURE() << finding.message;
+    const store::Description description = value_or_throw(store::describe(uri, {}));
+    EXPECT_GE(description.regions.at(0).log.value().transactions, 1u) << "nobody reads the record";
+  }
+  EXPECT_EQ(*static_cast<u64*>(WrappedStore(uri, small_store()).get_root("word")), expected);
 }
 
 /// A record of this many words and the header fill a page.
