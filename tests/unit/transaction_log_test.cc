@@ -1,7 +1,8 @@
 // Goal: the records of transactions in the log count for as long as a store may live, and only in
-// the use of a segment that they were written in. Method: stores with tens of thousands of
-// versions; the beginning of a segment is lost, as by a power failure, before the next session uses
-// it.
+// the use of a segment that they were written in; threads share what they need of it, and take over
+// what others leave. Method: stores with tens of thousands of versions; the beginning of a segment
+// is lost, as by a power failure, before the next session uses it; hundreds of threads, at once or
+// in turn.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -583,6 +584,69 @@ TEST(TransactionLog, AnyNumberOfThreadsStaysWithinTheLimit) {
   EXPECT_EQ(counts_of(store)->all, kThreads * kRounds);
   for (const u64 each : counts_of(store)->of) EXPECT_EQ(each, kRounds);
   EXPECT_TRUE(store.audit().clean);
+}
+
+/// Made before the thread's first use of the store: it is destroyed behind what is made by that.
+struct GivesBackAtTheEnd {
+  WrappedStore* store = nullptr;
+  void* block = nullptr;
+  bool in_transaction = false;
+
+  ~GivesBackAtTheEnd() {
+    if (store == nullptr) return;
+    if (in_transaction) store->atomically([this](Transaction& tx) { tx.deallocate(block); });
+    else store->operation().deallocate(block);
+  }
+};
+thread_local GivesBackAtTheEnd at_the_end;
+
+// The next thread has the mutator, the transactions and the stream of the one before.
+TEST(TransactionLog, ThreadsThatUseTheStoreUntilTheirVeryEndAreTakenOver) {
+  constexpr u64 kThreads = 300;
+  for (const std::string scheme : {"file:", "emu:"}) {
+    SCOPED_TRACE(scheme);
+    const TempDir folder{TempDir::kMemory};
+    const std::string uri = scheme + folder.path("store.pd");
+    Options options = small_store();
+    options.region_limit_bytes = 64 * kMiB;
+    options.log_limit_bytes = 64 * kMiB;  // for as many streams as there can be
+    u64 live_blocks = 0;
+    const auto add_one = [](WrappedStore& store) {
+      u64& count = *static_cast<u64*>(store.get_root("count"));
+      store.atomically([&](Transaction& tx) { tx.write(count, tx.read(count) + 1); });
+    };
+    {
+      WrappedStore store(uri, options);
+      {
+        const auto operation = store.operation();
+        auto* const count = static_cast<u64*>(operation.allocate(sizeof(u64)));
+        operation.touch(count, sizeof *count);
+        *count = 0;
+        operation.set_root("count", count);
+      }
+      add_one(store);
+      live_blocks = store.audit().live_blocks;
+      for (u64 i = 0; i < kThreads; ++i)
+        std::thread([&] {
+          at_the_end.store = &store;
+          at_the_end.block = store.operation().allocate(64);
+          at_the_end.in_transaction = i % 2 == 0;
+          add_one(store);
+        }).join();
+      EXPECT_EQ(store.runtime().mutators().all().size(), 2u);
+      add_one(store);
+      store.checkpoint();
+      const auto* const state =
+          value_or_throw(store::transaction_state("store", store.runtime().heap()));
+      EXPECT_LE(std::ranges::count_if(state->slots, [](auto& slot) { return slot.time != 0; }), 2);
+      store.crash();
+    }
+    WrappedStore store(uri, options);
+    EXPECT_EQ(*static_cast<u64*>(store.get_root("count")), kThreads + 2);
+    const HeapAudit audit = store.audit();
+    EXPECT_TRUE(audit.clean) << audit.problem;
+    EXPECT_EQ(audit.live_blocks, live_blocks);
+  }
 }
 
 // How many records wait for one barrier is said with 16 bits.
