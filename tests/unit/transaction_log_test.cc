@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
 #include <barrier>
 #include <cstring>
 #include <map>
@@ -18,6 +19,7 @@
 #include "base/mapping.hpp"
 #include "format/transaction_format.hpp"
 #include "log/record.hpp"
+#include "media/decorator.hpp"
 #include "media/fault.hpp"
 #include "store/inspect.hpp"
 #include "store/transaction_replay.hpp"
@@ -241,6 +243,20 @@ TEST(TransactionLog, ATornReuseOfASegmentThatIsHomeIsNoDamage) {
   }
 }
 
+/// Whose barriers wait while `is_held`.
+class HeldBarriers final : public media::Decorator {
+ public:
+  HeldBarriers(std::atomic<bool>& is_held, std::unique_ptr<media::Medium> inner)
+      : Decorator(std::move(inner)), is_held_(is_held) {}
+  Status barrier(const media::Site& site) override {
+    is_held_.wait(true);
+    return inner().barrier(site);
+  }
+
+ private:
+  std::atomic<bool>& is_held_;
+};
+
 // Power fails while relaxed commits are written, and one in the middle does not arrive: those
 // behind it never were. Were their segment used again at once, and power failed there too, more
 // would be missing before them than their stream had under way, and they would seem to count.
@@ -249,11 +265,12 @@ TEST(TransactionLog, RecordsThatNeverWereKeepTheirSegment) {
   const TempDir folder{TempDir::kMemory};
   const std::string path = folder.path("store.pd");
   media::FaultPlan plan;
+  std::atomic<bool> is_held{false};
   Options options = small_store();
   options.log_limit_bytes = 4 * kMiB;
   const auto open = [&] {
     return WrappedStore("file:" + path, options, [&](std::unique_ptr<media::Medium> inner) {
-      return plan.wrap(std::move(inner));
+      return plan.wrap(std::make_unique<HeldBarriers>(is_held, std::move(inner)));
     });
   };
   const auto words_of = [](WrappedStore& store) {
@@ -278,7 +295,11 @@ TEST(TransactionLog, RecordsThatNeverWereKeepTheirSegment) {
     value_or_throw(store.runtime().engine().bring_home());
     auto& transactions = detail::transactions_of(store.runtime());
     transactions.set_durability(Durability::kRelaxed);
+    // None of them is durable before the last one is appended.
+    is_held = true;
     for (u64 word = 5; word <= 17; ++word) set(store, word, 1);
+    is_held = false;
+    is_held.notify_all();
     transactions.wait_for(transactions.last_commit());
     store.crash();
   }
