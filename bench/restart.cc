@@ -157,7 +157,7 @@ int load(const ChildArguments& arguments) {
 
 /// Prints nanoseconds and the library's own account.
 int measure(const ChildArguments& arguments) {
-  pin_thread(kMutatorCpu);
+  pin_thread(kAnyCpu);
   Random random(now_ns());
   Options options;
   options.tracking = Tracking::kReported;
@@ -192,7 +192,7 @@ int scan(const ChildArguments& arguments) {
   Options options;
   options.tracking = Tracking::kReported;
   options.verify = verify_of(arguments.at(1));
-  Store store = Store::open(arguments.at(0), options);
+  Store store = open_store(arguments.at(0), options);
   const Table* table = store.find_root<Table>("table");
   if (table == nullptr || table->records == 0) throw std::runtime_error("the table is gone");
   std::uint64_t records = 0, sum = 0;

@@ -343,9 +343,10 @@ Status Image::load(const std::vector<u64>& offsets, const std::function<void(u64
     for (u64 offset : offsets) visit(offset);
     return {};
   }
+  if (offsets.empty()) return {};
   std::vector<media::ReadRequest> requests;
   // One range, so that the kernel can back it with large pages, or in one go with small ones.
-  PERDURA_ASSIGN(memory_, Mapping::anonymous(std::max<u64>(offsets.size(), 1) * segment_bytes_));
+  PERDURA_ASSIGN(memory_, Mapping::anonymous(offsets.size() * segment_bytes_));
   ::madvise(memory_.as(), memory_.length(),
             memory_.length() < region::kHugeBytes ? MADV_POPULATE_WRITE : MADV_HUGEPAGE);
   for (u64 offset : offsets) {
@@ -366,7 +367,6 @@ Status Image::load(const std::vector<u64>& offsets, const std::function<void(u64
           return medium_.load(group);
         });
   };
-  if (requests.empty()) return {};
   std::future<Status> reading = read(0);
   for (size_t begin = 0; begin < requests.size(); begin += kSegmentsAtOnce) {
     PERDURA_TRY(reading.get());

@@ -1,7 +1,6 @@
 #include "store/lazy_parts.hpp"
 
 #include <pthread.h>
-#include <sched.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
@@ -12,13 +11,18 @@
 
 #include "base/futex.hpp"
 #include "base/mutant.hpp"
+#include "base/spin.hpp"
 #include "base/threads.hpp"
 
 namespace perdura::store {
 namespace {
 constexpr u64 kPartBytesMin = 256 * kKiB;
 constexpr u64 kPartsMax = 8192;  // each may split the kernel's map of the process twice
-constexpr u64 kPartsAhead = 16;
+/// Of what is filled ahead of a program that reads in order: how far, and how much of it is opened
+/// together. Each call of the system that opens or maps pages keeps the program out of its own
+/// meanwhile, and whoever needs one of the parts waits for all of them.
+constexpr u64 kAheadBytes = 8 * kMiB;
+constexpr u64 kAtOnceBytes = 4 * kMiB;
 /// So many parts that could be open are closed with those around them: two splits of the kernel's
 /// map of the process cost more than to open them.
 constexpr u64 kGapPartsMax = 8;
@@ -37,6 +41,19 @@ void fill_gaps(std::vector<Wanted>& wanted) {
 }
 
 }  // namespace
+
+LazyParts::LazyParts(region::Region& region, track::Tracker& tracker, Filler& filler,
+                     media::SelfMemory memory, Plan plan)
+    : home_(region.home()),
+      base_(region.base()),
+      tracker_(tracker),
+      filler_(filler),
+      memory_(std::move(memory)),
+      plan_(std::move(plan)),
+      part_bytes_(plan_.part_bytes),
+      parts_at_once_(std::max<u64>(1, kAtOnceBytes / part_bytes_)),
+      parts_ahead_(parts_at_once_ * (kAheadBytes / kAtOnceBytes)),
+      states_(plan_.parts.size()) {}
 
 u64 LazyParts::part_bytes_for(u64 end, u64 unit) {
   u64 bytes = std::max(kPartBytesMin, unit);
@@ -114,56 +131,76 @@ Status LazyParts::close() {
 }
 
 // Fill and open a closed part, or wait for the thread that does. What is open may have been stored
-// to, so nothing is filled or forgotten once any of it is.
+// to, so nothing is filled or forgotten once any of it is. Where it was filled with others, one of
+// which could not be, it is filled alone.
 bool LazyParts::fill(u64 part) noexcept {
   std::atomic<u8>& state = states_[part];
   u8 seen = state.load(std::memory_order_acquire);
-  while ((seen == kClosed || seen == kFilled) &&
-         !state.compare_exchange_weak(seen, kFilling, std::memory_order_acq_rel)) {
+  for (;;) {
+    while (is_to_be_opened(seen))
+      if (state.compare_exchange_weak(seen, kFilling, std::memory_order_acq_rel))
+        return fill_claimed({part, part + 1}, seen);
+    if (seen != kFilling) return seen == kOpen;
+    help_behind(part);
+    await_soon([&] { return (seen = state.load(std::memory_order_acquire)) != kFilling; });
   }
-  if (seen != kClosed && seen != kFilled) {
-    if (seen == kFilling) help_behind(part);
-    while (state.load(std::memory_order_acquire) == kFilling) ::sched_yield();
-    return state.load(std::memory_order_acquire) == kOpen;
-  }
-  return fill_claimed(part, seen);
 }
 
-// Its state is kFilling by this thread's hand, and was `before`.
-bool LazyParts::fill_claimed(u64 part, u8 before) noexcept {
-  std::atomic<u8>& state = states_[part];
-  if (before == kClosed && !fill_pages(part)) {
-    state.store(kClosed, std::memory_order_release);
+// Their states are kFilling by this thread's hand, and were `before`.
+bool LazyParts::fill_claimed(Run run, u8 before) noexcept {
+  if (before == kClosed && !fill_pages(run)) {
+    set_states(run, kClosed);
     return false;
   }
+  return open_filled(run);
+}
+
+// Parts that could not be opened stay closed, and the access ends the program rather than showing
+// it old data.
+bool LazyParts::open_filled(Run run) noexcept {
   const bool good = static_cast<bool>(
-      for_each_backed(part * part_bytes_, (part + 1) * part_bytes_,
+      for_each_backed(run.begin * part_bytes_, run.end * part_bytes_,
                       [this](std::byte* address, u64 length) -> Status {
                         if (::mprotect(address, length, tracker_.protection()) == 0) return {};
                         return Failure{};
                       }));
-  // A part that could not be opened stays closed, and the access ends the program rather than
-  // showing it old data.
-  state.store(good ? kOpen : kFilled, std::memory_order_release);
-  if (good) remaining_.fetch_sub(1, std::memory_order_acq_rel);
+  set_states(run, good ? kOpen : kFilled);
+  if (good) remaining_.fetch_sub(run.end - run.begin, std::memory_order_acq_rel);
   return good;
 }
 
-// Whoever waits for a paced part fills the next one that nobody is at meanwhile: of two that read
+void LazyParts::set_states(Run run, u8 state) noexcept {
+  for (u64 part = run.begin; part < run.end; ++part)
+    states_[part].store(state, std::memory_order_release);
+}
+
+// Paced parts from `begin` on that this thread has claimed: none, if that is not closed.
+LazyParts::Run LazyParts::claim(u64 begin, u64 end) noexcept {
+  Run run{begin, begin};
+  for (; run.end < std::min(end, states_.size()); ++run.end) {
+    u8 seen = kClosed;
+    if (plan_.parts[run.end] != Wanted::kPaced ||
+        !states_[run.end].compare_exchange_strong(seen, kFilling, std::memory_order_acq_rel))
+      break;
+  }
+  return run;
+}
+
+// Whoever waits for a paced part fills the next ones that nobody is at meanwhile: of two that read
 // in order, the program and the background thread, none waits for the other then.
 void LazyParts::help_behind(u64 part) noexcept {
-  for (u64 next = part + 1; next < std::min(part + kPartsAhead, states_.size()); ++next) {
-    u8 seen = kClosed;
+  for (u64 next = part + 1; next < std::min(part + parts_ahead_, states_.size()); ++next) {
     if (plan_.parts[next] != Wanted::kPaced) return;
-    if (!states_[next].compare_exchange_strong(seen, kFilling, std::memory_order_acq_rel)) continue;
-    fill_claimed(next, kClosed);
+    const Run run = claim(next, next + at_once_.load(std::memory_order_relaxed));
+    if (run.begin == run.end) continue;
+    fill_claimed(run, kClosed);
     return;
   }
 }
 
-bool LazyParts::fill_pages(u64 part) noexcept {
-  const u64 begin = part * part_bytes_;
-  const u64 end = begin + part_bytes_;
+bool LazyParts::fill_pages(Run run) noexcept {
+  const u64 begin = run.begin * part_bytes_;
+  const u64 end = run.end * part_bytes_;
   if (!filler_.stores(begin, end)) return filler_.fill(begin, end, memory_);
   return static_cast<bool>(guarded([&]() -> Status {
     PERDURA_TRY(for_each_backed(begin, end, [this](std::byte* address, u64 length) {
@@ -271,7 +308,7 @@ void LazyParts::fill_paced() {
       if (!stopping_.load(std::memory_order_acquire)) futex_wait(bell_, seen, wait);
       continue;
     }
-    while (part < states_.size() && states_[part].load(std::memory_order_acquire) != kClosed)
+    while (part < states_.size() && !is_to_be_opened(states_[part].load(std::memory_order_acquire)))
       ++part;
     if (part < states_.size()) fill(part++);
     due = std::max(due + pace, Clock::now());
@@ -279,20 +316,47 @@ void LazyParts::fill_paced() {
   if (done()) filler_.all_filled();
 }
 
-// The pages of what is opened are mapped as well, which saves the program as many faults.
+// Behind what is filled already, so that the program finds one stretch of parts open while the next
+// one is being filled. It says how far it has come by touching a part that is whole but still
+// closed: the first of a stretch, and halfway in the first one, of which it is at the beginning.
 void LazyParts::fill_ahead() {
-  u64 part = ahead_.exchange(kNone, std::memory_order_relaxed);
-  for (u64 i = 0; i < kPartsAhead && part < states_.size(); ++i, ++part) {
+  const u64 begin = ahead_.exchange(kNone, std::memory_order_relaxed);
+  const u64 looked_at = std::min(begin + 2 * parts_ahead_, states_.size());
+  u64 part = begin;
+  while (part < looked_at && states_[part].load(std::memory_order_acquire) != kClosed) ++part;
+  const u64 end = std::min(part + parts_ahead_, states_.size());
+  const u64 mark = part == begin ? begin + parts_ahead_ / 2 : part;
+  // It may not go on: what it does not touch need not be looked at in large pieces.
+  if (begin < in_order_since_ || begin > ahead_until_ + parts_at_once_) in_order_since_ = begin;
+  const u64 at_once = begin - in_order_since_ < parts_at_once_ ? 1 : parts_at_once_;
+  at_once_.store(at_once, std::memory_order_relaxed);
+  ahead_until_ = part;
+  while (part < end) {
     if (plan_.parts[part] != Wanted::kPaced) return;
-    if (states_[part].load(std::memory_order_acquire) == kClosed && fill(part))
-      (void)for_each_backed(part * part_bytes_, (part + 1) * part_bytes_,
-                            [](std::byte* address, u64 length) -> Status {
-                              ::madvise(address, length, MADV_POPULATE_READ);
-                              return {};
-                            });
+    const Run run = claim(part, std::min(part + at_once, end));
+    ahead_until_ = part = std::max(run.end, part + 1);
+    if (run.begin != run.end) fill_ahead(run, mark);
     // It has gone elsewhere, or come up.
     if (ahead_.load(std::memory_order_relaxed) != kNone) return;
   }
+}
+
+// Their pages are mapped as well, which saves the program as many faults. One that cannot be filled
+// keeps none of the others from it.
+void LazyParts::fill_ahead(Run run, u64 mark) noexcept {
+  if (!fill_pages(run)) {
+    set_states(run, kClosed);
+    if (run.end - run.begin == 1) return;
+    for (u64 part = run.begin; part < run.end; ++part) fill(part);
+    return;
+  }
+  if (run.begin == mark) set_states({run.begin, ++run.begin}, kFilled);
+  if (run.begin == run.end || !open_filled(run)) return;
+  (void)for_each_backed(run.begin * part_bytes_, run.end * part_bytes_,
+                        [](std::byte* address, u64 length) -> Status {
+                          ::madvise(address, length, MADV_POPULATE_READ);
+                          return {};
+                        });
 }
 
 }  // namespace perdura::store

@@ -2,7 +2,8 @@
 // background thread comes to them. Until then they are inaccessible.
 //
 //   state of a part    kPlain (nothing to do) | kClosed -> kFilling -> kOpen
-//                      kFilled: whole, but could not be opened yet
+//                      kFilled: whole, but not open: who touches it says where the program is, or
+//                               it could not be opened yet
 //                      kRefused: the background thread could not fill it when it was asked to
 //
 // The library writes a closed part through /proc/self/mem, which needs no access of its own and so
@@ -79,30 +80,33 @@ class LazyParts final : public region::FaultHandler, public track::ClosedParts {
   static constexpr u64 kNone = ~u64{0};
 
   LazyParts(region::Region& region, track::Tracker& tracker, Filler& filler,
-            media::SelfMemory memory, Plan plan)
-      : home_(region.home()),
-        base_(region.base()),
-        tracker_(tracker),
-        filler_(filler),
-        memory_(std::move(memory)),
-        plan_(std::move(plan)),
-        part_bytes_(plan_.part_bytes),
-        states_(plan_.parts.size()) {}
+            media::SelfMemory memory, Plan plan);
+
+  /// Parts one behind the other.
+  struct Run {
+    u64 begin;
+    u64 end;
+  };
 
   template <class Visit>
   Status for_each_backed(u64 begin, u64 end, Visit&& visit) const;
   Status close();
   bool fill(u64 part) noexcept;
-  bool fill_claimed(u64 part, u8 before) noexcept;
+  bool fill_claimed(Run run, u8 before) noexcept;
+  bool open_filled(Run run) noexcept;
+  void set_states(Run run, u8 state) noexcept;
+  Run claim(u64 begin, u64 end) noexcept;
   void help_behind(u64 part) noexcept;
-  bool fill_pages(u64 part) noexcept;
+  bool fill_pages(Run run) noexcept;
   bool ask_for(u64 part) noexcept;
   void answer_asked();
+  static bool is_to_be_opened(u8 state) { return state == kClosed || state == kFilled; }
   bool follows_an_open_one(u64 part) const noexcept;
   void fill_in_background();
   bool fill_soon();
   void fill_paced();
   void fill_ahead();
+  void fill_ahead(Run run, u64 mark) noexcept;
 
   const std::shared_ptr<const region::HomeMap> home_;
   std::byte* const base_;
@@ -112,10 +116,15 @@ class LazyParts final : public region::FaultHandler, public track::ClosedParts {
   const pid_t process_ = ::getpid();
   const Plan plan_;
   const u64 part_bytes_;
+  const u64 parts_at_once_;
+  const u64 parts_ahead_;
   std::vector<std::atomic<u8>> states_;
   std::atomic<u64> remaining_{0};   ///< parts not open yet
   std::atomic<u64> wanted_{kNone};  ///< the part that somebody has asked the background thread for
   std::atomic<u64> ahead_{kNone};   ///< behind a paced one that was touched
+  u64 in_order_since_ = 0;          ///< the background thread's: where the program began to
+  u64 ahead_until_ = 0;             ///< and how far it was filled ahead of it
+  std::atomic<u64> at_once_{1};     ///< parts ahead that are filled together
   std::atomic<u32> bell_{0};        ///< rung for the background thread
   std::atomic<bool> stopping_{false};
   std::optional<region::FaultWatch> watch_;  ///< where the tracker does not answer faults
