@@ -2,6 +2,7 @@
 
 #include <bit>
 
+#include "format/object_format.hpp"
 #include "format/remap_format.hpp"
 
 namespace perdura::region {
@@ -46,6 +47,22 @@ constexpr EngineRules kRemap{
     .version_records_bytes = format::version_records_bytes,
 };
 
+constexpr EngineRules kObjects{
+    .feature = format::kFeatureObjects,
+    .record_fits =
+        [](const RegionRecord& record) {
+          return record.chunk_bytes == 0 && record.versions_kept == 0 && record.aliases == 0;
+        },
+    .extent_fits =
+        [](const RegionRecord&, const Extent& extent) {
+          return extent.kind == ExtentKind::kObjects ||
+                 (extent.kind == ExtentKind::kObjectHeads &&
+                  extent.length % (2 * format::kObjectHeadBytes) == 0);
+        },
+    .needs_bytes = true,
+    .version_records_bytes = [](const RegionRecord&) { return u64{0}; },
+};
+
 constexpr EngineRules kUnknown{
     .feature = 0,
     .record_fits = [](const RegionRecord&) { return false; },
@@ -62,6 +79,8 @@ const EngineRules& engine_rules(const RegionRecord& record) {
       return kRedoLog;
     case EngineId::kRemap:
       return kRemap;
+    case EngineId::kObjects:
+      return kObjects;
     case EngineId::kUnsaid:
       break;
   }

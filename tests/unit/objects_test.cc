@@ -1,0 +1,119 @@
+// Goal: what is called of an object is durable as its kind says, whatever ends the process; objects
+// of a store come and go without touching each other. Method: states whose methods add up, opened
+// again after orderly ends, kills and other programs' methods.
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include <perdura/objects.hpp>
+#include <perdura/perdura.hpp>
+
+#include "support/expect_failure.hpp"
+#include "support/files.hpp"
+
+namespace perdura::test {
+
+struct Seats {
+  std::int32_t sold[64];
+  std::uint64_t calls;
+  void sell(int row, std::int64_t count) noexcept {
+    sold[row] += static_cast<std::int32_t>(count);
+    ++calls;
+  }
+  void clear() noexcept { *this = {}; }
+  int reserve(int row) noexcept {
+    ++calls;
+    return sold[row]++;
+  }
+  int left(int row) const noexcept { return 100 - sold[row]; }
+};
+
+struct Other {
+  std::uint64_t value;
+  void set(std::uint64_t to) noexcept { value = to; }
+};
+
+}  // namespace perdura::test
+
+template <>
+struct perdura::Methods<perdura::test::Seats>
+    : perdura::MethodList<perdura::Deferrable<&perdura::test::Seats::sell>,
+                          perdura::Deferrable<&perdura::test::Seats::clear>,
+                          perdura::Instant<&perdura::test::Seats::reserve>> {};
+template <>
+struct perdura::Methods<perdura::test::Other>
+    : perdura::MethodList<perdura::Deferrable<&perdura::test::Other::set>> {};
+
+namespace perdura::test {
+namespace {
+
+class ObjectsOf : public testing::TestWithParam<const char*> {
+ protected:
+  std::string uri() const { return GetParam() + folder_.path("objects.pd"); }
+  Objects open() const { return Objects::open(uri()); }
+
+  const TempDir folder_{TempDir::kMemory};
+};
+
+TEST_P(ObjectsOf, AStoreAreThereAgain) {
+  {
+    Objects objects = open();
+    auto hall = objects.object<Seats>("hall");
+    auto other = objects.object<Other>("other");
+    hall.defer<&Seats::sell>(3, 2);
+    EXPECT_EQ(hall.call<&Seats::reserve>(3), 2);
+    EXPECT_EQ(hall.read<&Seats::left>(3), 97);
+    other.defer<&Other::set>(77u);
+    objects.close();
+  }
+  for (int session = 0; session < 3; ++session) {
+    Objects objects = open();
+    auto hall = objects.object<Seats>("hall");
+    EXPECT_EQ(hall.call<&Seats::reserve>(3), 3 + session);
+    const auto list = objects.list();
+    ASSERT_EQ(list.size(), 2u);
+    EXPECT_EQ(list[0].name, "hall");
+    EXPECT_EQ(list[0].bytes, sizeof(Seats));
+    EXPECT_EQ(list[1].name, "other");
+  }
+}
+
+TEST_P(ObjectsOf, ThatAreRemovedAreNewOnesAgain) {
+  for (int round = 0; round < 50; ++round) {
+    Objects objects = open();
+    for (const char* const name : {"first", "second"}) {
+      auto hall = objects.object<Seats>(name);
+      EXPECT_EQ(hall.call<&Seats::reserve>(1), 0) << name << round;
+      hall.defer<&Seats::sell>(1, 5);
+    }
+    expect_error([&] { objects.remove("third"); }, Code::kNotFound, "has no object 'third'");
+    {
+      auto used = objects.object<Seats>("first");
+      expect_error([&] { objects.remove("first"); }, Code::kMisuse, "is in use");
+    }
+    objects.remove("first");
+    if (round % 2 == 0) objects.close();
+    Objects again = round % 2 == 0 ? open() : std::move(objects);
+    again.remove("second");
+    EXPECT_TRUE(again.list().empty());
+  }
+  EXPECT_LT(std::filesystem::file_size(folder_.path("objects.pd")), 16 * kMiB);
+}
+
+TEST_P(ObjectsOf, AnotherTypeAreRefused) {
+  Objects objects = open();
+  objects.object<Seats>("hall");
+  expect_error([&] { objects.object<Other>("hall"); }, Code::kTypeMismatch, "object 'hall'");
+  expect_error([&] { objects.object<Other>(""); }, Code::kInvalidArgument, "has 0 bytes");
+  expect_error([&] { objects.object<Other>("x", {.log_bytes = 5000}); }, Code::kInvalidArgument,
+               "log_bytes is a power of two");
+}
+
+INSTANTIATE_TEST_SUITE_P(Media, ObjectsOf, testing::Values("emu:", "file:"), [](const auto& info) {
+  std::string name = info.param;
+  name.pop_back();
+  return name;
+});
+
+}  // namespace
+}  // namespace perdura::test
