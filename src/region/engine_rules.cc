@@ -24,6 +24,7 @@ constexpr EngineRules kRedoLog{
           return extent.kind == ExtentKind::kLog || extent.kind == ExtentKind::kHome;
         },
     .needs_bytes = true,
+    .has_objects = false,
     .version_records_bytes = [](const RegionRecord&) { return u64{0}; },
 };
 
@@ -44,6 +45,7 @@ constexpr EngineRules kRemap{
                            is_aligned(extent.medium_offset | extent.length, record.chunk_bytes);
         },
     .needs_bytes = false,
+    .has_objects = false,
     .version_records_bytes = format::version_records_bytes,
 };
 
@@ -60,6 +62,7 @@ constexpr EngineRules kObjects{
                   extent.length % (2 * format::kObjectHeadBytes) == 0);
         },
     .needs_bytes = true,
+    .has_objects = true,
     .version_records_bytes = [](const RegionRecord&) { return u64{0}; },
 };
 
@@ -68,6 +71,7 @@ constexpr EngineRules kUnknown{
     .record_fits = [](const RegionRecord&) { return false; },
     .extent_fits = [](const RegionRecord&, const Extent&) { return false; },
     .needs_bytes = false,
+    .has_objects = false,
     .version_records_bytes = [](const RegionRecord&) { return u64{0}; },
 };
 

@@ -8,6 +8,8 @@
 #include <perdura/objects.hpp>
 #include <perdura/perdura.hpp>
 
+#include "object/object_table.hpp"
+#include "store/inspect.hpp"
 #include "support/expect_failure.hpp"
 #include "support/files.hpp"
 
@@ -107,6 +109,57 @@ TEST_P(ObjectsOf, AnotherTypeAreRefused) {
   expect_error([&] { objects.object<Other>(""); }, Code::kInvalidArgument, "has 0 bytes");
   expect_error([&] { objects.object<Other>("x", {.log_bytes = 5000}); }, Code::kInvalidArgument,
                "log_bytes is a power of two");
+}
+
+TEST_P(ObjectsOf, AStoreAreSeenByTheCommands) {
+  {
+    Objects objects = open();
+    objects.object<Seats>("hall").call<&Seats::reserve>(1);
+    objects.object<Other>("other");
+    Store heap = Store::open(uri(), {.region = "heap"});
+    heap.checkpoint();
+    heap.close();
+    objects.close();
+  }
+  const auto report = value_or_throw(store::check(uri(), {}));
+  EXPECT_TRUE(report.findings.empty());
+  const auto description = value_or_throw(store::describe(uri(), {}));
+  ASSERT_EQ(description.regions.size(), 2u);
+  ASSERT_TRUE(description.regions[0].objects);
+  ASSERT_EQ(description.regions[0].objects->size(), 2u);
+  EXPECT_EQ(description.regions[0].objects->at(0).name, "hall");
+  EXPECT_EQ(description.regions[0].objects->at(0).bytes, sizeof(Seats));
+  EXPECT_FALSE(description.regions[1].objects);
+  expect_error([&] { Store::open(uri(), {.region = "objects"}); }, Code::kUnsupported,
+               "holds objects, not a heap");
+  expect_error([&] { Objects::open(uri(), {.region = "heap"}); }, Code::kInvalidArgument,
+               "holds a heap, not objects");
+}
+
+// Each flipped bit of what counts is found.
+TEST_P(ObjectsOf, AStoreThatAreDamagedAreFound) {
+  {
+    Objects objects = open();
+    auto hall = objects.object<Seats>("hall");
+    for (int i = 0; i < 5; ++i) hall.call<&Seats::reserve>(i);
+    objects.close();
+  }
+  const std::string path = folder_.path("objects.pd");
+  object::ObjectTable::Entry entry;
+  {
+    auto opened = value_or_throw(media::open_medium(uri(), {.create = false, .read_only = true}));
+    const auto volume = value_or_throw(region::Volume::open_to_read(std::move(opened.medium)));
+    object::ObjectTable table(*volume, 1);
+    value_or_throw(table.read());
+    entry = table.all().at(0);
+  }
+  for (u64 byte = 0; byte < entry.head.bytes; byte += 7) {
+    flip_bit(path, entry.head.copy_place[entry.head.copy] + byte, byte % 8);
+    EXPECT_TRUE(value_or_throw(store::check(uri(), {})).damaged()) << byte;
+    expect_error([&] { open().object<Seats>("hall"); }, Code::kCorrupt, "resilient copy");
+    flip_bit(path, entry.head.copy_place[entry.head.copy] + byte, byte % 8);
+  }
+  EXPECT_FALSE(value_or_throw(store::check(uri(), {})).damaged());
 }
 
 INSTANTIATE_TEST_SUITE_P(Media, ObjectsOf, testing::Values("emu:", "file:"), [](const auto& info) {

@@ -5,8 +5,10 @@
 #include <cstring>
 
 #include "base/checksum.hpp"
+#include "region/engine_rules.hpp"
 #include "region/region.hpp"
 #include "store/recovery.hpp"
+#include "store/storage.hpp"
 
 namespace perdura::detail {
 namespace {
@@ -99,12 +101,12 @@ Status ObjectsRuntime::open_region(const ObjectsOptions& options) {
   region::Volume& volume = shared_->volume();
   PERDURA_ASSIGN(store::SharedVolume::Claim claim, shared_->claim(options.region, options.create));
   if (claim.is_new) {
-    claim.record.engine = format::EngineId::kObjects;
+    store::object_kind().fill_record({}, claim.record);
     claim.record.limit_bytes = kAddressSpace;
     PERDURA_ASSIGN(claim.record.address,
                    region::Region::choose_address(kAddressSpace, volume.regions()));
     PERDURA_TRY(volume.add_region(claim.record));
-  } else if (claim.record.engine != format::EngineId::kObjects) {
+  } else if (!region::engine_rules(claim.record).has_objects) {
     return invalid("region '" + options.region + "' of '" + volume.name() +
                    "' holds a heap, not objects; choose another one");
   }
