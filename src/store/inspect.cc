@@ -28,13 +28,18 @@ Description describe_volume(region::Volume& volume) {
   return description;
 }
 
+/// A region that somebody else has removed since the directory was read is none of the store's.
+template <class Outcome>
+bool was_removed(const Outcome& read) {
+  return !read && read.failure().code == Code::kNotFound;
+}
+
 Result<RegionDescription> check_region(Inspection& inspection, CheckReport& report,
                                        const Progress& progress) {
   RegionDescription description = inspection.outline();
   const Status read = inspection.read_versions();
-  // Somebody else has removed it, or leaves no time to read it: that is no damage.
-  if (!read && (read.failure().code == Code::kNotFound || read.failure().code == Code::kLocked))
-    return read.failure();
+  // Nor is it damage where somebody else leaves no time to read it.
+  if (was_removed(read) || (!read && read.failure().code == Code::kLocked)) return read.failure();
   if (read) inspection.describe_versions(description);
   inspection.check(read, report, progress);
   // Without its versions a region is in no state that the heap could be audited in.
@@ -72,7 +77,9 @@ Result<Description> try_describe(std::string_view uri, const media::MediumOption
   for (const format::RegionRecord& record : volume->regions()) {
     const auto inspection = engine_kind(record).inspection(*volume, record);
     RegionDescription region = inspection->outline();
-    PERDURA_TRY(inspection->read_versions());
+    const Status read = inspection->read_versions();
+    if (was_removed(read)) continue;
+    PERDURA_TRY(read);
     inspection->describe_versions(region);
     if (with_heap) PERDURA_TRY(inspection->read_heap(region));
     description.regions.push_back(std::move(region));
@@ -104,8 +111,10 @@ Result<CheckReport> try_check(std::string_view uri, const media::MediumOptions& 
   report.description = describe_volume(**volume);
   for (const format::RegionRecord& record : (*volume)->regions()) {
     const auto inspection = engine_kind(record).inspection(**volume, record);
-    PERDURA_ASSIGN(RegionDescription region, check_region(*inspection, report, progress));
-    report.description->regions.push_back(std::move(region));
+    auto region = check_region(*inspection, report, progress);
+    if (was_removed(region)) continue;
+    PERDURA_TRY(region);
+    report.description->regions.push_back(std::move(*region));
   }
   return report;
 }

@@ -63,6 +63,7 @@ Result<std::vector<FoundVersion>> pin_from(
     PERDURA_ASSIGN(const u64 lowest, choose(found));
     PERDURA_TRY(volume.medium().pin(region.region, lowest));
     PERDURA_TRY(volume.look_again());
+    PERDURA_TRY(check_is_there(volume, region));
     PERDURA_ASSIGN(found, commit::read_versions(volume, region));
     const auto first = std::ranges::find_if(
         found, [lowest](const FoundVersion& each) { return each.record.version >= lowest; });

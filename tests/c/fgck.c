@@ -107,6 +107,30 @@ static void misuse(void) {
   check_error(nv_ckone("x"), PERDURA_MISUSE, "take a checkpoint of everything");
 }
 
+/* A larger object begins where one of the same name did, and reaches over another one. */
+enum { kUnit = 64 * 1024 };
+
+static void larger(void) {
+  char* a = nv_malloc(kUnit, "a");
+  char* b = nv_malloc(kUnit, "b");
+  assert(a != NULL && b == a + kUnit);
+  memset(a, 'a', kUnit);
+  memset(b, 'b', kUnit);
+  assert(nv_ckall() == 0);
+  assert(nv_free(a) == 0 && nv_free(b) == 0);
+  char* both = nv_malloc(2 * kUnit, "a");
+  assert(both == a);
+  memset(both, 'x', 2 * kUnit);
+  check_error(nv_ckone("a"), PERDURA_MISUSE, "another object's");
+}
+
+static void both_are_there(void) {
+  const char* a = nv_find("a");
+  const char* b = nv_find("b");
+  assert(a != NULL && b == a + kUnit);
+  for (int i = 0; i < kUnit; ++i) assert(a[i] == 'a' && b[i] == 'b');
+}
+
 /* One thread frees named objects; another one has unnamed objects of their size, in their places as
  * soon as they are free, and frees them. */
 enum { kHanded = 300 };
@@ -166,6 +190,8 @@ static void all(void) {
   run(second);
   run(third);
   run(misuse);
+  run(larger);
+  run(both_are_there);
   run(two_threads);
 }
 

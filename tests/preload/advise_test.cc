@@ -162,9 +162,10 @@ TEST_F(AdviseTest, OptionsAreValidatedBeforeTheProgramRuns) {
   }
 }
 
+// A slice leaves the end by a signal to ServerAdviseTest.
 TEST_F(AdviseTest, HoweverTheProgramEnds) {
-  const std::pair<const char*, const char*> ends[] = {{"kill", "died of signal 9"},
-                                                      {"exit", "ended with status 4"}};
+  const std::pair<const char*, const char*> ends[] = {{"exit", "ended with status 4"},
+                                                      {"kill", "died of signal 9"}};
   for (const auto& [end, sentence] : std::span(ends).first(slice_or_whole(1, 2))) {
     EXPECT_EQ(run(std::string("--medium emu -- " PERDURA_CHANGES " word ") + end), 0) << output_;
     EXPECT_TRUE(printed("word 8192"));

@@ -5,6 +5,7 @@
 //   clone            so does a child that libc does not know of, or it dies
 //   rest             says where its blocks are and what is in them, and waits to be killed
 //   signals          a signal that the program blocks reaches no other thread
+//   abort            aborts before main
 // Ends with a sentence and code 1 when a block is not what it was.
 #define _GNU_SOURCE
 #include <errno.h>
@@ -281,6 +282,11 @@ static void run_signals(void) {
   if (sigwait(&blocked, &got) != 0 || got != SIGUSR1) fail("a signal was lost");
 }
 
+// It runs behind the constructors of all libraries.
+__attribute__((constructor)) static void abort_before_main(int argc, char** argv) {
+  if (argc > 1 && strcmp(argv[1], "abort") == 0) abort();
+}
+
 int main(int argc, char** argv) {
   const char* what = argc > 1 ? argv[1] : "";
   if (strcmp(what, "threads") == 0 && argc == 3) run_threads(atoi(argv[2]));
@@ -288,6 +294,6 @@ int main(int argc, char** argv) {
   else if (strcmp(what, "clone") == 0) run_clone();
   else if (strcmp(what, "rest") == 0) run_rest();
   else if (strcmp(what, "signals") == 0) run_signals();
-  else fail("threads ROUNDS, fork, clone, rest or signals");
+  else fail("threads ROUNDS, fork, clone, rest, signals or abort");
   puts("good");
 }

@@ -475,6 +475,9 @@ TEST_F(PreloadTest, TheDefaultStoreLeavesNoFile) {
   killed.kill();
   killed.wait();
   EXPECT_LE(left(), before);
+  const int status = Process({PERDURA_ALLOCATIONS, "abort"}, environment, path("output")).wait();
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT) << status;
+  EXPECT_LE(left(), before);
   // The largest heap finds no room for its addresses, when the store's file is there already.
   environment.push_back("PERDURA_REGION_LIMIT=15T");
   const std::string output = run({"/bin/echo", "hello"}, environment);

@@ -1,12 +1,15 @@
 // Goal: the calls of C inside an F-STM transaction are part of it, fail as they do outside, or wait
-// for what they need; a thread that ends inside one leaves nothing of it. Method: a heap so small
-// that what operations have given back is all there is; another thread that commits at a chosen
-// place of a transaction, so that it begins again there.
+// for what they need; a thread that ends inside one leaves nothing of it; what was made before one
+// that links it is there with the link after a crash. Method: a heap so small that what operations
+// have given back is all there is; another thread that commits at a chosen place of a transaction,
+// so that it begins again there; a child that is killed.
 #include <gtest/gtest.h>
 
 #include <array>
 #include <atomic>
 #include <cstdlib>
+#include <filesystem>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -43,6 +46,80 @@ PERDURA_TYPE(Box, next)
 
 namespace perdura::test {
 namespace {
+
+/// A list in a heap. Each node is made before the transaction that links it.
+class List : public testing::TestWithParam<const char*> {
+ protected:
+  static constexpr const char* kHeap = "list";
+
+  void SetUp() override {
+    const std::string uri = GetParam() + folder_.path("own.pd");
+    ASSERT_EQ(::setenv("PERDURA_STORE", uri.c_str(), 1), 0);
+  }
+  static u64* map() {
+    auto* head = static_cast<u64*>(pos_map(kHeap));
+    if (head == nullptr && perdura_last_code() == PERDURA_NOT_FOUND)
+      head = static_cast<u64*>(pos_create(kHeap));
+    return head;
+  }
+  static bool insert(u64* head, u64 key) {
+    auto* const node = static_cast<FstmNode*>(pos_malloc(kHeap, sizeof(FstmNode)));
+    if (node == nullptr) return false;
+    node->key = key;
+    TM_START
+    TM_STORE(&node->next, TM_LOAD(head));
+    TM_STORE(head, node);
+    TM_COMMIT
+    return true;
+  }
+  /// Of keys as they come, until it is killed.
+  static std::string insert_all(ToldProcess::Ends ends) {
+    u64* const head = map();
+    if (head == nullptr) return perdura_last_error();
+    for (u64 key = 0; ::read(ends.orders, &key, sizeof key) == sizeof key;) {
+      if (!insert(head, key)) return perdura_last_error();
+      if (::write(ends.replies, &key, sizeof key) != sizeof key) return "nobody listens";
+    }
+    return "was told nothing more";
+  }
+  /// What is wrong where these have returned, and one more may have happened; or "".
+  static std::string problem_of(u64 inserted) {
+    const u64* const head = map();
+    if (head == nullptr) return perdura_last_error();
+    std::vector<FstmNode*> nodes;
+    for (auto* node = reinterpret_cast<FstmNode*>(*head); node != nullptr; node = node->next) {
+      if (nodes.size() > inserted) return "there are too many nodes";
+      nodes.push_back(node);
+    }
+    if (nodes.size() < inserted)
+      return std::to_string(nodes.size()) + " of " + std::to_string(inserted) + " nodes are there";
+    for (u64 i = 0; i < nodes.size(); ++i)
+      if (nodes[i]->key != nodes.size() - i) return "a node is another one";
+    for (FstmNode* const node : nodes)
+      if (pos_free(kHeap, node) != 0) return perdura_last_error();
+    return "";
+  }
+
+  const TempDir folder_{TempDir::kMemory};
+};
+
+TEST_P(List, HasWhatATransactionLinkedWithTheLink) {
+  for (const u64 inserted : {0, 1, 2, 30}) {
+    SCOPED_TRACE(inserted);
+    ToldProcess child(&insert_all);
+    for (u64 key = 1; key <= inserted; ++key) {
+      u64 reply = 0;
+      child.order(key);
+      ASSERT_TRUE(child.get(reply)) << child.wait();
+    }
+    child.order(inserted + 1);
+    EXPECT_EQ(child.kill(), "");
+    EXPECT_EQ(in_child([&] { return problem_of(inserted); }), "");
+    std::filesystem::remove(folder_.path("own.pd-list"));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Media, List, testing::Values("emu:", "file:"));
 
 class SmallHeap : public testing::Test {
  protected:

@@ -1,8 +1,8 @@
 // Goal: a store can be looked at, and an old version of it read, by whoever may read the file, and
-// by several at a time; what was appended to a store does it no harm; what was cut off is damage.
-// Method: stores in files that are closed in order or left by a process that dies, looked at by
-// processes without permission to write, or with the file on a mount that is read-only; bytes are
-// appended to files and cut off.
+// by several at a time; what was appended to a store does it no harm; what was cut off is damage,
+// and so is a root that leads to nothing. Method: stores in files that are closed in order or left
+// by a process that dies, looked at by processes without permission to write, or with the file on a
+// mount that is read-only; bytes are appended to files and cut off.
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
@@ -253,6 +253,23 @@ TEST_P(Inspect, WhatWasCutOffIsDamage) {
     expect_error([this] { Store::open(uri(), options()); }, Code::kCorrupt, "'" + path() + "'");
     EXPECT_EQ(read_file(path()), cut) << "was written to";
   }
+}
+
+// What a program forgets keeps it from nothing else, but it is found.
+TEST_P(Inspect, ARootThatLeadsToAFreedBlockIsFound) {
+  {
+    Store store = Store::open(uri(), options());
+    store.deallocate(store.get_root("a"));
+    store.checkpoint();
+    EXPECT_NE(store.get_root("a"), nullptr);
+    store.close();
+  }
+  const auto report = value_or_throw(store::check(uri(), {}));
+  EXPECT_TRUE(report.damaged());
+  ASSERT_EQ(report.findings.size(), 1u);
+  EXPECT_EQ(report.findings[0].part, "heap");
+  EXPECT_NE(report.findings[0].message.find("the root 'a'"), std::string::npos)
+      << report.findings[0].message;
 }
 
 INSTANTIATE_TEST_SUITE_P(

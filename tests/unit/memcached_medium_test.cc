@@ -444,6 +444,48 @@ TEST(MemcachedServer, ItemsThatAreTooLargeForItAreAnError) {
                  "says 'SERVER_ERROR object too large for cache'; start it with -I");
 }
 
+/// Has the server give a page of the size of which it holds most items to another size. Those for
+/// which there is no other place go.
+void make_evict(const MemcachedProcess& server) {
+  const auto connection = server.connect();
+  ASSERT_NE(connection, nullptr);
+  u64 most = 0;
+  std::string size;
+  ASSERT_TRUE(connection->list("stats slabs\r\n", [&](std::string_view name, auto value) {
+    if (!name.ends_with(":used_chunks")) return;
+    const u64 items = std::stoull(std::string(value));
+    if (items > most) size = name.substr(0, name.find(':'));
+    most = std::max(most, items);
+  }));
+  ASSERT_EQ(server.ask("slabs reassign " + size + " 1\r\n"), "OK");
+  // It counts them when the page is free.
+  bool evicted = false;
+  for (const u64 end_ns = now_ns() + 5'000'000'000; !evicted;) {
+    ASSERT_LT(now_ns(), end_ns) << "nothing was evicted";
+    ASSERT_TRUE(connection->list("stats\r\n", [&](auto name, auto value) {
+      evicted |= name == "slab_reassign_evictions_nomem" && value != "0";
+    }));
+  }
+}
+
+// Also without eviction a server loses items when somebody moves its memory. It says that it did,
+// and not whose they were.
+TEST(MemcachedServer, AnEvictionIsNoticedByAllThatAreOpen) {
+  MemcachedProcess server({"-M", "-m", "64"});
+  const AlignedBuffer data = random_bytes(4 * kMiB, 12);
+  const auto first = open(server.uri("first"));
+  const auto second = open(server.uri("second"));
+  for (Medium* const each : {first.get(), second.get()}) {
+    ASSERT_TRUE(each->grow(data.size(), true));
+    ASSERT_TRUE(write(*each, 0, data.span()));
+    ASSERT_TRUE(barrier(*each));
+  }
+  make_evict(server);
+  for (const auto& [medium, name] : {std::pair{first.get(), "first"}, {second.get(), "second"}})
+    expect_failure(barrier(*medium), Code::kIo,
+                   "evicted items, perhaps objects of '" + server.uri(name) + "'");
+}
+
 // --- the head, names, and the end
 
 TEST_F(MemcachedMediumTest, AStoreWhoseCreationWasCutShortIsMadeAgain) {

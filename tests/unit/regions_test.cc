@@ -8,11 +8,13 @@
 
 #include <filesystem>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <perdura/perdura.hpp>
 
 #include "model/container/container_runtime.hpp"
+#include "store/inspect.hpp"
 #include "store/versions.hpp"
 #include "support/container_graph.hpp"
 #include "support/expect_failure.hpp"
@@ -245,6 +247,26 @@ TEST_P(Regions, OneThatIsRemovedMakesRoom) {
   EXPECT_LT(value_or_throw(store::outline(uri(), {})).medium_bytes, bytes + kWords * sizeof(u64));
   WrappedStore first = open("first");
   expect(first, 1);
+}
+
+// Whoever looks at a store while another process removes a region of it finds the rest.
+TEST_P(Regions, OneThatIsRemovedMeanwhileIsNoDamage) {
+  if (server_) GTEST_SKIP() << "nobody looks at it beside somebody who writes";
+  for (const char* const region : {"first", "second"}) {
+    WrappedStore store = open(region);
+    fill(store, 1);
+    store.checkpoint();
+    store.close();
+  }
+  bool removed = false;
+  const auto remove = [&](const char*, u64, u64) {
+    if (!std::exchange(removed, true)) value_or_throw(store::remove_region(uri(), "second", {}));
+  };
+  const auto report = value_or_throw(store::check(uri(), {}, remove));
+  EXPECT_TRUE(removed);
+  EXPECT_TRUE(report.findings.empty());
+  ASSERT_EQ(report.description->regions.size(), 1u);
+  EXPECT_EQ(report.description->regions[0].name(), "first");
 }
 
 TEST_P(Regions, AStoreHasSixteen) {

@@ -1,11 +1,13 @@
 // Goal: the records of transactions in the log count for as long as a store may live, and only in
-// the use of a segment that they were written in. Method: stores with tens of thousands of
-// versions; the beginning of a segment is lost, as by a power failure, before the next session uses
-// it.
+// the use of a segment that they were written in; threads share what they need of it, and take over
+// what others leave. Method: stores with tens of thousands of versions; the beginning of a segment
+// is lost, as by a power failure, before the next session uses it; hundreds of threads, at once or
+// in turn.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
 #include <barrier>
 #include <cstring>
 #include <map>
@@ -17,6 +19,7 @@
 #include "base/mapping.hpp"
 #include "format/transaction_format.hpp"
 #include "log/record.hpp"
+#include "media/decorator.hpp"
 #include "media/fault.hpp"
 #include "store/inspect.hpp"
 #include "store/transaction_replay.hpp"
@@ -36,31 +39,43 @@ Options small_store() {
   return options;
 }
 
-// A record says on which version it relies, and stays in its segment until that is used again: the
-// versions that follow may be more than 16 bits can tell apart.
+// A record says on which version it relies, and is read for as long as its thread keeps the
+// segment: the versions that follow may be more than 16 bits can tell apart. Who only looks reads
+// it too.
 TEST(TransactionLog, ARecordStaysRightForAnyNumberOfVersions) {
-  constexpr u64 kVersions = 70'000;
   const TempDir folder{TempDir::kMemory};
   const std::string uri = "emu:" + folder.path("store.pd");
-  const auto number_after = [&](u64 versions) {
-    Store store = Store::open(uri, small_store());
-    u64& word = store.root<u64>("word");
-    atomically(store, [&](Transaction& tx) { tx.write(word, tx.read(word) + 1); });
+  u64 expected = 0;
+  const auto crash_after = [&](u64 versions) {
+    WrappedStore store(uri, small_store());
+    if (store.get_root("word") == nullptr) {
+      const auto operation = store.operation();
+      operation.set_root("word", operation.allocate(sizeof(u64)));
+    }
+    u64& word = *static_cast<u64*>(store.get_root("word"));
+    EXPECT_EQ(word, expected);
+    ++expected;
+    store.atomically([&](Transaction& tx) { tx.write(word, expected); });
     for (u64 i = 0; i < versions; ++i) {
       {
         const auto operation = store.operation();
         operation.touch(&word, sizeof word);
-        ++word;
+        word = ++expected;
       }
       store.checkpoint();
     }
-    const u64 result = word;
-    store.close();
-    return result;
+    store.crash();
   };
-  EXPECT_EQ(number_after(33'000), 33'001u);  // more than half of the range of 16 bits
-  EXPECT_EQ(number_after(kVersions), 33'001u + kVersions + 1);
-  EXPECT_EQ(number_after(0), 33'001u + kVersions + 2);
+  // More than half of the range of 16 bits, more than all of it, and none.
+  for (const u64 versions : {33'000, 70'000, 0}) {
+    SCOPED_TRACE(versions);
+    crash_after(versions);
+    const store::CheckReport report = value_or_throw(store::check(uri, {}));
+    for (const store::Finding& finding : report.findings) ADD_FAILURE() << finding.message;
+    const store::Description description = value_or_throw(store::describe(uri, {}));
+    EXPECT_GE(description.regions.at(0).log.value().transactions, 1u) << "nobody reads the record";
+  }
+  EXPECT_EQ(*static_cast<u64*>(WrappedStore(uri, small_store()).get_root("word")), expected);
 }
 
 /// A record of this many words and the header fill a page.
@@ -228,6 +243,20 @@ TEST(TransactionLog, ATornReuseOfASegmentThatIsHomeIsNoDamage) {
   }
 }
 
+/// Whose barriers wait while `is_held`.
+class HeldBarriers final : public media::Decorator {
+ public:
+  HeldBarriers(std::atomic<bool>& is_held, std::unique_ptr<media::Medium> inner)
+      : Decorator(std::move(inner)), is_held_(is_held) {}
+  Status barrier(const media::Site& site) override {
+    is_held_.wait(true);
+    return inner().barrier(site);
+  }
+
+ private:
+  std::atomic<bool>& is_held_;
+};
+
 // Power fails while relaxed commits are written, and one in the middle does not arrive: those
 // behind it never were. Were their segment used again at once, and power failed there too, more
 // would be missing before them than their stream had under way, and they would seem to count.
@@ -236,11 +265,12 @@ TEST(TransactionLog, RecordsThatNeverWereKeepTheirSegment) {
   const TempDir folder{TempDir::kMemory};
   const std::string path = folder.path("store.pd");
   media::FaultPlan plan;
+  std::atomic<bool> is_held{false};
   Options options = small_store();
   options.log_limit_bytes = 4 * kMiB;
   const auto open = [&] {
     return WrappedStore("file:" + path, options, [&](std::unique_ptr<media::Medium> inner) {
-      return plan.wrap(std::move(inner));
+      return plan.wrap(std::make_unique<HeldBarriers>(is_held, std::move(inner)));
     });
   };
   const auto words_of = [](WrappedStore& store) {
@@ -265,7 +295,11 @@ TEST(TransactionLog, RecordsThatNeverWereKeepTheirSegment) {
     value_or_throw(store.runtime().engine().bring_home());
     auto& transactions = detail::transactions_of(store.runtime());
     transactions.set_durability(Durability::kRelaxed);
+    // None of them is durable before the last one is appended.
+    is_held = true;
     for (u64 word = 5; word <= 17; ++word) set(store, word, 1);
+    is_held = false;
+    is_held.notify_all();
     transactions.wait_for(transactions.last_commit());
     store.crash();
   }
@@ -571,6 +605,69 @@ TEST(TransactionLog, AnyNumberOfThreadsStaysWithinTheLimit) {
   EXPECT_EQ(counts_of(store)->all, kThreads * kRounds);
   for (const u64 each : counts_of(store)->of) EXPECT_EQ(each, kRounds);
   EXPECT_TRUE(store.audit().clean);
+}
+
+/// Made before the thread's first use of the store: it is destroyed behind what is made by that.
+struct GivesBackAtTheEnd {
+  WrappedStore* store = nullptr;
+  void* block = nullptr;
+  bool in_transaction = false;
+
+  ~GivesBackAtTheEnd() {
+    if (store == nullptr) return;
+    if (in_transaction) store->atomically([this](Transaction& tx) { tx.deallocate(block); });
+    else store->operation().deallocate(block);
+  }
+};
+thread_local GivesBackAtTheEnd at_the_end;
+
+// The next thread has the mutator, the transactions and the stream of the one before.
+TEST(TransactionLog, ThreadsThatUseTheStoreUntilTheirVeryEndAreTakenOver) {
+  constexpr u64 kThreads = 300;
+  for (const std::string scheme : {"file:", "emu:"}) {
+    SCOPED_TRACE(scheme);
+    const TempDir folder{TempDir::kMemory};
+    const std::string uri = scheme + folder.path("store.pd");
+    Options options = small_store();
+    options.region_limit_bytes = 64 * kMiB;
+    options.log_limit_bytes = 64 * kMiB;  // for as many streams as there can be
+    u64 live_blocks = 0;
+    const auto add_one = [](WrappedStore& store) {
+      u64& count = *static_cast<u64*>(store.get_root("count"));
+      store.atomically([&](Transaction& tx) { tx.write(count, tx.read(count) + 1); });
+    };
+    {
+      WrappedStore store(uri, options);
+      {
+        const auto operation = store.operation();
+        auto* const count = static_cast<u64*>(operation.allocate(sizeof(u64)));
+        operation.touch(count, sizeof *count);
+        *count = 0;
+        operation.set_root("count", count);
+      }
+      add_one(store);
+      live_blocks = store.audit().live_blocks;
+      for (u64 i = 0; i < kThreads; ++i)
+        std::thread([&] {
+          at_the_end.store = &store;
+          at_the_end.block = store.operation().allocate(64);
+          at_the_end.in_transaction = i % 2 == 0;
+          add_one(store);
+        }).join();
+      EXPECT_EQ(store.runtime().mutators().all().size(), 2u);
+      add_one(store);
+      store.checkpoint();
+      const auto* const state =
+          value_or_throw(store::transaction_state("store", store.runtime().heap()));
+      EXPECT_LE(std::ranges::count_if(state->slots, [](auto& slot) { return slot.time != 0; }), 2);
+      store.crash();
+    }
+    WrappedStore store(uri, options);
+    EXPECT_EQ(*static_cast<u64*>(store.get_root("count")), kThreads + 2);
+    const HeapAudit audit = store.audit();
+    EXPECT_TRUE(audit.clean) << audit.problem;
+    EXPECT_EQ(audit.live_blocks, live_blocks);
+  }
 }
 
 // How many records wait for one barrier is said with 16 bits.
