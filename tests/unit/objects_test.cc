@@ -2,8 +2,16 @@
 // of a store come and go without touching each other. Method: states whose methods add up, opened
 // again after orderly ends, kills and other programs' methods.
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <filesystem>
+#include <random>
 #include <thread>
+#include <vector>
 
 #include <perdura/objects.hpp>
 #include <perdura/perdura.hpp>
@@ -12,6 +20,7 @@
 #include "store/inspect.hpp"
 #include "support/expect_failure.hpp"
 #include "support/files.hpp"
+#include "support/slice.hpp"
 
 namespace perdura::test {
 
@@ -134,6 +143,57 @@ TEST_P(ObjectsOf, AStoreAreSeenByTheCommands) {
                "holds objects, not a heap");
   expect_error([&] { Objects::open(uri(), {.region = "heap"}); }, Code::kInvalidArgument,
                "holds a heap, not objects");
+}
+
+// A process is killed while its threads call: nothing that was answered is lost, and nothing is
+// done twice.
+TEST_P(ObjectsOf, KilledProcessesKeepWhatTheyAnswered) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "ThreadSanitizer ends children that start threads where their parent had some";
+#endif
+  constexpr int kThreads = 3;
+  struct Shared {
+    std::atomic<int> answered[kThreads];
+  };
+  void* const at =
+      ::mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(at, MAP_FAILED);
+  auto& shared = *new (at) Shared{};
+  std::mt19937_64 random(1);
+  for (u64 kill = 0; kill < slice_or_whole(6, 60); ++kill) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      Objects objects = open();
+      auto hall = objects.object<Seats>("hall", {.log_bytes = 8192, .checkpoint_calls = 50});
+      std::vector<std::thread> threads;
+      for (int thread = 0; thread < kThreads; ++thread)
+        threads.emplace_back([&, thread] {
+          for (;;) {
+            hall.defer<&Seats::sell>(10 + thread, 1);
+            // Each row is one thread's: its answers follow each other.
+            const int answer = hall.call<&Seats::reserve>(thread);
+            shared.answered[thread].store(answer + 1);
+          }
+        });
+      for (std::thread& each : threads) each.join();
+    }
+    ::usleep(static_cast<useconds_t>(20'000 + random() % 30'000));
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    Objects objects = open();
+    auto hall = objects.object<Seats>("hall", {.log_bytes = 8192});
+    for (int thread = 0; thread < kThreads; ++thread) {
+      const int reserved = 100 - hall.read<&Seats::left>(thread);
+      const int deferred = 100 - hall.read<&Seats::left>(10 + thread);
+      EXPECT_GE(reserved, shared.answered[thread].load());
+      EXPECT_LE(reserved, shared.answered[thread].load() + 1);
+      EXPECT_GE(deferred, reserved);
+      EXPECT_LE(deferred, reserved + 1 + static_cast<int>(kill));
+      shared.answered[thread].store(reserved);
+    }
+  }
+  EXPECT_GT(shared.answered[0].load(), 0);
+  ::munmap(at, kPageBytes);
 }
 
 // Each flipped bit of what counts is found.
