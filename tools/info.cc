@@ -73,7 +73,14 @@ void print_space(const RegionDescription& region) {
                    bytes_text(region.backed_bytes), count_text(region.extents.size(), "extent"),
                    bytes_text(region.home_bytes)));
   if (region.log) print_log(region, *region.log);
-  else print_chunks(region);
+  else if (!region.objects) print_chunks(region);
+}
+
+void print_objects(const std::vector<store::ObjectDescription>& objects) {
+  line("objects", std::to_string(objects.size()));
+  for (const store::ObjectDescription& object : objects)
+    fmt::print("  {:<24} {} of {}, log of {}\n", printable(object.name), bytes_text(object.bytes),
+               printable(object.type), bytes_text(object.log_bytes));
 }
 
 void print_heap(const RegionDescription& description) {
@@ -111,6 +118,7 @@ void print_container(const store::ContainerDescription& container) {
 
 void print_region(const RegionDescription& region) {
   print_space(region);
+  if (region.objects) return print_objects(*region.objects);
   print_heap(region);
   if (region.container) print_container(*region.container);
 }

@@ -57,6 +57,16 @@ Json container_json(const store::ContainerDescription& container) {
   return json;
 }
 
+Json objects_json(const std::vector<store::ObjectDescription>& objects) {
+  Json json = Json::array();
+  for (const store::ObjectDescription& object : objects)
+    json.push_back({{"name", object.name},
+                    {"type", object.type},
+                    {"bytes", object.bytes},
+                    {"log_bytes", object.log_bytes}});
+  return json;
+}
+
 Json region_json(const store::RegionDescription& region) {
   Json json = {{"id", region.record.region},
                {"name", region.name()},
@@ -76,7 +86,8 @@ Json region_json(const store::RegionDescription& region) {
                {"heap", region.heap ? heap_json(*region.heap) : Json()},
                {"types", Json::array()},
                {"roots", Json::array()},
-               {"container", region.container ? container_json(*region.container) : Json()}};
+               {"container", region.container ? container_json(*region.container) : Json()},
+               {"objects", region.objects ? objects_json(*region.objects) : Json()}};
   for (const format::Extent& extent : region.extents)
     json["extents"].push_back({{"region_offset", extent.region_offset},
                                {"length", extent.length},

@@ -37,7 +37,8 @@ constexpr u64 kSegmentBytesMax = kMiB;
 // Feature flags. A store with an incompatible flag that the program does not know is refused.
 constexpr u64 kFeatureAliases = 1;  ///< a region holds addresses in its aliases
 constexpr u64 kFeatureRemap = 2;    ///< a region lives in chunks
-constexpr u64 kKnownIncompatible = kFeatureAliases | kFeatureRemap;
+constexpr u64 kFeatureObjects = 4;  ///< a region holds objects
+constexpr u64 kKnownIncompatible = kFeatureAliases | kFeatureRemap | kFeatureObjects;
 
 constexpr u32 kRegionsMax = 16;  ///< numbered from 1
 constexpr u64 kRegionBytesMax = u64{1} << 44;
@@ -105,6 +106,8 @@ enum class ExtentKind : u32 {
   kHome = 2,      ///< `length` bytes of home image, then its page-checksum table
   kChunks = 3,    ///< chunks of a region, at multiples of their size
   kVersions = 4,  ///< version records of a region
+  kObjectHeads = 5,  ///< a table of objects
+  kObjects = 6,      ///< copies, logs and functions of objects
 };
 
 struct Extent {
@@ -121,6 +124,7 @@ enum class EngineId : u16 {
   kUnsaid = 0,   ///< of format version 2: chunk_bytes says it
   kRedoLog = 1,  ///< in a home image, with a redo log
   kRemap = 2,    ///< in chunks that are never overwritten
+  kObjects = 3,  ///< as objects, each with copies and a log of its own
 };
 
 constexpr u64 kRegionNameMax = 31;  ///< bytes; at least one

@@ -2,6 +2,7 @@
 
 #include <bit>
 
+#include "format/object_format.hpp"
 #include "format/remap_format.hpp"
 
 namespace perdura::region {
@@ -23,6 +24,7 @@ constexpr EngineRules kRedoLog{
           return extent.kind == ExtentKind::kLog || extent.kind == ExtentKind::kHome;
         },
     .needs_bytes = true,
+    .has_objects = false,
     .version_records_bytes = [](const RegionRecord&) { return u64{0}; },
 };
 
@@ -43,7 +45,25 @@ constexpr EngineRules kRemap{
                            is_aligned(extent.medium_offset | extent.length, record.chunk_bytes);
         },
     .needs_bytes = false,
+    .has_objects = false,
     .version_records_bytes = format::version_records_bytes,
+};
+
+constexpr EngineRules kObjects{
+    .feature = format::kFeatureObjects,
+    .record_fits =
+        [](const RegionRecord& record) {
+          return record.chunk_bytes == 0 && record.versions_kept == 0 && record.aliases == 0;
+        },
+    .extent_fits =
+        [](const RegionRecord&, const Extent& extent) {
+          return extent.kind == ExtentKind::kObjects ||
+                 (extent.kind == ExtentKind::kObjectHeads &&
+                  extent.length % (2 * format::kObjectHeadBytes) == 0);
+        },
+    .needs_bytes = true,
+    .has_objects = true,
+    .version_records_bytes = [](const RegionRecord&) { return u64{0}; },
 };
 
 constexpr EngineRules kUnknown{
@@ -51,6 +71,7 @@ constexpr EngineRules kUnknown{
     .record_fits = [](const RegionRecord&) { return false; },
     .extent_fits = [](const RegionRecord&, const Extent&) { return false; },
     .needs_bytes = false,
+    .has_objects = false,
     .version_records_bytes = [](const RegionRecord&) { return u64{0}; },
 };
 
@@ -62,6 +83,8 @@ const EngineRules& engine_rules(const RegionRecord& record) {
       return kRedoLog;
     case EngineId::kRemap:
       return kRemap;
+    case EngineId::kObjects:
+      return kObjects;
     case EngineId::kUnsaid:
       break;
   }

@@ -13,6 +13,7 @@ struct EngineRules {
   /// Such an extent may be the region's.
   bool (*extent_fits)(const format::RegionRecord& record, const format::Extent& extent);
   bool needs_bytes;  ///< it is possible on a linear medium alone
+  bool has_objects;  ///< it holds no heap
   /// Of the space for version records with which the region is made; 0: it has none.
   u64 (*version_records_bytes)(const format::RegionRecord& record);
 };

@@ -388,11 +388,11 @@ void Volume::insert_sorted(const Extent& extent) {
   extents_.insert(after, extent);
 }
 
-// Log segments and chunks carry nothing behind them, so neighbours become one and the directory
+// Log segments, chunks and objects carry nothing behind them, so neighbours become one and the directory
 // stays short.
 void Volume::merge_extents() {
   const auto merges = [](const Extent& each) {
-    return each.kind == ExtentKind::kLog || each.kind == ExtentKind::kChunks;
+    return each.kind != ExtentKind::kHome && each.kind != ExtentKind::kVersions;
   };
   for (size_t i = 1; i < extents_.size();) {
     Extent& left = extents_[i - 1];
@@ -424,6 +424,18 @@ Result<Extent> Volume::allocate_chunks(const RegionRecord& record, u64 length) {
                                                  .alignment = record.chunk_bytes,
                                                  .cleared = false,
                                                  .prewritten = false}));
+  PERDURA_TRY(add_mergeable(extent));
+  return extent;
+}
+
+Result<Extent> Volume::allocate_objects(u32 region, ExtentKind kind, u64 length) {
+  PERDURA_ASSERT(kind == ExtentKind::kObjectHeads || kind == ExtentKind::kObjects);
+  std::lock_guard lock(mutex_);
+  Extent extent{kind, region, 0, length, 0};
+  PERDURA_ASSIGN(extent.medium_offset, allocate({.length = length,
+                                                 .alignment = format::kExtentUnit,
+                                                 .cleared = true,
+                                                 .prewritten = true}));
   PERDURA_TRY(add_mergeable(extent));
   return extent;
 }

@@ -83,6 +83,8 @@ class Volume {
   Result<format::Extent> allocate_log(u32 region, u64 length);
   /// `length` bytes for chunks of a region, at a multiple of their size. They may hold anything.
   Result<format::Extent> allocate_chunks(const format::RegionRecord& record, u64 length);
+  /// `length` bytes for objects of a region, zero and prewritten; kind kObjectHeads or kObjects.
+  Result<format::Extent> allocate_objects(u32 region, format::ExtentKind kind, u64 length);
   /// Give back the log space [medium_offset, medium_offset + length).
   Status release_log(u64 medium_offset, u64 length);
 

@@ -7,7 +7,14 @@ const EngineKind& engine_kind(Engine engine) {
 }
 
 const EngineKind& engine_kind(const format::RegionRecord& record) {
-  return record.engine == format::EngineId::kRemap ? chunk_kind() : redo_log_kind();
+  switch (record.engine) {
+    case format::EngineId::kRemap:
+      return chunk_kind();
+    case format::EngineId::kObjects:
+      return object_kind();
+    default:
+      return redo_log_kind();
+  }
 }
 
 }  // namespace perdura::store

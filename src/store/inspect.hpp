@@ -64,6 +64,14 @@ struct LogDescription {
   u64 transactions = 0;  ///< records; those that the newest version does not have are repeated
 };
 
+/// Of a region that holds objects.
+struct ObjectDescription {
+  std::string name;
+  std::string type;  ///< of its state, as its program names it
+  u64 bytes = 0;     ///< of its state
+  u64 log_bytes = 0;
+};
+
 struct RegionDescription {
   format::RegionRecord record{};
   u64 durable_version = 0;
@@ -77,7 +85,8 @@ struct RegionDescription {
   std::optional<HeapAudit> heap;             ///< none before the first version
   std::vector<RootDescription> roots;
   std::vector<TypeDescription> types;
-  std::optional<ContainerDescription> container;  ///< of a region that is one
+  std::optional<ContainerDescription> container;          ///< of a region that is one
+  std::optional<std::vector<ObjectDescription>> objects;  ///< of a region that holds these
 
   std::string name() const { return record.name; }
 };
@@ -96,7 +105,8 @@ struct Finding {
     kDamage,  ///< no crash explains it
   };
   Severity severity = Severity::kDamage;
-  std::string part;  ///< superblock, directory, owner, log, home, versions, map, chunks or heap
+  std::string
+      part;  ///< superblock, directory, owner, log, home, versions, map, chunks, objects or heap
   std::string message;
   std::string region{};  ///< its name; "": the finding is not about one
   std::optional<u64> medium_offset;

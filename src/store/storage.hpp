@@ -97,8 +97,9 @@ class EngineKind {
 const EngineKind& engine_kind(Engine engine);
 const EngineKind& engine_kind(const format::RegionRecord& record);
 
-/// The two of them, for the table.
+/// All of them, for the table. The last is of regions that no Store has.
 const EngineKind& redo_log_kind();
 const EngineKind& chunk_kind();
+const EngineKind& object_kind();
 
 }  // namespace perdura::store

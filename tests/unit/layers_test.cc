@@ -24,8 +24,9 @@ namespace {
 namespace fs = std::filesystem;
 
 // Bottom to top.
-constexpr std::array<std::string_view, 10> kLayers = {
-    "base", "format", "media", "region", "log", "track", "commit", "heap", "store", "model"};
+constexpr std::array<std::string_view, 11> kLayers = {"base", "format", "media", "region",
+                                                      "log",  "object", "track", "commit",
+                                                      "heap", "store",  "model"};
 
 /// Position of a layer from the bottom; kLayers.size() when there is none of this name.
 size_t height(std::string_view layer) {

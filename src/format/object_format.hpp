@@ -1,0 +1,69 @@
+// Objects: what is done to them in a log, what they were at their last checkpoint in two copies
+// (docs/format/object.md).
+//
+//   object   [head slot 0][head slot 1]  [copy 0]  [copy 1]  [log]
+//   log      [entry][entry] ... a circle of lines
+//
+// An object is the state that its resilient copy holds, and the entries of the log from the
+// checkpoint on, up to the last mark, done one after the other.
+#pragma once
+
+#include <cstdint>
+
+#include "format/format.hpp"
+
+namespace perdura::format {
+
+constexpr u64 kObjectMagic = 0x7463656a624f6450;  // "PdObject"
+constexpr u64 kObjectHeadBytes = 4096;            ///< distance of the two slots, written in turn
+constexpr u64 kObjectLogLinesMax = u64{1} << 24;
+constexpr u64 kObjectBytesMax = u64{1} << 40;
+
+constexpr u64 kObjectNameMax = 127;
+
+/// A place in a region's table of objects is two slots: the whole one with the higher sequence
+/// counts. Sequences go on from object to object of a place, so what an earlier one left never
+/// counts again.
+struct ObjectHead {
+  u64 checksum;  ///< of the rest
+  u64 magic;
+  u64 sequence;        ///< one more than the other slot's; its lowest bit says the slot
+  u64 identity;        ///< no two objects of a region ever have the same
+  u64 session;         ///< whose entries follow
+  u64 bytes;           ///< of the state
+  u64 checkpoint;      ///< LogCkpt: the index of the first line that the copy does not have
+  u64 copy;            ///< the resilient one, 0 or 1
+  u64 copy_checksum;   ///< of its bytes
+  u64 copy_place[2];   ///< medium offsets; each of whole pages
+  u64 log_place;
+  u64 log_lines;       ///< a power of two; 0: the object was removed, and its space is free
+  u64 functions_place; ///< names of what entries may call, one behind the other, each with a zero
+  u64 functions_bytes;
+  u64 functions_checksum;
+  char name[kObjectNameMax + 1];  ///< unlike those of the region's others
+  char type[kObjectNameMax + 1];  ///< of the state, as its program names it
+};
+static_assert(sizeof(ObjectHead) == 384);
+
+/// A call that is logged: this, its context, padding to whole lines.
+struct ObjectEntry {
+  u64 checksum;         ///< of the rest, and of where, of which object and in which session it is
+  u64 index;            ///< of its first line, counted since the object was made
+  u32 potid;            ///< the thread that called, as the program names it
+  std::int32_t domain;  ///< what it works on; kDomainAll: all of the object
+  u32 calls;            ///< how many this one stands for
+  u16 function;         ///< in the object's table
+  u16 lines;            ///< of it
+  u32 group;            ///< 0: not a mark; else one more than the lines before it with its barrier
+  u32 context_bytes;
+};
+static_assert(sizeof(ObjectEntry) == 40);
+constexpr u64 kObjectContextMax = kMiB;
+static_assert(kObjectContextMax / kLineBytes < 0xffff, "the lines of an entry");
+constexpr std::int32_t kDomainAll = -1;
+
+constexpr u64 object_entry_lines(u64 context_bytes) {
+  return (sizeof(ObjectEntry) + context_bytes + kLineBytes - 1) / kLineBytes;
+}
+
+}  // namespace perdura::format

@@ -1,0 +1,54 @@
+// The public face of objects: results become exceptions.
+#include <perdura/objects.hpp>
+
+#include "model/object/objects_runtime.hpp"
+
+namespace perdura {
+namespace detail {
+
+void object_defer(OpenObject& object, size_t method, std::span<const std::byte> context) {
+  value_or_throw(object.core().defer(object.call_of(method, context)));
+}
+
+void object_call(OpenObject& object, size_t method, std::span<const std::byte> context,
+                 void* result) {
+  value_or_throw(object.core().call(object.call_of(method, context), result));
+}
+
+void object_read(OpenObject& object, void (*look)(const void* state, void* with), void* with) {
+  value_or_throw(object.core().read([&](const void* state) { look(state, with); }));
+}
+
+void object_sync(OpenObject& object) { value_or_throw(object.core().sync()); }
+
+void object_checkpoint(OpenObject& object) { value_or_throw(object.core().checkpoint()); }
+
+}  // namespace detail
+
+Objects Objects::open(std::string_view uri, const ObjectsOptions& options) {
+  return Objects(
+      value_or_throw(guarded([&] { return detail::ObjectsRuntime::open(uri, options); })));
+}
+
+Objects::Objects(std::unique_ptr<detail::ObjectsRuntime> runtime) : runtime_(std::move(runtime)) {}
+Objects::Objects(Objects&&) noexcept = default;
+Objects& Objects::operator=(Objects&&) noexcept = default;
+Objects::~Objects() = default;
+
+std::shared_ptr<detail::OpenObject> Objects::open_object(std::string_view name,
+                                                         const detail::ObjectType& type,
+                                                         const ObjectOptions& options) {
+  return value_or_throw(guarded([&] { return runtime_->object(name, type, options); }));
+}
+
+void Objects::remove(std::string_view name) {
+  value_or_throw(guarded([&] { return runtime_->remove(name); }));
+}
+
+std::vector<ObjectDescription> Objects::list() const { return runtime_->list(); }
+
+void Objects::close() {
+  value_or_throw(guarded([&] { return runtime_->close(); }));
+}
+
+}  // namespace perdura

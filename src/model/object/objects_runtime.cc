@@ -1,0 +1,294 @@
+#include "model/object/objects_runtime.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "base/checksum.hpp"
+#include "region/engine_rules.hpp"
+#include "region/region.hpp"
+#include "store/recovery.hpp"
+#include "store/storage.hpp"
+
+namespace perdura::detail {
+namespace {
+
+using format::ObjectHead;
+using object::ObjectCore;
+using object::ObjectTable;
+
+constexpr u64 kAddressSpace = kGiB;  // that the region has; its objects lie anywhere
+constexpr u64 kLogBytesMin = kPageBytes;
+
+Failure invalid(std::string message) { return {Code::kInvalidArgument, std::move(message)}; }
+
+Status check_name(std::string_view name, const char* what) {
+  if (!name.empty() && name.size() <= format::kObjectNameMax &&
+      name.find('\0') == std::string_view::npos)
+    return {};
+  return invalid(std::string("the ") + what + " '" + std::string(name) + "' has " +
+                 std::to_string(name.size()) + " bytes; it has 1 to " +
+                 std::to_string(format::kObjectNameMax) + ", none of them zero");
+}
+
+// Their names are no name in another translation unit, nor perhaps in the next build.
+Status check_type(const ObjectType& type) {
+  PERDURA_TRY(check_name(type.name, "type"));
+  for (const ObjectMethod& method : type.methods)
+    if (std::strstr(method.name, "_GLOBAL__N_") != nullptr || std::strchr(method.name, '*'))
+      return invalid(std::string("method ") + method.name +
+                     " is in an unnamed namespace, so that a later build could not tell which it "
+                     "is; give it and its state a name");
+  return {};
+}
+
+Status check_options(const ObjectOptions& options) {
+  if (std::has_single_bit(options.log_bytes) && options.log_bytes >= kLogBytesMin &&
+      options.log_bytes <= format::kObjectLogLinesMax * kLineBytes)
+    return {};
+  return invalid("log_bytes is a power of two from " + std::to_string(kLogBytesMin) + " to " +
+                 std::to_string(format::kObjectLogLinesMax * kLineBytes) + ", not " +
+                 std::to_string(options.log_bytes));
+}
+
+std::vector<object::Function> functions_of(const std::vector<std::string>& names,
+                                           const ObjectType& type) {
+  std::vector<object::Function> functions;
+  for (const std::string& name : names) {
+    object::Function& function = functions.emplace_back();
+    function.name = name;
+    for (const ObjectMethod& method : type.methods)
+      if (name == method.name) {
+        function.context_bytes = method.context_bytes;
+        function.run = method.run;
+      }
+  }
+  return functions;
+}
+
+std::vector<u16> numbers_of(const std::vector<std::string>& names, const ObjectType& type) {
+  std::vector<u16> numbers;
+  for (const ObjectMethod& method : type.methods)
+    numbers.push_back(static_cast<u16>(std::ranges::find(names, method.name) - names.begin()));
+  return numbers;
+}
+
+object::CoreOptions core_options(const ObjectOptions& options) {
+  return {.checkpoint_calls = options.checkpoint_calls,
+          .pending_lines = options.log_bytes / kLineBytes / 4};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ObjectsRuntime>> ObjectsRuntime::open(std::string_view uri,
+                                                             const ObjectsOptions& options) {
+  std::unique_ptr<ObjectsRuntime> runtime(new ObjectsRuntime);
+  const auto open_volume = [&]() -> Result<std::unique_ptr<region::Volume>> {
+    PERDURA_ASSIGN(media::OpenedMedium opened, media::open_medium(uri, {.create = options.create}));
+    if (opened.medium->linear() == nullptr)
+      return Failure{Code::kUnsupported,
+                     "'" + opened.medium->name() +
+                         "' holds objects of its own, which are put and read as a whole; use "
+                         "file:, emu: or dax:"};
+    return store::open_volume(std::move(opened.medium), options.create, format::kSegmentBytesMax);
+  };
+  PERDURA_ASSIGN(runtime->shared_, store::SharedVolume::of(uri, open_volume));
+  PERDURA_TRY(runtime->open_region(options));
+  return runtime;
+}
+
+Status ObjectsRuntime::open_region(const ObjectsOptions& options) {
+  region::Volume& volume = shared_->volume();
+  PERDURA_ASSIGN(store::SharedVolume::Claim claim, shared_->claim(options.region, options.create));
+  if (claim.is_new) {
+    store::object_kind().fill_record({}, claim.record);
+    claim.record.limit_bytes = kAddressSpace;
+    PERDURA_ASSIGN(claim.record.address,
+                   region::Region::choose_address(kAddressSpace, volume.regions()));
+    PERDURA_TRY(volume.add_region(claim.record));
+  } else if (!region::engine_rules(claim.record).has_objects) {
+    return invalid("region '" + options.region + "' of '" + volume.name() +
+                   "' holds a heap, not objects; choose another one");
+  }
+  region_ = claim.record.region;
+  session_ = volume.superblock().session;
+  table_ = std::make_unique<ObjectTable>(volume, region_);
+  return table_->read();
+}
+
+Status ObjectsRuntime::require_open() const {
+  if (!closed_) return {};
+  return Failure{Code::kMisuse, "the objects are closed"};
+}
+
+Result<std::shared_ptr<OpenObject>> ObjectsRuntime::object(std::string_view name,
+                                                           const ObjectType& type,
+                                                           const ObjectOptions& options) {
+  PERDURA_TRY(check_name(name, "name of an object"));
+  PERDURA_TRY(check_type(type));
+  PERDURA_TRY(check_options(options));
+  std::lock_guard lock(mutex_);
+  PERDURA_TRY(require_open());
+  const ObjectTable::Entry* const found = table_->find(name);
+  if (found != nullptr &&
+      (std::string_view(found->head.type) != type.name || found->head.bytes != type.bytes))
+    return Failure{Code::kTypeMismatch,
+                   "object '" + std::string(name) + "' of '" + shared_->volume().name() +
+                       "' is a " + found->head.type + " of " + std::to_string(found->head.bytes) +
+                       " bytes, not a " + type.name + " of " + std::to_string(type.bytes)};
+  if (const auto open = open_.find(name); open != open_.end()) return open->second;
+  PERDURA_ASSIGN(auto made,
+                 found == nullptr ? create(name, type, options) : recover(*found, type, options));
+  open_.emplace(name, made);
+  return made;
+}
+
+// Space that a failure leaves unused is nobody's when the table is read the next time.
+Status ObjectsRuntime::allocate(ObjectTable::Entry& entry, u64 bytes, u64 log_bytes,
+                                u64 names_bytes) {
+  for (u64& place : entry.head.copy_place) {
+    PERDURA_ASSIGN(place, table_->allocate(bytes));
+  }
+  PERDURA_ASSIGN(entry.head.log_place, table_->allocate(log_bytes));
+  PERDURA_ASSIGN(entry.head.functions_place, table_->allocate(names_bytes));
+  entry.head.bytes = bytes;
+  entry.head.log_lines = log_bytes / kLineBytes;
+  return {};
+}
+
+Result<std::shared_ptr<OpenObject>> ObjectsRuntime::create(std::string_view name,
+                                                           const ObjectType& type,
+                                                           const ObjectOptions& options) {
+  std::vector<std::string> names;
+  for (const ObjectMethod& method : type.methods) names.emplace_back(method.name);
+  PERDURA_ASSIGN(ObjectTable::Entry entry, table_->new_entry());
+  u64 names_bytes = 0;
+  for (const std::string& each : names) names_bytes += each.size() + 1;
+  PERDURA_TRY(allocate(entry, type.bytes, options.log_bytes, names_bytes));
+  name.copy(entry.head.name, format::kObjectNameMax);
+  std::string_view(type.name).copy(entry.head.type, format::kObjectNameMax);
+  entry.head.session = session_;
+  PERDURA_TRY(write_names(names, entry.head));
+  PERDURA_ASSIGN(auto core,
+                 ObjectCore::create({.medium = &medium(),
+                                     .head_place = entry.place,
+                                     .head = entry.head,
+                                     .session = session_,
+                                     .functions = functions_of(names, type),
+                                     .options = core_options(options)},
+                                    {static_cast<const std::byte*>(type.initial), type.bytes}));
+  entry.head = core->head();
+  table_->note(entry);
+  return std::make_shared<OpenObject>(std::move(core), numbers_of(names, type));
+}
+
+// Methods that the object's log has not called yet get numbers behind those that it has.
+Result<std::shared_ptr<OpenObject>> ObjectsRuntime::recover(const ObjectTable::Entry& entry,
+                                                            const ObjectType& type,
+                                                            const ObjectOptions& options) {
+  ObjectTable::Entry now = entry;
+  PERDURA_ASSIGN(std::vector<std::string> names, read_names(now.head));
+  const size_t before = names.size();
+  for (const ObjectMethod& method : type.methods)
+    if (std::ranges::find(names, method.name) == names.end()) names.emplace_back(method.name);
+  if (names.size() != before) {
+    u64 names_bytes = 0;
+    for (const std::string& each : names) names_bytes += each.size() + 1;
+    PERDURA_ASSIGN(now.head.functions_place, table_->allocate(names_bytes));
+    PERDURA_TRY(write_names(names, now.head));
+  }
+  PERDURA_ASSIGN(auto core, ObjectCore::recover({.medium = &medium(),
+                                                 .head_place = now.place,
+                                                 .head = now.head,
+                                                 .session = session_,
+                                                 .functions = functions_of(names, type),
+                                                 .options = core_options(options)}));
+  if (names.size() != before)
+    table_->give_back(entry.head.functions_place, entry.head.functions_bytes);
+  now.head = core->head();
+  table_->note(now);
+  return std::make_shared<OpenObject>(std::move(core), numbers_of(names, type));
+}
+
+Result<std::vector<std::string>> ObjectsRuntime::read_names(const ObjectHead& head) const {
+  AlignedBuffer bytes(std::max<u64>(head.functions_bytes, 1));
+  PERDURA_TRY(medium().load_pages(head.functions_place, bytes.span()));
+  const bool whole =
+      medium().whole(head.functions_place, bytes.data(), head.functions_bytes,
+                     PERDURA_SITE("object functions"), [&](const std::byte* at) {
+                       return checksum(at, head.functions_bytes) == head.functions_checksum;
+                     });
+  if (!whole)
+    return Failure{Code::kCorrupt,
+                   "the functions of object '" + std::string(head.name) + "' (medium offset " +
+                       std::to_string(head.functions_place) +
+                       ") do not fit their checksum; restore the store from a copy"};
+  std::vector<std::string> names;
+  const std::string_view all(reinterpret_cast<const char*>(bytes.data()), head.functions_bytes);
+  for (size_t at = 0; at < all.size();) {
+    const size_t end = std::min(all.find('\0', at), all.size());
+    names.emplace_back(all.substr(at, end - at));
+    at = end + 1;
+  }
+  return names;
+}
+
+Status ObjectsRuntime::write_names(const std::vector<std::string>& names, ObjectHead& head) {
+  std::string all;
+  for (const std::string& name : names) all.append(name).push_back('\0');
+  AlignedBuffer bytes(std::max<size_t>(all.size(), 1));
+  std::memset(bytes.data(), 0, bytes.size());
+  std::memcpy(bytes.data(), all.data(), all.size());
+  head.functions_bytes = all.size();
+  head.functions_checksum = checksum(all.data(), all.size());
+  PERDURA_TRY(
+      medium().write_pages(head.functions_place, bytes.span(), PERDURA_SITE("object functions")));
+  // Barrier: the names are durable before a head that names them, and before any entry.
+  return medium().barrier(PERDURA_SITE("object functions"));
+}
+
+Status ObjectsRuntime::remove(std::string_view name) {
+  std::lock_guard lock(mutex_);
+  PERDURA_TRY(require_open());
+  const ObjectTable::Entry* const found = table_->find(name);
+  if (found == nullptr)
+    return Failure{Code::kNotFound,
+                   "'" + shared_->volume().name() + "' has no object '" + std::string(name) + "'"};
+  const auto open = open_.find(name);
+  if (open != open_.end() && open->second.use_count() != 1)
+    return Failure{Code::kMisuse, "object '" + std::string(name) +
+                                      "' is in use; let go of it before it is removed"};
+  ObjectTable::Entry entry = *found;
+  if (open != open_.end()) {
+    entry.head = open->second->core().head();
+    open_.erase(open);
+  }
+  object::ObjectCopies copies(medium(), entry.place, entry.head);
+  PERDURA_TRY(copies.remove());
+  table_->note_removed(entry);
+  return {};
+}
+
+std::vector<ObjectDescription> ObjectsRuntime::list() const {
+  std::lock_guard lock(mutex_);
+  std::vector<ObjectDescription> found;
+  for (const ObjectTable::Entry& each : table_->all())
+    found.push_back({each.head.name, each.head.type, each.head.bytes});
+  std::ranges::sort(found, {}, &ObjectDescription::name);
+  return found;
+}
+
+// Each of them, also where another one fails.
+Status ObjectsRuntime::close() {
+  std::lock_guard lock(mutex_);
+  if (std::exchange(closed_, true) || !table_) return {};
+  Status status;
+  for (auto& [name, open] : open_)
+    if (Status synced = open->core().checkpoint(); !synced && status) status = std::move(synced);
+  open_.clear();
+  if (status) status = shared_->volume().end_session();
+  shared_.reset();
+  return status;
+}
+
+}  // namespace perdura::detail

@@ -1,0 +1,69 @@
+// The objects that a process has open of a region of objects.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include <perdura/objects.hpp>
+
+#include "object/object_core.hpp"
+#include "object/object_table.hpp"
+#include "store/shared_volume.hpp"
+
+namespace perdura::detail {
+
+/// An object that is open, and which of its durable functions the program's methods are.
+class OpenObject {
+ public:
+  OpenObject(std::unique_ptr<object::ObjectCore> core, std::vector<u16> functions)
+      : core_(std::move(core)), functions_(std::move(functions)) {}
+
+  object::ObjectCore& core() { return *core_; }
+  object::Call call_of(size_t method, std::span<const std::byte> context) const {
+    return {.function = functions_[method], .context = context};
+  }
+
+ private:
+  const std::unique_ptr<object::ObjectCore> core_;
+  const std::vector<u16> functions_;
+};
+
+/// Thread-safe.
+class ObjectsRuntime {
+ public:
+  static Result<std::unique_ptr<ObjectsRuntime>> open(std::string_view uri,
+                                                      const ObjectsOptions& options);
+  ~ObjectsRuntime() { (void)close(); }
+  ObjectsRuntime(const ObjectsRuntime&) = delete;
+
+  Result<std::shared_ptr<OpenObject>> object(std::string_view name, const ObjectType& type,
+                                             const ObjectOptions& options);
+  Status remove(std::string_view name);
+  std::vector<ObjectDescription> list() const;
+  Status close();
+
+ private:
+  ObjectsRuntime() = default;
+  Status open_region(const ObjectsOptions& options);
+  Status require_open() const;
+  Result<std::shared_ptr<OpenObject>> create(std::string_view name, const ObjectType& type,
+                                             const ObjectOptions& options);
+  Result<std::shared_ptr<OpenObject>> recover(const object::ObjectTable::Entry& entry,
+                                              const ObjectType& type, const ObjectOptions& options);
+  Status allocate(object::ObjectTable::Entry& entry, u64 bytes, u64 log_bytes, u64 names_bytes);
+  Result<std::vector<std::string>> read_names(const format::ObjectHead& head) const;
+  Status write_names(const std::vector<std::string>& names, format::ObjectHead& head);
+  media::LinearMedium& medium() const { return shared_->volume().linear(); }
+
+  std::unique_ptr<store::SharedVolume> shared_;
+  u32 region_ = 0;
+  u64 session_ = 0;
+  mutable std::mutex mutex_;
+  std::unique_ptr<object::ObjectTable> table_;
+  std::map<std::string, std::shared_ptr<OpenObject>, std::less<>> open_;
+  bool closed_ = false;
+};
+
+}  // namespace perdura::detail

@@ -1,0 +1,51 @@
+// The two copies of an object on the medium, and its head, which says which of them is resilient.
+//
+//   write the older copy ─ barrier ─ write the head's older slot ─ barrier
+//
+// Invariants:
+//  - The copy that a whole head names, and the log from its checkpoint on, are never written.
+//  - A head is written when the copy that it names is durable.
+#pragma once
+
+#include <span>
+
+#include "base/aligned_buffer.hpp"
+#include "format/object_format.hpp"
+#include "media/medium.hpp"
+
+namespace perdura::object {
+
+class ObjectCopies {
+ public:
+  /// `medium` outlives it. `head_place`: of both slots. `head`: the newest whole one; of an object
+  /// that is new what it shall be, with the sequence of what was there before.
+  ObjectCopies(media::LinearMedium& medium, u64 head_place, const format::ObjectHead& head);
+
+  /// What its copy holds, `head().bytes` of it. kCorrupt where that does not fit its checksum.
+  Status load(std::span<std::byte> state) const;
+
+  /// The state is as it was when the entries before `checkpoint` were done. Entries that follow are
+  /// of this session. Where it fails the resilient copy is what it was; it may be tried again.
+  Status write(std::span<const std::byte> state, u64 checkpoint, u64 session);
+  /// What entries may call, from the next head on.
+  void set_functions(u64 place, u64 bytes, u64 checksum);
+  /// There is no such object any more, and its space is free.
+  Status remove();
+
+  const format::ObjectHead& head() const { return head_; }
+
+ private:
+  Status clear_head(u64 slot);
+  Status write_copy(u64 copy, std::span<const std::byte> state);
+  Status replace_head(const format::ObjectHead& next);
+  Status write_head(const format::ObjectHead& head);
+
+  media::LinearMedium& medium_;
+  const u64 head_place_;
+  const u64 write_bytes_;
+  format::ObjectHead head_;
+  bool head_unknown_ = false;  ///< the one that was written last failed, and may be there
+  AlignedBuffer buffer_;
+};
+
+}  // namespace perdura::object

@@ -1,0 +1,205 @@
+#include "object/object_core.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/checksum.hpp"
+#include "base/spin.hpp"
+
+namespace perdura::object {
+
+using format::ObjectEntry;
+
+ObjectCore::ObjectCore(Parts&& parts, std::unique_ptr<ObjectLog> log)
+    : functions_(std::move(parts.functions)),
+      options_(parts.options),
+      session_(parts.session),
+      copies_(*parts.medium, parts.head_place, parts.head),
+      log_(std::move(log)),
+      waiters_(parts.head.log_lines) {}
+
+Result<std::unique_ptr<ObjectCore>> ObjectCore::make(Parts&& parts) {
+  const LogPlace place{parts.head.log_place, parts.head.log_lines, parts.head.identity,
+                       parts.session};
+  PERDURA_ASSIGN(auto log, ObjectLog::create(*parts.medium, place, parts.head.checkpoint));
+  const u64 bytes = parts.head.bytes;
+  std::unique_ptr<ObjectCore> core(new ObjectCore(std::move(parts), std::move(log)));
+  core->have_memory(bytes);
+  return core;
+}
+
+Result<std::unique_ptr<ObjectCore>> ObjectCore::create(Parts parts,
+                                                       std::span<const std::byte> state) {
+  parts.head.bytes = state.size();
+  parts.head.checkpoint = ObjectLog::kFirstIndex;
+  parts.head.copy = 1;  // the first one is the other
+  PERDURA_ASSIGN(auto core, make(std::move(parts)));
+  std::memcpy(core->state_.data(), state.data(), state.size());
+  PERDURA_TRY(core->write_checkpoint());
+  return core;
+}
+
+Result<std::unique_ptr<ObjectCore>> ObjectCore::recover(Parts parts) {
+  const u64 session = parts.head.session;
+  PERDURA_ASSERT(parts.session != session);
+  PERDURA_ASSIGN(auto core, make(std::move(parts)));
+  PERDURA_TRY(core->copies_.load(core->state_));
+  PERDURA_TRY(core->log_->recover(session));
+  PERDURA_TRY(core->repeat());
+  return core;
+}
+
+void ObjectCore::have_memory(u64 bytes) {
+  memory_ = AlignedBuffer(std::max<u64>(bytes, 1));
+  state_ = memory_.first(bytes);
+}
+
+// What the resilient copy lacks. A checkpoint of it comes before this session appends: its entries
+// are told from those of earlier ones by the head's session.
+Status ObjectCore::repeat() {
+  for (u64 index = log_->done(); index != log_->tail(); index += log_->entry(index).lines)
+    PERDURA_TRY(check_known(log_->entry(index)));
+  execute(log_->tail());
+  return write_checkpoint();
+}
+
+Status ObjectCore::check_known(const ObjectEntry& entry) const {
+  const bool is_named = entry.function < functions_.size();
+  if (is_named && functions_[entry.function].run != nullptr &&
+      functions_[entry.function].context_bytes == entry.context_bytes)
+    return {};
+  const std::string name = is_named ? "'" + functions_[entry.function].name + "'"
+                                    : "number " + std::to_string(entry.function);
+  return Failure{Code::kIncompatible,
+                 "the log of object '" + std::string(head().name) + "' calls function " + name +
+                     " with " + std::to_string(entry.context_bytes) +
+                     " bytes of arguments, which this program does not have; open it with the "
+                     "program that wrote it, or one that has the function"};
+}
+
+// --- calls --------------------------------------------------------------------------------------
+
+// Of the entry that is published: its place in the order is that of execution.
+Result<u64> ObjectCore::log_call(const Call& call, Waiter* waiter) {
+  PERDURA_ASSERT(call.function < functions_.size() &&
+                 functions_[call.function].context_bytes == call.context.size());
+  const u64 index = log_->claim(call.context.size());
+  while (!log_->has_room(index, call.context.size())) {
+    if (Status room = make_room(); !room) failed_ = true;
+    // A claim stays: what cannot be written is left out by nobody, so all calls fail from now on.
+    if (failed_) return failure();
+  }
+  waiter_of(index) = waiter;
+  log_->publish(index, call);
+  return index;
+}
+
+Status ObjectCore::make_room() {
+  const std::lock_guard lock(executing_);
+  PERDURA_TRY(round());
+  return write_checkpoint();
+}
+
+Status ObjectCore::defer(const Call& call) {
+  PERDURA_TRY(log_call(call, nullptr));
+  if (log_->tail() - log_->done() < options_.pending_lines) return {};
+  const std::lock_guard lock(executing_);
+  return round();
+}
+
+Status ObjectCore::call(const Call& call, void* result) {
+  Waiter waiter{result};
+  PERDURA_ASSIGN(const u64 index, log_call(call, &waiter));
+  const std::lock_guard lock(executing_);
+  return rounds_until(index + 1);
+}
+
+Status ObjectCore::read(const std::function<void(const void* state)>& look) {
+  const u64 end = log_->tail();
+  const std::lock_guard lock(executing_);
+  PERDURA_TRY(rounds_until(end));
+  look(state_.data());
+  return {};
+}
+
+Status ObjectCore::sync() {
+  const u64 end = log_->tail();
+  const std::lock_guard lock(executing_);
+  return rounds_until(end);
+}
+
+Status ObjectCore::checkpoint() {
+  const u64 end = log_->tail();
+  const std::lock_guard lock(executing_);
+  PERDURA_TRY(rounds_until(end));
+  return write_checkpoint();
+}
+
+CoreCounts ObjectCore::counts() const {
+  const std::lock_guard lock(executing_);
+  return counts_;
+}
+
+// --- whoever executes ---------------------------------------------------------------------------
+
+// Until all entries before `end` are done. One that is claimed and not published yet is about to
+// be, or its thread waits for room, which a checkpoint gives.
+Status ObjectCore::rounds_until(u64 end) {
+  for (u64 spins = 0; log_->done() < end; ++spins) {
+    const u64 before = log_->done();
+    PERDURA_TRY(round());
+    if (log_->done() != before) continue;
+    if (log_->is_full() && log_->checkpoint() != before) PERDURA_TRY(write_checkpoint());
+    if (spins < 1000) _mm_pause();
+    else ::sched_yield();
+  }
+  return {};
+}
+
+// What is published by now, and no more: nobody serves others for ever.
+Status ObjectCore::round() {
+  if (failed_) return failure();
+  const u64 end = log_->published_end();
+  if (end == log_->done()) return {};
+  u64 last = log_->done();
+  for (u64 next = last; next != end; next += log_->entry(next).lines) last = next;
+  if (Status durable = log_->make_durable(last, end); !durable) {
+    failed_ = true;
+    return durable;
+  }
+  ++counts_.rounds;
+  execute(end);
+  if (calls_since_checkpoint_ < options_.checkpoint_calls) return {};
+  return write_checkpoint();
+}
+
+void ObjectCore::execute(u64 end) {
+  for (u64 index = log_->done(); index != end;) {
+    const ObjectEntry& entry = log_->entry(index);
+    const u64 next = index + entry.lines;
+    Waiter* const waiter = std::exchange(waiter_of(index), nullptr);
+    functions_[entry.function].run(state_.data(), log_->context_of(index),
+                                   waiter != nullptr ? waiter->result : nullptr);
+    ++calls_since_checkpoint_;
+    ++counts_.executed;
+    index = next;
+    log_->note_done(index);
+  }
+}
+
+Status ObjectCore::write_checkpoint() {
+  const u64 done = log_->done();
+  if (Status written = copies_.write(state_, done, session_); !written) return written;
+  log_->note_checkpoint(done);
+  calls_since_checkpoint_ = 0;
+  ++counts_.checkpoints;
+  return {};
+}
+
+Failure ObjectCore::failure() const {
+  return {Code::kIo,
+          "the log of an object could not be written, so what was called since may be "
+          "durable or not; open the objects again"};
+}
+
+}  // namespace perdura::object

@@ -1,0 +1,179 @@
+#include "object/object_table.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "base/aligned_buffer.hpp"
+#include "base/checksum.hpp"
+
+namespace perdura::object {
+
+using format::ExtentKind;
+using format::ObjectHead;
+
+namespace {
+
+constexpr u64 kHeadsBytes = 16 * 2 * format::kObjectHeadBytes;  // of so many objects at a time
+constexpr u64 kSpaceBytesMin = 4 * kMiB;
+constexpr u64 kPairBytes = 2 * format::kObjectHeadBytes;
+
+bool ends(const char (&text)[format::kObjectNameMax + 1]) {
+  return text[format::kObjectNameMax] == '\0';
+}
+
+}  // namespace
+
+u64 head_checksum(const ObjectHead& head) {
+  return checksum(&head.magic, sizeof head - sizeof head.checksum);
+}
+
+// The checksum says that we wrote it; the bounds, that whoever reads it may rely on it.
+bool head_fits(const ObjectHead& head, u64 slot) {
+  if (head.magic != format::kObjectMagic || head.checksum != head_checksum(head) ||
+      head.sequence % 2 != slot || head.sequence > format::kCounterMax || !ends(head.name) ||
+      !ends(head.type) || head.identity > format::kCounterMax)
+    return false;
+  if (head.log_lines == 0) return true;
+  return head.copy < 2 && head.bytes <= format::kObjectBytesMax && head.name[0] != '\0' &&
+         std::has_single_bit(head.log_lines) && head.log_lines >= kLinesPerPage &&
+         head.log_lines <= format::kObjectLogLinesMax && head.checkpoint >= kLinesPerPage &&
+         head.checkpoint <= format::kCounterMax && head.functions_bytes <= kMiB;
+}
+
+std::vector<ObjectTable::Range> ObjectTable::ranges_of(const ObjectHead& head) {
+  if (head.log_lines == 0) return {};
+  const u64 copy = std::max(round_up(head.bytes, kPageBytes), kPageBytes);
+  return {{head.copy_place[0], copy},
+          {head.copy_place[1], copy},
+          {head.log_place, head.log_lines * kLineBytes},
+          {head.functions_place, std::max(round_up(head.functions_bytes, kPageBytes), kPageBytes)}};
+}
+
+Status ObjectTable::read() {
+  for (const format::Extent& extent : volume_.extents(ExtentKind::kObjects, region_))
+    give_back(extent.medium_offset, extent.length);
+  for (const format::Extent& extent : volume_.extents(ExtentKind::kObjectHeads, region_)) {
+    AlignedBuffer bytes(extent.length);
+    PERDURA_TRY(volume_.medium().load_pages(extent.medium_offset, bytes.first(extent.length)));
+    for (u64 at = 0; at < extent.length; at += kPairBytes) {
+      Entry entry{.place = extent.medium_offset + at};
+      bool found = false;
+      for (u64 slot = 0; slot < 2; ++slot) {
+        const u64 offset = at + slot * format::kObjectHeadBytes;
+        const bool whole = volume_.medium().whole(
+            extent.medium_offset + offset, bytes.data() + offset, sizeof(ObjectHead),
+            PERDURA_SITE("object head"), [&](const std::byte* head) {
+              return head_fits(*reinterpret_cast<const ObjectHead*>(head), slot);
+            });
+        const auto& head = *reinterpret_cast<const ObjectHead*>(bytes.data() + offset);
+        if (!whole || (found && head.sequence < entry.head.sequence)) continue;
+        entry.head = head;
+        found = true;
+      }
+      next_identity_ = std::max(next_identity_, entry.head.identity + 1);
+      if (entry.head.log_lines == 0) unused_.push_back(entry);
+      else PERDURA_TRY(claim(entry));
+    }
+  }
+  return {};
+}
+
+Status ObjectTable::claim(const Entry& entry) {
+  if (find(entry.head.name) != nullptr) return damaged(entry.place, "has another one's name");
+  for (const Range& range : ranges_of(entry.head))
+    if (!take(range.place, range.bytes))
+      return damaged(entry.place, "names space that is not free");
+  objects_.push_back(entry);
+  return {};
+}
+
+Failure ObjectTable::damaged(u64 place, const char* what) const {
+  return {Code::kCorrupt, "the head of an object of '" + volume_.name() + "' (medium offset " +
+                              std::to_string(place) + ") " + what +
+                              "; restore the store from a copy"};
+}
+
+const ObjectTable::Entry* ObjectTable::find(std::string_view name) const {
+  const auto found = std::ranges::find_if(
+      objects_, [name](const Entry& each) { return std::string_view(each.head.name) == name; });
+  return found == objects_.end() ? nullptr : &*found;
+}
+
+Result<ObjectTable::Entry> ObjectTable::new_entry() {
+  if (unused_.empty()) {
+    PERDURA_ASSIGN(const format::Extent made,
+                   volume_.allocate_objects(region_, ExtentKind::kObjectHeads, kHeadsBytes));
+    for (u64 at = made.length; at != 0; at -= kPairBytes)
+      unused_.push_back({.place = made.medium_offset + at - kPairBytes, .head = {}});
+  }
+  const u64 sequence = unused_.back().head.sequence;
+  Entry entry{.place = unused_.back().place, .head = {}};
+  unused_.pop_back();
+  entry.head.magic = format::kObjectMagic;
+  entry.head.sequence = sequence;
+  entry.head.identity = next_identity_++;
+  return entry;
+}
+
+Result<u64> ObjectTable::allocate(u64 bytes) {
+  bytes = std::max(round_up(bytes, kPageBytes), kPageBytes);
+  auto found = std::ranges::find_if(free_, [&](const auto& each) { return each.second >= bytes; });
+  if (found == free_.end()) {
+    PERDURA_ASSIGN(
+        const format::Extent made,
+        volume_.allocate_objects(region_, ExtentKind::kObjects, std::max(bytes, kSpaceBytesMin)));
+    give_back(made.medium_offset, made.length);
+    found = std::ranges::find_if(free_, [&](const auto& each) { return each.second >= bytes; });
+  }
+  const u64 place = found->first;
+  PERDURA_ASSERT(take(place, bytes));
+  return place;
+}
+
+bool ObjectTable::take(u64 place, u64 bytes) {
+  auto after = free_.upper_bound(place);
+  if (after == free_.begin()) return false;
+  const auto [begin, length] = *std::prev(after);
+  if (place - begin > length || bytes > length - (place - begin)) return false;
+  free_.erase(begin);
+  if (place != begin) free_.emplace(begin, place - begin);
+  if (const u64 left = length - (place - begin) - bytes; left != 0)
+    free_.emplace(place + bytes, left);
+  return true;
+}
+
+void ObjectTable::give_back(u64 place, u64 bytes) {
+  bytes = std::max(round_up(bytes, kPageBytes), kPageBytes);
+  auto after = free_.lower_bound(place);
+  if (after != free_.end() && after->first == place + bytes) {
+    bytes += after->second;
+    after = free_.erase(after);
+  }
+  if (after != free_.begin()) {
+    const auto before = std::prev(after);
+    if (before->first + before->second == place) {
+      before->second += bytes;
+      return;
+    }
+  }
+  free_.emplace(place, bytes);
+}
+
+void ObjectTable::note(const Entry& entry) {
+  const auto found =
+      std::ranges::find_if(objects_, [&](const Entry& each) { return each.place == entry.place; });
+  if (found == objects_.end()) objects_.push_back(entry);
+  else *found = entry;
+}
+
+void ObjectTable::note_removed(const Entry& entry) {
+  for (const Range& range : ranges_of(entry.head)) give_back(range.place, range.bytes);
+  std::erase_if(objects_, [&](const Entry& each) { return each.place == entry.place; });
+  Entry unused = entry;
+  unused.head.log_lines = 0;
+  ++unused.head.sequence;
+  unused_.push_back(unused);
+}
+
+}  // namespace perdura::object

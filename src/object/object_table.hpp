@@ -1,0 +1,69 @@
+// The objects of a region: where each is on the medium, and which space is nobody's.
+//
+// Invariants:
+//  - Space is given to an object after the head of the one that had it before says so no more, and
+//    is free where no whole head names it.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "format/object_format.hpp"
+#include "region/volume.hpp"
+
+namespace perdura::object {
+
+/// Not thread-safe.
+class ObjectTable {
+ public:
+  /// `volume` outlives it.
+  ObjectTable(region::Volume& volume, u32 region) : volume_(volume), region_(region) {}
+
+  /// Reads the heads. kCorrupt where two of them name the same space, or what is not the region's.
+  Status read();
+
+  struct Entry {
+    u64 place = 0;  ///< of its two slots on the medium
+    format::ObjectHead head{};
+  };
+  /// nullptr: there is none of this name.
+  const Entry* find(std::string_view name) const;
+  const std::vector<Entry>& all() const { return objects_; }
+
+  /// A place in the table for an object that is new: `head` has its sequence and identity.
+  Result<Entry> new_entry();
+  /// `bytes` of the region's space, in whole pages, which nobody has until a head names it; given
+  /// back by who cannot use it.
+  Result<u64> allocate(u64 bytes);
+  void give_back(u64 place, u64 bytes);
+
+  /// It has been made, or changed; or removed, and what its head before named is free.
+  void note(const Entry& entry);
+  void note_removed(const Entry& entry);
+
+ private:
+  struct Range {
+    u64 place;
+    u64 bytes;
+  };
+  static std::vector<Range> ranges_of(const format::ObjectHead& head);
+  Status claim(const Entry& entry);
+  bool take(u64 place, u64 bytes);
+  Failure damaged(u64 place, const char* what) const;
+
+  region::Volume& volume_;
+  const u32 region_;
+  std::vector<Entry> objects_;
+  std::vector<Entry> unused_;  ///< places in the table, with the head that was there last
+  std::map<u64, u64> free_;    ///< by place: bytes
+  u64 next_identity_ = 1;
+};
+
+/// Whether the bytes at a slot's place are a whole head.
+bool head_fits(const format::ObjectHead& head, u64 slot);
+u64 head_checksum(const format::ObjectHead& head);
+
+}  // namespace perdura::object

@@ -1,0 +1,274 @@
+// Goal: an object is what its calls made it, done once each and in one order, and after a crash it
+// is what the calls up to some point made it, which is not before the last one that was answered.
+// Method: calls that mix their arguments into a state whose every value tells what was done before
+// it; threads; a medium that is rebuilt as a crash may have left it at each of its calls.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "media/fault.hpp"
+#include "media/record.hpp"
+#include "object/object_core.hpp"
+#include "object/object_table.hpp"
+#include "support/files.hpp"
+
+namespace perdura::test {
+namespace {
+
+using object::Call;
+using object::Function;
+using object::ObjectCore;
+
+/// After n calls `mixed` follows from the calls in their order, and tells others from these.
+struct State {
+  u64 count;
+  u64 mixed;
+  u64 filler[60];
+};
+constexpr u64 mix(u64 mixed, u64 value) { return (mixed ^ value) * 0x9e3779b97f4a7c15 + 1; }
+
+/// With a context that takes several lines.
+struct Long {
+  u64 value;
+  u64 rest[40];
+};
+
+void apply(void* state, u64 value) {
+  auto& at = *static_cast<State*>(state);
+  ++at.count;
+  at.mixed = mix(at.mixed, value);
+}
+
+const Function kFunctions[] = {
+    {"add", sizeof(u64), 0,
+     [](void* state, const void* context, void*) {
+       apply(state, *static_cast<const u64*>(context));
+     }},
+    {"add_long", sizeof(Long), 0,
+     [](void* state, const void* context, void*) {
+       const auto& given = *static_cast<const Long*>(context);
+       u64 sum = given.value;
+       for (const u64 each : given.rest) sum += each - given.value;
+       apply(state, sum);
+     }},
+    {"add_and_tell", sizeof(u64), sizeof(u64),
+     [](void* state, const void* context, void* result) {
+       apply(state, *static_cast<const u64*>(context));
+       if (result != nullptr) *static_cast<u64*>(result) = static_cast<State*>(state)->mixed;
+     }},
+};
+enum : u16 { kAdd, kAddLong, kAddAndTell };
+
+constexpr u64 kLogLines = 256;
+constexpr u64 kHeadAt = 0;
+constexpr u64 kCopyAt[2] = {8192, 12288};
+constexpr u64 kLogAt = 16384;
+constexpr u64 kMediumBytes = kLogAt + kLogLines * kLineBytes;
+
+class ObjectCores : public testing::TestWithParam<const char*> {
+ protected:
+  std::unique_ptr<media::Medium> open(const std::string& name) const {
+    auto opened = value_or_throw(media::open_medium(GetParam() + folder_.path(name), {}));
+    value_or_throw(opened.medium->grow(kMediumBytes, true));
+    return std::move(opened.medium);
+  }
+  static ObjectCore::Parts parts(media::Medium& medium, u64 session) {
+    ObjectCore::Parts parts;
+    parts.medium = medium.linear();
+    parts.head_place = kHeadAt;
+    parts.session = session;
+    parts.functions.assign(std::begin(kFunctions), std::end(kFunctions));
+    parts.options = {.checkpoint_calls = 40, .pending_lines = 64};
+    return parts;
+  }
+  static std::unique_ptr<ObjectCore> create(media::Medium& medium) {
+    const State state{};
+    ObjectCore::Parts made = parts(medium, 1);
+    made.head.magic = format::kObjectMagic;
+    made.head.identity = 7;
+    made.head.session = 1;
+    std::copy(std::begin(kCopyAt), std::end(kCopyAt), made.head.copy_place);
+    made.head.log_place = kLogAt;
+    made.head.log_lines = kLogLines;
+    made.head.name[0] = 'a';
+    return value_or_throw(ObjectCore::create(std::move(made), std::as_bytes(std::span(&state, 1))));
+  }
+  static std::unique_ptr<ObjectCore> recover(media::Medium& medium, u64 session) {
+    ObjectCore::Parts found = parts(medium, session);
+    AlignedBuffer slots(2 * format::kObjectHeadBytes);
+    value_or_throw(medium.load_pages(kHeadAt, slots.span()));
+    for (u64 slot = 0; slot < 2; ++slot) {
+      const auto& head = *reinterpret_cast<const format::ObjectHead*>(
+          slots.data() + slot * format::kObjectHeadBytes);
+      if (object::head_fits(head, slot) && head.sequence > found.head.sequence) found.head = head;
+    }
+    return value_or_throw(ObjectCore::recover(std::move(found)));
+  }
+  static void defer(ObjectCore& core, u64 value) {
+    value_or_throw(core.defer({.function = kAdd, .context = std::as_bytes(std::span(&value, 1))}));
+  }
+  static void defer_long(ObjectCore& core, u64 value) {
+    Long context{};
+    context.value = value;
+    std::fill(std::begin(context.rest), std::end(context.rest), value);
+    value_or_throw(
+        core.defer({.function = kAddLong, .context = std::as_bytes(std::span(&context, 1))}));
+  }
+  static u64 call(ObjectCore& core, u64 value) {
+    u64 result = 0;
+    value_or_throw(core.call(
+        {.function = kAddAndTell, .context = std::as_bytes(std::span(&value, 1))}, &result));
+    return result;
+  }
+  static State state_of(ObjectCore& core) {
+    State state{};
+    value_or_throw(core.read([&](const void* at) { state = *static_cast<const State*>(at); }));
+    return state;
+  }
+
+  const TempDir folder_{TempDir::kMemory};
+};
+
+TEST_P(ObjectCores, AreWhatTheirCallsMade) {
+  const auto medium = open("object");
+  u64 mixed = 0;
+  u64 count = 0;
+  {
+    const auto core = create(*medium);
+    for (u64 i = 0; i < 1000; ++i) {
+      if (i % 3 == 0) defer_long(*core, i);
+      else defer(*core, i);
+      mixed = mix(mixed, i);
+      if (i % 7 == 0) {
+        mixed = mix(mixed, 5000 + i);
+        EXPECT_EQ(call(*core, 5000 + i), mixed);
+        ++count;
+      }
+      ++count;
+    }
+    value_or_throw(core->sync());
+    EXPECT_GT(core->counts().checkpoints, 10u);
+    EXPECT_EQ(core->counts().executed, count);
+  }
+  for (u64 session = 2; session < 5; ++session) {
+    const auto core = recover(*medium, session);
+    EXPECT_EQ(state_of(*core).count, count);
+    EXPECT_EQ(state_of(*core).mixed, mixed);
+    mixed = mix(mixed, session);
+    EXPECT_EQ(call(*core, session), mixed);
+    ++count;
+  }
+}
+
+// Each answer is the state after the call: threads' calls are done in one order, in which each
+// thread's own follow each other.
+TEST_P(ObjectCores, AnswerThreadsInOneOrder) {
+  constexpr u64 kThreads = 4;
+  const u64 kCalls = GetParam() == std::string("file:") ? 200 : 2000;
+  const auto medium = open("object");
+  const auto core = create(*medium);
+  std::vector<std::vector<u64>> told(kThreads);
+  std::vector<std::thread> threads;
+  for (u64 thread = 0; thread < kThreads; ++thread)
+    threads.emplace_back([&, thread] {
+      for (u64 i = 0; i < kCalls; ++i) {
+        if (i % 4 != 0) defer(*core, thread);
+        else told[thread].push_back(call(*core, thread));
+      }
+    });
+  for (std::thread& each : threads) each.join();
+  const State state = state_of(*core);
+  EXPECT_EQ(state.count, kThreads * kCalls);
+  EXPECT_EQ(core->counts().executed, kThreads * kCalls);
+  std::vector<u64> all;
+  for (const auto& each : told) all.insert(all.end(), each.begin(), each.end());
+  std::ranges::sort(all);
+  EXPECT_EQ(std::ranges::adjacent_find(all), all.end()) << "two calls were told the same";
+  EXPECT_EQ(all.size(), kThreads * kCalls / 4);
+}
+
+TEST_P(ObjectCores, AreAPrefixOfTheirCallsAfterAnyCrash) {
+  media::Recording recording;
+  std::vector<u64> mixed{0};  // after so many calls
+  struct Session {
+    size_t until;  // calls of the medium
+    std::vector<u64> mixed;
+  };
+  std::vector<Session> sessions;
+  std::vector<std::pair<size_t, u64>> answered;  // at so many calls of the medium
+  {
+    const auto medium = recording.wrap(open("object"));
+    auto core = create(*medium);
+    std::mt19937_64 random(1);
+    answered.emplace_back(recording.size(), 0);
+    const auto note = [&](u64 value) { mixed.push_back(mix(mixed.back(), value)); };
+    for (u64 i = 0; i < 300; ++i) {
+      const u64 value = random();
+      switch (random() % 4) {
+        case 0:
+          note(value);
+          call(*core, value);
+          answered.emplace_back(recording.size(), mixed.size() - 1);
+          break;
+        case 1:
+          note(value);
+          defer_long(*core, value);
+          break;
+        default:
+          note(value);
+          defer(*core, value);
+      }
+      if (i % 60 == 59) {
+        // As after the death of the process: what was deferred last is lost.
+        sessions.push_back({recording.size(), mixed});
+        core = recover(*medium, 2 + i / 60);
+        const State state = state_of(*core);
+        ASSERT_LT(state.count, mixed.size());
+        mixed.resize(state.count + 1);
+      }
+    }
+  }
+  sessions.push_back({~size_t{0}, mixed});
+  const media::History history = recording.history();
+  std::mt19937_64 random(2);
+  u64 states = 0;
+  for (const size_t end : history.crash_points()) {
+    if (end < answered.front().first) continue;
+    u64 least = 0;
+    for (const auto& [at, calls] : answered)
+      if (at <= end) least = calls;
+    for (int variant = 0; variant < 8; ++variant) {
+      const u64 salt = random();
+      const auto keep = [&](size_t at, u64 atom) {
+        if (variant == 0) return false;
+        if (variant == 1) return true;
+        std::mt19937_64 draw(salt ^ (at << 20) ^ atom);
+        return draw() % 2 == 0;
+      };
+      write_file(folder_.path("crashed"), history.after_crash(end, keep));
+      const auto medium = open("crashed");
+      const State state = state_of(*recover(*medium, 100 + states));
+      ++states;
+      ASSERT_GE(state.count, least) << "a call that was answered is lost, at call " << end;
+      const auto& made = std::ranges::find_if(sessions, [end](const Session& each) {
+                           return end <= each.until;
+                         })->mixed;
+      ASSERT_LT(state.count, made.size());
+      ASSERT_EQ(state.mixed, made[state.count]) << "at call " << end;
+    }
+  }
+  EXPECT_GT(states, 500u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Media, ObjectCores, testing::Values("emu:", "file:"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           name.pop_back();
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace perdura::test

@@ -1,0 +1,232 @@
+// Goal: what is called of an object is durable as its kind says, whatever ends the process; objects
+// of a store come and go without touching each other. Method: states whose methods add up, opened
+// again after orderly ends, kills and other programs' methods.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include <perdura/objects.hpp>
+#include <perdura/perdura.hpp>
+
+#include "object/object_table.hpp"
+#include "store/inspect.hpp"
+#include "support/expect_failure.hpp"
+#include "support/files.hpp"
+#include "support/slice.hpp"
+
+namespace perdura::test {
+
+struct Seats {
+  std::int32_t sold[64];
+  std::uint64_t calls;
+  void sell(int row, std::int64_t count) noexcept {
+    sold[row] += static_cast<std::int32_t>(count);
+    ++calls;
+  }
+  void clear() noexcept { *this = {}; }
+  int reserve(int row) noexcept {
+    ++calls;
+    return sold[row]++;
+  }
+  int left(int row) const noexcept { return 100 - sold[row]; }
+};
+
+struct Other {
+  std::uint64_t value;
+  void set(std::uint64_t to) noexcept { value = to; }
+};
+
+}  // namespace perdura::test
+
+template <>
+struct perdura::Methods<perdura::test::Seats>
+    : perdura::MethodList<perdura::Deferrable<&perdura::test::Seats::sell>,
+                          perdura::Deferrable<&perdura::test::Seats::clear>,
+                          perdura::Instant<&perdura::test::Seats::reserve>> {};
+template <>
+struct perdura::Methods<perdura::test::Other>
+    : perdura::MethodList<perdura::Deferrable<&perdura::test::Other::set>> {};
+
+namespace perdura::test {
+namespace {
+
+class ObjectsOf : public testing::TestWithParam<const char*> {
+ protected:
+  std::string uri() const { return GetParam() + folder_.path("objects.pd"); }
+  Objects open() const { return Objects::open(uri()); }
+
+  const TempDir folder_{TempDir::kMemory};
+};
+
+TEST_P(ObjectsOf, AStoreAreThereAgain) {
+  {
+    Objects objects = open();
+    auto hall = objects.object<Seats>("hall");
+    auto other = objects.object<Other>("other");
+    hall.defer<&Seats::sell>(3, 2);
+    EXPECT_EQ(hall.call<&Seats::reserve>(3), 2);
+    EXPECT_EQ(hall.read<&Seats::left>(3), 97);
+    other.defer<&Other::set>(77u);
+    objects.close();
+  }
+  for (int session = 0; session < 3; ++session) {
+    Objects objects = open();
+    auto hall = objects.object<Seats>("hall");
+    EXPECT_EQ(hall.call<&Seats::reserve>(3), 3 + session);
+    const auto list = objects.list();
+    ASSERT_EQ(list.size(), 2u);
+    EXPECT_EQ(list[0].name, "hall");
+    EXPECT_EQ(list[0].bytes, sizeof(Seats));
+    EXPECT_EQ(list[1].name, "other");
+  }
+}
+
+TEST_P(ObjectsOf, ThatAreRemovedAreNewOnesAgain) {
+  for (int round = 0; round < 50; ++round) {
+    Objects objects = open();
+    for (const char* const name : {"first", "second"}) {
+      auto hall = objects.object<Seats>(name);
+      EXPECT_EQ(hall.call<&Seats::reserve>(1), 0) << name << round;
+      hall.defer<&Seats::sell>(1, 5);
+    }
+    expect_error([&] { objects.remove("third"); }, Code::kNotFound, "has no object 'third'");
+    {
+      auto used = objects.object<Seats>("first");
+      expect_error([&] { objects.remove("first"); }, Code::kMisuse, "is in use");
+    }
+    objects.remove("first");
+    if (round % 2 == 0) objects.close();
+    Objects again = round % 2 == 0 ? open() : std::move(objects);
+    again.remove("second");
+    EXPECT_TRUE(again.list().empty());
+  }
+  EXPECT_LT(std::filesystem::file_size(folder_.path("objects.pd")), 16 * kMiB);
+}
+
+TEST_P(ObjectsOf, AnotherTypeAreRefused) {
+  Objects objects = open();
+  objects.object<Seats>("hall");
+  expect_error([&] { objects.object<Other>("hall"); }, Code::kTypeMismatch, "object 'hall'");
+  expect_error([&] { objects.object<Other>(""); }, Code::kInvalidArgument, "has 0 bytes");
+  expect_error([&] { objects.object<Other>("x", {.log_bytes = 5000}); }, Code::kInvalidArgument,
+               "log_bytes is a power of two");
+}
+
+TEST_P(ObjectsOf, AStoreAreSeenByTheCommands) {
+  {
+    Objects objects = open();
+    objects.object<Seats>("hall").call<&Seats::reserve>(1);
+    objects.object<Other>("other");
+    Store heap = Store::open(uri(), {.region = "heap"});
+    heap.checkpoint();
+    heap.close();
+    objects.close();
+  }
+  const auto report = value_or_throw(store::check(uri(), {}));
+  EXPECT_TRUE(report.findings.empty());
+  const auto description = value_or_throw(store::describe(uri(), {}));
+  ASSERT_EQ(description.regions.size(), 2u);
+  ASSERT_TRUE(description.regions[0].objects);
+  ASSERT_EQ(description.regions[0].objects->size(), 2u);
+  EXPECT_EQ(description.regions[0].objects->at(0).name, "hall");
+  EXPECT_EQ(description.regions[0].objects->at(0).bytes, sizeof(Seats));
+  EXPECT_FALSE(description.regions[1].objects);
+  expect_error([&] { Store::open(uri(), {.region = "objects"}); }, Code::kUnsupported,
+               "holds objects, not a heap");
+  expect_error([&] { Objects::open(uri(), {.region = "heap"}); }, Code::kInvalidArgument,
+               "holds a heap, not objects");
+}
+
+// A process is killed while its threads call: nothing that was answered is lost, and nothing is
+// done twice.
+TEST_P(ObjectsOf, KilledProcessesKeepWhatTheyAnswered) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "ThreadSanitizer ends children that start threads where their parent had some";
+#endif
+  constexpr int kThreads = 3;
+  struct Shared {
+    std::atomic<int> answered[kThreads];
+  };
+  void* const at =
+      ::mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(at, MAP_FAILED);
+  auto& shared = *new (at) Shared{};
+  std::mt19937_64 random(1);
+  for (u64 kill = 0; kill < slice_or_whole(6, 60); ++kill) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      Objects objects = open();
+      auto hall = objects.object<Seats>("hall", {.log_bytes = 8192, .checkpoint_calls = 50});
+      std::vector<std::thread> threads;
+      for (int thread = 0; thread < kThreads; ++thread)
+        threads.emplace_back([&, thread] {
+          for (;;) {
+            hall.defer<&Seats::sell>(10 + thread, 1);
+            // Each row is one thread's: its answers follow each other.
+            const int answer = hall.call<&Seats::reserve>(thread);
+            shared.answered[thread].store(answer + 1);
+          }
+        });
+      for (std::thread& each : threads) each.join();
+    }
+    ::usleep(static_cast<useconds_t>(20'000 + random() % 30'000));
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    Objects objects = open();
+    auto hall = objects.object<Seats>("hall", {.log_bytes = 8192});
+    for (int thread = 0; thread < kThreads; ++thread) {
+      const int reserved = 100 - hall.read<&Seats::left>(thread);
+      const int deferred = 100 - hall.read<&Seats::left>(10 + thread);
+      EXPECT_GE(reserved, shared.answered[thread].load());
+      EXPECT_LE(reserved, shared.answered[thread].load() + 1);
+      EXPECT_GE(deferred, reserved);
+      EXPECT_LE(deferred, reserved + 1 + static_cast<int>(kill));
+      shared.answered[thread].store(reserved);
+    }
+  }
+  EXPECT_GT(shared.answered[0].load(), 0);
+  ::munmap(at, kPageBytes);
+}
+
+// Each flipped bit of what counts is found.
+TEST_P(ObjectsOf, AStoreThatAreDamagedAreFound) {
+  {
+    Objects objects = open();
+    auto hall = objects.object<Seats>("hall");
+    for (int i = 0; i < 5; ++i) hall.call<&Seats::reserve>(i);
+    objects.close();
+  }
+  const std::string path = folder_.path("objects.pd");
+  object::ObjectTable::Entry entry;
+  {
+    auto opened = value_or_throw(media::open_medium(uri(), {.create = false, .read_only = true}));
+    const auto volume = value_or_throw(region::Volume::open_to_read(std::move(opened.medium)));
+    object::ObjectTable table(*volume, 1);
+    value_or_throw(table.read());
+    entry = table.all().at(0);
+  }
+  for (u64 byte = 0; byte < entry.head.bytes; byte += 7) {
+    flip_bit(path, entry.head.copy_place[entry.head.copy] + byte, byte % 8);
+    EXPECT_TRUE(value_or_throw(store::check(uri(), {})).damaged()) << byte;
+    expect_error([&] { open().object<Seats>("hall"); }, Code::kCorrupt, "resilient copy");
+    flip_bit(path, entry.head.copy_place[entry.head.copy] + byte, byte % 8);
+  }
+  EXPECT_FALSE(value_or_throw(store::check(uri(), {})).damaged());
+}
+
+INSTANTIATE_TEST_SUITE_P(Media, ObjectsOf, testing::Values("emu:", "file:"), [](const auto& info) {
+  std::string name = info.param;
+  name.pop_back();
+  return name;
+});
+
+}  // namespace
+}  // namespace perdura::test
