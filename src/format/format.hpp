@@ -102,10 +102,10 @@ struct OwnerRecord {
 static_assert(sizeof(OwnerRecord) == 4096);
 
 enum class ExtentKind : u32 {
-  kLog = 1,       ///< whole log segments
-  kHome = 2,      ///< `length` bytes of home image, then its page-checksum table
-  kChunks = 3,    ///< chunks of a region, at multiples of their size
-  kVersions = 4,  ///< version records of a region
+  kLog = 1,          ///< whole log segments
+  kHome = 2,         ///< `length` bytes of home image, then its page-checksum table
+  kChunks = 3,       ///< chunks of a region, at multiples of their size
+  kVersions = 4,     ///< version records of a region
   kObjectHeads = 5,  ///< a table of objects
   kObjects = 6,      ///< copies, logs and functions of objects
 };

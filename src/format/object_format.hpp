@@ -27,17 +27,17 @@ constexpr u64 kObjectNameMax = 127;
 struct ObjectHead {
   u64 checksum;  ///< of the rest
   u64 magic;
-  u64 sequence;        ///< one more than the other slot's; its lowest bit says the slot
-  u64 identity;        ///< no two objects of a region ever have the same
-  u64 session;         ///< whose entries follow
-  u64 bytes;           ///< of the state
-  u64 checkpoint;      ///< LogCkpt: the index of the first line that the copy does not have
-  u64 copy;            ///< the resilient one, 0 or 1
-  u64 copy_checksum;   ///< of its bytes
-  u64 copy_place[2];   ///< medium offsets; each of whole pages
+  u64 sequence;       ///< one more than the other slot's; its lowest bit says the slot
+  u64 identity;       ///< no two objects of a region ever have the same
+  u64 session;        ///< whose entries follow
+  u64 bytes;          ///< of the state
+  u64 checkpoint;     ///< LogCkpt: the index of the first line that the copy does not have
+  u64 copy;           ///< the resilient one, 0 or 1
+  u64 copy_checksum;  ///< of its bytes
+  u64 copy_place[2];  ///< medium offsets; each of whole pages
   u64 log_place;
-  u64 log_lines;       ///< a power of two; 0: the object was removed, and its space is free
-  u64 functions_place; ///< names of what entries may call, one behind the other, each with a zero
+  u64 log_lines;        ///< a power of two; 0: the object was removed, and its space is free
+  u64 functions_place;  ///< names of what entries may call, one behind the other, each with a zero
   u64 functions_bytes;
   u64 functions_checksum;
   char name[kObjectNameMax + 1];  ///< unlike those of the region's others

@@ -388,8 +388,8 @@ void Volume::insert_sorted(const Extent& extent) {
   extents_.insert(after, extent);
 }
 
-// Log segments, chunks and objects carry nothing behind them, so neighbours become one and the directory
-// stays short.
+// Log segments, chunks and objects carry nothing behind them, so neighbours become one and the
+// directory stays short.
 void Volume::merge_extents() {
   const auto merges = [](const Extent& each) {
     return each.kind != ExtentKind::kHome && each.kind != ExtentKind::kVersions;
