@@ -1,10 +1,14 @@
 #include "object/object_core.hpp"
 
+#include <immintrin.h>
+#include <sched.h>
+
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/checksum.hpp"
-#include "base/spin.hpp"
+#include "base/threads.hpp"
 
 namespace perdura::object {
 
@@ -79,60 +83,98 @@ Status ObjectCore::check_known(const ObjectEntry& entry) const {
 
 // --- calls --------------------------------------------------------------------------------------
 
+// A forked child has its parent's objects in memory, not on the medium; and a lock that another
+// thread of the parent held is held there for ever.
+Status ObjectCore::require_usable() const {
+  if (forked_since(generation_))
+    return Failure{Code::kForked, "object '" + std::string(head().name) +
+                                      "' was opened by the parent process; open the objects again "
+                                      "where that has closed them"};
+  if (closed_.load(std::memory_order_acquire))
+    return Failure{Code::kMisuse, "object '" + std::string(head().name) + "' is closed"};
+  if (failed_.load(std::memory_order_acquire))
+    return Failure{Code::kIo, "the log of object '" + std::string(head().name) +
+                                  "' could not be written, so what was called since may be durable "
+                                  "or not; open the objects again"};
+  return {};
+}
+
 // Of the entry that is published: its place in the order is that of execution.
 Result<u64> ObjectCore::log_call(const Call& call, Waiter* waiter) {
   PERDURA_ASSERT(call.function < functions_.size() &&
                  functions_[call.function].context_bytes == call.context.size());
+  PERDURA_TRY(require_usable());
   const u64 index = log_->claim(call.context.size());
   while (!log_->has_room(index, call.context.size())) {
-    if (Status room = make_room(); !room) failed_ = true;
-    // A claim stays: what cannot be written is left out by nobody, so all calls fail from now on.
-    if (failed_) return failure();
+    const Status room = make_room();
+    if (room) continue;
+    // A place that was claimed and stays empty keeps all that follow from being executed.
+    failed_.store(true, std::memory_order_release);
+    return copy_of(room.failure());
   }
   waiter_of(index) = waiter;
   log_->publish(index, call);
   return index;
 }
 
-Status ObjectCore::make_room() {
+template <class Body>
+Status ObjectCore::execute_alone(Body&& body) {
+  const NotCancelled not_cancelled;
+  PERDURA_TRY(require_usable());
   const std::lock_guard lock(executing_);
-  PERDURA_TRY(round());
-  return write_checkpoint();
+  return body();
+}
+
+Status ObjectCore::make_room() {
+  return execute_alone([this]() -> Status {
+    PERDURA_TRY(round());
+    if (log_->checkpoint() != log_->done()) return write_checkpoint();
+    ::sched_yield();  // a thread before this one is about to publish what it has claimed
+    return {};
+  });
 }
 
 Status ObjectCore::defer(const Call& call) {
   PERDURA_TRY(log_call(call, nullptr));
   if (log_->tail() - log_->done() < options_.pending_lines) return {};
-  const std::lock_guard lock(executing_);
-  return round();
+  return execute_alone([this] { return round(); });
 }
 
 Status ObjectCore::call(const Call& call, void* result) {
   Waiter waiter{result};
   PERDURA_ASSIGN(const u64 index, log_call(call, &waiter));
-  const std::lock_guard lock(executing_);
-  return rounds_until(index + 1);
+  return execute_alone([&] { return rounds_until(index + 1); });
 }
 
 Status ObjectCore::read(const std::function<void(const void* state)>& look) {
   const u64 end = log_->tail();
-  const std::lock_guard lock(executing_);
-  PERDURA_TRY(rounds_until(end));
-  look(state_.data());
-  return {};
+  return execute_alone([&]() -> Status {
+    PERDURA_TRY(rounds_until(end));
+    look(state_.data());
+    return {};
+  });
 }
 
 Status ObjectCore::sync() {
   const u64 end = log_->tail();
-  const std::lock_guard lock(executing_);
-  return rounds_until(end);
+  return execute_alone([&] { return rounds_until(end); });
 }
 
 Status ObjectCore::checkpoint() {
   const u64 end = log_->tail();
+  return execute_alone([&]() -> Status {
+    PERDURA_TRY(rounds_until(end));
+    return write_checkpoint();
+  });
+}
+
+// Who calls meanwhile is before it or finds it closed; what is deferred meanwhile may be lost.
+Status ObjectCore::close() {
+  if (forked_since(generation_)) return {};
+  Status last = checkpoint();
   const std::lock_guard lock(executing_);
-  PERDURA_TRY(rounds_until(end));
-  return write_checkpoint();
+  closed_.store(true, std::memory_order_release);
+  return last;
 }
 
 CoreCounts ObjectCore::counts() const {
@@ -158,19 +200,20 @@ Status ObjectCore::rounds_until(u64 end) {
 
 // What is published by now, and no more: nobody serves others for ever.
 Status ObjectCore::round() {
-  if (failed_) return failure();
+  PERDURA_TRY(require_usable());
   const u64 end = log_->published_end();
   if (end == log_->done()) return {};
   u64 last = log_->done();
   for (u64 next = last; next != end; next += log_->entry(next).lines) last = next;
   if (Status durable = log_->make_durable(last, end); !durable) {
-    failed_ = true;
+    failed_.store(true, std::memory_order_release);
     return durable;
   }
   ++counts_.rounds;
   execute(end);
-  if (calls_since_checkpoint_ < options_.checkpoint_calls) return {};
-  return write_checkpoint();
+  // What was called has happened, and is durable, whether the checkpoint succeeds or not.
+  if (calls_since_checkpoint_ >= options_.checkpoint_calls) (void)write_checkpoint();
+  return {};
 }
 
 void ObjectCore::execute(u64 end) {
@@ -194,12 +237,6 @@ Status ObjectCore::write_checkpoint() {
   calls_since_checkpoint_ = 0;
   ++counts_.checkpoints;
   return {};
-}
-
-Failure ObjectCore::failure() const {
-  return {Code::kIo,
-          "the log of an object could not be written, so what was called since may be "
-          "durable or not; open the objects again"};
 }
 
 }  // namespace perdura::object

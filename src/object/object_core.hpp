@@ -6,6 +6,8 @@
 //
 // Invariants:
 //  - Whoever holds executing_ is the only one who stores to the state, and to the medium.
+//  - A checkpoint that fails fails nobody's call: it is tried again, and calls fail for want of
+//  log.
 //  - An entry is durable before it is executed, and executed once in a process's life; what the
 //    resilient copy lacks is executed again by the next opening, in the same order.
 #pragma once
@@ -17,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "base/process.hpp"
 #include "object/object_copies.hpp"
 #include "object/object_log.hpp"
 
@@ -75,8 +78,8 @@ class ObjectCore {
   Status checkpoint();
 
   CoreCounts counts() const;
-  /// Nobody calls it meanwhile, or any more. There is no such object from then on.
-  Status remove() { return copies_.remove(); }
+  /// checkpoint(), where that is possible; from then on calls fail, and touch the medium no more.
+  Status close();
   const format::ObjectHead& head() const { return copies_.head(); }
 
  private:
@@ -91,12 +94,14 @@ class ObjectCore {
   Status repeat();
   Status check_known(const format::ObjectEntry& entry) const;
   Result<u64> log_call(const Call& call, Waiter* waiter);
+  Status require_usable() const;
   Status make_room();
   Status rounds_until(u64 end);
+  template <class Body>
+  Status execute_alone(Body&& body);
   Status round();
   void execute(u64 end);
   Status write_checkpoint();
-  Failure failure() const;
   Waiter*& waiter_of(u64 index) { return waiters_[index & (log_->lines() - 1)]; }
 
   const std::vector<Function> functions_;
@@ -109,6 +114,8 @@ class ObjectCore {
   std::vector<Waiter*> waiters_;  ///< by the first line of their entries
   mutable std::mutex executing_;
   std::atomic<bool> failed_{false};  ///< for good: a group may be durable or not
+  std::atomic<bool> closed_{false};
+  const u64 generation_ = process_generation();
   u64 calls_since_checkpoint_ = 0;
   CoreCounts counts_;
 };

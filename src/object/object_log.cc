@@ -24,7 +24,7 @@ ObjectLog::ObjectLog(media::LinearMedium& medium, const LogPlace& place, u64 fro
       write_lines_(medium.geometry().write_bytes / kLineBytes),
       memory_(std::move(memory)),
       context_(format::kObjectContextMax),
-      pages_(write_lines_ == 1 ? 0 : place.lines * kLineBytes),
+      pages_(write_lines_ == 1 ? 1 : place.lines * kLineBytes),
       tail_(from),
       done_(from),
       checkpoint_(from) {}

@@ -5,11 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <random>
 #include <thread>
 #include <vector>
 
-#include "media/fault.hpp"
+#include "media/decorator.hpp"
 #include "media/record.hpp"
 #include "object/object_core.hpp"
 #include "object/object_table.hpp"
@@ -67,6 +68,21 @@ constexpr u64 kHeadAt = 0;
 constexpr u64 kCopyAt[2] = {8192, 12288};
 constexpr u64 kLogAt = 16384;
 constexpr u64 kMediumBytes = kLogAt + kLogLines * kLineBytes;
+
+/// Refuses writes that a test chooses by where they are.
+class Refusing final : public media::Decorator {
+ public:
+  using Refuses = std::function<bool(u64 offset)>;
+  Refusing(std::unique_ptr<media::Medium> inner, const Refuses& refuses)
+      : Decorator(std::move(inner)), refuses_(refuses) {}
+  Status write(u64 offset, media::Bytes data, const media::Site& site) override {
+    if (refuses_(offset)) return Failure{Code::kIo, "refused"};
+    return inner().write(offset, data, site);
+  }
+
+ private:
+  const Refuses& refuses_;
+};
 
 class ObjectCores : public testing::TestWithParam<const char*> {
  protected:
@@ -188,6 +204,64 @@ TEST_P(ObjectCores, AnswerThreadsInOneOrder) {
   std::ranges::sort(all);
   EXPECT_EQ(std::ranges::adjacent_find(all), all.end()) << "two calls were told the same";
   EXPECT_EQ(all.size(), kThreads * kCalls / 4);
+}
+
+// What was called has happened all the same, until there is no log left.
+TEST_P(ObjectCores, ACheckpointThatFailsFailsNoCall) {
+  Refusing::Refuses refuses = [](u64) { return false; };
+  Refusing medium(open("object"), refuses);
+  u64 mixed = 0;
+  u64 count = 0;
+  {
+    const auto core = create(medium);
+    refuses = [](u64 offset) { return offset < kLogAt; };
+    for (; count < 100; ++count) {
+      mixed = mix(mixed, count);
+      EXPECT_EQ(call(*core, count), mixed);
+    }
+    EXPECT_EQ(core->counts().checkpoints, 1u) << "that of its creation";
+    refuses = [](u64) { return false; };
+    for (; count < 300; ++count) {
+      mixed = mix(mixed, count);
+      EXPECT_EQ(call(*core, count), mixed);
+    }
+    EXPECT_GT(core->counts().checkpoints, 5u);
+    refuses = [](u64 offset) { return offset < kLogAt; };
+    try {
+      for (;; ++count) {
+        call(*core, count);
+        mixed = mix(mixed, count);
+        ASSERT_LT(count, 300 + kLogLines);
+      }
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::kIo);
+    }
+    EXPECT_THROW(defer(*core, 1), Error);
+    EXPECT_THROW(state_of(*core), Error);
+  }
+  refuses = [](u64) { return false; };
+  const State state = state_of(*recover(medium, 2));
+  EXPECT_EQ(state.count, count);
+  EXPECT_EQ(state.mixed, mixed);
+}
+
+// A group that could not be written may be durable or not, so nothing is executed behind it.
+TEST_P(ObjectCores, AGroupThatFailsIsTheLastOne) {
+  Refusing::Refuses refuses = [](u64) { return false; };
+  Refusing medium(open("object"), refuses);
+  u64 mixed = 0;
+  {
+    const auto core = create(medium);
+    for (u64 i = 0; i < 10; ++i) mixed = mix(mixed, i), call(*core, i);
+    refuses = [](u64 offset) { return offset >= kLogAt; };
+    EXPECT_THROW(call(*core, 10), Error);
+    refuses = [](u64) { return false; };
+    EXPECT_THROW(call(*core, 11), Error);
+    EXPECT_THROW(value_or_throw(core->checkpoint()), Error);
+  }
+  const State state = state_of(*recover(medium, 2));
+  EXPECT_EQ(state.count, 10u);
+  EXPECT_EQ(state.mixed, mixed);
 }
 
 TEST_P(ObjectCores, AreAPrefixOfTheirCallsAfterAnyCrash) {

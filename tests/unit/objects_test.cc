@@ -196,6 +196,42 @@ TEST_P(ObjectsOf, KilledProcessesKeepWhatTheyAnswered) {
   ::munmap(at, kPageBytes);
 }
 
+TEST_P(ObjectsOf, ClosedOnesAndThoseOfAParentSaySo) {
+  Objects objects = open();
+  auto hall = objects.object<Seats>("hall");
+  EXPECT_EQ(hall.call<&Seats::reserve>(1), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    int refused = 0;
+    const auto expect_forked = [&](auto&& call) {
+      try {
+        call();
+      } catch (const Error& error) {
+        refused += error.code() == Code::kForked ? 1 : 0;
+      }
+    };
+    expect_forked([&] { hall.call<&Seats::reserve>(1); });
+    expect_forked([&] { hall.defer<&Seats::sell>(1, 1); });
+    expect_forked([&] { hall.sync(); });
+    expect_forked([&] { objects.object<Seats>("other"); });
+    {
+      const Objects gone = std::move(objects);
+    }
+    ::_exit(refused == 4 ? 0 : 1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(hall.call<&Seats::reserve>(1), 1);
+  objects.close();
+  expect_error([&] { hall.call<&Seats::reserve>(1); }, Code::kMisuse, "is closed");
+  expect_error([&] { hall.read<&Seats::left>(1); }, Code::kMisuse, "is closed");
+  expect_error([&] { objects.object<Seats>("hall"); }, Code::kMisuse, "are closed");
+  const Objects moved = std::move(objects);
+  expect_error([&] { objects.remove("hall"); }, Code::kMisuse, "moved from");
+  EXPECT_EQ(open().object<Seats>("hall").call<&Seats::reserve>(1), 2);
+}
+
 // Each flipped bit of what counts is found.
 TEST_P(ObjectsOf, AStoreThatAreDamagedAreFound) {
   {

@@ -30,6 +30,15 @@ Objects Objects::open(std::string_view uri, const ObjectsOptions& options) {
       value_or_throw(guarded([&] { return detail::ObjectsRuntime::open(uri, options); })));
 }
 
+namespace {
+
+detail::ObjectsRuntime& in_use(const std::unique_ptr<detail::ObjectsRuntime>& runtime) {
+  if (!runtime) throw Error(Code::kMisuse, "objects that were moved from are used");
+  return *runtime;
+}
+
+}  // namespace
+
 Objects::Objects(std::unique_ptr<detail::ObjectsRuntime> runtime) : runtime_(std::move(runtime)) {}
 Objects::Objects(Objects&&) noexcept = default;
 Objects& Objects::operator=(Objects&&) noexcept = default;
@@ -38,17 +47,17 @@ Objects::~Objects() = default;
 std::shared_ptr<detail::OpenObject> Objects::open_object(std::string_view name,
                                                          const detail::ObjectType& type,
                                                          const ObjectOptions& options) {
-  return value_or_throw(guarded([&] { return runtime_->object(name, type, options); }));
+  return value_or_throw(guarded([&] { return in_use(runtime_).object(name, type, options); }));
 }
 
 void Objects::remove(std::string_view name) {
-  value_or_throw(guarded([&] { return runtime_->remove(name); }));
+  value_or_throw(guarded([&] { return in_use(runtime_).remove(name); }));
 }
 
-std::vector<ObjectDescription> Objects::list() const { return runtime_->list(); }
+std::vector<ObjectDescription> Objects::list() const { return in_use(runtime_).list(); }
 
 void Objects::close() {
-  value_or_throw(guarded([&] { return runtime_->close(); }));
+  value_or_throw(guarded([&] { return in_use(runtime_).close(); }));
 }
 
 }  // namespace perdura

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/checksum.hpp"
+#include "base/threads.hpp"
 #include "region/engine_rules.hpp"
 #include "region/region.hpp"
 #include "store/recovery.hpp"
@@ -117,6 +118,8 @@ Status ObjectsRuntime::open_region(const ObjectsOptions& options) {
 }
 
 Status ObjectsRuntime::require_open() const {
+  if (forked_since(generation_))
+    return Failure{Code::kForked, "the objects were opened by the parent process"};
   if (!closed_) return {};
   return Failure{Code::kMisuse, "the objects are closed"};
 }
@@ -127,6 +130,8 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::object(std::string_view name
   PERDURA_TRY(check_name(name, "name of an object"));
   PERDURA_TRY(check_type(type));
   PERDURA_TRY(check_options(options));
+  PERDURA_TRY(require_open());
+  const NotCancelled not_cancelled;
   std::lock_guard lock(mutex_);
   PERDURA_TRY(require_open());
   const ObjectTable::Entry* const found = table_->find(name);
@@ -248,6 +253,8 @@ Status ObjectsRuntime::write_names(const std::vector<std::string>& names, Object
 }
 
 Status ObjectsRuntime::remove(std::string_view name) {
+  PERDURA_TRY(require_open());
+  const NotCancelled not_cancelled;
   std::lock_guard lock(mutex_);
   PERDURA_TRY(require_open());
   const ObjectTable::Entry* const found = table_->find(name);
@@ -280,11 +287,13 @@ std::vector<ObjectDescription> ObjectsRuntime::list() const {
 
 // Each of them, also where another one fails.
 Status ObjectsRuntime::close() {
+  if (forked_since(generation_)) return {};
+  const NotCancelled not_cancelled;
   std::lock_guard lock(mutex_);
-  if (std::exchange(closed_, true) || !table_) return {};
+  if (closed_.exchange(true) || !table_) return {};
   Status status;
   for (auto& [name, open] : open_)
-    if (Status synced = open->core().checkpoint(); !synced && status) status = std::move(synced);
+    if (Status closed = open->core().close(); !closed && status) status = std::move(closed);
   open_.clear();
   if (status) status = shared_->volume().end_session();
   shared_.reset();

@@ -1,6 +1,7 @@
 // The objects that a process has open of a region of objects.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -8,6 +9,7 @@
 
 #include <perdura/objects.hpp>
 
+#include "base/process.hpp"
 #include "object/object_core.hpp"
 #include "object/object_table.hpp"
 #include "store/shared_volume.hpp"
@@ -63,7 +65,8 @@ class ObjectsRuntime {
   mutable std::mutex mutex_;
   std::unique_ptr<object::ObjectTable> table_;
   std::map<std::string, std::shared_ptr<OpenObject>, std::less<>> open_;
-  bool closed_ = false;
+  std::atomic<bool> closed_{false};
+  const u64 generation_ = process_generation();
 };
 
 }  // namespace perdura::detail
