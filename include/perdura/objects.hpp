@@ -185,8 +185,8 @@ constexpr FoundMethod find_method(MethodList<List...>) {
 
 }  // namespace detail
 
-/// Thread-safe; copies are the same object. Where its Objects are closed calls throw kMisuse, and in
-/// a forked child kForked.
+/// Thread-safe; copies are the same object. Where its Objects are closed calls throw kMisuse, and
+/// in a forked child kForked.
 template <class State>
 class Object {
  public:
