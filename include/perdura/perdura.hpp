@@ -5,6 +5,7 @@
 #include <perdura/container.hpp>
 #include <perdura/error.hpp>
 #include <perdura/field.hpp>
+#include <perdura/objects.hpp>
 #include <perdura/options.hpp>
 #include <perdura/store.hpp>
 #include <perdura/transaction.hpp>

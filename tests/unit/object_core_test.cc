@@ -29,7 +29,9 @@ struct State {
   u64 mixed;
   u64 filler[60];
 };
-constexpr u64 mix(u64 mixed, u64 value) { return (mixed ^ value) * 0x9e3779b97f4a7c15 + 1; }
+constexpr u64 mix(u64 mixed, u64 value) {
+  return (mixed ^ (value + 0xd1342543de82ef95)) * 0x9e3779b97f4a7c15 + 1;
+}
 
 /// With a context that takes several lines.
 struct Long {

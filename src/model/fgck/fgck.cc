@@ -59,9 +59,9 @@ Store open_store() {
 }
 
 /// The program's objects.
-class Objects {
+class NamedObjects {
  public:
-  Objects() : Objects(open_store()) {}
+  NamedObjects() : NamedObjects(open_store()) {}
 
   void* allocate(size_t size, const char* name) {
     auto op = store_.operation();
@@ -106,7 +106,7 @@ class Objects {
   Store& store() { return store_; }
 
  private:
-  explicit Objects(Store store)
+  explicit NamedObjects(Store store)
       : store_(std::move(store)),
         named_lines_(value_or_throw(track::DirtyMap::create(store_.runtime().region().limit()))) {
     for (const heap::Roots::Root& root : store_.runtime().heap().roots().all()) {
@@ -138,9 +138,9 @@ class Objects {
 
 // Opened by the first call; a failure is tried again by the next. Never closed: what is not durable
 // when the program ends is not.
-Objects& objects() {
-  static constinit MadeOnce<Objects> opened;
-  return opened.get([] { return new Objects; });
+NamedObjects& objects() {
+  static constinit MadeOnce<NamedObjects> opened;
+  return opened.get([] { return new NamedObjects; });
 }
 
 void check_name(const char* name) {
