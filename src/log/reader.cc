@@ -251,6 +251,7 @@ class RecordReader {
       FoundRecord& found = (counts ? into : dead)
                                .emplace_back(FoundRecord{.segment = offset_,
                                                          .offset = place,
+                                                         .bytes = record->bytes,
                                                          .time = record->time,
                                                          .slot = record->stream,
                                                          .sequence = sequence,

@@ -46,6 +46,7 @@ class Image {
 struct FoundRecord {
   u64 segment;  ///< on the medium
   u64 offset;   ///< of the record, on the medium
+  u64 bytes;    ///< of it
   u64 time;
   u32 slot;
   u64 sequence;

@@ -179,7 +179,7 @@ class Patient {
   std::set<u64> transactions_hit(size_t mark) const {
     std::set<u64> offsets;
     for (const auto& [name, each] : oracle_.transactions())
-      if (execution_.stored_since(mark, each.offset, each.bytes()) ||
+      if (execution_.stored_since(mark, each.offset, each.bytes) ||
           execution_.stored_since(mark, each.segment, sizeof(format::LogBlockHeader)))
         offsets.insert(each.offset);
     return offsets;
