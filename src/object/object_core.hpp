@@ -94,8 +94,10 @@ class ObjectCore {
   Status repeat();
   Status check_known(const format::ObjectEntry& entry) const;
   Result<u64> log_call(const Call& call, Waiter* waiter);
+  Status require_not_forked() const;
   Status require_usable() const;
   Status make_room();
+  Status free_log();
   Status rounds_until(u64 end);
   template <class Body>
   Status execute_alone(Body&& body);
