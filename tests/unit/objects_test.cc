@@ -44,8 +44,48 @@ struct Other {
   void set(std::uint64_t to) noexcept { value = to; }
 };
 
+struct Left {
+  std::int32_t left;
+  void set_left(std::int32_t to) noexcept { left = to; }
+};
+struct Right {
+  std::int32_t right;
+  void set_right(std::int32_t to) noexcept { right = to; }
+  int twice(std::int32_t more) noexcept { return right += 2 * more; }
+};
+struct Both : Left, Right {
+  int sum() const noexcept { return 1000 * left + right; }
+};
+
+struct Wide {
+  struct Words {
+    std::uint64_t words[508];
+  };
+  std::uint64_t first;
+  void put(Words words) noexcept { first = words.words[507]; }
+  std::uint64_t get() const noexcept { return first; }
+};
+struct Huge {
+  struct Bytes {
+    char bytes[(1 << 20) + 1];
+  };
+  char first;
+  void put(const Bytes& bytes) noexcept { first = bytes.bytes[0]; }
+};
+
 }  // namespace perdura::test
 
+template <>
+struct perdura::Methods<perdura::test::Both>
+    : perdura::MethodList<perdura::Deferrable<&perdura::test::Both::set_left>,
+                          perdura::Deferrable<&perdura::test::Both::set_right>,
+                          perdura::Instant<&perdura::test::Both::twice>> {};
+template <>
+struct perdura::Methods<perdura::test::Wide>
+    : perdura::MethodList<perdura::Deferrable<&perdura::test::Wide::put>> {};
+template <>
+struct perdura::Methods<perdura::test::Huge>
+    : perdura::MethodList<perdura::Deferrable<&perdura::test::Huge::put>> {};
 template <>
 struct perdura::Methods<perdura::test::Seats>
     : perdura::MethodList<perdura::Deferrable<&perdura::test::Seats::sell>,
@@ -109,6 +149,53 @@ TEST_P(ObjectsOf, ThatAreRemovedAreNewOnesAgain) {
     EXPECT_TRUE(again.list().empty());
   }
   EXPECT_LT(std::filesystem::file_size(folder_.path("objects.pd")), 16 * kMiB);
+}
+
+TEST_P(ObjectsOf, MethodsOfBasesAreTheirs) {
+  {
+    Objects objects = open();
+    auto both = objects.object<Both>("both");
+    both.defer<&Both::set_left>(1);
+    both.defer<&Both::set_right>(2);
+    EXPECT_EQ(both.call<&Both::twice>(3), 8);
+    EXPECT_EQ(both.read<&Both::sum>(), 1008);
+  }
+  Objects objects = open();
+  EXPECT_EQ(objects.object<Both>("both").read<&Both::sum>(), 1008);
+}
+
+// Where a call does not fit into the log it could wait for ever.
+TEST_P(ObjectsOf, CallsThatNoLogHoldsAreRefused) {
+  Objects objects = open();
+  expect_error([&] { objects.object<Huge>("huge"); }, Code::kInvalidArgument, "1048577 bytes");
+  expect_error([&] { objects.object<Wide>("wide", {.log_bytes = 4096}); }, Code::kInvalidArgument,
+               "log_bytes");
+  auto wide = objects.object<Wide>("wide", {.log_bytes = 8192});
+  for (u64 i = 0; i < 300; ++i) {
+    Wide::Words words{};
+    words.words[507] = i;
+    wide.defer<&Wide::put>(words);
+    EXPECT_EQ(wide.read<&Wide::get>(), i);
+  }
+}
+
+// No more than a quarter of the log that it has waits, whatever is wished when it is opened.
+TEST_P(ObjectsOf, ASmallLogKeepNoMoreWaiting) {
+  for (int session = 0; session < 2; ++session) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      Objects objects = open();
+      auto hall = objects.object<Seats>(
+          "hall", session == 0 ? ObjectOptions{.log_bytes = 8192} : ObjectOptions{});
+      for (int i = 0; i < 100; ++i) hall.defer<&Seats::sell>(session, 1);
+      ::_exit(0);
+    }
+    ::waitpid(child, nullptr, 0);
+  }
+  Objects objects = open();
+  auto hall = objects.object<Seats>("hall");
+  for (int session = 0; session < 2; ++session)
+    EXPECT_LE(hall.read<&Seats::left>(session), 32) << session;
 }
 
 TEST_P(ObjectsOf, AnotherTypeAreRefused) {

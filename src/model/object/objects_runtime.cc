@@ -74,9 +74,26 @@ std::vector<u16> numbers_of(const std::vector<std::string>& names, const ObjectT
   return numbers;
 }
 
-object::CoreOptions core_options(const ObjectOptions& options) {
-  return {.checkpoint_calls = options.checkpoint_calls,
-          .pending_lines = options.log_bytes / kLineBytes / 4};
+object::CoreOptions core_options(const ObjectOptions& options, const ObjectHead& head) {
+  return {.checkpoint_calls = options.checkpoint_calls, .pending_lines = head.log_lines / 4};
+}
+
+// A call waits until its entry fits behind the checkpoint, or behind the beginning of the page that
+// has it: so long as that cannot be, for ever.
+Status check_room(const ObjectType& type, u64 log_lines, u64 write_bytes) {
+  for (const ObjectMethod& method : type.methods) {
+    const std::string takes = std::string("method ") + method.name + " takes " +
+                              std::to_string(method.context_bytes) + " bytes of arguments; ";
+    if (method.context_bytes > format::kObjectContextMax)
+      return invalid(takes + std::to_string(format::kObjectContextMax) + " can be logged");
+    const u64 needed =
+        format::object_entry_lines(method.context_bytes) + write_bytes / kLineBytes - 1;
+    if (needed > log_lines)
+      return invalid(takes + "that needs log_bytes of " +
+                     std::to_string(std::bit_ceil(needed) * kLineBytes) +
+                     " when the object is made, not " + std::to_string(log_lines * kLineBytes));
+  }
+  return {};
 }
 
 }  // namespace
@@ -164,6 +181,7 @@ Status ObjectsRuntime::allocate(ObjectTable::Entry& entry, u64 bytes, u64 log_by
 Result<std::shared_ptr<OpenObject>> ObjectsRuntime::create(std::string_view name,
                                                            const ObjectType& type,
                                                            const ObjectOptions& options) {
+  PERDURA_TRY(check_room(type, options.log_bytes / kLineBytes, medium().geometry().write_bytes));
   std::vector<std::string> names;
   for (const ObjectMethod& method : type.methods) names.emplace_back(method.name);
   PERDURA_ASSIGN(ObjectTable::Entry entry, table_->new_entry());
@@ -180,7 +198,7 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::create(std::string_view name
                                      .head = entry.head,
                                      .session = session_,
                                      .functions = functions_of(names, type),
-                                     .options = core_options(options)},
+                                     .options = core_options(options, entry.head)},
                                     {static_cast<const std::byte*>(type.initial), type.bytes}));
   entry.head = core->head();
   table_->note(entry);
@@ -191,6 +209,7 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::create(std::string_view name
 Result<std::shared_ptr<OpenObject>> ObjectsRuntime::recover(const ObjectTable::Entry& entry,
                                                             const ObjectType& type,
                                                             const ObjectOptions& options) {
+  PERDURA_TRY(check_room(type, entry.head.log_lines, medium().geometry().write_bytes));
   ObjectTable::Entry now = entry;
   PERDURA_ASSIGN(std::vector<std::string> names, read_names(now.head));
   const size_t before = names.size();
@@ -207,7 +226,7 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::recover(const ObjectTable::E
                                                  .head = now.head,
                                                  .session = session_,
                                                  .functions = functions_of(names, type),
-                                                 .options = core_options(options)}));
+                                                 .options = core_options(options, now.head)}));
   if (names.size() != before)
     table_->give_back(entry.head.functions_place, entry.head.functions_bytes);
   now.head = core->head();
