@@ -201,6 +201,11 @@ CoreCounts ObjectCore::counts() const {
   return counts_;
 }
 
+format::ObjectHead ObjectCore::settled_head() const {
+  const std::lock_guard lock(executing_);
+  return head();
+}
+
 // --- whoever executes ---------------------------------------------------------------------------
 
 // Until all entries before `end` are done. One that is claimed and not published yet is about to

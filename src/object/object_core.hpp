@@ -80,7 +80,10 @@ class ObjectCore {
   CoreCounts counts() const;
   /// checkpoint(), where that is possible; from then on calls fail, and touch the medium no more.
   Status close();
+  /// Where nobody calls any more; its name and places at any time.
   const format::ObjectHead& head() const { return copies_.head(); }
+  /// As whoever called last has left it.
+  format::ObjectHead settled_head() const;
 
  private:
   /// A thread that waits for the answer to its entry. In its stack.

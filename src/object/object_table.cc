@@ -38,7 +38,11 @@ bool head_fits(const ObjectHead& head, u64 slot) {
   return head.copy < 2 && head.bytes <= format::kObjectBytesMax && head.name[0] != '\0' &&
          std::has_single_bit(head.log_lines) && head.log_lines >= kLinesPerPage &&
          head.log_lines <= format::kObjectLogLinesMax && head.checkpoint >= kLinesPerPage &&
-         head.checkpoint <= format::kCounterMax && head.functions_bytes <= kMiB;
+         head.checkpoint <= format::kCounterMax &&
+         head.functions_bytes <= format::kObjectFunctionsBytesMax &&
+         (head.copy_place[0] | head.copy_place[1] | head.log_place | head.functions_place) %
+                 kPageBytes ==
+             0;
 }
 
 std::vector<ObjectTable::Range> ObjectTable::ranges_of(const ObjectHead& head) {

@@ -137,8 +137,21 @@ Status ObjectsRuntime::open_region(const ObjectsOptions& options) {
 Status ObjectsRuntime::require_open() const {
   if (forked_since(generation_))
     return Failure{Code::kForked, "the objects were opened by the parent process"};
-  if (!closed_) return {};
-  return Failure{Code::kMisuse, "the objects are closed"};
+  if (closed_) return Failure{Code::kMisuse, "the objects are closed"};
+  if (heads_unknown_)
+    return Failure{Code::kIo, "the head of an object of '" + shared_->volume().name() +
+                                  "' could not be written, so it may be there or not; open the "
+                                  "objects again"};
+  return {};
+}
+
+// A head that could not be written may be there all the same, and the table does not know of it:
+// with another one beside it there would be two of a name, or of a sequence.
+template <class Done>
+Done ObjectsRuntime::noting_heads(Done&& done) {
+  if (!done && done.failure().code != Code::kIncompatible && done.failure().code != Code::kCorrupt)
+    heads_unknown_ = true;
+  return std::move(done);
 }
 
 Result<std::shared_ptr<OpenObject>> ObjectsRuntime::object(std::string_view name,
@@ -192,14 +205,14 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::create(std::string_view name
   std::string_view(type.name).copy(entry.head.type, format::kObjectNameMax);
   entry.head.session = session_;
   PERDURA_TRY(write_names(names, entry.head));
-  PERDURA_ASSIGN(auto core,
-                 ObjectCore::create({.medium = &medium(),
-                                     .head_place = entry.place,
-                                     .head = entry.head,
-                                     .session = session_,
-                                     .functions = functions_of(names, type),
-                                     .options = core_options(options, entry.head)},
-                                    {static_cast<const std::byte*>(type.initial), type.bytes}));
+  PERDURA_ASSIGN(auto core, noting_heads(ObjectCore::create(
+                                {.medium = &medium(),
+                                 .head_place = entry.place,
+                                 .head = entry.head,
+                                 .session = session_,
+                                 .functions = functions_of(names, type),
+                                 .options = core_options(options, entry.head)},
+                                {static_cast<const std::byte*>(type.initial), type.bytes})));
   entry.head = core->head();
   table_->note(entry);
   return std::make_shared<OpenObject>(std::move(core), numbers_of(names, type));
@@ -221,12 +234,13 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::recover(const ObjectTable::E
     PERDURA_ASSIGN(now.head.functions_place, table_->allocate(names_bytes));
     PERDURA_TRY(write_names(names, now.head));
   }
-  PERDURA_ASSIGN(auto core, ObjectCore::recover({.medium = &medium(),
-                                                 .head_place = now.place,
-                                                 .head = now.head,
-                                                 .session = session_,
-                                                 .functions = functions_of(names, type),
-                                                 .options = core_options(options, now.head)}));
+  PERDURA_ASSIGN(auto core,
+                 noting_heads(ObjectCore::recover({.medium = &medium(),
+                                                   .head_place = now.place,
+                                                   .head = now.head,
+                                                   .session = session_,
+                                                   .functions = functions_of(names, type),
+                                                   .options = core_options(options, now.head)})));
   if (names.size() != before)
     table_->give_back(entry.head.functions_place, entry.head.functions_bytes);
   now.head = core->head();
@@ -260,6 +274,13 @@ Result<std::vector<std::string>> ObjectsRuntime::read_names(const ObjectHead& he
 Status ObjectsRuntime::write_names(const std::vector<std::string>& names, ObjectHead& head) {
   std::string all;
   for (const std::string& name : names) all.append(name).push_back('\0');
+  if (all.size() > format::kObjectFunctionsBytesMax || names.size() > format::kObjectFunctionsMax)
+    return Failure{Code::kUnsupported,
+                   "the names of the methods that object '" + std::string(head.name) +
+                       "' has or ever had are " + std::to_string(names.size()) + " with " +
+                       std::to_string(all.size()) + " bytes; " +
+                       std::to_string(format::kObjectFunctionsMax) + " with " +
+                       std::to_string(format::kObjectFunctionsBytesMax) + " are possible"};
   AlignedBuffer bytes(std::max<size_t>(all.size(), 1));
   std::memset(bytes.data(), 0, bytes.size());
   std::memcpy(bytes.data(), all.data(), all.size());
@@ -286,11 +307,11 @@ Status ObjectsRuntime::remove(std::string_view name) {
                                       "' is in use; let go of it before it is removed"};
   ObjectTable::Entry entry = *found;
   if (open != open_.end()) {
-    entry.head = open->second->core().head();
+    entry.head = open->second->core().settled_head();
     open_.erase(open);
   }
   object::ObjectCopies copies(medium(), entry.place, entry.head);
-  PERDURA_TRY(copies.remove());
+  PERDURA_TRY(noting_heads(copies.remove()));
   table_->note_removed(entry);
   return {};
 }
