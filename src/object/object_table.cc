@@ -22,6 +22,11 @@ bool ends(const char (&text)[format::kObjectNameMax + 1]) {
   return text[format::kObjectNameMax] == '\0';
 }
 
+// Heads that follow this one must fit as well.
+bool counts_on(const ObjectHead& head) {
+  return std::max({head.sequence, head.identity, head.checkpoint}) <= format::kCounterMax / 2;
+}
+
 }  // namespace
 
 u64 head_checksum(const ObjectHead& head) {
@@ -75,6 +80,7 @@ Status ObjectTable::read() {
         entry.head = head;
         found = true;
       }
+      if (!counts_on(entry.head)) return damaged(entry.place, "counts further than a store does");
       next_identity_ = std::max(next_identity_, entry.head.identity + 1);
       if (entry.head.log_lines == 0) unused_.push_back(entry);
       else PERDURA_TRY(claim(entry));

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstring>
 #include <filesystem>
 #include <random>
 #include <thread>
@@ -102,6 +103,13 @@ class ObjectsOf : public testing::TestWithParam<const char*> {
  protected:
   std::string uri() const { return GetParam() + folder_.path("objects.pd"); }
   Objects open() const { return Objects::open(uri()); }
+  object::ObjectTable::Entry entry_of(const char* name) const {
+    auto opened = value_or_throw(media::open_medium(uri(), {.create = false, .read_only = true}));
+    const auto volume = value_or_throw(region::Volume::open_to_read(std::move(opened.medium)));
+    object::ObjectTable table(*volume, 1);
+    value_or_throw(table.read());
+    return *table.find(name);
+  }
 
   const TempDir folder_{TempDir::kMemory};
 };
@@ -301,10 +309,11 @@ TEST_P(ObjectsOf, ClosedOnesAndThoseOfAParentSaySo) {
     expect_forked([&] { hall.defer<&Seats::sell>(1, 1); });
     expect_forked([&] { hall.sync(); });
     expect_forked([&] { objects.object<Seats>("other"); });
+    expect_forked([&] { objects.list(); });
     {
       const Objects gone = std::move(objects);
     }
-    ::_exit(refused == 4 ? 0 : 1);
+    ::_exit(refused == 5 ? 0 : 1);
   }
   int status = 0;
   ::waitpid(child, &status, 0);
@@ -328,14 +337,7 @@ TEST_P(ObjectsOf, AStoreThatAreDamagedAreFound) {
     objects.close();
   }
   const std::string path = folder_.path("objects.pd");
-  object::ObjectTable::Entry entry;
-  {
-    auto opened = value_or_throw(media::open_medium(uri(), {.create = false, .read_only = true}));
-    const auto volume = value_or_throw(region::Volume::open_to_read(std::move(opened.medium)));
-    object::ObjectTable table(*volume, 1);
-    value_or_throw(table.read());
-    entry = table.all().at(0);
-  }
+  const object::ObjectTable::Entry entry = entry_of("hall");
   for (u64 byte = 0; byte < entry.head.bytes; byte += 7) {
     flip_bit(path, entry.head.copy_place[entry.head.copy] + byte, byte % 8);
     EXPECT_TRUE(value_or_throw(store::check(uri(), {})).damaged()) << byte;
@@ -343,6 +345,34 @@ TEST_P(ObjectsOf, AStoreThatAreDamagedAreFound) {
     flip_bit(path, entry.head.copy_place[entry.head.copy] + byte, byte % 8);
   }
   EXPECT_FALSE(value_or_throw(store::check(uri(), {})).damaged());
+}
+
+// What a checksum fits may still be what nobody wrote.
+TEST_P(ObjectsOf, AStoreWithHeadsThatCannotBeAreRefused) {
+  {
+    Objects objects = open();
+    objects.object<Seats>("hall").call<&Seats::reserve>(1);
+  }
+  const std::string path = folder_.path("objects.pd");
+  const object::ObjectTable::Entry entry = entry_of("hall");
+  const FileBytes before = read_file(path);
+  const auto expect_refused = [&](auto&& change) {
+    format::ObjectHead head = entry.head;
+    change(head);
+    head.checksum = object::head_checksum(head);
+    FileBytes bytes = before;
+    std::memcpy(bytes.data() + entry.place + head.sequence % 2 * format::kObjectHeadBytes, &head,
+                sizeof head);
+    write_file(path, bytes);
+    expect_error([&] { open().object<Seats>("hall"); }, Code::kCorrupt, "the head of");
+  };
+  expect_refused([](format::ObjectHead& head) { head.sequence = format::kCounterMax - 1; });
+  expect_refused([](format::ObjectHead& head) { head.sequence = format::kCounterMax; });
+  expect_refused([](format::ObjectHead& head) { head.identity = format::kCounterMax; });
+  expect_refused([](format::ObjectHead& head) { head.checkpoint = format::kCounterMax; });
+  expect_refused([](format::ObjectHead& head) { head.session += 1; });
+  expect_refused([](format::ObjectHead& head) { head.session = ~u64{0}; });
+  expect_refused([](format::ObjectHead& head) { head.log_place = head.copy_place[0]; });
 }
 
 INSTANTIATE_TEST_SUITE_P(Media, ObjectsOf, testing::Values("emu:", "file:"), [](const auto& info) {

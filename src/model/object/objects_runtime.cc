@@ -134,9 +134,13 @@ Status ObjectsRuntime::open_region(const ObjectsOptions& options) {
   return table_->read();
 }
 
+Status ObjectsRuntime::require_not_forked() const {
+  if (!forked_since(generation_)) return {};
+  return Failure{Code::kForked, "the objects were opened by the parent process"};
+}
+
 Status ObjectsRuntime::require_open() const {
-  if (forked_since(generation_))
-    return Failure{Code::kForked, "the objects were opened by the parent process"};
+  PERDURA_TRY(require_not_forked());
   if (closed_) return Failure{Code::kMisuse, "the objects are closed"};
   if (heads_unknown_)
     return Failure{Code::kIo, "the head of an object of '" + shared_->volume().name() +
@@ -223,6 +227,11 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::recover(const ObjectTable::E
                                                             const ObjectType& type,
                                                             const ObjectOptions& options) {
   PERDURA_TRY(check_room(type, entry.head.log_lines, medium().geometry().write_bytes));
+  if (entry.head.session >= session_)
+    return Failure{Code::kCorrupt, "the head of object '" + std::string(entry.head.name) +
+                                       "' (medium offset " + std::to_string(entry.place) +
+                                       ") is of a session that has not been; restore the store "
+                                       "from a copy"};
   ObjectTable::Entry now = entry;
   PERDURA_ASSIGN(std::vector<std::string> names, read_names(now.head));
   const size_t before = names.size();
@@ -316,7 +325,8 @@ Status ObjectsRuntime::remove(std::string_view name) {
   return {};
 }
 
-std::vector<ObjectDescription> ObjectsRuntime::list() const {
+Result<std::vector<ObjectDescription>> ObjectsRuntime::list() const {
+  PERDURA_TRY(require_not_forked());
   std::lock_guard lock(mutex_);
   std::vector<ObjectDescription> found;
   for (const ObjectTable::Entry& each : table_->all())

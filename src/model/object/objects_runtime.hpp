@@ -43,12 +43,13 @@ class ObjectsRuntime {
   Result<std::shared_ptr<OpenObject>> object(std::string_view name, const ObjectType& type,
                                              const ObjectOptions& options);
   Status remove(std::string_view name);
-  std::vector<ObjectDescription> list() const;
+  Result<std::vector<ObjectDescription>> list() const;
   Status close();
 
  private:
   ObjectsRuntime() = default;
   Status open_region(const ObjectsOptions& options);
+  Status require_not_forked() const;
   Status require_open() const;
   template <class Done>
   Done noting_heads(Done&& done);
