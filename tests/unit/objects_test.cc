@@ -328,6 +328,45 @@ TEST_P(ObjectsOf, ClosedOnesAndThoseOfAParentSaySo) {
   EXPECT_EQ(open().object<Seats>("hall").call<&Seats::reserve>(1), 2);
 }
 
+// An object that is let go of by one thread may be removed by another one, and what is closed is
+// closed for those who wait meanwhile.
+TEST_P(ObjectsOf, ThatThreadsUseAreRemovedAndClosed) {
+  const ObjectOptions small{.log_bytes = 4096, .checkpoint_calls = 3};
+  for (u64 round = 0; round < slice_or_whole(20, 200); ++round) {
+    Objects objects = open();
+    std::thread user([hall = objects.object<Seats>("hall", small)]() mutable {
+      for (int i = 0; i < 10; ++i) hall.call<&Seats::reserve>(1);
+      const auto gone = std::move(hall);
+    });
+    bool removed = false;
+    while (!removed) try {
+        objects.remove("hall");
+        removed = true;
+      } catch (const Error& error) {
+        ASSERT_EQ(error.code(), Code::kMisuse) << error.what();
+      }
+    user.join();
+    std::atomic<int> started{0};
+    std::vector<std::thread> callers;
+    for (int caller = 0; caller < 3; ++caller)
+      callers.emplace_back(
+          [&started, caller, hall = objects.object<Seats>("hall", small)]() mutable {
+            ++started;
+            EXPECT_THROW(
+                for (;;) {
+                  hall.defer<&Seats::sell>(1, 1);
+                  if (caller == 0) hall.checkpoint();
+                  else hall.call<&Seats::reserve>(1);
+                },
+                Error);
+          });
+    while (started != 3) std::this_thread::yield();
+    objects.close();
+    for (std::thread& each : callers) each.join();
+    open().remove("hall");
+  }
+}
+
 // Each flipped bit of what counts is found.
 TEST_P(ObjectsOf, AStoreThatAreDamagedAreFound) {
   {
