@@ -126,6 +126,14 @@ Result<ObjectTable::Entry> ObjectTable::new_entry() {
   return entry;
 }
 
+void ObjectTable::give_up(const Entry& entry, std::span<const Range> ranges) {
+  for (const Range& range : ranges) give_back(range.place, range.bytes);
+  Entry unused = entry;
+  unused.head = {};
+  unused.head.sequence = entry.head.sequence;
+  unused_.push_back(unused);
+}
+
 Result<u64> ObjectTable::allocate(u64 bytes) {
   bytes = std::max(round_up(bytes, kPageBytes), kPageBytes);
   auto found = std::ranges::find_if(free_, [&](const auto& each) { return each.second >= bytes; });

@@ -9,6 +9,7 @@
 #include <perdura/objects.hpp>
 
 #include "support/call_faults.hpp"
+#include "support/expect_failure.hpp"
 #include "support/files.hpp"
 
 namespace perdura::test {
@@ -19,8 +20,16 @@ struct Counter {
   std::uint64_t now() const noexcept { return count; }
 };
 
+struct Large {
+  char bytes[5 << 19];
+  void clear() noexcept { bytes[0] = 0; }
+};
+
 }  // namespace perdura::test
 
+template <>
+struct perdura::Methods<perdura::test::Large>
+    : perdura::MethodList<perdura::Deferrable<&perdura::test::Large::clear>> {};
 template <>
 struct perdura::Methods<perdura::test::Counter>
     : perdura::MethodList<perdura::Instant<&perdura::test::Counter::next>> {};
@@ -96,6 +105,22 @@ TEST_F(ObjectsWhoseMediumFails, KeepWhatTheyAnswered) {
     EXPECT_EQ(objects.list().size(), 1u);
     count = 0;
   }
+}
+
+TEST_F(ObjectsWhoseMediumFails, ForWantOfSpaceLeaveWhatThereIsToSmallerOnes) {
+  Objects objects = open();
+  objects.object<Counter>("first", {.log_bytes = 4096});
+  const CallFault full{.call = Call::kExtend, .error = ENOSPC, .for_ever = true};
+  arm_calls(&full);
+  in_library([&] {
+    for (int i = 0; i < 40; ++i)
+      expect_error([&] { objects.object<Large>("large"); }, Code::kNoSpace, "");
+    objects.object<Counter>("second", {.log_bytes = 2 << 20}).call<&Counter::next>();
+  });
+  disarm_calls();
+  objects.object<Large>("large").defer<&Large::clear>();
+  objects.close();
+  EXPECT_EQ(open().list().size(), 3u);
 }
 
 }  // namespace

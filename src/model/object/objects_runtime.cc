@@ -182,16 +182,26 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::object(std::string_view name
   return made;
 }
 
-// Space that a failure leaves unused is nobody's when the table is read the next time.
+// All of it or nothing: who is refused a large object may still have a small one.
 Status ObjectsRuntime::allocate(ObjectTable::Entry& entry, u64 bytes, u64 log_bytes,
                                 u64 names_bytes) {
-  for (u64& place : entry.head.copy_place) {
-    PERDURA_ASSIGN(place, table_->allocate(bytes));
+  ObjectHead& head = entry.head;
+  const std::pair<u64&, u64> parts[] = {{head.copy_place[0], bytes},
+                                        {head.copy_place[1], bytes},
+                                        {head.log_place, log_bytes},
+                                        {head.functions_place, names_bytes}};
+  std::vector<ObjectTable::Range> taken;
+  for (const auto& [place, length] : parts) {
+    const Result<u64> found = table_->allocate(length);
+    if (!found) {
+      table_->give_up(entry, taken);
+      return found.failure();
+    }
+    place = *found;
+    taken.push_back({place, length});
   }
-  PERDURA_ASSIGN(entry.head.log_place, table_->allocate(log_bytes));
-  PERDURA_ASSIGN(entry.head.functions_place, table_->allocate(names_bytes));
-  entry.head.bytes = bytes;
-  entry.head.log_lines = log_bytes / kLineBytes;
+  head.bytes = bytes;
+  head.log_lines = log_bytes / kLineBytes;
   return {};
 }
 
