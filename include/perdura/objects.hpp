@@ -121,7 +121,6 @@ struct MethodTraits<R (State::*)(A...) noexcept> {
   static_assert(std::is_void_v<R> || std::is_trivially_copyable_v<R>,
                 "an object's method answers with what is trivially copyable");
   using Result = R;
-  using StateOf = State;
 
   static auto pack(const std::decay_t<A>&... arguments) {
     std::array<std::byte, kPlaces.back() == 0 ? 1 : kPlaces.back()> context{};
@@ -129,9 +128,11 @@ struct MethodTraits<R (State::*)(A...) noexcept> {
     ((std::memcpy(context.data() + kPlaces[i], &arguments, sizeof arguments), ++i), ...);
     return context;
   }
-  template <auto Method>
+  /// `state`: an Object's, of whose class or of a base of whose the method is.
+  template <class Object, auto Method>
   static void run(void* state, const void* context, void* result) {
-    run_at<Method>(state, static_cast<const std::byte*>(context), result,
+    static_assert(std::is_base_of_v<State, Object>, "the method is not one of the object's state");
+    run_at<Method>(*static_cast<Object*>(state), static_cast<const std::byte*>(context), result,
                    std::index_sequence_for<A...>());
   }
 
@@ -143,9 +144,8 @@ struct MethodTraits<R (State::*)(A...) noexcept> {
     return *reinterpret_cast<const T*>(copy);
   }
   template <auto Method, std::size_t... I>
-  static void run_at(void* state, [[maybe_unused]] const std::byte* context, void* result,
+  static void run_at(State& at, [[maybe_unused]] const std::byte* context, void* result,
                      std::index_sequence<I...>) {
-    auto& at = *static_cast<State*>(state);
     if constexpr (std::is_void_v<R>) {
       (at.*Method)(argument_at<std::decay_t<A>>(context + kPlaces[I])...);
     } else {
@@ -157,10 +157,17 @@ struct MethodTraits<R (State::*)(A...) noexcept> {
 
 template <class State, class... List>
 constexpr std::array<ObjectMethod, sizeof...(List)> methods_of(MethodList<List...>) {
+  static_assert(
+      ((!List::kIsDeferrable ||
+        std::is_void_v<
+            typename MethodTraits<std::remove_const_t<decltype(List::kMethod)>>::Result>) &&
+       ...),
+      "a method that answers is instant, not deferrable");
   return {ObjectMethod{
       typeid(MethodTag<List::kMethod>).name(),
       MethodTraits<std::remove_const_t<decltype(List::kMethod)>>::kPlaces.back(),
-      &MethodTraits<std::remove_const_t<decltype(List::kMethod)>>::template run<List::kMethod>}...};
+      &MethodTraits<std::remove_const_t<decltype(List::kMethod)>>::template run<State,
+                                                                                List::kMethod>}...};
 }
 template <auto A, auto B>
 constexpr bool is_same_method() {
@@ -265,6 +272,7 @@ class Objects {
   template <class State>
   Object<State> object(std::string_view name, const ObjectOptions& options = {}) {
     static_assert(std::is_trivially_copyable_v<State>, "an object's state is copied as it lies");
+    static_assert(alignof(State) <= 4096, "an object's state lies at the beginning of a page");
     static const State initial{};
     static const auto methods = detail::methods_of<State>(Methods<State>{});
     return Object<State>(

@@ -20,6 +20,8 @@ constexpr u64 kObjectLogLinesMax = u64{1} << 24;
 constexpr u64 kObjectBytesMax = u64{1} << 40;
 
 constexpr u64 kObjectNameMax = 127;
+constexpr u64 kObjectFunctionsBytesMax = kMiB;  ///< of their names
+constexpr u64 kObjectFunctionsMax = 0xffff;     ///< entries have two bytes for their numbers
 
 /// A place in a region's table of objects is two slots: the whole one with the higher sequence
 /// counts. Sequences go on from object to object of a place, so what an earlier one left never

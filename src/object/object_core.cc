@@ -85,11 +85,16 @@ Status ObjectCore::check_known(const ObjectEntry& entry) const {
 
 // A forked child has its parent's objects in memory, not on the medium; and a lock that another
 // thread of the parent held is held there for ever.
+Status ObjectCore::require_not_forked() const {
+  if (!forked_since(generation_)) return {};
+  return Failure{Code::kForked, "object '" + std::string(head().name) +
+                                    "' was opened by the parent process; open the objects again "
+                                    "where that has closed them"};
+}
+
+// Both are set by whoever executes: where it holds before a round it holds until its end.
 Status ObjectCore::require_usable() const {
-  if (forked_since(generation_))
-    return Failure{Code::kForked, "object '" + std::string(head().name) +
-                                      "' was opened by the parent process; open the objects again "
-                                      "where that has closed them"};
+  PERDURA_TRY(require_not_forked());
   if (closed_.load(std::memory_order_acquire))
     return Failure{Code::kMisuse, "object '" + std::string(head().name) + "' is closed"};
   if (failed_.load(std::memory_order_acquire))
@@ -105,13 +110,7 @@ Result<u64> ObjectCore::log_call(const Call& call, Waiter* waiter) {
                  functions_[call.function].context_bytes == call.context.size());
   PERDURA_TRY(require_usable());
   const u64 index = log_->claim(call.context.size());
-  while (!log_->has_room(index, call.context.size())) {
-    const Status room = make_room();
-    if (room) continue;
-    // A place that was claimed and stays empty keeps all that follow from being executed.
-    failed_.store(true, std::memory_order_release);
-    return copy_of(room.failure());
-  }
+  while (!log_->has_room(index, call.context.size())) PERDURA_TRY(make_room());
   waiter_of(index) = waiter;
   log_->publish(index, call);
   return index;
@@ -120,18 +119,31 @@ Result<u64> ObjectCore::log_call(const Call& call, Waiter* waiter) {
 template <class Body>
 Status ObjectCore::execute_alone(Body&& body) {
   const NotCancelled not_cancelled;
-  PERDURA_TRY(require_usable());
+  PERDURA_TRY(require_not_forked());
   const std::lock_guard lock(executing_);
   return body();
 }
 
+// Who has claimed a place waits for nobody who executes: that one may wait for what is to be
+// published there (rounds_until), and makes room itself.
 Status ObjectCore::make_room() {
-  return execute_alone([this]() -> Status {
+  const NotCancelled not_cancelled;
+  PERDURA_TRY(require_usable());
+  const std::unique_lock lock(executing_, std::try_to_lock);
+  if (lock) {
     PERDURA_TRY(round());
-    if (log_->checkpoint() != log_->done()) return write_checkpoint();
-    ::sched_yield();  // a thread before this one is about to publish what it has claimed
-    return {};
-  });
+    if (log_->checkpoint() != log_->done()) return free_log();
+  }
+  ::sched_yield();  // a thread before this one is about to publish what it has claimed
+  return {};
+}
+
+// A place that was claimed and stays empty keeps all that follow from being executed. So where no
+// room can be had that is the end, for those who wait for it and those who wait for them.
+Status ObjectCore::free_log() {
+  Status written = write_checkpoint();
+  if (!written) failed_.store(true, std::memory_order_release);
+  return written;
 }
 
 Status ObjectCore::defer(const Call& call) {
@@ -140,6 +152,8 @@ Status ObjectCore::defer(const Call& call) {
   return execute_alone([this] { return round(); });
 }
 
+// Where another thread has done it meanwhile it is answered, whatever came then. Where this fails
+// there is no round any more that would answer to a waiter that has gone.
 Status ObjectCore::call(const Call& call, void* result) {
   Waiter waiter{result};
   PERDURA_ASSIGN(const u64 index, log_call(call, &waiter));
@@ -149,6 +163,7 @@ Status ObjectCore::call(const Call& call, void* result) {
 Status ObjectCore::read(const std::function<void(const void* state)>& look) {
   const u64 end = log_->tail();
   return execute_alone([&]() -> Status {
+    PERDURA_TRY(require_usable());
     PERDURA_TRY(rounds_until(end));
     look(state_.data());
     return {};
@@ -157,12 +172,16 @@ Status ObjectCore::read(const std::function<void(const void* state)>& look) {
 
 Status ObjectCore::sync() {
   const u64 end = log_->tail();
-  return execute_alone([&] { return rounds_until(end); });
+  return execute_alone([&]() -> Status {
+    PERDURA_TRY(require_usable());
+    return rounds_until(end);
+  });
 }
 
 Status ObjectCore::checkpoint() {
   const u64 end = log_->tail();
   return execute_alone([&]() -> Status {
+    PERDURA_TRY(require_usable());
     PERDURA_TRY(rounds_until(end));
     return write_checkpoint();
   });
@@ -182,6 +201,11 @@ CoreCounts ObjectCore::counts() const {
   return counts_;
 }
 
+format::ObjectHead ObjectCore::settled_head() const {
+  const std::lock_guard lock(executing_);
+  return head();
+}
+
 // --- whoever executes ---------------------------------------------------------------------------
 
 // Until all entries before `end` are done. One that is claimed and not published yet is about to
@@ -191,7 +215,7 @@ Status ObjectCore::rounds_until(u64 end) {
     const u64 before = log_->done();
     PERDURA_TRY(round());
     if (log_->done() != before) continue;
-    if (log_->is_full() && log_->checkpoint() != before) PERDURA_TRY(write_checkpoint());
+    if (log_->is_full() && log_->checkpoint() != before) PERDURA_TRY(free_log());
     if (spins < 1000) _mm_pause();
     else ::sched_yield();
   }

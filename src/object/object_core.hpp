@@ -80,7 +80,10 @@ class ObjectCore {
   CoreCounts counts() const;
   /// checkpoint(), where that is possible; from then on calls fail, and touch the medium no more.
   Status close();
+  /// Where nobody calls any more; its name and places at any time.
   const format::ObjectHead& head() const { return copies_.head(); }
+  /// As whoever called last has left it.
+  format::ObjectHead settled_head() const;
 
  private:
   /// A thread that waits for the answer to its entry. In its stack.
@@ -94,8 +97,10 @@ class ObjectCore {
   Status repeat();
   Status check_known(const format::ObjectEntry& entry) const;
   Result<u64> log_call(const Call& call, Waiter* waiter);
+  Status require_not_forked() const;
   Status require_usable() const;
   Status make_room();
+  Status free_log();
   Status rounds_until(u64 end);
   template <class Body>
   Status execute_alone(Body&& body);

@@ -22,6 +22,11 @@ bool ends(const char (&text)[format::kObjectNameMax + 1]) {
   return text[format::kObjectNameMax] == '\0';
 }
 
+// Heads that follow this one must fit as well.
+bool counts_on(const ObjectHead& head) {
+  return std::max({head.sequence, head.identity, head.checkpoint}) <= format::kCounterMax / 2;
+}
+
 }  // namespace
 
 u64 head_checksum(const ObjectHead& head) {
@@ -38,7 +43,11 @@ bool head_fits(const ObjectHead& head, u64 slot) {
   return head.copy < 2 && head.bytes <= format::kObjectBytesMax && head.name[0] != '\0' &&
          std::has_single_bit(head.log_lines) && head.log_lines >= kLinesPerPage &&
          head.log_lines <= format::kObjectLogLinesMax && head.checkpoint >= kLinesPerPage &&
-         head.checkpoint <= format::kCounterMax && head.functions_bytes <= kMiB;
+         head.checkpoint <= format::kCounterMax &&
+         head.functions_bytes <= format::kObjectFunctionsBytesMax &&
+         (head.copy_place[0] | head.copy_place[1] | head.log_place | head.functions_place) %
+                 kPageBytes ==
+             0;
 }
 
 std::vector<ObjectTable::Range> ObjectTable::ranges_of(const ObjectHead& head) {
@@ -71,6 +80,7 @@ Status ObjectTable::read() {
         entry.head = head;
         found = true;
       }
+      if (!counts_on(entry.head)) return damaged(entry.place, "counts further than a store does");
       next_identity_ = std::max(next_identity_, entry.head.identity + 1);
       if (entry.head.log_lines == 0) unused_.push_back(entry);
       else PERDURA_TRY(claim(entry));
@@ -114,6 +124,14 @@ Result<ObjectTable::Entry> ObjectTable::new_entry() {
   entry.head.sequence = sequence;
   entry.head.identity = next_identity_++;
   return entry;
+}
+
+void ObjectTable::give_up(const Entry& entry, std::span<const Range> ranges) {
+  for (const Range& range : ranges) give_back(range.place, range.bytes);
+  Entry unused = entry;
+  unused.head = {};
+  unused.head.sequence = entry.head.sequence;
+  unused_.push_back(unused);
 }
 
 Result<u64> ObjectTable::allocate(u64 bytes) {

@@ -7,6 +7,7 @@
 
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +36,12 @@ class ObjectTable {
 
   /// A place in the table for an object that is new: `head` has its sequence and identity.
   Result<Entry> new_entry();
+  struct Range {
+    u64 place;
+    u64 bytes;
+  };
+  /// It is not made after all: nothing has been written to its place, nor to these.
+  void give_up(const Entry& entry, std::span<const Range> ranges);
   /// `bytes` of the region's space, in whole pages, which nobody has until a head names it; given
   /// back by who cannot use it.
   Result<u64> allocate(u64 bytes);
@@ -45,10 +52,6 @@ class ObjectTable {
   void note_removed(const Entry& entry);
 
  private:
-  struct Range {
-    u64 place;
-    u64 bytes;
-  };
   static std::vector<Range> ranges_of(const format::ObjectHead& head);
   Status claim(const Entry& entry);
   bool take(u64 place, u64 bytes);

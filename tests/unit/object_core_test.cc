@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <functional>
 #include <random>
 #include <thread>
@@ -70,6 +72,9 @@ constexpr u64 kHeadAt = 0;
 constexpr u64 kCopyAt[2] = {8192, 12288};
 constexpr u64 kLogAt = 16384;
 constexpr u64 kMediumBytes = kLogAt + kLogLines * kLineBytes;
+constexpr object::CoreOptions kOptions{.checkpoint_calls = 40, .pending_lines = 64};
+/// Nothing but a log that is full makes it write anything.
+constexpr object::CoreOptions kOnlyWhenFull{.checkpoint_calls = ~u64{0}, .pending_lines = ~u64{0}};
 
 /// Refuses writes that a test chooses by where they are.
 class Refusing final : public media::Decorator {
@@ -99,12 +104,14 @@ class ObjectCores : public testing::TestWithParam<const char*> {
     parts.head_place = kHeadAt;
     parts.session = session;
     parts.functions.assign(std::begin(kFunctions), std::end(kFunctions));
-    parts.options = {.checkpoint_calls = 40, .pending_lines = 64};
+    parts.options = kOptions;
     return parts;
   }
-  static std::unique_ptr<ObjectCore> create(media::Medium& medium) {
+  static std::unique_ptr<ObjectCore> create(media::Medium& medium,
+                                            const object::CoreOptions& options = kOptions) {
     const State state{};
     ObjectCore::Parts made = parts(medium, 1);
+    made.options = options;
     made.head.magic = format::kObjectMagic;
     made.head.identity = 7;
     made.head.session = 1;
@@ -208,6 +215,28 @@ TEST_P(ObjectCores, AnswerThreadsInOneOrder) {
   EXPECT_EQ(all.size(), kThreads * kCalls / 4);
 }
 
+// Those who have claimed a place in a log that is full wait for room, and others for them.
+TEST_P(ObjectCores, ThreadsThatFillTheLogGoOn) {
+  constexpr u64 kThreads = 4;
+  constexpr u64 kCalls = 400;
+  const Refusing::Refuses slowly = [](u64) {
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+    return false;
+  };
+  Refusing medium(open("object"), slowly);
+  const auto core = create(medium, kOnlyWhenFull);
+  std::vector<std::thread> threads;
+  for (u64 thread = 0; thread < kThreads; ++thread)
+    threads.emplace_back([&, thread] {
+      for (u64 i = 0; i < kCalls; ++i) {
+        if (i % 16 == thread) call(*core, i);
+        else defer_long(*core, i);
+      }
+    });
+  for (std::thread& each : threads) each.join();
+  EXPECT_EQ(state_of(*core).count, kThreads * kCalls);
+}
+
 // What was called has happened all the same, until there is no log left.
 TEST_P(ObjectCores, ACheckpointThatFailsFailsNoCall) {
   Refusing::Refuses refuses = [](u64) { return false; };
@@ -245,6 +274,55 @@ TEST_P(ObjectCores, ACheckpointThatFailsFailsNoCall) {
   const State state = state_of(*recover(medium, 2));
   EXPECT_EQ(state.count, count);
   EXPECT_EQ(state.mixed, mixed);
+}
+
+// Who waits while it is closed does not find the medium again, which may have gone.
+TEST_P(ObjectCores, WhatIsClosedTouchesNoMedium) {
+  std::atomic<bool> closing{false};
+  std::atomic<bool> closed{false};
+  std::atomic<int> later{0};
+  const Refusing::Refuses slowly = [&](u64) {
+    if (closed) ++later;
+    if (closing.exchange(true)) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    return false;
+  };
+  for (int round = 0; round < 20; ++round) {
+    closed = false;
+    Refusing medium(open("object"), slowly);
+    const auto core = create(medium);
+    closing = false;
+    std::thread other([&] {
+      while (!closing) std::this_thread::yield();
+      (void)core->checkpoint();
+    });
+    value_or_throw(core->close());
+    closed = true;
+    other.join();
+  }
+  EXPECT_EQ(later, 0);
+}
+
+// Also those end that wait for room, or for others who do.
+TEST_P(ObjectCores, AFullLogThatIsNotFreedEndsAllCalls) {
+  for (u64 round = 0; round < 50; ++round) {
+    std::atomic<u64> checkpoints{0};
+    const Refusing::Refuses seldom = [&](u64 offset) {
+      if (offset >= kLogAt) return false;
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+      return ++checkpoints % 8 == 7;
+    };
+    Refusing medium(open("object"), seldom);
+    const auto core = create(medium, kOnlyWhenFull);
+    std::vector<std::thread> threads;
+    for (u64 thread = 0; thread < 4; ++thread)
+      threads.emplace_back([&, thread] {
+        u64 result = 0;
+        const Call call{.function = kAddAndTell, .context = std::as_bytes(std::span(&thread, 1))};
+        while (core->call(call, &result)) EXPECT_NE(result, 0u);
+      });
+    for (std::thread& each : threads) each.join();
+    EXPECT_FALSE(core->sync());
+  }
 }
 
 // A group that could not be written may be durable or not, so nothing is executed behind it.

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstring>
 #include <filesystem>
 #include <random>
 #include <thread>
@@ -44,8 +45,48 @@ struct Other {
   void set(std::uint64_t to) noexcept { value = to; }
 };
 
+struct Left {
+  std::int32_t left;
+  void set_left(std::int32_t to) noexcept { left = to; }
+};
+struct Right {
+  std::int32_t right;
+  void set_right(std::int32_t to) noexcept { right = to; }
+  int twice(std::int32_t more) noexcept { return right += 2 * more; }
+};
+struct Both : Left, Right {
+  int sum() const noexcept { return 1000 * left + right; }
+};
+
+struct Wide {
+  struct Words {
+    std::uint64_t words[508];
+  };
+  std::uint64_t first;
+  void put(Words words) noexcept { first = words.words[507]; }
+  std::uint64_t get() const noexcept { return first; }
+};
+struct Huge {
+  struct Bytes {
+    char bytes[(1 << 20) + 1];
+  };
+  char first;
+  void put(const Bytes& bytes) noexcept { first = bytes.bytes[0]; }
+};
+
 }  // namespace perdura::test
 
+template <>
+struct perdura::Methods<perdura::test::Both>
+    : perdura::MethodList<perdura::Deferrable<&perdura::test::Both::set_left>,
+                          perdura::Deferrable<&perdura::test::Both::set_right>,
+                          perdura::Instant<&perdura::test::Both::twice>> {};
+template <>
+struct perdura::Methods<perdura::test::Wide>
+    : perdura::MethodList<perdura::Deferrable<&perdura::test::Wide::put>> {};
+template <>
+struct perdura::Methods<perdura::test::Huge>
+    : perdura::MethodList<perdura::Deferrable<&perdura::test::Huge::put>> {};
 template <>
 struct perdura::Methods<perdura::test::Seats>
     : perdura::MethodList<perdura::Deferrable<&perdura::test::Seats::sell>,
@@ -62,6 +103,13 @@ class ObjectsOf : public testing::TestWithParam<const char*> {
  protected:
   std::string uri() const { return GetParam() + folder_.path("objects.pd"); }
   Objects open() const { return Objects::open(uri()); }
+  object::ObjectTable::Entry entry_of(const char* name) const {
+    auto opened = value_or_throw(media::open_medium(uri(), {.create = false, .read_only = true}));
+    const auto volume = value_or_throw(region::Volume::open_to_read(std::move(opened.medium)));
+    object::ObjectTable table(*volume, 1);
+    value_or_throw(table.read());
+    return *table.find(name);
+  }
 
   const TempDir folder_{TempDir::kMemory};
 };
@@ -109,6 +157,53 @@ TEST_P(ObjectsOf, ThatAreRemovedAreNewOnesAgain) {
     EXPECT_TRUE(again.list().empty());
   }
   EXPECT_LT(std::filesystem::file_size(folder_.path("objects.pd")), 16 * kMiB);
+}
+
+TEST_P(ObjectsOf, MethodsOfBasesAreTheirs) {
+  {
+    Objects objects = open();
+    auto both = objects.object<Both>("both");
+    both.defer<&Both::set_left>(1);
+    both.defer<&Both::set_right>(2);
+    EXPECT_EQ(both.call<&Both::twice>(3), 8);
+    EXPECT_EQ(both.read<&Both::sum>(), 1008);
+  }
+  Objects objects = open();
+  EXPECT_EQ(objects.object<Both>("both").read<&Both::sum>(), 1008);
+}
+
+// Where a call does not fit into the log it could wait for ever.
+TEST_P(ObjectsOf, CallsThatNoLogHoldsAreRefused) {
+  Objects objects = open();
+  expect_error([&] { objects.object<Huge>("huge"); }, Code::kInvalidArgument, "1048577 bytes");
+  expect_error([&] { objects.object<Wide>("wide", {.log_bytes = 4096}); }, Code::kInvalidArgument,
+               "log_bytes");
+  auto wide = objects.object<Wide>("wide", {.log_bytes = 8192});
+  for (u64 i = 0; i < 300; ++i) {
+    Wide::Words words{};
+    words.words[507] = i;
+    wide.defer<&Wide::put>(words);
+    EXPECT_EQ(wide.read<&Wide::get>(), i);
+  }
+}
+
+// No more than a quarter of the log that it has waits, whatever is wished when it is opened.
+TEST_P(ObjectsOf, ASmallLogKeepNoMoreWaiting) {
+  for (int session = 0; session < 2; ++session) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      Objects objects = open();
+      auto hall = objects.object<Seats>(
+          "hall", session == 0 ? ObjectOptions{.log_bytes = 8192} : ObjectOptions{});
+      for (int i = 0; i < 100; ++i) hall.defer<&Seats::sell>(session, 1);
+      ::_exit(0);
+    }
+    ::waitpid(child, nullptr, 0);
+  }
+  Objects objects = open();
+  auto hall = objects.object<Seats>("hall");
+  for (int session = 0; session < 2; ++session)
+    EXPECT_LE(hall.read<&Seats::left>(session), 32) << session;
 }
 
 TEST_P(ObjectsOf, AnotherTypeAreRefused) {
@@ -214,10 +309,11 @@ TEST_P(ObjectsOf, ClosedOnesAndThoseOfAParentSaySo) {
     expect_forked([&] { hall.defer<&Seats::sell>(1, 1); });
     expect_forked([&] { hall.sync(); });
     expect_forked([&] { objects.object<Seats>("other"); });
+    expect_forked([&] { objects.list(); });
     {
       const Objects gone = std::move(objects);
     }
-    ::_exit(refused == 4 ? 0 : 1);
+    ::_exit(refused == 5 ? 0 : 1);
   }
   int status = 0;
   ::waitpid(child, &status, 0);
@@ -232,6 +328,45 @@ TEST_P(ObjectsOf, ClosedOnesAndThoseOfAParentSaySo) {
   EXPECT_EQ(open().object<Seats>("hall").call<&Seats::reserve>(1), 2);
 }
 
+// An object that is let go of by one thread may be removed by another one, and what is closed is
+// closed for those who wait meanwhile.
+TEST_P(ObjectsOf, ThatThreadsUseAreRemovedAndClosed) {
+  const ObjectOptions small{.log_bytes = 4096, .checkpoint_calls = 3};
+  for (u64 round = 0; round < slice_or_whole(20, 200); ++round) {
+    Objects objects = open();
+    std::thread user([hall = objects.object<Seats>("hall", small)]() mutable {
+      for (int i = 0; i < 10; ++i) hall.call<&Seats::reserve>(1);
+      const auto gone = std::move(hall);
+    });
+    bool removed = false;
+    while (!removed) try {
+        objects.remove("hall");
+        removed = true;
+      } catch (const Error& error) {
+        ASSERT_EQ(error.code(), Code::kMisuse) << error.what();
+      }
+    user.join();
+    std::atomic<int> started{0};
+    std::vector<std::thread> callers;
+    for (int caller = 0; caller < 3; ++caller)
+      callers.emplace_back(
+          [&started, caller, hall = objects.object<Seats>("hall", small)]() mutable {
+            ++started;
+            EXPECT_THROW(
+                for (;;) {
+                  hall.defer<&Seats::sell>(1, 1);
+                  if (caller == 0) hall.checkpoint();
+                  else hall.call<&Seats::reserve>(1);
+                },
+                Error);
+          });
+    while (started != 3) std::this_thread::yield();
+    objects.close();
+    for (std::thread& each : callers) each.join();
+    open().remove("hall");
+  }
+}
+
 // Each flipped bit of what counts is found.
 TEST_P(ObjectsOf, AStoreThatAreDamagedAreFound) {
   {
@@ -241,14 +376,7 @@ TEST_P(ObjectsOf, AStoreThatAreDamagedAreFound) {
     objects.close();
   }
   const std::string path = folder_.path("objects.pd");
-  object::ObjectTable::Entry entry;
-  {
-    auto opened = value_or_throw(media::open_medium(uri(), {.create = false, .read_only = true}));
-    const auto volume = value_or_throw(region::Volume::open_to_read(std::move(opened.medium)));
-    object::ObjectTable table(*volume, 1);
-    value_or_throw(table.read());
-    entry = table.all().at(0);
-  }
+  const object::ObjectTable::Entry entry = entry_of("hall");
   for (u64 byte = 0; byte < entry.head.bytes; byte += 7) {
     flip_bit(path, entry.head.copy_place[entry.head.copy] + byte, byte % 8);
     EXPECT_TRUE(value_or_throw(store::check(uri(), {})).damaged()) << byte;
@@ -256,6 +384,34 @@ TEST_P(ObjectsOf, AStoreThatAreDamagedAreFound) {
     flip_bit(path, entry.head.copy_place[entry.head.copy] + byte, byte % 8);
   }
   EXPECT_FALSE(value_or_throw(store::check(uri(), {})).damaged());
+}
+
+// What a checksum fits may still be what nobody wrote.
+TEST_P(ObjectsOf, AStoreWithHeadsThatCannotBeAreRefused) {
+  {
+    Objects objects = open();
+    objects.object<Seats>("hall").call<&Seats::reserve>(1);
+  }
+  const std::string path = folder_.path("objects.pd");
+  const object::ObjectTable::Entry entry = entry_of("hall");
+  const FileBytes before = read_file(path);
+  const auto expect_refused = [&](auto&& change) {
+    format::ObjectHead head = entry.head;
+    change(head);
+    head.checksum = object::head_checksum(head);
+    FileBytes bytes = before;
+    std::memcpy(bytes.data() + entry.place + head.sequence % 2 * format::kObjectHeadBytes, &head,
+                sizeof head);
+    write_file(path, bytes);
+    expect_error([&] { open().object<Seats>("hall"); }, Code::kCorrupt, "the head of");
+  };
+  expect_refused([](format::ObjectHead& head) { head.sequence = format::kCounterMax - 1; });
+  expect_refused([](format::ObjectHead& head) { head.sequence = format::kCounterMax; });
+  expect_refused([](format::ObjectHead& head) { head.identity = format::kCounterMax; });
+  expect_refused([](format::ObjectHead& head) { head.checkpoint = format::kCounterMax; });
+  expect_refused([](format::ObjectHead& head) { head.session += 1; });
+  expect_refused([](format::ObjectHead& head) { head.session = ~u64{0}; });
+  expect_refused([](format::ObjectHead& head) { head.log_place = head.copy_place[0]; });
 }
 
 INSTANTIATE_TEST_SUITE_P(Media, ObjectsOf, testing::Values("emu:", "file:"), [](const auto& info) {

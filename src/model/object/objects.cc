@@ -54,7 +54,9 @@ void Objects::remove(std::string_view name) {
   value_or_throw(guarded([&] { return in_use(runtime_).remove(name); }));
 }
 
-std::vector<ObjectDescription> Objects::list() const { return in_use(runtime_).list(); }
+std::vector<ObjectDescription> Objects::list() const {
+  return value_or_throw(guarded([&] { return in_use(runtime_).list(); }));
+}
 
 void Objects::close() {
   value_or_throw(guarded([&] { return in_use(runtime_).close(); }));

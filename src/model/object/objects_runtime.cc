@@ -74,9 +74,26 @@ std::vector<u16> numbers_of(const std::vector<std::string>& names, const ObjectT
   return numbers;
 }
 
-object::CoreOptions core_options(const ObjectOptions& options) {
-  return {.checkpoint_calls = options.checkpoint_calls,
-          .pending_lines = options.log_bytes / kLineBytes / 4};
+object::CoreOptions core_options(const ObjectOptions& options, const ObjectHead& head) {
+  return {.checkpoint_calls = options.checkpoint_calls, .pending_lines = head.log_lines / 4};
+}
+
+// A call waits until its entry fits behind the checkpoint, or behind the beginning of the page that
+// has it: so long as that cannot be, for ever.
+Status check_room(const ObjectType& type, u64 log_lines, u64 write_bytes) {
+  for (const ObjectMethod& method : type.methods) {
+    const std::string takes = std::string("method ") + method.name + " takes " +
+                              std::to_string(method.context_bytes) + " bytes of arguments; ";
+    if (method.context_bytes > format::kObjectContextMax)
+      return invalid(takes + std::to_string(format::kObjectContextMax) + " can be logged");
+    const u64 needed =
+        format::object_entry_lines(method.context_bytes) + write_bytes / kLineBytes - 1;
+    if (needed > log_lines)
+      return invalid(takes + "that needs log_bytes of " +
+                     std::to_string(std::bit_ceil(needed) * kLineBytes) +
+                     " when the object is made, not " + std::to_string(log_lines * kLineBytes));
+  }
+  return {};
 }
 
 }  // namespace
@@ -117,11 +134,28 @@ Status ObjectsRuntime::open_region(const ObjectsOptions& options) {
   return table_->read();
 }
 
+Status ObjectsRuntime::require_not_forked() const {
+  if (!forked_since(generation_)) return {};
+  return Failure{Code::kForked, "the objects were opened by the parent process"};
+}
+
 Status ObjectsRuntime::require_open() const {
-  if (forked_since(generation_))
-    return Failure{Code::kForked, "the objects were opened by the parent process"};
-  if (!closed_) return {};
-  return Failure{Code::kMisuse, "the objects are closed"};
+  PERDURA_TRY(require_not_forked());
+  if (closed_) return Failure{Code::kMisuse, "the objects are closed"};
+  if (heads_unknown_)
+    return Failure{Code::kIo, "the head of an object of '" + shared_->volume().name() +
+                                  "' could not be written, so it may be there or not; open the "
+                                  "objects again"};
+  return {};
+}
+
+// A head that could not be written may be there all the same, and the table does not know of it:
+// with another one beside it there would be two of a name, or of a sequence.
+template <class Done>
+Done ObjectsRuntime::noting_heads(Done&& done) {
+  if (!done && done.failure().code != Code::kIncompatible && done.failure().code != Code::kCorrupt)
+    heads_unknown_ = true;
+  return std::move(done);
 }
 
 Result<std::shared_ptr<OpenObject>> ObjectsRuntime::object(std::string_view name,
@@ -148,22 +182,33 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::object(std::string_view name
   return made;
 }
 
-// Space that a failure leaves unused is nobody's when the table is read the next time.
+// All of it or nothing: who is refused a large object may still have a small one.
 Status ObjectsRuntime::allocate(ObjectTable::Entry& entry, u64 bytes, u64 log_bytes,
                                 u64 names_bytes) {
-  for (u64& place : entry.head.copy_place) {
-    PERDURA_ASSIGN(place, table_->allocate(bytes));
+  ObjectHead& head = entry.head;
+  const std::pair<u64&, u64> parts[] = {{head.copy_place[0], bytes},
+                                        {head.copy_place[1], bytes},
+                                        {head.log_place, log_bytes},
+                                        {head.functions_place, names_bytes}};
+  std::vector<ObjectTable::Range> taken;
+  for (const auto& [place, length] : parts) {
+    const Result<u64> found = table_->allocate(length);
+    if (!found) {
+      table_->give_up(entry, taken);
+      return found.failure();
+    }
+    place = *found;
+    taken.push_back({place, length});
   }
-  PERDURA_ASSIGN(entry.head.log_place, table_->allocate(log_bytes));
-  PERDURA_ASSIGN(entry.head.functions_place, table_->allocate(names_bytes));
-  entry.head.bytes = bytes;
-  entry.head.log_lines = log_bytes / kLineBytes;
+  head.bytes = bytes;
+  head.log_lines = log_bytes / kLineBytes;
   return {};
 }
 
 Result<std::shared_ptr<OpenObject>> ObjectsRuntime::create(std::string_view name,
                                                            const ObjectType& type,
                                                            const ObjectOptions& options) {
+  PERDURA_TRY(check_room(type, options.log_bytes / kLineBytes, medium().geometry().write_bytes));
   std::vector<std::string> names;
   for (const ObjectMethod& method : type.methods) names.emplace_back(method.name);
   PERDURA_ASSIGN(ObjectTable::Entry entry, table_->new_entry());
@@ -174,14 +219,14 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::create(std::string_view name
   std::string_view(type.name).copy(entry.head.type, format::kObjectNameMax);
   entry.head.session = session_;
   PERDURA_TRY(write_names(names, entry.head));
-  PERDURA_ASSIGN(auto core,
-                 ObjectCore::create({.medium = &medium(),
-                                     .head_place = entry.place,
-                                     .head = entry.head,
-                                     .session = session_,
-                                     .functions = functions_of(names, type),
-                                     .options = core_options(options)},
-                                    {static_cast<const std::byte*>(type.initial), type.bytes}));
+  PERDURA_ASSIGN(auto core, noting_heads(ObjectCore::create(
+                                {.medium = &medium(),
+                                 .head_place = entry.place,
+                                 .head = entry.head,
+                                 .session = session_,
+                                 .functions = functions_of(names, type),
+                                 .options = core_options(options, entry.head)},
+                                {static_cast<const std::byte*>(type.initial), type.bytes})));
   entry.head = core->head();
   table_->note(entry);
   return std::make_shared<OpenObject>(std::move(core), numbers_of(names, type));
@@ -191,6 +236,12 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::create(std::string_view name
 Result<std::shared_ptr<OpenObject>> ObjectsRuntime::recover(const ObjectTable::Entry& entry,
                                                             const ObjectType& type,
                                                             const ObjectOptions& options) {
+  PERDURA_TRY(check_room(type, entry.head.log_lines, medium().geometry().write_bytes));
+  if (entry.head.session >= session_)
+    return Failure{Code::kCorrupt, "the head of object '" + std::string(entry.head.name) +
+                                       "' (medium offset " + std::to_string(entry.place) +
+                                       ") is of a session that has not been; restore the store "
+                                       "from a copy"};
   ObjectTable::Entry now = entry;
   PERDURA_ASSIGN(std::vector<std::string> names, read_names(now.head));
   const size_t before = names.size();
@@ -202,12 +253,13 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::recover(const ObjectTable::E
     PERDURA_ASSIGN(now.head.functions_place, table_->allocate(names_bytes));
     PERDURA_TRY(write_names(names, now.head));
   }
-  PERDURA_ASSIGN(auto core, ObjectCore::recover({.medium = &medium(),
-                                                 .head_place = now.place,
-                                                 .head = now.head,
-                                                 .session = session_,
-                                                 .functions = functions_of(names, type),
-                                                 .options = core_options(options)}));
+  PERDURA_ASSIGN(auto core,
+                 noting_heads(ObjectCore::recover({.medium = &medium(),
+                                                   .head_place = now.place,
+                                                   .head = now.head,
+                                                   .session = session_,
+                                                   .functions = functions_of(names, type),
+                                                   .options = core_options(options, now.head)})));
   if (names.size() != before)
     table_->give_back(entry.head.functions_place, entry.head.functions_bytes);
   now.head = core->head();
@@ -241,6 +293,13 @@ Result<std::vector<std::string>> ObjectsRuntime::read_names(const ObjectHead& he
 Status ObjectsRuntime::write_names(const std::vector<std::string>& names, ObjectHead& head) {
   std::string all;
   for (const std::string& name : names) all.append(name).push_back('\0');
+  if (all.size() > format::kObjectFunctionsBytesMax || names.size() > format::kObjectFunctionsMax)
+    return Failure{Code::kUnsupported,
+                   "the names of the methods that object '" + std::string(head.name) +
+                       "' has or ever had are " + std::to_string(names.size()) + " with " +
+                       std::to_string(all.size()) + " bytes; " +
+                       std::to_string(format::kObjectFunctionsMax) + " with " +
+                       std::to_string(format::kObjectFunctionsBytesMax) + " are possible"};
   AlignedBuffer bytes(std::max<size_t>(all.size(), 1));
   std::memset(bytes.data(), 0, bytes.size());
   std::memcpy(bytes.data(), all.data(), all.size());
@@ -267,16 +326,17 @@ Status ObjectsRuntime::remove(std::string_view name) {
                                       "' is in use; let go of it before it is removed"};
   ObjectTable::Entry entry = *found;
   if (open != open_.end()) {
-    entry.head = open->second->core().head();
+    entry.head = open->second->core().settled_head();
     open_.erase(open);
   }
   object::ObjectCopies copies(medium(), entry.place, entry.head);
-  PERDURA_TRY(copies.remove());
+  PERDURA_TRY(noting_heads(copies.remove()));
   table_->note_removed(entry);
   return {};
 }
 
-std::vector<ObjectDescription> ObjectsRuntime::list() const {
+Result<std::vector<ObjectDescription>> ObjectsRuntime::list() const {
+  PERDURA_TRY(require_not_forked());
   std::lock_guard lock(mutex_);
   std::vector<ObjectDescription> found;
   for (const ObjectTable::Entry& each : table_->all())

@@ -43,13 +43,16 @@ class ObjectsRuntime {
   Result<std::shared_ptr<OpenObject>> object(std::string_view name, const ObjectType& type,
                                              const ObjectOptions& options);
   Status remove(std::string_view name);
-  std::vector<ObjectDescription> list() const;
+  Result<std::vector<ObjectDescription>> list() const;
   Status close();
 
  private:
   ObjectsRuntime() = default;
   Status open_region(const ObjectsOptions& options);
+  Status require_not_forked() const;
   Status require_open() const;
+  template <class Done>
+  Done noting_heads(Done&& done);
   Result<std::shared_ptr<OpenObject>> create(std::string_view name, const ObjectType& type,
                                              const ObjectOptions& options);
   Result<std::shared_ptr<OpenObject>> recover(const object::ObjectTable::Entry& entry,
@@ -66,6 +69,7 @@ class ObjectsRuntime {
   std::unique_ptr<object::ObjectTable> table_;
   std::map<std::string, std::shared_ptr<OpenObject>, std::less<>> open_;
   std::atomic<bool> closed_{false};
+  std::atomic<bool> heads_unknown_{false};  ///< no object can be made, opened or removed any more
   const u64 generation_ = process_generation();
 };
 

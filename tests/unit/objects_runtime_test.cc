@@ -1,0 +1,127 @@
+// Goal: objects whose heads could not be written are made, removed and opened by nobody until they
+// are read again, and then are what their answered calls made them. Method: each write of a
+// creation, a removal and an opening fails, and the program tries again.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <optional>
+
+#include <perdura/objects.hpp>
+
+#include "support/call_faults.hpp"
+#include "support/expect_failure.hpp"
+#include "support/files.hpp"
+
+namespace perdura::test {
+
+struct Counter {
+  std::uint64_t count;
+  std::uint64_t next() noexcept { return ++count; }
+  std::uint64_t now() const noexcept { return count; }
+};
+
+struct Large {
+  char bytes[5 << 19];
+  void clear() noexcept { bytes[0] = 0; }
+};
+
+}  // namespace perdura::test
+
+template <>
+struct perdura::Methods<perdura::test::Large>
+    : perdura::MethodList<perdura::Deferrable<&perdura::test::Large::clear>> {};
+template <>
+struct perdura::Methods<perdura::test::Counter>
+    : perdura::MethodList<perdura::Instant<&perdura::test::Counter::next>> {};
+
+namespace perdura::test {
+namespace {
+
+class ObjectsWhoseMediumFails : public testing::Test {
+ protected:
+  Objects open() const { return Objects::open("file:" + folder_.path("objects.pd")); }
+  /// Whether `body` ends without an Error where the nth write fails; nullopt: there is none.
+  template <class Body>
+  static std::optional<bool> with_fault(u64 nth, Body&& body) {
+    const CallFault fault{.call = Call::kWrite, .nth = nth, .error = EIO, .own = true};
+    arm_calls(&fault);
+    bool succeeded = true;
+    try {
+      in_library(body);
+    } catch (const Error& error) {
+      succeeded = false;
+    }
+    disarm_calls();
+    if (calls_failed() == 0) return {};
+    return succeeded;
+  }
+
+  const TestThread test_thread_;
+  const TempDir folder_{TempDir::kMemory};
+};
+
+TEST_F(ObjectsWhoseMediumFails, KeepWhatTheyAnswered) {
+  std::uint64_t count = 0;
+  {
+    Objects objects = open();
+    objects.object<Counter>("other");
+  }
+  bool faults = true;
+  for (u64 nth = 1; faults; ++nth) {
+    faults = false;
+    const auto note = [&](const std::optional<bool>& done) { faults = faults || done; };
+    const auto count_on = [&](Objects& objects) {
+      auto counter = objects.object<Counter>("counter");
+      EXPECT_EQ(counter.call<&Counter::next>(), ++count) << nth;
+    };
+    const auto try_again = [&](Objects& objects) {
+      try {
+        count_on(objects);
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), Code::kIo) << error.what();
+      }
+    };
+    {  // made
+      Objects objects = open();
+      note(with_fault(nth, [&] { objects.object<Counter>("counter"); }));
+      try_again(objects);
+    }
+    {  // opened
+      Objects objects = open();
+      note(with_fault(nth, [&] { objects.object<Counter>("counter"); }));
+      try_again(objects);
+    }
+    {  // removed
+      Objects objects = open();
+      count_on(objects);
+      const auto removed = with_fault(nth, [&] { objects.remove("counter"); });
+      note(removed);
+      if (removed.value_or(true)) count = 0;
+      else try_again(objects);
+    }
+    Objects objects = open();
+    count_on(objects);
+    objects.remove("counter");
+    EXPECT_EQ(objects.list().size(), 1u);
+    count = 0;
+  }
+}
+
+TEST_F(ObjectsWhoseMediumFails, ForWantOfSpaceLeaveWhatThereIsToSmallerOnes) {
+  Objects objects = open();
+  objects.object<Counter>("first", {.log_bytes = 4096});
+  const CallFault full{.call = Call::kExtend, .error = ENOSPC, .for_ever = true};
+  arm_calls(&full);
+  in_library([&] {
+    for (int i = 0; i < 40; ++i)
+      expect_error([&] { objects.object<Large>("large"); }, Code::kNoSpace, "");
+    objects.object<Counter>("second", {.log_bytes = 2 << 20}).call<&Counter::next>();
+  });
+  disarm_calls();
+  objects.object<Large>("large").defer<&Large::clear>();
+  objects.close();
+  EXPECT_EQ(open().list().size(), 3u);
+}
+
+}  // namespace
+}  // namespace perdura::test
