@@ -39,7 +39,7 @@ Result<std::unique_ptr<ObjectCore>> ObjectCore::create(Parts parts,
   parts.head.copy = 1;  // the first one is the other
   PERDURA_ASSIGN(auto core, make(std::move(parts)));
   std::memcpy(core->state_.data(), state.data(), state.size());
-  PERDURA_TRY(core->write_checkpoint());
+  PERDURA_TRY(core->begin_session());
   return core;
 }
 
@@ -64,6 +64,13 @@ Status ObjectCore::repeat() {
   for (u64 index = log_->done(); index != log_->tail(); index += log_->entry(index).lines)
     PERDURA_TRY(check_known(log_->entry(index)));
   execute(log_->tail());
+  return begin_session();
+}
+
+// Both slots name the session before anything is appended: where the newer head is damaged later,
+// the older one leads to the same entries, or to a gap before them.
+Status ObjectCore::begin_session() {
+  PERDURA_TRY(write_checkpoint());
   return write_checkpoint();
 }
 

@@ -95,6 +95,7 @@ class ObjectCore {
   static Result<std::unique_ptr<ObjectCore>> make(Parts&& parts);
   void have_memory(u64 bytes);
   Status repeat();
+  Status begin_session();
   Status check_known(const format::ObjectEntry& entry) const;
   Result<u64> log_call(const Call& call, Waiter* waiter);
   Status require_not_forked() const;

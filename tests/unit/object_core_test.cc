@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <functional>
 #include <random>
 #include <thread>
@@ -250,7 +251,7 @@ TEST_P(ObjectCores, ACheckpointThatFailsFailsNoCall) {
       mixed = mix(mixed, count);
       EXPECT_EQ(call(*core, count), mixed);
     }
-    EXPECT_EQ(core->counts().checkpoints, 1u) << "that of its creation";
+    EXPECT_EQ(core->counts().checkpoints, 2u) << "those of its creation";
     refuses = [](u64) { return false; };
     for (; count < 300; ++count) {
       mixed = mix(mixed, count);
@@ -342,6 +343,30 @@ TEST_P(ObjectCores, AGroupThatFailsIsTheLastOne) {
   const State state = state_of(*recover(medium, 2));
   EXPECT_EQ(state.count, 10u);
   EXPECT_EQ(state.mixed, mixed);
+}
+
+// The other slot leads to all of them, or it is said that some are gone.
+TEST_P(ObjectCores, ADamagedHeadLosesNoCallInSilence) {
+  for (const u64 calls : {0, 10, 50, 90, 400}) {
+    for (u64 byte = 0; byte < sizeof(format::ObjectHead); byte += 24) {
+      const std::string name = "object" + std::to_string(calls) + "-" + std::to_string(byte);
+      u64 newest = 0;
+      for (u64 session = 1; session < 3; ++session) {
+        const auto medium = open(name);
+        const auto core = session == 1 ? create(*medium) : recover(*medium, session);
+        for (u64 i = 0; i < calls; ++i) call(*core, i);
+        newest = core->head().sequence % 2;
+      }
+      flip_bit(folder_.path(name), kHeadAt + newest * format::kObjectHeadBytes + byte, byte % 8);
+      const auto medium = open(name);
+      try {
+        EXPECT_EQ(state_of(*recover(*medium, 3)).count, 2 * calls) << calls << ", " << byte;
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), Code::kCorrupt) << error.what();
+      }
+      std::filesystem::remove(folder_.path(name));
+    }
+  }
 }
 
 TEST_P(ObjectCores, AreAPrefixOfTheirCallsAfterAnyCrash) {
