@@ -23,19 +23,11 @@ ObjectCopies::ObjectCopies(media::LinearMedium& medium, u64 head_place, const Ob
       head_(head),
       buffer_(kBufferBytes) {}
 
-void ObjectCopies::set_functions(u64 place, u64 bytes, u64 checksum) {
-  head_.functions_place = place;
-  head_.functions_bytes = bytes;
-  head_.functions_checksum = checksum;
-}
-
-Status ObjectCopies::load(std::span<std::byte> state) const {
-  PERDURA_ASSERT(state.size() == head_.bytes);
+Status ObjectCopies::load(std::span<std::byte> pages) const {
+  PERDURA_ASSERT(pages.size() >= head_.bytes && pages.size() <= pages_bytes(head_.bytes));
   const u64 place = head_.copy_place[head_.copy];
-  AlignedBuffer pages(round_up(state.size(), kPageBytes));
-  PERDURA_TRY(medium_.load_pages(place, pages.span()));
-  std::memcpy(state.data(), pages.data(), state.size());
-  if (checksum(state.data(), state.size()) == head_.copy_checksum) return {};
+  PERDURA_TRY(medium_.load_pages(place, pages));
+  if (checksum(pages.data(), head_.bytes) == head_.copy_checksum) return {};
   return Failure{Code::kCorrupt, "the resilient copy of an object of '" + medium_.name() +
                                      "' (medium offset " + std::to_string(place) +
                                      ") does not fit its checksum; restore the store from a copy"};

@@ -21,14 +21,13 @@ class ObjectCopies {
   /// that is new what it shall be, with the sequence of what was there before.
   ObjectCopies(media::LinearMedium& medium, u64 head_place, const format::ObjectHead& head);
 
-  /// What its copy holds, `head().bytes` of it. kCorrupt where that does not fit its checksum.
-  Status load(std::span<std::byte> state) const;
+  /// What its copy holds: `pages` has whole pages, the first head().bytes bytes of which are the
+  /// state. kCorrupt where that does not fit its checksum.
+  Status load(std::span<std::byte> pages) const;
 
   /// The state is as it was when the entries before `checkpoint` were done. Entries that follow are
   /// of this session. Where it fails the resilient copy is what it was; it may be tried again.
   Status write(std::span<const std::byte> state, u64 checkpoint, u64 session);
-  /// What entries may call, from the next head on.
-  void set_functions(u64 place, u64 bytes, u64 checksum);
   /// There is no such object any more, and its space is free.
   Status remove();
 

@@ -7,7 +7,6 @@
 #include <cstring>
 #include <utility>
 
-#include "base/checksum.hpp"
 #include "base/threads.hpp"
 
 namespace perdura::object {
@@ -47,7 +46,7 @@ Result<std::unique_ptr<ObjectCore>> ObjectCore::recover(Parts parts) {
   const u64 session = parts.head.session;
   PERDURA_ASSERT(parts.session != session);
   PERDURA_ASSIGN(auto core, make(std::move(parts)));
-  PERDURA_TRY(core->copies_.load(core->state_));
+  PERDURA_TRY(core->copies_.load(core->memory_.span()));
   PERDURA_TRY(core->log_->recover(session));
   PERDURA_TRY(core->repeat());
   return core;

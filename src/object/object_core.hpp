@@ -6,8 +6,7 @@
 //
 // Invariants:
 //  - Whoever holds executing_ is the only one who stores to the state, and to the medium.
-//  - A checkpoint that fails fails nobody's call: it is tried again, and calls fail for want of
-//  log.
+//  - A checkpoint that fails fails nobody's call: it is tried again, until there is no log left.
 //  - An entry is durable before it is executed, and executed once in a process's life; what the
 //    resilient copy lacks is executed again by the next opening, in the same order.
 #pragma once
@@ -29,7 +28,6 @@ namespace perdura::object {
 struct Function {
   std::string name;
   u64 context_bytes = 0;
-  u64 result_bytes = 0;
   void (*run)(void* state, const void* context, void* result) = nullptr;
 };
 

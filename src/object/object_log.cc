@@ -42,7 +42,7 @@ u64 ObjectLog::checksum_of(u64 index, u64 session) const {
 
 void ObjectLog::copy_in(u64 index, u64 at, std::span<const std::byte> bytes) const {
   const u64 ring = memory_.length();
-  const u64 begin = ((index & (place_.lines - 1)) * kLineBytes + at) & (ring - 1);
+  const u64 begin = (offset_of(index) + at) & (ring - 1);
   const u64 until_end = std::min<u64>(bytes.size(), ring - begin);
   if (until_end != 0) std::memcpy(memory_.as() + begin, bytes.data(), until_end);
   if (until_end != bytes.size())
@@ -54,8 +54,8 @@ void ObjectLog::publish(u64 index, const Call& call) {
                  has_room(index, call.context.size()));
   const u64 lines = format::object_entry_lines(call.context.size());
   // What is left of an earlier use must not be in the checksum of this one.
-  std::memset(line(index + lines - 1) + (lines == 1 ? sizeof(ObjectEntry) : 0), 0,
-              kLineBytes - (lines == 1 ? sizeof(ObjectEntry) : 0));
+  const u64 kept = lines == 1 ? sizeof(ObjectEntry) : 0;  // the index may be looked at
+  std::memset(line(index + lines - 1) + kept, 0, kLineBytes - kept);
   copy_in(index, sizeof(ObjectEntry), call.context);
   ObjectEntry& entry = entry_at(index);
   entry.potid = call.potid;
@@ -93,7 +93,7 @@ void ObjectLog::note_checkpoint(u64 index) {
 
 const std::byte* ObjectLog::context_of(u64 index) {
   const ObjectEntry& entry = entry_at(index);
-  const u64 begin = (index & (place_.lines - 1)) * kLineBytes + sizeof(ObjectEntry);
+  const u64 begin = offset_of(index) + sizeof(ObjectEntry);
   if (begin + entry.context_bytes <= memory_.length()) return memory_.as() + begin;
   const u64 until_end = memory_.length() - std::min<u64>(begin, memory_.length());
   std::memcpy(context_.data(), memory_.as() + begin, until_end);
@@ -115,23 +115,23 @@ Status ObjectLog::make_durable(u64 last, u64 end) {
 
 // In at most two pieces: the circle ends in between.
 Status ObjectLog::write(u64 begin, u64 end) {
-  const u64 mask = place_.lines - 1;
+  const u64 write_bytes = write_lines_ * kLineBytes;
   for (u64 at = begin; at != end;) {
-    const u64 here = std::min(end - at, place_.lines - (at & mask));
-    const u64 first = (at & mask) * kLineBytes;
+    const u64 first = offset_of(at);
+    const u64 here = std::min(end - at, place_.lines - first / kLineBytes);
     if (write_lines_ == 1) {
       PERDURA_TRY(medium_.write(place_.offset + first, {memory_.as() + first, here * kLineBytes},
                                 PERDURA_SITE("object entries")));
     } else {
-      const u64 page = round_down(first, medium_.geometry().write_bytes);
+      const u64 page = round_down(first, write_bytes);
       const u64 length = first + here * kLineBytes - page;
-      const u64 whole = round_up(length, medium_.geometry().write_bytes);
+      const u64 whole = round_up(length, write_bytes);
       std::memcpy(pages_.data() + (first - page), memory_.as() + first, here * kLineBytes);
       std::memset(pages_.data() + length, 0, whole - length);
       PERDURA_TRY(medium_.write(place_.offset + page, {pages_.data(), whole},
                                 PERDURA_SITE("object entries")));
       // The next write begins with what this one ends with.
-      const u64 last = round_down(length, medium_.geometry().write_bytes);
+      const u64 last = round_down(length, write_bytes);
       if (last != length) std::memmove(pages_.data(), pages_.data() + last, length - last);
     }
     at += here;
@@ -140,24 +140,20 @@ Status ObjectLog::write(u64 begin, u64 end) {
 }
 
 bool ObjectLog::is_whole(u64 index, u64 session) const {
-  const auto fits = [&](const std::byte* at) {
-    const auto& entry = *reinterpret_cast<const ObjectEntry*>(at);
-    return entry.index == index && entry.lines != 0 && entry.lines <= place_.lines &&
-           entry.context_bytes <= format::kObjectContextMax &&
-           entry.lines == format::object_entry_lines(entry.context_bytes) &&
-           entry.checksum == checksum_of(index, session);
-  };
-  return fits(line(index));
+  const ObjectEntry& entry = entry_at(index);
+  return entry.index == index && entry.lines != 0 && entry.lines <= place_.lines &&
+         entry.context_bytes <= format::kObjectContextMax &&
+         entry.lines == format::object_entry_lines(entry.context_bytes) &&
+         entry.checksum == checksum_of(index, session);
 }
 
 Failure ObjectLog::lacks(u64 index, u64 later) const {
-  return {Code::kCorrupt,
-          "the log of an object of '" + medium_.name() +
-              "' is damaged: the entry at medium offset " +
-              std::to_string(place_.offset + (index & (place_.lines - 1)) * kLineBytes) +
-              " is not whole, and it was durable when the one at " +
-              std::to_string(place_.offset + (later & (place_.lines - 1)) * kLineBytes) +
-              " was written; restore the store from a copy"};
+  return {Code::kCorrupt, "the log of an object of '" + medium_.name() +
+                              "' is damaged: the entry at medium offset " +
+                              std::to_string(place_.offset + offset_of(index)) +
+                              " is not whole, and it was durable when the one at " +
+                              std::to_string(place_.offset + offset_of(later)) +
+                              " was written; restore the store from a copy"};
 }
 
 Status ObjectLog::recover(u64 session) {
@@ -181,9 +177,8 @@ Status ObjectLog::recover(u64 session) {
   for (u64 each = end; each - from < place_.lines; ++each) entry_at(each).index = 0;
   tail_ = end;
   if (write_lines_ != 1) {
-    const u64 page = round_down(end & (place_.lines - 1), write_lines_);
-    std::memcpy(pages_.data(), memory_.as() + page * kLineBytes,
-                ((end & (place_.lines - 1)) - page) * kLineBytes);
+    const u64 page = round_down(end, write_lines_);
+    std::memcpy(pages_.data(), line(page), (end - page) * kLineBytes);
   }
   return {};
 }

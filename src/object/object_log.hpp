@@ -103,9 +103,9 @@ class ObjectLog {
  private:
   ObjectLog(media::LinearMedium& medium, const LogPlace& place, u64 from, Mapping memory);
 
-  std::byte* line(u64 index) const {
-    return memory_.as() + (index & (place_.lines - 1)) * kLineBytes;
-  }
+  /// Of a line, from the beginning of the circle, bytes.
+  u64 offset_of(u64 index) const { return (index & (place_.lines - 1)) * kLineBytes; }
+  std::byte* line(u64 index) const { return memory_.as() + offset_of(index); }
   format::ObjectEntry& entry_at(u64 index) const {
     return *reinterpret_cast<format::ObjectEntry*>(line(index));
   }

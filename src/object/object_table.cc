@@ -14,9 +14,9 @@ using format::ObjectHead;
 
 namespace {
 
-constexpr u64 kHeadsBytes = 16 * 2 * format::kObjectHeadBytes;  // of so many objects at a time
-constexpr u64 kSpaceBytesMin = 4 * kMiB;
 constexpr u64 kPairBytes = 2 * format::kObjectHeadBytes;
+constexpr u64 kHeadsBytes = 16 * kPairBytes;  // of so many objects at a time
+constexpr u64 kSpaceBytesMin = 4 * kMiB;
 
 bool ends(const char (&text)[format::kObjectNameMax + 1]) {
   return text[format::kObjectNameMax] == '\0';
@@ -52,11 +52,10 @@ bool head_fits(const ObjectHead& head, u64 slot) {
 
 std::vector<ObjectTable::Range> ObjectTable::ranges_of(const ObjectHead& head) {
   if (head.log_lines == 0) return {};
-  const u64 copy = std::max(round_up(head.bytes, kPageBytes), kPageBytes);
-  return {{head.copy_place[0], copy},
-          {head.copy_place[1], copy},
+  return {{head.copy_place[0], pages_bytes(head.bytes)},
+          {head.copy_place[1], pages_bytes(head.bytes)},
           {head.log_place, head.log_lines * kLineBytes},
-          {head.functions_place, std::max(round_up(head.functions_bytes, kPageBytes), kPageBytes)}};
+          {head.functions_place, pages_bytes(head.functions_bytes)}};
 }
 
 Status ObjectTable::read() {
@@ -135,7 +134,7 @@ void ObjectTable::give_up(const Entry& entry, std::span<const Range> ranges) {
 }
 
 Result<u64> ObjectTable::allocate(u64 bytes) {
-  bytes = std::max(round_up(bytes, kPageBytes), kPageBytes);
+  bytes = pages_bytes(bytes);
   auto found = std::ranges::find_if(free_, [&](const auto& each) { return each.second >= bytes; });
   if (found == free_.end()) {
     PERDURA_ASSIGN(
@@ -145,7 +144,8 @@ Result<u64> ObjectTable::allocate(u64 bytes) {
     found = std::ranges::find_if(free_, [&](const auto& each) { return each.second >= bytes; });
   }
   const u64 place = found->first;
-  PERDURA_ASSERT(take(place, bytes));
+  const bool taken = take(place, bytes);
+  PERDURA_ASSERT(taken);
   return place;
 }
 
@@ -162,7 +162,7 @@ bool ObjectTable::take(u64 place, u64 bytes) {
 }
 
 void ObjectTable::give_back(u64 place, u64 bytes) {
-  bytes = std::max(round_up(bytes, kPageBytes), kPageBytes);
+  bytes = pages_bytes(bytes);
   auto after = free_.lower_bound(place);
   if (after != free_.end() && after->first == place + bytes) {
     bytes += after->second;

@@ -5,8 +5,8 @@
 //    is free where no whole head names it.
 #pragma once
 
+#include <algorithm>
 #include <map>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -64,6 +64,9 @@ class ObjectTable {
   std::map<u64, u64> free_;    ///< by place: bytes
   u64 next_identity_ = 1;
 };
+
+/// Of the region's space, for so many bytes: at least one page.
+constexpr u64 pages_bytes(u64 bytes) { return std::max(round_up(bytes, kPageBytes), kPageBytes); }
 
 /// Whether the bytes at a slot's place are a whole head.
 bool head_fits(const format::ObjectHead& head, u64 slot);

@@ -407,14 +407,7 @@ void Volume::merge_extents() {
 }
 
 Result<Extent> Volume::allocate_log(u32 region, u64 length) {
-  std::lock_guard lock(mutex_);
-  Extent extent{ExtentKind::kLog, region, 0, length, 0};
-  PERDURA_ASSIGN(extent.medium_offset, allocate({.length = length,
-                                                 .alignment = format::kExtentUnit,
-                                                 .cleared = true,
-                                                 .prewritten = true}));
-  PERDURA_TRY(add_mergeable(extent));
-  return extent;
+  return allocate_prewritten(region, ExtentKind::kLog, length);
 }
 
 Result<Extent> Volume::allocate_chunks(const RegionRecord& record, u64 length) {
@@ -430,6 +423,10 @@ Result<Extent> Volume::allocate_chunks(const RegionRecord& record, u64 length) {
 
 Result<Extent> Volume::allocate_objects(u32 region, ExtentKind kind, u64 length) {
   PERDURA_ASSERT(kind == ExtentKind::kObjectHeads || kind == ExtentKind::kObjects);
+  return allocate_prewritten(region, kind, length);
+}
+
+Result<Extent> Volume::allocate_prewritten(u32 region, ExtentKind kind, u64 length) {
   std::lock_guard lock(mutex_);
   Extent extent{kind, region, 0, length, 0};
   PERDURA_ASSIGN(extent.medium_offset, allocate({.length = length,

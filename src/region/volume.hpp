@@ -121,6 +121,7 @@ class Volume {
   };
   Result<u64> allocate(const Space& space);
   void insert_sorted(const format::Extent& extent);
+  Result<format::Extent> allocate_prewritten(u32 region, format::ExtentKind kind, u64 length);
   Status add_mergeable(const format::Extent& extent);
   void merge_extents();
   Status clear(u64 offset, u64 length);

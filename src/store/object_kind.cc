@@ -91,7 +91,7 @@ class ObjectInspection final : public Inspection {
   Status check_object(const object::ObjectTable::Entry& entry) {
     const object::ObjectCopies copies(volume_.linear(), entry.place, entry.head);
     AlignedBuffer state(std::max<u64>(entry.head.bytes, 1));
-    PERDURA_TRY(copies.load(state.first(entry.head.bytes)));
+    PERDURA_TRY(copies.load(state.span()));
     PERDURA_ASSIGN(const auto log, object::ObjectLog::create(volume_.linear(),
                                                              {.offset = entry.head.log_place,
                                                               .lines = entry.head.log_lines,

@@ -49,18 +49,18 @@ void apply(void* state, u64 value) {
 }
 
 const Function kFunctions[] = {
-    {"add", sizeof(u64), 0,
+    {"add", sizeof(u64),
      [](void* state, const void* context, void*) {
        apply(state, *static_cast<const u64*>(context));
      }},
-    {"add_long", sizeof(Long), 0,
+    {"add_long", sizeof(Long),
      [](void* state, const void* context, void*) {
        const auto& given = *static_cast<const Long*>(context);
        u64 sum = given.value;
        for (const u64 each : given.rest) sum += each - given.value;
        apply(state, sum);
      }},
-    {"add_and_tell", sizeof(u64), sizeof(u64),
+    {"add_and_tell", sizeof(u64),
      [](void* state, const void* context, void* result) {
        apply(state, *static_cast<const u64*>(context));
        if (result != nullptr) *static_cast<u64*>(result) = static_cast<State*>(state)->mixed;

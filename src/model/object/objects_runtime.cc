@@ -74,6 +74,12 @@ std::vector<u16> numbers_of(const std::vector<std::string>& names, const ObjectT
   return numbers;
 }
 
+u64 bytes_of(const std::vector<std::string>& names) {
+  u64 bytes = 0;
+  for (const std::string& each : names) bytes += each.size() + 1;
+  return bytes;
+}
+
 object::CoreOptions core_options(const ObjectOptions& options, const ObjectHead& head) {
   return {.checkpoint_calls = options.checkpoint_calls, .pending_lines = head.log_lines / 4};
 }
@@ -164,7 +170,7 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::object(std::string_view name
   PERDURA_TRY(check_name(name, "name of an object"));
   PERDURA_TRY(check_type(type));
   PERDURA_TRY(check_options(options));
-  PERDURA_TRY(require_open());
+  PERDURA_TRY(require_not_forked());
   const NotCancelled not_cancelled;
   std::lock_guard lock(mutex_);
   PERDURA_TRY(require_open());
@@ -212,9 +218,7 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::create(std::string_view name
   std::vector<std::string> names;
   for (const ObjectMethod& method : type.methods) names.emplace_back(method.name);
   PERDURA_ASSIGN(ObjectTable::Entry entry, table_->new_entry());
-  u64 names_bytes = 0;
-  for (const std::string& each : names) names_bytes += each.size() + 1;
-  PERDURA_TRY(allocate(entry, type.bytes, options.log_bytes, names_bytes));
+  PERDURA_TRY(allocate(entry, type.bytes, options.log_bytes, bytes_of(names)));
   name.copy(entry.head.name, format::kObjectNameMax);
   std::string_view(type.name).copy(entry.head.type, format::kObjectNameMax);
   entry.head.session = session_;
@@ -248,9 +252,7 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::recover(const ObjectTable::E
   for (const ObjectMethod& method : type.methods)
     if (std::ranges::find(names, method.name) == names.end()) names.emplace_back(method.name);
   if (names.size() != before) {
-    u64 names_bytes = 0;
-    for (const std::string& each : names) names_bytes += each.size() + 1;
-    PERDURA_ASSIGN(now.head.functions_place, table_->allocate(names_bytes));
+    PERDURA_ASSIGN(now.head.functions_place, table_->allocate(bytes_of(names)));
     PERDURA_TRY(write_names(names, now.head));
   }
   PERDURA_ASSIGN(auto core,
@@ -312,7 +314,7 @@ Status ObjectsRuntime::write_names(const std::vector<std::string>& names, Object
 }
 
 Status ObjectsRuntime::remove(std::string_view name) {
-  PERDURA_TRY(require_open());
+  PERDURA_TRY(require_not_forked());
   const NotCancelled not_cancelled;
   std::lock_guard lock(mutex_);
   PERDURA_TRY(require_open());
