@@ -124,6 +124,7 @@ Status ChunkLoader::load_lazily(track::Tracker& tracker) {
   plan.parts.resize((chunks_.size() + chunks_per_part - 1) / chunks_per_part);
   for (u64 index = 0; index < chunks_.size(); ++index)
     if (chunks_[index].place != 0) plan.parts[index / chunks_per_part] = Wanted::kSoon;
+  PERDURA_ASSIGN(reserve_, Mapping::anonymous(part_bytes));
   auto parts = LazyParts::create(region_, tracker, *this, std::move(plan));
   if (!parts && parts.failure().code == Code::kUnsupported) return load_all(true);
   PERDURA_ASSIGN(parts_, std::move(parts));
@@ -134,9 +135,19 @@ Status ChunkLoader::load_lazily(track::Tracker& tracker) {
 // come between two writes, and then reads what will be there. Takes no memory from the allocator,
 // of which the thread that faulted may be a user just now.
 Status ChunkLoader::load_part(u64 first, u64 last, const media::SelfMemory& memory) {
-  PERDURA_ASSIGN(const Mapping buffer, Mapping::anonymous((last - first) * chunk_bytes_));
+  const Result<Mapping> own = Mapping::anonymous((last - first) * chunk_bytes_);
+  if (own) return load_part(first, last, memory, own->as());
+  // Who touches the part can be told of no failure: one after the other they load it into what was
+  // mapped when the store was opened.
+  if ((last - first) * chunk_bytes_ > reserve_.length()) return own.failure();
+  const std::lock_guard lock(reserve_mutex_);
+  return load_part(first, last, memory, reserve_.as());
+}
+
+Status ChunkLoader::load_part(u64 first, u64 last, const media::SelfMemory& memory,
+                              std::byte* buffer) {
   const auto content = [&](u64 begin, u64 end) {
-    return media::MutableBytes(buffer.as() + (begin - first) * chunk_bytes_,
+    return media::MutableBytes(buffer + (begin - first) * chunk_bytes_,
                                (end - begin) * chunk_bytes_);
   };
   // Calls visit(begin, end) for each run of neighbours until one fails.

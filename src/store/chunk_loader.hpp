@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 
+#include "base/mapping.hpp"
 #include "commit/engine.hpp"
 #include "commit/page_set.hpp"
 #include "commit/version_map.hpp"
@@ -41,6 +42,7 @@ class ChunkLoader final : private Filler {
   Status check_tables();
   bool zero(u64 index, const Failure& damage, media::MutableBytes chunk);
   Status load_part(u64 first, u64 last, const media::SelfMemory& memory);
+  Status load_part(u64 first, u64 last, const media::SelfMemory& memory, std::byte* buffer);
   bool fill(u64 begin, u64 end, const media::SelfMemory& memory) noexcept override;
   bool fills_in_handlers() const override { return volume_.medium().geometry().reads_in_handlers; }
   void note(const Failure& failure) noexcept;
@@ -52,6 +54,8 @@ class ChunkLoader final : private Filler {
   commit::MapReader reader_;
   const std::vector<format::ChunkEntry> chunks_;
   commit::PageSet* const zeroed_;
+  Mapping reserve_;  ///< a part's memory, for where the system gives no more
+  std::mutex reserve_mutex_;
   mutable std::mutex mutex_;
   commit::Findings findings_;
   std::unique_ptr<LazyParts> parts_;  ///< last: its thread uses the others
