@@ -6,10 +6,11 @@
 //     void sell(int row, int count) noexcept { sold[row] += count; }       // deferrable
 //     int reserve(int row) noexcept { return sold[row]++; }                // instant
 //     int left(int row) const noexcept { return 100 - sold[row]; }         // read: not logged
+//     static perdura::Domain row(int row) noexcept { return perdura::Domain(row); }
 //   };
-//   template <> struct perdura::Methods<Seats>
-//       : perdura::MethodList<perdura::Deferrable<&Seats::sell>, perdura::Instant<&Seats::reserve>>
-//       {};
+//   template <> struct perdura::Methods<Seats> : perdura::MethodList<
+//       perdura::Deferrable<&Seats::sell, &Seats::row>,  // calls of several rows run at once
+//       perdura::Instant<&Seats::reserve, &Seats::row>> {};
 //
 //   perdura::Objects objects = perdura::Objects::open("seats.pd");
 //   perdura::Object<Seats> hall = objects.object<Seats>("hall");
@@ -22,9 +23,11 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <typeinfo>
 #include <utility>
@@ -34,14 +37,31 @@
 
 namespace perdura {
 
-/// A method that returns nothing: it is logged, and runs later, in the order of calls.
-template <auto Method>
+/// What a call works on: calls of one domain run in the order in which they were called, those of
+/// different ones may run at the same time, in several threads. kAll: on all of the object, after
+/// all that was called before, and before all that is called later.
+enum class Domain : std::int32_t { kAll = -1 };
+
+/// Calls of the method may run in any order among themselves.
+enum class Commutes { kYes };
+inline constexpr Commutes kCommutes = Commutes::kYes;
+
+/// A method that returns nothing: it is logged, and runs later, in the order of calls. What may be
+/// said of it besides, in any order, all of them static functions and noexcept:
+///  - Domain f(leading arguments): what a call works on; Domain::kAll where it is not said.
+///  - bool f(std::tuple<arguments>& first, const std::tuple<arguments>& next): `first` becomes a
+///    call that does what both do one after the other, or it returns false and changes nothing.
+///    Calls that wait are merged so; arguments of at most 256 bytes.
+///  - kCommutes, beside such a function: further calls of a thread are merged into its last one.
+///  - bool f(arguments): whether it may be called so; a call that may not throws kInvalidArgument.
+template <auto Method, auto... Hints>
 struct Deferrable {
   static constexpr auto kMethod = Method;
   static constexpr bool kIsDeferrable = true;
 };
-/// One that changes the state and answers: durable and done when it returns.
-template <auto Method>
+/// One that changes the state and answers: durable and done when it returns. It may have a domain,
+/// and a function that says what it may be called with.
+template <auto Method, auto... Hints>
 struct Instant {
   static constexpr auto kMethod = Method;
   static constexpr bool kIsDeferrable = false;
@@ -57,9 +77,27 @@ struct ObjectsOptions {
   std::string region = "objects";  ///< of the store that has them
 };
 
+/// When calls of an object are durable.
+enum class ObjectDurability : std::uint8_t {
+  kInstants,  ///< instants when they return, with all that was called before, behind one barrier
+  kEach,      ///< the same, with a barrier for each call
+  kTwoSteps,  ///< the same, with a second barrier before the last call of those that wait
+  kRelaxed,   ///< all with the next sync, read or checkpoint
+};
+
 struct ObjectOptions {
-  std::uint64_t log_bytes = 1 << 20;      ///< a power of two from 4096
+  std::uint64_t log_bytes = 1 << 20;      ///< a power of two from 4096; when the object is made
   std::uint64_t checkpoint_calls = 1000;  ///< after so many the state is written, and log is free
+  ObjectDurability durability = ObjectDurability::kInstants;
+  /// Threads that run calls at once, of those that wait for answers, and at most as many as there
+  /// are processors. 1: one runs all. 0: none runs another one's; each runs its own at once.
+  std::uint32_t servers = 64;
+  /// How many callers its history has room for, a power of two; when the object is made. 0: none is
+  /// kept. With one, answers have 48 bytes at most, and calls run one after the other.
+  std::uint32_t callers = 0;
+  /// Each call runs a second time on a copy of the state: Error kMisuse where that does not do the
+  /// same, which it would have to after a crash.
+  bool verify_replay = false;
 };
 
 struct ObjectDescription {
@@ -77,7 +115,11 @@ class OpenObject;
 struct ObjectMethod {
   const char* name;  ///< mangled, with the types of its arguments
   std::uint64_t context_bytes;
+  std::uint64_t result_bytes;
   void (*run)(void* state, const void* context, void* result);
+  bool (*join)(void* first, const void* next);  ///< nullptr: calls are not merged
+  bool (*accepts)(const void* context);         ///< nullptr: all calls
+  bool commutes;
 };
 struct ObjectType {
   const char* name;
@@ -86,15 +128,45 @@ struct ObjectType {
   const void* initial;  ///< what a new one is
 };
 
-void object_defer(OpenObject& object, std::size_t method, std::span<const std::byte> context);
-void object_call(OpenObject& object, std::size_t method, std::span<const std::byte> context,
-                 void* result);
+void object_defer(OpenObject& object, std::size_t method, Domain domain,
+                  std::span<const std::byte> context);
+void object_call(OpenObject& object, std::size_t method, Domain domain,
+                 std::span<const std::byte> context, void* result);
 void object_read(OpenObject& object, void (*look)(const void* state, void* with), void* with);
 void object_sync(OpenObject& object);
 void object_checkpoint(OpenObject& object);
+struct CallerRecord {
+  std::uint64_t calls;
+  std::uint32_t answer_bytes;
+  std::byte answer[48];
+};
+CallerRecord object_caller(OpenObject& object, std::uint32_t potid);
 
 template <auto Method>
 struct MethodTag {};
+
+/// What is said of a method, by type.
+template <class Hint>
+struct HintTraits {
+  static constexpr bool kIsDomain = false;
+  static constexpr bool kIsJoin = false;
+  static constexpr bool kIsPredicate = false;
+  static constexpr bool kIsCommutes = std::is_same_v<Hint, Commutes>;
+};
+template <class... A>
+struct HintTraits<Domain (*)(A...) noexcept> : HintTraits<void> {
+  static constexpr bool kIsDomain = true;
+  static constexpr std::size_t kArguments = sizeof...(A);
+};
+template <class... A>
+struct HintTraits<bool (*)(A...) noexcept> : HintTraits<void> {
+  static constexpr bool kIsPredicate = true;
+};
+template <class... A>
+struct HintTraits<bool (*)(std::tuple<A...>&, const std::tuple<A...>&) noexcept>
+    : HintTraits<void> {
+  static constexpr bool kIsJoin = true;
+};
 
 constexpr std::size_t object_align(std::size_t at, std::size_t alignment) {
   return (at + alignment - 1) / alignment * alignment;
@@ -121,12 +193,36 @@ struct MethodTraits<R (State::*)(A...) noexcept> {
   static_assert(std::is_void_v<R> || std::is_trivially_copyable_v<R>,
                 "an object's method answers with what is trivially copyable");
   using Result = R;
+  static constexpr std::size_t kResultBytes = [] {
+    if constexpr (std::is_void_v<R>) return std::size_t{0};
+    else return sizeof(R);
+  }();
 
   static auto pack(const std::decay_t<A>&... arguments) {
     std::array<std::byte, kPlaces.back() == 0 ? 1 : kPlaces.back()> context{};
     std::size_t i = 0;
     ((std::memcpy(context.data() + kPlaces[i], &arguments, sizeof arguments), ++i), ...);
     return context;
+  }
+  static std::tuple<std::decay_t<A>...> unpack(const void* context) {
+    return unpack_at(static_cast<const std::byte*>(context), std::index_sequence_for<A...>());
+  }
+  template <auto Hint>
+  static Domain domain_of(const void* context) {
+    return call_with<Hint>(unpack(context),
+                           std::make_index_sequence<HintTraits<decltype(Hint)>::kArguments>());
+  }
+  template <auto Hint>
+  static bool join(void* first, const void* next) {
+    auto joined = unpack(first);
+    if (!Hint(joined, unpack(next))) return false;
+    const auto context = std::apply([](const auto&... each) { return pack(each...); }, joined);
+    std::memcpy(first, context.data(), kPlaces.back());
+    return true;
+  }
+  template <auto Hint>
+  static bool accepts(const void* context) {
+    return std::apply(Hint, unpack(context));
   }
   /// `state`: an Object's, of whose class or of a base of whose the method is.
   template <class Object, auto Method>
@@ -143,6 +239,16 @@ struct MethodTraits<R (State::*)(A...) noexcept> {
     std::memcpy(copy, at, sizeof(T));
     return *reinterpret_cast<const T*>(copy);
   }
+  template <std::size_t... I>
+  static std::tuple<std::decay_t<A>...> unpack_at([[maybe_unused]] const std::byte* context,
+                                                  std::index_sequence<I...>) {
+    return {argument_at<std::decay_t<A>>(context + kPlaces[I])...};
+  }
+  template <auto Hint, std::size_t... I>
+  static Domain call_with([[maybe_unused]] const std::tuple<std::decay_t<A>...>& arguments,
+                          std::index_sequence<I...>) {
+    return Hint(std::get<I>(arguments)...);
+  }
   template <auto Method, std::size_t... I>
   static void run_at(State& at, [[maybe_unused]] const std::byte* context, void* result,
                      std::index_sequence<I...>) {
@@ -155,19 +261,67 @@ struct MethodTraits<R (State::*)(A...) noexcept> {
   }
 };
 
+template <auto Method>
+using TraitsOf = MethodTraits<std::remove_const_t<decltype(Method)>>;
+
+/// A line of the list of methods.
+template <class Line>
+struct LineOf;
+template <template <auto, auto...> class Kind, auto Method, auto... Hints>
+struct LineOf<Kind<Method, Hints...>> {
+  using Traits = TraitsOf<Method>;
+  static constexpr bool kIsDeferrable = Kind<Method, Hints...>::kIsDeferrable;
+  static constexpr int kDomains = (0 + ... + int{HintTraits<decltype(Hints)>::kIsDomain});
+  static constexpr int kJoins = (0 + ... + int{HintTraits<decltype(Hints)>::kIsJoin});
+  static constexpr int kPredicates = (0 + ... + int{HintTraits<decltype(Hints)>::kIsPredicate});
+  static constexpr int kCommute = (0 + ... + int{HintTraits<decltype(Hints)>::kIsCommutes});
+  static_assert(kDomains + kJoins + kPredicates + kCommute == sizeof...(Hints),
+                "what is said of a method is a noexcept function as objects.hpp lists them, or "
+                "kCommutes");
+  static_assert(kDomains <= 1 && kJoins <= 1 && kPredicates <= 1 && kCommute <= 1,
+                "each thing is said of a method once");
+  static_assert(kIsDeferrable || kJoins + kCommute == 0,
+                "each call of a method that answers is done");
+  static_assert(kCommute == 0 || kJoins == 1, "calls that commute are merged by a function");
+  static_assert(kJoins == 0 || Traits::kPlaces.back() <= 256,
+                "calls that are merged have arguments of 256 bytes at most");
+  static_assert(!kIsDeferrable || std::is_void_v<typename Traits::Result>,
+                "a method that answers is instant, not deferrable");
+
+  static Domain domain_of([[maybe_unused]] const void* context) {
+    Domain domain = Domain::kAll;
+    (
+        [&] {
+          if constexpr (HintTraits<decltype(Hints)>::kIsDomain)
+            domain = Traits::template domain_of<Hints>(context);
+        }(),
+        ...);
+    return domain;
+  }
+  template <class State>
+  static constexpr ObjectMethod method() {
+    ObjectMethod method{typeid(MethodTag<Method>).name(),
+                        Traits::kPlaces.back(),
+                        Traits::kResultBytes,
+                        &Traits::template run<State, Method>,
+                        nullptr,
+                        nullptr,
+                        kCommute == 1};
+    (
+        [&] {
+          if constexpr (HintTraits<decltype(Hints)>::kIsJoin)
+            method.join = &Traits::template join<Hints>;
+          if constexpr (HintTraits<decltype(Hints)>::kIsPredicate)
+            method.accepts = &Traits::template accepts<Hints>;
+        }(),
+        ...);
+    return method;
+  }
+};
+
 template <class State, class... List>
-constexpr std::array<ObjectMethod, sizeof...(List)> methods_of(MethodList<List...>) {
-  static_assert(
-      ((!List::kIsDeferrable ||
-        std::is_void_v<
-            typename MethodTraits<std::remove_const_t<decltype(List::kMethod)>>::Result>) &&
-       ...),
-      "a method that answers is instant, not deferrable");
-  return {ObjectMethod{
-      typeid(MethodTag<List::kMethod>).name(),
-      MethodTraits<std::remove_const_t<decltype(List::kMethod)>>::kPlaces.back(),
-      &MethodTraits<std::remove_const_t<decltype(List::kMethod)>>::template run<State,
-                                                                                List::kMethod>}...};
+std::array<ObjectMethod, sizeof...(List)> methods_of(MethodList<List...>) {
+  return {LineOf<List>::template method<State>()...};
 }
 template <auto A, auto B>
 constexpr bool is_same_method() {
@@ -178,13 +332,15 @@ struct FoundMethod {
   std::size_t index;
   bool found;
   bool is_deferrable;
+  Domain (*domain_of)(const void* context);
 };
 template <auto Method, class... List>
 constexpr FoundMethod find_method(MethodList<List...>) {
-  FoundMethod result{0, false, false};
+  FoundMethod result{0, false, false, nullptr};
   std::size_t i = 0;
-  ((is_same_method<Method, List::kMethod>() ? void(result = {i, true, List::kIsDeferrable})
-                                            : void(),
+  ((is_same_method<Method, List::kMethod>()
+        ? void(result = {i, true, List::kIsDeferrable, &LineOf<List>::domain_of})
+        : void(),
     ++i),
    ...);
   return result;
@@ -206,7 +362,8 @@ class Object {
     static_assert(kFound.is_deferrable, "an instant method is called by call()");
     const auto context =
         detail::MethodTraits<decltype(Method)>::pack(std::forward<A>(arguments)...);
-    detail::object_defer(*object_, kFound.index, used<Method>(context));
+    detail::object_defer(*object_, kFound.index, kFound.domain_of(context.data()),
+                         used<Method>(context));
   }
   /// Durable, with all that was called before, and run once, when it returns.
   template <auto Method, class... A>
@@ -216,11 +373,12 @@ class Object {
     static_assert(kFound.found, "the method is not in Methods of the state");
     static_assert(!kFound.is_deferrable, "a deferrable method is called by defer()");
     const auto context = Traits::pack(std::forward<A>(arguments)...);
+    const Domain domain = kFound.domain_of(context.data());
     if constexpr (std::is_void_v<typename Traits::Result>) {
-      detail::object_call(*object_, kFound.index, used<Method>(context), nullptr);
+      detail::object_call(*object_, kFound.index, domain, used<Method>(context), nullptr);
     } else {
       alignas(typename Traits::Result) std::byte answer[sizeof(typename Traits::Result)];
-      detail::object_call(*object_, kFound.index, used<Method>(context), answer);
+      detail::object_call(*object_, kFound.index, domain, used<Method>(context), answer);
       return *reinterpret_cast<const typename Traits::Result*>(answer);
     }
   }
@@ -248,6 +406,7 @@ class Object {
 
  private:
   friend class Objects;
+  friend class Caller;
   explicit Object(std::shared_ptr<detail::OpenObject> object) : object_(std::move(object)) {}
   template <auto Method, class Context>
   static std::span<const std::byte> used(const Context& context) {
@@ -281,6 +440,8 @@ class Objects {
   /// Throws Error: kNotFound; kMisuse where somebody has it open.
   void remove(std::string_view name);
   std::vector<ObjectDescription> list() const;
+  /// How many calls of a caller are durable, of all objects that are open and have a history.
+  std::uint64_t recorded(std::uint32_t potid) const;
   /// All that was deferred is durable, or an Error says why not; nothing is open any more.
   void close();
 
@@ -291,6 +452,45 @@ class Objects {
                                                   const ObjectOptions& options);
 
   std::unique_ptr<detail::ObjectsRuntime> runtime_;
+};
+
+/// While it lives the calls of this thread are those of a caller that the program knows by a
+/// number, in every run. Objects with a history (ObjectOptions::callers) count them: so a program
+/// that was ended anywhere knows which of a caller's calls have happened, and goes on with the next
+/// one. Calls of threads without one count as caller 0's.
+///
+///   perdura::Caller caller(objects, 7);
+///   for (std::uint64_t i = caller.recorded(); i < count; ++i) hall.call<&Seats::reserve>(row(i));
+class Caller {
+ public:
+  Caller(Objects& objects, std::uint32_t potid);
+  ~Caller();
+  Caller(const Caller&) = delete;
+
+  /// Its calls that are durable, of all objects that are open and have a history. Where it deferred
+  /// to one object and called another one, a crash may leave the later call without the one before.
+  std::uint64_t recorded() const { return objects_.recorded(potid_); }
+  /// Of one object. Throws Error: kMisuse where that has no history.
+  template <class State>
+  std::uint64_t recorded(const Object<State>& object) const {
+    return detail::object_caller(*object.object_, potid_).calls;
+  }
+  /// What the last of its calls of an object that is recorded was answered; nothing where there is
+  /// none, or that answered something else.
+  template <class Answer, class State>
+  std::optional<Answer> last_answer(const Object<State>& object) const {
+    static_assert(std::is_trivially_copyable_v<Answer>);
+    const detail::CallerRecord record = detail::object_caller(*object.object_, potid_);
+    if (record.calls == 0 || record.answer_bytes != sizeof(Answer)) return std::nullopt;
+    alignas(Answer) std::byte answer[sizeof(Answer)];
+    std::memcpy(answer, record.answer, sizeof(Answer));
+    return *reinterpret_cast<const Answer*>(answer);
+  }
+
+ private:
+  const Objects& objects_;
+  const std::uint32_t potid_;
+  const std::uint32_t before_;
 };
 
 }  // namespace perdura

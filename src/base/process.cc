@@ -8,13 +8,15 @@
 #include "base/assert.hpp"
 
 namespace perdura {
+
+constinit std::atomic<u64> detail::processes{1};
+
 namespace {
 
 constexpr size_t kCallsMax = 4;
 
 // All of it needs no code to be made: stores may be opened by constructors of static objects.
 constinit std::array<std::mutex, static_cast<size_t>(ProcessMutex::kCount)> mutexes;
-constinit std::atomic<u64> generation{1};
 constinit std::array<void (*)() noexcept, kCallsMax> calls{};
 
 void before_fork() {
@@ -26,7 +28,7 @@ void after_fork() {
 }
 
 void after_fork_in_child() {
-  generation.fetch_add(1, std::memory_order_relaxed);
+  detail::processes.fetch_add(1, std::memory_order_relaxed);
   for (const auto call : calls)
     if (call != nullptr) call();
   after_fork();
@@ -44,8 +46,6 @@ void after_fork_in_child() {
 std::mutex& process_mutex(ProcessMutex which) noexcept {
   return mutexes[static_cast<size_t>(which)];
 }
-
-u64 process_generation() noexcept { return generation.load(std::memory_order_relaxed); }
 
 void at_fork_in_child(void (*call)() noexcept) {
   std::lock_guard lock(process_mutex(ProcessMutex::kPerProcess));

@@ -36,8 +36,14 @@ enum class ProcessMutex : u8 {
 /// whoever forks waits for it.
 std::mutex& process_mutex(ProcessMutex which) noexcept;
 
+namespace detail {
+extern std::atomic<u64> processes;
+}  // namespace detail
+
 /// Another number in each child of a fork.
-u64 process_generation() noexcept;
+inline u64 process_generation() noexcept {
+  return detail::processes.load(std::memory_order_relaxed);
+}
 inline bool forked_since(u64 generation) noexcept { return generation != process_generation(); }
 
 /// From now on `call` runs in each child, in the thread that forked and before fork returns there,

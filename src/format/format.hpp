@@ -35,9 +35,9 @@ constexpr u64 kSegmentBytesMin = 32 * kKiB;  ///< log segments; a power of two
 constexpr u64 kSegmentBytesMax = kMiB;
 
 // Feature flags. A store with an incompatible flag that the program does not know is refused.
-constexpr u64 kFeatureAliases = 1;  ///< a region holds addresses in its aliases
-constexpr u64 kFeatureRemap = 2;    ///< a region lives in chunks
-constexpr u64 kFeatureObjects = 4;  ///< a region holds objects
+constexpr u64 kFeatureAliases = 1;   ///< a region holds addresses in its aliases
+constexpr u64 kFeatureRemap = 2;     ///< a region lives in chunks
+constexpr u64 kFeatureObjects = 16;  ///< a region holds objects; 4 said so of an early form
 constexpr u64 kKnownIncompatible = kFeatureAliases | kFeatureRemap | kFeatureObjects;
 
 constexpr u32 kRegionsMax = 16;  ///< numbered from 1

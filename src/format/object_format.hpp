@@ -2,6 +2,7 @@
 // (docs/format/object.md).
 //
 //   object   [head slot 0][head slot 1]  [copy 0]  [copy 1]  [log]
+//   copy     the state, and of objects with callers behind whole lines of it a record of each
 //   log      [entry][entry] ... a circle of lines
 //
 // An object is the state that its resilient copy holds, and the entries of the log from the
@@ -35,21 +36,39 @@ struct ObjectHead {
   u64 bytes;          ///< of the state
   u64 checkpoint;     ///< LogCkpt: the index of the first line that the copy does not have
   u64 copy;           ///< the resilient one, 0 or 1
-  u64 copy_checksum;  ///< of its bytes
+  u64 copy_checksum;  ///< of its bytes, all of them
   u64 copy_place[2];  ///< medium offsets; each of whole pages
   u64 log_place;
   u64 log_lines;        ///< a power of two; 0: the object was removed, and its space is free
   u64 functions_place;  ///< names of what entries may call, one behind the other, each with a zero
   u64 functions_bytes;
   u64 functions_checksum;
+  u64 callers;                    ///< records behind the state: a power of two, or none
   char name[kObjectNameMax + 1];  ///< unlike those of the region's others
   char type[kObjectNameMax + 1];  ///< of the state, as its program names it
 };
-static_assert(sizeof(ObjectHead) == 384);
+static_assert(sizeof(ObjectHead) == 392);
+
+/// What a caller has called so far.
+struct ObjectCaller {
+  u32 potid;  ///< the program's name for it
+  u32 answer_bytes;
+  u64 calls;             ///< 0: the record is nobody's
+  std::byte answer[48];  ///< to the last one
+};
+static_assert(sizeof(ObjectCaller) == kLineBytes);
+constexpr u64 kObjectCallersMax = u64{1} << 20;
+
+/// Of a copy: the state, and what follows it.
+constexpr u64 object_image_bytes(const ObjectHead& head) {
+  if (head.callers == 0) return head.bytes;
+  return round_up(head.bytes, kLineBytes) + head.callers * sizeof(ObjectCaller);
+}
 
 /// A call that is logged: this, its context, padding to whole lines.
 struct ObjectEntry {
-  u64 checksum;         ///< of the rest, and of where, of which object and in which session it is
+  u64 checksum;         ///< of a mark: of all lines of the group, and of where, of which object
+                        ///< and in which session they are; else 0
   u64 index;            ///< of its first line, counted since the object was made
   u32 potid;            ///< the thread that called, as the program names it
   std::int32_t domain;  ///< what it works on; kDomainAll: all of the object

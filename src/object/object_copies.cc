@@ -24,33 +24,40 @@ ObjectCopies::ObjectCopies(media::LinearMedium& medium, u64 head_place, const Ob
       buffer_(kBufferBytes) {}
 
 Status ObjectCopies::load(std::span<std::byte> pages) const {
-  PERDURA_ASSERT(pages.size() >= head_.bytes && pages.size() <= pages_bytes(head_.bytes));
+  const u64 bytes = format::object_image_bytes(head_);
+  PERDURA_ASSERT(pages.size() >= bytes && pages.size() <= pages_bytes(bytes));
   const u64 place = head_.copy_place[head_.copy];
   PERDURA_TRY(medium_.load_pages(place, pages));
-  if (checksum(pages.data(), head_.bytes) == head_.copy_checksum) return {};
+  if (checksum(pages.data(), bytes) == head_.copy_checksum) return {};
   return Failure{Code::kCorrupt, "the resilient copy of an object of '" + medium_.name() +
                                      "' (medium offset " + std::to_string(place) +
                                      ") does not fit its checksum; restore the store from a copy"};
 }
 
-Status ObjectCopies::write(std::span<const std::byte> state, u64 checkpoint, u64 session) {
-  PERDURA_ASSERT(checkpoint >= head_.checkpoint);
+Status ObjectCopies::write(std::span<const std::byte> image, u64 checkpoint, u64 session) {
+  PERDURA_ASSERT(checkpoint >= head_.checkpoint &&
+                 image.size() == format::object_image_bytes(head_));
   ObjectHead next = head_;
   ++next.sequence;
   next.session = session;
-  next.bytes = state.size();
   next.checkpoint = checkpoint;
   next.copy = head_.copy ^ 1;
-  next.copy_checksum = checksum(state.data(), state.size());
+  next.copy_checksum = checksum(image.data(), image.size());
   if (head_unknown_) {
     PERDURA_TRY(clear_head(next.sequence % 2));
     // Barrier: no head names the copy that is written now.
     PERDURA_TRY(medium_.barrier(PERDURA_SITE("cleared object head")));
     head_unknown_ = false;
   }
-  PERDURA_TRY(write_copy(next.copy, state));
+  PERDURA_TRY(write_copy(next.copy, image));
   // Barrier: the copy is durable before the head names it.
   PERDURA_TRY(medium_.barrier(PERDURA_SITE("object copy")));
+  return replace_head(next);
+}
+
+Status ObjectCopies::repeat_head() {
+  ObjectHead next = head_;
+  ++next.sequence;
   return replace_head(next);
 }
 
@@ -79,11 +86,11 @@ Status ObjectCopies::clear_head(u64 slot) {
                        PERDURA_SITE("cleared object head"));
 }
 
-Status ObjectCopies::write_copy(u64 copy, std::span<const std::byte> state) {
-  for (u64 at = 0; at < state.size();) {
-    const u64 here = std::min<u64>(state.size() - at, kBufferBytes);
+Status ObjectCopies::write_copy(u64 copy, std::span<const std::byte> image) {
+  for (u64 at = 0; at < image.size();) {
+    const u64 here = std::min<u64>(image.size() - at, kBufferBytes);
     const u64 whole = round_up(here, write_bytes_);
-    std::memcpy(buffer_.data(), state.data() + at, here);
+    std::memcpy(buffer_.data(), image.data() + at, here);
     std::memset(buffer_.data() + here, 0, whole - here);
     PERDURA_TRY(medium_.write(head_.copy_place[copy] + at, buffer_.first(whole),
                               PERDURA_SITE("object copy")));

@@ -2,8 +2,12 @@
 //
 //   write the older copy ─ barrier ─ write the head's older slot ─ barrier
 //
+// The other slot names the other copy, as it was a checkpoint earlier; the log has what that lacks.
+// Where the resilient copy is damaged the object is made from those.
+//
 // Invariants:
-//  - The copy that a whole head names, and the log from its checkpoint on, are never written.
+//  - The copy that the newest head names, and the log from the older one's checkpoint on, are never
+//    written.
 //  - A head is written when the copy that it names is durable.
 #pragma once
 
@@ -21,13 +25,15 @@ class ObjectCopies {
   /// that is new what it shall be, with the sequence of what was there before.
   ObjectCopies(media::LinearMedium& medium, u64 head_place, const format::ObjectHead& head);
 
-  /// What its copy holds: `pages` has whole pages, the first head().bytes bytes of which are the
-  /// state. kCorrupt where that does not fit its checksum.
+  /// What its copy holds: `pages` has whole pages, which begin with the image. kCorrupt where that
+  /// does not fit its checksum.
   Status load(std::span<std::byte> pages) const;
 
-  /// The state is as it was when the entries before `checkpoint` were done. Entries that follow are
+  /// The image is as it was when the entries before `checkpoint` were done. Entries that follow are
   /// of this session. Where it fails the resilient copy is what it was; it may be tried again.
-  Status write(std::span<const std::byte> state, u64 checkpoint, u64 session);
+  Status write(std::span<const std::byte> image, u64 checkpoint, u64 session);
+  /// The other slot says the same as the newest one, and nothing of what was before.
+  Status repeat_head();
   /// There is no such object any more, and its space is free.
   Status remove();
 
@@ -35,7 +41,7 @@ class ObjectCopies {
 
  private:
   Status clear_head(u64 slot);
-  Status write_copy(u64 copy, std::span<const std::byte> state);
+  Status write_copy(u64 copy, std::span<const std::byte> image);
   Status replace_head(const format::ObjectHead& next);
   Status write_head(const format::ObjectHead& head);
 

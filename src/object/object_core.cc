@@ -1,8 +1,5 @@
 #include "object/object_core.hpp"
 
-#include <immintrin.h>
-#include <sched.h>
-
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -11,24 +8,53 @@
 
 namespace perdura::object {
 
+using format::ObjectCaller;
 using format::ObjectEntry;
+using format::ObjectHead;
+
+namespace {
+
+std::atomic<u64> next_core{1};
+thread_local OwnEntry own_entry;
+
+// Of an image of zeros.
+std::optional<CallHistory> have_history(std::span<std::byte> image, const ObjectHead& head) {
+  std::memset(image.data(), 0, image.size());
+  if (head.callers == 0) return std::nullopt;
+  return std::optional<CallHistory>(
+      std::in_place,
+      std::span(reinterpret_cast<ObjectCaller*>(image.data() + round_up(head.bytes, kLineBytes)),
+                head.callers));
+}
+
+}  // namespace
 
 ObjectCore::ObjectCore(Parts&& parts, std::unique_ptr<ObjectLog> log)
-    : functions_(std::move(parts.functions)),
+    : id_(next_core.fetch_add(1)),
       options_(parts.options),
       session_(parts.session),
       copies_(*parts.medium, parts.head_place, parts.head),
       log_(std::move(log)),
-      waiters_(parts.head.log_lines) {}
+      memory_(std::max<u64>(format::object_image_bytes(parts.head), 1)),
+      image_(memory_.first(format::object_image_bytes(parts.head))),
+      history_(have_history(image_, parts.head)),
+      executor_({.log = log_.get(),
+                 .history = history_ ? &*history_ : nullptr,
+                 .execution = &execution_,
+                 .state = image_.first(parts.head.bytes),
+                 .servers = options_.servers,
+                 .verifies = options_.verifies},
+                std::move(parts.functions)) {
+  merges_ = std::ranges::any_of(executor_.functions(),
+                                [](const Function& each) { return each.commutes; });
+  if (merges_) log_->have_merging();
+}
 
-Result<std::unique_ptr<ObjectCore>> ObjectCore::make(Parts&& parts) {
+Result<std::unique_ptr<ObjectCore>> ObjectCore::make(Parts&& parts, u64 from) {
   const LogPlace place{parts.head.log_place, parts.head.log_lines, parts.head.identity,
                        parts.session};
-  PERDURA_ASSIGN(auto log, ObjectLog::create(*parts.medium, place, parts.head.checkpoint));
-  const u64 bytes = parts.head.bytes;
-  std::unique_ptr<ObjectCore> core(new ObjectCore(std::move(parts), std::move(log)));
-  core->have_memory(bytes);
-  return core;
+  PERDURA_ASSIGN(auto log, ObjectLog::create(*parts.medium, place, from));
+  return std::unique_ptr<ObjectCore>(new ObjectCore(std::move(parts), std::move(log)));
 }
 
 Result<std::unique_ptr<ObjectCore>> ObjectCore::create(Parts parts,
@@ -36,33 +62,53 @@ Result<std::unique_ptr<ObjectCore>> ObjectCore::create(Parts parts,
   parts.head.bytes = state.size();
   parts.head.checkpoint = ObjectLog::kFirstIndex;
   parts.head.copy = 1;  // the first one is the other
-  PERDURA_ASSIGN(auto core, make(std::move(parts)));
-  std::memcpy(core->state_.data(), state.data(), state.size());
+  PERDURA_ASSIGN(auto core, make(std::move(parts), ObjectLog::kFirstIndex));
+  std::memcpy(core->image_.data(), state.data(), state.size());
   PERDURA_TRY(core->begin_session());
   return core;
 }
 
 Result<std::unique_ptr<ObjectCore>> ObjectCore::recover(Parts parts) {
-  const u64 session = parts.head.session;
-  PERDURA_ASSERT(parts.session != session);
-  PERDURA_ASSIGN(auto core, make(std::move(parts)));
-  PERDURA_TRY(core->copies_.load(core->memory_.span()));
-  PERDURA_TRY(core->log_->recover(session));
+  PERDURA_ASSERT(parts.session != parts.head.session);
+  PERDURA_ASSIGN(auto core, load(parts));
   PERDURA_TRY(core->repeat());
   return core;
 }
 
-void ObjectCore::have_memory(u64 bytes) {
-  memory_ = AlignedBuffer(std::max<u64>(bytes, 1));
-  state_ = memory_.first(bytes);
+// The older copy, and what the log has since, are the same object.
+Result<std::unique_ptr<ObjectCore>> ObjectCore::load(Parts& parts) {
+  const ObjectHead newest = parts.head;
+  const ObjectHead older = parts.older;
+  const auto read = [&]() -> Result<std::unique_ptr<ObjectCore>> {
+    const u64 session = parts.head.session;
+    PERDURA_ASSIGN(auto core, make(Parts(parts), parts.head.checkpoint));
+    PERDURA_TRY(core->copies_.load(core->memory_.span()));
+    if (core->history_) core->history_->admit_recorded();
+    PERDURA_TRY(core->log_->recover(session));
+    return core;
+  };
+  Result<std::unique_ptr<ObjectCore>> core = read();
+  if (core || core.failure().code != Code::kCorrupt || older.identity != newest.identity ||
+      older.session != newest.session || older.copy == newest.copy)
+    return core;
+  // The next head takes the newest one's place: until then the older one and its copy stay.
+  parts.head = older;
+  parts.head.sequence = newest.sequence + 1;
+  parts.head.functions_place = newest.functions_place;
+  parts.head.functions_bytes = newest.functions_bytes;
+  parts.head.functions_checksum = newest.functions_checksum;
+  Result<std::unique_ptr<ObjectCore>> other = read();
+  if (!other || (*other)->log_->tail() < newest.checkpoint) return core;
+  (*other)->repaired_ = true;
+  return other;
 }
 
 // What the resilient copy lacks. A checkpoint of it comes before this session appends: its entries
 // are told from those of earlier ones by the head's session.
 Status ObjectCore::repeat() {
   for (u64 index = log_->done(); index != log_->tail(); index += log_->entry(index).lines)
-    PERDURA_TRY(check_known(log_->entry(index)));
-  execute(log_->tail());
+    PERDURA_TRY(check_known(log_->entry(index), log_->context_of(index)));
+  PERDURA_TRY(run(log_->tail()));
   return begin_session();
 }
 
@@ -73,24 +119,33 @@ Status ObjectCore::begin_session() {
   return write_checkpoint();
 }
 
-Status ObjectCore::check_known(const ObjectEntry& entry) const {
-  const bool is_named = entry.function < functions_.size();
-  if (is_named && functions_[entry.function].run != nullptr &&
-      functions_[entry.function].context_bytes == entry.context_bytes)
-    return {};
-  const std::string name = is_named ? "'" + functions_[entry.function].name + "'"
+Status ObjectCore::check_known(const ObjectEntry& entry, const std::byte* context) const {
+  const auto& functions = executor_.functions();
+  const bool is_named = entry.function < functions.size();
+  const std::string name = is_named ? "'" + functions[entry.function].name + "'"
                                     : "number " + std::to_string(entry.function);
-  return Failure{Code::kIncompatible,
-                 "the log of object '" + std::string(head().name) + "' calls function " + name +
-                     " with " + std::to_string(entry.context_bytes) +
-                     " bytes of arguments, which this program does not have; open it with the "
-                     "program that wrote it, or one that has the function"};
+  const std::string calls = "the log of object '" + std::string(head().name) + "' calls function " +
+                            name + " with " + std::to_string(entry.context_bytes) +
+                            " bytes of arguments, which ";
+  if (!is_named || functions[entry.function].run == nullptr ||
+      functions[entry.function].context_bytes != entry.context_bytes)
+    return Failure{Code::kIncompatible,
+                   calls +
+                       "this program does not have; open it with the program that wrote it, or "
+                       "one that has the function"};
+  const Function& function = functions[entry.function];
+  if (function.accepts != nullptr && !function.accepts(context))
+    return Failure{Code::kIncompatible,
+                   calls +
+                       "it does not accept in this program; open it with the program that "
+                       "wrote it"};
+  return {};
 }
 
 // --- calls --------------------------------------------------------------------------------------
 
-// A forked child has its parent's objects in memory, not on the medium; and a lock that another
-// thread of the parent held is held there for ever.
+// A forked child has its parent's objects in memory, not on the medium; and where another thread of
+// the parent was executing nobody ever ends that.
 Status ObjectCore::require_not_forked() const {
   if (!forked_since(generation_)) return {};
   return Failure{Code::kForked, "object '" + std::string(head().name) +
@@ -98,49 +153,136 @@ Status ObjectCore::require_not_forked() const {
                                     "where that has closed them"};
 }
 
-// Both are set by whoever executes: where it holds before a round it holds until its end.
+// Set by whoever executes: where it holds before a round it holds until its end.
 Status ObjectCore::require_usable() const {
   PERDURA_TRY(require_not_forked());
-  if (closed_.load(std::memory_order_acquire))
+  const State state = state_.load(std::memory_order_acquire);
+  if (state == State::kClosed)
     return Failure{Code::kMisuse, "object '" + std::string(head().name) + "' is closed"};
-  if (failed_.load(std::memory_order_acquire))
+  if (state == State::kFailed)
     return Failure{Code::kIo, "the log of object '" + std::string(head().name) +
                                   "' could not be written, so what was called since may be durable "
                                   "or not; open the objects again"};
   return {};
 }
 
-// Of the entry that is published: its place in the order is that of execution.
-Result<u64> ObjectCore::log_call(const Call& call, Waiter* waiter) {
-  PERDURA_ASSERT(call.function < functions_.size() &&
-                 functions_[call.function].context_bytes == call.context.size());
-  PERDURA_TRY(require_usable());
-  const u64 index = log_->claim(call.context.size());
-  while (!log_->has_room(index, call.context.size())) PERDURA_TRY(make_room());
-  waiter_of(index) = waiter;
-  log_->publish(index, call);
-  return index;
+const Function& ObjectCore::function_of(const Call& call) const {
+  PERDURA_ASSERT(call.function < executor_.functions().size());
+  return executor_.functions()[call.function];
 }
+
+// All that a call must be, where that takes no longer than to look at it.
+bool ObjectCore::is_plain(const Call& call) const {
+  return state_.load(std::memory_order_acquire) == State::kUsable && !forked_since(generation_) &&
+         !InMethod::any() && function_of(call).accepts == nullptr && !history_;
+}
+
+Status ObjectCore::check_call(const Call& call) {
+  const Function& function = function_of(call);
+  PERDURA_ASSERT(function.context_bytes == call.context.size());
+  if (is_plain(call)) [[likely]]
+    return {};
+  if (InMethod::any())
+    return Failure{Code::kMisuse,
+                   "a method of an object, which whoever executes waits for, calls "
+                   "one of object '" +
+                       std::string(head().name) + "'; call it when the method has returned"};
+  PERDURA_TRY(require_usable());
+  if (function.accepts != nullptr && !function.accepts(call.context.data()))
+    return Failure{Code::kInvalidArgument, "method " + function.name + " of object '" +
+                                               std::string(head().name) +
+                                               "' does not accept these arguments"};
+  if (history_ && !history_->admit(call.potid))
+    return Failure{Code::kNoSpace, "object '" + std::string(head().name) + "' has a history of " +
+                                       std::to_string(head().callers) +
+                                       " callers, and one more has come; make it with more"};
+  return {};
+}
+
+// `index`: of the entry that is published. Its place in the order is that of execution.
+Status ObjectCore::log_call(const Call& call, Waiter* waiter, u64& index) {
+  PERDURA_TRY(check_call(call));
+  const u64 turn = merges_ ? turns_.take(call.function, call.domain) : 0;
+  index = log_->claim(call.context.size());
+  while (!log_->has_room(index, call.context.size())) [[unlikely]]
+    PERDURA_TRY(make_room());
+  if (waiter != nullptr) executor_.waiter_of(index) = waiter;
+  if (!merges_) {
+    log_->publish(index, call);
+  } else {
+    const bool mergeable = function_of(call).commutes && log_->fits_in_one_piece(index, call);
+    log_->publish(index, call, mergeable);
+    note_own(index, turn, call, mergeable);
+  }
+  return {};
+}
+
+void ObjectCore::note_own(u64 index, u64 turn, const Call& call, bool mergeable) {
+  own_entry = {.core = mergeable ? id_ : 0,
+               .index = index,
+               .turn = turn,
+               .calls = 1,
+               .potid = call.potid,
+               .domain = call.domain,
+               .function = call.function};
+}
+
+bool ObjectCore::merge_into_own(const Call& call) {
+  OwnEntry& own = own_entry;
+  if (own.core != id_ || own.function != call.function || own.domain != call.domain ||
+      own.potid != call.potid || own.calls >= options_.pending_calls ||
+      !turns_.is(own.turn, own.domain) || !is_plain(call))
+    return false;
+  const bool merged = log_->merge(own.index, [&](std::byte* context) {
+    return function_of(call).join(context, call.context.data());
+  });
+  if (merged) ++own.calls;
+  else own.core = 0;
+  return merged;
+}
+
+/// While it lives this thread executes.
+class ObjectCore::Executing {
+ public:
+  explicit Executing(ObjectCore& core) : core_(core) {
+    for (Execution::Wait wait(core.execution_); !core.execution_.try_begin();)
+      if (!core.executor_.crew().help())
+        wait.pause([&] { return core.executor_.crew().has_work(); });
+  }
+  ~Executing() { core_.execution_.end(); }
+  Executing(const Executing&) = delete;
+
+ private:
+  ObjectCore& core_;
+};
 
 template <class Body>
 Status ObjectCore::execute_alone(Body&& body) {
-  const NotCancelled not_cancelled;
   PERDURA_TRY(require_not_forked());
-  const std::lock_guard lock(executing_);
+  const Executing executing(*this);
   return body();
 }
 
 // Who has claimed a place waits for nobody who executes: that one may wait for what is to be
 // published there (rounds_until), and makes room itself.
 Status ObjectCore::make_room() {
-  const NotCancelled not_cancelled;
   PERDURA_TRY(require_usable());
-  const std::unique_lock lock(executing_, std::try_to_lock);
-  if (lock) {
-    PERDURA_TRY(round());
-    if (log_->checkpoint() != log_->done()) return free_log();
+  const u64 before = log_->free_end();
+  const auto has_changed = [&] { return log_->free_end() != before || state_ != State::kUsable; };
+  for (Execution::Wait wait(execution_); !has_changed();) {
+    if (execution_.try_begin()) {
+      const Status made = [&]() -> Status {
+        PERDURA_TRY(round());
+        return log_->free_end() != log_->done() ? free_log() : Status{};
+      }();
+      execution_.end();
+      // Else a thread before this one is about to publish what it has claimed.
+      if (!made || has_changed()) return made;
+      ::sched_yield();
+    } else if (!executor_.crew().help()) {
+      wait.pause([&] { return has_changed() || executor_.crew().has_work(); });
+    }
   }
-  ::sched_yield();  // a thread before this one is about to publish what it has claimed
   return {};
 }
 
@@ -148,122 +290,216 @@ Status ObjectCore::make_room() {
 // room can be had that is the end, for those who wait for it and those who wait for them.
 Status ObjectCore::free_log() {
   Status written = write_checkpoint();
-  if (!written) failed_.store(true, std::memory_order_release);
-  return written;
+  execution_.notify();
+  return written ? std::move(written) : fail(std::move(written));
+}
+
+Status ObjectCore::fail(Status why) {
+  state_.store(State::kFailed, std::memory_order_release);
+  return why;
+}
+
+// What another one executes meanwhile need not be waited for.
+Status ObjectCore::relieve() {
+  if (!execution_.try_begin()) return {};
+  Status done = round();
+  execution_.end();
+  return done;
 }
 
 Status ObjectCore::defer(const Call& call) {
-  PERDURA_TRY(log_call(call, nullptr));
-  if (log_->tail() - log_->done() < options_.pending_lines) return {};
-  return execute_alone([this] { return round(); });
+  if (options_.servers == 0) return call_alone(call, nullptr, false);
+  if (merges_ && function_of(call).commutes && merge_into_own(call)) return {};
+  const bool merged_enough =
+      merges_ && own_entry.core == id_ && own_entry.calls >= options_.pending_calls;
+  u64 index;
+  PERDURA_TRY(log_call(call, nullptr, index));
+  if (!merged_enough && log_->tail() - log_->done() < options_.pending_lines) return {};
+  return relieve();
 }
 
 // Where another thread has done it meanwhile it is answered, whatever came then. Where this fails
 // there is no round any more that would answer to a waiter that has gone.
 Status ObjectCore::call(const Call& call, void* result) {
   Waiter waiter{result};
-  PERDURA_ASSIGN(const u64 index, log_call(call, &waiter));
-  return execute_alone([&] { return rounds_until(index + 1); });
+  if (options_.servers == 0)
+    return call_alone(call, &waiter, options_.durability != Durability::kRelaxed);
+  u64 index;
+  PERDURA_TRY(log_call(call, &waiter, index));
+  return until_done(index + 1, false);
+}
+
+// Each thread does its own: nothing is claimed by anybody else.
+Status ObjectCore::call_alone(const Call& call, Waiter* waiter, bool durable) {
+  PERDURA_TRY(check_call(call));
+  const Executing executing(*this);
+  PERDURA_TRY(require_usable());
+  while (!log_->has_room(log_->tail(), call.context.size())) PERDURA_TRY(free_log());
+  const u64 index = log_->claim_alone(call.context.size());
+  log_->publish(index, call);
+  if (waiter != nullptr) executor_.waiter_of(index) = waiter;
+  const u64 end = log_->tail();
+  if (durable || is_due(end)) PERDURA_TRY(make_durable(index, end));
+  PERDURA_TRY(run(end));
+  if (calls_since_checkpoint_ >= options_.checkpoint_calls) (void)write_checkpoint();
+  return {};
+}
+
+// Of calls that are done, or about to be, and may be lost.
+bool ObjectCore::is_due(u64 end) const {
+  return options_.durability == Durability::kEach ||
+         (options_.durability != Durability::kRelaxed &&
+          end - log_->durable() >= options_.pending_lines);
 }
 
 Status ObjectCore::read(const std::function<void(const void* state)>& look) {
+  if (InMethod::any())
+    return Failure{Code::kMisuse,
+                   "a method of an object reads object '" + std::string(head().name) + "'"};
   const u64 end = log_->tail();
   return execute_alone([&]() -> Status {
     PERDURA_TRY(require_usable());
-    PERDURA_TRY(rounds_until(end));
-    look(state_.data());
+    PERDURA_TRY(rounds_until(end, true));
+    const InMethod in_method;
+    look(image_.data());
     return {};
   });
 }
 
 Status ObjectCore::sync() {
-  const u64 end = log_->tail();
-  return execute_alone([&]() -> Status {
-    PERDURA_TRY(require_usable());
-    return rounds_until(end);
-  });
+  PERDURA_TRY(require_usable());
+  return until_done(log_->tail(), true);
 }
 
 Status ObjectCore::checkpoint() {
   const u64 end = log_->tail();
   return execute_alone([&]() -> Status {
     PERDURA_TRY(require_usable());
-    PERDURA_TRY(rounds_until(end));
+    PERDURA_TRY(rounds_until(end, false));
     return write_checkpoint();
   });
+}
+
+Result<ObjectCaller> ObjectCore::caller(u32 potid) {
+  if (!history_)
+    return Failure{Code::kMisuse, "object '" + std::string(head().name) +
+                                      "' keeps no history of its callers; make it with some"};
+  ObjectCaller found{};
+  found.potid = potid;
+  PERDURA_TRY(read([&](const void*) {
+    if (const ObjectCaller* const known = history_->of(potid); known != nullptr) found = *known;
+  }));
+  return found;
 }
 
 // Who calls meanwhile is before it or finds it closed; what is deferred meanwhile may be lost.
 Status ObjectCore::close() {
   if (forked_since(generation_)) return {};
   Status last = checkpoint();
-  const std::lock_guard lock(executing_);
-  closed_.store(true, std::memory_order_release);
+  const Executing executing(*this);
+  state_.store(State::kClosed, std::memory_order_release);
   return last;
 }
 
-CoreCounts ObjectCore::counts() const {
-  const std::lock_guard lock(executing_);
-  return counts_;
+CoreCounts ObjectCore::counts() {
+  const Executing executing(*this);
+  CoreCounts counts = counts_;
+  counts.executed = executor_.calls();
+  counts.runs = executor_.runs();
+  return counts;
 }
 
-format::ObjectHead ObjectCore::settled_head() const {
-  const std::lock_guard lock(executing_);
+ObjectHead ObjectCore::settled_head() {
+  const Executing executing(*this);
   return head();
 }
 
 // --- whoever executes ---------------------------------------------------------------------------
 
-// Until all entries before `end` are done. One that is claimed and not published yet is about to
-// be, or its thread waits for room, which a checkpoint gives.
-Status ObjectCore::rounds_until(u64 end) {
+// Until all entries before `end` are done, by this thread or another one, which it helps.
+Status ObjectCore::until_done(u64 end, bool durable) {
+  const auto is_done = [&] { return log_->done() >= end && (!durable || log_->durable() >= end); };
+  for (Execution::Wait wait(execution_); !is_done();) {
+    if (execution_.try_begin()) {
+      Status done = rounds_until(end, durable);
+      execution_.end();
+      return done;
+    }
+    if (!executor_.crew().help())
+      wait.pause([&] { return is_done() || executor_.crew().has_work(); });
+  }
+  return {};
+}
+
+// An entry that is claimed and not published yet is about to be, or its thread waits for room,
+// which a checkpoint gives.
+Status ObjectCore::rounds_until(u64 end, bool durable) {
   for (u64 spins = 0; log_->done() < end; ++spins) {
     const u64 before = log_->done();
     PERDURA_TRY(round());
     if (log_->done() != before) continue;
-    if (log_->is_full() && log_->checkpoint() != before) PERDURA_TRY(free_log());
+    if (log_->is_full() && log_->free_end() != before) PERDURA_TRY(free_log());
     if (spins < 1000) _mm_pause();
     else ::sched_yield();
   }
-  return {};
+  return durable && log_->durable() < end ? flush() : Status{};
 }
 
 // What is published by now, and no more: nobody serves others for ever.
 Status ObjectCore::round() {
   PERDURA_TRY(require_usable());
-  const u64 end = log_->published_end();
-  if (end == log_->done()) return {};
-  u64 last = log_->done();
-  for (u64 next = last; next != end; next += log_->entry(next).lines) last = next;
-  if (Status durable = log_->make_durable(last, end); !durable) {
-    failed_.store(true, std::memory_order_release);
-    return durable;
-  }
+  const ObjectLog::Published published = log_->published_from_done();
+  if (published.end == log_->done()) return {};
+  log_->freeze(published);
+  if (options_.durability != Durability::kRelaxed)
+    PERDURA_TRY(make_durable(published.last, published.end));
   ++counts_.rounds;
-  execute(end);
+  PERDURA_TRY(run(published.end));
   // What was called has happened, and is durable, whether the checkpoint succeeds or not.
   if (calls_since_checkpoint_ >= options_.checkpoint_calls) (void)write_checkpoint();
   return {};
 }
 
-void ObjectCore::execute(u64 end) {
-  for (u64 index = log_->done(); index != end;) {
-    const ObjectEntry& entry = log_->entry(index);
-    const u64 next = index + entry.lines;
-    Waiter* const waiter = std::exchange(waiter_of(index), nullptr);
-    functions_[entry.function].run(state_.data(), log_->context_of(index),
-                                   waiter != nullptr ? waiter->result : nullptr);
-    ++calls_since_checkpoint_;
-    ++counts_.executed;
-    index = next;
-    log_->note_done(index);
-  }
+Status ObjectCore::run(u64 end) {
+  const u64 before = executor_.calls();
+  if (Status done = executor_.run(end); !done) return fail(std::move(done));
+  calls_since_checkpoint_ += executor_.calls() - before;
+  return {};
 }
 
+// A group that could not be written may be durable or not, so nothing is executed behind it.
+Status ObjectCore::make_durable(u64 last, u64 end) {
+  const NotCancelled not_cancelled;
+  const auto write = [&]() -> Status {
+    if (options_.durability == Durability::kTwoSteps)
+      return log_->make_durable_in_two_steps(last, end);
+    if (options_.durability != Durability::kEach) return log_->make_durable(last, end);
+    while (log_->durable() != end) {
+      const u64 index = log_->durable();
+      PERDURA_TRY(log_->make_durable(index, index + log_->entry(index).lines));
+    }
+    return {};
+  };
+  Status written = write();
+  return written ? std::move(written) : fail(std::move(written));
+}
+
+// What was done and is not durable yet.
+Status ObjectCore::flush() {
+  u64 last = log_->durable();
+  for (u64 next = last; next != log_->done(); next += log_->entry(next).lines) last = next;
+  return make_durable(last, log_->done());
+}
+
+// The log keeps what the other copy lacks, where it has that.
 Status ObjectCore::write_checkpoint() {
+  const NotCancelled not_cancelled;
   const u64 done = log_->done();
-  if (Status written = copies_.write(state_, done, session_); !written) return written;
-  log_->note_checkpoint(done);
+  const u64 before = copies_.head().checkpoint;
+  const bool is_in_log = log_->durable() >= done;
+  PERDURA_TRY(copies_.write(image_, done, session_));
+  if (!is_in_log) PERDURA_TRY(copies_.repeat_head());
+  log_->note_checkpoint(is_in_log ? before : done, done);
   calls_since_checkpoint_ = 0;
   ++counts_.checkpoints;
   return {};

@@ -1,45 +1,56 @@
 // An object: its state in memory, its log, its copies, and who executes what is logged.
 //
 //   defer   claim ── publish ──────────────────────────────────────────────► later, in a round
-//   call    claim ── publish ── wait, or execute a round ── the answer
-//   round   all that is published: durable with one barrier, then done one by one, then answered
+//   call    claim ── publish ── wait and help, or execute a round ── the answer
+//   round   all that is published: durable with one barrier, then done, then answered
 //
 // Invariants:
-//  - Whoever holds executing_ is the only one who stores to the state, and to the medium.
+//  - Whoever executes is the only one who stores to the state, with those who help it, and the only
+//    one who writes to the medium.
 //  - A checkpoint that fails fails nobody's call: it is tried again, until there is no log left.
-//  - An entry is durable before it is executed, and executed once in a process's life; what the
-//    resilient copy lacks is executed again by the next opening, in the same order.
+//  - A call is answered when it is durable (unless the object is relaxed), and done once in a
+//    process's life; what the resilient copy lacks is done again by the next opening, in the same
+//    order.
 #pragma once
 
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/process.hpp"
+#include "object/execution.hpp"
+#include "object/merging.hpp"
 #include "object/object_copies.hpp"
+#include "object/object_executor.hpp"
 #include "object/object_log.hpp"
 
 namespace perdura::object {
 
-/// What an entry may call. `result` is nullptr where nobody waits for it.
-struct Function {
-  std::string name;
-  u64 context_bytes = 0;
-  void (*run)(void* state, const void* context, void* result) = nullptr;
+/// When calls are durable.
+enum class Durability : u8 {
+  kInstants,  ///< instants when they return, with all before them
+  kEach,      ///< as before, with a barrier for each entry (the paper's simpo-all)
+  kTwoSteps,  ///< as before, the mark behind a barrier of its own (the paper's two steps)
+  kRelaxed,   ///< with a sync or a checkpoint
 };
 
 struct CoreOptions {
   u64 checkpoint_calls = 1000;  ///< group-based persistence: so many calls, then a checkpoint
-  u64 pending_lines = 4096;     ///< of deferred ones that are not durable: more force a round
+  u64 pending_lines = 4096;     ///< of deferred calls that are not done: more begin a round
+  u64 pending_calls = 4096;     ///< merged into one entry, at most
+  u32 servers = 1;              ///< 0: each thread does its own calls, at once
+  Durability durability = Durability::kInstants;
+  bool verifies = false;  ///< each call is done twice, to find methods that do not do the same
 };
 
 /// Counts since it was opened, for tests and statistics.
 struct CoreCounts {
   u64 rounds = 0;
-  u64 executed = 0;
+  u64 executed = 0;  ///< calls
+  u64 runs = 0;      ///< of methods: less, where calls were merged
   u64 checkpoints = 0;
 };
 
@@ -49,7 +60,8 @@ class ObjectCore {
     media::LinearMedium* medium = nullptr;  ///< outlives it
     u64 head_place = 0;
     format::ObjectHead head{};
-    u64 session = 0;  ///< no earlier one of this object has the same
+    format::ObjectHead older{};  ///< the other slot's; zeros where that is not whole
+    u64 session = 0;             ///< no earlier one of this object has the same
     /// What entries call by their numbers; one of which the program has nothing does not run.
     std::vector<Function> functions;
     CoreOptions options;
@@ -74,51 +86,68 @@ class ObjectCore {
   Status sync();
   /// The same, and in the resilient copy.
   Status checkpoint();
+  /// What this one has called so far, of what is durable and done. kMisuse where no history is
+  /// kept.
+  Result<format::ObjectCaller> caller(u32 potid);
 
-  CoreCounts counts() const;
+  CoreCounts counts();
   /// checkpoint(), where that is possible; from then on calls fail, and touch the medium no more.
   Status close();
   /// Where nobody calls any more; its name and places at any time.
   const format::ObjectHead& head() const { return copies_.head(); }
   /// As whoever called last has left it.
-  format::ObjectHead settled_head() const;
+  format::ObjectHead settled_head();
+  /// The copy that should have been the newest was damaged: it was made anew from the other one.
+  bool was_repaired() const { return repaired_; }
 
  private:
-  /// A thread that waits for the answer to its entry. In its stack.
-  struct Waiter {
-    void* result;
-  };
+  class Executing;
 
   ObjectCore(Parts&& parts, std::unique_ptr<ObjectLog> log);
-  static Result<std::unique_ptr<ObjectCore>> make(Parts&& parts);
-  void have_memory(u64 bytes);
+  static Result<std::unique_ptr<ObjectCore>> make(Parts&& parts, u64 from);
+  static Result<std::unique_ptr<ObjectCore>> load(Parts& parts);
   Status repeat();
   Status begin_session();
-  Status check_known(const format::ObjectEntry& entry) const;
-  Result<u64> log_call(const Call& call, Waiter* waiter);
+  Status check_known(const format::ObjectEntry& entry, const std::byte* context) const;
+  const Function& function_of(const Call& call) const;
+  bool is_plain(const Call& call) const;
+  Status check_call(const Call& call);
+  Status log_call(const Call& call, Waiter* waiter, u64& index);
+  Status call_alone(const Call& call, Waiter* waiter, bool durable);
+  bool is_due(u64 end) const;
+  bool merge_into_own(const Call& call);
+  void note_own(u64 index, u64 turn, const Call& call, bool mergeable);
   Status require_not_forked() const;
   Status require_usable() const;
   Status make_room();
   Status free_log();
-  Status rounds_until(u64 end);
+  Status relieve();
+  Status until_done(u64 end, bool durable);
+  Status rounds_until(u64 end, bool durable);
   template <class Body>
   Status execute_alone(Body&& body);
   Status round();
-  void execute(u64 end);
+  Status run(u64 end);
+  Status make_durable(u64 last, u64 end);
+  Status flush();
   Status write_checkpoint();
-  Waiter*& waiter_of(u64 index) { return waiters_[index & (log_->lines() - 1)]; }
+  Status fail(Status why);
 
-  const std::vector<Function> functions_;
+  const u64 id_;  ///< no other one of the process has or had it
   const CoreOptions options_;
   const u64 session_;
   ObjectCopies copies_;
   std::unique_ptr<ObjectLog> log_;
   AlignedBuffer memory_;
-  std::span<std::byte> state_;
-  std::vector<Waiter*> waiters_;  ///< by the first line of their entries
-  mutable std::mutex executing_;
-  std::atomic<bool> failed_{false};  ///< for good: a group may be durable or not
-  std::atomic<bool> closed_{false};
+  const std::span<std::byte> image_;  ///< what a copy holds
+  std::optional<CallHistory> history_;
+  Execution execution_;
+  ObjectExecutor executor_;
+  Turns turns_;
+  bool merges_ = false;
+  bool repaired_ = false;
+  enum class State : u8 { kUsable, kClosed, kFailed };  ///< for good: a group may be durable or not
+  std::atomic<State> state_{State::kUsable};
   const u64 generation_ = process_generation();
   u64 calls_since_checkpoint_ = 0;
   CoreCounts counts_;

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "base/checksum.hpp"
+#include "base/spin.hpp"
 
 namespace perdura::object {
 
@@ -27,90 +29,105 @@ ObjectLog::ObjectLog(media::LinearMedium& medium, const LogPlace& place, u64 fro
       pages_(write_lines_ == 1 ? 1 : place.lines * kLineBytes),
       tail_(from),
       done_(from),
-      checkpoint_(from) {}
+      durable_(from),
+      free_end_(from) {}
 
-// Of all of it but its checksum, and of what is not in it.
-u64 ObjectLog::checksum_of(u64 index, u64 session) const {
+// Of all lines of a group, in the last entry of which it lies itself; and of what is not in them.
+u64 ObjectLog::checksum_of(u64 begin, u64 last, u64 session) const {
   constexpr u64 kOdd = 0x9e3779b97f4a7c15;
-  const u64 lines = entry_at(index).lines;
-  const u64 first = index & (place_.lines - 1);
-  const u64 until_end = std::min(lines, place_.lines - first);
-  u64 sum = checksum(line(index) + sizeof(u64), until_end * kLineBytes - sizeof(u64));
+  ObjectEntry& mark = entry_at(last);
+  const u64 kept = std::exchange(mark.checksum, 0);
+  const u64 lines = last + mark.lines - begin;
+  const u64 until_end = std::min(lines, place_.lines - (begin & (place_.lines - 1)));
+  u64 sum = checksum(line(begin), until_end * kLineBytes);
   if (until_end != lines) sum += kOdd * checksum(line(0), (lines - until_end) * kLineBytes);
+  mark.checksum = kept;
   return sum + (place_.offset + place_.identity * kOdd) * kOdd + session * kOdd * kOdd * kOdd;
 }
 
-void ObjectLog::copy_in(u64 index, u64 at, std::span<const std::byte> bytes) const {
-  const u64 ring = memory_.length();
-  const u64 begin = (offset_of(index) + at) & (ring - 1);
-  const u64 until_end = std::min<u64>(bytes.size(), ring - begin);
-  if (until_end != 0) std::memcpy(memory_.as() + begin, bytes.data(), until_end);
-  if (until_end != bytes.size())
-    std::memcpy(memory_.as(), bytes.data() + until_end, bytes.size() - until_end);
+void ObjectLog::copy_long(u64 index, u64 lines, std::span<const std::byte> context) const {
+  std::memset(line(index + lines - 1), 0, kLineBytes);
+  const u64 circle = memory_.length();
+  const u64 begin = (offset_of(index) + sizeof(ObjectEntry)) & (circle - 1);
+  const u64 until_end = std::min<u64>(context.size(), circle - begin);
+  std::memcpy(memory_.as() + begin, context.data(), until_end);
+  if (until_end != context.size())
+    std::memcpy(memory_.as(), context.data() + until_end, context.size() - until_end);
 }
 
-void ObjectLog::publish(u64 index, const Call& call) {
-  PERDURA_ASSERT(call.context.size() <= format::kObjectContextMax &&
-                 has_room(index, call.context.size()));
-  const u64 lines = format::object_entry_lines(call.context.size());
-  // What is left of an earlier use must not be in the checksum of this one.
-  const u64 kept = lines == 1 ? sizeof(ObjectEntry) : 0;  // the index may be looked at
-  std::memset(line(index + lines - 1) + kept, 0, kLineBytes - kept);
-  copy_in(index, sizeof(ObjectEntry), call.context);
-  ObjectEntry& entry = entry_at(index);
-  entry.potid = call.potid;
-  entry.domain = call.domain;
-  entry.calls = 1;
-  entry.function = call.function;
-  entry.lines = static_cast<u16>(lines);
-  entry.group = 0;
-  entry.context_bytes = static_cast<u32>(call.context.size());
-  published(index).store(index, std::memory_order_release);
-}
-
-// A line that begins an entry says its index only when that is published: what was there before was
-// the beginning of an entry of an earlier round, or has been cleared (note_checkpoint).
-u64 ObjectLog::published_end() const {
-  const u64 end = tail();
-  u64 index = done();
-  while (index < end && published(index).load(std::memory_order_acquire) == index)
-    index += entry_at(index).lines;
-  return index;
+void ObjectLog::freeze(const Published& published) {
+  if (!merging_) return;
+  frozen_.store(published.end, std::memory_order_seq_cst);
+  if (published.first_mergeable == published.end) return;
+  heavy_fence();
+  for (u64 index = published.first_mergeable; index != published.end;
+       index += entry_at(index).lines) {
+    await_soon([&] { return !merging(index).load(std::memory_order_acquire); });
+    entry_at(index).checksum = 0;
+  }
 }
 
 // Contexts are the program's bytes: where a line of one becomes the beginning of an entry they must
 // not look like one that is published.
-void ObjectLog::note_checkpoint(u64 index) {
-  PERDURA_ASSERT(index >= checkpoint() && index <= done());
-  for (u64 each = checkpoint(); each != index;) {
+void ObjectLog::note_checkpoint(u64 unused, u64 covered) {
+  PERDURA_ASSERT(unused >= free_end() && unused <= covered && covered <= done());
+  for (u64 each = free_end(); each != unused && each < long_end_;) {
     const u64 next = each + entry_at(each).lines;
     for (u64 inside = each + 1; inside != next; ++inside)
       published(inside).store(0, std::memory_order_relaxed);
     each = next;
   }
-  checkpoint_.store(index, std::memory_order_release);
+  if (durable() < covered) {
+    // What was done before it was durable is so with the checkpoint: it is not written any more,
+    // and on no page before what is written next does anything count.
+    PERDURA_ASSERT(unused == covered);
+    durable_.store(covered, std::memory_order_release);
+    if (write_lines_ != 1) std::memset(pages_.data(), 0, write_lines_ * kLineBytes);
+  }
+  free_end_.store(unused, std::memory_order_release);
 }
 
-const std::byte* ObjectLog::context_of(u64 index) {
-  const ObjectEntry& entry = entry_at(index);
+const std::byte* ObjectLog::copied_context_of(u64 index) {
+  const u64 bytes = entry_at(index).context_bytes;
   const u64 begin = offset_of(index) + sizeof(ObjectEntry);
-  if (begin + entry.context_bytes <= memory_.length()) return memory_.as() + begin;
   const u64 until_end = memory_.length() - std::min<u64>(begin, memory_.length());
   std::memcpy(context_.data(), memory_.as() + begin, until_end);
-  std::memcpy(context_.data() + until_end, memory_.as(), entry.context_bytes - until_end);
+  std::memcpy(context_.data() + until_end, memory_.as(), bytes - until_end);
   return context_.data();
 }
 
+void ObjectLog::mark(u64 begin, u64 last) const {
+  ObjectEntry& entry = entry_at(last);
+  entry.group = static_cast<u32>(1 + (last - begin));
+  entry.checksum = checksum_of(begin, last, place_.session);
+}
+
 Status ObjectLog::make_durable(u64 last, u64 end) {
-  const u64 begin = done();
+  const u64 begin = durable();
   PERDURA_ASSERT(begin <= last && last < end && last + entry_at(last).lines == end);
-  entry_at(last).group = static_cast<u32>(1 + (last - begin));
-  for (u64 index = begin; index != end; index += entry_at(index).lines)
-    entry_at(index).checksum = checksum_of(index, place_.session);
+  mark(begin, last);
   PERDURA_TRY(write(begin, end));
-  // Barrier: the entries are durable before any of them is executed, and before those that follow
-  // are written.
-  return medium_.barrier(PERDURA_SITE("object entries"));
+  // Barrier: the entries are durable before any call of them is answered, and before those that
+  // follow are written.
+  PERDURA_TRY(medium_.barrier(PERDURA_SITE("object entries")));
+  durable_.store(end, std::memory_order_release);
+  return {};
+}
+
+Status ObjectLog::make_durable_in_two_steps(u64 last, u64 end) {
+  const u64 begin = durable();
+  PERDURA_ASSERT(begin <= last && last < end && last + entry_at(last).lines == end);
+  if (begin != last) {
+    PERDURA_TRY(write(begin, last));
+    // Barrier: the entries are durable before their mark is written.
+    PERDURA_TRY(medium_.barrier(PERDURA_SITE("object entries before their mark")));
+  }
+  mark(begin, last);
+  PERDURA_TRY(write(last, end));
+  // Barrier: as in one step.
+  PERDURA_TRY(medium_.barrier(PERDURA_SITE("object entries")));
+  durable_.store(end, std::memory_order_release);
+  return {};
 }
 
 // In at most two pieces: the circle ends in between.
@@ -139,12 +156,22 @@ Status ObjectLog::write(u64 begin, u64 end) {
   return {};
 }
 
-bool ObjectLog::is_whole(u64 index, u64 session) const {
+// --- recovery -----------------------------------------------------------------------------------
+
+// What it says of itself can be so; only the checksum of a group says that it is.
+bool ObjectLog::is_possible(u64 index, u64 end) const {
   const ObjectEntry& entry = entry_at(index);
-  return entry.index == index && entry.lines != 0 && entry.lines <= place_.lines &&
+  return entry.index == index && entry.lines != 0 && entry.lines <= end - index &&
          entry.context_bytes <= format::kObjectContextMax &&
-         entry.lines == format::object_entry_lines(entry.context_bytes) &&
-         entry.checksum == checksum_of(index, session);
+         entry.lines == format::object_entry_lines(entry.context_bytes);
+}
+
+// Each entry of it can be, so that none leads out of it.
+bool ObjectLog::is_whole_group(u64 begin, u64 last, u64 session) const {
+  u64 index = begin;
+  while (index < last && is_possible(index, last)) index += entry_at(index).lines;
+  return index == last && entry_at(last).group == 1 + (last - begin) &&
+         entry_at(last).checksum == checksum_of(begin, last, session);
 }
 
 Failure ObjectLog::lacks(u64 index, u64 later) const {
@@ -156,26 +183,45 @@ Failure ObjectLog::lacks(u64 index, u64 later) const {
                               " was written; restore the store from a copy"};
 }
 
+// Behind a hole: a group that begins later was written when what is missing was durable. Few marks
+// are there that fit nothing: of another session, or of a group that a crash cut short.
+Status ObjectLog::find_later_group(u64 hole, u64 end, u64 session) const {
+  u64 looked_at = 0;
+  for (u64 later = hole + 1; later < end; ++later) {
+    const u64 group = entry_at(later).group;
+    if (!is_possible(later, end) || group == 0 || group > later - hole) continue;
+    looked_at += group;
+    if (looked_at > 64 * place_.lines)
+      return Failure{Code::kCorrupt,
+                     "the log of an object of '" + medium_.name() + "' (medium offset " +
+                         std::to_string(place_.offset) +
+                         ") has more ends of groups than calls can have left there; restore the "
+                         "store from a copy"};
+    if (is_whole_group(later - (group - 1), later, session)) return lacks(hole, later);
+  }
+  return {};
+}
+
 Status ObjectLog::recover(u64 session) {
-  const u64 from = checkpoint();
+  const u64 from = free_end();
   PERDURA_ASSERT(tail() == from);
   PERDURA_TRY(medium_.load_pages(place_.offset, {memory_.as(), memory_.length()}));
-  u64 index = from;
-  u64 end = from;
-  while (index - from < place_.lines && is_whole(index, session)) {
+  const u64 limit = from + place_.lines;
+  u64 end = from;  // of the groups that are whole
+  for (u64 index = from; index < limit && is_possible(index, limit);) {
     const u64 next = index + entry_at(index).lines;
-    if (next - from > place_.lines) break;
-    if (entry_at(index).group != 0) end = next;
+    if (entry_at(index).group != 0) {
+      if (!is_whole_group(end, index, session)) break;
+      end = next;
+    }
     index = next;
   }
-  // Behind the hole: a mark whose group begins later was written when what is missing was durable.
-  for (u64 later = index + 1; later - from < place_.lines; ++later)
-    if (is_whole(later, session) && entry_at(later).group != 0 &&
-        later - (entry_at(later).group - 1) > index)
-      return lacks(index, later);
+  PERDURA_TRY(find_later_group(end, limit, session));
   // What follows the last mark never was.
-  for (u64 each = end; each - from < place_.lines; ++each) entry_at(each).index = 0;
+  for (u64 each = end; each != limit; ++each) entry_at(each).index = 0;
   tail_ = end;
+  durable_ = end;
+  long_end_ = end;
   if (write_lines_ != 1) {
     const u64 page = round_down(end, write_lines_);
     std::memcpy(pages_.data(), line(page), (end - page) * kLineBytes);

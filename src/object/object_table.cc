@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "base/aligned_buffer.hpp"
 #include "base/checksum.hpp"
@@ -40,10 +41,11 @@ bool head_fits(const ObjectHead& head, u64 slot) {
       !ends(head.type) || head.identity > format::kCounterMax)
     return false;
   if (head.log_lines == 0) return true;
-  return head.copy < 2 && head.bytes <= format::kObjectBytesMax && head.name[0] != '\0' &&
-         std::has_single_bit(head.log_lines) && head.log_lines >= kLinesPerPage &&
-         head.log_lines <= format::kObjectLogLinesMax && head.checkpoint >= kLinesPerPage &&
-         head.checkpoint <= format::kCounterMax &&
+  return head.copy < 2 && (head.callers == 0 || std::has_single_bit(head.callers)) &&
+         head.callers <= format::kObjectCallersMax && head.bytes <= format::kObjectBytesMax &&
+         head.name[0] != '\0' && std::has_single_bit(head.log_lines) &&
+         head.log_lines >= kLinesPerPage && head.log_lines <= format::kObjectLogLinesMax &&
+         head.checkpoint >= kLinesPerPage && head.checkpoint <= format::kCounterMax &&
          head.functions_bytes <= format::kObjectFunctionsBytesMax &&
          (head.copy_place[0] | head.copy_place[1] | head.log_place | head.functions_place) %
                  kPageBytes ==
@@ -52,8 +54,9 @@ bool head_fits(const ObjectHead& head, u64 slot) {
 
 std::vector<ObjectTable::Range> ObjectTable::ranges_of(const ObjectHead& head) {
   if (head.log_lines == 0) return {};
-  return {{head.copy_place[0], pages_bytes(head.bytes)},
-          {head.copy_place[1], pages_bytes(head.bytes)},
+  const u64 copy = pages_bytes(format::object_image_bytes(head));
+  return {{head.copy_place[0], copy},
+          {head.copy_place[1], copy},
           {head.log_place, head.log_lines * kLineBytes},
           {head.functions_place, pages_bytes(head.functions_bytes)}};
 }
@@ -66,7 +69,6 @@ Status ObjectTable::read() {
     PERDURA_TRY(volume_.medium().load_pages(extent.medium_offset, bytes.first(extent.length)));
     for (u64 at = 0; at < extent.length; at += kPairBytes) {
       Entry entry{.place = extent.medium_offset + at};
-      bool found = false;
       for (u64 slot = 0; slot < 2; ++slot) {
         const u64 offset = at + slot * format::kObjectHeadBytes;
         const bool whole = volume_.medium().whole(
@@ -75,9 +77,9 @@ Status ObjectTable::read() {
               return head_fits(*reinterpret_cast<const ObjectHead*>(head), slot);
             });
         const auto& head = *reinterpret_cast<const ObjectHead*>(bytes.data() + offset);
-        if (!whole || (found && head.sequence < entry.head.sequence)) continue;
-        entry.head = head;
-        found = true;
+        if (!whole) continue;
+        entry.older = head;
+        if (entry.head.sequence < head.sequence) std::swap(entry.head, entry.older);
       }
       if (!counts_on(entry.head)) return damaged(entry.place, "counts further than a store does");
       next_identity_ = std::max(next_identity_, entry.head.identity + 1);

@@ -29,6 +29,7 @@ class ObjectTable {
   struct Entry {
     u64 place = 0;  ///< of its two slots on the medium
     format::ObjectHead head{};
+    format::ObjectHead older{};  ///< the other slot's; all zeros where that is not whole
   };
   /// nullptr: there is none of this name.
   const Entry* find(std::string_view name) const;

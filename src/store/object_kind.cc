@@ -90,7 +90,7 @@ class ObjectInspection final : public Inspection {
 
   Status check_object(const object::ObjectTable::Entry& entry) {
     const object::ObjectCopies copies(volume_.linear(), entry.place, entry.head);
-    AlignedBuffer state(std::max<u64>(entry.head.bytes, 1));
+    AlignedBuffer state(std::max<u64>(format::object_image_bytes(entry.head), 1));
     PERDURA_TRY(copies.load(state.span()));
     PERDURA_ASSIGN(const auto log, object::ObjectLog::create(volume_.linear(),
                                                              {.offset = entry.head.log_place,

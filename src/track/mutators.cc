@@ -2,10 +2,8 @@
 
 #include <fcntl.h>
 #include <immintrin.h>
-#include <linux/membarrier.h>
 #include <pthread.h>
 #include <sched.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -16,6 +14,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/asymmetric_fence.hpp"
 #include "base/clock.hpp"
 #include "base/mutant.hpp"
 #include "base/process.hpp"
@@ -25,23 +24,6 @@
 
 namespace perdura::track {
 namespace {
-
-long membarrier(int command) { return ::syscall(SYS_membarrier, command, 0, 0); }
-
-// The mutators' side of the gate has no fence when the kernel can fence every thread for us.
-bool asymmetric_fences() {
-#if defined(__SANITIZE_THREAD__)
-  return false;
-#else
-  static constinit std::atomic<int> available{-1};  // found out once, or by several at once
-  int known = available.load(std::memory_order_relaxed);
-  if (known < 0) {
-    known = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0 ? 1 : 0;
-    available.store(known, std::memory_order_relaxed);
-  }
-  return known != 0;
-#endif
-}
 
 std::atomic<u64> next_id{1};  // of a store
 
@@ -243,11 +225,7 @@ u64 Mutators::stop() {
   const u64 begin = now_ns();
   stop_.store(1, std::memory_order_seq_cst);
   set_closed(open_flags() | detail::Mutator::kStop);
-  // The quick one needs memory in the kernel; the slow one cannot fail.
-  if (asymmetric_fences() && membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) != 0) {
-    const auto fenced = membarrier(MEMBARRIER_CMD_GLOBAL);
-    PERDURA_ASSERT(fenced == 0);
-  }
+  heavy_fence();
   await_operations();
   return begin;
 }

@@ -49,18 +49,18 @@ void apply(void* state, u64 value) {
 }
 
 const Function kFunctions[] = {
-    {"add", sizeof(u64),
+    {"add", sizeof(u64), 0,
      [](void* state, const void* context, void*) {
        apply(state, *static_cast<const u64*>(context));
      }},
-    {"add_long", sizeof(Long),
+    {"add_long", sizeof(Long), 0,
      [](void* state, const void* context, void*) {
        const auto& given = *static_cast<const Long*>(context);
        u64 sum = given.value;
        for (const u64 each : given.rest) sum += each - given.value;
        apply(state, sum);
      }},
-    {"add_and_tell", sizeof(u64),
+    {"add_and_tell", sizeof(u64), sizeof(u64),
      [](void* state, const void* context, void* result) {
        apply(state, *static_cast<const u64*>(context));
        if (result != nullptr) *static_cast<u64*>(result) = static_cast<State*>(state)->mixed;
@@ -129,7 +129,9 @@ class ObjectCores : public testing::TestWithParam<const char*> {
     for (u64 slot = 0; slot < 2; ++slot) {
       const auto& head = *reinterpret_cast<const format::ObjectHead*>(
           slots.data() + slot * format::kObjectHeadBytes);
-      if (object::head_fits(head, slot) && head.sequence > found.head.sequence) found.head = head;
+      if (!object::head_fits(head, slot)) continue;
+      found.older = head;
+      if (found.head.sequence < head.sequence) std::swap(found.head, found.older);
     }
     return value_or_throw(ObjectCore::recover(std::move(found)));
   }

@@ -40,6 +40,35 @@ struct Seats {
   int left(int row) const noexcept { return 100 - sold[row]; }
 };
 
+/// All that can be said of methods.
+struct Rows {
+  std::int64_t sums[4];
+  std::uint64_t order[4];  ///< of what was put
+  void add(int row, std::int64_t count) noexcept { sums[row] += count; }
+  void put(int row, std::uint64_t value) noexcept { order[row] = 31 * order[row] + value; }
+  std::uint64_t told(int row, std::uint64_t value) noexcept {
+    put(row, value);
+    return order[row];
+  }
+  void clear() noexcept { *this = {}; }
+  std::int64_t sum(int row) const noexcept { return sums[row]; }
+  std::uint64_t last(int row) const noexcept { return order[row]; }
+  static Domain of(int row) noexcept { return Domain(row); }
+  static bool join(std::tuple<int, std::int64_t>& first,
+                   const std::tuple<int, std::int64_t>& next) noexcept {
+    if (std::get<0>(first) != std::get<0>(next)) return false;
+    std::get<1>(first) += std::get<1>(next);
+    return true;
+  }
+  static bool is_row(int row, std::int64_t) noexcept { return row >= 0 && row < 4; }
+};
+
+std::uint64_t next_value = 0;  // which is not of the state
+struct Unsound {
+  std::uint64_t value;
+  void set_next() noexcept { value = ++next_value; }
+};
+
 struct Other {
   std::uint64_t value;
   void set(std::uint64_t to) noexcept { value = to; }
@@ -76,6 +105,18 @@ struct Huge {
 
 }  // namespace perdura::test
 
+template <>
+struct perdura::Methods<perdura::test::Rows>
+    : perdura::MethodList<perdura::Deferrable<&perdura::test::Rows::add, &perdura::test::Rows::of,
+                                              &perdura::test::Rows::join, perdura::kCommutes,
+                                              &perdura::test::Rows::is_row>,
+                          perdura::Deferrable<&perdura::test::Rows::put, &perdura::test::Rows::of>,
+                          perdura::Deferrable<&perdura::test::Rows::clear>,
+                          perdura::Instant<&perdura::test::Rows::told, &perdura::test::Rows::of>> {
+};
+template <>
+struct perdura::Methods<perdura::test::Unsound>
+    : perdura::MethodList<perdura::Deferrable<&perdura::test::Unsound::set_next>> {};
 template <>
 struct perdura::Methods<perdura::test::Both>
     : perdura::MethodList<perdura::Deferrable<&perdura::test::Both::set_left>,
@@ -367,23 +408,36 @@ TEST_P(ObjectsOf, ThatThreadsUseAreRemovedAndClosed) {
   }
 }
 
-// Each flipped bit of what counts is found.
+// Each flipped bit of what counts is found; and mended from the other copy and the log, if these
+// are whole.
 TEST_P(ObjectsOf, AStoreThatAreDamagedAreFound) {
   {
     Objects objects = open();
-    auto hall = objects.object<Seats>("hall");
-    for (int i = 0; i < 5; ++i) hall.call<&Seats::reserve>(i);
+    auto hall = objects.object<Seats>("hall", {.checkpoint_calls = 3});
+    for (int i = 0; i < 8; ++i) hall.call<&Seats::reserve>(i);
     objects.close();
   }
   const std::string path = folder_.path("objects.pd");
+  const FileBytes before = read_file(path);
   const object::ObjectTable::Entry entry = entry_of("hall");
+  const auto flip = [&](u64 copy, u64 byte) {
+    flip_bit(path, entry.head.copy_place[copy] + byte, byte % 8);
+  };
   for (u64 byte = 0; byte < entry.head.bytes; byte += 7) {
-    flip_bit(path, entry.head.copy_place[entry.head.copy] + byte, byte % 8);
+    flip(entry.head.copy, byte);
     EXPECT_TRUE(value_or_throw(store::check(uri(), {})).damaged()) << byte;
+    flip(1 - entry.head.copy, byte);
     expect_error([&] { open().object<Seats>("hall"); }, Code::kCorrupt, "resilient copy");
-    flip_bit(path, entry.head.copy_place[entry.head.copy] + byte, byte % 8);
+    flip(1 - entry.head.copy, byte);
+    for (int session = 0; session < 2; ++session) {
+      Objects objects = open();
+      auto hall = objects.object<Seats>("hall");
+      for (int row = 0; row < 8; ++row) EXPECT_EQ(hall.read<&Seats::left>(row), 99) << byte;
+      EXPECT_EQ(hall.read<&Seats::left>(8), 100) << byte;
+    }
+    EXPECT_FALSE(value_or_throw(store::check(uri(), {})).damaged()) << byte;
+    write_file(path, before);
   }
-  EXPECT_FALSE(value_or_throw(store::check(uri(), {})).damaged());
 }
 
 // What a checksum fits may still be what nobody wrote.
@@ -412,6 +466,114 @@ TEST_P(ObjectsOf, AStoreWithHeadsThatCannotBeAreRefused) {
   expect_refused([](format::ObjectHead& head) { head.session += 1; });
   expect_refused([](format::ObjectHead& head) { head.session = ~u64{0}; });
   expect_refused([](format::ObjectHead& head) { head.log_place = head.copy_place[0]; });
+}
+
+TEST_P(ObjectsOf, MethodsAreCalledAsIsSaidOfThem) {
+  for (const std::uint32_t servers : {0u, 1u, 8u}) {
+    Objects objects = open();
+    auto rows = objects.object<Rows>("rows", {.servers = servers});
+    rows.defer<&Rows::clear>();
+    std::uint64_t order = 0;
+    for (int i = 0; i < 5000; ++i) {
+      rows.defer<&Rows::add>(i % 2, i);
+      if (i % 7 == 0) rows.defer<&Rows::put>(1, static_cast<std::uint64_t>(i));
+      if (i % 7 == 0) order = 31 * order + static_cast<std::uint64_t>(i);
+      if (i % 100 != 0) continue;
+      order = 31 * order + 5;
+      EXPECT_EQ(rows.call<&Rows::told>(1, 5u), order);
+    }
+    EXPECT_EQ(rows.read<&Rows::sum>(0), 2499 * 2500);
+    EXPECT_EQ(rows.read<&Rows::sum>(1), 2500 * 2500);
+    EXPECT_EQ(rows.read<&Rows::last>(1), order);
+    EXPECT_EQ(rows.read<&Rows::last>(0), 0u);
+    expect_error([&] { rows.defer<&Rows::add>(4, 1); }, Code::kInvalidArgument,
+                 "does not accept these arguments");
+    expect_error([&] { rows.defer<&Rows::add>(-1, 1); }, Code::kInvalidArgument, "'rows'");
+    EXPECT_EQ(rows.read<&Rows::sum>(0), 2499 * 2500);
+  }
+}
+
+TEST_P(ObjectsOf, AMethodThatDoesSomethingElseEachTimeIsFound) {
+  Objects objects = open();
+  auto unsound = objects.object<Unsound>("unsound", {.verify_replay = true});
+  unsound.defer<&Unsound::set_next>();
+  expect_error([&] { unsound.sync(); }, Code::kMisuse, "set_next");
+}
+
+TEST_P(ObjectsOf, ACallerKnowsWhichOfItsCallsAreDurable) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "ThreadSanitizer ends children that start threads where their parent had some";
+#endif
+  constexpr std::uint32_t kCallers = 3;
+  constexpr std::uint64_t kCalls = 3000;
+  const ObjectOptions options{.checkpoint_calls = 70, .callers = 4};
+  void* const at =
+      ::mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(at, MAP_FAILED);
+  auto& called = *new (at) std::atomic<std::uint64_t>{0};
+  std::mt19937_64 random(1);
+  // Each caller goes on where it has come to, until all of its calls are made.
+  int kills = 0;
+  for (bool complete = false; !complete;) {
+    const std::uint64_t until = called + random() % 1500;
+    const pid_t child = ::fork();
+    if (child == 0) {
+      Objects objects = open();
+      auto rows = objects.object<Rows>("rows", options);
+      std::vector<std::thread> threads;
+      for (std::uint32_t potid = 1; potid <= kCallers; ++potid)
+        threads.emplace_back([&, potid] {
+          const Caller caller(objects, potid);
+          for (std::uint64_t i = caller.recorded(); i < kCalls; ++i, ++called) {
+            while (called >= until) std::this_thread::yield();  // until it is killed
+            if (i % 4 != 3) rows.defer<&Rows::put>(static_cast<int>(potid), i);
+            else rows.call<&Rows::told>(static_cast<int>(potid), i);
+          }
+        });
+      for (std::thread& each : threads) each.join();
+      objects.close();
+      ::_exit(0);
+    }
+    int status = 0;
+    pid_t ended = 0;
+    while (called < until && ended == 0) {
+      ended = ::waitpid(child, &status, WNOHANG);
+      std::this_thread::yield();
+    }
+    if (ended == 0) {
+      ::kill(child, SIGKILL);
+      ::waitpid(child, &status, 0);
+      ++kills;
+    }
+    complete = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    ASSERT_TRUE(complete || WIFSIGNALED(status));
+  }
+  EXPECT_GT(kills, 3);
+  ::munmap(at, kPageBytes);
+  Objects objects = open();
+  auto rows = objects.object<Rows>("rows", options);
+  for (std::uint32_t potid = 1; potid <= kCallers; ++potid) {
+    std::uint64_t order = 0;
+    for (std::uint64_t i = 0; i < kCalls; ++i) order = 31 * order + i;
+    EXPECT_EQ(rows.read<&Rows::last>(static_cast<int>(potid)), order);
+    const Caller caller(objects, potid);
+    EXPECT_EQ(caller.recorded(), kCalls);
+    EXPECT_EQ(caller.recorded(rows), kCalls);
+    EXPECT_EQ(caller.last_answer<std::uint64_t>(rows), order);
+    EXPECT_EQ(caller.last_answer<std::uint32_t>(rows), std::nullopt);
+  }
+  const Caller fourth(objects, 4);
+  EXPECT_EQ(fourth.recorded(), 0u);
+  rows.defer<&Rows::put>(0, 1u);
+  EXPECT_EQ(fourth.recorded(), 1u);
+  {
+    const Caller fifth(objects, 5);
+    expect_error([&] { rows.defer<&Rows::put>(0, 1u); }, Code::kNoSpace, "history of 4 callers");
+  }
+  rows.defer<&Rows::put>(0, 1u);
+  EXPECT_EQ(fourth.recorded(), 2u);
+  auto hall = objects.object<Seats>("hall");
+  expect_error([&] { (void)fourth.recorded(hall); }, Code::kMisuse, "keeps no history");
 }
 
 INSTANTIATE_TEST_SUITE_P(Media, ObjectsOf, testing::Values("emu:", "file:"), [](const auto& info) {

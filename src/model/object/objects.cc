@@ -1,18 +1,30 @@
 // The public face of objects: results become exceptions.
 #include <perdura/objects.hpp>
 
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
 #include "model/object/objects_runtime.hpp"
 
 namespace perdura {
 namespace detail {
 
-void object_defer(OpenObject& object, size_t method, std::span<const std::byte> context) {
-  value_or_throw(object.core().defer(object.call_of(method, context)));
+namespace {
+
+thread_local std::uint32_t current_caller = 0;
+
+}  // namespace
+
+void object_defer(OpenObject& object, size_t method, Domain domain,
+                  std::span<const std::byte> context) {
+  value_or_throw(object.core().defer(object.call_of(method, current_caller, domain, context)));
 }
 
-void object_call(OpenObject& object, size_t method, std::span<const std::byte> context,
-                 void* result) {
-  value_or_throw(object.core().call(object.call_of(method, context), result));
+void object_call(OpenObject& object, size_t method, Domain domain,
+                 std::span<const std::byte> context, void* result) {
+  value_or_throw(
+      object.core().call(object.call_of(method, current_caller, domain, context), result));
 }
 
 void object_read(OpenObject& object, void (*look)(const void* state, void* with), void* with) {
@@ -22,6 +34,13 @@ void object_read(OpenObject& object, void (*look)(const void* state, void* with)
 void object_sync(OpenObject& object) { value_or_throw(object.core().sync()); }
 
 void object_checkpoint(OpenObject& object) { value_or_throw(object.core().checkpoint()); }
+
+CallerRecord object_caller(OpenObject& object, std::uint32_t potid) {
+  const format::ObjectCaller found = value_or_throw(object.core().caller(potid));
+  CallerRecord record{found.calls, found.answer_bytes, {}};
+  std::copy(std::begin(found.answer), std::end(found.answer), record.answer);
+  return record;
+}
 
 }  // namespace detail
 
@@ -57,6 +76,14 @@ void Objects::remove(std::string_view name) {
 std::vector<ObjectDescription> Objects::list() const {
   return value_or_throw(guarded([&] { return in_use(runtime_).list(); }));
 }
+
+std::uint64_t Objects::recorded(std::uint32_t potid) const {
+  return value_or_throw(guarded([&] { return in_use(runtime_).recorded(potid); }));
+}
+
+Caller::Caller(Objects& objects, std::uint32_t potid)
+    : objects_(objects), potid_(potid), before_(std::exchange(detail::current_caller, potid)) {}
+Caller::~Caller() { detail::current_caller = before_; }
 
 void Objects::close() {
   value_or_throw(guarded([&] { return in_use(runtime_).close(); }));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <thread>
 
 #include "base/checksum.hpp"
 #include "base/threads.hpp"
@@ -20,6 +21,7 @@ using object::ObjectTable;
 
 constexpr u64 kAddressSpace = kGiB;  // that the region has; its objects lie anywhere
 constexpr u64 kLogBytesMin = kPageBytes;
+constexpr u64 kPendingLinesMax = 512;  // they are done while the caches still have them
 
 Failure invalid(std::string message) { return {Code::kInvalidArgument, std::move(message)}; }
 
@@ -44,12 +46,32 @@ Status check_type(const ObjectType& type) {
 }
 
 Status check_options(const ObjectOptions& options) {
-  if (std::has_single_bit(options.log_bytes) && options.log_bytes >= kLogBytesMin &&
-      options.log_bytes <= format::kObjectLogLinesMax * kLineBytes)
-    return {};
-  return invalid("log_bytes is a power of two from " + std::to_string(kLogBytesMin) + " to " +
-                 std::to_string(format::kObjectLogLinesMax * kLineBytes) + ", not " +
-                 std::to_string(options.log_bytes));
+  if (!std::has_single_bit(options.log_bytes) || options.log_bytes < kLogBytesMin ||
+      options.log_bytes > format::kObjectLogLinesMax * kLineBytes)
+    return invalid("log_bytes is a power of two from " + std::to_string(kLogBytesMin) + " to " +
+                   std::to_string(format::kObjectLogLinesMax * kLineBytes) + ", not " +
+                   std::to_string(options.log_bytes));
+  if (options.callers != 0 &&
+      (!std::has_single_bit(options.callers) || options.callers > format::kObjectCallersMax))
+    return invalid("callers is zero or a power of two up to " +
+                   std::to_string(format::kObjectCallersMax) + ", not " +
+                   std::to_string(options.callers));
+  if (options.durability > ObjectDurability::kRelaxed)
+    return invalid("durability " + std::to_string(static_cast<int>(options.durability)) +
+                   " is none of ObjectDurability");
+  return {};
+}
+
+// A record has so much for the last answer.
+Status check_answers(const ObjectType& type, u64 callers) {
+  if (callers == 0) return {};
+  for (const ObjectMethod& method : type.methods)
+    if (method.result_bytes > sizeof format::ObjectCaller::answer)
+      return invalid(std::string("method ") + method.name + " answers with " +
+                     std::to_string(method.result_bytes) + " bytes; a history of callers has " +
+                     std::to_string(sizeof format::ObjectCaller::answer) +
+                     " for them, so let it answer less, or keep none");
+  return {};
 }
 
 std::vector<object::Function> functions_of(const std::vector<std::string>& names,
@@ -61,7 +83,11 @@ std::vector<object::Function> functions_of(const std::vector<std::string>& names
     for (const ObjectMethod& method : type.methods)
       if (name == method.name) {
         function.context_bytes = method.context_bytes;
+        function.result_bytes = method.result_bytes;
         function.run = method.run;
+        function.join = method.join;
+        function.accepts = method.accepts;
+        function.commutes = method.commutes;
       }
   }
   return functions;
@@ -81,7 +107,15 @@ u64 bytes_of(const std::vector<std::string>& names) {
 }
 
 object::CoreOptions core_options(const ObjectOptions& options, const ObjectHead& head) {
-  return {.checkpoint_calls = options.checkpoint_calls, .pending_lines = head.log_lines / 4};
+  static_assert(static_cast<u8>(ObjectDurability::kRelaxed) ==
+                    static_cast<u8>(object::Durability::kRelaxed) &&
+                static_cast<u8>(ObjectDurability::kEach) ==
+                    static_cast<u8>(object::Durability::kEach));
+  return {.checkpoint_calls = options.checkpoint_calls,
+          .pending_lines = std::min(head.log_lines / 4, kPendingLinesMax),
+          .servers = std::min(options.servers, std::max(1u, std::thread::hardware_concurrency())),
+          .durability = static_cast<object::Durability>(options.durability),
+          .verifies = options.verify_replay};
 }
 
 // A call waits until its entry fits behind the checkpoint, or behind the beginning of the page that
@@ -192,8 +226,10 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::object(std::string_view name
 Status ObjectsRuntime::allocate(ObjectTable::Entry& entry, u64 bytes, u64 log_bytes,
                                 u64 names_bytes) {
   ObjectHead& head = entry.head;
-  const std::pair<u64&, u64> parts[] = {{head.copy_place[0], bytes},
-                                        {head.copy_place[1], bytes},
+  head.bytes = bytes;
+  const u64 image = format::object_image_bytes(head);
+  const std::pair<u64&, u64> parts[] = {{head.copy_place[0], image},
+                                        {head.copy_place[1], image},
                                         {head.log_place, log_bytes},
                                         {head.functions_place, names_bytes}};
   std::vector<ObjectTable::Range> taken;
@@ -206,7 +242,6 @@ Status ObjectsRuntime::allocate(ObjectTable::Entry& entry, u64 bytes, u64 log_by
     place = *found;
     taken.push_back({place, length});
   }
-  head.bytes = bytes;
   head.log_lines = log_bytes / kLineBytes;
   return {};
 }
@@ -215,9 +250,11 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::create(std::string_view name
                                                            const ObjectType& type,
                                                            const ObjectOptions& options) {
   PERDURA_TRY(check_room(type, options.log_bytes / kLineBytes, medium().geometry().write_bytes));
+  PERDURA_TRY(check_answers(type, options.callers));
   std::vector<std::string> names;
   for (const ObjectMethod& method : type.methods) names.emplace_back(method.name);
   PERDURA_ASSIGN(ObjectTable::Entry entry, table_->new_entry());
+  entry.head.callers = options.callers;
   PERDURA_TRY(allocate(entry, type.bytes, options.log_bytes, bytes_of(names)));
   name.copy(entry.head.name, format::kObjectNameMax);
   std::string_view(type.name).copy(entry.head.type, format::kObjectNameMax);
@@ -241,6 +278,7 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::recover(const ObjectTable::E
                                                             const ObjectType& type,
                                                             const ObjectOptions& options) {
   PERDURA_TRY(check_room(type, entry.head.log_lines, medium().geometry().write_bytes));
+  PERDURA_TRY(check_answers(type, entry.head.callers));
   if (entry.head.session >= session_)
     return Failure{Code::kCorrupt, "the head of object '" + std::string(entry.head.name) +
                                        "' (medium offset " + std::to_string(entry.place) +
@@ -259,6 +297,7 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::recover(const ObjectTable::E
                  noting_heads(ObjectCore::recover({.medium = &medium(),
                                                    .head_place = now.place,
                                                    .head = now.head,
+                                                   .older = now.older,
                                                    .session = session_,
                                                    .functions = functions_of(names, type),
                                                    .options = core_options(options, now.head)})));
@@ -345,6 +384,19 @@ Result<std::vector<ObjectDescription>> ObjectsRuntime::list() const {
     found.push_back({each.head.name, each.head.type, each.head.bytes});
   std::ranges::sort(found, {}, &ObjectDescription::name);
   return found;
+}
+
+Result<std::uint64_t> ObjectsRuntime::recorded(std::uint32_t potid) const {
+  PERDURA_TRY(require_not_forked());
+  std::lock_guard lock(mutex_);
+  PERDURA_TRY(require_open());
+  u64 calls = 0;
+  for (const auto& [name, open] : open_)
+    if (open->core().head().callers != 0) {
+      PERDURA_ASSIGN(const format::ObjectCaller found, open->core().caller(potid));
+      calls += found.calls;
+    }
+  return calls;
 }
 
 // Each of them, also where another one fails.

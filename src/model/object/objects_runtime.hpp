@@ -23,8 +23,12 @@ class OpenObject {
       : core_(std::move(core)), functions_(std::move(functions)) {}
 
   object::ObjectCore& core() { return *core_; }
-  object::Call call_of(size_t method, std::span<const std::byte> context) const {
-    return {.function = functions_[method], .context = context};
+  object::Call call_of(size_t method, std::uint32_t potid, Domain domain,
+                       std::span<const std::byte> context) const {
+    return {.function = functions_[method],
+            .potid = potid,
+            .domain = static_cast<std::int32_t>(domain),
+            .context = context};
   }
 
  private:
@@ -44,6 +48,7 @@ class ObjectsRuntime {
                                              const ObjectOptions& options);
   Status remove(std::string_view name);
   Result<std::vector<ObjectDescription>> list() const;
+  Result<std::uint64_t> recorded(std::uint32_t potid) const;
   Status close();
 
  private:

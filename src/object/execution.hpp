@@ -1,0 +1,115 @@
+// Who executes the calls of an object: one thread at a time, whom those who wait for their answers
+// help where it has work for several, or else leave the processor to.
+#pragma once
+
+#include <immintrin.h>
+#include <sched.h>
+
+#include <atomic>
+
+#include "base/asymmetric_fence.hpp"
+#include "base/bits.hpp"
+#include "base/futex.hpp"
+#include "base/spin.hpp"
+
+namespace perdura::object {
+
+/// A lock that is let go of without a fence, and is waited for with a condition of the waiter's.
+class Execution {
+ public:
+  bool try_begin() {
+    return !executing_.load(std::memory_order_relaxed) &&
+           !executing_.exchange(true, std::memory_order_acquire);
+  }
+  void end() {
+    executing_.store(false, std::memory_order_release);
+    notify();
+  }
+  /// Something has changed that others may wait for.
+  void notify() {
+    light_fence();
+    if (sleeping_.load(std::memory_order_relaxed) != 0) [[unlikely]]
+      wake_all();
+  }
+
+  /// Of a thread that waits: one call each time that it found nothing to do.
+  class Wait {
+   public:
+    explicit Wait(Execution& execution) : execution_(execution) {}
+    /// Spins for as long as a round of instants takes, and lets others run who may have lost the
+    /// processor; then sleeps until the next notify(), unless `holds()`.
+    template <class Condition>
+    void pause(Condition&& holds) {
+      ++turns_;
+      if (turns_ < kSpins) return _mm_pause();
+      if (turns_ < kYields) return void(::sched_yield());
+      execution_.sleep_unless(holds);
+    }
+
+   private:
+    static constexpr u32 kSpins = 30;
+    static constexpr u32 kYields = 40;
+    Execution& execution_;
+    u32 turns_ = 0;
+  };
+
+ private:
+  // Who notifies sees that somebody is about to sleep, or that one sees what has changed.
+  template <class Condition>
+  void sleep_unless(Condition&& holds) {
+    sleeping_.fetch_add(1, std::memory_order_relaxed);
+    heavy_fence();
+    const u32 seen = changes_.load(std::memory_order_acquire);
+    if (!holds() && executing_.load(std::memory_order_acquire))
+      futex_wait(changes_, seen, std::chrono::seconds(1));
+    sleeping_.fetch_sub(1, std::memory_order_relaxed);
+  }
+  void wake_all() { futex_wake_all(changes_); }
+
+  std::atomic<bool> executing_{false};
+  std::atomic<u32> sleeping_{0};
+  std::atomic<u32> changes_{0};
+};
+
+/// Pieces of work that whoever executes shares with those who wait.
+class Crew {
+ public:
+  /// Calls work(i) once for each i below `count`, in this thread and in at most `helpers` others.
+  template <class Work>
+  void share(u32 count, u32 helpers, Execution& execution, const Work& work);
+  bool has_work() const { return work_.load(std::memory_order_relaxed) != nullptr; }
+  /// In a thread that waits. Whether there was anything.
+  bool help();
+
+ private:
+  struct Shared {
+    void (*run)(const void* work, u32 i);
+    const void* work;
+    u32 count;
+  };
+  void take(const Shared& work) {
+    for (u32 i; (i = next_.fetch_add(1, std::memory_order_relaxed)) < work.count;)
+      work.run(work.work, i);
+  }
+
+  std::atomic<const Shared*> work_{nullptr};
+  std::atomic<u32> inside_{0};  ///< threads that may look at the work
+  std::atomic<u32> next_{0};
+  std::atomic<u32> wanted_{0};  ///< more helpers
+};
+
+// The work lies in this thread's stack: nobody is let in any more, then those inside leave.
+template <class Work>
+void Crew::share(u32 count, u32 helpers, Execution& execution, const Work& work) {
+  const Shared shared{[](const void* all, u32 i) { (*static_cast<const Work*>(all))(i); }, &work,
+                      count};
+  next_.store(0, std::memory_order_relaxed);
+  wanted_.store(helpers, std::memory_order_relaxed);
+  work_.store(&shared, std::memory_order_seq_cst);
+  execution.notify();
+  take(shared);
+  work_.store(nullptr, std::memory_order_seq_cst);
+  await_soon([&] { return inside_.load(std::memory_order_seq_cst) == 0; });
+}
+
+}  // namespace perdura::object

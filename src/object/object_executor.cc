@@ -1,0 +1,171 @@
+#include "object/object_executor.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace perdura::object {
+namespace {
+
+using format::ObjectEntry;
+
+constexpr u64 kSharedEntriesMin = 32;  // else helpers come when it is done
+
+}  // namespace
+
+constinit thread_local bool detail::inside_method = false;
+
+ObjectExecutor::ObjectExecutor(const Parts& parts, std::vector<Function> functions)
+    : parts_(parts),
+      functions_(std::move(functions)),
+      joins_(std::ranges::any_of(functions_, [](const Function& f) { return f.join != nullptr; })),
+      waiters_(parts.log->lines()),
+      twin_(parts.verifies ? parts.state.size() : 1) {}
+
+Status ObjectExecutor::run(u64 end) {
+  const InMethod in_method;
+  const bool in_order = alone() || (!joins_ && parts_.servers <= 1);
+  for (u64 index = parts_.log->done(); index != end;) {
+    const bool is_of_all = parts_.log->entry(index).domain == format::kDomainAll;
+    const u64 next = in_order ? end : end_of_segment(index, end);
+    if (alone()) PERDURA_TRY(run_apart(index, next));
+    else if (is_of_all || in_order) run_in_order(index, next);
+    else run_lists(index, next);
+    index = next;
+    parts_.log->note_done(index);
+  }
+  return {};
+}
+
+// Of entries that work on all of the object, or of such as work on domains. One whose context ends
+// at the beginning of the circle is a segment of its own: it is read into memory that there is
+// once.
+u64 ObjectExecutor::end_of_segment(u64 index, u64 end) const {
+  const ObjectLog& log = *parts_.log;
+  const bool is_of_all = log.entry(index).domain == format::kDomainAll;
+  if (!log.is_in_one_piece(index)) return index + log.entry(index).lines;
+  while (index != end && log.is_in_one_piece(index) &&
+         (log.entry(index).domain == format::kDomainAll) == is_of_all)
+    index += log.entry(index).lines;
+  return index;
+}
+
+// The next entries may be done with an entry, where calls of its method can be joined.
+void ObjectExecutor::run_in_order(u64 begin, u64 end) {
+  u64 runs = 0;
+  u64 calls = 0;
+  alignas(kLineBytes) std::byte joined[kJoinedContextMax];
+  for (u64 index = begin; index != end; ++runs) {
+    const ObjectEntry& entry = parts_.log->entry(index);
+    const Function& function = functions_[entry.function];
+    calls += entry.calls;
+    u64 next = index + entry.lines;
+    if (function.join == nullptr || next == end || !can_join(entry, next)) {
+      run_entry(index);
+    } else {
+      std::memcpy(joined, parts_.log->context_of(index), entry.context_bytes);
+      while (next != end && can_join(entry, next) &&
+             function.join(joined, parts_.log->context_of(next))) {
+        calls += parts_.log->entry(next).calls;
+        next += parts_.log->entry(next).lines;
+      }
+      function.run(parts_.state.data(), joined, nullptr);
+    }
+    index = next;
+  }
+  calls_ += calls;
+  runs_.fetch_add(runs, std::memory_order_relaxed);
+}
+
+bool ObjectExecutor::can_join(const ObjectEntry& first, u64 next) const {
+  const ObjectEntry& entry = parts_.log->entry(next);
+  return entry.function == first.function && entry.domain == first.domain;
+}
+
+void ObjectExecutor::run_entry(u64 index) {
+  const ObjectEntry& entry = parts_.log->entry(index);
+  void* result = nullptr;
+  if (Waiter*& waiter = waiter_of(index); waiter != nullptr)
+    result = std::exchange(waiter, nullptr)->result;
+  functions_[entry.function].run(parts_.state.data(), parts_.log->context_of(index), result);
+}
+
+// Where a history is kept each call has its answer apart, also if nobody waits for it.
+Status ObjectExecutor::run_apart(u64 begin, u64 end) {
+  for (u64 index = begin; index != end; index += parts_.log->entry(index).lines) {
+    const ObjectEntry& entry = parts_.log->entry(index);
+    const Function& function = functions_[entry.function];
+    const std::byte* const context = parts_.log->context_of(index);
+    if (answer_.size() < function.result_bytes) answer_ = AlignedBuffer(function.result_bytes);
+    PERDURA_TRY(run_verified(function, context));
+    if (Waiter* const waiter = std::exchange(waiter_of(index), nullptr);
+        waiter != nullptr && waiter->result != nullptr)
+      std::memcpy(waiter->result, answer_.data(), function.result_bytes);
+    if (parts_.history != nullptr)
+      parts_.history->note(entry.potid, entry.calls, answer_.first(function.result_bytes));
+    calls_ += entry.calls;
+    runs_.fetch_add(1, std::memory_order_relaxed);
+  }
+  return {};
+}
+
+Status ObjectExecutor::run_verified(const Function& function, const std::byte* context) {
+  if (parts_.verifies) {
+    std::memcpy(twin_.data(), parts_.state.data(), parts_.state.size());
+    function.run(twin_.data(), context, answer_.data());
+  }
+  function.run(parts_.state.data(), context, answer_.data());
+  if (!parts_.verifies || std::memcmp(twin_.data(), parts_.state.data(), parts_.state.size()) == 0)
+    return {};
+  return Failure{Code::kMisuse,
+                 "method " + function.name +
+                     " did something else when it was run again, so the object would be another "
+                     "one after a crash; it must depend on the state and its arguments alone"};
+}
+
+void ObjectExecutor::run_lists(u64 begin, u64 end) {
+  list_of_.clear();
+  size_t count = 0;
+  u64 entries = 0;
+  for (u64 index = begin; index != end; index += parts_.log->entry(index).lines, ++entries) {
+    const auto [found, is_new] = list_of_.try_emplace(parts_.log->entry(index).domain, count);
+    if (is_new && ++count > lists_.size()) lists_.emplace_back();
+    if (is_new) lists_[found->second].clear();
+    lists_[found->second].push_back(index);
+    calls_ += parts_.log->entry(index).calls;
+  }
+  if (count == 1 || parts_.servers <= 1 || entries < kSharedEntriesMin) {
+    for (size_t i = 0; i < count; ++i) run_list(lists_[i]);
+  } else {
+    crew_.share(static_cast<u32>(count), std::min(parts_.servers, static_cast<u32>(count)) - 1,
+                *parts_.execution, [this](u32 i) {
+                  const InMethod in_method;
+                  run_list(lists_[i]);
+                });
+  }
+}
+
+void ObjectExecutor::run_list(const std::vector<u64>& entries) {
+  alignas(kLineBytes) std::byte joined[kJoinedContextMax];
+  u64 runs = 0;
+  for (size_t i = 0; i < entries.size(); ++runs) {
+    const ObjectEntry& first = parts_.log->entry(entries[i]);
+    const Function& function = functions_[first.function];
+    size_t next = i + 1;
+    if (function.join == nullptr || next == entries.size() ||
+        parts_.log->entry(entries[next]).function != first.function) {
+      run_entry(entries[i]);
+    } else {
+      std::memcpy(joined, parts_.log->context_of(entries[i]), first.context_bytes);
+      while (next != entries.size() &&
+             parts_.log->entry(entries[next]).function == first.function &&
+             function.join(joined, parts_.log->context_of(entries[next])))
+        ++next;
+      function.run(parts_.state.data(), joined, nullptr);
+    }
+    i = next;
+  }
+  runs_.fetch_add(runs, std::memory_order_relaxed);
+}
+
+}  // namespace perdura::object

@@ -1,0 +1,114 @@
+// What is logged is done: in the order of the log where calls work on the same, at once where they
+// work on different domains and threads are there to help.
+//
+//   domains   1  2  1  2  2 | ALL | 1  1 ...
+//   lists     1: 1  1         all   1: 1  1        each list by one thread, in its order;
+//             2: 2  2  2                           no list begins before those on the left end
+//
+// Neighbours in a list whose method can be joined are done as one call. That changes nothing of
+// what the state becomes, so recovery may join others.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "object/call_history.hpp"
+#include "object/execution.hpp"
+#include "object/object_log.hpp"
+
+namespace perdura::object {
+
+/// What an entry may call. `result` is nullptr where nobody waits for it.
+struct Function {
+  std::string name;
+  u64 context_bytes = 0;
+  u64 result_bytes = 0;
+  void (*run)(void* state, const void* context, void* result) = nullptr;
+  /// The first call becomes one that does what both would do one after the other, or it says no.
+  bool (*join)(void* first, const void* next) = nullptr;
+  /// Whether it may be called so; nullptr: always.
+  bool (*accepts)(const void* context) = nullptr;
+  /// Calls of it may be done in any order among themselves.
+  bool commutes = false;
+};
+/// Of a method that can be joined.
+constexpr u64 kJoinedContextMax = 256;
+
+namespace detail {
+extern constinit thread_local bool inside_method;
+}  // namespace detail
+
+/// While it lives this thread is in a method of an object, which whoever executes waits for.
+class InMethod {
+ public:
+  InMethod() : before_(std::exchange(detail::inside_method, true)) {}
+  ~InMethod() { detail::inside_method = before_; }
+  InMethod(const InMethod&) = delete;
+  /// Whether there is one.
+  static bool any() { return detail::inside_method; }
+
+ private:
+  const bool before_;
+};
+
+/// A thread that waits for the answer to its entry. In its stack.
+struct Waiter {
+  void* result;
+};
+
+/// In the thread that executes; whoever helps calls help() of the crew.
+class ObjectExecutor {
+ public:
+  struct Parts {
+    ObjectLog* log = nullptr;        ///< all of these outlive it
+    CallHistory* history = nullptr;  ///< nullptr: none is kept
+    Execution* execution = nullptr;
+    std::span<std::byte> state{};
+    u32 servers = 1;        ///< that do calls at once, at most
+    bool verifies = false;  ///< each call is done twice, and must do the same
+  };
+  ObjectExecutor(const Parts& parts, std::vector<Function> functions);
+
+  const std::vector<Function>& functions() const { return functions_; }
+  Crew& crew() { return crew_; }
+  /// Where the thread that claimed the entry at `index` waits for its answer; before it is
+  /// published.
+  Waiter*& waiter_of(u64 index) { return waiters_[index & (parts_.log->lines() - 1)]; }
+
+  /// Does the calls from done() to `end`, and says so to the log. kMisuse: verification has found a
+  /// method that does not do the same twice, and what is done is not what the log says.
+  Status run(u64 end);
+  /// Since it was made.
+  u64 calls() const { return calls_; }
+  /// Of methods; calls that were merged are one.
+  u64 runs() const { return runs_.load(std::memory_order_relaxed); }
+
+ private:
+  /// Calls are done one after the other, each with an answer of its own.
+  bool alone() const { return parts_.history != nullptr || parts_.verifies; }
+  u64 end_of_segment(u64 index, u64 end) const;
+  void run_in_order(u64 begin, u64 end);
+  bool can_join(const format::ObjectEntry& first, u64 next) const;
+  void run_lists(u64 begin, u64 end);
+  void run_list(const std::vector<u64>& entries);
+  void run_entry(u64 index);
+  Status run_apart(u64 begin, u64 end);
+  Status run_verified(const Function& function, const std::byte* context);
+
+  const Parts parts_;
+  const std::vector<Function> functions_;
+  const bool joins_;              ///< some function does
+  std::vector<Waiter*> waiters_;  ///< by the first line of their entries
+  Crew crew_;
+  std::vector<std::vector<u64>> lists_;  ///< by number of a domain in the segment
+  std::unordered_map<std::int32_t, size_t> list_of_;
+  AlignedBuffer twin_;    ///< verifying: the state that the other run makes
+  AlignedBuffer answer_;  ///< of a call that is done apart
+  u64 calls_ = 0;
+  std::atomic<u64> runs_{0};
+};
+
+}  // namespace perdura::object
