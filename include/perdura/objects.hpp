@@ -89,6 +89,9 @@ struct ObjectOptions {
   std::uint64_t log_bytes = 1 << 20;      ///< a power of two from 4096; when the object is made
   std::uint64_t checkpoint_calls = 1000;  ///< after so many the state is written, and log is free
   ObjectDurability durability = ObjectDurability::kInstants;
+  /// Deferred calls are durable and run after so many milliseconds, or little more, also where
+  /// nobody calls meanwhile. 0: no thread of the library looks after them.
+  std::uint32_t pending_ms = 0;
   /// Threads that run calls at once, of those that wait for answers, and at most as many as there
   /// are processors. 1: one runs all. 0: none runs another one's; each runs its own at once.
   std::uint32_t servers = 64;

@@ -117,8 +117,10 @@ Status RedoLogEngine::forget_log() {
   const u32 region = config_.region->id();
   const format::RegionState state = config_.volume->state(region);
   const u64 behind_all = config_.space->live_generation_at_end();
-  if (state.live_generation == behind_all) return {};
-  return config_.volume->set_replayed(region, state.replayed_version, behind_all);
+  if (state.live_generation != behind_all)
+    PERDURA_TRY(config_.volume->set_replayed(region, state.replayed_version, behind_all));
+  config_.volume->note_ended_log(region);
+  return {};
 }
 
 bool RedoLogEngine::has_room() const {

@@ -82,7 +82,11 @@ struct Superblock {
   RegionState regions[kRegionsMax];  ///< number 1 first
   /// Of each: so many versions behind the replayed one were durable. There may be more.
   u32 confirmed[kRegionsMax];
-  u8 reserved1[4096 - 144 - 20 * kRegionsMax];
+  /// Of a store that is clean, if that was its last session: a bit for each region (number 1 first)
+  /// of whose log nothing is needed any more. Earlier builds leave zeros here, or what they found.
+  u64 ended_logs_session;
+  u64 ended_logs;
+  u8 reserved1[4096 - 160 - 20 * kRegionsMax];
 };
 static_assert(sizeof(Superblock) == kSuperblockBytes);
 static_assert(offsetof(Superblock, uuid) == 64);

@@ -308,6 +308,14 @@ Status ObjectCore::relieve() {
 }
 
 Status ObjectCore::defer(const Call& call) {
+  if (options_.servers != 0 && !merges_ && is_plain(call)) [[likely]] {
+    const u64 index = log_->claim(call.context.size());
+    while (!log_->has_room(index, call.context.size())) [[unlikely]]
+      PERDURA_TRY(make_room());
+    log_->publish(index, call);
+    if (index - log_->done() < options_.pending_lines) return {};
+    return relieve();
+  }
   if (options_.servers == 0) return call_alone(call, nullptr, false);
   if (merges_ && function_of(call).commutes && merge_into_own(call)) return {};
   const bool merged_enough =
@@ -369,6 +377,18 @@ Status ObjectCore::read(const std::function<void(const void* state)>& look) {
 Status ObjectCore::sync() {
   PERDURA_TRY(require_usable());
   return until_done(log_->tail(), true);
+}
+
+Status ObjectCore::sync_soon() {
+  PERDURA_TRY(require_usable());
+  const u64 end = log_->tail();
+  if ((log_->done() >= end && log_->durable() >= end) || !execution_.try_begin()) return {};
+  Status synced = [&]() -> Status {
+    PERDURA_TRY(round());
+    return log_->durable() < log_->done() ? flush() : Status{};
+  }();
+  execution_.end();
+  return synced;
 }
 
 Status ObjectCore::checkpoint() {

@@ -84,7 +84,9 @@ class ObjectCore {
   Status read(const std::function<void(const void* state)>& look);
   /// All that was called is durable and done.
   Status sync();
-  /// The same, and in the resilient copy.
+  /// The same, unless another thread executes just now.
+  Status sync_soon();
+  /// As sync(), and in the resilient copy.
   Status checkpoint();
   /// What this one has called so far, of what is durable and done. kMisuse where no history is
   /// kept.

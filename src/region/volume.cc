@@ -249,6 +249,10 @@ Status Volume::begin_session() {
   std::lock_guard lock(mutex_);
   PERDURA_TRY(medium_->write(format::kOwnerOffset, media::describe_owner().bytes,
                              PERDURA_SITE("owner record")));
+  // The fields stay as they are: they say of which session.
+  if (sessions_ == 0 && superblock_.clean == 1 &&
+      superblock_.ended_logs_session == superblock_.session)
+    ended_logs_ = superblock_.ended_logs;
   ++superblock_.session;
   ++sessions_;
   superblock_.clean = 0;
@@ -263,6 +267,8 @@ Status Volume::end_session() {
   PERDURA_ASSERT(sessions_ != 0);
   if (--sessions_ != 0) return {};
   superblock_.clean = 1;
+  superblock_.ended_logs_session = superblock_.session;
+  superblock_.ended_logs = ended_logs_;
   return write_superblock();
 }
 
@@ -281,6 +287,7 @@ Status Volume::add_region(const RegionRecord& record) {
   regions_.push_back(record);
   superblock_.regions[index_of(record.region)] = {};
   superblock_.confirmed[index_of(record.region)] = 0;
+  ended_logs_ &= ~(u64{1} << index_of(record.region));
   Status written = guarded([this] { return write_directory(); });
   if (!written) {
     regions_.pop_back();
@@ -497,6 +504,19 @@ void Volume::set_confirmed(u32 region, u64 version) {
   const u64 behind = version - std::min(version, replayed);
   superblock_.confirmed[index_of(region)] =
       static_cast<u32>(std::min<u64>(behind, std::numeric_limits<u32>::max()));
+}
+
+void Volume::note_ended_log(u32 region) {
+  std::lock_guard lock(mutex_);
+  ended_logs_ |= u64{1} << index_of(region);
+}
+
+bool Volume::take_ended_log(u32 region) {
+  std::lock_guard lock(mutex_);
+  const u64 bit = u64{1} << index_of(region);
+  const bool ended = (ended_logs_ & bit) != 0;
+  ended_logs_ &= ~bit;
+  return ended;
 }
 
 Status Volume::confirm(u32 region, u64 version) {

@@ -95,6 +95,11 @@ class Volume {
   Status set_replayed(u32 region, u64 version, u64 live_generation);
   /// This version is durable: from now on one that is older cannot be taken for the newest one.
   Status confirm(u32 region, u64 version);
+  /// Nothing of the region's log is needed by its next opening, if that is the next thing that
+  /// happens to it.
+  void note_ended_log(u32 region);
+  /// Whether that was so when it was opened. Once: from now on the log is in use.
+  bool take_ended_log(u32 region);
   /// The newest version of which the superblock knows that it was durable.
   u64 confirmed_version(u32 region) const;
 
@@ -133,7 +138,8 @@ class Volume {
   mutable std::mutex mutex_;
   std::unique_ptr<media::Medium> medium_;
   const bool is_read_only_;
-  u64 sessions_ = 0;  ///< that have not ended in order
+  u64 sessions_ = 0;    ///< that have not ended in order
+  u64 ended_logs_ = 0;  ///< a bit for each region, see take_ended_log()
   format::Superblock superblock_{};
   std::vector<format::RegionRecord> regions_;
   std::vector<format::Extent> extents_;  ///< sorted by medium_offset

@@ -55,6 +55,9 @@ bool is_mix(const Superblock& torn, const Superblock& whole) {
   // While a store is in use its updates change more than can be foreseen.
   const auto may_change = [&](size_t word) {
     const size_t at = word * sizeof(u64);
+    // The end of the session said which logs had ended; what was there before is not known.
+    if (at == offsetof(Superblock, ended_logs_session) || at == offsetof(Superblock, ended_logs))
+      return true;
     return (whole.clean == 0 || taken_over) &&
            (at == offsetof(Superblock, checksum) ||
             at == offsetof(Superblock, incompatible_features) ||

@@ -63,6 +63,11 @@ Result<Recovery> recover(region::Volume& volume, const format::RegionRecord& reg
                              kLogSegmentsMin * volume.segment_bytes());
   recovery.space = std::make_unique<log::Space>(volume, region.region, limit);
   const u64 replayed = volume.replayed_version(region.region);
+  if (volume.take_ended_log(region.region) && volume.confirmed_version(region.region) <= replayed) {
+    // Not even the heads of its segments are looked at: each would be a read of its own.
+    recovery.log.durable_version = replayed;
+    return recovery;
+  }
   // What readers keep from coming home is put over the home image in memory. Its log is given back
   // when they have gone, which nobody waits for: so it is in memory as well.
   const u64 pinned = commit::Pins(volume.medium(), region.region).lowest();

@@ -17,6 +17,7 @@
 #include <perdura/objects.hpp>
 #include <perdura/perdura.hpp>
 
+#include "object/object_log.hpp"
 #include "object/object_table.hpp"
 #include "store/inspect.hpp"
 #include "support/expect_failure.hpp"
@@ -498,6 +499,46 @@ TEST_P(ObjectsOf, AMethodThatDoesSomethingElseEachTimeIsFound) {
   auto unsound = objects.object<Unsound>("unsound", {.verify_replay = true});
   unsound.defer<&Unsound::set_next>();
   expect_error([&] { unsound.sync(); }, Code::kMisuse, "set_next");
+}
+
+// Nobody calls any more, and the process is killed.
+TEST_P(ObjectsOf, WhatWaitsForLongIsDurable) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    Objects objects = open();
+    auto hall = objects.object<Seats>("hall", {.pending_ms = 5});
+    auto other =
+        objects.object<Seats>("other", {.durability = ObjectDurability::kRelaxed, .pending_ms = 5});
+    hall.defer<&Seats::sell>(3, 2);
+    other.defer<&Seats::sell>(3, 3);
+    other.call<&Seats::reserve>(3);
+    (void)!::write(ends[1], "x", 1);
+    for (;;) ::pause();
+  }
+  char called = 0;
+  ASSERT_EQ(::read(ends[0], &called, 1), 1);
+  // Whoever reads the log finds the calls sooner or later.
+  const auto entries_of = [&](const char* name) {
+    const object::ObjectTable::Entry entry = entry_of(name);
+    auto opened = value_or_throw(media::open_medium(uri(), {.create = false, .read_only = true}));
+    const auto log = value_or_throw(object::ObjectLog::create(*opened.medium->linear(),
+                                                              {.offset = entry.head.log_place,
+                                                               .lines = entry.head.log_lines,
+                                                               .identity = entry.head.identity,
+                                                               .session = entry.head.session},
+                                                              entry.head.checkpoint));
+    return log->recover(entry.head.session) ? log->tail() - entry.head.checkpoint : 0;
+  };
+  while (entries_of("hall") != 1 || entries_of("other") != 2) std::this_thread::yield();
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  ::close(ends[0]);
+  ::close(ends[1]);
+  Objects objects = open();
+  EXPECT_EQ(objects.object<Seats>("hall").read<&Seats::left>(3), 98);
+  EXPECT_EQ(objects.object<Seats>("other").read<&Seats::left>(3), 96);
 }
 
 TEST_P(ObjectsOf, ACallerKnowsWhichOfItsCallsAreDurable) {

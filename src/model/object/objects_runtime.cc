@@ -1,5 +1,7 @@
 #include "model/object/objects_runtime.hpp"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -155,6 +157,12 @@ Result<std::unique_ptr<ObjectsRuntime>> ObjectsRuntime::open(std::string_view ur
   return runtime;
 }
 
+// A forked child has no such thread.
+ObjectsRuntime::~ObjectsRuntime() {
+  if (forked_since(generation_)) (void)looker_.release();
+  (void)close();
+}
+
 Status ObjectsRuntime::open_region(const ObjectsOptions& options) {
   region::Volume& volume = shared_->volume();
   PERDURA_ASSIGN(store::SharedVolume::Claim claim, shared_->claim(options.region, options.create));
@@ -219,7 +227,32 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::object(std::string_view name
   PERDURA_ASSIGN(auto made,
                  found == nullptr ? create(name, type, options) : recover(*found, type, options));
   open_.emplace(name, made);
+  look_after(*made);
   return made;
+}
+
+// Under the lock. Without a thread calls wait until somebody needs them.
+void ObjectsRuntime::look_after(const OpenObject& object) {
+  if (object.pending().count() == 0) return;
+  if (looker_) return closing_.notify_all();
+  const NoSignals no_signals;
+  looker_ = std::make_unique<std::thread>([this] { sync_what_waits(); });
+  ::pthread_setname_np(looker_->native_handle(), "perdura-objects");
+}
+
+// What waits when it looks has waited for half of the time at most when it looked before. A failure
+// is told to who calls next.
+void ObjectsRuntime::sync_what_waits() {
+  std::unique_lock lock(mutex_);
+  while (!closed_) {
+    std::chrono::milliseconds wait = std::chrono::hours(1);
+    for (const auto& [name, open] : open_) {
+      if (open->pending().count() == 0) continue;
+      (void)open->core().sync_soon();
+      wait = std::min(wait, std::max(open->pending() / 2, std::chrono::milliseconds(1)));
+    }
+    closing_.wait_for(lock, wait);
+  }
 }
 
 // All of it or nothing: who is refused a large object may still have a small one.
@@ -270,7 +303,8 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::create(std::string_view name
                                 {static_cast<const std::byte*>(type.initial), type.bytes})));
   entry.head = core->head();
   table_->note(entry);
-  return std::make_shared<OpenObject>(std::move(core), numbers_of(names, type));
+  return std::make_shared<OpenObject>(std::move(core), numbers_of(names, type),
+                                      std::chrono::milliseconds(options.pending_ms));
 }
 
 // Methods that the object's log has not called yet get numbers behind those that it has.
@@ -305,7 +339,8 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::recover(const ObjectTable::E
     table_->give_back(entry.head.functions_place, entry.head.functions_bytes);
   now.head = core->head();
   table_->note(now);
-  return std::make_shared<OpenObject>(std::move(core), numbers_of(names, type));
+  return std::make_shared<OpenObject>(std::move(core), numbers_of(names, type),
+                                      std::chrono::milliseconds(options.pending_ms));
 }
 
 Result<std::vector<std::string>> ObjectsRuntime::read_names(const ObjectHead& head) const {
@@ -403,8 +438,13 @@ Result<std::uint64_t> ObjectsRuntime::recorded(std::uint32_t potid) const {
 Status ObjectsRuntime::close() {
   if (forked_since(generation_)) return {};
   const NotCancelled not_cancelled;
+  {
+    std::lock_guard lock(mutex_);
+    if (closed_.exchange(true) || !table_) return {};
+    closing_.notify_all();
+  }
+  if (looker_) looker_->join();
   std::lock_guard lock(mutex_);
-  if (closed_.exchange(true) || !table_) return {};
   Status status;
   for (auto& [name, open] : open_)
     if (Status closed = open->core().close(); !closed && status) status = std::move(closed);

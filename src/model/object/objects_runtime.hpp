@@ -2,10 +2,13 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 
 #include <perdura/objects.hpp>
 
@@ -19,10 +22,13 @@ namespace perdura::detail {
 /// An object that is open, and which of its durable functions the program's methods are.
 class OpenObject {
  public:
-  OpenObject(std::unique_ptr<object::ObjectCore> core, std::vector<u16> functions)
-      : core_(std::move(core)), functions_(std::move(functions)) {}
+  OpenObject(std::unique_ptr<object::ObjectCore> core, std::vector<u16> functions,
+             std::chrono::milliseconds pending)
+      : core_(std::move(core)), functions_(std::move(functions)), pending_(pending) {}
 
   object::ObjectCore& core() { return *core_; }
+  /// How long deferred calls may wait; 0: until somebody needs them.
+  std::chrono::milliseconds pending() const { return pending_; }
   object::Call call_of(size_t method, std::uint32_t potid, Domain domain,
                        std::span<const std::byte> context) const {
     return {.function = functions_[method],
@@ -34,6 +40,7 @@ class OpenObject {
  private:
   const std::unique_ptr<object::ObjectCore> core_;
   const std::vector<u16> functions_;
+  const std::chrono::milliseconds pending_;
 };
 
 /// Thread-safe.
@@ -41,7 +48,7 @@ class ObjectsRuntime {
  public:
   static Result<std::unique_ptr<ObjectsRuntime>> open(std::string_view uri,
                                                       const ObjectsOptions& options);
-  ~ObjectsRuntime() { (void)close(); }
+  ~ObjectsRuntime();
   ObjectsRuntime(const ObjectsRuntime&) = delete;
 
   Result<std::shared_ptr<OpenObject>> object(std::string_view name, const ObjectType& type,
@@ -66,6 +73,8 @@ class ObjectsRuntime {
   Result<std::vector<std::string>> read_names(const format::ObjectHead& head) const;
   Status write_names(const std::vector<std::string>& names, format::ObjectHead& head);
   media::LinearMedium& medium() const { return shared_->volume().linear(); }
+  void look_after(const OpenObject& object);
+  void sync_what_waits();
 
   std::unique_ptr<store::SharedVolume> shared_;
   u32 region_ = 0;
@@ -73,6 +82,9 @@ class ObjectsRuntime {
   mutable std::mutex mutex_;
   std::unique_ptr<object::ObjectTable> table_;
   std::map<std::string, std::shared_ptr<OpenObject>, std::less<>> open_;
+  std::condition_variable closing_;
+  /// Looks after deferred calls, where some object says how long they may wait.
+  std::unique_ptr<std::thread> looker_;
   std::atomic<bool> closed_{false};
   std::atomic<bool> heads_unknown_{false};  ///< no object can be made, opened or removed any more
   const u64 generation_ = process_generation();
