@@ -83,7 +83,8 @@ struct Superblock {
   /// Of each: so many versions behind the replayed one were durable. There may be more.
   u32 confirmed[kRegionsMax];
   /// Of a store that is clean, if that was its last session: a bit for each region (number 1 first)
-  /// of whose log nothing is needed any more. Earlier builds leave zeros here, or what they found.
+  /// of whose log nothing is needed any more. Zeros while it is in use; earlier builds leave what
+  /// they find.
   u64 ended_logs_session;
   u64 ended_logs;
   u8 reserved1[4096 - 160 - 20 * kRegionsMax];

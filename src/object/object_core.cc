@@ -45,8 +45,12 @@ ObjectCore::ObjectCore(Parts&& parts, std::unique_ptr<ObjectLog> log)
                  .servers = options_.servers,
                  .verifies = options_.verifies},
                 std::move(parts.functions)) {
-  merges_ = std::ranges::any_of(executor_.functions(),
-                                [](const Function& each) { return each.commutes; });
+  for (const Function& each : executor_.functions()) {
+    traits_.push_back({.context_bytes = each.context_bytes,
+                       .is_plain = each.accepts == nullptr && !history_,
+                       .commutes = each.commutes && options_.servers != 0});
+    merges_ = merges_ || traits_.back().commutes;
+  }
   if (merges_) log_->have_merging();
 }
 
@@ -171,17 +175,19 @@ const Function& ObjectCore::function_of(const Call& call) const {
   return executor_.functions()[call.function];
 }
 
+inline bool ObjectCore::is_usable() const {
+  return state_.load(std::memory_order_acquire) == State::kUsable && !forked_since(generation_);
+}
+
 // All that a call must be, where that takes no longer than to look at it.
-bool ObjectCore::is_plain(const Call& call) const {
-  return state_.load(std::memory_order_acquire) == State::kUsable && !forked_since(generation_) &&
-         !InMethod::any() && function_of(call).accepts == nullptr && !history_;
+inline bool ObjectCore::is_plain(const Call& call) const {
+  PERDURA_ASSERT(call.function < traits_.size() &&
+                 traits_[call.function].context_bytes == call.context.size());
+  return traits_[call.function].is_plain && is_usable() && !InMethod::any();
 }
 
 Status ObjectCore::check_call(const Call& call) {
   const Function& function = function_of(call);
-  PERDURA_ASSERT(function.context_bytes == call.context.size());
-  if (is_plain(call)) [[likely]]
-    return {};
   if (InMethod::any())
     return Failure{Code::kMisuse,
                    "a method of an object, which whoever executes waits for, calls "
@@ -200,31 +206,26 @@ Status ObjectCore::check_call(const Call& call) {
 }
 
 // `index`: of the entry that is published. Its place in the order is that of execution.
-Status ObjectCore::log_call(const Call& call, Waiter* waiter, u64& index) {
-  PERDURA_TRY(check_call(call));
-  const u64 turn = merges_ ? turns_.take(call.function, call.domain) : 0;
+[[gnu::always_inline]] inline Status ObjectCore::log_call(const Call& call, Waiter* waiter,
+                                                          u64& index) {
+  if (!is_plain(call)) [[unlikely]]
+    PERDURA_TRY(check_call(call));
+  const Turns::Turn turn = merges_ ? turns_.take(call.function, call.domain) : Turns::Turn{};
   index = log_->claim(call.context.size());
   while (!log_->has_room(index, call.context.size())) [[unlikely]]
     PERDURA_TRY(make_room());
   if (waiter != nullptr) executor_.waiter_of(index) = waiter;
-  if (!merges_) {
-    log_->publish(index, call);
-  } else {
-    const bool mergeable = function_of(call).commutes && log_->fits_in_one_piece(index, call);
-    log_->publish(index, call, mergeable);
-    note_own(index, turn, call, mergeable);
-  }
+  const bool mergeable = traits_[call.function].commutes && log_->fits_in_one_piece(index, call);
+  log_->publish(index, call, mergeable);
+  if (mergeable)
+    own_entry = {.core = id_,
+                 .index = index,
+                 .turn = turn,
+                 .calls = 1,
+                 .potid = call.potid,
+                 .domain = call.domain,
+                 .function = call.function};
   return {};
-}
-
-void ObjectCore::note_own(u64 index, u64 turn, const Call& call, bool mergeable) {
-  own_entry = {.core = mergeable ? id_ : 0,
-               .index = index,
-               .turn = turn,
-               .calls = 1,
-               .potid = call.potid,
-               .domain = call.domain,
-               .function = call.function};
 }
 
 bool ObjectCore::merge_into_own(const Call& call) {
@@ -308,48 +309,45 @@ Status ObjectCore::relieve() {
 }
 
 Status ObjectCore::defer(const Call& call) {
-  if (options_.servers != 0 && !merges_ && is_plain(call)) [[likely]] {
-    const u64 index = log_->claim(call.context.size());
-    while (!log_->has_room(index, call.context.size())) [[unlikely]]
-      PERDURA_TRY(make_room());
-    log_->publish(index, call);
-    if (index - log_->done() < options_.pending_lines) return {};
-    return relieve();
-  }
   if (options_.servers == 0) return call_alone(call, nullptr, false);
-  if (merges_ && function_of(call).commutes && merge_into_own(call)) return {};
-  const bool merged_enough =
-      merges_ && own_entry.core == id_ && own_entry.calls >= options_.pending_calls;
+  bool merged_enough = false;
+  if (merges_ && traits_[call.function].commutes) {
+    if (merge_into_own(call)) return {};
+    merged_enough = own_entry.core == id_ && own_entry.calls >= options_.pending_calls;
+  }
   u64 index;
   PERDURA_TRY(log_call(call, nullptr, index));
-  if (!merged_enough && log_->tail() - log_->done() < options_.pending_lines) return {};
+  if (!merged_enough && index - log_->done() < options_.pending_lines) [[likely]]
+    return {};
   return relieve();
 }
 
 // Where another thread has done it meanwhile it is answered, whatever came then. Where this fails
 // there is no round any more that would answer to a waiter that has gone.
 Status ObjectCore::call(const Call& call, void* result) {
-  Waiter waiter{result};
   if (options_.servers == 0)
-    return call_alone(call, &waiter, options_.durability != Durability::kRelaxed);
+    return call_alone(call, result, options_.durability != Durability::kRelaxed);
+  Waiter waiter{result};
   u64 index;
   PERDURA_TRY(log_call(call, &waiter, index));
   return until_done(index + 1, false);
 }
 
 // Each thread does its own: nothing is claimed by anybody else.
-Status ObjectCore::call_alone(const Call& call, Waiter* waiter, bool durable) {
-  PERDURA_TRY(check_call(call));
+Status ObjectCore::call_alone(const Call& call, void* result, bool durable) {
+  if (!is_plain(call)) [[unlikely]]
+    PERDURA_TRY(check_call(call));
   const Executing executing(*this);
-  PERDURA_TRY(require_usable());
-  while (!log_->has_room(log_->tail(), call.context.size())) PERDURA_TRY(free_log());
-  const u64 index = log_->claim_alone(call.context.size());
+  if (!is_usable()) return require_usable();
+  const u64 index = log_->tail();
+  while (!log_->has_room(index, call.context.size())) [[unlikely]]
+    PERDURA_TRY(free_log());
+  log_->claim_alone(call.context.size());
   log_->publish(index, call);
-  if (waiter != nullptr) executor_.waiter_of(index) = waiter;
   const u64 end = log_->tail();
   if (durable || is_due(end)) PERDURA_TRY(make_durable(index, end));
-  PERDURA_TRY(run(end));
-  if (calls_since_checkpoint_ >= options_.checkpoint_calls) (void)write_checkpoint();
+  if (Status done = executor_.run_one(index, result); !done) return fail(std::move(done));
+  if (++calls_since_checkpoint_ >= options_.checkpoint_calls) (void)write_checkpoint();
   return {};
 }
 
@@ -467,7 +465,7 @@ Status ObjectCore::rounds_until(u64 end, bool durable) {
 
 // What is published by now, and no more: nobody serves others for ever.
 Status ObjectCore::round() {
-  PERDURA_TRY(require_usable());
+  if (!is_usable()) return require_usable();
   const ObjectLog::Published published = log_->published_from_done();
   if (published.end == log_->done()) return {};
   log_->freeze(published);

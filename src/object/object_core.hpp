@@ -112,13 +112,13 @@ class ObjectCore {
   Status begin_session();
   Status check_known(const format::ObjectEntry& entry, const std::byte* context) const;
   const Function& function_of(const Call& call) const;
+  bool is_usable() const;
   bool is_plain(const Call& call) const;
   Status check_call(const Call& call);
   Status log_call(const Call& call, Waiter* waiter, u64& index);
-  Status call_alone(const Call& call, Waiter* waiter, bool durable);
+  Status call_alone(const Call& call, void* result, bool durable);
   bool is_due(u64 end) const;
   bool merge_into_own(const Call& call);
-  void note_own(u64 index, u64 turn, const Call& call, bool mergeable);
   Status require_not_forked() const;
   Status require_usable() const;
   Status make_room();
@@ -145,6 +145,13 @@ class ObjectCore {
   std::optional<CallHistory> history_;
   Execution execution_;
   ObjectExecutor executor_;
+  /// Of functions: what each call looks at.
+  struct Traits {
+    u64 context_bytes;
+    bool is_plain;  ///< nothing of a call need be looked at but that
+    bool commutes;
+  };
+  std::vector<Traits> traits_;
   Turns turns_;
   bool merges_ = false;
   bool repaired_ = false;

@@ -37,6 +37,22 @@ Status ObjectExecutor::run(u64 end) {
   return {};
 }
 
+Status ObjectExecutor::run_one(u64 index, void* result) {
+  const InMethod in_method;
+  const ObjectEntry& entry = parts_.log->entry(index);
+  if (alone()) {
+    Waiter waiter{result};
+    waiter_of(index) = &waiter;
+    PERDURA_TRY(run_apart(index, index + entry.lines));
+  } else {
+    functions_[entry.function].run(parts_.state.data(), parts_.log->context_of(index), result);
+    ++calls_;
+    runs_.store(runs_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+  parts_.log->note_done(index + entry.lines);
+  return {};
+}
+
 // Of entries that work on all of the object, or of such as work on domains. One whose context ends
 // at the beginning of the circle is a segment of its own: it is read into memory that there is
 // once.

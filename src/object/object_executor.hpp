@@ -81,6 +81,8 @@ class ObjectExecutor {
   /// Does the calls from done() to `end`, and says so to the log. kMisuse: verification has found a
   /// method that does not do the same twice, and what is done is not what the log says.
   Status run(u64 end);
+  /// The same of one call, for the thread that has made it.
+  Status run_one(u64 index, void* result);
   /// Since it was made.
   u64 calls() const { return calls_; }
   /// Of methods; calls that were merged are one.

@@ -30,7 +30,8 @@ ObjectLog::ObjectLog(media::LinearMedium& medium, const LogPlace& place, u64 fro
       tail_(from),
       done_(from),
       durable_(from),
-      free_end_(from) {}
+      free_end_(from),
+      room_end_(room_end_from(from)) {}
 
 // Of all lines of a group, in the last entry of which it lies itself; and of what is not in them.
 u64 ObjectLog::checksum_of(u64 begin, u64 last, u64 session) const {
@@ -85,6 +86,7 @@ void ObjectLog::note_checkpoint(u64 unused, u64 covered) {
     if (write_lines_ != 1) std::memset(pages_.data(), 0, write_lines_ * kLineBytes);
   }
   free_end_.store(unused, std::memory_order_release);
+  room_end_.store(room_end_from(unused), std::memory_order_release);
 }
 
 const std::byte* ObjectLog::copied_context_of(u64 index) {

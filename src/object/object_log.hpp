@@ -75,8 +75,8 @@ class ObjectLog {
   /// Whether an entry of so many context bytes may be written at `index`: what was there before is
   /// free.
   bool has_room(u64 index, u64 context_bytes) const {
-    const u64 begin = round_down(free_end(), write_lines_);
-    return index + format::object_entry_lines(context_bytes) - begin <= place_.lines;
+    return index + format::object_entry_lines(context_bytes) <=
+           room_end_.load(std::memory_order_acquire);
   }
   /// Somebody who has claimed a place waits for room.
   bool is_full() const { return !has_room(tail(), 0); }
@@ -157,8 +157,12 @@ class ObjectLog {
   std::atomic_ref<u64> published(u64 index) const { return std::atomic_ref(entry_at(index).index); }
   std::atomic<bool>& merging(u64 index) const { return merging_[index & (place_.lines - 1)]; }
   const std::byte* copied_context_of(u64 index);
+  static void copy_short(std::byte* to, std::span<const std::byte> context);
   void copy_long(u64 index, u64 lines, std::span<const std::byte> context) const;
   u64 checksum_of(u64 begin, u64 last, u64 session) const;
+  u64 room_end_from(u64 free_end) const {
+    return round_down(free_end, write_lines_) + place_.lines;
+  }
   void mark(u64 begin, u64 last) const;
   Status write(u64 begin, u64 end);
   bool is_possible(u64 index, u64 end) const;
@@ -178,20 +182,38 @@ class ObjectLog {
   alignas(64) std::atomic<u64> done_;
   std::atomic<u64> durable_;
   std::atomic<u64> free_end_;
+  std::atomic<u64> room_end_;  ///< no entry may lie behind it
   std::atomic<u64> frozen_{0};
 };
+
+// Most contexts are words, and a copy of a known length is no call.
+inline void ObjectLog::copy_short(std::byte* to, std::span<const std::byte> context) {
+  std::byte rest[kLineBytes - sizeof(format::ObjectEntry)]{};
+  switch (context.size()) {
+    case 0:
+      break;
+    case sizeof(u32):
+      std::memcpy(rest, context.data(), sizeof(u32));
+      break;
+    case sizeof(u64):
+      std::memcpy(rest, context.data(), sizeof(u64));
+      break;
+    case 2 * sizeof(u64):
+      std::memcpy(rest, context.data(), 2 * sizeof(u64));
+      break;
+    default:
+      std::memcpy(rest, context.data(), context.size());
+  }
+  std::memcpy(to, rest, sizeof rest);
+}
 
 // The index may be looked at meanwhile by whoever executes. What is left of an earlier use must not
 // be in the checksum of this one.
 inline void ObjectLog::publish(u64 index, const Call& call, bool mergeable) {
-  PERDURA_ASSERT(call.context.size() <= format::kObjectContextMax &&
-                 has_room(index, call.context.size()));
   const u64 lines = format::object_entry_lines(call.context.size());
   format::ObjectEntry& entry = entry_at(index);
   if (lines == 1) [[likely]] {
-    std::byte rest[kLineBytes - sizeof(format::ObjectEntry)]{};
-    if (!call.context.empty()) std::memcpy(rest, call.context.data(), call.context.size());
-    std::memcpy(line(index) + sizeof(format::ObjectEntry), rest, sizeof rest);
+    copy_short(line(index) + sizeof(format::ObjectEntry), call.context);
   } else {
     copy_long(index, lines, call.context);
   }

@@ -249,10 +249,10 @@ Status Volume::begin_session() {
   std::lock_guard lock(mutex_);
   PERDURA_TRY(medium_->write(format::kOwnerOffset, media::describe_owner().bytes,
                              PERDURA_SITE("owner record")));
-  // The fields stay as they are: they say of which session.
   if (sessions_ == 0 && superblock_.clean == 1 &&
       superblock_.ended_logs_session == superblock_.session)
     ended_logs_ = superblock_.ended_logs;
+  superblock_.ended_logs_session = superblock_.ended_logs = 0;
   ++superblock_.session;
   ++sessions_;
   superblock_.clean = 0;

@@ -31,9 +31,11 @@ bool is_mix(const Superblock& torn, const Superblock& whole) {
   Superblock after = whole;
   after.sequence = whole.sequence + 1;
   std::vector<Superblock> contents{before, after};
-  before.clean = 0;
+  for (Superblock* const in_use : {&before, &after}) {
+    in_use->clean = 0;
+    in_use->ended_logs_session = in_use->ended_logs = 0;
+  }
   contents.push_back(before);
-  after.clean = 0;
   ++after.session;
   contents.push_back(after);
   // That one may make a store of an earlier format one of this, and then changes more.
@@ -55,9 +57,6 @@ bool is_mix(const Superblock& torn, const Superblock& whole) {
   // While a store is in use its updates change more than can be foreseen.
   const auto may_change = [&](size_t word) {
     const size_t at = word * sizeof(u64);
-    // The end of the session said which logs had ended; what was there before is not known.
-    if (at == offsetof(Superblock, ended_logs_session) || at == offsetof(Superblock, ended_logs))
-      return true;
     return (whole.clean == 0 || taken_over) &&
            (at == offsetof(Superblock, checksum) ||
             at == offsetof(Superblock, incompatible_features) ||
