@@ -254,14 +254,15 @@ void note_configuration(const Live& live, size_t number) {
   constexpr Feature kTrackers[] = {Feature::kOperation, Feature::kReported, Feature::kBitmap,
                                    Feature::kUserfault, Feature::kSigbus,   Feature::kProtect};
   journal.use(kTrackers[static_cast<u64>(statistics.tracking)]);
-  journal.use(options.engine == Engine::kRemap ? Feature::kChunks : Feature::kRedoLog);
+  constexpr Feature kEngines[] = {Feature::kRedoLog, Feature::kChunks, Feature::kCopies};
+  journal.use(kEngines[static_cast<u64>(options.engine)]);
   journal.use(live.program.medium == "emu"         ? Feature::kEmulated
               : live.program.medium == "memcached" ? Feature::kMemcached
                                                    : Feature::kFile);
   if (options.aliases != 0) journal.use(Feature::kAliases);
   if (options.capture == Capture::kBackground ||
       (options.capture == Capture::kAutomatic && options.tracking == Tracking::kReported &&
-       options.engine == Engine::kRedoLog))
+       options.engine != Engine::kRemap))
     journal.use(Feature::kBackground);
   if (live.program.typed) journal.use(Feature::kTyped);
   if (options.region_address != 0 && number != 0) journal.use(Feature::kMoved);

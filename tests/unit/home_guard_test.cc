@@ -34,6 +34,7 @@ struct Way {
   Tracking tracking;
   Verify verify = Verify::kBackground;
   u32 granule_bytes = 64;
+  Engine engine = Engine::kRedoLog;
 };
 
 class HomeGuardTest : public testing::TestWithParam<Way> {
@@ -53,6 +54,7 @@ class HomeGuardTest : public testing::TestWithParam<Way> {
     options.log_segment_bytes = 64 * kKiB;
     options.log_limit_bytes = 256 * kKiB;
     options.tracking = GetParam().tracking;
+    options.engine = GetParam().engine;
     options.granule_bytes = GetParam().granule_bytes;
     options.verify = GetParam().verify;
     options.verify_bytes_per_second = 0;
@@ -74,8 +76,9 @@ class HomeGuardTest : public testing::TestWithParam<Way> {
         damaged_ = store.runtime().region().offset_of(words) + kPage * kPageBytes;
       }
       store.close();
-      home_ = store.runtime().region().home();
     }
+    home_ = std::make_shared<HomeMap>(
+        value_or_throw(store::outline(uri(), {})).regions.at(0).extents);
     flip_back();
   }
   /// A bit in the last word of the page, or makes it right again.
@@ -459,7 +462,11 @@ INSTANTIATE_TEST_SUITE_P(
                     Way{"file_sigbus", "file:", Tracking::kSigbus, Verify::kNever},
                     Way{"emu_sigbus", "emu:", Tracking::kSigbus},
                     Way{"file_protect", "file:", Tracking::kProtect},
-                    Way{"emu_protect", "emu:", Tracking::kProtect}),
+                    Way{"emu_protect", "emu:", Tracking::kProtect},
+                    Way{"emu_copies", "emu:", Tracking::kReported, Verify::kBackground, 64,
+                        Engine::kDualCopy},
+                    Way{"file_copies", "file:", Tracking::kUserfault, Verify::kNever, 64,
+                        Engine::kDualCopy}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace
