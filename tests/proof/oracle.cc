@@ -468,9 +468,18 @@ bool Oracle::was_tried(u64 version) const {
       [&](const testing::Acknowledgement& failed) { return failed.version == version; });
 }
 
+// What failed may be there nevertheless, and be undone before the next barrier.
+std::vector<size_t> Oracle::points_to_learn_from() const {
+  std::vector<size_t> points = session_.history.crash_points();
+  for (const testing::Acknowledgement& failed : session_.failures) points.push_back(failed.calls);
+  std::sort(points.begin(), points.end());
+  points.erase(std::unique(points.begin(), points.end()), points.end());
+  return points;
+}
+
 std::string Oracle::learn() {
   std::set<u64> attempts;  // versions of which nothing is known but that the store must be sound
-  for (const size_t end : session_.history.crash_points()) {
+  for (const size_t end : points_to_learn_from()) {
     const testing::CrashState state =
         testing::CrashState(session_.history, end, run_.medium.tearing).nothing_lost();
     testing::Choices choices;

@@ -84,6 +84,7 @@ class Oracle {
                                     Diagnosis& diagnosis) const;
   void diagnose_chunks(const testing::Recovered& recovered, Diagnosis& diagnosis) const;
   bool was_tried(u64 version) const;
+  std::vector<size_t> points_to_learn_from() const;
   using TransactionNames = std::vector<TransactionName>;
   bool is_behind(u64 version, const log::FoundRecord& transaction) const;
   /// Those that the version does not have, in the order of their commits.

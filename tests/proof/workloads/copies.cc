@@ -18,11 +18,11 @@ void sessions(Run& run) {
 }
 const Registration kSessions({"copies", "versions go to two copies in turn", sessions});
 
-void by_line(Run& run) {
-  run.options.tracking = Tracking::kReported;
+void by_page(Run& run) {
+  run.options.tracking = Tracking::kUserfault;
   sessions(run);
 }
-const Registration kByLine({"copies-lines", "lines of pages go to two copies in turn", by_line});
+const Registration kByPage({"copies-pages", "changes for two copies are found by page", by_page});
 
 void grows(Run& run) {
   run.use_copies();
