@@ -15,8 +15,8 @@ namespace {
 constexpr u64 kWindowBytes = kMiB;
 }  // namespace
 
-Result<std::unique_ptr<Copies>> Copies::create(region::Volume& volume,
-                                               const region::Region& region, u64 opened) {
+Result<std::unique_ptr<Copies>> Copies::create(region::Volume& volume, const region::Region& region,
+                                               u64 opened) {
   PERDURA_ASSIGN(Mapping sums, Mapping::anonymous(region.limit() / kPageBytes * sizeof(u64)));
   std::unique_ptr<Copies> copies(new Copies(volume, region, opened, std::move(sums)));
   copies->look_again();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <cstring>
 #include <numeric>
 
@@ -105,7 +106,11 @@ Result<bool> DualCopyEngine::make_room() {
   if (!working_) failure_.reset();  // what it was for may be over
   for (bool waits = false;; waits = true) {
     if (stopping_) return Failure{Code::kMisuse, "the store is closed"};
+    errno = 0;
     if (ready_ && has_place()) return waits;
+    if (ready_ && errno != 0)
+      return system_failure(errno, "cannot find out which versions of '" + config_.volume->name() +
+                                       "' are open to be read");
     if (ready_) {
       if (std::chrono::steady_clock::now() >= until)
         return Failure{Code::kLocked,
@@ -255,8 +260,8 @@ Status DualCopyEngine::capture(const track::DirtyMap& changes, Snapshot& snapsho
   std::optional<Trimmer> trimmer;
   if (by_lines_ && config_.compare)
     trimmer.emplace(medium_, config_.copies->at(format::copy_of(newest_)));
-  const Status written = snapshot.write_units(
-      units_of(changes, kPageBytes), [&](u64 page, const std::byte* bytes) {
+  const Status written =
+      snapshot.write_units(units_of(changes, kPageBytes), [&](u64 page, const std::byte* bytes) {
         return write_page(page, changes.page_mask(page), bytes, trimmer ? &*trimmer : nullptr);
       });
   {
@@ -285,8 +290,8 @@ Status DualCopyEngine::write_page(u64 page, u64 mask, const std::byte* bytes, Tr
 Status DualCopyEngine::write_lines_of(u64 page, u64 mask, const std::byte* bytes) {
   const u64 offset = page * kPageBytes;
   const u64 line = page * kLinesPerPage;
-  const u64 place = HomeMap::page_place(
-      home(config_.copies->at(format::copy_of(version_)), page), offset);
+  const u64 place =
+      HomeMap::page_place(home(config_.copies->at(format::copy_of(version_)), page), offset);
   written_.changed_bytes += static_cast<u64>(std::popcount(mask)) * kLineBytes;
   written_.bytes += static_cast<u64>(std::popcount(mask)) * kLineBytes;
   if (mask == kAllLines) {
@@ -299,10 +304,9 @@ Status DualCopyEngine::write_lines_of(u64 page, u64 mask, const std::byte* bytes
     return {};
   }
   PERDURA_ASSERT(by_lines_);
-  const std::byte* const newest =
-      medium_.direct(HomeMap::page_place(home(config_.copies->at(format::copy_of(newest_)), page),
-                                         offset),
-                     kPageBytes);
+  const std::byte* const newest = medium_.direct(
+      HomeMap::page_place(home(config_.copies->at(format::copy_of(newest_)), page), offset),
+      kPageBytes);
   u64 sum = config_.copies->sum(page);
   return for_each_run(mask, [&](u64 first, u64 count) {
     for (u64 i = first; i < first + count; ++i)
@@ -328,8 +332,8 @@ Status DualCopyEngine::capture_selection(const Selection::Lines& lines) {
   const HomeMap& newest = config_.copies->at(format::copy_of(newest_));
   for (size_t i = 0; i < order.size();) {
     const u64 page = lines.numbers[order[i]] / kLinesPerPage;
-    PERDURA_TRY(medium_.read(HomeMap::page_place(home(newest, page), page * kPageBytes),
-                             bytes.span()));
+    PERDURA_TRY(
+        medium_.read(HomeMap::page_place(home(newest, page), page * kPageBytes), bytes.span()));
     u64 mask = 0;
     for (; i < order.size() && lines.numbers[order[i]] / kLinesPerPage == page; ++i) {
       const u64 line = lines.numbers[order[i]] % kLinesPerPage;
@@ -354,10 +358,10 @@ Status DualCopyEngine::add_lacking() {
 
 Status DualCopyEngine::copy_page(u64 page, u64 mask) {
   const u64 offset = page * kPageBytes;
-  const u64 from = HomeMap::page_place(
-      home(config_.copies->at(format::copy_of(newest_)), page), offset);
-  const u64 to = HomeMap::page_place(
-      home(config_.copies->at(format::copy_of(version_)), page), offset);
+  const u64 from =
+      HomeMap::page_place(home(config_.copies->at(format::copy_of(newest_)), page), offset);
+  const u64 to =
+      HomeMap::page_place(home(config_.copies->at(format::copy_of(version_)), page), offset);
   if (by_lines_) {
     written_.bytes += static_cast<u64>(std::popcount(mask)) * kLineBytes;
     return for_each_run(mask, [&](u64 first, u64 count) {

@@ -56,7 +56,7 @@ struct RegionState {
   /// The version that the home image holds in full; in copies: the newest one, in the copy that its
   /// lowest bit says.
   u64 replayed_version;
-  u64 live_generation;   ///< its log segments of earlier ones hold nothing that recovery needs
+  u64 live_generation;  ///< its log segments of earlier ones hold nothing that recovery needs
 };
 static_assert(sizeof(RegionState) == 16);
 

@@ -53,8 +53,8 @@ class CopyStorage final : public Storage {
   }
 
   Result<std::unique_ptr<commit::Engine>> make_engine(const Parts& parts) override {
-    PERDURA_ASSIGN(copies_, commit::Copies::create(volume_, *parts.region,
-                                                   format::copy_of(durable_version_)));
+    PERDURA_ASSIGN(
+        copies_, commit::Copies::create(volume_, *parts.region, format::copy_of(durable_version_)));
     commit::DualCopyEngine::Config config;
     config.volume = &volume_;
     config.region = parts.region;

@@ -11,9 +11,8 @@ namespace {
 
 class HomeCheck {
  public:
-  HomeCheck(region::Volume& volume, const format::RegionRecord& region,
-            const region::HomeMap& home, const HalfReplayed& half_replayed, CheckReport& report,
-            const Progress& progress)
+  HomeCheck(region::Volume& volume, const format::RegionRecord& region, const region::HomeMap& home,
+            const HalfReplayed& half_replayed, CheckReport& report, const Progress& progress)
       : region_(region),
         home_(home),
         medium_(volume.medium()),
@@ -93,8 +92,8 @@ class HomeCheck {
 }  // namespace
 
 void check_home(region::Volume& volume, const format::RegionRecord& region,
-                const region::HomeMap& home, const HalfReplayed& half_replayed,
-                CheckReport& report, const Progress& progress) {
+                const region::HomeMap& home, const HalfReplayed& half_replayed, CheckReport& report,
+                const Progress& progress) {
   HomeCheck(volume, region, home, half_replayed, report, progress).run();
 }
 

@@ -14,7 +14,7 @@ struct HalfReplayed {
   bool log_is_damaged = false;              ///< nobody knows which
 };
 void check_home(region::Volume& volume, const format::RegionRecord& region,
-                const region::HomeMap& home, const HalfReplayed& half_replayed,
-                CheckReport& report, const Progress& progress);
+                const region::HomeMap& home, const HalfReplayed& half_replayed, CheckReport& report,
+                const Progress& progress);
 
 }  // namespace perdura::store

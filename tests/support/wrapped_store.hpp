@@ -22,8 +22,8 @@ inline std::vector<std::string> home_problems(region::Volume& volume) {
   AlignedBuffer page(kPageBytes);
   std::vector<format::Extent> homes = volume.extents(format::ExtentKind::kHome);
   for (const format::Extent& extent : volume.extents(format::ExtentKind::kCopies))
-    homes.push_back(format::home_in_copy(
-        extent, format::copy_of(volume.replayed_version(extent.region))));
+    homes.push_back(
+        format::home_in_copy(extent, format::copy_of(volume.replayed_version(extent.region))));
   for (const format::Extent& extent : homes) {
     AlignedBuffer table(format::table_bytes(extent.length));
     value_or_throw(volume.medium().read(extent.medium_offset + extent.length, table.span()));

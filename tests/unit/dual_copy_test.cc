@@ -58,8 +58,8 @@ class DualCopyTest : public testing::TestWithParam<Way> {
   std::string uri() const { return GetParam().scheme + path(); }
 
   void open(media::Recording* recording = nullptr) {
-    store_ = std::make_unique<WrappedStore>(
-        uri(), options(), [&](std::unique_ptr<media::Medium> inner) {
+    store_ =
+        std::make_unique<WrappedStore>(uri(), options(), [&](std::unique_ptr<media::Medium> inner) {
           inner = plan_.wrap(std::move(inner));
           return recording == nullptr ? std::move(inner) : recording->wrap(std::move(inner));
         });
@@ -161,14 +161,16 @@ TEST_P(DualCopyTest, AnAttemptThatFailsHarmsNothing) {
   change();
   store_->checkpoint();
   u64 fired = 0;
-  for (const media::FaultKind kind : {media::FaultKind::kIo, media::FaultKind::kShort,
-                                      media::FaultKind::kLate})
+  for (const media::FaultKind kind :
+       {media::FaultKind::kIo, media::FaultKind::kShort, media::FaultKind::kLate})
     for (u64 nth = 1;; ++nth) {
       const Words before = model_;
       const u64 version = store_->durable_version();
       change();
       plan_.arm({.calls = media::kFaultWrite | media::kFaultSubmit | media::kFaultBarrier,
-                 .nth = nth, .kind = kind, .for_ever = random_() % 2 == 0});
+                 .nth = nth,
+                 .kind = kind,
+                 .for_ever = random_() % 2 == 0});
       const auto made = store_->runtime().checkpoint();
       const bool reached = plan_.fired() != 0;
       plan_.disarm();
@@ -458,22 +460,22 @@ TEST_P(DualCopyTest, RefusesWhatItHasNot) {
             format::kFeatureCopies);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Ways, DualCopyTest,
-    testing::Values(Way{"emu_reported", "emu:", Tracking::kReported},
-                    Way{"emu_stopped", "emu:", Tracking::kReported, Capture::kStopped},
-                    Way{"emu_bitmap", "emu:", Tracking::kBitmap},
-                    Way{"emu_pages", "emu:", Tracking::kAutomatic},
-                    Way{"emu_protect_verified", "emu:", Tracking::kProtect, Capture::kBackground,
-                        Verify::kBeforeUse},
-                    Way{"emu_aliases", "emu:", Tracking::kAutomatic, Capture::kAutomatic,
-                        Verify::kBackground, 4},
-                    Way{"file_reported", "file:", Tracking::kReported},
-                    Way{"file_pages", "file:", Tracking::kAutomatic, Capture::kAutomatic,
-                        Verify::kBackground},
-                    Way{"file_sigbus_verified", "file:", Tracking::kSigbus, Capture::kAutomatic,
-                        Verify::kBeforeUse}),
-    [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Ways, DualCopyTest,
+                         testing::Values(Way{"emu_reported", "emu:", Tracking::kReported},
+                                         Way{"emu_stopped", "emu:", Tracking::kReported,
+                                             Capture::kStopped},
+                                         Way{"emu_bitmap", "emu:", Tracking::kBitmap},
+                                         Way{"emu_pages", "emu:", Tracking::kAutomatic},
+                                         Way{"emu_protect_verified", "emu:", Tracking::kProtect,
+                                             Capture::kBackground, Verify::kBeforeUse},
+                                         Way{"emu_aliases", "emu:", Tracking::kAutomatic,
+                                             Capture::kAutomatic, Verify::kBackground, 4},
+                                         Way{"file_reported", "file:", Tracking::kReported},
+                                         Way{"file_pages", "file:", Tracking::kAutomatic,
+                                             Capture::kAutomatic, Verify::kBackground},
+                                         Way{"file_sigbus_verified", "file:", Tracking::kSigbus,
+                                             Capture::kAutomatic, Verify::kBeforeUse}),
+                         [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace perdura::test

@@ -77,8 +77,8 @@ class HomeGuardTest : public testing::TestWithParam<Way> {
       }
       store.close();
     }
-    home_ = std::make_shared<HomeMap>(
-        value_or_throw(store::outline(uri(), {})).regions.at(0).extents);
+    home_ =
+        std::make_shared<HomeMap>(value_or_throw(store::outline(uri(), {})).regions.at(0).extents);
     flip_back();
   }
   /// A bit in the last word of the page, or makes it right again.
@@ -458,20 +458,19 @@ TEST(HomeGuardOfObjects, ARootAloneHealsNothing) {
 
 INSTANTIATE_TEST_SUITE_P(
     Ways, HomeGuardTest,
-    testing::Values(Way{"file_reported", "file:", Tracking::kReported},
-                    Way{"emu_reported", "emu:", Tracking::kReported},
-                    Way{"file_granules", "file:", Tracking::kReported, Verify::kBackground, 4096},
-                    Way{"file_never", "file:", Tracking::kReported, Verify::kNever},
-                    Way{"emu_bitmap", "emu:", Tracking::kBitmap, Verify::kNever},
-                    Way{"file_userfault", "file:", Tracking::kUserfault},
-                    Way{"file_sigbus", "file:", Tracking::kSigbus, Verify::kNever},
-                    Way{"emu_sigbus", "emu:", Tracking::kSigbus},
-                    Way{"file_protect", "file:", Tracking::kProtect},
-                    Way{"emu_protect", "emu:", Tracking::kProtect},
-                    Way{"emu_copies", "emu:", Tracking::kReported, Verify::kBackground, 64,
-                        Engine::kDualCopy},
-                    Way{"file_copies", "file:", Tracking::kUserfault, Verify::kNever, 64,
-                        Engine::kDualCopy}),
+    testing::Values(
+        Way{"file_reported", "file:", Tracking::kReported},
+        Way{"emu_reported", "emu:", Tracking::kReported},
+        Way{"file_granules", "file:", Tracking::kReported, Verify::kBackground, 4096},
+        Way{"file_never", "file:", Tracking::kReported, Verify::kNever},
+        Way{"emu_bitmap", "emu:", Tracking::kBitmap, Verify::kNever},
+        Way{"file_userfault", "file:", Tracking::kUserfault},
+        Way{"file_sigbus", "file:", Tracking::kSigbus, Verify::kNever},
+        Way{"emu_sigbus", "emu:", Tracking::kSigbus},
+        Way{"file_protect", "file:", Tracking::kProtect},
+        Way{"emu_protect", "emu:", Tracking::kProtect},
+        Way{"emu_copies", "emu:", Tracking::kReported, Verify::kBackground, 64, Engine::kDualCopy},
+        Way{"file_copies", "file:", Tracking::kUserfault, Verify::kNever, 64, Engine::kDualCopy}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

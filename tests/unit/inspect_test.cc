@@ -276,8 +276,7 @@ INSTANTIATE_TEST_SUITE_P(
     Stores, Inspect,
     testing::Values(Kind{"file:", Engine::kRedoLog, true}, Kind{"file:", Engine::kRemap, false},
                     Kind{"emu:", Engine::kRedoLog, false}, Kind{"emu:", Engine::kRemap, true},
-                    Kind{"file:", Engine::kDualCopy, true},
-                    Kind{"emu:", Engine::kDualCopy, false}),
+                    Kind{"file:", Engine::kDualCopy, true}, Kind{"emu:", Engine::kDualCopy, false}),
     [](const auto& each) {
       const std::string place = each.param.scheme[0] == 'f' ? "File" : "Nvm";
       return place + (each.param.engine == Engine::kRemap      ? "InChunks"

@@ -83,8 +83,8 @@ class VerifyTest : public testing::TestWithParam<Way> {
           static_cast<u64>(reinterpret_cast<std::byte*>(words) - store.runtime().region().base());
     }
     store.close();
-    home_ = std::make_shared<HomeMap>(
-        value_or_throw(store::outline(uri(), {})).regions.at(0).extents);
+    home_ =
+        std::make_shared<HomeMap>(value_or_throw(store::outline(uri(), {})).regions.at(0).extents);
     return offset;
   }
   static u64* words_of(WrappedStore& store) { return static_cast<u64*>(store.get_root("words")); }

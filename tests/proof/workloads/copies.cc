@@ -20,6 +20,7 @@ const Registration kSessions({"copies", "versions go to two copies in turn", ses
 
 void by_page(Run& run) {
   run.options.tracking = Tracking::kUserfault;
+  run.options.compare = false;  // whole pages
   sessions(run);
 }
 const Registration kByPage({"copies-pages", "changes for two copies are found by page", by_page});
@@ -128,8 +129,8 @@ void one_object(Run& run) {
   }
   run.kill();
 }
-const Registration kOneObject({"copies-object",
-                               "an object becomes durable alone, in two copies", one_object});
+const Registration kOneObject({"copies-object", "an object becomes durable alone, in two copies",
+                               one_object});
 
 void in_background(Run& run) {
   run.use_copies();
@@ -165,8 +166,8 @@ void neighbours(Run& run) {
   }
   run.kill();
 }
-const Registration kNeighbours({"copies-regions",
-                                "two regions in copies, of which one goes", neighbours});
+const Registration kNeighbours({"copies-regions", "two regions in copies, of which one goes",
+                                neighbours});
 
 }  // namespace
 }  // namespace perdura::proof
