@@ -12,7 +12,7 @@ using format::Extent;
 using region::HomeMap;
 
 namespace {
-constexpr u64 kWindowBytes = kMiB;
+constexpr u64 kLevelBytes = kMiB;
 }  // namespace
 
 Result<std::unique_ptr<Copies>> Copies::create(region::Volume& volume, const region::Region& region,
@@ -40,7 +40,7 @@ struct Copies::Level {
   const HomeMap& newest;
   const HomeMap& older;
   const std::atomic<bool>& stop;
-  AlignedBuffer window{kWindowBytes};
+  AlignedBuffer window{kLevelBytes};
   WriteBuffers writes;
 };
 
@@ -49,7 +49,7 @@ Status Copies::level(u64 newest, const std::atomic<bool>& stop) {
   Level work{.newest = at(format::copy_of(newest)),
              .older = at(format::copy_of(newest) ^ 1),
              .stop = stop,
-             .writes = {volume_.medium(), kWindowBytes, PERDURA_SITE("levelled copy")}};
+             .writes = {volume_.medium(), kLevelBytes, PERDURA_SITE("levelled copy")}};
   for (size_t i = 0; i < work.newest.extents().size(); ++i) PERDURA_TRY(level(work, i));
   return work.writes.drain();
 }
@@ -69,8 +69,8 @@ Status Copies::level(Level& work, size_t extent) {
     std::memcpy(&value, table.data() + index * sizeof value, sizeof value);
     return value;
   };
-  for (u64 at = 0; at < from.length && !work.stop.load(); at += kWindowBytes) {
-    const u64 length = std::min(kWindowBytes, from.length - at);
+  for (u64 at = 0; at < from.length && !work.stop.load(); at += kLevelBytes) {
+    const u64 length = std::min(kLevelBytes, from.length - at);
     const media::ReadRequest older{to.medium_offset + at, work.window.first(length)};
     const bool loaded = readable && medium.load({&older, 1});
     for (u64 page = 0; page < length; page += kPageBytes) {
