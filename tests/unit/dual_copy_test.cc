@@ -298,6 +298,48 @@ TEST_P(DualCopyTest, APowerFailureAtEachCallLeavesTheNewestVersion) {
   EXPECT_GT(states, 100u);
 }
 
+// The superblock may name a version whose checkpoint has failed. Power fails while the next attempt
+// at it writes to the same copy.
+TEST_P(DualCopyTest, AVersionThatFailedAtLastIsUndoneBeforeItsCopyIsWrittenAgain) {
+  for (const unsigned calls : {media::kFaultWrite, media::kFaultBarrier})
+    for (const u64 nth : {u64{1}, u64{2}, u64{3}}) {
+      media::Recording recording;
+      open(&recording);
+      set(0, kWords, 1);
+      std::vector<std::pair<u64, Words>> known;
+      known.emplace_back(store_->checkpoint(), model_);
+      const size_t begin = recording.size();
+      const u64 version = store_->durable_version() + 1;
+      set(10, 2000, 2);
+      known.emplace_back(version, model_);
+      plan_.arm({.calls = calls, .nth = nth});
+      (void)store_->runtime().checkpoint();
+      plan_.disarm();
+      set(500, 3000, 3);
+      known.emplace_back(store_->durable_version() + 1, model_);
+      const u64 last = store_->checkpoint();
+      const size_t end_of_last = recording.size();
+      crash();
+      const media::History history = recording.history();
+      for (size_t end = begin; end <= history.calls().size(); end += slice_or_whole(4, 1))
+        for (const int kept : {0, 1, 2}) {
+          write_file(path(), history.after_crash(end, [&](size_t, u64) {
+            return kept == 1 || (kept == 2 && random_() % 2 == 0);
+          }));
+          open();
+          const u64 found = store_->durable_version();
+          EXPECT_GE(found, end >= end_of_last ? last : version - 1);
+          EXPECT_TRUE(
+              std::any_of(known.begin(), known.end(),
+                          [&](const auto& each) { return each.first == found && is(each.second); }))
+              << "after call " << end << ", version " << found;
+          crash();
+        }
+      std::filesystem::remove(path());
+      if (HasFailure()) return;
+    }
+}
+
 // A pinned version stays when the next one is made; the one after that would take its place.
 TEST_P(DualCopyTest, AReaderKeepsItsVersionAndTheOneAfterTheNextWaits) {
   if (GetParam().tracking != Tracking::kReported) GTEST_SKIP() << "it waits for seconds";
