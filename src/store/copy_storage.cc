@@ -3,7 +3,6 @@
 #include "store/home_loader.hpp"
 #include "store/pinned.hpp"
 #include "store/storage.hpp"
-#include "track/kinds.hpp"
 
 namespace perdura::store {
 namespace {
@@ -47,10 +46,9 @@ class CopyStorage final : public Storage {
     return options_.lazy_recovery ? loader_.load_lazily(region, tracker) : loader_.load_all(region);
   }
 
-  // As with a log.
-  bool usually_in_background(const track::Tracker& tracker) const override {
-    return track::kind_of(tracker.kind()).lists_lines;
-  }
+  // A snapshot is read by page, and where lines are reported most of a page is not in the change
+  // set: mutators wait for less when they stand still.
+  bool usually_in_background(const track::Tracker&) const override { return false; }
 
   Result<std::unique_ptr<commit::Engine>> make_engine(const Parts& parts) override {
     PERDURA_ASSIGN(

@@ -262,7 +262,7 @@ void note_configuration(const Live& live, size_t number) {
   if (options.aliases != 0) journal.use(Feature::kAliases);
   if (options.capture == Capture::kBackground ||
       (options.capture == Capture::kAutomatic && options.tracking == Tracking::kReported &&
-       options.engine != Engine::kRemap))
+       options.engine == Engine::kRedoLog))
     journal.use(Feature::kBackground);
   if (live.program.typed) journal.use(Feature::kTyped);
   if (options.region_address != 0 && number != 0) journal.use(Feature::kMoved);

@@ -502,22 +502,22 @@ TEST_P(DualCopyTest, RefusesWhatItHasNot) {
             format::kFeatureCopies);
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, DualCopyTest,
-                         testing::Values(Way{"emu_reported", "emu:", Tracking::kReported},
-                                         Way{"emu_stopped", "emu:", Tracking::kReported,
-                                             Capture::kStopped},
-                                         Way{"emu_bitmap", "emu:", Tracking::kBitmap},
-                                         Way{"emu_pages", "emu:", Tracking::kAutomatic},
-                                         Way{"emu_protect_verified", "emu:", Tracking::kProtect,
-                                             Capture::kBackground, Verify::kBeforeUse},
-                                         Way{"emu_aliases", "emu:", Tracking::kAutomatic,
-                                             Capture::kAutomatic, Verify::kBackground, 4},
-                                         Way{"file_reported", "file:", Tracking::kReported},
-                                         Way{"file_pages", "file:", Tracking::kAutomatic,
-                                             Capture::kAutomatic, Verify::kBackground},
-                                         Way{"file_sigbus_verified", "file:", Tracking::kSigbus,
-                                             Capture::kAutomatic, Verify::kBeforeUse}),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Ways, DualCopyTest,
+    testing::Values(Way{"emu_reported", "emu:", Tracking::kReported, Capture::kBackground},
+                    Way{"emu_stopped", "emu:", Tracking::kReported, Capture::kStopped},
+                    Way{"emu_bitmap", "emu:", Tracking::kBitmap},
+                    Way{"emu_pages", "emu:", Tracking::kAutomatic},
+                    Way{"emu_protect_verified", "emu:", Tracking::kProtect, Capture::kBackground,
+                        Verify::kBeforeUse},
+                    Way{"emu_aliases", "emu:", Tracking::kAutomatic, Capture::kAutomatic,
+                        Verify::kBackground, 4},
+                    Way{"file_reported", "file:", Tracking::kReported},
+                    Way{"file_pages", "file:", Tracking::kAutomatic, Capture::kAutomatic,
+                        Verify::kBackground},
+                    Way{"file_sigbus_verified", "file:", Tracking::kSigbus, Capture::kAutomatic,
+                        Verify::kBeforeUse}),
+    [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace perdura::test
