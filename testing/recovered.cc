@@ -17,6 +17,12 @@ Status run(Execution& execution, const Options& options, Recovered& recovered) {
     recovered.version = recovered.chunks->durable_version();
     return {};
   }
+  if (region.engine == format::EngineId::kCopies) {
+    recovered.version = recovered.volume->replayed_version(region.region);
+    PERDURA_ASSIGN(recovered.home, region::HomeMap::of_copy(*recovered.volume, region,
+                                                            format::copy_of(recovered.version)));
+    return {};
+  }
   PERDURA_ASSIGN(store::Recovery recovery,
                  store::recover(*recovered.volume, region, options.log_limit_bytes));
   recovered.version = recovery.log.durable_version;

@@ -73,6 +73,9 @@ void print_space(const RegionDescription& region) {
                    bytes_text(region.backed_bytes), count_text(region.extents.size(), "extent"),
                    bytes_text(region.home_bytes)));
   if (region.log) print_log(region, *region.log);
+  else if (region.copy)
+    line("versions",
+         fmt::format("{} durable, in copy {} of two", region.durable_version, *region.copy + 1));
   else if (!region.objects) print_chunks(region);
 }
 

@@ -83,6 +83,7 @@ Json region_json(const store::RegionDescription& region) {
                {"home_bytes", region.home_bytes},
                {"extents", Json::array()},
                {"log", region.log ? log_json(*region.log) : Json()},
+               {"copy", region.copy ? Json(*region.copy) : Json()},
                {"heap", region.heap ? heap_json(*region.heap) : Json()},
                {"types", Json::array()},
                {"roots", Json::array()},

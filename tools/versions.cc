@@ -27,6 +27,9 @@ void print_versions(const store::Description& description) {
     if (description.regions.size() > 1) fmt::print("region '{}'\n", printable(region.name()));
     if (region.log)
       fmt::print("{}: a redo log keeps the newest version alone\n", region.durable_version);
+    if (region.copy)
+      fmt::print("{}: a region in two copies keeps the newest version alone\n",
+                 region.durable_version);
     for (const store::VersionDescription& version : region.versions)
       fmt::print("{}: {}, {} of {}, {} written{}\n", version.number, time_text(version.time_ns),
                  count_text(version.changed_chunks, "changed chunk"),

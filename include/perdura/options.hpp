@@ -32,8 +32,10 @@ enum class Capture {
 /// How a store makes its versions durable (docs/architecture.md, "Engines"). Chosen when it is
 /// created.
 enum class Engine {
-  kRedoLog,  ///< changed lines go to a log, and from there to the home image
-  kRemap,    ///< changed chunks go to new places; older versions stay (SoftPM §4)
+  kRedoLog,   ///< changed lines go to a log, and from there to the home image
+  kRemap,     ///< changed chunks go to new places; older versions stay (SoftPM §4)
+  kDualCopy,  ///< changed lines go to the older of two home images, which then is the newer one
+              ///< (SIMPO §3.2); without transactions
 };
 
 /// When the home image of a store with a log is compared with its checksums. (Chunks are verified

@@ -45,7 +45,11 @@ enum perdura_tracking {
   PERDURA_TRACK_PROTECT = 5
 };
 
-enum perdura_engine { PERDURA_ENGINE_REDO_LOG = 0, PERDURA_ENGINE_REMAP = 1 };
+enum perdura_engine {
+  PERDURA_ENGINE_REDO_LOG = 0,
+  PERDURA_ENGINE_REMAP = 1,
+  PERDURA_ENGINE_DUAL_COPY = 2
+};
 
 enum perdura_capture {
   PERDURA_CAPTURE_AUTOMATIC = 0,

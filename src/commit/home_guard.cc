@@ -49,11 +49,14 @@ void note_damage(Findings& findings, u64 region_offset, std::string what) {
 
 Result<std::unique_ptr<HomeGuard>> HomeGuard::create(region::Volume& volume,
                                                      const region::Region& region,
-                                                     const track::DirtyMap* recovered) {
+                                                     const track::DirtyMap* recovered,
+                                                     Condemns condemns) {
   PERDURA_ASSIGN(PageSet known, PageSet::create(region.limit()));
   PERDURA_ASSIGN(PageSet withheld, PageSet::create(region.limit()));
-  return std::unique_ptr<HomeGuard>(
-      new HomeGuard(volume, region.home(), recovered, std::move(known), std::move(withheld)));
+  PERDURA_ASSIGN(PageSet condemned, PageSet::create(region.limit()));
+  return std::unique_ptr<HomeGuard>(new HomeGuard(volume, region.home(), recovered, condemns,
+                                                  std::move(known), std::move(withheld),
+                                                  std::move(condemned)));
 }
 
 void HomeGuard::note(u64 page, std::string what) {
@@ -123,10 +126,13 @@ Status HomeGuard::verify(const std::vector<u64>& pages) {
   }
   // What cannot be read now may be whole: a verdict would be for ever.
   if (!unreadable.empty()) return page_unreadable(volume_, unreadable.front());
-  if (!damaged.empty()) PERDURA_TRY(condemn(damaged));
+  if (!damaged.empty() && condemns_ == Condemns::kAtHome) PERDURA_TRY(condemn(damaged));
   damaged.insert(damaged.end(), condemned.begin(), condemned.end());
   if (damaged.empty()) return {};
-  for (const u64 page : damaged) note_in_version(page);
+  for (const u64 page : damaged) {
+    condemned_.add(page);
+    note_in_version(page);
+  }
   say_condemned(volume_, damaged);
   return {};
 }

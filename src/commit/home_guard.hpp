@@ -30,12 +30,19 @@ namespace perdura::commit {
 
 class HomeGuard {
  public:
+  /// Where the value goes that says that a page is condemned.
+  enum class Condemns {
+    kAtHome,       ///< to the home image, durable before there is the version
+    kWithVersion,  ///< who writes the version writes it with it, for all in condemned()
+  };
+
   /// Of a region that has just been mapped: what it has by now is its home image, which may be
   /// damaged. A crash may have left pages with lines of `recovered`, if any, half written: nothing
   /// can be said of them. All of these outlive the guard.
   static Result<std::unique_ptr<HomeGuard>> create(region::Volume& volume,
                                                    const region::Region& region,
-                                                   const track::DirtyMap* recovered);
+                                                   const track::DirtyMap* recovered,
+                                                   Condemns condemns = Condemns::kAtHome);
 
   /// The page fits its checksum, or there is nothing to compare. In any thread, perhaps in a signal
   /// handler.
@@ -44,6 +51,9 @@ class HomeGuard {
   /// before the program can see it.
   void withhold(u64 page) noexcept { withheld_.add(page); }
   const PageSet& withheld() const { return withheld_; }
+  bool knows(u64 page) const noexcept { return known_.contains(page); }
+  /// What before_version() has found damaged.
+  const PageSet& condemned() const { return condemned_; }
   /// The page is damaged, as `what` says: to be told of, once.
   void note(u64 page, std::string what);
   /// The page is damaged and condemned, and a version has changes in it.
@@ -67,12 +77,15 @@ class HomeGuard {
 
  private:
   HomeGuard(region::Volume& volume, std::shared_ptr<const region::HomeMap> home,
-            const track::DirtyMap* recovered, PageSet known, PageSet withheld)
+            const track::DirtyMap* recovered, Condemns condemns, PageSet known, PageSet withheld,
+            PageSet condemned)
       : volume_(volume),
         home_(std::move(home)),
         recovered_(recovered),
+        condemns_(condemns),
         known_(std::move(known)),
-        withheld_(std::move(withheld)) {}
+        withheld_(std::move(withheld)),
+        condemned_(std::move(condemned)) {}
 
   bool is_unknown(u64 page) noexcept;
   Status verify(const std::vector<u64>& pages);
@@ -81,8 +94,10 @@ class HomeGuard {
   region::Volume& volume_;
   const std::shared_ptr<const region::HomeMap> home_;
   const track::DirtyMap* const recovered_;
+  const Condemns condemns_;
   PageSet known_;
   PageSet withheld_;
+  PageSet condemned_;
   std::mutex writing_;
   mutable std::mutex mutex_;
   Findings findings_;

@@ -14,12 +14,6 @@ using format::kNodeBytes;
 using format::kNodeEntries;
 using format::VersionRecord;
 
-// As many as are in flight while others are filled: a disk that tells of its writes when all of
-// them are done stands still until there is the next one.
-constexpr u64 kBufferBytesMin = 256 * kKiB;
-constexpr u64 kBuffersMin = 4;
-constexpr u64 kBuffersMax = 16;
-
 u64 length_at(u32 level, u64 chunk_bytes) { return level == 0 ? chunk_bytes : kNodeBytes; }
 
 }  // namespace
@@ -74,10 +68,7 @@ RemapEngine::RemapEngine(const Config& config, RecoveredVersions recovered)
       pins_(medium_, config.record.region),
       retiring_(std::move(recovered.retiring)),
       durable_(recovered.kept.empty() ? 0 : recovered.kept.back().version),
-      buffer_bytes_(std::max(kBufferBytesMin, chunk_bytes_)),
-      buffer_count_(std::max(kBuffersMin, kBuffersMax * kBufferBytesMin / buffer_bytes_)),
-      buffers_(buffer_count_ * buffer_bytes_),
-      queue_(medium_.queue()) {}
+      buffers_(medium_, chunk_bytes_, PERDURA_SITE("chunks")) {}
 
 void RemapEngine::begin(u64 version) {
   stage_.begin();
@@ -87,7 +78,6 @@ void RemapEngine::begin(u64 version) {
   taken_.clear();
   record_begun_ = false;
   written_ = {};
-  buffered_bytes_ = 0;
   chunks_before_ = map_.chunks();
 }
 
@@ -104,29 +94,8 @@ void RemapEngine::expect_chunks(u64 count) {
 
 // Memory for what goes to `place` next.
 Result<std::byte*> RemapEngine::room(u64 place, u64 length) {
-  const bool follows = buffered_bytes_ != 0 && place == buffered_place_ + buffered_bytes_ &&
-                       length == buffered_each_ && buffered_bytes_ + length <= buffer_bytes_;
-  if (!follows) {
-    PERDURA_TRY(flush());
-    buffered_place_ = place;
-    buffered_each_ = length;
-  }
-  std::byte* const at = buffers_.data() + buffer_ * buffer_bytes_ + buffered_bytes_;
-  buffered_bytes_ += length;
   written_.bytes += length;
-  return at;
-}
-
-Status RemapEngine::flush() {
-  if (buffered_bytes_ == 0) return {};
-  const std::byte* const bytes = buffers_.data() + buffer_ * buffer_bytes_;
-  const u64 at_once = medium_.geometry().objects ? buffered_each_ : buffered_bytes_;
-  for (u64 at = 0; at < buffered_bytes_; at += at_once)
-    PERDURA_TRY(
-        queue_->submit(buffered_place_ + at, {bytes + at, at_once}, PERDURA_SITE("chunks")));
-  buffered_bytes_ = 0;
-  buffer_ = (buffer_ + 1) % buffer_count_;
-  return queue_->drain(buffer_count_ - 1);
+  return buffers_.room(place, length);
 }
 
 void RemapEngine::set_entry(u32 level, u64 index, const ChunkEntry& entry) {
@@ -155,7 +124,7 @@ Status RemapEngine::capture_stopped(const track::DirtyMap& changes) {
   const std::vector<u64> chunks = units_of(changes, chunk_bytes_);
   expect_chunks(chunks.size());
   for (const u64 index : chunks) PERDURA_TRY(write_chunk(index, chunk_address(index)));
-  return flush();
+  return buffers_.flush();
 }
 
 Status RemapEngine::capture(const track::DirtyMap& changes, Snapshot& snapshot) {
@@ -169,7 +138,7 @@ Status RemapEngine::capture(const track::DirtyMap& changes, Snapshot& snapshot) 
     side_copies_ += snapshot.side_copies();
   }
   PERDURA_TRY(written);
-  return flush();
+  return buffers_.flush();
 }
 
 Status RemapEngine::capture_selection(const Selection::Lines&) {
@@ -229,8 +198,7 @@ Status RemapEngine::prepare() {
   PERDURA_TRY(medium_.check_named());
   PERDURA_TRY(write_nodes());
   if (config_.whole_chunks) PERDURA_TRY(pad_nodes());
-  PERDURA_TRY(flush());
-  PERDURA_TRY(queue_->drain());
+  PERDURA_TRY(buffers_.drain());
   replaced_.assign(1, {version_, {}});
   Retiring& replaced = replaced_.front();
   replaced.places.reserve(changes_.size() + doubtful_.size());
@@ -274,7 +242,7 @@ Status RemapEngine::write_record() {
 
 void RemapEngine::give_back(std::span<const Retiring::Place> places) noexcept {
   for (const Retiring::Place& each : places) {
-    queue_->erase(each.place, each.length);
+    buffers_.queue().erase(each.place, each.length);
     config_.space->release(each.place, each.length);
   }
 }
@@ -298,9 +266,7 @@ void RemapEngine::retire() {
 
 void RemapEngine::discard() {
   stage_.discard();
-  const Status drained = guarded([this] { return queue_->drain(); });
-  (void)drained;  // the attempt has failed already
-  buffered_bytes_ = 0;
+  buffers_.abandon();
   replaced_.clear();
   for (auto change = changes_.rbegin(); change != changes_.rend(); ++change)
     map_.at(change->level, change->index) = change->old;

@@ -16,11 +16,11 @@
 #include <span>
 #include <vector>
 
-#include "base/aligned_buffer.hpp"
 #include "commit/engine.hpp"
 #include "commit/page_set.hpp"
 #include "commit/pins.hpp"
 #include "commit/version_map.hpp"
+#include "commit/write_buffers.hpp"
 #include "region/region.hpp"
 
 namespace perdura::commit {
@@ -87,7 +87,6 @@ class RemapEngine final : public Engine {
 
   void expect_chunks(u64 count);
   Result<std::byte*> room(u64 place, u64 length);
-  Status flush();
   Status write_chunk(u64 index, const std::byte* bytes);
   void set_entry(u32 level, u64 index, const format::ChunkEntry& entry);
   Status write_nodes();
@@ -121,17 +120,7 @@ class RemapEngine final : public Engine {
   /// Of attempts whose record may be on the medium: not to be given out before it is overwritten.
   std::vector<Retiring::Place> doubtful_;
 
-  // --- writes: neighbours of a size go together
-  const u64 buffer_bytes_;
-  const u64 buffer_count_;
-  AlignedBuffer buffers_;  ///< one behind the other
-  /// After the buffers: it waits for what is in flight before these go. All that is ever written to
-  /// the places of chunks goes through it, which erase() needs.
-  std::unique_ptr<media::WriteQueue> queue_;
-  size_t buffer_ = 0;
-  u64 buffered_place_ = 0;
-  u64 buffered_bytes_ = 0;
-  u64 buffered_each_ = 0;  ///< of what is buffered
+  WriteBuffers buffers_;
 
   mutable std::mutex mutex_;  ///< what statistics reads
   u64 bytes_written_ = 0;

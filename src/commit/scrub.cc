@@ -47,7 +47,9 @@ bool Scrub::step(const HomeMap& home) {
                 sizeof expected);
     // The next replay gives such a page a new checksum, unless it was found damaged before.
     if (guard_.may_be_half_replayed(page) && expected != format::kCondemnedPage) continue;
-    if (page_checksum(buffer_.data() + at, page * kLinesPerPage) == expected) guard_.learn(page);
+    const bool good = page_checksum(buffer_.data() + at, page * kLinesPerPage) == expected;
+    if (beside_writes_ && guard_.knows(page)) continue;
+    if (good) guard_.learn(page);
     else guard_.note(page, page_damaged(volume_, first + at).message);
   }
   guard_.scrubbed(length);

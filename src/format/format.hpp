@@ -5,8 +5,8 @@
 //   8 Ki     owner record             4 KiB   (who has the store open: for messages only)
 //   64 Ki    directory slot 0        64 KiB
 //   128 Ki   directory slot 1        64 KiB
-//   192 Ki   extents: log segments, home images each followed by its page-checksum table; or chunks
-//            and version records (remap_format.hpp)
+//   192 Ki   extents: log segments, home images each followed by its page-checksum table; or home
+//            images in pairs; or chunks and version records (remap_format.hpp)
 //
 // All integers are little-endian, the only byte order Perdura runs on.
 #pragma once
@@ -37,8 +37,10 @@ constexpr u64 kSegmentBytesMax = kMiB;
 // Feature flags. A store with an incompatible flag that the program does not know is refused.
 constexpr u64 kFeatureAliases = 1;   ///< a region holds addresses in its aliases
 constexpr u64 kFeatureRemap = 2;     ///< a region lives in chunks
+constexpr u64 kFeatureCopies = 8;    ///< a region lives in two copies
 constexpr u64 kFeatureObjects = 16;  ///< a region holds objects; 4 said so of an early form
-constexpr u64 kKnownIncompatible = kFeatureAliases | kFeatureRemap | kFeatureObjects;
+constexpr u64 kKnownIncompatible =
+    kFeatureAliases | kFeatureRemap | kFeatureObjects | kFeatureCopies;
 
 constexpr u32 kRegionsMax = 16;  ///< numbered from 1
 constexpr u64 kRegionBytesMax = u64{1} << 44;
@@ -51,8 +53,10 @@ constexpr u64 kCounterMax = u64{1} << 56;  ///< no store counts versions, update
 
 /// What a region's recovery starts from.
 struct RegionState {
-  u64 replayed_version;  ///< the version that the home image holds in full
-  u64 live_generation;   ///< its log segments of earlier ones hold nothing that recovery needs
+  /// The version that the home image holds in full; in copies: the newest one, in the copy that its
+  /// lowest bit says.
+  u64 replayed_version;
+  u64 live_generation;  ///< its log segments of earlier ones hold nothing that recovery needs
 };
 static_assert(sizeof(RegionState) == 16);
 
@@ -113,13 +117,14 @@ enum class ExtentKind : u32 {
   kVersions = 4,     ///< version records of a region
   kObjectHeads = 5,  ///< a table of objects
   kObjects = 6,      ///< copies, logs and functions of objects
+  kCopies = 7,       ///< two home images of `length` bytes, each with its page-checksum table
 };
 
 struct Extent {
   ExtentKind kind;
   u32 region;
-  u64 region_offset;  ///< kHome: where in the region
-  u64 length;         ///< bytes, without the table
+  u64 region_offset;  ///< kHome, kCopies: where in the region
+  u64 length;         ///< bytes of it, without the tables
   u64 medium_offset;
 };
 static_assert(sizeof(Extent) == 32);
@@ -130,6 +135,7 @@ enum class EngineId : u16 {
   kRedoLog = 1,  ///< in a home image, with a redo log
   kRemap = 2,    ///< in chunks that are never overwritten
   kObjects = 3,  ///< as objects, each with copies and a log of its own
+  kCopies = 4,   ///< in two home images that take turns
 };
 
 constexpr u64 kRegionNameMax = 31;  ///< bytes; at least one
@@ -180,13 +186,28 @@ constexpr u64 table_bytes(u64 home_bytes) {
 /// checksum.
 constexpr u64 kCondemnedPage = 0x6567616d61446450;  // "PdDamage"
 
-/// Of the medium, with the table.
+/// A home image with its table.
+constexpr u64 home_bytes(u64 length) { return length + table_bytes(length); }
+
+/// Of the medium, with what is behind `length`.
 constexpr u64 extent_bytes(const Extent& extent) {
-  return extent.kind == ExtentKind::kHome ? extent.length + table_bytes(extent.length)
-                                          : extent.length;
+  if (extent.kind == ExtentKind::kCopies) return 2 * home_bytes(extent.length);
+  return extent.kind == ExtentKind::kHome ? home_bytes(extent.length) : extent.length;
 }
 constexpr u64 extent_end(const Extent& extent) {
   return extent.medium_offset + extent_bytes(extent);
+}
+
+/// Parts of a region with a place of their own for each page.
+constexpr bool has_homes(ExtentKind kind) {
+  return kind == ExtentKind::kHome || kind == ExtentKind::kCopies;
+}
+/// Which copy a version is in.
+constexpr u64 copy_of(u64 version) { return version & 1; }
+/// One copy of both, as the home image that it is.
+constexpr Extent home_in_copy(const Extent& copies, u64 copy) {
+  return {ExtentKind::kHome, copies.region, copies.region_offset, copies.length,
+          copies.medium_offset + copy * home_bytes(copies.length)};
 }
 
 constexpr u32 kLogBlockMagic = 0x474f4c50;  // "PLOG"

@@ -8,6 +8,14 @@ namespace {
 using format::Extent;
 using format::ExtentKind;
 
+// The volume also knows extents that an earlier attempt failed to map.
+Result<Extent> take_home(Volume& volume, const format::RegionRecord& record, ExtentKind kind,
+                         u64 offset, u64 end) {
+  for (const Extent& extent : volume.extents(kind, record.region))
+    if (extent.region_offset > offset) end = std::min(end, extent.region_offset);
+  return volume.allocate_home(record.region, offset, end - offset, kind);
+}
+
 class HomeBacking final : public Backing {
  public:
   HomeBacking(Volume& volume, const format::RegionRecord& record)
@@ -18,16 +26,36 @@ class HomeBacking final : public Backing {
     return home->extents();
   }
   bool has_home() const override { return true; }
-  // The volume also knows extents that an earlier attempt failed to map.
   Result<Extent> take(u64 offset, u64 end, const HomeMap&) override {
-    for (const Extent& extent : volume_.extents(ExtentKind::kHome, record_.region))
-      if (extent.region_offset > offset) end = std::min(end, extent.region_offset);
-    return volume_.allocate_home(record_.region, offset, end - offset);
+    return take_home(volume_, record_, ExtentKind::kHome, offset, end);
   }
 
  private:
   Volume& volume_;
   const format::RegionRecord record_;
+};
+
+// A part of it is new in both copies: neither has anything yet that the other one lacks.
+class CopyBacking final : public Backing {
+ public:
+  CopyBacking(Volume& volume, const format::RegionRecord& record, u64 copy)
+      : volume_(volume), record_(record), copy_(copy) {}
+
+  Result<std::vector<Extent>> parts() const override {
+    PERDURA_ASSIGN(const auto home, HomeMap::of_copy(volume_, record_, copy_));
+    return home->extents();
+  }
+  bool has_home() const override { return true; }
+  Result<Extent> take(u64 offset, u64 end, const HomeMap&) override {
+    PERDURA_ASSIGN(const Extent taken,
+                   take_home(volume_, record_, ExtentKind::kCopies, offset, end));
+    return format::home_in_copy(taken, copy_);
+  }
+
+ private:
+  Volume& volume_;
+  const format::RegionRecord record_;
+  const u64 copy_;
 };
 
 class ChunkBacking final : public Backing {
@@ -75,6 +103,11 @@ class NoBacking final : public Backing {
 
 std::unique_ptr<Backing> home_backing(Volume& volume, const format::RegionRecord& record) {
   return std::make_unique<HomeBacking>(volume, record);
+}
+
+std::unique_ptr<Backing> copy_backing(Volume& volume, const format::RegionRecord& record,
+                                      u64 copy) {
+  return std::make_unique<CopyBacking>(volume, record, copy);
 }
 
 std::unique_ptr<Backing> chunk_backing(ChunkSpace& space, const format::RegionRecord& record,

@@ -26,8 +26,10 @@ class Backing {
   virtual Result<format::Extent> take(u64 offset, u64 end, const HomeMap& now) = 0;
 };
 
-/// A home image. `volume` outlives it, in both.
+/// A home image. `volume` outlives it, in all of these.
 std::unique_ptr<Backing> home_backing(Volume& volume, const format::RegionRecord& record);
+/// One copy of a region that has two.
+std::unique_ptr<Backing> copy_backing(Volume& volume, const format::RegionRecord& record, u64 copy);
 /// Chunks, of which the first `backed_bytes` hold something.
 std::unique_ptr<Backing> chunk_backing(ChunkSpace& space, const format::RegionRecord& record,
                                        u64 backed_bytes);

@@ -66,6 +66,19 @@ constexpr EngineRules kObjects{
     .version_records_bytes = [](const RegionRecord&) { return u64{0}; },
 };
 
+constexpr EngineRules kCopies{
+    .feature = format::kFeatureCopies,
+    .record_fits =
+        [](const RegionRecord& record) {
+          return record.chunk_bytes == 0 && record.versions_kept == 0;
+        },
+    .extent_fits = [](const RegionRecord&,
+                      const Extent& extent) { return extent.kind == ExtentKind::kCopies; },
+    .needs_bytes = true,
+    .has_objects = false,
+    .version_records_bytes = [](const RegionRecord&) { return u64{0}; },
+};
+
 constexpr EngineRules kUnknown{
     .feature = 0,
     .record_fits = [](const RegionRecord&) { return false; },
@@ -85,6 +98,8 @@ const EngineRules& engine_rules(const RegionRecord& record) {
       return kRemap;
     case EngineId::kObjects:
       return kObjects;
+    case EngineId::kCopies:
+      return kCopies;
     case EngineId::kUnsaid:
       break;
   }

@@ -11,9 +11,11 @@ HomeMap::HomeMap(std::vector<Extent> extents) : extents_(std::move(extents)) {
             [](const Extent& a, const Extent& b) { return a.region_offset < b.region_offset; });
 }
 
-Result<std::shared_ptr<const HomeMap>> HomeMap::of(const Volume& volume,
-                                                   const format::RegionRecord& record) {
-  std::vector<Extent> mine = volume.extents(format::ExtentKind::kHome, record.region);
+namespace {
+
+Result<std::shared_ptr<const HomeMap>> checked(const Volume& volume,
+                                               const format::RegionRecord& record,
+                                               std::vector<Extent> mine) {
   for (const Extent& extent : mine) {
     if (extent.region_offset > record.limit_bytes ||
         extent.length > record.limit_bytes - extent.region_offset)
@@ -21,6 +23,21 @@ Result<std::shared_ptr<const HomeMap>> HomeMap::of(const Volume& volume,
                                          "' places an extent outside its region"};
   }
   return std::make_shared<const HomeMap>(std::move(mine));
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const HomeMap>> HomeMap::of(const Volume& volume,
+                                                   const format::RegionRecord& record) {
+  return checked(volume, record, volume.extents(format::ExtentKind::kHome, record.region));
+}
+
+Result<std::shared_ptr<const HomeMap>> HomeMap::of_copy(const Volume& volume,
+                                                        const format::RegionRecord& record,
+                                                        u64 copy) {
+  std::vector<Extent> mine = volume.extents(format::ExtentKind::kCopies, record.region);
+  for (Extent& extent : mine) extent = format::home_in_copy(extent, copy);
+  return checked(volume, record, std::move(mine));
 }
 
 const Extent* HomeMap::find(u64 region_offset) const {

@@ -15,6 +15,11 @@ class HomeMap {
   static Result<std::shared_ptr<const HomeMap>> of(const Volume& volume,
                                                    const format::RegionRecord& record);
 
+  /// The same of one copy of a region that has two.
+  static Result<std::shared_ptr<const HomeMap>> of_copy(const Volume& volume,
+                                                        const format::RegionRecord& record,
+                                                        u64 copy);
+
   /// The extent that holds `region_offset`, or nullptr.
   const format::Extent* find(u64 region_offset) const;
   /// Of a page in `extent`: where its bytes and its checksum are.

@@ -100,6 +100,11 @@ Result<std::unique_ptr<Region>> Region::map(Volume& volume, const format::Region
   return map(volume, record, home_backing(volume, record));
 }
 
+Result<std::unique_ptr<Region>> Region::map_copy(Volume& volume, const format::RegionRecord& record,
+                                                 u64 copy) {
+  return map(volume, record, copy_backing(volume, record, copy));
+}
+
 Result<std::unique_ptr<Region>> Region::map_chunks(Volume& volume,
                                                    const format::RegionRecord& record,
                                                    ChunkSpace& space, u64 backed_bytes) {

@@ -50,6 +50,9 @@ class Region {
 
   /// Reserve the recorded range and map what is backed.
   static Result<std::unique_ptr<Region>> map(Volume& volume, const format::RegionRecord& record);
+  /// The same of a region in two copies, of which this one has the newest version.
+  static Result<std::unique_ptr<Region>> map_copy(Volume& volume,
+                                                  const format::RegionRecord& record, u64 copy);
   /// The same of a region in chunks: its first `backed_bytes` are zero, and for the caller to load.
   static Result<std::unique_ptr<Region>> map_chunks(Volume& volume,
                                                     const format::RegionRecord& record,

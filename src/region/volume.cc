@@ -368,13 +368,14 @@ u64 Volume::segment_of(u64 medium_offset) const {
   return found->medium_offset + round_down(medium_offset - found->medium_offset, segment_bytes());
 }
 
-Result<Extent> Volume::allocate_home(u32 region, u64 region_offset, u64 length) {
+Result<Extent> Volume::allocate_home(u32 region, u64 region_offset, u64 length, ExtentKind kind) {
+  PERDURA_ASSERT(format::has_homes(kind));
   std::lock_guard lock(mutex_);
   for (const Extent& extent : extents_)
-    if (extent.kind == ExtentKind::kHome && extent.region == region &&
+    if (extent.kind == kind && extent.region == region &&
         region_offset - extent.region_offset < extent.length)
       return extent;
-  Extent extent{ExtentKind::kHome, region, region_offset, length, 0};
+  Extent extent{kind, region, region_offset, length, 0};
   PERDURA_ASSIGN(extent.medium_offset, allocate({.length = format::extent_bytes(extent),
                                                  .alignment = format::kExtentUnit,
                                                  .cleared = true,
@@ -399,7 +400,7 @@ void Volume::insert_sorted(const Extent& extent) {
 // directory stays short.
 void Volume::merge_extents() {
   const auto merges = [](const Extent& each) {
-    return each.kind != ExtentKind::kHome && each.kind != ExtentKind::kVersions;
+    return !format::has_homes(each.kind) && each.kind != ExtentKind::kVersions;
   };
   for (size_t i = 1; i < extents_.size();) {
     Extent& left = extents_[i - 1];
@@ -496,6 +497,16 @@ Status Volume::set_replayed(u32 region, u64 version, u64 live_generation) {
   superblock_.regions[index_of(region)] = {version, live_generation};
   set_confirmed(region, known);
   return write_superblock();
+}
+
+// Where it fails, later updates for other reasons say what was the newest one before.
+Status Volume::set_newest(u32 region, u64 version) {
+  std::lock_guard lock(mutex_);
+  format::RegionState& state = superblock_.regions[index_of(region)];
+  const format::RegionState before = std::exchange(state, {version, 0});
+  Status written = write_superblock();
+  if (!written) state = before;
+  return written;
 }
 
 // As far as the superblock can say it.

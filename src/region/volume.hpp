@@ -75,10 +75,12 @@ class Volume {
   /// The start of the log segment that holds a medium offset.
   u64 segment_of(u64 medium_offset) const;
 
-  /// Space for [region_offset, region_offset + length) of a region and its checksum table. Where a
+  /// Space for [region_offset, region_offset + length) of a region and its checksum table, once or
+  /// twice as `kind` says (kHome, kCopies). Where a
   /// caller failed to use an earlier extent that holds region_offset, it gets that one again: each
   /// part of a region has one home.
-  Result<format::Extent> allocate_home(u32 region, u64 region_offset, u64 length);
+  Result<format::Extent> allocate_home(u32 region, u64 region_offset, u64 length,
+                                       format::ExtentKind kind = format::ExtentKind::kHome);
   /// `length` bytes for log segments of a region, prewritten and zero.
   Result<format::Extent> allocate_log(u32 region, u64 length);
   /// `length` bytes for chunks of a region, at a multiple of their size. They may hold anything.
@@ -93,6 +95,9 @@ class Volume {
   /// The home image of `region` holds `version`, and its log segments before `live_generation` are
   /// no longer needed. The home image must be durable.
   Status set_replayed(u32 region, u64 version, u64 live_generation);
+  /// `version` of a region in copies is the newest one; what it consists of must be durable. Where
+  /// this fails the medium may say so or not, until the next time that it does not fail.
+  Status set_newest(u32 region, u64 version);
   /// This version is durable: from now on one that is older cannot be taken for the newest one.
   Status confirm(u32 region, u64 version);
   /// Nothing of the region's log is needed by its next opening, if that is the next thing that

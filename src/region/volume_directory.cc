@@ -143,8 +143,7 @@ Status Volume::check_homes() const {
   for (const RegionRecord& record : regions_) {
     std::vector<Extent> homes;
     for (const Extent& extent : extents_)
-      if (extent.kind == ExtentKind::kHome && extent.region == record.region)
-        homes.push_back(extent);
+      if (format::has_homes(extent.kind) && extent.region == record.region) homes.push_back(extent);
     std::sort(homes.begin(), homes.end(),
               [](const Extent& a, const Extent& b) { return a.region_offset < b.region_offset; });
     u64 free_from = 0;

@@ -82,7 +82,8 @@ struct RegionDescription {
   u64 free_bytes = 0;  ///< of that, in chunks that no kept version uses
   std::vector<VersionDescription> versions;  ///< of a region in chunks, in rising order
   std::optional<LogDescription> log;         ///< of a region with one
-  std::optional<HeapAudit> heap;             ///< none before the first version
+  std::optional<u64> copy;        ///< of a region in two: the one that has the newest version
+  std::optional<HeapAudit> heap;  ///< none before the first version
   std::vector<RootDescription> roots;
   std::vector<TypeDescription> types;
   std::optional<ContainerDescription> container;          ///< of a region that is one

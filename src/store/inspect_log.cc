@@ -4,9 +4,9 @@
 #include <set>
 
 #include "base/aligned_buffer.hpp"
-#include "base/checksum.hpp"
 #include "commit/replay.hpp"
 #include "log/reader.hpp"
+#include "store/home_check.hpp"
 #include "store/inspection.hpp"
 #include "store/pinned.hpp"
 #include "store/transaction_replay.hpp"
@@ -90,89 +90,6 @@ class LogTailCheck {
   std::set<std::pair<u64, u64>> incomplete_;  ///< attempts: session, ticket
 };
 
-/// Every page of the home image against the tables of checksums.
-class HomeCheck {
- public:
-  /// `in_log` are the lines that the log changes: a crash may have left such a page half replayed.
-  /// nullptr: the log cannot be read.
-  HomeCheck(region::Volume& volume, const format::RegionRecord& region,
-            const track::DirtyMap* in_log, CheckReport& report, const Progress& progress)
-      : volume_(volume),
-        region_(region),
-        medium_(volume.medium()),
-        in_log_(in_log),
-        report_(report),
-        progress_(progress) {}
-
-  void run() {
-    const region::HomeMap home(volume_.extents(format::ExtentKind::kHome, region_.region));
-    for (const format::Extent& extent : home.extents()) total_ += extent.length;
-    for (const format::Extent& extent : home.extents()) check_extent(extent);
-    progress_("verifying the home image", total_, total_);
-  }
-
- private:
-  void check_extent(const format::Extent& extent) {
-    AlignedBuffer table(format::table_bytes(extent.length));
-    const u64 table_place = extent.medium_offset + extent.length;
-    if (Status read = medium_.read(table_place, table.span()); !read) {
-      done_ += extent.length;
-      return add(read.failure().message, table_place, extent.region_offset);
-    }
-    AlignedBuffer pages(std::min<u64>(kMiB, extent.length));
-    for (u64 at = 0; at < extent.length; at += pages.size()) {
-      progress_("verifying the home image", done_, total_);
-      const u64 length = std::min<u64>(pages.size(), extent.length - at);
-      done_ += length;
-      if (Status read = medium_.read(extent.medium_offset + at, pages.first(length)); !read) {
-        add(read.failure().message, extent.medium_offset + at, extent.region_offset + at);
-        continue;
-      }
-      for (u64 page = 0; page < length; page += kPageBytes)
-        check_page(extent, at + page, pages.data() + page, table.data());
-    }
-  }
-
-  void check_page(const format::Extent& extent, u64 at, const std::byte* page,
-                  const std::byte* table) {
-    const u64 offset = extent.region_offset + at;
-    u64 expected = 0;
-    std::memcpy(&expected, table + at / kPageBytes * sizeof expected, sizeof expected);
-    if (page_checksum(page, offset / kLineBytes) == expected) {
-      ++report_.home_pages;
-      return;
-    }
-    const bool condemned = expected == format::kCondemnedPage;
-    if (!condemned && in_log_ != nullptr && in_log_->has_page(offset / kPageBytes)) {
-      ++report_.pending_pages;
-      return;
-    }
-    const u64 place = region::HomeMap::page_place(extent, offset);
-    std::string message =
-        "the page at region offset " + std::to_string(offset) + " (medium offset " +
-        std::to_string(place) + ") " +
-        (condemned ? "was found damaged, and is condemned" : "does not fit its checksum") +
-        " (medium offset " + std::to_string(region::HomeMap::checksum_place(extent, offset)) + ")";
-    if (!condemned && in_log_ == nullptr)
-      message += ", or was half replayed: the log that would tell is damaged";
-    add(std::move(message), place, offset);
-  }
-
-  void add(std::string message, u64 medium_offset, u64 region_offset) {
-    report_.findings.push_back({Severity::kDamage, "home", std::move(message), region_.name,
-                                medium_offset, region_offset});
-  }
-
-  region::Volume& volume_;
-  const format::RegionRecord& region_;
-  media::Medium& medium_;
-  const track::DirtyMap* const in_log_;
-  CheckReport& report_;
-  const Progress& progress_;
-  u64 done_ = 0;
-  u64 total_ = 0;
-};
-
 class LogInspection final : public Inspection {
  public:
   using Inspection::Inspection;
@@ -228,7 +145,10 @@ class LogInspection final : public Inspection {
   void check(const Status& read, CheckReport& report, const Progress& progress) override {
     if (read) check_log(report, progress);
     else add_damage(report, "log", read.failure().message, record_.name);
-    HomeCheck(volume_, record_, read ? &index_->lines() : nullptr, report, progress).run();
+    const region::HomeMap home(volume_.extents(format::ExtentKind::kHome, record_.region));
+    check_home(volume_, record_, home,
+               {.in_log = read ? &index_->lines() : nullptr, .log_is_damaged = !read}, report,
+               progress);
   }
 
  private:

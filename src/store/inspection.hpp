@@ -49,6 +49,8 @@ class Inspection {
 
 std::unique_ptr<Inspection> inspection_of_log(region::Volume& volume,
                                               const format::RegionRecord& record);
+std::unique_ptr<Inspection> inspection_of_copies(region::Volume& volume,
+                                                 const format::RegionRecord& record);
 std::unique_ptr<Inspection> inspection_of_chunks(region::Volume& volume,
                                                  const format::RegionRecord& record);
 

@@ -51,6 +51,18 @@ Result<PinnedLog> pin_log(region::Volume& volume, const format::RegionRecord& re
   return too_busy(volume);
 }
 
+// The writer looks for pins when its newest version is durable, before it writes the next one.
+Result<u64> pin_copy(region::Volume& volume, const format::RegionRecord& region) {
+  for (int attempts = 0; attempts < kAttemptsMax; ++attempts) {
+    const u64 newest = volume.replayed_version(region.region);
+    PERDURA_TRY(volume.medium().pin(region.region, newest));
+    PERDURA_TRY(volume.look_again());
+    PERDURA_TRY(check_is_there(volume, region));
+    if (volume.replayed_version(region.region) == newest) return newest;
+  }
+  return too_busy(volume);
+}
+
 namespace {
 
 /// `choose` says which is the lowest of those that are wanted; 0: there is none.

@@ -3,6 +3,8 @@
 //
 //   redo log   pin what is home ─ look whether it still is ─ read the log ─ pin the last version
 //              of it: the writer brings home none after that
+//   copies     pin the newest version ─ look whether it still is: the writer does not write to its
+//              copy before the one after the next
 //   chunks     find a version ─ pin it ─ look whether it is still kept
 //
 // The writer asks for pins after the medium says that something is not needed any more
@@ -25,6 +27,9 @@ struct PinnedLog {
   u64 replayed = 0;
 };
 Result<PinnedLog> pin_log(region::Volume& volume, const format::RegionRecord& region);
+
+/// The newest version of a region in two copies, pinned; 0: there is none yet.
+Result<u64> pin_copy(region::Volume& volume, const format::RegionRecord& region);
 
 /// The versions that a region in chunks keeps, in rising order, pinned: the one of this number
 /// alone; 0: all of them. kNotFound says which there are.

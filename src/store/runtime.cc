@@ -76,7 +76,7 @@ Status check_options(const Options& options) {
     return invalid("on_damage is neither kEnd nor kThrow");
   if (options.verify_reports && !tracker->is_reported)
     return invalid("verify_reports needs a tracker of reported stores");
-  if (!is_up_to(Engine::kRemap, options.engine)) return invalid("engine is none of the engines");
+  if (!is_up_to(Engine::kDualCopy, options.engine)) return invalid("engine is none of the engines");
   return store::engine_kind(options.engine).check_options(options);
 }
 

@@ -100,6 +100,7 @@ const EngineKind& engine_kind(const format::RegionRecord& record);
 /// All of them, for the table. The last is of regions that no Store has.
 const EngineKind& redo_log_kind();
 const EngineKind& chunk_kind();
+const EngineKind& copy_kind();
 const EngineKind& object_kind();
 
 }  // namespace perdura::store

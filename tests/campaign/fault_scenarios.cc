@@ -597,6 +597,10 @@ std::vector<Scenario> make_scenarios() {
   const Options protect = options(Tracking::kProtect);
   Options aliased = options(Tracking::kAutomatic);
   aliased.aliases = 2;
+  const auto in_copies = [](Options chosen) {
+    chosen.engine = Engine::kDualCopy;
+    return chosen;
+  };
   const Options lazy_chunks = chunks(Tracking::kAutomatic);
   const Options in_chunks = with(lazy_chunks, &Options::lazy_recovery, false);
   const Options noted_chunks = with(chunks(Tracking::kReported), &Options::lazy_recovery, false);
@@ -705,6 +709,20 @@ std::vector<Scenario> make_scenarios() {
       {"chunks_check", "file", "", closed, in_chunks, check_store},
       {"chunks_roll_back", "file", "?io_uring=0", closed, in_chunks, roll_back},
       {"chunks_chain", "file", "?io_uring=0", none, in_chunks, reachable_chain},
+      {"copies_format", "file", "", none, in_copies(pages), open_only},
+      {"copies", "file", "", closed, in_copies(reported), checkpoints},
+      {"copies_emu", "emu", "", closed, in_copies(pages), checkpoints},
+      {"copies_without_ring", "file", "?io_uring=0", closed, in_copies(stopped), checkpoints},
+      {"copies_async", "file", "", closed, in_copies(reported), async_checkpoints, false, false,
+       true},
+      {"copies_timed", "emu", "", closed, in_copies(reported), timed_checkpoints, true, false,
+       true},
+      {"copies_grow_unevenly", "emu", "", none, in_copies(bitmap), grow_unevenly},
+      {"copies_before_use", "file", "", closed, in_copies(before_use), touch_recovered, false,
+       false, true},
+      {"copies_reopened", "file", "", none, in_copies(pages), reopened_again_and_again},
+      {"copies_check", "file", "", closed, in_copies(pages), check_store},
+      {"copies_chain", "file", "?io_uring=0", none, in_copies(pages), reachable_chain},
       {"memcached_format", "memcached", "", none, in_chunks, open_only},
       {"memcached", "memcached", "", closed, in_chunks, checkpoints},
       {"memcached_async", "memcached", "", closed, noted_chunks, async_checkpoints},

@@ -86,8 +86,10 @@ struct Life {
   Death death = Death::kNone;
   u64 death_at = 0;  ///< nanoseconds, acknowledgements or calls
 
-  Life(Random& random, const std::vector<Tracking>& trackings, u32 aliases, bool dies) {
+  Life(Random& random, const std::vector<Tracking>& trackings, u32 aliases, Engine engine,
+       bool dies) {
     options.region_limit_bytes = 64 * kMiB;
+    options.engine = engine;
     options.aliases = aliases;
     bool reported = false;
     do {
@@ -112,7 +114,8 @@ struct Life {
   }
 
   std::string describe() const {
-    return "tracking " + std::to_string(static_cast<int>(options.tracking)) + " aliases " +
+    return "engine " + std::to_string(static_cast<int>(options.engine)) + " tracking " +
+           std::to_string(static_cast<int>(options.tracking)) + " aliases " +
            std::to_string(options.aliases) + " capture " +
            std::to_string(static_cast<int>(options.capture)) + " granule " +
            std::to_string(options.granule_bytes) + " log limit " +
@@ -259,13 +262,16 @@ std::string run_chain(const std::string& scheme, TempDir::Where where, u64 kills
   std::vector<std::string> lives;
   u64 killed = 0;
   u32 aliases = 0;
+  const auto draw_engine = [&] { return random() % 3 == 0 ? Engine::kDualCopy : Engine::kRedoLog; };
+  Engine engine = draw_engine();
   for (u64 process = 1; killed < kills; ++process) {
     if (process % kLivesOfStore == 0) {
       std::filesystem::remove(path);
       acknowledged = {};
       aliases = random() % 3 == 0 ? 1u << random() % 9 : 0;
+      engine = draw_engine();
     }
-    const Life life(random, trackings, aliases, process % 20 != 19);
+    const Life life(random, trackings, aliases, engine, process % 20 != 19);
     const u64 life_seed = random();
     lives.push_back("\n  process " + std::to_string(process) + ": " + life.describe());
     if (lives.size() > 4) lives.erase(lives.begin());
@@ -282,7 +288,7 @@ std::string run_chain(const std::string& scheme, TempDir::Where where, u64 kills
     killed += victim.killed();
     counters.kills += victim.killed();
   }
-  const Life last(random, trackings, aliases, false);
+  const Life last(random, trackings, aliases, engine, false);
   return Victim(uri, last, 1, acknowledged).end(acknowledged);
 }
 

@@ -333,7 +333,8 @@ TEST_P(OldStore, OpensLikeANewOneAndDoesNotGrow) {
 INSTANTIATE_TEST_SUITE_P(All, OldStore,
                          testing::Values(Kind{"nvm", "emu:", Engine::kRedoLog},
                                          Kind{"file", "file:", Engine::kRedoLog},
-                                         Kind{"chunks", "emu:", Engine::kRemap}),
+                                         Kind{"chunks", "emu:", Engine::kRemap},
+                                         Kind{"copies", "emu:", Engine::kDualCopy}),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

@@ -43,6 +43,8 @@ constexpr Kind kKinds[] = {
     {"emu_transactions", "emu:", Engine::kRedoLog, true},
     {"file_chunks", "file:", Engine::kRemap, false},
     {"emu_chunks", "emu:", Engine::kRemap, false},
+    {"file_copies", "file:", Engine::kDualCopy, false},
+    {"emu_copies", "emu:", Engine::kDualCopy, false},
 };
 
 /// What all processes of a test share.

@@ -54,7 +54,7 @@ Alone* make_alone(Live& live, const Operation& operation, u64 steps, u64 words) 
 }
 
 bool has_alone(const Program& program, const Session&) {
-  return program.options.aliases != 0 && program.options.engine == Engine::kRedoLog &&
+  return program.options.aliases != 0 && program.options.engine != Engine::kRemap &&
          program.options.region_limit_bytes != kSmallRegion;
 }
 
@@ -165,8 +165,7 @@ const ActionRegistration kPlain({
           perdura_options options{};
           options.region = "plain";
           options.region_limit_bytes = 16 * kMiB;
-          options.engine = live.program.options.engine == Engine::kRemap ? PERDURA_ENGINE_REMAP
-                                                                         : PERDURA_ENGINE_REDO_LOG;
+          options.engine = static_cast<perdura_engine>(live.program.options.engine);
           perdura_store* store = nullptr;
           const int opened =
               live.library([&] { return perdura_open(live.uri.c_str(), &options, &store); });

@@ -80,8 +80,9 @@ class Drawer {
                       : one_in(drawing_.kind == "faults" ? 2 : 3) ? "file"
                                                                   : "emu";
     program_.on_disk = program_.medium == "file" && one_in(3);
-    program_.options.engine =
-        program_.medium == "memcached" || one_in(4) ? Engine::kRemap : Engine::kRedoLog;
+    program_.options.engine = program_.medium == "memcached" || one_in(4) ? Engine::kRemap
+                              : one_in(4)                                 ? Engine::kDualCopy
+                                                                          : Engine::kRedoLog;
     program_.options.region_limit_bytes = one_in(8) ? kSmallRegion : 32 * kMiB;
     program_.options.log_segment_bytes = 32 * kKiB << below(4);
     program_.options.chunk_bytes = static_cast<std::uint32_t>(4096 << below(5));
@@ -145,7 +146,7 @@ class Drawer {
       session.options.region_address =
           kAddress + below(8) * (one_in(2) ? u64{1} << 32 : 64 * kPageBytes);
     // Trackers open as much at a time, also where the store has no chunks.
-    if (program_.options.engine == Engine::kRedoLog &&
+    if (program_.options.engine != Engine::kRemap &&
         program_.options.region_limit_bytes != kSmallRegion)
       session.options.chunk_bytes =
           static_cast<std::uint32_t>(opens_slowly_ ? 4 * kMiB >> below(4) : 4 * kKiB << below(11));

@@ -8,23 +8,25 @@ namespace perdura::model {
 namespace {
 
 constexpr const char* kNames[] = {
-    "redo log",      "chunks",      "file",        "emulated",  "reported",     "bitmap",
-    "userfault",     "sigbus",      "protect",     "aliases",   "background",   "typed",
-    "operation",     "nested op",   "transaction", "undo",      "relaxed",      "other ways",
-    "no durability", "thrown",      "or_else",     "nested tx", "irrevocable",  "retry",
-    "allocate",      "free",        "reallocate",  "flexible",  "large block",  "small fields",
-    "root",          "standard",    "new thread",  "parallel",  "asynchronous", "timer",
-    "one root",      "moved",       "reopened",    "recovered", "fork",         "misuse",
-    "full",          "fault",       "region",      "versions",  "container",    "C",
-    "no signals",    "ends inside", "deleted",     "full disk", "pins",         "functions",
-    "allocating",    "rollback",    "removed",     "FGCK",      "no files",     "other build",
-    "HEAPO",         "F-STM",       "SoftPM",      "shared",    "read only",    "no memory",
-    "memcached"};
+    "redo log",     "chunks",     "copies",     "file",        "emulated",
+    "reported",     "bitmap",     "userfault",  "sigbus",      "protect",
+    "aliases",      "background", "typed",      "operation",   "nested op",
+    "transaction",  "undo",       "relaxed",    "other ways",  "no durability",
+    "thrown",       "or_else",    "nested tx",  "irrevocable", "retry",
+    "allocate",     "free",       "reallocate", "flexible",    "large block",
+    "small fields", "root",       "standard",   "new thread",  "parallel",
+    "asynchronous", "timer",      "one root",   "moved",       "reopened",
+    "recovered",    "fork",       "misuse",     "full",        "fault",
+    "region",       "versions",   "container",  "C",           "no signals",
+    "ends inside",  "deleted",    "full disk",  "pins",        "functions",
+    "allocating",   "rollback",   "removed",    "FGCK",        "no files",
+    "other build",  "HEAPO",      "F-STM",      "SoftPM",      "shared",
+    "read only",    "no memory",  "memcached"};
 static_assert(std::size(kNames) == kFeatures);
 
 /// One of each group in a session: a store is of one kind.
 const FeatureSet kGroups[] = {
-    bit(Feature::kRedoLog) | bit(Feature::kChunks),
+    bit(Feature::kRedoLog) | bit(Feature::kChunks) | bit(Feature::kCopies),
     bit(Feature::kFile) | bit(Feature::kEmulated) | bit(Feature::kMemcached),
     bit(Feature::kReported) | bit(Feature::kBitmap) | bit(Feature::kUserfault) |
         bit(Feature::kSigbus) | bit(Feature::kProtect),
@@ -51,15 +53,14 @@ const char* impossible(Feature one, Feature other) {
   };
   for (const FeatureSet& group : kGroups)
     if ((both & ~group).none()) return "a session has one of them";
-  if (meet(kOfTransactions, bit(Feature::kChunks) | bit(Feature::kAliases)))
+  if (meet(kOfTransactions, bit(Feature::kChunks) | bit(Feature::kCopies) | bit(Feature::kAliases)))
     return "transactions need a redo log and no aliases";
   if (meet(bit(Feature::kCheckpointRoot),
            ~bit(Feature::kAliases) & (bit(Feature::kReported) | bit(Feature::kBitmap))) ||
       meet(bit(Feature::kAliases), kReporting))
     return "aliases are for page trackers";
   if (meet(bit(Feature::kCheckpointRoot), kOfTransactions)) return "one root needs aliases";
-  if (meet(bit(Feature::kCheckpointRoot), bit(Feature::kChunks)))
-    return "one root needs a redo log";
+  if (meet(bit(Feature::kCheckpointRoot), bit(Feature::kChunks))) return "one root is not a chunk";
   if (meet(bit(Feature::kStandard) | bit(Feature::kAllocatingTypes), kReporting))
     return "they do not report their stores";
   if (meet(bit(Feature::kStandard) | bit(Feature::kAllocatingTypes),
@@ -77,15 +78,16 @@ const char* impossible(Feature one, Feature other) {
     return "the limit is the process's, and other threads open regions";
   if (meet(bit(Feature::kMemoryLimit), bit(Feature::kParallel)))
     return "the limit is the process's, and other threads work without it";
-  if (meet(bit(Feature::kMemcached),
-           bit(Feature::kRedoLog) | kOfTransactions | bit(Feature::kCheckpointRoot)))
+  if (meet(bit(Feature::kMemcached), bit(Feature::kRedoLog) | bit(Feature::kCopies) |
+                                         kOfTransactions | bit(Feature::kCheckpointRoot)))
     return "a server has stores in chunks alone";
   if (meet(bit(Feature::kMemcached), bit(Feature::kDeletedFile))) return "a server has no file";
   if (meet(bit(Feature::kBackground), bit(Feature::kUserfault) | bit(Feature::kBitmap)))
     return "they do not see stores first";
   if (meet(bit(Feature::kVersions) | bit(Feature::kRollback),
-           bit(Feature::kRedoLog) | kOfTransactions | bit(Feature::kCheckpointRoot)))
-    return "a redo log keeps one version";
+           bit(Feature::kRedoLog) | bit(Feature::kCopies) | kOfTransactions |
+               bit(Feature::kCheckpointRoot)))
+    return "chunks alone keep older versions";
   if (meet(bit(Feature::kBackground), bit(Feature::kAliases) | bit(Feature::kCheckpointRoot)))
     return "aliases are captured while mutators stand still";
   return nullptr;

@@ -13,6 +13,7 @@ namespace perdura::model {
 enum class Feature : u8 {
   kRedoLog,
   kChunks,
+  kCopies,
   kFile,
   kEmulated,
   kReported,

@@ -254,7 +254,8 @@ void note_configuration(const Live& live, size_t number) {
   constexpr Feature kTrackers[] = {Feature::kOperation, Feature::kReported, Feature::kBitmap,
                                    Feature::kUserfault, Feature::kSigbus,   Feature::kProtect};
   journal.use(kTrackers[static_cast<u64>(statistics.tracking)]);
-  journal.use(options.engine == Engine::kRemap ? Feature::kChunks : Feature::kRedoLog);
+  constexpr Feature kEngines[] = {Feature::kRedoLog, Feature::kChunks, Feature::kCopies};
+  journal.use(kEngines[static_cast<u64>(options.engine)]);
   journal.use(live.program.medium == "emu"         ? Feature::kEmulated
               : live.program.medium == "memcached" ? Feature::kMemcached
                                                    : Feature::kFile);

@@ -84,6 +84,7 @@ std::string text_of(const Options& options) {
   if (options.tracking != usual.tracking)
     out << ".tracking = " << name_of(options.tracking) << ", ";
   field("capture", static_cast<int>(options.capture), static_cast<int>(usual.capture));
+  if (options.engine == Engine::kDualCopy) out << ".engine = Engine::kDualCopy, ";
   if (options.engine == Engine::kRemap) {
     out << ".engine = Engine::kRemap, ";
     field("chunk_bytes", options.chunk_bytes, usual.chunk_bytes);

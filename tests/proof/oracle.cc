@@ -28,16 +28,28 @@ std::string Oracle::compare(const Execution& execution, const Recovered& recover
     return "version " + std::to_string(recovered.version) + " never was";
   if (found_right_.state_id != execution.state_id()) found_right_ = {execution.state_id(), {}, {}};
   return recovered.chunks ? compare_chunks(execution, recovered, version_min)
-                          : compare_pages(execution, recovered);
+                          : compare_pages(execution, recovered, version_min);
 }
 
-std::string Oracle::compare_pages(const Execution& execution, const Recovered& recovered) const {
-  const Version& expected = versions_.at(recovered.version).back();
+// One that was tried several times, and is not acknowledged yet, may be as any attempt left it.
+std::string Oracle::compare_pages(const Execution& execution, const Recovered& recovered,
+                                  u64 version_min) const {
+  const std::list<Version>& contents = versions_.at(recovered.version);
+  std::string problem;
+  for (auto content = contents.rbegin(); content != contents.rend(); ++content) {
+    problem = compare_content(execution, recovered, *content);
+    if (problem.empty() || recovered.version <= version_min) break;
+  }
+  return problem;
+}
+
+std::string Oracle::compare_content(const Execution& execution, const Recovered& recovered,
+                                    const Version& expected) const {
   const auto wrong = [&](u64 page, const char* what) {
     return "version " + std::to_string(recovered.version) + ": " + what + " at region offset " +
            std::to_string(page * kPageBytes);
   };
-  std::vector<bool>& right = found_right_.pages[recovered.version];
+  std::vector<bool>& right = found_right_.pages[&expected];
   u64 pages = 0;
   std::vector<u64> later;  // pages that the version did not have yet
   const u64 extents = recovered.home ? recovered.home->extents().size() : 0;
@@ -448,17 +460,26 @@ std::string Oracle::learn_older(const Recovered& recovered, bool first) {
              : "a rollback makes something else of version " + std::to_string(kept.back().origin);
 }
 
-/// Whether an attempt at this version failed in the session, so that it may have several contents.
-bool Oracle::was_tried(u64 version, size_t end) const {
-  return std::any_of(session_.failures.begin(), session_.failures.end(),
-                     [&](const testing::Acknowledgement& failed) {
-                       return failed.version == version && failed.calls <= end;
-                     });
+/// Whether an attempt at this version failed in the session, so that it may have several contents:
+/// also before it had failed, when all of it may be there.
+bool Oracle::was_tried(u64 version) const {
+  return std::any_of(
+      session_.failures.begin(), session_.failures.end(),
+      [&](const testing::Acknowledgement& failed) { return failed.version == version; });
+}
+
+// What failed may be there nevertheless, and be undone before the next barrier.
+std::vector<size_t> Oracle::points_to_learn_from() const {
+  std::vector<size_t> points = session_.history.crash_points();
+  for (const testing::Acknowledgement& failed : session_.failures) points.push_back(failed.calls);
+  std::sort(points.begin(), points.end());
+  points.erase(std::unique(points.begin(), points.end()), points.end());
+  return points;
 }
 
 std::string Oracle::learn() {
   std::set<u64> attempts;  // versions of which nothing is known but that the store must be sound
-  for (const size_t end : session_.history.crash_points()) {
+  for (const size_t end : points_to_learn_from()) {
     const testing::CrashState state =
         testing::CrashState(session_.history, end, run_.medium.tearing).nothing_lost();
     testing::Choices choices;
@@ -469,7 +490,7 @@ std::string Oracle::learn() {
       return "with nothing lost: " + wrong;
     const u64 number = recovered.version;
     const u64 acknowledged = testing::acknowledged_by(session_.acknowledgements, end);
-    const bool tried = was_tried(number, end) && acknowledged < number;
+    const bool tried = was_tried(number) && acknowledged < number;
     std::string problem;
     if (versions_.contains(number)) {
       problem = compare(execution, recovered, acknowledged);

@@ -70,7 +70,9 @@ class Oracle {
   std::string compare(const testing::Execution& execution, const testing::Recovered& recovered,
                       u64 version_min) const;
   std::string compare_pages(const testing::Execution& execution,
-                            const testing::Recovered& recovered) const;
+                            const testing::Recovered& recovered, u64 version_min) const;
+  std::string compare_content(const testing::Execution& execution,
+                              const testing::Recovered& recovered, const Version& expected) const;
   std::string compare_chunks(const testing::Execution& execution,
                              const testing::Recovered& recovered, u64 version_min) const;
   std::string compare_version(const testing::Execution& execution,
@@ -81,7 +83,8 @@ class Oracle {
   std::string diagnose_transactions(const testing::Recovered& recovered,
                                     Diagnosis& diagnosis) const;
   void diagnose_chunks(const testing::Recovered& recovered, Diagnosis& diagnosis) const;
-  bool was_tried(u64 version, size_t end) const;
+  bool was_tried(u64 version) const;
+  std::vector<size_t> points_to_learn_from() const;
   using TransactionNames = std::vector<TransactionName>;
   bool is_behind(u64 version, const log::FoundRecord& transaction) const;
   /// Those that the version does not have, in the order of their commits.
@@ -106,7 +109,7 @@ class Oracle {
   /// Pages found right in a state, where they are untouched, as medium pages. By version.
   struct FoundRight {
     u64 state_id = 0;
-    std::map<u64, std::vector<bool>> pages;
+    std::map<const Version*, std::vector<bool>> pages;
     std::map<const Version*, std::vector<u64>> chunks;  ///< their places, by index
   };
 

@@ -117,6 +117,8 @@ class Run {
     options.versions_kept = versions_kept;
     options.over_provisioning = 0;
   }
+  /// The region is in two copies; before the first open.
+  void use_copies() { options.engine = Engine::kDualCopy; }
   void push_link(u64 number);
   void pop_link();
 

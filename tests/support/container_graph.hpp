@@ -99,14 +99,16 @@ struct Way {
 };
 inline std::vector<Way> ways() {
   std::vector<Way> all;
-  for (const Engine engine : {Engine::kRedoLog, Engine::kRemap})
+  for (const Engine engine : {Engine::kRedoLog, Engine::kRemap, Engine::kDualCopy})
     for (const Tracking tracking : {Tracking::kUserfault, Tracking::kSigbus, Tracking::kProtect})
       all.push_back({tracking, engine});
   return all;
 }
 inline std::string name_of_way(const testing::TestParamInfo<Way>& info) {
   return std::string(name_of(info.param.tracking)) +
-         (info.param.engine == Engine::kRemap ? "_chunks" : "");
+         (info.param.engine == Engine::kRemap      ? "_chunks"
+          : info.param.engine == Engine::kDualCopy ? "_copies"
+                                                   : "");
 }
 
 class Containers : public testing::TestWithParam<Way> {

@@ -124,11 +124,13 @@ TEST_P(DeletedFile, OneThatNeverHadANameIsAStore) {
 INSTANTIATE_TEST_SUITE_P(
     Stores, DeletedFile,
     testing::Values(Kind{"file:", Engine::kRedoLog}, Kind{"file:", Engine::kRemap},
-                    Kind{"emu:", Engine::kRedoLog}, Kind{"emu:", Engine::kRemap}),
+                    Kind{"emu:", Engine::kRedoLog}, Kind{"emu:", Engine::kRemap},
+                    Kind{"file:", Engine::kDualCopy}, Kind{"emu:", Engine::kDualCopy}),
     [](const auto& each) {
-      const bool file = each.param.scheme[0] == 'f';
-      const bool chunks = each.param.engine == Engine::kRemap;
-      return std::string(file ? chunks ? "FileInChunks" : "File" : chunks ? "NvmInChunks" : "Nvm");
+      const std::string place = each.param.scheme[0] == 'f' ? "File" : "Nvm";
+      return place + (each.param.engine == Engine::kRemap      ? "InChunks"
+                      : each.param.engine == Engine::kDualCopy ? "InCopies"
+                                                               : "");
     });
 
 // A transaction's barrier asks for the name by itself.

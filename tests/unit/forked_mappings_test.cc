@@ -148,7 +148,8 @@ INSTANTIATE_TEST_SUITE_P(Ways, ForkedMappings,
                          testing::Values(Way{"file", "file:", Engine::kRedoLog, 0},
                                          Way{"emu", "emu:", Engine::kRedoLog, 0},
                                          Way{"aliases", "emu:", Engine::kRedoLog, 2},
-                                         Way{"chunks", "file:", Engine::kRemap, 0}),
+                                         Way{"chunks", "file:", Engine::kRemap, 0},
+                                         Way{"copies", "file:", Engine::kDualCopy, 0}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

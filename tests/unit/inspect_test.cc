@@ -275,11 +275,13 @@ TEST_P(Inspect, ARootThatLeadsToAFreedBlockIsFound) {
 INSTANTIATE_TEST_SUITE_P(
     Stores, Inspect,
     testing::Values(Kind{"file:", Engine::kRedoLog, true}, Kind{"file:", Engine::kRemap, false},
-                    Kind{"emu:", Engine::kRedoLog, false}, Kind{"emu:", Engine::kRemap, true}),
+                    Kind{"emu:", Engine::kRedoLog, false}, Kind{"emu:", Engine::kRemap, true},
+                    Kind{"file:", Engine::kDualCopy, true}, Kind{"emu:", Engine::kDualCopy, false}),
     [](const auto& each) {
-      const bool file = each.param.scheme[0] == 'f';
-      const bool chunks = each.param.engine == Engine::kRemap;
-      return std::string(file ? chunks ? "FileInChunks" : "File" : chunks ? "NvmInChunks" : "Nvm");
+      const std::string place = each.param.scheme[0] == 'f' ? "File" : "Nvm";
+      return place + (each.param.engine == Engine::kRemap      ? "InChunks"
+                      : each.param.engine == Engine::kDualCopy ? "InCopies"
+                                                               : "");
     });
 
 }  // namespace

@@ -307,6 +307,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Way{"file_chunks", "file", Engine::kRemap, Engine::kRemap},
                     Way{"emu_logs", "emu", Engine::kRedoLog, Engine::kRedoLog},
                     Way{"emu_log_and_chunks", "emu", Engine::kRedoLog, Engine::kRemap},
+                    Way{"emu_copies", "emu", Engine::kDualCopy, Engine::kDualCopy},
+                    Way{"file_copies_and_log", "file", Engine::kDualCopy, Engine::kRedoLog},
                     Way{"memcached", "memcached", Engine::kRemap, Engine::kRemap}),
     [](const auto& info) { return std::string(info.param.name); });
 

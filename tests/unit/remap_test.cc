@@ -377,11 +377,13 @@ class RemapOnMemcached : public testing::Test {
 };
 
 TEST_F(RemapOnMemcached, AStoreWithALogIsRefused) {
-  Options log = options();
-  log.engine = Engine::kRedoLog;
-  const Failure failure = failure_of_opening(log);
-  EXPECT_EQ(failure.code, Code::kUnsupported);
-  EXPECT_NE(failure.message.find("Engine::kRemap"), std::string::npos) << failure.message;
+  for (const Engine engine : {Engine::kRedoLog, Engine::kDualCopy}) {
+    Options home = options();
+    home.engine = engine;
+    const Failure failure = failure_of_opening(home);
+    EXPECT_EQ(failure.code, Code::kUnsupported);
+    EXPECT_NE(failure.message.find("Engine::kRemap"), std::string::npos) << failure.message;
+  }
 }
 
 // Each item that is missing is an error when what needs it is opened, loaded or checked.

@@ -70,10 +70,10 @@ TEST_F(TrackingDoc, StatisticsNameTheTracker) {
 
 TEST_F(TrackingDoc, CapturesAreAsTheTableSays) {
   for (const Tracking tracking : kAll)
-    for (const Engine engine : {Engine::kRedoLog, Engine::kRemap})
+    for (const Engine engine : {Engine::kRedoLog, Engine::kRemap, Engine::kDualCopy})
       for (const Capture capture : {Capture::kStopped, Capture::kBackground}) {
-        const bool chunks = engine == Engine::kRemap;
-        SCOPED_TRACE(name_of(tracking) + std::string(chunks ? ", chunks" : ", log"));
+        constexpr const char* kEngines[] = {", log", ", chunks", ", copies"};
+        SCOPED_TRACE(name_of(tracking) + std::string(kEngines[static_cast<u64>(engine)]));
         Options chosen = options(tracking);
         chosen.engine = engine;
         chosen.capture = capture;

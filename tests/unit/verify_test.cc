@@ -17,6 +17,7 @@
 #include <perdura/perdura.h>
 #include <perdura/container.hpp>
 
+#include "store/inspect.hpp"
 #include "support/expect_failure.hpp"
 #include "support/files.hpp"
 #include "support/process.hpp"
@@ -38,13 +39,17 @@ struct Way {
   const char* name;
   const char* scheme;
   Tracking tracking;
+  Engine engine = Engine::kRedoLog;
 };
 
 constexpr Way kWays[] = {{"file_reported", "file:", Tracking::kReported},
                          {"emu_bitmap", "emu:", Tracking::kBitmap},
                          {"file_userfault", "file:", Tracking::kUserfault},
                          {"emu_protect", "emu:", Tracking::kProtect},
-                         {"file_protect", "file:", Tracking::kProtect}};
+                         {"file_protect", "file:", Tracking::kProtect},
+                         {"file_copies", "file:", Tracking::kUserfault, Engine::kDualCopy},
+                         {"emu_copies", "emu:", Tracking::kReported, Engine::kDualCopy},
+                         {"emu_copies_protect", "emu:", Tracking::kProtect, Engine::kDualCopy}};
 
 class VerifyTest : public testing::TestWithParam<Way> {
  protected:
@@ -55,6 +60,7 @@ class VerifyTest : public testing::TestWithParam<Way> {
     options.region_limit_bytes = 64 * kMiB;
     options.log_limit_bytes = 2 * kMiB;
     options.tracking = GetParam().tracking;
+    options.engine = GetParam().engine;
     options.chunk_bytes = 16 << 10;
     options.verify = Verify::kBeforeUse;
     options.verify_bytes_per_second = 0;
@@ -77,7 +83,8 @@ class VerifyTest : public testing::TestWithParam<Way> {
           static_cast<u64>(reinterpret_cast<std::byte*>(words) - store.runtime().region().base());
     }
     store.close();
-    home_ = store.runtime().region().home();
+    home_ =
+        std::make_shared<HomeMap>(value_or_throw(store::outline(uri(), {})).regions.at(0).extents);
     return offset;
   }
   static u64* words_of(WrappedStore& store) { return static_cast<u64*>(store.get_root("words")); }
@@ -418,6 +425,7 @@ TEST_P(DamageIsThrown, ByTheEndWhichKeepsNothingThatMayComeOfZeros) {
 }
 
 TEST_P(DamageIsThrown, ByATransactionWhichIsNone) {
+  if (GetParam().engine == Engine::kDualCopy) GTEST_SKIP() << "there are none";
   const std::string named = make_damaged();
   {
     WrappedStore store(uri(), throwing());

@@ -628,7 +628,10 @@ INSTANTIATE_TEST_SUITE_P(
                     Way{"sigbus_log", Tracking::kSigbus, Engine::kRedoLog, 10},
                     Way{"reported_chunks", Tracking::kReported, Engine::kRemap, 30},
                     Way{"bitmap_chunks", Tracking::kBitmap, Engine::kRemap, 30},
-                    Way{"protect_chunks", Tracking::kProtect, Engine::kRemap, 10}),
+                    Way{"protect_chunks", Tracking::kProtect, Engine::kRemap, 10},
+                    Way{"reported_copies", Tracking::kReported, Engine::kDualCopy, 30},
+                    Way{"bitmap_copies", Tracking::kBitmap, Engine::kDualCopy, 30},
+                    Way{"protect_copies", Tracking::kProtect, Engine::kDualCopy, 10}),
     [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

@@ -33,7 +33,7 @@ Result<std::unique_ptr<Transactions>> Transactions::create(Runtime& runtime) {
                                            "is open to write"};
   if (runtime.log() == nullptr)
     return Failure{Code::kUnsupported,
-                   "'" + runtime.name() + "' is in chunks; transactions need Engine::kRedoLog"};
+                   "'" + runtime.name() + "' has no redo log; transactions need Engine::kRedoLog"};
   const auto roots = runtime.heap().roots().all();
   const bool was_container = std::ranges::any_of(
       roots, [](const auto& root) { return root.name == format::kContainerRoot; });
