@@ -82,7 +82,7 @@ enum class ObjectDurability : std::uint8_t {
   kInstants,  ///< instants when they return, with all that was called before, behind one barrier
   kEach,      ///< the same, with a barrier for each call
   kTwoSteps,  ///< the same, with a second barrier before the last call of those that wait
-  kRelaxed,   ///< all with the next sync, read or checkpoint
+  kRelaxed,   ///< all with the next sync or checkpoint
 };
 
 struct ObjectOptions {
@@ -385,7 +385,8 @@ class Object {
       return *reinterpret_cast<const typename Traits::Result*>(answer);
     }
   }
-  /// A const method, after all that was called before is durable and run; it is not logged.
+  /// A const method, after all that was called before is durable and run (of a relaxed object, run);
+  /// it is not logged.
   template <auto Method, class... A>
   auto read(A&&... arguments) const {
     using Answer = decltype((std::declval<const State&>().*Method)(std::forward<A>(arguments)...));

@@ -24,51 +24,71 @@ class Execution {
   void end() {
     executing_.store(false, std::memory_order_release);
     notify();
+    notify_room();  // or nobody executes to make any
   }
   /// Something has changed that others may wait for.
   void notify() {
     light_fence();
-    if (sleeping_.load(std::memory_order_relaxed) != 0) [[unlikely]]
-      wake_all();
+    if (answers_.sleeping.load(std::memory_order_relaxed) != 0) [[unlikely]]
+      futex_wake_all(answers_.changes);
+  }
+  /// There is room in the log again. Not all who wait for it are woken at once: one of them may
+  /// fill it before the others run.
+  void notify_room() {
+    light_fence();
+    if (room_.sleeping.load(std::memory_order_relaxed) != 0) [[unlikely]]
+      futex_wake(room_.changes);
   }
 
-  /// Of a thread that waits: one call each time that it found nothing to do.
+  /// Of a thread that waits: one call each time that it found nothing to do. Spins for as long as a
+  /// round of instants takes, and lets others run who may have lost the processor; then sleeps until
+  /// the next notify(), unless `holds()`.
   class Wait {
    public:
     explicit Wait(Execution& execution) : execution_(execution) {}
-    /// Spins for as long as a round of instants takes, and lets others run who may have lost the
-    /// processor; then sleeps until the next notify(), unless `holds()`.
     template <class Condition>
     void pause(Condition&& holds) {
-      ++turns_;
-      if (turns_ < kSpins) return _mm_pause();
-      if (turns_ < kYields) return void(::sched_yield());
-      execution_.sleep_unless(holds);
+      if (!spins()) execution_.sleep_unless(holds, execution_.answers_, std::chrono::seconds(1));
+    }
+    template <class Condition>
+    void pause_for_room(Condition&& holds) {
+      if (!spins()) execution_.sleep_unless(holds, execution_.room_, std::chrono::milliseconds(10));
     }
 
    private:
     static constexpr u32 kSpins = 30;
     static constexpr u32 kYields = 40;
+    bool spins() {
+      if (turns_ >= kYields) return false;
+      if (++turns_ < kSpins) _mm_pause();
+      else ::sched_yield();
+      return true;
+    }
+
     Execution& execution_;
     u32 turns_ = 0;
   };
 
  private:
+  struct Sleepers {
+    std::atomic<u32> sleeping{0};
+    std::atomic<u32> changes{0};
+  };
+
   // Who notifies sees that somebody is about to sleep, or that one sees what has changed.
   template <class Condition>
-  void sleep_unless(Condition&& holds) {
-    sleeping_.fetch_add(1, std::memory_order_relaxed);
+  void sleep_unless(Condition&& holds, Sleepers& sleepers, std::chrono::nanoseconds time) {
+    sleepers.sleeping.fetch_add(1, std::memory_order_relaxed);
     heavy_fence();
-    const u32 seen = changes_.load(std::memory_order_acquire);
+    const u32 seen = sleepers.changes.load(std::memory_order_acquire);
     if (!holds() && executing_.load(std::memory_order_acquire))
-      futex_wait(changes_, seen, std::chrono::seconds(1));
-    sleeping_.fetch_sub(1, std::memory_order_relaxed);
+      futex_wait(sleepers.changes, seen, time);
+    sleepers.sleeping.fetch_sub(1, std::memory_order_relaxed);
   }
-  void wake_all() { futex_wake_all(changes_); }
 
   std::atomic<bool> executing_{false};
-  std::atomic<u32> sleeping_{0};
-  std::atomic<u32> changes_{0};
+  Sleepers answers_;
+  Sleepers room_;
 };
 
 /// Pieces of work that whoever executes shares with those who wait.

@@ -164,9 +164,10 @@ Status ObjectCore::require_usable() const {
   if (state == State::kClosed)
     return Failure{Code::kMisuse, "object '" + std::string(head().name) + "' is closed"};
   if (state == State::kFailed)
-    return Failure{Code::kIo, "the log of object '" + std::string(head().name) +
-                                  "' could not be written, so what was called since may be durable "
-                                  "or not; open the objects again"};
+    return Failure{why_failed_.code, "object '" + std::string(head().name) +
+                                         "' has failed, and what was called since may be durable "
+                                         "or not; open the objects again. Why: " +
+                                         why_failed_.message};
   return {};
 }
 
@@ -281,7 +282,7 @@ Status ObjectCore::make_room() {
       if (!made || has_changed()) return made;
       ::sched_yield();
     } else if (!executor_.crew().help()) {
-      wait.pause([&] { return has_changed() || executor_.crew().has_work(); });
+      wait.pause_for_room([&] { return has_changed() || executor_.crew().has_work(); });
     }
   }
   return {};
@@ -291,11 +292,12 @@ Status ObjectCore::make_room() {
 // room can be had that is the end, for those who wait for it and those who wait for them.
 Status ObjectCore::free_log() {
   Status written = write_checkpoint();
-  execution_.notify();
   return written ? std::move(written) : fail(std::move(written));
 }
 
 Status ObjectCore::fail(Status why) {
+  if (state_ == State::kFailed) return why;
+  why_failed_ = copy_of(why.failure());  // before anybody can be told
   state_.store(State::kFailed, std::memory_order_release);
   return why;
 }
@@ -315,7 +317,7 @@ Status ObjectCore::defer(const Call& call) {
     if (merge_into_own(call)) return {};
     merged_enough = own_entry.core == id_ && own_entry.calls >= options_.pending_calls;
   }
-  u64 index;
+  u64 index = 0;
   PERDURA_TRY(log_call(call, nullptr, index));
   if (!merged_enough && index - log_->done() < options_.pending_lines) [[likely]]
     return {};
@@ -328,7 +330,7 @@ Status ObjectCore::call(const Call& call, void* result) {
   if (options_.servers == 0)
     return call_alone(call, result, options_.durability != Durability::kRelaxed);
   Waiter waiter{result};
-  u64 index;
+  u64 index = 0;
   PERDURA_TRY(log_call(call, &waiter, index));
   return until_done(index + 1, false);
 }
@@ -365,7 +367,8 @@ Status ObjectCore::read(const std::function<void(const void* state)>& look) {
   const u64 end = log_->tail();
   return execute_alone([&]() -> Status {
     PERDURA_TRY(require_usable());
-    PERDURA_TRY(rounds_until(end, true));
+    // What is seen is not lost, but of an object of which anything may be.
+    PERDURA_TRY(rounds_until(end, options_.durability != Durability::kRelaxed));
     const InMethod in_method;
     look(image_.data());
     return {};
@@ -518,6 +521,7 @@ Status ObjectCore::write_checkpoint() {
   PERDURA_TRY(copies_.write(image_, done, session_));
   if (!is_in_log) PERDURA_TRY(copies_.repeat_head());
   log_->note_checkpoint(is_in_log ? before : done, done);
+  execution_.notify_room();
   calls_since_checkpoint_ = 0;
   ++counts_.checkpoints;
   return {};

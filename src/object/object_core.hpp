@@ -157,6 +157,7 @@ class ObjectCore {
   bool repaired_ = false;
   enum class State : u8 { kUsable, kClosed, kFailed };  ///< for good: a group may be durable or not
   std::atomic<State> state_{State::kUsable};
+  Failure why_failed_{};  ///< once it has
   const u64 generation_ = process_generation();
   u64 calls_since_checkpoint_ = 0;
   CoreCounts counts_;
