@@ -11,7 +11,6 @@
 // deep as they are many. An insertion that finds it full is dropped, and counted.
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -64,15 +63,13 @@ class Tree {
     free_ = node;
     --size_;
   }
-  /// As flat as so many keys can be (Day, Stout and Warren: in no memory but the tree's).
+  /// As flat as so many keys can be, in no memory but the tree's (Day, 1976).
   void balance() noexcept {
     for (Link* at = &root_; *at != 0;) {
       if (left(*at) == 0) at = &right(*at);
       else rotate_right(*at);
     }
-    const Link lowest = size_ + 1 - std::bit_floor(size_ + 1);
-    rotate_every_other(lowest);
-    for (Link above = size_ - lowest; above > 1; above /= 2) rotate_every_other(above / 2);
+    for (Link count = size_ / 2; count != 0; count /= 2) rotate_every_other(count);
   }
   void clear() noexcept { root_ = free_ = used_ = size_ = dropped_ = 0; }
 
