@@ -57,13 +57,14 @@ struct Load {
   int threads;
   std::uint64_t calls;
   std::uint64_t calls_an_instant = 0;
+  Pinned pinned = Pinned::kYes;
 };
 
 template <class Subject, class Base>
 Paired compare(int rounds, CountedMatrix<Subject>& subject, const Load& of_subject,
                CountedMatrix<Base>& base, const Load& of_base) {
   const auto run = [](auto& side, const Load& load) {
-    return side.run(load.threads, load.calls, load.calls_an_instant);
+    return side.run(load.threads, load.calls, load.calls_an_instant, load.pinned);
   };
   return paired(
       rounds, [&] { return run(subject, of_subject); }, [&] { return run(base, of_base); });
@@ -111,7 +112,8 @@ struct Variant {
 Measured compare_variants(Context& context, const Variant& faster, const Variant& slower,
                           std::uint64_t calls_an_instant = 0) {
   const auto load = [&](const Variant& variant) {
-    return Load{2, std::min(calls_of(context), variant.calls_max), calls_an_instant};
+    return Load{2, std::min(calls_of(context), variant.calls_max), calls_an_instant,
+                variant.place == Place::kDisk ? Pinned::kNo : Pinned::kYes};
   };
   StoredObject<Unmerged> first(context, faster.place, faster.options);
   StoredObject<Unmerged> second(context, slower.place, slower.options);

@@ -174,17 +174,18 @@ class CountedMatrix {
   explicit CountedMatrix(Target& target) : target_(target) {}
 
   /// Seconds a call, until all are done, and durable. One of so many is an instant; 0: none.
-  double run(int threads, std::uint64_t calls, std::uint64_t calls_an_instant = 0) {
-    const double seconds = seconds_a_call(threads, calls, [&](int, std::uint64_t count) {
+  double run(int threads, std::uint64_t calls, std::uint64_t calls_an_instant = 0,
+             Pinned pinned = Pinned::kYes) {
+    const auto body = [&](int, std::uint64_t count) {
       for (std::uint64_t i = 1; i <= count; ++i) {
         if (calls_an_instant != 0 && i % calls_an_instant == 0)
           target_.template call<&Matrix::all_inc_told>(1);
         else target_.template defer<&Matrix::all_inc>(1);
       }
       target_.sync();
-    });
+    };
     calls_ += calls / static_cast<std::uint64_t>(threads) * static_cast<std::uint64_t>(threads);
-    return seconds;
+    return seconds_a_call(threads, calls, body, pinned);
   }
   void check(const char* side) const {
     check_cells(side, target_.template read<&Matrix::all>(), {calls_, calls_});

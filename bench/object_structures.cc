@@ -260,7 +260,7 @@ class Side {
 /// Calls that take a segment's time natively.
 template <class Calls, class Target>
 std::uint64_t calls_of_segment(Context& context, Side<Calls, Target>& native, int threads) {
-  const double wanted_s = context.scale(0.4, 0.05);
+  const double wanted_s = context.scale(0.4, 0.03);
   for (std::uint64_t calls = 64;; calls *= 2) {
     const double seconds = native.run(threads, calls) * static_cast<double>(calls);
     if (seconds >= wanted_s) return calls;

@@ -8,6 +8,8 @@
 
 namespace perdura::bench {
 
+/// Threads that wait for a disk are left to the system: pinned, they wait for the processor as
+/// well.
 enum class Pinned { kYes, kNo };
 
 /// body(thread) in so many threads.
@@ -24,11 +26,12 @@ void in_threads(int count, const Body& body, Pinned pinned = Pinned::kYes) {
 
 /// Seconds a call: body(thread, calls of it), in this thread if it is the only one.
 template <class Body>
-double seconds_a_call(int threads, std::uint64_t calls, const Body& body) {
+double seconds_a_call(int threads, std::uint64_t calls, const Body& body,
+                      Pinned pinned = Pinned::kYes) {
   const std::uint64_t each = calls / static_cast<std::uint64_t>(threads);
   const double seconds = timed_s([&] {
     if (threads == 1) body(0, each);
-    else in_threads(threads, [&](int thread) { body(thread, each); });
+    else in_threads(threads, [&](int thread) { body(thread, each); }, pinned);
   });
   return seconds / static_cast<double>(each * static_cast<std::uint64_t>(threads));
 }
