@@ -50,7 +50,7 @@ constexpr ObjectOptions kEachCheckpointed{
 std::uint64_t calls_of(const Context& context) {
   return context.scale<std::uint64_t>(2'000'000, 400'000);
 }
-int rounds_of(const Context& context) { return context.scale(9, 5); }
+int rounds_of(const Context& context) { return context.scale(9, 3); }
 
 /// One side of a comparison.
 struct Load {

@@ -51,9 +51,8 @@ struct Tally {
 [[noreturn]] void fail(const std::string& what) { throw std::runtime_error(what); }
 
 // Each case begins an object, native or ours, calls a drawn method of it, and says whether it holds
-// what was called in the end. kSmall: without the methods that visit all elements.
+// what was called in the end. kShort: without the methods that visit all elements.
 
-template <bool kSmall>
 struct ArrayCalls {
   using State = structures::Array<std::int32_t, kElements>;
   std::vector<std::int32_t> copy = std::vector<std::int32_t>(kElements);
@@ -77,7 +76,6 @@ struct ArrayCalls {
   }
 };
 
-template <bool kSmall>
 struct QueueCalls {
   using State = structures::Queue<std::uint64_t, kElements>;
 
@@ -107,7 +105,6 @@ struct QueueCalls {
   }
 };
 
-template <bool kSmall>
 struct StackCalls {
   using State = structures::Stack<std::uint64_t, kElements>;
 
@@ -137,7 +134,7 @@ struct StackCalls {
   }
 };
 
-template <bool kSmall>
+template <bool kShort>
 struct HeapCalls {
   using State = structures::Heap<std::uint64_t, kElements>;
   std::vector<std::uint64_t> copy = std::vector<std::uint64_t>(kElements);
@@ -147,7 +144,7 @@ struct HeapCalls {
       object.template defer<&State::en_heap>(scatter(tally.in));
   }
   void call(auto& object, Random& random, Tally& tally) {
-    switch (random.below(kSmall ? 3 : 4)) {
+    switch (random.below(kShort ? 3 : 4)) {
       case 0:
         ++tally.in;
         return object.template defer<&State::en_heap>(random.next());
@@ -172,7 +169,7 @@ struct HeapCalls {
   }
 };
 
-template <bool kSmall>
+template <bool kShort>
 struct TreeCalls {
   using State = structures::Tree<std::uint64_t, kElements>;
 
@@ -182,7 +179,7 @@ struct TreeCalls {
   }
   void call(auto& object, Random& random, Tally&) {
     const std::uint64_t key = random.below(kElements);
-    switch (random.below(kSmall ? 3 : 4)) {
+    switch (random.below(kShort ? 3 : 4)) {
       case 0:
         return object.template defer<&State::insert_element>(key);
       case 1:
@@ -202,7 +199,6 @@ struct TreeCalls {
   }
 };
 
-template <bool kSmall>
 struct GraphCalls {
   using State = structures::Graph<std::uint32_t, 1000, kElements / 1000>;
 
@@ -325,21 +321,25 @@ Measured compare_length(Context& context, double length_ns, int threads) {
 }  // namespace
 
 void measure_structures(Context& context) {
-  const auto measure = [&]<class Calls>(const char* key, Reach reach, std::vector<int> threads,
-                                        Calls) {
+  const auto measure = [&]<class Calls>(const std::string& key, Reach reach,
+                                        const ObjectOptions& options,
+                                        const std::vector<int>& threads, Calls) {
     context.measure(key, "ratio", reach,
-                    [&] { return compare_structure<Calls>(context, {}, threads); });
-    context.measure(fmt::format("{}_hybrid", key), "ratio", Reach::none(),
-                    [&] { return compare_structure<Calls>(context, kHybridOptions, threads); });
+                    [&] { return compare_structure<Calls>(context, options, threads); });
   };
-  measure("array", Reach::at_most(1.05), {2, 8}, ArrayCalls<false>{});
-  measure("heap", Reach::at_most(1.05), {2, 8}, HeapCalls<false>{});
-  measure("tree", Reach::at_most(1.05), {2, 8}, TreeCalls<false>{});
-  measure("graph", Reach::at_most(1.05), {2, 8}, GraphCalls<false>{});
-  measure("queue", Reach::at_most(4), {8}, QueueCalls<false>{});
-  measure("stack", Reach::at_most(4), {8}, StackCalls<false>{});
-  measure("heap_short", Reach::none(), {2, 8}, HeapCalls<true>{});
-  measure("tree_short", Reach::none(), {2, 8}, TreeCalls<true>{});
+  const auto measure_both = [&](const std::string& key, Reach reach,
+                                const std::vector<int>& threads, auto calls) {
+    measure(key, reach, {}, threads, calls);
+    measure(key + "_hybrid", Reach::none(), kHybridOptions, threads, calls);
+  };
+  measure_both("array", Reach::at_most(1.05), {2, 8}, ArrayCalls{});
+  measure_both("heap", Reach::at_most(1.05), {2, 8}, HeapCalls<false>{});
+  measure_both("tree", Reach::at_most(1.05), {2, 8}, TreeCalls<false>{});
+  measure_both("graph", Reach::at_most(1.05), {2, 8}, GraphCalls{});
+  measure_both("queue", Reach::at_most(4), {8}, QueueCalls{});
+  measure_both("stack", Reach::at_most(4), {8}, StackCalls{});
+  measure("heap_short", Reach::none(), {}, {2, 8}, HeapCalls<true>{});
+  measure("tree_short", Reach::none(), {}, {2, 8}, TreeCalls<true>{});
   const std::map<int, const char*> lengths = {
       {100, "100ns"}, {1000, "1us"}, {10'000, "10us"}, {100'000, "100us"}};
   for (const auto& [length_ns, name] : lengths)
