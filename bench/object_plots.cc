@@ -42,14 +42,13 @@ class Charts {
     for (const Json& figure : figures) figures_[figure["key"]] = figure;
   }
 
+  /// Not ssd: beside a thousand the others could not be seen.
   void draw_all() const {
     draw_throughput();
-    draw_bars("object-checkpoints", "Figures 10 and 11: checkpoints",
-              "throughput, the faster ÷ the slower",
-              {{"hybrid ÷ nvram", "nvram"},
-               {"nvram ÷ ssd", "ssd"},
-               {"hybrid ÷ cow", "cow"},
-               {"hybrid ÷ cow, each", "cow_each"}});
+    draw_bars(
+        "object-checkpoints", "Figures 10 and 11: checkpoints",
+        "throughput, the faster ÷ the slower",
+        {{"hybrid ÷ nvram", "nvram"}, {"hybrid ÷ cow", "cow"}, {"hybrid ÷ cow, each", "cow_each"}});
     draw_bars("object-rows", "Figures 12 and 13: two rows, 8 threads", "throughput ÷",
               {{"m-server ÷ fc", "m_server_fc"},
                {"m-server ÷ native", "m_server"},
