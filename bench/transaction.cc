@@ -22,7 +22,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <stdexcept>
-#include <thread>
 #include <vector>
 
 #include <perdura/transaction.hpp>
@@ -33,6 +32,7 @@
 #include "pmem_pool.hpp"
 #include "red_black_tree.hpp"
 #include "stores.hpp"
+#include "threads.hpp"
 
 namespace perdura::bench {
 namespace {
@@ -107,19 +107,6 @@ Options options() {
   Options options;
   options.region_limit_bytes = 4 * kGiB;
   return options;
-}
-
-enum class Pinned { kYes, kNo };
-
-template <class Body>
-void in_threads(int count, const Body& body, Pinned pinned = Pinned::kYes) {
-  std::vector<std::thread> threads;
-  for (int thread = 0; thread < count; ++thread)
-    threads.emplace_back([&body, thread, pinned] {
-      pin_thread(pinned == Pinned::kNo ? kAnyCpu : thread % 2 == 0 ? kMutatorCpu : kBackgroundCpu);
-      body(thread);
-    });
-  for (std::thread& thread : threads) thread.join();
 }
 
 // --- the list ------------------------------------------------------------------------------------

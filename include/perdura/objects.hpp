@@ -264,6 +264,10 @@ struct MethodTraits<R (State::*)(A...) noexcept> {
   }
 };
 
+/// Whose method it is: a state's, or that of a base of it.
+template <class Signature, class Class>
+Class class_of(Signature Class::*);
+
 template <auto Method>
 using TraitsOf = MethodTraits<std::remove_const_t<decltype(Method)>>;
 
@@ -392,7 +396,7 @@ class Object {
     using Answer = decltype((std::declval<const State&>().*Method)(std::forward<A>(arguments)...));
     static_assert(!std::is_void_v<Answer>, "what only looks answers");
     std::remove_cvref_t<Answer> answer{};
-    auto look = [&](const State& state) {
+    auto look = [&](const decltype(detail::class_of(Method))& state) {
       answer = (state.*Method)(std::forward<A>(arguments)...);
     };
     detail::object_read(
