@@ -389,8 +389,8 @@ class Object {
       return *reinterpret_cast<const typename Traits::Result*>(answer);
     }
   }
-  /// A const method, after all that was called before is durable and run (of a relaxed object, run);
-  /// it is not logged.
+  /// A const method, after all that was called before is durable and run (of a relaxed object,
+  /// run); it is not logged.
   template <auto Method, class... A>
   auto read(A&&... arguments) const {
     using Answer = decltype((std::declval<const State&>().*Method)(std::forward<A>(arguments)...));

@@ -18,8 +18,18 @@ namespace perdura::object {
 class Execution {
  public:
   bool try_begin() {
-    return !executing_.load(std::memory_order_relaxed) &&
-           !executing_.exchange(true, std::memory_order_acquire);
+    if (!executing_.load(std::memory_order_relaxed) &&
+        !executing_.exchange(true, std::memory_order_acquire))
+      return true;
+    if (!wanted_.load(std::memory_order_relaxed)) wanted_.store(true, std::memory_order_relaxed);
+    return false;
+  }
+  /// Of whoever executes: whether another thread has wanted to since this was asked last, and so
+  /// may be there to help.
+  bool was_wanted() {
+    if (!wanted_.load(std::memory_order_relaxed)) return false;
+    wanted_.store(false, std::memory_order_relaxed);
+    return true;
   }
   void end() {
     executing_.store(false, std::memory_order_release);
@@ -41,8 +51,8 @@ class Execution {
   }
 
   /// Of a thread that waits: one call each time that it found nothing to do. Spins for as long as a
-  /// round of instants takes, and lets others run who may have lost the processor; then sleeps until
-  /// the next notify(), unless `holds()`.
+  /// round of instants takes, and lets others run who may have lost the processor; then sleeps
+  /// until the next notify(), unless `holds()`.
   class Wait {
    public:
     explicit Wait(Execution& execution) : execution_(execution) {}
@@ -87,6 +97,7 @@ class Execution {
   }
 
   std::atomic<bool> executing_{false};
+  std::atomic<bool> wanted_{false};
   Sleepers answers_;
   Sleepers room_;
 };
@@ -127,6 +138,7 @@ void Crew::share(u32 count, u32 helpers, Execution& execution, const Work& work)
   wanted_.store(helpers, std::memory_order_relaxed);
   work_.store(&shared, std::memory_order_seq_cst);
   execution.notify();
+  execution.notify_room();
   take(shared);
   work_.store(nullptr, std::memory_order_seq_cst);
   await_soon([&] { return inside_.load(std::memory_order_seq_cst) == 0; });

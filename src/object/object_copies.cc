@@ -86,14 +86,19 @@ Status ObjectCopies::clear_head(u64 slot) {
                        PERDURA_SITE("cleared object head"));
 }
 
+// What is no whole unit of the medium, and on block media what is not aligned, goes through the
+// buffer.
 Status ObjectCopies::write_copy(u64 copy, std::span<const std::byte> image) {
-  for (u64 at = 0; at < image.size();) {
+  const u64 place = head_.copy_place[copy];
+  const u64 direct = write_bytes_ == kLineBytes ? round_down(image.size(), kLineBytes) : 0;
+  if (direct != 0)
+    PERDURA_TRY(medium_.write(place, image.first(direct), PERDURA_SITE("object copy")));
+  for (u64 at = direct; at < image.size();) {
     const u64 here = std::min<u64>(image.size() - at, kBufferBytes);
     const u64 whole = round_up(here, write_bytes_);
     std::memcpy(buffer_.data(), image.data() + at, here);
     std::memset(buffer_.data() + here, 0, whole - here);
-    PERDURA_TRY(medium_.write(head_.copy_place[copy] + at, buffer_.first(whole),
-                              PERDURA_SITE("object copy")));
+    PERDURA_TRY(medium_.write(place + at, buffer_.first(whole), PERDURA_SITE("object copy")));
     at += here;
   }
   return {};

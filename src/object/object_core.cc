@@ -14,6 +14,8 @@ using format::ObjectHead;
 
 namespace {
 
+constexpr u64 kAheadOfDone = 4;  // times what may wait, a thread defers no further
+
 std::atomic<u64> next_core{1};
 thread_local OwnEntry own_entry;
 
@@ -33,6 +35,7 @@ ObjectCore::ObjectCore(Parts&& parts, std::unique_ptr<ObjectLog> log)
     : id_(next_core.fetch_add(1)),
       options_(parts.options),
       session_(parts.session),
+      is_nvm_(parts.medium->geometry().byte_addressable),
       copies_(*parts.medium, parts.head_place, parts.head),
       log_(std::move(log)),
       memory_(std::max<u64>(format::object_image_bytes(parts.head), 1)),
@@ -213,8 +216,8 @@ Status ObjectCore::check_call(const Call& call) {
     PERDURA_TRY(check_call(call));
   const Turns::Turn turn = merges_ ? turns_.take(call.function, call.domain) : Turns::Turn{};
   index = log_->claim(call.context.size());
-  while (!log_->has_room(index, call.context.size())) [[unlikely]]
-    PERDURA_TRY(make_room());
+  if (!log_->has_room(index, call.context.size())) [[unlikely]]
+    PERDURA_TRY(make_room(index, call.context.size()));
   if (waiter != nullptr) executor_.waiter_of(index) = waiter;
   const bool mergeable = traits_[call.function].commutes && log_->fits_in_one_piece(index, call);
   log_->publish(index, call, mergeable);
@@ -226,6 +229,7 @@ Status ObjectCore::check_call(const Call& call) {
                  .potid = call.potid,
                  .domain = call.domain,
                  .function = call.function};
+  else if (merges_) own_entry.core = 0;  // it is not the last one any more
   return {};
 }
 
@@ -267,25 +271,26 @@ Status ObjectCore::execute_alone(Body&& body) {
 
 // Who has claimed a place waits for nobody who executes: that one may wait for what is to be
 // published there (rounds_until), and makes room itself.
-Status ObjectCore::make_room() {
-  PERDURA_TRY(require_usable());
-  const u64 before = log_->free_end();
-  const auto has_changed = [&] { return log_->free_end() != before || state_ != State::kUsable; };
-  for (Execution::Wait wait(execution_); !has_changed();) {
+Status ObjectCore::make_room(u64 index, u64 context_bytes) {
+  const auto is_over = [&] {
+    return log_->has_room(index, context_bytes) || state_ != State::kUsable;
+  };
+  for (Execution::Wait wait(execution_); !is_over();) {
+    PERDURA_TRY(require_not_forked());
     if (execution_.try_begin()) {
       const Status made = [&]() -> Status {
         PERDURA_TRY(round());
-        return log_->free_end() != log_->done() ? free_log() : Status{};
+        return is_over() || log_->free_end() == log_->done() ? Status{} : free_log();
       }();
       execution_.end();
+      if (!made) return copy_of(made.failure());
       // Else a thread before this one is about to publish what it has claimed.
-      if (!made || has_changed()) return made;
-      ::sched_yield();
+      if (!is_over()) ::sched_yield();
     } else if (!executor_.crew().help()) {
-      wait.pause_for_room([&] { return has_changed() || executor_.crew().has_work(); });
+      wait.pause_for_room([&] { return is_over() || executor_.crew().has_work(); });
     }
   }
-  return {};
+  return require_usable();
 }
 
 // A place that was claimed and stays empty keeps all that follow from being executed. So where no
@@ -302,12 +307,22 @@ Status ObjectCore::fail(Status why) {
   return why;
 }
 
-// What another one executes meanwhile need not be waited for.
-Status ObjectCore::relieve() {
-  if (!execution_.try_begin()) return {};
-  Status done = round();
-  execution_.end();
-  return done;
+// Where another thread executes this one helps it; and where it is far ahead of that it waits, so
+// that what is logged is in the caches still when it is done.
+Status ObjectCore::relieve(u64 index) {
+  for (Execution::Wait wait(execution_);;) {
+    if (execution_.try_begin()) {
+      Status done = round();
+      execution_.end();
+      return done;
+    }
+    const auto is_near = [&] {
+      return index - log_->done() < kAheadOfDone * options_.pending_lines ||
+             state_ != State::kUsable;
+    };
+    if (executor_.crew().help() || is_near()) return {};
+    wait.pause_for_room([&] { return is_near() || executor_.crew().has_work(); });
+  }
 }
 
 Status ObjectCore::defer(const Call& call) {
@@ -321,7 +336,7 @@ Status ObjectCore::defer(const Call& call) {
   PERDURA_TRY(log_call(call, nullptr, index));
   if (!merged_enough && index - log_->done() < options_.pending_lines) [[likely]]
     return {};
-  return relieve();
+  return relieve(index);
 }
 
 // Where another thread has done it meanwhile it is answered, whatever came then. Where this fails
@@ -488,9 +503,16 @@ Status ObjectCore::run(u64 end) {
   return {};
 }
 
+// Calls of the system are where a thread can be cancelled. NVM takes none; and what lets nobody
+// cancel waits for all stores to it.
+std::optional<NotCancelled> ObjectCore::in_system_calls() const {
+  if (is_nvm_) return std::nullopt;
+  return std::optional<NotCancelled>(std::in_place);
+}
+
 // A group that could not be written may be durable or not, so nothing is executed behind it.
 Status ObjectCore::make_durable(u64 last, u64 end) {
-  const NotCancelled not_cancelled;
+  const std::optional<NotCancelled> not_cancelled = in_system_calls();
   const auto write = [&]() -> Status {
     if (options_.durability == Durability::kTwoSteps)
       return log_->make_durable_in_two_steps(last, end);
@@ -514,7 +536,7 @@ Status ObjectCore::flush() {
 
 // The log keeps what the other copy lacks, where it has that.
 Status ObjectCore::write_checkpoint() {
-  const NotCancelled not_cancelled;
+  const std::optional<NotCancelled> not_cancelled = in_system_calls();
   const u64 done = log_->done();
   const u64 before = copies_.head().checkpoint;
   const bool is_in_log = log_->durable() >= done;

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "base/process.hpp"
+#include "base/threads.hpp"
 #include "object/execution.hpp"
 #include "object/merging.hpp"
 #include "object/object_copies.hpp"
@@ -121,15 +122,16 @@ class ObjectCore {
   bool merge_into_own(const Call& call);
   Status require_not_forked() const;
   Status require_usable() const;
-  Status make_room();
+  Status make_room(u64 index, u64 context_bytes);
   Status free_log();
-  Status relieve();
+  Status relieve(u64 index);
   Status until_done(u64 end, bool durable);
   Status rounds_until(u64 end, bool durable);
   template <class Body>
   Status execute_alone(Body&& body);
   Status round();
   Status run(u64 end);
+  std::optional<NotCancelled> in_system_calls() const;
   Status make_durable(u64 last, u64 end);
   Status flush();
   Status write_checkpoint();
@@ -138,6 +140,7 @@ class ObjectCore {
   const u64 id_;  ///< no other one of the process has or had it
   const CoreOptions options_;
   const u64 session_;
+  const bool is_nvm_;
   ObjectCopies copies_;
   std::unique_ptr<ObjectLog> log_;
   AlignedBuffer memory_;

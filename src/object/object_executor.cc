@@ -24,7 +24,8 @@ ObjectExecutor::ObjectExecutor(const Parts& parts, std::vector<Function> functio
 
 Status ObjectExecutor::run(u64 end) {
   const InMethod in_method;
-  const bool in_order = alone() || (!joins_ && parts_.servers <= 1);
+  const bool helped = parts_.servers > 1 && parts_.execution->was_wanted();
+  const bool in_order = alone() || (!joins_ && !helped);
   for (u64 index = parts_.log->done(); index != end;) {
     const bool is_of_all = parts_.log->entry(index).domain == format::kDomainAll;
     const u64 next = in_order ? end : end_of_segment(index, end);
@@ -139,25 +140,37 @@ Status ObjectExecutor::run_verified(const Function& function, const std::byte* c
                      "one after a crash; it must depend on the state and its arguments alone"};
 }
 
+// The number of a domain's list in this segment; a new one where it has none.
+u32 ObjectExecutor::list_of(std::int32_t domain) {
+  KnownList& known = known_lists_[static_cast<u32>(domain) % kKnownLists];
+  if (known.segment == segment_ && known.domain == domain) return known.list;
+  const auto [found, is_new] = list_of_.try_emplace(domain, count_of_lists_);
+  if (is_new) {
+    if (++count_of_lists_ > lists_.size()) lists_.emplace_back();
+    lists_[found->second].clear();
+  }
+  known = {segment_, domain, found->second};
+  return found->second;
+}
+
 void ObjectExecutor::run_lists(u64 begin, u64 end) {
+  ++segment_;
   list_of_.clear();
-  size_t count = 0;
+  count_of_lists_ = 0;
   u64 entries = 0;
   for (u64 index = begin; index != end; index += parts_.log->entry(index).lines, ++entries) {
-    const auto [found, is_new] = list_of_.try_emplace(parts_.log->entry(index).domain, count);
-    if (is_new && ++count > lists_.size()) lists_.emplace_back();
-    if (is_new) lists_[found->second].clear();
-    lists_[found->second].push_back(index);
-    calls_ += parts_.log->entry(index).calls;
+    const ObjectEntry& entry = parts_.log->entry(index);
+    lists_[list_of(entry.domain)].push_back(index);
+    calls_ += entry.calls;
   }
+  const u32 count = count_of_lists_;
   if (count == 1 || parts_.servers <= 1 || entries < kSharedEntriesMin) {
-    for (size_t i = 0; i < count; ++i) run_list(lists_[i]);
+    for (u32 i = 0; i < count; ++i) run_list(lists_[i]);
   } else {
-    crew_.share(static_cast<u32>(count), std::min(parts_.servers, static_cast<u32>(count)) - 1,
-                *parts_.execution, [this](u32 i) {
-                  const InMethod in_method;
-                  run_list(lists_[i]);
-                });
+    crew_.share(count, std::min(parts_.servers, count) - 1, *parts_.execution, [this](u32 i) {
+      const InMethod in_method;
+      run_list(lists_[i]);
+    });
   }
 }
 

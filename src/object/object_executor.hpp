@@ -9,6 +9,7 @@
 // what the state becomes, so recovery may join others.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -94,6 +95,7 @@ class ObjectExecutor {
   u64 end_of_segment(u64 index, u64 end) const;
   void run_in_order(u64 begin, u64 end);
   bool can_join(const format::ObjectEntry& first, u64 next) const;
+  u32 list_of(std::int32_t domain);
   void run_lists(u64 begin, u64 end);
   void run_list(const std::vector<u64>& entries);
   void run_entry(u64 index);
@@ -106,7 +108,17 @@ class ObjectExecutor {
   std::vector<Waiter*> waiters_;  ///< by the first line of their entries
   Crew crew_;
   std::vector<std::vector<u64>> lists_;  ///< by number of a domain in the segment
-  std::unordered_map<std::int32_t, size_t> list_of_;
+  std::unordered_map<std::int32_t, u32> list_of_;
+  u32 count_of_lists_ = 0;
+  /// Of list_of_, what is asked most.
+  struct KnownList {
+    u64 segment;  ///< another one than this: it is nobody's
+    std::int32_t domain;
+    u32 list;
+  };
+  static constexpr size_t kKnownLists = 64;
+  std::array<KnownList, kKnownLists> known_lists_{};
+  u64 segment_ = 0;
   AlignedBuffer twin_;    ///< verifying: the state that the other run makes
   AlignedBuffer answer_;  ///< of a call that is done apart
   u64 calls_ = 0;
