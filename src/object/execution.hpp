@@ -3,6 +3,7 @@
 #pragma once
 
 #include <immintrin.h>
+#include <pthread.h>
 #include <sched.h>
 
 #include <atomic>
@@ -18,13 +19,23 @@ namespace perdura::object {
 class Execution {
  public:
   bool try_begin() {
-    return !executing_.load(std::memory_order_relaxed) &&
-           !executing_.exchange(true, std::memory_order_acquire);
+    if (executing_.load(std::memory_order_relaxed) || is_anothers_turn() ||
+        executing_.exchange(true, std::memory_order_acquire))
+      return false;
+    if (turn_.load(std::memory_order_relaxed) == 0) [[likely]]
+      return true;
+    const bool is_own = !is_anothers_turn();
+    if (is_own) turn_.store(0, std::memory_order_relaxed);
+    else end();  // it was given away just now, and who has it may have come in vain
+    return is_own;
   }
   void end() {
     executing_.store(false, std::memory_order_release);
     notify();
   }
+  /// By whoever executes: nobody but `thread`, which waits for it, executes next.
+  void give_turn(pthread_t thread) { turn_.store(thread, std::memory_order_relaxed); }
+  bool is_given() const { return turn_.load(std::memory_order_relaxed) != 0; }
   /// Something has changed that others may wait for.
   void notify() {
     light_fence();
@@ -60,13 +71,18 @@ class Execution {
     sleeping_.fetch_add(1, std::memory_order_relaxed);
     heavy_fence();
     const u32 seen = changes_.load(std::memory_order_acquire);
-    if (!holds() && executing_.load(std::memory_order_acquire))
+    if (!holds() && (executing_.load(std::memory_order_acquire) || is_anothers_turn()))
       futex_wait(changes_, seen, std::chrono::seconds(1));
     sleeping_.fetch_sub(1, std::memory_order_relaxed);
   }
   void wake_all() { futex_wake_all(changes_); }
+  bool is_anothers_turn() const {
+    const pthread_t thread = turn_.load(std::memory_order_relaxed);
+    return thread != 0 && thread != ::pthread_self();
+  }
 
   std::atomic<bool> executing_{false};
+  std::atomic<pthread_t> turn_{0};  ///< 0: anybody's
   std::atomic<u32> sleeping_{0};
   std::atomic<u32> changes_{0};
 };

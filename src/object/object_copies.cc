@@ -35,13 +35,28 @@ Status ObjectCopies::load(std::span<std::byte> pages) const {
 }
 
 Status ObjectCopies::write(std::span<const std::byte> image, u64 checkpoint, u64 session) {
-  PERDURA_ASSERT(checkpoint >= head_.checkpoint &&
-                 image.size() == format::object_image_bytes(head_));
   ObjectHead next = head_;
-  ++next.sequence;
+  next.copy = head_.copy ^ 1;
+  return write_both(next, image, checkpoint, session);
+}
+
+Status ObjectCopies::resize(const ObjectHead& next, std::span<const std::byte> image,
+                            u64 checkpoint, u64 session) {
+  for (const u64 place : next.copy_place)
+    PERDURA_ASSERT(place != head_.copy_place[0] && place != head_.copy_place[1]);
+  ObjectHead first = next;
+  first.copy = 0;
+  return write_both(first, image, checkpoint, session);
+}
+
+// The copy and then the head that names it.
+Status ObjectCopies::write_both(ObjectHead next, std::span<const std::byte> image, u64 checkpoint,
+                                u64 session) {
+  PERDURA_ASSERT(checkpoint >= head_.checkpoint &&
+                 image.size() == format::object_image_bytes(next));
+  next.sequence = head_.sequence + 1;
   next.session = session;
   next.checkpoint = checkpoint;
-  next.copy = head_.copy ^ 1;
   next.copy_checksum = checksum(image.data(), image.size());
   if (head_unknown_) {
     PERDURA_TRY(clear_head(next.sequence % 2));
@@ -49,7 +64,7 @@ Status ObjectCopies::write(std::span<const std::byte> image, u64 checkpoint, u64
     PERDURA_TRY(medium_.barrier(PERDURA_SITE("cleared object head")));
     head_unknown_ = false;
   }
-  PERDURA_TRY(write_copy(next.copy, image));
+  PERDURA_TRY(write_copy(next.copy_place[next.copy], image));
   // Barrier: the copy is durable before the head names it.
   PERDURA_TRY(medium_.barrier(PERDURA_SITE("object copy")));
   return replace_head(next);
@@ -86,14 +101,13 @@ Status ObjectCopies::clear_head(u64 slot) {
                        PERDURA_SITE("cleared object head"));
 }
 
-Status ObjectCopies::write_copy(u64 copy, std::span<const std::byte> image) {
+Status ObjectCopies::write_copy(u64 place, std::span<const std::byte> image) {
   for (u64 at = 0; at < image.size();) {
     const u64 here = std::min<u64>(image.size() - at, kBufferBytes);
     const u64 whole = round_up(here, write_bytes_);
     std::memcpy(buffer_.data(), image.data() + at, here);
     std::memset(buffer_.data() + here, 0, whole - here);
-    PERDURA_TRY(medium_.write(head_.copy_place[copy] + at, buffer_.first(whole),
-                              PERDURA_SITE("object copy")));
+    PERDURA_TRY(medium_.write(place + at, buffer_.first(whole), PERDURA_SITE("object copy")));
     at += here;
   }
   return {};

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include <perdura/objects.hpp>
@@ -16,6 +17,9 @@
 
 namespace perdura::detail {
 
+/// By whose number this thread calls (perdura::Caller, pthread_create_simpo); 0: nobody's.
+extern constinit thread_local std::uint32_t current_caller;
+
 /// An object that is open, and which of its durable functions the program's methods are.
 class OpenObject {
  public:
@@ -23,6 +27,7 @@ class OpenObject {
       : core_(std::move(core)), functions_(std::move(functions)) {}
 
   object::ObjectCore& core() { return *core_; }
+  bool has(size_t method) const { return method < functions_.size(); }
   object::Call call_of(size_t method, std::uint32_t potid, Domain domain,
                        std::span<const std::byte> context) const {
     return {.function = functions_[method],
@@ -46,6 +51,10 @@ class ObjectsRuntime {
 
   Result<std::shared_ptr<OpenObject>> object(std::string_view name, const ObjectType& type,
                                              const ObjectOptions& options);
+  /// Of its state; nothing where there is none of this name.
+  Result<std::optional<u64>> state_bytes(std::string_view name) const;
+  /// One that is open: its state is the same, or as much of it, and zeros.
+  Status resize(std::string_view name, u64 bytes);
   Status remove(std::string_view name);
   Result<std::vector<ObjectDescription>> list() const;
   Result<std::uint64_t> recorded(std::uint32_t potid) const;
