@@ -123,6 +123,7 @@ struct ObjectMethod {
   bool (*join)(void* first, const void* next);  ///< nullptr: calls are not merged
   bool (*accepts)(const void* context);         ///< nullptr: all calls
   bool commutes;
+  bool own_thread = false;  ///< whoever called runs it
 };
 struct ObjectType {
   const char* name;

@@ -14,6 +14,11 @@ CallHistory::CallHistory(std::span<ObjectCaller> records)
   PERDURA_ASSERT(std::has_single_bit(records.size()));
 }
 
+void CallHistory::move_to(std::span<ObjectCaller> records) {
+  PERDURA_ASSERT(records.size() == records_.size());
+  records_ = records;
+}
+
 void CallHistory::admit_recorded() {
   for (const ObjectCaller& each : records_)
     if (each.calls != 0) admit(each.potid);

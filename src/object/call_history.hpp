@@ -23,6 +23,9 @@ class CallHistory {
 
   // --- by whoever executes
 
+  /// The records are elsewhere from now on, as many as before.
+  void move_to(std::span<format::ObjectCaller> records);
+
   /// Those of which there are records are admitted, when these have been read.
   void admit_recorded();
   /// One that was admitted, or was found in the log of those that were.
@@ -32,11 +35,11 @@ class CallHistory {
 
  private:
   u64 place(u32 potid, u64 step) const {
-    return (potid * 0x9e3779b1u + step) & (records_.size() - 1);
+    return (potid * 0x9e3779b1u + step) & (admitted_.size() - 1);
   }
   format::ObjectCaller* find(u32 potid) const;
 
-  const std::span<format::ObjectCaller> records_;
+  std::span<format::ObjectCaller> records_;
   std::vector<std::atomic<u64>> admitted_;  ///< one more than each; 0: another one can have it
 };
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <immintrin.h>
+#include <pthread.h>
 #include <sched.h>
 
 #include <atomic>
@@ -18,11 +19,16 @@ namespace perdura::object {
 class Execution {
  public:
   bool try_begin() {
-    if (!executing_.load(std::memory_order_relaxed) &&
-        !executing_.exchange(true, std::memory_order_acquire))
+    if (is_taken() || executing_.exchange(true, std::memory_order_acquire)) {
+      if (!wanted_.load(std::memory_order_relaxed)) wanted_.store(true, std::memory_order_relaxed);
+      return false;
+    }
+    if (turn_.load(std::memory_order_relaxed) == 0) [[likely]]
       return true;
-    if (!wanted_.load(std::memory_order_relaxed)) wanted_.store(true, std::memory_order_relaxed);
-    return false;
+    const bool is_own = !is_anothers_turn();
+    if (is_own) turn_.store(0, std::memory_order_relaxed);
+    else end();  // it was given away just now, and who has it may have come in vain
+    return is_own;
   }
   /// Of whoever executes: whether another thread has wanted to since this was asked last, and so
   /// may be there to help.
@@ -36,6 +42,9 @@ class Execution {
     notify();
     notify_room();  // or nobody executes to make any
   }
+  /// By whoever executes: nobody but `thread`, which waits for it, executes next.
+  void give_turn(pthread_t thread) { turn_.store(thread, std::memory_order_relaxed); }
+  bool is_given() const { return turn_.load(std::memory_order_relaxed) != 0; }
   /// Something has changed that others may wait for.
   void notify() {
     light_fence();
@@ -91,13 +100,19 @@ class Execution {
     sleepers.sleeping.fetch_add(1, std::memory_order_relaxed);
     heavy_fence();
     const u32 seen = sleepers.changes.load(std::memory_order_acquire);
-    if (!holds() && executing_.load(std::memory_order_acquire))
+    if (!holds() && (executing_.load(std::memory_order_acquire) || is_anothers_turn()))
       futex_wait(sleepers.changes, seen, time);
     sleepers.sleeping.fetch_sub(1, std::memory_order_relaxed);
   }
+  bool is_anothers_turn() const {
+    const pthread_t thread = turn_.load(std::memory_order_relaxed);
+    return thread != 0 && thread != ::pthread_self();
+  }
+  bool is_taken() const { return executing_.load(std::memory_order_relaxed) || is_anothers_turn(); }
 
   std::atomic<bool> executing_{false};
   std::atomic<bool> wanted_{false};
+  std::atomic<pthread_t> turn_{0};  ///< 0: anybody's
   Sleepers answers_;
   Sleepers room_;
 };

@@ -35,13 +35,28 @@ Status ObjectCopies::load(std::span<std::byte> pages) const {
 }
 
 Status ObjectCopies::write(std::span<const std::byte> image, u64 checkpoint, u64 session) {
-  PERDURA_ASSERT(checkpoint >= head_.checkpoint &&
-                 image.size() == format::object_image_bytes(head_));
   ObjectHead next = head_;
-  ++next.sequence;
+  next.copy = head_.copy ^ 1;
+  return write_both(next, image, checkpoint, session);
+}
+
+Status ObjectCopies::resize(const ObjectHead& next, std::span<const std::byte> image,
+                            u64 checkpoint, u64 session) {
+  for (const u64 place : next.copy_place)
+    PERDURA_ASSERT(place != head_.copy_place[0] && place != head_.copy_place[1]);
+  ObjectHead first = next;
+  first.copy = 0;
+  return write_both(first, image, checkpoint, session);
+}
+
+// The copy and then the head that names it.
+Status ObjectCopies::write_both(ObjectHead next, std::span<const std::byte> image, u64 checkpoint,
+                                u64 session) {
+  PERDURA_ASSERT(checkpoint >= head_.checkpoint &&
+                 image.size() == format::object_image_bytes(next));
+  next.sequence = head_.sequence + 1;
   next.session = session;
   next.checkpoint = checkpoint;
-  next.copy = head_.copy ^ 1;
   next.copy_checksum = checksum(image.data(), image.size());
   if (head_unknown_) {
     PERDURA_TRY(clear_head(next.sequence % 2));
@@ -49,7 +64,7 @@ Status ObjectCopies::write(std::span<const std::byte> image, u64 checkpoint, u64
     PERDURA_TRY(medium_.barrier(PERDURA_SITE("cleared object head")));
     head_unknown_ = false;
   }
-  PERDURA_TRY(write_copy(next.copy, image));
+  PERDURA_TRY(write_copy(next.copy_place[next.copy], image));
   // Barrier: the copy is durable before the head names it.
   PERDURA_TRY(medium_.barrier(PERDURA_SITE("object copy")));
   return replace_head(next);
@@ -88,8 +103,7 @@ Status ObjectCopies::clear_head(u64 slot) {
 
 // What is no whole unit of the medium, and on block media what is not aligned, goes through the
 // buffer.
-Status ObjectCopies::write_copy(u64 copy, std::span<const std::byte> image) {
-  const u64 place = head_.copy_place[copy];
+Status ObjectCopies::write_copy(u64 place, std::span<const std::byte> image) {
   const u64 direct = write_bytes_ == kLineBytes ? round_down(image.size(), kLineBytes) : 0;
   if (direct != 0)
     PERDURA_TRY(medium_.write(place, image.first(direct), PERDURA_SITE("object copy")));

@@ -32,6 +32,10 @@ class ObjectCopies {
   /// The image is as it was when the entries before `checkpoint` were done. Entries that follow are
   /// of this session. Where it fails the resilient copy is what it was; it may be tried again.
   Status write(std::span<const std::byte> image, u64 checkpoint, u64 session);
+  /// `next` is the head with another size and two places that nobody has, of which the first
+  /// becomes the resilient copy. Where it fails the newest head may be either.
+  Status resize(const format::ObjectHead& next, std::span<const std::byte> image, u64 checkpoint,
+                u64 session);
   /// The other slot says the same as the newest one, and nothing of what was before.
   Status repeat_head();
   /// There is no such object any more, and its space is free.
@@ -41,7 +45,9 @@ class ObjectCopies {
 
  private:
   Status clear_head(u64 slot);
-  Status write_copy(u64 copy, std::span<const std::byte> image);
+  Status write_copy(u64 place, std::span<const std::byte> image);
+  Status write_both(format::ObjectHead next, std::span<const std::byte> image, u64 checkpoint,
+                    u64 session);
   Status replace_head(const format::ObjectHead& next);
   Status write_head(const format::ObjectHead& head);
 

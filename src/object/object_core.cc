@@ -19,14 +19,16 @@ constexpr u64 kAheadOfDone = 4;  // times what may wait, a thread defers no furt
 std::atomic<u64> next_core{1};
 thread_local OwnEntry own_entry;
 
+std::span<ObjectCaller> callers_of(std::span<std::byte> image, const ObjectHead& head) {
+  return {reinterpret_cast<ObjectCaller*>(image.data() + round_up(head.bytes, kLineBytes)),
+          head.callers};
+}
+
 // Of an image of zeros.
 std::optional<CallHistory> have_history(std::span<std::byte> image, const ObjectHead& head) {
   std::memset(image.data(), 0, image.size());
   if (head.callers == 0) return std::nullopt;
-  return std::optional<CallHistory>(
-      std::in_place,
-      std::span(reinterpret_cast<ObjectCaller*>(image.data() + round_up(head.bytes, kLineBytes)),
-                head.callers));
+  return std::optional<CallHistory>(std::in_place, callers_of(image, head));
 }
 
 }  // namespace
@@ -96,7 +98,8 @@ Result<std::unique_ptr<ObjectCore>> ObjectCore::load(Parts& parts) {
   };
   Result<std::unique_ptr<ObjectCore>> core = read();
   if (core || core.failure().code != Code::kCorrupt || older.identity != newest.identity ||
-      older.session != newest.session || older.copy == newest.copy)
+      older.session != newest.session || older.copy == newest.copy ||
+      !std::ranges::equal(older.copy_place, newest.copy_place))  // it has been resized in between
     return core;
   // The next head takes the newest one's place: until then the older one and its copy stay.
   parts.head = older;
@@ -262,11 +265,17 @@ class ObjectCore::Executing {
   ObjectCore& core_;
 };
 
+// `body` when all that was called by now is done, and no group is done in part.
 template <class Body>
-Status ObjectCore::execute_alone(Body&& body) {
+Status ObjectCore::execute_alone(bool durable, Body&& body) {
+  const u64 end = log_->tail();
   PERDURA_TRY(require_not_forked());
-  const Executing executing(*this);
-  return body();
+  for (;;) {
+    const Executing executing(*this);
+    PERDURA_TRY(require_usable());
+    PERDURA_TRY(rounds_until(end, durable));
+    if (log_->done() >= end && is_between_groups()) return body();
+  }
 }
 
 // Who has claimed a place waits for nobody who executes: that one may wait for what is to be
@@ -280,7 +289,8 @@ Status ObjectCore::make_room(u64 index, u64 context_bytes) {
     if (execution_.try_begin()) {
       const Status made = [&]() -> Status {
         PERDURA_TRY(round());
-        return is_over() || log_->free_end() == log_->done() ? Status{} : free_log();
+        return is_over() || log_->free_end() == log_->done() || !is_between_groups() ? Status{}
+                                                                                     : free_log();
       }();
       execution_.end();
       if (!made) return copy_of(made.failure());
@@ -344,7 +354,7 @@ Status ObjectCore::defer(const Call& call) {
 Status ObjectCore::call(const Call& call, void* result) {
   if (options_.servers == 0)
     return call_alone(call, result, options_.durability != Durability::kRelaxed);
-  Waiter waiter{result};
+  Waiter waiter{result, function_of(call).own_thread ? ::pthread_self() : 0};
   u64 index = 0;
   PERDURA_TRY(log_call(call, &waiter, index));
   return until_done(index + 1, false);
@@ -379,11 +389,8 @@ Status ObjectCore::read(const std::function<void(const void* state)>& look) {
   if (InMethod::any())
     return Failure{Code::kMisuse,
                    "a method of an object reads object '" + std::string(head().name) + "'"};
-  const u64 end = log_->tail();
-  return execute_alone([&]() -> Status {
-    PERDURA_TRY(require_usable());
-    // What is seen is not lost, but of an object of which anything may be.
-    PERDURA_TRY(rounds_until(end, options_.durability != Durability::kRelaxed));
+  // What is seen is not lost, but of an object of which anything may be.
+  return execute_alone(options_.durability != Durability::kRelaxed, [&]() -> Status {
     const InMethod in_method;
     look(image_.data());
     return {};
@@ -391,6 +398,9 @@ Status ObjectCore::read(const std::function<void(const void* state)>& look) {
 }
 
 Status ObjectCore::sync() {
+  if (InMethod::any())
+    return Failure{Code::kMisuse,
+                   "a method of an object waits for object '" + std::string(head().name) + "'"};
   PERDURA_TRY(require_usable());
   return until_done(log_->tail(), true);
 }
@@ -408,11 +418,40 @@ Status ObjectCore::sync_soon() {
 }
 
 Status ObjectCore::checkpoint() {
-  const u64 end = log_->tail();
-  return execute_alone([&]() -> Status {
-    PERDURA_TRY(require_usable());
-    PERDURA_TRY(rounds_until(end, false));
-    return write_checkpoint();
+  return execute_alone(false, [&] { return write_checkpoint(); });
+}
+
+// The log goes on where it is. Both heads name the new copies before anything is appended: what
+// the older one lacks, the log has.
+Status ObjectCore::resize(u64 bytes, const u64 (&copy_place)[2]) {
+  if (InMethod::any())
+    return Failure{Code::kMisuse,
+                   "a method of an object resizes object '" + std::string(head().name) + "'"};
+  return execute_alone(true, [&]() -> Status {
+    const NotCancelled not_cancelled;
+    ObjectHead next = head();
+    const u64 kept = std::min(next.bytes, bytes);
+    next.bytes = bytes;
+    std::ranges::copy(copy_place, next.copy_place);
+    AlignedBuffer memory(std::max<u64>(format::object_image_bytes(next), 1));
+    const auto image = memory.first(format::object_image_bytes(next));
+    std::memset(image.data(), 0, image.size());
+    std::memcpy(image.data(), image_.data(), kept);
+    if (history_) std::ranges::copy(callers_of(image_, head()), callers_of(image, next).begin());
+    const u64 done = log_->done();
+    const auto write = [&]() -> Status {
+      PERDURA_TRY(copies_.resize(next, image, done, session_));
+      return copies_.write(image, done, session_);
+    };
+    if (Status written = write(); !written) return fail(std::move(written));
+    memory_ = std::move(memory);
+    image_ = image;
+    if (history_) history_->move_to(callers_of(image_, next));
+    executor_.move_to(image_.first(bytes));
+    log_->note_checkpoint(done, done);
+    calls_since_checkpoint_ = 0;
+    counts_.checkpoints += 2;
+    return {};
   });
 }
 
@@ -459,20 +498,21 @@ Status ObjectCore::until_done(u64 end, bool durable) {
     if (execution_.try_begin()) {
       Status done = rounds_until(end, durable);
       execution_.end();
-      return done;
-    }
-    if (!executor_.crew().help())
+      if (!done) return done;
+    } else if (!executor_.crew().help()) {
       wait.pause([&] { return is_done() || executor_.crew().has_work(); });
+    }
   }
   return {};
 }
 
 // An entry that is claimed and not published yet is about to be, or its thread waits for room,
-// which a checkpoint gives.
+// which a checkpoint gives. It returns before that where another thread has to go on.
 Status ObjectCore::rounds_until(u64 end, bool durable) {
   for (u64 spins = 0; log_->done() < end; ++spins) {
     const u64 before = log_->done();
     PERDURA_TRY(round());
+    if (log_->done() < end && execution_.is_given()) return {};
     if (log_->done() != before) continue;
     if (log_->is_full() && log_->free_end() != before) PERDURA_TRY(free_log());
     if (spins < 1000) _mm_pause();
@@ -481,18 +521,25 @@ Status ObjectCore::rounds_until(u64 end, bool durable) {
   return durable && log_->durable() < end ? flush() : Status{};
 }
 
-// What is published by now, and no more: nobody serves others for ever.
+// What is published by now, and no more: nobody serves others for ever. Or the rest of a group, in
+// which a call was another thread's: the next one comes when all of it is done, since checkpoints
+// lie between groups.
 Status ObjectCore::round() {
   if (!is_usable()) return require_usable();
-  const ObjectLog::Published published = log_->published_from_done();
+  ObjectLog::Published published = log_->published_from_done();
   if (published.end == log_->done()) return {};
-  log_->freeze(published);
-  if (options_.durability != Durability::kRelaxed)
-    PERDURA_TRY(make_durable(published.last, published.end));
+  if (!is_between_groups()) {
+    published.end = log_->durable();
+  } else {
+    log_->freeze(published);
+    if (options_.durability != Durability::kRelaxed)
+      PERDURA_TRY(make_durable(published.last, published.end));
+  }
   ++counts_.rounds;
   PERDURA_TRY(run(published.end));
   // What was called has happened, and is durable, whether the checkpoint succeeds or not.
-  if (calls_since_checkpoint_ >= options_.checkpoint_calls) (void)write_checkpoint();
+  if (calls_since_checkpoint_ >= options_.checkpoint_calls && is_between_groups())
+    (void)write_checkpoint();
   return {};
 }
 
@@ -500,6 +547,7 @@ Status ObjectCore::run(u64 end) {
   const u64 before = executor_.calls();
   if (Status done = executor_.run(end); !done) return fail(std::move(done));
   calls_since_checkpoint_ += executor_.calls() - before;
+  if (log_->done() != end) execution_.give_turn(executor_.anothers(log_->done()));
   return {};
 }
 
@@ -538,6 +586,7 @@ Status ObjectCore::flush() {
 Status ObjectCore::write_checkpoint() {
   const std::optional<NotCancelled> not_cancelled = in_system_calls();
   const u64 done = log_->done();
+  PERDURA_ASSERT(is_between_groups());
   const u64 before = copies_.head().checkpoint;
   const bool is_in_log = log_->durable() >= done;
   PERDURA_TRY(copies_.write(image_, done, session_));

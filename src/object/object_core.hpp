@@ -89,6 +89,12 @@ class ObjectCore {
   Status sync_soon();
   /// As sync(), and in the resilient copy.
   Status checkpoint();
+  /// After all that was called by now the state has another size: the same, or as much of it, and
+  /// zeros. In both new copies, at places which nobody has; those that it had are free when this
+  /// returns. Where it fails in writing that may have happened or not, and calls fail.
+  Status resize(u64 bytes, const u64 (&copy_place)[2]);
+  /// Of so many bytes as the head says, until it is resized.
+  const std::byte* state() const { return image_.data(); }
   /// What this one has called so far, of what is durable and done. kMisuse where no history is
   /// kept.
   Result<format::ObjectCaller> caller(u32 potid);
@@ -119,6 +125,8 @@ class ObjectCore {
   Status log_call(const Call& call, Waiter* waiter, u64& index);
   Status call_alone(const Call& call, void* result, bool durable);
   bool is_due(u64 end) const;
+  /// A group is recovered from its beginning: none is done in part where a checkpoint is written.
+  bool is_between_groups() const { return log_->done() >= log_->durable(); }
   bool merge_into_own(const Call& call);
   Status require_not_forked() const;
   Status require_usable() const;
@@ -128,7 +136,7 @@ class ObjectCore {
   Status until_done(u64 end, bool durable);
   Status rounds_until(u64 end, bool durable);
   template <class Body>
-  Status execute_alone(Body&& body);
+  Status execute_alone(bool durable, Body&& body);
   Status round();
   Status run(u64 end);
   std::optional<NotCancelled> in_system_calls() const;
@@ -144,7 +152,7 @@ class ObjectCore {
   ObjectCopies copies_;
   std::unique_ptr<ObjectLog> log_;
   AlignedBuffer memory_;
-  const std::span<std::byte> image_;  ///< what a copy holds
+  std::span<std::byte> image_;  ///< what a copy holds
   std::optional<CallHistory> history_;
   Execution execution_;
   ObjectExecutor executor_;

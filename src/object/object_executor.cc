@@ -19,13 +19,26 @@ ObjectExecutor::ObjectExecutor(const Parts& parts, std::vector<Function> functio
     : parts_(parts),
       functions_(std::move(functions)),
       joins_(std::ranges::any_of(functions_, [](const Function& f) { return f.join != nullptr; })),
+      owns_(std::ranges::any_of(functions_, [](const Function& f) { return f.own_thread; })),
       waiters_(parts.log->lines()),
       twin_(parts.verifies ? parts.state.size() : 1) {}
 
+void ObjectExecutor::move_to(std::span<std::byte> state) {
+  parts_.state = state;
+  if (parts_.verifies) twin_ = AlignedBuffer(std::max<u64>(state.size(), 1));
+}
+
+u64 ObjectExecutor::end_of_turn(u64 end) {
+  u64 index = parts_.log->done();
+  while (index != end && anothers(index) == 0) index += parts_.log->entry(index).lines;
+  return index;
+}
+
 Status ObjectExecutor::run(u64 end) {
   const InMethod in_method;
+  if (owns_) end = end_of_turn(end);
   const bool helped = parts_.servers > 1 && parts_.execution->was_wanted();
-  const bool in_order = alone() || (!joins_ && !helped);
+  const bool in_order = alone() || owns_ || (!joins_ && !helped);
   for (u64 index = parts_.log->done(); index != end;) {
     const bool is_of_all = parts_.log->entry(index).domain == format::kDomainAll;
     const u64 next = in_order ? end : end_of_segment(index, end);

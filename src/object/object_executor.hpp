@@ -34,6 +34,8 @@ struct Function {
   bool (*accepts)(const void* context) = nullptr;
   /// Calls of it may be done in any order among themselves.
   bool commutes = false;
+  /// It looks at more than the state: the thread that called it does it, and nobody else.
+  bool own_thread = false;
 };
 /// Of a method that can be joined.
 constexpr u64 kJoinedContextMax = 256;
@@ -58,6 +60,7 @@ class InMethod {
 /// A thread that waits for the answer to its entry. In its stack.
 struct Waiter {
   void* result;
+  pthread_t thread = 0;  ///< that alone may do it; 0: whoever executes
 };
 
 /// In the thread that executes; whoever helps calls help() of the crew.
@@ -79,11 +82,19 @@ class ObjectExecutor {
   /// published.
   Waiter*& waiter_of(u64 index) { return waiters_[index & (parts_.log->lines() - 1)]; }
 
-  /// Does the calls from done() to `end`, and says so to the log. kMisuse: verification has found a
-  /// method that does not do the same twice, and what is done is not what the log says.
+  /// Does the calls from done() to `end`, or to one that another thread must do, and says so to the
+  /// log. kMisuse: verification has found a method that does not do the same twice, and what is
+  /// done is not what the log says.
   Status run(u64 end);
   /// The same of one call, for the thread that has made it.
   Status run_one(u64 index, void* result);
+  /// Whose the call at `index` is, which this thread must leave to it; 0: anybody's.
+  pthread_t anothers(u64 index) {
+    const Waiter* const waiter = owns_ ? waiter_of(index) : nullptr;
+    return waiter == nullptr || waiter->thread == ::pthread_self() ? 0 : waiter->thread;
+  }
+  /// While nobody executes anything: the state is elsewhere, and has another size.
+  void move_to(std::span<std::byte> state);
   /// Since it was made.
   u64 calls() const { return calls_; }
   /// Of methods; calls that were merged are one.
@@ -92,6 +103,7 @@ class ObjectExecutor {
  private:
   /// Calls are done one after the other, each with an answer of its own.
   bool alone() const { return parts_.history != nullptr || parts_.verifies; }
+  u64 end_of_turn(u64 end);
   u64 end_of_segment(u64 index, u64 end) const;
   void run_in_order(u64 begin, u64 end);
   bool can_join(const format::ObjectEntry& first, u64 next) const;
@@ -102,9 +114,10 @@ class ObjectExecutor {
   Status run_apart(u64 begin, u64 end);
   Status run_verified(const Function& function, const std::byte* context);
 
-  const Parts parts_;
+  Parts parts_;
   const std::vector<Function> functions_;
   const bool joins_;              ///< some function does
+  const bool owns_;               ///< some function is its caller's alone
   std::vector<Waiter*> waiters_;  ///< by the first line of their entries
   Crew crew_;
   std::vector<std::vector<u64>> lists_;  ///< by number of a domain in the segment

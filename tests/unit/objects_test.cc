@@ -22,6 +22,7 @@
 #include "store/inspect.hpp"
 #include "support/expect_failure.hpp"
 #include "support/files.hpp"
+#include "support/memcached_server.hpp"
 #include "support/slice.hpp"
 
 namespace perdura::test {
@@ -539,6 +540,18 @@ TEST_P(ObjectsOf, WhatWaitsForLongIsDurable) {
   Objects objects = open();
   EXPECT_EQ(objects.object<Seats>("hall").read<&Seats::left>(3), 98);
   EXPECT_EQ(objects.object<Seats>("other").read<&Seats::left>(3), 96);
+}
+
+// Its server knows objects, which are put as a whole, not the lines of a log.
+TEST(ObjectsOnMemcached, AreRefused) {
+  const MemcachedProcess server;
+  const std::string uri = server.uri("objects");
+  expect_error([&] { Objects::open(uri); }, Code::kUnsupported, "use file:, emu: or dax:");
+  Options options;
+  options.engine = Engine::kRemap;
+  options.region_limit_bytes = 64 << 20;
+  Store::open(uri, options).close();
+  expect_error([&] { Objects::open(uri); }, Code::kUnsupported, "use file:, emu: or dax:");
 }
 
 TEST_P(ObjectsOf, ACallerKnowsWhichOfItsCallsAreDurable) {

@@ -77,6 +77,18 @@ Symbol symbol_at(u64 address) {
   return {begin, bytes, info.dli_sname};
 }
 
+std::vector<Module> loaded_modules() {
+  std::vector<Module> found;
+  ::dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* data) {
+        static_cast<std::vector<Module>*>(data)->push_back(module_of(*info));
+        return 0;
+      },
+      &found);
+  std::ranges::sort(found, {}, &Module::begin);
+  return found;
+}
+
 bool Modules::refresh() {
   struct Walk {
     const Modules& modules;

@@ -31,6 +31,9 @@ struct Module {
   std::optional<u64> address_of(const std::string& symbol) const;
 };
 
+/// All that are loaded now, also those without a build id, by address.
+std::vector<Module> loaded_modules();
+
 /// A symbol that an address lies in, or the address itself.
 struct Symbol {
   u64 begin = 0;

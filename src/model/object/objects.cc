@@ -10,11 +10,7 @@
 namespace perdura {
 namespace detail {
 
-namespace {
-
-thread_local std::uint32_t current_caller = 0;
-
-}  // namespace
+constinit thread_local std::uint32_t current_caller = 0;
 
 void object_defer(OpenObject& object, size_t method, Domain domain,
                   std::span<const std::byte> context) {

@@ -90,6 +90,7 @@ std::vector<object::Function> functions_of(const std::vector<std::string>& names
         function.join = method.join;
         function.accepts = method.accepts;
         function.commutes = method.commutes;
+        function.own_thread = method.own_thread;
       }
   }
   return functions;
@@ -385,6 +386,49 @@ Status ObjectsRuntime::write_names(const std::vector<std::string>& names, Object
       medium().write_pages(head.functions_place, bytes.span(), PERDURA_SITE("object functions")));
   // Barrier: the names are durable before a head that names them, and before any entry.
   return medium().barrier(PERDURA_SITE("object functions"));
+}
+
+Result<std::optional<u64>> ObjectsRuntime::state_bytes(std::string_view name) const {
+  PERDURA_TRY(require_not_forked());
+  std::lock_guard lock(mutex_);
+  PERDURA_TRY(require_open());
+  const ObjectTable::Entry* const found = table_->find(name);
+  return found == nullptr ? std::optional<u64>() : found->head.bytes;
+}
+
+// Two new copies, of which its head knows when they are written; then the old ones are nobody's.
+// Where that fails in between it may be either on the medium, and what was allocated is left alone.
+Status ObjectsRuntime::resize(std::string_view name, u64 bytes) {
+  PERDURA_TRY(require_not_forked());
+  if (bytes > format::kObjectBytesMax)
+    return invalid("an object has at most " + std::to_string(format::kObjectBytesMax) +
+                   " bytes, not " + std::to_string(bytes));
+  const NotCancelled not_cancelled;
+  std::lock_guard lock(mutex_);
+  PERDURA_TRY(require_open());
+  const auto open = open_.find(name);
+  if (open == open_.end())
+    return Failure{Code::kNotFound, "no object '" + std::string(name) + "' is open"};
+  object::ObjectCore& core = open->second->core();
+  PERDURA_TRY(core.sync());
+  ObjectTable::Entry entry = *table_->find(name);
+  const ObjectHead before = core.settled_head();
+  entry.head.bytes = bytes;
+  const u64 image = format::object_image_bytes(entry.head);
+  u64 places[2];
+  PERDURA_ASSIGN(places[0], table_->allocate(image));
+  if (const Result<u64> second = table_->allocate(image); second) {
+    places[1] = *second;
+  } else {
+    table_->give_back(places[0], image);
+    return second.failure();
+  }
+  PERDURA_TRY(noting_heads(core.resize(bytes, places)));
+  for (const u64 place : before.copy_place)
+    table_->give_back(place, format::object_image_bytes(before));
+  entry.head = core.settled_head();
+  table_->note(entry);
+  return {};
 }
 
 Status ObjectsRuntime::remove(std::string_view name) {

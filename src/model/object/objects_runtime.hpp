@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -19,6 +20,9 @@
 
 namespace perdura::detail {
 
+/// By whose number this thread calls (perdura::Caller, pthread_create_simpo); 0: nobody's.
+extern constinit thread_local std::uint32_t current_caller;
+
 /// An object that is open, and which of its durable functions the program's methods are.
 class OpenObject {
  public:
@@ -29,6 +33,7 @@ class OpenObject {
   object::ObjectCore& core() { return *core_; }
   /// How long deferred calls may wait; 0: until somebody needs them.
   std::chrono::milliseconds pending() const { return pending_; }
+  bool has(size_t method) const { return method < functions_.size(); }
   object::Call call_of(size_t method, std::uint32_t potid, Domain domain,
                        std::span<const std::byte> context) const {
     return {.function = functions_[method],
@@ -53,6 +58,10 @@ class ObjectsRuntime {
 
   Result<std::shared_ptr<OpenObject>> object(std::string_view name, const ObjectType& type,
                                              const ObjectOptions& options);
+  /// Of its state; nothing where there is none of this name.
+  Result<std::optional<u64>> state_bytes(std::string_view name) const;
+  /// One that is open: its state is the same, or as much of it, and zeros.
+  Status resize(std::string_view name, u64 bytes);
   Status remove(std::string_view name);
   Result<std::vector<ObjectDescription>> list() const;
   Result<std::uint64_t> recorded(std::uint32_t potid) const;
