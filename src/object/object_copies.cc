@@ -28,7 +28,10 @@ Status ObjectCopies::load(std::span<std::byte> pages) const {
   PERDURA_ASSERT(pages.size() >= bytes && pages.size() <= pages_bytes(bytes));
   const u64 place = head_.copy_place[head_.copy];
   PERDURA_TRY(medium_.load_pages(place, pages));
-  if (checksum(pages.data(), bytes) == head_.copy_checksum) return {};
+  const bool whole = medium_.whole(
+      place, pages.data(), bytes, PERDURA_SITE("object copy"),
+      [&](const std::byte* at) { return checksum(at, bytes) == head_.copy_checksum; });
+  if (whole) return {};
   return Failure{Code::kCorrupt, "the resilient copy of an object of '" + medium_.name() +
                                      "' (medium offset " + std::to_string(place) +
                                      ") does not fit its checksum; restore the store from a copy"};

@@ -139,16 +139,22 @@ Status check_room(const ObjectType& type, u64 log_lines, u64 write_bytes) {
 }  // namespace
 
 Result<std::unique_ptr<ObjectsRuntime>> ObjectsRuntime::open(std::string_view uri,
-                                                             const ObjectsOptions& options) {
+                                                             const ObjectsOptions& options,
+                                                             const OpenMedium& open_medium) {
   std::unique_ptr<ObjectsRuntime> runtime(new ObjectsRuntime);
-  const auto open_volume = [&]() -> Result<std::unique_ptr<region::Volume>> {
+  const auto open_named = [&]() -> Result<std::unique_ptr<media::Medium>> {
     PERDURA_ASSIGN(media::OpenedMedium opened, media::open_medium(uri, {.create = options.create}));
-    if (opened.medium->linear() == nullptr)
+    return std::move(opened.medium);
+  };
+  const auto open_volume = [&]() -> Result<std::unique_ptr<region::Volume>> {
+    PERDURA_ASSIGN(std::unique_ptr<media::Medium> medium,
+                   open_medium ? open_medium() : open_named());
+    if (medium->linear() == nullptr)
       return Failure{Code::kUnsupported,
-                     "'" + opened.medium->name() +
+                     "'" + medium->name() +
                          "' holds objects of its own, which are put and read as a whole; use "
                          "file:, emu: or dax:"};
-    return store::open_volume(std::move(opened.medium), options.create, format::kSegmentBytesMax);
+    return store::open_volume(std::move(medium), options.create, format::kSegmentBytesMax);
   };
   PERDURA_ASSIGN(runtime->shared_, store::SharedVolume::of(uri, open_volume));
   PERDURA_TRY(runtime->open_region(options));
@@ -412,6 +418,12 @@ Status ObjectsRuntime::close() {
   if (status) status = shared_->volume().end_session();
   shared_.reset();
   return status;
+}
+
+void ObjectsRuntime::abandon() {
+  if (closed_.exchange(true)) return;
+  open_.clear();
+  shared_.reset();
 }
 
 }  // namespace perdura::detail

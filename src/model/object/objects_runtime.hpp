@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -39,8 +40,12 @@ class OpenObject {
 /// Thread-safe.
 class ObjectsRuntime {
  public:
+  using OpenMedium = std::function<Result<std::unique_ptr<media::Medium>>()>;
+  /// `open_medium`: what to open instead of what `uri` names, where this process has not opened
+  /// that.
   static Result<std::unique_ptr<ObjectsRuntime>> open(std::string_view uri,
-                                                      const ObjectsOptions& options);
+                                                      const ObjectsOptions& options,
+                                                      const OpenMedium& open_medium = {});
   ~ObjectsRuntime() { (void)close(); }
   ObjectsRuntime(const ObjectsRuntime&) = delete;
 
@@ -50,6 +55,8 @@ class ObjectsRuntime {
   Result<std::vector<ObjectDescription>> list() const;
   Result<std::uint64_t> recorded(std::uint32_t potid) const;
   Status close();
+  /// The end that the death of the process is: nothing more becomes durable. Nobody calls any more.
+  void abandon();
 
  private:
   ObjectsRuntime() = default;
