@@ -16,11 +16,13 @@ constexpr u64 kBufferBytes = kMiB;
 
 }  // namespace
 
-ObjectCopies::ObjectCopies(media::LinearMedium& medium, u64 head_place, const ObjectHead& head)
+ObjectCopies::ObjectCopies(media::LinearMedium& medium, u64 head_place, const ObjectHead& head,
+                           u8 unclear)
     : medium_(medium),
       head_place_(head_place),
       write_bytes_(medium.geometry().write_bytes),
       head_(head),
+      unclear_(unclear),
       buffer_(kBufferBytes) {}
 
 Status ObjectCopies::load(std::span<std::byte> pages) const {
@@ -40,18 +42,13 @@ Status ObjectCopies::load(std::span<std::byte> pages) const {
 Status ObjectCopies::write(std::span<const std::byte> image, u64 checkpoint, u64 session) {
   PERDURA_ASSERT(checkpoint >= head_.checkpoint &&
                  image.size() == format::object_image_bytes(head_));
+  PERDURA_TRY(clear_next_head());
   ObjectHead next = head_;
   ++next.sequence;
   next.session = session;
   next.checkpoint = checkpoint;
   next.copy = head_.copy ^ 1;
   next.copy_checksum = checksum(image.data(), image.size());
-  if (head_unknown_) {
-    PERDURA_TRY(clear_head(next.sequence % 2));
-    // Barrier: no head names the copy that is written now.
-    PERDURA_TRY(medium_.barrier(PERDURA_SITE("cleared object head")));
-    head_unknown_ = false;
-  }
   PERDURA_TRY(write_copy(next.copy, image));
   // Barrier: the copy is durable before the head names it.
   PERDURA_TRY(medium_.barrier(PERDURA_SITE("object copy")));
@@ -59,34 +56,45 @@ Status ObjectCopies::write(std::span<const std::byte> image, u64 checkpoint, u64
 }
 
 Status ObjectCopies::repeat_head() {
+  PERDURA_TRY(clear_next_head());
   ObjectHead next = head_;
   ++next.sequence;
   return replace_head(next);
 }
 
 Status ObjectCopies::remove() {
+  PERDURA_TRY(clear_next_head());
   ObjectHead next = head_;
   ++next.sequence;
   next.log_lines = 0;
-  return replace_head(next);
+  PERDURA_TRY(replace_head(next));
+  return repeat_head();
 }
 
 Status ObjectCopies::replace_head(const ObjectHead& next) {
-  head_unknown_ = true;
+  const u8 slot = u8{1} << next.sequence % 2;
+  unclear_ |= slot;
   PERDURA_TRY(write_head(next));
   // Barrier: the head is durable before what it does not need is written again: the log before its
   // checkpoint, the other copy, all of an object that was removed.
   PERDURA_TRY(medium_.barrier(PERDURA_SITE("object head")));
-  head_unknown_ = false;
+  unclear_ &= static_cast<u8>(~slot);
   head_ = next;
   return {};
 }
 
-Status ObjectCopies::clear_head(u64 slot) {
-  std::memset(buffer_.data(), 0, kPageBytes);
-  return medium_.write(head_place_ + slot * format::kObjectHeadBytes,
-                       buffer_.first(format::kObjectHeadBytes),
-                       PERDURA_SITE("cleared object head"));
+Status ObjectCopies::clear_next_head() {
+  const u64 slot = (head_.sequence + 1) % 2;
+  if ((unclear_ >> slot & 1) == 0) return {};
+  std::memset(buffer_.data(), 0, format::kObjectHeadBytes);
+  PERDURA_TRY(medium_.write(head_place_ + slot * format::kObjectHeadBytes,
+                            buffer_.first(format::kObjectHeadBytes),
+                            PERDURA_SITE("cleared object head")));
+  // Barrier: no head names the copy that is written next, nor is there a part of one that a part of
+  // the next head could make whole.
+  PERDURA_TRY(medium_.barrier(PERDURA_SITE("cleared object head")));
+  unclear_ &= static_cast<u8>(~(1 << slot));
+  return {};
 }
 
 Status ObjectCopies::write_copy(u64 copy, std::span<const std::byte> image) {

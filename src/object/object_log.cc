@@ -161,8 +161,8 @@ Status ObjectLog::write(u64 begin, u64 end) {
 // What it says of itself can be so; only the checksum of a group says that it is.
 bool ObjectLog::is_possible(u64 index, u64 end) const {
   const ObjectEntry& entry = entry_at(index);
-  return entry.index == index && entry.lines != 0 && entry.lines <= end - index &&
-         entry.context_bytes <= format::kObjectContextMax &&
+  return entry.index == index && entry.calls != 0 && entry.lines != 0 &&
+         entry.lines <= end - index && entry.context_bytes <= format::kObjectContextMax &&
          entry.lines == format::object_entry_lines(entry.context_bytes);
 }
 

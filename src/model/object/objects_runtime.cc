@@ -270,11 +270,13 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::create(std::string_view name
                                 {.medium = &medium(),
                                  .head_place = entry.place,
                                  .head = entry.head,
+                                 .unclear = entry.unclear,
                                  .session = session_,
                                  .functions = functions_of(names, type),
                                  .options = core_options(options, entry.head)},
                                 {static_cast<const std::byte*>(type.initial), type.bytes})));
   entry.head = core->head();
+  entry.unclear = 0;
   table_->note(entry);
   return std::make_shared<OpenObject>(std::move(core), numbers_of(names, type));
 }
@@ -304,12 +306,14 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::recover(const ObjectTable::E
                                                    .head_place = now.place,
                                                    .head = now.head,
                                                    .older = now.older,
+                                                   .unclear = now.unclear,
                                                    .session = session_,
                                                    .functions = functions_of(names, type),
                                                    .options = core_options(options, now.head)})));
   if (names.size() != before)
     table_->give_back(entry.head.functions_place, entry.head.functions_bytes);
   now.head = core->head();
+  now.unclear = 0;
   table_->note(now);
   return std::make_shared<OpenObject>(std::move(core), numbers_of(names, type));
 }
@@ -334,6 +338,11 @@ Result<std::vector<std::string>> ObjectsRuntime::read_names(const ObjectHead& he
     names.emplace_back(all.substr(at, end - at));
     at = end + 1;
   }
+  if (names.size() > format::kObjectFunctionsMax)
+    return Failure{Code::kCorrupt, "object '" + std::string(head.name) + "' has " +
+                                       std::to_string(names.size()) +
+                                       " functions, more than entries can tell apart; restore the "
+                                       "store from a copy"};
   return names;
 }
 
@@ -374,11 +383,12 @@ Status ObjectsRuntime::remove(std::string_view name) {
   ObjectTable::Entry entry = *found;
   if (open != open_.end()) {
     entry.head = open->second->core().settled_head();
+    entry.unclear = open->second->core().unclear_heads();
     open_.erase(open);
   }
-  object::ObjectCopies copies(medium(), entry.place, entry.head);
+  object::ObjectCopies copies(medium(), entry.place, entry.head, entry.unclear);
   PERDURA_TRY(noting_heads(copies.remove()));
-  table_->note_removed(entry);
+  table_->note_removed(entry, copies.head().sequence);
   return {};
 }
 
