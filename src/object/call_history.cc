@@ -1,5 +1,6 @@
 #include "object/call_history.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -19,9 +20,10 @@ void CallHistory::move_to(std::span<ObjectCaller> records) {
   records_ = records;
 }
 
-void CallHistory::admit_recorded() {
-  for (const ObjectCaller& each : records_)
-    if (each.calls != 0) admit(each.potid);
+bool CallHistory::admit_recorded() {
+  return std::ranges::all_of(records_, [this](const ObjectCaller& each) {
+    return each.calls == 0 || (find(each.potid) == &each && admit(each.potid));
+  });
 }
 
 bool CallHistory::admit(u32 potid) {

@@ -26,8 +26,9 @@ class CallHistory {
   /// The records are elsewhere from now on, as many as before.
   void move_to(std::span<format::ObjectCaller> records);
 
-  /// Those of which there are records are admitted, when these have been read.
-  void admit_recorded();
+  /// Those of which there are records are admitted, when these have been read. False where they are
+  /// none that this wrote: one is there twice, or where it would not be found.
+  [[nodiscard]] bool admit_recorded();
   /// One that was admitted, or was found in the log of those that were.
   void note(u32 potid, u64 calls, std::span<const std::byte> answer);
   /// nullptr: it has not called.

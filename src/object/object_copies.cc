@@ -16,11 +16,13 @@ constexpr u64 kBufferBytes = kMiB;
 
 }  // namespace
 
-ObjectCopies::ObjectCopies(media::LinearMedium& medium, u64 head_place, const ObjectHead& head)
+ObjectCopies::ObjectCopies(media::LinearMedium& medium, u64 head_place, const ObjectHead& head,
+                           u8 unclear)
     : medium_(medium),
       head_place_(head_place),
       write_bytes_(medium.geometry().write_bytes),
       head_(head),
+      unclear_(unclear),
       buffer_(kBufferBytes) {}
 
 Status ObjectCopies::load(std::span<std::byte> pages) const {
@@ -28,7 +30,10 @@ Status ObjectCopies::load(std::span<std::byte> pages) const {
   PERDURA_ASSERT(pages.size() >= bytes && pages.size() <= pages_bytes(bytes));
   const u64 place = head_.copy_place[head_.copy];
   PERDURA_TRY(medium_.load_pages(place, pages));
-  if (checksum(pages.data(), bytes) == head_.copy_checksum) return {};
+  const bool whole = medium_.whole(
+      place, pages.data(), bytes, PERDURA_SITE("object copy"),
+      [&](const std::byte* at) { return checksum(at, bytes) == head_.copy_checksum; });
+  if (whole) return {};
   return Failure{Code::kCorrupt, "the resilient copy of an object of '" + medium_.name() +
                                      "' (medium offset " + std::to_string(place) +
                                      ") does not fit its checksum; restore the store from a copy"};
@@ -58,12 +63,7 @@ Status ObjectCopies::write_both(ObjectHead next, std::span<const std::byte> imag
   next.session = session;
   next.checkpoint = checkpoint;
   next.copy_checksum = checksum(image.data(), image.size());
-  if (head_unknown_) {
-    PERDURA_TRY(clear_head(next.sequence % 2));
-    // Barrier: no head names the copy that is written now.
-    PERDURA_TRY(medium_.barrier(PERDURA_SITE("cleared object head")));
-    head_unknown_ = false;
-  }
+  PERDURA_TRY(clear_next_head());
   PERDURA_TRY(write_copy(next.copy_place[next.copy], image));
   // Barrier: the copy is durable before the head names it.
   PERDURA_TRY(medium_.barrier(PERDURA_SITE("object copy")));
@@ -71,34 +71,45 @@ Status ObjectCopies::write_both(ObjectHead next, std::span<const std::byte> imag
 }
 
 Status ObjectCopies::repeat_head() {
+  PERDURA_TRY(clear_next_head());
   ObjectHead next = head_;
   ++next.sequence;
   return replace_head(next);
 }
 
 Status ObjectCopies::remove() {
+  PERDURA_TRY(clear_next_head());
   ObjectHead next = head_;
   ++next.sequence;
   next.log_lines = 0;
-  return replace_head(next);
+  PERDURA_TRY(replace_head(next));
+  return repeat_head();
 }
 
 Status ObjectCopies::replace_head(const ObjectHead& next) {
-  head_unknown_ = true;
+  const u8 slot = u8{1} << next.sequence % 2;
+  unclear_ |= slot;
   PERDURA_TRY(write_head(next));
   // Barrier: the head is durable before what it does not need is written again: the log before its
   // checkpoint, the other copy, all of an object that was removed.
   PERDURA_TRY(medium_.barrier(PERDURA_SITE("object head")));
-  head_unknown_ = false;
+  unclear_ &= static_cast<u8>(~slot);
   head_ = next;
   return {};
 }
 
-Status ObjectCopies::clear_head(u64 slot) {
-  std::memset(buffer_.data(), 0, kPageBytes);
-  return medium_.write(head_place_ + slot * format::kObjectHeadBytes,
-                       buffer_.first(format::kObjectHeadBytes),
-                       PERDURA_SITE("cleared object head"));
+Status ObjectCopies::clear_next_head() {
+  const u64 slot = (head_.sequence + 1) % 2;
+  if ((unclear_ >> slot & 1) == 0) return {};
+  std::memset(buffer_.data(), 0, format::kObjectHeadBytes);
+  PERDURA_TRY(medium_.write(head_place_ + slot * format::kObjectHeadBytes,
+                            buffer_.first(format::kObjectHeadBytes),
+                            PERDURA_SITE("cleared object head")));
+  // Barrier: no head names the copy that is written next, nor is there a part of one that a part of
+  // the next head could make whole.
+  PERDURA_TRY(medium_.barrier(PERDURA_SITE("cleared object head")));
+  unclear_ &= static_cast<u8>(~(1 << slot));
+  return {};
 }
 
 // What is no whole unit of the medium, and on block media what is not aligned, goes through the

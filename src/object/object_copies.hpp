@@ -9,6 +9,8 @@
 //  - The copy that the newest head names, and the log from the older one's checkpoint on, are never
 //    written.
 //  - A head is written when the copy that it names is durable.
+//  - It is written over a whole one, or over nothing: with a part of one, which an earlier failure
+//    left, a part of it could be whole.
 #pragma once
 
 #include <span>
@@ -22,8 +24,10 @@ namespace perdura::object {
 class ObjectCopies {
  public:
   /// `medium` outlives it. `head_place`: of both slots. `head`: the newest whole one; of an object
-  /// that is new what it shall be, with the sequence of what was there before.
-  ObjectCopies(media::LinearMedium& medium, u64 head_place, const format::ObjectHead& head);
+  /// that is new what it shall be, with the sequence of what was there before. `unclear`: a bit for
+  /// each slot that may hold a part of a head.
+  ObjectCopies(media::LinearMedium& medium, u64 head_place, const format::ObjectHead& head,
+               u8 unclear);
 
   /// What its copy holds: `pages` has whole pages, which begin with the image. kCorrupt where that
   /// does not fit its checksum.
@@ -38,13 +42,14 @@ class ObjectCopies {
                 u64 session);
   /// The other slot says the same as the newest one, and nothing of what was before.
   Status repeat_head();
-  /// There is no such object any more, and its space is free.
+  /// There is no such object any more, and its space is free. Both slots say so.
   Status remove();
 
   const format::ObjectHead& head() const { return head_; }
+  u8 unclear() const { return unclear_; }
 
  private:
-  Status clear_head(u64 slot);
+  Status clear_next_head();
   Status write_copy(u64 place, std::span<const std::byte> image);
   Status write_both(format::ObjectHead next, std::span<const std::byte> image, u64 checkpoint,
                     u64 session);
@@ -55,7 +60,7 @@ class ObjectCopies {
   const u64 head_place_;
   const u64 write_bytes_;
   format::ObjectHead head_;
-  bool head_unknown_ = false;  ///< the one that was written last failed, and may be there
+  u8 unclear_;  ///< slots of which it is not known what they hold
   AlignedBuffer buffer_;
 };
 

@@ -31,6 +31,16 @@ std::optional<CallHistory> have_history(std::span<std::byte> image, const Object
   return std::optional<CallHistory>(std::in_place, callers_of(image, head));
 }
 
+// Whether an older head is of the same object a checkpoint ago, so that its copy and the log make
+// what the newest one names.
+bool leads_to_same(const ObjectHead& older, const ObjectHead& newest) {
+  return older.identity == newest.identity && older.session == newest.session &&
+         older.copy != newest.copy && older.checkpoint <= newest.checkpoint &&
+         older.bytes == newest.bytes && older.callers == newest.callers &&
+         older.log_place == newest.log_place && older.log_lines == newest.log_lines &&
+         std::ranges::equal(older.copy_place, newest.copy_place);
+}
+
 }  // namespace
 
 ObjectCore::ObjectCore(Parts&& parts, std::unique_ptr<ObjectLog> log)
@@ -38,7 +48,7 @@ ObjectCore::ObjectCore(Parts&& parts, std::unique_ptr<ObjectLog> log)
       options_(parts.options),
       session_(parts.session),
       is_nvm_(parts.medium->geometry().byte_addressable),
-      copies_(*parts.medium, parts.head_place, parts.head),
+      copies_(*parts.medium, parts.head_place, parts.head, parts.unclear),
       log_(std::move(log)),
       memory_(std::max<u64>(format::object_image_bytes(parts.head), 1)),
       image_(memory_.first(format::object_image_bytes(parts.head))),
@@ -92,15 +102,12 @@ Result<std::unique_ptr<ObjectCore>> ObjectCore::load(Parts& parts) {
     const u64 session = parts.head.session;
     PERDURA_ASSIGN(auto core, make(Parts(parts), parts.head.checkpoint));
     PERDURA_TRY(core->copies_.load(core->memory_.span()));
-    if (core->history_) core->history_->admit_recorded();
+    if (core->history_ && !core->history_->admit_recorded()) return core->damaged_history();
     PERDURA_TRY(core->log_->recover(session));
     return core;
   };
   Result<std::unique_ptr<ObjectCore>> core = read();
-  if (core || core.failure().code != Code::kCorrupt || older.identity != newest.identity ||
-      older.session != newest.session || older.copy == newest.copy ||
-      !std::ranges::equal(older.copy_place, newest.copy_place))  // it has been resized in between
-    return core;
+  if (core || core.failure().code != Code::kCorrupt || !leads_to_same(older, newest)) return core;
   // The next head takes the newest one's place: until then the older one and its copy stay.
   parts.head = older;
   parts.head.sequence = newest.sequence + 1;
@@ -116,8 +123,10 @@ Result<std::unique_ptr<ObjectCore>> ObjectCore::load(Parts& parts) {
 // What the resilient copy lacks. A checkpoint of it comes before this session appends: its entries
 // are told from those of earlier ones by the head's session.
 Status ObjectCore::repeat() {
-  for (u64 index = log_->done(); index != log_->tail(); index += log_->entry(index).lines)
+  for (u64 index = log_->done(); index != log_->tail(); index += log_->entry(index).lines) {
     PERDURA_TRY(check_known(log_->entry(index), log_->context_of(index)));
+    if (history_ && !history_->admit(log_->entry(index).potid)) return damaged_history();
+  }
   PERDURA_TRY(run(log_->tail()));
   return begin_session();
 }
@@ -150,6 +159,12 @@ Status ObjectCore::check_known(const ObjectEntry& entry, const std::byte* contex
                        "it does not accept in this program; open it with the program that "
                        "wrote it"};
   return {};
+}
+
+Failure ObjectCore::damaged_history() const {
+  return {Code::kCorrupt, "the history of object '" + std::string(head().name) +
+                              "' has more callers than room for them, or one twice; restore the "
+                              "store from a copy"};
 }
 
 // --- calls --------------------------------------------------------------------------------------
@@ -545,7 +560,9 @@ Status ObjectCore::round() {
 
 Status ObjectCore::run(u64 end) {
   const u64 before = executor_.calls();
-  if (Status done = executor_.run(end); !done) return fail(std::move(done));
+  // Where memory is short nothing more is done: who waits for an entry that is not, has gone.
+  if (Status done = guarded([&] { return executor_.run(end); }); !done)
+    return fail(std::move(done));
   calls_since_checkpoint_ += executor_.calls() - before;
   if (log_->done() != end) execution_.give_turn(executor_.anothers(log_->done()));
   return {};

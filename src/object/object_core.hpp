@@ -62,6 +62,7 @@ class ObjectCore {
     u64 head_place = 0;
     format::ObjectHead head{};
     format::ObjectHead older{};  ///< the other slot's; zeros where that is not whole
+    u8 unclear = 0;              ///< slots with something else, a bit for each
     u64 session = 0;             ///< no earlier one of this object has the same
     /// What entries call by their numbers; one of which the program has nothing does not run.
     std::vector<Function> functions;
@@ -106,6 +107,7 @@ class ObjectCore {
   const format::ObjectHead& head() const { return copies_.head(); }
   /// As whoever called last has left it.
   format::ObjectHead settled_head();
+  u8 unclear_heads() const { return copies_.unclear(); }
   /// The copy that should have been the newest was damaged: it was made anew from the other one.
   bool was_repaired() const { return repaired_; }
 
@@ -115,6 +117,7 @@ class ObjectCore {
   ObjectCore(Parts&& parts, std::unique_ptr<ObjectLog> log);
   static Result<std::unique_ptr<ObjectCore>> make(Parts&& parts, u64 from);
   static Result<std::unique_ptr<ObjectCore>> load(Parts& parts);
+  Failure damaged_history() const;
   Status repeat();
   Status begin_session();
   Status check_known(const format::ObjectEntry& entry, const std::byte* context) const;

@@ -163,8 +163,8 @@ Status ObjectLog::write(u64 begin, u64 end) {
 // What it says of itself can be so; only the checksum of a group says that it is.
 bool ObjectLog::is_possible(u64 index, u64 end) const {
   const ObjectEntry& entry = entry_at(index);
-  return entry.index == index && entry.lines != 0 && entry.lines <= end - index &&
-         entry.context_bytes <= format::kObjectContextMax &&
+  return entry.index == index && entry.calls != 0 && entry.lines != 0 &&
+         entry.lines <= end - index && entry.context_bytes <= format::kObjectContextMax &&
          entry.lines == format::object_entry_lines(entry.context_bytes);
 }
 
@@ -204,20 +204,54 @@ Status ObjectLog::find_later_group(u64 hole, u64 end, u64 session) const {
   return {};
 }
 
+// Whether `fits()` holds of so many bytes of the circle at `from`, as they lie in memory, where the
+// medium may exchange them for others that it may have.
+bool ObjectLog::is_whole(u64 from, u64 bytes, const std::function<bool()>& fits) const {
+  std::byte* const here = memory_.as() + from;
+  return medium_.whole(place_.offset + from, here, bytes, PERDURA_SITE("object entries"),
+                       [&](const std::byte* at) {
+                         if (at == here) return fits();
+                         const std::vector<std::byte> kept(here, here + bytes);
+                         std::memcpy(here, at, bytes);
+                         const bool whole = fits();
+                         std::memcpy(here, kept.data(), bytes);
+                         return whole;
+                       });
+}
+
+// Where the group that begins there has its mark, as far as that can be; else `limit`.
+u64 ObjectLog::find_mark(u64 begin, u64 limit) const {
+  for (u64 index = begin; index < limit && is_possible(index, limit);
+       index += entry_at(index).lines)
+    if (entry_at(index).group != 0) return index;
+  return limit;
+}
+
+// Behind the group that begins there and is whole; `begin`: there is none. What of the medium is
+// undecided may not show where it ends, so it is also looked for in all of the circle.
+u64 ObjectLog::end_of_group(u64 begin, u64 limit, u64 session) const {
+  const auto fits = [&] {
+    const u64 last = find_mark(begin, limit);
+    return last != limit && is_whole_group(begin, last, session);
+  };
+  const auto end = [&] {
+    const u64 last = find_mark(begin, limit);
+    return last == limit ? begin : last + entry_at(last).lines;
+  };
+  const u64 lines = end() - begin;
+  const u64 first = std::min(lines, place_.lines - offset_of(begin) / kLineBytes);
+  const bool found = lines != 0 && is_whole(offset_of(begin), first * kLineBytes, fits) &&
+                     (first == lines || is_whole(0, (lines - first) * kLineBytes, fits));
+  return found || is_whole(0, memory_.length(), fits) ? end() : begin;
+}
+
 Status ObjectLog::recover(u64 session) {
   const u64 from = free_end();
   PERDURA_ASSERT(tail() == from);
   PERDURA_TRY(medium_.load_pages(place_.offset, {memory_.as(), memory_.length()}));
   const u64 limit = from + place_.lines;
   u64 end = from;  // of the groups that are whole
-  for (u64 index = from; index < limit && is_possible(index, limit);) {
-    const u64 next = index + entry_at(index).lines;
-    if (entry_at(index).group != 0) {
-      if (!is_whole_group(end, index, session)) break;
-      end = next;
-    }
-    index = next;
-  }
+  for (u64 next; (next = end_of_group(end, limit, session)) != end;) end = next;
   PERDURA_TRY(find_later_group(end, limit, session));
   // What follows the last mark never was.
   for (u64 each = end; each != limit; ++each) entry_at(each).index = 0;

@@ -19,6 +19,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -167,6 +168,9 @@ class ObjectLog {
   Status write(u64 begin, u64 end);
   bool is_possible(u64 index, u64 end) const;
   bool is_whole_group(u64 begin, u64 last, u64 session) const;
+  bool is_whole(u64 from, u64 bytes, const std::function<bool()>& fits) const;
+  u64 find_mark(u64 begin, u64 limit) const;
+  u64 end_of_group(u64 begin, u64 limit, u64 session) const;
   Status find_later_group(u64 hole, u64 end, u64 session) const;
   Failure lacks(u64 index, u64 later) const;
 

@@ -77,6 +77,8 @@ Status ObjectTable::read() {
               return head_fits(*reinterpret_cast<const ObjectHead*>(head), slot);
             });
         const auto& head = *reinterpret_cast<const ObjectHead*>(bytes.data() + offset);
+        if (!whole && !is_blank(extent.medium_offset + offset, bytes.data() + offset))
+          entry.unclear |= u8{1} << slot;
         if (!whole) continue;
         entry.older = head;
         if (entry.head.sequence < head.sequence) std::swap(entry.head, entry.older);
@@ -88,6 +90,12 @@ Status ObjectTable::read() {
     }
   }
   return {};
+}
+
+bool ObjectTable::is_blank(u64 place, const std::byte* slot) const {
+  return volume_.medium().whole(
+      place, slot, sizeof(ObjectHead), PERDURA_SITE("blank object head"),
+      [](const std::byte* at) { return is_zero(at, sizeof(ObjectHead)); });
 }
 
 Status ObjectTable::claim(const Entry& entry) {
@@ -119,7 +127,7 @@ Result<ObjectTable::Entry> ObjectTable::new_entry() {
       unused_.push_back({.place = made.medium_offset + at - kPairBytes, .head = {}});
   }
   const u64 sequence = unused_.back().head.sequence;
-  Entry entry{.place = unused_.back().place, .head = {}};
+  Entry entry{.place = unused_.back().place, .unclear = unused_.back().unclear};
   unused_.pop_back();
   entry.head.magic = format::kObjectMagic;
   entry.head.sequence = sequence;
@@ -187,12 +195,11 @@ void ObjectTable::note(const Entry& entry) {
   else *found = entry;
 }
 
-void ObjectTable::note_removed(const Entry& entry) {
+void ObjectTable::note_removed(const Entry& entry, u64 sequence) {
   for (const Range& range : ranges_of(entry.head)) give_back(range.place, range.bytes);
   std::erase_if(objects_, [&](const Entry& each) { return each.place == entry.place; });
-  Entry unused = entry;
-  unused.head.log_lines = 0;
-  ++unused.head.sequence;
+  Entry unused{.place = entry.place};
+  unused.head.sequence = sequence;
   unused_.push_back(unused);
 }
 

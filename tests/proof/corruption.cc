@@ -10,6 +10,7 @@
 #include "base/checksum.hpp"
 #include "format/format.hpp"
 #include "log/reader.hpp"
+#include "object/object_table.hpp"
 #include "support/version_parts.hpp"
 
 namespace perdura::proof {
@@ -33,8 +34,34 @@ bool names_a_place(const std::string& text) {
   return false;
 }
 
+/// Two objects, of which one has calls that its copy lacks, and the places of a third one.
+RunRecord make_objects(const Victim& victim) {
+  Run run(victim.medium, kSeed);
+  const ObjectOptions options{.log_bytes = 2 * kPageBytes, .checkpoint_calls = 20};
+  ObjectOptions with_callers = options;
+  with_callers.callers = 4;
+  run.open_objects();
+  LoggedObjects::Handle& gone = run.objects().object("gone", options);
+  gone.tell(0, 1);
+  run.objects().remove("gone");
+  LoggedObjects::Handle& hot = run.objects().object("hot", options);
+  LoggedObjects::Handle& known = run.objects().object("known", with_callers);
+  for (u64 i = 0; i < 30; ++i) {
+    const u32 lane = static_cast<u32>(run.random(kLanes));
+    known.put(lane, i);
+    hot.put(lane, i);
+    if (i % 5 == 4) hot.put_long(lane, i);
+    if (i % 3 == 2) known.tell(lane, i);
+    if (i == 27) known.checkpoint();
+    if (i % 2 == 1) hot.tell(lane, i);
+  }
+  run.kill();
+  return std::move(run).record();
+}
+
 /// A small store: its log, a page of heap tables and a slab.
 RunRecord make(const Victim& victim) {
+  if (victim.objects) return make_objects(victim);
   Run run(victim.medium, kSeed);
   run.options.region_limit_bytes = victim.transactions ? 2 * kMiB : kMiB;
   run.options.log_limit_bytes = 64 * kKiB;
@@ -81,13 +108,14 @@ class Patient {
   Patient(const Victim& victim, const testing::Mutation* mutation, const std::string& findings)
       : findings_(findings),
         run_(make(victim)),
-        state_(state_of(run_, victim.closed)),
+        state_(state_of(run_, victim.closed || victim.objects)),
         oracle_(run_, run_.sessions.back()),
         execution_(state_, run_.geometry, choices_, mutation, {}, &passed_) {
     if (const std::string problem = oracle_.learn(); !problem.empty())
       throw std::runtime_error(victim.name + ": " + problem);
     execution_.reset();
-    const testing::Outcome sound = oracle_.judge(execution_, 0);
+    const testing::Outcome sound =
+        oracle_.judge(execution_, victim.objects ? run_.sessions.back().history.calls().size() : 0);
     if (!sound.problem.empty()) throw std::runtime_error(victim.name + ": " + sound.problem);
     newest_ = sound.version;
     execution_.reset();
@@ -125,6 +153,7 @@ class Patient {
  private:
   void find_versions() {
     const auto volume = value_or_throw(region::Volume::open(execution_.medium()));
+    if (run_.objects_alone) return find_objects(*volume);
     if (run_.options.engine == Engine::kRemap) return find_chunks(*volume);
     const auto record = store::find_region(*volume, run_.options.region);
     if (!record) return;
@@ -142,6 +171,24 @@ class Patient {
     for (const format::Extent& extent : volume.extents(kind))
       for (u64 at = 0; at < extent.length; at += kPageBytes)
         free_[(extent.medium_offset + at) / kPageBytes] = true;
+  }
+
+  // Also the last group of calls that is in a log: nothing shows that it was there.
+  void find_objects(region::Volume& volume) {
+    mark(volume, format::ExtentKind::kObjects);
+    object::ObjectTable table(volume, volume.regions().front().region);
+    value_or_throw(table.read());
+    for (const object::ObjectTable::Entry& each : table.all())
+      for (const auto& [place, bytes] : std::initializer_list<std::pair<u64, u64>>{
+               {each.head.copy_place[0], kPageBytes},
+               {each.head.copy_place[1], kPageBytes},
+               {each.head.log_place, each.head.log_lines * kLineBytes},
+               {each.head.functions_place, each.head.functions_bytes}})
+        for (u64 at = 0; at < bytes; at += kPageBytes) free_[(place + at) / kPageBytes] = false;
+    for (const media::RecordedCall& call : run_.sessions.back().history.calls())
+      if (call.site != nullptr && std::string_view(call.site->what) == "object entries" &&
+          call.kind == media::RecordedCall::Kind::kWrite)
+        last_group_ = {call.offset, call.bytes.size()};
   }
 
   void find_chunks(region::Volume& volume) {
@@ -188,6 +235,8 @@ class Patient {
   // Counts a silent case, and says what is wrong with it, when nothing else is true.
   std::string count(Damage& damage, size_t mark, u64 oldest_of_last_hit, bool forged) {
     ++damage.cases;
+    // What opening an object writes is not the damage.
+    const bool group_hit = execution_.stored_since(mark, last_group_.first, last_group_.second);
     std::vector<u64> hit;  // older versions whose records are, before recovery writes anything
     for (const auto& [version, places] : records_)
       if (version != newest_ && records_hit(mark, version)) hit.push_back(version);
@@ -211,6 +260,9 @@ class Patient {
       else
         silent = "the transaction at offset " + std::to_string(diagnosis.missing.front().offset) +
                  " is not there any more";
+    } else if (diagnosis.lost_calls) {
+      if (group_hit) counter = &damage.taken_for_torn;
+      else silent = "calls that were answered are lost";
     } else if (!diagnosis.gone.empty()) {
       silent = "version " + std::to_string(diagnosis.gone.front()) + " is not kept any more";
     } else if (diagnosis.version != newest_) {
@@ -247,6 +299,7 @@ class Patient {
   std::map<u64, std::vector<log::BlockRef>> logged_;  ///< by version
   std::map<u64, std::array<u64, 2>> records_;         ///< of versions in chunks
   std::vector<bool> free_;                            ///< by medium page
+  std::pair<u64, u64> last_group_{};                  ///< of an object's calls: place and bytes
 };
 
 void forge(Execution& execution, u64 seed) {
@@ -281,6 +334,11 @@ std::vector<Victim> victims() {
           {std::string(medium.scheme) + (closed ? ", closed" : ", open"), medium, closed});
   all.push_back({"emu, chunks, open", kMedia[0], false, false, true});
   all.push_back({"file, chunks, closed", kMedia[3], true, true, true});
+  for (const MediumKind& medium : {kMedia[0], kMedia[3]})
+    all.push_back({.name = std::string(medium.scheme) + ", objects, open",
+                   .medium = medium,
+                   .closed = false,
+                   .objects = true});
   for (const MediumKind& medium : {kMedia[0], kMedia[3]})
     all.push_back(
         {std::string(medium.scheme) + ", transactions, open", medium, false, false, false, true});

@@ -14,6 +14,7 @@ struct Victim {
   bool reopened = false;      ///< before the last versions
   bool chunks = false;        ///< the region is in chunks, and its map has nodes
   bool transactions = false;  ///< behind the last version
+  bool objects = false;       ///< whose calls are logged, and nothing else
 };
 std::vector<Victim> victims();
 

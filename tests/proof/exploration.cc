@@ -95,6 +95,8 @@ Json json_of(const Session& session) {
   for (const RecordedCall& call : session.history.calls()) calls.push_back(json_of(call));
   Json steps = Json::array();
   for (const auto& [shard, count, by] : session.steps) steps.push_back({shard, count, by});
+  Json logged = Json::array();
+  for (const LoggedObject& each : session.logged) logged.push_back(each.json());
   return {{"initial", binary(session.history.initial())},
           {"atomic_bytes", session.history.atomic_bytes()},
           {"calls", calls},
@@ -104,6 +106,7 @@ Json json_of(const Session& session) {
           {"objects_at", session.objects_at},
           {"chain_at", session.chain_at},
           {"steps", steps},
+          {"logged", logged},
           {"ledger_offset", session.ledger_offset},
           {"transactions_offset", session.transactions_offset}};
 }
@@ -113,6 +116,8 @@ Session session_of(const Json& json) {
   for (const Json& call : json.at("calls")) calls.push_back(call_of(call));
   std::vector<Steps> steps;
   for (const Json& each : json.at("steps")) steps.push_back({each.at(0), each.at(1), each.at(2)});
+  std::vector<LoggedObject> logged;
+  for (const Json& each : json.at("logged")) logged.push_back(LoggedObject::of(each));
   return {.history = {bytes_of(json.at("initial")), json.at("atomic_bytes"), std::move(calls)},
           .acknowledgements = acknowledgements_of(json.at("acknowledgements")),
           .failures = acknowledgements_of(json.at("failures")),
@@ -120,6 +125,7 @@ Session session_of(const Json& json) {
           .objects_at = json.at("objects_at"),
           .chain_at = json.at("chain_at"),
           .steps = std::move(steps),
+          .logged = std::move(logged),
           .ledger_offset = json.at("ledger_offset"),
           .transactions_offset = json.at("transactions_offset")};
 }
@@ -248,7 +254,8 @@ void save(const Finding& finding, const std::string& path) {
                      {"options", json_of(run.options)},
                      {"others", run.others},
                      {"geometry", json_of(run.geometry)},
-                     {"sessions", sessions}};
+                     {"sessions", sessions},
+                     {"objects_alone", run.objects_alone}};
   std::ofstream out(path, std::ios::binary | std::ios::trunc);
   Json::to_cbor(json, out);
   out.close();
@@ -277,7 +284,8 @@ Finding load(const std::string& path) {
                           .options = options_of(json.at("options")),
                           .others = json.at("others"),
                           .geometry = geometry_of(json.at("geometry")),
-                          .sessions = {}}};
+                          .sessions = {},
+                          .objects_alone = json.at("objects_alone")}};
   for (const Json& session : json.at("sessions"))
     finding.run.sessions.push_back(session_of(session));
   if (finding.session >= finding.run.sessions.size())

@@ -41,6 +41,8 @@ std::string name_of(const Mutation& mutation) {
 const char* explanation(std::string_view what) {
   if (what == "before a transaction's mark" || what == "after a word of a transaction")
     return "the paper's ways to make a record durable have it; a checksum says whether it is whole";
+  if (what == "object entries before their mark")
+    return "the paper's two steps have it; the checksum of a group says whether it is whole";
   if (what == "owner record")
     return "it names the opener in error messages, and nothing is recovered from it";
   if (what == "blank space")

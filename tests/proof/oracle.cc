@@ -266,7 +266,24 @@ std::string Oracle::compare_transactions(Execution& execution, const Recovered& 
              : "with " + std::to_string(names.size()) + " transactions repeated: " + wrong;
 }
 
+ObjectsVerdict Oracle::compare_logged(Execution& execution, size_t call) const {
+  return check_logged(
+      session_.logged,
+      [&]() -> Result<std::unique_ptr<media::Medium>> { return execution.medium(); }, call);
+}
+
+// Opening begins a session, so what a second recovery writes differs.
+Outcome Oracle::judge_objects(Execution& execution, size_t call) const {
+  Outcome outcome;
+  for (int attempt = 0; attempt < 2 && outcome.problem.empty(); ++attempt) {
+    ++outcome.recoveries;
+    outcome.problem = compare_logged(execution, call).problem;
+  }
+  return outcome;
+}
+
 Outcome Oracle::judge(Execution& execution, size_t call) const {
+  if (run_.objects_alone) return judge_objects(execution, call);
   const u64 version_min = testing::acknowledged_by(session_.acknowledgements, call);
   Outcome outcome;
   for (int attempt = 0; attempt < 2; ++attempt) {
@@ -283,12 +300,22 @@ Outcome Oracle::judge(Execution& execution, size_t call) const {
     if (outcome.problem.empty() && attempt == 1 &&
         execution.changed_since(mark, format::kDirectoryOffset[0]))
       outcome.problem = "a second recovery leaves other bytes than the first";
+    if (outcome.problem.empty() && !session_.logged.empty())
+      outcome.problem = compare_logged(execution, call).problem;
     if (!outcome.problem.empty()) break;
   }
   return outcome;
 }
 
 Oracle::Diagnosis Oracle::diagnose(Execution& execution) const {
+  if (run_.objects_alone) {
+    const ObjectsVerdict verdict = compare_logged(execution, session_.history.calls().size());
+    if (verdict.refused) return {.problem = verdict.problem};
+    Diagnosis diagnosis;
+    diagnosis.lost_calls = verdict.lost;
+    diagnosis.wrong_pages = !verdict.lost && !verdict.problem.empty();
+    return diagnosis;
+  }
   const size_t mark = execution.stores();
   const Recovered recovered = recover(execution);
   Diagnosis diagnosis{.problem = recovered.problem, .version = recovered.version};
@@ -477,7 +504,20 @@ std::vector<size_t> Oracle::points_to_learn_from() const {
   return points;
 }
 
+std::string Oracle::learn_objects() const {
+  for (const size_t end : session_.history.crash_points()) {
+    const testing::CrashState state =
+        testing::CrashState(session_.history, end, run_.medium.tearing).nothing_lost();
+    testing::Choices choices;
+    Execution execution(state, run_.geometry, choices, nullptr, {});
+    if (std::string wrong = judge_objects(execution, end).problem; !wrong.empty())
+      return "with nothing lost: " + wrong;
+  }
+  return {};
+}
+
 std::string Oracle::learn() {
+  if (run_.objects_alone) return learn_objects();
   std::set<u64> attempts;  // versions of which nothing is known but that the store must be sound
   for (const size_t end : points_to_learn_from()) {
     const testing::CrashState state =

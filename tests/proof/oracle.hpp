@@ -20,6 +20,8 @@ namespace perdura::proof {
 ///  - of a region in chunks, the kept versions before it are what they were;
 ///  - of transactions that the version does not have, those that were acknowledged are there, and
 ///    all that are there are what they were and make a whole ledger of the version's;
+///  - of objects whose calls are logged, each is what a prefix of its calls makes it, which has all
+///    that were answered, and those are there that were made and not removed;
 ///  - recovering again finds the same, and leaves the medium as it is.
 /// Each version itself is proven once, in a real store: its heap is sound, its ledger whole, and it
 /// takes more operations and a checkpoint. So is each set of transactions behind a version.
@@ -46,6 +48,7 @@ class Oracle {
     u64 half_replayed_pages = 0;  ///< wrong data in a page that the log changes as well
     u64 wrong_pages = 0;          ///< wrong data, and nothing shows it
     std::vector<u64> gone{};      ///< versions that should be kept
+    bool lost_calls = false;      ///< of objects, that were answered
     /// Records of transactions that are behind the version no more.
     std::vector<log::FoundRecord> missing{};
   };
@@ -60,6 +63,9 @@ class Oracle {
   };
 
   testing::Recovered recover(testing::Execution& execution) const;
+  std::string learn_objects() const;
+  ObjectsVerdict compare_logged(testing::Execution& execution, size_t call) const;
+  testing::Outcome judge_objects(testing::Execution& execution, size_t call) const;
   Version read_pages(const testing::Execution& execution,
                      const testing::Recovered& recovered) const;
   Version read_chunks(const testing::Recovered& recovered, u64 version) const;

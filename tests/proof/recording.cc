@@ -38,6 +38,7 @@ const std::vector<Workload>& workloads() { return all(); }
 size_t Session::last_acknowledged() const {
   size_t calls = acknowledgements.back().calls;
   for (const Steps& each : steps) calls = std::max(calls, each.calls);
+  for (const LoggedObject& each : logged) calls = std::max(calls, each.last_told());
   return calls;
 }
 
@@ -65,7 +66,28 @@ std::string Run::uri() const {
 // What a failed call did to the medium is recorded, and no more.
 std::unique_ptr<media::Medium> Run::wrap(std::unique_ptr<media::Medium> inner) {
   geometry_ = inner->geometry();
-  return faults_.wrap(recording_.wrap(std::move(inner)));
+  return std::make_unique<RefusingWrites>(faults_.wrap(recording_.wrap(std::move(inner))),
+                                          refusal_);
+}
+
+void Run::open_objects() {
+  const bool beside = store_ != nullptr || container_ != nullptr;
+  logged_.open(uri(), [this]() -> Result<std::unique_ptr<media::Medium>> {
+    PERDURA_ASSIGN(media::OpenedMedium opened, media::open_medium(uri(), {}));
+    return wrap(std::move(opened.medium));
+  });
+  objects_alone_ = !beside;
+  if (!beside) begin_session();
+}
+
+void Run::damage_copy(const std::string& name) {
+  const u64 place = logged_.copy_place(name);
+  const media::OpenedMedium opened = value_or_throw(media::open_medium(uri(), {.create = false}));
+  AlignedBuffer page(kPageBytes);
+  value_or_throw(opened.medium->read(place, page.span()));
+  page.data()[0] ^= std::byte{1};
+  value_or_throw(opened.medium->write(place, page.span(), PERDURA_SITE("damage")));
+  value_or_throw(opened.medium->barrier(PERDURA_SITE("damage")));
 }
 
 void Run::open() {
@@ -139,8 +161,10 @@ void Run::remove_neighbour() {
 
 void Run::end_session() {
   neighbour_.reset();
+  logged_.abandon();
   store_.reset();
   container_.reset();
+  sessions_.back().logged = logged_.end_session();
   chain_begun_.clear();
   sessions_.back().history = recording_.history();
   ledger_ = nullptr;
@@ -150,6 +174,8 @@ void Run::end_session() {
 
 void Run::close() {
   if (neighbour_) value_or_throw(neighbour_->close());
+  if (logged_.is_open()) logged_.close();
+  if (objects_alone_) return end_session();
   const u64 steps = steps_so_far();
   if (contained_) value_or_throw(container_->close());
   else store_->close();

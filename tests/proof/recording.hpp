@@ -9,6 +9,7 @@
 
 #include "explorer.hpp"
 #include "folder.hpp"
+#include "logged_objects.hpp"
 #include "media/fault.hpp"
 #include "model/container/container_runtime.hpp"
 #include "model/transaction/transactions.hpp"
@@ -71,6 +72,8 @@ struct Session {
   std::map<u64, std::vector<u64>> chain_at;
   /// By transactions, those of earlier sessions at call 0.
   std::vector<Steps> steps;
+  /// Whose calls are logged, in a region of theirs.
+  std::vector<LoggedObject> logged;
   u64 ledger_offset = 0;        ///< in the region; 0: there are none
   u64 transactions_offset = 0;  ///< of their state
 
@@ -86,6 +89,7 @@ struct RunRecord {
   u64 others;  ///< blocks beside the ledger and its nodes
   media::Geometry geometry;
   std::vector<Session> sessions;
+  bool objects_alone = false;  ///< there is no other region
 };
 
 /// What a workload does things with. Calls of the medium are recorded, a session for each opening.
@@ -129,6 +133,14 @@ class Run {
   void neighbour_point();
   /// A session of its own, between others.
   void remove_neighbour();
+  /// Objects whose calls are logged: of a session of their own, or beside the store, if it is open.
+  void open_objects();
+  LoggedObjects& objects() { return logged_; }
+  /// From the next opening of a medium on.
+  void refuse(const Refusal& refusal) { refusal_ = refusal; }
+  /// Of an object that nobody has open: the resilient copy does not fit its checksum any more.
+  void damage_copy(const std::string& name);
+
   /// The next session has the region at another address.
   void move();
   /// The store, which nobody has open, is as a library of format version 2 wrote it.
@@ -180,7 +192,7 @@ class Run {
   void wait(u64 version);
 
   RunRecord record() && {
-    return {medium_, seed_, options, others, geometry_, std::move(sessions_)};
+    return {medium_, seed_, options, others, geometry_, std::move(sessions_), objects_alone_};
   }
 
  private:
@@ -221,6 +233,9 @@ class Run {
   std::map<u64, std::vector<u64>> chain_begun_;  ///< by version, when its point began
   Objects objects_;
   Objects durable_objects_;
+  Refusal refusal_;
+  LoggedObjects logged_{[this] { return recording_.size(); }};
+  bool objects_alone_ = false;
   std::vector<Session> sessions_;
 };
 

@@ -33,7 +33,7 @@ void object_checkpoint(OpenObject& object) { value_or_throw(object.core().checkp
 
 CallerRecord object_caller(OpenObject& object, std::uint32_t potid) {
   const format::ObjectCaller found = value_or_throw(object.core().caller(potid));
-  CallerRecord record{found.calls, found.answer_bytes, {}};
+  CallerRecord record{found.calls, std::min<u32>(found.answer_bytes, sizeof record.answer), {}};
   std::copy(std::begin(found.answer), std::end(found.answer), record.answer);
   return record;
 }

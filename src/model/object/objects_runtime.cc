@@ -142,16 +142,22 @@ Status check_room(const ObjectType& type, u64 log_lines, u64 write_bytes) {
 }  // namespace
 
 Result<std::unique_ptr<ObjectsRuntime>> ObjectsRuntime::open(std::string_view uri,
-                                                             const ObjectsOptions& options) {
+                                                             const ObjectsOptions& options,
+                                                             const OpenMedium& open_medium) {
   std::unique_ptr<ObjectsRuntime> runtime(new ObjectsRuntime);
-  const auto open_volume = [&]() -> Result<std::unique_ptr<region::Volume>> {
+  const auto open_named = [&]() -> Result<std::unique_ptr<media::Medium>> {
     PERDURA_ASSIGN(media::OpenedMedium opened, media::open_medium(uri, {.create = options.create}));
-    if (opened.medium->linear() == nullptr)
+    return std::move(opened.medium);
+  };
+  const auto open_volume = [&]() -> Result<std::unique_ptr<region::Volume>> {
+    PERDURA_ASSIGN(std::unique_ptr<media::Medium> medium,
+                   open_medium ? open_medium() : open_named());
+    if (medium->linear() == nullptr)
       return Failure{Code::kUnsupported,
-                     "'" + opened.medium->name() +
+                     "'" + medium->name() +
                          "' holds objects of its own, which are put and read as a whole; use "
                          "file:, emu: or dax:"};
-    return store::open_volume(std::move(opened.medium), options.create, format::kSegmentBytesMax);
+    return store::open_volume(std::move(medium), options.create, format::kSegmentBytesMax);
   };
   PERDURA_ASSIGN(runtime->shared_, store::SharedVolume::of(uri, open_volume));
   PERDURA_TRY(runtime->open_region(options));
@@ -298,11 +304,13 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::create(std::string_view name
                                 {.medium = &medium(),
                                  .head_place = entry.place,
                                  .head = entry.head,
+                                 .unclear = entry.unclear,
                                  .session = session_,
                                  .functions = functions_of(names, type),
                                  .options = core_options(options, entry.head)},
                                 {static_cast<const std::byte*>(type.initial), type.bytes})));
   entry.head = core->head();
+  entry.unclear = 0;
   table_->note(entry);
   return std::make_shared<OpenObject>(std::move(core), numbers_of(names, type),
                                       std::chrono::milliseconds(options.pending_ms));
@@ -333,12 +341,14 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::recover(const ObjectTable::E
                                                    .head_place = now.place,
                                                    .head = now.head,
                                                    .older = now.older,
+                                                   .unclear = now.unclear,
                                                    .session = session_,
                                                    .functions = functions_of(names, type),
                                                    .options = core_options(options, now.head)})));
   if (names.size() != before)
     table_->give_back(entry.head.functions_place, entry.head.functions_bytes);
   now.head = core->head();
+  now.unclear = 0;
   table_->note(now);
   return std::make_shared<OpenObject>(std::move(core), numbers_of(names, type),
                                       std::chrono::milliseconds(options.pending_ms));
@@ -364,6 +374,11 @@ Result<std::vector<std::string>> ObjectsRuntime::read_names(const ObjectHead& he
     names.emplace_back(all.substr(at, end - at));
     at = end + 1;
   }
+  if (names.size() > format::kObjectFunctionsMax)
+    return Failure{Code::kCorrupt, "object '" + std::string(head.name) + "' has " +
+                                       std::to_string(names.size()) +
+                                       " functions, more than entries can tell apart; restore the "
+                                       "store from a copy"};
   return names;
 }
 
@@ -447,11 +462,12 @@ Status ObjectsRuntime::remove(std::string_view name) {
   ObjectTable::Entry entry = *found;
   if (open != open_.end()) {
     entry.head = open->second->core().settled_head();
+    entry.unclear = open->second->core().unclear_heads();
     open_.erase(open);
   }
-  object::ObjectCopies copies(medium(), entry.place, entry.head);
+  object::ObjectCopies copies(medium(), entry.place, entry.head, entry.unclear);
   PERDURA_TRY(noting_heads(copies.remove()));
-  table_->note_removed(entry);
+  table_->note_removed(entry, copies.head().sequence);
   return {};
 }
 
@@ -496,6 +512,12 @@ Status ObjectsRuntime::close() {
   if (status) status = shared_->volume().end_session();
   shared_.reset();
   return status;
+}
+
+void ObjectsRuntime::abandon() {
+  if (closed_.exchange(true)) return;
+  open_.clear();
+  shared_.reset();
 }
 
 }  // namespace perdura::detail

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -51,8 +52,12 @@ class OpenObject {
 /// Thread-safe.
 class ObjectsRuntime {
  public:
+  using OpenMedium = std::function<Result<std::unique_ptr<media::Medium>>()>;
+  /// `open_medium`: what to open instead of what `uri` names, where this process has not opened
+  /// that.
   static Result<std::unique_ptr<ObjectsRuntime>> open(std::string_view uri,
-                                                      const ObjectsOptions& options);
+                                                      const ObjectsOptions& options,
+                                                      const OpenMedium& open_medium = {});
   ~ObjectsRuntime();
   ObjectsRuntime(const ObjectsRuntime&) = delete;
 
@@ -66,6 +71,8 @@ class ObjectsRuntime {
   Result<std::vector<ObjectDescription>> list() const;
   Result<std::uint64_t> recorded(std::uint32_t potid) const;
   Status close();
+  /// The end that the death of the process is: nothing more becomes durable. Nobody calls any more.
+  void abandon();
 
  private:
   ObjectsRuntime() = default;

@@ -1,0 +1,464 @@
+#include "logged_objects.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <stdexcept>
+
+#include "base/checksum.hpp"
+
+namespace perdura::proof {
+namespace {
+
+using Small = Lanes<8>;
+using Large = Lanes<1024>;
+
+template <class State>
+detail::ObjectType type_of() {
+  static const State initial{};
+  static const auto methods = detail::methods_of<State>(Methods<State>{});
+  return {typeid(State).name(), sizeof(State), methods, &initial};
+}
+
+detail::ObjectType type_of(ObjectState state) {
+  return state == ObjectState::kSmall ? type_of<Small>() : type_of<Large>();
+}
+
+using Bytes = std::vector<std::byte>;
+using Callers = std::array<format::ObjectCaller, kLanes>;
+
+const Lane& lane_of(const Bytes& state, u64 lane) {
+  return reinterpret_cast<const Lane*>(state.data())[lane];
+}
+
+LaneCalls calls_of(const Bytes& state) {
+  LaneCalls calls{};
+  for (u64 lane = 0; lane < kLanes; ++lane) calls[lane] = lane_of(state, lane).calls;
+  return calls;
+}
+
+u64 sum(const LaneCalls& calls) { return std::accumulate(calls.begin(), calls.end(), u64{0}); }
+
+// `callers`: nullptr where there is no history.
+u64 digest_of(const Bytes& state, const Callers* callers) {
+  const u64 digest = checksum(state.data(), state.size());
+  return callers == nullptr ? digest : digest * 31 + checksum(callers, sizeof *callers);
+}
+
+u64 digest_of_lane(const Bytes& state, u64 lane, const Callers* callers) {
+  std::vector<u64> parts;
+  const Lane& own = lane_of(state, lane);
+  parts.insert(parts.end(), {own.calls, own.mixed, own.sum});
+  const auto* const words = reinterpret_cast<const u64*>(state.data() + kLanes * sizeof(Lane));
+  const u64 count = (state.size() - kLanes * sizeof(Lane)) / sizeof(u64);
+  for (u64 i = lane; i < count; i += kLanes) parts.push_back(words[i]);
+  const u64 digest = checksum(parts.data(), parts.size() * sizeof(u64));
+  if (callers == nullptr) return digest;
+  return digest * 31 + checksum(&(*callers)[lane], sizeof(format::ObjectCaller));
+}
+
+/// An open object as it is.
+struct Found {
+  Bytes state;
+  Callers callers{};
+};
+Found look_at(detail::OpenObject& open, const LoggedObject& object) {
+  Found found;
+  found.state.resize(type_of(object.state).bytes);
+  value_or_throw(open.core().read(
+      [&](const void* state) { std::memcpy(found.state.data(), state, found.state.size()); }));
+  if (object.options.callers != 0)
+    for (u32 lane = 0; lane < kLanes; ++lane)
+      found.callers[lane] = value_or_throw(open.core().caller(lane));
+  return found;
+}
+
+// A lane's calls saw these of others, each of which was called before.
+std::string check_cut(const LoggedObject& object, const LaneCalls& calls) {
+  for (u64 lane = 0; lane < kLanes && !object.merges; ++lane) {
+    if (calls[lane] == 0 || calls[lane] > object.seen[lane].size()) continue;
+    const LaneCalls& seen = object.seen[lane][calls[lane] - 1];
+    for (u64 other = 0; other < kLanes; ++other)
+      if (seen[other] > calls[other])
+        return "call " + std::to_string(calls[lane]) + " of lane " + std::to_string(lane) +
+               " is there, and call " + std::to_string(seen[other]) + " of lane " +
+               std::to_string(other) + ", which was before it, is not";
+  }
+  return {};
+}
+
+std::string check_told(const LoggedObject& object, const LaneCalls& calls, size_t call) {
+  for (const LoggedObject::Told& told : object.told) {
+    if (told.by > call) continue;
+    const bool holds = object.in_order
+                           ? sum(told.calls) <= sum(calls)
+                           : std::ranges::equal(told.calls, calls, std::less_equal<u64>{});
+    if (!holds)
+      return "call " + std::to_string(sum(told.calls)) + " was answered, " +
+             std::to_string(sum(calls)) + " are there";
+  }
+  return {};
+}
+
+Json json_of(const LaneCalls& calls) { return Json(std::vector<u64>(calls.begin(), calls.end())); }
+LaneCalls lane_calls_of(const Json& json) {
+  LaneCalls calls{};
+  for (u64 lane = 0; lane < kLanes; ++lane) calls[lane] = json.at(lane);
+  return calls;
+}
+
+}  // namespace
+
+ObjectsVerdict LoggedObject::check(detail::OpenObject& open, size_t call, LaneCalls* found) const {
+  const Found now = look_at(open, *this);
+  const LaneCalls calls = calls_of(now.state);
+  if (found != nullptr) *found = calls;
+  const Callers* const callers = options.callers != 0 ? &now.callers : nullptr;
+  const std::string which = "object '" + name + "': ";
+  if (in_order) {
+    if (sum(calls) >= digests.size() || digests[sum(calls)] != digest_of(now.state, callers))
+      return {which + "its first " + std::to_string(sum(calls)) + " calls do not make it"};
+  } else {
+    for (u64 lane = 0; lane < kLanes; ++lane)
+      if (calls[lane] >= lanes[lane].size() ||
+          lanes[lane][calls[lane]] != digest_of_lane(now.state, lane, callers))
+        return {which + "the first " + std::to_string(calls[lane]) + " calls of lane " +
+                std::to_string(lane) + " do not make it"};
+    if (std::string wrong = check_cut(*this, calls); !wrong.empty()) return {which + wrong};
+  }
+  const std::string lost = check_told(*this, calls, call);
+  if (lost.empty()) return {};
+  return {.problem = which + lost, .lost = true};
+}
+
+size_t LoggedObject::last_told() const {
+  size_t last = made_by != kNever ? made_by : 0;
+  if (gone_by != kNever) last = std::max(last, gone_by);
+  for (const Told& each : told) last = std::max(last, each.by);
+  return last;
+}
+
+namespace {
+
+// Each is one that may be there, and those that must be are.
+ObjectsVerdict check_all(const std::vector<LoggedObject>& objects, detail::ObjectsRuntime& runtime,
+                         size_t call) {
+  const std::vector<ObjectDescription> there = value_or_throw(runtime.list());
+  for (const ObjectDescription& each : there) {
+    ObjectsVerdict verdict{"object '" + each.name + "' is there"};
+    for (const LoggedObject& object : objects) {
+      const detail::ObjectType type = type_of(object.state);
+      if (object.name != each.name || type.name != each.type || !object.may_be_there(call))
+        continue;
+      verdict =
+          object.check(*value_or_throw(runtime.object(each.name, type, object.options)), call);
+      if (verdict.problem.empty()) break;
+    }
+    if (!verdict.problem.empty()) return verdict;
+  }
+  for (const LoggedObject& object : objects)
+    if (object.must_be_there(call) &&
+        std::ranges::none_of(there, [&](const auto& each) { return each.name == object.name; }))
+      return {"object '" + object.name + "' is gone"};
+  return {};
+}
+
+}  // namespace
+
+ObjectsVerdict check_logged(const std::vector<LoggedObject>& objects,
+                            const detail::ObjectsRuntime::OpenMedium& open_medium, size_t call) {
+  static std::atomic<u64> number{0};  // each state is a medium of its own
+  try {
+    const auto runtime = value_or_throw(detail::ObjectsRuntime::open(
+        "file:/nowhere/state-" + std::to_string(++number), {}, open_medium));
+    ObjectsVerdict verdict = check_all(objects, *runtime, call);
+    runtime->abandon();
+    return verdict;
+  } catch (const Error& error) {
+    return {.problem = std::string("opening objects fails: ") + error.what(), .refused = true};
+  }
+}
+
+Json LoggedObject::json() const {
+  Json json = {{"name", name},
+               {"state", static_cast<u64>(state)},
+               {"options",
+                {options.log_bytes, options.checkpoint_calls, static_cast<u64>(options.durability),
+                 options.servers, options.callers}},
+               {"in_order", in_order},
+               {"merges", merges},
+               {"digests", digests},
+               {"lanes", lanes},
+               {"there", {made_from, made_by, gone_from, gone_by}}};
+  json["seen"] = Json::array();
+  for (const auto& lane : seen) {
+    Json calls = Json::array();
+    for (const LaneCalls& each : lane) calls.push_back(json_of(each));
+    json["seen"].push_back(std::move(calls));
+  }
+  json["told"] = Json::array();
+  for (const Told& each : told) json["told"].push_back({json_of(each.calls), each.by});
+  return json;
+}
+
+LoggedObject LoggedObject::of(const Json& json) {
+  LoggedObject object;
+  object.name = json.at("name");
+  object.state = static_cast<ObjectState>(json.at("state").get<u64>());
+  const Json& options = json.at("options");
+  object.options = {.log_bytes = options.at(0),
+                    .checkpoint_calls = options.at(1),
+                    .durability = static_cast<ObjectDurability>(options.at(2).get<u64>()),
+                    .servers = options.at(3),
+                    .callers = options.at(4)};
+  object.in_order = json.at("in_order");
+  object.merges = json.at("merges");
+  object.digests = json.at("digests").get<std::vector<u64>>();
+  for (u64 lane = 0; lane < kLanes; ++lane) {
+    object.lanes[lane] = json.at("lanes").at(lane).get<std::vector<u64>>();
+    for (const Json& each : json.at("seen").at(lane))
+      object.seen[lane].push_back(lane_calls_of(each));
+  }
+  for (const Json& each : json.at("told"))
+    object.told.push_back({lane_calls_of(each.at(0)), each.at(1)});
+  const Json& there = json.at("there");
+  object.made_from = there.at(0);
+  object.made_by = there.at(1);
+  object.gone_from = there.at(2);
+  object.gone_by = there.at(3);
+  return object;
+}
+
+Status RefusingWrites::write(u64 offset, media::Bytes data, const media::Site& site) {
+  const bool refuses = site.what == refusal_.site && refusal_.count != 0 &&
+                       (refusal_.after == 0 || refusal_.after-- == 0);
+  if (!refuses) return inner().write(offset, data, site);
+  --refusal_.count;
+  if (refusal_.is_written) PERDURA_TRY(inner().write(offset, data, site));
+  return Failure{Code::kIo, "this write is refused"};
+}
+
+// --- what a run does ----------------------------------------------------------------------------
+
+// Of an object that was there in an earlier session: a prefix of its calls, from which it goes on.
+LoggedObjects::Handle::Handle(LoggedObject object, std::shared_ptr<detail::OpenObject> open,
+                              const std::function<size_t()>& calls)
+    : object_(std::move(object)), open_(std::move(open)), calls_(calls) {
+  LaneCalls found{};
+  if (const ObjectsVerdict verdict = object_.check(*open_, calls_(), &found);
+      !verdict.problem.empty())
+    throw std::runtime_error(verdict.problem);
+  const Found now = look_at(*open_, object_);
+  callers_ = now.callers;
+  models_.assign(object_.in_order ? 1 : kLanes, now.state);
+  if (object_.in_order) object_.digests.resize(sum(found) + 1);
+  for (u64 lane = 0; lane < kLanes && !object_.in_order; ++lane) {
+    object_.lanes[lane].resize(found[lane] + 1);
+    object_.seen[lane].resize(std::min(object_.seen[lane].size(), found[lane]));
+    returned_[lane] = found[lane];
+  }
+  note_told(found);
+}
+
+void LoggedObjects::Handle::let_threads_call() {
+  object_.in_order = false;
+  models_.assign(kLanes, models_.front());
+  const LaneCalls calls = calls_of(models_.front());
+  const Callers* const callers = object_.options.callers != 0 ? &callers_ : nullptr;
+  for (u64 lane = 0; lane < kLanes; ++lane) {
+    object_.lanes[lane].assign(calls[lane] + 1, 0);
+    object_.lanes[lane].back() = digest_of_lane(models_.front(), lane, callers);
+    object_.seen[lane].assign(calls[lane], {});
+    returned_[lane] = calls[lane];
+  }
+}
+
+LaneCalls LoggedObjects::Handle::returned() const {
+  if (object_.in_order) return {object_.digests.size() - 1};
+  LaneCalls calls{};
+  for (u64 lane = 0; lane < kLanes; ++lane) calls[lane] = returned_[lane];
+  return calls;
+}
+
+void LoggedObjects::Handle::note_told(const LaneCalls& calls) {
+  const std::lock_guard lock(told_mutex_);
+  object_.told.push_back({calls, calls_()});
+}
+
+// What the call makes of the object, which may be found as soon as it was called. Its answer.
+u64 LoggedObjects::Handle::model(Method method, u32 lane, std::span<const std::byte> context) {
+  Bytes& state = models_[object_.in_order ? 0 : lane];
+  const detail::ObjectMethod& function =
+      type_of(object_.state).methods[static_cast<size_t>(method)];
+  u64 answer = 0;
+  function.run(state.data(), context.data(), &answer);
+  const Callers* callers = nullptr;
+  if (object_.options.callers != 0) {
+    format::ObjectCaller& caller = callers_[lane];
+    caller = {.potid = lane,
+              .answer_bytes = static_cast<u32>(function.result_bytes),
+              .calls = caller.calls + 1,
+              .answer = {}};
+    std::memcpy(caller.answer, &answer, function.result_bytes);
+    callers = &callers_;
+  }
+  if (object_.in_order) object_.digests.push_back(digest_of(state, callers));
+  else object_.lanes[lane].push_back(digest_of_lane(state, lane, callers));
+  return answer;
+}
+
+void LoggedObjects::Handle::log(Method method, u32 lane, Domain domain,
+                                std::span<const std::byte> context) {
+  LaneCalls seen = returned();
+  if (!object_.in_order) object_.seen[lane].push_back(seen);
+  const u64 expected = model(method, lane, context);
+  const object::Call call = open_->call_of(static_cast<size_t>(method), lane, domain, context);
+  if (method != Method::kTell && method != Method::kStir) {
+    value_or_throw(open_->core().defer(call));
+  } else {
+    u64 answer = 0;
+    value_or_throw(open_->core().call(call, &answer));
+    if (answer != expected)
+      throw std::runtime_error("object '" + object_.name + "': an answer is not the model's");
+    ++seen[object_.in_order ? 0 : lane];
+    if (object_.options.durability != ObjectDurability::kRelaxed) note_told(seen);
+  }
+  ++returned_[lane];
+}
+
+namespace {
+template <auto Method, class... A>
+auto packed(const A&... arguments) {
+  return detail::TraitsOf<Method>::pack(arguments...);
+}
+}  // namespace
+
+void LoggedObjects::Handle::put(u32 lane, u64 value) {
+  log(Method::kPut, lane, Small::of(lane), packed<&Small::put>(lane, value));
+}
+void LoggedObjects::Handle::put_long(u32 lane, u64 value) {
+  Small::Words<40> words;
+  std::iota(std::begin(words.words), std::end(words.words), value);
+  log(Method::kPutLong, lane, Small::of(lane), packed<&Small::put_long>(lane, words));
+}
+void LoggedObjects::Handle::put_longer(u32 lane, u64 value) {
+  Small::Words<180> words;
+  std::iota(std::begin(words.words), std::end(words.words), value);
+  log(Method::kPutLonger, lane, Small::of(lane), packed<&Small::put_longer>(lane, words));
+}
+void LoggedObjects::Handle::add(u32 lane, u64 value) {
+  log(Method::kAdd, lane, Small::of(lane), packed<&Small::add>(lane, value, u64{1}));
+}
+void LoggedObjects::Handle::churn(u64 value) {
+  log(Method::kChurn, 0, Domain::kAll, packed<&Small::churn>(value));
+}
+void LoggedObjects::Handle::tell(u32 lane, u64 value) {
+  log(Method::kTell, lane, Small::of(lane), packed<&Small::tell>(lane, value));
+}
+void LoggedObjects::Handle::stir(u64 value) {
+  log(Method::kStir, 0, Domain::kAll, packed<&Small::stir>(value));
+}
+
+void LoggedObjects::Handle::sync() {
+  const LaneCalls calls = returned();
+  value_or_throw(open_->core().sync());
+  note_told(calls);
+}
+
+bool LoggedObjects::Handle::checkpoint() {
+  const LaneCalls calls = returned();
+  if (!open_->core().checkpoint()) return false;
+  note_told(calls);
+  return true;
+}
+
+void LoggedObjects::open(const std::string& uri,
+                         const detail::ObjectsRuntime::OpenMedium& open_medium) {
+  runtime_ = value_or_throw(detail::ObjectsRuntime::open(uri, {}, open_medium));
+  // What may be there or not has been decided.
+  const std::vector<ObjectDescription> there = value_or_throw(runtime_->list());
+  std::erase_if(objects_, [&](const LoggedObject& object) {
+    return std::ranges::none_of(there, [&](const auto& each) { return each.name == object.name; });
+  });
+}
+
+LoggedObjects::Handle& LoggedObjects::object(const std::string& name, const ObjectOptions& options,
+                                             ObjectState state, size_t methods) {
+  if (const auto open = handles_.find(name); open != handles_.end()) return *open->second;
+  const auto known = std::ranges::find(objects_, name, &LoggedObject::name);
+  LoggedObject object;
+  if (known != objects_.end() && known->gone_from == LoggedObject::kNever) {
+    object = *known;
+    object.options = options;
+    object.options.log_bytes = known->options.log_bytes;
+    object.options.callers = known->options.callers;
+    objects_.erase(known);
+  } else {
+    object = {.name = name, .state = state, .options = options};
+    const detail::ObjectType type = type_of(state);
+    const auto* const initial = static_cast<const std::byte*>(type.initial);
+    const Callers none{};
+    Callers callers = none;
+    for (u32 lane = 0; lane < kLanes; ++lane) callers[lane].potid = lane;
+    object.digests = {
+        digest_of({initial, initial + type.bytes}, options.callers != 0 ? &callers : nullptr)};
+    object.made_from = calls_();
+    object.made_by = LoggedObject::kNever;
+  }
+  detail::ObjectType type = type_of(object.state);
+  type.methods = type.methods.first(std::min(methods, type.methods.size()));
+  auto open = value_or_throw(runtime_->object(name, type, object.options));
+  if (object.made_by == LoggedObject::kNever) object.made_by = calls_();
+  auto handle = std::make_unique<Handle>(std::move(object), std::move(open), calls_);
+  return *handles_.emplace(name, std::move(handle)).first->second;
+}
+
+void LoggedObjects::let_threads_call(const std::string& name) {
+  handles_.at(name)->let_threads_call();
+}
+
+void LoggedObjects::remove(const std::string& name) {
+  LoggedObject object = std::move(handles_.at(name)->object());
+  handles_.erase(name);
+  object.gone_from = calls_();
+  value_or_throw(runtime_->remove(name));
+  object.gone_by = calls_();
+  objects_.push_back(std::move(object));
+}
+
+std::vector<LoggedObject> LoggedObjects::record() const {
+  std::vector<LoggedObject> objects = objects_;
+  for (const auto& [name, handle] : handles_) objects.push_back(handle->object());
+  return objects;
+}
+
+void LoggedObjects::close() {
+  value_or_throw(runtime_->close());
+  for (const auto& [name, handle] : handles_) handle->note_all_told();
+  runtime_.reset();
+}
+
+void LoggedObjects::abandon() {
+  if (runtime_) runtime_->abandon();
+  runtime_.reset();
+}
+
+// In the next session all this was before its first call.
+std::vector<LoggedObject> LoggedObjects::end_session() {
+  std::vector<LoggedObject> session = record();
+  for (const auto& [name, handle] : handles_) {
+    const format::ObjectHead head = handle->open().core().settled_head();
+    copy_places_[name] = head.copy_place[head.copy];
+  }
+  handles_.clear();
+  objects_ = session;
+  std::erase_if(objects_, [](const auto& each) { return each.gone_by != LoggedObject::kNever; });
+  for (LoggedObject& object : objects_) {
+    object.made_from = object.made_by = 0;
+    object.gone_from = LoggedObject::kNever;
+    for (LoggedObject::Told& told : object.told) told.by = 0;
+  }
+  return session;
+}
+
+}  // namespace perdura::proof

@@ -1,0 +1,324 @@
+#include <thread>
+
+#include "recording.hpp"
+
+namespace perdura::proof {
+namespace {
+
+using Handle = LoggedObjects::Handle;
+
+constexpr u64 kSmallLog = 8192;  // 128 lines
+
+void defer_some(Run& run, Handle& object, u64 count) {
+  for (u64 i = 0; i < count; ++i) {
+    const u32 lane = static_cast<u32>(run.random(kLanes));
+    switch (run.random(6)) {
+      case 0:
+        object.put_long(lane, run.random(1000));
+        break;
+      case 1:
+        object.churn(run.random(1000));
+        break;
+      default:
+        object.put(lane, run.random(1000));
+    }
+  }
+}
+
+/// Groups of deferred calls, each with an instant.
+void groups(Run& run, Handle& object, u64 count) {
+  for (u64 i = 0; i < count; ++i) {
+    defer_some(run, object, run.random(5));
+    if (run.random(4) == 0) object.stir(run.random(1000));
+    else object.tell(static_cast<u32>(run.random(kLanes)), run.random(1000));
+  }
+}
+
+void with_durability(Run& run, ObjectDurability durability, u32 servers = 1) {
+  run.open_objects();
+  Handle& object = run.objects().object("hot", {.log_bytes = kSmallLog,
+                                                .checkpoint_calls = 9,
+                                                .durability = durability,
+                                                .servers = servers});
+  groups(run, object, 9);
+  object.sync();
+  defer_some(run, object, 3);
+  run.kill();
+}
+
+void instants(Run& run) { with_durability(run, ObjectDurability::kInstants); }
+const Registration kInstants({"objects", "groups of deferred calls with instants", instants});
+
+void each(Run& run) { with_durability(run, ObjectDurability::kEach); }
+const Registration kEach({"objects-each", "a barrier for each call", each});
+
+void two_steps(Run& run) { with_durability(run, ObjectDurability::kTwoSteps); }
+const Registration kTwoSteps({"objects-two-steps", "the mark behind a barrier of its own",
+                              two_steps});
+
+void relaxed(Run& run) {
+  run.open_objects();
+  Handle& object = run.objects().object(
+      "hot",
+      {.log_bytes = kSmallLog, .checkpoint_calls = 30, .durability = ObjectDurability::kRelaxed});
+  for (u64 i = 0; i < 4; ++i) {
+    groups(run, object, 3);
+    object.sync();
+    groups(run, object, 2);
+    if (i % 2 == 1) object.checkpoint();
+  }
+  groups(run, object, 2);
+  run.kill();
+}
+const Registration kRelaxed({"objects-relaxed", "durable with sync and checkpoints", relaxed});
+
+// What is done and not in the log is durable with the state alone.
+void relaxed_full(Run& run) {
+  run.open_objects();
+  Handle& object = run.objects().object("hot", {.log_bytes = kSmallLog,
+                                                .checkpoint_calls = ~u64{0},
+                                                .durability = ObjectDurability::kRelaxed});
+  for (u64 i = 0; i < 45; ++i) {
+    object.put_long(1, i);
+    object.tell(static_cast<u32>(run.random(kLanes)), i);
+  }
+  run.close();
+}
+const Registration kRelaxedFull({"objects-relaxed-full", "a log is full of what is not durable",
+                                 relaxed_full});
+
+void apart(Run& run) { with_durability(run, ObjectDurability::kInstants, 0); }
+const Registration kApart({"objects-apart", "each thread runs its own calls", apart});
+
+void wraps(Run& run) {
+  run.open_objects();
+  Handle& object =
+      run.objects().object("hot", {.log_bytes = kSmallLog, .checkpoint_calls = ~u64{0}});
+  groups(run, object, 110);
+  run.close();
+}
+const Registration kWraps({"objects-wrap", "the log is full and used again, many times", wraps});
+
+void long_contexts(Run& run) {
+  run.open_objects();
+  Handle& object = run.objects().object("hot", {.log_bytes = kSmallLog, .checkpoint_calls = 25});
+  for (u64 i = 0; i < 12; ++i) {
+    if (run.random(2) == 0) object.put_longer(static_cast<u32>(run.random(kLanes)), i);
+    if (run.random(2) == 0) object.put_long(static_cast<u32>(run.random(kLanes)), i);
+    for (u64 k = run.random(3); k != 0; --k) object.put(0, i);
+    object.tell(1, i);
+  }
+  run.kill();
+}
+const Registration kLong({"objects-long", "arguments of many lines, about the end of the circle",
+                          long_contexts});
+
+// Rounds begin where nobody waits for an answer.
+void thresholds(Run& run) {
+  run.open_objects();
+  Handle& object = run.objects().object("hot", {.log_bytes = kSmallLog, .checkpoint_calls = 3});
+  for (u64 i = 0; i < 160; ++i) object.put(static_cast<u32>(i % kLanes), i);
+  object.sync();
+  run.kill();
+}
+const Registration kThresholds({"objects-thresholds", "many deferred calls, no answers",
+                                thresholds});
+
+void merged(Run& run) {
+  run.open_objects();
+  Handle& object = run.objects().object("hot", {.log_bytes = kSmallLog, .checkpoint_calls = 40});
+  for (u64 i = 0; i < 14; ++i) {
+    const u32 lane = static_cast<u32>(run.random(2));
+    for (u64 k = run.random(6); k != 0; --k) object.add(lane, k);
+    if (run.random(3) == 0) object.put(lane, i);
+    for (u64 k = run.random(4); k != 0; --k) object.add(lane ^ 1, k);
+    if (run.random(2) == 0) object.tell(lane, i);
+  }
+  object.sync();
+  run.kill();
+}
+const Registration kMerged({"objects-merged", "calls that are merged in the log, and joined",
+                            merged});
+
+void in_threads(Run& run, Handle& object, u64 count, bool merge) {
+  run.objects().let_threads_call("hot");
+  object.object().merges = merge;
+  std::vector<std::thread> threads;
+  for (u32 lane = 0; lane < 3; ++lane)
+    threads.emplace_back([&object, lane, count, merge] {
+      for (u64 i = 0; i < count; ++i) {
+        for (u64 k = 0; k < 4 + lane; ++k) {
+          if (merge && k % 3 != 0) object.add(lane, i * k);
+          else object.put(lane, i * k);
+        }
+        if (i % 4 == lane) object.put_long(lane, i);
+        object.tell(lane, i);
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+void threads(Run& run, u32 servers, u32 callers, bool merge) {
+  run.open_objects();
+  Handle& object = run.objects().object(
+      "hot",
+      {.log_bytes = 4 * kSmallLog, .checkpoint_calls = 60, .servers = servers, .callers = callers});
+  in_threads(run, object, 8, merge);
+  run.kill();
+}
+
+void servers(Run& run) { threads(run, 4, 0, false); }
+const Registration kServers({"objects-servers", "three threads, calls of domains at once",
+                             servers});
+void threads_apart(Run& run) { threads(run, 0, 0, false); }
+const Registration kThreadsApart({"objects-threads-apart", "three threads, each for itself",
+                                  threads_apart});
+void threads_merge(Run& run) { threads(run, 4, 0, true); }
+const Registration kThreadsMerge({"objects-threads-merge", "three threads, whose calls are merged",
+                                  threads_merge});
+void threads_callers(Run& run) { threads(run, 4, 4, false); }
+const Registration kThreadsCallers({"objects-threads-callers", "three callers with a history",
+                                    threads_callers});
+
+void callers(Run& run) {
+  for (u64 session = 0; session < 3; ++session) {
+    run.open_objects();
+    Handle& object =
+        run.objects().object("hot", {.log_bytes = kSmallLog, .checkpoint_calls = 11, .callers = 4});
+    groups(run, object, 7);
+    if (session == 0) run.close();
+    else run.kill();
+  }
+}
+const Registration kCallers({"objects-callers", "a history of who called, in three sessions",
+                             callers});
+
+// Heads that fail, and are not there; and those that fail and are.
+void masked(Run& run, bool is_written, ObjectDurability durability) {
+  run.open_objects();
+  Handle& object = run.objects().object(
+      "hot", {.log_bytes = 4 * kSmallLog, .checkpoint_calls = 8, .durability = durability});
+  for (const char* site : {"object head", "object copy", "object head"}) {
+    groups(run, object, 3);
+    run.refuse({.site = site, .count = 1 + run.random(2), .is_written = is_written});
+    groups(run, object, 4);
+    object.checkpoint();
+    groups(run, object, 1);
+    run.refuse({});
+    object.checkpoint();
+  }
+  groups(run, object, 2);
+  run.kill();
+}
+void refused(Run& run) { masked(run, false, ObjectDurability::kInstants); }
+const Registration kRefused({"objects-refused", "checkpoints fail, and others follow", refused});
+void failed(Run& run) { masked(run, true, ObjectDurability::kInstants); }
+const Registration kFailed({"objects-failed", "what failed is written all the same", failed});
+void relaxed_failed(Run& run) { masked(run, true, ObjectDurability::kRelaxed); }
+const Registration kRelaxedFailed({"objects-relaxed-failed",
+                                   "the same, of what the log does not have", relaxed_failed});
+
+// The newest copy is damaged between sessions, and made anew from the other one.
+void repaired(Run& run) {
+  for (u64 session = 0; session < 4; ++session) {
+    run.open_objects();
+    Handle& object = run.objects().object("hot", {.log_bytes = kSmallLog, .checkpoint_calls = 6});
+    groups(run, object, session == 2 ? 0 : 6);
+    if (session == 1) run.close();
+    else run.kill();
+    if (session != 3) run.damage_copy("hot");
+  }
+}
+const Registration kRepaired({"objects-repaired", "the newest copy is damaged, again and again",
+                              repaired});
+
+// Space and places of one that goes are another one's next.
+void removed(Run& run) {
+  run.open_objects();
+  groups(run, run.objects().object("first", {.log_bytes = kSmallLog}), 3);
+  groups(run, run.objects().object("second", {.log_bytes = 2 * kSmallLog}, ObjectState::kLarge), 2);
+  run.objects().remove("first");
+  groups(run, run.objects().object("third", {.log_bytes = kSmallLog}), 3);
+  run.objects().remove("third");
+  run.objects().remove("second");
+  groups(run, run.objects().object("first", {.log_bytes = kSmallLog}, ObjectState::kLarge), 3);
+  run.kill();
+  run.open_objects();
+  run.objects().object("first");
+  run.objects().remove("first");
+  groups(run, run.objects().object("first", {.log_bytes = kSmallLog, .callers = 4}), 3);
+  run.close();
+}
+const Registration kRemoved({"objects-removed", "objects come and go, also of one name", removed});
+
+void large(Run& run) {
+  run.open_objects();
+  Handle& object = run.objects().object("wide", {.log_bytes = kSmallLog, .checkpoint_calls = 5},
+                                        ObjectState::kLarge);
+  groups(run, object, 10);
+  run.kill();
+}
+const Registration kLarge({"objects-large", "a state of several pages", large});
+
+// Beside a heap that has versions of its own.
+void beside(Run& run) {
+  for (u64 session = 0; session < 2; ++session) {
+    run.open();
+    run.open_objects();
+    for (u64 i = 0; i < 3; ++i) {
+      run.steps(10);
+      groups(run, run.objects().object("one", {.log_bytes = kSmallLog, .checkpoint_calls = 6}), 2);
+      run.checkpoint();
+      groups(run, run.objects().object("two", {.log_bytes = kSmallLog, .callers = 4}), 2);
+    }
+    if (session == 0) run.close();
+    else run.kill();
+  }
+}
+const Registration kBeside({"objects-beside", "two objects, and a heap of the same store", beside});
+
+void several(Run& run) {
+  run.open_objects();
+  Handle& one = run.objects().object("one", {.log_bytes = kSmallLog, .checkpoint_calls = 5});
+  Handle& two = run.objects().object("two", {.log_bytes = kSmallLog}, ObjectState::kLarge);
+  Handle& three =
+      run.objects().object("three", {.log_bytes = kSmallLog, .checkpoint_calls = 7, .callers = 4});
+  for (u64 i = 0; i < 4; ++i) {
+    groups(run, one, 2);
+    defer_some(run, two, 3);
+    groups(run, three, 2);
+    if (i == 2) two.checkpoint();
+  }
+  run.close();
+}
+const Registration kSeveral({"objects-several", "three objects of a region", several});
+
+void power_cuts(Run& run) {
+  for (u64 session = 0; session < 6; ++session) {
+    run.open_objects();
+    Handle& object = run.objects().object("hot", {.log_bytes = kSmallLog, .checkpoint_calls = 7});
+    groups(run, object, 1 + run.random(6));
+    defer_some(run, object, run.random(20));
+    run.cut_power();
+  }
+}
+const Registration kPowerCuts({"objects-power-cuts", "power fails, and the calls go on",
+                               power_cuts});
+
+// A later program has more of them.
+void methods(Run& run) {
+  run.open_objects();
+  Handle& before = run.objects().object("hot", {.log_bytes = kSmallLog}, ObjectState::kSmall, 3);
+  for (u64 i = 0; i < 4; ++i) {
+    before.put(1, i);
+    before.tell(2, i);
+  }
+  run.kill();
+  run.open_objects();
+  groups(run, run.objects().object("hot"), 4);
+  run.kill();
+}
+const Registration kMethods({"objects-methods", "a later program has more methods", methods});
+
+}  // namespace
+}  // namespace perdura::proof
