@@ -42,7 +42,7 @@ class ObjectCopies {
                 u64 session);
   /// The other slot says the same as the newest one, and nothing of what was before.
   Status repeat_head();
-  /// There is no such object any more, and its space is free. Both slots say so.
+  /// There is no such object any more, and its space is free. Both slots say so, if they can.
   Status remove();
 
   const format::ObjectHead& head() const { return head_; }

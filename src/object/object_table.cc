@@ -195,10 +195,10 @@ void ObjectTable::note(const Entry& entry) {
   else *found = entry;
 }
 
-void ObjectTable::note_removed(const Entry& entry, u64 sequence) {
+void ObjectTable::note_removed(const Entry& entry, u64 sequence, u8 unclear) {
   for (const Range& range : ranges_of(entry.head)) give_back(range.place, range.bytes);
   std::erase_if(objects_, [&](const Entry& each) { return each.place == entry.place; });
-  Entry unused{.place = entry.place};
+  Entry unused{.place = entry.place, .unclear = unclear};
   unused.head.sequence = sequence;
   unused_.push_back(unused);
 }

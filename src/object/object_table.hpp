@@ -51,7 +51,7 @@ class ObjectTable {
 
   /// It has been made, or changed; or removed, and what its head before named is free.
   void note(const Entry& entry);
-  void note_removed(const Entry& entry, u64 sequence);
+  void note_removed(const Entry& entry, u64 sequence, u8 unclear);
 
  private:
   static std::vector<Range> ranges_of(const format::ObjectHead& head);

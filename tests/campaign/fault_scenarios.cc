@@ -694,6 +694,8 @@ std::vector<Scenario> make_scenarios() {
       {"transactions_undo", "emu", "", none, pages, transactions_undo},
       {"transactions_relaxed", "file", "?io_uring=0", none, reported, transactions_relaxed, false,
        false, true},
+      {"logged_objects", "file", "?io_uring=0", none, reported, call_objects},
+      {"logged_objects_emu", "emu", "", none, reported, call_objects},
       {"chunks_format", "file", "", none, in_chunks, open_only},
       {"chunks", "file", "", closed, in_chunks, checkpoints},
       {"chunks_emu", "emu", "", closed, noted_chunks, checkpoints},

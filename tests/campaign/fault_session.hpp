@@ -79,6 +79,8 @@ struct Scenario {
   bool on_server() const { return std::string_view(scheme) == "memcached"; }
 };
 const std::vector<Scenario>& scenarios();
+/// One of them: fault_objects.cc.
+void call_objects(Session& session);
 inline void PrintTo(const Scenario& scenario, std::ostream* out) { *out << scenario.name; }
 
 class Session {

@@ -177,16 +177,24 @@ TEST_F(ForgedObjects, HaveNoMoreCallersThanRoomForThem) {
   expect_refused(Code::kCorrupt, "callers");
 }
 
+// The other copy has them as they were.
 TEST_F(ForgedObjects, KeepEachCallerOnceAndWhereItBelongs) {
   make(4);
   for (const u64 records : {2, 4}) {
-    forge([records](const Parts& parts) {
-      auto* const callers = reinterpret_cast<ObjectCaller*>(parts.copy() + kLineBytes);
-      for (u64 i = 0; i < records; ++i)
-        callers[i] = {.potid = 7, .answer_bytes = 0, .calls = 1, .answer = {}};
-      sum_copy(parts.newest, parts.bytes);
-    });
-    expect_refused(Code::kCorrupt, "history");
+    for (const bool both : {false, true}) {
+      forge([&](const Parts& parts) {
+        for (ObjectHead* const head : {&parts.newest, &parts.older}) {
+          if (head == &parts.older && !both) continue;
+          std::byte* const copy = parts.bytes.data() + head->copy_place[head->copy];
+          auto* const callers = reinterpret_cast<ObjectCaller*>(copy + kLineBytes);
+          for (u64 i = 0; i < records; ++i)
+            callers[i] = {.potid = 7, .answer_bytes = 0, .calls = 1, .answer = {}};
+          sum_copy(*head, parts.bytes);
+        }
+      });
+      if (both) expect_refused(Code::kCorrupt, "history");
+      else EXPECT_EQ(open().object<Tally>("tally").read<&Tally::count>(1u), 4u);
+    }
   }
 }
 

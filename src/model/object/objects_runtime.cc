@@ -467,7 +467,7 @@ Status ObjectsRuntime::remove(std::string_view name) {
   }
   object::ObjectCopies copies(medium(), entry.place, entry.head, entry.unclear);
   PERDURA_TRY(noting_heads(copies.remove()));
-  table_->note_removed(entry, copies.head().sequence);
+  table_->note_removed(entry, copies.head().sequence, copies.unclear());
   return {};
 }
 

@@ -1,0 +1,330 @@
+// Goal: whatever the medium of a store with objects holds, checking, describing and opening them
+// end with a sentence or with objects that work: no function runs that the program does not have,
+// none with arguments that it does not accept or that are not there, nothing crashes, hangs, leaks
+// or reads out of bounds. Method: the input chooses one of three stores, made here, and overwrites
+// fields of its structures: superblocks, directory, heads, copies, entries, names. Then all
+// checksums are made to fit again, those of groups of entries as well; the input may exempt any.
+#include <perdura/objects.hpp>
+
+#include "format/object_format.hpp"
+#include "support/heads.hpp"
+#include "support/opened.hpp"
+#include "support/patch.hpp"
+
+namespace perdura::fuzz {
+
+constexpr u32 kRows = 8;
+
+/// Each method finds out whether it runs with what nobody may call it with.
+struct Sheet {
+  struct Wide {
+    u64 words[20];
+  };
+  u64 rows[kRows];
+  u64 calls;
+
+  void add(u32 row, u64 value) noexcept {
+    require(accepts(row, value), "a method runs with what it does not accept");
+    rows[row] += value;
+    ++calls;
+  }
+  void fill(u32 row, Wide wide) noexcept {
+    require(is_row(row, wide), "a method runs with what it does not accept");
+    for (const u64 word : wide.words) rows[row] = rows[row] * 31 + word;
+    ++calls;
+  }
+  u64 tell(u32 row) noexcept {
+    require(has(row), "a method runs with what it does not accept");
+    ++calls;
+    return ++rows[row];
+  }
+  void clear() noexcept { *this = {}; }
+  Sheet all() const noexcept { return *this; }
+
+  static bool accepts(u32 row, u64) noexcept { return row < kRows; }
+  static bool is_row(u32 row, Wide) noexcept { return row < kRows; }
+  static bool has(u32 row) noexcept { return row < kRows; }
+  static Domain of(u32 row) noexcept { return Domain(row); }
+  static bool join(std::tuple<u32, u64>& first, const std::tuple<u32, u64>& next) noexcept {
+    if (std::get<0>(first) != std::get<0>(next)) return false;
+    std::get<1>(first) += std::get<1>(next);
+    return true;
+  }
+};
+
+}  // namespace perdura::fuzz
+
+template <>
+struct perdura::Methods<perdura::fuzz::Sheet>
+    : perdura::MethodList<
+          perdura::Deferrable<&perdura::fuzz::Sheet::add, &perdura::fuzz::Sheet::of,
+                              &perdura::fuzz::Sheet::join, perdura::kCommutes,
+                              &perdura::fuzz::Sheet::accepts>,
+          perdura::Deferrable<&perdura::fuzz::Sheet::fill, &perdura::fuzz::Sheet::is_row>,
+          perdura::Deferrable<&perdura::fuzz::Sheet::clear>,
+          perdura::Instant<&perdura::fuzz::Sheet::tell, &perdura::fuzz::Sheet::of,
+                           &perdura::fuzz::Sheet::has>> {};
+
+namespace perdura::fuzz {
+namespace {
+
+using format::ObjectCaller;
+using format::ObjectEntry;
+using format::ObjectHead;
+
+/// Bits of Head::how.
+enum How : u8 {
+  kBlockMedium = 1,
+  kNoCheck = 2,
+  kNoDescription = 4,
+  kNoOpening = 8,
+  kRemove = 16,
+  kApart = 32,  ///< each thread runs its own calls
+};
+
+/// Bits of Head::unsummed.
+enum Sum : u8 {
+  kSumCopies = 1,
+  kSumGroups = 2,
+  kSumHeads = 4,
+  kSumDirectory = 8,
+  kSumSuperblocks = 16
+};
+
+constexpr const char* kNames[] = {"plain", "with callers", "removed"};
+
+struct Base {
+  Bytes image;
+  std::vector<u64> slots;  ///< of heads that are whole
+  std::vector<Area> areas;
+  std::vector<u64> values;  ///< that mean something
+};
+
+// --- the stores ----------------------------------------------------------------------------------
+
+void call_some(Object<Sheet> sheet, u64 calls) {
+  for (u64 i = 0; i < calls; ++i) {
+    sheet.defer<&Sheet::add>(static_cast<u32>(i % kRows), i);
+    if (i % 5 == 1) sheet.defer<&Sheet::fill>(static_cast<u32>(i % kRows), Sheet::Wide{{i}});
+    if (i % 3 == 0) sheet.call<&Sheet::tell>(static_cast<u32>(i % kRows));
+  }
+  sheet.sync();
+}
+
+/// As the death of the process leaves it: logs with calls of this session, of one before, or none.
+Bytes make_store(u64 kind) {
+  MemoryFile file;
+  file.resize(kPageBytes);
+  const std::string uri = "file:" + file.path();
+  for (u64 session = 0; session <= kind; ++session) {
+    Objects objects = Objects::open(uri);
+    ObjectOptions options;
+    options.log_bytes = 8192;
+    options.checkpoint_calls = 30;
+    const Object<Sheet> plain = objects.object<Sheet>(kNames[0], options);
+    options.callers = 4;
+    const Object<Sheet> with_callers = objects.object<Sheet>(kNames[1], options);
+    if (session == 0) {
+      call_some(objects.object<Sheet>(kNames[2], options), 3);
+      objects.remove(kNames[2]);
+    }
+    call_some(plain, 25);
+    for (u32 potid = 1; potid < 4; ++potid) {
+      const Caller caller(objects, potid);
+      call_some(with_callers, 5);
+    }
+    if (session == kind) return file.read();
+  }
+  return {};
+}
+
+void find_heads(Base& base, const Heads& heads) {
+  for (const format::Extent& extent : heads.extents) {
+    if (extent.kind != format::ExtentKind::kObjectHeads) continue;
+    for (u64 at = 0; at < extent.length; at += format::kObjectHeadBytes) {
+      const u64 place = extent.medium_offset + at;
+      if (load<ObjectHead>(base.image, place).magic == format::kObjectMagic)
+        base.slots.push_back(place);
+    }
+  }
+}
+
+Base make_base(u64 kind) {
+  Base base;
+  base.image = make_store(kind);
+  const Heads heads = read_heads(base.image);
+  find_heads(base, heads);
+  require(base.slots.size() >= 4, "the store has objects");
+  std::vector<u64> lines;
+  std::vector<u64> copies;
+  std::vector<u64> names;
+  for (const u64 slot : base.slots) {
+    const auto head = load<ObjectHead>(base.image, slot);
+    if (head.log_lines == 0) continue;
+    for (u64 line = 0; line < head.log_lines; ++line)
+      lines.push_back(head.log_place + line * kLineBytes);
+    copies.insert(copies.end(), {head.copy_place[0], head.copy_place[1]});
+    names.push_back(head.functions_place);
+    base.values.insert(base.values.end(),
+                       {head.checkpoint, head.session, head.log_place, head.copy_place[0],
+                        head.functions_place, head.log_lines, head.functions_bytes});
+  }
+  for (const u64 value : {u64{0}, u64{1}, u64{2}, u64{63}, u64{64}, u64{kPageBytes}, u64{1} << 16,
+                          u64{1} << 20, u64{1} << 32, u64{1} << 62, u64{1} << 63, ~u64{0}})
+    base.values.push_back(value);
+  base.areas = head_areas(heads);
+  base.areas.insert(base.areas.end(), {{base.slots, sizeof(ObjectHead)},
+                                       {lines, sizeof(ObjectEntry) + 16},
+                                       {copies, 2 * kLineBytes + 4 * sizeof(ObjectCaller)},
+                                       {names, 256},
+                                       {{0}, base.image.size()}});
+  return base;
+}
+
+constexpr u64 kKinds = 3;
+const Base& base_of(u8 store) {
+  static const std::array<Base, kKinds> bases = {make_base(0), make_base(1), make_base(2)};
+  return bases[store % kKinds];
+}
+
+// --- patches -------------------------------------------------------------------------------------
+
+/// An image to be changed, and then summed again.
+struct Image {
+  const Base& base;
+  Bytes bytes = base.image;
+
+  void apply(const Patch& patch) {
+    const Area& area = base.areas[patch.area % base.areas.size()];
+    if (!area.places.empty()) change(bytes, area.place_of(patch), patch, base.values);
+  }
+  bool has(u64 place, u64 length) const {
+    return place <= bytes.size() && length <= bytes.size() - place;
+  }
+  void sum_copy(ObjectHead& head) const;
+  void sum_groups(const ObjectHead& head);
+  void sum(u8 unsummed);
+};
+
+void Image::sum_copy(ObjectHead& head) const {
+  const u64 copy = head.copy_place[head.copy & 1];
+  const u64 image = head.bytes < bytes.size() && head.callers < bytes.size()
+                        ? format::object_image_bytes(head)
+                        : ~u64{0};
+  if (has(copy, image)) head.copy_checksum = checksum(bytes.data() + copy, image);
+  if (has(head.functions_place, head.functions_bytes))
+    head.functions_checksum = checksum(bytes.data() + head.functions_place, head.functions_bytes);
+}
+
+// As ObjectLog makes them.
+void Image::sum_groups(const ObjectHead& head) {
+  constexpr u64 kOdd = 0x9e3779b97f4a7c15;
+  const u64 lines = head.log_lines;
+  if (lines == 0 || lines > (1 << 16) || !has(head.log_place, lines * kLineBytes)) return;
+  std::byte* const log = bytes.data() + head.log_place;
+  for (u64 at = 0; at < lines; ++at) {
+    ObjectEntry entry;
+    std::memcpy(&entry, log + at * kLineBytes, sizeof entry);
+    const u64 count = entry.group - u64{1} + entry.lines;
+    if (entry.group == 0 || entry.group > lines || count > lines) continue;
+    entry.checksum = 0;
+    std::memcpy(log + at * kLineBytes, &entry, sizeof entry);
+    const u64 begin = (at + lines - (entry.group - 1)) % lines;
+    const u64 until_end = std::min(count, lines - begin);
+    u64 sum = checksum(log + begin * kLineBytes, until_end * kLineBytes);
+    if (until_end != count) sum += kOdd * checksum(log, (count - until_end) * kLineBytes);
+    entry.checksum =
+        sum + (head.log_place + head.identity * kOdd) * kOdd + head.session * kOdd * kOdd * kOdd;
+    std::memcpy(log + at * kLineBytes, &entry, sizeof entry);
+  }
+}
+
+void Image::sum(u8 unsummed) {
+  for (const u64 slot : base.slots) {
+    auto head = load<ObjectHead>(bytes, slot);
+    if ((unsummed & kSumGroups) == 0) sum_groups(head);
+    if ((unsummed & kSumCopies) == 0) sum_copy(head);
+    if ((unsummed & kSumHeads) == 0)
+      head.checksum = checksum(&head.magic, sizeof head - sizeof head.checksum);
+    store(bytes, slot, head);
+  }
+  sum_heads(bytes, (unsummed & kSumDirectory) == 0, (unsummed & kSumSuperblocks) == 0);
+}
+
+// --- the run -------------------------------------------------------------------------------------
+
+/// What a program does with an object, and finds when it opens it again.
+void use_object(const std::string& uri, const std::string& name, const ObjectOptions& options) {
+  ObjectsOptions there;
+  there.create = false;
+  Sheet before{};
+  try {
+    Objects objects = Objects::open(uri, there);
+    Object<Sheet> sheet = objects.object<Sheet>(name, options);
+    for (u32 potid = 0; potid < 6; ++potid) {
+      try {
+        const Caller caller(objects, potid);
+        sheet.defer<&Sheet::add>(potid, u64{1});
+        sheet.call<&Sheet::tell>(potid);
+        (void)caller.recorded();
+      } catch (const Error& error) {  // more callers than it has room for
+        require(error.code() == Code::kNoSpace || error.code() == Code::kIo, error.what());
+      }
+    }
+    before = sheet.read<&Sheet::all>();
+    objects.close();
+  } catch (const Error& error) {
+    require(*error.what() != '\0', "a refusal says why");
+    return;
+  }
+  try {
+    Objects objects = Objects::open(uri, there);
+    const Sheet after = objects.object<Sheet>(name, options).read<&Sheet::all>();
+    require(std::memcmp(&before, &after, sizeof before) == 0, "an object is what it was");
+  } catch (const Error& error) {
+    finding(std::string("an object that worked is refused: ") + error.what());
+  }
+}
+
+void open_and_use_objects(const std::string& uri, u8 how) {
+  ObjectOptions options;
+  options.log_bytes = 8192;
+  options.checkpoint_calls = 7;
+  if ((how & kApart) != 0) options.servers = 0;
+  for (const char* name : kNames) use_object(uri, name, options);
+  if ((how & kRemove) == 0) return;
+  try {
+    Objects objects = Objects::open(uri);
+    for (const ObjectDescription& each : objects.list()) objects.remove(each.name);
+    require(objects.list().empty(), "objects that were removed are gone");
+    objects.close();
+  } catch (const Error& error) {
+    require(*error.what() != '\0', "a refusal says why");
+  }
+}
+
+}  // namespace
+}  // namespace perdura::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace perdura::fuzz;
+  static MemoryFile file;
+  Input input(data, size);
+  const auto head = input.take<Head>();
+  const Bytes bytes = patched(Image{base_of(head.store)}, head, input);
+  file.write(bytes);
+  const std::string uri = ((head.how & kBlockMedium) != 0 ? "file:" : "emu:") + file.path();
+  if (bytes.empty()) return 0;
+  look(uri, {(head.how & kNoCheck) == 0, (head.how & kNoDescription) == 0});
+  require(file.holds(bytes), "looking at a store changes nothing");
+  if ((head.how & kNoOpening) == 0) open_and_use_objects(uri, head.how);
+  return 0;
+}
+
+#ifdef PERDURA_LIBFUZZER
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
+                                               std::size_t max_size, unsigned seed) {
+  using namespace perdura::fuzz;
+  return mutate({data, size, max_size}, base_of(0).areas.size(), seed);
+}
+#endif

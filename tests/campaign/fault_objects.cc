@@ -1,0 +1,128 @@
+// A scenario of fault_test.cc: objects whose calls are logged, in a store of their own.
+#include <perdura/objects.hpp>
+
+#include "campaign/fault_session.hpp"
+
+namespace perdura::test {
+
+/// Whole where each of its words is of the last call that stored there.
+struct Counted {
+  static constexpr std::uint64_t kWords = 900;
+  std::uint64_t count;
+  std::uint64_t lanes[4];
+  std::uint64_t words[kWords];
+  void step(std::uint32_t lane) noexcept {
+    ++count;
+    words[count % kWords] = mix(count);
+    lanes[lane] += 1;
+  }
+  std::uint64_t next() noexcept {
+    step(0);
+    return count;
+  }
+  void add(std::uint32_t lane, std::uint64_t times) noexcept { lanes[lane] += times; }
+  std::uint64_t is_whole() const noexcept {
+    for (std::uint64_t i = 0; i < kWords; ++i) {
+      const std::uint64_t back = (count % kWords + kWords - i) % kWords;  // of the last one there
+      if (words[i] != (back < count ? mix(count - back) : 0)) return 0;
+    }
+    return 1;
+  }
+  std::uint64_t steps() const noexcept { return count; }
+  static Domain of(std::uint32_t lane) noexcept { return Domain(lane); }
+  static bool join(std::tuple<std::uint32_t, std::uint64_t>& first,
+                   const std::tuple<std::uint32_t, std::uint64_t>& next) noexcept {
+    if (std::get<0>(first) != std::get<0>(next)) return false;
+    std::get<1>(first) += std::get<1>(next);
+    return true;
+  }
+};
+
+}  // namespace perdura::test
+
+template <>
+struct perdura::Methods<perdura::test::Counted>
+    : perdura::MethodList<
+          perdura::Instant<&perdura::test::Counted::next>,
+          perdura::Deferrable<&perdura::test::Counted::step>,
+          perdura::Deferrable<&perdura::test::Counted::add, &perdura::test::Counted::of,
+                              &perdura::test::Counted::join, perdura::kCommutes>> {};
+
+namespace perdura::test {
+namespace {
+
+ObjectOptions object_options(std::uint32_t callers) {
+  ObjectOptions options;
+  options.log_bytes = 8192;
+  options.checkpoint_calls = 10;
+  options.callers = callers;
+  return options;
+}
+
+/// What the program was told of an object.
+struct Known {
+  const char* name;
+  std::uint32_t callers;
+  u64 told = 0;
+  u64 called = 0;
+};
+
+void call(Session& session, Objects& objects, Known& known) {
+  perdura::Object<Counted> object = in_library(
+      [&] { return objects.object<Counted>(known.name, object_options(known.callers)); });
+  for (u64 i = 0; i < 8; ++i)
+    session.attempt([&] {
+      in_library([&] {
+        for (std::uint32_t lane = 0; lane < 4; ++lane)
+          object.defer<&Counted::add>(lane, std::uint64_t{1});
+      });
+      ++known.called;
+      in_library([&] { object.defer<&Counted::step>(std::uint32_t{1}); });
+      ++known.called;
+      known.told = in_library([&] { return object.call<&Counted::next>(); });
+      if (known.told > known.called) session.problem("more calls than there were");
+      if (i == 5) in_library([&] { object.checkpoint(); });
+    });
+}
+
+// What was told is there, and nothing else than what was called.
+void check(Session& session, const std::string& uri, const Known& known) {
+  Objects objects = Objects::open(uri);
+  const perdura::Object<Counted> object =
+      objects.object<Counted>(known.name, object_options(known.callers));
+  const u64 count = object.read<&Counted::steps>();
+  if (count < known.told) session.problem("a call that was answered is lost");
+  if (count > known.called) session.problem("a call was done that never was");
+  if (object.read<&Counted::is_whole>() == 0) session.problem("an object is not whole");
+}
+
+}  // namespace
+
+// Each call is done and durable, or fails; then no other one succeeds until objects are opened
+// again.
+void call_objects(Session& session) {
+  const std::string uri =
+      session.uri().substr(0, session.uri().find(':')) + ":" + session.path() + ".objects";
+  Known known[] = {{"plain", 0}, {"callers", 4}};
+  bool may_be_there = false;
+  for (u64 round = 0; round < 2; ++round)
+    session.attempt([&] {
+      Objects objects = in_library([&] { return Objects::open(uri); });
+      for (Known& each : known) session.attempt([&] { call(session, objects, each); });
+      session.attempt([&] {
+        in_library([&] {
+          may_be_there = true;
+          objects.object<Counted>("other", object_options(0)).call<&Counted::next>();
+          objects.remove("other");
+          may_be_there = false;
+        });
+      });
+      in_library([&] { objects.close(); });
+    });
+  disarm_calls();
+  for (const Known& each : known) check(session, uri, each);
+  if (!may_be_there && Objects::open(uri).list().size() != 2)
+    session.problem("an object that was removed is there");
+}
+
+}  // namespace perdura::test
