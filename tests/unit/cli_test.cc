@@ -527,6 +527,7 @@ TEST_F(Cli, CheckNotesASuperblockThatNvmMayHaveTornAtOpening) {
   ++opened.sequence;
   ++opened.session;
   opened.clean = 0;
+  opened.ended_logs_session = opened.ended_logs = 0;
   opened.checksum = perdura::region::superblock_checksum(opened);
   constexpr size_t kWord = sizeof(u64);
   const auto check_with = [&](const std::string& slot) {

@@ -143,8 +143,12 @@ TEST_P(VolumeTest, NewerFormatsAndOtherMachinesAreRefused) {
   expect_refused(Code::kIncompatible, "has format version 5, this Perdura reads versions 2 to 4");
   write_file(path(), with_superblocks(image, [](Superblock& s) { s.format_version = 1; }));
   expect_refused(Code::kIncompatible, "use the older Perdura");
-  write_file(path(), with_superblocks(image, [](Superblock& s) { s.incompatible_features = 16; }));
-  expect_refused(Code::kIncompatible, "uses format features (mask 16)");
+  for (const u64 unknown : {u64{4}, u64{32}}) {
+    write_file(path(),
+               with_superblocks(image, [&](Superblock& s) { s.incompatible_features = unknown; }));
+    expect_refused(Code::kIncompatible,
+                   "uses format features (mask " + std::to_string(unknown) + ")");
+  }
   write_file(path(), with_superblocks(image, [](Superblock& s) { s.compatible_features = 8; }));
   WrappedStore(uri(), small()).close();
   write_file(path(), with_superblocks(image, [](Superblock& s) {
