@@ -539,16 +539,17 @@ TEST_F(Cli, CheckNotesASuperblockThatNvmMayHaveTornAtOpening) {
   const std::string then = before.substr(older, 4096);
   const std::string now(reinterpret_cast<const char*>(&opened), sizeof opened);
   size_t torn = 0;
-  for (unsigned mix = 0; mix < 16; ++mix) {  // checksum, sequence, session, clean
+  for (unsigned mix = 0; mix < 64; ++mix) {
     std::string slot = then;
-    constexpr size_t kChanged[] = {8, 80, 88, 96};
-    for (unsigned i = 0; i < 4; ++i)
+    // Checksum, sequence, session, clean, ended logs and of which session.
+    constexpr size_t kChanged[] = {8, 80, 88, 96, 464, 472};
+    for (unsigned i = 0; i < 6; ++i)
       if ((mix >> i & 1) != 0) slot.replace(kChanged[i], kWord, now, kChanged[i], kWord);
     const Outcome ran = check_with(slot);
     EXPECT_EQ(ran.exit_code, 0) << "mix " << mix << ": " << ran.out;
     if (ran.out.find("note: superblock: superblock slot") != std::string::npos) ++torn;
   }
-  EXPECT_EQ(torn, 14U);  // all but the old one and the new one
+  EXPECT_EQ(torn, 62U);  // all but the old one and the new one
   for (const size_t at : {8, 24, 64, 80, 88, 96, 100, 120, 144, 200, 2000}) {
     std::string slot = then;
     slot[at] = static_cast<char>(slot[at] ^ 0x10);
@@ -567,8 +568,9 @@ TEST_F(Cli, CheckNotesASuperblockThatNvmMayHaveTornAtTheEnd) {
   auto in_use = *reinterpret_cast<const format::Superblock*>(closed.data() + newer);
   in_use.sequence -= 2;
   in_use.clean = 0;
+  in_use.ended_logs_session = in_use.ended_logs = 0;
   in_use.checksum = perdura::region::superblock_checksum(in_use);
-  for (const size_t at : {8, 80, 96}) {
+  for (const size_t at : {8, 80, 96, 464, 472}) {
     std::string image = closed;
     image.replace(newer + at, sizeof(u64), reinterpret_cast<const char*>(&in_use) + at,
                   sizeof(u64));
