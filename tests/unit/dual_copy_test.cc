@@ -6,9 +6,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <random>
+#include <thread>
 
 #include "media/fault.hpp"
 #include "media/record.hpp"
@@ -400,6 +402,39 @@ TEST_P(DualCopyTest, AReaderKeepsItsVersionAndTheOneAfterTheNextWaits) {
   set(0, kWords, 3);
   expect_failure(store_->runtime().checkpoint(), Code::kLocked, "open to be read");
   EXPECT_EQ(store_->durable_version(), version + 1);
+  medium.medium.reset();
+  EXPECT_EQ(store_->checkpoint(), version + 2);
+  crash();
+  open();
+  expect(model_);
+}
+
+// A pinned version has the place of the next one also where a later session has both.
+TEST_P(DualCopyTest, CopiesAreNotMadeLevelWhileOneIsRead) {
+  if (GetParam().tracking != Tracking::kReported) GTEST_SKIP() << "it waits for seconds";
+  open();
+  set(0, kWords, 1);
+  const u64 version = store_->checkpoint();
+  auto medium = value_or_throw(media::open_medium(uri(), {.create = false, .read_only = true}));
+  value_or_throw(medium.medium->pin(1, version));
+  set(0, kWords, 2);
+  EXPECT_EQ(store_->checkpoint(), version + 1);
+  const u64 offset = store_->runtime().region().offset_of(words_);
+  const auto read = [&] {
+    const u64 place = region::HomeMap::page_place(home(offset, version % 2), offset);
+    AlignedBuffer bytes(kWords * sizeof(u64));
+    value_or_throw(medium.medium->read(place, bytes.span()));
+    return std::vector<std::byte>(bytes.data(), bytes.data() + kWords * sizeof(u64));
+  };
+  crash();
+  const auto before = read();
+  EXPECT_EQ(before.front(), std::byte{1});
+  open();
+  set(0, kWords, 3);
+  expect_failure(store_->runtime().checkpoint(), Code::kLocked, "open to be read");
+  store_->runtime().engine().retry();
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_TRUE(read() == before);
   medium.medium.reset();
   EXPECT_EQ(store_->checkpoint(), version + 2);
   crash();
