@@ -18,7 +18,9 @@ constexpr u64 kLevelBytes = kMiB;
 Result<std::unique_ptr<Copies>> Copies::create(region::Volume& volume, const region::Region& region,
                                                u64 opened) {
   PERDURA_ASSIGN(Mapping sums, Mapping::anonymous(region.limit() / kPageBytes * sizeof(u64)));
-  std::unique_ptr<Copies> copies(new Copies(volume, region, opened, std::move(sums)));
+  PERDURA_ASSIGN(PageSet levelled, PageSet::create(region.limit()));
+  std::unique_ptr<Copies> copies(
+      new Copies(volume, region, opened, std::move(sums), std::move(levelled)));
   copies->look_again();
   return copies;
 }
@@ -61,6 +63,7 @@ Status Copies::level(Level& work, size_t extent) {
   const u64 table_bytes = format::table_bytes(from.length);
   AlignedBuffer right(table_bytes);
   AlignedBuffer found(table_bytes);
+  std::vector<bool> has_copied(table_bytes / kPageBytes);  // pages whose sums are there
   PERDURA_TRY(medium.read(from.medium_offset + from.length, right.span()));
   // What cannot be read is written anew, as is what does not fit.
   const bool readable = bool(medium.read(to.medium_offset + to.length, found.span()));
@@ -77,18 +80,23 @@ Status Copies::level(Level& work, size_t extent) {
       const u64 index = (at + page) / kPageBytes;
       const u64 number = from.region_offset / kPageBytes + index;
       const u64 sum = this->sum(number) = sum_in(right, index);
-      if (loaded && sum == sum_in(found, index) &&
+      if (loaded && sum == sum_in(found, index) && !levelled_.contains(number) &&
           medium.whole(older.offset + page, work.window.data() + page, kPageBytes,
                        PERDURA_SITE("page of the older copy"), [&](const std::byte* bytes) {
                          return page_checksum(bytes, number * kLinesPerPage) == sum;
                        }))
         continue;
+      // Before it is in flight: where the rest fails no barrier need cover it, however it reads.
+      levelled_.add(number);
+      has_copied[index * sizeof(u64) / kPageBytes] = true;
       PERDURA_ASSIGN(std::byte* const into, work.writes.room(older.offset + page, kPageBytes));
       PERDURA_TRY(medium.read(from.medium_offset + at + page, {into, kPageBytes}));
     }
   }
   for (u64 at = 0; at < table_bytes && !work.stop.load(); at += kPageBytes) {
-    if (readable && std::memcmp(right.data() + at, found.data() + at, kPageBytes) == 0) continue;
+    if (readable && !has_copied[at / kPageBytes] &&
+        std::memcmp(right.data() + at, found.data() + at, kPageBytes) == 0)
+      continue;
     PERDURA_ASSIGN(std::byte* const into,
                    work.writes.room(to.medium_offset + to.length + at, kPageBytes));
     std::memcpy(into, right.data() + at, kPageBytes);

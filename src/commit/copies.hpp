@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "base/mapping.hpp"
+#include "commit/page_set.hpp"
 #include "region/region.hpp"
 
 namespace perdura::commit {
@@ -25,21 +26,29 @@ class Copies {
 
   /// Make the older copy what the newest one is: a crash may have left anything in it. A page of it
   /// stays as it is where it has the checksum of the newest one's, and fits it; all others are
-  /// copied, with their checksums, whatever these say. In flight when it returns, and nobody
-  /// believes it before a barrier. `stop` ends it early, without a failure.
+  /// copied, with their checksums, whatever these say. Nobody believes it before a barrier. Where
+  /// it fails it may be tried again, and copies again what it had copied: of that some may be in
+  /// flight still, so that it reads right and no barrier covers it. `stop` ends it early, without a
+  /// failure.
   Status level(u64 newest, const std::atomic<bool>& stop);
 
  private:
   struct Level;
 
-  Copies(region::Volume& volume, const region::Region& region, u64 opened, Mapping sums)
-      : volume_(volume), region_(region), opened_(opened), sums_(std::move(sums)) {}
+  Copies(region::Volume& volume, const region::Region& region, u64 opened, Mapping sums,
+         PageSet levelled)
+      : volume_(volume),
+        region_(region),
+        opened_(opened),
+        sums_(std::move(sums)),
+        levelled_(std::move(levelled)) {}
   Status level(Level& work, size_t extent);
 
   region::Volume& volume_;
   const region::Region& region_;
   const u64 opened_;
   Mapping sums_;
+  PageSet levelled_;  ///< pages that level() has copied, or begun to
   std::shared_ptr<const region::HomeMap> seen_;
   std::shared_ptr<const region::HomeMap> maps_[2];
 };
