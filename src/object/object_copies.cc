@@ -50,7 +50,8 @@ Status ObjectCopies::write(std::span<const std::byte> image, u64 checkpoint, u64
   next.copy = head_.copy ^ 1;
   next.copy_checksum = checksum(image.data(), image.size());
   PERDURA_TRY(write_copy(next.copy, image));
-  // Barrier: the copy is durable before the head names it.
+  // Barrier: the copy is durable before the head names it, and so are names of functions that were
+  // written before.
   PERDURA_TRY(medium_.barrier(PERDURA_SITE("object copy")));
   return replace_head(next);
 }

@@ -176,9 +176,9 @@ Status ObjectCore::require_usable() const {
   if (state == State::kClosed)
     return Failure{Code::kMisuse, "object '" + std::string(head().name) + "' is closed"};
   if (state == State::kFailed)
-    return Failure{Code::kIo, "the log of object '" + std::string(head().name) +
-                                  "' could not be written, so what was called since may be durable "
-                                  "or not; open the objects again"};
+    return Failure{Code::kIo, "calls of object '" + std::string(head().name) +
+                                  "' could not be made durable or done earlier, so what was called "
+                                  "since may be durable or not; open the objects again"};
   return {};
 }
 
