@@ -65,7 +65,8 @@ Status ObjectCopies::write_both(ObjectHead next, std::span<const std::byte> imag
   next.copy_checksum = checksum(image.data(), image.size());
   PERDURA_TRY(clear_next_head());
   PERDURA_TRY(write_copy(next.copy_place[next.copy], image));
-  // Barrier: the copy is durable before the head names it.
+  // Barrier: the copy is durable before the head names it, and so are names of functions that were
+  // written before.
   PERDURA_TRY(medium_.barrier(PERDURA_SITE("object copy")));
   return replace_head(next);
 }

@@ -1,4 +1,6 @@
 // A scenario of fault_test.cc: objects whose calls are logged, in a store of their own.
+#include <filesystem>
+
 #include <perdura/objects.hpp>
 
 #include "campaign/fault_session.hpp"
@@ -103,6 +105,8 @@ void check(Session& session, const std::string& uri, const Known& known) {
 void call_objects(Session& session) {
   const std::string uri =
       session.uri().substr(0, session.uri().find(':')) + ":" + session.path() + ".objects";
+  // An earlier run may have left one there.
+  std::filesystem::remove(session.path() + ".objects");
   Known known[] = {{"plain", 0}, {"callers", 4}};
   bool may_be_there = false;
   for (u64 round = 0; round < 2; ++round)

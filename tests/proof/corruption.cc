@@ -52,9 +52,10 @@ RunRecord make_objects(const Victim& victim) {
     hot.put(lane, i);
     if (i % 5 == 4) hot.put_long(lane, i);
     if (i % 3 == 2) known.tell(lane, i);
-    if (i == 27) known.checkpoint();
     if (i % 2 == 1) hot.tell(lane, i);
   }
+  known.checkpoint();
+  hot.tell(0, 1);
   run.kill();
   return std::move(run).record();
 }

@@ -198,9 +198,9 @@ Status ObjectsRuntime::require_open() const {
   PERDURA_TRY(require_not_forked());
   if (closed_) return Failure{Code::kMisuse, "the objects are closed"};
   if (heads_unknown_)
-    return Failure{Code::kIo, "the head of an object of '" + shared_->volume().name() +
-                                  "' could not be written, so it may be there or not; open the "
-                                  "objects again"};
+    return Failure{Code::kIo, "an object of '" + shared_->volume().name() +
+                                  "' could not be made, opened or removed earlier, so it may be "
+                                  "there or not; open the objects again"};
   return {};
 }
 
@@ -397,10 +397,9 @@ Status ObjectsRuntime::write_names(const std::vector<std::string>& names, Object
   std::memcpy(bytes.data(), all.data(), all.size());
   head.functions_bytes = all.size();
   head.functions_checksum = checksum(all.data(), all.size());
-  PERDURA_TRY(
-      medium().write_pages(head.functions_place, bytes.span(), PERDURA_SITE("object functions")));
-  // Barrier: the names are durable before a head that names them, and before any entry.
-  return medium().barrier(PERDURA_SITE("object functions"));
+  // The barrier behind the copy comes before the head that names them.
+  return medium().write_pages(head.functions_place, bytes.span(),
+                              PERDURA_SITE("object functions"));
 }
 
 Result<std::optional<u64>> ObjectsRuntime::state_bytes(std::string_view name) const {
