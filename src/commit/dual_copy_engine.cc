@@ -62,6 +62,9 @@ DualCopyEngine::DualCopyEngine(const Config& config, u64 durable_version, track:
       scrubbing_(config.verify_bytes_per_second != 0),
       next_scrub_(std::chrono::steady_clock::now() + kFirstScrub) {
   PERDURA_ASSERT(config.copies->opened() == format::copy_of(durable_version));
+  // A session before this one may have discarded what they read.
+  const u64 pinned = pins_.lowest();
+  strangers_read_ = pinned != media::Medium::kNoPin && pinned > durable_version;
   const NoSignals no_signals;
   thread_ = std::thread([this] { run(); });
   ::pthread_setname_np(thread_.native_handle(), "perdura-copies");
@@ -87,8 +90,9 @@ Status DualCopyEngine::finish(bool) {
 
 // --- room ---------------------------------------------------------------------------------------
 
-// The next version takes the place of the one before the newest. Who pins a version looks for it
-// afterwards: since the newest one is durable nobody gets an older one.
+// The next version takes the place of the one before the newest, and so does what makes the copies
+// level. Who pins a version looks for it afterwards: since the newest one is durable nobody gets an
+// older one.
 bool DualCopyEngine::has_place() const {
   const u64 pinned = pins_.lowest();
   if (pinned == media::Medium::kNoPin) strangers_read_ = false;
@@ -107,11 +111,12 @@ Result<bool> DualCopyEngine::make_room() {
   for (bool waits = false;; waits = true) {
     if (stopping_) return Failure{Code::kMisuse, "the store is closed"};
     errno = 0;
-    if (ready_ && has_place()) return waits;
-    if (ready_ && errno != 0)
+    const bool may = may_write();
+    if (ready_ && may) return waits;
+    if (!may && errno != 0)
       return system_failure(errno, "cannot find out which versions of '" + config_.volume->name() +
                                        "' are open to be read");
-    if (ready_) {
+    if (!may) {
       if (std::chrono::steady_clock::now() >= until)
         return Failure{Code::kLocked,
                        "a version of '" + config_.volume->name() +
@@ -129,6 +134,7 @@ Result<bool> DualCopyEngine::make_room() {
 
 void DualCopyEngine::retry() {
   std::lock_guard lock(mutex_);
+  if (!may_write()) return;
   is_wanted_ = true;
   failure_.reset();
   if (is_due()) work_.notify_all();

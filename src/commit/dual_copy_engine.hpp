@@ -93,6 +93,8 @@ class DualCopyEngine final : public Engine {
 
   // --- with mutex_ held
   bool has_place() const;
+  /// To the older copy, or, while it is uncertain which one that is, to the superblock.
+  bool may_write() const { return doubtful_ || has_place(); }
   bool is_due() const { return is_wanted_ && !ready_ && !failure_; }
 
   void run();
