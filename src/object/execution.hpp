@@ -59,27 +59,32 @@ class Execution {
       futex_wake(room_.changes);
   }
 
-  /// Of a thread that waits: one call each time that it found nothing to do. Spins for as long as a
-  /// round of instants takes, and lets others run who may have lost the processor; then sleeps
-  /// until the next notify(), unless `holds()`.
+  /// Of a thread that waits: one call each time that it found nothing to do. Looks whether
+  /// `holds()` for a while, longer each time: whoever executes goes on meanwhile with what is in
+  /// its caches. Then lets others run who may have lost the processor; then sleeps until the next
+  /// notify().
   class Wait {
    public:
     explicit Wait(Execution& execution) : execution_(execution) {}
     template <class Condition>
     void pause(Condition&& holds) {
-      if (!spins()) execution_.sleep_unless(holds, execution_.answers_, std::chrono::seconds(1));
+      if (!spins(holds))
+        execution_.sleep_unless(holds, execution_.answers_, std::chrono::milliseconds(20));
     }
     template <class Condition>
     void pause_for_room(Condition&& holds) {
-      if (!spins()) execution_.sleep_unless(holds, execution_.room_, std::chrono::milliseconds(10));
+      if (!spins(holds))
+        execution_.sleep_unless(holds, execution_.room_, std::chrono::milliseconds(10));
     }
 
    private:
-    static constexpr u32 kSpins = 30;
-    static constexpr u32 kYields = 40;
-    bool spins() {
+    static constexpr u32 kSpins = 9;
+    static constexpr u32 kYields = 14;
+    template <class Condition>
+    bool spins(Condition& holds) {
       if (turns_ >= kYields) return false;
-      if (++turns_ < kSpins) _mm_pause();
+      if (++turns_ < kSpins)
+        for (u32 i = 0; i < 1u << turns_ && !holds(); ++i) _mm_pause();
       else ::sched_yield();
       return true;
     }
@@ -94,11 +99,11 @@ class Execution {
     std::atomic<u32> changes{0};
   };
 
-  // Who notifies sees that somebody is about to sleep, or that one sees what has changed.
+  // Who notifies may not see that somebody is about to sleep, who may not see what has changed: for
+  // the nanoseconds that a store takes to others. That costs the time.
   template <class Condition>
   void sleep_unless(Condition&& holds, Sleepers& sleepers, std::chrono::nanoseconds time) {
     sleepers.sleeping.fetch_add(1, std::memory_order_relaxed);
-    heavy_fence();
     const u32 seen = sleepers.changes.load(std::memory_order_acquire);
     if (!holds() && (executing_.load(std::memory_order_acquire) || is_anothers_turn()))
       futex_wait(sleepers.changes, seen, time);
@@ -120,9 +125,10 @@ class Execution {
 /// Pieces of work that whoever executes shares with those who wait.
 class Crew {
  public:
-  /// Calls work(i) once for each i below `count`, in this thread and in at most `helpers` others.
+  /// Calls work(i) once for each i below `count`, in this thread and in at most `helpers` others
+  /// that look for work just now: it is done before one that sleeps were awake.
   template <class Work>
-  void share(u32 count, u32 helpers, Execution& execution, const Work& work);
+  void share(u32 count, u32 helpers, const Work& work);
   bool has_work() const { return work_.load(std::memory_order_relaxed) != nullptr; }
   /// In a thread that waits. Whether there was anything.
   bool help();
@@ -146,14 +152,12 @@ class Crew {
 
 // The work lies in this thread's stack: nobody is let in any more, then those inside leave.
 template <class Work>
-void Crew::share(u32 count, u32 helpers, Execution& execution, const Work& work) {
+void Crew::share(u32 count, u32 helpers, const Work& work) {
   const Shared shared{[](const void* all, u32 i) { (*static_cast<const Work*>(all))(i); }, &work,
                       count};
   next_.store(0, std::memory_order_relaxed);
   wanted_.store(helpers, std::memory_order_relaxed);
   work_.store(&shared, std::memory_order_seq_cst);
-  execution.notify();
-  execution.notify_room();
   take(shared);
   work_.store(nullptr, std::memory_order_seq_cst);
   await_soon([&] { return inside_.load(std::memory_order_seq_cst) == 0; });

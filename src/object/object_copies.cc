@@ -12,7 +12,9 @@ namespace {
 
 using format::ObjectHead;
 
-constexpr u64 kBufferBytes = kMiB;
+// What the caches hold between the two; of block media what is written quickly.
+constexpr u64 kPieceBytesOfNvm = 256 * kKiB;
+constexpr u64 kPieceBytes = kMiB;
 
 }  // namespace
 
@@ -23,7 +25,7 @@ ObjectCopies::ObjectCopies(media::LinearMedium& medium, u64 head_place, const Ob
       write_bytes_(medium.geometry().write_bytes),
       head_(head),
       unclear_(unclear),
-      buffer_(kBufferBytes) {}
+      buffer_(kPieceBytes) {}
 
 Status ObjectCopies::load(std::span<std::byte> pages) const {
   const u64 bytes = format::object_image_bytes(head_);
@@ -62,9 +64,8 @@ Status ObjectCopies::write_both(ObjectHead next, std::span<const std::byte> imag
   next.sequence = head_.sequence + 1;
   next.session = session;
   next.checkpoint = checkpoint;
-  next.copy_checksum = checksum(image.data(), image.size());
   PERDURA_TRY(clear_next_head());
-  PERDURA_TRY(write_copy(next.copy_place[next.copy], image));
+  PERDURA_ASSIGN(next.copy_checksum, write_copy(next.copy_place[next.copy], image));
   // Barrier: the copy is durable before the head names it, and so are names of functions that were
   // written before.
   PERDURA_TRY(medium_.barrier(PERDURA_SITE("object copy")));
@@ -114,21 +115,31 @@ Status ObjectCopies::clear_next_head() {
   return {};
 }
 
-// What is no whole unit of the medium, and on block media what is not aligned, goes through the
-// buffer.
-Status ObjectCopies::write_copy(u64 place, std::span<const std::byte> image) {
-  const u64 direct = write_bytes_ == kLineBytes ? round_down(image.size(), kLineBytes) : 0;
-  if (direct != 0)
-    PERDURA_TRY(medium_.write(place, image.first(direct), PERDURA_SITE("object copy")));
-  for (u64 at = direct; at < image.size();) {
-    const u64 here = std::min<u64>(image.size() - at, kBufferBytes);
-    const u64 whole = round_up(here, write_bytes_);
-    std::memcpy(buffer_.data(), image.data() + at, here);
-    std::memset(buffer_.data() + here, 0, whole - here);
-    PERDURA_TRY(medium_.write(place + at, buffer_.first(whole), PERDURA_SITE("object copy")));
+// In pieces that are summed and written one after the other: of a large one that is one pass
+// through memory instead of two. What is no whole unit of the medium, and on block media what is
+// not aligned, goes through the buffer.
+Result<u64> ObjectCopies::write_copy(u64 place, std::span<const std::byte> image) {
+  const bool in_pieces = image.size() > kPieceBytesOfNvm;
+  if (in_pieces && !sum_) sum_.emplace();
+  else if (sum_) sum_->begin();
+  const bool is_nvm = write_bytes_ == kLineBytes;
+  const u64 direct = is_nvm ? round_down(image.size(), kLineBytes) : 0;
+  const u64 piece_bytes = is_nvm ? kPieceBytesOfNvm : kPieceBytes;
+  for (u64 at = 0; at < image.size();) {
+    const bool is_direct = at < direct;
+    const u64 here = std::min<u64>((is_direct ? direct : image.size()) - at, piece_bytes);
+    media::Bytes piece = image.subspan(at, here);
+    if (in_pieces) sum_->add(piece.data(), here);
+    if (!is_direct) {
+      const u64 whole = round_up(here, write_bytes_);
+      std::memcpy(buffer_.data(), piece.data(), here);
+      std::memset(buffer_.data() + here, 0, whole - here);
+      piece = buffer_.first(whole);
+    }
+    PERDURA_TRY(medium_.write(place + at, piece, PERDURA_SITE("object copy")));
     at += here;
   }
-  return {};
+  return in_pieces ? sum_->sum() : checksum(image.data(), image.size());
 }
 
 Status ObjectCopies::write_head(const ObjectHead& head) {

@@ -13,9 +13,11 @@
 //    left, a part of it could be whole.
 #pragma once
 
+#include <optional>
 #include <span>
 
 #include "base/aligned_buffer.hpp"
+#include "base/checksum_of_pieces.hpp"
 #include "format/object_format.hpp"
 #include "media/medium.hpp"
 
@@ -50,7 +52,8 @@ class ObjectCopies {
 
  private:
   Status clear_next_head();
-  Status write_copy(u64 place, std::span<const std::byte> image);
+  /// Returns its checksum.
+  Result<u64> write_copy(u64 place, std::span<const std::byte> image);
   Status write_both(format::ObjectHead next, std::span<const std::byte> image, u64 checkpoint,
                     u64 session);
   Status replace_head(const format::ObjectHead& next);
@@ -62,6 +65,7 @@ class ObjectCopies {
   format::ObjectHead head_;
   u8 unclear_;  ///< slots of which it is not known what they hold
   AlignedBuffer buffer_;
+  std::optional<ChecksumOfPieces> sum_;  ///< of an image of several pieces
 };
 
 }  // namespace perdura::object

@@ -180,7 +180,7 @@ void ObjectExecutor::run_lists(u64 begin, u64 end) {
   if (count == 1 || parts_.servers <= 1 || entries < kSharedEntriesMin) {
     for (u32 i = 0; i < count; ++i) run_list(lists_[i]);
   } else {
-    crew_.share(count, std::min(parts_.servers, count) - 1, *parts_.execution, [this](u32 i) {
+    crew_.share(count, std::min(parts_.servers, count) - 1, [this](u32 i) {
       const InMethod in_method;
       run_list(lists_[i]);
     });

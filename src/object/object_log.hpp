@@ -146,6 +146,7 @@ class ObjectLog {
  private:
   /// In the place of the checksum of an entry in memory, which only a mark has.
   static constexpr u64 kMergeable = 1;
+  static constexpr u64 kAhead = 12;  ///< lines
 
   ObjectLog(media::LinearMedium& medium, const LogPlace& place, u64 from, Mapping memory);
 
@@ -239,6 +240,7 @@ inline ObjectLog::Published ObjectLog::published_from_done() {
   Published found{done(), done(), ~u64{0}};
   while (found.end < end && published(found.end).load(std::memory_order_acquire) == found.end) {
     const format::ObjectEntry& entry = entry_at(found.end);
+    __builtin_prefetch(line(found.end + kAhead));  // another thread's caches may have it
     if (entry.checksum == kMergeable && found.first_mergeable == ~u64{0}) [[unlikely]]
       found.first_mergeable = found.end;
     found.last = found.end;
