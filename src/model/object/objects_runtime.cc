@@ -362,8 +362,7 @@ Status ObjectsRuntime::write_names(const std::vector<std::string>& names, Object
   head.functions_bytes = all.size();
   head.functions_checksum = checksum(all.data(), all.size());
   // The barrier behind the copy comes before the head that names them.
-  return medium().write_pages(head.functions_place, bytes.span(),
-                              PERDURA_SITE("object functions"));
+  return medium().write_pages(head.functions_place, bytes.span(), PERDURA_SITE("object functions"));
 }
 
 Status ObjectsRuntime::remove(std::string_view name) {
