@@ -91,6 +91,8 @@ enum Sum : u8 {
   kSumSuperblocks = 16
 };
 
+constexpr u64 kLinesAtOnce = 16;  // where a patch may be, of those that follow a place
+
 constexpr const char* kNames[] = {"plain", "with callers", "removed"};
 
 struct Base {
@@ -161,7 +163,8 @@ Base make_base(u64 kind) {
   for (const u64 slot : base.slots) {
     const auto head = load<ObjectHead>(base.image, slot);
     if (head.log_lines == 0) continue;
-    for (u64 line = 0; line < head.log_lines; ++line)
+    if (std::ranges::count(lines, head.log_place) != 0) continue;  // the other slot of one
+    for (u64 line = 0; line < head.log_lines; line += kLinesAtOnce)
       lines.push_back(head.log_place + line * kLineBytes);
     copies.insert(copies.end(), {head.copy_place[0], head.copy_place[1]});
     names.push_back(head.functions_place);
@@ -174,7 +177,7 @@ Base make_base(u64 kind) {
     base.values.push_back(value);
   base.areas = head_areas(heads);
   base.areas.insert(base.areas.end(), {{base.slots, sizeof(ObjectHead)},
-                                       {lines, sizeof(ObjectEntry) + 16},
+                                       {lines, kLinesAtOnce * kLineBytes},
                                        {copies, 2 * kLineBytes + 4 * sizeof(ObjectCaller)},
                                        {names, 256},
                                        {{0}, base.image.size()}});

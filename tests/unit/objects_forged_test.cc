@@ -110,9 +110,6 @@ class ForgedObjects : public testing::Test {
     expect_error([&] { open().object<Tally>("tally"); }, code, why);
   }
 
-  const TempDir folder_{TempDir::kMemory};
-
- private:
   u64 find() const {
     auto opened = value_or_throw(media::open_medium(uri(), {.create = false, .read_only = true}));
     const auto volume = value_or_throw(store::open_volume_to_read(std::move(opened.medium)));
@@ -121,6 +118,9 @@ class ForgedObjects : public testing::Test {
     return table.all().front().place;
   }
 
+  const TempDir folder_{TempDir::kMemory};
+
+ private:
   mutable FileBytes crashed_;
 };
 
@@ -260,6 +260,19 @@ TEST_F(ForgedObjects, AreOfNoSessionThatHasNotBeen) {
   make(0);
   forge([](const Parts& parts) { parts.newest.session += 100; });
   expect_refused(Code::kCorrupt, "session");
+}
+
+// Whichever slot is damaged later.
+TEST_F(ForgedObjects, StayAwayWhenTheyWereRemoved) {
+  make(0);
+  const u64 place = find();
+  open().remove("tally");
+  for (const u64 slot : {0, 1}) {
+    const u64 byte = place + slot * format::kObjectHeadBytes + offsetof(ObjectHead, sequence);
+    flip_bit(folder_.path("objects.pd"), byte, 1);
+    EXPECT_TRUE(open().list().empty()) << slot;
+    flip_bit(folder_.path("objects.pd"), byte, 1);
+  }
 }
 
 // Behind a hole each line says that it ends a group of all that is before it.
