@@ -62,7 +62,7 @@ class ObjectCore {
     u64 head_place = 0;
     format::ObjectHead head{};
     format::ObjectHead older{};  ///< the other slot's; zeros where that is not whole
-    u8 unclear = 0;              ///< slots with something else, a bit for each
+    u8 unclear = 0;              ///< slots that may hold something else, a bit for each
     u64 session = 0;             ///< no earlier one of this object has the same
     /// What entries call by their numbers; one of which the program has nothing does not run.
     std::vector<Function> functions;

@@ -77,9 +77,10 @@ Status ObjectTable::read() {
               return head_fits(*reinterpret_cast<const ObjectHead*>(head), slot);
             });
         const auto& head = *reinterpret_cast<const ObjectHead*>(bytes.data() + offset);
-        if (!whole && !is_blank(extent.medium_offset + offset, bytes.data() + offset))
+        if (!whole) {
           entry.unclear |= u8{1} << slot;
-        if (!whole) continue;
+          continue;
+        }
         entry.older = head;
         if (entry.head.sequence < head.sequence) std::swap(entry.head, entry.older);
       }
@@ -90,12 +91,6 @@ Status ObjectTable::read() {
     }
   }
   return {};
-}
-
-bool ObjectTable::is_blank(u64 place, const std::byte* slot) const {
-  return volume_.medium().whole(
-      place, slot, sizeof(ObjectHead), PERDURA_SITE("blank object head"),
-      [](const std::byte* at) { return is_zero(at, sizeof(ObjectHead)); });
 }
 
 Status ObjectTable::claim(const Entry& entry) {

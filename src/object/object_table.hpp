@@ -30,7 +30,7 @@ class ObjectTable {
     u64 place = 0;  ///< of its two slots on the medium
     format::ObjectHead head{};
     format::ObjectHead older{};  ///< the other slot's; all zeros where that is not whole
-    u8 unclear = 0;              ///< a bit for each slot that holds no head, but something
+    u8 unclear = 0;              ///< a bit for each slot that may hold something else
   };
   /// nullptr: there is none of this name.
   const Entry* find(std::string_view name) const;
@@ -55,7 +55,6 @@ class ObjectTable {
 
  private:
   static std::vector<Range> ranges_of(const format::ObjectHead& head);
-  bool is_blank(u64 place, const std::byte* slot) const;
   Status claim(const Entry& entry);
   bool take(u64 place, u64 bytes);
   Failure damaged(u64 place, const char* what) const;

@@ -2,7 +2,7 @@
 // threads that draw tickets none is missing, none is drawn twice, and each was answered to whom the
 // object says; what was deferred to another object is there up to the last answer; and an object
 // that comes and goes is there or not, as the program was told last, whole.
-// Method: object_worker.cc as a process of its own, killed with SIGKILL at 500 random moments
+// Method: object_worker.cc as a process of its own, killed with SIGKILL at 3,000 random moments
 // (PERDURA_OBJECT_KILLS changes it), many of them while it opens its objects, and while it makes or
 // removes one, with each durability, on emulated NVM and on a disk.
 #include <gtest/gtest.h>
@@ -49,16 +49,19 @@ class Told {
     u64 first = 0;
     u64 second = 0;
     u64 third = 0;
-    const int words = std::sscanf(line.c_str(), "%15s %lu %lu %lu", what, &first, &second, &third);
+    u64 fourth = 0;
+    const int words =
+        std::sscanf(line.c_str(), "%15s %lu %lu %lu %lu", what, &first, &second, &third, &fourth);
     ASSERT_GE(words, 1) << line;
     const std::string kind = what;
     if (kind == "ticket" && words == 3) {
       drawn(first, second);
-    } else if (kind == "found" && words == 4) {
+    } else if (kind == "found" && words == 5) {
       found(first, second, third);
+      noted(first, fourth, line);
     } else if (kind == "drawn" && words == 2) {
       EXPECT_EQ(first, tickets()) << "tickets are missing";
-    } else if ((kind == "notes" || kind == "noted") && words == 3) {
+    } else if (kind == "notes" && words == 3) {
       noted(first, second, line);
     } else if ((kind == "made" || kind == "gone") && words == 2) {
       made_ = kind == "made";
@@ -111,7 +114,7 @@ class Told {
 TEST_P(ObjectKillTest, FindsWhatWasAnswered) {
   const char* text = std::getenv("PERDURA_OBJECT_KILLS");
   const u64 kills =
-      (text != nullptr ? std::strtoull(text, nullptr, 10) : slice_or_whole(100, 500)) /
+      (text != nullptr ? std::strtoull(text, nullptr, 10) : slice_or_whole(300, 3000)) /
       GetParam().share;
   const std::string scheme = GetParam().scheme;
   const TempDir folder(scheme == "emu" ? TempDir::kMemory : TempDir::kDisk);
@@ -132,7 +135,7 @@ TEST_P(ObjectKillTest, FindsWhatWasAnswered) {
   }
   answered += told.tickets();
   std::printf("%lu kills, %lu tickets drawn\n", kills, answered);
-  EXPECT_GT(answered, kills);
+  EXPECT_GT(answered, kills / 4);
 }
 
 }  // namespace

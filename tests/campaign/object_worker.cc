@@ -2,9 +2,9 @@
 //
 // Draws tickets of an object in eight threads, each a caller with a history, and notes them in
 // another object, of which it asks now and then; makes and removes a third one meanwhile, until it
-// is killed. Prints what it finds: "found THREAD TICKETS LAST", "noted THREAD NOTES", "drawn
-// TICKETS", "visit NUMBER CALLS" or "none"; or a sentence that says what is wrong. Then "ticket
-// THREAD TICKET", "notes THREAD NOTES", "made NUMBER" and "gone NUMBER" for what is durable.
+// is killed. Prints what it finds: "found THREAD TICKETS LAST NOTES", "drawn TICKETS", "visit
+// NUMBER CALLS" or "none"; or a sentence that says what is wrong. Then "ticket THREAD TICKET",
+// "notes THREAD NOTES", "made NUMBER" and "gone NUMBER" for what is durable.
 #include <unistd.h>
 
 #include <array>
@@ -147,9 +147,8 @@ void find(Opened& opened) {
           recorded);
       std::_Exit(1);
     }
-    say("found %lu %lu %lu\n", uint64_t{thread}, recorded,
-        caller.last_answer<uint64_t>(opened.tickets).value_or(0));
-    say("noted %lu %lu\n", uint64_t{thread}, notes.threads[thread].notes);
+    say("found %lu %lu %lu %lu\n", uint64_t{thread}, recorded,
+        caller.last_answer<uint64_t>(opened.tickets).value_or(0), notes.threads[thread].notes);
   }
   say("drawn %lu\n", tickets.next);
 }
