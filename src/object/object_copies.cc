@@ -90,7 +90,7 @@ Status ObjectCopies::remove() {
 }
 
 Status ObjectCopies::replace_head(const ObjectHead& next) {
-  const u8 slot = u8{1} << next.sequence % 2;
+  const auto slot = static_cast<u8>(1U << next.sequence % 2);
   unclear_ |= slot;
   PERDURA_TRY(write_head(next));
   // Barrier: the head is durable before what it does not need is written again: the log before its
