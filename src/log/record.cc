@@ -88,15 +88,18 @@ u64 RecordSegment::number_of(u64 sequence) const {
 Status RecordWriter::make_room(u64 length, u64 version, u64 sequence) {
   if (segment_.has_room(length, version)) return {};
   PERDURA_TRY(segment_.take(version));
-  const Status written = medium_.write(segment_.begin(), segment_.header(sequence),
-                                       PERDURA_SITE("transaction segment"));
-  if (!written) segment_.leave();  // no record counts in it
+  // Also where memory is short: in a segment without a header no record would count.
+  Status written = guarded([&] {
+    return medium_.write(segment_.begin(), segment_.header(sequence),
+                         PERDURA_SITE("transaction segment"));
+  });
+  if (!written) segment_.leave();
   return written;
 }
 
 Status RecordWriter::commit(RecordBuilder& record, const RecordBuilder::Commit& commit,
                             Steps steps) {
-  const Status written = write(record, commit, steps);
+  Status written = guarded([&] { return write(record, commit, steps); });
   if (!written) segment_.leave();
   return written;
 }

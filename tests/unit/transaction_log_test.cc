@@ -517,6 +517,62 @@ TEST_P(FullDisk, HasRoomForLargeTransactions) { check(4, 1700); }
 
 INSTANTIATE_TEST_SUITE_P(TransactionLog, FullDisk, testing::Values("file:", "emu:"));
 
+/// Has no memory for the first header of a segment with records.
+class NoMemoryForAHeader final : public media::Decorator {
+ public:
+  NoMemoryForAHeader(std::unique_ptr<media::Medium> inner, bool& refuses)
+      : Decorator(std::move(inner)), refuses_(refuses) {}
+  Status write(u64 offset, media::Bytes data, const media::Site& site) override {
+    if (site.what == std::string_view("transaction segment") && std::exchange(refuses_, false))
+      throw std::bad_alloc();
+    return inner().write(offset, data, site);
+  }
+
+ private:
+  bool& refuses_;
+};
+
+// What is acknowledged after memory was short once is in a segment with a header.
+TEST(TransactionLog, AHeaderThatGotNoMemoryLosesNoRecord) {
+  const TempDir folder(TempDir::kMemory);
+  const std::string uri = "emu:" + folder.path("store.pd");
+  bool refuses = false;
+  const auto open = [&] {
+    return std::make_unique<WrappedStore>(
+        uri, Options{},
+        [&](std::unique_ptr<media::Medium> medium) -> std::unique_ptr<media::Medium> {
+          return std::make_unique<NoMemoryForAHeader>(std::move(medium), refuses);
+        });
+  };
+  const auto word_of = [](WrappedStore& store) {
+    return static_cast<u64*>(store.get_root("word"));
+  };
+  {
+    const auto store = open();
+    {
+      const auto operation = store->operation();
+      operation.set_root("word", operation.allocate(sizeof(u64)));
+    }
+    store->checkpoint();
+    store->close();
+  }
+  {
+    const auto store = open();
+    refuses = true;
+    for (const u64 value : {1, 2, 3}) {
+      try {
+        store->atomically([&](Transaction& tx) { tx.write(*word_of(*store), value); });
+      } catch (const std::exception&) {
+        EXPECT_EQ(value, 1u) << "it is refused once";
+      }
+    }
+    EXPECT_FALSE(refuses);
+    store->crash();
+  }
+  const auto store = open();
+  EXPECT_EQ(*word_of(*store), 3u);
+}
+
 // Records are free when a version that has them is home. Without a bound a store would take as much
 // as its program ever wrote, and each opening read all of that.
 TEST(TransactionLog, IsBoundedWhereTransactionsAreAllThatChanges) {
