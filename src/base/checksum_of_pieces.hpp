@@ -6,6 +6,8 @@
 
 #include "base/bits.hpp"
 
+struct XXH3_state_s;
+
 namespace perdura {
 
 /// Of all pieces together it is what checksum() makes of them at once.
@@ -18,11 +20,10 @@ class ChecksumOfPieces {
   u64 sum() const noexcept;
 
  private:
-  struct State;
   struct Free {
-    void operator()(State* state) const noexcept;
+    void operator()(XXH3_state_s* state) const noexcept;
   };
-  std::unique_ptr<State, Free> state_;
+  std::unique_ptr<XXH3_state_s, Free> state_;
 };
 
 }  // namespace perdura

@@ -7,10 +7,10 @@ bool Crew::help() {
   inside_.fetch_add(1, std::memory_order_seq_cst);
   bool helped = false;
   if (const Shared* const work = work_.load(std::memory_order_seq_cst); work != nullptr) {
-    u32 wanted = wanted_.load(std::memory_order_relaxed);
-    while (wanted != 0 && !wanted_.compare_exchange_weak(wanted, wanted - 1)) {
+    u32 more = more_.load(std::memory_order_relaxed);
+    while (more != 0 && !more_.compare_exchange_weak(more, more - 1)) {
     }
-    if (wanted != 0) {
+    if (more != 0) {
       take(*work);
       helped = true;
     }

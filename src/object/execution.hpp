@@ -8,7 +8,6 @@
 
 #include <atomic>
 
-#include "base/asymmetric_fence.hpp"
 #include "base/bits.hpp"
 #include "base/futex.hpp"
 #include "base/spin.hpp"
@@ -47,14 +46,12 @@ class Execution {
   bool is_given() const { return turn_.load(std::memory_order_relaxed) != 0; }
   /// Something has changed that others may wait for.
   void notify() {
-    light_fence();
     if (answers_.sleeping.load(std::memory_order_relaxed) != 0) [[unlikely]]
       futex_wake_all(answers_.changes);
   }
   /// There is room in the log again. Not all who wait for it are woken at once: one of them may
   /// fill it before the others run.
   void notify_room() {
-    light_fence();
     if (room_.sleeping.load(std::memory_order_relaxed) != 0) [[unlikely]]
       futex_wake(room_.changes);
   }
@@ -62,7 +59,7 @@ class Execution {
   /// Of a thread that waits: one call each time that it found nothing to do. Looks whether
   /// `holds()` for a while, longer each time: whoever executes goes on meanwhile with what is in
   /// its caches. Then lets others run who may have lost the processor; then sleeps until the next
-  /// notify().
+  /// notify(), some milliseconds at most.
   class Wait {
    public:
     explicit Wait(Execution& execution) : execution_(execution) {}
@@ -147,7 +144,7 @@ class Crew {
   std::atomic<const Shared*> work_{nullptr};
   std::atomic<u32> inside_{0};  ///< threads that may look at the work
   std::atomic<u32> next_{0};
-  std::atomic<u32> wanted_{0};  ///< more helpers
+  std::atomic<u32> more_{0};  ///< helpers that may come
 };
 
 // The work lies in this thread's stack: nobody is let in any more, then those inside leave.
@@ -156,7 +153,7 @@ void Crew::share(u32 count, u32 helpers, const Work& work) {
   const Shared shared{[](const void* all, u32 i) { (*static_cast<const Work*>(all))(i); }, &work,
                       count};
   next_.store(0, std::memory_order_relaxed);
-  wanted_.store(helpers, std::memory_order_relaxed);
+  more_.store(helpers, std::memory_order_relaxed);
   work_.store(&shared, std::memory_order_seq_cst);
   take(shared);
   work_.store(nullptr, std::memory_order_seq_cst);

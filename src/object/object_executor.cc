@@ -60,8 +60,9 @@ Status ObjectExecutor::run_one(u64 index, void* result) {
     PERDURA_TRY(run_apart(index, index + entry.lines));
   } else {
     functions_[entry.function].run(parts_.state.data(), parts_.log->context_of(index), result);
-    ++calls_;
-    runs_.store(runs_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    // Nobody helps meanwhile, so that these need not be additions that wait for others.
+    calls_.store(calls() + 1, std::memory_order_relaxed);
+    runs_.store(runs() + 1, std::memory_order_relaxed);
   }
   parts_.log->note_done(index + entry.lines);
   return {};
@@ -80,36 +81,50 @@ u64 ObjectExecutor::end_of_segment(u64 index, u64 end) const {
   return index;
 }
 
-// The next entries may be done with an entry, where calls of its method can be joined.
-void ObjectExecutor::run_in_order(u64 begin, u64 end) {
+// Calls in their order, of which there are some: `entry_at` says where the entry at a place from
+// `begin` on is, and `next` which place follows. Those that follow a call may be done with it,
+// where its method can be joined.
+template <class EntryAt, class Next>
+void ObjectExecutor::run_calls(u64 begin, u64 end, const EntryAt& entry_at, const Next& next) {
   u64 runs = 0;
   u64 calls = 0;
   alignas(kLineBytes) std::byte joined[kJoinedContextMax];
-  for (u64 index = begin; index != end; ++runs) {
+  for (u64 place = begin; place != end; ++runs) {
+    const u64 index = entry_at(place);
     const ObjectEntry& entry = parts_.log->entry(index);
     const Function& function = functions_[entry.function];
     calls += entry.calls;
-    u64 next = index + entry.lines;
-    if (function.join == nullptr || next == end || !can_join(entry, next)) {
+    place = next(place);
+    const auto can_join = [&] {
+      if (place == end) return false;
+      const ObjectEntry& other = parts_.log->entry(entry_at(place));
+      return other.function == entry.function && other.domain == entry.domain;
+    };
+    if (function.join == nullptr || !can_join()) {
       run_entry(index);
-    } else {
-      std::memcpy(joined, parts_.log->context_of(index), entry.context_bytes);
-      while (next != end && can_join(entry, next) &&
-             function.join(joined, parts_.log->context_of(next))) {
-        calls += parts_.log->entry(next).calls;
-        next += parts_.log->entry(next).lines;
-      }
-      function.run(parts_.state.data(), joined, nullptr);
+      continue;
     }
-    index = next;
+    std::memcpy(joined, parts_.log->context_of(index), entry.context_bytes);
+    while (can_join() && function.join(joined, parts_.log->context_of(entry_at(place)))) {
+      calls += parts_.log->entry(entry_at(place)).calls;
+      place = next(place);
+    }
+    function.run(parts_.state.data(), joined, nullptr);
   }
-  calls_ += calls;
+  calls_.fetch_add(calls, std::memory_order_relaxed);
   runs_.fetch_add(runs, std::memory_order_relaxed);
 }
 
-bool ObjectExecutor::can_join(const ObjectEntry& first, u64 next) const {
-  const ObjectEntry& entry = parts_.log->entry(next);
-  return entry.function == first.function && entry.domain == first.domain;
+void ObjectExecutor::run_in_order(u64 begin, u64 end) {
+  run_calls(
+      begin, end, [](u64 index) { return index; },
+      [this](u64 index) { return index + parts_.log->entry(index).lines; });
+}
+
+void ObjectExecutor::run_list(const std::vector<u64>& entries) {
+  run_calls(
+      0, entries.size(), [&](u64 place) { return entries[place]; },
+      [](u64 place) { return place + 1; });
 }
 
 void ObjectExecutor::run_entry(u64 index) {
@@ -133,7 +148,7 @@ Status ObjectExecutor::run_apart(u64 begin, u64 end) {
       std::memcpy(waiter->result, answer_.data(), function.result_bytes);
     if (parts_.history != nullptr)
       parts_.history->note(entry.potid, entry.calls, answer_.first(function.result_bytes));
-    calls_ += entry.calls;
+    calls_.fetch_add(entry.calls, std::memory_order_relaxed);
     runs_.fetch_add(1, std::memory_order_relaxed);
   }
   return {};
@@ -171,11 +186,8 @@ void ObjectExecutor::run_lists(u64 begin, u64 end) {
   list_of_.clear();
   count_of_lists_ = 0;
   u64 entries = 0;
-  for (u64 index = begin; index != end; index += parts_.log->entry(index).lines, ++entries) {
-    const ObjectEntry& entry = parts_.log->entry(index);
-    lists_[list_of(entry.domain)].push_back(index);
-    calls_ += entry.calls;
-  }
+  for (u64 index = begin; index != end; index += parts_.log->entry(index).lines, ++entries)
+    lists_[list_of(parts_.log->entry(index).domain)].push_back(index);
   const u32 count = count_of_lists_;
   if (count == 1 || parts_.servers <= 1 || entries < kSharedEntriesMin) {
     for (u32 i = 0; i < count; ++i) run_list(lists_[i]);
@@ -185,29 +197,6 @@ void ObjectExecutor::run_lists(u64 begin, u64 end) {
       run_list(lists_[i]);
     });
   }
-}
-
-void ObjectExecutor::run_list(const std::vector<u64>& entries) {
-  alignas(kLineBytes) std::byte joined[kJoinedContextMax];
-  u64 runs = 0;
-  for (size_t i = 0; i < entries.size(); ++runs) {
-    const ObjectEntry& first = parts_.log->entry(entries[i]);
-    const Function& function = functions_[first.function];
-    size_t next = i + 1;
-    if (function.join == nullptr || next == entries.size() ||
-        parts_.log->entry(entries[next]).function != first.function) {
-      run_entry(entries[i]);
-    } else {
-      std::memcpy(joined, parts_.log->context_of(entries[i]), first.context_bytes);
-      while (next != entries.size() &&
-             parts_.log->entry(entries[next]).function == first.function &&
-             function.join(joined, parts_.log->context_of(entries[next])))
-        ++next;
-      function.run(parts_.state.data(), joined, nullptr);
-    }
-    i = next;
-  }
-  runs_.fetch_add(runs, std::memory_order_relaxed);
 }
 
 }  // namespace perdura::object

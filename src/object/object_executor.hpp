@@ -96,7 +96,7 @@ class ObjectExecutor {
   /// While nobody executes anything: the state is elsewhere, and has another size.
   void move_to(std::span<std::byte> state);
   /// Since it was made.
-  u64 calls() const { return calls_; }
+  u64 calls() const { return calls_.load(std::memory_order_relaxed); }
   /// Of methods; calls that were merged are one.
   u64 runs() const { return runs_.load(std::memory_order_relaxed); }
 
@@ -105,8 +105,9 @@ class ObjectExecutor {
   bool alone() const { return parts_.history != nullptr || parts_.verifies; }
   u64 end_of_turn(u64 end);
   u64 end_of_segment(u64 index, u64 end) const;
+  template <class EntryAt, class Next>
+  void run_calls(u64 begin, u64 end, const EntryAt& entry_at, const Next& next);
   void run_in_order(u64 begin, u64 end);
-  bool can_join(const format::ObjectEntry& first, u64 next) const;
   u32 list_of(std::int32_t domain);
   void run_lists(u64 begin, u64 end);
   void run_list(const std::vector<u64>& entries);
@@ -134,7 +135,7 @@ class ObjectExecutor {
   u64 segment_ = 0;
   AlignedBuffer twin_;    ///< verifying: the state that the other run makes
   AlignedBuffer answer_;  ///< of a call that is done apart
-  u64 calls_ = 0;
+  std::atomic<u64> calls_{0};
   std::atomic<u64> runs_{0};
 };
 

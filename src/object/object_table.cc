@@ -61,6 +61,25 @@ std::vector<ObjectTable::Range> ObjectTable::ranges_of(const ObjectHead& head) {
           {head.functions_place, pages_bytes(head.functions_bytes)}};
 }
 
+ObjectTable::Entry ObjectTable::entry_of(media::Medium& medium, u64 place, std::byte* slots) {
+  Entry entry{.place = place};
+  for (u64 slot = 0; slot < 2; ++slot) {
+    const u64 offset = slot * format::kObjectHeadBytes;
+    const bool whole =
+        medium.whole(place + offset, slots + offset, sizeof(ObjectHead),
+                     PERDURA_SITE("object head"), [&](const std::byte* head) {
+                       return head_fits(*reinterpret_cast<const ObjectHead*>(head), slot);
+                     });
+    if (!whole) {
+      entry.unclear |= u8{1} << slot;
+      continue;
+    }
+    entry.older = *reinterpret_cast<const ObjectHead*>(slots + offset);
+    if (entry.head.sequence < entry.older.sequence) std::swap(entry.head, entry.older);
+  }
+  return entry;
+}
+
 Status ObjectTable::read() {
   for (const format::Extent& extent : volume_.extents(ExtentKind::kObjects, region_))
     give_back(extent.medium_offset, extent.length);
@@ -68,22 +87,7 @@ Status ObjectTable::read() {
     AlignedBuffer bytes(extent.length);
     PERDURA_TRY(volume_.medium().load_pages(extent.medium_offset, bytes.first(extent.length)));
     for (u64 at = 0; at < extent.length; at += kPairBytes) {
-      Entry entry{.place = extent.medium_offset + at};
-      for (u64 slot = 0; slot < 2; ++slot) {
-        const u64 offset = at + slot * format::kObjectHeadBytes;
-        const bool whole = volume_.medium().whole(
-            extent.medium_offset + offset, bytes.data() + offset, sizeof(ObjectHead),
-            PERDURA_SITE("object head"), [&](const std::byte* head) {
-              return head_fits(*reinterpret_cast<const ObjectHead*>(head), slot);
-            });
-        const auto& head = *reinterpret_cast<const ObjectHead*>(bytes.data() + offset);
-        if (!whole) {
-          entry.unclear |= u8{1} << slot;
-          continue;
-        }
-        entry.older = head;
-        if (entry.head.sequence < head.sequence) std::swap(entry.head, entry.older);
-      }
+      const Entry entry = entry_of(volume_.medium(), extent.medium_offset + at, bytes.data() + at);
       if (!counts_on(entry.head)) return damaged(entry.place, "counts further than a store does");
       next_identity_ = std::max(next_identity_, entry.head.identity + 1);
       if (entry.head.log_lines == 0) unused_.push_back(entry);
@@ -132,9 +136,12 @@ Result<ObjectTable::Entry> ObjectTable::new_entry() {
 
 void ObjectTable::give_up(const Entry& entry, std::span<const Range> ranges) {
   for (const Range& range : ranges) give_back(range.place, range.bytes);
-  Entry unused = entry;
-  unused.head = {};
-  unused.head.sequence = entry.head.sequence;
+  add_unused(entry.place, entry.head.sequence, entry.unclear);
+}
+
+void ObjectTable::add_unused(u64 place, u64 sequence, u8 unclear) {
+  Entry unused{.place = place, .unclear = unclear};
+  unused.head.sequence = sequence;
   unused_.push_back(unused);
 }
 
@@ -193,9 +200,7 @@ void ObjectTable::note(const Entry& entry) {
 void ObjectTable::note_removed(const Entry& entry, u64 sequence, u8 unclear) {
   for (const Range& range : ranges_of(entry.head)) give_back(range.place, range.bytes);
   std::erase_if(objects_, [&](const Entry& each) { return each.place == entry.place; });
-  Entry unused{.place = entry.place, .unclear = unclear};
-  unused.head.sequence = sequence;
-  unused_.push_back(unused);
+  add_unused(entry.place, sequence, unclear);
 }
 
 }  // namespace perdura::object

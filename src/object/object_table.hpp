@@ -32,6 +32,8 @@ class ObjectTable {
     format::ObjectHead older{};  ///< the other slot's; all zeros where that is not whole
     u8 unclear = 0;              ///< a bit for each slot that may hold something else
   };
+  /// What the two slots say that were read from a place: `slots` has both.
+  static Entry entry_of(media::Medium& medium, u64 place, std::byte* slots);
   /// nullptr: there is none of this name.
   const Entry* find(std::string_view name) const;
   const std::vector<Entry>& all() const { return objects_; }
@@ -56,6 +58,7 @@ class ObjectTable {
  private:
   static std::vector<Range> ranges_of(const format::ObjectHead& head);
   Status claim(const Entry& entry);
+  void add_unused(u64 place, u64 sequence, u8 unclear);
   bool take(u64 place, u64 bytes);
   Failure damaged(u64 place, const char* what) const;
 

@@ -1,5 +1,6 @@
 // A region in two copies.
 #include "commit/dual_copy_engine.hpp"
+#include "store/home_kind.hpp"
 #include "store/home_loader.hpp"
 #include "store/pinned.hpp"
 #include "store/storage.hpp"
@@ -78,21 +79,10 @@ class CopyStorage final : public Storage {
   HomeLoader loader_;
 };
 
-class CopyKind final : public EngineKind {
+class CopyKind final : public HomeKind {
  public:
-  Status check_options(const Options&) const override { return {}; }
-
-  Status check_creation(const Options&, const media::Medium& medium) const override {
-    if (medium.geometry().objects)
-      return Failure{Code::kUnsupported, "'" + medium.name() +
-                                             "' can hold chunks, but no copies of a home image; "
-                                             "create the store with Engine::kRemap"};
-    return {};
-  }
-
-  void fill_record(const Options&, format::RegionRecord& record) const override {
-    record.engine = format::EngineId::kCopies;
-  }
+  CopyKind()
+      : HomeKind(format::EngineId::kCopies, "no copies of a home image", "is in two copies") {}
 
   std::unique_ptr<Storage> storage(region::Volume& volume, const format::RegionRecord& record,
                                    const Options& options) const override {
@@ -102,13 +92,6 @@ class CopyKind final : public EngineKind {
   std::unique_ptr<Inspection> inspection(region::Volume& volume,
                                          const format::RegionRecord& record) const override {
     return inspection_of_copies(volume, record);
-  }
-
-  Result<u64> roll_back(region::Volume& volume, const format::RegionRecord& record, u64,
-                        const Progress&) const override {
-    return Failure{Code::kUnsupported, "region '" + std::string(record.name) + "' of '" +
-                                           volume.name() +
-                                           "' is in two copies and keeps its newest version alone"};
   }
 };
 

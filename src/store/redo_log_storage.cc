@@ -2,6 +2,7 @@
 #include <list>
 
 #include "commit/redo_log_engine.hpp"
+#include "store/home_kind.hpp"
 #include "store/home_loader.hpp"
 #include "store/pinned.hpp"
 #include "store/recovery.hpp"
@@ -101,21 +102,9 @@ class RedoLogStorage final : public Storage {
   HomeLoader loader_;
 };
 
-class RedoLogKind final : public EngineKind {
+class RedoLogKind final : public HomeKind {
  public:
-  Status check_options(const Options&) const override { return {}; }
-
-  Status check_creation(const Options&, const media::Medium& medium) const override {
-    if (medium.geometry().objects)
-      return Failure{Code::kUnsupported, "'" + medium.name() +
-                                             "' can hold chunks, but no home image; create the "
-                                             "store with Engine::kRemap"};
-    return {};
-  }
-
-  void fill_record(const Options&, format::RegionRecord& record) const override {
-    record.engine = format::EngineId::kRedoLog;
-  }
+  RedoLogKind() : HomeKind(format::EngineId::kRedoLog, "no home image", "has a redo log") {}
 
   std::unique_ptr<Storage> storage(region::Volume& volume, const format::RegionRecord& record,
                                    const Options& options) const override {
@@ -125,13 +114,6 @@ class RedoLogKind final : public EngineKind {
   std::unique_ptr<Inspection> inspection(region::Volume& volume,
                                          const format::RegionRecord& record) const override {
     return inspection_of_log(volume, record);
-  }
-
-  Result<u64> roll_back(region::Volume& volume, const format::RegionRecord& record, u64,
-                        const Progress&) const override {
-    return Failure{Code::kUnsupported, "region '" + std::string(record.name) + "' of '" +
-                                           volume.name() +
-                                           "' has a redo log and keeps its newest version alone"};
   }
 };
 

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <new>
 #include <random>
 #include <thread>
 #include <vector>
@@ -16,8 +17,8 @@
 #include "media/decorator.hpp"
 #include "media/record.hpp"
 #include "object/object_core.hpp"
-#include "object/object_table.hpp"
 #include "support/files.hpp"
+#include "support/object_medium.hpp"
 
 namespace perdura::test {
 namespace {
@@ -113,27 +114,11 @@ class ObjectCores : public testing::TestWithParam<const char*> {
     const State state{};
     ObjectCore::Parts made = parts(medium, 1);
     made.options = options;
-    made.head.magic = format::kObjectMagic;
-    made.head.identity = 7;
-    made.head.session = 1;
-    std::copy(std::begin(kCopyAt), std::end(kCopyAt), made.head.copy_place);
-    made.head.log_place = kLogAt;
-    made.head.log_lines = kLogLines;
-    made.head.name[0] = 'a';
+    made.head = new_object_head(kCopyAt, kLogAt, kLogLines);
     return value_or_throw(ObjectCore::create(std::move(made), std::as_bytes(std::span(&state, 1))));
   }
   static std::unique_ptr<ObjectCore> recover(media::Medium& medium, u64 session) {
-    ObjectCore::Parts found = parts(medium, session);
-    AlignedBuffer slots(2 * format::kObjectHeadBytes);
-    value_or_throw(medium.load_pages(kHeadAt, slots.span()));
-    for (u64 slot = 0; slot < 2; ++slot) {
-      const auto& head = *reinterpret_cast<const format::ObjectHead*>(
-          slots.data() + slot * format::kObjectHeadBytes);
-      if (!object::head_fits(head, slot)) continue;
-      found.older = head;
-      if (found.head.sequence < head.sequence) std::swap(found.head, found.older);
-    }
-    return value_or_throw(ObjectCore::recover(std::move(found)));
+    return value_or_throw(ObjectCore::recover(with_heads(parts(medium, session))));
   }
   static void defer(ObjectCore& core, u64 value) {
     value_or_throw(core.defer({.function = kAdd, .context = std::as_bytes(std::span(&value, 1))}));
@@ -414,33 +399,21 @@ TEST_P(ObjectCores, AreAPrefixOfTheirCallsAfterAnyCrash) {
   }
   sessions.push_back({~size_t{0}, mixed});
   const media::History history = recording.history();
-  std::mt19937_64 random(2);
   u64 states = 0;
-  for (const size_t end : history.crash_points()) {
-    if (end < answered.front().first) continue;
-    u64 least = 0;
-    for (const auto& [at, calls] : answered)
-      if (at <= end) least = calls;
-    for (int variant = 0; variant < 8; ++variant) {
-      const u64 salt = random();
-      const auto keep = [&](size_t at, u64 atom) {
-        if (variant == 0) return false;
-        if (variant == 1) return true;
-        std::mt19937_64 draw(salt ^ (at << 20) ^ atom);
-        return draw() % 2 == 0;
-      };
-      write_file(folder_.path("crashed"), history.after_crash(end, keep));
-      const auto medium = open("crashed");
-      const State state = state_of(*recover(*medium, 100 + states));
-      ++states;
-      ASSERT_GE(state.count, least) << "a call that was answered is lost, at call " << end;
-      const auto& made = std::ranges::find_if(sessions, [end](const Session& each) {
-                           return end <= each.until;
-                         })->mixed;
-      ASSERT_LT(state.count, made.size());
-      ASSERT_EQ(state.mixed, made[state.count]) << "at call " << end;
-    }
-  }
+  const auto check = [&](size_t end, const FileBytes& image) {
+    write_file(folder_.path("crashed"), image);
+    const auto medium = open("crashed");
+    const State state = state_of(*recover(*medium, 100 + states));
+    ++states;
+    ASSERT_GE(state.count, noted_by(answered, end))
+        << "a call that was answered is lost, at call " << end;
+    const auto& made = std::ranges::find_if(sessions, [end](const Session& each) {
+                         return end <= each.until;
+                       })->mixed;
+    ASSERT_LT(state.count, made.size());
+    ASSERT_EQ(state.mixed, made[state.count]) << "at call " << end;
+  };
+  for_each_crash(history, answered.front().first, 8, check, [] { return !HasFatalFailure(); });
   EXPECT_GT(states, 500u);
 }
 

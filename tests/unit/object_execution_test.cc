@@ -12,9 +12,9 @@
 
 #include "media/record.hpp"
 #include "object/object_core.hpp"
-#include "object/object_table.hpp"
 #include "support/expect_failure.hpp"
 #include "support/files.hpp"
+#include "support/object_medium.hpp"
 
 namespace perdura::test {
 namespace {
@@ -115,31 +115,14 @@ ObjectCore::Parts parts_of(media::Medium& medium, u64 session, const Way& way) {
 
 std::unique_ptr<ObjectCore> create(media::Medium& medium, const Way& way) {
   ObjectCore::Parts made = parts_of(medium, 1, way);
-  made.head.magic = format::kObjectMagic;
-  made.head.identity = 7;
-  made.head.session = 1;
-  std::copy(std::begin(kCopyAt), std::end(kCopyAt), made.head.copy_place);
-  made.head.log_place = kLogAt;
-  made.head.log_lines = kLogLines;
-  made.head.callers = way.callers;
-  made.head.name[0] = 'a';
+  made.head = new_object_head(kCopyAt, kLogAt, kLogLines, way.callers);
   const Lanes state{};
   return value_or_throw(ObjectCore::create(std::move(made), std::as_bytes(std::span(&state, 1))));
 }
 
 Result<std::unique_ptr<ObjectCore>> try_recover(media::Medium& medium, u64 session,
                                                 const Way& way) {
-  ObjectCore::Parts found = parts_of(medium, session, way);
-  AlignedBuffer slots(2 * format::kObjectHeadBytes);
-  value_or_throw(medium.load_pages(0, slots.span()));
-  for (u64 slot = 0; slot < 2; ++slot) {
-    const auto& head = *reinterpret_cast<const format::ObjectHead*>(
-        slots.data() + slot * format::kObjectHeadBytes);
-    if (!object::head_fits(head, slot)) continue;
-    found.older = head;
-    if (found.head.sequence < head.sequence) std::swap(found.head, found.older);
-  }
-  return ObjectCore::recover(std::move(found));
+  return ObjectCore::recover(with_heads(parts_of(medium, session, way)));
 }
 std::unique_ptr<ObjectCore> recover(media::Medium& medium, u64 session, const Way& way) {
   return value_or_throw(try_recover(medium, session, way));
@@ -341,32 +324,20 @@ TEST_P(ObjectExecution, IsUpToSomeCallAfterAnyCrash) {
   }
   sessions.push_back({~size_t{0}, made});
   const media::History history = recording.history();
-  std::mt19937_64 random(2);
   u64 states = 0;
-  for (const size_t end : history.crash_points()) {
-    if (end < answered.front().first) continue;
-    u64 least = 0;
-    for (const auto& [at, calls] : answered)
-      if (at <= end) least = calls;
-    for (int variant = 0; variant < 6; ++variant) {
-      const u64 salt = random();
-      const auto keep = [&](size_t at, u64 atom) {
-        if (variant < 2) return variant == 1;
-        std::mt19937_64 draw(salt ^ (at << 20) ^ atom);
-        return draw() % 2 == 0;
-      };
-      write_file(folder_.path("crashed"), history.after_crash(end, keep));
-      const auto medium = open("crashed");
-      const Lanes state = state_of(*recover(*medium, 100 + states, GetParam()));
-      ++states;
-      const auto& all = std::ranges::find_if(sessions, [end](const Session& each) {
-                          return end <= each.until;
-                        })->made;
-      const auto found =
-          std::find(all.begin() + static_cast<std::ptrdiff_t>(least), all.end(), state);
-      ASSERT_NE(found, all.end()) << "at call " << end << ", variant " << variant;
-    }
-  }
+  const auto check = [&](size_t end, const FileBytes& image) {
+    write_file(folder_.path("crashed"), image);
+    const auto medium = open("crashed");
+    const Lanes state = state_of(*recover(*medium, 100 + states, GetParam()));
+    ++states;
+    const auto& all = std::ranges::find_if(sessions, [end](const Session& each) {
+                        return end <= each.until;
+                      })->made;
+    const auto least = all.begin() + static_cast<std::ptrdiff_t>(noted_by(answered, end));
+    ASSERT_NE(std::find(least, all.end(), state), all.end())
+        << "at call " << end << ", state " << states;
+  };
+  for_each_crash(history, answered.front().first, 6, check, [] { return !HasFatalFailure(); });
   EXPECT_GT(states, 200u);
 }
 

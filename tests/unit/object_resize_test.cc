@@ -16,9 +16,9 @@
 #include "media/record.hpp"
 #include "model/object/objects_runtime.hpp"
 #include "object/object_core.hpp"
-#include "object/object_table.hpp"
 #include "support/expect_failure.hpp"
 #include "support/files.hpp"
+#include "support/object_medium.hpp"
 
 namespace perdura::test {
 namespace {
@@ -88,30 +88,12 @@ class ObjectResize : public testing::TestWithParam<const char*> {
   }
   static std::unique_ptr<ObjectCore> create(media::Medium& medium, u64 words) {
     ObjectCore::Parts made = parts(medium, 1);
-    made.head.magic = format::kObjectMagic;
-    made.head.identity = 7;
-    made.head.session = 1;
-    made.head.copy_place[0] = place(0);
-    made.head.copy_place[1] = place(1);
-    made.head.log_place = kLogAt;
-    made.head.log_lines = kLogLines;
-    made.head.callers = kCallers;
-    made.head.name[0] = 'a';
+    made.head = new_object_head({place(0), place(1)}, kLogAt, kLogLines, kCallers);
     const Words state(words);
     return value_or_throw(ObjectCore::create(std::move(made), std::as_bytes(std::span(state))));
   }
   static std::unique_ptr<ObjectCore> recover(media::Medium& medium, u64 session) {
-    ObjectCore::Parts found = parts(medium, session);
-    AlignedBuffer slots(2 * format::kObjectHeadBytes);
-    value_or_throw(medium.load_pages(0, slots.span()));
-    for (u64 slot = 0; slot < 2; ++slot) {
-      const auto& head = *reinterpret_cast<const format::ObjectHead*>(
-          slots.data() + slot * format::kObjectHeadBytes);
-      if (!object::head_fits(head, slot)) continue;
-      found.older = head;
-      if (found.head.sequence < head.sequence) std::swap(found.head, found.older);
-    }
-    return value_or_throw(ObjectCore::recover(std::move(found)));
+    return value_or_throw(ObjectCore::recover(with_heads(parts(medium, session))));
   }
   static Status put(ObjectCore& core, u64 word, u64 value, bool instant) {
     const Put given{word, value};
@@ -184,28 +166,17 @@ TEST_P(ObjectResize, IsWholeOrHasNotBeenAfterAnyCrash) {
     }
   }
   const media::History history = recording.history();
-  std::mt19937_64 random(2);
   u64 states = 0;
-  for (const size_t end : history.crash_points()) {
-    if (end < durable.front().first) continue;
-    u64 least = 0;
-    for (const auto& [at, steps] : durable)
-      if (at <= end) least = steps;
-    for (int variant = 0; variant < 4; ++variant) {
-      const u64 salt = random();
-      write_file(folder_.path("crashed"), history.after_crash(end, [&](size_t at, u64 atom) {
-        if (variant < 2) return variant == 1;
-        std::mt19937_64 draw(salt ^ (at << 20) ^ atom);
-        return draw() % 2 == 0;
-      }));
-      const auto medium = open("crashed");
-      const Words state = state_of(*recover(*medium, 100 + states));
-      ++states;
-      const auto found =
-          std::find(made.begin() + static_cast<std::ptrdiff_t>(least), made.end(), state);
-      ASSERT_NE(found, made.end()) << "at call " << end << ", variant " << variant;
-    }
-  }
+  const auto check = [&](size_t end, const FileBytes& image) {
+    write_file(folder_.path("crashed"), image);
+    const auto medium = open("crashed");
+    const Words state = state_of(*recover(*medium, 100 + states));
+    ++states;
+    const auto least = made.begin() + static_cast<std::ptrdiff_t>(noted_by(durable, end));
+    ASSERT_NE(std::find(least, made.end(), state), made.end())
+        << "at call " << end << ", state " << states;
+  };
+  for_each_crash(history, durable.front().first, 4, check, [] { return !HasFatalFailure(); });
   EXPECT_GT(states, 500u);
 }
 

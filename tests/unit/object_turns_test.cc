@@ -16,9 +16,9 @@
 #include "media/decorator.hpp"
 #include "media/record.hpp"
 #include "object/object_core.hpp"
-#include "object/object_table.hpp"
 #include "support/expect_failure.hpp"
 #include "support/files.hpp"
+#include "support/object_medium.hpp"
 
 namespace perdura::test {
 namespace {
@@ -114,30 +114,12 @@ class ObjectTurns : public testing::TestWithParam<Turns> {
   }
   static std::unique_ptr<ObjectCore> create(media::Medium& medium) {
     ObjectCore::Parts made = parts(medium, 1);
-    made.head.magic = format::kObjectMagic;
-    made.head.identity = 7;
-    made.head.session = 1;
-    made.head.copy_place[0] = 8192;
-    made.head.copy_place[1] = 12288;
-    made.head.log_place = 16384;
-    made.head.log_lines = kLogLines;
-    made.head.callers = GetParam().callers;
-    made.head.name[0] = 'a';
+    made.head = new_object_head({8192, 12288}, 16384, kLogLines, GetParam().callers);
     const Mixed state{};
     return value_or_throw(ObjectCore::create(std::move(made), std::as_bytes(std::span(&state, 1))));
   }
   static std::unique_ptr<ObjectCore> recover(media::Medium& medium, u64 session) {
-    ObjectCore::Parts found = parts(medium, session);
-    AlignedBuffer slots(2 * format::kObjectHeadBytes);
-    value_or_throw(medium.load_pages(0, slots.span()));
-    for (u64 slot = 0; slot < 2; ++slot) {
-      const auto& head = *reinterpret_cast<const format::ObjectHead*>(
-          slots.data() + slot * format::kObjectHeadBytes);
-      if (!object::head_fits(head, slot)) continue;
-      found.older = head;
-      if (found.head.sequence < head.sequence) std::swap(found.head, found.older);
-    }
-    return value_or_throw(ObjectCore::recover(std::move(found)));
+    return value_or_throw(ObjectCore::recover(with_heads(parts(medium, session))));
   }
   static Mixed state_of(ObjectCore& core) {
     Mixed state{};

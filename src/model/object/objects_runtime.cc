@@ -103,6 +103,13 @@ std::vector<u16> numbers_of(const std::vector<std::string>& names, const ObjectT
   return numbers;
 }
 
+std::shared_ptr<OpenObject> opened(std::unique_ptr<ObjectCore> core,
+                                   const std::vector<std::string>& names, const ObjectType& type,
+                                   const ObjectOptions& options) {
+  return std::make_shared<OpenObject>(std::move(core), numbers_of(names, type),
+                                      std::chrono::milliseconds(options.pending_ms));
+}
+
 u64 bytes_of(const std::vector<std::string>& names) {
   u64 bytes = 0;
   for (const std::string& each : names) bytes += each.size() + 1;
@@ -312,8 +319,7 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::create(std::string_view name
   entry.head = core->head();
   entry.unclear = 0;
   table_->note(entry);
-  return std::make_shared<OpenObject>(std::move(core), numbers_of(names, type),
-                                      std::chrono::milliseconds(options.pending_ms));
+  return opened(std::move(core), names, type, options);
 }
 
 // Methods that the object's log has not called yet get numbers behind those that it has.
@@ -350,8 +356,7 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::recover(const ObjectTable::E
   now.head = core->head();
   now.unclear = 0;
   table_->note(now);
-  return std::make_shared<OpenObject>(std::move(core), numbers_of(names, type),
-                                      std::chrono::milliseconds(options.pending_ms));
+  return opened(std::move(core), names, type, options);
 }
 
 Result<std::vector<std::string>> ObjectsRuntime::read_names(const ObjectHead& head) const {
