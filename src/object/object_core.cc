@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 #include <utility>
 
 #include "base/threads.hpp"
@@ -92,6 +93,14 @@ Result<std::unique_ptr<ObjectCore>> ObjectCore::recover(Parts parts) {
   PERDURA_ASSIGN(auto core, load(parts));
   PERDURA_TRY(core->repeat());
   return core;
+}
+
+// Where memory is short as well: who waits for an entry that is not done then has gone, so nothing
+// more is.
+template <class Body>
+Status ObjectCore::or_fail(Body&& body) {
+  Status done = guarded(body);
+  return done ? std::move(done) : fail(std::move(done));
 }
 
 // The older copy, and what the log has since, are the same object.
@@ -265,19 +274,25 @@ bool ObjectCore::merge_into_own(const Call& call) {
   return merged;
 }
 
-/// While it lives this thread executes.
+/// While it lives this thread executes; or it does not, where it was only tried.
 class ObjectCore::Executing {
  public:
-  explicit Executing(ObjectCore& core) : core_(core) {
+  explicit Executing(ObjectCore& core) : core_(core), executes_(true) {
     for (Execution::Wait wait(core.execution_); !core.execution_.try_begin();)
       if (!core.executor_.crew().help())
         wait.pause([&] { return core.executor_.crew().has_work(); });
   }
-  ~Executing() { core_.execution_.end(); }
+  Executing(ObjectCore& core, std::try_to_lock_t)
+      : core_(core), executes_(core.execution_.try_begin()) {}
+  ~Executing() {
+    if (executes_) core_.execution_.end();
+  }
   Executing(const Executing&) = delete;
+  explicit operator bool() const { return executes_; }
 
  private:
   ObjectCore& core_;
+  const bool executes_;
 };
 
 // `body` when all that was called by now is done, and no group is done in part.
@@ -301,15 +316,15 @@ Status ObjectCore::make_room(u64 index, u64 context_bytes) {
   };
   for (Execution::Wait wait(execution_); !is_over();) {
     PERDURA_TRY(require_not_forked());
-    if (execution_.try_begin()) {
-      const Status made = [&]() -> Status {
-        PERDURA_TRY(round());
-        return is_over() || log_->free_end() == log_->done() || !is_between_groups() ? Status{}
-                                                                                     : free_log();
-      }();
-      execution_.end();
-      if (!made) return copy_of(made.failure());
-      // Else a thread before this one is about to publish what it has claimed.
+    bool executed = false;
+    if (const Executing executing(*this, std::try_to_lock); executing) {
+      executed = true;
+      PERDURA_TRY(round());
+      if (!is_over() && log_->free_end() != log_->done() && is_between_groups())
+        PERDURA_TRY(free_log());
+    }
+    if (executed) {
+      // A thread before this one may be about to publish what it has claimed.
       if (!is_over()) ::sched_yield();
     } else if (!executor_.crew().help()) {
       wait.pause_for_room([&] { return is_over() || executor_.crew().has_work(); });
@@ -321,8 +336,7 @@ Status ObjectCore::make_room(u64 index, u64 context_bytes) {
 // A place that was claimed and stays empty keeps all that follow from being executed. So where no
 // room can be had that is the end, for those who wait for it and those who wait for them.
 Status ObjectCore::free_log() {
-  Status written = write_checkpoint();
-  return written ? std::move(written) : fail(std::move(written));
+  return or_fail([this] { return write_checkpoint(); });
 }
 
 Status ObjectCore::fail(Status why) {
@@ -336,11 +350,7 @@ Status ObjectCore::fail(Status why) {
 // that what is logged is in the caches still when it is done.
 Status ObjectCore::relieve(u64 index) {
   for (Execution::Wait wait(execution_);;) {
-    if (execution_.try_begin()) {
-      Status done = round();
-      execution_.end();
-      return done;
-    }
+    if (const Executing executing(*this, std::try_to_lock); executing) return round();
     const auto is_near = [&] {
       return index - log_->done() < kAheadOfDone * options_.pending_lines ||
              state_ != State::kUsable;
@@ -388,7 +398,7 @@ Status ObjectCore::call_alone(const Call& call, void* result, bool durable) {
   log_->publish(index, call);
   const u64 end = log_->tail();
   if (durable || is_due(end)) PERDURA_TRY(make_durable(index, end));
-  if (Status done = executor_.run_one(index, result); !done) return fail(std::move(done));
+  PERDURA_TRY(or_fail([&] { return executor_.run_one(index, result); }));
   if (++calls_since_checkpoint_ >= options_.checkpoint_calls) (void)write_checkpoint();
   return {};
 }
@@ -423,13 +433,11 @@ Status ObjectCore::sync() {
 Status ObjectCore::sync_soon() {
   PERDURA_TRY(require_usable());
   const u64 end = log_->tail();
-  if ((log_->done() >= end && log_->durable() >= end) || !execution_.try_begin()) return {};
-  Status synced = [&]() -> Status {
-    PERDURA_TRY(round());
-    return log_->durable() < log_->done() ? flush() : Status{};
-  }();
-  execution_.end();
-  return synced;
+  if (log_->done() >= end && log_->durable() >= end) return {};
+  const Executing executing(*this, std::try_to_lock);
+  if (!executing) return {};
+  PERDURA_TRY(round());
+  return log_->durable() < log_->done() ? flush() : Status{};
 }
 
 Status ObjectCore::checkpoint() {
@@ -454,11 +462,10 @@ Status ObjectCore::resize(u64 bytes, const u64 (&copy_place)[2]) {
     std::memcpy(image.data(), image_.data(), kept);
     if (history_) std::ranges::copy(callers_of(image_, head()), callers_of(image, next).begin());
     const u64 done = log_->done();
-    const auto write = [&]() -> Status {
+    PERDURA_TRY(or_fail([&]() -> Status {
       PERDURA_TRY(copies_.resize(next, image, done, session_));
       return copies_.write(image, done, session_);
-    };
-    if (Status written = write(); !written) return fail(std::move(written));
+    }));
     memory_ = std::move(memory);
     image_ = image;
     if (history_) history_->move_to(callers_of(image_, next));
@@ -510,13 +517,12 @@ ObjectHead ObjectCore::settled_head() {
 Status ObjectCore::until_done(u64 end, bool durable) {
   const auto is_done = [&] { return log_->done() >= end && (!durable || log_->durable() >= end); };
   for (Execution::Wait wait(execution_); !is_done();) {
-    if (execution_.try_begin()) {
-      Status done = rounds_until(end, durable);
-      execution_.end();
-      if (!done) return done;
-    } else if (!executor_.crew().help()) {
-      wait.pause([&] { return is_done() || executor_.crew().has_work(); });
+    if (const Executing executing(*this, std::try_to_lock); executing) {
+      PERDURA_TRY(rounds_until(end, durable));
+      continue;
     }
+    if (!executor_.crew().help())
+      wait.pause([&] { return is_done() || executor_.crew().has_work(); });
   }
   return {};
 }
@@ -560,9 +566,7 @@ Status ObjectCore::round() {
 
 Status ObjectCore::run(u64 end) {
   const u64 before = executor_.calls();
-  // Where memory is short nothing more is done: who waits for an entry that is not, has gone.
-  if (Status done = guarded([&] { return executor_.run(end); }); !done)
-    return fail(std::move(done));
+  PERDURA_TRY(or_fail([&] { return executor_.run(end); }));
   calls_since_checkpoint_ += executor_.calls() - before;
   if (log_->done() != end) execution_.give_turn(executor_.anothers(log_->done()));
   return {};
@@ -578,7 +582,7 @@ std::optional<NotCancelled> ObjectCore::in_system_calls() const {
 // A group that could not be written may be durable or not, so nothing is executed behind it.
 Status ObjectCore::make_durable(u64 last, u64 end) {
   const std::optional<NotCancelled> not_cancelled = in_system_calls();
-  const auto write = [&]() -> Status {
+  return or_fail([&]() -> Status {
     if (options_.durability == Durability::kTwoSteps)
       return log_->make_durable_in_two_steps(last, end);
     if (options_.durability != Durability::kEach) return log_->make_durable(last, end);
@@ -587,9 +591,7 @@ Status ObjectCore::make_durable(u64 last, u64 end) {
       PERDURA_TRY(log_->make_durable(index, index + log_->entry(index).lines));
     }
     return {};
-  };
-  Status written = write();
-  return written ? std::move(written) : fail(std::move(written));
+  });
 }
 
 // What was done and is not durable yet.
@@ -606,8 +608,10 @@ Status ObjectCore::write_checkpoint() {
   PERDURA_ASSERT(is_between_groups());
   const u64 before = copies_.head().checkpoint;
   const bool is_in_log = log_->durable() >= done;
-  PERDURA_TRY(copies_.write(image_, done, session_));
-  if (!is_in_log) PERDURA_TRY(copies_.repeat_head());
+  PERDURA_TRY(guarded([&]() -> Status {
+    PERDURA_TRY(copies_.write(image_, done, session_));
+    return is_in_log ? Status{} : copies_.repeat_head();
+  }));
   log_->note_checkpoint(is_in_log ? before : done, done);
   execution_.notify_room();
   calls_since_checkpoint_ = 0;

@@ -146,6 +146,8 @@ class ObjectCore {
   Status make_durable(u64 last, u64 end);
   Status flush();
   Status write_checkpoint();
+  template <class Body>
+  Status or_fail(Body&& body);
   Status fail(Status why);
 
   const u64 id_;  ///< no other one of the process has or had it

@@ -332,6 +332,39 @@ TEST_P(ObjectCores, AGroupThatFailsIsTheLastOne) {
   EXPECT_EQ(state.mixed, mixed);
 }
 
+// A write that finds no memory is one that failed: nobody who waited is answered later, and nobody
+// waits for who has gone.
+TEST_P(ObjectCores, WantOfMemoryIsTheLastThing) {
+  for (const u64 servers : {0, 1}) {
+    for (const bool of_log : {true, false}) {
+      Refusing::Refuses refuses = [](u64) { return false; };
+      Refusing medium(open("object" + std::to_string(servers) + (of_log ? "l" : "c")), refuses);
+      object::CoreOptions options = kOptions;
+      options.servers = static_cast<u32>(servers);
+      const auto core = create(medium, options);
+      call(*core, 1);
+      refuses = [of_log](u64 offset) -> bool {
+        if ((offset >= kLogAt) == of_log) throw std::bad_alloc();
+        return false;
+      };
+      const auto fails = [&](u64 calls) {
+        u64 result = 0;
+        for (u64 i = 0; i < calls; ++i)
+          if (!core->call({.function = kAddAndTell, .context = std::as_bytes(std::span(&i, 1))},
+                          &result))
+            return true;
+        return false;
+      };
+      EXPECT_EQ(fails(100), of_log) << "a checkpoint that fails fails no call";
+      EXPECT_TRUE(fails(kLogLines)) << "until there is no log left";
+      refuses = [](u64) { return false; };
+      std::thread other([&] { EXPECT_FALSE(core->sync()); });
+      other.join();
+      EXPECT_FALSE(core->close());
+    }
+  }
+}
+
 // The other slot leads to all of them, or it is said that some are gone.
 TEST_P(ObjectCores, ADamagedHeadLosesNoCallInSilence) {
   for (const u64 calls : {0, 10, 50, 90, 400}) {
