@@ -71,7 +71,7 @@ ObjectTable::Entry ObjectTable::entry_of(media::Medium& medium, u64 place, std::
                        return head_fits(*reinterpret_cast<const ObjectHead*>(head), slot);
                      });
     if (!whole) {
-      entry.unclear |= u8{1} << slot;
+      entry.unclear = static_cast<u8>(entry.unclear | 1 << slot);
       continue;
     }
     entry.older = *reinterpret_cast<const ObjectHead*>(slots + offset);
