@@ -314,7 +314,7 @@ void run(Context& context) {
       return Measured{median(before_use) / median(never),
                       {{"before_use_ms", before_use}, {"never_ms", never}}};
     });
-    context.measure("ms_1g", "ms", Reach::at_most(20), [&] {
+    context.measure("ms_1g", "ms", Reach::at_most(8), [&] {
       Measured result = repeat(context, victim, [&] { victim.kill_lightly_loaded(); });
       small_ms = result.value;
       return result;
@@ -327,7 +327,7 @@ void run(Context& context) {
       return result;
     });
   }
-  context.measure("ms_8g", "ms", Reach::at_most(20), [&] {
+  context.measure("ms_8g", "ms", Reach::at_most(8), [&] {
     const std::uint64_t heap_bytes = (context.quick() ? 2 : 8) * kGiB;
     Victim victim(context, heap_bytes);
     Measured result = repeat(context, victim, [&] { victim.kill_lightly_loaded(); });

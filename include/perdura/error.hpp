@@ -1,8 +1,10 @@
 // Errors that reach a program: what happened, where, and what to do about it.
 #pragma once
 
+#include <new>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace perdura {
 
@@ -25,14 +27,28 @@ enum class Code : int {
   kMisuse = 14,        ///< a call in the wrong state, as a double free
 };
 
-/// Thrown at the C++ surface. `what()` names the path, the place and the remedy.
+/// Thrown at the C++ surface. `what()` names the path, the place and the remedy. To be thrown it
+/// needs no memory of the heap: where that is short what happened is told all the same.
 class Error : public std::runtime_error {
  public:
-  Error(Code code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  Error(Code code, std::string message)
+      : std::runtime_error(""), code_(code), message_(std::move(message)) {}
+  Error(Error&&) noexcept = default;
+  /// Without the message where there is no memory for it.
+  Error(const Error& other) noexcept : std::runtime_error(other), code_(other.code_) {
+    try {
+      message_ = other.message_;
+    } catch (const std::bad_alloc&) {
+    }
+  }
+  Error& operator=(const Error&) = delete;
+
   Code code() const noexcept { return code_; }
+  const char* what() const noexcept override { return message_.c_str(); }
 
  private:
-  Code code_;
+  const Code code_;
+  std::string message_;
 };
 
 }  // namespace perdura

@@ -31,7 +31,8 @@ class [[nodiscard]] Result {
   const T& operator*() const { return std::get<0>(state_); }
   T* operator->() { return &std::get<0>(state_); }
   const T* operator->() const { return &std::get<0>(state_); }
-  const Failure& failure() const { return std::get<1>(state_); }
+  const Failure& failure() const& { return std::get<1>(state_); }
+  Failure&& failure() && { return std::get<1>(std::move(state_)); }
 
  private:
   std::variant<T, Failure> state_;
@@ -43,7 +44,8 @@ class [[nodiscard]] Result<void> {
   Result() = default;
   Result(Failure failure) : failure_(std::move(failure)) {}  // NOLINT
   explicit operator bool() const { return !failure_; }
-  const Failure& failure() const { return *failure_; }
+  const Failure& failure() const& { return *failure_; }
+  Failure&& failure() && { return *std::move(failure_); }
 
  private:
   std::optional<Failure> failure_;
@@ -51,17 +53,17 @@ class [[nodiscard]] Result<void> {
 
 using Status = Result<void>;
 
-[[noreturn]] inline void throw_failure(const Failure& failure) {
-  throw Error(failure.code, failure.message);
+[[noreturn]] inline void throw_failure(Failure failure) {
+  throw Error(failure.code, std::move(failure.message));
 }
 
 template <class T>
 T value_or_throw(Result<T>&& result) {
-  if (!result) throw_failure(result.failure());
+  if (!result) throw_failure(std::move(result).failure());
   return std::move(*result);
 }
 inline void value_or_throw(Status&& status) {
-  if (!status) throw_failure(status.failure());
+  if (!status) throw_failure(std::move(status).failure());
 }
 
 /// In a handler of an exception that says that the system refused memory or a thread, or of an
@@ -89,10 +91,12 @@ auto guarded(Call&& call) -> decltype(call()) {
 
 }  // namespace perdura
 
-/// Return the failure of a Status expression from the calling function.
-#define PERDURA_TRY(expression)                                                                    \
-  do {                                                                                             \
-    if (auto&& perdura_status_ = (expression); !perdura_status_) return perdura_status_.failure(); \
+/// Return the failure of a Status expression from the calling function. A failure that is passed on
+/// is moved, which needs no memory: it may be said once only.
+#define PERDURA_TRY(expression)                                                  \
+  do {                                                                           \
+    if (auto&& perdura_status_ = (expression); !perdura_status_)                 \
+      return std::forward<decltype(perdura_status_)>(perdura_status_).failure(); \
   } while (false)
 
 #define PERDURA_CONCAT_INNER(a, b) a##b
@@ -103,5 +107,5 @@ auto guarded(Call&& call) -> decltype(call()) {
   PERDURA_ASSIGN_NAMED(PERDURA_CONCAT(perdura_result_, __LINE__), target, expression)
 #define PERDURA_ASSIGN_NAMED(name, target, expression) \
   auto name = (expression);                            \
-  if (!name) return name.failure();                    \
+  if (!name) return std::move(name).failure();         \
   target = std::move(*name)

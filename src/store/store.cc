@@ -122,7 +122,7 @@ void* Operation::allocate(std::size_t size, std::size_t alignment) const {
     return store::blocks_of(*mutator_).allocate(size, alignment);
   auto& runtime = *static_cast<detail::Runtime*>(mutator_->runtime);
   Result<void*> block = runtime.heap().allocate(*mutator_, size, alignment);
-  if (!block) throw_failure(block.failure());
+  if (!block) throw_failure(std::move(block).failure());
   return *block;
 }
 
@@ -137,7 +137,7 @@ void Operation::deallocate(void* block) const {
     return store::blocks_of(*mutator_).deallocate(block);
   auto& runtime = *static_cast<detail::Runtime*>(mutator_->runtime);
   if (Status freed = runtime.heap().deallocate(*mutator_, block); !freed)
-    throw_failure(freed.failure());
+    throw_failure(std::move(freed).failure());
 }
 
 Store::Store(std::unique_ptr<detail::Runtime, detail::RuntimeDeleter> runtime) noexcept
@@ -164,18 +164,18 @@ Store& Store::operator=(Store&& other) noexcept {
 
 Store::~Store() {
   if (!runtime_ || !runtime_->usable() || std::uncaught_exceptions() != 0) return;
-  const Status closed = runtime_->close();
+  Status closed = runtime_->close();
   (void)closed;  // a destructor cannot report; close() does
 }
 
 void Store::close() {
   if (!runtime_) return;
   value_or_throw(runtime_->usable());
-  const Status closed = runtime_->close();
-  if (!closed && closed.failure().code == Code::kMisuse) throw_failure(closed.failure());
+  Status closed = runtime_->close();
+  if (!closed && closed.failure().code == Code::kMisuse) throw_failure(std::move(closed).failure());
   runtime_.reset();
   key_ = kClosed;
-  if (!closed) throw_failure(closed.failure());
+  if (!closed) throw_failure(std::move(closed).failure());
 }
 
 detail::Mutator& Store::register_thread() {

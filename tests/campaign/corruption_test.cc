@@ -160,10 +160,12 @@ TEST_P(Corruption, OfTheLog) {
     format::LogBlockHeader header;
     std::memcpy(&header, images.crashed.data() + at, sizeof header);
     if (header.magic != format::kLogBlockMagic) continue;
-    for (u64 i = 0; i < 12; ++i) bits.push_back(at * 8 + random() % (sizeof header * 8));
-    for (u64 i = 0; i < 8; ++i) bits.push_back(at * 8 + random() % (header.block_bytes * 8));
+    for (u64 i = 0; i < slice_or_whole(3, 12); ++i)
+      bits.push_back(at * 8 + random() % (sizeof header * 8));
+    for (u64 i = 0; i < slice_or_whole(2, 8); ++i)
+      bits.push_back(at * 8 + random() % (header.block_bytes * 8));
   }
-  ASSERT_GT(bits.size(), 20 * 4u);
+  ASSERT_GT(bits.size(), slice_or_whole(5, 20) * 4);
   flip_each(images.crashed, bits, {steps_of_version(0), steps_of_version(1)});
   flip_each(images.closed, bits, {steps_of_version(0)});
 }

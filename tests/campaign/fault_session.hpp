@@ -51,7 +51,7 @@ struct Object {
 struct Extras {
   static constexpr u64 kSlots = 32;
   u64 changes;
-  struct {
+  struct Slot {
     u64* words;
     u64 count;
     u64 value;
@@ -79,8 +79,9 @@ struct Scenario {
   bool on_server() const { return std::string_view(scheme) == "memcached"; }
 };
 const std::vector<Scenario>& scenarios();
-/// One of them: fault_objects.cc.
+/// Two of them: fault_objects.cc, fault_damage.cc.
 void call_objects(Session& session);
+void meet_damage(Session& session);
 inline void PrintTo(const Scenario& scenario, std::ostream* out) { *out << scenario.name; }
 
 class Session {

@@ -1,7 +1,7 @@
 // A program that knows nothing of Perdura, for what real programs do too seldom:
 //   threads ROUNDS   threads, old and new ones, allocate, resize and free each other's blocks, of
 //                    all sizes and alignments, and verify every byte; 0 rounds: until killed
-//   fork             children, of children, with threads, go on with the heap that they inherit
+//   fork CHILDREN    children, of children, with threads, go on with the heap that they inherit
 //   clone            so does a child that libc does not know of, or it dies
 //   rest             says where its blocks are and what is in them, and waits to be killed
 //   signals          a signal that the program blocks reaches no other thread
@@ -202,7 +202,7 @@ static void* work_until_told(void* told) {
   return NULL;
 }
 
-static void run_fork(void) {
+static void run_fork(int children) {
   uint64_t random = 1;
   for (int i = 0; i < kStepsARound; ++i) step(&random);
   fork_children(2);
@@ -210,7 +210,7 @@ static void run_fork(void) {
   atomic_int told = 0;
   pthread_t thread;
   pthread_create(&thread, NULL, work_until_told, &told);
-  for (int i = 0; i < 50; ++i) {
+  for (int i = 0; i < children; ++i) {
     struct block* mine = make(&random);
     const pid_t child = fork();
     if (child == 0) {
@@ -290,7 +290,7 @@ __attribute__((constructor)) static void abort_before_main(int argc, char** argv
 int main(int argc, char** argv) {
   const char* what = argc > 1 ? argv[1] : "";
   if (strcmp(what, "threads") == 0 && argc == 3) run_threads(atoi(argv[2]));
-  else if (strcmp(what, "fork") == 0) run_fork();
+  else if (strcmp(what, "fork") == 0 && argc == 3) run_fork(atoi(argv[2]));
   else if (strcmp(what, "clone") == 0) run_clone();
   else if (strcmp(what, "rest") == 0) run_rest();
   else if (strcmp(what, "signals") == 0) run_signals();

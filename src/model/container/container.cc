@@ -74,10 +74,10 @@ void* reallocate(void* object, std::size_t bytes) {
   VolatileHeap& objects = VolatileHeap::instance();
   const u64 old_bytes = value_or_throw(home.heap().usable(object)).bytes;
   auto said = objects.take(object, old_bytes);
-  const auto made = home.heap().reallocate_typed(home.mutator(), object, bytes);
+  auto made = home.heap().reallocate_typed(home.mutator(), object, bytes);
   if (!made) {
     objects.give(std::move(said), object, old_bytes);
-    throw_failure(made.failure());
+    throw_failure(std::move(made).failure());
   }
   said.pin = {};
   objects.give(std::move(said), *made, value_or_throw(home.heap().usable(*made)).bytes);
@@ -90,10 +90,10 @@ void deallocate(void* object) {
   VolatileHeap& objects = VolatileHeap::instance();
   const u64 bytes = value_or_throw(home.heap().usable(object)).bytes;
   auto said = objects.take(object, bytes);  // of another one's from when it is freed
-  const Status freed = home.heap().deallocate(home.mutator(), object);
+  Status freed = home.heap().deallocate(home.mutator(), object);
   if (!freed) {
     objects.give(std::move(said), object, bytes);
-    throw_failure(freed.failure());
+    throw_failure(std::move(freed).failure());
   }
 }
 
@@ -188,10 +188,10 @@ void Container::exclude(const void* pointer) {
 void Container::close() {
   if (!container_) return;
   value_or_throw(container_->runtime().usable());
-  const Status closed = container_->close();
-  if (!closed && closed.failure().code == Code::kMisuse) throw_failure(closed.failure());
+  Status closed = container_->close();
+  if (!closed && closed.failure().code == Code::kMisuse) throw_failure(std::move(closed).failure());
   delete container_.release();
-  if (!closed) throw_failure(closed.failure());
+  if (!closed) throw_failure(std::move(closed).failure());
 }
 
 void Container::discard() noexcept {

@@ -14,7 +14,7 @@ std::unique_ptr<region::Region> reserve() {
   for (u64 bytes = kBytesMax;; bytes /= 2) {
     auto region = region::Region::map_volatile(bytes);
     if (region) return std::move(*region);
-    if (bytes <= kBytesMin) throw_failure(region.failure());
+    if (bytes <= kBytesMin) throw_failure(std::move(region).failure());
   }
 }
 
