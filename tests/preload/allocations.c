@@ -1,7 +1,8 @@
 // A program that knows nothing of Perdura, for what real programs do too seldom:
 //   threads ROUNDS   threads, old and new ones, allocate, resize and free each other's blocks, of
 //                    all sizes and alignments, and verify every byte; 0 rounds: until killed
-//   fork CHILDREN    children, of children, with threads, go on with the heap that they inherit
+//   fork CHILDREN STEPS
+//                    children, of children, with threads, go on with the heap that they inherit
 //   clone            so does a child that libc does not know of, or it dies
 //   rest             says where its blocks are and what is in them, and waits to be killed
 //   signals          a signal that the program blocks reaches no other thread
@@ -112,7 +113,8 @@ static void end(struct block* block) {
 
 // --- threads ------------------------------------------------------------------------------------
 
-enum { kSlots = 2000, kThreads = 4, kStepsARound = 5000 };
+enum { kSlots = 2000, kThreads = 4 };
+static int steps_a_round = 5000;
 static _Atomic(struct block*) slots[kSlots];
 
 static void step(uint64_t* random) {
@@ -158,7 +160,7 @@ static void free_late(void* block) {
 static void* run_round(void* seed) {
   uint64_t random = (uintptr_t)seed;
   pthread_setspecific(last_words, make(&random));
-  for (int i = 0; i < kStepsARound; ++i) step(&random);
+  for (int i = 0; i < steps_a_round; ++i) step(&random);
   return make(&random);
 }
 
@@ -186,7 +188,7 @@ static void fork_children(int depth) {
     const pid_t child = fork();
     if (child == 0) {
       uint64_t random = 1000 * (uintptr_t)depth + i;
-      for (int k = 0; k < kStepsARound; ++k) step(&random);
+      for (int k = 0; k < steps_a_round; ++k) step(&random);
       if (depth > 1) fork_children(depth - 1);
       else if (i == 0) run_threads(1);
       exit(0);
@@ -202,9 +204,10 @@ static void* work_until_told(void* told) {
   return NULL;
 }
 
-static void run_fork(int children) {
+static void run_fork(int children, int steps) {
+  steps_a_round = steps;
   uint64_t random = 1;
-  for (int i = 0; i < kStepsARound; ++i) step(&random);
+  for (int i = 0; i < steps_a_round; ++i) step(&random);
   fork_children(2);
   // While another thread may be anywhere: only the child's own blocks are certain.
   atomic_int told = 0;
@@ -290,10 +293,10 @@ __attribute__((constructor)) static void abort_before_main(int argc, char** argv
 int main(int argc, char** argv) {
   const char* what = argc > 1 ? argv[1] : "";
   if (strcmp(what, "threads") == 0 && argc == 3) run_threads(atoi(argv[2]));
-  else if (strcmp(what, "fork") == 0 && argc == 3) run_fork(atoi(argv[2]));
+  else if (strcmp(what, "fork") == 0 && argc == 4) run_fork(atoi(argv[2]), atoi(argv[3]));
   else if (strcmp(what, "clone") == 0) run_clone();
   else if (strcmp(what, "rest") == 0) run_rest();
   else if (strcmp(what, "signals") == 0) run_signals();
-  else fail("threads ROUNDS, fork, clone, rest, signals or abort");
+  else fail("threads ROUNDS, fork CHILDREN STEPS, clone, rest, signals or abort");
   puts("good");
 }

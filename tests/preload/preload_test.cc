@@ -327,7 +327,8 @@ TEST_F(PreloadTest, ChildrenGoOnWithTheHeapTheyInherit) {
   for (const std::string& aliases : counts) {
     SCOPED_TRACE(aliases);
     const std::string setting = "PERDURA_ALIASES=" + aliases;
-    expect_same({PERDURA_ALLOCATIONS, "fork", std::to_string(slice_or_whole(12, 50))},
+    expect_same({PERDURA_ALLOCATIONS, "fork", std::to_string(slice_or_whole(12, 50)),
+                 std::to_string(slice_or_whole(1000, 5000))},
                 {setting, "PERDURA_REGION_LIMIT=1G"});
   }
 }
