@@ -120,10 +120,10 @@ Options tracked(Tracking tracking) {
   return options;
 }
 
-Measured nvm(Context& context, Tracking tracking, std::size_t piece_bytes) {
+Measured nvm(Context& context, const Options& options, std::size_t piece_bytes) {
   const std::size_t bytes = context.quick() ? 16 * kMiB : 64 * kMiB;
   const std::size_t count = bytes / piece_bytes;
-  Heap heap(context, Place::kMemory, tracked(tracking), count * kPageBytes, 1);
+  Heap heap(context, Place::kMemory, options, count * kPageBytes, 1);
   const auto pieces = heap.pieces(piece_bytes, kPageBytes, count);
   const Buffer target(bytes);
   return compare(context, heap.store(), pieces, [&] {
@@ -213,11 +213,20 @@ Measured heap_size(Context& context, Tracking tracking) {
 void run(Context& context) {
   pin_thread(kMutatorCpu);
   context.measure("nvm_dense", "ratio", Reach::at_most(1.25), [&] {
-    return with_userfault(context, [&](Tracking t) { return nvm(context, t, kPageBytes); });
+    return with_userfault(context,
+                          [&](Tracking t) { return nvm(context, tracked(t), kPageBytes); });
   });
   context.measure("nvm_sparse", "ratio", Reach::at_most(1.5), [&] {
-    return with_userfault(context, [&](Tracking t) { return nvm(context, t, kLineBytes); });
+    return with_userfault(context,
+                          [&](Tracking t) { return nvm(context, tracked(t), kLineBytes); });
   });
+  // Two copies have nothing left to do afterwards, where a log has its replay.
+  Options copies = tracked(Tracking::kReported);
+  copies.engine = Engine::kDualCopy;
+  context.measure("copies_dense", "ratio", Reach::none(),
+                  [&] { return nvm(context, copies, kPageBytes); });
+  context.measure("copies_sparse", "ratio", Reach::none(),
+                  [&] { return nvm(context, copies, kLineBytes); });
   context.measure("file_dense", "ratio", Reach::at_most(1.25), [&] {
     return with_userfault(context, [&](Tracking t) { return file_dense(context, t); });
   });

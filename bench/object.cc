@@ -127,16 +127,19 @@ Measured compare_variants(Context& context, const Variant& faster, const Variant
   return {1 / pair.ratio, describe(pair)};
 }
 
-Measured compare_cow(Context& context, std::uint64_t checkpoint_calls) {
-  StoredObject<Unmerged> stored(context, Place::kMemory, kHybrid);
-  CowMatrix peer(context, checkpoint_calls);
+template <class Peer>
+Measured compare_copied(Context& context, std::uint64_t checkpoint_calls) {
+  const ObjectOptions& options =
+      checkpoint_calls == 1 && std::is_same_v<Peer, MaskedMatrix> ? kEachCheckpointed : kHybrid;
+  StoredObject<Unmerged> stored(context, Place::kMemory, options);
+  Peer peer(context, checkpoint_calls);
   CountedMatrix subject(stored.get());
   CountedMatrix base(peer);
   const Load load{2, calls_of(context)};
   const Paired pair = compare(rounds_of(context), subject, load, base, load);
   stored.reopen();
   subject.check("perdura");
-  base.check("cow");
+  base.check("peer");
   return {1 / pair.ratio, describe(pair)};
 }
 
@@ -231,9 +234,14 @@ void measure_checkpoints(Context& context) {
                   [&] { return compare_variants(context, hybrid, nvram); });
   context.measure("ssd", "ratio", Reach::at_least(2.6),
                   [&] { return compare_variants(context, nvram, ssd); });
-  context.measure("cow", "ratio", Reach::none(), [&] { return compare_cow(context, 1000); });
+  context.measure("cow", "ratio", Reach::none(),
+                  [&] { return compare_copied<CowMatrix>(context, 1000); });
   context.measure("cow_each", "ratio", Reach::at_least(1.5),
-                  [&] { return compare_cow(context, 1); });
+                  [&] { return compare_copied<CowMatrix>(context, 1); });
+  context.measure("masked", "ratio", Reach::none(),
+                  [&] { return compare_copied<MaskedMatrix>(context, 1000); });
+  context.measure("masked_each", "ratio", Reach::none(),
+                  [&] { return compare_copied<MaskedMatrix>(context, 1); });
 }
 
 void measure_deferring(Context& context) {
@@ -286,6 +294,7 @@ void run(Context& context) {
   measure_pools(context);
   measure_structures(context);
   measure_floors(context);
+  measure_dual_stores(context);
   measure_peers(context);
 }
 

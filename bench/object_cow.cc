@@ -28,53 +28,78 @@ void* map_new(const std::string& path, std::size_t size) {
 
 }  // namespace
 
-CowMatrix::CowMatrix(Context& context, std::uint64_t checkpoint_calls)
-    : checkpoint_calls_(checkpoint_calls),
-      context_(context),
-      path_(context.path(Place::kMemory, "cow")),
-      nvm_(static_cast<Nvm*>(map_new(path_, sizeof(Nvm)))),
-      log_(kEntries * sizeof(Entry)) {
-  write_word(nvm_->used, 1);
-}
+NvmFile::NvmFile(Context& context, const char* stem, std::size_t size)
+    : context_(context),
+      path_(context.path(Place::kMemory, stem)),
+      size_(size),
+      at_(map_new(path_, size)) {}
 
-CowMatrix::~CowMatrix() {
-  munmap(nvm_, sizeof(Nvm));
+NvmFile::~NvmFile() {
+  munmap(at_, size_);
   context_.remove(path_);
 }
 
-void CowMatrix::all_inc(std::int32_t by) {
+CopiedMatrix::CopiedMatrix(std::uint64_t checkpoint_calls)
+    : checkpoint_calls_(checkpoint_calls), log_(kEntries * sizeof(Entry)) {}
+
+void CopiedMatrix::all_inc(std::int32_t by) {
   const std::lock_guard lock(mutex_);
   auto* const log = reinterpret_cast<Entry*>(log_.data());
   log[calls_ % kEntries] = {calls_, by, {}};
   ++calls_;
   memory_.matrix.all_inc(by);
-  if (++calls_since_ >= checkpoint_calls_) checkpoint();
+  if (++calls_since_ < checkpoint_calls_) return;
+  checkpoint(memory_, calls_);
+  calls_since_ = 0;
 }
 
-void CowMatrix::sync() {
+void CopiedMatrix::sync() {
   const std::lock_guard lock(mutex_);
-  if (calls_since_ != 0) checkpoint();
+  if (calls_since_ == 0) return;
+  checkpoint(memory_, calls_);
+  calls_since_ = 0;
+}
+
+CowMatrix::CowMatrix(Context& context, std::uint64_t checkpoint_calls)
+    : CopiedMatrix(checkpoint_calls), file_(context, "cow", sizeof(Nvm)) {
+  write_word(nvm().used, 1);
 }
 
 // After a crash the root leads to a whole copy: the old one, or the new one. A block that is used
 // and not the root's is free.
-void CowMatrix::checkpoint() {
-  const auto block = static_cast<std::uint64_t>(std::countr_one(nvm_->used));
-  write_word(nvm_->used, nvm_->used | std::uint64_t{1} << block);
-  const std::uint64_t before = nvm_->root;
-  write_block(nvm_->blocks[before], nvm_->blocks[block]);
-  write_block(memory_, nvm_->blocks[block]);
-  write_word(nvm_->root, block);
-  write_word(nvm_->used, nvm_->used & ~(std::uint64_t{1} << before));
-  calls_since_ = 0;
+void CowMatrix::checkpoint(const Block& memory, std::uint64_t) {
+  Nvm& nvm = this->nvm();
+  const auto block = static_cast<std::uint64_t>(std::countr_one(nvm.used));
+  write_word(nvm.used, nvm.used | std::uint64_t{1} << block);
+  const std::uint64_t before = nvm.root;
+  write_block(nvm.blocks[before], nvm.blocks[block]);
+  write_block(memory, nvm.blocks[block]);
+  write_word(nvm.root, block);
+  write_word(nvm.used, nvm.used & ~(std::uint64_t{1} << before));
 }
 
-void CowMatrix::write_word(std::uint64_t& word, std::uint64_t value) {
+MaskedMatrix::MaskedMatrix(Context& context, std::uint64_t checkpoint_calls)
+    : CopiedMatrix(checkpoint_calls), file_(context, "masked", sizeof(Nvm)) {}
+
+// Where the index has the mask after a crash its copy has all that the log has, whatever the cursor
+// says.
+void MaskedMatrix::checkpoint(const Block& memory, std::uint64_t calls) {
+  constexpr std::uint64_t kResilient = 2;
+  Nvm& nvm = this->nvm();
+  const std::uint64_t older = nvm.index ^ 1;
+  write_block(memory, nvm.copies[older]);
+  write_word(nvm.index, older | kMask);
+  write_word(nvm.last_state, kResilient);
+  write_word(nvm.cursor, calls);
+  write_word(nvm.index, older);
+}
+
+void CopiedMatrix::write_word(std::uint64_t& word, std::uint64_t value) {
   _mm_stream_si64(reinterpret_cast<long long*>(&word), static_cast<long long>(value));
   _mm_sfence();
 }
 
-void CowMatrix::write_block(const Block& from, Block& to) {
+void CopiedMatrix::write_block(const Block& from, Block& to) {
   gather_nontemporal(
       {reinterpret_cast<std::byte*>(const_cast<Block*>(&from)), sizeof(Block), sizeof(Block), 1},
       reinterpret_cast<std::byte*>(&to));

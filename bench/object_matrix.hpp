@@ -124,8 +124,10 @@ class NativeObject {
 template <class State>
 class StoredObject {
  public:
-  StoredObject(Context& context, Place place, const ObjectOptions& options)
-      : context_(context), uri_(context.uri(place, "object")), options_(options) {
+  /// `parameters`: of its URI, "?…".
+  StoredObject(Context& context, Place place, const ObjectOptions& options,
+               const std::string& parameters = "")
+      : context_(context), uri_(context.uri(place, "object") + parameters), options_(options) {
     open();
   }
   ~StoredObject() {

@@ -214,7 +214,8 @@ void Image::sum_copy(ObjectHead& head) const {
   const u64 image = head.bytes < bytes.size() && head.callers < bytes.size()
                         ? format::object_image_bytes(head)
                         : ~u64{0};
-  if (has(copy, image)) head.copy_checksum = checksum(bytes.data() + copy, image);
+  if (has(copy, image))
+    head.copy_checksum = pieces_checksum(bytes.data() + copy, image, kPageBytes);
   if (has(head.functions_place, head.functions_bytes))
     head.functions_checksum = checksum(bytes.data() + head.functions_place, head.functions_bytes);
 }

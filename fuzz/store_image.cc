@@ -1,7 +1,8 @@
 // Goal: whatever a store's medium holds, checking, describing and opening it end with a sentence or
 // with a store that works; nothing crashes, hangs, leaks or reads out of bounds.
-// Method: the input chooses one of four stores, made here, and overwrites fields of its
-// structures: superblocks, directory, log blocks, transactions, heap metadata. Then all checksums
+// Method: the input chooses one of five stores, made here, and overwrites fields of its
+// structures: superblocks, directory, log blocks, transactions, heap metadata, in both copies where
+// there are two. Then all checksums
 // are made to fit again, so that what reads them meets hostile structures and not only wrong sums;
 // the input may exempt any of them.
 #include <algorithm>
@@ -79,11 +80,16 @@ struct Base {
   std::map<u64, u64> records;  ///< of transactions, by medium offset: of their segment
   std::vector<Area> areas;
 
-  const Extent* home(u64 region_offset) const {
-    for (const Extent& extent : heads.extents)
-      if (extent.kind == ExtentKind::kHome && region_offset - extent.region_offset < extent.length)
-        return &extent;
-    return nullptr;
+  /// Where a place of the region is on the medium; of two copies the newest one first.
+  std::vector<Extent> homes(u64 region_offset) const {
+    for (const Extent& extent : heads.extents) {
+      if (region_offset - extent.region_offset >= extent.length) continue;
+      if (extent.kind == ExtentKind::kHome) return {extent};
+      if (extent.kind != ExtentKind::kCopies) continue;
+      const u64 newest = format::copy_of(heads.superblock.regions[0].replayed_version);
+      return {format::home_in_copy(extent, newest), format::home_in_copy(extent, newest ^ 1)};
+    }
+    return {};
   }
 };
 
@@ -95,8 +101,10 @@ Options options(u8 how) {
   return chosen;
 }
 
-enum class Kind { kClosed, kCrashed, kCrashedWithMuch, kTransactions };
-constexpr size_t kKinds = 4;
+enum class Kind { kClosed, kCrashed, kCrashedWithMuch, kTransactions, kCopies };
+constexpr size_t kKinds = 5;
+/// Of Head::store: from here on the last kind, else one of the others.
+constexpr u8 kFirstOfCopies = 224;
 
 struct Link {
   Link* next;
@@ -128,7 +136,9 @@ Bytes make_store(Kind kind) {
   file.resize(kPageBytes);
   const std::string uri = "file:" + file.path();
   {
-    Store store = Store::open(uri, options(0));
+    Options made = options(0);
+    if (kind == Kind::kCopies) made.engine = Engine::kDualCopy;
+    Store store = Store::open(uri, made);
     for (int i = 0; i < 40; ++i) {
       void* block = store.allocate(static_cast<size_t>(16 + i * 90));
       fill(store, block, 16, i);
@@ -189,9 +199,9 @@ struct HeapPlaces {
 // Units and roots do not move between the first close and the crash, but for the last root.
 HeapPlaces find_heap(const Base& base) {
   const auto bytes_at = [&](u64 offset) {
-    const Extent* extent = base.home(offset);
-    require(extent != nullptr, "the heap has a home");
-    return extent->medium_offset + (offset - extent->region_offset);
+    const std::vector<Extent> homes = base.homes(offset);
+    require(!homes.empty(), "the heap has a home");
+    return region::HomeMap::page_place(homes.front(), offset);
   };
   HeapPlaces found;
   const auto header = load<format::HeapHeader>(base.image, bytes_at(0));
@@ -221,7 +231,8 @@ Base make_base(Kind kind) {
                    load<LogBlockHeader>(base.image, block).data_bytes);
   const HeapPlaces heap = find_heap(base);
   require(!heap.slabs.empty() && !heap.roots.empty(), "the store has slabs and roots");
-  require(kind == Kind::kClosed || base.blocks.size() >= 3, "its log has blocks");
+  require(kind == Kind::kClosed || kind == Kind::kCopies || base.blocks.size() >= 3,
+          "its log has blocks");
   find_transactions(base);
   require((kind == Kind::kTransactions) == (base.records.size() >= 12), "it has transactions");
   base.areas = head_areas(base.heads);
@@ -246,8 +257,8 @@ Base make_base(Kind kind) {
 const Base& base_of(u8 store) {
   static const std::array<Base, kKinds> bases = {
       make_base(Kind::kClosed), make_base(Kind::kCrashed), make_base(Kind::kCrashedWithMuch),
-      make_base(Kind::kTransactions)};
-  return bases[store % kKinds];
+      make_base(Kind::kTransactions), make_base(Kind::kCopies)};
+  return bases[store >= kFirstOfCopies ? kKinds - 1 : store % (kKinds - 1)];
 }
 
 // --- patches -------------------------------------------------------------------------------------
@@ -269,9 +280,10 @@ struct Image {
 
 // At home and wherever the log holds that place.
 void Image::change_region(u64 offset, const Patch& patch) {
-  const Extent* extent = base.home(offset);
-  if (extent == nullptr) return;
-  change(bytes, extent->medium_offset + (offset - extent->region_offset), patch, kValues);
+  const std::vector<Extent> homes = base.homes(offset);
+  if (homes.empty()) return;
+  for (const Extent& home : homes)
+    change(bytes, region::HomeMap::page_place(home, offset), patch, kValues);
   pages.insert(round_down(offset, kPageBytes));
   for (const u64 block : base.blocks) {
     const auto header = load<LogBlockHeader>(base.image, block);
@@ -297,12 +309,11 @@ void Image::apply(const Patch& patch) {
 // --- sums ----------------------------------------------------------------------------------------
 
 void Image::sum_pages() {
-  for (const u64 page : pages) {
-    const Extent& extent = *base.home(page);
-    store(
-        bytes, region::HomeMap::checksum_place(extent, page),
-        page_checksum(bytes.data() + region::HomeMap::page_place(extent, page), page / kLineBytes));
-  }
+  for (const u64 page : pages)
+    for (const Extent& home : base.homes(page))
+      store(
+          bytes, region::HomeMap::checksum_place(home, page),
+          page_checksum(bytes.data() + region::HomeMap::page_place(home, page), page / kLineBytes));
 }
 
 void Image::sum_log(u8 unsummed) {
@@ -382,6 +393,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
                                                std::size_t max_size, unsigned seed) {
   using namespace perdura::fuzz;
-  return mutate({data, size, max_size}, base_of(kKinds - 1).areas.size(), seed);
+  return mutate({data, size, max_size}, base_of(kKinds - 2).areas.size(), seed);
 }
 #endif

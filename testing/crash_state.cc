@@ -194,6 +194,24 @@ Execution::Execution(const CrashState& state, media::Geometry geometry, Choices&
     mark(state.atoms_[i].offset / state.atom_bytes_, static_cast<u32>(i));
   for (size_t i = 0; i < untouched_.size(); ++i) untouched_[i] = undecided_in_page_[i] == 0;
   decided_ = untouched_;
+  leave_unflushed();
+}
+
+void Execution::leave_unflushed() {
+  unflushed_.clear();
+  if (!state_.killed_) return;
+  for (size_t i = 0; i < state_.atoms_.size(); ++i) {
+    const CrashState::Atom& atom = state_.atoms_[i];
+    unflushed_.push_back({atom.offset, static_cast<u32>(i)});
+    set_status(atom.offset, kCertain);
+    store(atom.offset, state_.option(atom, atom.count - 1), state_.atom_bytes_);
+  }
+}
+
+void Execution::flush(u64 offset, u64 length) {
+  std::erase_if(unflushed_, [&](const Shadowed& atom) {
+    return offset < atom.offset + state_.atom_bytes_ && atom.offset < offset + length;
+  });
 }
 
 void Execution::mark(size_t atom, u32 status) {
@@ -224,6 +242,7 @@ void Execution::reset() {
   size_.reset();
   digest_ = 0;
   choices_.rewind();
+  leave_unflushed();
 }
 
 void Execution::set_status(u64 offset, u32 status) {
@@ -289,6 +308,7 @@ void Execution::barrier(const Site& site) {
     std::erase_if(shadowed_, [&](const Shadowed& atom) {
       return overlap(each, atom.offset, state_.atom_bytes_);
     });
+    flush(each.offset, each.length);
   }
   pending_ = std::move(left);
 }
@@ -403,7 +423,9 @@ bool Execution::decide(u64 offset, std::byte* bytes, u64 length, const Site& sit
   else looked_at_.clear();
   if (looked_at_.empty()) {
     if (!in_place) std::memcpy(bytes, image_.data() + offset, length);
-    return fits(bytes) || believed;
+    if (!fits(bytes)) return believed;
+    flush(offset, length);
+    return true;
   }
 
   const auto torn = std::find_if(torn_.begin(), torn_.end(), [&](const Torn& each) {
@@ -521,6 +543,7 @@ u64 Execution::digest() const {
     sum = sum * 31 + hash_of(each.offset, pending_bytes_.data() + each.place, each.length) +
           hash_of(each.offset, undo_bytes_.data() + each.old, each.length);
   for (const Shadowed& each : shadowed_) sum += hash_of(each.offset, nullptr, 0);
+  for (const Shadowed& each : unflushed_) sum += hash_of(each.offset + 1, nullptr, 0);
   return sum;
 }
 
@@ -548,6 +571,7 @@ CrashState Execution::crash_state() const {
     if (const u32 status = status_at(atom.offset); status != kCertain)
       add_options(atom.offset, status);
   for (const Shadowed& each : shadowed_) add_options(each.offset, each.status);
+  for (const Shadowed& each : unflushed_) add_options(each.offset, each.status);
   for (const Pending& each : pending_)
     builder.possible(++last_call, each.offset, {pending_bytes_.data() + each.place, each.length});
   builder.finish();

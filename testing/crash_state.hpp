@@ -88,6 +88,14 @@ class CrashState {
     state.atoms_.clear();
     return state;
   }
+  /// A process was killed, and not the power: all that it wrote can be read, and what no barrier
+  /// covered may still be in the caches alone. It is durable when it is found whole, or written
+  /// again and covered.
+  CrashState killed() const {
+    CrashState state = *this;
+    state.killed_ = true;
+    return state;
+  }
   /// All writes reached the medium.
   CrashState nothing_lost() const {
     return decided([](size_t, u32 options) { return options - 1; });
@@ -121,6 +129,7 @@ class CrashState {
   std::vector<Atom> atoms_;       ///< sorted by offset
   std::vector<Option> options_;
   std::vector<std::byte> arena_;
+  bool killed_ = false;
   u64 size_min_ = 0;  ///< growth that no barrier covers may have happened or not
 };
 
@@ -250,6 +259,8 @@ class Execution {
   void look_at(u64 offset, u64 length);
   bool contents(std::vector<Content>& found) const;
   void settle(const Content& content);
+  void leave_unflushed();
+  void flush(u64 offset, u64 length);
   u64 size();
 
   const u64 state_id_;
@@ -268,6 +279,7 @@ class Execution {
   std::vector<Torn> torn_;
   std::vector<Pending> pending_;
   std::vector<Shadowed> shadowed_;
+  std::vector<Shadowed> unflushed_;  ///< of a process that was killed
   std::vector<std::byte> pending_bytes_;
   u64 digest_ = 0;
 

@@ -72,6 +72,11 @@ bool Explorer::explore(const CrashState& state, size_t call) {
   return explore_exactly(state, point, 1);
 }
 
+bool Explorer::explore_killed(const CrashState& state, size_t call) {
+  CrashPoint point{.call = call, .killed = true};
+  return explore_exactly(state.killed(), point, 1);
+}
+
 bool Explorer::run(Execution& execution, const Choices& choices, CrashPoint& point) {
   const Outcome outcome = recover_(execution, point.call);
   coverage_.executions += outcome.recoveries;
@@ -141,7 +146,8 @@ bool Explorer::sample(const CrashState& state, CrashPoint& point) {
   return true;
 }
 
-Outcome Explorer::replay(const CrashState& state, const CrashPoint& point) {
+Outcome Explorer::replay(const CrashState& at, const CrashPoint& point) {
+  const CrashState state = point.killed ? at.killed() : at;
   if (point.sample != 0 && point.choices.size() < 2) {
     const Samples samples(state.undecided(), options_.samples, options_.seed);
     const CrashState decided =
@@ -154,8 +160,8 @@ Outcome Explorer::replay(const CrashState& state, const CrashPoint& point) {
   choices.set(point.choices.front());
   std::optional<CrashState> inner;
   u64 barrier = 0;
-  Execution execution(state, geometry_, choices, options_.mutation, [&](Execution& at) {
-    if (++barrier == point.barrier) inner = at.crash_state();
+  Execution execution(state, geometry_, choices, options_.mutation, [&](Execution& here) {
+    if (++barrier == point.barrier) inner = here.crash_state();
   });
   const Outcome outcome = recover_(execution, point.call);
   if (point.choices.size() < 2 || !inner) return outcome;

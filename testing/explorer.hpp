@@ -35,6 +35,7 @@ using Recover = std::function<Outcome(Execution& execution, size_t call)>;
 struct CrashPoint {
   size_t call = 0;                          ///< the failure comes after so many recorded calls
   std::vector<std::vector<u32>> choices{};  ///< of the recovery; of one after a failure inside it
+  bool killed = false;                      ///< at first the process was killed alone
   u64 barrier = 0;  ///< that failure: before this barrier of the first recovery, from 1
   u64 sample = 0;   ///< the number of the sampled state, from 1; 0: explored exactly
 };
@@ -78,8 +79,10 @@ class Explorer {
 
   /// Explore the state at `call`. False, with the problem kept, at the first one.
   bool explore(const CrashState& state, size_t call);
+  /// The same of the death of a process, which power failures follow while the next one opens it.
+  bool explore_killed(const CrashState& state, size_t call);
   /// Run one execution again.
-  Outcome replay(const CrashState& state, const CrashPoint& point);
+  Outcome replay(const CrashState& at, const CrashPoint& point);
 
   const Coverage& coverage() const { return coverage_; }
   const std::optional<Problem>& problem() const { return problem_; }

@@ -45,6 +45,15 @@ enum class Domain : std::int32_t { kAll = -1 };
 /// Calls of the method may run in any order among themselves.
 enum class Commutes { kYes };
 inline constexpr Commutes kCommutes = Commutes::kYes;
+/// The method says what it changes: object_changed().
+enum class Reports { kYes };
+inline constexpr Reports kReports = Reports::kYes;
+
+/// In a method of which kReports is said: it has changed these bytes of the state, or is about to.
+/// A checkpoint of an object all of whose calls reported writes what changed alone. What is changed
+/// and not reported is in no checkpoint, or in some: ObjectOptions::verify_replay finds it.
+/// Anywhere else it does nothing.
+void object_changed(const void* first, std::size_t bytes) noexcept;
 
 /// A method that returns nothing: it is logged, and runs later, in the order of calls. What may be
 /// said of it besides, in any order, all of them static functions and noexcept:
@@ -52,6 +61,7 @@ inline constexpr Commutes kCommutes = Commutes::kYes;
 ///  - bool f(std::tuple<arguments>& first, const std::tuple<arguments>& next): `first` becomes a
 ///    call that does what both do one after the other, or it returns false and changes nothing.
 ///    Calls that wait are merged so; arguments of at most 256 bytes.
+///  - kReports: it calls object_changed() for all that it changes.
 ///  - kCommutes, beside such a function: further calls of a thread are merged into its last one.
 ///  - bool f(arguments): whether it may be called so; a call that may not throws kInvalidArgument.
 template <auto Method, auto... Hints>
@@ -60,7 +70,7 @@ struct Deferrable {
   static constexpr bool kIsDeferrable = true;
 };
 /// One that changes the state and answers: durable and done when it returns. It may have a domain,
-/// and a function that says what it may be called with.
+/// a function that says what it may be called with, and report.
 template <auto Method, auto... Hints>
 struct Instant {
   static constexpr auto kMethod = Method;
@@ -123,6 +133,7 @@ struct ObjectMethod {
   bool (*join)(void* first, const void* next);  ///< nullptr: calls are not merged
   bool (*accepts)(const void* context);         ///< nullptr: all calls
   bool commutes;
+  bool reports = false;
   bool own_thread = false;  ///< whoever called runs it
 };
 struct ObjectType {
@@ -156,6 +167,7 @@ struct HintTraits {
   static constexpr bool kIsJoin = false;
   static constexpr bool kIsPredicate = false;
   static constexpr bool kIsCommutes = std::is_same_v<Hint, Commutes>;
+  static constexpr bool kIsReports = std::is_same_v<Hint, Reports>;
 };
 template <class... A>
 struct HintTraits<Domain (*)(A...) noexcept> : HintTraits<void> {
@@ -283,10 +295,11 @@ struct LineOf<Kind<Method, Hints...>> {
   static constexpr int kJoins = (0 + ... + int{HintTraits<decltype(Hints)>::kIsJoin});
   static constexpr int kPredicates = (0 + ... + int{HintTraits<decltype(Hints)>::kIsPredicate});
   static constexpr int kCommute = (0 + ... + int{HintTraits<decltype(Hints)>::kIsCommutes});
-  static_assert(kDomains + kJoins + kPredicates + kCommute == sizeof...(Hints),
-                "what is said of a method is a noexcept function as objects.hpp lists them, or "
-                "kCommutes");
-  static_assert(kDomains <= 1 && kJoins <= 1 && kPredicates <= 1 && kCommute <= 1,
+  static constexpr int kReport = (0 + ... + int{HintTraits<decltype(Hints)>::kIsReports});
+  static_assert(kDomains + kJoins + kPredicates + kCommute + kReport == sizeof...(Hints),
+                "what is said of a method is a noexcept function as objects.hpp lists them, "
+                "kCommutes, or kReports");
+  static_assert(kDomains <= 1 && kJoins <= 1 && kPredicates <= 1 && kCommute <= 1 && kReport <= 1,
                 "each thing is said of a method once");
   static_assert(kIsDeferrable || kJoins + kCommute == 0,
                 "each call of a method that answers is done");
@@ -314,7 +327,8 @@ struct LineOf<Kind<Method, Hints...>> {
                         &Traits::template run<State, Method>,
                         nullptr,
                         nullptr,
-                        kCommute == 1};
+                        kCommute == 1,
+                        kReport == 1};
     (
         [&] {
           if constexpr (HintTraits<decltype(Hints)>::kIsJoin)

@@ -22,7 +22,7 @@ const char* name_of(Tracking tracking);
 /// How a checkpoint copies the change set.
 enum class Capture {
   kAutomatic,   ///< background of what tracker and engine both see alike: reported lines in a log,
-                ///< faulted chunks; else stopped
+                ///< or in two copies on NVM, faulted chunks; else stopped
   kStopped,     ///< mutators wait and help to copy (CpNvm §2)
   kBackground,  ///< mutators go on; a store to what is not captured yet copies it aside first: a
                 ///< line that is reported, or the page or chunk of a fault (SoftPM §3.4). With

@@ -66,7 +66,9 @@ Status Copies::level(Level& work, size_t extent) {
   std::vector<bool> has_copied(table_bytes / kPageBytes);  // pages whose sums are there
   PERDURA_TRY(medium.read(from.medium_offset + from.length, right.span()));
   // What cannot be read is written anew, as is what does not fit.
-  const bool readable = bool(medium.read(to.medium_offset + to.length, found.span()));
+  const u64 table_place = to.medium_offset + to.length;
+  const media::ReadRequest table{table_place, found.span()};
+  const bool readable = bool(medium.load({&table, 1}));
   const auto sum_in = [](const AlignedBuffer& table, u64 index) {
     u64 value = 0;
     std::memcpy(&value, table.data() + index * sizeof value, sizeof value);
@@ -95,10 +97,12 @@ Status Copies::level(Level& work, size_t extent) {
   }
   for (u64 at = 0; at < table_bytes && !work.stop.load(); at += kPageBytes) {
     if (readable && !has_copied[at / kPageBytes] &&
-        std::memcmp(right.data() + at, found.data() + at, kPageBytes) == 0)
+        medium.whole(table_place + at, found.data() + at, kPageBytes,
+                     PERDURA_SITE("page sums of the older copy"), [&](const std::byte* bytes) {
+                       return std::memcmp(right.data() + at, bytes, kPageBytes) == 0;
+                     }))
       continue;
-    PERDURA_ASSIGN(std::byte* const into,
-                   work.writes.room(to.medium_offset + to.length + at, kPageBytes));
+    PERDURA_ASSIGN(std::byte* const into, work.writes.room(table_place + at, kPageBytes));
     std::memcpy(into, right.data() + at, kPageBytes);
   }
   return {};

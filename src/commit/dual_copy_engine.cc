@@ -23,20 +23,6 @@ namespace {
 constexpr std::chrono::milliseconds kFirstScrub(250);
 constexpr std::chrono::seconds kReadersMax(5);
 constexpr std::chrono::milliseconds kLookForReaders(1);
-constexpr u64 kAllLines = ~u64{0};
-
-/// Calls visit(first, count) for each run of lines that `mask` has, of a page's.
-template <class Visit>
-Status for_each_run(u64 mask, Visit&& visit) {
-  while (mask != 0) {
-    const auto first = static_cast<unsigned>(std::countr_zero(mask));
-    const auto count = static_cast<unsigned>(std::countr_one(mask >> first));
-    PERDURA_TRY(visit(u64{first}, u64{count}));
-    if (first + count == kLinesPerPage) break;
-    mask &= ~u64{0} << (first + count);
-  }
-  return {};
-}
 
 }  // namespace
 
@@ -62,9 +48,6 @@ DualCopyEngine::DualCopyEngine(const Config& config, u64 durable_version, track:
       scrubbing_(config.verify_bytes_per_second != 0),
       next_scrub_(std::chrono::steady_clock::now() + kFirstScrub) {
   PERDURA_ASSERT(config.copies->opened() == format::copy_of(durable_version));
-  // A session before this one may have discarded what they read.
-  const u64 pinned = pins_.lowest();
-  strangers_read_ = pinned != media::Medium::kNoPin && pinned > durable_version;
   const NoSignals no_signals;
   thread_ = std::thread([this] { run(); });
   ::pthread_setname_np(thread_.native_handle(), "perdura-copies");
@@ -92,11 +75,10 @@ Status DualCopyEngine::finish(bool) {
 
 // The next version takes the place of the one before the newest, and so does what makes the copies
 // level. Who pins a version looks for it afterwards: since the newest one is durable nobody gets an
-// older one.
+// older one. But somebody may have one that was discarded, by this session or by one before, in the
+// place of the next one.
 bool DualCopyEngine::has_place() const {
-  const u64 pinned = pins_.lowest();
-  if (pinned == media::Medium::kNoPin) strangers_read_ = false;
-  return !strangers_read_ && std::min(kept_from_, pinned) >= newest_;
+  return std::min(kept_from_, pins_.lowest()) >= newest_ && !pins_.any_above(newest_);
 }
 
 bool DualCopyEngine::has_room() const {
@@ -211,6 +193,7 @@ void DualCopyEngine::begin(u64 version) {
   PERDURA_ASSERT(version == newest_ + 1);
   version_ = version;
   writing_ = index_begun_ = false;
+  writers_taken_ = 0;
   written_ = {};
 }
 
@@ -230,32 +213,44 @@ const Extent& DualCopyEngine::home(const HomeMap& copy, u64 page) {
   return *extent;
 }
 
-// It can be undone before it is done.
-void DualCopyEngine::change_sum(u64 page, u64 sum) {
-  u64& at = config_.copies->sum(page);
-  if (at == format::kCondemnedPage || at == sum) return;
-  old_sums_.push_back({page, at});
-  at = sum;
+CopyWriter* DualCopyEngine::take_writer(bool compare) {
+  std::lock_guard lock(writers_mutex_);
+  if (writers_taken_ == writers_.size())
+    writers_.push_back(std::make_unique<CopyWriter>(medium_, by_lines_ ? nullptr : &buffers_));
+  CopyWriter* const writer = writers_[writers_taken_++].get();
+  writer->begin({.copies = config_.copies,
+                 .guard = config_.guard,
+                 .newest = &config_.copies->at(format::copy_of(newest_)),
+                 .older = &config_.copies->at(format::copy_of(version_)),
+                 .lacking = lacking_.get(),
+                 .changed = changed_.get(),
+                 .compare = compare});
+  return writer;
+}
+
+void DualCopyEngine::count_written() {
+  for (size_t i = 0; i < writers_taken_; ++i) {
+    const u64 bytes = writers_[i]->take_bytes();
+    written_.changed_bytes += bytes;
+    written_.bytes += bytes;
+  }
 }
 
 // Pages that the guard does not know are verified in the copy that is viewed: before they are
-// written to, where that is the older one; else in prepare(), when mutators run.
+// written to, where that is the older one; else in prepare(), when mutators run. On block media all
+// writes go through the same buffers, in one thread.
 Status DualCopyEngine::capture_stopped(const track::DirtyMap& changes) {
   stage_.capture();
   PERDURA_TRY(start_capture());
   if (config_.copies->opened() == format::copy_of(version_))
     PERDURA_TRY(config_.guard->before_version(changes));
-  std::optional<Trimmer> trimmer;
-  if (by_lines_ && config_.compare)
-    trimmer.emplace(medium_, config_.copies->at(format::copy_of(newest_)));
-  Status status;
-  changes.for_each_page([&](u64 page, u64 mask) {
-    if (!status) return;
-    status = write_page(page, mask, config_.region->base() + page * kPageBytes,
-                        trimmer ? &*trimmer : nullptr);
-  });
-  PERDURA_TRY(status);
-  return buffers_.flush();
+  StoppedCopy copy({.changes = &changes, .base = config_.region->base(), .take_writer = [this] {
+                      return take_writer(config_.compare);
+                    }});
+  if (by_lines_) config_.mutators->share(copy);
+  else copy.help();
+  count_written();
+  return copy.status();
 }
 
 Status DualCopyEngine::capture(const track::DirtyMap& changes, Snapshot& snapshot) {
@@ -263,66 +258,15 @@ Status DualCopyEngine::capture(const track::DirtyMap& changes, Snapshot& snapsho
   PERDURA_TRY(start_capture());
   if (config_.copies->opened() == format::copy_of(version_))
     PERDURA_TRY(config_.guard->before_version(changes));
-  std::optional<Trimmer> trimmer;
-  if (by_lines_ && config_.compare)
-    trimmer.emplace(medium_, config_.copies->at(format::copy_of(newest_)));
-  const Status written =
-      snapshot.write_units(units_of(changes, kPageBytes), [&](u64 page, const std::byte* bytes) {
-        return write_page(page, changes.page_mask(page), bytes, trimmer ? &*trimmer : nullptr);
-      });
+  CopyWriter* const writer = take_writer(config_.compare);
+  const Status written = snapshot.write_pages(changes, *writer);
   {
     std::lock_guard lock(mutex_);
     side_copies_ += snapshot.side_copies();
   }
   PERDURA_TRY(written);
-  return buffers_.flush();
-}
-
-// Lines of a page that is as the version has it. Nothing that was stored to a damaged page that
-// reads as zeros.
-Status DualCopyEngine::write_page(u64 page, u64 mask, const std::byte* bytes, Trimmer* trimmer) {
-  if (config_.guard->withheld().contains(page)) return {};
-  if (!by_lines_) mask = kAllLines;
-  else if (trimmer != nullptr) mask = trimmer->changed(bytes, page, mask);
-  if (mask == 0) return {};
-  // Before it is there, in part.
-  lacking_->add_mask(page, mask);
-  changed_->add_mask(page, mask);
-  return write_lines_of(page, mask, bytes);
-}
-
-// Where lines stay they have what the newest copy has, so the checksum follows from that one's: it
-// is not made of what happens to be in the older copy, and damage there does not fit.
-Status DualCopyEngine::write_lines_of(u64 page, u64 mask, const std::byte* bytes) {
-  const u64 offset = page * kPageBytes;
-  const u64 line = page * kLinesPerPage;
-  const u64 place =
-      HomeMap::page_place(home(config_.copies->at(format::copy_of(version_)), page), offset);
-  written_.changed_bytes += static_cast<u64>(std::popcount(mask)) * kLineBytes;
-  written_.bytes += static_cast<u64>(std::popcount(mask)) * kLineBytes;
-  if (mask == kAllLines) {
-    change_sum(page, page_checksum(bytes, line));
-    if (by_lines_)
-      return buffers_.queue().submit(place, {bytes, kPageBytes},
-                                     PERDURA_SITE("lines of the older copy"));
-    PERDURA_ASSIGN(std::byte* const to, buffers_.room(place, kPageBytes));
-    std::memcpy(to, bytes, kPageBytes);
-    return {};
-  }
-  PERDURA_ASSERT(by_lines_);
-  const std::byte* const newest = medium_.direct(
-      HomeMap::page_place(home(config_.copies->at(format::copy_of(newest_)), page), offset),
-      kPageBytes);
-  u64 sum = config_.copies->sum(page);
-  return for_each_run(mask, [&](u64 first, u64 count) {
-    for (u64 i = first; i < first + count; ++i)
-      sum += line_checksum(bytes + i * kLineBytes, line + i) -
-             line_checksum(newest + i * kLineBytes, line + i);
-    change_sum(page, sum);
-    return buffers_.queue().submit(place + first * kLineBytes,
-                                   {bytes + first * kLineBytes, count * kLineBytes},
-                                   PERDURA_SITE("lines of the older copy"));
-  });
+  count_written();
+  return writer->drain();
 }
 
 // Each page becomes what the newest version has with these lines in it, wherever that is.
@@ -335,6 +279,7 @@ Status DualCopyEngine::capture_selection(const Selection::Lines& lines) {
   std::sort(order.begin(), order.end(),
             [&](size_t a, size_t b) { return lines.numbers[a] < lines.numbers[b]; });
   AlignedBuffer bytes(kPageBytes);
+  CopyWriter* const writer = take_writer(false);
   const HomeMap& newest = config_.copies->at(format::copy_of(newest_));
   for (size_t i = 0; i < order.size();) {
     const u64 page = lines.numbers[order[i]] / kLinesPerPage;
@@ -346,20 +291,36 @@ Status DualCopyEngine::capture_selection(const Selection::Lines& lines) {
       std::memcpy(bytes.data() + line * kLineBytes, lines.data[order[i]], kLineBytes);
       mask |= u64{1} << line;
     }
-    PERDURA_TRY(write_page(page, mask, bytes.data(), nullptr));
+    PERDURA_TRY(writer->take(page, mask, bytes.data()));
   }
-  return buffers_.flush();
+  count_written();
+  return writer->drain();
+}
+
+// It can be undone before it is done.
+void DualCopyEngine::change_sum(u64 page, u64 sum) {
+  u64& at = config_.copies->sum(page);
+  if (at == format::kCondemnedPage || at == sum) return;
+  old_sums_.push_back({page, at});
+  at = sum;
 }
 
 // What the older copy lacks and this version does not change, from the newest one.
 Status DualCopyEngine::add_lacking() {
+  PagesAhead ahead;
+  const auto use = [this](const PageLines& each) { return copy_page(each.page, each.mask); };
+  const HomeMap& newest = config_.copies->at(format::copy_of(newest_));
   Status status;
   lacking_->for_each_page([&](u64 page, u64 mask) {
     if (!status) return;
-    if (const u64 rest = mask & ~changed_->page_mask(page); rest != 0)
-      status = copy_page(page, rest);
+    const u64 rest = mask & ~changed_->page_mask(page);
+    if (rest == 0) return;
+    const u64 place = HomeMap::page_place(home(newest, page), page * kPageBytes);
+    if (by_lines_) prefetch_lines(medium_.direct(place, kPageBytes), rest);
+    status = ahead.add({page, rest}, use);
   });
-  return status;
+  PERDURA_TRY(status);
+  return ahead.use_rest(use);
 }
 
 Status DualCopyEngine::copy_page(u64 page, u64 mask) {
@@ -452,14 +413,16 @@ void DualCopyEngine::publish() noexcept {
 void DualCopyEngine::discard() {
   stage_.discard();
   buffers_.abandon();
+  for (size_t i = 0; i < writers_taken_; ++i) writers_[i]->abandon();
   for (auto each = old_sums_.rbegin(); each != old_sums_.rend(); ++each)
     config_.copies->sum(each->page) = each->sum;
   old_sums_.clear();
+  for (size_t i = 0; i < writers_taken_; ++i) writers_[i]->undo_sums();
   changed_->clear();
   std::lock_guard lock(mutex_);
   bytes_written_ += written_.bytes;
   if (!std::exchange(index_begun_, false)) return;
-  doubtful_ = strangers_read_ = true;
+  doubtful_ = true;
   ready_ = false;
 }
 

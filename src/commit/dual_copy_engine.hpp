@@ -33,6 +33,7 @@
 
 #include "commit/capture.hpp"
 #include "commit/copies.hpp"
+#include "commit/copy_writer.hpp"
 #include "commit/engine.hpp"
 #include "commit/home_guard.hpp"
 #include "commit/pins.hpp"
@@ -46,6 +47,7 @@ class DualCopyEngine final : public Engine {
   struct Config {
     region::Volume* volume = nullptr;
     region::Region* region = nullptr;
+    track::Mutators* mutators = nullptr;
     Copies* copies = nullptr;
     HomeGuard* guard = nullptr;       ///< of the copy that is viewed; condemns kWithVersion
     bool compare = true;              ///< on NVM: leave out lines that did not change
@@ -84,8 +86,8 @@ class DualCopyEngine final : public Engine {
   Status start_capture();
   const format::Extent& home(const region::HomeMap& copy, u64 page);
   void change_sum(u64 page, u64 sum);
-  Status write_page(u64 page, u64 mask, const std::byte* bytes, Trimmer* trimmer);
-  Status write_lines_of(u64 page, u64 mask, const std::byte* bytes);
+  CopyWriter* take_writer(bool compare);
+  void count_written();
   Status add_lacking();
   Status copy_page(u64 page, u64 mask);
   Status write_sums();
@@ -121,6 +123,10 @@ class DualCopyEngine final : public Engine {
   };
   std::vector<OldSum> old_sums_;  ///< what the newest version has where the sums have changed
   WriteBuffers buffers_;
+  /// Those of the first writers_taken_ write the version.
+  std::vector<std::unique_ptr<CopyWriter>> writers_;
+  size_t writers_taken_ = 0;
+  std::mutex writers_mutex_;  ///< of these two, while mutators help
 
   mutable std::mutex mutex_;
   std::condition_variable work_;
@@ -130,8 +136,6 @@ class DualCopyEngine final : public Engine {
   bool ready_ = false;          ///< the copies are level but for lacking_, and the index is certain
   bool is_wanted_ = false;      ///< that they are ready
   bool doubtful_ = false;       ///< the superblock may say that a discarded version is the newest
-  /// Who has pinned a version since may have one that was discarded.
-  mutable bool strangers_read_ = false;
   std::optional<Failure> failure_;  ///< of getting ready, until it is tried again
   bool held_ = false;
   bool working_ = false;

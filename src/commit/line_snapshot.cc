@@ -1,9 +1,11 @@
 #include "commit/line_snapshot.hpp"
 
+#include <bit>
 #include <cstring>
 
 #include "base/assert.hpp"
 #include "commit/capture.hpp"
+#include "commit/pages_ahead.hpp"
 
 namespace perdura::commit {
 
@@ -37,14 +39,68 @@ void LineSnapshot::read_unit(u64 unit, std::byte* to) {
   const u64 begin = unit * unit_bytes_ / kLineBytes;
   const u64 end = begin + unit_bytes_ / kLineBytes;
   track::copy_racing(to, base_ + unit * unit_bytes_, unit_bytes_);
+  for (u64 line = begin; line < end; line += kLinesPerPage)
+    replace_marked(line, ~u64{0}, to + (line - begin) * kLineBytes);
+  window_.publish(end);
+}
+
+// Of a page that was just loaded: what was copied aside, in its place.
+void LineSnapshot::replace_marked(u64 first_line, u64 mask, std::byte* to) {
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  for (u64 line = begin; window_.any_mark() && line < end; ++line) {
-    if (!window_.marked(line)) continue;
-    window_.await_copy(line);
-    std::memcpy(to + (line - begin) * kLineBytes, copy_of(line), kLineBytes);
+  for (; window_.any_mark() && mask != 0; mask &= mask - 1) {
+    const auto i = static_cast<u64>(std::countr_zero(mask));
+    if (!window_.marked(first_line + i)) continue;
+    window_.await_copy(first_line + i);
+    std::memcpy(to + i * kLineBytes, copy_of(first_line + i), kLineBytes);
     ++side_copies_;
   }
-  window_.publish(end);
+}
+
+Status LineSnapshot::write_pages(const track::DirtyMap& changes, PageSink& sink) {
+  AlignedBuffer calm(kPageBytes);
+  PagesAhead ahead;
+  const auto use = [&](const PageLines& each) {
+    return write_page(each.page, each.mask, sink, calm.data());
+  };
+  Status status;
+  changes.for_each_page([&](u64 page, u64 changed) {
+    if (!status) return;
+    const u64 mask = sink.whole_pages() ? kAllLines : changed;
+    prefetch_lines(base_ + page * kPageBytes, mask);
+    sink.fetch(page, mask);
+    status = ahead.add({page, mask}, use);
+  });
+  PERDURA_TRY(status);
+  return ahead.use_rest(use);
+}
+
+// A page that changed as a whole is read once where no mutator meets it: by who takes it.
+Status LineSnapshot::write_page(u64 page, u64 mask, PageSink& sink, std::byte* calm) {
+  const std::byte* const bytes = base_ + page * kPageBytes;
+  const u64 first = page * kLinesPerPage;
+  const bool in_place = track::kRacingReadsAllowed && mask == kAllLines && !sink.whole_pages();
+  if (in_place) {
+    PERDURA_TRY(sink.take(page, mask, bytes));
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (!any_marked(first)) {
+      window_.publish(first + kLinesPerPage);
+      return {};
+    }
+  }
+  for (u64 bits = mask; bits != 0; bits &= bits - 1) {
+    const auto at = static_cast<u64>(std::countr_zero(bits)) * kLineBytes;
+    track::copy_racing_line(calm + at, bytes + at);
+  }
+  replace_marked(first, mask, calm);
+  window_.publish(first + kLinesPerPage);
+  return in_place ? sink.take_again(page, calm) : sink.take(page, mask, calm);
+}
+
+bool LineSnapshot::any_marked(u64 first_line) const {
+  bool any = false;
+  for (u64 i = 0; window_.any_mark() && i < kLinesPerPage; ++i)
+    any |= window_.marked(first_line + i);
+  return any;
 }
 
 // Complete, so it is in an arena; perhaps in that of a thread that has begun since the last look.

@@ -22,11 +22,15 @@ class LineSnapshot final : public Snapshot {
   Status write_lines(const track::DirtyMap& changes, log::VersionWriter& writer,
                      Trimmer* trimmer) override;
   Status write_units(std::span<const u64> units, const Take& take) override;
+  Status write_pages(const track::DirtyMap& changes, PageSink& sink) override;
   void close() noexcept override { tracker_.close_window(); }
   u64 side_copies() const override { return side_copies_; }
 
  private:
   void read_unit(u64 unit, std::byte* to);
+  Status write_page(u64 page, u64 mask, PageSink& sink, std::byte* calm);
+  bool any_marked(u64 first_line) const;
+  void replace_marked(u64 first_line, u64 mask, std::byte* to);
   const std::byte* copy_of(u64 line);
 
   track::Tracker& tracker_;
@@ -36,7 +40,8 @@ class LineSnapshot final : public Snapshot {
   const u64 unit_bytes_;
   u64 side_copies_ = 0;
 
-  // --- of write_units: where side copies are, as far as the arenas were looked through
+  // --- of write_units and write_pages: where side copies are, as far as the arenas were looked
+  // through
   std::unordered_map<u64, const std::byte*> copies_;
   std::unordered_map<const track::SideArena*, u64> seen_;
 };

@@ -17,9 +17,14 @@ class Pins {
 
   /// No reader needs what only older versions consist of; kNoPin: there is no reader.
   u64 lowest() const noexcept {
-    const u64 pinned = medium_.lowest_pin(region_);
+    const u64 pinned = medium_.lowest_pin(region_, 0);
     const bool may_be_another = pinned != 0 && pinned == failed_.load(std::memory_order_relaxed);
     return may_be_another ? pinned - 1 : pinned;
+  }
+  /// A reader has a version that is not there: an attempt at it was on the medium, and was
+  /// discarded.
+  bool any_above(u64 newest) const noexcept {
+    return medium_.lowest_pin(region_, newest + 1) != media::Medium::kNoPin;
   }
   /// An attempt at a version has failed, and may be on the medium all the same: who has pinned that
   /// number may have the attempt, and not the version that gets it.

@@ -2,7 +2,7 @@
 // aside before, and what is copied aside is captured instead.
 //
 //   open                        mutators stand still; the tracker has cut
-//   write_lines or write_units  mutators run; once, by the engine
+//   write_lines, _units, _pages mutators run; one of them, once, by the engine
 //   close                       nothing is copied aside any more
 //
 // Two kinds. With a window (trackers of reported stores) mutators copy lines, and everything that
@@ -25,6 +25,25 @@ namespace perdura::commit {
 
 class Trimmer;
 
+/// Gets pages of a snapshot, in one thread.
+class PageSink {
+ public:
+  /// `whole_pages`: it looks at all of a page's bytes, and not at its lines alone.
+  explicit PageSink(bool whole_pages) : whole_pages_(whole_pages) {}
+  virtual ~PageSink() = default;
+
+  bool whole_pages() const { return whole_pages_; }
+  /// Lines of this page come soon.
+  virtual void fetch(u64 page, u64 mask) noexcept = 0;
+  /// The lines of a page that `mask` has; the bytes are its own until it returns.
+  virtual Status take(u64 page, u64 mask, const std::byte* bytes) = 0;
+  /// What it was given of the whole of this page last was stored to meanwhile, and does not count.
+  virtual Status take_again(u64 page, const std::byte* bytes) = 0;
+
+ private:
+  const bool whole_pages_;
+};
+
 class Snapshot {
  public:
   virtual ~Snapshot() = default;
@@ -40,6 +59,9 @@ class Snapshot {
   using Take = std::function<Status(u64 unit, const std::byte* bytes)>;
   /// Each of `units`, in any order: of which the change set has a line. The first failure ends it.
   virtual Status write_units(std::span<const u64> units, const Take& take) = 0;
+
+  /// The lines that `changes` has, page by page, in any order. The first failure ends it.
+  virtual Status write_pages(const track::DirtyMap& changes, PageSink& sink) = 0;
 
   /// Also after a failure, and more than once.
   virtual void close() noexcept = 0;

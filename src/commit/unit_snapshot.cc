@@ -178,6 +178,13 @@ Status UnitSnapshot::write_units(std::span<const u64> units, const Take& take) {
   return take_all(take);
 }
 
+Status UnitSnapshot::write_pages(const track::DirtyMap& changes, PageSink& sink) {
+  PERDURA_ASSERT(unit_bytes_ == kPageBytes);
+  return take_all([&](u64 page, const std::byte* bytes) {
+    return sink.take(page, changes.page_mask(page), bytes);
+  });
+}
+
 Status UnitSnapshot::write_lines(const track::DirtyMap& changes, log::VersionWriter& writer,
                                  Trimmer* trimmer) {
   LineBatch batch(writer);

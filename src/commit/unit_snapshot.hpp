@@ -45,6 +45,7 @@ class UnitSnapshot final : public Snapshot, public track::StoreGuard {
   Status write_lines(const track::DirtyMap& changes, log::VersionWriter& writer,
                      Trimmer* trimmer) override;
   Status write_units(std::span<const u64> units, const Take& take) override;
+  Status write_pages(const track::DirtyMap& changes, PageSink& sink) override;
   void close() noexcept override;
   u64 side_copies() const override { return side_copies_; }
 

@@ -36,7 +36,7 @@ struct ObjectHead {
   u64 bytes;          ///< of the state
   u64 checkpoint;     ///< LogCkpt: the index of the first line that the copy does not have
   u64 copy;           ///< the resilient one, 0 or 1
-  u64 copy_checksum;  ///< of its bytes, all of them
+  u64 copy_checksum;  ///< of the array of checksums of its pages, the last one less than a page
   u64 copy_place[2];  ///< medium offsets; each of whole pages
   u64 log_place;
   u64 log_lines;        ///< a power of two; 0: the object was removed, and its space is free

@@ -11,7 +11,7 @@ namespace perdura::media {
 class Decorator : public LinearMedium {
  public:
   explicit Decorator(std::unique_ptr<Medium> inner)
-      : LinearMedium(inner->undecided()), inner_(std::move(inner)) {}
+      : LinearMedium(inner->decides()), inner_(std::move(inner)) {}
 
   const std::string& name() const override { return inner_->name(); }
   Geometry geometry() const override { return inner_->geometry(); }
@@ -36,7 +36,9 @@ class Decorator : public LinearMedium {
     return linear_inner().direct(offset, length);
   }
   Status pin(u32 region, u64 version) override { return inner_->pin(region, version); }
-  u64 lowest_pin(u32 region) const noexcept override { return inner_->lowest_pin(region); }
+  u64 lowest_pin(u32 region, u64 from) const noexcept override {
+    return inner_->lowest_pin(region, from);
+  }
   bool has_writer() const noexcept override { return inner_->has_writer(); }
   bool has_readers() const noexcept override { return inner_->has_readers(); }
   Status look_again() override { return inner_->look_again(); }

@@ -275,7 +275,9 @@ class FileMedium final : public LinearMedium {
   Status give_up_name() override { return file_.give_up_name(); }
 
   Status pin(u32 region, u64 version) override { return locked_.pin(path_, region, version); }
-  u64 lowest_pin(u32 region) const noexcept override { return locked_.lowest_pin(region); }
+  u64 lowest_pin(u32 region, u64 from) const noexcept override {
+    return locked_.lowest_pin(region, from);
+  }
   bool has_writer() const noexcept override { return locked_.has_writer(); }
   bool has_readers() const noexcept override { return locked_.has_readers(); }
   Status look_again() override {

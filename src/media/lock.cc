@@ -141,15 +141,16 @@ Status FileLock::pin(const std::string& path, u32 region, u64 version) {
 
 // The kernel tells of any of them: as long as there is a lower one, it is asked for that. Pins of
 // one reader that lie side by side are one lock.
-u64 FileLock::lowest_pin(u32 region) const noexcept {
-  const off_t begin = pins_of(region);
-  off_t end = begin + kVersionsOfRegion;
+u64 FileLock::lowest_pin(u32 region, u64 from) const noexcept {
+  const off_t first = pins_of(region);
+  off_t end = first + kVersionsOfRegion;
+  const off_t begin = first + static_cast<off_t>(std::min<u64>(from, kVersionsOfRegion));
   u64 lowest = kNoPin;
   while (end > begin) {
     const struct flock found = in_the_way_of(fd_.get(), F_WRLCK, {begin, end - begin});
     if (found.l_type == F_UNLCK) break;
     end = std::max(found.l_start, begin);
-    lowest = static_cast<u64>(end - begin);
+    lowest = static_cast<u64>(end - first);
   }
   return lowest;
 }

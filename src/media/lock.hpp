@@ -45,9 +45,9 @@ class FileLock {
   /// Of a reader: it has `version` of the region from now on, instead of the one that it had. One
   /// thread at a time.
   Status pin(const std::string& path, u32 region, u64 version);
-  /// The lowest version of the region that others have pinned; kNoPin: none. 0 where the system
-  /// does not say. Any thread.
-  u64 lowest_pin(u32 region) const noexcept;
+  /// The lowest version of the region from `from` on that others have pinned; kNoPin: none. `from`
+  /// where the system does not say. Any thread.
+  u64 lowest_pin(u32 region, u64 from) const noexcept;
   /// Of a reader: whether anybody writes now.
   bool has_writer() const noexcept;
   /// Of a writer: whether anybody reads now.

@@ -36,12 +36,14 @@ class MappedMedium final : public LinearMedium {
  public:
   MappedMedium(std::string path, MappedKind kind, const MediumOptions& options, OpenedFile opened,
                FileLock lock, Mapping window)
-      : file_(std::move(opened.file), std::move(path)),
+      : LinearMedium(options.flush != Flush::kNonTemporal),
+        file_(std::move(opened.file), std::move(path)),
         path_(file_.path()),
         kind_(kind),
         write_ns_(options.write_ns),
         bandwidth_mb_(options.bandwidth_mb),
         copy_(flushing_copy(options.flush)),
+        flush_(flush_of(options.flush)),
         writable_(opened.writable),
         lock_(std::move(lock)),
         window_(std::move(window)) {}
@@ -53,6 +55,17 @@ class MappedMedium final : public LinearMedium {
                     .atomic_bytes = 8,
                     .write_bytes = kLineBytes,
                     .byte_addressable = true};
+  }
+
+  // With stores through the caches. A process that was killed between a store and its flush has
+  // left it there, where it is read like any other.
+  bool decide(u64 offset, const std::byte* bytes, u64 length, const Site&, Fits fits) override {
+    if (!fits(bytes)) return false;
+    if (!writable_) return true;
+    const u64 begin = round_down(offset, kLineBytes);
+    flush_(base() + begin, round_up(offset + length, kLineBytes) - begin);
+    store_fence();
+    return true;
   }
 
   Status map_existing(u64 size) { return map_shared(0, size); }
@@ -94,7 +107,9 @@ class MappedMedium final : public LinearMedium {
   Status give_up_name() override { return file_.give_up_name(); }
 
   Status pin(u32 region, u64 version) override { return lock_.pin(path_, region, version); }
-  u64 lowest_pin(u32 region) const noexcept override { return lock_.lowest_pin(region); }
+  u64 lowest_pin(u32 region, u64 from) const noexcept override {
+    return lock_.lowest_pin(region, from);
+  }
   bool has_writer() const noexcept override { return lock_.has_writer(); }
   bool has_readers() const noexcept override { return lock_.has_readers(); }
   Status look_again() override {
@@ -181,6 +196,7 @@ class MappedMedium final : public LinearMedium {
   const u64 write_ns_;
   const u64 bandwidth_mb_;
   const CopyLines copy_;
+  const FlushLines flush_;
   const bool writable_;
   FileLock lock_;
   Mapping window_;

@@ -13,7 +13,9 @@
 //     (block media), of the 8-byte words (non-temporal NVM writes), or of the objects (servers)
 //     written since.
 //  4. Recovery believes no byte before the record it belongs to was found whole, and asks that
-//     here, so that a test can decide what a crash left by what recovery looks at.
+//     here, so that a test can decide what a crash left by what recovery looks at. What was found
+//     whole is durable with this session's first barrier at the latest, and before anything else on
+//     NVM: a process that was killed may have left it in the caches alone.
 //  5. barrier() returns when everything written before it is durable. A failed barrier means that
 //     nothing since the last one may be acknowledged, ever: the medium refuses further barriers.
 #pragma once
@@ -142,10 +144,11 @@ class Medium {
     (void)region, (void)version;
     return {};
   }
-  /// Who writes: the lowest version of the region that anybody has pinned; 0 where the system does
-  /// not say. Whoever pins one later finds all that was durable before this was asked.
-  virtual u64 lowest_pin(u32 region) const noexcept {
-    (void)region;
+  /// Who writes: the lowest version of the region from `from` on that anybody has pinned; `from`
+  /// where the system does not say. Whoever pins one later finds all that was durable before this
+  /// was asked.
+  virtual u64 lowest_pin(u32 region, u64 from) const noexcept {
+    (void)region, (void)from;
     return kNoPin;
   }
   static constexpr u64 kNoPin = ~u64{0};
@@ -167,7 +170,7 @@ class Medium {
   /// record: `fits(bytes)`, which looks at these bytes and at nothing else of the medium.
   template <class Fits>
   bool whole(u64 offset, const std::byte* bytes, u64 length, const Site& site, Fits&& fits) {
-    if (!undecided_) [[likely]]
+    if (!decides_) [[likely]]
       return fits(bytes);
     return decide(
         offset, bytes, length, site,
@@ -178,8 +181,8 @@ class Medium {
   /// Load a record in pages that `checksum` fits: true when it is whole.
   Result<bool> verified_read(u64 offset, MutableBytes into, u64 checksum, const Site& site);
 
-  /// A test decides what whole() finds, when it is asked.
-  bool undecided() const { return undecided_; }
+  /// It has a say in what whole() finds, or something to do when it is found.
+  bool decides() const { return decides_; }
 
   struct Fits {
     void* object;
@@ -190,10 +193,10 @@ class Medium {
   virtual bool decide(u64 offset, const std::byte* bytes, u64 length, const Site& site, Fits fits);
 
  protected:
-  explicit Medium(bool undecided = false) : undecided_(undecided) {}
+  explicit Medium(bool decides = false) : decides_(decides) {}
 
  private:
-  const bool undecided_;
+  const bool decides_;
 };
 
 /// A medium of bytes. (What wraps another medium is one as well, and has objects where that has.)

@@ -29,24 +29,26 @@ void copy_sse2(void* destination, const void* source, size_t length) {
   for (size_t i = 0; i < length / 16; ++i) _mm_stream_si128(to + i, _mm_loadu_si128(from + i));
 }
 
-__attribute__((target("clwb"))) void copy_clwb(void* destination, const void* source,
-                                               size_t length) {
-  std::memcpy(destination, source, length);
-  auto* to = static_cast<char*>(destination);
-  for (size_t at = 0; at < length; at += kLineBytes) _mm_clwb(to + at);
+__attribute__((target("clwb"))) void flush_clwb(const void* lines, size_t length) {
+  // The instruction changes nothing that a program sees, but its operand is not const.
+  auto* const from = static_cast<char*>(const_cast<void*>(lines));
+  for (size_t at = 0; at < length; at += kLineBytes) _mm_clwb(from + at);
 }
 
-__attribute__((target("clflushopt"))) void copy_clflushopt(void* destination, const void* source,
-                                                           size_t length) {
-  std::memcpy(destination, source, length);
-  auto* to = static_cast<char*>(destination);
-  for (size_t at = 0; at < length; at += kLineBytes) _mm_clflushopt(to + at);
+__attribute__((target("clflushopt"))) void flush_clflushopt(const void* lines, size_t length) {
+  auto* const from = static_cast<char*>(const_cast<void*>(lines));
+  for (size_t at = 0; at < length; at += kLineBytes) _mm_clflushopt(from + at);
 }
 
-void copy_clflush(void* destination, const void* source, size_t length) {
+void flush_clflush(const void* lines, size_t length) {
+  const auto* const from = static_cast<const char*>(lines);
+  for (size_t at = 0; at < length; at += kLineBytes) _mm_clflush(from + at);
+}
+
+template <FlushLines kFlush>
+void copy_and_flush(void* destination, const void* source, size_t length) {
   std::memcpy(destination, source, length);
-  auto* to = static_cast<char*>(destination);
-  for (size_t at = 0; at < length; at += kLineBytes) _mm_clflush(to + at);
+  kFlush(destination, length);
 }
 
 }  // namespace
@@ -69,9 +71,17 @@ CopyLines nontemporal_copy(const Processor& processor) {
 
 CopyLines flushing_copy(Flush flush, const Processor& processor) {
   if (flush == Flush::kNonTemporal) return nontemporal_copy(processor);
-  if (flush == Flush::kClwb && processor.clwb) return copy_clwb;
-  if (flush != Flush::kClflush && processor.clflushopt) return copy_clflushopt;
-  return copy_clflush;
+  const FlushLines lines = flush_of(flush, processor);
+  if (lines == flush_clwb) return copy_and_flush<flush_clwb>;
+  if (lines == flush_clflushopt) return copy_and_flush<flush_clflushopt>;
+  return copy_and_flush<flush_clflush>;
+}
+
+FlushLines flush_of(Flush flush, const Processor& processor) {
+  const bool writes_back = flush == Flush::kClwb || flush == Flush::kNonTemporal;
+  if (writes_back && processor.clwb) return flush_clwb;
+  if (flush != Flush::kClflush && processor.clflushopt) return flush_clflushopt;
+  return flush_clflush;
 }
 
 void store_fence() { _mm_sfence(); }

@@ -26,6 +26,12 @@ CopyLines nontemporal_copy(const Processor& processor = this_processor());
 /// uses the next older one. Durable after store_fence().
 CopyLines flushing_copy(Flush flush, const Processor& processor = this_processor());
 
+/// Writes back whole lines that are in the caches, whoever stored to them.
+using FlushLines = void (*)(const void* lines, size_t length);
+/// With the given instruction, as flushing_copy() chooses it; by clwb in place of none. Durable
+/// after store_fence().
+FlushLines flush_of(Flush flush, const Processor& processor = this_processor());
+
 /// Orders this thread's non-temporal stores and flushes before its later stores.
 void store_fence();
 

@@ -1,7 +1,9 @@
 #include "object/object_copies.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
+#include <utility>
 
 #include "base/assert.hpp"
 #include "base/checksum.hpp"
@@ -12,9 +14,39 @@ namespace {
 
 using format::ObjectHead;
 
-// What the caches hold between the two; of block media what is written quickly.
-constexpr u64 kPieceBytesOfNvm = 256 * kKiB;
-constexpr u64 kPieceBytes = kMiB;
+constexpr u64 kPieceBytes = kMiB;  ///< of block media: what is written quickly
+constexpr u64 kAllLines = ~u64{0};
+
+u64 pages_of(u64 image_bytes) { return (image_bytes + kPageBytes - 1) / kPageBytes; }
+u64 bytes_of_page(u64 image_bytes, u64 page) {
+  return std::min(image_bytes - page * kPageBytes, kPageBytes);
+}
+u64 sum_of(const std::vector<u64>& page_sums) {
+  return checksum(page_sums.data(), page_sums.size() * sizeof(u64));
+}
+
+/// Whether pages are likely to be what they shall become. Comparing costs about as much as writing:
+/// it pays where a quarter of them is left out. Some are looked at from time to time.
+class EqualPages {
+ public:
+  bool are_likely() {
+    const u64 at = seen_++ % (kSamplePages + kSkipPages);
+    if (at == 0) sampled_ = equal_ = 0;
+    return at < kSamplePages || equal_ * 4 >= sampled_;
+  }
+  bool note(bool is_equal) {
+    ++sampled_;
+    equal_ += is_equal ? 1 : 0;
+    return is_equal;
+  }
+
+ private:
+  static constexpr u64 kSamplePages = 16;
+  static constexpr u64 kSkipPages = 240;
+  u64 seen_ = 0;
+  u64 sampled_ = 0;
+  u64 equal_ = 0;
+};
 
 }  // namespace
 
@@ -27,24 +59,31 @@ ObjectCopies::ObjectCopies(media::LinearMedium& medium, u64 head_place, const Ob
       unclear_(unclear),
       buffer_(kPieceBytes) {}
 
-Status ObjectCopies::load(std::span<std::byte> pages) const {
+Status ObjectCopies::load(std::span<std::byte> pages) {
   const u64 bytes = format::object_image_bytes(head_);
   PERDURA_ASSERT(pages.size() >= bytes && pages.size() <= pages_bytes(bytes));
   const u64 place = head_.copy_place[head_.copy];
+  std::vector<u64>& sums = page_sums_[head_.copy];
+  sums.resize(pages_of(bytes));
   PERDURA_TRY(medium_.load_pages(place, pages));
   const bool whole = medium_.whole(
-      place, pages.data(), bytes, PERDURA_SITE("object copy"),
-      [&](const std::byte* at) { return checksum(at, bytes) == head_.copy_checksum; });
+      place, pages.data(), bytes, PERDURA_SITE("object copy"), [&](const std::byte* at) {
+        for (u64 page = 0; page < sums.size(); ++page)
+          sums[page] = checksum(at + page * kPageBytes, bytes_of_page(bytes, page));
+        return sum_of(sums) == head_.copy_checksum;
+      });
+  target_ = Target::kDurable;
   if (whole) return {};
   return Failure{Code::kCorrupt, "the resilient copy of an object of '" + medium_.name() +
                                      "' (medium offset " + std::to_string(place) +
                                      ") does not fit its checksum; restore the store from a copy"};
 }
 
-Status ObjectCopies::write(std::span<const std::byte> image, u64 checkpoint, u64 session) {
+Status ObjectCopies::write(std::span<const std::byte> image, const ObjectChanges& changes,
+                           u64 checkpoint, u64 session) {
   ObjectHead next = head_;
   next.copy = head_.copy ^ 1;
-  return write_both(next, image, checkpoint, session);
+  return write_both(next, image, &changes, checkpoint, session);
 }
 
 Status ObjectCopies::resize(const ObjectHead& next, std::span<const std::byte> image,
@@ -53,23 +92,36 @@ Status ObjectCopies::resize(const ObjectHead& next, std::span<const std::byte> i
     PERDURA_ASSERT(place != head_.copy_place[0] && place != head_.copy_place[1]);
   ObjectHead first = next;
   first.copy = 0;
-  return write_both(first, image, checkpoint, session);
+  return write_both(first, image, nullptr, checkpoint, session);
 }
 
-// The copy and then the head that names it.
-Status ObjectCopies::write_both(ObjectHead next, std::span<const std::byte> image, u64 checkpoint,
-                                u64 session) {
+// The copy and then the head that names it. `changes`: nullptr where both copies are new.
+Status ObjectCopies::write_both(ObjectHead next, std::span<const std::byte> image,
+                                const ObjectChanges* changes, u64 checkpoint, u64 session) {
   PERDURA_ASSERT(checkpoint >= head_.checkpoint &&
                  image.size() == format::object_image_bytes(next));
   next.sequence = head_.sequence + 1;
   next.session = session;
   next.checkpoint = checkpoint;
+  const bool are_known = changes != nullptr && changes->are_known();
+  const bool other_is_new = changes == nullptr || page_sums_[head_.copy].empty();
+  if (changes != nullptr && lacking_.pages() != changes->lines().pages()) {
+    PERDURA_ASSERT(target_ != Target::kKnown);
+    lacking_ = LineSet(changes->are_kept() ? image.size() : 0);
+  }
   PERDURA_TRY(clear_next_head());
-  PERDURA_ASSIGN(next.copy_checksum, write_copy(next.copy_place[next.copy], image));
+  PERDURA_TRY(write_copy(next, image, changes));
+  next.copy_checksum = sum_of(page_sums_[next.copy]);
   // Barrier: the copy is durable before the head names it, and so are names of functions that were
   // written before.
   PERDURA_TRY(medium_.barrier(PERDURA_SITE("object copy")));
-  return replace_head(next);
+  PERDURA_TRY(replace_head(next));
+  if (other_is_new) target_ = Target::kNothing;
+  else target_ = are_known ? Target::kKnown : Target::kDurable;
+  if (target_ != Target::kKnown) return {};
+  lacking_.clear();
+  lacking_.add_all_of(changes->lines());
+  return {};
 }
 
 Status ObjectCopies::repeat_head() {
@@ -115,31 +167,135 @@ Status ObjectCopies::clear_next_head() {
   return {};
 }
 
-// In pieces that are summed and written one after the other: of a large one that is one pass
-// through memory instead of two. What is no whole unit of the medium, and on block media what is
-// not aligned, goes through the buffer.
-Result<u64> ObjectCopies::write_copy(u64 place, std::span<const std::byte> image) {
-  const bool in_pieces = image.size() > kPieceBytesOfNvm;
-  if (in_pieces && !sum_) sum_.emplace();
-  else if (sum_) sum_->begin();
-  const bool is_nvm = write_bytes_ == kLineBytes;
-  const u64 direct = is_nvm ? round_down(image.size(), kLineBytes) : 0;
-  const u64 piece_bytes = is_nvm ? kPieceBytesOfNvm : kPieceBytes;
-  for (u64 at = 0; at < image.size();) {
-    const bool is_direct = at < direct;
-    const u64 here = std::min<u64>((is_direct ? direct : image.size()) - at, piece_bytes);
-    media::Bytes piece = image.subspan(at, here);
-    if (in_pieces) sum_->add(piece.data(), here);
-    if (!is_direct) {
-      const u64 whole = round_up(here, write_bytes_);
-      std::memcpy(buffer_.data(), piece.data(), here);
-      std::memset(buffer_.data() + here, 0, whole - here);
-      piece = buffer_.first(whole);
-    }
-    PERDURA_TRY(medium_.write(place + at, piece, PERDURA_SITE("object copy")));
-    at += here;
+/// Pages of an image on their way to a copy, in rising order. On NVM each goes straight to its
+/// place, and is summed in the registers that it passes through where all of it is written; on
+/// block media it goes through the buffer, with its neighbours.
+class ObjectCopies::Writer {
+ public:
+  Writer(ObjectCopies& copies, u64 place, std::span<const std::byte> image, std::vector<u64>& sums)
+      : copies_(copies), place_(place), image_(image), sums_(sums) {}
+
+  /// The lines of a page that `mask` has, not none. `sum`: that of the page, where it is known.
+  Status write(u64 page, u64 mask, const u64* sum = nullptr) {
+    if (sum != nullptr) sums_[page] = *sum;
+    const bool sums = sum == nullptr;
+    return copies_.queue_ != nullptr ? write_lines(page, mask, sums) : add_page(page, sums);
   }
-  return in_pieces ? sum_->sum() : checksum(image.data(), image.size());
+  Status finish() { return copies_.queue_ != nullptr ? copies_.queue_->drain() : flush(); }
+
+ private:
+  Status write_lines(u64 page, u64 mask, bool sums);
+  Status submit(u64 begin, u64 end);
+  Status add_page(u64 page, bool sums);
+  Status flush();
+
+  ObjectCopies& copies_;
+  const u64 place_;
+  const std::span<const std::byte> image_;
+  std::vector<u64>& sums_;
+  u64 first_page_ = 0;  ///< of what is in the buffer
+  u64 pages_ = 0;
+};
+
+Status ObjectCopies::Writer::write_lines(u64 page, u64 mask, bool sums) {
+  const u64 offset = page * kPageBytes;
+  const u64 bytes = bytes_of_page(image_.size(), page);
+  const std::byte* const at = image_.data() + offset;
+  if (sums && mask == kAllLines && bytes == kPageBytes) {
+    copies_.written_bytes_ += kPageBytes;
+    const bool is_last = page + 1 >= image_.size() / kPageBytes;
+    PERDURA_ASSIGN(sums_[page], copies_.queue_->submit_gathered(
+                                    place_ + offset,
+                                    {.page = at, .page_ahead = is_last ? nullptr : at + kPageBytes},
+                                    PERDURA_SITE("object copy")));
+    return {};
+  }
+  if (sums) sums_[page] = checksum(at, bytes);
+  while (mask != 0) {
+    const auto first = static_cast<unsigned>(std::countr_zero(mask));
+    const auto count = static_cast<unsigned>(std::countr_one(mask >> first));
+    const u64 begin = offset + first * kLineBytes;
+    if (begin >= image_.size()) break;
+    PERDURA_TRY(submit(begin, std::min<u64>(begin + count * kLineBytes, image_.size())));
+    if (first + count == kLinesPerPage) break;
+    mask &= kAllLines << (first + count);
+  }
+  return {};
+}
+
+// The image's last line may be part of one: zeros follow it.
+Status ObjectCopies::Writer::submit(u64 begin, u64 end) {
+  copies_.written_bytes_ += round_up(end - begin, kLineBytes);
+  const u64 whole = round_down(end - begin, kLineBytes);
+  if (whole != 0)
+    PERDURA_TRY(copies_.queue_->submit(place_ + begin, image_.subspan(begin, whole),
+                                       PERDURA_SITE("object copy")));
+  if (begin + whole == end) return {};
+  alignas(kLineBytes) std::byte line[kLineBytes] = {};
+  std::memcpy(line, image_.data() + begin + whole, end - begin - whole);
+  return copies_.queue_->submit(place_ + begin + whole, line, PERDURA_SITE("object copy"));
+}
+
+Status ObjectCopies::Writer::add_page(u64 page, bool sums) {
+  if (pages_ != 0 && (page != first_page_ + pages_ || pages_ * kPageBytes == kPieceBytes))
+    PERDURA_TRY(flush());
+  if (pages_ == 0) first_page_ = page;
+  const u64 bytes = bytes_of_page(image_.size(), page);
+  std::byte* const to = copies_.buffer_.data() + pages_++ * kPageBytes;
+  std::memcpy(to, image_.data() + page * kPageBytes, bytes);
+  std::memset(to + bytes, 0, kPageBytes - bytes);
+  if (sums) sums_[page] = checksum(to, bytes);
+  return {};
+}
+
+Status ObjectCopies::Writer::flush() {
+  if (pages_ == 0) return {};
+  const u64 bytes = std::exchange(pages_, 0) * kPageBytes;
+  copies_.written_bytes_ += bytes;
+  return copies_.medium_.write(place_ + first_page_ * kPageBytes, copies_.buffer_.first(bytes),
+                               PERDURA_SITE("object copy"));
+}
+
+// Where it fails, what was written is among what the copy lacks the next time, or all of it is
+// written: it may read right and be in flight still.
+Status ObjectCopies::write_copy(const ObjectHead& next, std::span<const std::byte> image,
+                                const ObjectChanges* changes) {
+  const bool is_nvm = write_bytes_ == kLineBytes;
+  if (is_nvm && queue_ == nullptr) queue_ = medium_.queue();
+  const u64 place = next.copy_place[next.copy];
+  std::vector<u64>& sums = page_sums_[next.copy];
+  const bool by_lines = target_ == Target::kKnown && changes != nullptr && changes->are_known();
+  const bool compares = !by_lines && target_ != Target::kNothing && changes != nullptr && is_nvm;
+  if (!by_lines) target_ = Target::kNothing;
+  else lacking_.add_all_of(changes->lines());
+  const bool are_summed = sums.size() == pages_of(image.size());
+  sums.resize(pages_of(image.size()));
+  PERDURA_ASSERT(are_summed || !by_lines);
+
+  Writer writer(*this, place, image, sums);
+  if (by_lines) {
+    const std::vector<u64>& known = page_sums_[head_.copy];
+    PERDURA_TRY(lacking_.for_each_page([&](u64 page, u64 mask) {
+      const bool is_changed = changes->lines().of_page(page) != 0;
+      return writer.write(page, mask, is_changed ? nullptr : &known[page]);
+    }));
+    return writer.finish();
+  }
+  EqualPages equal;
+  for (u64 page = 0; page < sums.size(); ++page) {
+    const u64 offset = page * kPageBytes;
+    const u64 bytes = bytes_of_page(image.size(), page);
+    const auto is_equal = [&] {
+      return medium_.whole(place + offset, medium_.view(place + offset), bytes,
+                           PERDURA_SITE("page of the older object copy"), [&](const std::byte* at) {
+                             return std::memcmp(image.data() + offset, at, bytes) == 0;
+                           });
+    };
+    if (!compares || !equal.are_likely() || !equal.note(is_equal()))
+      PERDURA_TRY(writer.write(page, kAllLines));
+    else if (!are_summed) sums[page] = checksum(image.data() + offset, bytes);
+  }
+  return writer.finish();
 }
 
 Status ObjectCopies::write_head(const ObjectHead& head) {

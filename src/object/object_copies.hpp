@@ -2,6 +2,10 @@
 //
 //   write the older copy ─ barrier ─ write the head's older slot ─ barrier
 //
+// Of the older copy only those lines are written that it may lack: what changed since the newest
+// checkpoint, what had changed in that one, and what attempts that failed have written. Where that
+// is not known it is compared with the image; on block media the whole of it is written.
+//
 // The other slot names the other copy, as it was a checkpoint earlier; the log has what that lacks.
 // Where the resilient copy is damaged the object is made from those.
 //
@@ -13,13 +17,14 @@
 //    left, a part of it could be whole.
 #pragma once
 
-#include <optional>
+#include <memory>
 #include <span>
+#include <vector>
 
 #include "base/aligned_buffer.hpp"
-#include "base/checksum_of_pieces.hpp"
 #include "format/object_format.hpp"
 #include "media/medium.hpp"
+#include "object/object_changes.hpp"
 
 namespace perdura::object {
 
@@ -33,11 +38,13 @@ class ObjectCopies {
 
   /// What its copy holds: `pages` has whole pages, which begin with the image. kCorrupt where that
   /// does not fit its checksum.
-  Status load(std::span<std::byte> pages) const;
+  Status load(std::span<std::byte> pages);
 
-  /// The image is as it was when the entries before `checkpoint` were done. Entries that follow are
-  /// of this session. Where it fails the resilient copy is what it was; it may be tried again.
-  Status write(std::span<const std::byte> image, u64 checkpoint, u64 session);
+  /// The image is as it was when the entries before `checkpoint` were done; `changes`: in what it
+  /// may be unlike the resilient copy. Entries that follow are of this session. Where it fails the
+  /// resilient copy is what it was; it may be tried again, with these changes among others.
+  Status write(std::span<const std::byte> image, const ObjectChanges& changes, u64 checkpoint,
+               u64 session);
   /// `next` is the head with another size and two places that nobody has, of which the first
   /// becomes the resilient copy. Where it fails the newest head may be either.
   Status resize(const format::ObjectHead& next, std::span<const std::byte> image, u64 checkpoint,
@@ -49,13 +56,23 @@ class ObjectCopies {
 
   const format::ObjectHead& head() const { return head_; }
   u8 unclear() const { return unclear_; }
+  /// Of copies, that were written since it was made.
+  u64 written_bytes() const { return written_bytes_; }
 
  private:
+  /// What is known of the copy that is written next.
+  enum class Target : u8 {
+    kNothing,  ///< all of it is written
+    kDurable,  ///< what is there is durable, or found to be, and may be what is wanted
+    kKnown,    ///< it is what the resilient one is, but for lacking_
+  };
+  class Writer;
+
   Status clear_next_head();
-  /// Returns its checksum.
-  Result<u64> write_copy(u64 place, std::span<const std::byte> image);
-  Status write_both(format::ObjectHead next, std::span<const std::byte> image, u64 checkpoint,
-                    u64 session);
+  Status write_both(format::ObjectHead next, std::span<const std::byte> image,
+                    const ObjectChanges* changes, u64 checkpoint, u64 session);
+  Status write_copy(const format::ObjectHead& next, std::span<const std::byte> image,
+                    const ObjectChanges* changes);
   Status replace_head(const format::ObjectHead& next);
   Status write_head(const format::ObjectHead& head);
 
@@ -65,7 +82,12 @@ class ObjectCopies {
   format::ObjectHead head_;
   u8 unclear_;  ///< slots of which it is not known what they hold
   AlignedBuffer buffer_;
-  std::optional<ChecksumOfPieces> sum_;  ///< of an image of several pieces
+  std::unique_ptr<media::WriteQueue> queue_;  ///< NVM, once something was written
+
+  Target target_ = Target::kNothing;
+  LineSet lacking_;                ///< of kKnown
+  std::vector<u64> page_sums_[2];  ///< of both copies; empty where it is not known
+  u64 written_bytes_ = 0;
 };
 
 }  // namespace perdura::object

@@ -53,10 +53,12 @@ ObjectCore::ObjectCore(Parts&& parts, std::unique_ptr<ObjectLog> log)
       log_(std::move(log)),
       memory_(std::max<u64>(format::object_image_bytes(parts.head), 1)),
       image_(memory_.first(format::object_image_bytes(parts.head))),
+      changes_(image_, std::ranges::any_of(parts.functions, &Function::reports)),
       history_(have_history(image_, parts.head)),
       executor_({.log = log_.get(),
                  .history = history_ ? &*history_ : nullptr,
                  .execution = &execution_,
+                 .changes = &changes_,
                  .state = image_.first(parts.head.bytes),
                  .servers = options_.servers,
                  .verifies = options_.verifies},
@@ -463,11 +465,13 @@ Status ObjectCore::resize(u64 bytes, const u64 (&copy_place)[2]) {
     if (history_) std::ranges::copy(callers_of(image_, head()), callers_of(image, next).begin());
     const u64 done = log_->done();
     PERDURA_TRY(or_fail([&]() -> Status {
+      changes_.note_all();
       PERDURA_TRY(copies_.resize(next, image, done, session_));
-      return copies_.write(image, done, session_);
+      return copies_.write(image, changes_, done, session_);
     }));
     memory_ = std::move(memory);
     image_ = image;
+    changes_.move_to(image_);
     if (history_) history_->move_to(callers_of(image_, next));
     executor_.move_to(image_.first(bytes));
     log_->note_checkpoint(done, done);
@@ -503,6 +507,7 @@ CoreCounts ObjectCore::counts() {
   CoreCounts counts = counts_;
   counts.executed = executor_.calls();
   counts.runs = executor_.runs();
+  counts.copied_bytes = copies_.written_bytes();
   return counts;
 }
 
@@ -609,9 +614,10 @@ Status ObjectCore::write_checkpoint() {
   const u64 before = copies_.head().checkpoint;
   const bool is_in_log = log_->durable() >= done;
   PERDURA_TRY(guarded([&]() -> Status {
-    PERDURA_TRY(copies_.write(image_, done, session_));
+    PERDURA_TRY(copies_.write(image_, changes_, done, session_));
     return is_in_log ? Status{} : copies_.repeat_head();
   }));
+  changes_.clear();
   log_->note_checkpoint(is_in_log ? before : done, done);
   execution_.notify_room();
   calls_since_checkpoint_ = 0;

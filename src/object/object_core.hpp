@@ -24,6 +24,7 @@
 #include "base/threads.hpp"
 #include "object/execution.hpp"
 #include "object/merging.hpp"
+#include "object/object_changes.hpp"
 #include "object/object_copies.hpp"
 #include "object/object_executor.hpp"
 #include "object/object_log.hpp"
@@ -53,6 +54,7 @@ struct CoreCounts {
   u64 executed = 0;  ///< calls
   u64 runs = 0;      ///< of methods: less, where calls were merged
   u64 checkpoints = 0;
+  u64 copied_bytes = 0;  ///< written to copies
 };
 
 class ObjectCore {
@@ -158,6 +160,7 @@ class ObjectCore {
   std::unique_ptr<ObjectLog> log_;
   AlignedBuffer memory_;
   std::span<std::byte> image_;  ///< what a copy holds
+  ObjectChanges changes_;       ///< since the newest checkpoint
   std::optional<CallHistory> history_;
   Execution execution_;
   ObjectExecutor executor_;

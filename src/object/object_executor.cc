@@ -14,6 +14,7 @@ constexpr u64 kSharedEntriesMin = 32;  // else helpers come when it is done
 }  // namespace
 
 constinit thread_local bool detail::inside_method = false;
+constinit thread_local ObjectChanges* detail::reported_to = nullptr;
 
 ObjectExecutor::ObjectExecutor(const Parts& parts, std::vector<Function> functions)
     : parts_(parts),
@@ -21,11 +22,14 @@ ObjectExecutor::ObjectExecutor(const Parts& parts, std::vector<Function> functio
       joins_(std::ranges::any_of(functions_, [](const Function& f) { return f.join != nullptr; })),
       owns_(std::ranges::any_of(functions_, [](const Function& f) { return f.own_thread; })),
       waiters_(parts.log->lines()),
-      twin_(parts.verifies ? parts.state.size() : 1) {}
+      twin_(parts.verifies ? parts.state.size() : 1),
+      before_(parts.verifies ? parts.state.size() : 1) {}
 
 void ObjectExecutor::move_to(std::span<std::byte> state) {
   parts_.state = state;
-  if (parts_.verifies) twin_ = AlignedBuffer(std::max<u64>(state.size(), 1));
+  if (!parts_.verifies) return;
+  twin_ = AlignedBuffer(std::max<u64>(state.size(), 1));
+  before_ = AlignedBuffer(std::max<u64>(state.size(), 1));
 }
 
 u64 ObjectExecutor::end_of_turn(u64 end) {
@@ -35,7 +39,7 @@ u64 ObjectExecutor::end_of_turn(u64 end) {
 }
 
 Status ObjectExecutor::run(u64 end) {
-  const InMethod in_method;
+  const InMethod in_method(parts_.changes);
   if (owns_) end = end_of_turn(end);
   const bool helped = parts_.servers > 1 && parts_.execution->was_wanted();
   const bool in_order = alone() || owns_ || (!joins_ && !helped);
@@ -52,14 +56,14 @@ Status ObjectExecutor::run(u64 end) {
 }
 
 Status ObjectExecutor::run_one(u64 index, void* result) {
-  const InMethod in_method;
+  const InMethod in_method(parts_.changes);
   const ObjectEntry& entry = parts_.log->entry(index);
   if (alone()) {
     Waiter waiter{result};
     waiter_of(index) = &waiter;
     PERDURA_TRY(run_apart(index, index + entry.lines));
   } else {
-    functions_[entry.function].run(parts_.state.data(), parts_.log->context_of(index), result);
+    run_on_state(functions_[entry.function], parts_.log->context_of(index), result);
     // Nobody helps meanwhile, so that these need not be additions that wait for others.
     calls_.store(calls() + 1, std::memory_order_relaxed);
     runs_.store(runs() + 1, std::memory_order_relaxed);
@@ -109,7 +113,7 @@ void ObjectExecutor::run_calls(u64 begin, u64 end, const EntryAt& entry_at, cons
       calls += parts_.log->entry(entry_at(place)).calls;
       place = next(place);
     }
-    function.run(parts_.state.data(), joined, nullptr);
+    run_on_state(function, joined, nullptr);
   }
   calls_.fetch_add(calls, std::memory_order_relaxed);
   runs_.fetch_add(runs, std::memory_order_relaxed);
@@ -132,7 +136,7 @@ void ObjectExecutor::run_entry(u64 index) {
   void* result = nullptr;
   if (Waiter*& waiter = waiter_of(index); waiter != nullptr)
     result = std::exchange(waiter, nullptr)->result;
-  functions_[entry.function].run(parts_.state.data(), parts_.log->context_of(index), result);
+  run_on_state(functions_[entry.function], parts_.log->context_of(index), result);
 }
 
 // Where a history is kept each call has its answer apart, also if nobody waits for it.
@@ -146,8 +150,10 @@ Status ObjectExecutor::run_apart(u64 begin, u64 end) {
     if (Waiter* const waiter = std::exchange(waiter_of(index), nullptr);
         waiter != nullptr && waiter->result != nullptr)
       std::memcpy(waiter->result, answer_.data(), function.result_bytes);
-    if (parts_.history != nullptr)
+    if (parts_.history != nullptr) {
       parts_.history->note(entry.potid, entry.calls, answer_.first(function.result_bytes));
+      parts_.changes->note(parts_.history->of(entry.potid), sizeof(format::ObjectCaller));
+    }
     calls_.fetch_add(entry.calls, std::memory_order_relaxed);
     runs_.fetch_add(1, std::memory_order_relaxed);
   }
@@ -157,15 +163,35 @@ Status ObjectExecutor::run_apart(u64 begin, u64 end) {
 Status ObjectExecutor::run_verified(const Function& function, const std::byte* context) {
   if (parts_.verifies) {
     std::memcpy(twin_.data(), parts_.state.data(), parts_.state.size());
+    std::memcpy(before_.data(), parts_.state.data(), parts_.state.size());
     function.run(twin_.data(), context, answer_.data());
   }
-  function.run(parts_.state.data(), context, answer_.data());
-  if (!parts_.verifies || std::memcmp(twin_.data(), parts_.state.data(), parts_.state.size()) == 0)
-    return {};
+  run_on_state(function, context, answer_.data());
+  if (!parts_.verifies) return {};
+  if (std::memcmp(twin_.data(), parts_.state.data(), parts_.state.size()) == 0)
+    return check_reports(function);
   return Failure{Code::kMisuse,
                  "method " + function.name +
                      " did something else when it was run again, so the object would be another "
                      "one after a crash; it must depend on the state and its arguments alone"};
+}
+
+// What no method has reported a checkpoint would leave out.
+Status ObjectExecutor::check_reports(const Function& function) const {
+  if (!parts_.changes->are_known()) return {};
+  const LineSet& reported = parts_.changes->lines();
+  for (u64 at = 0; at < parts_.state.size(); at += kLineBytes) {
+    const u64 bytes = std::min<u64>(parts_.state.size() - at, kLineBytes);
+    if (std::memcmp(before_.data() + at, parts_.state.data() + at, bytes) == 0) continue;
+    const u64 line = at / kLineBytes;
+    if ((reported.of_page(line / kLinesPerPage) >> line % kLinesPerPage & 1) != 0) continue;
+    return Failure{Code::kMisuse,
+                   "method " + function.name + " changed the state at offset " +
+                       std::to_string(at) +
+                       " and did not report it, so a checkpoint would leave it out; call "
+                       "perdura::object_changed, or do not say kReports of the method"};
+  }
+  return {};
 }
 
 // The number of a domain's list in this segment; a new one where it has none.
@@ -193,7 +219,7 @@ void ObjectExecutor::run_lists(u64 begin, u64 end) {
     for (u32 i = 0; i < count; ++i) run_list(lists_[i]);
   } else {
     crew_.share(count, std::min(parts_.servers, count) - 1, [this](u32 i) {
-      const InMethod in_method;
+      const InMethod in_method(parts_.changes);
       run_list(lists_[i]);
     });
   }

@@ -18,6 +18,7 @@
 
 #include "object/call_history.hpp"
 #include "object/execution.hpp"
+#include "object/object_changes.hpp"
 #include "object/object_log.hpp"
 
 namespace perdura::object {
@@ -36,6 +37,8 @@ struct Function {
   bool commutes = false;
   /// It looks at more than the state: the thread that called it does it, and nobody else.
   bool own_thread = false;
+  /// It says what it changes (ObjectChanges::report); else anything may have changed.
+  bool reports = false;
 };
 /// Of a method that can be joined.
 constexpr u64 kJoinedContextMax = 256;
@@ -47,14 +50,21 @@ extern constinit thread_local bool inside_method;
 /// While it lives this thread is in a method of an object, which whoever executes waits for.
 class InMethod {
  public:
-  InMethod() : before_(std::exchange(detail::inside_method, true)) {}
-  ~InMethod() { detail::inside_method = before_; }
+  /// `changes`: where it reports to.
+  explicit InMethod(ObjectChanges* changes = nullptr)
+      : before_(std::exchange(detail::inside_method, true)),
+        reported_to_(std::exchange(detail::reported_to, changes)) {}
+  ~InMethod() {
+    detail::inside_method = before_;
+    detail::reported_to = reported_to_;
+  }
   InMethod(const InMethod&) = delete;
   /// Whether there is one.
   static bool any() { return detail::inside_method; }
 
  private:
   const bool before_;
+  ObjectChanges* const reported_to_;
 };
 
 /// A thread that waits for the answer to its entry. In its stack.
@@ -70,6 +80,7 @@ class ObjectExecutor {
     ObjectLog* log = nullptr;        ///< all of these outlive it
     CallHistory* history = nullptr;  ///< nullptr: none is kept
     Execution* execution = nullptr;
+    ObjectChanges* changes = nullptr;
     std::span<std::byte> state{};
     u32 servers = 1;        ///< that do calls at once, at most
     bool verifies = false;  ///< each call is done twice, and must do the same
@@ -112,8 +123,13 @@ class ObjectExecutor {
   void run_lists(u64 begin, u64 end);
   void run_list(const std::vector<u64>& entries);
   void run_entry(u64 index);
+  void run_on_state(const Function& function, const void* context, void* result) {
+    if (!function.reports) parts_.changes->note_all();
+    function.run(parts_.state.data(), context, result);
+  }
   Status run_apart(u64 begin, u64 end);
   Status run_verified(const Function& function, const std::byte* context);
+  Status check_reports(const Function& function) const;
 
   Parts parts_;
   const std::vector<Function> functions_;
@@ -134,6 +150,7 @@ class ObjectExecutor {
   std::array<KnownList, kKnownLists> known_lists_{};
   u64 segment_ = 0;
   AlignedBuffer twin_;    ///< verifying: the state that the other run makes
+  AlignedBuffer before_;  ///< and what it was
   AlignedBuffer answer_;  ///< of a call that is done apart
   std::atomic<u64> calls_{0};
   std::atomic<u64> runs_{0};

@@ -335,7 +335,7 @@ Status Volume::erase_extents(u32 region, std::span<const Extent> extents) {
 }
 
 Status Volume::check_unread(u32 region) const {
-  if (medium_->lowest_pin(region) == media::Medium::kNoPin) return {};
+  if (medium_->lowest_pin(region, 0) == media::Medium::kNoPin) return {};
   return Failure{Code::kLocked, "region " + std::to_string(region) + " of '" + name() +
                                     "' is open to be read; close it there before it is removed"};
 }

@@ -4,6 +4,7 @@
 #include "store/home_loader.hpp"
 #include "store/pinned.hpp"
 #include "store/storage.hpp"
+#include "track/kinds.hpp"
 
 namespace perdura::store {
 namespace {
@@ -47,9 +48,12 @@ class CopyStorage final : public Storage {
     return options_.lazy_recovery ? loader_.load_lazily(region, tracker) : loader_.load_all(region);
   }
 
-  // A snapshot is read by page, and where lines are reported most of a page is not in the change
-  // set: mutators wait for less when they stand still.
-  bool usually_in_background(const track::Tracker&) const override { return false; }
+  // Lines of NVM are captured as for a log. By page more is copied aside, and to block media more
+  // is written than what changed: mutators wait for less when they stand still.
+  bool usually_in_background(const track::Tracker& tracker) const override {
+    return volume_.medium().geometry().byte_addressable &&
+           track::kind_of(tracker.kind()).lists_lines;
+  }
 
   Result<std::unique_ptr<commit::Engine>> make_engine(const Parts& parts) override {
     PERDURA_ASSIGN(
@@ -57,6 +61,7 @@ class CopyStorage final : public Storage {
     commit::DualCopyEngine::Config config;
     config.volume = &volume_;
     config.region = parts.region;
+    config.mutators = parts.mutators;
     config.copies = copies_.get();
     config.guard = guard_.get();
     config.compare = options_.compare && parts.tracker->is_coarse();

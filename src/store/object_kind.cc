@@ -89,7 +89,7 @@ class ObjectInspection final : public Inspection {
   }
 
   Status check_object(const object::ObjectTable::Entry& entry) {
-    const object::ObjectCopies copies(volume_.linear(), entry.place, entry.head, entry.unclear);
+    object::ObjectCopies copies(volume_.linear(), entry.place, entry.head, entry.unclear);
     AlignedBuffer state(std::max<u64>(format::object_image_bytes(entry.head), 1));
     PERDURA_TRY(copies.load(state.span()));
     PERDURA_ASSIGN(const auto log, object::ObjectLog::create(volume_.linear(),

@@ -595,7 +595,7 @@ Statistics Runtime::statistics() const {
   // It may learn of a version before this is told.
   statistics.confirmed_version =
       std::min(volume_->confirmed_version(region_->id()), statistics.durable_version);
-  const u64 pinned = volume_->medium().lowest_pin(region_->id());
+  const u64 pinned = volume_->medium().lowest_pin(region_->id(), 0);
   statistics.pinned_version = pinned == media::Medium::kNoPin ? 0 : pinned;
   statistics.region_backed_bytes = region_->home()->backed_bytes();
   statistics.recovery_ns = recovery_ns_;

@@ -89,6 +89,30 @@ std::string check_container(const std::string& path) {
   return wrong_with(&container.root<List>(), {0});
 }
 
+// Some calls in both copies, some in the newer one, some in the log alone.
+constexpr std::uint32_t kTallies = 600;
+
+void make_objects(const std::string& path) {
+  auto& objects = *new Objects(Objects::open(path));
+  auto& tally = *new Object<Tally>(objects.object<Tally>("tally", {.callers = 4}));
+  for (std::uint32_t i = 0; i < kTallies; ++i) {
+    tally.defer<&Tally::add>(i, i + 1);
+    if (i % 7 == 0) tally.call<&Tally::take>(i);
+    if (i % 200 == 150) tally.checkpoint();
+  }
+  tally.sync();
+}
+
+std::string check_objects(const std::string& path) {
+  Objects objects = Objects::open(path);
+  Object<Tally> tally = objects.object<Tally>("tally");
+  for (std::uint32_t i = 0; i < kTallies; ++i)
+    if (tally.read<&Tally::at>(i) != (i % 7 == 0 ? std::uint64_t{i + 1} * 3 + 1 : i + 1))
+      return "a sum is another one";
+  objects.close();
+  return "";
+}
+
 }  // namespace
 
 std::vector<Image> images() {
@@ -125,6 +149,15 @@ std::vector<Image> images() {
        [](const std::string& path) { make_transactions(open(path, small()), false); },
        opened(small(), check_transactions)},
       {"container", make_container, check_container},
+      {"copies_closed",
+       [](const std::string& path) {
+         Store store = Store::open(path, in_two_copies());
+         make_list(store);
+         store.close();
+       },
+       opened(in_two_copies(), check_list), 4},
+      {"copies_open", list_of(in_two_copies()), opened(in_two_copies(), check_list), 4},
+      {"objects", make_objects, check_objects, 4},
   };
 }
 

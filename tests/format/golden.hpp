@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <perdura/container.hpp>
+#include <perdura/objects.hpp>
 #include <perdura/perdura.hpp>
 #include <perdura/transaction.hpp>
 
@@ -47,6 +48,11 @@ inline Options in_chunks() {
   options.versions_kept = 3;
   return options;
 }
+inline Options in_two_copies() {
+  Options options = small();
+  options.engine = Engine::kDualCopy;
+  return options;
+}
 inline Options aliased() {
   Options options = small();
   options.aliases = 2;
@@ -83,7 +89,32 @@ struct Image {
   std::function<void(const std::string& path)> make;
   /// Opens it: what is wrong with it, or "".
   std::function<std::string(const std::string& path)> check;
+  int since = 2;  ///< the format version with which there was the first one
 };
+
+/// The state of an object.
+struct Tally {
+  std::uint64_t sums[600];
+  void add(std::uint32_t at, std::uint64_t value) noexcept {
+    sums[at] += value;
+    object_changed(&sums[at], sizeof sums[at]);
+  }
+  std::uint64_t take(std::uint32_t at) noexcept {
+    const std::uint64_t before = sums[at];
+    sums[at] = before * 3 + 1;
+    return before;
+  }
+  std::uint64_t at(std::uint32_t index) const noexcept { return sums[index]; }
+};
+
+}  // namespace perdura::golden
+
+template <>
+struct perdura::Methods<perdura::golden::Tally>
+    : perdura::MethodList<perdura::Deferrable<&perdura::golden::Tally::add, perdura::kReports>,
+                          perdura::Instant<&perdura::golden::Tally::take>> {};
+
+namespace perdura::golden {
 
 /// All kinds.
 std::vector<Image> images();

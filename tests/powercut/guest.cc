@@ -20,7 +20,7 @@
 // Environment: DEVICE, FILESYSTEM, MEDIUM (file or dax), SEED, and STOP=1 to close the store after
 // some steps instead of working until the power is cut. CHUNK_BYTES for a store in chunks, with
 // VERSIONS_KEPT and WHOLE_CHUNKS (0 or 1); without it the store has a redo log. TRANSACTIONS=1 for
-// steps that are transactions.
+// steps that are transactions. COPIES=1 for a store in two copies.
 #include <fcntl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -211,6 +211,7 @@ struct Life {
     if (options.tracking != Tracking::kProtect && random() % 2 == 0)
       options.capture = random() % 2 == 0 ? Capture::kStopped : Capture::kBackground;
     options.log_limit_bytes = random() % 4 == 0 ? 0 : 2 * kMiB;
+    if (number_of("COPIES") != 0) options.engine = Engine::kDualCopy;
   }
   void choose_for_chunks(Random& random) {
     static constexpr Tracking kTrackings[] = {Tracking::kAutomatic, Tracking::kProtect,

@@ -49,6 +49,7 @@ class Config:
     filesystem: str
     chunks: Chunks | None = None  # none: a redo log
     transactions: bool = False  # each step is one
+    copies: bool = False  # two of the home image
 
     @property
     def device(self):
@@ -77,6 +78,8 @@ class Config:
                       "WHOLE_CHUNKS": int(self.chunks.whole_chunks)}
         if self.transactions:
             words["TRANSACTIONS"] = 1
+        if self.copies:
+            words["COPIES"] = 1
         return words
 
 
@@ -90,6 +93,8 @@ CONFIGS = {config.name: config for config in (
     Config("dax-xfs-chunks", "dax", "xfs", Chunks(16 << 10, versions_kept=2)),
     Config("file-ext4-transactions", "file", "ext4", transactions=True),
     Config("dax-xfs-transactions", "dax", "xfs", transactions=True),
+    Config("file-ext4-copies", "file", "ext4", copies=True),
+    Config("dax-xfs-copies", "dax", "xfs", copies=True),
 )}
 
 

@@ -71,6 +71,7 @@ RunRecord make(const Victim& victim) {
     run.use_chunks(4096, 3);
     run.options.region_limit_bytes = 2 * kMiB;
   }
+  if (victim.copies) run.use_copies();
   run.open();
   std::vector<std::byte*> blocks;
   // So that the map needs a node.
@@ -335,6 +336,12 @@ std::vector<Victim> victims() {
           {std::string(medium.scheme) + (closed ? ", closed" : ", open"), medium, closed});
   all.push_back({"emu, chunks, open", kMedia[0], false, false, true});
   all.push_back({"file, chunks, closed", kMedia[3], true, true, true});
+  for (const MediumKind& medium : {kMedia[0], kMedia[3]})
+    all.push_back({.name = std::string(medium.scheme) + ", copies, open",
+                   .medium = medium,
+                   .closed = false,
+                   .reopened = true,
+                   .copies = true});
   for (const MediumKind& medium : {kMedia[0], kMedia[3]})
     all.push_back({.name = std::string(medium.scheme) + ", objects, open",
                    .medium = medium,

@@ -216,7 +216,10 @@ Explored explore(const Judged& judged, const testing::Mutation* mutation, int de
         continue;
       }
       const CrashState state(session.history, end, run.medium.tearing, mutation);
-      if (explorer.explore(state, end)) continue;
+      // Of what goes past the caches nothing is left in them.
+      const bool is_cached = run.medium.tearing == testing::Tearing::kLinePrefixes;
+      if (explorer.explore(state, end) && (!is_cached || explorer.explore_killed(state, end)))
+        continue;
       explored.problem = explorer.problem()->what;
       explored.session = i;
       explored.point = explorer.problem()->point;
@@ -247,6 +250,7 @@ void save(const Finding& finding, const std::string& path) {
                      {"session", finding.session},
                      {"call", finding.point.call},
                      {"choices", finding.point.choices},
+                     {"killed", finding.point.killed},
                      {"barrier", finding.point.barrier},
                      {"sample", finding.point.sample},
                      {"medium", run.medium.name},
@@ -277,6 +281,7 @@ Finding load(const std::string& path) {
                   .session = json.at("session"),
                   .point = {.call = json.at("call"),
                             .choices = json.at("choices"),
+                            .killed = json.at("killed"),
                             .barrier = json.at("barrier"),
                             .sample = json.at("sample")},
                   .run = {.medium = *medium,
@@ -299,6 +304,7 @@ void print(const Finding& finding) {
   std::printf("PROBLEM in %s: %s\n", finding.name.c_str(), finding.problem.c_str());
   std::printf("  failure after call %zu of session %zu, choices %s", point.call, finding.session,
               Json(point.choices).dump().c_str());
+  if (point.killed) std::printf(", of the process alone");
   if (point.barrier != 0) std::printf(", again before barrier %lu of recovery", point.barrier);
   if (point.sample != 0) std::printf(", sample %lu", point.sample);
   std::printf("; before it\n");

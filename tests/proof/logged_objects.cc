@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "base/checksum.hpp"
+#include "support/filtered_queue.hpp"
 
 namespace perdura::proof {
 namespace {
@@ -230,11 +231,23 @@ LoggedObject LoggedObject::of(const Json& json) {
 }
 
 Status RefusingWrites::write(u64 offset, media::Bytes data, const media::Site& site) {
+  return unless_refused(site, [&] { return inner().write(offset, data, site); });
+}
+
+std::unique_ptr<media::WriteQueue> RefusingWrites::queue() {
+  return std::make_unique<test::FilteredQueue>(
+      inner().queue(), [this](u64, const media::Site& site, const std::function<Status()>& submit) {
+        return unless_refused(site, submit);
+      });
+}
+
+Status RefusingWrites::unless_refused(const media::Site& site,
+                                      const std::function<Status()>& write) {
   const bool refuses = site.what == refusal_.site && refusal_.count != 0 &&
                        (refusal_.after == 0 || refusal_.after-- == 0);
-  if (!refuses) return inner().write(offset, data, site);
+  if (!refuses) return write();
   --refusal_.count;
-  if (refusal_.is_written) PERDURA_TRY(inner().write(offset, data, site));
+  if (refusal_.is_written) PERDURA_TRY(write());
   return Failure{Code::kIo, "this write is refused"};
 }
 

@@ -149,8 +149,11 @@ class RefusingWrites final : public media::Decorator {
   RefusingWrites(std::unique_ptr<media::Medium> inner, Refusal& refusal)
       : Decorator(std::move(inner)), refusal_(refusal) {}
   Status write(u64 offset, media::Bytes data, const media::Site& site) override;
+  std::unique_ptr<media::WriteQueue> queue() override;
 
  private:
+  Status unless_refused(const media::Site& site, const std::function<Status()>& write);
+
   Refusal& refusal_;
 };
 

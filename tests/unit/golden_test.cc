@@ -25,7 +25,8 @@ std::vector<Golden> all() {
   for (const auto& each : std::filesystem::directory_iterator(folder))
     if (each.is_directory())
       for (const golden::Image& image : golden::images())
-        found.push_back({each.path().filename().string(), image});
+        if (std::stoi(each.path().filename()) >= image.since)
+          found.push_back({each.path().filename().string(), image});
   return found;
 }
 

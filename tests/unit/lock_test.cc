@@ -124,11 +124,16 @@ TEST_F(ReadersLock, PinsAreFoundFromTheLowestOn) {
   std::vector<Reader> readers;
   const auto expect_lowest = [&] {
     std::array<u64, 2> lowest{kNone, kNone};
-    for (const Reader& each : readers)
+    const u64 from = random() % 30;
+    u64 lowest_from = kNone;
+    for (const Reader& each : readers) {
       for (size_t i = 0; i < 2; ++i) lowest[i] = std::min(lowest[i], each.pins[i]);
-    ASSERT_EQ(writer.lowest_pin(1), lowest[0]);
-    ASSERT_EQ(writer.lowest_pin(format::kRegionsMax), lowest[1]);
-    ASSERT_EQ(writer.lowest_pin(2), kNone);
+      if (each.pins[0] >= from) lowest_from = std::min(lowest_from, each.pins[0]);
+    }
+    ASSERT_EQ(writer.lowest_pin(1, from), lowest_from) << from;
+    ASSERT_EQ(writer.lowest_pin(1, 0), lowest[0]);
+    ASSERT_EQ(writer.lowest_pin(format::kRegionsMax, 0), lowest[1]);
+    ASSERT_EQ(writer.lowest_pin(2, 0), kNone);
   };
   for (int round = 0; round < 2000; ++round) {
     const u64 action = random() % 8;
@@ -158,12 +163,14 @@ TEST_F(ReadersLock, WhereTheSystemDoesNotSayAllIsKept) {
   fail(Call::kInspect, ENOLCK);
   expect_failure(reader.pin(path_, 1, 7), Code::kIo, "cannot pin version 7 of '" + path_ + "'");
   disarm_calls();
-  EXPECT_EQ(writer.lowest_pin(1), media::FileLock::kNoPin);
+  EXPECT_EQ(writer.lowest_pin(1, 0), media::FileLock::kNoPin);
   fail(Call::kInspect, EINVAL);
-  EXPECT_EQ(writer.lowest_pin(1), 0u);
+  EXPECT_EQ(writer.lowest_pin(1, 0), 0u);
+  fail(Call::kInspect, EINVAL);
+  EXPECT_EQ(writer.lowest_pin(1, 5), 5u);
   disarm_calls();
   EXPECT_TRUE(reader.pin(path_, 1, 7));
-  EXPECT_EQ(writer.lowest_pin(1), 7u);
+  EXPECT_EQ(writer.lowest_pin(1, 0), 7u);
 }
 
 TEST_F(ReadersLock, KeepsEarlierVersionsOutAndIsKeptOut) {

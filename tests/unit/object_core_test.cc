@@ -18,6 +18,7 @@
 #include "media/record.hpp"
 #include "object/object_core.hpp"
 #include "support/files.hpp"
+#include "support/filtered_queue.hpp"
 #include "support/object_medium.hpp"
 
 namespace perdura::test {
@@ -87,6 +88,13 @@ class Refusing final : public media::Decorator {
   Status write(u64 offset, media::Bytes data, const media::Site& site) override {
     if (refuses_(offset)) return Failure{Code::kIo, "refused"};
     return inner().write(offset, data, site);
+  }
+  std::unique_ptr<media::WriteQueue> queue() override {
+    return std::make_unique<FilteredQueue>(
+        inner().queue(), [this](u64 offset, const media::Site&, const auto& submit) -> Status {
+          if (refuses_(offset)) return Failure{Code::kIo, "refused"};
+          return submit();
+        });
   }
 
  private:

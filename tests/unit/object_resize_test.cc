@@ -18,6 +18,7 @@
 #include "object/object_core.hpp"
 #include "support/expect_failure.hpp"
 #include "support/files.hpp"
+#include "support/filtered_queue.hpp"
 #include "support/object_medium.hpp"
 
 namespace perdura::test {
@@ -61,6 +62,13 @@ class FailingOnce final : public media::Decorator {
   Status write(u64 offset, media::Bytes data, const media::Site& site) override {
     if (left_-- == 0) return Failure{Code::kIo, "refused"};
     return inner().write(offset, data, site);
+  }
+  std::unique_ptr<media::WriteQueue> queue() override {
+    return std::make_unique<FilteredQueue>(
+        inner().queue(), [this](u64, const media::Site&, const auto& submit) -> Status {
+          if (left_-- == 0) return Failure{Code::kIo, "refused"};
+          return submit();
+        });
   }
   Status barrier(const media::Site& site) override {
     if (left_-- == 0) return Failure{Code::kIo, "refused"};
@@ -184,7 +192,7 @@ TEST_P(ObjectResize, IsWholeOrHasNotBeenAfterAnyCrash) {
 TEST_P(ObjectResize, ThatFailsIsTheLastThing) {
   u64 old = 0;
   u64 resized = 0;
-  for (std::int64_t failing = 0; failing < 8; ++failing) {
+  for (std::int64_t failing = 0; failing < 12; ++failing) {
     const std::string name = "object" + std::to_string(failing);
     std::int64_t left = -1;
     bool failed = false;

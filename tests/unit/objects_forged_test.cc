@@ -88,8 +88,8 @@ class ForgedObjects : public testing::Test {
     write_file(folder_.path("objects.pd"), bytes);
   }
   static void sum_copy(ObjectHead& head, const FileBytes& bytes) {
-    head.copy_checksum =
-        checksum(bytes.data() + head.copy_place[head.copy], format::object_image_bytes(head));
+    head.copy_checksum = pieces_checksum(bytes.data() + head.copy_place[head.copy],
+                                         format::object_image_bytes(head), kPageBytes);
   }
   /// Of the group of an entry, which ends with it.
   static void sum_group(const Parts& parts, ObjectEntry& mark) {

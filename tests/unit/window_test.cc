@@ -14,6 +14,7 @@
 #include <csignal>
 #include <cstring>
 #include <random>
+#include <set>
 #include <thread>
 
 #include "commit/capture.hpp"
@@ -184,6 +185,7 @@ class Capture : public testing::TestWithParam<const char*> {
   void mutate(u64 thread, u64 operations_max);
   void checkpoint(u64 number, bool fails);
   void checkpoint_of_units(bool fails);
+  void checkpoint_of_pages(bool whole_pages, bool fails);
   void compare(const log::VersionInProgress& version);
 
   const TempDir folder_{TempDir::kMemory};
@@ -297,6 +299,62 @@ void Capture::checkpoint_of_units(bool fails) {
   ASSERT_EQ(std::memcmp(durable_.data(), at_cut_.data(), kBytes), 0);
 }
 
+/// A version that consists of pages, as an engine of two copies takes them: of what it got last.
+class PagesOfVersion final : public commit::PageSink {
+ public:
+  PagesOfVersion(std::vector<u64>& words, bool whole_pages, u64 pages_max)
+      : PageSink(whole_pages), words_(words), pages_max_(pages_max) {}
+
+  void fetch(u64, u64) noexcept override {}
+  Status take(u64 page, u64 mask, const std::byte* bytes) override {
+    if (pages_.size() == pages_max_) return Failure{Code::kIo, "the disk is gone"};
+    EXPECT_TRUE(pages_.insert(page).second) << "page " << page << " twice";
+    put(page, mask, bytes);
+    return {};
+  }
+  Status take_again(u64 page, const std::byte* bytes) override {
+    EXPECT_TRUE(pages_.contains(page));
+    put(page, ~u64{0}, bytes);
+    return {};
+  }
+
+ private:
+  void put(u64 page, u64 mask, const std::byte* bytes) {
+    for (u64 line = 0; line < kLinesPerPage; ++line)
+      if ((mask >> line & 1) != 0)
+        track::copy_racing_line(
+            reinterpret_cast<std::byte*>(&words_[(page * kLinesPerPage + line) * kWordsPerLine]),
+            bytes + line * kLineBytes);
+  }
+
+  std::vector<u64>& words_;
+  const u64 pages_max_;
+  std::set<u64> pages_;
+};
+
+void Capture::checkpoint_of_pages(bool whole_pages, bool fails) {
+  commit::LineSnapshot snapshot(*tracker_, *mutators_, memory_.as(), kPageBytes);
+  allowed_ += 1500;
+  mutators_->stop();
+  ASSERT_TRUE(tracker_->cut());
+  ASSERT_TRUE(snapshot.open());
+  std::memcpy(at_cut_.data(), memory_.as(), kBytes);
+  mutators_->resume();
+  const track::DirtyMap& changes = tracker_->collect();
+  const u64 pages = commit::units_of(changes, kPageBytes).size();
+  std::vector<u64> version = durable_;
+  PagesOfVersion sink(version, whole_pages, fails ? pages / 2 : pages);
+  const Status written = snapshot.write_pages(changes, sink);
+  snapshot.close();
+  fails = fails && pages != 0;
+  ASSERT_EQ(static_cast<bool>(written), !fails);
+  side_copies_ += snapshot.side_copies();
+  tracker_->settle(!fails);
+  if (fails) return;
+  durable_ = std::move(version);
+  ASSERT_EQ(std::memcmp(durable_.data(), at_cut_.data(), kBytes), 0);
+}
+
 void Capture::compare(const log::VersionInProgress& version) {
   Lines lines;
   AlignedBuffer bytes(volume_->segment_bytes());
@@ -338,6 +396,18 @@ TEST_P(Capture, EachVersionOfUnitsIsTheStateAtItsCut) {
   stop_ = true;
   for (std::thread& thread : threads) thread.join();
   if (!HasFatalFailure()) checkpoint_of_units(false);
+  EXPECT_GT(side_copies_, versions) << "captures hardly met a mutator";
+}
+
+TEST_P(Capture, PagesOfEachVersionAreTheStateAtItsCut) {
+  std::vector<std::thread> threads;
+  for (u64 i = 0; i < kThreads; ++i) threads.emplace_back([this, i] { mutate(i, ~u64{0}); });
+  const u64 versions = 300 / kSlower;
+  for (u64 number = 1; number <= versions && !HasFatalFailure(); ++number)
+    checkpoint_of_pages(number % 5 == 4, number % 11 == 5);
+  stop_ = true;
+  for (std::thread& thread : threads) thread.join();
+  if (!HasFatalFailure()) checkpoint_of_pages(false, false);
   EXPECT_GT(side_copies_, versions) << "captures hardly met a mutator";
 }
 

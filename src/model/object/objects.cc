@@ -8,6 +8,10 @@
 #include "model/object/objects_runtime.hpp"
 
 namespace perdura {
+
+void object_changed(const void* first, size_t bytes) noexcept {
+  object::ObjectChanges::report(first, bytes);
+}
 namespace detail {
 
 constinit thread_local std::uint32_t current_caller = 0;

@@ -90,6 +90,7 @@ std::vector<object::Function> functions_of(const std::vector<std::string>& names
         function.join = method.join;
         function.accepts = method.accepts;
         function.commutes = method.commutes;
+        function.reports = method.reports;
         function.own_thread = method.own_thread;
       }
   }
