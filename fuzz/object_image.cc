@@ -124,6 +124,7 @@ Bytes make_store(u64 kind) {
     options.log_bytes = 8192;
     options.checkpoint_calls = 30;
     const Object<Sheet> plain = objects.object<Sheet>(kNames[0], options);
+    options.history = ObjectHistory::kLast;
     options.callers = 4;
     const Object<Sheet> with_callers = objects.object<Sheet>(kNames[1], options);
     if (session == 0) {

@@ -24,6 +24,7 @@ ObjectCopies::ObjectCopies(media::LinearMedium& medium, u64 head_place, const Ob
       head_place_(head_place),
       write_bytes_(medium.geometry().write_bytes),
       head_(head),
+      archive_end_{head.archive_used, head.archive_sum},
       unclear_(unclear),
       buffer_(kPieceBytes) {}
 
@@ -64,6 +65,8 @@ Status ObjectCopies::write_both(ObjectHead next, std::span<const std::byte> imag
   next.sequence = head_.sequence + 1;
   next.session = session;
   next.checkpoint = checkpoint;
+  next.archive_used = archive_end_.used;
+  next.archive_sum = archive_end_.sum;
   PERDURA_TRY(clear_next_head());
   PERDURA_ASSIGN(next.copy_checksum, write_copy(next.copy_place[next.copy], image));
   // Barrier: the copy is durable before the head names it, and so are names of functions that were

@@ -20,6 +20,7 @@
 #include "base/checksum_of_pieces.hpp"
 #include "format/object_format.hpp"
 #include "media/medium.hpp"
+#include "object/object_archive.hpp"
 
 namespace perdura::object {
 
@@ -47,11 +48,16 @@ class ObjectCopies {
   /// There is no such object any more, and its space is free. Both slots say so, if they can.
   Status remove();
 
+  /// No slot holds a part of a head, nor one that could not be written and is there all the same:
+  /// what such a one would name may be written. write() and the others do so themselves.
+  Status clear_next_head();
+  /// What heads from the next one on say of the archive; durable before that is written.
+  void set_archive_end(const ObjectArchive::End& end) { archive_end_ = end; }
+
   const format::ObjectHead& head() const { return head_; }
   u8 unclear() const { return unclear_; }
 
  private:
-  Status clear_next_head();
   /// Returns its checksum.
   Result<u64> write_copy(u64 place, std::span<const std::byte> image);
   Status write_both(format::ObjectHead next, std::span<const std::byte> image, u64 checkpoint,
@@ -63,6 +69,7 @@ class ObjectCopies {
   const u64 head_place_;
   const u64 write_bytes_;
   format::ObjectHead head_;
+  ObjectArchive::End archive_end_;
   u8 unclear_;  ///< slots of which it is not known what they hold
   AlignedBuffer buffer_;
   std::optional<ChecksumOfPieces> sum_;  ///< of an image of several pieces

@@ -57,6 +57,7 @@ ObjectOptions object_options(std::uint32_t callers) {
   ObjectOptions options;
   options.log_bytes = 8192;
   options.checkpoint_calls = 10;
+  options.history = callers == 0 ? ObjectHistory::kNone : ObjectHistory::kLast;
   options.callers = callers;
   return options;
 }

@@ -60,6 +60,7 @@ class History {
     options.durability = static_cast<ObjectDurability>(draw(4));
     options.servers = kServers[draw(std::size(kServers))];
     options.callers = kCallers[draw(std::size(kCallers))];
+    options.history = options.callers == 0 ? ObjectHistory::kNone : ObjectHistory::kLast;
     options.verify_replay = draw(4) == 0;
     return options;
   }

@@ -39,6 +39,7 @@ RunRecord make_objects(const Victim& victim) {
   Run run(victim.medium, kSeed);
   const ObjectOptions options{.log_bytes = 2 * kPageBytes, .checkpoint_calls = 20};
   ObjectOptions with_callers = options;
+  with_callers.history = ObjectHistory::kLast;
   with_callers.callers = 4;
   run.open_objects();
   LoggedObjects::Handle& gone = run.objects().object("gone", options);

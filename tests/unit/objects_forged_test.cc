@@ -52,7 +52,7 @@ class ForgedObjects : public testing::Test {
   void make(std::uint32_t callers, std::uint64_t log_bytes = 4096) const {
     Objects objects = open();
     Object<Tally> tally =
-        objects.object<Tally>("tally", {.log_bytes = log_bytes, .callers = callers});
+        objects.object<Tally>("tally", {.log_bytes = log_bytes, .history = callers == 0 ? ObjectHistory::kNone : ObjectHistory::kLast, .callers = callers});
     tally.call<&Tally::next>(1);
     for (std::uint32_t potid = 0; potid < 3; ++potid) {
       const Caller caller(objects, potid);

@@ -162,7 +162,7 @@ void threads(Run& run, u32 servers, u32 callers, bool merge) {
   run.open_objects();
   Handle& object = run.objects().object(
       "hot",
-      {.log_bytes = 4 * kSmallLog, .checkpoint_calls = 60, .servers = servers, .callers = callers});
+      {.log_bytes = 4 * kSmallLog, .checkpoint_calls = 60, .servers = servers, .history = callers == 0 ? ObjectHistory::kNone : ObjectHistory::kLast, .callers = callers});
   in_threads(run, object, 8, merge);
   run.kill();
 }
@@ -184,7 +184,7 @@ void callers(Run& run) {
   for (u64 session = 0; session < 3; ++session) {
     run.open_objects();
     Handle& object =
-        run.objects().object("hot", {.log_bytes = kSmallLog, .checkpoint_calls = 11, .callers = 4});
+        run.objects().object("hot", {.log_bytes = kSmallLog, .checkpoint_calls = 11, .history = ObjectHistory::kLast, .callers = 4});
     groups(run, object, 7);
     if (session == 0) run.close();
     else run.kill();
@@ -246,7 +246,7 @@ void removed(Run& run) {
   run.open_objects();
   run.objects().object("first");
   run.objects().remove("first");
-  groups(run, run.objects().object("first", {.log_bytes = kSmallLog, .callers = 4}), 3);
+  groups(run, run.objects().object("first", {.log_bytes = kSmallLog, .history = ObjectHistory::kLast, .callers = 4}), 3);
   run.close();
 }
 const Registration kRemoved({"objects-removed", "objects come and go, also of one name", removed});
@@ -269,7 +269,7 @@ void beside(Run& run) {
       run.steps(10);
       groups(run, run.objects().object("one", {.log_bytes = kSmallLog, .checkpoint_calls = 6}), 2);
       run.checkpoint();
-      groups(run, run.objects().object("two", {.log_bytes = kSmallLog, .callers = 4}), 2);
+      groups(run, run.objects().object("two", {.log_bytes = kSmallLog, .history = ObjectHistory::kLast, .callers = 4}), 2);
     }
     if (session == 0) run.close();
     else run.kill();
@@ -282,7 +282,7 @@ void several(Run& run) {
   Handle& one = run.objects().object("one", {.log_bytes = kSmallLog, .checkpoint_calls = 5});
   Handle& two = run.objects().object("two", {.log_bytes = kSmallLog}, ObjectState::kLarge);
   Handle& three =
-      run.objects().object("three", {.log_bytes = kSmallLog, .checkpoint_calls = 7, .callers = 4});
+      run.objects().object("three", {.log_bytes = kSmallLog, .checkpoint_calls = 7, .history = ObjectHistory::kLast, .callers = 4});
   for (u64 i = 0; i < 4; ++i) {
     groups(run, one, 2);
     defer_some(run, two, 3);
