@@ -73,9 +73,9 @@ struct Raw {
       answers += answer_bytes[i];
       lines += lines_of(functions[i], context_bytes[i]);
     }
-    const bool whole = lines == block.end - block.begin &&
-                       block.calls * format::kObjectArchiveCallBytes + contexts + answers ==
-                           block.raw_bytes;
+    const bool whole =
+        lines == block.end - block.begin &&
+        block.calls * format::kObjectArchiveCallBytes + contexts + answers == block.raw_bytes;
     return whole ? std::optional(contexts) : std::nullopt;
   }
 };
@@ -185,9 +185,9 @@ Status ObjectArchive::read(const Visit& visit) {
   AlignedBuffer blocks(std::max<u64>(bytes, 1));
   if (bytes != 0) PERDURA_TRY(medium_.load_pages(place_, blocks.span()));
   auto fits_at = [this](const std::byte* at) { return fits(at); };
-  if (bytes == 0 ? !fits(blocks.data())
-                 : !medium_.whole(place_, blocks.data(), bytes, PERDURA_SITE("object archive"),
-                                  fits_at))
+  if (bytes == 0
+          ? !fits(blocks.data())
+          : !medium_.whole(place_, blocks.data(), bytes, PERDURA_SITE("object archive"), fits_at))
     return damaged("does not fit its checksums, or ends elsewhere than the object's head says");
   decompression_.reset(ZSTD_createDCtx());
   if (!decompression_) throw std::bad_alloc();
@@ -280,8 +280,7 @@ Result<ObjectArchive::End> ObjectArchive::write() {
   std::memset(extend(whole - kept), 0, whole - kept);
   out_bytes_ = kept;
   const u64 begin = round_down(end_.used * kLineBytes, write_bytes_);
-  PERDURA_TRY(
-      medium_.write(place_ + begin, out_.first(whole), PERDURA_SITE("object archive")));
+  PERDURA_TRY(medium_.write(place_ + begin, out_.first(whole), PERDURA_SITE("object archive")));
   return next_;
 }
 

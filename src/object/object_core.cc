@@ -39,7 +39,8 @@ bool leads_to_same(const ObjectHead& older, const ObjectHead& newest) {
          older.copy != newest.copy && older.checkpoint <= newest.checkpoint &&
          older.bytes == newest.bytes && older.callers == newest.callers &&
          older.history == newest.history && older.archive_place == newest.archive_place &&
-         older.archive_lines == newest.archive_lines && older.log_place == newest.log_place && older.log_lines == newest.log_lines &&
+         older.archive_lines == newest.archive_lines && older.log_place == newest.log_place &&
+         older.log_lines == newest.log_lines &&
          std::ranges::equal(older.copy_place, newest.copy_place);
 }
 

@@ -46,7 +46,8 @@ bool head_fits(const ObjectHead& head, u64 slot) {
   return head.copy < 2 && head.history <= format::ObjectHistory::kAll &&
          has_history == (head.callers != 0) && has_archive == (head.archive_lines != 0) &&
          head.archive_lines <= format::kObjectArchiveLinesMax &&
-         head.archive_used <= head.archive_lines && (head.callers == 0 || std::has_single_bit(head.callers)) &&
+         head.archive_used <= head.archive_lines &&
+         (head.callers == 0 || std::has_single_bit(head.callers)) &&
          head.callers <= format::kObjectCallersMax && head.bytes <= format::kObjectBytesMax &&
          head.name[0] != '\0' && std::has_single_bit(head.log_lines) &&
          head.log_lines >= kLinesPerPage && head.log_lines <= format::kObjectLogLinesMax &&

@@ -1,9 +1,9 @@
 // Goal: a program that is run again from its beginning on objects that keep all calls gets what it
-// got before, each call done once, whatever ended it; another program is told so; an archive that is
-// full, damaged or forged refuses calls, or to open.
-// Method: programs drawn from a seed, whose state tells what was done in which order, run again on
-// media that are rebuilt as a crash may have left them at each of their calls; archives of which
-// each byte is changed, and blocks that are changed and summed again.
+// got before, each call done once, whatever ended it; another program is told so; an archive that
+// is full, damaged or forged refuses calls, or to open. Method: programs drawn from a seed, whose
+// state tells what was done in which order, run again on media that are rebuilt as a crash may have
+// left them at each of their calls; archives of which each byte is changed, and blocks that are
+// changed and summed again.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -155,8 +155,7 @@ class ObjectArchives : public testing::TestWithParam<const char*> {
   }
   static std::vector<Answer> run(ObjectCore& core, u64 steps, bool resizes = false) {
     std::vector<Answer> answers;
-    for (u64 i = 0; i < steps; ++i)
-      answers.push_back(value_or_throw(make(core, Step(i, resizes))));
+    for (u64 i = 0; i < steps; ++i) answers.push_back(value_or_throw(make(core, Step(i, resizes))));
     return answers;
   }
   static State state_of(ObjectCore& core) {
@@ -245,7 +244,7 @@ TEST_P(ObjectArchives, LetAProgramGoOnAfterAnyCrash) {
       ASSERT_EQ(run(*core, kSteps, resizes), answers) << "at call " << end;
       ASSERT_EQ(state_of(*core).mixed, mixed) << "at call " << end;
     };
-    for_each_crash(recording.history(), first, 3, check, [] { return !HasFatalFailure(); });
+    for_each_crash(recording.history(), first, 4, check, [] { return !HasFatalFailure(); });
     EXPECT_GT(states, 300u);
     std::filesystem::remove(folder_.path("object"));
   }
@@ -422,8 +421,7 @@ class ForgedArchives : public ObjectArchives {
     if (lines != 0)
       block.checksum = checksum(&block.previous, lines * kLineBytes - sizeof block.checksum);
     for (u64 slot = 0; slot < 2; ++slot) {
-      auto& head =
-          *reinterpret_cast<ObjectHead*>(bytes.data() + slot * format::kObjectHeadBytes);
+      auto& head = *reinterpret_cast<ObjectHead*>(bytes.data() + slot * format::kObjectHeadBytes);
       head.archive_sum = block.checksum;
       head.checksum = object::head_checksum(head);
     }
@@ -453,9 +451,6 @@ TEST_P(ForgedArchives, AreRefused) {
       [](auto& block, auto*) { --block.lines; },
       [](auto& block, auto*) { block.lines = ~u32{0}; },
       [](auto&, auto* at) { at[sizeof(ObjectArchiveBlock)] ^= std::byte{1}; },
-      [](auto& block, auto* at) {
-        at[sizeof(ObjectArchiveBlock) + block.stored_bytes / 2] ^= std::byte{255};
-      },
   };
   for (size_t i = 0; i < std::size(changes); ++i) {
     const Failure failure = forge(changes[i]);
@@ -466,7 +461,7 @@ TEST_P(ForgedArchives, AreRefused) {
 
 // Columns that are not compressed: each of them out of its bounds.
 TEST_P(ForgedArchives, WithColumnsThatCannotBeAreRefused) {
-  const auto as_columns = [](const std::function<void(std::byte* raw, u64 calls)>& change) {
+  const auto as_columns = [](const std::function<void(std::byte * raw, u64 calls)>& change) {
     return [change](ObjectArchiveBlock& block, std::byte* at) {
       constexpr u64 kCalls = 2;
       const u64 raw_bytes = kCalls * (format::kObjectArchiveCallBytes + sizeof(u64));
@@ -481,19 +476,18 @@ TEST_P(ForgedArchives, WithColumnsThatCannotBeAreRefused) {
     };
   };
   const auto changed = [&](const std::function<void(std::byte*, u64)>& change) {
-    FileBytes kept = read_file(folder_.path("object"));
     const auto changes = as_columns(change);
-    // As long as the head says, so that nothing else is wrong.
+    // As long as the head says, and no log, so that nothing else is wrong.
     const Failure failure = forge([&](ObjectArchiveBlock& block, std::byte* at) {
       changes(block, at);
+      std::memset(at - kArchiveAt + kLogAt, 0, kLogLines * kLineBytes);
       for (u64 slot = 0; slot < 2; ++slot) {
-        auto& head = *reinterpret_cast<ObjectHead*>(at - kArchiveAt +
-                                                    slot * format::kObjectHeadBytes);
+        auto& head =
+            *reinterpret_cast<ObjectHead*>(at - kArchiveAt + slot * format::kObjectHeadBytes);
         head.archive_used = block.lines;
         head.checkpoint = block.end = block.begin + 2;
       }
     });
-    write_file(folder_.path("object"), kept);
     return failure;
   };
   const std::string other = "has a block of other calls than it says";

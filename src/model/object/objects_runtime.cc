@@ -9,6 +9,7 @@
 
 #include "base/checksum.hpp"
 #include "base/threads.hpp"
+#include "object/object_look.hpp"
 #include "region/engine_rules.hpp"
 #include "region/region.hpp"
 #include "store/recovery.hpp"
@@ -346,7 +347,7 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::recover(const ObjectTable::E
                                        ") is of a session that has not been; restore the store "
                                        "from a copy"};
   ObjectTable::Entry now = entry;
-  PERDURA_ASSIGN(std::vector<std::string> names, read_names(now.head));
+  PERDURA_ASSIGN(std::vector<std::string> names, object::function_names(medium(), now.head));
   const size_t before = names.size();
   for (const ObjectMethod& method : type.methods)
     if (std::ranges::find(names, method.name) == names.end()) names.emplace_back(method.name);
@@ -369,34 +370,6 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::recover(const ObjectTable::E
   now.unclear = 0;
   table_->note(now);
   return opened(std::move(core), names, type, options);
-}
-
-Result<std::vector<std::string>> ObjectsRuntime::read_names(const ObjectHead& head) const {
-  AlignedBuffer bytes(std::max<u64>(head.functions_bytes, 1));
-  PERDURA_TRY(medium().load_pages(head.functions_place, bytes.span()));
-  const bool whole =
-      medium().whole(head.functions_place, bytes.data(), head.functions_bytes,
-                     PERDURA_SITE("object functions"), [&](const std::byte* at) {
-                       return checksum(at, head.functions_bytes) == head.functions_checksum;
-                     });
-  if (!whole)
-    return Failure{Code::kCorrupt,
-                   "the functions of object '" + std::string(head.name) + "' (medium offset " +
-                       std::to_string(head.functions_place) +
-                       ") do not fit their checksum; restore the store from a copy"};
-  std::vector<std::string> names;
-  const std::string_view all(reinterpret_cast<const char*>(bytes.data()), head.functions_bytes);
-  for (size_t at = 0; at < all.size();) {
-    const size_t end = std::min(all.find('\0', at), all.size());
-    names.emplace_back(all.substr(at, end - at));
-    at = end + 1;
-  }
-  if (names.size() > format::kObjectFunctionsMax)
-    return Failure{Code::kCorrupt, "object '" + std::string(head.name) + "' has " +
-                                       std::to_string(names.size()) +
-                                       " functions, more than entries can tell apart; restore the "
-                                       "store from a copy"};
-  return names;
 }
 
 Status ObjectsRuntime::write_names(const std::vector<std::string>& names, ObjectHead& head) {
