@@ -1,8 +1,7 @@
 #include "object/call_record.hpp"
 
-#include <cstring>
+#include <algorithm>
 
-#include "base/checksum.hpp"
 #include "base/spin.hpp"
 
 namespace perdura::object {
@@ -16,42 +15,15 @@ constinit thread_local CallRecord::Last CallRecord::last_;
 
 CallRecord::CallRecord() : id_(next_record.fetch_add(1)) {}
 
-// Arguments of a function have one size, so that those of a word are their own sum.
-u64 CallRecord::sum_of(std::span<const std::byte> context) {
-  u64 sum = 0;
-  if (context.size() > sizeof sum) return checksum(context.data(), context.size());
-  if (!context.empty()) std::memcpy(&sum, context.data(), context.size());
-  return sum;
-}
-
-void CallRecord::add(const RecordedCall& call) {
-  if (added_ == nullptr || added_potid_ != call.potid) {
-    std::unique_ptr<Caller>& caller = callers_[call.potid];
-    if (!caller) {
-      caller = std::make_unique<Caller>();
-      ++pending_;
-    }
-    added_ = caller.get();
-    added_potid_ = call.potid;
+void CallRecord::begin_adding(u32 potid) {
+  std::unique_ptr<Caller>& caller = callers_[potid];
+  if (!caller) {
+    caller = std::make_unique<Caller>();
+    ++pending_;
   }
-  added_->calls.push_back({.sum = sum_of(call.context),
-                           .function = call.function,
-                           .answer_bytes = static_cast<u16>(call.answer.size())});
-  if (!call.answer.empty())
-    added_->answers.insert(added_->answers.end(), call.answer.begin(), call.answer.end());
+  added_ = caller.get();
+  added_potid_ = potid;
 }
-
-class CallRecord::Using {
- public:
-  explicit Using(Caller& caller) : caller_(caller) {
-    await_soon([&] { return !caller.in_use.exchange(true, std::memory_order_acquire); });
-  }
-  ~Using() { caller_.in_use.store(false, std::memory_order_release); }
-  Using(const Using&) = delete;
-
- private:
-  Caller& caller_;
-};
 
 CallRecord::Caller* CallRecord::find(u32 potid) const {
   const auto found = callers_.find(potid);
@@ -60,25 +32,44 @@ CallRecord::Caller* CallRecord::find(u32 potid) const {
   return found->second.get();
 }
 
-CallRecord::Found CallRecord::answer_by(Caller& caller, const Call& call, u64 result_bytes,
-                                        void* result) {
-  const Using in_use(caller);
-  if (caller.next == caller.calls.size()) return Found::kNew;
-  const Kept& kept = caller.calls[caller.next];
-  if (kept.function != call.function || kept.sum != sum_of(call.context) ||
-      kept.answer_bytes != result_bytes)
-    return Found::kAnother;
-  if (result != nullptr && result_bytes != 0)
-    std::memcpy(result, caller.answers.data() + caller.next_answer, result_bytes);
-  caller.next_answer += kept.answer_bytes;
-  if (++caller.next == caller.calls.size()) {
-    caller.calls = {};
-    caller.answers = {};
-    caller.next = 0;
-    caller.done.store(true, std::memory_order_release);
-    --pending_;
+// A thread that asked for others meanwhile has its hold still. One whose number is another one's is
+// dead, and its hold is that one's.
+void CallRecord::take(u32 potid) {
+  Caller* const caller = find(potid);
+  if (caller == nullptr) {
+    last_ = {.record = id_, .potid = potid};
+    return;
   }
-  return Found::kRecorded;
+  Hold* holder = caller->holder.load(std::memory_order_acquire);
+  if (holder == nullptr || !::pthread_equal(holder->thread, ::pthread_self())) {
+    const std::lock_guard lock(mutex_);
+    caller->holds.push_back(std::make_unique<Hold>(::pthread_self()));
+    const Hold* const before =
+        caller->holder.exchange(caller->holds.back().get(), std::memory_order_seq_cst);
+    holder = caller->holds.back().get();
+    if (before != nullptr) {
+      heavy_fence();
+      await_soon([&] { return !before->in_use.load(std::memory_order_acquire); });
+    }
+  }
+  last_ = {.record = id_, .potid = potid, .caller = caller, .hold = holder};
+}
+
+// Its last recorded call was made.
+void CallRecord::end(Caller& caller) {
+  caller.calls = {};
+  caller.answers = {};
+  caller.next = 0;
+  caller.done.store(true, std::memory_order_release);
+  last_.caller = nullptr;
+  --pending_;
+}
+
+CallRecord::Found CallRecord::answer(const Call& call, u64 result_bytes, void* result) {
+  Found found = Found::kNew;
+  look_at(call.potid,
+          [&](Caller& caller) { found = answer_by(caller, call, result_bytes, result); });
+  return found;
 }
 
 CallRecord::Found CallRecord::answer_resize(u32 potid, u64 bytes) {
@@ -87,13 +78,14 @@ CallRecord::Found CallRecord::answer_resize(u32 potid, u64 bytes) {
   return answer(call, 0, nullptr);
 }
 
-CallRecord::Next CallRecord::next(u32 potid) const {
-  Caller* const caller = find(potid);
-  if (caller == nullptr) return {};
-  const Using in_use(*caller);
-  if (caller->next == caller->calls.size()) return {};
-  const Kept& kept = caller->calls[caller->next];
-  return {.number = caller->next + 1, .function = kept.function, .sum = kept.sum};
+CallRecord::Next CallRecord::next(u32 potid) {
+  Next next;
+  look_at(potid, [&](const Caller& caller) {
+    if (caller.next == caller.calls.size()) return;
+    const Kept& kept = caller.calls[caller.next];
+    next = {.number = caller.next + 1, .function = kept.function, .sum = kept.sum};
+  });
+  return next;
 }
 
 }  // namespace perdura::object

@@ -2,16 +2,23 @@
 // again from its beginning and does the same: calls that are recorded are answered and not done
 // again, each caller's in its order; from the first one on that is not, its calls are new.
 //
-// Kept in memory until it is asked for: of the arguments the sum alone.
+// Kept in memory until it is asked for: of the arguments the sum alone. A thread *holds* the calls
+// of its caller, so that the next one is found without an atomic operation; another thread that
+// calls as the same caller takes them over, when the first is not looking at them.
 #pragma once
 
+#include <pthread.h>
+
 #include <atomic>
+#include <cstring>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
-#include "base/result.hpp"
+#include "base/asymmetric_fence.hpp"
+#include "base/checksum.hpp"
 #include "object/object_archive.hpp"
 #include "object/object_log.hpp"
 
@@ -22,18 +29,24 @@ class CallRecord {
   CallRecord();
 
   /// When the object is opened, in the order of the log.
-  void add(const RecordedCall& call);
+  void add(const RecordedCall& call) {
+    if (added_ == nullptr || added_potid_ != call.potid) [[unlikely]]
+      begin_adding(call.potid);
+    added_->calls.push_back({.sum = sum_of(call.context),
+                             .function = call.function,
+                             .answer_bytes = static_cast<u16>(call.answer.size())});
+    if (!call.answer.empty())
+      added_->answers.insert(added_->answers.end(), call.answer.begin(), call.answer.end());
+  }
 
-  // --- any thread; of one caller one thread at a time goes on
+  // --- any thread
 
   enum class Found { kNew, kRecorded, kAnother };
   /// Whether the caller's next call is recorded. Then `result` has its answer, of `result_bytes`
   /// bytes, and the one after it is the next; of another call than this nothing happens.
-  Found answer(const Call& call, u64 result_bytes, void* result) {
-    Caller* const caller = caller_of(call.potid);
-    if (caller == nullptr || caller->done.load(std::memory_order_relaxed)) return Found::kNew;
-    return answer_by(*caller, call, result_bytes, result);
-  }
+  Found answer(const Call& call, u64 result_bytes, void* result);
+  /// The same, only where this thread holds the caller's calls; else kNew.
+  Found answer_held(const Call& call, u64 result_bytes, void* result);
   /// The same, where a caller gives the object another size.
   Found answer_resize(u32 potid, u64 bytes);
   /// Some caller has recorded calls that it has not made yet in this run.
@@ -45,8 +58,19 @@ class CallRecord {
     u16 function = 0;
     u64 sum = 0;  ///< of its arguments
   };
-  Next next(u32 potid) const;
-  static u64 sum_of(std::span<const std::byte> context);
+  Next next(u32 potid);
+  /// Arguments of a function have one size, so that those of a word are their own sum.
+  static u64 sum_of(std::span<const std::byte> context) {
+    u64 sum = 0;
+    if (context.size() == sizeof(u32)) {
+      std::memcpy(&sum, context.data(), sizeof(u32));
+    } else if (context.size() == sizeof(u64)) {
+      std::memcpy(&sum, context.data(), sizeof(u64));
+    } else if (!context.empty()) {
+      sum = checksum(context.data(), context.size());
+    }
+    return sum;
+  }
 
  private:
   struct Kept {
@@ -54,39 +78,92 @@ class CallRecord {
     u16 function;
     u16 answer_bytes;
   };
-  struct Caller {
+  /// A thread's right to a caller's calls, while `holder` says that it has it. Its own alone: so
+  /// that whoever takes it over sees whether the thread is in the middle of a call.
+  struct Hold {
+    explicit Hold(pthread_t of) : thread(of) {}
     std::atomic<bool> in_use{false};
+    const pthread_t thread;
+  };
+  struct Caller {
+    std::atomic<Hold*> holder{nullptr};
     std::atomic<bool> done{false};  ///< nothing of it is left
     std::vector<Kept> calls;
     std::vector<std::byte> answers;
     u64 next = 0;
     u64 next_answer = 0;
+    std::vector<std::unique_ptr<Hold>> holds;  ///< all that there were
   };
-  /// While it lives no other thread asks for the same caller's.
-  class Using;
-
-  /// nullptr: nothing is recorded of it that it has not called again.
-  Caller* caller_of(u32 potid) const {
-    if (last_.record != id_ || last_.potid != potid) [[unlikely]]
-      last_ = {.record = id_, .potid = potid, .caller = find(potid)};
-    return last_.caller;
-  }
-  Caller* find(u32 potid) const;
-  Found answer_by(Caller& caller, const Call& call, u64 result_bytes, void* result);
-
   /// Whose calls this thread asked for last.
   struct Last {
     u64 record = 0;  ///< no other one of the process has or had its number; 0: none
     u32 potid = 0;
-    Caller* caller = nullptr;
+    Caller* caller = nullptr;  ///< nullptr: nothing of it is left
+    Hold* hold = nullptr;
   };
+
+  void begin_adding(u32 potid);
+  Caller* find(u32 potid) const;
+  void take(u32 potid);
+  template <class Look>
+  bool look_held(u32 potid, const Look& look);
+  template <class Look>
+  void look_at(u32 potid, const Look& look) {
+    while (!look_held(potid, look)) take(potid);
+  }
+  Found answer_by(Caller& caller, const Call& call, u64 result_bytes, void* result);
+  void end(Caller& caller);
+
   static constinit thread_local Last last_;
 
   const u64 id_;
   std::unordered_map<u32, std::unique_ptr<Caller>> callers_;  ///< as they were when it was opened
   std::atomic<u64> pending_{0};                               ///< callers with calls left
+  std::mutex mutex_;                                          ///< of who takes calls over
   u32 added_potid_ = 0;
   Caller* added_ = nullptr;  ///< that one's
 };
+
+// Calls look(caller) if this thread holds its calls, where something of it is left; false if it
+// does not. Who takes them over, and fences all threads, sees that this one is looking, or this one
+// that they are gone.
+template <class Look>
+inline bool CallRecord::look_held(u32 potid, const Look& look) {
+  const Last last = last_;
+  if (last.record != id_ || last.potid != potid) [[unlikely]]
+    return false;
+  if (last.caller == nullptr) return true;
+  last.hold->in_use.store(true, std::memory_order_relaxed);
+  light_fence();
+  const bool is_held = last.caller->holder.load(std::memory_order_acquire) == last.hold;
+  if (is_held) [[likely]]
+    look(*last.caller);
+  last.hold->in_use.store(false, std::memory_order_release);
+  return is_held;
+}
+
+inline CallRecord::Found CallRecord::answer_by(Caller& caller, const Call& call, u64 result_bytes,
+                                               void* result) {
+  if (caller.next == caller.calls.size()) return Found::kNew;
+  const Kept& kept = caller.calls[caller.next];
+  if (kept.function != call.function || kept.sum != sum_of(call.context) ||
+      kept.answer_bytes != result_bytes)
+    return Found::kAnother;
+  if (result_bytes != 0) {
+    if (result != nullptr)
+      std::memcpy(result, caller.answers.data() + caller.next_answer, result_bytes);
+    caller.next_answer += result_bytes;
+  }
+  if (++caller.next == caller.calls.size()) [[unlikely]]
+    end(caller);
+  return Found::kRecorded;
+}
+
+inline CallRecord::Found CallRecord::answer_held(const Call& call, u64 result_bytes, void* result) {
+  Found found = Found::kNew;
+  look_held(call.potid,
+            [&](Caller& caller) { found = answer_by(caller, call, result_bytes, result); });
+  return found;
+}
 
 }  // namespace perdura::object

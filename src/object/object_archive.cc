@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -43,44 +42,25 @@ bool is_possible(const ObjectArchiveBlock& block, u64 lines_max) {
          block.stored_bytes <= block.raw_bytes && block.lines == lines_of_block(block.stored_bytes);
 }
 
-/// The columns of a block, as they lie in `raw`; which() says whether they can be such.
-struct Raw {
-  const u32* potids;
-  const std::int32_t* domains;
-  const u32* context_bytes;
-  const u16* functions;
-  const u16* answer_bytes;
-  const std::byte* rest;
-
-  Raw(const std::byte* raw, u64 calls)
-      : potids(reinterpret_cast<const u32*>(raw)),
-        domains(reinterpret_cast<const std::int32_t*>(raw + 4 * calls)),
-        context_bytes(reinterpret_cast<const u32*>(raw + 8 * calls)),
-        functions(reinterpret_cast<const u16*>(raw + 12 * calls)),
-        answer_bytes(reinterpret_cast<const u16*>(raw + 14 * calls)),
-        rest(raw + 16 * calls) {}
-
-  /// Of all contexts; nothing where the columns are none of this block.
-  std::optional<u64> contexts_of(const ObjectArchiveBlock& block) const {
-    u64 contexts = 0;
-    u64 answers = 0;
-    u64 lines = 0;
-    for (u64 i = 0; i < block.calls; ++i) {
-      if (context_bytes[i] > format::kObjectContextMax || answer_bytes[i] > kAnswerMax ||
-          (functions[i] == format::kObjectResized && context_bytes[i] != sizeof(u64)))
-        return std::nullopt;
-      contexts += context_bytes[i];
-      answers += answer_bytes[i];
-      lines += lines_of(functions[i], context_bytes[i]);
-    }
-    const bool whole =
-        lines == block.end - block.begin &&
-        block.calls * format::kObjectArchiveCallBytes + contexts + answers == block.raw_bytes;
-    return whole ? std::optional(contexts) : std::nullopt;
-  }
-};
-
 }  // namespace
+
+bool ArchivedCalls::are_of(const ObjectArchiveBlock& block, u64 functions) {
+  u64 contexts = 0;
+  u64 answers = 0;
+  u64 lines = 0;
+  for (u64 i = 0; i < calls_; ++i) {
+    const bool resized = functions_[i] == format::kObjectResized;
+    if (context_bytes_[i] > format::kObjectContextMax || answer_bytes_[i] > kAnswerMax ||
+        (resized ? context_bytes_[i] != sizeof(u64) : functions_[i] >= functions))
+      return false;
+    contexts += context_bytes_[i];
+    answers += answer_bytes_[i];
+    lines += lines_of(functions_[i], context_bytes_[i]);
+  }
+  answers_ = contexts_ + contexts;
+  return lines == block.end - block.begin &&
+         calls_ * format::kObjectArchiveCallBytes + contexts + answers == block.raw_bytes;
+}
 
 void ObjectArchive::FreeContext::operator()(ZSTD_CCtx_s* context) const noexcept {
   ZSTD_freeCCtx(context);
@@ -153,7 +133,7 @@ bool ObjectArchive::fits(const std::byte* blocks) const {
   return sum == end_.sum && index == checkpoint_;
 }
 
-Status ObjectArchive::visit_block(const std::byte* at, const Visit& visit) {
+Status ObjectArchive::visit_block(const std::byte* at, u64 functions, const Visit& visit) {
   const auto& block = *reinterpret_cast<const ObjectArchiveBlock*>(at);
   const std::byte* raw = at + kBlockBytes;
   if (block.stored_bytes != block.raw_bytes) {
@@ -163,24 +143,14 @@ Status ObjectArchive::visit_block(const std::byte* at, const Visit& visit) {
       return damaged("has a block that is not what was compressed");
     raw = raw_.data();
   }
-  const Raw columns(raw, block.calls);
-  const std::optional<u64> contexts = columns.contexts_of(block);
-  if (!contexts) return damaged("has a block of other calls than it says");
-  const std::byte* context = columns.rest;
-  const std::byte* answer = columns.rest + *contexts;
-  for (u64 i = 0; i < block.calls; ++i) {
-    PERDURA_TRY(visit({.potid = columns.potids[i],
-                       .domain = columns.domains[i],
-                       .function = columns.functions[i],
-                       .context = {context, columns.context_bytes[i]},
-                       .answer = {answer, columns.answer_bytes[i]}}));
-    context += columns.context_bytes[i];
-    answer += columns.answer_bytes[i];
-  }
+  ArchivedCalls calls(raw, block.calls);
+  if (!calls.are_of(block, functions))
+    return damaged("has a block of other calls than it says, or of functions that there are not");
+  visit(calls);
   return {};
 }
 
-Status ObjectArchive::read(const Visit& visit) {
+Status ObjectArchive::read(u64 functions, const Visit& visit) {
   const u64 bytes = end_.used * kLineBytes;
   AlignedBuffer blocks(std::max<u64>(bytes, 1));
   if (bytes != 0) PERDURA_TRY(medium_.load_pages(place_, blocks.span()));
@@ -193,7 +163,7 @@ Status ObjectArchive::read(const Visit& visit) {
   if (!decompression_) throw std::bad_alloc();
   for (u64 at = 0; at < end_.used;) {
     const std::byte* const block = blocks.data() + at * kLineBytes;
-    PERDURA_TRY(visit_block(block, visit));
+    PERDURA_TRY(visit_block(block, functions, visit));
     at += reinterpret_cast<const ObjectArchiveBlock*>(block)->lines;
   }
   decompression_.reset();

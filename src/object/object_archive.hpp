@@ -35,15 +35,59 @@ struct RecordedCall {
   std::span<const std::byte> answer{};
 };
 
+/// A block's calls: its columns, which can be such.
+class ArchivedCalls {
+ public:
+  /// Of so many, in `raw`.
+  ArchivedCalls(const std::byte* raw, u64 calls)
+      : calls_(calls),
+        potids_(reinterpret_cast<const u32*>(raw)),
+        domains_(reinterpret_cast<const std::int32_t*>(raw + 4 * calls)),
+        context_bytes_(reinterpret_cast<const u32*>(raw + 8 * calls)),
+        functions_(reinterpret_cast<const u16*>(raw + 12 * calls)),
+        answer_bytes_(reinterpret_cast<const u16*>(raw + 14 * calls)),
+        contexts_(raw + 16 * calls),
+        answers_(contexts_) {}
+  /// Whether they are those of this block; before each().
+  bool are_of(const format::ObjectArchiveBlock& block, u64 functions);
+
+  /// Calls visit(call) for each, in their order.
+  template <class Visit>
+  void each(Visit&& visit) const {
+    const std::byte* context = contexts_;
+    const std::byte* answer = answers_;
+    for (u64 i = 0; i < calls_; ++i) {
+      visit(RecordedCall{.potid = potids_[i],
+                         .domain = domains_[i],
+                         .function = functions_[i],
+                         .context = {context, context_bytes_[i]},
+                         .answer = {answer, answer_bytes_[i]}});
+      context += context_bytes_[i];
+      answer += answer_bytes_[i];
+    }
+  }
+
+ private:
+  u64 calls_;
+  const u32* potids_;
+  const std::int32_t* domains_;
+  const u32* context_bytes_;
+  const u16* functions_;
+  const u16* answer_bytes_;
+  const std::byte* contexts_;
+  const std::byte* answers_;
+};
+
 class ObjectArchive {
  public:
   /// `medium` outlives it. `head`: the one whose archive it is.
   ObjectArchive(media::LinearMedium& medium, const format::ObjectHead& head);
 
-  /// Calls visit(call) for each call, in their order. The call is there during that. kCorrupt where
-  /// the archive is not what the head says, and where visit() finds so.
-  using Visit = std::function<Status(const RecordedCall& call)>;
-  Status read(const Visit& visit);
+  /// Calls visit(block) for each block, in their order, which is there during that. kCorrupt where
+  /// the archive is not what the head says, and calls a function whose number is not below
+  /// `functions`.
+  using Visit = std::function<void(const ArchivedCalls& block)>;
+  Status read(u64 functions, const Visit& visit);
 
   // --- by whoever writes checkpoints; read() has been called, or the archive is empty
 
@@ -91,7 +135,7 @@ class ObjectArchive {
   };
 
   bool fits(const std::byte* blocks) const;
-  Status visit_block(const std::byte* block, const Visit& visit);
+  Status visit_block(const std::byte* block, u64 functions, const Visit& visit);
   void seal();
   std::byte* extend(u64 bytes);
   Failure damaged(const char* what) const;

@@ -70,7 +70,8 @@ ObjectCore::ObjectCore(Parts&& parts, std::unique_ptr<ObjectLog> log)
   for (const Function& each : executor_.functions()) {
     traits_.push_back({.context_bytes = each.context_bytes,
                        .is_plain = each.accepts == nullptr && !history_,
-                       .commutes = each.commutes && options_.servers != 0});
+                       .commutes = each.commutes && options_.servers != 0,
+                       .result_bytes = static_cast<u32>(each.result_bytes)});
     merges_ = merges_ || traits_.back().commutes;
   }
   if (merges_) log_->have_merging();

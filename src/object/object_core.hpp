@@ -103,6 +103,13 @@ class ObjectCore {
   Result<format::ObjectCaller> caller(u32 potid);
 
   // --- of an object that keeps all calls: answers to a program that is run again
+  /// Whether the caller's next call is recorded as this one, and this thread has asked for the one
+  /// before: then it is answered, as defer() or call() would. Quicker than these.
+  bool is_answered(const Call& call, void* result) {
+    return recording_ && recording_->record.is_pending() && !InMethod::any() && is_usable() &&
+           recording_->record.answer_held(call, traits_[call.function].result_bytes, result) ==
+               CallRecord::Found::kRecorded;
+  }
   /// What the caller does next was recorded as a resize to so many bytes: it has been done. kMisuse
   /// where it was recorded as something else.
   Result<bool> is_resize_recorded(u32 potid, u64 bytes);
@@ -200,6 +207,7 @@ class ObjectCore {
     u64 context_bytes;
     bool is_plain;  ///< nothing of a call need be looked at but that
     bool commutes;
+    u32 result_bytes;
   };
   std::vector<Traits> traits_;
   Turns turns_;

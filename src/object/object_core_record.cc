@@ -10,14 +10,8 @@ using format::ObjectEntry;
 
 // After the log has been read, which goes on where the archive ends.
 Status ObjectCore::read_archive() {
-  return recording_->archive.read([this](const RecordedCall& call) -> Status {
-    if (call.function != format::kObjectResized && call.function >= executor_.functions().size())
-      return Failure{Code::kCorrupt,
-                     fmt::format("the archive of object '{}' has a call of function {}, which it "
-                                 "does not have; restore the store from a copy",
-                                 head().name, call.function)};
-    recording_->record.add(call);
-    return {};
+  return recording_->archive.read(executor_.functions().size(), [this](const ArchivedCalls& calls) {
+    calls.each([this](const RecordedCall& call) { recording_->record.add(call); });
   });
 }
 
@@ -65,11 +59,12 @@ void ObjectCore::note_archived() {
 Result<bool> ObjectCore::is_recorded(const Call& call, void* result) {
   if (!recording_->record.is_pending()) return false;
   if (InMethod::any() || !is_usable()) PERDURA_TRY(check_call(call));
-  const u64 result_bytes = function_of(call).result_bytes;
-  const CallRecord::Found found = recording_->record.answer(call, result_bytes, result);
-  if (found == CallRecord::Found::kAnother) [[unlikely]]
-    return another_call(call);
-  return found == CallRecord::Found::kRecorded;
+  return guarded([&]() -> Result<bool> {
+    const u64 result_bytes = function_of(call).result_bytes;
+    const CallRecord::Found found = recording_->record.answer(call, result_bytes, result);
+    if (found == CallRecord::Found::kAnother) return another_call(call);
+    return found == CallRecord::Found::kRecorded;
+  });
 }
 
 Result<bool> ObjectCore::is_resize_recorded(u32 potid, u64 bytes) {

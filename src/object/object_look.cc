@@ -87,14 +87,12 @@ Result<ObjectLook> look_at(media::LinearMedium& medium, const ObjectTable::Entry
   PERDURA_ASSIGN(look.callers, callers_in(ObjectCopies(medium, entry.place, head, entry.unclear)));
   PERDURA_TRY(look_at_log(medium, entry, look));
   if (head.history != format::ObjectHistory::kAll) return look;
-  PERDURA_TRY(ObjectArchive(medium, head).read([&](const RecordedCall& call) -> Status {
-    if (call.function == format::kObjectResized) return {};
-    ++look.archived_calls;
-    if (call.function < look.functions.size()) return {};
-    return Failure{Code::kCorrupt, "the archive of object '" + std::string(head.name) +
-                                       "' has a call of function " + std::to_string(call.function) +
-                                       ", which it does not have; restore the store from a copy"};
-  }));
+  PERDURA_TRY(
+      ObjectArchive(medium, head).read(look.functions.size(), [&](const ArchivedCalls& calls) {
+        calls.each([&](const RecordedCall& call) {
+          look.archived_calls += call.function != format::kObjectResized ? 1 : 0;
+        });
+      }));
   return look;
 }
 

@@ -34,8 +34,8 @@ bool names_a_place(const std::string& text) {
   return false;
 }
 
-/// Three objects, of which one has calls that its copy lacks, and one keeps all calls; and the places
-/// of a fourth one.
+/// Three objects, of which one has calls that its copy lacks, and one keeps all calls; and the
+/// places of a fourth one.
 RunRecord make_objects(const Victim& victim) {
   Run run(victim.medium, kSeed);
   const ObjectOptions options{.log_bytes = 2 * kPageBytes, .checkpoint_calls = 20};

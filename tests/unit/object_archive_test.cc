@@ -310,6 +310,77 @@ TEST_P(ObjectArchives, AnswerThreadsEachItsOwn) {
   EXPECT_EQ(state.count, kThreads * kCalls);
 }
 
+// Blocks have so many calls, and columns of so many bytes; what is behind the page that the one
+// before ends in is written with it again.
+TEST_P(ObjectArchives, HaveBlocksThatEndWhereTheyAreFull) {
+  constexpr u64 kCheckpoints = 3;
+  constexpr u64 kShort = 40'000;
+  constexpr u64 kWide = 9;  // of 1 MiB that cannot be compressed
+  const auto opened = value_or_throw(media::open_medium(GetParam() + folder_.path("blocks"), {}));
+  media::LinearMedium& medium = *opened.medium->linear();
+  ObjectHead head = new_object_head({0, 0}, 0, kLogLines, 4);
+  head.archive_place = kPageBytes;
+  head.archive_lines = 64 * kMiB / kLineBytes;
+  head.archive_sum = head.identity;
+  head.checkpoint = kLinesPerPage;
+  value_or_throw(medium.grow(kPageBytes + head.archive_lines * kLineBytes, true));
+  std::mt19937_64 random(1);
+  AlignedBuffer wide(format::kObjectContextMax);
+  for (u64 at = 0; at < wide.size(); at += sizeof(u64))
+    *reinterpret_cast<u64*>(wide.data() + at) = random();
+  u64 sum = 0;
+  object::ObjectArchive archive(medium, head);
+  const auto add = [&](u64 number, std::span<const std::byte> context) {
+    const auto answer = std::as_bytes(std::span(&number, 1)).first(number % 9);
+    archive.add({.potid = static_cast<u32>(number),
+                 .domain = static_cast<std::int32_t>(number % 5),
+                 .function = static_cast<u16>(number % 7),
+                 .context = context,
+                 .answer = answer});
+    head.checkpoint += format::object_entry_lines(context.size());
+    sum = 31 * sum + number + checksum(context.data(), context.size()) +
+          checksum(answer.data(), answer.size());
+  };
+  for (u64 checkpoint = 0; checkpoint < kCheckpoints; ++checkpoint) {
+    const u64 log_lines = head.checkpoint;
+    archive.begin(head.checkpoint);
+    add(1, {});
+    for (u64 i = 0; i < kShort; ++i) add(i, std::as_bytes(std::span(&i, 1)));
+    for (u64 i = 0; i < kWide; ++i) add(i, wide.first(wide.size() - i));
+    const u64 free = archive.free_lines();
+    const auto end = value_or_throw(archive.write());
+    value_or_throw(medium.barrier(PERDURA_SITE("test")));
+    archive.note_durable();
+    EXPECT_LE(free - archive.free_lines(),
+              object::ObjectArchive::lines_for(head.checkpoint - log_lines));
+    head.archive_used = end.used;
+    head.archive_sum = end.sum;
+  }
+  u64 blocks = 0;
+  const FileBytes bytes = read_file(folder_.path("blocks"));
+  for (u64 at = 0; at < head.archive_used; ++blocks)
+    at += reinterpret_cast<const ObjectArchiveBlock*>(bytes.data() + head.archive_place +
+                                                      at * kLineBytes)
+              ->lines;
+  EXPECT_GE(blocks, kCheckpoints * (2 + kWide / 3));
+  u64 found = 0;
+  u64 calls = 0;
+  const auto look = [&](const object::RecordedCall& call) {
+    ++calls;
+    const u64 number = call.potid;
+    EXPECT_EQ(call.domain, static_cast<std::int32_t>(number % 5));
+    EXPECT_EQ(call.function, number % 7);
+    found = 31 * found + number + checksum(call.context.data(), call.context.size()) +
+            checksum(call.answer.data(), call.answer.size());
+  };
+  value_or_throw(
+      object::ObjectArchive(medium, head).read(7, [&](const object::ArchivedCalls& each) {
+        each.each(look);
+      }));
+  EXPECT_EQ(calls, kCheckpoints * (1 + kShort + kWide));
+  EXPECT_EQ(found, sum);
+}
+
 // --- full ---------------------------------------------------------------------------------------
 
 TEST_P(ObjectArchives, ThatAreFullRefuseCallsBeforeTheyAreLogged) {
@@ -504,11 +575,10 @@ TEST_P(ForgedArchives, WithColumnsThatCannotBeAreRefused) {
   for (const Failure& failure :
        {changed(set_size(9)), changed(set_size(~u32{0})), changed(set_size(100)),
         changed(set_function(format::kObjectResized)), changed(set_answer(1)),
-        changed(set_answer(49)), changed(set_answer(0xffff))}) {
+        changed(set_answer(49)), changed(set_answer(0xffff)), changed(set_function(4))}) {
     EXPECT_EQ(failure.code, Code::kCorrupt) << failure.message;
     EXPECT_NE(failure.message.find(other), std::string::npos) << failure.message;
   }
-  EXPECT_NE(changed(set_function(4)).message.find("a call of function 4"), std::string::npos);
 }
 
 const auto kNameOf = [](const auto& info) {
