@@ -115,8 +115,8 @@ int run(int argc, char** argv) {
   CLI::Option* const removed_region = remove_command->add_option(
       "REGION", arguments.region,
       "its name, as `perdura info` says it; of an object it need not be said where one has it");
-  const CLI::Option* const removed_object = remove_command->add_option(
-      "--object", arguments.object, "this object of it alone, not all of the region");
+  remove_command->add_option("--object", arguments.object,
+                             "this object of it alone, not all of the region");
   AdviseArguments advise_arguments;
   const CLI::App* advise_command = add_advise(app, advise_arguments);
   try {

@@ -15,6 +15,15 @@ constinit thread_local CallRecord::Last CallRecord::last_;
 
 CallRecord::CallRecord() : id_(next_record.fetch_add(1)) {}
 
+u64 CallRecord::sum_of_others(std::span<const std::byte> context) {
+  return checksum(context.data(), context.size());
+}
+
+void CallRecord::copy_answer(Caller& caller, u64 bytes, void* result) {
+  if (result != nullptr) std::memcpy(result, caller.next_answer, bytes);
+  caller.next_answer += bytes;
+}
+
 void CallRecord::begin_adding(u32 potid) {
   std::unique_ptr<Caller>& caller = callers_[potid];
   if (!caller) {
@@ -50,6 +59,10 @@ void CallRecord::take(u32 potid) {
     if (before != nullptr) {
       heavy_fence();
       await_soon([&] { return !before->in_use.load(std::memory_order_acquire); });
+    } else {
+      caller->next = caller->calls.data();
+      caller->end = caller->next + caller->calls.size();
+      caller->next_answer = caller->answers.data();
     }
   }
   last_ = {.record = id_, .potid = potid, .caller = caller, .hold = holder};
@@ -59,7 +72,7 @@ void CallRecord::take(u32 potid) {
 void CallRecord::end(Caller& caller) {
   caller.calls = {};
   caller.answers = {};
-  caller.next = 0;
+  caller.next = caller.end = nullptr;
   caller.done.store(true, std::memory_order_release);
   last_.caller = nullptr;
   --pending_;
@@ -81,9 +94,10 @@ CallRecord::Found CallRecord::answer_resize(u32 potid, u64 bytes) {
 CallRecord::Next CallRecord::next(u32 potid) {
   Next next;
   look_at(potid, [&](const Caller& caller) {
-    if (caller.next == caller.calls.size()) return;
-    const Kept& kept = caller.calls[caller.next];
-    next = {.number = caller.next + 1, .function = kept.function, .sum = kept.sum};
+    if (caller.next == caller.end) return;
+    next = {.number = static_cast<u64>(caller.next - caller.calls.data()) + 1,
+            .function = caller.next->function,
+            .sum = caller.next->sum};
   });
   return next;
 }

@@ -67,7 +67,7 @@ class CallRecord {
     } else if (context.size() == sizeof(u64)) {
       std::memcpy(&sum, context.data(), sizeof(u64));
     } else if (!context.empty()) {
-      sum = checksum(context.data(), context.size());
+      sum = sum_of_others(context);
     }
     return sum;
   }
@@ -90,8 +90,9 @@ class CallRecord {
     std::atomic<bool> done{false};  ///< nothing of it is left
     std::vector<Kept> calls;
     std::vector<std::byte> answers;
-    u64 next = 0;
-    u64 next_answer = 0;
+    const Kept* next = nullptr;  ///< of the calls; since some thread has held them
+    const Kept* end = nullptr;
+    const std::byte* next_answer = nullptr;
     std::vector<std::unique_ptr<Hold>> holds;  ///< all that there were
   };
   /// Whose calls this thread asked for last.
@@ -102,6 +103,7 @@ class CallRecord {
     Hold* hold = nullptr;
   };
 
+  static u64 sum_of_others(std::span<const std::byte> context);
   void begin_adding(u32 potid);
   Caller* find(u32 potid) const;
   void take(u32 potid);
@@ -112,6 +114,7 @@ class CallRecord {
     while (!look_held(potid, look)) take(potid);
   }
   Found answer_by(Caller& caller, const Call& call, u64 result_bytes, void* result);
+  static void copy_answer(Caller& caller, u64 bytes, void* result);
   void end(Caller& caller);
 
   static constinit thread_local Last last_;
@@ -129,32 +132,31 @@ class CallRecord {
 // that they are gone.
 template <class Look>
 inline bool CallRecord::look_held(u32 potid, const Look& look) {
-  const Last last = last_;
+  const Last& last = last_;
   if (last.record != id_ || last.potid != potid) [[unlikely]]
     return false;
-  if (last.caller == nullptr) return true;
-  last.hold->in_use.store(true, std::memory_order_relaxed);
+  Caller* const caller = last.caller;
+  Hold* const hold = last.hold;
+  if (caller == nullptr) return true;
+  hold->in_use.store(true, std::memory_order_relaxed);
   light_fence();
-  const bool is_held = last.caller->holder.load(std::memory_order_acquire) == last.hold;
+  const bool is_held = caller->holder.load(std::memory_order_acquire) == hold;
   if (is_held) [[likely]]
-    look(*last.caller);
-  last.hold->in_use.store(false, std::memory_order_release);
+    look(*caller);
+  hold->in_use.store(false, std::memory_order_release);
   return is_held;
 }
 
 inline CallRecord::Found CallRecord::answer_by(Caller& caller, const Call& call, u64 result_bytes,
                                                void* result) {
-  if (caller.next == caller.calls.size()) return Found::kNew;
-  const Kept& kept = caller.calls[caller.next];
-  if (kept.function != call.function || kept.sum != sum_of(call.context) ||
-      kept.answer_bytes != result_bytes)
+  const Kept* const kept = caller.next;
+  if (kept == caller.end) return Found::kNew;
+  if (kept->function != call.function || kept->sum != sum_of(call.context) ||
+      kept->answer_bytes != result_bytes)
     return Found::kAnother;
-  if (result_bytes != 0) {
-    if (result != nullptr)
-      std::memcpy(result, caller.answers.data() + caller.next_answer, result_bytes);
-    caller.next_answer += result_bytes;
-  }
-  if (++caller.next == caller.calls.size()) [[unlikely]]
+  if (result_bytes != 0) copy_answer(caller, result_bytes, result);
+  caller.next = kept + 1;
+  if (caller.next == caller.end) [[unlikely]]
     end(caller);
   return Found::kRecorded;
 }

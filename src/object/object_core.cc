@@ -247,14 +247,10 @@ Status ObjectCore::check_call(const Call& call) {
 [[gnu::always_inline]] inline Status ObjectCore::log_call(const Call& call, Waiter* waiter,
                                                           u64& index) {
   const bool plain = is_plain(call);
-  if (!plain) [[unlikely]]
-    PERDURA_TRY(check_call(call));
   const Turns::Turn turn = merges_ ? turns_.take(call.function, call.domain) : Turns::Turn{};
-  if (!plain && recording_) [[unlikely]] {
-    PERDURA_ASSIGN(index, claim_recorded(call.context.size()));
-  } else {
+  if (plain) [[likely]]
     index = log_->claim(call.context.size());
-  }
+  else PERDURA_TRY(claim_checked(call, index));
   if (!log_->has_room(index, call.context.size())) [[unlikely]]
     PERDURA_TRY(make_room(index, call.context.size()));
   if (waiter != nullptr) executor_.waiter_of(index) = waiter;
@@ -372,11 +368,7 @@ Status ObjectCore::relieve(u64 index) {
   }
 }
 
-Status ObjectCore::defer(const Call& call) {
-  if (recording_) [[unlikely]] {
-    PERDURA_ASSIGN(const bool recorded, is_recorded(call, nullptr));
-    if (recorded) return {};
-  }
+Status ObjectCore::defer_new(const Call& call) {
   if (options_.servers == 0) return call_alone(call, nullptr, false);
   bool merged_enough = false;
   if (merges_ && traits_[call.function].commutes) {
@@ -392,11 +384,7 @@ Status ObjectCore::defer(const Call& call) {
 
 // Where another thread has done it meanwhile it is answered, whatever came then. Where this fails
 // there is no round any more that would answer to a waiter that has gone.
-Status ObjectCore::call(const Call& call, void* result) {
-  if (recording_) [[unlikely]] {
-    PERDURA_ASSIGN(const bool recorded, is_recorded(call, result));
-    if (recorded) return {};
-  }
+Status ObjectCore::call_new(const Call& call, void* result) {
   if (options_.servers == 0)
     return call_alone(call, result, options_.durability != Durability::kRelaxed);
   Waiter waiter{result, function_of(call).own_thread ? ::pthread_self() : 0};

@@ -79,9 +79,11 @@ class ObjectCore {
   // --- any thread
 
   /// It is done at some time, after what was called before it. Durable with the next instant.
-  Status defer(const Call& call);
+  Status defer(const Call& call) { return recording_ ? defer_recorded(call) : defer_new(call); }
   /// Done, once, and durable with all that was called before it; `result` has its answer.
-  Status call(const Call& call, void* result);
+  Status call(const Call& call, void* result) {
+    return recording_ ? call_recorded(call, result) : call_new(call, result);
+  }
   /// `look` sees the state after all that was called before is durable and done, and nobody stores
   /// to it meanwhile.
   Status read(const std::function<void(const void* state)>& look);
@@ -103,13 +105,6 @@ class ObjectCore {
   Result<format::ObjectCaller> caller(u32 potid);
 
   // --- of an object that keeps all calls: answers to a program that is run again
-  /// Whether the caller's next call is recorded as this one, and this thread has asked for the one
-  /// before: then it is answered, as defer() or call() would. Quicker than these.
-  bool is_answered(const Call& call, void* result) {
-    return recording_ && recording_->record.is_pending() && !InMethod::any() && is_usable() &&
-           recording_->record.answer_held(call, traits_[call.function].result_bytes, result) ==
-               CallRecord::Found::kRecorded;
-  }
   /// What the caller does next was recorded as a resize to so many bytes: it has been done. kMisuse
   /// where it was recorded as something else.
   Result<bool> is_resize_recorded(u32 potid, u64 bytes);
@@ -139,11 +134,17 @@ class ObjectCore {
   Status read_archive();
   Status archive(u64 done, const RecordedCall* resized = nullptr);
   void note_archived();
+  Status defer_new(const Call& call);
+  Status call_new(const Call& call, void* result);
+  Status defer_recorded(const Call& call);
+  Status call_recorded(const Call& call, void* result);
+  bool is_answered(const Call& call, void* result);
   Result<bool> is_recorded(const Call& call, void* result);
   Failure another_call(const Call& call) const;
   std::string text_of(u16 function, u64 sum) const;
   Failure full_archive() const;
-  Result<u64> claim_recorded(u64 context_bytes);
+  Status claim_checked(const Call& call, u64& index);
+  Status claim_recorded(u64 context_bytes, u64& index);
   Status have_archive_room_alone(u64 context_bytes);
   Status have_resize_room_alone();
   Status repeat();

@@ -56,6 +56,25 @@ void ObjectCore::note_archived() {
 
 // --- a program that is run again ----------------------------------------------------------------
 
+// Most of them: the next one of those that this thread holds.
+[[gnu::always_inline]] inline bool ObjectCore::is_answered(const Call& call, void* result) {
+  return !InMethod::any() && is_usable() &&
+         recording_->record.answer_held(call, traits_[call.function].result_bytes, result) ==
+             CallRecord::Found::kRecorded;
+}
+
+Status ObjectCore::defer_recorded(const Call& call) {
+  if (is_answered(call, nullptr)) return {};
+  PERDURA_ASSIGN(const bool recorded, is_recorded(call, nullptr));
+  return recorded ? Status{} : defer_new(call);
+}
+
+Status ObjectCore::call_recorded(const Call& call, void* result) {
+  if (is_answered(call, result)) return {};
+  PERDURA_ASSIGN(const bool recorded, is_recorded(call, result));
+  return recorded ? Status{} : call_new(call, result);
+}
+
 Result<bool> ObjectCore::is_recorded(const Call& call, void* result) {
   if (!recording_->record.is_pending()) return false;
   if (InMethod::any() || !is_usable()) PERDURA_TRY(check_call(call));
@@ -103,19 +122,28 @@ Failure ObjectCore::full_archive() const {
                       head().name, head().archive_lines * kLineBytes)};
 }
 
+// For a call at which more must be looked.
+Status ObjectCore::claim_checked(const Call& call, u64& index) {
+  PERDURA_TRY(check_call(call));
+  if (recording_) return claim_recorded(call.context.size(), index);
+  index = log_->claim(call.context.size());
+  return {};
+}
+
 // A place for a call that has room in the archive, whatever that and those before it come to. They
 // come to less when they are there: so a checkpoint makes room.
-Result<u64> ObjectCore::claim_recorded(u64 context_bytes) {
+Status ObjectCore::claim_recorded(u64 context_bytes, u64& index) {
   const auto claim = [&] {
     return log_->claim_before(recording_->claim_end.load(std::memory_order_acquire), context_bytes);
   };
-  std::optional<u64> index = claim();
-  if (!index) {
+  std::optional<u64> claimed = claim();
+  if (!claimed) {
     PERDURA_TRY(checkpoint());
-    index = claim();
+    claimed = claim();
   }
-  if (!index) return full_archive();
-  return *index;
+  if (!claimed) return full_archive();
+  index = *claimed;
+  return {};
 }
 
 // The same for whoever executes, and claims next.

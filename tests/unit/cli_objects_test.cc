@@ -105,7 +105,7 @@ TEST_F(CliObjects, InfoSaysWhatTheyAre) {
   const Outcome ran = run_on("info");
   EXPECT_EQ(ran.exit_code, 0) << ran.err;
   expect_contains(ran.out, "objects      2\n");
-  expect_contains(ran.out, "8 bytes of N7perdura4test5TallyE, log of 8 KiB; copy ");
+  expect_contains(ran.out, "  8 B of N7perdura4test5TallyE, log of 8 KiB; copy ");
   expect_contains(ran.out, "entries: 5 new, 0 resilient\n");
   expect_contains(ran.out, "    caller 3: ");
   expect_contains(ran.out, "    caller 7: ");

@@ -14,18 +14,13 @@ constinit thread_local std::uint32_t current_caller = 0;
 
 void object_defer(OpenObject& object, size_t method, Domain domain,
                   std::span<const std::byte> context) {
-  const object::Call call = object.call_of(method, current_caller, domain, context);
-  if (object.core().is_answered(call, nullptr)) [[unlikely]]
-    return;
-  value_or_throw(object.core().defer(call));
+  value_or_throw(object.core().defer(object.call_of(method, current_caller, domain, context)));
 }
 
 void object_call(OpenObject& object, size_t method, Domain domain,
                  std::span<const std::byte> context, void* result) {
-  const object::Call call = object.call_of(method, current_caller, domain, context);
-  if (object.core().is_answered(call, result)) [[unlikely]]
-    return;
-  value_or_throw(object.core().call(call, result));
+  value_or_throw(
+      object.core().call(object.call_of(method, current_caller, domain, context), result));
 }
 
 void object_read(OpenObject& object, void (*look)(const void* state, void* with), void* with) {
