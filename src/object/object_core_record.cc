@@ -8,6 +8,16 @@ namespace perdura::object {
 
 using format::ObjectEntry;
 
+namespace {
+
+// A function that calls it need keep nothing for it.
+template <class Body>
+[[gnu::noinline]] Status out_of_the_way(const Body& body) {
+  return body();
+}
+
+}  // namespace
+
 // After the log has been read, which goes on where the archive ends.
 Status ObjectCore::read_archive() {
   return recording_->archive.read(executor_.functions().size(), [this](const ArchivedCalls& calls) {
@@ -65,14 +75,18 @@ void ObjectCore::note_archived() {
 
 Status ObjectCore::defer_recorded(const Call& call) {
   if (is_answered(call, nullptr)) return {};
-  PERDURA_ASSIGN(const bool recorded, is_recorded(call, nullptr));
-  return recorded ? Status{} : defer_new(call);
+  return out_of_the_way([&]() -> Status {
+    PERDURA_ASSIGN(const bool recorded, is_recorded(call, nullptr));
+    return recorded ? Status{} : defer_new(call);
+  });
 }
 
 Status ObjectCore::call_recorded(const Call& call, void* result) {
   if (is_answered(call, result)) return {};
-  PERDURA_ASSIGN(const bool recorded, is_recorded(call, result));
-  return recorded ? Status{} : call_new(call, result);
+  return out_of_the_way([&]() -> Status {
+    PERDURA_ASSIGN(const bool recorded, is_recorded(call, result));
+    return recorded ? Status{} : call_new(call, result);
+  });
 }
 
 Result<bool> ObjectCore::is_recorded(const Call& call, void* result) {

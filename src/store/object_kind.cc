@@ -4,6 +4,7 @@
 #include "object/object_copies.hpp"
 #include "object/object_look.hpp"
 #include "object/object_table.hpp"
+#include "region/engine_rules.hpp"
 #include "store/recovery.hpp"
 #include "store/storage.hpp"
 #include "store/versions.hpp"
@@ -148,7 +149,7 @@ class ObjectKind final : public EngineKind {
 Result<u32> region_with(region::Volume& volume, std::string_view region, std::string_view name) {
   std::vector<format::RegionRecord> found;
   for (const format::RegionRecord& record : volume.regions()) {
-    if (record.engine != format::EngineId::kObjects ||
+    if (!region::engine_rules(record).has_objects ||
         (!region.empty() && region != std::string_view(record.name)))
       continue;
     object::ObjectTable table(volume, record.region);

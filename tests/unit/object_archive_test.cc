@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -379,6 +380,42 @@ TEST_P(ObjectArchives, HaveBlocksThatEndWhereTheyAreFull) {
       }));
   EXPECT_EQ(calls, kCheckpoints * (1 + kShort + kWide));
   EXPECT_EQ(found, sum);
+}
+
+// Whoever calls as a caller goes on with its calls, each of which is answered once: one thread
+// behind another, and several at once.
+TEST_P(ObjectArchives, AnswerEachCallOnceWhoeverAsks) {
+  constexpr u64 kRecorded = 20'000;
+  constexpr u64 kMore = 50;
+  constexpr u64 kThreads = 4;
+  Step step(0);
+  step.function = kAdd;
+  const auto medium = open("object");
+  {
+    const auto core = create(*medium);
+    for (u64 i = 0; i < kRecorded; ++i) value_or_throw(make(*core, step));
+    value_or_throw(core->sync());
+  }
+  for (const bool at_once : {false, true}) {
+    const auto core = recover(*medium, at_once ? 3 : 2);
+    const u64 before = state_of(*core).count;
+    const u64 recorded = before - (at_once ? kMore : 0);
+    EXPECT_EQ(recorded, kRecorded);
+    std::atomic<u64> left{before + kMore};
+    const auto call_some = [&](u64 share) {
+      for (u64 i = 0; i < share && left.fetch_sub(1) - 1 < before + kMore; ++i)
+        value_or_throw(make(*core, step));
+    };
+    for (u64 thread = 0; !at_once && thread < 3; ++thread)
+      std::thread(call_some, (before + kMore) / 4).join();
+    std::vector<std::thread> threads;
+    for (u64 thread = 0; at_once && thread < kThreads; ++thread)
+      threads.emplace_back(call_some, ~u64{0});
+    for (std::thread& each : threads) each.join();
+    call_some(~u64{0});
+    EXPECT_FALSE(core->is_answering());
+    EXPECT_EQ(state_of(*core).count, before + kMore);
+  }
 }
 
 // --- full ---------------------------------------------------------------------------------------
