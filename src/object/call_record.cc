@@ -62,14 +62,19 @@ void CallRecord::take(u32 potid) {
     } else {
       caller->next = caller->calls.data();
       caller->end = caller->next + caller->calls.size();
+      caller->times_left = caller->next->times;
       caller->next_answer = caller->answers.data();
     }
   }
   last_ = {.record = id_, .potid = potid, .caller = caller, .hold = holder};
 }
 
-// Its last recorded call was made.
-void CallRecord::end(Caller& caller) {
+// To the calls behind those that were made as often as they are recorded.
+void CallRecord::advance(Caller& caller) {
+  if (++caller.next != caller.end) {
+    caller.times_left = caller.next->times;
+    return;
+  }
   caller.calls = {};
   caller.answers = {};
   caller.next = caller.end = nullptr;
@@ -95,9 +100,7 @@ CallRecord::Next CallRecord::next(u32 potid) {
   Next next;
   look_at(potid, [&](const Caller& caller) {
     if (caller.next == caller.end) return;
-    next = {.number = static_cast<u64>(caller.next - caller.calls.data()) + 1,
-            .function = caller.next->function,
-            .sum = caller.next->sum};
+    next = {.number = caller.made + 1, .function = caller.next->function, .sum = caller.next->sum};
   });
   return next;
 }

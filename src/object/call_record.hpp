@@ -2,7 +2,8 @@
 // again from its beginning and does the same: calls that are recorded are answered and not done
 // again, each caller's in its order; from the first one on that is not, its calls are new.
 //
-// Kept in memory until it is asked for: of the arguments the sum alone. A thread *holds* the calls
+// Kept in memory until it is asked for: of the arguments the sum alone, and of calls that are the
+// same and answer nothing, one behind the other, how many. A thread *holds* the calls
 // of its caller, so that the next one is found without an atomic operation; another thread that
 // calls as the same caller takes them over, when the first is not looking at them.
 #pragma once
@@ -32,9 +33,12 @@ class CallRecord {
   void add(const RecordedCall& call) {
     if (added_ == nullptr || added_potid_ != call.potid) [[unlikely]]
       begin_adding(call.potid);
-    added_->calls.push_back({.sum = sum_of(call.context),
-                             .function = call.function,
-                             .answer_bytes = static_cast<u16>(call.answer.size())});
+    const Kept kept{.sum = sum_of(call.context),
+                    .times = 1,
+                    .function = call.function,
+                    .answer_bytes = static_cast<u16>(call.answer.size())};
+    if (!added_->calls.empty() && added_->calls.back().is_again(kept)) ++added_->calls.back().times;
+    else added_->calls.push_back(kept);
     if (!call.answer.empty())
       added_->answers.insert(added_->answers.end(), call.answer.begin(), call.answer.end());
   }
@@ -75,8 +79,14 @@ class CallRecord {
  private:
   struct Kept {
     u64 sum;
+    u32 times;
     u16 function;
     u16 answer_bytes;
+
+    bool is_again(const Kept& next) const {
+      return sum == next.sum && function == next.function && answer_bytes == 0 &&
+             next.answer_bytes == 0 && times != ~u32{0};
+    }
   };
   /// A thread's right to a caller's calls, while `holder` says that it has it. Its own alone: so
   /// that whoever takes it over sees whether the thread is in the middle of a call.
@@ -92,7 +102,9 @@ class CallRecord {
     std::vector<std::byte> answers;
     const Kept* next = nullptr;  ///< of the calls; since some thread has held them
     const Kept* end = nullptr;
+    u32 times_left = 0;  ///< of the next one
     const std::byte* next_answer = nullptr;
+    u64 made = 0;                              ///< of them all, so far
     std::vector<std::unique_ptr<Hold>> holds;  ///< all that there were
   };
   /// Whose calls this thread asked for last.
@@ -115,7 +127,7 @@ class CallRecord {
   }
   Found answer_by(Caller& caller, const Call& call, u64 result_bytes, void* result);
   static void copy_answer(Caller& caller, u64 bytes, void* result);
-  void end(Caller& caller);
+  void advance(Caller& caller);
 
   static constinit thread_local Last last_;
 
@@ -155,9 +167,8 @@ inline CallRecord::Found CallRecord::answer_by(Caller& caller, const Call& call,
       kept->answer_bytes != result_bytes)
     return Found::kAnother;
   if (result_bytes != 0) copy_answer(caller, result_bytes, result);
-  caller.next = kept + 1;
-  if (caller.next == caller.end) [[unlikely]]
-    end(caller);
+  ++caller.made;
+  if (--caller.times_left == 0) advance(caller);
   return Found::kRecorded;
 }
 
