@@ -19,11 +19,6 @@ u64 CallRecord::sum_of_others(std::span<const std::byte> context) {
   return checksum(context.data(), context.size());
 }
 
-void CallRecord::copy_answer(Caller& caller, u64 bytes, void* result) {
-  if (result != nullptr) std::memcpy(result, caller.next_answer, bytes);
-  caller.next_answer += bytes;
-}
-
 void CallRecord::begin_adding(u32 potid) {
   std::unique_ptr<Caller>& caller = callers_[potid];
   if (!caller) {
@@ -81,6 +76,20 @@ void CallRecord::advance(Caller& caller) {
   caller.done.store(true, std::memory_order_release);
   last_.caller = nullptr;
   --pending_;
+}
+
+CallRecord::Found CallRecord::answer_by(Caller& caller, const Call& call, u64 result_bytes,
+                                        void* result) {
+  const Kept* const kept = caller.next;
+  if (kept == caller.end) return Found::kNew;
+  if (kept->function != call.function || kept->sum != sum_of(call.context) ||
+      kept->answer_bytes != result_bytes)
+    return Found::kAnother;
+  if (result != nullptr && result_bytes != 0) std::memcpy(result, caller.next_answer, result_bytes);
+  caller.next_answer += result_bytes;
+  ++caller.made;
+  if (--caller.times_left == 0) advance(caller);
+  return Found::kRecorded;
 }
 
 CallRecord::Found CallRecord::answer(const Call& call, u64 result_bytes, void* result) {

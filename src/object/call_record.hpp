@@ -49,8 +49,9 @@ class CallRecord {
   /// Whether the caller's next call is recorded. Then `result` has its answer, of `result_bytes`
   /// bytes, and the one after it is the next; of another call than this nothing happens.
   Found answer(const Call& call, u64 result_bytes, void* result);
-  /// The same, only where this thread holds the caller's calls; else kNew.
-  Found answer_held(const Call& call, u64 result_bytes, void* result);
+  /// The same, where that takes no longer than to look at it: this thread holds the caller's calls.
+  /// False: it is not answered, and may be recorded all the same.
+  bool answer_held(const Call& call, u64 result_bytes, void* result);
   /// The same, where a caller gives the object another size.
   Found answer_resize(u32 potid, u64 bytes);
   /// Some caller has recorded calls that it has not made yet in this run.
@@ -125,8 +126,8 @@ class CallRecord {
   void look_at(u32 potid, const Look& look) {
     while (!look_held(potid, look)) take(potid);
   }
+  static bool answer_word(Caller& caller, const Call& call, u64 result_bytes, void* result);
   Found answer_by(Caller& caller, const Call& call, u64 result_bytes, void* result);
-  static void copy_answer(Caller& caller, u64 bytes, void* result);
   void advance(Caller& caller);
 
   static constinit thread_local Last last_;
@@ -159,24 +160,41 @@ inline bool CallRecord::look_held(u32 potid, const Look& look) {
   return is_held;
 }
 
-inline CallRecord::Found CallRecord::answer_by(Caller& caller, const Call& call, u64 result_bytes,
-                                               void* result) {
+// What most calls are, without a call of any function: with arguments and an answer of a word at
+// most, and not the last one.
+inline bool CallRecord::answer_word(Caller& caller, const Call& call, u64 result_bytes,
+                                    void* result) {
   const Kept* const kept = caller.next;
-  if (kept == caller.end) return Found::kNew;
-  if (kept->function != call.function || kept->sum != sum_of(call.context) ||
+  u64 sum = 0;
+  if (call.context.size() == sizeof(u32)) std::memcpy(&sum, call.context.data(), sizeof(u32));
+  else if (call.context.size() == sizeof(u64)) std::memcpy(&sum, call.context.data(), sizeof(u64));
+  else if (!call.context.empty()) return false;
+  if (kept == caller.end || kept->function != call.function || kept->sum != sum ||
       kept->answer_bytes != result_bytes)
-    return Found::kAnother;
-  if (result_bytes != 0) copy_answer(caller, result_bytes, result);
+    return false;
+  const bool is_last_time = caller.times_left == 1;
+  if (is_last_time && kept + 1 == caller.end) return false;
+  if (result_bytes != 0) {
+    if (result == nullptr) return false;
+    if (result_bytes == sizeof(u32)) std::memcpy(result, caller.next_answer, sizeof(u32));
+    else if (result_bytes == sizeof(u64)) std::memcpy(result, caller.next_answer, sizeof(u64));
+    else return false;
+    caller.next_answer += result_bytes;
+  }
   ++caller.made;
-  if (--caller.times_left == 0) advance(caller);
-  return Found::kRecorded;
+  --caller.times_left;
+  if (is_last_time) {
+    caller.next = kept + 1;
+    caller.times_left = kept[1].times;
+  }
+  return true;
 }
 
-inline CallRecord::Found CallRecord::answer_held(const Call& call, u64 result_bytes, void* result) {
-  Found found = Found::kNew;
+inline bool CallRecord::answer_held(const Call& call, u64 result_bytes, void* result) {
+  bool answered = false;
   look_held(call.potid,
-            [&](Caller& caller) { found = answer_by(caller, call, result_bytes, result); });
-  return found;
+            [&](Caller& caller) { answered = answer_word(caller, call, result_bytes, result); });
+  return answered;
 }
 
 }  // namespace perdura::object

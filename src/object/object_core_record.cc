@@ -69,8 +69,7 @@ void ObjectCore::note_archived() {
 // Most of them: the next one of those that this thread holds.
 [[gnu::always_inline]] inline bool ObjectCore::is_answered(const Call& call, void* result) {
   return !InMethod::any() && is_usable() &&
-         recording_->record.answer_held(call, traits_[call.function].result_bytes, result) ==
-             CallRecord::Found::kRecorded;
+         recording_->record.answer_held(call, traits_[call.function].result_bytes, result);
 }
 
 Status ObjectCore::defer_recorded(const Call& call) {
