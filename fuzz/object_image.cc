@@ -88,12 +88,13 @@ enum Sum : u8 {
   kSumGroups = 2,
   kSumHeads = 4,
   kSumDirectory = 8,
-  kSumSuperblocks = 16
+  kSumSuperblocks = 16,
+  kSumArchives = 32
 };
 
 constexpr u64 kLinesAtOnce = 16;  // where a patch may be, of those that follow a place
 
-constexpr const char* kNames[] = {"plain", "with callers", "removed"};
+constexpr const char* kNames[] = {"plain", "with callers", "removed", "all"};
 
 struct Base {
   Bytes image;
@@ -124,8 +125,12 @@ Bytes make_store(u64 kind) {
     options.log_bytes = 8192;
     options.checkpoint_calls = 30;
     const Object<Sheet> plain = objects.object<Sheet>(kNames[0], options);
+    options.history = ObjectHistory::kLast;
     options.callers = 4;
     const Object<Sheet> with_callers = objects.object<Sheet>(kNames[1], options);
+    options.history = ObjectHistory::kAll;
+    options.archive_bytes = 4 * kPageBytes;
+    const Object<Sheet> all = objects.object<Sheet>(kNames[3], options);
     if (session == 0) {
       call_some(objects.object<Sheet>(kNames[2], options), 3);
       objects.remove(kNames[2]);
@@ -134,6 +139,7 @@ Bytes make_store(u64 kind) {
     for (u32 potid = 1; potid < 4; ++potid) {
       const Caller caller(objects, potid);
       call_some(with_callers, 5);
+      call_some(all, 5 * (session + 1));  // as before, and then more
     }
     if (session == kind) return file.read();
   }
@@ -160,6 +166,7 @@ Base make_base(u64 kind) {
   std::vector<u64> lines;
   std::vector<u64> copies;
   std::vector<u64> names;
+  std::vector<u64> archives;
   for (const u64 slot : base.slots) {
     const auto head = load<ObjectHead>(base.image, slot);
     if (head.log_lines == 0) continue;
@@ -168,9 +175,11 @@ Base make_base(u64 kind) {
       lines.push_back(head.log_place + line * kLineBytes);
     copies.insert(copies.end(), {head.copy_place[0], head.copy_place[1]});
     names.push_back(head.functions_place);
+    if (head.archive_lines != 0) archives.push_back(head.archive_place);
     base.values.insert(base.values.end(),
                        {head.checkpoint, head.session, head.log_place, head.copy_place[0],
-                        head.functions_place, head.log_lines, head.functions_bytes});
+                        head.functions_place, head.log_lines, head.functions_bytes,
+                        head.archive_place, head.archive_lines, head.archive_used});
   }
   for (const u64 value : {u64{0}, u64{1}, u64{2}, u64{63}, u64{64}, u64{kPageBytes}, u64{1} << 16,
                           u64{1} << 20, u64{1} << 32, u64{1} << 62, u64{1} << 63, ~u64{0}})
@@ -180,6 +189,7 @@ Base make_base(u64 kind) {
                                        {lines, kLinesAtOnce * kLineBytes},
                                        {copies, 2 * kLineBytes + 4 * sizeof(ObjectCaller)},
                                        {names, 256},
+                                       {archives, 4 * kPageBytes},
                                        {{0}, base.image.size()}});
   return base;
 }
@@ -206,6 +216,7 @@ struct Image {
   }
   void sum_copy(ObjectHead& head) const;
   void sum_groups(const ObjectHead& head);
+  void sum_archive(ObjectHead& head);
   void sum(u8 unsummed);
 };
 
@@ -243,11 +254,32 @@ void Image::sum_groups(const ObjectHead& head) {
   }
 }
 
+// As ObjectArchive makes them, and ends with the last one that can be.
+void Image::sum_archive(ObjectHead& head) {
+  if (head.archive_lines == 0 || head.archive_used > head.archive_lines ||
+      !has(head.archive_place, head.archive_used * kLineBytes))
+    return;
+  u64 sum = head.identity;
+  u64 at = 0;
+  while (at < head.archive_used) {
+    const u64 place = head.archive_place + at * kLineBytes;
+    auto block = load<format::ObjectArchiveBlock>(bytes, place);
+    if (block.lines == 0 || block.lines > head.archive_used - at) break;
+    block.previous = sum;
+    store(bytes, place, block);
+    sum = checksum(bytes.data() + place + sizeof sum, block.lines * kLineBytes - sizeof sum);
+    store(bytes, place, sum);
+    at += block.lines;
+  }
+  head.archive_sum = sum;
+}
+
 void Image::sum(u8 unsummed) {
   for (const u64 slot : base.slots) {
     auto head = load<ObjectHead>(bytes, slot);
     if ((unsummed & kSumGroups) == 0) sum_groups(head);
     if ((unsummed & kSumCopies) == 0) sum_copy(head);
+    if ((unsummed & kSumArchives) == 0) sum_archive(head);
     if ((unsummed & kSumHeads) == 0)
       head.checksum = checksum(&head.magic, sizeof head - sizeof head.checksum);
     store(bytes, slot, head);
@@ -271,8 +303,10 @@ void use_object(const std::string& uri, const std::string& name, const ObjectOpt
         sheet.defer<&Sheet::add>(potid, u64{1});
         sheet.call<&Sheet::tell>(potid);
         (void)caller.recorded();
-      } catch (const Error& error) {  // more callers than it has room for
-        require(error.code() == Code::kNoSpace || error.code() == Code::kIo, error.what());
+      } catch (const Error& error) {  // more callers than it has room for, or others' calls
+        require(error.code() == Code::kNoSpace || error.code() == Code::kIo ||
+                    error.code() == Code::kMisuse,
+                error.what());
       }
     }
     before = sheet.read<&Sheet::all>();

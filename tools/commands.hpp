@@ -21,6 +21,7 @@ struct Arguments {
   bool json = false;
   u64 version = 0;     ///< rollback: where to
   std::string region;  ///< versions, rollback, remove: its name
+  std::string object;  ///< remove: its name; "": all of the region
 };
 
 struct AdviseArguments {

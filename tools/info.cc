@@ -79,11 +79,28 @@ void print_space(const RegionDescription& region) {
   else if (!region.objects) print_chunks(region);
 }
 
+void print_object_content(const store::ObjectDescription& object) {
+  if (!object.content) return;
+  const store::ObjectDescription::Content& content = *object.content;
+  fmt::print("    log: checkpoint {}, tail {}; entries: {} new, {} resilient\n", object.checkpoint,
+             content.tail, content.new_entries, content.resilient_entries);
+  if (object.archive_bytes != 0)
+    fmt::print("    archive: {} in {} of {}\n", count_text(content.archived_calls, "call"),
+               bytes_text(object.archive_used_bytes), bytes_text(object.archive_bytes));
+  for (const store::ObjectDescription::Caller& caller : content.callers)
+    fmt::print("    caller {}: {}\n", caller.potid, count_text(caller.calls, "call"));
+  for (const std::string& function : content.functions)
+    fmt::print("    function {}\n", printable(function));
+}
+
 void print_objects(const std::vector<store::ObjectDescription>& objects) {
   line("objects", std::to_string(objects.size()));
-  for (const store::ObjectDescription& object : objects)
-    fmt::print("  {:<24} {} of {}, log of {}\n", printable(object.name), bytes_text(object.bytes),
-               printable(object.type), bytes_text(object.log_bytes));
+  for (const store::ObjectDescription& object : objects) {
+    fmt::print("  {:<24} {} of {}, log of {}; copy {} of two, of {} each, is resilient\n",
+               printable(object.name), bytes_text(object.bytes), printable(object.type),
+               bytes_text(object.log_bytes), object.copy + 1, bytes_text(object.copy_bytes));
+    print_object_content(object);
+  }
 }
 
 void print_heap(const RegionDescription& description) {

@@ -57,13 +57,45 @@ Json container_json(const store::ContainerDescription& container) {
   return json;
 }
 
+const char* history_text(format::ObjectHistory history) {
+  switch (history) {
+    case format::ObjectHistory::kNone:
+      return "none";
+    case format::ObjectHistory::kLast:
+      return "last";
+    case format::ObjectHistory::kAll:
+      return "all";
+  }
+  return "unknown";
+}
+
+Json content_json(const store::ObjectDescription::Content& content) {
+  Json json = {{"tail", content.tail},
+               {"new_entries", content.new_entries},
+               {"resilient_entries", content.resilient_entries},
+               {"archived_calls", content.archived_calls},
+               {"functions", content.functions},
+               {"callers", Json::array()}};
+  for (const store::ObjectDescription::Caller& caller : content.callers)
+    json["callers"].push_back({{"potid", caller.potid}, {"calls", caller.calls}});
+  return json;
+}
+
 Json objects_json(const std::vector<store::ObjectDescription>& objects) {
   Json json = Json::array();
   for (const store::ObjectDescription& object : objects)
     json.push_back({{"name", object.name},
                     {"type", object.type},
                     {"bytes", object.bytes},
-                    {"log_bytes", object.log_bytes}});
+                    {"log_bytes", object.log_bytes},
+                    {"copy", object.copy},
+                    {"copy_bytes", object.copy_bytes},
+                    {"checkpoint", object.checkpoint},
+                    {"history", history_text(object.history)},
+                    {"callers_max", object.callers_max},
+                    {"archive_bytes", object.archive_bytes},
+                    {"archive_used_bytes", object.archive_used_bytes},
+                    {"content", object.content ? content_json(*object.content) : Json()}});
   return json;
 }
 

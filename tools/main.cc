@@ -29,9 +29,9 @@ constexpr const char* kRollbackFooter =
     "the\n"
     "version is damaged, 2 wrong usage or no store.";
 constexpr const char* kRemoveFooter =
-    "Its versions are gone, and its space is free for other regions. Nobody may have the store "
-    "open\n"
-    "to write, nor the region to read. Exit codes: 0 it is done, 2 wrong usage or no such region.";
+    "A region goes with its versions, an object whose calls are logged with its log and archive;\n"
+    "their space is free for others. Nobody may have the store open to write, nor the region to\n"
+    "read. Exit codes: 0 it is done, 1 the store is damaged, 2 wrong usage, or there is none.";
 constexpr const char* kFooter =
     "Nothing is written to the store, which need not be writable. Others may look at it as well, "
     "and\n"
@@ -109,11 +109,14 @@ int run(int argc, char** argv) {
           "as `perdura versions` lists it")
       ->required();
   rollback_command->add_option("--region", arguments.region, "which one; the first one otherwise");
-  CLI::App* remove_command =
-      add_command(app, "remove", "Remove a region of a store, with all it holds.", arguments);
+  CLI::App* remove_command = add_command(
+      app, "remove", "Remove a region of a store, with all it holds, or an object.", arguments);
   remove_command->footer(kRemoveFooter);
-  remove_command->add_option("REGION", arguments.region, "its name, as `perdura info` says it")
-      ->required();
+  CLI::Option* const removed_region = remove_command->add_option(
+      "REGION", arguments.region,
+      "its name, as `perdura info` says it; of an object it need not be said where one has it");
+  remove_command->add_option("--object", arguments.object,
+                             "this object of it alone, not all of the region");
   AdviseArguments advise_arguments;
   const CLI::App* advise_command = add_advise(app, advise_arguments);
   try {
@@ -121,6 +124,8 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kGood : kFailed;
   }
+  if (remove_command->parsed() && removed_region->empty() && arguments.object.empty())
+    throw std::invalid_argument("remove: say which REGION, or which --object");
   if (advise_command->parsed()) return advise(advise_arguments);
   if (versions_command->parsed()) return versions(arguments);
   if (rollback_command->parsed()) return rollback(arguments);

@@ -1,5 +1,5 @@
 // perdura versions, rollback, remove: the versions that a store keeps, going back to one, and
-// removing a region with all of them.
+// removing a region with all of them, or an object.
 #include "store/versions.hpp"
 
 #include <ctime>
@@ -67,7 +67,21 @@ int rollback(const Arguments& arguments) {
   return kGood;
 }
 
+namespace {
+
+int remove_object(const Arguments& arguments) {
+  const Status removed =
+      store::remove_object(arguments.store, arguments.region, arguments.object, arguments.medium);
+  if (!removed) return complain(removed.failure());
+  if (arguments.json) fmt::print("{}\n", dump({{"removed_object", arguments.object}}));
+  else fmt::print("object '{}' is removed\n", printable(arguments.object));
+  return kGood;
+}
+
+}  // namespace
+
 int remove(const Arguments& arguments) {
+  if (!arguments.object.empty()) return remove_object(arguments);
   const Status removed = store::remove_region(arguments.store, arguments.region, arguments.medium);
   if (!removed) return complain(removed.failure());
   if (arguments.json) fmt::print("{}\n", dump({{"removed", arguments.region}}));

@@ -95,6 +95,14 @@ enum class ObjectDurability : std::uint8_t {
   kRelaxed,   ///< all with the next sync or checkpoint
 };
 
+/// What an object keeps of its calls, for a program that was ended anywhere.
+enum class ObjectHistory : std::uint8_t {
+  kNone,
+  kLast,  ///< of each caller how many calls, and the last answer: it goes on with the next one
+  kAll,   ///< all calls with their answers: a deterministic program is run again from its
+          ///< beginning, and gets the answers of its recorded calls without running them again
+};
+
 struct ObjectOptions {
   std::uint64_t log_bytes = 1 << 20;      ///< a power of two from 4096; when the object is made
   std::uint64_t checkpoint_calls = 1000;  ///< after so many the state is written, and log is free
@@ -105,9 +113,13 @@ struct ObjectOptions {
   /// Threads that run calls at once, of those that wait for answers, and at most as many as there
   /// are processors. 1: one runs all. 0: none runs another one's; each runs its own at once.
   std::uint32_t servers = 64;
-  /// How many callers its history has room for, a power of two; when the object is made. 0: none is
-  /// kept. With one, answers have 48 bytes at most, and calls run one after the other.
-  std::uint32_t callers = 0;
+  /// When the object is made. With one, answers have 48 bytes at most, and calls run one after the
+  /// other.
+  ObjectHistory history = ObjectHistory::kNone;
+  std::uint32_t callers = 64;  ///< that a history has room for, a power of two; as well
+  /// Of a history of all calls, in which they are compressed; as well. When it is full calls throw
+  /// kNoSpace, and are not logged.
+  std::uint64_t archive_bytes = 1 << 24;
   /// Each call runs a second time on a copy of the state: Error kMisuse where that does not do the
   /// same, which it would have to after a crash.
   bool verify_replay = false;

@@ -38,7 +38,7 @@ constexpr u64 kSegmentBytesMax = kMiB;
 constexpr u64 kFeatureAliases = 1;   ///< a region holds addresses in its aliases
 constexpr u64 kFeatureRemap = 2;     ///< a region lives in chunks
 constexpr u64 kFeatureCopies = 8;    ///< a region lives in two copies
-constexpr u64 kFeatureObjects = 16;  ///< a region holds objects; 4 said so of an early form
+constexpr u64 kFeatureObjects = 32;  ///< a region holds objects; 4 and 16: early forms
 constexpr u64 kKnownIncompatible =
     kFeatureAliases | kFeatureRemap | kFeatureObjects | kFeatureCopies;
 

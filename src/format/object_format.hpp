@@ -1,12 +1,14 @@
 // Objects: what is done to them in a log, what they were at their last checkpoint in two copies
 // (docs/format/object.md).
 //
-//   object   [head slot 0][head slot 1]  [copy 0]  [copy 1]  [log]
+//   object   [head slot 0][head slot 1]  [copy 0]  [copy 1]  [log]  [archive]
 //   copy     the state, and of objects with callers behind whole lines of it a record of each
 //   log      [entry][entry] ... a circle of lines
+//   archive  [block][block] ... of objects that keep all their calls
 //
 // An object is the state that its resilient copy holds, and the entries of the log from the
-// checkpoint on, up to the last mark, done one after the other.
+// checkpoint on, up to the last mark, done one after the other. The archive has all calls before
+// the checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +25,13 @@ constexpr u64 kObjectBytesMax = u64{1} << 40;
 constexpr u64 kObjectNameMax = 127;
 constexpr u64 kObjectFunctionsBytesMax = kMiB;  ///< of their names
 constexpr u64 kObjectFunctionsMax = 0xffff;     ///< entries have two bytes for their numbers
+
+/// What is kept of an object's calls.
+enum class ObjectHistory : u64 {
+  kNone = 0,
+  kLast = 1,  ///< of each caller how many, and the last answer
+  kAll = 2,   ///< the same, and all calls with their answers, in an archive
+};
 
 /// A place in a region's table of objects is two slots: the whole one with the higher sequence
 /// counts. Sequences go on from object to object of a place, so what an earlier one left never
@@ -44,10 +53,15 @@ struct ObjectHead {
   u64 functions_bytes;
   u64 functions_checksum;
   u64 callers;                    ///< records behind the state: a power of two, or none
+  ObjectHistory history;          ///< none: no callers
+  u64 archive_place;              ///< of whole pages
+  u64 archive_lines;              ///< that it has room for; 0: there is none
+  u64 archive_used;               ///< lines, from its beginning on: all calls before the checkpoint
+  u64 archive_sum;                ///< the checksum of the last block; of none the identity
   char name[kObjectNameMax + 1];  ///< unlike those of the region's others
   char type[kObjectNameMax + 1];  ///< of the state, as its program names it
 };
-static_assert(sizeof(ObjectHead) == 392);
+static_assert(sizeof(ObjectHead) == 432);
 
 /// What a caller has called so far.
 struct ObjectCaller {
@@ -86,5 +100,31 @@ constexpr std::int32_t kDomainAll = -1;
 constexpr u64 object_entry_lines(u64 context_bytes) {
   return (sizeof(ObjectEntry) + context_bytes + kLineBytes - 1) / kLineBytes;
 }
+
+/// Calls that a checkpoint has, in their order. Behind this the columns, as they are or compressed
+/// by zstd, and zeros to the end of the last line:
+///
+///   potid        u32 each   function      u16 each    contexts   one behind the other
+///   domain       i32 each   answer_bytes  u16 each    answers    one behind the other
+///   context_bytes  u32 each
+///
+/// Which lines of the log a call had follows from the sizes of the contexts before it.
+struct ObjectArchiveBlock {
+  u64 checksum;      ///< of the rest of the block's lines
+  u64 previous;      ///< the checksum of the block before; of the first one the object's identity
+  u64 begin;         ///< indices of lines of the log: the calls are those from here on
+  u64 end;           ///< and before this
+  u32 calls;         ///< not 0
+  u32 raw_bytes;     ///< of the columns
+  u32 stored_bytes;  ///< as many: they are not compressed
+  u32 lines;         ///< of the block, with this
+};
+static_assert(sizeof(ObjectArchiveBlock) == 48);
+constexpr u64 kObjectArchiveCallsMax = 16384;  ///< of a block
+constexpr u64 kObjectArchiveRawMax = 4 * kMiB;
+constexpr u64 kObjectArchiveLinesMax = u64{1} << 32;
+constexpr u64 kObjectArchiveCallBytes = 16;  ///< of a call, beside its context and answer
+/// In the place of a function: the object got another size, its context. It was never in the log.
+constexpr u16 kObjectResized = 0xffff;
 
 }  // namespace perdura::format

@@ -56,6 +56,7 @@ ObjectCopies::ObjectCopies(media::LinearMedium& medium, u64 head_place, const Ob
       head_place_(head_place),
       write_bytes_(medium.geometry().write_bytes),
       head_(head),
+      archive_end_{head.archive_used, head.archive_sum},
       unclear_(unclear),
       buffer_(kPieceBytes) {}
 
@@ -103,6 +104,8 @@ Status ObjectCopies::write_both(ObjectHead next, std::span<const std::byte> imag
   next.sequence = head_.sequence + 1;
   next.session = session;
   next.checkpoint = checkpoint;
+  next.archive_used = archive_end_.used;
+  next.archive_sum = archive_end_.sum;
   const bool are_known = changes != nullptr && changes->are_known();
   const bool other_is_new = changes == nullptr || page_sums_[head_.copy].empty();
   if (changes != nullptr && lacking_.pages() != changes->lines().pages()) {

@@ -24,6 +24,7 @@
 #include "base/aligned_buffer.hpp"
 #include "format/object_format.hpp"
 #include "media/medium.hpp"
+#include "object/object_archive.hpp"
 #include "object/object_changes.hpp"
 
 namespace perdura::object {
@@ -54,6 +55,12 @@ class ObjectCopies {
   /// There is no such object any more, and its space is free. Both slots say so, if they can.
   Status remove();
 
+  /// No slot holds a part of a head, nor one that could not be written and is there all the same:
+  /// what such a one would name may be written. write() and the others do so themselves.
+  Status clear_next_head();
+  /// What heads from the next one on say of the archive; durable before that is written.
+  void set_archive_end(const ObjectArchive::End& end) { archive_end_ = end; }
+
   const format::ObjectHead& head() const { return head_; }
   u8 unclear() const { return unclear_; }
   /// Of copies, that were written since it was made.
@@ -68,7 +75,6 @@ class ObjectCopies {
   };
   class Writer;
 
-  Status clear_next_head();
   Status write_both(format::ObjectHead next, std::span<const std::byte> image,
                     const ObjectChanges* changes, u64 checkpoint, u64 session);
   Status write_copy(const format::ObjectHead& next, std::span<const std::byte> image,
@@ -80,6 +86,7 @@ class ObjectCopies {
   const u64 head_place_;
   const u64 write_bytes_;
   format::ObjectHead head_;
+  ObjectArchive::End archive_end_;
   u8 unclear_;  ///< slots of which it is not known what they hold
   AlignedBuffer buffer_;
   std::unique_ptr<media::WriteQueue> queue_;  ///< NVM, once something was written

@@ -38,7 +38,9 @@ bool leads_to_same(const ObjectHead& older, const ObjectHead& newest) {
   return older.identity == newest.identity && older.session == newest.session &&
          older.copy != newest.copy && older.checkpoint <= newest.checkpoint &&
          older.bytes == newest.bytes && older.callers == newest.callers &&
-         older.log_place == newest.log_place && older.log_lines == newest.log_lines &&
+         older.history == newest.history && older.archive_place == newest.archive_place &&
+         older.archive_lines == newest.archive_lines && older.log_place == newest.log_place &&
+         older.log_lines == newest.log_lines &&
          std::ranges::equal(older.copy_place, newest.copy_place);
 }
 
@@ -55,8 +57,12 @@ ObjectCore::ObjectCore(Parts&& parts, std::unique_ptr<ObjectLog> log)
       image_(memory_.first(format::object_image_bytes(parts.head))),
       changes_(image_, std::ranges::any_of(parts.functions, &Function::reports)),
       history_(have_history(image_, parts.head)),
+      recording_(parts.head.history == format::ObjectHistory::kAll
+                     ? std::make_unique<Recording>(*parts.medium, parts.head)
+                     : nullptr),
       executor_({.log = log_.get(),
                  .history = history_ ? &*history_ : nullptr,
+                 .answers = recording_ ? &recording_->answers : nullptr,
                  .execution = &execution_,
                  .changes = &changes_,
                  .state = image_.first(parts.head.bytes),
@@ -66,7 +72,8 @@ ObjectCore::ObjectCore(Parts&& parts, std::unique_ptr<ObjectLog> log)
   for (const Function& each : executor_.functions()) {
     traits_.push_back({.context_bytes = each.context_bytes,
                        .is_plain = each.accepts == nullptr && !history_,
-                       .commutes = each.commutes && options_.servers != 0});
+                       .commutes = each.commutes && options_.servers != 0,
+                       .result_bytes = static_cast<u32>(each.result_bytes)});
     merges_ = merges_ || traits_.back().commutes;
   }
   if (merges_) log_->have_merging();
@@ -84,6 +91,8 @@ Result<std::unique_ptr<ObjectCore>> ObjectCore::create(Parts parts,
   parts.head.bytes = state.size();
   parts.head.checkpoint = ObjectLog::kFirstIndex;
   parts.head.copy = 1;  // the first one is the other
+  parts.head.archive_used = 0;
+  parts.head.archive_sum = parts.head.identity;
   PERDURA_ASSIGN(auto core, make(std::move(parts), ObjectLog::kFirstIndex));
   std::memcpy(core->image_.data(), state.data(), state.size());
   PERDURA_TRY(core->begin_session());
@@ -115,6 +124,7 @@ Result<std::unique_ptr<ObjectCore>> ObjectCore::load(Parts& parts) {
     PERDURA_TRY(core->copies_.load(core->memory_.span()));
     if (core->history_ && !core->history_->admit_recorded()) return core->damaged_history();
     PERDURA_TRY(core->log_->recover(session));
+    if (core->recording_) PERDURA_TRY(core->read_archive());
     return core;
   };
   Result<std::unique_ptr<ObjectCore>> core = read();
@@ -146,6 +156,7 @@ Status ObjectCore::repeat() {
 // the older one leads to the same entries, or to a gap before them.
 Status ObjectCore::begin_session() {
   PERDURA_TRY(write_checkpoint());
+  if (recording_) recording_->opening = false;
   return write_checkpoint();
 }
 
@@ -208,10 +219,6 @@ const Function& ObjectCore::function_of(const Call& call) const {
   return executor_.functions()[call.function];
 }
 
-inline bool ObjectCore::is_usable() const {
-  return state_.load(std::memory_order_acquire) == State::kUsable && !forked_since(generation_);
-}
-
 // All that a call must be, where that takes no longer than to look at it.
 inline bool ObjectCore::is_plain(const Call& call) const {
   PERDURA_ASSERT(call.function < traits_.size() &&
@@ -241,10 +248,11 @@ Status ObjectCore::check_call(const Call& call) {
 // `index`: of the entry that is published. Its place in the order is that of execution.
 [[gnu::always_inline]] inline Status ObjectCore::log_call(const Call& call, Waiter* waiter,
                                                           u64& index) {
-  if (!is_plain(call)) [[unlikely]]
-    PERDURA_TRY(check_call(call));
+  const bool plain = is_plain(call);
   const Turns::Turn turn = merges_ ? turns_.take(call.function, call.domain) : Turns::Turn{};
-  index = log_->claim(call.context.size());
+  if (plain) [[likely]]
+    index = log_->claim(call.context.size());
+  else PERDURA_TRY(claim_checked(call, index));
   if (!log_->has_room(index, call.context.size())) [[unlikely]]
     PERDURA_TRY(make_room(index, call.context.size()));
   if (waiter != nullptr) executor_.waiter_of(index) = waiter;
@@ -362,7 +370,7 @@ Status ObjectCore::relieve(u64 index) {
   }
 }
 
-Status ObjectCore::defer(const Call& call) {
+Status ObjectCore::defer_new(const Call& call) {
   if (options_.servers == 0) return call_alone(call, nullptr, false);
   bool merged_enough = false;
   if (merges_ && traits_[call.function].commutes) {
@@ -378,7 +386,7 @@ Status ObjectCore::defer(const Call& call) {
 
 // Where another thread has done it meanwhile it is answered, whatever came then. Where this fails
 // there is no round any more that would answer to a waiter that has gone.
-Status ObjectCore::call(const Call& call, void* result) {
+Status ObjectCore::call_new(const Call& call, void* result) {
   if (options_.servers == 0)
     return call_alone(call, result, options_.durability != Durability::kRelaxed);
   Waiter waiter{result, function_of(call).own_thread ? ::pthread_self() : 0};
@@ -393,6 +401,7 @@ Status ObjectCore::call_alone(const Call& call, void* result, bool durable) {
     PERDURA_TRY(check_call(call));
   const Executing executing(*this);
   if (!is_usable()) return require_usable();
+  if (recording_) PERDURA_TRY(have_archive_room_alone(call.context.size()));
   const u64 index = log_->tail();
   while (!log_->has_room(index, call.context.size())) [[unlikely]]
     PERDURA_TRY(free_log());
@@ -448,12 +457,13 @@ Status ObjectCore::checkpoint() {
 
 // The log goes on where it is. Both heads name the new copies before anything is appended: what
 // the older one lacks, the log has.
-Status ObjectCore::resize(u64 bytes, const u64 (&copy_place)[2]) {
+Status ObjectCore::resize(u64 bytes, const u64 (&copy_place)[2], u32 potid) {
   if (InMethod::any())
     return Failure{Code::kMisuse,
                    "a method of an object resizes object '" + std::string(head().name) + "'"};
   return execute_alone(true, [&]() -> Status {
     const NotCancelled not_cancelled;
+    PERDURA_TRY(have_resize_room_alone());
     ObjectHead next = head();
     const u64 kept = std::min(next.bytes, bytes);
     next.bytes = bytes;
@@ -464,9 +474,14 @@ Status ObjectCore::resize(u64 bytes, const u64 (&copy_place)[2]) {
     std::memcpy(image.data(), image_.data(), kept);
     if (history_) std::ranges::copy(callers_of(image_, head()), callers_of(image, next).begin());
     const u64 done = log_->done();
+    const RecordedCall resized{.potid = potid,
+                               .function = format::kObjectResized,
+                               .context = std::as_bytes(std::span(&bytes, 1))};
     PERDURA_TRY(or_fail([&]() -> Status {
       changes_.note_all();
+      if (recording_) PERDURA_TRY(archive(done, &resized));
       PERDURA_TRY(copies_.resize(next, image, done, session_));
+      if (recording_) note_archived();
       return copies_.write(image, changes_, done, session_);
     }));
     memory_ = std::move(memory);
@@ -479,6 +494,10 @@ Status ObjectCore::resize(u64 bytes, const u64 (&copy_place)[2]) {
     counts_.checkpoints += 2;
     return {};
   });
+}
+
+Status ObjectCore::have_room_to_resize() {
+  return execute_alone(true, [this] { return have_resize_room_alone(); });
 }
 
 Result<ObjectCaller> ObjectCore::caller(u32 potid) {
@@ -614,7 +633,9 @@ Status ObjectCore::write_checkpoint() {
   const u64 before = copies_.head().checkpoint;
   const bool is_in_log = log_->durable() >= done;
   PERDURA_TRY(guarded([&]() -> Status {
+    if (recording_) PERDURA_TRY(archive(done));
     PERDURA_TRY(copies_.write(image_, changes_, done, session_));
+    if (recording_) note_archived();
     return is_in_log ? Status{} : copies_.repeat_head();
   }));
   changes_.clear();

@@ -22,6 +22,7 @@
 
 #include "base/process.hpp"
 #include "base/threads.hpp"
+#include "object/call_record.hpp"
 #include "object/execution.hpp"
 #include "object/merging.hpp"
 #include "object/object_changes.hpp"
@@ -80,9 +81,11 @@ class ObjectCore {
   // --- any thread
 
   /// It is done at some time, after what was called before it. Durable with the next instant.
-  Status defer(const Call& call);
+  Status defer(const Call& call) { return recording_ ? defer_recorded(call) : defer_new(call); }
   /// Done, once, and durable with all that was called before it; `result` has its answer.
-  Status call(const Call& call, void* result);
+  Status call(const Call& call, void* result) {
+    return recording_ ? call_recorded(call, result) : call_new(call, result);
+  }
   /// `look` sees the state after all that was called before is durable and done, and nobody stores
   /// to it meanwhile.
   Status read(const std::function<void(const void* state)>& look);
@@ -95,12 +98,22 @@ class ObjectCore {
   /// After all that was called by now the state has another size: the same, or as much of it, and
   /// zeros. In both new copies, at places which nobody has; those that it had are free when this
   /// returns. Where it fails in writing that may have happened or not, and calls fail.
-  Status resize(u64 bytes, const u64 (&copy_place)[2]);
+  /// Of an object that keeps all calls it is recorded as a call of `potid`.
+  Status resize(u64 bytes, const u64 (&copy_place)[2], u32 potid = 0);
   /// Of so many bytes as the head says, until it is resized.
   const std::byte* state() const { return image_.data(); }
   /// What this one has called so far, of what is durable and done. kMisuse where no history is
   /// kept.
   Result<format::ObjectCaller> caller(u32 potid);
+
+  // --- of an object that keeps all calls: answers to a program that is run again
+  /// What the caller does next was recorded as a resize to so many bytes: it has been done. kMisuse
+  /// where it was recorded as something else.
+  Result<bool> is_resize_recorded(u32 potid, u64 bytes);
+  /// kNoSpace where the archive has no room to record a resize; what calls log later takes it not.
+  Status have_room_to_resize();
+  /// Some caller has calls left that are recorded.
+  bool is_answering() const { return recording_ && recording_->record.is_pending(); }
 
   CoreCounts counts();
   /// checkpoint(), where that is possible; from then on calls fail, and touch the medium no more.
@@ -120,11 +133,29 @@ class ObjectCore {
   static Result<std::unique_ptr<ObjectCore>> make(Parts&& parts, u64 from);
   static Result<std::unique_ptr<ObjectCore>> load(Parts& parts);
   Failure damaged_history() const;
+  Status read_archive();
+  Status archive(u64 done, const RecordedCall* resized = nullptr);
+  void note_archived();
+  Status defer_new(const Call& call);
+  Status call_new(const Call& call, void* result);
+  Status defer_recorded(const Call& call);
+  Status call_recorded(const Call& call, void* result);
+  bool is_answered(const Call& call, void* result);
+  Result<bool> is_recorded(const Call& call, void* result);
+  Failure another_call(const Call& call) const;
+  std::string text_of(u16 function, u64 sum) const;
+  Failure full_archive() const;
+  Status claim_checked(const Call& call, u64& index);
+  Status claim_recorded(u64 context_bytes, u64& index);
+  Status have_archive_room_alone(u64 context_bytes);
+  Status have_resize_room_alone();
   Status repeat();
   Status begin_session();
   Status check_known(const format::ObjectEntry& entry, const std::byte* context) const;
   const Function& function_of(const Call& call) const;
-  bool is_usable() const;
+  bool is_usable() const {
+    return state_.load(std::memory_order_acquire) == State::kUsable && !forked_since(generation_);
+  }
   bool is_plain(const Call& call) const;
   Status check_call(const Call& call);
   Status log_call(const Call& call, Waiter* waiter, u64& index);
@@ -162,6 +193,17 @@ class ObjectCore {
   std::span<std::byte> image_;  ///< what a copy holds
   ObjectChanges changes_;       ///< since the newest checkpoint
   std::optional<CallHistory> history_;
+  /// Where all calls are kept.
+  struct Recording {
+    Recording(media::LinearMedium& medium, const format::ObjectHead& head)
+        : archive(medium, head) {}
+    ObjectArchive archive;
+    CallRecord record;               ///< of earlier runs
+    std::vector<std::byte> answers;  ///< to the calls that are done and not archived
+    bool opening = true;             ///< what is archived is of earlier runs
+    std::atomic<u64> claim_end{0};   ///< what is logged before it has room in the archive
+  };
+  const std::unique_ptr<Recording> recording_;
   Execution execution_;
   ObjectExecutor executor_;
   /// Of functions: what each call looks at.
@@ -169,6 +211,7 @@ class ObjectCore {
     u64 context_bytes;
     bool is_plain;  ///< nothing of a call need be looked at but that
     bool commutes;
+    u32 result_bytes;
   };
   std::vector<Traits> traits_;
   Turns turns_;

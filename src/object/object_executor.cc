@@ -154,6 +154,9 @@ Status ObjectExecutor::run_apart(u64 begin, u64 end) {
       parts_.history->note(entry.potid, entry.calls, answer_.first(function.result_bytes));
       parts_.changes->note(parts_.history->of(entry.potid), sizeof(format::ObjectCaller));
     }
+    if (parts_.answers != nullptr)
+      parts_.answers->insert(parts_.answers->end(), answer_.data(),
+                             answer_.data() + function.result_bytes);
     calls_.fetch_add(entry.calls, std::memory_order_relaxed);
     runs_.fetch_add(1, std::memory_order_relaxed);
   }

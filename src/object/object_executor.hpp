@@ -79,6 +79,8 @@ class ObjectExecutor {
   struct Parts {
     ObjectLog* log = nullptr;        ///< all of these outlive it
     CallHistory* history = nullptr;  ///< nullptr: none is kept
+    /// Where a history is kept: answers are appended to it, in the order of calls. nullptr: not.
+    std::vector<std::byte>* answers = nullptr;
     Execution* execution = nullptr;
     ObjectChanges* changes = nullptr;
     std::span<std::byte> state{};

@@ -21,6 +21,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "base/aligned_buffer.hpp"
@@ -72,6 +73,15 @@ class ObjectLog {
     const u64 index = tail_.load(std::memory_order_relaxed);
     tail_.store(index + format::object_entry_lines(context_bytes), std::memory_order_relaxed);
     return index;
+  }
+  /// The same, if that and all before it lie before `end`; else nothing.
+  std::optional<u64> claim_before(u64 end, u64 context_bytes) {
+    const u64 lines = format::object_entry_lines(context_bytes);
+    u64 index = tail_.load(std::memory_order_relaxed);
+    while (index + lines <= end)
+      if (tail_.compare_exchange_weak(index, index + lines, std::memory_order_relaxed))
+        return index;
+    return std::nullopt;
   }
   /// Whether an entry of so many context bytes may be written at `index`: what was there before is
   /// free.

@@ -41,13 +41,20 @@ bool head_fits(const ObjectHead& head, u64 slot) {
       !ends(head.type) || head.identity > format::kCounterMax)
     return false;
   if (head.log_lines == 0) return true;
-  return head.copy < 2 && (head.callers == 0 || std::has_single_bit(head.callers)) &&
+  const bool has_history = head.history != format::ObjectHistory::kNone;
+  const bool has_archive = head.history == format::ObjectHistory::kAll;
+  return head.copy < 2 && head.history <= format::ObjectHistory::kAll &&
+         has_history == (head.callers != 0) && has_archive == (head.archive_lines != 0) &&
+         head.archive_lines <= format::kObjectArchiveLinesMax &&
+         head.archive_used <= head.archive_lines &&
+         (head.callers == 0 || std::has_single_bit(head.callers)) &&
          head.callers <= format::kObjectCallersMax && head.bytes <= format::kObjectBytesMax &&
          head.name[0] != '\0' && std::has_single_bit(head.log_lines) &&
          head.log_lines >= kLinesPerPage && head.log_lines <= format::kObjectLogLinesMax &&
          head.checkpoint >= kLinesPerPage && head.checkpoint <= format::kCounterMax &&
          head.functions_bytes <= format::kObjectFunctionsBytesMax &&
-         (head.copy_place[0] | head.copy_place[1] | head.log_place | head.functions_place) %
+         (head.copy_place[0] | head.copy_place[1] | head.log_place | head.functions_place |
+          head.archive_place) %
                  kPageBytes ==
              0;
 }
@@ -55,10 +62,13 @@ bool head_fits(const ObjectHead& head, u64 slot) {
 std::vector<ObjectTable::Range> ObjectTable::ranges_of(const ObjectHead& head) {
   if (head.log_lines == 0) return {};
   const u64 copy = pages_bytes(format::object_image_bytes(head));
-  return {{head.copy_place[0], copy},
-          {head.copy_place[1], copy},
-          {head.log_place, head.log_lines * kLineBytes},
-          {head.functions_place, pages_bytes(head.functions_bytes)}};
+  std::vector<Range> ranges{{head.copy_place[0], copy},
+                            {head.copy_place[1], copy},
+                            {head.log_place, head.log_lines * kLineBytes},
+                            {head.functions_place, pages_bytes(head.functions_bytes)}};
+  if (head.archive_lines != 0)
+    ranges.push_back({head.archive_place, pages_bytes(head.archive_lines * kLineBytes)});
+  return ranges;
 }
 
 ObjectTable::Entry ObjectTable::entry_of(media::Medium& medium, u64 place, std::byte* slots) {

@@ -15,6 +15,7 @@
 #include <perdura/store.hpp>
 
 #include "format/format.hpp"
+#include "format/object_format.hpp"
 #include "media/medium.hpp"
 
 namespace perdura::store {
@@ -70,6 +71,28 @@ struct ObjectDescription {
   std::string type;  ///< of its state, as its program names it
   u64 bytes = 0;     ///< of its state
   u64 log_bytes = 0;
+  u64 copy = 0;        ///< the resilient one, 0 or 1
+  u64 copy_bytes = 0;  ///< of each: the state, and records of callers
+  u64 checkpoint = 0;  ///< a line of its log: the first one that the resilient copy lacks
+  format::ObjectHistory history = format::ObjectHistory::kNone;
+  u64 callers_max = 0;
+  u64 archive_bytes = 0;
+  u64 archive_used_bytes = 0;
+
+  struct Caller {
+    u32 potid = 0;
+    u64 calls = 0;  ///< that the resilient copy has
+  };
+  /// What is read of the object; nothing beside a writer, or where it is damaged.
+  struct Content {
+    u64 tail = 0;         ///< of the log: behind the last line that is durable
+    u64 new_entries = 0;  ///< that were done or not when it was left: the next opening runs them
+    u64 resilient_entries = 0;  ///< that the log has as well as the resilient copy
+    u64 archived_calls = 0;
+    std::vector<std::string> functions;  ///< that entries may call, by their numbers
+    std::vector<Caller> callers;
+  };
+  std::optional<Content> content;
 };
 
 struct RegionDescription {

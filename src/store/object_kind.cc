@@ -1,8 +1,13 @@
 // A region of objects, for those who look at a store; who opens it as a heap is refused.
+#include <algorithm>
+
 #include "object/object_copies.hpp"
-#include "object/object_log.hpp"
+#include "object/object_look.hpp"
 #include "object/object_table.hpp"
+#include "region/engine_rules.hpp"
+#include "store/recovery.hpp"
 #include "store/storage.hpp"
+#include "store/versions.hpp"
 
 namespace perdura::store {
 namespace {
@@ -36,6 +41,33 @@ class NoStorage final : public Storage {
   const format::RegionRecord record_;
 };
 
+ObjectDescription description_of(const format::ObjectHead& head) {
+  return {.name = head.name,
+          .type = head.type,
+          .bytes = head.bytes,
+          .log_bytes = head.log_lines * kLineBytes,
+          .copy = head.copy,
+          .copy_bytes = format::object_image_bytes(head),
+          .checkpoint = head.checkpoint,
+          .history = head.history,
+          .callers_max = head.callers,
+          .archive_bytes = head.archive_lines * kLineBytes,
+          .archive_used_bytes = head.archive_used * kLineBytes,
+          .content = {}};
+}
+
+ObjectDescription::Content content_of(object::ObjectLook&& look) {
+  ObjectDescription::Content content{.tail = look.tail,
+                                     .new_entries = look.pending_entries,
+                                     .resilient_entries = look.resilient_entries,
+                                     .archived_calls = look.archived_calls,
+                                     .functions = std::move(look.functions),
+                                     .callers = {}};
+  for (const format::ObjectCaller& each : look.callers)
+    content.callers.push_back({each.potid, each.calls});
+  return content;
+}
+
 class ObjectInspection final : public Inspection {
  public:
   using Inspection::Inspection;
@@ -59,10 +91,11 @@ class ObjectInspection final : public Inspection {
   void describe_versions(RegionDescription& region) const override {
     region.objects.emplace();
     for (const object::ObjectTable::Entry& each : table_->all()) {
-      region.objects->push_back({.name = each.head.name,
-                                 .type = each.head.type,
-                                 .bytes = each.head.bytes,
-                                 .log_bytes = each.head.log_lines * kLineBytes});
+      ObjectDescription object = description_of(each.head);
+      if (!volume_.medium().has_writer())
+        if (Result<object::ObjectLook> look = object::look_at(volume_.linear(), each); look)
+          object.content = content_of(std::move(*look));
+      region.objects->push_back(std::move(object));
       region.backed_bytes += each.head.bytes;
     }
   }
@@ -74,9 +107,9 @@ class ObjectInspection final : public Inspection {
     u64 done = 0;
     for (const object::ObjectTable::Entry& each : table_->all()) {
       progress("verifying the objects", done++, table_->all().size());
-      if (const Status whole = check_object(each); !whole)
+      if (const auto look = object::look_at(volume_.linear(), each); !look)
         add_damage(report, "objects",
-                   "object '" + std::string(each.head.name) + "': " + whole.failure().message,
+                   "object '" + std::string(each.head.name) + "': " + look.failure().message,
                    record_.name);
     }
     progress("verifying the objects", done, done);
@@ -86,19 +119,6 @@ class ObjectInspection final : public Inspection {
   u64 durable_version() const override { return 0; }
   Result<std::unique_ptr<region::Region>> map_newest(const format::RegionRecord&) override {
     return holds_objects(volume_, record_);
-  }
-
-  Status check_object(const object::ObjectTable::Entry& entry) {
-    object::ObjectCopies copies(volume_.linear(), entry.place, entry.head, entry.unclear);
-    AlignedBuffer state(std::max<u64>(format::object_image_bytes(entry.head), 1));
-    PERDURA_TRY(copies.load(state.span()));
-    PERDURA_ASSIGN(const auto log, object::ObjectLog::create(volume_.linear(),
-                                                             {.offset = entry.head.log_place,
-                                                              .lines = entry.head.log_lines,
-                                                              .identity = entry.head.identity,
-                                                              .session = entry.head.session},
-                                                             entry.head.checkpoint));
-    return log->recover(entry.head.session);
   }
 
   std::optional<object::ObjectTable> table_;
@@ -125,7 +145,47 @@ class ObjectKind final : public EngineKind {
   }
 };
 
+// Of the regions of objects that have this name, or of all.
+Result<u32> region_with(region::Volume& volume, std::string_view region, std::string_view name) {
+  std::vector<format::RegionRecord> found;
+  for (const format::RegionRecord& record : volume.regions()) {
+    if (!region::engine_rules(record).has_objects ||
+        (!region.empty() && region != std::string_view(record.name)))
+      continue;
+    object::ObjectTable table(volume, record.region);
+    PERDURA_TRY(table.read());
+    if (table.find(name) != nullptr) found.push_back(record);
+  }
+  if (found.size() == 1) return found.front().region;
+  const std::string object = "object '" + std::string(name) + "'";
+  if (found.empty())
+    return Failure{Code::kNotFound,
+                   "'" + volume.name() + "' has no " + object +
+                       (region.empty() ? "" : " in region '" + std::string(region) + "'") +
+                       "; `perdura info` names those that it has"};
+  return Failure{Code::kInvalidArgument, "'" + volume.name() + "' has an " + object +
+                                             " in several regions, one of them '" +
+                                             std::string(found.front().name) + "'; say in which"};
+}
+
 }  // namespace
+
+Status remove_object(std::string_view uri, std::string_view region, std::string_view name,
+                     const media::MediumOptions& options) {
+  return guarded([&]() -> Status {
+    PERDURA_ASSIGN(auto medium, open_existing(uri, options));
+    PERDURA_ASSIGN(auto volume, open_volume(std::move(medium), false, 0));
+    if (volume->medium().linear() == nullptr)
+      return Failure{Code::kNotFound, "'" + volume->name() + "' holds no objects"};
+    PERDURA_ASSIGN(const u32 number, region_with(*volume, region, name));
+    object::ObjectTable table(*volume, number);
+    PERDURA_TRY(table.read());
+    const object::ObjectTable::Entry entry = *table.find(name);
+    object::ObjectCopies copies(volume->linear(), entry.place, entry.head, entry.unclear);
+    PERDURA_TRY(copies.remove());
+    return volume->end_session();
+  });
+}
 
 const EngineKind& object_kind() {
   static const ObjectKind kind;

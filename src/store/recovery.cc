@@ -30,6 +30,13 @@ Result<std::unique_ptr<region::Volume>> open_volume(std::unique_ptr<media::Mediu
   return volume;
 }
 
+Result<std::unique_ptr<media::Medium>> open_existing(std::string_view uri,
+                                                     media::MediumOptions options) {
+  options.create = false;
+  PERDURA_ASSIGN(media::OpenedMedium opened, media::open_medium(uri, options));
+  return std::move(opened.medium);
+}
+
 Result<std::unique_ptr<region::Volume>> open_volume_to_read(std::unique_ptr<media::Medium> medium) {
   PERDURA_ASSIGN(const bool blank, region::Volume::is_blank(*medium));
   if (blank)

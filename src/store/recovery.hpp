@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 
 #include "commit/remap_engine.hpp"
 #include "log/reader.hpp"
@@ -14,6 +15,9 @@ namespace perdura::store {
 /// The volume on a medium, made when it is blank and `create` allows it, with this opening counted.
 Result<std::unique_ptr<region::Volume>> open_volume(std::unique_ptr<media::Medium> medium,
                                                     bool create, u64 segment_bytes);
+/// The medium of a store that is there.
+Result<std::unique_ptr<media::Medium>> open_existing(std::string_view uri,
+                                                     media::MediumOptions options);
 /// That of one that is there, to be read; nothing is written.
 Result<std::unique_ptr<region::Volume>> open_volume_to_read(std::unique_ptr<media::Medium> medium);
 

@@ -58,13 +58,6 @@ Result<u64> roll_chunks_back(region::Volume& volume, const format::RegionRecord&
 
 namespace {
 
-Result<std::unique_ptr<media::Medium>> open_existing(std::string_view uri,
-                                                     media::MediumOptions options) {
-  options.create = false;
-  PERDURA_ASSIGN(media::OpenedMedium opened, media::open_medium(uri, options));
-  return std::move(opened.medium);
-}
-
 Result<u64> try_roll_back(std::unique_ptr<media::Medium> medium, std::string_view name, u64 version,
                           const Progress& progress) {
   PERDURA_ASSIGN(auto volume, open_volume(std::move(medium), false, 0));

@@ -53,25 +53,27 @@ struct perdura::Methods<perdura::test::Counted>
 namespace perdura::test {
 namespace {
 
-ObjectOptions object_options(std::uint32_t callers) {
+ObjectOptions object_options(ObjectHistory history) {
   ObjectOptions options;
   options.log_bytes = 8192;
   options.checkpoint_calls = 10;
-  options.callers = callers;
+  options.history = history;
+  options.callers = 4;
+  options.archive_bytes = 1 << 16;
   return options;
 }
 
 /// What the program was told of an object.
 struct Known {
   const char* name;
-  std::uint32_t callers;
+  ObjectHistory history;
   u64 told = 0;
   u64 called = 0;
 };
 
 void call(Session& session, Objects& objects, Known& known) {
   perdura::Object<Counted> object = in_library(
-      [&] { return objects.object<Counted>(known.name, object_options(known.callers)); });
+      [&] { return objects.object<Counted>(known.name, object_options(known.history)); });
   for (u64 i = 0; i < 8; ++i)
     session.attempt([&] {
       in_library([&] {
@@ -87,11 +89,12 @@ void call(Session& session, Objects& objects, Known& known) {
     });
 }
 
-// What was told is there, and nothing else than what was called.
+// What was told is there, and nothing else than what was called. (The second round repeats the
+// first one, so where all calls are kept it is answered what that was.)
 void check(Session& session, const std::string& uri, const Known& known) {
   Objects objects = Objects::open(uri);
   const perdura::Object<Counted> object =
-      objects.object<Counted>(known.name, object_options(known.callers));
+      objects.object<Counted>(known.name, object_options(known.history));
   const u64 count = object.read<&Counted::steps>();
   if (count < known.told) session.problem("a call that was answered is lost");
   if (count > known.called) session.problem("a call was done that never was");
@@ -107,7 +110,9 @@ void call_objects(Session& session) {
       session.uri().substr(0, session.uri().find(':')) + ":" + session.path() + ".objects";
   // An earlier run may have left one there.
   std::filesystem::remove(session.path() + ".objects");
-  Known known[] = {{"plain", 0}, {"callers", 4}};
+  Known known[] = {{"plain", ObjectHistory::kNone},
+                   {"callers", ObjectHistory::kLast},
+                   {"all", ObjectHistory::kAll}};
   bool may_be_there = false;
   for (u64 round = 0; round < 2; ++round)
     session.attempt([&] {
@@ -116,7 +121,8 @@ void call_objects(Session& session) {
       session.attempt([&] {
         in_library([&] {
           may_be_there = true;
-          objects.object<Counted>("other", object_options(0)).call<&Counted::next>();
+          objects.object<Counted>("other", object_options(ObjectHistory::kNone))
+              .call<&Counted::next>();
           objects.remove("other");
           may_be_there = false;
         });
@@ -125,7 +131,7 @@ void call_objects(Session& session) {
     });
   disarm_calls();
   for (const Known& each : known) check(session, uri, each);
-  if (!may_be_there && Objects::open(uri).list().size() != 2)
+  if (!may_be_there && Objects::open(uri).list().size() != 3)
     session.problem("an object that was removed is there");
 }
 

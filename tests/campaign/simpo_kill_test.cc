@@ -69,7 +69,8 @@ class SimpoKillTest : public testing::TestWithParam<const char*> {
   void SetUp() override {
     const std::string uri = GetParam() + (":" + folder_.path("own.pd"));
     ::setenv("PERDURA_STORE", uri.c_str(), 1);
-    ::unsetenv("PERDURA_CALLERS");
+    for (const char* name : {"PERDURA_CALLERS", "PERDURA_HISTORY", "PERDURA_ARCHIVE"})
+      ::unsetenv(name);
   }
 
   const TempDir folder_{GetParam() == std::string("emu") ? TempDir::kMemory : TempDir::kDisk};
@@ -167,6 +168,46 @@ TEST_P(SimpoKillTest, TheListingsThreadsCallOnceHoweverOftenTheyAreKilled) {
   // The destructor has freed it.
   EXPECT_NE(run({PERDURA_ARRAY_THREADS, "1", "10"}).said.find("thread 1 goes on at 0"),
             std::string::npos);
+}
+
+// Each run begins anew, and goes through what was recorded to where the one before was killed.
+TEST_P(SimpoKillTest, ADeterministicProgramIsRunAgainToTheSameEnd) {
+  ::setenv("PERDURA_HISTORY", "all", 1);
+  const u64 kills = slice_or_whole(30, 300);
+  const bool in_memory = GetParam() == std::string("emu");
+  const std::string calls = in_memory ? "60000" : "800";
+  const std::string answers = [&] {
+    const Ended ended = run({PERDURA_SIMPO_WORKER, "again", calls});
+    EXPECT_EQ(ended.status, 0) << ended.said;
+    EXPECT_TRUE(ended.said.starts_with("recorded 0\n")) << ended.said;
+    return ended.said.substr(ended.said.find("answers"));
+  }();
+  std::mt19937_64 random(std::random_device{}());
+  u64 killed = 0;
+  u64 went_on = 0;
+  u64 ends = 0;
+  while (killed < kills || ends == 0) {
+    long long at = 0;
+    for (u64 time_max_ns = in_memory ? 40'000'000 : 150'000'000;; time_max_ns += time_max_ns / 8) {
+      const Ended ended = run({PERDURA_SIMPO_WORKER, "again", calls}, 1 + random() % time_max_ns);
+      long long now = at;
+      std::sscanf(ended.said.c_str(), "recorded %lld", &now);
+      // It may be freed already.
+      const bool is_freed = ended.said.find("answers") != std::string::npos;
+      ASSERT_GE(now, at) << "calls that were durable are lost";
+      went_on += now > at;
+      at = is_freed ? 0 : now;
+      if (!is_killed(ended)) {
+        ASSERT_EQ(ended.status, 0) << ended.said;
+        ASSERT_EQ(ended.said.substr(ended.said.find('\n') + 1), answers);
+        ++ends;
+        break;
+      }
+      ++killed;
+    }
+  }
+  std::printf("%lu kills, %lu times further than before, %lu ends\n", killed, went_on, ends);
+  EXPECT_GT(went_on, 2u);
 }
 
 }  // namespace

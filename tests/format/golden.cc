@@ -94,7 +94,8 @@ constexpr std::uint32_t kTallies = 600;
 
 void make_objects(const std::string& path) {
   auto& objects = *new Objects(Objects::open(path));
-  auto& tally = *new Object<Tally>(objects.object<Tally>("tally", {.callers = 4}));
+  auto& tally = *new Object<Tally>(
+      objects.object<Tally>("tally", {.history = ObjectHistory::kLast, .callers = 4}));
   for (std::uint32_t i = 0; i < kTallies; ++i) {
     tally.defer<&Tally::add>(i, i + 1);
     if (i % 7 == 0) tally.call<&Tally::take>(i);

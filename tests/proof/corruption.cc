@@ -34,18 +34,24 @@ bool names_a_place(const std::string& text) {
   return false;
 }
 
-/// Two objects, of which one has calls that its copy lacks, and the places of a third one.
+/// Three objects, of which one has calls that its copy lacks, and one keeps all calls; and the
+/// places of a fourth one.
 RunRecord make_objects(const Victim& victim) {
   Run run(victim.medium, kSeed);
   const ObjectOptions options{.log_bytes = 2 * kPageBytes, .checkpoint_calls = 20};
   ObjectOptions with_callers = options;
+  with_callers.history = ObjectHistory::kLast;
   with_callers.callers = 4;
+  ObjectOptions with_all = with_callers;
+  with_all.history = ObjectHistory::kAll;
+  with_all.archive_bytes = kPageBytes;
   run.open_objects();
   LoggedObjects::Handle& gone = run.objects().object("gone", options);
   gone.tell(0, 1);
   run.objects().remove("gone");
   LoggedObjects::Handle& hot = run.objects().object("hot", options);
   LoggedObjects::Handle& known = run.objects().object("known", with_callers);
+  LoggedObjects::Handle& all = run.objects().object("all", with_all);
   for (u64 i = 0; i < 30; ++i) {
     const u32 lane = static_cast<u32>(run.random(kLanes));
     known.put(lane, i);
@@ -53,6 +59,7 @@ RunRecord make_objects(const Victim& victim) {
     if (i % 5 == 4) hot.put_long(lane, i);
     if (i % 3 == 2) known.tell(lane, i);
     if (i % 2 == 1) hot.tell(lane, i);
+    if (i % 2 == 1) all.tell(lane, i);
   }
   known.checkpoint();
   hot.tell(0, 1);

@@ -68,7 +68,7 @@ Found look_at(detail::OpenObject& open, const LoggedObject& object) {
   found.state.resize(type_of(object.state).bytes);
   value_or_throw(open.core().read(
       [&](const void* state) { std::memcpy(found.state.data(), state, found.state.size()); }));
-  if (object.options.callers != 0)
+  if (object.options.history != ObjectHistory::kNone)
     for (u32 lane = 0; lane < kLanes; ++lane)
       found.callers[lane] = value_or_throw(open.core().caller(lane));
   return found;
@@ -108,13 +108,94 @@ LaneCalls lane_calls_of(const Json& json) {
   return calls;
 }
 
+bool is_instant(Method method) { return method == Method::kTell || method == Method::kStir; }
+
+template <auto Method, class... A>
+Bytes packed(const A&... arguments) {
+  const auto context = detail::TraitsOf<Method>::pack(arguments...);
+  return {context.begin(), context.end()};
+}
+template <u64 kCount>
+Small::Words<kCount> words_from(u64 value) {
+  Small::Words<kCount> words;
+  std::iota(std::begin(words.words), std::end(words.words), value);
+  return words;
+}
+
+Bytes context_of(const LoggedObject::Made& made) {
+  switch (made.method) {
+    case Method::kPut:
+      return packed<&Small::put>(made.lane, made.value);
+    case Method::kTell:
+      return packed<&Small::tell>(made.lane, made.value);
+    case Method::kStir:
+      return packed<&Small::stir>(made.value);
+    case Method::kChurn:
+      return packed<&Small::churn>(made.value);
+    case Method::kPutLong:
+      return packed<&Small::put_long>(made.lane, words_from<40>(made.value));
+    case Method::kPutLonger:
+      return packed<&Small::put_longer>(made.lane, words_from<180>(made.value));
+    case Method::kAdd:
+      return packed<&Small::add>(made.lane, made.value, u64{1});
+  }
+  throw std::runtime_error("no such method");
+}
+
+/// A call, of an object that is open.
+class CallOf {
+ public:
+  CallOf(detail::OpenObject& open, const LoggedObject::Made& made)
+      : context_(context_of(made)), is_instant_(is_instant(made.method)) {
+    const bool of_all = made.method == Method::kStir || made.method == Method::kChurn;
+    call_ = open.call_of(static_cast<size_t>(made.method), made.lane,
+                         of_all ? Domain::kAll : Small::of(made.lane), context_);
+  }
+  CallOf(const CallOf&) = delete;
+
+  const object::Call& call() const { return call_; }
+  /// Returns its answer, or 0.
+  u64 make(detail::OpenObject& open) const {
+    u64 answer = 0;
+    value_or_throw(is_instant_ ? open.core().call(call_, &answer) : open.core().defer(call_));
+    return answer;
+  }
+
+ private:
+  const Bytes context_;
+  const bool is_instant_;
+  object::Call call_;
+};
+
+/// Runs again what is recorded of it, each lane's calls by themselves. What is wrong, or "".
+std::string run_again(detail::OpenObject& open, const LoggedObject& object, const Found& before) {
+  if (object.options.history != ObjectHistory::kAll) return {};
+  for (u64 lane = 0; lane < kLanes; ++lane) {
+    const u64 recorded = before.callers[lane].calls;
+    if (recorded > object.made[lane].size())
+      return "more calls of lane " + std::to_string(lane) + " are recorded than were made";
+    for (u64 i = 0; i < recorded; ++i) {
+      const LoggedObject::Made& made = object.made[lane][i];
+      if (!open.core().is_answering())
+        return "call " + std::to_string(i) + " of lane " + std::to_string(lane) +
+               " is not recorded";
+      if (CallOf(open, made).make(open) != made.answer)
+        return "call " + std::to_string(i) + " of lane " + std::to_string(lane) +
+               " is recorded with another answer";
+    }
+  }
+  if (open.core().is_answering()) return "more calls are recorded than it has done";
+  const Found after = look_at(open, object);
+  return after.state == before.state ? "" : "calls that are recorded were done again";
+}
+
 }  // namespace
 
 ObjectsVerdict LoggedObject::check(detail::OpenObject& open, size_t call, LaneCalls* found) const {
   const Found now = look_at(open, *this);
   const LaneCalls calls = calls_of(now.state);
   if (found != nullptr) *found = calls;
-  const Callers* const callers = options.callers != 0 ? &now.callers : nullptr;
+  const Callers* const callers = options.history != ObjectHistory::kNone ? &now.callers : nullptr;
   const std::string which = "object '" + name + "': ";
   if (in_order) {
     if (sum(calls) >= digests.size() || digests[sum(calls)] != digest_of(now.state, callers))
@@ -127,6 +208,7 @@ ObjectsVerdict LoggedObject::check(detail::OpenObject& open, size_t call, LaneCa
                 std::to_string(lane) + " do not make it"};
     if (std::string wrong = check_cut(*this, calls); !wrong.empty()) return {which + wrong};
   }
+  if (const std::string wrong = run_again(open, *this, now); !wrong.empty()) return {which + wrong};
   const std::string lost = check_told(*this, calls, call);
   if (lost.empty()) return {};
   return {.problem = which + lost, .lost = true};
@@ -185,7 +267,8 @@ Json LoggedObject::json() const {
                {"state", static_cast<u64>(state)},
                {"options",
                 {options.log_bytes, options.checkpoint_calls, static_cast<u64>(options.durability),
-                 options.servers, options.callers}},
+                 options.servers, static_cast<u64>(options.history), options.callers,
+                 options.archive_bytes}},
                {"in_order", in_order},
                {"merges", merges},
                {"digests", digests},
@@ -196,6 +279,13 @@ Json LoggedObject::json() const {
     Json calls = Json::array();
     for (const LaneCalls& each : lane) calls.push_back(json_of(each));
     json["seen"].push_back(std::move(calls));
+  }
+  json["made"] = Json::array();
+  for (const auto& lane : made) {
+    Json calls = Json::array();
+    for (const Made& each : lane)
+      calls.push_back({static_cast<u64>(each.method), each.lane, each.value, each.answer});
+    json["made"].push_back(std::move(calls));
   }
   json["told"] = Json::array();
   for (const Told& each : told) json["told"].push_back({json_of(each.calls), each.by});
@@ -211,7 +301,9 @@ LoggedObject LoggedObject::of(const Json& json) {
                     .checkpoint_calls = options.at(1),
                     .durability = static_cast<ObjectDurability>(options.at(2).get<u64>()),
                     .servers = options.at(3),
-                    .callers = options.at(4)};
+                    .history = static_cast<ObjectHistory>(options.at(4).get<u64>()),
+                    .callers = options.at(5),
+                    .archive_bytes = options.at(6)};
   object.in_order = json.at("in_order");
   object.merges = json.at("merges");
   object.digests = json.at("digests").get<std::vector<u64>>();
@@ -220,6 +312,10 @@ LoggedObject LoggedObject::of(const Json& json) {
     for (const Json& each : json.at("seen").at(lane))
       object.seen[lane].push_back(lane_calls_of(each));
   }
+  for (u64 lane = 0; lane < kLanes; ++lane)
+    for (const Json& each : json.at("made").at(lane))
+      object.made[lane].push_back(
+          {static_cast<Method>(each.at(0).get<u64>()), each.at(1), each.at(2), each.at(3)});
   for (const Json& each : json.at("told"))
     object.told.push_back({lane_calls_of(each.at(0)), each.at(1)});
   const Json& there = json.at("there");
@@ -263,6 +359,8 @@ LoggedObjects::Handle::Handle(LoggedObject object, std::shared_ptr<detail::OpenO
     throw std::runtime_error(verdict.problem);
   const Found now = look_at(*open_, object_);
   callers_ = now.callers;
+  for (u64 lane = 0; lane < kLanes; ++lane)
+    object_.made[lane].resize(std::min<u64>(object_.made[lane].size(), callers_[lane].calls));
   models_.assign(object_.in_order ? 1 : kLanes, now.state);
   if (object_.in_order) object_.digests.resize(sum(found) + 1);
   for (u64 lane = 0; lane < kLanes && !object_.in_order; ++lane) {
@@ -277,7 +375,8 @@ void LoggedObjects::Handle::let_threads_call() {
   object_.in_order = false;
   models_.assign(kLanes, models_.front());
   const LaneCalls calls = calls_of(models_.front());
-  const Callers* const callers = object_.options.callers != 0 ? &callers_ : nullptr;
+  const Callers* const callers =
+      object_.options.history != ObjectHistory::kNone ? &callers_ : nullptr;
   for (u64 lane = 0; lane < kLanes; ++lane) {
     object_.lanes[lane].assign(calls[lane] + 1, 0);
     object_.lanes[lane].back() = digest_of_lane(models_.front(), lane, callers);
@@ -306,7 +405,7 @@ u64 LoggedObjects::Handle::model(Method method, u32 lane, std::span<const std::b
   u64 answer = 0;
   function.run(state.data(), context.data(), &answer);
   const Callers* callers = nullptr;
-  if (object_.options.callers != 0) {
+  if (object_.options.history != ObjectHistory::kNone) {
     format::ObjectCaller& caller = callers_[lane];
     caller = {.potid = lane,
               .answer_bytes = static_cast<u32>(function.result_bytes),
@@ -320,56 +419,20 @@ u64 LoggedObjects::Handle::model(Method method, u32 lane, std::span<const std::b
   return answer;
 }
 
-void LoggedObjects::Handle::log(Method method, u32 lane, Domain domain,
-                                std::span<const std::byte> context) {
+void LoggedObjects::Handle::log(LoggedObject::Made made) {
+  const u32 lane = made.lane;
   LaneCalls seen = returned();
   if (!object_.in_order) object_.seen[lane].push_back(seen);
-  const u64 expected = model(method, lane, context);
-  const object::Call call = open_->call_of(static_cast<size_t>(method), lane, domain, context);
-  if (method != Method::kTell && method != Method::kStir) {
-    value_or_throw(open_->core().defer(call));
-  } else {
-    u64 answer = 0;
-    value_or_throw(open_->core().call(call, &answer));
-    if (answer != expected)
-      throw std::runtime_error("object '" + object_.name + "': an answer is not the model's");
+  const CallOf call(*open_, made);
+  made.answer = model(made.method, lane, call.call().context);
+  if (object_.options.history == ObjectHistory::kAll) object_.made[lane].push_back(made);
+  if (call.make(*open_) != made.answer)
+    throw std::runtime_error("object '" + object_.name + "': an answer is not the model's");
+  if (is_instant(made.method)) {
     ++seen[object_.in_order ? 0 : lane];
     if (object_.options.durability != ObjectDurability::kRelaxed) note_told(seen);
   }
   ++returned_[lane];
-}
-
-namespace {
-template <auto Method, class... A>
-auto packed(const A&... arguments) {
-  return detail::TraitsOf<Method>::pack(arguments...);
-}
-}  // namespace
-
-void LoggedObjects::Handle::put(u32 lane, u64 value) {
-  log(Method::kPut, lane, Small::of(lane), packed<&Small::put>(lane, value));
-}
-void LoggedObjects::Handle::put_long(u32 lane, u64 value) {
-  Small::Words<40> words;
-  std::iota(std::begin(words.words), std::end(words.words), value);
-  log(Method::kPutLong, lane, Small::of(lane), packed<&Small::put_long>(lane, words));
-}
-void LoggedObjects::Handle::put_longer(u32 lane, u64 value) {
-  Small::Words<180> words;
-  std::iota(std::begin(words.words), std::end(words.words), value);
-  log(Method::kPutLonger, lane, Small::of(lane), packed<&Small::put_longer>(lane, words));
-}
-void LoggedObjects::Handle::add(u32 lane, u64 value) {
-  log(Method::kAdd, lane, Small::of(lane), packed<&Small::add>(lane, value, u64{1}));
-}
-void LoggedObjects::Handle::churn(u64 value) {
-  log(Method::kChurn, 0, Domain::kAll, packed<&Small::churn>(value));
-}
-void LoggedObjects::Handle::tell(u32 lane, u64 value) {
-  log(Method::kTell, lane, Small::of(lane), packed<&Small::tell>(lane, value));
-}
-void LoggedObjects::Handle::stir(u64 value) {
-  log(Method::kStir, 0, Domain::kAll, packed<&Small::stir>(value));
 }
 
 void LoggedObjects::Handle::sync() {
@@ -404,7 +467,9 @@ LoggedObjects::Handle& LoggedObjects::object(const std::string& name, const Obje
     object = *known;
     object.options = options;
     object.options.log_bytes = known->options.log_bytes;
+    object.options.history = known->options.history;
     object.options.callers = known->options.callers;
+    object.options.archive_bytes = known->options.archive_bytes;
     objects_.erase(known);
   } else {
     object = {.name = name, .state = state, .options = options};
@@ -413,8 +478,8 @@ LoggedObjects::Handle& LoggedObjects::object(const std::string& name, const Obje
     const Callers none{};
     Callers callers = none;
     for (u32 lane = 0; lane < kLanes; ++lane) callers[lane].potid = lane;
-    object.digests = {
-        digest_of({initial, initial + type.bytes}, options.callers != 0 ? &callers : nullptr)};
+    object.digests = {digest_of({initial, initial + type.bytes},
+                                options.history != ObjectHistory::kNone ? &callers : nullptr)};
     object.made_from = calls_();
     object.made_by = LoggedObject::kNever;
   }

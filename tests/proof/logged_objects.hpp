@@ -105,6 +105,14 @@ struct LoggedObject {
     size_t by;  ///< recorded calls of the medium
   };
 
+  /// What was called, and what that answers; all of it follows from these.
+  struct Made {
+    Method method;
+    u32 lane;
+    u64 value;
+    u64 answer;
+  };
+
   std::string name;
   ObjectState state = ObjectState::kSmall;
   ObjectOptions options;
@@ -116,6 +124,8 @@ struct LoggedObject {
   /// Where threads call: those of the lanes that had returned when a call of a lane began.
   std::array<std::vector<LaneCalls>, kLanes> seen{};
   std::vector<Told> told{};
+  /// Of one that keeps all calls these, by lane; the program is run again from them.
+  std::array<std::vector<Made>, kLanes> made{};
   size_t made_from = 0;  ///< it may be there, by then it is
   size_t made_by = 0;
   size_t gone_from = kNever;
@@ -123,7 +133,8 @@ struct LoggedObject {
 
   bool may_be_there(size_t call) const { return made_from <= call && call < gone_by; }
   bool must_be_there(size_t call) const { return made_by <= call && call <= gone_from; }
-  /// Of an object that is open, after so many calls of the medium.
+  /// Of an object that is open, after so many calls of the medium. What it has recorded is called
+  /// again.
   ObjectsVerdict check(detail::OpenObject& open, size_t call, LaneCalls* found = nullptr) const;
 
   /// The calls of the medium by the last of all that the program was told.
@@ -198,14 +209,14 @@ class LoggedObjects::Handle {
   Handle(LoggedObject object, std::shared_ptr<detail::OpenObject> open,
          const std::function<size_t()>& calls);
 
-  void put(u32 lane, u64 value);
-  void put_long(u32 lane, u64 value);
-  void put_longer(u32 lane, u64 value);
-  void add(u32 lane, u64 value);
-  void churn(u64 value);
+  void put(u32 lane, u64 value) { log({Method::kPut, lane, value, 0}); }
+  void put_long(u32 lane, u64 value) { log({Method::kPutLong, lane, value, 0}); }
+  void put_longer(u32 lane, u64 value) { log({Method::kPutLonger, lane, value, 0}); }
+  void add(u32 lane, u64 value) { log({Method::kAdd, lane, value, 0}); }
+  void churn(u64 value) { log({Method::kChurn, 0, value, 0}); }
   /// Throws where the answer is not the model's.
-  void tell(u32 lane, u64 value);
-  void stir(u64 value);
+  void tell(u32 lane, u64 value) { log({Method::kTell, lane, value, 0}); }
+  void stir(u64 value) { log({Method::kStir, 0, value, 0}); }
   void sync();
   /// Whether it succeeded.
   bool checkpoint();
@@ -220,7 +231,7 @@ class LoggedObjects::Handle {
 
  private:
   u64 model(Method method, u32 lane, std::span<const std::byte> context);
-  void log(Method method, u32 lane, Domain domain, std::span<const std::byte> context);
+  void log(LoggedObject::Made made);
   LaneCalls returned() const;
   void note_told(const LaneCalls& calls);
 

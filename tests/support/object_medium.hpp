@@ -24,6 +24,7 @@ inline format::ObjectHead new_object_head(const u64 (&copy_place)[2], u64 log_pl
   head.log_place = log_place;
   head.log_lines = log_lines;
   head.callers = callers;
+  if (callers != 0) head.history = format::ObjectHistory::kLast;
   head.name[0] = 'a';
   return head;
 }

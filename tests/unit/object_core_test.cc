@@ -397,6 +397,35 @@ TEST_P(ObjectCores, ADamagedHeadLosesNoCallInSilence) {
   }
 }
 
+// Of the last group nothing tells damage from a crash before it was durable; before it something is
+// missing.
+TEST_P(ObjectCores, DamageToTheLastGroupAloneIsTakenForACrash) {
+  constexpr u64 kCalls = 12;
+  const std::string name = "object";
+  {
+    const auto medium = open(name);
+    const auto core = create(*medium, kOnlyWhenFull);
+    for (u64 i = 0; i < kCalls; ++i) call(*core, i);
+  }
+  const FileBytes whole = read_file(folder_.path(name));
+  for (u64 group = 0; group < kCalls; ++group) {
+    const u64 line = (object::ObjectLog::kFirstIndex + group) % kLogLines;
+    for (u64 byte = 0; byte < kLineBytes; byte += 5) {
+      FileBytes damaged = whole;
+      damaged[kLogAt + line * kLineBytes + byte] ^= std::byte{1} << (byte % 8);
+      write_file(folder_.path(name), damaged);
+      const auto medium = open(name);
+      const auto core = ObjectCore::recover(with_heads(parts(*medium, 2)));
+      ASSERT_EQ(static_cast<bool>(core), group + 1 == kCalls) << group << ", " << byte;
+      if (core) {
+        EXPECT_EQ(state_of(**core).count, kCalls - 1);
+      } else {
+        EXPECT_EQ(core.failure().code, Code::kCorrupt) << core.failure().message;
+      }
+    }
+  }
+}
+
 TEST_P(ObjectCores, AreAPrefixOfTheirCallsAfterAnyCrash) {
   media::Recording recording;
   std::vector<u64> mixed{0};  // after so many calls

@@ -300,7 +300,8 @@ TYPED_TEST(StructuresOfObjects, OfAKilledProcessAreWhatItsDurableCallsMadeThem) 
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "ThreadSanitizer ends children that start threads where their parent had some";
 #endif
-  const ObjectOptions options{.log_bytes = 1 << 16, .checkpoint_calls = 100, .callers = 1};
+  const ObjectOptions options{
+      .log_bytes = 1 << 16, .checkpoint_calls = 100, .history = ObjectHistory::kLast, .callers = 1};
   void* const at =
       ::mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(at, MAP_FAILED);

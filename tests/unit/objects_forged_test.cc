@@ -51,8 +51,10 @@ class ForgedObjects : public testing::Test {
   /// Calls that the copy does not have: of callers 0 to 2, two each.
   void make(std::uint32_t callers, std::uint64_t log_bytes = 4096) const {
     Objects objects = open();
-    Object<Tally> tally =
-        objects.object<Tally>("tally", {.log_bytes = log_bytes, .callers = callers});
+    Object<Tally> tally = objects.object<Tally>(
+        "tally", {.log_bytes = log_bytes,
+                  .history = callers == 0 ? ObjectHistory::kNone : ObjectHistory::kLast,
+                  .callers = callers});
     tally.call<&Tally::next>(1);
     for (std::uint32_t potid = 0; potid < 3; ++potid) {
       const Caller caller(objects, potid);

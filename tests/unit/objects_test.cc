@@ -560,7 +560,8 @@ TEST_P(ObjectsOf, ACallerKnowsWhichOfItsCallsAreDurable) {
 #endif
   constexpr std::uint32_t kCallers = 3;
   constexpr std::uint64_t kCalls = 3000;
-  const ObjectOptions options{.checkpoint_calls = 70, .callers = 4};
+  const ObjectOptions options{
+      .checkpoint_calls = 70, .history = ObjectHistory::kLast, .callers = 4};
   void* const at =
       ::mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(at, MAP_FAILED);

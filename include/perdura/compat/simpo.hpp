@@ -23,7 +23,9 @@
 // The first call opens the program's own store: one for each executable and user, in
 // $XDG_STATE_HOME/perdura or ~/.local/state/perdura. PERDURA_STORE names another by its URI, which
 // is not on memcached; PERDURA_CALLERS says how many threads the objects that are made keep a
-// history of (128, a power of two).
+// history of (128, a power of two). With PERDURA_HISTORY=all they keep all calls, each in
+// PERDURA_ARCHIVE bytes (16 MiB): then a deterministic program is run again from its beginning, and
+// calls that are recorded are answered as they were, and not run again.
 //
 // An object is there until it is freed: by the last destructor or pofree of those who made it. So
 // it outlives crashes, _exit, and exit of a program that has not destroyed it, where what was

@@ -9,6 +9,7 @@
 
 #include "base/checksum.hpp"
 #include "base/threads.hpp"
+#include "object/object_look.hpp"
 #include "region/engine_rules.hpp"
 #include "region/region.hpp"
 #include "store/recovery.hpp"
@@ -53,11 +54,18 @@ Status check_options(const ObjectOptions& options) {
     return invalid("log_bytes is a power of two from " + std::to_string(kLogBytesMin) + " to " +
                    std::to_string(format::kObjectLogLinesMax * kLineBytes) + ", not " +
                    std::to_string(options.log_bytes));
-  if (options.callers != 0 &&
+  if (options.history > ObjectHistory::kAll)
+    return invalid("history " + std::to_string(static_cast<int>(options.history)) +
+                   " is none of ObjectHistory");
+  if (options.history != ObjectHistory::kNone &&
       (!std::has_single_bit(options.callers) || options.callers > format::kObjectCallersMax))
-    return invalid("callers is zero or a power of two up to " +
-                   std::to_string(format::kObjectCallersMax) + ", not " +
-                   std::to_string(options.callers));
+    return invalid("callers is a power of two up to " + std::to_string(format::kObjectCallersMax) +
+                   ", not " + std::to_string(options.callers));
+  constexpr u64 kArchiveBytesMax = format::kObjectArchiveLinesMax * kLineBytes;
+  if (options.history == ObjectHistory::kAll &&
+      (options.archive_bytes == 0 || options.archive_bytes > kArchiveBytesMax))
+    return invalid("archive_bytes is 1 to " + std::to_string(kArchiveBytesMax) + ", not " +
+                   std::to_string(options.archive_bytes));
   if (options.durability > ObjectDurability::kRelaxed)
     return invalid("durability " + std::to_string(static_cast<int>(options.durability)) +
                    " is none of ObjectDurability");
@@ -65,8 +73,8 @@ Status check_options(const ObjectOptions& options) {
 }
 
 // A record has so much for the last answer.
-Status check_answers(const ObjectType& type, u64 callers) {
-  if (callers == 0) return {};
+Status check_answers(const ObjectType& type, bool has_history) {
+  if (!has_history) return {};
   for (const ObjectMethod& method : type.methods)
     if (method.result_bytes > sizeof format::ObjectCaller::answer)
       return invalid(std::string("method ") + method.name + " answers with " +
@@ -279,9 +287,10 @@ Status ObjectsRuntime::allocate(ObjectTable::Entry& entry, u64 bytes, u64 log_by
   const std::pair<u64&, u64> parts[] = {{head.copy_place[0], image},
                                         {head.copy_place[1], image},
                                         {head.log_place, log_bytes},
-                                        {head.functions_place, names_bytes}};
+                                        {head.functions_place, names_bytes},
+                                        {head.archive_place, head.archive_lines * kLineBytes}};
   std::vector<ObjectTable::Range> taken;
-  for (const auto& [place, length] : parts) {
+  for (const auto& [place, length] : std::span(parts).first(head.archive_lines != 0 ? 5 : 4)) {
     const Result<u64> found = table_->allocate(length);
     if (!found) {
       table_->give_up(entry, taken);
@@ -298,11 +307,15 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::create(std::string_view name
                                                            const ObjectType& type,
                                                            const ObjectOptions& options) {
   PERDURA_TRY(check_room(type, options.log_bytes / kLineBytes, medium().geometry().write_bytes));
-  PERDURA_TRY(check_answers(type, options.callers));
+  const bool has_history = options.history != ObjectHistory::kNone;
+  PERDURA_TRY(check_answers(type, has_history));
   std::vector<std::string> names;
   for (const ObjectMethod& method : type.methods) names.emplace_back(method.name);
   PERDURA_ASSIGN(ObjectTable::Entry entry, table_->new_entry());
-  entry.head.callers = options.callers;
+  entry.head.history = static_cast<format::ObjectHistory>(options.history);
+  if (has_history) entry.head.callers = options.callers;
+  if (options.history == ObjectHistory::kAll)
+    entry.head.archive_lines = object::pages_bytes(options.archive_bytes) / kLineBytes;
   PERDURA_TRY(allocate(entry, type.bytes, options.log_bytes, bytes_of(names)));
   name.copy(entry.head.name, format::kObjectNameMax);
   std::string_view(type.name).copy(entry.head.type, format::kObjectNameMax);
@@ -328,14 +341,14 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::recover(const ObjectTable::E
                                                             const ObjectType& type,
                                                             const ObjectOptions& options) {
   PERDURA_TRY(check_room(type, entry.head.log_lines, medium().geometry().write_bytes));
-  PERDURA_TRY(check_answers(type, entry.head.callers));
+  PERDURA_TRY(check_answers(type, entry.head.callers != 0));
   if (entry.head.session >= session_)
     return Failure{Code::kCorrupt, "the head of object '" + std::string(entry.head.name) +
                                        "' (medium offset " + std::to_string(entry.place) +
                                        ") is of a session that has not been; restore the store "
                                        "from a copy"};
   ObjectTable::Entry now = entry;
-  PERDURA_ASSIGN(std::vector<std::string> names, read_names(now.head));
+  PERDURA_ASSIGN(std::vector<std::string> names, object::function_names(medium(), now.head));
   const size_t before = names.size();
   for (const ObjectMethod& method : type.methods)
     if (std::ranges::find(names, method.name) == names.end()) names.emplace_back(method.name);
@@ -358,34 +371,6 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::recover(const ObjectTable::E
   now.unclear = 0;
   table_->note(now);
   return opened(std::move(core), names, type, options);
-}
-
-Result<std::vector<std::string>> ObjectsRuntime::read_names(const ObjectHead& head) const {
-  AlignedBuffer bytes(std::max<u64>(head.functions_bytes, 1));
-  PERDURA_TRY(medium().load_pages(head.functions_place, bytes.span()));
-  const bool whole =
-      medium().whole(head.functions_place, bytes.data(), head.functions_bytes,
-                     PERDURA_SITE("object functions"), [&](const std::byte* at) {
-                       return checksum(at, head.functions_bytes) == head.functions_checksum;
-                     });
-  if (!whole)
-    return Failure{Code::kCorrupt,
-                   "the functions of object '" + std::string(head.name) + "' (medium offset " +
-                       std::to_string(head.functions_place) +
-                       ") do not fit their checksum; restore the store from a copy"};
-  std::vector<std::string> names;
-  const std::string_view all(reinterpret_cast<const char*>(bytes.data()), head.functions_bytes);
-  for (size_t at = 0; at < all.size();) {
-    const size_t end = std::min(all.find('\0', at), all.size());
-    names.emplace_back(all.substr(at, end - at));
-    at = end + 1;
-  }
-  if (names.size() > format::kObjectFunctionsMax)
-    return Failure{Code::kCorrupt, "object '" + std::string(head.name) + "' has " +
-                                       std::to_string(names.size()) +
-                                       " functions, more than entries can tell apart; restore the "
-                                       "store from a copy"};
-  return names;
 }
 
 Status ObjectsRuntime::write_names(const std::vector<std::string>& names, ObjectHead& head) {
@@ -429,7 +414,10 @@ Status ObjectsRuntime::resize(std::string_view name, u64 bytes) {
   if (open == open_.end())
     return Failure{Code::kNotFound, "no object '" + std::string(name) + "' is open"};
   object::ObjectCore& core = open->second->core();
+  PERDURA_ASSIGN(const bool recorded, core.is_resize_recorded(current_caller, bytes));
+  if (recorded) return {};
   PERDURA_TRY(core.sync());
+  PERDURA_TRY(core.have_room_to_resize());
   ObjectTable::Entry entry = *table_->find(name);
   const ObjectHead before = core.settled_head();
   entry.head.bytes = bytes;
@@ -442,7 +430,7 @@ Status ObjectsRuntime::resize(std::string_view name, u64 bytes) {
     table_->give_back(places[0], image);
     return second.failure();
   }
-  PERDURA_TRY(noting_heads(core.resize(bytes, places)));
+  PERDURA_TRY(noting_heads(core.resize(bytes, places, current_caller)));
   for (const u64 place : before.copy_place)
     table_->give_back(place, format::object_image_bytes(before));
   entry.head = core.settled_head();

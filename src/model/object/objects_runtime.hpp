@@ -86,7 +86,6 @@ class ObjectsRuntime {
   Result<std::shared_ptr<OpenObject>> recover(const object::ObjectTable::Entry& entry,
                                               const ObjectType& type, const ObjectOptions& options);
   Status allocate(object::ObjectTable::Entry& entry, u64 bytes, u64 log_bytes, u64 names_bytes);
-  Result<std::vector<std::string>> read_names(const format::ObjectHead& head) const;
   Status write_names(const std::vector<std::string>& names, format::ObjectHead& head);
   media::LinearMedium& medium() const { return shared_->volume().linear(); }
   void look_after(const OpenObject& object);

@@ -41,16 +41,31 @@ bool has_lasting_name(const SimpoFunction& function) {
   return true;
 }
 
-u32 callers_of_new_objects() {
-  const char* const text = environment("PERDURA_CALLERS");
-  if (text == nullptr) return kSimpoCallers;
-  u32 callers = 0;
+/// Of the environment; `otherwise` where it says nothing.
+u64 number_in(const char* name, u64 otherwise, const char* kind, bool (*fits)(u64 number)) {
+  const char* const text = environment(name);
+  if (text == nullptr) return otherwise;
+  u64 number = 0;
   const char* const end = text + std::strlen(text);
-  if (const auto parsed = std::from_chars(text, end, callers);
-      parsed.ec != std::errc{} || parsed.ptr != end || !std::has_single_bit(callers))
+  if (const auto parsed = std::from_chars(text, end, number);
+      parsed.ec != std::errc{} || parsed.ptr != end || !fits(number))
+    throw Error(Code::kInvalidArgument, std::string(name) + " is " + kind + ", not '" + text + "'");
+  return number;
+}
+
+// What new objects keep of their calls.
+void add_history(ObjectOptions& options) {
+  const char* const text = environment("PERDURA_HISTORY");
+  const std::string_view history = text == nullptr ? "last" : text;
+  if (history != "last" && history != "all")
     throw Error(Code::kInvalidArgument,
-                std::string("PERDURA_CALLERS is a power of two, not '") + text + "'");
-  return callers;
+                std::string("PERDURA_HISTORY is last or all, not '") + text + "'");
+  options.history = history == "all" ? ObjectHistory::kAll : ObjectHistory::kLast;
+  options.callers = static_cast<u32>(
+      number_in("PERDURA_CALLERS", kSimpoCallers, "a power of two",
+                [](u64 number) { return number >> 32 == 0 && std::has_single_bit(number); }));
+  options.archive_bytes = number_in("PERDURA_ARCHIVE", options.archive_bytes, "a number of bytes",
+                                    [](u64 number) { return number != 0; });
 }
 
 void refuse_in_method(const char* what) {
@@ -154,19 +169,21 @@ class PersistentObjects {
   std::shared_ptr<OpenObject> open(int poid, u64 bytes) {
     const std::string name = object_name(poid);
     const std::optional<u64> found = value_or_throw(runtime_->state_bytes(name));
-    if (found && *found < bytes)
+    learn_functions();
+    std::vector<std::byte> zeros(found ? 0 : bytes);
+    auto object = value_or_throw(runtime_->object(name,
+                                                  {.name = kSimpoType,
+                                                   .bytes = found.value_or(bytes),
+                                                   .methods = methods_,
+                                                   .initial = zeros.data()},
+                                                  options()));
+    // Of a program that is run again it may have the size of a later call already.
+    if (found && *found < bytes && !object->core().is_answering())
       throw Error(Code::kTypeMismatch,
                   "object '" + name + "' has " + std::to_string(*found) + " bytes, not the " +
                       std::to_string(bytes) +
                       " that are asked for; porealloc makes it larger, pofree removes it");
-    learn_functions();
-    std::vector<std::byte> zeros(found ? 0 : bytes);
-    return value_or_throw(runtime_->object(name,
-                                           {.name = kSimpoType,
-                                            .bytes = found.value_or(bytes),
-                                            .methods = methods_,
-                                            .initial = zeros.data()},
-                                           options()));
+    return object;
   }
 
   ObjectOptions options() const {
@@ -174,7 +191,7 @@ class PersistentObjects {
     for (const ObjectMethod& each : methods_)
       options.log_bytes =
           std::max(options.log_bytes, std::bit_ceil(each.context_bytes + 2 * kPageBytes));
-    options.callers = callers_of_new_objects();
+    add_history(options);
     return options;
   }
 

@@ -8,6 +8,7 @@ namespace {
 using Handle = LoggedObjects::Handle;
 
 constexpr u64 kSmallLog = 8192;  // 128 lines
+constexpr u64 kArchive = 16 * kSmallLog;
 
 void defer_some(Run& run, Handle& object, u64 count) {
   for (u64 i = 0; i < count; ++i) {
@@ -158,33 +159,42 @@ void in_threads(Run& run, Handle& object, u64 count, bool merge) {
   for (std::thread& thread : threads) thread.join();
 }
 
-void threads(Run& run, u32 servers, u32 callers, bool merge) {
+void threads(Run& run, u32 servers, ObjectHistory history, bool merge) {
   run.open_objects();
-  Handle& object = run.objects().object(
-      "hot",
-      {.log_bytes = 4 * kSmallLog, .checkpoint_calls = 60, .servers = servers, .callers = callers});
+  Handle& object = run.objects().object("hot", {.log_bytes = 4 * kSmallLog,
+                                                .checkpoint_calls = 60,
+                                                .servers = servers,
+                                                .history = history,
+                                                .callers = 4,
+                                                .archive_bytes = kArchive});
   in_threads(run, object, 8, merge);
   run.kill();
 }
 
-void servers(Run& run) { threads(run, 4, 0, false); }
+void servers(Run& run) { threads(run, 4, ObjectHistory::kNone, false); }
 const Registration kServers({"objects-servers", "three threads, calls of domains at once",
                              servers});
-void threads_apart(Run& run) { threads(run, 0, 0, false); }
+void threads_apart(Run& run) { threads(run, 0, ObjectHistory::kNone, false); }
 const Registration kThreadsApart({"objects-threads-apart", "three threads, each for itself",
                                   threads_apart});
-void threads_merge(Run& run) { threads(run, 4, 0, true); }
+void threads_merge(Run& run) { threads(run, 4, ObjectHistory::kNone, true); }
 const Registration kThreadsMerge({"objects-threads-merge", "three threads, whose calls are merged",
                                   threads_merge});
-void threads_callers(Run& run) { threads(run, 4, 4, false); }
+void threads_callers(Run& run) { threads(run, 4, ObjectHistory::kLast, false); }
 const Registration kThreadsCallers({"objects-threads-callers", "three callers with a history",
                                     threads_callers});
+
+void threads_archive(Run& run) { threads(run, 4, ObjectHistory::kAll, false); }
+const Registration kThreadsArchive({"objects-threads-archive",
+                                    "three callers of which all calls are kept", threads_archive});
 
 void callers(Run& run) {
   for (u64 session = 0; session < 3; ++session) {
     run.open_objects();
-    Handle& object =
-        run.objects().object("hot", {.log_bytes = kSmallLog, .checkpoint_calls = 11, .callers = 4});
+    Handle& object = run.objects().object("hot", {.log_bytes = kSmallLog,
+                                                  .checkpoint_calls = 11,
+                                                  .history = ObjectHistory::kLast,
+                                                  .callers = 4});
     groups(run, object, 7);
     if (session == 0) run.close();
     else run.kill();
@@ -246,7 +256,10 @@ void removed(Run& run) {
   run.open_objects();
   run.objects().object("first");
   run.objects().remove("first");
-  groups(run, run.objects().object("first", {.log_bytes = kSmallLog, .callers = 4}), 3);
+  groups(run,
+         run.objects().object(
+             "first", {.log_bytes = kSmallLog, .history = ObjectHistory::kLast, .callers = 4}),
+         3);
   run.close();
 }
 const Registration kRemoved({"objects-removed", "objects come and go, also of one name", removed});
@@ -269,7 +282,10 @@ void beside(Run& run) {
       run.steps(10);
       groups(run, run.objects().object("one", {.log_bytes = kSmallLog, .checkpoint_calls = 6}), 2);
       run.checkpoint();
-      groups(run, run.objects().object("two", {.log_bytes = kSmallLog, .callers = 4}), 2);
+      groups(run,
+             run.objects().object(
+                 "two", {.log_bytes = kSmallLog, .history = ObjectHistory::kLast, .callers = 4}),
+             2);
     }
     if (session == 0) run.close();
     else run.kill();
@@ -281,8 +297,10 @@ void several(Run& run) {
   run.open_objects();
   Handle& one = run.objects().object("one", {.log_bytes = kSmallLog, .checkpoint_calls = 5});
   Handle& two = run.objects().object("two", {.log_bytes = kSmallLog}, ObjectState::kLarge);
-  Handle& three =
-      run.objects().object("three", {.log_bytes = kSmallLog, .checkpoint_calls = 7, .callers = 4});
+  Handle& three = run.objects().object("three", {.log_bytes = kSmallLog,
+                                                 .checkpoint_calls = 7,
+                                                 .history = ObjectHistory::kLast,
+                                                 .callers = 4});
   for (u64 i = 0; i < 4; ++i) {
     groups(run, one, 2);
     defer_some(run, two, 3);
@@ -319,6 +337,134 @@ void methods(Run& run) {
   run.kill();
 }
 const Registration kMethods({"objects-methods", "a later program has more methods", methods});
+
+// --- all calls are kept, and called again by each opening ----------------------------------------
+
+ObjectOptions archived(u64 checkpoint_calls) {
+  return {.log_bytes = kSmallLog,
+          .checkpoint_calls = checkpoint_calls,
+          .history = ObjectHistory::kAll,
+          .callers = 4,
+          .archive_bytes = kArchive};
+}
+
+void archive(Run& run) {
+  for (u64 session = 0; session < 3; ++session) {
+    run.open_objects();
+    Handle& object = run.objects().object("hot", archived(7));
+    groups(run, object, 7);
+    if (session == 1) object.checkpoint();
+    if (session == 0) run.close();
+    else run.kill();
+  }
+}
+const Registration kArchived({"objects-archive", "all calls are kept, in three sessions", archive});
+
+// Blocks of all that the log held.
+void archive_wraps(Run& run) {
+  run.open_objects();
+  groups(run, run.objects().object("hot", archived(~u64{0})), 80);
+  run.kill();
+}
+const Registration kArchiveWraps({"objects-archive-wrap", "the same, of a log that is used again",
+                                  archive_wraps});
+
+void archive_long(Run& run) {
+  run.open_objects();
+  Handle& object = run.objects().object("hot", archived(9));
+  for (u64 i = 0; i < 10; ++i) {
+    if (run.random(2) == 0) object.put_longer(static_cast<u32>(run.random(kLanes)), i);
+    defer_some(run, object, run.random(4));
+    object.tell(1, i);
+  }
+  run.kill();
+}
+const Registration kArchiveLong({"objects-archive-long", "the same, with arguments of many lines",
+                                 archive_long});
+
+void archive_relaxed(Run& run) {
+  for (u64 session = 0; session < 2; ++session) {
+    run.open_objects();
+    ObjectOptions options = archived(12);
+    options.durability = ObjectDurability::kRelaxed;
+    Handle& object = run.objects().object("hot", options);
+    groups(run, object, 6);
+    object.sync();
+    groups(run, object, 3);
+    object.checkpoint();
+    groups(run, object, 1);
+    run.kill();
+  }
+}
+const Registration kArchiveRelaxed({"objects-archive-relaxed",
+                                    "calls are kept that the log never had", archive_relaxed});
+
+void archive_masked(Run& run, bool is_written) {
+  run.open_objects();
+  ObjectOptions options = archived(8);
+  options.log_bytes = 4 * kSmallLog;
+  Handle& object = run.objects().object("hot", options);
+  for (const char* site : {"object archive", "object head", "object copy", "object archive"}) {
+    groups(run, object, 3);
+    run.refuse({.site = site, .count = 1 + run.random(2), .is_written = is_written});
+    groups(run, object, 4);
+    object.checkpoint();
+    groups(run, object, 1);
+    run.refuse({});
+    object.checkpoint();
+  }
+  groups(run, object, 2);
+  run.kill();
+}
+void archive_refused(Run& run) { archive_masked(run, false); }
+const Registration kArchiveRefused({"objects-archive-refused",
+                                    "blocks of calls cannot be written, and others follow",
+                                    archive_refused});
+void archive_failed(Run& run) { archive_masked(run, true); }
+const Registration kArchiveFailed({"objects-archive-failed", "what failed is written all the same",
+                                   archive_failed});
+
+// The calls of the newest head's last block come from the log.
+void archive_repaired(Run& run) {
+  for (u64 session = 0; session < 3; ++session) {
+    run.open_objects();
+    groups(run, run.objects().object("hot", archived(6)), session == 1 ? 0 : 6);
+    run.kill();
+    if (session != 2) run.damage_copy("hot");
+  }
+}
+const Registration kArchiveRepaired({"objects-archive-repaired",
+                                     "the newest copy of one that keeps all calls is damaged",
+                                     archive_repaired});
+
+void archive_removed(Run& run) {
+  run.open_objects();
+  groups(run, run.objects().object("first", archived(5)), 4);
+  groups(run, run.objects().object("second", {.log_bytes = kSmallLog}), 2);
+  run.objects().remove("first");
+  groups(run, run.objects().object("third", archived(9), ObjectState::kLarge), 4);
+  run.kill();
+  run.open_objects();
+  run.objects().object("third", archived(9));
+  run.objects().remove("third");
+  groups(run, run.objects().object("first", archived(5)), 3);
+  run.close();
+}
+const Registration kArchiveRemoved({"objects-archive-removed",
+                                    "archives come and go with their objects", archive_removed});
+
+void archive_power_cuts(Run& run) {
+  for (u64 session = 0; session < 5; ++session) {
+    run.open_objects();
+    Handle& object = run.objects().object("hot", archived(7));
+    groups(run, object, 1 + run.random(5));
+    defer_some(run, object, run.random(12));
+    run.cut_power();
+  }
+}
+const Registration kArchivePowerCuts({"objects-archive-power-cuts",
+                                      "power fails, and the program is run again",
+                                      archive_power_cuts});
 
 }  // namespace
 }  // namespace perdura::proof
