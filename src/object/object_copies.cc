@@ -18,23 +18,41 @@ constexpr u64 kPieceBytes = kMiB;
 
 }  // namespace
 
+ObjectCopies::ObjectCopies(media::LinearMedium& medium, u64 head_place, NewestHead& head)
+    : medium_(medium),
+      head_place_(head_place),
+      write_bytes_(medium.geometry().write_bytes),
+      newest_(&head),
+      buffer_(kPieceBytes) {}
+
 ObjectCopies::ObjectCopies(media::LinearMedium& medium, u64 head_place, const ObjectHead& head,
                            u8 unclear)
     : medium_(medium),
       head_place_(head_place),
       write_bytes_(medium.geometry().write_bytes),
-      head_(head),
-      unclear_(unclear),
-      buffer_(kPieceBytes) {}
+      own_(std::make_unique<NewestHead>()),
+      newest_(own_.get()),
+      buffer_(kPieceBytes) {
+  newest_->set(head);
+  newest_->unclear = unclear;
+}
+
+void ObjectCopies::rename_functions(u64 place, u64 bytes, u64 checksum) {
+  ObjectHead next = head();
+  next.functions_place = place;
+  next.functions_bytes = bytes;
+  next.functions_checksum = checksum;
+  newest_->set(next);
+}
 
 Status ObjectCopies::load(std::span<std::byte> pages) const {
-  const u64 bytes = format::object_image_bytes(head_);
+  const u64 bytes = format::object_image_bytes(head());
   PERDURA_ASSERT(pages.size() >= bytes && pages.size() <= pages_bytes(bytes));
-  const u64 place = head_.copy_place[head_.copy];
+  const u64 place = head().copy_place[head().copy];
   PERDURA_TRY(medium_.load_pages(place, pages));
   const bool whole = medium_.whole(
       place, pages.data(), bytes, PERDURA_SITE("object copy"),
-      [&](const std::byte* at) { return checksum(at, bytes) == head_.copy_checksum; });
+      [&](const std::byte* at) { return checksum(at, bytes) == head().copy_checksum; });
   if (whole) return {};
   return Failure{Code::kCorrupt, "the resilient copy of an object of '" + medium_.name() +
                                      "' (medium offset " + std::to_string(place) +
@@ -42,15 +60,15 @@ Status ObjectCopies::load(std::span<std::byte> pages) const {
 }
 
 Status ObjectCopies::write(std::span<const std::byte> image, u64 checkpoint, u64 session) {
-  ObjectHead next = head_;
-  next.copy = head_.copy ^ 1;
+  ObjectHead next = head();
+  next.copy = head().copy ^ 1;
   return write_both(next, image, checkpoint, session);
 }
 
 Status ObjectCopies::resize(const ObjectHead& next, std::span<const std::byte> image,
                             u64 checkpoint, u64 session) {
   for (const u64 place : next.copy_place)
-    PERDURA_ASSERT(place != head_.copy_place[0] && place != head_.copy_place[1]);
+    PERDURA_ASSERT(place != head().copy_place[0] && place != head().copy_place[1]);
   ObjectHead first = next;
   first.copy = 0;
   return write_both(first, image, checkpoint, session);
@@ -59,9 +77,9 @@ Status ObjectCopies::resize(const ObjectHead& next, std::span<const std::byte> i
 // The copy and then the head that names it.
 Status ObjectCopies::write_both(ObjectHead next, std::span<const std::byte> image, u64 checkpoint,
                                 u64 session) {
-  PERDURA_ASSERT(checkpoint >= head_.checkpoint &&
+  PERDURA_ASSERT(checkpoint >= head().checkpoint &&
                  image.size() == format::object_image_bytes(next));
-  next.sequence = head_.sequence + 1;
+  next.sequence = head().sequence + 1;
   next.session = session;
   next.checkpoint = checkpoint;
   PERDURA_TRY(clear_next_head());
@@ -74,14 +92,14 @@ Status ObjectCopies::write_both(ObjectHead next, std::span<const std::byte> imag
 
 Status ObjectCopies::repeat_head() {
   PERDURA_TRY(clear_next_head());
-  ObjectHead next = head_;
+  ObjectHead next = head();
   ++next.sequence;
   return replace_head(next);
 }
 
 Status ObjectCopies::remove() {
   PERDURA_TRY(clear_next_head());
-  ObjectHead next = head_;
+  ObjectHead next = head();
   ++next.sequence;
   next.log_lines = 0;
   PERDURA_TRY(replace_head(next));
@@ -91,19 +109,19 @@ Status ObjectCopies::remove() {
 
 Status ObjectCopies::replace_head(const ObjectHead& next) {
   const auto slot = static_cast<u8>(1U << next.sequence % 2);
-  unclear_ |= slot;
+  newest_->unclear |= slot;
   PERDURA_TRY(write_head(next));
   // Barrier: the head is durable before what it does not need is written again: the log before its
   // checkpoint, the other copy, all of an object that was removed.
   PERDURA_TRY(medium_.barrier(PERDURA_SITE("object head")));
-  unclear_ &= static_cast<u8>(~slot);
-  head_ = next;
+  newest_->set(next);
+  newest_->unclear &= static_cast<u8>(~slot);
   return {};
 }
 
 Status ObjectCopies::clear_next_head() {
-  const u64 slot = (head_.sequence + 1) % 2;
-  if ((unclear_ >> slot & 1) == 0) return {};
+  const u64 slot = (head().sequence + 1) % 2;
+  if ((unclear() >> slot & 1) == 0) return {};
   std::memset(buffer_.data(), 0, format::kObjectHeadBytes);
   PERDURA_TRY(medium_.write(head_place_ + slot * format::kObjectHeadBytes,
                             buffer_.first(format::kObjectHeadBytes),
@@ -111,7 +129,7 @@ Status ObjectCopies::clear_next_head() {
   // Barrier: no head names the copy that is written next, nor is there a part of one that a part of
   // the next head could make whole.
   PERDURA_TRY(medium_.barrier(PERDURA_SITE("cleared object head")));
-  unclear_ &= static_cast<u8>(~(1 << slot));
+  newest_->unclear &= static_cast<u8>(~(1 << slot));
   return {};
 }
 

@@ -13,6 +13,7 @@
 //    left, a part of it could be whole.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 
@@ -20,6 +21,7 @@
 #include "base/checksum_of_pieces.hpp"
 #include "format/object_format.hpp"
 #include "media/medium.hpp"
+#include "object/newest_head.hpp"
 
 namespace perdura::object {
 
@@ -30,6 +32,8 @@ class ObjectCopies {
   /// each slot that may hold a part of a head.
   ObjectCopies(media::LinearMedium& medium, u64 head_place, const format::ObjectHead& head,
                u8 unclear);
+  /// The same of a head that is known already, or is set, where others see it.
+  ObjectCopies(media::LinearMedium& medium, u64 head_place, NewestHead& head);
 
   /// What its copy holds: `pages` has whole pages, which begin with the image. kCorrupt where that
   /// does not fit its checksum.
@@ -47,8 +51,10 @@ class ObjectCopies {
   /// There is no such object any more, and its space is free. Both slots say so, if they can.
   Status remove();
 
-  const format::ObjectHead& head() const { return head_; }
-  u8 unclear() const { return unclear_; }
+  const format::ObjectHead& head() const { return newest_->get(); }
+  u8 unclear() const { return newest_->unclear; }
+  /// The head names other functions from the next checkpoint on.
+  void rename_functions(u64 place, u64 bytes, u64 checksum);
 
  private:
   Status clear_next_head();
@@ -62,8 +68,8 @@ class ObjectCopies {
   media::LinearMedium& medium_;
   const u64 head_place_;
   const u64 write_bytes_;
-  format::ObjectHead head_;
-  u8 unclear_;  ///< slots of which it is not known what they hold
+  std::unique_ptr<NewestHead> own_;  ///< where nobody else has it
+  NewestHead* const newest_;
   AlignedBuffer buffer_;
   std::optional<ChecksumOfPieces> sum_;  ///< of an image of several pieces
 };

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/checksum.hpp"
+#include "base/futex.hpp"
 #include "base/threads.hpp"
 #include "region/engine_rules.hpp"
 #include "region/region.hpp"
@@ -16,6 +17,8 @@
 
 namespace perdura::detail {
 namespace {
+
+using namespace std::chrono_literals;
 
 using format::ObjectHead;
 using object::ObjectCore;
@@ -105,10 +108,69 @@ std::vector<u16> numbers_of(const std::vector<std::string>& names, const ObjectT
 
 std::shared_ptr<OpenObject> opened(std::unique_ptr<ObjectCore> core,
                                    const std::vector<std::string>& names, const ObjectType& type,
-                                   const ObjectOptions& options) {
+                                   const ObjectOptions& options, u32 block = 0) {
   return std::make_shared<OpenObject>(std::move(core), numbers_of(names, type),
-                                      std::chrono::milliseconds(options.pending_ms));
+                                      std::chrono::milliseconds(options.pending_ms), block);
 }
+
+// Those that it lacks get numbers behind those that it has.
+std::vector<std::string> with_methods(std::vector<std::string> names, const ObjectType& type) {
+  for (const ObjectMethod& method : type.methods)
+    if (std::ranges::find(names, method.name) == names.end()) names.emplace_back(method.name);
+  return names;
+}
+
+// What waits for its own thread cannot be done by another process.
+Status check_shared(const ObjectType& type, const std::vector<std::string>& names) {
+  for (const ObjectMethod& method : type.methods)
+    if (method.own_thread)
+      return Failure{Code::kUnsupported, std::string("method ") + method.name +
+                                             " is done by the thread that calls it alone, so its "
+                                             "object cannot be shared by processes"};
+  if (names.size() <= object::kSharedFunctionsMax) return {};
+  return Failure{Code::kUnsupported, "an object that processes share has at most " +
+                                         std::to_string(object::kSharedFunctionsMax) +
+                                         " methods, not " + std::to_string(names.size()) +
+                                         "; open it in one process"};
+}
+
+/// Memory for an object that is made or recovered, which other processes may open: given back if
+/// that fails.
+class NewBlock {
+ public:
+  NewBlock(std::shared_ptr<store::SharedMemory> memory, u32 region, u64 head_place)
+      : memory_(std::move(memory)), region_(region), head_place_(head_place) {}
+  ~NewBlock() {
+    if (made_) memory_->free(*made_);
+  }
+  NewBlock(const NewBlock&) = delete;
+
+  /// Of one process: nothing.
+  void add_to(ObjectCore::Parts& parts) {
+    if (!memory_) return;
+    parts.peers = memory_.get();
+    parts.memory = [this](const object::ObjectMemory::Sizes& sizes) { return make(sizes); };
+  }
+  u32 publish() {
+    if (!memory_) return 0;
+    memory_->publish(*made_);
+    return *std::exchange(made_, std::nullopt);
+  }
+
+ private:
+  // A recovery may be tried again, with another copy.
+  Result<object::ObjectMemory> make(const object::ObjectMemory::Sizes& sizes) {
+    if (made_) memory_->free(*std::exchange(made_, std::nullopt));
+    PERDURA_ASSIGN(store::SharedMemory::Made made, memory_->make(region_, head_place_, sizes));
+    made_ = made.block;
+    return object::ObjectMemory::among_processes(std::move(made.memory), sizes, true);
+  }
+
+  const std::shared_ptr<store::SharedMemory> memory_;
+  const u32 region_;
+  const u64 head_place_;
+  std::optional<u32> made_;
+};
 
 u64 bytes_of(const std::vector<std::string>& names) {
   u64 bytes = 0;
@@ -153,10 +215,11 @@ Result<std::unique_ptr<ObjectsRuntime>> ObjectsRuntime::open(std::string_view ur
                                                              const OpenMedium& open_medium) {
   std::unique_ptr<ObjectsRuntime> runtime(new ObjectsRuntime);
   const auto open_named = [&]() -> Result<std::unique_ptr<media::Medium>> {
-    PERDURA_ASSIGN(media::OpenedMedium opened, media::open_medium(uri, {.create = options.create}));
+    PERDURA_ASSIGN(media::OpenedMedium opened,
+                   media::open_medium(uri, {.create = options.create, .shares = options.shared}));
     return std::move(opened.medium);
   };
-  const auto open_volume = [&]() -> Result<std::unique_ptr<region::Volume>> {
+  const auto open_linear = [&]() -> Result<std::unique_ptr<media::Medium>> {
     PERDURA_ASSIGN(std::unique_ptr<media::Medium> medium,
                    open_medium ? open_medium() : open_named());
     if (medium->linear() == nullptr)
@@ -164,9 +227,16 @@ Result<std::unique_ptr<ObjectsRuntime>> ObjectsRuntime::open(std::string_view ur
                      "'" + medium->name() +
                          "' holds objects of its own, which are put and read as a whole; use "
                          "file:, emu: or dax:"};
+    return medium;
+  };
+  const auto open_volume = [&]() -> Result<std::unique_ptr<region::Volume>> {
+    PERDURA_ASSIGN(std::unique_ptr<media::Medium> medium, open_linear());
     return store::open_volume(std::move(medium), options.create, format::kSegmentBytesMax);
   };
-  PERDURA_ASSIGN(runtime->shared_, store::SharedVolume::of(uri, open_volume));
+  PERDURA_ASSIGN(runtime->shared_, options.shared ? store::SharedVolume::among_processes(
+                                                        uri, options.create, open_linear)
+                                                  : store::SharedVolume::of(uri, open_volume));
+  runtime->memory_ = runtime->shared_->memory();
   PERDURA_TRY(runtime->open_region(options));
   return runtime;
 }
@@ -179,6 +249,8 @@ ObjectsRuntime::~ObjectsRuntime() {
 
 Status ObjectsRuntime::open_region(const ObjectsOptions& options) {
   region::Volume& volume = shared_->volume();
+  const Turn turn(memory_);
+  if (memory_) PERDURA_TRY(memory_->catch_up());
   PERDURA_ASSIGN(store::SharedVolume::Claim claim, shared_->claim(options.region, options.create));
   if (claim.is_new) {
     store::object_kind().fill_record({}, claim.record);
@@ -186,14 +258,44 @@ Status ObjectsRuntime::open_region(const ObjectsOptions& options) {
     PERDURA_ASSIGN(claim.record.address,
                    region::Region::choose_address(kAddressSpace, volume.regions()));
     PERDURA_TRY(volume.add_region(claim.record));
+    if (memory_) memory_->note_change();
   } else if (!region::engine_rules(claim.record).has_objects) {
     return invalid("region '" + options.region + "' of '" + volume.name() +
                    "' holds a heap, not objects; choose another one");
   }
   region_ = claim.record.region;
   session_ = volume.superblock().session;
+  if (memory_) return catch_up();
   table_ = std::make_unique<ObjectTable>(volume, region_);
   return table_->read();
+}
+
+// With the turn. What other processes have made or removed; and objects that any of them has open
+// are as their memory says, for their heads on the medium are being written.
+Status ObjectsRuntime::catch_up() {
+  if (!memory_) return {};
+  PERDURA_ASSIGN(const u64 changes, memory_->catch_up());
+  PERDURA_TRY(memory_->require_sound());
+  if (table_ && table_is_of_ == changes) return {};
+  table_ = std::make_unique<ObjectTable>(shared_->volume(), region_);
+  PERDURA_TRY(table_->read([this](u64 place) -> std::optional<ObjectTable::Live> {
+    const std::optional<u32> block = memory_->find(region_, place);
+    if (!block) return std::nullopt;
+    const object::ObjectMemory live = value_or_throw(memory_->look(*block));
+    return ObjectTable::Live{live.control().head.copy(), memory_->kept(*block)};
+  }));
+  table_is_of_ = changes;
+  return {};
+}
+
+void ObjectsRuntime::note_change() {
+  if (memory_) table_is_of_ = memory_->note_change();
+}
+
+// Of an object whose log begins anew: where processes share it, it may have been open before in the
+// same session of the store.
+Result<u64> ObjectsRuntime::session_of_opening() {
+  return memory_ ? memory_->count_session() : Result<u64>(session_);
 }
 
 Status ObjectsRuntime::require_not_forked() const {
@@ -217,6 +319,7 @@ template <class Done>
 Done ObjectsRuntime::noting_heads(Done&& done) {
   if (!done && done.failure().code != Code::kIncompatible && done.failure().code != Code::kCorrupt)
     heads_unknown_ = true;
+  if (heads_unknown_ && memory_ && !done) memory_->fail(done.failure());
   return std::move(done);
 }
 
@@ -228,8 +331,10 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::object(std::string_view name
   PERDURA_TRY(check_options(options));
   PERDURA_TRY(require_not_forked());
   const NotCancelled not_cancelled;
+  const Turn turn(memory_);
   std::lock_guard lock(mutex_);
   PERDURA_TRY(require_open());
+  PERDURA_TRY(catch_up());
   const ObjectTable::Entry* const found = table_->find(name);
   if (found != nullptr &&
       (std::string_view(found->head.type) != type.name || found->head.bytes != type.bytes))
@@ -238,34 +343,44 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::object(std::string_view name
                        "' is a " + found->head.type + " of " + std::to_string(found->head.bytes) +
                        " bytes, not a " + type.name + " of " + std::to_string(type.bytes)};
   if (const auto open = open_.find(name); open != open_.end()) return open->second;
-  PERDURA_ASSIGN(auto made,
-                 found == nullptr ? create(name, type, options) : recover(*found, type, options));
+  PERDURA_ASSIGN(auto made, found == nullptr ? create(name, type, options)
+                                             : open_found(*found, type, options));
+  note_change();
   open_.emplace(name, made);
   look_after(*made);
   return made;
 }
 
-// Under the lock. Without a thread calls wait until somebody needs them.
+// Under the lock. Without a thread calls wait until somebody needs them, and what another process
+// cannot do waits for this one.
 void ObjectsRuntime::look_after(const OpenObject& object) {
-  if (object.pending().count() == 0) return;
-  if (looker_) return closing_.notify_all();
+  if (object.pending().count() == 0 && !memory_) return;
+  if (looker_) return ring();
   const NoSignals no_signals;
   looker_ = std::make_unique<std::thread>([this] { sync_what_waits(); });
   ::pthread_setname_np(looker_->native_handle(), "perdura-objects");
 }
 
+void ObjectsRuntime::ring() {
+  futex_wake_all(bell(), memory_ ? Waiters::kOfAll : Waiters::kOfProcess);
+}
+
 // What waits when it looks has waited for half of the time at most when it looked before. A failure
 // is told to who calls next.
 void ObjectsRuntime::sync_what_waits() {
-  std::unique_lock lock(mutex_);
-  while (!closed_) {
+  for (;;) {
+    const u32 seen = bell().load(std::memory_order_acquire);
     std::chrono::milliseconds wait = std::chrono::hours(1);
-    for (const auto& [name, open] : open_) {
-      if (open->pending().count() == 0) continue;
-      (void)open->core().sync_soon();
-      wait = std::min(wait, std::max(open->pending() / 2, std::chrono::milliseconds(1)));
+    {
+      std::lock_guard lock(mutex_);
+      if (closed_) return;
+      for (const auto& [name, open] : open_) {
+        const std::chrono::milliseconds pending = open->pending();
+        if (pending.count() != 0 || memory_) (void)open->core().sync_soon();
+        if (pending.count() != 0) wait = std::min(wait, std::max(pending / 2, 1ms));
+      }
     }
-    closing_.wait_for(lock, wait);
+    futex_wait(bell(), seen, wait, memory_ ? Waiters::kOfAll : Waiters::kOfProcess);
   }
 }
 
@@ -300,35 +415,88 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::create(std::string_view name
   PERDURA_TRY(check_answers(type, options.callers));
   std::vector<std::string> names;
   for (const ObjectMethod& method : type.methods) names.emplace_back(method.name);
+  if (memory_) PERDURA_TRY(check_shared(type, names));
+  PERDURA_ASSIGN(const u64 session, session_of_opening());
   PERDURA_ASSIGN(ObjectTable::Entry entry, table_->new_entry());
   entry.head.callers = options.callers;
   PERDURA_TRY(allocate(entry, type.bytes, options.log_bytes, bytes_of(names)));
   name.copy(entry.head.name, format::kObjectNameMax);
   std::string_view(type.name).copy(entry.head.type, format::kObjectNameMax);
-  entry.head.session = session_;
+  entry.head.session = session;
   PERDURA_TRY(write_names(names, entry.head));
-  PERDURA_ASSIGN(auto core, noting_heads(ObjectCore::create(
-                                {.medium = &medium(),
-                                 .head_place = entry.place,
-                                 .head = entry.head,
-                                 .unclear = entry.unclear,
-                                 .session = session_,
-                                 .functions = functions_of(names, type),
-                                 .options = core_options(options, entry.head)},
-                                {static_cast<const std::byte*>(type.initial), type.bytes})));
+  NewBlock block(memory_, region_, entry.place);
+  ObjectCore::Parts parts{.medium = &medium(),
+                          .head_place = entry.place,
+                          .head = entry.head,
+                          .unclear = entry.unclear,
+                          .session = session,
+                          .functions = functions_of(names, type),
+                          .options = core_options(options, entry.head)};
+  block.add_to(parts);
+  PERDURA_ASSIGN(auto core,
+                 noting_heads(ObjectCore::create(
+                     std::move(parts), {static_cast<const std::byte*>(type.initial), type.bytes})));
   entry.head = core->head();
   entry.unclear = 0;
   table_->note(entry);
-  return opened(std::move(core), names, type, options);
+  return opened(std::move(core), names, type, options, block.publish());
 }
 
-// Methods that the object's log has not called yet get numbers behind those that it has.
+Result<std::shared_ptr<OpenObject>> ObjectsRuntime::open_found(const ObjectTable::Entry& entry,
+                                                               const ObjectType& type,
+                                                               const ObjectOptions& options) {
+  PERDURA_TRY(check_room(type, entry.head.log_lines, medium().geometry().write_bytes));
+  PERDURA_TRY(check_answers(type, entry.head.callers));
+  const std::optional<u32> block =
+      memory_ ? memory_->find(region_, entry.place) : std::optional<u32>();
+  return block ? join(*block, entry, type, options) : recover(entry, type, options);
+}
+
+// An object that another process has open, or had when it died: nothing of it is read from the
+// medium but the names of its functions.
+Result<std::shared_ptr<OpenObject>> ObjectsRuntime::join(u32 block, const ObjectTable::Entry& entry,
+                                                         const ObjectType& type,
+                                                         const ObjectOptions& options) {
+  ObjectTable::Entry now = entry;
+  PERDURA_ASSIGN(const std::vector<std::string> names, read_names(now.head));
+  const std::vector<std::string> all = with_methods(names, type);
+  PERDURA_TRY(check_shared(type, all));
+  PERDURA_ASSIGN(const object::ObjectMemory seen, memory_->look(block));
+  PERDURA_ASSIGN(auto core,
+                 ObjectCore::join({.medium = &medium(),
+                                   .head_place = now.place,
+                                   .head = now.head,
+                                   .session = seen.control().session,
+                                   .functions = functions_of(all, type),
+                                   .options = core_options(options, now.head),
+                                   .memory = [&](const auto&) { return memory_->open(block); },
+                                   .peers = memory_.get()}));
+  const auto joined = opened(std::move(core), all, type, options, block);
+  if (all.size() != names.size())
+    PERDURA_TRY(noting_heads(name_more(block, now, joined->core(), all)));
+  return joined;
+}
+
+// Where this process dies in between, the object keeps both places until nobody has it open.
+Status ObjectsRuntime::name_more(u32 block, ObjectTable::Entry& entry, ObjectCore& core,
+                                 const std::vector<std::string>& names) {
+  const ObjectTable::Range before{entry.head.functions_place, entry.head.functions_bytes};
+  PERDURA_ASSIGN(entry.head.functions_place, table_->allocate(bytes_of(names)));
+  PERDURA_TRY(write_names(names, entry.head));
+  memory_->keep(block, before);
+  PERDURA_TRY(core.rename_functions(entry.head.functions_place, entry.head.functions_bytes,
+                                    entry.head.functions_checksum));
+  memory_->keep(block, {});
+  table_->give_back(before.place, before.bytes);
+  table_->note(entry);
+  return {};
+}
+
 Result<std::shared_ptr<OpenObject>> ObjectsRuntime::recover(const ObjectTable::Entry& entry,
                                                             const ObjectType& type,
                                                             const ObjectOptions& options) {
-  PERDURA_TRY(check_room(type, entry.head.log_lines, medium().geometry().write_bytes));
-  PERDURA_TRY(check_answers(type, entry.head.callers));
-  if (entry.head.session >= session_)
+  PERDURA_ASSIGN(const u64 session, session_of_opening());
+  if (entry.head.session >= session)
     return Failure{Code::kCorrupt, "the head of object '" + std::string(entry.head.name) +
                                        "' (medium offset " + std::to_string(entry.place) +
                                        ") is of a session that has not been; restore the store "
@@ -336,27 +504,29 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::recover(const ObjectTable::E
   ObjectTable::Entry now = entry;
   PERDURA_ASSIGN(std::vector<std::string> names, read_names(now.head));
   const size_t before = names.size();
-  for (const ObjectMethod& method : type.methods)
-    if (std::ranges::find(names, method.name) == names.end()) names.emplace_back(method.name);
+  names = with_methods(std::move(names), type);
+  if (memory_) PERDURA_TRY(check_shared(type, names));
   if (names.size() != before) {
     PERDURA_ASSIGN(now.head.functions_place, table_->allocate(bytes_of(names)));
     PERDURA_TRY(write_names(names, now.head));
   }
-  PERDURA_ASSIGN(auto core,
-                 noting_heads(ObjectCore::recover({.medium = &medium(),
-                                                   .head_place = now.place,
-                                                   .head = now.head,
-                                                   .older = now.older,
-                                                   .unclear = now.unclear,
-                                                   .session = session_,
-                                                   .functions = functions_of(names, type),
-                                                   .options = core_options(options, now.head)})));
+  NewBlock block(memory_, region_, now.place);
+  ObjectCore::Parts parts{.medium = &medium(),
+                          .head_place = now.place,
+                          .head = now.head,
+                          .older = now.older,
+                          .unclear = now.unclear,
+                          .session = session,
+                          .functions = functions_of(names, type),
+                          .options = core_options(options, now.head)};
+  block.add_to(parts);
+  PERDURA_ASSIGN(auto core, noting_heads(ObjectCore::recover(std::move(parts))));
   if (names.size() != before)
     table_->give_back(entry.head.functions_place, entry.head.functions_bytes);
   now.head = core->head();
   now.unclear = 0;
   table_->note(now);
-  return opened(std::move(core), names, type, options);
+  return opened(std::move(core), names, type, options, block.publish());
 }
 
 Result<std::vector<std::string>> ObjectsRuntime::read_names(const ObjectHead& head) const {
@@ -452,31 +622,55 @@ Status ObjectsRuntime::resize(std::string_view name, u64 bytes) {
 Status ObjectsRuntime::remove(std::string_view name) {
   PERDURA_TRY(require_not_forked());
   const NotCancelled not_cancelled;
+  const Turn turn(memory_);
   std::lock_guard lock(mutex_);
   PERDURA_TRY(require_open());
+  PERDURA_TRY(catch_up());
   const ObjectTable::Entry* const found = table_->find(name);
   if (found == nullptr)
     return Failure{Code::kNotFound,
                    "'" + shared_->volume().name() + "' has no object '" + std::string(name) + "'"};
-  const auto open = open_.find(name);
-  if (open != open_.end() && open->second.use_count() != 1)
-    return Failure{Code::kMisuse, "object '" + std::string(name) +
-                                      "' is in use; let go of it before it is removed"};
   ObjectTable::Entry entry = *found;
+  PERDURA_TRY(close_for_removal(entry));
+  object::ObjectCopies copies(medium(), entry.place, entry.head, entry.unclear);
+  PERDURA_TRY(noting_heads(copies.remove()));
+  table_->note_removed(entry, copies.head().sequence, copies.unclear());
+  note_change();
+  return {};
+}
+
+// Nobody has it open any more, and `entry` is as it was left.
+Status ObjectsRuntime::close_for_removal(ObjectTable::Entry& entry) {
+  const std::string name = entry.head.name;
+  const auto in_use = [&](const std::string& where) {
+    return Failure{Code::kMisuse, "object '" + name + "' is in use" + where +
+                                      "; let go of it before it is removed"};
+  };
+  const auto open = open_.find(name);
+  if (open != open_.end() && open->second.use_count() != 1) return in_use("");
+  const std::optional<u32> block =
+      memory_ ? memory_->find(region_, entry.place) : std::optional<u32>();
+  if (block)
+    if (const std::string other = memory_->other_user(*block); !other.empty())
+      return in_use(" in " + other);
   if (open != open_.end()) {
     entry.head = open->second->core().settled_head();
     entry.unclear = open->second->core().unclear_heads();
     open_.erase(open);
+  } else if (block) {
+    PERDURA_ASSIGN(const object::ObjectMemory left, memory_->look(*block));
+    entry.head = left.control().head.get();
+    entry.unclear = left.control().head.unclear;
   }
-  object::ObjectCopies copies(medium(), entry.place, entry.head, entry.unclear);
-  PERDURA_TRY(noting_heads(copies.remove()));
-  table_->note_removed(entry, copies.head().sequence, copies.unclear());
+  if (block) memory_->free(*block);
   return {};
 }
 
-Result<std::vector<ObjectDescription>> ObjectsRuntime::list() const {
+Result<std::vector<ObjectDescription>> ObjectsRuntime::list() {
   PERDURA_TRY(require_not_forked());
+  const Turn turn(memory_);
   std::lock_guard lock(mutex_);
+  if (memory_ && !closed_) PERDURA_TRY(catch_up());
   std::vector<ObjectDescription> found;
   for (const ObjectTable::Entry& each : table_->all())
     found.push_back({each.head.name, each.head.type, each.head.bytes});
@@ -504,15 +698,20 @@ Status ObjectsRuntime::close() {
   {
     std::lock_guard lock(mutex_);
     if (closed_.exchange(true) || !table_) return {};
-    closing_.notify_all();
+    ring();
   }
   if (looker_) looker_->join();
-  std::lock_guard lock(mutex_);
   Status status;
   for (auto& [name, open] : open_)
     if (Status closed = open->core().close(); !closed && status) status = std::move(closed);
-  open_.clear();
-  if (status) status = shared_->volume().end_session();
+  {
+    const Turn turn(memory_);
+    std::lock_guard lock(mutex_);
+    if (memory_)
+      for (auto& [name, open] : open_) memory_->let_go(open->block());
+    open_.clear();
+  }
+  if (status) status = shared_->end_session();
   shared_.reset();
   return status;
 }
