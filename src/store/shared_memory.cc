@@ -35,9 +35,9 @@ struct Identity {
   char boot_id[40];
 };
 
-Result<Identity> identity_of(const region::Volume& volume, int fd) {
+Result<Identity> identity_of(const region::Volume& volume) {
   struct stat info{};
-  if (::fstat(fd, &info) != 0)
+  if (::stat(volume.name().c_str(), &info) != 0)
     return system_failure(errno, "cannot inspect '" + volume.name() + "'");
   Identity identity{};
   identity.version = kVersion + (sizeof(object::ObjectControl) << 16) + (u64{kBlocksMax} << 40);
@@ -119,7 +119,7 @@ Failure SharedMemory::unlike(const char* what) const {
 
 // What is there was left behind: nobody shares the store. Only who has the name makes the file.
 Result<std::shared_ptr<SharedMemory>> SharedMemory::create(region::Volume& volume) {
-  PERDURA_ASSIGN(const Identity identity, identity_of(volume, volume.medium().sharing()->fd()));
+  PERDURA_ASSIGN(const Identity identity, identity_of(volume));
   const std::string path = path_of(identity);
   (void)::unlink(path.c_str());
   UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
@@ -143,7 +143,7 @@ Result<std::shared_ptr<SharedMemory>> SharedMemory::create(region::Volume& volum
 }
 
 Result<std::shared_ptr<SharedMemory>> SharedMemory::join(region::Volume& volume) {
-  PERDURA_ASSIGN(const Identity identity, identity_of(volume, volume.medium().sharing()->fd()));
+  PERDURA_ASSIGN(const Identity identity, identity_of(volume));
   const std::string path = path_of(identity);
   UniqueFd file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
   struct stat info{};
@@ -206,6 +206,11 @@ void SharedMemory::forget_dead() {
   }
 }
 
+void SharedMemory::remove_left(const region::Volume& volume) {
+  if (const Result<Identity> identity = identity_of(volume); identity)
+    (void)::unlink(path_of(*identity).c_str());
+}
+
 SharedMemory::~SharedMemory() = default;
 
 // What is open of an object that has lost its users is not written: its log has what was durable.
@@ -254,7 +259,9 @@ Result<u64> SharedMemory::catch_up() {
 
 Result<u64> SharedMemory::count_session() {
   header().session = volume_.superblock().session + 1;
-  return volume_.count_session();
+  PERDURA_ASSIGN(const u64 session, volume_.count_session());
+  (void)note_change();
+  return session;
 }
 
 u64 SharedMemory::note_change() {
@@ -321,8 +328,10 @@ Result<ObjectMemory> SharedMemory::open(u32 number) {
   return memory;
 }
 
+// It is nobody's before it has no bytes any more, and somebody else's after that.
 void SharedMemory::free(u32 number) {
   Block& found = block(number);
+  found.state = Block::State::kMaking;
   (void)::fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                     static_cast<off_t>(found.offset), static_cast<off_t>(found.length));
   found.users = 0;

@@ -37,6 +37,8 @@ class SharedMemory final : public object::Peers {
   static Result<std::shared_ptr<SharedMemory>> create(region::Volume& volume);
   /// Of another one. kLocked: it cannot be found, or there are too many.
   static Result<std::shared_ptr<SharedMemory>> join(region::Volume& volume);
+  /// Of a process that has the store for itself: what was left behind goes.
+  static void remove_left(const region::Volume& volume);
   ~SharedMemory() override;
   SharedMemory(const SharedMemory&) = delete;
 

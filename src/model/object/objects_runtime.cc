@@ -237,6 +237,7 @@ Result<std::unique_ptr<ObjectsRuntime>> ObjectsRuntime::open(std::string_view ur
                                                         uri, options.create, open_linear)
                                                   : store::SharedVolume::of(uri, open_volume));
   runtime->memory_ = runtime->shared_->memory();
+  if (!runtime->memory_) store::SharedMemory::remove_left(runtime->shared_->volume());
   PERDURA_TRY(runtime->open_region(options));
   return runtime;
 }
@@ -343,6 +344,7 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::object(std::string_view name
                        "' is a " + found->head.type + " of " + std::to_string(found->head.bytes) +
                        " bytes, not a " + type.name + " of " + std::to_string(type.bytes)};
   if (const auto open = open_.find(name); open != open_.end()) return open->second;
+  if (memory_) (void)memory_->note_change();  // whatever comes of it
   PERDURA_ASSIGN(auto made, found == nullptr ? create(name, type, options)
                                              : open_found(*found, type, options));
   note_change();
@@ -632,6 +634,7 @@ Status ObjectsRuntime::remove(std::string_view name) {
                    "'" + shared_->volume().name() + "' has no object '" + std::string(name) + "'"};
   ObjectTable::Entry entry = *found;
   PERDURA_TRY(close_for_removal(entry));
+  if (memory_) (void)memory_->note_change();
   object::ObjectCopies copies(medium(), entry.place, entry.head, entry.unclear);
   PERDURA_TRY(noting_heads(copies.remove()));
   table_->note_removed(entry, copies.head().sequence, copies.unclear());
@@ -709,6 +712,7 @@ Status ObjectsRuntime::close() {
     std::lock_guard lock(mutex_);
     if (memory_)
       for (auto& [name, open] : open_) memory_->let_go(open->block());
+    if (!open_.empty()) note_change();  // heads on the medium count again
     open_.clear();
   }
   if (status) status = shared_->end_session();
