@@ -185,9 +185,9 @@ Result<OpenedMedium> open_medium(std::string_view uri, MediumOptions options) {
   const ParsedUri parsed = parse(uri);
   PERDURA_TRY(set_parameters(parsed, options));
   if (options.shares && !parsed.scheme->has_files)
-    return Failure{Code::kUnsupported, "'" + std::string(uri) +
-                                           "' is a server's and cannot be shared by processes; use "
-                                           "file:, emu: or dax:"};
+    return Failure{Code::kUnsupported, "processes cannot share what is on a server (" +
+                                           std::string(parsed.scheme->name) +
+                                           ":); use file:, emu: or dax:"};
   return parsed.scheme->open(std::string(parsed.path), options);
 }
 

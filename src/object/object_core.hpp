@@ -177,6 +177,7 @@ class ObjectCore {
   bool somebody_has(u32 function) const;
   Status or_left(Status done, bool& left);
   Status or_logged(Status done);
+  u64 end_of_broken() const;
   Status mend();
   Status do_again();
 

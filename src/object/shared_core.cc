@@ -162,6 +162,12 @@ void ObjectCore::take_back_slots() {
 
 // --- the executor that died ---------------------------------------------------------------------
 
+// What is done already, or durable, and so about to be. Where each thread runs its own calls that
+// of the dead one comes before those that follow, whoever runs it.
+u64 ObjectCore::end_of_broken() const {
+  return control_.each_its_own ? log_->tail() : std::max(log_->done(), log_->durable());
+}
+
 // Of whoever executes next. What the dead one was writing to the medium was no answer yet: the
 // group is written again. A thread ends after its calls of the system, so none of its writes is
 // still to come. Its methods may have changed the state in part.
@@ -169,8 +175,7 @@ Status ObjectCore::mend() {
   if (!execution_.is_broken()) [[likely]]
     return {};
   log_->mend();
-  const u64 end = std::max(log_->done(), log_->durable());
-  for (u64 index = head().checkpoint; index != end; index += log_->entry(index).lines)
+  for (u64 index = head().checkpoint; index != end_of_broken(); index += log_->entry(index).lines)
     if (!executor_.knows(index)) return lacks(index);
   if (Status again = guarded([this] { return do_again(); }); !again) return fail(std::move(again));
   execution_.note_mended();
@@ -187,7 +192,7 @@ Status ObjectCore::do_again() {
   PERDURA_TRY(copies_.load(copy.span()));
   std::memcpy(memory_.pages().data(), copy.data(), copy.size());
   PERDURA_TRY(executor_.repeat(head().checkpoint, log_->done()));
-  PERDURA_TRY(executor_.run(std::max(log_->done(), log_->durable())));
+  PERDURA_TRY(executor_.run(end_of_broken()));
   return head().checkpoint > log_->durable() ? write_checkpoint() : Status{};
 }
 

@@ -316,17 +316,13 @@ void SharedMemory::publish(u32 number) {
   block(number).state = Block::State::kLive;
 }
 
-Result<ObjectMemory> SharedMemory::look(u32 number) const {
+Result<ObjectMemory> SharedMemory::memory_of(u32 number) const {
   const Block& found = block(number);
   PERDURA_ASSIGN(Mapping mapping, map_shared(file_.get(), path_, found.offset, found.length));
   return ObjectMemory::among_processes(std::move(mapping), found.sizes, false);
 }
 
-Result<ObjectMemory> SharedMemory::open(u32 number) {
-  PERDURA_ASSIGN(ObjectMemory memory, look(number));
-  block(number).users |= u64{1} << self_;
-  return memory;
-}
+void SharedMemory::use(u32 number) { block(number).users |= u64{1} << self_; }
 
 // It is nobody's before it has no bytes any more, and somebody else's after that.
 void SharedMemory::free(u32 number) {

@@ -73,10 +73,10 @@ class SharedMemory final : public object::Peers {
   Result<Made> make(u32 region, u64 head_place, const object::ObjectMemory::Sizes& sizes);
   /// It is live, and this process has it open.
   void publish(u32 block);
-  /// One that is there: this process has it open as well.
-  Result<object::ObjectMemory> open(u32 block);
-  /// Looked at only.
-  Result<object::ObjectMemory> look(u32 block) const;
+  /// Of one that is live.
+  Result<object::ObjectMemory> memory_of(u32 block) const;
+  /// This process has it open as well.
+  void use(u32 block);
   /// It is nobody's, and its memory free.
   void free(u32 block);
   /// This process has it open no more; the last one frees it.

@@ -282,7 +282,7 @@ Status ObjectsRuntime::catch_up() {
   PERDURA_TRY(table_->read([this](u64 place) -> std::optional<ObjectTable::Live> {
     const std::optional<u32> block = memory_->find(region_, place);
     if (!block) return std::nullopt;
-    const object::ObjectMemory live = value_or_throw(memory_->look(*block));
+    const object::ObjectMemory live = value_or_throw(memory_->memory_of(*block));
     return ObjectTable::Live{live.control().head.copy(), memory_->kept(*block)};
   }));
   table_is_of_ = changes;
@@ -463,7 +463,7 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::join(u32 block, const Object
   PERDURA_ASSIGN(const std::vector<std::string> names, read_names(now.head));
   const std::vector<std::string> all = with_methods(names, type);
   PERDURA_TRY(check_shared(type, all));
-  PERDURA_ASSIGN(const object::ObjectMemory seen, memory_->look(block));
+  PERDURA_ASSIGN(const object::ObjectMemory seen, memory_->memory_of(block));
   PERDURA_ASSIGN(auto core,
                  ObjectCore::join({.medium = &medium(),
                                    .head_place = now.place,
@@ -471,8 +471,9 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::join(u32 block, const Object
                                    .session = seen.control().session,
                                    .functions = functions_of(all, type),
                                    .options = core_options(options, now.head),
-                                   .memory = [&](const auto&) { return memory_->open(block); },
+                                   .memory = [&](const auto&) { return memory_->memory_of(block); },
                                    .peers = memory_.get()}));
+  memory_->use(block);
   const auto joined = opened(std::move(core), all, type, options, block);
   if (all.size() != names.size())
     PERDURA_TRY(noting_heads(name_more(block, now, joined->core(), all)));
@@ -661,7 +662,7 @@ Status ObjectsRuntime::close_for_removal(ObjectTable::Entry& entry) {
     entry.unclear = open->second->core().unclear_heads();
     open_.erase(open);
   } else if (block) {
-    PERDURA_ASSIGN(const object::ObjectMemory left, memory_->look(*block));
+    PERDURA_ASSIGN(const object::ObjectMemory left, memory_->memory_of(*block));
     entry.head = left.control().head.get();
     entry.unclear = left.control().head.unclear;
   }
