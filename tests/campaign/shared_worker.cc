@@ -156,7 +156,7 @@ void draw(Opened& opened, uint32_t caller) {
     for (uint64_t i = random() % 4; i != 0; --i)
       opened.notes.defer<&Notes::count>(caller, uint64_t{1});
     opened.notes.defer<&Notes::note>(caller, ticket);
-    if (random() % 2 == 0) ::usleep(static_cast<useconds_t>(random() % 200));  // few lines a life
+    ::usleep(static_cast<useconds_t>(random() % 300));  // few lines a life
     if (random() % 3 == 0)
       say("notes %lu %lu\n", uint64_t{caller}, opened.notes.call<&Notes::ask>(caller));
   }
