@@ -136,10 +136,7 @@ Opened open(const std::string& uri, const std::string& way, bool shared) {
 
 void find(Opened& opened, uint32_t caller) {
   const Tickets tickets = opened.tickets.read<&Tickets::all>();
-  if (!tickets.is_whole()) {
-    say("the object is torn\n");
-    std::_Exit(1);
-  }
+  if (!tickets.is_whole()) throw Error(Code::kCorrupt, "the object is torn");
   const Notes notes = opened.notes.read<&Notes::all>();
   const Caller as(opened.objects, caller);
   const uint64_t recorded = as.recorded(opened.tickets);
