@@ -94,7 +94,8 @@ void ObjectLog::undo_merge() {
   at_.before.index.store(0, std::memory_order_release);
 }
 
-// A mark in the middle of what is written later would say that its group ends there.
+// A mark in the middle of what is written later would say that its group ends there. And there is
+// room for what is free, which it may not have come to say.
 void ObjectLog::mend() {
   const Claiming claiming(*this);
   for (u64 index = durable(); index != tail(); index += entry_at(index).lines) {
@@ -102,6 +103,7 @@ void ObjectLog::mend() {
     if (entry.group != 0 || index < at_.frozen.load(std::memory_order_relaxed)) entry.checksum = 0;
     entry.group = 0;
   }
+  at_.room_end.store(room_end_from(free_end()), std::memory_order_release);
 }
 
 // Contexts are the program's bytes: where a line of one becomes the beginning of an entry they must

@@ -61,6 +61,15 @@ std::string path_of(const Identity& identity) {
   return name;
 }
 
+// Bytes that are there from now on: nobody finds that there are none when he touches them.
+Status allocate(int fd, const std::string& path, u64 offset, u64 length) {
+  int error = 0;
+  do error = ::posix_fallocate(fd, static_cast<off_t>(offset), static_cast<off_t>(length));
+  while (error == EINTR);
+  if (error == 0) return {};
+  return system_failure(error, "cannot make '" + path + "', which processes share, larger");
+}
+
 Result<Mapping> map_shared(int fd, const std::string& path, u64 offset, u64 length) {
   void* const at =
       ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, static_cast<off_t>(offset));
@@ -125,9 +134,9 @@ Result<std::shared_ptr<SharedMemory>> SharedMemory::create(region::Volume& volum
   UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file) return system_failure(errno, "cannot make '" + path + "', which processes share");
   const u64 length = round_up(sizeof(Header), kPageBytes);
-  if (const int error = ::posix_fallocate(file.get(), 0, static_cast<off_t>(length)); error != 0) {
+  if (Status allocated = allocate(file.get(), path, 0, length); !allocated) {
     (void)::unlink(path.c_str());
-    return system_failure(error, "cannot make '" + path + "' larger");
+    return copy_of(allocated.failure());
   }
   PERDURA_ASSIGN(Mapping mapping, map_shared(file.get(), path, 0, length));
   auto* const header = new (mapping.as()) Header{};
@@ -281,8 +290,7 @@ std::optional<u32> SharedMemory::find(u32 region, u64 head_place) const {
   return std::nullopt;
 }
 
-// At the end of the file: what was freed before takes no memory. All of it is there from now on, so
-// that nobody finds that it is not when it is touched.
+// At the end of the file: what was freed before takes no memory.
 Result<SharedMemory::Made> SharedMemory::make(u32 region, u64 head_place,
                                               const ObjectMemory::Sizes& sizes) {
   Header& shared = header();
@@ -294,10 +302,7 @@ Result<SharedMemory::Made> SharedMemory::make(u32 region, u64 head_place,
                                        " objects open, as many as they can; close some"};
   const u64 offset = shared.end;
   const u64 length = round_up(ObjectMemory::bytes(sizes), kPageBytes);
-  if (const int error =
-          ::posix_fallocate(file_.get(), static_cast<off_t>(offset), static_cast<off_t>(length));
-      error != 0)
-    return system_failure(error, "cannot make '" + path_ + "', which processes share, larger");
+  PERDURA_TRY(allocate(file_.get(), path_, offset, length));
   PERDURA_ASSIGN(Mapping mapping, map_shared(file_.get(), path_, offset, length));
   shared.end = offset + length;
   found->region = region;
