@@ -19,13 +19,13 @@
 #include "object_parts.hpp"
 
 namespace perdura::bench {
-namespace {
 
 /// What processes of a measurement see of each other, in a file.
 struct Board {
   std::atomic<std::uint64_t> rounds{0};   ///< that have begun
   std::atomic<std::uint64_t> done{0};     ///< by processes, of all rounds
   std::atomic<std::uint64_t> died_ns{0};  ///< when one did; 0: none has
+  std::atomic<std::uint64_t> died_at{0};  ///< the call that it died in
 };
 
 /// A file of it, at an address of this process's.
@@ -48,9 +48,9 @@ class SharedBoard {
   Board* board_;
 };
 
-SharedBoard* own_board = nullptr;  // a method finds it there
+static const SharedBoard* own_board = nullptr;  // a method finds it there
 
-std::uint64_t clock_ns() {
+static std::uint64_t clock_ns() {
   return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
 }
 
@@ -65,6 +65,7 @@ struct LargeState {
   std::uint64_t die(std::uint64_t pid) noexcept {
     ++calls;
     if (pid == static_cast<std::uint64_t>(::getpid())) {
+      (*own_board)->died_at = calls;
       (*own_board)->died_ns = clock_ns();
       ::kill(::getpid(), SIGKILL);
     }
@@ -72,7 +73,6 @@ struct LargeState {
   }
 };
 
-}  // namespace
 }  // namespace perdura::bench
 
 template <>
@@ -164,7 +164,7 @@ Measured compare_processes(Context& context) {
 /// Calls so often, and then dies in a method, as the one that executes: a store's URI, a board.
 int run_dying(const ChildArguments& arguments) {
   const SharedBoard board(arguments.at(1));
-  own_board = const_cast<SharedBoard*>(&board);
+  own_board = &board;
   Objects objects = open_shared(arguments.at(0));
   auto object = objects.object<LargeState>("large");
   std::puts("ready");
@@ -174,19 +174,17 @@ int run_dying(const ChildArguments& arguments) {
 }
 const ChildRegistration kDying("object-dying", run_dying);
 
-/// From the death of whoever executed until a call of another process has its answer, milliseconds.
-/// No other call is answered in between. Where this process does the call that kills, it is called
-/// again.
+/// From the death of whoever executed until a later call, of another process, has its answer,
+/// milliseconds. Where this process does the call that kills, it is called again.
 double takeover_ms(const std::string& uri, const std::string& board_path, const SharedBoard& board,
                    Object<LargeState>& object) {
   board->died_ns = 0;
   ChildProcess dying("object-dying", {uri, board_path});
   dying.read_line();
-  std::uint64_t end = 0;
-  do {
-    object.call<&LargeState::next>();
-    end = clock_ns();
-  } while (board->died_ns == 0 || end < board->died_ns);
+  std::uint64_t call = 0;
+  do call = object.call<&LargeState::next>();
+  while (board->died_ns == 0 || call <= board->died_at);
+  const std::uint64_t end = clock_ns();
   return static_cast<double>(end - board->died_ns) / 1e6;
 }
 
