@@ -204,7 +204,7 @@ class Campaign {
 
 TEST_P(SharedKillTest, OthersGoOn) {
   const char* text = std::getenv("PERDURA_SHARED_KILLS");
-  const u64 wanted = text != nullptr ? std::strtoull(text, nullptr, 10) : slice_or_whole(50, 500);
+  const u64 wanted = text != nullptr ? std::strtoull(text, nullptr, 10) : slice_or_whole(30, 500);
   const u64 kills = std::max<u64>(wanted / GetParam().share, 1);
   Campaign campaign(GetParam());
   constexpr u64 kAtOnce = 25;
