@@ -91,7 +91,8 @@ Status ObjectTable::read(const FindLive& find_live) {
       const std::optional<Live> live = find_live ? find_live(place) : std::nullopt;
       const Entry entry = live ? Entry{.place = place, .head = live->head}
                                : entry_of(volume_.medium(), place, bytes.data() + at);
-      if (live && live->kept.bytes != 0 && !take(live->kept.place, pages_bytes(live->kept.bytes)))
+      const Range kept = live ? live->kept : Range{};
+      if (kept.bytes != 0 && !take(kept.place, pages_bytes(kept.bytes)))
         return damaged(place, "keeps space that is not free");
       if (!counts_on(entry.head)) return damaged(entry.place, "counts further than a store does");
       next_identity_ = std::max(next_identity_, entry.head.identity + 1);
