@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include <perdura/objects.hpp>
 
@@ -17,6 +18,23 @@
 #include "support/process.hpp"
 
 namespace perdura::test {
+
+/// Declared before those that share a store: when they have gone, or were killed, what they leave
+/// of their memory goes as well.
+class NothingLeft {
+ public:
+  explicit NothingLeft(std::string uri) : uri_(std::move(uri)) {}
+  ~NothingLeft() {
+    try {
+      Objects::open(uri_, {.create = false});
+    } catch (const Error&) {
+    }
+  }
+  NothingLeft(const NothingLeft&) = delete;
+
+ private:
+  const std::string uri_;
+};
 
 /// What all processes of a test see, at one address.
 struct Board {

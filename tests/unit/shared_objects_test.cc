@@ -65,6 +65,7 @@ class SharedObjects : public testing::TestWithParam<Way> {
   }
 
   const TempDir folder_{TempDir::kMemory};
+  const NothingLeft nothing_left_{uri()};
 };
 
 INSTANTIATE_TEST_SUITE_P(
@@ -268,6 +269,7 @@ class Program {
 TEST(SharedFunctions, AreCalledByAProcessThatHasThem) {
   const TempDir folder(TempDir::kMemory);
   const std::string uri = "emu:" + folder.path("objects.pd");
+  const NothingLeft nothing_left(uri);
   board().noted = 0;
   ToldProcess has_twice([&](ToldProcess::Ends ends) -> std::string {
     Program program(uri, {kAsk, kTwice});
@@ -321,10 +323,12 @@ TEST(SharedFunctions, ThatNeedTheirThreadAreRefusedAndSoIsAnotherSize) {
 // A thread of the library does what nobody waits for.
 TEST(SharedDeferrables, RunWhereNobodyCallsThem) {
   const TempDir folder(TempDir::kMemory);
+  const std::string uri = "emu:" + folder.path("objects.pd");
+  const NothingLeft nothing_left(uri);
   board().noted = 0;
   ObjectOptions options;
   options.pending_ms = 1;
-  Fellow one("emu:" + folder.path("objects.pd"), options);
+  Fellow one(uri, options);
   ASSERT_EQ(one.ask(Order::kOpen).code, 0);
   EXPECT_EQ(one.ask(Order::kTell, 7).code, 0);
   await_soon([] { return board().noted == 7; });

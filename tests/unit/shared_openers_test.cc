@@ -55,6 +55,7 @@ class SharedOpeners : public testing::TestWithParam<const char*> {
   }
 
   const TempDir folder_{TempDir::kMemory};
+  const NothingLeft nothing_left_{uri()};
 };
 
 INSTANTIATE_TEST_SUITE_P(Media, SharedOpeners, testing::Values("emu:", "file:"),
@@ -204,8 +205,10 @@ TEST_P(SharedOpeners, HaveCopiesForThemselves) {
     Objects::open(uri(), {.shared = true}).object<Tally>("tally");
   }
   std::filesystem::copy_file(folder_.path("objects.pd"), folder_.path("copy.pd"));
+  const std::string copy = GetParam() + folder_.path("copy.pd");
+  const NothingLeft nothing_left(copy);
   const auto one = opened_fellow();
-  Fellow other(GetParam() + folder_.path("copy.pd"), {});
+  Fellow other(copy, {});
   EXPECT_EQ(other.ask(Order::kOpen).code, 0);
   EXPECT_EQ(one->ask(Order::kNext, 4).value, 5u);
   EXPECT_EQ(other.ask(Order::kNext).value, 1u);
