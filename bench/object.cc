@@ -29,6 +29,9 @@
 //                   transaction, in which each call reads and writes the whole of what it increases
 //   transaction     an instant after 100 deferred calls ÷ each in a transaction of ours
 //   libpmemobj      ÷ each in one of libpmemobj's
+//   shared_4        four processes ÷ four threads, an instant after 999 deferred calls
+//   takeover_ms     time: from the death of whoever executes, in a method of an object of 4 MiB,
+//                   until another process's call is answered
 //   file_8          instants on the disk, 8 threads ÷ transactions of ours
 #include <algorithm>
 #include <array>
@@ -291,6 +294,7 @@ void run(Context& context) {
   measure_deferring(context);
   measure_grouping(context);
   measure_recovery(context);
+  measure_shared(context);
   measure_pools(context);
   measure_structures(context);
   measure_floors(context);

@@ -85,6 +85,9 @@ struct Methods;
 struct ObjectsOptions {
   bool create = true;              ///< where there is nothing yet
   std::string region = "objects";  ///< of the store that has them
+  /// Other processes may have the same objects open, that open the store so as well: up to 64, of
+  /// one user and one machine (docs/objects.md, "Several processes"). Else this one is alone.
+  bool shared = false;
 };
 
 /// When calls of an object are durable.
@@ -451,10 +454,12 @@ class Object {
   std::shared_ptr<detail::OpenObject> object_;
 };
 
-/// The objects of a store. Thread-safe. One process has them open at a time.
+/// The objects of a store. Thread-safe. One process has them open at a time, or those that share
+/// them (ObjectsOptions::shared).
 class Objects {
  public:
-  /// Throws Error: kLocked, kNotFound, kCorrupt, kUnsupported (a medium that has no bytes).
+  /// Throws Error: kLocked (another process has the store open, or the other way), kNotFound,
+  /// kCorrupt, kUnsupported (a medium that has no bytes).
   static Objects open(std::string_view uri, const ObjectsOptions& options = {});
   Objects(Objects&&) noexcept;
   Objects& operator=(Objects&&) noexcept;

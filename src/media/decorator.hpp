@@ -42,6 +42,7 @@ class Decorator : public LinearMedium {
   bool has_writer() const noexcept override { return inner_->has_writer(); }
   bool has_readers() const noexcept override { return inner_->has_readers(); }
   Status look_again() override { return inner_->look_again(); }
+  FileLock* sharing() noexcept override { return inner_->sharing(); }
   Status load(std::span<const ReadRequest> requests) override { return inner_->load(requests); }
   const std::byte* view(u64 offset) override { return linear_inner().view(offset); }
   bool decide(u64 offset, const std::byte* bytes, u64 length, const Site& site,

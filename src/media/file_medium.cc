@@ -213,13 +213,14 @@ class RingQueue final : public WriteQueue {
 class FileMedium final : public LinearMedium {
  public:
   FileMedium(std::string path, UniqueFd mapped, FileLock locked, HeldFd read_through, bool direct,
-             u64 size, bool use_io_uring)
+             u64 size, const MediumOptions& options)
       : file_(std::move(mapped), std::move(path)),
         path_(file_.path()),
         locked_(std::move(locked)),
         read_through_(std::move(read_through)),
         direct_(direct),
-        use_io_uring_(use_io_uring && kRingsUsable),
+        use_io_uring_(options.use_io_uring && kRingsUsable),
+        shares_(options.shares),
         size_(size) {}
   ~FileMedium() override {
     if (abandoned_) locked_.leave_to_writes();
@@ -280,6 +281,7 @@ class FileMedium final : public LinearMedium {
   }
   bool has_writer() const noexcept override { return locked_.has_writer(); }
   bool has_readers() const noexcept override { return locked_.has_readers(); }
+  FileLock* sharing() noexcept override { return shares_ ? &locked_ : nullptr; }
   Status look_again() override {
     PERDURA_ASSIGN(const u64 size, file_.size());
     size_.store(std::max(size, size_.load(std::memory_order_relaxed)), std::memory_order_release);
@@ -376,6 +378,7 @@ class FileMedium final : public LinearMedium {
   const bool direct_;
   std::atomic<bool> abandoned_{false};
   const bool use_io_uring_;
+  const bool shares_;
   std::atomic<u64> size_;
 
   std::mutex flush_mutex_;
@@ -403,16 +406,19 @@ Result<OpenedMedium> open_file(const std::string& path, const MediumOptions& opt
   const bool direct = static_cast<bool>(io);
   if (!direct) io = UniqueFd(::open(path.c_str(), opened.access() | O_CLOEXEC));
   if (!io) return system_failure(errno, "cannot open '" + path + "' to lock it");
-  const LockOptions lock{.reads = options.read_only, .patience_ms = options.timeout_ms};
+  const LockOptions lock{
+      .reads = options.read_only, .shares = options.shares, .patience_ms = options.timeout_ms};
   const int file = opened.file.get();
   PERDURA_ASSIGN(FileLock locked, lock.reads ? lock_file(path, file, opened.access(), lock)
                                              : lock_file(path, file, std::move(io), lock));
   HeldFd read_through = lock.reads ? HeldFd(std::move(io)) : HeldFd();
-  if (!direct) PERDURA_TRY(drop_cached(lock.reads ? read_through.get() : locked.fd(), path));
+  if (!direct && !(lock.shares && locked.has_others()))
+    PERDURA_TRY(drop_cached(lock.reads ? read_through.get() : locked.fd(), path));
   auto medium = std::make_unique<FileMedium>(path, std::move(opened.file), std::move(locked),
-                                             std::move(read_through), direct, opened.size,
-                                             options.use_io_uring);
-  return OpenedMedium{std::move(medium), opened.size == 0};
+                                             std::move(read_through), direct, opened.size, options);
+  if (options.shares) PERDURA_TRY(medium->look_again());  // others may have made it meanwhile
+  const bool is_empty = medium->geometry().size == 0;
+  return OpenedMedium{std::move(medium), is_empty};
 }
 
 }  // namespace perdura::media

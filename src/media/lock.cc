@@ -10,7 +10,6 @@
 #include <chrono>
 #include <cstring>
 #include <fstream>
-#include <limits>
 #include <sstream>
 #include <thread>
 
@@ -23,6 +22,7 @@ namespace perdura::media {
 namespace {
 
 constexpr std::chrono::milliseconds kLockRetry(1);
+constexpr u64 kSharersPatienceMs = 1000;
 
 /// A range of bytes of the file, behind all that is written.
 struct Range {
@@ -32,6 +32,9 @@ struct Range {
 constexpr off_t kReadersPlace = off_t{1} << 62;
 constexpr off_t kVersionsOfRegion = off_t{1} << 57;
 constexpr Range kWriter{0, kReadersPlace};
+constexpr Range kComing{0, off_t{1} << 61};
+constexpr Range kSharer{kReadersPlace - 1, 1};
+constexpr Range kNumbers{kComing.length, kSharer.begin - kComing.length};
 constexpr Range kReader{kReadersPlace, 1};
 static_assert(format::kCounterMax < u64{kVersionsOfRegion});
 static_assert(format::kRegionsMax < (kReadersPlace / kVersionsOfRegion) - 1);
@@ -155,6 +158,34 @@ u64 FileLock::lowest_pin(u32 region, u64 from) const noexcept {
   return lowest;
 }
 
+Status FileLock::come_or_go(const std::string& path, u64 patience_ms) {
+  for (const u64 begin_ns = now_ns(); set_lock(fd_.get(), F_WRLCK, kComing) != 0;) {
+    if (errno != EAGAIN && errno != EACCES)
+      return system_failure(errno, "cannot lock '" + path + "'");
+    if ((now_ns() - begin_ns) / 1'000'000 >= patience_ms)
+      return Failure{Code::kLocked, "another process opens or closes '" + path +
+                                        "', which it shares, and does not come to an end: it "
+                                        "stands still; end it, or let it go on"};
+    std::this_thread::sleep_for(kLockRetry);
+  }
+  return {};
+}
+
+void FileLock::stay() { (void)set_lock(fd_.get(), F_UNLCK, kComing); }
+
+bool FileLock::has_others() const noexcept {
+  return in_the_way_of(fd_.get(), F_WRLCK, kNumbers).l_type != F_UNLCK;
+}
+
+Status FileLock::take_number(const std::string& path, u32 number) {
+  if (set_lock(fd_.get(), F_WRLCK, {kNumbers.begin + number, 1}) == 0) return {};
+  return system_failure(errno, "cannot lock '" + path + "'");
+}
+
+bool FileLock::others_has(u32 number) const noexcept {
+  return in_the_way_of(fd_.get(), F_WRLCK, {kNumbers.begin + number, 1}).l_type != F_UNLCK;
+}
+
 bool FileLock::has_writer() const noexcept {
   return in_the_way_of(fd_.get(), F_RDLCK, kWriter).l_type != F_UNLCK;
 }
@@ -170,6 +201,38 @@ Result<FileLock> lock_file(const std::string& path, int file, int access,
   return lock_file(path, file, std::move(fd), options);
 }
 
+namespace {
+
+// Whoever is in the way is a writer that is dead, whose writes are still to come.
+Status require_writer_dying(const std::string& path, int file, int fd, const LockOptions& options,
+                            u64 waited_ms) {
+  const LastOwner owner = last_owner(file);
+  const bool waits = owner.dead && waited_ms < options.patience_ms;
+  // The first of them may be dead, and others be there: that does not last as long.
+  if (waits && waited_ms < kSharersPatienceMs) return {};
+  if (!options.reads && in_the_way_of(fd, F_WRLCK, kSharer).l_start == kSharer.begin)
+    return Failure{Code::kLocked,
+                   "'" + path + "' is shared by processes that have its objects open, the first " +
+                       "of which was " + owner.text +
+                       ": open it with ObjectsOptions::shared as well, or close it there first"};
+  const struct flock holder =
+      in_the_way_of(fd, options.reads ? F_RDLCK : F_WRLCK, options.reads ? kReader : kWriter);
+  if (holder.l_type == F_RDLCK)
+    return Failure{Code::kLocked,
+                   "'" + path +
+                       "' is being looked at by an earlier Perdura, which nobody can write "
+                       "beside; open it when that is over"};
+  if (waits) return {};
+  return Failure{Code::kLocked,
+                 "'" + path + "' is open in " + owner.text +
+                     (options.reads    ? ", an earlier Perdura, which nobody can read beside"
+                      : options.shares ? ", which does not share it"
+                                       : "; a store has one writer at a time") +
+                     ": close it there first"};
+}
+
+}  // namespace
+
 Result<FileLock> lock_file(const std::string& path, int file, UniqueFd fd,
                            const LockOptions& options) {
   struct stat mine{};
@@ -179,28 +242,19 @@ Result<FileLock> lock_file(const std::string& path, int file, UniqueFd fd,
   if (mine.st_dev != named.st_dev || mine.st_ino != named.st_ino)
     return Failure{Code::kLocked,
                    "'" + path + "' was replaced while it was being opened; try again"};
-  constexpr u64 kPatienceMsMax = std::numeric_limits<u32>::max();
-  const u64 end_ns = now_ns() + std::min(options.patience_ms, kPatienceMsMax) * 1'000'000;
-  const Range range = options.reads ? kReader : kWriter;
-  const short type = options.reads ? F_RDLCK : F_WRLCK;
+  const u64 begin_ns = now_ns();
+  const Range range = options.reads ? kReader : options.shares ? kSharer : kWriter;
+  const short type = options.reads || options.shares ? F_RDLCK : F_WRLCK;
   while (set_lock(fd.get(), type, range) != 0) {
     if (errno != EAGAIN && errno != EACCES)
       return system_failure(errno, "cannot lock '" + path + "'");
-    const struct flock holder = in_the_way_of(fd.get(), type, range);
-    if (holder.l_type == F_RDLCK)
-      return Failure{Code::kLocked,
-                     "'" + path +
-                         "' is being looked at by an earlier Perdura, which nobody can write "
-                         "beside; open it when that is over"};
-    if (const LastOwner owner = last_owner(file); !owner.dead || now_ns() >= end_ns)
-      return Failure{Code::kLocked,
-                     "'" + path + "' is open in " + owner.text +
-                         (options.reads ? ", an earlier Perdura, which nobody can read beside"
-                                        : "; a store has one writer at a time") +
-                         ": close it there first"};
+    PERDURA_TRY(
+        require_writer_dying(path, file, fd.get(), options, (now_ns() - begin_ns) / 1'000'000));
     std::this_thread::sleep_for(kLockRetry);
   }
-  return FileLock(std::move(fd));
+  FileLock lock(std::move(fd));
+  if (options.shares) PERDURA_TRY(lock.come_or_go(path, options.patience_ms));
+  return lock;
 }
 
 namespace {

@@ -1,11 +1,17 @@
-// Who has a store open: one process writes to it, any number read it beside that one. All of it
-// dies with the process, and with all that the process wrote.
+// Who has a store open: one process writes to it, or several that share it do, and any number read
+// it beside them. All of it dies with the process, and with all that the process wrote.
 //
 // These are locks of byte ranges on an open file (F_OFD_SETLK), far behind all that is written:
 //
-//   [0, 2^62)                        exclusive: the writer
+//   [0, 2^62)                        exclusive: the writer. Of those who share, instead of it:
+//     [0, 2^61)                        exclusive: who comes or goes, one at a time
+//     2^61 + number                    exclusive: each of them, while it is there
+//     2^62 - 1                         shared: each of them
 //   2^62                             shared: each reader
 //   2^62 + 2^57 × region + version   shared: a pin, the version of the region that a reader has
+//
+// Locks of the open file, not of the process (F_SETLK): those would go when the process closes any
+// descriptor of the file, which a program may do that looks at its store.
 //
 // An earlier Perdura locks the whole file: it keeps out, and is kept out by, whoever is there.
 //
@@ -53,6 +59,19 @@ class FileLock {
   /// Of a writer: whether anybody reads now.
   bool has_readers() const noexcept;
 
+  // --- of one who shares (LockOptions::shares)
+
+  /// Nobody else comes or goes until stay() or the end. Where another process does, it is waited
+  /// for: kLocked after `patience_ms`.
+  Status come_or_go(const std::string& path, u64 patience_ms);
+  void stay();
+  /// While one comes or goes: whether others share it.
+  bool has_others() const noexcept;
+  /// While one comes: it has this number, which nobody else has (others_has).
+  Status take_number(const std::string& path, u32 number);
+  /// Whether another one has this number. Where the system does not say, one has. Any thread.
+  bool others_has(u32 number) const noexcept;
+
  private:
   HeldFd fd_;
   std::array<u64, format::kRegionsMax> pins_{};
@@ -60,6 +79,7 @@ class FileLock {
 
 struct LockOptions {
   bool reads = false;   ///< beside whoever writes
+  bool shares = false;  ///< beside others who share; come_or_go() has been called
   u64 patience_ms = 0;  ///< to wait for the last writes of a process that is dead
 };
 

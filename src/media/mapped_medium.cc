@@ -45,6 +45,7 @@ class MappedMedium final : public LinearMedium {
         copy_(flushing_copy(options.flush)),
         flush_(flush_of(options.flush)),
         writable_(opened.writable),
+        shares_(options.shares),
         lock_(std::move(lock)),
         window_(std::move(window)) {}
 
@@ -112,6 +113,7 @@ class MappedMedium final : public LinearMedium {
   }
   bool has_writer() const noexcept override { return lock_.has_writer(); }
   bool has_readers() const noexcept override { return lock_.has_readers(); }
+  FileLock* sharing() noexcept override { return shares_ ? &lock_ : nullptr; }
   Status look_again() override {
     PERDURA_ASSIGN(const u64 size, file_.size());
     const u64 old = size_.load(std::memory_order_acquire);
@@ -198,6 +200,7 @@ class MappedMedium final : public LinearMedium {
   const CopyLines copy_;
   const FlushLines flush_;
   const bool writable_;
+  const bool shares_;
   FileLock lock_;
   Mapping window_;
   std::atomic<u64> size_{0};
@@ -210,15 +213,18 @@ class MappedMedium final : public LinearMedium {
 Result<OpenedMedium> open_mapped(const std::string& path, MappedKind kind,
                                  const MediumOptions& options) {
   PERDURA_ASSIGN(OpenedFile opened, open_store_file(path, options));
-  PERDURA_ASSIGN(FileLock lock,
-                 lock_file(path, opened.file.get(), opened.access(),
-                           {.reads = options.read_only, .patience_ms = options.timeout_ms}));
+  PERDURA_ASSIGN(FileLock lock, lock_file(path, opened.file.get(), opened.access(),
+                                          {.reads = options.read_only,
+                                           .shares = options.shares,
+                                           .patience_ms = options.timeout_ms}));
   PERDURA_ASSIGN(Mapping window, Mapping::reserve(nullptr, window_bytes()));
   const u64 size = opened.size;
   auto medium = std::make_unique<MappedMedium>(path, kind, options, std::move(opened),
                                                std::move(lock), std::move(window));
   if (size != 0) PERDURA_TRY(medium->map_existing(size));
-  return OpenedMedium{std::move(medium), size == 0};
+  if (options.shares) PERDURA_TRY(medium->look_again());  // others may have made it meanwhile
+  const bool is_empty = medium->geometry().size == 0;
+  return OpenedMedium{std::move(medium), is_empty};
 }
 
 }  // namespace perdura::media

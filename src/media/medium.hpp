@@ -30,6 +30,8 @@
 
 namespace perdura::media {
 
+class FileLock;
+
 using Bytes = std::span<const std::byte>;
 using MutableBytes = std::span<std::byte>;
 
@@ -156,8 +158,12 @@ class Medium {
   virtual bool has_writer() const noexcept { return false; }
   /// Who writes: whether anybody reads now.
   virtual bool has_readers() const noexcept { return false; }
-  /// Who reads: what the medium has grown by can be read from now on.
+  /// What the medium has grown by, made longer by another process, can be read from now on.
   virtual Status look_again() { return {}; }
+
+  /// Who shares it with other processes (MediumOptions::shares): the lock that tells them apart;
+  /// else nullptr.
+  virtual FileLock* sharing() noexcept { return nullptr; }
 
   // --- records that a crash may have torn
 
@@ -224,6 +230,8 @@ struct MediumOptions {
   bool create = true;
   bool read_only = false;  ///< nothing is ever written, and needs no permission to; one process may
                            ///< write meanwhile, but not to a server's medium
+  bool shares = false;     ///< other processes that share it may write as well: only files, and
+                           ///< sharing()->stay() comes when this one may be met
   bool allow_network_filesystem = false;
   Flush flush = Flush::kNonTemporal;
   u64 write_ns = 0;      ///< emulated latency a line

@@ -184,6 +184,10 @@ Status set_parameters(const ParsedUri& uri, MediumOptions& options) {
 Result<OpenedMedium> open_medium(std::string_view uri, MediumOptions options) {
   const ParsedUri parsed = parse(uri);
   PERDURA_TRY(set_parameters(parsed, options));
+  if (options.shares && !parsed.scheme->has_files)
+    return Failure{Code::kUnsupported, "processes cannot share what is on a server (" +
+                                           std::string(parsed.scheme->name) +
+                                           ":); use file:, emu: or dax:"};
   return parsed.scheme->open(std::string(parsed.path), options);
 }
 

@@ -10,9 +10,9 @@ namespace perdura::object {
 
 using format::ObjectCaller;
 
-CallHistory::CallHistory(std::span<ObjectCaller> records)
-    : records_(records), admitted_(records.size()) {
-  PERDURA_ASSERT(std::has_single_bit(records.size()));
+CallHistory::CallHistory(std::span<ObjectCaller> records, std::span<std::atomic<u64>> admitted)
+    : records_(records), admitted_(admitted) {
+  PERDURA_ASSERT(std::has_single_bit(records.size()) && admitted.size() == records.size());
 }
 
 void CallHistory::move_to(std::span<ObjectCaller> records) {

@@ -5,7 +5,6 @@
 
 #include <atomic>
 #include <span>
-#include <vector>
 
 #include "base/result.hpp"
 #include "format/object_format.hpp"
@@ -14,8 +13,8 @@ namespace perdura::object {
 
 class CallHistory {
  public:
-  /// `records` outlives it: a power of two of them, of zeros where nothing was called.
-  explicit CallHistory(std::span<format::ObjectCaller> records);
+  /// Both outlive it, as many of each, a power of two: zeros where nothing was called.
+  CallHistory(std::span<format::ObjectCaller> records, std::span<std::atomic<u64>> admitted);
 
   /// What a program calls as `potid` can be noted. In any thread, before it is logged; false where
   /// as many others have called as there are records.
@@ -41,7 +40,7 @@ class CallHistory {
   format::ObjectCaller* find(u32 potid) const;
 
   std::span<format::ObjectCaller> records_;
-  std::vector<std::atomic<u64>> admitted_;  ///< one more than each; 0: another one can have it
+  std::span<std::atomic<u64>> admitted_;  ///< one more than each; 0: another one can have it
 };
 
 }  // namespace perdura::object

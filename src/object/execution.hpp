@@ -10,14 +10,23 @@
 
 #include "base/bits.hpp"
 #include "base/futex.hpp"
+#include "base/robust_mutex.hpp"
 #include "base/spin.hpp"
 
 namespace perdura::object {
 
 /// A lock that is let go of without a fence, and is waited for with a condition of the waiter's.
+/// Lies in memory that processes may share; then it is a robust mutex besides.
 class Execution {
  public:
+  /// Before anybody uses it: threads of several processes will.
+  void share() {
+    mutex_.make();
+    whose_ = Waiters::kOfAll;
+  }
   bool try_begin() {
+    if (whose_ == Waiters::kOfAll) [[unlikely]]
+      return try_begin_among_processes();
     if (is_taken() || executing_.exchange(true, std::memory_order_acquire)) {
       if (!wanted_.load(std::memory_order_relaxed)) wanted_.store(true, std::memory_order_relaxed);
       return false;
@@ -38,22 +47,28 @@ class Execution {
   }
   void end() {
     executing_.store(false, std::memory_order_release);
+    if (whose_ == Waiters::kOfAll) [[unlikely]]
+      mutex_.unlock();
     notify();
     notify_room();  // or nobody executes to make any
   }
+  /// Of whoever executes: one who did so has died in the middle, and what it has left is not
+  /// mended.
+  bool is_broken() const { return broken_; }
+  void note_mended() { broken_ = false; }
   /// By whoever executes: nobody but `thread`, which waits for it, executes next.
   void give_turn(pthread_t thread) { turn_.store(thread, std::memory_order_relaxed); }
   bool is_given() const { return turn_.load(std::memory_order_relaxed) != 0; }
   /// Something has changed that others may wait for.
   void notify() {
     if (answers_.sleeping.load(std::memory_order_relaxed) != 0) [[unlikely]]
-      futex_wake_all(answers_.changes);
+      futex_wake_all(answers_.changes, whose_);
   }
   /// There is room in the log again. Not all who wait for it are woken at once: one of them may
   /// fill it before the others run.
   void notify_room() {
     if (room_.sleeping.load(std::memory_order_relaxed) != 0) [[unlikely]]
-      futex_wake(room_.changes);
+      futex_wake(room_.changes, whose_);
   }
 
   /// Of a thread that waits: one call each time that it found nothing to do. Looks whether
@@ -103,8 +118,21 @@ class Execution {
     sleepers.sleeping.fetch_add(1, std::memory_order_relaxed);
     const u32 seen = sleepers.changes.load(std::memory_order_acquire);
     if (!holds() && (executing_.load(std::memory_order_acquire) || is_anothers_turn()))
-      futex_wait(sleepers.changes, seen, time);
+      futex_wait(sleepers.changes, seen, time, whose_);
     sleepers.sleeping.fetch_sub(1, std::memory_order_relaxed);
+  }
+  // The mutex alone says who executes: `executing_`, of one who died, may say it for ever, and only
+  // keeps others from asking all the time. Who dies while it sleeps is counted for ever, which
+  // costs a call of the system where there is news.
+  bool try_begin_among_processes() {
+    const Locked locked = mutex_.try_lock();
+    if (locked == Locked::kNo) {
+      if (!wanted_.load(std::memory_order_relaxed)) wanted_.store(true, std::memory_order_relaxed);
+      return false;
+    }
+    if (locked == Locked::kOwnerDied) broken_ = true;
+    executing_.store(true, std::memory_order_relaxed);
+    return true;
   }
   bool is_anothers_turn() const {
     const pthread_t thread = turn_.load(std::memory_order_relaxed);
@@ -115,6 +143,9 @@ class Execution {
   std::atomic<bool> executing_{false};
   std::atomic<bool> wanted_{false};
   std::atomic<pthread_t> turn_{0};  ///< 0: anybody's
+  Waiters whose_ = Waiters::kOfProcess;
+  bool broken_ = false;  ///< of whoever executes
+  RobustMutex mutex_;    ///< of several processes
   Sleepers answers_;
   Sleepers room_;
 };

@@ -65,5 +65,6 @@ struct OwnEntry {
   std::int32_t domain = 0;
   u16 function = 0;
 };
+extern constinit thread_local OwnEntry own_entry;
 
 }  // namespace perdura::object

@@ -50,28 +50,47 @@ class EqualPages {
 
 }  // namespace
 
+ObjectCopies::ObjectCopies(media::LinearMedium& medium, u64 head_place, NewestHead& head)
+    : medium_(medium),
+      head_place_(head_place),
+      write_bytes_(medium.geometry().write_bytes),
+      newest_(&head),
+      archive_end_{this->head().archive_used, this->head().archive_sum},
+      buffer_(kPieceBytes) {}
+
 ObjectCopies::ObjectCopies(media::LinearMedium& medium, u64 head_place, const ObjectHead& head,
                            u8 unclear)
     : medium_(medium),
       head_place_(head_place),
       write_bytes_(medium.geometry().write_bytes),
-      head_(head),
+      own_(std::make_unique<NewestHead>()),
+      newest_(own_.get()),
       archive_end_{head.archive_used, head.archive_sum},
-      unclear_(unclear),
-      buffer_(kPieceBytes) {}
+      buffer_(kPieceBytes) {
+  newest_->set(head);
+  newest_->unclear = unclear;
+}
+
+void ObjectCopies::rename_functions(u64 place, u64 bytes, u64 checksum) {
+  ObjectHead next = head();
+  next.functions_place = place;
+  next.functions_bytes = bytes;
+  next.functions_checksum = checksum;
+  newest_->set(next);
+}
 
 Status ObjectCopies::load(std::span<std::byte> pages) {
-  const u64 bytes = format::object_image_bytes(head_);
+  const u64 bytes = format::object_image_bytes(head());
   PERDURA_ASSERT(pages.size() >= bytes && pages.size() <= pages_bytes(bytes));
-  const u64 place = head_.copy_place[head_.copy];
-  std::vector<u64>& sums = page_sums_[head_.copy];
+  const u64 place = head().copy_place[head().copy];
+  std::vector<u64>& sums = page_sums_[head().copy];
   sums.resize(pages_of(bytes));
   PERDURA_TRY(medium_.load_pages(place, pages));
   const bool whole = medium_.whole(
       place, pages.data(), bytes, PERDURA_SITE("object copy"), [&](const std::byte* at) {
         for (u64 page = 0; page < sums.size(); ++page)
           sums[page] = checksum(at + page * kPageBytes, bytes_of_page(bytes, page));
-        return sum_of(sums) == head_.copy_checksum;
+        return sum_of(sums) == head().copy_checksum;
       });
   target_ = Target::kDurable;
   if (whole) return {};
@@ -82,15 +101,15 @@ Status ObjectCopies::load(std::span<std::byte> pages) {
 
 Status ObjectCopies::write(std::span<const std::byte> image, const ObjectChanges& changes,
                            u64 checkpoint, u64 session) {
-  ObjectHead next = head_;
-  next.copy = head_.copy ^ 1;
+  ObjectHead next = head();
+  next.copy = head().copy ^ 1;
   return write_both(next, image, &changes, checkpoint, session);
 }
 
 Status ObjectCopies::resize(const ObjectHead& next, std::span<const std::byte> image,
                             u64 checkpoint, u64 session) {
   for (const u64 place : next.copy_place)
-    PERDURA_ASSERT(place != head_.copy_place[0] && place != head_.copy_place[1]);
+    PERDURA_ASSERT(place != head().copy_place[0] && place != head().copy_place[1]);
   ObjectHead first = next;
   first.copy = 0;
   return write_both(first, image, nullptr, checkpoint, session);
@@ -99,15 +118,15 @@ Status ObjectCopies::resize(const ObjectHead& next, std::span<const std::byte> i
 // The copy and then the head that names it. `changes`: nullptr where both copies are new.
 Status ObjectCopies::write_both(ObjectHead next, std::span<const std::byte> image,
                                 const ObjectChanges* changes, u64 checkpoint, u64 session) {
-  PERDURA_ASSERT(checkpoint >= head_.checkpoint &&
+  PERDURA_ASSERT(checkpoint >= head().checkpoint &&
                  image.size() == format::object_image_bytes(next));
-  next.sequence = head_.sequence + 1;
+  next.sequence = head().sequence + 1;
   next.session = session;
   next.checkpoint = checkpoint;
   next.archive_used = archive_end_.used;
   next.archive_sum = archive_end_.sum;
   const bool are_known = changes != nullptr && changes->are_known();
-  const bool other_is_new = changes == nullptr || page_sums_[head_.copy].empty();
+  const bool other_is_new = changes == nullptr || page_sums_[head().copy].empty();
   if (changes != nullptr && lacking_.pages() != changes->lines().pages()) {
     PERDURA_ASSERT(target_ != Target::kKnown);
     lacking_ = LineSet(changes->are_kept() ? image.size() : 0);
@@ -129,14 +148,14 @@ Status ObjectCopies::write_both(ObjectHead next, std::span<const std::byte> imag
 
 Status ObjectCopies::repeat_head() {
   PERDURA_TRY(clear_next_head());
-  ObjectHead next = head_;
+  ObjectHead next = head();
   ++next.sequence;
   return replace_head(next);
 }
 
 Status ObjectCopies::remove() {
   PERDURA_TRY(clear_next_head());
-  ObjectHead next = head_;
+  ObjectHead next = head();
   ++next.sequence;
   next.log_lines = 0;
   PERDURA_TRY(replace_head(next));
@@ -146,19 +165,19 @@ Status ObjectCopies::remove() {
 
 Status ObjectCopies::replace_head(const ObjectHead& next) {
   const auto slot = static_cast<u8>(1U << next.sequence % 2);
-  unclear_ |= slot;
+  newest_->unclear |= slot;
   PERDURA_TRY(write_head(next));
   // Barrier: the head is durable before what it does not need is written again: the log before its
   // checkpoint, the other copy, all of an object that was removed.
   PERDURA_TRY(medium_.barrier(PERDURA_SITE("object head")));
-  unclear_ &= static_cast<u8>(~slot);
-  head_ = next;
+  newest_->set(next);
+  newest_->unclear &= static_cast<u8>(~slot);
   return {};
 }
 
 Status ObjectCopies::clear_next_head() {
-  const u64 slot = (head_.sequence + 1) % 2;
-  if ((unclear_ >> slot & 1) == 0) return {};
+  const u64 slot = (head().sequence + 1) % 2;
+  if ((unclear() >> slot & 1) == 0) return {};
   std::memset(buffer_.data(), 0, format::kObjectHeadBytes);
   PERDURA_TRY(medium_.write(head_place_ + slot * format::kObjectHeadBytes,
                             buffer_.first(format::kObjectHeadBytes),
@@ -166,7 +185,7 @@ Status ObjectCopies::clear_next_head() {
   // Barrier: no head names the copy that is written next, nor is there a part of one that a part of
   // the next head could make whole.
   PERDURA_TRY(medium_.barrier(PERDURA_SITE("cleared object head")));
-  unclear_ &= static_cast<u8>(~(1 << slot));
+  newest_->unclear &= static_cast<u8>(~(1 << slot));
   return {};
 }
 
@@ -277,7 +296,7 @@ Status ObjectCopies::write_copy(const ObjectHead& next, std::span<const std::byt
 
   Writer writer(*this, place, image, sums);
   if (by_lines) {
-    const std::vector<u64>& known = page_sums_[head_.copy];
+    const std::vector<u64>& known = page_sums_[head().copy];
     PERDURA_TRY(lacking_.for_each_page([&](u64 page, u64 mask) {
       const bool is_changed = changes->lines().of_page(page) != 0;
       return writer.write(page, mask, is_changed ? nullptr : &known[page]);

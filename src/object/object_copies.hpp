@@ -24,6 +24,7 @@
 #include "base/aligned_buffer.hpp"
 #include "format/object_format.hpp"
 #include "media/medium.hpp"
+#include "object/newest_head.hpp"
 #include "object/object_archive.hpp"
 #include "object/object_changes.hpp"
 
@@ -36,6 +37,8 @@ class ObjectCopies {
   /// each slot that may hold a part of a head.
   ObjectCopies(media::LinearMedium& medium, u64 head_place, const format::ObjectHead& head,
                u8 unclear);
+  /// The same of a head that is known already, or is set, where others see it.
+  ObjectCopies(media::LinearMedium& medium, u64 head_place, NewestHead& head);
 
   /// What its copy holds: `pages` has whole pages, which begin with the image. kCorrupt where that
   /// does not fit its checksum.
@@ -61,8 +64,12 @@ class ObjectCopies {
   /// What heads from the next one on say of the archive; durable before that is written.
   void set_archive_end(const ObjectArchive::End& end) { archive_end_ = end; }
 
-  const format::ObjectHead& head() const { return head_; }
-  u8 unclear() const { return unclear_; }
+  const format::ObjectHead& head() const { return newest_->get(); }
+  u8 unclear() const { return newest_->unclear; }
+  /// The head names other functions from the next checkpoint on.
+  void rename_functions(u64 place, u64 bytes, u64 checksum);
+  /// Somebody else may have written to the copies, and in vain.
+  void forget_written() { target_ = Target::kNothing; }
   /// Of copies, that were written since it was made.
   u64 written_bytes() const { return written_bytes_; }
 
@@ -85,9 +92,9 @@ class ObjectCopies {
   media::LinearMedium& medium_;
   const u64 head_place_;
   const u64 write_bytes_;
-  format::ObjectHead head_;
+  std::unique_ptr<NewestHead> own_;  ///< where nobody else has it
+  NewestHead* const newest_;
   ObjectArchive::End archive_end_;
-  u8 unclear_;  ///< slots of which it is not known what they hold
   AlignedBuffer buffer_;
   std::unique_ptr<media::WriteQueue> queue_;  ///< NVM, once something was written
 

@@ -18,18 +18,18 @@ namespace {
 constexpr u64 kAheadOfDone = 4;  // times what may wait, a thread defers no further
 
 std::atomic<u64> next_core{1};
-thread_local OwnEntry own_entry;
 
 std::span<ObjectCaller> callers_of(std::span<std::byte> image, const ObjectHead& head) {
   return {reinterpret_cast<ObjectCaller*>(image.data() + round_up(head.bytes, kLineBytes)),
           head.callers};
 }
 
-// Of an image of zeros.
-std::optional<CallHistory> have_history(std::span<std::byte> image, const ObjectHead& head) {
-  std::memset(image.data(), 0, image.size());
+// An image that is new begins with zeros.
+std::optional<CallHistory> have_history(const ObjectMemory& memory, std::span<std::byte> image,
+                                        const ObjectHead& head) {
+  if (memory.is_new()) std::memset(image.data(), 0, image.size());
   if (head.callers == 0) return std::nullopt;
-  return std::optional<CallHistory>(std::in_place, callers_of(image, head));
+  return std::optional<CallHistory>(std::in_place, callers_of(image, head), memory.admitted());
 }
 
 // Whether an older head is of the same object a checkpoint ago, so that its copy and the log make
@@ -46,29 +46,39 @@ bool leads_to_same(const ObjectHead& older, const ObjectHead& newest) {
 
 }  // namespace
 
-ObjectCore::ObjectCore(Parts&& parts, std::unique_ptr<ObjectLog> log)
+constinit thread_local OwnEntry own_entry;
+
+ObjectCore::ObjectCore(Parts&& parts, ObjectMemory&& memory, std::unique_ptr<ObjectLog> log)
     : id_(next_core.fetch_add(1)),
       options_(parts.options),
       session_(parts.session),
       is_nvm_(parts.medium->geometry().byte_addressable),
-      copies_(*parts.medium, parts.head_place, parts.head, parts.unclear),
+      memory_(std::move(memory)),
+      control_(memory_.control()),
+      peers_(parts.peers),
+      copies_(*parts.medium, parts.head_place, control_.head),
       log_(std::move(log)),
-      memory_(std::max<u64>(format::object_image_bytes(parts.head), 1)),
-      image_(memory_.first(format::object_image_bytes(parts.head))),
-      changes_(image_, std::ranges::any_of(parts.functions, &Function::reports)),
-      history_(have_history(image_, parts.head)),
+      image_(memory_.pages().first(format::object_image_bytes(parts.head))),
+      changes_(image_, parts.peers == nullptr &&
+                           std::ranges::any_of(parts.functions, &Function::reports)),
+      history_(have_history(memory_, image_, parts.head)),
       recording_(parts.head.history == format::ObjectHistory::kAll
                      ? std::make_unique<Recording>(*parts.medium, parts.head)
                      : nullptr),
+      execution_(control_.execution),
       executor_({.log = log_.get(),
                  .history = history_ ? &*history_ : nullptr,
                  .answers = recording_ ? &recording_->answers : nullptr,
                  .execution = &execution_,
                  .changes = &changes_,
                  .state = image_.first(parts.head.bytes),
+                 .waiters = memory_.waiters(),
+                 .base = memory_.base(),
                  .servers = options_.servers,
                  .verifies = options_.verifies},
-                std::move(parts.functions)) {
+                std::move(parts.functions)),
+      turns_(control_.turns),
+      calls_since_checkpoint_(control_.calls_since_checkpoint) {
   for (const Function& each : executor_.functions()) {
     traits_.push_back({.context_bytes = each.context_bytes,
                        .is_plain = each.accepts == nullptr && !history_,
@@ -77,13 +87,33 @@ ObjectCore::ObjectCore(Parts&& parts, std::unique_ptr<ObjectLog> log)
     merges_ = merges_ || traits_.back().commutes;
   }
   if (merges_) log_->have_merging();
+  if (memory_.is_new()) {
+    control_.head.set(parts.head);
+    control_.head.unclear = parts.unclear;
+    control_.session = session_;
+    control_.durability = static_cast<u8>(options_.durability);
+    control_.each_its_own = options_.servers == 0;
+  }
 }
 
+// Answers of all functions have room in a slot, and those that others bring if they are as long.
 Result<std::unique_ptr<ObjectCore>> ObjectCore::make(Parts&& parts, u64 from) {
+  ObjectMemory::Sizes sizes{.lines = parts.head.log_lines,
+                            .callers = parts.head.callers,
+                            .image_bytes = format::object_image_bytes(parts.head)};
+  if (parts.memory) {
+    sizes.answer_bytes = kLineBytes;
+    for (const Function& each : parts.functions)
+      sizes.answer_bytes = std::max(sizes.answer_bytes, round_up(each.result_bytes, kLineBytes));
+  }
+  PERDURA_ASSIGN(ObjectMemory memory,
+                 parts.memory ? parts.memory(sizes) : ObjectMemory::of_process(sizes));
   const LogPlace place{parts.head.log_place, parts.head.log_lines, parts.head.identity,
                        parts.session};
-  PERDURA_ASSIGN(auto log, ObjectLog::create(*parts.medium, place, from));
-  return std::unique_ptr<ObjectCore>(new ObjectCore(std::move(parts), std::move(log)));
+  PERDURA_ASSIGN(auto log, ObjectLog::create(*parts.medium, place, from, memory.log()));
+  if (memory.is_new()) memory.control().answer_bytes = sizes.answer_bytes;
+  return std::unique_ptr<ObjectCore>(
+      new ObjectCore(std::move(parts), std::move(memory), std::move(log)));
 }
 
 Result<std::unique_ptr<ObjectCore>> ObjectCore::create(Parts parts,
@@ -96,6 +126,7 @@ Result<std::unique_ptr<ObjectCore>> ObjectCore::create(Parts parts,
   PERDURA_ASSIGN(auto core, make(std::move(parts), ObjectLog::kFirstIndex));
   std::memcpy(core->image_.data(), state.data(), state.size());
   PERDURA_TRY(core->begin_session());
+  if (core->peers_ != nullptr) core->tell_functions(core->peers_->life());
   return core;
 }
 
@@ -103,6 +134,14 @@ Result<std::unique_ptr<ObjectCore>> ObjectCore::recover(Parts parts) {
   PERDURA_ASSERT(parts.session != parts.head.session);
   PERDURA_ASSIGN(auto core, load(parts));
   PERDURA_TRY(core->repeat());
+  if (core->peers_ != nullptr) core->tell_functions(core->peers_->life());
+  return core;
+}
+
+Result<std::unique_ptr<ObjectCore>> ObjectCore::join(Parts parts) {
+  PERDURA_ASSIGN(auto core, make(std::move(parts), ObjectLog::kFirstIndex));
+  PERDURA_TRY(core->check_choices());
+  if (core->peers_ != nullptr) core->tell_functions(core->peers_->life());
   return core;
 }
 
@@ -121,7 +160,7 @@ Result<std::unique_ptr<ObjectCore>> ObjectCore::load(Parts& parts) {
   const auto read = [&]() -> Result<std::unique_ptr<ObjectCore>> {
     const u64 session = parts.head.session;
     PERDURA_ASSIGN(auto core, make(Parts(parts), parts.head.checkpoint));
-    PERDURA_TRY(core->copies_.load(core->memory_.span()));
+    PERDURA_TRY(core->copies_.load(core->memory_.pages()));
     if (core->history_ && !core->history_->admit_recorded()) return core->damaged_history();
     PERDURA_TRY(core->log_->recover(session));
     if (core->recording_) PERDURA_TRY(core->read_archive());
@@ -203,14 +242,14 @@ Status ObjectCore::require_not_forked() const {
 // Set by whoever executes: where it holds before a round it holds until its end.
 Status ObjectCore::require_usable() const {
   PERDURA_TRY(require_not_forked());
-  const State state = state_.load(std::memory_order_acquire);
-  if (state == State::kClosed)
+  if (closed_.load(std::memory_order_acquire))
     return Failure{Code::kMisuse, "object '" + std::string(head().name) + "' is closed"};
-  if (state == State::kFailed)
-    return Failure{why_failed_.code, "object '" + std::string(head().name) +
-                                         "' has failed, and what was called since may be durable "
-                                         "or not; open the objects again. Why: " +
-                                         why_failed_.message};
+  if (has_failed())
+    return Failure{control_.failure.code,
+                   "object '" + std::string(head().name) +
+                       "' has failed, and what was called since may be durable "
+                       "or not; open the objects again. Why: " +
+                       control_.failure.message};
   return {};
 }
 
@@ -249,24 +288,20 @@ Status ObjectCore::check_call(const Call& call) {
 [[gnu::always_inline]] inline Status ObjectCore::log_call(const Call& call, Waiter* waiter,
                                                           u64& index) {
   const bool plain = is_plain(call);
+  if (peers_ != nullptr) [[unlikely]] {
+    if (!plain) PERDURA_TRY(check_call(call));
+    return log_among_processes(call, waiter, index);
+  }
   const Turns::Turn turn = merges_ ? turns_.take(call.function, call.domain) : Turns::Turn{};
   if (plain) [[likely]]
     index = log_->claim(call.context.size());
   else PERDURA_TRY(claim_checked(call, index));
   if (!log_->has_room(index, call.context.size())) [[unlikely]]
     PERDURA_TRY(make_room(index, call.context.size()));
-  if (waiter != nullptr) executor_.waiter_of(index) = waiter;
+  if (waiter != nullptr) executor_.set_waiter(index, waiter);
   const bool mergeable = traits_[call.function].commutes && log_->fits_in_one_piece(index, call);
   log_->publish(index, call, mergeable);
-  if (mergeable)
-    own_entry = {.core = id_,
-                 .index = index,
-                 .turn = turn,
-                 .calls = 1,
-                 .potid = call.potid,
-                 .domain = call.domain,
-                 .function = call.function};
-  else if (merges_) own_entry.core = 0;  // it is not the last one any more
+  note_logged(call, index, turn, mergeable);
   return {};
 }
 
@@ -308,32 +343,34 @@ class ObjectCore::Executing {
 // `body` when all that was called by now is done, and no group is done in part.
 template <class Body>
 Status ObjectCore::execute_alone(bool durable, Body&& body) {
-  const u64 end = log_->tail();
   PERDURA_TRY(require_not_forked());
-  for (;;) {
-    const Executing executing(*this);
-    PERDURA_TRY(require_usable());
-    PERDURA_TRY(rounds_until(end, durable));
-    if (log_->done() >= end && is_between_groups()) return body();
+  const u64 end = log_->tail();
+  for (Execution::Wait wait(execution_);;) {
+    bool left = false;
+    if (const Executing executing(*this); executing) {
+      PERDURA_TRY(require_usable());
+      PERDURA_TRY(or_left(rounds_until(end, durable), left));
+      if (!left && log_->done() >= end && is_between_groups()) return body();
+    }
+    if (left) wait.pause([&] { return log_->done() >= end; });
   }
 }
 
 // Who has claimed a place waits for nobody who executes: that one may wait for what is to be
 // published there (rounds_until), and makes room itself.
 Status ObjectCore::make_room(u64 index, u64 context_bytes) {
-  const auto is_over = [&] {
-    return log_->has_room(index, context_bytes) || state_ != State::kUsable;
-  };
+  const auto is_over = [&] { return log_->has_room(index, context_bytes) || !is_usable(); };
   for (Execution::Wait wait(execution_); !is_over();) {
     PERDURA_TRY(require_not_forked());
     bool executed = false;
+    bool left = false;
     if (const Executing executing(*this, std::try_to_lock); executing) {
       executed = true;
-      PERDURA_TRY(round());
-      if (!is_over() && log_->free_end() != log_->done() && is_between_groups())
+      PERDURA_TRY(or_left(round(), left));
+      if (!left && !is_over() && log_->free_end() != log_->done() && is_between_groups())
         PERDURA_TRY(free_log());
     }
-    if (executed) {
+    if (executed && !left) {
       // A thread before this one may be about to publish what it has claimed.
       if (!is_over()) ::sched_yield();
     } else if (!executor_.crew().help()) {
@@ -349,10 +386,11 @@ Status ObjectCore::free_log() {
   return or_fail([this] { return write_checkpoint(); });
 }
 
+// Before anybody can be told. All that processes share is as unsure as this object is.
 Status ObjectCore::fail(Status why) {
-  if (state_ == State::kFailed) return why;
-  why_failed_ = copy_of(why.failure());  // before anybody can be told
-  state_.store(State::kFailed, std::memory_order_release);
+  if (has_failed()) return why;
+  control_.failure.set(why.failure());
+  if (peers_ != nullptr) peers_->fail(why.failure());
   return why;
 }
 
@@ -360,10 +398,9 @@ Status ObjectCore::fail(Status why) {
 // that what is logged is in the caches still when it is done.
 Status ObjectCore::relieve(u64 index) {
   for (Execution::Wait wait(execution_);;) {
-    if (const Executing executing(*this, std::try_to_lock); executing) return round();
+    if (const Executing executing(*this, std::try_to_lock); executing) return or_logged(round());
     const auto is_near = [&] {
-      return index - log_->done() < kAheadOfDone * options_.pending_lines ||
-             state_ != State::kUsable;
+      return index - log_->done() < kAheadOfDone * options_.pending_lines || !is_usable();
     };
     if (executor_.crew().help() || is_near()) return {};
     wait.pause_for_room([&] { return is_near() || executor_.crew().has_work(); });
@@ -389,7 +426,11 @@ Status ObjectCore::defer_new(const Call& call) {
 Status ObjectCore::call_new(const Call& call, void* result) {
   if (options_.servers == 0)
     return call_alone(call, result, options_.durability != Durability::kRelaxed);
-  Waiter waiter{result, function_of(call).own_thread ? ::pthread_self() : 0};
+  if (peers_ != nullptr) {
+    if (!is_plain(call)) PERDURA_TRY(check_call(call));
+    return call_among_processes(call, result);
+  }
+  Waiter waiter{executor_.place_of(result), function_of(call).own_thread ? ::pthread_self() : 0};
   u64 index = 0;
   PERDURA_TRY(log_call(call, &waiter, index));
   return until_done(index + 1, false);
@@ -401,12 +442,13 @@ Status ObjectCore::call_alone(const Call& call, void* result, bool durable) {
     PERDURA_TRY(check_call(call));
   const Executing executing(*this);
   if (!is_usable()) return require_usable();
+  PERDURA_TRY(mend());
   if (recording_) PERDURA_TRY(have_archive_room_alone(call.context.size()));
   const u64 index = log_->tail();
   while (!log_->has_room(index, call.context.size())) [[unlikely]]
     PERDURA_TRY(free_log());
-  log_->claim_alone(call.context.size());
   log_->publish(index, call);
+  log_->claim_published(call.context.size());
   const u64 end = log_->tail();
   if (durable || is_due(end)) PERDURA_TRY(make_durable(index, end));
   PERDURA_TRY(or_fail([&] { return executor_.run_one(index, result); }));
@@ -461,6 +503,11 @@ Status ObjectCore::resize(u64 bytes, const u64 (&copy_place)[2], u32 potid) {
   if (InMethod::any())
     return Failure{Code::kMisuse,
                    "a method of an object resizes object '" + std::string(head().name) + "'"};
+  if (peers_ != nullptr)
+    return Failure{Code::kUnsupported,
+                   "object '" + std::string(head().name) +
+                       "' is shared by processes, and keeps its size meanwhile; open the objects "
+                       "in one process to change it"};
   return execute_alone(true, [&]() -> Status {
     const NotCancelled not_cancelled;
     PERDURA_TRY(have_resize_room_alone());
@@ -484,7 +531,7 @@ Status ObjectCore::resize(u64 bytes, const u64 (&copy_place)[2], u32 potid) {
       if (recording_) note_archived();
       return copies_.write(image, changes_, done, session_);
     }));
-    memory_ = std::move(memory);
+    memory_.exchange_image(std::move(memory));
     image_ = image;
     changes_.move_to(image_);
     if (history_) history_->move_to(callers_of(image_, next));
@@ -493,6 +540,14 @@ Status ObjectCore::resize(u64 bytes, const u64 (&copy_place)[2], u32 potid) {
     calls_since_checkpoint_ = 0;
     counts_.checkpoints += 2;
     return {};
+  });
+}
+
+// Both heads, before what they named is another one's.
+Status ObjectCore::rename_functions(u64 place, u64 bytes, u64 checksum) {
+  return execute_alone(true, [&]() -> Status {
+    copies_.rename_functions(place, bytes, checksum);
+    return or_fail([this] { return begin_session(); });
   });
 }
 
@@ -517,7 +572,8 @@ Status ObjectCore::close() {
   if (forked_since(generation_)) return {};
   Status last = checkpoint();
   const Executing executing(*this);
-  state_.store(State::kClosed, std::memory_order_release);
+  closed_.store(true, std::memory_order_release);
+  if (peers_ != nullptr) tell_functions(0);
   return last;
 }
 
@@ -541,9 +597,10 @@ ObjectHead ObjectCore::settled_head() {
 Status ObjectCore::until_done(u64 end, bool durable) {
   const auto is_done = [&] { return log_->done() >= end && (!durable || log_->durable() >= end); };
   for (Execution::Wait wait(execution_); !is_done();) {
+    bool left = false;
     if (const Executing executing(*this, std::try_to_lock); executing) {
-      PERDURA_TRY(rounds_until(end, durable));
-      continue;
+      PERDURA_TRY(or_left(rounds_until(end, durable), left));
+      if (!left) continue;
     }
     if (!executor_.crew().help())
       wait.pause([&] { return is_done() || executor_.crew().has_work(); });
@@ -554,6 +611,7 @@ Status ObjectCore::until_done(u64 end, bool durable) {
 // An entry that is claimed and not published yet is about to be, or its thread waits for room,
 // which a checkpoint gives. It returns before that where another thread has to go on.
 Status ObjectCore::rounds_until(u64 end, bool durable) {
+  PERDURA_TRY(mend());
   for (u64 spins = 0; log_->done() < end; ++spins) {
     const u64 before = log_->done();
     PERDURA_TRY(round());
@@ -571,6 +629,8 @@ Status ObjectCore::rounds_until(u64 end, bool durable) {
 // lie between groups.
 Status ObjectCore::round() {
   if (!is_usable()) return require_usable();
+  PERDURA_TRY(mend());
+  const u64 begin = log_->done();
   ObjectLog::Published published = log_->published_from_done();
   if (published.end == log_->done()) return {};
   if (!is_between_groups()) {
@@ -582,6 +642,7 @@ Status ObjectCore::round() {
   }
   ++counts_.rounds;
   PERDURA_TRY(run(published.end));
+  if (peers_ != nullptr && log_->done() == begin) return lacks(begin);
   // What was called has happened, and is durable, whether the checkpoint succeeds or not.
   if (calls_since_checkpoint_ >= options_.checkpoint_calls && is_between_groups())
     (void)write_checkpoint();
@@ -607,6 +668,7 @@ std::optional<NotCancelled> ObjectCore::in_system_calls() const {
 Status ObjectCore::make_durable(u64 last, u64 end) {
   const std::optional<NotCancelled> not_cancelled = in_system_calls();
   return or_fail([&]() -> Status {
+    if (peers_ != nullptr) PERDURA_TRY(peers_->require_sound());
     if (options_.durability == Durability::kTwoSteps)
       return log_->make_durable_in_two_steps(last, end);
     if (options_.durability != Durability::kEach) return log_->make_durable(last, end);
@@ -633,6 +695,12 @@ Status ObjectCore::write_checkpoint() {
   const u64 before = copies_.head().checkpoint;
   const bool is_in_log = log_->durable() >= done;
   PERDURA_TRY(guarded([&]() -> Status {
+    if (peers_ != nullptr) {
+      PERDURA_TRY(peers_->require_sound());
+      // What others have run is known to nobody here, nor what they wrote in vain.
+      changes_.note_all();
+      copies_.forget_written();
+    }
     if (recording_) PERDURA_TRY(archive(done));
     PERDURA_TRY(copies_.write(image_, changes_, done, session_));
     if (recording_) note_archived();

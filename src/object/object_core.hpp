@@ -8,6 +8,9 @@
 //  - Whoever executes is the only one who stores to the state, with those who help it, and the only
 //    one who writes to the medium.
 //  - A checkpoint that fails fails nobody's call: it is tried again, until there is no log left.
+//  - Where several processes have an object they see one memory of it (ObjectMemory). Whoever meets
+//    a lock whose owner died while it executed makes the state anew, from the resilient copy and
+//    the log, which both are as they were; what was published stays.
 //  - A call is answered when it is durable (unless the object is relaxed), and done once in a
 //    process's life; what the resilient copy lacks is done again by the next opening, in the same
 //    order.
@@ -29,6 +32,8 @@
 #include "object/object_copies.hpp"
 #include "object/object_executor.hpp"
 #include "object/object_log.hpp"
+#include "object/object_memory.hpp"
+#include "object/peers.hpp"
 
 namespace perdura::object {
 
@@ -70,12 +75,18 @@ class ObjectCore {
     /// What entries call by their numbers; one of which the program has nothing does not run.
     std::vector<Function> functions;
     CoreOptions options;
+    /// Where several processes have the object: its memory, of zeros where it is new; and they.
+    std::function<Result<ObjectMemory>(const ObjectMemory::Sizes&)> memory{};
+    Peers* peers = nullptr;
   };
 
   /// A new one, durable as `state` says. `parts.head` says where everything is.
   static Result<std::unique_ptr<ObjectCore>> create(Parts parts, std::span<const std::byte> state);
   /// One that was created before, as it was after the last group that was durable.
   static Result<std::unique_ptr<ObjectCore>> recover(Parts parts);
+  /// One that other processes have open: `parts.memory` is theirs, with the head that counts.
+  /// kInvalidArgument where they have chosen what cannot be beside `parts.options`.
+  static Result<std::unique_ptr<ObjectCore>> join(Parts parts);
   ObjectCore(const ObjectCore&) = delete;
 
   // --- any thread
@@ -100,6 +111,9 @@ class ObjectCore {
   /// returns. Where it fails in writing that may have happened or not, and calls fail.
   /// Of an object that keeps all calls it is recorded as a call of `potid`.
   Status resize(u64 bytes, const u64 (&copy_place)[2], u32 potid = 0);
+  /// Its functions are named at another place, where they are written already; when this returns no
+  /// head says otherwise.
+  Status rename_functions(u64 place, u64 bytes, u64 checksum);
   /// Of so many bytes as the head says, until it is resized.
   const std::byte* state() const { return image_.data(); }
   /// What this one has called so far, of what is durable and done. kMisuse where no history is
@@ -119,7 +133,7 @@ class ObjectCore {
   /// checkpoint(), where that is possible; from then on calls fail, and touch the medium no more.
   Status close();
   /// Where nobody calls any more; its name and places at any time.
-  const format::ObjectHead& head() const { return copies_.head(); }
+  const format::ObjectHead& head() const { return control_.head.get(); }
   /// As whoever called last has left it.
   format::ObjectHead settled_head();
   u8 unclear_heads() const { return copies_.unclear(); }
@@ -129,7 +143,7 @@ class ObjectCore {
  private:
   class Executing;
 
-  ObjectCore(Parts&& parts, std::unique_ptr<ObjectLog> log);
+  ObjectCore(Parts&& parts, ObjectMemory&& memory, std::unique_ptr<ObjectLog> log);
   static Result<std::unique_ptr<ObjectCore>> make(Parts&& parts, u64 from);
   static Result<std::unique_ptr<ObjectCore>> load(Parts& parts);
   Failure damaged_history() const;
@@ -159,6 +173,7 @@ class ObjectCore {
   bool is_plain(const Call& call) const;
   Status check_call(const Call& call);
   Status log_call(const Call& call, Waiter* waiter, u64& index);
+  void note_logged(const Call& call, u64 index, const Turns::Turn& turn, bool mergeable);
   Status call_alone(const Call& call, void* result, bool durable);
   bool is_due(u64 end) const;
   /// A group is recovered from its beginning: none is done in part where a checkpoint is written.
@@ -179,17 +194,35 @@ class ObjectCore {
   Status make_durable(u64 last, u64 end);
   Status flush();
   Status write_checkpoint();
+  bool has_failed() const { return control_.failure.has_failed.load(std::memory_order_acquire); }
   template <class Body>
   Status or_fail(Body&& body);
   Status fail(Status why);
+
+  // --- where several processes have it (shared_core.cc)
+  Status check_choices() const;
+  void tell_functions(u64 life);
+  Status log_among_processes(const Call& call, Waiter* waiter, u64& index);
+  Status call_among_processes(const Call& call, void* result);
+  WaiterSlot& take_slot();
+  void take_back_slots();
+  Failure lacks(u64 index);
+  bool somebody_has(u32 function) const;
+  Status or_left(Status done, bool& left);
+  Status or_logged(Status done);
+  u64 end_of_broken() const;
+  Status mend();
+  Status do_again();
 
   const u64 id_;  ///< no other one of the process has or had it
   const CoreOptions options_;
   const u64 session_;
   const bool is_nvm_;
+  ObjectMemory memory_;
+  ObjectControl& control_;
+  Peers* const peers_;  ///< nullptr: there is one process
   ObjectCopies copies_;
   std::unique_ptr<ObjectLog> log_;
-  AlignedBuffer memory_;
   std::span<std::byte> image_;  ///< what a copy holds
   ObjectChanges changes_;       ///< since the newest checkpoint
   std::optional<CallHistory> history_;
@@ -204,7 +237,7 @@ class ObjectCore {
     std::atomic<u64> claim_end{0};   ///< what is logged before it has room in the archive
   };
   const std::unique_ptr<Recording> recording_;
-  Execution execution_;
+  Execution& execution_;
   ObjectExecutor executor_;
   /// Of functions: what each call looks at.
   struct Traits {
@@ -214,15 +247,28 @@ class ObjectCore {
     u32 result_bytes;
   };
   std::vector<Traits> traits_;
-  Turns turns_;
+  Turns& turns_;
   bool merges_ = false;
   bool repaired_ = false;
-  enum class State : u8 { kUsable, kClosed, kFailed };  ///< for good: a group may be durable or not
-  std::atomic<State> state_{State::kUsable};
-  Failure why_failed_{};  ///< once it has
+  std::atomic<bool> closed_{false};
+  /// What the last round of this process could not do, and 1.
+  std::atomic<u32> lacked_{0};
   const u64 generation_ = process_generation();
-  u64 calls_since_checkpoint_ = 0;
+  u64& calls_since_checkpoint_;
   CoreCounts counts_;
 };
+
+inline void ObjectCore::note_logged(const Call& call, u64 index, const Turns::Turn& turn,
+                                    bool mergeable) {
+  if (mergeable)
+    own_entry = {.core = id_,
+                 .index = index,
+                 .turn = turn,
+                 .calls = 1,
+                 .potid = call.potid,
+                 .domain = call.domain,
+                 .function = call.function};
+  else if (merges_) own_entry.core = 0;  // it is not the last one any more
+}
 
 }  // namespace perdura::object

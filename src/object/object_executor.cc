@@ -21,7 +21,6 @@ ObjectExecutor::ObjectExecutor(const Parts& parts, std::vector<Function> functio
       functions_(std::move(functions)),
       joins_(std::ranges::any_of(functions_, [](const Function& f) { return f.join != nullptr; })),
       owns_(std::ranges::any_of(functions_, [](const Function& f) { return f.own_thread; })),
-      waiters_(parts.log->lines()),
       twin_(parts.verifies ? parts.state.size() : 1),
       before_(parts.verifies ? parts.state.size() : 1) {}
 
@@ -38,8 +37,28 @@ u64 ObjectExecutor::end_of_turn(u64 end) {
   return index;
 }
 
+// The first one that this process does not have, which another one must do.
+u64 ObjectExecutor::end_of_known(u64 end) const {
+  u64 index = parts_.log->done();
+  while (index != end && knows(index)) index += parts_.log->entry(index).lines;
+  return index;
+}
+
+Status ObjectExecutor::repeat(u64 begin, u64 end) {
+  const InMethod in_method(parts_.changes);
+  repeats_ = true;
+  Status repeated = guarded([&]() -> Status {
+    if (alone()) return run_apart(begin, end);
+    if (begin != end) run_in_order(begin, end);
+    return {};
+  });
+  repeats_ = false;
+  return repeated;
+}
+
 Status ObjectExecutor::run(u64 end) {
   const InMethod in_method(parts_.changes);
+  if (parts_.log->is_among_processes()) end = end_of_known(end);
   if (owns_) end = end_of_turn(end);
   const bool helped = parts_.servers > 1 && parts_.execution->was_wanted();
   const bool in_order = alone() || owns_ || (!joins_ && !helped);
@@ -59,9 +78,7 @@ Status ObjectExecutor::run_one(u64 index, void* result) {
   const InMethod in_method(parts_.changes);
   const ObjectEntry& entry = parts_.log->entry(index);
   if (alone()) {
-    Waiter waiter{result};
-    waiter_of(index) = &waiter;
-    PERDURA_TRY(run_apart(index, index + entry.lines));
+    PERDURA_TRY(run_apart(index, result));
   } else {
     run_on_state(functions_[entry.function], parts_.log->context_of(index), result);
     // Nobody helps meanwhile, so that these need not be additions that wait for others.
@@ -131,35 +148,43 @@ void ObjectExecutor::run_list(const std::vector<u64>& entries) {
       [](u64 place) { return place + 1; });
 }
 
+// Where the answer to an entry goes; nullptr: nobody asks for it. Among processes it is told again
+// if this one dies before it says that the call is done; there each entry's is set.
+void* ObjectExecutor::take_result(u64 index) {
+  const Waiter* const waiter = repeats_ ? nullptr : waiter_of(index);
+  if (waiter == nullptr) return nullptr;
+  if (!parts_.log->is_among_processes()) set_waiter(index, nullptr);
+  return waiter->result == 0 ? nullptr : at(waiter->result);
+}
+
 void ObjectExecutor::run_entry(u64 index) {
   const ObjectEntry& entry = parts_.log->entry(index);
-  void* result = nullptr;
-  if (Waiter*& waiter = waiter_of(index); waiter != nullptr)
-    result = std::exchange(waiter, nullptr)->result;
-  run_on_state(functions_[entry.function], parts_.log->context_of(index), result);
+  run_on_state(functions_[entry.function], parts_.log->context_of(index), take_result(index));
 }
 
 // Where a history is kept each call has its answer apart, also if nobody waits for it.
 Status ObjectExecutor::run_apart(u64 begin, u64 end) {
-  for (u64 index = begin; index != end; index += parts_.log->entry(index).lines) {
-    const ObjectEntry& entry = parts_.log->entry(index);
-    const Function& function = functions_[entry.function];
-    const std::byte* const context = parts_.log->context_of(index);
-    if (answer_.size() < function.result_bytes) answer_ = AlignedBuffer(function.result_bytes);
-    PERDURA_TRY(run_verified(function, context));
-    if (Waiter* const waiter = std::exchange(waiter_of(index), nullptr);
-        waiter != nullptr && waiter->result != nullptr)
-      std::memcpy(waiter->result, answer_.data(), function.result_bytes);
-    if (parts_.history != nullptr) {
-      parts_.history->note(entry.potid, entry.calls, answer_.first(function.result_bytes));
-      parts_.changes->note(parts_.history->of(entry.potid), sizeof(format::ObjectCaller));
-    }
-    if (parts_.answers != nullptr)
-      parts_.answers->insert(parts_.answers->end(), answer_.data(),
-                             answer_.data() + function.result_bytes);
-    calls_.fetch_add(entry.calls, std::memory_order_relaxed);
-    runs_.fetch_add(1, std::memory_order_relaxed);
+  for (u64 index = begin; index != end; index += parts_.log->entry(index).lines)
+    PERDURA_TRY(run_apart(index, take_result(index)));
+  return {};
+}
+
+Status ObjectExecutor::run_apart(u64 index, void* result) {
+  const ObjectEntry& entry = parts_.log->entry(index);
+  const Function& function = functions_[entry.function];
+  const std::byte* const context = parts_.log->context_of(index);
+  if (answer_.size() < function.result_bytes) answer_ = AlignedBuffer(function.result_bytes);
+  PERDURA_TRY(run_verified(function, context));
+  if (result != nullptr) std::memcpy(result, answer_.data(), function.result_bytes);
+  if (parts_.history != nullptr) {
+    parts_.history->note(entry.potid, entry.calls, answer_.first(function.result_bytes));
+    parts_.changes->note(parts_.history->of(entry.potid), sizeof(format::ObjectCaller));
   }
+  if (parts_.answers != nullptr)
+    parts_.answers->insert(parts_.answers->end(), answer_.data(),
+                           answer_.data() + function.result_bytes);
+  calls_.fetch_add(entry.calls, std::memory_order_relaxed);
+  runs_.fetch_add(1, std::memory_order_relaxed);
   return {};
 }
 

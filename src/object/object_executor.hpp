@@ -10,6 +10,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -20,6 +21,7 @@
 #include "object/execution.hpp"
 #include "object/object_changes.hpp"
 #include "object/object_log.hpp"
+#include "object/object_memory.hpp"
 
 namespace perdura::object {
 
@@ -41,7 +43,7 @@ struct Function {
   bool reports = false;
 };
 /// Of a method that can be joined.
-constexpr u64 kJoinedContextMax = 256;
+constexpr u64 kJoinedContextMax = kMergedContextMax;
 
 namespace detail {
 extern constinit thread_local bool inside_method;
@@ -67,12 +69,6 @@ class InMethod {
   ObjectChanges* const reported_to_;
 };
 
-/// A thread that waits for the answer to its entry. In its stack.
-struct Waiter {
-  void* result;
-  pthread_t thread = 0;  ///< that alone may do it; 0: whoever executes
-};
-
 /// In the thread that executes; whoever helps calls help() of the crew.
 class ObjectExecutor {
  public:
@@ -84,16 +80,25 @@ class ObjectExecutor {
     Execution* execution = nullptr;
     ObjectChanges* changes = nullptr;
     std::span<std::byte> state{};
-    u32 servers = 1;        ///< that do calls at once, at most
-    bool verifies = false;  ///< each call is done twice, and must do the same
+    std::atomic<u64>* waiters = nullptr;  ///< zeros, by the first line of their entries
+    std::byte* base = nullptr;            ///< what these count from
+    u32 servers = 1;                      ///< that do calls at once, at most
+    bool verifies = false;                ///< each call is done twice, and must do the same
   };
   ObjectExecutor(const Parts& parts, std::vector<Function> functions);
 
   const std::vector<Function>& functions() const { return functions_; }
   Crew& crew() { return crew_; }
-  /// Where the thread that claimed the entry at `index` waits for its answer; before it is
-  /// published.
-  Waiter*& waiter_of(u64 index) { return waiters_[index & (parts_.log->lines() - 1)]; }
+  /// Where the thread that claimed the entry at `index` waits for its answer, or nullptr; before it
+  /// is published.
+  void set_waiter(u64 index, const Waiter* waiter) {
+    waiter_at(index).store(waiter == nullptr ? 0 : place_of(waiter), std::memory_order_relaxed);
+  }
+  /// What a waiter's `result` is for an answer at an address.
+  u64 place_of(const void* at) const {
+    if (at == nullptr) return 0;
+    return reinterpret_cast<std::uintptr_t>(at) - reinterpret_cast<std::uintptr_t>(parts_.base);
+  }
 
   /// Does the calls from done() to `end`, or to one that another thread must do, and says so to the
   /// log. kMisuse: verification has found a method that does not do the same twice, and what is
@@ -102,9 +107,17 @@ class ObjectExecutor {
   /// The same of one call, for the thread that has made it.
   Status run_one(u64 index, void* result);
   /// Whose the call at `index` is, which this thread must leave to it; 0: anybody's.
-  pthread_t anothers(u64 index) {
+  pthread_t anothers(u64 index) const {
     const Waiter* const waiter = owns_ ? waiter_of(index) : nullptr;
     return waiter == nullptr || waiter->thread == ::pthread_self() ? 0 : waiter->thread;
+  }
+  /// The calls from `begin` on were done before, and what they did is lost: they are done again,
+  /// for nobody.
+  Status repeat(u64 begin, u64 end);
+  /// Whether this process has what the entry at `index` calls.
+  bool knows(u64 index) const {
+    const u16 function = parts_.log->entry(index).function;
+    return function < functions_.size() && functions_[function].run != nullptr;
   }
   /// While nobody executes anything: the state is elsewhere, and has another size.
   void move_to(std::span<std::byte> state);
@@ -116,7 +129,19 @@ class ObjectExecutor {
  private:
   /// Calls are done one after the other, each with an answer of its own.
   bool alone() const { return parts_.history != nullptr || parts_.verifies; }
+  std::atomic<u64>& waiter_at(u64 index) const {
+    return parts_.waiters[index & (parts_.log->lines() - 1)];
+  }
+  Waiter* waiter_of(u64 index) const {
+    const u64 place = waiter_at(index).load(std::memory_order_relaxed);
+    return place == 0 ? nullptr : reinterpret_cast<Waiter*>(at(place));
+  }
+  std::byte* at(u64 place) const {
+    return reinterpret_cast<std::byte*>(reinterpret_cast<std::uintptr_t>(parts_.base) + place);
+  }
+  void* take_result(u64 index);
   u64 end_of_turn(u64 end);
+  u64 end_of_known(u64 end) const;
   u64 end_of_segment(u64 index, u64 end) const;
   template <class EntryAt, class Next>
   void run_calls(u64 begin, u64 end, const EntryAt& entry_at, const Next& next);
@@ -130,14 +155,15 @@ class ObjectExecutor {
     function.run(parts_.state.data(), context, result);
   }
   Status run_apart(u64 begin, u64 end);
+  Status run_apart(u64 index, void* result);
   Status run_verified(const Function& function, const std::byte* context);
   Status check_reports(const Function& function) const;
 
   Parts parts_;
   const std::vector<Function> functions_;
-  const bool joins_;              ///< some function does
-  const bool owns_;               ///< some function is its caller's alone
-  std::vector<Waiter*> waiters_;  ///< by the first line of their entries
+  const bool joins_;      ///< some function does
+  const bool owns_;       ///< some function is its caller's alone
+  bool repeats_ = false;  ///< nobody waits for what is done
   Crew crew_;
   std::vector<std::vector<u64>> lists_;  ///< by number of a domain in the segment
   std::unordered_map<std::int32_t, u32> list_of_;

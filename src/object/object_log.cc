@@ -13,25 +13,32 @@ namespace perdura::object {
 using format::ObjectEntry;
 
 Result<std::unique_ptr<ObjectLog>> ObjectLog::create(media::LinearMedium& medium,
-                                                     const LogPlace& place, u64 from) {
+                                                     const LogPlace& place, u64 from,
+                                                     LogMemory memory) {
   PERDURA_ASSERT(from >= kFirstIndex && std::has_single_bit(place.lines) &&
                  place.lines >= kLinesPerPage && place.lines <= format::kObjectLogLinesMax);
-  PERDURA_ASSIGN(Mapping memory, Mapping::anonymous(place.lines * kLineBytes));
-  return std::unique_ptr<ObjectLog>(new ObjectLog(medium, place, from, std::move(memory)));
+  Mapping own;
+  if (memory.cursors == nullptr) {
+    const u64 circle = place.lines * kLineBytes;
+    PERDURA_ASSIGN(own, Mapping::anonymous(circle + round_up(sizeof(LogCursors), kPageBytes)));
+    memory.circle = own.as();
+    memory.cursors = new (own.as() + circle) LogCursors;
+  }
+  return std::unique_ptr<ObjectLog>(new ObjectLog(medium, place, from, memory, std::move(own)));
 }
 
-ObjectLog::ObjectLog(media::LinearMedium& medium, const LogPlace& place, u64 from, Mapping memory)
+ObjectLog::ObjectLog(media::LinearMedium& medium, const LogPlace& place, u64 from, LogMemory memory,
+                     Mapping own)
     : medium_(medium),
       place_(place),
       write_lines_(medium.geometry().write_bytes / kLineBytes),
-      memory_(std::move(memory)),
+      own_(std::move(own)),
+      at_(*memory.cursors),
+      circle_(memory.circle),
       context_(format::kObjectContextMax),
-      pages_(write_lines_ == 1 ? 1 : place.lines * kLineBytes),
-      tail_(from),
-      done_(from),
-      durable_(from),
-      free_end_(from),
-      room_end_(room_end_from(from)) {}
+      pages_(write_lines_ == 1 ? 1 : circle_bytes()) {
+  if (memory.is_new) at_.begin_at(from, room_end_from(from));
+}
 
 // Of all lines of a group, in the last entry of which it lies itself; and of what is not in them.
 u64 ObjectLog::checksum_of(u64 begin, u64 last, u64 session) const {
@@ -48,31 +55,62 @@ u64 ObjectLog::checksum_of(u64 begin, u64 last, u64 session) const {
 
 void ObjectLog::copy_long(u64 index, u64 lines, std::span<const std::byte> context) const {
   std::memset(line(index + lines - 1), 0, kLineBytes);
-  const u64 circle = memory_.length();
+  const u64 circle = circle_bytes();
   const u64 begin = (offset_of(index) + sizeof(ObjectEntry)) & (circle - 1);
   const u64 until_end = std::min<u64>(context.size(), circle - begin);
-  std::memcpy(memory_.as() + begin, context.data(), until_end);
+  std::memcpy(circle_ + begin, context.data(), until_end);
   if (until_end != context.size())
-    std::memcpy(memory_.as(), context.data() + until_end, context.size() - until_end);
+    std::memcpy(circle_, context.data() + until_end, context.size() - until_end);
 }
 
 void ObjectLog::freeze(const Published& published) {
-  if (!merging_) return;
-  frozen_.store(published.end, std::memory_order_seq_cst);
-  if (published.first_mergeable == published.end) return;
-  heavy_fence();
-  for (u64 index = published.first_mergeable; index != published.end;
-       index += entry_at(index).lines) {
-    await_soon([&] { return !merging(index).load(std::memory_order_acquire); });
-    entry_at(index).checksum = 0;
+  const auto is_frozen_now = [&](u64 index) { entry_at(index).checksum = 0; };
+  const auto each_mergeable = [&](auto&& then) {
+    for (u64 index = published.first_mergeable; index != published.end;
+         index += entry_at(index).lines)
+      then(index);
+  };
+  if (at_.among_processes) {
+    const Claiming claiming(*this);
+    at_.frozen.store(published.end, std::memory_order_relaxed);
+    each_mergeable(is_frozen_now);
+  } else if (merging_) {
+    at_.frozen.store(published.end, std::memory_order_seq_cst);
+    if (published.first_mergeable == published.end) return;
+    heavy_fence();
+    each_mergeable([&](u64 index) {
+      await_soon([&] { return !merging(index).load(std::memory_order_acquire); });
+      is_frozen_now(index);
+    });
   }
+}
+
+void ObjectLog::undo_merge() {
+  const u64 index = at_.before.index.load(std::memory_order_acquire);
+  if (index == 0) return;
+  ObjectEntry& entry = entry_at(index);
+  entry.calls = at_.before.calls;
+  std::memcpy(line(index) + sizeof entry, at_.before.context, entry.context_bytes);
+  at_.before.index.store(0, std::memory_order_release);
+}
+
+// A mark in the middle of what is written later would say that its group ends there. And there is
+// room for what is free, which it may not have come to say.
+void ObjectLog::mend() {
+  const Claiming claiming(*this);
+  for (u64 index = durable(); index != tail(); index += entry_at(index).lines) {
+    ObjectEntry& entry = entry_at(index);
+    if (entry.group != 0 || index < at_.frozen.load(std::memory_order_relaxed)) entry.checksum = 0;
+    entry.group = 0;
+  }
+  at_.room_end.store(room_end_from(free_end()), std::memory_order_release);
 }
 
 // Contexts are the program's bytes: where a line of one becomes the beginning of an entry they must
 // not look like one that is published.
 void ObjectLog::note_checkpoint(u64 unused, u64 covered) {
   PERDURA_ASSERT(unused >= free_end() && unused <= covered && covered <= done());
-  for (u64 each = free_end(); each != unused && each < long_end_;) {
+  for (u64 each = free_end(); each != unused && each < at_.long_end;) {
     const u64 next = each + entry_at(each).lines;
     for (u64 inside = each + 1; inside != next; ++inside)
       published(inside).store(0, std::memory_order_relaxed);
@@ -82,19 +120,18 @@ void ObjectLog::note_checkpoint(u64 unused, u64 covered) {
     // What was done before it was durable is so with the checkpoint: it is not written any more,
     // and on no page before what is written next does anything count.
     PERDURA_ASSERT(unused == covered);
-    durable_.store(covered, std::memory_order_release);
-    if (write_lines_ != 1) std::memset(pages_.data(), 0, write_lines_ * kLineBytes);
+    at_.durable.store(covered, std::memory_order_release);
   }
-  free_end_.store(unused, std::memory_order_release);
-  room_end_.store(room_end_from(unused), std::memory_order_release);
+  at_.free_end.store(unused, std::memory_order_release);
+  at_.room_end.store(room_end_from(unused), std::memory_order_release);
 }
 
 const std::byte* ObjectLog::copied_context_of(u64 index) {
   const u64 bytes = entry_at(index).context_bytes;
   const u64 begin = offset_of(index) + sizeof(ObjectEntry);
-  const u64 until_end = memory_.length() - std::min<u64>(begin, memory_.length());
-  std::memcpy(context_.data(), memory_.as() + begin, until_end);
-  std::memcpy(context_.data() + until_end, memory_.as(), bytes - until_end);
+  const u64 until_end = circle_bytes() - std::min<u64>(begin, circle_bytes());
+  std::memcpy(context_.data(), circle_ + begin, until_end);
+  std::memcpy(context_.data() + until_end, circle_, bytes - until_end);
   return context_.data();
 }
 
@@ -112,7 +149,7 @@ Status ObjectLog::make_durable(u64 last, u64 end) {
   // Barrier: the entries are durable before any call of them is answered, and before those that
   // follow are written.
   PERDURA_TRY(medium_.barrier(PERDURA_SITE("object entries")));
-  durable_.store(end, std::memory_order_release);
+  at_.durable.store(end, std::memory_order_release);
   return {};
 }
 
@@ -128,30 +165,28 @@ Status ObjectLog::make_durable_in_two_steps(u64 last, u64 end) {
   PERDURA_TRY(write(last, end));
   // Barrier: as in one step.
   PERDURA_TRY(medium_.barrier(PERDURA_SITE("object entries")));
-  durable_.store(end, std::memory_order_release);
+  at_.durable.store(end, std::memory_order_release);
   return {};
 }
 
-// In at most two pieces: the circle ends in between.
+// In at most two pieces: the circle ends in between. The page that the first line is on begins with
+// what was written there before, which is in memory until all of the page is free.
 Status ObjectLog::write(u64 begin, u64 end) {
   const u64 write_bytes = write_lines_ * kLineBytes;
   for (u64 at = begin; at != end;) {
     const u64 first = offset_of(at);
     const u64 here = std::min(end - at, place_.lines - first / kLineBytes);
     if (write_lines_ == 1) {
-      PERDURA_TRY(medium_.write(place_.offset + first, {memory_.as() + first, here * kLineBytes},
+      PERDURA_TRY(medium_.write(place_.offset + first, {circle_ + first, here * kLineBytes},
                                 PERDURA_SITE("object entries")));
     } else {
       const u64 page = round_down(first, write_bytes);
       const u64 length = first + here * kLineBytes - page;
       const u64 whole = round_up(length, write_bytes);
-      std::memcpy(pages_.data() + (first - page), memory_.as() + first, here * kLineBytes);
+      std::memcpy(pages_.data(), circle_ + page, length);
       std::memset(pages_.data() + length, 0, whole - length);
       PERDURA_TRY(medium_.write(place_.offset + page, {pages_.data(), whole},
                                 PERDURA_SITE("object entries")));
-      // The next write begins with what this one ends with.
-      const u64 last = round_down(length, write_bytes);
-      if (last != length) std::memmove(pages_.data(), pages_.data() + last, length - last);
     }
     at += here;
   }
@@ -207,7 +242,7 @@ Status ObjectLog::find_later_group(u64 hole, u64 end, u64 session) const {
 // Whether `fits()` holds of so many bytes of the circle at `from`, as they lie in memory, where the
 // medium may exchange them for others that it may have.
 bool ObjectLog::is_whole(u64 from, u64 bytes, const std::function<bool()>& fits) const {
-  std::byte* const here = memory_.as() + from;
+  std::byte* const here = circle_ + from;
   return medium_.whole(place_.offset + from, here, bytes, PERDURA_SITE("object entries"),
                        [&](const std::byte* at) {
                          if (at == here) return fits();
@@ -242,26 +277,22 @@ u64 ObjectLog::end_of_group(u64 begin, u64 limit, u64 session) const {
   const u64 first = std::min(lines, place_.lines - offset_of(begin) / kLineBytes);
   const bool found = lines != 0 && is_whole(offset_of(begin), first * kLineBytes, fits) &&
                      (first == lines || is_whole(0, (lines - first) * kLineBytes, fits));
-  return found || is_whole(0, memory_.length(), fits) ? end() : begin;
+  return found || is_whole(0, circle_bytes(), fits) ? end() : begin;
 }
 
 Status ObjectLog::recover(u64 session) {
   const u64 from = free_end();
   PERDURA_ASSERT(tail() == from);
-  PERDURA_TRY(medium_.load_pages(place_.offset, {memory_.as(), memory_.length()}));
+  PERDURA_TRY(medium_.load_pages(place_.offset, {circle_, circle_bytes()}));
   const u64 limit = from + place_.lines;
   u64 end = from;  // of the groups that are whole
   for (u64 next; (next = end_of_group(end, limit, session)) != end;) end = next;
   PERDURA_TRY(find_later_group(end, limit, session));
   // What follows the last mark never was.
   for (u64 each = end; each != limit; ++each) entry_at(each).index = 0;
-  tail_ = end;
-  durable_ = end;
-  long_end_ = end;
-  if (write_lines_ != 1) {
-    const u64 page = round_down(end, write_lines_);
-    std::memcpy(pages_.data(), line(page), (end - page) * kLineBytes);
-  }
+  at_.tail = end;
+  at_.durable = end;
+  at_.long_end = end;
   return {};
 }
 

@@ -12,6 +12,9 @@
 //  - The place of an entry in the circle is written by the thread that claimed it until that has
 //    published it, and from then on by whoever executes, alone. Where calls are merged the thread
 //    may change its entry until it is frozen.
+//  - Where processes share the log a place is claimed and published in one step, under a lock that
+//    is the next one's when its owner dies: so before tail() all is published, and a claim of who
+//    died is none.
 //  - Nothing from free_end on is overwritten, neither in memory nor on the medium; there a
 //    page with a line of it is written again as it was, with more behind it.
 #pragma once
@@ -28,10 +31,13 @@
 #include "base/assert.hpp"
 #include "base/asymmetric_fence.hpp"
 #include "base/mapping.hpp"
+#include "base/robust_mutex.hpp"
 #include "format/object_format.hpp"
 #include "media/medium.hpp"
 
 namespace perdura::object {
+
+constexpr u64 kMergedContextMax = 256;  ///< of a method whose calls are merged
 
 /// Where an object's log is, and whose entries count there.
 struct LogPlace {
@@ -49,30 +55,79 @@ struct Call {
   std::span<const std::byte> context{};
 };
 
+/// How far a log is. Lies in memory that processes may share.
+struct LogCursors {
+  void begin_at(u64 from, u64 room) {
+    for (std::atomic<u64>* each : {&tail, &done, &durable, &free_end}) *each = from;
+    room_end = room;
+  }
+
+  alignas(64) std::atomic<u64> tail{0};
+  alignas(64) std::atomic<u64> done{0};
+  std::atomic<u64> durable{0};
+  std::atomic<u64> free_end{0};
+  std::atomic<u64> room_end{0};  ///< no entry may lie behind it
+  std::atomic<u64> frozen{0};
+  u64 long_end = 0;  ///< behind the last entry seen that has several lines
+
+  // --- where processes share it
+  bool among_processes = false;
+  alignas(64) RobustMutex claims;  ///< of whoever claims or merges
+  /// An entry as it was before it is merged with, while that is under way.
+  struct {
+    std::atomic<u64> index;  ///< 0: none is
+    u32 calls;
+    std::byte context[kMergedContextMax];
+  } before{};
+};
+
+/// Where a log is in memory: cursors that count already, or shall begin, and a circle of its lines.
+struct LogMemory {
+  LogCursors* cursors = nullptr;  ///< nullptr: it has its own
+  std::byte* circle = nullptr;
+  bool is_new = true;
+};
+
 class ObjectLog {
  public:
-  /// `medium` outlives it. `from`: where the first entry will be, not before kFirstIndex.
+  /// `medium` and `memory` outlive it. `from`: where the first entry will be, not before
+  /// kFirstIndex.
   static Result<std::unique_ptr<ObjectLog>> create(media::LinearMedium& medium,
-                                                   const LogPlace& place, u64 from);
+                                                   const LogPlace& place, u64 from,
+                                                   LogMemory memory = {});
 
   /// Memory begins as zeros, which are to be no entry.
   static constexpr u64 kFirstIndex = kLinesPerPage;
 
   /// Before anything is appended: entries may be merged with later calls.
-  void have_merging() { merging_ = std::make_unique<std::atomic<bool>[]>(place_.lines); }
+  void have_merging() {
+    if (!at_.among_processes) merging_ = std::make_unique<std::atomic<bool>[]>(place_.lines);
+  }
 
   // --- any thread
 
   /// A place in the order of execution, for a call with a context of so many bytes. It is to be
   /// published, once there is room for it.
   u64 claim(u64 context_bytes) {
-    return tail_.fetch_add(format::object_entry_lines(context_bytes), std::memory_order_relaxed);
+    return at_.tail.fetch_add(format::object_entry_lines(context_bytes), std::memory_order_relaxed);
   }
-  /// The same, where only whoever executes claims.
-  u64 claim_alone(u64 context_bytes) {
-    const u64 index = tail_.load(std::memory_order_relaxed);
-    tail_.store(index + format::object_entry_lines(context_bytes), std::memory_order_relaxed);
-    return index;
+  /// While it lives nobody else claims a place, or changes an entry: where processes share the log.
+  class Claiming {
+   public:
+    explicit Claiming(ObjectLog& log) : log_(log) {
+      if (log_.at_.claims.lock() == Locked::kOwnerDied) log_.undo_merge();
+    }
+    ~Claiming() { log_.at_.claims.unlock(); }
+    Claiming(const Claiming&) = delete;
+
+   private:
+    ObjectLog& log_;
+  };
+  /// The place at tail() is that of an entry that has been published there. Where nobody else
+  /// claims.
+  void claim_published(u64 context_bytes) {
+    const u64 index = at_.tail.load(std::memory_order_relaxed);
+    at_.tail.store(index + format::object_entry_lines(context_bytes), std::memory_order_release);
   }
   /// The same, if that and all before it lie before `end`; else nothing.
   std::optional<u64> claim_before(u64 end, u64 context_bytes) {
@@ -87,7 +142,7 @@ class ObjectLog {
   /// free.
   bool has_room(u64 index, u64 context_bytes) const {
     return index + format::object_entry_lines(context_bytes) <=
-           room_end_.load(std::memory_order_acquire);
+           at_.room_end.load(std::memory_order_acquire);
   }
   /// Somebody who has claimed a place waits for room.
   bool is_full() const { return !has_room(tail(), 0); }
@@ -97,11 +152,12 @@ class ObjectLog {
   /// whether that stands for another call as well. Nothing happens where it is frozen.
   template <class Change>
   bool merge(u64 index, Change&& change);
-  u64 tail() const { return tail_.load(std::memory_order_acquire); }
-  u64 done() const { return done_.load(std::memory_order_acquire); }
-  u64 durable() const { return durable_.load(std::memory_order_acquire); }
-  u64 free_end() const { return free_end_.load(std::memory_order_acquire); }
+  u64 tail() const { return at_.tail.load(std::memory_order_acquire); }
+  u64 done() const { return at_.done.load(std::memory_order_acquire); }
+  u64 durable() const { return at_.durable.load(std::memory_order_acquire); }
+  u64 free_end() const { return at_.free_end.load(std::memory_order_acquire); }
   u64 lines() const { return place_.lines; }
+  bool is_among_processes() const { return at_.among_processes; }
 
   // --- whoever executes, one thread at a time
 
@@ -133,15 +189,17 @@ class ObjectLog {
   /// Whether context_of() needs no memory for it.
   bool is_in_one_piece(u64 index) const {
     return offset_of(index) + sizeof(format::ObjectEntry) + entry(index).context_bytes <=
-           memory_.length();
+           circle_bytes();
   }
   bool fits_in_one_piece(u64 index, const Call& call) const {
-    return offset_of(index) + sizeof(format::ObjectEntry) + call.context.size() <= memory_.length();
+    return offset_of(index) + sizeof(format::ObjectEntry) + call.context.size() <= circle_bytes();
   }
   void note_done(u64 index) {
     PERDURA_ASSERT(index >= done() && index <= tail());
-    done_.store(index, std::memory_order_release);
+    at_.done.store(index, std::memory_order_release);
   }
+  /// Who executed has died: what it was about to write is to be written, and none of it is a group.
+  void mend();
   /// The newest checkpoint has all entries before `covered`, and none needs those before `unused`
   /// any more: their lines are free.
   void note_checkpoint(u64 unused, u64 covered);
@@ -158,17 +216,22 @@ class ObjectLog {
   static constexpr u64 kMergeable = 1;
   static constexpr u64 kAhead = 12;  ///< lines
 
-  ObjectLog(media::LinearMedium& medium, const LogPlace& place, u64 from, Mapping memory);
+  ObjectLog(media::LinearMedium& medium, const LogPlace& place, u64 from, LogMemory memory,
+            Mapping own);
 
   /// Of a line, from the beginning of the circle, bytes.
   u64 offset_of(u64 index) const { return (index & (place_.lines - 1)) * kLineBytes; }
-  std::byte* line(u64 index) const { return memory_.as() + offset_of(index); }
+  u64 circle_bytes() const { return place_.lines * kLineBytes; }
+  std::byte* line(u64 index) const { return circle_ + offset_of(index); }
   format::ObjectEntry& entry_at(u64 index) const {
     return *reinterpret_cast<format::ObjectEntry*>(line(index));
   }
   std::atomic_ref<u64> published(u64 index) const { return std::atomic_ref(entry_at(index).index); }
   std::atomic<bool>& merging(u64 index) const { return merging_[index & (place_.lines - 1)]; }
   const std::byte* copied_context_of(u64 index);
+  template <class Change>
+  bool merge_among_processes(u64 index, Change&& change);
+  void undo_merge();
   static void copy_short(std::byte* to, std::span<const std::byte> context);
   void copy_long(u64 index, u64 lines, std::span<const std::byte> context) const;
   u64 checksum_of(u64 begin, u64 last, u64 session) const;
@@ -188,17 +251,12 @@ class ObjectLog {
   media::LinearMedium& medium_;
   const LogPlace place_;
   const u64 write_lines_;
-  const Mapping memory_;
+  const Mapping own_;  ///< where the memory is nobody else's
+  LogCursors& at_;
+  std::byte* const circle_;
   AlignedBuffer context_;
-  AlignedBuffer pages_;  ///< block media: what is written, and between writes the last page of it
+  AlignedBuffer pages_;                           ///< block media: what is written
   std::unique_ptr<std::atomic<bool>[]> merging_;  ///< by line: its thread is changing the entry
-  u64 long_end_ = 0;  ///< behind the last entry seen that has several lines
-  alignas(64) std::atomic<u64> tail_;
-  alignas(64) std::atomic<u64> done_;
-  std::atomic<u64> durable_;
-  std::atomic<u64> free_end_;
-  std::atomic<u64> room_end_;  ///< no entry may lie behind it
-  std::atomic<u64> frozen_{0};
 };
 
 // Most contexts are words, and a copy of a known length is no call.
@@ -255,7 +313,7 @@ inline ObjectLog::Published ObjectLog::published_from_done() {
       found.first_mergeable = found.end;
     found.last = found.end;
     found.end += entry.lines;
-    if (entry.lines != 1) long_end_ = found.end;
+    if (entry.lines != 1) at_.long_end = found.end;
   }
   found.first_mergeable = std::min(found.first_mergeable, found.end);
   return found;
@@ -264,16 +322,35 @@ inline ObjectLog::Published ObjectLog::published_from_done() {
 // Who freezes sees that it is being changed, or this thread that it is frozen.
 template <class Change>
 bool ObjectLog::merge(u64 index, Change&& change) {
+  if (at_.among_processes) [[unlikely]]
+    return merge_among_processes(index, change);
   std::atomic<bool>& now = merging(index);
   now.store(true, std::memory_order_relaxed);
   light_fence();
   bool merged = false;
-  if (frozen_.load(std::memory_order_acquire) <= index) {
+  if (at_.frozen.load(std::memory_order_acquire) <= index) {
     format::ObjectEntry& entry = entry_at(index);
     merged = entry.calls != ~u32{0} && change(line(index) + sizeof(format::ObjectEntry));
     if (merged) ++entry.calls;
   }
   now.store(false, std::memory_order_release);
+  return merged;
+}
+
+// Whoever is killed in the middle leaves the entry as it was.
+template <class Change>
+bool ObjectLog::merge_among_processes(u64 index, Change&& change) {
+  const Claiming claiming(*this);
+  format::ObjectEntry& entry = entry_at(index);
+  if (at_.frozen.load(std::memory_order_relaxed) > index || entry.calls == ~u32{0}) return false;
+  std::byte* const context = line(index) + sizeof(format::ObjectEntry);
+  PERDURA_ASSERT(entry.context_bytes <= sizeof at_.before.context);
+  at_.before.calls = entry.calls;
+  std::memcpy(at_.before.context, context, entry.context_bytes);
+  at_.before.index.store(index, std::memory_order_release);
+  const bool merged = change(context);
+  if (merged) ++entry.calls;
+  at_.before.index.store(0, std::memory_order_release);
   return merged;
 }
 

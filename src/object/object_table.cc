@@ -90,14 +90,20 @@ ObjectTable::Entry ObjectTable::entry_of(media::Medium& medium, u64 place, std::
   return entry;
 }
 
-Status ObjectTable::read() {
+Status ObjectTable::read(const FindLive& find_live) {
   for (const format::Extent& extent : volume_.extents(ExtentKind::kObjects, region_))
     give_back(extent.medium_offset, extent.length);
   for (const format::Extent& extent : volume_.extents(ExtentKind::kObjectHeads, region_)) {
     AlignedBuffer bytes(extent.length);
     PERDURA_TRY(volume_.medium().load_pages(extent.medium_offset, bytes.first(extent.length)));
     for (u64 at = 0; at < extent.length; at += kPairBytes) {
-      const Entry entry = entry_of(volume_.medium(), extent.medium_offset + at, bytes.data() + at);
+      const u64 place = extent.medium_offset + at;
+      const std::optional<Live> live = find_live ? find_live(place) : std::nullopt;
+      const Entry entry = live ? Entry{.place = place, .head = live->head}
+                               : entry_of(volume_.medium(), place, bytes.data() + at);
+      const Range kept = live ? live->kept : Range{};
+      if (kept.bytes != 0 && !take(kept.place, pages_bytes(kept.bytes)))
+        return damaged(place, "keeps space that is not free");
       if (!counts_on(entry.head)) return damaged(entry.place, "counts further than a store does");
       next_identity_ = std::max(next_identity_, entry.head.identity + 1);
       if (entry.head.log_lines == 0) unused_.push_back(entry);

@@ -6,7 +6,9 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,8 +25,20 @@ class ObjectTable {
   /// `volume` outlives it.
   ObjectTable(region::Volume& volume, u32 region) : volume_(volume), region_(region) {}
 
+  struct Range {
+    u64 place;
+    u64 bytes;
+  };
+  /// An object that is open: what counts of it is in memory, and its head on the medium changes.
+  struct Live {
+    format::ObjectHead head;
+    Range kept;  ///< that it has as well; of no bytes: nothing
+  };
+  /// By the place of its slots; nothing: it is not open.
+  using FindLive = std::function<std::optional<Live>(u64 place)>;
+
   /// Reads the heads. kCorrupt where two of them name the same space, or what is not the region's.
-  Status read();
+  Status read(const FindLive& find_live = {});
 
   struct Entry {
     u64 place = 0;  ///< of its two slots on the medium
@@ -40,10 +54,6 @@ class ObjectTable {
 
   /// A place in the table for an object that is new: `head` has its sequence and identity.
   Result<Entry> new_entry();
-  struct Range {
-    u64 place;
-    u64 bytes;
-  };
   /// It is not made after all: nothing has been written to its place, nor to these.
   void give_up(const Entry& entry, std::span<const Range> ranges);
   /// `bytes` of the region's space, in whole pages, which nobody has until a head names it; given

@@ -272,6 +272,26 @@ Status Volume::end_session() {
   return write_superblock();
 }
 
+Status Volume::refresh() {
+  std::lock_guard lock(mutex_);
+  return guarded([this]() -> Status {
+    PERDURA_TRY(medium_->look_again());
+    return read_head();
+  });
+}
+
+void Volume::join_session() {
+  std::lock_guard lock(mutex_);
+  ++sessions_;
+}
+
+Result<u64> Volume::count_session() {
+  std::lock_guard lock(mutex_);
+  ++superblock_.session;
+  PERDURA_TRY(write_superblock());
+  return superblock_.session;
+}
+
 Status Volume::add_region(const RegionRecord& record) {
   std::lock_guard lock(mutex_);
   const std::vector<Extent> before = extents_;

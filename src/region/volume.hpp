@@ -62,6 +62,15 @@ class Volume {
   /// It has ended in order, with nothing in flight. When all have, the store is clean.
   Status end_session();
 
+  // --- where several processes share it: each call under the lock that they share
+
+  /// What another one has written counts here as well.
+  Status refresh();
+  /// This opening is part of a session that another process has begun.
+  void join_session();
+  /// One more session has been, which is returned: no earlier one had its number.
+  Result<u64> count_session();
+
   /// A number and a name that no other has. One with chunks gets space for its version records.
   Status add_region(const format::RegionRecord& record);
   /// Its space is free from then on. Nobody may use it; kLocked where somebody reads it.

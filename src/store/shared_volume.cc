@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <thread>
 
 #include "base/process.hpp"
+#include "store/recovery.hpp"
 
 namespace perdura::store {
 namespace {
@@ -49,6 +52,7 @@ Result<format::RegionRecord> find_region(const region::Volume& volume, std::stri
 struct SharedVolume::Opened {
   std::mutex mutex;
   std::unique_ptr<region::Volume> volume;  ///< nullptr: nobody has it open
+  std::shared_ptr<SharedMemory> memory;    ///< nullptr: it is this process's alone
   u64 users = 0;
   std::string occupant;               ///< of its place, when it was opened
   std::map<u32, std::string> claims;  ///< numbers and names of regions
@@ -82,18 +86,82 @@ SharedVolume::Registry& SharedVolume::registry() {
   return registry.get();
 }
 
+struct SharedVolume::Opening {
+  std::unique_ptr<region::Volume> volume;
+  std::shared_ptr<SharedMemory> memory;
+};
+
+namespace {
+
+// Until another process has been caught between two updates, which it makes beside this one.
+constexpr int kLooksMax = 100;
+constexpr std::chrono::milliseconds kLookAgain(1);
+
+constexpr u64 kSegmentBytes = format::kSegmentBytesMax;
+
+}  // namespace
+
 Result<std::unique_ptr<SharedVolume>> SharedVolume::of(std::string_view uri, const Open& open) {
+  return of(uri, false, [&]() -> Result<Opening> {
+    Opening opening;
+    PERDURA_ASSIGN(opening.volume, open());
+    return opening;
+  });
+}
+
+// The first one finds the store as a crash or a close has left it, alone; the others find it as it
+// is said to be under the lock.
+Result<std::unique_ptr<SharedVolume>> SharedVolume::among_processes(std::string_view uri,
+                                                                    bool create,
+                                                                    const OpenMedium& open) {
+  return of(uri, true, [&]() -> Result<Opening> {
+    Opening opening;
+    for (int looks = 0;; ++looks) {
+      PERDURA_ASSIGN(std::unique_ptr<media::Medium> medium, open());
+      if (medium->sharing() == nullptr)
+        return Failure{Code::kUnsupported, "'" + medium->name() +
+                                               "' cannot be shared by processes; use file:, emu: "
+                                               "or dax:"};
+      media::FileLock& lock = *medium->sharing();
+      if (!lock.has_others()) {
+        PERDURA_ASSIGN(opening.volume, open_volume(std::move(medium), create, kSegmentBytes));
+        PERDURA_ASSIGN(opening.memory, SharedMemory::create(*opening.volume));
+        lock.stay();
+        return opening;
+      }
+      auto volume = region::Volume::open(std::move(medium));
+      if (volume) {
+        opening.volume = std::move(*volume);
+        PERDURA_ASSIGN(opening.memory, SharedMemory::join(*opening.volume));
+        lock.stay();
+        return opening;
+      }
+      if (looks == kLooksMax) return volume.failure();
+      std::this_thread::sleep_for(kLookAgain);
+    }
+  });
+}
+
+Result<std::unique_ptr<SharedVolume>> SharedVolume::of(
+    std::string_view uri, bool among_processes, const std::function<Result<Opening>()>& open) {
   for (;;) {
     const std::string place = media::place_of(uri);
     const std::shared_ptr<Opened> opened = registry().at(place);
     std::lock_guard lock(opened->mutex);
     if (opened->volume == nullptr) {
-      PERDURA_ASSIGN(opened->volume, open());
+      PERDURA_ASSIGN(Opening opening, open());
+      opened->volume = std::move(opening.volume);
+      opened->memory = std::move(opening.memory);
       opened->occupant = media::occupant_of(uri);
     } else if (opened->occupant != media::occupant_of(uri)) {
       registry().replace(place, opened);
       continue;
-    } else {
+    } else if (among_processes != (opened->memory != nullptr)) {
+      return Failure{Code::kLocked,
+                     "'" + opened->volume->name() + "' is open in this process, which " +
+                         (among_processes ? "has it for itself" : "shares it with others") +
+                         ": all of it is shared, as regions of objects, or none; close it first"};
+    } else if (!among_processes) {
       PERDURA_TRY(opened->volume->begin_session());
     }
     std::unique_ptr<SharedVolume> shared(new SharedVolume(opened));
@@ -114,13 +182,24 @@ SharedVolume::~SharedVolume() {
   if (!forked_since(opened_->generation)) {
     std::lock_guard lock(opened_->mutex);
     opened_->claims.erase(region_);
-    if (--opened_->users == 0) opened_->volume.reset();
+    if (--opened_->users == 0) {
+      if (opened_->memory) opened_->memory->leave();
+      opened_->memory.reset();
+      opened_->volume.reset();
+    }
   }
   opened_.reset();
   registry().forget_unused();
 }
 
 region::Volume& SharedVolume::volume() const { return *opened_->volume; }
+
+const std::shared_ptr<SharedMemory>& SharedVolume::memory() const { return opened_->memory; }
+
+// Where processes share it, the last one of them does so when it leaves.
+Status SharedVolume::end_session() {
+  return opened_->memory ? Status{} : opened_->volume->end_session();
+}
 
 Result<SharedVolume::Claim> SharedVolume::claim(std::string_view name, bool create) {
   std::lock_guard lock(opened_->mutex);

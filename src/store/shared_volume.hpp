@@ -1,6 +1,6 @@
 // The volume of a medium, shared by the regions of it that this process has open to write: a medium
 // is opened with the first of them and closed with the last. Who reads has a medium of his own, as
-// if he were another process.
+// if he were another process. Other processes may have it open as well, where all of them share it.
 #pragma once
 
 #include <functional>
@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "region/volume.hpp"
+#include "store/shared_memory.hpp"
 
 namespace perdura::store {
 
@@ -19,16 +20,25 @@ Result<format::RegionRecord> find_region(const region::Volume& volume, std::stri
 class SharedVolume {
  public:
   using Open = std::function<Result<std::unique_ptr<region::Volume>>()>;
+  using OpenMedium = std::function<Result<std::unique_ptr<media::Medium>>()>;
 
   /// Of what `uri` names. `open` opens it, where no region of it is open in this process; else this
   /// session is counted.
   static Result<std::unique_ptr<SharedVolume>> of(std::string_view uri, const Open& open);
+  /// Of a volume that other processes may share: regions of objects alone. `open` opens the medium,
+  /// which is shared. kLocked where this process has it open for itself.
+  static Result<std::unique_ptr<SharedVolume>> among_processes(std::string_view uri, bool create,
+                                                               const OpenMedium& open);
   /// Of who reads: nobody else's.
   static std::unique_ptr<SharedVolume> of_reader(std::unique_ptr<region::Volume> volume);
   ~SharedVolume();
   SharedVolume(const SharedVolume&) = delete;
 
   region::Volume& volume() const;
+  /// What processes have in common that share it; nullptr: this one has it for itself.
+  const std::shared_ptr<SharedMemory>& memory() const;
+  /// The use ends in order.
+  Status end_session();
 
   struct Claim {
     format::RegionRecord record;  ///< of a new region its number and its name
@@ -42,7 +52,10 @@ class SharedVolume {
  private:
   struct Opened;
   struct Registry;
+  struct Opening;
   static Registry& registry();
+  static Result<std::unique_ptr<SharedVolume>> of(std::string_view uri, bool among_processes,
+                                                  const std::function<Result<Opening>()>& open);
 
   explicit SharedVolume(std::shared_ptr<Opened> opened) : opened_(std::move(opened)) {}
 

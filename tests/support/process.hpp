@@ -114,6 +114,7 @@ class ToldProcess {
   }
   ToldProcess(const ToldProcess&) = delete;
 
+  pid_t pid() const { return child_->pid(); }
   void order(u64 number) {
     if (::write(orders_[1], &number, sizeof number) != sizeof number) std::abort();
   }

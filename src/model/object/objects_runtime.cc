@@ -8,7 +8,9 @@
 #include <thread>
 
 #include "base/checksum.hpp"
+#include "base/futex.hpp"
 #include "base/threads.hpp"
+#include "model/object/object_opening.hpp"
 #include "object/object_look.hpp"
 #include "region/engine_rules.hpp"
 #include "region/region.hpp"
@@ -17,6 +19,8 @@
 
 namespace perdura::detail {
 namespace {
+
+using namespace std::chrono_literals;
 
 using format::ObjectHead;
 using object::ObjectCore;
@@ -84,6 +88,8 @@ Status check_answers(const ObjectType& type, bool has_history) {
   return {};
 }
 
+}  // namespace
+
 std::vector<object::Function> functions_of(const std::vector<std::string>& names,
                                            const ObjectType& type) {
   std::vector<object::Function> functions;
@@ -105,6 +111,8 @@ std::vector<object::Function> functions_of(const std::vector<std::string>& names
   return functions;
 }
 
+namespace {
+
 std::vector<u16> numbers_of(const std::vector<std::string>& names, const ObjectType& type) {
   std::vector<u16> numbers;
   for (const ObjectMethod& method : type.methods)
@@ -112,11 +120,13 @@ std::vector<u16> numbers_of(const std::vector<std::string>& names, const ObjectT
   return numbers;
 }
 
+}  // namespace
+
 std::shared_ptr<OpenObject> opened(std::unique_ptr<ObjectCore> core,
                                    const std::vector<std::string>& names, const ObjectType& type,
-                                   const ObjectOptions& options) {
+                                   const ObjectOptions& options, u32 block) {
   return std::make_shared<OpenObject>(std::move(core), numbers_of(names, type),
-                                      std::chrono::milliseconds(options.pending_ms));
+                                      std::chrono::milliseconds(options.pending_ms), block);
 }
 
 u64 bytes_of(const std::vector<std::string>& names) {
@@ -136,6 +146,8 @@ object::CoreOptions core_options(const ObjectOptions& options, const ObjectHead&
           .durability = static_cast<object::Durability>(options.durability),
           .verifies = options.verify_replay};
 }
+
+namespace {
 
 // A call waits until its entry fits behind the checkpoint, or behind the beginning of the page that
 // has it: so long as that cannot be, for ever.
@@ -162,10 +174,11 @@ Result<std::unique_ptr<ObjectsRuntime>> ObjectsRuntime::open(std::string_view ur
                                                              const OpenMedium& open_medium) {
   std::unique_ptr<ObjectsRuntime> runtime(new ObjectsRuntime);
   const auto open_named = [&]() -> Result<std::unique_ptr<media::Medium>> {
-    PERDURA_ASSIGN(media::OpenedMedium opened, media::open_medium(uri, {.create = options.create}));
+    PERDURA_ASSIGN(media::OpenedMedium opened,
+                   media::open_medium(uri, {.create = options.create, .shares = options.shared}));
     return std::move(opened.medium);
   };
-  const auto open_volume = [&]() -> Result<std::unique_ptr<region::Volume>> {
+  const auto open_linear = [&]() -> Result<std::unique_ptr<media::Medium>> {
     PERDURA_ASSIGN(std::unique_ptr<media::Medium> medium,
                    open_medium ? open_medium() : open_named());
     if (medium->linear() == nullptr)
@@ -173,9 +186,17 @@ Result<std::unique_ptr<ObjectsRuntime>> ObjectsRuntime::open(std::string_view ur
                      "'" + medium->name() +
                          "' holds objects of its own, which are put and read as a whole; use "
                          "file:, emu: or dax:"};
+    return medium;
+  };
+  const auto open_volume = [&]() -> Result<std::unique_ptr<region::Volume>> {
+    PERDURA_ASSIGN(std::unique_ptr<media::Medium> medium, open_linear());
     return store::open_volume(std::move(medium), options.create, format::kSegmentBytesMax);
   };
-  PERDURA_ASSIGN(runtime->shared_, store::SharedVolume::of(uri, open_volume));
+  PERDURA_ASSIGN(runtime->shared_, options.shared ? store::SharedVolume::among_processes(
+                                                        uri, options.create, open_linear)
+                                                  : store::SharedVolume::of(uri, open_volume));
+  runtime->memory_ = runtime->shared_->memory();
+  if (!runtime->memory_) store::SharedMemory::remove_left(runtime->shared_->volume());
   PERDURA_TRY(runtime->open_region(options));
   return runtime;
 }
@@ -188,6 +209,8 @@ ObjectsRuntime::~ObjectsRuntime() {
 
 Status ObjectsRuntime::open_region(const ObjectsOptions& options) {
   region::Volume& volume = shared_->volume();
+  const Turn turn(memory_);
+  if (memory_) PERDURA_TRY(memory_->catch_up());
   PERDURA_ASSIGN(store::SharedVolume::Claim claim, shared_->claim(options.region, options.create));
   if (claim.is_new) {
     store::object_kind().fill_record({}, claim.record);
@@ -195,12 +218,14 @@ Status ObjectsRuntime::open_region(const ObjectsOptions& options) {
     PERDURA_ASSIGN(claim.record.address,
                    region::Region::choose_address(kAddressSpace, volume.regions()));
     PERDURA_TRY(volume.add_region(claim.record));
+    if (memory_) memory_->note_change();
   } else if (!region::engine_rules(claim.record).has_objects) {
     return invalid("region '" + options.region + "' of '" + volume.name() +
                    "' holds a heap, not objects; choose another one");
   }
   region_ = claim.record.region;
   session_ = volume.superblock().session;
+  if (memory_) return catch_up();
   table_ = std::make_unique<ObjectTable>(volume, region_);
   return table_->read();
 }
@@ -226,6 +251,7 @@ template <class Done>
 Done ObjectsRuntime::noting_heads(Done&& done) {
   if (!done && done.failure().code != Code::kIncompatible && done.failure().code != Code::kCorrupt)
     heads_unknown_ = true;
+  if (heads_unknown_ && memory_ && !done) memory_->fail(done.failure());
   return std::move(done);
 }
 
@@ -237,8 +263,10 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::object(std::string_view name
   PERDURA_TRY(check_options(options));
   PERDURA_TRY(require_not_forked());
   const NotCancelled not_cancelled;
+  const Turn turn(memory_);
   std::lock_guard lock(mutex_);
   PERDURA_TRY(require_open());
+  PERDURA_TRY(catch_up());
   const ObjectTable::Entry* const found = table_->find(name);
   if (found != nullptr &&
       (std::string_view(found->head.type) != type.name || found->head.bytes != type.bytes))
@@ -247,34 +275,45 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::object(std::string_view name
                        "' is a " + found->head.type + " of " + std::to_string(found->head.bytes) +
                        " bytes, not a " + type.name + " of " + std::to_string(type.bytes)};
   if (const auto open = open_.find(name); open != open_.end()) return open->second;
-  PERDURA_ASSIGN(auto made,
-                 found == nullptr ? create(name, type, options) : recover(*found, type, options));
+  if (memory_) (void)memory_->note_change();  // whatever comes of it
+  PERDURA_ASSIGN(auto made, found == nullptr ? create(name, type, options)
+                                             : open_found(*found, type, options));
+  note_change();
   open_.emplace(name, made);
   look_after(*made);
   return made;
 }
 
-// Under the lock. Without a thread calls wait until somebody needs them.
+// Under the lock. Without a thread calls wait until somebody needs them, and what another process
+// cannot do waits for this one.
 void ObjectsRuntime::look_after(const OpenObject& object) {
-  if (object.pending().count() == 0) return;
-  if (looker_) return closing_.notify_all();
+  if (object.pending().count() == 0 && !memory_) return;
+  if (looker_) return ring();
   const NoSignals no_signals;
   looker_ = std::make_unique<std::thread>([this] { sync_what_waits(); });
   ::pthread_setname_np(looker_->native_handle(), "perdura-objects");
 }
 
+void ObjectsRuntime::ring() {
+  futex_wake_all(bell(), memory_ ? Waiters::kOfAll : Waiters::kOfProcess);
+}
+
 // What waits when it looks has waited for half of the time at most when it looked before. A failure
 // is told to who calls next.
 void ObjectsRuntime::sync_what_waits() {
-  std::unique_lock lock(mutex_);
-  while (!closed_) {
+  for (;;) {
+    const u32 seen = bell().load(std::memory_order_acquire);
     std::chrono::milliseconds wait = std::chrono::hours(1);
-    for (const auto& [name, open] : open_) {
-      if (open->pending().count() == 0) continue;
-      (void)open->core().sync_soon();
-      wait = std::min(wait, std::max(open->pending() / 2, std::chrono::milliseconds(1)));
+    {
+      std::lock_guard lock(mutex_);
+      if (closed_) return;
+      for (const auto& [name, open] : open_) {
+        const std::chrono::milliseconds pending = open->pending();
+        if (pending.count() != 0 || memory_) (void)open->core().sync_soon();
+        if (pending.count() != 0) wait = std::min(wait, std::max(pending / 2, 1ms));
+      }
     }
-    closing_.wait_for(lock, wait);
+    futex_wait(bell(), seen, wait, memory_ ? Waiters::kOfAll : Waiters::kOfProcess);
   }
 }
 
@@ -311,6 +350,8 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::create(std::string_view name
   PERDURA_TRY(check_answers(type, has_history));
   std::vector<std::string> names;
   for (const ObjectMethod& method : type.methods) names.emplace_back(method.name);
+  if (memory_) PERDURA_TRY(check_shared(type, names));
+  PERDURA_ASSIGN(const u64 session, session_of_opening());
   PERDURA_ASSIGN(ObjectTable::Entry entry, table_->new_entry());
   entry.head.history = static_cast<format::ObjectHistory>(options.history);
   if (has_history) entry.head.callers = options.callers;
@@ -319,30 +360,41 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::create(std::string_view name
   PERDURA_TRY(allocate(entry, type.bytes, options.log_bytes, bytes_of(names)));
   name.copy(entry.head.name, format::kObjectNameMax);
   std::string_view(type.name).copy(entry.head.type, format::kObjectNameMax);
-  entry.head.session = session_;
+  entry.head.session = session;
   PERDURA_TRY(write_names(names, entry.head));
-  PERDURA_ASSIGN(auto core, noting_heads(ObjectCore::create(
-                                {.medium = &medium(),
-                                 .head_place = entry.place,
-                                 .head = entry.head,
-                                 .unclear = entry.unclear,
-                                 .session = session_,
-                                 .functions = functions_of(names, type),
-                                 .options = core_options(options, entry.head)},
-                                {static_cast<const std::byte*>(type.initial), type.bytes})));
+  NewBlock block(memory_, region_, entry.place);
+  ObjectCore::Parts parts{.medium = &medium(),
+                          .head_place = entry.place,
+                          .head = entry.head,
+                          .unclear = entry.unclear,
+                          .session = session,
+                          .functions = functions_of(names, type),
+                          .options = core_options(options, entry.head)};
+  block.add_to(parts);
+  PERDURA_ASSIGN(auto core,
+                 noting_heads(ObjectCore::create(
+                     std::move(parts), {static_cast<const std::byte*>(type.initial), type.bytes})));
   entry.head = core->head();
   entry.unclear = 0;
   table_->note(entry);
-  return opened(std::move(core), names, type, options);
+  return opened(std::move(core), names, type, options, block.publish());
 }
 
-// Methods that the object's log has not called yet get numbers behind those that it has.
+Result<std::shared_ptr<OpenObject>> ObjectsRuntime::open_found(const ObjectTable::Entry& entry,
+                                                               const ObjectType& type,
+                                                               const ObjectOptions& options) {
+  PERDURA_TRY(check_room(type, entry.head.log_lines, medium().geometry().write_bytes));
+  PERDURA_TRY(check_answers(type, entry.head.callers != 0));
+  const std::optional<u32> block =
+      memory_ ? memory_->find(region_, entry.place) : std::optional<u32>();
+  return block ? join(*block, entry, type, options) : recover(entry, type, options);
+}
+
 Result<std::shared_ptr<OpenObject>> ObjectsRuntime::recover(const ObjectTable::Entry& entry,
                                                             const ObjectType& type,
                                                             const ObjectOptions& options) {
-  PERDURA_TRY(check_room(type, entry.head.log_lines, medium().geometry().write_bytes));
-  PERDURA_TRY(check_answers(type, entry.head.callers != 0));
-  if (entry.head.session >= session_)
+  PERDURA_ASSIGN(const u64 session, session_of_opening());
+  if (entry.head.session >= session)
     return Failure{Code::kCorrupt, "the head of object '" + std::string(entry.head.name) +
                                        "' (medium offset " + std::to_string(entry.place) +
                                        ") is of a session that has not been; restore the store "
@@ -350,27 +402,31 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::recover(const ObjectTable::E
   ObjectTable::Entry now = entry;
   PERDURA_ASSIGN(std::vector<std::string> names, object::function_names(medium(), now.head));
   const size_t before = names.size();
-  for (const ObjectMethod& method : type.methods)
-    if (std::ranges::find(names, method.name) == names.end()) names.emplace_back(method.name);
+  names = with_methods(std::move(names), type);
+  if (memory_) PERDURA_TRY(check_shared(type, names));
   if (names.size() != before) {
     PERDURA_ASSIGN(now.head.functions_place, table_->allocate(bytes_of(names)));
     PERDURA_TRY(write_names(names, now.head));
   }
-  PERDURA_ASSIGN(auto core,
-                 noting_heads(ObjectCore::recover({.medium = &medium(),
-                                                   .head_place = now.place,
-                                                   .head = now.head,
-                                                   .older = now.older,
-                                                   .unclear = now.unclear,
-                                                   .session = session_,
-                                                   .functions = functions_of(names, type),
-                                                   .options = core_options(options, now.head)})));
+  NewBlock block(memory_, region_, now.place);
+  ObjectCore::Parts parts{.medium = &medium(),
+                          .head_place = now.place,
+                          .head = now.head,
+                          .older = now.older,
+                          .unclear = now.unclear,
+                          .session = session,
+                          .functions = functions_of(names, type),
+                          .options = core_options(options, now.head)};
+  block.add_to(parts);
+  auto recovered = ObjectCore::recover(std::move(parts));
+  if (block.is_refused()) return recovered.failure();
+  PERDURA_ASSIGN(auto core, noting_heads(std::move(recovered)));
   if (names.size() != before)
     table_->give_back(entry.head.functions_place, entry.head.functions_bytes);
   now.head = core->head();
   now.unclear = 0;
   table_->note(now);
-  return opened(std::move(core), names, type, options);
+  return opened(std::move(core), names, type, options, block.publish());
 }
 
 Status ObjectsRuntime::write_names(const std::vector<std::string>& names, ObjectHead& head) {
@@ -441,31 +497,29 @@ Status ObjectsRuntime::resize(std::string_view name, u64 bytes) {
 Status ObjectsRuntime::remove(std::string_view name) {
   PERDURA_TRY(require_not_forked());
   const NotCancelled not_cancelled;
+  const Turn turn(memory_);
   std::lock_guard lock(mutex_);
   PERDURA_TRY(require_open());
+  PERDURA_TRY(catch_up());
   const ObjectTable::Entry* const found = table_->find(name);
   if (found == nullptr)
     return Failure{Code::kNotFound,
                    "'" + shared_->volume().name() + "' has no object '" + std::string(name) + "'"};
-  const auto open = open_.find(name);
-  if (open != open_.end() && open->second.use_count() != 1)
-    return Failure{Code::kMisuse, "object '" + std::string(name) +
-                                      "' is in use; let go of it before it is removed"};
   ObjectTable::Entry entry = *found;
-  if (open != open_.end()) {
-    entry.head = open->second->core().settled_head();
-    entry.unclear = open->second->core().unclear_heads();
-    open_.erase(open);
-  }
+  PERDURA_TRY(close_for_removal(entry));
+  if (memory_) (void)memory_->note_change();
   object::ObjectCopies copies(medium(), entry.place, entry.head, entry.unclear);
   PERDURA_TRY(noting_heads(copies.remove()));
   table_->note_removed(entry, copies.head().sequence, copies.unclear());
+  note_change();
   return {};
 }
 
-Result<std::vector<ObjectDescription>> ObjectsRuntime::list() const {
+Result<std::vector<ObjectDescription>> ObjectsRuntime::list() {
   PERDURA_TRY(require_not_forked());
+  const Turn turn(memory_);
   std::lock_guard lock(mutex_);
+  if (memory_ && !closed_) PERDURA_TRY(catch_up());
   std::vector<ObjectDescription> found;
   for (const ObjectTable::Entry& each : table_->all())
     found.push_back({each.head.name, each.head.type, each.head.bytes});
@@ -493,15 +547,21 @@ Status ObjectsRuntime::close() {
   {
     std::lock_guard lock(mutex_);
     if (closed_.exchange(true) || !table_) return {};
-    closing_.notify_all();
+    ring();
   }
   if (looker_) looker_->join();
-  std::lock_guard lock(mutex_);
   Status status;
   for (auto& [name, open] : open_)
     if (Status closed = open->core().close(); !closed && status) status = std::move(closed);
-  open_.clear();
-  if (status) status = shared_->volume().end_session();
+  {
+    const Turn turn(memory_);
+    std::lock_guard lock(mutex_);
+    if (memory_)
+      for (auto& [name, open] : open_) memory_->let_go(open->block());
+    if (!open_.empty()) note_change();  // heads on the medium count again
+    open_.clear();
+  }
+  if (status) status = shared_->end_session();
   shared_.reset();
   return status;
 }

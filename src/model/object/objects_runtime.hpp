@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
@@ -27,13 +26,18 @@ extern constinit thread_local std::uint32_t current_caller;
 /// An object that is open, and which of its durable functions the program's methods are.
 class OpenObject {
  public:
+  /// `block`: of the memory that processes share, if they do.
   OpenObject(std::unique_ptr<object::ObjectCore> core, std::vector<u16> functions,
-             std::chrono::milliseconds pending)
-      : core_(std::move(core)), functions_(std::move(functions)), pending_(pending) {}
+             std::chrono::milliseconds pending, u32 block)
+      : core_(std::move(core)),
+        functions_(std::move(functions)),
+        pending_(pending),
+        block_(block) {}
 
   object::ObjectCore& core() { return *core_; }
   /// How long deferred calls may wait; 0: until somebody needs them.
   std::chrono::milliseconds pending() const { return pending_; }
+  u32 block() const { return block_; }
   bool has(size_t method) const { return method < functions_.size(); }
   object::Call call_of(size_t method, std::uint32_t potid, Domain domain,
                        std::span<const std::byte> context) const {
@@ -47,6 +51,7 @@ class OpenObject {
   const std::unique_ptr<object::ObjectCore> core_;
   const std::vector<u16> functions_;
   const std::chrono::milliseconds pending_;
+  const u32 block_;
 };
 
 /// Thread-safe.
@@ -68,19 +73,33 @@ class ObjectsRuntime {
   /// One that is open: its state is the same, or as much of it, and zeros.
   Status resize(std::string_view name, u64 bytes);
   Status remove(std::string_view name);
-  Result<std::vector<ObjectDescription>> list() const;
+  Result<std::vector<ObjectDescription>> list();
   Result<std::uint64_t> recorded(std::uint32_t potid) const;
   Status close();
   /// The end that the death of the process is: nothing more becomes durable. Nobody calls any more.
   void abandon();
 
  private:
+  /// Where processes share the objects, one that opens, makes or removes some is alone with that.
+  /// Taken before the mutex: whoever has this may wait for other processes, who need theirs.
+  using Turn = store::SharedMemory::Turn;
+
   ObjectsRuntime() = default;
   Status open_region(const ObjectsOptions& options);
   Status require_not_forked() const;
   Status require_open() const;
+  Status catch_up();
+  void note_change();
   template <class Done>
   Done noting_heads(Done&& done);
+  Result<std::shared_ptr<OpenObject>> open_found(const object::ObjectTable::Entry& entry,
+                                                 const ObjectType& type,
+                                                 const ObjectOptions& options);
+  Result<std::shared_ptr<OpenObject>> join(u32 block, const object::ObjectTable::Entry& entry,
+                                           const ObjectType& type, const ObjectOptions& options);
+  Status name_more(u32 block, object::ObjectTable::Entry& entry, object::ObjectCore& core,
+                   const std::vector<std::string>& names);
+  Status close_for_removal(object::ObjectTable::Entry& entry);
   Result<std::shared_ptr<OpenObject>> create(std::string_view name, const ObjectType& type,
                                              const ObjectOptions& options);
   Result<std::shared_ptr<OpenObject>> recover(const object::ObjectTable::Entry& entry,
@@ -88,16 +107,21 @@ class ObjectsRuntime {
   Status allocate(object::ObjectTable::Entry& entry, u64 bytes, u64 log_bytes, u64 names_bytes);
   Status write_names(const std::vector<std::string>& names, format::ObjectHead& head);
   media::LinearMedium& medium() const { return shared_->volume().linear(); }
+  Result<u64> session_of_opening();
   void look_after(const OpenObject& object);
+  std::atomic<u32>& bell() { return memory_ ? memory_->bell() : bell_; }
+  void ring();
   void sync_what_waits();
 
   std::unique_ptr<store::SharedVolume> shared_;
+  std::shared_ptr<store::SharedMemory> memory_;  ///< nullptr: no other process shares them
   u32 region_ = 0;
   u64 session_ = 0;
   mutable std::mutex mutex_;
   std::unique_ptr<object::ObjectTable> table_;
+  u64 table_is_of_ = 0;  ///< which changes of the memory it has
   std::map<std::string, std::shared_ptr<OpenObject>, std::less<>> open_;
-  std::condition_variable closing_;
+  std::atomic<u32> bell_{0};  ///< changes when `looker_` is to look
   /// Looks after deferred calls, where some object says how long they may wait.
   std::unique_ptr<std::thread> looker_;
   std::atomic<bool> closed_{false};

@@ -1,0 +1,71 @@
+// What opening an object takes, in one process or in one of several that share it.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/object/objects_runtime.hpp"
+
+namespace perdura::detail {
+
+std::vector<object::Function> functions_of(const std::vector<std::string>& names,
+                                           const ObjectType& type);
+/// `block`: of the memory that processes share, if they do.
+std::shared_ptr<OpenObject> opened(std::unique_ptr<object::ObjectCore> core,
+                                   const std::vector<std::string>& names, const ObjectType& type,
+                                   const ObjectOptions& options, u32 block);
+/// As they lie on the medium.
+u64 bytes_of(const std::vector<std::string>& names);
+object::CoreOptions core_options(const ObjectOptions& options, const format::ObjectHead& head);
+/// Those of the type that are not among the names get numbers behind these.
+std::vector<std::string> with_methods(std::vector<std::string> names, const ObjectType& type);
+/// Of an object that processes share: `names` are those of its functions.
+Status check_shared(const ObjectType& type, const std::vector<std::string>& names);
+
+/// Memory for an object that is made or recovered, which other processes may open: given back if
+/// that fails.
+class NewBlock {
+ public:
+  NewBlock(std::shared_ptr<store::SharedMemory> memory, u32 region, u64 head_place)
+      : memory_(std::move(memory)), region_(region), head_place_(head_place) {}
+  ~NewBlock() {
+    if (made_) memory_->free(*made_);
+  }
+  NewBlock(const NewBlock&) = delete;
+
+  /// Of one process: nothing.
+  void add_to(object::ObjectCore::Parts& parts) {
+    if (!memory_) return;
+    parts.peers = memory_.get();
+    parts.memory = [this](const object::ObjectMemory::Sizes& sizes) { return make(sizes); };
+  }
+  /// There was no memory for it, so nothing of the object was written.
+  bool is_refused() const { return is_refused_; }
+  u32 publish() {
+    if (!memory_) return 0;
+    memory_->publish(*made_);
+    return *std::exchange(made_, std::nullopt);
+  }
+
+ private:
+  // A recovery may be tried again, with another copy.
+  Result<object::ObjectMemory> make(const object::ObjectMemory::Sizes& sizes) {
+    if (made_) memory_->free(*std::exchange(made_, std::nullopt));
+    Result<store::SharedMemory::Made> made = memory_->make(region_, head_place_, sizes);
+    is_refused_ = !made;
+    if (!made) return made.failure();
+    made_ = made->block;
+    return object::ObjectMemory::among_processes(std::move(made->memory), sizes, true);
+  }
+
+  const std::shared_ptr<store::SharedMemory> memory_;
+  const u32 region_;
+  const u64 head_place_;
+  std::optional<u32> made_;
+  bool is_refused_ = false;
+};
+
+}  // namespace perdura::detail

@@ -1,0 +1,129 @@
+// Objects that several processes have open: what each of them finds that others have made, and how
+// it joins them.
+#include <algorithm>
+
+#include "model/object/object_opening.hpp"
+#include "model/object/objects_runtime.hpp"
+
+namespace perdura::detail {
+
+using object::ObjectCore;
+using object::ObjectTable;
+
+std::vector<std::string> with_methods(std::vector<std::string> names, const ObjectType& type) {
+  for (const ObjectMethod& method : type.methods)
+    if (std::ranges::find(names, method.name) == names.end()) names.emplace_back(method.name);
+  return names;
+}
+
+// What waits for its own thread cannot be done by another process.
+Status check_shared(const ObjectType& type, const std::vector<std::string>& names) {
+  for (const ObjectMethod& method : type.methods)
+    if (method.own_thread)
+      return Failure{Code::kUnsupported, std::string("method ") + method.name +
+                                             " is done by the thread that calls it alone, so its "
+                                             "object cannot be shared by processes"};
+  if (names.size() <= object::kSharedFunctionsMax) return {};
+  return Failure{Code::kUnsupported, "an object that processes share has at most " +
+                                         std::to_string(object::kSharedFunctionsMax) +
+                                         " methods, not " + std::to_string(names.size()) +
+                                         "; open it in one process"};
+}
+
+// With the turn. What other processes have made or removed; and objects that any of them has open
+// are as their memory says, for their heads on the medium are being written.
+Status ObjectsRuntime::catch_up() {
+  if (!memory_) return {};
+  PERDURA_ASSIGN(const u64 changes, memory_->catch_up());
+  PERDURA_TRY(memory_->require_sound());
+  if (table_ && table_is_of_ == changes) return {};
+  table_ = std::make_unique<ObjectTable>(shared_->volume(), region_);
+  PERDURA_TRY(table_->read([this](u64 place) -> std::optional<ObjectTable::Live> {
+    const std::optional<u32> block = memory_->find(region_, place);
+    if (!block) return std::nullopt;
+    const object::ObjectMemory live = value_or_throw(memory_->memory_of(*block));
+    return ObjectTable::Live{live.control().head.copy(), memory_->kept(*block)};
+  }));
+  table_is_of_ = changes;
+  return {};
+}
+
+void ObjectsRuntime::note_change() {
+  if (memory_) table_is_of_ = memory_->note_change();
+}
+
+// Of an object whose log begins anew: where processes share it, it may have been open before in the
+// same session of the store.
+Result<u64> ObjectsRuntime::session_of_opening() {
+  return memory_ ? memory_->count_session() : Result<u64>(session_);
+}
+
+// An object that another process has open, or had when it died: nothing of it is read from the
+// medium but the names of its functions.
+Result<std::shared_ptr<OpenObject>> ObjectsRuntime::join(u32 block, const ObjectTable::Entry& entry,
+                                                         const ObjectType& type,
+                                                         const ObjectOptions& options) {
+  ObjectTable::Entry now = entry;
+  PERDURA_ASSIGN(const std::vector<std::string> names, object::function_names(medium(), now.head));
+  const std::vector<std::string> all = with_methods(names, type);
+  PERDURA_TRY(check_shared(type, all));
+  PERDURA_ASSIGN(const object::ObjectMemory seen, memory_->memory_of(block));
+  PERDURA_ASSIGN(auto core,
+                 ObjectCore::join({.medium = &medium(),
+                                   .head_place = now.place,
+                                   .head = now.head,
+                                   .session = seen.control().session,
+                                   .functions = functions_of(all, type),
+                                   .options = core_options(options, now.head),
+                                   .memory = [&](const auto&) { return memory_->memory_of(block); },
+                                   .peers = memory_.get()}));
+  memory_->use(block);
+  const auto joined = opened(std::move(core), all, type, options, block);
+  if (all.size() != names.size())
+    PERDURA_TRY(noting_heads(name_more(block, now, joined->core(), all)));
+  return joined;
+}
+
+// Where this process dies in between, the object keeps both places until nobody has it open.
+Status ObjectsRuntime::name_more(u32 block, ObjectTable::Entry& entry, ObjectCore& core,
+                                 const std::vector<std::string>& names) {
+  const ObjectTable::Range before{entry.head.functions_place, entry.head.functions_bytes};
+  PERDURA_ASSIGN(entry.head.functions_place, table_->allocate(bytes_of(names)));
+  PERDURA_TRY(write_names(names, entry.head));
+  memory_->keep(block, before);
+  PERDURA_TRY(core.rename_functions(entry.head.functions_place, entry.head.functions_bytes,
+                                    entry.head.functions_checksum));
+  memory_->keep(block, {});
+  table_->give_back(before.place, before.bytes);
+  table_->note(entry);
+  return {};
+}
+
+// Nobody has it open any more, and `entry` is as it was left.
+Status ObjectsRuntime::close_for_removal(ObjectTable::Entry& entry) {
+  const std::string name = entry.head.name;
+  const auto in_use = [&](const std::string& where) {
+    return Failure{Code::kMisuse, "object '" + name + "' is in use" + where +
+                                      "; let go of it before it is removed"};
+  };
+  const auto open = open_.find(name);
+  if (open != open_.end() && open->second.use_count() != 1) return in_use("");
+  const std::optional<u32> block =
+      memory_ ? memory_->find(region_, entry.place) : std::optional<u32>();
+  if (block)
+    if (const std::string other = memory_->other_user(*block); !other.empty())
+      return in_use(" in " + other);
+  if (open != open_.end()) {
+    entry.head = open->second->core().settled_head();
+    entry.unclear = open->second->core().unclear_heads();
+    open_.erase(open);
+  } else if (block) {
+    PERDURA_ASSIGN(const object::ObjectMemory left, memory_->memory_of(*block));
+    entry.head = left.control().head.get();
+    entry.unclear = left.control().head.unclear;
+  }
+  if (block) memory_->free(*block);
+  return {};
+}
+
+}  // namespace perdura::detail

@@ -1,0 +1,40 @@
+// The newest head of an object that is open, in memory.
+#pragma once
+
+#include <array>
+#include <atomic>
+
+#include "format/object_format.hpp"
+
+namespace perdura::object {
+
+/// The newest head of an object. It is exchanged at once: who dies while writing one leaves the
+/// other.
+class NewestHead {
+ public:
+  /// Of whoever executes.
+  void set(const format::ObjectHead& head) {
+    const u64 next = times_.load(std::memory_order_relaxed) + 1;
+    heads_[next % 2] = head;
+    times_.store(next, std::memory_order_release);
+  }
+  const format::ObjectHead& get() const {
+    return heads_[times_.load(std::memory_order_acquire) % 2];
+  }
+  /// By anybody, at any time.
+  format::ObjectHead copy() const {
+    for (;;) {
+      const u64 before = times_.load(std::memory_order_acquire);
+      const format::ObjectHead head = heads_[before % 2];
+      std::atomic_thread_fence(std::memory_order_acquire);
+      if (times_.load(std::memory_order_relaxed) == before) return head;
+    }
+  }
+  u8 unclear = 0;  ///< slots on the medium of which it is not known what they hold
+
+ private:
+  std::array<format::ObjectHead, 2> heads_{};
+  std::atomic<u64> times_{0};
+};
+
+}  // namespace perdura::object
