@@ -11,6 +11,13 @@
 
 namespace perdura::object {
 
+/// The records of an image that has callers.
+inline std::span<format::ObjectCaller> callers_of(std::span<std::byte> image,
+                                                  const format::ObjectHead& head) {
+  return {reinterpret_cast<format::ObjectCaller*>(image.data() + round_up(head.bytes, kLineBytes)),
+          head.callers};
+}
+
 class CallHistory {
  public:
   /// Both outlive it, as many of each, a power of two: zeros where nothing was called.

@@ -168,7 +168,7 @@ class ObjectCore {
   Status check_known(const format::ObjectEntry& entry, const std::byte* context) const;
   const Function& function_of(const Call& call) const;
   bool is_usable() const {
-    return state_.load(std::memory_order_acquire) == State::kUsable && !forked_since(generation_);
+    return !closed_.load(std::memory_order_acquire) && !forked_since(generation_) && !has_failed();
   }
   bool is_plain(const Call& call) const;
   Status check_call(const Call& call);

@@ -129,12 +129,12 @@ class ObjectLog {
     const u64 index = at_.tail.load(std::memory_order_relaxed);
     at_.tail.store(index + format::object_entry_lines(context_bytes), std::memory_order_release);
   }
-  /// The same, if that and all before it lie before `end`; else nothing.
+  /// As claim(), if that place and all before it lie before `end`; else nothing.
   std::optional<u64> claim_before(u64 end, u64 context_bytes) {
     const u64 lines = format::object_entry_lines(context_bytes);
-    u64 index = tail_.load(std::memory_order_relaxed);
+    u64 index = at_.tail.load(std::memory_order_relaxed);
     while (index + lines <= end)
-      if (tail_.compare_exchange_weak(index, index + lines, std::memory_order_relaxed))
+      if (at_.tail.compare_exchange_weak(index, index + lines, std::memory_order_relaxed))
         return index;
     return std::nullopt;
   }

@@ -23,7 +23,8 @@ object::CoreOptions core_options(const ObjectOptions& options, const format::Obj
 /// Those of the type that are not among the names get numbers behind these.
 std::vector<std::string> with_methods(std::vector<std::string> names, const ObjectType& type);
 /// Of an object that processes share: `names` are those of its functions.
-Status check_shared(const ObjectType& type, const std::vector<std::string>& names);
+Status check_shared(const ObjectType& type, const std::vector<std::string>& names,
+                    bool keeps_all_calls);
 
 /// Memory for an object that is made or recovered, which other processes may open: given back if
 /// that fails.

@@ -350,7 +350,7 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::create(std::string_view name
   PERDURA_TRY(check_answers(type, has_history));
   std::vector<std::string> names;
   for (const ObjectMethod& method : type.methods) names.emplace_back(method.name);
-  if (memory_) PERDURA_TRY(check_shared(type, names));
+  if (memory_) PERDURA_TRY(check_shared(type, names, options.history == ObjectHistory::kAll));
   PERDURA_ASSIGN(const u64 session, session_of_opening());
   PERDURA_ASSIGN(ObjectTable::Entry entry, table_->new_entry());
   entry.head.history = static_cast<format::ObjectHistory>(options.history);
@@ -403,7 +403,8 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::recover(const ObjectTable::E
   PERDURA_ASSIGN(std::vector<std::string> names, object::function_names(medium(), now.head));
   const size_t before = names.size();
   names = with_methods(std::move(names), type);
-  if (memory_) PERDURA_TRY(check_shared(type, names));
+  if (memory_)
+    PERDURA_TRY(check_shared(type, names, now.head.history == format::ObjectHistory::kAll));
   if (names.size() != before) {
     PERDURA_ASSIGN(now.head.functions_place, table_->allocate(bytes_of(names)));
     PERDURA_TRY(write_names(names, now.head));

@@ -4,6 +4,7 @@
 
 #include "model/object/object_opening.hpp"
 #include "model/object/objects_runtime.hpp"
+#include "object/object_look.hpp"
 
 namespace perdura::detail {
 
@@ -17,7 +18,13 @@ std::vector<std::string> with_methods(std::vector<std::string> names, const Obje
 }
 
 // What waits for its own thread cannot be done by another process.
-Status check_shared(const ObjectType& type, const std::vector<std::string>& names) {
+Status check_shared(const ObjectType& type, const std::vector<std::string>& names,
+                    bool keeps_all_calls) {
+  if (keeps_all_calls)
+    return Failure{Code::kUnsupported,
+                   "an object that keeps all calls (ObjectHistory::kAll) is that of one program, "
+                   "and cannot be shared by processes; open it in one process, or make one that "
+                   "keeps the last answers"};
   for (const ObjectMethod& method : type.methods)
     if (method.own_thread)
       return Failure{Code::kUnsupported, std::string("method ") + method.name +
@@ -66,7 +73,7 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::join(u32 block, const Object
   ObjectTable::Entry now = entry;
   PERDURA_ASSIGN(const std::vector<std::string> names, object::function_names(medium(), now.head));
   const std::vector<std::string> all = with_methods(names, type);
-  PERDURA_TRY(check_shared(type, all));
+  PERDURA_TRY(check_shared(type, all, false));
   PERDURA_ASSIGN(const object::ObjectMemory seen, memory_->memory_of(block));
   PERDURA_ASSIGN(auto core,
                  ObjectCore::join({.medium = &medium(),

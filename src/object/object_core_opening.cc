@@ -1,0 +1,213 @@
+// How an object comes to be open: made, recovered from its copies and its log, or joined where
+// another process has it open.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "object/object_core.hpp"
+
+namespace perdura::object {
+
+using format::ObjectCaller;
+using format::ObjectEntry;
+using format::ObjectHead;
+
+namespace {
+
+std::atomic<u64> next_core{1};
+
+// An image that is new begins with zeros.
+std::optional<CallHistory> have_history(const ObjectMemory& memory, std::span<std::byte> image,
+                                        const ObjectHead& head) {
+  if (memory.is_new()) std::memset(image.data(), 0, image.size());
+  if (head.callers == 0) return std::nullopt;
+  return std::optional<CallHistory>(std::in_place, callers_of(image, head), memory.admitted());
+}
+
+// Whether an older head is of the same object a checkpoint ago, so that its copy and the log make
+// what the newest one names.
+bool leads_to_same(const ObjectHead& older, const ObjectHead& newest) {
+  return older.identity == newest.identity && older.session == newest.session &&
+         older.copy != newest.copy && older.checkpoint <= newest.checkpoint &&
+         older.bytes == newest.bytes && older.callers == newest.callers &&
+         older.history == newest.history && older.archive_place == newest.archive_place &&
+         older.archive_lines == newest.archive_lines && older.log_place == newest.log_place &&
+         older.log_lines == newest.log_lines &&
+         std::ranges::equal(older.copy_place, newest.copy_place);
+}
+
+}  // namespace
+
+ObjectCore::ObjectCore(Parts&& parts, ObjectMemory&& memory, std::unique_ptr<ObjectLog> log)
+    : id_(next_core.fetch_add(1)),
+      options_(parts.options),
+      session_(parts.session),
+      is_nvm_(parts.medium->geometry().byte_addressable),
+      memory_(std::move(memory)),
+      control_(memory_.control()),
+      peers_(parts.peers),
+      copies_(*parts.medium, parts.head_place, control_.head),
+      log_(std::move(log)),
+      image_(memory_.pages().first(format::object_image_bytes(parts.head))),
+      changes_(image_,
+               parts.peers == nullptr && std::ranges::any_of(parts.functions, &Function::reports)),
+      history_(have_history(memory_, image_, parts.head)),
+      recording_(parts.head.history == format::ObjectHistory::kAll
+                     ? std::make_unique<Recording>(*parts.medium, parts.head)
+                     : nullptr),
+      execution_(control_.execution),
+      executor_({.log = log_.get(),
+                 .history = history_ ? &*history_ : nullptr,
+                 .answers = recording_ ? &recording_->answers : nullptr,
+                 .execution = &execution_,
+                 .changes = &changes_,
+                 .state = image_.first(parts.head.bytes),
+                 .waiters = memory_.waiters(),
+                 .base = memory_.base(),
+                 .servers = options_.servers,
+                 .verifies = options_.verifies},
+                std::move(parts.functions)),
+      turns_(control_.turns),
+      calls_since_checkpoint_(control_.calls_since_checkpoint) {
+  for (const Function& each : executor_.functions()) {
+    traits_.push_back({.context_bytes = each.context_bytes,
+                       .is_plain = each.accepts == nullptr && !history_,
+                       .commutes = each.commutes && options_.servers != 0,
+                       .result_bytes = static_cast<u32>(each.result_bytes)});
+    merges_ = merges_ || traits_.back().commutes;
+  }
+  if (merges_) log_->have_merging();
+  if (memory_.is_new()) {
+    control_.head.set(parts.head);
+    control_.head.unclear = parts.unclear;
+    control_.session = session_;
+    control_.durability = static_cast<u8>(options_.durability);
+    control_.each_its_own = options_.servers == 0;
+  }
+}
+
+// Answers of all functions have room in a slot, and those that others bring if they are as long.
+Result<std::unique_ptr<ObjectCore>> ObjectCore::make(Parts&& parts, u64 from) {
+  ObjectMemory::Sizes sizes{.lines = parts.head.log_lines,
+                            .callers = parts.head.callers,
+                            .image_bytes = format::object_image_bytes(parts.head)};
+  if (parts.memory) {
+    sizes.answer_bytes = kLineBytes;
+    for (const Function& each : parts.functions)
+      sizes.answer_bytes = std::max(sizes.answer_bytes, round_up(each.result_bytes, kLineBytes));
+  }
+  PERDURA_ASSIGN(ObjectMemory memory,
+                 parts.memory ? parts.memory(sizes) : ObjectMemory::of_process(sizes));
+  const LogPlace place{parts.head.log_place, parts.head.log_lines, parts.head.identity,
+                       parts.session};
+  PERDURA_ASSIGN(auto log, ObjectLog::create(*parts.medium, place, from, memory.log()));
+  if (memory.is_new()) memory.control().answer_bytes = sizes.answer_bytes;
+  return std::unique_ptr<ObjectCore>(
+      new ObjectCore(std::move(parts), std::move(memory), std::move(log)));
+}
+
+Result<std::unique_ptr<ObjectCore>> ObjectCore::create(Parts parts,
+                                                       std::span<const std::byte> state) {
+  parts.head.bytes = state.size();
+  parts.head.checkpoint = ObjectLog::kFirstIndex;
+  parts.head.copy = 1;  // the first one is the other
+  parts.head.archive_used = 0;
+  parts.head.archive_sum = parts.head.identity;
+  PERDURA_ASSIGN(auto core, make(std::move(parts), ObjectLog::kFirstIndex));
+  std::memcpy(core->image_.data(), state.data(), state.size());
+  PERDURA_TRY(core->begin_session());
+  if (core->peers_ != nullptr) core->tell_functions(core->peers_->life());
+  return core;
+}
+
+Result<std::unique_ptr<ObjectCore>> ObjectCore::recover(Parts parts) {
+  PERDURA_ASSERT(parts.session != parts.head.session);
+  PERDURA_ASSIGN(auto core, load(parts));
+  PERDURA_TRY(core->repeat());
+  if (core->peers_ != nullptr) core->tell_functions(core->peers_->life());
+  return core;
+}
+
+Result<std::unique_ptr<ObjectCore>> ObjectCore::join(Parts parts) {
+  PERDURA_ASSIGN(auto core, make(std::move(parts), ObjectLog::kFirstIndex));
+  PERDURA_TRY(core->check_choices());
+  if (core->peers_ != nullptr) core->tell_functions(core->peers_->life());
+  return core;
+}
+
+// The older copy, and what the log has since, are the same object.
+Result<std::unique_ptr<ObjectCore>> ObjectCore::load(Parts& parts) {
+  const ObjectHead newest = parts.head;
+  const ObjectHead older = parts.older;
+  const auto read = [&]() -> Result<std::unique_ptr<ObjectCore>> {
+    const u64 session = parts.head.session;
+    PERDURA_ASSIGN(auto core, make(Parts(parts), parts.head.checkpoint));
+    PERDURA_TRY(core->copies_.load(core->memory_.pages()));
+    if (core->history_ && !core->history_->admit_recorded()) return core->damaged_history();
+    PERDURA_TRY(core->log_->recover(session));
+    if (core->recording_) PERDURA_TRY(core->read_archive());
+    return core;
+  };
+  Result<std::unique_ptr<ObjectCore>> core = read();
+  if (core || core.failure().code != Code::kCorrupt || !leads_to_same(older, newest)) return core;
+  // The next head takes the newest one's place: until then the older one and its copy stay.
+  parts.head = older;
+  parts.head.sequence = newest.sequence + 1;
+  parts.head.functions_place = newest.functions_place;
+  parts.head.functions_bytes = newest.functions_bytes;
+  parts.head.functions_checksum = newest.functions_checksum;
+  Result<std::unique_ptr<ObjectCore>> other = read();
+  if (!other || (*other)->log_->tail() < newest.checkpoint) return core;
+  (*other)->repaired_ = true;
+  return other;
+}
+
+// What the resilient copy lacks. A checkpoint of it comes before this session appends: its entries
+// are told from those of earlier ones by the head's session.
+Status ObjectCore::repeat() {
+  for (u64 index = log_->done(); index != log_->tail(); index += log_->entry(index).lines) {
+    PERDURA_TRY(check_known(log_->entry(index), log_->context_of(index)));
+    if (history_ && !history_->admit(log_->entry(index).potid)) return damaged_history();
+  }
+  PERDURA_TRY(run(log_->tail()));
+  return begin_session();
+}
+
+// Both slots name the session before anything is appended: where the newer head is damaged later,
+// the older one leads to the same entries, or to a gap before them.
+Status ObjectCore::begin_session() {
+  PERDURA_TRY(write_checkpoint());
+  if (recording_) recording_->opening = false;
+  return write_checkpoint();
+}
+
+Status ObjectCore::check_known(const ObjectEntry& entry, const std::byte* context) const {
+  const auto& functions = executor_.functions();
+  const bool is_named = entry.function < functions.size();
+  const std::string name = is_named ? "'" + functions[entry.function].name + "'"
+                                    : "number " + std::to_string(entry.function);
+  const std::string calls = "the log of object '" + std::string(head().name) + "' calls function " +
+                            name + " with " + std::to_string(entry.context_bytes) +
+                            " bytes of arguments, which ";
+  if (!is_named || functions[entry.function].run == nullptr ||
+      functions[entry.function].context_bytes != entry.context_bytes)
+    return Failure{Code::kIncompatible,
+                   calls +
+                       "this program does not have; open it with the program that wrote it, or "
+                       "one that has the function"};
+  const Function& function = functions[entry.function];
+  if (function.accepts != nullptr && !function.accepts(context))
+    return Failure{Code::kIncompatible,
+                   calls +
+                       "it does not accept in this program; open it with the program that "
+                       "wrote it"};
+  return {};
+}
+
+Failure ObjectCore::damaged_history() const {
+  return {Code::kCorrupt, "the history of object '" + std::string(head().name) +
+                              "' has more callers than room for them, or one twice; restore the "
+                              "store from a copy"};
+}
+
+}  // namespace perdura::object
