@@ -481,11 +481,16 @@ Status ObjectCore::make_durable(u64 last, u64 end) {
   });
 }
 
-// What was done and is not durable yet.
+// What was done and is not durable yet. A group ends where a head may begin that failed: if it is
+// found, recovery goes on from there.
 Status ObjectCore::flush() {
-  u64 last = log_->durable();
-  for (u64 next = last; next != log_->done(); next += log_->entry(next).lines) last = next;
-  return make_durable(last, log_->done());
+  for (const u64 end : {std::min(control_.unclear_checkpoint, log_->done()), log_->done()}) {
+    if (log_->durable() >= end) continue;
+    u64 last = log_->durable();
+    for (u64 next = last; next != end; next += log_->entry(next).lines) last = next;
+    PERDURA_TRY(make_durable(last, end));
+  }
+  return {};
 }
 
 // The log keeps what the other copy lacks, where it has that.
@@ -503,9 +508,15 @@ Status ObjectCore::write_checkpoint() {
       copies_.forget_written();
     }
     if (recording_) PERDURA_TRY(archive(done));
+    if (!is_in_log) {
+      PERDURA_TRY(copies_.clear_next_head());  // there is one unclear head at most
+      control_.unclear_checkpoint = done;
+    }
     PERDURA_TRY(copies_.write(image_, changes_, done, session_));
     if (recording_) note_archived();
-    return is_in_log ? Status{} : copies_.repeat_head();
+    if (is_in_log) return {};
+    log_->note_covered(done);
+    return copies_.repeat_head();
   }));
   changes_.clear();
   log_->note_checkpoint(is_in_log ? before : done, done);

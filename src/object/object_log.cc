@@ -106,6 +106,11 @@ void ObjectLog::mend() {
   at_.room_end.store(room_end_from(free_end()), std::memory_order_release);
 }
 
+// On no page before what is written next does anything count.
+void ObjectLog::note_covered(u64 covered) {
+  if (durable() < covered) at_.durable.store(covered, std::memory_order_release);
+}
+
 // Contexts are the program's bytes: where a line of one becomes the beginning of an entry they must
 // not look like one that is published.
 void ObjectLog::note_checkpoint(u64 unused, u64 covered) {
@@ -116,12 +121,8 @@ void ObjectLog::note_checkpoint(u64 unused, u64 covered) {
       published(inside).store(0, std::memory_order_relaxed);
     each = next;
   }
-  if (durable() < covered) {
-    // What was done before it was durable is so with the checkpoint: it is not written any more,
-    // and on no page before what is written next does anything count.
-    PERDURA_ASSERT(unused == covered);
-    at_.durable.store(covered, std::memory_order_release);
-  }
+  PERDURA_ASSERT(durable() >= covered || unused == covered);
+  note_covered(covered);
   at_.free_end.store(unused, std::memory_order_release);
   at_.room_end.store(room_end_from(unused), std::memory_order_release);
 }

@@ -200,6 +200,9 @@ class ObjectLog {
   }
   /// Who executed has died: what it was about to write is to be written, and none of it is a group.
   void mend();
+  /// The newest head's copy has all entries before `covered`: what of them is not durable yet is so
+  /// with that. It is not written any more, and a group begins behind it: recovery goes on there.
+  void note_covered(u64 covered);
   /// The newest checkpoint has all entries before `covered`, and none needs those before `unused`
   /// any more: their lines are free.
   void note_checkpoint(u64 unused, u64 covered);

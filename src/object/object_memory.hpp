@@ -71,6 +71,9 @@ struct ObjectControl {
   NewestHead head;
   FailureNote failure;
   u64 calls_since_checkpoint = 0;
+  /// The checkpoint of a head that may be on the medium though writing it failed, where the log
+  /// there ends before it.
+  u64 unclear_checkpoint = 0;
 
   // --- where processes share it: what the first of them chose
   u64 session = 0;

@@ -19,15 +19,8 @@ namespace perdura::store {
 using object::ObjectMemory;
 using object::ObjectTable;
 
-namespace {
-
-constexpr u64 kMagic = 0x6d654d7368536450;  // "PdShsMem"
-constexpr u64 kVersion = 1;                 // of what is in it, beside the sizes
-constexpr u32 kBlocksMax = 4096;            // objects that are open at once
-constexpr u64 kLeavePatienceMs = 2000;
-
 // What the file is of: no two stores that are there at once have the same.
-struct Identity {
+struct MemoryIdentity {
   u64 version;
   u64 device;
   u64 inode;
@@ -35,11 +28,18 @@ struct Identity {
   char boot_id[40];
 };
 
-Result<Identity> identity_of(const region::Volume& volume) {
+namespace {
+
+constexpr u64 kMagic = 0x6d654d7368536450;  // "PdShsMem"
+constexpr u64 kVersion = 1;                 // of what is in it, beside the sizes
+constexpr u32 kBlocksMax = 4096;            // objects that are open at once
+constexpr u64 kLeavePatienceMs = 2000;
+
+Result<MemoryIdentity> identity_of(const region::Volume& volume) {
   struct stat info{};
   if (::stat(volume.name().c_str(), &info) != 0)
     return system_failure(errno, "cannot inspect '" + volume.name() + "'");
-  Identity identity{};
+  MemoryIdentity identity{};
   identity.version = kVersion + (sizeof(object::ObjectControl) << 16) + (u64{kBlocksMax} << 40);
   identity.device = info.st_dev;
   identity.inode = info.st_ino;
@@ -53,7 +53,7 @@ Result<Identity> identity_of(const region::Volume& volume) {
   return identity;
 }
 
-std::string path_of(const Identity& identity) {
+std::string path_of(const MemoryIdentity& identity) {
   const u64 place[2] = {identity.device, identity.inode};
   u64 sums[2] = {checksum(identity.uuid, sizeof identity.uuid), checksum(place, sizeof place)};
   char name[64];
@@ -99,7 +99,7 @@ struct SharedMemory::Block {
 
 struct SharedMemory::Header {
   u64 magic;  ///< written last
-  Identity identity;
+  MemoryIdentity identity;
   RobustMutex mutex;
   std::atomic<u32> bell;
   object::FailureNote failure;
@@ -128,7 +128,7 @@ Failure SharedMemory::unlike(const char* what) const {
 
 // What is there was left behind: nobody shares the store. Only who has the name makes the file.
 Result<std::shared_ptr<SharedMemory>> SharedMemory::create(region::Volume& volume) {
-  PERDURA_ASSIGN(const Identity identity, identity_of(volume));
+  PERDURA_ASSIGN(const MemoryIdentity identity, identity_of(volume));
   const std::string path = path_of(identity);
   (void)::unlink(path.c_str());
   UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
@@ -152,7 +152,7 @@ Result<std::shared_ptr<SharedMemory>> SharedMemory::create(region::Volume& volum
 }
 
 Result<std::shared_ptr<SharedMemory>> SharedMemory::join(region::Volume& volume) {
-  PERDURA_ASSIGN(const Identity identity, identity_of(volume));
+  PERDURA_ASSIGN(const MemoryIdentity identity, identity_of(volume));
   const std::string path = path_of(identity);
   UniqueFd file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
   struct stat info{};
@@ -216,7 +216,7 @@ void SharedMemory::forget_dead() {
 }
 
 void SharedMemory::remove_left(const region::Volume& volume) {
-  if (const Result<Identity> identity = identity_of(volume); identity)
+  if (const Result<MemoryIdentity> identity = identity_of(volume); identity)
     (void)::unlink(path_of(*identity).c_str());
 }
 

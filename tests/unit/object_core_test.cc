@@ -272,6 +272,56 @@ TEST_P(ObjectCores, ACheckpointThatFailsFailsNoCall) {
   EXPECT_EQ(state.mixed, mixed);
 }
 
+/// Of the writes of heads the nth fails: nothing of it is there, or all.
+class FailingHead final : public media::Decorator {
+ public:
+  FailingHead(std::unique_ptr<media::Medium> inner, bool is_there)
+      : Decorator(std::move(inner)), is_there_(is_there) {}
+  void fail(u64 nth) { left_ = nth; }
+  Status write(u64 offset, media::Bytes data, const media::Site& site) override {
+    const bool fails = offset < kCopyAt[0] && left_ != 0 && --left_ == 0;
+    if (!fails || is_there_) PERDURA_TRY(inner().write(offset, data, site));
+    return fails ? Status(Failure{Code::kIo, "failed"}) : Status{};
+  }
+
+ private:
+  const bool is_there_;
+  u64 left_ = 0;
+};
+
+// Calls that were in no log when the checkpoint was tried: recovery goes on from the head that is
+// found, so no group may begin before that and end behind it.
+TEST_P(ObjectCores, WhatIsSyncedBehindACheckpointThatFailedIsThere) {
+  object::CoreOptions relaxed = kOptions;
+  relaxed.durability = object::Durability::kRelaxed;
+  for (const bool is_there : {false, true})
+    for (const u64 nth : {1, 2, 3}) {
+      SCOPED_TRACE(testing::Message() << "write " << nth << (is_there ? " is there" : " is not"));
+      FailingHead medium(open("object"), is_there);
+      u64 mixed = 0, count = 0;
+      {
+        const auto core = create(medium, relaxed);
+        const auto call_some = [&](u64 end) {
+          for (; count < end; ++count) {
+            mixed = mix(mixed, count);
+            EXPECT_EQ(call(*core, count), mixed);
+          }
+        };
+        call_some(kOptions.checkpoint_calls - 1);
+        medium.fail(nth);
+        call_some(kOptions.checkpoint_calls + 5);
+        value_or_throw(core->sync());
+        call_some(2 * kOptions.checkpoint_calls + 5);
+        value_or_throw(core->sync());
+        call_some(2 * kOptions.checkpoint_calls + 9);
+        value_or_throw(core->sync());
+      }
+      const State state = state_of(*recover(medium, 2));
+      EXPECT_EQ(state.count, count);
+      EXPECT_EQ(state.mixed, mixed);
+    }
+}
+
 // Who waits while it is closed does not find the medium again, which may have gone.
 TEST_P(ObjectCores, WhatIsClosedTouchesNoMedium) {
   std::atomic<bool> closing{false};
