@@ -272,21 +272,24 @@ TEST_P(ObjectCores, ACheckpointThatFailsFailsNoCall) {
   EXPECT_EQ(state.mixed, mixed);
 }
 
-/// Of the writes of heads the nth fails: nothing of it is there, or all.
+/// Writes of heads fail from the nth on: of that one nothing is there, or all.
 class FailingHead final : public media::Decorator {
  public:
   FailingHead(std::unique_ptr<media::Medium> inner, bool is_there)
       : Decorator(std::move(inner)), is_there_(is_there) {}
-  void fail(u64 nth) { left_ = nth; }
+  void fail_from(u64 nth) { nth_ = writes_ + nth; }
+  void heal() { nth_ = ~u64{0}; }
   Status write(u64 offset, media::Bytes data, const media::Site& site) override {
-    const bool fails = offset < kCopyAt[0] && left_ != 0 && --left_ == 0;
-    if (!fails || is_there_) PERDURA_TRY(inner().write(offset, data, site));
+    if (offset < kCopyAt[0]) ++writes_;
+    const bool fails = offset < kCopyAt[0] && writes_ >= nth_;
+    if (!fails || (is_there_ && writes_ == nth_)) PERDURA_TRY(inner().write(offset, data, site));
     return fails ? Status(Failure{Code::kIo, "failed"}) : Status{};
   }
 
  private:
   const bool is_there_;
-  u64 left_ = 0;
+  u64 writes_ = 0;
+  u64 nth_ = ~u64{0};
 };
 
 // Calls that were in no log when the checkpoint was tried: recovery goes on from the head that is
@@ -295,9 +298,10 @@ TEST_P(ObjectCores, WhatIsSyncedBehindACheckpointThatFailedIsThere) {
   object::CoreOptions relaxed = kOptions;
   relaxed.durability = object::Durability::kRelaxed;
   for (const bool is_there : {false, true})
-    for (const u64 nth : {1, 2, 3}) {
+    for (u64 nth = 1; nth <= 8; ++nth) {
+      const bool heals = nth > 4;
       SCOPED_TRACE(testing::Message() << "write " << nth << (is_there ? " is there" : " is not"));
-      FailingHead medium(open("object"), is_there);
+      FailingHead medium(open((is_there ? "there-" : "not-") + std::to_string(nth)), is_there);
       u64 mixed = 0, count = 0;
       {
         const auto core = create(medium, relaxed);
@@ -308,14 +312,16 @@ TEST_P(ObjectCores, WhatIsSyncedBehindACheckpointThatFailedIsThere) {
           }
         };
         call_some(kOptions.checkpoint_calls - 1);
-        medium.fail(nth);
-        call_some(kOptions.checkpoint_calls + 5);
-        value_or_throw(core->sync());
+        medium.fail_from((nth - 1) % 4 + 1);
         call_some(2 * kOptions.checkpoint_calls + 5);
         value_or_throw(core->sync());
-        call_some(2 * kOptions.checkpoint_calls + 9);
-        value_or_throw(core->sync());
+        if (heals) {
+          medium.heal();
+          call_some(3 * kOptions.checkpoint_calls);
+          value_or_throw(core->sync());
+        }
       }
+      medium.heal();
       const State state = state_of(*recover(medium, 2));
       EXPECT_EQ(state.count, count);
       EXPECT_EQ(state.mixed, mixed);
