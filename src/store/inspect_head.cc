@@ -9,15 +9,13 @@
 #include "base/aligned_buffer.hpp"
 #include "base/checksum.hpp"
 #include "store/inspection.hpp"
+#include "store/look_again.hpp"
 
 namespace perdura::store {
 namespace {
 
 using format::Superblock;
 using Severity = Finding::Severity;
-
-constexpr int kLooksMax = 100;
-constexpr std::chrono::milliseconds kLookAgain(1);
 
 /// Whether an update may have torn a slot of which the other one, `whole`, is what counts: each
 /// word is as before the update or as after it. What no update changes is in both.

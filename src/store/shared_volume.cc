@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/process.hpp"
+#include "store/look_again.hpp"
 #include "store/recovery.hpp"
 
 namespace perdura::store {
@@ -92,10 +93,6 @@ struct SharedVolume::Opening {
 };
 
 namespace {
-
-// Until another process has been caught between two updates, which it makes beside this one.
-constexpr int kLooksMax = 100;
-constexpr std::chrono::milliseconds kLookAgain(1);
 
 constexpr u64 kSegmentBytes = format::kSegmentBytesMax;
 

@@ -88,11 +88,14 @@ namespace {
 using std::uint32_t;
 using std::uint64_t;
 
-template <class... Numbers>
-void say(const char* format, Numbers... numbers) {
+void say(const std::string& line) {
+  if (::write(1, line.data(), line.size()) != static_cast<ssize_t>(line.size())) std::_Exit(1);
+}
+template <class First, class... Numbers>
+void say(const char* format, First first, Numbers... numbers) {
   char line[96];
-  const int length = std::snprintf(line, sizeof line, format, numbers...);
-  if (::write(1, line, static_cast<size_t>(length)) != length) std::_Exit(1);
+  std::snprintf(line, sizeof line, format, first, numbers...);
+  say(std::string(line));
 }
 
 ObjectDurability durability_of(const std::string& name) {

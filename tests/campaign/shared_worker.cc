@@ -129,6 +129,7 @@ Opened open(const std::string& uri, const std::string& way, bool shared) {
   options.durability = durability_of(way);
   if (way == "apart") options.servers = 0;
   Object<Notes> notes = objects.object<Notes>("notes", options);
+  options.history = ObjectHistory::kLast;
   options.callers = 16;
   Object<Tickets> tickets = objects.object<Tickets>("tickets", options);
   return {std::move(objects), tickets, notes};

@@ -33,6 +33,8 @@ struct Way {
     options.checkpoint_calls = 40;
     options.durability = durability;
     options.servers = servers;
+    if (callers == 0) return options;
+    options.history = ObjectHistory::kLast;
     options.callers = callers;
     return options;
   }

@@ -124,8 +124,14 @@ struct SimpoFunctionOf {
   }
 
   static inline const SimpoFunction function{
-      {typeid(SimpoTag<F, C, kIsInstant>).name(), sizeof(C), kResultBytes, &run, nullptr, nullptr,
-       false, kIsInstant},
+      {.name = typeid(SimpoTag<F, C, kIsInstant>).name(),
+       .context_bytes = sizeof(C),
+       .result_bytes = kResultBytes,
+       .run = &run,
+       .join = nullptr,
+       .accepts = nullptr,
+       .commutes = false,
+       .own_thread = kIsInstant},
       reinterpret_cast<const void*>(F)};
 
  private:
