@@ -360,11 +360,9 @@ template <class State, class... List>
 std::array<ObjectMethod, sizeof...(List)> methods_of(MethodList<List...>) {
   return {LineOf<List>::template method<State>()...};
 }
+/// By their types: with sanitizers GCC does not compare pointers to members as constants.
 template <auto A, auto B>
-constexpr bool is_same_method() {
-  if constexpr (std::is_same_v<decltype(A), decltype(B)>) return A == B;
-  else return false;
-}
+constexpr bool kIsSameMethod = std::is_same_v<MethodTag<A>, MethodTag<B>>;
 struct FoundMethod {
   std::size_t index;
   bool found;
@@ -375,7 +373,7 @@ template <auto Method, class... List>
 constexpr FoundMethod find_method(MethodList<List...>) {
   FoundMethod result{0, false, false, nullptr};
   std::size_t i = 0;
-  ((is_same_method<Method, List::kMethod>()
+  ((kIsSameMethod<Method, List::kMethod>
         ? void(result = {i, true, List::kIsDeferrable, &LineOf<List>::domain_of})
         : void(),
     ++i),
