@@ -123,16 +123,15 @@ struct SimpoFunctionOf {
     }
   }
 
-  static inline const SimpoFunction function{
-      {.name = typeid(SimpoTag<F, C, kIsInstant>).name(),
-       .context_bytes = sizeof(C),
-       .result_bytes = kResultBytes,
-       .run = &run,
-       .join = nullptr,
-       .accepts = nullptr,
-       .commutes = false,
-       .own_thread = kIsInstant},
-      reinterpret_cast<const void*>(F)};
+  static inline const SimpoFunction function{{.name = typeid(SimpoTag<F, C, kIsInstant>).name(),
+                                              .context_bytes = sizeof(C),
+                                              .result_bytes = kResultBytes,
+                                              .run = &run,
+                                              .join = nullptr,
+                                              .accepts = nullptr,
+                                              .commutes = false,
+                                              .own_thread = kIsInstant},
+                                             reinterpret_cast<const void*>(F)};
 
  private:
   static void answer(void* poroot, const C& context, [[maybe_unused]] void* result) {
