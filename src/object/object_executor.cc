@@ -204,9 +204,10 @@ Status ObjectExecutor::run_verified(const Function& function, const std::byte* c
                      "one after a crash; it must depend on the state and its arguments alone"};
 }
 
-// What no method has reported a checkpoint would leave out.
+// What no method has reported a checkpoint would leave out. Where processes share the object
+// nothing is left out.
 Status ObjectExecutor::check_reports(const Function& function) const {
-  if (!parts_.changes->are_known()) return {};
+  if (!parts_.changes->are_kept() || !parts_.changes->are_known()) return {};
   const LineSet& reported = parts_.changes->lines();
   for (u64 at = 0; at < parts_.state.size(); at += kLineBytes) {
     const u64 bytes = std::min<u64>(parts_.state.size() - at, kLineBytes);

@@ -18,6 +18,21 @@
 #include "support/files.hpp"
 
 namespace perdura::test {
+
+/// Says that it reports what it changes, and does not.
+struct Forgetful {
+  std::uint64_t count;
+  std::uint64_t next() noexcept { return ++count; }
+  std::uint64_t now() const noexcept { return count; }
+};
+
+}  // namespace perdura::test
+
+template <>
+struct perdura::Methods<perdura::test::Forgetful>
+    : perdura::MethodList<perdura::Instant<&perdura::test::Forgetful::next, perdura::kReports>> {};
+
+namespace perdura::test {
 namespace {
 
 struct Way {
@@ -334,6 +349,24 @@ TEST(SharedDeferrables, RunWhereNobodyCallsThem) {
   ASSERT_EQ(one.ask(Order::kOpen).code, 0);
   EXPECT_EQ(one.ask(Order::kTell, 7).code, 0);
   await_soon([] { return board().noted == 7; });
+}
+
+// A checkpoint writes all: what nobody has reported as well, of which verification says nothing.
+TEST_P(SharedObjects, AreWrittenWholeWhateverIsReported) {
+  ObjectOptions options = GetParam().options();
+  options.verify_replay = true;
+  {
+    Objects objects = Objects::open(uri(), {.shared = true});
+    auto object = objects.object<Forgetful>("forgetful", options);
+    for (std::uint64_t i = 1; i <= 3; ++i) {
+      EXPECT_EQ(object.call<&Forgetful::next>(), i);
+      object.checkpoint();
+    }
+    EXPECT_EQ(object.call<&Forgetful::next>(), 4u);
+    objects.close();
+  }
+  Objects objects = Objects::open(uri());
+  EXPECT_EQ(objects.object<Forgetful>("forgetful", options).read<&Forgetful::now>(), 4u);
 }
 
 }  // namespace
