@@ -7,20 +7,18 @@
 // removes one, with each durability, on emulated NVM and on a disk.
 #include <gtest/gtest.h>
 
-#include <array>
 #include <cstdio>
-#include <map>
 #include <random>
+#include <string>
 
 #include "media/medium.hpp"
 #include "support/files.hpp"
 #include "support/slice.hpp"
+#include "support/tickets_told.hpp"
 #include "support/worker.hpp"
 
 namespace perdura::test {
 namespace {
-
-constexpr u64 kThreads = 8;
 
 struct Config {
   const char* name;
@@ -40,34 +38,21 @@ INSTANTIATE_TEST_SUITE_P(Media, ObjectKillTest,
                          [](const auto& info) { return std::string(info.param.name); });
 
 /// What a program was told of its objects, through all its lives.
-class Told {
+class Told : public TicketsTold {
  public:
-  u64 tickets() const { return owners_.size(); }
-
   void note(const std::string& line) {
+    if (TicketsTold::note(line)) return;
     char what[16];
-    u64 first = 0;
-    u64 second = 0;
-    u64 third = 0;
-    u64 fourth = 0;
-    const int words =
-        std::sscanf(line.c_str(), "%15s %lu %lu %lu %lu", what, &first, &second, &third, &fourth);
+    u64 number = 0;
+    u64 calls = 0;
+    const int words = std::sscanf(line.c_str(), "%15s %lu %lu", what, &number, &calls);
     ASSERT_GE(words, 1) << line;
     const std::string kind = what;
-    if (kind == "ticket" && words == 3) {
-      drawn(first, second);
-    } else if (kind == "found" && words == 5) {
-      found(first, second, third);
-      noted(first, fourth, line);
-    } else if (kind == "drawn" && words == 2) {
-      EXPECT_EQ(first, tickets()) << "tickets are missing";
-    } else if (kind == "notes" && words == 3) {
-      noted(first, second, line);
-    } else if ((kind == "made" || kind == "gone") && words == 2) {
+    if ((kind == "made" || kind == "gone") && words == 2) {
       made_ = kind == "made";
-      number_ = first;
+      number_ = number;
     } else if (kind == "visit" && words == 3) {
-      visit(first, second);
+      visit(number, calls);
     } else {
       EXPECT_EQ(line, "none");
       made_ = false;
@@ -76,24 +61,6 @@ class Told {
   }
 
  private:
-  void drawn(u64 thread, u64 ticket) {
-    ASSERT_LT(thread, kThreads);
-    EXPECT_TRUE(owners_.emplace(ticket, thread).second) << "ticket " << ticket << " twice";
-    last_[thread] = ticket;
-    ++counts_[thread];
-  }
-  // One may have been drawn whose answer nobody heard.
-  void found(u64 thread, u64 count, u64 last) {
-    ASSERT_LT(thread, kThreads);
-    if (count == counts_[thread] + 1) drawn(thread, last);
-    EXPECT_EQ(count, counts_[thread]) << "of thread " << thread;
-    EXPECT_EQ(last, last_[thread]) << "of thread " << thread;
-  }
-  void noted(u64 thread, u64 count, const std::string& line) {
-    ASSERT_LT(thread, kThreads);
-    EXPECT_GE(count, notes_[thread]) << line;
-    notes_[thread] = count;
-  }
   void visit(u64 number, u64 calls) {
     EXPECT_LE(calls, 1u);
     EXPECT_EQ(calls, number == 0 ? 0u : 1u);
@@ -103,10 +70,6 @@ class Told {
     number_ = number;
   }
 
-  std::map<u64, u64> owners_;
-  std::array<u64, kThreads> counts_{};
-  std::array<u64, kThreads> last_{};
-  std::array<u64, kThreads> notes_{};
   bool made_ = false;
   u64 number_ = 0;
 };

@@ -7,7 +7,6 @@
 // "notes THREAD NOTES", "made NUMBER" and "gone NUMBER" for what is durable.
 #include <unistd.h>
 
-#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -16,11 +15,11 @@
 #include <thread>
 #include <vector>
 
-#include <perdura/objects.hpp>
+#include "campaign/worker_notes.hpp"
 
 namespace perdura::test {
 
-constexpr std::uint32_t kThreads = 8;
+constexpr uint32_t kThreads = kCallers;  // each of them a caller
 
 struct Tickets {
   std::uint64_t next;
@@ -30,28 +29,6 @@ struct Tickets {
     return next++;
   }
   Tickets all() const noexcept { return *this; }
-};
-
-struct Notes {
-  struct alignas(64) {
-    std::uint64_t notes;
-    std::uint64_t sum;
-  } threads[kThreads];
-  void note(std::uint32_t thread, std::uint64_t ticket) noexcept {
-    ++threads[thread].notes;
-    threads[thread].sum += ticket;
-  }
-  void count(std::uint32_t thread, std::uint64_t notes) noexcept { threads[thread].notes += notes; }
-  std::uint64_t ask(std::uint32_t thread) noexcept { return threads[thread].notes; }
-  Notes all() const noexcept { return *this; }
-
-  static Domain of(std::uint32_t thread) noexcept { return Domain(thread); }
-  static bool join(std::tuple<std::uint32_t, std::uint64_t>& first,
-                   const std::tuple<std::uint32_t, std::uint64_t>& next) noexcept {
-    if (std::get<0>(first) != std::get<0>(next)) return false;
-    std::get<1>(first) += std::get<1>(next);
-    return true;
-  }
 };
 
 struct Visit {
@@ -72,36 +49,11 @@ template <>
 struct perdura::Methods<perdura::test::Tickets>
     : perdura::MethodList<perdura::Instant<&perdura::test::Tickets::draw>> {};
 template <>
-struct perdura::Methods<perdura::test::Notes>
-    : perdura::MethodList<
-          perdura::Deferrable<&perdura::test::Notes::note, &perdura::test::Notes::of>,
-          perdura::Deferrable<&perdura::test::Notes::count, &perdura::test::Notes::of,
-                              &perdura::test::Notes::join, perdura::kCommutes>,
-          perdura::Instant<&perdura::test::Notes::ask, &perdura::test::Notes::of>> {};
-template <>
 struct perdura::Methods<perdura::test::Visit>
     : perdura::MethodList<perdura::Instant<&perdura::test::Visit::come>> {};
 
 namespace perdura::test {
 namespace {
-
-using std::uint32_t;
-using std::uint64_t;
-
-void say(const std::string& line) {
-  if (::write(1, line.data(), line.size()) != static_cast<ssize_t>(line.size())) std::_Exit(1);
-}
-template <class First, class... Numbers>
-void say(const char* format, First first, Numbers... numbers) {
-  char line[96];
-  std::snprintf(line, sizeof line, format, first, numbers...);
-  say(std::string(line));
-}
-
-ObjectDurability durability_of(const std::string& name) {
-  if (name == "each") return ObjectDurability::kEach;
-  return name == "two_steps" ? ObjectDurability::kTwoSteps : ObjectDurability::kInstants;
-}
 
 struct Opened {
   Objects objects;
@@ -152,7 +104,7 @@ void find(Opened& opened) {
       std::_Exit(1);
     }
     say("found %lu %lu %lu %lu\n", uint64_t{thread}, recorded,
-        caller.last_answer<uint64_t>(opened.tickets).value_or(0), notes.threads[thread].notes);
+        caller.last_answer<uint64_t>(opened.tickets).value_or(0), notes.callers[thread].notes);
   }
   say("drawn %lu\n", tickets.next);
 }

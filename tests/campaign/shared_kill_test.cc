@@ -4,8 +4,9 @@
 // answer; objects come and go meanwhile. Where all are killed at once the store is as one process
 // finds that has it alone. One that stands still keeps others waiting, and no more.
 // Method: shared_worker.cc in four processes, of which one is killed with SIGKILL and started
-// again, or stopped for a while, 500 times with each durability (PERDURA_SHARED_KILLS changes it);
-// after 25 of these all are killed, and one more looks at what is there.
+// again, or stopped for a while, 500 times (PERDURA_SHARED_KILLS changes it), and a share of that
+// with the other durabilities and on a disk; after 25 of these all are killed, and one more looks
+// at what is there.
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
@@ -18,19 +19,18 @@
 #include <cmath>
 #include <cstdio>
 #include <fstream>
-#include <map>
 #include <random>
 #include <utility>
 
 #include "media/medium.hpp"
 #include "support/files.hpp"
 #include "support/slice.hpp"
+#include "support/tickets_told.hpp"
 
 namespace perdura::test {
 namespace {
 
 constexpr u64 kProcesses = 4;
-constexpr u64 kCallers = 8;
 
 struct Config {
   const char* name;
@@ -47,60 +47,6 @@ INSTANTIATE_TEST_SUITE_P(Media, SharedKillTest,
                                          Config{"emu_apart", "emu", "apart", 2},
                                          Config{"file", "file", "instants", 2}),
                          [](const auto& info) { return std::string(info.param.name); });
-
-/// What all of them were told, through all their lives.
-class Told {
- public:
-  void note(const std::string& line) {
-    char what[16];
-    u64 first = 0;
-    u64 second = 0;
-    u64 third = 0;
-    u64 fourth = 0;
-    const int words =
-        std::sscanf(line.c_str(), "%15s %lu %lu %lu %lu", what, &first, &second, &third, &fourth);
-    ASSERT_GE(words, 1) << line;
-    const std::string kind = what;
-    if (kind == "ticket" && words == 3) {
-      drawn(first, second);
-    } else if (kind == "found" && words == 5) {
-      found(first, second, third);
-      noted(first, fourth, line);
-    } else if (kind == "notes" && words == 3) {
-      noted(first, second, line);
-    } else {
-      ASSERT_TRUE(kind == "drawn" && words == 2) << line;
-      EXPECT_EQ(first, owners_.size()) << "tickets are missing";
-    }
-  }
-  u64 tickets() const { return owners_.size(); }
-
- private:
-  void drawn(u64 caller, u64 ticket) {
-    ASSERT_LT(caller, kCallers);
-    EXPECT_TRUE(owners_.emplace(ticket, caller).second) << "ticket " << ticket << " twice";
-    EXPECT_TRUE(counts_[caller] == 0 || ticket > last_[caller]) << "ticket " << ticket;
-    last_[caller] = ticket;
-    ++counts_[caller];
-  }
-  // One may have been drawn whose answer nobody heard.
-  void found(u64 caller, u64 count, u64 last) {
-    ASSERT_LT(caller, kCallers);
-    if (count == counts_[caller] + 1) drawn(caller, last);
-    EXPECT_EQ(count, counts_[caller]) << "of caller " << caller;
-    EXPECT_EQ(last, last_[caller]) << "of caller " << caller;
-  }
-  void noted(u64 caller, u64 count, const std::string& line) {
-    ASSERT_LT(caller, kCallers);
-    EXPECT_GE(count, notes_[caller]) << line;
-    notes_[caller] = count;
-  }
-
-  std::map<u64, u64> owners_;
-  std::array<u64, kCallers> counts_{};
-  std::array<u64, kCallers> last_{};
-  std::array<u64, kCallers> notes_{};
-};
 
 /// One of the processes, with a file of what it writes: nobody need read that meanwhile.
 class Process {
@@ -183,7 +129,7 @@ class Campaign {
                               std::to_string(process), way_);
   }
   void note(const std::vector<std::string>& lines) {
-    for (const std::string& line : lines) told_.note(line);
+    for (const std::string& line : lines) EXPECT_TRUE(told_.note(line)) << line;
   }
   // Between two powers of ten, nanoseconds.
   void rest(double from, double to) {
@@ -198,7 +144,7 @@ class Campaign {
   const std::string way_;
   std::mt19937_64 random_{std::random_device{}()};
   std::array<Process, kProcesses> processes_;
-  Told told_;
+  TicketsTold told_;  ///< what all of them were told
   u64 drawn_ = 0;
 };
 

@@ -15,17 +15,12 @@
 #include <random>
 #include <string>
 #include <thread>
-#include <tuple>
 #include <vector>
 
-#include <perdura/objects.hpp>
+#include "campaign/worker_notes.hpp"
 
 namespace perdura::test {
 
-using std::uint32_t;
-using std::uint64_t;
-
-constexpr uint32_t kCallers = 8;
 constexpr uint32_t kThreads = 2;  // of a process
 
 struct Tickets {
@@ -47,28 +42,6 @@ struct Tickets {
   Tickets all() const noexcept { return *this; }
 };
 
-struct Notes {
-  struct alignas(64) {
-    uint64_t notes;
-    uint64_t sum;
-  } callers[kCallers];
-  void note(uint32_t caller, uint64_t ticket) noexcept {
-    ++callers[caller].notes;
-    callers[caller].sum += ticket;
-  }
-  void count(uint32_t caller, uint64_t notes) noexcept { callers[caller].notes += notes; }
-  uint64_t ask(uint32_t caller) noexcept { return callers[caller].notes; }
-  Notes all() const noexcept { return *this; }
-
-  static Domain of(uint32_t caller) noexcept { return Domain(caller); }
-  static bool join(std::tuple<uint32_t, uint64_t>& first,
-                   const std::tuple<uint32_t, uint64_t>& next) noexcept {
-    if (std::get<0>(first) != std::get<0>(next)) return false;
-    std::get<1>(first) += std::get<1>(next);
-    return true;
-  }
-};
-
 struct Visit {
   uint64_t calls;
   char more[9000];
@@ -81,13 +54,6 @@ template <>
 struct perdura::Methods<perdura::test::Tickets>
     : perdura::MethodList<perdura::Instant<&perdura::test::Tickets::draw>> {};
 template <>
-struct perdura::Methods<perdura::test::Notes>
-    : perdura::MethodList<
-          perdura::Deferrable<&perdura::test::Notes::note, &perdura::test::Notes::of>,
-          perdura::Deferrable<&perdura::test::Notes::count, &perdura::test::Notes::of,
-                              &perdura::test::Notes::join, perdura::kCommutes>,
-          perdura::Instant<&perdura::test::Notes::ask, &perdura::test::Notes::of>> {};
-template <>
 struct perdura::Methods<perdura::test::Visit>
     : perdura::MethodList<perdura::Instant<&perdura::test::Visit::come>> {};
 
@@ -99,18 +65,6 @@ namespace {
   std::fprintf(stdout, "%s\n", error.what());
   std::fflush(stdout);
   std::_Exit(1);
-}
-
-template <class... Numbers>
-void say(const char* format, Numbers... numbers) {
-  char line[96];
-  const int length = std::snprintf(line, sizeof line, format, numbers...);
-  if (::write(1, line, static_cast<size_t>(length)) != length) std::_Exit(1);
-}
-
-ObjectDurability durability_of(const std::string& name) {
-  if (name == "each") return ObjectDurability::kEach;
-  return name == "two_steps" ? ObjectDurability::kTwoSteps : ObjectDurability::kInstants;
 }
 
 struct Opened {

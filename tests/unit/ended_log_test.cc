@@ -6,6 +6,7 @@
 
 #include "media/decorator.hpp"
 #include "support/files.hpp"
+#include "support/scheme_names.hpp"
 #include "support/wrapped_store.hpp"
 
 namespace perdura::test {
@@ -161,11 +162,7 @@ TEST_P(EndedLog, IsKnownOfEachRegion) {
   expect(*second, 2);
 }
 
-INSTANTIATE_TEST_SUITE_P(Media, EndedLog, testing::Values("file:", "emu:"), [](const auto& info) {
-  std::string name = info.param;
-  name.pop_back();
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Media, EndedLog, testing::Values("file:", "emu:"), name_of_scheme);
 
 }  // namespace
 }  // namespace perdura::test

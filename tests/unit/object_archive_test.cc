@@ -22,6 +22,7 @@
 #include "support/expect_failure.hpp"
 #include "support/files.hpp"
 #include "support/object_medium.hpp"
+#include "support/scheme_names.hpp"
 
 namespace perdura::test {
 namespace {
@@ -618,13 +619,8 @@ TEST_P(ForgedArchives, WithColumnsThatCannotBeAreRefused) {
   }
 }
 
-const auto kNameOf = [](const auto& info) {
-  std::string name = info.param;
-  name.pop_back();
-  return name;
-};
-INSTANTIATE_TEST_SUITE_P(Media, ObjectArchives, testing::Values("emu:", "file:"), kNameOf);
-INSTANTIATE_TEST_SUITE_P(Media, ForgedArchives, testing::Values("emu:", "file:"), kNameOf);
+INSTANTIATE_TEST_SUITE_P(Media, ObjectArchives, testing::Values("emu:", "file:"), name_of_scheme);
+INSTANTIATE_TEST_SUITE_P(Media, ForgedArchives, testing::Values("emu:", "file:"), name_of_scheme);
 
 }  // namespace
 }  // namespace perdura::test

@@ -18,6 +18,7 @@
 #include "support/expect_failure.hpp"
 #include "support/files.hpp"
 #include "support/object_medium.hpp"
+#include "support/scheme_names.hpp"
 
 namespace perdura::test {
 namespace {
@@ -261,11 +262,7 @@ TEST_P(ObjectChangesTest, AreWhatAPrefixOfTheirCallsMadeAfterAnyCrash) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Media, ObjectChangesTest, testing::Values("emu:", "file:"),
-                         [](const auto& info) {
-                           std::string name = info.param;
-                           name.pop_back();
-                           return name;
-                         });
+                         name_of_scheme);
 
 }  // namespace
 }  // namespace perdura::test

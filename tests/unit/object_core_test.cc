@@ -20,6 +20,7 @@
 #include "support/files.hpp"
 #include "support/filtered_queue.hpp"
 #include "support/object_medium.hpp"
+#include "support/scheme_names.hpp"
 
 namespace perdura::test {
 namespace {
@@ -543,12 +544,7 @@ TEST_P(ObjectCores, AreAPrefixOfTheirCallsAfterAnyCrash) {
   EXPECT_GT(states, 500u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Media, ObjectCores, testing::Values("emu:", "file:"),
-                         [](const auto& info) {
-                           std::string name = info.param;
-                           name.pop_back();
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Media, ObjectCores, testing::Values("emu:", "file:"), name_of_scheme);
 
 }  // namespace
 }  // namespace perdura::test

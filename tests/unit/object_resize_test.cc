@@ -20,6 +20,7 @@
 #include "support/files.hpp"
 #include "support/filtered_queue.hpp"
 #include "support/object_medium.hpp"
+#include "support/scheme_names.hpp"
 
 namespace perdura::test {
 namespace {
@@ -327,12 +328,7 @@ TEST_P(ObjectResize, OfWhatIsNotThereIsRefused) {
   EXPECT_EQ(value_or_throw(runtime->state_bytes("none")), std::nullopt);
 }
 
-INSTANTIATE_TEST_SUITE_P(Media, ObjectResize, testing::Values("emu:", "file:"),
-                         [](const auto& info) {
-                           std::string name = info.param;
-                           name.pop_back();
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Media, ObjectResize, testing::Values("emu:", "file:"), name_of_scheme);
 
 }  // namespace
 }  // namespace perdura::test

@@ -17,6 +17,7 @@
 
 #include "support/expect_failure.hpp"
 #include "support/files.hpp"
+#include "support/scheme_names.hpp"
 
 namespace perdura::test {
 
@@ -241,12 +242,7 @@ TEST_P(ObjectsHistory, IsKeptOfCallsThatAreVerified) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Media, ObjectsHistory, testing::Values("emu:", "file:"),
-                         [](const auto& info) {
-                           std::string name = info.param;
-                           name.pop_back();
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Media, ObjectsHistory, testing::Values("emu:", "file:"), name_of_scheme);
 
 }  // namespace
 }  // namespace perdura::test

@@ -23,6 +23,7 @@
 #include "support/expect_failure.hpp"
 #include "support/files.hpp"
 #include "support/memcached_server.hpp"
+#include "support/scheme_names.hpp"
 #include "support/slice.hpp"
 
 namespace perdura::test {
@@ -631,11 +632,7 @@ TEST_P(ObjectsOf, ACallerKnowsWhichOfItsCallsAreDurable) {
   expect_error([&] { (void)fourth.recorded(hall); }, Code::kMisuse, "keeps no history");
 }
 
-INSTANTIATE_TEST_SUITE_P(Media, ObjectsOf, testing::Values("emu:", "file:"), [](const auto& info) {
-  std::string name = info.param;
-  name.pop_back();
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Media, ObjectsOf, testing::Values("emu:", "file:"), name_of_scheme);
 
 }  // namespace
 }  // namespace perdura::test

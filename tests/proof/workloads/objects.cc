@@ -1,3 +1,4 @@
+#include <initializer_list>
 #include <thread>
 
 #include "recording.hpp"
@@ -204,11 +205,11 @@ const Registration kCallers({"objects-callers", "a history of who called, in thr
                              callers});
 
 // Heads that fail, and are not there; and those that fail and are.
-void masked(Run& run, bool is_written, ObjectDurability durability) {
+void masked(Run& run, bool is_written, const ObjectOptions& options,
+            std::initializer_list<const char*> sites) {
   run.open_objects();
-  Handle& object = run.objects().object(
-      "hot", {.log_bytes = 4 * kSmallLog, .checkpoint_calls = 8, .durability = durability});
-  for (const char* site : {"object head", "object copy", "object head"}) {
+  Handle& object = run.objects().object("hot", options);
+  for (const char* site : sites) {
     groups(run, object, 3);
     run.refuse({.site = site, .count = 1 + run.random(2), .is_written = is_written});
     groups(run, object, 4);
@@ -219,6 +220,11 @@ void masked(Run& run, bool is_written, ObjectDurability durability) {
   }
   groups(run, object, 2);
   run.kill();
+}
+void masked(Run& run, bool is_written, ObjectDurability durability) {
+  masked(run, is_written,
+         {.log_bytes = 4 * kSmallLog, .checkpoint_calls = 8, .durability = durability},
+         {"object head", "object copy", "object head"});
 }
 void refused(Run& run) { masked(run, false, ObjectDurability::kInstants); }
 const Registration kRefused({"objects-refused", "checkpoints fail, and others follow", refused});
@@ -400,21 +406,10 @@ const Registration kArchiveRelaxed({"objects-archive-relaxed",
                                     "calls are kept that the log never had", archive_relaxed});
 
 void archive_masked(Run& run, bool is_written) {
-  run.open_objects();
   ObjectOptions options = archived(8);
   options.log_bytes = 4 * kSmallLog;
-  Handle& object = run.objects().object("hot", options);
-  for (const char* site : {"object archive", "object head", "object copy", "object archive"}) {
-    groups(run, object, 3);
-    run.refuse({.site = site, .count = 1 + run.random(2), .is_written = is_written});
-    groups(run, object, 4);
-    object.checkpoint();
-    groups(run, object, 1);
-    run.refuse({});
-    object.checkpoint();
-  }
-  groups(run, object, 2);
-  run.kill();
+  masked(run, is_written, options,
+         {"object archive", "object head", "object copy", "object archive"});
 }
 void archive_refused(Run& run) { archive_masked(run, false); }
 const Registration kArchiveRefused({"objects-archive-refused",
