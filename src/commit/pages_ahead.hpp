@@ -5,12 +5,9 @@
 #include <array>
 #include <bit>
 
-#include "base/bits.hpp"
-#include "base/result.hpp"
+#include "base/line_mask.hpp"
 
 namespace perdura::commit {
-
-constexpr u64 kAllLines = ~u64{0};
 
 /// Lines of a page.
 struct PageLines {
@@ -49,18 +46,5 @@ class PagesAhead {
   std::array<PageLines, kAhead> pages_;
   size_t count_ = 0;
 };
-
-/// Calls visit(first, count) for each run of lines that `mask` has, of a page's.
-template <class Visit>
-Status for_each_run(u64 mask, Visit&& visit) {
-  while (mask != 0) {
-    const auto first = static_cast<unsigned>(std::countr_zero(mask));
-    const auto count = static_cast<unsigned>(std::countr_one(mask >> first));
-    PERDURA_TRY(visit(u64{first}, u64{count}));
-    if (first + count == kLinesPerPage) break;
-    mask &= ~u64{0} << (first + count);
-  }
-  return {};
-}
 
 }  // namespace perdura::commit

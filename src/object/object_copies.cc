@@ -1,12 +1,12 @@
 #include "object/object_copies.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <utility>
 
 #include "base/assert.hpp"
 #include "base/checksum.hpp"
+#include "base/line_mask.hpp"
 #include "object/object_table.hpp"
 
 namespace perdura::object {
@@ -15,7 +15,6 @@ namespace {
 using format::ObjectHead;
 
 constexpr u64 kPieceBytes = kMiB;  ///< of block media: what is written quickly
-constexpr u64 kAllLines = ~u64{0};
 
 u64 pages_of(u64 image_bytes) { return (image_bytes + kPageBytes - 1) / kPageBytes; }
 u64 bytes_of_page(u64 image_bytes, u64 page) {
@@ -233,16 +232,11 @@ Status ObjectCopies::Writer::write_lines(u64 page, u64 mask, bool sums) {
     return {};
   }
   if (sums) sums_[page] = checksum(at, bytes);
-  while (mask != 0) {
-    const auto first = static_cast<unsigned>(std::countr_zero(mask));
-    const auto count = static_cast<unsigned>(std::countr_one(mask >> first));
+  return for_each_run(mask, [&](u64 first, u64 count) -> Status {
     const u64 begin = offset + first * kLineBytes;
-    if (begin >= image_.size()) break;
-    PERDURA_TRY(submit(begin, std::min<u64>(begin + count * kLineBytes, image_.size())));
-    if (first + count == kLinesPerPage) break;
-    mask &= kAllLines << (first + count);
-  }
-  return {};
+    if (begin >= image_.size()) return {};
+    return submit(begin, std::min<u64>(begin + count * kLineBytes, image_.size()));
+  });
 }
 
 // The image's last line may be part of one: zeros follow it.
