@@ -88,6 +88,12 @@ struct ObjectsOptions {
   /// Other processes may have the same objects open, that open the store so as well: up to 64, of
   /// one user and one machine (docs/objects.md, "Several processes"). Else this one is alone.
   bool shared = false;
+  /// Space that objects may have in the store, bytes; 0: what its medium has.
+  std::uint64_t bytes_max = 0;
+  /// The URI of another store, usually on an SSD, that has nothing else: objects that were called
+  /// longest ago move there where space is short, and come back when they are called
+  /// (docs/objects.md, "Larger than the NVM"). From then on the store is opened with that one.
+  std::string overflow = "";
 };
 
 /// When calls of an object are durable.
@@ -131,7 +137,8 @@ struct ObjectOptions {
 struct ObjectDescription {
   std::string name;
   std::string type;
-  std::uint64_t bytes = 0;  ///< of the state
+  std::uint64_t bytes = 0;   ///< of the state
+  bool in_overflow = false;  ///< its copy is in the overflow store, until it is called
 };
 
 namespace detail {

@@ -39,8 +39,10 @@ constexpr u64 kFeatureAliases = 1;   ///< a region holds addresses in its aliase
 constexpr u64 kFeatureRemap = 2;     ///< a region lives in chunks
 constexpr u64 kFeatureCopies = 8;    ///< a region lives in two copies
 constexpr u64 kFeatureObjects = 32;  ///< a region holds objects; 4 and 16: early forms
+/// Objects of a region may be in an overflow store; or it is the region of such a store.
+constexpr u64 kFeatureOverflow = 64;
 constexpr u64 kKnownIncompatible =
-    kFeatureAliases | kFeatureRemap | kFeatureObjects | kFeatureCopies;
+    kFeatureAliases | kFeatureRemap | kFeatureObjects | kFeatureCopies | kFeatureOverflow;
 
 constexpr u32 kRegionsMax = 16;  ///< numbered from 1
 constexpr u64 kRegionBytesMax = u64{1} << 44;
@@ -115,7 +117,7 @@ enum class ExtentKind : u32 {
   kHome = 2,         ///< `length` bytes of home image, then its page-checksum table
   kChunks = 3,       ///< chunks of a region, at multiples of their size
   kVersions = 4,     ///< version records of a region
-  kObjectHeads = 5,  ///< a table of objects
+  kObjectHeads = 5,  ///< a table of objects; of an overflow store's region whose it is
   kObjects = 6,      ///< copies, logs and functions of objects
   kCopies = 7,       ///< two home images of `length` bytes, each with its page-checksum table
 };
@@ -131,11 +133,13 @@ static_assert(sizeof(Extent) == 32);
 
 /// How a region is kept, and its versions made.
 enum class EngineId : u16 {
-  kUnsaid = 0,   ///< of format version 2: chunk_bytes says it
-  kRedoLog = 1,  ///< in a home image, with a redo log
-  kRemap = 2,    ///< in chunks that are never overwritten
-  kObjects = 3,  ///< as objects, each with copies and a log of its own
-  kCopies = 4,   ///< in two home images that take turns
+  kUnsaid = 0,              ///< of format version 2: chunk_bytes says it
+  kRedoLog = 1,             ///< in a home image, with a redo log
+  kRemap = 2,               ///< in chunks that are never overwritten
+  kObjects = 3,             ///< as objects, each with copies and a log of its own
+  kCopies = 4,              ///< in two home images that take turns
+  kObjectsOverflowing = 5,  ///< as kObjects; the copies of some may be in another store's region
+  kOverflow = 6,            ///< copies of objects of such a region, which has their heads
 };
 
 constexpr u64 kRegionNameMax = 31;  ///< bytes; at least one

@@ -6,6 +6,9 @@
 //   log      [entry][entry] ... a circle of lines
 //   archive  [block][block] ... of objects that keep all their calls
 //
+// An object that another one needed the space of has one copy in an overflow store, and no log:
+// that is empty, and has its place when the object comes home.
+//
 // An object is the state that its resilient copy holds, and the entries of the log from the
 // checkpoint on, up to the last mark, done one after the other. The archive has all calls before
 // the checkpoint.
@@ -44,11 +47,12 @@ struct ObjectHead {
   u64 session;        ///< whose entries follow
   u64 bytes;          ///< of the state
   u64 checkpoint;     ///< LogCkpt: the index of the first line that the copy does not have
-  u64 copy;           ///< the resilient one, 0 or 1
+  u64 copy;           ///< the resilient one, 0 or 1; kObjectInOverflow: there is one, elsewhere
   u64 copy_checksum;  ///< of the array of checksums of its pages, the last one less than a page
-  u64 copy_place[2];  ///< medium offsets; each of whole pages
-  u64 log_place;
-  u64 log_lines;        ///< a power of two; 0: the object was removed, and its space is free
+  u64 copy_place[2];  ///< medium offsets; each of whole pages. In an overflow store: the one there,
+                      ///< and that store's id
+  u64 log_place;      ///< in an overflow store: 0, it has none
+  u64 log_lines;      ///< a power of two; 0: the object was removed, and its space is free
   u64 functions_place;  ///< names of what entries may call, one behind the other, each with a zero
   u64 functions_bytes;
   u64 functions_checksum;
@@ -62,6 +66,22 @@ struct ObjectHead {
   char type[kObjectNameMax + 1];  ///< of the state, as its program names it
 };
 static_assert(sizeof(ObjectHead) == 432);
+constexpr u64 kObjectInOverflow = 2;
+constexpr bool is_in_overflow(const ObjectHead& head) { return head.copy == kObjectInOverflow; }
+/// Of its copy_place, where the resilient copy lies.
+constexpr u64 resilient_place(const ObjectHead& head) { return head.copy_place[head.copy & 1]; }
+
+constexpr u64 kOverflowMagic = 0x6c667265764f6450;  // "PdOverfl"
+
+/// At the beginning of the heads of an overflow store's region: the region whose objects it has
+/// copies of. Written once, before there are any.
+struct OverflowRecord {
+  u64 checksum;  ///< of the rest
+  u64 magic;
+  u8 uuid[16];  ///< of the store that has their heads
+  u64 region;   ///< there
+};
+static_assert(sizeof(OverflowRecord) == 40);
 
 /// What a caller has called so far.
 struct ObjectCaller {

@@ -49,8 +49,10 @@ class EqualPages {
 
 }  // namespace
 
-ObjectCopies::ObjectCopies(media::LinearMedium& medium, u64 head_place, NewestHead& head)
+ObjectCopies::ObjectCopies(media::LinearMedium& medium, u64 head_place, NewestHead& head,
+                           OverflowStore* overflow)
     : medium_(medium),
+      overflow_(overflow),
       head_place_(head_place),
       write_bytes_(medium.geometry().write_bytes),
       newest_(&head),
@@ -58,8 +60,9 @@ ObjectCopies::ObjectCopies(media::LinearMedium& medium, u64 head_place, NewestHe
       buffer_(kPieceBytes) {}
 
 ObjectCopies::ObjectCopies(media::LinearMedium& medium, u64 head_place, const ObjectHead& head,
-                           u8 unclear)
+                           u8 unclear, OverflowStore* overflow)
     : medium_(medium),
+      overflow_(overflow),
       head_place_(head_place),
       write_bytes_(medium.geometry().write_bytes),
       own_(std::make_unique<NewestHead>()),
@@ -81,21 +84,29 @@ void ObjectCopies::rename_functions(u64 place, u64 bytes, u64 checksum) {
 Status ObjectCopies::load(std::span<std::byte> pages) {
   const u64 bytes = format::object_image_bytes(head());
   PERDURA_ASSERT(pages.size() >= bytes && pages.size() <= pages_bytes(bytes));
-  const u64 place = head().copy_place[head().copy];
-  std::vector<u64>& sums = page_sums_[head().copy];
-  sums.resize(pages_of(bytes));
-  PERDURA_TRY(medium_.load_pages(place, pages));
-  const bool whole = medium_.whole(
+  const bool is_out = is_in_overflow(head());
+  if (is_out && overflow_ == nullptr)
+    return Failure{Code::kUnsupported, "object '" + std::string(head().name) + "' of '" +
+                                           medium_.name() +
+                                           "' is in an overflow store, which is not open"};
+  media::LinearMedium& medium = is_out ? overflow_->medium() : medium_;
+  const u64 place = resilient_place(head());
+  std::vector<u64> sums(pages_of(bytes));
+  PERDURA_TRY(medium.load_pages(place, pages));
+  const bool whole = medium.whole(
       place, pages.data(), bytes, PERDURA_SITE("object copy"), [&](const std::byte* at) {
         for (u64 page = 0; page < sums.size(); ++page)
           sums[page] = checksum(at + page * kPageBytes, bytes_of_page(bytes, page));
         return sum_of(sums) == head().copy_checksum;
       });
-  target_ = Target::kDurable;
-  if (whole) return {};
-  return Failure{Code::kCorrupt, "the resilient copy of an object of '" + medium_.name() +
-                                     "' (medium offset " + std::to_string(place) +
-                                     ") does not fit its checksum; restore the store from a copy"};
+  if (!whole)
+    return Failure{Code::kCorrupt, "the resilient copy of an object of '" + medium.name() +
+                                       "' (medium offset " + std::to_string(place) +
+                                       ") does not fit its checksum; restore the store from a "
+                                       "copy"};
+  target_ = is_out ? Target::kNothing : Target::kDurable;
+  if (!is_out) page_sums_[head().copy] = std::move(sums);
+  return {};
 }
 
 Status ObjectCopies::write(std::span<const std::byte> image, const ObjectChanges& changes,
@@ -105,13 +116,38 @@ Status ObjectCopies::write(std::span<const std::byte> image, const ObjectChanges
   return write_both(next, image, &changes, checkpoint, session);
 }
 
-Status ObjectCopies::resize(const ObjectHead& next, std::span<const std::byte> image,
-                            u64 checkpoint, u64 session) {
+Status ObjectCopies::move(const ObjectHead& next, std::span<const std::byte> image, u64 checkpoint,
+                          u64 session) {
   for (const u64 place : next.copy_place)
-    PERDURA_ASSERT(place != head().copy_place[0] && place != head().copy_place[1]);
+    PERDURA_ASSERT(is_in_overflow(head()) ||
+                   (place != head().copy_place[0] && place != head().copy_place[1]));
   ObjectHead first = next;
   first.copy = 0;
   return write_both(first, image, nullptr, checkpoint, session);
+}
+
+// Both slots say so: the places that the other one named are given to others.
+Status ObjectCopies::move_out(u64 place, std::span<const std::byte> image, u64 checkpoint,
+                              u64 session) {
+  PERDURA_ASSERT(overflow_ != nullptr && !is_in_overflow(head()));
+  ObjectHead next = head();
+  ++next.sequence;
+  next.session = session;
+  next.checkpoint = checkpoint;
+  next.copy = format::kObjectInOverflow;
+  next.copy_place[0] = place;
+  next.copy_place[1] = overflow_->id();
+  next.log_place = 0;
+  PERDURA_TRY(clear_next_head());
+  std::vector<u64> sums;
+  PERDURA_TRY(overflow_->write(place, image, sums));
+  next.copy_checksum = sum_of(sums);
+  written_bytes_ += image.size();
+  PERDURA_TRY(replace_head(next));
+  target_ = Target::kNothing;
+  page_sums_[0].clear();
+  page_sums_[1].clear();
+  return repeat_head();
 }
 
 // The copy and then the head that names it. `changes`: nullptr where both copies are new.
@@ -150,6 +186,19 @@ Status ObjectCopies::repeat_head() {
   ObjectHead next = head();
   ++next.sequence;
   return replace_head(next);
+}
+
+Status ObjectCopies::begin_session(u64 session) {
+  // Barrier: names of functions are durable before a head names their place.
+  PERDURA_TRY(medium_.barrier(PERDURA_SITE("object functions")));
+  ObjectHead next = head();
+  next.session = session;
+  for (int slot = 0; slot < 2; ++slot) {
+    PERDURA_TRY(clear_next_head());
+    ++next.sequence;
+    PERDURA_TRY(replace_head(next));
+  }
+  return {};
 }
 
 Status ObjectCopies::remove() {

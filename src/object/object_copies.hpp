@@ -12,7 +12,8 @@
 // Invariants:
 //  - The copy that the newest head names, and the log from the older one's checkpoint on, are never
 //    written.
-//  - A head is written when the copy that it names is durable.
+//  - A head is written when the copy that it names is durable. So an object comes to another place,
+//    in the overflow store as well, in one step: the new copy, then the head that names it.
 //  - It is written over a whole one, or over nothing: with a part of one, which an earlier failure
 //    left, a part of it could be whole.
 #pragma once
@@ -27,6 +28,7 @@
 #include "object/newest_head.hpp"
 #include "object/object_archive.hpp"
 #include "object/object_changes.hpp"
+#include "object/overflow_store.hpp"
 
 namespace perdura::object {
 
@@ -35,10 +37,12 @@ class ObjectCopies {
   /// `medium` outlives it. `head_place`: of both slots. `head`: the newest whole one; of an object
   /// that is new what it shall be, with the sequence of what was there before. `unclear`: a bit for
   /// each slot that may hold a part of a head.
+  /// `overflow`: where the copy may be, if there is such a store; outlives it.
   ObjectCopies(media::LinearMedium& medium, u64 head_place, const format::ObjectHead& head,
-               u8 unclear);
+               u8 unclear, OverflowStore* overflow = nullptr);
   /// The same of a head that is known already, or is set, where others see it.
-  ObjectCopies(media::LinearMedium& medium, u64 head_place, NewestHead& head);
+  ObjectCopies(media::LinearMedium& medium, u64 head_place, NewestHead& head,
+               OverflowStore* overflow);
 
   /// What its copy holds: `pages` has whole pages, which begin with the image. kCorrupt where that
   /// does not fit its checksum.
@@ -49,12 +53,19 @@ class ObjectCopies {
   /// resilient copy is what it was; it may be tried again, with these changes among others.
   Status write(std::span<const std::byte> image, const ObjectChanges& changes, u64 checkpoint,
                u64 session);
-  /// `next` is the head with another size and two places that nobody has, of which the first
-  /// becomes the resilient copy. Where it fails the newest head may be either.
-  Status resize(const format::ObjectHead& next, std::span<const std::byte> image, u64 checkpoint,
-                u64 session);
+  /// `next` is the head with two places that nobody has, of which the first becomes the resilient
+  /// copy, and perhaps another size and place of the log. Where it fails the newest head may be
+  /// either.
+  Status move(const format::ObjectHead& next, std::span<const std::byte> image, u64 checkpoint,
+              u64 session);
+  /// To a place in the overflow store, where the object has one copy and no log. Where it fails and
+  /// no slot is unclear it is as it was.
+  Status move_out(u64 place, std::span<const std::byte> image, u64 checkpoint, u64 session);
   /// The other slot says the same as the newest one, and nothing of what was before.
   Status repeat_head();
+  /// The same in both slots, and that this session has it open, where no checkpoint comes to say
+  /// so.
+  Status begin_session(u64 session);
   /// There is no such object any more, and its space is free. Both slots say so, if they can.
   Status remove();
 
@@ -90,6 +101,7 @@ class ObjectCopies {
   Status write_head(const format::ObjectHead& head);
 
   media::LinearMedium& medium_;
+  OverflowStore* const overflow_;  ///< nullptr: there is none
   const u64 head_place_;
   const u64 write_bytes_;
   std::unique_ptr<NewestHead> own_;  ///< where nobody else has it

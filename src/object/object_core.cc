@@ -1,4 +1,5 @@
 #include "object/object_core.hpp"
+#include "object/object_executing.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -21,14 +22,6 @@ constexpr u64 kAheadOfDone = 4;  // times what may wait, a thread defers no furt
 
 constinit thread_local OwnEntry own_entry;
 
-// Where memory is short as well: who waits for an entry that is not done then has gone, so nothing
-// more is.
-template <class Body>
-Status ObjectCore::or_fail(Body&& body) {
-  Status done = guarded(body);
-  return done ? std::move(done) : fail(std::move(done));
-}
-
 // --- calls --------------------------------------------------------------------------------------
 
 // A forked child has its parent's objects in memory, not on the medium; and where another thread of
@@ -43,7 +36,7 @@ Status ObjectCore::require_not_forked() const {
 // Set by whoever executes: where it holds before a round it holds until its end.
 Status ObjectCore::require_usable() const {
   PERDURA_TRY(require_not_forked());
-  if (closed_.load(std::memory_order_acquire))
+  if (stage_.load(std::memory_order_acquire) == Stage::kClosed)
     return Failure{Code::kMisuse, "object '" + std::string(head().name) + "' is closed"};
   if (has_failed())
     return Failure{control_.failure.code,
@@ -63,7 +56,7 @@ const Function& ObjectCore::function_of(const Call& call) const {
 inline bool ObjectCore::is_plain(const Call& call) const {
   PERDURA_ASSERT(call.function < traits_.size() &&
                  traits_[call.function].context_bytes == call.context.size());
-  return traits_[call.function].is_plain && is_usable() && !InMethod::any();
+  return traits_[call.function].is_plain && is_callable() && !InMethod::any();
 }
 
 Status ObjectCore::check_call(const Call& call) {
@@ -82,7 +75,7 @@ Status ObjectCore::check_call(const Call& call) {
     return Failure{Code::kNoSpace, "object '" + std::string(head().name) + "' has a history of " +
                                        std::to_string(head().callers) +
                                        " callers, and one more has come; make it with more"};
-  return {};
+  return be_home();
 }
 
 // `index`: of the entry that is published. Its place in the order is that of execution.
@@ -120,49 +113,13 @@ bool ObjectCore::merge_into_own(const Call& call) {
   return merged;
 }
 
-/// While it lives this thread executes; or it does not, where it was only tried.
-class ObjectCore::Executing {
- public:
-  explicit Executing(ObjectCore& core) : core_(core), executes_(true) {
-    for (Execution::Wait wait(core.execution_); !core.execution_.try_begin();)
-      if (!core.executor_.crew().help())
-        wait.pause([&] { return core.executor_.crew().has_work(); });
-  }
-  Executing(ObjectCore& core, std::try_to_lock_t)
-      : core_(core), executes_(core.execution_.try_begin()) {}
-  ~Executing() {
-    if (executes_) core_.execution_.end();
-  }
-  Executing(const Executing&) = delete;
-  explicit operator bool() const { return executes_; }
-
- private:
-  ObjectCore& core_;
-  const bool executes_;
-};
-
-// `body` when all that was called by now is done, and no group is done in part.
-template <class Body>
-Status ObjectCore::execute_alone(bool durable, Body&& body) {
-  PERDURA_TRY(require_not_forked());
-  const u64 end = log_->tail();
-  for (Execution::Wait wait(execution_);;) {
-    bool left = false;
-    if (const Executing executing(*this); executing) {
-      PERDURA_TRY(require_usable());
-      PERDURA_TRY(or_left(rounds_until(end, durable), left));
-      if (!left && log_->done() >= end && is_between_groups()) return body();
-    }
-    if (left) wait.pause([&] { return log_->done() >= end; });
-  }
-}
-
 // Who has claimed a place waits for nobody who executes: that one may wait for what is to be
 // published there (rounds_until), and makes room itself.
 Status ObjectCore::make_room(u64 index, u64 context_bytes) {
   const auto is_over = [&] { return log_->has_room(index, context_bytes) || !is_usable(); };
   for (Execution::Wait wait(execution_); !is_over();) {
     PERDURA_TRY(require_not_forked());
+    if (Status home = be_home(); !home) return fail(std::move(home));
     bool executed = false;
     bool left = false;
     if (const Executing executing(*this, std::try_to_lock); executing) {
@@ -237,12 +194,20 @@ Status ObjectCore::call_new(const Call& call, void* result) {
   return until_done(index + 1, false);
 }
 
-// Each thread does its own: nothing is claimed by anybody else.
+// Each thread does its own: nothing is claimed by anybody else. It may be moved out again until
+// this thread executes.
 Status ObjectCore::call_alone(const Call& call, void* result, bool durable) {
-  if (!is_plain(call)) [[unlikely]]
-    PERDURA_TRY(check_call(call));
-  const Executing executing(*this);
-  if (!is_usable()) return require_usable();
+  for (;;) {
+    if (!is_plain(call)) [[unlikely]]
+      PERDURA_TRY(check_call(call));
+    const Executing executing(*this);
+    if (!is_usable()) return require_usable();
+    if (!is_away()) [[likely]]
+      return call_executing(call, result, durable);
+  }
+}
+
+Status ObjectCore::call_executing(const Call& call, void* result, bool durable) {
   PERDURA_TRY(mend());
   if (recording_) PERDURA_TRY(have_archive_room_alone(call.context.size()));
   const u64 index = log_->tail();
@@ -298,52 +263,6 @@ Status ObjectCore::checkpoint() {
   return execute_alone(false, [&] { return write_checkpoint(); });
 }
 
-// The log goes on where it is. Both heads name the new copies before anything is appended: what
-// the older one lacks, the log has.
-Status ObjectCore::resize(u64 bytes, const u64 (&copy_place)[2], u32 potid) {
-  if (InMethod::any())
-    return Failure{Code::kMisuse,
-                   "a method of an object resizes object '" + std::string(head().name) + "'"};
-  if (peers_ != nullptr)
-    return Failure{Code::kUnsupported,
-                   "object '" + std::string(head().name) +
-                       "' is shared by processes, and keeps its size meanwhile; open the objects "
-                       "in one process to change it"};
-  return execute_alone(true, [&]() -> Status {
-    const NotCancelled not_cancelled;
-    PERDURA_TRY(have_resize_room_alone());
-    ObjectHead next = head();
-    const u64 kept = std::min(next.bytes, bytes);
-    next.bytes = bytes;
-    std::ranges::copy(copy_place, next.copy_place);
-    AlignedBuffer memory(std::max<u64>(format::object_image_bytes(next), 1));
-    const auto image = memory.first(format::object_image_bytes(next));
-    std::memset(image.data(), 0, image.size());
-    std::memcpy(image.data(), image_.data(), kept);
-    if (history_) std::ranges::copy(callers_of(image_, head()), callers_of(image, next).begin());
-    const u64 done = log_->done();
-    const RecordedCall resized{.potid = potid,
-                               .function = format::kObjectResized,
-                               .context = std::as_bytes(std::span(&bytes, 1))};
-    PERDURA_TRY(or_fail([&]() -> Status {
-      changes_.note_all();
-      if (recording_) PERDURA_TRY(archive(done, &resized));
-      PERDURA_TRY(copies_.resize(next, image, done, session_));
-      if (recording_) note_archived();
-      return copies_.write(image, changes_, done, session_);
-    }));
-    memory_.exchange_image(std::move(memory));
-    image_ = image;
-    changes_.move_to(image_);
-    if (history_) history_->move_to(callers_of(image_, next));
-    executor_.move_to(image_.first(bytes));
-    log_->note_checkpoint(done, done);
-    calls_since_checkpoint_ = 0;
-    counts_.checkpoints += 2;
-    return {};
-  });
-}
-
 // Both heads, before what they named is another one's.
 Status ObjectCore::rename_functions(u64 place, u64 bytes, u64 checksum) {
   return execute_alone(true, [&]() -> Status {
@@ -373,7 +292,7 @@ Status ObjectCore::close() {
   if (forked_since(generation_)) return {};
   Status last = checkpoint();
   const Executing executing(*this);
-  closed_.store(true, std::memory_order_release);
+  stage_.store(Stage::kClosed, std::memory_order_release);
   if (peers_ != nullptr) tell_functions(0);
   return last;
 }
@@ -396,15 +315,15 @@ ObjectHead ObjectCore::settled_head() {
 
 // Until all entries before `end` are done, by this thread or another one, which it helps.
 Status ObjectCore::until_done(u64 end, bool durable) {
-  const auto is_done = [&] { return log_->done() >= end && (!durable || log_->durable() >= end); };
-  for (Execution::Wait wait(execution_); !is_done();) {
+  for (Execution::Wait wait(execution_); !is_done(end, durable);) {
     bool left = false;
+    PERDURA_TRY(be_home());
     if (const Executing executing(*this, std::try_to_lock); executing) {
       PERDURA_TRY(or_left(rounds_until(end, durable), left));
       if (!left) continue;
     }
     if (!executor_.crew().help())
-      wait.pause([&] { return is_done() || executor_.crew().has_work(); });
+      wait.pause([&] { return is_done(end, durable) || executor_.crew().has_work(); });
   }
   return {};
 }
@@ -416,7 +335,7 @@ Status ObjectCore::rounds_until(u64 end, bool durable) {
   for (u64 spins = 0; log_->done() < end; ++spins) {
     const u64 before = log_->done();
     PERDURA_TRY(round());
-    if (log_->done() < end && execution_.is_given()) return {};
+    if (log_->done() < end && (execution_.is_given() || is_away())) return {};
     if (log_->done() != before) continue;
     if (log_->is_full() && log_->free_end() != before) PERDURA_TRY(free_log());
     if (spins < 1000) _mm_pause();
@@ -493,8 +412,10 @@ Status ObjectCore::flush() {
   return {};
 }
 
-// The log keeps what the other copy lacks, where it has that.
+// The log keeps what the other copy lacks, where it has that. The copy in an overflow store lacks
+// nothing.
 Status ObjectCore::write_checkpoint() {
+  if (is_away()) return {};
   const std::optional<NotCancelled> not_cancelled = in_system_calls();
   const u64 done = log_->done();
   PERDURA_ASSERT(is_between_groups());

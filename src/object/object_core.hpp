@@ -11,6 +11,8 @@
 //  - Where several processes have an object they see one memory of it (ObjectMemory). Whoever meets
 //    a lock whose owner died while it executed makes the state anew, from the resilient copy and
 //    the log, which both are as they were; what was published stays.
+//  - While the object is away, in the overflow store, its log has no room, and nothing is published
+//    that is not done: so whoever calls comes to bring it home first, and rounds find nothing.
 //  - A call is answered when it is durable (unless the object is relaxed), and done once in a
 //    process's life; what the resilient copy lacks is done again by the next opening, in the same
 //    order.
@@ -34,6 +36,7 @@
 #include "object/object_log.hpp"
 #include "object/object_memory.hpp"
 #include "object/peers.hpp"
+#include "object/residence.hpp"
 
 namespace perdura::object {
 
@@ -78,11 +81,16 @@ class ObjectCore {
     /// Where several processes have the object: its memory, of zeros where it is new; and they.
     std::function<Result<ObjectMemory>(const ObjectMemory::Sizes&)> memory{};
     Peers* peers = nullptr;
+    /// Where objects may be moved: who does that, and whereto if there is an overflow store. Both
+    /// outlive it.
+    Residence* residence = nullptr;
+    OverflowStore* overflow = nullptr;
   };
 
   /// A new one, durable as `state` says. `parts.head` says where everything is.
   static Result<std::unique_ptr<ObjectCore>> create(Parts parts, std::span<const std::byte> state);
-  /// One that was created before, as it was after the last group that was durable.
+  /// One that was created before, as it was after the last group that was durable. One that is in
+  /// the overflow store stays there.
   static Result<std::unique_ptr<ObjectCore>> recover(Parts parts);
   /// One that other processes have open: `parts.memory` is theirs, with the head that counts.
   /// kInvalidArgument where they have chosen what cannot be beside `parts.options`.
@@ -111,6 +119,27 @@ class ObjectCore {
   /// returns. Where it fails in writing that may have happened or not, and calls fail.
   /// Of an object that keeps all calls it is recorded as a call of `potid`.
   Status resize(u64 bytes, const u64 (&copy_place)[2], u32 potid = 0);
+  // --- where it lies, by its residence
+
+  struct Places {
+    u64 copy[2];
+    u64 log;
+  };
+  /// It is in the overflow store, and is brought home by its residence when it is called.
+  bool is_away() const { return stage_.load(std::memory_order_acquire) == Stage::kAway; }
+  /// To such a place in the overflow store, if nobody is calling it; else false. Where it fails it
+  /// is as it was, or calls fail.
+  Result<bool> move_out(u64 place);
+  /// From there to places which nobody has. Where it fails calls fail.
+  Status move_home(const Places& to);
+  /// From places that it has to others; those are free when this returns. Where it fails calls
+  /// fail.
+  Status move(const Places& to);
+  /// What has been called of it by now, as a number that only grows.
+  u64 called() const { return log_->tail(); }
+  /// It keeps what was called in an archive, which does not move.
+  bool keeps_all_calls() const { return recording_ != nullptr; }
+
   /// Its functions are named at another place, where they are written already; when this returns no
   /// head says otherwise.
   Status rename_functions(u64 place, u64 bytes, u64 checksum);
@@ -168,19 +197,32 @@ class ObjectCore {
   Status check_known(const format::ObjectEntry& entry, const std::byte* context) const;
   const Function& function_of(const Call& call) const;
   bool is_usable() const {
-    return !closed_.load(std::memory_order_acquire) && !forked_since(generation_) && !has_failed();
+    return stage_.load(std::memory_order_acquire) != Stage::kClosed && !forked_since(generation_) &&
+           !has_failed();
+  }
+  bool is_callable() const {
+    return stage_.load(std::memory_order_acquire) == Stage::kHome && !forked_since(generation_) &&
+           !has_failed();
   }
   bool is_plain(const Call& call) const;
   Status check_call(const Call& call);
   Status log_call(const Call& call, Waiter* waiter, u64& index);
   void note_logged(const Call& call, u64 index, const Turns::Turn& turn, bool mergeable);
   Status call_alone(const Call& call, void* result, bool durable);
+  Status call_executing(const Call& call, void* result, bool durable);
   bool is_due(u64 end) const;
   /// A group is recovered from its beginning: none is done in part where a checkpoint is written.
   bool is_between_groups() const { return log_->done() >= log_->durable(); }
   bool merge_into_own(const Call& call);
   Status require_not_forked() const;
   Status require_usable() const;
+  Status be_home();
+  bool is_done(u64 end, bool durable) const {
+    return log_->done() >= end && (!durable || log_->durable() >= end);
+  }
+  Status move_alone(u64 bytes, const Places& to, const RecordedCall* resized);
+  Status write_elsewhere(const format::ObjectHead& next, std::span<const std::byte> image,
+                         const RecordedCall* resized);
   Status make_room(u64 index, u64 context_bytes);
   Status free_log();
   Status relieve(u64 index);
@@ -250,7 +292,9 @@ class ObjectCore {
   Turns& turns_;
   bool merges_ = false;
   bool repaired_ = false;
-  std::atomic<bool> closed_{false};
+  enum class Stage : u8 { kHome, kAway, kClosed };
+  std::atomic<Stage> stage_{Stage::kHome};
+  Residence* const residence_;  ///< nullptr: it stays where it is
   /// What the last round of this process could not do, and 1.
   std::atomic<u32> lacked_{0};
   const u64 generation_ = process_generation();

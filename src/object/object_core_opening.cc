@@ -27,10 +27,11 @@ std::optional<CallHistory> have_history(const ObjectMemory& memory, std::span<st
 // Whether an older head is of the same object a checkpoint ago, so that its copy and the log make
 // what the newest one names.
 bool leads_to_same(const ObjectHead& older, const ObjectHead& newest) {
-  return older.identity == newest.identity && older.session == newest.session &&
-         older.copy != newest.copy && older.checkpoint <= newest.checkpoint &&
-         older.bytes == newest.bytes && older.callers == newest.callers &&
-         older.history == newest.history && older.archive_place == newest.archive_place &&
+  return !is_in_overflow(newest) && older.identity == newest.identity &&
+         older.session == newest.session && older.copy != newest.copy &&
+         older.checkpoint <= newest.checkpoint && older.bytes == newest.bytes &&
+         older.callers == newest.callers && older.history == newest.history &&
+         older.archive_place == newest.archive_place &&
          older.archive_lines == newest.archive_lines && older.log_place == newest.log_place &&
          older.log_lines == newest.log_lines &&
          std::ranges::equal(older.copy_place, newest.copy_place);
@@ -46,7 +47,7 @@ ObjectCore::ObjectCore(Parts&& parts, ObjectMemory&& memory, std::unique_ptr<Obj
       memory_(std::move(memory)),
       control_(memory_.control()),
       peers_(parts.peers),
-      copies_(*parts.medium, parts.head_place, control_.head),
+      copies_(*parts.medium, parts.head_place, control_.head, parts.overflow),
       log_(std::move(log)),
       image_(memory_.pages().first(format::object_image_bytes(parts.head))),
       changes_(image_,
@@ -68,6 +69,7 @@ ObjectCore::ObjectCore(Parts&& parts, ObjectMemory&& memory, std::unique_ptr<Obj
                  .verifies = options_.verifies},
                 std::move(parts.functions)),
       turns_(control_.turns),
+      residence_(parts.residence),
       calls_since_checkpoint_(control_.calls_since_checkpoint) {
   for (const Function& each : executor_.functions()) {
     traits_.push_back({.context_bytes = each.context_bytes,
@@ -144,6 +146,11 @@ Result<std::unique_ptr<ObjectCore>> ObjectCore::load(Parts& parts) {
     PERDURA_ASSIGN(auto core, make(Parts(parts), parts.head.checkpoint));
     PERDURA_TRY(core->copies_.load(core->memory_.pages()));
     if (core->history_ && !core->history_->admit_recorded()) return core->damaged_history();
+    if (is_in_overflow(parts.head)) {
+      core->stage_ = Stage::kAway;
+      (void)core->log_->close_room();
+      return core;
+    }
     PERDURA_TRY(core->log_->recover(session));
     if (core->recording_) PERDURA_TRY(core->read_archive());
     return core;
@@ -165,6 +172,7 @@ Result<std::unique_ptr<ObjectCore>> ObjectCore::load(Parts& parts) {
 // What the resilient copy lacks. A checkpoint of it comes before this session appends: its entries
 // are told from those of earlier ones by the head's session.
 Status ObjectCore::repeat() {
+  if (is_away()) return copies_.begin_session(session_);
   for (u64 index = log_->done(); index != log_->tail(); index += log_->entry(index).lines) {
     PERDURA_TRY(check_known(log_->entry(index), log_->context_of(index)));
     if (history_ && !history_->admit(log_->entry(index).potid)) return damaged_history();

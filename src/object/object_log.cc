@@ -124,7 +124,7 @@ void ObjectLog::note_checkpoint(u64 unused, u64 covered) {
   PERDURA_ASSERT(durable() >= covered || unused == covered);
   note_covered(covered);
   at_.free_end.store(unused, std::memory_order_release);
-  at_.room_end.store(room_end_from(unused), std::memory_order_release);
+  if (!is_closed_) at_.room_end.store(room_end_from(unused), std::memory_order_release);
 }
 
 const std::byte* ObjectLog::copied_context_of(u64 index) {

@@ -206,6 +206,23 @@ class ObjectLog {
   /// The newest checkpoint has all entries before `covered`, and none needs those before `unused`
   /// any more: their lines are free.
   void note_checkpoint(u64 unused, u64 covered);
+  /// From now on there is room for no entry, until open_room(). False: somebody has claimed a place
+  /// all the same, before that.
+  bool close_room() {
+    is_closed_ = true;
+    at_.room_end.exchange(0, std::memory_order_seq_cst);
+    return tail() == done();
+  }
+  void open_room() {
+    is_closed_ = false;
+    at_.room_end.store(room_end_from(free_end()), std::memory_order_release);
+  }
+  /// What is written next goes to another place of the medium, where a log of the same size was
+  /// given to the object; no head needs what is on the medium already.
+  void move_to(u64 offset) {
+    PERDURA_ASSERT(durable() == done() && free_end() == done());
+    place_.offset = offset;
+  }
 
   // --- recovery
 
@@ -252,7 +269,8 @@ class ObjectLog {
   Failure lacks(u64 index, u64 later) const;
 
   media::LinearMedium& medium_;
-  const LogPlace place_;
+  LogPlace place_;
+  bool is_closed_ = false;  ///< of whoever executes
   const u64 write_lines_;
   const Mapping own_;  ///< where the memory is nobody else's
   LogCursors& at_;

@@ -84,6 +84,7 @@ Result<ObjectLook> look_at(media::LinearMedium& medium, const ObjectTable::Entry
   const ObjectHead& head = entry.head;
   ObjectLook look;
   PERDURA_ASSIGN(look.functions, function_names(medium, head));
+  if (is_in_overflow(head)) return look;
   PERDURA_ASSIGN(look.callers, callers_in(ObjectCopies(medium, entry.place, head, entry.unclear)));
   PERDURA_TRY(look_at_log(medium, entry, look));
   if (head.history != format::ObjectHistory::kAll) return look;

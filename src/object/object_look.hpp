@@ -22,8 +22,8 @@ struct ObjectLook {
   u64 resilient_entries = 0;  ///< in the log as well as in that copy
   u64 archived_calls = 0;
 };
-/// Verifies all that opening it would, beside what a program's functions accept. Nobody writes to
-/// it.
+/// Verifies all that opening it would, beside what a program's functions accept, and a copy in an
+/// overflow store. Nobody writes to it.
 Result<ObjectLook> look_at(media::LinearMedium& medium, const ObjectTable::Entry& entry);
 
 }  // namespace perdura::object

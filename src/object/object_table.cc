@@ -17,7 +17,6 @@ namespace {
 
 constexpr u64 kPairBytes = 2 * format::kObjectHeadBytes;
 constexpr u64 kHeadsBytes = 16 * kPairBytes;  // of so many objects at a time
-constexpr u64 kSpaceBytesMin = 4 * kMiB;
 
 bool ends(const char (&text)[format::kObjectNameMax + 1]) {
   return text[format::kObjectNameMax] == '\0';
@@ -43,7 +42,9 @@ bool head_fits(const ObjectHead& head, u64 slot) {
   if (head.log_lines == 0) return true;
   const bool has_history = head.history != format::ObjectHistory::kNone;
   const bool has_archive = head.history == format::ObjectHistory::kAll;
-  return head.copy < 2 && head.history <= format::ObjectHistory::kAll &&
+  if (is_in_overflow(head) && (head.log_place != 0 || has_archive)) return false;
+  const u64 second = is_in_overflow(head) ? 0 : head.copy_place[1];
+  return head.copy <= format::kObjectInOverflow && head.history <= format::ObjectHistory::kAll &&
          has_history == (head.callers != 0) && has_archive == (head.archive_lines != 0) &&
          head.archive_lines <= format::kObjectArchiveLinesMax &&
          head.archive_used <= head.archive_lines &&
@@ -53,22 +54,34 @@ bool head_fits(const ObjectHead& head, u64 slot) {
          head.log_lines >= kLinesPerPage && head.log_lines <= format::kObjectLogLinesMax &&
          head.checkpoint >= kLinesPerPage && head.checkpoint <= format::kCounterMax &&
          head.functions_bytes <= format::kObjectFunctionsBytesMax &&
-         (head.copy_place[0] | head.copy_place[1] | head.log_place | head.functions_place |
+         (head.copy_place[0] | second | head.log_place | head.functions_place |
           head.archive_place) %
                  kPageBytes ==
              0;
 }
 
+// In the region itself.
 std::vector<ObjectTable::Range> ObjectTable::ranges_of(const ObjectHead& head) {
   if (head.log_lines == 0) return {};
-  const u64 copy = pages_bytes(format::object_image_bytes(head));
-  std::vector<Range> ranges{{head.copy_place[0], copy},
-                            {head.copy_place[1], copy},
-                            {head.log_place, head.log_lines * kLineBytes},
-                            {head.functions_place, pages_bytes(head.functions_bytes)}};
+  std::vector<Range> ranges{{head.functions_place, head.functions_bytes}};
+  if (is_in_overflow(head)) return ranges;
+  const u64 copy = format::object_image_bytes(head);
+  ranges.push_back({head.copy_place[0], copy});
+  ranges.push_back({head.copy_place[1], copy});
+  ranges.push_back({head.log_place, head.log_lines * kLineBytes});
   if (head.archive_lines != 0)
-    ranges.push_back({head.archive_place, pages_bytes(head.archive_lines * kLineBytes)});
+    ranges.push_back({head.archive_place, head.archive_lines * kLineBytes});
   return ranges;
+}
+
+bool ObjectTable::has_overflow_of(const ObjectHead& head) const {
+  return is_in_overflow(head) && overflow_ != nullptr && head.copy_place[1] == overflow_->id();
+}
+
+void ObjectTable::give_back(const ObjectHead& head) {
+  for (const Range& range : ranges_of(head)) space_.give_back(range.place, range.bytes);
+  if (head.log_lines != 0 && has_overflow_of(head))
+    overflow_->space().give_back(head.copy_place[0], format::object_image_bytes(head));
 }
 
 ObjectTable::Entry ObjectTable::entry_of(media::Medium& medium, u64 place, std::byte* slots) {
@@ -91,8 +104,8 @@ ObjectTable::Entry ObjectTable::entry_of(media::Medium& medium, u64 place, std::
 }
 
 Status ObjectTable::read(const FindLive& find_live) {
-  for (const format::Extent& extent : volume_.extents(ExtentKind::kObjects, region_))
-    give_back(extent.medium_offset, extent.length);
+  space_.read();
+  if (overflow_ != nullptr) overflow_->space().read();
   for (const format::Extent& extent : volume_.extents(ExtentKind::kObjectHeads, region_)) {
     AlignedBuffer bytes(extent.length);
     PERDURA_TRY(volume_.medium().load_pages(extent.medium_offset, bytes.first(extent.length)));
@@ -102,7 +115,7 @@ Status ObjectTable::read(const FindLive& find_live) {
       const Entry entry = live ? Entry{.place = place, .head = live->head}
                                : entry_of(volume_.medium(), place, bytes.data() + at);
       const Range kept = live ? live->kept : Range{};
-      if (kept.bytes != 0 && !take(kept.place, pages_bytes(kept.bytes)))
+      if (kept.bytes != 0 && !space_.take(kept.place, kept.bytes))
         return damaged(place, "keeps space that is not free");
       if (!counts_on(entry.head)) return damaged(entry.place, "counts further than a store does");
       next_identity_ = std::max(next_identity_, entry.head.identity + 1);
@@ -116,8 +129,11 @@ Status ObjectTable::read(const FindLive& find_live) {
 Status ObjectTable::claim(const Entry& entry) {
   if (find(entry.head.name) != nullptr) return damaged(entry.place, "has another one's name");
   for (const Range& range : ranges_of(entry.head))
-    if (!take(range.place, range.bytes))
+    if (!space_.take(range.place, range.bytes))
       return damaged(entry.place, "names space that is not free");
+  if (has_overflow_of(entry.head) &&
+      !overflow_->space().take(entry.head.copy_place[0], format::object_image_bytes(entry.head)))
+    return damaged(entry.place, "names space of the overflow store that is not free");
   objects_.push_back(entry);
   return {};
 }
@@ -151,7 +167,7 @@ Result<ObjectTable::Entry> ObjectTable::new_entry() {
 }
 
 void ObjectTable::give_up(const Entry& entry, std::span<const Range> ranges) {
-  for (const Range& range : ranges) give_back(range.place, range.bytes);
+  for (const Range& range : ranges) space_.give_back(range.place, range.bytes);
   add_unused(entry.place, entry.head.sequence, entry.unclear);
 }
 
@@ -159,51 +175,6 @@ void ObjectTable::add_unused(u64 place, u64 sequence, u8 unclear) {
   Entry unused{.place = place, .unclear = unclear};
   unused.head.sequence = sequence;
   unused_.push_back(unused);
-}
-
-Result<u64> ObjectTable::allocate(u64 bytes) {
-  bytes = pages_bytes(bytes);
-  auto found = std::ranges::find_if(free_, [&](const auto& each) { return each.second >= bytes; });
-  if (found == free_.end()) {
-    PERDURA_ASSIGN(
-        const format::Extent made,
-        volume_.allocate_objects(region_, ExtentKind::kObjects, std::max(bytes, kSpaceBytesMin)));
-    give_back(made.medium_offset, made.length);
-    found = std::ranges::find_if(free_, [&](const auto& each) { return each.second >= bytes; });
-  }
-  const u64 place = found->first;
-  const bool taken = take(place, bytes);
-  PERDURA_ASSERT(taken);
-  return place;
-}
-
-bool ObjectTable::take(u64 place, u64 bytes) {
-  auto after = free_.upper_bound(place);
-  if (after == free_.begin()) return false;
-  const auto [begin, length] = *std::prev(after);
-  if (place - begin > length || bytes > length - (place - begin)) return false;
-  free_.erase(begin);
-  if (place != begin) free_.emplace(begin, place - begin);
-  if (const u64 left = length - (place - begin) - bytes; left != 0)
-    free_.emplace(place + bytes, left);
-  return true;
-}
-
-void ObjectTable::give_back(u64 place, u64 bytes) {
-  bytes = pages_bytes(bytes);
-  auto after = free_.lower_bound(place);
-  if (after != free_.end() && after->first == place + bytes) {
-    bytes += after->second;
-    after = free_.erase(after);
-  }
-  if (after != free_.begin()) {
-    const auto before = std::prev(after);
-    if (before->first + before->second == place) {
-      before->second += bytes;
-      return;
-    }
-  }
-  free_.emplace(place, bytes);
 }
 
 void ObjectTable::note(const Entry& entry) {
@@ -214,7 +185,7 @@ void ObjectTable::note(const Entry& entry) {
 }
 
 void ObjectTable::note_removed(const Entry& entry, u64 sequence, u8 unclear) {
-  for (const Range& range : ranges_of(entry.head)) give_back(range.place, range.bytes);
+  give_back(entry.head);
   std::erase_if(objects_, [&](const Entry& each) { return each.place == entry.place; });
   add_unused(entry.place, sequence, unclear);
 }

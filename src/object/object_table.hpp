@@ -2,12 +2,11 @@
 //
 // Invariants:
 //  - Space is given to an object after the head of the one that had it before says so no more, and
-//    is free where no whole head names it.
+//    is free where no whole head names it: so nothing can leak, in the overflow store neither.
 #pragma once
 
 #include <algorithm>
 #include <functional>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,15 +14,19 @@
 #include <vector>
 
 #include "format/object_format.hpp"
-#include "region/volume.hpp"
+#include "object/object_space.hpp"
+#include "object/overflow_store.hpp"
 
 namespace perdura::object {
 
 /// Not thread-safe.
 class ObjectTable {
  public:
-  /// `volume` outlives it.
-  ObjectTable(region::Volume& volume, u32 region) : volume_(volume), region_(region) {}
+  /// `volume` outlives it, and so does `overflow`; nullptr: what is elsewhere is nobody's matter
+  /// here. `bytes_max`: of the objects' space; 0: what the medium has.
+  ObjectTable(region::Volume& volume, u32 region, u64 bytes_max = 0,
+              OverflowStore* overflow = nullptr)
+      : volume_(volume), region_(region), space_(volume, region, bytes_max), overflow_(overflow) {}
 
   struct Range {
     u64 place;
@@ -56,10 +59,10 @@ class ObjectTable {
   Result<Entry> new_entry();
   /// It is not made after all: nothing has been written to its place, nor to these.
   void give_up(const Entry& entry, std::span<const Range> ranges);
-  /// `bytes` of the region's space, in whole pages, which nobody has until a head names it; given
-  /// back by who cannot use it.
-  Result<u64> allocate(u64 bytes);
-  void give_back(u64 place, u64 bytes);
+  /// The region's own; the heads say what of it is free.
+  ObjectSpace& space() { return space_; }
+  /// What a head names there is nobody's any more.
+  void give_back(const format::ObjectHead& head);
 
   /// It has been made, or changed; or removed, and what its head before named is free.
   void note(const Entry& entry);
@@ -67,21 +70,19 @@ class ObjectTable {
 
  private:
   static std::vector<Range> ranges_of(const format::ObjectHead& head);
+  bool has_overflow_of(const format::ObjectHead& head) const;
   Status claim(const Entry& entry);
   void add_unused(u64 place, u64 sequence, u8 unclear);
-  bool take(u64 place, u64 bytes);
   Failure damaged(u64 place, const char* what) const;
 
   region::Volume& volume_;
   const u32 region_;
   std::vector<Entry> objects_;
   std::vector<Entry> unused_;  ///< places in the table, with the head that was there last
-  std::map<u64, u64> free_;    ///< by place: bytes
+  ObjectSpace space_;
+  OverflowStore* const overflow_;
   u64 next_identity_ = 1;
 };
-
-/// Of the region's space, for so many bytes: at least one page.
-constexpr u64 pages_bytes(u64 bytes) { return std::max(round_up(bytes, kPageBytes), kPageBytes); }
 
 /// Whether the bytes at a slot's place are a whole head.
 bool head_fits(const format::ObjectHead& head, u64 slot);

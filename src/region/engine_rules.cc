@@ -25,6 +25,7 @@ constexpr EngineRules kRedoLog{
         },
     .needs_bytes = true,
     .has_objects = false,
+    .is_overflow = false,
     .version_records_bytes = [](const RegionRecord&) { return u64{0}; },
 };
 
@@ -46,25 +47,33 @@ constexpr EngineRules kRemap{
         },
     .needs_bytes = false,
     .has_objects = false,
+    .is_overflow = false,
     .version_records_bytes = format::version_records_bytes,
 };
 
-constexpr EngineRules kObjects{
-    .feature = format::kFeatureObjects,
-    .record_fits =
-        [](const RegionRecord& record) {
-          return record.chunk_bytes == 0 && record.versions_kept == 0 && record.aliases == 0;
-        },
-    .extent_fits =
-        [](const RegionRecord&, const Extent& extent) {
-          return extent.kind == ExtentKind::kObjects ||
-                 (extent.kind == ExtentKind::kObjectHeads &&
-                  extent.length % (2 * format::kObjectHeadBytes) == 0);
-        },
-    .needs_bytes = true,
-    .has_objects = true,
-    .version_records_bytes = [](const RegionRecord&) { return u64{0}; },
-};
+/// Regions of objects, by what they are to overflow stores.
+constexpr EngineRules objects_rules(u64 feature, bool is_overflow) {
+  return {
+      .feature = format::kFeatureObjects | feature,
+      .record_fits =
+          [](const RegionRecord& record) {
+            return record.chunk_bytes == 0 && record.versions_kept == 0 && record.aliases == 0;
+          },
+      .extent_fits =
+          [](const RegionRecord&, const Extent& extent) {
+            return extent.kind == ExtentKind::kObjects ||
+                   (extent.kind == ExtentKind::kObjectHeads &&
+                    extent.length % (2 * format::kObjectHeadBytes) == 0);
+          },
+      .needs_bytes = true,
+      .has_objects = true,
+      .is_overflow = is_overflow,
+      .version_records_bytes = [](const RegionRecord&) { return u64{0}; },
+  };
+}
+constexpr EngineRules kObjects = objects_rules(0, false);
+constexpr EngineRules kObjectsOverflowing = objects_rules(format::kFeatureOverflow, false);
+constexpr EngineRules kOverflow = objects_rules(format::kFeatureOverflow, true);
 
 constexpr EngineRules kCopies{
     .feature = format::kFeatureCopies,
@@ -76,6 +85,7 @@ constexpr EngineRules kCopies{
                       const Extent& extent) { return extent.kind == ExtentKind::kCopies; },
     .needs_bytes = true,
     .has_objects = false,
+    .is_overflow = false,
     .version_records_bytes = [](const RegionRecord&) { return u64{0}; },
 };
 
@@ -85,6 +95,7 @@ constexpr EngineRules kUnknown{
     .extent_fits = [](const RegionRecord&, const Extent&) { return false; },
     .needs_bytes = false,
     .has_objects = false,
+    .is_overflow = false,
     .version_records_bytes = [](const RegionRecord&) { return u64{0}; },
 };
 
@@ -98,6 +109,10 @@ const EngineRules& engine_rules(const RegionRecord& record) {
       return kRemap;
     case EngineId::kObjects:
       return kObjects;
+    case EngineId::kObjectsOverflowing:
+      return kObjectsOverflowing;
+    case EngineId::kOverflow:
+      return kOverflow;
     case EngineId::kCopies:
       return kCopies;
     case EngineId::kUnsaid:

@@ -14,6 +14,7 @@ struct EngineRules {
   bool (*extent_fits)(const format::RegionRecord& record, const format::Extent& extent);
   bool needs_bytes;  ///< it is possible on a linear medium alone
   bool has_objects;  ///< it holds no heap
+  bool is_overflow;  ///< it holds nothing but what another store says
   /// Of the space for version records with which the region is made; 0: it has none.
   u64 (*version_records_bytes)(const format::RegionRecord& record);
 };

@@ -499,15 +499,24 @@ format::RegionState Volume::state(u32 region) const {
   return superblock_.regions[index_of(region)];
 }
 
-Status Volume::set_region_address(u32 region, u64 address) {
+Status Volume::change_region(u32 region, const std::function<void(RegionRecord&)>& change) {
   std::lock_guard lock(mutex_);
   const auto record = std::find_if(regions_.begin(), regions_.end(),
                                    [&](const RegionRecord& each) { return each.region == region; });
   PERDURA_ASSERT(record != regions_.end());
-  const u64 before = std::exchange(record->address, address);
+  const RegionRecord before = *record;
+  change(*record);
   Status written = guarded([this] { return write_directory(); });
-  if (!written) record->address = before;
+  if (!written) *record = before;
   return written;
+}
+
+Status Volume::set_region_address(u32 region, u64 address) {
+  return change_region(region, [&](RegionRecord& record) { record.address = address; });
+}
+
+Status Volume::set_region_engine(u32 region, format::EngineId engine) {
+  return change_region(region, [&](RegionRecord& record) { record.engine = engine; });
 }
 
 Status Volume::set_replayed(u32 region, u64 version, u64 live_generation) {

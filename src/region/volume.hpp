@@ -7,6 +7,7 @@
 //    directory before its space is given to another.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -78,6 +79,8 @@ class Volume {
   std::vector<format::RegionRecord> regions() const;
   /// Where a region is mapped from now on, if it can be.
   Status set_region_address(u32 region, u64 address);
+  /// How a region is kept from now on, where what it holds is the same.
+  Status set_region_engine(u32 region, format::EngineId engine);
   std::vector<format::Extent> extents(format::ExtentKind kind) const;
   std::vector<format::Extent> extents(format::ExtentKind kind, u32 region) const;
 
@@ -121,6 +124,7 @@ class Volume {
   explicit Volume(std::unique_ptr<media::Medium> medium, bool is_read_only = false)
       : medium_(std::move(medium)), is_read_only_(is_read_only) {}
 
+  Status change_region(u32 region, const std::function<void(format::RegionRecord&)>& change);
   Status read_head();
   Status check_unread(u32 region) const;
   Status erase_extents(u32 region, std::span<const format::Extent> extents);

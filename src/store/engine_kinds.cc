@@ -20,6 +20,8 @@ const EngineKind& engine_kind(const format::RegionRecord& record) {
     case format::EngineId::kCopies:
       return copy_kind();
     case format::EngineId::kObjects:
+    case format::EngineId::kObjectsOverflowing:
+    case format::EngineId::kOverflow:
       return object_kind();
     default:
       return redo_log_kind();

@@ -78,6 +78,8 @@ struct ObjectDescription {
   u64 callers_max = 0;
   u64 archive_bytes = 0;
   u64 archive_used_bytes = 0;
+  u64 overflow_store = 0;  ///< the id of the one that has its copy; 0: it is here
+  u64 overflow_place = 0;  ///< medium offset there
 
   struct Caller {
     u32 potid = 0;

@@ -53,6 +53,8 @@ ObjectDescription description_of(const format::ObjectHead& head) {
           .callers_max = head.callers,
           .archive_bytes = head.archive_lines * kLineBytes,
           .archive_used_bytes = head.archive_used * kLineBytes,
+          .overflow_store = is_in_overflow(head) ? head.copy_place[1] : 0,
+          .overflow_place = is_in_overflow(head) ? head.copy_place[0] : 0,
           .content = {}};
 }
 
@@ -92,7 +94,7 @@ class ObjectInspection final : public Inspection {
     region.objects.emplace();
     for (const object::ObjectTable::Entry& each : table_->all()) {
       ObjectDescription object = description_of(each.head);
-      if (!volume_.medium().has_writer())
+      if (!volume_.medium().has_writer() && !is_in_overflow(each.head))
         if (Result<object::ObjectLook> look = object::look_at(volume_.linear(), each); look)
           object.content = content_of(std::move(*look));
       region.objects->push_back(std::move(object));

@@ -169,10 +169,8 @@ Status check_room(const ObjectType& type, u64 log_lines, u64 write_bytes) {
 
 }  // namespace
 
-Result<std::unique_ptr<ObjectsRuntime>> ObjectsRuntime::open(std::string_view uri,
-                                                             const ObjectsOptions& options,
-                                                             const OpenMedium& open_medium) {
-  std::unique_ptr<ObjectsRuntime> runtime(new ObjectsRuntime);
+Result<std::unique_ptr<store::SharedVolume>> ObjectsRuntime::open_store(
+    std::string_view uri, const ObjectsOptions& options, const OpenMedium& open_medium) {
   const auto open_named = [&]() -> Result<std::unique_ptr<media::Medium>> {
     PERDURA_ASSIGN(media::OpenedMedium opened,
                    media::open_medium(uri, {.create = options.create, .shares = options.shared}));
@@ -192,12 +190,28 @@ Result<std::unique_ptr<ObjectsRuntime>> ObjectsRuntime::open(std::string_view ur
     PERDURA_ASSIGN(std::unique_ptr<media::Medium> medium, open_linear());
     return store::open_volume(std::move(medium), options.create, format::kSegmentBytesMax);
   };
-  PERDURA_ASSIGN(runtime->shared_, options.shared ? store::SharedVolume::among_processes(
-                                                        uri, options.create, open_linear)
-                                                  : store::SharedVolume::of(uri, open_volume));
+  return options.shared ? store::SharedVolume::among_processes(uri, options.create, open_linear)
+                        : store::SharedVolume::of(uri, open_volume);
+}
+
+Result<std::unique_ptr<ObjectsRuntime>> ObjectsRuntime::open(std::string_view uri,
+                                                             const ObjectsOptions& options,
+                                                             const OpenMedium& open_medium,
+                                                             const OpenMedium& open_overflow) {
+  if (options.shared && !options.overflow.empty())
+    return Failure{Code::kUnsupported,
+                   "objects that processes share stay in their store: open them in one process to "
+                   "use the overflow store '" +
+                       options.overflow + "', or leave that out"};
+  if (!options.overflow.empty() && media::place_of(uri) == media::place_of(options.overflow))
+    return invalid("the overflow store '" + options.overflow +
+                   "' is the store itself; choose another one");
+  std::unique_ptr<ObjectsRuntime> runtime(new ObjectsRuntime);
+  runtime->bytes_max_ = options.bytes_max;
+  PERDURA_ASSIGN(runtime->shared_, open_store(uri, options, open_medium));
   runtime->memory_ = runtime->shared_->memory();
   if (!runtime->memory_) store::SharedMemory::remove_left(runtime->shared_->volume());
-  PERDURA_TRY(runtime->open_region(options));
+  PERDURA_TRY(runtime->open_region(options, open_overflow));
   return runtime;
 }
 
@@ -207,27 +221,37 @@ ObjectsRuntime::~ObjectsRuntime() {
   (void)close();
 }
 
-Status ObjectsRuntime::open_region(const ObjectsOptions& options) {
+Status ObjectsRuntime::add_region(region::Volume& volume, format::RegionRecord record) {
+  record.limit_bytes = kAddressSpace;
+  PERDURA_ASSIGN(record.address, region::Region::choose_address(kAddressSpace, volume.regions()));
+  return volume.add_region(record);
+}
+
+Status ObjectsRuntime::open_region(const ObjectsOptions& options, const OpenMedium& open_overflow) {
   region::Volume& volume = shared_->volume();
   const Turn turn(memory_);
   if (memory_) PERDURA_TRY(memory_->catch_up());
   PERDURA_ASSIGN(store::SharedVolume::Claim claim, shared_->claim(options.region, options.create));
   if (claim.is_new) {
     store::object_kind().fill_record({}, claim.record);
-    claim.record.limit_bytes = kAddressSpace;
-    PERDURA_ASSIGN(claim.record.address,
-                   region::Region::choose_address(kAddressSpace, volume.regions()));
-    PERDURA_TRY(volume.add_region(claim.record));
+    PERDURA_TRY(add_region(volume, claim.record));
     if (memory_) memory_->note_change();
   } else if (!region::engine_rules(claim.record).has_objects) {
     return invalid("region '" + options.region + "' of '" + volume.name() +
                    "' holds a heap, not objects; choose another one");
+  } else if (region::engine_rules(claim.record).is_overflow) {
+    return invalid("region '" + options.region + "' of '" + volume.name() +
+                   "' holds what another store has no space for; open that one, with this as "
+                   "ObjectsOptions::overflow");
   }
   region_ = claim.record.region;
   session_ = volume.superblock().session;
   if (memory_) return catch_up();
-  table_ = std::make_unique<ObjectTable>(volume, region_);
-  return table_->read();
+  if (!options.overflow.empty())
+    PERDURA_TRY(this->open_overflow(claim.record, options, open_overflow));
+  table_ = std::make_unique<ObjectTable>(volume, region_, bytes_max_, overflow_.get());
+  PERDURA_TRY(table_->read());
+  return check_overflow();
 }
 
 Status ObjectsRuntime::require_not_forked() const {
@@ -243,16 +267,6 @@ Status ObjectsRuntime::require_open() const {
                                   "' could not be made, opened or removed earlier, so it may be "
                                   "there or not; open the objects again"};
   return {};
-}
-
-// A head that could not be written may be there all the same, and the table does not know of it:
-// with another one beside it there would be two of a name, or of a sequence.
-template <class Done>
-Done ObjectsRuntime::noting_heads(Done&& done) {
-  if (!done && done.failure().code != Code::kIncompatible && done.failure().code != Code::kCorrupt)
-    heads_unknown_ = true;
-  if (heads_unknown_ && memory_ && !done) memory_->fail(done.failure());
-  return std::move(done);
 }
 
 Result<std::shared_ptr<OpenObject>> ObjectsRuntime::object(std::string_view name,
@@ -330,7 +344,7 @@ Status ObjectsRuntime::allocate(ObjectTable::Entry& entry, u64 bytes, u64 log_by
                                         {head.archive_place, head.archive_lines * kLineBytes}};
   std::vector<ObjectTable::Range> taken;
   for (const auto& [place, length] : std::span(parts).first(head.archive_lines != 0 ? 5 : 4)) {
-    const Result<u64> found = table_->allocate(length);
+    const Result<u64> found = allocate(length);
     if (!found) {
       table_->give_up(entry, taken);
       return found.failure();
@@ -369,7 +383,9 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::create(std::string_view name
                           .unclear = entry.unclear,
                           .session = session,
                           .functions = functions_of(names, type),
-                          .options = core_options(options, entry.head)};
+                          .options = core_options(options, entry.head),
+                          .residence = memory_ ? nullptr : this,
+                          .overflow = overflow_.get()};
   block.add_to(parts);
   PERDURA_ASSIGN(auto core,
                  noting_heads(ObjectCore::create(
@@ -406,7 +422,7 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::recover(const ObjectTable::E
   if (memory_)
     PERDURA_TRY(check_shared(type, names, now.head.history == format::ObjectHistory::kAll));
   if (names.size() != before) {
-    PERDURA_ASSIGN(now.head.functions_place, table_->allocate(bytes_of(names)));
+    PERDURA_ASSIGN(now.head.functions_place, allocate(bytes_of(names)));
     PERDURA_TRY(write_names(names, now.head));
   }
   NewBlock block(memory_, region_, now.place);
@@ -417,13 +433,15 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::recover(const ObjectTable::E
                           .unclear = now.unclear,
                           .session = session,
                           .functions = functions_of(names, type),
-                          .options = core_options(options, now.head)};
+                          .options = core_options(options, now.head),
+                          .residence = memory_ ? nullptr : this,
+                          .overflow = overflow_.get()};
   block.add_to(parts);
   auto recovered = ObjectCore::recover(std::move(parts));
   if (block.is_refused()) return recovered.failure();
   PERDURA_ASSIGN(auto core, noting_heads(std::move(recovered)));
   if (names.size() != before)
-    table_->give_back(entry.head.functions_place, entry.head.functions_bytes);
+    table_->space().give_back(entry.head.functions_place, entry.head.functions_bytes);
   now.head = core->head();
   now.unclear = 0;
   table_->note(now);
@@ -473,6 +491,7 @@ Status ObjectsRuntime::resize(std::string_view name, u64 bytes) {
   object::ObjectCore& core = open->second->core();
   PERDURA_ASSIGN(const bool recorded, core.is_resize_recorded(current_caller, bytes));
   if (recorded) return {};
+  PERDURA_TRY(bring_home(*open->second));
   PERDURA_TRY(core.sync());
   PERDURA_TRY(core.have_room_to_resize());
   ObjectTable::Entry entry = *table_->find(name);
@@ -480,16 +499,16 @@ Status ObjectsRuntime::resize(std::string_view name, u64 bytes) {
   entry.head.bytes = bytes;
   const u64 image = format::object_image_bytes(entry.head);
   u64 places[2];
-  PERDURA_ASSIGN(places[0], table_->allocate(image));
-  if (const Result<u64> second = table_->allocate(image); second) {
+  PERDURA_ASSIGN(places[0], allocate(image));
+  if (const Result<u64> second = allocate(image); second) {
     places[1] = *second;
   } else {
-    table_->give_back(places[0], image);
+    table_->space().give_back(places[0], image);
     return second.failure();
   }
   PERDURA_TRY(noting_heads(core.resize(bytes, places, current_caller)));
   for (const u64 place : before.copy_place)
-    table_->give_back(place, format::object_image_bytes(before));
+    table_->space().give_back(place, format::object_image_bytes(before));
   entry.head = core.settled_head();
   table_->note(entry);
   return {};
@@ -523,17 +542,21 @@ Result<std::vector<ObjectDescription>> ObjectsRuntime::list() {
   if (memory_ && !closed_) PERDURA_TRY(catch_up());
   std::vector<ObjectDescription> found;
   for (const ObjectTable::Entry& each : table_->all())
-    found.push_back({each.head.name, each.head.type, each.head.bytes});
+    found.push_back({each.head.name, each.head.type, each.head.bytes, is_in_overflow(each.head)});
   std::ranges::sort(found, {}, &ObjectDescription::name);
   return found;
 }
 
 Result<std::uint64_t> ObjectsRuntime::recorded(std::uint32_t potid) const {
   PERDURA_TRY(require_not_forked());
-  std::lock_guard lock(mutex_);
-  PERDURA_TRY(require_open());
+  std::map<std::string, std::shared_ptr<OpenObject>, std::less<>> all;
+  {
+    std::lock_guard lock(mutex_);
+    PERDURA_TRY(require_open());
+    all = open_;
+  }
   u64 calls = 0;
-  for (const auto& [name, open] : open_)
+  for (const auto& [name, open] : all)
     if (open->core().head().callers != 0) {
       PERDURA_ASSIGN(const format::ObjectCaller found, open->core().caller(potid));
       calls += found.calls;
@@ -562,7 +585,10 @@ Status ObjectsRuntime::close() {
     if (!open_.empty()) note_change();  // heads on the medium count again
     open_.clear();
   }
+  if (status && overflow_volume_) status = overflow_volume_->end_session();
   if (status) status = shared_->end_session();
+  overflow_.reset();
+  overflow_volume_.reset();
   shared_.reset();
   return status;
 }
@@ -570,6 +596,8 @@ Status ObjectsRuntime::close() {
 void ObjectsRuntime::abandon() {
   if (closed_.exchange(true)) return;
   open_.clear();
+  overflow_.reset();
+  overflow_volume_.reset();
   shared_.reset();
 }
 

@@ -10,6 +10,8 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include <perdura/objects.hpp>
 
@@ -38,6 +40,13 @@ class OpenObject {
   /// How long deferred calls may wait; 0: until somebody needs them.
   std::chrono::milliseconds pending() const { return pending_; }
   u32 block() const { return block_; }
+
+  // --- under the runtime's lock: how long ago it was called, as who looks now and then can tell
+  /// It was called since this was asked last.
+  bool was_called() { return std::exchange(called_, core_->called()) != core_->called(); }
+  u64 last_look() const { return last_look_; }
+  void set_last_look(u64 look) { last_look_ = look; }
+
   bool has(size_t method) const { return method < functions_.size(); }
   object::Call call_of(size_t method, std::uint32_t potid, Domain domain,
                        std::span<const std::byte> context) const {
@@ -52,18 +61,21 @@ class OpenObject {
   const std::vector<u16> functions_;
   const std::chrono::milliseconds pending_;
   const u32 block_;
+  u64 called_ = 0;
+  u64 last_look_ = 0;  ///< that found that it had been called
 };
 
 /// Thread-safe.
-class ObjectsRuntime {
+class ObjectsRuntime : private object::Residence {
  public:
   using OpenMedium = std::function<Result<std::unique_ptr<media::Medium>>()>;
-  /// `open_medium`: what to open instead of what `uri` names, where this process has not opened
-  /// that.
+  /// `open_medium`, `open_overflow`: what to open instead of what the URIs name, where this process
+  /// has not opened that.
   static Result<std::unique_ptr<ObjectsRuntime>> open(std::string_view uri,
                                                       const ObjectsOptions& options,
-                                                      const OpenMedium& open_medium = {});
-  ~ObjectsRuntime();
+                                                      const OpenMedium& open_medium = {},
+                                                      const OpenMedium& open_overflow = {});
+  ~ObjectsRuntime() override;
   ObjectsRuntime(const ObjectsRuntime&) = delete;
 
   Result<std::shared_ptr<OpenObject>> object(std::string_view name, const ObjectType& type,
@@ -85,7 +97,11 @@ class ObjectsRuntime {
   using Turn = store::SharedMemory::Turn;
 
   ObjectsRuntime() = default;
-  Status open_region(const ObjectsOptions& options);
+  static Result<std::unique_ptr<store::SharedVolume>> open_store(std::string_view uri,
+                                                                 const ObjectsOptions& options,
+                                                                 const OpenMedium& open_medium);
+  static Status add_region(region::Volume& volume, format::RegionRecord record);
+  Status open_region(const ObjectsOptions& options, const OpenMedium& open_overflow);
   Status require_not_forked() const;
   Status require_open() const;
   Status catch_up();
@@ -105,6 +121,20 @@ class ObjectsRuntime {
   Result<std::shared_ptr<OpenObject>> recover(const object::ObjectTable::Entry& entry,
                                               const ObjectType& type, const ObjectOptions& options);
   Status allocate(object::ObjectTable::Entry& entry, u64 bytes, u64 log_bytes, u64 names_bytes);
+  // --- where objects lie (objects_residence.cc)
+  Status open_overflow(const format::RegionRecord& record, const ObjectsOptions& options,
+                       const OpenMedium& open_medium);
+  Status check_overflow() const;
+  Status settle(object::ObjectCore& core) override;
+  Status bring_home(OpenObject& object);
+  Result<u64> allocate(u64 bytes);
+  Result<object::ObjectCore::Places> allocate_places(const format::ObjectHead& head);
+  std::vector<OpenObject*> by_last_call();
+  Result<bool> move_somebody_out();
+  Result<bool> move_unopened_out();
+  template <class Move>
+  Result<bool> move_out(object::ObjectTable::Entry& entry, const Move& move);
+
   Status write_names(const std::vector<std::string>& names, format::ObjectHead& head);
   media::LinearMedium& medium() const { return shared_->volume().linear(); }
   Result<u64> session_of_opening();
@@ -117,10 +147,14 @@ class ObjectsRuntime {
   std::shared_ptr<store::SharedMemory> memory_;  ///< nullptr: no other process shares them
   u32 region_ = 0;
   u64 session_ = 0;
+  u64 bytes_max_ = 0;
+  std::unique_ptr<store::SharedVolume> overflow_volume_;  ///< nullptr: there is no overflow store
+  std::unique_ptr<object::OverflowStore> overflow_;
   mutable std::mutex mutex_;
   std::unique_ptr<object::ObjectTable> table_;
   u64 table_is_of_ = 0;  ///< which changes of the memory it has
   std::map<std::string, std::shared_ptr<OpenObject>, std::less<>> open_;
+  u64 looks_ = 0;             ///< at which objects were called (by_last_call)
   std::atomic<u32> bell_{0};  ///< changes when `looker_` is to look
   /// Looks after deferred calls, where some object says how long they may wait.
   std::unique_ptr<std::thread> looker_;
@@ -128,5 +162,15 @@ class ObjectsRuntime {
   std::atomic<bool> heads_unknown_{false};  ///< no object can be made, opened or removed any more
   const u64 generation_ = process_generation();
 };
+
+// A head that could not be written may be there all the same, and the table does not know of it:
+// with another one beside it there would be two of a name, or of a sequence.
+template <class Done>
+Done ObjectsRuntime::noting_heads(Done&& done) {
+  if (!done && done.failure().code != Code::kIncompatible && done.failure().code != Code::kCorrupt)
+    heads_unknown_ = true;
+  if (heads_unknown_ && memory_ && !done) memory_->fail(done.failure());
+  return std::move(done);
+}
 
 }  // namespace perdura::detail

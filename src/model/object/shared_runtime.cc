@@ -44,7 +44,7 @@ Status ObjectsRuntime::catch_up() {
   PERDURA_ASSIGN(const u64 changes, memory_->catch_up());
   PERDURA_TRY(memory_->require_sound());
   if (table_ && table_is_of_ == changes) return {};
-  table_ = std::make_unique<ObjectTable>(shared_->volume(), region_);
+  table_ = std::make_unique<ObjectTable>(shared_->volume(), region_, bytes_max_);
   PERDURA_TRY(table_->read([this](u64 place) -> std::optional<ObjectTable::Live> {
     const std::optional<u32> block = memory_->find(region_, place);
     if (!block) return std::nullopt;
@@ -52,7 +52,7 @@ Status ObjectsRuntime::catch_up() {
     return ObjectTable::Live{live.control().head.copy(), memory_->kept(*block)};
   }));
   table_is_of_ = changes;
-  return {};
+  return check_overflow();
 }
 
 void ObjectsRuntime::note_change() {
@@ -95,13 +95,13 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::join(u32 block, const Object
 Status ObjectsRuntime::name_more(u32 block, ObjectTable::Entry& entry, ObjectCore& core,
                                  const std::vector<std::string>& names) {
   const ObjectTable::Range before{entry.head.functions_place, entry.head.functions_bytes};
-  PERDURA_ASSIGN(entry.head.functions_place, table_->allocate(bytes_of(names)));
+  PERDURA_ASSIGN(entry.head.functions_place, allocate(bytes_of(names)));
   PERDURA_TRY(write_names(names, entry.head));
   memory_->keep(block, before);
   PERDURA_TRY(core.rename_functions(entry.head.functions_place, entry.head.functions_bytes,
                                     entry.head.functions_checksum));
   memory_->keep(block, {});
-  table_->give_back(before.place, before.bytes);
+  table_->space().give_back(before.place, before.bytes);
   table_->note(entry);
   return {};
 }

@@ -1,0 +1,206 @@
+// Where objects lie: in the store, as long as there is space, and else in the overflow store, which
+// those that were called longest ago go to, and come back from when they are called.
+//
+//   a call ── the object is away ── settle ── space for it ── home ── the call
+//                                              └ others move out, until there is some
+//
+// All of it under the runtime's lock. Who waits for that has claimed no place in the log of an
+// object that is at home; so whoever has the lock can wait for those that execute such objects.
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "model/object/objects_runtime.hpp"
+#include "object/unopened.hpp"
+#include "region/engine_rules.hpp"
+
+namespace perdura::detail {
+
+using namespace std::chrono_literals;
+
+using format::ObjectHead;
+using object::ObjectCore;
+using object::ObjectTable;
+
+namespace {
+
+/// So often all who could move are looked at again, where each was being called.
+constexpr int kTriesMax = 2000;
+constexpr std::chrono::microseconds kBetweenTries(500);
+
+}  // namespace
+
+// --- two stores ----------------------------------------------------------------------------------
+
+// `record`: of the region whose objects go there.
+Status ObjectsRuntime::open_overflow(const format::RegionRecord& record,
+                                     const ObjectsOptions& options, const OpenMedium& open_medium) {
+  PERDURA_ASSIGN(overflow_volume_, open_store(options.overflow, options, open_medium));
+  region::Volume& volume = overflow_volume_->volume();
+  PERDURA_ASSIGN(store::SharedVolume::Claim claim,
+                 overflow_volume_->claim(options.region, options.create));
+  if (claim.is_new) {
+    claim.record.engine = format::EngineId::kOverflow;
+    PERDURA_TRY(add_region(volume, claim.record));
+  } else if (!region::engine_rules(claim.record).is_overflow) {
+    return Failure{Code::kInvalidArgument, "region '" + options.region +
+                                               "' of the overflow store '" + volume.name() +
+                                               "' holds something else; choose a store of its own"};
+  }
+  overflow_ = std::make_unique<object::OverflowStore>(volume, claim.record.region);
+  PERDURA_TRY(overflow_->bind(shared_->volume().superblock(), record.region));
+  if ((region::engine_rules(record).feature & format::kFeatureOverflow) != 0) return {};
+  return shared_->volume().set_region_engine(record.region, format::EngineId::kObjectsOverflowing);
+}
+
+// None of its objects is half a store.
+Status ObjectsRuntime::check_overflow() const {
+  u64 elsewhere = 0;
+  for (const ObjectTable::Entry& each : table_->all())
+    if (is_in_overflow(each.head) && !(overflow_ && each.head.copy_place[1] == overflow_->id()))
+      ++elsewhere;
+  if (elsewhere == 0) return {};
+  const std::string are = std::to_string(elsewhere) +
+                          (elsewhere == 1 ? " object of '" : " objects of '") +
+                          shared_->volume().name() + "' ";
+  return Failure{Code::kMisuse,
+                 overflow_ ? are + "lie in another overflow store than '" + overflow_->name() +
+                                 "'; open the objects with that one"
+                 : memory_ ? are +
+                                 "lie in an overflow store, which processes cannot share; open "
+                                 "the objects in one process, with ObjectsOptions::overflow"
+                           : are +
+                                 "lie in an overflow store; open the objects with its URI as "
+                                 "ObjectsOptions::overflow"};
+}
+
+// --- space ---------------------------------------------------------------------------------------
+
+// Of the store's own.
+Result<u64> ObjectsRuntime::allocate(u64 bytes) {
+  for (;;) {
+    Result<u64> place = table_->space().allocate(bytes);
+    if (place || place.failure().code != Code::kNoSpace || !overflow_) return place;
+    PERDURA_ASSIGN(const bool moved, move_somebody_out());
+    if (!moved)
+      return Failure{Code::kNoSpace,
+                     place.failure().message + ". None of its objects can be moved to '" +
+                         overflow_->name() +
+                         "' now: there are those that are called all the time, that keep all their "
+                         "calls, or that nobody has open"};
+  }
+}
+
+// For all of an object that is not the names of its functions.
+Result<ObjectCore::Places> ObjectsRuntime::allocate_places(const ObjectHead& head) {
+  ObjectCore::Places places{};
+  const u64 image = format::object_image_bytes(head);
+  const std::pair<u64&, u64> parts[] = {
+      {places.copy[0], image}, {places.copy[1], image}, {places.log, head.log_lines * kLineBytes}};
+  for (size_t i = 0; i < std::size(parts); ++i) {
+    const Result<u64> place = allocate(parts[i].second);
+    if (!place) {
+      for (size_t taken = 0; taken < i; ++taken)
+        table_->space().give_back(parts[taken].first, parts[taken].second);
+      return place.failure();
+    }
+    parts[i].first = *place;
+  }
+  return places;
+}
+
+// Those that can move, whom nobody has called for the longest time first. A call says nothing to
+// anybody; so all that were called since the last look were so at this one.
+std::vector<OpenObject*> ObjectsRuntime::by_last_call() {
+  ++looks_;
+  std::vector<OpenObject*> found;
+  for (const auto& [name, open] : open_) {
+    if (open->was_called()) open->set_last_look(looks_);
+    if (!open->core().is_away() && !open->core().keeps_all_calls()) found.push_back(open.get());
+  }
+  std::ranges::stable_sort(found, {}, &OpenObject::last_look);
+  return found;
+}
+
+// Whoever is being called is so no more in a moment, if it is not called all the time. Objects that
+// nobody has open were called in an earlier session.
+Result<bool> ObjectsRuntime::move_somebody_out() {
+  PERDURA_ASSIGN(bool moved, move_unopened_out());
+  for (int tries = 0; !moved && tries < kTriesMax; ++tries) {
+    const std::vector<OpenObject*> all = by_last_call();
+    if (all.empty()) return false;
+    if (tries != 0) std::this_thread::sleep_for(kBetweenTries);
+    for (size_t i = 0; !moved && i < all.size(); ++i) {
+      ObjectCore& core = all[i]->core();
+      ObjectTable::Entry entry = *table_->find(core.head().name);
+      PERDURA_ASSIGN(moved, move_out(entry, [&](u64 place) {
+                       Result<bool> done = core.move_out(place);
+                       entry.head = core.settled_head();
+                       entry.unclear = core.unclear_heads();
+                       return done;
+                     }));
+    }
+  }
+  return moved;
+}
+
+Result<bool> ObjectsRuntime::move_unopened_out() {
+  for (const ObjectTable::Entry& each : table_->all()) {
+    if (is_in_overflow(each.head) || open_.contains(std::string_view(each.head.name))) continue;
+    ObjectTable::Entry entry = each;
+    PERDURA_ASSIGN(const bool moved, move_out(entry, [&](u64 place) {
+                     return object::move_out(medium(), entry, *overflow_, place);
+                   }));
+    if (moved) return true;
+  }
+  return false;
+}
+
+// `move`: to a place there, after which `entry` is as it says. The table knows what it had before.
+template <class Move>
+Result<bool> ObjectsRuntime::move_out(ObjectTable::Entry& entry, const Move& move) {
+  const ObjectHead before = entry.head;
+  const u64 bytes = format::object_image_bytes(before);
+  PERDURA_ASSIGN(const u64 place, overflow_->space().allocate(bytes));
+  Result<bool> moved = move(place);
+  // Where a head may say so all the same neither space is anybody's.
+  if (entry.unclear != 0) return noting_heads(std::move(moved));
+  if (!is_in_overflow(entry.head)) {
+    overflow_->space().give_back(place, bytes);
+    return moved;
+  }
+  table_->give_back(before);
+  const bool taken = table_->space().take(before.functions_place, before.functions_bytes);
+  PERDURA_ASSERT(taken);
+  table_->note(entry);
+  return moved;
+}
+
+Status ObjectsRuntime::bring_home(OpenObject& object) {
+  ObjectCore& core = object.core();
+  if (!core.is_away()) return {};
+  ObjectTable::Entry entry = *table_->find(core.head().name);
+  PERDURA_ASSIGN(const ObjectCore::Places places, allocate_places(entry.head));
+  PERDURA_TRY(noting_heads(core.move_home(places)));
+  overflow_->space().give_back(entry.head.copy_place[0], format::object_image_bytes(entry.head));
+  entry.head = core.settled_head();
+  table_->note(entry);
+  object.set_last_look(looks_ + 1);
+  return {};
+}
+
+// Whoever has the lock may wait for calls of objects, so who waits for the lock here looks whether
+// somebody else has settled it.
+Status ObjectsRuntime::settle(ObjectCore& core) {
+  std::unique_lock lock(mutex_, std::defer_lock);
+  while (!lock.try_lock()) {
+    if (!core.is_away()) return {};
+    std::this_thread::sleep_for(20us);
+  }
+  PERDURA_TRY(require_open());
+  const auto open = open_.find(std::string_view(core.head().name));
+  PERDURA_ASSERT(open != open_.end() && &open->second->core() == &core);
+  return bring_home(*open->second);
+}
+
+}  // namespace perdura::detail

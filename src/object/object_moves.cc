@@ -1,0 +1,140 @@
+// An object comes to other places: for another size, to the overflow store, home from there, or to
+// where less was written. It is one step each time: the whole of it is written there, a barrier,
+// the head that names it, a barrier; then what it had is free. A crash leaves it in one of the two.
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <utility>
+
+#include "object/object_core.hpp"
+#include "object/object_executing.hpp"
+
+namespace perdura::object {
+
+using format::ObjectHead;
+
+Status ObjectCore::be_home() {
+  if (!is_away()) [[likely]]
+    return {};
+  if (residence_ != nullptr) return residence_->settle(*this);
+  return Failure{Code::kUnsupported,
+                 "object '" + std::string(head().name) +
+                     "' is in an overflow store; open the objects with that to call it"};
+}
+
+// At new places, of an object whose calls are all done and durable. The log goes on there with the
+// next call. Both heads name the new copies before anything is appended: what the older one lacks,
+// the log has.
+Status ObjectCore::write_elsewhere(const ObjectHead& next, std::span<const std::byte> image,
+                                   const RecordedCall* resized) {
+  const u64 done = log_->done();
+  PERDURA_TRY(or_fail([&]() -> Status {
+    changes_.note_all();
+    if (recording_) PERDURA_TRY(archive(done, resized));
+    PERDURA_TRY(copies_.move(next, image, done, session_));
+    if (recording_) note_archived();
+    return copies_.write(image, changes_, done, session_);
+  }));
+  changes_.clear();
+  log_->note_checkpoint(done, done);
+  log_->move_to(next.log_place);
+  calls_since_checkpoint_ = 0;
+  counts_.checkpoints += 2;
+  return {};
+}
+
+namespace {
+
+Failure is_shared(const ObjectHead& head, const char* keeps) {
+  return {Code::kUnsupported, "object '" + std::string(head.name) +
+                                  "' is shared by processes, and keeps its " + keeps +
+                                  " meanwhile; open the objects in one process to change it"};
+}
+
+}  // namespace
+
+Status ObjectCore::resize(u64 bytes, const u64 (&copy_place)[2], u32 potid) {
+  if (InMethod::any())
+    return Failure{Code::kMisuse,
+                   "a method of an object resizes object '" + std::string(head().name) + "'"};
+  if (peers_ != nullptr) return is_shared(head(), "size");
+  return execute_alone(true, [&]() -> Status {
+    const NotCancelled not_cancelled;
+    PERDURA_TRY(have_resize_room_alone());
+    ObjectHead next = head();
+    const u64 kept = std::min(next.bytes, bytes);
+    next.bytes = bytes;
+    std::ranges::copy(copy_place, next.copy_place);
+    AlignedBuffer memory(std::max<u64>(format::object_image_bytes(next), 1));
+    const auto image = memory.first(format::object_image_bytes(next));
+    std::memset(image.data(), 0, image.size());
+    std::memcpy(image.data(), image_.data(), kept);
+    if (history_) std::ranges::copy(callers_of(image_, head()), callers_of(image, next).begin());
+    const RecordedCall resized{.potid = potid,
+                               .function = format::kObjectResized,
+                               .context = std::as_bytes(std::span(&bytes, 1))};
+    PERDURA_TRY(write_elsewhere(next, image, &resized));
+    memory_.exchange_image(std::move(memory));
+    image_ = image;
+    changes_.move_to(image_);
+    if (history_) history_->move_to(callers_of(image_, next));
+    executor_.move_to(image_.first(bytes));
+    return {};
+  });
+}
+
+Status ObjectCore::move(const Places& to) {
+  if (peers_ != nullptr) return is_shared(head(), "place");
+  return execute_alone(true, [&]() -> Status {
+    const NotCancelled not_cancelled;
+    ObjectHead next = head();
+    std::ranges::copy(to.copy, next.copy_place);
+    next.log_place = to.log;
+    return write_elsewhere(next, image_, nullptr);
+  });
+}
+
+// Those who have claimed a place meanwhile wait for this (make_room).
+Status ObjectCore::move_home(const Places& to) {
+  const NotCancelled not_cancelled;
+  const Executing executing(*this);
+  PERDURA_TRY(require_usable());
+  PERDURA_ASSERT(is_away());
+  ObjectHead next = head();
+  std::ranges::copy(to.copy, next.copy_place);
+  next.log_place = to.log;
+  PERDURA_TRY(write_elsewhere(next, image_, nullptr));
+  stage_.store(Stage::kHome, std::memory_order_release);
+  log_->open_room();
+  return {};
+}
+
+// Whoever claims a place before the room is closed is seen then; whoever does so later finds none,
+// and waits for the object to come home again. What is done and not durable is so with the copy.
+Result<bool> ObjectCore::move_out(u64 place) {
+  PERDURA_ASSERT(peers_ == nullptr && !recording_);
+  const NotCancelled not_cancelled;
+  const Executing executing(*this, std::try_to_lock);
+  if (!executing || !is_callable() || !round() || !is_between_groups()) return false;
+  if (!log_->close_room()) {
+    log_->open_room();
+    return false;
+  }
+  const u64 done = log_->done();
+  const Status moved = guarded([&] { return copies_.move_out(place, image_, done, session_); });
+  if (is_in_overflow(head())) {
+    log_->note_checkpoint(done, done);
+    calls_since_checkpoint_ = 0;
+    ++counts_.checkpoints;
+    changes_.note_all();
+    stage_.store(Stage::kAway, std::memory_order_release);
+    if (!moved) return fail(copy_of(moved.failure())).failure();
+    return true;
+  }
+  // A head that may be on the medium all the same is cleared before anything is logged behind it.
+  if (!copies_.clear_next_head()) return fail(copy_of(moved.failure())).failure();
+  log_->open_room();
+  return copy_of(moved.failure());
+}
+
+}  // namespace perdura::object

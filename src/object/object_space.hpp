@@ -1,0 +1,43 @@
+// Which space of a region is nobody's: of a region of objects, or of one in an overflow store.
+#pragma once
+
+#include <algorithm>
+#include <map>
+
+#include "region/volume.hpp"
+
+namespace perdura::object {
+
+/// Of the region's space, for so many bytes: at least one page.
+constexpr u64 pages_bytes(u64 bytes) { return std::max(round_up(bytes, kPageBytes), kPageBytes); }
+
+/// Not thread-safe.
+class ObjectSpace {
+ public:
+  /// `volume` outlives it. `bytes_max`: that the region has in all; 0: what the medium has.
+  ObjectSpace(region::Volume& volume, u32 region, u64 bytes_max)
+      : volume_(volume), region_(region), bytes_max_(bytes_max == 0 ? ~u64{0} : bytes_max) {}
+
+  /// All of it is free, as far as the region has some already.
+  void read();
+  /// `bytes` in whole pages, which nobody has until a head names them; given back by who cannot use
+  /// them. kNoSpace where the region has no such piece left and can have no more.
+  Result<u64> allocate(u64 bytes);
+  void give_back(u64 place, u64 bytes);
+  /// False where not all of it is free.
+  bool take(u64 place, u64 bytes);
+
+  region::Volume& volume() const { return volume_; }
+  u32 region() const { return region_; }
+
+ private:
+  Result<u64> place_for(u64 bytes) const;
+  Status grow(u64 bytes);
+
+  region::Volume& volume_;
+  const u32 region_;
+  const u64 bytes_max_;
+  std::map<u64, u64> free_;  ///< by place: bytes
+};
+
+}  // namespace perdura::object

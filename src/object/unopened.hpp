@@ -1,0 +1,14 @@
+// What is done to an object that nobody has open, without the program's methods.
+#pragma once
+
+#include "object/object_table.hpp"
+
+namespace perdura::object {
+
+/// To a place in the overflow store, which is not given back here: `entry` is as it is then. False:
+/// it stays, since its log has calls that its copy lacks, or it is damaged, or keeps all its calls.
+/// Where it fails and no slot of the entry is unclear it is as it was.
+Result<bool> move_out(media::LinearMedium& medium, ObjectTable::Entry& entry,
+                      OverflowStore& overflow, u64 place);
+
+}  // namespace perdura::object

@@ -1,0 +1,338 @@
+// Goal: objects that need more space than their store has go to an overflow store and come back
+// when they are called; each is in one place and whole, whatever ends the process, and neither
+// store can be taken for half of another pair. Method: stores with room for a few of many objects,
+// called at random by one thread and by several, ended in order and not, and opened in all the
+// wrong ways.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <map>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include <perdura/objects.hpp>
+
+#include "store/inspect.hpp"
+#include "support/expect_failure.hpp"
+#include "support/files.hpp"
+
+namespace perdura::test {
+
+/// 64 KiB, each word of which is of the last call that stored there.
+struct Block {
+  static constexpr std::uint64_t kWords = 8191;
+  std::uint64_t calls;
+  std::uint64_t words[kWords];
+
+  void put(std::uint64_t value) noexcept {
+    words[(calls * 31) % kWords] = value;
+    ++calls;
+  }
+  std::uint64_t told(std::uint64_t value) noexcept {
+    put(value);
+    return calls;
+  }
+  std::uint64_t count() const noexcept { return calls; }
+  std::uint64_t sum() const noexcept {
+    std::uint64_t sum = calls;
+    for (const std::uint64_t word : words) sum = sum * 31 + word;
+    return sum;
+  }
+};
+
+struct Tiny {
+  std::uint64_t value;
+  void add(std::uint64_t by) noexcept { value += by; }
+};
+
+}  // namespace perdura::test
+
+template <>
+struct perdura::Methods<perdura::test::Block>
+    : perdura::MethodList<perdura::Deferrable<&perdura::test::Block::put>,
+                          perdura::Instant<&perdura::test::Block::told>> {};
+template <>
+struct perdura::Methods<perdura::test::Tiny>
+    : perdura::MethodList<perdura::Deferrable<&perdura::test::Tiny::add>> {};
+
+namespace perdura::test {
+namespace {
+
+constexpr std::uint64_t kLogBytes = 8192;
+constexpr std::uint64_t kEachBytes = 2 * sizeof(Block) + kLogBytes;
+
+/// Schemes of the store and of its overflow store.
+struct Media {
+  const char* store;
+  const char* overflow;
+};
+void PrintTo(const Media& media, std::ostream* out) { *out << media.store << media.overflow; }
+
+class ObjectsOverflow : public testing::TestWithParam<Media> {
+ protected:
+  static constexpr int kObjects = 9;
+  static constexpr int kFit = 3;
+
+  std::string uri() const { return GetParam().store + folder_.path("store.pd"); }
+  std::string overflow_uri(const char* name = "overflow.pd") const {
+    return GetParam().overflow + folder_.path(name);
+  }
+  ObjectsOptions options() const {
+    return {.bytes_max = kFit * kEachBytes + kObjects * kPageBytes, .overflow = overflow_uri()};
+  }
+  static std::string name(int number) { return "object " + std::to_string(number); }
+  static ObjectOptions of_object(ObjectOptions options = {}) {
+    options.log_bytes = kLogBytes;
+    options.checkpoint_calls = 20;
+    return options;
+  }
+  static std::vector<Object<Block>> open_all(Objects& objects, const ObjectOptions& options) {
+    std::vector<Object<Block>> all;
+    for (int i = 0; i < kObjects; ++i) all.push_back(objects.object<Block>(name(i), options));
+    return all;
+  }
+  static u64 away(const Objects& objects) {
+    u64 count = 0;
+    for (const ObjectDescription& each : objects.list()) count += each.in_overflow ? 1 : 0;
+    return count;
+  }
+  /// Calls at random, as on a state in memory.
+  void call(std::vector<Object<Block>>& all, std::vector<Block>& models, int calls) {
+    for (int i = 0; i < calls; ++i) {
+      const std::size_t at = random_() % all.size();
+      const std::uint64_t value = random_();
+      if (i % 3 == 0) {
+        all[at].defer<&Block::put>(value);
+        models[at].put(value);
+      } else {
+        EXPECT_EQ(all[at].call<&Block::told>(value), models[at].told(value));
+      }
+    }
+  }
+  static void expect(const std::vector<Object<Block>>& all, const std::vector<Block>& models) {
+    for (std::size_t i = 0; i < all.size(); ++i)
+      EXPECT_EQ(all[i].read<&Block::sum>(), models[i].sum()) << i;
+  }
+  void check_stores() const {
+    for (const std::string& each : {uri(), overflow_uri()}) {
+      const store::CheckReport report =
+          value_or_throw(store::check(each, {}, [](const char*, u64, u64) {}));
+      EXPECT_FALSE(report.damaged()) << report.findings.front().message;
+    }
+  }
+  /// Some are away when it returns; each has been called so often.
+  std::vector<Block> make(const ObjectOptions& how = of_object(), int calls = 60) {
+    Objects objects = Objects::open(uri(), options());
+    auto all = open_all(objects, how);
+    std::vector<Block> models(kObjects);
+    call(all, models, calls);
+    EXPECT_GE(away(objects), u64{kObjects - kFit});
+    objects.close();
+    return models;
+  }
+
+  std::mt19937_64 random_{7};
+  const TempDir folder_{TempDir::kMemory};
+};
+
+TEST_P(ObjectsOverflow, MoreThanFitAreAllThere) {
+  for (const auto& [durability, servers] :
+       {std::pair{ObjectDurability::kInstants, 1u}, std::pair{ObjectDurability::kEach, 1u},
+        std::pair{ObjectDurability::kRelaxed, 1u}, std::pair{ObjectDurability::kTwoSteps, 4u},
+        std::pair{ObjectDurability::kInstants, 0u}}) {
+    std::filesystem::remove(folder_.path("store.pd"));
+    std::filesystem::remove(folder_.path("overflow.pd"));
+    const ObjectOptions how = of_object({.durability = durability, .servers = servers});
+    std::vector<Block> models = make(how, 200);
+    for (int session = 0; session < 3; ++session) {
+      Objects objects = Objects::open(uri(), options());
+      auto all = open_all(objects, how);
+      expect(all, models);
+      call(all, models, 100);
+      expect(all, models);
+      objects.close();
+      check_stores();
+    }
+  }
+}
+
+TEST_P(ObjectsOverflow, WhatReturnedIsThereAfterAKill) {
+  for (int round = 0; round < 4; ++round) {
+    int told[2];
+    ASSERT_EQ(::pipe(told), 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      Objects objects = Objects::open(uri(), options());
+      auto all = open_all(objects, of_object());
+      random_.seed(static_cast<u64>(round));
+      for (int i = 0; i < 120 + round; ++i) {
+        const auto at = random_() % all.size();
+        const std::uint64_t count[2] = {at, all[at].call<&Block::told>(random_())};
+        if (::write(told[1], count, sizeof count) != sizeof count) ::_exit(1);
+      }
+      ::_exit(0);
+    }
+    ::close(told[1]);
+    std::map<u64, u64> counts;
+    for (std::uint64_t count[2]; ::read(told[0], count, sizeof count) == sizeof count;)
+      counts[count[0]] = count[1];
+    ::close(told[0]);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    ASSERT_EQ(status, 0);
+    Objects objects = Objects::open(uri(), options());
+    const auto all = open_all(objects, of_object());
+    for (const auto& [at, count] : counts) EXPECT_EQ(all[at].read<&Block::count>(), count);
+    objects.close();
+    check_stores();
+  }
+}
+
+TEST_P(ObjectsOverflow, ThreadsThatCallAllOfThemFindThemAll) {
+  Objects objects = Objects::open(uri(), options());
+  auto all = open_all(objects, of_object());
+  std::vector<std::atomic<u64>> calls(kObjects);
+  std::vector<std::thread> threads;
+  for (u64 thread = 0; thread < 4; ++thread)
+    threads.emplace_back([&, thread] {
+      std::mt19937_64 random(thread);
+      for (int i = 0; i < 300; ++i) {
+        const std::size_t at = random() % all.size();
+        if (i % 2 == 0) all[at].defer<&Block::put>(random());
+        else all[at].call<&Block::told>(random());
+        ++calls[at];
+        if (i % 16 == 0) all[at].sync();
+        if (i % 64 == 0) objects.list();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (std::size_t i = 0; i < all.size(); ++i)
+    EXPECT_EQ(all[i].read<&Block::count>(), calls[i]) << i;
+  objects.close();
+  check_stores();
+}
+
+TEST_P(ObjectsOverflow, ThoseCalledLongestAgoGo) {
+  Objects objects = Objects::open(uri(), options());
+  auto all = open_all(objects, of_object());
+  for (const int each : {4, 2, 0, 1, 3}) all[static_cast<std::size_t>(each)].call<&Block::told>(1);
+  for (const ObjectDescription& each : objects.list())
+    EXPECT_EQ(each.in_overflow,
+              each.name != name(0) && each.name != name(1) && each.name != name(3))
+        << each.name;
+}
+
+TEST_P(ObjectsOverflow, IsNotOpenedWithoutItNorWithAnother) {
+  const std::vector<Block> models = make();
+  expect_error([&] { Objects::open(uri()); }, Code::kMisuse,
+               "lie in an overflow store; open the objects with its URI as "
+               "ObjectsOptions::overflow");
+  expect_error([&] { Objects::open(uri(), {.shared = true}); }, Code::kMisuse,
+               "open the objects in one process");
+  expect_error([&] { Objects::open(uri(), {.shared = true, .overflow = overflow_uri()}); },
+               Code::kUnsupported, "open them in one process");
+  expect_error([&] { Objects::open(uri(), {.overflow = overflow_uri("new.pd")}); }, Code::kMisuse,
+               "lie in another overflow store");
+  expect_error([&] { Objects::open(uri(), {.overflow = uri()}); }, Code::kInvalidArgument,
+               "choose another one");
+  expect_error([&] { Objects::open(overflow_uri()); }, Code::kInvalidArgument,
+               "holds what another store has no space for");
+  const std::string another = GetParam().store + folder_.path("another.pd");
+  expect_error([&] { Objects::open(another, options()); }, Code::kMisuse,
+               "has objects of another store");
+  expect_error(
+      [&] { Objects::open(uri(), {.create = false, .overflow = overflow_uri("missing.pd")}); },
+      Code::kNotFound, "missing.pd");
+  Objects objects = Objects::open(uri(), options());
+  expect(open_all(objects, of_object()), models);
+}
+
+TEST_P(ObjectsOverflow, OneThatIsAwayIsRemovedAndItsSpaceIsAnothers) {
+  make();
+  for (int round = 0; round < 3; ++round) {
+    Objects objects = Objects::open(uri(), options());
+    for (const ObjectDescription& each : objects.list())
+      if (each.in_overflow) objects.remove(each.name);
+    EXPECT_EQ(away(objects), 0u);
+    auto all = open_all(objects, of_object());
+    for (Object<Block>& each : all) each.call<&Block::told>(1);
+    all.clear();
+    objects.close();
+    check_stores();
+    const auto bytes = std::filesystem::file_size(folder_.path("overflow.pd"));
+    static std::uintmax_t first = 0;
+    if (round == 0) first = bytes;
+    EXPECT_EQ(bytes, first) << "space of what was removed is lost";
+  }
+}
+
+TEST_P(ObjectsOverflow, WhatKeepsAllCallsStays) {
+  Objects objects =
+      Objects::open(uri(), {.bytes_max = 3 * kEachBytes + kPageBytes, .overflow = overflow_uri()});
+  const ObjectOptions keeps = of_object({.history = ObjectHistory::kAll, .archive_bytes = 1 << 14});
+  std::vector<Object<Block>> kept;
+  kept.push_back(objects.object<Block>("kept 0", keeps));
+  kept.push_back(objects.object<Block>("kept 1", keeps));
+  expect_error([&] { objects.object<Block>("kept 2", keeps); }, Code::kNoSpace,
+               "that keep all their calls");
+  for (Object<Block>& each : kept) EXPECT_EQ(each.call<&Block::told>(3), 1u);
+  EXPECT_EQ(away(objects), 0u);
+}
+
+TEST_P(ObjectsOverflow, HistoriesMoveWithTheirObjects) {
+  const ObjectOptions how = of_object({.history = ObjectHistory::kLast, .callers = 4});
+  for (int session = 0; session < 3; ++session) {
+    Objects objects = Objects::open(uri(), options());
+    auto all = open_all(objects, how);
+    for (const std::uint32_t potid : {3u, 9u}) {
+      const Caller caller(objects, potid);
+      for (Object<Block>& each : all) {
+        EXPECT_EQ(caller.recorded(each), static_cast<u64>(session));
+        const u64 answer = each.call<&Block::told>(potid);
+        EXPECT_EQ(caller.last_answer<u64>(each), answer);
+      }
+      EXPECT_EQ(caller.recorded(), static_cast<u64>(kObjects * (session + 1)));
+    }
+    objects.close();
+  }
+}
+
+TEST_P(ObjectsOverflow, DamageToACopyThereIsFoundWhenItIsOpened) {
+  make();
+  std::string away_name;
+  {
+    Objects objects = Objects::open(uri(), options());
+    for (const ObjectDescription& each : objects.list())
+      if (each.in_overflow) away_name = each.name;
+  }
+  u64 place = 0;
+  {
+    const auto description = value_or_throw(store::describe(uri(), {}));
+    for (const auto& each : *description.regions.at(0).objects)
+      if (each.name == away_name) place = each.overflow_place;
+  }
+  ASSERT_NE(place, 0u);
+  FileBytes bytes = read_file(folder_.path("overflow.pd"));
+  bytes.at(place + 5000) ^= std::byte{1};
+  write_file(folder_.path("overflow.pd"), bytes);
+  Objects objects = Objects::open(uri(), options());
+  expect_error([&] { objects.object<Block>(away_name, of_object()); }, Code::kCorrupt,
+               "overflow.pd' (medium offset " + std::to_string(place) + ")");
+  objects.remove(away_name);
+  EXPECT_EQ(objects.object<Block>(away_name, of_object()).read<&Block::count>(), 0u);
+}
+
+constexpr Media kMedia[] = {{"emu:", "file:"}, {"emu:", "emu:"}, {"file:", "file:"}};
+INSTANTIATE_TEST_SUITE_P(Media, ObjectsOverflow, testing::ValuesIn(kMedia), [](const auto& info) {
+  std::string name(info.param.store);
+  name += info.param.overflow;
+  std::erase(name, ':');
+  return name;
+});
+
+}  // namespace
+}  // namespace perdura::test
