@@ -18,6 +18,10 @@
 //   recover_object  time: opening after a kill at 640,000 calls ÷ running them natively
 //   pool            192 objects of 4 MiB, called at random ÷ native
 //   pool_merged     the same where calls are merged
+//   swap            time: two thirds of them have space in NVM, the others are on the disk ÷ all
+//                   have
+//   swap_floor      time: instants that do next to nothing, the same way ÷ writing what moved:
+//                   each object out to the disk, with fdatasync, and home past the caches
 //   array … graph   time: 100,000 elements, methods drawn at random ÷ native; the worst of 2 and 8
 //                   threads (queue, stack: 8). _hybrid: as above. _short: without the methods that
 //                   visit all elements

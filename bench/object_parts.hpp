@@ -8,7 +8,7 @@
 namespace perdura::bench {
 
 void measure_recovery(Context& context);     ///< figure 16
-void measure_pools(Context& context);        ///< 17
+void measure_pools(Context& context);        ///< 17, and objects that do not all fit
 void measure_structures(Context& context);   ///< 18, 19
 void measure_shared(Context& context);       ///< several processes
 void measure_floors(Context& context);       ///< against what a call or a checkpoint must cost

@@ -1,6 +1,4 @@
-// Figures 16 and 17 of the benchmark `object`: opening after a kill, running a program again, and
-// many large objects.
-#include <sys/sysinfo.h>
+// Figure 16 of the benchmark `object`: opening after a kill, and running a program again.
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,38 +13,6 @@
 #include "child.hpp"
 #include "object_matrix.hpp"
 #include "object_parts.hpp"
-
-namespace perdura::bench {
-
-/// 4 MiB. Its constructor keeps its zeros out of the program's file.
-struct LargeMatrix {
-  static constexpr std::size_t kCells = kMiB;
-  std::int32_t cells[kCells];
-
-  LargeMatrix() noexcept { std::memset(cells, 0, sizeof cells); }
-  void all_inc(std::int32_t by) noexcept {
-    for (std::int32_t& cell : cells) cell += by;
-  }
-  /// Its cells' value; nothing where they differ.
-  std::optional<std::int32_t> value() const noexcept {
-    for (const std::int32_t cell : cells)
-      if (cell != cells[0]) return std::nullopt;
-    return cells[0];
-  }
-};
-struct LargeUnmerged : LargeMatrix {};
-struct LargeMerged : LargeMatrix {};
-
-}  // namespace perdura::bench
-
-template <>
-struct perdura::Methods<perdura::bench::LargeUnmerged>
-    : perdura::MethodList<perdura::Deferrable<&perdura::bench::LargeMatrix::all_inc>> {};
-template <>
-struct perdura::Methods<perdura::bench::LargeMerged>
-    : perdura::MethodList<perdura::Deferrable<&perdura::bench::LargeMatrix::all_inc,
-                                              &perdura::bench::Matrix::join, perdura::kCommutes>> {
-};
 
 namespace perdura::bench {
 namespace {
@@ -202,95 +168,6 @@ Measured check_recorded(Context& context, bool opens) {
   return {opens ? opening + calling : calling, {{"opening_ms", opening}, {"calling_ms", calling}}};
 }
 
-// --- many large objects --------------------------------------------------------------------------
-
-constexpr int kPoolThreads = 2;
-
-/// Natively, in memory, and in two copies on the medium.
-std::size_t objects_that_fit() {
-  struct sysinfo system{};
-  sysinfo(&system);
-  const std::size_t each = 5 * sizeof(LargeMatrix);
-  return std::clamp<std::size_t>(system.freeram * system.mem_unit / each, 8, 192);
-}
-
-/// Seconds a call of increase(object) at random, counted by object.
-template <class Increase, class Sync>
-double pool_s(std::vector<std::atomic<std::uint64_t>>& calls, std::uint64_t count,
-              const Increase& increase, const Sync& sync) {
-  static std::uint64_t seed = 0;
-  seed += kPoolThreads;
-  return seconds_a_call(kPoolThreads, count, [&](int thread, std::uint64_t each) {
-    Random random(seed + static_cast<std::uint64_t>(thread));
-    for (std::uint64_t i = 0; i < each; ++i) {
-      const std::size_t object = random.below(calls.size());
-      increase(object);
-      calls[object].fetch_add(1, std::memory_order_relaxed);
-    }
-    for (auto object = static_cast<std::size_t>(thread); object < calls.size();
-         object += kPoolThreads)
-      sync(object);
-  });
-}
-
-void check_pool(const char* side, const std::vector<std::atomic<std::uint64_t>>& calls,
-                const std::function<std::optional<std::int32_t>(std::size_t)>& value) {
-  for (std::size_t i = 0; i < calls.size(); ++i)
-    if (value(i) != static_cast<std::int32_t>(calls[i]))
-      throw std::runtime_error(
-          fmt::format("{}: object {} is not its {} calls", side, i, calls[i].load()));
-}
-
-template <class State>
-Measured compare_pool(Context& context) {
-  const std::size_t count = objects_that_fit();
-  const std::string uri = context.uri(Place::kMemory, "pool");
-  std::vector<std::unique_ptr<NativeObject<LargeMatrix>>> native;
-  for (std::size_t i = 0; i < count; ++i)
-    native.push_back(std::make_unique<NativeObject<LargeMatrix>>());
-  std::vector<std::atomic<std::uint64_t>> native_calls(count), calls(count);
-  const auto open_all = [&](Objects& objects) {
-    std::vector<Object<State>> all;
-    for (std::size_t i = 0; i < count; ++i)
-      all.push_back(objects.object<State>(std::to_string(i), {.log_bytes = 1 << 16}));
-    return all;
-  };
-  Paired pair;
-  {
-    Objects objects = Objects::open(uri);
-    std::vector<Object<State>> all = open_all(objects);
-    const std::uint64_t calls_a_round = count * context.scale<std::uint64_t>(16, 4);
-    pair = paired(
-        context.scale(7, 3),
-        [&] {
-          return pool_s(
-              calls, calls_a_round,
-              [&](std::size_t i) { all[i].template defer<&LargeMatrix::all_inc>(1); },
-              [&](std::size_t i) { all[i].sync(); });
-        },
-        [&] {
-          return pool_s(
-              native_calls, calls_a_round,
-              [&](std::size_t i) { native[i]->template defer<&LargeMatrix::all_inc>(1); },
-              [](std::size_t) {});
-        });
-    objects.close();
-  }
-  check_pool("native", native_calls,
-             [&](std::size_t i) { return native[i]->template read<&LargeMatrix::value>(); });
-  Objects objects = Objects::open(uri);
-  const std::vector<Object<State>> all = open_all(objects);
-  check_pool("perdura", calls,
-             [&](std::size_t i) { return all[i].template read<&LargeMatrix::value>(); });
-  objects.close();
-  context.remove(uri);
-  return {1 / pair.ratio,
-          {{"throughput", 1 / pair.ratio},
-           {"objects", count},
-           {"subject_us", pair.subject * 1e6},
-           {"base_us", pair.base * 1e6}}};
-}
-
 }  // namespace
 
 void measure_recovery(Context& context) {
@@ -302,13 +179,6 @@ void measure_recovery(Context& context) {
                   [&] { return check_recorded(context, false); });
   context.measure("check_archived_ms", "ms", Reach::at_most(30),
                   [&] { return check_recorded(context, true); });
-}
-
-void measure_pools(Context& context) {
-  context.measure("pool", "ratio", Reach::at_least(0.95),
-                  [&] { return compare_pool<LargeUnmerged>(context); });
-  context.measure("pool_merged", "ratio", Reach::at_least(1.4),
-                  [&] { return compare_pool<LargeMerged>(context); });
 }
 
 }  // namespace perdura::bench

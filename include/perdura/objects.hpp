@@ -141,6 +141,12 @@ struct ObjectDescription {
   bool in_overflow = false;  ///< its copy is in the overflow store, until it is called
 };
 
+/// Since the objects were opened.
+struct ObjectMoves {
+  std::uint64_t out = 0;   ///< to the overflow store
+  std::uint64_t home = 0;  ///< from there
+};
+
 namespace detail {
 
 class ObjectsRuntime;
@@ -485,6 +491,8 @@ class Objects {
   /// Throws Error: kNotFound; kMisuse where somebody has it open.
   void remove(std::string_view name);
   std::vector<ObjectDescription> list() const;
+  /// How often objects have moved: often, where those that are used do not fit.
+  ObjectMoves moves() const;
   /// How many calls of a caller are durable, of all objects that are open and have a history.
   std::uint64_t recorded(std::uint32_t potid) const;
   /// All that was deferred is durable, or an Error says why not; nothing is open any more.

@@ -6,8 +6,9 @@
 //   log      [entry][entry] ... a circle of lines
 //   archive  [block][block] ... of objects that keep all their calls
 //
-// An object that another one needed the space of has one copy in an overflow store, and no log:
-// that is empty, and has its place when the object comes home.
+// An object that another one needed the space of has one copy in an overflow store. It has a log
+// there only where it was moved by who could not run what was in that; else it has none until it
+// comes home.
 //
 // An object is the state that its resilient copy holds, and the entries of the log from the
 // checkpoint on, up to the last mark, done one after the other. The archive has all calls before
@@ -51,7 +52,7 @@ struct ObjectHead {
   u64 copy_checksum;  ///< of the array of checksums of its pages, the last one less than a page
   u64 copy_place[2];  ///< medium offsets; each of whole pages. In an overflow store: the one there,
                       ///< and that store's id
-  u64 log_place;      ///< in an overflow store: 0, it has none
+  u64 log_place;      ///< of one in an overflow store: there; 0: it has none
   u64 log_lines;      ///< a power of two; 0: the object was removed, and its space is free
   u64 functions_place;  ///< names of what entries may call, one behind the other, each with a zero
   u64 functions_bytes;

@@ -39,22 +39,26 @@ std::vector<size_t> History::crash_points() const {
 }
 
 // Of barriers that overlap, of several threads, the one that began last may end first.
-size_t History::covered_calls(size_t end, const Site* no_barrier) const {
-  size_t covers = 0;
-  for (size_t i = 0; i < end; ++i)
-    if (calls_[i].kind == Kind::kBarrier && calls_[i].succeeded &&
-        (no_barrier == nullptr || calls_[i].site != no_barrier))
-      covers = std::max(covers, calls_[i].covers);
+std::vector<size_t> History::covered_calls(size_t end, const Site* no_barrier) const {
+  std::vector<size_t> covers(1);
+  for (size_t i = 0; i < end; ++i) {
+    const RecordedCall& call = calls_[i];
+    if (covers.size() <= call.medium) covers.resize(call.medium + 1);
+    if (call.kind == Kind::kBarrier && call.succeeded &&
+        (no_barrier == nullptr || call.site != no_barrier))
+      covers[call.medium] = std::max(covers[call.medium], call.covers);
+  }
   return covers;
 }
 
 std::vector<bool> History::durable_writes(size_t end, const Site* no_barrier,
                                           const Site* never_covered) const {
   std::vector<bool> durable(end);
-  const size_t covers = covered_calls(end, no_barrier);
+  const std::vector<size_t> covers = covered_calls(end, no_barrier);
   std::vector<std::vector<size_t>> submitted;
-  for (size_t i = 0; i < covers; ++i) {
+  for (size_t i = 0; i < end; ++i) {
     const RecordedCall& call = calls_[i];
+    if (i >= covers[call.medium]) continue;
     if (call.kind == Kind::kWrite) durable[i] = call.succeeded;
     if (call.kind != Kind::kSubmit && call.kind != Kind::kDrain) continue;
     if (submitted.size() <= call.queue) submitted.resize(call.queue + 1);
@@ -67,7 +71,7 @@ std::vector<bool> History::durable_writes(size_t end, const Site* no_barrier,
       queue.erase(queue.begin(), queue.begin() + done);
     }
   }
-  for (size_t i = 0; i < covers && never_covered != nullptr; ++i)
+  for (size_t i = 0; i < end && never_covered != nullptr; ++i)
     if (calls_[i].site == never_covered) durable[i] = false;
   return durable;
 }
@@ -79,7 +83,14 @@ u64 History::size_after(size_t end) const {
   return size;
 }
 
-u64 History::covered_size(size_t end) const { return size_after(covered_calls(end, nullptr)); }
+u64 History::covered_size(size_t end) const {
+  const std::vector<size_t> covers = covered_calls(end, nullptr);
+  u64 size = initial_.size();
+  for (size_t i = 0; i < end; ++i)
+    if (calls_[i].kind == Kind::kGrow && calls_[i].succeeded && i < covers[calls_[i].medium])
+      size = std::max(size, calls_[i].size);
+  return size;
+}
 
 History::Content History::grown(size_t end) const {
   Content content = initial_;
@@ -111,17 +122,25 @@ History::Content History::after_crash(size_t end, const Keep& keep) const {
 
 // --- recording ---------------------------------------------------------------------------------
 
+/// Which medium of a history, and where its bytes lie there.
+struct Recording::Part {
+  u32 medium = 0;
+  u64 begin = 0;
+};
+
 class Recording::RecordedQueue final : public WriteQueue {
  public:
-  RecordedQueue(Recording& recording, Medium& inner)
+  RecordedQueue(Recording& recording, Medium& inner, const Part& part)
       : recording_(recording),
+        part_(part),
         inner_(inner.queue()),
         objects_(inner.geometry().objects),
         number_(recording.next_queue()) {}
 
   Status submit(u64 offset, Bytes data, const Site& site) override {
-    RecordedCall call = write_call(Kind::kSubmit, offset, data, site);
+    RecordedCall call = write_call(Kind::kSubmit, part_.begin + offset, data, site);
     call.queue = number_;
+    call.medium = part_.medium;
     // Before the inner medium has it: afterwards it may already be on its way.
     const size_t index = recording_.add(std::move(call));
     Status submitted = inner_->submit(offset, data, site);
@@ -134,8 +153,10 @@ class Recording::RecordedQueue final : public WriteQueue {
     inner_->erase(place, length);
     if (!objects_) return;
     const std::vector<std::byte> gone(length, kUnwritten);
-    RecordedCall call = write_call(Kind::kSubmit, place, gone, PERDURA_SITE("erased object"));
+    RecordedCall call =
+        write_call(Kind::kSubmit, part_.begin + place, gone, PERDURA_SITE("erased object"));
     call.queue = number_;
+    call.medium = part_.medium;
     recording_.succeeded(recording_.add(std::move(call)));
   }
 
@@ -144,6 +165,7 @@ class Recording::RecordedQueue final : public WriteQueue {
     RecordedCall call;
     call.kind = Kind::kDrain;
     call.queue = number_;
+    call.medium = part_.medium;
     call.pending_max = pending_max;
     call.succeeded = static_cast<bool>(drained);
     recording_.add(std::move(call));
@@ -152,6 +174,7 @@ class Recording::RecordedQueue final : public WriteQueue {
 
  private:
   Recording& recording_;
+  const Part part_;
   const std::unique_ptr<WriteQueue> inner_;
   const bool objects_;
   const size_t number_;
@@ -159,14 +182,15 @@ class Recording::RecordedQueue final : public WriteQueue {
 
 class Recording::RecordedMedium final : public Decorator {
  public:
-  RecordedMedium(Recording& recording, std::unique_ptr<Medium> inner)
-      : Decorator(std::move(inner)), recording_(recording) {}
+  RecordedMedium(Recording& recording, std::unique_ptr<Medium> inner, const Part& part)
+      : Decorator(std::move(inner)), recording_(recording), part_(part) {}
 
   Status grow(u64 size, bool prewrite) override {
     Status grown = inner().grow(size, prewrite);
     RecordedCall call;
     call.kind = Kind::kGrow;
-    call.size = size;
+    call.size = part_.begin + size;
+    call.medium = part_.medium;
     call.unwritten = !prewrite && geometry().objects;
     call.succeeded = static_cast<bool>(grown);
     recording_.add(std::move(call));
@@ -182,13 +206,14 @@ class Recording::RecordedMedium final : public Decorator {
   }
 
   std::unique_ptr<WriteQueue> queue() override {
-    return std::make_unique<RecordedQueue>(recording_, inner());
+    return std::make_unique<RecordedQueue>(recording_, inner(), part_);
   }
 
   Status barrier(const Site& site) override {
     RecordedCall call;
     call.kind = Kind::kBarrier;
     call.site = &site;
+    call.medium = part_.medium;
     call.covers = recording_.size();
     Status passed = inner().barrier(site);
     call.succeeded = static_cast<bool>(passed);
@@ -199,7 +224,8 @@ class Recording::RecordedMedium final : public Decorator {
  private:
   template <class Write>
   Status recorded(u64 offset, Bytes data, const Site& site, Write&& write) {
-    RecordedCall call = write_call(Kind::kWrite, offset, data, site);
+    RecordedCall call = write_call(Kind::kWrite, part_.begin + offset, data, site);
+    call.medium = part_.medium;
     Status written = write();
     call.succeeded = static_cast<bool>(written);
     recording_.add(std::move(call));
@@ -207,6 +233,7 @@ class Recording::RecordedMedium final : public Decorator {
   }
 
   Recording& recording_;
+  const Part part_;
 };
 
 namespace {
@@ -223,18 +250,39 @@ void read_objects(Medium& medium, MutableBytes into) {
 
 }  // namespace
 
-std::unique_ptr<Medium> Recording::wrap(std::unique_ptr<Medium> inner) {
-  const Geometry geometry = inner->geometry();
+namespace {
+
+History::Content content_of(Medium& medium) {
+  const Geometry geometry = medium.geometry();
   AlignedBuffer content(std::max<u64>(geometry.size, 1));
   const MutableBytes all(content.data(), geometry.size);
-  if (geometry.objects) read_objects(*inner, all);
-  else if (const Status read = inner->read(0, all); !read) throw_failure(read.failure());
+  if (geometry.objects) read_objects(medium, all);
+  else if (const Status read = medium.read(0, all); !read) throw_failure(read.failure());
+  return {all.begin(), all.end()};
+}
+
+}  // namespace
+
+std::unique_ptr<Medium> Recording::wrap(std::unique_ptr<Medium> inner) {
+  History::Content content = content_of(*inner);
   std::lock_guard lock(mutex_);
   history_ = {};
-  history_.initial_.assign(content.data(), content.data() + geometry.size);
-  history_.atomic_bytes_ = geometry.atomic_bytes;
+  history_.initial_ = std::move(content);
+  history_.atomic_bytes_ = inner->geometry().atomic_bytes;
   queues_ = 0;
-  return std::make_unique<RecordedMedium>(*this, std::move(inner));
+  media_ = 1;
+  return std::make_unique<RecordedMedium>(*this, std::move(inner), Part{});
+}
+
+std::unique_ptr<Medium> Recording::wrap_beside(std::unique_ptr<Medium> inner, u64 begin) {
+  const History::Content content = content_of(*inner);
+  std::lock_guard lock(mutex_);
+  PERDURA_ASSERT(begin >= history_.size_after(history_.calls_.size()));
+  if (!content.empty()) {
+    history_.initial_.resize(begin);
+    history_.initial_.insert(history_.initial_.end(), content.begin(), content.end());
+  }
+  return std::make_unique<RecordedMedium>(*this, std::move(inner), Part{media_++, begin});
 }
 
 History Recording::history() const {

@@ -40,6 +40,7 @@ struct RecordedCall {
   u64 size = 0;                  ///< kGrow: the new size
   bool unwritten = false;        ///< kGrow: what is new cannot be read before it is written
   size_t covers = 0;             ///< kBarrier: calls recorded when it began
+  u32 medium = 0;                ///< of several in one history; a barrier is of its medium alone
 };
 
 /// What was done to a medium, for looking back.
@@ -76,8 +77,8 @@ class History {
  private:
   friend class Recording;
 
-  /// Calls made before some barrier among the first `end` calls began.
-  size_t covered_calls(size_t end, const Site* no_barrier) const;
+  /// Of each medium, calls made before some barrier of it among the first `end` calls began.
+  std::vector<size_t> covered_calls(size_t end, const Site* no_barrier) const;
 
   Content initial_;
   u64 atomic_bytes_ = 8;
@@ -89,12 +90,15 @@ class Recording {
  public:
   /// The content that `inner` has now is where the history starts.
   std::unique_ptr<Medium> wrap(std::unique_ptr<Medium> inner);
+  /// Another medium in the same history, from `begin` on behind what the first one ever needs.
+  std::unique_ptr<Medium> wrap_beside(std::unique_ptr<Medium> inner, u64 begin);
   /// A copy of what was recorded so far.
   History history() const;
   /// The number of calls recorded so far.
   size_t size() const;
 
  private:
+  struct Part;
   class RecordedMedium;
   class RecordedQueue;
 
@@ -105,6 +109,7 @@ class Recording {
   mutable std::mutex mutex_;
   History history_;
   size_t queues_ = 0;
+  u32 media_ = 0;
 };
 
 }  // namespace perdura::media

@@ -127,8 +127,8 @@ Status ObjectCopies::move(const ObjectHead& next, std::span<const std::byte> ima
 }
 
 // Both slots say so: the places that the other one named are given to others.
-Status ObjectCopies::move_out(u64 place, std::span<const std::byte> image, u64 checkpoint,
-                              u64 session) {
+Status ObjectCopies::move_out(u64 place, u64 log_place, std::span<const std::byte> image,
+                              u64 checkpoint, u64 session) {
   PERDURA_ASSERT(overflow_ != nullptr && !is_in_overflow(head()));
   ObjectHead next = head();
   ++next.sequence;
@@ -137,7 +137,7 @@ Status ObjectCopies::move_out(u64 place, std::span<const std::byte> image, u64 c
   next.copy = format::kObjectInOverflow;
   next.copy_place[0] = place;
   next.copy_place[1] = overflow_->id();
-  next.log_place = 0;
+  next.log_place = log_place;
   PERDURA_TRY(clear_next_head());
   std::vector<u64> sums;
   PERDURA_TRY(overflow_->write(place, image, sums));
@@ -188,17 +188,11 @@ Status ObjectCopies::repeat_head() {
   return replace_head(next);
 }
 
-Status ObjectCopies::begin_session(u64 session) {
+Status ObjectCopies::write_heads() {
   // Barrier: names of functions are durable before a head names their place.
   PERDURA_TRY(medium_.barrier(PERDURA_SITE("object functions")));
-  ObjectHead next = head();
-  next.session = session;
-  for (int slot = 0; slot < 2; ++slot) {
-    PERDURA_TRY(clear_next_head());
-    ++next.sequence;
-    PERDURA_TRY(replace_head(next));
-  }
-  return {};
+  PERDURA_TRY(repeat_head());
+  return repeat_head();
 }
 
 Status ObjectCopies::remove() {

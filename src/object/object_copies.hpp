@@ -58,14 +58,15 @@ class ObjectCopies {
   /// either.
   Status move(const format::ObjectHead& next, std::span<const std::byte> image, u64 checkpoint,
               u64 session);
-  /// To a place in the overflow store, where the object has one copy and no log. Where it fails and
-  /// no slot is unclear it is as it was.
-  Status move_out(u64 place, std::span<const std::byte> image, u64 checkpoint, u64 session);
+  /// To a place in the overflow store, where the object has one copy. `log_place`: there, where
+  /// what the copy lacks is written already; 0: it lacks nothing. Where it fails and no slot is
+  /// unclear it is as it was.
+  Status move_out(u64 place, u64 log_place, std::span<const std::byte> image, u64 checkpoint,
+                  u64 session);
   /// The other slot says the same as the newest one, and nothing of what was before.
   Status repeat_head();
-  /// The same in both slots, and that this session has it open, where no checkpoint comes to say
-  /// so.
-  Status begin_session(u64 session);
+  /// In both slots, where no checkpoint comes to say so: its functions have been renamed.
+  Status write_heads();
   /// There is no such object any more, and its space is free. Both slots say so, if they can.
   Status remove();
 

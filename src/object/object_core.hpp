@@ -77,6 +77,7 @@ class ObjectCore {
     u64 session = 0;             ///< no earlier one of this object has the same
     /// What entries call by their numbers; one of which the program has nothing does not run.
     std::vector<Function> functions;
+    bool functions_are_new = false;  ///< the head names other functions than that on the medium
     CoreOptions options;
     /// Where several processes have the object: its memory, of zeros where it is new; and they.
     std::function<Result<ObjectMemory>(const ObjectMemory::Sizes&)> memory{};
@@ -192,7 +193,8 @@ class ObjectCore {
   Status claim_recorded(u64 context_bytes, u64& index);
   Status have_archive_room_alone(u64 context_bytes);
   Status have_resize_room_alone();
-  Status repeat();
+  Status load_away(OverflowStore& overflow);
+  Status repeat(bool functions_are_new);
   Status begin_session();
   Status check_known(const format::ObjectEntry& entry, const std::byte* context) const;
   const Function& function_of(const Call& call) const;

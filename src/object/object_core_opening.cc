@@ -124,8 +124,9 @@ Result<std::unique_ptr<ObjectCore>> ObjectCore::create(Parts parts,
 
 Result<std::unique_ptr<ObjectCore>> ObjectCore::recover(Parts parts) {
   PERDURA_ASSERT(parts.session != parts.head.session);
+  const bool functions_are_new = parts.functions_are_new;
   PERDURA_ASSIGN(auto core, load(parts));
-  PERDURA_TRY(core->repeat());
+  PERDURA_TRY(core->repeat(functions_are_new));
   if (core->peers_ != nullptr) core->tell_functions(core->peers_->life());
   return core;
 }
@@ -147,8 +148,7 @@ Result<std::unique_ptr<ObjectCore>> ObjectCore::load(Parts& parts) {
     PERDURA_TRY(core->copies_.load(core->memory_.pages()));
     if (core->history_ && !core->history_->admit_recorded()) return core->damaged_history();
     if (is_in_overflow(parts.head)) {
-      core->stage_ = Stage::kAway;
-      (void)core->log_->close_room();
+      PERDURA_TRY(core->load_away(*parts.overflow));
       return core;
     }
     PERDURA_TRY(core->log_->recover(session));
@@ -169,16 +169,29 @@ Result<std::unique_ptr<ObjectCore>> ObjectCore::load(Parts& parts) {
   return other;
 }
 
+// It stays in the overflow store. Where it has a log there that is done in memory, and in the copy
+// when it comes home.
+Status ObjectCore::load_away(OverflowStore& overflow) {
+  stage_ = Stage::kAway;
+  (void)log_->close_room();
+  if (head().log_place == 0) return {};
+  const LogPlace place{head().log_place, head().log_lines, head().identity, head().session};
+  PERDURA_ASSIGN(const auto there, ObjectLog::create(overflow.medium(), place, head().checkpoint));
+  PERDURA_TRY(there->recover(head().session));
+  log_->adopt(*there);
+  return {};
+}
+
 // What the resilient copy lacks. A checkpoint of it comes before this session appends: its entries
 // are told from those of earlier ones by the head's session.
-Status ObjectCore::repeat() {
-  if (is_away()) return copies_.begin_session(session_);
+Status ObjectCore::repeat(bool functions_are_new) {
   for (u64 index = log_->done(); index != log_->tail(); index += log_->entry(index).lines) {
     PERDURA_TRY(check_known(log_->entry(index), log_->context_of(index)));
     if (history_ && !history_->admit(log_->entry(index).potid)) return damaged_history();
   }
   PERDURA_TRY(run(log_->tail()));
-  return begin_session();
+  if (!is_away()) return begin_session();
+  return functions_are_new ? copies_.write_heads() : Status{};
 }
 
 // Both slots name the session before anything is appended: where the newer head is damaged later,

@@ -297,4 +297,26 @@ Status ObjectLog::recover(u64 session) {
   return {};
 }
 
+void ObjectLog::adopt(const ObjectLog& other) {
+  PERDURA_ASSERT(lines() == other.lines() && done() == other.done());
+  std::memcpy(circle_, other.circle_, circle_bytes());
+  at_.tail = other.tail();
+  at_.durable = other.durable();
+  at_.long_end = other.at_.long_end;
+}
+
+// All of the circle: nothing in it but what was recovered is an entry from here on. Marks are of
+// the place that they are in.
+Status ObjectLog::copy_to(media::LinearMedium& medium, u64 offset) {
+  place_.offset = offset;
+  u64 begin = done();
+  for (u64 index = begin; index != tail(); index += entry_at(index).lines) {
+    if (entry_at(index).group == 0) continue;
+    mark(begin, index);
+    begin = index + entry_at(index).lines;
+  }
+  PERDURA_ASSERT(begin == tail());
+  return medium.write(offset, {circle_, circle_bytes()}, PERDURA_SITE("object entries elsewhere"));
+}
+
 }  // namespace perdura::object

@@ -230,6 +230,11 @@ class ObjectLog {
   /// before which nothing is missing. It is published, not done. kCorrupt where an entry is missing
   /// that was durable.
   Status recover(u64 session);
+  /// What was recovered is that of another log, of as many lines.
+  void adopt(const ObjectLog& other);
+  /// What was recovered, of the session that it was created with, is written as a log at another
+  /// place of another medium; durable with the next barrier there.
+  Status copy_to(media::LinearMedium& medium, u64 offset);
 
  private:
   /// In the place of the checksum of an entry in memory, which only a mark has.

@@ -121,7 +121,7 @@ Result<bool> ObjectCore::move_out(u64 place) {
     return false;
   }
   const u64 done = log_->done();
-  const Status moved = guarded([&] { return copies_.move_out(place, image_, done, session_); });
+  const Status moved = guarded([&] { return copies_.move_out(place, 0, image_, done, session_); });
   if (is_in_overflow(head())) {
     log_->note_checkpoint(done, done);
     calls_since_checkpoint_ = 0;

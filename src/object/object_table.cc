@@ -42,7 +42,7 @@ bool head_fits(const ObjectHead& head, u64 slot) {
   if (head.log_lines == 0) return true;
   const bool has_history = head.history != format::ObjectHistory::kNone;
   const bool has_archive = head.history == format::ObjectHistory::kAll;
-  if (is_in_overflow(head) && (head.log_place != 0 || has_archive)) return false;
+  if (is_in_overflow(head) && has_archive) return false;
   const u64 second = is_in_overflow(head) ? 0 : head.copy_place[1];
   return head.copy <= format::kObjectInOverflow && head.history <= format::ObjectHistory::kAll &&
          has_history == (head.callers != 0) && has_archive == (head.archive_lines != 0) &&
@@ -74,14 +74,20 @@ std::vector<ObjectTable::Range> ObjectTable::ranges_of(const ObjectHead& head) {
   return ranges;
 }
 
-bool ObjectTable::has_overflow_of(const ObjectHead& head) const {
-  return is_in_overflow(head) && overflow_ != nullptr && head.copy_place[1] == overflow_->id();
+// In the overflow store, if it is this one.
+std::vector<ObjectTable::Range> ObjectTable::overflow_ranges_of(const ObjectHead& head) const {
+  if (head.log_lines == 0 || !is_in_overflow(head) || overflow_ == nullptr ||
+      head.copy_place[1] != overflow_->id())
+    return {};
+  std::vector<Range> ranges{{head.copy_place[0], format::object_image_bytes(head)}};
+  if (head.log_place != 0) ranges.push_back({head.log_place, head.log_lines * kLineBytes});
+  return ranges;
 }
 
 void ObjectTable::give_back(const ObjectHead& head) {
   for (const Range& range : ranges_of(head)) space_.give_back(range.place, range.bytes);
-  if (head.log_lines != 0 && has_overflow_of(head))
-    overflow_->space().give_back(head.copy_place[0], format::object_image_bytes(head));
+  for (const Range& range : overflow_ranges_of(head))
+    overflow_->space().give_back(range.place, range.bytes);
 }
 
 ObjectTable::Entry ObjectTable::entry_of(media::Medium& medium, u64 place, std::byte* slots) {
@@ -131,9 +137,9 @@ Status ObjectTable::claim(const Entry& entry) {
   for (const Range& range : ranges_of(entry.head))
     if (!space_.take(range.place, range.bytes))
       return damaged(entry.place, "names space that is not free");
-  if (has_overflow_of(entry.head) &&
-      !overflow_->space().take(entry.head.copy_place[0], format::object_image_bytes(entry.head)))
-    return damaged(entry.place, "names space of the overflow store that is not free");
+  for (const Range& range : overflow_ranges_of(entry.head))
+    if (!overflow_->space().take(range.place, range.bytes))
+      return damaged(entry.place, "names space of the overflow store that is not free");
   objects_.push_back(entry);
   return {};
 }

@@ -70,7 +70,7 @@ class ObjectTable {
 
  private:
   static std::vector<Range> ranges_of(const format::ObjectHead& head);
-  bool has_overflow_of(const format::ObjectHead& head) const;
+  std::vector<Range> overflow_ranges_of(const format::ObjectHead& head) const;
   Status claim(const Entry& entry);
   void add_unused(u64 place, u64 sequence, u8 unclear);
   Failure damaged(u64 place, const char* what) const;

@@ -31,12 +31,12 @@ class History {
   void run() {
     in_order_ = draw(4) != 0;
     for (u64 sessions = 1 + draw(5); sessions != 0; --sessions) {
-      objects_.open(uri_, {});
+      objects_.open(uri_, {}, {}, {});
       for (u64 actions = draw(12); actions != 0; --actions) act();
       end_session(draw(2) == 0);
     }
     // Nothing is left for the next history.
-    objects_.open(uri_, {});
+    objects_.open(uri_, {}, {}, {});
     for (const std::string& name : there_) {
       (void)object(name);
       objects_.remove(name);

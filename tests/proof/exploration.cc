@@ -56,7 +56,8 @@ Json json_of(const RecordedCall& call) {
                {"pending_max", call.pending_max},
                {"size", call.size},
                {"unwritten", call.unwritten},
-               {"covers", call.covers}};
+               {"covers", call.covers},
+               {"medium", call.medium}};
   if (call.site != nullptr) json["site"] = {call.site->file, call.site->line, call.site->what};
   return json;
 }
@@ -70,7 +71,8 @@ RecordedCall call_of(const Json& json) {
                     .pending_max = json.at("pending_max"),
                     .size = json.at("size"),
                     .unwritten = json.at("unwritten"),
-                    .covers = json.at("covers")};
+                    .covers = json.at("covers"),
+                    .medium = json.at("medium")};
   if (json.contains("site")) {
     const Json& site = json["site"];
     call.site = site_of(site.at(0), site.at(1), site.at(2));
@@ -259,7 +261,8 @@ void save(const Finding& finding, const std::string& path) {
                      {"others", run.others},
                      {"geometry", json_of(run.geometry)},
                      {"sessions", sessions},
-                     {"objects_alone", run.objects_alone}};
+                     {"objects_alone", run.objects_alone},
+                     {"objects_bytes_max", run.objects_bytes_max}};
   std::ofstream out(path, std::ios::binary | std::ios::trunc);
   Json::to_cbor(json, out);
   out.close();
@@ -290,7 +293,8 @@ Finding load(const std::string& path) {
                           .others = json.at("others"),
                           .geometry = geometry_of(json.at("geometry")),
                           .sessions = {},
-                          .objects_alone = json.at("objects_alone")}};
+                          .objects_alone = json.at("objects_alone"),
+                          .objects_bytes_max = json.at("objects_bytes_max")}};
   for (const Json& session : json.at("sessions"))
     finding.run.sessions.push_back(session_of(session));
   if (finding.session >= finding.run.sessions.size())

@@ -7,6 +7,7 @@
 
 #include "base/checksum.hpp"
 #include "support/filtered_queue.hpp"
+#include "support/window_medium.hpp"
 
 namespace perdura::proof {
 namespace {
@@ -248,12 +249,33 @@ ObjectsVerdict check_all(const std::vector<LoggedObject>& objects, detail::Objec
 
 }  // namespace
 
-ObjectsVerdict check_logged(const std::vector<LoggedObject>& objects,
+ObjectsOptions options_of_objects(u64 bytes_max, const std::string& overflow) {
+  ObjectsOptions options;
+  options.bytes_max = bytes_max;
+  if (bytes_max != 0) options.overflow = overflow;
+  return options;
+}
+
+ObjectsVerdict check_logged(const std::vector<LoggedObject>& objects, u64 bytes_max,
                             const detail::ObjectsRuntime::OpenMedium& open_medium, size_t call) {
   static std::atomic<u64> number{0};  // each state is a medium of its own
   try {
+    std::shared_ptr<media::Medium> whole;
+    const auto window = [&](u64 begin, u64 end,
+                            const char* name) -> Result<std::unique_ptr<media::Medium>> {
+      if (!whole) {
+        PERDURA_ASSIGN(std::unique_ptr<media::Medium> opened, open_medium());
+        whole = std::move(opened);
+      }
+      std::unique_ptr<media::Medium> part =
+          std::make_unique<test::WindowMedium>(whole, begin, end, name);
+      return part;
+    };
+    const std::string uri = "file:/nowhere/state-" + std::to_string(++number);
     const auto runtime = value_or_throw(detail::ObjectsRuntime::open(
-        "file:/nowhere/state-" + std::to_string(++number), {}, open_medium));
+        uri, options_of_objects(bytes_max, uri + ".overflow"),
+        [&] { return bytes_max == 0 ? open_medium() : window(0, kOverflowAt, "the store"); },
+        [&] { return window(kOverflowAt, ~u64{0}, "the overflow store"); }));
     ObjectsVerdict verdict = check_all(objects, *runtime, call);
     runtime->abandon();
     return verdict;
@@ -448,9 +470,10 @@ bool LoggedObjects::Handle::checkpoint() {
   return true;
 }
 
-void LoggedObjects::open(const std::string& uri,
-                         const detail::ObjectsRuntime::OpenMedium& open_medium) {
-  runtime_ = value_or_throw(detail::ObjectsRuntime::open(uri, {}, open_medium));
+void LoggedObjects::open(const std::string& uri, const ObjectsOptions& options,
+                         const detail::ObjectsRuntime::OpenMedium& open_medium,
+                         const detail::ObjectsRuntime::OpenMedium& open_overflow) {
+  runtime_ = value_or_throw(detail::ObjectsRuntime::open(uri, options, open_medium, open_overflow));
   // What may be there or not has been decided.
   const std::vector<ObjectDescription> there = value_or_throw(runtime_->list());
   std::erase_if(objects_, [&](const LoggedObject& object) {
@@ -526,7 +549,7 @@ std::vector<LoggedObject> LoggedObjects::end_session() {
   std::vector<LoggedObject> session = record();
   for (const auto& [name, handle] : handles_) {
     const format::ObjectHead head = handle->open().core().settled_head();
-    copy_places_[name] = head.copy_place[head.copy];
+    copy_places_[name] = resilient_place(head);
   }
   handles_.clear();
   objects_ = session;

@@ -144,8 +144,11 @@ struct LoggedObject {
   static LoggedObject of(const Json& json);
 };
 
-/// Those of a session: what must be there, and nothing else.
-ObjectsVerdict check_logged(const std::vector<LoggedObject>& objects,
+constexpr u64 kOverflowAt = kMiB;
+/// With space for so many bytes and an overflow store for the others; 0: as they are by themselves.
+ObjectsOptions options_of_objects(u64 bytes_max, const std::string& overflow);
+/// Those of a session: what must be there, and nothing else. Both stores are in one medium.
+ObjectsVerdict check_logged(const std::vector<LoggedObject>& objects, u64 bytes_max,
                             const detail::ObjectsRuntime::OpenMedium& open_medium, size_t call);
 
 /// Which writes of a medium fail, by their sites, and what becomes of those.
@@ -176,7 +179,9 @@ class LoggedObjects {
   /// `calls`: how many of the medium are recorded.
   explicit LoggedObjects(std::function<size_t()> calls) : calls_(std::move(calls)) {}
 
-  void open(const std::string& uri, const detail::ObjectsRuntime::OpenMedium& open_medium);
+  void open(const std::string& uri, const ObjectsOptions& options,
+            const detail::ObjectsRuntime::OpenMedium& open_medium,
+            const detail::ObjectsRuntime::OpenMedium& open_overflow);
   bool is_open() const { return runtime_ != nullptr; }
   /// Made where there is none; else of `options` those of this opening count. Of its methods only
   /// the first `methods` are the program's.

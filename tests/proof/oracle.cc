@@ -268,7 +268,7 @@ std::string Oracle::compare_transactions(Execution& execution, const Recovered& 
 
 ObjectsVerdict Oracle::compare_logged(Execution& execution, size_t call) const {
   return check_logged(
-      session_.logged,
+      session_.logged, run_.objects_bytes_max,
       [&]() -> Result<std::unique_ptr<media::Medium>> { return execution.medium(); }, call);
 }
 

@@ -16,6 +16,7 @@ std::vector<Workload>& all() {
 }
 
 constexpr const char* kFile = "state.pd";
+constexpr const char* kOverflowFile = "overflow.pd";
 constexpr const char* kNeighbour = "neighbour";
 
 test::ChainRoot& chain_of(detail::ContainerRuntime& container) {
@@ -72,10 +73,19 @@ std::unique_ptr<media::Medium> Run::wrap(std::unique_ptr<media::Medium> inner) {
 
 void Run::open_objects() {
   const bool beside = store_ != nullptr || container_ != nullptr;
-  logged_.open(uri(), [this]() -> Result<std::unique_ptr<media::Medium>> {
-    PERDURA_ASSIGN(media::OpenedMedium opened, media::open_medium(uri(), {}));
-    return wrap(std::move(opened.medium));
-  });
+  const std::string overflow = proof::uri(medium_, folder_.path(kOverflowFile));
+  logged_.open(
+      uri(), options_of_objects(objects_bytes_max_, overflow),
+      [this]() -> Result<std::unique_ptr<media::Medium>> {
+        PERDURA_ASSIGN(media::OpenedMedium opened, media::open_medium(uri(), {}));
+        return wrap(std::move(opened.medium));
+      },
+      [this, overflow]() -> Result<std::unique_ptr<media::Medium>> {
+        PERDURA_ASSIGN(media::OpenedMedium opened, media::open_medium(overflow, {}));
+        std::unique_ptr<media::Medium> wrapped = std::make_unique<RefusingWrites>(
+            recording_.wrap_beside(std::move(opened.medium), kOverflowAt), refusal_);
+        return wrapped;
+      });
   objects_alone_ = !beside;
   if (!beside) begin_session();
 }
@@ -202,8 +212,15 @@ void Run::cut_power() {
   const testing::CrashState state(history, end, medium_.tearing);
   const std::vector<std::byte> left =
       state.content([this](size_t, u32 options) { return static_cast<u32>(random(options)); });
-  if (left.empty()) std::filesystem::remove(folder_.path(kFile));
-  else testing::write_file(folder_.path(kFile), left);
+  const auto leave = [this](const char* file, std::span<const std::byte> bytes) {
+    if (bytes.empty()) std::filesystem::remove(folder_.path(file));
+    else testing::write_file(folder_.path(file), {bytes.begin(), bytes.end()});
+  };
+  const std::span all(left);
+  if (objects_bytes_max_ == 0) return leave(kFile, all);
+  const size_t first = std::min<size_t>(left.size(), kOverflowAt);
+  leave(kFile, all.first(first));
+  leave(kOverflowFile, all.subspan(first));
 }
 
 test::Ledger& Run::ledger() {

@@ -90,6 +90,8 @@ struct RunRecord {
   media::Geometry geometry;
   std::vector<Session> sessions;
   bool objects_alone = false;  ///< there is no other region
+  /// Not 0: objects have so many bytes, and an overflow store, which states have at kOverflowAt.
+  u64 objects_bytes_max = 0;
 };
 
 /// What a workload does things with. Calls of the medium are recorded, a session for each opening.
@@ -135,6 +137,8 @@ class Run {
   void remove_neighbour();
   /// Objects whose calls are logged: of a session of their own, or beside the store, if it is open.
   void open_objects();
+  /// They have so much space in their store, and an overflow store; before the first open.
+  void limit_objects(u64 bytes_max) { objects_bytes_max_ = bytes_max; }
   LoggedObjects& objects() { return logged_; }
   /// From the next opening of a medium on.
   void refuse(const Refusal& refusal) { refusal_ = refusal; }
@@ -192,7 +196,9 @@ class Run {
   void wait(u64 version);
 
   RunRecord record() && {
-    return {medium_, seed_, options, others, geometry_, std::move(sessions_), objects_alone_};
+    return {
+        medium_,           seed_, options, others, geometry_, std::move(sessions_), objects_alone_,
+        objects_bytes_max_};
   }
 
  private:
@@ -236,6 +242,7 @@ class Run {
   Refusal refusal_;
   LoggedObjects logged_{[this] { return recording_.size(); }};
   bool objects_alone_ = false;
+  u64 objects_bytes_max_ = 0;
   std::vector<Session> sessions_;
 };
 

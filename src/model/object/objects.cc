@@ -77,6 +77,10 @@ std::vector<ObjectDescription> Objects::list() const {
   return value_or_throw(guarded([&] { return in_use(runtime_).list(); }));
 }
 
+ObjectMoves Objects::moves() const {
+  return value_or_throw(guarded([&] { return in_use(runtime_).moves(); }));
+}
+
 std::uint64_t Objects::recorded(std::uint32_t potid) const {
   return value_or_throw(guarded([&] { return in_use(runtime_).recorded(potid); }));
 }

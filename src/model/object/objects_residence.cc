@@ -83,11 +83,11 @@ Result<u64> ObjectsRuntime::allocate(u64 bytes) {
     if (place || place.failure().code != Code::kNoSpace || !overflow_) return place;
     PERDURA_ASSIGN(const bool moved, move_somebody_out());
     if (!moved)
-      return Failure{Code::kNoSpace,
-                     place.failure().message + ". None of its objects can be moved to '" +
-                         overflow_->name() +
-                         "' now: there are those that are called all the time, that keep all their "
-                         "calls, or that nobody has open"};
+      return Failure{Code::kNoSpace, place.failure().message +
+                                         ". None of its objects can be moved to '" +
+                                         overflow_->name() +
+                                         "' now: there are those that are called all the time, and "
+                                         "that keep all their calls"};
   }
 }
 
@@ -133,7 +133,7 @@ Result<bool> ObjectsRuntime::move_somebody_out() {
     for (size_t i = 0; !moved && i < all.size(); ++i) {
       ObjectCore& core = all[i]->core();
       ObjectTable::Entry entry = *table_->find(core.head().name);
-      PERDURA_ASSIGN(moved, move_out(entry, [&](u64 place) {
+      PERDURA_ASSIGN(moved, move_out(entry, 0, [&](u64 place, u64) {
                        Result<bool> done = core.move_out(place);
                        entry.head = core.settled_head();
                        entry.unclear = core.unclear_heads();
@@ -148,32 +148,51 @@ Result<bool> ObjectsRuntime::move_unopened_out() {
   for (const ObjectTable::Entry& each : table_->all()) {
     if (is_in_overflow(each.head) || open_.contains(std::string_view(each.head.name))) continue;
     ObjectTable::Entry entry = each;
-    PERDURA_ASSIGN(const bool moved, move_out(entry, [&](u64 place) {
-                     return object::move_out(medium(), entry, *overflow_, place);
+    const u64 log_bytes = each.head.log_lines * kLineBytes;
+    PERDURA_ASSIGN(const bool moved, move_out(entry, log_bytes, [&](u64 place, u64 log_place) {
+                     return object::move_out(medium(), entry, *overflow_, place, log_place);
                    }));
     if (moved) return true;
   }
   return false;
 }
 
-// `move`: to a place there, after which `entry` is as it says. The table knows what it had before.
+// `move`: to places there, after which `entry` is as it says; for a log that has to move too there
+// is a second one. The table knows what it had before.
 template <class Move>
-Result<bool> ObjectsRuntime::move_out(ObjectTable::Entry& entry, const Move& move) {
+Result<bool> ObjectsRuntime::move_out(ObjectTable::Entry& entry, u64 log_bytes, const Move& move) {
+  object::ObjectSpace& there = overflow_->space();
   const ObjectHead before = entry.head;
   const u64 bytes = format::object_image_bytes(before);
-  PERDURA_ASSIGN(const u64 place, overflow_->space().allocate(bytes));
-  Result<bool> moved = move(place);
+  PERDURA_ASSIGN(const u64 place, there.allocate(bytes));
+  u64 log_place = 0;
+  if (log_bytes != 0) {
+    const Result<u64> found = there.allocate(log_bytes);
+    if (!found) {
+      there.give_back(place, bytes);
+      return found.failure();
+    }
+    log_place = *found;
+  }
+  Result<bool> moved = move(place, log_place);
   // Where a head may say so all the same neither space is anybody's.
   if (entry.unclear != 0) return noting_heads(std::move(moved));
-  if (!is_in_overflow(entry.head)) {
-    overflow_->space().give_back(place, bytes);
-    return moved;
-  }
+  const bool is_out = is_in_overflow(entry.head);
+  if (!is_out) there.give_back(place, bytes);
+  if (log_place != 0 && !(is_out && entry.head.log_place == log_place))
+    there.give_back(log_place, log_bytes);
+  if (!is_out) return moved;
+  note_moved(before, entry);
+  ++moves_.out;
+  return moved;
+}
+
+// What it had elsewhere is nobody's any more; the names of its functions are where they were.
+void ObjectsRuntime::note_moved(const ObjectHead& before, const ObjectTable::Entry& entry) {
   table_->give_back(before);
-  const bool taken = table_->space().take(before.functions_place, before.functions_bytes);
+  const bool taken = table_->space().take(entry.head.functions_place, entry.head.functions_bytes);
   PERDURA_ASSERT(taken);
   table_->note(entry);
-  return moved;
 }
 
 Status ObjectsRuntime::bring_home(OpenObject& object) {
@@ -182,11 +201,18 @@ Status ObjectsRuntime::bring_home(OpenObject& object) {
   ObjectTable::Entry entry = *table_->find(core.head().name);
   PERDURA_ASSIGN(const ObjectCore::Places places, allocate_places(entry.head));
   PERDURA_TRY(noting_heads(core.move_home(places)));
-  overflow_->space().give_back(entry.head.copy_place[0], format::object_image_bytes(entry.head));
+  const ObjectHead before = entry.head;
   entry.head = core.settled_head();
-  table_->note(entry);
+  note_moved(before, entry);
   object.set_last_look(looks_ + 1);
+  ++moves_.home;
   return {};
+}
+
+Result<ObjectMoves> ObjectsRuntime::moves() const {
+  PERDURA_TRY(require_not_forked());
+  std::lock_guard lock(mutex_);
+  return moves_;
 }
 
 // Whoever has the lock may wait for calls of objects, so who waits for the lock here looks whether

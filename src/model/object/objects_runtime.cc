@@ -433,6 +433,7 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::recover(const ObjectTable::E
                           .unclear = now.unclear,
                           .session = session,
                           .functions = functions_of(names, type),
+                          .functions_are_new = names.size() != before,
                           .options = core_options(options, now.head),
                           .residence = memory_ ? nullptr : this,
                           .overflow = overflow_.get()};

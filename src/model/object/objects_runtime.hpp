@@ -86,6 +86,7 @@ class ObjectsRuntime : private object::Residence {
   Status resize(std::string_view name, u64 bytes);
   Status remove(std::string_view name);
   Result<std::vector<ObjectDescription>> list();
+  Result<ObjectMoves> moves() const;
   Result<std::uint64_t> recorded(std::uint32_t potid) const;
   Status close();
   /// The end that the death of the process is: nothing more becomes durable. Nobody calls any more.
@@ -133,7 +134,8 @@ class ObjectsRuntime : private object::Residence {
   Result<bool> move_somebody_out();
   Result<bool> move_unopened_out();
   template <class Move>
-  Result<bool> move_out(object::ObjectTable::Entry& entry, const Move& move);
+  Result<bool> move_out(object::ObjectTable::Entry& entry, u64 log_bytes, const Move& move);
+  void note_moved(const format::ObjectHead& before, const object::ObjectTable::Entry& entry);
 
   Status write_names(const std::vector<std::string>& names, format::ObjectHead& head);
   media::LinearMedium& medium() const { return shared_->volume().linear(); }
@@ -154,6 +156,7 @@ class ObjectsRuntime : private object::Residence {
   std::unique_ptr<object::ObjectTable> table_;
   u64 table_is_of_ = 0;  ///< which changes of the memory it has
   std::map<std::string, std::shared_ptr<OpenObject>, std::less<>> open_;
+  ObjectMoves moves_;
   u64 looks_ = 0;             ///< at which objects were called (by_last_call)
   std::atomic<u32> bell_{0};  ///< changes when `looker_` is to look
   /// Looks after deferred calls, where some object says how long they may wait.
