@@ -371,9 +371,10 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::create(std::string_view name
                           .functions = functions_of(names, type),
                           .options = core_options(options, entry.head)};
   block.add_to(parts);
-  PERDURA_ASSIGN(auto core,
-                 noting_heads(ObjectCore::create(
-                     std::move(parts), {static_cast<const std::byte*>(type.initial), type.bytes})));
+  auto created = ObjectCore::create(std::move(parts),
+                                    {static_cast<const std::byte*>(type.initial), type.bytes});
+  if (block.is_refused()) return created.failure();
+  PERDURA_ASSIGN(auto core, noting_heads(std::move(created)));
   entry.head = core->head();
   entry.unclear = 0;
   table_->note(entry);
