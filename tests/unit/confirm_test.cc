@@ -193,8 +193,8 @@ TEST_P(ConfirmTest, AFailureIsOfTheNextVersion) {
   EXPECT_GE(words_of(store)[0], value);
 }
 
-// A replay is cut short at each of its barriers, and the log of its version rots: what has come home
-// of that version is not taken for the version before.
+// A replay is cut short at each of its barriers, and the log of its version rots: what has come
+// home of that version is not taken for the version before.
 TEST_P(ConfirmTest, AVersionThatComesHomeIsKnownBefore) {
   media::FaultPlan plan;
   int refused = 0;

@@ -256,8 +256,7 @@ void relaxed_unclear(Run& run) {
   }
 }
 const Registration kRelaxedUnclear({"objects-relaxed-unclear",
-                                    "calls are synced behind a head that failed",
-                                    relaxed_unclear});
+                                    "calls are synced behind a head that failed", relaxed_unclear});
 
 // --- lines that methods report -------------------------------------------------------------------
 
