@@ -130,7 +130,8 @@ struct ObjectOptions {
   /// kNoSpace, and are not logged.
   std::uint64_t archive_bytes = 1 << 24;
   /// Each call runs a second time on a copy of the state: Error kMisuse where that does not do the
-  /// same, which it would have to after a crash.
+  /// same, which it would have to after a crash. Answers are compared where equal ones have equal
+  /// bytes: not those that have bytes between their members, or may hold nothing.
   bool verify_replay = false;
 };
 
@@ -162,7 +163,8 @@ struct ObjectMethod {
   bool (*accepts)(const void* context);         ///< nullptr: all calls
   bool commutes;
   bool reports = false;
-  bool own_thread = false;  ///< whoever called runs it
+  bool own_thread = false;         ///< whoever called runs it
+  bool answers_are_bytes = false;  ///< equal answers have equal bytes
 };
 struct ObjectType {
   const char* name;
@@ -241,6 +243,8 @@ struct MethodTraits<R (State::*)(A...) noexcept> {
     if constexpr (std::is_void_v<R>) return std::size_t{0};
     else return sizeof(R);
   }();
+  static constexpr bool kAnswersAreBytes = std::has_unique_object_representations_v<R> ||
+                                           std::is_same_v<R, float> || std::is_same_v<R, double>;
 
   static auto pack(const std::decay_t<A>&... arguments) {
     std::array<std::byte, kPlaces.back() == 0 ? 1 : kPlaces.back()> context{};
@@ -357,6 +361,7 @@ struct LineOf<Kind<Method, Hints...>> {
                         nullptr,
                         kCommute == 1,
                         kReport == 1};
+    method.answers_are_bytes = Traits::kAnswersAreBytes;
     (
         [&] {
           if constexpr (HintTraits<decltype(Hints)>::kIsJoin)

@@ -145,7 +145,8 @@ struct Options {
   std::uint64_t verify_bytes_per_second = std::uint64_t{64} << 20;
 
   /// Let the superblock know of each version soon after it is durable: then damage to the last one
-  /// is told from a checkpoint that a crash cut short. Costs two more flushes of the medium for
+  /// is told from a checkpoint that a crash cut short. Otherwise it learns of a version before that
+  /// comes home, which on block media may be much later. Costs two more flushes of the medium for
   /// each version, in the background.
   bool confirm_versions = false;
 

@@ -478,6 +478,9 @@ Status RedoLogEngine::replay(const std::vector<log::LoggedVersion>& versions, bo
     return version.number > home_version_;
   });
   if (news != versions.end()) {
+    // Before their lines are home the superblock knows that they were durable: else rot in their
+    // log would be taken for a checkpoint that a crash cut short, and the version before for whole.
+    PERDURA_TRY(config_.volume->confirm(config_.region->id(), newest));
     const Status done = replay.run(config_.region->home(), {news, versions.end()}, again);
     for (const u64 page : replay.damaged()) config_.guard->note_in_version(page);
     if (!done) return copy_of(done.failure());

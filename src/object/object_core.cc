@@ -260,6 +260,9 @@ Status ObjectCore::sync_soon() {
 }
 
 Status ObjectCore::checkpoint() {
+  if (InMethod::any())
+    return Failure{Code::kMisuse,
+                   "a method of an object checkpoints object '" + std::string(head().name) + "'"};
   return execute_alone(false, [&] { return write_checkpoint(); });
 }
 

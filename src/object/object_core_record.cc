@@ -94,7 +94,10 @@ Result<bool> ObjectCore::is_recorded(const Call& call, void* result) {
   return guarded([&]() -> Result<bool> {
     const u64 result_bytes = function_of(call).result_bytes;
     const CallRecord::Found found = recording_->record.answer(call, result_bytes, result);
-    if (found == CallRecord::Found::kAnother) return another_call(call);
+    if (found == CallRecord::Found::kAnother) {
+      PERDURA_TRY(check_call(call));  // what is refused was so before, and is not recorded
+      return another_call(call);
+    }
     return found == CallRecord::Found::kRecorded;
   });
 }

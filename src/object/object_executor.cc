@@ -192,16 +192,22 @@ Status ObjectExecutor::run_verified(const Function& function, const std::byte* c
   if (parts_.verifies) {
     std::memcpy(twin_.data(), parts_.state.data(), parts_.state.size());
     std::memcpy(before_.data(), parts_.state.data(), parts_.state.size());
-    function.run(twin_.data(), context, answer_.data());
+    if (twin_answer_.size() < function.result_bytes)
+      twin_answer_ = AlignedBuffer(function.result_bytes);
+    function.run(twin_.data(), context, twin_answer_.data());
   }
   run_on_state(function, context, answer_.data());
   if (!parts_.verifies) return {};
-  if (std::memcmp(twin_.data(), parts_.state.data(), parts_.state.size()) == 0)
+  const bool answers_same =
+      !function.answers_are_bytes ||
+      std::memcmp(twin_answer_.data(), answer_.data(), function.result_bytes) == 0;
+  if (answers_same && std::memcmp(twin_.data(), parts_.state.data(), parts_.state.size()) == 0)
     return check_reports(function);
   return Failure{Code::kMisuse,
                  "method " + function.name +
-                     " did something else when it was run again, so the object would be another "
-                     "one after a crash; it must depend on the state and its arguments alone"};
+                     " did something else when it was run again, or answered so, and the object "
+                     "or what is kept of its answers would be another one after a crash; it must "
+                     "depend on the state and its arguments alone"};
 }
 
 // What no method has reported a checkpoint would leave out. Where processes share the object

@@ -41,6 +41,8 @@ struct Function {
   bool own_thread = false;
   /// It says what it changes (ObjectChanges::report); else anything may have changed.
   bool reports = false;
+  /// Equal answers have equal bytes, so that two runs can be told apart by them.
+  bool answers_are_bytes = false;
 };
 /// Of a method that can be joined.
 constexpr u64 kJoinedContextMax = kMergedContextMax;
@@ -177,9 +179,10 @@ class ObjectExecutor {
   static constexpr size_t kKnownLists = 64;
   std::array<KnownList, kKnownLists> known_lists_{};
   u64 segment_ = 0;
-  AlignedBuffer twin_;    ///< verifying: the state that the other run makes
-  AlignedBuffer before_;  ///< and what it was
-  AlignedBuffer answer_;  ///< of a call that is done apart
+  AlignedBuffer twin_;            ///< verifying: the state that the other run makes
+  AlignedBuffer before_;          ///< and what it was
+  AlignedBuffer answer_;          ///< of a call that is done apart
+  AlignedBuffer twin_answer_{1};  ///< verifying: of its other run
   std::atomic<u64> calls_{0};
   std::atomic<u64> runs_{0};
 };

@@ -51,6 +51,8 @@ Status bring_home(region::Volume& volume, const format::RegionRecord& region,
                   std::span<const log::LoggedVersion> versions, log::Space& space) {
   const u64 newest = versions.back().number;
   PERDURA_ASSIGN(auto home, region::HomeMap::of(volume, region));
+  // As before each replay: rot in their log must not be taken for a crash from now on.
+  PERDURA_TRY(volume.confirm(region.region, newest));
   commit::Replay replay(volume, region.limit_bytes);
   PERDURA_TRY(replay.run(std::move(home), versions, true));
   // Barrier: the home image is durable before the superblock says that the log is not needed.

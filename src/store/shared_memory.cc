@@ -273,9 +273,15 @@ Result<u64> SharedMemory::count_session() {
   return session;
 }
 
+// Who has not seen what others changed before has not with this one either: its superblock is an
+// old one, which must neither be said to be the newest nor be written when it leaves.
 u64 SharedMemory::note_change() {
-  header().session = volume_.superblock().session;
-  seen_ = ++header().changes;
+  Header& shared = header();
+  const bool has_seen_all = seen_ == shared.changes;
+  ++shared.changes;
+  if (!has_seen_all) return seen_;
+  shared.session = volume_.superblock().session;
+  seen_ = shared.changes;
   return seen_;
 }
 

@@ -34,8 +34,8 @@ bool names_a_place(const std::string& text) {
   return false;
 }
 
-/// Three objects, of which one has calls that its copy lacks, and one keeps all calls; and the
-/// places of a fourth one.
+/// Three objects, of which two have calls that their copies lack, and one of these keeps all calls,
+/// in its archive and its log; and the places of a fourth one.
 RunRecord make_objects(const Victim& victim) {
   Run run(victim.medium, kSeed);
   const ObjectOptions options{.log_bytes = 2 * kPageBytes, .checkpoint_calls = 20};
@@ -60,6 +60,7 @@ RunRecord make_objects(const Victim& victim) {
     if (i % 3 == 2) known.tell(lane, i);
     if (i % 2 == 1) hot.tell(lane, i);
     if (i % 2 == 1) all.tell(lane, i);
+    if (i == 20) all.checkpoint();
   }
   known.checkpoint();
   hot.tell(0, 1);
@@ -182,22 +183,28 @@ class Patient {
         free_[(extent.medium_offset + at) / kPageBytes] = true;
   }
 
-  // Also the last group of calls that is in a log: nothing shows that it was there.
+  // Also the last group of calls that is in each log: nothing shows that it was there.
   void find_objects(region::Volume& volume) {
     mark(volume, format::ExtentKind::kObjects);
     object::ObjectTable table(volume, volume.regions().front().region);
     value_or_throw(table.read());
-    for (const object::ObjectTable::Entry& each : table.all())
+    for (const object::ObjectTable::Entry& each : table.all()) {
       for (const auto& [place, bytes] : std::initializer_list<std::pair<u64, u64>>{
                {each.head.copy_place[0], kPageBytes},
                {each.head.copy_place[1], kPageBytes},
                {each.head.log_place, each.head.log_lines * kLineBytes},
-               {each.head.functions_place, each.head.functions_bytes}})
+               {each.head.functions_place, each.head.functions_bytes},
+               {each.head.archive_place, each.head.archive_lines * kLineBytes}})
         for (u64 at = 0; at < bytes; at += kPageBytes) free_[(place + at) / kPageBytes] = false;
+      find_last_group(each.head.log_place, each.head.log_lines * kLineBytes);
+    }
+  }
+
+  void find_last_group(u64 log_place, u64 log_bytes) {
     for (const media::RecordedCall& call : run_.sessions.back().history.calls())
       if (call.site != nullptr && std::string_view(call.site->what) == "object entries" &&
-          call.kind == media::RecordedCall::Kind::kWrite)
-        last_group_ = {call.offset, call.bytes.size()};
+          call.kind == media::RecordedCall::Kind::kWrite && call.offset - log_place < log_bytes)
+        last_groups_[log_place] = {call.offset, call.bytes.size()};
   }
 
   void find_chunks(region::Volume& volume) {
@@ -245,7 +252,9 @@ class Patient {
   std::string count(Damage& damage, size_t mark, u64 oldest_of_last_hit, bool forged) {
     ++damage.cases;
     // What opening an object writes is not the damage.
-    const bool group_hit = execution_.stored_since(mark, last_group_.first, last_group_.second);
+    const bool group_hit = std::ranges::any_of(last_groups_, [&](const auto& each) {
+      return execution_.stored_since(mark, each.second.first, each.second.second);
+    });
     std::vector<u64> hit;  // older versions whose records are, before recovery writes anything
     for (const auto& [version, places] : records_)
       if (version != newest_ && records_hit(mark, version)) hit.push_back(version);
@@ -308,7 +317,8 @@ class Patient {
   std::map<u64, std::vector<log::BlockRef>> logged_;  ///< by version
   std::map<u64, std::array<u64, 2>> records_;         ///< of versions in chunks
   std::vector<bool> free_;                            ///< by medium page
-  std::pair<u64, u64> last_group_{};                  ///< of an object's calls: place and bytes
+  /// Of the calls in each object's log, by the log's place: their place and bytes.
+  std::map<u64, std::pair<u64, u64>> last_groups_;
 };
 
 void forge(Execution& execution, u64 seed) {

@@ -23,7 +23,15 @@ detail::ObjectType type_of() {
 }
 
 detail::ObjectType type_of(ObjectState state) {
-  return state == ObjectState::kSmall ? type_of<Small>() : type_of<Large>();
+  switch (state) {
+    case ObjectState::kSmall:
+      return type_of<Small>();
+    case ObjectState::kLarge:
+      return type_of<Large>();
+    case ObjectState::kReporting:
+      return type_of<ReportingLanes>();
+  }
+  throw std::runtime_error("no such state");
 }
 
 using Bytes = std::vector<std::byte>;

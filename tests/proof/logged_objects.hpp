@@ -43,8 +43,11 @@ struct Lanes {
 
   void put(u32 lane, u64 value) noexcept {
     Lane& at = lanes[lane];
+    u64& word = words[(at.calls * kLanes + lane) % kWords];
+    object_changed(&at, sizeof at);
+    object_changed(&word, sizeof word);
     at.mixed = (at.mixed ^ (value + 0xd1342543de82ef95)) * 0x9e3779b97f4a7c15 + 1;
-    words[(at.calls * kLanes + lane) % kWords] = at.mixed;
+    word = at.mixed;
     ++at.calls;
   }
   u64 tell(u32 lane, u64 value) noexcept {
@@ -56,12 +59,14 @@ struct Lanes {
     return lanes[0].mixed;
   }
   void churn(u64 value) noexcept {
+    object_changed(lanes, sizeof lanes);
     for (u32 lane = 1; lane < kLanes; ++lane) lanes[lane].mixed += lanes[lane - 1].mixed * 31;
     put(0, value ^ lanes[kLanes - 1].mixed);
   }
   void put_long(u32 lane, Words<40> value) noexcept { put(lane, sum(value)); }
   void put_longer(u32 lane, Words<180> value) noexcept { put(lane, sum(value)); }
   void add(u32 lane, u64 value, u64 calls) noexcept {
+    object_changed(&lanes[lane], sizeof lanes[lane]);
     lanes[lane].sum += value;
     lanes[lane].calls += calls;
   }
@@ -83,11 +88,14 @@ struct Lanes {
     return sum;
   }
 };
+/// One whose methods are known to report.
+struct ReportingLanes : Lanes<4096> {};
+
 /// In the order of Methods.
 enum class Method : size_t { kPut, kTell, kStir, kChurn, kPutLong, kPutLonger, kAdd };
 
 /// Which state an object has.
-enum class ObjectState : u64 { kSmall, kLarge };
+enum class ObjectState : u64 { kSmall, kLarge, kReporting };
 
 /// What is wrong with objects that were opened, or "".
 struct ObjectsVerdict {
@@ -267,3 +275,19 @@ struct perdura::Methods<perdura::proof::Lanes<kWords>>
           perdura::Deferrable<&perdura::proof::Lanes<kWords>::add,
                               &perdura::proof::Lanes<kWords>::of,
                               &perdura::proof::Lanes<kWords>::join, perdura::kCommutes>> {};
+template <>
+struct perdura::Methods<perdura::proof::ReportingLanes>
+    : perdura::MethodList<
+          perdura::Deferrable<&perdura::proof::ReportingLanes::put,
+                              &perdura::proof::ReportingLanes::of, perdura::kReports>,
+          perdura::Instant<&perdura::proof::ReportingLanes::tell,
+                           &perdura::proof::ReportingLanes::of, perdura::kReports>,
+          perdura::Instant<&perdura::proof::ReportingLanes::stir, perdura::kReports>,
+          perdura::Deferrable<&perdura::proof::ReportingLanes::churn, perdura::kReports>,
+          perdura::Deferrable<&perdura::proof::ReportingLanes::put_long,
+                              &perdura::proof::ReportingLanes::of, perdura::kReports>,
+          perdura::Deferrable<&perdura::proof::ReportingLanes::put_longer,
+                              &perdura::proof::ReportingLanes::of, perdura::kReports>,
+          perdura::Deferrable<
+              &perdura::proof::ReportingLanes::add, &perdura::proof::ReportingLanes::of,
+              &perdura::proof::ReportingLanes::join, perdura::kCommutes, perdura::kReports>> {};

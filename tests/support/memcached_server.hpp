@@ -115,7 +115,10 @@ class MemcachedProcess {
   /// It accepts connections, and answers nothing.
   void pause() {
     ::kill(pid_, SIGSTOP);
-    EXPECT_EQ(::waitpid(pid_, nullptr, WUNTRACED), pid_);
+    pid_t stopped;
+    while ((stopped = ::waitpid(pid_, nullptr, WUNTRACED)) < 0 && errno == EINTR) {
+    }
+    EXPECT_EQ(stopped, pid_);
   }
   void resume() { ::kill(pid_, SIGCONT); }
 

@@ -1,5 +1,5 @@
 // How much of a campaign a test runs: a slice that ./dev test has time for, or the whole of it,
-// where PERDURA_CAMPAIGNS=whole (.ci/run and ./dev torture).
+// where PERDURA_CAMPAIGNS=whole (./dev torture).
 #pragma once
 
 #include <cstdlib>

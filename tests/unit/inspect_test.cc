@@ -177,7 +177,7 @@ TEST_P(Inspect, SeveralMayLookAtOnceBesideAWriter) {
   ToldProcess another([this](const ToldProcess::Ends& ends) -> std::string {
     u64 order;
     return ::read(ends.orders, &order, sizeof order) == sizeof order ? problem_of_looking()
-                                                                      : "was not told to look";
+                                                                     : "was not told to look";
   });
   Store store = Store::open(uri(), options());
   another.order(1);

@@ -483,6 +483,37 @@ TEST_P(ObjectCores, DamageToTheLastGroupAloneIsTakenForACrash) {
   }
 }
 
+// What is lost from some group on to the end of the log leaves nothing whole behind it that could
+// tell; what leaves the last one whole does.
+TEST_P(ObjectCores, DamageThatReachesToTheLastGroupTakesAllThatItReaches) {
+  constexpr u64 kCalls = 12;
+  const std::string name = "object";
+  {
+    const auto medium = open(name);
+    const auto core = create(*medium, kOnlyWhenFull);
+    for (u64 i = 0; i < kCalls; ++i) call(*core, i);
+  }
+  const FileBytes whole = read_file(folder_.path(name));
+  const auto line_at = [&](FileBytes& bytes, u64 group) {
+    return bytes.data() + kLogAt + (object::ObjectLog::kFirstIndex + group) * kLineBytes;
+  };
+  for (u64 first = 0; first + 1 < kCalls; ++first) {
+    for (const u64 kept : {0, 1}) {
+      FileBytes damaged = whole;
+      std::memset(line_at(damaged, first), 0, (kCalls - kept - first) * kLineBytes);
+      write_file(folder_.path(name), damaged);
+      const auto medium = open(name);
+      const auto core = ObjectCore::recover(with_heads(parts(*medium, 2)));
+      ASSERT_EQ(static_cast<bool>(core), kept == 0) << first;
+      if (core) {
+        EXPECT_EQ(state_of(**core).count, first);
+      } else {
+        EXPECT_EQ(core.failure().code, Code::kCorrupt) << core.failure().message;
+      }
+    }
+  }
+}
+
 TEST_P(ObjectCores, AreAPrefixOfTheirCallsAfterAnyCrash) {
   media::Recording recording;
   std::vector<u64> mixed{0};  // after so many calls

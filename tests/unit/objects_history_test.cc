@@ -36,12 +36,24 @@ struct Walk {
   std::uint64_t place() const noexcept { return at; }
 };
 
+/// Refuses large steps.
+struct Short : Walk {
+  void go(std::uint32_t by) noexcept { step(by); }
+  std::uint64_t ask(std::uint32_t by) noexcept { return look(by); }
+  static bool is_short(std::uint32_t by) noexcept { return by < 10; }
+};
+
 }  // namespace perdura::test
 
 template <>
 struct perdura::Methods<perdura::test::Walk>
     : perdura::MethodList<perdura::Deferrable<&perdura::test::Walk::step>,
                           perdura::Instant<&perdura::test::Walk::look>> {};
+template <>
+struct perdura::Methods<perdura::test::Short>
+    : perdura::MethodList<
+          perdura::Deferrable<&perdura::test::Short::go, &perdura::test::Short::is_short>,
+          perdura::Instant<&perdura::test::Short::ask, &perdura::test::Short::is_short>> {};
 
 namespace perdura::test {
 namespace {
@@ -155,6 +167,27 @@ TEST_P(ObjectsHistory, AnotherProgramIsToldWhatTheFirstOneCalled) {
   walk.call<&Walk::look>(0x34u);
   walk.defer<&Walk::step>(1u);  // it is behind what is recorded
   EXPECT_EQ(walk.read<&Walk::count>(), 3u);
+}
+
+// What was refused was not logged, so it is not recorded: run again it is refused again, before
+// what follows is answered.
+TEST_P(ObjectsHistory, CallsThatAreNotAcceptedAreRefusedAgain) {
+  std::uint64_t seen = 0;
+  for (int life = 0; life < 3; ++life) {
+    Objects objects = open();
+    Object<Short> walk = objects.object<Short>("walk", kAll);
+    walk.defer<&Short::go>(3u);
+    walk.call<&Short::ask>(3u);
+    expect_error([&] { walk.defer<&Short::go>(50u); }, Code::kInvalidArgument, "does not accept");
+    expect_error([&] { walk.call<&Short::ask>(50u); }, Code::kInvalidArgument, "does not accept");
+    walk.defer<&Short::go>(4u);
+    const std::uint64_t last = walk.call<&Short::ask>(4u);
+    EXPECT_EQ(walk.read<&Short::count>(), 4u);
+    if (life > 0) {
+      EXPECT_EQ(last, seen);
+    }
+    seen = last;
+  }
 }
 
 TEST_P(ObjectsHistory, AFullArchiveLetsNothingBeLogged) {

@@ -123,5 +123,27 @@ TEST_F(ObjectsWhoseMediumFails, ForWantOfSpaceLeaveWhatThereIsToSmallerOnes) {
   EXPECT_EQ(open().list().size(), 3u);
 }
 
+// Nothing of it was written then, so nothing is unsure.
+TEST_F(ObjectsWhoseMediumFails, ForWantOfSharedMemoryLackTheNewObjectAlone) {
+  const std::string uri = "file:" + folder_.path("objects.pd");
+  {
+    Objects objects = Objects::open(uri, {.shared = true});
+    auto first = objects.object<Counter>("first", {.log_bytes = 4096});
+    const CallFault full{.call = Call::kExtend, .error = ENOSPC, .for_ever = true};
+    arm_calls(&full);
+    in_library([&] {
+      for (int i = 0; i < 3; ++i)
+        expect_error([&] { objects.object<Counter>("second", {.log_bytes = 4096}); },
+                     Code::kNoSpace, "/dev/shm/perdura-");
+      EXPECT_EQ(first.call<&Counter::next>(), 1u);
+    });
+    disarm_calls();
+    EXPECT_EQ(objects.object<Counter>("second", {.log_bytes = 4096}).call<&Counter::next>(), 1u);
+    EXPECT_EQ(first.call<&Counter::next>(), 2u);
+    objects.close();
+  }
+  EXPECT_EQ(open().object<Counter>("first").call<&Counter::next>(), 3u);
+}
+
 }  // namespace
 }  // namespace perdura::test

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <random>
 #include <thread>
 #include <vector>
@@ -70,6 +71,23 @@ std::uint64_t next_value = 0;  // which is not of the state
 struct Unsound {
   std::uint64_t value;
   void set_next() noexcept { value = ++next_value; }
+  std::uint64_t tell_next() noexcept { return ++next_value; }
+};
+
+std::function<void()> meddled;  // by a method
+struct Meddler {
+  std::uint64_t calls;
+  /// Whether that is misuse.
+  bool meddle() noexcept {
+    ++calls;
+    try {
+      meddled();
+    } catch (const Error& error) {
+      return error.code() == Code::kMisuse;
+    }
+    return false;
+  }
+  std::uint64_t count() const noexcept { return calls; }
 };
 
 struct Other {
@@ -119,7 +137,11 @@ struct perdura::Methods<perdura::test::Rows>
 };
 template <>
 struct perdura::Methods<perdura::test::Unsound>
-    : perdura::MethodList<perdura::Deferrable<&perdura::test::Unsound::set_next>> {};
+    : perdura::MethodList<perdura::Deferrable<&perdura::test::Unsound::set_next>,
+                          perdura::Instant<&perdura::test::Unsound::tell_next>> {};
+template <>
+struct perdura::Methods<perdura::test::Meddler>
+    : perdura::MethodList<perdura::Instant<&perdura::test::Meddler::meddle>> {};
 template <>
 struct perdura::Methods<perdura::test::Both>
     : perdura::MethodList<perdura::Deferrable<&perdura::test::Both::set_left>,
@@ -367,6 +389,7 @@ TEST_P(ObjectsOf, ClosedOnesAndThoseOfAParentSaySo) {
   expect_error([&] { hall.call<&Seats::reserve>(1); }, Code::kMisuse, "is closed");
   expect_error([&] { hall.read<&Seats::left>(1); }, Code::kMisuse, "is closed");
   expect_error([&] { objects.object<Seats>("hall"); }, Code::kMisuse, "are closed");
+  expect_error([&] { objects.list(); }, Code::kMisuse, "are closed");
   const Objects moved = std::move(objects);
   expect_error([&] { objects.remove("hall"); }, Code::kMisuse, "moved from");
   EXPECT_EQ(open().object<Seats>("hall").call<&Seats::reserve>(1), 2);
@@ -501,6 +524,40 @@ TEST_P(ObjectsOf, AMethodThatDoesSomethingElseEachTimeIsFound) {
   auto unsound = objects.object<Unsound>("unsound", {.verify_replay = true});
   unsound.defer<&Unsound::set_next>();
   expect_error([&] { unsound.sync(); }, Code::kMisuse, "set_next");
+}
+
+// The state is the same, but a history of it would not be after a crash.
+TEST_P(ObjectsOf, AMethodThatAnswersSomethingElseEachTimeIsFound) {
+  for (const ObjectHistory history : {ObjectHistory::kNone, ObjectHistory::kLast}) {
+    TempDir folder{TempDir::kMemory};
+    Objects objects = Objects::open(GetParam() + folder.path("objects.pd"));
+    auto unsound = objects.object<Unsound>("unsound", {.history = history, .verify_replay = true});
+    expect_error([&] { unsound.call<&Unsound::tell_next>(); }, Code::kMisuse, "tell_next");
+  }
+}
+
+// Whoever runs a method may hold what these wait for: the execution of the object, or, where it is
+// the library's thread, the list of all.
+TEST_P(ObjectsOf, MethodsThatUseObjectsAreTold) {
+  Objects objects = open();
+  for (const std::uint32_t servers : {0u, 64u}) {
+    auto meddler =
+        objects.object<Meddler>("meddler" + std::to_string(servers), {.servers = servers});
+    const std::function<void()> ways[] = {[&] { meddler.checkpoint(); },
+                                          [&] { meddler.sync(); },
+                                          [&] { objects.object<Other>("other"); },
+                                          [&] { objects.remove("other"); },
+                                          [&] { objects.list(); },
+                                          [&] { objects.recorded(1); },
+                                          [&] { objects.close(); }};
+    std::uint64_t calls = 0;
+    for (const auto& way : ways) {
+      meddled = way;
+      EXPECT_TRUE(meddler.call<&Meddler::meddle>()) << calls;
+      EXPECT_EQ(meddler.read<&Meddler::count>(), ++calls);
+    }
+  }
+  EXPECT_EQ(objects.list().size(), 2u);
 }
 
 // Nobody calls any more, and the process is killed.

@@ -214,6 +214,35 @@ TEST_P(SharedOpeners, HaveCopiesForThemselves) {
   EXPECT_EQ(other.ask(Order::kNext).value, 1u);
 }
 
+// What one of them has made, and the space for it, the others come to know when they look; who
+// leaves without having looked leaves it as it is. Large enough that the store grows by it.
+TEST_P(SharedOpeners, LeaveWhatOthersHaveMadeSinceTheyCame) {
+  constexpr ObjectOptions kLarge{.log_bytes = 8 << 20};
+  {
+    const auto one = opened_fellow();
+    {
+      Objects objects = Objects::open(uri(), {.shared = true});
+      EXPECT_EQ(objects.object<Tally>("large", kLarge).call<&Tally::next>(), 1u);
+      objects.close();
+    }
+    EXPECT_EQ(one->ask(Order::kClose).code, 0);
+  }
+  Objects objects = Objects::open(uri());
+  EXPECT_EQ(objects.list().size(), 2u);
+  EXPECT_EQ(objects.object<Tally>("large", kLarge).call<&Tally::next>(), 2u);
+}
+
+TEST_P(SharedOpeners, AreJoinedWhereOneHasLeftThatHadNotLooked) {
+  const auto one = opened_fellow();
+  Objects objects = Objects::open(uri(), {.shared = true});
+  Object<Tally> other = objects.object<Tally>("other", {.log_bytes = 4096});
+  EXPECT_EQ(one->ask(Order::kClose).code, 0);
+  const auto third = fellow();
+  expect_told(third->ask(Order::kOpen), Code{}, "");
+  EXPECT_EQ(third->ask(Order::kNext).value, 1u);
+  EXPECT_EQ(other.call<&Tally::next>(), 1u);
+}
+
 TEST_P(SharedOpeners, FailAllWhereTheMediumFailsForOne) {
   const auto other = opened_fellow();
   EXPECT_EQ(other->ask(Order::kNext, 9).value, 10u);

@@ -51,7 +51,11 @@ Objects Objects::open(std::string_view uri, const ObjectsOptions& options) {
 
 namespace {
 
+// A method may be run by a thread that holds what these wait for.
 detail::ObjectsRuntime& in_use(const std::unique_ptr<detail::ObjectsRuntime>& runtime) {
+  if (object::InMethod::any())
+    throw Error(Code::kMisuse,
+                "a method of an object uses perdura::Objects; do that when it has returned");
   if (!runtime) throw Error(Code::kMisuse, "objects that were moved from are used");
   return *runtime;
 }

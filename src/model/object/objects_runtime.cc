@@ -106,6 +106,7 @@ std::vector<object::Function> functions_of(const std::vector<std::string>& names
         function.commutes = method.commutes;
         function.reports = method.reports;
         function.own_thread = method.own_thread;
+        function.answers_are_bytes = method.answers_are_bytes;
       }
   }
   return functions;
@@ -387,9 +388,10 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::create(std::string_view name
                           .residence = memory_ ? nullptr : this,
                           .overflow = overflow_.get()};
   block.add_to(parts);
-  PERDURA_ASSIGN(auto core,
-                 noting_heads(ObjectCore::create(
-                     std::move(parts), {static_cast<const std::byte*>(type.initial), type.bytes})));
+  auto created = ObjectCore::create(std::move(parts),
+                                    {static_cast<const std::byte*>(type.initial), type.bytes});
+  if (block.is_refused()) return created.failure();
+  PERDURA_ASSIGN(auto core, noting_heads(std::move(created)));
   entry.head = core->head();
   entry.unclear = 0;
   table_->note(entry);
@@ -540,7 +542,8 @@ Result<std::vector<ObjectDescription>> ObjectsRuntime::list() {
   PERDURA_TRY(require_not_forked());
   const Turn turn(memory_);
   std::lock_guard lock(mutex_);
-  if (memory_ && !closed_) PERDURA_TRY(catch_up());
+  if (closed_) return Failure{Code::kMisuse, "the objects are closed"};
+  PERDURA_TRY(catch_up());
   std::vector<ObjectDescription> found;
   for (const ObjectTable::Entry& each : table_->all())
     found.push_back({each.head.name, each.head.type, each.head.bytes, is_in_overflow(each.head)});

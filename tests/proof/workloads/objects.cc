@@ -206,9 +206,9 @@ const Registration kCallers({"objects-callers", "a history of who called, in thr
 
 // Heads that fail, and are not there; and those that fail and are.
 void masked(Run& run, bool is_written, const ObjectOptions& options,
-            std::initializer_list<const char*> sites) {
+            std::initializer_list<const char*> sites, ObjectState state = ObjectState::kSmall) {
   run.open_objects();
-  Handle& object = run.objects().object("hot", options);
+  Handle& object = run.objects().object("hot", options, state);
   for (const char* site : sites) {
     groups(run, object, 3);
     run.refuse({.site = site, .count = 1 + run.random(2), .is_written = is_written});
@@ -233,6 +233,80 @@ const Registration kFailed({"objects-failed", "what failed is written all the sa
 void relaxed_failed(Run& run) { masked(run, true, ObjectDurability::kRelaxed); }
 const Registration kRelaxedFailed({"objects-relaxed-failed",
                                    "the same, of what the log does not have", relaxed_failed});
+
+// What is synced behind a head that failed, and may be there, is in the log alone until the end.
+void relaxed_unclear(Run& run) {
+  for (u64 session = 0; session < 3; ++session) {
+    run.open_objects();
+    Handle& object = run.objects().object("hot", {.log_bytes = 4 * kSmallLog,
+                                                  .checkpoint_calls = 1000,
+                                                  .durability = ObjectDurability::kRelaxed});
+    groups(run, object, 3);
+    object.checkpoint();
+    groups(run, object, 3);
+    // The first head of a checkpoint, or its second one; not there, or there all the same.
+    run.refuse({.site = "object head", .after = session % 2, .is_written = session != 1});
+    object.checkpoint();
+    defer_some(run, object, 2);
+    object.sync();
+    groups(run, object, 2);
+    object.sync();
+    run.kill();
+    run.refuse({});
+  }
+}
+const Registration kRelaxedUnclear({"objects-relaxed-unclear",
+                                    "calls are synced behind a head that failed", relaxed_unclear});
+
+// --- lines that methods report -------------------------------------------------------------------
+
+// Few of a state of many pages, in sessions that end in each way.
+void reports(Run& run) {
+  for (u64 session = 0; session < 3; ++session) {
+    run.open_objects();
+    Handle& object = run.objects().object("wide", {.log_bytes = kSmallLog, .checkpoint_calls = 5},
+                                          ObjectState::kReporting);
+    groups(run, object, 8);
+    if (session == 0) run.close();
+    else run.kill();
+  }
+}
+const Registration kReported({"objects-reports", "checkpoints of what methods report", reports});
+
+void reports_masked(Run& run, bool is_written, ObjectDurability durability) {
+  masked(run, is_written,
+         {.log_bytes = 4 * kSmallLog, .checkpoint_calls = 8, .durability = durability},
+         {"object head", "object copy", "object head"}, ObjectState::kReporting);
+}
+void reports_refused(Run& run) { reports_masked(run, false, ObjectDurability::kInstants); }
+const Registration kReportsRefused({"objects-reports-refused",
+                                    "checkpoints of what is reported fail, and others follow",
+                                    reports_refused});
+void reports_failed(Run& run) { reports_masked(run, true, ObjectDurability::kRelaxed); }
+const Registration kReportsFailed({"objects-reports-failed",
+                                   "the same, relaxed, and what failed is written all the same",
+                                   reports_failed});
+
+void reports_callers(Run& run) {
+  for (u64 session = 0; session < 2; ++session) {
+    run.open_objects();
+    Handle& object = run.objects().object("wide",
+                                          {.log_bytes = kSmallLog,
+                                           .checkpoint_calls = 6,
+                                           .history = ObjectHistory::kLast,
+                                           .callers = 4},
+                                          ObjectState::kReporting);
+    groups(run, object, 8);
+    run.kill();
+    run.damage_copy("wide");
+  }
+  run.open_objects();
+  groups(run, run.objects().object("wide", {.checkpoint_calls = 6}), 4);
+  run.close();
+}
+const Registration kReportsCallers({"objects-reports-callers",
+                                    "the same of callers with a history, and a damaged copy",
+                                    reports_callers});
 
 // The newest copy is damaged between sessions, and made anew from the other one.
 void repaired(Run& run) {
