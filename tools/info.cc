@@ -96,9 +96,16 @@ void print_object_content(const store::ObjectDescription& object) {
 void print_objects(const std::vector<store::ObjectDescription>& objects) {
   line("objects", std::to_string(objects.size()));
   for (const store::ObjectDescription& object : objects) {
-    fmt::print("  {:<24} {} of {}, log of {}; copy {} of two, of {} each, is resilient\n",
-               printable(object.name), bytes_text(object.bytes), printable(object.type),
-               bytes_text(object.log_bytes), object.copy + 1, bytes_text(object.copy_bytes));
+    const std::string copies =
+        object.overflow_store != 0
+            ? fmt::format("its copy of {} is in overflow store {:016x}, at medium offset {}",
+                          bytes_text(object.copy_bytes), object.overflow_store,
+                          object.overflow_place)
+            : fmt::format("copy {} of two, of {} each, is resilient", object.copy + 1,
+                          bytes_text(object.copy_bytes));
+    fmt::print("  {:<24} {} of {}, log of {}; {}\n", printable(object.name),
+               bytes_text(object.bytes), printable(object.type), bytes_text(object.log_bytes),
+               copies);
     print_object_content(object);
   }
 }

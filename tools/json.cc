@@ -90,6 +90,8 @@ Json objects_json(const std::vector<store::ObjectDescription>& objects) {
                     {"log_bytes", object.log_bytes},
                     {"copy", object.copy},
                     {"copy_bytes", object.copy_bytes},
+                    {"overflow_store", hex(object.overflow_store)},
+                    {"overflow_place", object.overflow_place},
                     {"checkpoint", object.checkpoint},
                     {"history", history_text(object.history)},
                     {"callers_max", object.callers_max},

@@ -127,7 +127,8 @@ struct Description {
 
 struct Finding {
   enum class Severity {
-    kNote,    ///< what a crash leaves behind; damage there cannot be told from it
+    kNote,    ///< what a crash leaves behind, damage there cannot be told from it; or what is
+              ///< elsewhere
     kDamage,  ///< no crash explains it
   };
   Severity severity = Severity::kDamage;

@@ -109,6 +109,7 @@ class ObjectInspection final : public Inspection {
     u64 done = 0;
     for (const object::ObjectTable::Entry& each : table_->all()) {
       progress("verifying the objects", done++, table_->all().size());
+      if (is_in_overflow(each.head)) add_note_of_overflow(each.head, report);
       if (const auto look = object::look_at(volume_.linear(), each); !look)
         add_damage(report, "objects",
                    "object '" + std::string(each.head.name) + "': " + look.failure().message,
@@ -118,6 +119,12 @@ class ObjectInspection final : public Inspection {
   }
 
  private:
+  void add_note_of_overflow(const format::ObjectHead& head, CheckReport& report) const {
+    report.findings.push_back({Finding::Severity::kNote, "objects",
+                               "the copy of object '" + std::string(head.name) +
+                                   "' is in an overflow store, and is verified when it is opened",
+                               record_.name, std::nullopt, std::nullopt});
+  }
   u64 durable_version() const override { return 0; }
   Result<std::unique_ptr<region::Region>> map_newest(const format::RegionRecord&) override {
     return holds_objects(volume_, record_);

@@ -315,6 +315,12 @@ TEST_P(ObjectsOverflow, DamageToACopyThereIsFoundWhenItIsOpened) {
       if (each.name == away_name) place = each.overflow_place;
   }
   ASSERT_NE(place, 0u);
+  const store::CheckReport report = value_or_throw(store::check(uri(), {}));
+  EXPECT_FALSE(report.damaged());
+  EXPECT_TRUE(std::ranges::any_of(report.findings, [&](const store::Finding& each) {
+    return each.message == "the copy of object '" + away_name +
+                               "' is in an overflow store, and is verified when it is opened";
+  }));
   FileBytes bytes = read_file(folder_.path("overflow.pd"));
   bytes.at(place + 5000) ^= std::byte{1};
   write_file(folder_.path("overflow.pd"), bytes);
