@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/aligned_buffer.hpp"
+#include "format/object_format.hpp"
 #include "object/object_space.hpp"
 
 namespace perdura::object {

@@ -8,7 +8,9 @@
 // object that is at home; so whoever has the lock can wait for those that execute such objects.
 #include <algorithm>
 #include <chrono>
+#include <string_view>
 #include <thread>
+#include <utility>
 
 #include "model/object/objects_runtime.hpp"
 #include "object/unopened.hpp"
@@ -118,7 +120,9 @@ std::vector<OpenObject*> ObjectsRuntime::by_last_call() {
     if (open->was_called()) open->set_last_look(looks_);
     if (!open->core().is_away() && !open->core().keeps_all_calls()) found.push_back(open.get());
   }
-  std::ranges::stable_sort(found, {}, &OpenObject::last_look);
+  std::ranges::sort(found, {}, [](OpenObject* each) {
+    return std::pair(each->last_look(), std::string_view(each->core().head().name));
+  });
   return found;
 }
 
