@@ -55,7 +55,10 @@ struct SharedVolume::Opened {
   std::unique_ptr<region::Volume> volume;  ///< nullptr: nobody has it open
   std::shared_ptr<SharedMemory> memory;    ///< nullptr: it is this process's alone
   u64 users = 0;
-  std::string occupant;               ///< of its place, when it was opened
+  std::string occupant;  ///< of its place, when it was opened
+  /// Of the claims. Not the other one, under which a store is left or joined that processes share:
+  /// that takes the lock which all of them have, and who claims a region has it already.
+  std::mutex claims_mutex;
   std::map<u32, std::string> claims;  ///< numbers and names of regions
   u64 generation = process_generation();
 };
@@ -178,7 +181,10 @@ std::unique_ptr<SharedVolume> SharedVolume::of_reader(std::unique_ptr<region::Vo
 SharedVolume::~SharedVolume() {
   if (!forked_since(opened_->generation)) {
     std::lock_guard lock(opened_->mutex);
-    opened_->claims.erase(region_);
+    {
+      std::lock_guard claims_lock(opened_->claims_mutex);
+      opened_->claims.erase(region_);
+    }
     if (--opened_->users == 0) {
       if (opened_->memory) opened_->memory->leave();
       opened_->memory.reset();
@@ -199,7 +205,7 @@ Status SharedVolume::end_session() {
 }
 
 Result<SharedVolume::Claim> SharedVolume::claim(std::string_view name, bool create) {
-  std::lock_guard lock(opened_->mutex);
+  std::lock_guard lock(opened_->claims_mutex);
   const region::Volume& volume = *opened_->volume;
   Claim claim{};
   auto found = find_region(volume, name);
