@@ -114,11 +114,12 @@ class Scanner {
     for (const auto& [number, blocks] : blocks_) {
       if (number <= next || next >= begun) continue;
       const FoundBlock& later = blocks.front();
-      return Failure{Code::kCorrupt,
-                     "the log of '" + volume_.name() + "' is damaged: version " +
-                         std::to_string(next) + " is not whole" + damage_ + ", but version " +
-                         std::to_string(number) + " was written after it (offset " +
-                         std::to_string(later.ref.offset) + "); restore the store from a copy"};
+      return Failure{Code::kCorrupt, "the log of '" + volume_.name() + "' is damaged: version " +
+                                         std::to_string(next) + " is not whole" + damage_of(next) +
+                                         ", but version " + std::to_string(number) +
+                                         " was written after it (offset " +
+                                         std::to_string(later.ref.offset) +
+                                         "); restore the store from a copy"};
     }
     return check_confirmed(newest);
   }
@@ -130,8 +131,23 @@ class Scanner {
     if (known <= newest) return {};
     return Failure{Code::kCorrupt, "the log of '" + volume_.name() + "' is damaged: version " +
                                        std::to_string(known) + " was durable, and version " +
-                                       std::to_string(newest + 1) + " is not whole" + damage_ +
-                                       "; restore the store from a copy"};
+                                       std::to_string(newest + 1) + " is not whole" +
+                                       damage_of(newest + 1) + "; restore the store from a copy"};
+  }
+
+  // Where to look for what a version lacks.
+  std::string damage_of(u64 version) const {
+    if (const auto found = blocks_.find(version); found != blocks_.end())
+      for (const FoundBlock& block : found->second)
+        if (!block.whole)
+          return " (a block of it at offset " + std::to_string(block.ref.offset) +
+                 " does not fit its checksum)";
+    if (!damage_.empty()) return damage_;
+    const auto extents = volume_.extents(format::ExtentKind::kLog, region_);
+    return extents.empty()
+               ? " (the log has no segments any more; see the directory)"
+               : " (the log, from offset " + std::to_string(extents.front().medium_offset) +
+                     " on, lacks blocks of it)";
   }
 
   void scan_segment(u64 offset, const std::byte* segment) {
