@@ -31,7 +31,7 @@ struct MemoryIdentity {
 namespace {
 
 constexpr u64 kMagic = 0x6d654d7368536450;  // "PdShsMem"
-constexpr u64 kVersion = 1;                 // of what is in it, beside the sizes
+constexpr u64 kVersion = 2;                 // of what is in it, beside the sizes
 constexpr u32 kBlocksMax = 4096;            // objects that are open at once
 constexpr u64 kLeavePatienceMs = 2000;
 
@@ -100,6 +100,7 @@ struct SharedMemory::Block {
 struct SharedMemory::Header {
   u64 magic;  ///< written last
   MemoryIdentity identity;
+  RobustMutex next;  ///< who is the next to have the other one; it guards nothing
   RobustMutex mutex;
   std::atomic<u32> bell;
   object::FailureNote failure;
@@ -141,6 +142,7 @@ Result<std::shared_ptr<SharedMemory>> SharedMemory::create(region::Volume& volum
   PERDURA_ASSIGN(Mapping mapping, map_shared(file.get(), path, 0, length));
   auto* const header = new (mapping.as()) Header{};
   header->identity = identity;
+  header->next.make();
   header->mutex.make();
   header->end = length;
   header->session = volume.superblock().session;
@@ -227,7 +229,7 @@ void SharedMemory::leave() {
   const bool alone =
       sharing_.come_or_go(volume_.name(), kLeavePatienceMs) && !sharing_.has_others();
   {
-    if (header().mutex.lock() == Locked::kOwnerDied) ++header().changes;
+    begin_turn();
     forget_dead();
     for (Block& each : header().blocks) each.users &= ~(u64{1} << self_);
     header().processes[self_].life.store(0);
@@ -237,20 +239,31 @@ void SharedMemory::leave() {
                           });
     if (alone && is_whole && catch_up()) (void)volume_.end_session();
     if (alone) (void)::unlink(path_.c_str());
-    header().mutex.unlock();
+    end_turn();
   }
   if (!alone) sharing_.stay();
 }
 
 // --- the lock -----------------------------------------------------------------------------------
 
+// A thread that gives the lock back and wants it again at once would have it before one that waits
+// has woken, again and again: another process that makes objects all the time kept one that comes
+// waiting for seconds. It has to wait to be the next, behind who is that.
+void SharedMemory::begin_turn() {
+  Header& shared = header();
+  (void)shared.next.lock();
+  if (shared.mutex.lock() == Locked::kOwnerDied) ++shared.changes;  // whatever it has changed
+  shared.next.unlock();
+}
+
+void SharedMemory::end_turn() { header().mutex.unlock(); }
+
 SharedMemory::Turn::Turn(std::shared_ptr<SharedMemory> memory) : memory_(std::move(memory)) {
-  if (memory_ && memory_->header().mutex.lock() == Locked::kOwnerDied)
-    ++memory_->header().changes;  // whatever it has changed
+  if (memory_) memory_->begin_turn();
 }
 
 SharedMemory::Turn::~Turn() {
-  if (memory_) memory_->header().mutex.unlock();
+  if (memory_) memory_->end_turn();
 }
 
 // The number of the session is that of the superblock also where who counted it died.

@@ -115,7 +115,8 @@ class SharedMemory final : public object::Peers {
   Header& header() const { return *mapping_.as<Header>(); }
   Block& block(u32 number) const;
   bool is_there(u32 process) const { return process == self_ || sharing_.others_has(process); }
-  Status check() const;
+  void begin_turn();
+  void end_turn();
   Status enter();
   void forget_dead();
   Failure unlike(const char* what) const;

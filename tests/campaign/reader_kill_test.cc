@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <random>
@@ -195,6 +196,10 @@ TEST_P(ReaderKills, LeaveEachVersionAsItIs) {
     ++killed[which != 0];
     processes[which] = start(which, random());
   }
+  const auto has_ended = [](const std::unique_ptr<Child>& reader) { return reader->has_ended(); };
+  while (shared_->looks <= killed[1] &&
+         std::none_of(processes.begin() + 1, processes.end(), has_ended))
+    ::usleep(1000);
   for (size_t i = 0; i < processes.size(); ++i) {
     processes[i]->kill();
     EXPECT_EQ(processes[i]->wait(), "");

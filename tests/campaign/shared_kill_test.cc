@@ -5,8 +5,8 @@
 // finds that has it alone. One that stands still keeps others waiting, and no more.
 // Method: shared_worker.cc in four processes, of which one is killed with SIGKILL and started
 // again, or stopped for a while, 500 times (PERDURA_SHARED_KILLS changes it), and a share of that
-// with the other durabilities and on a disk; after 25 of these all are killed, and one more looks
-// at what is there.
+// with the other durabilities and on a disk; every second one lives until it was told a ticket.
+// After 25 of these all are killed, and one more looks at what is there.
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
@@ -67,6 +67,14 @@ class Process {
   void signal(int number) const {
     if (is_started()) ::kill(pid_, number);
   }
+  /// Until it was told a ticket, or has ended.
+  void await_ticket() const {
+    siginfo_t ended{};
+    while (is_started() && !has_ticket() && ended.si_pid == 0) {
+      ::usleep(100);
+      ::waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOHANG | WNOWAIT);
+    }
+  }
   /// It ends; what it has written, whole lines. A sentence where it had ended by itself.
   std::vector<std::string> end(bool killed) {
     if (killed) signal(SIGKILL);
@@ -81,6 +89,13 @@ class Process {
   }
 
  private:
+  bool has_ticket() const {
+    std::ifstream file(output_);
+    for (std::string line; std::getline(file, line) && !file.eof();)
+      if (line.starts_with("ticket ")) return true;
+    return false;
+  }
+
   pid_t pid_ = -1;
   std::string output_;
 };
@@ -93,13 +108,16 @@ class Campaign {
         uri_(scheme_ + ":" + folder_.path("objects.pd")),
         way_(config.way) {}
 
-  /// So many are killed, or stopped for a while; then all at once.
+  /// So many are killed, every second one not before it was told a ticket, or stopped for a while;
+  /// then all at once.
   void run(u64 kills) {
     for (u64 i = 0; i < kProcesses; ++i) start(i);
     for (u64 kill = 0; kill < kills; ++kill) {
       rest(4.5, scheme_ == "emu" ? 7.3 : 8.3);  // a disk takes longer to open anything
       const u64 victim = random_() % kProcesses;
-      if (random_() % 8 == 0) {
+      if (kill % 2 == 0) {
+        processes_[victim].await_ticket();
+      } else if (random_() % 4 == 0) {
         processes_[victim].signal(SIGSTOP);
         rest(5, 6.5);
         processes_[victim].signal(SIGCONT);

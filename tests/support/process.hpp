@@ -58,6 +58,13 @@ class Child {
   pid_t pid() const { return pid_; }
   void kill() { ::kill(pid_, SIGKILL); }
 
+  /// Before wait: it need not wait.
+  bool has_ended() const {
+    siginfo_t ended{};
+    ::waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOHANG | WNOWAIT);
+    return ended.si_pid != 0;
+  }
+
   /// Wait for its end. What it returned, or how it died; "" when it was killed by SIGKILL.
   std::string wait() {
     std::string problem;

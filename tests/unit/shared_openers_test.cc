@@ -243,6 +243,32 @@ TEST_P(SharedOpeners, AreJoinedWhereOneHasLeftThatHadNotLooked) {
   EXPECT_EQ(other.call<&Tally::next>(), 1u);
 }
 
+// A lock that is given back and taken again at once has no moment for a process that must wake
+// first.
+TEST_P(SharedOpeners, ComeWhileAnotherMakesObjectsAllTheTime) {
+  board().noted = 0;
+  Child busy([&]() -> std::string {
+    Objects objects = Objects::open(uri(), {.shared = true});
+    for (;;) {
+      objects.object<Tally>("comes and goes", {.log_bytes = 4096});
+      objects.remove("comes and goes");
+      ++board().noted;
+    }
+  });
+  while (board().noted == 0 && !busy.has_ended()) ::usleep(100);
+  constexpr u64 kOpenings = 20;
+  const auto comes = fellow();
+  const u64 rounds_before = board().noted;
+  for (u64 i = 0; i < kOpenings && !busy.has_ended(); ++i) {
+    EXPECT_EQ(comes->ask(Order::kOpen).code, 0);
+    EXPECT_EQ(comes->ask(Order::kClose).code, 0);
+  }
+  const u64 rounds = board().noted - rounds_before;
+  EXPECT_LT(rounds, kOpenings * 1000);
+  busy.kill();
+  EXPECT_EQ(busy.wait(), "");
+}
+
 TEST_P(SharedOpeners, FailAllWhereTheMediumFailsForOne) {
   const auto other = opened_fellow();
   EXPECT_EQ(other->ask(Order::kNext, 9).value, 10u);
