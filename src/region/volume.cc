@@ -180,11 +180,12 @@ Status Volume::look_again() {
   if (!is_read_only_) return {};  // who writes knows all that there is
   std::lock_guard lock(mutex_);
   for (int looks = 0;; ++looks) {
-    const bool written = medium_->has_writer();
+    const bool was_written = medium_->has_writer();
     Status read = guarded([this]() -> Status {
       PERDURA_TRY(medium_->look_again());
       return read_head();
     });
+    const bool written = was_written || medium_->has_writer();
     if (read || !written || looks == kLooksMax) return read;
     std::this_thread::sleep_for(kLookAgain);
   }

@@ -86,6 +86,8 @@ class ObjectInspection final : public Inspection {
   }
 
   Status read_versions() override {
+    was_written_ = volume_.medium().has_writer();
+    state_ = volume_.state();
     table_.emplace(volume_, record_.region);
     return table_->read();
   }
@@ -105,7 +107,8 @@ class ObjectInspection final : public Inspection {
   // Beside a writer an object is never as its head said a moment ago.
   void check(const Status& read, CheckReport& report, const Progress& progress) override {
     if (!read) return add_damage(report, "objects", read.failure().message, record_.name);
-    if (volume_.medium().has_writer()) return;
+    if (was_written_) return;
+    const size_t before = report.findings.size();
     u64 done = 0;
     for (const object::ObjectTable::Entry& each : table_->all()) {
       progress("verifying the objects", done++, table_->all().size());
@@ -116,6 +119,11 @@ class ObjectInspection final : public Inspection {
                    record_.name);
     }
     progress("verifying the objects", done, done);
+    // Who has opened it to write since read_versions() may have changed any of them.
+    if (volume_.medium().has_writer()) return report.findings.resize(before);
+    if (const Status head = volume_.look_again(); !head)
+      return add_damage(report, "superblock", head.failure().message);
+    if (volume_.state() != state_) report.findings.resize(before);
   }
 
  private:
@@ -131,6 +139,8 @@ class ObjectInspection final : public Inspection {
   }
 
   std::optional<object::ObjectTable> table_;
+  region::Volume::State state_;  ///< before that was read
+  bool was_written_ = false;
 };
 
 class ObjectKind final : public EngineKind {

@@ -261,6 +261,42 @@ TEST_P(Readers, AreNotHeldUpByAStoreThatGrows) {
   EXPECT_EQ(writer.wait(), "");
 }
 
+// Whose superblock was read before, and whose directory after it: it was replaced twice since.
+class ComingWriter final : public media::Decorator {
+ public:
+  ComingWriter(std::unique_ptr<Medium> inner, std::function<void()> comes)
+      : Decorator(std::move(inner)), comes_(std::move(comes)) {}
+  Status load(std::span<const media::ReadRequest> requests) override {
+    if (requests.front().offset == format::kDirectoryOffset[0] ||
+        requests.front().offset == format::kDirectoryOffset[1])
+      if (const auto comes = std::exchange(comes_, nullptr)) comes();
+    return inner().load(requests);
+  }
+
+ private:
+  std::function<void()> comes_;
+};
+
+TEST(ReadersWhoAreFirst, FindTheDirectoryThatAWriterWhoHasJustComeReplaces) {
+  const TempDir folder(TempDir::kMemory);
+  const std::string uri = "file:" + folder.path("store.pd");
+  Store::open(uri).close();
+  std::optional<Store> writer;
+  media::OpenedMedium opened =
+      value_or_throw(media::open_medium(uri, {.create = false, .read_only = true}));
+  const auto volume = value_or_throw(
+      region::Volume::open_to_read(std::make_unique<ComingWriter>(std::move(opened.medium), [&] {
+        writer.emplace(Store::open(uri));
+        for (u64 i = 0; i < 3; ++i) {
+          const auto operation = writer->operation();
+          EXPECT_NE(writer->allocate(8 * kMiB), nullptr);
+        }
+        writer->checkpoint();
+      })));
+  ASSERT_TRUE(writer);
+  EXPECT_FALSE(volume->regions().empty());
+}
+
 TEST_P(Readers, MayLookWithTheCommands) {
   WriterProcess writer(uri(), options());
   ASSERT_EQ(writer.take(5).step, 5u);

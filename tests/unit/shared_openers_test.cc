@@ -115,6 +115,33 @@ TEST_P(SharedOpeners, AreLookedAt) {
   EXPECT_EQ(one->ask(Order::kNext).value, 101u);
 }
 
+// Whoever looks has read the heads, and nobody had the objects open then.
+TEST_P(SharedOpeners, WhoComeWhileObjectsAreCheckedDoNotDamageThem) {
+  {
+    const auto one = opened_fellow();
+    EXPECT_EQ(one->ask(Order::kNext, 99).value, 100u);
+    EXPECT_EQ(one->ask(Order::kClose).code, 0);
+  }
+  for (const bool stays : {true, false}) {
+    u64 openings = 0;
+    const auto comes = fellow(false);
+    const auto report = value_or_throw(
+        store::check(uri(), {.read_only = true}, [&](std::string_view, u64 done, u64 all) {
+          if (done != 0 || all != 1 || openings++ != 0) return;
+          EXPECT_EQ(comes->ask(Order::kOpen).code, 0);
+          comes->ask(Order::kNext, 2000);
+          if (!stays) {
+            EXPECT_EQ(comes->ask(Order::kClose).code, 0);
+          }
+        }));
+    EXPECT_NE(openings, 0u);
+    EXPECT_FALSE(report.damaged()) << report.findings.at(0).message;
+    if (stays) {
+      EXPECT_EQ(comes->ask(Order::kClose).code, 0);
+    }
+  }
+}
+
 TEST_P(SharedOpeners, AreForgottenInAForkedChild) {
   Objects objects = Objects::open(uri(), {.shared = true});
   Object<Tally> tally = objects.object<Tally>("tally");
