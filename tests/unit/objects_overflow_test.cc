@@ -16,6 +16,7 @@
 
 #include <perdura/objects.hpp>
 
+#include "model/object/objects_runtime.hpp"
 #include "store/inspect.hpp"
 #include "support/expect_failure.hpp"
 #include "support/files.hpp"
@@ -329,6 +330,65 @@ TEST_P(ObjectsOverflow, DamageToACopyThereIsFoundWhenItIsOpened) {
                "overflow.pd' (medium offset " + std::to_string(place) + ")");
   objects.remove(away_name);
   EXPECT_EQ(objects.object<Block>(away_name, of_object()).read<&Block::count>(), 0u);
+}
+
+/// The state with another method, as a later build of a program has it.
+class LaterBlock {
+ public:
+  detail::ObjectType type() const {
+    return {typeid(Block).name(), sizeof(Block), methods_, &initial_};
+  }
+
+ private:
+  std::vector<detail::ObjectMethod> methods_ = [] {
+    const auto known = detail::methods_of<Block>(Methods<Block>{});
+    std::vector<detail::ObjectMethod> methods(known.begin(), known.end());
+    methods.push_back(methods.back());
+    methods.back().name = "another one";
+    return methods;
+  }();
+  const Block initial_{};
+};
+
+// There is no page left for the names of its functions, and what nobody has opened goes first.
+TEST_P(ObjectsOverflow, OneThatGetsMoreMethodsMayMoveItselfForThat) {
+  std::vector<Block> models = make();
+  const LaterBlock later;
+  {
+    const auto runtime = value_or_throw(detail::ObjectsRuntime::open(uri(), options()));
+    const auto all = value_or_throw(runtime->list());
+    const auto at_home = std::ranges::find(all, false, &ObjectDescription::in_overflow);
+    ASSERT_NE(at_home, all.end());
+    value_or_throw(runtime->object(at_home->name, later.type(), of_object()));
+    EXPECT_EQ(value_or_throw(runtime->moves()).out, 1u);
+    value_or_throw(runtime->close());
+  }
+  for (int session = 0; session < 2; ++session) {
+    Objects objects = Objects::open(uri(), options());
+    auto all = open_all(objects, of_object());
+    expect(all, models);
+    call(all, models, 50);
+    expect(all, models);
+    objects.close();
+    check_stores();
+  }
+}
+
+TEST_P(ObjectsOverflow, OneThatCannotBeOpenedTakesNoSpace) {
+  make();
+  const auto description = value_or_throw(store::describe(uri(), {}));
+  const auto& found = *description.regions.at(0).objects;
+  const auto away = std::ranges::find_if(found, [](const auto& each) { return each.overflow_place; });
+  ASSERT_NE(away, found.end());
+  FileBytes bytes = read_file(folder_.path("overflow.pd"));
+  bytes.at(away->overflow_place + 5000) ^= std::byte{1};
+  write_file(folder_.path("overflow.pd"), bytes);
+  const LaterBlock later;
+  const auto runtime = value_or_throw(detail::ObjectsRuntime::open(uri(), options()));
+  for (int i = 0; i < 200; ++i)
+    expect_failure(runtime->object(away->name, later.type(), of_object()), Code::kCorrupt,
+                   "does not fit its checksum");
+  EXPECT_LE(value_or_throw(runtime->moves()).out, 1u);
 }
 
 constexpr Media kMedia[] = {{"emu:", "file:"}, {"emu:", "emu:"}, {"file:", "file:"}};
