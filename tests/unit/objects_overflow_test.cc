@@ -23,6 +23,10 @@
 
 namespace perdura::test {
 
+/// Of a thread that looks at a state, and of the one that it waits for.
+inline std::atomic<bool> is_looking{false};
+inline std::atomic<bool> looked_enough{false};
+
 /// 64 KiB, each word of which is of the last call that stored there.
 struct Block {
   static constexpr std::uint64_t kWords = 8191;
@@ -38,6 +42,11 @@ struct Block {
     return calls;
   }
   std::uint64_t count() const noexcept { return calls; }
+  std::uint64_t count_in_the_end() const noexcept {
+    is_looking = true;
+    while (!looked_enough) std::this_thread::yield();
+    return calls;
+  }
   std::uint64_t sum() const noexcept {
     std::uint64_t sum = calls;
     for (const std::uint64_t word : words) sum = sum * 31 + word;
@@ -330,6 +339,23 @@ TEST_P(ObjectsOverflow, DamageToACopyThereIsFoundWhenItIsOpened) {
                "overflow.pd' (medium offset " + std::to_string(place) + ")");
   objects.remove(away_name);
   EXPECT_EQ(objects.object<Block>(away_name, of_object()).read<&Block::count>(), 0u);
+}
+
+TEST_P(ObjectsOverflow, WhoLooksAtOneKeepsNobodyFromAnother) {
+  Objects objects = Objects::open(uri(), options());
+  auto all = open_all(objects, of_object());
+  for (Object<Block>& each : all) each.call<&Block::told>(1);
+  // The last ones are at home; that which was called longest ago of them is asked first to go.
+  is_looking = looked_enough = false;
+  std::thread looks([&] { EXPECT_EQ(all[kObjects - kFit].read<&Block::count_in_the_end>(), 1u); });
+  while (!is_looking) std::this_thread::yield();
+  EXPECT_EQ(all[0].call<&Block::told>(2), 2u);
+  looked_enough = true;
+  looks.join();
+  for (const ObjectDescription& each : objects.list())
+    EXPECT_EQ(each.in_overflow, each.name != name(0) && each.name != name(kObjects - kFit) &&
+                                    each.name != name(kObjects - 1))
+        << each.name;
 }
 
 /// The state with another method, as a later build of a program has it.

@@ -139,6 +139,7 @@ Result<bool> ObjectsRuntime::move_somebody_out() {
       ObjectTable::Entry entry = *table_->find(core.head().name);
       PERDURA_ASSIGN(moved, move_out(entry, 0, [&](u64 place, u64) {
                        Result<bool> done = core.move_out(place);
+                       if (done && !*done) return done;  // whoever executes may take its time
                        entry.head = core.settled_head();
                        entry.unclear = core.unclear_heads();
                        return done;
