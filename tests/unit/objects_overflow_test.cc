@@ -404,7 +404,8 @@ TEST_P(ObjectsOverflow, OneThatCannotBeOpenedTakesNoSpace) {
   make();
   const auto description = value_or_throw(store::describe(uri(), {}));
   const auto& found = *description.regions.at(0).objects;
-  const auto away = std::ranges::find_if(found, [](const auto& each) { return each.overflow_place; });
+  const auto away =
+      std::ranges::find_if(found, [](const auto& each) { return each.overflow_place; });
   ASSERT_NE(away, found.end());
   FileBytes bytes = read_file(folder_.path("overflow.pd"));
   bytes.at(away->overflow_place + 5000) ^= std::byte{1};
