@@ -247,6 +247,13 @@ TEST_P(ObjectsOverflow, IsNotOpenedWithoutItNorWithAnother) {
                Code::kUnsupported, "open them in one process");
   expect_error([&] { Objects::open(uri(), {.overflow = overflow_uri("new.pd")}); }, Code::kMisuse,
                "lie in another overflow store");
+  expect_error([&] { Objects::open(uri(), {.overflow = overflow_uri("new.pd")}); }, Code::kMisuse,
+               "new.pd', which is not there or empty");
+  EXPECT_FALSE(std::filesystem::exists(folder_.path("new.pd"))) << "one that nobody wants is left";
+  write_file(folder_.path("empty.pd"), {});
+  expect_error([&] { Objects::open(uri(), {.overflow = overflow_uri("empty.pd")}); }, Code::kMisuse,
+               "empty.pd', which is not there or empty");
+  EXPECT_EQ(std::filesystem::file_size(folder_.path("empty.pd")), 0u);
   expect_error([&] { Objects::open(uri(), {.overflow = uri()}); }, Code::kInvalidArgument,
                "choose another one");
   expect_error([&] { Objects::open(overflow_uri()); }, Code::kInvalidArgument,

@@ -34,13 +34,32 @@ constexpr std::chrono::microseconds kBetweenTries(500);
 
 // --- two stores ----------------------------------------------------------------------------------
 
+// As its region's heads say, before there is a table of them.
+Result<bool> ObjectsRuntime::has_objects_away(const format::RegionRecord& record) const {
+  if ((region::engine_rules(record).feature & format::kFeatureOverflow) == 0) return false;
+  ObjectTable known(shared_->volume(), record.region);
+  PERDURA_TRY(known.read());
+  return std::ranges::any_of(
+      known.all(), [](const ObjectTable::Entry& each) { return is_in_overflow(each.head); });
+}
+
 // `record`: of the region whose objects go there.
 Status ObjectsRuntime::open_overflow(const format::RegionRecord& record,
                                      const ObjectsOptions& options, const OpenMedium& open_medium) {
-  PERDURA_ASSIGN(overflow_volume_, open_store(options.overflow, options, open_medium));
+  ObjectsOptions how = options;
+  PERDURA_ASSIGN(const bool are_away, has_objects_away(record));
+  how.create = options.create && !are_away;  // or another one would be there from now on
+  Result<std::unique_ptr<store::SharedVolume>> opened =
+      open_store(options.overflow, how, open_medium);
+  if (!opened && opened.failure().code == Code::kNotFound && how.create != options.create)
+    return Failure{Code::kMisuse, "objects of '" + shared_->volume().name() +
+                                      "' lie in another overflow store than '" + options.overflow +
+                                      "', which is not there or empty; open the objects with "
+                                      "that one"};
+  PERDURA_ASSIGN(overflow_volume_, std::move(opened));
   region::Volume& volume = overflow_volume_->volume();
   PERDURA_ASSIGN(store::SharedVolume::Claim claim,
-                 overflow_volume_->claim(options.region, options.create));
+                 overflow_volume_->claim(options.region, how.create));
   if (claim.is_new) {
     claim.record.engine = format::EngineId::kOverflow;
     PERDURA_TRY(add_region(volume, claim.record));

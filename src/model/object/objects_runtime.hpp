@@ -125,6 +125,7 @@ class ObjectsRuntime : private object::Residence {
   // --- where objects lie (objects_residence.cc)
   Status open_overflow(const format::RegionRecord& record, const ObjectsOptions& options,
                        const OpenMedium& open_medium);
+  Result<bool> has_objects_away(const format::RegionRecord& record) const;
   Status check_overflow() const;
   Status settle(object::ObjectCore& core) override;
   Status bring_home(OpenObject& object);
