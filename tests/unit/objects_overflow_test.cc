@@ -16,6 +16,7 @@
 
 #include <perdura/objects.hpp>
 
+#include "media/fault.hpp"
 #include "model/object/objects_runtime.hpp"
 #include "store/inspect.hpp"
 #include "support/expect_failure.hpp"
@@ -423,6 +424,46 @@ TEST_P(ObjectsOverflow, OneThatCannotBeOpenedTakesNoSpace) {
     expect_failure(runtime->object(away->name, later.type(), of_object()), Code::kCorrupt,
                    "does not fit its checksum");
   EXPECT_LE(value_or_throw(runtime->moves()).out, 1u);
+}
+
+// The overflow store has room for tiny ones still, and those that were called longest ago are not.
+TEST_P(ObjectsOverflow, WhereALargeOneHasNoRoomASmallOneMoves) {
+  ObjectsOptions how = options();
+  how.bytes_max = 6 * kEachBytes + 100 * kPageBytes;
+  make();
+  media::FaultPlan plan;
+  const auto open_overflow = [&]() -> Result<std::unique_ptr<media::Medium>> {
+    PERDURA_ASSIGN(media::OpenedMedium opened, media::open_medium(overflow_uri(), {}));
+    return plan.wrap(std::move(opened.medium));
+  };
+  plan.arm({.calls = media::kFaultGrow, .kind = media::FaultKind::kNoSpace, .for_ever = true});
+  const auto runtime = value_or_throw(detail::ObjectsRuntime::open(uri(), how, {}, open_overflow));
+  const auto add = [&](const std::string& name, const auto& state) {
+    using State = std::remove_cvref_t<decltype(state)>;
+    const auto methods = detail::methods_of<State>(Methods<State>{});
+    return runtime->object(name, {typeid(State).name(), sizeof(State), methods, &state},
+                           of_object());
+  };
+  const auto until_full = [&](const char* name, const auto& state) {
+    for (int i = 0;; ++i)
+      if (const auto made = add(name + std::to_string(i), state); !made) {
+        expect_failure(made, Code::kNoSpace, "cannot extend '" + folder_.path("overflow.pd"));
+        EXPECT_EQ(made.failure().message.find("ObjectsOptions::overflow"), std::string::npos);
+        return;
+      }
+  };
+  value_or_throw(add("moves first", Tiny{}));  // and the last room there is less than a block
+  until_full("block ", Block{});
+  const u64 out = value_or_throw(runtime->moves()).out;
+  const auto is_home = [&](const char* name) {
+    const auto all = value_or_throw(runtime->list());
+    return !std::ranges::find(all, name, &ObjectDescription::name)->in_overflow;
+  };
+  EXPECT_FALSE(is_home("moves first"));
+  for (int i = 0; i < 12; ++i) value_or_throw(add("tiny " + std::to_string(i), Tiny{}));
+  EXPECT_GT(value_or_throw(runtime->moves()).out, out);
+  EXPECT_FALSE(is_home("tiny 0"));
+  value_or_throw(runtime->close());
 }
 
 constexpr Media kMedia[] = {{"emu:", "file:"}, {"emu:", "emu:"}, {"file:", "file:"}};
