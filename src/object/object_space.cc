@@ -29,8 +29,8 @@ Result<u64> ObjectSpace::place_for(u64 bytes) const {
   if (found != free_.end()) return found->first;
   return Failure{Code::kNoSpace,
                  "'" + volume_.name() + "' has no " + std::to_string(bytes) +
-                     " bytes left in one piece for an object; remove some, give it more space, or "
-                     "an overflow store (ObjectsOptions::overflow)"};
+                     " bytes left in one piece for an object; remove some, or give it more "
+                     "space"};
 }
 
 Result<u64> ObjectSpace::allocate(u64 bytes) {

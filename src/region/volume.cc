@@ -565,9 +565,10 @@ Status Volume::confirm(u32 region, u64 version) {
   u32& confirmed = superblock_.confirmed[index_of(region)];
   const u32 before = confirmed;
   set_confirmed(region, version);
-  if (confirmed > before) return write_superblock();
-  confirmed = before;
-  return {};
+  Status written = confirmed > before ? write_superblock() : Status{};
+  // Who tries again, before lines come home, must not find it said in memory alone.
+  if (!written || confirmed < before) confirmed = before;
+  return written;
 }
 
 u64 Volume::confirmed_version(u32 region) const {

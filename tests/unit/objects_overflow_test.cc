@@ -16,11 +16,17 @@
 
 #include <perdura/objects.hpp>
 
+#include "media/fault.hpp"
+#include "model/object/objects_runtime.hpp"
 #include "store/inspect.hpp"
 #include "support/expect_failure.hpp"
 #include "support/files.hpp"
 
 namespace perdura::test {
+
+/// Of a thread that looks at a state, and of the one that it waits for.
+inline std::atomic<bool> is_looking{false};
+inline std::atomic<bool> looked_enough{false};
 
 /// 64 KiB, each word of which is of the last call that stored there.
 struct Block {
@@ -37,6 +43,11 @@ struct Block {
     return calls;
   }
   std::uint64_t count() const noexcept { return calls; }
+  std::uint64_t count_in_the_end() const noexcept {
+    is_looking = true;
+    while (!looked_enough) std::this_thread::yield();
+    return calls;
+  }
   std::uint64_t sum() const noexcept {
     std::uint64_t sum = calls;
     for (const std::uint64_t word : words) sum = sum * 31 + word;
@@ -237,6 +248,13 @@ TEST_P(ObjectsOverflow, IsNotOpenedWithoutItNorWithAnother) {
                Code::kUnsupported, "open them in one process");
   expect_error([&] { Objects::open(uri(), {.overflow = overflow_uri("new.pd")}); }, Code::kMisuse,
                "lie in another overflow store");
+  expect_error([&] { Objects::open(uri(), {.overflow = overflow_uri("new.pd")}); }, Code::kMisuse,
+               "new.pd', which is not there or empty");
+  EXPECT_FALSE(std::filesystem::exists(folder_.path("new.pd"))) << "one that nobody wants is left";
+  write_file(folder_.path("empty.pd"), {});
+  expect_error([&] { Objects::open(uri(), {.overflow = overflow_uri("empty.pd")}); }, Code::kMisuse,
+               "empty.pd', which is not there or empty");
+  EXPECT_EQ(std::filesystem::file_size(folder_.path("empty.pd")), 0u);
   expect_error([&] { Objects::open(uri(), {.overflow = uri()}); }, Code::kInvalidArgument,
                "choose another one");
   expect_error([&] { Objects::open(overflow_uri()); }, Code::kInvalidArgument,
@@ -329,6 +347,123 @@ TEST_P(ObjectsOverflow, DamageToACopyThereIsFoundWhenItIsOpened) {
                "overflow.pd' (medium offset " + std::to_string(place) + ")");
   objects.remove(away_name);
   EXPECT_EQ(objects.object<Block>(away_name, of_object()).read<&Block::count>(), 0u);
+}
+
+TEST_P(ObjectsOverflow, WhoLooksAtOneKeepsNobodyFromAnother) {
+  Objects objects = Objects::open(uri(), options());
+  auto all = open_all(objects, of_object());
+  for (Object<Block>& each : all) each.call<&Block::told>(1);
+  // The last ones are at home; that which was called longest ago of them is asked first to go.
+  is_looking = looked_enough = false;
+  std::thread looks([&] { EXPECT_EQ(all[kObjects - kFit].read<&Block::count_in_the_end>(), 1u); });
+  while (!is_looking) std::this_thread::yield();
+  EXPECT_EQ(all[0].call<&Block::told>(2), 2u);
+  looked_enough = true;
+  looks.join();
+  for (const ObjectDescription& each : objects.list())
+    EXPECT_EQ(each.in_overflow, each.name != name(0) && each.name != name(kObjects - kFit) &&
+                                    each.name != name(kObjects - 1))
+        << each.name;
+}
+
+/// The state with another method, as a later build of a program has it.
+class LaterBlock {
+ public:
+  detail::ObjectType type() const {
+    return {typeid(Block).name(), sizeof(Block), methods_, &initial_};
+  }
+
+ private:
+  std::vector<detail::ObjectMethod> methods_ = [] {
+    const auto known = detail::methods_of<Block>(Methods<Block>{});
+    std::vector<detail::ObjectMethod> methods(known.begin(), known.end());
+    methods.push_back(methods.back());
+    methods.back().name = "another one";
+    return methods;
+  }();
+  const Block initial_{};
+};
+
+// There is no page left for the names of its functions, and what nobody has opened goes first.
+TEST_P(ObjectsOverflow, OneThatGetsMoreMethodsMayMoveItselfForThat) {
+  std::vector<Block> models = make();
+  const LaterBlock later;
+  {
+    const auto runtime = value_or_throw(detail::ObjectsRuntime::open(uri(), options()));
+    const auto all = value_or_throw(runtime->list());
+    const auto at_home = std::ranges::find(all, false, &ObjectDescription::in_overflow);
+    ASSERT_NE(at_home, all.end());
+    value_or_throw(runtime->object(at_home->name, later.type(), of_object()));
+    EXPECT_EQ(value_or_throw(runtime->moves()).out, 1u);
+    value_or_throw(runtime->close());
+  }
+  for (int session = 0; session < 2; ++session) {
+    Objects objects = Objects::open(uri(), options());
+    auto all = open_all(objects, of_object());
+    expect(all, models);
+    call(all, models, 50);
+    expect(all, models);
+    objects.close();
+    check_stores();
+  }
+}
+
+TEST_P(ObjectsOverflow, OneThatCannotBeOpenedTakesNoSpace) {
+  make();
+  const auto description = value_or_throw(store::describe(uri(), {}));
+  const auto& found = *description.regions.at(0).objects;
+  const auto away =
+      std::ranges::find_if(found, [](const auto& each) { return each.overflow_place; });
+  ASSERT_NE(away, found.end());
+  FileBytes bytes = read_file(folder_.path("overflow.pd"));
+  bytes.at(away->overflow_place + 5000) ^= std::byte{1};
+  write_file(folder_.path("overflow.pd"), bytes);
+  const LaterBlock later;
+  const auto runtime = value_or_throw(detail::ObjectsRuntime::open(uri(), options()));
+  for (int i = 0; i < 200; ++i)
+    expect_failure(runtime->object(away->name, later.type(), of_object()), Code::kCorrupt,
+                   "does not fit its checksum");
+  EXPECT_LE(value_or_throw(runtime->moves()).out, 1u);
+}
+
+// The overflow store has room for tiny ones still, and those that were called longest ago are not.
+TEST_P(ObjectsOverflow, WhereALargeOneHasNoRoomASmallOneMoves) {
+  ObjectsOptions how = options();
+  how.bytes_max = 6 * kEachBytes + 100 * kPageBytes;
+  make();
+  media::FaultPlan plan;
+  const auto open_overflow = [&]() -> Result<std::unique_ptr<media::Medium>> {
+    PERDURA_ASSIGN(media::OpenedMedium opened, media::open_medium(overflow_uri(), {}));
+    return plan.wrap(std::move(opened.medium));
+  };
+  plan.arm({.calls = media::kFaultGrow, .kind = media::FaultKind::kNoSpace, .for_ever = true});
+  const auto runtime = value_or_throw(detail::ObjectsRuntime::open(uri(), how, {}, open_overflow));
+  const auto add = [&](const std::string& name, const auto& state) {
+    using State = std::remove_cvref_t<decltype(state)>;
+    const auto methods = detail::methods_of<State>(Methods<State>{});
+    return runtime->object(name, {typeid(State).name(), sizeof(State), methods, &state},
+                           of_object());
+  };
+  const auto until_full = [&](const char* name, const auto& state) {
+    for (int i = 0;; ++i)
+      if (const auto made = add(name + std::to_string(i), state); !made) {
+        expect_failure(made, Code::kNoSpace, "cannot extend '" + folder_.path("overflow.pd"));
+        EXPECT_EQ(made.failure().message.find("ObjectsOptions::overflow"), std::string::npos);
+        return;
+      }
+  };
+  value_or_throw(add("moves first", Tiny{}));  // and the last room there is less than a block
+  until_full("block ", Block{});
+  const u64 out = value_or_throw(runtime->moves()).out;
+  const auto is_home = [&](const char* name) {
+    const auto all = value_or_throw(runtime->list());
+    return !std::ranges::find(all, name, &ObjectDescription::name)->in_overflow;
+  };
+  EXPECT_FALSE(is_home("moves first"));
+  for (int i = 0; i < 12; ++i) value_or_throw(add("tiny " + std::to_string(i), Tiny{}));
+  EXPECT_GT(value_or_throw(runtime->moves()).out, out);
+  EXPECT_FALSE(is_home("tiny 0"));
+  value_or_throw(runtime->close());
 }
 
 constexpr Media kMedia[] = {{"emu:", "file:"}, {"emu:", "emu:"}, {"file:", "file:"}};

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <random>
 #include <set>
@@ -764,6 +765,27 @@ TEST_P(VolumeTest, AFailedUpdateOfTheDirectoryChangesNothing) {
       EXPECT_EQ(places(*volume), before);
       EXPECT_EQ(volume->regions().size(), regions);
     }
+  }
+}
+
+// Who tries again after that brings lines home, for which the superblock must say so.
+TEST_P(VolumeTest, AVersionThatCouldNotBeConfirmedIsConfirmedLater) {
+  for (u64 nth = 1; nth <= 2; ++nth) {
+    SCOPED_TRACE(nth);
+    std::filesystem::remove(path());
+    media::FaultPlan faults;
+    {
+      const auto volume = open_volume(uri(), [&](std::unique_ptr<media::Medium> inner) {
+        return faults.wrap(std::move(inner));
+      });
+      ASSERT_TRUE(volume->add_region(region_record()));
+      faults.arm({.calls = media::kFaultWrite, .nth = nth});
+      EXPECT_FALSE(volume->confirm(1, 5));
+      EXPECT_EQ(faults.fired(), 1u);
+      faults.disarm();
+      ASSERT_TRUE(volume->confirm(1, 5));
+    }
+    EXPECT_EQ(open_volume(uri())->confirmed_version(1), 5u);
   }
 }
 

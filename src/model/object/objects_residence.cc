@@ -34,13 +34,32 @@ constexpr std::chrono::microseconds kBetweenTries(500);
 
 // --- two stores ----------------------------------------------------------------------------------
 
+// As its region's heads say, before there is a table of them.
+Result<bool> ObjectsRuntime::has_objects_away(const format::RegionRecord& record) const {
+  if ((region::engine_rules(record).feature & format::kFeatureOverflow) == 0) return false;
+  ObjectTable known(shared_->volume(), record.region);
+  PERDURA_TRY(known.read());
+  return std::ranges::any_of(
+      known.all(), [](const ObjectTable::Entry& each) { return is_in_overflow(each.head); });
+}
+
 // `record`: of the region whose objects go there.
 Status ObjectsRuntime::open_overflow(const format::RegionRecord& record,
                                      const ObjectsOptions& options, const OpenMedium& open_medium) {
-  PERDURA_ASSIGN(overflow_volume_, open_store(options.overflow, options, open_medium));
+  ObjectsOptions how = options;
+  PERDURA_ASSIGN(const bool are_away, has_objects_away(record));
+  how.create = options.create && !are_away;  // or another one would be there from now on
+  Result<std::unique_ptr<store::SharedVolume>> opened =
+      open_store(options.overflow, how, open_medium);
+  if (!opened && opened.failure().code == Code::kNotFound && how.create != options.create)
+    return Failure{Code::kMisuse, "objects of '" + shared_->volume().name() +
+                                      "' lie in another overflow store than '" + options.overflow +
+                                      "', which is not there or empty; open the objects with "
+                                      "that one"};
+  PERDURA_ASSIGN(overflow_volume_, std::move(opened));
   region::Volume& volume = overflow_volume_->volume();
   PERDURA_ASSIGN(store::SharedVolume::Claim claim,
-                 overflow_volume_->claim(options.region, options.create));
+                 overflow_volume_->claim(options.region, how.create));
   if (claim.is_new) {
     claim.record.engine = format::EngineId::kOverflow;
     PERDURA_TRY(add_region(volume, claim.record));
@@ -82,7 +101,10 @@ Status ObjectsRuntime::check_overflow() const {
 Result<u64> ObjectsRuntime::allocate(u64 bytes) {
   for (;;) {
     Result<u64> place = table_->space().allocate(bytes);
-    if (place || place.failure().code != Code::kNoSpace || !overflow_) return place;
+    if (place || place.failure().code != Code::kNoSpace) return place;
+    if (!overflow_)
+      return Failure{Code::kNoSpace,
+                     place.failure().message + ", or an overflow store (ObjectsOptions::overflow)"};
     PERDURA_ASSIGN(const bool moved, move_somebody_out());
     if (!moved)
       return Failure{Code::kNoSpace, place.failure().message +
@@ -129,33 +151,49 @@ std::vector<OpenObject*> ObjectsRuntime::by_last_call() {
 // Whoever is being called is so no more in a moment, if it is not called all the time. Objects that
 // nobody has open were called in an earlier session.
 Result<bool> ObjectsRuntime::move_somebody_out() {
-  PERDURA_ASSIGN(bool moved, move_unopened_out());
-  for (int tries = 0; !moved && tries < kTriesMax; ++tries) {
+  Status full;
+  PERDURA_ASSIGN(bool moved, move_unopened_out(full));
+  bool may_move = true;
+  for (int tries = 0; !moved && may_move && tries < kTriesMax; ++tries) {
     const std::vector<OpenObject*> all = by_last_call();
-    if (all.empty()) return false;
+    may_move = false;
     if (tries != 0) std::this_thread::sleep_for(kBetweenTries);
     for (size_t i = 0; !moved && i < all.size(); ++i) {
       ObjectCore& core = all[i]->core();
       ObjectTable::Entry entry = *table_->find(core.head().name);
-      PERDURA_ASSIGN(moved, move_out(entry, 0, [&](u64 place, u64) {
-                       Result<bool> done = core.move_out(place);
-                       entry.head = core.settled_head();
-                       entry.unclear = core.unclear_heads();
-                       return done;
-                     }));
+      Result<bool> out = move_out(entry, 0, [&](u64 place, u64) {
+        Result<bool> done = core.move_out(place);
+        if (done && !*done) return done;  // whoever executes may take its time
+        entry.head = core.settled_head();
+        entry.unclear = core.unclear_heads();
+        return done;
+      });
+      if (has_no_room_there(out, full)) continue;
+      PERDURA_ASSIGN(moved, std::move(out));
+      may_move = true;
     }
   }
+  if (!moved && !full) return full.failure();
   return moved;
 }
 
-Result<bool> ObjectsRuntime::move_unopened_out() {
+// There may be room for a smaller one. `full`: why there was none.
+bool ObjectsRuntime::has_no_room_there(const Result<bool>& moved, Status& full) const {
+  if (moved || moved.failure().code != Code::kNoSpace || heads_unknown_) return false;
+  full = copy_of(moved.failure());
+  return true;
+}
+
+Result<bool> ObjectsRuntime::move_unopened_out(Status& full) {
   for (const ObjectTable::Entry& each : table_->all()) {
     if (is_in_overflow(each.head) || open_.contains(std::string_view(each.head.name))) continue;
     ObjectTable::Entry entry = each;
     const u64 log_bytes = each.head.log_lines * kLineBytes;
-    PERDURA_ASSIGN(const bool moved, move_out(entry, log_bytes, [&](u64 place, u64 log_place) {
-                     return object::move_out(medium(), entry, *overflow_, place, log_place);
-                   }));
+    Result<bool> out = move_out(entry, log_bytes, [&](u64 place, u64 log_place) {
+      return object::move_out(medium(), entry, *overflow_, place, log_place);
+    });
+    if (has_no_room_there(out, full)) continue;
+    PERDURA_ASSIGN(const bool moved, std::move(out));
     if (moved) return true;
   }
   return false;

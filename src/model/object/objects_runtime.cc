@@ -423,8 +423,11 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::recover(const ObjectTable::E
   names = with_methods(std::move(names), type);
   if (memory_)
     PERDURA_TRY(check_shared(type, names, now.head.history == format::ObjectHistory::kAll));
-  if (names.size() != before) {
-    PERDURA_ASSIGN(now.head.functions_place, allocate(bytes_of(names)));
+  const bool named_anew = names.size() != before;
+  if (named_anew) {
+    PERDURA_ASSIGN(const u64 place, allocate(bytes_of(names)));
+    now = entry;  // for that it may have moved out itself: nobody has it open
+    now.head.functions_place = place;
     PERDURA_TRY(write_names(names, now.head));
   }
   NewBlock block(memory_, region_, now.place);
@@ -435,16 +438,19 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::recover(const ObjectTable::E
                           .unclear = now.unclear,
                           .session = session,
                           .functions = functions_of(names, type),
-                          .functions_are_new = names.size() != before,
+                          .functions_are_new = named_anew,
                           .options = core_options(options, now.head),
                           .residence = memory_ ? nullptr : this,
                           .overflow = overflow_.get()};
   block.add_to(parts);
   auto recovered = ObjectCore::recover(std::move(parts));
   if (block.is_refused()) return recovered.failure();
-  PERDURA_ASSIGN(auto core, noting_heads(std::move(recovered)));
-  if (names.size() != before)
-    table_->space().give_back(entry.head.functions_place, entry.head.functions_bytes);
+  recovered = noting_heads(std::move(recovered));
+  // Of the two places the other one, if it is known which of them the heads name.
+  if (const ObjectHead& unnamed = recovered ? entry.head : now.head; named_anew && !heads_unknown_)
+    table_->space().give_back(unnamed.functions_place, unnamed.functions_bytes);
+  if (!recovered) return recovered.failure();
+  std::unique_ptr<ObjectCore> core = std::move(*recovered);
   now.head = core->head();
   now.unclear = 0;
   table_->note(now);

@@ -125,6 +125,7 @@ class ObjectsRuntime : private object::Residence {
   // --- where objects lie (objects_residence.cc)
   Status open_overflow(const format::RegionRecord& record, const ObjectsOptions& options,
                        const OpenMedium& open_medium);
+  Result<bool> has_objects_away(const format::RegionRecord& record) const;
   Status check_overflow() const;
   Status settle(object::ObjectCore& core) override;
   Status bring_home(OpenObject& object);
@@ -132,7 +133,8 @@ class ObjectsRuntime : private object::Residence {
   Result<object::ObjectCore::Places> allocate_places(const format::ObjectHead& head);
   std::vector<OpenObject*> by_last_call();
   Result<bool> move_somebody_out();
-  Result<bool> move_unopened_out();
+  Result<bool> move_unopened_out(Status& full);
+  bool has_no_room_there(const Result<bool>& moved, Status& full) const;
   template <class Move>
   Result<bool> move_out(object::ObjectTable::Entry& entry, u64 log_bytes, const Move& move);
   void note_moved(const format::ObjectHead& before, const object::ObjectTable::Entry& entry);
