@@ -85,7 +85,13 @@ std::vector<ObjectTable::Range> ObjectTable::overflow_ranges_of(const ObjectHead
 }
 
 void ObjectTable::give_back(const ObjectHead& head) {
-  for (const Range& range : ranges_of(head)) space_.give_back(range.place, range.bytes);
+  if (head.log_lines != 0) space_.give_back(head.functions_place, head.functions_bytes);
+  give_back_moved(head);
+}
+
+void ObjectTable::give_back_moved(const ObjectHead& head) {
+  for (const Range& range : ranges_of(head))
+    if (range.place != head.functions_place) space_.give_back(range.place, range.bytes);
   for (const Range& range : overflow_ranges_of(head))
     overflow_->space().give_back(range.place, range.bytes);
 }

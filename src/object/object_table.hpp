@@ -63,6 +63,8 @@ class ObjectTable {
   ObjectSpace& space() { return space_; }
   /// What a head names there is nobody's any more.
   void give_back(const format::ObjectHead& head);
+  /// The same but for the names of its functions, which stay where they are.
+  void give_back_moved(const format::ObjectHead& head);
 
   /// It has been made, or changed; or removed, and what its head before named is free.
   void note(const Entry& entry);

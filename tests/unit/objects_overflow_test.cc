@@ -19,6 +19,7 @@
 #include "media/fault.hpp"
 #include "model/object/objects_runtime.hpp"
 #include "store/inspect.hpp"
+#include "support/call_faults.hpp"
 #include "support/expect_failure.hpp"
 #include "support/files.hpp"
 
@@ -169,6 +170,49 @@ TEST_P(ObjectsOverflow, MoreThanFitAreAllThere) {
       check_stores();
     }
   }
+}
+
+// Space of theirs that counts as free for a moment may be given to others, if want of memory ends
+// that moment too early.
+TEST_P(ObjectsOverflow, GetNoMemoryWhileTheyMoveAndKeepWhatTheyHave) {
+  const TestThread test_thread;
+  std::vector<u64> answered(kObjects);
+  for (const Block& model : make(of_object(), 0)) EXPECT_EQ(model.calls, 0u);
+  u64 failed = 0;
+  for (u64 nth = 1; nth < 400; ++nth) {
+    {
+      Objects objects = Objects::open(uri(), options());
+      auto all = open_all(objects, of_object());
+      for (int i = 0; i < kFit; ++i) answered[i] = all[i].call<&Block::told>(nth);
+      const CallFault fault{.call = Call::kAllocate, .nth = nth, .own = true};
+      arm_calls(&fault);
+      for (int i = kFit; i < 2 * kFit; ++i) {
+        try {
+          answered[i] = in_library([&] { return all[i].call<&Block::told>(nth); });
+        } catch (const Error&) {
+        }
+        try {
+          in_library([&] { objects.object<Tiny>("tiny " + std::to_string(i)); });
+        } catch (const Error&) {
+        }
+      }
+      disarm_calls();
+      failed = calls_failed();
+    }
+    Objects objects = Objects::open(uri(), options());
+    auto all = open_all(objects, of_object());
+    for (int i = 0; i < kObjects; ++i) {
+      const u64 count = all[i].read<&Block::count>();
+      EXPECT_TRUE(count == answered[i] || count == answered[i] + 1) << nth << ": object " << i;
+      answered[i] = count;
+    }
+    for (const ObjectDescription& each : objects.list())
+      if (each.name.starts_with("tiny")) objects.remove(each.name);
+    objects.close();
+    check_stores();
+    if (HasFailure() || failed == 0) break;
+  }
+  EXPECT_EQ(failed, 0u);
 }
 
 TEST_P(ObjectsOverflow, WhatReturnedIsThereAfterAKill) {

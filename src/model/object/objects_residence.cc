@@ -229,12 +229,12 @@ Result<bool> ObjectsRuntime::move_out(ObjectTable::Entry& entry, u64 log_bytes, 
   return moved;
 }
 
-// What it had elsewhere is nobody's any more; the names of its functions are where they were.
+// What it had elsewhere is nobody's any more. The names of its functions are where they were, and
+// never free in between: who gives space back may get no memory for that, and then the space is
+// nobody's until the next opening.
 void ObjectsRuntime::note_moved(const ObjectHead& before, const ObjectTable::Entry& entry) {
-  table_->give_back(before);
-  const bool taken = table_->space().take(entry.head.functions_place, entry.head.functions_bytes);
-  PERDURA_ASSERT(taken);
   table_->note(entry);
+  table_->give_back_moved(before);
 }
 
 Status ObjectsRuntime::bring_home(OpenObject& object) {
@@ -268,7 +268,7 @@ Status ObjectsRuntime::settle(ObjectCore& core) {
   PERDURA_TRY(require_open());
   const auto open = open_.find(std::string_view(core.head().name));
   PERDURA_ASSERT(open != open_.end() && &open->second->core() == &core);
-  return bring_home(*open->second);
+  return guarded([&] { return bring_home(*open->second); });
 }
 
 }  // namespace perdura::detail
