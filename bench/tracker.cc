@@ -47,7 +47,7 @@ constexpr int kPcmWriteNs = 600;
 double usual_interval_s(const Context& context) { return context.scale(0.25, 0.025); }
 std::vector<double> intervals_s(const Context& context) {
   if (context.quick()) return {usual_interval_s(context)};
-  return {usual_interval_s(context), 1, 2};
+  return {usual_interval_s(context), 1, 5};
 }
 
 bool is_measured(const Context& context, const Tracker& tracker) {
@@ -276,7 +276,7 @@ Measured pcm_times(const ShareCases& cases) {
 /// In which it predicts, and in milliseconds as it says it.
 std::vector<int> advised_intervals_ms(const Context& context) {
   if (context.quick()) return {64};
-  return {1000};
+  return {1000, 5000};
 }
 
 /// Runs each program once under `perdura advise`, and then with checkpoints in each way it

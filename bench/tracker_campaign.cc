@@ -59,8 +59,8 @@ std::vector<Program> tracker_programs(const Context& context) {
   if (context.quick())
     return {tokyo(64, 250'000),           tokyo(128, 200'000),        tokyo(1024, 50'000),
             reservations(80'000, 80'000), fragments(60'000, 800'000), paths(640, 3'000)};
-  return {tokyo(64, 1'000'000),           tokyo(128, 750'000),           tokyo(1024, 150'000),
-          reservations(350'000, 250'000), fragments(100'000, 4'000'000), paths(2048, 12'500)};
+  return {tokyo(64, 2'000'000),           tokyo(128, 1'500'000),         tokyo(1024, 300'000),
+          reservations(700'000, 500'000), fragments(200'000, 8'000'000), paths(2048, 25'000)};
 }
 
 #ifdef PERDURA_PRELOAD
