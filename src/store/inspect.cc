@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/assert.hpp"
 #include "region/volume.hpp"
 #include "store/inspection.hpp"
 #include "store/recovery.hpp"
@@ -59,6 +60,21 @@ void add_damage(CheckReport& report, const char* part, const std::string& messag
                 const std::string& region) {
   report.findings.push_back(
       {Finding::Severity::kDamage, part, message, region, std::nullopt, std::nullopt});
+}
+
+bool Inspection::is_as_it_was_read(CheckReport& report, size_t before) {
+  PERDURA_ASSERT(!was_written_);
+  if (volume_.medium().has_writer()) {
+    report.findings.resize(before);
+    return false;
+  }
+  if (const Status head = volume_.look_again(); !head) {
+    add_damage(report, "superblock", head.failure().message);
+    return false;
+  }
+  if (volume_.state() == state_) return true;
+  report.findings.resize(before);
+  return false;
 }
 
 bool CheckReport::damaged() const {

@@ -160,12 +160,8 @@ class LogInspection final : public Inspection {
     if (was_written_) return;
     const size_t before = report.findings.size();
     const Status tail = LogTailCheck(volume_, record_, durable_version(), report, progress).run();
-    // Who has opened it to write since read_versions() may have written there meanwhile.
-    if (volume_.medium().has_writer()) return report.findings.resize(before);
-    if (const Status head = volume_.look_again(); !head)
-      return add_damage(report, "superblock", head.failure().message);
-    if (volume_.state() != state_) return report.findings.resize(before);
-    if (!tail) add_damage(report, "log", tail.failure().message, record_.name);
+    if (is_as_it_was_read(report, before) && !tail)
+      add_damage(report, "log", tail.failure().message, record_.name);
   }
 
   const char* content_part() const override { return "log"; }
@@ -198,8 +194,6 @@ class LogInspection final : public Inspection {
     return status;
   }
 
-  bool was_written_ = false;
-  region::Volume::State state_;  ///< when it was read
   u64 replayed_ = 0;
   std::vector<log::LoggedVersion> live_;
   std::unique_ptr<log::Image> image_;

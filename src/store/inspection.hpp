@@ -39,9 +39,15 @@ class Inspection {
   virtual u64 durable_version() const = 0;  ///< 0: none
   virtual Result<std::unique_ptr<region::Region>> map_newest(
       const format::RegionRecord& record) = 0;
+  /// In check(), where nobody wrote when read_versions() began, of what changes beside a writer:
+  /// whoever has opened the store to write since may have changed it. Then the findings from number
+  /// `before` on are of that, and go. False also where the superblock is damaged, which is added.
+  bool is_as_it_was_read(CheckReport& report, size_t before);
 
   region::Volume& volume_;
   const format::RegionRecord record_;
+  bool was_written_ = false;     ///< when read_versions() began
+  region::Volume::State state_;  ///< that it has read
 
  private:
   const char* damaged_part_ = "heap";

@@ -119,11 +119,7 @@ class ObjectInspection final : public Inspection {
                    record_.name);
     }
     progress("verifying the objects", done, done);
-    // Who has opened it to write since read_versions() may have changed any of them.
-    if (volume_.medium().has_writer()) return report.findings.resize(before);
-    if (const Status head = volume_.look_again(); !head)
-      return add_damage(report, "superblock", head.failure().message);
-    if (volume_.state() != state_) report.findings.resize(before);
+    (void)is_as_it_was_read(report, before);
   }
 
  private:
@@ -139,8 +135,6 @@ class ObjectInspection final : public Inspection {
   }
 
   std::optional<object::ObjectTable> table_;
-  region::Volume::State state_;  ///< before that was read
-  bool was_written_ = false;
 };
 
 class ObjectKind final : public EngineKind {

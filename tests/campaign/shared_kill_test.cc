@@ -24,6 +24,7 @@
 
 #include "media/medium.hpp"
 #include "support/files.hpp"
+#include "support/process.hpp"
 #include "support/slice.hpp"
 #include "support/tickets_told.hpp"
 
@@ -69,11 +70,7 @@ class Process {
   }
   /// Until it was told a ticket, or has ended.
   void await_ticket() const {
-    siginfo_t ended{};
-    while (is_started() && !has_ticket() && ended.si_pid == 0) {
-      ::usleep(100);
-      ::waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOHANG | WNOWAIT);
-    }
+    while (is_started() && !has_ticket() && !has_ended(pid_)) ::usleep(100);
   }
   /// It ends; what it has written, whole lines. A sentence where it had ended by itself.
   std::vector<std::string> end(bool killed) {

@@ -21,6 +21,13 @@ extern "C" int __llvm_profile_write_file(void) __attribute__((weak));
 
 namespace perdura::test {
 
+/// Of a child that nobody has waited for yet: it stays for who does.
+inline bool has_ended(pid_t child) {
+  siginfo_t ended{};
+  ::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOHANG | WNOWAIT);
+  return ended.si_pid != 0;
+}
+
 /// A child process that runs a function and sends back what it returned.
 class Child {
  public:
@@ -59,11 +66,7 @@ class Child {
   void kill() { ::kill(pid_, SIGKILL); }
 
   /// Before wait: it need not wait.
-  bool has_ended() const {
-    siginfo_t ended{};
-    ::waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOHANG | WNOWAIT);
-    return ended.si_pid != 0;
-  }
+  bool has_ended() const { return test::has_ended(pid_); }
 
   /// Wait for its end. What it returned, or how it died; "" when it was killed by SIGKILL.
   std::string wait() {
