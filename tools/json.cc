@@ -92,6 +92,8 @@ Json objects_json(const std::vector<store::ObjectDescription>& objects) {
                     {"copy_bytes", object.copy_bytes},
                     {"overflow_store", hex(object.overflow_store)},
                     {"overflow_place", object.overflow_place},
+                    {"owner_pid", object.owner_pid},
+                    {"owner_lives", object.owner_lives},
                     {"checkpoint", object.checkpoint},
                     {"history", history_text(object.history)},
                     {"callers_max", object.callers_max},

@@ -140,6 +140,11 @@ struct ObjectDescription {
   std::string type;
   std::uint64_t bytes = 0;   ///< of the state
   bool in_overflow = false;  ///< its copy is in the overflow store, until it is called
+  /// The process that has the object or had it last: of those that share it the one that wrote its
+  /// last checkpoint. 0: nobody knows, as of one that an earlier library has written.
+  std::uint64_t owner_pid = 0;
+  /// That process still runs. The object of one that is dead stays, and is anybody's who opens it.
+  bool owner_lives = false;
 };
 
 /// Since the objects were opened.

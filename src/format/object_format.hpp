@@ -2,6 +2,7 @@
 // (docs/format/object.md).
 //
 //   object   [head slot 0][head slot 1]  [copy 0]  [copy 1]  [log]  [archive]
+//   slot     the head, and behind it who has the object
 //   copy     the state, and of objects with callers behind whole lines of it a record of each
 //   log      [entry][entry] ... a circle of lines
 //   archive  [block][block] ... of objects that keep all their calls
@@ -15,6 +16,7 @@
 // the checkpoint.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "format/format.hpp"
@@ -67,6 +69,26 @@ struct ObjectHead {
   char type[kObjectNameMax + 1];  ///< of the state, as its program names it
 };
 static_assert(sizeof(ObjectHead) == 432);
+
+/// Who has an object, or had it last: the process that wrote the head, which it follows in the same
+/// write. Nothing is recovered from it. It counts where it is whole and of this head: of an object
+/// that was removed it is empty, and a head that an earlier library has written has none.
+struct ObjectOwner {
+  u64 checksum;    ///< of the rest
+  u64 sequence;    ///< of its head
+  u64 pid;         ///< 0: nobody
+  u64 start_time;  ///< of the process: field 22 of /proc/PID/stat
+  u8 boot_id[16];  ///< of the start of the system in which there is that process
+};
+static_assert(sizeof(ObjectOwner) == 48);
+/// What a slot holds, and zeros.
+struct ObjectSlot {
+  ObjectHead head;
+  ObjectOwner owner;
+};
+static_assert(offsetof(ObjectSlot, owner) == sizeof(ObjectHead));
+static_assert(sizeof(ObjectSlot) == 480 && sizeof(ObjectSlot) <= kObjectHeadBytes);
+
 constexpr u64 kObjectInOverflow = 2;
 constexpr bool is_in_overflow(const ObjectHead& head) { return head.copy == kObjectInOverflow; }
 /// Of its copy_place, where the resilient copy lies.

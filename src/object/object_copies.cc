@@ -7,6 +7,7 @@
 #include "base/assert.hpp"
 #include "base/checksum.hpp"
 #include "base/line_mask.hpp"
+#include "object/object_owner.hpp"
 #include "object/object_table.hpp"
 
 namespace perdura::object {
@@ -69,7 +70,7 @@ ObjectCopies::ObjectCopies(media::LinearMedium& medium, u64 head_place, const Ob
       newest_(own_.get()),
       archive_end_{head.archive_used, head.archive_sum},
       buffer_(kPieceBytes) {
-  newest_->set(head);
+  newest_->set(head, {});
   newest_->unclear = unclear;
 }
 
@@ -78,7 +79,7 @@ void ObjectCopies::rename_functions(u64 place, u64 bytes, u64 checksum) {
   next.functions_place = place;
   next.functions_bytes = bytes;
   next.functions_checksum = checksum;
-  newest_->set(next);
+  newest_->set(next, newest_->owner());
 }
 
 Status ObjectCopies::load(std::span<std::byte> pages) {
@@ -212,7 +213,7 @@ Status ObjectCopies::replace_head(const ObjectHead& next) {
   // Barrier: the head is durable before what it does not need is written again: the log before its
   // checkpoint, the other copy, all of an object that was removed.
   PERDURA_TRY(medium_.barrier(PERDURA_SITE("object head")));
-  newest_->set(next);
+  newest_->set(next, owner_of(next));
   newest_->unclear &= static_cast<u8>(~slot);
   return {};
 }
@@ -357,12 +358,13 @@ Status ObjectCopies::write_copy(const ObjectHead& next, std::span<const std::byt
   return writer.finish();
 }
 
+// Who has the object goes with the head: it is whole when the barrier behind both is done.
 Status ObjectCopies::write_head(const ObjectHead& head) {
-  ObjectHead summed = head;
-  summed.checksum = head_checksum(summed);
-  const u64 whole = round_up(sizeof summed, write_bytes_);
+  format::ObjectSlot slot{head, owner_of(head)};
+  slot.head.checksum = head_checksum(slot.head);
+  const u64 whole = round_up(sizeof slot, write_bytes_);
   std::memset(buffer_.data(), 0, whole);
-  std::memcpy(buffer_.data(), &summed, sizeof summed);
+  std::memcpy(buffer_.data(), &slot, sizeof slot);
   return medium_.write(head_place_ + head.sequence % 2 * format::kObjectHeadBytes,
                        buffer_.first(whole), PERDURA_SITE("object head"));
 }

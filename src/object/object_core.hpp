@@ -73,6 +73,7 @@ class ObjectCore {
     u64 head_place = 0;
     format::ObjectHead head{};
     format::ObjectHead older{};  ///< the other slot's; zeros where that is not whole
+    format::ObjectOwner owner{};  ///< who wrote `head`; zeros: nobody knows
     u8 unclear = 0;              ///< slots that may hold something else, a bit for each
     u64 session = 0;             ///< no earlier one of this object has the same
     /// What entries call by their numbers; one of which the program has nothing does not run.
@@ -167,6 +168,8 @@ class ObjectCore {
   /// As whoever called last has left it.
   format::ObjectHead settled_head();
   u8 unclear_heads() const { return copies_.unclear(); }
+  /// Who wrote that head: of one that is away perhaps not this process.
+  format::ObjectOwner owner() const { return control_.head.copy().owner; }
   /// The copy that should have been the newest was damaged: it was made anew from the other one.
   bool was_repaired() const { return repaired_; }
 

@@ -80,7 +80,7 @@ ObjectCore::ObjectCore(Parts&& parts, ObjectMemory&& memory, std::unique_ptr<Obj
   }
   if (merges_) log_->have_merging();
   if (memory_.is_new()) {
-    control_.head.set(parts.head);
+    control_.head.set(parts.head, parts.owner);
     control_.head.unclear = parts.unclear;
     control_.session = session_;
     control_.durability = static_cast<u8>(options_.durability);

@@ -7,6 +7,7 @@
 
 #include "base/aligned_buffer.hpp"
 #include "base/checksum.hpp"
+#include "object/object_owner.hpp"
 
 namespace perdura::object {
 
@@ -109,8 +110,11 @@ ObjectTable::Entry ObjectTable::entry_of(media::Medium& medium, u64 place, std::
       entry.unclear = static_cast<u8>(entry.unclear | 1 << slot);
       continue;
     }
-    entry.older = *reinterpret_cast<const ObjectHead*>(slots + offset);
-    if (entry.head.sequence < entry.older.sequence) std::swap(entry.head, entry.older);
+    const auto& found = *reinterpret_cast<const format::ObjectSlot*>(slots + offset);
+    entry.older = found.head;
+    if (entry.head.sequence >= entry.older.sequence) continue;
+    std::swap(entry.head, entry.older);
+    entry.owner = owner_found(found.head, found.owner);
   }
   return entry;
 }
@@ -124,7 +128,9 @@ Status ObjectTable::read(const FindLive& find_live) {
     for (u64 at = 0; at < extent.length; at += kPairBytes) {
       const u64 place = extent.medium_offset + at;
       const std::optional<Live> live = find_live ? find_live(place) : std::nullopt;
-      const Entry entry = live ? Entry{.place = place, .head = live->head}
+      const Entry entry = live ? Entry{.place = place,
+                                       .head = live->slot.head,
+                                       .owner = live->slot.owner}
                                : entry_of(volume_.medium(), place, bytes.data() + at);
       const Range kept = live ? live->kept : Range{};
       if (kept.bytes != 0 && !space_.take(kept.place, kept.bytes))

@@ -34,7 +34,7 @@ class ObjectTable {
   };
   /// An object that is open: what counts of it is in memory, and its head on the medium changes.
   struct Live {
-    format::ObjectHead head;
+    format::ObjectSlot slot;
     Range kept;  ///< that it has as well; of no bytes: nothing
   };
   /// By the place of its slots; nothing: it is not open.
@@ -48,6 +48,7 @@ class ObjectTable {
     format::ObjectHead head{};
     format::ObjectHead older{};  ///< the other slot's; all zeros where that is not whole
     u8 unclear = 0;              ///< a bit for each slot that may hold something else
+    format::ObjectOwner owner{};  ///< who wrote the head; zeros where nobody knows
   };
   /// What the two slots say that were read from a place: `slots` has both.
   static Entry entry_of(media::Medium& medium, u64 place, std::byte* slots);

@@ -80,6 +80,8 @@ struct ObjectDescription {
   u64 archive_used_bytes = 0;
   u64 overflow_store = 0;  ///< the id of the one that has its copy; 0: it is here
   u64 overflow_place = 0;  ///< medium offset there
+  u64 owner_pid = 0;       ///< the process that wrote its head; 0: nobody knows
+  bool owner_lives = false;
 
   struct Caller {
     u32 potid = 0;

@@ -435,6 +435,7 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::recover(const ObjectTable::E
                           .head_place = now.place,
                           .head = now.head,
                           .older = now.older,
+                          .owner = now.owner,
                           .unclear = now.unclear,
                           .session = session,
                           .functions = functions_of(names, type),
@@ -474,14 +475,6 @@ Status ObjectsRuntime::write_names(const std::vector<std::string>& names, Object
   head.functions_checksum = checksum(all.data(), all.size());
   // The barrier behind the copy comes before the head that names them.
   return medium().write_pages(head.functions_place, bytes.span(), PERDURA_SITE("object functions"));
-}
-
-Result<std::optional<u64>> ObjectsRuntime::state_bytes(std::string_view name) const {
-  PERDURA_TRY(require_not_forked());
-  std::lock_guard lock(mutex_);
-  PERDURA_TRY(require_open());
-  const ObjectTable::Entry* const found = table_->find(name);
-  return found == nullptr ? std::optional<u64>() : found->head.bytes;
 }
 
 // Two new copies, of which its head knows when they are written; then the old ones are nobody's.
@@ -542,36 +535,6 @@ Status ObjectsRuntime::remove(std::string_view name) {
   table_->note_removed(entry, copies.head().sequence, copies.unclear());
   note_change();
   return {};
-}
-
-Result<std::vector<ObjectDescription>> ObjectsRuntime::list() {
-  PERDURA_TRY(require_not_forked());
-  const Turn turn(memory_);
-  std::lock_guard lock(mutex_);
-  if (closed_) return Failure{Code::kMisuse, "the objects are closed"};
-  PERDURA_TRY(catch_up());
-  std::vector<ObjectDescription> found;
-  for (const ObjectTable::Entry& each : table_->all())
-    found.push_back({each.head.name, each.head.type, each.head.bytes, is_in_overflow(each.head)});
-  std::ranges::sort(found, {}, &ObjectDescription::name);
-  return found;
-}
-
-Result<std::uint64_t> ObjectsRuntime::recorded(std::uint32_t potid) const {
-  PERDURA_TRY(require_not_forked());
-  std::map<std::string, std::shared_ptr<OpenObject>, std::less<>> all;
-  {
-    std::lock_guard lock(mutex_);
-    PERDURA_TRY(require_open());
-    all = open_;
-  }
-  u64 calls = 0;
-  for (const auto& [name, open] : all)
-    if (open->core().head().callers != 0) {
-      PERDURA_ASSIGN(const format::ObjectCaller found, open->core().caller(potid));
-      calls += found.calls;
-    }
-  return calls;
 }
 
 // Each of them, also where another one fails.

@@ -107,6 +107,7 @@ class ObjectsRuntime : private object::Residence {
   Status require_open() const;
   Status catch_up();
   void note_change();
+  Result<format::ObjectOwner> owner_of(const object::ObjectTable::Entry& entry) const;
   template <class Done>
   Done noting_heads(Done&& done);
   Result<std::shared_ptr<OpenObject>> open_found(const object::ObjectTable::Entry& entry,
