@@ -55,6 +55,41 @@ inline constexpr Reports kReports = Reports::kYes;
 /// Anywhere else it does nothing.
 void object_changed(const void* first, std::size_t bytes) noexcept;
 
+/// A state of which objects may be larger than sizeof(State): what it keeps behind itself is as
+/// long as each object needs it, and Object::resize changes that. It says so by a member:
+///
+///   struct Row {
+///     static constexpr bool kIsFlexible = true;
+///     std::uint64_t used;
+///     void push(int value) noexcept {
+///       const std::span<int> cells = perdura::object_rest<int>(this);
+///       if (used < cells.size()) cells[used++] = value;
+///     }
+///   };
+///
+/// Such a state is known by its type's name; an object of it has at least its size.
+template <class State>
+concept FlexibleState = requires { requires State::kIsFlexible; };
+
+/// In a method of an object, also in a const one: of how many bytes its state is now, what follows
+/// the State among them. Anywhere else 0.
+std::size_t object_bytes() noexcept;
+
+/// In a method of an object: what follows its State, as many T as there is room for. New bytes are
+/// zeros. `state`: `this` of the object's State, not of a base of it.
+template <class T, class State>
+auto object_rest(State* state) noexcept {
+  static_assert(FlexibleState<State>,
+                "what follows a state is that of a flexible one (perdura::FlexibleState)");
+  static_assert(std::is_trivially_copyable_v<T>, "an object's state is copied as it lies");
+  using Element = std::conditional_t<std::is_const_v<State>, const T, T>;
+  using Byte = std::conditional_t<std::is_const_v<State>, const std::byte, std::byte>;
+  constexpr std::size_t kBegin = (sizeof(State) + alignof(T) - 1) / alignof(T) * alignof(T);
+  const std::size_t bytes = object_bytes();
+  return std::span<Element>(reinterpret_cast<Element*>(reinterpret_cast<Byte*>(state) + kBegin),
+                            bytes < kBegin ? 0 : (bytes - kBegin) / sizeof(T));
+}
+
 /// A method that returns nothing: it is logged, and runs later, in the order of calls. What may be
 /// said of it besides, in any order, all of them static functions and noexcept:
 ///  - Domain f(leading arguments): what a call works on; Domain::kAll where it is not said.
@@ -126,6 +161,8 @@ struct ObjectOptions {
   /// other.
   ObjectHistory history = ObjectHistory::kNone;
   std::uint32_t callers = 64;  ///< that a history has room for, a power of two; as well
+  /// Of a flexible state, from its size on; as well. 0: its size. What follows the State is zeros.
+  std::uint64_t bytes = 0;
   /// Of a history of all calls, in which they are compressed; as well. When it is full calls throw
   /// kNoSpace, and are not logged.
   std::uint64_t archive_bytes = 1 << 24;
@@ -175,7 +212,8 @@ struct ObjectType {
   const char* name;
   std::uint64_t bytes;
   std::span<const ObjectMethod> methods;
-  const void* initial;  ///< what a new one is
+  const void* initial;       ///< what a new one is, of that size
+  bool is_flexible = false;  ///< an object of it may be larger
 };
 
 void object_defer(OpenObject& object, std::size_t method, Domain domain,
@@ -185,6 +223,8 @@ void object_call(OpenObject& object, std::size_t method, Domain domain,
 void object_read(OpenObject& object, void (*look)(const void* state, void* with), void* with);
 void object_sync(OpenObject& object);
 void object_checkpoint(OpenObject& object);
+void object_resize(OpenObject& object, std::size_t bytes, std::size_t bytes_min);
+std::size_t object_size(OpenObject& object);
 struct CallerRecord {
   std::uint64_t calls;
   std::uint32_t answer_bytes;
@@ -462,6 +502,19 @@ class Object {
   void sync() { detail::object_sync(*object_); }
   /// The same, and written as a whole: the log before it is free.
   void checkpoint() { detail::object_checkpoint(*object_); }
+  /// The object has so many bytes from now on, at least sizeof(State): what it held, as much of it
+  /// as has room, and zeros behind that. It comes after all that was called before, and is durable
+  /// when it returns; a crash before that leaves the object as it was, or so. Calls of other
+  /// threads wait. For the time being there is space for both. Throws Error: kInvalidArgument,
+  /// kNoSpace (nothing has changed), kUnsupported where processes share it, kMisuse in a method.
+  void resize(std::size_t bytes) {
+    static_assert(FlexibleState<State>,
+                  "objects have the size of their state; one that is flexible "
+                  "(perdura::FlexibleState) may have more behind it");
+    detail::object_resize(*object_, bytes, sizeof(State));
+  }
+  /// Of the state, with what follows it.
+  std::size_t bytes() const { return detail::object_size(*object_); }
 
  private:
   friend class Objects;
@@ -487,16 +540,18 @@ class Objects {
   /// What was deferred becomes durable, if it can.
   ~Objects();
 
-  /// The object of a name, made as State{} where there is none. Throws Error: kInvalidArgument
-  /// where it has another type, kIncompatible where its log calls what this program does not have.
+  /// The object of a name, made as State{} where there is none. Throws Error: kTypeMismatch where
+  /// it has another type or size, kIncompatible where its log calls what this program does not
+  /// have.
   template <class State>
   Object<State> object(std::string_view name, const ObjectOptions& options = {}) {
     static_assert(std::is_trivially_copyable_v<State>, "an object's state is copied as it lies");
     static_assert(alignof(State) <= 4096, "an object's state lies at the beginning of a page");
     static const State initial{};
     static const auto methods = detail::methods_of<State>(Methods<State>{});
-    return Object<State>(
-        open_object(name, {typeid(State).name(), sizeof(State), methods, &initial}, options));
+    return Object<State>(open_object(
+        name, {typeid(State).name(), sizeof(State), methods, &initial, FlexibleState<State>},
+        options));
   }
   /// Throws Error: kNotFound; kMisuse where somebody has it open.
   void remove(std::string_view name);

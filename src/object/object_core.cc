@@ -235,7 +235,7 @@ Status ObjectCore::read(const std::function<void(const void* state)>& look) {
                    "a method of an object reads object '" + std::string(head().name) + "'"};
   // What is seen is not lost, but of an object of which anything may be.
   return execute_alone(options_.durability != Durability::kRelaxed, [&]() -> Status {
-    const InMethod in_method;
+    const InMethod in_method(head().bytes);
     look(image_.data());
     return {};
   });

@@ -72,10 +72,10 @@ class ObjectCore {
     media::LinearMedium* medium = nullptr;  ///< outlives it
     u64 head_place = 0;
     format::ObjectHead head{};
-    format::ObjectHead older{};  ///< the other slot's; zeros where that is not whole
+    format::ObjectHead older{};   ///< the other slot's; zeros where that is not whole
     format::ObjectOwner owner{};  ///< who wrote `head`; zeros: nobody knows
-    u8 unclear = 0;              ///< slots that may hold something else, a bit for each
-    u64 session = 0;             ///< no earlier one of this object has the same
+    u8 unclear = 0;               ///< slots that may hold something else, a bit for each
+    u64 session = 0;              ///< no earlier one of this object has the same
     /// What entries call by their numbers; one of which the program has nothing does not run.
     std::vector<Function> functions;
     bool functions_are_new = false;  ///< the head names other functions than that on the medium
@@ -118,7 +118,8 @@ class ObjectCore {
   Status checkpoint();
   /// After all that was called by now the state has another size: the same, or as much of it, and
   /// zeros. In both new copies, at places which nobody has; those that it had are free when this
-  /// returns. Where it fails in writing that may have happened or not, and calls fail.
+  /// returns. Where it fails in writing that may have happened or not, and calls fail (has_failed);
+  /// where it fails before that nothing has changed.
   /// Of an object that keeps all calls it is recorded as a call of `potid`.
   Status resize(u64 bytes, const u64 (&copy_place)[2], u32 potid = 0);
   // --- where it lies, by its residence
@@ -170,6 +171,10 @@ class ObjectCore {
   u8 unclear_heads() const { return copies_.unclear(); }
   /// Who wrote that head: of one that is away perhaps not this process.
   format::ObjectOwner owner() const { return control_.head.copy().owner; }
+  /// Of the state, by anybody at any time.
+  u64 bytes() const { return control_.head.copy().head.bytes; }
+  /// Calls fail for good.
+  bool has_failed() const { return control_.failure.has_failed.load(std::memory_order_acquire); }
   /// The copy that should have been the newest was damaged: it was made anew from the other one.
   bool was_repaired() const { return repaired_; }
 
@@ -241,7 +246,6 @@ class ObjectCore {
   Status make_durable(u64 last, u64 end);
   Status flush();
   Status write_checkpoint();
-  bool has_failed() const { return control_.failure.has_failed.load(std::memory_order_acquire); }
   template <class Body>
   Status or_fail(Body&& body);
   Status fail(Status why);

@@ -69,6 +69,9 @@ Status ObjectCore::resize(u64 bytes, const u64 (&copy_place)[2], u32 potid) {
     const auto image = memory.first(format::object_image_bytes(next));
     std::memset(image.data(), 0, image.size());
     std::memcpy(image.data(), image_.data(), kept);
+    // Whatever needs memory comes before what cannot be undone.
+    LineSet lines = changes_.lines_for(image.size());
+    ObjectExecutor::Twins twins = executor_.twins_for(bytes);
     if (history_) std::ranges::copy(callers_of(image_, head()), callers_of(image, next).begin());
     const RecordedCall resized{.potid = potid,
                                .function = format::kObjectResized,
@@ -76,9 +79,9 @@ Status ObjectCore::resize(u64 bytes, const u64 (&copy_place)[2], u32 potid) {
     PERDURA_TRY(write_elsewhere(next, image, &resized));
     memory_.exchange_image(std::move(memory));
     image_ = image;
-    changes_.move_to(image_);
+    changes_.move_to(image_, std::move(lines));
     if (history_) history_->move_to(callers_of(image_, next));
-    executor_.move_to(image_.first(bytes));
+    executor_.move_to(image_.first(bytes), std::move(twins));
     return {};
   });
 }

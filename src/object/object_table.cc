@@ -128,10 +128,9 @@ Status ObjectTable::read(const FindLive& find_live) {
     for (u64 at = 0; at < extent.length; at += kPairBytes) {
       const u64 place = extent.medium_offset + at;
       const std::optional<Live> live = find_live ? find_live(place) : std::nullopt;
-      const Entry entry = live ? Entry{.place = place,
-                                       .head = live->slot.head,
-                                       .owner = live->slot.owner}
-                               : entry_of(volume_.medium(), place, bytes.data() + at);
+      const Entry entry =
+          live ? Entry{.place = place, .head = live->slot.head, .owner = live->slot.owner}
+               : entry_of(volume_.medium(), place, bytes.data() + at);
       const Range kept = live ? live->kept : Range{};
       if (kept.bytes != 0 && !space_.take(kept.place, kept.bytes))
         return damaged(place, "keeps space that is not free");

@@ -46,8 +46,8 @@ class ObjectTable {
   struct Entry {
     u64 place = 0;  ///< of its two slots on the medium
     format::ObjectHead head{};
-    format::ObjectHead older{};  ///< the other slot's; all zeros where that is not whole
-    u8 unclear = 0;              ///< a bit for each slot that may hold something else
+    format::ObjectHead older{};   ///< the other slot's; all zeros where that is not whole
+    u8 unclear = 0;               ///< a bit for each slot that may hold something else
     format::ObjectOwner owner{};  ///< who wrote the head; zeros where nobody knows
   };
   /// What the two slots say that were read from a place: `slots` has both.

@@ -19,7 +19,7 @@ template <class State>
 detail::ObjectType type_of() {
   static const State initial{};
   static const auto methods = detail::methods_of<State>(Methods<State>{});
-  return {typeid(State).name(), sizeof(State), methods, &initial};
+  return {typeid(State).name(), sizeof(State), methods, &initial, FlexibleState<State>};
 }
 
 detail::ObjectType type_of(ObjectState state) {
@@ -30,6 +30,8 @@ detail::ObjectType type_of(ObjectState state) {
       return type_of<Large>();
     case ObjectState::kReporting:
       return type_of<ReportingLanes>();
+    case ObjectState::kFlexible:
+      return type_of<FlexibleLanes>();
   }
   throw std::runtime_error("no such state");
 }
@@ -74,7 +76,7 @@ struct Found {
 };
 Found look_at(detail::OpenObject& open, const LoggedObject& object) {
   Found found;
-  found.state.resize(type_of(object.state).bytes);
+  found.state.resize(open.core().bytes());
   value_or_throw(open.core().read(
       [&](const void* state) { std::memcpy(found.state.data(), state, found.state.size()); }));
   if (object.options.history != ObjectHistory::kNone)
@@ -207,7 +209,7 @@ ObjectsVerdict LoggedObject::check(detail::OpenObject& open, size_t call, LaneCa
   const Callers* const callers = options.history != ObjectHistory::kNone ? &now.callers : nullptr;
   const std::string which = "object '" + name + "': ";
   if (in_order) {
-    if (sum(calls) >= digests.size() || digests[sum(calls)] != digest_of(now.state, callers))
+    if (!may_be(sum(calls), digest_of(now.state, callers), call))
       return {which + "its first " + std::to_string(sum(calls)) + " calls do not make it"};
   } else {
     for (u64 lane = 0; lane < kLanes; ++lane)
@@ -223,9 +225,25 @@ ObjectsVerdict LoggedObject::check(detail::OpenObject& open, size_t call, LaneCa
   return {.problem = which + lost, .lost = true};
 }
 
+// Between two calls it has had the size of before and each that it was given there, or of these the
+// last one that is durable and those after it.
+bool LoggedObject::may_be(u64 calls, u64 digest, size_t call) const {
+  if (calls >= digests.size()) return false;
+  bool may_be = digests[calls] == digest;
+  for (const Resized& each : resized) {
+    if (each.calls < calls) continue;
+    // One that is durable has the calls before it: fewer are lost, and said to be so.
+    if (each.calls > calls) break;
+    may_be = each.digest == digest || (may_be && each.by > call);
+  }
+  return may_be;
+}
+
 size_t LoggedObject::last_told() const {
   size_t last = made_by != kNever ? made_by : 0;
   if (gone_by != kNever) last = std::max(last, gone_by);
+  for (const Resized& each : resized)
+    if (each.by != kNever) last = std::max(last, each.by);
   for (const Told& each : told) last = std::max(last, each.by);
   return last;
 }
@@ -319,6 +337,8 @@ Json LoggedObject::json() const {
   }
   json["told"] = Json::array();
   for (const Told& each : told) json["told"].push_back({json_of(each.calls), each.by});
+  json["resized"] = Json::array();
+  for (const Resized& each : resized) json["resized"].push_back({each.calls, each.digest, each.by});
   return json;
 }
 
@@ -348,6 +368,8 @@ LoggedObject LoggedObject::of(const Json& json) {
           {static_cast<Method>(each.at(0).get<u64>()), each.at(1), each.at(2), each.at(3)});
   for (const Json& each : json.at("told"))
     object.told.push_back({lane_calls_of(each.at(0)), each.at(1)});
+  for (const Json& each : json.at("resized"))
+    object.resized.push_back({each.at(0), each.at(1), each.at(2)});
   const Json& there = json.at("there");
   object.made_from = there.at(0);
   object.made_by = there.at(1);
@@ -393,6 +415,11 @@ LoggedObjects::Handle::Handle(LoggedObject object, std::shared_ptr<detail::OpenO
     object_.made[lane].resize(std::min<u64>(object_.made[lane].size(), callers_[lane].calls));
   models_.assign(object_.in_order ? 1 : kLanes, now.state);
   if (object_.in_order) object_.digests.resize(sum(found) + 1);
+  if (!object_.resized.empty()) {  // it is of one of the sizes that it may be of
+    const bool has_callers = object_.options.history != ObjectHistory::kNone;
+    object_.digests.back() = digest_of(now.state, has_callers ? &callers_ : nullptr);
+    std::erase_if(object_.resized, [&](const auto& each) { return each.calls >= sum(found); });
+  }
   for (u64 lane = 0; lane < kLanes && !object_.in_order; ++lane) {
     object_.lanes[lane].resize(found[lane] + 1);
     object_.seen[lane].resize(std::min(object_.seen[lane].size(), found[lane]));
@@ -433,7 +460,10 @@ u64 LoggedObjects::Handle::model(Method method, u32 lane, std::span<const std::b
   const detail::ObjectMethod& function =
       type_of(object_.state).methods[static_cast<size_t>(method)];
   u64 answer = 0;
-  function.run(state.data(), context.data(), &answer);
+  {
+    const object::InMethod in_method(state.size());
+    function.run(state.data(), context.data(), &answer);
+  }
   const Callers* callers = nullptr;
   if (object_.options.history != ObjectHistory::kNone) {
     format::ObjectCaller& caller = callers_[lane];
@@ -476,6 +506,19 @@ bool LoggedObjects::Handle::checkpoint() {
   if (!open_->core().checkpoint()) return false;
   note_told(calls);
   return true;
+}
+
+// It is durable when it returns, with all that was called before.
+void LoggedObjects::Handle::resize(u64 words) {
+  Bytes& state = models_.front();
+  state.resize(type_of(object_.state).bytes + words * sizeof(u64));
+  const bool has_callers = object_.options.history != ObjectHistory::kNone;
+  const LaneCalls calls = returned();
+  object_.resized.push_back(
+      {sum(calls), digest_of(state, has_callers ? &callers_ : nullptr), LoggedObject::kNever});
+  value_or_throw(open_->resize(state.size()));
+  object_.resized.back().by = calls_();
+  note_told(calls);
 }
 
 void LoggedObjects::open(const std::string& uri, const ObjectsOptions& options,
@@ -566,6 +609,8 @@ std::vector<LoggedObject> LoggedObjects::end_session() {
     object.made_from = object.made_by = 0;
     object.gone_from = LoggedObject::kNever;
     for (LoggedObject::Told& told : object.told) told.by = 0;
+    for (LoggedObject::Resized& each : object.resized)
+      if (each.by != LoggedObject::kNever) each.by = 0;
   }
   return session;
 }

@@ -219,8 +219,8 @@ TEST_P(ObjectOwners, OneOfAnotherStartOfTheSystemIsDead) {
 TEST(ObjectOwnersOfStores, AreUnknownInOneOfAnEarlierLibrary) {
   const TempDir folder{TempDir::kMemory};
   const std::string path = folder.path("objects.pd");
-  ASSERT_EQ(std::system(("gzip -dc " PERDURA_SOURCE_DIR "/tests/format/4/objects.pd.gz >" + path)
-                            .c_str()),
+  ASSERT_EQ(std::system(
+                ("gzip -dc " PERDURA_SOURCE_DIR "/tests/format/4/objects.pd.gz >" + path).c_str()),
             0);
   const Objects objects = Objects::open(path);
   const std::vector<ObjectDescription> all = objects.list();
@@ -341,15 +341,15 @@ TEST_P(ObjectOwners, ACreationThatACrashEndsLeavesNothing) {
   constexpr u64 kBytes = 200'000;
   const std::vector<std::byte> zeros(kBytes);
   const auto make = [&](detail::ObjectsRuntime& runtime, const std::string& name) {
-    return value_or_throw(
-        runtime.object(name, {.name = "bytes", .bytes = kBytes, .methods = {}, .initial = zeros.data()},
-                       {.log_bytes = 8192}));
+    return value_or_throw(runtime.object(
+        name, {.name = "bytes", .bytes = kBytes, .methods = {}, .initial = zeros.data()},
+        {.log_bytes = 8192}));
   };
   media::Recording recording;
   size_t begin = 0;
   {
-    const auto runtime = value_or_throw(detail::ObjectsRuntime::open(
-        uri(), {}, [&]() -> Result<std::unique_ptr<media::Medium>> {
+    const auto runtime = value_or_throw(
+        detail::ObjectsRuntime::open(uri(), {}, [&]() -> Result<std::unique_ptr<media::Medium>> {
           PERDURA_ASSIGN(media::OpenedMedium opened, media::open_medium(uri(), {}));
           return recording.wrap(std::move(opened.medium));
         }));

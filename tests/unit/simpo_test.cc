@@ -212,8 +212,8 @@ TEST_F(Simpo, WhatACrashLeftIsFreedByItsNumber) {
             "");
 }
 
-// An object that somebody refers to is not freed; one that is freed nothing refers to, and what gets
-// its number later, and its memory on the medium, is another one that begins with zeros.
+// An object that somebody refers to is not freed; one that is freed nothing refers to, and what
+// gets its number later, and its memory on the medium, is another one that begins with zeros.
 TEST_F(Simpo, AReferenceToWhatWasFreedIsAnError) {
   ASSERT_TRUE(killed_life([]() -> std::string {
     auto numbers = std::make_unique<Numbers>(10, 5);

@@ -13,10 +13,11 @@ namespace perdura::detail {
 
 std::vector<object::Function> functions_of(const std::vector<std::string>& names,
                                            const ObjectType& type);
-/// `block`: of the memory that processes share, if they do.
+/// `block`: of the memory that processes share, if they do. `runtime`: whose object it is.
 std::shared_ptr<OpenObject> opened(std::unique_ptr<object::ObjectCore> core,
                                    const std::vector<std::string>& names, const ObjectType& type,
-                                   const ObjectOptions& options, u32 block);
+                                   const ObjectOptions& options, u32 block,
+                                   const std::shared_ptr<RuntimeLink>& runtime);
 /// As they lie on the medium.
 u64 bytes_of(const std::vector<std::string>& names);
 object::CoreOptions core_options(const ObjectOptions& options, const format::ObjectHead& head);

@@ -12,6 +12,19 @@ namespace perdura {
 void object_changed(const void* first, size_t bytes) noexcept {
   object::ObjectChanges::report(first, bytes);
 }
+
+size_t object_bytes() noexcept { return object::InMethod::bytes(); }
+
+namespace {
+
+// A method may be run by a thread that holds what these wait for.
+void refuse_in_method() {
+  if (object::InMethod::any())
+    throw Error(Code::kMisuse,
+                "a method of an object uses perdura::Objects; do that when it has returned");
+}
+
+}  // namespace
 namespace detail {
 
 constinit thread_local std::uint32_t current_caller = 0;
@@ -35,6 +48,17 @@ void object_sync(OpenObject& object) { value_or_throw(object.core().sync()); }
 
 void object_checkpoint(OpenObject& object) { value_or_throw(object.core().checkpoint()); }
 
+void object_resize(OpenObject& object, size_t bytes, size_t bytes_min) {
+  refuse_in_method();
+  if (bytes < bytes_min)
+    throw Error(Code::kInvalidArgument, "an object of this state has at least its " +
+                                            std::to_string(bytes_min) + " bytes, not " +
+                                            std::to_string(bytes));
+  value_or_throw(guarded([&] { return object.resize(bytes); }));
+}
+
+size_t object_size(OpenObject& object) { return object.core().bytes(); }
+
 CallerRecord object_caller(OpenObject& object, std::uint32_t potid) {
   const format::ObjectCaller found = value_or_throw(object.core().caller(potid));
   CallerRecord record{found.calls, std::min<u32>(found.answer_bytes, sizeof record.answer), {}};
@@ -51,11 +75,8 @@ Objects Objects::open(std::string_view uri, const ObjectsOptions& options) {
 
 namespace {
 
-// A method may be run by a thread that holds what these wait for.
 detail::ObjectsRuntime& in_use(const std::unique_ptr<detail::ObjectsRuntime>& runtime) {
-  if (object::InMethod::any())
-    throw Error(Code::kMisuse,
-                "a method of an object uses perdura::Objects; do that when it has returned");
+  refuse_in_method();
   if (!runtime) throw Error(Code::kMisuse, "objects that were moved from are used");
   return *runtime;
 }

@@ -140,7 +140,8 @@ std::vector<OpenObject*> ObjectsRuntime::by_last_call() {
   std::vector<OpenObject*> found;
   for (const auto& [name, open] : open_) {
     if (open->was_called()) open->set_last_look(looks_);
-    if (!open->core().is_away() && !open->core().keeps_all_calls()) found.push_back(open.get());
+    const bool may_move = !open->core().is_away() && !open->core().keeps_all_calls();
+    if (may_move && open.get() != stays_) found.push_back(open.get());
   }
   std::ranges::sort(found, {}, [](OpenObject* each) {
     return std::pair(each->last_look(), std::string_view(each->core().head().name));

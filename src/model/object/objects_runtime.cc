@@ -41,6 +41,23 @@ Status check_name(std::string_view name, const char* what) {
                  std::to_string(format::kObjectNameMax) + ", none of them zero");
 }
 
+bool is_of(const ObjectHead& head, const ObjectType& type) {
+  return std::string_view(head.type) == type.name &&
+         (type.is_flexible ? head.bytes >= type.bytes : head.bytes == type.bytes);
+}
+
+// Of a new object.
+Status check_bytes(const ObjectType& type, u64 bytes) {
+  if (bytes == 0 || bytes == type.bytes) return {};
+  if (type.is_flexible && bytes >= type.bytes && bytes <= format::kObjectBytesMax) return {};
+  return invalid(
+      std::string("objects of ") + type.name + " have " + std::to_string(type.bytes) +
+      (type.is_flexible
+           ? " to " + std::to_string(format::kObjectBytesMax) + " bytes, not "
+           : " bytes, since their state is not flexible (perdura::FlexibleState), not ") +
+      std::to_string(bytes));
+}
+
 // Their names are no name in another translation unit, nor perhaps in the next build.
 Status check_type(const ObjectType& type) {
   PERDURA_TRY(check_name(type.name, "type"));
@@ -125,9 +142,11 @@ std::vector<u16> numbers_of(const std::vector<std::string>& names, const ObjectT
 
 std::shared_ptr<OpenObject> opened(std::unique_ptr<ObjectCore> core,
                                    const std::vector<std::string>& names, const ObjectType& type,
-                                   const ObjectOptions& options, u32 block) {
+                                   const ObjectOptions& options, u32 block,
+                                   const std::shared_ptr<RuntimeLink>& runtime) {
   return std::make_shared<OpenObject>(std::move(core), numbers_of(names, type),
-                                      std::chrono::milliseconds(options.pending_ms), block);
+                                      std::chrono::milliseconds(options.pending_ms), block,
+                                      runtime);
 }
 
 u64 bytes_of(const std::vector<std::string>& names) {
@@ -283,12 +302,12 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::object(std::string_view name
   PERDURA_TRY(require_open());
   PERDURA_TRY(catch_up());
   const ObjectTable::Entry* const found = table_->find(name);
-  if (found != nullptr &&
-      (std::string_view(found->head.type) != type.name || found->head.bytes != type.bytes))
+  if (found != nullptr && !is_of(found->head, type))
     return Failure{Code::kTypeMismatch,
                    "object '" + std::string(name) + "' of '" + shared_->volume().name() +
                        "' is a " + found->head.type + " of " + std::to_string(found->head.bytes) +
-                       " bytes, not a " + type.name + " of " + std::to_string(type.bytes)};
+                       " bytes, not a " + type.name + " of " + std::to_string(type.bytes) +
+                       (type.is_flexible ? " or more" : "")};
   if (const auto open = open_.find(name); open != open_.end()) return open->second;
   if (memory_) (void)memory_->note_change();  // whatever comes of it
   PERDURA_ASSIGN(auto made, found == nullptr ? create(name, type, options)
@@ -361,18 +380,21 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::create(std::string_view name
                                                            const ObjectType& type,
                                                            const ObjectOptions& options) {
   PERDURA_TRY(check_room(type, options.log_bytes / kLineBytes, medium().geometry().write_bytes));
+  PERDURA_TRY(check_bytes(type, options.bytes));
   const bool has_history = options.history != ObjectHistory::kNone;
   PERDURA_TRY(check_answers(type, has_history));
   std::vector<std::string> names;
   for (const ObjectMethod& method : type.methods) names.emplace_back(method.name);
   if (memory_) PERDURA_TRY(check_shared(type, names, options.history == ObjectHistory::kAll));
+  std::vector<std::byte> state(std::max(options.bytes, type.bytes));
+  std::memcpy(state.data(), type.initial, type.bytes);
   PERDURA_ASSIGN(const u64 session, session_of_opening());
   PERDURA_ASSIGN(ObjectTable::Entry entry, table_->new_entry());
   entry.head.history = static_cast<format::ObjectHistory>(options.history);
   if (has_history) entry.head.callers = options.callers;
   if (options.history == ObjectHistory::kAll)
     entry.head.archive_lines = object::pages_bytes(options.archive_bytes) / kLineBytes;
-  PERDURA_TRY(allocate(entry, type.bytes, options.log_bytes, bytes_of(names)));
+  PERDURA_TRY(allocate(entry, state.size(), options.log_bytes, bytes_of(names)));
   name.copy(entry.head.name, format::kObjectNameMax);
   std::string_view(type.name).copy(entry.head.type, format::kObjectNameMax);
   entry.head.session = session;
@@ -388,14 +410,13 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::create(std::string_view name
                           .residence = memory_ ? nullptr : this,
                           .overflow = overflow_.get()};
   block.add_to(parts);
-  auto created = ObjectCore::create(std::move(parts),
-                                    {static_cast<const std::byte*>(type.initial), type.bytes});
+  auto created = ObjectCore::create(std::move(parts), state);
   if (block.is_refused()) return created.failure();
   PERDURA_ASSIGN(auto core, noting_heads(std::move(created)));
   entry.head = core->head();
   entry.unclear = 0;
   table_->note(entry);
-  return opened(std::move(core), names, type, options, block.publish());
+  return opened(std::move(core), names, type, options, block.publish(), link_);
 }
 
 Result<std::shared_ptr<OpenObject>> ObjectsRuntime::open_found(const ObjectTable::Entry& entry,
@@ -455,7 +476,7 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::recover(const ObjectTable::E
   now.head = core->head();
   now.unclear = 0;
   table_->note(now);
-  return opened(std::move(core), names, type, options, block.publish());
+  return opened(std::move(core), names, type, options, block.publish(), link_);
 }
 
 Status ObjectsRuntime::write_names(const std::vector<std::string>& names, ObjectHead& head) {
@@ -475,45 +496,6 @@ Status ObjectsRuntime::write_names(const std::vector<std::string>& names, Object
   head.functions_checksum = checksum(all.data(), all.size());
   // The barrier behind the copy comes before the head that names them.
   return medium().write_pages(head.functions_place, bytes.span(), PERDURA_SITE("object functions"));
-}
-
-// Two new copies, of which its head knows when they are written; then the old ones are nobody's.
-// Where that fails in between it may be either on the medium, and what was allocated is left alone.
-Status ObjectsRuntime::resize(std::string_view name, u64 bytes) {
-  PERDURA_TRY(require_not_forked());
-  if (bytes > format::kObjectBytesMax)
-    return invalid("an object has at most " + std::to_string(format::kObjectBytesMax) +
-                   " bytes, not " + std::to_string(bytes));
-  const NotCancelled not_cancelled;
-  std::lock_guard lock(mutex_);
-  PERDURA_TRY(require_open());
-  const auto open = open_.find(name);
-  if (open == open_.end())
-    return Failure{Code::kNotFound, "no object '" + std::string(name) + "' is open"};
-  object::ObjectCore& core = open->second->core();
-  PERDURA_ASSIGN(const bool recorded, core.is_resize_recorded(current_caller, bytes));
-  if (recorded) return {};
-  PERDURA_TRY(bring_home(*open->second));
-  PERDURA_TRY(core.sync());
-  PERDURA_TRY(core.have_room_to_resize());
-  ObjectTable::Entry entry = *table_->find(name);
-  const ObjectHead before = core.settled_head();
-  entry.head.bytes = bytes;
-  const u64 image = format::object_image_bytes(entry.head);
-  u64 places[2];
-  PERDURA_ASSIGN(places[0], allocate(image));
-  if (const Result<u64> second = allocate(image); second) {
-    places[1] = *second;
-  } else {
-    table_->space().give_back(places[0], image);
-    return second.failure();
-  }
-  PERDURA_TRY(noting_heads(core.resize(bytes, places, current_caller)));
-  for (const u64 place : before.copy_place)
-    table_->space().give_back(place, format::object_image_bytes(before));
-  entry.head = core.settled_head();
-  table_->note(entry);
-  return {};
 }
 
 Status ObjectsRuntime::remove(std::string_view name) {
@@ -541,6 +523,7 @@ Status ObjectsRuntime::remove(std::string_view name) {
 Status ObjectsRuntime::close() {
   if (forked_since(generation_)) return {};
   const NotCancelled not_cancelled;
+  link_->cut();
   {
     std::lock_guard lock(mutex_);
     if (closed_.exchange(true) || !table_) return {};
@@ -567,6 +550,7 @@ Status ObjectsRuntime::close() {
 }
 
 void ObjectsRuntime::abandon() {
+  link_->cut();
   if (closed_.exchange(true)) return;
   open_.clear();
   overflow_.reset();

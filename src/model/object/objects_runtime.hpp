@@ -25,21 +25,41 @@ namespace perdura::detail {
 /// By whose number this thread calls (perdura::Caller, pthread_create_simpo); 0: nobody's.
 extern constinit thread_local std::uint32_t current_caller;
 
+class ObjectsRuntime;
+class OpenObject;
+
+/// How an open object, which may outlive them, finds the objects that it is one of.
+class RuntimeLink {
+ public:
+  explicit RuntimeLink(ObjectsRuntime& runtime) : runtime_(&runtime) {}
+  /// They are not closed meanwhile. kMisuse where they are.
+  Status resize(OpenObject& object, u64 bytes);
+  /// They are about to be closed; whoever uses them is waited for.
+  void cut();
+
+ private:
+  std::mutex mutex_;
+  ObjectsRuntime* runtime_;
+  const u64 generation_ = process_generation();
+};
+
 /// An object that is open, and which of its durable functions the program's methods are.
 class OpenObject {
  public:
   /// `block`: of the memory that processes share, if they do.
   OpenObject(std::unique_ptr<object::ObjectCore> core, std::vector<u16> functions,
-             std::chrono::milliseconds pending, u32 block)
+             std::chrono::milliseconds pending, u32 block, std::shared_ptr<RuntimeLink> runtime)
       : core_(std::move(core)),
         functions_(std::move(functions)),
         pending_(pending),
-        block_(block) {}
+        block_(block),
+        runtime_(std::move(runtime)) {}
 
   object::ObjectCore& core() { return *core_; }
   /// How long deferred calls may wait; 0: until somebody needs them.
   std::chrono::milliseconds pending() const { return pending_; }
   u32 block() const { return block_; }
+  Status resize(u64 bytes) { return runtime_->resize(*this, bytes); }
 
   // --- under the runtime's lock: how long ago it was called, as who looks now and then can tell
   /// It was called since this was asked last.
@@ -61,6 +81,7 @@ class OpenObject {
   const std::vector<u16> functions_;
   const std::chrono::milliseconds pending_;
   const u32 block_;
+  const std::shared_ptr<RuntimeLink> runtime_;
   u64 called_ = 0;
   u64 last_look_ = 0;  ///< that found that it had been called
 };
@@ -83,6 +104,7 @@ class ObjectsRuntime : private object::Residence {
   /// Of its state; nothing where there is none of this name.
   Result<std::optional<u64>> state_bytes(std::string_view name) const;
   /// One that is open: its state is the same, or as much of it, and zeros.
+  /// Where it fails, and calls of it do not, nothing has changed.
   Status resize(std::string_view name, u64 bytes);
   Status remove(std::string_view name);
   Result<std::vector<ObjectDescription>> list();
@@ -123,6 +145,7 @@ class ObjectsRuntime : private object::Residence {
   Result<std::shared_ptr<OpenObject>> recover(const object::ObjectTable::Entry& entry,
                                               const ObjectType& type, const ObjectOptions& options);
   Status allocate(object::ObjectTable::Entry& entry, u64 bytes, u64 log_bytes, u64 names_bytes);
+  Status resize_open(OpenObject& object, u64 bytes);
   // --- where objects lie (objects_residence.cc)
   Status open_overflow(const format::RegionRecord& record, const ObjectsOptions& options,
                        const OpenMedium& open_medium);
@@ -159,6 +182,8 @@ class ObjectsRuntime : private object::Residence {
   std::unique_ptr<object::ObjectTable> table_;
   u64 table_is_of_ = 0;  ///< which changes of the memory it has
   std::map<std::string, std::shared_ptr<OpenObject>, std::less<>> open_;
+  const OpenObject* stays_ = nullptr;  ///< it is being resized, and does not move out for that
+  const std::shared_ptr<RuntimeLink> link_ = std::make_shared<RuntimeLink>(*this);
   ObjectMoves moves_;
   u64 looks_ = 0;             ///< at which objects were called (by_last_call)
   std::atomic<u32> bell_{0};  ///< changes when `looker_` is to look

@@ -85,7 +85,7 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::join(u32 block, const Object
                                    .memory = [&](const auto&) { return memory_->memory_of(block); },
                                    .peers = memory_.get()}));
   memory_->use(block);
-  const auto joined = opened(std::move(core), all, type, options, block);
+  const auto joined = opened(std::move(core), all, type, options, block, link_);
   if (all.size() != names.size())
     PERDURA_TRY(noting_heads(name_more(block, now, joined->core(), all)));
   return joined;
