@@ -177,6 +177,7 @@ class ObjectCore {
   static Result<std::unique_ptr<ObjectCore>> make(Parts&& parts, u64 from);
   static Result<std::unique_ptr<ObjectCore>> load(Parts& parts);
   Failure damaged_history() const;
+  void record(RecordedCall call);
   Status read_archive();
   Status archive(u64 done, const RecordedCall* resized = nullptr);
   void note_archived();
@@ -196,7 +197,11 @@ class ObjectCore {
   Status load_away(OverflowStore& overflow);
   Status repeat(bool functions_are_new);
   Status begin_session();
+  bool has_function_of(const format::ObjectEntry& entry) const;
   Status check_known(const format::ObjectEntry& entry, const std::byte* context) const;
+  std::string name_of(u16 function) const;
+  Failure lacks_functions() const;
+  std::string remedy_for(u16 function) const;
   const Function& function_of(const Call& call) const;
   bool is_usable() const {
     return stage_.load(std::memory_order_acquire) != Stage::kClosed && !forked_since(generation_) &&
