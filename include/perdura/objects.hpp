@@ -200,7 +200,7 @@ void object_call(OpenObject& object, std::size_t method, Domain domain,
                  std::span<const std::byte> context, void* result);
 void object_read(OpenObject& object, void (*look)(const void* state, void* with), void* with);
 void object_sync(OpenObject& object);
-void object_checkpoint(OpenObject& object);
+std::uint64_t object_checkpoint(OpenObject& object);
 struct CallerRecord {
   std::uint64_t calls;
   std::uint32_t answer_bytes;
@@ -506,8 +506,9 @@ class Object {
   }
   /// All that was called before is durable and run.
   void sync() { detail::object_sync(*object_); }
-  /// The same, and written as a whole: the log before it is free.
-  void checkpoint() { detail::object_checkpoint(*object_); }
+  /// The same, and the state is resilient: it need not be made anew from the log. Returns its
+  /// version. Later ones have larger numbers, whoever takes them, also after the next opening.
+  std::uint64_t checkpoint() { return detail::object_checkpoint(*object_); }
 
  private:
   friend class Objects;

@@ -113,8 +113,8 @@ class ObjectCore {
   Status sync();
   /// The same, unless another thread executes just now.
   Status sync_soon();
-  /// As sync(), and in the resilient copy.
-  Status checkpoint();
+  /// As sync(), and in the resilient copy: the number of that, the sequence of its head.
+  Result<u64> checkpoint();
   /// After all that was called by now the state has another size: the same, or as much of it, and
   /// zeros. In both new copies, at places which nobody has; those that it had are free when this
   /// returns. Where it fails in writing that may have happened or not, and calls fail.

@@ -33,7 +33,9 @@ void object_read(OpenObject& object, void (*look)(const void* state, void* with)
 
 void object_sync(OpenObject& object) { value_or_throw(object.core().sync()); }
 
-void object_checkpoint(OpenObject& object) { value_or_throw(object.core().checkpoint()); }
+std::uint64_t object_checkpoint(OpenObject& object) {
+  return value_or_throw(object.core().checkpoint());
+}
 
 CallerRecord object_caller(OpenObject& object, std::uint32_t potid) {
   const format::ObjectCaller found = value_or_throw(object.core().caller(potid));
