@@ -56,6 +56,22 @@ inline constexpr Reports kReports = Reports::kYes;
 /// Anywhere else it does nothing.
 void object_changed(const void* first, std::size_t bytes) noexcept;
 
+/// What formerly() says.
+template <std::size_t N>
+struct Formerly {
+  char name[N];
+};
+/// The method had another name, or was another class's, when some of its calls were logged: those
+/// are calls of it. The name is as the Error prints it that lacks a function, the method with the
+/// types of its arguments: formerly("Seats::sell(int, int)"); or mangled, as the compiler names it.
+/// Once an object was closed by a program that says so no entry of its log needs it any more.
+template <std::size_t N>
+consteval Formerly<N> formerly(const char (&name)[N]) {
+  Formerly<N> said{};
+  for (std::size_t i = 0; i < N; ++i) said.name[i] = name[i];
+  return said;
+}
+
 /// A method that returns nothing: it is logged, and runs later, in the order of calls. What may be
 /// said of it besides, in any order, all of them static functions and noexcept:
 ///  - Domain f(leading arguments): what a call works on; Domain::kAll where it is not said.
@@ -65,13 +81,14 @@ void object_changed(const void* first, std::size_t bytes) noexcept;
 ///  - kReports: it calls object_changed() for all that it changes.
 ///  - kCommutes, beside such a function: further calls of a thread are merged into its last one.
 ///  - bool f(arguments): whether it may be called so; a call that may not throws kInvalidArgument.
+///  - formerly("…"): its calls were logged under another name; as often as it had others.
 template <auto Method, auto... Hints>
 struct Deferrable {
   static constexpr auto kMethod = Method;
   static constexpr bool kIsDeferrable = true;
 };
 /// One that changes the state and answers: durable and done when it returns. It may have a domain,
-/// a function that says what it may be called with, and report.
+/// a function that says what it may be called with, and former names, and report.
 template <auto Method, auto... Hints>
 struct Instant {
   static constexpr auto kMethod = Method;
@@ -79,7 +96,9 @@ struct Instant {
 };
 template <class... List>
 struct MethodList {};
-/// The methods of a state that change it; to be specialised.
+/// The methods of a state that change it; to be specialised. Where the state's type had other
+/// names, or was in other namespaces, a member says so, for all objects that were made then:
+///   static constexpr const char* kFormerly[] = {"hall::Seats"};
 template <class State>
 struct Methods;
 
@@ -171,8 +190,9 @@ struct ObjectMethod {
   bool (*accepts)(const void* context);         ///< nullptr: all calls
   bool commutes;
   bool reports = false;
-  bool own_thread = false;         ///< whoever called runs it
-  bool answers_are_bytes = false;  ///< equal answers have equal bytes
+  bool own_thread = false;                  ///< whoever called runs it
+  bool answers_are_bytes = false;           ///< equal answers have equal bytes
+  std::span<const char* const> formerly{};  ///< names that it had
 };
 struct ObjectType {
   const char* name;
@@ -180,6 +200,7 @@ struct ObjectType {
   std::span<const ObjectMethod> methods;
   const void* initial;       ///< what a new one is, of that size
   bool is_flexible = false;  ///< an object of it may be larger
+  std::span<const char* const> formerly{};
 };
 
 void object_defer(OpenObject& object, std::size_t method, Domain domain,
@@ -188,7 +209,7 @@ void object_call(OpenObject& object, std::size_t method, Domain domain,
                  std::span<const std::byte> context, void* result);
 void object_read(OpenObject& object, void (*look)(const void* state, void* with), void* with);
 void object_sync(OpenObject& object);
-void object_checkpoint(OpenObject& object);
+std::uint64_t object_checkpoint(OpenObject& object);
 void object_resize(OpenObject& object, std::size_t bytes, std::size_t bytes_min);
 std::size_t object_size(OpenObject& object);
 struct CallerRecord {
@@ -209,7 +230,14 @@ struct HintTraits {
   static constexpr bool kIsPredicate = false;
   static constexpr bool kIsCommutes = std::is_same_v<Hint, Commutes>;
   static constexpr bool kIsReports = std::is_same_v<Hint, Reports>;
+  static constexpr bool kIsFormerly = false;
 };
+template <std::size_t N>
+struct HintTraits<Formerly<N>> : HintTraits<void> {
+  static constexpr bool kIsFormerly = true;
+};
+template <class Hint>
+struct HintTraits<const Hint> : HintTraits<Hint> {};  // as decltype has objects of a class
 template <class... A>
 struct HintTraits<Domain (*)(A...) noexcept> : HintTraits<void> {
   static constexpr bool kIsDomain = true;
@@ -224,6 +252,25 @@ struct HintTraits<bool (*)(std::tuple<A...>&, const std::tuple<A...>&) noexcept>
     : HintTraits<void> {
   static constexpr bool kIsJoin = true;
 };
+
+/// Of what is said of a function, the names that it had.
+template <auto... Hints>
+constexpr auto former_names() {
+  std::array<const char*, (std::size_t{0} + ... + HintTraits<decltype(Hints)>::kIsFormerly)>
+      names{};
+  [[maybe_unused]] std::size_t count = 0;
+  (
+      [&] {
+        if constexpr (HintTraits<decltype(Hints)>::kIsFormerly) names[count++] = Hints.name;
+      }(),
+      ...);
+  return names;
+}
+template <class State>
+constexpr std::span<const char* const> former_types() {
+  if constexpr (requires { Methods<State>::kFormerly; }) return Methods<State>::kFormerly;
+  else return {};
+}
 
 constexpr std::size_t object_align(std::size_t at, std::size_t alignment) {
   return (at + alignment - 1) / alignment * alignment;
@@ -339,9 +386,12 @@ struct LineOf<Kind<Method, Hints...>> {
   static constexpr int kPredicates = (0 + ... + int{HintTraits<decltype(Hints)>::kIsPredicate});
   static constexpr int kCommute = (0 + ... + int{HintTraits<decltype(Hints)>::kIsCommutes});
   static constexpr int kReport = (0 + ... + int{HintTraits<decltype(Hints)>::kIsReports});
-  static_assert(kDomains + kJoins + kPredicates + kCommute + kReport == sizeof...(Hints),
+  static constexpr auto kFormerly = former_names<Hints...>();
+  static_assert(kDomains + kJoins + kPredicates + kCommute + kReport +
+                        static_cast<int>(kFormerly.size()) ==
+                    sizeof...(Hints),
                 "what is said of a method is a noexcept function as objects.hpp lists them, "
-                "kCommutes, or kReports");
+                "kCommutes, kReports, or formerly()");
   static_assert(kDomains <= 1 && kJoins <= 1 && kPredicates <= 1 && kCommute <= 1 && kReport <= 1,
                 "each thing is said of a method once");
   static_assert(kIsDeferrable || kJoins + kCommute == 0,
@@ -373,6 +423,7 @@ struct LineOf<Kind<Method, Hints...>> {
                         kCommute == 1,
                         kReport == 1};
     method.answers_are_bytes = Traits::kAnswersAreBytes;
+    method.formerly = kFormerly;
     (
         [&] {
           if constexpr (HintTraits<decltype(Hints)>::kIsJoin)
@@ -466,8 +517,9 @@ class Object {
   }
   /// All that was called before is durable and run.
   void sync() { detail::object_sync(*object_); }
-  /// The same, and written as a whole: the log before it is free.
-  void checkpoint() { detail::object_checkpoint(*object_); }
+  /// The same, and the state is resilient: it need not be made anew from the log. Returns its
+  /// version. Later ones have larger numbers, whoever takes them, also after the next opening.
+  std::uint64_t checkpoint() { return detail::object_checkpoint(*object_); }
   /// The object has so many bytes from now on, at least sizeof(State): what it held, as much of it
   /// as has room, and zeros behind that. It comes after all that was called before, and is durable
   /// when it returns; a crash before that leaves the object as it was, or so. Calls of other
@@ -516,7 +568,9 @@ class Objects {
     static const State initial{};
     static const auto methods = detail::methods_of<State>(Methods<State>{});
     return Object<State>(open_object(
-        name, {typeid(State).name(), sizeof(State), methods, &initial, FlexibleState<State>},
+        name,
+        {typeid(State).name(), sizeof(State), methods, &initial, FlexibleState<State>,
+         detail::former_types<State>()},
         options));
   }
   /// Throws Error: kNotFound; kMisuse where somebody has it open.

@@ -259,11 +259,17 @@ Status ObjectCore::sync_soon() {
   return log_->durable() < log_->done() ? flush() : Status{};
 }
 
-Status ObjectCore::checkpoint() {
+Result<u64> ObjectCore::checkpoint() {
   if (InMethod::any())
     return Failure{Code::kMisuse,
                    "a method of an object checkpoints object '" + std::string(head().name) + "'"};
-  return execute_alone(false, [&] { return write_checkpoint(); });
+  u64 version = 0;
+  PERDURA_TRY(execute_alone(false, [&]() -> Status {
+    PERDURA_TRY(write_checkpoint());
+    version = head().sequence;
+    return {};
+  }));
+  return version;
 }
 
 // Both heads, before what they named is another one's.
@@ -293,11 +299,11 @@ Result<ObjectCaller> ObjectCore::caller(u32 potid) {
 // Who calls meanwhile is before it or finds it closed; what is deferred meanwhile may be lost.
 Status ObjectCore::close() {
   if (forked_since(generation_)) return {};
-  Status last = checkpoint();
+  const Result<u64> last = checkpoint();
   const Executing executing(*this);
   stage_.store(Stage::kClosed, std::memory_order_release);
   if (peers_ != nullptr) tell_functions(0);
-  return last;
+  return last ? Status{} : copy_of(last.failure());
 }
 
 CoreCounts ObjectCore::counts() {

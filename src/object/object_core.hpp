@@ -114,8 +114,8 @@ class ObjectCore {
   Status sync();
   /// The same, unless another thread executes just now.
   Status sync_soon();
-  /// As sync(), and in the resilient copy.
-  Status checkpoint();
+  /// As sync(), and in the resilient copy: the number of that, the sequence of its head.
+  Result<u64> checkpoint();
   /// After all that was called by now the state has another size: the same, or as much of it, and
   /// zeros. In both new copies, at places which nobody has; those that it had are free when this
   /// returns. Where it fails in writing that may have happened or not, and calls fail (has_failed);
@@ -185,6 +185,7 @@ class ObjectCore {
   static Result<std::unique_ptr<ObjectCore>> make(Parts&& parts, u64 from);
   static Result<std::unique_ptr<ObjectCore>> load(Parts& parts);
   Failure damaged_history() const;
+  void record(RecordedCall call);
   Status read_archive();
   Status archive(u64 done, const RecordedCall* resized = nullptr);
   void note_archived();
@@ -204,7 +205,11 @@ class ObjectCore {
   Status load_away(OverflowStore& overflow);
   Status repeat(bool functions_are_new);
   Status begin_session();
+  bool has_function_of(const format::ObjectEntry& entry) const;
   Status check_known(const format::ObjectEntry& entry, const std::byte* context) const;
+  std::string name_of(u16 function) const;
+  Failure lacks_functions() const;
+  std::string remedy_for(u16 function) const;
   const Function& function_of(const Call& call) const;
   bool is_usable() const {
     return stage_.load(std::memory_order_acquire) != Stage::kClosed && !forked_since(generation_) &&

@@ -2,6 +2,7 @@
 // another process has it open.
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <utility>
 
 #include "object/object_core.hpp"
@@ -202,27 +203,58 @@ Status ObjectCore::begin_session() {
   return write_checkpoint();
 }
 
-Status ObjectCore::check_known(const ObjectEntry& entry, const std::byte* context) const {
+bool ObjectCore::has_function_of(const ObjectEntry& entry) const {
   const auto& functions = executor_.functions();
-  const bool is_named = entry.function < functions.size();
-  const std::string name = is_named ? "'" + functions[entry.function].name + "'"
-                                    : "number " + std::to_string(entry.function);
-  const std::string calls = "the log of object '" + std::string(head().name) + "' calls function " +
-                            name + " with " + std::to_string(entry.context_bytes) +
-                            " bytes of arguments, which ";
-  if (!is_named || functions[entry.function].run == nullptr ||
-      functions[entry.function].context_bytes != entry.context_bytes)
-    return Failure{Code::kIncompatible,
-                   calls +
-                       "this program does not have; open it with the program that wrote it, or "
-                       "one that has the function"};
-  const Function& function = functions[entry.function];
+  return entry.function < functions.size() && functions[entry.function].run != nullptr &&
+         functions[entry.function].context_bytes == entry.context_bytes;
+}
+
+Status ObjectCore::check_known(const ObjectEntry& entry, const std::byte* context) const {
+  if (!has_function_of(entry)) return lacks_functions();
+  const Function& function = executor_.functions()[entry.function];
   if (function.accepts != nullptr && !function.accepts(context))
     return Failure{Code::kIncompatible,
-                   calls +
-                       "it does not accept in this program; open it with the program that "
-                       "wrote it"};
+                   "the log of object '" + std::string(head().name) + "' calls function '" +
+                       function.name + "' with " + std::to_string(entry.context_bytes) +
+                       " bytes of arguments, which it does not accept in this program; open it "
+                       "with the program that wrote it"};
   return {};
+}
+
+std::string ObjectCore::name_of(u16 function) const {
+  const auto& functions = executor_.functions();
+  return function < functions.size() ? "'" + functions[function].name + "'"
+                                     : "number " + std::to_string(function);
+}
+
+// All of them, so that a program which was changed is mended at once.
+Failure ObjectCore::lacks_functions() const {
+  constexpr size_t kNamedMax = 8;
+  std::map<std::pair<u16, u32>, u64> lacking;
+  for (u64 index = log_->done(); index != log_->tail(); index += log_->entry(index).lines) {
+    const ObjectEntry& entry = log_->entry(index);
+    if (!has_function_of(entry)) ++lacking[{entry.function, entry.context_bytes}];
+  }
+  std::string calls;
+  for (size_t named = 0; const auto& [called, entries] : lacking) {
+    if (++named > kNamedMax) break;
+    calls += (named == 1 ? "function " : ", and function ") + name_of(called.first) + " with " +
+             std::to_string(called.second) + " bytes of arguments in " + std::to_string(entries) +
+             (entries == 1 ? " entry" : " entries");
+  }
+  if (lacking.size() > kNamedMax)
+    calls += ", and " + std::to_string(lacking.size() - kNamedMax) + " more";
+  return {Code::kIncompatible, "the log of object '" + std::string(head().name) + "' calls " +
+                                   calls + ", which this program does not have; " +
+                                   remedy_for(lacking.begin()->first.first)};
+}
+
+std::string ObjectCore::remedy_for(u16 function) const {
+  const auto& functions = executor_.functions();
+  const std::string remedy = "open it with the program that wrote it, or link that function";
+  if (function >= functions.size()) return remedy;
+  return remedy + "; where it has another name or class now, say formerly(\"" +
+         functions[function].name + "\") of the method";
 }
 
 Failure ObjectCore::damaged_history() const {

@@ -18,10 +18,17 @@ template <class Body>
 
 }  // namespace
 
+// What was called under a former name of a function is called by its present one in this run.
+void ObjectCore::record(RecordedCall call) {
+  if (call.function != format::kObjectResized)
+    call.function = executor_.functions()[call.function].present.value_or(call.function);
+  recording_->record.add(call);
+}
+
 // After the log has been read, which goes on where the archive ends.
 Status ObjectCore::read_archive() {
   return recording_->archive.read(executor_.functions().size(), [this](const ArchivedCalls& calls) {
-    calls.each([this](const RecordedCall& call) { recording_->record.add(call); });
+    calls.each([this](const RecordedCall& call) { record(call); });
   });
 }
 
@@ -33,7 +40,7 @@ Status ObjectCore::archive(u64 done, const RecordedCall* resized) {
   recording_->archive.begin(head().checkpoint);
   const auto keep = [this](const RecordedCall& call) {
     recording_->archive.add(call);
-    if (recording_->opening) recording_->record.add(call);
+    if (recording_->opening) record(call);
   };
   for (u64 index = head().checkpoint; index != done; index += log_->entry(index).lines) {
     const ObjectEntry& entry = log_->entry(index);

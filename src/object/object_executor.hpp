@@ -12,6 +12,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -27,7 +28,7 @@ namespace perdura::object {
 
 /// What an entry may call. `result` is nullptr where nobody waits for it.
 struct Function {
-  std::string name;
+  std::string name;  ///< as people read it
   u64 context_bytes = 0;
   u64 result_bytes = 0;
   void (*run)(void* state, const void* context, void* result) = nullptr;
@@ -43,6 +44,8 @@ struct Function {
   bool reports = false;
   /// Equal answers have equal bytes, so that two runs can be told apart by them.
   bool answers_are_bytes = false;
+  /// Where the program has another name for it now, the number under that.
+  std::optional<u16> present = std::nullopt;
 };
 /// Of a method that can be joined.
 constexpr u64 kJoinedContextMax = kMergedContextMax;

@@ -57,13 +57,16 @@ bool ObjectCore::somebody_has(u32 function) const {
 Failure ObjectCore::lacks(u64 index) {
   const u16 number = log_->entry(index).function;
   lacked_.store(number + 1U, std::memory_order_relaxed);
-  const std::vector<Function>& functions = executor_.functions();
-  const std::string name =
-      number < functions.size() ? functions[number].name : "with number " + std::to_string(number);
+  u64 entries = 0;
+  const u64 end = log_->published_from_done().end;
+  for (u64 at = index; at < end; at += log_->entry(at).lines)
+    entries += log_->entry(at).function == number ? 1 : 0;
   return {Code::kIncompatible,
-          "the log of object '" + std::string(head().name) + "' calls function " + name +
-              ", which no process has that has the object open now; what was called behind it is "
-              "logged, and runs when a program that has the function opens the object"};
+          "the log of object '" + std::string(head().name) + "' calls function " + name_of(number) +
+              " in " + std::to_string(entries) + (entries == 1 ? " entry" : " entries") +
+              ", which no process has that has the object open now; what was called behind "
+              "it is logged, and runs when a program that has the function opens the object: " +
+              remedy_for(number)};
 }
 
 // `left`: it is another process's to do, which is told.

@@ -160,7 +160,7 @@ TEST_P(ObjectsHistory, AnotherProgramIsToldWhatTheFirstOneCalled) {
   };
   expect_both([&] { walk.defer<&Walk::step>(0x13u); }, "arguments of sum 0x12, and now is",
               "arguments of sum 0x13: this");
-  expect_both([&] { walk.call<&Walk::look>(0x12u); }, "4stepE", "4lookE");
+  expect_both([&] { walk.call<&Walk::look>(0x12u); }, "Walk::step(", "Walk::look(");
   walk.defer<&Walk::step>(0x12u);
   expect_both([&] { walk.defer<&Walk::step>(0x34u); }, "call 2 of caller 0 of object 'walk'",
               "remove the object");

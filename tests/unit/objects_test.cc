@@ -24,6 +24,7 @@
 #include "support/expect_failure.hpp"
 #include "support/files.hpp"
 #include "support/memcached_server.hpp"
+#include "support/process.hpp"
 #include "support/scheme_names.hpp"
 #include "support/slice.hpp"
 
@@ -393,6 +394,35 @@ TEST_P(ObjectsOf, ClosedOnesAndThoseOfAParentSaySo) {
   const Objects moved = std::move(objects);
   expect_error([&] { objects.remove("hall"); }, Code::kMisuse, "moved from");
   EXPECT_EQ(open().object<Seats>("hall").call<&Seats::reserve>(1), 2);
+}
+
+// The version is that of the head on the medium, whose copy has all that was called before.
+TEST_P(ObjectsOf, ACheckpointSaysWhatIsResilient) {
+  std::uint64_t last = 0;
+  int sold = 0;
+  for (const ObjectDurability durability :
+       {ObjectDurability::kInstants, ObjectDurability::kRelaxed, ObjectDurability::kEach}) {
+    Child child([&]() -> std::string {
+      auto& objects = *new Objects(open());  // never closed
+      Object<Seats> hall = objects.object<Seats>("hall", {.durability = durability});
+      hall.defer<&Seats::sell>(3, 2);
+      const std::uint64_t first = hall.checkpoint();
+      const std::uint64_t unchanged = hall.checkpoint();
+      hall.defer<&Seats::sell>(3, 5);
+      const std::uint64_t version = hall.checkpoint();
+      return last < first && first < unchanged && unchanged < version ? std::to_string(version)
+                                                                      : "0";
+    });
+    const std::uint64_t version = std::stoull(child.wait());
+    ASSERT_GT(version, last);
+    const format::ObjectHead head = entry_of("hall").head;
+    EXPECT_EQ(head.sequence, version);
+    Seats copy;
+    std::memcpy(&copy, read_file(folder_.path("objects.pd")).data() + head.copy_place[head.copy],
+                sizeof copy);
+    EXPECT_EQ(copy.sold[3], sold += 7);
+    last = version;
+  }
 }
 
 // An object that is let go of by one thread may be removed by another one, and what is closed is

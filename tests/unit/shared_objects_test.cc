@@ -313,8 +313,10 @@ TEST(SharedFunctions, AreCalledByAProcessThatHasThem) {
   has_twice.order(1);
   ASSERT_TRUE(has_twice.get(told));
   EXPECT_EQ(has_twice.kill(), "");
-  expect_failure(without.ask(), Code::kIncompatible, "calls function twice");
+  expect_failure(without.ask(), Code::kIncompatible,
+                 "calls function 'twice' in 1 entry, which no process has");
   expect_failure(without.ask(), Code::kIncompatible, "when a program that has the function opens");
+  expect_failure(without.ask(), Code::kIncompatible, "say formerly(\"twice\")");
   value_or_throw(without.defer(1, 1));
   Child opens([&]() -> std::string {
     Program program(uri, {kAsk, kTwice, kAdd});

@@ -448,6 +448,33 @@ TEST_F(Simpo, FunctionsThatComeLaterAreRefused) {
             "");
 }
 
+// A later build of the library says what one of its functions was, and lacks the other one.
+TEST_F(Simpo, FunctionsThatWereRenamedRun) {
+  const auto call_twice = [](const char* file, int poid, bool dies, bool other) -> std::string {
+    void* const library = ::dlopen(file, RTLD_NOW);
+    if (library == nullptr) return ::dlerror();
+    return reinterpret_cast<const char* (*)(int, bool, bool)>(::dlsym(library, "call_twice"))(
+        poid, dies, other);
+  };
+  for (const bool other : {false, true})
+    ASSERT_TRUE(killed_life([&]() -> std::string {
+      return call_twice(PERDURA_SIMPO_LATE, other ? 6 : 5, true, other);
+    }));
+  EXPECT_EQ(life([&] { return call_twice(PERDURA_SIMPO_RENAMED, 5, false, false); }), "14 24");
+  const std::string lacks =
+      life([&] { return call_twice(PERDURA_SIMPO_RENAMED, 6, false, false); });
+  for (const char* const part : {"calls function 'late::add_lost(void*, late::Added const&)'",
+                                 "in 1 entry, which this program",
+                                 "say formerly(\"late::add_lost(void*, late::Added const&)\")"})
+    EXPECT_NE(lacks.find(part), lacks.npos) << lacks;
+  // Both builds in one program claim the same function.
+  const std::string claimed = life([&]() -> std::string {
+    if (::dlopen(PERDURA_SIMPO_LATE, RTLD_NOW) == nullptr) return ::dlerror();
+    return call_twice(PERDURA_SIMPO_RENAMED, 7, false, false);
+  });
+  EXPECT_NE(claimed.find("say formerly() of one of them"), claimed.npos) << claimed;
+}
+
 TEST_F(Simpo, FunctionsUseNoObjects) {
   EXPECT_EQ(life([]() -> std::string {
               Nested numbers(1, 5);

@@ -96,7 +96,7 @@ class SimpoFunction {
 template <auto F, class C, bool kIsInstant>
 struct SimpoTag {};
 
-template <auto F, class C, bool kIsInstant>
+template <auto F, class C, bool kIsInstant, auto... Said>
 struct SimpoFunctionOf {
   static_assert(std::is_pointer_v<decltype(F)> && std::is_invocable_v<decltype(F), void*, const C&>,
                 "a persistent function is a function of (void* poroot, const C& context)");
@@ -112,6 +112,9 @@ struct SimpoFunctionOf {
   }();
   static_assert(kResultBytes <= sizeof CallerRecord::answer,
                 "an instant function answers with at most 48 bytes");
+  static constexpr auto kFormerly = former_names<Said...>();
+  static_assert(kFormerly.size() == sizeof...(Said),
+                "what is said of a persistent function is formerly()");
 
   static void run(void* poroot, const void* context, void* result) noexcept {
     if constexpr (alignof(C) <= alignof(std::uint64_t)) {  // as entries are
@@ -130,7 +133,8 @@ struct SimpoFunctionOf {
                                               .join = nullptr,
                                               .accepts = nullptr,
                                               .commutes = false,
-                                              .own_thread = kIsInstant},
+                                              .own_thread = kIsInstant,
+                                              .formerly = kFormerly},
                                              reinterpret_cast<const void*>(F)};
 
  private:
@@ -172,16 +176,18 @@ class POBase {
   void* poroot;
 
   /// F(poroot, context) runs at some time after all that was called before; it is durable with the
-  /// next inst or sync of the object.
-  template <auto F, class C>
+  /// next inst or sync of the object. Beyond the paper: where F had another name when calls of it
+  /// were logged, one of the places that call it says so, by defer<&F, perdura::formerly("…")>.
+  template <auto F, auto... Said, class C>
   void defer(const C& context, int dhint = ALL) {
-    perdura::detail::simpo_defer(*object_, perdura::detail::SimpoFunctionOf<F, C, false>::function,
+    perdura::detail::simpo_defer(*object_,
+                                 perdura::detail::SimpoFunctionOf<F, C, false, Said...>::function,
                                  dhint, std::as_bytes(std::span(&context, 1)));
   }
-  /// What F(poroot, context) answers, durable with all that was called before.
-  template <auto F, class C>
+  /// What F(poroot, context) answers, durable with all that was called before. As with defer.
+  template <auto F, auto... Said, class C>
   auto inst(const C& context, int dhint = ALL) {
-    using Function = perdura::detail::SimpoFunctionOf<F, C, true>;
+    using Function = perdura::detail::SimpoFunctionOf<F, C, true, Said...>;
     const auto call = [&](void* result) {
       perdura::detail::simpo_call(*object_, Function::function, dhint,
                                   std::as_bytes(std::span(&context, 1)), result);

@@ -11,8 +11,19 @@
 
 namespace perdura::detail {
 
-std::vector<object::Function> functions_of(const std::vector<std::string>& names,
-                                           const ObjectType& type);
+/// kInvalidArgument where a name of the type's, or of its methods', is not lasting, or two methods
+/// claim one.
+Status check_names(const ObjectType& type);
+/// Whether an object with such a head is one of the type.
+bool is_of_type(const format::ObjectHead& found, const ObjectType& type);
+/// kTypeMismatch, of an object that is not of the type, or has another size.
+Failure other_type(const format::ObjectHead& found, const ObjectType& type,
+                   const std::string& store);
+/// What the names mean in this program: those of its methods, with the names that these had.
+Result<std::vector<object::Function>> functions_of(const std::vector<std::string>& names,
+                                                   const ObjectType& type);
+/// Of each method the place of its name.
+std::vector<u16> numbers_of(const std::vector<std::string>& names, const ObjectType& type);
 /// `block`: of the memory that processes share, if they do. `runtime`: whose object it is.
 std::shared_ptr<OpenObject> opened(std::unique_ptr<object::ObjectCore> core,
                                    const std::vector<std::string>& names, const ObjectType& type,

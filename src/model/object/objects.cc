@@ -46,7 +46,9 @@ void object_read(OpenObject& object, void (*look)(const void* state, void* with)
 
 void object_sync(OpenObject& object) { value_or_throw(object.core().sync()); }
 
-void object_checkpoint(OpenObject& object) { value_or_throw(object.core().checkpoint()); }
+std::uint64_t object_checkpoint(OpenObject& object) {
+  return value_or_throw(object.core().checkpoint());
+}
 
 void object_resize(OpenObject& object, size_t bytes, size_t bytes_min) {
   refuse_in_method();

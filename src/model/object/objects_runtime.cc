@@ -41,11 +41,6 @@ Status check_name(std::string_view name, const char* what) {
                  std::to_string(format::kObjectNameMax) + ", none of them zero");
 }
 
-bool is_of(const ObjectHead& head, const ObjectType& type) {
-  return std::string_view(head.type) == type.name &&
-         (type.is_flexible ? head.bytes >= type.bytes : head.bytes == type.bytes);
-}
-
 // Of a new object.
 Status check_bytes(const ObjectType& type, u64 bytes) {
   if (bytes == 0 || bytes == type.bytes) return {};
@@ -58,15 +53,9 @@ Status check_bytes(const ObjectType& type, u64 bytes) {
       std::to_string(bytes));
 }
 
-// Their names are no name in another translation unit, nor perhaps in the next build.
 Status check_type(const ObjectType& type) {
   PERDURA_TRY(check_name(type.name, "type"));
-  for (const ObjectMethod& method : type.methods)
-    if (std::strstr(method.name, "_GLOBAL__N_") != nullptr || std::strchr(method.name, '*'))
-      return invalid(std::string("method ") + method.name +
-                     " is in an unnamed namespace, so that a later build could not tell which it "
-                     "is; give it and its state a name");
-  return {};
+  return check_names(type);
 }
 
 Status check_options(const ObjectOptions& options) {
@@ -103,39 +92,6 @@ Status check_answers(const ObjectType& type, bool has_history) {
                      std::to_string(sizeof format::ObjectCaller::answer) +
                      " for them, so let it answer less, or keep none");
   return {};
-}
-
-}  // namespace
-
-std::vector<object::Function> functions_of(const std::vector<std::string>& names,
-                                           const ObjectType& type) {
-  std::vector<object::Function> functions;
-  for (const std::string& name : names) {
-    object::Function& function = functions.emplace_back();
-    function.name = name;
-    for (const ObjectMethod& method : type.methods)
-      if (name == method.name) {
-        function.context_bytes = method.context_bytes;
-        function.result_bytes = method.result_bytes;
-        function.run = method.run;
-        function.join = method.join;
-        function.accepts = method.accepts;
-        function.commutes = method.commutes;
-        function.reports = method.reports;
-        function.own_thread = method.own_thread;
-        function.answers_are_bytes = method.answers_are_bytes;
-      }
-  }
-  return functions;
-}
-
-namespace {
-
-std::vector<u16> numbers_of(const std::vector<std::string>& names, const ObjectType& type) {
-  std::vector<u16> numbers;
-  for (const ObjectMethod& method : type.methods)
-    numbers.push_back(static_cast<u16>(std::ranges::find(names, method.name) - names.begin()));
-  return numbers;
 }
 
 }  // namespace
@@ -302,12 +258,8 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::object(std::string_view name
   PERDURA_TRY(require_open());
   PERDURA_TRY(catch_up());
   const ObjectTable::Entry* const found = table_->find(name);
-  if (found != nullptr && !is_of(found->head, type))
-    return Failure{Code::kTypeMismatch,
-                   "object '" + std::string(name) + "' of '" + shared_->volume().name() +
-                       "' is a " + found->head.type + " of " + std::to_string(found->head.bytes) +
-                       " bytes, not a " + type.name + " of " + std::to_string(type.bytes) +
-                       (type.is_flexible ? " or more" : "")};
+  if (found != nullptr && !is_of_type(found->head, type))
+    return other_type(found->head, type, shared_->volume().name());
   if (const auto open = open_.find(name); open != open_.end()) return open->second;
   if (memory_) (void)memory_->note_change();  // whatever comes of it
   PERDURA_ASSIGN(auto made, found == nullptr ? create(name, type, options)
@@ -399,13 +351,14 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::create(std::string_view name
   std::string_view(type.name).copy(entry.head.type, format::kObjectNameMax);
   entry.head.session = session;
   PERDURA_TRY(write_names(names, entry.head));
+  PERDURA_ASSIGN(std::vector<object::Function> functions, functions_of(names, type));
   NewBlock block(memory_, region_, entry.place);
   ObjectCore::Parts parts{.medium = &medium(),
                           .head_place = entry.place,
                           .head = entry.head,
                           .unclear = entry.unclear,
                           .session = session,
-                          .functions = functions_of(names, type),
+                          .functions = std::move(functions),
                           .options = core_options(options, entry.head),
                           .residence = memory_ ? nullptr : this,
                           .overflow = overflow_.get()};
@@ -444,6 +397,7 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::recover(const ObjectTable::E
   names = with_methods(std::move(names), type);
   if (memory_)
     PERDURA_TRY(check_shared(type, names, now.head.history == format::ObjectHistory::kAll));
+  PERDURA_ASSIGN(std::vector<object::Function> functions, functions_of(names, type));
   const bool named_anew = names.size() != before;
   if (named_anew) {
     PERDURA_ASSIGN(const u64 place, allocate(bytes_of(names)));
@@ -459,7 +413,7 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::recover(const ObjectTable::E
                           .owner = now.owner,
                           .unclear = now.unclear,
                           .session = session,
-                          .functions = functions_of(names, type),
+                          .functions = std::move(functions),
                           .functions_are_new = named_anew,
                           .options = core_options(options, now.head),
                           .residence = memory_ ? nullptr : this,

@@ -74,13 +74,14 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::join(u32 block, const Object
   PERDURA_ASSIGN(const std::vector<std::string> names, object::function_names(medium(), now.head));
   const std::vector<std::string> all = with_methods(names, type);
   PERDURA_TRY(check_shared(type, all, false));
+  PERDURA_ASSIGN(std::vector<object::Function> functions, functions_of(all, type));
   PERDURA_ASSIGN(const object::ObjectMemory seen, memory_->memory_of(block));
   PERDURA_ASSIGN(auto core,
                  ObjectCore::join({.medium = &medium(),
                                    .head_place = now.place,
                                    .head = now.head,
                                    .session = seen.control().session,
-                                   .functions = functions_of(all, type),
+                                   .functions = std::move(functions),
                                    .options = core_options(options, now.head),
                                    .memory = [&](const auto&) { return memory_->memory_of(block); },
                                    .peers = memory_.get()}));

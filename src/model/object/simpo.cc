@@ -19,6 +19,7 @@
 #include "model/object/objects_runtime.hpp"
 #include "model/object/stack_identity.hpp"
 #include "model/own_store.hpp"
+#include "object/function_name.hpp"
 #include "store/c_error.hpp"
 
 namespace perdura {
@@ -34,11 +35,11 @@ constinit std::atomic<const SimpoFunction*> last_function{nullptr};
 
 std::string object_name(int poid) { return "poid " + std::to_string(poid); }
 
-// A lambda's name is of its place among others; what is in an unnamed namespace has none elsewhere.
+// A lambda that is called as a function is not among its name's parts.
 bool has_lasting_name(const SimpoFunction& function) {
-  for (const char* each : {"_GLOBAL__N_", "4_FUN", "8__invoke"})
+  for (const char* each : {"4_FUN", "8__invoke"})
     if (std::strstr(function.method.name, each) != nullptr) return false;
-  return true;
+  return object::has_lasting_name(function.method.name);
 }
 
 /// Of the environment; `otherwise` where it says nothing.
@@ -205,7 +206,8 @@ class PersistentObjects {
     learnt_ = last;
   }
   // Of two that have one name neither can be called: the next build may take them the other way
-  // round.
+  // round. One function that is called at several places has the former names that any of them
+  // says.
   void learn(const SimpoFunction& function) {
     const auto same = std::ranges::find_if(functions_, [&](const SimpoFunction* each) {
       return std::string_view(each->method.name) == function.method.name;
@@ -216,11 +218,18 @@ class PersistentObjects {
     } else if (same == functions_.end()) {
       methods_.push_back(function.method);
       functions_.push_back(&function);
+      former_names_.emplace_back();
     } else if ((*same)->code != function.code) {
       number = kRefused;
       (*same)->number.store(number, std::memory_order_release);
     }
+    if (number != kRefused) add_former_names(static_cast<size_t>(number), function);
     function.number.store(number, std::memory_order_release);
+  }
+  void add_former_names(size_t number, const SimpoFunction& function) {
+    std::vector<const char*>& names = former_names_[number];
+    names.insert(names.end(), function.method.formerly.begin(), function.method.formerly.end());
+    methods_[number].formerly = names;
   }
 
   const std::unique_ptr<ObjectsRuntime> runtime_;
@@ -228,6 +237,7 @@ class PersistentObjects {
   std::map<int, User> users_;
   std::vector<ObjectMethod> methods_;  ///< by the numbers of functions
   std::vector<const SimpoFunction*> functions_;
+  std::vector<std::vector<const char*>> former_names_;
   const SimpoFunction* learnt_ = nullptr;
 };
 
