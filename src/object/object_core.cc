@@ -370,6 +370,7 @@ Status ObjectCore::round() {
       PERDURA_TRY(make_durable(published.last, published.end));
   }
   ++counts_.rounds;
+  counts_.server_changes += std::exchange(server_, ::pthread_self()) != ::pthread_self();
   PERDURA_TRY(run(published.end));
   if (peers_ != nullptr && log_->done() == begin) return lacks(begin);
   // What was called has happened, and is durable, whether the checkpoint succeeds or not.

@@ -18,6 +18,8 @@
 //    order.
 #pragma once
 
+#include <pthread.h>
+
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -60,8 +62,9 @@ struct CoreOptions {
 /// Counts since it was opened, for tests and statistics.
 struct CoreCounts {
   u64 rounds = 0;
-  u64 executed = 0;  ///< calls
-  u64 runs = 0;      ///< of methods: less, where calls were merged
+  u64 server_changes = 0;  ///< rounds of another thread than the round before
+  u64 executed = 0;        ///< calls
+  u64 runs = 0;            ///< of methods: less, where calls were merged
   u64 checkpoints = 0;
   u64 copied_bytes = 0;  ///< written to copies
 };
@@ -314,6 +317,7 @@ class ObjectCore {
   const u64 generation_ = process_generation();
   u64& calls_since_checkpoint_;
   CoreCounts counts_;
+  pthread_t server_{};  ///< of the last round
 };
 
 inline void ObjectCore::note_logged(const Call& call, u64 index, const Turns::Turn& turn,

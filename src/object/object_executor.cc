@@ -84,9 +84,7 @@ Status ObjectExecutor::run_one(u64 index, void* result) {
     PERDURA_TRY(run_apart(index, result));
   } else {
     run_on_state(functions_[entry.function], parts_.log->context_of(index), result);
-    // Nobody helps meanwhile, so that these need not be additions that wait for others.
-    calls_.store(calls() + 1, std::memory_order_relaxed);
-    runs_.store(runs() + 1, std::memory_order_relaxed);
+    count_alone({1, 1});
   }
   parts_.log->note_done(index + entry.lines);
   return {};
@@ -109,7 +107,8 @@ u64 ObjectExecutor::end_of_segment(u64 index, u64 end) const {
 // `begin` on is, and `next` which place follows. Those that follow a call may be done with it,
 // where its method can be joined.
 template <class EntryAt, class Next>
-void ObjectExecutor::run_calls(u64 begin, u64 end, const EntryAt& entry_at, const Next& next) {
+ObjectExecutor::Counts ObjectExecutor::run_calls(u64 begin, u64 end, const EntryAt& entry_at,
+                                                 const Next& next) {
   u64 runs = 0;
   u64 calls = 0;
   alignas(kLineBytes) std::byte joined[kJoinedContextMax];
@@ -135,20 +134,28 @@ void ObjectExecutor::run_calls(u64 begin, u64 end, const EntryAt& entry_at, cons
     }
     run_on_state(function, joined, nullptr);
   }
-  calls_.fetch_add(calls, std::memory_order_relaxed);
-  runs_.fetch_add(runs, std::memory_order_relaxed);
+  return {calls, runs};
+}
+
+// Nobody helps meanwhile, so that these need not be additions that wait for others.
+void ObjectExecutor::count_alone(Counts more) {
+  calls_.store(calls() + more.calls, std::memory_order_relaxed);
+  runs_.store(runs() + more.runs, std::memory_order_relaxed);
 }
 
 void ObjectExecutor::run_in_order(u64 begin, u64 end) {
-  run_calls(
+  count_alone(run_calls(
       begin, end, [](u64 index) { return index; },
-      [this](u64 index) { return index + parts_.log->entry(index).lines; });
+      [this](u64 index) { return index + parts_.log->entry(index).lines; }));
 }
 
+// Others do their lists at the same time.
 void ObjectExecutor::run_list(const std::vector<u64>& entries) {
-  run_calls(
+  const Counts done = run_calls(
       0, entries.size(), [&](u64 place) { return entries[place]; },
       [](u64 place) { return place + 1; });
+  calls_.fetch_add(done.calls, std::memory_order_relaxed);
+  runs_.fetch_add(done.runs, std::memory_order_relaxed);
 }
 
 // Where the answer to an entry goes; nullptr: nobody asks for it. Among processes it is told again
@@ -186,8 +193,7 @@ Status ObjectExecutor::run_apart(u64 index, void* result) {
   if (parts_.answers != nullptr)
     parts_.answers->insert(parts_.answers->end(), answer_.data(),
                            answer_.data() + function.result_bytes);
-  calls_.fetch_add(entry.calls, std::memory_order_relaxed);
-  runs_.fetch_add(1, std::memory_order_relaxed);
+  count_alone({entry.calls, 1});
   return {};
 }
 

@@ -146,6 +146,10 @@ class ObjectExecutor {
   u64 runs() const { return runs_.load(std::memory_order_relaxed); }
 
  private:
+  struct Counts {
+    u64 calls;
+    u64 runs;
+  };
   /// Calls are done one after the other, each with an answer of its own.
   bool alone() const { return parts_.history != nullptr || parts_.verifies; }
   std::atomic<u64>& waiter_at(u64 index) const {
@@ -163,7 +167,8 @@ class ObjectExecutor {
   u64 end_of_known(u64 end) const;
   u64 end_of_segment(u64 index, u64 end) const;
   template <class EntryAt, class Next>
-  void run_calls(u64 begin, u64 end, const EntryAt& entry_at, const Next& next);
+  Counts run_calls(u64 begin, u64 end, const EntryAt& entry_at, const Next& next);
+  void count_alone(Counts more);
   void run_in_order(u64 begin, u64 end);
   u32 list_of(std::int32_t domain);
   void run_lists(u64 begin, u64 end);
