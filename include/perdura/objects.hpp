@@ -567,11 +567,10 @@ class Objects {
     static_assert(alignof(State) <= 4096, "an object's state lies at the beginning of a page");
     static const State initial{};
     static const auto methods = detail::methods_of<State>(Methods<State>{});
-    return Object<State>(open_object(
-        name,
-        {typeid(State).name(), sizeof(State), methods, &initial, FlexibleState<State>,
-         detail::former_types<State>()},
-        options));
+    return Object<State>(open_object(name,
+                                     {typeid(State).name(), sizeof(State), methods, &initial,
+                                      FlexibleState<State>, detail::former_types<State>()},
+                                     options));
   }
   /// Throws Error: kNotFound; kMisuse where somebody has it open.
   void remove(std::string_view name);
