@@ -114,6 +114,10 @@ struct ObjectsOptions {
   /// longest ago move there where space is short, and come back when they are called
   /// (docs/objects.md, "Larger than the NVM"). From then on the store is opened with that one.
   std::string overflow = "";
+  /// An object moves to free space that was written so many times less often than its most worn
+  /// place, if there is some: checkpoints of a copy, or times its log was filled. 0: none moves.
+  /// Not where processes share them (docs/objects.md, "Wear").
+  std::uint64_t wear_moves = 0;
 };
 
 /// When calls of an object are durable.
@@ -173,6 +177,7 @@ struct ObjectDescription {
 struct ObjectMoves {
   std::uint64_t out = 0;   ///< to the overflow store
   std::uint64_t home = 0;  ///< from there
+  std::uint64_t worn = 0;  ///< within the store, from places that were written more often
 };
 
 namespace detail {

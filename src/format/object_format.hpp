@@ -2,7 +2,7 @@
 // (docs/format/object.md).
 //
 //   object   [head slot 0][head slot 1]  [copy 0]  [copy 1]  [log]  [archive]
-//   slot     the head, and behind it who has the object
+//   slot     the head, and behind it who has the object and how often its places were written
 //   copy     the state, and of objects with callers behind whole lines of it a record of each
 //   log      [entry][entry] ... a circle of lines
 //   archive  [block][block] ... of objects that keep all their calls
@@ -81,13 +81,42 @@ struct ObjectOwner {
   u8 boot_id[16];  ///< of the start of the system in which there is that process
 };
 static_assert(sizeof(ObjectOwner) == 48);
-/// What a slot holds, and zeros.
+
+/// How often an object's places were written, by it and by those that had them before; behind its
+/// owner, and the same holds. The slots themselves were written as often as the sequence says.
+struct ObjectWear {
+  u64 checksum;        ///< of the rest, and of the sequence of its head
+  u64 copy_writes[2];  ///< checkpoints that were written at each copy's place
+  u64 log_lines;       ///< lines of the log that were written at its place
+};
+static_assert(sizeof(ObjectWear) == 32);
+
+/// What a slot holds; free places, if it says any, and zeros.
 struct ObjectSlot {
   ObjectHead head;
   ObjectOwner owner;
+  ObjectWear wear;
 };
 static_assert(offsetof(ObjectSlot, owner) == sizeof(ObjectHead));
-static_assert(sizeof(ObjectSlot) == 480 && sizeof(ObjectSlot) <= kObjectHeadBytes);
+static_assert(sizeof(ObjectSlot) == 512);
+
+/// Space that was free when the head was written, or became so with it, and how often it was
+/// written: that which was so most. It is no news where an object has it: then the higher number
+/// counts.
+struct ObjectFreePlace {
+  u64 place;  ///< medium offset
+  u64 bytes;
+  u64 writes;
+};
+constexpr u64 kObjectFreePlacesMax = 16;
+/// Behind what a slot holds, where wear is levelled; as many as there are.
+struct ObjectFreePlaces {
+  u64 checksum;  ///< of the rest, and of the sequence of its head
+  u64 count;     ///< not 0
+  ObjectFreePlace places[kObjectFreePlacesMax];
+};
+static_assert(sizeof(ObjectFreePlaces) == 400);
+static_assert(sizeof(ObjectSlot) + sizeof(ObjectFreePlaces) <= kObjectHeadBytes);
 
 constexpr u64 kObjectInOverflow = 2;
 constexpr bool is_in_overflow(const ObjectHead& head) { return head.copy == kObjectInOverflow; }

@@ -1,4 +1,4 @@
-// The newest head of an object that is open, in memory, with who wrote it.
+// The newest head of an object that is open, in memory, with what is written with it.
 #pragma once
 
 #include <array>
@@ -13,13 +13,13 @@ namespace perdura::object {
 class NewestHead {
  public:
   /// Of whoever executes.
-  void set(const format::ObjectHead& head, const format::ObjectOwner& owner) {
+  void set(const format::ObjectSlot& slot) {
     const u64 next = times_.load(std::memory_order_relaxed) + 1;
-    slots_[next % 2] = {head, owner};
+    slots_[next % 2] = slot;
     times_.store(next, std::memory_order_release);
   }
   const format::ObjectHead& get() const { return newest().head; }
-  const format::ObjectOwner& owner() const { return newest().owner; }
+  const format::ObjectSlot& slot() const { return newest(); }
   /// By anybody, at any time.
   format::ObjectSlot copy() const {
     for (;;) {

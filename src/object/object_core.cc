@@ -451,6 +451,7 @@ Status ObjectCore::write_checkpoint() {
   }));
   changes_.clear();
   log_->note_checkpoint(is_in_log ? before : done, done);
+  note_wear();
   execution_.notify_room();
   calls_since_checkpoint_ = 0;
   ++counts_.checkpoints;

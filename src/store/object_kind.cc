@@ -59,6 +59,9 @@ ObjectDescription description_of(const object::ObjectTable::Entry& entry) {
           .overflow_place = is_in_overflow(head) ? head.copy_place[0] : 0,
           .owner_pid = entry.owner.pid,
           .owner_lives = object::is_running(entry.owner),
+          .copy_writes = {entry.wear.copy_writes[0], entry.wear.copy_writes[1]},
+          .log_writes = entry.wear.log_lines / head.log_lines,
+          .head_writes = head.sequence,
           .content = {}};
 }
 

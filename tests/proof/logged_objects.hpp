@@ -85,9 +85,10 @@ struct Lanes {
   /// Of one that is flexible: which call this is says as well how large the object is.
   void put_behind(Lane& at) noexcept {
     const u64 bytes = object_bytes();
-    if (bytes < sizeof(Lanes) + sizeof(u64)) return;
-    const u64 count = (bytes - sizeof(Lanes)) / sizeof(u64);
-    u64& word = reinterpret_cast<u64*>(this + 1)[at.calls % count];
+    if (bytes < sizeof(Lanes) + kLanes * sizeof(u64)) return;
+    const u64 count = round_down((bytes - sizeof(Lanes)) / sizeof(u64), kLanes);
+    const u64 lane = static_cast<u64>(&at - lanes);  // whose words are no other one's
+    u64& word = reinterpret_cast<u64*>(this + 1)[(at.calls * kLanes + lane) % count];
     object_changed(&word, sizeof word);
     word = at.mixed += count;
   }

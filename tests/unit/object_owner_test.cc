@@ -183,7 +183,7 @@ TEST_P(ObjectOwners, ADamagedOneIsNobody) {
   const object::ObjectTable::Entry entry = entry_of("left");
   const u64 place = entry.place + entry.head.sequence % 2 * format::kObjectHeadBytes;
   const FileBytes before = read_file(path());
-  for (u64 byte = sizeof(ObjectHead); byte < sizeof(ObjectSlot); ++byte) {
+  for (u64 byte = sizeof(ObjectHead); byte < offsetof(ObjectSlot, wear); ++byte) {
     FileBytes bytes = before;
     bytes[place + byte] ^= std::byte{1};
     write_file(path(), bytes);

@@ -374,7 +374,7 @@ TEST_P(ObjectsResize, IsRefusedWhereProcessesShareTheObject) {
     Objects objects = Objects::open(uri(), {.shared = true});
     auto row = objects.object<Row>("row", options());
     expect_error([&] { row.resize(bytes_of(20)); }, Code::kUnsupported,
-                 "open the objects in one process, without ObjectsOptions::shared");
+                 "in one process, without ObjectsOptions::shared");
     EXPECT_EQ(row.call<&Row::swap>(9, 6), 5u) << "it goes on";
     EXPECT_EQ(row.bytes(), bytes_of(10));
   }

@@ -32,12 +32,14 @@ constinit thread_local std::uint32_t current_caller = 0;
 void object_defer(OpenObject& object, size_t method, Domain domain,
                   std::span<const std::byte> context) {
   value_or_throw(object.core().defer(object.call_of(method, current_caller, domain, context)));
+  object.level();
 }
 
 void object_call(OpenObject& object, size_t method, Domain domain,
                  std::span<const std::byte> context, void* result) {
   value_or_throw(
       object.core().call(object.call_of(method, current_caller, domain, context), result));
+  object.level();
 }
 
 void object_read(OpenObject& object, void (*look)(const void* state, void* with), void* with) {
@@ -47,7 +49,9 @@ void object_read(OpenObject& object, void (*look)(const void* state, void* with)
 void object_sync(OpenObject& object) { value_or_throw(object.core().sync()); }
 
 std::uint64_t object_checkpoint(OpenObject& object) {
-  return value_or_throw(object.core().checkpoint());
+  const u64 version = value_or_throw(object.core().checkpoint());
+  object.level();
+  return version;
 }
 
 void object_resize(OpenObject& object, size_t bytes, size_t bytes_min) {

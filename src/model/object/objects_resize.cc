@@ -31,12 +31,10 @@ Status ObjectsRuntime::resize(std::string_view name, u64 bytes) {
                                                std::to_string(format::kObjectBytesMax) +
                                                " bytes, not " + std::to_string(bytes)};
   if (memory_)
-    return Failure{
-        Code::kUnsupported,
-        "object '" + std::string(name) +
-            "' is open to be shared by processes, each of "
-            "which has its memory of this size; open the objects in one process, without "
-            "ObjectsOptions::shared, to resize it"};
+    return Failure{Code::kUnsupported,
+                   "object '" + std::string(name) +
+                       "' is shared by processes, and keeps its size meanwhile; open the objects "
+                       "in one process, without ObjectsOptions::shared, to change it"};
   const NotCancelled not_cancelled;
   std::lock_guard lock(mutex_);
   PERDURA_TRY(require_open());
@@ -59,7 +57,10 @@ Status ObjectsRuntime::resize_open(OpenObject& object, u64 bytes) {
   PERDURA_TRY(core.sync());
   PERDURA_TRY(core.have_room_to_resize());
   ObjectTable::Entry entry = *table_->find(core.head().name);
-  const ObjectHead before = core.settled_head();
+  const format::ObjectSlot slot = core.newest();
+  const ObjectHead& before = slot.head;
+  note_left(slot);
+  const std::vector<format::ObjectFreePlace> free_places = worn_free_places(&before);
   entry.head.bytes = bytes;
   const u64 image = format::object_image_bytes(entry.head);
   u64 places[2];
@@ -73,7 +74,9 @@ Status ObjectsRuntime::resize_open(OpenObject& object, u64 bytes) {
     give_back({places[0]}, image);
     return second.failure();
   }
-  Status resized = guarded([&] { return core.resize(bytes, places, current_caller); });
+  const u64 writes[] = {table_->wear().of(places[0], image), table_->wear().of(places[1], image)};
+  core.set_free_places(free_places);
+  Status resized = guarded([&] { return core.resize(bytes, places, current_caller, writes); });
   if (!resized && !core.has_failed()) {
     give_back({places[0], places[1]}, image);
     return resized;

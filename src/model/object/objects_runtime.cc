@@ -184,6 +184,7 @@ Result<std::unique_ptr<ObjectsRuntime>> ObjectsRuntime::open(std::string_view ur
                    "' is the store itself; choose another one");
   std::unique_ptr<ObjectsRuntime> runtime(new ObjectsRuntime);
   runtime->bytes_max_ = options.bytes_max;
+  runtime->wear_moves_ = options.wear_moves;
   PERDURA_ASSIGN(runtime->shared_, open_store(uri, options, open_medium));
   runtime->memory_ = runtime->shared_->memory();
   if (!runtime->memory_) store::SharedMemory::remove_left(runtime->shared_->volume());
@@ -265,6 +266,7 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::object(std::string_view name
   PERDURA_ASSIGN(auto made, found == nullptr ? create(name, type, options)
                                              : open_found(*found, type, options));
   note_change();
+  if (wear_moves_ != 0 && !memory_) made->core().say_when_worn(wear_moves_);
   open_.emplace(name, made);
   look_after(*made);
   return made;
@@ -352,10 +354,14 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::create(std::string_view name
   entry.head.session = session;
   PERDURA_TRY(write_names(names, entry.head));
   PERDURA_ASSIGN(std::vector<object::Function> functions, functions_of(names, type));
+  entry.wear = table_->wear().of(entry.head);
+  const std::vector<format::ObjectFreePlace> free_places = worn_free_places();
   NewBlock block(memory_, region_, entry.place);
   ObjectCore::Parts parts{.medium = &medium(),
                           .head_place = entry.place,
                           .head = entry.head,
+                          .wear = entry.wear,
+                          .free_places = free_places,
                           .unclear = entry.unclear,
                           .session = session,
                           .functions = std::move(functions),
@@ -405,12 +411,15 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::recover(const ObjectTable::E
     now.head.functions_place = place;
     PERDURA_TRY(write_names(names, now.head));
   }
+  const std::vector<format::ObjectFreePlace> free_places = worn_free_places();
   NewBlock block(memory_, region_, now.place);
   ObjectCore::Parts parts{.medium = &medium(),
                           .head_place = now.place,
                           .head = now.head,
                           .older = now.older,
                           .owner = now.owner,
+                          .wear = now.wear,
+                          .free_places = free_places,
                           .unclear = now.unclear,
                           .session = session,
                           .functions = std::move(functions),
@@ -465,8 +474,12 @@ Status ObjectsRuntime::remove(std::string_view name) {
                    "'" + shared_->volume().name() + "' has no object '" + std::string(name) + "'"};
   ObjectTable::Entry entry = *found;
   PERDURA_TRY(close_for_removal(entry));
+  entry.older = {};
+  table_->note(entry);  // it may have no memory for what follows
   if (memory_) (void)memory_->note_change();
+  note_left({entry.head, entry.owner, entry.wear});
   object::ObjectCopies copies(medium(), entry.place, entry.head, entry.unclear);
+  copies.set_free_places(worn_free_places(&entry.head));
   PERDURA_TRY(noting_heads(copies.remove()));
   table_->note_removed(entry, copies.head().sequence, copies.unclear());
   note_change();

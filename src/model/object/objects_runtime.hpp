@@ -34,6 +34,8 @@ class RuntimeLink {
   explicit RuntimeLink(ObjectsRuntime& runtime) : runtime_(&runtime) {}
   /// They are not closed meanwhile. kMisuse where they are.
   Status resize(OpenObject& object, u64 bytes);
+  /// The object moves, if it is worn and nobody else is about to move any.
+  void level(OpenObject& object);
   /// They are about to be closed; whoever uses them is waited for.
   void cut();
 
@@ -60,6 +62,11 @@ class OpenObject {
   std::chrono::milliseconds pending() const { return pending_; }
   u32 block() const { return block_; }
   Status resize(u64 bytes) { return runtime_->resize(*this, bytes); }
+  /// After each call, by who has called.
+  void level() {
+    if (core_->is_worn()) [[unlikely]]
+      runtime_->level(*this);
+  }
 
   // --- under the runtime's lock: how long ago it was called, as who looks now and then can tell
   /// It was called since this was asked last.
@@ -106,6 +113,9 @@ class ObjectsRuntime : private object::Residence {
   /// One that is open: its state is the same, or as much of it, and zeros.
   /// Where it fails, and calls of it do not, nothing has changed.
   Status resize(std::string_view name, u64 bytes);
+  /// Of one that is open and worn: it moves to where less was written, if it can. Where that fails
+  /// in writing its calls fail.
+  void level(OpenObject& object);
   Status remove(std::string_view name);
   Result<std::vector<ObjectDescription>> list();
   Result<ObjectMoves> moves() const;
@@ -146,6 +156,12 @@ class ObjectsRuntime : private object::Residence {
                                               const ObjectType& type, const ObjectOptions& options);
   Status allocate(object::ObjectTable::Entry& entry, u64 bytes, u64 log_bytes, u64 names_bytes);
   Status resize_open(OpenObject& object, u64 bytes);
+  // --- how often places were written (objects_wear.cc)
+  Result<bool> move_to_least_worn(OpenObject& object);
+  std::optional<object::ObjectCore::Places> least_worn_places(const format::ObjectHead& head);
+  void note_left(const format::ObjectSlot& before);
+  std::vector<format::ObjectFreePlace> worn_free_places(
+      const format::ObjectHead* leaving = nullptr);
   // --- where objects lie (objects_residence.cc)
   Status open_overflow(const format::RegionRecord& record, const ObjectsOptions& options,
                        const OpenMedium& open_medium);
@@ -176,6 +192,7 @@ class ObjectsRuntime : private object::Residence {
   u32 region_ = 0;
   u64 session_ = 0;
   u64 bytes_max_ = 0;
+  u64 wear_moves_ = 0;                                    ///< 0: wear is not levelled
   std::unique_ptr<store::SharedVolume> overflow_volume_;  ///< nullptr: there is no overflow store
   std::unique_ptr<object::OverflowStore> overflow_;
   mutable std::mutex mutex_;

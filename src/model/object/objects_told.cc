@@ -26,7 +26,7 @@ Result<format::ObjectOwner> ObjectsRuntime::owner_of(const ObjectTable::Entry& e
     return live.control().head.copy().owner;
   }
   const auto open = open_.find(std::string_view(entry.head.name));
-  return open == open_.end() ? entry.owner : open->second->core().owner();
+  return open == open_.end() ? entry.owner : open->second->core().newest().owner;
 }
 
 Result<std::vector<ObjectDescription>> ObjectsRuntime::list() {

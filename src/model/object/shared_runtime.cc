@@ -123,6 +123,7 @@ Status ObjectsRuntime::close_for_removal(ObjectTable::Entry& entry) {
       return in_use(" in " + other);
   if (open != open_.end()) {
     entry.head = open->second->core().settled_head();
+    entry.wear = open->second->core().newest().wear;
     entry.unclear = open->second->core().unclear_heads();
     open_.erase(open);
   } else if (block) {
