@@ -2,6 +2,7 @@
 // (docs/format/object.md).
 //
 //   object   [head slot 0][head slot 1]  [copy 0]  [copy 1]  [log]  [archive]
+//   slot     the head, and at an offset of its own the build of the program that wrote it
 //   copy     the state, and of objects with callers behind whole lines of it a record of each
 //   log      [entry][entry] ... a circle of lines
 //   archive  [block][block] ... of objects that keep all their calls
@@ -67,6 +68,21 @@ struct ObjectHead {
   char type[kObjectNameMax + 1];  ///< of the state, as its program names it
 };
 static_assert(sizeof(ObjectHead) == 432);
+
+constexpr u64 kObjectBuildTextMax = 103;
+/// Which build of a program the entries of a head's session are of: behind the head in its slot, in
+/// the same write. It counts where it is whole and of this head; where it is not, the other slot's
+/// does, if that head is of the same session. A head that an earlier library has written has none.
+struct ObjectBuild {
+  u64 checksum;  ///< of the rest
+  u64 sequence;  ///< of its head
+  u64 sum;  ///< of the build ids of what the methods are in; 0: several builds, or none is known
+  char text[kObjectBuildTextMax + 1];  ///< the same for people
+};
+static_assert(sizeof(ObjectBuild) == 128);
+constexpr u64 kObjectBuildOffset = 512;  ///< in a slot
+static_assert(kObjectBuildOffset >= sizeof(ObjectHead) &&
+              kObjectBuildOffset + sizeof(ObjectBuild) <= kObjectHeadBytes);
 constexpr u64 kObjectInOverflow = 2;
 constexpr bool is_in_overflow(const ObjectHead& head) { return head.copy == kObjectInOverflow; }
 /// Of its copy_place, where the resilient copy lies.

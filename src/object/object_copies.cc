@@ -7,6 +7,7 @@
 #include "base/assert.hpp"
 #include "base/checksum.hpp"
 #include "base/line_mask.hpp"
+#include "object/object_build.hpp"
 #include "object/object_table.hpp"
 
 namespace perdura::object {
@@ -357,12 +358,15 @@ Status ObjectCopies::write_copy(const ObjectHead& next, std::span<const std::byt
   return writer.finish();
 }
 
+// The build goes with the head: nothing is appended in a session before it is durable.
 Status ObjectCopies::write_head(const ObjectHead& head) {
   ObjectHead summed = head;
   summed.checksum = head_checksum(summed);
-  const u64 whole = round_up(sizeof summed, write_bytes_);
+  const format::ObjectBuild build = build_behind(head, newest_->build);
+  const u64 whole = round_up(format::kObjectBuildOffset + sizeof build, write_bytes_);
   std::memset(buffer_.data(), 0, whole);
   std::memcpy(buffer_.data(), &summed, sizeof summed);
+  std::memcpy(buffer_.data() + format::kObjectBuildOffset, &build, sizeof build);
   return medium_.write(head_place_ + head.sequence % 2 * format::kObjectHeadBytes,
                        buffer_.first(whole), PERDURA_SITE("object head"));
 }

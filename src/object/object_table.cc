@@ -7,6 +7,7 @@
 
 #include "base/aligned_buffer.hpp"
 #include "base/checksum.hpp"
+#include "object/object_build.hpp"
 
 namespace perdura::object {
 
@@ -112,6 +113,7 @@ ObjectTable::Entry ObjectTable::entry_of(media::Medium& medium, u64 place, std::
     entry.older = *reinterpret_cast<const ObjectHead*>(slots + offset);
     if (entry.head.sequence < entry.older.sequence) std::swap(entry.head, entry.older);
   }
+  entry.build = build_found(medium, place, slots, entry.head, entry.older);
   return entry;
 }
 

@@ -46,8 +46,9 @@ class ObjectTable {
   struct Entry {
     u64 place = 0;  ///< of its two slots on the medium
     format::ObjectHead head{};
-    format::ObjectHead older{};  ///< the other slot's; all zeros where that is not whole
-    u8 unclear = 0;              ///< a bit for each slot that may hold something else
+    format::ObjectHead older{};   ///< the other slot's; all zeros where that is not whole
+    u8 unclear = 0;               ///< a bit for each slot that may hold something else
+    format::ObjectBuild build{};  ///< whose the entries of the head's session are
   };
   /// What the two slots say that were read from a place: `slots` has both.
   static Entry entry_of(media::Medium& medium, u64 place, std::byte* slots);

@@ -134,7 +134,8 @@ struct SimpoFunctionOf {
                                               .accepts = nullptr,
                                               .commutes = false,
                                               .own_thread = kIsInstant,
-                                              .formerly = kFormerly},
+                                              .formerly = kFormerly,
+                                              .code = reinterpret_cast<const void*>(F)},
                                              reinterpret_cast<const void*>(F)};
 
  private:

@@ -16,6 +16,7 @@
 #include <perdura/objects.hpp>
 
 #include "base/process.hpp"
+#include "model/object/program_build.hpp"
 #include "object/object_core.hpp"
 #include "object/object_table.hpp"
 #include "store/shared_volume.hpp"
@@ -159,6 +160,7 @@ class ObjectsRuntime : private object::Residence {
   u64 table_is_of_ = 0;  ///< which changes of the memory it has
   std::map<std::string, std::shared_ptr<OpenObject>, std::less<>> open_;
   ObjectMoves moves_;
+  ProgramBuild program_;
   u64 looks_ = 0;             ///< at which objects were called (by_last_call)
   std::atomic<u32> bell_{0};  ///< changes when `looker_` is to look
   /// Looks after deferred calls, where some object says how long they may wait.
