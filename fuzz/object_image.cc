@@ -80,6 +80,7 @@ enum How : u8 {
   kNoOpening = 8,
   kRemove = 16,
   kApart = 32,  ///< each thread runs its own calls
+  kSameBuild = 64,
 };
 
 /// Bits of Head::unsummed.
@@ -89,7 +90,8 @@ enum Sum : u8 {
   kSumHeads = 4,
   kSumDirectory = 8,
   kSumSuperblocks = 16,
-  kSumArchives = 32
+  kSumArchives = 32,
+  kSumBuilds = 64
 };
 
 constexpr u64 kLinesAtOnce = 16;  // where a patch may be, of those that follow a place
@@ -167,7 +169,9 @@ Base make_base(u64 kind) {
   std::vector<u64> copies;
   std::vector<u64> names;
   std::vector<u64> archives;
+  std::vector<u64> builds;
   for (const u64 slot : base.slots) {
+    builds.push_back(slot + format::kObjectBuildOffset);
     const auto head = load<ObjectHead>(base.image, slot);
     if (head.log_lines == 0) continue;
     if (std::ranges::count(lines, head.log_place) != 0) continue;  // the other slot of one
@@ -190,7 +194,8 @@ Base make_base(u64 kind) {
                                        {copies, 2 * kLineBytes + 4 * sizeof(ObjectCaller)},
                                        {names, 256},
                                        {archives, 4 * kPageBytes},
-                                       {{0}, base.image.size()}});
+                                       {{0}, base.image.size()},
+                                       {builds, sizeof(format::ObjectBuild)}});
   return base;
 }
 
@@ -283,6 +288,10 @@ void Image::sum(u8 unsummed) {
     if ((unsummed & kSumHeads) == 0)
       head.checksum = checksum(&head.magic, sizeof head - sizeof head.checksum);
     store(bytes, slot, head);
+    if ((unsummed & kSumBuilds) != 0) continue;
+    auto build = load<format::ObjectBuild>(bytes, slot + format::kObjectBuildOffset);
+    build.checksum = checksum(&build.sequence, sizeof build - sizeof build.checksum);
+    store(bytes, slot + format::kObjectBuildOffset, build);
   }
   sum_heads(bytes, (unsummed & kSumDirectory) == 0, (unsummed & kSumSuperblocks) == 0);
 }
@@ -329,6 +338,7 @@ void open_and_use_objects(const std::string& uri, u8 how) {
   options.log_bytes = 8192;
   options.checkpoint_calls = 7;
   if ((how & kApart) != 0) options.servers = 0;
+  options.same_build = (how & kSameBuild) != 0;
   for (const char* name : kNames) use_object(uri, name, options);
   if ((how & kRemove) == 0) return;
   try {

@@ -159,6 +159,11 @@ struct ObjectOptions {
   /// same, which it would have to after a crash. Answers are compared where equal ones have equal
   /// bytes: not those that have bytes between their members, or may hold nothing.
   bool verify_replay = false;
+  /// What waits in the object's log was called by a program of the same build, or opening throws
+  /// kIncompatible and names both. For methods that were changed. The build is that of the program
+  /// and the libraries that the methods are in, by their build ids (docs/objects.md, "Names and
+  /// builds"). Throws kUnsupported where one of these has none.
+  bool same_build = false;
 };
 
 struct ObjectDescription {
@@ -198,6 +203,7 @@ struct ObjectMethod {
   bool own_thread = false;                  ///< whoever called runs it
   bool answers_are_bytes = false;           ///< equal answers have equal bytes
   std::span<const char* const> formerly{};  ///< names that it had
+  const void* code = nullptr;               ///< of the method itself
 };
 struct ObjectType {
   const char* name;
@@ -418,7 +424,7 @@ struct LineOf<Kind<Method, Hints...>> {
     return domain;
   }
   template <class State>
-  static constexpr ObjectMethod method() {
+  static ObjectMethod method() {
     ObjectMethod method{typeid(MethodTag<Method>).name(),
                         Traits::kPlaces.back(),
                         Traits::kResultBytes,
@@ -429,6 +435,8 @@ struct LineOf<Kind<Method, Hints...>> {
                         kReport == 1};
     method.answers_are_bytes = Traits::kAnswersAreBytes;
     method.formerly = kFormerly;
+    constexpr auto kMethod = Method;
+    std::memcpy(&method.code, &kMethod, sizeof method.code);  // what a pointer to one begins with
     (
         [&] {
           if constexpr (HintTraits<decltype(Hints)>::kIsJoin)

@@ -2,7 +2,9 @@
 // (docs/format/object.md).
 //
 //   object   [head slot 0][head slot 1]  [copy 0]  [copy 1]  [log]  [archive]
-//   slot     the head, and behind it who has the object and how often its places were written
+//   slot     the head, and behind it who has the object, how often its places were written and
+//   which
+//            build of the program wrote it
 //   copy     the state, and of objects with callers behind whole lines of it a record of each
 //   log      [entry][entry] ... a circle of lines
 //   archive  [block][block] ... of objects that keep all their calls
@@ -91,14 +93,28 @@ struct ObjectWear {
 };
 static_assert(sizeof(ObjectWear) == 32);
 
+constexpr u64 kObjectBuildTextMax = 103;
+/// Which build of a program the entries of a head's session are of: behind the head in its slot, in
+/// the same write. It counts where it is whole and of this head; where it is not, the other slot's
+/// does, if that head is of the same session. A head that an earlier library has written has none.
+struct ObjectBuild {
+  u64 checksum;  ///< of the rest
+  u64 sequence;  ///< of its head
+  u64 sum;  ///< of the build ids of what the methods are in; 0: several builds, or none is known
+  char text[kObjectBuildTextMax + 1];  ///< the same for people
+};
+static_assert(sizeof(ObjectBuild) == 128);
+
 /// What a slot holds; free places, if it says any, and zeros.
 struct ObjectSlot {
   ObjectHead head;
   ObjectOwner owner;
   ObjectWear wear;
+  ObjectBuild build;
 };
 static_assert(offsetof(ObjectSlot, owner) == sizeof(ObjectHead));
-static_assert(sizeof(ObjectSlot) == 512);
+static_assert(offsetof(ObjectSlot, build) == 512 && sizeof(ObjectSlot) == 640);
+constexpr u64 kObjectBuildOffset = offsetof(ObjectSlot, build);
 
 /// Space that was free when the head was written, or became so with it, and how often it was
 /// written: that which was so most. It is no news where an object has it: then the higher number

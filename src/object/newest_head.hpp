@@ -29,7 +29,8 @@ class NewestHead {
       if (times_.load(std::memory_order_relaxed) == before) return slot;
     }
   }
-  u8 unclear = 0;  ///< slots on the medium of which it is not known what they hold
+  format::ObjectBuild build{};  ///< of its session: what is written behind heads
+  u8 unclear = 0;               ///< slots on the medium of which it is not known what they hold
 
  private:
   const format::ObjectSlot& newest() const {

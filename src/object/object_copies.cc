@@ -7,6 +7,7 @@
 #include "base/assert.hpp"
 #include "base/checksum.hpp"
 #include "base/line_mask.hpp"
+#include "object/object_build.hpp"
 #include "object/object_owner.hpp"
 #include "object/object_table.hpp"
 #include "object/place_wear.hpp"
@@ -72,7 +73,7 @@ ObjectCopies::ObjectCopies(media::LinearMedium& medium, u64 head_place, const Ob
       newest_(own_.get()),
       archive_end_{head.archive_used, head.archive_sum},
       buffer_(kPieceBytes) {
-  newest_->set({head, {}, {}});
+  newest_->set({head, {}, {}, {}});
   newest_->unclear = unclear;
 }
 
@@ -213,7 +214,7 @@ Status ObjectCopies::remove() {
 
 Status ObjectCopies::replace_head(const ObjectHead& next, const ObjectWear& wear) {
   const auto slot = static_cast<u8>(1U << next.sequence % 2);
-  const format::ObjectSlot written{next, owner_of(next), wear};
+  const format::ObjectSlot written{next, owner_of(next), wear, {}};
   newest_->unclear |= slot;
   PERDURA_TRY(write_head(written));
   // Barrier: the head is durable before what it does not need is written again: the log before its
@@ -364,12 +365,14 @@ Status ObjectCopies::write_copy(const ObjectHead& next, std::span<const std::byt
   return writer.finish();
 }
 
-// Who has the object, and how worn its places are, goes with the head: it is whole when the barrier
-// behind all of it is done.
+// Who has the object, how worn its places are and which build writes go with the head: all of it is
+// whole when the barrier behind it is done. So nothing is appended in a session before its build is
+// durable.
 Status ObjectCopies::write_head(const format::ObjectSlot& slot) {
   format::ObjectSlot summed = slot;
   summed.head.checksum = head_checksum(summed.head);
   if (slot.head.log_lines != 0) sum(summed.wear, slot.head.sequence);
+  summed.build = build_behind(slot.head, newest_->build);
   u64 bytes = sizeof summed;
   if (free_places_.count != 0) bytes += sum(free_places_, slot.head.sequence);
   const u64 whole = round_up(bytes, write_bytes_);

@@ -84,6 +84,8 @@ class ObjectCopies {
   u8 unclear() const { return newest_->unclear; }
   /// The head names other functions from the next checkpoint on.
   void rename_functions(u64 place, u64 bytes, u64 checksum);
+  /// Heads from the next one on say so of the session's entries.
+  void set_build(const format::ObjectBuild& build) { newest_->build = build; }
   /// Somebody else may have written to the copies, and in vain.
   void forget_written() { target_ = Target::kNothing; }
   /// Of copies, that were written since it was made.

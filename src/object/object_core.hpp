@@ -56,7 +56,8 @@ struct CoreOptions {
   u64 pending_calls = 4096;     ///< merged into one entry, at most
   u32 servers = 1;              ///< 0: each thread does its own calls, at once
   Durability durability = Durability::kInstants;
-  bool verifies = false;  ///< each call is done twice, to find methods that do not do the same
+  bool verifies = false;    ///< each call is done twice, to find methods that do not do the same
+  bool same_build = false;  ///< what another build of the program has logged is not done
 };
 
 /// Counts since it was opened, for tests and statistics.
@@ -79,8 +80,10 @@ class ObjectCore {
     format::ObjectOwner owner{};  ///< who wrote `head`; zeros: nobody knows
     format::ObjectWear wear{};    ///< of its places, so far
     std::span<const format::ObjectFreePlace> free_places{};  ///< that its heads are to say
-    u8 unclear = 0;   ///< slots that may hold something else, a bit for each
-    u64 session = 0;  ///< no earlier one of this object has the same
+    u8 unclear = 0;                     ///< slots that may hold something else, a bit for each
+    u64 session = 0;                    ///< no earlier one of this object has the same
+    format::ObjectBuild build_found{};  ///< whose the entries of the head's session are
+    format::ObjectBuild build{};        ///< and of this program
     /// What entries call by their numbers; one of which the program has nothing does not run.
     std::vector<Function> functions;
     bool functions_are_new = false;  ///< the head names other functions than that on the medium
@@ -224,6 +227,8 @@ class ObjectCore {
   Status load_away(OverflowStore& overflow);
   Status repeat(bool functions_are_new);
   Status begin_session();
+  Status check_build() const;
+  Status join_build();
   bool has_function_of(const format::ObjectEntry& entry) const;
   Status check_known(const format::ObjectEntry& entry, const std::byte* context) const;
   std::string name_of(u16 function) const;
@@ -293,6 +298,7 @@ class ObjectCore {
   const u64 id_;  ///< no other one of the process has or had it
   const CoreOptions options_;
   const u64 session_;
+  const format::ObjectBuild build_;  ///< of this program
   const bool is_nvm_;
   ObjectMemory memory_;
   ObjectControl& control_;

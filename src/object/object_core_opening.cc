@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "object/object_build.hpp"
 #include "object/object_core.hpp"
 
 namespace perdura::object {
@@ -44,6 +45,7 @@ ObjectCore::ObjectCore(Parts&& parts, ObjectMemory&& memory, std::unique_ptr<Obj
     : id_(next_core.fetch_add(1)),
       options_(parts.options),
       session_(parts.session),
+      build_(parts.build),
       is_nvm_(parts.medium->geometry().byte_addressable),
       memory_(std::move(memory)),
       control_(memory_.control()),
@@ -82,11 +84,13 @@ ObjectCore::ObjectCore(Parts&& parts, ObjectMemory&& memory, std::unique_ptr<Obj
   if (merges_) log_->have_merging();
   copies_.set_free_places(parts.free_places);
   if (memory_.is_new()) {
-    control_.head.set({parts.head, parts.owner, parts.wear});
+    control_.head.set({parts.head, parts.owner, parts.wear, {}});
     control_.head.unclear = parts.unclear;
+    control_.head.build = parts.build_found;
     control_.session = session_;
     control_.durability = static_cast<u8>(options_.durability);
     control_.each_its_own = options_.servers == 0;
+    control_.same_build = options_.same_build;
   }
 }
 
@@ -119,6 +123,7 @@ Result<std::unique_ptr<ObjectCore>> ObjectCore::create(Parts parts,
   parts.head.archive_sum = parts.head.identity;
   PERDURA_ASSIGN(auto core, make(std::move(parts), ObjectLog::kFirstIndex));
   std::memcpy(core->image_.data(), state.data(), state.size());
+  core->copies_.set_build(core->build_);
   PERDURA_TRY(core->begin_session());
   if (core->peers_ != nullptr) core->tell_functions(core->peers_->life());
   return core;
@@ -136,6 +141,7 @@ Result<std::unique_ptr<ObjectCore>> ObjectCore::recover(Parts parts) {
 Result<std::unique_ptr<ObjectCore>> ObjectCore::join(Parts parts) {
   PERDURA_ASSIGN(auto core, make(std::move(parts), ObjectLog::kFirstIndex));
   PERDURA_TRY(core->check_choices());
+  PERDURA_TRY(core->join_build());
   if (core->peers_ != nullptr) core->tell_functions(core->peers_->life());
   return core;
 }
@@ -187,13 +193,30 @@ Status ObjectCore::load_away(OverflowStore& overflow) {
 // What the resilient copy lacks. A checkpoint of it comes before this session appends: its entries
 // are told from those of earlier ones by the head's session.
 Status ObjectCore::repeat(bool functions_are_new) {
+  if (options_.same_build && log_->done() != log_->tail()) PERDURA_TRY(check_build());
   for (u64 index = log_->done(); index != log_->tail(); index += log_->entry(index).lines) {
     PERDURA_TRY(check_known(log_->entry(index), log_->context_of(index)));
     if (history_ && !history_->admit(log_->entry(index).potid)) return damaged_history();
   }
   PERDURA_TRY(run(log_->tail()));
-  if (!is_away()) return begin_session();
-  return functions_are_new ? copies_.write_heads() : Status{};
+  if (is_away()) return functions_are_new ? copies_.write_heads() : Status{};
+  copies_.set_build(build_);
+  return begin_session();
+}
+
+// What waits in the log was called for what the code of its build does.
+Status ObjectCore::check_build() const {
+  if (is_same(control_.head.build, build_)) return {};
+  u64 entries = 0;
+  for (u64 index = log_->done(); index != log_->tail(); index += log_->entry(index).lines)
+    ++entries;
+  return Failure{Code::kIncompatible,
+                 "the log of object '" + std::string(head().name) + "' has " +
+                     std::to_string(entries) + (entries == 1 ? " entry" : " entries") + " of " +
+                     build_text(control_.head.build) + ", and this program is " +
+                     build_text(build_) +
+                     ": open it with that one, and close it there; or without same_build, if the "
+                     "methods do the same"};
 }
 
 // Both slots name the session before anything is appended: where the newer head is damaged later,

@@ -80,6 +80,7 @@ struct ObjectControl {
   u64 answer_bytes = 0;  ///< that a slot has room for
   u8 durability = 0;
   bool each_its_own = false;  ///< no thread runs another one's calls
+  bool same_build = false;    ///< all of them are one build of the program
   std::array<KnownFunctions, kProcessesMax> known{};
 };
 

@@ -140,6 +140,7 @@ Status ObjectCore::move_home(const Places& to) {
   ObjectHead next = head();
   std::ranges::copy(to.copy, next.copy_place);
   next.log_place = to.log;
+  copies_.set_build(build_);  // its log begins anew
   PERDURA_TRY(write_elsewhere(next, to.wear, image_, nullptr));
   stage_.store(Stage::kHome, std::memory_order_release);
   log_->open_room();

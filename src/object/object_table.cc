@@ -7,6 +7,7 @@
 
 #include "base/aligned_buffer.hpp"
 #include "base/checksum.hpp"
+#include "object/object_build.hpp"
 #include "object/object_owner.hpp"
 
 namespace perdura::object {
@@ -117,6 +118,7 @@ ObjectTable::Entry ObjectTable::entry_of(media::Medium& medium, u64 place, std::
     entry.owner = owner_found(found.head, found.owner);
     entry.wear = wear_found(found.head, found.wear);
   }
+  entry.build = build_found(medium, place, slots, entry.head, entry.older);
   return entry;
 }
 

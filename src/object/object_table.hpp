@@ -51,6 +51,7 @@ class ObjectTable {
     u8 unclear = 0;               ///< a bit for each slot that may hold something else
     format::ObjectOwner owner{};  ///< who wrote the head; zeros where nobody knows
     format::ObjectWear wear{};    ///< of its places, as it was written with the head
+    format::ObjectBuild build{};  ///< whose the entries of the head's session are
   };
   /// What the two slots say that were read from a place: `slots` has both.
   static Entry entry_of(media::Medium& medium, u64 place, std::byte* slots);

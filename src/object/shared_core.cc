@@ -5,7 +5,9 @@
 #include <mutex>
 #include <utility>
 
+#include "object/object_build.hpp"
 #include "object/object_core.hpp"
+#include "object/object_executing.hpp"
 
 namespace perdura::object {
 
@@ -22,12 +24,35 @@ Status ObjectCore::check_choices() const {
     return refused("with another durability (number " + std::to_string(control_.durability) + ")");
   if (control_.each_its_own != (options_.servers == 0))
     return refused(control_.each_its_own ? "with no servers" : "with servers");
+  if (control_.same_build != options_.same_build)
+    return refused(control_.same_build ? "with same_build" : "without same_build");
   for (const Function& each : executor_.functions())
     if (each.result_bytes > control_.answer_bytes)
       return refused("with room for answers of " + std::to_string(control_.answer_bytes) +
                      " bytes, and method " + each.name + " answers with " +
                      std::to_string(each.result_bytes));
   return {};
+}
+
+// Whoever opens it after all of them have died is told that entries may be of either build: both
+// heads say so before this process logs any.
+Status ObjectCore::join_build() {
+  const format::ObjectBuild found = control_.head.build;
+  if (is_same(found, build_) || (!is_known(found) && !options_.same_build)) return {};
+  if (options_.same_build)
+    return Failure{Code::kIncompatible,
+                   "object '" + std::string(head().name) + "' is open in " + build_text(found) +
+                       ", and this program is " + build_text(build_) +
+                       ": close it there first; or open it without same_build everywhere, if the "
+                       "methods do the same"};
+  const Executing executing(*this);
+  PERDURA_TRY(require_usable());
+  return or_fail([this]() -> Status {
+    PERDURA_TRY(peers_->require_sound());
+    copies_.set_build(several_builds());
+    PERDURA_TRY(copies_.repeat_head());
+    return copies_.repeat_head();
+  });
 }
 
 // `life`: of this process; 0: it has them no more.

@@ -17,6 +17,7 @@ Result<bool> move_out(media::LinearMedium& medium, ObjectTable::Entry& entry,
   const u64 bytes = format::object_image_bytes(head);
   AlignedBuffer image(std::max<u64>(bytes, 1));
   ObjectCopies copies(medium, entry.place, head, entry.unclear, &overflow);
+  copies.set_build(entry.build);
   const LogPlace from{head.log_place, head.log_lines, head.identity, head.session};
   PERDURA_ASSIGN(const auto log, ObjectLog::create(medium, from, head.checkpoint));
   if (!copies.load(image.span()) || !log->recover(head.session)) return false;

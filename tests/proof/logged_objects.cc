@@ -484,6 +484,9 @@ LoggedObjects::Handle& LoggedObjects::object(const std::string& name, const Obje
     object.made_from = calls_();
     object.made_by = LoggedObject::kNever;
   }
+  // In each state that a crash leaves it is known whose entries wait. Of a run that is replayed by
+  // a later build they are another one's.
+  object.options.same_build = true;
   detail::ObjectType type = type_of(object.state);
   type.methods = type.methods.first(std::min(methods, type.methods.size()));
   auto open = value_or_throw(runtime_->object(name, type, object.options));

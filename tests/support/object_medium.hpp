@@ -37,6 +37,7 @@ inline object::ObjectCore::Parts with_heads(object::ObjectCore::Parts parts) {
   parts.head = found.head;
   parts.older = found.older;
   parts.unclear = found.unclear;
+  parts.build_found = found.build;
   return parts;
 }
 

@@ -467,6 +467,17 @@ TEST_F(Simpo, FunctionsThatWereRenamedRun) {
                                  "in 1 entry, which this program",
                                  "say formerly(\"late::add_lost(void*, late::Added const&)\")"})
     EXPECT_NE(lacks.find(part), lacks.npos) << lacks;
+  // It may not do what the other build has logged, if it is told so.
+  ASSERT_TRUE(killed_life([&] { return call_twice(PERDURA_SIMPO_LATE, 8, true, false); }));
+  ::setenv("PERDURA_SAME_BUILD", "1", 1);
+  const std::string refused =
+      life([&] { return call_twice(PERDURA_SIMPO_RENAMED, 8, false, false); });
+  ::unsetenv("PERDURA_SAME_BUILD");
+  for (const char* const part :
+       {"has 1 entry of build ", "of libsimpo_late.so", ", and this program is build ",
+        "of libsimpo_renamed.so", "or without same_build"})
+    EXPECT_NE(refused.find(part), refused.npos) << refused;
+  EXPECT_EQ(life([&] { return call_twice(PERDURA_SIMPO_RENAMED, 8, false, false); }), "14 24");
   // Both builds in one program claim the same function.
   const std::string claimed = life([&]() -> std::string {
     if (::dlopen(PERDURA_SIMPO_LATE, RTLD_NOW) == nullptr) return ::dlerror();

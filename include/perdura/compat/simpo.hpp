@@ -25,7 +25,8 @@
 // is not on memcached; PERDURA_CALLERS says how many threads the objects that are made keep a
 // history of (128, a power of two). With PERDURA_HISTORY=all they keep all calls, each in
 // PERDURA_ARCHIVE bytes (16 MiB): then a deterministic program is run again from its beginning, and
-// calls that are recorded are answered as they were, and not run again.
+// calls that are recorded are answered as they were, and not run again. With PERDURA_SAME_BUILD set
+// nothing runs that another build of the program has logged.
 //
 // An object is there until it is freed: by the last destructor or pofree of those who made it. So
 // it outlives crashes, _exit, and exit of a program that has not destroyed it, where what was
@@ -134,7 +135,8 @@ struct SimpoFunctionOf {
                                               .accepts = nullptr,
                                               .commutes = false,
                                               .own_thread = kIsInstant,
-                                              .formerly = kFormerly},
+                                              .formerly = kFormerly,
+                                              .code = reinterpret_cast<const void*>(F)},
                                              reinterpret_cast<const void*>(F)};
 
  private:

@@ -4,6 +4,7 @@
 
 #include "model/object/object_opening.hpp"
 #include "object/function_name.hpp"
+#include "object/object_build.hpp"
 
 namespace perdura::detail {
 
@@ -100,6 +101,13 @@ Status check_names(const ObjectType& type) {
     if (!object::has_lasting_name(method.name))
       return no_lasting_name("method " + function_text(method.name));
   return check_claims(type);
+}
+
+Status check_build(const format::ObjectBuild& build, const ObjectOptions& options) {
+  if (!options.same_build || object::is_known(build)) return {};
+  return Failure{Code::kUnsupported,
+                 "same_build needs to know which build the program is, and it, or a library that "
+                 "has methods of the object, has no build id; link them with -Wl,--build-id"};
 }
 
 // Layouts are known by their sizes.

@@ -14,6 +14,8 @@ namespace perdura::detail {
 /// kInvalidArgument where a name of the type's, or of its methods', is not lasting, or two methods
 /// claim one.
 Status check_names(const ObjectType& type);
+/// kUnsupported where only one build may do what it has logged, and nobody can tell which this is.
+Status check_build(const format::ObjectBuild& build, const ObjectOptions& options);
 /// Whether an object with such a head is one of the type.
 bool is_of_type(const format::ObjectHead& found, const ObjectType& type);
 /// kTypeMismatch, of an object that is not of the type, or has another size.

@@ -213,7 +213,7 @@ template <class Move>
 Result<bool> ObjectsRuntime::move_out(ObjectTable::Entry& entry, u64 log_bytes, const Move& move) {
   object::ObjectSpace& there = overflow_->space();
   const ObjectHead before = entry.head;
-  note_left({before, entry.owner, entry.wear});
+  note_left({before, entry.owner, entry.wear, {}});
   const u64 bytes = format::object_image_bytes(before);
   PERDURA_ASSIGN(const u64 place, there.allocate(bytes));
   u64 log_place = 0;

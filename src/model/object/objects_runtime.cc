@@ -120,7 +120,8 @@ object::CoreOptions core_options(const ObjectOptions& options, const ObjectHead&
           .pending_lines = std::min(head.log_lines / 4, kPendingLinesMax),
           .servers = std::min(options.servers, std::max(1u, std::thread::hardware_concurrency())),
           .durability = static_cast<object::Durability>(options.durability),
-          .verifies = options.verify_replay};
+          .verifies = options.verify_replay,
+          .same_build = options.same_build};
 }
 
 namespace {
@@ -262,6 +263,7 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::object(std::string_view name
   if (found != nullptr && !is_of_type(found->head, type))
     return other_type(found->head, type, shared_->volume().name());
   if (const auto open = open_.find(name); open != open_.end()) return open->second;
+  PERDURA_TRY(check_build(program_.of(type), options));
   if (memory_) (void)memory_->note_change();  // whatever comes of it
   PERDURA_ASSIGN(auto made, found == nullptr ? create(name, type, options)
                                              : open_found(*found, type, options));
@@ -364,6 +366,7 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::create(std::string_view name
                           .free_places = free_places,
                           .unclear = entry.unclear,
                           .session = session,
+                          .build = program_.of(type),
                           .functions = std::move(functions),
                           .options = core_options(options, entry.head),
                           .residence = memory_ ? nullptr : this,
@@ -422,6 +425,8 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::recover(const ObjectTable::E
                           .free_places = free_places,
                           .unclear = now.unclear,
                           .session = session,
+                          .build_found = now.build,
+                          .build = program_.of(type),
                           .functions = std::move(functions),
                           .functions_are_new = named_anew,
                           .options = core_options(options, now.head),
@@ -477,7 +482,7 @@ Status ObjectsRuntime::remove(std::string_view name) {
   entry.older = {};
   table_->note(entry);  // it may have no memory for what follows
   if (memory_) (void)memory_->note_change();
-  note_left({entry.head, entry.owner, entry.wear});
+  note_left({entry.head, entry.owner, entry.wear, {}});
   object::ObjectCopies copies(medium(), entry.place, entry.head, entry.unclear);
   copies.set_free_places(worn_free_places(&entry.head));
   PERDURA_TRY(noting_heads(copies.remove()));

@@ -16,6 +16,7 @@
 #include <perdura/objects.hpp>
 
 #include "base/process.hpp"
+#include "model/object/program_build.hpp"
 #include "object/object_core.hpp"
 #include "object/object_table.hpp"
 #include "store/shared_volume.hpp"
@@ -202,6 +203,7 @@ class ObjectsRuntime : private object::Residence {
   const OpenObject* stays_ = nullptr;  ///< it is being resized, and does not move out for that
   const std::shared_ptr<RuntimeLink> link_ = std::make_shared<RuntimeLink>(*this);
   ObjectMoves moves_;
+  ProgramBuild program_;
   u64 looks_ = 0;             ///< at which objects were called (by_last_call)
   std::atomic<u32> bell_{0};  ///< changes when `looker_` is to look
   /// Looks after deferred calls, where some object says how long they may wait.

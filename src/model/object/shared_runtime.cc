@@ -81,6 +81,7 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::join(u32 block, const Object
                                    .head_place = now.place,
                                    .head = now.head,
                                    .session = seen.control().session,
+                                   .build = program_.of(type),
                                    .functions = std::move(functions),
                                    .options = core_options(options, now.head),
                                    .memory = [&](const auto&) { return memory_->memory_of(block); },

@@ -193,6 +193,7 @@ class PersistentObjects {
       options.log_bytes =
           std::max(options.log_bytes, std::bit_ceil(each.context_bytes + 2 * kPageBytes));
     add_history(options);
+    options.same_build = environment("PERDURA_SAME_BUILD") != nullptr;
     return options;
   }
 
