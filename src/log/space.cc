@@ -10,7 +10,7 @@ namespace {
 
 constexpr u64 kGrowthBytesMax = 16 * kMiB;
 /// Less is taken in no time.
-constexpr u64 kAheadBytesMin = kMiB;
+constexpr u64 kAheadBytesMin = 2 * kMiB;
 
 }  // namespace
 
