@@ -117,7 +117,7 @@ std::string check_caller(Objects& objects, const Object<Steps>& steps, const Ste
   const Caller caller(objects, number + 1);
   const u64 calls = caller.recorded(steps);
   if (calls != shard.begun + shard.done)
-    return "of caller " + std::to_string(number + 1) + " " + std::to_string(calls) +
+    return "of caller " + std::to_string(number + 1) + ' ' + std::to_string(calls) +
            " calls are recorded, and its shard has begun " + std::to_string(shard.begun) +
            " steps and done " + std::to_string(shard.done);
   if (calls != 0 && shard.begun == shard.done && caller.last_answer<u64>(steps) != shard.done)
@@ -181,7 +181,7 @@ std::string live_with_objects(const std::string& uri, Random& random, Port& port
   Object<Steps> steps = objects.object<Steps>("steps", options);
   const Steps found = steps.read<&Steps::all>();
   std::string text = "recovered 0";
-  for (const Steps::Shard& each : found.shards) text += " " + std::to_string(each.done);
+  for (const Steps::Shard& each : found.shards) (text += ' ') += std::to_string(each.done);
   port.say(text);
   std::string problem = end_visit(objects);
   for (std::uint32_t i = 0; i < Steps::kShards && problem.empty(); ++i) {
