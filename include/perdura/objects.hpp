@@ -63,7 +63,7 @@ struct Formerly {
 };
 /// The method had another name, or was another class's, when some of its calls were logged: those
 /// are calls of it. The name is as the Error prints it that lacks a function, the method with the
-/// types of its arguments: formerly("Seats::sell(int, int)"); or mangled, as the compiler names it.
+/// types of its arguments: formerly("Seats::sell(int, int)").
 /// Once an object was closed by a program that says so no entry of its log needs it any more.
 template <std::size_t N>
 consteval Formerly<N> formerly(const char (&name)[N]) {
@@ -531,7 +531,8 @@ class Object {
   /// All that was called before is durable and run.
   void sync() { detail::object_sync(*object_); }
   /// The same, and the state is resilient: it need not be made anew from the log. Returns its
-  /// version. Later ones have larger numbers, whoever takes them, also after the next opening.
+  /// version. Later ones have larger numbers, whoever takes them, also after the next opening; of
+  /// an object that is in the overflow store, which nobody has called, it is the last one again.
   std::uint64_t checkpoint() { return detail::object_checkpoint(*object_); }
   /// The object has so many bytes from now on, at least sizeof(State): what it held, as much of it
   /// as has room, and zeros behind that. It comes after all that was called before, and is durable

@@ -47,6 +47,11 @@ Status ObjectCore::require_usable() const {
   return {};
 }
 
+Result<u64> ObjectCore::bytes() const {
+  PERDURA_TRY(require_usable());
+  return newest().head.bytes;
+}
+
 const Function& ObjectCore::function_of(const Call& call) const {
   PERDURA_ASSERT(call.function < executor_.functions().size());
   return executor_.functions()[call.function];

@@ -194,7 +194,7 @@ class ObjectCore {
   /// Nobody executes just now.
   bool is_idle();
   /// Of the state, by anybody at any time.
-  u64 bytes() const { return newest().head.bytes; }
+  Result<u64> bytes() const;
   /// Calls fail for good.
   bool has_failed() const { return control_.failure.has_failed.load(std::memory_order_acquire); }
   /// The copy that should have been the newest was damaged: it was made anew from the other one.

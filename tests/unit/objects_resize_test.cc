@@ -225,6 +225,7 @@ TEST_P(ObjectsResize, WhatCannotBeIsRefusedAndChangesNothing) {
   row.resize(bytes_of(11));
   objects.close();
   expect_error([&] { row.resize(bytes_of(20)); }, Code::kMisuse, "closed");
+  expect_error([&] { (void)row.bytes(); }, Code::kMisuse, "closed");
   Objects again = Objects::open(uri());
   EXPECT_EQ(again.object<Row>("row").bytes(), bytes_of(11));
   again.remove("row");

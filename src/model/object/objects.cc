@@ -63,7 +63,7 @@ void object_resize(OpenObject& object, size_t bytes, size_t bytes_min) {
   value_or_throw(guarded([&] { return object.resize(bytes); }));
 }
 
-size_t object_size(OpenObject& object) { return object.core().bytes(); }
+size_t object_size(OpenObject& object) { return value_or_throw(object.core().bytes()); }
 
 CallerRecord object_caller(OpenObject& object, std::uint32_t potid) {
   const format::ObjectCaller found = value_or_throw(object.core().caller(potid));
