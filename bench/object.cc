@@ -37,6 +37,7 @@
 //   takeover_ms     time: from the death of whoever executes, in a method of an object of 4 MiB,
 //                   until another process's call is answered
 //   file_8          instants on the disk, 8 threads ÷ transactions of ours
+//   …_slow          the same on NVM as slow as the paper's: 60 ns a line, and clflushopt
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -84,8 +85,9 @@ Json describe(const Paired& pair) {
 }
 
 template <class State>
-Paired against_native(Context& context, const ObjectOptions& options, const Load& load) {
-  StoredObject<State> stored(context, Place::kMemory, options);
+Paired against_native(Context& context, const ObjectOptions& options, const Load& load,
+                      const char* nvm = "") {
+  StoredObject<State> stored(context, Place::kMemory, options, nvm);
   NativeObject<Matrix> memory;
   CountedMatrix subject(stored.get());
   CountedMatrix base(memory);
@@ -99,10 +101,10 @@ Paired against_native(Context& context, const ObjectOptions& options, const Load
 /// The least of the throughputs with so many threads.
 template <class State>
 Measured worst_against_native(Context& context, const ObjectOptions& options,
-                              const std::vector<int>& threads) {
+                              const std::vector<int>& threads, const char* nvm = "") {
   Measured worst{std::numeric_limits<double>::infinity(), Json::object()};
   for (const int count : threads) {
-    const Paired pair = against_native<State>(context, options, {count, calls_of(context)});
+    const Paired pair = against_native<State>(context, options, {count, calls_of(context)}, nvm);
     worst.value = std::min(worst.value, 1 / pair.ratio);
     worst.detail[std::to_string(count)] = describe(pair);
   }
@@ -113,6 +115,13 @@ struct Variant {
   Place place = Place::kMemory;
   ObjectOptions options;
   std::uint64_t calls_max = std::numeric_limits<std::uint64_t>::max();
+  const char* parameters = "";  ///< of its URI
+
+  Variant slow() const {
+    Variant slow = *this;
+    slow.parameters = kSlowNvm;
+    return slow;
+  }
 };
 
 /// Two variants of our own, in two threads.
@@ -122,8 +131,8 @@ Measured compare_variants(Context& context, const Variant& faster, const Variant
     return Load{2, std::min(calls_of(context), variant.calls_max), calls_an_instant,
                 variant.place == Place::kDisk ? Pinned::kNo : Pinned::kYes};
   };
-  StoredObject<Unmerged> first(context, faster.place, faster.options);
-  StoredObject<Unmerged> second(context, slower.place, slower.options);
+  StoredObject<Unmerged> first(context, faster.place, faster.options, faster.parameters);
+  StoredObject<Unmerged> second(context, slower.place, slower.options, slower.parameters);
   CountedMatrix subject(first.get());
   CountedMatrix base(second.get());
   const Paired pair = compare(rounds_of(context), subject, load(faster), base, load(slower));
@@ -179,11 +188,11 @@ double row_incs_s(int threads, std::uint64_t calls, const Increase& increase, co
 /// the third.
 class RowSides {
  public:
-  explicit RowSides(Context& context)
+  explicit RowSides(Context& context, const char* nvm)
       : context_(context),
-        by_domain_(context, Place::kMemory, {.durability = ObjectDurability::kRelaxed}),
-        by_one_(context, Place::kMemory, {.durability = ObjectDurability::kRelaxed, .servers = 1}) {
-  }
+        by_domain_(context, Place::kMemory, {.durability = ObjectDurability::kRelaxed}, nvm),
+        by_one_(context, Place::kMemory, {.durability = ObjectDurability::kRelaxed, .servers = 1},
+                nvm) {}
 
   double by_domain_s() { return stored_s(by_domain_, by_domain_calls_); }
   double by_one_s() { return stored_s(by_one_, by_one_calls_); }
@@ -220,8 +229,9 @@ class RowSides {
   std::uint64_t by_domain_calls_ = 0, by_one_calls_ = 0, native_calls_ = 0;
 };
 
-Measured compare_rows(Context& context, double (RowSides::*subject)(), double (RowSides::*base)()) {
-  RowSides sides(context);
+Measured compare_rows(Context& context, double (RowSides::*subject)(), double (RowSides::*base)(),
+                      const char* nvm = "") {
+  RowSides sides(context, nvm);
   const Paired pair = paired(
       rounds_of(context), [&] { return (sides.*subject)(); }, [&] { return (sides.*base)(); });
   sides.check();
@@ -237,8 +247,13 @@ void measure_checkpoints(Context& context) {
   const Variant ssd{Place::kDisk, kEachCheckpointed, on_disk};
   context.measure("hybrid", "ratio", Reach::at_least(0.91),
                   [&] { return worst_against_native<Unmerged>(context, kHybrid, {1, 2, 8}); });
+  context.measure("hybrid_slow", "ratio", Reach::none(), [&] {
+    return worst_against_native<Unmerged>(context, kHybrid, {1, 2, 8}, kSlowNvm);
+  });
   context.measure("nvram", "ratio", Reach::at_least(2.1),
                   [&] { return compare_variants(context, hybrid, nvram); });
+  context.measure("nvram_slow", "ratio", Reach::none(),
+                  [&] { return compare_variants(context, hybrid.slow(), nvram.slow()); });
   context.measure("ssd", "ratio", Reach::at_least(2.6),
                   [&] { return compare_variants(context, nvram, ssd); });
   context.measure("cow", "ratio", Reach::none(),
@@ -256,14 +271,24 @@ void measure_deferring(Context& context) {
                                                         {2, Reach::at_least(1.5)},
                                                         {8, Reach::none()},
                                                         {60, Reach::at_least(1.1)}}};
-  for (const auto& [threads, reach] : wanted)
-    context.measure(fmt::format("simpo_{}", threads), "ratio", reach, [&, threads = threads] {
-      return worst_against_native<Unmerged>(context, {}, {threads});
+  const auto simpo = [&](const std::string& key, int threads, Reach reach, const char* nvm) {
+    context.measure(key, "ratio", reach, [&context, threads, nvm] {
+      return worst_against_native<Unmerged>(context, {}, {threads}, nvm);
     });
+  };
+  for (const auto& [threads, reach] : wanted) {
+    simpo(fmt::format("simpo_{}", threads), threads, reach, "");
+    simpo(fmt::format("simpo_{}_slow", threads), threads, Reach::none(), kSlowNvm);
+  }
   context.measure("merged", "ratio", Reach::at_least(10),
                   [&] { return worst_against_native<Merged>(context, {}, {2, 8, 60}); });
+  context.measure("merged_slow", "ratio", Reach::none(),
+                  [&] { return worst_against_native<Merged>(context, {}, {2, 8, 60}, kSlowNvm); });
   context.measure("m_server_fc", "ratio", Reach::at_least(1.4), [&] {
     return compare_rows(context, &RowSides::by_domain_s, &RowSides::by_one_s);
+  });
+  context.measure("m_server_fc_slow", "ratio", Reach::none(), [&] {
+    return compare_rows(context, &RowSides::by_domain_s, &RowSides::by_one_s, kSlowNvm);
   });
   context.measure("m_server", "ratio", Reach::at_least(1.2), [&] {
     return compare_rows(context, &RowSides::by_domain_s, &RowSides::native_s);
@@ -280,6 +305,9 @@ void measure_grouping(Context& context) {
   const auto against = [&](const char* key, ObjectDurability how, Reach reach) {
     context.measure(key, "ratio", reach,
                     [&] { return compare_variants(context, group, durable(how), 1001); });
+    context.measure(fmt::format("{}_slow", key), "ratio", Reach::none(), [&] {
+      return compare_variants(context, group.slow(), durable(how).slow(), 1001);
+    });
   };
   against("group_no", ObjectDurability::kRelaxed, Reach::at_least(0.95));
   against("group_all", ObjectDurability::kEach, Reach::at_least(1.2));

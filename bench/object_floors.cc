@@ -221,15 +221,14 @@ Measured compare_differential(Context& context, std::uint32_t piece_bytes,
 void measure_floors(Context& context) {
   context.measure("defer", "ratio", Reach::at_most(2), [&] { return compare_defer(context); });
   context.measure("instant", "ratio", Reach::at_most(2), [&] { return compare_instant(context); });
-  const std::string slow = "?write_ns=60&flush=clflushopt";
   context.measure("whole", "ratio", Reach::at_most(1.25),
                   [&] { return compare_whole(context, ""); });
   context.measure("whole_slow", "ratio", Reach::none(),
-                  [&] { return compare_whole(context, slow); });
+                  [&] { return compare_whole(context, kSlowNvm); });
   context.measure("differential", "ratio", Reach::at_most(1.5),
                   [&] { return compare_differential(context, kPageBytes, ""); });
   context.measure("differential_slow", "ratio", Reach::none(),
-                  [&] { return compare_differential(context, kPageBytes, slow); });
+                  [&] { return compare_differential(context, kPageBytes, kSlowNvm); });
   context.measure("differential_lines", "ratio", Reach::none(),
                   [&] { return compare_differential(context, kLineBytes, ""); });
 }

@@ -63,6 +63,8 @@ class Charts {
     draw_recovery();
     draw_bars("object-pool", "Figure 17: objects of 4 MiB", "throughput ÷ native",
               {{"unmerged", "pool"}, {"merged", "pool_merged"}});
+    draw_bars("object-swap", "Figure 17: space for two thirds of them", "time ÷",
+              {{"all have space", "swap"}, {"raw input and output", "swap_floor"}});
     draw_structures();
     draw_bars("object-length", "Instants by their length, 2 threads", "time ÷ native",
               {{"0.1 µs", "length_100ns"},
@@ -102,15 +104,28 @@ class Charts {
     add("native", "base_ns", simpo);
     add("hybrid", "subject_ns", [](const std::string&) { return "hybrid"; });
     add("simpo", "subject_ns", simpo);
+    // These were measured in two threads.
+    const auto add_pair = [&](const char* name, const char* side, const char* key) {
+      Series series{name, {}};
+      for (const std::string& count : threads)
+        series.values.push_back(count == "2" ? millions(detail_of(figures_, key, {side})) : kNone);
+      chart.series.push_back(series);
+    };
+    add_pair("nvram", "base_ns", "nvram");
+    add_pair("cow", "base_ns", "cow");
     draw_chart("object-throughput", chart);
   }
   void draw_recovery() const {
-    draw_chart("object-recovery", {"Figure 16: after a kill at 640,000 calls",
-                                   "ms",
-                                   {"opening", "running them natively"},
-                                   {{"measured",
-                                     {detail_of(figures_, "recover_object", {"recover_ms"}),
-                                      detail_of(figures_, "recover_object", {"native_ms"})}}}});
+    const auto of = [&](const char* key, const char* what) {
+      return detail_of(figures_, key, {what});
+    };
+    draw_chart("object-recovery",
+               {"Figure 16: after a kill at 640,000 calls",
+                "ms",
+                {"opening", "running the program again", "running it natively"},
+                {{"measured",
+                  {of("recover_object", "recover_ms"), of("recover_program", "run_again_ms"),
+                   of("recover_object", "native_ms")}}}});
   }
   void draw_structures() const {
     BarChart chart{"Figures 18 and 19: 100,000 elements", "time ÷ native", {}, {}};

@@ -106,6 +106,11 @@ void print_objects(const std::vector<store::ObjectDescription>& objects) {
     fmt::print("  {:<24} {} of {}, log of {}; {}\n", printable(object.name),
                bytes_text(object.bytes), printable(object.type), bytes_text(object.log_bytes),
                copies);
+    if (object.owner_pid != 0)
+      fmt::print("    owner: process {}, which {}\n", object.owner_pid,
+                 object.owner_lives ? "is running" : "has ended");
+    fmt::print("    written: copies {} and {} times, log {}, head {}\n", object.copy_writes[0],
+               object.copy_writes[1], object.log_writes, object.head_writes);
     print_object_content(object);
   }
 }

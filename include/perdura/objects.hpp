@@ -34,6 +34,7 @@
 #include <vector>
 
 #include <perdura/error.hpp>
+#include <perdura/flexible.hpp>
 #include <perdura/formerly.hpp>
 
 namespace perdura {
@@ -98,6 +99,10 @@ struct ObjectsOptions {
   /// longest ago move there where space is short, and come back when they are called
   /// (docs/objects.md, "Larger than the NVM"). From then on the store is opened with that one.
   std::string overflow = "";
+  /// An object moves to free space that was written so many times less often than its most worn
+  /// place, if there is some: checkpoints of a copy, or times its log was filled. 0: none moves.
+  /// Not where processes share them (docs/objects.md, "Wear").
+  std::uint64_t wear_moves = 0;
 };
 
 /// When calls of an object are durable.
@@ -130,6 +135,8 @@ struct ObjectOptions {
   /// other.
   ObjectHistory history = ObjectHistory::kNone;
   std::uint32_t callers = 64;  ///< that a history has room for, a power of two; as well
+  /// Of a flexible state, from its size on; as well. 0: its size. What follows the State is zeros.
+  std::uint64_t bytes = 0;
   /// Of a history of all calls, in which they are compressed; as well. When it is full calls throw
   /// kNoSpace, and are not logged.
   std::uint64_t archive_bytes = 1 << 24;
@@ -149,12 +156,18 @@ struct ObjectDescription {
   std::string type;
   std::uint64_t bytes = 0;   ///< of the state
   bool in_overflow = false;  ///< its copy is in the overflow store, until it is called
+  /// The process that has the object or had it last: of those that share it the one that wrote its
+  /// last checkpoint. 0: nobody knows, as of one that an earlier library has written.
+  std::uint64_t owner_pid = 0;
+  /// That process still runs. The object of one that is dead stays, and is anybody's who opens it.
+  bool owner_lives = false;
 };
 
 /// Since the objects were opened.
 struct ObjectMoves {
   std::uint64_t out = 0;   ///< to the overflow store
   std::uint64_t home = 0;  ///< from there
+  std::uint64_t worn = 0;  ///< within the store, from places that were written more often
 };
 
 namespace detail {
@@ -181,7 +194,8 @@ struct ObjectType {
   const char* name;
   std::uint64_t bytes;
   std::span<const ObjectMethod> methods;
-  const void* initial;  ///< what a new one is
+  const void* initial;       ///< what a new one is, of that size
+  bool is_flexible = false;  ///< an object of it may be larger
   std::span<const char* const> formerly{};
 };
 
@@ -192,6 +206,8 @@ void object_call(OpenObject& object, std::size_t method, Domain domain,
 void object_read(OpenObject& object, void (*look)(const void* state, void* with), void* with);
 void object_sync(OpenObject& object);
 std::uint64_t object_checkpoint(OpenObject& object);
+void object_resize(OpenObject& object, std::size_t bytes, std::size_t bytes_min);
+std::size_t object_size(OpenObject& object);
 struct CallerRecord {
   std::uint64_t calls;
   std::uint32_t answer_bytes;
@@ -482,6 +498,19 @@ class Object {
   /// The same, and the state is resilient: it need not be made anew from the log. Returns its
   /// version. Later ones have larger numbers, whoever takes them, also after the next opening.
   std::uint64_t checkpoint() { return detail::object_checkpoint(*object_); }
+  /// The object has so many bytes from now on, at least sizeof(State): what it held, as much of it
+  /// as has room, and zeros behind that. It comes after all that was called before, and is durable
+  /// when it returns; a crash before that leaves the object as it was, or so. Calls of other
+  /// threads wait. For the time being there is space for both. Throws Error: kInvalidArgument,
+  /// kNoSpace (nothing has changed), kUnsupported where processes share it, kMisuse in a method.
+  void resize(std::size_t bytes) {
+    static_assert(FlexibleState<State>,
+                  "objects have the size of their state; one that is flexible "
+                  "(perdura::FlexibleState) may have more behind it");
+    detail::object_resize(*object_, bytes, sizeof(State));
+  }
+  /// Of the state, with what follows it.
+  std::size_t bytes() const { return detail::object_size(*object_); }
 
  private:
   friend class Objects;
@@ -507,18 +536,19 @@ class Objects {
   /// What was deferred becomes durable, if it can.
   ~Objects();
 
-  /// The object of a name, made as State{} where there is none. Throws Error: kInvalidArgument
-  /// where it has another type, kIncompatible where its log calls what this program does not have.
+  /// The object of a name, made as State{} where there is none. Throws Error: kTypeMismatch where
+  /// it has another type or size, kIncompatible where its log calls what this program does not
+  /// have.
   template <class State>
   Object<State> object(std::string_view name, const ObjectOptions& options = {}) {
     static_assert(std::is_trivially_copyable_v<State>, "an object's state is copied as it lies");
     static_assert(alignof(State) <= 4096, "an object's state lies at the beginning of a page");
     static const State initial{};
     static const auto methods = detail::methods_of<State>(Methods<State>{});
-    return Object<State>(open_object(
-        name,
-        {typeid(State).name(), sizeof(State), methods, &initial, detail::former_types<State>()},
-        options));
+    return Object<State>(open_object(name,
+                                     {typeid(State).name(), sizeof(State), methods, &initial,
+                                      FlexibleState<State>, detail::former_types<State>()},
+                                     options));
   }
   /// Throws Error: kNotFound; kMisuse where somebody has it open.
   void remove(std::string_view name);

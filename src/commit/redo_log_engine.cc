@@ -34,10 +34,16 @@ RedoLogEngine::RedoLogEngine(const Config& config, u64 durable_version,
   replay_thread_ = std::thread([this] { run_replay(); });
   ::pthread_setname_np(replay_thread_.native_handle(), "perdura-replay");
   config_.space->on_shortage([this] { return relieve_log(); });
+  config_.space->on_scarcity([this] {
+    std::lock_guard lock(mutex_);
+    log_is_scarce_ = true;
+    replay_work_.notify_all();
+  });
 }
 
 RedoLogEngine::~RedoLogEngine() {
   config_.space->on_shortage(nullptr);
+  config_.space->on_scarcity(nullptr);
   stop_thread();
 }
 
@@ -405,6 +411,12 @@ void RedoLogEngine::run_replay() {
   for (;;) {
     wait_for_replay(lock);
     if (stopping_) return;
+    if (std::exchange(log_is_scarce_, false)) {
+      lock.unlock();
+      config_.space->grow_ahead();
+      lock.lock();
+      continue;
+    }
     look_for_readers();
     if (!has_replayable()) {
       progress_.notify_all();  // nobody needs to wait for it
@@ -450,7 +462,9 @@ void RedoLogEngine::run_replay() {
 // that is due goes before the replay, else a store that is never idle would never be verified.
 void RedoLogEngine::wait_for_replay(std::unique_lock<std::mutex>& lock) {
   // Who drains may keep the one who holds from going on.
-  const auto due = [this] { return stopping_ || (replay_due() && (!held_ || drains_ != 0)); };
+  const auto due = [this] {
+    return stopping_ || log_is_scarce_ || (replay_due() && (!held_ || drains_ != 0));
+  };
   while (scrubbing_ && !replay_failed_) {
     const bool has_work = replay_work_.wait_until(lock, next_scrub_, due);
     if (stopping_ || (has_work && std::chrono::steady_clock::now() < next_scrub_)) return;

@@ -150,6 +150,7 @@ class RedoLogEngine final : public Engine {
   u64 drains_ = 0;  ///< who waits until everything is home
   bool replaying_ = false;
   bool held_ = false;
+  bool log_is_scarce_ = false;  ///< the thread shall take more space for it ahead of use
 
   u64 log_bytes_ = 0;
   u64 home_bytes_ = 0;

@@ -2,7 +2,9 @@
 // (docs/format/object.md).
 //
 //   object   [head slot 0][head slot 1]  [copy 0]  [copy 1]  [log]  [archive]
-//   slot     the head, and at an offset of its own the build of the program that wrote it
+//   slot     the head, and behind it who has the object, how often its places were written and
+//   which
+//            build of the program wrote it
 //   copy     the state, and of objects with callers behind whole lines of it a record of each
 //   log      [entry][entry] ... a circle of lines
 //   archive  [block][block] ... of objects that keep all their calls
@@ -16,6 +18,7 @@
 // the checkpoint.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "format/format.hpp"
@@ -69,6 +72,27 @@ struct ObjectHead {
 };
 static_assert(sizeof(ObjectHead) == 432);
 
+/// Who has an object, or had it last: the process that wrote the head, which it follows in the same
+/// write. Nothing is recovered from it. It counts where it is whole and of this head: of an object
+/// that was removed it is empty, and a head that an earlier library has written has none.
+struct ObjectOwner {
+  u64 checksum;    ///< of the rest
+  u64 sequence;    ///< of its head
+  u64 pid;         ///< 0: nobody
+  u64 start_time;  ///< of the process: field 22 of /proc/PID/stat
+  u8 boot_id[16];  ///< of the start of the system in which there is that process
+};
+static_assert(sizeof(ObjectOwner) == 48);
+
+/// How often an object's places were written, by it and by those that had them before; behind its
+/// owner, and the same holds. The slots themselves were written as often as the sequence says.
+struct ObjectWear {
+  u64 checksum;        ///< of the rest, and of the sequence of its head
+  u64 copy_writes[2];  ///< checkpoints that were written at each copy's place
+  u64 log_lines;       ///< lines of the log that were written at its place
+};
+static_assert(sizeof(ObjectWear) == 32);
+
 constexpr u64 kObjectBuildTextMax = 103;
 /// Which build of a program the entries of a head's session are of: behind the head in its slot, in
 /// the same write. It counts where it is whole and of this head; where it is not, the other slot's
@@ -80,9 +104,36 @@ struct ObjectBuild {
   char text[kObjectBuildTextMax + 1];  ///< the same for people
 };
 static_assert(sizeof(ObjectBuild) == 128);
-constexpr u64 kObjectBuildOffset = 512;  ///< in a slot
-static_assert(kObjectBuildOffset >= sizeof(ObjectHead) &&
-              kObjectBuildOffset + sizeof(ObjectBuild) <= kObjectHeadBytes);
+
+/// What a slot holds; free places, if it says any, and zeros.
+struct ObjectSlot {
+  ObjectHead head;
+  ObjectOwner owner;
+  ObjectWear wear;
+  ObjectBuild build;
+};
+static_assert(offsetof(ObjectSlot, owner) == sizeof(ObjectHead));
+static_assert(offsetof(ObjectSlot, build) == 512 && sizeof(ObjectSlot) == 640);
+constexpr u64 kObjectBuildOffset = offsetof(ObjectSlot, build);
+
+/// Space that was free when the head was written, or became so with it, and how often it was
+/// written: that which was so most. It is no news where an object has it: then the higher number
+/// counts.
+struct ObjectFreePlace {
+  u64 place;  ///< medium offset
+  u64 bytes;
+  u64 writes;
+};
+constexpr u64 kObjectFreePlacesMax = 16;
+/// Behind what a slot holds, where wear is levelled; as many as there are.
+struct ObjectFreePlaces {
+  u64 checksum;  ///< of the rest, and of the sequence of its head
+  u64 count;     ///< not 0
+  ObjectFreePlace places[kObjectFreePlacesMax];
+};
+static_assert(sizeof(ObjectFreePlaces) == 400);
+static_assert(sizeof(ObjectSlot) + sizeof(ObjectFreePlaces) <= kObjectHeadBytes);
+
 constexpr u64 kObjectInOverflow = 2;
 constexpr bool is_in_overflow(const ObjectHead& head) { return head.copy == kObjectInOverflow; }
 /// Of its copy_place, where the resilient copy lies.

@@ -9,6 +9,8 @@ namespace perdura::log {
 namespace {
 
 constexpr u64 kGrowthBytesMax = 16 * kMiB;
+/// Less is taken in no time.
+constexpr u64 kAheadBytesMin = 2 * kMiB;
 
 }  // namespace
 
@@ -99,11 +101,31 @@ void Space::on_shortage(std::function<bool()> relieve) {
   relieve_ = std::move(relieve);
 }
 
+void Space::on_scarcity(std::function<void()> wake) {
+  std::lock_guard lock(mutex_);
+  wake_ = std::move(wake);
+}
+
+// Growth is by half, so that an eighth is left when three quarters of the last one are used.
+bool Space::is_scarce() const {
+  const u64 growth = growth_bytes();
+  const u64 spare = 1 + segments_.size() / 8 + (has_transactions_ ? kept_for_versions_ : 0);
+  return growth >= kAheadBytesMin && free_segments() < spare &&
+         segments_.size() * segment_bytes_ + growth <= limit_bytes_;
+}
+
+void Space::grow_ahead() {
+  std::unique_lock lock(mutex_);
+  if (growing_ || !is_scarce()) return;
+  const Status grown = guarded([&] { return grow(lock, false); });
+  (void)grown;  // woken_ stays, so that nobody tries again before somebody needs it
+}
+
 // Not under the lock: what brings versions home gives their segments back.
 Status Space::have_free(std::unique_lock<std::mutex>& lock, u64 segments) {
   bool relieved = false;
   while (free_segments() < segments) {
-    Status grown = grow();
+    Status grown = grow(lock, true);
     is_short_ = !grown && grown.failure().code == Code::kNoSpace;
     if (grown) continue;
     if (!is_short_ || relieved || !relieve_) return grown;
@@ -120,6 +142,7 @@ Status Space::have_free(std::unique_lock<std::mutex>& lock, u64 segments) {
 Result<Space::Place> Space::take(Content content, u64 version) {
   const bool for_transactions = content == Content::kTransactions;
   std::unique_lock lock(mutex_);
+  const std::function<void()> wake = wake_;  // nothing may fail once the segment is the caller's
   has_transactions_ = has_transactions_ || for_transactions;
   // More may be kept by the time that there is space.
   const auto wanted = [&] { return 1 + (for_transactions ? kept_for_versions_ : 0); };
@@ -132,24 +155,45 @@ Result<Space::Place> Space::take(Content content, u64 version) {
   segment->version_max = segment->version_min = version;
   segment->live = segment->owned = true;
   segment->has_transactions = for_transactions;
-  return Place{segment->offset,
-               {session_, segment->generation},
-               static_cast<u32>(segment - segments_.begin())};
+  const Place place{segment->offset,
+                    {session_, segment->generation},
+                    static_cast<u32>(segment - segments_.begin())};
+  if (wake && !woken_ && !growing_ && is_scarce()) {
+    woken_ = true;
+    lock.unlock();
+    wake();
+  }
+  return place;
 }
 
-// By half, so that a growing store asks rarely, and one segment where space is short. At least one
-// is free then.
-Status Space::grow() {
+// By half, so that a growing store asks rarely.
+u64 Space::growth_bytes() const {
   const u64 capacity = segments_.size() * segment_bytes_;
-  u64 length =
-      std::clamp<u64>(round_up(capacity / 2, segment_bytes_), segment_bytes_, kGrowthBytesMax);
-  segments_.reserve(segments_.size() + length / segment_bytes_);
-  auto extent = volume_.allocate_log(region_, length);
-  if (!extent && extent.failure().code == Code::kNoSpace && length > segment_bytes_) {
-    length = segment_bytes_;
-    extent = volume_.allocate_log(region_, length);
+  return std::clamp<u64>(round_up(capacity / 2, segment_bytes_), segment_bytes_, kGrowthBytesMax);
+}
+
+// One segment where that is needed and space is short. At least one is free then, or was when
+// somebody else had grown it, for whom this waits. Without the lock: what others append to and give
+// back meanwhile is theirs already.
+Status Space::grow(std::unique_lock<std::mutex>& lock, bool in_need) {
+  if (growing_) {
+    grown_.wait(lock, [this] { return !growing_; });
+    return {};
   }
+  u64 length = growth_bytes();
+  segments_.reserve(segments_.size() + length / segment_bytes_);
+  growing_ = true;
+  lock.unlock();
+  auto extent = guarded([&] { return volume_.allocate_log(region_, length); });
+  if (!extent && in_need && extent.failure().code == Code::kNoSpace && length > segment_bytes_) {
+    length = segment_bytes_;
+    extent = guarded([&] { return volume_.allocate_log(region_, length); });
+  }
+  lock.lock();
+  growing_ = false;
+  grown_.notify_all();
   if (!extent) return extent.failure();
+  woken_ = false;
   for (u64 at = 0; at < length; at += segment_bytes_)
     segments_.push_back(Segment{.offset = extent->medium_offset + at});
   return {};

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <functional>
 #include <mutex>
 #include <span>
@@ -66,6 +67,13 @@ class Space {
   /// When there is no space for another segment: brings versions home, so that theirs are free.
   /// False: there was none. nullptr: nothing does.
   void on_shortage(std::function<bool()> relieve);
+  /// When few segments are left: grow_ahead() shall be called by another thread than the one that
+  /// calls this, and before long. Not where there is little to take. nullptr: nobody does.
+  void on_scarcity(std::function<void()> wake);
+  /// Takes more space before anybody waits for it, up to the limit: who takes a segment then does
+  /// not stand still while the medium extends a file, clears the new part and writes the directory.
+  /// Where that fails it is left to whoever needs the space, who is told.
+  void grow_ahead();
   /// The medium had no space for more of it when it was asked last, and no room for a version has
   /// been found since.
   bool is_short() const { return is_short_.load(std::memory_order_relaxed); }
@@ -106,7 +114,9 @@ class Space {
 
   /// So many segments, at least.
   Status have_free(std::unique_lock<std::mutex>& lock, u64 segments);
-  Status grow();
+  Status grow(std::unique_lock<std::mutex>& lock, bool in_need);
+  bool is_scarce() const;
+  u64 growth_bytes() const;
   void free_segments_until(u64 replayed);
   void give_back();
   u64 free_segments() const;
@@ -123,6 +133,10 @@ class Space {
   u64 kept_for_versions_;          ///< segments; grows
   bool has_transactions_ = false;  ///< or had
   std::function<bool()> relieve_;
+  std::function<void()> wake_;
+  bool woken_ = false;    ///< since the last growth, by whoever
+  bool growing_ = false;  ///< somebody takes more space, without the lock
+  std::condition_variable grown_;
   std::atomic<u64> reserved_lines_{0};
   std::atomic<bool> is_short_{false};
   std::vector<Segment> segments_;

@@ -115,9 +115,12 @@ class ObjectChanges {
     lines_.clear();
     whole_.store(false, std::memory_order_relaxed);
   }
-  /// The image is elsewhere, of another size, and anything of it may have changed.
-  void move_to(std::span<std::byte> image) {
-    lines_ = LineSet(is_kept_ ? image.size() : 0);
+  /// What lines() takes for an image of this size.
+  LineSet lines_for(u64 image_bytes) const { return LineSet(is_kept_ ? image_bytes : 0); }
+  /// The image is elsewhere, of another size, for which `lines` are; anything of it may have
+  /// changed.
+  void move_to(std::span<std::byte> image, LineSet&& lines) noexcept {
+    lines_ = std::move(lines);
     image_ = image;
     note_all();
   }

@@ -8,12 +8,15 @@
 #include "base/checksum.hpp"
 #include "base/line_mask.hpp"
 #include "object/object_build.hpp"
+#include "object/object_owner.hpp"
 #include "object/object_table.hpp"
+#include "object/place_wear.hpp"
 
 namespace perdura::object {
 namespace {
 
 using format::ObjectHead;
+using format::ObjectWear;
 
 constexpr u64 kPieceBytes = kMiB;  ///< of block media: what is written quickly
 
@@ -70,15 +73,15 @@ ObjectCopies::ObjectCopies(media::LinearMedium& medium, u64 head_place, const Ob
       newest_(own_.get()),
       archive_end_{head.archive_used, head.archive_sum},
       buffer_(kPieceBytes) {
-  newest_->set(head);
+  newest_->set({head, {}, {}, {}});
   newest_->unclear = unclear;
 }
 
 void ObjectCopies::rename_functions(u64 place, u64 bytes, u64 checksum) {
-  ObjectHead next = head();
-  next.functions_place = place;
-  next.functions_bytes = bytes;
-  next.functions_checksum = checksum;
+  format::ObjectSlot next = newest_->slot();
+  next.head.functions_place = place;
+  next.head.functions_bytes = bytes;
+  next.head.functions_checksum = checksum;
   newest_->set(next);
 }
 
@@ -114,17 +117,19 @@ Status ObjectCopies::write(std::span<const std::byte> image, const ObjectChanges
                            u64 checkpoint, u64 session) {
   ObjectHead next = head();
   next.copy = head().copy ^ 1;
-  return write_both(next, image, &changes, checkpoint, session);
+  ObjectWear wear = newest_->slot().wear;
+  wear.log_lines += checkpoint - head().checkpoint;
+  return write_both(next, wear, image, &changes, checkpoint, session);
 }
 
-Status ObjectCopies::move(const ObjectHead& next, std::span<const std::byte> image, u64 checkpoint,
-                          u64 session) {
+Status ObjectCopies::move(const ObjectHead& next, const ObjectWear& wear,
+                          std::span<const std::byte> image, u64 checkpoint, u64 session) {
   for (const u64 place : next.copy_place)
     PERDURA_ASSERT(is_in_overflow(head()) ||
                    (place != head().copy_place[0] && place != head().copy_place[1]));
   ObjectHead first = next;
   first.copy = 0;
-  return write_both(first, image, nullptr, checkpoint, session);
+  return write_both(first, wear, image, nullptr, checkpoint, session);
 }
 
 // Both slots say so: the places that the other one named are given to others.
@@ -144,7 +149,7 @@ Status ObjectCopies::move_out(u64 place, u64 log_place, std::span<const std::byt
   PERDURA_TRY(overflow_->write(place, image, sums));
   next.copy_checksum = sum_of(sums);
   written_bytes_ += image.size();
-  PERDURA_TRY(replace_head(next));
+  PERDURA_TRY(replace_head(next, {}));
   target_ = Target::kNothing;
   page_sums_[0].clear();
   page_sums_[1].clear();
@@ -152,7 +157,7 @@ Status ObjectCopies::move_out(u64 place, u64 log_place, std::span<const std::byt
 }
 
 // The copy and then the head that names it. `changes`: nullptr where both copies are new.
-Status ObjectCopies::write_both(ObjectHead next, std::span<const std::byte> image,
+Status ObjectCopies::write_both(ObjectHead next, ObjectWear wear, std::span<const std::byte> image,
                                 const ObjectChanges* changes, u64 checkpoint, u64 session) {
   PERDURA_ASSERT(checkpoint >= head().checkpoint &&
                  image.size() == format::object_image_bytes(next));
@@ -173,7 +178,8 @@ Status ObjectCopies::write_both(ObjectHead next, std::span<const std::byte> imag
   // Barrier: the copy is durable before the head names it, and so are names of functions that were
   // written before.
   PERDURA_TRY(medium_.barrier(PERDURA_SITE("object copy")));
-  PERDURA_TRY(replace_head(next));
+  ++wear.copy_writes[next.copy];
+  PERDURA_TRY(replace_head(next, wear));
   if (other_is_new) target_ = Target::kNothing;
   else target_ = are_known ? Target::kKnown : Target::kDurable;
   if (target_ != Target::kKnown) return {};
@@ -186,7 +192,7 @@ Status ObjectCopies::repeat_head() {
   PERDURA_TRY(clear_next_head());
   ObjectHead next = head();
   ++next.sequence;
-  return replace_head(next);
+  return replace_head(next, newest_->slot().wear);
 }
 
 Status ObjectCopies::write_heads() {
@@ -201,19 +207,20 @@ Status ObjectCopies::remove() {
   ObjectHead next = head();
   ++next.sequence;
   next.log_lines = 0;
-  PERDURA_TRY(replace_head(next));
+  PERDURA_TRY(replace_head(next, {}));
   (void)repeat_head();  // it has gone, whether another head says so or not
   return {};
 }
 
-Status ObjectCopies::replace_head(const ObjectHead& next) {
+Status ObjectCopies::replace_head(const ObjectHead& next, const ObjectWear& wear) {
   const auto slot = static_cast<u8>(1U << next.sequence % 2);
+  const format::ObjectSlot written{next, owner_of(next), wear, {}};
   newest_->unclear |= slot;
-  PERDURA_TRY(write_head(next));
+  PERDURA_TRY(write_head(written));
   // Barrier: the head is durable before what it does not need is written again: the log before its
   // checkpoint, the other copy, all of an object that was removed.
   PERDURA_TRY(medium_.barrier(PERDURA_SITE("object head")));
-  newest_->set(next);
+  newest_->set(written);
   newest_->unclear &= static_cast<u8>(~slot);
   return {};
 }
@@ -358,17 +365,28 @@ Status ObjectCopies::write_copy(const ObjectHead& next, std::span<const std::byt
   return writer.finish();
 }
 
-// The build goes with the head: nothing is appended in a session before it is durable.
-Status ObjectCopies::write_head(const ObjectHead& head) {
-  ObjectHead summed = head;
-  summed.checksum = head_checksum(summed);
-  const format::ObjectBuild build = build_behind(head, newest_->build);
-  const u64 whole = round_up(format::kObjectBuildOffset + sizeof build, write_bytes_);
+// Who has the object, how worn its places are and which build writes go with the head: all of it is
+// whole when the barrier behind it is done. So nothing is appended in a session before its build is
+// durable.
+Status ObjectCopies::write_head(const format::ObjectSlot& slot) {
+  format::ObjectSlot summed = slot;
+  summed.head.checksum = head_checksum(summed.head);
+  if (slot.head.log_lines != 0) sum(summed.wear, slot.head.sequence);
+  summed.build = build_behind(slot.head, newest_->build);
+  u64 bytes = sizeof summed;
+  if (free_places_.count != 0) bytes += sum(free_places_, slot.head.sequence);
+  const u64 whole = round_up(bytes, write_bytes_);
   std::memset(buffer_.data(), 0, whole);
   std::memcpy(buffer_.data(), &summed, sizeof summed);
-  std::memcpy(buffer_.data() + format::kObjectBuildOffset, &build, sizeof build);
-  return medium_.write(head_place_ + head.sequence % 2 * format::kObjectHeadBytes,
+  std::memcpy(buffer_.data() + sizeof summed, &free_places_, bytes - sizeof summed);
+  return medium_.write(head_place_ + slot.head.sequence % 2 * format::kObjectHeadBytes,
                        buffer_.first(whole), PERDURA_SITE("object head"));
+}
+
+void ObjectCopies::set_free_places(std::span<const format::ObjectFreePlace> places) {
+  free_places_ = {};
+  free_places_.count = std::min<u64>(places.size(), format::kObjectFreePlacesMax);
+  std::copy_n(places.begin(), free_places_.count, free_places_.places);
 }
 
 }  // namespace perdura::object

@@ -56,8 +56,9 @@ class ObjectCopies {
   /// `next` is the head with two places that nobody has, of which the first becomes the resilient
   /// copy, and perhaps another size and place of the log. Where it fails the newest head may be
   /// either.
-  Status move(const format::ObjectHead& next, std::span<const std::byte> image, u64 checkpoint,
-              u64 session);
+  /// `wear`: of its places before that.
+  Status move(const format::ObjectHead& next, const format::ObjectWear& wear,
+              std::span<const std::byte> image, u64 checkpoint, u64 session);
   /// To a place in the overflow store, where the object has one copy. `log_place`: there, where
   /// what the copy lacks is written already; 0: it lacks nothing. Where it fails and no slot is
   /// unclear it is as it was.
@@ -75,6 +76,9 @@ class ObjectCopies {
   Status clear_next_head();
   /// What heads from the next one on say of the archive; durable before that is written.
   void set_archive_end(const ObjectArchive::End& end) { archive_end_ = end; }
+
+  /// What heads from the next one on say of free space; durable with those.
+  void set_free_places(std::span<const format::ObjectFreePlace> places);
 
   const format::ObjectHead& head() const { return newest_->get(); }
   u8 unclear() const { return newest_->unclear; }
@@ -96,12 +100,13 @@ class ObjectCopies {
   };
   class Writer;
 
-  Status write_both(format::ObjectHead next, std::span<const std::byte> image,
-                    const ObjectChanges* changes, u64 checkpoint, u64 session);
+  Status write_both(format::ObjectHead next, format::ObjectWear wear,
+                    std::span<const std::byte> image, const ObjectChanges* changes, u64 checkpoint,
+                    u64 session);
   Status write_copy(const format::ObjectHead& next, std::span<const std::byte> image,
                     const ObjectChanges* changes);
-  Status replace_head(const format::ObjectHead& next);
-  Status write_head(const format::ObjectHead& head);
+  Status replace_head(const format::ObjectHead& next, const format::ObjectWear& wear);
+  Status write_head(const format::ObjectSlot& slot);
 
   media::LinearMedium& medium_;
   OverflowStore* const overflow_;  ///< nullptr: there is none
@@ -110,6 +115,7 @@ class ObjectCopies {
   std::unique_ptr<NewestHead> own_;  ///< where nobody else has it
   NewestHead* const newest_;
   ObjectArchive::End archive_end_;
+  format::ObjectFreePlaces free_places_{};
   AlignedBuffer buffer_;
   std::unique_ptr<media::WriteQueue> queue_;  ///< NVM, once something was written
 

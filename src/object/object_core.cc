@@ -235,7 +235,7 @@ Status ObjectCore::read(const std::function<void(const void* state)>& look) {
                    "a method of an object reads object '" + std::string(head().name) + "'"};
   // What is seen is not lost, but of an object of which anything may be.
   return execute_alone(options_.durability != Durability::kRelaxed, [&]() -> Status {
-    const InMethod in_method;
+    const InMethod in_method(head().bytes);
     look(image_.data());
     return {};
   });
@@ -370,6 +370,7 @@ Status ObjectCore::round() {
       PERDURA_TRY(make_durable(published.last, published.end));
   }
   ++counts_.rounds;
+  counts_.server_changes += std::exchange(server_, ::pthread_self()) != ::pthread_self();
   PERDURA_TRY(run(published.end));
   if (peers_ != nullptr && log_->done() == begin) return lacks(begin);
   // What was called has happened, and is durable, whether the checkpoint succeeds or not.
@@ -450,6 +451,7 @@ Status ObjectCore::write_checkpoint() {
   }));
   changes_.clear();
   log_->note_checkpoint(is_in_log ? before : done, done);
+  note_wear();
   execution_.notify_room();
   calls_since_checkpoint_ = 0;
   ++counts_.checkpoints;

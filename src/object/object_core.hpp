@@ -18,6 +18,8 @@
 //    order.
 #pragma once
 
+#include <pthread.h>
+
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -61,8 +63,9 @@ struct CoreOptions {
 /// Counts since it was opened, for tests and statistics.
 struct CoreCounts {
   u64 rounds = 0;
-  u64 executed = 0;  ///< calls
-  u64 runs = 0;      ///< of methods: less, where calls were merged
+  u64 server_changes = 0;  ///< rounds of another thread than the round before
+  u64 executed = 0;        ///< calls
+  u64 runs = 0;            ///< of methods: less, where calls were merged
   u64 checkpoints = 0;
   u64 copied_bytes = 0;  ///< written to copies
 };
@@ -73,7 +76,10 @@ class ObjectCore {
     media::LinearMedium* medium = nullptr;  ///< outlives it
     u64 head_place = 0;
     format::ObjectHead head{};
-    format::ObjectHead older{};         ///< the other slot's; zeros where that is not whole
+    format::ObjectHead older{};   ///< the other slot's; zeros where that is not whole
+    format::ObjectOwner owner{};  ///< who wrote `head`; zeros: nobody knows
+    format::ObjectWear wear{};    ///< of its places, so far
+    std::span<const format::ObjectFreePlace> free_places{};  ///< that its heads are to say
     u8 unclear = 0;                     ///< slots that may hold something else, a bit for each
     u64 session = 0;                    ///< no earlier one of this object has the same
     format::ObjectBuild build_found{};  ///< whose the entries of the head's session are
@@ -120,14 +126,18 @@ class ObjectCore {
   Result<u64> checkpoint();
   /// After all that was called by now the state has another size: the same, or as much of it, and
   /// zeros. In both new copies, at places which nobody has; those that it had are free when this
-  /// returns. Where it fails in writing that may have happened or not, and calls fail.
+  /// returns. Where it fails in writing that may have happened or not, and calls fail (has_failed);
+  /// where it fails before that nothing has changed.
   /// Of an object that keeps all calls it is recorded as a call of `potid`.
-  Status resize(u64 bytes, const u64 (&copy_place)[2], u32 potid = 0);
+  /// `writes`: of these places, so far.
+  Status resize(u64 bytes, const u64 (&copy_place)[2], u32 potid = 0,
+                const u64 (&writes)[2] = {0, 0});
   // --- where it lies, by its residence
 
   struct Places {
     u64 copy[2];
     u64 log;
+    format::ObjectWear wear;  ///< of these, so far
   };
   /// It is in the overflow store, and is brought home by its residence when it is called.
   bool is_away() const { return stage_.load(std::memory_order_acquire) == Stage::kAway; }
@@ -170,6 +180,23 @@ class ObjectCore {
   /// As whoever called last has left it.
   format::ObjectHead settled_head();
   u8 unclear_heads() const { return copies_.unclear(); }
+  /// That head, by anybody at any time, with who wrote it (of one that is away perhaps not this
+  /// process) and how often its places were written.
+  format::ObjectSlot newest() const { return control_.head.copy(); }
+  /// Some place of it has been written so often (say_when_worn) that it may be moved for that.
+  bool is_worn() const { return is_worn_.load(std::memory_order_relaxed); }
+  /// ~0: never.
+  void say_when_worn(u64 writes);
+  /// Its heads say so of free space from the next one on.
+  void set_free_places(std::span<const format::ObjectFreePlace> places);
+  /// The same, unless another thread executes just now.
+  void try_set_free_places(std::span<const format::ObjectFreePlace> places);
+  /// Nobody executes just now.
+  bool is_idle();
+  /// Of the state, by anybody at any time.
+  u64 bytes() const { return newest().head.bytes; }
+  /// Calls fail for good.
+  bool has_failed() const { return control_.failure.has_failed.load(std::memory_order_acquire); }
   /// The copy that should have been the newest was damaged: it was made anew from the other one.
   bool was_repaired() const { return repaired_; }
 
@@ -233,8 +260,9 @@ class ObjectCore {
     return log_->done() >= end && (!durable || log_->durable() >= end);
   }
   Status move_alone(u64 bytes, const Places& to, const RecordedCall* resized);
-  Status write_elsewhere(const format::ObjectHead& next, std::span<const std::byte> image,
-                         const RecordedCall* resized);
+  Status write_elsewhere(const format::ObjectHead& next, const format::ObjectWear& wear,
+                         std::span<const std::byte> image, const RecordedCall* resized);
+  void note_wear();
   Status make_room(u64 index, u64 context_bytes);
   Status free_log();
   Status relieve(u64 index);
@@ -248,7 +276,6 @@ class ObjectCore {
   Status make_durable(u64 last, u64 end);
   Status flush();
   Status write_checkpoint();
-  bool has_failed() const { return control_.failure.has_failed.load(std::memory_order_acquire); }
   template <class Body>
   Status or_fail(Body&& body);
   Status fail(Status why);
@@ -308,11 +335,14 @@ class ObjectCore {
   enum class Stage : u8 { kHome, kAway, kClosed };
   std::atomic<Stage> stage_{Stage::kHome};
   Residence* const residence_;  ///< nullptr: it stays where it is
+  std::atomic<u64> worn_from_{~u64{0}};
+  std::atomic<bool> is_worn_{false};
   /// What the last round of this process could not do, and 1.
   std::atomic<u32> lacked_{0};
   const u64 generation_ = process_generation();
   u64& calls_since_checkpoint_;
   CoreCounts counts_;
+  pthread_t server_{};  ///< of the last round
 };
 
 inline void ObjectCore::note_logged(const Call& call, u64 index, const Turns::Turn& turn,

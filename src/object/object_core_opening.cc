@@ -82,8 +82,9 @@ ObjectCore::ObjectCore(Parts&& parts, ObjectMemory&& memory, std::unique_ptr<Obj
     merges_ = merges_ || traits_.back().commutes;
   }
   if (merges_) log_->have_merging();
+  copies_.set_free_places(parts.free_places);
   if (memory_.is_new()) {
-    control_.head.set(parts.head);
+    control_.head.set({parts.head, parts.owner, parts.wear, {}});
     control_.head.unclear = parts.unclear;
     control_.head.build = parts.build_found;
     control_.session = session_;

@@ -15,20 +15,23 @@ constexpr u64 kSharedEntriesMin = 32;  // else helpers come when it is done
 
 constinit thread_local bool detail::inside_method = false;
 constinit thread_local ObjectChanges* detail::reported_to = nullptr;
+constinit thread_local u64 detail::state_bytes = 0;
 
 ObjectExecutor::ObjectExecutor(const Parts& parts, std::vector<Function> functions)
     : parts_(parts),
       functions_(std::move(functions)),
       joins_(std::ranges::any_of(functions_, [](const Function& f) { return f.join != nullptr; })),
       owns_(std::ranges::any_of(functions_, [](const Function& f) { return f.own_thread; })),
-      twin_(parts.verifies ? parts.state.size() : 1),
-      before_(parts.verifies ? parts.state.size() : 1) {}
+      twins_(twins_for(parts.state.size())) {}
 
-void ObjectExecutor::move_to(std::span<std::byte> state) {
+ObjectExecutor::Twins ObjectExecutor::twins_for(u64 state_bytes) const {
+  const u64 bytes = parts_.verifies ? std::max<u64>(state_bytes, 1) : 1;
+  return {AlignedBuffer(bytes), AlignedBuffer(bytes)};
+}
+
+void ObjectExecutor::move_to(std::span<std::byte> state, Twins&& twins) noexcept {
   parts_.state = state;
-  if (!parts_.verifies) return;
-  twin_ = AlignedBuffer(std::max<u64>(state.size(), 1));
-  before_ = AlignedBuffer(std::max<u64>(state.size(), 1));
+  twins_ = std::move(twins);
 }
 
 u64 ObjectExecutor::end_of_turn(u64 end) {
@@ -45,7 +48,7 @@ u64 ObjectExecutor::end_of_known(u64 end) const {
 }
 
 Status ObjectExecutor::repeat(u64 begin, u64 end) {
-  const InMethod in_method(parts_.changes);
+  const InMethod in_method(parts_.state.size(), parts_.changes);
   repeats_ = true;
   Status repeated = guarded([&]() -> Status {
     if (alone()) return run_apart(begin, end);
@@ -57,7 +60,7 @@ Status ObjectExecutor::repeat(u64 begin, u64 end) {
 }
 
 Status ObjectExecutor::run(u64 end) {
-  const InMethod in_method(parts_.changes);
+  const InMethod in_method(parts_.state.size(), parts_.changes);
   if (parts_.log->is_among_processes()) end = end_of_known(end);
   if (owns_) end = end_of_turn(end);
   const bool helped = parts_.servers > 1 && parts_.execution->was_wanted();
@@ -75,15 +78,13 @@ Status ObjectExecutor::run(u64 end) {
 }
 
 Status ObjectExecutor::run_one(u64 index, void* result) {
-  const InMethod in_method(parts_.changes);
+  const InMethod in_method(parts_.state.size(), parts_.changes);
   const ObjectEntry& entry = parts_.log->entry(index);
   if (alone()) {
     PERDURA_TRY(run_apart(index, result));
   } else {
     run_on_state(functions_[entry.function], parts_.log->context_of(index), result);
-    // Nobody helps meanwhile, so that these need not be additions that wait for others.
-    calls_.store(calls() + 1, std::memory_order_relaxed);
-    runs_.store(runs() + 1, std::memory_order_relaxed);
+    count_alone({1, 1});
   }
   parts_.log->note_done(index + entry.lines);
   return {};
@@ -106,7 +107,8 @@ u64 ObjectExecutor::end_of_segment(u64 index, u64 end) const {
 // `begin` on is, and `next` which place follows. Those that follow a call may be done with it,
 // where its method can be joined.
 template <class EntryAt, class Next>
-void ObjectExecutor::run_calls(u64 begin, u64 end, const EntryAt& entry_at, const Next& next) {
+ObjectExecutor::Counts ObjectExecutor::run_calls(u64 begin, u64 end, const EntryAt& entry_at,
+                                                 const Next& next) {
   u64 runs = 0;
   u64 calls = 0;
   alignas(kLineBytes) std::byte joined[kJoinedContextMax];
@@ -132,20 +134,28 @@ void ObjectExecutor::run_calls(u64 begin, u64 end, const EntryAt& entry_at, cons
     }
     run_on_state(function, joined, nullptr);
   }
-  calls_.fetch_add(calls, std::memory_order_relaxed);
-  runs_.fetch_add(runs, std::memory_order_relaxed);
+  return {calls, runs};
+}
+
+// Nobody helps meanwhile, so that these need not be additions that wait for others.
+void ObjectExecutor::count_alone(Counts more) {
+  calls_.store(calls() + more.calls, std::memory_order_relaxed);
+  runs_.store(runs() + more.runs, std::memory_order_relaxed);
 }
 
 void ObjectExecutor::run_in_order(u64 begin, u64 end) {
-  run_calls(
+  count_alone(run_calls(
       begin, end, [](u64 index) { return index; },
-      [this](u64 index) { return index + parts_.log->entry(index).lines; });
+      [this](u64 index) { return index + parts_.log->entry(index).lines; }));
 }
 
+// Others do their lists at the same time.
 void ObjectExecutor::run_list(const std::vector<u64>& entries) {
-  run_calls(
+  const Counts done = run_calls(
       0, entries.size(), [&](u64 place) { return entries[place]; },
       [](u64 place) { return place + 1; });
+  calls_.fetch_add(done.calls, std::memory_order_relaxed);
+  runs_.fetch_add(done.runs, std::memory_order_relaxed);
 }
 
 // Where the answer to an entry goes; nullptr: nobody asks for it. Among processes it is told again
@@ -183,25 +193,25 @@ Status ObjectExecutor::run_apart(u64 index, void* result) {
   if (parts_.answers != nullptr)
     parts_.answers->insert(parts_.answers->end(), answer_.data(),
                            answer_.data() + function.result_bytes);
-  calls_.fetch_add(entry.calls, std::memory_order_relaxed);
-  runs_.fetch_add(1, std::memory_order_relaxed);
+  count_alone({entry.calls, 1});
   return {};
 }
 
 Status ObjectExecutor::run_verified(const Function& function, const std::byte* context) {
   if (parts_.verifies) {
-    std::memcpy(twin_.data(), parts_.state.data(), parts_.state.size());
-    std::memcpy(before_.data(), parts_.state.data(), parts_.state.size());
+    std::memcpy(twins_.twin.data(), parts_.state.data(), parts_.state.size());
+    std::memcpy(twins_.before.data(), parts_.state.data(), parts_.state.size());
     if (twin_answer_.size() < function.result_bytes)
       twin_answer_ = AlignedBuffer(function.result_bytes);
-    function.run(twin_.data(), context, twin_answer_.data());
+    function.run(twins_.twin.data(), context, twin_answer_.data());
   }
   run_on_state(function, context, answer_.data());
   if (!parts_.verifies) return {};
   const bool answers_same =
       !function.answers_are_bytes ||
       std::memcmp(twin_answer_.data(), answer_.data(), function.result_bytes) == 0;
-  if (answers_same && std::memcmp(twin_.data(), parts_.state.data(), parts_.state.size()) == 0)
+  if (answers_same &&
+      std::memcmp(twins_.twin.data(), parts_.state.data(), parts_.state.size()) == 0)
     return check_reports(function);
   return Failure{Code::kMisuse,
                  "method " + function.name +
@@ -217,7 +227,7 @@ Status ObjectExecutor::check_reports(const Function& function) const {
   const LineSet& reported = parts_.changes->lines();
   for (u64 at = 0; at < parts_.state.size(); at += kLineBytes) {
     const u64 bytes = std::min<u64>(parts_.state.size() - at, kLineBytes);
-    if (std::memcmp(before_.data() + at, parts_.state.data() + at, bytes) == 0) continue;
+    if (std::memcmp(twins_.before.data() + at, parts_.state.data() + at, bytes) == 0) continue;
     const u64 line = at / kLineBytes;
     if ((reported.of_page(line / kLinesPerPage) >> line % kLinesPerPage & 1) != 0) continue;
     return Failure{Code::kMisuse,
@@ -254,7 +264,7 @@ void ObjectExecutor::run_lists(u64 begin, u64 end) {
     for (u32 i = 0; i < count; ++i) run_list(lists_[i]);
   } else {
     crew_.share(count, std::min(parts_.servers, count) - 1, [this](u32 i) {
-      const InMethod in_method(parts_.changes);
+      const InMethod in_method(parts_.state.size(), parts_.changes);
       run_list(lists_[i]);
     });
   }

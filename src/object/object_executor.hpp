@@ -52,26 +52,33 @@ constexpr u64 kJoinedContextMax = kMergedContextMax;
 
 namespace detail {
 extern constinit thread_local bool inside_method;
+/// Of the state that this thread's method works on.
+extern constinit thread_local u64 state_bytes;
 }  // namespace detail
 
 /// While it lives this thread is in a method of an object, which whoever executes waits for.
 class InMethod {
  public:
   /// `changes`: where it reports to.
-  explicit InMethod(ObjectChanges* changes = nullptr)
+  explicit InMethod(u64 state_bytes, ObjectChanges* changes = nullptr)
       : before_(std::exchange(detail::inside_method, true)),
-        reported_to_(std::exchange(detail::reported_to, changes)) {}
+        reported_to_(std::exchange(detail::reported_to, changes)),
+        state_bytes_(std::exchange(detail::state_bytes, state_bytes)) {}
   ~InMethod() {
     detail::inside_method = before_;
     detail::reported_to = reported_to_;
+    detail::state_bytes = state_bytes_;
   }
   InMethod(const InMethod&) = delete;
   /// Whether there is one.
   static bool any() { return detail::inside_method; }
+  /// Of the state of that one's object; 0 where there is none.
+  static u64 bytes() { return detail::state_bytes; }
 
  private:
   const bool before_;
   ObjectChanges* const reported_to_;
+  const u64 state_bytes_;
 };
 
 /// In the thread that executes; whoever helps calls help() of the crew.
@@ -124,14 +131,25 @@ class ObjectExecutor {
     const u16 function = parts_.log->entry(index).function;
     return function < functions_.size() && functions_[function].run != nullptr;
   }
-  /// While nobody executes anything: the state is elsewhere, and has another size.
-  void move_to(std::span<std::byte> state);
+  /// The memory that verifying takes for a state of this size.
+  struct Twins {
+    AlignedBuffer twin{1};    ///< the state that the other run makes
+    AlignedBuffer before{1};  ///< and what it was
+  };
+  Twins twins_for(u64 state_bytes) const;
+  /// While nobody executes anything: the state is elsewhere, and has another size, for which
+  /// `twins` are.
+  void move_to(std::span<std::byte> state, Twins&& twins) noexcept;
   /// Since it was made.
   u64 calls() const { return calls_.load(std::memory_order_relaxed); }
   /// Of methods; calls that were merged are one.
   u64 runs() const { return runs_.load(std::memory_order_relaxed); }
 
  private:
+  struct Counts {
+    u64 calls;
+    u64 runs;
+  };
   /// Calls are done one after the other, each with an answer of its own.
   bool alone() const { return parts_.history != nullptr || parts_.verifies; }
   std::atomic<u64>& waiter_at(u64 index) const {
@@ -149,7 +167,8 @@ class ObjectExecutor {
   u64 end_of_known(u64 end) const;
   u64 end_of_segment(u64 index, u64 end) const;
   template <class EntryAt, class Next>
-  void run_calls(u64 begin, u64 end, const EntryAt& entry_at, const Next& next);
+  Counts run_calls(u64 begin, u64 end, const EntryAt& entry_at, const Next& next);
+  void count_alone(Counts more);
   void run_in_order(u64 begin, u64 end);
   u32 list_of(std::int32_t domain);
   void run_lists(u64 begin, u64 end);
@@ -182,8 +201,7 @@ class ObjectExecutor {
   static constexpr size_t kKnownLists = 64;
   std::array<KnownList, kKnownLists> known_lists_{};
   u64 segment_ = 0;
-  AlignedBuffer twin_;            ///< verifying: the state that the other run makes
-  AlignedBuffer before_;          ///< and what it was
+  Twins twins_;                   ///< verifying
   AlignedBuffer answer_;          ///< of a call that is done apart
   AlignedBuffer twin_answer_{1};  ///< verifying: of its other run
   std::atomic<u64> calls_{0};

@@ -8,6 +8,7 @@
 
 #include "object/object_core.hpp"
 #include "object/object_executing.hpp"
+#include "object/place_wear.hpp"
 
 namespace perdura::object {
 
@@ -25,19 +26,20 @@ Status ObjectCore::be_home() {
 // At new places, of an object whose calls are all done and durable. The log goes on there with the
 // next call. Both heads name the new copies before anything is appended: what the older one lacks,
 // the log has.
-Status ObjectCore::write_elsewhere(const ObjectHead& next, std::span<const std::byte> image,
-                                   const RecordedCall* resized) {
+Status ObjectCore::write_elsewhere(const ObjectHead& next, const format::ObjectWear& wear,
+                                   std::span<const std::byte> image, const RecordedCall* resized) {
   const u64 done = log_->done();
   PERDURA_TRY(or_fail([&]() -> Status {
     changes_.note_all();
     if (recording_) PERDURA_TRY(archive(done, resized));
-    PERDURA_TRY(copies_.move(next, image, done, session_));
+    PERDURA_TRY(copies_.move(next, wear, image, done, session_));
     if (recording_) note_archived();
     return copies_.write(image, changes_, done, session_);
   }));
   changes_.clear();
   log_->note_checkpoint(done, done);
   log_->move_to(next.log_place);
+  note_wear();
   calls_since_checkpoint_ = 0;
   counts_.checkpoints += 2;
   return {};
@@ -53,7 +55,8 @@ Failure is_shared(const ObjectHead& head, const char* keeps) {
 
 }  // namespace
 
-Status ObjectCore::resize(u64 bytes, const u64 (&copy_place)[2], u32 potid) {
+Status ObjectCore::resize(u64 bytes, const u64 (&copy_place)[2], u32 potid,
+                          const u64 (&writes)[2]) {
   if (InMethod::any())
     return Failure{Code::kMisuse,
                    "a method of an object resizes object '" + std::string(head().name) + "'"};
@@ -69,18 +72,52 @@ Status ObjectCore::resize(u64 bytes, const u64 (&copy_place)[2], u32 potid) {
     const auto image = memory.first(format::object_image_bytes(next));
     std::memset(image.data(), 0, image.size());
     std::memcpy(image.data(), image_.data(), kept);
+    // Whatever needs memory comes before what cannot be undone.
+    LineSet lines = changes_.lines_for(image.size());
+    ObjectExecutor::Twins twins = executor_.twins_for(bytes);
     if (history_) std::ranges::copy(callers_of(image_, head()), callers_of(image, next).begin());
     const RecordedCall resized{.potid = potid,
                                .function = format::kObjectResized,
                                .context = std::as_bytes(std::span(&bytes, 1))};
-    PERDURA_TRY(write_elsewhere(next, image, &resized));
+    format::ObjectWear wear = newest().wear;
+    std::ranges::copy(writes, wear.copy_writes);
+    PERDURA_TRY(write_elsewhere(next, wear, image, &resized));
     memory_.exchange_image(std::move(memory));
     image_ = image;
-    changes_.move_to(image_);
+    changes_.move_to(image_, std::move(lines));
     if (history_) history_->move_to(callers_of(image_, next));
-    executor_.move_to(image_.first(bytes));
+    executor_.move_to(image_.first(bytes), std::move(twins));
     return {};
   });
+}
+
+// By whoever executes, when a head has been written.
+void ObjectCore::note_wear() {
+  const format::ObjectSlot& slot = control_.head.slot();
+  if (most_writes(slot.head, slot.wear) >= worn_from_.load(std::memory_order_relaxed))
+    is_worn_.store(true, std::memory_order_relaxed);
+}
+
+void ObjectCore::say_when_worn(u64 writes) {
+  const Executing executing(*this);
+  worn_from_.store(writes, std::memory_order_relaxed);
+  is_worn_.store(false, std::memory_order_relaxed);
+  note_wear();
+}
+
+void ObjectCore::set_free_places(std::span<const format::ObjectFreePlace> places) {
+  const Executing executing(*this);
+  copies_.set_free_places(places);
+}
+
+void ObjectCore::try_set_free_places(std::span<const format::ObjectFreePlace> places) {
+  if (const Executing executing(*this, std::try_to_lock); executing)
+    copies_.set_free_places(places);
+}
+
+bool ObjectCore::is_idle() {
+  const Executing executing(*this, std::try_to_lock);
+  return static_cast<bool>(executing);
 }
 
 Status ObjectCore::move(const Places& to) {
@@ -90,7 +127,7 @@ Status ObjectCore::move(const Places& to) {
     ObjectHead next = head();
     std::ranges::copy(to.copy, next.copy_place);
     next.log_place = to.log;
-    return write_elsewhere(next, image_, nullptr);
+    return write_elsewhere(next, to.wear, image_, nullptr);
   });
 }
 
@@ -104,7 +141,7 @@ Status ObjectCore::move_home(const Places& to) {
   std::ranges::copy(to.copy, next.copy_place);
   next.log_place = to.log;
   copies_.set_build(build_);  // its log begins anew
-  PERDURA_TRY(write_elsewhere(next, image_, nullptr));
+  PERDURA_TRY(write_elsewhere(next, to.wear, image_, nullptr));
   stage_.store(Stage::kHome, std::memory_order_release);
   log_->open_room();
   return {};

@@ -27,6 +27,7 @@ class ObjectSpace {
   /// False where not all of it is free.
   bool take(u64 place, u64 bytes);
 
+  const std::map<u64, u64>& free() const { return free_; }  ///< by place: bytes
   region::Volume& volume() const { return volume_; }
   u32 region() const { return region_; }
 

@@ -8,6 +8,7 @@
 #include "base/aligned_buffer.hpp"
 #include "base/checksum.hpp"
 #include "object/object_build.hpp"
+#include "object/object_owner.hpp"
 
 namespace perdura::object {
 
@@ -110,8 +111,12 @@ ObjectTable::Entry ObjectTable::entry_of(media::Medium& medium, u64 place, std::
       entry.unclear = static_cast<u8>(entry.unclear | 1 << slot);
       continue;
     }
-    entry.older = *reinterpret_cast<const ObjectHead*>(slots + offset);
-    if (entry.head.sequence < entry.older.sequence) std::swap(entry.head, entry.older);
+    const auto& found = *reinterpret_cast<const format::ObjectSlot*>(slots + offset);
+    entry.older = found.head;
+    if (entry.head.sequence >= entry.older.sequence) continue;
+    std::swap(entry.head, entry.older);
+    entry.owner = owner_found(found.head, found.owner);
+    entry.wear = wear_found(found.head, found.wear);
   }
   entry.build = build_found(medium, place, slots, entry.head, entry.older);
   return entry;
@@ -126,18 +131,36 @@ Status ObjectTable::read(const FindLive& find_live) {
     for (u64 at = 0; at < extent.length; at += kPairBytes) {
       const u64 place = extent.medium_offset + at;
       const std::optional<Live> live = find_live ? find_live(place) : std::nullopt;
-      const Entry entry = live ? Entry{.place = place, .head = live->head}
+      const Entry entry = live ? Entry{.place = place,
+                                       .head = live->slot.head,
+                                       .owner = live->slot.owner,
+                                       .wear = live->slot.wear}
                                : entry_of(volume_.medium(), place, bytes.data() + at);
       const Range kept = live ? live->kept : Range{};
       if (kept.bytes != 0 && !space_.take(kept.place, kept.bytes))
         return damaged(place, "keeps space that is not free");
       if (!counts_on(entry.head)) return damaged(entry.place, "counts further than a store does");
+      note_wear(entry, bytes.data() + at);
       next_identity_ = std::max(next_identity_, entry.head.identity + 1);
       if (entry.head.log_lines == 0) unused_.push_back(entry);
       else PERDURA_TRY(claim(entry));
     }
   }
   return {};
+}
+
+// Nothing is recovered from it: what a crash has torn off is not known, and the place counts as one
+// that was written less often.
+void ObjectTable::note_wear(const Entry& entry, const std::byte* slots) {
+  wear_.note(entry.head, entry.wear);
+  for (const ObjectHead* const head : {&entry.head, &entry.older}) {
+    if (head->magic != format::kObjectMagic) continue;
+    const std::byte* const slot = slots + head->sequence % 2 * format::kObjectHeadBytes;
+    const auto& behind =
+        *reinterpret_cast<const format::ObjectFreePlaces*>(slot + sizeof(format::ObjectSlot));
+    for (const format::ObjectFreePlace& each : free_places_found(*head, behind))
+      wear_.note(each.place, each.bytes, each.writes);
+  }
 }
 
 Status ObjectTable::claim(const Entry& entry) {

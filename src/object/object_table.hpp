@@ -16,6 +16,7 @@
 #include "format/object_format.hpp"
 #include "object/object_space.hpp"
 #include "object/overflow_store.hpp"
+#include "object/place_wear.hpp"
 
 namespace perdura::object {
 
@@ -34,7 +35,7 @@ class ObjectTable {
   };
   /// An object that is open: what counts of it is in memory, and its head on the medium changes.
   struct Live {
-    format::ObjectHead head;
+    format::ObjectSlot slot;
     Range kept;  ///< that it has as well; of no bytes: nothing
   };
   /// By the place of its slots; nothing: it is not open.
@@ -48,6 +49,8 @@ class ObjectTable {
     format::ObjectHead head{};
     format::ObjectHead older{};   ///< the other slot's; all zeros where that is not whole
     u8 unclear = 0;               ///< a bit for each slot that may hold something else
+    format::ObjectOwner owner{};  ///< who wrote the head; zeros where nobody knows
+    format::ObjectWear wear{};    ///< of its places, as it was written with the head
     format::ObjectBuild build{};  ///< whose the entries of the head's session are
   };
   /// What the two slots say that were read from a place: `slots` has both.
@@ -62,6 +65,8 @@ class ObjectTable {
   void give_up(const Entry& entry, std::span<const Range> ranges);
   /// The region's own; the heads say what of it is free.
   ObjectSpace& space() { return space_; }
+  /// How often places of it were written, as far as heads say.
+  PlaceWear& wear() { return wear_; }
   /// What a head names there is nobody's any more.
   void give_back(const format::ObjectHead& head);
   /// The same but for the names of its functions, which stay where they are.
@@ -75,6 +80,7 @@ class ObjectTable {
   static std::vector<Range> ranges_of(const format::ObjectHead& head);
   std::vector<Range> overflow_ranges_of(const format::ObjectHead& head) const;
   Status claim(const Entry& entry);
+  void note_wear(const Entry& entry, const std::byte* slots);
   void add_unused(u64 place, u64 sequence, u8 unclear);
   Failure damaged(u64 place, const char* what) const;
 
@@ -83,6 +89,7 @@ class ObjectTable {
   std::vector<Entry> objects_;
   std::vector<Entry> unused_;  ///< places in the table, with the head that was there last
   ObjectSpace space_;
+  PlaceWear wear_;
   OverflowStore* const overflow_;
   u64 next_identity_ = 1;
 };

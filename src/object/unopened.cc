@@ -4,6 +4,7 @@
 
 #include "object/object_copies.hpp"
 #include "object/object_log.hpp"
+#include "object/object_owner.hpp"
 
 namespace perdura::object {
 
@@ -30,6 +31,7 @@ Result<bool> move_out(media::LinearMedium& medium, ObjectTable::Entry& entry,
   entry.unclear = copies.unclear();
   if (!moved) return moved.failure();
   entry.older = {};
+  entry.owner = owner_of(entry.head);
   return true;
 }
 

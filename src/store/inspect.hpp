@@ -80,6 +80,12 @@ struct ObjectDescription {
   u64 archive_used_bytes = 0;
   u64 overflow_store = 0;  ///< the id of the one that has its copy; 0: it is here
   u64 overflow_place = 0;  ///< medium offset there
+  u64 owner_pid = 0;       ///< the process that wrote its head; 0: nobody knows
+  bool owner_lives = false;
+  /// How often its places were written, by it and by those that had them before.
+  u64 copy_writes[2] = {};  ///< checkpoints
+  u64 log_writes = 0;       ///< so often the log was filled
+  u64 head_writes = 0;
 
   struct Caller {
     u32 potid = 0;

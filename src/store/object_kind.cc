@@ -3,6 +3,7 @@
 
 #include "object/object_copies.hpp"
 #include "object/object_look.hpp"
+#include "object/object_owner.hpp"
 #include "object/object_table.hpp"
 #include "region/engine_rules.hpp"
 #include "store/recovery.hpp"
@@ -41,7 +42,8 @@ class NoStorage final : public Storage {
   const format::RegionRecord record_;
 };
 
-ObjectDescription description_of(const format::ObjectHead& head) {
+ObjectDescription description_of(const object::ObjectTable::Entry& entry) {
+  const format::ObjectHead& head = entry.head;
   return {.name = head.name,
           .type = head.type,
           .bytes = head.bytes,
@@ -55,6 +57,11 @@ ObjectDescription description_of(const format::ObjectHead& head) {
           .archive_used_bytes = head.archive_used * kLineBytes,
           .overflow_store = is_in_overflow(head) ? head.copy_place[1] : 0,
           .overflow_place = is_in_overflow(head) ? head.copy_place[0] : 0,
+          .owner_pid = entry.owner.pid,
+          .owner_lives = object::is_running(entry.owner),
+          .copy_writes = {entry.wear.copy_writes[0], entry.wear.copy_writes[1]},
+          .log_writes = entry.wear.log_lines / head.log_lines,
+          .head_writes = head.sequence,
           .content = {}};
 }
 
@@ -95,7 +102,7 @@ class ObjectInspection final : public Inspection {
   void describe_versions(RegionDescription& region) const override {
     region.objects.emplace();
     for (const object::ObjectTable::Entry& each : table_->all()) {
-      ObjectDescription object = description_of(each.head);
+      ObjectDescription object = description_of(each);
       if (!volume_.medium().has_writer() && !is_in_overflow(each.head))
         if (Result<object::ObjectLook> look = object::look_at(volume_.linear(), each); look)
           object.content = content_of(std::move(*look));

@@ -135,6 +135,32 @@ std::string check_objects_of_a_build(const std::string& path) {
   return last(tally) == kTallies * 3 + 1 ? "" : "a sum is another one";
 }
 
+// Of another size than it was made, in another place, with an owner and worn free space in its
+// head.
+constexpr std::uint64_t kRowWords = 700;
+constexpr std::uint64_t row_bytes(std::uint64_t words) { return sizeof(Row) + words * 8; }
+
+void make_row(const std::string& path) {
+  auto& objects = *new Objects(Objects::open(path, {.wear_moves = 5}));
+  auto& row = *new Object<Row>(objects.object<Row>(
+      "row", {.log_bytes = 8192, .checkpoint_calls = 20, .bytes = row_bytes(kRowWords / 2)}));
+  for (std::uint64_t i = 0; i < kRowWords / 2; ++i) row.call<&Row::swap>(i, i + 1);
+  row.resize(row_bytes(kRowWords));
+  for (std::uint64_t i = kRowWords / 2; i < kRowWords; ++i) row.defer<&Row::put>(i, i + 1);
+  row.sync();
+}
+
+std::string check_row(const std::string& path) {
+  Objects objects = Objects::open(path, {.wear_moves = 5});
+  if (objects.list().at(0).owner_pid == 0) return "nobody has it";
+  Object<Row> row = objects.object<Row>("row");
+  if (row.bytes() != row_bytes(kRowWords)) return "it has another size";
+  for (std::uint64_t i = 0; i < kRowWords; ++i)
+    if (row.read<&Row::at>(i) != i + 1) return "a word is another one";
+  objects.close();
+  return "";
+}
+
 }  // namespace
 
 std::vector<Image> images() {
@@ -181,6 +207,7 @@ std::vector<Image> images() {
       {"copies_open", list_of(in_two_copies()), opened(in_two_copies(), check_list), 4},
       {"objects", make_objects, check_objects, 4},
       {"objects_of_a_build", make_objects, check_objects_of_a_build, 4},
+      {"objects_moved", make_row, check_row, 4},
   };
 }
 

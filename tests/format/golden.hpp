@@ -107,8 +107,30 @@ struct Tally {
   std::uint64_t at(std::uint32_t index) const noexcept { return sums[index]; }
 };
 
+/// One that is as large as its object.
+struct Row {
+  static constexpr bool kIsFlexible = true;
+  std::uint64_t calls;
+  void put(std::uint64_t at, std::uint64_t value) noexcept {
+    ++calls;
+    object_rest<std::uint64_t>(this)[at] = value;
+  }
+  std::uint64_t swap(std::uint64_t at, std::uint64_t value) noexcept {
+    const std::uint64_t before = this->at(at);
+    put(at, value);
+    return before;
+  }
+  std::uint64_t at(std::uint64_t index) const noexcept {
+    return object_rest<std::uint64_t>(this)[index];
+  }
+};
+
 }  // namespace perdura::golden
 
+template <>
+struct perdura::Methods<perdura::golden::Row>
+    : perdura::MethodList<perdura::Deferrable<&perdura::golden::Row::put>,
+                          perdura::Instant<&perdura::golden::Row::swap>> {};
 template <>
 struct perdura::Methods<perdura::golden::Tally>
     : perdura::MethodList<perdura::Deferrable<&perdura::golden::Tally::add, perdura::kReports>,

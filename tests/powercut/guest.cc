@@ -9,34 +9,27 @@
 //   checked PAGES CHUNKS             of the home image, and of all kept versions, that fit their
 //                                    checksums
 //   kept VERSION STEPS…              an older version that is kept, and the steps in it
-//   recovered VERSION STEPS…         the version found and the steps of each shard in it
-//   proof NAME                       what shows that the medium is used as in production
-//   ack VERSION STEPS… / STEPS…      the version is durable: it holds at least the first steps of
+//   recovered VERSION STEPS…         the version found, of objects 0, and the steps of each shard
+//   in it proof NAME                       what shows that the medium is used as in production ack
+//   VERSION STEPS… / STEPS…      the version is durable: it holds at least the first steps of
 //                                    each shard and at most the second
-//   step SHARD STEP                  the step is durable, as a transaction
+//   step SHARD STEP                  the step is durable, as a transaction or a logged call
 //   failed TEXT                      what is wrong
 //   closed                           the store was closed in order
 //
 // Environment: DEVICE, FILESYSTEM, MEDIUM (file or dax), SEED, and STOP=1 to close the store after
 // some steps instead of working until the power is cut. CHUNK_BYTES for a store in chunks, with
 // VERSIONS_KEPT and WHOLE_CHUNKS (0 or 1); without it the store has a redo log. TRANSACTIONS=1 for
-// steps that are transactions. COPIES=1 for a store in two copies.
-#include <fcntl.h>
+// steps that are transactions. COPIES=1 for a store in two copies. OBJECTS=none, last or all for
+// logged objects with that history instead (guest_objects.cc).
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <termios.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <functional>
-#include <mutex>
 #include <random>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -45,132 +38,12 @@
 #include <perdura/transaction.hpp>
 
 #include "format/transaction_format.hpp"
+#include "guest.hpp"
 #include "store/inspect.hpp"
 #include "support/ledger.hpp"
 
 namespace perdura::test {
 namespace {
-
-using Random = std::mt19937_64;
-
-constexpr const char* kPort = "/dev/ttyS1";
-constexpr const char* kFolder = "/mnt";
-constexpr const char* kStore = "/mnt/state.pd";
-
-std::string setting(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr ? value : "";
-}
-u64 number_of(const char* name) { return std::strtoull(setting(name).c_str(), nullptr, 10); }
-
-/// The serial port to the host.
-class Port {
- public:
-  Port() : fd_(::open(kPort, O_WRONLY | O_NOCTTY | O_CLOEXEC)) {
-    termios mode{};
-    if (fd_ < 0 || ::tcgetattr(fd_, &mode) != 0) std::abort();
-    ::cfmakeraw(&mode);
-    if (::tcsetattr(fd_, TCSANOW, &mode) != 0) std::abort();
-  }
-
-  void say(std::string words) {
-    for (char& each : words)
-      if (each == '\n') each = ' ';
-    const std::lock_guard lock(mutex_);
-    std::string line = std::to_string(++lines_) + " " + words + " ";
-    line += std::to_string(checksum(line)) + "\n";
-    for (size_t sent = 0; sent < line.size();) {
-      const ssize_t done = ::write(fd_, line.data() + sent, line.size() - sent);
-      if (done < 0 && errno != EINTR) std::abort();
-      if (done > 0) sent += static_cast<size_t>(done);
-    }
-  }
-  void drain() { ::tcdrain(fd_); }
-
- private:
-  static std::uint32_t checksum(const std::string& text) {  // FNV-1a
-    std::uint32_t sum = 0x811c9dc5;
-    for (char each : text) sum = (sum ^ static_cast<unsigned char>(each)) * 0x01000193;
-    return sum;
-  }
-
-  const int fd_;
-  std::mutex mutex_;
-  u64 lines_ = 0;
-};
-
-// --- what shows that the medium is used as in production -----------------------------------------
-
-std::string first_line(const std::string& path) {
-  std::ifstream in(path);
-  std::string line;
-  std::getline(in, line);
-  return line;
-}
-
-/// Every shared mapping of the store has the flag "sf": page faults are synchronous (MAP_SYNC).
-bool mapped_synchronously() {
-  std::ifstream in("/proc/self/smaps");
-  size_t shared = 0;
-  size_t synchronous = 0;
-  bool of_store = false;
-  for (std::string line; std::getline(in, line);) {
-    if (line.find('-') < line.find(' ') && line.find(':') > line.find(' ')) {
-      std::istringstream fields(line);
-      std::string range, permissions;
-      fields >> range >> permissions;
-      of_store = line.ends_with(kStore) && permissions.ends_with('s');
-      shared += of_store;
-    } else if (of_store && line.starts_with("VmFlags:")) {
-      synchronous += (line + " ").find(" sf ") != std::string::npos;
-    }
-  }
-  return shared != 0 && synchronous == shared;
-}
-
-/// Whether a descriptor of this process leads to `target` and is open with `flags`.
-bool has_descriptor(const std::string& target, int flags) {
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    std::error_code gone;
-    if (std::filesystem::read_symlink(entry.path(), gone) != target) continue;
-    const int fd = std::stoi(entry.path().filename());
-    if (flags == 0 || (::fcntl(fd, F_GETFL) & flags) == flags) return true;
-  }
-  return false;
-}
-
-/// Says each fact once, when it is seen: a ring lives no longer than what it is used for.
-class Prover {
- public:
-  explicit Prover(Port& port) : port_(port) {
-    if (setting("MEDIUM") == "dax") open_ = {{"map_sync", mapped_synchronously}};
-    else
-      open_ = {{"write_cache",
-                [] {
-                  return first_line("/sys/block/" + setting("DEVICE") + "/queue/write_cache") ==
-                         "write back";
-                }},
-               {"direct_io", [] { return has_descriptor(kStore, O_DIRECT); }},
-               {"io_uring", [] { return has_descriptor("anon_inode:[io_uring]", 0); }}};
-  }
-
-  void look() {
-    std::erase_if(open_, [&](const Fact& fact) {
-      if (!fact.holds()) return false;
-      port_.say(std::string("proof ") + fact.name);
-      return true;
-    });
-  }
-
- private:
-  struct Fact {
-    const char* name;
-    std::function<bool()> holds;
-  };
-
-  Port& port_;
-  std::vector<Fact> open_;
-};
 
 // --- the life of one boot -----------------------------------------------------------------------
 
@@ -352,6 +225,7 @@ std::string live(Port& port) {
   if (::mount(("/dev/" + setting("DEVICE")).c_str(), kFolder, setting("FILESYSTEM").c_str(), 0,
               dax ? "dax=always" : "") != 0)
     return std::string("cannot mount the disk: ") + std::strerror(errno);
+  if (!setting("OBJECTS").empty()) return live_with_objects(uri, random, port);
   port.say("checking");
   if (std::string problem = check_file(uri, life, port); !problem.empty())
     return "the store is damaged: " + problem;

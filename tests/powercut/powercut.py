@@ -50,6 +50,7 @@ class Config:
     chunks: Chunks | None = None  # none: a redo log
     transactions: bool = False  # each step is one
     copies: bool = False  # two of the home image
+    objects: str = ""  # logged ones with this history, and each step is a call
 
     @property
     def device(self):
@@ -66,7 +67,15 @@ class Config:
 
     @property
     def proofs(self):
-        return {"write_cache", "direct_io", "io_uring"} if self.medium == "file" else {"map_sync"}
+        if self.medium == "dax":
+            return {"map_sync"}
+        # Objects write one thing after the other, for which no ring is needed.
+        return {"write_cache", "direct_io"} | (set() if self.objects else {"io_uring"})
+
+    @property
+    def acknowledges(self):
+        """The first word of the line that says that something is durable."""
+        return "step" if self.objects else "ack"
 
     @property
     def settings(self):
@@ -80,6 +89,8 @@ class Config:
             words["TRANSACTIONS"] = 1
         if self.copies:
             words["COPIES"] = 1
+        if self.objects:
+            words["OBJECTS"] = self.objects
         return words
 
 
@@ -95,6 +106,8 @@ CONFIGS = {config.name: config for config in (
     Config("dax-xfs-transactions", "dax", "xfs", transactions=True),
     Config("file-ext4-copies", "file", "ext4", copies=True),
     Config("dax-xfs-copies", "dax", "xfs", copies=True),
+    Config("file-ext4-objects", "file", "ext4", objects="none"),
+    Config("dax-xfs-objects", "dax", "xfs", objects="last"),
 )}
 
 
@@ -366,6 +379,8 @@ class Plan:
         if config.medium == "file" and draw.random() < 0.75:
             requests = draw.randrange(30)
             delay_s = delay_s if stage == "ack" else 0
+        if stage == "ack":
+            stage = config.acknowledges
         return Plan(stage, delay_s, requests, draw.getrandbits(63), draw.getrandbits(63))
 
 
@@ -486,7 +501,7 @@ class Campaign:
             pages, chunks = map(int, words.split())
             self.outcome.checked_pages += pages
             self.outcome.checked_chunks += chunks
-        elif kind == "unchecked" and self.journal.version() > 0:
+        elif kind == "unchecked" and (self.journal.version() > 0 or self.journal.steps() > 0):
             raise Loss(f"the store cannot be checked: {words}")
         elif kind == "proof":
             self.outcome.proofs[words] = self.outcome.proofs.get(words, 0) + 1
@@ -509,8 +524,8 @@ class Campaign:
             raise RuntimeError(f"{self.config.name} proved only {sorted(self.outcome.proofs)}")
         if self.config.chunks is not None and self.outcome.older == 0:
             raise RuntimeError(f"{self.config.name}: no older version was ever opened")
-        if self.config.transactions and self.journal.steps() == 0:
-            raise RuntimeError(f"{self.config.name}: no transaction was ever acknowledged")
+        if (self.config.transactions or self.config.objects) and self.journal.steps() == 0:
+            raise RuntimeError(f"{self.config.name}: no step was ever acknowledged")
         return cuts, None
 
     def boot_and_keep(self, cut, plan, lies=False, expected=()):
@@ -594,9 +609,10 @@ def run_config(bench, config, cuts, seed, folder):
     done, problem = campaign.run(cuts)
     seconds = time.monotonic() - start
     outcome = campaign.outcome
-    print(f"{config.name}: {done} cuts, {outcome.acknowledged} versions acknowledged, "
-          f"{seconds:.0f} s: {'LOST: ' + problem if problem else 'none lost'}", flush=True)
+    print(f"{config.name}: {done} cuts, {outcome.acknowledged} versions and "
+          f"{campaign.journal.steps()} single steps acknowledged, {seconds:.0f} s: {'LOST: ' + problem if problem else 'none lost'}", flush=True)
     return {"config": config.name, "cuts": done, "acknowledged": outcome.acknowledged,
+            "steps": campaign.journal.steps(),
             "lost": int(problem is not None), "seconds": round(seconds, 1), "seed": seed,
             "cut_at": outcome.cut_at, "cut_by_disk": outcome.cut_by_disk,
             "not_booted": outcome.not_booted, "recoveries": outcome.recovered,

@@ -19,7 +19,7 @@ template <class State>
 detail::ObjectType type_of() {
   static const State initial{};
   static const auto methods = detail::methods_of<State>(Methods<State>{});
-  return {typeid(State).name(), sizeof(State), methods, &initial};
+  return {typeid(State).name(), sizeof(State), methods, &initial, FlexibleState<State>};
 }
 
 detail::ObjectType type_of(ObjectState state) {
@@ -30,6 +30,8 @@ detail::ObjectType type_of(ObjectState state) {
       return type_of<Large>();
     case ObjectState::kReporting:
       return type_of<ReportingLanes>();
+    case ObjectState::kFlexible:
+      return type_of<FlexibleLanes>();
   }
   throw std::runtime_error("no such state");
 }
@@ -74,7 +76,7 @@ struct Found {
 };
 Found look_at(detail::OpenObject& open, const LoggedObject& object) {
   Found found;
-  found.state.resize(type_of(object.state).bytes);
+  found.state.resize(open.core().bytes());
   value_or_throw(open.core().read(
       [&](const void* state) { std::memcpy(found.state.data(), state, found.state.size()); }));
   if (object.options.history != ObjectHistory::kNone)
@@ -108,13 +110,6 @@ std::string check_told(const LoggedObject& object, const LaneCalls& calls, size_
              std::to_string(sum(calls)) + " are there";
   }
   return {};
-}
-
-Json json_of(const LaneCalls& calls) { return Json(std::vector<u64>(calls.begin(), calls.end())); }
-LaneCalls lane_calls_of(const Json& json) {
-  LaneCalls calls{};
-  for (u64 lane = 0; lane < kLanes; ++lane) calls[lane] = json.at(lane);
-  return calls;
 }
 
 bool is_instant(Method method) { return method == Method::kTell || method == Method::kStir; }
@@ -207,7 +202,7 @@ ObjectsVerdict LoggedObject::check(detail::OpenObject& open, size_t call, LaneCa
   const Callers* const callers = options.history != ObjectHistory::kNone ? &now.callers : nullptr;
   const std::string which = "object '" + name + "': ";
   if (in_order) {
-    if (sum(calls) >= digests.size() || digests[sum(calls)] != digest_of(now.state, callers))
+    if (!may_be(sum(calls), digest_of(now.state, callers), call))
       return {which + "its first " + std::to_string(sum(calls)) + " calls do not make it"};
   } else {
     for (u64 lane = 0; lane < kLanes; ++lane)
@@ -223,9 +218,25 @@ ObjectsVerdict LoggedObject::check(detail::OpenObject& open, size_t call, LaneCa
   return {.problem = which + lost, .lost = true};
 }
 
+// Between two calls it has had the size of before and each that it was given there, or of these the
+// last one that is durable and those after it.
+bool LoggedObject::may_be(u64 calls, u64 digest, size_t call) const {
+  if (calls >= digests.size()) return false;
+  bool may_be = digests[calls] == digest;
+  for (const Resized& each : resized) {
+    if (each.calls < calls) continue;
+    // One that is durable has the calls before it: fewer are lost, and said to be so.
+    if (each.calls > calls) break;
+    may_be = each.digest == digest || (may_be && each.by > call);
+  }
+  return may_be;
+}
+
 size_t LoggedObject::last_told() const {
   size_t last = made_by != kNever ? made_by : 0;
   if (gone_by != kNever) last = std::max(last, gone_by);
+  for (const Resized& each : resized)
+    if (each.by != kNever) last = std::max(last, each.by);
   for (const Told& each : told) last = std::max(last, each.by);
   return last;
 }
@@ -292,70 +303,6 @@ ObjectsVerdict check_logged(const std::vector<LoggedObject>& objects, u64 bytes_
   }
 }
 
-Json LoggedObject::json() const {
-  Json json = {{"name", name},
-               {"state", static_cast<u64>(state)},
-               {"options",
-                {options.log_bytes, options.checkpoint_calls, static_cast<u64>(options.durability),
-                 options.servers, static_cast<u64>(options.history), options.callers,
-                 options.archive_bytes}},
-               {"in_order", in_order},
-               {"merges", merges},
-               {"digests", digests},
-               {"lanes", lanes},
-               {"there", {made_from, made_by, gone_from, gone_by}}};
-  json["seen"] = Json::array();
-  for (const auto& lane : seen) {
-    Json calls = Json::array();
-    for (const LaneCalls& each : lane) calls.push_back(json_of(each));
-    json["seen"].push_back(std::move(calls));
-  }
-  json["made"] = Json::array();
-  for (const auto& lane : made) {
-    Json calls = Json::array();
-    for (const Made& each : lane)
-      calls.push_back({static_cast<u64>(each.method), each.lane, each.value, each.answer});
-    json["made"].push_back(std::move(calls));
-  }
-  json["told"] = Json::array();
-  for (const Told& each : told) json["told"].push_back({json_of(each.calls), each.by});
-  return json;
-}
-
-LoggedObject LoggedObject::of(const Json& json) {
-  LoggedObject object;
-  object.name = json.at("name");
-  object.state = static_cast<ObjectState>(json.at("state").get<u64>());
-  const Json& options = json.at("options");
-  object.options = {.log_bytes = options.at(0),
-                    .checkpoint_calls = options.at(1),
-                    .durability = static_cast<ObjectDurability>(options.at(2).get<u64>()),
-                    .servers = options.at(3),
-                    .history = static_cast<ObjectHistory>(options.at(4).get<u64>()),
-                    .callers = options.at(5),
-                    .archive_bytes = options.at(6)};
-  object.in_order = json.at("in_order");
-  object.merges = json.at("merges");
-  object.digests = json.at("digests").get<std::vector<u64>>();
-  for (u64 lane = 0; lane < kLanes; ++lane) {
-    object.lanes[lane] = json.at("lanes").at(lane).get<std::vector<u64>>();
-    for (const Json& each : json.at("seen").at(lane))
-      object.seen[lane].push_back(lane_calls_of(each));
-  }
-  for (u64 lane = 0; lane < kLanes; ++lane)
-    for (const Json& each : json.at("made").at(lane))
-      object.made[lane].push_back(
-          {static_cast<Method>(each.at(0).get<u64>()), each.at(1), each.at(2), each.at(3)});
-  for (const Json& each : json.at("told"))
-    object.told.push_back({lane_calls_of(each.at(0)), each.at(1)});
-  const Json& there = json.at("there");
-  object.made_from = there.at(0);
-  object.made_by = there.at(1);
-  object.gone_from = there.at(2);
-  object.gone_by = there.at(3);
-  return object;
-}
-
 Status RefusingWrites::write(u64 offset, media::Bytes data, const media::Site& site) {
   return unless_refused(site, [&] { return inner().write(offset, data, site); });
 }
@@ -393,6 +340,11 @@ LoggedObjects::Handle::Handle(LoggedObject object, std::shared_ptr<detail::OpenO
     object_.made[lane].resize(std::min<u64>(object_.made[lane].size(), callers_[lane].calls));
   models_.assign(object_.in_order ? 1 : kLanes, now.state);
   if (object_.in_order) object_.digests.resize(sum(found) + 1);
+  if (!object_.resized.empty()) {  // it is of one of the sizes that it may be of
+    const bool has_callers = object_.options.history != ObjectHistory::kNone;
+    object_.digests.back() = digest_of(now.state, has_callers ? &callers_ : nullptr);
+    std::erase_if(object_.resized, [&](const auto& each) { return each.calls >= sum(found); });
+  }
   for (u64 lane = 0; lane < kLanes && !object_.in_order; ++lane) {
     object_.lanes[lane].resize(found[lane] + 1);
     object_.seen[lane].resize(std::min(object_.seen[lane].size(), found[lane]));
@@ -433,7 +385,10 @@ u64 LoggedObjects::Handle::model(Method method, u32 lane, std::span<const std::b
   const detail::ObjectMethod& function =
       type_of(object_.state).methods[static_cast<size_t>(method)];
   u64 answer = 0;
-  function.run(state.data(), context.data(), &answer);
+  {
+    const object::InMethod in_method(state.size());
+    function.run(state.data(), context.data(), &answer);
+  }
   const Callers* callers = nullptr;
   if (object_.options.history != ObjectHistory::kNone) {
     format::ObjectCaller& caller = callers_[lane];
@@ -463,6 +418,7 @@ void LoggedObjects::Handle::log(LoggedObject::Made made) {
     if (object_.options.durability != ObjectDurability::kRelaxed) note_told(seen);
   }
   ++returned_[lane];
+  open_->level();
 }
 
 void LoggedObjects::Handle::sync() {
@@ -475,7 +431,21 @@ bool LoggedObjects::Handle::checkpoint() {
   const LaneCalls calls = returned();
   if (!open_->core().checkpoint()) return false;
   note_told(calls);
+  open_->level();
   return true;
+}
+
+// It is durable when it returns, with all that was called before.
+void LoggedObjects::Handle::resize(u64 words) {
+  Bytes& state = models_.front();
+  state.resize(type_of(object_.state).bytes + words * sizeof(u64));
+  const bool has_callers = object_.options.history != ObjectHistory::kNone;
+  const LaneCalls calls = returned();
+  object_.resized.push_back(
+      {sum(calls), digest_of(state, has_callers ? &callers_ : nullptr), LoggedObject::kNever});
+  value_or_throw(open_->resize(state.size()));
+  object_.resized.back().by = calls_();
+  note_told(calls);
 }
 
 void LoggedObjects::open(const std::string& uri, const ObjectsOptions& options,
@@ -569,6 +539,8 @@ std::vector<LoggedObject> LoggedObjects::end_session() {
     object.made_from = object.made_by = 0;
     object.gone_from = LoggedObject::kNever;
     for (LoggedObject::Told& told : object.told) told.by = 0;
+    for (LoggedObject::Resized& each : object.resized)
+      if (each.by != LoggedObject::kNever) each.by = 0;
   }
   return session;
 }

@@ -48,6 +48,7 @@ struct Lanes {
     object_changed(&word, sizeof word);
     at.mixed = (at.mixed ^ (value + 0xd1342543de82ef95)) * 0x9e3779b97f4a7c15 + 1;
     word = at.mixed;
+    put_behind(at);
     ++at.calls;
   }
   u64 tell(u32 lane, u64 value) noexcept {
@@ -81,6 +82,16 @@ struct Lanes {
   }
 
  private:
+  /// Of one that is flexible: which call this is says as well how large the object is.
+  void put_behind(Lane& at) noexcept {
+    const u64 bytes = object_bytes();
+    if (bytes < sizeof(Lanes) + kLanes * sizeof(u64)) return;
+    const u64 count = round_down((bytes - sizeof(Lanes)) / sizeof(u64), kLanes);
+    const u64 lane = static_cast<u64>(&at - lanes);  // whose words are no other one's
+    u64& word = reinterpret_cast<u64*>(this + 1)[(at.calls * kLanes + lane) % count];
+    object_changed(&word, sizeof word);
+    word = at.mixed += count;
+  }
   template <u64 kCount>
   static u64 sum(const Words<kCount>& value) noexcept {
     u64 sum = 0;
@@ -90,12 +101,16 @@ struct Lanes {
 };
 /// One whose methods are known to report.
 struct ReportingLanes : Lanes<4096> {};
+/// One that gets other sizes.
+struct FlexibleLanes : Lanes<8> {
+  static constexpr bool kIsFlexible = true;
+};
 
 /// In the order of Methods.
 enum class Method : size_t { kPut, kTell, kStir, kChurn, kPutLong, kPutLonger, kAdd };
 
 /// Which state an object has.
-enum class ObjectState : u64 { kSmall, kLarge, kReporting };
+enum class ObjectState : u64 { kSmall, kLarge, kReporting, kFlexible };
 
 /// What is wrong with objects that were opened, or "".
 struct ObjectsVerdict {
@@ -121,6 +136,13 @@ struct LoggedObject {
     u64 answer;
   };
 
+  /// Another size, with what the object was in it after so many calls.
+  struct Resized {
+    u64 calls;
+    u64 digest;
+    size_t by;  ///< recorded calls of the medium when it returned
+  };
+
   std::string name;
   ObjectState state = ObjectState::kSmall;
   ObjectOptions options;
@@ -129,6 +151,8 @@ struct LoggedObject {
   /// What the object is after so many calls, from 0; or each of its lanes.
   std::vector<u64> digests{};
   std::array<std::vector<u64>, kLanes> lanes{};
+  /// In their order. Of such an object one thread calls.
+  std::vector<Resized> resized{};
   /// Where threads call: those of the lanes that had returned when a call of a lane began.
   std::array<std::vector<LaneCalls>, kLanes> seen{};
   std::vector<Told> told{};
@@ -147,6 +171,8 @@ struct LoggedObject {
 
   /// The calls of the medium by the last of all that the program was told.
   size_t last_told() const;
+  /// After so many calls of its own and so many of the medium it may be this.
+  bool may_be(u64 calls, u64 digest, size_t call) const;
 
   Json json() const;
   static LoggedObject of(const Json& json);
@@ -233,6 +259,8 @@ class LoggedObjects::Handle {
   void sync();
   /// Whether it succeeded.
   bool checkpoint();
+  /// Of a flexible one: it has so many words behind its state.
+  void resize(u64 words);
 
   /// All that returned is durable.
   void note_all_told() { note_told(returned()); }
@@ -275,6 +303,9 @@ struct perdura::Methods<perdura::proof::Lanes<kWords>>
           perdura::Deferrable<&perdura::proof::Lanes<kWords>::add,
                               &perdura::proof::Lanes<kWords>::of,
                               &perdura::proof::Lanes<kWords>::join, perdura::kCommutes>> {};
+template <>
+struct perdura::Methods<perdura::proof::FlexibleLanes>
+    : perdura::Methods<perdura::proof::Lanes<8>> {};
 template <>
 struct perdura::Methods<perdura::proof::ReportingLanes>
     : perdura::MethodList<

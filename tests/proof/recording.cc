@@ -74,8 +74,10 @@ std::unique_ptr<media::Medium> Run::wrap(std::unique_ptr<media::Medium> inner) {
 void Run::open_objects() {
   const bool beside = store_ != nullptr || container_ != nullptr;
   const std::string overflow = proof::uri(medium_, folder_.path(kOverflowFile));
+  ObjectsOptions options = options_of_objects(objects_bytes_max_, overflow);
+  options.wear_moves = wear_moves_;
   logged_.open(
-      uri(), options_of_objects(objects_bytes_max_, overflow),
+      uri(), options,
       [this]() -> Result<std::unique_ptr<media::Medium>> {
         PERDURA_ASSIGN(media::OpenedMedium opened, media::open_medium(uri(), {}));
         return wrap(std::move(opened.medium));

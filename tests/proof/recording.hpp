@@ -139,6 +139,8 @@ class Run {
   void open_objects();
   /// They have so much space in their store, and an overflow store; before the first open.
   void limit_objects(u64 bytes_max) { objects_bytes_max_ = bytes_max; }
+  /// They move where their places are worn so much more than others.
+  void level_wear(u64 wear_moves) { wear_moves_ = wear_moves; }
   LoggedObjects& objects() { return logged_; }
   /// From the next opening of a medium on.
   void refuse(const Refusal& refusal) { refusal_ = refusal; }
@@ -243,6 +245,7 @@ class Run {
   LoggedObjects logged_{[this] { return recording_.size(); }};
   bool objects_alone_ = false;
   u64 objects_bytes_max_ = 0;
+  u64 wear_moves_ = 0;
   std::vector<Session> sessions_;
 };
 

@@ -107,6 +107,8 @@ TEST_F(CliObjects, InfoSaysWhatTheyAre) {
   expect_contains(ran.out, "objects      2\n");
   expect_contains(ran.out, "  8 B of N7perdura4test5TallyE, log of 8 KiB; copy ");
   expect_contains(ran.out, "entries: 5 new, 0 resilient\n");
+  expect_contains(ran.out, "    owner: process ");
+  expect_contains(ran.out, ", which has ended\n");
   expect_contains(ran.out, "    caller 3: ");
   expect_contains(ran.out, "    caller 7: ");
   expect_contains(ran.out, "    archive: ");
@@ -116,6 +118,7 @@ TEST_F(CliObjects, InfoSaysWhatTheyAre) {
   expect_contains(json.out, "\"history\": \"none\"");
   expect_contains(json.out, "\"history\": \"all\"");
   expect_contains(json.out, "\"new_entries\": 5");
+  expect_contains(json.out, "\"owner_lives\": false");
   expect_contains(json.out, "\"archive_bytes\": 65536");
   expect_contains(json.out, "\"potid\": 7");
 
@@ -134,12 +137,18 @@ TEST_F(CliObjects, InfoSaysWhatTheyAre) {
 
 TEST_F(CliObjects, InfoBesideAProgramSaysWhatIsSure) {
   make();
-  const Objects objects = Objects::open(store());
+  Objects objects = Objects::open(store());
+  (void)objects.object<Tally>("plain");
   const Outcome ran = run_on("info");
   EXPECT_EQ(ran.exit_code, 0) << ran.err;
   expect_contains(ran.out, "log of 8 KiB; copy ");
   EXPECT_EQ(ran.out.find("entries:"), std::string::npos) << ran.out;
-  expect_contains(run_on("info --json").out, "\"content\": null");
+  const std::string self = std::to_string(::getpid());
+  expect_contains(ran.out, "    owner: process " + self + ", which is running\n");
+  const Outcome json = run_on("info --json");
+  expect_contains(json.out, "\"content\": null");
+  expect_contains(json.out, "\"owner_pid\": " + self + ",");
+  expect_contains(json.out, "\"owner_lives\": true");
 }
 
 TEST_F(CliObjects, CheckFindsABitAnywhereInAnArchive) {

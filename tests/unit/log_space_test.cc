@@ -1,15 +1,23 @@
 // Goal: who waits for space of the log gets what becomes free, what is kept for versions is there
 // when they need it, and only what nobody may need is given back. Method: a log on a medium that
-// stops growing when it is told to.
+// stops growing when it is told to, or tells of it.
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <atomic>
+#include <functional>
+#include <optional>
+#include <thread>
 #include <vector>
 
 #include "commit/redo_log_engine.hpp"
+#include "media/decorator.hpp"
 #include "media/fault.hpp"
 #include "support/files.hpp"
 #include "support/log_volume.hpp"
+#include "support/threads.hpp"
 
 namespace perdura::test {
 namespace {
@@ -18,6 +26,20 @@ using log::Space;
 
 constexpr u32 kRegion = 1;
 
+/// Tells before it grows.
+class TellingMedium final : public media::Decorator {
+ public:
+  TellingMedium(std::unique_ptr<Medium> inner, const std::function<void()>& tell)
+      : Decorator(std::move(inner)), tell_(tell) {}
+  Status grow(u64 size, bool prewrite) override {
+    if (tell_) tell_();
+    return Decorator::grow(size, prewrite);
+  }
+
+ private:
+  const std::function<void()>& tell_;
+};
+
 class LogSpace : public testing::Test {
  protected:
   static constexpr u64 kSegment = format::kSegmentBytesMax;
@@ -25,9 +47,11 @@ class LogSpace : public testing::Test {
   static constexpr u64 kNoLimit = 64 * kMiB;
 
   LogSpace()
-      : volume_(open_volume(
-            "file:" + folder_.path("log.pd"),
-            [&](std::unique_ptr<media::Medium> inner) { return plan_.wrap(std::move(inner)); })),
+      : volume_(open_volume("file:" + folder_.path("log.pd"),
+                            [&](std::unique_ptr<media::Medium> inner) {
+                              return plan_.wrap(std::make_unique<TellingMedium>(std::move(inner),
+                                                                                before_growth_));
+                            })),
         region_(add_region(*volume_, kMiB)) {
     open(kLimit);
   }
@@ -59,6 +83,7 @@ class LogSpace : public testing::Test {
   }
 
   const TempDir folder_{TempDir::kMemory};
+  std::function<void()> before_growth_;
   media::FaultPlan plan_;
   const std::unique_ptr<region::Volume> volume_;
   const std::unique_ptr<region::Region> region_;
@@ -96,6 +121,91 @@ TEST_F(LogSpace, ComesFromVersionsThatAreBroughtHome) {
   });
   EXPECT_TRUE(log_->take(log::Content::kVersions, 2));
   EXPECT_EQ(relieved, 1u);
+}
+
+// So that nobody waits while the medium grows.
+TEST_F(LogSpace, IsTakenBeforeItIsWanted) {
+  constexpr u64 kMany = 64 * kSegment;
+  open(kMany);
+  u64 told = 0;
+  u64 taken = 0;
+  u64 waited = 0;
+  log_->on_scarcity([&] { ++told; });
+  before_growth_ = [&] { ++waited; };
+  take(4, 1);  // who comes first waits: there was nothing yet
+  log_->grow_ahead();
+  waited = told = 0;
+  for (u64 capacity = log_->capacity_bytes(); capacity + 16 * kMiB <= kMany;
+       capacity = log_->capacity_bytes()) {
+    for (taken = 0; told == 0; ++taken) take(1, 1);
+    EXPECT_EQ(waited, 0u) << "who took segment " << taken_.size() << " waited for space";
+    take(1, 1);
+    EXPECT_EQ(told, 1u) << "of the same scarcity";
+    log_->grow_ahead();
+    EXPECT_EQ(waited, 1u);
+    EXPECT_GT(log_->capacity_bytes(), capacity);
+    told = waited = 0;
+  }
+}
+
+TEST_F(LogSpace, IsNotTakenAheadBeyondTheLimit) {
+  open(kLimit);
+  u64 told = 0;
+  log_->on_scarcity([&] { ++told; });
+  while (log_->capacity_bytes() < kLimit) take(1, 1);
+  told = 0;
+  const u64 capacity = log_->capacity_bytes();
+  while (lines_that_fit() != 0) take(1, 1);
+  EXPECT_EQ(told, 0u);
+  log_->grow_ahead();
+  EXPECT_EQ(log_->capacity_bytes(), capacity);
+}
+
+// Whoever needs the space has an error, or finds that there is some by now.
+TEST_F(LogSpace, ThatCannotBeTakenAheadIsTakenInNeed) {
+  open(kNoLimit);
+  u64 told = 0;
+  log_->on_scarcity([&] { ++told; });
+  while (told == 0) take(1, 1);
+  const u64 capacity = log_->capacity_bytes();
+  fill_medium();
+  log_->grow_ahead();
+  EXPECT_EQ(log_->capacity_bytes(), capacity);
+  take_all(1);
+  EXPECT_EQ(told, 1u) << "nobody has found space since";
+  EXPECT_EQ(taken_.size(), capacity / kSegment);
+  plan_.disarm();
+  take(1, 1);
+  EXPECT_GT(log_->capacity_bytes(), capacity);
+}
+
+// While it grows others take what is free and give back what they have; who finds nothing waits for
+// it and does not take as much again.
+TEST_F(LogSpace, GrowsWhileOthersUseWhatThereIs) {
+  open(kNoLimit);
+  bool is_scarce = false;
+  log_->on_scarcity([&] { is_scarce = true; });
+  while (!is_scarce) take(1, 1);
+  u64 growths = 0;
+  std::optional<Space::Place> last;
+  std::thread waiting;
+  before_growth_ = [&] {
+    if (++growths != 1) return;
+    while (lines_that_fit() != 0) take(1, 1);
+    const u64 capacity = log_->capacity_bytes();
+    EXPECT_EQ(taken_.size(), capacity / kSegment);
+    std::atomic<pid_t> id = 0;
+    waiting = std::thread([&] {
+      id = ::gettid();
+      last = value_or_throw(log_->take(log::Content::kVersions, 1));
+    });
+    while (id == 0) std::this_thread::yield();
+    await_asleep(id);
+  };
+  log_->grow_ahead();
+  waiting.join();
+  EXPECT_EQ(growths, 1u);
+  EXPECT_TRUE(last);
 }
 
 // Else a full medium may refuse the version that the transactions of the session need.

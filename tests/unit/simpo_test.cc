@@ -212,6 +212,42 @@ TEST_F(Simpo, WhatACrashLeftIsFreedByItsNumber) {
             "");
 }
 
+// An object that somebody refers to is not freed; one that is freed nothing refers to, and what
+// gets its number later, and its memory on the medium, is another one that begins with zeros.
+TEST_F(Simpo, AReferenceToWhatWasFreedIsAnError) {
+  ASSERT_TRUE(killed_life([]() -> std::string {
+    auto numbers = std::make_unique<Numbers>(10, 5);
+    EXPECT_OR_SAY(pofree(5) == -PERDURA_MISUSE);
+    EXPECT_OR_SAY(std::strstr(perdura_last_error(), "let go of it") != nullptr);
+    EXPECT_OR_SAY(numbers->simpo_add_and_get(3, 7) == 7);
+    numbers.reset();
+    const auto is_gone = []() -> std::string {
+      EXPECT_OR_SAY(pofree(5) == -PERDURA_NOT_FOUND);
+      EXPECT_OR_SAY(porealloc(5, 80) == nullptr && perdura_last_code() == PERDURA_NOT_FOUND);
+      EXPECT_OR_SAY(porecorded(5, 0) == -PERDURA_NOT_FOUND);
+      return "";
+    };
+    EXPECT_OR_SAY(is_gone() == "");
+    Numbers other(10, 6);  // with the space of the one that has gone
+    EXPECT_OR_SAY(other.simpo_add_and_get(3, 1) == 1);
+    EXPECT_OR_SAY(is_gone() == "");
+    EXPECT_OR_SAY(pocreate(5, 40) != nullptr && pofree(5) == 0);
+    EXPECT_OR_SAY(is_gone() == "");
+    return die();
+  }));
+  EXPECT_EQ(life([]() -> std::string {
+              EXPECT_OR_SAY(porealloc(5, 80) == nullptr);
+              EXPECT_OR_SAY(perdura_last_code() == PERDURA_NOT_FOUND);
+              EXPECT_OR_SAY(porecorded(5, 0) == -PERDURA_NOT_FOUND);
+              Numbers again(10, 5);
+              EXPECT_OR_SAY(again.at(3) == 0 && porecorded(5, 0) == 0);
+              Numbers other(10, 6);
+              EXPECT_OR_SAY(other.at(3) == 1);
+              return "";
+            }),
+            "");
+}
+
 TEST_F(Simpo, SizesChangeForGood) {
   ASSERT_TRUE(killed_life([]() -> std::string {
     Numbers numbers(10, 5);

@@ -85,6 +85,12 @@ object::Function function_of(const ObjectMethod& method) {
   return function;
 }
 
+bool has_name_of(std::string_view found, const ObjectType& type) {
+  return found == type.name || std::ranges::any_of(type.formerly, [&](std::string_view former) {
+           return found == former || object::type_text(found) == former;
+         });
+}
+
 }  // namespace
 
 // What has no lasting name is another one in another translation unit, or in the next build.
@@ -104,26 +110,26 @@ Status check_build(const format::ObjectBuild& build, const ObjectOptions& option
                  "has methods of the object, has no build id; link them with -Wl,--build-id"};
 }
 
-bool is_of_type(std::string_view found, const ObjectType& type) {
-  return found == type.name || std::ranges::any_of(type.formerly, [&](std::string_view former) {
-           return found == former || object::type_text(found) == former;
-         });
+// Layouts are known by their sizes.
+bool is_of_type(const format::ObjectHead& found, const ObjectType& type) {
+  return has_name_of(found.type, type) &&
+         (type.is_flexible ? found.bytes >= type.bytes : found.bytes == type.bytes);
 }
 
-// Layouts are known by their sizes.
 Failure other_type(const format::ObjectHead& found, const ObjectType& type,
                    const std::string& store) {
   const std::string name = object::type_text(found.type);
   const std::string now = object::type_text(type.name);
   const std::string remedy =
-      is_of_type(found.type, type)
+      has_name_of(found.type, type)
           ? "open it with the program that made it, and copy its state to an object of another name"
           : "open it as what it is, or remove it; where that type was renamed, say so by "
             "Methods<" +
                 now + ">::kFormerly[] = {\"" + name + "\"}";
   return {Code::kTypeMismatch, "object '" + std::string(found.name) + "' of '" + store + "' is a " +
                                    name + " of " + std::to_string(found.bytes) + " bytes, not a " +
-                                   now + " of " + std::to_string(type.bytes) + ": " + remedy};
+                                   now + " of " + std::to_string(type.bytes) +
+                                   (type.is_flexible ? " or more: " : ": ") + remedy};
 }
 
 Result<std::vector<object::Function>> functions_of(const std::vector<std::string>& names,

@@ -16,8 +16,8 @@ namespace perdura::detail {
 Status check_names(const ObjectType& type);
 /// kUnsupported where only one build may do what it has logged, and nobody can tell which this is.
 Status check_build(const format::ObjectBuild& build, const ObjectOptions& options);
-/// Whether an object whose head has such a type name is one of the type.
-bool is_of_type(std::string_view found, const ObjectType& type);
+/// Whether an object with such a head is one of the type.
+bool is_of_type(const format::ObjectHead& found, const ObjectType& type);
 /// kTypeMismatch, of an object that is not of the type, or has another size.
 Failure other_type(const format::ObjectHead& found, const ObjectType& type,
                    const std::string& store);
@@ -26,10 +26,11 @@ Result<std::vector<object::Function>> functions_of(const std::vector<std::string
                                                    const ObjectType& type);
 /// Of each method the place of its name.
 std::vector<u16> numbers_of(const std::vector<std::string>& names, const ObjectType& type);
-/// `block`: of the memory that processes share, if they do.
+/// `block`: of the memory that processes share, if they do. `runtime`: whose object it is.
 std::shared_ptr<OpenObject> opened(std::unique_ptr<object::ObjectCore> core,
                                    const std::vector<std::string>& names, const ObjectType& type,
-                                   const ObjectOptions& options, u32 block);
+                                   const ObjectOptions& options, u32 block,
+                                   const std::shared_ptr<RuntimeLink>& runtime);
 /// As they lie on the medium.
 u64 bytes_of(const std::vector<std::string>& names);
 object::CoreOptions core_options(const ObjectOptions& options, const format::ObjectHead& head);

@@ -12,6 +12,19 @@ namespace perdura {
 void object_changed(const void* first, size_t bytes) noexcept {
   object::ObjectChanges::report(first, bytes);
 }
+
+size_t object_bytes() noexcept { return object::InMethod::bytes(); }
+
+namespace {
+
+// A method may be run by a thread that holds what these wait for.
+void refuse_in_method() {
+  if (object::InMethod::any())
+    throw Error(Code::kMisuse,
+                "a method of an object uses perdura::Objects; do that when it has returned");
+}
+
+}  // namespace
 namespace detail {
 
 constinit thread_local std::uint32_t current_caller = 0;
@@ -19,12 +32,14 @@ constinit thread_local std::uint32_t current_caller = 0;
 void object_defer(OpenObject& object, size_t method, Domain domain,
                   std::span<const std::byte> context) {
   value_or_throw(object.core().defer(object.call_of(method, current_caller, domain, context)));
+  object.level();
 }
 
 void object_call(OpenObject& object, size_t method, Domain domain,
                  std::span<const std::byte> context, void* result) {
   value_or_throw(
       object.core().call(object.call_of(method, current_caller, domain, context), result));
+  object.level();
 }
 
 void object_read(OpenObject& object, void (*look)(const void* state, void* with), void* with) {
@@ -34,8 +49,21 @@ void object_read(OpenObject& object, void (*look)(const void* state, void* with)
 void object_sync(OpenObject& object) { value_or_throw(object.core().sync()); }
 
 std::uint64_t object_checkpoint(OpenObject& object) {
-  return value_or_throw(object.core().checkpoint());
+  const u64 version = value_or_throw(object.core().checkpoint());
+  object.level();
+  return version;
 }
+
+void object_resize(OpenObject& object, size_t bytes, size_t bytes_min) {
+  refuse_in_method();
+  if (bytes < bytes_min)
+    throw Error(Code::kInvalidArgument, "an object of this state has at least its " +
+                                            std::to_string(bytes_min) + " bytes, not " +
+                                            std::to_string(bytes));
+  value_or_throw(guarded([&] { return object.resize(bytes); }));
+}
+
+size_t object_size(OpenObject& object) { return object.core().bytes(); }
 
 CallerRecord object_caller(OpenObject& object, std::uint32_t potid) {
   const format::ObjectCaller found = value_or_throw(object.core().caller(potid));
@@ -53,11 +81,8 @@ Objects Objects::open(std::string_view uri, const ObjectsOptions& options) {
 
 namespace {
 
-// A method may be run by a thread that holds what these wait for.
 detail::ObjectsRuntime& in_use(const std::unique_ptr<detail::ObjectsRuntime>& runtime) {
-  if (object::InMethod::any())
-    throw Error(Code::kMisuse,
-                "a method of an object uses perdura::Objects; do that when it has returned");
+  refuse_in_method();
   if (!runtime) throw Error(Code::kMisuse, "objects that were moved from are used");
   return *runtime;
 }

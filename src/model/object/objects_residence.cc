@@ -130,6 +130,11 @@ Result<ObjectCore::Places> ObjectsRuntime::allocate_places(const ObjectHead& hea
     }
     parts[i].first = *place;
   }
+  ObjectHead there = head;
+  there.copy = 0;
+  std::ranges::copy(places.copy, there.copy_place);
+  there.log_place = places.log;
+  places.wear = table_->wear().of(there);
   return places;
 }
 
@@ -140,7 +145,8 @@ std::vector<OpenObject*> ObjectsRuntime::by_last_call() {
   std::vector<OpenObject*> found;
   for (const auto& [name, open] : open_) {
     if (open->was_called()) open->set_last_look(looks_);
-    if (!open->core().is_away() && !open->core().keeps_all_calls()) found.push_back(open.get());
+    const bool may_move = !open->core().is_away() && !open->core().keeps_all_calls();
+    if (may_move && open.get() != stays_) found.push_back(open.get());
   }
   std::ranges::sort(found, {}, [](OpenObject* each) {
     return std::pair(each->last_look(), std::string_view(each->core().head().name));
@@ -161,6 +167,8 @@ Result<bool> ObjectsRuntime::move_somebody_out() {
     for (size_t i = 0; !moved && i < all.size(); ++i) {
       ObjectCore& core = all[i]->core();
       ObjectTable::Entry entry = *table_->find(core.head().name);
+      entry.wear = core.newest().wear;
+      core.try_set_free_places(worn_free_places(&entry.head));
       Result<bool> out = move_out(entry, 0, [&](u64 place, u64) {
         Result<bool> done = core.move_out(place);
         if (done && !*done) return done;  // whoever executes may take its time
@@ -205,6 +213,7 @@ template <class Move>
 Result<bool> ObjectsRuntime::move_out(ObjectTable::Entry& entry, u64 log_bytes, const Move& move) {
   object::ObjectSpace& there = overflow_->space();
   const ObjectHead before = entry.head;
+  note_left({before, entry.owner, entry.wear, {}});
   const u64 bytes = format::object_image_bytes(before);
   PERDURA_ASSIGN(const u64 place, there.allocate(bytes));
   u64 log_place = 0;

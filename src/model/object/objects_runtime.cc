@@ -41,6 +41,18 @@ Status check_name(std::string_view name, const char* what) {
                  std::to_string(format::kObjectNameMax) + ", none of them zero");
 }
 
+// Of a new object.
+Status check_bytes(const ObjectType& type, u64 bytes) {
+  if (bytes == 0 || bytes == type.bytes) return {};
+  if (type.is_flexible && bytes >= type.bytes && bytes <= format::kObjectBytesMax) return {};
+  return invalid(
+      std::string("objects of ") + type.name + " have " + std::to_string(type.bytes) +
+      (type.is_flexible
+           ? " to " + std::to_string(format::kObjectBytesMax) + " bytes, not "
+           : " bytes, since their state is not flexible (perdura::FlexibleState), not ") +
+      std::to_string(bytes));
+}
+
 Status check_type(const ObjectType& type) {
   PERDURA_TRY(check_name(type.name, "type"));
   return check_names(type);
@@ -86,9 +98,11 @@ Status check_answers(const ObjectType& type, bool has_history) {
 
 std::shared_ptr<OpenObject> opened(std::unique_ptr<ObjectCore> core,
                                    const std::vector<std::string>& names, const ObjectType& type,
-                                   const ObjectOptions& options, u32 block) {
+                                   const ObjectOptions& options, u32 block,
+                                   const std::shared_ptr<RuntimeLink>& runtime) {
   return std::make_shared<OpenObject>(std::move(core), numbers_of(names, type),
-                                      std::chrono::milliseconds(options.pending_ms), block);
+                                      std::chrono::milliseconds(options.pending_ms), block,
+                                      runtime);
 }
 
 u64 bytes_of(const std::vector<std::string>& names) {
@@ -171,6 +185,7 @@ Result<std::unique_ptr<ObjectsRuntime>> ObjectsRuntime::open(std::string_view ur
                    "' is the store itself; choose another one");
   std::unique_ptr<ObjectsRuntime> runtime(new ObjectsRuntime);
   runtime->bytes_max_ = options.bytes_max;
+  runtime->wear_moves_ = options.wear_moves;
   PERDURA_ASSIGN(runtime->shared_, open_store(uri, options, open_medium));
   runtime->memory_ = runtime->shared_->memory();
   if (!runtime->memory_) store::SharedMemory::remove_left(runtime->shared_->volume());
@@ -245,7 +260,7 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::object(std::string_view name
   PERDURA_TRY(require_open());
   PERDURA_TRY(catch_up());
   const ObjectTable::Entry* const found = table_->find(name);
-  if (found != nullptr && (!is_of_type(found->head.type, type) || found->head.bytes != type.bytes))
+  if (found != nullptr && !is_of_type(found->head, type))
     return other_type(found->head, type, shared_->volume().name());
   if (const auto open = open_.find(name); open != open_.end()) return open->second;
   PERDURA_TRY(check_build(program_.of(type), options));
@@ -253,6 +268,7 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::object(std::string_view name
   PERDURA_ASSIGN(auto made, found == nullptr ? create(name, type, options)
                                              : open_found(*found, type, options));
   note_change();
+  if (wear_moves_ != 0 && !memory_) made->core().say_when_worn(wear_moves_);
   open_.emplace(name, made);
   look_after(*made);
   return made;
@@ -320,27 +336,34 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::create(std::string_view name
                                                            const ObjectType& type,
                                                            const ObjectOptions& options) {
   PERDURA_TRY(check_room(type, options.log_bytes / kLineBytes, medium().geometry().write_bytes));
+  PERDURA_TRY(check_bytes(type, options.bytes));
   const bool has_history = options.history != ObjectHistory::kNone;
   PERDURA_TRY(check_answers(type, has_history));
   std::vector<std::string> names;
   for (const ObjectMethod& method : type.methods) names.emplace_back(method.name);
   if (memory_) PERDURA_TRY(check_shared(type, names, options.history == ObjectHistory::kAll));
+  std::vector<std::byte> state(std::max(options.bytes, type.bytes));
+  std::memcpy(state.data(), type.initial, type.bytes);
   PERDURA_ASSIGN(const u64 session, session_of_opening());
   PERDURA_ASSIGN(ObjectTable::Entry entry, table_->new_entry());
   entry.head.history = static_cast<format::ObjectHistory>(options.history);
   if (has_history) entry.head.callers = options.callers;
   if (options.history == ObjectHistory::kAll)
     entry.head.archive_lines = object::pages_bytes(options.archive_bytes) / kLineBytes;
-  PERDURA_TRY(allocate(entry, type.bytes, options.log_bytes, bytes_of(names)));
+  PERDURA_TRY(allocate(entry, state.size(), options.log_bytes, bytes_of(names)));
   name.copy(entry.head.name, format::kObjectNameMax);
   std::string_view(type.name).copy(entry.head.type, format::kObjectNameMax);
   entry.head.session = session;
   PERDURA_TRY(write_names(names, entry.head));
   PERDURA_ASSIGN(std::vector<object::Function> functions, functions_of(names, type));
+  entry.wear = table_->wear().of(entry.head);
+  const std::vector<format::ObjectFreePlace> free_places = worn_free_places();
   NewBlock block(memory_, region_, entry.place);
   ObjectCore::Parts parts{.medium = &medium(),
                           .head_place = entry.place,
                           .head = entry.head,
+                          .wear = entry.wear,
+                          .free_places = free_places,
                           .unclear = entry.unclear,
                           .session = session,
                           .build = program_.of(type),
@@ -349,14 +372,13 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::create(std::string_view name
                           .residence = memory_ ? nullptr : this,
                           .overflow = overflow_.get()};
   block.add_to(parts);
-  auto created = ObjectCore::create(std::move(parts),
-                                    {static_cast<const std::byte*>(type.initial), type.bytes});
+  auto created = ObjectCore::create(std::move(parts), state);
   if (block.is_refused()) return created.failure();
   PERDURA_ASSIGN(auto core, noting_heads(std::move(created)));
   entry.head = core->head();
   entry.unclear = 0;
   table_->note(entry);
-  return opened(std::move(core), names, type, options, block.publish());
+  return opened(std::move(core), names, type, options, block.publish(), link_);
 }
 
 Result<std::shared_ptr<OpenObject>> ObjectsRuntime::open_found(const ObjectTable::Entry& entry,
@@ -392,11 +414,15 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::recover(const ObjectTable::E
     now.head.functions_place = place;
     PERDURA_TRY(write_names(names, now.head));
   }
+  const std::vector<format::ObjectFreePlace> free_places = worn_free_places();
   NewBlock block(memory_, region_, now.place);
   ObjectCore::Parts parts{.medium = &medium(),
                           .head_place = now.place,
                           .head = now.head,
                           .older = now.older,
+                          .owner = now.owner,
+                          .wear = now.wear,
+                          .free_places = free_places,
                           .unclear = now.unclear,
                           .session = session,
                           .build_found = now.build,
@@ -418,7 +444,7 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::recover(const ObjectTable::E
   now.head = core->head();
   now.unclear = 0;
   table_->note(now);
-  return opened(std::move(core), names, type, options, block.publish());
+  return opened(std::move(core), names, type, options, block.publish(), link_);
 }
 
 Status ObjectsRuntime::write_names(const std::vector<std::string>& names, ObjectHead& head) {
@@ -440,53 +466,6 @@ Status ObjectsRuntime::write_names(const std::vector<std::string>& names, Object
   return medium().write_pages(head.functions_place, bytes.span(), PERDURA_SITE("object functions"));
 }
 
-Result<std::optional<u64>> ObjectsRuntime::state_bytes(std::string_view name) const {
-  PERDURA_TRY(require_not_forked());
-  std::lock_guard lock(mutex_);
-  PERDURA_TRY(require_open());
-  const ObjectTable::Entry* const found = table_->find(name);
-  return found == nullptr ? std::optional<u64>() : found->head.bytes;
-}
-
-// Two new copies, of which its head knows when they are written; then the old ones are nobody's.
-// Where that fails in between it may be either on the medium, and what was allocated is left alone.
-Status ObjectsRuntime::resize(std::string_view name, u64 bytes) {
-  PERDURA_TRY(require_not_forked());
-  if (bytes > format::kObjectBytesMax)
-    return invalid("an object has at most " + std::to_string(format::kObjectBytesMax) +
-                   " bytes, not " + std::to_string(bytes));
-  const NotCancelled not_cancelled;
-  std::lock_guard lock(mutex_);
-  PERDURA_TRY(require_open());
-  const auto open = open_.find(name);
-  if (open == open_.end())
-    return Failure{Code::kNotFound, "no object '" + std::string(name) + "' is open"};
-  object::ObjectCore& core = open->second->core();
-  PERDURA_ASSIGN(const bool recorded, core.is_resize_recorded(current_caller, bytes));
-  if (recorded) return {};
-  PERDURA_TRY(bring_home(*open->second));
-  PERDURA_TRY(core.sync());
-  PERDURA_TRY(core.have_room_to_resize());
-  ObjectTable::Entry entry = *table_->find(name);
-  const ObjectHead before = core.settled_head();
-  entry.head.bytes = bytes;
-  const u64 image = format::object_image_bytes(entry.head);
-  u64 places[2];
-  PERDURA_ASSIGN(places[0], allocate(image));
-  if (const Result<u64> second = allocate(image); second) {
-    places[1] = *second;
-  } else {
-    table_->space().give_back(places[0], image);
-    return second.failure();
-  }
-  PERDURA_TRY(noting_heads(core.resize(bytes, places, current_caller)));
-  for (const u64 place : before.copy_place)
-    table_->space().give_back(place, format::object_image_bytes(before));
-  entry.head = core.settled_head();
-  table_->note(entry);
-  return {};
-}
-
 Status ObjectsRuntime::remove(std::string_view name) {
   PERDURA_TRY(require_not_forked());
   const NotCancelled not_cancelled;
@@ -500,48 +479,23 @@ Status ObjectsRuntime::remove(std::string_view name) {
                    "'" + shared_->volume().name() + "' has no object '" + std::string(name) + "'"};
   ObjectTable::Entry entry = *found;
   PERDURA_TRY(close_for_removal(entry));
+  entry.older = {};
+  table_->note(entry);  // it may have no memory for what follows
   if (memory_) (void)memory_->note_change();
+  note_left({entry.head, entry.owner, entry.wear, {}});
   object::ObjectCopies copies(medium(), entry.place, entry.head, entry.unclear);
+  copies.set_free_places(worn_free_places(&entry.head));
   PERDURA_TRY(noting_heads(copies.remove()));
   table_->note_removed(entry, copies.head().sequence, copies.unclear());
   note_change();
   return {};
 }
 
-Result<std::vector<ObjectDescription>> ObjectsRuntime::list() {
-  PERDURA_TRY(require_not_forked());
-  const Turn turn(memory_);
-  std::lock_guard lock(mutex_);
-  if (closed_) return Failure{Code::kMisuse, "the objects are closed"};
-  PERDURA_TRY(catch_up());
-  std::vector<ObjectDescription> found;
-  for (const ObjectTable::Entry& each : table_->all())
-    found.push_back({each.head.name, each.head.type, each.head.bytes, is_in_overflow(each.head)});
-  std::ranges::sort(found, {}, &ObjectDescription::name);
-  return found;
-}
-
-Result<std::uint64_t> ObjectsRuntime::recorded(std::uint32_t potid) const {
-  PERDURA_TRY(require_not_forked());
-  std::map<std::string, std::shared_ptr<OpenObject>, std::less<>> all;
-  {
-    std::lock_guard lock(mutex_);
-    PERDURA_TRY(require_open());
-    all = open_;
-  }
-  u64 calls = 0;
-  for (const auto& [name, open] : all)
-    if (open->core().head().callers != 0) {
-      PERDURA_ASSIGN(const format::ObjectCaller found, open->core().caller(potid));
-      calls += found.calls;
-    }
-  return calls;
-}
-
 // Each of them, also where another one fails.
 Status ObjectsRuntime::close() {
   if (forked_since(generation_)) return {};
   const NotCancelled not_cancelled;
+  link_->cut();
   {
     std::lock_guard lock(mutex_);
     if (closed_.exchange(true) || !table_) return {};
@@ -568,6 +522,7 @@ Status ObjectsRuntime::close() {
 }
 
 void ObjectsRuntime::abandon() {
+  link_->cut();
   if (closed_.exchange(true)) return;
   open_.clear();
   overflow_.reset();

@@ -26,21 +26,48 @@ namespace perdura::detail {
 /// By whose number this thread calls (perdura::Caller, pthread_create_simpo); 0: nobody's.
 extern constinit thread_local std::uint32_t current_caller;
 
+class ObjectsRuntime;
+class OpenObject;
+
+/// How an open object, which may outlive them, finds the objects that it is one of.
+class RuntimeLink {
+ public:
+  explicit RuntimeLink(ObjectsRuntime& runtime) : runtime_(&runtime) {}
+  /// They are not closed meanwhile. kMisuse where they are.
+  Status resize(OpenObject& object, u64 bytes);
+  /// The object moves, if it is worn and nobody else is about to move any.
+  void level(OpenObject& object);
+  /// They are about to be closed; whoever uses them is waited for.
+  void cut();
+
+ private:
+  std::mutex mutex_;
+  ObjectsRuntime* runtime_;
+  const u64 generation_ = process_generation();
+};
+
 /// An object that is open, and which of its durable functions the program's methods are.
 class OpenObject {
  public:
   /// `block`: of the memory that processes share, if they do.
   OpenObject(std::unique_ptr<object::ObjectCore> core, std::vector<u16> functions,
-             std::chrono::milliseconds pending, u32 block)
+             std::chrono::milliseconds pending, u32 block, std::shared_ptr<RuntimeLink> runtime)
       : core_(std::move(core)),
         functions_(std::move(functions)),
         pending_(pending),
-        block_(block) {}
+        block_(block),
+        runtime_(std::move(runtime)) {}
 
   object::ObjectCore& core() { return *core_; }
   /// How long deferred calls may wait; 0: until somebody needs them.
   std::chrono::milliseconds pending() const { return pending_; }
   u32 block() const { return block_; }
+  Status resize(u64 bytes) { return runtime_->resize(*this, bytes); }
+  /// After each call, by who has called.
+  void level() {
+    if (core_->is_worn()) [[unlikely]]
+      runtime_->level(*this);
+  }
 
   // --- under the runtime's lock: how long ago it was called, as who looks now and then can tell
   /// It was called since this was asked last.
@@ -62,6 +89,7 @@ class OpenObject {
   const std::vector<u16> functions_;
   const std::chrono::milliseconds pending_;
   const u32 block_;
+  const std::shared_ptr<RuntimeLink> runtime_;
   u64 called_ = 0;
   u64 last_look_ = 0;  ///< that found that it had been called
 };
@@ -84,7 +112,11 @@ class ObjectsRuntime : private object::Residence {
   /// Of its state; nothing where there is none of this name.
   Result<std::optional<u64>> state_bytes(std::string_view name) const;
   /// One that is open: its state is the same, or as much of it, and zeros.
+  /// Where it fails, and calls of it do not, nothing has changed.
   Status resize(std::string_view name, u64 bytes);
+  /// Of one that is open and worn: it moves to where less was written, if it can. Where that fails
+  /// in writing its calls fail.
+  void level(OpenObject& object);
   Status remove(std::string_view name);
   Result<std::vector<ObjectDescription>> list();
   Result<ObjectMoves> moves() const;
@@ -108,6 +140,7 @@ class ObjectsRuntime : private object::Residence {
   Status require_open() const;
   Status catch_up();
   void note_change();
+  Result<format::ObjectOwner> owner_of(const object::ObjectTable::Entry& entry) const;
   template <class Done>
   Done noting_heads(Done&& done);
   Result<std::shared_ptr<OpenObject>> open_found(const object::ObjectTable::Entry& entry,
@@ -123,6 +156,13 @@ class ObjectsRuntime : private object::Residence {
   Result<std::shared_ptr<OpenObject>> recover(const object::ObjectTable::Entry& entry,
                                               const ObjectType& type, const ObjectOptions& options);
   Status allocate(object::ObjectTable::Entry& entry, u64 bytes, u64 log_bytes, u64 names_bytes);
+  Status resize_open(OpenObject& object, u64 bytes);
+  // --- how often places were written (objects_wear.cc)
+  Result<bool> move_to_least_worn(OpenObject& object);
+  std::optional<object::ObjectCore::Places> least_worn_places(const format::ObjectHead& head);
+  void note_left(const format::ObjectSlot& before);
+  std::vector<format::ObjectFreePlace> worn_free_places(
+      const format::ObjectHead* leaving = nullptr);
   // --- where objects lie (objects_residence.cc)
   Status open_overflow(const format::RegionRecord& record, const ObjectsOptions& options,
                        const OpenMedium& open_medium);
@@ -153,12 +193,15 @@ class ObjectsRuntime : private object::Residence {
   u32 region_ = 0;
   u64 session_ = 0;
   u64 bytes_max_ = 0;
+  u64 wear_moves_ = 0;                                    ///< 0: wear is not levelled
   std::unique_ptr<store::SharedVolume> overflow_volume_;  ///< nullptr: there is no overflow store
   std::unique_ptr<object::OverflowStore> overflow_;
   mutable std::mutex mutex_;
   std::unique_ptr<object::ObjectTable> table_;
   u64 table_is_of_ = 0;  ///< which changes of the memory it has
   std::map<std::string, std::shared_ptr<OpenObject>, std::less<>> open_;
+  const OpenObject* stays_ = nullptr;  ///< it is being resized, and does not move out for that
+  const std::shared_ptr<RuntimeLink> link_ = std::make_shared<RuntimeLink>(*this);
   ObjectMoves moves_;
   ProgramBuild program_;
   u64 looks_ = 0;             ///< at which objects were called (by_last_call)

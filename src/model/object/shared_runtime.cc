@@ -87,7 +87,7 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::join(u32 block, const Object
                                    .memory = [&](const auto&) { return memory_->memory_of(block); },
                                    .peers = memory_.get()}));
   memory_->use(block);
-  const auto joined = opened(std::move(core), all, type, options, block);
+  const auto joined = opened(std::move(core), all, type, options, block, link_);
   if (all.size() != names.size())
     PERDURA_TRY(noting_heads(name_more(block, now, joined->core(), all)));
   return joined;
@@ -124,6 +124,7 @@ Status ObjectsRuntime::close_for_removal(ObjectTable::Entry& entry) {
       return in_use(" in " + other);
   if (open != open_.end()) {
     entry.head = open->second->core().settled_head();
+    entry.wear = open->second->core().newest().wear;
     entry.unclear = open->second->core().unclear_heads();
     open_.erase(open);
   } else if (block) {

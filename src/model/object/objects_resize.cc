@@ -1,0 +1,95 @@
+// An object gets another size: two new copies, of which its head knows when they are written; then
+// the old ones are nobody's. A crash leaves it in one size or the other, as a whole.
+#include <utility>
+
+#include "model/object/objects_runtime.hpp"
+
+namespace perdura::detail {
+
+using format::ObjectHead;
+using object::ObjectCore;
+using object::ObjectTable;
+
+// Who resizes has the mutex to the end, so that objects are not closed under him; who closes waits.
+Status RuntimeLink::resize(OpenObject& object, u64 bytes) {
+  if (forked_since(generation_))
+    return Failure{Code::kForked, "the objects were opened by the parent process"};
+  std::lock_guard lock(mutex_);
+  if (runtime_ == nullptr) return Failure{Code::kMisuse, "the objects are closed"};
+  return runtime_->resize(object.core().head().name, bytes);
+}
+
+void RuntimeLink::cut() {
+  std::lock_guard lock(mutex_);
+  runtime_ = nullptr;
+}
+
+Status ObjectsRuntime::resize(std::string_view name, u64 bytes) {
+  PERDURA_TRY(require_not_forked());
+  if (bytes > format::kObjectBytesMax)
+    return Failure{Code::kInvalidArgument, "an object has at most " +
+                                               std::to_string(format::kObjectBytesMax) +
+                                               " bytes, not " + std::to_string(bytes)};
+  if (memory_)
+    return Failure{Code::kUnsupported,
+                   "object '" + std::string(name) +
+                       "' is shared by processes, and keeps its size meanwhile; open the objects "
+                       "in one process, without ObjectsOptions::shared, to change it"};
+  const NotCancelled not_cancelled;
+  std::lock_guard lock(mutex_);
+  PERDURA_TRY(require_open());
+  const auto open = open_.find(name);
+  if (open == open_.end())
+    return Failure{Code::kNotFound, "no object '" + std::string(name) + "' is open"};
+  stays_ = open->second.get();
+  Status resized = resize_open(*open->second, bytes);
+  stays_ = nullptr;
+  return resized;
+}
+
+// Under the lock. What is in between when it fails may be either on the medium, and both places are
+// left alone.
+Status ObjectsRuntime::resize_open(OpenObject& object, u64 bytes) {
+  ObjectCore& core = object.core();
+  PERDURA_ASSIGN(const bool recorded, core.is_resize_recorded(current_caller, bytes));
+  if (recorded) return {};
+  PERDURA_TRY(bring_home(object));
+  PERDURA_TRY(core.sync());
+  PERDURA_TRY(core.have_room_to_resize());
+  ObjectTable::Entry entry = *table_->find(core.head().name);
+  const format::ObjectSlot slot = core.newest();
+  const ObjectHead& before = slot.head;
+  note_left(slot);
+  const std::vector<format::ObjectFreePlace> free_places = worn_free_places(&before);
+  entry.head.bytes = bytes;
+  const u64 image = format::object_image_bytes(entry.head);
+  u64 places[2];
+  PERDURA_ASSIGN(places[0], allocate(image));
+  const auto give_back = [&](std::initializer_list<u64> all, u64 length) {
+    for (const u64 place : all) table_->space().give_back(place, length);
+  };
+  if (const Result<u64> second = allocate(image); second) {
+    places[1] = *second;
+  } else {
+    give_back({places[0]}, image);
+    return second.failure();
+  }
+  const u64 writes[] = {table_->wear().of(places[0], image), table_->wear().of(places[1], image)};
+  core.set_free_places(free_places);
+  Status resized = guarded([&] { return core.resize(bytes, places, current_caller, writes); });
+  if (!resized && !core.has_failed()) {
+    give_back({places[0], places[1]}, image);
+    return resized;
+  }
+  PERDURA_TRY(noting_heads(std::move(resized)));
+  entry.head = core.settled_head();
+  table_->note(entry);
+  // Where there is no memory for that the space is nobody's until the next opening.
+  (void)guarded([&]() -> Status {
+    give_back({before.copy_place[0], before.copy_place[1]}, format::object_image_bytes(before));
+    return {};
+  });
+  return {};
+}
+
+}  // namespace perdura::detail
