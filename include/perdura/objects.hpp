@@ -35,6 +35,7 @@
 
 #include <perdura/error.hpp>
 #include <perdura/flexible.hpp>
+#include <perdura/formerly.hpp>
 
 namespace perdura {
 
@@ -55,22 +56,6 @@ inline constexpr Reports kReports = Reports::kYes;
 /// and not reported is in no checkpoint, or in some: ObjectOptions::verify_replay finds it.
 /// Anywhere else it does nothing.
 void object_changed(const void* first, std::size_t bytes) noexcept;
-
-/// What formerly() says.
-template <std::size_t N>
-struct Formerly {
-  char name[N];
-};
-/// The method had another name, or was another class's, when some of its calls were logged: those
-/// are calls of it. The name is as the Error prints it that lacks a function, the method with the
-/// types of its arguments: formerly("Seats::sell(int, int)").
-/// Once an object was closed by a program that says so no entry of its log needs it any more.
-template <std::size_t N>
-consteval Formerly<N> formerly(const char (&name)[N]) {
-  Formerly<N> said{};
-  for (std::size_t i = 0; i < N; ++i) said.name[i] = name[i];
-  return said;
-}
 
 /// A method that returns nothing: it is logged, and runs later, in the order of calls. What may be
 /// said of it besides, in any order, all of them static functions and noexcept:
@@ -241,14 +226,7 @@ struct HintTraits {
   static constexpr bool kIsPredicate = false;
   static constexpr bool kIsCommutes = std::is_same_v<Hint, Commutes>;
   static constexpr bool kIsReports = std::is_same_v<Hint, Reports>;
-  static constexpr bool kIsFormerly = false;
 };
-template <std::size_t N>
-struct HintTraits<Formerly<N>> : HintTraits<void> {
-  static constexpr bool kIsFormerly = true;
-};
-template <class Hint>
-struct HintTraits<const Hint> : HintTraits<Hint> {};  // as decltype has objects of a class
 template <class... A>
 struct HintTraits<Domain (*)(A...) noexcept> : HintTraits<void> {
   static constexpr bool kIsDomain = true;
@@ -264,19 +242,6 @@ struct HintTraits<bool (*)(std::tuple<A...>&, const std::tuple<A...>&) noexcept>
   static constexpr bool kIsJoin = true;
 };
 
-/// Of what is said of a function, the names that it had.
-template <auto... Hints>
-constexpr auto former_names() {
-  std::array<const char*, (std::size_t{0} + ... + HintTraits<decltype(Hints)>::kIsFormerly)>
-      names{};
-  [[maybe_unused]] std::size_t count = 0;
-  (
-      [&] {
-        if constexpr (HintTraits<decltype(Hints)>::kIsFormerly) names[count++] = Hints.name;
-      }(),
-      ...);
-  return names;
-}
 template <class State>
 constexpr std::span<const char* const> former_types() {
   if constexpr (requires { Methods<State>::kFormerly; }) return Methods<State>::kFormerly;

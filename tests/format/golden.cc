@@ -114,6 +114,27 @@ std::string check_objects(const std::string& path) {
   return "";
 }
 
+// What waits in the log is of the build that made the image, until it was executed.
+std::string check_objects_of_a_build(const std::string& path) {
+  const auto last = [](Object<Tally>& tally) { return tally.read<&Tally::at>(kTallies - 1); };
+  bool refused = false;
+  try {
+    Objects objects = Objects::open(path);
+    (void)objects.object<Tally>("tally", {.same_build = true});
+  } catch (const Error& error) {
+    refused = error.code() == Code::kIncompatible;
+    if (std::string(error.what()).find(" of make_images, and this program is build ") ==
+        std::string::npos)
+      return error.what();
+  }
+  Objects objects = Objects::open(path);
+  Object<Tally> tally = objects.object<Tally>("tally");
+  const bool was_used = last(tally) != kTallies;
+  if (refused == was_used) return "another build does what waits in it, or its own does not";
+  if (!was_used) tally.call<&Tally::take>(kTallies - 1);
+  return last(tally) == kTallies * 3 + 1 ? "" : "a sum is another one";
+}
+
 // Of another size than it was made, in another place, with an owner and worn free space in its
 // head.
 constexpr std::uint64_t kRowWords = 700;
@@ -185,6 +206,7 @@ std::vector<Image> images() {
        opened(in_two_copies(), check_list), 4},
       {"copies_open", list_of(in_two_copies()), opened(in_two_copies(), check_list), 4},
       {"objects", make_objects, check_objects, 4},
+      {"objects_of_a_build", make_objects, check_objects_of_a_build, 4},
       {"objects_moved", make_row, check_row, 4},
   };
 }
