@@ -76,7 +76,7 @@ struct Found {
 };
 Found look_at(detail::OpenObject& open, const LoggedObject& object) {
   Found found;
-  found.state.resize(open.core().bytes());
+  found.state.resize(value_or_throw(open.core().bytes()));
   value_or_throw(open.core().read(
       [&](const void* state) { std::memcpy(found.state.data(), state, found.state.size()); }));
   if (object.options.history != ObjectHistory::kNone)
