@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/aligned_buffer.hpp"
 #include "base/checksum.hpp"
+#include "object/object_table.hpp"
 
 namespace perdura::object {
 
@@ -56,11 +58,36 @@ ObjectBuild build_found(media::Medium& medium, u64 place, const std::byte* slots
                                       return fits(*reinterpret_cast<const ObjectBuild*>(at), *head);
                                     });
     if (!whole) continue;
-    ObjectBuild found = *reinterpret_cast<const ObjectBuild*>(slots + offset);
-    found.checksum = found.sequence = 0;
-    return found;
+    return *reinterpret_cast<const ObjectBuild*>(slots + offset);
   }
   return {};
+}
+
+// All else of the slot is what it was, so its head is whole whatever becomes of the write.
+Status complete_build(media::LinearMedium& medium, u64 place, const ObjectHead& newest,
+                      const ObjectBuild& found) {
+  if (found.sequence == 0 || found.sequence == newest.sequence) return {};
+  const u64 slot = newest.sequence % 2;
+  const u64 at = place + slot * format::kObjectHeadBytes;
+  AlignedBuffer bytes(format::kObjectHeadBytes);
+  PERDURA_TRY(medium.load_pages(at, bytes.span()));
+  const bool whole = medium.whole(
+      at, bytes.data(), sizeof newest, PERDURA_SITE("object head"), [&](const std::byte* head) {
+        return head_fits(*reinterpret_cast<const ObjectHead*>(head), slot);
+      });
+  if (!whole)
+    return Failure{Code::kCorrupt, "the newest head of an object of '" + medium.name() +
+                                       "' (medium offset " + std::to_string(at) +
+                                       ") was whole and is not any more; open it again"};
+  const ObjectBuild completed = build_behind(newest, found);
+  std::memcpy(bytes.data() + format::kObjectBuildOffset, &completed, sizeof completed);
+  const u64 unit = medium.geometry().write_bytes;
+  const u64 begin = round_down(format::kObjectBuildOffset, unit);
+  const u64 end = round_up(format::kObjectBuildOffset + sizeof completed, unit);
+  PERDURA_TRY(medium.write(at + begin, bytes.span().subspan(begin, end - begin),
+                           PERDURA_SITE("object build")));
+  // Barrier: the build is durable before the next head takes the slot that has it now.
+  return medium.barrier(PERDURA_SITE("object build"));
 }
 
 }  // namespace perdura::object

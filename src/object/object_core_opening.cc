@@ -132,6 +132,7 @@ Result<std::unique_ptr<ObjectCore>> ObjectCore::create(Parts parts,
 Result<std::unique_ptr<ObjectCore>> ObjectCore::recover(Parts parts) {
   PERDURA_ASSERT(parts.session != parts.head.session);
   const bool functions_are_new = parts.functions_are_new;
+  PERDURA_TRY(complete_build(*parts.medium, parts.head_place, parts.head, parts.build_found));
   PERDURA_ASSIGN(auto core, load(parts));
   PERDURA_TRY(core->repeat(functions_are_new));
   if (core->peers_ != nullptr) core->tell_functions(core->peers_->life());

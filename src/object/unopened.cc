@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "object/object_build.hpp"
 #include "object/object_copies.hpp"
 #include "object/object_log.hpp"
 #include "object/object_owner.hpp"
@@ -17,6 +18,7 @@ Result<bool> move_out(media::LinearMedium& medium, ObjectTable::Entry& entry,
   const u64 bytes = format::object_image_bytes(head);
   AlignedBuffer image(std::max<u64>(bytes, 1));
   ObjectCopies copies(medium, entry.place, head, entry.unclear, &overflow);
+  PERDURA_TRY(complete_build(medium, entry.place, head, entry.build));
   copies.set_build(entry.build);
   const LogPlace from{head.log_place, head.log_lines, head.identity, head.session};
   PERDURA_ASSIGN(const auto log, ObjectLog::create(medium, from, head.checkpoint));

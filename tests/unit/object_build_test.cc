@@ -146,6 +146,42 @@ TEST_P(ObjectBuilds, AreKnownOfAllThatWaitsAfterAnyCrash) {
   }
 }
 
+// A crash has torn the newest slot's off, and the next head takes the slot that has it still.
+TEST_P(ObjectBuilds, AreKnownAlsoWhereAnOpeningEndsThatFoundThemInTheOtherSlot) {
+  {
+    const auto medium = open("object");
+    {
+      const auto core = create(parts(*medium, 1));
+      for (u64 call = 1; call <= 3; ++call) EXPECT_EQ(next(*core), call);
+    }
+    const u64 slot = entry_of(*medium).head.sequence % 2 * format::kObjectHeadBytes;
+    AlignedBuffer bytes(format::kObjectHeadBytes);
+    value_or_throw(medium->load_pages(slot, bytes.span()));
+    std::memset(bytes.data() + format::kObjectBuildOffset, 0, sizeof(ObjectBuild));
+    value_or_throw(medium->linear()->write(slot, bytes.span(), PERDURA_SITE("torn build")));
+    value_or_throw(medium->linear()->barrier(PERDURA_SITE("torn build")));
+  }
+  media::Recording recording;
+  {
+    const auto medium = recording.wrap(open("object"));
+    value_or_throw(ObjectCore::recover(with_heads(parts(*medium, 2))));
+  }
+  u64 waiting = 0;
+  const auto check = [&](size_t end, const FileBytes& image) {
+    write_file(folder_.path("crashed"), image);
+    const auto medium = open("crashed");
+    const u64 writer = entry_of(*medium).head.session;
+    ASSERT_NE(writer, 0u);
+    waiting += writer == 1;
+    ObjectCore::Parts opened = with_heads(parts(*medium, 3));
+    opened.build = build_of_session(writer);
+    opened.options.same_build = true;
+    EXPECT_EQ(next(*value_or_throw(ObjectCore::recover(std::move(opened)))), 4u) << end;
+  };
+  for_each_crash(recording.history(), 0, 20, check, [&] { return !HasFatalFailure(); });
+  EXPECT_GT(waiting, 20u);
+}
+
 TEST_P(ObjectBuilds, AreOfWhatIsExecutedByAnotherOneNoMore) {
   const auto medium = open("object");
   {
