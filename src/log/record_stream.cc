@@ -12,12 +12,9 @@
 namespace perdura::log {
 namespace {
 
-constexpr std::chrono::microseconds kCompanyWait{100};  // less than a barrier of a disk takes
-constexpr std::chrono::microseconds kAwakeTime{300};
 // Each attempt is a checkpoint, and what keeps it from being made may last.
 constexpr std::chrono::milliseconds kPatienceMin{50};
 constexpr std::chrono::milliseconds kPatienceMax{std::chrono::minutes(1)};
-constexpr u64 kAwakeCompany = 3;  // two wake each other more quickly than they yield
 
 }  // namespace
 
@@ -116,24 +113,23 @@ u64 RecordStream::append(RecordBuilder& record, const RecordBuilder::Commit& com
   return appended_total_ += bytes.size();
 }
 
-// Those whose records went with the last flush are about to come again. A barrier for all of them
-// takes as long as one for those that were quicker, so the last to come writes, or whoever has
-// waited long enough.
+// The last to come writes, or whoever has waited long enough.
 Status RecordStream::wait(u64 position) {
   const NotCancelled not_cancelled;
   std::unique_lock lock(mutex_);
-  bool may_stay_awake = company_ >= kAwakeCompany && flush_time_ <= kAwakeTime;
+  bool may_stay_awake = company_.stays_awake();
   std::optional<Clock::time_point> alone_at;
   while (durable_total_ < position) {
     if (failed_) return copy_of(*failed_);
     if (flushing_) {
-      if (may_stay_awake) may_stay_awake = stay_awake(lock, position, Clock::now() + kAwakeTime);
+      if (may_stay_awake)
+        may_stay_awake = stay_awake(lock, position, Clock::now() + Company::kAwake);
       else flushed_.wait(lock);
       alone_at = {};
       continue;
     }
-    if (!alone_at) alone_at = Clock::now() + kCompanyWait;
-    const bool is_last = appended_sequence_ - durable_sequence_ >= company_;
+    if (!alone_at) alone_at = Clock::now() + Company::kWait;
+    const bool is_last = company_.has_come(appended_sequence_ - durable_sequence_);
     if (is_last || Clock::now() >= *alone_at) PERDURA_TRY(flush(lock));
     else if (may_stay_awake) stay_awake(lock, position, *alone_at);
     else flushed_.wait_until(lock, *alone_at);
@@ -141,8 +137,7 @@ Status RecordStream::wait(u64 position) {
   return {};
 }
 
-// To wake several threads one after the other takes as long as a barrier of a fast disk. Returns
-// whether it was worth it.
+// Returns whether it was worth it.
 bool RecordStream::stay_awake(std::unique_lock<std::mutex>& lock, u64 position,
                               Clock::time_point end) const {
   lock.unlock();
@@ -185,12 +180,10 @@ Status RecordStream::flush(std::unique_lock<std::mutex>& lock) {
   });
   const auto finished = Clock::now();
   lock.lock();
-  flush_time_ = finished - started;
   flushing_ = false;
   if (written) {
     written_ = end;
-    // Who has appended meanwhile, and those who go on now.
-    company_ = appended_sequence_ - durable_sequence_;
+    company_.note_barrier(appended_sequence_ - durable_sequence_, finished - started);
     durable_total_.store(total, std::memory_order_release);
     durable_sequence_ = sequence;
     durable_time_ = time;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <thread>
 
+#include "base/company.hpp"
 #include "log/record.hpp"
 
 namespace perdura::log {
@@ -50,7 +51,7 @@ class RecordStream {
   u64 durable_time() const { return durable_time_.load(std::memory_order_acquire); }
 
  private:
-  using Clock = std::chrono::steady_clock;
+  using Clock = Company::Clock;
   Status flush(std::unique_lock<std::mutex>& lock);
   bool stay_awake(std::unique_lock<std::mutex>& lock, u64 position, Clock::time_point end) const;
   void run_write_behind();
@@ -75,11 +76,10 @@ class RecordStream {
   std::atomic<u64> durable_time_{0};  ///< of the last record that is durable
   u64 appended_sequence_ = 0;
   u64 durable_sequence_ = 0;
-  u64 company_ = 1;      ///< threads that commit at the same time, as it seems
+  Company company_;      ///< threads that commit at the same time, as it seems
   bool is_new_ = false;  ///< the segment has no record yet
   bool flushing_ = false;
-  std::chrono::nanoseconds flush_time_{};  ///< that the last one took
-  std::optional<Failure> failed_;          ///< no record may follow before mend()
+  std::optional<Failure> failed_;  ///< no record may follow before mend()
   u64 failures_ = 0;
 };
 
