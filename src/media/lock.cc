@@ -177,9 +177,22 @@ bool FileLock::has_others() const noexcept {
   return in_the_way_of(fd_.get(), F_WRLCK, kNumbers).l_type != F_UNLCK;
 }
 
-Status FileLock::take_number(const std::string& path, u32 number) {
-  if (set_lock(fd_.get(), F_WRLCK, {kNumbers.begin + number, 1}) == 0) return {};
-  return system_failure(errno, "cannot lock '" + path + "'");
+Result<bool> FileLock::ask_for_others(const std::string& path) const {
+  struct flock lock = lock_of(F_WRLCK, kNumbers);
+  if (::fcntl(fd_.get(), F_OFD_GETLK, &lock) == 0) return lock.l_type != F_UNLCK;
+  return system_failure(errno, "cannot ask who shares '" + path + "'");
+}
+
+Result<std::optional<u32>> FileLock::take_number(const std::string& path, u32 count,
+                                                 const std::function<bool(u32)>& may_take) {
+  for (u32 number = 0; number < count; ++number) {
+    if (!may_take(number)) continue;
+    if (set_lock(fd_.get(), F_WRLCK, {kNumbers.begin + number, 1}) == 0)
+      return std::optional(number);
+    if (errno != EAGAIN && errno != EACCES)
+      return system_failure(errno, "cannot lock '" + path + "'");
+  }
+  return std::optional<u32>();
 }
 
 bool FileLock::others_has(u32 number) const noexcept {

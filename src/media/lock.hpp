@@ -22,6 +22,8 @@
 #pragma once
 
 #include <array>
+#include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -65,10 +67,14 @@ class FileLock {
   /// for: kLocked after `patience_ms`.
   Status come_or_go(const std::string& path, u64 patience_ms);
   void stay();
-  /// While one comes or goes: whether others share it.
+  /// While one comes or goes: whether others share it. Where the system does not say, they do.
   bool has_others() const noexcept;
-  /// While one comes: it has this number, which nobody else has (others_has).
-  Status take_number(const std::string& path, u32 number);
+  /// The same of who comes, and is told why the system does not say.
+  Result<bool> ask_for_others(const std::string& path) const;
+  /// While one comes: of so many numbers one that nobody else has is its own; nothing: all are
+  /// somebody's. `may_take`: of one, whether it may.
+  Result<std::optional<u32>> take_number(const std::string& path, u32 count,
+                                         const std::function<bool(u32)>& may_take);
   /// Whether another one has this number. Where the system does not say, one has. Any thread.
   bool others_has(u32 number) const noexcept;
 

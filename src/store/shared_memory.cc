@@ -158,9 +158,10 @@ Result<std::shared_ptr<SharedMemory>> SharedMemory::join(region::Volume& volume)
   const std::string path = path_of(identity);
   UniqueFd file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
   struct stat info{};
+  if (file ? ::fstat(file.get(), &info) != 0 : errno != ENOENT && errno != EACCES && errno != ELOOP)
+    return system_failure(errno, "cannot open '" + path + "', which processes share");
   const u64 length = round_up(sizeof(Header), kPageBytes);
-  const bool found = file && ::fstat(file.get(), &info) == 0 && info.st_uid == ::geteuid() &&
-                     static_cast<u64>(info.st_size) >= length;
+  const bool found = file && info.st_uid == ::geteuid() && static_cast<u64>(info.st_size) >= length;
   Mapping mapping;
   if (found) {
     PERDURA_ASSIGN(mapping, map_shared(file.get(), path, 0, length));
@@ -186,23 +187,22 @@ Result<std::shared_ptr<SharedMemory>> SharedMemory::join(region::Volume& volume)
 Status SharedMemory::enter() {
   forget_dead();
   Header& shared = header();
-  const auto place = std::ranges::find_if(shared.processes, [&](const Process& each) {
-    return each.life.load() == 0 &&
-           !sharing_.others_has(static_cast<u32>(&each - shared.processes.data()));
-  });
-  if (place == shared.processes.end())
+  PERDURA_ASSIGN(const std::optional<u32> number,
+                 sharing_.take_number(volume_.name(), object::kProcessesMax, [&](u32 each) {
+                   return shared.processes[each].life.load() == 0;
+                 }));
+  if (!number)
     return Failure{Code::kLocked, "'" + volume_.name() + "' is shared by " +
                                       std::to_string(object::kProcessesMax) +
                                       " processes, as many as can; close it in one of them"};
-  const auto number = static_cast<u32>(place - shared.processes.begin());
-  PERDURA_TRY(sharing_.take_number(volume_.name(), number));
+  Process& place = shared.processes[*number];
   format::OwnerRecord owner;
   std::memcpy(&owner, media::describe_owner().bytes, sizeof owner);
-  place->pid = owner.pid;
-  std::memcpy(place->program, owner.program, sizeof place->program - 1);
-  self_ = number;
+  place.pid = owner.pid;
+  std::memcpy(place.program, owner.program, sizeof place.program - 1);
+  self_ = *number;
   life_ = ++shared.lives;
-  place->life.store(life_);
+  place.life.store(life_);
   return {};
 }
 
