@@ -71,7 +71,7 @@ void print_report(const CheckReport& report) {
 int check(const Arguments& arguments) {
   const Result<CheckReport> report = [&] {
     ProgressLine line;
-    return store::check(arguments.store, arguments.medium, std::ref(line));
+    return store::check(arguments.store, arguments.medium, std::ref(line), arguments.overflow);
   }();
   if (!report) {
     complain(report.failure());

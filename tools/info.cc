@@ -3,6 +3,7 @@
 
 #include "commands.hpp"
 #include "json.hpp"
+#include "object/function_name.hpp"
 #include "store/inspect.hpp"
 #include "text.hpp"
 
@@ -76,7 +77,7 @@ void print_space(const RegionDescription& region) {
   else if (region.copy)
     line("versions",
          fmt::format("{} durable, in copy {} of two", region.durable_version, *region.copy + 1));
-  else if (!region.objects) print_chunks(region);
+  else if (!region.objects && !region.overflow) print_chunks(region);
 }
 
 void print_object_content(const store::ObjectDescription& object) {
@@ -90,7 +91,7 @@ void print_object_content(const store::ObjectDescription& object) {
   for (const store::ObjectDescription::Caller& caller : content.callers)
     fmt::print("    caller {}: {}\n", caller.potid, count_text(caller.calls, "call"));
   for (const std::string& function : content.functions)
-    fmt::print("    function {}\n", printable(function));
+    fmt::print("    function {}\n", printable(object::function_text(function)));
 }
 
 void print_objects(const std::vector<store::ObjectDescription>& objects) {
@@ -101,11 +102,14 @@ void print_objects(const std::vector<store::ObjectDescription>& objects) {
             ? fmt::format("its copy of {} is in overflow store {:016x}, at medium offset {}",
                           bytes_text(object.copy_bytes), object.overflow_store,
                           object.overflow_place)
-            : fmt::format("copy {} of two, of {} each, is resilient", object.copy + 1,
-                          bytes_text(object.copy_bytes));
+            : fmt::format("copy {} of two, of {} each, is resilient{}", object.copy + 1,
+                          bytes_text(object.copy_bytes),
+                          object.stand_in_place != 0
+                              ? ", for the other one its copy in the overflow store stands in"
+                              : "");
     fmt::print("  {:<24} {} of {}, log of {}; {}\n", printable(object.name),
-               bytes_text(object.bytes), printable(object.type), bytes_text(object.log_bytes),
-               copies);
+               bytes_text(object.bytes), printable(object::type_text(object.type)),
+               bytes_text(object.log_bytes), copies);
     if (object.owner_pid != 0)
       fmt::print("    owner: process {}, which {}\n", object.owner_pid,
                  object.owner_lives ? "is running" : "has ended");
@@ -148,8 +152,17 @@ void print_container(const store::ContainerDescription& container) {
                count_text(module.symbols, "symbol"));
 }
 
+void print_overflow(const store::OverflowDescription& overflow) {
+  line("overflow", overflow.is_known
+                       ? fmt::format("an overflow store, with copies of objects of region {} of "
+                                     "store {}",
+                                     overflow.region, uuid_text(overflow.uuid))
+                       : "an overflow store, which does not say of which store");
+}
+
 void print_region(const RegionDescription& region) {
   print_space(region);
+  if (region.overflow) return print_overflow(*region.overflow);
   if (region.objects) return print_objects(*region.objects);
   print_heap(region);
   if (region.container) print_container(*region.container);

@@ -92,6 +92,7 @@ Json objects_json(const std::vector<store::ObjectDescription>& objects) {
                     {"copy_bytes", object.copy_bytes},
                     {"overflow_store", hex(object.overflow_store)},
                     {"overflow_place", object.overflow_place},
+                    {"stand_in_place", object.stand_in_place},
                     {"owner_pid", object.owner_pid},
                     {"owner_lives", object.owner_lives},
                     {"copy_writes", object.copy_writes},
@@ -104,6 +105,11 @@ Json objects_json(const std::vector<store::ObjectDescription>& objects) {
                     {"archive_used_bytes", object.archive_used_bytes},
                     {"content", object.content ? content_json(*object.content) : Json()}});
   return json;
+}
+
+Json overflow_json(const store::OverflowDescription& overflow) {
+  if (!overflow.is_known) return Json::object();
+  return {{"store", uuid_text(overflow.uuid)}, {"region", overflow.region}};
 }
 
 Json region_json(const store::RegionDescription& region) {
@@ -127,7 +133,8 @@ Json region_json(const store::RegionDescription& region) {
                {"types", Json::array()},
                {"roots", Json::array()},
                {"container", region.container ? container_json(*region.container) : Json()},
-               {"objects", region.objects ? objects_json(*region.objects) : Json()}};
+               {"objects", region.objects ? objects_json(*region.objects) : Json()},
+               {"overflow", region.overflow ? overflow_json(*region.overflow) : Json()}};
   for (const format::Extent& extent : region.extents)
     json["extents"].push_back({{"region_offset", extent.region_offset},
                                {"length", extent.length},

@@ -92,8 +92,10 @@ int run(int argc, char** argv) {
   Arguments arguments;
   const CLI::App* info_command = add_command(
       app, "info", "Say what a store holds: versions, sizes, regions, roots, heap.", arguments);
-  add_command(app, "check", "Verify every checksum of a store, and the metadata of its heap.",
-              arguments);
+  CLI::App* check_command = add_command(
+      app, "check", "Verify every checksum of a store, and the metadata of its heap.", arguments);
+  check_command->add_option("--overflow", arguments.overflow,
+                            "verify objects that are away as well, in this overflow store");
   CLI::App* versions_command =
       add_command(app, "versions", "List the versions that a store keeps.", arguments);
   versions_command->add_option("--region", arguments.region, "of this region alone");

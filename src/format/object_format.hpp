@@ -2,16 +2,16 @@
 // (docs/format/object.md).
 //
 //   object   [head slot 0][head slot 1]  [copy 0]  [copy 1]  [log]  [archive]
-//   slot     the head, and behind it who has the object, how often its places were written and
-//   which
-//            build of the program wrote it
+//   slot     the head, and behind it who has the object, how often its places were written, and
+//            which build of the program wrote it
 //   copy     the state, and of objects with callers behind whole lines of it a record of each
 //   log      [entry][entry] ... a circle of lines
 //   archive  [block][block] ... of objects that keep all their calls
 //
 // An object that another one needed the space of has one copy in an overflow store. It has a log
 // there only where it was moved by who could not run what was in that; else it has none until it
-// comes home.
+// comes home. The first copy at home is then the only one that is written: that in the overflow
+// store, which is the same, stands in for the second one until the next checkpoint writes that.
 //
 // An object is the state that its resilient copy holds, and the entries of the log from the
 // checkpoint on, up to the last mark, done one after the other. The archive has all calls before
@@ -61,12 +61,12 @@ struct ObjectHead {
   u64 functions_place;  ///< names of what entries may call, one behind the other, each with a zero
   u64 functions_bytes;
   u64 functions_checksum;
-  u64 callers;                    ///< records behind the state: a power of two, or none
-  ObjectHistory history;          ///< none: no callers
-  u64 archive_place;              ///< of whole pages
-  u64 archive_lines;              ///< that it has room for; 0: there is none
-  u64 archive_used;               ///< lines, from its beginning on: all calls before the checkpoint
-  u64 archive_sum;                ///< the checksum of the last block; of none the identity
+  u64 callers;            ///< records behind the state: a power of two, or none
+  ObjectHistory history;  ///< none: no callers
+  u64 archive_place;      ///< of whole pages; where there is no archive, the stand-in (below)
+  u64 archive_lines;      ///< that it has room for; 0: there is none
+  u64 archive_used;       ///< lines, from its beginning on: all calls before the checkpoint
+  u64 archive_sum;        ///< the checksum of the last block; of none the identity
   char name[kObjectNameMax + 1];  ///< unlike those of the region's others
   char type[kObjectNameMax + 1];  ///< of the state, as its program names it
 };
@@ -138,6 +138,18 @@ constexpr u64 kObjectInOverflow = 2;
 constexpr bool is_in_overflow(const ObjectHead& head) { return head.copy == kObjectInOverflow; }
 /// Of its copy_place, where the resilient copy lies.
 constexpr u64 resilient_place(const ObjectHead& head) { return head.copy_place[head.copy & 1]; }
+
+/// Where in the overflow store the copy lies that it came home from, and that is the same as the
+/// resilient one: copy_place names a second one that is not written yet. 0: there is none, or the
+/// object has an archive, and never goes there. Only the newest head's counts: when another one is
+/// durable the place is free, and it may be another one's where a head still says so.
+constexpr u64 stand_in_place(const ObjectHead& head) {
+  const bool may_have = head.log_lines != 0 && head.archive_lines == 0 && !is_in_overflow(head);
+  return may_have ? head.archive_place : 0;
+}
+constexpr void set_stand_in(ObjectHead& head, u64 place) {
+  if (head.archive_lines == 0) head.archive_place = place;
+}
 
 constexpr u64 kOverflowMagic = 0x6c667265764f6450;  // "PdOverfl"
 

@@ -7,6 +7,7 @@
 #include <sched.h>
 
 #include <atomic>
+#include <chrono>
 
 #include "base/bits.hpp"
 #include "base/futex.hpp"
@@ -19,6 +20,7 @@ namespace perdura::object {
 /// Lies in memory that processes may share; then it is a robust mutex besides.
 class Execution {
  public:
+  using Clock = std::chrono::steady_clock;
   /// Before anybody uses it: threads of several processes will.
   void share() {
     mutex_.make();
@@ -77,7 +79,9 @@ class Execution {
   /// notify(), some milliseconds at most.
   class Wait {
    public:
-    explicit Wait(Execution& execution) : execution_(execution) {}
+    /// `awake`: until then it does not sleep.
+    explicit Wait(Execution& execution, Clock::time_point awake = {})
+        : execution_(execution), awake_(awake) {}
     template <class Condition>
     void pause(Condition&& holds) {
       if (!spins(holds))
@@ -94,14 +98,17 @@ class Execution {
     static constexpr u32 kYields = 14;
     template <class Condition>
     bool spins(Condition& holds) {
-      if (turns_ >= kYields) return false;
-      if (++turns_ < kSpins)
+      if (turns_ >= kYields && !is_awake()) return false;
+      if (turns_ < kYields) ++turns_;
+      if (turns_ < kSpins)
         for (u32 i = 0; i < 1u << turns_ && !holds(); ++i) _mm_pause();
       else ::sched_yield();
       return true;
     }
+    bool is_awake() const { return awake_ != Clock::time_point{} && Clock::now() < awake_; }
 
     Execution& execution_;
+    const Clock::time_point awake_;
     u32 turns_ = 0;
   };
 

@@ -93,9 +93,31 @@ Status ObjectCopies::load(std::span<std::byte> pages) {
     return Failure{Code::kUnsupported, "object '" + std::string(head().name) + "' of '" +
                                            medium_.name() +
                                            "' is in an overflow store, which is not open"};
-  media::LinearMedium& medium = is_out ? overflow_->medium() : medium_;
-  const u64 place = resilient_place(head());
   std::vector<u64> sums(pages_of(bytes));
+  Status found =
+      load_from(is_out ? overflow_->medium() : medium_, resilient_place(head()), pages, sums);
+  const u64 stand_in = overflow_ != nullptr ? format::stand_in_place(head()) : 0;
+  if (!found && found.failure().code == Code::kCorrupt && stand_in != 0)
+    is_from_stand_in_ = bool(load_from(overflow_->medium(), stand_in, pages, sums));
+  if (is_from_stand_in_) return {};  // of the copies here nothing is known, so both are written
+  PERDURA_TRY(std::move(found));
+  target_ = is_out ? Target::kNothing : Target::kDurable;
+  if (!is_out) page_sums_[head().copy] = std::move(sums);
+  return {};
+}
+
+Status ObjectCopies::check_stand_in() {
+  const u64 stand_in = overflow_ != nullptr ? format::stand_in_place(head()) : 0;
+  if (stand_in == 0) return {};
+  const u64 bytes = format::object_image_bytes(head());
+  AlignedBuffer image(std::max<u64>(bytes, 1));
+  std::vector<u64> sums(pages_of(bytes));
+  return load_from(overflow_->medium(), stand_in, image.span(), sums);
+}
+
+Status ObjectCopies::load_from(media::LinearMedium& medium, u64 place, std::span<std::byte> pages,
+                               std::vector<u64>& sums) const {
+  const u64 bytes = format::object_image_bytes(head());
   PERDURA_TRY(medium.load_pages(place, pages));
   const bool whole = medium.whole(
       place, pages.data(), bytes, PERDURA_SITE("object copy"), [&](const std::byte* at) {
@@ -103,20 +125,17 @@ Status ObjectCopies::load(std::span<std::byte> pages) {
           sums[page] = checksum(at + page * kPageBytes, bytes_of_page(bytes, page));
         return sum_of(sums) == head().copy_checksum;
       });
-  if (!whole)
-    return Failure{Code::kCorrupt, "the resilient copy of an object of '" + medium.name() +
-                                       "' (medium offset " + std::to_string(place) +
-                                       ") does not fit its checksum; restore the store from a "
-                                       "copy"};
-  target_ = is_out ? Target::kNothing : Target::kDurable;
-  if (!is_out) page_sums_[head().copy] = std::move(sums);
-  return {};
+  if (whole) return {};
+  return Failure{Code::kCorrupt, "the resilient copy of an object of '" + medium.name() +
+                                     "' (medium offset " + std::to_string(place) +
+                                     ") does not fit its checksum; restore the store from a copy"};
 }
 
 Status ObjectCopies::write(std::span<const std::byte> image, const ObjectChanges& changes,
                            u64 checkpoint, u64 session) {
   ObjectHead next = head();
   next.copy = head().copy ^ 1;
+  format::set_stand_in(next, 0);
   ObjectWear wear = newest_->slot().wear;
   wear.log_lines += checkpoint - head().checkpoint;
   return write_both(next, wear, image, &changes, checkpoint, session);
@@ -135,7 +154,7 @@ Status ObjectCopies::move(const ObjectHead& next, const ObjectWear& wear,
 // Both slots say so: the places that the other one named are given to others.
 Status ObjectCopies::move_out(u64 place, u64 log_place, std::span<const std::byte> image,
                               u64 checkpoint, u64 session) {
-  PERDURA_ASSERT(overflow_ != nullptr && !is_in_overflow(head()));
+  PERDURA_ASSERT(overflow_ != nullptr);
   ObjectHead next = head();
   ++next.sequence;
   next.session = session;
@@ -144,6 +163,7 @@ Status ObjectCopies::move_out(u64 place, u64 log_place, std::span<const std::byt
   next.copy_place[0] = place;
   next.copy_place[1] = overflow_->id();
   next.log_place = log_place;
+  format::set_stand_in(next, 0);
   PERDURA_TRY(clear_next_head());
   std::vector<u64> sums;
   PERDURA_TRY(overflow_->write(place, image, sums));
@@ -175,6 +195,7 @@ Status ObjectCopies::write_both(ObjectHead next, ObjectWear wear, std::span<cons
   PERDURA_TRY(clear_next_head());
   PERDURA_TRY(write_copy(next, image, changes));
   next.copy_checksum = sum_of(page_sums_[next.copy]);
+  if (next.copy_checksum != head().copy_checksum) format::set_stand_in(next, 0);
   // Barrier: the copy is durable before the head names it, and so are names of functions that were
   // written before.
   PERDURA_TRY(medium_.barrier(PERDURA_SITE("object copy")));

@@ -9,11 +9,15 @@
 // The other slot names the other copy, as it was a checkpoint earlier; the log has what that lacks.
 // Where the resilient copy is damaged the object is made from those.
 //
+// An object that comes home from the overflow store gets one copy here, and both slots name it: the
+// copy there, which is the same, stands in for the other one until the next checkpoint.
+//
 // Invariants:
 //  - The copy that the newest head names, and the log from the older one's checkpoint on, are never
 //    written.
 //  - A head is written when the copy that it names is durable. So an object comes to another place,
 //    in the overflow store as well, in one step: the new copy, then the head that names it.
+//  - What stands in for a copy is nobody else's until a head that does without it is durable.
 //  - It is written over a whole one, or over nothing: with a part of one, which an earlier failure
 //    left, a part of it could be whole.
 #pragma once
@@ -44,9 +48,13 @@ class ObjectCopies {
   ObjectCopies(media::LinearMedium& medium, u64 head_place, NewestHead& head,
                OverflowStore* overflow);
 
-  /// What its copy holds: `pages` has whole pages, which begin with the image. kCorrupt where that
-  /// does not fit its checksum.
+  /// What its copy holds: `pages` has whole pages, which begin with the image. Where that does not
+  /// fit its checksum what stands in for the other one does; kCorrupt where neither does.
   Status load(std::span<std::byte> pages);
+  /// What stands in for the other copy, if there is such a one: kCorrupt where it does not fit.
+  Status check_stand_in();
+  /// What load() has found is that.
+  bool is_from_stand_in() const { return is_from_stand_in_; }
 
   /// The image is as it was when the entries before `checkpoint` were done; `changes`: in what it
   /// may be unlike the resilient copy. Entries that follow are of this session. Where it fails the
@@ -54,8 +62,9 @@ class ObjectCopies {
   Status write(std::span<const std::byte> image, const ObjectChanges& changes, u64 checkpoint,
                u64 session);
   /// `next` is the head with two places that nobody has, of which the first becomes the resilient
-  /// copy, and perhaps another size and place of the log. Where it fails the newest head may be
-  /// either.
+  /// copy, and perhaps another size and place of the log. If it says that the copy that there is
+  /// now stands in for the second one it does, if it is the same. Where it fails the newest head
+  /// may be either.
   /// `wear`: of its places before that.
   Status move(const format::ObjectHead& next, const format::ObjectWear& wear,
               std::span<const std::byte> image, u64 checkpoint, u64 session);
@@ -86,6 +95,7 @@ class ObjectCopies {
   void rename_functions(u64 place, u64 bytes, u64 checksum);
   /// Heads from the next one on say so of the session's entries.
   void set_build(const format::ObjectBuild& build) { newest_->build = build; }
+  const format::ObjectBuild& build() const { return newest_->build; }
   /// Somebody else may have written to the copies, and in vain.
   void forget_written() { target_ = Target::kNothing; }
   /// Of copies, that were written since it was made.
@@ -100,6 +110,8 @@ class ObjectCopies {
   };
   class Writer;
 
+  Status load_from(media::LinearMedium& medium, u64 place, std::span<std::byte> pages,
+                   std::vector<u64>& sums) const;
   Status write_both(format::ObjectHead next, format::ObjectWear wear,
                     std::span<const std::byte> image, const ObjectChanges* changes, u64 checkpoint,
                     u64 session);
@@ -119,6 +131,7 @@ class ObjectCopies {
   AlignedBuffer buffer_;
   std::unique_ptr<media::WriteQueue> queue_;  ///< NVM, once something was written
 
+  bool is_from_stand_in_ = false;
   Target target_ = Target::kNothing;
   LineSet lacking_;                ///< of kKnown
   std::vector<u64> page_sums_[2];  ///< of both copies; empty where it is not known

@@ -96,7 +96,7 @@ Status ObjectCore::check_call(const Call& call) {
     index = log_->claim(call.context.size());
   else PERDURA_TRY(claim_checked(call, index));
   if (!log_->has_room(index, call.context.size())) [[unlikely]]
-    PERDURA_TRY(make_room(index, call.context.size()));
+    PERDURA_TRY(have_room(call, index));
   if (waiter != nullptr) executor_.set_waiter(index, waiter);
   const bool mergeable = traits_[call.function].commutes && log_->fits_in_one_piece(index, call);
   log_->publish(index, call, mergeable);
@@ -118,13 +118,25 @@ bool ObjectCore::merge_into_own(const Call& call) {
   return merged;
 }
 
+// Where it was about to move out nothing was claimed. When it has, it is brought home; it may move
+// out again before a place is claimed.
+Status ObjectCore::have_room(const Call& call, u64& index) {
+  while (ObjectLog::is_none(index)) {
+    {
+      const Executing until_moved(*this);
+    }
+    PERDURA_TRY(claim_checked(call, index));
+  }
+  if (log_->has_room(index, call.context.size())) return {};
+  return make_room(index, call.context.size());
+}
+
 // Who has claimed a place waits for nobody who executes: that one may wait for what is to be
 // published there (rounds_until), and makes room itself.
 Status ObjectCore::make_room(u64 index, u64 context_bytes) {
   const auto is_over = [&] { return log_->has_room(index, context_bytes) || !is_usable(); };
   for (Execution::Wait wait(execution_); !is_over();) {
     PERDURA_TRY(require_not_forked());
-    if (Status home = be_home(); !home) return fail(std::move(home));
     bool executed = false;
     bool left = false;
     if (const Executing executing(*this, std::try_to_lock); executing) {
@@ -196,6 +208,7 @@ Status ObjectCore::call_new(const Call& call, void* result) {
   Waiter waiter{executor_.place_of(result), function_of(call).own_thread ? ::pthread_self() : 0};
   u64 index = 0;
   PERDURA_TRY(log_call(call, &waiter, index));
+  if (!is_nvm_) asked_.fetch_add(1, std::memory_order_relaxed);
   return until_done(index + 1, false);
 }
 
@@ -329,9 +342,10 @@ ObjectHead ObjectCore::settled_head() {
 
 // Until all entries before `end` are done, by this thread or another one, which it helps.
 Status ObjectCore::until_done(u64 end, bool durable) {
-  for (Execution::Wait wait(execution_); !is_done(end, durable);) {
+  const auto awake = company_.stays_awake() ? Execution::Clock::now() + Company::kAwake
+                                            : Execution::Clock::time_point{};
+  for (Execution::Wait wait(execution_, awake); !is_done(end, durable);) {
     bool left = false;
-    PERDURA_TRY(be_home());
     if (const Executing executing(*this, std::try_to_lock); executing) {
       PERDURA_TRY(or_left(rounds_until(end, durable), left));
       if (!left) continue;
@@ -349,7 +363,7 @@ Status ObjectCore::rounds_until(u64 end, bool durable) {
   for (u64 spins = 0; log_->done() < end; ++spins) {
     const u64 before = log_->done();
     PERDURA_TRY(round());
-    if (log_->done() < end && (execution_.is_given() || is_away())) return {};
+    if (log_->done() < end && execution_.is_given()) return {};
     if (log_->done() != before) continue;
     if (log_->is_full() && log_->free_end() != before) PERDURA_TRY(free_log());
     if (spins < 1000) _mm_pause();
@@ -365,14 +379,23 @@ Status ObjectCore::round() {
   if (!is_usable()) return require_usable();
   PERDURA_TRY(mend());
   const u64 begin = log_->done();
+  const bool gathers = !is_nvm_ && options_.durability != Durability::kRelaxed;
+  if (gathers && is_between_groups()) await_company();
+  const u64 asked = asked_.load(std::memory_order_relaxed);
   ObjectLog::Published published = log_->published_from_done();
   if (published.end == log_->done()) return {};
   if (!is_between_groups()) {
     published.end = log_->durable();
   } else {
     log_->freeze(published);
+    const auto began = gathers ? Company::Clock::now() : Company::Clock::time_point{};
     if (options_.durability != Durability::kRelaxed)
       PERDURA_TRY(make_durable(published.last, published.end));
+    if (gathers) {
+      company_.note_barrier(asked_.load(std::memory_order_relaxed) - taken_,
+                            Company::Clock::now() - began);
+      taken_ = asked;
+    }
   }
   ++counts_.rounds;
   counts_.server_changes += std::exchange(server_, ::pthread_self()) != ::pthread_self();
@@ -382,6 +405,16 @@ Status ObjectCore::round() {
   if (calls_since_checkpoint_ >= options_.checkpoint_calls && is_between_groups())
     (void)write_checkpoint();
   return {};
+}
+
+// On a disk, for those who wait for answers.
+void ObjectCore::await_company() {
+  const auto has_come = [&] {
+    return company_.has_come(asked_.load(std::memory_order_relaxed) - taken_);
+  };
+  if (has_come()) return;
+  const auto end = Company::Clock::now() + Company::kWait;
+  while (!has_come() && Company::Clock::now() < end) ::sched_yield();
 }
 
 Status ObjectCore::run(u64 end) {

@@ -11,8 +11,8 @@
 //  - Where several processes have an object they see one memory of it (ObjectMemory). Whoever meets
 //    a lock whose owner died while it executed makes the state anew, from the resilient copy and
 //    the log, which both are as they were; what was published stays.
-//  - While the object is away, in the overflow store, its log has no room, and nothing is published
-//    that is not done: so whoever calls comes to bring it home first, and rounds find nothing.
+//  - While the object is away, in the overflow store, its log is closed, and all that was claimed
+//    is done: so whoever calls brings it home first, and who cannot do that has claimed nothing.
 //  - A call is answered when it is durable (unless the object is relaxed), and done once in a
 //    process's life; what the resilient copy lacks is done again by the next opening, in the same
 //    order.
@@ -27,6 +27,7 @@
 #include <string>
 #include <vector>
 
+#include "base/company.hpp"
 #include "base/process.hpp"
 #include "base/threads.hpp"
 #include "object/call_record.hpp"
@@ -91,10 +92,12 @@ class ObjectCore {
     /// Where several processes have the object: its memory, of zeros where it is new; and they.
     std::function<Result<ObjectMemory>(const ObjectMemory::Sizes&)> memory{};
     Peers* peers = nullptr;
+    bool is_left = false;  ///< none of them has it open any more (join)
     /// Where objects may be moved: who does that, and whereto if there is an overflow store. Both
     /// outlive it.
     Residence* residence = nullptr;
     OverflowStore* overflow = nullptr;
+    bool* is_written = nullptr;  ///< set when a head may be on the medium that says so
   };
 
   /// A new one, durable as `state` says. `parts.head` says where everything is.
@@ -144,8 +147,14 @@ class ObjectCore {
   /// To such a place in the overflow store, if nobody is calling it; else false. Where it fails it
   /// is as it was, or calls fail.
   Result<bool> move_out(u64 place);
-  /// From there to places which nobody has. Where it fails calls fail.
+  /// It is away, and has a log there, which is done: its copy is written anew at such a place
+  /// there, and the log is needed no more. Where it fails it is as it was, or calls fail.
+  Status write_again_there(u64 place);
+  /// From there to places which nobody has. Where it fails it is as it was, or calls fail.
   Status move_home(const Places& to);
+  /// What stands in for its second copy since it came home is needed no more: there is a checkpoint
+  /// now, if nobody is executing.
+  void give_up_stand_in();
   /// From places that it has to others; those are free when this returns. Where it fails calls
   /// fail.
   Status move(const Places& to);
@@ -172,6 +181,10 @@ class ObjectCore {
   /// Some caller has calls left that are recorded.
   bool is_answering() const { return recording_ && recording_->record.is_pending(); }
 
+  /// Calls fail, until the objects are opened again; why, or "".
+  bool has_failed() const { return control_.failure.has_failed.load(std::memory_order_acquire); }
+  std::string why_failed() const { return has_failed() ? control_.failure.message : ""; }
+
   CoreCounts counts();
   /// checkpoint(), where that is possible; from then on calls fail, and touch the medium no more.
   Status close();
@@ -180,8 +193,8 @@ class ObjectCore {
   /// As whoever called last has left it.
   format::ObjectHead settled_head();
   u8 unclear_heads() const { return copies_.unclear(); }
-  /// That head, by anybody at any time, with who wrote it (of one that is away perhaps not this
-  /// process) and how often its places were written.
+  /// The newest one by now, by anybody at any time, with who wrote it (of one that is away perhaps
+  /// not this process) and how often its places were written.
   format::ObjectSlot newest() const { return control_.head.copy(); }
   /// Some place of it has been written so often (say_when_worn) that it may be moved for that.
   bool is_worn() const { return is_worn_.load(std::memory_order_relaxed); }
@@ -195,8 +208,6 @@ class ObjectCore {
   bool is_idle();
   /// Of the state, by anybody at any time.
   Result<u64> bytes() const;
-  /// Calls fail for good.
-  bool has_failed() const { return control_.failure.has_failed.load(std::memory_order_acquire); }
   /// The copy that should have been the newest was damaged: it was made anew from the other one.
   bool was_repaired() const { return repaired_; }
 
@@ -225,7 +236,8 @@ class ObjectCore {
   Status have_archive_room_alone(u64 context_bytes);
   Status have_resize_room_alone();
   Status load_away(OverflowStore& overflow);
-  Status repeat(bool functions_are_new);
+  Status repeat();
+  Status begin(bool functions_are_new);
   Status begin_session();
   Status check_build() const;
   Status join_build();
@@ -233,7 +245,8 @@ class ObjectCore {
   Status check_known(const format::ObjectEntry& entry, const std::byte* context) const;
   std::string name_of(u16 function) const;
   Failure lacks_functions() const;
-  std::string remedy_for(u16 function) const;
+  std::string formerly_of(u16 function) const;
+  static std::string remedy_by(const std::string& formerly);
   const Function& function_of(const Call& call) const;
   bool is_usable() const {
     return stage_.load(std::memory_order_acquire) != Stage::kClosed && !forked_since(generation_) &&
@@ -260,9 +273,12 @@ class ObjectCore {
     return log_->done() >= end && (!durable || log_->durable() >= end);
   }
   Status move_alone(u64 bytes, const Places& to, const RecordedCall* resized);
-  Status write_elsewhere(const format::ObjectHead& next, const format::ObjectWear& wear,
+  Status write_elsewhere(format::ObjectHead next, const format::ObjectWear& wear,
                          std::span<const std::byte> image, const RecordedCall* resized);
+  void note_elsewhere(const format::ObjectHead& next, u64 done);
+  Failure stays_where_it_is(Status moved);
   void note_wear();
+  Status have_room(const Call& call, u64& index);
   Status make_room(u64 index, u64 context_bytes);
   Status free_log();
   Status relieve(u64 index);
@@ -271,6 +287,7 @@ class ObjectCore {
   template <class Body>
   Status execute_alone(bool durable, Body&& body);
   Status round();
+  void await_company();
   Status run(u64 end);
   std::optional<NotCancelled> in_system_calls() const;
   Status make_durable(u64 last, u64 end);
@@ -281,6 +298,7 @@ class ObjectCore {
   Status fail(Status why);
 
   // --- where several processes have it (shared_core.cc)
+  Status choose_anew();
   Status check_choices() const;
   void tell_functions(u64 life);
   Status log_among_processes(const Call& call, Waiter* waiter, u64& index);
@@ -320,6 +338,9 @@ class ObjectCore {
   };
   const std::unique_ptr<Recording> recording_;
   Execution& execution_;
+  Company company_;            ///< threads that call at the same time, on a disk
+  std::atomic<u64> asked_{0};  ///< calls there that somebody waits for
+  u64 taken_ = 0;              ///< of these, when a group was taken last; of whoever executes
   ObjectExecutor executor_;
   /// Of functions: what each call looks at.
   struct Traits {

@@ -33,9 +33,9 @@ bool leads_to_same(const ObjectHead& older, const ObjectHead& newest) {
          older.session == newest.session && older.copy != newest.copy &&
          older.checkpoint <= newest.checkpoint && older.bytes == newest.bytes &&
          older.callers == newest.callers && older.history == newest.history &&
-         older.archive_place == newest.archive_place &&
-         older.archive_lines == newest.archive_lines && older.log_place == newest.log_place &&
-         older.log_lines == newest.log_lines &&
+         older.archive_lines == newest.archive_lines &&
+         (older.archive_lines == 0 || older.archive_place == newest.archive_place) &&
+         older.log_place == newest.log_place && older.log_lines == newest.log_lines &&
          std::ranges::equal(older.copy_place, newest.copy_place);
 }
 
@@ -121,8 +121,10 @@ Result<std::unique_ptr<ObjectCore>> ObjectCore::create(Parts parts,
   parts.head.copy = 1;  // the first one is the other
   parts.head.archive_used = 0;
   parts.head.archive_sum = parts.head.identity;
+  bool* const is_written = parts.is_written;
   PERDURA_ASSIGN(auto core, make(std::move(parts), ObjectLog::kFirstIndex));
   std::memcpy(core->image_.data(), state.data(), state.size());
+  if (is_written != nullptr) *is_written = true;
   core->copies_.set_build(core->build_);
   PERDURA_TRY(core->begin_session());
   if (core->peers_ != nullptr) core->tell_functions(core->peers_->life());
@@ -132,15 +134,20 @@ Result<std::unique_ptr<ObjectCore>> ObjectCore::create(Parts parts,
 Result<std::unique_ptr<ObjectCore>> ObjectCore::recover(Parts parts) {
   PERDURA_ASSERT(parts.session != parts.head.session);
   const bool functions_are_new = parts.functions_are_new;
+  bool* const is_written = parts.is_written;
   PERDURA_TRY(complete_build(*parts.medium, parts.head_place, parts.head, parts.build_found));
   PERDURA_ASSIGN(auto core, load(parts));
-  PERDURA_TRY(core->repeat(functions_are_new));
+  PERDURA_TRY(core->repeat());
+  if (is_written != nullptr) *is_written = true;
+  PERDURA_TRY(core->begin(functions_are_new));
   if (core->peers_ != nullptr) core->tell_functions(core->peers_->life());
   return core;
 }
 
 Result<std::unique_ptr<ObjectCore>> ObjectCore::join(Parts parts) {
+  const bool is_left = parts.is_left;
   PERDURA_ASSIGN(auto core, make(std::move(parts), ObjectLog::kFirstIndex));
+  if (is_left) PERDURA_TRY(core->choose_anew());
   PERDURA_TRY(core->check_choices());
   PERDURA_TRY(core->join_build());
   if (core->peers_ != nullptr) core->tell_functions(core->peers_->life());
@@ -155,6 +162,7 @@ Result<std::unique_ptr<ObjectCore>> ObjectCore::load(Parts& parts) {
     const u64 session = parts.head.session;
     PERDURA_ASSIGN(auto core, make(Parts(parts), parts.head.checkpoint));
     PERDURA_TRY(core->copies_.load(core->memory_.pages()));
+    core->repaired_ = core->copies_.is_from_stand_in();
     if (core->history_ && !core->history_->admit_recorded()) return core->damaged_history();
     if (is_in_overflow(parts.head)) {
       PERDURA_TRY(core->load_away(*parts.overflow));
@@ -168,6 +176,7 @@ Result<std::unique_ptr<ObjectCore>> ObjectCore::load(Parts& parts) {
   if (core || core.failure().code != Code::kCorrupt || !leads_to_same(older, newest)) return core;
   // The next head takes the newest one's place: until then the older one and its copy stay.
   parts.head = older;
+  format::set_stand_in(parts.head, 0);  // that has been another one's since, perhaps
   parts.head.sequence = newest.sequence + 1;
   parts.head.functions_place = newest.functions_place;
   parts.head.functions_bytes = newest.functions_bytes;
@@ -182,7 +191,6 @@ Result<std::unique_ptr<ObjectCore>> ObjectCore::load(Parts& parts) {
 // when it comes home.
 Status ObjectCore::load_away(OverflowStore& overflow) {
   stage_ = Stage::kAway;
-  (void)log_->close_room();
   if (head().log_place == 0) return {};
   const LogPlace place{head().log_place, head().log_lines, head().identity, head().session};
   PERDURA_ASSIGN(const auto there, ObjectLog::create(overflow.medium(), place, head().checkpoint));
@@ -191,18 +199,26 @@ Status ObjectCore::load_away(OverflowStore& overflow) {
   return {};
 }
 
-// What the resilient copy lacks. A checkpoint of it comes before this session appends: its entries
-// are told from those of earlier ones by the head's session.
-Status ObjectCore::repeat(bool functions_are_new) {
+// What the resilient copy lacks.
+Status ObjectCore::repeat() {
   if (options_.same_build && log_->done() != log_->tail()) PERDURA_TRY(check_build());
   for (u64 index = log_->done(); index != log_->tail(); index += log_->entry(index).lines) {
     PERDURA_TRY(check_known(log_->entry(index), log_->context_of(index)));
     if (history_ && !history_->admit(log_->entry(index).potid)) return damaged_history();
   }
-  PERDURA_TRY(run(log_->tail()));
-  if (is_away()) return functions_are_new ? copies_.write_heads() : Status{};
-  copies_.set_build(build_);
-  return begin_session();
+  return run(log_->tail());
+}
+
+// A checkpoint of what it is now comes before this session appends: its entries are told from those
+// of earlier ones by the head's session. What is away has the entries and the build that it had.
+Status ObjectCore::begin(bool functions_are_new) {
+  if (!is_away()) {
+    copies_.set_build(build_);
+    return begin_session();
+  }
+  const bool is_closed = log_->close();
+  PERDURA_ASSERT(is_closed);
+  return functions_are_new ? copies_.write_heads() : Status{};
 }
 
 // What waits in the log was called for what the code of its build does.
@@ -261,8 +277,11 @@ Failure ObjectCore::lacks_functions() const {
     if (!has_function_of(entry)) ++lacking[{entry.function, entry.context_bytes}];
   }
   std::string calls;
+  std::string formerly;
   for (size_t named = 0; const auto& [called, entries] : lacking) {
     if (++named > kNamedMax) break;
+    if (const std::string said = formerly_of(called.first); !formerly.ends_with(said))
+      formerly += (formerly.empty() ? "" : ", ") + said;
     calls += (named == 1 ? "function " : ", and function ") + name_of(called.first) + " with " +
              std::to_string(called.second) + " bytes of arguments in " + std::to_string(entries) +
              (entries == 1 ? " entry" : " entries");
@@ -271,15 +290,18 @@ Failure ObjectCore::lacks_functions() const {
     calls += ", and " + std::to_string(lacking.size() - kNamedMax) + " more";
   return {Code::kIncompatible, "the log of object '" + std::string(head().name) + "' calls " +
                                    calls + ", which this program does not have; " +
-                                   remedy_for(lacking.begin()->first.first)};
+                                   remedy_by(formerly)};
 }
 
-std::string ObjectCore::remedy_for(u16 function) const {
-  const auto& functions = executor_.functions();
+std::string ObjectCore::remedy_by(const std::string& formerly) {
   const std::string remedy = "open it with the program that wrote it, or link that function";
-  if (function >= functions.size()) return remedy;
-  return remedy + "; where it has another name or class now, say formerly(\"" +
-         functions[function].name + "\") of the method";
+  if (formerly.empty()) return remedy;
+  return remedy + "; where it has another name or class now, say " + formerly + " of the method";
+}
+
+std::string ObjectCore::formerly_of(u16 function) const {
+  const auto& functions = executor_.functions();
+  return function < functions.size() ? "formerly(\"" + functions[function].name + "\")" : "";
 }
 
 Failure ObjectCore::damaged_history() const {

@@ -37,15 +37,13 @@ class ObjectCore::Executing {
   const bool executes_;
 };
 
-// `body` when all that was called by now is done, and no group is done in part. What was claimed
-// and not published while it is away waits for it to come home.
+// `body` when all that was called by now is done, and no group is done in part.
 template <class Body>
 Status ObjectCore::execute_alone(bool durable, Body&& body) {
   PERDURA_TRY(require_not_forked());
   const u64 end = log_->tail();
   for (Execution::Wait wait(execution_);;) {
     bool left = false;
-    if (log_->done() < end) PERDURA_TRY(be_home());
     if (const Executing executing(*this); executing) {
       PERDURA_TRY(require_usable());
       PERDURA_TRY(or_left(rounds_until(end, durable), left));

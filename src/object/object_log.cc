@@ -124,7 +124,36 @@ void ObjectLog::note_checkpoint(u64 unused, u64 covered) {
   PERDURA_ASSERT(durable() >= covered || unused == covered);
   note_covered(covered);
   at_.free_end.store(unused, std::memory_order_release);
-  if (!is_closed_) at_.room_end.store(room_end_from(unused), std::memory_order_release);
+  at_.room_end.store(room_end_from(unused), std::memory_order_release);
+}
+
+bool ObjectLog::close() {
+  PERDURA_ASSERT(!at_.among_processes && !is_closed_);
+  const u64 tail = at_.tail.fetch_or(kClosed, std::memory_order_seq_cst);
+  if (tail != done()) {
+    at_.tail.store(tail, std::memory_order_release);
+    return false;
+  }
+  is_closed_.store(true, std::memory_order_release);
+  return true;
+}
+
+// Whoever sees that tail says so, and not here any more, sees that of the open log next.
+void ObjectLog::open() {
+  PERDURA_ASSERT(is_closed_);
+  at_.tail.store(done(), std::memory_order_release);
+  is_closed_.store(false, std::memory_order_release);
+}
+
+// Whoever is about to close it finds at once whether all is done, or opens it again.
+u64 ObjectLog::tail_of_closed() const {
+  u64 tail = at_.tail.load(std::memory_order_acquire);
+  await_soon([&] {
+    tail = is_closed_.load(std::memory_order_acquire) ? done()
+                                                      : at_.tail.load(std::memory_order_acquire);
+    return !is_none(tail);
+  });
+  return tail;
 }
 
 const std::byte* ObjectLog::copied_context_of(u64 index) {

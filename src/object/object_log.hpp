@@ -12,6 +12,8 @@
 //  - The place of an entry in the circle is written by the thread that claimed it until that has
 //    published it, and from then on by whoever executes, alone. Where calls are merged the thread
 //    may change its entry until it is frozen.
+//  - In a log that is closed no place is claimed: whoever tries is told, and whoever closes it
+//    learns whether somebody had claimed one before. Both change tail, so one of them comes first.
 //  - Where processes share the log a place is claimed and published in one step, under a lock that
 //    is the next one's when its owner dies: so before tail() all is published, and a claim of who
 //    died is none.
@@ -107,10 +109,12 @@ class ObjectLog {
   // --- any thread
 
   /// A place in the order of execution, for a call with a context of so many bytes. It is to be
-  /// published, once there is room for it.
+  /// published, once there is room for it; or it is none, since the log is closed, for which there
+  /// is never room.
   u64 claim(u64 context_bytes) {
     return at_.tail.fetch_add(format::object_entry_lines(context_bytes), std::memory_order_relaxed);
   }
+  static bool is_none(u64 index) { return index >= kClosed; }
   /// While it lives nobody else claims a place, or changes an entry: where processes share the log.
   class Claiming {
    public:
@@ -152,7 +156,10 @@ class ObjectLog {
   /// whether that stands for another call as well. Nothing happens where it is frozen.
   template <class Change>
   bool merge(u64 index, Change&& change);
-  u64 tail() const { return at_.tail.load(std::memory_order_acquire); }
+  u64 tail() const {
+    const u64 tail = at_.tail.load(std::memory_order_acquire);
+    return is_none(tail) ? tail_of_closed() : tail;
+  }
   u64 done() const { return at_.done.load(std::memory_order_acquire); }
   u64 durable() const { return at_.durable.load(std::memory_order_acquire); }
   u64 free_end() const { return at_.free_end.load(std::memory_order_acquire); }
@@ -206,17 +213,10 @@ class ObjectLog {
   /// The newest checkpoint has all entries before `covered`, and none needs those before `unused`
   /// any more: their lines are free.
   void note_checkpoint(u64 unused, u64 covered);
-  /// From now on there is room for no entry, until open_room(). False: somebody has claimed a place
-  /// all the same, before that.
-  bool close_room() {
-    is_closed_ = true;
-    at_.room_end.exchange(0, std::memory_order_seq_cst);
-    return tail() == done();
-  }
-  void open_room() {
-    is_closed_ = false;
-    at_.room_end.store(room_end_from(free_end()), std::memory_order_release);
-  }
+  /// From now on nobody claims a place, until open(). False, and it is open: somebody had claimed
+  /// one whose entry is not done. Not where processes share it.
+  bool close();
+  void open();
   /// What is written next goes to another place of the medium, where a log of the same size was
   /// given to the object; no head needs what is on the medium already.
   void move_to(u64 offset) {
@@ -240,6 +240,8 @@ class ObjectLog {
   /// In the place of the checksum of an entry in memory, which only a mark has.
   static constexpr u64 kMergeable = 1;
   static constexpr u64 kAhead = 12;  ///< lines
+  /// In tail: the log is closed. No index comes that far, and what is added to it is forgotten.
+  static constexpr u64 kClosed = u64{1} << 62;
 
   ObjectLog(media::LinearMedium& medium, const LogPlace& place, u64 from, LogMemory memory,
             Mapping own);
@@ -253,6 +255,7 @@ class ObjectLog {
   }
   std::atomic_ref<u64> published(u64 index) const { return std::atomic_ref(entry_at(index).index); }
   std::atomic<bool>& merging(u64 index) const { return merging_[index & (place_.lines - 1)]; }
+  u64 tail_of_closed() const;
   const std::byte* copied_context_of(u64 index);
   template <class Change>
   bool merge_among_processes(u64 index, Change&& change);
@@ -275,7 +278,7 @@ class ObjectLog {
 
   media::LinearMedium& medium_;
   LogPlace place_;
-  bool is_closed_ = false;  ///< of whoever executes
+  std::atomic<bool> is_closed_{false};  ///< and all that was claimed is done
   const u64 write_lines_;
   const Mapping own_;  ///< where the memory is nobody else's
   LogCursors& at_;

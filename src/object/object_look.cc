@@ -42,10 +42,17 @@ Result<std::vector<std::string>> function_names(media::LinearMedium& medium,
 
 namespace {
 
+// Of the resilient copy; what stands in for the other one is verified beside it.
 Result<std::vector<ObjectCaller>> callers_in(ObjectCopies copies) {
   const ObjectHead& head = copies.head();
   AlignedBuffer image(std::max<u64>(format::object_image_bytes(head), 1));
   PERDURA_TRY(copies.load(image.span()));
+  if (copies.is_from_stand_in())
+    return Failure{Code::kCorrupt, "the resilient copy of object '" + std::string(head.name) +
+                                       "' (medium offset " + std::to_string(resilient_place(head)) +
+                                       ") does not fit its checksum; opening it makes it anew from "
+                                       "the one in the overflow store"};
+  PERDURA_TRY(copies.check_stand_in());
   std::vector<ObjectCaller> found;
   const auto* const records = reinterpret_cast<const ObjectCaller*>(
       image.data() + (head.callers == 0 ? 0 : round_up(head.bytes, kLineBytes)));
@@ -61,6 +68,8 @@ Status look_at_log(media::LinearMedium& medium, const ObjectTable::Entry& entry,
   const bool has_older = entry.older.identity == head.identity &&
                          entry.older.session == head.session && entry.older.log_lines != 0;
   look.kept_from = has_older ? std::min(entry.older.checkpoint, head.checkpoint) : head.checkpoint;
+  look.tail = head.checkpoint;
+  if (is_in_overflow(head) && head.log_place == 0) return {};
   const LogPlace place{head.log_place, head.log_lines, head.identity, head.session};
   PERDURA_ASSIGN(auto log, ObjectLog::create(medium, place, head.checkpoint));
   PERDURA_TRY(log->recover(head.session));
@@ -80,13 +89,15 @@ Status look_at_log(media::LinearMedium& medium, const ObjectTable::Entry& entry,
 
 }  // namespace
 
-Result<ObjectLook> look_at(media::LinearMedium& medium, const ObjectTable::Entry& entry) {
+Result<ObjectLook> look_at(media::LinearMedium& medium, const ObjectTable::Entry& entry,
+                           OverflowStore* overflow) {
   const ObjectHead& head = entry.head;
   ObjectLook look;
   PERDURA_ASSIGN(look.functions, function_names(medium, head));
-  if (is_in_overflow(head)) return look;
-  PERDURA_ASSIGN(look.callers, callers_in(ObjectCopies(medium, entry.place, head, entry.unclear)));
-  PERDURA_TRY(look_at_log(medium, entry, look));
+  if (is_in_overflow(head) && overflow == nullptr) return look;
+  PERDURA_ASSIGN(look.callers,
+                 callers_in(ObjectCopies(medium, entry.place, head, entry.unclear, overflow)));
+  PERDURA_TRY(look_at_log(is_in_overflow(head) ? overflow->medium() : medium, entry, look));
   if (head.history != format::ObjectHistory::kAll) return look;
   PERDURA_TRY(
       ObjectArchive(medium, head).read(look.functions.size(), [&](const ArchivedCalls& calls) {

@@ -22,8 +22,9 @@ struct ObjectLook {
   u64 resilient_entries = 0;  ///< in the log as well as in that copy
   u64 archived_calls = 0;
 };
-/// Verifies all that opening it would, beside what a program's functions accept, and a copy in an
-/// overflow store. Nobody writes to it.
-Result<ObjectLook> look_at(media::LinearMedium& medium, const ObjectTable::Entry& entry);
+/// Verifies all that opening it would, beside what a program's functions accept; of a copy in an
+/// overflow store that as well, where there is `overflow`. Nobody writes to it.
+Result<ObjectLook> look_at(media::LinearMedium& medium, const ObjectTable::Entry& entry,
+                           OverflowStore* overflow = nullptr);
 
 }  // namespace perdura::object

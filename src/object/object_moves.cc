@@ -17,18 +17,21 @@ using format::ObjectHead;
 Status ObjectCore::be_home() {
   if (!is_away()) [[likely]]
     return {};
-  if (residence_ != nullptr) return residence_->settle(*this);
-  return Failure{Code::kUnsupported,
-                 "object '" + std::string(head().name) +
-                     "' is in an overflow store; open the objects with that to call it"};
+  return guarded([this]() -> Status {
+    if (residence_ != nullptr) return residence_->settle(*this);
+    return Failure{Code::kUnsupported,
+                   "object '" + std::string(head().name) +
+                       "' is in an overflow store; open the objects with that to call it"};
+  });
 }
 
 // At new places, of an object whose calls are all done and durable. The log goes on there with the
 // next call. Both heads name the new copies before anything is appended: what the older one lacks,
-// the log has.
-Status ObjectCore::write_elsewhere(const ObjectHead& next, const format::ObjectWear& wear,
+// the log has. What stands in for a copy is needed no more.
+Status ObjectCore::write_elsewhere(ObjectHead next, const format::ObjectWear& wear,
                                    std::span<const std::byte> image, const RecordedCall* resized) {
   const u64 done = log_->done();
+  format::set_stand_in(next, 0);
   PERDURA_TRY(or_fail([&]() -> Status {
     changes_.note_all();
     if (recording_) PERDURA_TRY(archive(done, resized));
@@ -36,13 +39,18 @@ Status ObjectCore::write_elsewhere(const ObjectHead& next, const format::ObjectW
     if (recording_) note_archived();
     return copies_.write(image, changes_, done, session_);
   }));
+  note_elsewhere(next, done);
+  ++counts_.checkpoints;
+  return {};
+}
+
+void ObjectCore::note_elsewhere(const ObjectHead& next, u64 done) {
   changes_.clear();
   log_->note_checkpoint(done, done);
   log_->move_to(next.log_place);
   note_wear();
   calls_since_checkpoint_ = 0;
-  counts_.checkpoints += 2;
-  return {};
+  ++counts_.checkpoints;
 }
 
 namespace {
@@ -131,48 +139,86 @@ Status ObjectCore::move(const Places& to) {
   });
 }
 
-// Those who have claimed a place meanwhile wait for this (make_room).
+// One copy, which both heads name before anything is appended: until the next checkpoint what lies
+// in the overflow store is the other one. Where that lacks what a log there has two are written.
 Status ObjectCore::move_home(const Places& to) {
   const NotCancelled not_cancelled;
   const Executing executing(*this);
   PERDURA_TRY(require_usable());
   PERDURA_ASSERT(is_away());
+  const u64 done = log_->done();
   ObjectHead next = head();
   std::ranges::copy(to.copy, next.copy_place);
   next.log_place = to.log;
+  if (head().log_place == 0) format::set_stand_in(next, head().copy_place[0]);
+  const format::ObjectBuild build_there = copies_.build();
   copies_.set_build(build_);  // its log begins anew
-  PERDURA_TRY(write_elsewhere(next, to.wear, image_, nullptr));
+  changes_.note_all();
+  Status moved = guarded([&] { return copies_.move(next, to.wear, image_, done, session_); });
+  if (is_in_overflow(head())) {
+    copies_.set_build(build_there);
+    return stays_where_it_is(std::move(moved));
+  }
+  PERDURA_TRY(or_fail([&]() -> Status {
+    PERDURA_TRY(std::move(moved));
+    if (format::stand_in_place(head()) != 0) return copies_.repeat_head();
+    ++counts_.checkpoints;
+    return copies_.write(image_, changes_, done, session_);
+  }));
+  note_elsewhere(next, done);
   stage_.store(Stage::kHome, std::memory_order_release);
-  log_->open_room();
+  log_->open();
   return {};
 }
 
-// Whoever claims a place before the room is closed is seen then; whoever does so later finds none,
-// and waits for the object to come home again. What is done and not durable is so with the copy.
+// A head that may be on the medium all the same is cleared before what it would name is written
+// again, and before anything is logged behind it.
+Failure ObjectCore::stays_where_it_is(Status moved) {
+  if (!copies_.clear_next_head()) moved = fail(std::move(moved));
+  return std::move(moved).failure();
+}
+
+// Nobody claims a place from when the log is closed: who calls then brings it home first. What is
+// done and not durable is so with the copy.
 Result<bool> ObjectCore::move_out(u64 place) {
   PERDURA_ASSERT(peers_ == nullptr && !recording_);
   const NotCancelled not_cancelled;
   const Executing executing(*this, std::try_to_lock);
-  if (!executing || !is_callable() || !round() || !is_between_groups()) return false;
-  if (!log_->close_room()) {
-    log_->open_room();
+  if (!executing || !is_callable() || !round() || !is_between_groups() || !log_->close())
     return false;
-  }
   const u64 done = log_->done();
-  const Status moved = guarded([&] { return copies_.move_out(place, 0, image_, done, session_); });
-  if (is_in_overflow(head())) {
-    log_->note_checkpoint(done, done);
-    calls_since_checkpoint_ = 0;
-    ++counts_.checkpoints;
-    changes_.note_all();
-    stage_.store(Stage::kAway, std::memory_order_release);
-    if (!moved) return fail(copy_of(moved.failure())).failure();
-    return true;
+  Status moved = guarded([&] { return copies_.move_out(place, 0, image_, done, session_); });
+  if (!is_in_overflow(head())) {
+    Failure why = stays_where_it_is(std::move(moved));
+    log_->open();
+    return why;
   }
-  // A head that may be on the medium all the same is cleared before anything is logged behind it.
-  if (!copies_.clear_next_head()) return fail(copy_of(moved.failure())).failure();
-  log_->open_room();
-  return copy_of(moved.failure());
+  log_->note_checkpoint(done, done);
+  calls_since_checkpoint_ = 0;
+  ++counts_.checkpoints;
+  changes_.note_all();
+  stage_.store(Stage::kAway, std::memory_order_release);
+  if (!moved) return fail(std::move(moved)).failure();
+  return true;
+}
+
+Status ObjectCore::write_again_there(u64 place) {
+  const NotCancelled not_cancelled;
+  const Executing executing(*this);
+  PERDURA_TRY(require_usable());
+  PERDURA_ASSERT(is_away() && head().log_place != 0);
+  const u64 done = log_->done();
+  Status written = guarded([&] { return copies_.move_out(place, 0, image_, done, session_); });
+  if (head().log_place != 0) return stays_where_it_is(std::move(written));
+  log_->note_checkpoint(done, done);
+  ++counts_.checkpoints;
+  return written ? Status{} : fail(std::move(written));
+}
+
+void ObjectCore::give_up_stand_in() {
+  const NotCancelled not_cancelled;
+  const Executing executing(*this, std::try_to_lock);
+  if (executing && is_callable() && round() && is_between_groups()) (void)write_checkpoint();
 }
 
 }  // namespace perdura::object

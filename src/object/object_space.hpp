@@ -11,7 +11,7 @@ namespace perdura::object {
 /// Of the region's space, for so many bytes: at least one page.
 constexpr u64 pages_bytes(u64 bytes) { return std::max(round_up(bytes, kPageBytes), kPageBytes); }
 
-/// Not thread-safe.
+/// Not thread-safe. Where memory is short nothing is allocated; what was can be given back.
 class ObjectSpace {
  public:
   /// `volume` outlives it. `bytes_max`: that the region has in all; 0: what the medium has.
@@ -23,8 +23,9 @@ class ObjectSpace {
   /// `bytes` in whole pages, which nobody has until a head names them; given back by who cannot use
   /// them. kNoSpace where the region has no such piece left and can have no more.
   Result<u64> allocate(u64 bytes);
-  void give_back(u64 place, u64 bytes);
-  /// False where not all of it is free.
+  /// None of it is free already.
+  void give_back(u64 place, u64 bytes) noexcept;
+  /// False where not all of it is free. Else it is as allocated.
   bool take(u64 place, u64 bytes);
 
   const std::map<u64, u64>& free() const { return free_; }  ///< by place: bytes
@@ -34,11 +35,15 @@ class ObjectSpace {
  private:
   Result<u64> place_for(u64 bytes) const;
   Status grow(u64 bytes);
+  void reserve();
 
+  using Pieces = std::map<u64, u64>;
   region::Volume& volume_;
   const u32 region_;
   const u64 bytes_max_;
-  std::map<u64, u64> free_;  ///< by place: bytes
+  Pieces free_;   ///< by place: bytes
+  Pieces spare_;  ///< one for each that is allocated, which may become a piece again
+  u64 next_spare_ = 0;
 };
 
 }  // namespace perdura::object

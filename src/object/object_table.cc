@@ -63,39 +63,27 @@ bool head_fits(const ObjectHead& head, u64 slot) {
 }
 
 // In the region itself.
-std::vector<ObjectTable::Range> ObjectTable::ranges_of(const ObjectHead& head) {
-  if (head.log_lines == 0) return {};
-  std::vector<Range> ranges{{head.functions_place, head.functions_bytes}};
+ObjectTable::Ranges ObjectTable::ranges_of(const ObjectHead& head) {
+  Ranges ranges;
+  if (head.log_lines == 0) return ranges;
+  ranges.add(head.functions_place, head.functions_bytes);
   if (is_in_overflow(head)) return ranges;
-  const u64 copy = format::object_image_bytes(head);
-  ranges.push_back({head.copy_place[0], copy});
-  ranges.push_back({head.copy_place[1], copy});
-  ranges.push_back({head.log_place, head.log_lines * kLineBytes});
-  if (head.archive_lines != 0)
-    ranges.push_back({head.archive_place, head.archive_lines * kLineBytes});
+  for (const u64 place : head.copy_place) ranges.add(place, format::object_image_bytes(head));
+  ranges.add(head.log_place, head.log_lines * kLineBytes);
+  if (head.archive_lines != 0) ranges.add(head.archive_place, head.archive_lines * kLineBytes);
   return ranges;
 }
 
 // In the overflow store, if it is this one.
-std::vector<ObjectTable::Range> ObjectTable::overflow_ranges_of(const ObjectHead& head) const {
-  if (head.log_lines == 0 || !is_in_overflow(head) || overflow_ == nullptr ||
-      head.copy_place[1] != overflow_->id())
-    return {};
-  std::vector<Range> ranges{{head.copy_place[0], format::object_image_bytes(head)}};
-  if (head.log_place != 0) ranges.push_back({head.log_place, head.log_lines * kLineBytes});
+ObjectTable::Ranges ObjectTable::overflow_ranges_of(const ObjectHead& head) const {
+  Ranges ranges;
+  if (head.log_lines == 0 || overflow_ == nullptr) return ranges;
+  const u64 copy = format::object_image_bytes(head);
+  if (const u64 stand_in = format::stand_in_place(head); stand_in != 0) ranges.add(stand_in, copy);
+  if (!is_in_overflow(head) || head.copy_place[1] != overflow_->id()) return ranges;
+  ranges.add(head.copy_place[0], copy);
+  if (head.log_place != 0) ranges.add(head.log_place, head.log_lines * kLineBytes);
   return ranges;
-}
-
-void ObjectTable::give_back(const ObjectHead& head) {
-  if (head.log_lines != 0) space_.give_back(head.functions_place, head.functions_bytes);
-  give_back_moved(head);
-}
-
-void ObjectTable::give_back_moved(const ObjectHead& head) {
-  for (const Range& range : ranges_of(head))
-    if (range.place != head.functions_place) space_.give_back(range.place, range.bytes);
-  for (const Range& range : overflow_ranges_of(head))
-    overflow_->space().give_back(range.place, range.bytes);
 }
 
 ObjectTable::Entry ObjectTable::entry_of(media::Medium& medium, u64 place, std::byte* slots) {
@@ -124,7 +112,6 @@ ObjectTable::Entry ObjectTable::entry_of(media::Medium& medium, u64 place, std::
 
 Status ObjectTable::read(const FindLive& find_live) {
   space_.read();
-  if (overflow_ != nullptr) overflow_->space().read();
   for (const format::Extent& extent : volume_.extents(ExtentKind::kObjectHeads, region_)) {
     AlignedBuffer bytes(extent.length);
     PERDURA_TRY(volume_.medium().load_pages(extent.medium_offset, bytes.first(extent.length)));
@@ -146,6 +133,19 @@ Status ObjectTable::read(const FindLive& find_live) {
       else PERDURA_TRY(claim(entry));
     }
   }
+  reserve();
+  return {};
+}
+
+Status ObjectTable::have_overflow(OverflowStore& overflow) {
+  overflow_ = &overflow;
+  overflow.space().read();
+  for (const Entry& each : objects_)
+    if (is_in_overflow(each.head))
+      for (const Range& range : overflow_ranges_of(each.head))
+        if (!overflow.space().take(range.place, range.bytes))
+          return damaged(each.place, "names space of the overflow store that is not free");
+  claim_stand_ins();
   return {};
 }
 
@@ -168,11 +168,17 @@ Status ObjectTable::claim(const Entry& entry) {
   for (const Range& range : ranges_of(entry.head))
     if (!space_.take(range.place, range.bytes))
       return damaged(entry.place, "names space that is not free");
-  for (const Range& range : overflow_ranges_of(entry.head))
-    if (!overflow_->space().take(range.place, range.bytes))
-      return damaged(entry.place, "names space of the overflow store that is not free");
   objects_.push_back(entry);
   return {};
+}
+
+void ObjectTable::claim_stand_ins() {
+  for (Entry& each : objects_) {
+    const u64 stand_in = format::stand_in_place(each.head);
+    if (stand_in == 0) continue;
+    if (!overflow_->space().take(stand_in, format::object_image_bytes(each.head)))
+      format::set_stand_in(each.head, 0);
+  }
 }
 
 Failure ObjectTable::damaged(u64 place, const char* what) const {
@@ -187,6 +193,13 @@ const ObjectTable::Entry* ObjectTable::find(std::string_view name) const {
   return found == objects_.end() ? nullptr : &*found;
 }
 
+// What is noted of a new one, and that it is not made, needs no memory later.
+void ObjectTable::reserve() {
+  if (objects_.size() == objects_.capacity()) objects_.reserve(2 * objects_.size() + 16);
+  const u64 all = objects_.size() + unused_.size() + 1;
+  if (unused_.capacity() < all) unused_.reserve(2 * all);
+}
+
 Result<ObjectTable::Entry> ObjectTable::new_entry() {
   if (unused_.empty()) {
     PERDURA_ASSIGN(const format::Extent made,
@@ -194,6 +207,7 @@ Result<ObjectTable::Entry> ObjectTable::new_entry() {
     for (u64 at = made.length; at != 0; at -= kPairBytes)
       unused_.push_back({.place = made.medium_offset + at - kPairBytes, .head = {}});
   }
+  reserve();
   const u64 sequence = unused_.back().head.sequence;
   Entry entry{.place = unused_.back().place, .unclear = unused_.back().unclear};
   unused_.pop_back();
@@ -203,8 +217,8 @@ Result<ObjectTable::Entry> ObjectTable::new_entry() {
   return entry;
 }
 
-void ObjectTable::give_up(const Entry& entry, std::span<const Range> ranges) {
-  for (const Range& range : ranges) space_.give_back(range.place, range.bytes);
+void ObjectTable::give_up(const Entry& entry) noexcept {
+  for (const Range& range : ranges_of(entry.head)) space_.give_back(range.place, range.bytes);
   add_unused(entry.place, entry.head.sequence, entry.unclear);
 }
 
@@ -214,15 +228,29 @@ void ObjectTable::add_unused(u64 place, u64 sequence, u8 unclear) {
   unused_.push_back(unused);
 }
 
-void ObjectTable::note(const Entry& entry) {
+void ObjectTable::note(const Entry& entry) noexcept {
   const auto found =
       std::ranges::find_if(objects_, [&](const Entry& each) { return each.place == entry.place; });
   if (found == objects_.end()) objects_.push_back(entry);
   else *found = entry;
 }
 
+void ObjectTable::note_moved(const ObjectHead& before, const Entry& entry) noexcept {
+  note(entry);
+  const auto give_back = [](ObjectSpace& space, const Ranges& had, const Ranges& has) {
+    for (const Range& each : had)
+      if (std::ranges::find(has, each.place, &Range::place) == has.end())
+        space.give_back(each.place, each.bytes);
+  };
+  give_back(space_, ranges_of(before), ranges_of(entry.head));
+  if (overflow_ != nullptr)
+    give_back(overflow_->space(), overflow_ranges_of(before), overflow_ranges_of(entry.head));
+}
+
 void ObjectTable::note_removed(const Entry& entry, u64 sequence, u8 unclear) {
-  give_back(entry.head);
+  for (const Range& each : ranges_of(entry.head)) space_.give_back(each.place, each.bytes);
+  for (const Range& each : overflow_ranges_of(entry.head))
+    overflow_->space().give_back(each.place, each.bytes);
   std::erase_if(objects_, [&](const Entry& each) { return each.place == entry.place; });
   add_unused(entry.place, sequence, unclear);
 }

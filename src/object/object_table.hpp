@@ -3,12 +3,14 @@
 // Invariants:
 //  - Space is given to an object after the head of the one that had it before says so no more, and
 //    is free where no whole head names it: so nothing can leak, in the overflow store neither.
+//  - What only stands in for a copy is an object's where no copy has the space: the newest head may
+//    be an older one again, the newest being damaged, and that space another one's since.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,11 +25,9 @@ namespace perdura::object {
 /// Not thread-safe.
 class ObjectTable {
  public:
-  /// `volume` outlives it, and so does `overflow`; nullptr: what is elsewhere is nobody's matter
-  /// here. `bytes_max`: of the objects' space; 0: what the medium has.
-  ObjectTable(region::Volume& volume, u32 region, u64 bytes_max = 0,
-              OverflowStore* overflow = nullptr)
-      : volume_(volume), region_(region), space_(volume, region, bytes_max), overflow_(overflow) {}
+  /// `volume` outlives it. `bytes_max`: of the objects' space; 0: what the medium has.
+  ObjectTable(region::Volume& volume, u32 region, u64 bytes_max = 0)
+      : volume_(volume), region_(region), space_(volume, region, bytes_max) {}
 
   struct Range {
     u64 place;
@@ -43,6 +43,9 @@ class ObjectTable {
 
   /// Reads the heads. kCorrupt where two of them name the same space, or what is not the region's.
   Status read(const FindLive& find_live = {});
+  /// After that: what of its space is theirs is so from now on; else what is elsewhere is nobody's
+  /// matter here. It outlives the table. kCorrupt as above.
+  Status have_overflow(OverflowStore& overflow);
 
   struct Entry {
     u64 place = 0;  ///< of its two slots on the medium
@@ -61,27 +64,38 @@ class ObjectTable {
 
   /// A place in the table for an object that is new: `head` has its sequence and identity.
   Result<Entry> new_entry();
-  /// It is not made after all: nothing has been written to its place, nor to these.
-  void give_up(const Entry& entry, std::span<const Range> ranges);
+  /// It is not made after all: nothing has been written to its place, nor to what its head names.
+  void give_up(const Entry& entry) noexcept;
   /// The region's own; the heads say what of it is free.
   ObjectSpace& space() { return space_; }
   /// How often places of it were written, as far as heads say.
   PlaceWear& wear() { return wear_; }
-  /// What a head names there is nobody's any more.
-  void give_back(const format::ObjectHead& head);
-  /// The same but for the names of its functions, which stay where they are.
-  void give_back_moved(const format::ObjectHead& head);
 
-  /// It has been made, or changed; or removed, and what its head before named is free.
-  void note(const Entry& entry);
+  /// It has been made (of new_entry()), or changed; or what it had before and has no more is
+  /// nobody's; or it was removed, and what its head before named is free. None needs memory.
+  void note(const Entry& entry) noexcept;
+  void note_moved(const format::ObjectHead& before, const Entry& entry) noexcept;
   void note_removed(const Entry& entry, u64 sequence, u8 unclear);
 
  private:
-  static std::vector<Range> ranges_of(const format::ObjectHead& head);
-  std::vector<Range> overflow_ranges_of(const format::ObjectHead& head) const;
+  /// Some, in memory of their own: to give them back needs none.
+  class Ranges {
+   public:
+    void add(u64 place, u64 bytes) { ranges_[count_++] = {place, bytes}; }
+    const Range* begin() const { return ranges_.data(); }
+    const Range* end() const { return ranges_.data() + count_; }
+
+   private:
+    std::array<Range, 5> ranges_;
+    size_t count_ = 0;
+  };
+  static Ranges ranges_of(const format::ObjectHead& head);
+  Ranges overflow_ranges_of(const format::ObjectHead& head) const;
   Status claim(const Entry& entry);
+  void claim_stand_ins();
   void note_wear(const Entry& entry, const std::byte* slots);
   void add_unused(u64 place, u64 sequence, u8 unclear);
+  void reserve();
   Failure damaged(u64 place, const char* what) const;
 
   region::Volume& volume_;
@@ -90,7 +104,7 @@ class ObjectTable {
   std::vector<Entry> unused_;  ///< places in the table, with the head that was there last
   ObjectSpace space_;
   PlaceWear wear_;
-  OverflowStore* const overflow_;
+  OverflowStore* overflow_ = nullptr;
   u64 next_identity_ = 1;
 };
 

@@ -45,17 +45,22 @@ Failure OverflowStore::is_anothers() const {
 }
 
 // A record that was cut short is that of a region which has no copies yet.
-Status OverflowStore::bind(const format::Superblock& first, u32 number) {
+Status OverflowStore::check_whose(const format::Superblock* first, u32 number) {
   PERDURA_ASSIGN(const OverflowRecord known, read_overflow_record(volume_, region_));
-  if (known.magic != 0) {
-    const bool is_own =
-        std::memcmp(known.uuid, first.uuid, sizeof known.uuid) == 0 && known.region == number;
+  is_bound_ = known.magic != 0;
+  if (is_bound_) {
+    const bool is_own = first != nullptr && known.region == number &&
+                        std::memcmp(known.uuid, first->uuid, sizeof known.uuid) == 0;
     return is_own ? Status{} : Status(is_anothers());
   }
-  if (!volume_.extents(ExtentKind::kObjects, region_).empty())
-    return Failure{Code::kCorrupt, "the overflow store '" + name() +
-                                       "' does not say any more whose objects it has (its record "
-                                       "is damaged); restore it from a copy"};
+  if (volume_.extents(ExtentKind::kObjects, region_).empty()) return {};
+  return Failure{Code::kCorrupt, "the overflow store '" + name() +
+                                     "' does not say any more whose objects it has (its record is "
+                                     "damaged); restore it from a copy"};
+}
+
+Status OverflowStore::bind(const format::Superblock& first, u32 number) {
+  if (is_bound_) return {};
   const std::vector<Extent> heads = volume_.extents(ExtentKind::kObjectHeads, region_);
   if (!heads.empty()) return write_record(heads.front().medium_offset, first, number);
   PERDURA_ASSIGN(const Extent made,
@@ -77,28 +82,39 @@ Status OverflowStore::write_record(u64 place, const format::Superblock& first, u
   return medium().barrier(PERDURA_SITE("overflow record"));
 }
 
-// Through buffers, so that what is summed is what is written, whatever a program stores to a state
-// meanwhile; and summed while the medium is busy with the pieces before.
+// Whatever becomes of it nothing is in flight when it returns: its place may be another one's then.
 Status OverflowStore::write(u64 place, std::span<const std::byte> image,
                             std::vector<u64>& page_sums) {
   if (buffer_.size() == 0) buffer_ = AlignedBuffer(kPieces * kPieceBytes);
   if (queue_ == nullptr) queue_ = medium().queue();
   page_sums.resize((image.size() + kPageBytes - 1) / kPageBytes);
+  Status written = guarded([&] { return submit(place, image, page_sums); });
+  Status drained = queue_->drain();
+  PERDURA_TRY(std::move(written));
+  PERDURA_TRY(std::move(drained));
+  // Barrier: the copy is durable before a head in the first store names it.
+  return medium().barrier(PERDURA_SITE("overflow copy"));
+}
+
+// Through buffers, so that what is summed is what is written, whatever a program stores to a state
+// meanwhile; each page as it is copied, while the medium is busy with the pieces before.
+Status OverflowStore::submit(u64 place, std::span<const std::byte> image,
+                             std::vector<u64>& page_sums) {
   for (u64 done = 0, piece = 0; done < image.size(); ++piece) {
     PERDURA_TRY(queue_->drain(kPieces - 1));
     std::byte* const to = buffer_.data() + piece % kPieces * kPieceBytes;
     const u64 bytes = std::min(image.size() - done, kPieceBytes);
     const u64 whole = round_up(bytes, kPageBytes);
-    std::memcpy(to, image.data() + done, bytes);
+    for (u64 at = 0; at < bytes; at += kPageBytes) {
+      const u64 here = std::min(bytes - at, kPageBytes);
+      std::memcpy(to + at, image.data() + done + at, here);
+      page_sums[(done + at) / kPageBytes] = checksum(to + at, here);
+    }
     std::memset(to + bytes, 0, whole - bytes);
-    for (u64 at = 0; at < bytes; at += kPageBytes)
-      page_sums[(done + at) / kPageBytes] = checksum(to + at, std::min(bytes - at, kPageBytes));
     PERDURA_TRY(queue_->submit(place + done, {to, whole}, PERDURA_SITE("overflow copy")));
     done += bytes;
   }
-  PERDURA_TRY(queue_->drain());
-  // Barrier: the copy is durable before a head in the first store names it.
-  return medium().barrier(PERDURA_SITE("overflow copy"));
+  return {};
 }
 
 }  // namespace perdura::object

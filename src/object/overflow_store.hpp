@@ -29,8 +29,11 @@ class OverflowStore {
   OverflowStore(region::Volume& volume, u32 region)
       : volume_(volume), region_(region), space_(volume, region, 0) {}
 
-  /// It is that of region `number` of the store with this superblock from now on, if it has been
-  /// nobody's. kMisuse where it is another one's.
+  /// It is that of region `number` of the store with this superblock, or can become so: it has been
+  /// nobody's; nullptr: of one that is not there yet. kMisuse where it is another one's.
+  Status check_whose(const format::Superblock* first, u32 number);
+  bool is_bound() const { return is_bound_; }
+  /// After that: it is so from now on.
   Status bind(const format::Superblock& first, u32 number);
 
   /// As heads name it.
@@ -43,15 +46,17 @@ class OverflowStore {
   Status write(u64 place, std::span<const std::byte> image, std::vector<u64>& page_sums);
 
  private:
-  static constexpr u64 kPieceBytes = kMiB;
-  static constexpr u64 kPieces = 4;  ///< in flight
+  static constexpr u64 kPieceBytes = 256 * kKiB;
+  static constexpr u64 kPieces = 16;  ///< in flight
 
   Status write_record(u64 place, const format::Superblock& first, u32 number);
+  Status submit(u64 place, std::span<const std::byte> image, std::vector<u64>& page_sums);
   Failure is_anothers() const;
 
   region::Volume& volume_;
   const u32 region_;
   ObjectSpace space_;
+  bool is_bound_ = false;
   AlignedBuffer buffer_;
   std::unique_ptr<media::WriteQueue> queue_;
 };

@@ -101,18 +101,25 @@ std::optional<u64> PlaceWear::least_worn(const FreeSpace& free, u64 bytes) const
   return best;
 }
 
+// Both are in the order of places: each is gone through once, however many pieces there are.
 std::vector<ObjectFreePlace> PlaceWear::worn(const FreeSpace& free) const {
   std::vector<ObjectFreePlace> found;
-  for (const auto& [begin, length] : free)
-    for (u64 place = begin; place < begin + length;) {
-      const auto next = writes_.upper_bound(place);
-      const u64 end =
-          next == writes_.end() ? begin + length : std::min(next->first, begin + length);
-      if (at(place) != 0) found.push_back({place, end - place, at(place)});
-      place = end;
+  auto next = writes_.begin();
+  for (const auto& [begin, length] : free) {
+    const u64 end = begin + length;
+    while (next != writes_.end() && next->first <= begin) ++next;
+    for (u64 place = begin; place < end;) {
+      const u64 writes = next == writes_.begin() ? 0 : std::prev(next)->second;
+      const u64 until = next == writes_.end() ? end : std::min(next->first, end);
+      if (writes != 0) found.push_back({place, until - place, writes});
+      if (until < end) ++next;
+      place = until;
     }
-  std::ranges::sort(found, std::greater(), &ObjectFreePlace::writes);
-  found.resize(std::min<size_t>(found.size(), format::kObjectFreePlacesMax));
+  }
+  const size_t kept = std::min<size_t>(found.size(), format::kObjectFreePlacesMax);
+  std::ranges::partial_sort(found, found.begin() + static_cast<std::ptrdiff_t>(kept),
+                            std::greater(), &ObjectFreePlace::writes);
+  found.resize(kept);
   return found;
 }
 

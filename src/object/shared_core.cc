@@ -34,6 +34,20 @@ Status ObjectCore::check_choices() const {
   return {};
 }
 
+// Those who chose have died: what they have left is done as they chose, and then another one does.
+// Where this program cannot do it, it waits as it is.
+Status ObjectCore::choose_anew() {
+  if (options_.same_build && !is_same(control_.head.build, build_)) return join_build();
+  const Executing executing(*this);
+  PERDURA_TRY(require_usable());
+  if (Status done = rounds_until(log_->tail(), true); !done)
+    return done.failure().code == Code::kIncompatible ? Status{} : std::move(done);
+  control_.durability = static_cast<u8>(options_.durability);
+  control_.each_its_own = options_.servers == 0;
+  control_.same_build = options_.same_build;
+  return {};
+}
+
 // Whoever opens it after all of them have died is told that entries may be of either build: both
 // heads say so before this process logs any.
 Status ObjectCore::join_build() {
@@ -91,7 +105,7 @@ Failure ObjectCore::lacks(u64 index) {
               " in " + std::to_string(entries) + (entries == 1 ? " entry" : " entries") +
               ", which no process has that has the object open now; what was called behind "
               "it is logged, and runs when a program that has the function opens the object: " +
-              remedy_for(number)};
+              remedy_by(formerly_of(number))};
 }
 
 // `left`: it is another process's to do, which is told.

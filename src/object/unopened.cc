@@ -34,6 +34,7 @@ Result<bool> move_out(media::LinearMedium& medium, ObjectTable::Entry& entry,
   if (!moved) return moved.failure();
   entry.older = {};
   entry.owner = owner_of(entry.head);
+  entry.wear = {};
   return true;
 }
 

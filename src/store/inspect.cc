@@ -104,7 +104,12 @@ Result<Description> try_describe(std::string_view uri, const media::MediumOption
 }
 
 Result<CheckReport> try_check(std::string_view uri, const media::MediumOptions& options,
-                              const Progress& progress) {
+                              const Progress& progress, std::string_view overflow_uri) {
+  std::unique_ptr<region::Volume> overflow;
+  if (!overflow_uri.empty()) {
+    PERDURA_ASSIGN(auto there, open_for_reading(overflow_uri, options));
+    PERDURA_ASSIGN(overflow, open_volume_to_read(std::move(there)));
+  }
   CheckReport report;
   auto opened = open_for_reading(uri, options);
   if (!opened) {
@@ -125,14 +130,19 @@ Result<CheckReport> try_check(std::string_view uri, const media::MediumOptions& 
     return report;
   }
   report.description = describe_volume(**volume);
+  bool is_own = overflow == nullptr;
   for (const format::RegionRecord& record : (*volume)->regions()) {
     const auto inspection = engine_kind(record).inspection(**volume, record);
+    if (overflow && inspection->have_overflow(*overflow)) is_own = true;
     auto region = check_region(*inspection, report, progress);
     if (was_removed(region)) continue;
     PERDURA_TRY(region);
     report.description->regions.push_back(std::move(*region));
   }
-  return report;
+  if (is_own) return report;
+  return Failure{Code::kMisuse, "'" + overflow->name() + "' is not the overflow store of '" +
+                                    report.name +
+                                    "', or does not say so any more; name the one that is"};
 }
 
 }  // namespace
@@ -146,8 +156,8 @@ Result<Description> outline(std::string_view uri, const media::MediumOptions& op
 }
 
 Result<CheckReport> check(std::string_view uri, const media::MediumOptions& options,
-                          const Progress& progress) {
-  return guarded([&] { return try_check(uri, options, progress); });
+                          const Progress& progress, std::string_view overflow) {
+  return guarded([&] { return try_check(uri, options, progress, overflow); });
 }
 
 }  // namespace perdura::store

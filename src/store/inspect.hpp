@@ -71,7 +71,9 @@ struct ObjectDescription {
   std::string type;  ///< of its state, as its program names it
   u64 bytes = 0;     ///< of its state
   u64 log_bytes = 0;
+  u64 head_place = 0;  ///< medium offset of both slots
   u64 copy = 0;        ///< the resilient one, 0 or 1
+  u64 copy_place = 0;  ///< its medium offset; 0: it is not here
   u64 copy_bytes = 0;  ///< of each: the state, and records of callers
   u64 checkpoint = 0;  ///< a line of its log: the first one that the resilient copy lacks
   format::ObjectHistory history = format::ObjectHistory::kNone;
@@ -80,6 +82,7 @@ struct ObjectDescription {
   u64 archive_used_bytes = 0;
   u64 overflow_store = 0;  ///< the id of the one that has its copy; 0: it is here
   u64 overflow_place = 0;  ///< medium offset there
+  u64 stand_in_place = 0;  ///< there, of what stands in for the other copy here; 0: nothing does
   u64 owner_pid = 0;       ///< the process that wrote its head; 0: nobody knows
   bool owner_lives = false;
   /// How often its places were written, by it and by those that had them before.
@@ -103,6 +106,13 @@ struct ObjectDescription {
   std::optional<Content> content;
 };
 
+/// Of the region of an overflow store: whose objects it has copies of.
+struct OverflowDescription {
+  bool is_known = false;  ///< else nobody's yet, or it does not say any more
+  u8 uuid[16] = {};       ///< of the store that has their heads
+  u64 region = 0;         ///< its number there
+};
+
 struct RegionDescription {
   format::RegionRecord record{};
   u64 durable_version = 0;
@@ -119,6 +129,7 @@ struct RegionDescription {
   std::vector<TypeDescription> types;
   std::optional<ContainerDescription> container;          ///< of a region that is one
   std::optional<std::vector<ObjectDescription>> objects;  ///< of a region that holds these
+  std::optional<OverflowDescription> overflow;            ///< of a region of an overflow store
 
   std::string name() const { return record.name; }
 };
@@ -169,7 +180,9 @@ Result<Description> outline(std::string_view uri, const media::MediumOptions& op
 
 /// Verifies everything. What is damaged is a finding, even when it prevents opening; a failure
 /// means that there is nothing to check: no store, a foreign or newer one, one open elsewhere.
+/// `overflow`: the URI of the overflow store, where the copies of objects are that are away; "": a
+/// note says of each that it is not verified.
 Result<CheckReport> check(std::string_view uri, const media::MediumOptions& options,
-                          const Progress& progress = no_progress);
+                          const Progress& progress = no_progress, std::string_view overflow = {});
 
 }  // namespace perdura::store

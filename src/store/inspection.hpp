@@ -24,6 +24,9 @@ class Inspection {
   virtual Status read_versions() = 0;
   /// After read_versions() went well: what it found.
   virtual void describe_versions(RegionDescription& region) const = 0;
+  /// Before read_versions(): the volume of an overflow store, which outlives this. What of that is
+  /// the region's is verified as well. False: nothing there is.
+  virtual bool have_overflow(region::Volume&) { return false; }
   /// Verifies all of it, beside the heap; `read` is what read_versions() returned.
   virtual void check(const Status& read, CheckReport& report, const Progress& progress) = 0;
   /// After read_versions() went well: maps the region where there is room, as its newest version

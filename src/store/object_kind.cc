@@ -48,7 +48,9 @@ ObjectDescription description_of(const object::ObjectTable::Entry& entry) {
           .type = head.type,
           .bytes = head.bytes,
           .log_bytes = head.log_lines * kLineBytes,
+          .head_place = entry.place,
           .copy = head.copy,
+          .copy_place = is_in_overflow(head) ? 0 : resilient_place(head),
           .copy_bytes = format::object_image_bytes(head),
           .checkpoint = head.checkpoint,
           .history = head.history,
@@ -57,6 +59,7 @@ ObjectDescription description_of(const object::ObjectTable::Entry& entry) {
           .archive_used_bytes = head.archive_used * kLineBytes,
           .overflow_store = is_in_overflow(head) ? head.copy_place[1] : 0,
           .overflow_place = is_in_overflow(head) ? head.copy_place[0] : 0,
+          .stand_in_place = stand_in_place(head),
           .owner_pid = entry.owner.pid,
           .owner_lives = object::is_running(entry.owner),
           .copy_writes = {entry.wear.copy_writes[0], entry.wear.copy_writes[1]},
@@ -92,6 +95,19 @@ class ObjectInspection final : public Inspection {
     return region;
   }
 
+  bool have_overflow(region::Volume& overflow) override {
+    if (region::engine_rules(record_).is_overflow) return false;
+    const format::Superblock own = volume_.superblock();
+    for (const format::RegionRecord& each : overflow.regions()) {
+      if (!region::engine_rules(each).is_overflow) continue;
+      auto found = std::make_unique<object::OverflowStore>(overflow, each.region);
+      if (!found->check_whose(&own, record_.region) || !found->is_bound()) continue;
+      overflow_ = std::move(found);
+      return true;
+    }
+    return false;
+  }
+
   Status read_versions() override {
     was_written_ = volume_.medium().has_writer();
     state_ = volume_.state();
@@ -100,6 +116,15 @@ class ObjectInspection final : public Inspection {
   }
 
   void describe_versions(RegionDescription& region) const override {
+    if (region::engine_rules(record_).is_overflow) {
+      const auto known = object::read_overflow_record(volume_, record_.region);
+      OverflowDescription& overflow = region.overflow.emplace();
+      if (!known || known->magic == 0) return;
+      overflow.is_known = true;
+      std::ranges::copy(known->uuid, overflow.uuid);
+      overflow.region = known->region;
+      return;
+    }
     region.objects.emplace();
     for (const object::ObjectTable::Entry& each : table_->all()) {
       ObjectDescription object = description_of(each);
@@ -116,11 +141,18 @@ class ObjectInspection final : public Inspection {
     if (!read) return add_damage(report, "objects", read.failure().message, record_.name);
     if (was_written_) return;
     const size_t before = report.findings.size();
+    if (region::engine_rules(record_).is_overflow) {
+      check_record(report);
+      return (void)is_as_it_was_read(report, before);
+    }
+    if (overflow_)
+      if (const Status there = table_->have_overflow(*overflow_); !there)
+        add_damage(report, "objects", there.failure().message, record_.name);
     u64 done = 0;
     for (const object::ObjectTable::Entry& each : table_->all()) {
       progress("verifying the objects", done++, table_->all().size());
-      if (is_in_overflow(each.head)) add_note_of_overflow(each.head, report);
-      if (const auto look = object::look_at(volume_.linear(), each); !look)
+      if (is_in_overflow(each.head) && !overflow_) add_note_of_overflow(each.head, report);
+      if (const auto look = object::look_at(volume_.linear(), each, overflow_.get()); !look)
         add_damage(report, "objects",
                    "object '" + std::string(each.head.name) + "': " + look.failure().message,
                    record_.name);
@@ -133,8 +165,18 @@ class ObjectInspection final : public Inspection {
   void add_note_of_overflow(const format::ObjectHead& head, CheckReport& report) const {
     report.findings.push_back({Finding::Severity::kNote, "objects",
                                "the copy of object '" + std::string(head.name) +
-                                   "' is in an overflow store, and is verified when it is opened",
+                                   "' is in an overflow store; name that (--overflow) to verify it",
                                record_.name, std::nullopt, std::nullopt});
+  }
+  // Whose the copies are is written before there is one.
+  void check_record(CheckReport& report) const {
+    const auto known = object::read_overflow_record(volume_, record_.region);
+    if (!known) return add_damage(report, "objects", known.failure().message, record_.name);
+    if (known->magic == 0 && !volume_.extents(format::ExtentKind::kObjects, record_.region).empty())
+      add_damage(
+          report, "objects",
+          "whose copies of objects these are (its record) is damaged; restore it from a copy",
+          record_.name);
   }
   u64 durable_version() const override { return 0; }
   Result<std::unique_ptr<region::Region>> map_newest(const format::RegionRecord&) override {
@@ -142,6 +184,7 @@ class ObjectInspection final : public Inspection {
   }
 
   std::optional<object::ObjectTable> table_;
+  std::unique_ptr<object::OverflowStore> overflow_;
 };
 
 class ObjectKind final : public EngineKind {

@@ -105,6 +105,10 @@ Result<std::unique_ptr<SharedVolume>> SharedVolume::of(std::string_view uri, con
   return of(uri, false, [&]() -> Result<Opening> {
     Opening opening;
     PERDURA_ASSIGN(opening.volume, open());
+    // It has the store for itself; so those who shared it, if anybody did, have all died.
+    constexpr u64 kObjects = format::kFeatureObjects | format::kFeatureOverflow;
+    if ((opening.volume->superblock().incompatible_features & kObjects) != 0)
+      SharedMemory::remove_left(*opening.volume);
     return opening;
   });
 }
@@ -123,7 +127,8 @@ Result<std::unique_ptr<SharedVolume>> SharedVolume::among_processes(std::string_
                                                "' cannot be shared by processes; use file:, emu: "
                                                "or dax:"};
       media::FileLock& lock = *medium->sharing();
-      if (!lock.has_others()) {
+      PERDURA_ASSIGN(const bool has_others, lock.ask_for_others(medium->name()));
+      if (!has_others) {
         PERDURA_ASSIGN(opening.volume, open_volume(std::move(medium), create, kSegmentBytes));
         PERDURA_ASSIGN(opening.memory, SharedMemory::create(*opening.volume));
         lock.stay();
@@ -144,15 +149,17 @@ Result<std::unique_ptr<SharedVolume>> SharedVolume::among_processes(std::string_
 
 Result<std::unique_ptr<SharedVolume>> SharedVolume::of(
     std::string_view uri, bool among_processes, const std::function<Result<Opening>()>& open) {
+  // What may fail comes first: a store that is open has a user.
+  std::unique_ptr<SharedVolume> shared(new SharedVolume(nullptr));
   for (;;) {
     const std::string place = media::place_of(uri);
     const std::shared_ptr<Opened> opened = registry().at(place);
     std::lock_guard lock(opened->mutex);
     if (opened->volume == nullptr) {
       PERDURA_ASSIGN(Opening opening, open());
+      opened->occupant = media::occupant_of(uri);
       opened->volume = std::move(opening.volume);
       opened->memory = std::move(opening.memory);
-      opened->occupant = media::occupant_of(uri);
     } else if (opened->occupant != media::occupant_of(uri)) {
       registry().replace(place, opened);
       continue;
@@ -164,7 +171,7 @@ Result<std::unique_ptr<SharedVolume>> SharedVolume::of(
     } else if (!among_processes) {
       PERDURA_TRY(opened->volume->begin_session());
     }
-    std::unique_ptr<SharedVolume> shared(new SharedVolume(opened));
+    shared->opened_ = opened;
     ++opened->users;
     return shared;
   }
@@ -179,6 +186,7 @@ std::unique_ptr<SharedVolume> SharedVolume::of_reader(std::unique_ptr<region::Vo
 
 // A forked child leaves its parent's alone.
 SharedVolume::~SharedVolume() {
+  if (!opened_) return;
   if (!forked_since(opened_->generation)) {
     std::lock_guard lock(opened_->mutex);
     {

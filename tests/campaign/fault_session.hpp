@@ -79,8 +79,11 @@ struct Scenario {
   bool on_server() const { return std::string_view(scheme) == "memcached"; }
 };
 const std::vector<Scenario>& scenarios();
-/// Two of them: fault_objects.cc, fault_damage.cc.
+/// Some of them: fault_objects.cc, fault_moves.cc, fault_damage.cc.
 void call_objects(Session& session);
+void call_objects_otherwise(Session& session);
+void resize_objects(Session& session);
+void move_objects(Session& session);
 void meet_damage(Session& session);
 inline void PrintTo(const Scenario& scenario, std::ostream* out) { *out << scenario.name; }
 

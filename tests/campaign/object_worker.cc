@@ -2,9 +2,12 @@
 //
 // Draws tickets of an object in eight threads, each a caller with a history, and notes them in
 // another object, of which it asks now and then; makes and removes a third one meanwhile, until it
-// is killed. Prints what it finds: "found THREAD TICKETS LAST NOTES", "drawn TICKETS", "visit
-// NUMBER CALLS" or "none"; or a sentence that says what is wrong. Then "ticket THREAD TICKET",
-// "notes THREAD NOTES", "made NUMBER" and "gone NUMBER" for what is durable.
+// is killed. With the durability "overflow" the store has space for some of them and of five more,
+// which one more thread calls: they move out to an overflow store all the time, and come home.
+// Prints what it finds: "found THREAD TICKETS LAST NOTES", "drawn TICKETS", "visit
+// NUMBER CALLS" or "none", "roams OBJECT CALLS"; or a sentence that says what is wrong. Then
+// "ticket THREAD TICKET", "notes THREAD NOTES", "made NUMBER", "gone NUMBER" and "roamed OBJECT
+// CALLS" for what is durable.
 #include <unistd.h>
 
 #include <cstdio>
@@ -43,8 +46,28 @@ struct Visit {
   std::uint64_t count() const noexcept { return calls; }
 };
 
+struct Roaming {
+  static constexpr std::uint64_t kWords = 800;
+  std::uint64_t calls;
+  std::uint64_t words[kWords];
+  std::uint64_t call() noexcept {
+    words[calls % kWords] = calls;
+    return ++calls;
+  }
+  std::uint64_t count() const noexcept {
+    for (std::uint64_t i = 0; i < kWords; ++i) {
+      const std::uint64_t back = (calls + kWords - 1 - i) % kWords;  // of the last call there
+      if (words[i] != (back < calls ? calls - 1 - back : 0)) return ~std::uint64_t{0};
+    }
+    return calls;
+  }
+};
+
 }  // namespace perdura::test
 
+template <>
+struct perdura::Methods<perdura::test::Roaming>
+    : perdura::MethodList<perdura::Instant<&perdura::test::Roaming::call>> {};
 template <>
 struct perdura::Methods<perdura::test::Tickets>
     : perdura::MethodList<perdura::Instant<&perdura::test::Tickets::draw>> {};
@@ -55,24 +78,38 @@ struct perdura::Methods<perdura::test::Visit>
 namespace perdura::test {
 namespace {
 
+constexpr uint32_t kRoaming = 5;
+constexpr uint64_t kOverflowingBytes = 300 << 10;  // the two logs of 64 KiB, and some others
+
 struct Opened {
   Objects objects;
   Object<Tickets> tickets;
   Object<Notes> notes;
+  std::vector<Object<Roaming>> roaming{};
 };
 
 Opened open(const std::string& uri, const std::string& way) {
-  Objects objects = Objects::open(uri);
+  const bool overflows = way == "overflow";
+  ObjectsOptions where;
+  if (overflows) {
+    where.bytes_max = kOverflowingBytes;
+    where.overflow = "file:" + uri.substr(uri.find(':') + 1) + ".overflow";
+  }
+  Objects objects = Objects::open(uri, where);
   ObjectOptions options;
   options.log_bytes = 64 << 10;
   options.checkpoint_calls = 200;
-  options.durability = durability_of(way);
+  options.durability = durability_of(overflows ? "instants" : way);
   if (way == "apart") options.servers = 0;
   Object<Notes> notes = objects.object<Notes>("notes", options);
   options.history = ObjectHistory::kLast;
   options.callers = 16;
   Object<Tickets> tickets = objects.object<Tickets>("tickets", options);
-  return {std::move(objects), tickets, notes};
+  std::vector<Object<Roaming>> roaming;
+  for (uint32_t i = 0; overflows && i < kRoaming; ++i)
+    roaming.push_back(objects.object<Roaming>("roaming " + std::to_string(i),
+                                              {.log_bytes = 4096, .checkpoint_calls = 5}));
+  return {std::move(objects), tickets, notes, std::move(roaming)};
 }
 
 // What was there of the one that comes and goes is told, and goes.
@@ -107,6 +144,16 @@ void find(Opened& opened) {
         caller.last_answer<uint64_t>(opened.tickets).value_or(0), notes.callers[thread].notes);
   }
   say("drawn %lu\n", tickets.next);
+  for (uint64_t i = 0; i < opened.roaming.size(); ++i)
+    say("roams %lu %lu\n", i, opened.roaming[i].read<&Roaming::count>());
+}
+
+void roam(Opened& opened) {
+  std::mt19937_64 random(static_cast<uint64_t>(::getpid()));
+  for (;;) {
+    const uint64_t object = random() % opened.roaming.size();
+    say("roamed %lu %lu\n", object, opened.roaming[object].call<&Roaming::call>());
+  }
 }
 
 void draw(Opened& opened, uint32_t thread) {
@@ -130,6 +177,7 @@ int work(const std::string& uri, const std::string& way) {
   std::vector<std::thread> threads;
   for (uint32_t thread = 0; thread < kThreads; ++thread)
     threads.emplace_back([&opened, thread] { draw(opened, thread); });
+  if (!opened.roaming.empty()) threads.emplace_back([&opened] { roam(opened); });
   for (;;) {
     ++number;
     {

@@ -85,7 +85,8 @@ inline std::string wrong_with(const List* list, std::vector<std::uint64_t> first
 
 struct Image {
   const char* name;
-  /// A store that is new. The process ends without a word behind it.
+  /// A store that is new, and perhaps its overflow store at `path` + ".overflow". The process ends
+  /// without a word behind it.
   std::function<void(const std::string& path)> make;
   /// Opens it: what is wrong with it, or "".
   std::function<std::string(const std::string& path)> check;

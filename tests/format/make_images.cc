@@ -23,7 +23,8 @@ int main(int argc, char** argv) {
     }
     int status = 0;
     ::waitpid(child, &status, 0);
-    if (status != 0 || std::system(("gzip -9nf " + path).c_str()) != 0) {
+    const std::string made = path + (::access((path + ".overflow").c_str(), F_OK) == 0 ? "*" : "");
+    if (status != 0 || std::system(("gzip -9nf " + made).c_str()) != 0) {
       std::fprintf(stderr, "make_images: %s was not made\n", path.c_str());
       return 1;
     }

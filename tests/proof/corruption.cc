@@ -10,8 +10,10 @@
 #include "base/checksum.hpp"
 #include "format/format.hpp"
 #include "log/reader.hpp"
+#include "object/object_log.hpp"
 #include "object/object_table.hpp"
 #include "support/version_parts.hpp"
+#include "support/window_medium.hpp"
 
 namespace perdura::proof {
 namespace {
@@ -28,8 +30,9 @@ constexpr std::array kSectorDamages = {" zeroed, not ", " exchanged with ", " as
                                        " and all behind it lost, not ", " alone, a record forged "};
 
 bool names_a_place(const std::string& text) {
-  for (const char* word : {"offset", "superblock", "directory", "truncated", "ends before",
-                           "not a Perdura store", "format version", "architecture", "features"})
+  for (const char* word :
+       {"offset", "superblock", "directory", "truncated", "ends before", "not a Perdura store",
+        "format version", "architecture", "features", "overflow store"})
     if (text.find(word) != text.npos) return true;
   return false;
 }
@@ -68,8 +71,29 @@ RunRecord make_objects(const Victim& victim) {
   return std::move(run).record();
 }
 
+/// Four objects of which two have space: a second session has moved some out that it had not
+/// opened, with their logs, and brought others home, whose copies there stand in for second ones.
+RunRecord make_moved_objects(const Victim& victim) {
+  constexpr u64 kObjects = 4;
+  const ObjectOptions options{.log_bytes = 2 * kPageBytes, .checkpoint_calls = 7};
+  Run run(victim.medium, kSeed);
+  run.limit_objects(2 * (2 * kPageBytes + options.log_bytes) + (kObjects + 1) * kPageBytes);
+  for (const u64 first : {u64{0}, u64{2}}) {
+    run.open_objects();
+    for (u64 i = first; i < kObjects; ++i) {
+      LoggedObjects::Handle& object =
+          run.objects().object("number " + std::to_string((first + i) % kObjects), options);
+      for (u64 k = 0; k < 4; ++k) object.put(static_cast<u32>(run.random(kLanes)), i + k);
+      object.tell(static_cast<u32>(run.random(kLanes)), i);
+    }
+    run.kill();
+  }
+  return std::move(run).record();
+}
+
 /// A small store: its log, a page of heap tables and a slab.
 RunRecord make(const Victim& victim) {
+  if (victim.overflow) return make_moved_objects(victim);
   if (victim.objects) return make_objects(victim);
   Run run(victim.medium, kSeed);
   run.options.region_limit_bytes = victim.transactions ? 2 * kMiB : kMiB;
@@ -186,18 +210,67 @@ class Patient {
   // Also the last group of calls that is in each log: nothing shows that it was there.
   void find_objects(region::Volume& volume) {
     mark(volume, format::ExtentKind::kObjects);
+    const auto overflow = run_.objects_bytes_max != 0 ? open_overflow() : nullptr;
+    if (overflow) mark_overflow(volume, *overflow);
     object::ObjectTable table(volume, volume.regions().front().region);
     value_or_throw(table.read());
     for (const object::ObjectTable::Entry& each : table.all()) {
-      for (const auto& [place, bytes] : std::initializer_list<std::pair<u64, u64>>{
-               {each.head.copy_place[0], kPageBytes},
-               {each.head.copy_place[1], kPageBytes},
-               {each.head.log_place, each.head.log_lines * kLineBytes},
-               {each.head.functions_place, each.head.functions_bytes},
-               {each.head.archive_place, each.head.archive_lines * kLineBytes}})
-        for (u64 at = 0; at < bytes; at += kPageBytes) free_[(place + at) / kPageBytes] = false;
-      find_last_group(each.head.log_place, each.head.log_lines * kLineBytes);
+      const format::ObjectHead& head = each.head;
+      const u64 log_bytes = head.log_lines * kLineBytes;
+      mark_used(head.functions_place, head.functions_bytes);
+      if (is_in_overflow(head)) {
+        mark_used(kOverflowAt + head.copy_place[0], kPageBytes);
+        if (head.log_place == 0) continue;
+        mark_used(kOverflowAt + head.log_place, log_bytes);
+        find_last_group_there(overflow->linear(), head);
+        continue;
+      }
+      for (const u64 place : head.copy_place) mark_used(place, kPageBytes);
+      mark_used(head.log_place, log_bytes);
+      mark_used(head.archive_place, head.archive_lines * kLineBytes);
+      if (const u64 place = stand_in_place(head); place != 0)
+        mark_used(kOverflowAt + place, kPageBytes);
+      find_last_group(head.log_place, log_bytes);
     }
+  }
+
+  void mark_used(u64 place, u64 bytes) {
+    for (u64 at = 0; at < bytes; at += kPageBytes) free_[(place + at) / kPageBytes] = false;
+  }
+
+  std::unique_ptr<region::Volume> open_overflow() {
+    return value_or_throw(region::Volume::open(
+        std::make_unique<test::WindowMedium>(std::shared_ptr<media::Medium>(execution_.medium()),
+                                             kOverflowAt, ~u64{0}, "the overflow store")));
+  }
+
+  // Of a log that was moved there as a whole.
+  void find_last_group_there(media::LinearMedium& medium, const format::ObjectHead& head) {
+    const object::LogPlace place{head.log_place, head.log_lines, head.identity, head.session};
+    const auto log = value_or_throw(object::ObjectLog::create(medium, place, head.checkpoint));
+    value_or_throw(log->recover(head.session));
+    u64 last = head.checkpoint;
+    for (u64 next = last; next != log->tail(); next += log->entry(next).lines) last = next;
+    const auto place_of = [&](u64 index) {
+      return kOverflowAt + head.log_place + index % head.log_lines * kLineBytes;
+    };
+    format::ObjectEntry mark;
+    execution_.copy(place_of(last), std::as_writable_bytes(std::span(&mark, 1)));
+    last_groups_[kOverflowAt + head.log_place] = {place_of(last + 1 - mark.group),
+                                                  (mark.group - u64{1} + mark.lines) * kLineBytes};
+  }
+
+  // Between the two stores there is nothing.
+  void mark_overflow(const region::Volume& volume, const region::Volume& overflow) {
+    u64 end = 0;
+    for (const format::RegionRecord& region : volume.regions())
+      for (const auto kind : {format::ExtentKind::kObjects, format::ExtentKind::kObjectHeads})
+        for (const format::Extent& extent : volume.extents(kind, region.region))
+          end = std::max(end, extent.medium_offset + extent.length);
+    for (u64 at = end; at < kOverflowAt; at += kPageBytes) free_[at / kPageBytes] = true;
+    for (const format::Extent& extent : overflow.extents(format::ExtentKind::kObjects))
+      for (u64 at = 0; at < extent.length; at += kPageBytes)
+        free_[(kOverflowAt + extent.medium_offset + at) / kPageBytes] = true;
   }
 
   void find_last_group(u64 log_place, u64 log_bytes) {
@@ -364,6 +437,12 @@ std::vector<Victim> victims() {
                    .medium = medium,
                    .closed = false,
                    .objects = true});
+  for (const MediumKind& medium : {kMedia[0], kMedia[3]})
+    all.push_back({.name = std::string(medium.scheme) + ", objects in two stores, open",
+                   .medium = medium,
+                   .closed = false,
+                   .objects = true,
+                   .overflow = true});
   for (const MediumKind& medium : {kMedia[0], kMedia[3]})
     all.push_back(
         {std::string(medium.scheme) + ", transactions, open", medium, false, false, false, true});

@@ -15,6 +15,7 @@ struct Victim {
   bool chunks = false;        ///< the region is in chunks, and its map has nodes
   bool transactions = false;  ///< behind the last version
   bool objects = false;       ///< whose calls are logged, and nothing else
+  bool overflow = false;      ///< they are in two stores
   bool copies = false;        ///< the region is in two copies
 };
 std::vector<Victim> victims();

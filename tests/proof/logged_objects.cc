@@ -22,20 +22,6 @@ detail::ObjectType type_of() {
   return {typeid(State).name(), sizeof(State), methods, &initial, FlexibleState<State>};
 }
 
-detail::ObjectType type_of(ObjectState state) {
-  switch (state) {
-    case ObjectState::kSmall:
-      return type_of<Small>();
-    case ObjectState::kLarge:
-      return type_of<Large>();
-    case ObjectState::kReporting:
-      return type_of<ReportingLanes>();
-    case ObjectState::kFlexible:
-      return type_of<FlexibleLanes>();
-  }
-  throw std::runtime_error("no such state");
-}
-
 using Bytes = std::vector<std::byte>;
 using Callers = std::array<format::ObjectCaller, kLanes>;
 
@@ -176,17 +162,23 @@ std::string run_again(detail::OpenObject& open, const LoggedObject& object, cons
   if (object.options.history != ObjectHistory::kAll) return {};
   for (u64 lane = 0; lane < kLanes; ++lane) {
     const u64 recorded = before.callers[lane].calls;
-    if (recorded > object.made[lane].size())
-      return "more calls of lane " + std::to_string(lane) + " are recorded than were made";
-    for (u64 i = 0; i < recorded; ++i) {
-      const LoggedObject::Made& made = object.made[lane][i];
+    u64 i = 0;
+    for (const LoggedObject::Made& made : object.made[lane]) {
+      if (i == recorded && made.resized == 0) break;
       if (!open.core().is_answering())
         return "call " + std::to_string(i) + " of lane " + std::to_string(lane) +
-               " is not recorded";
-      if (CallOf(open, made).make(open) != made.answer)
+               (made.resized == 0 ? " is not recorded" : " is recorded, the resize before it not");
+      if (made.resized != 0) {
+        value_or_throw(open.resize(made.resized));
+        continue;
+      }
+      ++i;
+      if (make_call(open, made) != made.answer)
         return "call " + std::to_string(i) + " of lane " + std::to_string(lane) +
                " is recorded with another answer";
     }
+    if (i != recorded)
+      return "more calls of lane " + std::to_string(lane) + " are recorded than were made";
   }
   if (open.core().is_answering()) return "more calls are recorded than it has done";
   const Found after = look_at(open, object);
@@ -194,6 +186,24 @@ std::string run_again(detail::OpenObject& open, const LoggedObject& object, cons
 }
 
 }  // namespace
+
+detail::ObjectType type_of(ObjectState state) {
+  switch (state) {
+    case ObjectState::kSmall:
+      return type_of<Small>();
+    case ObjectState::kLarge:
+      return type_of<Large>();
+    case ObjectState::kReporting:
+      return type_of<ReportingLanes>();
+    case ObjectState::kFlexible:
+      return type_of<FlexibleLanes>();
+  }
+  throw std::runtime_error("no such state");
+}
+
+u64 make_call(detail::OpenObject& open, const LoggedObject::Made& made) {
+  return CallOf(open, made).make(open);
+}
 
 ObjectsVerdict LoggedObject::check(detail::OpenObject& open, size_t call, LaneCalls* found) const {
   const Found now = look_at(open, *this);
@@ -314,17 +324,34 @@ std::unique_ptr<media::WriteQueue> RefusingWrites::queue() {
       });
 }
 
-Status RefusingWrites::unless_refused(const media::Site& site,
-                                      const std::function<Status()>& write) {
+Status RefusingWrites::grow(u64 size, bool prewrite) {
+  return unless_refused(
+      PERDURA_SITE("more space"), [&] { return inner().grow(size, prewrite); }, Code::kNoSpace);
+}
+
+Status RefusingWrites::unless_refused(const media::Site& site, const std::function<Status()>& write,
+                                      Code code) {
   const bool refuses = site.what == refusal_.site && refusal_.count != 0 &&
                        (refusal_.after == 0 || refusal_.after-- == 0);
   if (!refuses) return write();
   --refusal_.count;
   if (refusal_.is_written) PERDURA_TRY(write());
-  return Failure{Code::kIo, "this write is refused"};
+  return Failure{code, "this write is refused"};
 }
 
 // --- what a run does ----------------------------------------------------------------------------
+
+namespace {
+
+// Those that are recorded, and what came between them and behind the last one.
+void keep_recorded(std::vector<LoggedObject::Made>& made, u64 calls) {
+  auto end = made.begin();
+  for (; end != made.end(); ++end)
+    if (end->resized == 0 && calls-- == 0) break;
+  made.erase(end, made.end());
+}
+
+}  // namespace
 
 // Of an object that was there in an earlier session: a prefix of its calls, from which it goes on.
 LoggedObjects::Handle::Handle(LoggedObject object, std::shared_ptr<detail::OpenObject> open,
@@ -336,8 +363,7 @@ LoggedObjects::Handle::Handle(LoggedObject object, std::shared_ptr<detail::OpenO
     throw std::runtime_error(verdict.problem);
   const Found now = look_at(*open_, object_);
   callers_ = now.callers;
-  for (u64 lane = 0; lane < kLanes; ++lane)
-    object_.made[lane].resize(std::min<u64>(object_.made[lane].size(), callers_[lane].calls));
+  for (u64 lane = 0; lane < kLanes; ++lane) keep_recorded(object_.made[lane], callers_[lane].calls);
   models_.assign(object_.in_order ? 1 : kLanes, now.state);
   if (object_.in_order) object_.digests.resize(sum(found) + 1);
   if (!object_.resized.empty()) {  // it is of one of the sizes that it may be of
@@ -404,14 +430,13 @@ u64 LoggedObjects::Handle::model(Method method, u32 lane, std::span<const std::b
   return answer;
 }
 
-void LoggedObjects::Handle::log(LoggedObject::Made made) {
+void LoggedObjects::Handle::log(LoggedObject::Made made, const std::function<u64()>& make) {
   const u32 lane = made.lane;
   LaneCalls seen = returned();
   if (!object_.in_order) object_.seen[lane].push_back(seen);
-  const CallOf call(*open_, made);
-  made.answer = model(made.method, lane, call.call().context);
+  made.answer = model(made.method, lane, context_of(made));
   if (object_.options.history == ObjectHistory::kAll) object_.made[lane].push_back(made);
-  if (call.make(*open_) != made.answer)
+  if (make() != made.answer)
     throw std::runtime_error("object '" + object_.name + "': an answer is not the model's");
   if (is_instant(made.method)) {
     ++seen[object_.in_order ? 0 : lane];
@@ -419,6 +444,35 @@ void LoggedObjects::Handle::log(LoggedObject::Made made) {
   }
   ++returned_[lane];
   open_->level();
+}
+
+// What is there of a call that was none.
+void LoggedObjects::Handle::take_back(const LoggedObject::Made& made) {
+  if (object_.in_order) {
+    object_.digests.pop_back();
+  } else {
+    object_.lanes[made.lane].pop_back();
+    object_.seen[made.lane].pop_back();
+  }
+  if (object_.options.history == ObjectHistory::kAll) object_.made[made.lane].pop_back();
+}
+
+bool LoggedObjects::Handle::tell_unless_it_stays_away(u32 lane, u64 value) {
+  return log_unless({Method::kTell, lane, value, 0},
+                    [this](const Error&) { return open_->core().is_away(); });
+}
+
+void LoggedObjects::Handle::look() {
+  const Found now = look_at(*open_, object_);
+  const Callers* const callers =
+      object_.options.history != ObjectHistory::kNone ? &now.callers : nullptr;
+  bool is_so = true;
+  if (object_.in_order)
+    is_so = object_.may_be(object_.digests.size() - 1, digest_of(now.state, callers), calls_());
+  for (u64 lane = 0; lane < kLanes && !object_.in_order; ++lane)
+    is_so = is_so && digest_of_lane(now.state, lane, callers) == object_.lanes[lane].back();
+  if (!is_so)
+    throw std::runtime_error("object '" + object_.name + "' is not what its calls make it");
 }
 
 void LoggedObjects::Handle::sync() {
@@ -435,16 +489,26 @@ bool LoggedObjects::Handle::checkpoint() {
   return true;
 }
 
-// It is durable when it returns, with all that was called before.
+// It is durable when it returns, with all that was called before: where threads call it is known of
+// each lane what it is from then on. Of a program that is run again caller 0 does it.
 void LoggedObjects::Handle::resize(u64 words) {
-  Bytes& state = models_.front();
-  state.resize(type_of(object_.state).bytes + words * sizeof(u64));
+  const u64 bytes = type_of(object_.state).bytes + words * sizeof(u64);
+  for (Bytes& state : models_) state.resize(bytes);
   const bool has_callers = object_.options.history != ObjectHistory::kNone;
+  const Callers* const callers = has_callers ? &callers_ : nullptr;
   const LaneCalls calls = returned();
   object_.resized.push_back(
-      {sum(calls), digest_of(state, has_callers ? &callers_ : nullptr), LoggedObject::kNever});
-  value_or_throw(open_->resize(state.size()));
-  object_.resized.back().by = calls_();
+      {sum(calls), digest_of(models_.front(), callers), LoggedObject::kNever});
+  if (object_.options.history == ObjectHistory::kAll)
+    object_.made[0].push_back({.method = {}, .lane = 0, .value = 0, .answer = 0, .resized = bytes});
+  value_or_throw(open_->resize(bytes));
+  if (object_.in_order) {
+    object_.resized.back().by = calls_();
+  } else {
+    object_.resized.clear();
+    for (u64 lane = 0; lane < kLanes; ++lane)
+      object_.lanes[lane].back() = digest_of_lane(models_[lane], lane, callers);
+  }
   note_told(calls);
 }
 
@@ -463,15 +527,15 @@ LoggedObjects::Handle& LoggedObjects::object(const std::string& name, const Obje
                                              ObjectState state, size_t methods) {
   if (const auto open = handles_.find(name); open != handles_.end()) return *open->second;
   const auto known = std::ranges::find(objects_, name, &LoggedObject::name);
+  const bool is_known = known != objects_.end() && known->gone_from == LoggedObject::kNever;
   LoggedObject object;
-  if (known != objects_.end() && known->gone_from == LoggedObject::kNever) {
+  if (is_known) {
     object = *known;
     object.options = options;
     object.options.log_bytes = known->options.log_bytes;
     object.options.history = known->options.history;
     object.options.callers = known->options.callers;
     object.options.archive_bytes = known->options.archive_bytes;
-    objects_.erase(known);
   } else {
     object = {.name = name, .state = state, .options = options};
     const detail::ObjectType type = type_of(state);
@@ -479,18 +543,21 @@ LoggedObjects::Handle& LoggedObjects::object(const std::string& name, const Obje
     const Callers none{};
     Callers callers = none;
     for (u32 lane = 0; lane < kLanes; ++lane) callers[lane].potid = lane;
-    object.digests = {digest_of({initial, initial + type.bytes},
-                                options.history != ObjectHistory::kNone ? &callers : nullptr)};
+    Bytes made(initial, initial + type.bytes);
+    made.resize(std::max(made.size(), options.bytes));
+    object.digests = {
+        digest_of(made, options.history != ObjectHistory::kNone ? &callers : nullptr)};
     object.made_from = calls_();
     object.made_by = LoggedObject::kNever;
   }
   // In each state that a crash leaves it is known whose entries wait. Of a run that is replayed by
   // a later build they are another one's.
-  object.options.same_build = true;
+  object.options.same_build |= same_build_;
   detail::ObjectType type = type_of(object.state);
   type.methods = type.methods.first(std::min(methods, type.methods.size()));
   auto open = value_or_throw(runtime_->object(name, type, object.options));
   if (object.made_by == LoggedObject::kNever) object.made_by = calls_();
+  if (is_known) objects_.erase(known);
   auto handle = std::make_unique<Handle>(std::move(object), std::move(open), calls_);
   return *handles_.emplace(name, std::move(handle)).first->second;
 }
@@ -499,9 +566,26 @@ void LoggedObjects::let_threads_call(const std::string& name) {
   handles_.at(name)->let_threads_call();
 }
 
+void LoggedObjects::note_all_told(const std::string& name) {
+  LoggedObject& known = *std::ranges::find(objects_, name, &LoggedObject::name);
+  LaneCalls calls{known.digests.size() - 1};
+  for (u64 lane = 0; lane < kLanes && !known.in_order; ++lane)
+    calls[lane] = known.lanes[lane].size() - 1;
+  known.told.push_back({calls, 0});
+}
+
 void LoggedObjects::remove(const std::string& name) {
-  LoggedObject object = std::move(handles_.at(name)->object());
-  handles_.erase(name);
+  LoggedObject object;
+  if (const auto open = handles_.find(name); open != handles_.end()) {
+    object = std::move(open->second->object());
+    handles_.erase(open);
+  } else {
+    const auto known = std::ranges::find_if(objects_, [&](const LoggedObject& each) {
+      return each.name == name && each.gone_from == LoggedObject::kNever;
+    });
+    object = std::move(*known);
+    objects_.erase(known);
+  }
   object.gone_from = calls_();
   value_or_throw(runtime_->remove(name));
   object.gone_by = calls_();
@@ -530,7 +614,8 @@ std::vector<LoggedObject> LoggedObjects::end_session() {
   std::vector<LoggedObject> session = record();
   for (const auto& [name, handle] : handles_) {
     const format::ObjectHead head = handle->open().core().settled_head();
-    copy_places_[name] = resilient_place(head);
+    if (is_in_overflow(head)) copy_places_.erase(name);
+    else copy_places_[name] = resilient_place(head);
   }
   handles_.clear();
   objects_ = session;

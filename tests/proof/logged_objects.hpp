@@ -112,6 +112,8 @@ enum class Method : size_t { kPut, kTell, kStir, kChurn, kPutLong, kPutLonger, k
 /// Which state an object has.
 enum class ObjectState : u64 { kSmall, kLarge, kReporting, kFlexible };
 
+detail::ObjectType type_of(ObjectState state);
+
 /// What is wrong with objects that were opened, or "".
 struct ObjectsVerdict {
   std::string problem;
@@ -134,6 +136,7 @@ struct LoggedObject {
     u32 lane;
     u64 value;
     u64 answer;
+    u64 resized = 0;  ///< not 0: it is no call; one that keeps all calls got so many bytes
   };
 
   /// Another size, with what the object was in it after so many calls.
@@ -178,6 +181,9 @@ struct LoggedObject {
   static LoggedObject of(const Json& json);
 };
 
+/// By the program whose objects are open. Returns its answer, or 0.
+u64 make_call(detail::OpenObject& open, const LoggedObject::Made& made);
+
 constexpr u64 kOverflowAt = kMiB;
 /// With space for so many bytes and an overflow store for the others; 0: as they are by themselves.
 ObjectsOptions options_of_objects(u64 bytes_max, const std::string& overflow);
@@ -187,7 +193,7 @@ ObjectsVerdict check_logged(const std::vector<LoggedObject>& objects, u64 bytes_
 
 /// Which writes of a medium fail, by their sites, and what becomes of those.
 struct Refusal {
-  std::string site;         ///< "": none
+  std::string site;         ///< "": none; "more space": the medium does not grow
   u64 after = 0;            ///< so many of them succeed
   u64 count = ~u64{0};      ///< and then so many fail
   bool is_written = false;  ///< all the same
@@ -198,9 +204,11 @@ class RefusingWrites final : public media::Decorator {
       : Decorator(std::move(inner)), refusal_(refusal) {}
   Status write(u64 offset, media::Bytes data, const media::Site& site) override;
   std::unique_ptr<media::WriteQueue> queue() override;
+  Status grow(u64 size, bool prewrite) override;
 
  private:
-  Status unless_refused(const media::Site& site, const std::function<Status()>& write);
+  Status unless_refused(const media::Site& site, const std::function<Status()>& write,
+                        Code code = Code::kIo);
 
   Refusal& refusal_;
 };
@@ -210,19 +218,25 @@ class LoggedObjects {
  public:
   class Handle;
 
-  /// `calls`: how many of the medium are recorded.
-  explicit LoggedObjects(std::function<size_t()> calls) : calls_(std::move(calls)) {}
+  /// `calls`: how many of the medium are recorded. `same_build`: that is said of each opening; else
+  /// as its options do.
+  explicit LoggedObjects(std::function<size_t()> calls, bool same_build = true)
+      : calls_(std::move(calls)), same_build_(same_build) {}
 
   void open(const std::string& uri, const ObjectsOptions& options,
             const detail::ObjectsRuntime::OpenMedium& open_medium,
             const detail::ObjectsRuntime::OpenMedium& open_overflow);
   bool is_open() const { return runtime_ != nullptr; }
+  detail::ObjectsRuntime& runtime() const { return *runtime_; }
   /// Made where there is none; else of `options` those of this opening count. Of its methods only
-  /// the first `methods` are the program's.
+  /// the first `methods` are the program's. Where that is refused all is as it was.
   Handle& object(const std::string& name, const ObjectOptions& options = {},
                  ObjectState state = ObjectState::kSmall, size_t methods = 7);
   /// From now on several threads call it, each a lane of its own, and none stirs.
   void let_threads_call(const std::string& name);
+  /// All that was called of one is there when it is opened next.
+  void note_all_told(const std::string& name);
+  /// Open or not.
   void remove(const std::string& name);
   void close();
   void abandon();
@@ -236,6 +250,7 @@ class LoggedObjects {
   std::vector<LoggedObject> record() const;
 
   const std::function<size_t()> calls_;
+  const bool same_build_;
   std::unique_ptr<detail::ObjectsRuntime> runtime_;
   std::map<std::string, std::unique_ptr<Handle>> handles_;
   std::vector<LoggedObject> objects_;  ///< those of which there is no handle
@@ -256,11 +271,27 @@ class LoggedObjects::Handle {
   /// Throws where the answer is not the model's.
   void tell(u32 lane, u64 value) { log({Method::kTell, lane, value, 0}); }
   void stir(u64 value) { log({Method::kStir, 0, value, 0}); }
+  /// As tell(); false where it fails since the object cannot come home for it: then it is no call.
+  bool tell_unless_it_stays_away(u32 lane, u64 value);
+  /// Throws where the answer is not the model's.
+  void log(LoggedObject::Made made) {
+    log(made, [&] { return make_call(*open_, made); });
+  }
+  /// One that another process makes.
+  void log(LoggedObject::Made made, const std::function<u64()>& make);
+  /// False where it fails, and `is_none(error)` says that it is no call.
+  template <class IsNone>
+  bool log_unless(LoggedObject::Made made, const IsNone& is_none);
+  /// Throws where it is not what all that was called makes it. Nobody calls meanwhile.
+  void look();
   void sync();
   /// Whether it succeeded.
   bool checkpoint();
-  /// Of a flexible one: it has so many words behind its state.
+  /// Of a flexible one: it has so many words behind its state. Nobody calls meanwhile.
   void resize(u64 words);
+  /// The same; false where it fails, and `is_none(error)` says that the object is as it was.
+  template <class IsNone>
+  bool resize_unless(u64 words, const IsNone& is_none);
 
   /// All that returned is durable.
   void note_all_told() { note_told(returned()); }
@@ -272,7 +303,7 @@ class LoggedObjects::Handle {
 
  private:
   u64 model(Method method, u32 lane, std::span<const std::byte> context);
-  void log(LoggedObject::Made made);
+  void take_back(const LoggedObject::Made& made);
   LaneCalls returned() const;
   void note_told(const LaneCalls& calls);
 
@@ -284,6 +315,38 @@ class LoggedObjects::Handle {
   std::array<std::atomic<u64>, kLanes> returned_{};
   std::mutex told_mutex_;
 };
+
+template <class IsNone>
+bool LoggedObjects::Handle::log_unless(LoggedObject::Made made, const IsNone& is_none) {
+  std::vector<std::byte>& model = models_[object_.in_order ? 0 : made.lane];
+  const std::vector<std::byte> state = model;
+  const format::ObjectCaller caller = callers_[made.lane];
+  try {
+    log(made);
+    return true;
+  } catch (const Error& error) {
+    if (open_->core().has_failed() || !is_none(error)) throw;
+    model = state;
+    callers_[made.lane] = caller;
+    take_back(made);
+    return false;
+  }
+}
+
+template <class IsNone>
+bool LoggedObjects::Handle::resize_unless(u64 words, const IsNone& is_none) {
+  const std::vector<std::vector<std::byte>> states = models_;
+  try {
+    resize(words);
+    return true;
+  } catch (const Error& error) {
+    if (open_->core().has_failed() || !is_none(error)) throw;
+    models_ = states;
+    object_.resized.pop_back();
+    if (object_.options.history == ObjectHistory::kAll) object_.made[0].pop_back();
+    return false;
+  }
+}
 
 }  // namespace perdura::proof
 

@@ -35,7 +35,8 @@ Json LoggedObject::json() const {
   for (const auto& lane : made) {
     Json calls = Json::array();
     for (const Made& each : lane)
-      calls.push_back({static_cast<u64>(each.method), each.lane, each.value, each.answer});
+      calls.push_back(
+          {static_cast<u64>(each.method), each.lane, each.value, each.answer, each.resized});
     json["made"].push_back(std::move(calls));
   }
   json["told"] = Json::array();
@@ -67,8 +68,8 @@ LoggedObject LoggedObject::of(const Json& json) {
   }
   for (u64 lane = 0; lane < kLanes; ++lane)
     for (const Json& each : json.at("made").at(lane))
-      object.made[lane].push_back(
-          {static_cast<Method>(each.at(0).get<u64>()), each.at(1), each.at(2), each.at(3)});
+      object.made[lane].push_back({static_cast<Method>(each.at(0).get<u64>()), each.at(1),
+                                   each.at(2), each.at(3), each.at(4)});
   for (const Json& each : json.at("told"))
     object.told.push_back({lane_calls_of(each.at(0)), each.at(1)});
   for (const Json& each : json.at("resized"))

@@ -18,6 +18,7 @@ namespace {
 struct Arguments {
   std::vector<std::string> workloads;
   std::vector<std::string> media;
+  bool slice = false;
   u64 seed = 1;
   u64 seeds = 1;
   double minutes = 0;  ///< more seeds until then
@@ -39,11 +40,16 @@ std::vector<Task> tasks_of(const Arguments& arguments, u64 seed) {
     return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
   };
   std::vector<Task> tasks;
-  for (const Workload& workload : workloads())
-    for (const MediumKind& medium : kMedia)
+  size_t turn = 0;
+  for (const Workload& workload : workloads()) {
+    size_t number = turn++;
+    for (const MediumKind& medium : kMedia) {
+      const bool is_in_slice = !arguments.slice || number++ % 2 == 0;
       if (chosen(arguments.workloads, workload.name) && chosen(arguments.media, medium.name) &&
-          (workload.on_servers || !medium.on_server))
+          (workload.on_servers || !medium.on_server) && is_in_slice)
         tasks.push_back({&workload, &medium, seed});
+    }
+  }
   return tasks;
 }
 
@@ -329,6 +335,7 @@ int main(int argc, char** argv) {
   Arguments arguments;
   app.add_option("--workload", arguments.workloads, "only these workloads");
   app.add_option("--medium", arguments.media, "only these media");
+  app.add_flag("--slice", arguments.slice, "each workload on every other medium, turn about");
   app.add_option("--seed", arguments.seed, "the first seed");
   app.add_option("--seeds", arguments.seeds, "how many; 0: none");
   app.add_option("--minutes", arguments.minutes, "go on with further seeds for so long");

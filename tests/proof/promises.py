@@ -25,7 +25,7 @@ import pathlib
 import re
 import sys
 
-DOCUMENTS = ["guarantees", "transactions", "containers", "tracking", "api"]
+DOCUMENTS = ["guarantees", "transactions", "containers", "tracking", "api", "objects"]
 
 MARK = re.compile(r"<!--\s*(?:(test)\s*(\d*):\s*(.*?)|(no promise)\s*(\d*))\s*-->")
 SENTENCE_END = re.compile(r"(?<=[.?!])[)\"]*\s+(?=[A-Z0-9`*\[(\"~])|(?<=[.?!])\)\s+")

@@ -105,7 +105,7 @@ TEST_F(CliObjects, InfoSaysWhatTheyAre) {
   const Outcome ran = run_on("info");
   EXPECT_EQ(ran.exit_code, 0) << ran.err;
   expect_contains(ran.out, "objects      2\n");
-  expect_contains(ran.out, "  8 B of N7perdura4test5TallyE, log of 8 KiB; copy ");
+  expect_contains(ran.out, "  8 B of perdura::test::Tally, log of 8 KiB; copy ");
   expect_contains(ran.out, "entries: 5 new, 0 resilient\n");
   expect_contains(ran.out, "    owner: process ");
   expect_contains(ran.out, ", which has ended\n");
@@ -113,7 +113,7 @@ TEST_F(CliObjects, InfoSaysWhatTheyAre) {
   expect_contains(ran.out, "    caller 7: ");
   expect_contains(ran.out, "    archive: ");
   expect_contains(ran.out, " of 64 KiB\n");
-  expect_contains(ran.out, "    function N7perdura6detail9MethodTag");
+  expect_contains(ran.out, "    function perdura::test::Tally::");
   const Outcome json = run_on("info --json");
   expect_contains(json.out, "\"history\": \"none\"");
   expect_contains(json.out, "\"history\": \"all\"");

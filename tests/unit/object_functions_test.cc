@@ -213,7 +213,8 @@ TEST_P(ObjectFunctions, ThatAreLackingAreNamedWithWhatToDo) {
          {std::string("the log of object 'hall' calls function '") + kSell +
               "' with 8 bytes of arguments in 3 entries, and function '" + kReserve +
               "' with 4 bytes of arguments in 2 entries, which this program does not have",
-          std::string("link that function"), std::string("say formerly(\"") + kSell + "\")"})
+          std::string("link that function"),
+          std::string("say formerly(\"") + kSell + "\"), formerly(\"" + kReserve + "\") of the"})
       expect_error([&] { objects.object<Unsaid>("hall"); }, Code::kIncompatible, part);
   }
   Objects objects = open();
@@ -275,7 +276,8 @@ TEST_P(ObjectFunctions, StatesOfAnotherTypeOrSizeAreToldApart) {
   expect_failure(runtime->object("hall", other, {}), Code::kTypeMismatch,
                  "is a perdura::test::Seats of 40 bytes, not a perdura::test::Other of 40: open it "
                  "as what it is, or remove it; where that type was renamed, say so by "
-                 "Methods<perdura::test::Other>::kFormerly[] = {\"perdura::test::Seats\"}");
+                 "'static constexpr const char* kFormerly[] = {\"perdura::test::Seats\"};' in "
+                 "Methods<perdura::test::Other>");
 }
 
 TEST_P(ObjectFunctions, WithoutALastingNameAreRefused) {

@@ -362,6 +362,59 @@ TEST_P(ObjectsOverflow, HistoriesMoveWithTheirObjects) {
   }
 }
 
+// They are opened by a program that lacks what their logs call, before and after they were opened
+// by one that has it, and closed, and not called.
+TEST_P(ObjectsOverflow, OfThoseThatMovedWithTheirLogsNothingWaitsWhenTheyAreClosed) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    Objects objects = Objects::open(uri(), options());
+    Object<Block> moved = objects.object<Block>("moved", of_object());
+    for (std::uint64_t i = 1; i <= 3; ++i)
+      if (moved.call<&Block::told>(i) != i) ::_exit(1);
+    ::_exit(0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  ASSERT_EQ(status, 0);
+  {
+    Objects objects = Objects::open(uri(), options());
+    open_all(objects, of_object());
+    EXPECT_TRUE(std::ranges::any_of(objects.list(), [](const ObjectDescription& each) {
+      return each.name == "moved" && each.in_overflow;
+    }));
+    objects.close();
+  }
+  static const Block initial{};
+  static const auto methods = detail::methods_of<Block>(Methods<Block>{});
+  const detail::ObjectType lacking{typeid(Block).name(), sizeof(Block), std::span(methods).first(1),
+                                   &initial};
+  const auto open_lacking = [&](auto&& look) {
+    const auto runtime = value_or_throw(detail::ObjectsRuntime::open(uri(), options()));
+    look(*runtime, runtime->object("moved", lacking, of_object()));
+    value_or_throw(runtime->close());
+  };
+  open_lacking([](detail::ObjectsRuntime&, const auto& found) {
+    expect_failure(found, Code::kIncompatible, "which this program does not have");
+  });
+  for (int round = 0; round < 2; ++round) {  // there is nothing to do the second time
+    Objects objects = Objects::open(uri(), options());
+    objects.object<Block>("moved", of_object());
+    objects.close();
+    check_stores();
+  }
+  open_lacking([](detail::ObjectsRuntime& runtime, const auto& found) {
+    ASSERT_TRUE(found) << found.failure().message;
+    EXPECT_TRUE((*found)->core().is_away());
+    const Block* const state = reinterpret_cast<const Block*>((*found)->core().state());
+    EXPECT_EQ(state->calls, 3u);
+    u64 away = 0;
+    for (const ObjectDescription& each : value_or_throw(runtime.list()))
+      away += each.in_overflow ? 1 : 0;
+    const auto there = runtime.overflow_space();
+    EXPECT_EQ(there.bytes - there.free_bytes, away * round_up(sizeof(Block), kPageBytes));
+  });
+}
+
 TEST_P(ObjectsOverflow, DamageToACopyThereIsFoundWhenItIsOpened) {
   make();
   std::string away_name;
@@ -381,11 +434,21 @@ TEST_P(ObjectsOverflow, DamageToACopyThereIsFoundWhenItIsOpened) {
   EXPECT_FALSE(report.damaged());
   EXPECT_TRUE(std::ranges::any_of(report.findings, [&](const store::Finding& each) {
     return each.message == "the copy of object '" + away_name +
-                               "' is in an overflow store, and is verified when it is opened";
+                               "' is in an overflow store; name that (--overflow) to verify it";
   }));
+  const auto check_both = [&] {
+    return value_or_throw(store::check(uri(), {}, store::no_progress, overflow_uri()));
+  };
+  EXPECT_TRUE(check_both().findings.empty());
   FileBytes bytes = read_file(folder_.path("overflow.pd"));
   bytes.at(place + 5000) ^= std::byte{1};
   write_file(folder_.path("overflow.pd"), bytes);
+  EXPECT_TRUE(std::ranges::any_of(check_both().findings, [&](const store::Finding& each) {
+    return each.severity == store::Finding::Severity::kDamage &&
+           each.message.find("object '" + away_name + "'") != std::string::npos &&
+           each.message.find("overflow.pd' (medium offset " + std::to_string(place) + ")") !=
+               std::string::npos;
+  }));
   Objects objects = Objects::open(uri(), options());
   expect_error([&] { objects.object<Block>(away_name, of_object()); }, Code::kCorrupt,
                "overflow.pd' (medium offset " + std::to_string(place) + ")");

@@ -5,9 +5,12 @@
 
 #include <cerrno>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include <perdura/objects.hpp>
 
+#include "model/object/objects_runtime.hpp"
 #include "support/call_faults.hpp"
 #include "support/expect_failure.hpp"
 #include "support/files.hpp"
@@ -121,6 +124,62 @@ TEST_F(ObjectsWhoseMediumFails, ForWantOfSpaceLeaveWhatThereIsToSmallerOnes) {
   objects.object<Large>("large").defer<&Large::clear>();
   objects.close();
   EXPECT_EQ(open().list().size(), 3u);
+}
+
+// Of enough bytes that are in pieces too.
+TEST_F(ObjectsWhoseMediumFails, ForWantOfSpaceInOnePieceSaySo) {
+  Objects objects = open();
+  objects.object<Counter>("first", {.log_bytes = 4096});
+  const CallFault full{.call = Call::kExtend, .error = ENOSPC, .for_ever = true};
+  arm_calls(&full);
+  in_library([&] {
+    constexpr size_t kLogBytes = 512 * 1024;
+    size_t made = 0;
+    try {
+      for (;; ++made) objects.object<Counter>(std::to_string(made), {.log_bytes = kLogBytes});
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::kNoSpace);
+    }
+    ASSERT_GT(made, 3u);
+    for (size_t i = 0; i < made; i += 2) objects.remove(std::to_string(i));
+    expect_error([&] { objects.object<Counter>("large", {.log_bytes = 4 * kLogBytes}); },
+                 Code::kNoSpace, "bytes left in one piece for an object: of those that are its");
+    objects.object<Counter>("small", {.log_bytes = kLogBytes}).call<&Counter::next>();
+  });
+  disarm_calls();
+}
+
+// As many names as no head has room for, of one that is made and of one that is there.
+TEST_F(ObjectsWhoseMediumFails, WithNamesThatNoHeadHoldsTakeNoSpace) {
+  const std::string uri = "file:" + folder_.path("objects.pd");
+  const Counter zeros{};
+  const auto known = detail::methods_of<Counter>(Methods<Counter>{});
+  std::vector<detail::ObjectMethod> methods(known.begin(), known.end());
+  const detail::ObjectType few{typeid(Counter).name(), sizeof(Counter), methods, &zeros};
+  constexpr int kNames = 20'000;
+  std::vector<std::string> names;
+  for (int i = 0; i < kNames; ++i) names.push_back(std::string(80, 'a') + std::to_string(i));
+  std::vector<detail::ObjectMethod> more = methods;
+  for (const std::string& name : names) {
+    more.push_back(methods.front());
+    more.back().name = name.c_str();
+  }
+  const detail::ObjectType many{few.name, few.bytes, more, &zeros};
+  const ObjectsOptions options{.bytes_max = 2 * (3 * kPageBytes + 4096) + 600 * kPageBytes};
+  const auto open = [&] { return value_or_throw(detail::ObjectsRuntime::open(uri, options)); };
+  {
+    const auto runtime = open();
+    value_or_throw(runtime->object("first", few, {.log_bytes = 4096}));
+    value_or_throw(runtime->close());
+  }
+  const auto runtime = open();
+  for (const char* name : {"first", "second"})
+    for (int i = 0; i < 5; ++i)
+      expect_failure(runtime->object(name, many, {.log_bytes = 4096}), Code::kUnsupported,
+                     "the names of the methods that object '");
+  // All that is left is there in one piece.
+  value_or_throw(runtime->object("second", few, {.log_bytes = 2 << 20}));
+  value_or_throw(runtime->close());
 }
 
 // Nothing of it was written then, so nothing is unsure.

@@ -129,6 +129,33 @@ TEST_P(SharedObjects, AreWhatAllProcessesCalled) {
   EXPECT_EQ(found().count, 3 * (kCalls + 2) + 1);
 }
 
+// Beside one that has the store open, and not the object.
+TEST_P(SharedObjects, AreChosenAnewWhereNobodyHasThemOpenAnyMore) {
+  const ObjectOptions options = GetParam().options();
+  const auto one = fellow();
+  const auto other = fellow();
+  Objects objects = Objects::open(uri(), {.shared = true});
+  EXPECT_EQ(one->ask(Order::kOpen).code, 0);
+  EXPECT_EQ(one->ask(Order::kNext, 9).value, 10u);
+  EXPECT_EQ(one->ask(Order::kAdd, 5).code, 0);
+  ObjectOptions another = options;
+  another.durability = options.durability == ObjectDurability::kRelaxed
+                           ? ObjectDurability::kInstants
+                           : ObjectDurability::kRelaxed;
+  another.servers = options.servers == 0 ? 64 : 0;
+  expect_error([&] { objects.object<Tally>("tally", another); }, Code::kInvalidArgument,
+               "is open in other processes");
+  EXPECT_EQ(one->kill(), "");
+  Object<Tally> tally = objects.object<Tally>("tally", another);
+  EXPECT_EQ(tally.call<&Tally::next>(), 16u);
+  EXPECT_EQ(other->ask(Order::kOpen).code, static_cast<int>(Code::kInvalidArgument));
+  EXPECT_TRUE(tally.read<&Tally::all>().is_whole());
+  tally.sync();
+  objects.close();
+  EXPECT_EQ(other->kill(), "");
+  EXPECT_EQ(found().count, 16u);
+}
+
 TEST_P(SharedObjects, GoOnWhereOneIsKilledInAMethod) {
   const auto one = opened_fellow();
   const auto other = opened_fellow();
@@ -263,9 +290,10 @@ constexpr ObjectMethod kTwice{"twice", 0, 0, &run_twice, nullptr, nullptr, false
 /// A program with some of them.
 class Program {
  public:
-  Program(const std::string& uri, std::vector<ObjectMethod> methods)
+  Program(const std::string& uri, std::vector<ObjectMethod> methods, u64 bytes_max = 0)
       : methods_(std::move(methods)),
-        runtime_(value_or_throw(ObjectsRuntime::open(uri, {.shared = true}))) {
+        runtime_(
+            value_or_throw(ObjectsRuntime::open(uri, {.shared = true, .bytes_max = bytes_max}))) {
     static constexpr Sum kInitial{1};
     object_ = value_or_throw(
         runtime_->object("sum", {"Sum", sizeof(Sum), methods_, &kInitial}, {.log_bytes = 4096}));
@@ -325,6 +353,50 @@ TEST(SharedFunctions, AreCalledByAProcessThatHasThem) {
   });
   EXPECT_EQ(opens.wait(), "");
   EXPECT_EQ(value_or_throw(without.ask()), 29u);
+}
+
+// The object has both copies, its log, and the names of its functions; there is no space for more
+// of these. Who is refused has it not, nor anything else, and may have it without them.
+TEST(SharedFunctions, WhoseNamesHaveNoSpaceAreRefusedAndAllGoOn) {
+  constexpr u64 kBytesMax = 4 * kPageBytes;
+  const TempDir folder(TempDir::kMemory);
+  const std::string uri = "emu:" + folder.path("objects.pd");
+  const NothingLeft nothing_left(uri);
+  ToldProcess has_it([&](ToldProcess::Ends ends) -> std::string {
+    Program program(uri, {kAsk, kTwice}, kBytesMax);
+    u64 order = 0;
+    while (::read(ends.orders, &order, sizeof order) == sizeof order) {
+      value_or_throw(program.defer(1, 0));
+      const u64 sum = value_or_throw(program.ask());
+      if (::write(ends.replies, &sum, sizeof sum) != sizeof sum) return "nobody listens";
+    }
+    return "";
+  });
+  u64 sum = 0;
+  has_it.order(1);
+  ASSERT_TRUE(has_it.get(sum));
+  EXPECT_EQ(sum, 2u);
+  const auto runtime =
+      value_or_throw(ObjectsRuntime::open(uri, {.shared = true, .bytes_max = kBytesMax}));
+  const Sum initial{1};
+  const auto open = [&](const std::vector<ObjectMethod>& methods) {
+    return runtime->object("sum", {"Sum", sizeof(Sum), methods, &initial}, {});
+  };
+  for (int times = 0; times < 2; ++times)
+    expect_failure(open({kAsk, kAdd}), Code::kNoSpace, "bytes left in one piece");
+  has_it.order(1);
+  ASSERT_TRUE(has_it.get(sum));
+  EXPECT_EQ(sum, 4u);
+  {
+    const auto object = value_or_throw(open({kAsk}));
+    u64 answer = 0;
+    value_or_throw(object->core().call(object->call_of(0, 0, Domain::kAll, {}), &answer));
+    EXPECT_EQ(answer, 4u);
+  }
+  EXPECT_EQ(has_it.kill(), "");
+  value_or_throw(runtime->remove("sum"));
+  EXPECT_EQ(runtime->space().free_bytes, kBytesMax);
+  value_or_throw(runtime->close());
 }
 
 TEST(SharedFunctions, ThatNeedTheirThreadAreRefusedAndSoIsAnotherSize) {

@@ -179,6 +179,24 @@ TEST_P(SharedOpeners, LeaveNoMemory) {
   EXPECT_FALSE(std::filesystem::exists(*memory.begin()));
 }
 
+// Who looks finds nothing wrong where all were killed, and takes nothing away; whoever opens the
+// store next does that, for a heap in it as well.
+TEST_P(SharedOpeners, LeaveNoMemoryToWhoOpensTheStoreForSomethingElse) {
+  const auto one = opened_fellow();
+  EXPECT_EQ(one->ask(Order::kNext).value, 1u);
+  const std::set<std::string> memory = memory_of(one->pid());
+  EXPECT_EQ(one->kill(), "");
+  const store::Description seen = value_or_throw(store::describe(uri(), {.read_only = true}));
+  EXPECT_FALSE(seen.is_being_written);
+  EXPECT_EQ(seen.regions.at(0).objects->at(0).name, "tally");
+  EXPECT_FALSE(value_or_throw(store::check(uri(), {.read_only = true})).damaged());
+  EXPECT_TRUE(std::filesystem::exists(*memory.begin()));
+  Store::open(uri(), {.region = "heap"}).close();
+  EXPECT_FALSE(std::filesystem::exists(*memory.begin()));
+  Objects objects = Objects::open(uri());
+  EXPECT_EQ(objects.object<Tally>("tally").call<&Tally::next>(), 2u);
+}
+
 // Of another start of the system, of another build, of nobody, cut off, or of another user.
 TEST_P(SharedOpeners, BelieveNoMemoryThatIsNotTheirs) {
   const auto one = opened_fellow();

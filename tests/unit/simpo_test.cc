@@ -19,7 +19,6 @@
 #include <string>
 #include <vector>
 
-#include <perdura/perdura.h>
 #include <perdura/compat/simpo.hpp>
 
 #include "support/files.hpp"

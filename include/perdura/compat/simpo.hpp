@@ -51,6 +51,7 @@
 #include <type_traits>
 #include <typeinfo>
 
+#include <perdura/perdura.h>
 #include <perdura/objects.hpp>
 
 /// Of a call that works on all of an object.

@@ -124,8 +124,8 @@ Failure other_type(const format::ObjectHead& found, const ObjectType& type,
       has_name_of(found.type, type)
           ? "open it with the program that made it, and copy its state to an object of another name"
           : "open it as what it is, or remove it; where that type was renamed, say so by "
-            "Methods<" +
-                now + ">::kFormerly[] = {\"" + name + "\"}";
+            "'static constexpr const char* kFormerly[] = {\"" +
+                name + "\"};' in Methods<" + now + ">";
   return {Code::kTypeMismatch, "object '" + std::string(found.name) + "' of '" + store + "' is a " +
                                    name + " of " + std::to_string(found.bytes) + " bytes, not a " +
                                    now + " of " + std::to_string(type.bytes) +

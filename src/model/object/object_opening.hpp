@@ -14,6 +14,8 @@ namespace perdura::detail {
 /// kInvalidArgument where a name of the type's, or of its methods', is not lasting, or two methods
 /// claim one.
 Status check_names(const ObjectType& type);
+/// Of an object with this head, that they can be its functions'.
+Status check_function_names(const std::vector<std::string>& names, const format::ObjectHead& head);
 /// kUnsupported where only one build may do what it has logged, and nobody can tell which this is.
 Status check_build(const format::ObjectBuild& build, const ObjectOptions& options);
 /// Whether an object with such a head is one of the type.
@@ -26,11 +28,11 @@ Result<std::vector<object::Function>> functions_of(const std::vector<std::string
                                                    const ObjectType& type);
 /// Of each method the place of its name.
 std::vector<u16> numbers_of(const std::vector<std::string>& names, const ObjectType& type);
-/// `block`: of the memory that processes share, if they do. `runtime`: whose object it is.
-std::shared_ptr<OpenObject> opened(std::unique_ptr<object::ObjectCore> core,
-                                   const std::vector<std::string>& names, const ObjectType& type,
-                                   const ObjectOptions& options, u32 block,
-                                   const std::shared_ptr<RuntimeLink>& runtime);
+/// It begins when it has been made, or recovered, for which it has all memory then. `runtime`:
+/// whose object it is.
+std::shared_ptr<OpenObject> about_to_open(const std::vector<std::string>& names,
+                                          const ObjectType& type, const ObjectOptions& options,
+                                          const std::shared_ptr<RuntimeLink>& runtime);
 /// As they lie on the medium.
 u64 bytes_of(const std::vector<std::string>& names);
 object::CoreOptions core_options(const ObjectOptions& options, const format::ObjectHead& head);
@@ -57,8 +59,6 @@ class NewBlock {
     parts.peers = memory_.get();
     parts.memory = [this](const object::ObjectMemory::Sizes& sizes) { return make(sizes); };
   }
-  /// There was no memory for it, so nothing of the object was written.
-  bool is_refused() const { return is_refused_; }
   u32 publish() {
     if (!memory_) return 0;
     memory_->publish(*made_);
@@ -70,7 +70,6 @@ class NewBlock {
   Result<object::ObjectMemory> make(const object::ObjectMemory::Sizes& sizes) {
     if (made_) memory_->free(*std::exchange(made_, std::nullopt));
     Result<store::SharedMemory::Made> made = memory_->make(region_, head_place_, sizes);
-    is_refused_ = !made;
     if (!made) return made.failure();
     made_ = made->block;
     return object::ObjectMemory::among_processes(std::move(made->memory), sizes, true);
@@ -80,7 +79,6 @@ class NewBlock {
   const u32 region_;
   const u64 head_place_;
   std::optional<u32> made_;
-  bool is_refused_ = false;
 };
 
 }  // namespace perdura::detail

@@ -14,7 +14,6 @@
 
 #include "model/object/objects_runtime.hpp"
 #include "object/unopened.hpp"
-#include "region/engine_rules.hpp"
 
 namespace perdura::detail {
 
@@ -32,69 +31,6 @@ constexpr std::chrono::microseconds kBetweenTries(500);
 
 }  // namespace
 
-// --- two stores ----------------------------------------------------------------------------------
-
-// As its region's heads say, before there is a table of them.
-Result<bool> ObjectsRuntime::has_objects_away(const format::RegionRecord& record) const {
-  if ((region::engine_rules(record).feature & format::kFeatureOverflow) == 0) return false;
-  ObjectTable known(shared_->volume(), record.region);
-  PERDURA_TRY(known.read());
-  return std::ranges::any_of(
-      known.all(), [](const ObjectTable::Entry& each) { return is_in_overflow(each.head); });
-}
-
-// `record`: of the region whose objects go there.
-Status ObjectsRuntime::open_overflow(const format::RegionRecord& record,
-                                     const ObjectsOptions& options, const OpenMedium& open_medium) {
-  ObjectsOptions how = options;
-  PERDURA_ASSIGN(const bool are_away, has_objects_away(record));
-  how.create = options.create && !are_away;  // or another one would be there from now on
-  Result<std::unique_ptr<store::SharedVolume>> opened =
-      open_store(options.overflow, how, open_medium);
-  if (!opened && opened.failure().code == Code::kNotFound && how.create != options.create)
-    return Failure{Code::kMisuse, "objects of '" + shared_->volume().name() +
-                                      "' lie in another overflow store than '" + options.overflow +
-                                      "', which is not there or empty; open the objects with "
-                                      "that one"};
-  PERDURA_ASSIGN(overflow_volume_, std::move(opened));
-  region::Volume& volume = overflow_volume_->volume();
-  PERDURA_ASSIGN(store::SharedVolume::Claim claim,
-                 overflow_volume_->claim(options.region, how.create));
-  if (claim.is_new) {
-    claim.record.engine = format::EngineId::kOverflow;
-    PERDURA_TRY(add_region(volume, claim.record));
-  } else if (!region::engine_rules(claim.record).is_overflow) {
-    return Failure{Code::kInvalidArgument, "region '" + options.region +
-                                               "' of the overflow store '" + volume.name() +
-                                               "' holds something else; choose a store of its own"};
-  }
-  overflow_ = std::make_unique<object::OverflowStore>(volume, claim.record.region);
-  PERDURA_TRY(overflow_->bind(shared_->volume().superblock(), record.region));
-  if ((region::engine_rules(record).feature & format::kFeatureOverflow) != 0) return {};
-  return shared_->volume().set_region_engine(record.region, format::EngineId::kObjectsOverflowing);
-}
-
-// None of its objects is half a store.
-Status ObjectsRuntime::check_overflow() const {
-  u64 elsewhere = 0;
-  for (const ObjectTable::Entry& each : table_->all())
-    if (is_in_overflow(each.head) && !(overflow_ && each.head.copy_place[1] == overflow_->id()))
-      ++elsewhere;
-  if (elsewhere == 0) return {};
-  const std::string are = std::to_string(elsewhere) +
-                          (elsewhere == 1 ? " object of '" : " objects of '") +
-                          shared_->volume().name() + "' ";
-  return Failure{Code::kMisuse,
-                 overflow_ ? are + "lie in another overflow store than '" + overflow_->name() +
-                                 "'; open the objects with that one"
-                 : memory_ ? are +
-                                 "lie in an overflow store, which processes cannot share; open "
-                                 "the objects in one process, with ObjectsOptions::overflow"
-                           : are +
-                                 "lie in an overflow store; open the objects with its URI as "
-                                 "ObjectsOptions::overflow"};
-}
-
 // --- space ---------------------------------------------------------------------------------------
 
 // Of the store's own.
@@ -109,33 +45,51 @@ Result<u64> ObjectsRuntime::allocate(u64 bytes) {
     if (!moved)
       return Failure{Code::kNoSpace, place.failure().message +
                                          ". None of its objects can be moved to '" +
-                                         overflow_->name() +
-                                         "' now: there are those that are called all the time, and "
-                                         "that keep all their calls"};
+                                         overflow_->name() + "' now: " + why_nobody_moves()};
   }
+}
+
+// What has failed cannot be executed, nor be written elsewhere.
+std::string ObjectsRuntime::why_nobody_moves() const {
+  for (const auto& [name, open] : open_)
+    if (const std::string why = open->core().why_failed(); !why.empty())
+      return "object '" + name + "' has failed, and stays where it is: " + why;
+  return "there are those that are called all the time, and that keep all their calls";
+}
+
+// Of so many bytes each; all or none.
+Status ObjectsRuntime::allocate(std::span<const std::pair<u64*, u64>> parts) {
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const Result<u64> place = guarded([&] { return allocate(parts[i].second); });
+    if (!place) {
+      for (const auto& [taken, bytes] : parts.first(i)) table_->space().give_back(*taken, bytes);
+      return place.failure();
+    }
+    *parts[i].first = *place;
+  }
+  return {};
 }
 
 // For all of an object that is not the names of its functions.
 Result<ObjectCore::Places> ObjectsRuntime::allocate_places(const ObjectHead& head) {
   ObjectCore::Places places{};
   const u64 image = format::object_image_bytes(head);
-  const std::pair<u64&, u64> parts[] = {
-      {places.copy[0], image}, {places.copy[1], image}, {places.log, head.log_lines * kLineBytes}};
-  for (size_t i = 0; i < std::size(parts); ++i) {
-    const Result<u64> place = allocate(parts[i].second);
-    if (!place) {
-      for (size_t taken = 0; taken < i; ++taken)
-        table_->space().give_back(parts[taken].first, parts[taken].second);
-      return place.failure();
-    }
-    parts[i].first = *place;
-  }
+  const std::pair<u64*, u64> parts[] = {{&places.copy[0], image},
+                                        {&places.copy[1], image},
+                                        {&places.log, head.log_lines * kLineBytes}};
+  PERDURA_TRY(allocate(parts));
   ObjectHead there = head;
   there.copy = 0;
   std::ranges::copy(places.copy, there.copy_place);
   there.log_place = places.log;
   places.wear = table_->wear().of(there);
   return places;
+}
+
+void ObjectsRuntime::give_back(const ObjectCore::Places& places, const ObjectHead& head) {
+  for (const u64 copy : places.copy)
+    table_->space().give_back(copy, format::object_image_bytes(head));
+  table_->space().give_back(places.log, head.log_lines * kLineBytes);
 }
 
 // Those that can move, whom nobody has called for the longest time first. A call says nothing to
@@ -145,8 +99,9 @@ std::vector<OpenObject*> ObjectsRuntime::by_last_call() {
   std::vector<OpenObject*> found;
   for (const auto& [name, open] : open_) {
     if (open->was_called()) open->set_last_look(looks_);
-    const bool may_move = !open->core().is_away() && !open->core().keeps_all_calls();
-    if (may_move && open.get() != stays_) found.push_back(open.get());
+    const ObjectCore& core = open->core();
+    if (open.get() != stays_ && !core.is_away() && !core.keeps_all_calls() && !core.has_failed())
+      found.push_back(open.get());
   }
   std::ranges::sort(found, {}, [](OpenObject* each) {
     return std::pair(each->last_look(), std::string_view(each->core().head().name));
@@ -212,20 +167,22 @@ Result<bool> ObjectsRuntime::move_unopened_out(Status& full) {
 template <class Move>
 Result<bool> ObjectsRuntime::move_out(ObjectTable::Entry& entry, u64 log_bytes, const Move& move) {
   object::ObjectSpace& there = overflow_->space();
-  const ObjectHead before = entry.head;
-  note_left({before, entry.owner, entry.wear, {}});
-  const u64 bytes = format::object_image_bytes(before);
-  PERDURA_ASSIGN(const u64 place, there.allocate(bytes));
+  release_stand_ins();
+  note_left({entry.head, entry.owner, entry.wear, {}});
+  const u64 bytes = format::object_image_bytes(entry.head);
+  PERDURA_ASSIGN(const u64 place, allocate_there(bytes));
   u64 log_place = 0;
   if (log_bytes != 0) {
-    const Result<u64> found = there.allocate(log_bytes);
+    const Result<u64> found = guarded([&] { return allocate_there(log_bytes); });
     if (!found) {
       there.give_back(place, bytes);
       return found.failure();
     }
     log_place = *found;
   }
-  Result<bool> moved = move(place, log_place);
+  // As it is by now: its own copy there may have given way for this.
+  const ObjectHead before = table_->find(entry.head.name)->head;
+  Result<bool> moved = guarded([&] { return move(place, log_place); });
   // Where a head may say so all the same neither space is anybody's.
   if (entry.unclear != 0) return noting_heads(std::move(moved));
   const bool is_out = is_in_overflow(entry.head);
@@ -233,31 +190,77 @@ Result<bool> ObjectsRuntime::move_out(ObjectTable::Entry& entry, u64 log_bytes, 
   if (log_place != 0 && !(is_out && entry.head.log_place == log_place))
     there.give_back(log_place, log_bytes);
   if (!is_out) return moved;
-  note_moved(before, entry);
+  table_->note_moved(before, entry);
   ++moves_.out;
   return moved;
 }
 
-// What it had elsewhere is nobody's any more. The names of its functions are where they were, and
-// never free in between: who gives space back may get no memory for that, and then the space is
-// nobody's until the next opening.
-void ObjectsRuntime::note_moved(const ObjectHead& before, const ObjectTable::Entry& entry) {
-  table_->note(entry);
-  table_->give_back_moved(before);
+// Where there is no room what stands in for copies here goes first: a checkpoint of its object does
+// without it.
+Result<u64> ObjectsRuntime::allocate_there(u64 bytes) {
+  Result<u64> place = overflow_->space().allocate(bytes);
+  if (place || place.failure().code != Code::kNoSpace) return place;
+  bool gave_up = false;
+  for (const auto& [name, open] : open_) {
+    if (!open->has_stand_in()) continue;
+    open->core().give_up_stand_in();
+    gave_up = true;
+  }
+  if (!gave_up) return place;
+  release_stand_ins();
+  return overflow_->space().allocate(bytes);
 }
 
+// Of those whose newest head does without one: it is durable.
+void ObjectsRuntime::release_stand_ins() {
+  for (const auto& [name, open] : open_) {
+    if (!open->has_stand_in() || format::stand_in_place(open->core().newest().head) != 0) continue;
+    open->set_has_stand_in(false);
+    ObjectTable::Entry entry = *table_->find(name);
+    const ObjectHead before = entry.head;
+    if (!is_in_overflow(before)) format::set_stand_in(entry.head, 0);
+    table_->note_moved(before, entry);
+  }
+}
+
+// Under the lock, before objects are closed: nothing of theirs waits then, also of those that moved
+// out with their logs and were opened and not called. Where that cannot be it waits as before.
+void ObjectsRuntime::empty_logs_there() {
+  for (const auto& [name, open] : open_) {
+    ObjectCore& core = open->core();
+    if (!core.is_away() || core.has_failed() || core.head().log_place == 0) continue;
+    ObjectTable::Entry entry = *table_->find(name);
+    const ObjectHead before = entry.head;
+    const u64 bytes = format::object_image_bytes(before);
+    const Result<u64> place = guarded([&] { return allocate_there(bytes); });
+    if (!place) continue;
+    (void)core.write_again_there(*place);
+    if (core.unclear_heads() != 0) continue;  // either may be there
+    entry.head = core.settled_head();
+    if (entry.head.log_place == 0) table_->note_moved(before, entry);
+    else overflow_->space().give_back(*place, bytes);
+  }
+}
+
+// Where that fails it stays away, unless its head is at home already: then it has failed.
 Status ObjectsRuntime::bring_home(OpenObject& object) {
   ObjectCore& core = object.core();
   if (!core.is_away()) return {};
   ObjectTable::Entry entry = *table_->find(core.head().name);
-  PERDURA_ASSIGN(const ObjectCore::Places places, allocate_places(entry.head));
-  PERDURA_TRY(noting_heads(core.move_home(places)));
   const ObjectHead before = entry.head;
-  entry.head = core.settled_head();
-  note_moved(before, entry);
+  PERDURA_ASSIGN(const ObjectCore::Places places, allocate_places(before));
+  Status home = core.move_home(places);
+  if (!home && core.unclear_heads() != 0) return noting_heads(std::move(home));
+  entry.head = core.newest().head;
+  if (is_in_overflow(entry.head)) {
+    give_back(places, before);
+    return home;
+  }
+  object.set_has_stand_in(format::stand_in_place(entry.head) != 0);
+  table_->note_moved(before, entry);
   object.set_last_look(looks_ + 1);
-  ++moves_.home;
-  return {};
+  if (home) ++moves_.home;
+  return home;
 }
 
 Result<ObjectMoves> ObjectsRuntime::moves() const {

@@ -10,6 +10,21 @@ using format::ObjectHead;
 using object::ObjectCore;
 using object::ObjectTable;
 
+namespace {
+
+/// While it lives an object does not move out for others.
+class Staying {
+ public:
+  Staying(const OpenObject*& stays, const OpenObject& object) : stays_(stays) { stays = &object; }
+  ~Staying() { stays_ = nullptr; }
+  Staying(const Staying&) = delete;
+
+ private:
+  const OpenObject*& stays_;
+};
+
+}  // namespace
+
 // Who resizes has the mutex to the end, so that objects are not closed under him; who closes waits.
 Status RuntimeLink::resize(OpenObject& object, u64 bytes) {
   if (forked_since(generation_))
@@ -41,14 +56,13 @@ Status ObjectsRuntime::resize(std::string_view name, u64 bytes) {
   const auto open = open_.find(name);
   if (open == open_.end())
     return Failure{Code::kNotFound, "no object '" + std::string(name) + "' is open"};
-  stays_ = open->second.get();
-  Status resized = resize_open(*open->second, bytes);
-  stays_ = nullptr;
-  return resized;
+  const Staying staying(stays_, *open->second);
+  return resize_open(*open->second, bytes);
 }
 
 // Under the lock. What is in between when it fails may be either on the medium, and both places are
-// left alone.
+// left alone. While there is made space its copy in the overflow store may be given up: what the
+// table says that it has, it has until then.
 Status ObjectsRuntime::resize_open(OpenObject& object, u64 bytes) {
   ObjectCore& core = object.core();
   PERDURA_ASSIGN(const bool recorded, core.is_resize_recorded(current_caller, bytes));
@@ -56,39 +70,27 @@ Status ObjectsRuntime::resize_open(OpenObject& object, u64 bytes) {
   PERDURA_TRY(bring_home(object));
   PERDURA_TRY(core.sync());
   PERDURA_TRY(core.have_room_to_resize());
-  ObjectTable::Entry entry = *table_->find(core.head().name);
   const format::ObjectSlot slot = core.newest();
-  const ObjectHead& before = slot.head;
   note_left(slot);
-  const std::vector<format::ObjectFreePlace> free_places = worn_free_places(&before);
-  entry.head.bytes = bytes;
-  const u64 image = format::object_image_bytes(entry.head);
+  const std::vector<format::ObjectFreePlace> free_places = worn_free_places(&slot.head);
+  ObjectHead next = slot.head;
+  next.bytes = bytes;
+  const u64 image = format::object_image_bytes(next);
   u64 places[2];
-  PERDURA_ASSIGN(places[0], allocate(image));
-  const auto give_back = [&](std::initializer_list<u64> all, u64 length) {
-    for (const u64 place : all) table_->space().give_back(place, length);
-  };
-  if (const Result<u64> second = allocate(image); second) {
-    places[1] = *second;
-  } else {
-    give_back({places[0]}, image);
-    return second.failure();
-  }
+  const std::pair<u64*, u64> parts[] = {{&places[0], image}, {&places[1], image}};
+  PERDURA_TRY(allocate(parts));
   const u64 writes[] = {table_->wear().of(places[0], image), table_->wear().of(places[1], image)};
   core.set_free_places(free_places);
   Status resized = guarded([&] { return core.resize(bytes, places, current_caller, writes); });
   if (!resized && !core.has_failed()) {
-    give_back({places[0], places[1]}, image);
+    for (const u64 place : places) table_->space().give_back(place, image);
     return resized;
   }
   PERDURA_TRY(noting_heads(std::move(resized)));
+  ObjectTable::Entry entry = *table_->find(next.name);
+  const ObjectHead before = entry.head;
   entry.head = core.settled_head();
-  table_->note(entry);
-  // Where there is no memory for that the space is nobody's until the next opening.
-  (void)guarded([&]() -> Status {
-    give_back({before.copy_place[0], before.copy_place[1]}, format::object_image_bytes(before));
-    return {};
-  });
+  table_->note_moved(before, entry);
   return {};
 }
 

@@ -12,10 +12,6 @@
 #include "base/threads.hpp"
 #include "model/object/object_opening.hpp"
 #include "object/object_look.hpp"
-#include "region/engine_rules.hpp"
-#include "region/region.hpp"
-#include "store/recovery.hpp"
-#include "store/storage.hpp"
 
 namespace perdura::detail {
 namespace {
@@ -26,7 +22,6 @@ using format::ObjectHead;
 using object::ObjectCore;
 using object::ObjectTable;
 
-constexpr u64 kAddressSpace = kGiB;  // that the region has; its objects lie anywhere
 constexpr u64 kLogBytesMin = kPageBytes;
 constexpr u64 kPendingLinesMax = 512;  // they are done while the caches still have them
 
@@ -96,13 +91,11 @@ Status check_answers(const ObjectType& type, bool has_history) {
 
 }  // namespace
 
-std::shared_ptr<OpenObject> opened(std::unique_ptr<ObjectCore> core,
-                                   const std::vector<std::string>& names, const ObjectType& type,
-                                   const ObjectOptions& options, u32 block,
-                                   const std::shared_ptr<RuntimeLink>& runtime) {
-  return std::make_shared<OpenObject>(std::move(core), numbers_of(names, type),
-                                      std::chrono::milliseconds(options.pending_ms), block,
-                                      runtime);
+std::shared_ptr<OpenObject> about_to_open(const std::vector<std::string>& names,
+                                          const ObjectType& type, const ObjectOptions& options,
+                                          const std::shared_ptr<RuntimeLink>& runtime) {
+  return std::make_shared<OpenObject>(numbers_of(names, type),
+                                      std::chrono::milliseconds(options.pending_ms), runtime);
 }
 
 u64 bytes_of(const std::vector<std::string>& names) {
@@ -122,6 +115,18 @@ object::CoreOptions core_options(const ObjectOptions& options, const ObjectHead&
           .durability = static_cast<object::Durability>(options.durability),
           .verifies = options.verify_replay,
           .same_build = options.same_build};
+}
+
+Status check_function_names(const std::vector<std::string>& names, const ObjectHead& head) {
+  const u64 bytes = bytes_of(names);
+  if (bytes <= format::kObjectFunctionsBytesMax && names.size() <= format::kObjectFunctionsMax)
+    return {};
+  return Failure{Code::kUnsupported,
+                 "the names of the methods that object '" + std::string(head.name) +
+                     "' has or ever had are " + std::to_string(names.size()) + " with " +
+                     std::to_string(bytes) + " bytes; " +
+                     std::to_string(format::kObjectFunctionsMax) + " with " +
+                     std::to_string(format::kObjectFunctionsBytesMax) + " are possible"};
 }
 
 namespace {
@@ -146,90 +151,10 @@ Status check_room(const ObjectType& type, u64 log_lines, u64 write_bytes) {
 
 }  // namespace
 
-Result<std::unique_ptr<store::SharedVolume>> ObjectsRuntime::open_store(
-    std::string_view uri, const ObjectsOptions& options, const OpenMedium& open_medium) {
-  const auto open_named = [&]() -> Result<std::unique_ptr<media::Medium>> {
-    PERDURA_ASSIGN(media::OpenedMedium opened,
-                   media::open_medium(uri, {.create = options.create, .shares = options.shared}));
-    return std::move(opened.medium);
-  };
-  const auto open_linear = [&]() -> Result<std::unique_ptr<media::Medium>> {
-    PERDURA_ASSIGN(std::unique_ptr<media::Medium> medium,
-                   open_medium ? open_medium() : open_named());
-    if (medium->linear() == nullptr)
-      return Failure{Code::kUnsupported,
-                     "'" + medium->name() +
-                         "' holds objects of its own, which are put and read as a whole; use "
-                         "file:, emu: or dax:"};
-    return medium;
-  };
-  const auto open_volume = [&]() -> Result<std::unique_ptr<region::Volume>> {
-    PERDURA_ASSIGN(std::unique_ptr<media::Medium> medium, open_linear());
-    return store::open_volume(std::move(medium), options.create, format::kSegmentBytesMax);
-  };
-  return options.shared ? store::SharedVolume::among_processes(uri, options.create, open_linear)
-                        : store::SharedVolume::of(uri, open_volume);
-}
-
-Result<std::unique_ptr<ObjectsRuntime>> ObjectsRuntime::open(std::string_view uri,
-                                                             const ObjectsOptions& options,
-                                                             const OpenMedium& open_medium,
-                                                             const OpenMedium& open_overflow) {
-  if (options.shared && !options.overflow.empty())
-    return Failure{Code::kUnsupported,
-                   "objects that processes share stay in their store: open them in one process to "
-                   "use the overflow store '" +
-                       options.overflow + "', or leave that out"};
-  if (!options.overflow.empty() && media::place_of(uri) == media::place_of(options.overflow))
-    return invalid("the overflow store '" + options.overflow +
-                   "' is the store itself; choose another one");
-  std::unique_ptr<ObjectsRuntime> runtime(new ObjectsRuntime);
-  runtime->bytes_max_ = options.bytes_max;
-  runtime->wear_moves_ = options.wear_moves;
-  PERDURA_ASSIGN(runtime->shared_, open_store(uri, options, open_medium));
-  runtime->memory_ = runtime->shared_->memory();
-  if (!runtime->memory_) store::SharedMemory::remove_left(runtime->shared_->volume());
-  PERDURA_TRY(runtime->open_region(options, open_overflow));
-  return runtime;
-}
-
 // A forked child has no such thread.
 ObjectsRuntime::~ObjectsRuntime() {
   if (forked_since(generation_)) (void)looker_.release();
   (void)close();
-}
-
-Status ObjectsRuntime::add_region(region::Volume& volume, format::RegionRecord record) {
-  record.limit_bytes = kAddressSpace;
-  PERDURA_ASSIGN(record.address, region::Region::choose_address(kAddressSpace, volume.regions()));
-  return volume.add_region(record);
-}
-
-Status ObjectsRuntime::open_region(const ObjectsOptions& options, const OpenMedium& open_overflow) {
-  region::Volume& volume = shared_->volume();
-  const Turn turn(memory_);
-  if (memory_) PERDURA_TRY(memory_->catch_up());
-  PERDURA_ASSIGN(store::SharedVolume::Claim claim, shared_->claim(options.region, options.create));
-  if (claim.is_new) {
-    store::object_kind().fill_record({}, claim.record);
-    PERDURA_TRY(add_region(volume, claim.record));
-    if (memory_) memory_->note_change();
-  } else if (!region::engine_rules(claim.record).has_objects) {
-    return invalid("region '" + options.region + "' of '" + volume.name() +
-                   "' holds a heap, not objects; choose another one");
-  } else if (region::engine_rules(claim.record).is_overflow) {
-    return invalid("region '" + options.region + "' of '" + volume.name() +
-                   "' holds what another store has no space for; open that one, with this as "
-                   "ObjectsOptions::overflow");
-  }
-  region_ = claim.record.region;
-  session_ = volume.superblock().session;
-  if (memory_) return catch_up();
-  if (!options.overflow.empty())
-    PERDURA_TRY(this->open_overflow(claim.record, options, open_overflow));
-  table_ = std::make_unique<ObjectTable>(volume, region_, bytes_max_, overflow_.get());
-  PERDURA_TRY(table_->read());
-  return check_overflow();
 }
 
 Status ObjectsRuntime::require_not_forked() const {
@@ -265,11 +190,14 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::object(std::string_view name
   if (const auto open = open_.find(name); open != open_.end()) return open->second;
   PERDURA_TRY(check_build(program_.of(type), options));
   if (memory_) (void)memory_->note_change();  // whatever comes of it
+  decltype(open_) opening;  // what is on the medium is known here, also where memory is short
+  opening.emplace(name, nullptr);
   PERDURA_ASSIGN(auto made, found == nullptr ? create(name, type, options)
                                              : open_found(*found, type, options));
+  opening.begin()->second = made;
+  open_.merge(opening);
   note_change();
   if (wear_moves_ != 0 && !memory_) made->core().say_when_worn(wear_moves_);
-  open_.emplace(name, made);
   look_after(*made);
   return made;
 }
@@ -299,7 +227,8 @@ void ObjectsRuntime::sync_what_waits() {
       if (closed_) return;
       for (const auto& [name, open] : open_) {
         const std::chrono::milliseconds pending = open->pending();
-        if (pending.count() != 0 || memory_) (void)open->core().sync_soon();
+        if (pending.count() != 0 || memory_)
+          (void)guarded([&] { return open->core().sync_soon(); });
         if (pending.count() != 0) wait = std::min(wait, std::max(pending / 2, 1ms));
       }
     }
@@ -307,27 +236,40 @@ void ObjectsRuntime::sync_what_waits() {
   }
 }
 
+namespace {
+
+/// The place and the space of an object that is about to be made: given back, unless it may be on
+/// the medium.
+class NewPlaces {
+ public:
+  NewPlaces(ObjectTable& table, const ObjectTable::Entry& entry) : table_(table), entry_(entry) {}
+  ~NewPlaces() {
+    if (!is_kept_) table_.give_up(entry_);
+  }
+  NewPlaces(const NewPlaces&) = delete;
+  void keep() { is_kept_ = true; }
+
+ private:
+  ObjectTable& table_;
+  const ObjectTable::Entry& entry_;
+  bool is_kept_ = false;
+};
+
+}  // namespace
+
 // All of it or nothing: who is refused a large object may still have a small one.
 Status ObjectsRuntime::allocate(ObjectTable::Entry& entry, u64 bytes, u64 log_bytes,
                                 u64 names_bytes) {
   ObjectHead& head = entry.head;
   head.bytes = bytes;
+  head.functions_bytes = names_bytes;
   const u64 image = format::object_image_bytes(head);
-  const std::pair<u64&, u64> parts[] = {{head.copy_place[0], image},
-                                        {head.copy_place[1], image},
-                                        {head.log_place, log_bytes},
-                                        {head.functions_place, names_bytes},
-                                        {head.archive_place, head.archive_lines * kLineBytes}};
-  std::vector<ObjectTable::Range> taken;
-  for (const auto& [place, length] : std::span(parts).first(head.archive_lines != 0 ? 5 : 4)) {
-    const Result<u64> found = allocate(length);
-    if (!found) {
-      table_->give_up(entry, taken);
-      return found.failure();
-    }
-    place = *found;
-    taken.push_back({place, length});
-  }
+  const std::pair<u64*, u64> parts[] = {{&head.copy_place[0], image},
+                                        {&head.copy_place[1], image},
+                                        {&head.log_place, log_bytes},
+                                        {&head.functions_place, names_bytes},
+                                        {&head.archive_place, head.archive_lines * kLineBytes}};
+  PERDURA_TRY(allocate(std::span(parts).first(head.archive_lines != 0 ? 5 : 4)));
   head.log_lines = log_bytes / kLineBytes;
   return {};
 }
@@ -346,19 +288,23 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::create(std::string_view name
   std::memcpy(state.data(), type.initial, type.bytes);
   PERDURA_ASSIGN(const u64 session, session_of_opening());
   PERDURA_ASSIGN(ObjectTable::Entry entry, table_->new_entry());
+  NewPlaces places(*table_, entry);
   entry.head.history = static_cast<format::ObjectHistory>(options.history);
   if (has_history) entry.head.callers = options.callers;
   if (options.history == ObjectHistory::kAll)
     entry.head.archive_lines = object::pages_bytes(options.archive_bytes) / kLineBytes;
-  PERDURA_TRY(allocate(entry, state.size(), options.log_bytes, bytes_of(names)));
   name.copy(entry.head.name, format::kObjectNameMax);
   std::string_view(type.name).copy(entry.head.type, format::kObjectNameMax);
   entry.head.session = session;
+  PERDURA_TRY(check_function_names(names, entry.head));
+  PERDURA_TRY(allocate(entry, state.size(), options.log_bytes, bytes_of(names)));
   PERDURA_TRY(write_names(names, entry.head));
   PERDURA_ASSIGN(std::vector<object::Function> functions, functions_of(names, type));
+  const auto made = about_to_open(names, type, options, link_);
   entry.wear = table_->wear().of(entry.head);
   const std::vector<format::ObjectFreePlace> free_places = worn_free_places();
   NewBlock block(memory_, region_, entry.place);
+  bool is_written = false;
   ObjectCore::Parts parts{.medium = &medium(),
                           .head_place = entry.place,
                           .head = entry.head,
@@ -370,15 +316,20 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::create(std::string_view name
                           .functions = std::move(functions),
                           .options = core_options(options, entry.head),
                           .residence = memory_ ? nullptr : this,
-                          .overflow = overflow_.get()};
+                          .overflow = overflow_.get(),
+                          .is_written = &is_written};
   block.add_to(parts);
-  auto created = ObjectCore::create(std::move(parts), state);
-  if (block.is_refused()) return created.failure();
-  PERDURA_ASSIGN(auto core, noting_heads(std::move(created)));
+  auto created = guarded([&] { return ObjectCore::create(std::move(parts), state); });
+  if (is_written) {
+    places.keep();
+    created = noting_heads(std::move(created));
+  }
+  PERDURA_ASSIGN(auto core, std::move(created));
   entry.head = core->head();
   entry.unclear = 0;
   table_->note(entry);
-  return opened(std::move(core), names, type, options, block.publish(), link_);
+  made->begin(std::move(core), block.publish());
+  return made;
 }
 
 Result<std::shared_ptr<OpenObject>> ObjectsRuntime::open_found(const ObjectTable::Entry& entry,
@@ -391,15 +342,41 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::open_found(const ObjectTable
   return block ? join(*block, entry, type, options) : recover(entry, type, options);
 }
 
+namespace {
+
+/// A place for the names of an object's functions, once there is one: given back, unless a head may
+/// say so.
+class NewNames {
+ public:
+  NewNames(object::ObjectSpace& space, const ObjectHead& head) : space_(space), head_(head) {}
+  ~NewNames() {
+    if (has_) space_.give_back(head_.functions_place, head_.functions_bytes);
+  }
+  NewNames(const NewNames&) = delete;
+  void have() { has_ = true; }
+  void keep() { has_ = false; }
+
+ private:
+  object::ObjectSpace& space_;
+  const ObjectHead& head_;
+  bool has_ = false;
+};
+
+Status check_session(const ObjectTable::Entry& entry, u64 session) {
+  if (entry.head.session < session) return {};
+  return Failure{Code::kCorrupt, "the head of object '" + std::string(entry.head.name) +
+                                     "' (medium offset " + std::to_string(entry.place) +
+                                     ") is of a session that has not been; restore the store from "
+                                     "a copy"};
+}
+
+}  // namespace
+
 Result<std::shared_ptr<OpenObject>> ObjectsRuntime::recover(const ObjectTable::Entry& entry,
                                                             const ObjectType& type,
                                                             const ObjectOptions& options) {
   PERDURA_ASSIGN(const u64 session, session_of_opening());
-  if (entry.head.session >= session)
-    return Failure{Code::kCorrupt, "the head of object '" + std::string(entry.head.name) +
-                                       "' (medium offset " + std::to_string(entry.place) +
-                                       ") is of a session that has not been; restore the store "
-                                       "from a copy"};
+  PERDURA_TRY(check_session(entry, session));
   ObjectTable::Entry now = entry;
   PERDURA_ASSIGN(std::vector<std::string> names, object::function_names(medium(), now.head));
   const size_t before = names.size();
@@ -408,14 +385,20 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::recover(const ObjectTable::E
     PERDURA_TRY(check_shared(type, names, now.head.history == format::ObjectHistory::kAll));
   PERDURA_ASSIGN(std::vector<object::Function> functions, functions_of(names, type));
   const bool named_anew = names.size() != before;
+  NewNames new_names(table_->space(), now.head);
   if (named_anew) {
+    PERDURA_TRY(check_function_names(names, now.head));
     PERDURA_ASSIGN(const u64 place, allocate(bytes_of(names)));
     now = entry;  // for that it may have moved out itself: nobody has it open
     now.head.functions_place = place;
+    now.head.functions_bytes = bytes_of(names);
+    new_names.have();
     PERDURA_TRY(write_names(names, now.head));
   }
+  const auto made = about_to_open(names, type, options, link_);
   const std::vector<format::ObjectFreePlace> free_places = worn_free_places();
   NewBlock block(memory_, region_, now.place);
+  bool is_written = false;
   ObjectCore::Parts parts{.medium = &medium(),
                           .head_place = now.place,
                           .head = now.head,
@@ -431,32 +414,26 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::recover(const ObjectTable::E
                           .functions_are_new = named_anew,
                           .options = core_options(options, now.head),
                           .residence = memory_ ? nullptr : this,
-                          .overflow = overflow_.get()};
+                          .overflow = overflow_.get(),
+                          .is_written = &is_written};
   block.add_to(parts);
-  auto recovered = ObjectCore::recover(std::move(parts));
-  if (block.is_refused()) return recovered.failure();
-  recovered = noting_heads(std::move(recovered));
-  // Of the two places the other one, if it is known which of them the heads name.
-  if (const ObjectHead& unnamed = recovered ? entry.head : now.head; named_anew && !heads_unknown_)
-    table_->space().give_back(unnamed.functions_place, unnamed.functions_bytes);
-  if (!recovered) return recovered.failure();
-  std::unique_ptr<ObjectCore> core = std::move(*recovered);
+  auto recovered = guarded([&] { return ObjectCore::recover(std::move(parts)); });
+  if (is_written) {
+    new_names.keep();  // a head may name them already
+    recovered = noting_heads(std::move(recovered));
+  }
+  PERDURA_ASSIGN(auto core, std::move(recovered));
+  const ObjectHead known = table_->find(now.head.name)->head;
   now.head = core->head();
   now.unclear = 0;
-  table_->note(now);
-  return opened(std::move(core), names, type, options, block.publish(), link_);
+  table_->note_moved(known, now);
+  made->begin(std::move(core), block.publish());
+  return made;
 }
 
 Status ObjectsRuntime::write_names(const std::vector<std::string>& names, ObjectHead& head) {
   std::string all;
   for (const std::string& name : names) all.append(name).push_back('\0');
-  if (all.size() > format::kObjectFunctionsBytesMax || names.size() > format::kObjectFunctionsMax)
-    return Failure{Code::kUnsupported,
-                   "the names of the methods that object '" + std::string(head.name) +
-                       "' has or ever had are " + std::to_string(names.size()) + " with " +
-                       std::to_string(all.size()) + " bytes; " +
-                       std::to_string(format::kObjectFunctionsMax) + " with " +
-                       std::to_string(format::kObjectFunctionsBytesMax) + " are possible"};
   AlignedBuffer bytes(std::max<size_t>(all.size(), 1));
   std::memset(bytes.data(), 0, bytes.size());
   std::memcpy(bytes.data(), all.data(), all.size());
@@ -503,8 +480,17 @@ Status ObjectsRuntime::close() {
   }
   if (looker_) looker_->join();
   Status status;
-  for (auto& [name, open] : open_)
-    if (Status closed = open->core().close(); !closed && status) status = std::move(closed);
+  const auto also = [&](const auto& step) {
+    if (Status done = guarded(step); !done && status) status = std::move(done);
+  };
+  if (overflow_) {
+    std::lock_guard lock(mutex_);
+    also([&]() -> Status {
+      empty_logs_there();
+      return {};
+    });
+  }
+  for (auto& [name, open] : open_) also([&] { return open->core().close(); });
   {
     const Turn turn(memory_);
     std::lock_guard lock(mutex_);
@@ -513,8 +499,8 @@ Status ObjectsRuntime::close() {
     if (!open_.empty()) note_change();  // heads on the medium count again
     open_.clear();
   }
-  if (status && overflow_volume_) status = overflow_volume_->end_session();
-  if (status) status = shared_->end_session();
+  if (status && overflow_volume_) also([&] { return overflow_volume_->end_session(); });
+  if (status) also([&] { return shared_->end_session(); });
   overflow_.reset();
   overflow_volume_.reset();
   shared_.reset();
@@ -523,7 +509,12 @@ Status ObjectsRuntime::close() {
 
 void ObjectsRuntime::abandon() {
   link_->cut();
-  if (closed_.exchange(true)) return;
+  {
+    std::lock_guard lock(mutex_);
+    if (closed_.exchange(true) || !table_) return;
+    ring();
+  }
+  if (looker_) looker_->join();
   open_.clear();
   overflow_.reset();
   overflow_volume_.reset();

@@ -49,14 +49,15 @@ class RuntimeLink {
 /// An object that is open, and which of its durable functions the program's methods are.
 class OpenObject {
  public:
-  /// `block`: of the memory that processes share, if they do.
-  OpenObject(std::unique_ptr<object::ObjectCore> core, std::vector<u16> functions,
-             std::chrono::milliseconds pending, u32 block, std::shared_ptr<RuntimeLink> runtime)
-      : core_(std::move(core)),
-        functions_(std::move(functions)),
-        pending_(pending),
-        block_(block),
-        runtime_(std::move(runtime)) {}
+  /// `runtime`: whose object it is.
+  OpenObject(std::vector<u16> functions, std::chrono::milliseconds pending,
+             std::shared_ptr<RuntimeLink> runtime)
+      : functions_(std::move(functions)), pending_(pending), runtime_(std::move(runtime)) {}
+  /// Once, before anything else. `block`: of the memory that processes share, if they do.
+  void begin(std::unique_ptr<object::ObjectCore> core, u32 block) noexcept {
+    core_ = std::move(core);
+    block_ = block;
+  }
 
   object::ObjectCore& core() { return *core_; }
   /// How long deferred calls may wait; 0: until somebody needs them.
@@ -74,6 +75,9 @@ class OpenObject {
   bool was_called() { return std::exchange(called_, core_->called()) != core_->called(); }
   u64 last_look() const { return last_look_; }
   void set_last_look(u64 look) { last_look_ = look; }
+  /// It has come home, and as far as is known here a copy in the overflow store stands in for one.
+  bool has_stand_in() const { return has_stand_in_; }
+  void set_has_stand_in(bool has) { has_stand_in_ = has; }
 
   bool has(size_t method) const { return method < functions_.size(); }
   object::Call call_of(size_t method, std::uint32_t potid, Domain domain,
@@ -85,13 +89,14 @@ class OpenObject {
   }
 
  private:
-  const std::unique_ptr<object::ObjectCore> core_;
+  std::unique_ptr<object::ObjectCore> core_;
   const std::vector<u16> functions_;
   const std::chrono::milliseconds pending_;
-  const u32 block_;
+  u32 block_ = 0;
   const std::shared_ptr<RuntimeLink> runtime_;
   u64 called_ = 0;
   u64 last_look_ = 0;  ///< that found that it had been called
+  bool has_stand_in_ = false;
 };
 
 /// Thread-safe.
@@ -120,6 +125,14 @@ class ObjectsRuntime : private object::Residence {
   Status remove(std::string_view name);
   Result<std::vector<ObjectDescription>> list();
   Result<ObjectMoves> moves() const;
+  /// Of the store, or of the overflow store: what objects have had of it at any time, and so much
+  /// of that nobody has now. Zeros where there is no overflow store. For tests.
+  struct Space {
+    u64 bytes;
+    u64 free_bytes;
+  };
+  Space space() const;
+  Space overflow_space() const;
   Result<std::uint64_t> recorded(std::uint32_t potid) const;
   Status close();
   /// The end that the death of the process is: nothing more becomes durable. Nobody calls any more.
@@ -134,7 +147,6 @@ class ObjectsRuntime : private object::Residence {
   static Result<std::unique_ptr<store::SharedVolume>> open_store(std::string_view uri,
                                                                  const ObjectsOptions& options,
                                                                  const OpenMedium& open_medium);
-  static Status add_region(region::Volume& volume, format::RegionRecord record);
   Status open_region(const ObjectsOptions& options, const OpenMedium& open_overflow);
   Status require_not_forked() const;
   Status require_open() const;
@@ -148,8 +160,13 @@ class ObjectsRuntime : private object::Residence {
                                                  const ObjectOptions& options);
   Result<std::shared_ptr<OpenObject>> join(u32 block, const object::ObjectTable::Entry& entry,
                                            const ObjectType& type, const ObjectOptions& options);
-  Status name_more(u32 block, object::ObjectTable::Entry& entry, object::ObjectCore& core,
-                   const std::vector<std::string>& names);
+  Result<std::shared_ptr<OpenObject>> join_named(u32 block, const object::ObjectTable::Entry& entry,
+                                                 const std::vector<std::string>& names,
+                                                 const ObjectType& type,
+                                                 const ObjectOptions& options);
+  Status write_more_names(const std::vector<std::string>& names, format::ObjectHead& head);
+  Status name_more(u32 block, const format::ObjectHead& head,
+                   const object::ObjectTable::Entry& entry, object::ObjectCore& core);
   Status close_for_removal(object::ObjectTable::Entry& entry);
   Result<std::shared_ptr<OpenObject>> create(std::string_view name, const ObjectType& type,
                                              const ObjectOptions& options);
@@ -163,22 +180,30 @@ class ObjectsRuntime : private object::Residence {
   void note_left(const format::ObjectSlot& before);
   std::vector<format::ObjectFreePlace> worn_free_places(
       const format::ObjectHead* leaving = nullptr);
-  // --- where objects lie (objects_residence.cc)
-  Status open_overflow(const format::RegionRecord& record, const ObjectsOptions& options,
+  // --- the stores (objects_stores.cc)
+  Status find_overflow(const ObjectsOptions& options, const OpenMedium& open_medium);
+  Status check_overflow(const ObjectsOptions& options, const format::Superblock* superblock,
+                        u32 number);
+  Status check_away() const;
+  Status have_overflow(const format::RegionRecord& record, const ObjectsOptions& options,
                        const OpenMedium& open_medium);
-  Result<bool> has_objects_away(const format::RegionRecord& record) const;
-  Status check_overflow() const;
+  // --- where objects lie (objects_residence.cc)
   Status settle(object::ObjectCore& core) override;
   Status bring_home(OpenObject& object);
   Result<u64> allocate(u64 bytes);
+  Status allocate(std::span<const std::pair<u64*, u64>> parts);
   Result<object::ObjectCore::Places> allocate_places(const format::ObjectHead& head);
+  void give_back(const object::ObjectCore::Places& places, const format::ObjectHead& head);
   std::vector<OpenObject*> by_last_call();
   Result<bool> move_somebody_out();
+  std::string why_nobody_moves() const;
   Result<bool> move_unopened_out(Status& full);
   bool has_no_room_there(const Result<bool>& moved, Status& full) const;
   template <class Move>
   Result<bool> move_out(object::ObjectTable::Entry& entry, u64 log_bytes, const Move& move);
-  void note_moved(const format::ObjectHead& before, const object::ObjectTable::Entry& entry);
+  Result<u64> allocate_there(u64 bytes);
+  void release_stand_ins();
+  void empty_logs_there();
 
   Status write_names(const std::vector<std::string>& names, format::ObjectHead& head);
   media::LinearMedium& medium() const { return shared_->volume().linear(); }
@@ -195,12 +220,13 @@ class ObjectsRuntime : private object::Residence {
   u64 bytes_max_ = 0;
   u64 wear_moves_ = 0;                                    ///< 0: wear is not levelled
   std::unique_ptr<store::SharedVolume> overflow_volume_;  ///< nullptr: there is no overflow store
+  store::SharedVolume::Claim overflow_claim_{};
   std::unique_ptr<object::OverflowStore> overflow_;
   mutable std::mutex mutex_;
   std::unique_ptr<object::ObjectTable> table_;
   u64 table_is_of_ = 0;  ///< which changes of the memory it has
   std::map<std::string, std::shared_ptr<OpenObject>, std::less<>> open_;
-  const OpenObject* stays_ = nullptr;  ///< it is being resized, and does not move out for that
+  const OpenObject* stays_ = nullptr;  ///< does not move out now
   const std::shared_ptr<RuntimeLink> link_ = std::make_shared<RuntimeLink>(*this);
   ObjectMoves moves_;
   ProgramBuild program_;

@@ -49,6 +49,29 @@ Result<std::vector<ObjectDescription>> ObjectsRuntime::list() {
   return found;
 }
 
+namespace {
+
+ObjectsRuntime::Space space_of(const object::ObjectSpace& space) {
+  ObjectsRuntime::Space found{};
+  for (const format::Extent& each :
+       space.volume().extents(format::ExtentKind::kObjects, space.region()))
+    found.bytes += each.length;
+  for (const auto& [place, bytes] : space.free()) found.free_bytes += bytes;
+  return found;
+}
+
+}  // namespace
+
+ObjectsRuntime::Space ObjectsRuntime::space() const {
+  std::lock_guard lock(mutex_);
+  return space_of(table_->space());
+}
+
+ObjectsRuntime::Space ObjectsRuntime::overflow_space() const {
+  std::lock_guard lock(mutex_);
+  return overflow_ ? space_of(overflow_->space()) : Space{};
+}
+
 Result<std::uint64_t> ObjectsRuntime::recorded(std::uint32_t potid) const {
   PERDURA_TRY(require_not_forked());
   std::map<std::string, std::shared_ptr<OpenObject>, std::less<>> all;

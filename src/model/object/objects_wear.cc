@@ -54,11 +54,7 @@ Result<bool> ObjectsRuntime::move_to_least_worn(OpenObject& object) {
   ObjectHead next = before.head;
   std::ranges::copy(places->copy, next.copy_place);
   next.log_place = places->log;
-  const auto give_back_new = [&] {
-    for (const u64 place : places->copy)
-      table_->space().give_back(place, format::object_image_bytes(next));
-    table_->space().give_back(places->log, next.log_lines * kLineBytes);
-  };
+  const auto give_back_new = [&] { give_back(*places, next); };
   const u64 there = object::most_writes(next, places->wear);
   if (there + wear_moves_ > object::most_writes(before.head, before.wear)) {
     give_back_new();
@@ -72,8 +68,9 @@ Result<bool> ObjectsRuntime::move_to_least_worn(OpenObject& object) {
   }
   PERDURA_TRY(noting_heads(std::move(moved)));
   ObjectTable::Entry entry = *table_->find(before.head.name);
+  const ObjectHead known = entry.head;  // as long as it says so, a copy in the overflow store too
   entry.head = core.settled_head();
-  note_moved(before.head, entry);
+  table_->note_moved(known, entry);
   return true;
 }
 
@@ -86,7 +83,9 @@ std::optional<ObjectCore::Places> ObjectsRuntime::least_worn_places(const Object
                                         {there.log_place, head.log_lines * kLineBytes}};
   for (size_t i = 0; i < std::size(parts); ++i) {
     const std::optional<u64> found = table_->wear().least_worn(space.free(), parts[i].second);
-    if (!found || !space.take(*found, parts[i].second)) {
+    const Result<bool> taken_too =
+        guarded([&]() -> Result<bool> { return found && space.take(*found, parts[i].second); });
+    if (!taken_too || !*taken_too) {
       for (size_t taken = 0; taken < i; ++taken)
         space.give_back(parts[taken].first, parts[taken].second);
       return std::nullopt;

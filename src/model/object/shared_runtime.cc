@@ -52,7 +52,7 @@ Status ObjectsRuntime::catch_up() {
     return ObjectTable::Live{live.control().head.copy(), memory_->kept(*block)};
   }));
   table_is_of_ = changes;
-  return check_overflow();
+  return check_away();
 }
 
 void ObjectsRuntime::note_change() {
@@ -66,7 +66,8 @@ Result<u64> ObjectsRuntime::session_of_opening() {
 }
 
 // An object that another process has open, or had when it died: nothing of it is read from the
-// medium but the names of its functions.
+// medium but the names of its functions. Where there are more of these from now on, they are
+// written before anybody is told: who cannot have them leaves the others as they are.
 Result<std::shared_ptr<OpenObject>> ObjectsRuntime::join(u32 block, const ObjectTable::Entry& entry,
                                                          const ObjectType& type,
                                                          const ObjectOptions& options) {
@@ -74,31 +75,52 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::join(u32 block, const Object
   PERDURA_ASSIGN(const std::vector<std::string> names, object::function_names(medium(), now.head));
   const std::vector<std::string> all = with_methods(names, type);
   PERDURA_TRY(check_shared(type, all, false));
-  PERDURA_ASSIGN(std::vector<object::Function> functions, functions_of(all, type));
-  PERDURA_ASSIGN(const object::ObjectMemory seen, memory_->memory_of(block));
-  PERDURA_ASSIGN(auto core,
-                 ObjectCore::join({.medium = &medium(),
-                                   .head_place = now.place,
-                                   .head = now.head,
-                                   .session = seen.control().session,
-                                   .build = program_.of(type),
-                                   .functions = std::move(functions),
-                                   .options = core_options(options, now.head),
-                                   .memory = [&](const auto&) { return memory_->memory_of(block); },
-                                   .peers = memory_.get()}));
-  memory_->use(block);
-  const auto joined = opened(std::move(core), all, type, options, block, link_);
-  if (all.size() != names.size())
-    PERDURA_TRY(noting_heads(name_more(block, now, joined->core(), all)));
+  const bool named_anew = all.size() != names.size();
+  if (named_anew) PERDURA_TRY(write_more_names(all, now.head));
+  auto joined = guarded([&] { return join_named(block, entry, all, type, options); });
+  if (!named_anew) return joined;
+  if (joined) PERDURA_TRY(noting_heads(name_more(block, entry.head, now, (*joined)->core())));
+  else table_->space().give_back(now.head.functions_place, now.head.functions_bytes);
   return joined;
 }
 
-// Where this process dies in between, the object keeps both places until nobody has it open.
-Status ObjectsRuntime::name_more(u32 block, ObjectTable::Entry& entry, ObjectCore& core,
-                                 const std::vector<std::string>& names) {
-  const ObjectTable::Range before{entry.head.functions_place, entry.head.functions_bytes};
-  PERDURA_ASSIGN(entry.head.functions_place, allocate(bytes_of(names)));
-  PERDURA_TRY(write_names(names, entry.head));
+Result<std::shared_ptr<OpenObject>> ObjectsRuntime::join_named(
+    u32 block, const ObjectTable::Entry& entry, const std::vector<std::string>& names,
+    const ObjectType& type, const ObjectOptions& options) {
+  PERDURA_ASSIGN(std::vector<object::Function> functions, functions_of(names, type));
+  PERDURA_ASSIGN(const object::ObjectMemory seen, memory_->memory_of(block));
+  PERDURA_ASSIGN(auto core,
+                 ObjectCore::join({.medium = &medium(),
+                                   .head_place = entry.place,
+                                   .head = entry.head,
+                                   .session = seen.control().session,
+                                   .build = program_.of(type),
+                                   .functions = std::move(functions),
+                                   .options = core_options(options, entry.head),
+                                   .memory = [&](const auto&) { return memory_->memory_of(block); },
+                                   .peers = memory_.get(),
+                                   .is_left = memory_->other_user(block).empty()}));
+  const auto joined = about_to_open(names, type, options, link_);
+  memory_->use(block);
+  joined->begin(std::move(core), block);
+  return joined;
+}
+
+// To a place that no head names yet.
+Status ObjectsRuntime::write_more_names(const std::vector<std::string>& names,
+                                        format::ObjectHead& head) {
+  PERDURA_TRY(check_function_names(names, head));
+  PERDURA_ASSIGN(head.functions_place, allocate(bytes_of(names)));
+  Status written = write_names(names, head);
+  if (!written) table_->space().give_back(head.functions_place, bytes_of(names));
+  return written;
+}
+
+// `entry`: with the names that are written. Where this process dies in between, the object keeps
+// both places until nobody has it open.
+Status ObjectsRuntime::name_more(u32 block, const format::ObjectHead& head,
+                                 const ObjectTable::Entry& entry, ObjectCore& core) {
+  const ObjectTable::Range before{head.functions_place, head.functions_bytes};
   memory_->keep(block, before);
   PERDURA_TRY(core.rename_functions(entry.head.functions_place, entry.head.functions_bytes,
                                     entry.head.functions_checksum));
@@ -123,7 +145,10 @@ Status ObjectsRuntime::close_for_removal(ObjectTable::Entry& entry) {
     if (const std::string other = memory_->other_user(*block); !other.empty())
       return in_use(" in " + other);
   if (open != open_.end()) {
+    // Its own as long as the table says so.
+    const u64 stand_in = format::stand_in_place(entry.head);
     entry.head = open->second->core().settled_head();
+    if (!is_in_overflow(entry.head)) format::set_stand_in(entry.head, stand_in);
     entry.wear = open->second->core().newest().wear;
     entry.unclear = open->second->core().unclear_heads();
     open_.erase(open);

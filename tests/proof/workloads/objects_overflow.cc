@@ -51,6 +51,24 @@ void sessions(Run& run) {
 const Registration kSessions({"overflow-sessions", "the same in sessions that end and are ended",
                               sessions});
 
+// What moved out with its log is opened, and not called: nothing of it waits when it is closed.
+void emptied(Run& run) {
+  limit(run, 1);
+  for (u64 session = 0; session < 5; ++session) {
+    run.open_objects();
+    if (session % 3 == 2) {
+      for (u64 i = 0; i < kObjects; ++i)
+        run.objects().object("number " + std::to_string(i), small());
+      run.close();
+    } else {
+      at_random(run, 3, small());
+      run.kill();
+    }
+  }
+}
+const Registration kEmptied({"overflow-emptied", "objects that moved with their logs are closed",
+                             emptied});
+
 void power_cuts(Run& run) {
   limit(run, 1 + run.random(2));
   for (u64 session = 0; session < 5; ++session) {
@@ -139,6 +157,92 @@ const Registration kNotWritten({"overflow-refused", "moves fail, and others foll
 void written(Run& run) { refused(run, true); }
 const Registration kWritten({"overflow-failed", "what failed of a move is written all the same",
                              written});
+
+// The last one that is called comes home for it, and its copy here is damaged then: what stands in
+// for the other one makes it anew.
+void repaired(Run& run) {
+  limit(run, 2);
+  for (u64 session = 0; session < 3; ++session) {
+    run.open_objects();
+    std::string last;
+    for (u64 i = 0; i < 4; ++i) {
+      last = "number " + std::to_string((session + i) % 3);
+      some_calls(run, run.objects().object(last, small()));
+    }
+    run.kill();
+    if (session != 2) run.damage_copy(last);
+  }
+}
+const Registration kRepaired({"overflow-repaired", "the copy of one that came home is damaged",
+                              repaired});
+
+/// Objects that need others' space are called: they may stay away, and then that was no call.
+void call_those_that_can_come(Run& run, u64 calls) {
+  for (u64 i = 0; i < calls; ++i)
+    run.objects()
+        .object("number " + std::to_string(run.random(kObjects)), small())
+        .tell_unless_it_stays_away(static_cast<u32>(run.random(kLanes)), run.random(1000));
+}
+
+void have_all(Run& run) {
+  for (u64 i = 0; i < kObjects; ++i)
+    some_calls(run, run.objects().object("number " + std::to_string(i), small()));
+}
+
+// The overflow store has no space at first, and takes no copies later.
+void full(Run& run) {
+  limit(run, 2);
+  for (u64 session = 0; session < 2; ++session) {
+    run.open_objects();
+    if (session == 0) {
+      for (const char* name : {"number 0", "number 1"})
+        some_calls(run, run.objects().object(name, small()));
+      run.refuse({.site = "more space"});
+      bool is_refused = false;
+      try {
+        run.objects().object("number 2", small());
+      } catch (const Error&) {
+        is_refused = true;
+      }
+      if (!is_refused) throw std::runtime_error("an object has space where there is none");
+      some_calls(run, run.objects().object("number 0", small()));
+      run.refuse({});
+    }
+    have_all(run);
+    run.refuse({.site = "overflow copy", .after = run.random(2)});
+    call_those_that_can_come(run, 6);
+    run.refuse({});
+    at_random(run, 3, small());
+    run.kill();
+  }
+}
+const Registration kFull({"overflow-full", "nothing can move out for a while", full});
+
+// A move that fails is none, and all go on. Where it cannot be told whether a head was written the
+// session ends.
+void going_on(Run& run, bool is_written) {
+  limit(run, 2);
+  run.open_objects();
+  have_all(run);
+  try {
+    for (const char* site : {"overflow copy", "object copy", "object head", "object head"}) {
+      run.refuse({.site = site, .after = run.random(3), .count = 1, .is_written = is_written});
+      call_those_that_can_come(run, 4);
+      run.refuse({});
+      at_random(run, 1, small());
+    }
+  } catch (const Error&) {
+    run.refuse({});
+  }
+  run.kill();
+}
+void going_on_not_written(Run& run) { going_on(run, false); }
+const Registration kGoingOn({"overflow-refused-once", "a move fails, and the same objects go on",
+                             going_on_not_written});
+void going_on_written(Run& run) { going_on(run, true); }
+const Registration kGoingOnWritten({"overflow-failed-once",
+                                    "what failed of a move is written, and the objects go on",
+                                    going_on_written});
 
 }  // namespace
 }  // namespace perdura::proof
