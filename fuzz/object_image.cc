@@ -1,9 +1,10 @@
 // Goal: whatever the medium of a store with objects holds, checking, describing and opening them
 // end with a sentence or with objects that work: no function runs that the program does not have,
 // none with arguments that it does not accept or that are not there, nothing crashes, hangs, leaks
-// or reads out of bounds. Method: the input chooses one of three stores, made here, and overwrites
-// fields of its structures: superblocks, directory, heads, copies, entries, names. Then all
-// checksums are made to fit again, those of groups of entries as well; the input may exempt any.
+// or reads out of bounds. Method: the input chooses one of the stores that are made here, one of
+// them with an overflow store or that one, and overwrites fields of its structures: superblocks,
+// directory, heads, copies, entries, names, the overflow record. Then all checksums are made to fit
+// again, those of groups of entries as well; the input may exempt any.
 #include <perdura/objects.hpp>
 
 #include "format/object_format.hpp"
@@ -81,6 +82,7 @@ enum How : u8 {
   kRemove = 16,
   kApart = 32,  ///< each thread runs its own calls
   kSameBuild = 64,
+  kNoOverflow = 128,  ///< it is opened without the overflow store
 };
 
 /// Bits of Head::unsummed.
@@ -96,11 +98,16 @@ enum Sum : u8 {
 
 constexpr u64 kLinesAtOnce = 16;  // where a patch may be, of those that follow a place
 
+constexpr u64 kKindsAlone = 3;  // of stores without an overflow store
+
 constexpr const char* kNames[] = {"plain", "with callers", "removed", "all"};
 
 struct Base {
   Bytes image;
-  std::vector<u64> slots;  ///< of heads that are whole
+  Bytes other;  ///< the store whose objects it has, or which has its objects; nothing: neither
+  bool is_overflow = false;
+  std::vector<u64> slots;    ///< of heads that are whole
+  std::vector<u64> records;  ///< overflow records
   std::vector<Area> areas;
   std::vector<u64> values;  ///< that mean something
 };
@@ -148,6 +155,27 @@ Bytes make_store(u64 kind) {
   return {};
 }
 
+constexpr u64 kOnePlace = 9 * kPageBytes;  // for the copies and the log of one, and all names
+
+/// Objects that have moved: one is at home, in one copy, for whose other one its copy in the
+/// overflow store stands in; one was moved out unopened, with its log.
+void make_two_stores(Bytes& home, Bytes& overflow) {
+  MemoryFile file;
+  MemoryFile other;
+  file.resize(kPageBytes);
+  other.resize(kPageBytes);
+  const ObjectOptions options{.log_bytes = 8192, .checkpoint_calls = 30};
+  for (int session = 0; session < 2; ++session) {
+    Objects objects = Objects::open("file:" + file.path(),
+                                    {.bytes_max = kOnePlace, .overflow = "file:" + other.path()});
+    for (const char* name : {kNames[1], kNames[0], kNames[2]})
+      if (session == 0 || name != kNames[1]) call_some(objects.object<Sheet>(name, options), 5);
+    if (session == 0) continue;
+    home = file.read();
+    overflow = other.read();
+  }
+}
+
 void find_heads(Base& base, const Heads& heads) {
   for (const format::Extent& extent : heads.extents) {
     if (extent.kind != format::ExtentKind::kObjectHeads) continue;
@@ -159,9 +187,30 @@ void find_heads(Base& base, const Heads& heads) {
   }
 }
 
+/// Of an overflow store: its record, and what objects of the other store have there.
+Base make_overflow_base() {
+  Base base;
+  base.is_overflow = true;
+  make_two_stores(base.other, base.image);
+  const Heads heads = read_heads(base.image);
+  std::vector<u64> copies;
+  for (const format::Extent& extent : heads.extents)
+    (extent.kind == format::ExtentKind::kObjectHeads ? base.records : copies)
+        .push_back(extent.medium_offset);
+  require(!base.records.empty() && !copies.empty(), "the overflow store has copies");
+  for (u64 page = 1; page < 8; ++page) copies.push_back(copies.front() + page * kPageBytes);
+  base.values = {0, 1, 2, kPageBytes, u64{1} << 32, u64{1} << 63, ~u64{0}};
+  base.areas = head_areas(heads);
+  base.areas.insert(base.areas.end(), {{base.records, sizeof(format::OverflowRecord)},
+                                       {copies, 2 * kLineBytes},
+                                       {{0}, base.image.size()}});
+  return base;
+}
+
 Base make_base(u64 kind) {
   Base base;
-  base.image = make_store(kind);
+  if (kind < kKindsAlone) base.image = make_store(kind);
+  else make_two_stores(base.image, base.other);
   const Heads heads = read_heads(base.image);
   find_heads(base, heads);
   require(base.slots.size() >= 4, "the store has objects");
@@ -175,9 +224,10 @@ Base make_base(u64 kind) {
     const auto head = load<ObjectHead>(base.image, slot);
     if (head.log_lines == 0) continue;
     if (std::ranges::count(lines, head.log_place) != 0) continue;  // the other slot of one
-    for (u64 line = 0; line < head.log_lines; line += kLinesAtOnce)
+    for (u64 line = 0; line < head.log_lines && !is_in_overflow(head); line += kLinesAtOnce)
       lines.push_back(head.log_place + line * kLineBytes);
-    copies.insert(copies.end(), {head.copy_place[0], head.copy_place[1]});
+    if (!is_in_overflow(head))
+      copies.insert(copies.end(), {head.copy_place[0], head.copy_place[1]});
     names.push_back(head.functions_place);
     if (head.archive_lines != 0) archives.push_back(head.archive_place);
     base.values.insert(base.values.end(),
@@ -199,10 +249,10 @@ Base make_base(u64 kind) {
   return base;
 }
 
-constexpr u64 kKinds = 3;
 const Base& base_of(u8 store) {
-  static const std::array<Base, kKinds> bases = {make_base(0), make_base(1), make_base(2)};
-  return bases[store % kKinds];
+  static const std::array bases = {make_base(0), make_base(1), make_base(2), make_base(kKindsAlone),
+                                   make_overflow_base()};
+  return bases[store % bases.size()];
 }
 
 // --- patches -------------------------------------------------------------------------------------
@@ -226,12 +276,13 @@ struct Image {
 };
 
 void Image::sum_copy(ObjectHead& head) const {
+  const Bytes& store = is_in_overflow(head) ? base.other : bytes;
   const u64 copy = head.copy_place[head.copy & 1];
   const u64 image = head.bytes < bytes.size() && head.callers < bytes.size()
                         ? format::object_image_bytes(head)
                         : ~u64{0};
-  if (has(copy, image))
-    head.copy_checksum = pieces_checksum(bytes.data() + copy, image, kPageBytes);
+  if (copy <= store.size() && image <= store.size() - copy)
+    head.copy_checksum = pieces_checksum(store.data() + copy, image, kPageBytes);
   if (has(head.functions_place, head.functions_bytes))
     head.functions_checksum = checksum(bytes.data() + head.functions_place, head.functions_bytes);
 }
@@ -240,6 +291,7 @@ void Image::sum_copy(ObjectHead& head) const {
 void Image::sum_groups(const ObjectHead& head) {
   constexpr u64 kOdd = 0x9e3779b97f4a7c15;
   const u64 lines = head.log_lines;
+  if (is_in_overflow(head)) return;
   if (lines == 0 || lines > (1 << 16) || !has(head.log_place, lines * kLineBytes)) return;
   std::byte* const log = bytes.data() + head.log_place;
   for (u64 at = 0; at < lines; ++at) {
@@ -293,15 +345,19 @@ void Image::sum(u8 unsummed) {
     build.checksum = checksum(&build.sequence, sizeof build - sizeof build.checksum);
     store(bytes, slot + format::kObjectBuildOffset, build);
   }
+  for (const u64 place : base.records) {
+    auto record = load<format::OverflowRecord>(bytes, place);
+    record.checksum = checksum(&record.magic, sizeof record - sizeof record.checksum);
+    if ((unsummed & kSumHeads) == 0) store(bytes, place, record);
+  }
   sum_heads(bytes, (unsummed & kSumDirectory) == 0, (unsummed & kSumSuperblocks) == 0);
 }
 
 // --- the run -------------------------------------------------------------------------------------
 
 /// What a program does with an object, and finds when it opens it again.
-void use_object(const std::string& uri, const std::string& name, const ObjectOptions& options) {
-  ObjectsOptions there;
-  there.create = false;
+void use_object(const std::string& uri, const ObjectsOptions& there, const std::string& name,
+                const ObjectOptions& options) {
   Sheet before{};
   try {
     Objects objects = Objects::open(uri, there);
@@ -333,16 +389,21 @@ void use_object(const std::string& uri, const std::string& name, const ObjectOpt
   }
 }
 
-void open_and_use_objects(const std::string& uri, u8 how) {
+/// `overflow`: its URI; "": it is opened without one.
+void open_and_use_objects(const std::string& uri, const std::string& overflow, u8 how) {
+  ObjectsOptions there;
+  there.create = false;
+  there.overflow = overflow;
+  if (!overflow.empty()) there.bytes_max = kOnePlace;
   ObjectOptions options;
   options.log_bytes = 8192;
   options.checkpoint_calls = 7;
   if ((how & kApart) != 0) options.servers = 0;
   options.same_build = (how & kSameBuild) != 0;
-  for (const char* name : kNames) use_object(uri, name, options);
+  for (const char* name : kNames) use_object(uri, there, name, options);
   if ((how & kRemove) == 0) return;
   try {
-    Objects objects = Objects::open(uri);
+    Objects objects = Objects::open(uri, there);
     for (const ObjectDescription& each : objects.list()) objects.remove(each.name);
     require(objects.list().empty(), "objects that were removed are gone");
     objects.close();
@@ -357,15 +418,25 @@ void open_and_use_objects(const std::string& uri, u8 how) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace perdura::fuzz;
   static MemoryFile file;
+  static MemoryFile other;
   Input input(data, size);
   const auto head = input.take<Head>();
-  const Bytes bytes = patched(Image{base_of(head.store)}, head, input);
+  const Base& base = base_of(head.store);
+  const Bytes bytes = patched(Image{base}, head, input);
   file.write(bytes);
+  other.write(base.other);
   const std::string uri = ((head.how & kBlockMedium) != 0 ? "file:" : "emu:") + file.path();
+  const std::string beside = base.other.empty() ? "" : "file:" + other.path();
   if (bytes.empty()) return 0;
   look(uri, {(head.how & kNoCheck) == 0, (head.how & kNoDescription) == 0});
+  const bool checks_both = !beside.empty() && (head.how & kNoCheck) == 0;
+  if (checks_both)
+    (void)perdura::store::check(base.is_overflow ? beside : uri, {}, perdura::store::no_progress,
+                                base.is_overflow ? uri : beside);
   require(file.holds(bytes), "looking at a store changes nothing");
-  if ((head.how & kNoOpening) == 0) open_and_use_objects(uri, head.how);
+  if ((head.how & kNoOpening) != 0) return 0;
+  if (base.is_overflow) open_and_use_objects(beside, uri, head.how);
+  else open_and_use_objects(uri, (head.how & kNoOverflow) != 0 ? "" : beside, head.how);
   return 0;
 }
 
