@@ -28,7 +28,7 @@ constinit thread_local OwnEntry own_entry;
 // the parent was executing nobody ever ends that.
 Status ObjectCore::require_not_forked() const {
   if (!forked_since(generation_)) return {};
-  return Failure{Code::kForked, "object '" + std::string(head().name) +
+  return Failure{Code::kForked, "object '" + name_ +
                                     "' was opened by the parent process; open the objects again "
                                     "where that has closed them"};
 }
@@ -37,10 +37,10 @@ Status ObjectCore::require_not_forked() const {
 Status ObjectCore::require_usable() const {
   PERDURA_TRY(require_not_forked());
   if (stage_.load(std::memory_order_acquire) == Stage::kClosed)
-    return Failure{Code::kMisuse, "object '" + std::string(head().name) + "' is closed"};
+    return Failure{Code::kMisuse, "object '" + name_ + "' is closed"};
   if (has_failed())
     return Failure{control_.failure.code,
-                   "object '" + std::string(head().name) +
+                   "object '" + name_ +
                        "' has failed, and what was called since may be durable "
                        "or not; open the objects again. Why: " +
                        control_.failure.message};
@@ -70,14 +70,13 @@ Status ObjectCore::check_call(const Call& call) {
     return Failure{Code::kMisuse,
                    "a method of an object, which whoever executes waits for, calls "
                    "one of object '" +
-                       std::string(head().name) + "'; call it when the method has returned"};
+                       name_ + "'; call it when the method has returned"};
   PERDURA_TRY(require_usable());
   if (function.accepts != nullptr && !function.accepts(call.context.data()))
-    return Failure{Code::kInvalidArgument, "method " + function.name + " of object '" +
-                                               std::string(head().name) +
+    return Failure{Code::kInvalidArgument, "method " + function.name + " of object '" + name_ +
                                                "' does not accept these arguments"};
   if (history_ && !history_->admit(call.potid))
-    return Failure{Code::kNoSpace, "object '" + std::string(head().name) + "' has a history of " +
+    return Failure{Code::kNoSpace, "object '" + name_ + "' has a history of " +
                                        std::to_string(head().callers) +
                                        " callers, and one more has come; make it with more"};
   return be_home();
@@ -249,8 +248,7 @@ bool ObjectCore::is_due(u64 end) const {
 
 Status ObjectCore::read(const std::function<void(const void* state)>& look) {
   if (InMethod::any())
-    return Failure{Code::kMisuse,
-                   "a method of an object reads object '" + std::string(head().name) + "'"};
+    return Failure{Code::kMisuse, "a method of an object reads object '" + name_ + "'"};
   // What is seen is not lost, but of an object of which anything may be.
   return execute_alone(options_.durability != Durability::kRelaxed, [&]() -> Status {
     const InMethod in_method(head().bytes);
@@ -261,8 +259,7 @@ Status ObjectCore::read(const std::function<void(const void* state)>& look) {
 
 Status ObjectCore::sync() {
   if (InMethod::any())
-    return Failure{Code::kMisuse,
-                   "a method of an object waits for object '" + std::string(head().name) + "'"};
+    return Failure{Code::kMisuse, "a method of an object waits for object '" + name_ + "'"};
   PERDURA_TRY(require_usable());
   return until_done(log_->tail(), true);
 }
@@ -279,8 +276,7 @@ Status ObjectCore::sync_soon() {
 
 Result<u64> ObjectCore::checkpoint() {
   if (InMethod::any())
-    return Failure{Code::kMisuse,
-                   "a method of an object checkpoints object '" + std::string(head().name) + "'"};
+    return Failure{Code::kMisuse, "a method of an object checkpoints object '" + name_ + "'"};
   u64 version = 0;
   PERDURA_TRY(execute_alone(false, [&]() -> Status {
     PERDURA_TRY(write_checkpoint());
@@ -304,8 +300,8 @@ Status ObjectCore::have_room_to_resize() {
 
 Result<ObjectCaller> ObjectCore::caller(u32 potid) {
   if (!history_)
-    return Failure{Code::kMisuse, "object '" + std::string(head().name) +
-                                      "' keeps no history of its callers; make it with some"};
+    return Failure{Code::kMisuse,
+                   "object '" + name_ + "' keeps no history of its callers; make it with some"};
   ObjectCaller found{};
   found.potid = potid;
   PERDURA_TRY(read([&](const void*) {

@@ -188,7 +188,9 @@ class ObjectCore {
   CoreCounts counts();
   /// checkpoint(), where that is possible; from then on calls fail, and touch the medium no more.
   Status close();
-  /// Where nobody calls any more; its name and places at any time.
+  /// At any time.
+  const std::string& name() const { return name_; }
+  /// Where nobody calls any more; what never changes of it at any time.
   const format::ObjectHead& head() const { return control_.head.get(); }
   /// As whoever called last has left it.
   format::ObjectHead settled_head();
@@ -313,7 +315,8 @@ class ObjectCore {
   Status mend();
   Status do_again();
 
-  const u64 id_;  ///< no other one of the process has or had it
+  const std::string name_;  ///< as in each of its heads, which are exchanged
+  const u64 id_;            ///< no other one of the process has or had it
   const CoreOptions options_;
   const u64 session_;
   const format::ObjectBuild build_;  ///< of this program

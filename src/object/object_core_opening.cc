@@ -42,7 +42,8 @@ bool leads_to_same(const ObjectHead& older, const ObjectHead& newest) {
 }  // namespace
 
 ObjectCore::ObjectCore(Parts&& parts, ObjectMemory&& memory, std::unique_ptr<ObjectLog> log)
-    : id_(next_core.fetch_add(1)),
+    : name_(parts.head.name),
+      id_(next_core.fetch_add(1)),
       options_(parts.options),
       session_(parts.session),
       build_(parts.build),
@@ -228,8 +229,8 @@ Status ObjectCore::check_build() const {
   for (u64 index = log_->done(); index != log_->tail(); index += log_->entry(index).lines)
     ++entries;
   return Failure{Code::kIncompatible,
-                 "the log of object '" + std::string(head().name) + "' has " +
-                     std::to_string(entries) + (entries == 1 ? " entry" : " entries") + " of " +
+                 "the log of object '" + name_ + "' has " + std::to_string(entries) +
+                     (entries == 1 ? " entry" : " entries") + " of " +
                      build_text(control_.head.build) + ", and this program is " +
                      build_text(build_) +
                      ": open it with that one, and close it there; or without same_build, if the "
@@ -255,8 +256,8 @@ Status ObjectCore::check_known(const ObjectEntry& entry, const std::byte* contex
   const Function& function = executor_.functions()[entry.function];
   if (function.accepts != nullptr && !function.accepts(context))
     return Failure{Code::kIncompatible,
-                   "the log of object '" + std::string(head().name) + "' calls function '" +
-                       function.name + "' with " + std::to_string(entry.context_bytes) +
+                   "the log of object '" + name_ + "' calls function '" + function.name +
+                       "' with " + std::to_string(entry.context_bytes) +
                        " bytes of arguments, which it does not accept in this program; open it "
                        "with the program that wrote it"};
   return {};
@@ -288,9 +289,8 @@ Failure ObjectCore::lacks_functions() const {
   }
   if (lacking.size() > kNamedMax)
     calls += ", and " + std::to_string(lacking.size() - kNamedMax) + " more";
-  return {Code::kIncompatible, "the log of object '" + std::string(head().name) + "' calls " +
-                                   calls + ", which this program does not have; " +
-                                   remedy_by(formerly)};
+  return {Code::kIncompatible, "the log of object '" + name_ + "' calls " + calls +
+                                   ", which this program does not have; " + remedy_by(formerly)};
 }
 
 std::string ObjectCore::remedy_by(const std::string& formerly) {
@@ -305,7 +305,7 @@ std::string ObjectCore::formerly_of(u16 function) const {
 }
 
 Failure ObjectCore::damaged_history() const {
-  return {Code::kCorrupt, "the history of object '" + std::string(head().name) +
+  return {Code::kCorrupt, "the history of object '" + name_ +
                               "' has more callers than room for them, or one twice; restore the "
                               "store from a copy"};
 }

@@ -131,7 +131,7 @@ Failure ObjectCore::another_call(const Call& call) const {
           fmt::format("call {} of caller {} of object '{}' is recorded as {}, and now is {}: this "
                       "program does something else than the one that was run before; run that one, "
                       "or remove the object",
-                      next.number, call.potid, head().name, text_of(next.function, next.sum),
+                      next.number, call.potid, name_, text_of(next.function, next.sum),
                       text_of(call.function, CallRecord::sum_of(call.context)))};
 }
 
@@ -142,7 +142,7 @@ Failure ObjectCore::full_archive() const {
           fmt::format("the archive of object '{}' is full, all {} bytes of it, and no call is "
                       "logged that it has no room for; make another object with more "
                       "archive_bytes, and copy the state of this one",
-                      head().name, head().archive_lines * kLineBytes)};
+                      name_, head().archive_lines * kLineBytes)};
 }
 
 // For a call at which more must be looked.

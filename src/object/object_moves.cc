@@ -19,9 +19,9 @@ Status ObjectCore::be_home() {
     return {};
   return guarded([this]() -> Status {
     if (residence_ != nullptr) return residence_->settle(*this);
-    return Failure{Code::kUnsupported,
-                   "object '" + std::string(head().name) +
-                       "' is in an overflow store; open the objects with that to call it"};
+    return Failure{
+        Code::kUnsupported,
+        "object '" + name_ + "' is in an overflow store; open the objects with that to call it"};
   });
 }
 
@@ -66,8 +66,7 @@ Failure is_shared(const ObjectHead& head, const char* keeps) {
 Status ObjectCore::resize(u64 bytes, const u64 (&copy_place)[2], u32 potid,
                           const u64 (&writes)[2]) {
   if (InMethod::any())
-    return Failure{Code::kMisuse,
-                   "a method of an object resizes object '" + std::string(head().name) + "'"};
+    return Failure{Code::kMisuse, "a method of an object resizes object '" + name_ + "'"};
   if (peers_ != nullptr) return is_shared(head(), "size");
   return execute_alone(true, [&]() -> Status {
     const NotCancelled not_cancelled;

@@ -16,9 +16,8 @@ using format::ObjectEntry;
 // What the first of the processes chose is written in the memory, and is not to be mixed.
 Status ObjectCore::check_choices() const {
   const auto refused = [this](const std::string& what) {
-    return Failure{Code::kInvalidArgument, "object '" + std::string(head().name) +
-                                               "' is open in other processes " + what +
-                                               ": open it so, or close it there first"};
+    return Failure{Code::kInvalidArgument, "object '" + name_ + "' is open in other processes " +
+                                               what + ": open it so, or close it there first"};
   };
   if (control_.durability != static_cast<u8>(options_.durability))
     return refused("with another durability (number " + std::to_string(control_.durability) + ")");
@@ -55,7 +54,7 @@ Status ObjectCore::join_build() {
   if (is_same(found, build_) || (!is_known(found) && !options_.same_build)) return {};
   if (options_.same_build)
     return Failure{Code::kIncompatible,
-                   "object '" + std::string(head().name) + "' is open in " + build_text(found) +
+                   "object '" + name_ + "' is open in " + build_text(found) +
                        ", and this program is " + build_text(build_) +
                        ": close it there first; or open it without same_build everywhere, if the "
                        "methods do the same"};
@@ -101,8 +100,8 @@ Failure ObjectCore::lacks(u64 index) {
   for (u64 at = index; at < end; at += log_->entry(at).lines)
     entries += log_->entry(at).function == number ? 1 : 0;
   return {Code::kIncompatible,
-          "the log of object '" + std::string(head().name) + "' calls function " + name_of(number) +
-              " in " + std::to_string(entries) + (entries == 1 ? " entry" : " entries") +
+          "the log of object '" + name_ + "' calls function " + name_of(number) + " in " +
+              std::to_string(entries) + (entries == 1 ? " entry" : " entries") +
               ", which no process has that has the object open now; what was called behind "
               "it is logged, and runs when a program that has the function opens the object: " +
               remedy_by(formerly_of(number))};

@@ -104,7 +104,7 @@ std::vector<OpenObject*> ObjectsRuntime::by_last_call() {
       found.push_back(open.get());
   }
   std::ranges::sort(found, {}, [](OpenObject* each) {
-    return std::pair(each->last_look(), std::string_view(each->core().head().name));
+    return std::pair(each->last_look(), std::string_view(each->core().name()));
   });
   return found;
 }
@@ -121,7 +121,7 @@ Result<bool> ObjectsRuntime::move_somebody_out() {
     if (tries != 0) std::this_thread::sleep_for(kBetweenTries);
     for (size_t i = 0; !moved && i < all.size(); ++i) {
       ObjectCore& core = all[i]->core();
-      ObjectTable::Entry entry = *table_->find(core.head().name);
+      ObjectTable::Entry entry = *table_->find(core.name());
       entry.wear = core.newest().wear;
       core.try_set_free_places(worn_free_places(&entry.head));
       Result<bool> out = move_out(entry, 0, [&](u64 place, u64) {
@@ -246,7 +246,7 @@ void ObjectsRuntime::empty_logs_there() {
 Status ObjectsRuntime::bring_home(OpenObject& object) {
   ObjectCore& core = object.core();
   if (!core.is_away()) return {};
-  ObjectTable::Entry entry = *table_->find(core.head().name);
+  ObjectTable::Entry entry = *table_->find(core.name());
   const ObjectHead before = entry.head;
   PERDURA_ASSIGN(const ObjectCore::Places places, allocate_places(before));
   Status home = core.move_home(places);
@@ -278,7 +278,7 @@ Status ObjectsRuntime::settle(ObjectCore& core) {
     std::this_thread::sleep_for(20us);
   }
   PERDURA_TRY(require_open());
-  const auto open = open_.find(std::string_view(core.head().name));
+  const auto open = open_.find(core.name());
   PERDURA_ASSERT(open != open_.end() && &open->second->core() == &core);
   return guarded([&] { return bring_home(*open->second); });
 }

@@ -31,7 +31,7 @@ Status RuntimeLink::resize(OpenObject& object, u64 bytes) {
     return Failure{Code::kForked, "the objects were opened by the parent process"};
   std::lock_guard lock(mutex_);
   if (runtime_ == nullptr) return Failure{Code::kMisuse, "the objects are closed"};
-  return runtime_->resize(object.core().head().name, bytes);
+  return runtime_->resize(object.core().name(), bytes);
 }
 
 void RuntimeLink::cut() {
