@@ -200,11 +200,12 @@ class Patient {
     if (!oracle_.transactions().empty()) mark(*volume, format::ExtentKind::kHome);
   }
 
-  void mark(const region::Volume& volume, format::ExtentKind kind) {
-    free_.assign(size() / kPageBytes + 1, false);
+  // `begin`: where the volume lies in the image.
+  void mark(const region::Volume& volume, format::ExtentKind kind, u64 begin = 0) {
+    free_.resize(size() / kPageBytes + 1, false);
     for (const format::Extent& extent : volume.extents(kind))
       for (u64 at = 0; at < extent.length; at += kPageBytes)
-        free_[(extent.medium_offset + at) / kPageBytes] = true;
+        free_[(begin + extent.medium_offset + at) / kPageBytes] = true;
   }
 
   // Also the last group of calls that is in each log: nothing shows that it was there.
@@ -216,21 +217,17 @@ class Patient {
     value_or_throw(table.read());
     for (const object::ObjectTable::Entry& each : table.all()) {
       const format::ObjectHead& head = each.head;
-      const u64 log_bytes = head.log_lines * kLineBytes;
       mark_used(head.functions_place, head.functions_bytes);
       if (is_in_overflow(head)) {
         mark_used(kOverflowAt + head.copy_place[0], kPageBytes);
-        if (head.log_place == 0) continue;
-        mark_used(kOverflowAt + head.log_place, log_bytes);
-        find_last_group_there(overflow->linear(), head);
+        if (head.log_place != 0) find_log(overflow->linear(), kOverflowAt, head);
         continue;
       }
       for (const u64 place : head.copy_place) mark_used(place, kPageBytes);
-      mark_used(head.log_place, log_bytes);
       mark_used(head.archive_place, head.archive_lines * kLineBytes);
       if (const u64 place = stand_in_place(head); place != 0)
         mark_used(kOverflowAt + place, kPageBytes);
-      find_last_group(head.log_place, log_bytes);
+      find_log(volume.linear(), 0, head);
     }
   }
 
@@ -244,22 +241,6 @@ class Patient {
                                              kOverflowAt, ~u64{0}, "the overflow store")));
   }
 
-  // Of a log that was moved there as a whole.
-  void find_last_group_there(media::LinearMedium& medium, const format::ObjectHead& head) {
-    const object::LogPlace place{head.log_place, head.log_lines, head.identity, head.session};
-    const auto log = value_or_throw(object::ObjectLog::create(medium, place, head.checkpoint));
-    value_or_throw(log->recover(head.session));
-    u64 last = head.checkpoint;
-    for (u64 next = last; next != log->tail(); next += log->entry(next).lines) last = next;
-    const auto place_of = [&](u64 index) {
-      return kOverflowAt + head.log_place + index % head.log_lines * kLineBytes;
-    };
-    format::ObjectEntry mark;
-    execution_.copy(place_of(last), std::as_writable_bytes(std::span(&mark, 1)));
-    last_groups_[kOverflowAt + head.log_place] = {place_of(last + 1 - mark.group),
-                                                  (mark.group - u64{1} + mark.lines) * kLineBytes};
-  }
-
   // Between the two stores there is nothing.
   void mark_overflow(const region::Volume& volume, const region::Volume& overflow) {
     u64 end = 0;
@@ -268,16 +249,25 @@ class Patient {
         for (const format::Extent& extent : volume.extents(kind, region.region))
           end = std::max(end, extent.medium_offset + extent.length);
     for (u64 at = end; at < kOverflowAt; at += kPageBytes) free_[at / kPageBytes] = true;
-    for (const format::Extent& extent : overflow.extents(format::ExtentKind::kObjects))
-      for (u64 at = 0; at < extent.length; at += kPageBytes)
-        free_[(kOverflowAt + extent.medium_offset + at) / kPageBytes] = true;
+    mark(overflow, format::ExtentKind::kObjects, kOverflowAt);
   }
 
-  void find_last_group(u64 log_place, u64 log_bytes) {
-    for (const media::RecordedCall& call : run_.sessions.back().history.calls())
-      if (call.site != nullptr && std::string_view(call.site->what) == "object entries" &&
-          call.kind == media::RecordedCall::Kind::kWrite && call.offset - log_place < log_bytes)
-        last_groups_[log_place] = {call.offset, call.bytes.size()};
+  // `medium` begins there in the image. A log whose calls the copy has needs none of them.
+  void find_log(media::LinearMedium& medium, u64 begin, const format::ObjectHead& head) {
+    mark_used(begin + head.log_place, head.log_lines * kLineBytes);
+    const object::LogPlace place{head.log_place, head.log_lines, head.identity, head.session};
+    const auto log = value_or_throw(object::ObjectLog::create(medium, place, head.checkpoint));
+    value_or_throw(log->recover(head.session));
+    u64 last = head.checkpoint;
+    for (u64 next = last; next != log->tail(); next += log->entry(next).lines) last = next;
+    if (last == log->tail()) return;
+    const auto place_of = [&](u64 index) {
+      return begin + head.log_place + index % head.log_lines * kLineBytes;
+    };
+    format::ObjectEntry mark;
+    execution_.copy(place_of(last), std::as_writable_bytes(std::span(&mark, 1)));
+    for (u64 line = last + 1 - mark.group; line != log->tail(); ++line)
+      last_groups_.push_back(place_of(line));
   }
 
   void find_chunks(region::Volume& volume) {
@@ -325,9 +315,8 @@ class Patient {
   std::string count(Damage& damage, size_t mark, u64 oldest_of_last_hit, bool forged) {
     ++damage.cases;
     // What opening an object writes is not the damage.
-    const bool group_hit = std::ranges::any_of(last_groups_, [&](const auto& each) {
-      return execution_.stored_since(mark, each.second.first, each.second.second);
-    });
+    const bool group_hit = std::ranges::any_of(
+        last_groups_, [&](u64 line) { return execution_.stored_since(mark, line, kLineBytes); });
     std::vector<u64> hit;  // older versions whose records are, before recovery writes anything
     for (const auto& [version, places] : records_)
       if (version != newest_ && records_hit(mark, version)) hit.push_back(version);
@@ -390,8 +379,7 @@ class Patient {
   std::map<u64, std::vector<log::BlockRef>> logged_;  ///< by version
   std::map<u64, std::array<u64, 2>> records_;         ///< of versions in chunks
   std::vector<bool> free_;                            ///< by medium page
-  /// Of the calls in each object's log, by the log's place: their place and bytes.
-  std::map<u64, std::pair<u64, u64>> last_groups_;
+  std::vector<u64> last_groups_;  ///< in each object's log: the places of their lines
 };
 
 void forge(Execution& execution, u64 seed) {
