@@ -387,13 +387,8 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::recover(const ObjectTable::E
   const bool named_anew = names.size() != before;
   NewNames new_names(table_->space(), now.head);
   if (named_anew) {
-    PERDURA_TRY(check_function_names(names, now.head));
-    PERDURA_ASSIGN(const u64 place, allocate(bytes_of(names)));
-    now = entry;  // for that it may have moved out itself: nobody has it open
-    now.head.functions_place = place;
-    now.head.functions_bytes = bytes_of(names);
+    PERDURA_TRY(write_more_names(names, entry, now));
     new_names.have();
-    PERDURA_TRY(write_names(names, now.head));
   }
   const auto made = about_to_open(names, type, options, link_);
   const std::vector<format::ObjectFreePlace> free_places = worn_free_places();
@@ -429,6 +424,19 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::recover(const ObjectTable::E
   table_->note_moved(known, now);
   made->begin(std::move(core), block.publish());
   return made;
+}
+
+// To a place that no head names yet: `now` says what `entry` does, but for that.
+Status ObjectsRuntime::write_more_names(const std::vector<std::string>& names,
+                                        const ObjectTable::Entry& entry, ObjectTable::Entry& now) {
+  PERDURA_TRY(check_function_names(names, entry.head));
+  const u64 bytes = bytes_of(names);
+  PERDURA_ASSIGN(const u64 place, allocate(bytes));
+  now = entry;  // for that it may have moved out itself, where nobody has it open
+  now.head.functions_place = place;
+  Status written = guarded([&] { return write_names(names, now.head); });
+  if (!written) table_->space().give_back(place, bytes);
+  return written;
 }
 
 Status ObjectsRuntime::write_names(const std::vector<std::string>& names, ObjectHead& head) {

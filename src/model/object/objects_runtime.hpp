@@ -164,7 +164,8 @@ class ObjectsRuntime : private object::Residence {
                                                  const std::vector<std::string>& names,
                                                  const ObjectType& type,
                                                  const ObjectOptions& options);
-  Status write_more_names(const std::vector<std::string>& names, format::ObjectHead& head);
+  Status write_more_names(const std::vector<std::string>& names,
+                          const object::ObjectTable::Entry& entry, object::ObjectTable::Entry& now);
   Status name_more(u32 block, const format::ObjectHead& head,
                    const object::ObjectTable::Entry& entry, object::ObjectCore& core);
   Status close_for_removal(object::ObjectTable::Entry& entry);

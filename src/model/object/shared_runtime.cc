@@ -76,7 +76,7 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::join(u32 block, const Object
   const std::vector<std::string> all = with_methods(names, type);
   PERDURA_TRY(check_shared(type, all, false));
   const bool named_anew = all.size() != names.size();
-  if (named_anew) PERDURA_TRY(write_more_names(all, now.head));
+  if (named_anew) PERDURA_TRY(write_more_names(all, entry, now));
   auto joined = guarded([&] { return join_named(block, entry, all, type, options); });
   if (!named_anew) return joined;
   if (joined) PERDURA_TRY(noting_heads(name_more(block, entry.head, now, (*joined)->core())));
@@ -104,16 +104,6 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::join_named(
   memory_->use(block);
   joined->begin(std::move(core), block);
   return joined;
-}
-
-// To a place that no head names yet.
-Status ObjectsRuntime::write_more_names(const std::vector<std::string>& names,
-                                        format::ObjectHead& head) {
-  PERDURA_TRY(check_function_names(names, head));
-  PERDURA_ASSIGN(head.functions_place, allocate(bytes_of(names)));
-  Status written = write_names(names, head);
-  if (!written) table_->space().give_back(head.functions_place, bytes_of(names));
-  return written;
 }
 
 // `entry`: with the names that are written. Where this process dies in between, the object keeps
