@@ -32,6 +32,10 @@ class Company {
     return count_.load(std::memory_order_relaxed) >= 3 &&
            took_.load(std::memory_order_relaxed) <= kAwake;
   }
+  /// Until when who waits from now on does not sleep; long ago: he does.
+  Clock::time_point awake_until() const {
+    return stays_awake() ? Clock::now() + kAwake : Clock::time_point{};
+  }
 
  private:
   std::atomic<u64> count_{0};

@@ -338,9 +338,7 @@ ObjectHead ObjectCore::settled_head() {
 
 // Until all entries before `end` are done, by this thread or another one, which it helps.
 Status ObjectCore::until_done(u64 end, bool durable) {
-  const auto awake = company_.stays_awake() ? Execution::Clock::now() + Company::kAwake
-                                            : Execution::Clock::time_point{};
-  for (Execution::Wait wait(execution_, awake); !is_done(end, durable);) {
+  for (Execution::Wait wait(execution_, company_.awake_until()); !is_done(end, durable);) {
     bool left = false;
     if (const Executing executing(*this, std::try_to_lock); executing) {
       PERDURA_TRY(or_left(rounds_until(end, durable), left));
