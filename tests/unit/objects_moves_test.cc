@@ -18,6 +18,7 @@
 #include "support/expect_failure.hpp"
 #include "support/files.hpp"
 #include "support/filtered_queue.hpp"
+#include "support/scheme_names.hpp"
 
 namespace perdura::test {
 
@@ -264,10 +265,7 @@ TEST_P(ObjectsMoves, WhereWhatFailedCannotMoveThatIsSaid) {
   objects_.clear();
 }
 
-INSTANTIATE_TEST_SUITE_P(Media, ObjectsMoves, testing::Values("emu:", "file:"),
-                         [](const auto& info) {
-                           return std::string(info.param, std::string(info.param).size() - 1);
-                         });
+INSTANTIATE_TEST_SUITE_P(Media, ObjectsMoves, testing::Values("emu:", "file:"), name_of_scheme);
 
 }  // namespace
 }  // namespace perdura::test

@@ -17,6 +17,7 @@
 #include "store/inspect.hpp"
 #include "support/expect_failure.hpp"
 #include "support/files.hpp"
+#include "support/scheme_names.hpp"
 
 namespace perdura::test {
 
@@ -94,6 +95,40 @@ class ObjectsStandIn : public testing::TestWithParam<const char*> {
   }
 
   const TempDir folder_{TempDir::kMemory};
+};
+
+/// The same objects as the library has them.
+class OpenCells {
+ public:
+  OpenCells(std::unique_ptr<detail::ObjectsRuntime> runtime,
+            std::initializer_list<const char*> names)
+      : runtime_(std::move(runtime)) {
+    for (const char* name : names) all_.push_back(value_or_throw(try_open(name)));
+  }
+  Result<std::shared_ptr<detail::OpenObject>> try_open(const std::string& name) {
+    return runtime_->object(
+        name,
+        {typeid(Cells).name(), sizeof(Cells), detail::methods_of<Cells>(Methods<Cells>{}), &kZeros},
+        {.log_bytes = kLogBytes});
+  }
+  detail::ObjectsRuntime& runtime() { return *runtime_; }
+  object::ObjectCore& core(size_t index) { return all_[index]->core(); }
+  std::uint64_t add(size_t index, std::uint64_t value) {
+    std::uint64_t answer = 0;
+    value_or_throw(core(index).call(
+        all_[index]->call_of(0, 0, Domain::kAll, std::as_bytes(std::span(&value, 1))), &answer));
+    return answer;
+  }
+  void close() {
+    all_.clear();
+    value_or_throw(runtime_->close());
+  }
+
+ private:
+  static constexpr Cells kZeros{};
+
+  const std::unique_ptr<detail::ObjectsRuntime> runtime_;
+  std::vector<std::shared_ptr<detail::OpenObject>> all_;
 };
 
 // What is damaged is found by its content: the places are the library's matter.
@@ -175,28 +210,17 @@ TEST_P(ObjectsStandIn, IsNotNeededToOpenTheStore) {
 }
 
 TEST_P(ObjectsStandIn, OneCopyIsWrittenAndThatAnotherTimeTheOther) {
-  const auto runtime = value_or_throw(detail::ObjectsRuntime::open(uri(), options()));
-  const Cells zeros{};
-  const auto methods = detail::methods_of<Cells>(Methods<Cells>{});
-  const detail::ObjectType type{typeid(Cells).name(), sizeof(Cells), methods, &zeros};
-  std::vector<std::shared_ptr<detail::OpenObject>> all;
-  for (const char* name : {"a", "b", "c"})
-    all.push_back(value_or_throw(runtime->object(name, type, {.log_bytes = kLogBytes})));
-  object::ObjectCore& core = all.front()->core();
+  OpenCells all(value_or_throw(detail::ObjectsRuntime::open(uri(), options())), {"a", "b", "c"});
+  object::ObjectCore& core = all.core(0);
   ASSERT_TRUE(core.is_away());
   const u64 before = core.counts().copied_bytes;
-  const std::uint64_t value = 7;
-  std::uint64_t answer = 0;
-  value_or_throw(core.call(
-      all.front()->call_of(0, 0, Domain::kAll, std::as_bytes(std::span(&value, 1))), &answer));
-  EXPECT_EQ(answer, 1u);
+  EXPECT_EQ(all.add(0, 7), 1u);
   EXPECT_LE(core.counts().copied_bytes - before, kImageBytes);
   EXPECT_NE(format::stand_in_place(core.head()), 0u);
   value_or_throw(core.checkpoint());
   EXPECT_EQ(format::stand_in_place(core.head()), 0u);
   EXPECT_LE(core.counts().copied_bytes - before, 2 * kImageBytes);
-  all.clear();
-  value_or_throw(runtime->close());
+  all.close();
 }
 
 // Its space is another one's after the next checkpoint, and not before: the overflow store comes to
@@ -233,26 +257,13 @@ TEST_P(ObjectsStandIn, GivesWayWhereTheOverflowStoreIsFull) {
   };
   leave_one_that_came_home();
   plan.arm({.calls = media::kFaultGrow, .kind = media::FaultKind::kNoSpace, .for_ever = true});
-  const auto runtime =
-      value_or_throw(detail::ObjectsRuntime::open(uri(), options(), {}, open_overflow));
-  const Cells zeros{};
-  const auto methods = detail::methods_of<Cells>(Methods<Cells>{});
-  const detail::ObjectType type{typeid(Cells).name(), sizeof(Cells), methods, &zeros};
+  OpenCells all(value_or_throw(detail::ObjectsRuntime::open(uri(), options(), {}, open_overflow)),
+                {"a", "b", "c"});
   // Large ones that never come back take what is left there, until there is room for three.
-  std::vector<std::shared_ptr<detail::OpenObject>> all;
-  for (const char* name : {"a", "b", "c"})
-    all.push_back(value_or_throw(runtime->object(name, type, {.log_bytes = kLogBytes})));
-  for (int i = 0;; ++i)
-    if (!runtime->object("filler " + std::to_string(i), type, {.log_bytes = kLogBytes})) break;
-  for (u64 i = 0; i < 60; ++i) {
-    const std::uint64_t value = i;
-    std::uint64_t answer = 0;
-    detail::OpenObject& object = *all[i % 3];
-    value_or_throw(object.core().call(
-        object.call_of(0, 0, Domain::kAll, std::as_bytes(std::span(&value, 1))), &answer));
+  for (int i = 0; all.try_open("filler " + std::to_string(i)); ++i) {
   }
-  all.clear();
-  value_or_throw(runtime->close());
+  for (u64 i = 0; i < 60; ++i) all.add(i % 3, i);
+  all.close();
   plan.disarm();
   expect_calls(22, 21, 21);
 }
@@ -260,34 +271,17 @@ TEST_P(ObjectsStandIn, GivesWayWhereTheOverflowStoreIsFull) {
 // Both new copies of a size that the store has hardly room for: the object itself is none of those
 // that can move out for them.
 TEST_P(ObjectsStandIn, OneThatIsResizedStaysMeanwhile) {
-  const auto runtime = value_or_throw(detail::ObjectsRuntime::open(uri(), options()));
-  const Cells zeros{};
-  const auto methods = detail::methods_of<Cells>(Methods<Cells>{});
-  const detail::ObjectType type{typeid(Cells).name(), sizeof(Cells), methods, &zeros};
-  std::vector<std::shared_ptr<detail::OpenObject>> all;
-  for (const char* name : {"a", "b"})
-    all.push_back(value_or_throw(runtime->object(name, type, {.log_bytes = kLogBytes})));
-  const std::uint64_t value = 1;
-  std::uint64_t answer = 0;
-  const auto call_a = [&] {
-    value_or_throw(all[0]->core().call(
-        all[0]->call_of(0, 0, Domain::kAll, std::as_bytes(std::span(&value, 1))), &answer));
-  };
-  call_a();
-  expect_failure(Result<int>(runtime->resize("a", 2 * sizeof(Cells)).failure()), Code::kNoSpace,
-                 "bytes left in one piece");
-  EXPECT_FALSE(all[0]->core().is_away());
-  call_a();
-  EXPECT_EQ(answer, 2u);
-  all.clear();
-  value_or_throw(runtime->close());
+  OpenCells all(value_or_throw(detail::ObjectsRuntime::open(uri(), options())), {"a", "b"});
+  EXPECT_EQ(all.add(0, 1), 1u);
+  expect_failure(Result<int>(all.runtime().resize("a", 2 * sizeof(Cells)).failure()),
+                 Code::kNoSpace, "bytes left in one piece");
+  EXPECT_FALSE(all.core(0).is_away());
+  EXPECT_EQ(all.add(0, 1), 2u);
+  all.close();
   expect_calls(2, 0, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Media, ObjectsStandIn, testing::Values("emu:", "file:"),
-                         [](const auto& info) {
-                           return std::string(info.param, std::string(info.param).size() - 1);
-                         });
+INSTANTIATE_TEST_SUITE_P(Media, ObjectsStandIn, testing::Values("emu:", "file:"), name_of_scheme);
 
 }  // namespace
 }  // namespace perdura::test
