@@ -69,6 +69,11 @@ CopyLines nontemporal_copy(const Processor& processor) {
   return copy_sse2;
 }
 
+Vectors vectors_of(CopyLines copy) {
+  if (copy == copy_avx512) return Vectors::k512;
+  return copy == copy_avx2 ? Vectors::k256 : Vectors::kOther;
+}
+
 CopyLines flushing_copy(Flush flush, const Processor& processor) {
   if (flush == Flush::kNonTemporal) return nontemporal_copy(processor);
   const FlushLines lines = flush_of(flush, processor);

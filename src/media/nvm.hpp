@@ -22,6 +22,11 @@ Processor this_processor();
 /// Non-temporal copy with the widest vectors. Durable after store_fence().
 CopyLines nontemporal_copy(const Processor& processor = this_processor());
 
+/// What a non-temporal copy stores with: k512 and k256 bits at once; kOther: less, or it is another
+/// copy.
+enum class Vectors : u8 { kOther, k256, k512 };
+Vectors vectors_of(CopyLines copy);
+
 /// Ordinary copy, then a flush of every line with the given instruction; a processor without it
 /// uses the next older one. Durable after store_fence().
 CopyLines flushing_copy(Flush flush, const Processor& processor = this_processor());

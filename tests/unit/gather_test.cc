@@ -144,13 +144,20 @@ TEST_P(GatherTest, TheSumFitsTheCopyOfRacingSources) {
 }
 #endif
 
-INSTANTIATE_TEST_SUITE_P(
-    Ways, GatherTest,
-    testing::Values(Way{"memory", nullptr}, Way{"nt", media::flushing_copy(Flush::kNonTemporal)},
-                    Way{"clwb", media::flushing_copy(Flush::kClwb)},
-                    Way{"clflushopt", media::flushing_copy(Flush::kClflushopt)},
-                    Way{"clflush", media::flushing_copy(Flush::kClflush)}),
-    [](const auto& info) { return std::string(info.param.name); });
+// Also those of older processors, which this one has.
+std::vector<Way> ways() {
+  std::vector<Way> ways{{"memory", nullptr},
+                        {"sse2", media::nontemporal_copy({})},
+                        {"clwb", media::flushing_copy(Flush::kClwb)},
+                        {"clflushopt", media::flushing_copy(Flush::kClflushopt)},
+                        {"clflush", media::flushing_copy(Flush::kClflush)}};
+  const media::Processor here = media::this_processor();
+  if (here.avx2) ways.push_back({"avx2", media::nontemporal_copy({.avx2 = true})});
+  if (here.avx512f) ways.push_back({"avx512", media::nontemporal_copy({.avx512f = true})});
+  return ways;
+}
+INSTANTIATE_TEST_SUITE_P(Ways, GatherTest, testing::ValuesIn(ways()),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace perdura::test
