@@ -18,10 +18,13 @@ namespace perdura::store {
 namespace {
 constexpr u64 kPartBytesMin = 256 * kKiB;
 constexpr u64 kPartsMax = 8192;  // each may split the kernel's map of the process twice
-/// Of what is filled ahead of a program that reads in order: how far, and how much of it is opened
-/// together. Each call of the system that opens or maps pages keeps the program out of its own
-/// meanwhile, and whoever needs one of the parts waits for all of them.
+/// How far it is filled ahead of a program that reads in order: as far again each time that it has
+/// come to where that ends, up to the second one. A program stops there to be heard, so it should
+/// not be often.
 constexpr u64 kAheadBytes = 8 * kMiB;
+constexpr u64 kAheadBytesMax = 64 * kMiB;
+/// What of it is opened together. The call of the system keeps the program out of its own
+/// meanwhile, and whoever needs one of the parts waits for all of them.
 constexpr u64 kAtOnceBytes = 4 * kMiB;
 /// So many parts that could be open are closed with those around them: two splits of the kernel's
 /// map of the process cost more than to open them.
@@ -53,7 +56,8 @@ LazyParts::LazyParts(region::Region& region, track::Tracker& tracker, Filler& fi
       part_bytes_(plan_.part_bytes),
       parts_at_once_(std::max<u64>(1, kAtOnceBytes / part_bytes_)),
       parts_ahead_(parts_at_once_ * (kAheadBytes / kAtOnceBytes)),
-      states_(plan_.parts.size()) {}
+      states_(plan_.parts.size()),
+      window_(parts_ahead_) {}
 
 u64 LazyParts::part_bytes_for(u64 end, u64 unit) {
   u64 bytes = std::max(kPartBytesMin, unit);
@@ -321,13 +325,16 @@ void LazyParts::fill_paced() {
 // closed: the first of a stretch, and halfway in the first one, of which it is at the beginning.
 void LazyParts::fill_ahead() {
   const u64 begin = ahead_.exchange(kNone, std::memory_order_relaxed);
-  const u64 looked_at = std::min(begin + 2 * parts_ahead_, states_.size());
+  const u64 windows_max = kAheadBytesMax / kAheadBytes;
+  // It may not go on: what it does not touch need not be looked at in large pieces.
+  const bool is_in_order = begin >= in_order_since_ && begin <= ahead_until_ + parts_at_once_;
+  if (!is_in_order) in_order_since_ = begin;
+  window_ = is_in_order ? std::min(2 * window_, windows_max * parts_ahead_) : parts_ahead_;
+  const u64 looked_at = std::min(begin + 2 * window_, states_.size());
   u64 part = begin;
   while (part < looked_at && states_[part].load(std::memory_order_acquire) != kClosed) ++part;
-  const u64 end = std::min(part + parts_ahead_, states_.size());
-  const u64 mark = part == begin ? begin + parts_ahead_ / 2 : part;
-  // It may not go on: what it does not touch need not be looked at in large pieces.
-  if (begin < in_order_since_ || begin > ahead_until_ + parts_at_once_) in_order_since_ = begin;
+  const u64 end = std::min(part + window_, states_.size());
+  const u64 mark = part == begin ? begin + window_ / 2 : part;
   const u64 at_once = begin - in_order_since_ < parts_at_once_ ? 1 : parts_at_once_;
   at_once_.store(at_once, std::memory_order_relaxed);
   ahead_until_ = part;
@@ -341,8 +348,7 @@ void LazyParts::fill_ahead() {
   }
 }
 
-// Their pages are mapped as well, which saves the program as many faults. One that cannot be filled
-// keeps none of the others from it.
+// One that cannot be filled keeps none of the others from it.
 void LazyParts::fill_ahead(Run run, u64 mark) noexcept {
   if (!fill_pages(run)) {
     set_states(run, kClosed);
@@ -351,12 +357,7 @@ void LazyParts::fill_ahead(Run run, u64 mark) noexcept {
     return;
   }
   if (run.begin == mark) set_states({run.begin, ++run.begin}, kFilled);
-  if (run.begin == run.end || !open_filled(run)) return;
-  (void)for_each_backed(run.begin * part_bytes_, run.end * part_bytes_,
-                        [](std::byte* address, u64 length) -> Status {
-                          ::madvise(address, length, MADV_POPULATE_READ);
-                          return {};
-                        });
+  if (run.begin != run.end) open_filled(run);
 }
 
 }  // namespace perdura::store

@@ -124,6 +124,7 @@ class LazyParts final : public region::FaultHandler, public track::ClosedParts {
   std::atomic<u64> ahead_{kNone};   ///< behind a paced one that was touched
   u64 in_order_since_ = 0;          ///< the background thread's: where the program began to
   u64 ahead_until_ = 0;             ///< and how far it was filled ahead of it
+  u64 window_;                      ///< parts ahead that are filled, the background thread's
   std::atomic<u64> at_once_{1};     ///< parts ahead that are filled together
   std::atomic<u32> bell_{0};        ///< rung for the background thread
   std::atomic<bool> stopping_{false};
