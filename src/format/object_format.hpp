@@ -66,7 +66,8 @@ struct ObjectHead {
   u64 archive_place;      ///< of whole pages; where there is no archive, the stand-in (below)
   u64 archive_lines;      ///< that it has room for; 0: there is none
   u64 archive_used;       ///< lines, from its beginning on: all calls before the checkpoint
-  u64 archive_sum;        ///< the checksum of the last block; of none the identity
+  u64 archive_sum;        ///< the checksum of the last block; of none the identity. Where there is
+                          ///< no archive, what ends a log in an overflow store (below)
   char name[kObjectNameMax + 1];  ///< unlike those of the region's others
   char type[kObjectNameMax + 1];  ///< of the state, as its program names it
 };
@@ -149,6 +150,17 @@ constexpr u64 stand_in_place(const ObjectHead& head) {
 }
 constexpr void set_stand_in(ObjectHead& head, u64 place) {
   if (head.archive_lines == 0) head.archive_place = place;
+}
+
+/// Of an object whose log is in an overflow store as well: the index behind its last entry. Nothing
+/// is appended there. 0: nobody knows, since an earlier library has written the head.
+constexpr u64 overflow_log_end(const ObjectHead& head) {
+  const bool has_log = is_in_overflow(head) && head.log_place != 0;
+  return has_log && head.archive_sum != head.identity ? head.archive_sum : 0;
+}
+constexpr void set_overflow_log(ObjectHead& head, u64 place, u64 end) {
+  head.log_place = place;
+  head.archive_sum = place == 0 ? head.identity : end;
 }
 
 constexpr u64 kOverflowMagic = 0x6c667265764f6450;  // "PdOverfl"

@@ -18,6 +18,11 @@ namespace {
 using format::ObjectHead;
 using format::ObjectWear;
 
+// An object in an overflow store has no archive, and its head says there where its log ends.
+ObjectArchive::End archive_end_of(const ObjectHead& head) {
+  return {head.archive_used, head.archive_lines == 0 ? head.identity : head.archive_sum};
+}
+
 constexpr u64 kPieceBytes = kMiB;  ///< of block media: what is written quickly
 
 u64 pages_of(u64 image_bytes) { return (image_bytes + kPageBytes - 1) / kPageBytes; }
@@ -60,7 +65,7 @@ ObjectCopies::ObjectCopies(media::LinearMedium& medium, u64 head_place, NewestHe
       head_place_(head_place),
       write_bytes_(medium.geometry().write_bytes),
       newest_(&head),
-      archive_end_{this->head().archive_used, this->head().archive_sum},
+      archive_end_(archive_end_of(this->head())),
       buffer_(kPieceBytes) {}
 
 ObjectCopies::ObjectCopies(media::LinearMedium& medium, u64 head_place, const ObjectHead& head,
@@ -71,7 +76,7 @@ ObjectCopies::ObjectCopies(media::LinearMedium& medium, u64 head_place, const Ob
       write_bytes_(medium.geometry().write_bytes),
       own_(std::make_unique<NewestHead>()),
       newest_(own_.get()),
-      archive_end_{head.archive_used, head.archive_sum},
+      archive_end_(archive_end_of(head)),
       buffer_(kPieceBytes) {
   newest_->set({head, {}, {}, {}});
   newest_->unclear = unclear;
@@ -152,7 +157,7 @@ Status ObjectCopies::move(const ObjectHead& next, const ObjectWear& wear,
 }
 
 // Both slots say so: the places that the other one named are given to others.
-Status ObjectCopies::move_out(u64 place, u64 log_place, std::span<const std::byte> image,
+Status ObjectCopies::move_out(u64 place, const LogThere& log, std::span<const std::byte> image,
                               u64 checkpoint, u64 session) {
   PERDURA_ASSERT(overflow_ != nullptr);
   ObjectHead next = head();
@@ -162,7 +167,7 @@ Status ObjectCopies::move_out(u64 place, u64 log_place, std::span<const std::byt
   next.copy = format::kObjectInOverflow;
   next.copy_place[0] = place;
   next.copy_place[1] = overflow_->id();
-  next.log_place = log_place;
+  format::set_overflow_log(next, log.place, log.end);
   format::set_stand_in(next, 0);
   PERDURA_TRY(clear_next_head());
   std::vector<u64> sums;
@@ -261,8 +266,9 @@ Status ObjectCopies::clear_next_head() {
 }
 
 /// Pages of an image on their way to a copy, in rising order. On NVM each goes straight to its
-/// place, and is summed in the registers that it passes through where all of it is written; on
-/// block media it goes through the buffer, with its neighbours.
+/// place when the next one is known, which is fetched meanwhile, and is summed in the registers
+/// that it passes through where all of it is written; on block media it goes through the buffer,
+/// with its neighbours.
 class ObjectCopies::Writer {
  public:
   Writer(ObjectCopies& copies, u64 place, std::span<const std::byte> image, std::vector<u64>& sums)
@@ -271,13 +277,26 @@ class ObjectCopies::Writer {
   /// The lines of a page that `mask` has, not none. `sum`: that of the page, where it is known.
   Status write(u64 page, u64 mask, const u64* sum = nullptr) {
     if (sum != nullptr) sums_[page] = *sum;
-    const bool sums = sum == nullptr;
-    return copies_.queue_ != nullptr ? write_lines(page, mask, sums) : add_page(page, sums);
+    const Held next{.page = page, .mask = mask, .sums = sum == nullptr};
+    if (copies_.queue_ == nullptr) return add_page(page, next.sums);
+    const Held before = std::exchange(held_, next);
+    return before.mask == 0 ? Status{} : write_lines(before, image_.data() + page * kPageBytes);
   }
-  Status finish() { return copies_.queue_ != nullptr ? copies_.queue_->drain() : flush(); }
+  Status finish() {
+    if (copies_.queue_ == nullptr) return flush();
+    if (held_.mask != 0) PERDURA_TRY(write_lines(held_, nullptr));
+    return copies_.queue_->drain();
+  }
 
  private:
-  Status write_lines(u64 page, u64 mask, bool sums);
+  /// A page on NVM that is written when the next one is known.
+  struct Held {
+    u64 page;
+    u64 mask;  ///< 0: there is none
+    bool sums;
+  };
+
+  Status write_lines(const Held& held, const std::byte* ahead);
   Status submit(u64 begin, u64 end);
   Status add_page(u64 page, bool sums);
   Status flush();
@@ -286,21 +305,23 @@ class ObjectCopies::Writer {
   const u64 place_;
   const std::span<const std::byte> image_;
   std::vector<u64>& sums_;
+  Held held_{};
   u64 first_page_ = 0;  ///< of what is in the buffer
   u64 pages_ = 0;
 };
 
-Status ObjectCopies::Writer::write_lines(u64 page, u64 mask, bool sums) {
+// `ahead`: the page that is written next, which may be the image's last one.
+Status ObjectCopies::Writer::write_lines(const Held& held, const std::byte* ahead) {
+  const auto& [page, mask, sums] = held;
   const u64 offset = page * kPageBytes;
   const u64 bytes = bytes_of_page(image_.size(), page);
   const std::byte* const at = image_.data() + offset;
-  if (sums && mask == kAllLines && bytes == kPageBytes) {
+  if (mask == kAllLines && bytes == kPageBytes) {
     copies_.written_bytes_ += kPageBytes;
-    const bool is_last = page + 1 >= image_.size() / kPageBytes;
-    PERDURA_ASSIGN(sums_[page], copies_.queue_->submit_gathered(
-                                    place_ + offset,
-                                    {.page = at, .page_ahead = is_last ? nullptr : at + kPageBytes},
-                                    PERDURA_SITE("object copy")));
+    PERDURA_ASSIGN(const u64 sum, copies_.queue_->submit_gathered(place_ + offset,
+                                                                  {.page = at, .page_ahead = ahead},
+                                                                  PERDURA_SITE("object copy")));
+    if (sums) sums_[page] = sum;
     return {};
   }
   if (sums) sums_[page] = checksum(at, bytes);

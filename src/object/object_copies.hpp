@@ -68,10 +68,14 @@ class ObjectCopies {
   /// `wear`: of its places before that.
   Status move(const format::ObjectHead& next, const format::ObjectWear& wear,
               std::span<const std::byte> image, u64 checkpoint, u64 session);
-  /// To a place in the overflow store, where the object has one copy. `log_place`: there, where
-  /// what the copy lacks is written already; 0: it lacks nothing. Where it fails and no slot is
+  /// A log that is written in the overflow store, with all that a copy there lacks.
+  struct LogThere {
+    u64 place = 0;  ///< 0: none is; it lacks nothing
+    u64 end = 0;    ///< the index behind its last entry
+  };
+  /// To a place in the overflow store, where the object has one copy. Where it fails and no slot is
   /// unclear it is as it was.
-  Status move_out(u64 place, u64 log_place, std::span<const std::byte> image, u64 checkpoint,
+  Status move_out(u64 place, const LogThere& log, std::span<const std::byte> image, u64 checkpoint,
                   u64 session);
   /// The other slot says the same as the newest one, and nothing of what was before.
   Status repeat_head();

@@ -195,7 +195,7 @@ Status ObjectCore::load_away(OverflowStore& overflow) {
   if (head().log_place == 0) return {};
   const LogPlace place{head().log_place, head().log_lines, head().identity, head().session};
   PERDURA_ASSIGN(const auto there, ObjectLog::create(overflow.medium(), place, head().checkpoint));
-  PERDURA_TRY(there->recover(head().session));
+  PERDURA_TRY(there->recover(head().session, overflow_log_end(head())));
   log_->adopt(*there);
   return {};
 }

@@ -250,6 +250,13 @@ Failure ObjectLog::lacks(u64 index, u64 later) const {
                               " was written; restore the store from a copy"};
 }
 
+Failure ObjectLog::ends_at(u64 index, u64 end) const {
+  return {Code::kCorrupt, "the log of an object of '" + medium_.name() + "' (medium offset " +
+                              std::to_string(place_.offset) + ") ends before entry " +
+                              std::to_string(index) + ", and its head has all before " +
+                              std::to_string(end) + "; restore the store from a copy"};
+}
+
 // Behind a hole: a group that begins later was written when what is missing was durable. Few marks
 // are there that fit nothing: of another session, or of a group that a crash cut short.
 Status ObjectLog::find_later_group(u64 hole, u64 end, u64 session) const {
@@ -310,7 +317,7 @@ u64 ObjectLog::end_of_group(u64 begin, u64 limit, u64 session) const {
   return found || is_whole(0, circle_bytes(), fits) ? end() : begin;
 }
 
-Status ObjectLog::recover(u64 session) {
+Status ObjectLog::recover(u64 session, u64 known_end) {
   const u64 from = free_end();
   PERDURA_ASSERT(tail() == from);
   PERDURA_TRY(medium_.load_pages(place_.offset, {circle_, circle_bytes()}));
@@ -318,6 +325,7 @@ Status ObjectLog::recover(u64 session) {
   u64 end = from;  // of the groups that are whole
   for (u64 next; (next = end_of_group(end, limit, session)) != end;) end = next;
   PERDURA_TRY(find_later_group(end, limit, session));
+  if (known_end != 0 && end != known_end) return ends_at(end, known_end);
   // What follows the last mark never was.
   for (u64 each = end; each != limit; ++each) entry_at(each).index = 0;
   at_.tail = end;

@@ -228,8 +228,8 @@ class ObjectLog {
 
   /// Reads what the medium has of `session` from where it was created on: up to the last mark
   /// before which nothing is missing. It is published, not done. kCorrupt where an entry is missing
-  /// that was durable.
-  Status recover(u64 session);
+  /// that was durable. Where `known_end` is not 0 it ends there, or that is kCorrupt as well.
+  Status recover(u64 session, u64 known_end = 0);
   /// What was recovered is that of another log, of as many lines.
   void adopt(const ObjectLog& other);
   /// What was recovered, of the session that it was created with, is written as a log at another
@@ -275,6 +275,7 @@ class ObjectLog {
   u64 end_of_group(u64 begin, u64 limit, u64 session) const;
   Status find_later_group(u64 hole, u64 end, u64 session) const;
   Failure lacks(u64 index, u64 later) const;
+  Failure ends_at(u64 index, u64 end) const;
 
   media::LinearMedium& medium_;
   LogPlace place_;

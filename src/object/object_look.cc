@@ -72,7 +72,7 @@ Status look_at_log(media::LinearMedium& medium, const ObjectTable::Entry& entry,
   if (is_in_overflow(head) && head.log_place == 0) return {};
   const LogPlace place{head.log_place, head.log_lines, head.identity, head.session};
   PERDURA_ASSIGN(auto log, ObjectLog::create(medium, place, head.checkpoint));
-  PERDURA_TRY(log->recover(head.session));
+  PERDURA_TRY(log->recover(head.session, overflow_log_end(head)));
   look.tail = log->tail();
   for (u64 index = head.checkpoint; index != look.tail; index += log->entry(index).lines)
     ++look.pending_entries;

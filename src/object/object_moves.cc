@@ -186,7 +186,7 @@ Result<bool> ObjectCore::move_out(u64 place) {
   if (!executing || !is_callable() || !round() || !is_between_groups() || !log_->close())
     return false;
   const u64 done = log_->done();
-  Status moved = guarded([&] { return copies_.move_out(place, 0, image_, done, session_); });
+  Status moved = guarded([&] { return copies_.move_out(place, {}, image_, done, session_); });
   if (!is_in_overflow(head())) {
     Failure why = stays_where_it_is(std::move(moved));
     log_->open();
@@ -207,7 +207,7 @@ Status ObjectCore::write_again_there(u64 place) {
   PERDURA_TRY(require_usable());
   PERDURA_ASSERT(is_away() && head().log_place != 0);
   const u64 done = log_->done();
-  Status written = guarded([&] { return copies_.move_out(place, 0, image_, done, session_); });
+  Status written = guarded([&] { return copies_.move_out(place, {}, image_, done, session_); });
   if (head().log_place != 0) return stays_where_it_is(std::move(written));
   log_->note_checkpoint(done, done);
   ++counts_.checkpoints;

@@ -26,8 +26,8 @@ Result<bool> move_out(media::LinearMedium& medium, ObjectTable::Entry& entry,
   if (log->tail() == head.checkpoint) log_place = 0;
   // Durable with the barrier behind the copy.
   if (log_place != 0) PERDURA_TRY(log->copy_to(overflow.medium(), log_place));
-  Status moved =
-      copies.move_out(place, log_place, image.first(bytes), head.checkpoint, head.session);
+  Status moved = copies.move_out(place, {log_place, log->tail()}, image.first(bytes),
+                                 head.checkpoint, head.session);
   if (!moved && !is_in_overflow(copies.head())) (void)copies.clear_next_head();
   entry.head = copies.head();
   entry.unclear = copies.unclear();

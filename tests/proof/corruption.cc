@@ -208,7 +208,8 @@ class Patient {
         free_[(begin + extent.medium_offset + at) / kPageBytes] = true;
   }
 
-  // Also the last group of calls that is in each log: nothing shows that it was there.
+  // Also the last group of calls in the log of each object that is at home: nothing shows that it
+  // was there.
   void find_objects(region::Volume& volume) {
     mark(volume, format::ExtentKind::kObjects);
     const auto overflow = run_.objects_bytes_max != 0 ? open_overflow() : nullptr;
@@ -220,14 +221,16 @@ class Patient {
       mark_used(head.functions_place, head.functions_bytes);
       if (is_in_overflow(head)) {
         mark_used(kOverflowAt + head.copy_place[0], kPageBytes);
-        if (head.log_place != 0) find_log(overflow->linear(), kOverflowAt, head);
+        if (head.log_place != 0)
+          mark_used(kOverflowAt + head.log_place, head.log_lines * kLineBytes);
         continue;
       }
       for (const u64 place : head.copy_place) mark_used(place, kPageBytes);
       mark_used(head.archive_place, head.archive_lines * kLineBytes);
       if (const u64 place = stand_in_place(head); place != 0)
         mark_used(kOverflowAt + place, kPageBytes);
-      find_log(volume.linear(), 0, head);
+      mark_used(head.log_place, head.log_lines * kLineBytes);
+      find_last_group(volume.linear(), head);
     }
   }
 
@@ -252,9 +255,8 @@ class Patient {
     mark(overflow, format::ExtentKind::kObjects, kOverflowAt);
   }
 
-  // `medium` begins there in the image. A log whose calls the copy has needs none of them.
-  void find_log(media::LinearMedium& medium, u64 begin, const format::ObjectHead& head) {
-    mark_used(begin + head.log_place, head.log_lines * kLineBytes);
+  // A log whose calls the copy has needs none of them.
+  void find_last_group(media::LinearMedium& medium, const format::ObjectHead& head) {
     const object::LogPlace place{head.log_place, head.log_lines, head.identity, head.session};
     const auto log = value_or_throw(object::ObjectLog::create(medium, place, head.checkpoint));
     value_or_throw(log->recover(head.session));
@@ -262,7 +264,7 @@ class Patient {
     for (u64 next = last; next != log->tail(); next += log->entry(next).lines) last = next;
     if (last == log->tail()) return;
     const auto place_of = [&](u64 index) {
-      return begin + head.log_place + index % head.log_lines * kLineBytes;
+      return head.log_place + index % head.log_lines * kLineBytes;
     };
     format::ObjectEntry mark;
     execution_.copy(place_of(last), std::as_writable_bytes(std::span(&mark, 1)));

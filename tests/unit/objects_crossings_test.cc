@@ -51,6 +51,7 @@ namespace perdura::test {
 namespace {
 
 using format::ObjectBuild;
+using format::ObjectHead;
 using format::ObjectSlot;
 
 // A store grows by four MiB at least, which have room for one copy.
@@ -207,6 +208,17 @@ class StandInCrossings : public testing::TestWithParam<const char*> {
     const pid_t pid = child.pid();
     EXPECT_EQ(child.wait(), "");
     return pid;
+  }
+  /// "a", whose three calls its copy lacks; nobody had it open when it moved.
+  void leave_one_there_with_its_log() const {
+    run_and_kill([](Objects& objects) {
+      auto a = objects.object<Heavy>("a", of_object());
+      for (int i = 0; i < 3; ++i) a.call<&Heavy::next>();
+    });
+    run_and_kill([](Objects& objects) {
+      auto b = objects.object<Heavy>("b", of_object());
+      auto c = objects.object<Heavy>("c", of_object());
+    });
   }
 
   const Heavy initial_{};
@@ -377,6 +389,54 @@ TEST_P(StandInCrossings, HeadsSayTheBuildOfTheEntriesThereUntilItComesHome) {
   }
   Objects objects = Objects::open(uri(), options());
   EXPECT_EQ(objects.object<Heavy>("a", same).read<&Heavy::count>(), 4u);
+}
+
+// A log that grows may have lost what a crash cut short; one that moved out has all of its entries.
+TEST_P(StandInCrossings, ALogThatMovedOutEndsWhereItsHeadSays) {
+  leave_one_there_with_its_log();
+  const ObjectHead head = slots_of("a").front().head;
+  ASSERT_TRUE(is_in_overflow(head) && head.log_place != 0);
+  EXPECT_EQ(format::overflow_log_end(head), head.checkpoint + 3);
+  const FileBytes whole = read_file(overflow_path());
+  for (u64 entry = 0; entry < 3; ++entry) {
+    FileBytes bytes = whole;
+    bytes.at(head.log_place + (head.checkpoint + entry) % head.log_lines * kLineBytes + 9) ^=
+        std::byte{1};
+    write_file(overflow_path(), bytes);
+    const store::CheckReport report =
+        value_or_throw(store::check(uri(), {}, store::no_progress, "file:" + overflow_path()));
+    ASSERT_TRUE(report.damaged()) << "entry " << entry;
+    EXPECT_NE(report.findings.front().message.find("object 'a'"), std::string::npos)
+        << report.findings.front().message;
+    Objects objects = Objects::open(uri(), options());
+    expect_error([&] { objects.object<Heavy>("a", of_object()); }, Code::kCorrupt,
+                 "the log of an object of");
+  }
+  write_file(overflow_path(), whole);
+  Objects objects = Objects::open(uri(), options());
+  EXPECT_EQ(objects.object<Heavy>("a", of_object()).read<&Heavy::count>(), 3u);
+}
+
+// Nobody knows then where the log ends, and it is recovered as one that a crash may have cut short.
+TEST_P(StandInCrossings, ALogThatAnEarlierLibraryMovedOutIsRecovered) {
+  leave_one_there_with_its_log();
+  for (const ObjectSlot& slot : slots_of("a")) {
+    FileBytes bytes = read_file(path());
+    ObjectHead head = slot.head;
+    head.archive_sum = head.identity;
+    head.checksum = object::head_checksum(head);
+    std::memcpy(bytes.data() + place_ + head.sequence % 2 * format::kObjectHeadBytes, &head,
+                sizeof head);
+    write_file(path(), bytes);
+  }
+  EXPECT_EQ(format::overflow_log_end(slots_of("a").front().head), 0u);
+  run_and_kill([](Objects& objects) {
+    auto a = objects.object<Heavy>("a", of_object());
+    if (a.read<&Heavy::count>() != 3 || a.call<&Heavy::next>() != 4) ::_exit(1);
+  });
+  EXPECT_FALSE(is_in_overflow(slots_of("a").front().head));
+  Objects objects = Objects::open(uri(), options());
+  EXPECT_EQ(objects.object<Heavy>("a", of_object()).read<&Heavy::count>(), 4u);
 }
 
 }  // namespace
