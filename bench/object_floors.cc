@@ -6,6 +6,7 @@
 #include <memory>
 #include <stdexcept>
 
+#include "object_cow.hpp"
 #include "object_matrix.hpp"
 #include "object_parts.hpp"
 #include "raw_write.hpp"
@@ -178,12 +179,12 @@ Measured compare_whole(Context& context, const std::string& parameters) {
 }
 
 /// One piece in a hundred is changed, and reported: not the one that was before. What must be
-/// written is those of the last two checkpoints.
+/// written is those of the last two checkpoints, each to its place in the older of two copies.
 Measured compare_differential(Context& context, std::uint32_t piece_bytes,
                               const std::string& parameters) {
   StoredObject<Sheet> stored(context, Place::kMemory, {}, parameters);
   const auto memory = std::make_unique<Sheet>();
-  const Buffer copy(sizeof(Sheet) / 32);
+  const NvmFile copies[] = {{context, "copy", sizeof(Sheet)}, {context, "copy", sizeof(Sheet)}};
   const std::size_t count = sizeof(Sheet) / piece_bytes / 100;
   const auto pieces = [&](std::uint32_t first) {
     return Strided{reinterpret_cast<std::byte*>(memory.get()) + first * piece_bytes, piece_bytes,
@@ -201,10 +202,11 @@ Measured compare_differential(Context& context, std::uint32_t piece_bytes,
       [&] {
         memory->some_inc(piece_bytes, first(calls));
         memory->some_inc(piece_bytes, first(calls + 1));
+        auto* const copy = static_cast<std::byte*>(copies[calls % 2].at());
         return timed_s([&] {
-          gather_nontemporal(pieces(first(calls)), copy.data());
-          gather_nontemporal(pieces(first(calls + 1)), copy.data() + count * piece_bytes);
-          _mm_stream_si64(reinterpret_cast<long long*>(copy.data()), calls);
+          for (const std::uint32_t each : {first(calls), first(calls + 1)})
+            copy_nontemporal(pieces(each), copy + each * piece_bytes, 100 * piece_bytes);
+          _mm_stream_si64(reinterpret_cast<long long*>(copy), calls);
           _mm_sfence();
         });
       });

@@ -84,9 +84,6 @@ struct perdura::Methods<perdura::bench::Idle>
 
 namespace perdura::bench {
 
-/// Parameters of an emulated medium that is as slow as the NVM of SIMPO's emulator.
-inline constexpr const char* kSlowNvm = "?write_ns=60&flush=clflushopt";
-
 class Mutex {
  public:
   void lock() { pthread_mutex_lock(&mutex_); }

@@ -7,6 +7,9 @@
 
 namespace perdura::bench {
 
+/// Parameters of an emulated medium that is as slow as the NVM of SIMPO's emulator.
+inline constexpr const char* kSlowNvm = "?write_ns=60&flush=clflushopt";
+
 void measure_recovery(Context& context);     ///< figure 16
 void measure_pools(Context& context);        ///< 17, and objects that do not all fit
 void measure_structures(Context& context);   ///< 18, 19

@@ -90,9 +90,9 @@ void check_pool(const char* side, const std::vector<std::atomic<std::uint64_t>>&
 }
 
 template <class State>
-Measured compare_pool(Context& context) {
+Measured compare_pool(Context& context, const std::string& parameters = "") {
   const std::size_t count = objects_that_fit();
-  const std::string uri = context.uri(Place::kMemory, "pool");
+  const std::string uri = context.uri(Place::kMemory, "pool") + parameters;
   std::vector<std::unique_ptr<NativeObject<LargeMatrix>>> native;
   for (std::size_t i = 0; i < count; ++i)
     native.push_back(std::make_unique<NativeObject<LargeMatrix>>());
@@ -279,6 +279,10 @@ void measure_pools(Context& context) {
                   [&] { return compare_pool<LargeUnmerged>(context); });
   context.measure("pool_merged", "ratio", Reach::at_least(1.4),
                   [&] { return compare_pool<LargeMerged>(context); });
+  context.measure("pool_slow", "ratio", Reach::none(),
+                  [&] { return compare_pool<LargeUnmerged>(context, kSlowNvm); });
+  context.measure("pool_merged_slow", "ratio", Reach::none(),
+                  [&] { return compare_pool<LargeMerged>(context, kSlowNvm); });
   context.measure("swap", "ratio", Reach::none(), [&] { return compare_swapping(context); });
   context.measure("swap_floor", "ratio", Reach::at_most(1.25),
                   [&] { return compare_moves(context); });

@@ -29,9 +29,10 @@ void copy_line_sse2(const std::byte* from, std::byte* to) {
 }
 
 // By value: stores through `to` change none of it, and the compiler sees that.
-void gather_sse2(const Strided from, std::byte* to) {
+void copy_sse2(const Strided from, std::byte* first_to, std::size_t to_distance) {
   const std::size_t distance = pieces_ahead(from);
   for (std::size_t piece = 0; piece < from.count; ++piece) {
+    std::byte* to = first_to + piece * to_distance;
     const std::byte* source = from.first + piece * from.distance_bytes;
     const std::byte* ahead =
         from.first + std::min(piece + distance, from.count - 1) * from.distance_bytes;
@@ -42,9 +43,11 @@ void gather_sse2(const Strided from, std::byte* to) {
   }
 }
 
-__attribute__((target("avx512f"))) void gather_avx512(const Strided from, std::byte* to) {
+__attribute__((target("avx512f"))) void copy_avx512(const Strided from, std::byte* first_to,
+                                                    std::size_t to_distance) {
   const std::size_t distance = pieces_ahead(from);
   for (std::size_t piece = 0; piece < from.count; ++piece) {
+    std::byte* to = first_to + piece * to_distance;
     const std::byte* source = from.first + piece * from.distance_bytes;
     const std::byte* ahead =
         from.first + std::min(piece + distance, from.count - 1) * from.distance_bytes;
@@ -61,13 +64,17 @@ __attribute__((target("avx512f"))) void gather_avx512(const Strided from, std::b
 
 }  // namespace
 
-void gather_nontemporal(const Strided& from, std::byte* to) {
+void copy_nontemporal(const Strided& from, std::byte* to, std::size_t to_distance) {
   if (__builtin_cpu_supports("avx512f")) {
-    gather_avx512(from, to);
+    copy_avx512(from, to, to_distance);
   } else {
-    gather_sse2(from, to);
+    copy_sse2(from, to, to_distance);
   }
   _mm_sfence();
+}
+
+void gather_nontemporal(const Strided& from, std::byte* to) {
+  copy_nontemporal(from, to, from.piece_bytes);
 }
 
 RawFile::RawFile(const std::string& path, std::size_t size)

@@ -19,8 +19,10 @@ struct Strided {
   std::size_t bytes() const { return piece_bytes * count; }
 };
 
-/// Copy the pieces in address order to contiguous memory with non-temporal stores, fetching them
-/// ahead; one sfence.
+/// Copy the pieces in address order with non-temporal stores, fetching them ahead; one sfence. The
+/// first one goes to `to`, each other one so many bytes behind the one before.
+void copy_nontemporal(const Strided& from, std::byte* to, std::size_t to_distance);
+/// The same to contiguous memory.
 void gather_nontemporal(const Strided& from, std::byte* to);
 
 /// A preallocated, already written file, overwritten with O_DIRECT, several writes in flight.
