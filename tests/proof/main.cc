@@ -18,7 +18,8 @@ namespace {
 struct Arguments {
   std::vector<std::string> workloads;
   std::vector<std::string> media;
-  bool slice = false;
+  u64 slices = 1;  ///< of one of these, the others are not explored
+  u64 slice = 0;
   u64 seed = 1;
   u64 seeds = 1;
   double minutes = 0;  ///< more seeds until then
@@ -40,11 +41,11 @@ std::vector<Task> tasks_of(const Arguments& arguments, u64 seed) {
     return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
   };
   std::vector<Task> tasks;
-  size_t turn = 0;
+  u64 turn = arguments.slice;
   for (const Workload& workload : workloads()) {
-    size_t number = turn++;
+    u64 number = turn++;
     for (const MediumKind& medium : kMedia) {
-      const bool is_in_slice = !arguments.slice || number++ % 2 == 0;
+      const bool is_in_slice = number++ % arguments.slices == 0;
       if (chosen(arguments.workloads, workload.name) && chosen(arguments.media, medium.name) &&
           (workload.on_servers || !medium.on_server) && is_in_slice)
         tasks.push_back({&workload, &medium, seed});
@@ -335,7 +336,11 @@ int main(int argc, char** argv) {
   Arguments arguments;
   app.add_option("--workload", arguments.workloads, "only these workloads");
   app.add_option("--medium", arguments.media, "only these media");
-  app.add_flag("--slice", arguments.slice, "each workload on every other medium, turn about");
+  app.add_option("--slices", arguments.slices,
+                 "take so many slices of the workloads and media, each with all workloads on some "
+                 "of their media, and explore one of them")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--slice", arguments.slice, "which of them: the remainder by their number");
   app.add_option("--seed", arguments.seed, "the first seed");
   app.add_option("--seeds", arguments.seeds, "how many; 0: none");
   app.add_option("--minutes", arguments.minutes, "go on with further seeds for so long");

@@ -156,9 +156,9 @@ TEST_F(ObjectsWhoseMediumFails, WithNamesThatNoHeadHoldsTakeNoSpace) {
   const auto known = detail::methods_of<Counter>(Methods<Counter>{});
   std::vector<detail::ObjectMethod> methods(known.begin(), known.end());
   const detail::ObjectType few{typeid(Counter).name(), sizeof(Counter), methods, &zeros};
-  constexpr int kNames = 20'000;
+  constexpr int kNames = 2'000;
   std::vector<std::string> names;
-  for (int i = 0; i < kNames; ++i) names.push_back(std::string(80, 'a') + std::to_string(i));
+  for (int i = 0; i < kNames; ++i) names.push_back(std::string(800, 'a') + std::to_string(i));
   std::vector<detail::ObjectMethod> more = methods;
   for (const std::string& name : names) {
     more.push_back(methods.front());
