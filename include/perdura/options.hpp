@@ -22,11 +22,13 @@ const char* name_of(Tracking tracking);
 /// How a checkpoint copies the change set.
 enum class Capture {
   kAutomatic,   ///< background of what tracker and engine both see alike: reported lines in a log,
-                ///< or in two copies on NVM, faulted chunks; else stopped
-  kStopped,     ///< mutators wait and help to copy (CpNvm §2)
+                ///< or in two copies on NVM, faulted chunks; and of pages on slower media, staged.
+                ///< Else stopped
+  kStopped,     ///< mutators wait and help to write the change set (CpNvm §2)
   kBackground,  ///< mutators go on; a store to what is not captured yet copies it aside first: a
                 ///< line that is reported, or the page or chunk of a fault (SoftPM §3.4). With
-                ///< every tracker but kUserfault, and without aliases
+                ///< kUserfault it is staged: mutators wait and help until all that changed is
+                ///< copied aside in memory, and go on while that is written. Without aliases
 };
 
 /// How a store makes its versions durable (docs/architecture.md, "Engines"). Chosen when it is

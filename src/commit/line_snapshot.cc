@@ -9,12 +9,12 @@
 
 namespace perdura::commit {
 
-Status LineSnapshot::open() {
+Result<bool> LineSnapshot::open() {
   copies_.clear();
   seen_.clear();
   side_copies_ = 0;
   tracker_.open_window();
-  return {};
+  return true;
 }
 
 // Reports name what was stored to: there is nothing to leave out.

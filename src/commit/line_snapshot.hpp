@@ -18,7 +18,7 @@ class LineSnapshot final : public Snapshot {
         base_(base),
         unit_bytes_(unit_bytes) {}
 
-  Status open() override;
+  Result<bool> open() override;
   Status write_lines(const track::DirtyMap& changes, log::VersionWriter& writer,
                      Trimmer* trimmer) override;
   Status write_units(std::span<const u64> units, const Take& take) override;

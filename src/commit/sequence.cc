@@ -30,9 +30,10 @@ Status Sequence::take(Attempt& attempt) {
   if (config_.guest != nullptr) PERDURA_TRY(config_.guest->at_cut());
   PERDURA_TRY(config_.tracker->cut());
   if (config_.epochs != nullptr) config_.epochs->epoch_begins();
-  attempt.in_background = config_.snapshot != nullptr && !attempt.trimmed;
-  if (attempt.in_background) return config_.snapshot->open();
-  return capture_stopped(attempt);
+  if (config_.snapshot != nullptr && !attempt.trimmed) {
+    PERDURA_ASSIGN(attempt.in_background, config_.snapshot->open());
+  }
+  return attempt.in_background ? Status{} : capture_stopped(attempt);
 }
 
 Status Sequence::capture_stopped(Attempt& attempt) {

@@ -2,6 +2,7 @@
 
 #include "base/assert.hpp"
 #include "commit/line_snapshot.hpp"
+#include "commit/staged_snapshot.hpp"
 #include "commit/unit_snapshot.hpp"
 #include "track/kinds.hpp"
 
@@ -16,9 +17,18 @@ std::vector<u64> units_of(const track::DirtyMap& changes, u64 unit_bytes) {
   return units;
 }
 
-Result<std::unique_ptr<Snapshot>> make_snapshot(track::Tracker& tracker, track::Mutators& mutators,
+Result<std::unique_ptr<Snapshot>> make_snapshot(Aside aside, track::Tracker& tracker,
+                                                track::Mutators& mutators,
                                                 const region::Region& region, u64 unit_bytes) {
-  PERDURA_ASSERT(track::kind_of(tracker.kind()).sees_first && region.aliases() == 0);
+  const track::Kind& kind = track::kind_of(tracker.kind());
+  PERDURA_ASSERT(region.aliases() == 0);
+  if (aside == Aside::kAtOpening) {
+    PERDURA_ASSERT(!kind.is_reported);
+    PERDURA_ASSIGN(auto staged,
+                   StagedSnapshot::create(tracker, mutators, region.base(), unit_bytes));
+    return std::unique_ptr<Snapshot>(std::move(staged));
+  }
+  PERDURA_ASSERT(kind.sees_first);
   if (tracker.window() != nullptr)
     return std::unique_ptr<Snapshot>(
         std::make_unique<LineSnapshot>(tracker, mutators, region.base(), unit_bytes));

@@ -5,9 +5,10 @@
 //   write_lines, _units, _pages mutators run; one of them, once, by the engine
 //   close                       nothing is copied aside any more
 //
-// Two kinds. With a window (trackers of reported stores) mutators copy lines, and everything that
+// Three kinds. With a window (trackers of reported stores) mutators copy lines, and everything that
 // is not marked is read where it is. With a guard (trackers of pages) handlers of faults copy whole
-// units, and what nobody has stored to yet is kept from stores while it is read.
+// units, and what nobody has stored to yet is kept from stores while it is read. Staged (any
+// tracker of pages) all that changed is copied when it is opened.
 #pragma once
 
 #include <functional>
@@ -48,8 +49,9 @@ class Snapshot {
  public:
   virtual ~Snapshot() = default;
 
-  /// Nothing is copied aside when this fails.
-  virtual Status open() = 0;
+  /// Nothing is copied aside when this fails, or is false: there is no room for what changed, which
+  /// is to be captured while mutators stand still.
+  virtual Result<bool> open() = 0;
 
   /// The lines that `changes` has, to a log; those that `trimmer` leaves out are not written.
   virtual Status write_lines(const track::DirtyMap& changes, log::VersionWriter& writer,
@@ -73,9 +75,15 @@ class Snapshot {
 /// The units of which `changes` has a line, in rising order.
 std::vector<u64> units_of(const track::DirtyMap& changes, u64 unit_bytes);
 
-/// Of a tracker that sees stores first, which outlives it as the others do. A unit is a power of
+/// How what is stored to is copied aside.
+enum class Aside : u8 {
+  kBeforeStores,  ///< by a tracker that sees stores first
+  kAtOpening,     ///< all of it, of a tracker of pages: staged
+};
+/// The tracker outlives it as the others do, and the region has no aliases. A unit is a power of
 /// two, at least a page.
-Result<std::unique_ptr<Snapshot>> make_snapshot(track::Tracker& tracker, track::Mutators& mutators,
+Result<std::unique_ptr<Snapshot>> make_snapshot(Aside aside, track::Tracker& tracker,
+                                                track::Mutators& mutators,
                                                 const region::Region& region, u64 unit_bytes);
 
 }  // namespace perdura::commit

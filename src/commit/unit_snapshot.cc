@@ -108,12 +108,12 @@ Result<std::unique_ptr<UnitSnapshot>> UnitSnapshot::create(track::Tracker& track
   return made;
 }
 
-Status UnitSnapshot::open() {
+Result<bool> UnitSnapshot::open() {
   PERDURA_ASSERT(listed_.empty());  // the one before was closed
   side_copies_ = 0;
   listed_ = units_of(tracker_.collect(), unit_bytes_);
   for (const u64 unit : listed_) state(unit).store(kPending, std::memory_order_relaxed);
-  return {};
+  return true;
 }
 
 void UnitSnapshot::before_store(const std::byte* begin, const std::byte* end) noexcept {

@@ -41,7 +41,7 @@ class UnitSnapshot final : public Snapshot, public track::StoreGuard {
                                                       const region::Region& region, u64 unit_bytes);
   ~UnitSnapshot() override { tracker_.set_guard(nullptr); }
 
-  Status open() override;
+  Result<bool> open() override;
   Status write_lines(const track::DirtyMap& changes, log::VersionWriter& writer,
                      Trimmer* trimmer) override;
   Status write_units(std::span<const u64> units, const Take& take) override;

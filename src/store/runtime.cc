@@ -67,10 +67,8 @@ Status check_options(const Options& options) {
     return invalid("aliases tell objects apart for a page tracker; reported stores need none");
   if (!is_up_to(Capture::kBackground, options.capture))
     return invalid("capture is none of the three ways");
-  if (options.capture == Capture::kBackground && (!tracker->sees_first || options.aliases != 0))
-    return invalid(
-        "a background capture needs a tracker that sees stores before they happen: one of reported "
-        "stores, sigbus or protect, and no aliases");
+  if (options.capture == Capture::kBackground && options.aliases != 0)
+    return invalid("with aliases there is no background capture; choose one of the two");
   if (!is_up_to(Verify::kNever, options.verify)) return invalid("verify is none of the three ways");
   if (!is_up_to(OnDamage::kThrow, options.on_damage))
     return invalid("on_damage is neither kEnd nor kThrow");
@@ -160,7 +158,7 @@ Result<std::unique_ptr<media::Medium>> Runtime::open_medium(std::string_view uri
   return internal_.wrap ? internal_.wrap(std::move(opened.medium)) : std::move(opened.medium);
 }
 
-// What an existing store answers for itself (captures_in_background).
+// What an existing store answers for itself (aside).
 Status Runtime::check_creation(const media::Medium& medium) const {
   return store::engine_kind(options_.engine).check_creation(options_, medium);
 }
@@ -247,14 +245,14 @@ Status Runtime::start() {
   tracker_->collect();
   tracker_->settle(true);
   PERDURA_ASSIGN(engine_, make_engine());
-  if (options_.capture == Capture::kBackground && !sees_stores_first())
+  if (options_.capture == Capture::kBackground && region_->aliases() != 0)
     return Failure{Code::kInvalidArgument,
-                   "'" + name() + "' has aliases, with which no tracker " +
-                       "sees stores before they happen, as a background "
-                       "capture needs; open it without Capture::kBackground"};
-  if (captures_in_background()) {
-    PERDURA_ASSIGN(snapshot_,
-                   commit::make_snapshot(*tracker_, *mutators_, *region_, engine_->unit_bytes()));
+                   "'" + name() +
+                       "' has aliases, and with them there is no background capture; open it "
+                       "without Capture::kBackground"};
+  if (const std::optional<commit::Aside> how = aside(); how) {
+    PERDURA_ASSIGN(snapshot_, commit::make_snapshot(*how, *tracker_, *mutators_, *region_,
+                                                    engine_->unit_bytes()));
   }
   commit::Checkpointer::Config config;
   config.engine = engine_.get();
@@ -276,14 +274,19 @@ Status Runtime::start() {
   return {};
 }
 
-bool Runtime::sees_stores_first() const {
-  return track::kind_of(tracker_->kind()).sees_first && region_->aliases() == 0;
-}
-
-bool Runtime::captures_in_background() const {
-  if (read_only() || options_.verify_reports || options_.capture == Capture::kStopped) return false;
-  return sees_stores_first() &&
-         (options_.capture == Capture::kBackground || storage_->usually_in_background(*tracker_));
+// How a capture in the background copies aside, if there is one. By itself a tracker of pages has
+// one where the medium is slow: to copy them costs as much as to write them to NVM.
+std::optional<commit::Aside> Runtime::aside() const {
+  if (read_only() || options_.verify_reports || options_.capture == Capture::kStopped ||
+      region_->aliases() != 0)
+    return std::nullopt;
+  const track::Kind& kind = track::kind_of(tracker_->kind());
+  const bool is_wanted = options_.capture == Capture::kBackground;
+  if (kind.sees_first && (is_wanted || storage_->usually_in_background(*tracker_)))
+    return commit::Aside::kBeforeStores;
+  const bool is_slow = !volume_->medium().geometry().byte_addressable;
+  if (!kind.is_reported && (is_wanted || is_slow)) return commit::Aside::kAtOpening;
+  return std::nullopt;
 }
 
 Result<std::unique_ptr<commit::Engine>> Runtime::make_engine() {

@@ -116,8 +116,7 @@ class Runtime {
   Status start();
   commit::Findings findings() const;
   Status untold_damage() const;
-  bool sees_stores_first() const;
-  bool captures_in_background() const;
+  std::optional<commit::Aside> aside() const;
   Result<std::unique_ptr<commit::Engine>> make_engine();
   Status choose_tracker();
   Status make_tracker(const track::Kind& kind);

@@ -96,7 +96,7 @@ struct Life {
       options.tracking = trackings[random() % trackings.size()];
       reported = options.tracking == Tracking::kReported || options.tracking == Tracking::kBitmap;
     } while (aliases != 0 && reported);
-    if (reported && random() % 2 == 0)
+    if (aliases == 0 && random() % 2 == 0)
       options.capture = random() % 2 == 0 ? Capture::kStopped : Capture::kBackground;
     if (options.tracking == Tracking::kReported && random() % 4 == 0)
       options.granule_bytes = 64u << random() % 7;

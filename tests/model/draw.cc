@@ -105,16 +105,12 @@ class Drawer {
       options.tracking = kAll[below(std::size(kAll))];
       options.capture = Capture::kAutomatic;
       if (one_in(3))
-        options.capture = can_capture_in_background(options) && one_in(2) ? Capture::kBackground
-                                                                          : Capture::kStopped;
+        options.capture =
+            options.aliases == 0 && one_in(2) ? Capture::kBackground : Capture::kStopped;
       if (options.tracking == Tracking::kReported && one_in(4))
         options.granule_bytes = 64u << below(7);
     } while ((reports_stores(options) && (options.aliases != 0 || program_.standard)) ||
              !is_supported(options.tracking));
-  }
-
-  static bool can_capture_in_background(const Options& options) {
-    return options.tracking != Tracking::kUserfault && options.aliases == 0;
   }
 
   void draw_session(u64 actions, bool last) {

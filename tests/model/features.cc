@@ -69,8 +69,6 @@ const char* impossible(Feature one, Feature other) {
   if (meet(bit(Feature::kDeletedFile), bit(Feature::kFault) | bit(Feature::kFullDisk)) ||
       meet(bit(Feature::kFault), bit(Feature::kFullDisk)))
     return "one thing is wrong with a file at a time";
-  if (meet(bit(Feature::kAllocatingTypes), bit(Feature::kBackground)))
-    return "a redo log captures reported stores alone in the background";
   if (meet(bit(Feature::kOtherBuild),
            bit(Feature::kContainer) | bit(Feature::kPins) | bit(Feature::kFunctions)))
     return "another build has no part in the container";
@@ -82,8 +80,6 @@ const char* impossible(Feature one, Feature other) {
                                          kOfTransactions | bit(Feature::kCheckpointRoot)))
     return "a server has stores in chunks alone";
   if (meet(bit(Feature::kMemcached), bit(Feature::kDeletedFile))) return "a server has no file";
-  if (meet(bit(Feature::kBackground), bit(Feature::kUserfault) | bit(Feature::kBitmap)))
-    return "they do not see stores first";
   if (meet(bit(Feature::kVersions) | bit(Feature::kRollback),
            bit(Feature::kRedoLog) | bit(Feature::kCopies) | kOfTransactions |
                bit(Feature::kCheckpointRoot)))

@@ -260,9 +260,13 @@ void note_configuration(const Live& live, size_t number) {
               : live.program.medium == "memcached" ? Feature::kMemcached
                                                    : Feature::kFile);
   if (options.aliases != 0) journal.use(Feature::kAliases);
+  const bool is_staged = options.tracking != Tracking::kReported &&
+                         options.tracking != Tracking::kBitmap && options.aliases == 0 &&
+                         live.program.medium != "emu";
   if (options.capture == Capture::kBackground ||
-      (options.capture == Capture::kAutomatic && options.tracking == Tracking::kReported &&
-       options.engine == Engine::kRedoLog))
+      (options.capture == Capture::kAutomatic &&
+       (is_staged ||
+        (options.tracking == Tracking::kReported && options.engine == Engine::kRedoLog))))
     journal.use(Feature::kBackground);
   if (live.program.typed) journal.use(Feature::kTyped);
   if (options.region_address != 0 && number != 0) journal.use(Feature::kMoved);

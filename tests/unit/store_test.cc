@@ -484,7 +484,7 @@ TEST_F(StoreTest, OptionsOutOfRangeAreRefused) {
   expect_error(open_with([](Options& o) { o.log_segment_bytes = 48 << 10; }),
                Code::kInvalidArgument, "log_segment_bytes");
   expect_error(open_with([](Options& o) {
-                 o.tracking = Tracking::kUserfault;
+                 o.aliases = 2;
                  o.capture = Capture::kBackground;
                }),
                Code::kInvalidArgument, "background capture");

@@ -1,0 +1,65 @@
+// The snapshot of a tracker that learns of stores when they have happened: while the mutators stand
+// still all that changed is copied aside, by them as well, at the speed of memory. What is slow,
+// the checksums and the medium, comes when they run again.
+//
+// Memory for it is taken as far as change sets need it, up to an eighth of the machine's, and given
+// back when later ones need less. A change set that does not fit is captured while they stand
+// still.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/mapping.hpp"
+#include "commit/snapshot.hpp"
+
+namespace perdura::commit {
+
+class StagedSnapshot final : public Snapshot, private track::SharedWork {
+ public:
+  /// `memory_max`: bytes that it may take; 0: an eighth of the machine's memory.
+  static Result<std::unique_ptr<StagedSnapshot>> create(track::Tracker& tracker,
+                                                        track::Mutators& mutators,
+                                                        const std::byte* base, u64 unit_bytes,
+                                                        u64 memory_max = 0);
+
+  Result<bool> open() override;
+  Status write_lines(const track::DirtyMap& changes, log::VersionWriter& writer,
+                     Trimmer* trimmer) override;
+  Status write_units(std::span<const u64> units, const Take& take) override;
+  Status write_pages(const track::DirtyMap& changes, PageSink& sink) override;
+  void close() noexcept override;
+  u64 side_copies() const override { return 0; }
+  /// Memory that it has taken and keeps.
+  u64 held_bytes() const { return ready_; }
+
+ private:
+  StagedSnapshot(track::Tracker& tracker, track::Mutators& mutators, const std::byte* base,
+                 u64 unit_bytes, Mapping memory)
+      : tracker_(tracker),
+        mutators_(mutators),
+        base_(base),
+        unit_bytes_(unit_bytes),
+        memory_(std::move(memory)) {}
+
+  void help() noexcept override;
+  bool have_memory(u64 begin, u64 end) const noexcept;
+  const std::byte* staged(u64 i) const { return memory_.as<std::byte>() + i * unit_bytes_; }
+  template <class Visit>
+  Status for_each_page(const track::DirtyMap& changes, Visit&& visit) const;
+
+  track::Tracker& tracker_;
+  track::Mutators& mutators_;
+  const std::byte* const base_;
+  const u64 unit_bytes_;
+  const Mapping memory_;
+  u64 ready_ = 0;            ///< of the memory, from its beginning: it is there
+  u64 needed_ = 0;           ///< by the last change sets
+  std::vector<u64> listed_;  ///< units that changed, in rising order, as their copies lie
+  std::atomic<u64> next_{0};
+  std::atomic<bool> lacks_memory_{false};
+};
+
+}  // namespace perdura::commit
