@@ -1,7 +1,5 @@
 #include "commit/staged_snapshot.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -10,6 +8,7 @@
 
 #include "base/assert.hpp"
 #include "base/line_mask.hpp"
+#include "base/memory_limit.hpp"
 #include "commit/capture.hpp"
 
 namespace perdura::commit {
@@ -17,13 +16,7 @@ namespace {
 
 /// Copied by one thread at a time, into a huge page where the system has one.
 constexpr u64 kPieceBytes = 2 * kMiB;
-constexpr u64 kMemoryShare = 8;  ///< of the machine's memory one part
-constexpr u64 kMemoryMin = 64 * kMiB;
-
-u64 share_of_memory() {
-  const auto pages = static_cast<u64>(std::max(0L, ::sysconf(_SC_PHYS_PAGES)));
-  return round_up(std::max(pages * kPageBytes / kMemoryShare, kMemoryMin), kPieceBytes);
-}
+constexpr u64 kMemoryShare = 8;  ///< of the process's memory one part
 
 /// Lines on their way to the log from where they were copied to.
 class StagedLines {
@@ -66,7 +59,8 @@ Result<std::unique_ptr<StagedSnapshot>> StagedSnapshot::create(track::Tracker& t
                                                                track::Mutators& mutators,
                                                                const std::byte* base,
                                                                u64 unit_bytes, u64 memory_max) {
-  const u64 bytes = memory_max == 0 ? share_of_memory() : round_up(memory_max, kPieceBytes);
+  const u64 bytes =
+      round_up(memory_max != 0 ? memory_max : memory_limit() / kMemoryShare, kPieceBytes);
   PERDURA_ASSIGN(Mapping memory, Mapping::aligned(bytes, kPieceBytes));
   ::madvise(memory.as(), memory.length(), MADV_HUGEPAGE);
   return std::unique_ptr<StagedSnapshot>(

@@ -2,9 +2,9 @@
 // still all that changed is copied aside, by them as well, at the speed of memory. What is slow,
 // the checksums and the medium, comes when they run again.
 //
-// Memory for it is taken as far as change sets need it, up to an eighth of the machine's, and given
-// back when later ones need less. A change set that does not fit is captured while they stand
-// still.
+// Memory for it is taken as far as change sets need it, up to an eighth of what the process may
+// use, and given back when later ones need less. A change set that does not fit is captured while
+// they stand still.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@ namespace perdura::commit {
 
 class StagedSnapshot final : public Snapshot, private track::SharedWork {
  public:
-  /// `memory_max`: bytes that it may take; 0: an eighth of the machine's memory.
+  /// `memory_max`: bytes that it may take; 0: an eighth of memory_limit().
   static Result<std::unique_ptr<StagedSnapshot>> create(track::Tracker& tracker,
                                                         track::Mutators& mutators,
                                                         const std::byte* base, u64 unit_bytes,

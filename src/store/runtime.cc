@@ -3,7 +3,6 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -15,6 +14,7 @@
 #include "base/threads.hpp"
 #include "commit/read_only.hpp"
 #include "heap/root_selection.hpp"
+#include "store/check_options.hpp"
 #include "store/open_stores.hpp"
 #include "store/transaction_blocks.hpp"
 #include "store/transaction_replay.hpp"
@@ -22,61 +22,6 @@
 
 namespace perdura::detail {
 namespace {
-
-/// Whether it is an enumerator; from C it may be any number.
-template <class Enum>
-bool is_up_to(Enum last, Enum value) {
-  return static_cast<u32>(value) <= static_cast<u32>(last);
-}
-
-Status check_options(const Options& options) {
-  const auto invalid = [](const std::string& what) {
-    return Failure{Code::kInvalidArgument, what};
-  };
-  if (!std::has_single_bit(options.granule_bytes) || options.granule_bytes < kLineBytes ||
-      options.granule_bytes > kPageBytes)
-    return invalid("granule_bytes is a power of two from 64 to 4096, not " +
-                   std::to_string(options.granule_bytes));
-  if (options.region_limit_bytes < kMiB || options.region_limit_bytes % kMiB != 0 ||
-      options.region_limit_bytes > format::kRegionBytesMax)
-    return invalid("region_limit_bytes is a multiple of 1 MiB from 1 MiB to 16 TiB, not " +
-                   std::to_string(options.region_limit_bytes));
-  if (options.region_address % kPageBytes != 0)
-    return invalid("region_address must be a multiple of 4096");
-  if (!std::has_single_bit(options.log_segment_bytes) ||
-      options.log_segment_bytes < format::kSegmentBytesMin ||
-      options.log_segment_bytes > format::kSegmentBytesMax)
-    return invalid("log_segment_bytes is a power of two from 32768 to 1048576, not " +
-                   std::to_string(options.log_segment_bytes));
-  if (!std::has_single_bit(options.chunk_bytes) || options.chunk_bytes < kPageBytes ||
-      options.chunk_bytes > 4 * kMiB)
-    return invalid("chunk_bytes is a power of two from 4096 to 4194304, not " +
-                   std::to_string(options.chunk_bytes));
-  if (options.aliases != 0 &&
-      (!std::has_single_bit(options.aliases) || options.aliases > format::kAliasesMax))
-    return invalid("aliases is 0 or a power of two up to 256, not " +
-                   std::to_string(options.aliases));
-  if (options.region.size() > format::kRegionNameMax ||
-      options.region.find('\0') != options.region.npos)
-    return invalid("region is a name of up to 31 bytes, not '" + options.region + "'");
-  if (options.log_limit_bytes != 0 && options.log_limit_bytes < 2 * format::kSegmentBytesMin)
-    return invalid("log_limit_bytes is at least " + std::to_string(2 * format::kSegmentBytesMin));
-  const track::Kind* const tracker = track::find_kind(options.tracking);
-  if (tracker == nullptr) return invalid("tracking is none of the trackers");
-  if (options.aliases != 0 && tracker->is_reported)
-    return invalid("aliases tell objects apart for a page tracker; reported stores need none");
-  if (!is_up_to(Capture::kBackground, options.capture))
-    return invalid("capture is none of the three ways");
-  if (options.capture == Capture::kBackground && options.aliases != 0)
-    return invalid("with aliases there is no background capture; choose one of the two");
-  if (!is_up_to(Verify::kNever, options.verify)) return invalid("verify is none of the three ways");
-  if (!is_up_to(OnDamage::kThrow, options.on_damage))
-    return invalid("on_damage is neither kEnd nor kThrow");
-  if (options.verify_reports && !tracker->is_reported)
-    return invalid("verify_reports needs a tracker of reported stores");
-  if (!is_up_to(Engine::kDualCopy, options.engine)) return invalid("engine is none of the engines");
-  return store::engine_kind(options.engine).check_options(options);
-}
 
 // Programs run differently with these trackers: their system calls get errors that they would not
 // have got. Once a process.
@@ -115,7 +60,7 @@ Result<std::unique_ptr<Runtime>> Runtime::open(std::string_view uri, const Optio
 
 Result<std::unique_ptr<Runtime>> Runtime::try_open(std::string_view uri, const Options& options,
                                                    const InternalOptions& internal) {
-  PERDURA_TRY(check_options(options));
+  PERDURA_TRY(store::check_options(options));
   std::unique_ptr<Runtime> runtime(new Runtime(as_meant(options), internal));
   runtime->process_generation_ = process_generation();
   PERDURA_TRY(runtime->open_volume(uri));
@@ -250,10 +195,7 @@ Status Runtime::start() {
                    "'" + name() +
                        "' has aliases, and with them there is no background capture; open it "
                        "without Capture::kBackground"};
-  if (const std::optional<commit::Aside> how = aside(); how) {
-    PERDURA_ASSIGN(snapshot_, commit::make_snapshot(*how, *tracker_, *mutators_, *region_,
-                                                    engine_->unit_bytes()));
-  }
+  PERDURA_TRY(make_snapshot());
   commit::Checkpointer::Config config;
   config.engine = engine_.get();
   config.region = region_.get();
@@ -272,6 +214,21 @@ Status Runtime::start() {
   }
   checkpointer_ = std::make_unique<commit::Checkpointer>(config, durable_version_);
   return {};
+}
+
+// Where the process has no address space for copies and nobody asked for them, there are none.
+Status Runtime::make_snapshot() {
+  const std::optional<commit::Aside> how = aside();
+  if (!how) return {};
+  auto made = commit::make_snapshot(*how, *tracker_, *mutators_, *region_, engine_->unit_bytes());
+  if (made) {
+    snapshot_ = std::move(*made);
+    return {};
+  }
+  const bool is_asked = options_.capture == Capture::kBackground;
+  if (!is_asked && *how == commit::Aside::kAtOpening && made.failure().code == Code::kNoMemory)
+    return {};
+  return made.failure();
 }
 
 // How a capture in the background copies aside, if there is one. By itself a tracker of pages has

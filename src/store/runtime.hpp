@@ -117,6 +117,7 @@ class Runtime {
   commit::Findings findings() const;
   Status untold_damage() const;
   std::optional<commit::Aside> aside() const;
+  Status make_snapshot();
   Result<std::unique_ptr<commit::Engine>> make_engine();
   Status choose_tracker();
   Status make_tracker(const track::Kind& kind);
