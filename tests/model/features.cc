@@ -69,8 +69,6 @@ const char* impossible(Feature one, Feature other) {
   if (meet(bit(Feature::kDeletedFile), bit(Feature::kFault) | bit(Feature::kFullDisk)) ||
       meet(bit(Feature::kFault), bit(Feature::kFullDisk)))
     return "one thing is wrong with a file at a time";
-  if (meet(bit(Feature::kBackground), bit(Feature::kAllocatingTypes) | bit(Feature::kBitmap)))
-    return "they meet too rarely to be counted on";
   if (meet(bit(Feature::kOtherBuild),
            bit(Feature::kContainer) | bit(Feature::kPins) | bit(Feature::kFunctions)))
     return "another build has no part in the container";

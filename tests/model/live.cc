@@ -260,9 +260,8 @@ void note_configuration(const Live& live, size_t number) {
               : live.program.medium == "memcached" ? Feature::kMemcached
                                                    : Feature::kFile);
   if (options.aliases != 0) journal.use(Feature::kAliases);
-  const bool is_staged = options.tracking != Tracking::kReported &&
-                         options.tracking != Tracking::kBitmap && options.aliases == 0 &&
-                         live.program.medium != "emu";
+  const bool is_staged =
+      !reports_stores(options) && options.aliases == 0 && live.program.medium != "emu";
   if (options.capture == Capture::kBackground ||
       (options.capture == Capture::kAutomatic &&
        (is_staged ||
