@@ -281,8 +281,12 @@ void Image::sum_copy(ObjectHead& head) const {
   const u64 image = head.bytes < bytes.size() && head.callers < bytes.size()
                         ? format::object_image_bytes(head)
                         : ~u64{0};
-  if (copy <= store.size() && image <= store.size() - copy)
-    head.copy_checksum = pieces_checksum(store.data() + copy, image, kPageBytes);
+  if (copy <= store.size() && image <= store.size() - copy) {
+    std::vector<u64> sums;  // of any number of pages, as ObjectCopies makes them
+    for (u64 at = 0; at < image; at += kPageBytes)
+      sums.push_back(checksum(store.data() + copy + at, std::min<u64>(kPageBytes, image - at)));
+    head.copy_checksum = checksum(sums.data(), sums.size() * sizeof(u64));
+  }
   if (has(head.functions_place, head.functions_bytes))
     head.functions_checksum = checksum(bytes.data() + head.functions_place, head.functions_bytes);
 }

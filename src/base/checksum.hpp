@@ -9,7 +9,8 @@ namespace perdura {
 
 u64 checksum(const void* data, size_t length) noexcept;
 
-/// The checksum of the array of the checksums of each `piece_bytes` of the data.
+/// The checksum of the array of the checksums of each `piece_bytes` of the data, of 512 pieces at
+/// most: a block of the log has fewer.
 u64 pieces_checksum(const void* data, size_t length, size_t piece_bytes) noexcept;
 
 /// The checksum of one 64 B line at a place; 0 for a line of zeros, so that space never written

@@ -99,9 +99,12 @@ Json run_job(const Arguments& arguments, u64 number) {
 }
 
 std::string text_of(size_t number, const Json& result) {
-  return fmt::format("PROBLEM in program {}, session {}: {}\n{}  again: {}\n", number,
-                     result.value("session", u64{0}) + 1, result["problem"].get<std::string>(),
-                     result.value("page", std::string()), result.value("again", std::string()));
+  // At its end as well: a program is long, and who is told of it may see the end alone.
+  const std::string problem =
+      fmt::format("PROBLEM in program {}, session {}: {}\n", number,
+                  result.value("session", u64{0}) + 1, result["problem"].get<std::string>());
+  return problem + result.value("page", std::string()) + problem +
+         "  again: " + result.value("again", std::string()) + "\n";
 }
 
 Json figures_of(const Totals& totals) {
