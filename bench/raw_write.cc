@@ -80,7 +80,7 @@ void gather_nontemporal(const Strided& from, std::byte* to) {
 RawFile::RawFile(const std::string& path, std::size_t size)
     : fd_(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_DIRECT, 0600)) {
   if (fd_ < 0) fail("open for direct writes");
-  if (const int error = io_uring_queue_init(kWritesInFlight, &ring_, 0); error != 0)
+  if (const int error = io_uring_queue_init(kInFlight, &ring_, 0); error != 0)
     fail("io_uring_queue_init", -error);
   if (const int error = posix_fallocate(fd_, 0, static_cast<off_t>(size)); error != 0)
     fail("posix_fallocate", error);
@@ -95,34 +95,46 @@ RawFile::~RawFile() {
   close(fd_);
 }
 
-void RawFile::begin_write(const std::byte* data, std::size_t size, std::size_t offset) {
+void RawFile::begin(Prepare prepare, std::byte* data, std::size_t size, std::size_t offset) {
   io_uring_sqe* const sqe = io_uring_get_sqe(&ring_);
-  io_uring_prep_write(sqe, fd_, data, static_cast<unsigned>(size), offset);
+  prepare(sqe, fd_, data, static_cast<unsigned>(size), offset);
   io_uring_sqe_set_data64(sqe, size);
   if (const int begun = io_uring_submit(&ring_); begun != 1) fail("io_uring_submit", -begun);
 }
 
-void RawFile::end_write() {
+void RawFile::end() {
   io_uring_cqe* cqe = nullptr;
   if (const int error = io_uring_wait_cqe(&ring_, &cqe); error != 0)
     fail("io_uring_wait_cqe", -error);
   const bool whole = cqe->res >= 0 && static_cast<std::uint64_t>(cqe->res) == cqe->user_data;
   const int error = cqe->res < 0 ? -cqe->res : ENOSPC;
   io_uring_cqe_seen(&ring_, cqe);
-  if (!whole) fail("direct write", error);
+  if (!whole) fail("direct read or write", error);
+}
+
+void RawFile::transfer(Prepare prepare, std::byte* data, std::size_t size) {
+  std::size_t in_flight = 0;
+  for (std::size_t offset = 0; offset < size; offset += kRequestBytes, ++in_flight) {
+    if (in_flight == kInFlight) {
+      end();
+      --in_flight;
+    }
+    begin(prepare, data + offset, std::min(kRequestBytes, size - offset), offset);
+  }
+  for (; in_flight != 0; --in_flight) end();
 }
 
 void RawFile::overwrite(const std::byte* data, std::size_t size) {
-  std::size_t in_flight = 0;
-  for (std::size_t offset = 0; offset < size; offset += kWriteBytes, ++in_flight) {
-    if (in_flight == kWritesInFlight) {
-      end_write();
-      --in_flight;
-    }
-    begin_write(data + offset, std::min(kWriteBytes, size - offset), offset);
-  }
-  for (; in_flight != 0; --in_flight) end_write();
+  transfer([](io_uring_sqe* sqe, int fd, std::byte* from, unsigned bytes,
+              std::size_t offset) { io_uring_prep_write(sqe, fd, from, bytes, offset); },
+           const_cast<std::byte*>(data), size);
   if (fdatasync(fd_) != 0) fail("fdatasync");
+}
+
+void RawFile::read(std::byte* data, std::size_t size) {
+  transfer([](io_uring_sqe* sqe, int fd, std::byte* to, unsigned bytes,
+              std::size_t offset) { io_uring_prep_read(sqe, fd, to, bytes, offset); },
+           data, size);
 }
 
 }  // namespace perdura::bench

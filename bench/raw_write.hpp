@@ -25,12 +25,13 @@ void copy_nontemporal(const Strided& from, std::byte* to, std::size_t to_distanc
 /// The same to contiguous memory.
 void gather_nontemporal(const Strided& from, std::byte* to);
 
-/// A preallocated, already written file, overwritten with O_DIRECT, several writes in flight.
+/// A preallocated, already written file, overwritten or read with O_DIRECT, several requests in
+/// flight.
 class RawFile {
  public:
   /// As many as a store's medium has at most, each as large as a block of its log.
-  static constexpr unsigned kWritesInFlight = 32;
-  static constexpr std::size_t kWriteBytes = 256 * kKiB;
+  static constexpr unsigned kInFlight = 32;
+  static constexpr std::size_t kRequestBytes = 256 * kKiB;
 
   RawFile(const std::string& path, std::size_t size);
   ~RawFile();
@@ -39,11 +40,17 @@ class RawFile {
 
   /// Write page-aligned memory from the file's start, then one fdatasync.
   void overwrite(const std::byte* data, std::size_t size);
+  /// Read the file's start into page-aligned memory.
+  void read(std::byte* data, std::size_t size);
 
  private:
-  void begin_write(const std::byte* data, std::size_t size, std::size_t offset);
+  using Prepare = void (*)(io_uring_sqe*, int fd, std::byte* data, unsigned size,
+                           std::size_t offset);
+
+  void transfer(Prepare prepare, std::byte* data, std::size_t size);
+  void begin(Prepare prepare, std::byte* data, std::size_t size, std::size_t offset);
   /// Waits for any of them.
-  void end_write();
+  void end();
 
   int fd_;
   io_uring ring_{};
