@@ -10,6 +10,7 @@
 #include <map>
 #include <stdexcept>
 #include <system_error>
+#include <utility>
 
 namespace perdura::bench {
 namespace {
@@ -18,6 +19,16 @@ std::map<std::string, ChildFunction>& children() {
   static std::map<std::string, ChildFunction> all;
   return all;
 }
+
+int become_command(const ChildArguments& arguments) {
+  std::vector<std::string> words = arguments;
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  execv(argv[0], argv.data());
+  throw std::runtime_error("cannot run " + words[0]);
+}
+const ChildRegistration kCommandChild(ChildProcess::kCommand, become_command);
 
 }  // namespace
 
@@ -38,8 +49,9 @@ int run_child(const std::string& name, const ChildArguments& arguments) {
 }
 
 ChildProcess::ChildProcess(const std::string& name, const ChildArguments& arguments) : name_(name) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
+  int ends[2], input[2];
+  if (pipe2(ends, O_CLOEXEC) != 0 || pipe2(input, O_CLOEXEC) != 0)
+    throw std::system_error(errno, std::generic_category(), "pipe");
   std::string self = "/proc/self/exe", flag = "--child", child = name;
   std::vector<std::string> copies = arguments;
   std::vector<char*> argv = {self.data(), flag.data(), child.data()};
@@ -49,11 +61,14 @@ ChildProcess::ChildProcess(const std::string& name, const ChildArguments& argume
   pid_ = vfork();
   if (pid_ == 0) {
     dup2(ends[1], STDOUT_FILENO);
+    dup2(input[0], STDIN_FILENO);
     execv(self.c_str(), argv.data());
     _exit(127);
   }
   close(ends[1]);
+  close(input[0]);
   out_ = ends[0];
+  in_ = input[1];
   if (pid_ < 0) throw std::system_error(errno, std::generic_category(), "fork");
 }
 
@@ -77,6 +92,12 @@ std::string ChildProcess::read_line() {
   }
 }
 
+void ChildProcess::write_line(const std::string& line) {
+  const std::string whole = line + "\n";
+  if (write(in_, whole.data(), whole.size()) != static_cast<ssize_t>(whole.size()))
+    throw std::runtime_error("the step '" + name_ + "' takes no more input");
+}
+
 void ChildProcess::kill() {
   if (pid_ < 0) return;
   ::kill(pid_, SIGKILL);
@@ -85,6 +106,7 @@ void ChildProcess::kill() {
 
 int ChildProcess::wait() {
   if (pid_ < 0) return 0;
+  close(std::exchange(in_, -1));
   int status = 0;
   while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
   }

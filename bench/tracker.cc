@@ -345,12 +345,14 @@ class AdviceTrial {
       if (each["interval_ms"] == ms) one.advised = each["way"].get<std::string>();
     std::vector<Tracker> trackers;
     for (const Json& way : advice["ways"]) {
-      if (way.contains("unavailable")) continue;
-      trackers.push_back({way["name"], way["aliases"], way["compare"], way["tracking"]});
-      for (const Json& prediction : way["predictions"])
-        if (prediction["interval_ms"] == ms)
-          one.ways.push_back({trackers.back().name, prediction["slowdown"].get<double>(), 0});
+      if (way.contains("unavailable") || !way.contains("predictions")) continue;
+      for (const Json& prediction : way["predictions"]) {
+        if (prediction["interval_ms"] != ms) continue;
+        trackers.push_back({way["name"], way["aliases"], way["compare"], way["tracking"]});
+        one.ways.push_back({trackers.back().name, prediction["slowdown"].get<double>(), 0});
+      }
     }
+    if (trackers.empty()) return;  // it says nothing of that interval
     std::vector<Setting> settings = {{kPage}};
     for (const Tracker& tracker : trackers) settings.push_back({tracker, interval_s});
     const auto runs = campaign_.rounds(program, settings, 3);

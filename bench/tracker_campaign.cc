@@ -94,17 +94,6 @@ Window scaled(const Program& program, const Window& window, double known, double
 
 // --- children ------------------------------------------------------------------------------------
 
-/// PROGRAM ARGUMENTS…, on any processor.
-int become_command(const ChildArguments& arguments) {
-  std::vector<std::string> words = arguments;
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  execv(argv[0], argv.data());
-  throw std::runtime_error("cannot run " + words[0]);
-}
-const ChildRegistration kCommand("tracker-command", become_command);
-
 /// NAME=VALUE … -- PROGRAM ARGUMENTS…
 int become_program(const ChildArguments& arguments) {
   pin_thread(kBackgroundCpu);
@@ -113,7 +102,7 @@ int become_program(const ChildArguments& arguments) {
     const auto equals = at->find('=');
     setenv(at->substr(0, equals).c_str(), at->substr(equals + 1).c_str(), 1);
   }
-  return become_command({at + 1, arguments.end()});
+  return run_child(ChildProcess::kCommand, {at + 1, arguments.end()});
 }
 const ChildRegistration kProgram("tracker-program", become_program);
 
@@ -215,7 +204,7 @@ Json Campaign::advise(const Program& program) {
   for (const std::string& each : program.arguments) arguments.push_back(each);
   arguments.push_back(std::to_string(steps_between(program, kOfferedEveryS)));
   // It prints less than a pipe holds.
-  ChildProcess child("tracker-command", arguments);
+  ChildProcess child(ChildProcess::kCommand, arguments);
   if (const int code = child.wait(); code != 0)
     throw std::runtime_error(fmt::format("perdura advise ended with code {}", code));
   std::ifstream(file) >> advice;
@@ -268,7 +257,8 @@ Run Campaign::run(const Program& program, const Setting& setting) {
   if (const int code = child.wait(); code != 0)
     throw std::runtime_error(fmt::format("{} ended with code {}", program.name, code));
   Run run{result["seconds"].get<double>(), result["cpu_seconds"].get<double>(),
-          result["checkpoint_seconds"].get<double>(), nullptr};
+          result["checkpoint_seconds"].get<double>(), result["queued_seconds"].get<double>(),
+          nullptr};
   if (setting.tracker) {
     std::ifstream(statistics) >> run.statistics;
     if (run.count("refused_blocks") != 0 || run.count("failed_checkpoints") != 0)

@@ -62,6 +62,7 @@ struct Run {
   double seconds;
   double cpu_seconds;         ///< of the program's own thread
   double checkpoint_seconds;  ///< of `seconds`; known in a window
+  double queued_seconds;      ///< of `seconds`, while others had the processor
   Json statistics;            ///< null with plain malloc
   double count(const std::string& name) const { return statistics[name].get<double>(); }
 };

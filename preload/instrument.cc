@@ -11,7 +11,9 @@
 
 #include "base/clock.hpp"
 #include "base/unique_fd.hpp"
+#include "media/decorator.hpp"
 #include "preload/children.hpp"
+#include "preload/reports.hpp"
 #include "preload/sampler.hpp"
 #include "preload/settings.hpp"
 #include "region/volume.hpp"
@@ -87,6 +89,31 @@ Status remove_store_of_earlier_run(const std::string& uri) {
   return {};
 }
 
+/// Space that nobody will write to: a program that is sampled takes no checkpoint, and would wait
+/// for memory that it asks for and never uses.
+class PromisedSpace final : public media::Decorator {
+ public:
+  using Decorator::Decorator;
+  /// From now on it grows by words alone.
+  void begin() { promises_ = true; }
+
+  media::Geometry geometry() const override {
+    media::Geometry geometry = Decorator::geometry();
+    geometry.size = std::max(geometry.size, promised_.load(std::memory_order_relaxed));
+    return geometry;
+  }
+  Status grow(u64 size, bool prewrite) override {
+    if (!promises_) return Decorator::grow(size, prewrite);
+    promised_.store(std::max(size, promised_.load(std::memory_order_relaxed)),
+                    std::memory_order_relaxed);
+    return {};
+  }
+
+ private:
+  bool promises_ = false;
+  std::atomic<u64> promised_{0};
+};
+
 Result<std::unique_ptr<detail::Runtime>> open_new(const Settings& settings) {
   const LowDescriptorsTaken low_descriptors;
   PERDURA_TRY(remove_store_of_earlier_run(settings.uri));
@@ -98,12 +125,17 @@ Result<std::unique_ptr<detail::Runtime>> open_new(const Settings& settings) {
   options.region = kRegionName;
   // Without a name it never outlives its process, whatever ends that, and whatever fails from here
   // on.
-  if (settings.is_default_uri)
-    internal.wrap = [](std::unique_ptr<media::Medium> medium) {
-      (void)medium->give_up_name();
-      return medium;
-    };
-  return detail::Runtime::open(settings.uri, options, internal);
+  PromisedSpace* space = nullptr;
+  internal.wrap = [&](std::unique_ptr<media::Medium> medium) -> std::unique_ptr<media::Medium> {
+    if (settings.is_default_uri) (void)medium->give_up_name();
+    if (settings.sample_path.empty()) return medium;
+    auto promised = std::make_unique<PromisedSpace>(std::move(medium));
+    space = promised.get();
+    return promised;
+  };
+  auto runtime = detail::Runtime::open(settings.uri, options, internal);
+  if (runtime && space != nullptr) space->begin();
+  return runtime;
 }
 
 Status begin() {
@@ -113,6 +145,9 @@ Status begin() {
   if (page == MAP_FAILED || ::madvise(page, kPageBytes, MADV_WIPEONFORK) != 0)
     return system_failure(errno, "cannot map memory that a fork wipes (Linux 4.14 can)");
   const Usage begin = usage_now();
+  // Reports that nobody took would be asked about one by one.
+  const Status taken = take_reports(settings.by_reports ? Reports::kTracked : Reports::kCounted);
+  if (settings.by_reports && !taken) return taken;
   PERDURA_ASSIGN(auto runtime, open_new(settings));
   PERDURA_TRY(let_children_inherit(runtime->region()));
   if (!settings.sample_path.empty()) {

@@ -194,7 +194,7 @@ namespace preload = perdura::preload;
 
 PERDURA_EXPORT void* malloc(size_t size) { return preload::allocate_plain(size); }
 
-PERDURA_EXPORT void free(void* block) {
+PERDURA_EXPORT __attribute__((flatten)) void free(void* block) {
   if (preload::memory.holds(block)) [[likely]]
     preload::release(block);
   else preload::libc().release(block);

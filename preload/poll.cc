@@ -23,6 +23,8 @@ u64 coarse_ns() {
 __attribute__((noinline)) int poll_slow(u64 now_ns, u64 due) {
   if (!due_ns.compare_exchange_strong(due, kUnderWay)) return 0;  // another thread's turn
   const InLibrary in_library;
+  // Of a program that reports: a checkpoint in the background may wait for what it has begun.
+  opened->runtime->mutators().leave_polled();
   if (due == kNotPolled) {
     opened->runtime->checkpointer().every(std::chrono::milliseconds{0});
     due_ns = now_ns + poll_interval_ns;

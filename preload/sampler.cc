@@ -14,38 +14,69 @@
 #include "base/clock.hpp"
 #include "base/threads.hpp"
 #include "preload/instrument.hpp"
+#include "preload/reports.hpp"
 
 namespace perdura::preload {
 
 using track::DirtyMap;
 
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json to_json(const Spent& spent) {
+  return {{"wall_ns", spent.wall_ns},
+          {"cpu_ns", spent.cpu_ns},
+          {"waited_ns", spent.waited_wall_ns()},
+          {"stopped_ns", spent.stopped_ns}};
+}
+
+}  // namespace
+
+Sampler::Taken& Sampler::Taken::operator+=(const Taken& other) {
+  spent += other.spent;
+  faults += other.faults;
+  reports += other.reports;
+  return *this;
+}
+
+Sampler::Interval::Interval(u64 interval_ns, u64 region_bytes)
+    : ns(interval_ns),
+      lines(value_or_throw(DirtyMap::create(region_bytes))),
+      pages(value_or_throw(DirtyMap::create(region_bytes))),
+      new_pages(value_or_throw(DirtyMap::create(region_bytes))) {}
+
 Sampler::Sampler(detail::Runtime& runtime, std::string path, u64 begin_ns)
     : runtime_(runtime),
       path_(std::move(path)),
+      fault_ns_(value_or_throw(measure_faults())),
       begin_ns_(begin_ns),
       shadow_(value_or_throw(Mapping::anonymous(runtime.region().limit()))),
+      column_(kColumnMs * 1'000'000, runtime.region().limit()),
       ever_(value_or_throw(DirtyMap::create(runtime.region().limit()))) {
-  const u64 now = now_ns();
-  next_ns_ = now + kSampleNs;
-  const u64 bytes = runtime.region().limit();
   for (const u64 ms : kIntervalsMs)
-    intervals_.push_back({.ns = ms * 1'000'000,
-                          .due_ns = now + ms * 1'000'000,
-                          .lines = value_or_throw(DirtyMap::create(bytes)),
-                          .pages = value_or_throw(DirtyMap::create(bytes)),
-                          .sums = {}});
+    intervals_.emplace_back(ms * 1'000'000, runtime.region().limit());
   // A program that became this one left its own.
   ::unlink(path_.c_str());
+  meter_.begin(0);
+  next_ns_ = now_ns() + kCycle[0].ms * 1'000'000;
 }
 
 void Sampler::start() {
   const NoSignals no_signals;
   thread_ = std::thread([this] {
+    {
+      std::lock_guard lock(mutex_);
+      thread_id_ = ::gettid();
+      meter_.begin(thread_id_);
+    }
     while (!polled_) {
       const u64 now = now_ns();
       if (now < next_ns_) std::this_thread::sleep_for(std::chrono::nanoseconds(next_ns_ - now));
       std::lock_guard lock(mutex_);
-      if (!polled_) sample_and_publish();
+      if (polled_) return;
+      if (const u64 more = remaining_ns(); more != 0) next_ns_ = now_ns() + more;
+      else sample_and_publish(false);
     }
   });
   thread_.detach();
@@ -56,48 +87,81 @@ void Sampler::poll(u64 now) {
   if (now < next_ns_.load(std::memory_order_relaxed)) return;
   const InLibrary in_library;
   std::lock_guard lock(mutex_);
-  const u64 begin = now_ns();
-  sample_and_publish();
-  const u64 took = now_ns() - begin;
-  sampling_ns_ += took;
-  // Time goes on as if this had taken none.
-  next_ns_ += took;
-  for (Interval& interval : intervals_) interval.due_ns += took;
+  if (const u64 more = remaining_ns(); more != 0) next_ns_ = now_ns() + more;
+  else sample_and_publish(true);
 }
 
-void Sampler::sample_and_publish() {
-  const u64 begin = now_ns();
-  sample();
-  const u64 sampled = now_ns();
-  next_ns_ = std::max(next_ns_ + kSampleNs, sampled + (sampled - begin) * (kSamplingShare - 1));
-  if (sampled < next_publication_ns_) return;
-  publish();
-  const u64 published = now_ns();
-  next_publication_ns_ =
-      std::max(sampled + kPublishNs, published + (published - sampled) * kPublishingShare);
+u64 Sampler::remaining_ns() const {
+  constexpr u64 kPatience = 8;  // where everything else is busy
+  const u64 wanted = kCycle[in_cycle_].ms * 1'000'000;
+  const Spent spent = meter_.spent();
+  return spent.own_ns() >= wanted || spent.wall_ns >= kPatience * wanted ? 0
+                                                                         : wanted - spent.own_ns();
 }
 
-void Sampler::sample() {
+void Sampler::sample_and_publish(bool in_program) {
   ++samples_;
+  const u64 begin = now_ns();
+  add_changes(cut());
+  const u64 sampled = now_ns();
+  in_cycle_ = (in_cycle_ + 1) % kCycle.size();
+  if (sampled >= next_publication_ns_) {
+    publish();
+    const u64 published = now_ns();
+    next_publication_ns_ =
+        std::max(sampled + kPublishNs, published + (published - sampled) * kPublishingShare);
+  }
+  // In the program's own thread nothing of it went by meanwhile.
+  const u64 now = now_ns();
+  if (in_program) meter_.begin(thread_id_);
+  next_ns_ = std::max((in_program ? now : begin) + kCycle[in_cycle_].ms * 1'000'000,
+                      now + (sampled - begin) * (kSamplingShare - 1));
+}
+
+// Ends the stretch, of which it says what it took, and begins another.
+Sampler::Taken Sampler::cut() {
+  const u64 reports = reports_counted();
+  const Taken taken{.spent = meter_.spent(), .reports = reports - std::exchange(reports_, reports)};
   runtime_.mutators().stop();
-  const Status cut = runtime_.tracker().cut();
+  const Status done = runtime_.tracker().cut();
   runtime_.mutators().resume();
-  if (!cut) say(cut.failure().message);
+  meter_.begin(thread_id_);
+  if (!done) say(done.failure().message);
+  return taken;
+}
+
+std::vector<Sampler::Interval*> Sampler::intervals_of_stretch(const Spent& spent) {
+  std::vector<Interval*> found{&column_};
+  const size_t alone = kCycle[in_cycle_].interval;
+  for (size_t i = 0; i < intervals_.size(); ++i) {
+    const bool is_long = i >= kShortIntervals;
+    if (is_long || (i == alone && spent.own_ns() <= kStretchMax * intervals_[i].ns))
+      found.push_back(&intervals_[i]);
+  }
+  return found;
+}
+
+void Sampler::add_changes(Taken taken) {
+  const std::vector<Interval*> intervals = intervals_of_stretch(taken.spent);
   runtime_.tracker().collect().for_each_page([&](u64 page, u64) {
     const u64 changed = compare(page);
-    new_pages_ += ever_.add_first(page * kLinesPerPage) ? 1 : 0;
-    for (Interval& interval : intervals_) {
-      interval.pages.add(page * kLinesPerPage, 1);
-      interval.lines.add_mask(page, changed);
+    const bool is_new = ever_.add_first(page * kLinesPerPage);
+    (is_new ? new_pages_ : taken.faults) += 1;
+    for (Interval* interval : intervals) {
+      interval->pages.add(page * kLinesPerPage, 1);
+      interval->lines.add_mask(page, changed);
+      if (is_new) interval->new_pages.add(page * kLinesPerPage, 1);
     }
   });
   runtime_.tracker().settle(true);
-  const u64 now = now_ns();
-  for (Interval& interval : intervals_)
-    if (interval.due_ns <= now) {
-      end_interval(interval);
-      interval.due_ns = std::max(interval.due_ns + interval.ns, now);
-    }
+  taken_ += taken;
+  for (Interval* interval : intervals) {
+    interval->taken += taken;
+    // A short one is over, even where the program had no processor for so long.
+    if (interval->ns <= kCycle[in_cycle_].ms * 1'000'000 ||
+        interval->taken.spent.own_ns() >= interval->ns)
+      end_interval(*interval);
+  }
 }
 
 // The lines of a page that are not as they were; the copy is brought up to date.
@@ -114,17 +178,25 @@ u64 Sampler::compare(u64 page) {
 }
 
 void Sampler::end_interval(Interval& interval) {
-  const Sums before = interval.sums;
-  ++interval.sums.checkpoints;
-  interval.pages.for_each_page(
-      [&](u64 page, u64) { add_page(interval.sums, page, interval.lines.page_mask(page)); });
-  if (&interval == &intervals_[kColumnInterval]) add_column(interval, before);
+  Sums& sums = interval.sums;
+  const Sums before = sums;
+  ++sums.checkpoints;
+  interval.pages.for_each_page([&](u64 page, u64) {
+    add_page(sums, page, interval.lines.page_mask(page), interval.new_pages.has_page(page));
+  });
+  const auto pages = static_cast<double>(sums.pages - before.pages);
+  sums.pages_squared += pages * pages;
+  sums.taken += interval.taken;
+  if (&interval == &column_) add_column(before);
   interval.pages.clear();
   interval.lines.clear();
+  interval.new_pages.clear();
+  interval.taken = {};
 }
 
-void Sampler::add_page(Sums& sums, u64 page, u64 changed) {
+void Sampler::add_page(Sums& sums, u64 page, u64 changed, bool is_new) {
   ++sums.pages;
+  sums.new_pages += is_new ? 1 : 0;
   sums.lines += static_cast<u64>(std::popcount(changed));
   runtime_.heap().blocks().blocks_of_page(page, blocks_);
   u64 in_blocks = 0;
@@ -150,6 +222,7 @@ void Sampler::add_page(Sums& sums, u64 page, u64 changed) {
   sums.metadata_lines += static_cast<u64>(std::popcount(metadata));
   const auto add = [&](Found& found, u64 faults, u64 lines) {
     found.faults += faults;
+    found.new_faults += is_new ? faults : 0;
     found.lines += static_cast<u64>(std::popcount(lines | metadata));
   };
   add(sums.parts.back(), touched, in_changed_blocks);
@@ -170,13 +243,13 @@ void Sampler::add_page(Sums& sums, u64 page, u64 changed) {
   }
 }
 
-void Sampler::add_column(const Interval& interval, const Sums& before) {
+void Sampler::add_column(const Sums& before) {
   if (in_column_ == 0) columns_.emplace_back();
   Column& column = columns_.back();
-  column.pages += interval.sums.pages - before.pages;
-  column.lines += interval.sums.lines - before.lines;
-  column.blocks += interval.sums.blocks - before.blocks;
-  interval.lines.for_each_page([&](u64 page, u64 mask) {
+  column.pages += column_.sums.pages - before.pages;
+  column.lines += column_.sums.lines - before.lines;
+  column.blocks += column_.sums.blocks - before.blocks;
+  column_.lines.for_each_page([&](u64 page, u64 mask) {
     column.lines_of_chunk[page * kPageBytes / kChunkBytes] += static_cast<u64>(std::popcount(mask));
   });
   in_column_ = (in_column_ + 1) % columns_merged_;
@@ -201,14 +274,20 @@ void Sampler::end() {
 }
 
 void Sampler::publish() {
-  using Json = nlohmann::ordered_json;
+  const u64 stopped = now_ns();
   runtime_.mutators().stop();
   const HeapAudit audit = runtime_.heap().audit();
   runtime_.mutators().resume();
+  meter_.add_stopped(now_ns() - stopped);
+  Spent spent = taken_.spent;
+  spent += meter_.spent();
   std::error_code unknown;
   Json json = {{"program", std::filesystem::read_symlink("/proc/self/exe", unknown).string()},
                {"run_ns", now_ns() - begin_ns_},
-               {"sampling_ns", sampling_ns_},
+               {"spent", to_json(spent)},
+               {"faults", taken_.faults},
+               {"reports", reports_counted()},
+               {"fault_ns", {{"least", fault_ns_.least}, {"median", fault_ns_.median}}},
                {"samples", samples_},
                {"new_pages", new_pages_},
                {"live_bytes", audit.live_bytes},
@@ -219,11 +298,18 @@ void Sampler::publish() {
     const Sums& sums = interval.sums;
     Json parts = Json::array();
     for (size_t i = 0; i < kParts.size(); ++i)
-      parts.push_back(
-          {{"parts", kParts[i]}, {"faults", sums.parts[i].faults}, {"lines", sums.parts[i].lines}});
+      parts.push_back({{"parts", kParts[i]},
+                       {"faults", sums.parts[i].faults},
+                       {"new_faults", sums.parts[i].new_faults},
+                       {"lines", sums.parts[i].lines}});
     json["intervals"].push_back({{"ms", interval.ns / 1'000'000},
                                  {"checkpoints", sums.checkpoints},
+                                 {"spent", to_json(sums.taken.spent)},
+                                 {"faults", sums.taken.faults},
+                                 {"reports", sums.taken.reports},
                                  {"pages", sums.pages},
+                                 {"new_pages", sums.new_pages},
+                                 {"pages_squared", sums.pages_squared},
                                  {"lines", sums.lines},
                                  {"blocks", sums.blocks},
                                  {"metadata_lines", sums.metadata_lines},
@@ -238,7 +324,8 @@ void Sampler::publish() {
                        {"blocks", column.blocks},
                        {"chunks", chunks}});
   }
-  json["column_ms"] = intervals_[kColumnInterval].ns / 1'000'000 * columns_merged_;
+  json["column_interval_ms"] = kColumnMs;
+  json["column_ms"] = kColumnMs * columns_merged_;
   json["chunk_bytes"] = kChunkBytes;
   json["columns"] = columns;
   // Who reads it finds all of it, or what was there before.

@@ -62,17 +62,18 @@ std::optional<u64> parse_bytes(std::string_view text) {
   return number->value * factor;
 }
 
-// Of the page trackers only userfault finds what system calls store. The others make them fail, and
-// programs take that for something else: fgets() for the end of the file.
+// What the compiler reports is found as well. Of the page trackers only userfault finds what system
+// calls store. The others make them fail, and programs take that for something else: fgets() for
+// the end of the file.
 Status check_tracking(std::string_view text) {
-  if (text.empty() || text == "automatic" || text == "userfault") return {};
+  if (text.empty() || text == "automatic" || text == "userfault" || text == "compiled") return {};
   if (text == "sigbus" || text == "protect")
     return Failure{Code::kUnsupported,
                    "PERDURA_TRACKING=" + std::string(text) +
                        " makes system calls fail that store into the heap, read() for one, and a "
                        "program that does not know may go wrong in silence; leave it out, for "
                        "userfault"};
-  return invalid("PERDURA_TRACKING", text, "automatic or userfault");
+  return invalid("PERDURA_TRACKING", text, "automatic, userfault or compiled");
 }
 
 }  // namespace
@@ -93,8 +94,12 @@ Result<Settings> Settings::from_environment() {
                      "a number of milliseconds from 0 (no checkpoints) to 86400000");
     settings.checkpoint_interval = std::chrono::milliseconds(number->value);
   }
-  PERDURA_TRY(check_tracking(variable("PERDURA_TRACKING")));
-  settings.options.tracking = Tracking::kUserfault;
+  const std::string_view named = variable("PERDURA_TRACKING");
+  PERDURA_TRY(check_tracking(named));
+  settings.by_reports = named == "compiled";
+  settings.options.tracking = settings.by_reports ? Tracking::kCompiled : Tracking::kUserfault;
+  // Trackers are compared on memory that is the same.
+  settings.options.huge_pages = false;
   if (const std::string_view text = variable("PERDURA_ALIASES"); !text.empty()) {
     const std::optional<Number> number = parse_number(text);
     if (!number || !number->unit.empty() || number->value > format::kAliasesMax ||

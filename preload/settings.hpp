@@ -14,6 +14,7 @@ struct Settings {
   std::string uri;
   bool is_default_uri = false;
   Options options;
+  bool by_reports = false;  ///< changes are what the program's compiler reports
   std::chrono::milliseconds checkpoint_interval{64};  ///< 0: never
   std::string statistics_path;                        ///< empty: none are written
   std::string sample_path;  ///< not empty: sample instead of taking checkpoints

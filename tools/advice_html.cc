@@ -100,24 +100,26 @@ std::string heat_map(const Json& sample, double seconds) {
 
 std::string table(const Advice& advice) {
   std::string html = "<table><tr><th>way</th>";
-  for (const u64 ms : advice.intervals_ms)
-    html += fmt::format("<th colspan='2'>every {}</th>", interval_text(ms));
+  for (const IntervalAdvice& each : advice.intervals)
+    html += fmt::format("<th colspan='2'>every {}</th>", interval_text(each.ms));
   html += "</tr><tr><th></th>";
-  for (size_t i = 0; i < advice.intervals_ms.size(); ++i) html += "<th>copied</th><th>time</th>";
+  for (size_t i = 0; i < advice.intervals.size(); ++i) html += "<th>copied</th><th>time</th>";
   html += "</tr>\n";
   for (size_t w = 0; w < advice.ways.size(); ++w) {
     const WayAdvice& way = advice.ways[w];
     html += "<tr><td>" + escaped(way.way.name) + "</td>";
     if (way.failure)
-      html += fmt::format("<td colspan='{}'>not on this system</td>", 2 * advice.best.size());
+      html += fmt::format("<td colspan='{}'>{}</td>", 2 * advice.intervals.size(),
+                          escaped(way.failure->message));
     for (size_t i = 0; i < way.predictions.size(); ++i) {
       const Prediction& each = way.predictions[i];
       if (each.checkpoints == 0) {
         html += "<td></td><td></td>";
         continue;
       }
-      html += fmt::format("<td>{}</td><td{}>{:.2f}</td>", bytes_text(each.bytes / each.checkpoints),
-                          advice.best[i] == w ? " class='best'" : "", each.slowdown);
+      html += fmt::format("<td>{}</td><td{}>{:.2f} ± {:.2f}</td>", bytes_text(each.bytes),
+                          advice.intervals[i].best == w ? " class='best'" : "", each.slowdown,
+                          each.doubt);
     }
     html += "</tr>\n";
   }
@@ -156,13 +158,14 @@ std::string to_html(const Advice& advice, const Json& sample, const std::string&
   html += fmt::format(
       "<p>{:.2f} s without checkpoints; {} in {} live at its end. Times are multiples of that run "
       "time, with checkpoints during which the program waits; copied is the mean of a checkpoint. "
-      "The way that is recommended for an interval is marked.</p>\n",
+      "The way that is recommended for an interval is marked: the simplest, where what is quicker "
+      "is in doubt.</p>\n",
       advice.base_ns / 1e9, bytes_text(sample.at("live_bytes")),
       count_text(sample.at("live_blocks"), "block"));
   html += table(advice);
   if (columns.empty()) return html;
   html += curve(fmt::format("Pages stored to, in bytes, by checkpoints every {} ms",
-                            u64{advice.intervals_ms[1]}),
+                            u64{sample.at("column_interval_ms")}),
                 pages, seconds, bytes);
   html += curve("Lines that changed, in bytes", lines, seconds, bytes);
   html += curve("Allocated blocks that changed", blocks, seconds, count);

@@ -51,18 +51,12 @@ class Folder {
     fs::remove_all(path_, ignored);
   }
   Folder(const Folder&) = delete;
+  const std::string& path() const { return path_; }
   std::string file(const char* name) const { return path_ + "/" + name; }
 
  private:
   std::string path_;
 };
-
-/// "emu?write_ns=600" and a path, as a URI.
-std::string uri_of(const std::string& medium, const std::string& path) {
-  const size_t query = medium.find('?');
-  return medium.substr(0, query) + ":" + path +
-         (query == std::string::npos ? "" : medium.substr(query));
-}
 
 std::string folder_of(const AdviseArguments& arguments) {
   if (!arguments.folder.empty()) return arguments.folder;
@@ -132,7 +126,8 @@ Json read_sample(const std::string& path, int status) {
                     "): it must run for some hundredths of a second, be linked dynamically, have "
                     "no malloc of its own, and not be set another user's rights");
   Json sample = Json::parse(file);
-  if (sample.at("intervals").at(0).at("checkpoints") == 0)
+  const auto shows_nothing = [](const Json& interval) { return interval.at("checkpoints") == 0; };
+  if (std::all_of(sample.at("intervals").begin(), sample.at("intervals").end(), shows_nothing))
     throw Error(Code::kNotFound,
                 fmt::format("{} ran for {:.0f} ms and {}: that is too short for a checkpoint, so "
                             "there is nothing to advise; give it more to do",
@@ -141,32 +136,22 @@ Json read_sample(const std::string& path, int status) {
   return sample;
 }
 
-std::vector<WayAdvice> calibrate_all(const AdviseArguments& arguments, const Folder& folder,
-                                     bool byte_addressable, const SignalsHeld& signals) {
-  std::vector<WayAdvice> calibrated;
-  for (const Way& way : ways()) {
-    if (::isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\rmeasuring: {:<32}", way.name);
+std::vector<Calibrated> calibrate_all(const Site& site, const SignalsHeld& signals) {
+  const bool is_watched = ::isatty(STDERR_FILENO) != 0;
+  const auto between = [&](const std::string& what) {
+    if (is_watched) fmt::print(stderr, "\rmeasuring: {:<32}", what);
     // Ends the process when the signals are let through.
     if (signals.any()) throw Error(Code::kIo, "interrupted");
-    const std::string path = folder.file("calibration.pd");
-    WayAdvice one{.way = way, .failure = {}, .costs = {}, .predictions = {}};
-    const Result<Costs> costs =
-        way.compare && !byte_addressable
-            ? Failure{Code::kUnsupported, "a disk is written by pages; NVM is compared with"}
-            : calibrate(way, uri_of(arguments.medium, path), path);
-    if (costs) one.costs = *costs;
-    else if (costs.failure().code == Code::kUnsupported) one.failure = costs.failure();
-    else throw_failure(costs.failure());
-    calibrated.push_back(std::move(one));
-  }
-  if (::isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r{:<44}\r", "");
-  return calibrated;
+  };
+  std::vector<Calibrated> all = value_or_throw(calibrate(site, between));
+  if (is_watched) fmt::print(stderr, "\r{:<44}\r", "");
+  return all;
 }
 
 /// What is measured, of which nothing is left behind however this ends.
 struct Measured {
   Json sample;
-  std::vector<WayAdvice> ways;
+  std::vector<Calibrated> ways;
   int status;  ///< of the program, as waitpid() gives it
 };
 Measured measure(const AdviseArguments& arguments) {
@@ -181,57 +166,54 @@ Measured measure(const AdviseArguments& arguments) {
   Program program(arguments.command, environment(library, pattern, preload), signals);
   const int status = program.wait();
   const std::string sample = folder.file(("sample-" + std::to_string(program.pid())).c_str());
-  return {read_sample(sample, status), calibrate_all(arguments, folder, byte_addressable, signals),
-          status};
+  return {read_sample(sample, status),
+          calibrate_all({arguments.medium, folder.path(), byte_addressable}, signals), status};
+}
+
+/// What is said of each interval in a line.
+template <class Text>
+void print_line(const std::string& name, const Advice& advice, Text&& text) {
+  fmt::print("  {:<32}", name);
+  for (size_t i = 0; i < advice.intervals.size(); ++i)
+    fmt::print("{:>14}", advice.intervals[i].checkpoints == 0 ? "-" : text(i));
+  fmt::print("\n");
+}
+
+void print_head(const char* what, const Advice& advice) {
+  fmt::print("\n{:<34}", what);
+  for (const IntervalAdvice& each : advice.intervals) fmt::print("{:>14}", interval_text(each.ms));
+  fmt::print("\n");
 }
 
 void print_table(const Advice& advice, const Json& sample, int status) {
-  fmt::print("\n{} ran {:.2f} s without checkpoints, and {}; {} in {} live at its end\n",
-             printable(sample.at("program").get<std::string>()), advice.base_ns / 1e9,
-             ending_text(status), bytes_text(sample.at("live_bytes")),
-             count_text(sample.at("live_blocks"), "block"));
-  const auto print_head = [&](const char* what) {
-    fmt::print("\n{:<34}", what);
-    for (const u64 ms : advice.intervals_ms) fmt::print("{:>12}", interval_text(ms));
-    fmt::print("\n");
-  };
-  const auto bytes_each = [](u64 bytes, u64 checkpoints) {
-    return bytes_text(bytes / std::max<u64>(checkpoints, 1));
-  };
-  print_head("copied by a checkpoint every");
-  for (const WayAdvice& way : advice.ways) {
-    if (way.failure) continue;
-    fmt::print("  {:<32}", way.way.name);
-    for (const Prediction& each : way.predictions)
-      fmt::print("{:>12}", each.checkpoints == 0 ? "-" : bytes_each(each.bytes, each.checkpoints));
-    fmt::print("\n");
-  }
-  fmt::print("  {:<32}", "reported by the program (lines)");
-  for (size_t i = 0; i < advice.intervals_ms.size(); ++i)
-    fmt::print("{:>12}", advice.checkpoints[i] == 0
-                             ? "-"
-                             : bytes_each(advice.changed_bytes[i], advice.checkpoints[i]));
-  fmt::print("\n");
-  print_head("predicted run time");
-  for (size_t way = 0; way < advice.ways.size(); ++way) {
-    const WayAdvice& each = advice.ways[way];
-    fmt::print("  {:<32}", each.way.name);
-    if (each.failure) {
-      fmt::print("  not here: {}\n", each.failure->message);
-      continue;
-    }
-    for (size_t i = 0; i < each.predictions.size(); ++i) {
-      const Prediction& prediction = each.predictions[i];
-      fmt::print("{:>12}", prediction.checkpoints == 0
-                               ? "-"
-                               : fmt::format("{}{:.2f}", advice.best[i] == way ? "*" : "",
-                                             prediction.slowdown));
-    }
-    fmt::print("\n");
+  fmt::print(
+      "\n{} takes {:.2f} s without checkpoints{}, and {}; {} in {} live at its end\n",
+      printable(sample.at("program").get<std::string>()), advice.base_ns / 1e9,
+      advice.doubt_ns < 5e6 ? "" : fmt::format(" (give or take {:.2f})", advice.doubt_ns / 1e9),
+      ending_text(status), bytes_text(sample.at("live_bytes")),
+      count_text(sample.at("live_blocks"), "block"));
+  print_head("copied by a checkpoint every", advice);
+  for (const WayAdvice& way : advice.ways)
+    if (!way.failure && !way.way.reported)
+      print_line(way.way.name, advice,
+                 [&](size_t i) { return bytes_text(way.predictions[i].bytes); });
+  print_line("reported (lines)", advice,
+             [&](size_t i) { return bytes_text(advice.intervals[i].changed_bytes); });
+  print_head("predicted run time", advice);
+  for (size_t which = 0; which < advice.ways.size(); ++which) {
+    const WayAdvice& way = advice.ways[which];
+    if (way.failure) fmt::print("  {:<32}  not here: {}\n", way.way.name, way.failure->message);
+    else
+      print_line(way.way.name, advice, [&](size_t i) {
+        const Prediction& each = way.predictions[i];
+        return fmt::format("{}{:.2f} ±{:.2f}", advice.intervals[i].best == which ? "*" : "",
+                           each.slowdown, each.doubt);
+      });
   }
   fmt::print(
-      "\nTimes are multiples of that without checkpoints, while the program waits for each.\n"
-      "* is recommended: Options::aliases and Options::compare (docs/tracking.md).\n");
+      "\nTimes are multiples of that without checkpoints, while the program waits for each; ± is\n"
+      "how far they may be off. * is recommended: Options::aliases, Options::compare and\n"
+      "Options::tracking (docs/tracking.md); the simplest, where what is quicker is in doubt.\n");
 }
 
 }  // namespace
@@ -239,8 +221,8 @@ void print_table(const Advice& advice, const Json& sample, int status) {
 int advise(const AdviseArguments& arguments) {
   Output json(arguments.json);
   Output html(arguments.html);
-  Measured measured = measure(arguments);
-  const Advice advice = advise_on(measured.sample, std::move(measured.ways));
+  const Measured measured = measure(arguments);
+  const Advice advice = value_or_throw(advise_on(measured.sample, measured.ways));
   print_table(advice, measured.sample, measured.status);
   std::string title;
   for (const std::string& word : arguments.command) title += (title.empty() ? "" : " ") + word;

@@ -1,156 +1,276 @@
 #include "calibration.hpp"
 
 #include <algorithm>
-#include <array>
+#include <cstdio>
 #include <filesystem>
-#include <functional>
+#include <memory>
+#include <set>
+#include <thread>
 
+#include <fmt/format.h>
+#include <perdura/compiled.h>
 #include <perdura/store.hpp>
 
 #include "base/clock.hpp"
 #include "store/runtime.hpp"
 
+// What compiled code calls before a store, as long as it makes no inline code of that: in a program
+// both take about as long (store/compiled_reports.cc).
+extern "C" void perdura_report_store(const void* address, size_t length);
+
 namespace perdura::tools {
 namespace {
 
 constexpr u64 kBlockBytes = 256;
-constexpr u64 kPages = 4096;
-constexpr u64 kHeapPages = 4 * kPages;
-constexpr double kBlockLines = double{kBlockBytes} / kLineBytes;
-constexpr int kRounds = 5;
+constexpr u64 kBlocksPerPage = kPageBytes / kBlockBytes;
+constexpr u64 kPages = 1024;
+constexpr u64 kMorePages = 4 * kPages;  ///< of the larger heap
+constexpr u64 kGrowthPages = 256;
+/// Small blocks, of which one in `kThinStep` stays: what is seen has fewer lines than elsewhere.
+constexpr u64 kThinBytes = kLineBytes;
+constexpr u64 kThinStep = 4;
+constexpr u64 kThinPages = kPages / 2;
+constexpr u64 kHotBlocks = 32;
+constexpr int kRounds = 7;
 
 /// A file that goes in the end.
 struct Removed {
-  const std::string& path;
+  const std::string path;
   ~Removed() {
     std::error_code ignored;
     std::filesystem::remove(path, ignored);
   }
 };
 
-/// A heap of equal blocks, stored to in ways whose costs are known sums of what is looked for.
-class Specimen {
+/// Nanoseconds that went by, without those in which this thread waited for a processor: what the
+/// work takes, its waiting for the medium included.
+class Stopwatch {
  public:
-  Specimen(const Way& way, const std::string& uri) : store_(Store::open(uri, options(way))) {
-    blocks_.reserve(kHeapPages * kBlocksPerPage);
-    grow(kPages);
+  double ns() const {
+    const Reading now = read();
+    const u64 went_by = now.at_ns - begin_.at_ns;
+    return static_cast<double>(went_by - std::min(went_by, now.waited_ns - begin_.waited_ns));
   }
-
-  /// Nanoseconds a page, where it went quickest.
-  double grow(u64 pages) {
-    constexpr u64 kStep = 256;
-    double quickest = 1e9;
-    while (blocks_.size() < pages * kBlocksPerPage) {
-      const auto op = store_.operation();
-      const u64 begin = now_ns();
-      for (u64 i = 0; i < kStep * kBlocksPerPage; ++i) {
-        blocks_.push_back(static_cast<u64*>(op.allocate(kBlockBytes)));
-        *blocks_.back() = 0;
-      }
-      quickest = std::min(quickest, static_cast<double>(now_ns() - begin) / kStep);
-    }
-    return quickest;
-  }
-
-  /// Store to one line of every `step`-th block among the first `pages`.
-  void touch(u64 pages, u64 step) {
-    for (u64 i = 0; i < pages * kBlocksPerPage; i += step) ++*blocks_[i];
-  }
-
-  struct Times {
-    double touch = 0;
-    double checkpoint = 0;
-  };
-  Times measure(const std::function<void()>& change) {
-    std::array<double, kRounds> touch;
-    std::array<double, kRounds> checkpoint;
-    for (int round = -1; round < kRounds; ++round) {  // once to warm up
-      const u64 begin = now_ns();
-      change();
-      const u64 changed = now_ns();
-      store_.checkpoint();
-      const u64 end = now_ns();
-      if (round < 0) continue;
-      touch[static_cast<size_t>(round)] = static_cast<double>(changed - begin);
-      checkpoint[static_cast<size_t>(round)] = static_cast<double>(end - changed);
-    }
-    // What else runs on the machine only adds.
-    return {*std::min_element(touch.begin(), touch.end()),
-            *std::min_element(checkpoint.begin(), checkpoint.end())};
-  }
-
-  static constexpr u64 kBlocksPerPage = kPageBytes / kBlockBytes;
 
  private:
-  static Options options(const Way& way) {
-    Options options;
-    options.region_limit_bytes = u64{1} << 30;
-    options.tracking = way.tracking;
-    options.aliases = way.aliases;
-    options.compare = way.compare;
-    options.verify_bytes_per_second = 0;
-    return options;
+  struct Reading {
+    u64 at_ns;
+    u64 waited_ns;
+  };
+  // Both of one moment: it may have waited in between.
+  static Reading read() {
+    for (;;) {
+      const u64 before = waited_ns();
+      const Reading reading{now_ns(), waited_ns()};
+      if (reading.waited_ns == before) return reading;
+    }
+  }
+  static u64 waited_ns() {
+    std::FILE* const file = std::fopen("/proc/thread-self/schedstat", "re");
+    if (file == nullptr) return 0;
+    unsigned long long ran = 0;
+    unsigned long long waited = 0;
+    const int read = std::fscanf(file, "%llu %llu", &ran, &waited);
+    std::fclose(file);
+    return read == 2 ? waited : 0;
   }
 
-  Store store_;
-  std::vector<u64*> blocks_;
+  const Reading begin_ = read();
 };
 
-Costs measure(const Way& way, const std::string& uri) {
-  Specimen specimen(way, uri);
-  const auto idle = specimen.measure([&] { specimen.touch(1, 1); });
-  // One block a page: a fault each, and what is copied for one.
-  const auto sparse = specimen.measure([&] { specimen.touch(kPages, Specimen::kBlocksPerPage); });
-  const auto dense = specimen.measure([&] { specimen.touch(kPages, 1); });
-  // The same stores where no page is new: what is not the faults' doing.
-  const auto again = specimen.measure([&] {
-    specimen.touch(kPages, Specimen::kBlocksPerPage);
-    specimen.touch(kPages, Specimen::kBlocksPerPage);
-  });
-  const double fresh = specimen.grow(kHeapPages);
-  const auto large = specimen.measure([&] { specimen.touch(1, 1); });
+Options options_for(const Way& way) {
+  Options options;
+  options.region_limit_bytes = u64{1} << 30;
+  // Reports cost as much whoever wrote them.
+  options.tracking = way.reported ? Tracking::kReported : way.tracking;
+  options.aliases = way.aliases;
+  options.compare = way.compare;
+  options.huge_pages = false;
+  options.verify_bytes_per_second = 0;
+  return options;
+}
 
-  // What the two epochs came to, in what the tracker sees and in lines that are copied.
-  const auto pages = static_cast<double>(kPages);
-  const double parts = std::clamp<double>(way.aliases, 1, Specimen::kBlocksPerPage);
-  const double blocks_of_part = Specimen::kBlocksPerPage / parts;
-  const double seen_sparse = pages;
-  const double seen_dense = pages * parts;
-  const double sparse_lines = way.compare        ? pages
-                              : way.aliases != 0 ? pages * blocks_of_part * kBlockLines
-                                                 : pages * kLinesPerPage;
-  const double dense_lines = way.compare ? pages * Specimen::kBlocksPerPage : pages * kLinesPerPage;
+/// A heap of blocks that is stored to in known ways.
+class Specimen {
+ public:
+  Specimen(const Way& way, const std::string& uri, std::string path)
+      : removed_{std::move(path)}, way_(way), store_(Store::open(uri, options_for(way))) {}
 
-  Costs costs;
-  costs.fresh = fresh;
-  const double stores = std::max(0.0, again.touch - sparse.touch);
-  costs.fault = std::max(0.0, (sparse.touch - stores) / seen_sparse);
-  costs.heap_page = std::max(0.0, (large.checkpoint - idle.checkpoint) / (kHeapPages - kPages));
-  costs.fixed = std::max(0.0, idle.checkpoint - costs.heap_page * pages);
-  // Two equations. Where they say nearly the same, all is the lines' doing.
-  const double sparse_time = std::max(0.0, sparse.checkpoint - idle.checkpoint);
-  const double dense_time = std::max(0.0, dense.checkpoint - idle.checkpoint);
-  const double determinant = seen_sparse * dense_lines - seen_dense * sparse_lines;
-  if (determinant > 0.5 * seen_sparse * dense_lines) {
-    costs.line = std::max(0.0, (seen_sparse * dense_time - seen_dense * sparse_time) / determinant);
-    costs.page = std::max(0.0, (sparse_time - costs.line * sparse_lines) / seen_sparse);
-  } else {
-    costs.line = dense_time / dense_lines;
+  /// Nanoseconds a page.
+  double grow(u64 pages) {
+    const auto op = store_.operation();
+    const Stopwatch watch;
+    for (u64 i = 0; i < pages * kBlocksPerPage; ++i) {
+      blocks_.push_back(static_cast<u64*>(op.allocate(kBlockBytes)));
+      *blocks_.back() = 0;
+    }
+    return watch.ns() / static_cast<double>(pages);
   }
-  return costs;
+
+  void add_thin(u64 pages) {
+    const auto op = store_.operation();
+    std::vector<u64*> all;
+    for (u64 i = 0; i < pages * (kPageBytes / kThinBytes); ++i) {
+      all.push_back(static_cast<u64*>(op.allocate(kThinBytes)));
+      *all.back() = 0;
+    }
+    for (u64 i = 0; i < all.size(); ++i) {
+      if (i % kThinStep == 0) thin_.push_back(all[i]);
+      else op.deallocate(all[i]);
+    }
+  }
+
+  /// What was changed is durable, and nothing is written any more.
+  void settle() {
+    store_.checkpoint();
+    wait_until_quiet();
+  }
+
+  void idle(Epochs& epochs) { measure(std::span(blocks_).first(1), 1, epochs); }
+  /// One block a page.
+  void sparse(Epochs& epochs) {
+    std::vector<u64*> some;
+    for (u64 i = 0; i < kPages * kBlocksPerPage; i += kBlocksPerPage) some.push_back(blocks_[i]);
+    measure(some, 1, epochs);
+  }
+  void dense(Epochs& epochs) {
+    measure(std::span(blocks_).first(kPages * kBlocksPerPage), 1, epochs);
+  }
+  /// Reports of lines that were reported before have no further lines. Those are in the first
+  /// cache, so that no other waiting hides what a report takes.
+  void thin(Epochs& epochs) {
+    if (way_.reported)
+      measure(std::span(blocks_).first(kHotBlocks), kPages * kBlocksPerPage / kHotBlocks, epochs);
+    else measure(thin_, 1, epochs);
+  }
+
+ private:
+  void measure(std::span<u64* const> blocks, u64 times, Epochs& epochs) {
+    const u64 before = store_.statistics().changed_bytes;
+    {
+      const auto op = store_.operation();
+      if (way_.reported) {
+        // For the first one the library finds out which store this is.
+        perdura_report(blocks.front(), sizeof *blocks.front());
+        const Stopwatch first;
+        for (u64 i = 0; i < times; ++i)
+          for (u64* const block : blocks) {
+            perdura_report_store(block, sizeof *block);
+            ++*block;
+          }
+        epochs.stores_ns.push_back(first.ns());
+      } else {
+        const Stopwatch first;
+        for (u64 i = 0; i < times; ++i)
+          for (u64* const block : blocks) ++*block;
+        epochs.stores_ns.push_back(first.ns());
+      }
+      const Stopwatch again;
+      for (u64 i = 0; i < times; ++i)
+        for (u64* const block : blocks) ++*block;
+      epochs.stores_again_ns.push_back(again.ns());
+    }
+    const Stopwatch watch;
+    store_.checkpoint();
+    epochs.checkpoint_ns.push_back(watch.ns());
+    epochs.lines = static_cast<double>((store_.statistics().changed_bytes - before) / kLineBytes);
+    epochs.seen = way_.reported ? static_cast<double>(blocks.size() * times) : pages_of(blocks);
+    wait_until_quiet();
+  }
+
+  /// Blocks are at addresses of their aliases, whose pages are apart.
+  static double pages_of(std::span<u64* const> blocks) {
+    std::set<u64> pages;
+    for (const u64* const block : blocks)
+      pages.insert(reinterpret_cast<std::uintptr_t>(block) / kPageBytes);
+    return static_cast<double>(pages.size());
+  }
+
+  // What was captured is written to its place in the background, which is no part of a checkpoint,
+  // and would be in the way of the next. On a disk nothing is until the log is half full.
+  void wait_until_quiet() const {
+    constexpr u64 kPatienceNs = 2'000'000'000;
+    constexpr u64 kNothingNs = 20'000'000;
+    const u64 begin = now_ns();
+    u64 progress = begin;
+    u64 replayed = 0;
+    for (u64 now = begin; now < begin + kPatienceNs; now = now_ns()) {
+      const Statistics statistics = store_.statistics();
+      if (statistics.replayed_version >= statistics.durable_version) return;
+      if (statistics.replayed_version != replayed) progress = now;
+      replayed = statistics.replayed_version;
+      if (statistics.log_live_bytes <= statistics.log_limit_bytes / 2 &&
+          now > progress + kNothingNs)
+        return;
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+  }
+
+  const Removed removed_;
+  const Way way_;
+  Store store_;
+  std::vector<u64*> blocks_;
+  std::vector<u64*> thin_;
+};
+
+/// A heap, and a larger one: what a checkpoint takes that finds nothing is compared at the same
+/// time.
+struct Specimens {
+  Specimen small;
+  Specimen large;
+  Measurements measured;
+};
+
+Result<std::unique_ptr<Specimens>> open_specimens(const Way& way, const Site& site, size_t number) {
+  if (way.compare && !site.byte_addressable)
+    return Failure{Code::kUnsupported, "a disk is written by pages; NVM is compared with"};
+  return guarded([&]() -> Result<std::unique_ptr<Specimens>> {
+    const std::string small = fmt::format("{}/calibration-{}.pd", site.folder, number);
+    const std::string large = fmt::format("{}/calibration-{}-large.pd", site.folder, number);
+    return std::unique_ptr<Specimens>(new Specimens{
+        {way, uri_of(site.medium, small), small}, {way, uri_of(site.medium, large), large}, {}});
+  });
+}
+
+void measure_all(std::span<Specimens* const> pairs,
+                 const std::function<void(const std::string&)>& between) {
+  for (u64 pages = 0; pages < kPages + kMorePages; pages += kGrowthPages)
+    for (Specimens* const pair : pairs) {
+      between("new memory");
+      pair->measured.fresh_ns.push_back(pair->large.grow(kGrowthPages));
+      if (pages < kPages) pair->small.grow(kGrowthPages);
+    }
+  for (Specimens* const pair : pairs) {
+    between("first checkpoints");
+    pair->small.add_thin(kThinPages);
+    pair->measured.pages = kPages + kThinPages;
+    pair->measured.more_pages = kMorePages - kThinPages;
+    pair->small.settle();
+    pair->large.settle();
+  }
+  for (int round = -1; round < kRounds; ++round) {  // once to warm up
+    for (Specimens* const pair : pairs) {
+      between(fmt::format("round {} of {}", std::max(round, 0) + 1, kRounds));
+      Measurements& measured = pair->measured;
+      pair->small.idle(measured.idle);
+      pair->large.idle(measured.idle_large);
+      pair->small.sparse(measured.sparse);
+      pair->small.dense(measured.dense);
+      pair->small.thin(measured.thin);
+      if (round >= 0) continue;
+      for (Epochs* each : {&measured.idle, &measured.idle_large, &measured.sparse, &measured.dense,
+                           &measured.thin})
+        *each = {};
+    }
+  }
 }
 
 }  // namespace
 
-const std::vector<Way>& ways() {
-  static const std::vector<Way> all{{"pages", Tracking::kUserfault, 0, false},
-                                    {"pages, compared", Tracking::kUserfault, 0, true},
-                                    {"1 alias", Tracking::kUserfault, 1, false},
-                                    {"2 aliases", Tracking::kUserfault, 2, false},
-                                    {"4 aliases", Tracking::kUserfault, 4, false},
-                                    {"8 aliases", Tracking::kUserfault, 8, false},
-                                    {"an alias a block", Tracking::kUserfault, 256, false}};
-  return all;
+std::string uri_of(const std::string& medium, const std::string& path) {
+  const size_t query = medium.find('?');
+  return medium.substr(0, query) + ":" + path +
+         (query == std::string::npos ? "" : medium.substr(query));
 }
 
 Result<bool> try_out(const std::string& uri, const std::string& path) {
@@ -165,10 +285,35 @@ Result<bool> try_out(const std::string& uri, const std::string& path) {
   });
 }
 
-Result<Costs> calibrate(const Way& way, const std::string& uri, const std::string& path) {
-  return guarded([&]() -> Result<Costs> {
-    const Removed removed{path};
-    return measure(way, uri);
+Result<std::vector<Calibrated>> calibrate(const Site& site,
+                                          const std::function<void(const std::string&)>& between) {
+  return guarded([&]() -> Result<std::vector<Calibrated>> {
+    std::vector<Calibrated> all;
+    std::vector<std::unique_ptr<Specimens>> pairs;
+    std::vector<Way> opened;
+    for (const Way& way : ways()) {
+      between(way.name);
+      Calibrated one{way, std::nullopt, {}};
+      Result<std::unique_ptr<Specimens>> pair = open_specimens(way, site, all.size());
+      if (!pair && pair.failure().code != Code::kUnsupported) return pair.failure();
+      if (pair) {
+        opened.push_back(way);
+        pairs.push_back(std::move(*pair));
+      } else {
+        one.failure = pair.failure();
+      }
+      all.push_back(std::move(one));
+    }
+    std::vector<Specimens*> pointers;
+    for (const auto& pair : pairs) pointers.push_back(pair.get());
+    measure_all(pointers, between);
+    std::vector<Measurements> measured;
+    for (const auto& pair : pairs) measured.push_back(pair->measured);
+    const std::vector<Costs> costs = costs_of(opened, measured);
+    size_t next = 0;
+    for (Calibrated& one : all)
+      if (!one.failure) one.costs = costs[next++];
+    return all;
   });
 }
 

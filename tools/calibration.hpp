@@ -1,44 +1,39 @@
-// What tracking and checkpoints cost on this machine and a kind of medium, measured with stores of
+// Measures what tracking and checkpoints cost on this machine and a kind of medium, with stores of
 // ours (perdura advise).
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include <perdura/options.hpp>
-
-#include "base/bits.hpp"
 #include "base/result.hpp"
+#include "costs.hpp"
 
 namespace perdura::tools {
-
-/// A way of tracking that a program can use without being changed. Not sigbus and protect: with
-/// them system calls fail that store into the heap, and no run shows that a program has none.
-struct Way {
-  std::string name;
-  Tracking tracking;
-  u32 aliases;  ///< 0: pages
-  bool compare;
-};
-/// The simplest first.
-const std::vector<Way>& ways();
-
-/// Nanoseconds.
-struct Costs {
-  double fault = 0;      ///< first store to a page, or to one of an alias
-  double page = 0;       ///< capture: a page, or a page of an alias, that was stored to
-  double line = 0;       ///< capture: a line that is written
-  double heap_page = 0;  ///< any page of the heap, at each checkpoint
-  double fixed = 0;      ///< a checkpoint
-  double fresh = 0;      ///< a page of memory that is new, its blocks allocated and stored to
-};
 
 /// Whether the medium is addressed by bytes, after a store there was made and removed again: before
 /// a program runs in vain.
 Result<bool> try_out(const std::string& uri, const std::string& path);
 
-/// Takes a fraction of a second. `uri` names a store that does not exist, to be made at `path`; it
-/// is removed again. kUnsupported where this system lacks the tracker.
-Result<Costs> calibrate(const Way& way, const std::string& uri, const std::string& path);
+/// Where the stores are made that are measured.
+struct Site {
+  std::string medium;  ///< "emu?write_ns=600"
+  std::string folder;  ///< nothing is left in it
+  bool byte_addressable;
+};
+/// A URI of a medium and a path on it.
+std::string uri_of(const std::string& medium, const std::string& path);
+
+/// A way with what it costs, or why it is not to be had here.
+struct Calibrated {
+  Way way;
+  std::optional<Failure> failure;  ///< kUnsupported
+  Costs costs;
+};
+/// Some seconds. Ways take turns, in several rounds, so that whatever else the machine does is met
+/// by all of them. `between` is called with a few words all the while, and may throw.
+Result<std::vector<Calibrated>> calibrate(const Site& site,
+                                          const std::function<void(const std::string&)>& between);
 
 }  // namespace perdura::tools

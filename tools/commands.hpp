@@ -19,10 +19,11 @@ struct Arguments {
   std::string store;
   media::MediumOptions medium;
   bool json = false;
-  u64 version = 0;       ///< rollback: where to
-  std::string region;    ///< versions, rollback, remove: its name
-  std::string object;    ///< remove: its name; "": all of the region
-  std::string overflow;  ///< check: the URI of the overflow store; "": there is none
+  u64 version = 0;             ///< rollback: where to
+  std::string region;          ///< versions, rollback, remove: its name
+  std::string object;          ///< remove: its name; "": all of the region
+  std::string overflow;        ///< check, remove: the URI of the overflow store; "": there is none
+  bool overflow_lost = false;  ///< remove: nobody has it any more
 };
 
 struct AdviseArguments {

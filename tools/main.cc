@@ -31,7 +31,13 @@ constexpr const char* kRollbackFooter =
 constexpr const char* kRemoveFooter =
     "A region goes with its versions, an object whose calls are logged with its log and archive;\n"
     "their space is free for others. Nobody may have the store open to write, nor the region to\n"
-    "read. Exit codes: 0 it is done, 1 the store is damaged, 2 wrong usage, or there is none.";
+    "read. An object that is in an overflow store goes with its copy there; the region of an\n"
+    "overflow store is removed there, when nothing is to come home from it. Exit codes: 0 it is "
+    "done, 1 the store is damaged, 2 wrong usage, or there is none.";
+constexpr const char* kGeneralFooter =
+    "info, check and versions write nothing to the store, which need not be writable. rollback\n"
+    "and remove write to it, and nobody may have it open to write meanwhile. advise runs the\n"
+    "program that it is given, and writes where --dir says. `perdura COMMAND --help` says more.";
 constexpr const char* kFooter =
     "Nothing is written to the store, which need not be writable. Others may look at it as well, "
     "and\n"
@@ -82,10 +88,22 @@ u64 parse_version(const std::string& text) {
   return version;
 }
 
+// The library would only say that one is required.
+void require_command(const CLI::App& app, const std::string& name) {
+  std::string known;
+  for (const CLI::App* command : app.get_subcommands(nullptr)) {
+    if (command->get_name() == name) return;
+    known += (known.empty() ? "" : ", ") + command->get_name();
+  }
+  if (!name.starts_with('-'))
+    throw std::invalid_argument(
+        fmt::format("'{}' is no command; there are {}. `perdura --help` says more", name, known));
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Looks into the stores of Perdura, a library that makes a program's memory durable.",
                "perdura");
-  app.footer(kFooter);
+  app.footer(kGeneralFooter);
   app.set_version_flag("--version", fmt::format("perdura {}, store format version {}",
                                                 PERDURA_VERSION, format::kFormatVersion));
   app.require_subcommand(1);
@@ -119,8 +137,13 @@ int run(int argc, char** argv) {
       "its name, as `perdura info` says it; of an object it need not be said where one has it");
   remove_command->add_option("--object", arguments.object,
                              "this object of it alone, not all of the region");
+  remove_command->add_option("--overflow", arguments.overflow,
+                             "the overflow store, where the object's copy may be");
+  remove_command->add_flag("--overflow-lost", arguments.overflow_lost,
+                           "that store is lost: remove what lies there all the same");
   AdviseArguments advise_arguments;
   const CLI::App* advise_command = add_advise(app, advise_arguments);
+  if (argc > 1) require_command(app, argv[1]);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -128,6 +151,10 @@ int run(int argc, char** argv) {
   }
   if (remove_command->parsed() && removed_region->empty() && arguments.object.empty())
     throw std::invalid_argument("remove: say which REGION, or which --object");
+  if (arguments.object.empty() && remove_command->parsed() &&
+      (!arguments.overflow.empty() || arguments.overflow_lost))
+    throw std::invalid_argument(
+        "remove: --overflow is for an --object; remove the region of the overflow store there");
   if (advise_command->parsed()) return advise(advise_arguments);
   if (versions_command->parsed()) return versions(arguments);
   if (rollback_command->parsed()) return rollback(arguments);

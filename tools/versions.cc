@@ -70,11 +70,16 @@ int rollback(const Arguments& arguments) {
 namespace {
 
 int remove_object(const Arguments& arguments) {
-  const Status removed =
-      store::remove_object(arguments.store, arguments.region, arguments.object, arguments.medium);
-  if (!removed) return complain(removed.failure());
-  if (arguments.json) fmt::print("{}\n", dump({{"removed_object", arguments.object}}));
-  else fmt::print("object '{}' is removed\n", printable(arguments.object));
+  const Result<bool> was_away =
+      store::remove_object(arguments.store, arguments.region, arguments.object, arguments.medium,
+                           {arguments.overflow, arguments.overflow_lost});
+  if (!was_away) return complain(was_away.failure());
+  if (arguments.json)
+    fmt::print("{}\n",
+               dump({{"removed_object", arguments.object}, {"was_in_overflow", *was_away}}));
+  else
+    fmt::print("object '{}' is removed{}\n", printable(arguments.object),
+               *was_away ? ", which was in the overflow store" : "");
   return kGood;
 }
 

@@ -13,15 +13,16 @@ namespace demo {
 struct DemoOptions {
   std::vector<std::string> files;  ///< input; none: what this machine has
   std::size_t limit_mb = 300;      ///< of text
-  std::string store;               ///< URI; empty: a new file that is removed again
+  std::string store;               ///< URI; empty: new files that are removed again
   bool keep = false;               ///< do not remove the stores
-  int kills = 5;
-  std::uint64_t seed = 1;
-  std::string json;  ///< file for the figures
-  WorkerOptions worker;
+  int kills = 3;                   ///< on each side
+  std::vector<Side> sides;         ///< beside ordinary memory; none: those that this build has
+  bool verify = false;             ///< compare what can be compared; takes long
+  std::string json;                ///< file for the figures
+  WorkerOptions worker;            ///< its seed is also that of the moments to kill
 };
 
-/// True when the killed program came to the results of the undisturbed one.
+/// True when all of them, also those that were killed, came to what ordinary memory holds.
 bool demonstrate(const DemoOptions& options);
 
 }  // namespace demo

@@ -23,21 +23,32 @@ namespace {
 
 std::atomic<bool> stop_wanted{false};
 
-/// The command line that main() parses back into `options`.
+/// Of perdura-demo-worker, which turns it back into `options`.
 std::vector<std::string> command_line(const WorkerOptions& options) {
-  std::vector<std::string> line = {"perdura-demo",
-                                   "worker",
-                                   fmt::format("--interval-ms={}", options.interval_ms),
-                                   fmt::format("--tracker={}", static_cast<int>(options.tracking)),
-                                   fmt::format("--seed={}", options.seed),
-                                   fmt::format("--corpus-fd={}", options.corpus_fd),
-                                   fmt::format("--progress-fd={}", options.progress_fd),
-                                   fmt::format("--answers-fd={}", options.answers_fd)};
-  if (!options.store.empty()) line.push_back("--store=" + options.store);
-  return line;
+  return {"perdura-demo-worker",
+          std::string(name_of(options.side)),
+          options.store,
+          std::to_string(options.interval_ms),
+          std::to_string(static_cast<int>(options.page_tracker)),
+          std::to_string(options.seed),
+          options.verify_found ? "1" : "0",
+          options.verify_reports ? "1" : "0",
+          std::to_string(options.corpus_fd),
+          std::to_string(options.progress_fd),
+          std::to_string(options.answers_fd)};
+}
+
+/// "" where this build has none.
+const char* program_of(Side side) {
+#ifdef PERDURA_DEMO_COMPILED_WORKER
+  if (side == Side::kCompiled) return PERDURA_DEMO_COMPILED_WORKER;
+#endif
+  return side == Side::kCompiled ? "" : PERDURA_DEMO_WORKER;
 }
 
 }  // namespace
+
+bool can_run(Side side) { return *program_of(side) != '\0'; }
 
 void stop_on_interrupt() {
   for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) { stop_wanted = true; });
@@ -54,10 +65,11 @@ Process::Process(WorkerOptions options, const SharedMemory& corpus, const Shared
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
-  if (const int error =
-          posix_spawn(&pid_, "/proc/self/exe", nullptr, nullptr, argv.data(), environ);
+  const char* const program = program_of(options.side);
+  if (const int error = posix_spawn(&pid_, program, nullptr, nullptr, argv.data(), environ);
       error != 0)
-    throw std::system_error(error, std::generic_category(), "cannot start a worker");
+    throw std::system_error(error, std::generic_category(),
+                            fmt::format("cannot start the worker '{}'", program));
 }
 
 bool Process::running() {

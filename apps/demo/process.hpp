@@ -17,7 +17,7 @@ namespace demo {
 
 class Process {
  public:
-  /// Starts this program again, as a worker, with fresh Progress in `progress_memory`.
+  /// Starts the worker, with fresh Progress in `progress_memory`.
   Process(WorkerOptions options, const SharedMemory& corpus, const SharedMemory& progress);
   ~Process() { kill(); }
   Process(const Process&) = delete;
@@ -45,9 +45,10 @@ class Launcher {
   Launcher(const SharedMemory& corpus, WorkerOptions options)
       : corpus_(corpus), progress_("perdura-demo-progress", sizeof(Progress)), options_(options) {}
 
-  /// On the store `uri` or, if empty, in ordinary memory.
-  Process start(const std::string& uri) const {
+  /// On the store `uri`, which ordinary memory has no use for.
+  Process start(Side side, const std::string& uri) const {
     WorkerOptions options = options_;
+    options.side = side;
     options.store = uri;
     return Process(options, corpus_, progress_);
   }
@@ -57,6 +58,9 @@ class Launcher {
   SharedMemory progress_;
   WorkerOptions options_;
 };
+
+/// Whether this build has a worker for that side: the compiled one needs perdura-clang++.
+bool can_run(Side side);
 
 /// Lets the user stop the demo with its files removed.
 void stop_on_interrupt();

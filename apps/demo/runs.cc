@@ -37,10 +37,10 @@ Finished finish(const Process& worker, double build_s) {
 
 }  // namespace
 
-Finished run_undisturbed(const Launcher& launcher, const std::string& uri,
+Finished run_undisturbed(const Launcher& launcher, Side side, const std::string& uri,
                          std::uint64_t text_bytes) {
   ProgressBar bar("indexing");
-  Process worker = launcher.start(uri);
+  Process worker = launcher.start(side, uri);
   const Progress& progress = worker.progress();
   while (worker.running()) {
     bar.update(fraction(progress, text_bytes), progress.document);
@@ -49,9 +49,10 @@ Finished run_undisturbed(const Launcher& launcher, const std::string& uri,
   return finish(worker, seconds(progress.build_ns));
 }
 
-KilledRun::KilledRun(const Launcher& launcher, std::string uri, std::uint64_t text_bytes, int count,
-                     std::uint64_t seed, OnKill on_kill)
+KilledRun::KilledRun(const Launcher& launcher, Side side, std::string uri, std::uint64_t text_bytes,
+                     int count, std::uint64_t seed, OnKill on_kill)
     : launcher_(launcher),
+      side_(side),
       uri_(std::move(uri)),
       text_bytes_(text_bytes),
       random_(seed),
@@ -62,7 +63,7 @@ KilledRun::KilledRun(const Launcher& launcher, std::string uri, std::uint64_t te
 Finished KilledRun::run() {
   const Clock::time_point start = Clock::now();
   for (;;) {
-    Process worker = launcher_.start(uri_);
+    Process worker = launcher_.start(side_, uri_);
     if (resuming_ && kills_.size() % 2 == 0 && kills_.back().while_opening == 0) {
       kill_while_opening(worker);
       continue;

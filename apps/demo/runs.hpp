@@ -38,8 +38,8 @@ struct Kill {
   std::uint64_t lost_bytes() const { return bytes - std::min(bytes, resumed_bytes); }
 };
 
-/// Build the index once, in the store `uri` or, if empty, in ordinary memory.
-Finished run_undisturbed(const Launcher& launcher, const std::string& uri,
+/// Build the index once, in the store `uri`, of which ordinary memory has none.
+Finished run_undisturbed(const Launcher& launcher, Side side, const std::string& uri,
                          std::uint64_t text_bytes);
 
 /// Build the index while killing the worker. Each start continues in what the last one left.
@@ -49,8 +49,8 @@ class KilledRun {
 
   /// `count` kills at random moments of the work; every second is followed by another while the
   /// store is being opened again. `on_kill` is called when a worker is back at work.
-  KilledRun(const Launcher& launcher, std::string uri, std::uint64_t text_bytes, int count,
-            std::uint64_t seed, OnKill on_kill);
+  KilledRun(const Launcher& launcher, Side side, std::string uri, std::uint64_t text_bytes,
+            int count, std::uint64_t seed, OnKill on_kill);
 
   Finished run();
   const std::vector<Kill>& kills() const { return kills_; }
@@ -67,6 +67,7 @@ class KilledRun {
   double ms_since(std::uint64_t bytes) const;
 
   const Launcher& launcher_;
+  Side side_;
   std::string uri_;
   std::uint64_t text_bytes_;
   std::mt19937_64 random_;

@@ -33,35 +33,35 @@ std::string new_directory() {
   return path;
 }
 
-std::string with_suffix(const std::string& uri, const std::string& suffix) {
-  const auto query = std::min(uri.find('?'), uri.size());
-  return uri.substr(0, query) + suffix + uri.substr(query);
-}
-
 }  // namespace
 
-StorePlace::StorePlace(const std::string& uri, bool keep) : keep_(keep) {
+StorePlace::StorePlace(const std::string& uri, bool keep, const std::vector<std::string>& names)
+    : keep_(keep), base_(uri), names_(names) {
   if (uri.empty()) {
     directory_ = new_directory();
-    killed_ = "file:" + directory_ + "/index.pd";
-    undisturbed_ = "file:" + directory_ + "/undisturbed.pd";
-  } else {
-    killed_ = uri;
-    undisturbed_ = with_suffix(uri, "-undisturbed");
+    base_ = "file:" + directory_ + "/index";
   }
-  for (const std::string& store : {killed_, undisturbed_})
-    if (const fs::path file = file_of(store); !file.empty() && fs::exists(file))
+  for (const std::string& name : names_)
+    if (const fs::path file = file_of(this->uri(name)); !file.empty() && fs::exists(file))
       throw std::runtime_error(file.string() +
                                ": exists already; the demo starts from nothing, so name another "
                                "store or remove it");
 }
 
 StorePlace::~StorePlace() {
-  if (keep_) return;
+  for (const std::string& name : names_) done_with(name);
   std::error_code ignored;
-  for (const std::string& store : {killed_, undisturbed_})
-    if (const fs::path file = file_of(store); !file.empty()) fs::remove(file, ignored);
-  if (!directory_.empty()) fs::remove(directory_, ignored);
+  if (!keep_ && !directory_.empty()) fs::remove(directory_, ignored);
+}
+
+std::string StorePlace::uri(const std::string& name) const {
+  const auto query = std::min(base_.find('?'), base_.size());
+  return base_.substr(0, query) + "-" + name + base_.substr(query);
+}
+
+void StorePlace::done_with(const std::string& name) const {
+  std::error_code ignored;
+  if (const fs::path file = file_of(uri(name)); !keep_ && !file.empty()) fs::remove(file, ignored);
 }
 
 }  // namespace demo

@@ -1,8 +1,12 @@
+// perdura-demo-worker SIDE STORE INTERVAL_MS PAGE_TRACKER SEED VERIFY_FOUND VERIFY_REPORTS
+// CORPUS_FD PROGRESS_FD ANSWERS_FD: builds the index from wherever the store left off, and answers
+// the queries. Process starts it, with WorkerOptions as arguments.
 #include "worker.hpp"
 
 #include <sys/prctl.h>
 #include <time.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <exception>
@@ -15,6 +19,7 @@
 
 #include "containers.hpp"
 #include "corpus.hpp"
+#include "difference.hpp"
 #include "index.hpp"
 #include "progress.hpp"
 #include "queries.hpp"
@@ -39,7 +44,7 @@ class Worker {
         corpus_(corpus_memory_.bytes()),
         progress_(*reinterpret_cast<Progress*>(progress_memory_.bytes().data())) {}
 
-  void run_plain() {
+  void run_ordinary() {
     progress_.phase = Phase::kOpening;
     const auto index = std::make_unique<Index<PlainMemory>>();
     build(*index, [] { return 0; }, [](auto&) {}, [] {});
@@ -47,14 +52,17 @@ class Worker {
   }
 
   void run_durable() {
+    const bool is_compiled = options_.side == Side::kCompiled;
     perdura::Options store_options;
-    store_options.tracking = options_.tracking;
+    store_options.tracking = is_compiled ? perdura::Tracking::kCompiled : options_.page_tracker;
+    store_options.verify_reports = is_compiled && options_.verify_reports;
     progress_.phase = Phase::kOpening;
     const std::uint64_t start_ns = clock_ns(CLOCK_MONOTONIC);
     perdura::Store store = perdura::Store::open(options_.store, store_options);
     auto& index = store.root<Index<DurableMemory>>("index");
     progress_.open_ns = clock_ns(CLOCK_MONOTONIC) - start_ns;
     progress_.resumed_version = store.durable_version();
+    if (options_.verify_found) verify(store, index);
 
     store.checkpoint_every(std::chrono::milliseconds(options_.interval_ms));
     build(
@@ -62,6 +70,8 @@ class Worker {
         [&](Progress& progress) { progress.durable_version = store.durable_version(); },
         [&] { store.checkpoint(); });
     progress_.statistics = store.statistics();
+    if (const auto missed = store.unreported_stores(); !missed.empty())
+      throw std::runtime_error("a store was not reported: " + missed.front());
     check_heap(store);
     answer(index);
     store.close();
@@ -89,6 +99,21 @@ class Worker {
     finish();
     progress_.build_ns = clock_ns(CLOCK_MONOTONIC) - start_ns;
     progress_.build_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - start_cpu_ns;
+  }
+
+  /// What was found is what the steps up to its position make.
+  void verify(const perdura::Store& store, const Index<DurableMemory>& found) {
+    Index<PlainMemory> expected;
+    const auto position = [](const auto& index) {
+      return std::pair(index.position().document, index.position().offset);
+    };
+    while (!expected.covers(corpus_) && position(expected) < position(found))
+      expected.step(corpus_);
+    if (position(expected) != position(found))
+      throw std::runtime_error("the store was left within a step");
+    if (const std::string wrong = difference(found, expected); !wrong.empty())
+      throw std::runtime_error("the index that was found is not whole: " + wrong);
+    check_heap(store);
   }
 
   void check_heap(const perdura::Store& store) {
@@ -124,19 +149,38 @@ class Worker {
   Progress& progress_;
 };
 
-}  // namespace
+WorkerOptions options_of(const std::vector<std::string>& arguments) {
+  if (arguments.size() != 10)
+    throw std::runtime_error("perdura-demo starts this program; start that one");
+  const auto number = [&](std::size_t at) { return std::stoull(arguments[at]); };
+  const auto descriptor = [&](std::size_t at) { return std::stoi(arguments[at]); };
+  const auto side = std::find(kSideNames.begin(), kSideNames.end(), arguments[0]);
+  if (side == kSideNames.end()) throw std::runtime_error("there is no side " + arguments[0]);
+  return {.side = static_cast<Side>(side - kSideNames.begin()),
+          .store = arguments[1],
+          .interval_ms = static_cast<std::uint32_t>(number(2)),
+          .page_tracker = static_cast<perdura::Tracking>(number(3)),
+          .seed = number(4),
+          .verify_found = number(5) != 0,
+          .verify_reports = number(6) != 0,
+          .corpus_fd = descriptor(7),
+          .progress_fd = descriptor(8),
+          .answers_fd = descriptor(9)};
+}
 
-int run_worker(const WorkerOptions& options) {
+}  // namespace
+}  // namespace demo
+
+int main(int argc, char** argv) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);  // no worker outlives its supervisor
   signal(SIGINT, SIG_IGN);           // a terminal's interrupt is the supervisor's to handle
   try {
-    Worker worker(options);
-    options.store.empty() ? worker.run_plain() : worker.run_durable();
+    const demo::WorkerOptions options = demo::options_of({argv + 1, argv + argc});
+    demo::Worker worker(options);
+    options.side == demo::Side::kOrdinary ? worker.run_ordinary() : worker.run_durable();
     return 0;
   } catch (const std::exception& failure) {
-    fmt::print(stderr, "perdura-demo: {}\n", failure.what());
+    fmt::print(stderr, "perdura-demo-worker: {}\n", failure.what());
     return 1;
   }
 }
-
-}  // namespace demo

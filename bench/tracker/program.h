@@ -32,6 +32,7 @@ struct run {
   struct timespec begin, cpu_begin;
   double checkpoint_s;            ///< in checkpoints that were not only offered
   double waited_s, cpu_waited_s;  ///< for a tick of the clock
+  double queued_begin_s;
 };
 
 /// xorshift64*
@@ -109,7 +110,18 @@ static inline void rest(double seconds) {
   nanosleep(&time, NULL);
 }
 
+/// What this thread has waited for a processor so far, as the kernel counts it.
+static inline double queued_s(void) {
+  unsigned long long ran = 0, queued = 0;
+  FILE* const file = fopen("/proc/thread-self/schedstat", "r");
+  if (file == NULL) return 0;
+  if (fscanf(file, "%llu %llu", &ran, &queued) != 2) queued = 0;
+  fclose(file);
+  return (double)queued * 1e-9;
+}
+
 static inline void begin_time(struct run* run) {
+  run->queued_begin_s = queued_s();
   run->begin = now(CLOCK_MONOTONIC);
   run->cpu_begin = now(CLOCK_THREAD_CPUTIME_ID);
   run->checkpoint_s = run->waited_s = run->cpu_waited_s = 0;
@@ -181,18 +193,20 @@ static inline int step_done(struct run* run) {
 struct times {
   double elapsed_s, cpu_s;
   double checkpoint_s;  ///< of elapsed_s
+  double queued_s;      ///< of elapsed_s: for a processor that others had
 };
 
 /// Before the program looks at its result and frees its data.
 static inline struct times end_run(const struct run* run) {
   return (struct times){between(run->begin, now(CLOCK_MONOTONIC)) - run->waited_s,
                         between(run->cpu_begin, now(CLOCK_THREAD_CPUTIME_ID)) - run->cpu_waited_s,
-                        run->checkpoint_s};
+                        run->checkpoint_s, queued_s() - run->queued_begin_s};
 }
 
 static inline void print_result(struct times times, uint64_t checksum) {
   printf(
       "{\"seconds\": %.9f, \"cpu_seconds\": %.9f, \"checkpoint_seconds\": %.9f, "
-      "\"checksum\": \"%016llx\"}\n",
-      times.elapsed_s, times.cpu_s, times.checkpoint_s, (unsigned long long)checksum);
+      "\"queued_seconds\": %.9f, \"checksum\": \"%016llx\"}\n",
+      times.elapsed_s, times.cpu_s, times.checkpoint_s, times.queued_s,
+      (unsigned long long)checksum);
 }

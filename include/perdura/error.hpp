@@ -27,8 +27,9 @@ enum class Code : int {
   kMisuse = 14,        ///< a call in the wrong state, as a double free
 };
 
-/// Thrown at the C++ surface. `what()` names the path, the place and the remedy. To be thrown it
-/// needs no memory of the heap: where that is short what happened is told all the same.
+/// Thrown at the C++ surface. `what()` names the store or the object, the place in it where there
+/// is one, and the remedy; of what was moved from nobody knows any more which it was. To be thrown
+/// it needs no memory of the heap: where that is short what happened is told all the same.
 class Error : public std::runtime_error {
  public:
   Error(Code code, std::string message)

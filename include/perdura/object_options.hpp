@@ -7,13 +7,16 @@
 
 namespace perdura {
 
+/// Opening throws kInvalidArgument where one is outside its range; numbers without one may be any.
 struct ObjectsOptions {
-  bool create = true;              ///< where there is nothing yet
-  std::string region = "objects";  ///< of the store that has them
+  bool create = true;  ///< where there is nothing yet
+  /// Of the store that has them: up to 31 bytes, none of them zero. "": its first one.
+  std::string region = "objects";
   /// Other processes may have the same objects open, that open the store so as well: up to 64, of
   /// one user and one machine (docs/objects.md, "Several processes"). Else this one is alone.
   bool shared = false;
-  /// Space that objects may have in the store, bytes; 0: what its medium has.
+  /// Space that objects may have in the store, in bytes, of which whole pages (4096) are used; 0:
+  /// what its medium has. Who needs more gets kNoSpace.
   std::uint64_t bytes_max = 0;
   /// The URI of another store, usually on an SSD, that has nothing else: objects that were called
   /// longest ago move there where space is short, and come back when they are called
@@ -21,7 +24,7 @@ struct ObjectsOptions {
   std::string overflow = "";
   /// An object moves to free space that was written so many times less often than its most worn
   /// place, if there is some: checkpoints of a copy, or times its log was filled. 0: none moves.
-  /// Not where processes share them (docs/objects.md, "Wear").
+  /// Nothing is refused where processes share them, but none moves (docs/objects.md, "Wear").
   std::uint64_t wear_moves = 0;
 };
 
@@ -41,10 +44,19 @@ enum class ObjectHistory : std::uint8_t {
           ///< beginning, and gets the answers of its recorded calls without running them again
 };
 
+/// Opening an object throws kInvalidArgument, which names it, where one is outside its range, also
+/// one that counts when the object is made alone; numbers without a range may be any.
 struct ObjectOptions {
-  std::uint64_t log_bytes = 1 << 20;      ///< a power of two from 4096; when the object is made
-  std::uint64_t checkpoint_calls = 1000;  ///< after so many the state is written, and log is free
+  /// A power of two from 4096 to 1 GiB; when the object is made.
+  std::uint64_t log_bytes = 1 << 20;
+  /// After so many calls the state is written, and log is free. 0 is as 1: after each one.
+  std::uint64_t checkpoint_calls = 1000;
   ObjectDurability durability = ObjectDurability::kInstants;
+  /// Deferred calls are durable and run when so many lines (64 bytes) of the log wait, at least 1,
+  /// or a quarter of it, if that is less. A call takes a line, or as many as its arguments need;
+  /// calls that are merged into one take its lines, and are 4,096 at most. More of them cost the
+  /// caches, fewer let fewer be lost.
+  std::uint32_t pending_lines = 512;
   /// Deferred calls are durable and run after so many milliseconds, or little more, also where
   /// nobody calls meanwhile. 0: no thread of the library looks after them.
   std::uint32_t pending_ms = 0;
@@ -54,11 +66,16 @@ struct ObjectOptions {
   /// When the object is made. With one, answers have 48 bytes at most, and calls run one after the
   /// other.
   ObjectHistory history = ObjectHistory::kNone;
-  std::uint32_t callers = 64;  ///< that a history has room for, a power of two; as well
-  /// Of a flexible state, from its size on; as well. 0: its size. What follows the State is zeros.
+  /// That a history has room for, a power of two from 1 to 2^20 (1048576); as well. Without a
+  /// history it is not looked at.
+  std::uint32_t callers = 64;
+  /// Of the state; as well. Of a flexible one from its size to 2^40 (1 TiB), of another one its
+  /// size. 0: its size. What follows the State is zeros. Of an object that is there it is not
+  /// looked at.
   std::uint64_t bytes = 0;
-  /// Of a history of all calls, in which they are compressed; as well. When it is full calls throw
-  /// kNoSpace, and are not logged.
+  /// Of a history of all calls, in which they are compressed, from 1 to 2^38 (256 GiB), rounded up
+  /// to pages; as well. When it is full calls throw kNoSpace, and are not logged. Without such a
+  /// history it is not looked at.
   std::uint64_t archive_bytes = 1 << 24;
   /// Each call runs a second time on a copy of the state: Error kMisuse where that does not do the
   /// same, which it would have to after a crash. Answers are compared where equal ones have equal
@@ -73,7 +90,7 @@ struct ObjectOptions {
 
 struct ObjectDescription {
   std::string name;
-  std::string type;
+  std::string type;          ///< of the state, as C++ writes it
   std::uint64_t bytes = 0;   ///< of the state
   bool in_overflow = false;  ///< its copy is in the overflow store, until it is called
   /// The process that has the object or had it last: of those that share it the one that wrote its

@@ -117,6 +117,7 @@ struct ObjectType {
   std::span<const char* const> formerly{};
 };
 
+[[noreturn]] void refuse_moved_from_object();
 void object_defer(OpenObject& object, std::size_t method, Domain domain,
                   std::span<const std::byte> context);
 void object_call(OpenObject& object, std::size_t method, Domain domain,
@@ -359,8 +360,8 @@ constexpr FoundMethod find_method(MethodList<List...>) {
 
 }  // namespace detail
 
-/// Thread-safe; copies are the same object. Where its Objects are closed calls throw kMisuse, and
-/// in a forked child kForked.
+/// Thread-safe; copies are the same object. Where its Objects are closed, or it was moved from,
+/// calls throw kMisuse, and in a forked child kForked.
 template <class State>
 class Object {
  public:
@@ -373,7 +374,7 @@ class Object {
     static_assert(kFound.is_deferrable, "an instant method is called by call()");
     const auto context =
         detail::MethodTraits<decltype(Method)>::pack(std::forward<A>(arguments)...);
-    detail::object_defer(*object_, kFound.index, kFound.domain_of(context.data()),
+    detail::object_defer(open(), kFound.index, kFound.domain_of(context.data()),
                          used<Method>(context));
   }
   /// Durable, with all that was called before, and run once, when it returns.
@@ -386,10 +387,10 @@ class Object {
     const auto context = Traits::pack(std::forward<A>(arguments)...);
     const Domain domain = kFound.domain_of(context.data());
     if constexpr (std::is_void_v<typename Traits::Result>) {
-      detail::object_call(*object_, kFound.index, domain, used<Method>(context), nullptr);
+      detail::object_call(open(), kFound.index, domain, used<Method>(context), nullptr);
     } else {
       alignas(typename Traits::Result) std::byte answer[sizeof(typename Traits::Result)];
-      detail::object_call(*object_, kFound.index, domain, used<Method>(context), answer);
+      detail::object_call(open(), kFound.index, domain, used<Method>(context), answer);
       return *reinterpret_cast<const typename Traits::Result*>(answer);
     }
   }
@@ -404,7 +405,7 @@ class Object {
       answer = (state.*Method)(std::forward<A>(arguments)...);
     };
     detail::object_read(
-        *object_,
+        open(),
         [](const void* state, void* with) {
           (*static_cast<decltype(look)*>(with))(*static_cast<const State*>(state));
         },
@@ -412,24 +413,25 @@ class Object {
     return answer;
   }
   /// All that was called before is durable and run.
-  void sync() { detail::object_sync(*object_); }
+  void sync() { detail::object_sync(open()); }
   /// The same, and the state is resilient: it need not be made anew from the log. Returns its
   /// version. Later ones have larger numbers, whoever takes them, also after the next opening; of
   /// an object that is in the overflow store, which nobody has called, it is the last one again.
-  std::uint64_t checkpoint() { return detail::object_checkpoint(*object_); }
-  /// The object has so many bytes from now on, at least sizeof(State): what it held, as much of it
-  /// as has room, and zeros behind that. It comes after all that was called before, and is durable
-  /// when it returns; a crash before that leaves the object as it was, or so. Calls of other
-  /// threads wait. For the time being there is space for both. Throws Error: kInvalidArgument,
-  /// kNoSpace (nothing has changed), kUnsupported where processes share it, kMisuse in a method.
+  std::uint64_t checkpoint() { return detail::object_checkpoint(open()); }
+  /// The object has so many bytes from now on, from sizeof(State) to 2^40: what it held, as much of
+  /// it as has room, and zeros behind that. It comes after all that was called before, and is
+  /// durable when it returns; a crash before that leaves the object as it was, or so. Calls of
+  /// other threads wait. For the time being there is space for both. Throws Error:
+  /// kInvalidArgument, kNoSpace (nothing has changed), kUnsupported where processes share it,
+  /// kMisuse in a method.
   void resize(std::size_t bytes) {
     static_assert(FlexibleState<State>,
                   "objects have the size of their state; one that is flexible "
                   "(perdura::FlexibleState) may have more behind it");
-    detail::object_resize(*object_, bytes, sizeof(State));
+    detail::object_resize(open(), bytes, sizeof(State));
   }
   /// Of the state, with what follows it.
-  std::size_t bytes() const { return detail::object_size(*object_); }
+  std::size_t bytes() const { return detail::object_size(open()); }
 
  private:
   friend class Objects;
@@ -438,6 +440,12 @@ class Object {
   template <auto Method, class Context>
   static std::span<const std::byte> used(const Context& context) {
     return {context.data(), detail::MethodTraits<decltype(Method)>::kPlaces.back()};
+  }
+
+  detail::OpenObject& open() const {
+    if (object_ == nullptr) [[unlikely]]
+      detail::refuse_moved_from_object();
+    return *object_;
   }
 
   std::shared_ptr<detail::OpenObject> object_;
@@ -455,9 +463,10 @@ class Objects {
   /// What was deferred becomes durable, if it can.
   ~Objects();
 
-  /// The object of a name, made as State{} where there is none. Throws Error: kTypeMismatch where
-  /// it has another type or size, kIncompatible where its log calls what this program does not
-  /// have.
+  /// The object of a name, 1 to 127 bytes, none of them zero, made as State{} where there is none.
+  /// Throws Error: kInvalidArgument, which says what is wrong with the name, an option or a method;
+  /// kTypeMismatch where it has another type or size, kIncompatible where its log calls what this
+  /// program does not have.
   template <class State>
   Object<State> object(std::string_view name, const ObjectOptions& options = {}) {
     static_assert(std::is_trivially_copyable_v<State>, "an object's state is copied as it lies");
@@ -469,7 +478,10 @@ class Objects {
                                       FlexibleState<State>, detail::former_types<State>()},
                                      options));
   }
-  /// Throws Error: kNotFound; kMisuse where somebody has it open.
+  /// It is gone for good when this returns, with what was deferred and has not run, which does not
+  /// run any more; its space is free, in an overflow store as well. Throws Error: kNotFound;
+  /// kMisuse where there is an Object of it, here or in a process that shares it, and then it
+  /// stays, also when that has gone: call this again.
   void remove(std::string_view name);
   std::vector<ObjectDescription> list() const;
   /// How often objects have moved: often, where those that are used do not fit.
@@ -507,14 +519,14 @@ class Caller {
   /// Of one object. Throws Error: kMisuse where that has no history.
   template <class State>
   std::uint64_t recorded(const Object<State>& object) const {
-    return detail::object_caller(*object.object_, potid_).calls;
+    return detail::object_caller(object.open(), potid_).calls;
   }
   /// What the last of its calls of an object that is recorded was answered; nothing where there is
   /// none, or that answered something else.
   template <class Answer, class State>
   std::optional<Answer> last_answer(const Object<State>& object) const {
     static_assert(std::is_trivially_copyable_v<Answer>);
-    const detail::CallerRecord record = detail::object_caller(*object.object_, potid_);
+    const detail::CallerRecord record = detail::object_caller(object.open(), potid_);
     if (record.calls == 0 || record.answer_bytes != sizeof(Answer)) return std::nullopt;
     alignas(Answer) std::byte answer[sizeof(Answer)];
     std::memcpy(answer, record.answer, sizeof(Answer));

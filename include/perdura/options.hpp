@@ -8,13 +8,15 @@ namespace perdura {
 
 /// How stores to the region are found (docs/architecture.md, "Trackers").
 enum class Tracking {
-  kAutomatic,  ///< the first of userfault, sigbus, protect that this system has; not userfault for
-               ///< chunks captured in the background
+  kAutomatic,  ///< kCompiled where all of the program reports (docs/compiler.md), without aliases;
+               ///< else the first of userfault, sigbus, protect that this system has; not userfault
+               ///< for chunks captured in the background
   kReported,   ///< the program reports stores: `touch`, `Field<T>`; append-only buffers
   kBitmap,     ///< reported, with CpNvm's shared bitmap and first-touch lists (paper §2)
   kUserfault,  ///< userfaultfd asynchronous write protection (Linux 6.7)
   kSigbus,     ///< userfaultfd write protection answered by SIGBUS (Linux 5.7)
   kProtect,    ///< mprotect and SIGSEGV, by chunk
+  kCompiled,   ///< as kReported, by the compiler: of a program all of which perdura-clang compiles
 };
 /// "userfault", …: as PERDURA_TRACKING and JSON write it.
 const char* name_of(Tracking tracking);
@@ -45,6 +47,7 @@ enum class Engine {
 enum class Verify {
   kBackground,  ///< beside the program, which may see a damaged page before it is found
   kBeforeUse,   ///< each part before the program sees a byte of it; the rest in the background.
+                ///< Pages of which the log has lines are not (docs/guarantees.md).
                 ///< Access to a damaged part ends the program, with a sentence that names the page.
                 ///< A system call that is handed an address in a part that nobody has touched yet
                 ///< fails with EFAULT.
@@ -54,7 +57,7 @@ enum class Verify {
 /// What is done where a part of a store is found damaged.
 enum class OnDamage {
   kEnd,  ///< who accesses a part that was verified before use, or a chunk, and is damaged, is ended
-         ///< with a sentence on stderr that names the place
+         ///< with a sentence on stderr that names the place; inside Store::open too
   kThrow,  ///< the next checkpoint throws kCorrupt, once for all that was found by then, and names
            ///< the first place; nothing is ended. Damaged pages that were verified before use, and
            ///< damaged chunks, read as zeros, and what is stored to them is in no version.
@@ -133,7 +136,8 @@ struct Options {
   std::uint64_t log_segment_bytes = 1 << 20;
 
   /// Compare the region with its last version at every checkpoint and report each allocation
-  /// that holds a store nobody reported (`Statistics::unreported`). Slow: for tests.
+  /// that holds a store nobody reported (`Statistics::unreported`); who stores to its line after
+  /// that is found out by closing its page, whence read(2) into it fails. Slow: for tests.
   bool verify_reports = false;
 
   /// Apply a log left by a crash page by page on first touch instead of before `open` returns.

@@ -227,7 +227,9 @@ class Store {
   Statistics statistics() const;
   /// Prove the heap's metadata sound. Other threads must not allocate meanwhile.
   HeapAudit audit() const;
-  /// With Options::verify_reports: each store found that nobody reported, at most 1000.
+  /// With Options::verify_reports: each store found that nobody reported, at most 1000, with its
+  /// block. A line that is found again is watched meanwhile: then with the functions that stored to
+  /// it, their files and lines, by addr2line (binutils) from debug information. Takes a while.
   std::vector<std::string> unreported_stores() const;
   /// What was found damaged so far, in the background (Options::verify_bytes_per_second), before
   /// use, or before a version had changes in it, at most 1000: each says where a page of the home

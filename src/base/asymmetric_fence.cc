@@ -4,6 +4,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <perdura/detail/sanitizers.hpp>
+
 #include "base/assert.hpp"
 
 namespace perdura {
@@ -19,7 +21,7 @@ constinit std::atomic<FencesOf> fences_of{FencesOf::kUnknown};
 
 // Found out once, or by several threads at once.
 FencesOf find_fences() noexcept {
-#if defined(__SANITIZE_THREAD__)
+#if defined(PERDURA_THREAD_SANITIZER)
   const bool kernel = false;  // which it does not see
 #else
   const bool kernel = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;

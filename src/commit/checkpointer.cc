@@ -249,12 +249,12 @@ Status Checkpointer::before_timed(std::unique_lock<std::mutex>& lock) const {
 // interval, and a log at its limit puts the timer off to the next.
 void Checkpointer::checkpoint_in_time(std::unique_lock<std::mutex>& lock) {
   config_.engine->retry();
-  if (busy() || !config_.engine->has_room()) return;
   if (Status ready = before_timed(lock); !ready) {
     ++counters_.failed_checkpoints;
     return say_failure(ready);
   }
-  if (busy()) return;
+  // Nothing may come between the question for room and the claim: others make versions.
+  if (busy() || !config_.engine->has_room()) return;
   Attempt& attempt = claim(Trigger::kTimer, now_ns());
   lock.unlock();
   cut(attempt);

@@ -154,8 +154,8 @@ Status HomeGuard::condemn(const std::vector<u64>& pages) {
                   sizeof format::kCondemnedPage);
     PERDURA_TRY(medium.write(begin, buffer.first(unit), PERDURA_SITE("condemned pages")));
   }
-  // Barrier: it is durable before there is a version with lines of these pages. After a
-  // crash they would be taken for half replayed otherwise, and get checksums that fit.
+  // Barrier: that they are condemned is durable before there is a version with lines of these
+  // pages. Else a crash would have them taken for half replayed, and they get checksums that fit.
   return medium.barrier(PERDURA_SITE("condemned pages"));
 }
 

@@ -1,15 +1,19 @@
 // Keeps damage to the home image from becoming valid data.
 //
 // A damaged page would fit a new checksum once lines of it are brought home, or it would be taken
-// for one that a crash left half replayed. So a page that was not verified since the store was
-// opened is verified before a version has lines of it; and where it is damaged it is condemned:
-// its checksum gives way to a value that says so (docs/format/home.md), which is durable before
-// there is the version. The version is made all the same: nothing that the program stored is lost,
-// and the page stays damaged for whoever looks at it.
+// for one that a crash left half replayed. So a page is verified before the first version since the
+// store was opened that has lines of it; and where it is damaged it is condemned: its checksum
+// gives way to a value that says so (docs/format/home.md), which is durable before there is the
+// version. The version is made all the same: nothing that the program stored is lost, and the page
+// stays damaged for whoever looks at it.
 //
-//   page at home    unknown --- verified, by whoever comes first ------> known
-//                      |                                                    ^
-//                      +--- found damaged --- condemned, if in a version ---+
+//   page at home    unknown --- verified for a version --------------------> known
+//                      |                                                       ^
+//                      +--- found damaged --- condemned ------------------------+
+//
+// Who verified it before, for its first use or in the background, says nothing of it now: as long
+// as the program has not stored to it the system may read it again from where it has rotted since.
+// Once it has, the page is memory of the program's own.
 //
 // Lock order: writing() before Volume's mutex; mutex_ is a leaf.
 #pragma once
@@ -44,11 +48,8 @@ class HomeGuard {
                                                    const track::DirtyMap* recovered,
                                                    Condemns condemns = Condemns::kAtHome);
 
-  /// The page fits its checksum, or there is nothing to compare. In any thread, perhaps in a signal
-  /// handler.
-  void learn(u64 page) noexcept { known_.add(page); }
-  /// The page is damaged and reads as zeros: nothing of it is to be in a version. As learn(),
-  /// before the program can see it.
+  /// The page is damaged and reads as zeros: nothing of it is to be in a version. Before the
+  /// program can see it; in any thread, perhaps in a signal handler.
   void withhold(u64 page) noexcept { withheld_.add(page); }
   const PageSet& withheld() const { return withheld_; }
   bool knows(u64 page) const noexcept { return known_.contains(page); }
@@ -88,6 +89,7 @@ class HomeGuard {
         condemned_(std::move(condemned)) {}
 
   bool is_unknown(u64 page) noexcept;
+  void learn(u64 page) noexcept { known_.add(page); }
   Status verify(const std::vector<u64>& pages);
   Status condemn(const std::vector<u64>& pages);
 

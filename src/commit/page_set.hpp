@@ -12,9 +12,11 @@ class PageSet {
  public:
   static Result<PageSet> create(u64 region_bytes);
 
-  void add(u64 page) noexcept {
+  /// Whether it was not in the set; of several threads that add a page one is told so.
+  bool add(u64 page) noexcept {
     word(0).store(1, std::memory_order_release);
-    word(1 + page / 64).fetch_or(u64{1} << page % 64, std::memory_order_acq_rel);
+    const u64 bit = u64{1} << page % 64;
+    return (word(1 + page / 64).fetch_or(bit, std::memory_order_acq_rel) & bit) == 0;
   }
   bool contains(u64 page) const noexcept {
     return (word(1 + page / 64).load(std::memory_order_acquire) >> page % 64 & 1) != 0;

@@ -287,7 +287,7 @@ Engine::Written RemapEngine::written() const { return written_; }
 Status RemapEngine::confirm() {
   const u64 durable = durable_;
   if (durable <= config_.volume->replayed_version(config_.record.region)) return {};
-  return config_.volume->set_replayed(config_.record.region, durable, 0);
+  return config_.volume->set_newest(config_.record.region, durable);
 }
 
 Status RemapEngine::finish(bool bring_home) { return bring_home ? confirm() : Status{}; }

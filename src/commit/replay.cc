@@ -48,7 +48,7 @@ Failure outside(const std::string& name, u64 line) {
 
 Result<LineIndex> LineIndex::create(u64 region_bytes) {
   PERDURA_ASSIGN(track::DirtyMap lines, track::DirtyMap::create(region_bytes));
-  PERDURA_ASSIGN(Mapping heads, Mapping::anonymous(region_bytes / kPageBytes * sizeof(u32)));
+  PERDURA_ASSIGN(Mapping heads, Mapping::anonymous(region_bytes / kPageBytes * sizeof(u64)));
   return LineIndex(std::move(lines), std::move(heads));
 }
 
@@ -56,8 +56,8 @@ Status LineIndex::add(const log::Image& image, const log::BlockRef& block) {
   const std::byte* bytes = image.at(block.offset);
   const u64* runs = log::block_runs(bytes, block.data_bytes);
   const std::byte* data = log::block_data(bytes);
-  const u64 lines_max = heads_.length() / sizeof(u32) * kLinesPerPage;
-  u32* const heads = heads_.as<u32>();
+  const u64 lines_max = heads_.length() / sizeof(u64) * kLinesPerPage;
+  u64* const heads = heads_.as<u64>();
   for (u32 i = 0; i < block.run_count; ++i) {
     if (i + kPrefetchRuns < block.run_count) {
       const u64 ahead = format::run_first(runs[i + kPrefetchRuns]);
@@ -71,9 +71,9 @@ Status LineIndex::add(const log::Image& image, const log::BlockRef& block) {
     if (first + count > lines_max) return outside("the store", first);
     lines_.add(first, count);
     for (u64 line = first; line < first + count; ++line, data += kLineBytes) {
-      u32& head = heads[line / kLinesPerPage];
-      entries_.push_back({data, head, static_cast<u32>(line % kLinesPerPage)});
-      head = static_cast<u32>(entries_.size() - 1);
+      u64& head = heads[line / kLinesPerPage];
+      entries_.push_back({data, head * kLinesPerPage + line % kLinesPerPage});
+      head = entries_.size() - 1;
     }
   }
   return {};
@@ -304,8 +304,8 @@ Status Replay::verify_window(const LineIndex& index, u64 first_page, u64 pages, 
   }
   if (damaged_.size() == before) return {};
   PERDURA_TRY(medium_.write(table_place, {table, kPageBytes}, PERDURA_SITE("condemned pages")));
-  // Barrier: it is durable before the pages change, and before anybody is told. Without
-  // them a page that a crash leaves half written would count as half replayed.
+  // Barrier: that they are condemned is durable before the pages change, and before anybody is
+  // told. Else a damaged page that a crash leaves half written would count as half replayed.
   return medium_.barrier(PERDURA_SITE("condemned by the replay"));
 }
 

@@ -7,8 +7,8 @@
 // A crash at any moment leaves a home image that is a mix of versions: recovery replays the same
 // log again, and recomputes the checksums of the pages it touches.
 //
-// A condemned page gets its lines, and stays condemned: nothing tells a page of
-// which all lines were written by the program from one that a page tracker copied as it was.
+// A condemned page gets its lines, and stays condemned: nothing tells a page of which all lines
+// were written by the program from one that a page tracker copied as it was.
 #pragma once
 
 #include <memory>
@@ -44,11 +44,11 @@ class LineIndex {
   template <class Patch>
   void for_each_line(u64 page, Patch&& patch) const {
     u64 missing = lines_.page_mask(page);
-    for (u32 at = heads_.as<u32>()[page]; missing != 0; at = entries_[at].next) {
+    for (u64 at = heads_.as<u64>()[page]; missing != 0; at = entries_[at].next()) {
       const Entry& entry = entries_[at];
-      const u64 bit = u64{1} << entry.line_in_page;
+      const u64 bit = u64{1} << entry.line_in_page();
       if ((missing & bit) == 0) continue;
-      patch(u64{entry.line_in_page}, entry.bytes);
+      patch(entry.line_in_page(), entry.bytes);
       missing &= ~bit;
     }
   }
@@ -56,8 +56,9 @@ class LineIndex {
  private:
   struct Entry {
     const std::byte* bytes;
-    u32 next;
-    u32 line_in_page;
+    u64 packed;  ///< next * kLinesPerPage + line_in_page: a log may have more than 2^32 lines
+    u64 next() const { return packed / kLinesPerPage; }
+    u64 line_in_page() const { return packed % kLinesPerPage; }
   };
   LineIndex(track::DirtyMap lines, Mapping heads)
       : lines_(std::move(lines)), heads_(std::move(heads)), entries_(1) {}

@@ -49,8 +49,7 @@ bool Scrub::step(const HomeMap& home) {
     if (guard_.may_be_half_replayed(page) && expected != format::kCondemnedPage) continue;
     const bool good = page_checksum(buffer_.data() + at, page * kLinesPerPage) == expected;
     if (beside_writes_ && guard_.knows(page)) continue;
-    if (good) guard_.learn(page);
-    else guard_.note(page, page_damaged(volume_, first + at).message);
+    if (!good) guard_.note(page, page_damaged(volume_, first + at).message);
   }
   guard_.scrubbed(length);
   return true;

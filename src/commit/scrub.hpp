@@ -1,6 +1,6 @@
 // Reads the home image once after a store was opened, beside its work, and compares each page with
 // its checksum: damage shows before anybody needs the page. (What working memory loads lazily is
-// not verified, and `perdura check` wants the store closed.)
+// not verified by that.)
 //
 //   region   |verified ......|window|.............| backed end
 //                            position

@@ -103,13 +103,15 @@ Result<std::vector<FoundVersion>> read_versions(region::Volume& volume,
       return std::to_string(extent.medium_offset +
                             format::version_record_offset(region, known, copy));
     };
-    return Failure{Code::kCorrupt,
-                   "version " + std::to_string(known) + " of '" + volume.name() +
-                       "' was durable and both copies of its record (medium offsets " + place(0) +
-                       " and " + place(1) + ") are damaged; the newest one left is " +
-                       std::to_string(newest) +
-                       ": restore the store from a copy, or go back to that one with `perdura "
-                       "rollback`"};
+    return Failure{
+        Code::kCorrupt,
+        "version " + std::to_string(known) + " of '" + volume.name() +
+            "' was durable and both copies of its record (medium offsets " + place(0) + " and " +
+            place(1) + ") are damaged; " +
+            (newest == 0 ? std::string("no other one is left: restore the store from a copy")
+                         : "the newest one left is " + std::to_string(newest) +
+                               ": restore the store from a copy, or go back to that one with "
+                               "`perdura rollback`")};
   }
   std::erase_if(found, [&](const FoundVersion& each) {
     return each.record.version + region.versions_kept <= newest;
@@ -166,8 +168,8 @@ Failure MapReader::damaged(u32 level, u64 index, const ChunkEntry& entry, const 
                        std::to_string(index) + ")";
   return {Code::kCorrupt, name + " of '" + volume_.name() + "' (medium offset " +
                               std::to_string(entry.place) + ") " + what +
-                              "; go back to an older version with `perdura rollback`, or restore "
-                              "the store from a copy"};
+                              "; restore the store from a copy, or go back with `perdura rollback` "
+                              "to an older version, if one does not share this place"};
 }
 
 Status MapReader::check_place(u32 level, u64 index, const ChunkEntry& entry) const {

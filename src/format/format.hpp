@@ -61,6 +61,7 @@ struct RegionState {
   u64 live_generation;  ///< its log segments of earlier ones hold nothing that recovery needs
 };
 static_assert(sizeof(RegionState) == 16);
+static_assert(offsetof(RegionState, live_generation) == 8);
 
 /// Written to the two slots in turn; the valid one with the higher sequence counts.
 struct Superblock {
@@ -97,7 +98,13 @@ struct Superblock {
 };
 static_assert(sizeof(Superblock) == kSuperblockBytes);
 static_assert(offsetof(Superblock, uuid) == 64);
+static_assert(offsetof(Superblock, sequence) == 80 && offsetof(Superblock, clean) == 96);
+static_assert(offsetof(Superblock, medium_bytes) == 104);
+static_assert(offsetof(Superblock, directory_slot) == 112);
+static_assert(offsetof(Superblock, directory_checksum) == 128);
 static_assert(offsetof(Superblock, regions) == 144);
+static_assert(offsetof(Superblock, confirmed) == 400);
+static_assert(offsetof(Superblock, ended_logs_session) == 464);
 static_assert(offsetof(Superblock, reserved1) <= 512);  // what changes lies in one sector
 static_assert(std::is_trivially_copyable_v<Superblock>);
 
@@ -111,6 +118,7 @@ struct OwnerRecord {
   u8 reserved[4096 - 128];
 };
 static_assert(sizeof(OwnerRecord) == 4096);
+static_assert(offsetof(OwnerRecord, boot_id) == 24 && offsetof(OwnerRecord, program) == 64);
 
 enum class ExtentKind : u32 {
   kLog = 1,          ///< whole log segments
@@ -130,6 +138,8 @@ struct Extent {
   u64 medium_offset;
 };
 static_assert(sizeof(Extent) == 32);
+static_assert(offsetof(Extent, region) == 4 && offsetof(Extent, region_offset) == 8);
+static_assert(offsetof(Extent, length) == 16 && offsetof(Extent, medium_offset) == 24);
 
 /// How a region is kept, and its versions made.
 enum class EngineId : u16 {
@@ -150,12 +160,21 @@ struct RegionRecord {
   u64 address;                    ///< where the region was created and must be mapped
   u64 limit_bytes;                ///< address space it may use
   char name[kRegionNameMax + 1];  ///< unlike the others'
-  u32 chunk_bytes;                ///< kRemap: the size of its chunks; else 0
-  u16 versions_kept;              ///< kRemap: the newest one, and those before it; else 0
+  u32 chunk_bytes;                ///< kRemap: the size of its chunks; kObjectsOverflowing:
+                    ///< overflow_mark() of the store that has the others, or 0; else 0
+  u16 versions_kept;  ///< kRemap: the newest one, and those before it; else 0
   EngineId engine;
 };
 static_assert(sizeof(RegionRecord) == 64);
-static_assert(offsetof(RegionRecord, engine) == 62);
+static_assert(offsetof(RegionRecord, address) == 8 && offsetof(RegionRecord, name) == 24);
+static_assert(offsetof(RegionRecord, chunk_bytes) == 56 && offsetof(RegionRecord, engine) == 62);
+
+/// By which a region of objects knows its overflow store; 0: an earlier library made it, and did
+/// not note that.
+constexpr u32 overflow_mark(u64 store_id) {
+  const auto low = static_cast<u32>(store_id);
+  return low != 0 ? low : 1;
+}
 
 /// Distance from the memory of a region to its first alias, and from alias to alias.
 constexpr u64 alias_stride(u64 limit_bytes) { return std::bit_ceil(limit_bytes); }
@@ -178,6 +197,8 @@ struct DirectoryHeader {
   u64 reserved1[5];
 };
 static_assert(sizeof(DirectoryHeader) == 64);
+static_assert(offsetof(DirectoryHeader, region_count) == 4);
+static_assert(offsetof(DirectoryHeader, sequence) == 16);
 // DirectoryHeader, RegionRecord[region_count], Extent[extent_count]
 
 /// Bytes of the page-checksum table of a home extent: 8 a page, whole pages.
@@ -193,10 +214,21 @@ constexpr u64 kCondemnedPage = 0x6567616d61446450;  // "PdDamage"
 /// A home image with its table.
 constexpr u64 home_bytes(u64 length) { return length + table_bytes(length); }
 
-/// Of the medium, with what is behind `length`.
+/// Of the medium, with what is behind `length`. Nobody has an extent of another kind.
 constexpr u64 extent_bytes(const Extent& extent) {
-  if (extent.kind == ExtentKind::kCopies) return 2 * home_bytes(extent.length);
-  return extent.kind == ExtentKind::kHome ? home_bytes(extent.length) : extent.length;
+  switch (extent.kind) {
+    case ExtentKind::kHome:
+      return home_bytes(extent.length);
+    case ExtentKind::kCopies:
+      return 2 * home_bytes(extent.length);
+    case ExtentKind::kLog:
+    case ExtentKind::kChunks:
+    case ExtentKind::kVersions:
+    case ExtentKind::kObjectHeads:
+    case ExtentKind::kObjects:
+      break;
+  }
+  return extent.length;
 }
 constexpr u64 extent_end(const Extent& extent) {
   return extent.medium_offset + extent_bytes(extent);
@@ -245,6 +277,12 @@ struct LogBlockHeader {
   u64 reserved;
 };
 static_assert(sizeof(LogBlockHeader) == 128);
+static_assert(offsetof(LogBlockHeader, store_id) == 24 && offsetof(LogBlockHeader, version) == 40);
+static_assert(offsetof(LogBlockHeader, chain) == 56 && offsetof(LogBlockHeader, magic) == 64);
+static_assert(offsetof(LogBlockHeader, block_count) == 80);
+static_assert(offsetof(LogBlockHeader, block_bytes) == 92);
+static_assert(offsetof(LogBlockHeader, place) == 96 && offsetof(LogBlockHeader, session) == 104);
+static_assert(offsetof(LogBlockHeader, stream) == 112);
 
 /// A run of changed lines: first line in the region | count << 44. Its data are the lines.
 constexpr unsigned kRunCountShift = 44;

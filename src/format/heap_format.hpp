@@ -33,6 +33,8 @@ struct HeapHeader {
   u64 reserved[6];
 };
 static_assert(sizeof(HeapHeader) == 128);
+static_assert(offsetof(HeapHeader, limit_bytes) == 16 && offsetof(HeapHeader, roots) == 40);
+static_assert(offsetof(HeapHeader, types) == 56 && offsetof(HeapHeader, reserved) == 80);
 
 enum class UnitKind : u8 {
   kFree = 0,  ///< also the tail of a large block
@@ -49,6 +51,7 @@ struct UnitEntry {
   u32 units;  ///< kSlab, kLarge: length; kSlabTail: distance to the slab's first unit
 };
 static_assert(sizeof(UnitEntry) == 8);
+static_assert(offsetof(UnitEntry, mark) == 2 && offsetof(UnitEntry, units) == 4);
 /// Of a region with this limit.
 constexpr u64 data_begin_for(u64 limit_bytes) {
   return round_up(kUnitTableOffset + limit_bytes / kUnitBytes * sizeof(UnitEntry), kUnitBytes);
@@ -67,6 +70,7 @@ struct SlabHeader {
   u64 reserved[5];
 };
 static_assert(sizeof(SlabHeader) == 64);
+static_assert(offsetof(SlabHeader, block_count) == 12 && offsetof(SlabHeader, words) == 20);
 constexpr u32 kSlabMagic = 0x42414c53;  // "SLAB"
 
 /// A named entry point; allocated in the heap, a singly linked list.
@@ -79,6 +83,7 @@ struct RootNode {
   // char name[name_length]
 };
 static_assert(sizeof(RootNode) == 32);
+static_assert(offsetof(RootNode, object) == 8 && offsetof(RootNode, name_length) == 24);
 
 /// A type of which blocks may be; allocated in the heap, a singly linked list that only grows.
 /// Followed by PointerRun[run_count], PointerRun[tail_run_count], PointerTag[tag_count],
@@ -100,6 +105,8 @@ struct TypeNode {
   u64 reserved;
 };
 static_assert(sizeof(TypeNode) == 64);
+static_assert(offsetof(TypeNode, number) == 16 && offsetof(TypeNode, run_count) == 36);
+static_assert(offsetof(TypeNode, text_length) == 52);
 constexpr u32 kTypesMax = 32767;
 
 /// `count` pointers, `stride` bytes from one to the next, from `offset` in an object or element.
@@ -112,6 +119,7 @@ struct PointerRun {
   u32 first_tag;  ///< the pointers count while each of these tags fits
 };
 static_assert(sizeof(PointerRun) == 20);
+static_assert(offsetof(PointerRun, maybe) == 12 && offsetof(PointerRun, first_tag) == 16);
 
 /// An unsigned integer of `bytes` bytes, `stride` bytes from the one of a run's first pointer to
 /// that of the next.
@@ -123,5 +131,6 @@ struct PointerTag {
   u32 reserved;
 };
 static_assert(sizeof(PointerTag) == 24);
+static_assert(offsetof(PointerTag, offset) == 8 && offsetof(PointerTag, bytes) == 16);
 
 }  // namespace perdura::format

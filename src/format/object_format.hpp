@@ -72,6 +72,9 @@ struct ObjectHead {
   char type[kObjectNameMax + 1];  ///< of the state, as its program names it
 };
 static_assert(sizeof(ObjectHead) == 432);
+static_assert(offsetof(ObjectHead, identity) == 24 && offsetof(ObjectHead, copy) == 56);
+static_assert(offsetof(ObjectHead, log_place) == 88 && offsetof(ObjectHead, callers) == 128);
+static_assert(offsetof(ObjectHead, archive_sum) == 168 && offsetof(ObjectHead, name) == 176);
 
 /// Who has an object, or had it last: the process that wrote the head, which it follows in the same
 /// write. Nothing is recovered from it. It counts where it is whole and of this head: of an object
@@ -183,6 +186,7 @@ struct ObjectCaller {
   std::byte answer[48];  ///< to the last one
 };
 static_assert(sizeof(ObjectCaller) == kLineBytes);
+static_assert(offsetof(ObjectCaller, calls) == 8 && offsetof(ObjectCaller, answer) == 16);
 constexpr u64 kObjectCallersMax = u64{1} << 20;
 
 /// Of a copy: the state, and what follows it.
@@ -205,6 +209,8 @@ struct ObjectEntry {
   u32 context_bytes;
 };
 static_assert(sizeof(ObjectEntry) == 40);
+static_assert(offsetof(ObjectEntry, potid) == 16 && offsetof(ObjectEntry, calls) == 24);
+static_assert(offsetof(ObjectEntry, function) == 28 && offsetof(ObjectEntry, group) == 32);
 constexpr u64 kObjectContextMax = kMiB;
 static_assert(kObjectContextMax / kLineBytes < 0xffff, "the lines of an entry");
 constexpr std::int32_t kDomainAll = -1;
@@ -232,6 +238,7 @@ struct ObjectArchiveBlock {
   u32 lines;         ///< of the block, with this
 };
 static_assert(sizeof(ObjectArchiveBlock) == 48);
+static_assert(offsetof(ObjectArchiveBlock, end) == 24 && offsetof(ObjectArchiveBlock, lines) == 44);
 constexpr u64 kObjectArchiveCallsMax = 16384;  ///< of a block
 constexpr u64 kObjectArchiveRawMax = 4 * kMiB;
 constexpr u64 kObjectArchiveLinesMax = u64{1} << 32;

@@ -26,6 +26,8 @@ struct RecordHeader {
   u16 behind;           ///< so many records before it were perhaps not durable when it was written
 };
 static_assert(sizeof(RecordHeader) == 32);
+static_assert(offsetof(RecordHeader, durable_version) == 16 && offsetof(RecordHeader, bytes) == 24);
+static_assert(offsetof(RecordHeader, number) == 28 && offsetof(RecordHeader, behind) == 30);
 static_assert(kSegmentBytesMax / kLineBytes <= 0x10000, "numbers of a segment's records");
 constexpr u64 kBehindMax = 0xffff;  ///< so many, or more
 
@@ -41,6 +43,7 @@ struct RecordHeaderV3 {
   u64 durable_version;
 };
 static_assert(sizeof(RecordHeaderV3) == 40);
+static_assert(offsetof(RecordHeaderV3, bytes) == 20 && offsetof(RecordHeaderV3, sequence) == 24);
 constexpr u64 kRecordBytesV2 = 32;
 constexpr u64 sequence_v2(u64 word) { return word & ((u64{1} << 48) - 1); }
 
@@ -93,5 +96,6 @@ struct TransactionState {
 constexpr u64 kTransactionVersion = 4;
 constexpr u64 kTransactionVersionMin = 2;  ///< that is taken over
 static_assert(sizeof(TransactionState) == 64 + 64 * kTransactionSlots);
+static_assert(offsetof(TransactionState, slots) == 64);
 
 }  // namespace perdura::format

@@ -308,8 +308,10 @@ Result<void*> Heap::allocate_large(Mutator& mutator, u64 size, u64 alignment) {
                                        std::to_string(region_.limit()) + " bytes"};
   const u64 units = round_up(size, kUnitBytes) / kUnitBytes;
   const u64 alignment_units = std::max<u64>(1, alignment / kUnitBytes);
-  // Units are aligned from the start of the data, which is as aligned as a unit.
-  if (!is_aligned(reinterpret_cast<std::uintptr_t>(units_.address(0)), alignment))
+  // Which units are as aligned as several of them depends on where the region is; as aligned as one
+  // are all, or none.
+  if (!is_aligned(reinterpret_cast<std::uintptr_t>(units_.address(0)),
+                  std::min(alignment, kUnitBytes)))
     return Failure{Code::kInvalidArgument, "the region is not aligned to " +
                                                std::to_string(alignment) +
                                                " bytes, so its blocks cannot be"};

@@ -282,11 +282,13 @@ class Heap : public commit::EpochGuest {
 
 inline void* Heap::take(detail::Mutator& mutator, ThreadCache::Current& current, u64 block_bytes) {
   const u64 bits = *current.word;
-  std::byte* block =
-      region_.shown(current.base + static_cast<u64>(std::countr_zero(bits)) * block_bytes);
+  if (bits == 0) __builtin_unreachable();  // the callers have looked
+  std::byte* const block = current.base + static_cast<u64>(std::countr_zero(bits)) * block_bytes;
   store(mutator, *current.word, bits & (bits - 1));
   // With aliases the page tracker sees stores to blocks.
-  if (region_.aliases() == 0) detail::report(mutator, block, block_bytes);
+  if (region_.aliases() != 0) [[unlikely]]
+    return region_.shown(block);
+  detail::report(mutator, block, block_bytes);
   return block;
 }
 
@@ -306,9 +308,13 @@ inline void* Heap::allocate_fast(detail::Mutator& mutator, u64 size, u64 alignme
 /// other free blocks and does not become empty.
 inline bool Heap::deallocate_fast(detail::Mutator& mutator, void* address) {
   const auto* cache = static_cast<const ThreadCache*>(mutator.heap_cache);
-  std::byte* const place = region_.base() + region_.offset_of(address);
+  auto* place = static_cast<std::byte*>(address);
+  if (region_.aliases() != 0) [[unlikely]] {
+    place = region_.base() + region_.offset_of(address);
+    if (region_.shown(place) != address) return false;
+  }
   u64 unit = units_.unit_of(place);
-  if (unit == ~u64{0} || cache == nullptr || region_.shown(place) != address) [[unlikely]]
+  if (unit == ~u64{0} || cache == nullptr) [[unlikely]]
     return false;
   format::UnitEntry entry = units_.entry(unit);
   if (entry.kind == format::UnitKind::kSlabTail) {

@@ -18,6 +18,12 @@ using format::UnitKind;
 constexpr u64 kGrowthUnitsMin = 4;
 constexpr u64 kGrowthUnitsMax = 4 * kGiB / kUnitBytes;
 
+/// The first unit from `unit` on whose address is as aligned as that many units are.
+u64 aligned_from(const std::byte* data, u64 unit, u64 alignment_units) {
+  const u64 before = reinterpret_cast<std::uintptr_t>(data) / kUnitBytes;
+  return round_up(before + unit, alignment_units) - before;
+}
+
 }  // namespace
 
 Status Units::format(detail::Mutator& mutator) {
@@ -131,7 +137,7 @@ void Units::mark(u64 first, u64 count, bool value) {
 
 // First fit in [from, end); ~0 when there is none.
 u64 Units::find_free(u64 count, u64 alignment_units, u64 from, u64 end) const {
-  u64 start = round_up(from, alignment_units);
+  u64 start = aligned_from(data_, from, alignment_units);
   while (start + count <= end) {
     u64 unit = start;
     while (unit < start + count && !used(unit)) {
@@ -144,7 +150,7 @@ u64 Units::find_free(u64 count, u64 alignment_units, u64 from, u64 end) const {
       if (unit % 64 == 0 && used_[unit / 64] == ~u64{0}) unit += 64;
       else ++unit;
     }
-    start = round_up(unit, alignment_units);
+    start = aligned_from(data_, unit, alignment_units);
   }
   return ~u64{0};
 }
@@ -156,7 +162,7 @@ Result<u64> Units::allocate(detail::Mutator& mutator, u64 count, u64 alignment_u
     // Extend: from the free units at the end, if any.
     u64 from = header.units_end;
     while (from > hint_ && !used(from - 1)) --from;
-    first = round_up(from, alignment_units);
+    first = aligned_from(data_, from, alignment_units);
     if (first + count > units_max_)
       return Failure{Code::kNoSpace, "the region is full: its limit of " +
                                          std::to_string(region_.limit()) +

@@ -6,6 +6,7 @@
 
 #include "base/assert.hpp"
 #include "media/decorator.hpp"
+#include "media/summed_copy.hpp"
 
 namespace perdura::media {
 namespace {
@@ -40,6 +41,16 @@ class FaultPlan::FaultyQueue final : public WriteQueue {
     if (*kind == FaultKind::kShort && !half.empty())
       PERDURA_TRY(inner_->submit(offset, half, site));
     return failure;
+  }
+
+  // As the inner medium's: no fence of its own, where that has none.
+  Result<u64> submit_gathered(u64 offset, const Gather& gather, const Site& site) override {
+    if (!medium_.geometry().byte_addressable)
+      return WriteQueue::submit_gathered(offset, gather, site);
+    alignas(kPageBytes) std::byte copy[Gather::kLinesMax * kLineBytes];
+    const u64 sum = gather_summed(copy, gather);
+    PERDURA_TRY(submit(offset, {copy, gather.bytes()}, site));
+    return sum;
   }
 
   void erase(u64 place, u64 length) noexcept override { inner_->erase(place, length); }

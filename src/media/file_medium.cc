@@ -14,6 +14,8 @@
 #include <mutex>
 #include <vector>
 
+#include <perdura/detail/sanitizers.hpp>
+
 #include "base/aligned_buffer.hpp"
 #include "base/assert.hpp"
 #include "media/file_space.hpp"
@@ -23,10 +25,11 @@ namespace perdura::media {
 namespace {
 
 constexpr unsigned kQueueDepth = 32;
+constexpr size_t kTransferBytesMax = kGiB;  // at once, on a ring: it has 32 bits for lengths
 
 // ThreadSanitizer does not see that liburing unmaps a ring and the kernel maps the next one at the
 // same address, and takes their users for racing.
-#if defined(__SANITIZE_THREAD__)
+#if defined(PERDURA_THREAD_SANITIZER)
 constexpr bool kRingsUsable = false;
 #else
 constexpr bool kRingsUsable = true;
@@ -137,7 +140,7 @@ class RingQueue final : public WriteQueue {
   bool start(Transfer& transfer) {
     io_uring_sqe* sqe = io_uring_get_sqe(&ring_);
     PERDURA_ASSERT(sqe != nullptr);
-    const auto length = static_cast<unsigned>(transfer.length);
+    const auto length = static_cast<unsigned>(std::min(transfer.length, kTransferBytesMax));
     if (transfer.is_write) io_uring_prep_write(sqe, fd_, transfer.data, length, transfer.offset);
     else io_uring_prep_read(sqe, fd_, transfer.data, length, transfer.offset);
     io_uring_sqe_set_data(sqe, &transfer);

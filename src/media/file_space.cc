@@ -75,6 +75,15 @@ Result<u64> size_of_ragged(const OpenedFile& opened, const std::string& path, u6
   return whole;
 }
 
+// Also of a path that ends with a slash, which a file's does not.
+Failure directory_named(const std::string& path) {
+  const std::string file = path + (path.ends_with('/') ? "" : "/") + "state.pd";
+  return {Code::kInvalidArgument, "'" + path +
+                                      "' names a directory, and a store is a file; name one in "
+                                      "it, as in '" +
+                                      file + "'"};
+}
+
 }  // namespace
 
 Result<OpenedFile> open_store_file(const std::string& path, const MediumOptions& options) {
@@ -86,14 +95,18 @@ Result<OpenedFile> open_store_file(const std::string& path, const MediumOptions&
   opened.file = UniqueFd(::open(path.c_str(), opened.access() | O_CLOEXEC | create, 0644));
   const int fd = opened.file.get();
   if (!opened.file) {
-    Failure failure = system_failure(errno, "cannot open the store '" + path + "'");
-    if (errno == ENOENT && options.create) failure.message += "; create its directory first";
+    const int error_number = errno;
+    if (error_number == EISDIR) return directory_named(path);
+    Failure failure = system_failure(error_number, "cannot open the store '" + path + "'");
+    if (error_number == ENOENT && options.create) failure.message += "; create its directory first";
     return failure;
   }
   struct stat info{};
   if (::fstat(fd, &info) != 0) return system_failure(errno, "cannot inspect '" + path + "'");
+  if (S_ISDIR(info.st_mode)) return directory_named(path);
   if (!S_ISREG(info.st_mode))
-    return Failure{Code::kInvalidArgument, "'" + path + "' is not a regular file"};
+    return Failure{Code::kInvalidArgument,
+                   "'" + path + "' is not a regular file; choose another path for the store"};
   if (!options.allow_network_filesystem) PERDURA_TRY(refuse_network_filesystem(fd, path));
   // A new file survives a power failure only with its name. One that is no longer than the head of
   // a store may be nothing but zeros, and new as well.

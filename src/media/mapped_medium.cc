@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include <perdura/detail/sanitizers.hpp>
+
 #include "base/assert.hpp"
 #include "base/clock.hpp"
 #include "base/mapping.hpp"
@@ -24,7 +26,7 @@ namespace {
 // and ThreadSanitizer about 1.5 TiB below a place that the kernel chooses at random: two windows of
 // the usual size fit in most processes, not in all.
 u64 window_bytes() {
-#if defined(__SANITIZE_THREAD__)
+#if defined(PERDURA_THREAD_SANITIZER)
   constexpr u64 kUsual = 64 * kGiB;
 #else
   constexpr u64 kUsual = 512 * kGiB;
@@ -142,6 +144,7 @@ class MappedMedium final : public LinearMedium {
   class Queue final : public WriteQueue {
    public:
     explicit Queue(MappedMedium& medium) : medium_(medium) {}
+    ~Queue() override { store_fence(); }
     Status submit(u64 offset, Bytes data, const Site&) override {
       medium_.store(offset, data);
       return {};

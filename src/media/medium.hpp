@@ -72,7 +72,7 @@ struct Geometry {
 };
 
 /// Writes in flight of one thread, each of one object. Data passed to submit must stay until drain
-/// returns.
+/// returns, or the queue is destroyed, which drains it.
 class WriteQueue {
  public:
   virtual ~WriteQueue() = default;

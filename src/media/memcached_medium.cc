@@ -1,13 +1,7 @@
 #include "media/memcached_medium.hpp"
 
-#include <sys/random.h>
-
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
-#include <charconv>
-#include <cstring>
-#include <limits>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -17,11 +11,12 @@
 #include <fmt/format.h>
 
 #include "base/assert.hpp"
-#include "base/checksum.hpp"
 #include "format/memcached_format.hpp"
 #include "media/memcached_client.hpp"
+#include "media/memcached_evictions.hpp"
 #include "media/memcached_lock.hpp"
 #include "media/memcached_objects.hpp"
+#include "media/memcached_place.hpp"
 
 namespace perdura::media {
 namespace {
@@ -29,118 +24,17 @@ namespace {
 using format::kMemcachedUnitBytes;
 using format::MemcachedHead;
 
-constexpr size_t kNameBytesMax = 200;        // keys have at most 250
 constexpr u64 kGrowBytes = 16 * kMiB;        // between two looks at what the server says
 constexpr u64 kUnsentBytesMax = 256 * kKiB;  // of a queue
 constexpr int kReleaseMs = 1000;
-// Of `stats`: items that went for want of memory. The second and the third are those that were in
-// the way when memory was moved between sizes, which -M does not forbid.
-constexpr std::string_view kEvictionCounters[] = {"evictions", "slab_reassign_evictions_nomem",
-                                                  "slab_reassign_busy_deletes"};
-
-struct Place {
-  MemcachedServer server;
-  std::string name;
-
-  std::string uri() const { return fmt::format("memcached://{}/{}", server.name(), name); }
-  std::string key() const { return "perdura:" + name; }
-  std::string lock_key() const { return key() + ":lock"; }
-  std::string object_key_begin(u64 nonce) const { return fmt::format("{}:{:016x}:", key(), nonce); }
-};
-
-struct Authority {
-  std::string_view host;
-  std::string_view port = "11211";
-};
-
-// "HOST[:PORT]", where the host that is an IPv6 address is in brackets.
-Authority split_authority(std::string_view text) {
-  const size_t bracket = text.starts_with('[') ? text.find(']') : text.npos;
-  const bool in_brackets = bracket != text.npos;
-  const size_t end = in_brackets ? bracket + 1 : std::min(text.find(':'), text.size());
-  Authority split{.host = in_brackets ? text.substr(1, bracket - 1) : text.substr(0, end)};
-  if (end != text.size()) split.port = text[end] == ':' ? text.substr(end + 1) : "";
-  return split;
-}
-
-bool is_port(std::string_view text) {
-  u16 port = 0;
-  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), port);
-  return parsed.ec == std::errc{} && parsed.ptr == text.data() + text.size() && port != 0;
-}
-
-// "//HOST[:PORT]/NAME"
-Result<Place> parse_place(std::string_view address, const MediumOptions& options) {
-  constexpr int kTimeoutMax = std::numeric_limits<int>::max();
-  const auto invalid = [&](const std::string& why) {
-    return Failure{
-        Code::kInvalidArgument,
-        fmt::format("'memcached:{}': {}; as in memcached://127.0.0.1:11211/name", address, why)};
-  };
-  if (!address.starts_with("//")) return invalid("the server's address is missing");
-  const std::string_view rest = address.substr(2);
-  const size_t slash = std::min(rest.find('/'), rest.size());
-  const auto [host, port] = split_authority(rest.substr(0, slash));
-  const std::string_view name = rest.substr(std::min(slash + 1, rest.size()));
-  if (host.empty()) return invalid("the server's address is missing");
-  if (!is_port(port)) return invalid(fmt::format("'{}' is no port", port));
-  if (name.empty()) return invalid("the store's name is missing");
-  if (name.size() > kNameBytesMax)
-    return invalid(
-        fmt::format("the store's name has {} bytes, more than {}", name.size(), kNameBytesMax));
-  if (std::ranges::any_of(name, [](char c) { return c <= ' ' || c > '~' || c == ':'; }))
-    return invalid("a store's name here has no colons, spaces, control or non-ASCII characters");
-  if (options.timeout_ms == 0 || options.timeout_ms > kTimeoutMax)
-    return invalid(fmt::format("timeout_ms is 1 to {}", kTimeoutMax));
-  Place place{{std::string(host), std::string(port), static_cast<int>(options.timeout_ms)},
-              std::string(name)};
-  place.server.medium = place.uri();
-  return place;
-}
-
-u64 head_checksum(const MemcachedHead& head) {
-  constexpr size_t kFrom = offsetof(MemcachedHead, version);
-  return checksum(reinterpret_cast<const char*>(&head) + kFrom, sizeof head - kFrom);
-}
-
-Result<MemcachedHead> new_head() {
-  MemcachedHead head{};
-  std::memcpy(head.magic, format::kMemcachedMagic, sizeof head.magic);
-  head.version = format::kMemcachedVersion;
-  head.unit_bytes = kMemcachedUnitBytes;
-  if (::getrandom(&head.nonce, sizeof head.nonce, 0) != sizeof head.nonce)
-    return system_failure(errno, "cannot draw a number for the keys of a store");
-  return head;
-}
-
-Result<MemcachedHead> parse_head(const std::string& medium, std::string_view value) {
-  MemcachedHead head{};
-  std::memcpy(&head, value.data(), std::min(value.size(), sizeof head));
-  if (std::memcmp(head.magic, format::kMemcachedMagic, sizeof head.magic) != 0)
-    return Failure{Code::kForeign, "'" + medium +
-                                       "' is not a Perdura store (its head item is something "
-                                       "else); choose another name, or remove it"};
-  if (value.size() != sizeof head || head.checksum != head_checksum(head) ||
-      !is_aligned(head.size | head.items_end, kMemcachedUnitBytes) || head.size > head.items_end)
-    return Failure{Code::kCorrupt,
-                   "the head item of '" + medium + "' is damaged; restore the store from a copy"};
-  if (head.version != format::kMemcachedVersion || head.unit_bytes != kMemcachedUnitBytes)
-    return Failure{
-        Code::kIncompatible,
-        fmt::format("the head item of '{}' has version {}, this Perdura reads version {}; {}",
-                    medium, head.version, format::kMemcachedVersion,
-                    head.version > format::kMemcachedVersion
-                        ? "use a newer Perdura"
-                        : "use the older Perdura that wrote it")};
-  return head;
-}
 
 class MemcachedMedium final : public Medium {
  public:
-  MemcachedMedium(Place place, std::unique_ptr<MemcachedConnection> main,
+  MemcachedMedium(MemcachedPlace place, std::unique_ptr<MemcachedConnection> main,
                   std::unique_ptr<MemcachedLock> lock)
       : place_(std::move(place)),
         name_(place_.uri()),
+        evictions_(place_.server.name(), name_),
         main_(std::move(main)),
         lock_(std::move(lock)) {}
 
@@ -161,7 +55,7 @@ class MemcachedMedium final : public Medium {
     PERDURA_ASSIGN(const MemcachedReply reply,
                    main_->ask(fmt::format("mg {} v\r\n", place_.key())));
     if (reply.is("VA ")) {
-      PERDURA_ASSIGN(const MemcachedHead head, parse_head(name_, reply.value));
+      PERDURA_ASSIGN(const MemcachedHead head, parse_memcached_head(name_, reply.value));
       begin(head);
       return {};
     }
@@ -170,29 +64,15 @@ class MemcachedMedium final : public Medium {
       return Failure{Code::kNotFound, "cannot open the store '" + name_ +
                                           "': the server has none of this name; if it had, it was "
                                           "restarted, or started without -M (no eviction)"};
-    PERDURA_ASSIGN(const MemcachedHead head, new_head());
+    PERDURA_ASSIGN(const MemcachedHead head, new_memcached_head());
     PERDURA_TRY(put_head(head));
     begin(head);
     return {};
   }
 
-  // A server that evicts is refused: it would drop objects, of any store, without a word.
   Status refuse_evictions() {
     std::lock_guard lock(main_mutex_);
-    std::string evicts = "unknown";
-    PERDURA_TRY(main_->list("stats settings\r\n", [&](auto name, auto value) {
-      if (name == "evictions") evicts = value;
-    }));
-    if (evicts == "off") {
-      PERDURA_ASSIGN(evictions_, count_evictions());
-      return {};
-    }
-    return Failure{
-        Code::kUnsupported,
-        fmt::format("the memcached server {} evicts items when its memory is full (its setting "
-                    "evictions is {}), which would lose what it acknowledged; start it with -M (no "
-                    "eviction), and with enough memory (-m)",
-                    place_.server.name(), evicts)};
+    return evictions_.refuse(*main_);
   }
 
   /// Delete everything but the lock. When it is cut short, it can be done again.
@@ -265,7 +145,7 @@ class MemcachedMedium final : public Medium {
     std::lock_guard lock(main_mutex_);
     PERDURA_TRY(check_poison());
     Status checked = lock_->check(*main_);
-    if (checked) checked = check_evictions();
+    if (checked) checked = evictions_.check(*main_);
     if (!checked) poison(checked.failure());
     return checked;
   }
@@ -387,28 +267,6 @@ class MemcachedMedium final : public Medium {
     PERDURA_ASSERT(is_aligned(offset | data.size(), kMemcachedUnitBytes) && !data.empty());
     PERDURA_ASSERT(offset + data.size() <= size_.load(std::memory_order_relaxed));
     return check_poison();
-  }
-
-  // --- evictions
-
-  Result<std::string> count_evictions() {
-    std::string counts;
-    PERDURA_TRY(main_->list("stats\r\n", [&](auto name, auto value) {
-      if (std::ranges::count(kEvictionCounters, name) != 0)
-        counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", name, value);
-    }));
-    return counts.empty() ? "nothing" : counts;
-  }
-  // Counters that somebody reset prove nothing either.
-  Status check_evictions() {
-    PERDURA_ASSIGN(const std::string now, count_evictions());
-    if (now == evictions_) return {};
-    return Failure{
-        Code::kIo,
-        fmt::format("the memcached server {} evicted items, perhaps objects of '{}' (its counters "
-                    "said {} and say {}); start it with more memory (-m), and restore the store "
-                    "from a copy if `perdura check` finds it damaged",
-                    place_.server.name(), name_, evictions_, now)};
   }
 
   // --- objects
@@ -555,7 +413,7 @@ class MemcachedMedium final : public Medium {
   // --- the head
 
   Status put_head(MemcachedHead head) {
-    head.checksum = head_checksum(head);
+    head.checksum = memcached_head_checksum(head);
     const std::string_view bytes(reinterpret_cast<const char*>(&head), sizeof head);
     PERDURA_ASSIGN(
         const MemcachedReply reply,
@@ -642,14 +500,14 @@ class MemcachedMedium final : public Medium {
     return poison_;
   }
 
-  const Place place_;
+  const MemcachedPlace place_;
   const std::string name_;
   std::optional<MemcachedObjects> objects_;
   std::atomic<u64> size_{0};
   std::mutex grow_mutex_;
 
   std::mutex main_mutex_;  ///< after grow_mutex_
-  std::string evictions_;  ///< as the server counted them before the first write
+  MemcachedEvictions evictions_;
   std::unique_ptr<MemcachedConnection> main_;
   std::unique_ptr<MemcachedLock> lock_;
   MemcachedHead head_{};
@@ -668,7 +526,7 @@ class MemcachedMedium final : public Medium {
 
 Result<std::unique_ptr<MemcachedMedium>> lock_medium(std::string_view address,
                                                      const MediumOptions& options) {
-  PERDURA_ASSIGN(Place place, parse_place(address, options));
+  PERDURA_ASSIGN(MemcachedPlace place, MemcachedPlace::parse(address, options));
   PERDURA_ASSIGN(auto main, MemcachedConnection::open(place.server));
   PERDURA_ASSIGN(
       auto lock,

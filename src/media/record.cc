@@ -6,6 +6,7 @@
 #include "base/aligned_buffer.hpp"
 #include "base/assert.hpp"
 #include "media/decorator.hpp"
+#include "media/summed_copy.hpp"
 
 namespace perdura::media {
 namespace {
@@ -135,7 +136,11 @@ class Recording::RecordedQueue final : public WriteQueue {
         part_(part),
         inner_(inner.queue()),
         objects_(inner.geometry().objects),
+        byte_addressable_(inner.geometry().byte_addressable),
         number_(recording.next_queue()) {}
+  ~RecordedQueue() override {
+    (void)guarded([this] { return drain(0); });
+  }
 
   Status submit(u64 offset, Bytes data, const Site& site) override {
     RecordedCall call = write_call(Kind::kSubmit, part_.begin + offset, data, site);
@@ -146,6 +151,15 @@ class Recording::RecordedQueue final : public WriteQueue {
     Status submitted = inner_->submit(offset, data, site);
     if (submitted) recording_.succeeded(index);
     return submitted;
+  }
+
+  // Memory that is addressed takes the bytes at once, and fences them when it is drained.
+  Result<u64> submit_gathered(u64 offset, const Gather& gather, const Site& site) override {
+    if (!byte_addressable_) return WriteQueue::submit_gathered(offset, gather, site);
+    alignas(kPageBytes) std::byte copy[Gather::kLinesMax * kLineBytes];
+    const u64 sum = gather_summed(copy, gather);
+    PERDURA_TRY(submit(offset, {copy, gather.bytes()}, site));
+    return sum;
   }
 
   // What is erased cannot be read any more, as what was never written.
@@ -177,6 +191,7 @@ class Recording::RecordedQueue final : public WriteQueue {
   const Part part_;
   const std::unique_ptr<WriteQueue> inner_;
   const bool objects_;
+  const bool byte_addressable_;
   const size_t number_;
 };
 

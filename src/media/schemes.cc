@@ -7,9 +7,11 @@
 #include <cerrno>
 #include <charconv>
 #include <filesystem>
+#include <limits>
 #include <span>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "media/file_medium.hpp"
 #include "media/mapped_medium.hpp"
@@ -24,6 +26,8 @@ namespace {
 struct Parameter {
   std::string_view key;
   std::variant<u64 MediumOptions::*, bool MediumOptions::*, Flush MediumOptions::*> member;
+  u64 min = 0;  ///< of a number
+  u64 max = std::numeric_limits<u64>::max();
 
   Status set(std::string_view value, MediumOptions& options) const;
 };
@@ -53,15 +57,21 @@ Status Parameter::set(std::string_view value, MediumOptions& options) const {
     return {};
   }
   PERDURA_ASSIGN(const u64 number, number_of(key, value));
+  if (number < min || number > max)
+    return Failure{Code::kInvalidArgument,
+                   "the URI parameter " + std::string(key) + " is " + std::to_string(min) +
+                       (max == min + 1 ? " or " : " to ") + std::to_string(max) + ", not " +
+                       std::to_string(number)};
   if (const auto* const flag = std::get_if<bool MediumOptions::*>(&member))
     options.** flag = number != 0;
   else options.*std::get<u64 MediumOptions::*>(member) = number;
   return {};
 }
 
-constexpr Parameter kIoUring{"io_uring", &MediumOptions::use_io_uring};
-constexpr Parameter kTimeout{"timeout_ms", &MediumOptions::timeout_ms};
-constexpr Parameter kTakeover{"takeover", &MediumOptions::takeover};
+constexpr Parameter kIoUring{"io_uring", &MediumOptions::use_io_uring, 0, 1};
+constexpr Parameter kTimeout{"timeout_ms", &MediumOptions::timeout_ms, 1,
+                             std::numeric_limits<int>::max()};
+constexpr Parameter kTakeover{"takeover", &MediumOptions::takeover, 0, 1};
 constexpr Parameter kWriteNs{"write_ns", &MediumOptions::write_ns};
 constexpr Parameter kBandwidth{"bandwidth_mb", &MediumOptions::bandwidth_mb};
 constexpr Parameter kFlush{"flush", &MediumOptions::flush};
@@ -131,6 +141,7 @@ struct ParsedUri {
   const Scheme* scheme = &kOfPlainPaths;
   std::string_view path;
   std::string_view parameters;
+  bool is_uri = false;  ///< it has a scheme; else a plain path
 };
 
 ParsedUri parse(std::string_view uri) {
@@ -141,10 +152,11 @@ ParsedUri parse(std::string_view uri) {
     if (uri.size() > length && uri.starts_with(known.name) && uri[length] == ':') {
       parsed.scheme = &known;
       parsed.path = uri.substr(length + 1);
+      parsed.is_uri = true;
     }
   }
   // A plain path may hold question marks; only a URI has parameters.
-  if (parsed.path.size() == uri.size()) return parsed;
+  if (!parsed.is_uri) return parsed;
   if (const size_t query = parsed.path.find('?'); query != std::string_view::npos) {
     parsed.parameters = parsed.path.substr(query + 1);
     parsed.path = parsed.path.substr(0, query);
@@ -165,6 +177,7 @@ Status set_parameter(const Scheme& scheme, std::string_view key, std::string_vie
 
 Status set_parameters(const ParsedUri& uri, MediumOptions& options) {
   std::string_view text = uri.parameters;
+  std::vector<std::string_view> keys;
   while (!text.empty()) {
     const size_t end = std::min(text.find('&'), text.size());
     const std::string_view pair = text.substr(0, end);
@@ -173,10 +186,44 @@ Status set_parameters(const ParsedUri& uri, MediumOptions& options) {
     if (equals == std::string_view::npos)
       return Failure{Code::kInvalidArgument,
                      "URI parameters are written key=value, not '" + std::string(pair) + "'"};
-    PERDURA_TRY(
-        set_parameter(*uri.scheme, pair.substr(0, equals), pair.substr(equals + 1), options));
+    const std::string_view key = pair.substr(0, equals);
+    PERDURA_TRY(set_parameter(*uri.scheme, key, pair.substr(equals + 1), options));
+    if (std::ranges::count(keys, key) != 0)
+      return Failure{Code::kInvalidArgument, "the URI parameter " + std::string(key) +
+                                                 " is there twice; leave one of them out"};
+    keys.push_back(key);
   }
   return {};
+}
+
+// "emy:" of "emy:state.pd"; "" of what nobody takes for a URI.
+std::string_view unknown_scheme_of(std::string_view uri) {
+  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  const auto is_of_scheme = [&](char c) {
+    return is_letter(c) || (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.';
+  };
+  const size_t length = std::min(uri.find(':'), uri.size());
+  const std::string_view name = uri.substr(0, length);
+  if (length == uri.size() || name.empty() || !is_letter(name.front()) ||
+      !std::ranges::all_of(name, is_of_scheme))
+    return {};
+  return uri.substr(0, length + 1);
+}
+
+// A path may hold colons: only where there is no such file, nor a directory to make it in, may its
+// beginning be a scheme that was mistyped.
+Failure not_found(const ParsedUri& uri, Failure failure) {
+  const std::string_view scheme = unknown_scheme_of(uri.path);
+  if (uri.is_uri || failure.code != Code::kNotFound || scheme.empty()) return failure;
+  std::string known;
+  for (const Scheme& each : kSchemes)
+    known += (known.empty() ? "" : ", ") + std::string(each.name) + ":";
+  const std::string path(uri.path);
+  failure.message = "cannot find the store '" + path + "': there is no such path, and '" +
+                    std::string(scheme) + "' is none of the schemes, which are " + known +
+                    "; choose one of them, or write 'file:" + path +
+                    "' for a path in a directory that exists";
+  return failure;
 }
 
 }  // namespace
@@ -188,7 +235,9 @@ Result<OpenedMedium> open_medium(std::string_view uri, MediumOptions options) {
     return Failure{Code::kUnsupported, "processes cannot share what is on a server (" +
                                            std::string(parsed.scheme->name) +
                                            ":); use file:, emu: or dax:"};
-  return parsed.scheme->open(std::string(parsed.path), options);
+  auto opened = parsed.scheme->open(std::string(parsed.path), options);
+  if (!opened) return not_found(parsed, opened.failure());
+  return opened;
 }
 
 // A link is a place of its own: who opens both finds the file locked.
@@ -215,7 +264,9 @@ Status remove_medium(std::string_view uri) {
   MediumOptions options;
   options.create = false;
   PERDURA_TRY(set_parameters(parsed, options));
-  return parsed.scheme->remove(std::string(parsed.path), options);
+  const Status removed = parsed.scheme->remove(std::string(parsed.path), options);
+  if (!removed) return not_found(parsed, removed.failure());
+  return {};
 }
 
 std::string uri_beside(std::string_view uri, std::string_view suffix) {

@@ -3,9 +3,9 @@
 // again, each caller's in its order; from the first one on that is not, its calls are new.
 //
 // Kept in memory until it is asked for: of the arguments the sum alone, and of calls that are the
-// same and answer nothing, one behind the other, how many. A thread *holds* the calls
-// of its caller, so that the next one is found without an atomic operation; another thread that
-// calls as the same caller takes them over, when the first is not looking at them.
+// same and answer nothing, one behind the other, how many. A thread *holds* the calls of its
+// caller, so that the next one is found without an atomic operation; another thread that calls as
+// the same caller takes them over, when the first is not looking at them.
 #pragma once
 
 #include <pthread.h>
@@ -18,6 +18,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/assert.hpp"
 #include "base/asymmetric_fence.hpp"
 #include "base/checksum.hpp"
 #include "object/object_archive.hpp"
@@ -29,15 +30,17 @@ class CallRecord {
  public:
   CallRecord();
 
-  /// When the object is opened, in the order of the log.
-  void add(const RecordedCall& call) {
+  /// When the object is opened, in the order of the log. More than once only what answers nothing.
+  void add(const RecordedCall& call, u64 times) {
+    PERDURA_ASSERT(times == 1 || (call.answer.empty() && times != 0));
     if (added_ == nullptr || added_potid_ != call.potid) [[unlikely]]
       begin_adding(call.potid);
     const Kept kept{.sum = sum_of(call.context),
-                    .times = 1,
+                    .times = times,
                     .function = call.function,
                     .answer_bytes = static_cast<u16>(call.answer.size())};
-    if (!added_->calls.empty() && added_->calls.back().is_again(kept)) ++added_->calls.back().times;
+    if (!added_->calls.empty() && added_->calls.back().is_again(kept))
+      added_->calls.back().times += times;
     else added_->calls.push_back(kept);
     if (!call.answer.empty())
       added_->answers.insert(added_->answers.end(), call.answer.begin(), call.answer.end());
@@ -80,13 +83,13 @@ class CallRecord {
  private:
   struct Kept {
     u64 sum;
-    u32 times;
+    u64 times;
     u16 function;
     u16 answer_bytes;
 
     bool is_again(const Kept& next) const {
       return sum == next.sum && function == next.function && answer_bytes == 0 &&
-             next.answer_bytes == 0 && times != ~u32{0};
+             next.answer_bytes == 0;
     }
   };
   /// A thread's right to a caller's calls, while `holder` says that it has it. Its own alone: so
@@ -103,7 +106,7 @@ class CallRecord {
     std::vector<std::byte> answers;
     const Kept* next = nullptr;  ///< of the calls; since some thread has held them
     const Kept* end = nullptr;
-    u32 times_left = 0;  ///< of the next one
+    u64 times_left = 0;  ///< of the next one
     const std::byte* next_answer = nullptr;
     u64 made = 0;                              ///< of them all, so far
     std::vector<std::unique_ptr<Hold>> holds;  ///< all that there were

@@ -12,6 +12,7 @@
 //  - A block fits nothing but the block before it, the first one nothing but its object.
 #pragma once
 
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <span>
@@ -48,26 +49,49 @@ class ArchivedCalls {
         answer_bytes_(reinterpret_cast<const u16*>(raw + 14 * calls)),
         contexts_(raw + 16 * calls),
         answers_(contexts_) {}
-  /// Whether they are those of this block; before each().
+  /// Whether they are those of this block; before each_run().
   bool are_of(const format::ObjectArchiveBlock& block, u64 functions);
 
-  /// Calls visit(call) for each, in their order.
+  /// Calls visit(call, times) for all, in their order: calls that are the same and answer nothing,
+  /// one behind the other, together.
   template <class Visit>
-  void each(Visit&& visit) const {
+  void each_run(Visit&& visit) const {
     const std::byte* context = contexts_;
     const std::byte* answer = answers_;
-    for (u64 i = 0; i < calls_; ++i) {
-      visit(RecordedCall{.potid = potids_[i],
-                         .domain = domains_[i],
-                         .function = functions_[i],
-                         .context = {context, context_bytes_[i]},
-                         .answer = {answer, answer_bytes_[i]}});
-      context += context_bytes_[i];
-      answer += answer_bytes_[i];
+    for (u64 first = 0; first < calls_;) {
+      const std::byte* const first_context = context;
+      u64 next = first;
+      do {
+        context += context_bytes_[first];
+        ++next;
+      } while (is_again(first, first_context, next, context));
+      visit(RecordedCall{.potid = potids_[first],
+                         .domain = domains_[first],
+                         .function = functions_[first],
+                         .context = {first_context, context_bytes_[first]},
+                         .answer = {answer, answer_bytes_[first]}},
+            next - first);
+      answer += answer_bytes_[first];
+      first = next;
     }
   }
 
  private:
+  /// Whether there is a call `next`, and it is the first one again.
+  bool is_again(u64 first, const std::byte* first_context, u64 next,
+                const std::byte* context) const {
+    return next != calls_ && potids_[next] == potids_[first] && domains_[next] == domains_[first] &&
+           functions_[next] == functions_[first] &&
+           (answer_bytes_[next] | answer_bytes_[first]) == 0 &&
+           context_bytes_[next] == context_bytes_[first] &&
+           is_same(context, first_context, context_bytes_[first]);
+  }
+  /// Most arguments are a word.
+  static bool is_same(const std::byte* one, const std::byte* other, u64 bytes) {
+    if (bytes == sizeof(u32)) return std::memcmp(one, other, sizeof(u32)) == 0;
+    return std::memcmp(one, other, bytes) == 0;
+  }
+
   u64 calls_;
   const u32* potids_;
   const std::int32_t* domains_;

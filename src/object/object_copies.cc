@@ -97,7 +97,8 @@ Status ObjectCopies::load(std::span<std::byte> pages) {
   if (is_out && overflow_ == nullptr)
     return Failure{Code::kUnsupported, "object '" + std::string(head().name) + "' of '" +
                                            medium_.name() +
-                                           "' is in an overflow store, which is not open"};
+                                           "' is in an overflow store, which is not open; open the "
+                                           "objects with that"};
   std::vector<u64> sums(pages_of(bytes));
   Status found =
       load_from(is_out ? overflow_->medium() : medium_, resilient_place(head()), pages, sums);

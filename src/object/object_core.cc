@@ -37,7 +37,7 @@ Status ObjectCore::require_not_forked() const {
 Status ObjectCore::require_usable() const {
   PERDURA_TRY(require_not_forked());
   if (stage_.load(std::memory_order_acquire) == Stage::kClosed)
-    return Failure{Code::kMisuse, "object '" + name_ + "' is closed"};
+    return Failure{Code::kMisuse, "object '" + name_ + "' is closed; open it again"};
   if (has_failed())
     return Failure{control_.failure.code,
                    "object '" + name_ +
@@ -74,7 +74,8 @@ Status ObjectCore::check_call(const Call& call) {
   PERDURA_TRY(require_usable());
   if (function.accepts != nullptr && !function.accepts(call.context.data()))
     return Failure{Code::kInvalidArgument, "method " + function.name + " of object '" + name_ +
-                                               "' does not accept these arguments"};
+                                               "' does not accept these arguments; its predicate "
+                                               "says which it does"};
   if (history_ && !history_->admit(call.potid))
     return Failure{Code::kNoSpace, "object '" + name_ + "' has a history of " +
                                        std::to_string(head().callers) +
@@ -190,7 +191,8 @@ Status ObjectCore::defer_new(const Call& call) {
   }
   u64 index = 0;
   PERDURA_TRY(log_call(call, nullptr, index));
-  if (!merged_enough && index - log_->done() < options_.pending_lines) [[likely]]
+  const u64 end = index + format::object_entry_lines(call.context.size());
+  if (!merged_enough && end - log_->done() < options_.pending_lines) [[likely]]
     return {};
   return relieve(index);
 }
@@ -248,7 +250,8 @@ bool ObjectCore::is_due(u64 end) const {
 
 Status ObjectCore::read(const std::function<void(const void* state)>& look) {
   if (InMethod::any())
-    return Failure{Code::kMisuse, "a method of an object reads object '" + name_ + "'"};
+    return Failure{Code::kMisuse, "a method of an object reads object '" + name_ +
+                                      "'; read it when the method has returned"};
   // What is seen is not lost, but of an object of which anything may be.
   return execute_alone(options_.durability != Durability::kRelaxed, [&]() -> Status {
     const InMethod in_method(head().bytes);
@@ -259,7 +262,8 @@ Status ObjectCore::read(const std::function<void(const void* state)>& look) {
 
 Status ObjectCore::sync() {
   if (InMethod::any())
-    return Failure{Code::kMisuse, "a method of an object waits for object '" + name_ + "'"};
+    return Failure{Code::kMisuse, "a method of an object waits for object '" + name_ +
+                                      "'; do that when the method has returned"};
   PERDURA_TRY(require_usable());
   return until_done(log_->tail(), true);
 }
@@ -276,7 +280,8 @@ Status ObjectCore::sync_soon() {
 
 Result<u64> ObjectCore::checkpoint() {
   if (InMethod::any())
-    return Failure{Code::kMisuse, "a method of an object checkpoints object '" + name_ + "'"};
+    return Failure{Code::kMisuse, "a method of an object checkpoints object '" + name_ +
+                                      "'; do that when the method has returned"};
   u64 version = 0;
   PERDURA_TRY(execute_alone(false, [&]() -> Status {
     PERDURA_TRY(write_checkpoint());

@@ -112,6 +112,12 @@ class ObjectCore {
 
   // --- any thread
 
+  /// Whether it is the next one of its caller's recorded calls, which this thread holds: then
+  /// `result` has its answer, and nothing else is to be done. Where false, defer() or call() knows:
+  /// this is for most calls of a program that is run again, and takes no longer than to look.
+  bool answers(const Call& call, void* result) {
+    return recording_ != nullptr && answers_held(call, result);
+  }
   /// It is done at some time, after what was called before it. Durable with the next instant.
   Status defer(const Call& call) { return recording_ ? defer_recorded(call) : defer_new(call); }
   /// Done, once, and durable with all that was called before it; `result` has its answer.
@@ -220,7 +226,7 @@ class ObjectCore {
   static Result<std::unique_ptr<ObjectCore>> make(Parts&& parts, u64 from);
   static Result<std::unique_ptr<ObjectCore>> load(Parts& parts);
   Failure damaged_history() const;
-  void record(RecordedCall call);
+  void record(RecordedCall call, u64 times);
   Status read_archive();
   Status archive(u64 done, const RecordedCall* resized = nullptr);
   void note_archived();
@@ -228,7 +234,7 @@ class ObjectCore {
   Status call_new(const Call& call, void* result);
   Status defer_recorded(const Call& call);
   Status call_recorded(const Call& call, void* result);
-  bool is_answered(const Call& call, void* result);
+  bool answers_held(const Call& call, void* result);
   Result<bool> is_recorded(const Call& call, void* result);
   Failure another_call(const Call& call) const;
   std::string text_of(u16 function, u64 sum) const;
@@ -248,6 +254,7 @@ class ObjectCore {
   std::string name_of(u16 function) const;
   Failure lacks_functions() const;
   std::string formerly_of(u16 function) const;
+  std::optional<u64> bytes_here(u16 function) const;
   static std::string remedy_by(const std::string& formerly);
   const Function& function_of(const Call& call) const;
   bool is_usable() const {

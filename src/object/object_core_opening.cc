@@ -70,7 +70,8 @@ ObjectCore::ObjectCore(Parts&& parts, ObjectMemory&& memory, std::unique_ptr<Obj
                  .waiters = memory_.waiters(),
                  .base = memory_.base(),
                  .servers = options_.servers,
-                 .verifies = options_.verifies},
+                 .verifies = options_.verifies,
+                 .name = &name_},
                 std::move(parts.functions)),
       turns_(control_.turns),
       residence_(parts.residence),
@@ -281,11 +282,15 @@ Failure ObjectCore::lacks_functions() const {
   std::string formerly;
   for (size_t named = 0; const auto& [called, entries] : lacking) {
     if (++named > kNamedMax) break;
-    if (const std::string said = formerly_of(called.first); !formerly.ends_with(said))
-      formerly += (formerly.empty() ? "" : ", ") + said;
     calls += (named == 1 ? "function " : ", and function ") + name_of(called.first) + " with " +
              std::to_string(called.second) + " bytes of arguments in " + std::to_string(entries) +
              (entries == 1 ? " entry" : " entries");
+    if (const auto here = bytes_here(called.first)) {
+      calls += " (with " + std::to_string(*here) + " in this program)";
+      continue;  // another name would not help
+    }
+    if (const std::string said = formerly_of(called.first); !formerly.ends_with(said))
+      formerly += (formerly.empty() ? "" : ", ") + said;
   }
   if (lacking.size() > kNamedMax)
     calls += ", and " + std::to_string(lacking.size() - kNamedMax) + " more";
@@ -297,6 +302,13 @@ std::string ObjectCore::remedy_by(const std::string& formerly) {
   const std::string remedy = "open it with the program that wrote it, or link that function";
   if (formerly.empty()) return remedy;
   return remedy + "; where it has another name or class now, say " + formerly + " of the method";
+}
+
+// Of its arguments, where this program has a function of the name.
+std::optional<u64> ObjectCore::bytes_here(u16 function) const {
+  const auto& functions = executor_.functions();
+  if (function >= functions.size() || functions[function].run == nullptr) return std::nullopt;
+  return functions[function].context_bytes;
 }
 
 std::string ObjectCore::formerly_of(u16 function) const {

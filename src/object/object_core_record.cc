@@ -8,27 +8,17 @@ namespace perdura::object {
 
 using format::ObjectEntry;
 
-namespace {
-
-// A function that calls it need keep nothing for it.
-template <class Body>
-[[gnu::noinline]] Status out_of_the_way(const Body& body) {
-  return body();
-}
-
-}  // namespace
-
 // What was called under a former name of a function is called by its present one in this run.
-void ObjectCore::record(RecordedCall call) {
+void ObjectCore::record(RecordedCall call, u64 times) {
   if (call.function != format::kObjectResized)
     call.function = executor_.functions()[call.function].present.value_or(call.function);
-  recording_->record.add(call);
+  recording_->record.add(call, times);
 }
 
 // After the log has been read, which goes on where the archive ends.
 Status ObjectCore::read_archive() {
   return recording_->archive.read(executor_.functions().size(), [this](const ArchivedCalls& calls) {
-    calls.each([this](const RecordedCall& call) { record(call); });
+    calls.each_run([this](const RecordedCall& call, u64 times) { record(call, times); });
   });
 }
 
@@ -40,7 +30,7 @@ Status ObjectCore::archive(u64 done, const RecordedCall* resized) {
   recording_->archive.begin(head().checkpoint);
   const auto keep = [this](const RecordedCall& call) {
     recording_->archive.add(call);
-    if (recording_->opening) record(call);
+    if (recording_->opening) record(call, 1);
   };
   for (u64 index = head().checkpoint; index != done; index += log_->entry(index).lines) {
     const ObjectEntry& entry = log_->entry(index);
@@ -73,26 +63,19 @@ void ObjectCore::note_archived() {
 
 // --- a program that is run again ----------------------------------------------------------------
 
-// Most of them: the next one of those that this thread holds.
-[[gnu::always_inline]] inline bool ObjectCore::is_answered(const Call& call, void* result) {
+bool ObjectCore::answers_held(const Call& call, void* result) {
   return !InMethod::any() && is_usable() &&
          recording_->record.answer_held(call, traits_[call.function].result_bytes, result);
 }
 
 Status ObjectCore::defer_recorded(const Call& call) {
-  if (is_answered(call, nullptr)) return {};
-  return out_of_the_way([&]() -> Status {
-    PERDURA_ASSIGN(const bool recorded, is_recorded(call, nullptr));
-    return recorded ? Status{} : defer_new(call);
-  });
+  PERDURA_ASSIGN(const bool recorded, is_recorded(call, nullptr));
+  return recorded ? Status{} : defer_new(call);
 }
 
 Status ObjectCore::call_recorded(const Call& call, void* result) {
-  if (is_answered(call, result)) return {};
-  return out_of_the_way([&]() -> Status {
-    PERDURA_ASSIGN(const bool recorded, is_recorded(call, result));
-    return recorded ? Status{} : call_new(call, result);
-  });
+  PERDURA_ASSIGN(const bool recorded, is_recorded(call, result));
+  return recorded ? Status{} : call_new(call, result);
 }
 
 Result<bool> ObjectCore::is_recorded(const Call& call, void* result) {

@@ -197,6 +197,10 @@ Status ObjectExecutor::run_apart(u64 index, void* result) {
   return {};
 }
 
+std::string ObjectExecutor::text_of(const Function& function) const {
+  return "method " + function.name + (parts_.name ? " of object '" + *parts_.name + "'" : "");
+}
+
 Status ObjectExecutor::run_verified(const Function& function, const std::byte* context) {
   if (parts_.verifies) {
     std::memcpy(twins_.twin.data(), parts_.state.data(), parts_.state.size());
@@ -214,7 +218,7 @@ Status ObjectExecutor::run_verified(const Function& function, const std::byte* c
       std::memcmp(twins_.twin.data(), parts_.state.data(), parts_.state.size()) == 0)
     return check_reports(function);
   return Failure{Code::kMisuse,
-                 "method " + function.name +
+                 text_of(function) +
                      " did something else when it was run again, or answered so, and the object "
                      "or what is kept of its answers would be another one after a crash; it must "
                      "depend on the state and its arguments alone"};
@@ -231,8 +235,7 @@ Status ObjectExecutor::check_reports(const Function& function) const {
     const u64 line = at / kLineBytes;
     if ((reported.of_page(line / kLinesPerPage) >> line % kLinesPerPage & 1) != 0) continue;
     return Failure{Code::kMisuse,
-                   "method " + function.name + " changed the state at offset " +
-                       std::to_string(at) +
+                   text_of(function) + " changed the state at offset " + std::to_string(at) +
                        " and did not report it, so a checkpoint would leave it out; call "
                        "perdura::object_changed, or do not say kReports of the method"};
   }

@@ -96,6 +96,7 @@ class ObjectExecutor {
     std::byte* base = nullptr;            ///< what these count from
     u32 servers = 1;                      ///< that do calls at once, at most
     bool verifies = false;                ///< each call is done twice, and must do the same
+    const std::string* name = nullptr;    ///< of the object, for what is found so
   };
   ObjectExecutor(const Parts& parts, std::vector<Function> functions);
 
@@ -180,6 +181,7 @@ class ObjectExecutor {
   }
   Status run_apart(u64 begin, u64 end);
   Status run_apart(u64 index, void* result);
+  std::string text_of(const Function& function) const;
   Status run_verified(const Function& function, const std::byte* context);
   Status check_reports(const Function& function) const;
 

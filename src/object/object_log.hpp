@@ -17,8 +17,8 @@
 //  - Where processes share the log a place is claimed and published in one step, under a lock that
 //    is the next one's when its owner dies: so before tail() all is published, and a claim of who
 //    died is none.
-//  - Nothing from free_end on is overwritten, neither in memory nor on the medium; there a
-//    page with a line of it is written again as it was, with more behind it.
+//  - Nothing from free_end on is overwritten, neither in memory nor on the medium; there a page
+//    with a line of it is written again as it was, with more behind it.
 #pragma once
 
 #include <algorithm>

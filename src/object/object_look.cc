@@ -101,8 +101,8 @@ Result<ObjectLook> look_at(media::LinearMedium& medium, const ObjectTable::Entry
   if (head.history != format::ObjectHistory::kAll) return look;
   PERDURA_TRY(
       ObjectArchive(medium, head).read(look.functions.size(), [&](const ArchivedCalls& calls) {
-        calls.each([&](const RecordedCall& call) {
-          look.archived_calls += call.function != format::kObjectResized ? 1 : 0;
+        calls.each_run([&](const RecordedCall& call, u64 times) {
+          look.archived_calls += call.function != format::kObjectResized ? times : 0;
         });
       }));
   return look;

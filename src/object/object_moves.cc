@@ -66,7 +66,8 @@ Failure is_shared(const ObjectHead& head, const char* keeps) {
 Status ObjectCore::resize(u64 bytes, const u64 (&copy_place)[2], u32 potid,
                           const u64 (&writes)[2]) {
   if (InMethod::any())
-    return Failure{Code::kMisuse, "a method of an object resizes object '" + name_ + "'"};
+    return Failure{Code::kMisuse, "a method of an object resizes object '" + name_ +
+                                      "'; do that when the method has returned"};
   if (peers_ != nullptr) return is_shared(head(), "size");
   return execute_alone(true, [&]() -> Status {
     const NotCancelled not_cancelled;

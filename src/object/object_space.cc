@@ -29,11 +29,16 @@ void ObjectSpace::read() {
 
 void ObjectSpace::reserve() { spare_.emplace(next_spare_++, 0); }
 
-// First fit.
-Result<u64> ObjectSpace::place_for(u64 bytes) const {
-  const auto found =
-      std::ranges::find_if(free_, [&](const auto& each) { return each.second >= bytes; });
-  if (found != free_.end()) return found->first;
+// The first that fits, or the end of the last one.
+Result<u64> ObjectSpace::place_for(u64 bytes, bool moves) const {
+  const auto fits = [&](const auto& each) { return each.second >= bytes; };
+  if (moves) {
+    const auto found = std::ranges::find_if(free_, fits);
+    if (found != free_.end()) return found->first;
+  } else {
+    const auto found = std::find_if(free_.rbegin(), free_.rend(), fits);
+    if (found != free_.rend()) return found->first + found->second - bytes;
+  }
   u64 all = 0, largest = 0;
   for (const auto& [place, length] : free_) all += length, largest = std::max(largest, length);
   return Failure{Code::kNoSpace,
@@ -43,15 +48,15 @@ Result<u64> ObjectSpace::place_for(u64 bytes) const {
                      std::to_string(largest) + "; remove some, or give it more space"};
 }
 
-Result<u64> ObjectSpace::allocate(u64 bytes) {
+Result<u64> ObjectSpace::allocate(u64 bytes, bool moves) {
   bytes = pages_bytes(bytes);
-  Result<u64> place = place_for(bytes);
+  Result<u64> place = place_for(bytes, moves);
   if (!place) {
     if (Status grown = grow(bytes); !grown) {
       if (grown.failure().code != Code::kNoSpace) return grown.failure();
       return Failure{Code::kNoSpace, place.failure().message + ". " + grown.failure().message};
     }
-    place = place_for(bytes);
+    place = place_for(bytes, moves);
   }
   if (!place) return place;
   const bool taken = take(*place, bytes);

@@ -21,8 +21,10 @@ class ObjectSpace {
   /// All of it is free, as far as the region has some already.
   void read();
   /// `bytes` in whole pages, which nobody has until a head names them; given back by who cannot use
-  /// them. kNoSpace where the region has no such piece left and can have no more.
-  Result<u64> allocate(u64 bytes);
+  /// them; where it does not move to an overflow store the last piece that is large enough, so that
+  /// what stays there divides least of what others need in one piece. kNoSpace where the region has
+  /// no such piece left and can have no more.
+  Result<u64> allocate(u64 bytes, bool moves = true);
   /// None of it is free already.
   void give_back(u64 place, u64 bytes) noexcept;
   /// False where not all of it is free. Else it is as allocated.
@@ -33,7 +35,7 @@ class ObjectSpace {
   u32 region() const { return region_; }
 
  private:
-  Result<u64> place_for(u64 bytes) const;
+  Result<u64> place_for(u64 bytes, bool moves) const;
   Status grow(u64 bytes);
   void reserve();
 

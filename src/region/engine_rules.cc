@@ -57,7 +57,9 @@ constexpr EngineRules objects_rules(u64 feature, bool is_overflow) {
       .feature = format::kFeatureObjects | feature,
       .record_fits =
           [](const RegionRecord& record) {
-            return record.chunk_bytes == 0 && record.versions_kept == 0 && record.aliases == 0;
+            const bool has_mark = record.engine == EngineId::kObjectsOverflowing;
+            return (record.chunk_bytes == 0 || has_mark) && record.versions_kept == 0 &&
+                   record.aliases == 0;
           },
       .extent_fits =
           [](const RegionRecord&, const Extent& extent) {
@@ -99,10 +101,8 @@ constexpr EngineRules kUnknown{
     .version_records_bytes = [](const RegionRecord&) { return u64{0}; },
 };
 
-}  // namespace
-
-const EngineRules& engine_rules(const RegionRecord& record) {
-  switch (record.engine) {
+constexpr const EngineRules& rules_of(EngineId engine) {
+  switch (engine) {
     case EngineId::kRedoLog:
       return kRedoLog;
     case EngineId::kRemap:
@@ -121,11 +121,27 @@ const EngineRules& engine_rules(const RegionRecord& record) {
   return kUnknown;
 }
 
+constexpr u64 features_of_engines() {
+  u64 features = 0;
+  for (u16 id = 0; id < 64; ++id) features |= rules_of(static_cast<EngineId>(id)).feature;
+  return features;
+}
+static_assert((features_of_engines() | format::kFeatureAliases) == format::kKnownIncompatible);
+
+}  // namespace
+
+const EngineRules& engine_rules(const RegionRecord& record) { return rules_of(record.engine); }
+
 // Version 2 had a versions_kept of twice the size where the engine is now.
 bool name_engine(RegionRecord& record) {
   if (record.engine != EngineId::kUnsaid) return false;
   record.engine = record.chunk_bytes == 0 ? EngineId::kRedoLog : EngineId::kRemap;
   return true;
+}
+
+bool has_overflow_mark(const RegionRecord& record) { return record.chunk_bytes != 0; }
+bool may_overflow_to(const RegionRecord& record, u64 store_id) {
+  return !has_overflow_mark(record) || record.chunk_bytes == format::overflow_mark(store_id);
 }
 
 }  // namespace perdura::region

@@ -25,4 +25,9 @@ const EngineRules& engine_rules(const format::RegionRecord& record);
 /// A record of format version 2 says its engine from now on. False: it is not one of version 2.
 bool name_engine(format::RegionRecord& record);
 
+/// Of a region of objects: which overflow store it has is noted.
+bool has_overflow_mark(const format::RegionRecord& record);
+/// That store may be its overflow store, as far as is noted.
+bool may_overflow_to(const format::RegionRecord& record, u64 store_id);
+
 }  // namespace perdura::region

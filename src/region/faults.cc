@@ -6,6 +6,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -38,7 +39,12 @@ struct Watch {
 };
 
 std::array<Watch, kWatchesMax> watches;
-struct sigaction previous[2];  // SIGSEGV, SIGBUS
+constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGTRAP};
+struct sigaction previous[3];
+
+struct sigaction& previous_of(int signal) {
+  return previous[std::ranges::find(kSignals, signal) - std::begin(kSignals)];
+}
 
 // --- one fault
 
@@ -68,6 +74,19 @@ __attribute__((tls_model("initial-exec"))) constinit thread_local Repeated repea
 
 // That the access which this thread is answering is refused, and why.
 __attribute__((tls_model("initial-exec"))) constinit thread_local bool refusal_told = false;
+
+// The accesses of one instruction that are let through until it has run: of a vector that is
+// scattered sixteen.
+struct Stepped {
+  struct Access {
+    FaultHandler* handler;
+    std::byte* address;
+  };
+  u32 count;
+  Access accesses[16];
+};
+__attribute__((tls_model("initial-exec"))) constinit thread_local Stepped stepped{};
+constexpr greg_t kTrapFlag = 0x100;
 
 // Nothing may be mapped there, as in a forked child, or memory is short: the system says the same.
 bool is_mapped(std::byte* page) noexcept {
@@ -115,21 +134,31 @@ Outcome answer_by(bool inherited, const Fault& fault, const void* instruction) n
 }
 
 // A child's store may lie where one of its parent does, which is not mapped there.
-Outcome answer(const Fault& fault, const void* instruction) noexcept {
+Outcome answer(const Fault& fault, const void* instruction, bool& inherited) noexcept {
   const Outcome outcome = answer_by(false, fault, instruction);
-  return outcome != Outcome::kNotWatched ? outcome : answer_by(true, fault, instruction);
+  inherited = outcome == Outcome::kNotWatched;
+  return inherited ? answer_by(true, fault, instruction) : outcome;
 }
 
-void tell_refused(const Fault& fault) noexcept {
-  char text[] =
-      "perdura: the access to 0x################ in a store's memory cannot be answered: nothing "
-      "is "
-      "there, or its medium failed or was cut short\n";
+template <size_t kBytes>
+void tell(char (&text)[kBytes], const Fault& fault) noexcept {
   char* const digits = std::strchr(text, '#');
   auto value = reinterpret_cast<std::uintptr_t>(fault.address);
   for (int i = 15; i >= 0; --i, value /= 16) digits[i] = "0123456789abcdef"[value % 16];
-  const ssize_t written = ::write(STDERR_FILENO, text, sizeof text - 1);
+  const ssize_t written = ::write(STDERR_FILENO, text, kBytes - 1);
   (void)written;  // there is nobody to tell
+}
+
+void tell_refused(const Fault& fault, bool inherited) noexcept {
+  char of_parent[] =
+      "perdura: the access to 0x################ in a store's memory cannot be answered: the store "
+      "belongs to the parent process, and a forked child does not have its memory: open stores "
+      "after fork\n";
+  char of_process[] =
+      "perdura: the access to 0x################ in a store's memory cannot be answered: nothing "
+      "is there, or its medium failed or was cut short\n";
+  if (inherited) tell(of_parent, fault);
+  else tell(of_process, fault);
 }
 
 // --- signals
@@ -140,8 +169,8 @@ void set_mask(int how, const sigset_t& set) noexcept {
 
 // As if ours were not there.
 void pass_on(int signal, siginfo_t* info, ucontext_t* context) {
-  const struct sigaction& next = previous[signal == SIGSEGV ? 0 : 1];
-  const bool is_fault = info->si_code > 0;
+  const struct sigaction& next = previous_of(signal);
+  const bool is_fault = info->si_code > 0 && signal != SIGTRAP;  // whose instruction has run
   if ((next.sa_flags & SA_SIGINFO) == 0 && next.sa_handler == SIG_IGN && !is_fault) return;
   if ((next.sa_flags & SA_SIGINFO) == 0 &&
       (next.sa_handler == SIG_DFL || next.sa_handler == SIG_IGN)) {
@@ -164,29 +193,55 @@ void on_signal(int signal, siginfo_t* info, void* raw_context) {
   auto* const context = static_cast<ucontext_t*>(raw_context);
   const int saved_errno = errno;
   const Fault fault{static_cast<std::byte*>(info->si_addr), may_be_store(*context),
-                    signal == SIGBUS};
-  const void* const instruction = instruction_of(*context);
+                    signal == SIGBUS, instruction_of(*context)};
+  const void* const instruction = fault.instruction;
   refusal_told = false;
-  Outcome outcome = info->si_code > 0 ? answer(fault, instruction) : Outcome::kNotWatched;
+  bool inherited = false;
+  Outcome outcome =
+      info->si_code > 0 ? answer(fault, instruction, inherited) : Outcome::kNotWatched;
   if (outcome == Outcome::kAnswered && repeats_for_ever(fault, instruction))
     outcome = Outcome::kRefused;
-  if (outcome == Outcome::kRefused && !refusal_told) tell_refused(fault);
+  if (outcome == Outcome::kRefused && !refusal_told) tell_refused(fault, inherited);
+  if (stepped.count != 0) context->uc_mcontext.gregs[REG_EFL] |= kTrapFlag;
   errno = saved_errno;
   if (outcome != Outcome::kAnswered) pass_on(signal, info, context);
 }
 
+// The instruction has run. Whoever wanted to know may be gone.
+void on_trap(int signal, siginfo_t* info, void* raw_context) {
+  auto* const context = static_cast<ucontext_t*>(raw_context);
+  if (stepped.count == 0) return pass_on(signal, info, context);
+  const int saved_errno = errno;
+  context->uc_mcontext.gregs[REG_EFL] &= ~kTrapFlag;
+  for (u32 i = 0; i < stepped.count; ++i)
+    for (Watch& watch : watches) {
+      if (watch.handler.load(std::memory_order_acquire) != stepped.accesses[i].handler) continue;
+      watch.users.fetch_add(1, std::memory_order_seq_cst);
+      FaultHandler* const handler = watch.handler.load(std::memory_order_seq_cst);
+      if (handler == stepped.accesses[i].handler)
+        handler->after_access(stepped.accesses[i].address);
+      watch.users.fetch_sub(1, std::memory_order_seq_cst);
+    }
+  stepped.count = 0;
+  errno = saved_errno;
+}
+
 // Nothing interrupts the handler: what came between might touch a part that it is filling, and wait
 // for it for ever. A fault of the handler itself ends the program.
-Status install() {
-  static const Status installed = [] {
-    struct sigaction action{};
-    action.sa_sigaction = on_signal;
-    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
-    ::sigfillset(&action.sa_mask);
-    if (::sigaction(SIGSEGV, &action, &previous[0]) != 0 ||
-        ::sigaction(SIGBUS, &action, &previous[1]) != 0)
-      return Status(system_failure(errno, "cannot install a fault handler"));
-    return Status{};
+Status install(int signal, void (*handler)(int, siginfo_t*, void*)) {
+  struct sigaction action{};
+  action.sa_sigaction = handler;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
+  ::sigfillset(&action.sa_mask);
+  if (::sigaction(signal, &action, &previous_of(signal)) != 0)
+    return system_failure(errno, "cannot install a fault handler");
+  return {};
+}
+
+Status install_faults() {
+  static const Status installed = []() -> Status {
+    PERDURA_TRY(install(SIGSEGV, on_signal));
+    return install(SIGBUS, on_signal);
   }();
   return installed;
 }
@@ -217,13 +272,25 @@ int set_mask_without_faults(int how, const sigset_t* set, sigset_t* old) noexcep
 
 void refusal_is_told() noexcept { refusal_told = true; }
 
+Status allow_steps() {
+  std::lock_guard lock(process_mutex(ProcessMutex::kFaults));
+  static const Status installed = install(SIGTRAP, on_trap);
+  return installed;
+}
+
+void step_over(FaultHandler& handler, std::byte* address) noexcept {
+  // One that accesses more in one instruction repeats, and what is not noted stays let through.
+  if (stepped.count == std::size(stepped.accesses)) return;
+  stepped.accesses[stepped.count++] = {&handler, address};
+}
+
 void let_faults_through() noexcept {
   if (!is_mutant("blocked_faults")) set_mask(SIG_UNBLOCK, fault_signals());
 }
 
 Result<FaultWatch> FaultWatch::create(std::byte* begin, std::byte* end, FaultHandler& handler) {
   std::lock_guard lock(process_mutex(ProcessMutex::kFaults));
-  PERDURA_TRY(install());
+  PERDURA_TRY(install_faults());
   let_faults_through();
   for (size_t i = 0; i < watches.size(); ++i) {
     Watch& watch = watches[i];

@@ -69,9 +69,27 @@ Slot inspect(media::Medium& medium, u64 offset, const std::byte* bytes) {
       });
   std::memcpy(&slot.superblock, bytes, sizeof slot.superblock);
   if (whole) slot.state = SlotState::kWhole;
-  else if (std::memcmp(slot.superblock.magic, format::kMagic, sizeof format::kMagic) == 0)
-    slot.state = SlotState::kDamaged;
+  else if (std::memcmp(slot.superblock.magic, format::kMagic, sizeof format::kMagic) == 0 ||
+           slot.superblock.checksum == superblock_checksum(slot.superblock))
+    slot.state = SlotState::kDamaged;  // also where that is the magic alone
   return slot;
+}
+
+// Whether a directory is in either of its places, as far as its header says that. It tells a store
+// of which both superblocks are lost from a foreign file. Servers' media answer for themselves.
+Result<bool> holds_directory(media::Medium& medium) {
+  if (medium.linear() == nullptr || medium.geometry().size < format::kDataBegin) return false;
+  AlignedBuffer page(kPageBytes);
+  for (const u64 offset : format::kDirectoryOffset) {
+    PERDURA_TRY(medium.read(offset, page.span()));
+    DirectoryHeader header;
+    std::memcpy(&header, page.data(), sizeof header);
+    if (header.magic == format::kDirectoryMagic && header.region_count <= format::kRegionsMax &&
+        header.extent_count <= format::kDirectoryBytes / sizeof(Extent) &&
+        header.sequence <= format::kCounterMax)
+      return true;
+  }
+  return false;
 }
 
 Status check_compatible(const std::string& name, const Superblock& superblock) {
@@ -218,8 +236,10 @@ Status Volume::read_head() {
   PERDURA_TRY(m.load_pages(0, head.span()));
   Slot slots[2] = {inspect(m, 0, head.data()),
                    inspect(m, format::kSuperblockBytes, head.data() + format::kSuperblockBytes)};
-  if (slots[0].state == SlotState::kForeign && slots[1].state == SlotState::kForeign)
-    return foreign();
+  if (slots[0].state == SlotState::kForeign && slots[1].state == SlotState::kForeign) {
+    PERDURA_ASSIGN(const bool is_store, holds_directory(m));
+    if (!is_store) return foreign();
+  }
   if (slots[1].state == SlotState::kWhole &&
       (slots[0].state != SlotState::kWhole ||
        slots[1].superblock.sequence > slots[0].superblock.sequence))
@@ -255,12 +275,13 @@ Status Volume::begin_session() {
     ended_logs_ = superblock_.ended_logs;
   superblock_.ended_logs_session = superblock_.ended_logs = 0;
   ++superblock_.session;
-  ++sessions_;
   superblock_.clean = 0;
   // A store of an earlier version becomes one of this: until the first slot that says so is whole,
   // the other one and its directory are as they were.
-  return superblock_.format_version == format::kFormatVersion ? write_superblock()
-                                                              : write_directory();
+  PERDURA_TRY(superblock_.format_version == format::kFormatVersion ? write_superblock()
+                                                                   : write_directory());
+  ++sessions_;
+  return {};
 }
 
 Status Volume::end_session() {
@@ -401,8 +422,11 @@ Status Volume::set_region_address(u32 region, u64 address) {
   return change_region(region, [&](RegionRecord& record) { record.address = address; });
 }
 
-Status Volume::set_region_engine(u32 region, format::EngineId engine) {
-  return change_region(region, [&](RegionRecord& record) { record.engine = engine; });
+Status Volume::set_region_overflow(u32 region, u64 store_id) {
+  return change_region(region, [&](RegionRecord& record) {
+    record.engine = format::EngineId::kObjectsOverflowing;
+    record.chunk_bytes = format::overflow_mark(store_id);
+  });
 }
 
 Status Volume::set_replayed(u32 region, u64 version, u64 live_generation) {

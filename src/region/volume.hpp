@@ -79,8 +79,8 @@ class Volume {
   std::vector<format::RegionRecord> regions() const;
   /// Where a region is mapped from now on, if it can be.
   Status set_region_address(u32 region, u64 address);
-  /// How a region is kept from now on, where what it holds is the same.
-  Status set_region_engine(u32 region, format::EngineId engine);
+  /// Of a region of objects: which store has those that it has no space for, by its id.
+  Status set_region_overflow(u32 region, u64 store_id);
   std::vector<format::Extent> extents(format::ExtentKind kind) const;
   std::vector<format::Extent> extents(format::ExtentKind kind, u32 region) const;
 
@@ -88,9 +88,8 @@ class Volume {
   u64 segment_of(u64 medium_offset) const;
 
   /// Space for [region_offset, region_offset + length) of a region and its checksum table, once or
-  /// twice as `kind` says (kHome, kCopies). Where a
-  /// caller failed to use an earlier extent that holds region_offset, it gets that one again: each
-  /// part of a region has one home.
+  /// twice as `kind` says (kHome, kCopies). Where a caller failed to use an earlier extent that
+  /// holds region_offset, it gets that one again: each part of a region has one home.
   Result<format::Extent> allocate_home(u32 region, u64 region_offset, u64 length,
                                        format::ExtentKind kind = format::ExtentKind::kHome);
   /// `length` bytes for log segments of a region, prewritten and zero.

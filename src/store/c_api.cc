@@ -9,6 +9,7 @@
 #include "base/mutant.hpp"
 #include "store/c_error.hpp"
 #include "store/runtime.hpp"
+#include "track/compiled_reports.hpp"
 
 struct perdura_store {
   perdura::Store store;
@@ -178,9 +179,11 @@ int perdura_operation_begin(perdura_store* store) {
 
 void perdura_operation_end(perdura_store* store) {
   const int result = c_call([&] {
-    perdura::detail::Mutator& mutator = store->store.runtime().mutators().this_thread();
-    // The outermost one of a transaction is the transaction itself.
-    const unsigned others = mutator.in_transaction ? 1 : 0;
+    auto& mutator =
+        static_cast<perdura::track::MutatorSlot&>(store->store.runtime().mutators().this_thread());
+    // The outermost one may be a transaction itself, or have been begun by a compiled store.
+    const bool is_polled = mutator.reports != nullptr && mutator.reports->is_polled(mutator);
+    const unsigned others = mutator.in_transaction || is_polled ? 1 : 0;
     if (mutator.depth.load(std::memory_order_relaxed) <= others &&
         !perdura::is_mutant("unbalanced_end"))
       throw perdura::Error(perdura::Code::kMisuse,

@@ -1,7 +1,10 @@
 #include "store/check_options.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <string>
+
+#include <fmt/format.h>
 
 #include "format/format.hpp"
 #include "store/storage.hpp"
@@ -9,6 +12,8 @@
 
 namespace perdura::store {
 namespace {
+
+constexpr u64 kAddressBegin = 64 * kKiB;  // below it the system maps nothing (vm.mmap_min_addr)
 
 /// Whether it is an enumerator; from C it may be any number.
 template <class Enum>
@@ -32,6 +37,7 @@ Status check_options(const Options& options) {
                    std::to_string(options.region_limit_bytes));
   if (options.region_address % kPageBytes != 0)
     return invalid("region_address must be a multiple of 4096");
+  if (options.region_address != 0) PERDURA_TRY(check_region_address(options.region_address, kMiB));
   if (!std::has_single_bit(options.log_segment_bytes) ||
       options.log_segment_bytes < format::kSegmentBytesMin ||
       options.log_segment_bytes > format::kSegmentBytesMax)
@@ -45,9 +51,7 @@ Status check_options(const Options& options) {
       (!std::has_single_bit(options.aliases) || options.aliases > format::kAliasesMax))
     return invalid("aliases is 0 or a power of two up to 256, not " +
                    std::to_string(options.aliases));
-  if (options.region.size() > format::kRegionNameMax ||
-      options.region.find('\0') != options.region.npos)
-    return invalid("region is a name of up to 31 bytes, not '" + options.region + "'");
+  PERDURA_TRY(check_region_name(options.region));
   if (options.log_limit_bytes != 0 && options.log_limit_bytes < 2 * format::kSegmentBytesMin)
     return invalid("log_limit_bytes is at least " + std::to_string(2 * format::kSegmentBytesMin));
   const track::Kind* const tracker = track::find_kind(options.tracking);
@@ -63,8 +67,30 @@ Status check_options(const Options& options) {
     return invalid("on_damage is neither kEnd nor kThrow");
   if (options.verify_reports && !tracker->is_reported)
     return invalid("verify_reports needs a tracker of reported stores");
-  if (!is_up_to(Engine::kDualCopy, options.engine)) return invalid("engine is none of the engines");
-  return engine_kind(options.engine).check_options(options);
+  const EngineKind* const kind = find_engine_kind(options.engine);
+  if (kind == nullptr) return invalid("engine is none of the engines");
+  return kind->check_options(options);
+}
+
+Status check_region_address(u64 address, u64 bytes) {
+  if (address >= kAddressBegin && bytes <= format::kAddressEnd - kPageBytes &&
+      address <= format::kAddressEnd - kPageBytes - bytes)
+    return {};
+  return Failure{
+      Code::kInvalidArgument,
+      fmt::format(
+          "no program has the {} bytes from region_address {:#x} on: addresses are {:#x} to "
+          "{:#x}; choose one there, or 0 for one that is free",
+          bytes, address, kAddressBegin, format::kAddressEnd - kPageBytes)};
+}
+
+Status check_region_name(std::string_view name) {
+  if (name.size() <= format::kRegionNameMax && name.find('\0') == name.npos) return {};
+  std::string shown(name);
+  std::ranges::replace(shown, '\0', '?');  // a message ends there
+  return Failure{Code::kInvalidArgument,
+                 "region is a name of up to 31 bytes, none of them zero, not '" + shown +
+                     "' with " + std::to_string(name.size())};
 }
 
 }  // namespace perdura::store

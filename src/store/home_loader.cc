@@ -42,9 +42,7 @@ Status HomeLoader::load_all(region::Region& region) {
   home_ = region.home();
   PERDURA_TRY(check_places());
   if (verification_.before_use) {
-    if (!view_) {
-      PERDURA_ASSIGN(view_, commit::HomeView::create(volume_, *home_));
-    }
+    PERDURA_TRY(begin_verification(region));
     if (!verify(0, region.limit(), nullptr)) return commit::page_damaged(volume_, first_damaged());
     view_.reset();
   }
@@ -73,7 +71,7 @@ Status HomeLoader::load_lazily(region::Region& region, track::Tracker& tracker) 
   PERDURA_ASSIGN(buffers_, Mapping::anonymous(kBuffers * kPageBytes));
   const std::vector<format::Extent>& extents = home_->extents();
   if (verification_.before_use) {
-    PERDURA_ASSIGN(view_, commit::HomeView::create(volume_, *home_));
+    PERDURA_TRY(begin_verification(region));
     // As zeros the tables would give out blocks that are in use.
     if (verification_.zeroes && !verify(0, format::data_begin_for(region.limit()), nullptr))
       return commit::page_damaged(volume_, first_damaged());
@@ -99,6 +97,14 @@ Status HomeLoader::load_lazily(region::Region& region, track::Tracker& tracker) 
 
 // --- verifying ----------------------------------------------------------------------------------
 
+// Once, whatever comes to be verified by it.
+Status HomeLoader::begin_verification(const region::Region& region) {
+  if (view_) return {};
+  PERDURA_ASSIGN(noted_, commit::PageSet::create(region.limit()));
+  PERDURA_ASSIGN(view_, commit::HomeView::create(volume_, *home_));
+  return {};
+}
+
 // All that is there of [begin, end). A crash may have left a page that the log changes half
 // replayed: nothing can be said of the rest of such a page, unless it was found damaged before.
 // `memory`: through which damaged pages become zeros, if they may.
@@ -109,10 +115,7 @@ bool HomeLoader::verify(u64 begin, u64 end, const media::SelfMemory* memory) noe
   view_->look_at(begin, end, [&](u64 page, Page found) {
     ++pages;
     const bool in_log = index_ && index_->lines().has_page(page);
-    if (found == Page::kGood || (found == Page::kDamaged && in_log)) {
-      if (guard_ != nullptr) guard_->learn(page);
-      return;
-    }
+    if (found == Page::kGood || (found == Page::kDamaged && in_log)) return;
     note(page);
     const bool zeroed = memory != nullptr && found != Page::kUnreadable && zero(page, *memory);
     good = good && zeroed;
@@ -131,9 +134,7 @@ bool HomeLoader::zero(u64 page, const media::SelfMemory& memory) noexcept {
 // In a signal handler, perhaps: of a page that is touched again and again it is said once.
 void HomeLoader::note(u64 page) noexcept {
   region::refusal_is_told();
-  const u64 known = std::min<u64>(damaged_count_.load(std::memory_order_acquire), kDamagedMax);
-  for (u64 i = 0; i < known; ++i)
-    if (damaged_[i].load(std::memory_order_relaxed) == page + 1) return;
+  if (!noted_->add(page)) return;
   const u64 at = damaged_count_.fetch_add(1, std::memory_order_acq_rel);
   if (at < kDamagedMax) damaged_[at].store(page + 1, std::memory_order_relaxed);
   char text[512];

@@ -19,6 +19,7 @@
 #include "commit/engine.hpp"
 #include "commit/home_guard.hpp"
 #include "commit/home_view.hpp"
+#include "commit/page_set.hpp"
 #include "commit/replay.hpp"
 #include "log/reader.hpp"
 #include "region/region.hpp"
@@ -66,6 +67,7 @@ class HomeLoader final : private Filler {
  private:
   bool verify(u64 begin, u64 end, const media::SelfMemory* memory) noexcept;
   bool zero(u64 page, const media::SelfMemory& memory) noexcept;
+  Status begin_verification(const region::Region& region);
   void note(u64 page) noexcept;
   u64 first_damaged() const;
 
@@ -91,6 +93,7 @@ class HomeLoader final : private Filler {
   std::shared_ptr<const region::HomeMap> home_;
   std::byte* base_ = nullptr;
   std::optional<commit::HomeView> view_;  ///< what is verified
+  std::optional<commit::PageSet> noted_;  ///< pages of which was said that they are damaged
   Mapping buffers_;
   std::array<std::atomic<bool>, kBuffers> buffer_taken_{};
   std::atomic<u64> verified_bytes_{0};

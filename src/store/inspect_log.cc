@@ -55,9 +55,16 @@ class LogTailCheck {
       std::memcpy(&header, segment.data() + used, sizeof header);
       if (header.magic != format::kLogBlockMagic || header.store_id != volume_.store_id())
         return false;
-      if (header.version > durable_ && header.generation >= live_generation_)
+      if (header.generation < live_generation_) return true;
+      if ((header.flags & format::kLogTransactions) != 0) {
+        if (readable == nullptr)
+          add(offset + used,
+              "the block that a segment of transactions begins with does not fit its "
+              "checksum, and none of them is read");
+      } else if (header.version > durable_) {
         note(offset + used, header,
              readable != nullptr && log::block_fits(medium, offset + used, segment.data() + used));
+      }
       return true;
     };
     log::for_each_block(medium, offset, segment, volume_.store_id(), visit);
@@ -75,8 +82,7 @@ class LogTailCheck {
   }
 
   void add(u64 place, std::string message) {
-    message += " (medium offset " + std::to_string(place) +
-               "); a checkpoint that a crash cut short explains it";
+    message += " (medium offset " + std::to_string(place) + "); a crash meanwhile explains it";
     report_.findings.push_back(
         {Severity::kNote, "log", std::move(message), region_.name, place, std::nullopt});
   }

@@ -1,11 +1,13 @@
 // A region of objects, for those who look at a store; who opens it as a heap is refused.
 #include <algorithm>
+#include <thread>
 
 #include "object/object_copies.hpp"
 #include "object/object_look.hpp"
 #include "object/object_owner.hpp"
 #include "object/object_table.hpp"
 #include "region/engine_rules.hpp"
+#include "store/look_again.hpp"
 #include "store/recovery.hpp"
 #include "store/storage.hpp"
 #include "store/versions.hpp"
@@ -80,6 +82,20 @@ ObjectDescription::Content content_of(object::ObjectLook&& look) {
   return content;
 }
 
+/// The one in `overflow` that has copies of this region's objects; nullptr: none says so.
+std::unique_ptr<object::OverflowStore> overflow_store_of(const region::Volume& volume,
+                                                         const format::RegionRecord& record,
+                                                         region::Volume& overflow) {
+  if (!region::may_overflow_to(record, overflow.store_id())) return nullptr;
+  const format::Superblock own = volume.superblock();
+  for (const format::RegionRecord& each : overflow.regions()) {
+    if (!region::engine_rules(each).is_overflow) continue;
+    auto found = std::make_unique<object::OverflowStore>(overflow, each.region);
+    if (found->check_whose(&own, record.region) && found->is_bound()) return found;
+  }
+  return nullptr;
+}
+
 class ObjectInspection final : public Inspection {
  public:
   using Inspection::Inspection;
@@ -97,22 +113,23 @@ class ObjectInspection final : public Inspection {
 
   bool have_overflow(region::Volume& overflow) override {
     if (region::engine_rules(record_).is_overflow) return false;
-    const format::Superblock own = volume_.superblock();
-    for (const format::RegionRecord& each : overflow.regions()) {
-      if (!region::engine_rules(each).is_overflow) continue;
-      auto found = std::make_unique<object::OverflowStore>(overflow, each.region);
-      if (!found->check_whose(&own, record_.region) || !found->is_bound()) continue;
-      overflow_ = std::move(found);
-      return true;
-    }
-    return false;
+    overflow_ = overflow_store_of(volume_, record_, overflow);
+    return overflow_ != nullptr;
   }
 
+  // Beside a writer an object may have the place of one whose head was read before that left it, or
+  // space that the store did not have yet.
   Status read_versions() override {
-    was_written_ = volume_.medium().has_writer();
-    state_ = volume_.state();
-    table_.emplace(volume_, record_.region);
-    return table_->read();
+    for (int looks = 0;; ++looks) {
+      was_written_ = volume_.medium().has_writer();
+      state_ = volume_.state();
+      table_.emplace(volume_, record_.region);
+      Status read = table_->read();
+      const bool written = was_written_ || volume_.medium().has_writer();
+      if (read || !written || looks == kLooksMax) return read;
+      std::this_thread::sleep_for(kLookAgain);
+      PERDURA_TRY(volume_.look_again());
+    }
   }
 
   void describe_versions(RegionDescription& region) const override {
@@ -209,7 +226,8 @@ class ObjectKind final : public EngineKind {
 };
 
 // Of the regions of objects that have this name, or of all.
-Result<u32> region_with(region::Volume& volume, std::string_view region, std::string_view name) {
+Result<format::RegionRecord> region_with(region::Volume& volume, std::string_view region,
+                                         std::string_view name) {
   std::vector<format::RegionRecord> found;
   for (const format::RegionRecord& record : volume.regions()) {
     if (!region::engine_rules(record).has_objects ||
@@ -219,7 +237,7 @@ Result<u32> region_with(region::Volume& volume, std::string_view region, std::st
     PERDURA_TRY(table.read());
     if (table.find(name) != nullptr) found.push_back(record);
   }
-  if (found.size() == 1) return found.front().region;
+  if (found.size() == 1) return found.front();
   const std::string object = "object '" + std::string(name) + "'";
   if (found.empty())
     return Failure{Code::kNotFound,
@@ -231,22 +249,45 @@ Result<u32> region_with(region::Volume& volume, std::string_view region, std::st
                                              std::string(found.front().name) + "'; say in which"};
 }
 
+// What of the overflow store is an object's its head here says, and nothing there: so there is
+// nothing to be written, and it is only looked whether it is the one.
+Status check_overflow(const region::Volume& volume, const format::RegionRecord& record,
+                      const format::ObjectHead& head, media::MediumOptions options,
+                      const OverflowStoreOf& overflow) {
+  if (overflow.uri.empty()) {
+    if (!is_in_overflow(head) || overflow.is_lost) return {};
+    return Failure{Code::kMisuse, "object '" + std::string(head.name) + "' of '" + volume.name() +
+                                      "' is in an overflow store; name that (--overflow), or, if "
+                                      "it is lost, say so (--overflow-lost)"};
+  }
+  options.read_only = true;
+  PERDURA_ASSIGN(auto medium, open_existing(overflow.uri, options));
+  PERDURA_ASSIGN(const auto there, open_volume_to_read(std::move(medium)));
+  const bool has_it = !is_in_overflow(head) || head.copy_place[1] == there->store_id();
+  if (has_it && overflow_store_of(volume, record, *there) != nullptr) return {};
+  return Failure{Code::kMisuse, "'" + there->name() + "' is not the overflow store of '" +
+                                    volume.name() +
+                                    "', or does not say so any more; name the one that is"};
+}
+
 }  // namespace
 
-Status remove_object(std::string_view uri, std::string_view region, std::string_view name,
-                     const media::MediumOptions& options) {
-  return guarded([&]() -> Status {
+Result<bool> remove_object(std::string_view uri, std::string_view region, std::string_view name,
+                           const media::MediumOptions& options, const OverflowStoreOf& overflow) {
+  return guarded([&]() -> Result<bool> {
     PERDURA_ASSIGN(auto medium, open_existing(uri, options));
     PERDURA_ASSIGN(auto volume, open_volume(std::move(medium), false, 0));
     if (volume->medium().linear() == nullptr)
       return Failure{Code::kNotFound, "'" + volume->name() + "' holds no objects"};
-    PERDURA_ASSIGN(const u32 number, region_with(*volume, region, name));
-    object::ObjectTable table(*volume, number);
+    PERDURA_ASSIGN(const format::RegionRecord record, region_with(*volume, region, name));
+    object::ObjectTable table(*volume, record.region);
     PERDURA_TRY(table.read());
     const object::ObjectTable::Entry entry = *table.find(name);
+    PERDURA_TRY(check_overflow(*volume, record, entry.head, options, overflow));
     object::ObjectCopies copies(volume->linear(), entry.place, entry.head, entry.unclear);
     PERDURA_TRY(copies.remove());
-    return volume->end_session();
+    PERDURA_TRY(volume->end_session());
+    return is_in_overflow(entry.head);
   });
 }
 

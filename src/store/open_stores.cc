@@ -146,5 +146,11 @@ Runtime* only_or_current_runtime() noexcept {
   return all.count == 1 ? all.last : nullptr;
 }
 
+bool has_open_stores() noexcept {
+  bool found = false;
+  for_each_open([&](const Slot&, const Runtime& runtime) { found |= !runtime.is_container(); });
+  return found;
+}
+
 }  // namespace detail
 }  // namespace perdura

@@ -44,7 +44,11 @@ Result<PinnedLog> pin_log(region::Volume& volume, const format::RegionRecord& re
     auto log = log::read_beside_writer(volume, number, replayed);
     if (log) PERDURA_TRY(medium.pin(number, log->durable_version));
     PERDURA_TRY(volume.look_again());
-    if (volume.state() != state) continue;
+    if (volume.state().session != state.session) continue;
+    // Where the writer has taken space meanwhile what is there may be missed; what was read without
+    // missing anything is whole all the same. To ask for more would never end beside a writer that
+    // takes space all the time, which it does since what is pinned here does not come home.
+    if (!log && volume.state() != state) continue;
     if (!log) return log.failure();
     return PinnedLog{std::move(*log), replayed};
   }

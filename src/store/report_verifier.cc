@@ -18,6 +18,7 @@ void ReportVerifier::inspect(const track::DirtyMap& reported) {
   std::lock_guard lock(mutex_);
   const auto home = region_.home();
   for (const format::Extent& extent : home->extents()) inspect_extent(extent, reported);
+  watch_->forget();
 }
 
 void ReportVerifier::inspect_extent(const format::Extent& extent, const track::DirtyMap& reported) {
@@ -34,13 +35,19 @@ void ReportVerifier::inspect_extent(const format::Extent& extent, const track::D
     char text[96];
     std::snprintf(text, sizeof text, "a store to the line at %p was not reported",
                   static_cast<const void*>(now + at));
-    findings_.push_back(text + heap_.blocks().describe(now + at));
+    findings_.push_back({text + heap_.blocks().describe(now + at), watch_->stores_to(now + at)});
+    watch_->watch(now + at);
   }
 }
 
 std::vector<std::string> ReportVerifier::findings() const {
   std::lock_guard lock(mutex_);
-  return findings_;
+  std::vector<std::string> told;
+  for (const Finding& each : findings_) {
+    told.push_back(each.text);
+    for (const Place& place : each.places) told.back() += "; stored to by " + describe(place);
+  }
+  return told;
 }
 
 u64 ReportVerifier::lines() const {

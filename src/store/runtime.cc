@@ -18,6 +18,7 @@
 #include "store/open_stores.hpp"
 #include "store/transaction_blocks.hpp"
 #include "store/transaction_replay.hpp"
+#include "track/compiled_parts.hpp"
 #include "track/kinds.hpp"
 
 namespace perdura::detail {
@@ -32,6 +33,30 @@ void say_fallback(const std::string& store, Tracking kind, const std::string& re
                "perdura: changes in '%s' are found by '%s', since %s; with it system calls that "
                "store into durable memory, such as read(2), fail with EFAULT\n",
                store.c_str(), name_of(kind), refused.c_str());
+}
+
+// Stores of theirs would be in no version. Once a process.
+void say_other_parts(const std::string& store) {
+  static std::atomic<bool> said{false};
+  if (said) return;  // before the program's file is read
+  const std::vector<std::string> others = track::parts_without_reports().names;
+  if (others.empty() || said.exchange(true)) return;
+  std::fprintf(stderr,
+               "perdura: '%s' is open for stores that the compiler reports, and parts of the "
+               "program report none: %s; what they store to it is in no version. Compile them with "
+               "perdura-clang, or say of those that store to no store "
+               "perdura_trusted_part(\"%s\")\n",
+               store.c_str(), track::listed(others).c_str(), others.front().c_str());
+}
+
+// What a tracker says knows of no store. Of those that report, the program is what lacks something.
+Failure of_tracker(const std::string& store, const track::Kind& kind, Failure failure) {
+  failure.message =
+      "stores to '" + store + "' cannot be found by '" + kind.name + "': " + failure.message;
+  if (failure.code == Code::kUnsupported && !kind.is_reported)
+    failure.message +=
+        "; open it with another Options::tracking: kAutomatic takes what this system has";
+  return failure;
 }
 
 // Whoever wants a version reads, and who reads makes nothing.
@@ -133,7 +158,10 @@ Status Runtime::map_region() {
   std::vector<format::RegionRecord> others = volume_->regions();
   std::erase_if(others, [&](const auto& each) { return each.region == record_.region; });
   store::add_open_ranges(others);
-  if (options_.region_address != 0) record_.address = options_.region_address;
+  if (options_.region_address != 0) {
+    record_.address = options_.region_address;
+    PERDURA_TRY(store::check_region_address(record_.address, format::reserved_bytes(record_)));
+  }
   for (;;) {
     if (record_.address == 0) {
       PERDURA_ASSIGN(record_.address,
@@ -207,9 +235,13 @@ Status Runtime::start() {
   config.snapshot = snapshot_.get();
   config.closed = storage_->closed();
   config.confirms = options_.confirm_versions;
-  config.before_timed = [this] { return untold_damage(); };
+  config.before_timed = [this] {
+    if (internal_.before_timed) internal_.before_timed();
+    return untold_damage();
+  };
   if (options_.verify_reports) {
-    verifier_ = std::make_unique<store::ReportVerifier>(*region_, *heap_);
+    PERDURA_ASSIGN(auto watch, store::StoreWatch::create(region_->base(), region_->limit()));
+    verifier_ = std::make_unique<store::ReportVerifier>(*region_, *heap_, std::move(watch));
     config.inspect = [this](const track::DirtyMap& reported) { verifier_->inspect(reported); };
   }
   checkpointer_ = std::make_unique<commit::Checkpointer>(config, durable_version_);
@@ -255,13 +287,36 @@ Result<std::unique_ptr<commit::Engine>> Runtime::make_engine() {
       {.region = region_.get(), .mutators = mutators_.get(), .tracker = tracker_.get()});
 }
 
-// kAutomatic takes the first page tracker that this system has for this kind of mapping. What
-// captures in the background must see stores first. A reader has no versions to make, so one is as
+// Not where changes are found by page in any case: aliases, containers, whose library moves
+// objects, and memory that forked children go on to use, which they would report to their parent's
+// store.
+bool Runtime::may_take_reports() const {
+  if (!track::program_reports() || read_only() || region_->aliases() != 0 || is_container() ||
+      internal_.children_inherit)
+    return false;
+  const track::OtherParts others = track::parts_without_reports();
+  return others.are_known && others.names.empty();
+}
+
+// kAutomatic takes the reports of a program all of which the compiler has made report, else the
+// first page tracker that this system has for this kind of mapping. What captures in the background
+// must see stores first. A reader has no versions to make, so one is as
 // good as another to it: the writer's may watch memory that was new, and not a view.
 Status Runtime::choose_tracker() {
   const track::Kind& wanted = track::kind_of(options_.tracking);
   const bool any_page_tracker = read_only() && !wanted.is_reported;
-  if (wanted.make != nullptr && !any_page_tracker) return make_tracker(wanted);
+  if (wanted.make != nullptr && !any_page_tracker) {
+    const Status made = make_tracker(wanted);
+    if (!made) return of_tracker(name(), wanted, made.failure());
+    // A store that children inherit is libperdura_malloc.so's, whose copy of the library is not the
+    // one that parts of the program tell.
+    if (wanted.by_compiler && !read_only() && !internal_.children_inherit) say_other_parts(name());
+    return {};
+  }
+  if (may_take_reports()) {
+    const Status made = make_tracker(track::kind_of(Tracking::kCompiled));
+    if (made || made.failure().code != Code::kUnsupported) return made;
+  }
   Status status;
   std::string refused;
   for (const track::Kind& each : track::page_trackers()) {
@@ -465,7 +520,7 @@ Status Runtime::usable() const {
 
 Status Runtime::require_outside_operation(const char* call) {
   PERDURA_TRY(usable());
-  if (!mutators_->in_operation()) return {};
+  if (mutators_->leave_polled()) return {};
   return Failure{Code::kMisuse, std::string(call) +
                                     " inside an operation of the same thread would wait for it "
                                     "for ever; end the operation first"};
@@ -534,7 +589,11 @@ Status Runtime::close() {
 Status Runtime::try_close() {
   PERDURA_TRY(require_outside_operation("close"));
   checkpointer_->every(std::chrono::milliseconds{0});
-  if (read_only()) return checkpointer_->finish(false);
+  if (read_only()) {
+    const Status ended = checkpointer_->finish(false);
+    const Status told = tell_damage();
+    return ended ? told : ended;
+  }
   // A program that has not heard of zeros where its data were may have stored what it made of them.
   const bool unheard_zeros = findings().zeroed_pages != 0 && !untold_damage();
   Status status;

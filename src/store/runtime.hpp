@@ -45,6 +45,8 @@ struct InternalOptions {
   std::function<Status(class Runtime&, Mutator&)> restore = {};
   /// Called afterwards, when pointers in the region hold where it is.
   std::function<void()> moved = {};
+  /// For tests: in the thread that takes timed checkpoints, before each.
+  std::function<void()> before_timed = {};
 };
 
 class Runtime {
@@ -91,8 +93,11 @@ class Runtime {
   /// Where transactions have their records; nullptr: the region can have none.
   log::Space* log() const { return storage_->log(); }
   store::Extensions& extensions() { return extensions_; }
-  /// Only stores that the program reports become durable.
-  bool needs_reports() const { return track::kind_of(tracker_->kind()).is_reported; }
+  /// Only stores that the program reports by hand become durable.
+  bool needs_reports() const {
+    const track::Kind& kind = track::kind_of(tracker_->kind());
+    return kind.is_reported && !kind.by_compiler;
+  }
   std::vector<std::string> unreported() const;
   std::vector<std::string> damaged_pages() const;
   /// With OnDamage::kThrow: kCorrupt, once, for what was found damaged since this was asked last.
@@ -119,6 +124,7 @@ class Runtime {
   std::optional<commit::Aside> aside() const;
   Status make_snapshot();
   Result<std::unique_ptr<commit::Engine>> make_engine();
+  bool may_take_reports() const;
   Status choose_tracker();
   Status make_tracker(const track::Kind& kind);
   Status check_aliases() const;
@@ -171,5 +177,7 @@ Runtime* runtime_holding(const void* address) noexcept;
 /// The store this thread has an operation on, else the only open one; nullptr when that is not one.
 /// Containers are none: nothing of a standard container can be in them.
 Runtime* only_or_current_runtime() noexcept;
+/// Whether there is one that it could be.
+bool has_open_stores() noexcept;
 
 }  // namespace perdura::detail

@@ -31,7 +31,7 @@ struct MemoryIdentity {
 namespace {
 
 constexpr u64 kMagic = 0x6d654d7368536450;  // "PdShsMem"
-constexpr u64 kVersion = 2;                 // of what is in it, beside the sizes
+constexpr u64 kVersion = 3;                 // of what is in it, beside the sizes
 constexpr u32 kBlocksMax = 4096;            // objects that are open at once
 constexpr u64 kLeavePatienceMs = 2000;
 
@@ -92,9 +92,15 @@ struct SharedMemory::Block {
   u64 head_place;
   u64 offset;
   u64 length;
-  u64 users;  ///< a bit for each process
+  u64 users;               ///< a bit for each process
+  std::atomic<u64> asked;  ///< those of them that are to have it open no more, if they can
   ObjectMemory::Sizes sizes;
   ObjectTable::Range kept;
+
+  void give_up(u32 process) {
+    users &= ~(u64{1} << process);
+    asked &= ~(u64{1} << process);
+  }
 };
 
 struct SharedMemory::Header {
@@ -212,7 +218,7 @@ void SharedMemory::forget_dead() {
   for (u32 number = 0; number < object::kProcessesMax; ++number) {
     Process& process = header().processes[number];
     if (process.life.load() == 0 || is_there(number)) continue;
-    for (Block& each : header().blocks) each.users &= ~(u64{1} << number);
+    for (Block& each : header().blocks) each.give_up(number);
     process.life.store(0);
   }
 }
@@ -231,7 +237,7 @@ void SharedMemory::leave() {
   {
     begin_turn();
     forget_dead();
-    for (Block& each : header().blocks) each.users &= ~(u64{1} << self_);
+    for (Block& each : header().blocks) each.give_up(self_);
     header().processes[self_].life.store(0);
     const bool is_whole = !header().failure.has_failed &&
                           std::ranges::none_of(header().blocks, [](const Block& each) {
@@ -316,9 +322,11 @@ Result<SharedMemory::Made> SharedMemory::make(u32 region, u64 head_place,
   const auto found = std::ranges::find_if(
       shared.blocks, [](const Block& each) { return each.state == Block::State::kFree; });
   if (found == shared.blocks.end())
-    return Failure{Code::kNoSpace, "processes that share '" + volume_.name() + "' have " +
-                                       std::to_string(kBlocksMax) +
-                                       " objects open, as many as they can; close some"};
+    return Failure{Code::kNoSpace,
+                   "processes that share '" + volume_.name() + "' have " +
+                       std::to_string(kBlocksMax) +
+                       " objects open, as many as they can; close the store in one that "
+                       "needs its own no more"};
   const u64 offset = shared.end;
   const u64 length = round_up(ObjectMemory::bytes(sizes), kPageBytes);
   PERDURA_TRY(allocate(file_.get(), path_, offset, length));
@@ -355,6 +363,7 @@ void SharedMemory::free(u32 number) {
   (void)::fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                     static_cast<off_t>(found.offset), static_cast<off_t>(found.length));
   found.users = 0;
+  found.asked = 0;
   found.state = Block::State::kFree;
 }
 
@@ -362,7 +371,7 @@ void SharedMemory::free(u32 number) {
 void SharedMemory::let_go(u32 number) {
   forget_dead();
   Block& found = block(number);
-  found.users &= ~(u64{1} << self_);
+  found.give_up(self_);
   if (found.users == 0) free(number);
 }
 
@@ -372,6 +381,22 @@ std::string SharedMemory::other_user(u32 number) {
   if (others == 0) return {};
   const Process& process = header().processes[static_cast<size_t>(std::countr_zero(others))];
   return "process " + std::to_string(process.pid) + " (" + process.program + ")";
+}
+
+void SharedMemory::ask_for(u32 number) {
+  block(number).asked = block(number).users & ~(u64{1} << self_);
+  call_all();
+}
+
+void SharedMemory::keep_open(u32 number) { block(number).asked &= ~(u64{1} << self_); }
+
+bool SharedMemory::is_answered(u32 number) {
+  forget_dead();
+  return block(number).asked == 0;
+}
+
+bool SharedMemory::is_asked_for(u32 number) const {
+  return (block(number).asked.load(std::memory_order_relaxed) >> self_ & 1) != 0;
 }
 
 void SharedMemory::keep(u32 number, const ObjectTable::Range& range) { block(number).kept = range; }

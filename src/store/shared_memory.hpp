@@ -83,12 +83,22 @@ class SharedMemory final : public object::Peers {
   void let_go(u32 block);
   /// Another process that has it open, in words; "": none.
   std::string other_user(u32 block);
+  /// The others that have it open are asked to have it open no more, and rung for. Each lets go of
+  /// it, or keeps it.
+  void ask_for(u32 block);
+  /// This process needs it, and has been asked.
+  void keep_open(u32 block);
+  /// Nobody is asked any more who is there.
+  bool is_answered(u32 block);
   /// Space that the object has besides what its head says; of no bytes: none.
   void keep(u32 block, const object::ObjectTable::Range& range);
   object::ObjectTable::Range kept(u32 block) const;
 
   /// The last use in this process. The last process ends the session, and the memory.
   void leave();
+
+  /// This process is asked to have it open no more. Without the lock: of one that it has open.
+  bool is_asked_for(u32 block) const;
 
   /// Changes when somebody is to look after what waits (call_all).
   std::atomic<u32>& bell() const;

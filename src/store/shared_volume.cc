@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/process.hpp"
+#include "store/check_options.hpp"
 #include "store/look_again.hpp"
 #include "store/recovery.hpp"
 
@@ -172,6 +173,7 @@ Result<std::unique_ptr<SharedVolume>> SharedVolume::of(
       PERDURA_TRY(opened->volume->begin_session());
     }
     shared->opened_ = opened;
+    shared->has_unused_session_ = !among_processes;
     ++opened->users;
     return shared;
   }
@@ -193,6 +195,8 @@ SharedVolume::~SharedVolume() {
       std::lock_guard claims_lock(opened_->claims_mutex);
       opened_->claims.erase(region_);
     }
+    // Of a use that was refused. Where this is not durable the next opening looks at all of it.
+    if (has_unused_session_) (void)opened_->volume->end_session();
     if (--opened_->users == 0) {
       if (opened_->memory) opened_->memory->leave();
       opened_->memory.reset();
@@ -209,10 +213,12 @@ const std::shared_ptr<SharedMemory>& SharedVolume::memory() const { return opene
 
 // Where processes share it, the last one of them does so when it leaves.
 Status SharedVolume::end_session() {
+  has_unused_session_ = false;
   return opened_->memory ? Status{} : opened_->volume->end_session();
 }
 
 Result<SharedVolume::Claim> SharedVolume::claim(std::string_view name, bool create) {
+  PERDURA_TRY(check_region_name(name));  // two that begin alike would be one in the directory
   std::lock_guard lock(opened_->claims_mutex);
   const region::Volume& volume = *opened_->volume;
   Claim claim{};
@@ -246,6 +252,7 @@ Result<SharedVolume::Claim> SharedVolume::claim(std::string_view name, bool crea
   }
   opened_->claims.emplace(claim.record.region, name);
   region_ = claim.record.region;
+  has_unused_session_ = false;
   return claim;
 }
 

@@ -61,6 +61,8 @@ class SharedVolume {
 
   std::shared_ptr<Opened> opened_;
   u32 region_ = 0;  ///< that is claimed
+  /// A session is counted, and no region of it is claimed: it has changed nothing.
+  bool has_unused_session_ = false;
 };
 
 }  // namespace perdura::store

@@ -3,7 +3,8 @@
 // asks none which it has.
 //
 //   EngineKind   before there is a region, and without opening one: options, record, looks,
-//   rollback Storage      of a region that is opened:
+//                rollback
+//   Storage      of a region that is opened:
 //                create or recover ─ map ─ load ─ (tracker) ─ load_rest ─ make_engine
 //
 // A new engine is a commit::Engine, a Storage and an Inspection, and an EngineKind in the table of
@@ -93,7 +94,9 @@ class EngineKind {
                                 u64 version, const Progress& progress) const = 0;
 };
 
-/// The kind that options ask for, and that of a region.
+/// nullptr: `engine` is none, as C may say.
+const EngineKind* find_engine_kind(Engine engine);
+/// The kind that options ask for, whose engine is one, and that of a region.
 const EngineKind& engine_kind(Engine engine);
 const EngineKind& engine_kind(const format::RegionRecord& record);
 

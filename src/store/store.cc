@@ -76,10 +76,12 @@ void* heap_of(Runtime& runtime) noexcept { return runtime.region().base(); }
 
 void* container_heap(Runtime& runtime) {
   if (runtime.needs_reports())
-    throw Error(Code::kUnsupported,
-                "standard containers do not report what they store, and '" + runtime.name() +
-                    "' makes only reported stores durable; open it with a page tracker "
-                    "(Tracking::kAutomatic), or use structures of Field<T>");
+    throw Error(
+        Code::kUnsupported,
+        "standard containers do not report what they store, and '" + runtime.name() +
+            "' makes only reported stores durable; open it with a page tracker "
+            "(Tracking::kAutomatic), use structures of Field<T>, or compile the program with "
+            "perdura-clang (Tracking::kCompiled)");
   return heap_of(runtime);
 }
 

@@ -25,10 +25,18 @@ Status remove_region(std::string_view uri, std::string_view region,
                      const media::MediumOptions& options);
 Status remove_region(std::unique_ptr<media::Medium> medium, std::string_view region);
 
+/// Where the copies of objects are that are away.
+struct OverflowStoreOf {
+  std::string_view uri = {};  ///< "": it is not said
+  bool is_lost = false;       ///< nobody has it any more
+};
 /// Remove an object from a region of objects: the one that is named, or else the only one that has
-/// an object of this name. Its space is free for others. The store must not be open.
-Status remove_object(std::string_view uri, std::string_view region, std::string_view name,
-                     const media::MediumOptions& options);
+/// an object of this name. Its space is free for others. The store must not be open. Returns
+/// whether the object was away, and so has left space in the overflow store: kMisuse where that is
+/// not said, or another one is.
+Result<bool> remove_object(std::string_view uri, std::string_view region, std::string_view name,
+                           const media::MediumOptions& options,
+                           const OverflowStoreOf& overflow = {});
 
 /// The same of a region in chunks, in a session of the volume. Its chunks are shared with it.
 Result<u64> roll_chunks_back(region::Volume& volume, const format::RegionRecord& region,

@@ -6,6 +6,8 @@
 #include <memory>
 #include <span>
 
+#include <perdura/perdura.h>
+
 #include "track/tracker.hpp"
 
 namespace perdura::track {
@@ -22,8 +24,10 @@ struct Watched {
 
 struct Kind {
   Tracking tracking;
+  perdura_tracking in_c;  ///< the same number
   const char* name;
-  bool is_reported;  ///< the program says what it stores to
+  bool is_reported;          ///< the program says what it stores to
+  bool by_compiler = false;  ///< and its compiler has written that down, wherever it stores
   /// It learns of each store before it happens, unless the region has aliases: so a capture can run
   /// in the background.
   bool sees_first;

@@ -21,6 +21,8 @@
 #include "base/spin.hpp"
 #include "base/unique_fd.hpp"
 #include "region/faults.hpp"
+#include "track/compiled_parts.hpp"
+#include "track/compiled_reports.hpp"
 
 namespace perdura::track {
 namespace {
@@ -76,6 +78,7 @@ Result<std::unique_ptr<Mutators>> Mutators::create(void* runtime, OnExit on_exit
   asymmetric_fences();
   at_fork_in_child([]() noexcept {
     for (detail::ThreadEntry& entry : detail::thread_entries) entry = {};
+    perdura_thread_reports.forget_all();
   });
   std::unique_ptr<Mutators> mutators(new Mutators);
   mutators->runtime_ = runtime;
@@ -92,10 +95,23 @@ Result<std::unique_ptr<Mutators>> Mutators::create(void* runtime, OnExit on_exit
                                       " stores open at once; close one first"};
 }
 
+Mutators::~Mutators() { detach(); }
+
+bool Mutators::leave_polled() {
+  auto& mutator = static_cast<MutatorSlot&>(this_thread());
+  if (mutator.reports != nullptr) mutator.reports->end_polled(mutator);
+  return mutator.depth.load(std::memory_order_relaxed) == 0;
+}
+
 void Mutators::detach() {
   Registry& all = registry();
   std::lock_guard lock(all.mutex);
-  if (all.open[key_.index] == this) all.open[key_.index] = nullptr;
+  if (all.open[key_.index] != this) return;
+  all.open[key_.index] = nullptr;
+  // Of threads that end from now on nobody tells: what they have may be gone before we are.
+  // Those of the store's own threads, which may still be at work, report nothing: not written.
+  for (const auto& each : mutators_)
+    if (each->reports != nullptr) std::exchange(each->reports, nullptr)->forget_elsewhere(*each);
 }
 
 // Gives a thread's mutators back when the thread ends. By a key of POSIX and not by the destructor
@@ -117,6 +133,8 @@ void Mutators::reap() {
 // and others for the registry's lock, which this one holds. Where the gate is closed whoever opens
 // it releases the mutator, or the next thread takes it as it is.
 void Mutators::abandon(MutatorSlot& mutator) {
+  if (ThreadReports* const reports = std::exchange(mutator.reports, nullptr))
+    reports->forget(mutator);
   while (!release(mutator)) {
     if (is_mutant("ends_wait_at_gate")) continue;
     mutator.use.store(MutatorSlot::Use::kEnded, std::memory_order_release);
@@ -198,6 +216,8 @@ Result<detail::Mutator*> Mutators::try_register_thread() {
     made->collected = made->cursor = made->begin();
     slot = made.get();
     std::lock_guard lock(mutex_);
+    // Of the store's own threads, one may still register while another thread closes the store.
+    std::lock_guard detaching(registry().mutex);
     mutators_.push_back(std::move(made));
   }
   slot->thread.store(::gettid(), std::memory_order_relaxed);
@@ -270,9 +290,11 @@ void Mutators::tell_long_wait(u64 waited_ns) const noexcept {
     read_thread_name(thread, name);
     add("%s thread %d (%s)", std::exchange(separator, ","), thread, name);
   }
-  add("%s",
-      "; see where they wait: for a lock, for another thread, or to begin an operation on another "
-      "store (docs/api.md, \"Threads\")\n");
+  add("; see where they wait: for a lock, for another thread, or to begin an operation on another "
+      "store (docs/api.md, \"Threads\")%s\n",
+      program_reports() ? "; compiled stores outside of operations begin one, which ends where the "
+                          "thread calls perdura_poll() (docs/compiler.md)"
+                        : "");
   const ssize_t written = ::write(STDERR_FILENO, line, used);
   (void)written;  // there is nobody to tell
 }

@@ -16,6 +16,8 @@
 
 namespace perdura::track {
 
+struct ThreadReports;
+
 /// A mutator with its memory. Outlives its thread: the next new thread takes it over.
 struct MutatorSlot : detail::Mutator {
   /// An epoch of 64 ms at 30 million reports a second; takes up memory as far as it is used.
@@ -34,6 +36,7 @@ struct MutatorSlot : detail::Mutator {
   };
   std::atomic<Use> use{Use::kThread};  ///< from kEnded and kFree on under the mutex of the list
   std::atomic<int> thread{0};          ///< the system's number of the last one that had it
+  ThreadReports* reports = nullptr;    ///< its thread's, where compiled code has reported to it
 
   u64* buffer(int which) const { return buffers.as<u64>() + which * kBufferEntries; }
   u64* begin() const { return buffer(filling); }
@@ -71,7 +74,7 @@ class Mutators {
   /// `runtime` is handed to each mutator; `on_exit` runs in a thread that ends.
   using OnExit = void (*)(detail::Mutator& mutator) noexcept;
   static Result<std::unique_ptr<Mutators>> create(void* runtime, OnExit on_exit);
-  ~Mutators() { detach(); }
+  ~Mutators();
   /// Threads that end from now on do not look here any more.
   void detach();
   Mutators(const Mutators&) = delete;
@@ -85,6 +88,9 @@ class Mutators {
     return register_thread();
   }
   bool in_operation() { return this_thread().depth.load(std::memory_order_relaxed) != 0; }
+  /// For what is called outside of operations: ends one that compiled stores have begun. Whether
+  /// the thread is in none then.
+  bool leave_polled();
 
   detail::ThreadKey key() const { return key_; }
   /// Before any stop: what messages call the store.

@@ -43,8 +43,10 @@ void Reported::fold(Range range, Add&& add) const {
   const unsigned lines_shift = granule_shift_ - 6;
   for (const u64* at = range.begin; at != range.end; ++at) {
     const u64 offset = (*at & kAddressMask) - base;
-    const u64 length = *at >> detail::kReportLengthShift;
-    if (offset >= bytes_ || length == 0) continue;
+    if (offset >= bytes_) continue;
+    // Of a vector that is stored in part, the part that is not may lie behind the region.
+    const u64 length = std::min(*at >> detail::kReportLengthShift, bytes_ - offset);
+    if (length == 0) continue;
     const u64 first = offset >> granule_shift_;
     const u64 last = (offset + length - 1) >> granule_shift_;
     add(first << lines_shift, (last - first + 1) << lines_shift);
@@ -52,7 +54,7 @@ void Reported::fold(Range range, Add&& add) const {
 }
 
 void Reported::collect_ahead() {
-  if (mode_ != Tracking::kReported) return;
+  if (mode_ == Tracking::kBitmap) return;
   for (MutatorSlot* mutator : mutators_.snapshot())
     while (collect_step(*mutator)) {
     }
@@ -150,12 +152,13 @@ void Reported::close_window() {
 // buffer is full, and always in bitmap mode.
 void Reported::report(MutatorSlot& mutator, const void* address, u64 length) noexcept {
   const u64 offset = static_cast<u64>(static_cast<const std::byte*>(address) - base_);
-  if (length == 0 || offset >= bytes_ || length > bytes_ - offset) return;
+  if (length == 0 || offset >= bytes_) return;
+  length = std::min(length, bytes_ - offset);
   const u64 first = offset / kLineBytes;
   const u64 count = (offset + length - 1) / kLineBytes - first + 1;
   if (window_open_.load(std::memory_order_acquire)) {
     window_.copy_aside(*mutator.side, first, count);
-  } else if (mode_ == Tracking::kReported) {
+  } else if (mode_ != Tracking::kBitmap) {
     if (mutator.limit != nullptr && tell_backlog_) tell_backlog_();
     mutator.limit = std::min(mutator.end(), mutator.cursor + kBacklog);
   }

@@ -38,6 +38,7 @@ class Scatter final : public Tracker, public ReportSink {
 
   Tracking kind() const override { return pages_->kind(); }
   bool is_coarse() const override { return true; }
+  bool can_close() const override { return false; }
   Status backed(std::span<const Part> parts) override;
   Status cut() override;
   const DirtyMap& collect() override;

@@ -12,6 +12,7 @@
 
 #include <perdura/options.hpp>
 
+#include "base/assert.hpp"
 #include "base/result.hpp"
 #include "track/dirty_map.hpp"
 #include "track/mutators.hpp"
@@ -74,8 +75,9 @@ class Tracker {
   /// Mutators stopped: they copy lines aside from now on, until it is closed.
   virtual void open_window() {}
   virtual void close_window() {}
-  /// To be told of the first store to each part since the last cut; nullptr ends that.
-  virtual void set_guard(StoreGuard*) {}
+  /// To be told of the first store to each part since the last cut; nullptr ends that. Who sees
+  /// stores first, as its row in kinds.cc says, has this, or a window.
+  virtual void set_guard(StoreGuard* guard) { PERDURA_ASSERT(guard == nullptr); }
 
   /// Parts of the region became accessible: all of them are watched from now on, or, when this
   /// fails, none; then they may be mapped anew.
@@ -85,7 +87,7 @@ class Tracker {
   // that counting as a change. Not of parts that are anonymous beside views.
 
   /// Whether there can be such parts.
-  virtual bool can_close() const { return false; }
+  virtual bool can_close() const = 0;
   /// Around the stores to such a part. In any thread, perhaps in a signal handler.
   virtual Status before_fill(std::byte*, u64) { return {}; }
   virtual Status after_fill(std::byte*, u64) { return {}; }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <system_error>
 
 namespace perdura::track {
 namespace {
@@ -70,10 +71,9 @@ ScanArguments scan_arguments(const std::byte* begin, u64 length, PageRegion* int
 
 }  // namespace
 
+// Not system_failure: it would have the permissions of a file looked at.
 Failure userfault_unsupported(const char* what) {
-  Failure failure = system_failure(errno, what);
-  failure.code = Code::kUnsupported;
-  return failure;
+  return {Code::kUnsupported, what + (": " + std::generic_category().message(errno))};
 }
 
 Result<UniqueFd> open_userfault() {
@@ -86,7 +86,10 @@ Result<UniqueFd> open_userfault() {
     if (from_device >= 0) return UniqueFd(from_device);
   }
   errno = error_number;
-  return userfault_unsupported("userfaultfd is refused");
+  Failure refused = userfault_unsupported("userfaultfd is refused");
+  if (error_number == EPERM || error_number == EACCES)
+    refused.message += " (a sandbox may forbid the system call: allow it, or /dev/userfaultfd)";
+  return refused;
 }
 
 Status register_write_protect(int userfault, void* address, u64 length) {

@@ -64,7 +64,7 @@ void Window::await_copy(u64 line) const {
   await_soon([&] { return marks()[line].load(std::memory_order_acquire) == done(); });
 }
 
-#if defined(__SANITIZE_THREAD__)
+#if defined(PERDURA_THREAD_SANITIZER)
 __attribute__((no_sanitize("thread"), noinline)) static void copy_words(u64* to, const u64* from,
                                                                         u64 words) {
   const volatile u64* source = from;

@@ -27,6 +27,8 @@
 #include <atomic>
 #include <cstring>
 
+#include <perdura/detail/sanitizers.hpp>
+
 #include "base/bits.hpp"
 #include "base/mapping.hpp"
 
@@ -101,7 +103,7 @@ class Window {
 };
 
 /// Whether racing memory may be read by code that a sanitizer watches.
-#if defined(__SANITIZE_THREAD__)
+#if defined(PERDURA_THREAD_SANITIZER)
 constexpr bool kRacingReadsAllowed = false;
 #else
 constexpr bool kRacingReadsAllowed = true;
@@ -109,7 +111,7 @@ constexpr bool kRacingReadsAllowed = true;
 
 /// Copies a line that mutators may be storing to: the result is used only when no mark
 /// appeared. Kept out of ThreadSanitizer's sight for that reason.
-#if defined(__SANITIZE_THREAD__)
+#if defined(PERDURA_THREAD_SANITIZER)
 void copy_racing_line(std::byte* to, const std::byte* from);
 #else
 inline void copy_racing_line(std::byte* to, const std::byte* from) {

@@ -359,12 +359,14 @@ class History {
   ObjectOptions options(const Known& known) {
     constexpr u64 kCheckpointCalls[] = {1, 3, 10, 1000, ~u64{0}};
     constexpr u32 kServers[] = {0, 1, 2, 64};
+    constexpr u32 kPendingLines[] = {1, 7, 512, ~u32{0}};
     constexpr u32 kCallers[] = {4, 16};
     ObjectOptions options;
     // On a disk a page more than the longest entry.
     options.log_bytes = (stores_.is_file ? u64{8192} : u64{4096}) << draw(3);
     options.checkpoint_calls = kCheckpointCalls[draw(std::size(kCheckpointCalls))];
     options.durability = static_cast<ObjectDurability>(draw(4));
+    options.pending_lines = kPendingLines[draw(std::size(kPendingLines))];
     options.servers = kServers[draw(std::size(kServers))];
     options.callers = kCallers[draw(std::size(kCallers))];
     options.history = known.history;

@@ -4,6 +4,7 @@
 // Method: transaction_worker.cc as a process of its own, killed with SIGKILL at 500 random moments
 // (PERDURA_TRANSACTION_KILLS changes it), many of them while it opens its store and repeats
 // transactions, with each way to make records durable, on emulated NVM and on a disk.
+// The same of transactions that GCC compiles (-fgnu-tm).
 #include <gtest/gtest.h>
 
 #include <array>
@@ -24,6 +25,7 @@ struct Config {
   const char* way;  ///< to make them durable, or to keep what they store
   u64 share;        ///< of the kills
   u64 step = 1;     ///< transfers of a thread from one that is acknowledged to the next
+  const char* worker = PERDURA_TRANSACTION_WORKER;
 };
 class TransactionKillTest : public testing::TestWithParam<Config> {};
 
@@ -36,6 +38,16 @@ INSTANTIATE_TEST_SUITE_P(Media, TransactionKillTest,
                                          Config{"file_undo", "file", "undo", 6},
                                          Config{"file_relaxed", "file", "relaxed", 6, 4}),
                          [](const auto& info) { return std::string(info.param.name); });
+
+#ifdef PERDURA_ITM_WORKER
+INSTANTIATE_TEST_SUITE_P(
+    Itm, TransactionKillTest,
+    testing::Values(Config{"emu", "emu", "non_temporal", 6, 1, PERDURA_ITM_WORKER},
+                    Config{"emu_undo", "emu", "undo", 6, 1, PERDURA_ITM_WORKER},
+                    Config{"file", "file", "non_temporal", 6, 1, PERDURA_ITM_WORKER},
+                    Config{"file_relaxed", "file", "relaxed", 6, 4, PERDURA_ITM_WORKER}),
+    [](const auto& info) { return std::string(info.param.name); });
+#endif
 
 TEST_P(TransactionKillTest, FindsWhatWasAcknowledged) {
   constexpr u64 kThreads = 8;
@@ -54,7 +66,7 @@ TEST_P(TransactionKillTest, FindsWhatWasAcknowledged) {
       value_or_throw(media::remove_medium(uri));
       known = {};
     }
-    const auto lines = live({PERDURA_TRANSACTION_WORKER, uri, GetParam().way}, random);
+    const auto lines = live({GetParam().worker, uri, GetParam().way}, random);
     SCOPED_TRACE("kill " + std::to_string(kill));
     for (const std::string& line : lines) {
       char what[8];

@@ -3,7 +3,7 @@
 // Moves money between accounts in eight threads, each of which has a stack of receipts that grows
 // and shrinks, until it is killed; takes checkpoints now and then. Prints what it finds: "found
 // THREAD TRANSFERS", or a sentence that says what is wrong; then "done THREAD TRANSFERS" for each
-// transfer that is durable.
+// transfer that is durable. Compiled with PERDURA_ITM its transfers are those of bank.c.
 #include <unistd.h>
 
 #include <array>
@@ -17,29 +17,14 @@
 
 #include <perdura/perdura.hpp>
 
+#include "bank.h"
 #include "support/ledger.hpp"
 
 namespace {
 
 using namespace perdura;
 
-constexpr u64 kThreads = 8;
-constexpr u64 kAccounts = 1000;
-
-struct Receipt {
-  Receipt* before;
-  u64 transfer;
-  u64 words[9];
-};
-
-struct Bank {
-  std::int64_t accounts[kAccounts];
-  struct alignas(64) {
-    u64 transfers;
-    Receipt* last;
-    u64 receipts;
-  } threads[kThreads];
-};
+constexpr u64 kThreads = kBankThreads;
 
 void say(const char* what, u64 thread, u64 transfers) {
   char line[64];
@@ -47,14 +32,14 @@ void say(const char* what, u64 thread, u64 transfers) {
   if (::write(1, line, static_cast<size_t>(length)) != length) std::_Exit(1);
 }
 
-std::string check(const Store& store, const Bank& bank) {
+std::string check(const Store& store, const bank& bank) {
   std::int64_t sum = 0;
   for (const std::int64_t account : bank.accounts) sum += account;
   if (sum != 0) return "money was made or lost";
   u64 receipts = 0;
   for (const auto& thread : bank.threads) {
     u64 count = 0;
-    for (const Receipt* receipt = thread.last; receipt != nullptr; receipt = receipt->before) {
+    for (const receipt* receipt = thread.last; receipt != nullptr; receipt = receipt->before) {
       ++count;
       if (receipt->transfer > thread.transfers) return "a receipt of a transfer that never was";
       for (const u64 word : receipt->words)
@@ -70,25 +55,24 @@ std::string check(const Store& store, const Bank& bank) {
   return {};
 }
 
-// One of four that are relaxed is waited for, and said to be done.
-void transfer(Store& store, Bank& bank, u64 thread, bool relaxed, std::mt19937_64& random) {
-  auto& own = bank.threads[thread];
-  std::int64_t& from = bank.accounts[random() % kAccounts];
-  std::int64_t& to = bank.accounts[random() % kAccounts];
-  const auto amount = static_cast<std::int64_t>(random() % 100);
-  const bool keeps = random() % 3 != 0;
-  const u64 done = atomically(store, [&](Transaction& tx) {
-    tx.write(from, tx.read(from) - amount);
-    tx.write(to, tx.read(to) + amount);
+#ifndef PERDURA_ITM  // else it is GCC's
+
+u64 do_transfer(Store& store, bank& bank, const transfer& what) {
+  auto& own = bank.threads[what.thread];
+  std::int64_t& from = bank.accounts[what.from];
+  std::int64_t& to = bank.accounts[what.to];
+  return atomically(store, [&](Transaction& tx) {
+    tx.write(from, tx.read(from) - what.amount);
+    tx.write(to, tx.read(to) + what.amount);
     const u64 number = tx.read(own.transfers) + 1;
     tx.write(own.transfers, number);
-    Receipt* const last = tx.read(own.last);
-    if (keeps || last == nullptr) {
-      auto* const receipt = static_cast<Receipt*>(tx.allocate(sizeof(Receipt)));
-      receipt->before = last;
-      receipt->transfer = number;
-      for (u64& word : receipt->words) word = number;
-      tx.write(own.last, receipt);
+    receipt* const last = tx.read(own.last);
+    if (what.keeps != 0 || last == nullptr) {
+      auto* const made = static_cast<receipt*>(tx.allocate(sizeof(receipt)));
+      made->before = last;
+      made->transfer = number;
+      for (u64& word : made->words) word = number;
+      tx.write(own.last, made);
       tx.write(own.receipts, tx.read(own.receipts) + 1);
     } else {
       tx.write(own.last, tx.read(last->before));
@@ -97,6 +81,19 @@ void transfer(Store& store, Bank& bank, u64 thread, bool relaxed, std::mt19937_6
     }
     return number;
   });
+}
+
+#else
+
+u64 do_transfer(Store&, bank& bank, const transfer& what) { return bank_transfer(&bank, &what); }
+
+#endif
+
+// One of four that are relaxed is waited for, and said to be done.
+void transfer_once(Store& store, bank& bank, u64 thread, bool relaxed, std::mt19937_64& random) {
+  const u64 from = random() % kBankAccounts, to = random() % kBankAccounts;
+  const auto amount = static_cast<std::int64_t>(random() % 100);
+  const u64 done = do_transfer(store, bank, {thread, from, to, amount, random() % 3 != 0});
   if (relaxed) {
     if (done % 4 != 0) return;
     wait_for_commit(store, last_commit(store));
@@ -116,7 +113,7 @@ int work(const std::string& uri, const std::string& way) {
   options.log_segment_bytes = 64 * kKiB;
   options.log_limit_bytes = 512 * kKiB;
   Store store = Store::open(uri, options);
-  auto& bank = store.root<Bank>("bank");
+  auto& bank = store.root<struct bank>("bank");
   store.checkpoint();
   if (const std::string problem = check(store, bank); !problem.empty()) {
     std::puts(problem.c_str());
@@ -131,7 +128,7 @@ int work(const std::string& uri, const std::string& way) {
   for (u64 thread = 0; thread < kThreads; ++thread)
     threads.emplace_back([&, thread] {
       std::mt19937_64 random(test::mix(static_cast<u64>(::getpid()) * kThreads + thread));
-      for (;;) transfer(store, bank, thread, durability == Durability::kRelaxed, random);
+      for (;;) transfer_once(store, bank, thread, durability == Durability::kRelaxed, random);
     });
   for (;;) {
     ::usleep(5000);

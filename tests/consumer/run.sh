@@ -3,8 +3,8 @@
 #
 # Proves that Perdura can be used from outside: installs BUILD_DIR to a temporary prefix, which is
 # not the one it was configured for, then builds and runs a program through each of find_package,
-# pkg-config and (in a whole campaign) add_subdirectory, and another one on the heap of the preload
-# library.
+# pkg-config and (in a whole campaign) add_subdirectory, one with transactions that GCC compiles, and
+# another one on the heap of the preload library.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -33,6 +33,20 @@ export PKG_CONFIG_PATH=${pc%/*}
 read -ra flags < <(pkg-config --static --cflags --libs perdura)
 "${CC:-cc}" -std=c11 "$here/pkg_config/program.c" "${flags[@]}" -o "$work/pkg_config/program"
 LD_LIBRARY_PATH=${pc%/pkgconfig/*} "$work/pkg_config/program" "$work/pkg_config.pd"
+
+# Only GCC knows the flag.
+if "${CC:-cc}" -fgnu-tm -x c -c /dev/null -o /dev/null 2>/dev/null; then
+  echo "== itm"
+  read -ra flags < <(pkg-config --static --cflags --libs perdura-itm)
+  "${CC:-cc}" -std=c11 -O2 "$here/itm/program.c" "${flags[@]}" -o "$work/itm_program"
+  if readelf -d "$work/itm_program" | grep -F '[libitm.so'; then
+    echo "GCC's own libitm is linked"
+    exit 1
+  fi
+  LD_LIBRARY_PATH=${pc%/pkgconfig/*} "$work/itm_program" "$work/itm.pd"
+  build_with_cmake itm -DCMAKE_PREFIX_PATH="$prefix"
+  "$work/itm/program" "$work/itm.pd"
+fi
 
 echo "== preload"
 said=$(LD_PRELOAD=$(find "$prefix" -name libperdura_malloc.so) \

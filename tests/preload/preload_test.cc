@@ -439,7 +439,7 @@ TEST_F(PreloadTest, WhatCannotBeUsedIsSaidInASentence) {
   const std::pair<const char*, const char*> wrong[] = {
       {"PERDURA_CHECKPOINT_MS=soon", "PERDURA_CHECKPOINT_MS is a number of milliseconds"},
       {"PERDURA_CHECKPOINT_MS=-1", "PERDURA_CHECKPOINT_MS is a number of milliseconds"},
-      {"PERDURA_TRACKING=magic", "PERDURA_TRACKING is automatic or userfault"},
+      {"PERDURA_TRACKING=magic", "PERDURA_TRACKING is automatic, userfault or compiled"},
       {"PERDURA_TRACKING=sigbus", "makes system calls fail that store into the heap"},
       {"PERDURA_TRACKING=protect", "makes system calls fail that store into the heap"},
       {"PERDURA_ALIASES=3", "PERDURA_ALIASES is 0 (none) or a power of two up to 256"},

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "base/checksum.hpp"
+#include "object/function_name.hpp"
 #include "support/filtered_queue.hpp"
 #include "support/window_medium.hpp"
 
@@ -261,7 +262,8 @@ ObjectsVerdict check_all(const std::vector<LoggedObject>& objects, detail::Objec
     ObjectsVerdict verdict{"object '" + each.name + "' is there"};
     for (const LoggedObject& object : objects) {
       const detail::ObjectType type = type_of(object.state);
-      if (object.name != each.name || type.name != each.type || !object.may_be_there(call))
+      if (object.name != each.name || object::type_text(type.name) != each.type ||
+          !object.may_be_there(call))
         continue;
       verdict =
           object.check(*value_or_throw(runtime.object(each.name, type, object.options)), call);

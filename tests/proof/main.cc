@@ -92,11 +92,15 @@ struct Totals {
   u64 problems = 0;  ///< states that recovery does not master
   u64 crashed = 0;
   u64 hung = 0;
+  std::vector<std::string> first_problems;  ///< with the jobs that found them
   MutantsResult mutants;
   Damage damage;
 
   /// Of a job that found a problem, or one in itself.
-  void note_end(const Json& result) {
+  void note_end(const std::string& job, const Json& result) {
+    constexpr size_t kToldAgain = 5;
+    if (first_problems.size() < kToldAgain)
+      first_problems.push_back(job + ": " + result.at("problem").get<std::string>());
     if (result.contains("crashed")) ++crashed;
     else if (result.contains("hung")) ++hung;
     else ++problems;
@@ -130,7 +134,7 @@ void run_damage(const Arguments& arguments, Totals& totals) {
           std::printf("%s, part %zu: %lu cases so far, %lu silent\n", victim.c_str(),
                       number % (kParts + 1), totals.damage.cases, totals.damage.silent);
         } else {
-          totals.note_end(result);
+          totals.note_end(victim, result);
           std::printf(
               "%s, part %zu: %s\n  again: perdura-proof --seeds 0 --damage --seed %lu "
               "--flip-every %lu\n",
@@ -171,7 +175,7 @@ void explore_all(const Arguments& arguments, const std::function<double()>& elap
                         coverage.sampled_states, coverage.executions, coverage.log10_contents);
           }
           if (result.contains("problem")) {
-            totals.note_end(result);
+            totals.note_end(task.name(), result);
             if (result.contains("finding")) {
               const std::string path = result["finding"];
               print(load(path));
@@ -300,6 +304,8 @@ Json figures_of(const Arguments& arguments, const Totals& totals) {
   none("crashed", crashed);
   none("hung", hung);
   none("lost", lost);
+  // They were told when they were found, thousands of lines ago.
+  for (const std::string& each : totals.first_problems) std::printf("  %s\n", each.c_str());
   if (pairs) none("model_failures", model_failures);
   return {{"benchmark", "proof"}, {"figures", figures}, {"holds", all_hold}};
 }

@@ -25,7 +25,7 @@ import pathlib
 import re
 import sys
 
-DOCUMENTS = ["guarantees", "transactions", "containers", "tracking", "api", "objects"]
+DOCUMENTS = ["guarantees", "transactions", "itm", "containers", "tracking", "api", "objects", "compiler"]
 
 MARK = re.compile(r"<!--\s*(?:(test)\s*(\d*):\s*(.*?)|(no promise)\s*(\d*))\s*-->")
 SENTENCE_END = re.compile(r"(?<=[.?!])[)\"]*\s+(?=[A-Z0-9`*\[(\"~])|(?<=[.?!])\)\s+")
@@ -54,6 +54,9 @@ def known_tests(root):
     for path in (root / "fuzz" / "corpus").iterdir():
         known.add(f"fuzz/{path.name}")
     for _, match in names(r"add_test\(NAME ([a-z_]+)\b", "tests/**/CMakeLists.txt"):
+        known.add(match[1])
+    for _, match in names(r"add_(?:compiled_)?test\((?:NAME )?(compiled_[a-z]+)",
+                          "compiler/tests/CMakeLists.txt"):
         known.add(match[1])
     return known
 

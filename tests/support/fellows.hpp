@@ -112,7 +112,20 @@ struct perdura::Methods<perdura::test::Tally>
 
 namespace perdura::test {
 
-enum class Order : u64 { kOpen, kNext, kNextIn, kAdd, kTell, kNote, kLook, kSync, kRemove, kClose };
+enum class Order : u64 {
+  kOpen,
+  kNext,
+  kNextIn,
+  kAdd,
+  kTell,
+  kNote,
+  kLook,
+  kSync,
+  kLetGo,  ///< of its Object
+  kHave,   ///< one again
+  kRemove,
+  kClose
+};
 
 struct Told {
   u64 value = 0;
@@ -166,7 +179,7 @@ class Fellow {
           opened.emplace(Opened{Objects::open(uri, how), {}});
           opened->tally.emplace(opened->objects.object<Tally>("tally", options));
         } else {
-          obey(*opened, order, told_to >> kOrderBits, told);
+          obey(*opened, options, order, told_to >> kOrderBits, told);
         }
       } catch (const Error& error) {
         told.code = static_cast<int>(error.code());
@@ -176,7 +189,8 @@ class Fellow {
     }
     return "";
   }
-  static void obey(Opened& opened, Order order, u64 argument, Told& told) {
+  static void obey(Opened& opened, const ObjectOptions& options, Order order, u64 argument,
+                   Told& told) {
     switch (order) {
       case Order::kOpen:
         break;
@@ -201,6 +215,12 @@ class Fellow {
         break;
       case Order::kSync:
         opened.tally->sync();
+        break;
+      case Order::kLetGo:
+        opened.tally.reset();
+        break;
+      case Order::kHave:
+        opened.tally.emplace(opened.objects.object<Tally>("tally", options));
         break;
       case Order::kRemove:
         opened.tally.reset();

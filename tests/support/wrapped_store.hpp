@@ -75,7 +75,10 @@ class WrappedStore {
   };
 
   WrappedStore(const std::string& uri, const Options& options, const detail::WrapMedium& wrap = {})
-      : runtime_(value_or_throw(detail::Runtime::open(uri, options, {.wrap = wrap}))) {}
+      : WrappedStore(uri, options, detail::InternalOptions{.wrap = wrap}) {}
+  WrappedStore(const std::string& uri, const Options& options,
+               const detail::InternalOptions& internal)
+      : runtime_(value_or_throw(detail::Runtime::open(uri, options, internal))) {}
 
   Op operation() { return Op(*runtime_); }
   /// As perdura::atomically.

@@ -88,11 +88,12 @@ class CheckpointerTest : public testing::TestWithParam<Config> {
     options.region_limit_bytes = 64 * kMiB;
     options.log_limit_bytes = kLogLimit;
     options.tracking = GetParam().tracking;
+    const auto wrap = [this](std::unique_ptr<media::Medium> inner) {
+      return plan_.wrap(std::make_unique<Gate::GatedMedium>(gate_, std::move(inner)));
+    };
     store_ = std::make_unique<WrappedStore>(
         GetParam().scheme + folder_.path("store.pd"), options,
-        [this](std::unique_ptr<media::Medium> inner) {
-          return plan_.wrap(std::make_unique<Gate::GatedMedium>(gate_, std::move(inner)));
-        });
+        detail::InternalOptions{.wrap = wrap, .before_timed = [this] { ++timed_; }});
     words_ = static_cast<u64*>(store_->get_root("words"));
   }
   CheckpointerTest() {
@@ -131,6 +132,7 @@ class CheckpointerTest : public testing::TestWithParam<Config> {
   const TempDir folder_{TempDir::kMemory};
   media::FaultPlan plan_;
   Gate gate_;
+  std::atomic<u64> timed_{0};  ///< checkpoints that the timer has begun
   std::unique_ptr<WrappedStore> store_;
   u64* words_ = nullptr;
 };
@@ -351,7 +353,8 @@ TEST_P(CheckpointerTest, ATimerBeginsWhenItIsSet) {
   set(0, 1, 2);
   gate_.set(Gate::kOpen);
   store_->wait(version);
-  std::this_thread::sleep_for(20ms);
+  await_asleep(thread_named("perdura-ckpt"));
+  EXPECT_EQ(timed_, 0u);
   EXPECT_EQ(store_->durable_version(), version);
 }
 

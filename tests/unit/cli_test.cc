@@ -198,6 +198,22 @@ TEST_F(Cli, WrongUsageIsTwo) {
     EXPECT_EQ(run_plain(arguments).exit_code, 2) << arguments;
 }
 
+TEST_F(Cli, AnUnknownCommandIsNamedWithThoseThatThereAre) {
+  const Outcome ran = run_plain("repair x");
+  EXPECT_EQ(ran.exit_code, 2);
+  expect_contains(ran.err, "'repair' is no command; there are info, check, versions, rollback");
+}
+
+TEST_F(Cli, HelpSaysWhichCommandsWrite) {
+  const std::string all = run_plain("--help").out;
+  expect_contains(all, "info, check and versions write nothing to the store");
+  EXPECT_EQ(all.find("Nothing is written"), std::string::npos) << all;
+  for (const std::string command : {"rollback", "remove"})
+    EXPECT_EQ(run_plain(command + " --help").out.find("Nothing is written"), std::string::npos);
+  for (const std::string command : {"info", "check", "versions"})
+    expect_contains(run_plain(command + " --help").out, "Nothing is written");
+}
+
 TEST_F(Cli, WhatIsNoStoreIsTwo) {
   for (const char* command : {"info", "check"}) {
     Outcome ran = run_on(command);

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <map>
 #include <random>
+#include <semaphore>
 #include <string_view>
 #include <thread>
 
@@ -21,6 +22,7 @@
 #include "support/expect_failure.hpp"
 #include "support/files.hpp"
 #include "support/slice.hpp"
+#include "support/threads.hpp"
 #include "support/wrapped_store.hpp"
 #include "track/userfault.hpp"
 
@@ -406,6 +408,43 @@ TEST_P(DualCopyTest, AReaderKeepsItsVersionAndTheOneAfterTheNextWaits) {
   expect(model_);
 }
 
+// The timer had looked for room before another thread made a version, and took what that left.
+TEST_P(DualCopyTest, TheTimerLooksForRoomWhenNobodyComesBetween) {
+  if (GetParam().tracking != Tracking::kReported) GTEST_SKIP() << "one tracker is enough";
+  std::atomic<bool> waits{true};
+  std::atomic<u64> timed{0};
+  std::binary_semaphore comes{0};
+  std::binary_semaphore goes{0};
+  store_ =
+      std::make_unique<WrappedStore>(uri(), options(), detail::InternalOptions{.before_timed = [&] {
+                                       if (waits.exchange(false)) {
+                                         comes.release();
+                                         goes.acquire();
+                                       }
+                                       ++timed;
+                                     }});
+  {
+    const auto op = store_->operation();
+    words_ = static_cast<u64*>(op.allocate(kWords * sizeof(u64), kPageBytes));
+    op.set_root("words", words_);
+  }
+  set(0, kWords, 1);
+  const u64 version = store_->checkpoint();
+  auto medium = value_or_throw(media::open_medium(uri(), {.create = false, .read_only = true}));
+  value_or_throw(medium.medium->pin(1, version));
+  store_->runtime().checkpointer().every(std::chrono::milliseconds(1));
+  comes.acquire();
+  set(0, kWords, 2);
+  EXPECT_EQ(store_->checkpoint(), version + 1);
+  set(0, kWords, 3);
+  goes.release();
+  while (timed < 5 && store_->durable_version() == version + 1) std::this_thread::yield();
+  store_->runtime().checkpointer().every(std::chrono::milliseconds(0));
+  EXPECT_EQ(store_->durable_version(), version + 1) << "in the place of what a reader has";
+  medium.medium.reset();
+  EXPECT_EQ(store_->checkpoint(), version + 2);
+}
+
 // So it is in a later session, also with a version that was discarded when it was pinned already.
 TEST_P(DualCopyTest, CopiesAreNotMadeLevelWhileOneIsRead) {
   if (std::string_view(GetParam().name) != "emu_reported") GTEST_SKIP() << "it waits for seconds";
@@ -439,7 +478,7 @@ TEST_P(DualCopyTest, CopiesAreNotMadeLevelWhileOneIsRead) {
     set(0, kWords, 3);
     expect_failure(store_->runtime().checkpoint(), Code::kLocked, "open to be read");
     store_->runtime().engine().retry();
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    await_asleep(thread_named("perdura-copies"));
     value_or_throw(medium->read(place, after.span()));
     EXPECT_EQ(std::memcmp(before.data(), after.data(), kWords * sizeof(u64)), 0);
     medium.reset();

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "media/decorator.hpp"
+#include "support/expect_failure.hpp"
 #include "support/files.hpp"
 #include "support/scheme_names.hpp"
 #include "support/wrapped_store.hpp"
@@ -105,6 +106,29 @@ TEST_P(EndedLog, OfARegionThatWasClosedIsNotRead) {
     logs_.extents.clear();
     change(*store, session);
     store->close();
+    refuse_logs();
+  }
+}
+
+// Whoever is refused has changed nothing: beside somebody who has the region open, and alone.
+TEST_P(EndedLog, IsEndedAlsoWhereOthersWereRefused) {
+  const auto refuse = [&](const char* region, Code code) {
+    Options other{.region = region};
+    other.create = false;
+    expect_error([&] { Store::open(GetParam() + folder_.path("store.pd"), other); }, code, "");
+  };
+  for (u64 session = 0; session < 3; ++session) {
+    {
+      const auto store = open();
+      if (session != 0) expect(*store, session - 1);
+      EXPECT_EQ(logs_.refused, 0u) << session;
+      logs_.extents.clear();
+      change(*store, session);
+      refuse("", Code::kLocked);
+      refuse("another", Code::kNotFound);
+      store->close();
+    }
+    refuse("another", Code::kNotFound);
     refuse_logs();
   }
 }

@@ -244,6 +244,24 @@ TEST_P(UnansweredTest, ASignalThatSomebodySentEndsTheProgram) {
     EXPECT_EQ(end_of([&](Store&, volatile char*) { ::kill(::getpid(), signal); }), died_of(signal));
 }
 
+// A breakpoint, which is not run again, ends the program as without a store; also where stores that
+// nobody reported are looked for, for which the library takes traps.
+TEST(FaultSignals, ABreakpointEndsTheProgram) {
+  for (const bool verify : {false, true}) {
+    const TempDir folder(TempDir::kMemory);
+    EXPECT_EQ(in_child([&]() -> std::string {
+                Options options;
+                options.tracking = verify ? Tracking::kReported : Tracking::kProtect;
+                options.verify_reports = verify;
+                const Store store = Store::open(folder.path("state.pd"), options);
+                asm volatile("int3");
+                return "survived";
+              }),
+              " died of signal " + std::to_string(SIGTRAP))
+        << verify;
+  }
+}
+
 std::atomic<int> taken{0};
 void take_signal(int) { taken.fetch_add(1); }
 

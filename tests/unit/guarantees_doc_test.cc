@@ -73,6 +73,21 @@ TEST_P(ForkedChild, DiesWhereItTouchesTheMemory) {
   }
 }
 
+// Where nobody watches the memory nothing is said; what is said is of the parent.
+TEST_P(ForkedChild, IsToldWhyItDies) {
+  Store store = open();
+  u64& number = store.root<u64>("number");
+  testing::internal::CaptureStderr();
+  const std::string died =
+      in_child([&] { return std::to_string(*static_cast<const volatile u64*>(&number)); });
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(died, died_of(SIGSEGV));
+  if (GetParam() == Tracking::kProtect || GetParam() == Tracking::kSigbus || !said.empty()) {
+    EXPECT_NE(said.find("the store belongs to the parent process"), said.npos) << said;
+  }
+  EXPECT_EQ(said.find("its medium failed"), said.npos) << said;
+}
+
 // So it can open stores there that others have made.
 TEST_P(ForkedChild, HasItsAddressesForItself) {
   for (const bool is_new : {true, false}) {

@@ -55,7 +55,7 @@ class Heap : public testing::Test {
 TEST_F(Heap, BlocksAreAlignedLargeEnoughAndApart) {
   WrappedStore store(uri(), small_region());
   std::map<std::uintptr_t, u64> blocks;
-  for (u64 alignment : {1, 16, 32, 64, 256, 4096, 8192, 65536}) {
+  for (u64 alignment : {1, 16, 32, 64, 256, 4096, 8192, 65536, 1 << 20}) {
     for (u64 size : {0,    1,    15,   16,   17,    128,   129,   160,   161,   1000,
                      2048, 2049, 8192, 8193, 32767, 32768, 32769, 65536, 65537, 300000}) {
       const auto op = store.operation();

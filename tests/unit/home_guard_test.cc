@@ -12,6 +12,7 @@
 #include <cstring>
 #include <numeric>
 #include <random>
+#include <thread>
 
 #include "media/decorator.hpp"
 #include "media/fault.hpp"
@@ -91,6 +92,17 @@ class HomeGuardTest : public testing::TestWithParam<Way> {
     u64* const at = words_of(store) + word;
     op.touch(at, sizeof *at);
     *at = value;
+  }
+  /// And close the store, which says that the page is damaged.
+  void store_to_whole_page(WrappedStore& store) const {
+    {
+      const auto op = store.operation();
+      u64* const page = words_of(store) + kPage * kPageWords;
+      op.touch(page, kPageBytes);
+      page[0] = 9;
+    }
+    store.checkpoint();
+    expect_failure(store.runtime().close(), Code::kCorrupt, "home page at " + named());
   }
   std::string named() const { return "region offset " + std::to_string(damaged_) + " "; }
 
@@ -193,14 +205,27 @@ TEST_P(HomeGuardTest, TheWholePageInAVersionHealsNothing) {
   make_damaged();
   {
     WrappedStore store(uri(), options());
-    {
-      const auto op = store.operation();
-      u64* const page = words_of(store) + kPage * kPageWords;
-      op.touch(page, kPageBytes);
-      page[0] = 9;
-    }
-    store.checkpoint();
-    expect_failure(store.runtime().close(), Code::kCorrupt, "home page at " + named());
+    store_to_whole_page(store);
+  }
+  expect_damaged();
+  expect_word(kPage * kPageWords, 9);
+  expect_refused();
+}
+
+// It rots while the store is open, when it was verified already.
+TEST_P(HomeGuardTest, WhatWasWholeWhenItWasVerifiedIsVerifiedForItsVersion) {
+  make_damaged();
+  flip_back();
+  {
+    Options chosen = options();
+    chosen.verify_bytes_per_second = kGiB;
+    WrappedStore store(uri(), chosen);
+    const auto verified = [&] { return store.statistics().verified_bytes; };
+    EXPECT_EQ(words_of(store)[kPage * kPageWords + 1], kPage * kPageWords + 2);
+    if (GetParam().verify == Verify::kBackground)
+      while (verified() < kWords * sizeof(u64)) std::this_thread::yield();
+    flip_back();
+    store_to_whole_page(store);
   }
   expect_damaged();
   expect_word(kPage * kPageWords, 9);

@@ -5,6 +5,7 @@
 // request; faults that a test reports itself, for a real one that is not handled ends the program.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <random>
 #include <thread>
@@ -97,6 +98,28 @@ class HomeLoaderTest : public testing::Test {
   Lines expected_;
   std::mt19937_64 random_{1};
 };
+
+// However many there are, and however often they are touched.
+TEST_F(HomeLoaderTest, EachDamagedPageIsToldOnce) {
+  constexpr u64 kDamaged = 1100;
+  const auto home = region_->home();
+  AlignedBuffer content(kPageBytes);
+  std::memset(content.data(), 1, content.size());
+  for (u64 number = 0; number < kDamaged; ++number) {
+    const u64 place =
+        region::HomeMap::page_place(*home->find(number * kPageBytes), number * kPageBytes);
+    value_or_throw(volume_->medium().write(place, content.span(), PERDURA_SITE("damage")));
+  }
+  loader_ = std::make_unique<HomeLoader>(*volume_, HomeLoader::Verification{.before_use = true});
+  testing::internal::CaptureStderr();
+  ASSERT_TRUE(loader_->load_lazily(*region_, *tracker_));
+  for (int round = 0; round < 2; ++round)
+    for (u64 number = 0; number < kDamaged; ++number)
+      EXPECT_FALSE(loader_->on_fault(page(number))) << number;
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(static_cast<u64>(std::count(said.begin(), said.end(), '\n')), kDamaged);
+  EXPECT_EQ(loader_->findings().damaged_pages, kDamaged);
+}
 
 TEST_F(HomeLoaderTest, AllAtOnce) {
   log_pages(3, 500);

@@ -5,6 +5,8 @@
 //  3. Only src/media makes bytes durable, so that a test of a medium sees every durable write.
 //  4. Nobody asks which engine or which tracker a store has, but the tables that know them: another
 //     one needs no branch elsewhere.
+//  5. media::Decorator passes every call of a medium on: where it did not, a decorated medium would
+//     answer with the interface's default.
 // Method: read every source file line by line; each violation fails with its file and line. The
 // checks are themselves checked on lines that break the rules.
 #include <gtest/gtest.h>
@@ -15,6 +17,7 @@
 #include <filesystem>
 #include <fstream>
 #include <regex>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -129,6 +132,36 @@ std::string check_tracker(const std::string& file, const std::string& line) {
   return std::regex_search(code, asks) ? "asks which tracker a store has" : "";
 }
 
+/// The virtual functions that `interfaces` declares in one of `classes`, and that neither one of
+/// these makes final nor `decorator`, a source as well, overrides.
+std::vector<std::string> not_passed_on(const std::string& interfaces, const std::string& classes,
+                                       const std::string& decorator) {
+  static const std::regex begins(R"(^class (\w+) .*\{$)");
+  static const std::regex declares(R"(^  virtual [^~]*?(\w+)\()");
+  std::vector<std::string> missing;
+  std::istringstream lines(interfaces);
+  bool is_wanted = false;
+  for (std::string line; std::getline(lines, line);) {
+    std::smatch found;
+    if (std::regex_search(line, found, begins))
+      is_wanted = std::regex_match(found[1].str(), std::regex(classes));
+    if (!is_wanted || !std::regex_search(line, found, declares)) continue;
+    const std::string call = "\\b" + found[1].str() + R"(\([^;{]*\b)";
+    if (!std::regex_search(decorator, std::regex(call + "override\\b")) &&
+        !std::regex_search(interfaces, std::regex(call + "final\\b")))
+      missing.push_back(found[1]);
+  }
+  return missing;
+}
+
+std::string text_of(const std::string& file) {
+  std::ifstream in(fs::path(PERDURA_SOURCE_DIR) / file);
+  EXPECT_TRUE(in.is_open()) << file;
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
 bool is_source(const fs::path& path) {
   const std::string extension = path.extension();
   return extension == ".cc" || extension == ".hpp" || extension == ".c" || extension == ".h";
@@ -182,6 +215,13 @@ TEST(Layers, NobodyAsksWhichTrackerAStoreHas) {
   check_folder("preload", check_tracker);
 }
 
+TEST(Layers, DecoratorsPassEveryCallOn) {
+  const std::string decorator = text_of("src/media/decorator.hpp");
+  for (const std::string& missing :
+       not_passed_on(text_of("src/media/medium.hpp"), "Medium|LinearMedium", decorator))
+    ADD_FAILURE() << "media::Decorator does not pass on " << missing << "()";
+}
+
 TEST(Layers, ChecksFindViolations) {
   const std::string file = "src/media/medium.cc";
   EXPECT_EQ(check_layer(file, "#include \"media/medium.hpp\""), "");
@@ -229,6 +269,19 @@ TEST(Layers, ChecksFindViolations) {
         "if (Tracking::kBitmap == mode)", "if (options.tracking == wanted)",
         "if (tracker_->kind() != before)", "dynamic_cast<track::Reported*>(tracker_.get())"})
     EXPECT_NE(check_tracker(log, code), "") << code;
+
+  const std::string interfaces =
+      "class Queue {\n  virtual void wait() = 0;\n};\n"
+      "class Medium {\n  virtual ~Medium() = default;\n  virtual const T& name() const = 0;\n"
+      "  virtual Status pin(u32 region,\n                     u64 version) {\n};\n";
+  EXPECT_EQ(not_passed_on(interfaces, "Medium",
+                          "const T& name() const override {\n"
+                          "Status pin(u32 region,\n           u64 version) override {"),
+            std::vector<std::string>{});
+  EXPECT_EQ(not_passed_on(interfaces, "Medium",
+                          "const T& name() const { return inner_->name(); }\n"
+                          "void wait() override;"),
+            (std::vector<std::string>{"name", "pin"}));
 }
 
 }  // namespace

@@ -344,6 +344,10 @@ TEST_F(UriTest, WrongParametersAreRefusedByName) {
     expect_refused(scheme + path() + "?timeout_ms", "not 'timeout_ms'");
     expect_refused(scheme + path() + "?timeout_ms=1&=", "unknown URI parameter ''");
     expect_refused(scheme + path() + "?timeout_ms=1&Flush=nt", "Flush");
+    expect_refused(scheme + path() + "?timeout_ms=0", "timeout_ms is 1 to 2147483647, not 0");
+    expect_refused(scheme + path() + "?timeout_ms=2147483648", "timeout_ms is 1 to 2147483647");
+    expect_refused(scheme + path() + "?timeout_ms=5&timeout_ms=5",
+                   "timeout_ms is there twice; leave one of them out");
   }
   for (const std::string scheme : {"emu:", "dax:"}) {
     expect_refused(scheme + path() + "?write_ns=x", "write_ns needs a number, not 'x'");
@@ -351,6 +355,10 @@ TEST_F(UriTest, WrongParametersAreRefusedByName) {
     expect_refused(scheme + path() + "?flush=fast", "not 'fast'");
   }
   expect_refused("file:" + path() + "?io_uring=-1", "io_uring needs a number, not '-1'");
+  expect_refused("file:" + path() + "?io_uring=2", "io_uring is 0 or 1, not 2");
+  expect_refused("file:" + path() + "?io_uring=0&timeout_ms=1&io_uring=1",
+                 "io_uring is there twice");
+  expect_refused("memcached://127.0.0.1:1/s?takeover=2", "takeover is 0 or 1, not 2");
 }
 
 // What one scheme has means nothing to another: it is not passed over in silence.
@@ -375,7 +383,10 @@ TEST_F(UriTest, WrongPathsAreRefused) {
     expect_failure(media::open_medium(scheme + path(), existing), Code::kNotFound, path());
     expect_failure(media::open_medium(scheme + "/dev/null", {}), Code::kInvalidArgument,
                    "'/dev/null' is not a regular file");
-    EXPECT_FALSE(media::open_medium(scheme + path("."), {}));
+    for (const bool read_only : {false, true})
+      for (const std::string& folder : {path("."), path("")})
+        expect_failure(media::open_medium(scheme + folder, {.read_only = read_only}),
+                       Code::kInvalidArgument, "'" + folder + "' names a directory, and a store");
     expect_failure(media::open_medium(scheme, {}), Code::kInvalidArgument, "needs a path");
   }
   expect_failure(media::open_medium("", {}), Code::kInvalidArgument, "needs a path");
@@ -405,6 +416,33 @@ TEST_F(UriTest, AWordThatBeginsLikeASchemeIsAPath) {
   existing.create = false;
   for (const std::string name : {"filed:none", "emulated/none", "dax"})
     expect_failure(media::open_medium(name, existing), Code::kNotFound, "the store '" + name + "'");
+}
+
+// A mistyped scheme is named where the path that it would be is not there, and nowhere else.
+TEST_F(UriTest, AMistypedSchemeIsNamed) {
+  const std::string kKnown = "none of the schemes, which are file:, emu:, dax:, memcached:; choose";
+  for (const std::string scheme : {"bogus:", "flie:", "a1+.-:"}) {
+    const std::string uri = scheme + path("none/m");
+    for (const bool create : {false, true})
+      expect_failure(media::open_medium(uri, {.create = create}), Code::kNotFound,
+                     "'" + scheme + "' is " + kKnown);
+    expect_failure(media::remove_medium(uri), Code::kNotFound, "'" + scheme + "' is " + kKnown);
+    expect_failure(media::open_medium("file:" + uri, {}), Code::kNotFound, "create its directory");
+  }
+  for (const std::string name : {"1:none/m", ":none/m", "none/a:m", "a b:none/m"})
+    expect_failure(media::open_medium(name, {}), Code::kNotFound, "create its directory");
+}
+
+TEST_F(UriTest, APathWithAColonIsOneWhereItsDirectoryExists) {
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(path("."));
+  std::filesystem::create_directory("bogus:");
+  for (const std::string name : {"bogus:/m", "odd:m"}) {
+    EXPECT_EQ(open(name)->name(), name);
+    EXPECT_TRUE(std::filesystem::exists(name));
+    EXPECT_TRUE(media::open_medium(name, {.create = false}));
+  }
+  std::filesystem::current_path(before);
 }
 
 TEST_F(UriTest, OrdinaryMemoryIsNotTakenForPersistent) {

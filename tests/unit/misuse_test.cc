@@ -134,7 +134,7 @@ TEST_F(MisuseTest, AStoreThatWasMovedSaysSo) {
 
 // An enumeration in C holds any number.
 TEST_F(MisuseTest, OptionsFromCThatAreNoneAreRefused) {
-  for (const int number : {-1, 6, 1'000'000'000}) {
+  for (const int number : {-1, 7, 1'000'000'000}) {
     perdura_options options{};
     for (void* const option :
          {static_cast<void*>(&options.tracking), static_cast<void*>(&options.engine),

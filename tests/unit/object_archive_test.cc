@@ -367,8 +367,9 @@ TEST_P(ObjectArchives, HaveBlocksThatEndWhereTheyAreFull) {
   EXPECT_GE(blocks, kCheckpoints * (2 + kWide / 3));
   u64 found = 0;
   u64 calls = 0;
-  const auto look = [&](const object::RecordedCall& call) {
+  const auto look = [&](const object::RecordedCall& call, u64 times) {
     ++calls;
+    EXPECT_EQ(times, 1);
     const u64 number = call.potid;
     EXPECT_EQ(call.domain, static_cast<std::int32_t>(number % 5));
     EXPECT_EQ(call.function, number % 7);
@@ -377,7 +378,7 @@ TEST_P(ObjectArchives, HaveBlocksThatEndWhereTheyAreFull) {
   };
   value_or_throw(
       object::ObjectArchive(medium, head).read(7, [&](const object::ArchivedCalls& each) {
-        each.each(look);
+        each.each_run(look);
       }));
   EXPECT_EQ(calls, kCheckpoints * (1 + kShort + kWide));
   EXPECT_EQ(found, sum);

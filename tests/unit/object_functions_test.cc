@@ -238,7 +238,14 @@ TEST_P(ObjectFunctions, OfAnotherSizeAreNotTheSame) {
   Objects objects = open();
   expect_error(
       [&] { objects.object<OfAnotherSize>("hall"); }, Code::kIncompatible,
-      std::string("calls function '") + kSell + "' with 8 bytes of arguments in 3 entries, which");
+      std::string("calls function '") + kSell +
+          "' with 8 bytes of arguments in 3 entries (with 4 in this program), which this program "
+          "does not have; open it with the program that wrote it, or link that function");
+  try {
+    objects.object<OfAnotherSize>("hall");
+  } catch (const Error& error) {  // it has the name already
+    EXPECT_EQ(std::string(error.what()).find("say formerly"), std::string::npos) << error.what();
+  }
   EXPECT_EQ(objects.object<Said>("hall").read<&Seats::sum>(1), 12);
 }
 

@@ -249,7 +249,7 @@ TEST_F(ForgedObjects, NameNoMoreFunctionsThanEntriesCanTellApart) {
   make(0);
   forge([](const Parts& parts) {
     const u64 place = parts.newest.functions_place;
-    parts.newest.functions_place = round_up(place, kPageBytes) + kMiB;
+    parts.newest.functions_place = round_down(place, kPageBytes) - kMiB;  // nobody's
     parts.newest.functions_bytes = 200'000;
     std::byte* const names = parts.bytes.data() + parts.newest.functions_place;
     std::memcpy(names + 199'000, parts.bytes.data() + place, 900);

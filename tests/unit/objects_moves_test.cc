@@ -3,6 +3,7 @@
 // nothing that others would wait for; and where nothing can move the failure says why. Method:
 // media on which a chosen write or barrier fails, or waits for the test.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <mutex>
@@ -19,6 +20,7 @@
 #include "support/files.hpp"
 #include "support/filtered_queue.hpp"
 #include "support/scheme_names.hpp"
+#include "support/threads.hpp"
 
 namespace perdura::test {
 
@@ -232,15 +234,15 @@ TEST_P(ObjectsMoves, OneThatDoesNotComeHomeStaysAway) {
 TEST_P(ObjectsMoves, WhoCallsOneThatMovesOutHasClaimedNothing) {
   open();
   std::thread caller;
-  std::atomic<bool> calls{false};
+  std::atomic<pid_t> caller_id{0};
   Status called;
   plan_.before("overflow copy", [&] {
     caller = std::thread([&] {
-      calls = true;
+      caller_id = ::gettid();
       called = try_call(1);
     });
-    while (!calls) std::this_thread::yield();
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    while (caller_id == 0) std::this_thread::yield();
+    await_rounds(caller_id, 10);  // it looks whether it can have "b" home
   });
   // "a" comes home for good: its call, which moves "b" out, is followed by no other move.
   plan_.refuse("overflow copy", 2, ~u64{0} >> 1);

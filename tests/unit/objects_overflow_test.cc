@@ -61,8 +61,18 @@ struct Tiny {
   void add(std::uint64_t by) noexcept { value += by; }
 };
 
+/// Of whatever size.
+struct Growing {
+  static constexpr bool kIsFlexible = true;
+  std::uint64_t value;
+  std::uint64_t add(std::uint64_t by) noexcept { return value += by; }
+};
+
 }  // namespace perdura::test
 
+template <>
+struct perdura::Methods<perdura::test::Growing>
+    : perdura::MethodList<perdura::Instant<&perdura::test::Growing::add>> {};
 template <>
 struct perdura::Methods<perdura::test::Block>
     : perdura::MethodList<perdura::Deferrable<&perdura::test::Block::put>,
@@ -291,7 +301,7 @@ TEST_P(ObjectsOverflow, IsNotOpenedWithoutItNorWithAnother) {
   expect_error([&] { Objects::open(uri(), {.shared = true, .overflow = overflow_uri()}); },
                Code::kUnsupported, "open them in one process");
   expect_error([&] { Objects::open(uri(), {.overflow = overflow_uri("new.pd")}); }, Code::kMisuse,
-               "lie in another overflow store");
+               "have another overflow store than");
   expect_error([&] { Objects::open(uri(), {.overflow = overflow_uri("new.pd")}); }, Code::kMisuse,
                "new.pd', which is not there or empty");
   EXPECT_FALSE(std::filesystem::exists(folder_.path("new.pd"))) << "one that nobody wants is left";
@@ -311,6 +321,41 @@ TEST_P(ObjectsOverflow, IsNotOpenedWithoutItNorWithAnother) {
       Code::kNotFound, "missing.pd");
   Objects objects = Objects::open(uri(), options());
   expect(open_all(objects, of_object()), models);
+}
+
+// Also where nothing is away: what has come home may have a copy there still.
+TEST_P(ObjectsOverflow, IsKnownFromTheFirstOpeningOn) {
+  {
+    Objects objects = Objects::open(uri(), options());
+    objects.object<Block>(name(0), of_object()).call<&Block::told>(1);
+    EXPECT_EQ(away(objects), 0u);
+  }
+  expect_error([&] { Objects::open(uri(), {.overflow = overflow_uri("new.pd")}); }, Code::kMisuse,
+               "have another overflow store");
+  EXPECT_FALSE(std::filesystem::exists(folder_.path("new.pd"))) << "one that nobody wants is left";
+  {
+    Objects objects = Objects::open(uri());
+  }
+  {
+    Objects objects = Objects::open(uri(), options());
+  }
+  check_stores();
+}
+
+// What stays of each, the names of its functions, lies where it is in nobody's way.
+TEST_P(ObjectsOverflow, ALargeOneComesHomeWhenAllOthersHaveMovedOut) {
+  ObjectsOptions small = options();
+  small.bytes_max = 32 * kEachBytes;
+  const u64 large = 12 * sizeof(Block);
+  const u64 others = 60;
+  for (int session = 0; session < 3; ++session) {
+    Objects objects = Objects::open(uri(), small);
+    auto first = objects.object<Growing>("large", of_object({.bytes = large}));
+    EXPECT_EQ(first.call<&Growing::add>(1), 2u * static_cast<u64>(session) + 1);
+    for (u64 i = 0; i < others; ++i)
+      objects.object<Block>("block " + std::to_string(i), of_object()).call<&Block::told>(1);
+    EXPECT_EQ(first.call<&Growing::add>(1), 2u * static_cast<u64>(session) + 2);
+  }
 }
 
 TEST_P(ObjectsOverflow, OneThatIsAwayIsRemovedAndItsSpaceIsAnothers) {

@@ -206,8 +206,9 @@ TEST_P(ObjectsResize, WhatCannotBeIsRefusedAndChangesNothing) {
   Objects objects = Objects::open(uri());
   auto row = objects.object<Row>("row", options(10));
   row.call<&Row::swap>(9, 77);
-  expect_error([&] { row.resize(sizeof(Row) - 1); }, Code::kInvalidArgument, "at least its 16");
-  expect_error([&] { row.resize(0); }, Code::kInvalidArgument, "at least its 16");
+  expect_error([&] { row.resize(sizeof(Row) - 1); }, Code::kInvalidArgument,
+               "at least its state's 16");
+  expect_error([&] { row.resize(0); }, Code::kInvalidArgument, "at least its state's 16");
   expect_error([&] { row.resize((u64{1} << 40) + 1); }, Code::kInvalidArgument, "at most");
   expect_error([&] { objects.object<Fixed>("fixed", {.bytes = 100}); }, Code::kInvalidArgument,
                "not flexible");

@@ -174,6 +174,63 @@ TEST_F(ObjectsStores, CheckVerifiesWhatIsAway) {
   expect_contains(output_of(both, 1), "does not fit its checksum");
 }
 
+// With its copy there: the next object that moves out gets that space.
+TEST_F(ObjectsStores, RemoveTakesOneThatIsAwayAndItsCopy) {
+  make("store", "overflow");
+  make("other", "another");
+  const auto away = [&] {
+    const auto description = value_or_throw(store::describe(uri("store"), {}));
+    for (const auto& each : *description.regions.at(0).objects)
+      if (each.overflow_place != 0) return std::pair(each.name, each.overflow_place);
+    return std::pair(std::string(), u64{0});
+  };
+  const auto [name, place] = away();
+  ASSERT_NE(place, 0u);
+  const std::string remove =
+      "remove " + folder_.path("store") + " --object '" + name + "' --overflow ";
+  expect_contains(output_of("remove " + folder_.path("store") + " --object '" + name + "'", 2),
+                  "object '" + name + "' of '" + folder_.path("store") +
+                      "' is in an overflow store; name that (--overflow), or, if it is lost, say "
+                      "so (--overflow-lost)");
+  expect_contains(output_of(remove + folder_.path("another"), 2), "is not the overflow store of");
+  expect_contains(output_of(remove + folder_.path("missing"), 2), "missing");
+  EXPECT_EQ(away().first, name) << "it is gone though that was refused";
+  expect_contains(
+      output_of(
+          "remove " + folder_.path("store") + " objects --overflow " + folder_.path("overflow"), 2),
+      "--overflow is for an --object");
+  EXPECT_EQ(output_of(remove + folder_.path("overflow"), 0),
+            "object '" + name + "' is removed, which was in the overflow store\n");
+  EXPECT_EQ(
+      output_of("check " + folder_.path("store") + " --overflow " + folder_.path("overflow"), 0)
+          .find("note"),
+      std::string::npos);
+  // Its space there is another one's.
+  const auto bytes = std::filesystem::file_size(folder_.path("overflow"));
+  {
+    Objects objects = Objects::open(uri("store"), with("overflow"));
+    EXPECT_EQ(objects.list().size(), 1u);
+    objects.object<Wide>("third", {.log_bytes = 8192}).call<&Wide::next>();
+  }
+  EXPECT_EQ(away().second, place);
+  EXPECT_NE(away().first, name);
+  EXPECT_EQ(std::filesystem::file_size(folder_.path("overflow")), bytes);
+  // One that is here needs no overflow store, and it may be named.
+  EXPECT_EQ(output_of("remove --json " + folder_.path("store") + " --object third --overflow " +
+                          folder_.path("overflow"),
+                      0)
+                .find("\"was_in_overflow\": true"),
+            std::string::npos);
+  // Where that store is lost, what lies there can still be given up.
+  std::filesystem::remove(folder_.path("overflow"));
+  expect_contains(output_of("remove --json " + folder_.path("store") + " --object '" +
+                                away().first + "' --overflow-lost",
+                            0),
+                  "\"was_in_overflow\": true");
+  EXPECT_EQ(Objects::open(uri("store")).list().size(), 0u);
+  expect_contains(output_of("remove --help", 0), "--overflow-lost");
+}
+
 // As a record that is cut short, or rots, says nothing.
 TEST_F(ObjectsStores, CheckFindsThatItDoesNotSayWhoseItIsAnyMore) {
   make("store", "overflow");

@@ -91,6 +91,24 @@ struct Meddler {
   std::uint64_t count() const noexcept { return calls; }
 };
 
+/// Counts its runs outside of the state.
+int counted_runs = 0;
+struct Counted {
+  std::uint64_t value;
+  void count() noexcept {
+    ++value;
+    ++counted_runs;
+  }
+  std::uint64_t now() const noexcept { return value; }
+};
+
+/// Of whatever size.
+struct Flexible {
+  static constexpr bool kIsFlexible = true;
+  std::uint64_t value;
+  std::uint64_t next() noexcept { return ++value; }
+};
+
 struct Other {
   std::uint64_t value;
   void set(std::uint64_t to) noexcept { value = to; }
@@ -160,6 +178,12 @@ struct perdura::Methods<perdura::test::Seats>
                           perdura::Deferrable<&perdura::test::Seats::clear>,
                           perdura::Instant<&perdura::test::Seats::reserve>> {};
 template <>
+struct perdura::Methods<perdura::test::Counted>
+    : perdura::MethodList<perdura::Deferrable<&perdura::test::Counted::count>> {};
+template <>
+struct perdura::Methods<perdura::test::Flexible>
+    : perdura::MethodList<perdura::Instant<&perdura::test::Flexible::next>> {};
+template <>
 struct perdura::Methods<perdura::test::Other>
     : perdura::MethodList<perdura::Deferrable<&perdura::test::Other::set>> {};
 
@@ -176,6 +200,18 @@ class ObjectsOf : public testing::TestWithParam<const char*> {
     object::ObjectTable table(*volume, 1);
     value_or_throw(table.read());
     return *table.find(name);
+  }
+  /// That are whole there, behind the last checkpoint.
+  u64 entries_in_log(const std::string& name) const {
+    const object::ObjectTable::Entry entry = entry_of(name.c_str());
+    auto opened = value_or_throw(media::open_medium(uri(), {.create = false, .read_only = true}));
+    const auto log = value_or_throw(object::ObjectLog::create(*opened.medium->linear(),
+                                                              {.offset = entry.head.log_place,
+                                                               .lines = entry.head.log_lines,
+                                                               .identity = entry.head.identity,
+                                                               .session = entry.head.session},
+                                                              entry.head.checkpoint));
+    return log->recover(entry.head.session) ? log->tail() - entry.head.checkpoint : 0;
   }
 
   const TempDir folder_{TempDir::kMemory};
@@ -226,6 +262,134 @@ TEST_P(ObjectsOf, ThatAreRemovedAreNewOnesAgain) {
   EXPECT_LT(std::filesystem::file_size(folder_.path("objects.pd")), 16 * kMiB);
 }
 
+// Who removes one that somebody has is refused, and that is all: it does not go later by itself.
+TEST_P(ObjectsOf, ThatAreRemovedAreGoneThenAndNotLater) {
+  Objects objects = open();
+  counted_runs = 0;
+  {
+    auto counted = objects.object<Counted>("counted");
+    const auto copy = counted;
+    counted.defer<&Counted::count>();
+    expect_error([&] { objects.remove("counted"); }, Code::kMisuse,
+                 "object 'counted' is in use; let go of it before it is removed");
+    counted.defer<&Counted::count>();
+    EXPECT_EQ(copy.read<&Counted::now>(), 2u);
+    counted.defer<&Counted::count>();
+  }
+  EXPECT_EQ(objects.list().size(), 1u) << "it went by itself";
+  EXPECT_EQ(counted_runs, 2);
+  objects.remove("counted");
+  EXPECT_TRUE(objects.list().empty());
+  expect_error([&] { objects.remove("counted"); }, Code::kNotFound,
+               "has no object 'counted'; Objects::list() names those that it has");
+  EXPECT_EQ(objects.object<Counted>("counted").read<&Counted::now>(), 0u);
+  objects.close();
+  EXPECT_EQ(counted_runs, 2) << "what was deferred of an object that is gone has run";
+  EXPECT_EQ(open().object<Counted>("counted").read<&Counted::now>(), 0u);
+}
+
+// Each option at both of its ends, and beyond them. What is in its range and has no space gets
+// that far.
+TEST_P(ObjectsOf, OptionsHaveTheRangesThatTheySay) {
+  Objects objects = Objects::open(uri(), {.bytes_max = 4 << 20});
+  const std::string named =
+      "object 'one' of '" + folder_.path("objects.pd") + "': ";  // and what is wrong
+  const auto refused = [&](const ObjectOptions& options, const std::string& why) {
+    expect_error([&] { objects.object<Flexible>("one", options); }, Code::kInvalidArgument,
+                 named + why);
+    EXPECT_TRUE(objects.list().empty());
+  };
+  const auto is_too_large = [&](const ObjectOptions& options) {
+    expect_error([&] { objects.object<Flexible>("one", options); }, Code::kNoSpace, "bytes left");
+    EXPECT_TRUE(objects.list().empty());
+  };
+  const auto taken = [&](const ObjectOptions& options) {
+    EXPECT_EQ(objects.object<Flexible>("one", options).call<&Flexible::next>(), 1u);
+    objects.remove("one");
+  };
+  constexpr u64 kMost = ~u64{0};
+  const auto log_bytes = [](u64 bytes) { return ObjectOptions{.log_bytes = bytes}; };
+  taken(log_bytes(4096));
+  is_too_large(log_bytes(1 << 30));
+  for (const u64 bytes : {u64{0}, u64{2048}, u64{4097}, u64{1} << 31, kMost})
+    refused(log_bytes(bytes),
+            "log_bytes is a power of two from 4096 to 1073741824, not " + std::to_string(bytes));
+
+  const auto callers = [](u32 count) {
+    return ObjectOptions{
+        .log_bytes = 8192, .history = ObjectHistory::kLast, .callers = count, .archive_bytes = 0};
+  };
+  taken(callers(1));
+  is_too_large(callers(1 << 20));
+  for (const u32 count : {0u, 3u, 1u << 21, ~0u})
+    refused(callers(count),
+            "callers is a power of two from 1 to 1048576, not " + std::to_string(count));
+  taken({.callers = 3});  // of what keeps no history
+
+  const auto archive = [](u64 bytes) {
+    return ObjectOptions{
+        .log_bytes = 8192, .history = ObjectHistory::kAll, .callers = 1, .archive_bytes = bytes};
+  };
+  taken(archive(1));
+  is_too_large(archive(u64{1} << 38));
+  for (const u64 bytes : {u64{0}, (u64{1} << 38) + 1, kMost})
+    refused(archive(bytes), "archive_bytes is 1 to 274877906944, not " + std::to_string(bytes));
+
+  const auto sized = [](u64 bytes) { return ObjectOptions{.log_bytes = 4096, .bytes = bytes}; };
+  taken(sized(0));
+  taken(sized(8));
+  is_too_large(sized(u64{1} << 40));
+  for (const u64 bytes : {u64{1}, u64{7}, (u64{1} << 40) + 1, kMost})
+    refused(sized(bytes), "objects of perdura::test::Flexible have 8 to 1099511627776 bytes, not " +
+                              std::to_string(bytes));
+
+  taken({.log_bytes = 4096, .pending_lines = 1});
+  taken({.log_bytes = 4096, .pending_lines = ~0u});
+  refused({.pending_lines = 0}, "pending_lines is at least 1");
+  taken({.log_bytes = 4096, .pending_ms = ~0u, .servers = ~0u});
+  taken({.log_bytes = 4096, .durability = ObjectDurability::kRelaxed});
+  refused({.durability = static_cast<ObjectDurability>(4)}, "durability 4 is none of");
+  refused({.history = static_cast<ObjectHistory>(3)}, "history 3 is none of ObjectHistory");
+
+  auto one = objects.object<Flexible>("one", sized(8));
+  expect_error([&] { one.resize(u64{1} << 40); }, Code::kNoSpace, "bytes left");
+  expect_error([&] { one.resize((u64{1} << 40) + 1); }, Code::kInvalidArgument,
+               "object 'one' of '" + folder_.path("objects.pd") +
+                   "' can have at most 1099511627776 bytes, not 1099511627777");
+  expect_error([&] { one.resize(7); }, Code::kInvalidArgument, "object 'one' has at least");
+  one.resize(8);
+
+  const std::string longest(127, 'n');
+  EXPECT_EQ(objects.object<Flexible>(longest, sized(0)).call<&Flexible::next>(), 1u);
+  for (const std::string& name : {std::string(), longest + "n", std::string("a\0b", 3)})
+    expect_error([&] { objects.object<Flexible>(name); }, Code::kInvalidArgument,
+                 "of an object of '" + folder_.path("objects.pd") + "' has " +
+                     std::to_string(name.size()) + " bytes; it has 1 to 127");
+}
+
+// A checkpoint after each call, which versions count; or after none.
+TEST_P(ObjectsOf, AnyNumberOfCallsMayBeBetweenCheckpoints) {
+  Objects objects = open();
+  for (const auto& [calls, expected] : {std::pair<u64, u64>{0, 11}, {1, 11}, {~u64{0}, 1}}) {
+    auto hall = objects.object<Seats>("hall" + std::to_string(calls), {.checkpoint_calls = calls});
+    const std::uint64_t before = hall.checkpoint();
+    for (int i = 0; i < 10; ++i) hall.call<&Seats::reserve>(1);
+    EXPECT_EQ(hall.checkpoint() - before, expected) << calls;
+  }
+}
+
+TEST_P(ObjectsOf, AStoreHaveTheSpaceThatItSays) {
+  expect_error(
+      [&] {
+        Objects objects = Objects::open(uri(), {.bytes_max = 4095});
+        objects.object<Other>("other", {.log_bytes = 4096});
+      },
+      Code::kNoSpace, "bytes left");
+  Objects objects = Objects::open(uri(), {.bytes_max = ~u64{0}});
+  objects.object<Other>("other", {.log_bytes = 4096}).sync();
+  EXPECT_EQ(objects.list().at(0).type, "perdura::test::Other");
+}
+
 TEST_P(ObjectsOf, MethodsOfBasesAreTheirs) {
   {
     Objects objects = open();
@@ -242,9 +406,14 @@ TEST_P(ObjectsOf, MethodsOfBasesAreTheirs) {
 // Where a call does not fit into the log it could wait for ever.
 TEST_P(ObjectsOf, CallsThatNoLogHoldsAreRefused) {
   Objects objects = open();
-  expect_error([&] { objects.object<Huge>("huge"); }, Code::kInvalidArgument, "1048577 bytes");
+  const std::string of_store = "' of '" + folder_.path("objects.pd") + "': method perdura::test::";
+  expect_error([&] { objects.object<Huge>("huge"); }, Code::kInvalidArgument,
+               "object 'huge" + of_store +
+                   "Huge::put(perdura::test::Huge::Bytes const&) takes 1048577 bytes");
   expect_error([&] { objects.object<Wide>("wide", {.log_bytes = 4096}); }, Code::kInvalidArgument,
-               "log_bytes");
+               "object 'wide" + of_store +
+                   "Wide::put(perdura::test::Wide::Words) takes 4064 bytes of arguments; that "
+                   "needs log_bytes of 8192");
   auto wide = objects.object<Wide>("wide", {.log_bytes = 8192});
   for (u64 i = 0; i < 300; ++i) {
     Wide::Words words{};
@@ -305,6 +474,19 @@ TEST_P(ObjectsOf, AStoreAreSeenByTheCommands) {
                "holds objects, not a heap");
   expect_error([&] { Objects::open(uri(), {.region = "heap"}); }, Code::kInvalidArgument,
                "holds a heap, not objects");
+}
+
+// As long as it is it would be another one than what the directory has of it.
+TEST_P(ObjectsOf, ARegionHasANameThatTheDirectoryHolds) {
+  const std::string longest(31, 'r');
+  for (int session = 1; session <= 2; ++session) {
+    for (const std::string& refused : {longest + "r", std::string("a\0b", 3)})
+      expect_error([&] { Objects::open(uri(), {.region = refused}); }, Code::kInvalidArgument,
+                   "region is a name of up to 31 bytes");
+    Objects objects = Objects::open(uri(), {.region = longest});
+    EXPECT_EQ(objects.object<Seats>("hall").call<&Seats::reserve>(1), session - 1);
+  }
+  EXPECT_TRUE(value_or_throw(store::check(uri(), {})).findings.empty());
 }
 
 // A process is killed while its threads call: nothing that was answered is lost, and nothing is
@@ -377,10 +559,17 @@ TEST_P(ObjectsOf, ClosedOnesAndThoseOfAParentSaySo) {
     expect_forked([&] { hall.sync(); });
     expect_forked([&] { objects.object<Seats>("other"); });
     expect_forked([&] { objects.list(); });
+    try {
+      objects.remove("hall");
+    } catch (const Error& error) {
+      const std::string expected = "the objects of '" + folder_.path("objects.pd") +
+                                   "' were opened by the parent process; open them again";
+      refused += std::string(error.what()).find(expected) != std::string::npos ? 1 : 0;
+    }
     {
       const Objects gone = std::move(objects);
     }
-    ::_exit(refused == 5 ? 0 : 1);
+    ::_exit(refused == 6 ? 0 : 1);
   }
   int status = 0;
   ::waitpid(child, &status, 0);
@@ -389,10 +578,20 @@ TEST_P(ObjectsOf, ClosedOnesAndThoseOfAParentSaySo) {
   objects.close();
   expect_error([&] { hall.call<&Seats::reserve>(1); }, Code::kMisuse, "is closed");
   expect_error([&] { hall.read<&Seats::left>(1); }, Code::kMisuse, "is closed");
-  expect_error([&] { objects.object<Seats>("hall"); }, Code::kMisuse, "are closed");
-  expect_error([&] { objects.list(); }, Code::kMisuse, "are closed");
+  const std::string are_closed =
+      "the objects of '" + folder_.path("objects.pd") + "' are closed; open them again";
+  expect_error([&] { objects.object<Seats>("hall"); }, Code::kMisuse, are_closed);
+  expect_error([&] { objects.list(); }, Code::kMisuse, are_closed);
+  expect_error([&] { objects.recorded(1); }, Code::kMisuse, are_closed);
   const Objects moved = std::move(objects);
   expect_error([&] { objects.remove("hall"); }, Code::kMisuse, "moved from");
+  const Object<Seats> elsewhere = std::move(hall);
+  expect_error([&] { hall.call<&Seats::reserve>(1); }, Code::kMisuse, "moved from");
+  expect_error([&] { hall.defer<&Seats::sell>(1, 1); }, Code::kMisuse, "moved from");
+  expect_error([&] { hall.read<&Seats::left>(1); }, Code::kMisuse, "moved from");
+  expect_error([&] { hall.sync(); }, Code::kMisuse, "moved from");
+  expect_error([&] { hall.checkpoint(); }, Code::kMisuse, "moved from");
+  expect_error([&] { hall.bytes(); }, Code::kMisuse, "moved from");
   EXPECT_EQ(open().object<Seats>("hall").call<&Seats::reserve>(1), 2);
 }
 
@@ -553,7 +752,8 @@ TEST_P(ObjectsOf, AMethodThatDoesSomethingElseEachTimeIsFound) {
   Objects objects = open();
   auto unsound = objects.object<Unsound>("unsound", {.verify_replay = true});
   unsound.defer<&Unsound::set_next>();
-  expect_error([&] { unsound.sync(); }, Code::kMisuse, "set_next");
+  expect_error([&] { unsound.sync(); }, Code::kMisuse,
+               "method perdura::test::Unsound::set_next() of object 'unsound' did something else");
 }
 
 // The state is the same, but a history of it would not be after a crash.
@@ -562,7 +762,8 @@ TEST_P(ObjectsOf, AMethodThatAnswersSomethingElseEachTimeIsFound) {
     TempDir folder{TempDir::kMemory};
     Objects objects = Objects::open(GetParam() + folder.path("objects.pd"));
     auto unsound = objects.object<Unsound>("unsound", {.history = history, .verify_replay = true});
-    expect_error([&] { unsound.call<&Unsound::tell_next>(); }, Code::kMisuse, "tell_next");
+    expect_error([&] { unsound.call<&Unsound::tell_next>(); }, Code::kMisuse,
+                 "Unsound::tell_next() of object 'unsound' did something else");
   }
 }
 
@@ -578,6 +779,8 @@ TEST_P(ObjectsOf, MethodsThatUseObjectsAreTold) {
                                           [&] { objects.object<Other>("other"); },
                                           [&] { objects.remove("other"); },
                                           [&] { objects.list(); },
+                                          [&] { meddler.bytes(); },
+                                          [&] { Objects::open(uri()); },
                                           [&] { objects.recorded(1); },
                                           [&] { objects.close(); }};
     std::uint64_t calls = 0;
@@ -588,6 +791,25 @@ TEST_P(ObjectsOf, MethodsThatUseObjectsAreTold) {
     }
   }
   EXPECT_EQ(objects.list().size(), 2u);
+}
+
+// As many as may wait, and not one less, beside whoever else looks at the medium.
+TEST_P(ObjectsOf, AsManyWaitAsMay) {
+  Objects objects = open();
+  for (const std::uint32_t lines : {1u, 2u, 5u}) {
+    const std::string name = "hall-" + std::to_string(lines);
+    auto hall = objects.object<Seats>(name, {.pending_lines = lines});
+    for (std::uint32_t call = 1; call <= 3 * lines; ++call) {
+      hall.defer<&Seats::sell>(3, 1);
+      EXPECT_EQ(entries_in_log(name), call / lines * lines) << lines << ", call " << call;
+    }
+  }
+  // A call counts as many as it takes.
+  auto wide = objects.object<Wide>("wide", {.pending_lines = 60});
+  wide.defer<&Wide::put>(Wide::Words{});
+  EXPECT_GE(entries_in_log("wide"), 60u);
+  expect_error([&] { objects.object<Seats>("none", {.pending_lines = 0}); }, Code::kInvalidArgument,
+               "pending_lines is at least 1");
 }
 
 // Nobody calls any more, and the process is killed.
@@ -609,18 +831,7 @@ TEST_P(ObjectsOf, WhatWaitsForLongIsDurable) {
   char called = 0;
   ASSERT_EQ(::read(ends[0], &called, 1), 1);
   // Whoever reads the log finds the calls sooner or later.
-  const auto entries_of = [&](const char* name) {
-    const object::ObjectTable::Entry entry = entry_of(name);
-    auto opened = value_or_throw(media::open_medium(uri(), {.create = false, .read_only = true}));
-    const auto log = value_or_throw(object::ObjectLog::create(*opened.medium->linear(),
-                                                              {.offset = entry.head.log_place,
-                                                               .lines = entry.head.log_lines,
-                                                               .identity = entry.head.identity,
-                                                               .session = entry.head.session},
-                                                              entry.head.checkpoint));
-    return log->recover(entry.head.session) ? log->tail() - entry.head.checkpoint : 0;
-  };
-  while (entries_of("hall") != 1 || entries_of("other") != 2) std::this_thread::yield();
+  while (entries_in_log("hall") != 1 || entries_in_log("other") != 2) std::this_thread::yield();
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
   ::close(ends[0]);

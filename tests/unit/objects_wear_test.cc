@@ -296,6 +296,26 @@ TEST_P(ObjectsWear, ItStaysWhereNoPlaceIsBetter) {
   EXPECT_EQ(hot.read<&Hot::now>(), count);
 }
 
+// As many more writes as numbers can say are never made, however worn what is free is.
+TEST_P(ObjectsWear, TheLargestDifferenceIsNone) {
+  u64 count = 0;
+  ObjectsOptions tight = levelled();
+  tight.bytes_max = 2 * (4 * kPage + 8192) + 4 * kPage;  // all of it is written sooner or later
+  {
+    Objects objects = Objects::open(uri(), tight);
+    auto hot = objects.object<Hot>("hot", options());
+    call(hot, 200, count);
+    EXPECT_GT(objects.moves().worn, 1u);
+  }
+  for (const u64 moves : {~u64{0}, u64{1} << 63, u64{0}}) {
+    tight.wear_moves = moves;
+    Objects objects = Objects::open(uri(), tight);
+    auto hot = objects.object<Hot>("hot", options());
+    call(hot, 100, count);
+    EXPECT_EQ(objects.moves().worn, 0u) << moves;
+  }
+}
+
 TEST_P(ObjectsWear, SharedOnesAndThoseThatKeepAllCallsStay) {
   {
     ObjectsOptions shared = levelled();

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <thread>
 
+#include "commit/promoter.hpp"
 #include "support/files.hpp"
 #include "support/wrapped_store.hpp"
 
@@ -66,6 +67,15 @@ class PromoterTest : public testing::TestWithParam<const char*> {
     op.touch(word, sizeof *word);
     *word += value;
   }
+  /// Whether a promoter has something to do when this word has changed.
+  bool is_promoted_later(const u64* word) {
+    region::Region& region = store_->runtime().region();
+    commit::Promoter promoter(region, store_->runtime().mutators(), nullptr);
+    auto changes = value_or_throw(track::DirtyMap::create(region.limit()));
+    changes.add(region.offset_of(word) / kLineBytes, 1);
+    promoter.note(changes);
+    return promoter.pending();
+  }
   static void wait_until_moved(const u64* word) {
     while (is_view(word)) std::this_thread::sleep_for(1ms);
   }
@@ -87,10 +97,13 @@ TEST_P(PromoterTest, WithoutHugePagesAReopenedStoreStaysAView) {
   close();
   open(false);
   EXPECT_TRUE(is_view(chunk(0)));
+  EXPECT_FALSE(is_promoted_later(chunk(0)));
   add(chunk(0), 1);
   store_->checkpoint();
-  std::this_thread::sleep_for(50ms);
   EXPECT_TRUE(is_view(chunk(0)));
+  close();
+  open(true);
+  EXPECT_TRUE(is_promoted_later(chunk(0)));
 }
 
 TEST_P(PromoterTest, ChangedChunksOfAReopenedStoreMoveAndNoOthers) {

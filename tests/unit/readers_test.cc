@@ -20,6 +20,7 @@
 #include "media/decorator.hpp"
 #include "media/fault.hpp"
 #include "store/inspect.hpp"
+#include "store/pinned.hpp"
 #include "store/versions.hpp"
 #include "support/expect_failure.hpp"
 #include "support/files.hpp"
@@ -295,6 +296,52 @@ TEST(ReadersWhoAreFirst, FindTheDirectoryThatAWriterWhoHasJustComeReplaces) {
       })));
   ASSERT_TRUE(writer);
   EXPECT_FALSE(volume->regions().empty());
+}
+
+/// Beside a writer who has made something each time that somebody looks.
+class RestlessWriter final : public media::Decorator {
+ public:
+  RestlessWriter(std::unique_ptr<Medium> inner, std::function<void()> writes)
+      : Decorator(std::move(inner)), writes_(std::move(writes)) {}
+  Status look_again() override {
+    writes_();
+    return inner().look_again();
+  }
+
+ private:
+  const std::function<void()> writes_;
+};
+
+// What is pinned does not come home, so it takes space each time.
+TEST_P(Readers, ComeToAnEndBesideAWriterWhoTakesSpaceWheneverTheyLook) {
+  if (!has_log() || GetParam().aliases != 0) GTEST_SKIP() << "what is pinned of chunks is there";
+  constexpr u64 kCount = 128 * 1024;
+  WrappedStore writer(uri(), options());
+  u64 value = 0;
+  const auto write = [&] {
+    {
+      const auto operation = writer.operation();
+      auto* words = static_cast<u64*>(writer.get_root("words"));
+      if (words == nullptr) {
+        words = static_cast<u64*>(operation.allocate(kCount * sizeof(u64)));
+        operation.set_root("words", words);
+      }
+      operation.touch(words, kCount * sizeof(u64));
+      std::fill_n(words, kCount, ++value);
+    }
+    writer.checkpoint();
+  };
+  write();
+  u64 looks = 0;
+  const u64 before = writer.durable_version();
+  auto medium = value_or_throw(media::open_medium(uri(), {.create = false, .read_only = true}));
+  const auto volume = value_or_throw(
+      region::Volume::open_to_read(std::make_unique<RestlessWriter>(std::move(medium.medium), [&] {
+        if (++looks < 100) write();
+      })));
+  const auto pinned = value_or_throw(store::pin_log(*volume, volume->regions().at(0)));
+  EXPECT_LT(looks, 20u);
+  EXPECT_GE(pinned.log.durable_version, before);
 }
 
 TEST_P(Readers, MayLookWithTheCommands) {

@@ -189,6 +189,29 @@ TEST_P(RemapDamageTest, ADamagedChunkOfTheNewestVersionIsNamed) {
   EXPECT_EQ(open(newest_ - 1), "");
 }
 
+// Another version may have the same place, and going back to it does not help then.
+TEST_P(RemapDamageTest, ARemedyIsToldWithItsCondition) {
+  flip(closed_, {own_chunk(newest_)});
+  const std::string text = open();
+  EXPECT_NE(
+      text.find("restore the store from a copy, or go back with `perdura rollback` to an older "
+                "version, if one does not share this place"),
+      text.npos)
+      << text;
+}
+
+TEST_P(RemapDamageTest, WithoutAnyRecordThereIsNoVersionToGoBackTo) {
+  // Two copies of each slot, one behind the other; there is one more than versions are kept.
+  constexpr u64 kSlots = kKept + 1;
+  const u64 first = parts_.at(newest_).records[0] - newest_ % kSlots * format::kVersionRecordBytes;
+  std::vector<u64> records;
+  for (u64 i = 0; i < 2 * kSlots; ++i) records.push_back(first + i * format::kVersionRecordBytes);
+  flip(closed_, records);
+  const std::string text = open();
+  EXPECT_NE(text.find("no other one is left: restore the store from a copy"), text.npos) << text;
+  EXPECT_EQ(text.find("rollback"), text.npos) << text;
+}
+
 TEST_P(RemapDamageTest, ADamagedNodeOfTheNewestVersionIsNamed) {
   const u64 place = own_node(newest_);
   for (int round = 0; round < kRounds; ++round) {
@@ -303,6 +326,27 @@ TEST_P(RemapDamageTest, ALazilyLoadedChunkIsNeverWrong) {
     return "";
   });
   EXPECT_EQ(other, "");
+}
+
+// Opening touches them.
+TEST_P(RemapDamageTest, DamageToTheHeapsTablesEndsWhoOpensTheStoreOrIsThrown) {
+  u64 place = 0;
+  for (const auto& [at, offset] : parts_.at(newest_).chunks)
+    if (offset <= kPageBytes && kPageBytes < offset + kChunkBytes) place = at;
+  ASSERT_NE(place, 0u);
+  flip(closed_, {place});
+  const std::string named = "medium offset " + std::to_string(place);
+  testing::internal::CaptureStderr();
+  const std::string died = in_child([&]() -> std::string {
+    WrappedStore store(uri(), options(true));
+    return "was opened";
+  });
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(died.starts_with(" died of signal") || died.starts_with(" exited with")) << died;
+  EXPECT_NE(said.find(named), said.npos) << said;
+  Options throwing = options(true);
+  throwing.on_damage = OnDamage::kThrow;
+  expect_failure(detail::Runtime::open(uri(), throwing), Code::kCorrupt, named);
 }
 
 // With OnDamage::kThrow the rest of the store goes on, and the chunk stays what it is.

@@ -192,6 +192,55 @@ TEST_P(RemapTest, AFailedVersionLeavesTheOnesBefore) {
   }
 }
 
+// What a reader has may be an attempt that failed, and then is not the version with its number;
+// also when others have failed since.
+TEST_P(RemapTest, AReaderOfAnAttemptThatFailedKeepsWhatItHas) {
+  if (GetParam().scheme == std::string("memcached:")) GTEST_SKIP() << "nobody reads beside it";
+  // Of a store that uses places again as soon as it may.
+  Options chosen = options();
+  chosen.versions_kept = 1;
+  chosen.over_provisioning = 0;
+  const std::string other = GetParam().scheme + folder_.path("other.pd");
+  store_ = std::make_unique<WrappedStore>(
+      other, chosen,
+      [this](std::unique_ptr<media::Medium> inner) { return plan_.wrap(std::move(inner)); });
+  {
+    const auto op = store_->operation();
+    words_ = static_cast<u64*>(op.allocate(kWords * sizeof(u64), kPageBytes));
+    op.set_root("words", words_);
+  }
+  set(0, kWords, 1);
+  const u64 kept = store_->checkpoint();
+  // Behind the first copy of the version's record, so that a reader finds it.
+  const auto fail = [&] {
+    plan_.arm({.calls = media::kFaultWrite, .nth = 2});
+    expect_failure(store_->runtime().checkpoint(), Code::kIo, "injected fault");
+    plan_.disarm();
+  };
+  set(0, 1, 2);
+  fail();
+  auto medium = value_or_throw(media::open_medium(other, {.create = false, .read_only = true}));
+  const auto volume = value_or_throw(store::open_volume_to_read(std::move(medium.medium)));
+  const format::RegionRecord record = volume->regions().front();
+  const auto found = value_or_throw(store::recover_chunks_at(*volume, record, 0));
+  ASSERT_EQ(found.durable_version(), kept + 1);
+  set(100'000, 50'000, 3);
+  EXPECT_EQ(store_->checkpoint(), kept + 1);
+  set(1, 1, 4);
+  fail();
+  for (u64 i = 0; i < 6; ++i) {
+    set(0, kWords, 10 + i);
+    store_->checkpoint();
+  }
+  commit::MapReader reader(*volume, *found.space);
+  const auto& chunks = found.versions.map.level(0);
+  AlignedBuffer chunk(GetParam().chunk_bytes);
+  for (u64 i = 0; i < chunks.size(); ++i) {
+    if (chunks[i].place == 0) continue;
+    ASSERT_TRUE(reader.read_chunk(i, chunks[i], chunk.first(GetParam().chunk_bytes))) << i;
+  }
+}
+
 TEST_P(RemapTest, AFailedBarrierAcknowledgesNothing) {
   change();
   const u64 version = store_->checkpoint();

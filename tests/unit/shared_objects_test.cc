@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <signal.h>
+#include <sys/wait.h>
 
 #include <memory>
 #include <vector>
@@ -244,6 +245,48 @@ TEST_P(SharedObjects, AreNotRemovedWhileAnotherProcessHasThem) {
       << refused.why;
   EXPECT_EQ(other->ask(Order::kClose).code, 0);
   EXPECT_EQ(one->ask(Order::kRemove).code, 0);
+  EXPECT_EQ(one->ask(Order::kClose).code, 0);
+  EXPECT_EQ(found().count, 0u);
+}
+
+// Processes that have no Object of it any more let go of it, and may make another one of its name.
+TEST_P(SharedObjects, AreRemovedWhereTheOthersHaveNoObjectOfThemAnyMore) {
+  const auto one = opened_fellow();
+  const auto other = opened_fellow();
+  const auto third = opened_fellow();
+  for (const auto* each : {&one, &other, &third}) EXPECT_EQ((*each)->ask(Order::kNext, 4).code, 0);
+  EXPECT_EQ(other->ask(Order::kAdd, 3).code, 0);
+  EXPECT_EQ(other->ask(Order::kLetGo).code, 0);
+  const Told refused = one->ask(Order::kRemove);
+  EXPECT_EQ(refused.code, static_cast<int>(Code::kMisuse));
+  EXPECT_NE(std::string(refused.why).find("in use in process " + std::to_string(third->pid())),
+            std::string::npos)
+      << refused.why;
+  EXPECT_EQ(other->ask(Order::kHave).code, 0);  // it was not removed
+  EXPECT_EQ(third->ask(Order::kNext).value, 19u);
+  EXPECT_EQ(other->ask(Order::kLetGo).code, 0);
+  EXPECT_EQ(third->ask(Order::kLetGo).code, 0);
+  const Told removed = one->ask(Order::kRemove);
+  EXPECT_EQ(removed.code, 0) << removed.why;
+  for (const auto* each : {&third, &other, &one}) EXPECT_EQ((*each)->ask(Order::kHave).code, 0);
+  EXPECT_EQ(other->ask(Order::kNext).value, 1u);
+  EXPECT_EQ(one->ask(Order::kNext).value, 2u);
+  EXPECT_EQ(third->ask(Order::kNext).value, 3u);
+  for (const auto* each : {&one, &other, &third}) EXPECT_EQ((*each)->ask(Order::kClose).code, 0);
+  EXPECT_EQ(found().count, 3u);
+}
+
+TEST_P(SharedObjects, OfAProcessThatDiesWhenItIsAskedForThemAreRemoved) {
+  const auto one = opened_fellow();
+  const auto other = opened_fellow();
+  EXPECT_EQ(other->ask(Order::kNext).value, 1u);
+  ASSERT_EQ(::kill(other->pid(), SIGSTOP), 0);
+  siginfo_t info{};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(other->pid()), &info, WSTOPPED), 0);
+  one->tell(Order::kRemove);
+  EXPECT_EQ(other->kill(), "");
+  const Told removed = one->answer();
+  EXPECT_EQ(removed.code, 0) << removed.why;
   EXPECT_EQ(one->ask(Order::kClose).code, 0);
   EXPECT_EQ(found().count, 0u);
 }

@@ -188,7 +188,7 @@ TEST_F(Simpo, AnObjectIsOneForAllThatUseIt) {
         }
         EXPECT_OR_SAY(static_cast<const int*>(memory)[9] == 7);
         EXPECT_OR_SAY(pocreate(5, 44) == nullptr && perdura_last_code() == PERDURA_TYPE_MISMATCH);
-        EXPECT_OR_SAY(std::strstr(perdura_last_error(), "'poid 5' has 40 bytes") != nullptr);
+        EXPECT_OR_SAY(std::strstr(perdura_last_error(), "own.pd' has 40 bytes") != nullptr);
         EXPECT_OR_SAY(pofree(5) == 0 && pofree(5) == 0);
         EXPECT_OR_SAY(pofree(5) == -PERDURA_NOT_FOUND);
         EXPECT_OR_SAY(pocreate(5, 0) == nullptr && perdura_last_code() == PERDURA_INVALID_ARGUMENT);
@@ -206,6 +206,24 @@ TEST_F(Simpo, WhatACrashLeftIsFreedByItsNumber) {
   EXPECT_EQ(life([]() -> std::string {
               EXPECT_OR_SAY(pofree(8) == 0);
               EXPECT_OR_SAY(pofree(8) == -PERDURA_NOT_FOUND);
+              return "";
+            }),
+            "");
+}
+
+// However many of them have it: each is one that must let go.
+TEST_F(Simpo, WhatPobasesHaveIsNotFreedByItsNumber) {
+  EXPECT_EQ(life([]() -> std::string {
+              auto one = std::make_unique<Numbers>(10, 5);
+              auto other = std::make_unique<Numbers>(10, 5);
+              for (int i = 0; i < 3; ++i) EXPECT_OR_SAY(pofree(5) == -PERDURA_MISUSE);
+              EXPECT_OR_SAY(pocreate(5, 40) != nullptr && pofree(5) == 0);
+              EXPECT_OR_SAY(pofree(5) == -PERDURA_MISUSE);
+              EXPECT_OR_SAY(pocreate(5, 40) != nullptr);
+              one.reset();
+              other.reset();
+              EXPECT_OR_SAY(porecorded(5, 0) == 0);
+              EXPECT_OR_SAY(pofree(5) == 0 && porecorded(5, 0) == -PERDURA_NOT_FOUND);
               return "";
             }),
             "");
@@ -387,23 +405,78 @@ TEST_F(Simpo, NumbersAreOfThePlaceAndOfTheThread) {
             "");
 }
 
-TEST_F(Simpo, FunctionsWithoutANameOfTheirOwnAreRefused) {
+// Negative ones as well, as those are that the library makes; but there is no 0.
+TEST_F(Simpo, NumbersOfTheProgramAreAnyButZero) {
+  ASSERT_TRUE(killed_life([]() -> std::string {
+    auto* numbers = new Numbers(2, -5);
+    EXPECT_OR_SAY(numbers->number() == -5);
+    ThreadWork work{numbers, 1, 0, 0};
+    pthread_t thread;
+    EXPECT_OR_SAY(pthread_create_simpo(&thread, nullptr, &call_in_own, &work, -7) == 0);
+    pthread_join(thread, nullptr);
+    EXPECT_OR_SAY(work.self == -7);
+    EXPECT_OR_SAY(porecorded(-5, -7) == 2);
+    EXPECT_OR_SAY(porecorded(-5, 0) == 0 && porecorded(-5, 7) == 0);
+    EXPECT_OR_SAY(porecorded(0, -7) == -PERDURA_NOT_FOUND);
+    return die();
+  }));
   EXPECT_EQ(life([]() -> std::string {
-              Numbers numbers(1, 5);
-              for (void (Numbers::* const refused)() :
-                   {&Numbers::simpo_lambda, &Numbers::simpo_unnamed}) {
-                try {
-                  (numbers.*refused)();
-                  return "a function without a name is taken";
-                } catch (const Error& error) {
-                  EXPECT_OR_SAY(error.code() == Code::kInvalidArgument);
-                  EXPECT_OR_SAY(std::strstr(error.what(), "SimpoTag") != nullptr);
-                }
-              }
-              EXPECT_OR_SAY(numbers.simpo_add_and_get(0, 1) == 1);
+              Numbers numbers(2, -5);
+              EXPECT_OR_SAY(porecorded(-5, -7) == 2);
+              EXPECT_OR_SAY(potid_self() == 0 && numbers.simpo_add_and_get(0, 1) > 0);
+              EXPECT_OR_SAY(porecorded(-5, 0) == 1);
+              EXPECT_OR_SAY(pofree(0) == -PERDURA_NOT_FOUND);
+              EXPECT_OR_SAY(porealloc(0, 4) == nullptr);
               return "";
             }),
             "");
+}
+
+// The message says of which object, and what was asked.
+TEST_F(Simpo, SizesThatCannotBeAreRefused) {
+  EXPECT_EQ(life([]() -> std::string {
+              for (const int bytes : {-1, 0}) {
+                try {
+                  POBase refused(bytes, 5);
+                  return "an object has a size that it cannot have";
+                } catch (const Error& error) {
+                  const std::string said = error.what();
+                  EXPECT_OR_SAY(error.code() == Code::kInvalidArgument);
+                  EXPECT_OR_SAY(said.starts_with("object 'poid 5' of '"));
+                  EXPECT_OR_SAY(said.ends_with("can have 1 to 1099511627776 bytes, not " +
+                                               std::to_string(bytes)));
+                }
+              }
+              EXPECT_OR_SAY(pocreate(5, (std::size_t{1} << 40) + 1) == nullptr);
+              EXPECT_OR_SAY(std::strstr(perdura_last_error(), "not 1099511627777") != nullptr);
+              EXPECT_OR_SAY(porecorded(5, 0) == -PERDURA_NOT_FOUND);
+              EXPECT_OR_SAY(std::strstr(perdura_last_error(), "own.pd' has no object 'poid 5'") !=
+                            nullptr);
+              return "";
+            }),
+            "");
+}
+
+TEST_F(Simpo, FunctionsWithoutANameOfTheirOwnAreRefused) {
+  EXPECT_EQ(
+      life([]() -> std::string {
+        Numbers numbers(1, 5);
+        for (void (Numbers::* const refused)() :
+             {&Numbers::simpo_lambda, &Numbers::simpo_unnamed}) {
+          try {
+            (numbers.*refused)();
+            return "a function without a name is taken";
+          } catch (const Error& error) {
+            EXPECT_OR_SAY(error.code() == Code::kInvalidArgument);
+            EXPECT_OR_SAY(std::strstr(error.what(), "perdura::test::") != nullptr);
+            EXPECT_OR_SAY(std::strstr(error.what(), "SimpoTag") == nullptr);
+            EXPECT_OR_SAY(std::strstr(error.what(), "of object 'poid 5', has no name") != nullptr);
+          }
+        }
+        EXPECT_OR_SAY(numbers.simpo_add_and_get(0, 1) == 1);
+        return "";
+      }),
+      "");
   // As where two sources have a static function of one name.
   EXPECT_EQ(life([]() -> std::string {
               using Known = detail::SimpoFunctionOf<&add_and_get, AddContext, true>;
@@ -415,7 +488,9 @@ TEST_F(Simpo, FunctionsWithoutANameOfTheirOwnAreRefused) {
                 return "one of two is taken";
               } catch (const Error& error) {
                 EXPECT_OR_SAY(error.code() == Code::kInvalidArgument);
-                EXPECT_OR_SAY(std::strstr(error.what(), "add_and_get") != nullptr);
+                EXPECT_OR_SAY(std::strstr(error.what(),
+                                          "persistent function perdura::test::add_and_get(void*, "
+                                          "perdura::test::AddContext const&), called") != nullptr);
               }
               return "";
             }),
@@ -433,7 +508,7 @@ TEST_F(Simpo, FunctionsThatComeLaterAreRefused) {
                 const std::string said = call(5);
                 if (!is_late) return said;
                 EXPECT_OR_SAY(said.find("add_late") != said.npos);
-                EXPECT_OR_SAY(said.find("was loaded when the object was in use") != said.npos);
+                EXPECT_OR_SAY(said.find("was loaded when object 'poid 5' was in use") != said.npos);
                 return "";
               };
               {

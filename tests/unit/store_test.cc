@@ -5,6 +5,7 @@
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -16,6 +17,7 @@
 #include <barrier>
 #include <cerrno>
 #include <functional>
+#include <span>
 #include <thread>
 
 #include <perdura/perdura.hpp>
@@ -479,6 +481,13 @@ TEST_F(StoreTest, OptionsOutOfRangeAreRefused) {
                "region_limit_bytes");
   expect_error(open_with([](Options& o) { o.region_address = 100; }), Code::kInvalidArgument,
                "region_address");
+  for (const u64 address : {u64{1} << 63, u64{1} << 47, (u64{1} << 47) - kPageBytes, kPageBytes,
+                            ~u64{0} - kPageBytes + 1})
+    expect_error(open_with([=](Options& o) { o.region_address = address; }), Code::kInvalidArgument,
+                 "addresses are 0x10000 to 0x7ffffffff000; choose one");
+  // The beginning has room, all of the region has not.
+  expect_error(open_with([](Options& o) { o.region_address = (u64{1} << 47) - 2 * kMiB; }),
+               Code::kInvalidArgument, "bytes from region_address 0x7fffffe00000 on");
   expect_error(open_with([](Options& o) { o.log_limit_bytes = 1; }), Code::kInvalidArgument,
                "log_limit_bytes");
   expect_error(open_with([](Options& o) { o.log_segment_bytes = 48 << 10; }),
@@ -490,11 +499,16 @@ TEST_F(StoreTest, OptionsOutOfRangeAreRefused) {
                Code::kInvalidArgument, "background capture");
   expect_error(open_with([](Options& o) { o.verify_reports = true; }), Code::kInvalidArgument,
                "verify_reports");
+  expect_error(open_with([](Options& o) { o.tracking = static_cast<Tracking>(99); }),
+               Code::kInvalidArgument, "none of the trackers");
+  expect_error(open_with([](Options& o) { o.engine = static_cast<Engine>(99); }),
+               Code::kInvalidArgument, "none of the engines");
   expect_error(open_with([](Options& o) { o.create = false; }), Code::kNotFound, path());
   expect_error([&] { Store::open("file:", options()); }, Code::kInvalidArgument, "");
   expect_error([&] { Store::open(path("none/state.pd"), options()); }, Code::kNotFound,
                "create its directory first");
-  expect_error([&] { Store::open(folder_.path("."), options()); }, Code::kIo, "directory");
+  expect_error([&] { Store::open(folder_.path("."), options()); }, Code::kInvalidArgument,
+               "a directory");
   expect_error([&] { Store::open("emu:" + path() + "?speed=1", options()); },
                Code::kInvalidArgument, "unknown URI parameter 'speed'");
   expect_error([&] { Store::open("emu:" + path() + "?write_ns=x", options()); },
@@ -599,6 +613,26 @@ TEST_F(StoreTest, ARootKnowsWhatItsContainersContain) {
   EXPECT_EQ(Store::fingerprint<Plain>(), detail::own_fingerprint<Plain>());
 }
 
+void forbid_by(std::span<sock_filter> filter) {
+  const sock_fprog program{static_cast<unsigned short>(filter.size()), filter.data()};
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+    std::abort();
+}
+
+/// Let it have one that can watch nothing from now on.
+void forbid_watching() {
+  sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 0, 2),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[1])),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<u32>(UFFDIO_REGISTER), 1, 0),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
+  };
+  forbid_by(filter);
+}
+
 /// Forbid this process userfaultfd, as a container's sandbox does.
 void forbid_userfault() {
   sock_filter filter[] = {
@@ -610,10 +644,44 @@ void forbid_userfault() {
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
   };
-  const sock_fprog program{std::size(filter), filter};
-  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-      ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
-    std::abort();
+  forbid_by(filter);
+}
+
+TEST_F(StoreTest, ATrackerThatTheSystemRefusesIsNamedWithTheStoreAndARemedy) {
+  for (const Tracking tracking : {Tracking::kUserfault, Tracking::kSigbus}) {
+    const std::string refused = in_child([&]() -> std::string {
+      forbid_userfault();
+      return error_of([&] { Store::open(path(), options(tracking)); });
+    });
+    for (const std::string& part :
+         {"stores to '" + path() + "' cannot be found by '" + name_of(tracking) + "'",
+          std::string("a sandbox may forbid the system call"),
+          std::string("open it with another Options::tracking")})
+      EXPECT_NE(refused.find(part), refused.npos) << refused;
+    EXPECT_EQ(refused.find("permissions of the file"), refused.npos) << refused;
+  }
+}
+
+TEST_F(StoreTest, MemoryThatATrackerCannotWatchIsNamedWithTheStoreAndARemedy) {
+  const auto open = [&] { return Store::open(path(), options(Tracking::kUserfault)); };
+  const std::string usual = error_of([&] { open().close(); });
+  if (usual != "none") GTEST_SKIP() << usual;
+  const std::string opening = in_child([&] {
+    forbid_watching();
+    return error_of([&] { open(); });
+  });
+  const std::string growing = in_child([&] {
+    Store store = open();
+    forbid_watching();
+    const std::string refused = error_of([&] { (void)store.allocate(8 * kMiB); });
+    store.close();
+    return refused;
+  });
+  for (const std::string& refused : {opening, growing})
+    for (const std::string& part :
+         {std::string("userfaultfd cannot watch this memory"), "'" + path() + "'",
+          std::string("open it with another Options::tracking")})
+      EXPECT_NE(refused.find(part), refused.npos) << refused;
 }
 
 // Its system calls behave differently from then on.
@@ -681,6 +749,12 @@ TEST_F(StoreTest, FieldsReportTheirStores) {
   }
 }
 
+/// Not part of its callers, whose name a finding would have.
+[[gnu::noinline]] void store_unreported(u64* to, u64 value) {
+  *to = value;
+  asm volatile("" ::: "memory");  // nor called in their place
+}
+
 TEST_F(StoreTest, VerifyReportsNamesTheStoreThatNobodyReported) {
   Options verify = options(Tracking::kReported);
   verify.verify_reports = true;
@@ -708,6 +782,66 @@ TEST_F(StoreTest, VerifyReportsNamesTheStoreThatNobodyReported) {
   EXPECT_NE(found[0].find("was not reported (in the block of"), std::string::npos) << found[0];
   EXPECT_NE(found[0].find(address), std::string::npos) << found[0] << " lacks " << address;
   EXPECT_EQ(store.statistics().unreported, 1u);
+}
+
+// A line that was found is watched: whoever stores to it without a report is named the next time.
+// Others that store to its page are not.
+TEST_F(StoreTest, VerifyReportsNamesWhoStoredToALineThatIsFoundAgain) {
+  Options verify = options(Tracking::kReported);
+  verify.verify_reports = true;
+  Store store = Store::open(path(), verify);
+  auto* block = static_cast<u64*>(store.allocate(2 * kPageBytes, kPageBytes));
+  store.checkpoint();
+  for (u64 value = 1; value <= 3; ++value) {
+    {
+      auto op = store.operation();
+      store_unreported(&block[20], value);
+      for (u64 i = 64; i < 2 * kPageBytes / sizeof(u64); ++i) {
+        op.touch(&block[i], sizeof(u64));
+        block[i] = value;
+      }
+    }
+    store.checkpoint();
+  }
+  EXPECT_EQ(block[20], 3u);
+  const std::vector<std::string> found = store.unreported_stores();
+  ASSERT_EQ(found.size(), 3u);
+  EXPECT_EQ(found[0].find("stored to by"), std::string::npos) << found[0];
+  for (const std::string& each : {found[1], found[2]}) {
+    const size_t at = each.find("; stored to by ");
+    ASSERT_NE(at, std::string::npos) << each;
+    EXPECT_NE(each.find("store_unreported(", at), std::string::npos) << each;
+    EXPECT_EQ(each.find("; stored to by ", at + 1), std::string::npos) << each;
+  }
+}
+
+// Threads store to a page that is watched, beside each other and in vectors that lie across its
+// end: all that they store is there.
+TEST_F(StoreTest, VerifyReportsChangesNothingOfWhatIsStored) {
+  Options verify = options(Tracking::kReported);
+  verify.verify_reports = true;
+  Store store = Store::open(path(), verify);
+  constexpr u64 kCount = 4 * kPageBytes / sizeof(u64);
+  auto* block = static_cast<u64*>(store.allocate(kCount * sizeof(u64), kPageBytes));
+  store.checkpoint();
+  for (u64 round = 1; round <= 3; ++round) {
+    std::vector<std::thread> threads;
+    for (u64 own = 0; own < 4; ++own)
+      threads.emplace_back([&, own] {
+        auto op = store.operation();
+        for (u64 i = own; i < kCount; i += 4) block[i] = round * kCount + i;
+      });
+    for (std::thread& each : threads) each.join();
+    for (u64 i = 0; i < kCount; ++i) ASSERT_EQ(block[i], round * kCount + i);
+    {
+      auto op = store.operation();
+      std::memset(reinterpret_cast<std::byte*>(block) + 3, static_cast<int>(round), 2 * kPageBytes);
+    }
+    for (u64 i = 1; i < 2 * kPageBytes / sizeof(u64); ++i)
+      ASSERT_EQ(block[i], round * 0x0101010101010101u);
+    store.checkpoint();
+  }
+  EXPECT_GT(store.statistics().unreported, kCount * sizeof(u64) / kLineBytes);
 }
 
 TEST_F(StoreTest, ATakenRangeIsNamed) {

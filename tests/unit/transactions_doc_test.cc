@@ -17,8 +17,10 @@
 #include <perdura/compat/heapo.h>
 #include <perdura/perdura.hpp>
 
+#include "base/aligned_buffer.hpp"
 #include "media/decorator.hpp"
 #include "store/inspect.hpp"
+#include "store/recovery.hpp"
 #include "store/runtime.hpp"
 #include "support/crash_copies.hpp"
 #include "support/expect_failure.hpp"
@@ -554,6 +556,43 @@ TEST_P(TransactionsDoc, DamageIsFoundWhereLaterRecordsFollow) {
     if (damaged == kCount - 1) EXPECT_EQ(reopen().root<u64>("word"), kMark + damaged - 1);
     else expect_error(reopen, Code::kCorrupt, "offset");
   }
+}
+
+TEST_P(TransactionsDoc, CheckNotesADamagedBeginningOfTheirSegment) {
+  const std::string image = path("image");
+  {
+    Store store = open();
+    u64& word = store.root<u64>("word");
+    store.checkpoint();
+    for (u64 i = 1; i <= 100; ++i) atomically(store, [&](Transaction& tx) { tx.write(word, i); });
+    std::filesystem::copy_file(path(), image);
+  }
+  const std::string uri = GetParam() + ":" + image;
+  EXPECT_TRUE(value_or_throw(store::check(uri, {})).findings.empty());
+  std::vector<u64> beginnings;
+  {
+    auto medium = value_or_throw(media::open_medium(uri, {.create = false, .read_only = true}));
+    const auto volume = value_or_throw(store::open_volume_to_read(std::move(medium.medium)));
+    for (const format::Extent& each : volume->extents(format::ExtentKind::kLog))
+      for (u64 at = 0; at < each.length; at += volume->segment_bytes()) {
+        AlignedBuffer page(kPageBytes);
+        value_or_throw(volume->medium().read(each.medium_offset + at, page.span()));
+        format::LogBlockHeader header;
+        std::memcpy(&header, page.data(), sizeof header);
+        if (header.magic == format::kLogBlockMagic &&
+            (header.flags & format::kLogTransactions) != 0)
+          beginnings.push_back(each.medium_offset + at);
+      }
+  }
+  ASSERT_FALSE(beginnings.empty());
+  for (const u64 place : beginnings) flip_bit(image, place + 48, 2);
+  const auto report = value_or_throw(store::check(uri, {}));
+  EXPECT_FALSE(report.damaged());
+  ASSERT_EQ(report.findings.size(), beginnings.size());
+  EXPECT_NE(report.findings[0].message.find("none of them is read (medium offset " +
+                                            std::to_string(beginnings[0])),
+            std::string::npos)
+      << report.findings[0].message;
 }
 
 // --- in C ----------------------------------------------------------------------------------------

@@ -152,6 +152,16 @@ TEST_P(VerifyTest, ADamagedPageEndsWhoTouchesItAndNobodyElse) {
   EXPECT_EQ(first_line(after), "") << after;
 }
 
+// Opening touches them.
+TEST_P(VerifyTest, DamageToTheHeapsTablesEndsWhoOpensTheStore) {
+  make_store();
+  flip(place_of(kPageBytes) + 8);
+  const std::string opened = in_child([](WrappedStore&) { return "was opened"; });
+  EXPECT_TRUE(ended_by_access(opened)) << opened;
+  EXPECT_NE(opened.find("home page at region offset 4096 of"), std::string::npos) << opened;
+  EXPECT_EQ(opened.find("was opened"), std::string::npos) << opened;
+}
+
 TEST_P(VerifyTest, ADamagedChecksumIsDamage) {
   const u64 offset = make_store() + kMiB;
   flip(HomeMap::checksum_place(*home_->find(offset), offset));
@@ -422,6 +432,16 @@ TEST_P(DamageIsThrown, ByTheEndWhichKeepsNothingThatMayComeOfZeros) {
   WrappedStore store(uri(), throwing());
   EXPECT_EQ(words_of(store)[0], 1u);
   store.crash();
+}
+
+// Who reads takes no checkpoint that would say it.
+TEST_P(DamageIsThrown, ByTheEndOfWhoReadsAsWell) {
+  const std::string named = make_damaged();
+  Options reading = throwing();
+  reading.read_only = true;
+  WrappedStore store(uri(), reading);
+  EXPECT_EQ(words_of(store)[kDamaged], 0u);
+  expect_failure(store.runtime().close(), Code::kCorrupt, named);
 }
 
 TEST_P(DamageIsThrown, ByATransactionWhichIsNone) {

@@ -181,6 +181,25 @@ TEST_P(VolumeTest, OneDamagedSuperblockIsBorneTwoAreNot) {
   expect_refused(Code::kCorrupt, "both superblocks");
 }
 
+// The rest of the file tells that it is a store, whatever of them is lost.
+TEST_P(VolumeTest, TwoSuperblocksWithoutTheirMagicAreDamage) {
+  const FileBytes image = closed_store();
+  for (const u64 bytes : {u64{1}, sizeof(format::kMagic), format::kSuperblockBytes}) {
+    SCOPED_TRACE(bytes);
+    FileBytes damaged = image;
+    for (u64 offset : format::kSuperblockOffset)
+      for (u64 i = 0; i < bytes; ++i) damaged[offset + i] ^= std::byte{0x5a};
+    write_file(path(), damaged);
+    expect_refused(Code::kCorrupt, "both superblocks");
+    EXPECT_EQ(read_file(path()), damaged);
+  }
+  // Nor is more of it there than a file of somebody else's may hold by chance.
+  FileBytes foreign = image;
+  std::fill_n(foreign.begin(), format::kDataBegin, std::byte{1});
+  write_file(path(), foreign);
+  expect_refused(Code::kForeign, "is not a Perdura store");
+}
+
 // One of them damaged later must cost nothing: no version, no session, no extent.
 TEST_P(VolumeTest, BothSuperblocksSayTheSameAfterEveryUpdate) {
   auto volume = open_volume(uri());

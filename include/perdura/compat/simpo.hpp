@@ -32,9 +32,11 @@
 // it outlives crashes, _exit, and exit of a program that has not destroyed it, where what was
 // deferred since the last instant is lost.
 //
-// Numbers of objects and threads are the program's, greater than 0. Where it says 0 one is made of
-// the call stack, as modules with offsets in them, of the calling thread's own number, and of how
-// often that came here before: the same in each run of the same build, and negative.
+// Numbers of objects and threads are the program's, any but 0. Where POBase, pocreate or
+// pthread_create_simpo is told 0 one is made of the call stack, as modules with offsets in them, of
+// the calling thread's own number, and of how often that came here before: the same in each run of
+// the same build, and negative. A program that chooses its own takes positive ones: a negative one
+// may be made elsewhere.
 //
 // POBase throws perdura::Error. The functions return NULL or a negative perdura_code; then
 // perdura_last_error() gives a sentence. All may be called from any thread.
@@ -72,7 +74,7 @@ int pofree(int poid);
 int pthread_create_simpo(pthread_t* thread, const pthread_attr_t* attr,
                          void* (*start_routine)(void*), void* arg, int potid);
 
-/// Beyond the paper: the number of this thread, 0 where it has none.
+/// Beyond the paper: the number of this thread, 0 where it has none; calls of all such are 0's.
 int potid_self(void);
 /// Beyond the paper: how many calls of the object by the threads of that number are durable, since
 /// it was made. A program that was started again goes on with the next one. The object is in use.

@@ -10,6 +10,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <perdura/detail/sanitizers.hpp>
+
 namespace perdura::detail {
 
 struct alignas(64) Mutator {
@@ -59,7 +61,7 @@ void report_slow(Mutator& mutator, const void* address, std::size_t length) noex
 
 /// Outside of operations.
 inline void enter_outermost(Mutator& mutator) noexcept {
-#if defined(__SANITIZE_THREAD__)
+#if defined(PERDURA_THREAD_SANITIZER)
   mutator.depth.exchange(1, std::memory_order_seq_cst);
 #else
   mutator.depth.store(1, std::memory_order_relaxed);

@@ -1,8 +1,8 @@
 // Pointers out of a container, when it is opened: they are as in the process that stored them.
 //
-//   restore    each word of a marked page, once: into a module ─▶ where the module is now; to an
-//              object of another container ─▶ its shadow; to anything else ─▶
-//              null
+//   restore    each word of a marked page, once:
+//                into a module ─▶ where the module is now
+//                to an object of another container ─▶ its shadow; to anything else ─▶ null
 //   (pointers into the region are moved, if it is at another address)
 //   finish     words that lead to where a module is now, and would have been moved with those
 //

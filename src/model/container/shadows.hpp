@@ -52,8 +52,8 @@ class Shadows {
   bool concern(u64 address) const;
   /// The place in a shadow of what such an address leads to; 0: it leads to no object.
   Result<u64> follow(u64 address);
-  /// Bring the shadow up to date that was found next, with words as
-  /// translate(word, maybe, word of the shadow) says. False: there is none.
+  /// Bring the shadow up to date that was found next, with words as translate(word, maybe, word of
+  /// the shadow) says. False: there is none.
   template <class Translate>
   Result<bool> refresh_next(Translate&& translate) {
     if (pass_->waiting.empty()) return false;

@@ -11,6 +11,13 @@
 
 namespace perdura::detail {
 
+/// What is refused of an object that is opened or made says of which.
+template <class Done>
+Done naming(std::string_view object, const std::string& store, Done&& done) {
+  if (done) return std::move(done);
+  return Failure{done.failure().code, "object '" + std::string(object) + "' of '" + store +
+                                          "': " + done.failure().message};
+}
 /// kInvalidArgument where a name of the type's, or of its methods', is not lasting, or two methods
 /// claim one.
 Status check_names(const ObjectType& type);

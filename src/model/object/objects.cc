@@ -18,10 +18,8 @@ size_t object_bytes() noexcept { return object::InMethod::bytes(); }
 namespace {
 
 // A method may be run by a thread that holds what these wait for.
-void refuse_in_method() {
-  if (object::InMethod::any())
-    throw Error(Code::kMisuse,
-                "a method of an object uses perdura::Objects; do that when it has returned");
+void refuse_in_method(const std::string& what) {
+  throw Error(Code::kMisuse, "a method of an object " + what + "; do that when it has returned");
 }
 
 }  // namespace
@@ -29,16 +27,24 @@ namespace detail {
 
 constinit thread_local std::uint32_t current_caller = 0;
 
+void refuse_moved_from_object() {
+  throw Error(Code::kMisuse,
+              "an object that was moved from is used; use the one that it was moved to");
+}
+
 void object_defer(OpenObject& object, size_t method, Domain domain,
                   std::span<const std::byte> context) {
-  value_or_throw(object.core().defer(object.call_of(method, current_caller, domain, context)));
+  const object::Call call = object.call_of(method, current_caller, domain, context);
+  if (object.core().answers(call, nullptr)) return;
+  value_or_throw(object.core().defer(call));
   object.level();
 }
 
 void object_call(OpenObject& object, size_t method, Domain domain,
                  std::span<const std::byte> context, void* result) {
-  value_or_throw(
-      object.core().call(object.call_of(method, current_caller, domain, context), result));
+  const object::Call call = object.call_of(method, current_caller, domain, context);
+  if (object.core().answers(call, result)) return;
+  value_or_throw(object.core().call(call, result));
   object.level();
 }
 
@@ -55,15 +61,19 @@ std::uint64_t object_checkpoint(OpenObject& object) {
 }
 
 void object_resize(OpenObject& object, size_t bytes, size_t bytes_min) {
-  refuse_in_method();
+  if (object::InMethod::any()) refuse_in_method("resizes object '" + object.core().name() + "'");
   if (bytes < bytes_min)
-    throw Error(Code::kInvalidArgument, "an object of this state has at least its " +
-                                            std::to_string(bytes_min) + " bytes, not " +
-                                            std::to_string(bytes));
+    throw Error(Code::kInvalidArgument,
+                "object '" + object.core().name() + "' has at least its state's " +
+                    std::to_string(bytes_min) + " bytes, not " + std::to_string(bytes));
   value_or_throw(guarded([&] { return object.resize(bytes); }));
 }
 
-size_t object_size(OpenObject& object) { return value_or_throw(object.core().bytes()); }
+size_t object_size(OpenObject& object) {
+  if (object::InMethod::any())
+    refuse_in_method("asks for the size of object '" + object.core().name() + "'");
+  return value_or_throw(object.core().bytes());
+}
 
 CallerRecord object_caller(OpenObject& object, std::uint32_t potid) {
   const format::ObjectCaller found = value_or_throw(object.core().caller(potid));
@@ -75,6 +85,7 @@ CallerRecord object_caller(OpenObject& object, std::uint32_t potid) {
 }  // namespace detail
 
 Objects Objects::open(std::string_view uri, const ObjectsOptions& options) {
+  if (object::InMethod::any()) refuse_in_method("opens the objects of '" + std::string(uri) + "'");
   return Objects(
       value_or_throw(guarded([&] { return detail::ObjectsRuntime::open(uri, options); })));
 }
@@ -82,8 +93,10 @@ Objects Objects::open(std::string_view uri, const ObjectsOptions& options) {
 namespace {
 
 detail::ObjectsRuntime& in_use(const std::unique_ptr<detail::ObjectsRuntime>& runtime) {
-  refuse_in_method();
-  if (!runtime) throw Error(Code::kMisuse, "objects that were moved from are used");
+  if (!runtime)
+    throw Error(Code::kMisuse,
+                "objects that were moved from are used; use those that they were moved to");
+  if (object::InMethod::any()) refuse_in_method("uses the objects of '" + runtime->name() + "'");
   return *runtime;
 }
 

@@ -34,9 +34,9 @@ constexpr std::chrono::microseconds kBetweenTries(500);
 // --- space ---------------------------------------------------------------------------------------
 
 // Of the store's own.
-Result<u64> ObjectsRuntime::allocate(u64 bytes) {
+Result<u64> ObjectsRuntime::allocate(u64 bytes, bool moves) {
   for (;;) {
-    Result<u64> place = table_->space().allocate(bytes);
+    Result<u64> place = table_->space().allocate(bytes, moves);
     if (place || place.failure().code != Code::kNoSpace) return place;
     if (!overflow_)
       return Failure{Code::kNoSpace,
@@ -54,18 +54,20 @@ std::string ObjectsRuntime::why_nobody_moves() const {
   for (const auto& [name, open] : open_)
     if (const std::string why = open->core().why_failed(); !why.empty())
       return "object '" + name + "' has failed, and stays where it is: " + why;
-  return "there are those that are called all the time, and that keep all their calls";
+  return "there are those that are called all the time, and that keep all their calls, or the "
+         "names "
+         "of functions, which stay, divide what is free; give the objects more space (bytes_max)";
 }
 
-// Of so many bytes each; all or none.
-Status ObjectsRuntime::allocate(std::span<const std::pair<u64*, u64>> parts) {
+// All or none.
+Status ObjectsRuntime::allocate(std::span<const Part> parts) {
   for (size_t i = 0; i < parts.size(); ++i) {
-    const Result<u64> place = guarded([&] { return allocate(parts[i].second); });
+    const Result<u64> place = guarded([&] { return allocate(parts[i].bytes, parts[i].moves); });
     if (!place) {
-      for (const auto& [taken, bytes] : parts.first(i)) table_->space().give_back(*taken, bytes);
+      for (const Part& taken : parts.first(i)) table_->space().give_back(*taken.place, taken.bytes);
       return place.failure();
     }
-    *parts[i].first = *place;
+    *parts[i].place = *place;
   }
   return {};
 }
@@ -74,9 +76,9 @@ Status ObjectsRuntime::allocate(std::span<const std::pair<u64*, u64>> parts) {
 Result<ObjectCore::Places> ObjectsRuntime::allocate_places(const ObjectHead& head) {
   ObjectCore::Places places{};
   const u64 image = format::object_image_bytes(head);
-  const std::pair<u64*, u64> parts[] = {{&places.copy[0], image},
-                                        {&places.copy[1], image},
-                                        {&places.log, head.log_lines * kLineBytes}};
+  const Part parts[] = {{&places.copy[0], image},
+                        {&places.copy[1], image},
+                        {&places.log, head.log_lines * kLineBytes}};
   PERDURA_TRY(allocate(parts));
   ObjectHead there = head;
   there.copy = 0;

@@ -28,9 +28,12 @@ class Staying {
 // Who resizes has the mutex to the end, so that objects are not closed under him; who closes waits.
 Status RuntimeLink::resize(OpenObject& object, u64 bytes) {
   if (forked_since(generation_))
-    return Failure{Code::kForked, "the objects were opened by the parent process"};
+    return Failure{Code::kForked, "object '" + object.core().name() +
+                                      "' was opened by the parent process; open the objects again "
+                                      "where that has closed them"};
   std::lock_guard lock(mutex_);
-  if (runtime_ == nullptr) return Failure{Code::kMisuse, "the objects are closed"};
+  if (runtime_ == nullptr)
+    return Failure{Code::kMisuse, "object '" + object.core().name() + "' is closed; open it again"};
   return runtime_->resize(object.core().name(), bytes);
 }
 
@@ -42,7 +45,8 @@ void RuntimeLink::cut() {
 Status ObjectsRuntime::resize(std::string_view name, u64 bytes) {
   PERDURA_TRY(require_not_forked());
   if (bytes > format::kObjectBytesMax)
-    return Failure{Code::kInvalidArgument, "an object has at most " +
+    return Failure{Code::kInvalidArgument, "object '" + std::string(name) + "' of '" + name_ +
+                                               "' can have at most " +
                                                std::to_string(format::kObjectBytesMax) +
                                                " bytes, not " + std::to_string(bytes)};
   if (memory_)
@@ -55,7 +59,8 @@ Status ObjectsRuntime::resize(std::string_view name, u64 bytes) {
   PERDURA_TRY(require_open());
   const auto open = open_.find(name);
   if (open == open_.end())
-    return Failure{Code::kNotFound, "no object '" + std::string(name) + "' is open"};
+    return Failure{Code::kNotFound, "no object '" + std::string(name) + "' of '" + name_ +
+                                        "' is open; open it before it gets another size"};
   const Staying staying(stays_, *open->second);
   return resize_open(*open->second, bytes);
 }
@@ -77,7 +82,8 @@ Status ObjectsRuntime::resize_open(OpenObject& object, u64 bytes) {
   next.bytes = bytes;
   const u64 image = format::object_image_bytes(next);
   u64 places[2];
-  const std::pair<u64*, u64> parts[] = {{&places[0], image}, {&places[1], image}};
+  const bool moves = next.archive_lines == 0;
+  const Part parts[] = {{&places[0], image, moves}, {&places[1], image, moves}};
   PERDURA_TRY(allocate(parts));
   const u64 writes[] = {table_->wear().of(places[0], image), table_->wear().of(places[1], image)};
   core.set_free_places(free_places);

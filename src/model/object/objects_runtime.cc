@@ -11,6 +11,7 @@
 #include "base/futex.hpp"
 #include "base/threads.hpp"
 #include "model/object/object_opening.hpp"
+#include "object/function_name.hpp"
 #include "object/object_look.hpp"
 
 namespace perdura::detail {
@@ -23,15 +24,19 @@ using object::ObjectCore;
 using object::ObjectTable;
 
 constexpr u64 kLogBytesMin = kPageBytes;
-constexpr u64 kPendingLinesMax = 512;  // they are done while the caches still have them
 
 Failure invalid(std::string message) { return {Code::kInvalidArgument, std::move(message)}; }
 
-Status check_name(std::string_view name, const char* what) {
-  if (!name.empty() && name.size() <= format::kObjectNameMax &&
-      name.find('\0') == std::string_view::npos)
-    return {};
-  return invalid(std::string("the ") + what + " '" + std::string(name) + "' has " +
+bool can_be_kept(std::string_view name) {
+  return !name.empty() && name.size() <= format::kObjectNameMax &&
+         name.find('\0') == std::string_view::npos;
+}
+
+Status check_name(std::string_view name, const std::string& store) {
+  if (can_be_kept(name)) return {};
+  std::string shown(name);
+  std::ranges::replace(shown, '\0', '?');  // a message ends there
+  return invalid("the name '" + shown + "' of an object of '" + store + "' has " +
                  std::to_string(name.size()) + " bytes; it has 1 to " +
                  std::to_string(format::kObjectNameMax) + ", none of them zero");
 }
@@ -41,7 +46,7 @@ Status check_bytes(const ObjectType& type, u64 bytes) {
   if (bytes == 0 || bytes == type.bytes) return {};
   if (type.is_flexible && bytes >= type.bytes && bytes <= format::kObjectBytesMax) return {};
   return invalid(
-      std::string("objects of ") + type.name + " have " + std::to_string(type.bytes) +
+      "objects of " + object::type_text(type.name) + " have " + std::to_string(type.bytes) +
       (type.is_flexible
            ? " to " + std::to_string(format::kObjectBytesMax) + " bytes, not "
            : " bytes, since their state is not flexible (perdura::FlexibleState), not ") +
@@ -49,7 +54,11 @@ Status check_bytes(const ObjectType& type, u64 bytes) {
 }
 
 Status check_type(const ObjectType& type) {
-  PERDURA_TRY(check_name(type.name, "type"));
+  const std::string_view name = type.name;
+  if (!can_be_kept(name))
+    return invalid("the name of the type " + object::type_text(name) + " has " +
+                   std::to_string(name.size()) + " bytes as compilers write it; it has 1 to " +
+                   std::to_string(format::kObjectNameMax) + ", so choose a shorter one");
   return check_names(type);
 }
 
@@ -64,8 +73,9 @@ Status check_options(const ObjectOptions& options) {
                    " is none of ObjectHistory");
   if (options.history != ObjectHistory::kNone &&
       (!std::has_single_bit(options.callers) || options.callers > format::kObjectCallersMax))
-    return invalid("callers is a power of two up to " + std::to_string(format::kObjectCallersMax) +
-                   ", not " + std::to_string(options.callers));
+    return invalid("callers is a power of two from 1 to " +
+                   std::to_string(format::kObjectCallersMax) + ", not " +
+                   std::to_string(options.callers));
   constexpr u64 kArchiveBytesMax = format::kObjectArchiveLinesMax * kLineBytes;
   if (options.history == ObjectHistory::kAll &&
       (options.archive_bytes == 0 || options.archive_bytes > kArchiveBytesMax))
@@ -74,6 +84,9 @@ Status check_options(const ObjectOptions& options) {
   if (options.durability > ObjectDurability::kRelaxed)
     return invalid("durability " + std::to_string(static_cast<int>(options.durability)) +
                    " is none of ObjectDurability");
+  if (options.pending_lines == 0)
+    return invalid(
+        "pending_lines is at least 1, not 0; to run each call at once, set servers to 0");
   return {};
 }
 
@@ -82,7 +95,7 @@ Status check_answers(const ObjectType& type, bool has_history) {
   if (!has_history) return {};
   for (const ObjectMethod& method : type.methods)
     if (method.result_bytes > sizeof format::ObjectCaller::answer)
-      return invalid(std::string("method ") + method.name + " answers with " +
+      return invalid("method " + object::function_text(method.name) + " answers with " +
                      std::to_string(method.result_bytes) + " bytes; a history of callers has " +
                      std::to_string(sizeof format::ObjectCaller::answer) +
                      " for them, so let it answer less, or keep none");
@@ -110,7 +123,7 @@ object::CoreOptions core_options(const ObjectOptions& options, const ObjectHead&
                 static_cast<u8>(ObjectDurability::kEach) ==
                     static_cast<u8>(object::Durability::kEach));
   return {.checkpoint_calls = options.checkpoint_calls,
-          .pending_lines = std::min(head.log_lines / 4, kPendingLinesMax),
+          .pending_lines = std::min<u64>(head.log_lines / 4, options.pending_lines),
           .servers = std::min(options.servers, std::max(1u, std::thread::hardware_concurrency())),
           .durability = static_cast<object::Durability>(options.durability),
           .verifies = options.verify_replay,
@@ -135,10 +148,11 @@ namespace {
 // has it: so long as that cannot be, for ever.
 Status check_room(const ObjectType& type, u64 log_lines, u64 write_bytes) {
   for (const ObjectMethod& method : type.methods) {
-    const std::string takes = std::string("method ") + method.name + " takes " +
+    const std::string takes = "method " + object::function_text(method.name) + " takes " +
                               std::to_string(method.context_bytes) + " bytes of arguments; ";
     if (method.context_bytes > format::kObjectContextMax)
-      return invalid(takes + std::to_string(format::kObjectContextMax) + " can be logged");
+      return invalid(takes + std::to_string(format::kObjectContextMax) +
+                     " can be logged, so give it less, in several calls");
     const u64 needed =
         format::object_entry_lines(method.context_bytes) + write_bytes / kLineBytes - 1;
     if (needed > log_lines)
@@ -159,12 +173,18 @@ ObjectsRuntime::~ObjectsRuntime() {
 
 Status ObjectsRuntime::require_not_forked() const {
   if (!forked_since(generation_)) return {};
-  return Failure{Code::kForked, "the objects were opened by the parent process"};
+  return Failure{Code::kForked, "the objects of '" + name_ +
+                                    "' were opened by the parent process; open them again where "
+                                    "that has closed them"};
+}
+
+Failure ObjectsRuntime::are_closed() const {
+  return {Code::kMisuse, "the objects of '" + name_ + "' are closed; open them again"};
 }
 
 Status ObjectsRuntime::require_open() const {
   PERDURA_TRY(require_not_forked());
-  if (closed_) return Failure{Code::kMisuse, "the objects are closed"};
+  if (closed_) return are_closed();
   if (heads_unknown_)
     return Failure{Code::kIo, "an object of '" + shared_->volume().name() +
                                   "' could not be made, opened or removed earlier, so it may be "
@@ -175,9 +195,9 @@ Status ObjectsRuntime::require_open() const {
 Result<std::shared_ptr<OpenObject>> ObjectsRuntime::object(std::string_view name,
                                                            const ObjectType& type,
                                                            const ObjectOptions& options) {
-  PERDURA_TRY(check_name(name, "name of an object"));
-  PERDURA_TRY(check_type(type));
-  PERDURA_TRY(check_options(options));
+  PERDURA_TRY(check_name(name, name_));
+  PERDURA_TRY(naming(name, name_, check_type(type)));
+  PERDURA_TRY(naming(name, name_, check_options(options)));
   PERDURA_TRY(require_not_forked());
   const NotCancelled not_cancelled;
   const Turn turn(memory_);
@@ -188,7 +208,7 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::object(std::string_view name
   if (found != nullptr && !is_of_type(found->head, type))
     return other_type(found->head, type, shared_->volume().name());
   if (const auto open = open_.find(name); open != open_.end()) return open->second;
-  PERDURA_TRY(check_build(program_.of(type), options));
+  PERDURA_TRY(naming(name, name_, check_build(program_.of(type), options)));
   if (memory_) (void)memory_->note_change();  // whatever comes of it
   decltype(open_) opening;  // what is on the medium is known here, also where memory is short
   opening.emplace(name, nullptr);
@@ -222,6 +242,7 @@ void ObjectsRuntime::sync_what_waits() {
   for (;;) {
     const u32 seen = bell().load(std::memory_order_acquire);
     std::chrono::milliseconds wait = std::chrono::hours(1);
+    bool asked = false;
     {
       std::lock_guard lock(mutex_);
       if (closed_) return;
@@ -230,8 +251,10 @@ void ObjectsRuntime::sync_what_waits() {
         if (pending.count() != 0 || memory_)
           (void)guarded([&] { return open->core().sync_soon(); });
         if (pending.count() != 0) wait = std::min(wait, std::max(pending / 2, 1ms));
+        asked = asked || (memory_ && memory_->is_asked_for(open->block()));
       }
     }
+    if (asked) answer_who_removes();
     futex_wait(bell(), seen, wait, memory_ ? Waiters::kOfAll : Waiters::kOfProcess);
   }
 }
@@ -264,28 +287,33 @@ Status ObjectsRuntime::allocate(ObjectTable::Entry& entry, u64 bytes, u64 log_by
   head.bytes = bytes;
   head.functions_bytes = names_bytes;
   const u64 image = format::object_image_bytes(head);
-  const std::pair<u64*, u64> parts[] = {{&head.copy_place[0], image},
-                                        {&head.copy_place[1], image},
-                                        {&head.log_place, log_bytes},
-                                        {&head.functions_place, names_bytes},
-                                        {&head.archive_place, head.archive_lines * kLineBytes}};
+  const bool moves = head.archive_lines == 0;
+  const Part parts[] = {{&head.copy_place[0], image, moves},
+                        {&head.copy_place[1], image, moves},
+                        {&head.log_place, log_bytes, moves},
+                        {&head.functions_place, names_bytes, false},
+                        {&head.archive_place, head.archive_lines * kLineBytes, false}};
   PERDURA_TRY(allocate(std::span(parts).first(head.archive_lines != 0 ? 5 : 4)));
   head.log_lines = log_bytes / kLineBytes;
   return {};
 }
 
+Status ObjectsRuntime::check_new(const ObjectType& type, const ObjectOptions& options) const {
+  PERDURA_TRY(check_room(type, options.log_bytes / kLineBytes, medium().geometry().write_bytes));
+  PERDURA_TRY(check_bytes(type, options.bytes));
+  return check_answers(type, options.history != ObjectHistory::kNone);
+}
+
 Result<std::shared_ptr<OpenObject>> ObjectsRuntime::create(std::string_view name,
                                                            const ObjectType& type,
                                                            const ObjectOptions& options) {
-  PERDURA_TRY(check_room(type, options.log_bytes / kLineBytes, medium().geometry().write_bytes));
-  PERDURA_TRY(check_bytes(type, options.bytes));
+  PERDURA_TRY(naming(name, name_, check_new(type, options)));
   const bool has_history = options.history != ObjectHistory::kNone;
-  PERDURA_TRY(check_answers(type, has_history));
   std::vector<std::string> names;
   for (const ObjectMethod& method : type.methods) names.emplace_back(method.name);
-  if (memory_) PERDURA_TRY(check_shared(type, names, options.history == ObjectHistory::kAll));
-  std::vector<std::byte> state(std::max(options.bytes, type.bytes));
-  std::memcpy(state.data(), type.initial, type.bytes);
+  if (memory_)
+    PERDURA_TRY(
+        naming(name, name_, check_shared(type, names, options.history == ObjectHistory::kAll)));
   PERDURA_ASSIGN(const u64 session, session_of_opening());
   PERDURA_ASSIGN(ObjectTable::Entry entry, table_->new_entry());
   NewPlaces places(*table_, entry);
@@ -297,7 +325,10 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::create(std::string_view name
   std::string_view(type.name).copy(entry.head.type, format::kObjectNameMax);
   entry.head.session = session;
   PERDURA_TRY(check_function_names(names, entry.head));
-  PERDURA_TRY(allocate(entry, state.size(), options.log_bytes, bytes_of(names)));
+  const u64 bytes = std::max(options.bytes, type.bytes);
+  PERDURA_TRY(allocate(entry, bytes, options.log_bytes, bytes_of(names)));
+  std::vector<std::byte> state(bytes);  // now that the medium has as much
+  std::memcpy(state.data(), type.initial, type.bytes);
   PERDURA_TRY(write_names(names, entry.head));
   PERDURA_ASSIGN(std::vector<object::Function> functions, functions_of(names, type));
   const auto made = about_to_open(names, type, options, link_);
@@ -335,8 +366,10 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::create(std::string_view name
 Result<std::shared_ptr<OpenObject>> ObjectsRuntime::open_found(const ObjectTable::Entry& entry,
                                                                const ObjectType& type,
                                                                const ObjectOptions& options) {
-  PERDURA_TRY(check_room(type, entry.head.log_lines, medium().geometry().write_bytes));
-  PERDURA_TRY(check_answers(type, entry.head.callers != 0));
+  const std::string_view name = entry.head.name;
+  PERDURA_TRY(
+      naming(name, name_, check_room(type, entry.head.log_lines, medium().geometry().write_bytes)));
+  PERDURA_TRY(naming(name, name_, check_answers(type, entry.head.callers != 0)));
   const std::optional<u32> block =
       memory_ ? memory_->find(region_, entry.place) : std::optional<u32>();
   return block ? join(*block, entry, type, options) : recover(entry, type, options);
@@ -381,9 +414,12 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::recover(const ObjectTable::E
   PERDURA_ASSIGN(std::vector<std::string> names, object::function_names(medium(), now.head));
   const size_t before = names.size();
   names = with_methods(std::move(names), type);
+  const std::string_view name = entry.head.name;
   if (memory_)
-    PERDURA_TRY(check_shared(type, names, now.head.history == format::ObjectHistory::kAll));
-  PERDURA_ASSIGN(std::vector<object::Function> functions, functions_of(names, type));
+    PERDURA_TRY(naming(name, name_,
+                       check_shared(type, names, now.head.history == format::ObjectHistory::kAll)));
+  PERDURA_ASSIGN(std::vector<object::Function> functions,
+                 naming(name, name_, functions_of(names, type)));
   const bool named_anew = names.size() != before;
   NewNames new_names(table_->space(), now.head);
   if (named_anew) {
@@ -431,7 +467,7 @@ Status ObjectsRuntime::write_more_names(const std::vector<std::string>& names,
                                         const ObjectTable::Entry& entry, ObjectTable::Entry& now) {
   PERDURA_TRY(check_function_names(names, entry.head));
   const u64 bytes = bytes_of(names);
-  PERDURA_ASSIGN(const u64 place, allocate(bytes));
+  PERDURA_ASSIGN(const u64 place, allocate(bytes, false));
   now = entry;  // for that it may have moved out itself, where nobody has it open
   now.head.functions_place = place;
   Status written = guarded([&] { return write_names(names, now.head); });
@@ -454,14 +490,15 @@ Status ObjectsRuntime::write_names(const std::vector<std::string>& names, Object
 Status ObjectsRuntime::remove(std::string_view name) {
   PERDURA_TRY(require_not_forked());
   const NotCancelled not_cancelled;
+  PERDURA_TRY(have_others_let_go(name));
   const Turn turn(memory_);
   std::lock_guard lock(mutex_);
   PERDURA_TRY(require_open());
   PERDURA_TRY(catch_up());
   const ObjectTable::Entry* const found = table_->find(name);
   if (found == nullptr)
-    return Failure{Code::kNotFound,
-                   "'" + shared_->volume().name() + "' has no object '" + std::string(name) + "'"};
+    return Failure{Code::kNotFound, "'" + name_ + "' has no object '" + std::string(name) +
+                                        "'; Objects::list() names those that it has"};
   ObjectTable::Entry entry = *found;
   PERDURA_TRY(close_for_removal(entry));
   entry.older = {};

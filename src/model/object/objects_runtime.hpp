@@ -135,6 +135,8 @@ class ObjectsRuntime : private object::Residence {
   Space overflow_space() const;
   Result<std::uint64_t> recorded(std::uint32_t potid) const;
   Status close();
+  /// Of the store.
+  const std::string& name() const { return name_; }
   /// The end that the death of the process is: nothing more becomes durable. Nobody calls any more.
   void abandon();
 
@@ -149,6 +151,7 @@ class ObjectsRuntime : private object::Residence {
                                                                  const OpenMedium& open_medium);
   Status open_region(const ObjectsOptions& options, const OpenMedium& open_overflow);
   Status require_not_forked() const;
+  Failure are_closed() const;
   Status require_open() const;
   Status catch_up();
   void note_change();
@@ -168,7 +171,10 @@ class ObjectsRuntime : private object::Residence {
                           const object::ObjectTable::Entry& entry, object::ObjectTable::Entry& now);
   Status name_more(u32 block, const format::ObjectHead& head,
                    const object::ObjectTable::Entry& entry, object::ObjectCore& core);
+  Status have_others_let_go(std::string_view name);
+  void answer_who_removes();
   Status close_for_removal(object::ObjectTable::Entry& entry);
+  Status check_new(const ObjectType& type, const ObjectOptions& options) const;
   Result<std::shared_ptr<OpenObject>> create(std::string_view name, const ObjectType& type,
                                              const ObjectOptions& options);
   Result<std::shared_ptr<OpenObject>> recover(const object::ObjectTable::Entry& entry,
@@ -182,17 +188,24 @@ class ObjectsRuntime : private object::Residence {
   std::vector<format::ObjectFreePlace> worn_free_places(
       const format::ObjectHead* leaving = nullptr);
   // --- the stores (objects_stores.cc)
-  Status find_overflow(const ObjectsOptions& options, const OpenMedium& open_medium);
+  Status find_overflow(const ObjectsOptions& options, const OpenMedium& open_medium, bool have_one);
   Status check_overflow(const ObjectsOptions& options, const format::Superblock* superblock,
                         u32 number);
   Status check_away() const;
+  Status check_mark(const format::RegionRecord& record) const;
   Status have_overflow(const format::RegionRecord& record, const ObjectsOptions& options,
                        const OpenMedium& open_medium);
   // --- where objects lie (objects_residence.cc)
   Status settle(object::ObjectCore& core) override;
   Status bring_home(OpenObject& object);
-  Result<u64> allocate(u64 bytes);
-  Status allocate(std::span<const std::pair<u64*, u64>> parts);
+  /// A place that an object needs.
+  struct Part {
+    u64* place;
+    u64 bytes;
+    bool moves = true;  ///< to the overflow store, with its object
+  };
+  Result<u64> allocate(u64 bytes, bool moves);
+  Status allocate(std::span<const Part> parts);
   Result<object::ObjectCore::Places> allocate_places(const format::ObjectHead& head);
   void give_back(const object::ObjectCore::Places& places, const format::ObjectHead& head);
   std::vector<OpenObject*> by_last_call();
@@ -215,6 +228,7 @@ class ObjectsRuntime : private object::Residence {
   void sync_what_waits();
 
   std::unique_ptr<store::SharedVolume> shared_;
+  std::string name_;                             ///< of the store, also when they are closed
   std::shared_ptr<store::SharedMemory> memory_;  ///< nullptr: no other process shares them
   u32 region_ = 0;
   u64 session_ = 0;

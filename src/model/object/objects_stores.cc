@@ -3,14 +3,15 @@
 // Whoever is refused leaves behind what was there: all that can refuse is looked at before a store,
 // a region, or the record that binds the two stores is made.
 //
-//   the store, if it is there ── which of its objects are away ── the overflow store, if it is
-//   there
-//     └ may they belong together? ── what of all this is not there is made ── bound
+//   the store, if it is there ── which of its objects are away
+//     └ the overflow store, if it is there ── may they belong together?
+//         └ what of all this is not there is made ── bound
 #include <algorithm>
 
 #include "model/object/objects_runtime.hpp"
 #include "region/engine_rules.hpp"
 #include "region/region.hpp"
+#include "store/check_options.hpp"
 #include "store/recovery.hpp"
 #include "store/storage.hpp"
 
@@ -89,6 +90,7 @@ Result<std::unique_ptr<ObjectsRuntime>> ObjectsRuntime::open(std::string_view ur
                                                              const ObjectsOptions& options,
                                                              const OpenMedium& open_medium,
                                                              const OpenMedium& open_overflow) {
+  PERDURA_TRY(store::check_region_name(options.region));
   const bool overflows = !options.overflow.empty();
   if (options.shared && overflows)
     return Failure{Code::kUnsupported,
@@ -105,12 +107,13 @@ Result<std::unique_ptr<ObjectsRuntime>> ObjectsRuntime::open(std::string_view ur
   known.create = options.create && !overflows;
   Result<std::unique_ptr<store::SharedVolume>> opened = open_store(uri, known, open_medium);
   if (!opened && opened.failure().code == Code::kNotFound && known.create != options.create) {
-    PERDURA_TRY(runtime->find_overflow(options, open_overflow));
+    PERDURA_TRY(runtime->find_overflow(options, open_overflow, false));
     PERDURA_TRY(runtime->check_overflow(options, nullptr, 0));
     opened = open_store(uri, options, open_medium);
   }
   PERDURA_ASSIGN(runtime->shared_, std::move(opened));
   runtime->memory_ = runtime->shared_->memory();
+  runtime->name_ = runtime->shared_->volume().name();
   PERDURA_TRY(runtime->open_region(options, open_overflow));
   return runtime;
 }
@@ -128,7 +131,8 @@ Status ObjectsRuntime::open_region(const ObjectsOptions& options, const OpenMedi
     PERDURA_TRY(table_->read());
   }
   if (!options.overflow.empty()) {
-    PERDURA_TRY(find_overflow(options, open_overflow));
+    PERDURA_TRY(find_overflow(options, open_overflow,
+                              !claim.is_new && region::has_overflow_mark(claim.record)));
     const format::Superblock superblock = volume.superblock();
     PERDURA_TRY(check_overflow(options, claim.is_new ? nullptr : &superblock, region_));
   }
@@ -142,9 +146,10 @@ Status ObjectsRuntime::open_region(const ObjectsOptions& options, const OpenMedi
   return have_overflow(claim.record, options, open_overflow);
 }
 
-// If it is there. Where it is not one is made later, unless objects are away: another one would be
-// there from then on.
-Status ObjectsRuntime::find_overflow(const ObjectsOptions& options, const OpenMedium& open_medium) {
+// If it is there. Where it is not one is made later, unless the objects have one: another one would
+// be there from then on.
+Status ObjectsRuntime::find_overflow(const ObjectsOptions& options, const OpenMedium& open_medium,
+                                     bool have_one) {
   if (overflow_volume_) return {};
   ObjectsOptions known = options;
   known.create = false;
@@ -155,14 +160,11 @@ Status ObjectsRuntime::find_overflow(const ObjectsOptions& options, const OpenMe
     return {};
   }
   if (opened.failure().code != Code::kNotFound || !options.create) return opened.failure();
-  if (!table_ || std::ranges::none_of(table_->all(), [](const ObjectTable::Entry& each) {
-        return is_in_overflow(each.head);
-      }))
-    return {};
-  return Failure{Code::kMisuse, "objects of '" + shared_->volume().name() +
-                                    "' lie in another overflow store than '" + options.overflow +
-                                    "', which is not there or empty; open the objects with that "
-                                    "one"};
+  const auto is_away = [](const ObjectTable::Entry& each) { return is_in_overflow(each.head); };
+  if (!have_one && (!table_ || std::ranges::none_of(table_->all(), is_away))) return {};
+  return Failure{Code::kMisuse, "the objects of '" + shared_->volume().name() +
+                                    "' have another overflow store than '" + options.overflow +
+                                    "', which is not there or empty; open them with that one"};
 }
 
 // What find_overflow() has found may be the overflow store of region `number` of the store with
@@ -202,6 +204,15 @@ Status ObjectsRuntime::check_away() const {
                                           "as ObjectsOptions::overflow"};
 }
 
+// Those that have come home may have a copy there still.
+Status ObjectsRuntime::check_mark(const format::RegionRecord& record) const {
+  const region::Volume& volume = overflow_volume_->volume();
+  if (region::may_overflow_to(record, volume.store_id())) return {};
+  return Failure{Code::kMisuse, "the objects of '" + shared_->volume().name() +
+                                    "' have another overflow store than '" + volume.name() +
+                                    "'; open them with that one"};
+}
+
 // `record`: of the region whose objects go there. All that was not there is made.
 Status ObjectsRuntime::have_overflow(const format::RegionRecord& record,
                                      const ObjectsOptions& options, const OpenMedium& open_medium) {
@@ -211,13 +222,14 @@ Status ObjectsRuntime::have_overflow(const format::RegionRecord& record,
     PERDURA_ASSIGN(overflow_volume_, open_store(options.overflow, options, open_medium));
   }
   PERDURA_TRY(check_overflow(options, &superblock, record.region));
+  PERDURA_TRY(check_mark(record));
   if (overflow_claim_.is_new) {
     overflow_claim_.record.engine = format::EngineId::kOverflow;
     PERDURA_TRY(add_region(overflow_volume_->volume(), overflow_claim_.record));
   }
   PERDURA_TRY(overflow_->bind(superblock, record.region));
-  if ((region::engine_rules(record).feature & format::kFeatureOverflow) == 0)
-    PERDURA_TRY(own.set_region_engine(record.region, format::EngineId::kObjectsOverflowing));
+  const u64 id = overflow_volume_->volume().store_id();
+  if (!region::has_overflow_mark(record)) PERDURA_TRY(own.set_region_overflow(record.region, id));
   return table_->have_overflow(*overflow_);
 }
 

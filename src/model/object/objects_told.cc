@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "model/object/objects_runtime.hpp"
+#include "object/function_name.hpp"
 #include "object/object_owner.hpp"
 
 namespace perdura::detail {
@@ -33,13 +34,13 @@ Result<std::vector<ObjectDescription>> ObjectsRuntime::list() {
   PERDURA_TRY(require_not_forked());
   const Turn turn(memory_);
   std::lock_guard lock(mutex_);
-  if (closed_) return Failure{Code::kMisuse, "the objects are closed"};
+  if (closed_) return are_closed();
   PERDURA_TRY(catch_up());
   std::vector<ObjectDescription> found;
   for (const ObjectTable::Entry& each : table_->all()) {
     PERDURA_ASSIGN(const format::ObjectOwner owner, owner_of(each));
     found.push_back({.name = each.head.name,
-                     .type = each.head.type,
+                     .type = object::type_text(each.head.type),
                      .bytes = each.head.bytes,
                      .in_overflow = is_in_overflow(each.head),
                      .owner_pid = owner.pid,

@@ -2,14 +2,25 @@
 // it joins them.
 #include <algorithm>
 
+#include "base/futex.hpp"
 #include "model/object/object_opening.hpp"
 #include "model/object/objects_runtime.hpp"
+#include "object/function_name.hpp"
 #include "object/object_look.hpp"
 
 namespace perdura::detail {
 
+using namespace std::chrono_literals;
+
 using object::ObjectCore;
 using object::ObjectTable;
+
+namespace {
+
+/// Who waits for others' answers looks so often whether one has died: nobody rings then.
+constexpr std::chrono::milliseconds kLookAgain = 20ms;
+
+}  // namespace
 
 std::vector<std::string> with_methods(std::vector<std::string> names, const ObjectType& type) {
   for (const ObjectMethod& method : type.methods)
@@ -22,16 +33,17 @@ Status check_shared(const ObjectType& type, const std::vector<std::string>& name
                     bool keeps_all_calls) {
   if (keeps_all_calls)
     return Failure{Code::kUnsupported,
-                   "an object that keeps all calls (ObjectHistory::kAll) is that of one program, "
-                   "and cannot be shared by processes; open it in one process, or make one that "
+                   "it keeps all calls (ObjectHistory::kAll), and so is that of one program, and "
+                   "cannot be shared by processes; open it in one process, or make one that "
                    "keeps the last answers"};
   for (const ObjectMethod& method : type.methods)
     if (method.own_thread)
-      return Failure{Code::kUnsupported, std::string("method ") + method.name +
+      return Failure{Code::kUnsupported, "method " + object::function_text(method.name) +
                                              " is done by the thread that calls it alone, so its "
-                                             "object cannot be shared by processes"};
+                                             "object cannot be shared by processes; open it in "
+                                             "one process"};
   if (names.size() <= object::kSharedFunctionsMax) return {};
-  return Failure{Code::kUnsupported, "an object that processes share has at most " +
+  return Failure{Code::kUnsupported, "one that processes share has at most " +
                                          std::to_string(object::kSharedFunctionsMax) +
                                          " methods, not " + std::to_string(names.size()) +
                                          "; open it in one process"};
@@ -74,7 +86,7 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::join(u32 block, const Object
   ObjectTable::Entry now = entry;
   PERDURA_ASSIGN(const std::vector<std::string> names, object::function_names(medium(), now.head));
   const std::vector<std::string> all = with_methods(names, type);
-  PERDURA_TRY(check_shared(type, all, false));
+  PERDURA_TRY(naming(entry.head.name, name_, check_shared(type, all, false)));
   const bool named_anew = all.size() != names.size();
   if (named_anew) PERDURA_TRY(write_more_names(all, entry, now));
   auto joined = guarded([&] { return join_named(block, entry, all, type, options); });
@@ -87,7 +99,8 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::join(u32 block, const Object
 Result<std::shared_ptr<OpenObject>> ObjectsRuntime::join_named(
     u32 block, const ObjectTable::Entry& entry, const std::vector<std::string>& names,
     const ObjectType& type, const ObjectOptions& options) {
-  PERDURA_ASSIGN(std::vector<object::Function> functions, functions_of(names, type));
+  PERDURA_ASSIGN(std::vector<object::Function> functions,
+                 naming(entry.head.name, name_, functions_of(names, type)));
   PERDURA_ASSIGN(const object::ObjectMemory seen, memory_->memory_of(block));
   PERDURA_ASSIGN(auto core,
                  ObjectCore::join({.medium = &medium(),
@@ -118,6 +131,54 @@ Status ObjectsRuntime::name_more(u32 block, const format::ObjectHead& head,
   table_->space().give_back(before.place, before.bytes);
   table_->note(entry);
   return {};
+}
+
+// Before an object is removed: other processes that have it open, and no Object of it any more, are
+// asked to close it, and this waits until each has done so, or has kept it, or has died. Their
+// threads that look after what waits answer, which takes the turn: so nobody has it who waits here.
+Status ObjectsRuntime::have_others_let_go(std::string_view name) {
+  if (!memory_) return {};
+  for (bool has_asked = false;; has_asked = true) {
+    const u32 seen = bell().load(std::memory_order_acquire);
+    {
+      const Turn turn(memory_);
+      std::lock_guard lock(mutex_);
+      PERDURA_TRY(require_open());
+      PERDURA_TRY(catch_up());
+      const ObjectTable::Entry* const found = table_->find(name);
+      const auto open = open_.find(name);
+      if (found == nullptr || (open != open_.end() && open->second.use_count() != 1)) return {};
+      const std::optional<u32> block = memory_->find(region_, found->place);
+      if (!block) return {};
+      if (!has_asked) memory_->ask_for(*block);
+      if (memory_->is_answered(*block)) return {};
+    }
+    futex_wait(bell(), seen, kLookAgain, Waiters::kOfAll);
+  }
+}
+
+// By the thread that looks after what waits, when another process has asked for objects
+// (have_others_let_go). Those that this process has an Object of it keeps.
+void ObjectsRuntime::answer_who_removes() {
+  {
+    const Turn turn(memory_);
+    std::lock_guard lock(mutex_);
+    if (closed_) return;
+    for (auto next = open_.begin(); next != open_.end();) {
+      const auto each = next++;
+      const u32 block = each->second->block();
+      if (!memory_->is_asked_for(block)) continue;
+      if (each->second.use_count() != 1) {
+        memory_->keep_open(block);
+        continue;
+      }
+      (void)guarded([&] { return each->second->core().close(); });
+      memory_->let_go(block);
+      open_.erase(each);
+      (void)memory_->note_change();  // its head on the medium counts again, here as well
+    }
+  }
+  ring();
 }
 
 // Nobody has it open any more, and `entry` is as it was left.

@@ -50,7 +50,8 @@ u64 number_in(const char* name, u64 otherwise, const char* kind, bool (*fits)(u6
   const char* const end = text + std::strlen(text);
   if (const auto parsed = std::from_chars(text, end, number);
       parsed.ec != std::errc{} || parsed.ptr != end || !fits(number))
-    throw Error(Code::kInvalidArgument, std::string(name) + " is " + kind + ", not '" + text + "'");
+    throw Error(Code::kInvalidArgument, std::string(name) + " in the environment is " + kind +
+                                            ", not '" + text + "'; set it so, or not at all");
   return number;
 }
 
@@ -60,7 +61,8 @@ void add_history(ObjectOptions& options) {
   const std::string_view history = text == nullptr ? "last" : text;
   if (history != "last" && history != "all")
     throw Error(Code::kInvalidArgument,
-                std::string("PERDURA_HISTORY is last or all, not '") + text + "'");
+                std::string("PERDURA_HISTORY in the environment is last or all, not '") + text +
+                    "'; set it so, or not at all");
   options.history = history == "all" ? ObjectHistory::kAll : ObjectHistory::kLast;
   options.callers = static_cast<u32>(
       number_in("PERDURA_CALLERS", kSimpoCallers, "a power of two",
@@ -84,7 +86,7 @@ class PersistentObjects {
 
   /// One more uses it; `root` is kept where its memory is, unless it is nullptr.
   std::shared_ptr<OpenObject> use(int poid, u64 bytes, void** root) {
-    check_size(bytes);
+    check_size(poid, bytes);
     std::lock_guard lock(mutex_);
     auto object = open(poid, bytes);
     User& users = users_[poid];
@@ -98,7 +100,7 @@ class PersistentObjects {
   void* address(int poid, u64 bytes) { return address_of(*use(poid, bytes, nullptr)); }
 
   void* resize(int poid, u64 bytes) {
-    check_size(bytes);
+    check_size(poid, bytes);
     std::lock_guard lock(mutex_);
     const std::string name = object_name(poid);
     const auto object = open(poid, required_bytes(name));
@@ -112,7 +114,9 @@ class PersistentObjects {
     std::lock_guard lock(mutex_);
     User& users = users_[poid];
     if (root != nullptr) std::erase(users.roots, root);
-    if (users.count > 1) {
+    // Those of POBases end with these: where there is no other one it is refused.
+    const bool is_anothers = root == nullptr && users.count == users.roots.size();
+    if (users.count > 1 && !is_anothers) {
       --users.count;
       return;
     }
@@ -127,7 +131,7 @@ class PersistentObjects {
   }
 
   /// Among those that `object` has.
-  size_t number_of(const OpenObject& object, const SimpoFunction& function) {
+  size_t number_of(OpenObject& object, const SimpoFunction& function) {
     int number = function.number.load(std::memory_order_acquire);
     if (number >= 0 && object.has(static_cast<size_t>(number))) [[likely]]
       return static_cast<size_t>(number);
@@ -135,14 +139,17 @@ class PersistentObjects {
     learn_functions();
     number = function.number.load(std::memory_order_relaxed);
     if (number == kRefused)
-      throw Error(Code::kInvalidArgument,
-                  std::string("persistent function ") + function.method.name +
-                      " has no name that only it has in this and later builds: it is a lambda, in "
-                      "an unnamed namespace, or there is another one; give it one");
+      throw Error(
+          Code::kInvalidArgument,
+          "persistent function " + object::function_text(function.method.name) +
+              ", called of object '" + object.core().name() +
+              "', has no name that only it has in this and later builds: it is a lambda, in "
+              "an unnamed namespace, or there is another one; give it one");
     if (!object.has(static_cast<size_t>(number)))
-      throw Error(Code::kMisuse, std::string("persistent function ") + function.method.name +
-                                     " was loaded when the object was in use; load its library, or "
-                                     "begin main, before the object is made");
+      throw Error(Code::kMisuse,
+                  "persistent function " + object::function_text(function.method.name) +
+                      " was loaded when object '" + object.core().name() +
+                      "' was in use; load its library, or begin main, before the object is made");
     return static_cast<size_t>(number);
   }
 
@@ -152,18 +159,25 @@ class PersistentObjects {
     std::vector<void**> roots;
   };
 
-  static void check_size(u64 bytes) {
-    if (bytes == 0 || bytes > format::kObjectBytesMax)
-      throw Error(Code::kInvalidArgument, "an object has 1 to " +
-                                              std::to_string(format::kObjectBytesMax) +
-                                              " bytes, not " + std::to_string(bytes));
+  // A POBase is told an int, which may be negative.
+  void check_size(int poid, u64 bytes) const {
+    if (bytes != 0 && bytes <= format::kObjectBytesMax) return;
+    const auto asked = static_cast<std::int64_t>(bytes);
+    throw Error(
+        Code::kInvalidArgument,
+        "object '" + object_name(poid) + "' of '" + runtime_->name() + "' can have 1 to " +
+            std::to_string(format::kObjectBytesMax) + " bytes, not " +
+            (asked < 0 && asked >= std::numeric_limits<int>::min() ? std::to_string(asked)
+                                                                   : std::to_string(bytes)));
   }
   static void* address_of(OpenObject& object) {
     return const_cast<std::byte*>(object.core().state());
   }
   u64 required_bytes(const std::string& name) {
     const std::optional<u64> bytes = value_or_throw(runtime_->state_bytes(name));
-    if (!bytes) throw Error(Code::kNotFound, "the program's store has no object '" + name + "'");
+    if (!bytes)
+      throw Error(Code::kNotFound,
+                  "the program's store '" + runtime_->name() + "' has no object '" + name + "'");
     return *bytes;
   }
 
@@ -181,8 +195,8 @@ class PersistentObjects {
     // Of a program that is run again it may have the size of a later call already.
     if (found && *found < bytes && !object->core().is_answering())
       throw Error(Code::kTypeMismatch,
-                  "object '" + name + "' has " + std::to_string(*found) + " bytes, not the " +
-                      std::to_string(bytes) +
+                  "object '" + name + "' of '" + runtime_->name() + "' has " +
+                      std::to_string(*found) + " bytes, not the " + std::to_string(bytes) +
                       " that are asked for; porealloc makes it larger, pofree removes it");
     return object;
   }
@@ -303,8 +317,7 @@ namespace detail = perdura::detail;
 POBase::POBase(int size, int poid)
     : poid_(detail::object_number(poid, __builtin_return_address(0))) {
   detail::refuse_in_method("POBase");
-  object_ = detail::persistent_objects().use(poid_, static_cast<perdura::u64>(std::max(size, 0)),
-                                             &poroot);
+  object_ = detail::persistent_objects().use(poid_, static_cast<perdura::u64>(size), &poroot);
 }
 
 POBase::~POBase() {

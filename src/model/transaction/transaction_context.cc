@@ -1,6 +1,8 @@
 // A thread's transactions: loads, stores, and parts that are undone by themselves.
 #include <algorithm>
+#include <cstring>
 
+#include "model/transaction/pieces.hpp"
 #include "model/transaction/transaction_context.hpp"
 
 namespace perdura::detail {
@@ -185,6 +187,24 @@ void TransactionContext::make_room_for_bytes(u64 count) {
   const size_t pieces = count / sizeof(u64) + 6;
   with_memory([&] { make_room_for_writes(pieces); });
   if (parts_ != 0) make_room_in_part(pieces);
+}
+
+void TransactionContext::load_bytes(const void* from, void* to, size_t length) {
+  for_each_piece(reinterpret_cast<std::uintptr_t>(from), length,
+                 [&]<class Piece>(Piece piece, std::uintptr_t at, size_t done) {
+                   piece = load(reinterpret_cast<const Piece*>(at));
+                   std::memcpy(static_cast<std::byte*>(to) + done, &piece, sizeof piece);
+                 });
+}
+
+void TransactionContext::store_bytes(void* to, const void* from, size_t length) {
+  make_room_for_bytes(length);
+  for_each_piece(reinterpret_cast<std::uintptr_t>(to), length,
+                 [&]<class Piece>(Piece piece, std::uintptr_t at, size_t done) {
+                   std::memcpy(&piece, static_cast<const std::byte*>(from) + done, sizeof piece);
+                   if constexpr (sizeof piece == 8) store(reinterpret_cast<Piece*>(at), piece);
+                   else store_part(reinterpret_cast<Piece*>(at), piece);
+                 });
 }
 
 size_t TransactionContext::fresh_at(const void* place) const {

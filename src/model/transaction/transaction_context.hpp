@@ -72,6 +72,10 @@ class TransactionContext final : public TransactionThread, public store::Transac
     changed_ = beyond_words_ = true;
   }
   u64 waits_for() const { return waits_for_; }
+  /// All that it has read is as it was at this time, in the store's order of commits.
+  u64 snapshot() const { return snapshot_; }
+  /// Whether all of that is so still.
+  bool validate() const;
   /// It is used no more, unless it begins again.
   void end() {
     in_body = mutator->in_transaction = false;
@@ -119,8 +123,9 @@ class TransactionContext final : public TransactionThread, public store::Transac
   void undo(const TransactionSavepoint& savepoint);
   void deallocate(void* block) override;
   void deallocate_of_object(void* block) override;
-  /// For a store of so many bytes in pieces: the system refuses memory for all of it, or for none.
-  void make_room_for_bytes(u64 count);
+  void load_bytes(const void* from, void* to, size_t length);
+  /// The system refuses memory for all of it, or for none.
+  void store_bytes(void* to, const void* from, size_t length);
   void destroy_at_commit(void* object, void (*destructor)(void* object));
   [[noreturn]] void retry();
   void be_irrevocable();
@@ -173,7 +178,6 @@ class TransactionContext final : public TransactionThread, public store::Transac
   void add_read(OwnershipRecord& record, u64 version);
   static bool leads(const TransactionWrite& write);
   void put(u64* word, u64 value, u64 mask) const;
-  bool validate() const;
   /// Nothing that it meets from here on may keep it from committing.
   bool has_to_commit() const { return alone && (irrevocable || destroying_); }
   Result<u64> make_record(Durability durability);
@@ -202,6 +206,7 @@ class TransactionContext final : public TransactionThread, public store::Transac
   TransactionWrite* own(OwnershipRecord& record, u64* word);
   TransactionWrite& add_write(u64* word, OwnershipRecord& record, u64 version);
   void make_room_for_writes(size_t count);
+  void make_room_for_bytes(u64 count);
   TransactionWrite& write_at(size_t i) const {
     return (*writes_[i / kWritesInBlock])[i % kWritesInBlock];
   }

@@ -349,7 +349,7 @@ void Transactions::set_durability(Durability durability) {
 }
 
 void Transactions::set_logging(Logging logging) {
-  if (runtime_.mutators().in_operation())
+  if (!runtime_.mutators().leave_polled())
     throw Error(Code::kMisuse,
                 "set_logging inside a transaction or an operation; what a transaction keeps is "
                 "chosen while none runs");
@@ -391,7 +391,7 @@ void Transactions::wait_for(u64 commit) {
 }
 
 [[gnu::noinline]] static Transactions& make_transactions(Runtime& runtime) {
-  if (runtime.mutators().in_operation()) Transactions::refuse_in_operation();
+  if (!runtime.mutators().leave_polled()) Transactions::refuse_in_operation();
   return *value_or_throw(guarded([&] {
     return runtime.extensions().find_or_make<Transactions>(
         [&] { return Transactions::create(runtime); });
@@ -440,43 +440,12 @@ void Transaction::destroy_at_commit(void* object, void (*destructor)(void* objec
 
 void Transaction::deallocate(void* block) { detail::context_of(thread_).deallocate(block); }
 
-namespace {
-
-/// The pieces of 1, 2, 4 or 8 bytes, each aligned, that make up `length` bytes at a place:
-/// visit(a piece of the type, done so far).
-template <class Visit>
-void for_each_piece(std::uintptr_t place, std::size_t length, Visit&& visit) {
-  for (std::size_t done = 0; done < length;) {
-    const std::uintptr_t at = place + done;
-    const std::size_t left = length - done;
-    if (at % 8 == 0 && left >= 8) done += visit(std::uint64_t{}, at, done);
-    else if (at % 4 == 0 && left >= 4) done += visit(std::uint32_t{}, at, done);
-    else if (at % 2 == 0 && left >= 2) done += visit(std::uint16_t{}, at, done);
-    else done += visit(std::uint8_t{}, at, done);
-  }
-}
-
-}  // namespace
-
 void Transaction::load_bytes(const void* from, void* to, std::size_t length) {
-  for_each_piece(reinterpret_cast<std::uintptr_t>(from), length,
-                 [&]<class Piece>(Piece piece, std::uintptr_t at, std::size_t done) {
-                   piece = thread_.load(reinterpret_cast<const Piece*>(at));
-                   std::memcpy(static_cast<std::byte*>(to) + done, &piece, sizeof piece);
-                   return sizeof piece;
-                 });
+  detail::context_of(thread_).load_bytes(from, to, length);
 }
 
 void Transaction::store_bytes(void* to, const void* from, std::size_t length) {
-  detail::context_of(thread_).make_room_for_bytes(length);
-  for_each_piece(reinterpret_cast<std::uintptr_t>(to), length,
-                 [&]<class Piece>(Piece piece, std::uintptr_t at, std::size_t done) {
-                   std::memcpy(&piece, static_cast<const std::byte*>(from) + done, sizeof piece);
-                   if constexpr (sizeof piece == 8)
-                     thread_.store(reinterpret_cast<Piece*>(at), piece);
-                   else thread_.store_part(reinterpret_cast<Piece*>(at), piece);
-                   return sizeof piece;
-                 });
+  detail::context_of(thread_).store_bytes(to, from, length);
 }
 
 namespace {

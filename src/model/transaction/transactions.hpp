@@ -118,7 +118,9 @@ inline void Transactions::check_outside(TransactionContext& context) {
 
 inline TransactionContext& Transactions::prepare() {
   TransactionContext& context = this_thread();
-  if (context.mutator->depth.load(std::memory_order_relaxed) != 0) refuse_in_operation();
+  if (context.mutator->depth.load(std::memory_order_relaxed) != 0 &&
+      !runtime_.mutators().leave_polled()) [[unlikely]]
+    refuse_in_operation();
   check_outside(context);
   return context;
 }

@@ -1,0 +1,24 @@
+/* Stores to random words of its heap, each of which its compiler reports by itself: STORES times,
+ * and offers checkpoints in between. Prints the sum of all words, which is STORES. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <perdura/malloc.h>
+
+enum { WORDS = 1 << 17, BETWEEN = 10000 };
+
+int main(int argc, char** argv) {
+  const unsigned long stores = argc > 1 ? strtoul(argv[1], NULL, 10) : 0;
+  unsigned long* const words = calloc(WORDS, sizeof *words);
+  if (words == NULL) return 1;
+  unsigned long random = 1;
+  for (unsigned long i = 0; i < stores; ++i) {
+    random = random * 6364136223846793005u + 1442695040888963407u;
+    ++words[random >> 47];
+    if (i % BETWEEN == 0 && perdura_malloc_poll) perdura_malloc_poll();
+  }
+  unsigned long sum = 0;
+  for (int i = 0; i < WORDS; ++i) sum += words[i];
+  printf("%lu\n", sum);
+  return 0;
+}

@@ -1,0 +1,185 @@
+#include "store/store_watch.hpp"
+
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <link.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/assert.hpp"
+#include "base/unique_fd.hpp"
+
+extern char** environ;
+
+namespace perdura::store {
+namespace {
+
+std::byte* page_of(const std::byte* address) {
+  return reinterpret_cast<std::byte*>(
+      round_down(reinterpret_cast<std::uintptr_t>(address), kPageBytes));
+}
+
+void set_closed(std::byte* page, bool closed) noexcept {
+  ::mprotect(page, kPageBytes, closed ? PROT_READ : PROT_READ | PROT_WRITE);
+}
+
+/// What a program says to its output; empty where it cannot be run, or fails.
+std::string output_of(std::vector<std::string> arguments) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return {};
+  UniqueFd read_end(ends[0]);
+  UniqueFd write_end(ends[1]);
+  std::vector<char*> words;
+  for (std::string& each : arguments) words.push_back(each.data());
+  words.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_adddup2(&actions, write_end.get(), STDOUT_FILENO);
+  ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  pid_t child = 0;
+  const int refused = ::posix_spawnp(&child, words[0], &actions, nullptr, words.data(), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  if (refused != 0) return {};
+  write_end.reset();
+  std::string text;
+  char part[512];
+  for (;;) {
+    const ssize_t got = ::read(read_end.get(), part, sizeof part);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    text.append(part, static_cast<size_t>(got));
+  }
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return status == 0 ? text : std::string();
+}
+
+struct Frame {
+  std::string text;
+  bool is_of_the_system = false;
+};
+
+/// The caller's is where it goes on behind the call: the one before is still in the call.
+Frame frame_of(const void* address, bool is_caller) {
+  Dl_info info{};
+  link_map* module = nullptr;
+  if (::dladdr1(address, &info, reinterpret_cast<void**>(&module), RTLD_DL_LINKMAP) == 0)
+    return {fmt::format("{}", address)};
+  std::error_code ignored;
+  std::string file = module->l_name;
+  if (file.empty()) file = std::filesystem::read_symlink("/proc/self/exe", ignored).string();
+  const u64 offset = reinterpret_cast<std::uintptr_t>(address) - module->l_addr;
+  const bool is_of_the_system = file.starts_with("/lib") || file.starts_with("/usr/lib");
+  // Two lines: the function, and where it is; of functions that are part of others the innermost.
+  const std::string told = output_of({"addr2line", "--demangle", "--functions", "--basenames",
+                                      "--exe", file, fmt::format("{:#x}", offset - is_caller)});
+  const size_t end = std::min(told.find('\n'), told.size());
+  std::string function = told.substr(0, end);
+  if (function.empty() || function == "??")
+    function = info.dli_sname != nullptr ? info.dli_sname : "a function";
+  std::string where =
+      told.substr(std::min(end + 1, told.size()), told.find_first_of(" \n", end + 1) - end - 1);
+  if (where.empty() || where.starts_with("??"))
+    where = fmt::format("{} + {:#x}", std::filesystem::path(file).filename().string(), offset);
+  return {function + " (" + where + ")", is_of_the_system};
+}
+
+}  // namespace
+
+std::string describe(const Place& place) {
+  constexpr size_t kShown = 3;
+  std::vector<Frame> frames;
+  for (const void* const each : place) {
+    if (each == nullptr || frames.size() == kShown) break;
+    Frame frame = frame_of(each, !frames.empty());
+    // What the system's library calls inside itself says nothing.
+    if (!frames.empty() && frames.back().is_of_the_system && frame.is_of_the_system) continue;
+    frames.push_back(std::move(frame));
+  }
+  std::string text;
+  for (const Frame& each : frames) text += (text.empty() ? "" : ", called by ") + each.text;
+  return text;
+}
+
+Result<std::unique_ptr<StoreWatch>> StoreWatch::create(std::byte* base, u64 bytes) {
+  PERDURA_TRY(region::allow_steps());
+  std::unique_ptr<StoreWatch> watch(new StoreWatch);
+  watch->noted_ = std::make_unique<Noted[]>(kStoresMax);
+  void* unused[1];
+  ::backtrace(unused, 1);  // loads what it needs, which a handler of signals must not
+  PERDURA_ASSIGN(region::FaultWatch made, region::FaultWatch::create(base, base + bytes, *watch));
+  watch->watch_.emplace(std::move(made));
+  return watch;
+}
+
+StoreWatch::~StoreWatch() {
+  for (size_t i = 0; i < page_count_.load(); ++i) set_closed(pages_[i], false);
+}
+
+bool StoreWatch::is_watched(const std::byte* page) const noexcept {
+  const auto end = pages_.begin() + page_count_.load(std::memory_order_acquire);
+  return std::find(pages_.begin(), end, page) != end;
+}
+
+void StoreWatch::watch(const std::byte* line) {
+  std::byte* const page = page_of(line);
+  const size_t count = page_count_.load(std::memory_order_relaxed);
+  if (count == kPagesMax || is_watched(page)) return;
+  pages_[count] = page;
+  page_count_.store(count + 1, std::memory_order_release);
+  set_closed(page, true);
+}
+
+std::vector<Place> StoreWatch::stores_to(const std::byte* line) const {
+  std::vector<Place> found;
+  const size_t count = std::min(count_.load(std::memory_order_acquire), kStoresMax);
+  for (size_t i = 0; i < count; ++i)
+    if (noted_[i].is_whole.load(std::memory_order_acquire) &&
+        static_cast<u64>(noted_[i].address - line) < kLineBytes &&
+        std::ranges::find(found, noted_[i].place) == found.end())
+      found.push_back(noted_[i].place);
+  return found;
+}
+
+bool StoreWatch::on_fault(const region::Fault& fault) noexcept {
+  std::byte* const page = page_of(fault.address);
+  if (!fault.is_store || fault.is_bus || !is_watched(page)) return false;
+  note(fault);
+  set_closed(page, false);
+  region::step_over(*this, page);
+  return true;
+}
+
+void StoreWatch::after_access(std::byte* page) noexcept { set_closed(page, true); }
+
+// Of a loop, which stores there many times, the first is as good as all.
+void StoreWatch::note(const region::Fault& fault) noexcept {
+  const size_t known = std::min(count_.load(std::memory_order_relaxed), kStoresMax);
+  for (size_t i = 0; i < known; ++i)
+    if (noted_[i].is_whole.load(std::memory_order_acquire) && noted_[i].address == fault.address &&
+        noted_[i].place[0] == fault.instruction)
+      return;
+  const size_t index = count_.fetch_add(1, std::memory_order_relaxed);
+  if (index >= kStoresMax) return;
+  Noted& noted = noted_[index];
+  noted.is_whole.store(false, std::memory_order_relaxed);
+  noted.address = fault.address;
+  noted.place = {fault.instruction};
+  // Ours, and the kernel's, come first.
+  void* frames[std::tuple_size_v<Place> + 8];
+  const int depth = ::backtrace(frames, static_cast<int>(std::size(frames)));
+  void** const end = frames + std::max(depth, 0);
+  void** const at = std::find(frames, end, fault.instruction);
+  std::copy_n(at, std::min<std::ptrdiff_t>(end - at, std::ssize(noted.place)), noted.place.begin());
+  noted.is_whole.store(true, std::memory_order_release);
+}
+
+}  // namespace perdura::store
