@@ -56,7 +56,7 @@ TEST_P(ContainerKillTest, FindsOneOfTheVersions) {
       for (const char* which : {"", ".second"}) value_or_throw(media::remove_medium(uri + which));
       durable = 0;
     }
-    const auto lines = live({PERDURA_CONTAINER_WORKER, uri, GetParam().engine}, random);
+    const auto lines = live({PERDURA_CONTAINER_WORKER, uri, GetParam().engine}, kill, random);
     SCOPED_TRACE("kill " + std::to_string(kill) + ", " + std::to_string(durable) +
                  " steps acknowledged");
     for (const std::string& line : lines) {

@@ -60,7 +60,7 @@ TEST_P(FgckKillTest, FindsWhatWasCheckpointed) {
     const std::string uri = std::string(GetParam()) + ":" + path;
     ::setenv("PERDURA_STORE", uri.c_str(), 1);
     ::setenv("PERDURA_ALIASES", std::to_string(aliases).c_str(), 1);
-    const std::vector<std::string> lines = live({PERDURA_FGCK_WORKER}, random);
+    const std::vector<std::string> lines = live({PERDURA_FGCK_WORKER}, kill, random);
     SCOPED_TRACE("kill " + std::to_string(kill) + ", " + std::to_string(aliases) + " aliases, " +
                  std::to_string(durable) + " steps acknowledged");
     if (!lines.empty()) {

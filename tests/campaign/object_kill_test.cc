@@ -110,7 +110,7 @@ TEST_P(ObjectKillTest, FindsWhatWasAnswered) {
       moving += told.moving_calls();
       told = {};
     }
-    const auto lines = live({PERDURA_OBJECT_WORKER, uri, GetParam().way}, random);
+    const auto lines = live({PERDURA_OBJECT_WORKER, uri, GetParam().way}, kill, random);
     SCOPED_TRACE("kill " + std::to_string(kill));
     for (const std::string& line : lines) told.note(line);
     if (HasFailure()) return;

@@ -66,7 +66,7 @@ TEST_P(TransactionKillTest, FindsWhatWasAcknowledged) {
       value_or_throw(media::remove_medium(uri));
       known = {};
     }
-    const auto lines = live({GetParam().worker, uri, GetParam().way}, random);
+    const auto lines = live({GetParam().worker, uri, GetParam().way}, kill, random);
     SCOPED_TRACE("kill " + std::to_string(kill));
     for (const std::string& line : lines) {
       char what[8];

@@ -18,11 +18,12 @@
 
 namespace perdura::test {
 
-/// A worker's life, until it is killed: half of them while they open their store, or soon
-/// afterwards, the others as soon after some lines. Lines it wrote; whole ones only.
-inline std::vector<std::string> live(const std::vector<std::string>& command,
+/// The `number`-th life of a worker, until it is killed: the even ones while they open their store,
+/// or soon afterwards, the odd ones as soon after some lines, of which there are enough to count on
+/// where every line waits for a slow disk. Lines it wrote; whole ones only.
+inline std::vector<std::string> live(const std::vector<std::string>& command, u64 number,
                                      std::mt19937_64& random) {
-  const u64 wait_for = random() % 2 * (1 + random() % 20);  // lines
+  const u64 wait_for = number % 2 * (1 + random() % 60);  // lines
   const double time_ns = std::pow(10, std::uniform_real_distribution(4.5, 7.5)(random));
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) std::abort();
