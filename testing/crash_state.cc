@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <utility>
 
 #include "base/aligned_buffer.hpp"
 #include "base/assert.hpp"
@@ -98,6 +99,7 @@ class CrashState::Builder {
       if (count > 1) state_.atoms_.push_back({offset, first, count, distinct});
       else state_.options_.resize(first);
     }
+    state_.size_ = state_.image_.size();
   }
 
  private:
@@ -147,7 +149,7 @@ CrashState::CrashState(const media::History& history, size_t end, Tearing tearin
 double CrashState::log10_states() const {
   double sum = 0;
   for (const Atom& atom : atoms_) sum += std::log10(static_cast<double>(atom.distinct));
-  return sum + (size_min_ != image_.size() ? std::log10(2.0) : 0);
+  return sum + (size_min_ != size_ ? std::log10(2.0) : 0);
 }
 
 // --- choices -----------------------------------------------------------------------------------
@@ -177,19 +179,29 @@ void Choices::set(std::span<const u32> taken) {
 
 // --- executions --------------------------------------------------------------------------------
 
-Execution::Execution(const CrashState& state, media::Geometry geometry, Choices& choices,
-                     const Mutation* mutation, AtBarrier at_barrier, Passed* passed)
+void Execution::UndoLog::undo(std::vector<std::byte>& image) {
+  for (auto each = entries.rbegin(); each != entries.rend(); ++each)
+    std::memcpy(image.data() + each->offset, bytes.data() + each->place, each->length);
+  entries.clear();
+  bytes.clear();
+}
+
+Execution::Execution(const CrashState& state, CrashState* lender, media::Geometry geometry,
+                     Choices& choices, const Mutation* mutation, AtBarrier at_barrier,
+                     Passed* passed)
     : state_id_(next_state_id()),
       state_(state),
+      lender_(lender),
       geometry_(geometry),
       choices_(choices),
       mutation_(mutation),
       at_barrier_(std::move(at_barrier)),
       passed_(passed),
-      image_(state.image_),
-      untouched_(state.image_.size() / kPageBytes + 1, 1),
-      undecided_in_page_(state.image_.size() / kPageBytes + 1),
-      statuses_(state.image_.size() / state.atom_bytes_ + 1, kCertain) {
+      image_(lender != nullptr ? std::exchange(lender->image_, {}) : state.image()),
+      untouched_(state.size() / kPageBytes + 1, 1),
+      undecided_in_page_(state.size() / kPageBytes + 1),
+      statuses_(state.size() / state.atom_bytes_ + 1, kCertain) {
+  PERDURA_ASSERT(image_.size() == state.size());
   for (size_t i = 0; i < state.atoms_.size(); ++i)
     mark(state.atoms_[i].offset / state.atom_bytes_, static_cast<u32>(i));
   for (size_t i = 0; i < untouched_.size(); ++i) untouched_[i] = undecided_in_page_[i] == 0;
@@ -220,21 +232,42 @@ void Execution::mark(size_t atom, u32 status) {
   statuses_[atom] = status;
 }
 
+Execution::~Execution() {
+  if (lender_ == nullptr) return;
+  restore_image();
+  if (!outgrown_.empty()) {
+    std::copy(image_.begin(), image_.end(), outgrown_.begin());
+    image_.swap(outgrown_);
+  }
+  lender_->image_ = std::move(image_);
+}
+
+void Execution::restore_image() {
+  undo_.undo(image_);
+  image_.resize(state_.size());
+}
+
+void Execution::grow(u64 size, std::byte content) {
+  if (size > image_.capacity() && lender_ != nullptr && outgrown_.empty()) {
+    std::vector<std::byte> larger;
+    larger.reserve(size);
+    larger = image_;
+    outgrown_ = std::exchange(image_, std::move(larger));
+  }
+  image_.resize(size, content);
+}
+
 void Execution::reset() {
-  for (const Undo& undo : undo_)
+  for (const Undo& undo : undo_.entries)
     for (u64 page = undo.offset / kPageBytes; page * kPageBytes < undo.offset + undo.length; ++page)
       if (page < decided_.size()) untouched_[page] = decided_[page];
-  for (auto undo = undo_.rbegin(); undo != undo_.rend(); ++undo)
-    std::memcpy(image_.data() + undo->offset, undo_bytes_.data() + undo->place, undo->length);
+  restore_image();
   for (auto undo = status_undo_.rbegin(); undo != status_undo_.rend(); ++undo)
     mark(undo->atom, undo->status);
-  image_.resize(state_.image_.size());
-  statuses_.resize(state_.image_.size() / state_.atom_bytes_ + 1);
-  undecided_in_page_.resize(state_.image_.size() / kPageBytes + 1);
-  untouched_.resize(state_.image_.size() / kPageBytes + 1);
-  undo_.clear();
+  statuses_.resize(state_.size() / state_.atom_bytes_ + 1);
+  undecided_in_page_.resize(state_.size() / kPageBytes + 1);
+  untouched_.resize(state_.size() / kPageBytes + 1);
   status_undo_.clear();
-  undo_bytes_.clear();
   pending_.clear();
   pending_bytes_.clear();
   shadowed_.clear();
@@ -255,11 +288,9 @@ void Execution::set_status(u64 offset, u32 status) {
 // Atom by atom, so that the digest does not depend on how bytes were grouped.
 void Execution::store(u64 offset, const std::byte* from, u64 length) {
   const u64 step = state_.atom_bytes_;
-  undo_.push_back({offset, static_cast<u32>(length), undo_bytes_.size()});
+  undo_.keep(offset, image_.data() + offset, length);
   for (u64 page = offset / kPageBytes; page * kPageBytes < offset + length; ++page)
     untouched_[page] = 0;
-  undo_bytes_.insert(undo_bytes_.end(), image_.begin() + static_cast<std::ptrdiff_t>(offset),
-                     image_.begin() + static_cast<std::ptrdiff_t>(offset + length));
   for (u64 done = 0; done < length;) {
     const u64 at = offset + done;
     const u64 piece = std::min(round_down(at, step) + step - at, length - done);
@@ -277,7 +308,7 @@ void Execution::write(u64 offset, Bytes data, const Site& site) {
   PERDURA_ASSERT(offset + data.size() <= size());
   if (passed_ != nullptr) passed_->note(Mutation::Kind::kWrite, site);
   const u64 step = state_.atom_bytes_;
-  pending_.push_back({offset, data.size(), pending_bytes_.size(), undo_bytes_.size(),
+  pending_.push_back({offset, data.size(), pending_bytes_.size(), undo_.bytes.size(),
                       mutation_ == nullptr || !mutation_->is(Mutation::Kind::kWrite, &site)});
   pending_bytes_.insert(pending_bytes_.end(), data.begin(), data.end());
   for (u64 atom = round_down(offset, step); atom < offset + data.size(); atom += step) {
@@ -315,8 +346,8 @@ void Execution::barrier(const Site& site) {
 
 u64 Execution::size() {
   if (!size_) {
-    const bool grown = state_.size_min_ == state_.image_.size() || choices_.choose(2) == 0;
-    size_ = grown ? state_.image_.size() : state_.size_min_;
+    const bool grown = state_.size_min_ == state_.size() || choices_.choose(2) == 0;
+    size_ = grown ? state_.size() : state_.size_min_;
   }
   return *size_;
 }
@@ -522,16 +553,18 @@ bool Execution::page_surely_equals(u64 offset, const std::byte* expected, u64 pa
 }
 
 bool Execution::changed_since(size_t stores, u64 from) const {
-  return std::any_of(undo_.begin() + static_cast<std::ptrdiff_t>(stores), undo_.end(),
+  return std::any_of(undo_.entries.begin() + static_cast<std::ptrdiff_t>(stores),
+                     undo_.entries.end(),
                      [&](const Undo& undo) {
                        return undo.offset >= from &&
                               std::memcmp(image_.data() + undo.offset,
-                                          undo_bytes_.data() + undo.place, undo.length) != 0;
+                                          undo_.bytes.data() + undo.place, undo.length) != 0;
                      });
 }
 
 bool Execution::stored_since(size_t stores, u64 offset, u64 length) const {
-  return std::any_of(undo_.begin() + static_cast<std::ptrdiff_t>(stores), undo_.end(),
+  return std::any_of(undo_.entries.begin() + static_cast<std::ptrdiff_t>(stores),
+                     undo_.entries.end(),
                      [&](const Undo& undo) {
                        return undo.offset < offset + length && offset < undo.offset + undo.length;
                      });
@@ -541,24 +574,47 @@ u64 Execution::digest() const {
   u64 sum = digest_;
   for (const Pending& each : pending_)
     sum = sum * 31 + hash_of(each.offset, pending_bytes_.data() + each.place, each.length) +
-          hash_of(each.offset, undo_bytes_.data() + each.old, each.length);
+          hash_of(each.offset, undo_.bytes.data() + each.old, each.length);
   for (const Shadowed& each : shadowed_) sum += hash_of(each.offset, nullptr, 0);
   for (const Shadowed& each : unflushed_) sum += hash_of(each.offset + 1, nullptr, 0);
   return sum;
 }
 
-CrashState Execution::crash_state() const {
+CrashState Execution::crash_state() const { return left_by_failure(image_, nullptr); }
+
+void Execution::with_crash_state(const std::function<void(CrashState&)>& use) {
+  UndoLog undo;
+  CrashState state = left_by_failure(std::exchange(image_, {}), &undo);
+  const auto take_back = [&] {
+    image_ = std::move(state.image_);
+    undo.undo(image_);
+  };
+  try {
+    use(state);
+  } catch (...) {
+    take_back();
+    throw;
+  }
+  take_back();
+}
+
+CrashState Execution::left_by_failure(std::vector<std::byte> image, UndoLog* undo) const {
   CrashState state;
   state.atom_bytes_ = state_.atom_bytes_;
   state.tearing_ = state_.tearing_;
-  state.image_ = image_;
+  state.image_ = std::move(image);
+  const auto overwrite = [&](u64 offset, const std::byte* bytes, u64 length) {
+    std::byte* const at = state.image_.data() + offset;
+    if (undo != nullptr) undo->keep(offset, at, length);
+    std::memcpy(at, bytes, length);
+  };
   for (auto each = pending_.rbegin(); each != pending_.rend(); ++each)
-    std::memcpy(state.image_.data() + each->offset, undo_bytes_.data() + each->old, each->length);
+    overwrite(each->offset, undo_.bytes.data() + each->old, each->length);
   state.size_min_ = size_ ? state.image_.size() : state_.size_min_;
   CrashState::Builder builder(state);
   const auto add_options = [&](u64 offset, u32 status) {
     const CrashState::Atom& atom = state_.atoms_[status];
-    std::memcpy(state.image_.data() + offset, state_.option(atom, 0), state.atom_bytes_);
+    overwrite(offset, state_.option(atom, 0), state.atom_bytes_);
     for (u32 i = 1; i < atom.count; ++i) {
       const std::byte* bytes = state_.option(atom, i);
       builder.add(offset, state_.options_[atom.first + i].call, {bytes, bytes + state.atom_bytes_});
@@ -596,7 +652,7 @@ class ExecutedMedium final : public media::LinearMedium {
   Status grow(u64 size, bool prewrite) override {
     if (size > execution_.image_.size()) {
       const bool unwritten = !prewrite && execution_.geometry_.objects;
-      execution_.image_.resize(size, unwritten ? media::kUnwritten : std::byte{0});
+      execution_.grow(size, unwritten ? media::kUnwritten : std::byte{0});
       execution_.statuses_.resize(size / execution_.state_.atom_bytes_ + 1, Execution::kCertain);
       execution_.undecided_in_page_.resize(size / kPageBytes + 1);
       execution_.untouched_.resize(size / kPageBytes + 1);

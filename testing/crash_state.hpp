@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include "base/aligned_buffer.hpp"
+#include "base/assert.hpp"
 #include "media/record.hpp"
 
 namespace perdura::testing {
@@ -64,15 +66,18 @@ class CrashState {
              const Mutation* mutation = nullptr);
 
   u64 undecided() const { return atoms_.size(); }
-  u64 size() const { return image_.size(); }
-  /// What is certain; undecided atoms have their old content.
-  const std::vector<std::byte>& image() const { return image_; }
+  u64 size() const { return size_; }
+  /// What is certain; undecided atoms have their old content. Not while an execution has it.
+  const std::vector<std::byte>& image() const {
+    PERDURA_ASSERT(image_.size() == size_);
+    return image_;
+  }
   /// Decimal logarithm of the number of states.
   double log10_states() const;
   /// A content of the medium: option `choose(atom, options)` of each undecided atom.
   template <class Choose>
   std::vector<std::byte> content(Choose&& choose) const {
-    std::vector<std::byte> bytes = image_;
+    std::vector<std::byte> bytes = image();
     for (size_t i = 0; i < atoms_.size(); ++i) {
       const u32 chosen = choose(i, atoms_[i].count);
       std::copy_n(option(atoms_[i], chosen), atom_bytes_,
@@ -125,7 +130,8 @@ class CrashState {
 
   u64 atom_bytes_ = 8;
   Tearing tearing_ = Tearing::kWords;
-  std::vector<std::byte> image_;  ///< undecided atoms hold their old content
+  std::vector<std::byte> image_;  ///< undecided atoms hold their old content; `size_` bytes
+  u64 size_ = 0;
   std::vector<Atom> atoms_;       ///< sorted by offset
   std::vector<Option> options_;
   std::vector<std::byte> arena_;
@@ -168,7 +174,20 @@ class Execution {
   using AtBarrier = std::function<void(Execution&)>;
 
   Execution(const CrashState& state, media::Geometry geometry, Choices& choices,
-            const Mutation* mutation, AtBarrier at_barrier, Passed* passed = nullptr);
+            const Mutation* mutation, AtBarrier at_barrier, Passed* passed = nullptr)
+      : Execution(state, nullptr, geometry, choices, mutation, std::move(at_barrier), passed) {}
+  /// In the image of the state itself, which has it back as it was when the execution ends: images
+  /// of a megabyte take as long to copy as a recovery takes.
+  struct InPlace {
+    CrashState& state;
+  };
+  Execution(InPlace in, media::Geometry geometry, Choices& choices, const Mutation* mutation,
+            AtBarrier at_barrier, Passed* passed = nullptr)
+      : Execution(in.state, &in.state, geometry, choices, mutation, std::move(at_barrier),
+                  passed) {}
+  ~Execution();
+  Execution(const Execution&) = delete;
+  Execution& operator=(const Execution&) = delete;
 
   /// Back to the beginning.
   void reset();
@@ -192,7 +211,7 @@ class Execution {
     std::copy_n(image_.begin() + static_cast<std::ptrdiff_t>(offset), into.size(), into.begin());
   }
   /// Stores to the medium so far, decisions included.
-  size_t stores() const { return undo_.size(); }
+  size_t stores() const { return undo_.entries.size(); }
   /// Whether a store after that number changed bytes at `from` or later.
   bool changed_since(size_t stores, u64 from) const;
 
@@ -203,6 +222,9 @@ class Execution {
   u64 digest() const;
   /// What a failure now may leave.
   CrashState crash_state() const;
+  /// The same for `use` alone, in the execution's own image, which is as it was afterwards. Nobody
+  /// else may use the medium meanwhile.
+  void with_crash_state(const std::function<void(CrashState&)>& use);
 
  private:
   friend class ExecutedMedium;
@@ -212,6 +234,17 @@ class Execution {
     u64 offset;
     u32 length;
     size_t place;  ///< of the old bytes
+  };
+  struct UndoLog {
+    std::vector<Undo> entries;
+    std::vector<std::byte> bytes;
+
+    void keep(u64 offset, const std::byte* old, u64 length) {
+      entries.push_back({offset, static_cast<u32>(length), bytes.size()});
+      bytes.insert(bytes.end(), old, old + length);
+    }
+    /// Everything back into `image`, the last first.
+    void undo(std::vector<std::byte>& image);
   };
   struct StatusUndo {
     size_t atom;
@@ -246,6 +279,15 @@ class Execution {
     std::vector<Content> contents;  ///< those it is not
   };
 
+  Execution(const CrashState& state, CrashState* lender, media::Geometry geometry, Choices& choices,
+            const Mutation* mutation, AtBarrier at_barrier, Passed* passed);
+
+  /// What a failure now may leave, in `image`, which is as image_. What is overwritten there is
+  /// kept in `undo`, unless that is null.
+  CrashState left_by_failure(std::vector<std::byte> image, UndoLog* undo) const;
+  void restore_image();
+  void grow(u64 size, std::byte content);
+
   u32 status_at(u64 offset) const { return statuses_[offset / state_.atom_bytes_]; }
   void mark(size_t atom, u32 status);
   void set_status(u64 offset, u32 status);
@@ -265,12 +307,15 @@ class Execution {
 
   const u64 state_id_;
   const CrashState& state_;
+  CrashState* const lender_;  ///< whose image this is, or null
   const media::Geometry geometry_;
   Choices& choices_;
   const Mutation* const mutation_;
   const AtBarrier at_barrier_;
   Passed* const passed_;
   std::vector<std::byte> image_;
+  /// The lender's own bytes where the image had to move: others hold addresses in them.
+  std::vector<std::byte> outgrown_;
   std::vector<u8> untouched_;  ///< by page
   std::vector<u8> decided_;    ///< what untouched_ is at the beginning
   std::vector<u32> undecided_in_page_;
@@ -283,9 +328,8 @@ class Execution {
   std::vector<std::byte> pending_bytes_;
   u64 digest_ = 0;
 
-  std::vector<Undo> undo_;
+  UndoLog undo_;
   std::vector<StatusUndo> status_undo_;
-  std::vector<std::byte> undo_bytes_;
   AlignedBuffer scratch_;
   std::vector<Look> looked_at_;
   std::vector<Content> contents_;

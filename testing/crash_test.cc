@@ -86,7 +86,7 @@ CrashTestReport crash_test(const CrashTestOptions& options, const std::function<
   });
   const std::vector<size_t> ends = recorded.history.crash_points();
   for (const size_t end : ends) {
-    const CrashState state(recorded.history, end, kTearing);
+    CrashState state(recorded.history, end, kTearing);
     if (!explorer.explore(state, end)) {
       report.problem = explorer.problem()->what;
       break;

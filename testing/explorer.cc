@@ -67,14 +67,15 @@ void Coverage::add(const Coverage& other) {
   log10_contents = log10_sum(log10_contents, other.log10_contents);
 }
 
-bool Explorer::explore(const CrashState& state, size_t call) {
+bool Explorer::explore(CrashState& state, size_t call) {
   CrashPoint point{.call = call};
   return explore_exactly(state, point, 1);
 }
 
-bool Explorer::explore_killed(const CrashState& state, size_t call) {
+bool Explorer::explore_killed(CrashState& state, size_t call) {
   CrashPoint point{.call = call, .killed = true};
-  return explore_exactly(state.killed(), point, 1);
+  CrashState killed = state.killed();
+  return explore_exactly(killed, point, 1);
 }
 
 bool Explorer::run(Execution& execution, const Choices& choices, CrashPoint& point) {
@@ -88,7 +89,7 @@ bool Explorer::run(Execution& execution, const Choices& choices, CrashPoint& poi
   return false;
 }
 
-bool Explorer::explore_exactly(const CrashState& state, CrashPoint& point, int depth) {
+bool Explorer::explore_exactly(CrashState& state, CrashPoint& point, int depth) {
   ++coverage_.states;
   coverage_.log10_contents = log10_sum(coverage_.log10_contents, state.log10_states());
   Choices choices;
@@ -108,24 +109,29 @@ bool Explorer::explore_exactly(const CrashState& state, CrashPoint& point, int d
       return;
     }
     const u64 before = coverage_.executions;
-    const CrashState inner = execution.crash_state();
     point.choices.push_back(choices.taken());
     point.barrier = barrier;
-    good = explore_exactly(inner, point, depth + 1);
+    execution.with_crash_state(
+        [&](CrashState& inner) { good = explore_exactly(inner, point, depth + 1); });
     inner_executions += coverage_.executions - before;
     point.choices.pop_back();
     point.barrier = 0;
   };
-  Execution execution(state, geometry_, choices, options_.mutation, at_barrier, options_.passed);
+  std::optional<Execution> execution;
+  execution.emplace(Execution::InPlace{state}, geometry_, choices, options_.mutation, at_barrier,
+                    options_.passed);
   for (u64 runs = 0; good; ++runs) {
     if (depth > 1 && runs == options_.inner_distinguishable_max) {
       ++coverage_.inner_left_out;
       break;
     }
-    if (runs == options_.distinguishable_max) return sample(state, point);
-    execution.reset();
+    if (runs == options_.distinguishable_max) {
+      execution.reset();  // the state has its image back
+      return sample(state, point);
+    }
+    execution->reset();
     barrier = 0;
-    good = run(execution, choices, point) && good;
+    good = run(*execution, choices, point) && good;
     if (!choices.advance()) break;
   }
   return good;
@@ -135,10 +141,10 @@ bool Explorer::sample(const CrashState& state, CrashPoint& point) {
   ++coverage_.sampled_states;
   const Samples samples(state.undecided(), options_.samples, options_.seed);
   for (u64 i = 0; i < samples.count(); ++i) {
-    const CrashState decided =
+    CrashState decided =
         samples.with(i, [&](const auto& choose) { return state.decided(choose); });
     Choices choices;
-    Execution execution(decided, geometry_, choices, options_.mutation, {});
+    Execution execution(Execution::InPlace{decided}, geometry_, choices, options_.mutation, {});
     point.sample = i + 1;
     if (!run(execution, choices, point)) return false;
     point.sample = 0;

@@ -78,9 +78,9 @@ class Explorer {
       : geometry_(geometry), options_(options), recover_(std::move(recover)) {}
 
   /// Explore the state at `call`. False, with the problem kept, at the first one.
-  bool explore(const CrashState& state, size_t call);
+  bool explore(CrashState& state, size_t call);
   /// The same of the death of a process, which power failures follow while the next one opens it.
-  bool explore_killed(const CrashState& state, size_t call);
+  bool explore_killed(CrashState& state, size_t call);
   /// Run one execution again.
   Outcome replay(const CrashState& at, const CrashPoint& point);
 
@@ -88,7 +88,7 @@ class Explorer {
   const std::optional<Problem>& problem() const { return problem_; }
 
  private:
-  bool explore_exactly(const CrashState& state, CrashPoint& point, int depth);
+  bool explore_exactly(CrashState& state, CrashPoint& point, int depth);
   bool sample(const CrashState& state, CrashPoint& point);
   bool run(Execution& execution, const Choices& choices, CrashPoint& point);
 

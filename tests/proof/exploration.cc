@@ -217,7 +217,7 @@ Explored explore(const Judged& judged, const testing::Mutation* mutation, int de
         ++explored.points_left_out;
         continue;
       }
-      const CrashState state(session.history, end, run.medium.tearing, mutation);
+      CrashState state(session.history, end, run.medium.tearing, mutation);
       // Of what goes past the caches nothing is left in them.
       const bool is_cached = run.medium.tearing == testing::Tearing::kLinePrefixes;
       if (explorer.explore(state, end) && (!is_cached || explorer.explore_killed(state, end)))

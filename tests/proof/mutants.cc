@@ -113,8 +113,9 @@ MutantsResult run_mutants(const std::vector<Task>& tasks, const std::string& par
       testing::Explorer explorer = each->explorer(i, {.depth = 1, .passed = &passed});
       const std::vector<size_t> ends = history.crash_points();
       for (size_t k = 0; k < ends.size(); ++k) {
-        const CrashState state(history, ends[k], each->run.medium.tearing);
-        explorer.explore(k < kFormatting ? state : state.nothing_lost(), ends[k]);
+        CrashState state(history, ends[k], each->run.medium.tearing);
+        if (k >= kFormatting) state = state.nothing_lost();
+        explorer.explore(state, ends[k]);
       }
     }
   MutantsResult result;
