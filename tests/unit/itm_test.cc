@@ -15,6 +15,7 @@
 #include <functional>
 #include <random>
 #include <stdexcept>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -29,6 +30,7 @@
 
 extern "C" {
 int _ITM_versionCompatible(int version);
+int _ITM_getThreadnum();
 const char* _ITM_libraryVersion();
 std::uint32_t _ITM_inTransaction();
 std::uint64_t _ITM_getTransactionId();
@@ -708,6 +710,15 @@ TEST(ItmWithoutStore, CountsOfThreadsAddUp) {
   first.join();
   second.join();
   EXPECT_EQ(itm_count, 100000u);
+}
+
+TEST(ItmWithoutStore, ThreadsThatEndGiveTheirNumberBack) {
+  const int own = _ITM_getThreadnum();
+  std::set<int> others;
+  for (int i = 0; i < 1000; ++i)
+    std::thread([&] { others.insert(_ITM_getThreadnum()); }).join();
+  EXPECT_FALSE(others.contains(own));
+  EXPECT_EQ(others.size(), 1u);
 }
 
 TEST(ItmWithoutStore, HasNothingOfItsParentsInAChild) {

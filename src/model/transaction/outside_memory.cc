@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "base/assert.hpp"
 #include "base/spin.hpp"
 #include "model/transaction/pieces.hpp"
 #include "model/transaction/transaction_context.hpp"
@@ -51,6 +52,7 @@ void copy_to_shared(std::byte* to, const std::byte* from, size_t length) {
 
 void OutsideMemory::add() {
   number_ = numbers.fetch_add(1, std::memory_order_relaxed) + 1;
+  PERDURA_ASSERT(number_ < u32{1} << (64 - kNumberShift));
   next_ = all.load(std::memory_order_relaxed);
   while (!all.compare_exchange_weak(next_, this, std::memory_order_release)) {
   }

@@ -92,7 +92,8 @@ class OutsideMemory {
   bool is_own(u64 record) const { return record >> kNumberShift == number_; }
   u64 version_of_own(u64 record) const;
 
-  /// Of a record: kOwned, the index among what its thread owns, the thread's number.
+  /// Of a record: kOwned, the index among what its thread owns, the thread's number. For that there
+  /// are 23 bits, and Linux has no more than 2^22 threads at once; those that end give theirs back.
   static constexpr unsigned kNumberShift = 41;
 
   std::vector<TransactionRead> reads_;
