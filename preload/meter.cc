@@ -43,13 +43,13 @@ Spent read_all(pid_t without) {
 // Threads that have ended meanwhile took their figures along.
 u64 gone_by(u64 now, u64 before) { return now > before ? now - before : 0; }
 
+}  // namespace
+
 double thread_cpu_ns() {
   timespec now{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) * 1e9 + static_cast<double>(now.tv_nsec);
 }
-
-}  // namespace
 
 void Meter::begin(pid_t without) {
   without_ = without;

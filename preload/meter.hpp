@@ -52,6 +52,9 @@ class Meter {
   u64 stopped_ns_ = 0;
 };
 
+/// Of the calling thread, so far.
+double thread_cpu_ns();
+
 /// What the first store to a protected page costs in this process: nanoseconds of the thread's
 /// processor time.
 struct Faults {

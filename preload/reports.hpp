@@ -16,5 +16,8 @@ Status take_reports(Reports what);
 
 /// So far, of all threads.
 u64 reports_counted();
+/// What counting one takes: nanoseconds of the thread's processor time. Not what the store's
+/// tracker takes, which keeps all of them.
+double measure_counting();
 
 }  // namespace perdura::preload

@@ -130,6 +130,7 @@ class Sampler {
   detail::Runtime& runtime_;
   const std::string path_;
   const Faults fault_ns_;
+  const double counting_ns_;  ///< of a report
   const u64 begin_ns_;
   u64 next_publication_ns_ = 0;
   bool failed_ = false;  ///< to write, which was said

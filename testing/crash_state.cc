@@ -554,8 +554,7 @@ bool Execution::page_surely_equals(u64 offset, const std::byte* expected, u64 pa
 
 bool Execution::changed_since(size_t stores, u64 from) const {
   return std::any_of(undo_.entries.begin() + static_cast<std::ptrdiff_t>(stores),
-                     undo_.entries.end(),
-                     [&](const Undo& undo) {
+                     undo_.entries.end(), [&](const Undo& undo) {
                        return undo.offset >= from &&
                               std::memcmp(image_.data() + undo.offset,
                                           undo_.bytes.data() + undo.place, undo.length) != 0;
@@ -564,8 +563,7 @@ bool Execution::changed_since(size_t stores, u64 from) const {
 
 bool Execution::stored_since(size_t stores, u64 offset, u64 length) const {
   return std::any_of(undo_.entries.begin() + static_cast<std::ptrdiff_t>(stores),
-                     undo_.entries.end(),
-                     [&](const Undo& undo) {
+                     undo_.entries.end(), [&](const Undo& undo) {
                        return undo.offset < offset + length && offset < undo.offset + undo.length;
                      });
 }

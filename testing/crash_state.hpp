@@ -132,7 +132,7 @@ class CrashState {
   Tearing tearing_ = Tearing::kWords;
   std::vector<std::byte> image_;  ///< undecided atoms hold their old content; `size_` bytes
   u64 size_ = 0;
-  std::vector<Atom> atoms_;       ///< sorted by offset
+  std::vector<Atom> atoms_;  ///< sorted by offset
   std::vector<Option> options_;
   std::vector<std::byte> arena_;
   bool killed_ = false;
@@ -183,8 +183,8 @@ class Execution {
   };
   Execution(InPlace in, media::Geometry geometry, Choices& choices, const Mutation* mutation,
             AtBarrier at_barrier, Passed* passed = nullptr)
-      : Execution(in.state, &in.state, geometry, choices, mutation, std::move(at_barrier),
-                  passed) {}
+      : Execution(in.state, &in.state, geometry, choices, mutation, std::move(at_barrier), passed) {
+  }
   ~Execution();
   Execution(const Execution&) = delete;
   Execution& operator=(const Execution&) = delete;

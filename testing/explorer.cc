@@ -141,8 +141,7 @@ bool Explorer::sample(const CrashState& state, CrashPoint& point) {
   ++coverage_.sampled_states;
   const Samples samples(state.undecided(), options_.samples, options_.seed);
   for (u64 i = 0; i < samples.count(); ++i) {
-    CrashState decided =
-        samples.with(i, [&](const auto& choose) { return state.decided(choose); });
+    CrashState decided = samples.with(i, [&](const auto& choose) { return state.decided(choose); });
     Choices choices;
     Execution execution(Execution::InPlace{decided}, geometry_, choices, options_.mutation, {});
     point.sample = i + 1;

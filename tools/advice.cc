@@ -45,9 +45,10 @@ struct SamplingCosts {
   double report_ns;  ///< that is counted
 };
 
-// Time that it waited for a processor was never the program's, and the kernel knows it. Faults are
-// counted, and their cost was measured in the same process. Of the time in which allocations had to
-// wait nobody knows whether there were any: half of it, give or take the other half.
+// Time that it waited for a processor was never the program's, and the kernel knows it. Faults and
+// reports are counted, and what they cost was measured in the same process. Of the time in which
+// allocations had to wait nobody knows whether there were any: half of it, give or take the other
+// half.
 Base base_of(const Json& spent, double faults, double reports, const SamplingCosts& costs) {
   const double wall_ns = spent.at("wall_ns");
   const double own_ns = wall_ns - double{spent.at("waited_ns")};
@@ -141,10 +142,10 @@ Result<Advice> advise_on(const Json& sample, const std::vector<Calibrated>& cali
     advice.ways.push_back({each.way, each.failure, each.costs, {}});
   const Json& fault_ns = sample.at("fault_ns");
   const double median_ns = fault_ns.at("median");
-  SamplingCosts sampling{median_ns, median_ns - double{fault_ns.at("least")}, 0};
+  const SamplingCosts sampling{median_ns, median_ns - double{fault_ns.at("least")},
+                               sample.at("counting_ns")};
   for (WayAdvice& way : advice.ways) {
     if (!way.way.reported || way.failure) continue;
-    sampling.report_ns = way.costs.fault;
     if (sample.at("reports") == 0)
       way.failure = Failure{Code::kUnsupported,
                             "the program reports no stores; compile it with perdura-clang, and "

@@ -10,7 +10,7 @@ work=$4
 here=$(cd "$(dirname -- "$0")" && pwd)/advise
 mkdir -p "$work"
 cd "$work"
-stores=100000000
+stores=50000000
 fail() {
   echo "$*" >&2
   exit 1

@@ -14,8 +14,8 @@
 #include <exception>
 #include <functional>
 #include <random>
-#include <stdexcept>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -715,8 +715,7 @@ TEST(ItmWithoutStore, CountsOfThreadsAddUp) {
 TEST(ItmWithoutStore, ThreadsThatEndGiveTheirNumberBack) {
   const int own = _ITM_getThreadnum();
   std::set<int> others;
-  for (int i = 0; i < 1000; ++i)
-    std::thread([&] { others.insert(_ITM_getThreadnum()); }).join();
+  for (int i = 0; i < 1000; ++i) std::thread([&] { others.insert(_ITM_getThreadnum()); }).join();
   EXPECT_FALSE(others.contains(own));
   EXPECT_EQ(others.size(), 1u);
 }
