@@ -181,6 +181,17 @@ void itm_nested(struct root* root, enum itm_cancels cancels) {
   }
 }
 
+void itm_nested_word(uint64_t* word, int cancels) {
+  __transaction_atomic {
+    *word += 1;
+    __transaction_atomic {
+      *word += 10;
+      if (cancels) __transaction_cancel;
+    }
+    *word += 100;
+  }
+}
+
 void itm_nested_blocks(struct root* root, int cancels) {
   __transaction_atomic {
     struct node* const kept = malloc(sizeof *kept);

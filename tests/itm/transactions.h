@@ -75,6 +75,8 @@ int itm_cancel(struct root* root);
 /* Cancels what is inside, or all of it; or nothing. */
 enum itm_cancels { kItmNone, kItmInner, kItmOuter };
 void itm_nested(struct root* root, enum itm_cancels cancels);
+/* Adds 1, what is inside 10, and then 100. */
+void itm_nested_word(uint64_t* word, int cancels);
 void itm_nested_blocks(struct root* root, int cancels);
 /* How often its body ran; its locals are as if that were once. */
 int itm_begin_again(struct root* root);

@@ -343,6 +343,16 @@ TEST_P(Itm, CancelsWhatIsInsideAlone) {
   expect(12, 1, 2);
 }
 
+// GCC may have what it knows of a word on one way to here, and load the word on the other one.
+TEST_P(Itm, LoadsWhatATransactionInsideHasStored) {
+  for (u64* const word : {&root_->words[0], &itm_count}) {
+    itm_nested_word(word, 0);
+    EXPECT_EQ(*word, 111u);
+    itm_nested_word(word, 1);
+    EXPECT_EQ(*word, 212u);
+  }
+}
+
 TEST_P(Itm, CancelsBlocksOfWhatIsInside) {
   const u64 before = blocks();
   itm_nested_blocks(root_, 1);
