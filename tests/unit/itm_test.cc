@@ -748,5 +748,24 @@ TEST(ItmWithoutStore, HasNothingOfItsParentsInAChild) {
   other.join();
 }
 
+// Its actions and what it gives back are not the child's.
+TEST(ItmWithoutStore, LeavesWhatIsToRunToTheParent) {
+  itm_count = 0;
+  itm_committed = itm_undone = 0;
+  u64 read = 0;
+  const InBody forks([&](int run) {
+    if (run != 1) return;
+    EXPECT_EQ(in_child([&]() -> std::string {
+                itm_add(&read, 1);
+                return itm_committed == 0 && itm_undone == 0 ? "" : "it ran the parent's actions";
+              }),
+              "");
+  });
+  itm_actions(&itm_count, &read, 0);
+  EXPECT_EQ(itm_committed, 1);
+  EXPECT_EQ(itm_undone, 0);
+  EXPECT_EQ(itm_count, 2u);
+}
+
 }  // namespace
 }  // namespace perdura::test

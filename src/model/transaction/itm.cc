@@ -72,6 +72,17 @@ struct Thread {
   std::vector<void*> unthrown;   ///< exceptions
   std::vector<void*> in_flight;  ///< thrown, and not caught
   u32 handled = 0;               ///< caught, and not done with
+
+  /// Nothing is left to be done for a transaction.
+  void forget() {
+    blocks.clear();
+    freed.clear();
+    at_commit.clear();
+    at_undo.clear();
+    unthrown.clear();
+    in_flight.clear();
+    handled = 0;
+  }
 };
 
 /// What each load and store looks at. Without a store it is empty.
@@ -106,6 +117,7 @@ void forget_in_child() noexcept {
   if (own == nullptr) return;
   own->depth = 0;
   own->context = nullptr;
+  own->forget();
   hot = {.thread = own};
 }
 
