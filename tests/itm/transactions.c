@@ -347,6 +347,25 @@ void itm_actions(uint64_t* word, const uint64_t* read, int cancels) {
   }
 }
 
+static void add_one(void* word) { itm_add(word, 1); }
+
+void itm_undo_transaction(uint64_t* word, uint64_t* undone, int cancels) {
+  __transaction_atomic {
+    const uint64_t before = *word;
+    _ITM_addUserUndoAction(count_up, &itm_undone);
+    _ITM_addUserUndoAction(add_one, undone);
+    in_body();
+    *word = before + 1;
+    __transaction_atomic {
+      *word += 10;
+      _ITM_addUserUndoAction(add_one, undone + 1);
+      if (cancels == kItmInner) __transaction_cancel;
+    }
+    *word += 100;
+    if (cancels == kItmOuter) __transaction_cancel;
+  }
+}
+
 void itm_numbers(uint64_t* outer, uint64_t* inner, uint32_t* how, int cancels) {
   uint64_t after;
   __transaction_atomic {

@@ -103,6 +103,8 @@ void itm_relaxed_add(uint64_t* word);
 extern int itm_committed, itm_undone;
 /* Adds 2, and what it reads. */
 void itm_actions(uint64_t* word, const uint64_t* read, int cancels);
+/* Counts, in transactions of its own, how often it was undone, and how often what is inside was. */
+void itm_undo_transaction(uint64_t* word, uint64_t* undone, int cancels);
 void itm_numbers(uint64_t* outer, uint64_t* inner, uint32_t* how, int cancels);
 
 /* wide.c: 32 bytes, which are aligned so. */

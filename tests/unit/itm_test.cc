@@ -605,6 +605,34 @@ TEST_P(Itm, RunsActionsWhenItHasCommittedOrIsUndone) {
   EXPECT_EQ(root_->count, 14u);
 }
 
+// Those of one that is inside are part of what that is inside.
+TEST_P(Itm, RunsTransactionsWhenItIsUndone) {
+  u64* const undone = root_->words;
+  for (u64* const word : {&root_->count, &itm_count}) {
+    undone[0] = undone[1] = 0;
+    itm_undone = 0;
+    itm_undo_transaction(word, undone, kItmOuter);
+    EXPECT_EQ(*word, 0u);
+    EXPECT_EQ(undone[0], 1u);
+    EXPECT_EQ(undone[1], 1u);
+    itm_undo_transaction(word, undone, kItmInner);
+    EXPECT_EQ(*word, 101u);
+    EXPECT_EQ(undone[0], 1u);
+    EXPECT_EQ(undone[1], 2u);
+    std::thread other;
+    const InBody meets([&](int run) {
+      if (run != 1) return;
+      other = std::thread(itm_store, word, 1000);
+      while (std::atomic_ref(*word).load() != 1000) std::this_thread::yield();
+    });
+    itm_undo_transaction(word, undone, kItmNone);
+    other.join();
+    EXPECT_EQ(*word, 1111u);
+    EXPECT_EQ(undone[0], 2u);
+    EXPECT_EQ(itm_undone, 2);
+  }
+}
+
 TEST_P(Itm, KnowsItself) {
   u64 outer = 0, inner = 0, next = 0;
   std::uint32_t how = 0;

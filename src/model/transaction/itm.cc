@@ -235,6 +235,20 @@ void run_undo_actions(Thread& tx, const Level& level) {
   run_back_to(tx.at_undo, level.at_undo);
 }
 
+/// The same of the outermost one: what they do may be transactions.
+void run_undo_actions(Thread& tx) {
+  tx.depth = 0;
+  if (tx.blocks.empty() && tx.at_undo.empty()) return;
+  const Level level = tx.levels.front();
+  const Transactions::Restarts restarts = tx.restarts;
+  std::vector<ToRun> blocks = std::exchange(tx.blocks, {});
+  std::vector<ToRun> at_undo = std::exchange(tx.at_undo, {});
+  run_back_to(blocks, 0);
+  run_back_to(at_undo, 0);
+  tx.levels.assign(1, level);
+  tx.restarts = restarts;
+}
+
 /// It has no store any more.
 void leave_store(Thread& tx) noexcept {
   hot = {.thread = &tx};
@@ -251,7 +265,6 @@ void roll_back(Thread& tx) {
   tx.outside.release();
   tx.outside.leave();
   leave_store(tx);
-  run_undo_actions(tx, level);
 }
 
 void back_off(Transactions::Restarts& restarts) {
@@ -273,6 +286,7 @@ void start(Thread& tx) noexcept {
       tx.all->prepare_again(*context, why, tx.restarts);
     else back_off(tx.restarts);
     tx.levels.resize(1);
+    run_undo_actions(tx);
   });
   OutsideMemory::await_stopped();
   start(tx);
@@ -407,9 +421,9 @@ void commit_inner(Thread& tx) {
   hot.forget_fresh();
   undo_outside(tx, level);
   if (tx.context != nullptr) tx.context->undo(level.durable);
-  run_undo_actions(tx, level);
   tx.levels.pop_back();
   tx.depth = level.depth;
+  run_undo_actions(tx, level);
   resume(level.place, kAbort | kRestoreLiveVariables);
 }
 
@@ -417,7 +431,7 @@ void commit_inner(Thread& tx) {
   const Place place = tx.levels.front().place;
   roll_back(tx);
   tx.context = nullptr;
-  tx.depth = 0;
+  surely([&] { run_undo_actions(tx); });
   resume(place, kAbort | kRestoreLiveVariables);
 }
 
