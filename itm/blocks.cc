@@ -1,4 +1,5 @@
 // malloc and free, new and delete: blocks of the transaction's store (itm::allocate).
+#include <dlfcn.h>
 #include <link.h>
 
 #include <cerrno>
@@ -12,6 +13,9 @@
 
 using namespace perdura;
 using namespace perdura::detail;
+
+/// Of libstdc++, which does not export it.
+[[gnu::weak]] void _txnal_cow_string_C1_for_exceptions(void* string, const char* text, void* owner);
 
 namespace {
 
@@ -29,12 +33,22 @@ struct CodeRange {
 };
 
 /// That of libstdc++, whose exceptions have blocks for what they say. They leave transactions, and
-/// are given back by code that knows of none.
+/// are given back by code that knows of none. In a program that has it linked in, the function that
+/// makes these blocks, if it is there.
 const CodeRange& libstdcxx() {
   static const CodeRange found = [] {
     CodeRange range;
+    if (&_txnal_cow_string_C1_for_exceptions != nullptr) {
+      const auto code = reinterpret_cast<std::uintptr_t>(&_txnal_cow_string_C1_for_exceptions);
+      Dl_info info{};
+      void* symbol = nullptr;
+      ::dladdr1(reinterpret_cast<void*>(code), &info, &symbol, RTLD_DL_SYMENT);
+      if (symbol != nullptr) range = {code, code + static_cast<ElfW(Sym)*>(symbol)->st_size};
+      return range;
+    }
     ::dl_iterate_phdr(
         [](dl_phdr_info* info, size_t, void* result) {
+          if (*info->dlpi_name == '\0') return 0;  // the program
           CodeRange here;
           for (int i = 0; i < info->dlpi_phnum; ++i) {
             const auto& part = info->dlpi_phdr[i];
