@@ -24,6 +24,16 @@ struct Guard {
   throw 7;
 }
 
+[[gnu::transaction_safe, gnu::noinline]] void throw_again_past_guards(uint64_t* word) {
+  const Guard guard{word[8]};
+  try {
+    throw 7;
+  } catch (int) {
+    const Guard inside{word[16]};
+    throw;
+  }
+}
+
 }  // namespace
 
 node* itm_new(node** head) {
@@ -138,4 +148,26 @@ int itm_begin_again_in_destructor(uint64_t* word) {
     }
   }
   return caught;
+}
+
+int itm_throw_again(uint64_t* word) {
+  int caught = 0;
+  __transaction_atomic {
+    *word += 1;
+    try {
+      throw_again_past_guards(word);
+    } catch (int thrown) {
+      caught = thrown;
+    }
+  }
+  return caught;
+}
+
+void itm_throw_again_out(uint64_t* word) {
+  __transaction_atomic {
+    const uint64_t before = word[8];
+    in_body();
+    *word += before + 1;
+    throw;
+  }
 }

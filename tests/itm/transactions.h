@@ -129,6 +129,10 @@ void itm_cancel_in_handler(uint64_t* word);
  * word[8]. */
 int itm_begin_again_in_handler(uint64_t* word);
 int itm_begin_again_in_destructor(uint64_t* word);
+/* In a handler, past a destructor that adds to word[16], and another one outside, to word[8]. */
+int itm_throw_again(uint64_t* word);
+/* What its caller has caught, out of the transaction; reads word[8] before itm_in_body. */
+void itm_throw_again_out(uint64_t* word);
 
 #ifdef __cplusplus
 }

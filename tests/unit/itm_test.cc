@@ -56,10 +56,11 @@ class InBody {
   static inline int runs_ = 0;
 };
 
-/// Another thread changes a word of the store that the body has read, when it runs first.
-InBody with_another_thread(u64* word, u64 value) {
+/// Another thread changes a word of the store that the body has read, when it runs first, or calls
+/// for the `at`th time.
+InBody with_another_thread(u64* word, u64 value, int at = 1) {
   return InBody([=](int run) {
-    if (run == 1) std::thread(itm_store, word, value).join();
+    if (run == at) std::thread(itm_store, word, value).join();
   });
 }
 
@@ -585,6 +586,41 @@ TEST_P(Itm, UndoesExceptions) {
   }
   EXPECT_EQ(root_->words[8], 21u);
   EXPECT_EQ(std::uncaught_exceptions(), 0);
+}
+
+// It meets another one in the handler that throws again, and when that has been left.
+TEST_P(Itm, UndoesExceptionsThatAreThrownAgain) {
+  for (const size_t meets_at : {16, 8}) {
+    std::memset(root_->words, 0, sizeof root_->words);
+    const int call = meets_at == 16 ? 1 : 2;
+    const InBody meets = with_another_thread(&root_->words[meets_at], 20, call);
+    EXPECT_EQ(itm_throw_again(root_->words), 7);
+    EXPECT_EQ(root_->words[meets_at], 21u);
+    EXPECT_EQ(root_->words[24 - meets_at], 1u);
+    EXPECT_EQ(root_->words[0], 1u);
+    EXPECT_EQ(std::uncaught_exceptions(), 0);
+    EXPECT_EQ(std::current_exception(), nullptr);
+  }
+}
+
+// It is found to have met another one when it commits.
+TEST_P(Itm, KeepsWhatItsCallerHasCaught) {
+  std::string said;
+  try {
+    try {
+      throw std::runtime_error("a sentence that is too long to be kept in a small string");
+    } catch (const std::runtime_error&) {
+      const InBody meets = with_another_thread(&root_->words[8], 10);
+      itm_throw_again_out(root_->words);
+    }
+  } catch (const std::runtime_error& error) {
+    said = error.what();
+    EXPECT_EQ(InBody::runs(), 2);
+  }
+  EXPECT_EQ(said, "a sentence that is too long to be kept in a small string");
+  EXPECT_EQ(root_->words[0], 11u);
+  EXPECT_EQ(std::uncaught_exceptions(), 0);
+  EXPECT_EQ(std::current_exception(), nullptr);
 }
 
 // --- what it is told -----------------------------------------------------------------------------

@@ -189,26 +189,55 @@ Thread& running() noexcept {
   __builtin_unreachable();
 }
 
+/// libstdc++'s __cxa_exception, which lies before the exception.
+struct CaughtException {
+  void* type_and_others[5];
+  int handlers;  ///< negative: it has been thrown again, and its handlers are being left
+  void* others[4];
+  _Unwind_Exception header;
+  bool is_of_gcc() const { return header.exception_class >> 8 == 0x474e5543432b2b; }  // GNUCC++
+};
+static_assert(sizeof(CaughtException) == 112);
+
 /// libstdc++'s __cxa_eh_globals.
 struct ExceptionGlobals {
-  void* handled;
+  CaughtException* handled;  ///< the last one
   unsigned uncaught;
 };
 
-unsigned& uncaught_exceptions() {
-  return reinterpret_cast<ExceptionGlobals*>(abi::__cxa_get_globals())->uncaught;
+ExceptionGlobals& exception_globals() {
+  return *reinterpret_cast<ExceptionGlobals*>(abi::__cxa_get_globals());
 }
 
 void* header_of(void* exception) { return static_cast<_Unwind_Exception*>(exception) - 1; }
 
+/// One that its handler has thrown again, and that is not left yet; nullptr: none.
+void* thrown_again() {
+  CaughtException* const last = exception_globals().handled;
+  return last != nullptr && last->is_of_gcc() && last->handlers < 0 ? last + 1 : nullptr;
+}
+
+void take_back_throw() {
+  CaughtException& last = *exception_globals().handled;
+  last.handlers = -last.handlers;
+  --exception_globals().uncaught;
+}
+
 void undo_exceptions(Thread& tx, const Level& level) {
-  if (tx.handled != level.handled) __cxa_tm_cleanup(nullptr, nullptr, tx.handled - level.handled);
-  tx.handled = level.handled;
   for (; tx.in_flight.size() > level.in_flight; tx.in_flight.pop_back()) {
-    const unsigned left = uncaught_exceptions() - 1;
+    if (tx.in_flight.back() == thrown_again()) {
+      take_back_throw();
+      continue;
+    }
+    const unsigned left = exception_globals().uncaught - 1;
     __cxa_tm_cleanup(nullptr, header_of(tx.in_flight.back()), 0);
-    uncaught_exceptions() = left;
+    exception_globals().uncaught = left;
   }
+  if (tx.handled != level.handled) {
+    if (thrown_again() != nullptr) take_back_throw();
+    __cxa_tm_cleanup(nullptr, nullptr, tx.handled - level.handled);
+  }
+  tx.handled = level.handled;
   for (; tx.unthrown.size() > level.unthrown; tx.unthrown.pop_back())
     abi::__cxa_free_exception(tx.unthrown.back());
 }
@@ -671,6 +700,14 @@ void catch_begins(void* exception) noexcept {
   ++tx.handled;
 }
 
-void catch_ends() noexcept { --running().handled; }
+// The handler may have thrown it again.
+void catch_ends() noexcept {
+  Thread& tx = running();
+  --tx.handled;
+  void* const exception = thrown_again();
+  if (exception != nullptr && std::ranges::find(tx.in_flight, exception) == tx.in_flight.end())
+      [[unlikely]]
+    surely([&] { tx.in_flight.push_back(exception); });
+}
 
 }  // namespace perdura::detail::itm
