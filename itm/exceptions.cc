@@ -1,6 +1,7 @@
 // The calls of C++'s exceptions, so that an exception is undone with the transaction that throws
 // it.
 #include <cxxabi.h>
+#include <unwind.h>
 
 #include "abi.hpp"
 
@@ -25,8 +26,8 @@ void _ITM_cxa_free_exception(void* exception) {
 }
 
 void* _ITM_cxa_begin_catch(void* header) {
-  void* const exception = abi::__cxa_get_exception_ptr(header);
-  itm::catch_begins(exception);
+  // Not what the handler gets: that may be a base, or what a pointer leads to.
+  itm::catch_begins(static_cast<_Unwind_Exception*>(header) + 1);
   return abi::__cxa_begin_catch(header);
 }
 

@@ -19,6 +19,14 @@ struct Guard {
   uint64_t& word;
 };
 
+struct First {
+  uint64_t one;
+};
+struct Second {
+  uint64_t two;
+};
+struct Both : First, Second {};
+
 [[gnu::transaction_safe, gnu::noinline]] void throw_past_guard(uint64_t* word) {
   const Guard guard{word[8]};
   throw 7;
@@ -107,6 +115,30 @@ void itm_throw_standard(uint64_t* word) {
   __transaction_atomic {
     *word += 1;
     throw std::runtime_error("a sentence that is too long to be kept in a small string");
+  }
+}
+
+void itm_cancel_in_handler_of_pointer(uint64_t* word) {
+  __transaction_atomic {
+    try {
+      *word += 1;
+      throw "a pointer";
+    } catch (const char*) {
+      *word += 1;
+      __transaction_cancel;
+    }
+  }
+}
+
+void itm_cancel_in_handler_of_base(uint64_t* word) {
+  __transaction_atomic {
+    try {
+      *word += 1;
+      throw Both{};
+    } catch (Second&) {
+      *word += 1;
+      __transaction_cancel;
+    }
   }
 }
 

@@ -125,6 +125,9 @@ size_t itm_catch_standard(uint64_t* word);
 void itm_throw_standard(uint64_t* word);
 /* Cancels in a handler. */
 void itm_cancel_in_handler(uint64_t* word);
+/* What the handler gets is not where the exception lies. */
+void itm_cancel_in_handler_of_pointer(uint64_t* word);
+void itm_cancel_in_handler_of_base(uint64_t* word);
 /* Calls itm_in_body in a handler; and in a destructor that an exception passes, which adds to
  * word[8]. */
 int itm_begin_again_in_handler(uint64_t* word);

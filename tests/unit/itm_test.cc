@@ -567,10 +567,13 @@ TEST_P(Itm, CatchesExceptionsInside) {
 }
 
 TEST_P(Itm, UndoesExceptions) {
-  itm_cancel_in_handler(&root_->words[0]);
-  EXPECT_EQ(root_->words[0], 0u);
-  EXPECT_EQ(std::current_exception(), nullptr);
-  EXPECT_EQ(std::uncaught_exceptions(), 0);
+  for (const auto cancel :
+       {itm_cancel_in_handler, itm_cancel_in_handler_of_pointer, itm_cancel_in_handler_of_base}) {
+    cancel(&root_->words[0]);
+    EXPECT_EQ(root_->words[0], 0u);
+    EXPECT_EQ(std::current_exception(), nullptr);
+    EXPECT_EQ(std::uncaught_exceptions(), 0);
+  }
   {
     const InBody meets = with_another_thread(&root_->words[0], 10);
     EXPECT_EQ(itm_begin_again_in_handler(&root_->words[0]), 3);
