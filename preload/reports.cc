@@ -26,6 +26,11 @@ struct Counter {
   std::array<u64, kEntries> entries;
   std::atomic<u64> counted{0};  ///< before those
 
+  Counter() {
+    mutator.depth = 1;
+    mutator.cursor = entries.data();
+    mutator.limit = entries.data() + entries.size();
+  }
   void empty() {
     counted.store(counted.load(std::memory_order_relaxed) + filled(), std::memory_order_relaxed);
     std::atomic_ref(mutator.cursor).store(entries.data(), std::memory_order_relaxed);
@@ -50,9 +55,6 @@ Counter* make_counter() {
   const InLibrary in_library;
   auto* const made = new (std::nothrow) Counter;
   if (made == nullptr) return nullptr;
-  made->mutator.depth = 1;
-  made->mutator.cursor = made->entries.data();
-  made->mutator.limit = made->entries.data() + made->entries.size();
   std::lock_guard lock(counters_mutex);
   counters().push_back(made);
   return made;
@@ -110,8 +112,6 @@ double measure_counting() {
   constexpr size_t kRounds = 11;
   const auto made = std::make_unique<Counter>();
   detail::Mutator& mutator = made->mutator;
-  mutator.limit = made->entries.data() + made->entries.size();
-  made->empty();
   std::array<double, kRounds> each{};
   for (double& report_ns : each) {
     const double begin = thread_cpu_ns();
