@@ -200,7 +200,8 @@ Execution::Execution(const CrashState& state, CrashState* lender, media::Geometr
       image_(lender != nullptr ? std::exchange(lender->image_, {}) : state.image()),
       untouched_(state.size() / kPageBytes + 1, 1),
       undecided_in_page_(state.size() / kPageBytes + 1),
-      statuses_(state.size() / state.atom_bytes_ + 1, kCertain) {
+      statuses_(state.size() / state.atom_bytes_ + 1, kCertain),
+      torn_(state.torn_) {
   PERDURA_ASSERT(image_.size() == state.size());
   for (size_t i = 0; i < state.atoms_.size(); ++i)
     mark(state.atoms_[i].offset / state.atom_bytes_, static_cast<u32>(i));
@@ -271,7 +272,7 @@ void Execution::reset() {
   pending_.clear();
   pending_bytes_.clear();
   shadowed_.clear();
-  torn_.clear();
+  torn_ = state_.torn_;
   size_.reset();
   digest_ = 0;
   choices_.rewind();
@@ -365,6 +366,14 @@ bool Execution::any_undecided(u64 offset, u64 length) const {
     }
   }
   return false;
+}
+
+u64 Execution::undecided_in(u64 offset, u64 length) const {
+  u64 count = 0;
+  for (u64 at = round_down(offset, state_.atom_bytes_); at < offset + length;
+       at += state_.atom_bytes_)
+    count += status_at(at) != kCertain;
+  return count;
 }
 
 void Execution::decide_each(u64 offset, u64 length) {
@@ -499,7 +508,7 @@ bool Execution::decide(u64 offset, std::byte* bytes, u64 length, const Site& sit
   if (torn != torn_.end()) {
     torn->contents.insert(torn->contents.end(), contents_.begin(), contents_.end());
   } else {
-    torn_.push_back({offset, length, contents_});
+    torn_.push_back({offset, length, undecided_in(offset, length), contents_});
   }
   return false;
 }
@@ -573,6 +582,10 @@ u64 Execution::digest() const {
   for (const Pending& each : pending_)
     sum = sum * 31 + hash_of(each.offset, pending_bytes_.data() + each.place, each.length) +
           hash_of(each.offset, undo_.bytes.data() + each.old, each.length);
+  for (const Torn& each : torn_)
+    for (const Content& content : each.contents)
+      sum += hash_of(each.offset, reinterpret_cast<const std::byte*>(content.data()),
+                     content.size() * sizeof content.front());
   for (const Shadowed& each : shadowed_) sum += hash_of(each.offset, nullptr, 0);
   for (const Shadowed& each : unflushed_) sum += hash_of(each.offset + 1, nullptr, 0);
   return sum;
@@ -629,6 +642,8 @@ CrashState Execution::left_by_failure(std::vector<std::byte> image, UndoLog* und
   for (const Pending& each : pending_)
     builder.possible(++last_call, each.offset, {pending_bytes_.data() + each.place, each.length});
   builder.finish();
+  for (const Torn& each : torn_)
+    if (undecided_in(each.offset, each.length) == each.undecided) state.torn_.push_back(each);
   return state;
 }
 

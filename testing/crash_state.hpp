@@ -120,6 +120,16 @@ class CrashState {
     size_t call;   ///< that wrote it; 0 for the old content
     size_t place;  ///< in arena_
   };
+  /// Options of atoms that were looked at.
+  using Content = std::vector<u32>;
+  /// A record that was found torn, whatever else its undecided atoms have: so it is from then on,
+  /// also when the next failure comes, until it is written again.
+  struct Torn {
+    u64 offset;
+    u64 length;
+    u64 undecided;  ///< atoms of it
+    std::vector<Content> contents;  ///< those it is not
+  };
   CrashState() = default;
 
   const std::byte* option(const Atom& atom, u32 index) const {
@@ -135,6 +145,7 @@ class CrashState {
   std::vector<Atom> atoms_;  ///< sorted by offset
   std::vector<Option> options_;
   std::vector<std::byte> arena_;
+  std::vector<Torn> torn_;
   bool killed_ = false;
   u64 size_min_ = 0;  ///< growth that no barrier covers may have happened or not
 };
@@ -263,8 +274,8 @@ class Execution {
     u64 offset;
     u32 status;
   };
-  /// Options of the atoms that were looked at.
-  using Content = std::vector<u32>;
+  using Content = CrashState::Content;
+  using Torn = CrashState::Torn;
   /// An undecided atom in a range, whose bytes there are [begin, end).
   struct Look {
     const CrashState::Atom* atom;
@@ -272,11 +283,6 @@ class Execution {
     u64 end;
     std::vector<u32> options{};         ///< that differ there
     std::vector<u32> representative{};  ///< of each option: the first that is the same there
-  };
-  struct Torn {
-    u64 offset;
-    u64 length;
-    std::vector<Content> contents;  ///< those it is not
   };
 
   Execution(const CrashState& state, CrashState* lender, media::Geometry geometry, Choices& choices,
@@ -295,6 +301,7 @@ class Execution {
   void write(u64 offset, Bytes data, const Site& site);
   void barrier(const Site& site);
   bool any_undecided(u64 offset, u64 length) const;
+  u64 undecided_in(u64 offset, u64 length) const;
   void decide_each(u64 offset, u64 length);
   bool decide(u64 offset, std::byte* bytes, u64 length, const Site& site,
               const media::Medium::Fits& fits);

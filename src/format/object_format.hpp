@@ -27,6 +27,7 @@ namespace perdura::format {
 
 constexpr u64 kObjectMagic = 0x7463656a624f6450;  // "PdObject"
 constexpr u64 kObjectHeadBytes = 4096;            ///< distance of the two slots, written in turn
+constexpr u64 kObjectHeadsBytes = 2 * kObjectHeadBytes;  ///< of a place in the table
 constexpr u64 kObjectLogLinesMax = u64{1} << 24;
 constexpr u64 kObjectBytesMax = u64{1} << 40;
 
@@ -122,14 +123,16 @@ constexpr u64 kObjectBuildOffset = offsetof(ObjectSlot, build);
 
 /// Space that was free when the head was written, or became so with it, and how often it was
 /// written: that which was so most. It is no news where an object has it: then the higher number
-/// counts.
+/// counts. Or the head's own place in the table, and how often heads were written there, where the
+/// sequence does not say so: a head that comes to another place goes on with its own sequence.
 struct ObjectFreePlace {
   u64 place;  ///< medium offset
   u64 bytes;
   u64 writes;
 };
 constexpr u64 kObjectFreePlacesMax = 16;
-/// Behind what a slot holds, where wear is levelled; as many as there are.
+/// Behind what a slot holds, where wear is levelled, or a head has come to its place; as many as
+/// there are.
 struct ObjectFreePlaces {
   u64 checksum;  ///< of the rest, and of the sequence of its head
   u64 count;     ///< not 0

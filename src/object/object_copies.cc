@@ -58,28 +58,31 @@ class EqualPages {
 
 }  // namespace
 
-ObjectCopies::ObjectCopies(media::LinearMedium& medium, u64 head_place, NewestHead& head,
+ObjectCopies::ObjectCopies(media::LinearMedium& medium, u64 place, u64 skipped, NewestHead& head,
                            OverflowStore* overflow)
     : medium_(medium),
       overflow_(overflow),
-      head_place_(head_place),
+      head_place_(place),
+      skipped_(skipped),
       write_bytes_(medium.geometry().write_bytes),
       newest_(&head),
       archive_end_(archive_end_of(this->head())),
       buffer_(kPieceBytes) {}
 
-ObjectCopies::ObjectCopies(media::LinearMedium& medium, u64 head_place, const ObjectHead& head,
-                           u8 unclear, OverflowStore* overflow)
+ObjectCopies::ObjectCopies(media::LinearMedium& medium, const ObjectTable::Entry& entry,
+                           OverflowStore* overflow)
     : medium_(medium),
       overflow_(overflow),
-      head_place_(head_place),
+      head_place_(entry.place),
+      skipped_(entry.skipped),
       write_bytes_(medium.geometry().write_bytes),
       own_(std::make_unique<NewestHead>()),
       newest_(own_.get()),
-      archive_end_(archive_end_of(head)),
+      archive_end_(archive_end_of(entry.head)),
       buffer_(kPieceBytes) {
-  newest_->set({head, {}, {}, {}});
-  newest_->unclear = unclear;
+  newest_->set({entry.head, {}, entry.wear, {}});
+  newest_->unclear = entry.unclear;
+  newest_->build = entry.build;
 }
 
 void ObjectCopies::rename_functions(u64 place, u64 bytes, u64 checksum) {
@@ -237,6 +240,29 @@ Status ObjectCopies::remove() {
   PERDURA_TRY(replace_head(next, {}));
   (void)repeat_head();  // it has gone, whether another head says so or not
   return {};
+}
+
+// The versions of its checkpoints go on: so its sequence does, and that place's, whichever has come
+// further.
+ObjectCopies ObjectCopies::move_head(const ObjectTable::Entry& to) {
+  ObjectCopies left(medium_, entry());
+  format::ObjectSlot slot = newest_->slot();
+  slot.head.sequence = std::max(slot.head.sequence, to.head.sequence);
+  head_place_ = to.place;
+  skipped_ = slot.head.sequence - to.head_writes();
+  newest_->set(slot);
+  newest_->unclear = to.unclear;
+  return left;
+}
+
+ObjectTable::Entry ObjectCopies::entry() const {
+  return {.place = head_place_,
+          .head = head(),
+          .unclear = unclear(),
+          .owner = newest_->slot().owner,
+          .wear = newest_->slot().wear,
+          .build = newest_->build,
+          .skipped = skipped_};
 }
 
 Status ObjectCopies::replace_head(const ObjectHead& next, const ObjectWear& wear) {
@@ -417,13 +443,26 @@ Status ObjectCopies::write_head(const format::ObjectSlot& slot) {
   if (slot.head.log_lines != 0) sum(summed.wear, slot.head.sequence);
   summed.build = build_behind(slot.head, newest_->build);
   u64 bytes = sizeof summed;
-  if (free_places_.count != 0) bytes += sum(free_places_, slot.head.sequence);
+  format::ObjectFreePlaces places = places_said(slot.head.sequence);
+  if (places.count != 0) bytes += sum(places, slot.head.sequence);
   const u64 whole = round_up(bytes, write_bytes_);
   std::memset(buffer_.data(), 0, whole);
   std::memcpy(buffer_.data(), &summed, sizeof summed);
-  std::memcpy(buffer_.data() + sizeof summed, &free_places_, bytes - sizeof summed);
+  std::memcpy(buffer_.data() + sizeof summed, &places, bytes - sizeof summed);
   return medium_.write(head_place_ + slot.head.sequence % 2 * format::kObjectHeadBytes,
                        buffer_.first(whole), PERDURA_SITE("object head"));
+}
+
+// Those that were written most come first.
+format::ObjectFreePlaces ObjectCopies::places_said(u64 sequence) const {
+  format::ObjectFreePlaces said{};
+  if (skipped_ != 0)
+    said.places[said.count++] = {head_place_, format::kObjectHeadsBytes, sequence - skipped_};
+  const u64 room = format::kObjectFreePlacesMax - said.count;
+  const u64 count = std::min(free_places_.count, room);
+  std::copy_n(free_places_.places, count, said.places + said.count);
+  said.count += count;
+  return said;
 }
 
 void ObjectCopies::set_free_places(std::span<const format::ObjectFreePlace> places) {

@@ -32,20 +32,21 @@
 #include "object/newest_head.hpp"
 #include "object/object_archive.hpp"
 #include "object/object_changes.hpp"
+#include "object/object_table.hpp"
 #include "object/overflow_store.hpp"
 
 namespace perdura::object {
 
 class ObjectCopies {
  public:
-  /// `medium` outlives it. `head_place`: of both slots. `head`: the newest whole one; of an object
-  /// that is new what it shall be, with the sequence of what was there before. `unclear`: a bit for
-  /// each slot that may hold a part of a head.
+  /// `medium` outlives it. `entry`: as it was read; of an object that is new its head is what it
+  /// shall be, with the sequence of what was there before.
   /// `overflow`: where the copy may be, if there is such a store; outlives it.
-  ObjectCopies(media::LinearMedium& medium, u64 head_place, const format::ObjectHead& head,
-               u8 unclear, OverflowStore* overflow = nullptr);
-  /// The same of a head that is known already, or is set, where others see it.
-  ObjectCopies(media::LinearMedium& medium, u64 head_place, NewestHead& head,
+  ObjectCopies(media::LinearMedium& medium, const ObjectTable::Entry& entry,
+               OverflowStore* overflow = nullptr);
+  /// The same of a head that is known already, or is set, where others see it. `place`, `skipped`:
+  /// of the entry.
+  ObjectCopies(media::LinearMedium& medium, u64 place, u64 skipped, NewestHead& head,
                OverflowStore* overflow);
 
   /// What its copy holds: `pages` has whole pages, which begin with the image. Where that does not
@@ -83,6 +84,12 @@ class ObjectCopies {
   Status write_heads();
   /// There is no such object any more, and its space is free. Both slots say so, if they can.
   Status remove();
+  /// The head is written to another place in the table from now on, which has none: it is there
+  /// after the next write(). Until that which it leaves is removed, by what this returns, nothing
+  /// else is written to what either names.
+  ObjectCopies move_head(const ObjectTable::Entry& to);
+  /// As it is by now, where nobody else has the head.
+  ObjectTable::Entry entry() const;
 
   /// No slot holds a part of a head, nor one that could not be written and is there all the same:
   /// what such a one would name may be written. write() and the others do so themselves.
@@ -95,6 +102,7 @@ class ObjectCopies {
 
   const format::ObjectHead& head() const { return newest_->get(); }
   u8 unclear() const { return newest_->unclear; }
+  u64 skipped() const { return skipped_; }
   /// The head names other functions from the next checkpoint on.
   void rename_functions(u64 place, u64 bytes, u64 checksum);
   /// Heads from the next one on say so of the session's entries.
@@ -123,10 +131,12 @@ class ObjectCopies {
                     const ObjectChanges* changes);
   Status replace_head(const format::ObjectHead& next, const format::ObjectWear& wear);
   Status write_head(const format::ObjectSlot& slot);
+  format::ObjectFreePlaces places_said(u64 sequence) const;
 
   media::LinearMedium& medium_;
   OverflowStore* const overflow_;  ///< nullptr: there is none
-  const u64 head_place_;
+  u64 head_place_;
+  u64 skipped_;  ///< sequences that no head at the place had
   const u64 write_bytes_;
   std::unique_ptr<NewestHead> own_;  ///< where nobody else has it
   NewestHead* const newest_;

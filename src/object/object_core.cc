@@ -334,9 +334,11 @@ CoreCounts ObjectCore::counts() {
   return counts;
 }
 
-ObjectHead ObjectCore::settled_head() {
+ObjectHead ObjectCore::settled_head() { return settled_entry().head; }
+
+ObjectTable::Entry ObjectCore::settled_entry() {
   const Executing executing(*this);
-  return head();
+  return copies_.entry();
 }
 
 // --- whoever executes ---------------------------------------------------------------------------

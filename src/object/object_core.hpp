@@ -76,6 +76,7 @@ class ObjectCore {
   struct Parts {
     media::LinearMedium* medium = nullptr;  ///< outlives it
     u64 head_place = 0;
+    u64 skipped = 0;  ///< sequences there
     format::ObjectHead head{};
     format::ObjectHead older{};   ///< the other slot's; zeros where that is not whole
     format::ObjectOwner owner{};  ///< who wrote `head`; zeros: nobody knows
@@ -164,6 +165,9 @@ class ObjectCore {
   /// From places that it has to others; those are free when this returns. Where it fails calls
   /// fail.
   Status move(const Places& to);
+  /// Its head comes to another place in the table; returns what is where it was. Where it fails
+  /// calls fail, or nothing has changed.
+  Result<ObjectTable::Entry> move_head(const ObjectTable::Entry& to);
   /// What has been called of it by now, as a number that only grows.
   u64 called() const { return log_->tail(); }
   /// It keeps what was called in an archive, which does not move.
@@ -201,9 +205,15 @@ class ObjectCore {
   /// As whoever called last has left it.
   format::ObjectHead settled_head();
   u8 unclear_heads() const { return copies_.unclear(); }
+  /// The same, with where its head is.
+  ObjectTable::Entry settled_entry();
   /// The newest one by now, by anybody at any time, with who wrote it (of one that is away perhaps
   /// not this process) and how often its places were written.
   format::ObjectSlot newest() const { return control_.head.copy(); }
+  /// The most that a place of it was written, by whoever moves objects.
+  u64 most_writes() const { return most_writes_of(newest()); }
+  /// Of its head's place.
+  u64 head_writes() const { return newest().head.sequence - copies_.skipped(); }
   /// Some place of it has been written so often (say_when_worn) that it may be moved for that.
   bool is_worn() const { return is_worn_.load(std::memory_order_relaxed); }
   /// ~0: never.
@@ -287,6 +297,7 @@ class ObjectCore {
   void note_elsewhere(const format::ObjectHead& next, u64 done);
   Failure stays_where_it_is(Status moved);
   void note_wear();
+  u64 most_writes_of(const format::ObjectSlot& slot) const;
   Status have_room(const Call& call, u64& index);
   Status make_room(u64 index, u64 context_bytes);
   Status free_log();

@@ -51,7 +51,7 @@ ObjectCore::ObjectCore(Parts&& parts, ObjectMemory&& memory, std::unique_ptr<Obj
       memory_(std::move(memory)),
       control_(memory_.control()),
       peers_(parts.peers),
-      copies_(*parts.medium, parts.head_place, control_.head, parts.overflow),
+      copies_(*parts.medium, parts.head_place, parts.skipped, control_.head, parts.overflow),
       log_(std::move(log)),
       image_(memory_.pages().first(format::object_image_bytes(parts.head))),
       changes_(image_,

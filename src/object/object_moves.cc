@@ -1,6 +1,8 @@
 // An object comes to other places: for another size, to the overflow store, home from there, or to
 // where less was written. It is one step each time: the whole of it is written there, a barrier,
 // the head that names it, a barrier; then what it had is free. A crash leaves it in one of the two.
+// Its head comes to another place in the table in two: it is written there, a barrier; a head of no
+// object where it was, a barrier. Of what a crash leaves in between the later one counts.
 #include <algorithm>
 #include <cstring>
 #include <mutex>
@@ -101,9 +103,12 @@ Status ObjectCore::resize(u64 bytes, const u64 (&copy_place)[2], u32 potid,
 
 // By whoever executes, when a head has been written.
 void ObjectCore::note_wear() {
-  const format::ObjectSlot& slot = control_.head.slot();
-  if (most_writes(slot.head, slot.wear) >= worn_from_.load(std::memory_order_relaxed))
+  if (most_writes_of(control_.head.slot()) >= worn_from_.load(std::memory_order_relaxed))
     is_worn_.store(true, std::memory_order_relaxed);
+}
+
+u64 ObjectCore::most_writes_of(const format::ObjectSlot& slot) const {
+  return std::max(object::most_writes(slot.head, slot.wear), slot.head.sequence - copies_.skipped());
 }
 
 void ObjectCore::say_when_worn(u64 writes) {
@@ -137,6 +142,25 @@ Status ObjectCore::move(const Places& to) {
     next.log_place = to.log;
     return write_elsewhere(next, to.wear, image_, nullptr);
   });
+}
+
+// The second checkpoint writes over the copy that the head names which is left, so that has gone
+// before.
+Result<ObjectTable::Entry> ObjectCore::move_head(const ObjectTable::Entry& to) {
+  if (peers_ != nullptr) return is_shared(head(), "place");
+  ObjectTable::Entry left_there;
+  PERDURA_TRY(execute_alone(true, [&]() -> Status {
+    const NotCancelled not_cancelled;
+    ObjectCopies left = copies_.move_head(to);
+    PERDURA_TRY(or_fail([&]() -> Status {
+      PERDURA_TRY(write_checkpoint());
+      PERDURA_TRY(left.remove());
+      return write_checkpoint();
+    }));
+    left_there = left.entry();
+    return {};
+  }));
+  return left_there;
 }
 
 // One copy, which both heads name before anything is appended: until the next checkpoint what lies

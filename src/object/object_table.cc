@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <map>
 #include <utility>
 
 #include "base/aligned_buffer.hpp"
 #include "base/checksum.hpp"
 #include "object/object_build.hpp"
+#include "object/object_copies.hpp"
 #include "object/object_owner.hpp"
 
 namespace perdura::object {
@@ -17,8 +19,7 @@ using format::ObjectHead;
 
 namespace {
 
-constexpr u64 kPairBytes = 2 * format::kObjectHeadBytes;
-constexpr u64 kHeadsBytes = 16 * kPairBytes;  // of so many objects at a time
+constexpr u64 kHeadsBytes = 16 * format::kObjectHeadsBytes;  // of so many objects at a time
 
 bool ends(const char (&text)[format::kObjectNameMax + 1]) {
   return text[format::kObjectNameMax] == '\0';
@@ -27,6 +28,29 @@ bool ends(const char (&text)[format::kObjectNameMax + 1]) {
 // Heads that follow this one must fit as well.
 bool counts_on(const ObjectHead& head) {
   return std::max({head.sequence, head.identity, head.checkpoint}) <= format::kCounterMax / 2;
+}
+
+std::vector<format::ObjectFreePlace> free_places_behind(const ObjectHead& head,
+                                                        const std::byte* slots) {
+  const std::byte* const slot = slots + head.sequence % 2 * format::kObjectHeadBytes;
+  return free_places_found(head, *reinterpret_cast<const format::ObjectFreePlaces*>(
+                                     slot + sizeof(format::ObjectSlot)));
+}
+
+// How often heads had been written at the place with this one.
+u64 writes_with(const ObjectHead& head, u64 place, const std::byte* slots, u64 otherwise) {
+  for (const format::ObjectFreePlace& each : free_places_behind(head, slots))
+    if (each.place == place && each.writes <= head.sequence) return each.writes;
+  return otherwise;
+}
+
+// What is said behind the newest head may be torn: it was written once more than the other one.
+u64 skipped_at(const ObjectTable::Entry& entry, const std::byte* slots) {
+  u64 writes = entry.head.sequence;
+  if (entry.older.magic != 0)
+    writes = writes_with(entry.older, entry.place, slots, entry.older.sequence) + 1;
+  if (entry.head.magic != 0) writes = writes_with(entry.head, entry.place, slots, writes);
+  return entry.head.sequence - writes;
 }
 
 }  // namespace
@@ -107,22 +131,26 @@ ObjectTable::Entry ObjectTable::entry_of(media::Medium& medium, u64 place, std::
     entry.wear = wear_found(found.head, found.wear);
   }
   entry.build = build_found(medium, place, slots, entry.head, entry.older);
+  entry.skipped = skipped_at(entry, slots);
   return entry;
 }
 
 Status ObjectTable::read(const FindLive& find_live) {
   space_.read();
+  std::vector<Entry> found;
   for (const format::Extent& extent : volume_.extents(ExtentKind::kObjectHeads, region_)) {
     AlignedBuffer bytes(extent.length);
     PERDURA_TRY(volume_.medium().load_pages(extent.medium_offset, bytes.first(extent.length)));
-    for (u64 at = 0; at < extent.length; at += kPairBytes) {
+    for (u64 at = 0; at < extent.length; at += format::kObjectHeadsBytes) {
       const u64 place = extent.medium_offset + at;
       const std::optional<Live> live = find_live ? find_live(place) : std::nullopt;
-      const Entry entry = live ? Entry{.place = place,
-                                       .head = live->slot.head,
-                                       .owner = live->slot.owner,
-                                       .wear = live->slot.wear}
-                               : entry_of(volume_.medium(), place, bytes.data() + at);
+      Entry entry = entry_of(volume_.medium(), place, bytes.data() + at);
+      if (live)
+        entry = {.place = place,
+                 .head = live->slot.head,
+                 .owner = live->slot.owner,
+                 .wear = live->slot.wear,
+                 .skipped = entry.skipped};
       const Range kept = live ? live->kept : Range{};
       if (kept.bytes != 0 && !space_.take(kept.place, kept.bytes))
         return damaged(place, "keeps space that is not free");
@@ -130,10 +158,50 @@ Status ObjectTable::read(const FindLive& find_live) {
       note_wear(entry, bytes.data() + at);
       next_identity_ = std::max(next_identity_, entry.head.identity + 1);
       if (entry.head.log_lines == 0) unused_.push_back(entry);
-      else PERDURA_TRY(claim(entry));
+      else found.push_back(entry);
     }
   }
+  PERDURA_TRY(claim_all(found));
   reserve();
+  return {};
+}
+
+// Of an object whose head was moving that with the higher sequence is the later one: the other one
+// did not change any more when it was written.
+Status ObjectTable::claim_all(const std::vector<Entry>& found) {
+  std::map<u64, const Entry*> newest;
+  for (const Entry& each : found) {
+    const Entry*& counts = newest[each.head.identity];
+    if (counts == nullptr || counts->head.sequence < each.head.sequence) counts = &each;
+  }
+  for (const Entry& each : found) {
+    const ObjectHead& counts = newest[each.head.identity]->head;
+    if (&counts == &each.head) PERDURA_TRY(claim(each));
+    else if (counts.sequence != each.head.sequence && std::ranges::equal(counts.name, each.head.name))
+      stale_.push_back(each);
+    else return damaged(each.place, "has another one's identity");
+  }
+  return {};
+}
+
+// The head that counts may be one that a process wrote which was killed before its barrier: it is
+// durable in both slots before the other place says that there is no object.
+Status ObjectTable::remove_stale() {
+  for (; !stale_.empty(); stale_.pop_back()) {
+    const Entry& stale = stale_.back();
+    const auto counts = std::ranges::find(objects_, stale.head.identity,
+                                          [](const Entry& each) { return each.head.identity; });
+    PERDURA_TRY(complete_build(volume_.linear(), counts->place, counts->head, counts->build));
+    ObjectCopies copies(volume_.linear(), *counts);
+    PERDURA_TRY(copies.write_heads());
+    counts->head = copies.head();
+    counts->older = {};
+    counts->unclear = 0;
+    counts->owner = owner_of(counts->head);
+    ObjectCopies left(volume_.linear(), stale);
+    PERDURA_TRY(left.remove());
+    add_unused(left.entry());
+  }
   return {};
 }
 
@@ -155,10 +223,7 @@ void ObjectTable::note_wear(const Entry& entry, const std::byte* slots) {
   wear_.note(entry.head, entry.wear);
   for (const ObjectHead* const head : {&entry.head, &entry.older}) {
     if (head->magic != format::kObjectMagic) continue;
-    const std::byte* const slot = slots + head->sequence % 2 * format::kObjectHeadBytes;
-    const auto& behind =
-        *reinterpret_cast<const format::ObjectFreePlaces*>(slot + sizeof(format::ObjectSlot));
-    for (const format::ObjectFreePlace& each : free_places_found(*head, behind))
+    for (const format::ObjectFreePlace& each : free_places_behind(*head, slots))
       wear_.note(each.place, each.bytes, each.writes);
   }
 }
@@ -204,28 +269,34 @@ Result<ObjectTable::Entry> ObjectTable::new_entry() {
   if (unused_.empty()) {
     PERDURA_ASSIGN(const format::Extent made,
                    volume_.allocate_objects(region_, ExtentKind::kObjectHeads, kHeadsBytes));
-    for (u64 at = made.length; at != 0; at -= kPairBytes)
-      unused_.push_back({.place = made.medium_offset + at - kPairBytes, .head = {}});
+    for (u64 at = 0; at != made.length; at += format::kObjectHeadsBytes)
+      unused_.push_back({.place = made.medium_offset + at});
   }
   reserve();
-  const u64 sequence = unused_.back().head.sequence;
-  Entry entry{.place = unused_.back().place, .unclear = unused_.back().unclear};
-  unused_.pop_back();
+  Entry entry = *take_unused(~u64{0});
   entry.head.magic = format::kObjectMagic;
-  entry.head.sequence = sequence;
   entry.head.identity = next_identity_++;
   return entry;
 }
 
-void ObjectTable::give_up(const Entry& entry) noexcept {
-  for (const Range& range : ranges_of(entry.head)) space_.give_back(range.place, range.bytes);
-  add_unused(entry.place, entry.head.sequence, entry.unclear);
+std::optional<ObjectTable::Entry> ObjectTable::take_unused(u64 writes_max) {
+  const auto least = std::ranges::min_element(unused_, {}, &Entry::head_writes);
+  if (least == unused_.end() || least->head_writes() > writes_max) return std::nullopt;
+  const Entry taken = *least;
+  unused_.erase(least);
+  return taken;
 }
 
-void ObjectTable::add_unused(u64 place, u64 sequence, u8 unclear) {
-  Entry unused{.place = place, .unclear = unclear};
-  unused.head.sequence = sequence;
-  unused_.push_back(unused);
+void ObjectTable::give_up(const Entry& entry) noexcept {
+  for (const Range& range : ranges_of(entry.head)) space_.give_back(range.place, range.bytes);
+  add_unused(entry);
+}
+
+void ObjectTable::add_unused(Entry entry) noexcept {
+  const u64 sequence = entry.head.sequence;
+  entry.head = {};
+  entry.head.sequence = sequence;
+  unused_.push_back(entry);
 }
 
 void ObjectTable::note(const Entry& entry) noexcept {
@@ -247,12 +318,19 @@ void ObjectTable::note_moved(const ObjectHead& before, const Entry& entry) noexc
     give_back(overflow_->space(), overflow_ranges_of(before), overflow_ranges_of(entry.head));
 }
 
-void ObjectTable::note_removed(const Entry& entry, u64 sequence, u8 unclear) {
+void ObjectTable::note_head_moved(const ObjectHead& before, const Entry& entry,
+                                  const Entry& left) noexcept {
+  std::ranges::find(objects_, left.place, &Entry::place)->place = entry.place;
+  add_unused(left);
+  note_moved(before, entry);
+}
+
+void ObjectTable::note_removed(const Entry& entry, const Entry& left) noexcept {
   for (const Range& each : ranges_of(entry.head)) space_.give_back(each.place, each.bytes);
   for (const Range& each : overflow_ranges_of(entry.head))
     overflow_->space().give_back(each.place, each.bytes);
   std::erase_if(objects_, [&](const Entry& each) { return each.place == entry.place; });
-  add_unused(entry.place, sequence, unclear);
+  add_unused(left);
 }
 
 }  // namespace perdura::object

@@ -5,6 +5,9 @@
 //    is free where no whole head names it: so nothing can leak, in the overflow store neither.
 //  - What only stands in for a copy is an object's where no copy has the space: the newest head may
 //    be an older one again, the newest being damaged, and that space another one's since.
+//  - Of two places with heads of the same object (one was moving when the process ended) that with
+//    the higher sequence counts. The other one is stale: it is removed before anything is written
+//    to what it names.
 #pragma once
 
 #include <algorithm>
@@ -43,6 +46,8 @@ class ObjectTable {
 
   /// Reads the heads. kCorrupt where two of them name the same space, or what is not the region's.
   Status read(const FindLive& find_live = {});
+  /// After that, before anything else is written: no head is stale any more.
+  Status remove_stale();
   /// After that: what of its space is theirs is so from now on; else what is elsewhere is nobody's
   /// matter here. It outlives the table. kCorrupt as above.
   Status have_overflow(OverflowStore& overflow);
@@ -55,6 +60,10 @@ class ObjectTable {
     format::ObjectOwner owner{};  ///< who wrote the head; zeros where nobody knows
     format::ObjectWear wear{};    ///< of its places, as it was written with the head
     format::ObjectBuild build{};  ///< whose the entries of the head's session are
+    u64 skipped = 0;              ///< sequences that no head at the place had
+
+    /// How often heads were written at the place.
+    u64 head_writes() const { return head.sequence - skipped; }
   };
   /// What the two slots say that were read from a place: `slots` has both.
   static Entry entry_of(media::Medium& medium, u64 place, std::byte* slots);
@@ -64,6 +73,9 @@ class ObjectTable {
 
   /// A place in the table for an object that is new: `head` has its sequence and identity.
   Result<Entry> new_entry();
+  /// The place of the table that nobody has and where heads were written least, for an object that
+  /// moves there; nothing: each was written more often than `writes_max`.
+  std::optional<Entry> take_unused(u64 writes_max);
   /// It is not made after all: nothing has been written to its place, nor to what its head names.
   void give_up(const Entry& entry) noexcept;
   /// The region's own; the heads say what of it is free.
@@ -75,7 +87,10 @@ class ObjectTable {
   /// nobody's; or it was removed, and what its head before named is free. None needs memory.
   void note(const Entry& entry) noexcept;
   void note_moved(const format::ObjectHead& before, const Entry& entry) noexcept;
-  void note_removed(const Entry& entry, u64 sequence, u8 unclear);
+  /// The same, and its head has come to another place; at `left` there is none any more.
+  void note_head_moved(const format::ObjectHead& before, const Entry& entry,
+                       const Entry& left) noexcept;
+  void note_removed(const Entry& entry, const Entry& left) noexcept;
 
  private:
   /// Some, in memory of their own: to give them back needs none.
@@ -91,17 +106,19 @@ class ObjectTable {
   };
   static Ranges ranges_of(const format::ObjectHead& head);
   Ranges overflow_ranges_of(const format::ObjectHead& head) const;
+  Status claim_all(const std::vector<Entry>& found);
   Status claim(const Entry& entry);
   void claim_stand_ins();
   void note_wear(const Entry& entry, const std::byte* slots);
-  void add_unused(u64 place, u64 sequence, u8 unclear);
+  void add_unused(Entry entry) noexcept;
   void reserve();
   Failure damaged(u64 place, const char* what) const;
 
   region::Volume& volume_;
   const u32 region_;
   std::vector<Entry> objects_;
-  std::vector<Entry> unused_;  ///< places in the table, with the head that was there last
+  std::vector<Entry> unused_;  ///< places in the table, with the sequence of the last head there
+  std::vector<Entry> stale_;
   ObjectSpace space_;
   PlaceWear wear_;
   OverflowStore* overflow_ = nullptr;

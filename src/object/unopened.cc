@@ -17,9 +17,8 @@ Result<bool> move_out(media::LinearMedium& medium, ObjectTable::Entry& entry,
   if (head.history == format::ObjectHistory::kAll) return false;
   const u64 bytes = format::object_image_bytes(head);
   AlignedBuffer image(std::max<u64>(bytes, 1));
-  ObjectCopies copies(medium, entry.place, head, entry.unclear, &overflow);
+  ObjectCopies copies(medium, entry, &overflow);
   PERDURA_TRY(complete_build(medium, entry.place, head, entry.build));
-  copies.set_build(entry.build);
   const LogPlace from{head.log_place, head.log_lines, head.identity, head.session};
   PERDURA_ASSIGN(const auto log, ObjectLog::create(medium, from, head.checkpoint));
   if (!copies.load(image.span()) || !log->recover(head.session)) return false;

@@ -66,7 +66,7 @@ ObjectDescription description_of(const object::ObjectTable::Entry& entry) {
           .owner_lives = object::is_running(entry.owner),
           .copy_writes = {entry.wear.copy_writes[0], entry.wear.copy_writes[1]},
           .log_writes = entry.wear.log_lines / head.log_lines,
-          .head_writes = head.sequence,
+          .head_writes = entry.head_writes(),
           .content = {}};
 }
 
@@ -118,15 +118,22 @@ class ObjectInspection final : public Inspection {
   }
 
   // Beside a writer an object may have the place of one whose head was read before that left it, or
-  // space that the store did not have yet.
+  // space that the store did not have yet. Or its head came to a place that had been read before:
+  // where two looks find the same objects it is not among those that are missing.
   Status read_versions() override {
+    std::vector<std::pair<u64, u64>> before;
     for (int looks = 0;; ++looks) {
       was_written_ = volume_.medium().has_writer();
       state_ = volume_.state();
       table_.emplace(volume_, record_.region);
       Status read = table_->read();
       const bool written = was_written_ || volume_.medium().has_writer();
-      if (read || !written || looks == kLooksMax) return read;
+      if (!written || looks == kLooksMax) return read;
+      std::vector<std::pair<u64, u64>> found;
+      for (const object::ObjectTable::Entry& each : table_->all())
+        found.emplace_back(each.head.identity, each.place);
+      if (read && looks != 0 && found == before) return read;
+      before = std::move(found);
       std::this_thread::sleep_for(kLookAgain);
       PERDURA_TRY(volume_.look_again());
     }
@@ -282,9 +289,10 @@ Result<bool> remove_object(std::string_view uri, std::string_view region, std::s
     PERDURA_ASSIGN(const format::RegionRecord record, region_with(*volume, region, name));
     object::ObjectTable table(*volume, record.region);
     PERDURA_TRY(table.read());
+    PERDURA_TRY(table.remove_stale());
     const object::ObjectTable::Entry entry = *table.find(name);
     PERDURA_TRY(check_overflow(*volume, record, entry.head, options, overflow));
-    object::ObjectCopies copies(volume->linear(), entry.place, entry.head, entry.unclear);
+    object::ObjectCopies copies(volume->linear(), entry);
     PERDURA_TRY(copies.remove());
     PERDURA_TRY(volume->end_session());
     return is_in_overflow(entry.head);

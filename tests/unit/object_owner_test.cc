@@ -265,7 +265,7 @@ TEST_P(ObjectOwners, AreWrittenWithTheirHeads) {
     value_or_throw(core->close());
     const ObjectHead head = core->head();
     removing = recording.size();
-    object::ObjectCopies copies(*medium->linear(), 0, head, 0);
+    object::ObjectCopies copies(*medium->linear(), {.place = 0, .head = head});
     value_or_throw(copies.remove());
   }
   const media::History history = recording.history();

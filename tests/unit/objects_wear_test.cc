@@ -25,6 +25,7 @@
 #include "region/volume.hpp"
 #include "store/inspect.hpp"
 #include "store/recovery.hpp"
+#include "store/versions.hpp"
 #include "support/expect_failure.hpp"
 #include "support/fellows.hpp"
 #include "support/files.hpp"
@@ -147,6 +148,26 @@ class ObjectsWear : public testing::TestWithParam<const char*> {
   u64 most(const std::string& name) const {
     const store::ObjectDescription object = described(name);
     return std::max({object.copy_writes[0], object.copy_writes[1], object.log_writes});
+  }
+  /// All places of the table, whether they have an object or not.
+  static std::vector<object::ObjectTable::Entry> table_of(const std::string& uri) {
+    auto medium = value_or_throw(media::open_medium(uri, {.read_only = true}));
+    const auto volume = value_or_throw(store::open_volume_to_read(std::move(medium.medium)));
+    std::vector<object::ObjectTable::Entry> found;
+    for (const format::Extent& extent : volume->extents(
+             format::ExtentKind::kObjectHeads, volume->regions().at(0).region)) {
+      AlignedBuffer bytes(extent.length);
+      value_or_throw(volume->medium().load_pages(extent.medium_offset, bytes.span()));
+      for (u64 at = 0; at < extent.length; at += format::kObjectHeadsBytes)
+        found.push_back(object::ObjectTable::entry_of(volume->medium(), extent.medium_offset + at,
+                                                      bytes.data() + at));
+    }
+    return found;
+  }
+  /// Heads of objects among them.
+  static u64 heads_in(const std::vector<object::ObjectTable::Entry>& table) {
+    return static_cast<u64>(std::ranges::count_if(
+        table, [](const auto& each) { return each.head.log_lines != 0; }));
   }
   static void call(Object<Hot>& hot, u64 times, u64& count) {
     for (u64 i = 0; i < times; ++i) ASSERT_EQ(hot.call<&Hot::next>(), ++count);
@@ -279,6 +300,78 @@ TEST_P(ObjectsWear, NoPlaceIsWrittenMuchMoreOften) {
   EXPECT_FALSE(value_or_throw(store::check(uri(), {})).damaged());
 }
 
+// The same of the table: its sixteen places, whoever has them. A session that does not level wear
+// goes on counting, and versions of checkpoints grow from place to place.
+TEST_P(ObjectsWear, NoPlaceOfTheTableIsWrittenMuchMoreOften) {
+  constexpr u64 kMoves = 10;
+  u64 count = 0;
+  u64 written = 0;
+  std::uint64_t version = 0;
+  for (int session = 0; session < 8; ++session) {
+    const u64 moves = session == 5 ? 0 : kMoves;
+    const bool dies = session % 2 == 1;
+    const auto live = [&]() -> std::string {
+      Objects objects = Objects::open(uri(), levelled(moves));
+      auto cold = objects.object<Hot>("cold", options());
+      std::optional<Object<Hot>> hot = objects.object<Hot>("hot", options());
+      std::uint64_t last = version;
+      for (u64 i = 1; i <= 400; ++i) {
+        if (hot->call<&Hot::next>() != count + i) return "it counts otherwise";
+        if (i % 10 != 0) continue;
+        const std::uint64_t now = hot->checkpoint();
+        if (now <= last) return "a version is not larger than the one before";
+        last = now;
+      }
+      if (!hot->read<&Hot::is_whole>()) return "it is not whole";
+      if ((objects.moves().heads == 0) != (moves == 0)) return "its head did as it was not told";
+      if (dies) ::kill(::getpid(), SIGKILL);
+      hot.reset();
+      objects.remove("hot");
+      return "";
+    };
+    EXPECT_EQ(in_child(live), "") << session;
+    count = dies ? count + 400 : 0;
+    const auto table = table_of(uri());
+    ASSERT_EQ(table.size(), 16u);
+    EXPECT_EQ(heads_in(table), dies ? 2u : 1u);
+    u64 most = 0, all = 0;
+    for (const auto& each : table) {
+      most = std::max(most, each.head_writes());
+      all += each.head_writes();
+      version = std::max(version, each.head.sequence);
+    }
+    if (!dies) version = 0;  // it is gone
+    EXPECT_GE(all, written + 240) << session << ": writes were forgotten";
+    EXPECT_LE(all, written + 600) << session << ": writes were counted that were none";
+    if (session < 5) {
+      EXPECT_LE(most, all / 16 + 3 * kMoves) << session;
+    }
+    written = all;
+  }
+  EXPECT_FALSE(value_or_throw(store::check(uri(), {})).damaged());
+}
+
+// Such a thing no crash leaves: who reads it does not choose one of them.
+TEST_P(ObjectsWear, OneHeadAtTwoPlacesIsDamage) {
+  {
+    Objects objects = Objects::open(uri(), levelled());
+    auto hot = objects.object<Hot>("hot", options());
+    u64 count = 0;
+    call(hot, 20, count);
+  }
+  const auto table = table_of(uri());
+  const auto& has = *std::ranges::max_element(table, {}, [](const auto& each) {
+    return each.head.log_lines != 0;
+  });
+  const auto& unused = table.at(&has == &table.at(9) ? 8 : 9);
+  FileBytes bytes = read_file(folder_.path("objects.pd"));
+  std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(has.place), format::kObjectHeadsBytes,
+              bytes.begin() + static_cast<std::ptrdiff_t>(unused.place));
+  write_file(folder_.path("objects.pd"), bytes);
+  expect_error([&] { (void)Objects::open(uri(), {}); }, Code::kCorrupt, "another one's identity");
+  EXPECT_TRUE(value_or_throw(store::check(uri(), {})).damaged());
+}
+
 // There is little free space, and what there is has been written as often: it stays.
 TEST_P(ObjectsWear, ItStaysWhereNoPlaceIsBetter) {
   ObjectsOptions tight = levelled();
@@ -325,6 +418,7 @@ TEST_P(ObjectsWear, SharedOnesAndThoseThatKeepAllCallsStay) {
     u64 count = 0;
     call(hot, 200, count);
     EXPECT_EQ(objects.moves().worn, 0u);
+    EXPECT_EQ(objects.moves().heads, 0u);
   }
   EXPECT_GE(described("hot").copy_writes[0], 40u);
   Objects objects = Objects::open(uri(), levelled());
@@ -335,6 +429,7 @@ TEST_P(ObjectsWear, SharedOnesAndThoseThatKeepAllCallsStay) {
   u64 count = 0;
   call(kept, 200, count);
   EXPECT_EQ(objects.moves().worn, 0u);
+  EXPECT_GE(objects.moves().heads, 5u) << "what keeps it is not at its place in the table";
   auto hot = objects.object<Hot>("hot", options());
   EXPECT_EQ(hot.call<&Hot::next>(), 201u);
   EXPECT_EQ(objects.moves().worn, 1u) << "it was worn when it was opened";
@@ -388,17 +483,32 @@ TEST_P(ObjectsWear, ACrashLeavesAllThatWasAnswered) {
       hot->level();
     }
     EXPECT_GT(value_or_throw(runtime->moves()).worn, 4u);
+    EXPECT_GT(value_or_throw(runtime->moves()).heads, 4u);
     runtime->abandon();
   }
   const media::History history = recording.history();
   const u64 size = history.size_after(history.calls().size());
-  u64 states = 0;
+  u64 states = 0, twice = 0;
   for_each_crash(
       history, begin, 3,
       [&](size_t end, const FileBytes& image) {
         write_file(folder_.path("crashed.pd"), image);
-        Objects objects = Objects::open(uri("crashed.pd"), levelled(2));
         ++states;
+        const u64 heads = heads_in(table_of(uri("crashed.pd")));
+        ASSERT_TRUE(heads == 1 || heads == 2) << end;
+        twice += heads == 2;
+        ASSERT_FALSE(value_or_throw(store::check(uri("crashed.pd"), {})).damaged()) << end;
+        const auto said = value_or_throw(store::describe(uri("crashed.pd"), {}));
+        ASSERT_EQ(said.regions.at(0).objects->size(), 1u) << end;
+        if (heads == 2 && twice % 4 == 0) {  // there is none left, nor one that comes back
+          value_or_throw(store::remove_object(uri("crashed.pd"), "", "hot", {}, {}));
+          ASSERT_EQ(heads_in(table_of(uri("crashed.pd"))), 0u) << end;
+          return;
+        }
+        ObjectsOptions how = levelled(2);
+        how.shared = twice % 4 == 1;
+        Objects objects = Objects::open(uri("crashed.pd"), how);
+        ASSERT_EQ(heads_in(table_of(uri("crashed.pd"))), 1u) << end;
         auto hot = objects.object<Hot>("hot", options());
         const u64 count = hot.read<&Hot::now>();
         ASSERT_GE(count, noted_by(answered, end)) << end;
@@ -410,6 +520,7 @@ TEST_P(ObjectsWear, ACrashLeavesAllThatWasAnswered) {
       },
       [] { return !HasFatalFailure(); });
   EXPECT_GT(states, 100u);
+  EXPECT_GT(twice, 10u) << "that had been moving";
 }
 
 }  // namespace

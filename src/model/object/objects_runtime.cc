@@ -338,6 +338,7 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::create(std::string_view name
   bool is_written = false;
   ObjectCore::Parts parts{.medium = &medium(),
                           .head_place = entry.place,
+                          .skipped = entry.skipped,
                           .head = entry.head,
                           .wear = entry.wear,
                           .free_places = free_places,
@@ -432,6 +433,7 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::recover(const ObjectTable::E
   bool is_written = false;
   ObjectCore::Parts parts{.medium = &medium(),
                           .head_place = now.place,
+                          .skipped = now.skipped,
                           .head = now.head,
                           .older = now.older,
                           .owner = now.owner,
@@ -505,10 +507,10 @@ Status ObjectsRuntime::remove(std::string_view name) {
   table_->note(entry);  // it may have no memory for what follows
   if (memory_) (void)memory_->note_change();
   note_left({entry.head, entry.owner, entry.wear, {}});
-  object::ObjectCopies copies(medium(), entry.place, entry.head, entry.unclear);
+  object::ObjectCopies copies(medium(), entry);
   copies.set_free_places(worn_free_places(&entry.head));
   PERDURA_TRY(noting_heads(copies.remove()));
-  table_->note_removed(entry, copies.head().sequence, copies.unclear());
+  table_->note_removed(entry, copies.entry());
   note_change();
   return {};
 }

@@ -183,6 +183,7 @@ class ObjectsRuntime : private object::Residence {
   Status resize_open(OpenObject& object, u64 bytes);
   // --- how often places were written (objects_wear.cc)
   Result<bool> move_to_least_worn(OpenObject& object);
+  Result<bool> move_head_to_least_worn(OpenObject& object);
   std::optional<object::ObjectCore::Places> least_worn_places(const format::ObjectHead& head);
   void note_left(const format::ObjectSlot& before);
   std::vector<format::ObjectFreePlace> worn_free_places(

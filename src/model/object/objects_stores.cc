@@ -129,6 +129,7 @@ Status ObjectsRuntime::open_region(const ObjectsOptions& options, const OpenMedi
   if (!memory_) {
     table_ = std::make_unique<ObjectTable>(volume, region_, bytes_max_);
     PERDURA_TRY(table_->read());
+    PERDURA_TRY(table_->remove_stale());
   }
   if (!options.overflow.empty()) {
     PERDURA_TRY(find_overflow(options, open_overflow,

@@ -36,8 +36,9 @@ void ObjectsRuntime::level(OpenObject& object) {
     if (!core.is_idle()) return {};
     if (!core.is_away() && !core.keeps_all_calls())
       if (Result<bool> moved = move_to_least_worn(object); moved && *moved) ++moves_.worn;
-    const ObjectSlot now = core.newest();
-    core.say_when_worn(object::most_writes(now.head, now.wear) + wear_moves_);
+    if (!core.is_away() && !core.has_failed())
+      if (Result<bool> moved = move_head_to_least_worn(object); moved && *moved) ++moves_.heads;
+    core.say_when_worn(core.most_writes() + wear_moves_);
     return {};
   });
 }
@@ -71,6 +72,24 @@ Result<bool> ObjectsRuntime::move_to_least_worn(OpenObject& object) {
   const ObjectHead known = entry.head;  // as long as it says so, a copy in the overflow store too
   entry.head = core.settled_head();
   table_->note_moved(known, entry);
+  return true;
+}
+
+// The same, in the table.
+Result<bool> ObjectsRuntime::move_head_to_least_worn(OpenObject& object) {
+  ObjectCore& core = object.core();
+  const u64 writes = core.head_writes();
+  if (writes < wear_moves_) return false;
+  const std::optional<ObjectTable::Entry> to = table_->take_unused(writes - wear_moves_);
+  if (!to) return false;
+  Result<ObjectTable::Entry> moved = guarded([&] { return core.move_head(*to); });
+  if (!moved && !core.has_failed()) {
+    table_->give_up(*to);
+    return moved.failure();
+  }
+  PERDURA_ASSIGN(const ObjectTable::Entry left, noting_heads(std::move(moved)));
+  const ObjectHead known = table_->find(core.name())->head;
+  table_->note_head_moved(known, core.settled_entry(), left);
   return true;
 }
 

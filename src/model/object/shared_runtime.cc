@@ -63,6 +63,7 @@ Status ObjectsRuntime::catch_up() {
     const object::ObjectMemory live = value_or_throw(memory_->memory_of(*block));
     return ObjectTable::Live{live.control().head.copy(), memory_->kept(*block)};
   }));
+  PERDURA_TRY(table_->remove_stale());
   table_is_of_ = changes;
   return check_away();
 }
@@ -105,6 +106,7 @@ Result<std::shared_ptr<OpenObject>> ObjectsRuntime::join_named(
   PERDURA_ASSIGN(auto core,
                  ObjectCore::join({.medium = &medium(),
                                    .head_place = entry.place,
+                                   .skipped = entry.skipped,
                                    .head = entry.head,
                                    .session = seen.control().session,
                                    .build = program_.of(type),

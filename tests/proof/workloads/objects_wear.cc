@@ -70,6 +70,23 @@ void relaxed(Run& run) {
 const Registration kRelaxed({"objects-wear-relaxed", "objects whose calls are relaxed move",
                              relaxed});
 
+// Of one that keeps all calls the head alone moves.
+void recorded(Run& run) {
+  run.level_wear(2);
+  ObjectOptions kept = options();
+  kept.history = ObjectHistory::kAll;
+  kept.callers = 4;
+  kept.archive_bytes = 1 << 16;
+  for (u64 session = 0; session < 3; ++session) {
+    run.open_objects();
+    some_calls(run, run.objects().object("kept", kept), 10);
+    if (session % 2 == 0) run.kill();
+    else run.close();
+  }
+}
+const Registration kRecorded({"objects-wear-recorded", "the heads of objects that keep all calls move",
+                              recorded});
+
 // A move that fails says so to the next call, which is the last one of its session.
 void refused(Run& run, bool is_written) {
   run.level_wear(1);
