@@ -44,11 +44,12 @@ enum class ObjectHistory : u64 {
 
 /// A place in a region's table of objects is two slots: the whole one with the higher sequence
 /// counts. Sequences go on from object to object of a place, so what an earlier one left never
-/// counts again.
+/// counts again. A head that comes from another place goes on with the higher one of both; where a
+/// crash leaves it in both places that with the higher sequence counts.
 struct ObjectHead {
   u64 checksum;  ///< of the rest
   u64 magic;
-  u64 sequence;       ///< one more than the other slot's; its lowest bit says the slot
+  u64 sequence;       ///< more than the other slot's; its lowest bit says the slot
   u64 identity;       ///< no two objects of a region ever have the same
   u64 session;        ///< whose entries follow
   u64 bytes;          ///< of the state
@@ -90,7 +91,8 @@ struct ObjectOwner {
 static_assert(sizeof(ObjectOwner) == 48);
 
 /// How often an object's places were written, by it and by those that had them before; behind its
-/// owner, and the same holds. The slots themselves were written as often as the sequence says.
+/// owner, and the same holds. The slots themselves were written as often as the sequence says, where
+/// free places (below) do not say otherwise.
 struct ObjectWear {
   u64 checksum;        ///< of the rest, and of the sequence of its head
   u64 copy_writes[2];  ///< checkpoints that were written at each copy's place
