@@ -157,7 +157,7 @@ Status ObjectTable::read(const FindLive& find_live) {
       if (!counts_on(entry.head)) return damaged(entry.place, "counts further than a store does");
       note_wear(entry, bytes.data() + at);
       next_identity_ = std::max(next_identity_, entry.head.identity + 1);
-      if (entry.head.log_lines == 0) unused_.push_back(entry);
+      if (entry.head.log_lines == 0) add_unused(entry);
       else found.push_back(entry);
     }
   }
@@ -202,6 +202,7 @@ Status ObjectTable::remove_stale() {
     PERDURA_TRY(left.remove());
     add_unused(left.entry());
   }
+  reserve();
   return {};
 }
 
@@ -292,11 +293,11 @@ void ObjectTable::give_up(const Entry& entry) noexcept {
   add_unused(entry);
 }
 
-void ObjectTable::add_unused(Entry entry) noexcept {
-  const u64 sequence = entry.head.sequence;
-  entry.head = {};
-  entry.head.sequence = sequence;
-  unused_.push_back(entry);
+// Of the last head there nothing else counts any more.
+void ObjectTable::add_unused(const Entry& last) {
+  Entry unused{.place = last.place, .unclear = last.unclear, .skipped = last.skipped};
+  unused.head.sequence = last.head.sequence;
+  unused_.push_back(unused);
 }
 
 void ObjectTable::note(const Entry& entry) noexcept {

@@ -110,7 +110,7 @@ class ObjectTable {
   Status claim(const Entry& entry);
   void claim_stand_ins();
   void note_wear(const Entry& entry, const std::byte* slots);
-  void add_unused(Entry entry) noexcept;
+  void add_unused(const Entry& last);
   void reserve();
   Failure damaged(u64 place, const char* what) const;
 
