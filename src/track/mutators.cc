@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <immintrin.h>
 #include <pthread.h>
-#include <sched.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -262,7 +261,7 @@ void Mutators::await_operations() const {
       }
       const u64 waited_ns = now_ns() - begin;
       if (waited_ns < kLongWaitNs / 10) {
-        ::sched_yield();
+        give_way();
         continue;
       }
       const timespec pause{0, 1'000'000};
