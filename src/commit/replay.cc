@@ -17,6 +17,7 @@ using region::HomeMap;
 constexpr u64 kWindowPages = kPageBytes / sizeof(u64);
 constexpr u64 kWindowBytes = kWindowPages * kPageBytes;
 constexpr u64 kBatchBytes = 128 * kMiB;  ///< of log, loaded at once
+constexpr u64 kKeptBytes = 32 * kMiB;    ///< of the memory for it, from one replay to the next
 constexpr u64 kPrefetchRuns = 16;
 constexpr u64 kPrefetchLines = 4;
 constexpr u64 kReadGapBytes = 64 * kKiB;
@@ -103,6 +104,7 @@ Replay::Replay(region::Volume& volume, u64 region_bytes)
     : volume_(volume),
       medium_(volume.linear()),
       region_bytes_(region_bytes),
+      image_(volume),
       queue_(medium_.queue()) {}
 
 Status Replay::run(std::shared_ptr<const HomeMap> home,
@@ -249,18 +251,18 @@ Status Replay::replay_blocks(std::span<const log::BlockRef> blocks) {
   for (const log::BlockRef& block : blocks) segments.push_back(volume_.segment_of(block.offset));
   std::sort(segments.begin(), segments.end());
   segments.erase(std::unique(segments.begin(), segments.end()), segments.end());
-  log::Image image(volume_);
-  PERDURA_TRY(image.load(segments));
+  PERDURA_TRY(image_.load(segments));
   index_->clear();
   for (const log::BlockRef& block : blocks) {
-    if (!log::block_fits(medium_, block.offset, image.at(block.offset)))
+    if (!log::block_fits(medium_, block.offset, image_.at(block.offset)))
       return Failure{Code::kCorrupt, "the log block at offset " + std::to_string(block.offset) +
                                          " of '" + volume_.name() +
                                          "' does not fit its checksum any more"};
-    PERDURA_TRY(index_->add(image, block));
+    PERDURA_TRY(index_->add(image_, block));
   }
   Status done = write_windows(*index_);
   index_->clear();
+  image_.keep_at_most(kKeptBytes);
   return done;
 }
 

@@ -99,6 +99,7 @@ class Replay {
   std::shared_ptr<const region::HomeMap> home_;
   std::unique_ptr<track::DirtyMap> touched_;  ///< NVM: pages to recompute
   std::unique_ptr<LineIndex> index_;          ///< block media
+  log::Image image_;                          ///< block media: the log
   AlignedBuffer buffers_[2];                  ///< block media: a window of pages and its table page
   /// After the buffers: it waits for the writes of a replay that failed before these go.
   std::unique_ptr<media::WriteQueue> queue_;

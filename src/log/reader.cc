@@ -360,12 +360,16 @@ Status Image::load(const std::vector<u64>& offsets, const std::function<void(u64
     for (u64 offset : offsets) visit(offset);
     return {};
   }
+  segments_.clear();
   if (offsets.empty()) return {};
   std::vector<media::ReadRequest> requests;
   // One range, so that the kernel can back it with large pages, or in one go with small ones.
-  PERDURA_ASSIGN(memory_, Mapping::anonymous(offsets.size() * segment_bytes_));
-  ::madvise(memory_.as(), memory_.length(),
-            memory_.length() < region::kHugeBytes ? MADV_POPULATE_WRITE : MADV_HUGEPAGE);
+  if (memory_.length() < offsets.size() * segment_bytes_) {
+    memory_ = {};
+    PERDURA_ASSIGN(memory_, Mapping::anonymous(offsets.size() * segment_bytes_));
+    ::madvise(memory_.as(), memory_.length(),
+              memory_.length() < region::kHugeBytes ? MADV_POPULATE_WRITE : MADV_HUGEPAGE);
+  }
   for (u64 offset : offsets) {
     std::byte* const bytes = memory_.as() + segments_.size() * segment_bytes_;
     segments_.push_back({offset, bytes});

@@ -23,12 +23,17 @@ class Image {
   enum class Where { kAsTheMediumHasIt, kInMemory };
   explicit Image(region::Volume& volume, Where where = Where::kAsTheMediumHasIt);
 
-  /// Load the segments at `offsets`; NVM needs no loading. Calls visit(offset) for each, while
-  /// later ones are still being read.
+  /// Load the segments at `offsets`, in place of what was loaded before; NVM needs no loading. Calls
+  /// visit(offset) for each, while later ones are still being read.
   Status load(
       const std::vector<u64>& offsets, const std::function<void(u64 offset)>& visit = [](u64) {});
   /// The bytes at a medium offset inside a loaded segment.
   const std::byte* at(u64 offset) const;
+  /// Of memory it keeps no more than that for the next load().
+  void keep_at_most(u64 bytes) {
+    segments_.clear();
+    if (memory_.length() > bytes) memory_ = {};
+  }
 
  private:
   struct Loaded {
