@@ -24,8 +24,12 @@ u64 next_state_id() {
   return next++;
 }
 
+// Sums of these are compared: so contents that two places exchange must not give the same one.
 u64 hash_of(u64 place, const std::byte* bytes, u64 length) {
-  return checksum(bytes, length) * 0x9e3779b97f4a7c15 + (place + 1) * 0xbf58476d1ce4e5b9;
+  u64 hash = checksum(bytes, length) * 0x9e3779b97f4a7c15 + (place + 1) * 0xbf58476d1ce4e5b9;
+  hash = (hash ^ hash >> 30) * 0xbf58476d1ce4e5b9;
+  hash = (hash ^ hash >> 27) * 0x94d049bb133111eb;
+  return hash ^ hash >> 31;
 }
 
 }  // namespace

@@ -127,7 +127,7 @@ class CrashState {
   struct Torn {
     u64 offset;
     u64 length;
-    u64 undecided;  ///< atoms of it
+    u64 undecided;                  ///< atoms of it
     std::vector<Content> contents;  ///< those it is not
   };
   CrashState() = default;

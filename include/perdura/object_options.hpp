@@ -102,9 +102,9 @@ struct ObjectDescription {
 
 /// Since the objects were opened.
 struct ObjectMoves {
-  std::uint64_t out = 0;   ///< to the overflow store
-  std::uint64_t home = 0;  ///< from there
-  std::uint64_t worn = 0;  ///< within the store, from places that were written more often
+  std::uint64_t out = 0;    ///< to the overflow store
+  std::uint64_t home = 0;   ///< from there
+  std::uint64_t worn = 0;   ///< within the store, from places that were written more often
   std::uint64_t heads = 0;  ///< of an object's head in the store's table, for the same reason
 };
 

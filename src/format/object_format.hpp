@@ -91,8 +91,8 @@ struct ObjectOwner {
 static_assert(sizeof(ObjectOwner) == 48);
 
 /// How often an object's places were written, by it and by those that had them before; behind its
-/// owner, and the same holds. The slots themselves were written as often as the sequence says, where
-/// free places (below) do not say otherwise.
+/// owner, and the same holds. The slots themselves were written as often as the sequence says,
+/// where free places (below) do not say otherwise.
 struct ObjectWear {
   u64 checksum;        ///< of the rest, and of the sequence of its head
   u64 copy_writes[2];  ///< checkpoints that were written at each copy's place

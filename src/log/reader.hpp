@@ -23,8 +23,8 @@ class Image {
   enum class Where { kAsTheMediumHasIt, kInMemory };
   explicit Image(region::Volume& volume, Where where = Where::kAsTheMediumHasIt);
 
-  /// Load the segments at `offsets`, in place of what was loaded before; NVM needs no loading. Calls
-  /// visit(offset) for each, while later ones are still being read.
+  /// Load the segments at `offsets`, in place of what was loaded before; NVM needs no loading.
+  /// Calls visit(offset) for each, while later ones are still being read.
   Status load(
       const std::vector<u64>& offsets, const std::function<void(u64 offset)>& visit = [](u64) {});
   /// The bytes at a medium offset inside a loaded segment.

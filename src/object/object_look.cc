@@ -95,8 +95,7 @@ Result<ObjectLook> look_at(media::LinearMedium& medium, const ObjectTable::Entry
   ObjectLook look;
   PERDURA_ASSIGN(look.functions, function_names(medium, head));
   if (is_in_overflow(head) && overflow == nullptr) return look;
-  PERDURA_ASSIGN(look.callers,
-                 callers_in(ObjectCopies(medium, entry, overflow)));
+  PERDURA_ASSIGN(look.callers, callers_in(ObjectCopies(medium, entry, overflow)));
   PERDURA_TRY(look_at_log(is_in_overflow(head) ? overflow->medium() : medium, entry, look));
   if (head.history != format::ObjectHistory::kAll) return look;
   PERDURA_TRY(

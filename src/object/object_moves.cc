@@ -108,7 +108,8 @@ void ObjectCore::note_wear() {
 }
 
 u64 ObjectCore::most_writes_of(const format::ObjectSlot& slot) const {
-  return std::max(object::most_writes(slot.head, slot.wear), slot.head.sequence - copies_.skipped());
+  return std::max(object::most_writes(slot.head, slot.wear),
+                  slot.head.sequence - copies_.skipped());
 }
 
 void ObjectCore::say_when_worn(u64 writes) {
@@ -151,6 +152,8 @@ Result<ObjectTable::Entry> ObjectCore::move_head(const ObjectTable::Entry& to) {
   ObjectTable::Entry left_there;
   PERDURA_TRY(execute_alone(true, [&]() -> Status {
     const NotCancelled not_cancelled;
+    // One that could not be written and is there all the same has the sequence of the first there.
+    PERDURA_TRY(copies_.clear_next_head());
     ObjectCopies left = copies_.move_head(to);
     PERDURA_TRY(or_fail([&]() -> Status {
       PERDURA_TRY(write_checkpoint());

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "base/aligned_buffer.hpp"
@@ -33,8 +34,8 @@ bool counts_on(const ObjectHead& head) {
 std::vector<format::ObjectFreePlace> free_places_behind(const ObjectHead& head,
                                                         const std::byte* slots) {
   const std::byte* const slot = slots + head.sequence % 2 * format::kObjectHeadBytes;
-  return free_places_found(head, *reinterpret_cast<const format::ObjectFreePlaces*>(
-                                     slot + sizeof(format::ObjectSlot)));
+  return free_places_found(
+      head, *reinterpret_cast<const format::ObjectFreePlaces*>(slot + sizeof(format::ObjectSlot)));
 }
 
 // How often heads had been written at the place with this one.
@@ -44,11 +45,18 @@ u64 writes_with(const ObjectHead& head, u64 place, const std::byte* slots, u64 o
   return otherwise;
 }
 
-// What is said behind the newest head may be torn: it was written once more than the other one.
+bool is_zeros(const std::byte* at, u64 length) {
+  return std::all_of(at, at + length, [](std::byte each) { return each == std::byte{0}; });
+}
+
+// What is said behind the newest head may be torn: it was written once more than the other one, or
+// is the first one there.
 u64 skipped_at(const ObjectTable::Entry& entry, const std::byte* slots) {
+  const u64 other = (entry.head.sequence + 1) % 2 * format::kObjectHeadBytes;
   u64 writes = entry.head.sequence;
   if (entry.older.magic != 0)
     writes = writes_with(entry.older, entry.place, slots, entry.older.sequence) + 1;
+  else if (entry.head.magic != 0 && is_zeros(slots + other, sizeof(ObjectHead))) writes = 1;
   if (entry.head.magic != 0) writes = writes_with(entry.head, entry.place, slots, writes);
   return entry.head.sequence - writes;
 }
@@ -177,7 +185,8 @@ Status ObjectTable::claim_all(const std::vector<Entry>& found) {
   for (const Entry& each : found) {
     const ObjectHead& counts = newest[each.head.identity]->head;
     if (&counts == &each.head) PERDURA_TRY(claim(each));
-    else if (counts.sequence != each.head.sequence && std::ranges::equal(counts.name, each.head.name))
+    else if (counts.sequence != each.head.sequence &&
+             std::ranges::equal(counts.name, each.head.name))
       stale_.push_back(each);
     else return damaged(each.place, "has another one's identity");
   }
@@ -274,18 +283,40 @@ Result<ObjectTable::Entry> ObjectTable::new_entry() {
       unused_.push_back({.place = made.medium_offset + at});
   }
   reserve();
-  Entry entry = *take_unused(~u64{0});
+  Entry entry = take(std::ranges::min_element(unused_, {}, &Entry::head_writes));
   entry.head.magic = format::kObjectMagic;
   entry.head.identity = next_identity_++;
   return entry;
 }
 
 std::optional<ObjectTable::Entry> ObjectTable::take_unused(u64 writes_max) {
-  const auto least = std::ranges::min_element(unused_, {}, &Entry::head_writes);
-  if (least == unused_.end() || least->head_writes() > writes_max) return std::nullopt;
-  const Entry taken = *least;
-  unused_.erase(least);
+  const auto is_newest = [this](const Entry& each) {
+    return each.head.identity + 1 == next_identity_;
+  };
+  const auto newest =
+      std::ranges::count_if(objects_, is_newest) + std::ranges::count_if(unused_, is_newest);
+  const auto measure = [&](const Entry& each) {
+    return std::pair(newest == 1 && is_newest(each), each.head_writes());
+  };
+  const auto least = std::ranges::min_element(unused_, {}, measure);
+  if (least == unused_.end() || measure(*least) > std::pair(false, writes_max)) return std::nullopt;
+  return take(least);
+}
+
+ObjectTable::Entry ObjectTable::take(std::vector<Entry>::iterator unused) {
+  const Entry taken = *unused;
+  unused_.erase(unused);
   return taken;
+}
+
+std::vector<ObjectTable::Gone> ObjectTable::gone() const {
+  std::set<u64> are_there;
+  for (const Entry& each : objects_) are_there.insert(each.head.identity);
+  std::vector<Gone> gone;
+  for (const Entry& each : unused_)
+    if (each.head.identity != 0 && !are_there.contains(each.head.identity))
+      gone.push_back({each.place, each.head.identity, each.head.sequence});
+  return gone;
 }
 
 void ObjectTable::give_up(const Entry& entry) noexcept {
@@ -297,6 +328,7 @@ void ObjectTable::give_up(const Entry& entry) noexcept {
 void ObjectTable::add_unused(const Entry& last) {
   Entry unused{.place = last.place, .unclear = last.unclear, .skipped = last.skipped};
   unused.head.sequence = last.head.sequence;
+  unused.head.identity = last.head.identity;
   unused_.push_back(unused);
 }
 

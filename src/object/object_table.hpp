@@ -74,8 +74,16 @@ class ObjectTable {
   /// A place in the table for an object that is new: `head` has its sequence and identity.
   Result<Entry> new_entry();
   /// The place of the table that nobody has and where heads were written least, for an object that
-  /// moves there; nothing: each was written more often than `writes_max`.
+  /// moves there; nothing: each was written more often than `writes_max`. The last head that has
+  /// the highest identity stays: what comes to have one goes on from there.
   std::optional<Entry> take_unused(u64 writes_max);
+  /// Of the last heads of places that nobody has, those whose object has no other place. Of one
+  /// that moved while it was read there is another such head when it is read again.
+  struct Gone {
+    u64 place, identity, sequence;
+    bool operator==(const Gone&) const = default;
+  };
+  std::vector<Gone> gone() const;
   /// It is not made after all: nothing has been written to its place, nor to what its head names.
   void give_up(const Entry& entry) noexcept;
   /// The region's own; the heads say what of it is free.
@@ -110,6 +118,7 @@ class ObjectTable {
   Status claim(const Entry& entry);
   void claim_stand_ins();
   void note_wear(const Entry& entry, const std::byte* slots);
+  Entry take(std::vector<Entry>::iterator unused);
   void add_unused(const Entry& last);
   void reserve();
   Failure damaged(u64 place, const char* what) const;
@@ -117,7 +126,7 @@ class ObjectTable {
   region::Volume& volume_;
   const u32 region_;
   std::vector<Entry> objects_;
-  std::vector<Entry> unused_;  ///< places in the table, with the sequence of the last head there
+  std::vector<Entry> unused_;  ///< places in the table, with what the last head there leaves
   std::vector<Entry> stale_;
   ObjectSpace space_;
   PlaceWear wear_;

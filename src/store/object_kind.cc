@@ -118,10 +118,10 @@ class ObjectInspection final : public Inspection {
   }
 
   // Beside a writer an object may have the place of one whose head was read before that left it, or
-  // space that the store did not have yet. Or its head came to a place that had been read before:
-  // where two looks find the same objects it is not among those that are missing.
+  // space that the store did not have yet. Or its head came to a place that had been read before,
+  // and is in none that was: then there is another head that says it has gone.
   Status read_versions() override {
-    std::vector<std::pair<u64, u64>> before;
+    std::vector<object::ObjectTable::Gone> before;
     for (int looks = 0;; ++looks) {
       was_written_ = volume_.medium().has_writer();
       state_ = volume_.state();
@@ -129,11 +129,9 @@ class ObjectInspection final : public Inspection {
       Status read = table_->read();
       const bool written = was_written_ || volume_.medium().has_writer();
       if (!written || looks == kLooksMax) return read;
-      std::vector<std::pair<u64, u64>> found;
-      for (const object::ObjectTable::Entry& each : table_->all())
-        found.emplace_back(each.head.identity, each.place);
-      if (read && looks != 0 && found == before) return read;
-      before = std::move(found);
+      std::vector<object::ObjectTable::Gone> gone = table_->gone();
+      if (read && looks != 0 && gone == before) return read;
+      before = std::move(gone);
       std::this_thread::sleep_for(kLookAgain);
       PERDURA_TRY(volume_.look_again());
     }

@@ -78,7 +78,9 @@ std::set<std::pair<bool, bool>> found_again(bool looks, u64 written_at) {
 
 using Pairs = std::set<std::pair<bool, bool>>;
 
-TEST(CrashStates, ARecordIsWholeOrTorn) { EXPECT_EQ(found_in(one_write()), (std::set{false, true})); }
+TEST(CrashStates, ARecordIsWholeOrTorn) {
+  EXPECT_EQ(found_in(one_write()), (std::set{false, true}));
+}
 
 TEST(CrashStates, WhatWasFoundHoldsAfterTheNextFailure) {
   EXPECT_EQ(found_again(true, 0), (Pairs{{false, false}, {true, true}}));

@@ -154,8 +154,8 @@ class ObjectsWear : public testing::TestWithParam<const char*> {
     auto medium = value_or_throw(media::open_medium(uri, {.read_only = true}));
     const auto volume = value_or_throw(store::open_volume_to_read(std::move(medium.medium)));
     std::vector<object::ObjectTable::Entry> found;
-    for (const format::Extent& extent : volume->extents(
-             format::ExtentKind::kObjectHeads, volume->regions().at(0).region)) {
+    for (const format::Extent& extent :
+         volume->extents(format::ExtentKind::kObjectHeads, volume->regions().at(0).region)) {
       AlignedBuffer bytes(extent.length);
       value_or_throw(volume->medium().load_pages(extent.medium_offset, bytes.span()));
       for (u64 at = 0; at < extent.length; at += format::kObjectHeadsBytes)
@@ -166,8 +166,8 @@ class ObjectsWear : public testing::TestWithParam<const char*> {
   }
   /// Heads of objects among them.
   static u64 heads_in(const std::vector<object::ObjectTable::Entry>& table) {
-    return static_cast<u64>(std::ranges::count_if(
-        table, [](const auto& each) { return each.head.log_lines != 0; }));
+    return static_cast<u64>(
+        std::ranges::count_if(table, [](const auto& each) { return each.head.log_lines != 0; }));
   }
   static void call(Object<Hot>& hot, u64 times, u64& count) {
     for (u64 i = 0; i < times; ++i) ASSERT_EQ(hot.call<&Hot::next>(), ++count);
@@ -360,9 +360,8 @@ TEST_P(ObjectsWear, OneHeadAtTwoPlacesIsDamage) {
     call(hot, 20, count);
   }
   const auto table = table_of(uri());
-  const auto& has = *std::ranges::max_element(table, {}, [](const auto& each) {
-    return each.head.log_lines != 0;
-  });
+  const auto& has = *std::ranges::max_element(
+      table, {}, [](const auto& each) { return each.head.log_lines != 0; });
   const auto& unused = table.at(&has == &table.at(9) ? 8 : 9);
   FileBytes bytes = read_file(folder_.path("objects.pd"));
   std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(has.place), format::kObjectHeadsBytes,

@@ -84,8 +84,8 @@ void recorded(Run& run) {
     else run.close();
   }
 }
-const Registration kRecorded({"objects-wear-recorded", "the heads of objects that keep all calls move",
-                              recorded});
+const Registration kRecorded({"objects-wear-recorded",
+                              "the heads of objects that keep all calls move", recorded});
 
 // A move that fails says so to the next call, which is the last one of its session.
 void refused(Run& run, bool is_written) {
