@@ -47,6 +47,7 @@ class Keeper {
       : context_(context), uri_(context.uri(place, way)) {
     const std::string program =
         std::string(way) == "compiled" || std::string(way) == "by_hand" ? way : "plain";
+    const PinnedScope where_its_user_runs_it(kAnyCpu);
     child_ = std::make_unique<ChildProcess>(
         ChildProcess::kCommand, ChildArguments{PERDURA_UNMODIFIED "/keep-" + program, structure,
                                                way, uri_, std::to_string(records)});

@@ -39,6 +39,7 @@ class DemoRuns {
     while (runs_.size() < static_cast<std::size_t>(context_.scale(5, 3))) {
       context_.progress("demonstration, run {}", runs_.size() + 1);
       const std::string figures = context_.path(Place::kDisk, "figures");
+      const PinnedScope where_its_user_runs_it(kAnyCpu);
       ChildProcess demo(ChildProcess::kCommand,
                         {PERDURA_DEMO, "--kills", "0", "--limit-mb", context_.scale("300", "60"),
                          "--store", context_.uri(Place::kDisk, "index"), "--json", figures});
@@ -101,6 +102,7 @@ class MallocPrograms {
                               std::string("PERDURA_CHECKPOINT_MS=") + checkpoint_ms};
     if (!library.empty()) command.push_back("LD_PRELOAD=" + library);
     command.push_back(PERDURA_PROGRAMS "/malloc-" + std::string(load_.name));
+    const PinnedScope where_its_user_runs_it(kAnyCpu);
     command.insert(command.end(), load_.arguments.begin(), load_.arguments.end());
     ChildProcess program(ChildProcess::kCommand, command);
     std::istringstream line(program.read_line());
