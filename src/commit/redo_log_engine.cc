@@ -485,7 +485,11 @@ void RedoLogEngine::wait_for_replay(std::unique_lock<std::mutex>& lock) {
 Status RedoLogEngine::replay(const std::vector<log::LoggedVersion>& versions, bool again) {
   const u64 newest = versions.back().number;
   const auto writing = config_.guard->writing();  // also while what failed is still in flight
-  Replay replay(*config_.volume, config_.region->limit());
+  // Where it fails it waits for the writes that are in flight, and is not used again.
+  std::unique_ptr<Replay> replay = std::exchange(replay_, nullptr);
+  if (replay == nullptr)
+    replay = std::make_unique<Replay>(*config_.volume, config_.region->limit(), config_.mutators);
+  u64 home_bytes = 0;
   // An update of the superblock that failed may be on the medium all the same, and then recovery
   // does not look for these versions in the log: their older lines must not come home again.
   const auto news = std::find_if(versions.begin(), versions.end(), [this](const auto& version) {
@@ -495,9 +499,10 @@ Status RedoLogEngine::replay(const std::vector<log::LoggedVersion>& versions, bo
     // Before their lines are home the superblock knows that they were durable: else rot in their
     // log would be taken for a checkpoint that a crash cut short, and the version before for whole.
     PERDURA_TRY(config_.volume->confirm(config_.region->id(), newest));
-    const Status done = replay.run(config_.region->home(), {news, versions.end()}, again);
-    for (const u64 page : replay.damaged()) config_.guard->note_in_version(page);
+    const Status done = replay->run(config_.region->home(), {news, versions.end()}, again);
+    for (const u64 page : replay->damaged()) config_.guard->note_in_version(page);
     if (!done) return copy_of(done.failure());
+    home_bytes = replay->home_bytes();
     // Barrier: the home image is durable before the superblock says that the log is not needed.
     PERDURA_TRY(config_.volume->medium().barrier(PERDURA_SITE("home image")));
     home_version_ = newest;
@@ -505,8 +510,9 @@ Status RedoLogEngine::replay(const std::vector<log::LoggedVersion>& versions, bo
   PERDURA_TRY(config_.volume->set_replayed(config_.region->id(), newest,
                                            config_.space->live_generation_after(newest)));
   retire(newest);
+  replay_ = std::move(replay);
   std::lock_guard lock(mutex_);
-  home_bytes_ += replay.home_bytes();
+  home_bytes_ += home_bytes;
   return {};
 }
 

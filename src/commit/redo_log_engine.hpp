@@ -141,9 +141,10 @@ class RedoLogEngine final : public Engine {
   u64 replay_that_failed_ = 0;  ///< whose failure that is, or was
   /// The last replay did not end well, or the first one may follow one that a crash cut short.
   bool replay_torn_ = false;
-  bool replay_failed_ = false;  ///< the last one
-  u64 home_version_ = 0;        ///< whole and durable at home; of the replay thread
-  Scrub scrub_;                 ///< of the replay thread
+  bool replay_failed_ = false;      ///< the last one
+  u64 home_version_ = 0;            ///< whole and durable at home; of the replay thread
+  std::unique_ptr<Replay> replay_;  ///< the last one, if it succeeded; of the replay thread
+  Scrub scrub_;                     ///< of the replay thread
   bool scrubbing_;
   std::chrono::steady_clock::time_point next_scrub_;
   bool stopping_ = false;

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <utility>
 
 #include "base/assert.hpp"
 #include "base/checksum.hpp"
+#include "base/clock.hpp"
+#include "base/spin.hpp"
 
 namespace perdura::commit {
 namespace {
@@ -17,7 +20,8 @@ using region::HomeMap;
 constexpr u64 kWindowPages = kPageBytes / sizeof(u64);
 constexpr u64 kWindowBytes = kWindowPages * kPageBytes;
 constexpr u64 kBatchBytes = 128 * kMiB;  ///< of log, loaded at once
-constexpr u64 kKeptBytes = 32 * kMiB;    ///< of the memory for it, from one replay to the next
+constexpr u64 kKeptBytes = 32 * kMiB;    ///< of it: memory for more is given back
+constexpr u64 kStopNsMax = 20'000'000;
 constexpr u64 kPrefetchRuns = 16;
 constexpr u64 kPrefetchLines = 4;
 constexpr u64 kReadGapBytes = 64 * kKiB;
@@ -100,25 +104,33 @@ void LineIndex::clear() {
   entries_.resize(1);
 }
 
-Replay::Replay(region::Volume& volume, u64 region_bytes)
+Replay::Replay(region::Volume& volume, u64 region_bytes, const track::Mutators* mutators)
     : volume_(volume),
       medium_(volume.linear()),
       region_bytes_(region_bytes),
-      image_(volume),
+      mutators_(mutators),
       queue_(medium_.queue()) {}
 
 Status Replay::run(std::shared_ptr<const HomeMap> home,
                    std::span<const log::LoggedVersion> versions, bool after_crash) {
   after_crash_ = after_crash;
   home_ = std::move(home);
+  home_bytes_ = 0;
+  damaged_.clear();
+  Status done = bring_home(versions);
+  home_.reset();
+  return done;
+}
+
+Status Replay::bring_home(std::span<const log::LoggedVersion> versions) {
   if (medium_.geometry().byte_addressable) {
-    if (after_crash) {
+    if (after_crash_) {
       PERDURA_ASSIGN(track::DirtyMap touched, track::DirtyMap::create(region_bytes_));
       touched_ = std::make_unique<track::DirtyMap>(std::move(touched));
     }
     for (const log::LoggedVersion& version : versions)
       for (const log::BlockRef& block : version.blocks) PERDURA_TRY(replay_nvm(block));
-    if (after_crash) PERDURA_TRY(recompute_pages());
+    if (after_crash_) PERDURA_TRY(recompute_pages());
     return queue_->drain();
   }
   std::vector<log::BlockRef> batch;
@@ -134,6 +146,20 @@ Status Replay::run(std::shared_ptr<const HomeMap> home,
     }
   }
   return batch.empty() ? Status{} : replay_blocks(batch);
+}
+
+// While the program stands still who copies its changes aside needs the processors, and the program
+// is there again in some milliseconds. A stop that takes longer waits for an operation, and that
+// perhaps for log which this replay frees.
+void Replay::let_stops_pass() noexcept {
+  if (mutators_ == nullptr) return;
+  if (!mutators_->is_stopping()) {
+    has_waited_ = false;
+    return;
+  }
+  if (std::exchange(has_waited_, true)) return;
+  for (const u64 begin = now_ns(); mutators_->is_stopping() && now_ns() - begin < kStopNsMax;)
+    give_way();
 }
 
 /// 64 bytes of checksum table, written when the next ones are wanted.
@@ -167,6 +193,7 @@ void Replay::prefetch(const Extent& extent, u64 run) const {
 }
 
 Status Replay::replay_nvm(const log::BlockRef& block) {
+  let_stops_pass();
   const std::byte* bytes = medium_.view(block.offset);  // found whole when it was read or written
   const u64* runs = log::block_runs(bytes, block.data_bytes);
   const std::byte* data = log::block_data(bytes);
@@ -251,18 +278,23 @@ Status Replay::replay_blocks(std::span<const log::BlockRef> blocks) {
   for (const log::BlockRef& block : blocks) segments.push_back(volume_.segment_of(block.offset));
   std::sort(segments.begin(), segments.end());
   segments.erase(std::unique(segments.begin(), segments.end()), segments.end());
-  PERDURA_TRY(image_.load(segments));
+  if (!image_) image_.emplace(volume_);
+  PERDURA_TRY(image_->load(segments));
   index_->clear();
   for (const log::BlockRef& block : blocks) {
-    if (!log::block_fits(medium_, block.offset, image_.at(block.offset)))
+    let_stops_pass();
+    if (!log::block_fits(medium_, block.offset, image_->at(block.offset)))
       return Failure{Code::kCorrupt, "the log block at offset " + std::to_string(block.offset) +
                                          " of '" + volume_.name() +
                                          "' does not fit its checksum any more"};
-    PERDURA_TRY(index_->add(image_, block));
+    PERDURA_TRY(index_->add(*image_, block));
   }
   Status done = write_windows(*index_);
   index_->clear();
-  image_.keep_at_most(kKeptBytes);
+  if (image_->memory_bytes() > kKeptBytes) {
+    index_.reset();
+    image_.reset();
+  }
   return done;
 }
 
@@ -299,6 +331,7 @@ Status Replay::verify_window(const LineIndex& index, u64 first_page, u64 pages, 
     const u64 mask = index.lines().page_mask(first_page + i);
     std::byte* const sum = table + i * sizeof(u64);
     if (mask == 0 || mask == ~u64{0} || is_condemned(sum)) continue;
+    let_stops_pass();
     const u64 found = page_checksum(memory + i * kPageBytes, (first_page + i) * kLinesPerPage);
     if (std::memcmp(sum, &found, sizeof found) == 0) continue;
     std::memcpy(sum, &format::kCondemnedPage, sizeof format::kCondemnedPage);
@@ -345,6 +378,7 @@ Status Replay::write_window(const LineIndex& index, const Extent& extent, u64 fi
     const u64 begin = i;
     for (; i < pages && index.lines().page_mask(first_page + i) != 0; ++i) {
       std::byte* const page = memory + i * kPageBytes;
+      let_stops_pass();
       index.for_each_line(first_page + i, [page](u64 line, const std::byte* bytes) {
         std::memcpy(page + line * kLineBytes, bytes, kLineBytes);
       });

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -20,6 +21,7 @@
 #include "log/version_writer.hpp"
 #include "region/region.hpp"
 #include "track/dirty_map.hpp"
+#include "track/mutators.hpp"
 
 namespace perdura::commit {
 
@@ -67,23 +69,28 @@ class LineIndex {
   std::vector<Entry> entries_;
 };
 
-/// Writes versions home. The caller makes the result durable and retires the log.
+/// Writes versions home. The caller makes the result durable and retires the log. It may be used
+/// again where that succeeded, and then takes less time: the memory that it needs is there.
 class Replay {
  public:
-  Replay(region::Volume& volume, u64 region_bytes);
+  /// `mutators`: of a program that uses the region meanwhile; nullptr: there is none.
+  Replay(region::Volume& volume, u64 region_bytes, const track::Mutators* mutators = nullptr);
 
   /// `after_crash`: home pages may be half replayed, so their checksums are computed anew.
   /// Otherwise a page that does not fit its checksum is damage, and does not get one that fits: on
   /// block media it is condemned.
   Status run(std::shared_ptr<const region::HomeMap> home,
              std::span<const log::LoggedVersion> versions, bool after_crash);
+  /// That were written by the last run(), and pages that were found damaged; they are condemned
+  /// durably.
   u64 home_bytes() const { return home_bytes_; }
-  /// Pages that were found damaged; they are condemned durably.
   const std::vector<u64>& damaged() const { return damaged_; }
 
  private:
   struct TableLine;
 
+  Status bring_home(std::span<const log::LoggedVersion> versions);
+  void let_stops_pass() noexcept;
   void prefetch(const format::Extent& extent, u64 run) const;
   Status replay_nvm(const log::BlockRef& block);
   Status recompute_pages();
@@ -96,10 +103,12 @@ class Replay {
   region::Volume& volume_;
   media::LinearMedium& medium_;
   const u64 region_bytes_;
+  const track::Mutators* const mutators_;
+  bool has_waited_ = false;  ///< as long as it waits for one stop
   std::shared_ptr<const region::HomeMap> home_;
   std::unique_ptr<track::DirtyMap> touched_;  ///< NVM: pages to recompute
   std::unique_ptr<LineIndex> index_;          ///< block media
-  log::Image image_;                          ///< block media: the log
+  std::optional<log::Image> image_;           ///< block media: the log
   AlignedBuffer buffers_[2];                  ///< block media: a window of pages and its table page
   /// After the buffers: it waits for the writes of a replay that failed before these go.
   std::unique_ptr<media::WriteQueue> queue_;

@@ -156,13 +156,15 @@ Status StagedSnapshot::write_pages(const track::DirtyMap& changes, PageSink& sin
   });
 }
 
-// What the last ones needed stays: it is needed again, most likely.
+// What the last ones needed stays, and half as much beside it is there before the next one needs
+// it: to get memory takes longer than to fill it, and the program would stand still meanwhile.
 void StagedSnapshot::close() noexcept {
   if (listed_.empty()) return;
   needed_ = std::max<u64>(listed_.size() * unit_bytes_, needed_ - needed_ / 8);
   listed_.clear();
-  const u64 kept = round_up(needed_, kPieceBytes);
-  if (kept >= ready_) return;
+  const u64 kept = std::min(round_up(needed_ + needed_ / 2, kPieceBytes), memory_.length());
+  if (kept > ready_ && have_memory(ready_, kept)) ready_ = kept;
+  if (ready_ - std::min(ready_, kept) <= kept / 4) return;
   ::madvise(memory_.as<std::byte>() + kept, ready_ - kept, MADV_DONTNEED);
   ready_ = kept;
 }

@@ -29,11 +29,8 @@ class Image {
       const std::vector<u64>& offsets, const std::function<void(u64 offset)>& visit = [](u64) {});
   /// The bytes at a medium offset inside a loaded segment.
   const std::byte* at(u64 offset) const;
-  /// Of memory it keeps no more than that for the next load().
-  void keep_at_most(u64 bytes) {
-    segments_.clear();
-    if (memory_.length() > bytes) memory_ = {};
-  }
+  /// What it takes for that, until the next load() needs more.
+  u64 memory_bytes() const { return memory_.length(); }
 
  private:
   struct Loaded {

@@ -109,6 +109,8 @@ class Mutators {
   /// While stopped: let waiting mutators take part in `work`, and take part.
   void share(SharedWork& work);
   void resume();
+  /// By any thread: there is a stop now, or one waits for operations.
+  bool is_stopping() const noexcept { return stop_.load(std::memory_order_relaxed) != 0; }
 
   /// While stopped or in a thread that owns the list by stop().
   const std::vector<std::unique_ptr<MutatorSlot>>& all() const { return mutators_; }
