@@ -1,7 +1,5 @@
 #include "commit/sequence.hpp"
 
-#include "base/clock.hpp"
-
 namespace perdura::commit {
 
 u64 Sequence::cut(Attempt& attempt) {
@@ -13,8 +11,7 @@ u64 Sequence::cut(Attempt& attempt) {
     if (!ready) return copy_of(ready.failure());
     return take(attempt);
   });
-  config_.mutators->resume();
-  const u64 pause_ns = now_ns() - begin_ns;
+  const u64 pause_ns = config_.mutators->resume() - begin_ns;
   if (guest != nullptr) guest->after_cut();
   return pause_ns;
 }

@@ -15,6 +15,7 @@
 #include "base/assert.hpp"
 #include "base/asymmetric_fence.hpp"
 #include "base/clock.hpp"
+#include "base/futex.hpp"
 #include "base/mutant.hpp"
 #include "base/process.hpp"
 #include "base/spin.hpp"
@@ -300,20 +301,20 @@ void Mutators::tell_long_wait(u64 waited_ns) const noexcept {
 
 void Mutators::share(SharedWork& work) {
   work_.store(&work, std::memory_order_release);
-  stop_.store(2, std::memory_order_release);
-  stop_.notify_all();
+  tell(2);
   work.help();
   // Late comers find the work done; those inside must leave before it is destroyed.
   work_.store(nullptr, std::memory_order_seq_cst);
   await_zero(helpers_);
 }
 
-void Mutators::resume() {
+u64 Mutators::resume() {
   set_closed(open_flags());
-  stop_.store(0, std::memory_order_release);
-  stop_.notify_all();
+  const u64 end = now_ns();
+  tell(0);
   mutex_.unlock();
   release_ended();
+  return end;
 }
 
 void Mutators::set_closed(u32 flags) {
@@ -328,6 +329,14 @@ std::vector<MutatorSlot*> Mutators::snapshot() {
   return all;
 }
 
+// Who waits sees that, or is seen to sleep.
+void Mutators::tell(u32 stop) {
+  stop_.store(stop, std::memory_order_seq_cst);
+  if (sleeping_.load(std::memory_order_seq_cst) != 0) futex_wake_all(told_);
+}
+
+// It does not yield, as std::atomic's wait() does: whoever yields is back after other threads'
+// slices, when the stop may have been over for milliseconds.
 void Mutators::wait_or_help() noexcept {
   // A short stop ends while we spin; a futex wait costs several microseconds.
   for (int spins = 0; spins < 2000; ++spins) {
@@ -336,10 +345,15 @@ void Mutators::wait_or_help() noexcept {
     _mm_pause();
   }
   helpers_.fetch_add(1, std::memory_order_seq_cst);
-  if (SharedWork* work = work_.load(std::memory_order_seq_cst)) work->help();
+  SharedWork* const work = work_.load(std::memory_order_seq_cst);
+  if (work != nullptr) work->help();
   helpers_.fetch_sub(1, std::memory_order_seq_cst);
-  const u32 stop = stop_.load(std::memory_order_acquire);
-  if (stop != 0 && work_.load(std::memory_order_relaxed) == nullptr) stop_.wait(stop);
+  // Those who still are at it need the processor.
+  sleeping_.fetch_add(1, std::memory_order_seq_cst);
+  const u32 told = told_.load(std::memory_order_acquire);
+  if (stop_.load(std::memory_order_seq_cst) != 0 && work_.load(std::memory_order_seq_cst) == work)
+    futex_wait(told_, told, std::chrono::hours(1));
+  sleeping_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 }  // namespace perdura::track

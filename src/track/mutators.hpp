@@ -108,7 +108,8 @@ class Mutators {
   u64 stop();
   /// While stopped: let waiting mutators take part in `work`, and take part.
   void share(SharedWork& work);
-  void resume();
+  /// Returns when mutators could go on, ns: those that sleep are woken behind that.
+  u64 resume();
   /// By any thread: there is a stop now, or one waits for operations.
   bool is_stopping() const noexcept { return stop_.load(std::memory_order_relaxed) != 0; }
 
@@ -136,6 +137,7 @@ class Mutators {
   void await_operations() const;
   void tell_long_wait(u64 waited_ns) const noexcept;
   void wait_or_help() noexcept;
+  void tell(u32 stop);
   u32 open_flags() const;
   void set_closed(u32 flags);
 
@@ -147,6 +149,8 @@ class Mutators {
   ReportSink* sink_ = nullptr;
   std::function<void()> before_operation_;
   std::atomic<u32> stop_{0};  ///< 1 while mutators stand still, 2 when there is work to share
+  std::atomic<u32> told_{0};  ///< changes when those who sleep are to look at it again
+  std::atomic<u32> sleeping_{0};
   std::atomic<SharedWork*> work_{nullptr};
   std::atomic<u32> helpers_{0};
   std::atomic<bool> ended_{false};  ///< some mutator is kEnded
