@@ -306,6 +306,26 @@ TEST_P(CheckpointerTest, AReplayThatFailsMeanwhileIsTriedAgain) {
   EXPECT_EQ(home_problems(store_->runtime().volume()), std::vector<std::string>());
 }
 
+// It lets stops pass, and not for ever: what a stop waits for may be log that the replay frees.
+TEST_P(CheckpointerTest, AReplayEndsBesideAStopThatWaitsForAnOperation) {
+  for (u64 value = 1; value <= 3; ++value) {
+    set(0, kWords, value);
+    const u64 version = store_->checkpoint();
+    std::thread waiting;
+    {
+      const auto op = store_->operation();
+      std::atomic<pid_t> waiting_id{0};
+      waiting = std::thread([&] {
+        waiting_id = ::gettid();
+        store_->checkpoint();
+      });
+      while (waiting_id == 0) std::this_thread::yield();
+      while (store_->statistics().replayed_version < version) std::this_thread::sleep_for(100us);
+    }
+    waiting.join();
+  }
+}
+
 TEST_P(CheckpointerTest, TheTimerTakesCheckpointsUntilItIsStopped) {
   const u64 first = store_->checkpoint();
   store_->runtime().checkpointer().every(1ms);
