@@ -29,31 +29,7 @@
 #include "support/filtered_queue.hpp"
 #include "support/process.hpp"
 #include "support/scheme_names.hpp"
-
-namespace perdura::test {
-
-struct Worn {
-  std::uint64_t count;
-  std::uint64_t words[600];
-  std::uint64_t next() noexcept {
-    words[count % 600] = count;
-    return ++count;
-  }
-  std::uint64_t now() const noexcept { return count; }
-  bool is_whole() const noexcept {
-    for (std::uint64_t i = 0; i < 600; ++i) {
-      const std::uint64_t last = count < i + 1 ? 0 : i + (count - 1 - i) / 600 * 600;
-      if (words[i] != last) return false;
-    }
-    return true;
-  }
-};
-
-}  // namespace perdura::test
-
-template <>
-struct perdura::Methods<perdura::test::Worn>
-    : perdura::MethodList<perdura::Instant<&perdura::test::Worn::next>> {};
+#include "support/worn_objects.hpp"
 
 namespace perdura::test {
 namespace {
@@ -124,13 +100,13 @@ u64 heads_written(const media::History& history, size_t end) {
 class MovingHeadsInSessions : public testing::TestWithParam<const char*> {
  protected:
   std::string uri(const char* name = "objects.pd") const { return GetParam() + folder_.path(name); }
-  const Worn initial_{};
+  const Hot initial_{};
   const std::vector<detail::ObjectMethod> methods_ = [] {
-    const auto all = detail::methods_of<Worn>(Methods<Worn>{});
+    const auto all = detail::methods_of<Hot>(Methods<Hot>{});
     return std::vector<detail::ObjectMethod>(all.begin(), all.end());
   }();
   detail::ObjectType type() const {
-    return {typeid(Worn).name(), sizeof(Worn), methods_, &initial_, false};
+    return {typeid(Hot).name(), sizeof(Hot), methods_, &initial_, false};
   }
   // By name, so that it is the same each time.
   static ObjectOptions options(const std::string& name) {
@@ -149,21 +125,7 @@ class MovingHeadsInSessions : public testing::TestWithParam<const char*> {
   }
   /// How often heads were written, as the table says.
   u64 writes_said() const {
-    auto medium = media::open_medium(uri(), {.read_only = true});
-    if (!medium) return 0;
-    const auto volume = value_or_throw(store::open_volume_to_read(std::move(medium->medium)));
-    u64 all = 0;
-    if (volume->regions().empty()) return 0;
-    for (const format::Extent& extent :
-         volume->extents(format::ExtentKind::kObjectHeads, volume->regions().at(0).region)) {
-      AlignedBuffer bytes(extent.length);
-      value_or_throw(volume->medium().load_pages(extent.medium_offset, bytes.span()));
-      for (u64 at = 0; at < extent.length; at += format::kObjectHeadsBytes)
-        all += object::ObjectTable::entry_of(volume->medium(), extent.medium_offset + at,
-                                             bytes.data() + at)
-                   .head_writes();
-    }
-    return all;
+    return media::open_medium(uri(), {.read_only = true}) ? writes_in(table_of(uri())) : 0;
   }
   static bool is_relaxed(const std::string& name) {
     return options(name).durability == ObjectDurability::kRelaxed;
@@ -171,8 +133,8 @@ class MovingHeadsInSessions : public testing::TestWithParam<const char*> {
   static u64 now(detail::OpenObject& object, bool& whole) {
     u64 count = 0;
     value_or_throw(object.core().read([&](const void* state) {
-      count = static_cast<const Worn*>(state)->now();
-      whole = static_cast<const Worn*>(state)->is_whole();
+      count = static_cast<const Hot*>(state)->now();
+      whole = static_cast<const Hot*>(state)->is_whole();
     }));
     return count;
   }
@@ -425,11 +387,11 @@ TEST_P(MovingHeadsInSessions, AllThatWasAnsweredIsThere) {
           for (const auto& each : objects.list()) {
             if (!model.contains(each.name)) return each.name + " should not be";
             if (options(each.name).history == ObjectHistory::kAll) continue;
-            auto one = objects.object<Worn>(each.name, options(each.name));
-            const u64 count = one.read<&Worn::now>();
+            auto one = objects.object<Hot>(each.name, options(each.name));
+            const u64 count = one.read<&Hot::now>();
             if (count < model[each.name].low || count > model[each.name].high)
               return each.name + " counts otherwise";
-            (void)one.call<&Worn::next>();
+            (void)one.call<&Hot::next>();
           }
           objects.close();
           Objects again = Objects::open(uri("copy.pd"), {});

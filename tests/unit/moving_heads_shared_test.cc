@@ -26,21 +26,7 @@
 #include "support/object_medium.hpp"
 #include "support/process.hpp"
 #include "support/scheme_names.hpp"
-
-namespace perdura::test {
-struct Held {
-  std::uint64_t count;
-  std::uint64_t words[600];
-  std::uint64_t next() noexcept {
-    words[count % 600] = count;
-    return ++count;
-  }
-  std::uint64_t now() const noexcept { return count; }
-};
-}  // namespace perdura::test
-template <>
-struct perdura::Methods<perdura::test::Held>
-    : perdura::MethodList<perdura::Instant<&perdura::test::Held::next>> {};
+#include "support/worn_objects.hpp"
 
 namespace perdura::test {
 namespace {
@@ -49,31 +35,13 @@ class MovingHeadsShared : public testing::TestWithParam<const char*> {
  protected:
   std::string uri(const char* name = "objects.pd") const { return GetParam() + folder_.path(name); }
   static ObjectOptions options() { return {.log_bytes = 8192, .checkpoint_calls = 2}; }
-  const Held initial_{};
+  const Hot initial_{};
   const std::vector<detail::ObjectMethod> methods_ = [] {
-    const auto all = detail::methods_of<Held>(Methods<Held>{});
+    const auto all = detail::methods_of<Hot>(Methods<Hot>{});
     return std::vector<detail::ObjectMethod>(all.begin(), all.end());
   }();
   detail::ObjectType type() const {
-    return {typeid(Held).name(), sizeof(Held), methods_, &initial_, false};
-  }
-  static u64 heads_at(const std::string& uri, u64& written) {
-    auto medium = value_or_throw(media::open_medium(uri, {.read_only = true}));
-    const auto volume = value_or_throw(store::open_volume_to_read(std::move(medium.medium)));
-    u64 heads = 0;
-    written = 0;
-    for (const format::Extent& extent :
-         volume->extents(format::ExtentKind::kObjectHeads, volume->regions().at(0).region)) {
-      AlignedBuffer bytes(extent.length);
-      value_or_throw(volume->medium().load_pages(extent.medium_offset, bytes.span()));
-      for (u64 at = 0; at < extent.length; at += format::kObjectHeadsBytes) {
-        const auto entry = object::ObjectTable::entry_of(
-            volume->medium(), extent.medium_offset + at, bytes.data() + at);
-        heads += entry.head.log_lines != 0;
-        written += entry.head_writes();
-      }
-    }
-    return heads;
+    return {typeid(Hot).name(), sizeof(Hot), methods_, &initial_, false};
   }
   const TempDir folder_{TempDir::kMemory};
 };
@@ -106,8 +74,7 @@ TEST_P(MovingHeadsShared, AnyDeathAfterACrashInAMove) {
       recording.history(), begin, 2,
       [&](size_t, const FileBytes& image) {
         write_file(folder_.path("crashed.pd"), image);
-        u64 written = 0;
-        if (heads_at(uri("crashed.pd"), written) == 3) images.push_back(image);
+        if (heads_in(table_of(uri("crashed.pd"))) == 3) images.push_back(image);
       },
       [&] { return images.size() < 3; });
   ASSERT_EQ(images.size(), 3u);
@@ -149,22 +116,21 @@ TEST_P(MovingHeadsShared, AnyDeathAfterACrashInAMove) {
         if (!other) other = std::make_unique<Objects>(Objects::open(uri("crashed.pd"), shared));
         u64 count = 0;
         {
-          auto hot = other->object<Held>("hot", options());
-          count = hot.read<&Held::now>();
-          for (u64 i = 1; i <= 5; ++i) ASSERT_EQ(hot.call<&Held::next>(), count + i);
+          auto hot = other->object<Hot>("hot", options());
+          count = hot.read<&Hot::now>();
+          for (u64 i = 1; i <= 5; ++i) ASSERT_EQ(hot.call<&Hot::next>(), count + i);
           count += 5;
         }
         other->close();
-        u64 written = 0;
-        ASSERT_EQ(heads_at(uri("crashed.pd"), written), 2u);
+        ASSERT_EQ(heads_in(table_of(uri("crashed.pd"))), 2u);
         ASSERT_FALSE(value_or_throw(store::check(uri("crashed.pd"), {})).damaged());
         ObjectsOptions how;
         how.wear_moves = 1;
         Objects last = Objects::open(uri("crashed.pd"), how);
-        auto hot = last.object<Held>("hot", options());
-        ASSERT_EQ(hot.read<&Held::now>(), count);
-        ASSERT_EQ(last.object<Held>("cold", options()).read<&Held::now>(), 0u);
-        (void)hot.call<&Held::next>();
+        auto hot = last.object<Hot>("hot", options());
+        ASSERT_EQ(hot.read<&Hot::now>(), count);
+        ASSERT_EQ(last.object<Hot>("cold", options()).read<&Hot::now>(), 0u);
+        (void)hot.call<&Hot::next>();
       }
   EXPECT_GT(deaths, 100u);
 }

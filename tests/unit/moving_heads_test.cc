@@ -32,32 +32,7 @@
 #include "support/object_medium.hpp"
 #include "support/process.hpp"
 #include "support/scheme_names.hpp"
-
-namespace perdura::test {
-
-/// Each call says how many there were.
-struct Warm {
-  std::uint64_t count;
-  std::uint64_t words[600];
-  std::uint64_t next() noexcept {
-    words[count % 600] = count;
-    return ++count;
-  }
-  std::uint64_t now() const noexcept { return count; }
-  bool is_whole() const noexcept {
-    for (std::uint64_t i = 0; i < 600; ++i) {
-      const std::uint64_t last = count < i + 1 ? 0 : i + (count - 1 - i) / 600 * 600;
-      if (words[i] != last) return false;
-    }
-    return true;
-  }
-};
-
-}  // namespace perdura::test
-
-template <>
-struct perdura::Methods<perdura::test::Warm>
-    : perdura::MethodList<perdura::Instant<&perdura::test::Warm::next>> {};
+#include "support/worn_objects.hpp"
 
 namespace perdura::test {
 namespace {
@@ -136,36 +111,13 @@ class MovingHeads : public testing::TestWithParam<const char*> {
     options.wear_moves = moves;
     return options;
   }
-  static std::vector<object::ObjectTable::Entry> table_of(const std::string& uri) {
-    auto medium = value_or_throw(media::open_medium(uri, {.read_only = true}));
-    const auto volume = value_or_throw(store::open_volume_to_read(std::move(medium.medium)));
-    std::vector<object::ObjectTable::Entry> found;
-    for (const format::Extent& extent :
-         volume->extents(format::ExtentKind::kObjectHeads, volume->regions().at(0).region)) {
-      AlignedBuffer bytes(extent.length);
-      value_or_throw(volume->medium().load_pages(extent.medium_offset, bytes.span()));
-      for (u64 at = 0; at < extent.length; at += format::kObjectHeadsBytes)
-        found.push_back(object::ObjectTable::entry_of(volume->medium(), extent.medium_offset + at,
-                                                      bytes.data() + at));
-    }
-    return found;
-  }
-  static u64 heads_in(const std::vector<object::ObjectTable::Entry>& table) {
-    return static_cast<u64>(
-        std::ranges::count_if(table, [](const auto& each) { return each.head.log_lines != 0; }));
-  }
-  static u64 writes_in(const std::vector<object::ObjectTable::Entry>& table) {
-    u64 all = 0;
-    for (const auto& each : table) all += each.head_writes();
-    return all;
-  }
-  const Warm initial_{};
+  const Hot initial_{};
   const std::vector<detail::ObjectMethod> methods_ = [] {
-    const auto all = detail::methods_of<Warm>(Methods<Warm>{});
+    const auto all = detail::methods_of<Hot>(Methods<Hot>{});
     return std::vector<detail::ObjectMethod>(all.begin(), all.end());
   }();
   detail::ObjectType type() const {
-    return {typeid(Warm).name(), sizeof(Warm), methods_, &initial_, false};
+    return {typeid(Hot).name(), sizeof(Hot), methods_, &initial_, false};
   }
   std::unique_ptr<detail::ObjectsRuntime> planned(const std::string& uri, const ObjectsOptions& how,
                                                   Plan& plan, media::Recording* recording) {
@@ -187,8 +139,8 @@ class MovingHeads : public testing::TestWithParam<const char*> {
   /// A worn object that keeps all its calls: its head alone moves.
   void make_worn(u64 calls) {
     Objects objects = Objects::open(uri());
-    auto hot = objects.object<Warm>("hot", kept());
-    for (u64 i = 1; i <= calls; ++i) ASSERT_EQ(hot.call<&Warm::next>(), i);
+    auto hot = objects.object<Hot>("hot", kept());
+    for (u64 i = 1; i <= calls; ++i) ASSERT_EQ(hot.call<&Hot::next>(), i);
   }
 
   const TempDir folder_{TempDir::kMemory};
@@ -290,8 +242,8 @@ TEST_P(MovingHeads, TheSameWhereTheMediumFailsAgain) {
     std::string why;
     try {
       Objects objects = Objects::open(uri("again.pd"), levelled());
-      auto hot = objects.object<Warm>("hot", kept());
-      EXPECT_EQ(hot.read<&Warm::now>(), count) << number;
+      auto hot = objects.object<Hot>("hot", kept());
+      EXPECT_EQ(hot.read<&Hot::now>(), count) << number;
     } catch (const Error& error) {
       why = error.what();
     }
@@ -304,17 +256,17 @@ TEST_P(MovingHeads, NoTwoObjectsEverHaveOneIdentity) {
   u64 last = 0;
   {
     Objects objects = Objects::open(uri(), levelled(1));
-    auto hot = objects.object<Warm>("hot", options());
+    auto hot = objects.object<Hot>("hot", options());
     {
-      auto gone = objects.object<Warm>("gone", options());
-      EXPECT_EQ(gone.call<&Warm::next>(), 1u);
+      auto gone = objects.object<Hot>("gone", options());
+      EXPECT_EQ(gone.call<&Hot::next>(), 1u);
     }
     for (const auto& each : table_of(uri())) last = std::max(last, each.head.identity);
     objects.remove("gone");
-    for (u64 i = 1; i <= 400; ++i) EXPECT_EQ(hot.call<&Warm::next>(), i);
+    for (u64 i = 1; i <= 400; ++i) EXPECT_EQ(hot.call<&Hot::next>(), i);
   }
   Objects objects = Objects::open(uri(), levelled(1));
-  (void)objects.object<Warm>("new", options());
+  (void)objects.object<Hot>("new", options());
   objects.close();
   u64 identity = 0;
   for (const auto& each : table_of(uri()))
@@ -363,15 +315,15 @@ TEST_P(MovingHeads, WhoLooksBesideAWriterMissesNoObject) {
   {
     Objects objects = Objects::open(uri(), levelled(1));
     for (u64 i = 0; i < kObjects; ++i)
-      (void)objects.object<Warm>("hot " + std::to_string(i), options(1));
+      (void)objects.object<Hot>("hot " + std::to_string(i), options(1));
   }
   Child writer([&]() -> std::string {
     Objects objects = Objects::open(uri(), levelled(1));
-    std::vector<Object<Warm>> all;
+    std::vector<Object<Hot>> all;
     for (u64 i = 0; i < kObjects; ++i)
-      all.push_back(objects.object<Warm>("hot " + std::to_string(i), options(1)));
+      all.push_back(objects.object<Hot>("hot " + std::to_string(i), options(1)));
     for (;;)
-      for (auto& each : all) (void)each.call<&Warm::next>();
+      for (auto& each : all) (void)each.call<&Hot::next>();
   });
   ::usleep(300000);
   u64 looks = 0, missing = 0, failed = 0, damaged = 0;
@@ -438,14 +390,14 @@ TEST_P(MovingHeads, AnyFailureOfAMoveLeavesAll) {
         }
         ASSERT_FALSE(value_or_throw(store::check(uri("failing.pd"), {})).damaged());
         Objects objects = Objects::open(uri("failing.pd"), levelled(1));
-        auto hot = objects.object<Warm>("hot", options(1));
-        auto cold = objects.object<Warm>("cold", options(1));
-        const u64 now = hot.read<&Warm::now>();
+        auto hot = objects.object<Hot>("hot", options(1));
+        auto cold = objects.object<Hot>("cold", options(1));
+        const u64 now = hot.read<&Hot::now>();
         ASSERT_GE(now, hot_calls);
         ASSERT_LE(now, hot_calls + (pending ? 1 : 0));
-        ASSERT_TRUE(hot.read<&Warm::is_whole>());
-        ASSERT_EQ(cold.read<&Warm::now>(), cold_calls);
-        for (u64 i = 1; i < 20; ++i) ASSERT_EQ(hot.call<&Warm::next>(), now + i);
+        ASSERT_TRUE(hot.read<&Hot::is_whole>());
+        ASSERT_EQ(cold.read<&Hot::now>(), cold_calls);
+        for (u64 i = 1; i < 20; ++i) ASSERT_EQ(hot.call<&Hot::next>(), now + i);
         ASSERT_GT(objects.moves().heads, 0u);
       }
 }

@@ -32,32 +32,7 @@
 #include "support/object_medium.hpp"
 #include "support/process.hpp"
 #include "support/scheme_names.hpp"
-
-namespace perdura::test {
-
-/// Each call says how many there were.
-struct Hot {
-  std::uint64_t count;
-  std::uint64_t words[600];
-  std::uint64_t next() noexcept {
-    words[count % 600] = count;
-    return ++count;
-  }
-  std::uint64_t now() const noexcept { return count; }
-  bool is_whole() const noexcept {
-    for (std::uint64_t i = 0; i < 600; ++i) {
-      const std::uint64_t last = count < i + 1 ? 0 : i + (count - 1 - i) / 600 * 600;
-      if (words[i] != last) return false;
-    }
-    return true;
-  }
-};
-
-}  // namespace perdura::test
-
-template <>
-struct perdura::Methods<perdura::test::Hot>
-    : perdura::MethodList<perdura::Instant<&perdura::test::Hot::next>> {};
+#include "support/worn_objects.hpp"
 
 namespace perdura::test {
 namespace {
@@ -148,26 +123,6 @@ class ObjectsWear : public testing::TestWithParam<const char*> {
   u64 most(const std::string& name) const {
     const store::ObjectDescription object = described(name);
     return std::max({object.copy_writes[0], object.copy_writes[1], object.log_writes});
-  }
-  /// All places of the table, whether they have an object or not.
-  static std::vector<object::ObjectTable::Entry> table_of(const std::string& uri) {
-    auto medium = value_or_throw(media::open_medium(uri, {.read_only = true}));
-    const auto volume = value_or_throw(store::open_volume_to_read(std::move(medium.medium)));
-    std::vector<object::ObjectTable::Entry> found;
-    for (const format::Extent& extent :
-         volume->extents(format::ExtentKind::kObjectHeads, volume->regions().at(0).region)) {
-      AlignedBuffer bytes(extent.length);
-      value_or_throw(volume->medium().load_pages(extent.medium_offset, bytes.span()));
-      for (u64 at = 0; at < extent.length; at += format::kObjectHeadsBytes)
-        found.push_back(object::ObjectTable::entry_of(volume->medium(), extent.medium_offset + at,
-                                                      bytes.data() + at));
-    }
-    return found;
-  }
-  /// Heads of objects among them.
-  static u64 heads_in(const std::vector<object::ObjectTable::Entry>& table) {
-    return static_cast<u64>(
-        std::ranges::count_if(table, [](const auto& each) { return each.head.log_lines != 0; }));
   }
   static void call(Object<Hot>& hot, u64 times, u64& count) {
     for (u64 i = 0; i < times; ++i) ASSERT_EQ(hot.call<&Hot::next>(), ++count);
