@@ -154,14 +154,16 @@ struct SharedRun {
   void forget_words_elsewhere(Side side, const Knots& knots);
 };
 
-// Where it was, or at one of a few places.
+// Where it was, or at one of a few places. Without room for a root it is not open: what is closed
+// is acknowledged, up to the step that was found here.
 void SharedRun::open(Side side, u64 number) {
   Options options = container_options(live, name_of(side));
   if (number % 4 == 0)
     options.region_address = (u64{0x2800} << 32) + ((number / 4 % 4 * kSides + side) << 32);
-  sides[side].emplace(live.library([&] { return Container::open(live.uri, options); }));
-  const SharedRoot& found = root(side);
+  Container opened = live.library([&] { return Container::open(live.uri, options); });
+  const SharedRoot& found = opened.root<SharedRoot>();
   require_reached(live.journal, part_of(side), found.steps, name_of(side));
+  sides[side].emplace(std::move(opened));
   pointed[side] = found.steps;
   is_shared = false;
   check(side);
