@@ -7,6 +7,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <system_error>
 
@@ -46,28 +48,82 @@ constexpr u64 kPageSwapped = 1 << 4;
 
 constexpr size_t kRegionsPerScan = 512;  // on the stack
 
-// Pages stored to since they were last protected. Where all pages were protected first, `exact`,
-// those that are not: the kernel has a short way to answer that, and needs page tables for it. Else
-// pages that were copied (not FILE) and written, so that a view that was never touched needs none.
-// The kernel refuses the call where a part is not registered, instead of finding nothing.
-ScanArguments scan_arguments(const std::byte* begin, u64 length, PageRegion* into, size_t count,
-                             bool exact) {
+enum class Ask {
+  kUnprotected,  ///< pages that are not protected: the kernel has a short way to answer that
+  kStored,       ///< the same, and what they are
+  kTouched,      ///< pages that there are; also where nothing is watched
+};
+
+// Found by kStored and kTouched. A page of a view that was never stored to is its file's, and one
+// that nobody touched is not there.
+bool was_stored_to(const PageRegion& region) { return (region.categories & kPageFile) == 0; }
+bool is_there(const PageRegion& region) {
+  return (region.categories & (kPagePresent | kPageSwapped)) != 0;
+}
+
+// The kernel refuses to protect where a part is not registered, instead of finding nothing.
+ScanArguments scan_arguments(const Part& part, Ask ask, bool protect) {
   ScanArguments arguments{};
   arguments.size = sizeof arguments;
-  arguments.flags = kScanProtectMatching | kScanCheckAsync;
-  arguments.start = reinterpret_cast<std::uintptr_t>(begin);
-  arguments.end = arguments.start + length;
-  arguments.vec = reinterpret_cast<std::uintptr_t>(into);
-  arguments.vec_len = count;  // 0: protect, and tell nothing
-  arguments.category_mask = kPageWritten;
-  if (!exact) {
-    arguments.category_mask |= kPageFile;
-    arguments.category_inverted = kPageFile;
-    arguments.category_anyof_mask = kPagePresent | kPageSwapped;
-  }
-  arguments.return_mask = into == nullptr ? 0 : kPageWritten;
+  arguments.start = reinterpret_cast<std::uintptr_t>(part.address);
+  arguments.end = arguments.start + part.length;
+  if (protect) arguments.flags = kScanProtectMatching | kScanCheckAsync;
+  if (ask == Ask::kTouched) arguments.category_anyof_mask = kPagePresent | kPageSwapped;
+  else arguments.category_mask = kPageWritten;
+  arguments.return_mask = ask == Ask::kUnprotected
+                              ? kPageWritten
+                              : kPageWritten | kPageFile | kPagePresent | kPageSwapped;
   return arguments;
 }
+
+// Calls each(PageRegion) in the order of addresses.
+template <class Each>
+Status scan_pages(int pagemap, const Part& part, Ask ask, bool protect, Each&& each) {
+  PageRegion regions[kRegionsPerScan];
+  ScanArguments arguments = scan_arguments(part, ask, protect);
+  arguments.vec = reinterpret_cast<std::uintptr_t>(regions);
+  arguments.vec_len = kRegionsPerScan;
+  while (arguments.start < arguments.end) {
+    const int count = ::ioctl(pagemap, kPagemapScan, &arguments);
+    if (count < 0) return system_failure(errno, "cannot scan for written pages");
+    for (int i = 0; i < count; ++i) each(regions[i]);
+    arguments.start = arguments.walk_end;
+  }
+  return {};
+}
+
+// Perhaps in a signal handler, on a small stack.
+Status protect_pages(int pagemap, const Part& part) {
+  ScanArguments arguments = scan_arguments(part, Ask::kUnprotected, true);
+  arguments.return_mask = 0;  // nothing is told
+  while (arguments.start < arguments.end) {
+    if (::ioctl(pagemap, kPagemapScan, &arguments) < 0)
+      return system_failure(errno, "cannot protect pages");
+    arguments.start = arguments.walk_end;
+  }
+  return {};
+}
+
+Result<Mapping> map_pages(u64 pages, int flags, int file) {
+  void* const data = ::mmap(nullptr, pages * kPageBytes, PROT_READ | PROT_WRITE, flags, file, 0);
+  if (data == MAP_FAILED) return system_failure(errno, "cannot map pages");
+  return Mapping(data, pages * kPageBytes);
+}
+
+/// Which of the first pages a scan that protects finds stored to, as bits.
+Result<u64> stored_pages(int pagemap, const Mapping& pages, Ask ask) {
+  u64 found = 0;
+  const Part part{pages.as(), pages.length()};
+  PERDURA_TRY(scan_pages(pagemap, part, ask, true, [&](const PageRegion& region) {
+    if (ask == Ask::kStored && !(was_stored_to(region) && is_there(region))) return;
+    for (u64 at = region.start; at < region.end; at += kPageBytes)
+      found |= u64{1} << (at - reinterpret_cast<std::uintptr_t>(part.address)) / kPageBytes;
+  }));
+  return found;
+}
+
+constexpr u64 kUnitsMax = 1024;          // of a view, about
+constexpr u64 kUnitBytesMin = 2 * kMiB;  // what one page table maps
 
 }  // namespace
 
@@ -120,92 +176,183 @@ Result<std::unique_ptr<Userfault>> Userfault::create(std::byte* region_base, u64
       new Userfault(region_base, memory, std::move(userfault), std::move(pagemap), std::move(map)));
 }
 
-// Register two pages, store to one, and see exactly that one.
+// Store to one page of two, and see exactly that one; also where the pages are a file's, and one of
+// them was read.
 Status Userfault::self_test(int userfault, int pagemap, Memory memory) {
+  const Failure wrong{Code::kUnsupported, "the scan for written pages gives wrong answers here"};
   const int kind = memory == Memory::kShared ? MAP_SHARED : MAP_PRIVATE;
-  const bool exact = memory != Memory::kPrivate;
-  void* data = ::mmap(nullptr, 2 * kPageBytes, PROT_READ | PROT_WRITE, kind | MAP_ANONYMOUS, -1, 0);
-  if (data == MAP_FAILED) return system_failure(errno, "cannot map two pages");
-  const Mapping two(data, 2 * kPageBytes);
-  PERDURA_TRY(register_write_protect(userfault, two.as(), two.length()));
+  PERDURA_ASSIGN(const Mapping two, map_pages(2, kind | MAP_ANONYMOUS, -1));
+  const Part part{two.as(), two.length()};
+  PERDURA_TRY(register_write_protect(userfault, part.address, part.length));
   volatile char* pages = two.as<char>();
   pages[0] = 1;
   pages[kPageBytes] = 1;
-  PageRegion found[4];
-  ScanArguments all = scan_arguments(two.as(), two.length(), nullptr, 0, exact);
-  if (::ioctl(pagemap, kPagemapScan, &all) < 0)
+  if (!protect_pages(pagemap, part))
     return userfault_unsupported("this kernel cannot scan for written pages (Linux 6.7 can)");
   pages[kPageBytes] = 2;
-  ScanArguments second = scan_arguments(two.as(), two.length(), found, 4, exact);
-  const int regions = ::ioctl(pagemap, kPagemapScan, &second);
-  if (regions < 0) return userfault_unsupported("the scan for written pages is refused");
-  const u64 expected = reinterpret_cast<std::uintptr_t>(two.as()) + kPageBytes;
-  if (regions != 1 || found[0].start != expected)
-    return Failure{Code::kUnsupported, "the scan for written pages gives wrong answers here"};
+  const auto found = stored_pages(pagemap, two, Ask::kUnprotected);
+  if (!found) return userfault_unsupported("the scan for written pages is refused");
+  if (*found != 2) return wrong;
+  if (memory != Memory::kPrivate) return {};
+
+  const UniqueFd file(::memfd_create("perdura", MFD_CLOEXEC));
+  if (!file || ::ftruncate(file.get(), 3 * kPageBytes) != 0)
+    return userfault_unsupported("there is no memory for a file");
+  PERDURA_ASSIGN(const Mapping view, map_pages(3, MAP_PRIVATE, file.get()));
+  pages = view.as<char>();
+  if (pages[0] != 0) return wrong;
+  pages[kPageBytes] = 1;
+  PERDURA_TRY(register_write_protect(userfault, view.as(), view.length()));
+  for (const u64 stored : {2, 5}) {
+    PERDURA_ASSIGN(const u64 seen, stored_pages(pagemap, view, Ask::kStored));
+    if (seen != stored) return wrong;
+    pages[0] = 1;
+    pages[2 * kPageBytes] = 1;
+  }
   return {};
 }
 
 Status Userfault::backed(std::span<const Part> parts) {
   std::lock_guard lock(mutex_);
   parts_.reserve(parts_.size() + parts.size());
+  views_.reserve(views_.size() + parts.size());
   for (const Part& part : parts) {
+    if (memory_ == Memory::kPrivate && !part.anonymous) continue;
     PERDURA_TRY(register_write_protect(userfault_.get(), part.address, part.length));
     // Memory that was never protected would count as stored to.
-    if (is_exact(part)) PERDURA_TRY(protect(part));
+    PERDURA_TRY(protect_pages(pagemap_.get(), part));
   }
-  parts_.insert(parts_.end(), parts.begin(), parts.end());
+  for (const Part& part : parts) {
+    if (memory_ != Memory::kPrivate || part.anonymous) {
+      parts_.push_back(part);
+      continue;
+    }
+    View view{part.address,
+              part.address + part.length,
+              std::max(kUnitBytesMin, std::bit_ceil(part.length / kUnitsMax)),
+              {}};
+    view.units = std::make_unique<std::atomic<Watch>[]>(view.unit_count());
+    views_.push_back(std::move(view));
+  }
   return {};
+}
+
+Part Userfault::View::units_from(size_t first, size_t last) const {
+  std::byte* const from = begin + first * unit_bytes;
+  return {from, std::min(last * unit_bytes, static_cast<u64>(end - begin)) - first * unit_bytes};
 }
 
 Status Userfault::add_changes(DirtyMap& into) {
   std::lock_guard lock(mutex_);
   into.merge(map_);
-  for (const Part& part : parts_)
-    PERDURA_TRY(scan(part, false, [&](u64 first, u64 count) { into.add(first, count); }));
-  return {};
+  return scan(false, [&](u64 first, u64 count) { into.add(first, count); });
 }
 
 Status Userfault::cut() {
   std::lock_guard lock(mutex_);
-  for (const Part& part : parts_)
-    PERDURA_TRY(scan(part, true, [this](u64 first, u64 count) { map_.add(first, count); }));
+  return scan(true, [this](u64 first, u64 count) { map_.add(first, count); });
+}
+
+// What was filled in and cannot be watched counts as stored to: more than that is not lost.
+Status Userfault::after_fill(std::byte* address, u64 length) {
+  for (View& view : views_) {
+    if (address < view.begin || address >= view.end) continue;
+    const size_t last = view.unit_of(address + length - 1) + 1;
+    if (watch(view, view.unit_of(address), last))
+      return protect_pages(pagemap_.get(), {address, length});
+  }
   return {};
 }
 
-Status Userfault::after_fill(std::byte* address, u64 length) {
-  return protect({address, length, false});
+// All of these units are watched from now on, what was stored to them before is seen as well;
+// false, and nothing is lost, where the kernel refuses it. In any thread.
+bool Userfault::watch(View& view, size_t first, size_t last) {
+  const Part part = view.units_from(first, last);
+  if (!register_write_protect(userfault_.get(), part.address, part.length)) return false;
+  for (size_t unit = first; unit < last; ++unit) {
+    Watch seen = Watch::kNot;
+    view.units[unit].compare_exchange_strong(seen, Watch::kFilled);
+  }
+  return true;
 }
 
-// Perhaps in a signal handler, on a small stack.
-Status Userfault::protect(const Part& part) {
-  const std::byte* begin = part.address;
-  const std::byte* const end = part.address + part.length;
-  while (begin < end) {
-    ScanArguments arguments =
-        scan_arguments(begin, static_cast<u64>(end - begin), nullptr, 0, is_exact(part));
-    if (::ioctl(pagemap_.get(), kPagemapScan, &arguments) < 0)
-      return system_failure(errno, "cannot protect pages");
-    begin = reinterpret_cast<const std::byte*>(arguments.walk_end);
-  }
+// Calls found(first line, lines) for what was stored to in the epoch.
+template <class Found>
+Status Userfault::scan(bool ends_epoch, Found&& found) {
+  const auto changed = [&](const PageRegion& region) {
+    found((region.start - reinterpret_cast<std::uintptr_t>(base_)) / kLineBytes,
+          (region.end - region.start) / kLineBytes);
+  };
+  for (const Part& part : parts_)
+    PERDURA_TRY(scan_pages(pagemap_.get(), part, Ask::kUnprotected, ends_epoch, changed));
+  for (View& view : views_) PERDURA_TRY(scan_view(view, ends_epoch, changed));
   return {};
 }
 
 template <class Found>
-Status Userfault::scan(const Part& part, bool protect, Found&& found) {
-  PageRegion regions[kRegionsPerScan];
-  const std::byte* begin = part.address;
-  const std::byte* const end = part.address + part.length;
-  while (begin < end) {
-    ScanArguments arguments = scan_arguments(begin, static_cast<u64>(end - begin), regions,
-                                             kRegionsPerScan, is_exact(part));
-    if (!protect) arguments.flags &= ~kScanProtectMatching;
-    const int count = ::ioctl(pagemap_.get(), kPagemapScan, &arguments);
-    if (count < 0) return system_failure(errno, "cannot scan for written pages");
-    for (int i = 0; i < count; ++i)
-      found((regions[i].start - reinterpret_cast<std::uintptr_t>(base_)) / kLineBytes,
-            (regions[i].end - regions[i].start) / kLineBytes);
-    begin = reinterpret_cast<const std::byte*>(arguments.walk_end);
+Status Userfault::scan_view(View& view, bool ends_epoch, Found&& found) {
+  const size_t count = view.unit_count();
+  for (size_t unit = 0; unit < count;) {
+    const size_t first = unit;
+    const Watch watch = view.units[first];
+    while (unit < count && view.units[unit] == watch) ++unit;
+    switch (watch) {
+      case Watch::kNot:
+        PERDURA_TRY(scan_unwatched(view, first, unit, ends_epoch, found));
+        break;
+      case Watch::kFilled:
+        PERDURA_TRY(scan_filled(view, first, unit, ends_epoch, found));
+        break;
+      case Watch::kAll:
+        PERDURA_TRY(scan_pages(pagemap_.get(), view.units_from(first, unit), Ask::kUnprotected,
+                               ends_epoch, found));
+        break;
+    }
   }
+  return {};
+}
+
+// Units in which a page is there, and be it because it was read, are watched from now on. They are
+// looked at again then: a thread that the cut does not wait for may store to them at any time.
+template <class Found>
+Status Userfault::scan_unwatched(View& view, size_t first, size_t last, bool ends_epoch,
+                                 Found&& found) {
+  size_t touched = first;      // the first unit of those that follow each other
+  size_t touched_end = first;  // none
+  const auto take = [&]() -> Status {
+    const bool watched = touched != touched_end && watch(view, touched, touched_end);
+    if (!watched) return {};
+    return scan_filled(view, touched, touched_end, true, found);
+  };
+  Status status;
+  PERDURA_TRY(scan_pages(pagemap_.get(), view.units_from(first, last), Ask::kTouched, false,
+                         [&](const PageRegion& region) {
+                           if (was_stored_to(region)) found(region);
+                           if (!ends_epoch || !status) return;
+                           const auto* const begin =
+                               reinterpret_cast<const std::byte*>(region.start);
+                           const auto* const end = reinterpret_cast<const std::byte*>(region.end);
+                           const size_t from = view.unit_of(begin);
+                           if (from > touched_end) {
+                             status = take();
+                             touched = from;
+                           }
+                           touched_end = view.unit_of(end - 1) + 1;
+                         }));
+  if (status) status = take();
+  return status;
+}
+
+// What is told at the end of an epoch is protected in the same step, and all of it is then.
+template <class Found>
+Status Userfault::scan_filled(View& view, size_t first, size_t last, bool ends_epoch,
+                              Found&& found) {
+  PERDURA_TRY(scan_pages(pagemap_.get(), view.units_from(first, last), Ask::kStored, ends_epoch,
+                         [&](const PageRegion& region) {
+                           if (was_stored_to(region) && is_there(region)) found(region);
+                         }));
+  if (ends_epoch)
+    for (size_t unit = first; unit < last; ++unit) view.units[unit] = Watch::kAll;
   return {};
 }
 

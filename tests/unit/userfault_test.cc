@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
 
 #include <cstring>
 #include <random>
@@ -25,6 +27,7 @@ using Pages = std::set<u64>;
 class UserfaultTest : public testing::TestWithParam<const char*> {
  protected:
   static constexpr u64 kPages = 8192;
+  static constexpr u64 kUnitPages = 512;  // of a view, which are watched or not
   static constexpr u64 kBytes = kPages * kPageBytes;
 
   void SetUp() override {
@@ -209,6 +212,74 @@ TEST_P(UserfaultTest, StoresDuringCutsAreInOneEpochOrTheNext) {
   mutator.join();
   found.merge(cut());
   EXPECT_EQ(found.size(), kPages);
+}
+
+// Units are read, stored to, filled or left alone in each epoch, so each comes to be watched in its
+// own way; a change is found once.
+TEST_P(UserfaultTest, HoweverAUnitIsTouchedItsStoresAreFound) {
+  constexpr u64 kFirst = 100;  // a unit begins with the view, wherever that is
+  back(kFirst, kPages - 2 * kFirst);
+  begin_epoch();
+  std::mt19937_64 random(3);
+  const auto drawn = [&] { return kFirst + random() % (kPages - 2 * kFirst); };
+  Pages ever;  // stored to: the library fills what nobody could access yet
+  for (int epoch = 0; epoch < 100; ++epoch) {
+    Pages expected;
+    const auto change = [&](u64 page) {
+      store(page);
+      expected.insert(page);
+      ever.insert(page);
+    };
+    for (u64 runs = random() % 4; runs != 0; --runs) {
+      const u64 begin = drawn();
+      const u64 end = std::min(begin + 1 + random() % (2 * kUnitPages), kPages - kFirst);
+      const auto way = random() % 3;
+      const auto next = ever.lower_bound(begin);
+      const bool can_fill = next == ever.end() || *next >= end;
+      if (way == 2 && can_fill) {
+        for (u64 page = begin; page < end; page += 3) store(page);
+        const Status filled =
+            tracker_->after_fill(base() + begin * kPageBytes, (end - begin) * kPageBytes);
+        ASSERT_TRUE(filled) << filled.failure().message;
+      } else if (way == 1) {
+        for (u64 page = begin; page < end; ++page) change(page);
+      } else {
+        for (u64 page = begin; page < end; ++page) load(page);
+      }
+    }
+    for (u64 stores = random() % 100; stores != 0; --stores) change(drawn());
+    ASSERT_EQ(cut(), expected) << epoch;
+    tracker_->settle(true);
+  }
+}
+
+// Another one watches a part already, so the kernel refuses it: what was stored to there counts in
+// each version, and none is lost.
+TEST_P(UserfaultTest, AUnitThatCannotBeWatchedHasAllItsStoresInEachVersion) {
+  if (GetParam() == std::string("anonymous")) GTEST_SKIP() << "all of it was stored to";
+  const UniqueFd other = value_or_throw(track::open_userfault());
+  uffdio_api api{};
+  api.api = UFFD_API;
+  ASSERT_EQ(::ioctl(other.get(), UFFDIO_API, &api), 0);
+  constexpr u64 kTaken = kUnitPages;  // the first page
+  ASSERT_TRUE(track::register_write_protect(other.get(), base() + kTaken * kPageBytes,
+                                            kUnitPages * kPageBytes));
+  back(0, kPages);
+  Pages stored;
+  for (const u64 page : {kTaken, kTaken + 7, kTaken + kUnitPages - 1}) {
+    store(page);
+    store(page + 2 * kUnitPages);
+    stored.insert(page);
+    Pages all = stored;
+    all.insert(page + 2 * kUnitPages);
+    EXPECT_EQ(cut(), all);
+    tracker_->settle(true);
+    EXPECT_EQ(cut(), stored);
+    tracker_->settle(true);
+  }
+  load(kTaken + 20);
+  ASSERT_TRUE(tracker_->after_fill(base() + (kTaken + 30) * kPageBytes, kPageBytes));
+  EXPECT_EQ(cut(), stored);
 }
 
 INSTANTIATE_TEST_SUITE_P(Memory, UserfaultTest, testing::Values("anonymous", "file"),
