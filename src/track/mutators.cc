@@ -242,12 +242,19 @@ u64 Mutators::stop() {
   // Whoever waited for the end of the last stop begins an operation before this one: where stops
   // follow each other faster than threads wake up, they would never come to anything else.
   await_zero(waiting_);
-  const u64 begin = now_ns();
+  kept_out_since_.store(kNobody, std::memory_order_relaxed);
   stop_.store(1, std::memory_order_seq_cst);
   set_closed(open_flags() | detail::Mutator::kStop);
   heavy_fence();
   await_operations();
-  return begin;
+  return std::min(now_ns(), kept_out_since_.load(std::memory_order_relaxed));
+}
+
+// The first that is kept out says so; those inside go on until then.
+void Mutators::note_kept_out() noexcept {
+  u64 nobody = kNobody;
+  if (kept_out_since_.load(std::memory_order_relaxed) == nobody)
+    kept_out_since_.compare_exchange_strong(nobody, now_ns(), std::memory_order_relaxed);
 }
 
 // Operations are short, or one of their threads has lost its processor, or waits for something.
@@ -383,6 +390,7 @@ void enter_slow(Mutator& mutator) noexcept {
     if (mutators.stop_.load(std::memory_order_seq_cst) == 0) break;
     mutator.depth.store(0, std::memory_order_release);
     if (!std::exchange(waiting, true)) mutators.waiting_.fetch_add(1, std::memory_order_seq_cst);
+    mutators.note_kept_out();
     while (mutators.stop_.load(std::memory_order_acquire) != 0) mutators.wait_or_help();
     mutator.depth.store(1, std::memory_order_seq_cst);
   }

@@ -103,8 +103,9 @@ class Mutators {
   /// is about to begin an outermost operation, outside of it.
   void before_operations(std::function<void()> call);
 
-  /// Wait until no mutator is inside an operation and keep them out. Returns when it began, ns. A
-  /// wait of seconds is told on stderr, with the threads that are waited for.
+  /// Wait until no mutator is inside an operation and keep them out. Returns since when one of them
+  /// has been kept from going on, ns: those inside an operation are not. A wait of seconds is told
+  /// on stderr, with the threads that are waited for.
   u64 stop();
   /// While stopped: let waiting mutators take part in `work`, and take part.
   void share(SharedWork& work);
@@ -122,6 +123,8 @@ class Mutators {
   friend void detail::enter_slow(detail::Mutator&) noexcept;
   friend void detail::report_slow(detail::Mutator&, const void*, std::size_t) noexcept;
 
+  static constexpr u64 kNobody = ~u64{0};
+
   struct Registry;
   static Registry& registry();
   static void reap();
@@ -136,6 +139,7 @@ class Mutators {
   bool try_enter(detail::Mutator& mutator);
   void await_operations() const;
   void tell_long_wait(u64 waited_ns) const noexcept;
+  void note_kept_out() noexcept;
   void wait_or_help() noexcept;
   void tell(u32 stop);
   u32 open_flags() const;
@@ -155,7 +159,8 @@ class Mutators {
   std::atomic<u32> helpers_{0};
   std::atomic<bool> ended_{false};  ///< some mutator is kEnded
   std::atomic<u32> waiting_{0};     ///< mutators that a stop keeps from the operation they begin
-  std::mutex mutex_;                ///< the list; held from stop() to resume()
+  std::atomic<u64> kept_out_since_{kNobody};  ///< by this stop, or the last one
+  std::mutex mutex_;                          ///< the list; held from stop() to resume()
   std::vector<std::unique_ptr<MutatorSlot>> mutators_;
 };
 

@@ -122,8 +122,15 @@ Result<u64> stored_pages(int pagemap, const Mapping& pages, Ask ask) {
   return found;
 }
 
-constexpr u64 kUnitsMax = 1024;          // of a view, about
+constexpr u64 kViewUnitsMax = 1024;      // about
 constexpr u64 kUnitBytesMin = 2 * kMiB;  // what one page table maps
+
+// A fault costs about as much as to capture two pages.
+constexpr u8 kHotAfter = 3;        // epochs
+constexpr u64 kHotLeaves = 8;      // of so many pages one may be as it was
+constexpr u64 kHotPagesMin = 128;  // smaller units are not worth it
+constexpr u64 kSamplePages = 16;
+constexpr u64 kSampleStep = 37;  // pages
 
 }  // namespace
 
@@ -214,32 +221,51 @@ Status Userfault::self_test(int userfault, int pagemap, Memory memory) {
 
 Status Userfault::backed(std::span<const Part> parts) {
   std::lock_guard lock(mutex_);
-  parts_.reserve(parts_.size() + parts.size());
-  views_.reserve(views_.size() + parts.size());
+  std::vector<Stretch> views;
+  std::vector<Stretch> others;
   for (const Part& part : parts) {
-    if (memory_ == Memory::kPrivate && !part.anonymous) continue;
+    (is_view(part) ? views : others).push_back(stretch_of(part));
+    if (is_view(part)) continue;
     PERDURA_TRY(register_write_protect(userfault_.get(), part.address, part.length));
     // Memory that was never protected would count as stored to.
     PERDURA_TRY(protect_pages(pagemap_.get(), part));
   }
-  for (const Part& part : parts) {
-    if (memory_ != Memory::kPrivate || part.anonymous) {
-      parts_.push_back(part);
-      continue;
-    }
-    View view{part.address,
-              part.address + part.length,
-              std::max(kUnitBytesMin, std::bit_ceil(part.length / kUnitsMax)),
-              {}};
-    view.units = std::make_unique<std::atomic<Watch>[]>(view.unit_count());
-    views_.push_back(std::move(view));
-  }
+  views_.reserve(views_.size() + views.size());
+  parts_.reserve(parts_.size() + others.size());
+  std::move(views.begin(), views.end(), std::back_inserter(views_));
+  std::move(others.begin(), others.end(), std::back_inserter(parts_));
   return {};
 }
 
-Part Userfault::View::units_from(size_t first, size_t last) const {
+Userfault::Stretch Userfault::stretch_of(const Part& part) const {
+  u64 unit_bytes = kUnitBytesMin;
+  if (is_view(part)) unit_bytes = std::max(unit_bytes, std::bit_ceil(part.length / kViewUnitsMax));
+  Stretch stretch{part.address, part.address + part.length, unit_bytes, is_view(part), {}};
+  stretch.units = std::make_unique<Unit[]>(stretch.unit_count());
+  if (!stretch.is_view)
+    for (size_t unit = 0; unit < stretch.unit_count(); ++unit)
+      stretch.units[unit].watch = Watch::kAll;
+  return stretch;
+}
+
+Part Userfault::Stretch::units_from(size_t first, size_t last) const {
   std::byte* const from = begin + first * unit_bytes;
   return {from, std::min(last * unit_bytes, static_cast<u64>(end - begin)) - first * unit_bytes};
+}
+
+void Userfault::Stretch::count_changed(u64 from, u64 to) {
+  const auto base = reinterpret_cast<std::uintptr_t>(begin);
+  while (from < to) {
+    const u64 unit = (from - base) / unit_bytes;
+    const u64 here = std::min(to, base + (unit + 1) * unit_bytes) - from;
+    units[unit].changed += static_cast<u32>(here / kPageBytes);
+    from += here;
+  }
+}
+
+Part Userfault::Stretch::sample_of(size_t unit) const {
+  const Part all = units_from(unit, unit + 1);
+  return {all.address + units[unit].sample * kPageBytes, kSamplePages * kPageBytes};
 }
 
 Status Userfault::add_changes(DirtyMap& into) {
@@ -255,7 +281,7 @@ Status Userfault::cut() {
 
 // What was filled in and cannot be watched counts as stored to: more than that is not lost.
 Status Userfault::after_fill(std::byte* address, u64 length) {
-  for (View& view : views_) {
+  for (Stretch& view : views_) {
     if (address < view.begin || address >= view.end) continue;
     const size_t last = view.unit_of(address + length - 1) + 1;
     if (watch(view, view.unit_of(address), last))
@@ -266,12 +292,12 @@ Status Userfault::after_fill(std::byte* address, u64 length) {
 
 // All of these units are watched from now on, what was stored to them before is seen as well;
 // false, and nothing is lost, where the kernel refuses it. In any thread.
-bool Userfault::watch(View& view, size_t first, size_t last) {
+bool Userfault::watch(Stretch& view, size_t first, size_t last) {
   const Part part = view.units_from(first, last);
   if (!register_write_protect(userfault_.get(), part.address, part.length)) return false;
   for (size_t unit = first; unit < last; ++unit) {
     Watch seen = Watch::kNot;
-    view.units[unit].compare_exchange_strong(seen, Watch::kFilled);
+    view.units[unit].watch.compare_exchange_strong(seen, Watch::kFilled);
   }
   return true;
 }
@@ -283,39 +309,94 @@ Status Userfault::scan(bool ends_epoch, Found&& found) {
     found((region.start - reinterpret_cast<std::uintptr_t>(base_)) / kLineBytes,
           (region.end - region.start) / kLineBytes);
   };
-  for (const Part& part : parts_)
-    PERDURA_TRY(scan_pages(pagemap_.get(), part, Ask::kUnprotected, ends_epoch, changed));
-  for (View& view : views_) PERDURA_TRY(scan_view(view, ends_epoch, changed));
+  for (std::vector<Stretch>* const stretches : {&views_, &parts_})
+    for (Stretch& each : *stretches) PERDURA_TRY(scan_stretch(each, ends_epoch, changed));
   return {};
 }
 
 template <class Found>
-Status Userfault::scan_view(View& view, bool ends_epoch, Found&& found) {
-  const size_t count = view.unit_count();
+Status Userfault::scan_stretch(Stretch& stretch, bool ends_epoch, Found&& found) {
+  const size_t count = stretch.unit_count();
   for (size_t unit = 0; unit < count;) {
     const size_t first = unit;
-    const Watch watch = view.units[first];
-    while (unit < count && view.units[unit] == watch) ++unit;
+    const Watch watch = stretch.units[first].watch;
+    while (unit < count && stretch.units[unit].watch == watch) ++unit;
     switch (watch) {
       case Watch::kNot:
-        PERDURA_TRY(scan_unwatched(view, first, unit, ends_epoch, found));
+        PERDURA_TRY(scan_unwatched(stretch, first, unit, ends_epoch, found));
         break;
       case Watch::kFilled:
-        PERDURA_TRY(scan_filled(view, first, unit, ends_epoch, found));
+        PERDURA_TRY(scan_filled(stretch, first, unit, ends_epoch, found));
         break;
       case Watch::kAll:
-        PERDURA_TRY(scan_pages(pagemap_.get(), view.units_from(first, unit), Ask::kUnprotected,
-                               ends_epoch, found));
+        PERDURA_TRY(scan_all(stretch, first, unit, ends_epoch, found));
+        break;
+      case Watch::kHot:
+        PERDURA_TRY(scan_hot(stretch, first, unit, ends_epoch, found));
         break;
     }
   }
   return {};
 }
 
+template <class Found>
+Status Userfault::scan_all(Stretch& stretch, size_t first, size_t last, bool ends_epoch,
+                           Found&& found) {
+  PERDURA_TRY(scan_pages(pagemap_.get(), stretch.units_from(first, last), Ask::kUnprotected,
+                         ends_epoch, [&](const PageRegion& region) {
+                           found(region);
+                           if (ends_epoch) stretch.count_changed(region.start, region.end);
+                         }));
+  if (!ends_epoch || memory_ == Memory::kShared) return {};
+  for (size_t unit = first; unit < last; ++unit) note_heat(stretch, unit);
+  return {};
+}
+
+// Its pages are protected once more, the next epoch's first store to each finds that out.
+void Userfault::note_heat(Stretch& stretch, size_t number) const {
+  Unit& unit = stretch.units[number];
+  const u64 pages = stretch.pages_of(number);
+  const u64 changed = std::exchange(unit.changed, 0);
+  if (pages < kHotPagesMin || changed < pages - pages / kHotLeaves) {
+    unit.hot_epochs = 0;
+  } else if (++unit.hot_epochs == kHotAfter) {
+    unit.hot_epochs = 0;
+    unit.watch = Watch::kHot;
+  }
+}
+
+// What was never stored to may not be accessible yet. First what is protected from now on: a thread
+// that the cut does not wait for may store to a page for the first time.
+template <class Found>
+Status Userfault::scan_hot(Stretch& stretch, size_t first, size_t last, bool ends_epoch,
+                           Found&& found) {
+  if (ends_epoch)
+    for (size_t unit = first; unit < last; ++unit) PERDURA_TRY(take_sample(stretch, unit));
+  return scan_pages(pagemap_.get(), stretch.units_from(first, last), Ask::kTouched, false,
+                    [&](const PageRegion& region) {
+                      if (was_stored_to(region)) found(region);
+                    });
+}
+
+// The next sample is elsewhere: pages that lie together may fare alike. A unit that has become cold
+// is protected as a whole: all that was stored to until then is in the change set.
+Status Userfault::take_sample(Stretch& stretch, size_t number) {
+  Unit& unit = stretch.units[number];
+  u64 changed = 0;
+  PERDURA_TRY(scan_pages(
+      pagemap_.get(), stretch.sample_of(number), Ask::kUnprotected, false,
+      [&](const PageRegion& region) { changed += (region.end - region.start) / kPageBytes; }));
+  unit.sample = (unit.sample + kSampleStep) % (stretch.pages_of(number) - kSamplePages);
+  const bool stays = changed >= kSamplePages / 2;
+  if (!stays) unit.watch = Watch::kAll;
+  return protect_pages(pagemap_.get(),
+                       stays ? stretch.sample_of(number) : stretch.units_from(number, number + 1));
+}
+
 // Units in which a page is there, and be it because it was read, are watched from now on. They are
 // looked at again then: a thread that the cut does not wait for may store to them at any time.
 template <class Found>
-Status Userfault::scan_unwatched(View& view, size_t first, size_t last, bool ends_epoch,
+Status Userfault::scan_unwatched(Stretch& view, size_t first, size_t last, bool ends_epoch,
                                  Found&& found) {
   size_t touched = first;      // the first unit of those that follow each other
   size_t touched_end = first;  // none
@@ -345,14 +426,14 @@ Status Userfault::scan_unwatched(View& view, size_t first, size_t last, bool end
 
 // What is told at the end of an epoch is protected in the same step, and all of it is then.
 template <class Found>
-Status Userfault::scan_filled(View& view, size_t first, size_t last, bool ends_epoch,
+Status Userfault::scan_filled(Stretch& view, size_t first, size_t last, bool ends_epoch,
                               Found&& found) {
   PERDURA_TRY(scan_pages(pagemap_.get(), view.units_from(first, last), Ask::kStored, ends_epoch,
                          [&](const PageRegion& region) {
                            if (was_stored_to(region) && is_there(region)) found(region);
                          }));
   if (ends_epoch)
-    for (size_t unit = first; unit < last; ++unit) view.units[unit] = Watch::kAll;
+    for (size_t unit = first; unit < last; ++unit) view.units[unit].watch = Watch::kAll;
   return {};
 }
 

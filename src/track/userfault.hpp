@@ -8,6 +8,13 @@
 // watched; and a unit that nobody touched needs no page tables. From the cut on all pages of the
 // unit are protected, also those that nobody touched: the kernel finds what changed among such
 // pages in a tenth of the time.
+//
+// A unit nearly all of whose pages change in each of several epochs is hot: a fault for each of
+// them would tell nothing. It is not protected any more, and all that was ever stored to in it
+// counts as changed, but for a sample of its pages, which tells when that is over:
+//
+//   kNot ──touched──▶ kAll ──mostly changed, kHotAfter times──▶ kHot
+//     └─filled─▶ kFilled ──▲ └──────few of the sample changed──────┘
 #pragma once
 
 #include <atomic>
@@ -44,25 +51,36 @@ class Userfault final : public Tracker {
   Status after_fill(std::byte* address, u64 length) override;
 
  private:
-  /// How far a unit of a view is watched.
+  /// How far a unit is watched.
   enum class Watch : u8 {
     kNot,
     kFilled,  ///< what was filled in is protected, the other pages may not be
     kAll,     ///< all pages were protected: those that are not now were stored to
+    kHot,     ///< of its pages a sample is protected
   };
-  /// A private view of a file, in units of a power of two. Its neighbours are watched or not, and
-  /// the system limits how many mappings a process has: hence the units of a large one are large.
-  struct View {
+  struct Unit {
+    std::atomic<Watch> watch{Watch::kNot};
+    u8 hot_epochs = 0;  ///< one behind the other
+    u32 changed = 0;    ///< pages, in the epoch
+    u64 sample = 0;     ///< its first page
+  };
+  /// A part, in units of a power of two. Those of a view are watched or not, and the system limits
+  /// how many mappings a process has: hence the units of a large one are large.
+  struct Stretch {
     std::byte* begin;
     std::byte* end;
     u64 unit_bytes;
-    std::unique_ptr<std::atomic<Watch>[]> units;
+    bool is_view;
+    std::unique_ptr<Unit[]> units;
 
     size_t unit_of(const std::byte* address) const {
       return static_cast<u64>(address - begin) / unit_bytes;
     }
     size_t unit_count() const { return unit_of(end - 1) + 1; }
     Part units_from(size_t first, size_t last) const;
+    u64 pages_of(size_t unit) const { return units_from(unit, unit + 1).length / kPageBytes; }
+    Part sample_of(size_t unit) const;
+    void count_changed(u64 from, u64 to);  ///< addresses of pages
   };
 
   Userfault(std::byte* base, Memory memory, UniqueFd userfault, UniqueFd pagemap, DirtyMap map)
@@ -73,15 +91,23 @@ class Userfault final : public Tracker {
         map_(std::move(map)) {}
 
   static Status self_test(int userfault, int pagemap, Memory memory);
-  bool watch(View& view, size_t first, size_t last);
+  bool is_view(const Part& part) const { return memory_ == Memory::kPrivate && !part.anonymous; }
+  Stretch stretch_of(const Part& part) const;
+  bool watch(Stretch& view, size_t first, size_t last);
   template <class Found>
   Status scan(bool ends_epoch, Found&& found);
   template <class Found>
-  Status scan_view(View& view, bool ends_epoch, Found&& found);
+  Status scan_stretch(Stretch& stretch, bool ends_epoch, Found&& found);
   template <class Found>
-  Status scan_unwatched(View& view, size_t first, size_t last, bool ends_epoch, Found&& found);
+  Status scan_unwatched(Stretch& view, size_t first, size_t last, bool ends_epoch, Found&& found);
   template <class Found>
-  Status scan_filled(View& view, size_t first, size_t last, bool ends_epoch, Found&& found);
+  Status scan_filled(Stretch& view, size_t first, size_t last, bool ends_epoch, Found&& found);
+  template <class Found>
+  Status scan_all(Stretch& stretch, size_t first, size_t last, bool ends_epoch, Found&& found);
+  template <class Found>
+  Status scan_hot(Stretch& stretch, size_t first, size_t last, bool ends_epoch, Found&& found);
+  Status take_sample(Stretch& stretch, size_t unit);
+  void note_heat(Stretch& stretch, size_t unit) const;
 
   std::byte* const base_;
   const Memory memory_;
@@ -89,8 +115,8 @@ class Userfault final : public Tracker {
   UniqueFd pagemap_;
   DirtyMap map_;  ///< of the cut epoch; kept, and added to, while versions fail
   std::mutex mutex_;
-  std::vector<Part> parts_;  ///< all of whose pages were protected when they were backed
-  std::vector<View> views_;  ///< that were there at the opening; the others are parts
+  std::vector<Stretch> views_;  ///< all were there at the opening: those who fill look at them
+  std::vector<Stretch> parts_;  ///< the others
 };
 
 }  // namespace perdura::track

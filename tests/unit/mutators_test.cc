@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "support/threads.hpp"
 
 namespace perdura::track {
@@ -65,6 +66,42 @@ TEST(Mutators, WhoWaitedForAStopComesBeforeTheNext) {
   mutators->stop();
   EXPECT_TRUE(all_did(kOperations));
   mutators->resume();
+}
+
+// Those inside an operation go on.
+TEST(Mutators, AStopBeginsWhenSomebodyIsKeptFromGoingOn) {
+  const auto mutators = value_or_throw(Mutators::create(nullptr, nullptr));
+  for (const bool another_waits : {false, true}) {
+    u64 begin = 0;
+    std::thread stopper;
+    std::thread waiter;
+    u64 waits_since = 0;
+    u64 waits_until = 0;
+    {
+      const InOperation operation(mutators->this_thread());
+      stopper = std::thread([&] {
+        begin = mutators->stop();
+        mutators->resume();
+      });
+      while (!mutators->is_stopping()) std::this_thread::yield();
+      waits_since = now_ns();
+      if (another_waits) {
+        std::atomic<pid_t> id{0};
+        waiter = std::thread([&] {
+          detail::Mutator& self = mutators->this_thread();
+          id = ::gettid();
+          const InOperation other(self);
+        });
+        while (id == 0) std::this_thread::yield();
+        test::await_asleep(id);
+      }
+      waits_until = now_ns();
+    }
+    stopper.join();
+    if (waiter.joinable()) waiter.join();
+    EXPECT_GE(begin, another_waits ? waits_since : waits_until);
+    if (another_waits) EXPECT_LE(begin, waits_until);
+  }
 }
 
 void use_once(Mutators& mutators) { const InOperation operation(mutators.this_thread()); }

@@ -60,15 +60,20 @@ TEST_P(PageTrackerTest, LosesNoStoreOfThreadsThatGoOn) {
   };
 
   // A store that is lost is seen only if its page is left alone afterwards: so they come in bursts.
-  constexpr int kThreads = 3;
+  constexpr u64 kThreads = 3;
   constexpr int kBursts = 1500 / kSlower;
-  std::barrier together(kThreads + 1);
+  std::barrier together(static_cast<std::ptrdiff_t>(kThreads) + 1);
   std::vector<std::thread> threads;
   for (u64 seed = 1; seed <= kThreads; ++seed)
     threads.emplace_back([&, seed] {
       std::mt19937_64 random(seed);
       for (int burst = 0; burst < kBursts; ++burst) {
         together.arrive_and_wait();
+        // Every now and then nearly all pages change in each epoch, so that they are hot.
+        const u64 hot_pages = burst % 32 < 8 ? kBytes / kPageBytes * 15 / 16 : 0;
+        for (u64 page = seed - 1; page < hot_pages; page += kThreads)
+          std::atomic_ref(memory.as<u64>()[page * kPageBytes / 8 + random() % (kPageBytes / 8)])
+              .store(random(), std::memory_order_relaxed);
         for (int i = 0; i < 10; ++i) {
           const u64 number = random();
           std::atomic_ref(memory.as<u64>()[number % kWords])
@@ -80,7 +85,7 @@ TEST_P(PageTrackerTest, LosesNoStoreOfThreadsThatGoOn) {
   u64 lost = 0;
   for (int burst = 0; burst < kBursts; ++burst) {
     together.arrive_and_wait();
-    take();
+    if (burst % 32 >= 4) take();  // before, epochs are whole bursts
     together.arrive_and_wait();
     take();
     if (std::memcmp(shadow.data(), memory.as(), kBytes) != 0)
