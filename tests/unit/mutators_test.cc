@@ -72,11 +72,25 @@ TEST(Mutators, WhoWaitedForAStopComesBeforeTheNext) {
 TEST(Mutators, AStopBeginsWhenSomebodyIsKeptFromGoingOn) {
   const auto mutators = value_or_throw(Mutators::create(nullptr, nullptr));
   for (const bool another_waits : {false, true}) {
+    std::atomic<pid_t> id{0};
+    std::atomic<bool> may_wait{false};
+    std::atomic<bool> begins{false};
+    std::thread waiter([&] {
+      detail::Mutator& self = mutators->this_thread();
+      id = ::gettid();
+      may_wait.wait(false);
+      begins = true;
+      const InOperation operation(self);
+    });
+    while (id == 0) std::this_thread::yield();
     u64 begin = 0;
-    std::thread stopper;
-    std::thread waiter;
     u64 waits_since = 0;
     u64 waits_until = 0;
+    std::thread stopper;
+    const auto let_wait = [&] {
+      may_wait = true;
+      may_wait.notify_all();
+    };
     {
       const InOperation operation(mutators->this_thread());
       stopper = std::thread([&] {
@@ -86,21 +100,17 @@ TEST(Mutators, AStopBeginsWhenSomebodyIsKeptFromGoingOn) {
       while (!mutators->is_stopping()) std::this_thread::yield();
       waits_since = now_ns();
       if (another_waits) {
-        std::atomic<pid_t> id{0};
-        waiter = std::thread([&] {
-          detail::Mutator& self = mutators->this_thread();
-          id = ::gettid();
-          const InOperation other(self);
-        });
-        while (id == 0) std::this_thread::yield();
+        let_wait();
+        while (!begins) std::this_thread::yield();
         test::await_asleep(id);
       }
       waits_until = now_ns();
     }
     stopper.join();
-    if (waiter.joinable()) waiter.join();
+    let_wait();
+    waiter.join();
     EXPECT_GE(begin, another_waits ? waits_since : waits_until);
-    if (another_waits) EXPECT_LE(begin, waits_until);
+    EXPECT_TRUE(!another_waits || begin <= waits_until);
   }
 }
 
