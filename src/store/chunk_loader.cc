@@ -197,7 +197,8 @@ bool ChunkLoader::zero(u64 index, const Failure& damage, media::MutableBytes chu
   return true;
 }
 
-// A want of memory may pass: what cannot be loaded ends the program when it is touched.
+// A want of memory may pass: what cannot be loaded ends the program when it is touched. Of several
+// parts together that is said when they are loaded one by one.
 bool ChunkLoader::fill(u64 begin, u64 end, const media::SelfMemory& memory) noexcept {
   const u64 last = std::min<u64>(end / chunk_bytes_, chunks_.size());
   const auto load = [&] {
@@ -210,7 +211,7 @@ bool ChunkLoader::fill(u64 begin, u64 end, const media::SelfMemory& memory) noex
   }
   std::lock_guard lock(mutex_);
   if (loaded) findings_.verified_bytes += end - begin;
-  else note(loaded.failure());
+  else if (end - begin <= reserve_.length()) note(loaded.failure());
   return static_cast<bool>(loaded);
 }
 

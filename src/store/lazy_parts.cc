@@ -178,24 +178,28 @@ void LazyParts::set_states(Run run, u8 state) noexcept {
     states_[part].store(state, std::memory_order_release);
 }
 
-// Paced parts from `begin` on that this thread has claimed: none, if that is not closed.
-LazyParts::Run LazyParts::claim(u64 begin, u64 end) noexcept {
+// Parts from `begin` on, all `wanted` so, that this thread has claimed: none, if that is not
+// closed.
+LazyParts::Run LazyParts::claim(u64 begin, u64 end, Wanted wanted) noexcept {
   Run run{begin, begin};
   for (; run.end < std::min(end, states_.size()); ++run.end) {
     u8 seen = kClosed;
-    if (plan_.parts[run.end] != Wanted::kPaced ||
+    if (plan_.parts[run.end] != wanted ||
         !states_[run.end].compare_exchange_strong(seen, kFilling, std::memory_order_acq_rel))
       break;
   }
   return run;
 }
 
-// Whoever waits for a paced part fills the next ones that nobody is at meanwhile: of two that read
-// in order, the program and the background thread, none waits for the other then.
+// Whoever waits for a part fills the next ones that nobody is at meanwhile: of two that read in
+// order, the program and the background thread, none waits for the other then.
 void LazyParts::help_behind(u64 part) noexcept {
+  const Wanted wanted = plan_.parts[part];
   for (u64 next = part + 1; next < std::min(part + parts_ahead_, states_.size()); ++next) {
-    if (plan_.parts[next] != Wanted::kPaced) return;
-    const Run run = claim(next, next + at_once_.load(std::memory_order_relaxed));
+    if (plan_.parts[next] != wanted) return;
+    const u64 at_once =
+        wanted == Wanted::kSoon ? parts_at_once_ : at_once_.load(std::memory_order_relaxed);
+    const Run run = claim(next, next + at_once, wanted);
     if (run.begin == run.end) continue;
     fill_claimed(run, kClosed);
     return;
@@ -279,14 +283,23 @@ void LazyParts::fill_in_background() {
   fill_paced();
 }
 
-// Whether all of them are open: else it ended before, or one of them cannot be filled, which keeps
-// none of the others from it.
+// Whether all of them are open: else it ended before, or one of them cannot be filled.
 bool LazyParts::fill_soon() {
   bool all = true;
-  for (u64 part = 0; part < states_.size(); ++part) {
+  for (u64 part = 0; part < states_.size();) {
     if (stopping_.load(std::memory_order_relaxed)) return false;
     answer_asked();
-    if (plan_.parts[part] == Wanted::kSoon) all = fill(part) && all;
+    if (plan_.parts[part] != Wanted::kSoon) {
+      ++part;
+      continue;
+    }
+    const Run run = claim(part, part + parts_at_once_, Wanted::kSoon);
+    if (run.begin == run.end) {
+      all = fill(part++) && all;
+      continue;
+    }
+    fill_ahead(run, kNone);
+    for (; part < run.end; ++part) all = all && states_[part].load() == kOpen;
   }
   return all;
 }
@@ -340,7 +353,7 @@ void LazyParts::fill_ahead() {
   ahead_until_ = part;
   while (part < end) {
     if (plan_.parts[part] != Wanted::kPaced) return;
-    const Run run = claim(part, std::min(part + at_once, end));
+    const Run run = claim(part, std::min(part + at_once, end), Wanted::kPaced);
     ahead_until_ = part = std::max(run.end, part + 1);
     if (run.begin != run.end) fill_ahead(run, mark);
     // It has gone elsewhere, or come up.

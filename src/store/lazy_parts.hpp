@@ -95,7 +95,7 @@ class LazyParts final : public region::FaultHandler, public track::ClosedParts {
   bool fill_claimed(Run run, u8 before) noexcept;
   bool open_filled(Run run) noexcept;
   void set_states(Run run, u8 state) noexcept;
-  Run claim(u64 begin, u64 end) noexcept;
+  Run claim(u64 begin, u64 end, Wanted wanted) noexcept;
   void help_behind(u64 part) noexcept;
   bool fill_pages(Run run) noexcept;
   bool ask_for(u64 part) noexcept;

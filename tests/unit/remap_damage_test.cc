@@ -321,7 +321,13 @@ TEST_P(RemapDamageTest, ALazilyLoadedChunkIsNeverWrong) {
       return "the place is not named";
     const std::string said = testing::internal::GetCapturedStderr();
     if (said.find(std::to_string(place)) == said.npos) return "stderr lacks the place: " + said;
+    const u64 words_per_part = 256 * kKiB / sizeof(u64);
+    for (u64 at = 0; at < kWords; ++at)
+      if ((at < word ? word - at : at - word) > words_per_part &&
+          words[at] != versions_.at(newest_)[at])
+        return "wrong data";
     if (words[far] != versions_.at(newest_)[far]) return "wrong data";
+    if (store.statistics().damaged_pages != 1) return "it is counted more than once";
     store.crash();
     return "";
   });
