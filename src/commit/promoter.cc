@@ -1,10 +1,9 @@
 #include "commit/promoter.hpp"
 
-#include <sched.h>
-
 #include "base/assert.hpp"
 #include "base/clock.hpp"
 #include "base/mapping.hpp"
+#include "base/spin.hpp"
 
 namespace perdura::commit {
 namespace {
@@ -87,7 +86,7 @@ std::optional<u64> Promoter::promote_next() {
 bool Promoter::on_fault(const region::Fault& fault) noexcept {
   const u64 chunk = region_.offset_of(fault.address) / kHugeBytes;
   if (fault.is_bus || !fault.is_store || chunk >= states_.size()) return false;
-  while (states_[chunk].load(std::memory_order_acquire) == kMoving) ::sched_yield();
+  await_soon([&] { return states_[chunk].load(std::memory_order_acquire) != kMoving; });
   return states_[chunk].load(std::memory_order_acquire) == kMoved &&
          region_.reopen(chunk * kHugeBytes);
 }

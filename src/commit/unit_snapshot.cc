@@ -1,7 +1,5 @@
 #include "commit/unit_snapshot.hpp"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -10,6 +8,7 @@
 
 #include "base/aligned_buffer.hpp"
 #include "base/assert.hpp"
+#include "base/spin.hpp"
 #include "commit/capture.hpp"
 
 namespace perdura::commit {
@@ -123,7 +122,7 @@ void UnitSnapshot::before_store(const std::byte* begin, const std::byte* end) no
     while (seen != kIdle) {
       const size_t slot = seen == kPending ? aside_.claim() : AsidePool::kNone;
       if (slot == AsidePool::kNone) {
-        ::sched_yield();
+        give_way();
       } else if (state(unit).compare_exchange_strong(seen, kCopying, std::memory_order_acq_rel)) {
         track::copy_racing(aside_.bytes(slot), address(unit), unit_bytes_);
         aside_.publish(slot, unit);
@@ -166,7 +165,7 @@ Status UnitSnapshot::take_all(const Take& take) {
     PERDURA_TRY(taken);
   }
   while (captured + side_copies_ != listed_.size()) {
-    ::sched_yield();
+    give_way();
     PERDURA_TRY(take_aside(take));
   }
   return {};
@@ -209,7 +208,7 @@ void UnitSnapshot::close() noexcept {
     u8 seen = kPending;
     while (!state(unit).compare_exchange_weak(seen, kIdle, std::memory_order_acq_rel) &&
            seen != kIdle) {
-      ::sched_yield();
+      give_way();
       seen = kPending;
     }
   }

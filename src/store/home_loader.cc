@@ -1,12 +1,12 @@
 #include "store/home_loader.hpp"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
 
+#include "base/spin.hpp"
 #include "format/heap_format.hpp"
 
 namespace perdura::store {
@@ -184,7 +184,7 @@ bool HomeLoader::patch_page(u64 page, const media::SelfMemory& memory,
 size_t HomeLoader::claim_buffer() noexcept {
   for (size_t i = 0;; i = (i + 1) % kBuffers) {
     if (!buffer_taken_[i].exchange(true, std::memory_order_acquire)) return i;
-    if (i + 1 == kBuffers) ::sched_yield();
+    if (i + 1 == kBuffers) give_way();
   }
 }
 

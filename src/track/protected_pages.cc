@@ -1,7 +1,6 @@
 #include "track/protected_pages.hpp"
 
 #include <linux/userfaultfd.h>
-#include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "base/mutant.hpp"
+#include "base/spin.hpp"
 #include "track/userfault.hpp"
 
 namespace perdura::track {
@@ -102,7 +102,7 @@ Status ProtectedPages::add_changes(DirtyMap& into) {
 Status ProtectedPages::cut() {
   std::lock_guard lock(mutex_);
   const int ended = filling_.fetch_xor(1);
-  while (answering_[ended].load() != 0) ::sched_yield();
+  await_soon([&] { return answering_[ended].load() == 0; });
   faults_ = 0;
   return protect_opened(maps_[ended]);
 }

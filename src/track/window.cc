@@ -1,7 +1,5 @@
 #include "track/window.hpp"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <cstring>
 
@@ -46,7 +44,7 @@ void Window::copy_aside(SideArena& arena, u64 first, u64 count) {
     u8 seen = mark.load(std::memory_order_acquire);
     if (seen < copying()) {
       // A full arena means that the capture is far behind: wait for it to pass this line.
-      while (arena.full() && line >= scanned_.load(std::memory_order_acquire)) ::sched_yield();
+      while (arena.full() && line >= scanned_.load(std::memory_order_acquire)) give_way();
       if (line < scanned_.load(std::memory_order_acquire)) continue;
       if (!any_mark()) any_mark_.store(true, std::memory_order_release);
       if (mark.compare_exchange_strong(seen, copying(), std::memory_order_acq_rel)) {
