@@ -505,6 +505,7 @@ Measured reopened_ms(Context& context) {
 
 /// The time that a thread which stores is kept waiting.
 Measured stop_ms(Context& context) {
+  const PinnedScope where_its_user_runs_it(kAnyCpu);
   const std::uint64_t bytes = context.scale<std::uint64_t>(700'000'000, 175'000'000);
   LargeHeap heap(context, Place::kMemory, bytes / kPageBytes * kPageBytes, Engine::kRedoLog);
   heap.store->checkpoint();

@@ -1,10 +1,15 @@
 #include "commit/sequence.hpp"
 
 namespace perdura::commit {
+namespace {
+/// Of a change set: milliseconds of work, some hundred times what it costs to start a thread.
+constexpr u64 kPagesPerHelper = 8192;
+}  // namespace
 
 u64 Sequence::cut(Attempt& attempt) {
   CutGuest* const guest = config_.guest;
   const Status ready = guarded([&] { return guest != nullptr ? guest->before_cut() : Status{}; });
+  const track::Mutators::Helpers helpers(*config_.mutators, changed_pages_ / kPagesPerHelper);
   const u64 begin_ns = config_.mutators->stop();
   attempt.status = guarded([&]() -> Status {
     config_.engine->begin(attempt.version);
@@ -37,6 +42,7 @@ Status Sequence::capture_stopped(Attempt& attempt) {
   const track::DirtyMap& changes = config_.tracker->collect();
   if (config_.inspect) config_.inspect(changes);
   attempt.empty = changes.empty();
+  changed_pages_ = changes.pages();
   if (attempt.empty) return {};
   note_(changes);
   return config_.engine->capture_stopped(changes);
@@ -55,6 +61,7 @@ Status Sequence::write(Attempt& attempt, bool has_versions) {
   if (attempt.in_background) {
     const track::DirtyMap& changes = config_.tracker->collect();
     attempt.empty = changes.empty();
+    changed_pages_ = config_.tracker->is_coarse() ? changes.pages() : 0;
     PERDURA_TRY(config_.engine->capture(changes, *config_.snapshot));
     config_.snapshot->close();  // nothing is copied aside while a barrier is waited for
     note_(changes);

@@ -79,6 +79,7 @@ class Sequence {
 
   const Config config_;
   const std::function<void(const track::DirtyMap&)> note_;
+  u64 changed_pages_ = 0;  ///< in the last change set that was copied while mutators stood still
 };
 
 }  // namespace perdura::commit

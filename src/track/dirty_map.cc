@@ -35,6 +35,14 @@ void DirtyMap::clear() {
   summary_end_.store(0, std::memory_order_relaxed);
 }
 
+u64 DirtyMap::pages() const {
+  u64 pages = 0;
+  const u64 end = summary_end_.load(std::memory_order_relaxed);
+  for (u64 group = 0; group < end; ++group)
+    pages += static_cast<u64>(std::popcount(summary()[group].load(std::memory_order_relaxed)));
+  return pages;
+}
+
 bool DirtyMap::empty() const {
   bool any = false;
   const u64 end = groups();

@@ -45,6 +45,8 @@ class DirtyMap {
             1) != 0;
   }
 
+  /// With lines in the set.
+  u64 pages() const;
   u64 page_mask(u64 page) const { return words()[page].load(std::memory_order_relaxed); }
   bool has_page(u64 page) const { return page_mask(page) != 0; }
 

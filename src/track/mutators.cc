@@ -19,6 +19,7 @@
 #include "base/mutant.hpp"
 #include "base/process.hpp"
 #include "base/spin.hpp"
+#include "base/threads.hpp"
 #include "base/unique_fd.hpp"
 #include "region/faults.hpp"
 #include "track/compiled_parts.hpp"
@@ -351,6 +352,12 @@ void Mutators::wait_or_help() noexcept {
     if (work_.load(std::memory_order_relaxed) != nullptr) break;
     _mm_pause();
   }
+  help_and_sleep([this] { return stop_.load(std::memory_order_seq_cst) != 0; });
+}
+
+// Sleeps while `waits`, until there is something else to help with.
+template <class Waits>
+void Mutators::help_and_sleep(Waits&& waits) noexcept {
   helpers_.fetch_add(1, std::memory_order_seq_cst);
   SharedWork* const work = work_.load(std::memory_order_seq_cst);
   if (work != nullptr) work->help();
@@ -358,9 +365,31 @@ void Mutators::wait_or_help() noexcept {
   // Those who still are at it need the processor.
   sleeping_.fetch_add(1, std::memory_order_seq_cst);
   const u32 told = told_.load(std::memory_order_acquire);
-  if (stop_.load(std::memory_order_seq_cst) != 0 && work_.load(std::memory_order_seq_cst) == work)
+  if (waits() && work_.load(std::memory_order_seq_cst) == work)
     futex_wait(told_, told, std::chrono::hours(1));
   sleeping_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+Mutators::Helpers::Helpers(Mutators& mutators, u64 wanted) noexcept : mutators_(mutators) {
+  const u64 processors = std::max(std::thread::hardware_concurrency(), 1u);
+  const u64 count = std::min({wanted, kHelpersMax, processors - 1});
+  const Status started = guarded([&]() -> Status {
+    const NoSignals no_signals;
+    while (threads_.size() < count) {
+      threads_.emplace_back([this] {
+        const auto waits = [this] { return !dismissed_.load(std::memory_order_seq_cst); };
+        while (waits()) mutators_.help_and_sleep(waits);
+      });
+      ::pthread_setname_np(threads_.back().native_handle(), "perdura-help");
+    }
+    return {};
+  });
+  (void)started;  // the others do it all
+}
+
+Mutators::Helpers::~Helpers() {
+  dismissed_.store(true, std::memory_order_seq_cst);
+  if (!threads_.empty()) futex_wake_all(mutators_.told_);
 }
 
 }  // namespace perdura::track

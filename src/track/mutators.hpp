@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <perdura/detail/mutator.hpp>
@@ -71,6 +72,21 @@ class SharedWork {
 
 class Mutators {
  public:
+  /// While it lives, threads of its own take part in what is shared, as stopped mutators do. To
+  /// start one takes memory, which nobody can have while mutators stand still: so it is made
+  /// before. Fewer threads, or none, where the system refuses them.
+  class Helpers {
+   public:
+    Helpers(Mutators& mutators, u64 wanted) noexcept;
+    ~Helpers();
+    Helpers(const Helpers&) = delete;
+
+   private:
+    Mutators& mutators_;
+    std::atomic<bool> dismissed_{false};
+    std::vector<std::jthread> threads_;
+  };
+
   /// `runtime` is handed to each mutator; `on_exit` runs in a thread that ends.
   using OnExit = void (*)(detail::Mutator& mutator) noexcept;
   static Result<std::unique_ptr<Mutators>> create(void* runtime, OnExit on_exit);
@@ -123,6 +139,7 @@ class Mutators {
   friend void detail::enter_slow(detail::Mutator&) noexcept;
   friend void detail::report_slow(detail::Mutator&, const void*, std::size_t) noexcept;
 
+  static constexpr u64 kHelpersMax = 7;
   static constexpr u64 kNobody = ~u64{0};
 
   struct Registry;
@@ -141,6 +158,8 @@ class Mutators {
   void tell_long_wait(u64 waited_ns) const noexcept;
   void note_kept_out() noexcept;
   void wait_or_help() noexcept;
+  template <class Waits>
+  void help_and_sleep(Waits&& waits) noexcept;
   void tell(u32 stop);
   u32 open_flags() const;
   void set_closed(u32 flags);

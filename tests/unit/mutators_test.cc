@@ -114,6 +114,39 @@ TEST(Mutators, AStopBeginsWhenSomebodyIsKeptFromGoingOn) {
   }
 }
 
+/// Each call waits for another one at its side.
+class WorkOfTwo : public SharedWork {
+ public:
+  void help() noexcept override {
+    ++begun_;
+    while (begun_ < 2) std::this_thread::yield();
+    ++ended_;
+  }
+  int ended() const { return ended_; }
+
+ private:
+  std::atomic<int> begun_{0};
+  std::atomic<int> ended_{0};
+};
+
+TEST(Mutators, HelpersTakePartInWhatIsSharedAndComeAndGoWithoutThat) {
+  if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "there are none";
+  const auto mutators = value_or_throw(Mutators::create(nullptr, nullptr));
+  for (int round = 0; round < 300; ++round) {
+    const Mutators::Helpers helpers(*mutators, 1);
+    if (round % 4 == 0) continue;
+    mutators->stop();
+    for (int i = 1; i < round % 4; ++i) {
+      WorkOfTwo work;
+      mutators->share(work);
+      EXPECT_EQ(work.ended(), 2);
+    }
+    mutators->resume();
+  }
+  const Mutators::Helpers none(*mutators, 0);
+  EXPECT_EQ(mutators->all().size(), 0u);
+}
+
 void use_once(Mutators& mutators) { const InOperation operation(mutators.this_thread()); }
 
 Mutators* used_at_the_end = nullptr;

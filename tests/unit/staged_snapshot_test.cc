@@ -94,6 +94,20 @@ TEST_F(StagedSnapshotTest, WhereMemoryIsRefusedNothingIsStagedUntilThereIsSome) 
   EXPECT_TRUE(cut(700, 'b'));
 }
 
+TEST_F(StagedSnapshotTest, ThreadsOfItsOwnHelpWhereTheyAreNotRefused) {
+  make(0);
+  for (const bool refused : {true, false}) {
+    const CallFault fault{.call = Call::kThread, .error = EAGAIN, .for_ever = true};
+    if (refused) arm_calls(&fault);
+    in_library([&] {
+      const track::Mutators::Helpers helpers(*mutators_, 3);
+      disarm_calls();
+      store(kPages, 'a');
+      EXPECT_TRUE(cut(kPages, 'a'));
+    });
+  }
+}
+
 // Half as much as was needed is there beside it: for the next one, if that needs more.
 TEST_F(StagedSnapshotTest, WhatLaterOnesDoNotNeedIsGivenBack) {
   make(0);
