@@ -190,7 +190,10 @@ bool ChunkLoader::zero(u64 index, const Failure& damage, media::MutableBytes chu
   if (zeroed_ == nullptr || damage.code != Code::kCorrupt) return false;
   std::memset(chunk.data(), 0, chunk.size());
   const u64 pages = chunk_bytes_ / kPageBytes;
-  for (u64 page = index * pages; page < (index + 1) * pages; ++page) zeroed_->add(page);
+  bool is_new = false;  // else it was loaded before, and could not be written then
+  for (u64 page = index * pages; page < (index + 1) * pages; ++page)
+    is_new = zeroed_->add(page) || is_new;
+  if (!is_new) return true;
   std::lock_guard lock(mutex_);
   note(damage);
   ++findings_.zeroed_pages;

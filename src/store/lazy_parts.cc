@@ -55,6 +55,7 @@ LazyParts::LazyParts(region::Region& region, track::Tracker& tracker, Filler& fi
       plan_(std::move(plan)),
       part_bytes_(plan_.part_bytes),
       parts_at_once_(std::max<u64>(1, kAtOnceBytes / part_bytes_)),
+      soon_at_once_(filler.fills_in_handlers() ? parts_at_once_ : 1),
       parts_ahead_(parts_at_once_ * (kAheadBytes / kAtOnceBytes)),
       states_(plan_.parts.size()),
       window_(parts_ahead_) {}
@@ -198,7 +199,7 @@ void LazyParts::help_behind(u64 part) noexcept {
   for (u64 next = part + 1; next < std::min(part + parts_ahead_, states_.size()); ++next) {
     if (plan_.parts[next] != wanted) return;
     const u64 at_once =
-        wanted == Wanted::kSoon ? parts_at_once_ : at_once_.load(std::memory_order_relaxed);
+        wanted == Wanted::kSoon ? soon_at_once_ : at_once_.load(std::memory_order_relaxed);
     const Run run = claim(next, next + at_once, wanted);
     if (run.begin == run.end) continue;
     fill_claimed(run, kClosed);
@@ -293,7 +294,7 @@ bool LazyParts::fill_soon() {
       ++part;
       continue;
     }
-    const Run run = claim(part, part + parts_at_once_, Wanted::kSoon);
+    const Run run = claim(part, part + soon_at_once_, Wanted::kSoon);
     if (run.begin == run.end) {
       all = fill(part++) && all;
       continue;

@@ -117,6 +117,7 @@ class LazyParts final : public region::FaultHandler, public track::ClosedParts {
   const Plan plan_;
   const u64 part_bytes_;
   const u64 parts_at_once_;
+  const u64 soon_at_once_;  ///< one, where whoever needs a part must wait for the others as well
   const u64 parts_ahead_;
   std::vector<std::atomic<u8>> states_;
   std::atomic<u64> remaining_{0};   ///< parts not open yet

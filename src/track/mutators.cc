@@ -194,6 +194,7 @@ Result<detail::Mutator*> Mutators::try_register_thread() {
                    "stores after fork"};
   PERDURA_TRY(registry().reap_at_end());
   MutatorSlot* slot = nullptr;
+  if (is_stopping()) note_kept_out();  // the list is locked
   {
     std::lock_guard lock(mutex_);
     for (const auto& each : mutators_) {

@@ -122,8 +122,9 @@ Result<u64> stored_pages(int pagemap, const Mapping& pages, Ask ask) {
   return found;
 }
 
-constexpr u64 kViewUnitsMax = 1024;      // about
-constexpr u64 kUnitBytesMin = 2 * kMiB;  // what one page table maps
+constexpr u64 kViewUnitsMax = 1024;           // about
+constexpr u64 kNearBytes = 128 * kPageBytes;  // scanned in the time of a call
+constexpr u64 kUnitBytesMin = 2 * kMiB;       // what one page table maps
 
 // A fault costs about as much as to capture two pages.
 constexpr u8 kHotAfter = 3;        // epochs
@@ -279,15 +280,16 @@ Status Userfault::cut() {
   return scan(true, [this](u64 first, u64 count) { map_.add(first, count); });
 }
 
-// What was filled in and cannot be watched counts as stored to: more than that is not lost.
+// Of a view, what was filled in and cannot be watched counts as stored to: more than that is not
+// lost. Other parts are watched since they were backed.
 Status Userfault::after_fill(std::byte* address, u64 length) {
   for (Stretch& view : views_) {
     if (address < view.begin || address >= view.end) continue;
     const size_t last = view.unit_of(address + length - 1) + 1;
-    if (watch(view, view.unit_of(address), last))
-      return protect_pages(pagemap_.get(), {address, length});
+    if (!watch(view, view.unit_of(address), last)) return {};
+    break;
   }
-  return {};
+  return protect_pages(pagemap_.get(), {address, length});
 }
 
 // All of these units are watched from now on, what was stored to them before is seen as well;
@@ -339,14 +341,51 @@ Status Userfault::scan_stretch(Stretch& stretch, bool ends_epoch, Found&& found)
   return {};
 }
 
+// What was stored to in the part, in units that were protected; in the step in which it is found it
+// is protected, if that is wanted.
+//
+// The system takes protections of a view away where pages are its file's: with large pages of its
+// cache, when one of these is written beside it, or split. So the quick answer, which pages are not
+// protected, is looked at once more.
+template <class Found>
+Status Userfault::scan_changed(const Stretch& stretch, const Part& part, bool protect,
+                               Found&& found) {
+  if (!stretch.is_view) return scan_pages(pagemap_.get(), part, Ask::kUnprotected, protect, found);
+  Status status;
+  PageRegion near{};  // regions that lie together, with what is between them
+  const auto look = [&]() -> Status {
+    if (near.start == near.end) return {};
+    const Part again{reinterpret_cast<std::byte*>(near.start), near.end - near.start};
+    return scan_stored(again, protect, found);
+  };
+  PERDURA_TRY(
+      scan_pages(pagemap_.get(), part, Ask::kUnprotected, false, [&](const PageRegion& region) {
+        if (near.start != near.end && region.start - near.end <= kNearBytes) {
+          near.end = region.end;
+          return;
+        }
+        if (status) status = look();
+        near = region;
+      }));
+  return status ? look() : std::move(status);
+}
+
+// The same of parts of a view, some of which may never have been protected.
+template <class Found>
+Status Userfault::scan_stored(const Part& part, bool protect, Found&& found) {
+  return scan_pages(pagemap_.get(), part, Ask::kStored, protect, [&](const PageRegion& region) {
+    if (was_stored_to(region) && is_there(region)) found(region);
+  });
+}
+
 template <class Found>
 Status Userfault::scan_all(Stretch& stretch, size_t first, size_t last, bool ends_epoch,
                            Found&& found) {
-  PERDURA_TRY(scan_pages(pagemap_.get(), stretch.units_from(first, last), Ask::kUnprotected,
-                         ends_epoch, [&](const PageRegion& region) {
-                           found(region);
-                           if (ends_epoch) stretch.count_changed(region.start, region.end);
-                         }));
+  PERDURA_TRY(scan_changed(stretch, stretch.units_from(first, last), ends_epoch,
+                           [&](const PageRegion& region) {
+                             found(region);
+                             if (ends_epoch) stretch.count_changed(region.start, region.end);
+                           }));
   if (!ends_epoch || memory_ == Memory::kShared) return {};
   for (size_t unit = first; unit < last; ++unit) note_heat(stretch, unit);
   return {};
@@ -365,32 +404,31 @@ void Userfault::note_heat(Stretch& stretch, size_t number) const {
   }
 }
 
-// What was never stored to may not be accessible yet. First what is protected from now on: a thread
-// that the cut does not wait for may store to a page for the first time.
+// Nothing but samples is protected, so all that was stored to since the unit is hot is found.
 template <class Found>
 Status Userfault::scan_hot(Stretch& stretch, size_t first, size_t last, bool ends_epoch,
                            Found&& found) {
+  PERDURA_TRY(scan_changed(stretch, stretch.units_from(first, last), false, found));
   if (ends_epoch)
-    for (size_t unit = first; unit < last; ++unit) PERDURA_TRY(take_sample(stretch, unit));
-  return scan_pages(pagemap_.get(), stretch.units_from(first, last), Ask::kTouched, false,
-                    [&](const PageRegion& region) {
-                      if (was_stored_to(region)) found(region);
-                    });
+    for (size_t unit = first; unit < last; ++unit) PERDURA_TRY(take_sample(stretch, unit, found));
+  return {};
 }
 
 // The next sample is elsewhere: pages that lie together may fare alike. A unit that has become cold
-// is protected as a whole: all that was stored to until then is in the change set.
-Status Userfault::take_sample(Stretch& stretch, size_t number) {
+// is protected as a whole.
+template <class Found>
+Status Userfault::take_sample(Stretch& stretch, size_t number, Found&& found) {
   Unit& unit = stretch.units[number];
   u64 changed = 0;
-  PERDURA_TRY(scan_pages(
-      pagemap_.get(), stretch.sample_of(number), Ask::kUnprotected, false,
+  PERDURA_TRY(scan_changed(
+      stretch, stretch.sample_of(number), false,
       [&](const PageRegion& region) { changed += (region.end - region.start) / kPageBytes; }));
   unit.sample = (unit.sample + kSampleStep) % (stretch.pages_of(number) - kSamplePages);
-  const bool stays = changed >= kSamplePages / 2;
-  if (!stays) unit.watch = Watch::kAll;
-  return protect_pages(pagemap_.get(),
-                       stays ? stretch.sample_of(number) : stretch.units_from(number, number + 1));
+  if (changed >= kSamplePages / 2)
+    return scan_changed(stretch, stretch.sample_of(number), true, found);
+  PERDURA_TRY(scan_changed(stretch, stretch.units_from(number, number + 1), true, found));
+  unit.watch = Watch::kAll;
+  return {};
 }
 
 // Units in which a page is there, and be it because it was read, are watched from now on. They are
@@ -424,14 +462,11 @@ Status Userfault::scan_unwatched(Stretch& view, size_t first, size_t last, bool 
   return status;
 }
 
-// What is told at the end of an epoch is protected in the same step, and all of it is then.
+// All of it is protected at the end of an epoch, also where nothing was there.
 template <class Found>
 Status Userfault::scan_filled(Stretch& view, size_t first, size_t last, bool ends_epoch,
                               Found&& found) {
-  PERDURA_TRY(scan_pages(pagemap_.get(), view.units_from(first, last), Ask::kStored, ends_epoch,
-                         [&](const PageRegion& region) {
-                           if (was_stored_to(region) && is_there(region)) found(region);
-                         }));
+  PERDURA_TRY(scan_stored(view.units_from(first, last), ends_epoch, found));
   if (ends_epoch)
     for (size_t unit = first; unit < last; ++unit) view.units[unit].watch = Watch::kAll;
   return {};

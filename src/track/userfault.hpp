@@ -10,8 +10,8 @@
 // pages in a tenth of the time.
 //
 // A unit nearly all of whose pages change in each of several epochs is hot: a fault for each of
-// them would tell nothing. It is not protected any more, and all that was ever stored to in it
-// counts as changed, but for a sample of its pages, which tells when that is over:
+// them would tell nothing. It is not protected any more, and all that was stored to in it since
+// then counts as changed, but for a sample of its pages, which tells when that is over:
 //
 //   kNot ──touched──▶ kAll ──mostly changed, kHotAfter times──▶ kHot
 //     └─filled─▶ kFilled ──▲ └──────few of the sample changed──────┘
@@ -55,7 +55,7 @@ class Userfault final : public Tracker {
   enum class Watch : u8 {
     kNot,
     kFilled,  ///< what was filled in is protected, the other pages may not be
-    kAll,     ///< all pages were protected: those that are not now were stored to
+    kAll,     ///< all pages were protected
     kHot,     ///< of its pages a sample is protected
   };
   struct Unit {
@@ -106,7 +106,12 @@ class Userfault final : public Tracker {
   Status scan_all(Stretch& stretch, size_t first, size_t last, bool ends_epoch, Found&& found);
   template <class Found>
   Status scan_hot(Stretch& stretch, size_t first, size_t last, bool ends_epoch, Found&& found);
-  Status take_sample(Stretch& stretch, size_t unit);
+  template <class Found>
+  Status take_sample(Stretch& stretch, size_t unit, Found&& found);
+  template <class Found>
+  Status scan_changed(const Stretch& stretch, const Part& part, bool protect, Found&& found);
+  template <class Found>
+  Status scan_stored(const Part& part, bool protect, Found&& found);
   void note_heat(Stretch& stretch, size_t unit) const;
 
   std::byte* const base_;

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 
 #include <cstring>
@@ -16,6 +17,7 @@
 
 #include "base/mapping.hpp"
 #include "base/unique_fd.hpp"
+#include "support/call_faults.hpp"
 #include "support/files.hpp"
 #include "track/userfault.hpp"
 
@@ -57,8 +59,6 @@ class UserfaultTest : public testing::TestWithParam<const char*> {
   std::byte* base() const { return range_.as(); }
   /// Pages that nobody stored to are those of a file.
   static bool is_view() { return GetParam() == std::string("file"); }
-  /// What is filled in is never new.
-  static bool can_fill() { return GetParam() != std::string("new"); }
   void store(u64 page) {
     auto* at = reinterpret_cast<volatile u8*>(base() + page * kPageBytes + page % kPageBytes);
     *at = static_cast<u8>(*at + 1);
@@ -176,7 +176,6 @@ TEST_P(UserfaultTest, TheRegionGrows) {
 }
 
 TEST_P(UserfaultTest, WhatIsForgottenDoesNotCount) {
-  if (!can_fill()) GTEST_SKIP();
   back(0, kPages);
   begin_epoch();
   for (u64 page = 10; page < 30; ++page) store(page);
@@ -242,7 +241,7 @@ TEST_P(UserfaultTest, HoweverAUnitIsTouchedItsStoresAreFound) {
       const u64 end = std::min(begin + 1 + random() % (2 * kUnitPages), kPages - kFirst);
       const auto way = random() % 3;
       const auto next = ever.lower_bound(begin);
-      if (way == 2 && can_fill() && (next == ever.end() || *next >= end)) {
+      if (way == 2 && (next == ever.end() || *next >= end)) {
         for (u64 page = begin; page < end; page += 3) store(page);
         const Status filled =
             tracker_->after_fill(base() + begin * kPageBytes, (end - begin) * kPageBytes);
@@ -347,6 +346,95 @@ TEST_P(UserfaultTest, AUnitThatCannotBeWatchedHasAllItsStoresInEachVersion) {
   load(kTaken + 20);
   ASSERT_TRUE(tracker_->after_fill(base() + (kTaken + 30) * kPageBytes, kPageBytes));
   EXPECT_EQ(cut(), stored);
+}
+
+// In a hot unit as well: they may be inaccessible.
+TEST_P(UserfaultTest, PagesThatNobodyStoredToAreNotFoundInAHotUnit) {
+  if (!is_view()) GTEST_SKIP() << "all of it was stored to";
+  back(0, kPages);
+  begin_epoch();
+  constexpr u64 kClosed = 40;
+  ASSERT_EQ(::mprotect(base(), kClosed * kPageBytes, PROT_NONE), 0);
+  load(kUnitPages - 1);
+  Pages stored;
+  for (u64 page = kClosed; page < kUnitPages - 1; ++page) stored.insert(page);
+  for (int epoch = 0; epoch < 8; ++epoch) {
+    for (const u64 page : stored) store(page);
+    EXPECT_EQ(cut(), stored) << epoch;
+    tracker_->settle(true);
+  }
+}
+
+TEST_P(UserfaultTest, MemoryThatIsGivenBackIsFoundInAHotUnit) {
+  if (GetParam() != std::string("new")) GTEST_SKIP() << "of a view what it was comes again";
+  back(0, kUnitPages);
+  begin_epoch();
+  for (int epoch = 0; epoch < 8; ++epoch) {
+    for (u64 page = 0; page < kUnitPages; ++page)
+      if (page != 5) store(page);
+    if (epoch % 3 == 0) ::madvise(base() + 5 * kPageBytes, kPageBytes, MADV_DONTNEED);
+    const bool found = cut().contains(5);
+    EXPECT_TRUE(found || epoch % 3 != 0) << epoch;
+    tracker_->settle(true);
+    if (epoch % 3 == 0) store(5);
+  }
+}
+
+// Whatever call is refused while units cool down, a later cut finds what was stored to.
+TEST_P(UserfaultTest, ACallThatIsRefusedLosesNothing) {
+  back(0, 4 * kUnitPages);
+  begin_epoch();
+  bool refused = true;
+  for (u64 nth = 1; refused; ++nth) {
+    for (int epoch = 0; epoch < 5; ++epoch) {
+      for (u64 page = 0; page < 4 * kUnitPages; ++page) store(page);
+      begin_epoch();
+    }
+    const Pages stored{50, 700, 1300};
+    for (const u64 page : stored) store(page);
+    const CallFault fault{.call = Call::kControl, .nth = nth, .error = ENOMEM};
+    arm_calls(&fault);
+    refused = !in_library([&] { return tracker_->cut(); });
+    disarm_calls();
+    tracker_->settle(!refused);
+    if (!refused) break;
+    const Pages found = cut();
+    EXPECT_TRUE(std::includes(found.begin(), found.end(), stored.begin(), stored.end())) << nth;
+    tracker_->settle(true);
+    ASSERT_LT(nth, 100u);
+  }
+}
+
+// The system takes protections away from pages of a file near by, where its cache has large ones.
+TEST_P(UserfaultTest, WhatIsWrittenToTheFileBesideItIsNoStore) {
+  if (!is_view()) GTEST_SKIP();
+  const TempDir on_disk;
+  const std::string path = on_disk.path("home");
+  write_file(path, FileBytes(kBytes, std::byte{7}));
+  const UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  const UniqueFd direct(::open(path.c_str(), O_RDWR | O_DIRECT | O_CLOEXEC));
+  if (!direct) GTEST_SKIP() << "no direct writes here";
+  ASSERT_EQ(::fsync(fd.get()), 0);
+  ASSERT_EQ(::mmap(base(), kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, fd.get(), 0),
+            base());
+  back(0, kPages);
+  const auto read_all = [&] {
+    for (u64 page = 0; page < kPages; ++page) load(page);
+  };
+  alignas(kPageBytes) std::byte content[kPageBytes] = {};
+  for (u64 page = 1000; page < 1400; page += 50) {
+    read_all();
+    store(page + 7);
+    EXPECT_EQ(cut(), Pages{page + 7});
+    tracker_->settle(true);
+    for (const u64 written : {page, page + 7})
+      ASSERT_EQ(
+          ::pwrite(direct.get(), content, kPageBytes, static_cast<off_t>(written * kPageBytes)),
+          static_cast<ssize_t>(kPageBytes));
+    EXPECT_EQ(cut(), Pages()) << page;
+    read_all();
+    EXPECT_EQ(cut(), Pages()) << page;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Memory, UserfaultTest, testing::Values("anonymous", "file", "new"),
