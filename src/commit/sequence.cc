@@ -7,9 +7,10 @@ constexpr u64 kPagesPerHelper = 8192;
 }  // namespace
 
 u64 Sequence::cut(Attempt& attempt) {
+  // First: a guest may stop others whose memory a thread would take.
+  const track::Mutators::Helpers helpers(*config_.mutators, changed_pages_ / kPagesPerHelper);
   CutGuest* const guest = config_.guest;
   const Status ready = guarded([&] { return guest != nullptr ? guest->before_cut() : Status{}; });
-  const track::Mutators::Helpers helpers(*config_.mutators, changed_pages_ / kPagesPerHelper);
   const u64 begin_ns = config_.mutators->stop();
   attempt.status = guarded([&]() -> Status {
     config_.engine->begin(attempt.version);

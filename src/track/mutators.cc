@@ -309,7 +309,7 @@ void Mutators::tell_long_wait(u64 waited_ns) const noexcept {
 }
 
 void Mutators::share(SharedWork& work) {
-  work_.store(&work, std::memory_order_release);
+  work_.store(&work, std::memory_order_seq_cst);
   tell(2);
   work.help();
   // Late comers find the work done; those inside must leave before it is destroyed.

@@ -76,7 +76,8 @@ ScanArguments scan_arguments(const Part& part, Ask ask, bool protect) {
   return arguments;
 }
 
-// Calls each(PageRegion) in the order of addresses.
+// Calls each(PageRegion) in the order of addresses. A call that fails may have protected pages that
+// it does not tell: behind a failure all that may have been stored to is told.
 template <class Each>
 Status scan_pages(int pagemap, const Part& part, Ask ask, bool protect, Each&& each) {
   PageRegion regions[kRegionsPerScan];
@@ -85,7 +86,15 @@ Status scan_pages(int pagemap, const Part& part, Ask ask, bool protect, Each&& e
   arguments.vec_len = kRegionsPerScan;
   while (arguments.start < arguments.end) {
     const int count = ::ioctl(pagemap, kPagemapScan, &arguments);
-    if (count < 0) return system_failure(errno, "cannot scan for written pages");
+    if (count < 0) {
+      Status failed = system_failure(errno, "cannot scan for written pages");
+      const Part rest{reinterpret_cast<std::byte*>(arguments.start),
+                      arguments.end - arguments.start};
+      const bool is_told =
+          protect && ask == Ask::kStored && scan_pages(pagemap, rest, Ask::kTouched, false, each);
+      if (protect && !is_told) each({arguments.start, arguments.end, kPageWritten | kPagePresent});
+      return failed;
+    }
     for (int i = 0; i < count; ++i) each(regions[i]);
     arguments.start = arguments.walk_end;
   }

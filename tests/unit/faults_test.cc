@@ -381,7 +381,9 @@ TEST(LibraryThreads, SigwaitGetsASignalOfTheProcess) {
 
 // --- parts that are closed -----------------------------------------------------------------------
 
-/// Fills parts with their number on top of a value, the first one, with which the background
+constexpr u64 kPart = 256 * kKiB;
+
+/// Fills parts with their number on top of a value, the first ones, with which the background
 /// begins, when it may.
 class GatedFiller final : public store::Filler {
  public:
@@ -390,9 +392,10 @@ class GatedFiller final : public store::Filler {
     if (begin == 0) may_begin_.wait(false);
     const bool fails = fails_;
     std::byte page[512];
-    std::memset(page, static_cast<int>(value_ + begin / (end - begin)), sizeof page);
-    for (u64 at = begin; at < (fails ? begin + kPageBytes : end); at += sizeof page)
+    for (u64 at = begin; at < (fails ? begin + kPageBytes : end); at += sizeof page) {
+      std::memset(page, static_cast<int>(value_ + at / kPart), sizeof page);
       if (!memory.write(base_ + at, page)) return false;
+    }
     failed_ += fails ? 1 : 0;
     return !fails;
   }
@@ -414,8 +417,8 @@ class GatedFiller final : public store::Filler {
 
 class ClosedPartsTest : public testing::Test {
  protected:
-  static constexpr u64 kPart = 256 * kKiB;
   static constexpr u64 kParts = 32;
+  static constexpr u64 kElsewhere = 20;  ///< of none that the background begins with
 
   ClosedPartsTest() : volume_(open_volume("file:" + folder_.path("state.pd"))) {
     region_ = add_region(*volume_, 64 * kMiB);
@@ -460,12 +463,12 @@ TEST_F(ClosedPartsTest, AForkedChildFillsNothingOfItsParent) {
   Child child([&]() -> std::string {
     char word = 0;
     if (::read(go[0], &word, 1) != 1) return "not told";
-    return "read " + std::to_string(value_of(5));
+    return "read " + std::to_string(value_of(kElsewhere));
   });
-  byte_of(5) = 77;
+  byte_of(kElsewhere) = 77;
   ASSERT_EQ(::write(go[1], "x", 1), 1);
   EXPECT_EQ(child.wait(), " died of signal " + std::to_string(SIGSEGV));
-  EXPECT_EQ(value_of(5), 77u);
+  EXPECT_EQ(value_of(kElsewhere), 77u);
   ::close(go[0]);
   ::close(go[1]);
 }
@@ -475,13 +478,13 @@ TEST_F(ClosedPartsTest, AForkedChildDiesOfWhatItsParentHasOpened) {
   auto tracker = track::Userfault::create(region_->base(), region_->limit());
   if (!tracker) GTEST_SKIP() << tracker.failure().message;
   close(std::move(*tracker));
-  byte_of(5) = 77;
+  byte_of(kElsewhere) = 77;
   Child child([&]() -> std::string {
     ::alarm(10);
-    return "read " + std::to_string(value_of(5));
+    return "read " + std::to_string(value_of(kElsewhere));
   });
   EXPECT_EQ(child.wait(), " died of signal " + std::to_string(SIGSEGV));
-  EXPECT_EQ(value_of(5), 77u);
+  EXPECT_EQ(value_of(kElsewhere), 77u);
 }
 
 // A server that does not answer, or want of memory, may pass.
@@ -524,12 +527,12 @@ TEST_F(ClosedPartsTest, AStoreOpensNothingThatIsNotFilled) {
       byte_of(30) = 30;
       ASSERT_EQ(::mprotect(far, kPart, PROT_READ), 0);
     }
-    byte_of(9) = 99;
-    for (u64 part = 8; part < 16; ++part)
-      EXPECT_EQ(value_of(part), part == 9 ? 99 : value + part) << part;
+    byte_of(kElsewhere) = 99;
+    for (u64 part = kElsewhere - 4; part < kElsewhere + 8; ++part)
+      EXPECT_EQ(value_of(part), part == kElsewhere ? 99 : value + part) << part;
     filler_->open_gate();
     while (!parts_->done()) std::this_thread::yield();
-    EXPECT_EQ(value_of(9), 99u);
+    EXPECT_EQ(value_of(kElsewhere), 99u);
     parts_.reset();
     tracker_.reset();
   }

@@ -405,6 +405,22 @@ TEST_P(UserfaultTest, ACallThatIsRefusedLosesNothing) {
   }
 }
 
+// The call has protected pages before it came to where it fails, and tells none of them.
+TEST_P(UserfaultTest, AScanThatFailsAmidItsWayLosesNothing) {
+  if (GetParam() != std::string("new")) GTEST_SKIP() << "other parts may hold other mappings";
+  back(0, kUnitPages);
+  begin_epoch();
+  store(3);
+  store(5);
+  std::byte* const foreign = base() + 9 * kPageBytes;
+  ASSERT_EQ(::mmap(foreign, kPageBytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+            foreign);
+  *reinterpret_cast<volatile char*>(foreign) = 1;
+  EXPECT_FALSE(tracker_->cut());
+  for (const u64 page : {3, 5}) EXPECT_TRUE(tracker_->collect().has_page(page)) << page;
+}
+
 // The system takes protections away from pages of a file near by, where its cache has large ones.
 TEST_P(UserfaultTest, WhatIsWrittenToTheFileBesideItIsNoStore) {
   if (!is_view()) GTEST_SKIP();
