@@ -418,6 +418,7 @@ class GatedFiller final : public store::Filler {
 class ClosedPartsTest : public testing::Test {
  protected:
   static constexpr u64 kParts = 32;
+  static constexpr u64 kTogether = 16;   ///< parts, in the background
   static constexpr u64 kElsewhere = 20;  ///< of none that the background begins with
 
   ClosedPartsTest() : volume_(open_volume("file:" + folder_.path("state.pd"))) {
@@ -497,7 +498,10 @@ TEST_F(ClosedPartsTest, WhatCannotBeFilledIsNoChangeAndIsTriedAgain) {
     filler_->in_handlers_ = in_handlers;
     filler_->fails_ = true;
     filler_->open_gate();
-    while (filler_->failed_ < kParts) std::this_thread::yield();
+    // Together, and then one by one; behind the last one the background has come to an end.
+    while (filler_->failed_ < kParts + kParts / kTogether) std::this_thread::yield();
+    std::byte* const last = region_->base() + (kParts - 1) * kPart;
+    EXPECT_FALSE(parts_->open_all(last, last + kPart));
     EXPECT_FALSE(parts_->open_all(region_->base(), region_->base() + kParts * kPart));
     value_or_throw(tracker_->cut());
     EXPECT_TRUE(tracker_->collect().empty());
