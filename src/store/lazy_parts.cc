@@ -295,12 +295,10 @@ bool LazyParts::fill_soon() {
       continue;
     }
     const Run run = claim(part, part + soon_at_once_, Wanted::kSoon);
-    if (run.begin == run.end) {
-      all = fill(part++) && all;
-      continue;
-    }
-    fill_ahead(run, kNone);
-    for (; part < run.end; ++part) all = all && states_[part].load() == kOpen;
+    if (run.begin != run.end) fill_ahead(run, kNone);
+    else fill(part);
+    for (const u64 end = std::max(run.end, part + 1); part < end; ++part)
+      all = all && states_[part].load(std::memory_order_acquire) == kOpen;
   }
   return all;
 }

@@ -37,7 +37,7 @@ void DirtyMap::clear() {
 
 u64 DirtyMap::pages() const {
   u64 pages = 0;
-  const u64 end = summary_end_.load(std::memory_order_relaxed);
+  const u64 end = groups();
   for (u64 group = 0; group < end; ++group)
     pages += static_cast<u64>(std::popcount(summary()[group].load(std::memory_order_relaxed)));
   return pages;
