@@ -136,8 +136,8 @@ TEST(Mutators, HelpersTakePartInWhatIsSharedAndComeAndGoWithoutThat) {
     const Mutators::Helpers helpers(*mutators, 1);
     if (round % 4 == 0) continue;
     mutators->stop();
-    // Each at a place of its own: a helper that has just ended takes another one there for the same,
-    // and sleeps, which none of these can do without.
+    // Each at a place of its own: a helper that has just ended takes another one there for the
+    // same, and sleeps, which none of these can do without.
     WorkOfTwo works[2];
     for (int i = 1; i < round % 4; ++i) {
       mutators->share(works[i - 1]);
