@@ -236,11 +236,18 @@ Result<VersionMap> MapReader::read(const VersionRecord& record) {
   return map;
 }
 
-Status MapReader::check_chunk(u64 index, const ChunkEntry& entry, const std::byte* bytes) {
-  const bool whole = volume_.medium().whole(
+bool MapReader::fits(const ChunkEntry& entry, const std::byte* bytes) const {
+  return volume_.medium().whole(
       entry.place, bytes, space_.chunk_bytes(), PERDURA_SITE("chunk"),
       [&](const std::byte* at) { return checksum(at, space_.chunk_bytes()) == entry.checksum; });
-  return whole ? Status{} : Status(damaged(0, index, entry, "does not fit its checksum"));
+}
+
+Failure MapReader::chunk_damaged(u64 index, const ChunkEntry& entry) const {
+  return damaged(0, index, entry, "does not fit its checksum");
+}
+
+Status MapReader::check_chunk(u64 index, const ChunkEntry& entry, const std::byte* bytes) const {
+  return fits(entry, bytes) ? Status{} : Status(chunk_damaged(index, entry));
 }
 
 Status MapReader::read_chunk(u64 index, const ChunkEntry& entry, media::MutableBytes into) {

@@ -73,8 +73,12 @@ class MapReader {
 
   Result<VersionMap> read(const format::VersionRecord& record);
 
-  /// Whether a chunk that was loaded is what the entry says; else kCorrupt.
-  Status check_chunk(u64 index, const format::ChunkEntry& entry, const std::byte* bytes);
+  /// Whether a chunk that was loaded is what the entry says. Takes no memory from the allocator.
+  bool fits(const format::ChunkEntry& entry, const std::byte* bytes) const;
+  /// kCorrupt, of a chunk that does not fit.
+  Failure chunk_damaged(u64 index, const format::ChunkEntry& entry) const;
+  /// The two together.
+  Status check_chunk(u64 index, const format::ChunkEntry& entry, const std::byte* bytes) const;
   /// Load and check one.
   Status read_chunk(u64 index, const format::ChunkEntry& entry, media::MutableBytes into);
 

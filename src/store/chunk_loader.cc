@@ -133,18 +133,18 @@ Status ChunkLoader::load_lazily(track::Tracker& tracker) {
 
 // Neighbours on the medium are read together, all of it before any is written: a checkpoint may
 // come between two writes, and then reads what will be there. Takes no memory from the allocator,
-// of which the thread that faulted may be a user just now.
-Status ChunkLoader::load_part(u64 first, u64 last, const media::SelfMemory& memory) {
+// of which the thread that faulted may be a user just now, unless damage is to be told.
+Status ChunkLoader::load_part(u64 first, u64 last, const media::SelfMemory& memory, bool tell) {
   const Result<Mapping> own = Mapping::anonymous((last - first) * chunk_bytes_);
-  if (own) return load_part(first, last, memory, own->as());
+  if (own) return load_part(first, last, memory, tell, own->as());
   // Who touches the part can be told of no failure: one after the other they load it into what was
   // mapped when the store was opened.
   if ((last - first) * chunk_bytes_ > reserve_.length()) return own.failure();
   const std::lock_guard lock(reserve_mutex_);
-  return load_part(first, last, memory, reserve_.as());
+  return load_part(first, last, memory, tell, reserve_.as());
 }
 
-Status ChunkLoader::load_part(u64 first, u64 last, const media::SelfMemory& memory,
+Status ChunkLoader::load_part(u64 first, u64 last, const media::SelfMemory& memory, bool tell,
                               std::byte* buffer) {
   const auto content = [&](u64 begin, u64 end) {
     return media::MutableBytes(buffer + (begin - first) * chunk_bytes_,
@@ -174,8 +174,10 @@ Status ChunkLoader::load_part(u64 first, u64 last, const media::SelfMemory& memo
   PERDURA_TRY(for_each_run([&](u64 begin, u64 end) -> Status {
     for (u64 index = begin; index < end; ++index) {
       const media::MutableBytes chunk = content(index, index + 1);
-      const Status good = reader_.check_chunk(index, chunks_[index], chunk.data());
-      if (!good && !zero(index, good.failure(), chunk)) return copy_of(good.failure());
+      if (reader_.fits(chunks_[index], chunk.data())) continue;
+      if (!tell) return Failure{Code::kCorrupt, ""};
+      Failure damage = reader_.chunk_damaged(index, chunks_[index]);
+      if (!zero(index, damage, chunk)) return damage;
     }
     return {};
   }));
@@ -200,12 +202,11 @@ bool ChunkLoader::zero(u64 index, const Failure& damage, media::MutableBytes chu
   return true;
 }
 
-// A want of memory may pass: what cannot be loaded ends the program when it is touched. Of several
-// parts together that is said when they are loaded one by one.
-bool ChunkLoader::fill(u64 begin, u64 end, const media::SelfMemory& memory) noexcept {
-  const u64 last = std::min<u64>(end / chunk_bytes_, chunks_.size());
+// A want of memory may pass: what cannot be loaded ends the program when it is touched.
+bool ChunkLoader::fill(u64 begin, u64 end, const media::SelfMemory& memory, bool last) noexcept {
+  const u64 until = std::min<u64>(end / chunk_bytes_, chunks_.size());
   const auto load = [&] {
-    return guarded([&] { return load_part(begin / chunk_bytes_, last, memory); });
+    return guarded([&] { return load_part(begin / chunk_bytes_, until, memory, last); });
   };
   Status loaded = load();
   for (int i = 1; i < kTriesMax && !loaded && loaded.failure().code == Code::kNoMemory; ++i) {
@@ -214,7 +215,7 @@ bool ChunkLoader::fill(u64 begin, u64 end, const media::SelfMemory& memory) noex
   }
   std::lock_guard lock(mutex_);
   if (loaded) findings_.verified_bytes += end - begin;
-  else if (end - begin <= reserve_.length()) note(loaded.failure());
+  else if (last) note(loaded.failure());
   return static_cast<bool>(loaded);
 }
 

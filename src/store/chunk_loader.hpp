@@ -41,9 +41,10 @@ class ChunkLoader final : private Filler {
   Status read_group(u64 first, u64 last, std::byte* into) const;
   Status check_tables();
   bool zero(u64 index, const Failure& damage, media::MutableBytes chunk);
-  Status load_part(u64 first, u64 last, const media::SelfMemory& memory);
-  Status load_part(u64 first, u64 last, const media::SelfMemory& memory, std::byte* buffer);
-  bool fill(u64 begin, u64 end, const media::SelfMemory& memory) noexcept override;
+  Status load_part(u64 first, u64 last, const media::SelfMemory& memory, bool tell);
+  Status load_part(u64 first, u64 last, const media::SelfMemory& memory, bool tell,
+                   std::byte* buffer);
+  bool fill(u64 begin, u64 end, const media::SelfMemory& memory, bool last) noexcept override;
   bool fills_in_handlers() const override { return volume_.medium().geometry().reads_in_handlers; }
   void note(const Failure& failure) noexcept;
 

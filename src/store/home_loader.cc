@@ -126,8 +126,9 @@ bool HomeLoader::verify(u64 begin, u64 end, const media::SelfMemory* memory) noe
 
 bool HomeLoader::zero(u64 page, const media::SelfMemory& memory) noexcept {
   alignas(kPageBytes) static const std::byte kZeros[kPageBytes] = {};
+  // Zeroed before, if the part could not be filled then.
+  if (!is_withheld(page)) zeroed_count_.fetch_add(1, std::memory_order_relaxed);
   guard_->withhold(page);
-  zeroed_count_.fetch_add(1, std::memory_order_relaxed);
   return memory.write(base_ + page * kPageBytes, kZeros);
 }
 
@@ -196,7 +197,8 @@ bool HomeLoader::stores(u64 begin, u64 end) const {
   return false;
 }
 
-bool HomeLoader::fill(u64 begin, u64 end, const media::SelfMemory& memory) noexcept {
+// Damage is told without the allocator, of each page once: nothing depends on `last`.
+bool HomeLoader::fill(u64 begin, u64 end, const media::SelfMemory& memory, bool) noexcept {
   const media::SelfMemory* const zeroed_through = verification_.zeroes ? &memory : nullptr;
   if (verification_.before_use && !verify(begin, end, zeroed_through)) return false;
   if (!index_) return true;

@@ -72,7 +72,7 @@ class HomeLoader final : private Filler {
   u64 first_damaged() const;
 
   Status check_places() const;
-  bool fill(u64 begin, u64 end, const media::SelfMemory& memory) noexcept override;
+  bool fill(u64 begin, u64 end, const media::SelfMemory& memory, bool last) noexcept override;
   bool stores(u64 begin, u64 end) const override;
   void soon_filled() noexcept override;
   void all_filled() noexcept override { view_.reset(); }

@@ -144,20 +144,28 @@ bool LazyParts::fill(u64 part) noexcept {
   for (;;) {
     while (is_to_be_opened(seen))
       if (state.compare_exchange_weak(seen, kFilling, std::memory_order_acq_rel))
-        return fill_claimed({part, part + 1}, seen);
+        return fill_claimed(part, seen);
     if (seen != kFilling) return seen == kOpen;
     help_behind(part);
     await_soon([&] { return (seen = state.load(std::memory_order_acquire)) != kFilling; });
   }
 }
 
-// Their states are kFilling by this thread's hand, and were `before`.
-bool LazyParts::fill_claimed(Run run, u8 before) noexcept {
-  if (before == kClosed && !fill_pages(run)) {
-    set_states(run, kClosed);
+// Its state is kFilling by this thread's hand, and was `before`.
+bool LazyParts::fill_claimed(u64 part, u8 before) noexcept {
+  const Run run{part, part + 1};
+  if (before == kClosed && !fill_pages(run, true)) {
+    set_states(run, kRefused);
     return false;
   }
   return open_filled(run);
+}
+
+// Parts that this thread has claimed: whole then, or closed as before.
+bool LazyParts::fill_together(Run run) noexcept {
+  if (fill_pages(run, false)) return true;
+  set_states(run, kClosed);
+  return false;
 }
 
 // Parts that could not be opened stay closed, and the access ends the program rather than showing
@@ -202,20 +210,20 @@ void LazyParts::help_behind(u64 part) noexcept {
         wanted == Wanted::kSoon ? soon_at_once_ : at_once_.load(std::memory_order_relaxed);
     const Run run = claim(next, next + at_once, wanted);
     if (run.begin == run.end) continue;
-    fill_claimed(run, kClosed);
+    if (fill_together(run)) open_filled(run);
     return;
   }
 }
 
-bool LazyParts::fill_pages(Run run) noexcept {
+bool LazyParts::fill_pages(Run run, bool last) noexcept {
   const u64 begin = run.begin * part_bytes_;
   const u64 end = run.end * part_bytes_;
-  if (!filler_.stores(begin, end)) return filler_.fill(begin, end, memory_);
+  if (!filler_.stores(begin, end)) return filler_.fill(begin, end, memory_, last);
   return static_cast<bool>(guarded([&]() -> Status {
     PERDURA_TRY(for_each_backed(begin, end, [this](std::byte* address, u64 length) {
       return tracker_.before_fill(address, length);
     }));
-    const bool filled = filler_.fill(begin, end, memory_);
+    const bool filled = filler_.fill(begin, end, memory_, last);
     // What was filled in is durable: no change of the program's. Nor is a part of it: a checkpoint
     // would have to read what cannot be filled.
     PERDURA_TRY(for_each_backed(begin, end, [this](std::byte* address, u64 length) {
@@ -236,6 +244,9 @@ LazyParts::Answer LazyParts::on_access(std::byte* address) noexcept {
   const u8 state = states_[part].load(std::memory_order_acquire);
   if (state == kPlain || state == kOpen) return Answer::kOpen;
   if (::getpid() != process_ && !is_mutant("child_fills_parent")) return Answer::kFailed;
+  // What was in the way may be gone.
+  u8 refused = kRefused;
+  states_[part].compare_exchange_strong(refused, kClosed, std::memory_order_acq_rel);
   const bool opened = filler_.fills_in_handlers() ? fill(part) : ask_for(part);
   if (opened && plan_.parts[part] == Wanted::kPaced && follows_an_open_one(part)) {
     ahead_.store(part + 1, std::memory_order_relaxed);
@@ -258,12 +269,9 @@ bool LazyParts::on_fault(const region::Fault& fault) noexcept {
   return on_access(fault.address) != Answer::kFailed;
 }
 
-// Others ask as well: whoever is not heard asks again. So does who comes after a refusal: what was
-// in the way may be gone.
+// Others ask as well: whoever is not heard asks again.
 bool LazyParts::ask_for(u64 part) noexcept {
-  std::atomic<u8>& state = states_[part];
-  u8 refused = kRefused;
-  state.compare_exchange_strong(refused, kClosed, std::memory_order_acq_rel);
+  const std::atomic<u8>& state = states_[part];
   while (state.load(std::memory_order_acquire) != kOpen) {
     if (state.load(std::memory_order_acquire) == kRefused) return false;
     wanted_.store(part, std::memory_order_release);
@@ -362,9 +370,7 @@ void LazyParts::fill_ahead() {
 
 // One that cannot be filled keeps none of the others from it.
 void LazyParts::fill_ahead(Run run, u64 mark) noexcept {
-  if (!fill_pages(run)) {
-    set_states(run, kClosed);
-    if (run.end - run.begin == 1) return;
+  if (!fill_together(run)) {
     for (u64 part = run.begin; part < run.end; ++part) fill(part);
     return;
   }

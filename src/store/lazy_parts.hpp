@@ -4,7 +4,8 @@
 //   state of a part    kPlain (nothing to do) | kClosed -> kFilling -> kOpen
 //                      kFilled: whole, but not open: who touches it says where the program is, or
 //                               it could not be opened yet
-//                      kRefused: the background thread could not fill it when it was asked to
+//                      kRefused: it could not be filled by itself; it is tried again when somebody
+//                                touches it
 //
 // The library writes a closed part through /proc/self/mem, which needs no access of its own and so
 // keeps the program out until the part is whole.
@@ -34,8 +35,11 @@ class Filler {
  public:
   virtual ~Filler() = default;
   /// Through `memory`. In any thread, perhaps in a signal handler, on a small stack; each part once
-  /// unless it fails.
-  virtual bool fill(u64 begin, u64 end, const media::SelfMemory& memory) noexcept = 0;
+  /// unless it fails. `last`: when it fails, nobody tries again unless the part is touched, so that
+  /// what is wrong is to be told. Before, several parts were tried together, or by somebody who
+  /// touched another one: then a failure is found without the allocator, of which that thread may
+  /// be a user just now.
+  virtual bool fill(u64 begin, u64 end, const media::SelfMemory& memory, bool last) noexcept = 0;
   /// Whether signal handlers may call fill. Else who touches a part asks the background thread.
   virtual bool fills_in_handlers() const { return true; }
   /// Whether filling stores to the part. Where it only looks at what is there, a tracker need not
@@ -92,12 +96,13 @@ class LazyParts final : public region::FaultHandler, public track::ClosedParts {
   Status for_each_backed(u64 begin, u64 end, Visit&& visit) const;
   Status close();
   bool fill(u64 part) noexcept;
-  bool fill_claimed(Run run, u8 before) noexcept;
+  bool fill_claimed(u64 part, u8 before) noexcept;
   bool open_filled(Run run) noexcept;
   void set_states(Run run, u8 state) noexcept;
   Run claim(u64 begin, u64 end, Wanted wanted) noexcept;
   void help_behind(u64 part) noexcept;
-  bool fill_pages(Run run) noexcept;
+  bool fill_pages(Run run, bool last) noexcept;
+  bool fill_together(Run run) noexcept;
   bool ask_for(u64 part) noexcept;
   void answer_asked();
   static bool is_to_be_opened(u8 state) { return state == kClosed || state == kFilled; }

@@ -9,6 +9,7 @@ docs/powercut.md says what that proves.
 
 import argparse
 import concurrent.futures
+import contextlib
 import dataclasses
 import json
 import os
@@ -16,7 +17,6 @@ import random
 import re
 import select
 import shutil
-import signal
 import socket
 import struct
 import subprocess
@@ -200,8 +200,11 @@ class Bench:
 class Machine:
     """A virtual machine that runs, and the disk it runs on."""
 
+    CUT_NOW = 0xFFFFFFFF
+
     def __init__(self, bench, config, image, folder, settings, disk_seed, lies):
         self.console = folder / "console.log"
+        self.disk_log = folder / "disk.log"
         self.sockets = tempfile.TemporaryDirectory()
         self.disk = None
         self.control = None
@@ -209,7 +212,7 @@ class Machine:
         if config.medium == "file":
             path = f"{self.sockets.name}/disk"
             self.control, theirs = socket.socketpair()
-            with theirs, (folder / "disk.log").open("w") as log:
+            with theirs, self.disk_log.open("w") as log:
                 self.disk = subprocess.Popen(
                     ["nbdkit", "--foreground", "--exit-with-parent", "--unix", path, bench.plugin,
                      f"image={image}", f"control={theirs.fileno()}", f"seed={disk_seed}",
@@ -239,7 +242,8 @@ class Machine:
 
     def arm(self, requests):
         """Let the disk cut the power after so many more writes and flushes."""
-        self.control.send(struct.pack("=I", requests))
+        with contextlib.suppress(BrokenPipeError):  # hear_disk says what ended it
+            self.control.send(struct.pack("=I", requests))
 
     def sources(self):
         """What can be waited for: the serial port, and a disk that has cut the power."""
@@ -249,21 +253,23 @@ class Machine:
     def hear_disk(self):
         line = self.control.makefile().readline()
         if not line:
-            raise RuntimeError(f"nbdkit ended with {self.disk.wait()}")
+            raise RuntimeError(f"nbdkit ended with {self.disk.wait()}: "
+                               + self.disk_log.read_text(errors="replace")[-1000:])
         self.told = json.loads(line)
 
     def cut(self):
+        """First the disk's power, if it has not cut that: it does not bear that its user goes."""
+        if self.disk is not None and not self.told:
+            self.arm(self.CUT_NOW)
+            self.hear_disk()
         self.machine.kill()
 
     def end(self):
         """The power is off. Returns what the disk tells about the cut."""
-        self.machine.kill()
+        self.cut()
         self.machine.wait()
         self.machine.stdout.close()
         if self.disk is not None:
-            if not self.told:
-                self.disk.send_signal(signal.SIGTERM)
-                self.hear_disk()
             self.disk.kill()
             self.disk.wait()
             self.control.close()

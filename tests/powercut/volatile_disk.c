@@ -8,13 +8,16 @@
  * Some writes are held back until the next flush is over, or for a moment when none comes: a flush
  * covers only the writes that were complete when it was sent.
  *
- * The power is cut when nbdkit ends, or at a write or flush that the host chooses, which then never
- * returns: there is something in the cache.
+ * The power is cut when the host says so, or at a write or flush that it chooses, which then never
+ * returns: there is something in the cache. Nothing is answered afterwards, until the host kills
+ * nbdkit. (It must not kill the disk's user before: nbdkit may abort when it has several answers
+ * for somebody who is gone.)
  *
  *   image=FILE   what is durable
  *   seed=N       what survives the cut
- *   control=FD   a socket of the host. It sends a uint32_t: cut the power after so many requests.
- *                It is sent, after the cut, a line: what was asked of the disk, and what survived.
+ *   control=FD   a socket of the host. It sends a uint32_t: cut the power after so many more
+ *                requests; UINT32_MAX: at once. It is sent, after the cut, a line: what was asked
+ *                of the disk, and what survived.
  *   whole=N      the first N sectors are not torn, but kept or lost by eight, as a disk with
  *                sectors of 4 KiB does. File systems need it where they do not recover from half a
  *                block: ext4 for its superblock, XFS for all of its metadata.
@@ -67,7 +70,6 @@ static uint32_t log_length;
 static uint32_t log_capacity;
 
 static int64_t requests_left = -1; /* before the power is cut; negative: not chosen */
-static int is_cut;
 static uint32_t requests;
 static uint64_t flushes;
 static uint64_t overtaken;
@@ -247,7 +249,6 @@ static int keep_older(uint64_t* kept, uint64_t* lost) {
 static void cut_power(void) {
   uint64_t kept = 0;
   uint64_t lost = 0;
-  is_cut = 1;
   if ((lies ? keep_older : keep_any)(&kept, &lost) != 0) exit(EXIT_FAILURE);
   dprintf(control,
           "{\"flushes\": %" PRIu64 ", \"writes_overtaken\": %" PRIu64 ", \"sectors_kept\": %" PRIu64
@@ -255,13 +256,35 @@ static void cut_power(void) {
           flushes, overtaken, kept, lost);
 }
 
+/* With the mutex, which it keeps: the host kills this process. */
+static void end_with_power(void) {
+  cut_power();
+  for (;;) pause();
+}
+
 /* At a write or flush, with the mutex: does not return when the power is cut here. */
 static void await_cut(void) {
-  uint32_t chosen;
-  if (recv(control, &chosen, sizeof chosen, MSG_DONTWAIT) == sizeof chosen) requests_left = chosen;
   if (requests_left < 0 || requests_left-- > 0) return;
-  cut_power();
-  for (;;) pause(); /* the host kills this process */
+  end_with_power();
+}
+
+static void* hear_host(void* nothing) {
+  uint32_t chosen;
+  while (recv(control, &chosen, sizeof chosen, MSG_WAITALL) == sizeof chosen) {
+    pthread_mutex_lock(&mutex);
+    if (chosen == UINT32_MAX) end_with_power();
+    requests_left = chosen;
+    pthread_mutex_unlock(&mutex);
+  }
+  return nothing; /* the host is gone */
+}
+
+static int begin_to_hear(void) {
+  pthread_t thread;
+  const int error = pthread_create(&thread, NULL, hear_host, NULL);
+  if (error == 0) return pthread_detach(thread);
+  nbdkit_error("cannot start a thread: %s", strerror(error));
+  return -1;
 }
 
 /* Let a flush overtake this write, if one comes. */
@@ -316,19 +339,12 @@ static int flush_disk(void* handle, uint32_t flags) {
   return result;
 }
 
-static void unload(void) {
-  if (fd >= 0 && !is_cut) cut_power();
-  free(newest);
-  free(log_versions);
-  free(image);
-}
-
 static struct nbdkit_plugin plugin = {
     .name = "volatile-disk",
     .longname = "A disk with a volatile write cache",
     .config = set_parameter,
     .get_ready = open_image,
-    .unload = unload,
+    .after_fork = begin_to_hear,
     .open = open_connection,
     .get_size = size_bytes,
     .block_size = block_size,

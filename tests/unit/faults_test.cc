@@ -388,9 +388,10 @@ constexpr u64 kPart = 256 * kKiB;
 class GatedFiller final : public store::Filler {
  public:
   GatedFiller(std::byte* base, u64 value) : base_(base), value_(value) {}
-  bool fill(u64 begin, u64 end, const media::SelfMemory& memory) noexcept override {
+  bool fill(u64 begin, u64 end, const media::SelfMemory& memory, bool last) noexcept override {
     if (begin == 0) may_begin_.wait(false);
-    const bool fails = fails_;
+    const bool fails = fails_ || (begin <= bad_ * kPart && bad_ * kPart < end);
+    told_ += fails && last ? 1 : 0;
     std::byte page[512];
     for (u64 at = begin; at < (fails ? begin + kPageBytes : end); at += sizeof page) {
       std::memset(page, static_cast<int>(value_ + at / kPart), sizeof page);
@@ -407,7 +408,9 @@ class GatedFiller final : public store::Filler {
 
   bool in_handlers_ = true;
   std::atomic<bool> fails_{false};  ///< with the first page of a part written
+  std::atomic<u64> bad_{~u64{0}};   ///< a part that fails so
   std::atomic<u64> failed_{0};
+  std::atomic<u64> told_{0};  ///< of these, what nobody tries again
 
  private:
   std::byte* const base_;
@@ -513,6 +516,26 @@ TEST_F(ClosedPartsTest, WhatCannotBeFilledIsNoChangeAndIsTriedAgain) {
     parts_.reset();
     tracker_.reset();
   }
+}
+
+// Who waits for one part helps with others, perhaps amid the allocator: what is wrong with these is
+// not told there, and once.
+TEST_F(ClosedPartsTest, WhoHelpsTellsNothing) {
+  auto tracker = track::Userfault::create(region_->base(), region_->limit());
+  if (!tracker) GTEST_SKIP() << tracker.failure().message;
+  close(std::move(*tracker));
+  constexpr u64 kBad = kParts - 1;
+  filler_->bad_ = kBad;
+  // The background is at those before, and what lies between is open: one part is left.
+  for (u64 part = kTogether; part < kBad; ++part) EXPECT_EQ(value_of(part), part);
+  std::thread reader([&] { EXPECT_EQ(value_of(1), 1u); });
+  while (filler_->failed_ == 0) std::this_thread::yield();
+  EXPECT_EQ(filler_->told_, 0u);
+  filler_->open_gate();
+  reader.join();
+  while (filler_->told_ == 0) std::this_thread::yield();
+  parts_.reset();
+  EXPECT_EQ(filler_->told_, 1u);
 }
 
 // However much a store opens: what was not filled is not shown, and not filled over the store.
