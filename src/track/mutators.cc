@@ -341,6 +341,7 @@ std::vector<MutatorSlot*> Mutators::snapshot() {
 // Who waits sees that, or is seen to sleep.
 void Mutators::tell(u32 stop) {
   stop_.store(stop, std::memory_order_seq_cst);
+  told_.fetch_add(1, std::memory_order_seq_cst);
   if (sleeping_.load(std::memory_order_seq_cst) != 0) futex_wake_all(told_);
 }
 
@@ -356,18 +357,17 @@ void Mutators::wait_or_help() noexcept {
   help_and_sleep([this] { return stop_.load(std::memory_order_seq_cst) != 0; });
 }
 
-// Sleeps while `waits`, until there is something else to help with.
+// Sleeps while `waits`, until there is something else to help with: what was told before the work
+// was looked for says whether it has come since, perhaps to where the last one was.
 template <class Waits>
 void Mutators::help_and_sleep(Waits&& waits) noexcept {
+  const u32 told = told_.load(std::memory_order_seq_cst);
   helpers_.fetch_add(1, std::memory_order_seq_cst);
-  SharedWork* const work = work_.load(std::memory_order_seq_cst);
-  if (work != nullptr) work->help();
+  if (SharedWork* const work = work_.load(std::memory_order_seq_cst)) work->help();
   helpers_.fetch_sub(1, std::memory_order_seq_cst);
   // Those who still are at it need the processor.
   sleeping_.fetch_add(1, std::memory_order_seq_cst);
-  const u32 told = told_.load(std::memory_order_acquire);
-  if (waits() && work_.load(std::memory_order_seq_cst) == work)
-    futex_wait(told_, told, std::chrono::hours(1));
+  if (waits()) futex_wait(told_, told, std::chrono::hours(1));
   sleeping_.fetch_sub(1, std::memory_order_relaxed);
 }
 

@@ -172,7 +172,7 @@ class Mutators {
   ReportSink* sink_ = nullptr;
   std::function<void()> before_operation_;
   std::atomic<u32> stop_{0};  ///< 1 while mutators stand still, 2 when there is work to share
-  std::atomic<u32> told_{0};  ///< changes when those who sleep are to look at it again
+  std::atomic<u32> told_{0};  ///< changes behind stop_, for those who sleep: they look again
   std::atomic<u32> sleeping_{0};
   std::atomic<SharedWork*> work_{nullptr};
   std::atomic<u32> helpers_{0};
