@@ -65,30 +65,33 @@ Status Checkpointer::finish(bool bring_home) {
 // An attempt that finds no space learns that there is little: the next one takes less.
 Result<u64> Checkpointer::checkpoint() {
   for (;;) {
-    PERDURA_ASSIGN(Attempt * attempt, begin(Trigger::kCaller));
-    cut(*attempt);
-    const bool trimmed = attempt->trimmed;
-    Result<u64> version = complete(*attempt);
+    PERDURA_ASSIGN(const Turn turn, begin(Trigger::kCaller));
+    if (turn.attempt == nullptr) return turn.version;
+    cut(*turn.attempt);
+    const bool trimmed = turn.attempt->trimmed;
+    Result<u64> version = complete(*turn.attempt);
     if (version || trimmed || version.failure().code != Code::kNoSpace || !config_.engine->trims())
       return version;
   }
 }
 
 Result<u64> Checkpointer::checkpoint_async() {
-  PERDURA_ASSIGN(Attempt * attempt, begin(Trigger::kAsync));
-  cut(*attempt);
+  PERDURA_ASSIGN(const Turn turn, begin(Trigger::kAsync));
+  if (turn.attempt == nullptr) return turn.version;
+  cut(*turn.attempt);
   std::lock_guard lock(mutex_);
   async_cut_ = true;
   work_.notify_all();
-  return attempt->version;
+  progress_.notify_all();  // for those who share it
+  return turn.attempt->version;
 }
 
 Result<u64> Checkpointer::checkpoint(Selection& selection) {
   PERDURA_ASSERT(config_.snapshot == nullptr);
-  PERDURA_ASSIGN(Attempt * attempt, begin(Trigger::kCaller));
-  attempt->selection = &selection;
-  cut(*attempt);
-  return complete(*attempt);
+  PERDURA_ASSIGN(const Turn turn, begin(Trigger::kSelection));
+  turn.attempt->selection = &selection;
+  cut(*turn.attempt);
+  return complete(*turn.attempt);
 }
 
 Status Checkpointer::wait(u64 version) {
@@ -104,19 +107,42 @@ Status Checkpointer::wait(u64 version) {
   return Failure{Code::kNotFound, "version " + std::to_string(version) + " was never completed"};
 }
 
-// Claims the right to checkpoint.
-Result<Attempt*> Checkpointer::begin(Attempt::Trigger trigger) {
+// Claims the right to checkpoint, unless there is an answer before.
+Result<Checkpointer::Turn> Checkpointer::begin(Trigger trigger) {
   const u64 begin_ns = now_ns();
   bool waited = false;
+  std::unique_lock lock(mutex_);
+  const u64 call = trigger == Trigger::kSelection ? ~u64{0} : ++calls_;
   for (;;) {
+    u64 version = 0;
+    progress_.wait(lock, [&] { return finds_answer(trigger, call, version) || !busy(); });
+    if (version != 0) return Turn{nullptr, version};
+    if (trigger == Trigger::kCaller) await_company(lock);
+    lock.unlock();
     PERDURA_ASSIGN(const bool waits, config_.engine->make_room());
     waited |= waits;
-    std::unique_lock lock(mutex_);
-    progress_.wait(lock, [this] { return !busy(); });
-    if (!config_.engine->has_room()) continue;
+    lock.lock();
+    // Others may have begun, or been through, meanwhile.
+    if (busy() || finds_answer(trigger, call, version) || !config_.engine->has_room()) continue;
     if (waited) ++counters_.log_waits;
-    return &claim(trigger, begin_ns);
+    return Turn{&claim(trigger, begin_ns), 0};
   }
+}
+
+// Who does not wait shares what was cut for somebody who does not either: that version has a number
+// which it keeps.
+bool Checkpointer::finds_answer(Trigger trigger, u64 call, u64& version) const {
+  if (call <= answered_) version = durable_.load();
+  else if (trigger == Trigger::kAsync && attempt_ && attempt_->trigger == trigger &&
+           attempt_->is_cut && call <= attempt_->calls)
+    version = attempt_->version;
+  return version != 0;
+}
+
+// Those whose last version became durable just now are about to come again.
+void Checkpointer::await_company(std::unique_lock<std::mutex>& lock) {
+  const auto has_come = [this] { return company_.has_come(calls_ - answered_); };
+  if (!has_come()) progress_.wait_for(lock, Company::kWait, [&] { return busy() || has_come(); });
 }
 
 Attempt& Checkpointer::claim(Attempt::Trigger trigger, u64 begin_ns) {
@@ -128,8 +154,13 @@ Attempt& Checkpointer::claim(Attempt::Trigger trigger, u64 begin_ns) {
 }
 
 void Checkpointer::cut(Attempt& attempt) {
+  {
+    std::lock_guard lock(mutex_);
+    attempt.calls = calls_;
+  }
   const u64 pause_ns = sequence_.cut(attempt);
   std::lock_guard lock(mutex_);
+  attempt.is_cut = true;
   pauses_.add(pause_ns);
 }
 
@@ -155,7 +186,13 @@ Result<u64> Checkpointer::complete(Attempt& attempt) {
 
 void Checkpointer::publish(Attempt& attempt, const Status& status, bool settle_later) {
   std::lock_guard lock(mutex_);
-  counters_.checkpoint_ns += now_ns() - attempt.begin_ns;
+  const u64 took_ns = now_ns() - attempt.begin_ns;
+  counters_.checkpoint_ns += took_ns;
+  if (status && attempt.selection == nullptr) {
+    if (attempt.trigger == Trigger::kCaller)
+      company_.note_barrier(calls_ - answered_, std::chrono::nanoseconds(took_ns));
+    answered_ = attempt.calls;
+  }
   if (!status) {
     failed_ = FailedVersion{attempt.version, copy_of(status.failure())};
     ++counters_.failed_checkpoints;

@@ -2,8 +2,10 @@
 // which; and what else the thread behind them does meanwhile. What one consists of is in
 // commit/sequence.hpp.
 //
-// One checkpoint is under way at a time. Lock order: mutex_ is a leaf; it is never held across a
-// cut, a capture or I/O.
+// One checkpoint is under way at a time. Who asks for one meanwhile shares the next with all others
+// who do: calls are numbered, and a version answers those that were made before its cut. One of
+// them takes it, when as many have come as took part in the last one, or after a short wait.
+// Lock order: mutex_ is a leaf; it is never held across a cut, a capture or I/O.
 #pragma once
 
 #include <chrono>
@@ -16,6 +18,7 @@
 
 #include <perdura/options.hpp>
 
+#include "base/company.hpp"
 #include "commit/engine.hpp"
 #include "commit/pauses.hpp"
 #include "commit/promoter.hpp"
@@ -39,7 +42,8 @@ class Checkpointer {
   ~Checkpointer();
   Checkpointer(const Checkpointer&) = delete;
 
-  /// Not from inside an operation.
+  /// Not from inside an operation. Where a version that others have asked for as well fails, each
+  /// tries by itself.
   Result<u64> checkpoint();
   Result<u64> checkpoint_async();
   /// Make a version of these lines alone; the epoch goes on. With stopped captures only.
@@ -57,7 +61,14 @@ class Checkpointer {
  private:
   using Trigger = Attempt::Trigger;
 
-  Result<Attempt*> begin(Trigger trigger);
+  /// What comes of a call: an attempt that is its own, or else the version that answers it.
+  struct Turn {
+    Attempt* attempt;
+    u64 version;
+  };
+  Result<Turn> begin(Trigger trigger);
+  bool finds_answer(Trigger trigger, u64 call, u64& version) const;  ///< with mutex_ held
+  void await_company(std::unique_lock<std::mutex>& lock);
   /// With mutex_ held: no other attempt can begin.
   bool busy() const { return attempt_ || settle_due_; }
   Attempt& claim(Trigger trigger, u64 begin_ns);  ///< with mutex_ held, and nothing under way
@@ -86,6 +97,9 @@ class Checkpointer {
   bool async_cut_ = false;            ///< the attempt waits for the background thread
   std::optional<Attempt> attempt_;
   std::atomic<u64> durable_{0};
+  u64 calls_ = 0;     ///< that may share a version
+  u64 answered_ = 0;  ///< of these: up to this number, by a durable version
+  Company company_;   ///< threads that ask at the same time, as it seems
   struct FailedVersion {
     u64 number;
     Failure failure;

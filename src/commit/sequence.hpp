@@ -15,12 +15,14 @@ namespace perdura::commit {
 
 /// A checkpoint under way.
 struct Attempt {
-  enum class Trigger { kCaller, kAsync, kTimer };
+  enum class Trigger { kCaller, kAsync, kTimer, kSelection };
   Trigger trigger = Trigger::kCaller;
   u64 begin_ns = 0;
   Selection* selection = nullptr;  ///< these lines, not what changed in the epoch
   u64 version = 0;
-  Status status;  ///< of the part done while mutators were stopped
+  u64 calls = 0;        ///< the last one that was made before its cut: it answers all up to that
+  bool is_cut = false;  ///< its change set is fixed
+  Status status;        ///< of the part done while mutators were stopped
   bool empty = false;
   bool trimmed = false;        ///< space was short when it was cut, so it takes as little as it can
   bool in_background = false;  ///< captured while mutators run

@@ -138,14 +138,30 @@ void StoreWatch::watch(const std::byte* line) {
   set_closed(page, true);
 }
 
+// Calls visit(address, place) until it returns true.
+template <class Visit>
+void StoreWatch::for_each_noted(Visit&& visit) const {
+  const u64 begin = begin_.load(std::memory_order_relaxed);
+  const u64 end = std::min(count_.load(std::memory_order_relaxed), begin + kStoresMax);
+  for (u64 number = begin + 1; number <= end; ++number) {
+    const Noted& noted = noted_[number % kStoresMax];
+    if (noted.number.load(std::memory_order_acquire) != number) continue;
+    std::byte* const address = noted.address.load(std::memory_order_relaxed);
+    Place place;
+    std::ranges::transform(noted.place, place.begin(),
+                           [](const auto& each) { return each.load(std::memory_order_acquire); });
+    if (noted.number.load(std::memory_order_relaxed) == number && visit(address, place)) return;
+  }
+}
+
 std::vector<Place> StoreWatch::stores_to(const std::byte* line) const {
   std::vector<Place> found;
-  const size_t count = std::min(count_.load(std::memory_order_acquire), kStoresMax);
-  for (size_t i = 0; i < count; ++i)
-    if (noted_[i].is_whole.load(std::memory_order_acquire) &&
-        static_cast<u64>(noted_[i].address - line) < kLineBytes &&
-        std::ranges::find(found, noted_[i].place) == found.end())
-      found.push_back(noted_[i].place);
+  for_each_noted([&](const std::byte* address, const Place& place) {
+    if (static_cast<u64>(address - line) < kLineBytes &&
+        std::ranges::find(found, place) == found.end())
+      found.push_back(place);
+    return false;
+  });
   return found;
 }
 
@@ -162,24 +178,26 @@ void StoreWatch::after_access(std::byte* page) noexcept { set_closed(page, true)
 
 // Of a loop, which stores there many times, the first is as good as all.
 void StoreWatch::note(const region::Fault& fault) noexcept {
-  const size_t known = std::min(count_.load(std::memory_order_relaxed), kStoresMax);
-  for (size_t i = 0; i < known; ++i)
-    if (noted_[i].is_whole.load(std::memory_order_acquire) && noted_[i].address == fault.address &&
-        noted_[i].place[0] == fault.instruction)
-      return;
-  const size_t index = count_.fetch_add(1, std::memory_order_relaxed);
-  if (index >= kStoresMax) return;
-  Noted& noted = noted_[index];
-  noted.is_whole.store(false, std::memory_order_relaxed);
-  noted.address = fault.address;
-  noted.place = {fault.instruction};
+  bool known = false;
+  for_each_noted([&](const std::byte* address, const Place& place) {
+    return known = address == fault.address && place[0] == fault.instruction;
+  });
+  if (known) return;
+  const u64 number = count_.fetch_add(1, std::memory_order_relaxed) + 1;
+  if (number - begin_.load(std::memory_order_relaxed) > kStoresMax) return;
+  Place place = {fault.instruction};
   // Ours, and the kernel's, come first.
   void* frames[std::tuple_size_v<Place> + 8];
   const int depth = ::backtrace(frames, static_cast<int>(std::size(frames)));
   void** const end = frames + std::max(depth, 0);
   void** const at = std::find(frames, end, fault.instruction);
-  std::copy_n(at, std::min<std::ptrdiff_t>(end - at, std::ssize(noted.place)), noted.place.begin());
-  noted.is_whole.store(true, std::memory_order_release);
+  std::copy_n(at, std::min<std::ptrdiff_t>(end - at, std::ssize(place)), place.begin());
+  Noted& noted = noted_[number % kStoresMax];
+  noted.number.store(0, std::memory_order_relaxed);
+  noted.address.store(fault.address, std::memory_order_release);
+  for (size_t i = 0; i < place.size(); ++i)
+    noted.place[i].store(place[i], std::memory_order_release);
+  noted.number.store(number, std::memory_order_release);
 }
 
 }  // namespace perdura::store

@@ -33,8 +33,8 @@ class StoreWatch final : public region::FaultHandler {
   void watch(const std::byte* line);
   /// Mutators stopped. Where stores to the line came from since the last forget().
   std::vector<Place> stores_to(const std::byte* line) const;
-  /// Mutators stopped.
-  void forget() { count_.store(0, std::memory_order_relaxed); }
+  /// Mutators stopped; who stores outside of operations may go on.
+  void forget() { begin_.store(count_.load()); }
 
   bool on_fault(const region::Fault& fault) noexcept override;
   void after_access(std::byte* address) noexcept override;
@@ -42,20 +42,25 @@ class StoreWatch final : public region::FaultHandler {
  private:
   static constexpr size_t kPagesMax = 256;
   static constexpr size_t kStoresMax = 1024;
+  /// A store. They are numbered, from 1 on, and the next one takes the place of the one that came
+  /// kStoresMax before it: who reads it looks before and after whether it is the one it looks for.
   struct Noted {
-    std::byte* address;
-    Place place;
-    std::atomic<bool> is_whole{false};
+    std::atomic<u64> number{0};  ///< 0: somebody writes it
+    std::atomic<std::byte*> address{nullptr};
+    std::array<std::atomic<const void*>, std::tuple_size_v<Place>> place{};
   };
 
   StoreWatch() = default;
   bool is_watched(const std::byte* page) const noexcept;
   void note(const region::Fault& fault) noexcept;
+  template <class Visit>
+  void for_each_noted(Visit&& visit) const;
 
   std::optional<region::FaultWatch> watch_;
   std::array<std::atomic<std::byte*>, kPagesMax> pages_{};
   std::atomic<size_t> page_count_{0};
-  std::atomic<size_t> count_{0};
+  std::atomic<u64> begin_{0};  ///< the last one that was forgotten
+  std::atomic<u64> count_{0};  ///< the last one
   std::unique_ptr<Noted[]> noted_;
 };
 

@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <deque>
+#include <functional>
 #include <mutex>
 #include <thread>
 
@@ -441,6 +443,112 @@ TEST_P(CheckpointerTest, CheckpointsOfSeveralThreadsCoverTheirOwnStores) {
   set(0, 1, 99);
   reopen_after_crash();
   for (u64 t = 0; t < 3; ++t) EXPECT_EQ(words_[t * 8], 30u) << t;
+}
+
+/// A thread that stores and then asks for a version, by a call that it is told.
+class Asker {
+ public:
+  Asker(std::function<void()> store, std::function<u64()> ask)
+      : thread_([this, store = std::move(store), ask = std::move(ask)] {
+          store();
+          id_ = ::gettid();
+          version_ = ask();
+        }) {}
+  void await_asleep() const {
+    while (id_ == 0) std::this_thread::yield();
+    test::await_asleep(id_);
+  }
+  u64 version() {
+    thread_.join();
+    return version_;
+  }
+
+ private:
+  std::atomic<pid_t> id_{0};
+  u64 version_ = 0;
+  std::thread thread_;
+};
+
+TEST_P(CheckpointerTest, WhoAsksWhileAVersionIsWrittenSharesTheNext) {
+  for (const bool async : {false, true}) {
+    SCOPED_TRACE(async ? "asynchronous" : "waiting");
+    const u64 before = store_->checkpoint();
+    settle();
+    const Statistics then = store_->statistics();
+    gate_.set(Gate::kShut, "commit");
+    Asker first([&] { set(0, 1, 1); }, [&] { return store_->checkpoint(); });
+    gate_.await();
+    std::deque<Asker> others;
+    for (u64 i = 1; i <= 4; ++i)
+      others.emplace_back([this, i] { set(i * 8, 1, 10 + i); },
+                          [this, async] {
+                            if (!async) return store_->checkpoint();
+                            const u64 version = store_->checkpoint_async();
+                            store_->wait(version);
+                            return version;
+                          });
+    for (const Asker& each : others) each.await_asleep();
+    gate_.set(Gate::kOpen);
+    // What they stored came behind its cut: it is no answer to them.
+    EXPECT_EQ(first.version(), before + 1);
+    for (Asker& each : others) EXPECT_EQ(each.version(), before + 2);
+    const Statistics now = store_->statistics();
+    EXPECT_EQ(now.checkpoints, then.checkpoints + 2);
+    EXPECT_EQ(now.pause_count, then.pause_count + 2);
+  }
+  reopen_after_crash();
+  for (u64 i = 1; i <= 4; ++i) EXPECT_EQ(words_[i * 8], 10 + i);
+}
+
+TEST_P(CheckpointerTest, AFailureIsNoAnswer) {
+  const u64 before = store_->checkpoint();
+  settle();
+  gate_.set(Gate::kShut, "commit");
+  Asker first([&] { set(0, 1, 1); },
+              [&] {
+                expect_error([&] { store_->checkpoint(); }, Code::kNoSpace, "injected fault");
+                return store_->durable_version();
+              });
+  gate_.await();
+  std::deque<Asker> others;
+  for (u64 i = 1; i <= 2; ++i)
+    others.emplace_back([this, i] { set(i * 8, 1, 10 + i); },
+                        [this] { return store_->checkpoint(); });
+  for (const Asker& each : others) each.await_asleep();
+  gate_.set(Gate::kFailingOnce, "commit");
+  first.version();
+  for (Asker& each : others) EXPECT_EQ(each.version(), before + 1);
+  reopen_after_crash();
+  EXPECT_EQ(words_[0], 1u);
+  for (u64 i = 1; i <= 2; ++i) EXPECT_EQ(words_[i * 8], 10 + i);
+}
+
+// Of several that ask at the same time, one that failed for all of them is tried by each.
+TEST_P(CheckpointerTest, SeveralThreadsGoOnThroughFailures) {
+  store_->checkpoint();
+  std::atomic<u64> failures{0};
+  std::vector<std::thread> threads;
+  for (u64 t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      for (u64 i = 1; i <= 40; ++i) {
+        set(t * 8, 1, i);
+        if (i % 8 == t) gate_.set(Gate::kFailingOnce, "commit");
+        for (bool done = false; !done;) {
+          try {
+            store_->checkpoint();
+            done = true;
+          } catch (const Error& error) {
+            EXPECT_EQ(error.code(), Code::kNoSpace) << error.what();
+            ++failures;
+          }
+        }
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(failures, 0u);
+  set(0, 1, 99);
+  reopen_after_crash();
+  for (u64 t = 0; t < 4; ++t) EXPECT_EQ(words_[t * 8], 40u) << t;
 }
 
 INSTANTIATE_TEST_SUITE_P(Configs, CheckpointerTest,
