@@ -10,6 +10,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <unordered_map>
 #include <unordered_set>
@@ -90,10 +91,11 @@ using unordered_set = std::unordered_set<K, Hash, Equal, Allocator<K>>;
 
 }  // namespace perdura
 
-/// perdura::string hashes as its characters do.
+/// perdura::string hashes as its characters do, so that it is found by a string_view.
 template <>
 struct std::hash<perdura::string> {
-  std::size_t operator()(const perdura::string& text) const noexcept {
-    return std::hash<std::string_view>{}(std::string_view(text.data(), text.size()));
+  using is_transparent = void;
+  std::size_t operator()(std::string_view text) const noexcept {
+    return std::hash<std::string_view>{}(text);
   }
 };

@@ -200,9 +200,11 @@ class Store {
 
   // --- checkpoints --------------------------------------------------------------------------
 
-  /// Make everything stored before this call durable; returns the version that holds it. Must not
-  /// be called inside an operation. On failure the program's memory and the last durable version
-  /// are intact, and a later checkpoint covers the same changes.
+  /// Make everything stored before this call durable; returns the version that holds it. Threads
+  /// that call while one is written share the next; where several do so again and again, one waits
+  /// for the others for up to 100 us. Must not be called inside an operation. On failure the
+  /// program's memory and the last durable version are intact, and a later checkpoint covers the
+  /// same changes.
   std::uint64_t checkpoint();
   /// Make the object of a root durable, with its name, and nothing else that changed (FGCK's
   /// nv_ckone). Needs Options::aliases, and an object that begins a block of its own lines: one
@@ -211,7 +213,8 @@ class Store {
   /// type; then checkpoint() does it.
   /// What the object points to must be durable already, or become so later.
   std::uint64_t checkpoint_root(std::string_view name);
-  /// Fix the change set now, write it in the background. Returns the version to wait for.
+  /// Fix the change set now, write it in the background. Returns the version to wait for, which
+  /// other threads that call meanwhile may share. Waits while another one is written.
   std::uint64_t checkpoint_async();
   /// Wait until `version` is durable; throws what its checkpoint failed with.
   void wait(std::uint64_t version);

@@ -85,6 +85,7 @@ void add_open_store(Runtime& runtime) {
   slot.base = runtime.region().base();
   slot.generation = process_generation();
   slot.runtime = &runtime;
+  detail::stores_opened.fetch_add(1, std::memory_order_release);
   if (chosen >= slots_end) slots_end = chosen + 1;
 }
 
@@ -96,6 +97,7 @@ void remove_open_store(Runtime& runtime) {
     slot.base = nullptr;
     slot.bytes = 0;
   }
+  detail::stores_opened.fetch_add(1, std::memory_order_release);
 }
 
 void add_open_ranges(std::vector<format::RegionRecord>& ranges) {
@@ -111,6 +113,20 @@ void add_open_ranges(std::vector<format::RegionRecord>& ranges) {
 }  // namespace store
 
 namespace detail {
+
+constinit std::atomic<std::uint64_t> stores_opened{1};
+
+Mutator* find_mutator(const void* address) {
+  const u64 opened = stores_opened.load(std::memory_order_acquire);
+  Runtime* const runtime = runtime_holding(address);
+  if (runtime == nullptr) return nullptr;
+  value_or_throw(runtime->usable());
+  const region::Region& region = runtime->region();
+  Mutator& mutator = runtime->mutators().this_thread();
+  found_store = {reinterpret_cast<std::uintptr_t>(region.base()), region.reserved_bytes(), opened,
+                 &mutator};
+  return &mutator;
+}
 
 Runtime* runtime_at(const void* base) noexcept {
   return find_open(

@@ -113,8 +113,23 @@ void heap_deallocate(void* heap, void* block) {
 }
 
 void report_address(const void* address, std::size_t length) {
-  if (Runtime* runtime = runtime_holding(address))
-    report(runtime->mutators().this_thread(), address, length);
+  if (Mutator* const mutator = mutator_holding(address)) report(*mutator, address, length);
+}
+
+void* allocate_in(Mutator& mutator, std::size_t size, std::size_t alignment) {
+  return allocate_by(mutator, size, alignment);
+}
+
+void deallocate_in(Mutator& mutator, void* block) { deallocate_by(mutator, block); }
+
+void throw_in_transaction(const char* what) {
+  throw Error(Code::kMisuse, std::string(what) +
+                                 " gives what others may change while it is looked at; in a "
+                                 "transaction take a copy, as get() and str() do");
+}
+
+Transaction& transaction_of(Mutator& mutator) noexcept {
+  return store::blocks_of(mutator).running();
 }
 
 }  // namespace detail

@@ -6,6 +6,10 @@
 
 #include "base/bits.hpp"
 
+namespace perdura {
+class Transaction;
+}
+
 namespace perdura::store {
 
 /// Of a thread that is in a transaction's body (Mutator::in_transaction): all that it allocates
@@ -17,6 +21,7 @@ class TransactionBlocks {
   virtual void deallocate(void* block) = 0;
   /// By an object that has the block for its own, when it grows or ends.
   virtual void deallocate_of_object(void* block) = 0;
+  virtual Transaction& running() noexcept = 0;
   /// The thread ends in the body: undo it. The operation that it is goes on.
   virtual void abandon() noexcept = 0;
 

@@ -79,6 +79,7 @@ Result<std::unique_ptr<Mutators>> Mutators::create(void* runtime, OnExit on_exit
   asymmetric_fences();
   at_fork_in_child([]() noexcept {
     for (detail::ThreadEntry& entry : detail::thread_entries) entry = {};
+    detail::found_store = {};
     perdura_thread_reports.forget_all();
   });
   std::unique_ptr<Mutators> mutators(new Mutators);
@@ -121,6 +122,7 @@ void Mutators::detach() {
 void Mutators::reap() {
   Registry& all = registry();
   std::lock_guard lock(all.mutex);
+  detail::found_store = {};
   for (size_t i = 0; i < detail::kOpenStoresMax; ++i) {
     detail::ThreadEntry& entry = detail::thread_entries[i];
     Mutators* mutators = all.open[i];

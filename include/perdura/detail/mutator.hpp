@@ -52,6 +52,27 @@ struct ThreadKey {
   std::size_t index = 0;
 };
 
+/// The open store in which this thread last found something by an address.
+struct FoundStore {
+  std::uintptr_t base = 0;
+  std::uintptr_t bytes = 0;
+  std::uint64_t opened = 0;  ///< as often had stores been opened and closed
+  Mutator* mutator = nullptr;
+};
+__attribute__((tls_model("initial-exec"))) inline constinit thread_local FoundStore found_store;
+extern std::atomic<std::uint64_t> stores_opened;  ///< or closed
+/// The slow path of mutator_holding(): throws kForked in a child, kNoMemory.
+Mutator* find_mutator(const void* address);
+
+/// This thread's mutator of the open store whose region holds an address; nullptr: none does.
+inline Mutator* mutator_holding(const void* address) {
+  const FoundStore& found = found_store;
+  if (reinterpret_cast<std::uintptr_t>(address) - found.base < found.bytes &&
+      found.opened == stores_opened.load(std::memory_order_acquire)) [[likely]]
+    return found.mutator;
+  return find_mutator(address);
+}
+
 /// A report is address | length << 48: region addresses are below 2^47 and lengths below 2^16.
 constexpr unsigned kReportLengthShift = 48;
 constexpr std::size_t kReportLengthMax = 0xffff;

@@ -84,6 +84,7 @@ class TransactionContext final : public TransactionThread, public store::Transac
   }
   /// Undo; what others wait for is theirs.
   void roll_back();
+  Transaction& running() noexcept override { return transaction; }
   void abandon() noexcept override;
   /// Until something that it read changes, after roll_back.
   void wait_for_change() const;

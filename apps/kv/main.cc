@@ -1,0 +1,259 @@
+// perdura-kv: a key-value server that redis' clients speak to: GET, SET, DEL, INCR and PING on the
+// loopback interface. Its data are an ordinary map in its own memory, which a store makes durable:
+// what was acknowledged is there after a crash.
+//
+// The lines that do that are marked with a D at their end. One thread does everything. What has
+// come from all connections meanwhile is executed together, made durable by one checkpoint, and
+// then acknowledged.
+#include <arpa/inet.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <climits>
+#include <cstdio>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <perdura/perdura.hpp>
+#include <perdura/structures/hash_map.hpp>
+#include <perdura/structures/string.hpp>
+
+#include "protocol.hpp"
+
+namespace kv {
+namespace {
+
+struct Settings {
+  std::uint16_t port = 7379;
+  std::string store = "kv.pd";
+  std::string map = "hash_map";
+  int every_ms = 0;
+};
+
+struct Connection {
+  std::string in, out;
+};
+
+template <class Map>
+void set(Map& map, std::string_view key, std::string_view value) {
+  const auto found = map.find(key);
+  if (found != map.end()) found->second = value;
+  else map.try_emplace(typename Map::key_type(key), value);
+}
+
+/// Executes a command; whether it may have changed something.
+template <class Map>
+bool execute(Map& map, const std::vector<std::string_view>& words, std::string& out) {
+  const auto is = [&](const char* name, std::size_t count) {
+    return words.size() == count && words[0].size() == std::strlen(name) &&
+           ::strncasecmp(words[0].data(), name, words[0].size()) == 0;
+  };
+  if (is("GET", 2)) {
+    const auto found = map.find(words[1]);
+    if (found == map.end()) out += "$-1\r\n";
+    else answer_text(out, found->second);
+    return false;
+  }
+  if (is("SET", 3)) {
+    set(map, words[1], words[2]);
+    out += "+OK\r\n";
+    return true;
+  }
+  if (is("DEL", 2)) {
+    const auto found = map.find(words[1]);
+    const bool there = found != map.end();
+    if (there) map.erase(found);
+    answer_number(out, there ? 1 : 0);
+    return there;
+  }
+  if (is("INCR", 2)) {
+    const auto found = map.find(words[1]);
+    const std::string_view text = found != map.end() ? std::string_view(found->second) : "0";
+    long long number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc() || end != text.data() + text.size() || number == LLONG_MAX) {
+      out += "-ERR value is not an integer or out of range\r\n";
+      return false;
+    }
+    set(map, words[1], std::to_string(number + 1));
+    answer_number(out, number + 1);
+    return true;
+  }
+  out += is("PING", 1) ? "+PONG\r\n" : "-ERR unknown command\r\n";
+  return false;
+}
+
+int listen_on(std::uint16_t port) {
+  const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int yes = 1;
+  ::setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (::bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
+      ::listen(listener, 128) == 0)
+    return listener;
+  throw std::runtime_error("cannot listen on port " + std::to_string(port) + ": " +
+                           std::strerror(errno) + "; choose another one with --port");
+}
+
+/// Takes what has come; whether the connection goes on.
+bool receive(int socket, std::string& in) {
+  char bytes[64 * 1024];
+  const ssize_t got = ::recv(socket, bytes, sizeof bytes, MSG_DONTWAIT);
+  if (got <= 0) return got < 0 && (errno == EAGAIN || errno == EINTR);
+  in.append(bytes, static_cast<std::size_t>(got));
+  return true;
+}
+
+/// Whoever closes meanwhile is found when the connection is read.
+void send_all(int socket, std::string& out) {
+  for (std::size_t sent = 0; sent < out.size();) {
+    const ssize_t done = ::send(socket, out.data() + sent, out.size() - sent, MSG_NOSIGNAL);
+    if (done <= 0) break;
+    sent += static_cast<std::size_t>(done);
+  }
+  out.clear();
+}
+
+template <class Map>
+class Server {
+ public:
+  /// Without a store the map is in ordinary memory, for comparison.
+  Server(Map& map, perdura::Store* store, const Settings& settings)
+      : map_(map), store_(store), settings_(settings), listener_(listen_on(settings.port)) {
+    watch(listener_);
+  }
+
+  [[noreturn]] void run() {
+    for (;;) {
+      epoll_event ready[64];
+      const int count = ::epoll_wait(events_, ready, 64, -1);
+      bool changed = false;
+      if (store_ != nullptr) {
+        const auto operation = store_->operation();  // D: no checkpoint falls into a command
+        changed = take(ready, count);
+      } else {
+        changed = take(ready, count);
+      }
+      if (changed && store_ != nullptr && settings_.every_ms == 0) store_->checkpoint();  // D
+      for (const int socket : answered_) send_all(socket, connections_[socket].out);
+    }
+  }
+
+ private:
+  void watch(int socket) const {
+    epoll_event event{EPOLLIN, {.fd = socket}};
+    ::epoll_ctl(events_, EPOLL_CTL_ADD, socket, &event);
+  }
+
+  /// Executes what has come whole.
+  bool take(const epoll_event* ready, int count) {
+    bool changed = false;
+    answered_.clear();
+    for (int i = 0; i < count; ++i) {
+      const int socket = ready[i].data.fd;
+      if (socket == listener_) {
+        const int accepted = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+        if (accepted >= 0) watch(accepted);
+        continue;
+      }
+      Connection& connection = connections_[socket];
+      bool goes_on = receive(socket, connection.in);
+      std::string_view input = connection.in;
+      Parsed parsed = Parsed::kCommand;
+      while ((parsed = parse(input, words_)) == Parsed::kCommand)
+        if (!words_.empty()) changed |= execute(map_, words_, connection.out);
+      connection.in.erase(0, connection.in.size() - input.size());
+      goes_on = goes_on && parsed != Parsed::kWrong;
+      if (goes_on) {
+        answered_.push_back(socket);
+      } else {
+        connections_.erase(socket);
+        ::close(socket);
+      }
+    }
+    return changed;
+  }
+
+  Map& map_;
+  perdura::Store* const store_;
+  const Settings settings_;
+  const int events_ = ::epoll_create1(EPOLL_CLOEXEC);
+  const int listener_;
+  std::unordered_map<int, Connection> connections_;
+  std::vector<int> answered_;
+  std::vector<std::string_view> words_;
+};
+
+template <class Map>
+[[noreturn]] void serve(const Settings& settings, perdura::Options options) {
+  auto store = perdura::Store::open(settings.store, options);              // D
+  auto& map = store.root<Map>("map");                                      // D
+  if (settings.every_ms != 0)                                              // D
+    store.checkpoint_every(std::chrono::milliseconds(settings.every_ms));  // D
+  Server<Map> server(map, &store, settings);
+  std::puts("ready");
+  std::fflush(stdout);
+  server.run();
+}
+
+/// Found by whatever a string_view is made of, as in the others.
+struct TextHash {
+  using is_transparent = void;
+  std::size_t operator()(std::string_view text) const {
+    return std::hash<std::string_view>{}(text);
+  }
+};
+using OrdinaryMap = std::unordered_map<std::string, std::string, TextHash, std::equal_to<>>;
+
+[[noreturn]] void serve_from_memory(const Settings& settings) {
+  OrdinaryMap map;
+  Server<OrdinaryMap> server(map, nullptr, settings);
+  std::puts("ready");
+  std::fflush(stdout);
+  server.run();
+}
+
+[[noreturn]] void run(const Settings& settings) {
+  if (settings.map == "memory") serve_from_memory(settings);
+  perdura::Options options;
+  if (settings.map == "unordered_map")
+    serve<perdura::unordered_map<perdura::string, perdura::string>>(settings, options);
+  options.tracking = perdura::Tracking::kReported;
+  using perdura::structures::string;
+  serve<perdura::structures::hash_map<string, string>>(settings, options);
+}
+
+}  // namespace
+}  // namespace kv
+
+int main(int argc, char** argv) {
+  kv::Settings settings;
+  CLI::App app("A durable key-value server for redis' clients: GET, SET, DEL, INCR, PING");
+  app.add_option("--port", settings.port, "on the loopback interface")->capture_default_str();
+  app.add_option("--store", settings.store, "file, or URI, of the store")->capture_default_str();
+  app.add_option("--map", settings.map,
+                 "hash_map (perdura::structures), unordered_map (the standard's, found by page), "
+                 "memory (no store)")
+      ->check(CLI::IsMember({"hash_map", "unordered_map", "memory"}))
+      ->capture_default_str();
+  app.add_option("--every", settings.every_ms,
+                 "make all durable every so many ms; 0: before each answer")
+      ->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  try {
+    kv::run(settings);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "perdura-kv: %s\n", error.what());
+    return 1;
+  }
+}

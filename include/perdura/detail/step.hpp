@@ -1,0 +1,105 @@
+// What containers are made of that report their own stores, and take part in transactions: each of
+// their calls is a step. Where the container lies says what that means:
+//
+//   in an open store             an operation, or a part of the one that the thread is in
+//   there, in a transaction      a part of that: each load and store goes through it
+//   elsewhere                    nothing; memory is malloc's
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <type_traits>
+
+#include <perdura/detail/mutator.hpp>
+#include <perdura/transaction.hpp>
+
+namespace perdura::detail {
+
+/// Each an operation of its own. Throw kNoSpace, kMisuse.
+void* allocate_in(Mutator& mutator, std::size_t size, std::size_t alignment);
+void deallocate_in(Mutator& mutator, void* block);
+/// The one whose body the thread is in.
+Transaction& transaction_of(Mutator& mutator) noexcept;
+[[noreturn]] void throw_in_transaction(const char* what);
+
+/// Of a call that only reads: no operation is needed for that. At most until the call returns.
+class Look {
+ public:
+  explicit Look(const void* object)
+      : mutator_(mutator_holding(object)),
+        transaction_(mutator_ != nullptr && mutator_->in_transaction ? &transaction_of(*mutator_)
+                                                                     : nullptr) {}
+  Look(const Look&) = delete;
+
+  bool in_transaction() const { return transaction_ != nullptr; }
+  template <class T>
+  T load(const T& field) const {
+    return transaction_ != nullptr ? transaction_->read(field) : field;
+  }
+  /// `length` bytes of a block, at most up to its end in whole words.
+  void load_bytes(const void* from, void* to, std::size_t length) const {
+    if (transaction_ == nullptr) std::memcpy(to, from, length);
+    else load_words(from, to, length);
+  }
+
+ protected:
+  void load_words(const void* from, void* to, std::size_t length) const {
+    auto place = reinterpret_cast<std::uintptr_t>(from);
+    auto* into = static_cast<std::byte*>(to);
+    while (length != 0) {
+      const std::size_t within = place % sizeof(std::uint64_t);
+      const std::uint64_t word =
+          transaction_->read(*reinterpret_cast<const std::uint64_t*>(place - within));
+      const std::size_t taken = length < sizeof word - within ? length : sizeof word - within;
+      std::memcpy(into, reinterpret_cast<const std::byte*>(&word) + within, taken);
+      place += taken;
+      into += taken;
+      length -= taken;
+    }
+  }
+
+  Mutator* const mutator_;
+  Transaction* const transaction_;
+};
+
+/// Of a call that changes the object.
+class Step : public Look {
+ public:
+  explicit Step(const void* object) : Look(object) {
+    if (is_operation()) enter(*mutator_);
+  }
+  ~Step() {
+    if (is_operation()) leave(*mutator_);
+  }
+
+  /// Stores to what was there before the step.
+  template <class T>
+  void store(T& field, const std::type_identity_t<T>& value) const {
+    if (transaction_ != nullptr) return transaction_->write(field, value);
+    touch(&field, sizeof field);
+    field = value;
+  }
+  /// Not in a transaction, before other stores there.
+  void touch(const void* place, std::size_t length) const {
+    if (mutator_ != nullptr) report(*mutator_, place, length);
+  }
+  /// What it returns may be stored to as it is until the step ends.
+  void* allocate(std::size_t size, std::size_t alignment) const {
+    if (mutator_ != nullptr) return allocate_in(*mutator_, size, alignment);
+    return ::operator new(size, std::align_val_t{alignment});
+  }
+  void deallocate(void* block, std::size_t alignment) const {
+    if (mutator_ != nullptr) deallocate_in(*mutator_, block);
+    else ::operator delete(block, std::align_val_t{alignment});
+  }
+  /// Whether memory that the other object has allocated can be this one's.
+  bool shares_memory(const void* other) const { return mutator_holding(other) == mutator_; }
+
+ private:
+  bool is_operation() const { return mutator_ != nullptr && transaction_ == nullptr; }
+};
+
+}  // namespace perdura::detail

@@ -1,0 +1,284 @@
+// Keys and values, found by a hash, in a store or elsewhere: with the standard's interface, each
+// call an operation by itself or a part of what the thread is in, reporting what it stores to, and
+// in transactions a part of them.
+//
+//   auto& visits = store.root<perdura::structures::hash_map<perdura::structures::string,
+//   long>>("v");
+//   ++visits["Ada"];
+//
+// What differs from the standard's:
+//  - values that are copied as bytes are got and changed through a Reference (reference.hpp), as
+//  those
+//    of vector<bool>: `auto& value = map[key]` does not compile, `value = map[key]`,
+//    `map[key] = value`, `map[key] += 1`, `map[key]->member` and `map[key].modify(…)` do. Values
+//    that report themselves are got by reference;
+//  - what inserts may move elements: it invalidates iterators, references and pointers;
+//  - the default hash is the same in every run, and finds strings by whatever converts to a
+//    string_view.
+// Readers may run at the same time as each other, not as a writer; in transactions all may.
+#pragma once
+
+#include <functional>
+#include <initializer_list>
+#include <iterator>
+#include <stdexcept>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include <perdura/structures/hash_table.hpp>
+
+namespace perdura::structures {
+
+template <class Key, class Value, class Hash = hash<Key>, class Equal = std::equal_to<>>
+class hash_map {
+  using Table = detail::HashTable<Key, Value, Hash, Equal>;
+  using Slot = typename Table::Slot;
+  using Look = perdura::detail::Look;
+  using Step = perdura::detail::Step;
+  template <class K>
+  using Argument = typename Table::template Argument<K>;
+
+ public:
+  using key_type = Key;
+  using mapped_type = Value;
+  using value_type = std::pair<const Key, Value>;
+  using size_type = std::size_t;
+  using difference_type = std::ptrdiff_t;
+  using hasher = Hash;
+  using key_equal = Equal;
+  /// Of a value.
+  using mapped_reference = std::conditional_t<Plain<Value>, Reference<Value>, Value&>;
+  using const_mapped_reference =
+      std::conditional_t<Plain<Value>, ConstReference<Value>, const Value&>;
+
+  template <bool kConst>
+  class Iterator {
+    using Mapped = std::conditional_t<kConst, const_mapped_reference, mapped_reference>;
+
+   public:
+    using iterator_category = std::input_iterator_tag;
+    using iterator_concept = std::forward_iterator_tag;
+    using value_type = hash_map::value_type;
+    using difference_type = std::ptrdiff_t;
+    using reference = std::pair<const Key&, Mapped>;
+    class pointer {
+     public:
+      explicit pointer(reference to) : to_(to) {}
+      const reference* operator->() const { return &to_; }
+
+     private:
+      reference to_;
+    };
+
+    Iterator() = default;
+    template <bool kOther>
+      requires(kConst && !kOther)
+    Iterator(const Iterator<kOther>& other)  // NOLINT: as the standard's
+        : table_(other.table_), at_(other.at_) {}
+
+    reference operator*() const {
+      Slot& slot = table_->slots(Look(table_))[at_];
+      return reference(slot.key, Mapped(slot.value));
+    }
+    pointer operator->() const { return pointer(**this); }
+    Iterator& operator++() {
+      at_ = table_->next(at_ + 1);
+      return *this;
+    }
+    Iterator operator++(int) {
+      Iterator before = *this;
+      ++*this;
+      return before;
+    }
+    friend bool operator==(const Iterator& a, const Iterator& b) { return a.at_ == b.at_; }
+
+   private:
+    friend class hash_map;
+    friend class Iterator<true>;
+    Iterator(const Table* table, std::size_t at) : table_(table), at_(at) {}
+    const Table* table_ = nullptr;
+    std::size_t at_ = 0;
+  };
+  using iterator = Iterator<false>;
+  using const_iterator = Iterator<true>;
+
+  hash_map() = default;
+  hash_map(std::initializer_list<std::pair<Key, Value>> values) {
+    for (const auto& [key, value] : values) try_emplace(key, value);
+  }
+  hash_map(const hash_map& other) { copy(other); }
+  /// Takes the table over where both lie in the same memory. Else it copies, and empties `other`.
+  hash_map(hash_map&& other) { take(other); }  // NOLINT: memory may be wanted
+  hash_map& operator=(const hash_map& other) {
+    if (this != &other) {
+      clear();
+      copy(other);
+    }
+    return *this;
+  }
+  hash_map& operator=(hash_map&& other) {  // NOLINT: as above
+    if (this != &other) take(other);
+    return *this;
+  }
+
+  size_type size() const { return table_.size(); }
+  bool empty() const { return size() == 0; }
+  size_type capacity() const { return table_.capacity(); }
+
+  iterator begin() { return {&table_, table_.next(0)}; }
+  iterator end() { return {&table_, table_.capacity()}; }
+  const_iterator begin() const { return {&table_, table_.next(0)}; }
+  const_iterator end() const { return {&table_, table_.capacity()}; }
+  const_iterator cbegin() const { return begin(); }
+  const_iterator cend() const { return end(); }
+
+  // Where the hash is transparent, by whatever it takes.
+  template <class K = Key>
+  iterator find(const Argument<K>& key) {
+    const std::size_t at = table_.find(key);
+    return at == Table::kNone ? end() : iterator{&table_, at};
+  }
+  template <class K = Key>
+  const_iterator find(const Argument<K>& key) const {
+    const std::size_t at = table_.find(key);
+    return at == Table::kNone ? end() : const_iterator{&table_, at};
+  }
+  template <class K = Key>
+  bool contains(const Argument<K>& key) const {
+    return table_.find(key) != Table::kNone;
+  }
+  template <class K = Key>
+  size_type count(const Argument<K>& key) const {
+    return contains(key) ? 1 : 0;
+  }
+  /// Throw std::out_of_range.
+  template <class K = Key>
+  mapped_reference at(const Argument<K>& key) {
+    return mapped_reference(slot_of(key).value);
+  }
+  template <class K = Key>
+  const_mapped_reference at(const Argument<K>& key) const {
+    return const_mapped_reference(slot_of(key).value);
+  }
+
+  template <class K = Key>
+  mapped_reference operator[](const Argument<K>& key) {
+    const Step step(this);
+    const auto place =
+        table_.find_or_insert(step, key, [&](Slot& slot) { construct(step, slot, key); });
+    return mapped_reference(table_.slots(step)[place.at].value);
+  }
+
+  template <class K = Key, class... Args>
+  std::pair<iterator, bool> try_emplace(const Argument<K>& key, Args&&... args) {
+    const Step step(this);
+    const auto place = table_.find_or_insert(
+        step, key, [&](Slot& slot) { construct(step, slot, key, std::forward<Args>(args)...); });
+    return {iterator(&table_, place.at), place.is_new};
+  }
+  template <class K = Key, class V = Value>
+  std::pair<iterator, bool> insert_or_assign(const Argument<K>& key, V&& value) {
+    const Step step(this);
+    const auto place = table_.find_or_insert(
+        step, key, [&](Slot& slot) { construct(step, slot, key, std::forward<V>(value)); });
+    if (!place.is_new) {
+      Slot& slot = table_.slots(step)[place.at];
+      if constexpr (Plain<Value>) step.store(slot.value, Value(std::forward<V>(value)));
+      else slot.value = std::forward<V>(value);
+    }
+    return {iterator(&table_, place.at), place.is_new};
+  }
+  template <class K = Key, class V = Value>
+  std::pair<iterator, bool> emplace(const Argument<K>& key, V&& value) {
+    return try_emplace(key, std::forward<V>(value));
+  }
+  template <class K, class V>
+  std::pair<iterator, bool> insert(const std::pair<K, V>& value) {
+    return try_emplace(value.first, value.second);
+  }
+  template <class First, class Last>
+  void insert(First first, Last last) {
+    for (; first != last; ++first) try_emplace(first->first, first->second);
+  }
+
+  template <class K = Key>
+  size_type erase(const Argument<K>& key) {
+    const Step step(this);
+    const std::size_t at = table_.find(key);
+    if (at == Table::kNone) return 0;
+    table_.erase(step, at);
+    return 1;
+  }
+  /// The one behind it.
+  iterator erase(const_iterator position) {
+    const Step step(this);
+    table_.erase(step, position.at_);
+    return {&table_, table_.next(position.at_)};
+  }
+  iterator erase(iterator position) { return erase(const_iterator(position)); }
+  void clear() { table_.clear(Step(this)); }
+  void reserve(size_type count) { table_.reserve(Step(this), count); }
+  void swap(hash_map& other) {
+    hash_map mine(std::move(*this));
+    *this = std::move(other);
+    other = std::move(mine);
+  }
+  friend void swap(hash_map& a, hash_map& b) { a.swap(b); }
+
+  friend bool operator==(const hash_map& a, const hash_map& b) {
+    if (a.size() != b.size()) return false;
+    for (const auto& [key, value] : a) {
+      const auto found = b.find(key);
+      if (found == b.end() || !(same(found->second, value))) return false;
+    }
+    return true;
+  }
+
+ private:
+  static bool same(const const_mapped_reference& a, const const_mapped_reference& b) {
+    return a == b;
+  }
+
+  template <class K>
+  Slot& slot_of(const K& key) const {
+    const std::size_t at = table_.find(key);
+    if (at == Table::kNone) throw std::out_of_range("perdura::structures::hash_map::at");
+    return table_.slots(Look(this))[at];
+  }
+
+  template <class K, class... Args>
+  static void construct(const Step& step, Slot& slot, const K& key, Args&&... args) {
+    Table::construct_member(step, slot.key, key);
+    try {
+      Table::construct_member(step, slot.value, std::forward<Args>(args)...);
+    } catch (...) {
+      if constexpr (!Plain<Key>) std::destroy_at(&slot.key);
+      throw;
+    }
+  }
+
+  void copy(const hash_map& other) {
+    const Step step(this);
+    reserve(other.size());
+    for (const auto& [key, value] : other) {
+      if constexpr (Plain<Value>) try_emplace(key, value.get());
+      else try_emplace(key, value);
+    }
+  }
+  void take(hash_map& other) {
+    const Step step(this);
+    if (step.shares_memory(&other)) return table_.take(step, other.table_);
+    clear();
+    copy(other);
+    other.clear();
+  }
+
+  Table table_;
+};
+
+}  // namespace perdura::structures
+
+template <class Key, class Value, class Hash, class Equal>
+inline constexpr bool
+    perdura::kReportsItself<perdura::structures::hash_map<Key, Value, Hash, Equal>> = true;

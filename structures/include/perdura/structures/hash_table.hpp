@@ -1,0 +1,370 @@
+// What hash_map and hash_set have in common: a table of slots with open addressing, after the Swiss
+// tables of Abseil.
+//
+//   slots     [slot][slot] … [slot]            2^n, at least 16
+//   controls  [byte][byte] … [byte]            behind them in the same block: kEmpty, kErased, or
+//                                              seven bits of the hash of what is in the slot
+//
+// A search looks at 16 controls at once, from the group that the hash says on, until a group has an
+// empty one. What is inserted takes the first place of them that is free. Where seven of eight
+// places were used a larger table is made, or one of the same size without the erased ones.
+//
+// Whatever changes the table reports exactly what it stores to: a control, a slot, and the line of
+// the counters. In a transaction all of it is loaded and stored by that.
+#pragma once
+
+#include <emmintrin.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+#include <perdura/detail/step.hpp>
+#include <perdura/structures/hash.hpp>
+#include <perdura/structures/reference.hpp>
+
+namespace perdura::structures::detail {
+
+using perdura::detail::Look;
+using perdura::detail::Step;
+
+/// Set: no value.
+struct Nothing {};
+
+template <class Key, class Value>
+struct TableSlot {
+  Key key;
+  Value value;
+};
+template <class Key>
+struct TableSlot<Key, Nothing> {
+  Key key;
+};
+
+/// Whether a hash takes other types than the key's.
+template <class Hash>
+concept Transparent = requires { typename Hash::is_transparent; };
+
+/// What a key may be looked for by. Where the hash takes its type alone this is that type, whatever
+/// converts to it; else it is deduced.
+template <bool kTransparent>
+struct KeyArgument {
+  template <class K, class Key>
+  using type = K;
+};
+template <>
+struct KeyArgument<false> {
+  template <class K, class Key>
+  using type = Key;
+};
+
+template <class T>
+concept Storable = Plain<T> || kReportsItself<T>;
+
+template <class Key, class Value, class Hash, class Equal>
+class HashTable {
+  static_assert(Storable<Key> && Storable<Value>,
+                "what a container of a store holds is copied as bytes (integers, structures of "
+                "them, pointers into the store), or reports its own stores, as the containers of "
+                "perdura::structures do: std::string is structures::string there. A structure of "
+                "such members specializes perdura::kReportsItself");
+
+ public:
+  using Slot = TableSlot<Key, Value>;
+  template <class K>
+  using Argument = typename KeyArgument<Transparent<Hash>>::template type<K, Key>;
+  static constexpr std::size_t kGroup = 16;
+  static constexpr std::size_t kNone = ~std::size_t{0};
+
+  HashTable() = default;
+  HashTable(const HashTable&) = delete;
+  HashTable& operator=(const HashTable&) = delete;
+  ~HashTable() {
+    const Step step(this);
+    release(step);
+  }
+
+  std::size_t size() const { return Look(this).load(size_); }
+  std::size_t capacity() const { return Look(this).load(capacity_); }
+  /// The slots, and whether there is something in one.
+  Slot* slots(const Look& look) const { return look.load(slots_); }
+  bool is_full(const Look& look, std::size_t at) const {
+    const std::uint8_t control = look.load(controls(slots(look), look.load(capacity_))[at]);
+    return control < kEmpty;
+  }
+  /// The first full one from `at` on; the capacity: there is none.
+  std::size_t next(std::size_t at) const {
+    const Look look(this);
+    const std::size_t capacity = look.load(capacity_);
+    while (at < capacity && !is_full(look, at)) ++at;
+    return std::min(at, capacity);
+  }
+
+  /// The place of a key; kNone.
+  template <class K>
+  std::size_t find(const K& key) const {
+    const Look look(this);
+    const std::uint64_t hash = Hash{}(key);
+    return look.in_transaction() ? find_by<true>(look, key, hash) : find_by<false>(look, key, hash);
+  }
+
+  struct Place {
+    std::size_t at;
+    bool is_new;
+  };
+  /// The place of a key; where there is none, what `construct(slot)` puts into a new one. Where
+  /// that throws, the table is as it was, but for its size.
+  template <class K, class Construct>
+  Place find_or_insert(const Step& step, const K& key, Construct&& construct) {
+    const std::uint64_t hash = Hash{}(key);
+    const std::size_t found =
+        step.in_transaction() ? find_by<true>(step, key, hash) : find_by<false>(step, key, hash);
+    if (found != kNone) return {found, false};
+    std::size_t at = free_place(step, hash);
+    if (at == kNone) {
+      grow(step);
+      at = free_place(step, hash);
+    }
+    Slot* const slot = slots(step) + at;
+    if (!step.in_transaction()) step.touch(slot, sizeof *slot);
+    construct(*slot);
+    std::uint8_t& control = controls(slots(step), step.load(capacity_))[at];
+    if (step.load(control) == kEmpty) step.store(left_, step.load(left_) - 1);
+    step.store(control, control_of(hash));
+    step.store(size_, step.load(size_) + 1);
+    return {at, true};
+  }
+
+  void erase(const Step& step, std::size_t at) {
+    Slot* const table = slots(step);
+    std::uint8_t* const control = controls(table, step.load(capacity_));
+    destroy(table[at]);
+    // A search goes on behind a group without an empty place: in one with an empty place nobody
+    // goes on behind this one.
+    const bool ends_here = group_has_empty(step, control, at / kGroup);
+    step.store(control[at], ends_here ? kEmpty : kErased);
+    if (ends_here) step.store(left_, step.load(left_) + 1);
+    step.store(size_, step.load(size_) - 1);
+  }
+
+  void clear(const Step& step) {
+    release(step);
+    step.store(slots_, static_cast<Slot*>(nullptr));
+    step.store(capacity_, std::size_t{0});
+    step.store(size_, std::size_t{0});
+    step.store(left_, std::size_t{0});
+  }
+
+  void reserve(const Step& step, std::size_t count) {
+    const std::size_t wanted = capacity_for(count);
+    if (wanted > step.load(capacity_)) rebuild(step, wanted);
+  }
+
+  /// What the other one has, which is empty then; both in the same memory.
+  void take(const Step& step, HashTable& other) {
+    clear(step);
+    step.store(slots_, step.load(other.slots_));
+    step.store(capacity_, step.load(other.capacity_));
+    step.store(size_, step.load(other.size_));
+    step.store(left_, step.load(other.left_));
+    step.store(other.slots_, static_cast<Slot*>(nullptr));
+    step.store(other.capacity_, std::size_t{0});
+    step.store(other.size_, std::size_t{0});
+    step.store(other.left_, std::size_t{0});
+  }
+
+  /// Of a slot that is being constructed: what reports itself does so in its constructor.
+  template <class T, class... Args>
+  static void construct_member(const Step& step, T& place, Args&&... args) {
+    if constexpr (Plain<T>)
+      if (step.in_transaction()) return step.store(place, T(std::forward<Args>(args)...));
+    ::new (static_cast<void*>(std::addressof(place))) T(std::forward<Args>(args)...);
+  }
+
+ private:
+  static constexpr std::uint8_t kEmpty = 0x80;
+  static constexpr std::uint8_t kErased = 0xfe;
+  static constexpr std::size_t kAlignment = std::max<std::size_t>(kGroup, alignof(Slot));
+
+  static std::uint8_t control_of(std::uint64_t hash) {
+    return static_cast<std::uint8_t>(hash & 0x7f);
+  }
+  static std::size_t group_of(std::uint64_t hash, std::size_t capacity) {
+    return (hash >> 7) & (capacity / kGroup - 1);
+  }
+  static std::uint8_t* controls(Slot* slots, std::size_t capacity) {
+    return reinterpret_cast<std::uint8_t*>(slots + capacity);
+  }
+  static std::size_t usable(std::size_t capacity) { return capacity / 8 * 7; }
+  static std::size_t capacity_for(std::size_t count) {
+    std::size_t capacity = kGroup;
+    while (usable(capacity) < count) capacity *= 2;
+    return capacity;
+  }
+
+  /// The controls of a group.
+  template <bool kInTransaction>
+  static __m128i group_at(const Look& look, const std::uint8_t* control, std::size_t group) {
+    const std::uint8_t* const place = control + group * kGroup;
+    if constexpr (kInTransaction) {
+      std::uint64_t words[2];
+      for (std::size_t i = 0; i < 2; ++i)
+        words[i] = look.load(*reinterpret_cast<const std::uint64_t*>(place + i * 8));
+      return _mm_loadu_si128(reinterpret_cast<const __m128i*>(words));
+    } else {
+      return _mm_load_si128(reinterpret_cast<const __m128i*>(place));
+    }
+  }
+  static unsigned matches(__m128i group, std::uint8_t control) {
+    return static_cast<unsigned>(
+        _mm_movemask_epi8(_mm_cmpeq_epi8(group, _mm_set1_epi8(static_cast<char>(control)))));
+  }
+  /// Empty or erased.
+  static unsigned free_ones(__m128i group) {
+    return static_cast<unsigned>(_mm_movemask_epi8(group));
+  }
+  static bool group_has_empty(const Look& look, const std::uint8_t* control, std::size_t group) {
+    const __m128i found = look.in_transaction() ? group_at<true>(look, control, group)
+                                                : group_at<false>(look, control, group);
+    return matches(found, kEmpty) != 0;
+  }
+
+  template <bool kInTransaction, class T>
+  static T load(const Look& look, const T& field) {
+    if constexpr (kInTransaction) return look.load(field);
+    else return field;
+  }
+
+  template <bool kInTransaction, class K>
+  static bool has_key(const Look& look, const Slot& slot, const K& key) {
+    if constexpr (Plain<Key>) return Equal{}(load<kInTransaction>(look, slot.key), key);
+    else return Equal{}(slot.key, key);
+  }
+
+  template <bool kInTransaction, class K>
+  std::size_t find_by(const Look& look, const K& key, std::uint64_t hash) const {
+    const std::size_t capacity = load<kInTransaction>(look, capacity_);
+    if (capacity == 0) return kNone;
+    Slot* const table = load<kInTransaction>(look, slots_);
+    const std::uint8_t* const control = controls(table, capacity);
+    const std::size_t groups = capacity / kGroup;
+    for (std::size_t group = group_of(hash, capacity), step = 1;; ++step) {
+      const __m128i found = group_at<kInTransaction>(look, control, group);
+      for (unsigned bits = matches(found, control_of(hash)); bits != 0; bits &= bits - 1) {
+        const std::size_t at = group * kGroup + static_cast<unsigned>(std::countr_zero(bits));
+        if (has_key<kInTransaction>(look, table[at], key)) [[likely]]
+          return at;
+      }
+      // Each group comes once in so many steps: their distances grow by one.
+      if (matches(found, kEmpty) != 0 || step > groups) [[likely]]
+        return kNone;
+      group = (group + step) & (groups - 1);
+    }
+  }
+
+  /// For a key that is not there; kNone: the table is to be rebuilt first.
+  std::size_t free_place(const Look& look, std::uint64_t hash) const {
+    const std::size_t capacity = look.load(capacity_);
+    if (capacity == 0) return kNone;
+    const std::uint8_t* const control = controls(look.load(slots_), capacity);
+    for (std::size_t group = group_of(hash, capacity), step = 1;; ++step) {
+      const __m128i found = look.in_transaction() ? group_at<true>(look, control, group)
+                                                  : group_at<false>(look, control, group);
+      if (const unsigned bits = free_ones(found); bits != 0) {
+        const std::size_t at = group * kGroup + static_cast<unsigned>(std::countr_zero(bits));
+        // An erased place may always be used again.
+        if (look.load(left_) != 0 || look.load(control[at]) == kErased) return at;
+        return kNone;
+      }
+      group = (group + step) & (capacity / kGroup - 1);
+    }
+  }
+
+  /// Twice as large; or as large as it was where a half of it was erased.
+  void grow(const Step& step) {
+    const std::size_t capacity = step.load(capacity_);
+    const std::size_t size = step.load(size_);
+    if (capacity == 0) rebuild(step, kGroup);
+    else rebuild(step, size > usable(capacity) / 2 ? 2 * capacity : capacity);
+  }
+
+  void rebuild(const Step& step, std::size_t capacity) {
+    Slot* const before = step.load(slots_);
+    const std::size_t capacity_before = step.load(capacity_);
+    const std::size_t size = step.load(size_);
+    auto* const table =
+        static_cast<Slot*>(step.allocate(capacity * (sizeof(Slot) + 1), kAlignment));
+    std::uint8_t* const control = controls(table, capacity);
+    std::memset(control, kEmpty, capacity);
+    if (size != 0) {
+      const std::uint8_t* const control_before = controls(before, capacity_before);
+      for (std::size_t at = 0; at < capacity_before; ++at) {
+        if (step.load(control_before[at]) >= kEmpty) continue;
+        move_slot(step, before[at], table, control, capacity);
+      }
+    }
+    step.store(slots_, table);
+    step.store(capacity_, capacity);
+    step.store(left_, usable(capacity) - size);
+    if (before != nullptr) step.deallocate(before, kAlignment);
+  }
+
+  /// To a new table, which is stored to as it is.
+  static void move_slot(const Step& step, const Slot& from, Slot* table, std::uint8_t* control,
+                        std::size_t capacity) {
+    alignas(Slot) std::byte bytes[sizeof(Slot)];
+    if (step.in_transaction()) step.load_bytes(&from, bytes, sizeof bytes);
+    else std::memcpy(bytes, &from, sizeof bytes);
+    // A copy of the bytes, which nobody else sees.
+    const auto& slot = *std::launder(reinterpret_cast<const Slot*>(bytes));
+    const std::uint64_t hash = hash_of(step, from, slot);
+    for (std::size_t group = group_of(hash, capacity), distance = 1;; ++distance) {
+      const __m128i found =
+          _mm_load_si128(reinterpret_cast<const __m128i*>(control + group * kGroup));
+      if (const unsigned bits = free_ones(found); bits != 0) {
+        const std::size_t at = group * kGroup + static_cast<unsigned>(std::countr_zero(bits));
+        std::memcpy(static_cast<void*>(table + at), bytes, sizeof bytes);
+        control[at] = control_of(hash);
+        return;
+      }
+      group = (group + distance) & (capacity / kGroup - 1);
+    }
+  }
+  static std::uint64_t hash_of(const Step& step, const Slot& slot, const Slot& copy) {
+    if constexpr (Plain<Key>) return Hash{}(copy.key);
+    else if constexpr (requires { slot.key.str(); })
+      return step.in_transaction() ? Hash{}(slot.key.str()) : Hash{}(slot.key);
+    else return Hash{}(slot.key);
+  }
+
+  static void destroy(Slot& slot) {
+    if constexpr (!Plain<Key>) std::destroy_at(&slot.key);
+    if constexpr (requires { slot.value; })
+      if constexpr (!Plain<Value>) std::destroy_at(&slot.value);
+  }
+
+  void release(const Step& step) {
+    Slot* const table = step.load(slots_);
+    if (table == nullptr) return;
+    if constexpr (!Plain<Key> || !Plain<Value>) {
+      const std::size_t capacity = step.load(capacity_);
+      const std::uint8_t* const control = controls(table, capacity);
+      for (std::size_t at = 0; at < capacity; ++at)
+        if (step.load(control[at]) < kEmpty) destroy(table[at]);
+    }
+    step.deallocate(table, kAlignment);
+  }
+
+  Slot* slots_ = nullptr;
+  std::size_t capacity_ = 0;
+  std::size_t size_ = 0;
+  std::size_t left_ = 0;  ///< empty places that may be taken before the table is rebuilt
+};
+
+}  // namespace perdura::structures::detail

@@ -1,0 +1,472 @@
+// Goal: hash_map, hash_set and string do what the standard's do, in ordinary memory, in a store
+// whose tracker needs reports, and in transactions; all that they store to is reported, so that a
+// crash after a checkpoint leaves exactly what they were; in a transaction they are undone with it.
+// Method: random calls on them and on the standard's at the same time, compared as they go; stores
+// dropped as a crash would drop them and opened again; verify_reports as a second witness.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+
+#include <perdura/structures/hash_map.hpp>
+#include <perdura/structures/hash_set.hpp>
+#include <perdura/structures/string.hpp>
+#include <perdura/testing.hpp>
+
+#include <perdura/perdura.hpp>
+#include "base/bits.hpp"
+#include "support/expect_failure.hpp"
+#include "support/files.hpp"
+
+namespace perdura::test {
+namespace {
+
+using structures::hash_map;
+using structures::hash_set;
+using Text = structures::string;
+
+struct Pair {
+  u64 first;
+  u32 second;
+  bool operator==(const Pair&) const = default;
+};
+
+/// Many keys have the same hash, and groups run full.
+struct PoorHash {
+  std::uint64_t operator()(u64 key) const { return key % 5 << 7 | key % 3; }
+};
+
+std::string text_of(u64 number) {
+  return std::string(number % 3 == 0 ? 40 : number % 3, 'x') + std::to_string(number);
+}
+
+template <class Map, class Model, class KeyOf, class ValueOf>
+void random_calls(Map& map, Model& model, u64 calls, u64 keys, u64 seed, KeyOf&& key_of,
+                  ValueOf&& value_of) {
+  std::mt19937_64 random(seed);
+  for (u64 i = 0; i < calls; ++i) {
+    const auto key = key_of(random() % keys);
+    const auto value = value_of(random() % 1000);
+    switch (random() % 16) {
+      case 0:
+      case 1:
+      case 2: {
+        const bool made = map.try_emplace(key, value).second;
+        ASSERT_EQ(made, model.try_emplace(key, value).second);
+        break;
+      }
+      case 3:
+      case 4: {
+        const bool made = map.insert_or_assign(key, value).second;
+        ASSERT_EQ(made, model.insert_or_assign(key, value).second);
+        break;
+      }
+      case 5:
+      case 6:
+        map[key] = value;
+        model[key] = value;
+        break;
+      case 7:
+      case 8:
+      case 9:
+        ASSERT_EQ(map.erase(key), model.erase(key));
+        break;
+      case 10: {
+        const auto found = map.find(key);
+        ASSERT_EQ(found != map.end(), model.contains(key));
+        if (found == map.end()) break;
+        map.erase(found);
+        model.erase(key);
+        break;
+      }
+      case 11:
+        if (random() % 4000 == 0) {
+          map.clear();
+          model.clear();
+        }
+        if (random() % 1000 == 0) map.reserve(random() % (2 * keys));
+        break;
+      default: {
+        const auto found = std::as_const(map).find(key);
+        const auto expected = model.find(key);
+        ASSERT_EQ(found == map.cend(), expected == model.end());
+        if (expected != model.end()) {
+          ASSERT_TRUE(found->second == expected->second);
+        }
+      }
+    }
+    ASSERT_EQ(map.size(), model.size());
+  }
+}
+
+template <class Map, class Model>
+void expect_same(const Map& map, const Model& model) {
+  u64 count = 0;
+  for (const auto& [key, value] : map) {
+    ++count;
+    const auto found = model.find(typename Model::key_type(key));
+    ASSERT_NE(found, model.end());
+    ASSERT_TRUE(value == found->second);
+  }
+  ASSERT_EQ(count, model.size());
+  ASSERT_EQ(map.size(), model.size());
+}
+
+u64 number(u64 value) { return value; }
+Pair pair_of(u64 value) { return {value, static_cast<u32>(value * 3)}; }
+
+Options options() {
+  Options options;
+  options.region_limit_bytes = 64 * kMiB;
+  options.tracking = Tracking::kReported;
+  return options;
+}
+
+class HashMapTest : public ::testing::TestWithParam<const char*> {
+ protected:
+  HashMapTest() { open(); }
+  void open(Options chosen = options()) {
+    store_.reset();
+    store_.emplace(Store::open(std::string(GetParam()) + folder_.path("store.pd"), chosen));
+  }
+  /// As a kill leaves it: no last checkpoint is taken where an exception destroys a store.
+  void crash_and_open() {
+    try {
+      const Store store = std::move(*store_);
+      throw 1;
+    } catch (int) {
+    }
+    open();
+  }
+
+  const TempDir folder_{TempDir::kMemory};
+  std::optional<Store> store_;
+};
+
+constexpr u64 kCalls = 200'000;
+
+TEST(HashMaps, DoWhatTheStandardsDoInOrdinaryMemory) {
+  {
+    hash_map<u64, u64> map;
+    std::map<u64, u64> model;
+    random_calls(map, model, kCalls, 5000, 1, number, number);
+    expect_same(map, model);
+  }
+  {
+    hash_map<u64, Pair, PoorHash> map;
+    std::map<u64, Pair> model;
+    random_calls(map, model, kCalls / 8, 300, 2, number, pair_of);
+    expect_same(map, model);
+  }
+  hash_map<Text, Text> map;
+  std::map<std::string, std::string, std::less<>> model;
+  random_calls(map, model, kCalls, 3000, 3, text_of, text_of);
+  expect_same(map, model);
+}
+
+TEST(HashMaps, SetsDoToo) {
+  hash_set<Text> set;
+  std::set<std::string> model;
+  std::mt19937_64 random(4);
+  for (u64 i = 0; i < kCalls; ++i) {
+    const std::string key = text_of(random() % 3000);
+    if (random() % 2 == 0) {
+      ASSERT_EQ(set.insert(key).second, model.insert(key).second);
+    } else {
+      ASSERT_EQ(set.erase(key), model.erase(key));
+    }
+    ASSERT_EQ(set.contains(key), model.contains(key));
+    ASSERT_EQ(set.size(), model.size());
+  }
+  u64 count = 0;
+  for (const Text& each : set) count += model.count(each.str());
+  EXPECT_EQ(count, model.size());
+  const hash_set<Text> copy = set;
+  EXPECT_TRUE(copy == set);
+}
+
+TEST(HashMaps, HaveTheStandardsInterface) {
+  hash_map<Text, long> map{{"Ada", 1}, {"Bob", 2}};
+  static_assert(std::forward_iterator<decltype(map)::const_iterator>);
+  static_assert(std::forward_iterator<hash_set<u64>::iterator>);
+  ++map["Ada"];
+  map["Ada"] += 3;
+  map["Cleo"] = 7;
+  map["Dan"] = map["Cleo"];
+  for (auto it = map.begin(); it != map.end(); ++it) it->second = it->second + 10;
+  long sum = 0;
+  for (const auto& [name, value] : map) sum += value;
+  EXPECT_EQ(sum, 5 + 2 + 7 + 7 + 40);
+  EXPECT_EQ(map.at("Bob"), 12);
+  EXPECT_EQ(std::as_const(map).at(std::string_view("Dan")), 17);
+  EXPECT_THROW(map.at("Eve"), std::out_of_range);
+  hash_map<Text, long> copy = map;
+  EXPECT_TRUE(copy == map);
+  copy.erase(copy.find("Dan"));
+  EXPECT_FALSE(copy == map);
+  swap(copy, map);
+  EXPECT_EQ(map.size(), 3u);
+  EXPECT_EQ(copy.count("Dan"), 1u);
+  const hash_map<Text, long> moved = std::move(copy);
+  EXPECT_EQ(moved.size(), 4u);
+  hash_map<int, Pair> pairs;
+  pairs[3].modify([](Pair& pair) { pair.second = 9; });
+  EXPECT_EQ(pairs[3]->second, 9u);
+  for (auto it = pairs.begin(); it != pairs.end();) it = pairs.erase(it);
+  EXPECT_TRUE(pairs.empty());
+}
+
+TEST(HashMaps, HoldWhatIsBytesOrReportsItself) {
+  using structures::detail::Storable;
+  static_assert(Storable<u64> && Storable<Pair> && Storable<Pair*> && Storable<Text>);
+  static_assert(Storable<hash_map<Text, hash_set<u64>>>);
+  static_assert(!Storable<std::string> && !Storable<std::map<int, int>>);
+}
+
+TEST(Strings, DoWhatTheStandardsDo) {
+  Text text;
+  std::string model;
+  std::mt19937_64 random(5);
+  for (u64 i = 0; i < kCalls / 4; ++i) {
+    const std::string piece(random() % 24, static_cast<char>('a' + random() % 26));
+    switch (random() % 8) {
+      case 0:
+        text = piece, model = piece;
+        break;
+      case 1:
+      case 2:
+        text += piece, model += piece;
+        break;
+      case 3:
+        text.push_back('y'), model.push_back('y');
+        break;
+      case 4: {
+        const u64 size = random() % 100;
+        text.resize(size, 'z'), model.resize(size, 'z');
+        break;
+      }
+      case 5:
+        if (!model.empty()) text.set(model.size() / 2, 'm'), model[model.size() / 2] = 'm';
+        break;
+      case 6:
+        text.append(text.view().substr(0, 5)), model.append(model.substr(0, 5));
+        break;
+      default:
+        text.reserve(random() % 64);
+        break;
+    }
+    ASSERT_EQ(text, model);
+    ASSERT_EQ(text <=> std::string_view("mmm"), std::string_view(model) <=> "mmm");
+  }
+  text = text.view().substr(text.size() / 2);  // a part of itself
+  EXPECT_EQ(text, model.substr(model.size() / 2));
+  Text other = "other";
+  swap(text, other);
+  EXPECT_EQ(text, "other");
+}
+
+TEST_P(HashMapTest, WhatTheyStoreIsDurableWithTheNextVersion) {
+  store_->root<hash_map<u64, u64>>("numbers");
+  store_->root<hash_map<Text, Text>>("texts");
+  std::map<u64, u64> numbers;
+  std::map<std::string, std::string, std::less<>> texts;
+  for (u64 round = 0; round < 10; ++round) {
+    auto* map = store_->find_root<hash_map<u64, u64>>("numbers");
+    auto* text_map = store_->find_root<hash_map<Text, Text>>("texts");
+    random_calls(*map, numbers, kCalls / 40, 1000, 10 + round, number, number);
+    random_calls(*text_map, texts, kCalls / 40, 1000, 30 + round, text_of, text_of);
+    store_->checkpoint();
+    std::map<u64, u64> later = numbers;
+    random_calls(*map, later, 200, 1000, 50 + round, number, number);
+    crash_and_open();
+    ASSERT_TRUE(store_->audit().clean) << store_->audit().problem;
+    expect_same(*store_->find_root<hash_map<u64, u64>>("numbers"), numbers);
+    expect_same(*store_->find_root<hash_map<Text, Text>>("texts"), texts);
+  }
+}
+
+// With a checkpoint before each of their calls, and a power failure at each write of it.
+TEST(HashMaps, AreWholeInEachCrashState) {
+  perdura::testing::CrashTestOptions crash_options;
+  crash_options.store = options();
+  crash_options.versions_max = 60;
+  using Map = hash_map<Text, Text, structures::hash<Text>>;
+  const auto report = perdura::testing::crash_test(
+      crash_options,
+      [](Store& store) {
+        auto& map = store.root<Map>("map");
+        auto& set = store.root<hash_set<u64, PoorHash>>("set");
+        for (u64 i = 0; i < 40; ++i) {
+          map.insert_or_assign(text_of(i % 30), text_of(i % 30 + 1000));
+          set.insert(i);
+          if (i % 3 == 2) map.erase(text_of(i / 3));
+          if (i % 4 == 3) set.erase(i / 2);
+        }
+      },
+      [](Store& store) -> std::string {
+        if (const auto* map = store.find_root<Map>("map")) {
+          u64 count = 0;
+          for (const auto& [key, value] : *map) {
+            const std::string text = key.str();
+            const u64 number = std::stoull(text.substr(text.find_first_not_of('x')));
+            if (value != text_of(number + 1000) || !map->contains(text)) return "wrong: " + text;
+            ++count;
+          }
+          if (count != map->size()) return "the size is not that of the map";
+        }
+        if (const auto* set = store.find_root<hash_set<u64, PoorHash>>("set")) {
+          u64 count = 0;
+          for (const u64 each : *set) count += set->count(each);
+          if (count != set->size()) return "the size is not that of the set";
+        }
+        return "";
+      });
+  EXPECT_TRUE(report.ok()) << report.text();
+  EXPECT_GT(report.versions, 30u);
+}
+
+TEST_P(HashMapTest, EachOfTheirStoresIsReported) {
+  Options chosen = options();
+  chosen.verify_reports = true;
+  open(chosen);
+  auto& map = store_->root<hash_map<Text, Text>>("texts");
+  auto& nested = store_->root<hash_map<u64, hash_map<u64, Pair>>>("nested");
+  auto& set = store_->root<hash_set<u64, PoorHash>>("set");
+  std::map<std::string, std::string, std::less<>> model;
+  std::mt19937_64 random(6);
+  for (u64 round = 0; round < 30; ++round) {
+    random_calls(map, model, 500, 300, 70 + round, text_of, text_of);
+    for (u64 i = 0; i < 100; ++i) {
+      nested[random() % 8][random() % 100] = pair_of(i);
+      nested[random() % 8].erase(random() % 100);
+      if (random() % 30 == 0) nested.erase(random() % 8);
+      if (random() % 2 == 0) set.insert(random() % 50);
+      else set.erase(random() % 50);
+    }
+    if (round % 7 == 6) {
+      hash_map<Text, Text> copy = map;
+      map = std::move(copy);
+    }
+    store_->checkpoint();
+    const auto found = store_->unreported_stores();
+    ASSERT_TRUE(found.empty()) << found.front();
+  }
+}
+
+TEST_P(HashMapTest, TakeOverAndCopyFromOneMemoryToAnother) {
+  hash_map<Text, Text> outside{{"a long key that needs a block", "a long value that needs one"}};
+  auto& map = store_->root<hash_map<Text, Text>>("map", std::move(outside));
+  EXPECT_TRUE(outside.empty());
+  EXPECT_TRUE(store_->contains(map.find("a long key that needs a block")->second.data()));
+  hash_map<Text, Text> back = std::move(map);
+  EXPECT_TRUE(map.empty());
+  EXPECT_FALSE(store_->contains(back.begin()->second.data()));
+  auto& other = store_->root<hash_map<Text, Text>>("other", back);
+  map = std::move(other);
+  EXPECT_TRUE(other.empty());
+  EXPECT_TRUE(map == back);
+}
+
+TEST_P(HashMapTest, AFullStoreLeavesThemAsTheyWere) {
+  auto& map = store_->root<hash_map<u64, Text>>("map");
+  u64 count = 0;
+  try {
+    for (;; ++count) map[count] = std::string(20'000, 'x');
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::kNoSpace);
+  }
+  EXPECT_GT(count, 100u);
+  EXPECT_GE(map.size(), count);  // the value may be there, empty
+  for (u64 i = 0; i < count; ++i) ASSERT_EQ(map.at(i).size(), 20'000u);
+  for (u64 i = 0; i < count; ++i) map.erase(i);
+  for (u64 i = 0; i < count / 2; ++i) map[i] = std::string(20'000, 'y');
+  store_->checkpoint();
+  EXPECT_TRUE(store_->audit().clean);
+}
+
+TEST_P(HashMapTest, InTransactionsTheyArePartOfThem) {
+  store_->root<hash_map<u64, Pair>>("numbers");
+  store_->root<hash_map<Text, Text>>("texts");
+  std::map<u64, Pair> numbers;
+  std::map<std::string, std::string, std::less<>> texts;
+  for (u64 round = 0; round < 120; ++round) {
+    auto& map = store_->root<hash_map<u64, Pair>>("numbers");
+    auto& text_map = store_->root<hash_map<Text, Text>>("texts");
+    auto numbers_then = numbers;
+    auto texts_then = texts;
+    const bool fails = round % 3 == 0;
+    try {
+      atomically(*store_, [&](Transaction&) {
+        numbers_then = numbers;
+        texts_then = texts;
+        random_calls(map, numbers_then, 60, 100, 100 + round, number, pair_of);
+        random_calls(text_map, texts_then, 60, 100, 300 + round, text_of, text_of);
+        if (fails) throw std::runtime_error("undone");
+      });
+      numbers = numbers_then;
+      texts = texts_then;
+    } catch (const std::runtime_error&) {
+      ASSERT_TRUE(fails);
+    }
+    // Durable when it has returned, or never was.
+    if (round % 10 == 5) crash_and_open();
+    expect_same(*store_->find_root<hash_map<u64, Pair>>("numbers"), numbers);
+    expect_same(*store_->find_root<hash_map<Text, Text>>("texts"), texts);
+    if (round % 20 == 7) store_->checkpoint();
+  }
+  EXPECT_TRUE(store_->audit().clean);
+}
+
+TEST_P(HashMapTest, TransactionsOfSeveralThreadsSeeThemWhole) {
+  auto& map = store_->root<hash_map<u64, long>>("map");
+  constexpr u64 kThreads = 4;
+  constexpr u64 kRounds = 300;
+  std::vector<std::thread> threads;
+  for (u64 t = 0; t < kThreads; ++t)
+    threads.emplace_back([&, t] {
+      std::mt19937_64 random(t);
+      for (u64 i = 0; i < kRounds; ++i)
+        atomically(*store_, [&](Transaction&) {
+          const u64 from = random() % 50;
+          const u64 to = random() % 50;
+          map[from] -= 1;
+          map[to] += 1;
+          if (map[to] == 0) map.erase(to);
+          long sum = 0;
+          for (u64 key = 0; key < 50; ++key)
+            if (const auto found = map.find(key); found != map.end()) sum += found->second;
+          if (sum != 0) throw std::logic_error("a mix of before and after");
+        });
+    });
+  for (std::thread& thread : threads) thread.join();
+  crash_and_open();
+  long sum = 0;
+  for (const auto& [key, value] : *store_->find_root<hash_map<u64, long>>("map")) sum += value;
+  EXPECT_EQ(sum, 0);
+}
+
+TEST_P(HashMapTest, WhatOthersMayChangeIsNotShownInATransaction) {
+  auto& map = store_->root<hash_map<u64, Text>>("map");
+  auto& pairs = store_->root<hash_map<u64, Pair>>("pairs");
+  map[1] = "one";
+  pairs[1] = Pair{1, 1};
+  store_->checkpoint();
+  atomically(*store_, [&](Transaction&) {
+    expect_error([&] { (void)map.at(1).view(); }, Code::kMisuse, "view");
+    expect_error([&] { (void)pairs[1]->second; }, Code::kMisuse, "take a copy");
+    EXPECT_EQ(map.at(1).str(), "one");
+    EXPECT_EQ(pairs[1].get().second, 1u);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Media, HashMapTest, ::testing::Values("emu:", "file:"),
+                         [](const auto& info) {
+                           return std::string(info.param, std::string(info.param).size() - 1);
+                         });
+
+}  // namespace
+}  // namespace perdura::test
