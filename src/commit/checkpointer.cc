@@ -115,8 +115,8 @@ Result<Checkpointer::Turn> Checkpointer::begin(Trigger trigger) {
   const u64 call = trigger == Trigger::kSelection ? ~u64{0} : ++calls_;
   for (;;) {
     u64 version = 0;
-    progress_.wait(lock, [&] { return finds_answer(trigger, call, version) || !busy(); });
-    if (version != 0) return Turn{nullptr, version};
+    await_end(lock, trigger, call);
+    if (finds_answer(trigger, call, version)) return Turn{nullptr, version};
     if (trigger == Trigger::kCaller) await_company(lock);
     lock.unlock();
     PERDURA_ASSIGN(const bool waits, config_.engine->make_room());
@@ -139,14 +139,42 @@ bool Checkpointer::finds_answer(Trigger trigger, u64 call, u64& version) const {
   return version != 0;
 }
 
+// As long as it `goes_on`, which it asks without the lock.
+template <class GoesOn>
+void stay_awake(std::unique_lock<std::mutex>& lock, std::chrono::nanoseconds time,
+                GoesOn&& goes_on) {
+  lock.unlock();
+  const auto end = Company::Clock::now() + time;
+  while (goes_on() && Company::Clock::now() < end) std::this_thread::yield();
+  lock.lock();
+}
+
+// Until what is under way has ended, or answers the call.
+void Checkpointer::await_end(std::unique_lock<std::mutex>& lock, Trigger trigger, u64 call) {
+  u64 version = 0;
+  const auto is_over = [&] { return finds_answer(trigger, call, version) || !busy(); };
+  if (trigger == Trigger::kCaller && !is_over() && company_.stays_awake())
+    stay_awake(lock, Company::kAwake,
+               [this, seen = changes_.load()] { return changes_.load() == seen; });
+  progress_.wait(lock, is_over);
+}
+
 // Those whose last version became durable just now are about to come again.
 void Checkpointer::await_company(std::unique_lock<std::mutex>& lock) {
-  const auto has_come = [this] { return company_.has_come(calls_ - answered_); };
-  if (!has_come()) progress_.wait_for(lock, Company::kWait, [&] { return busy() || has_come(); });
+  const auto has_come = [this, answered = answered_] {
+    return company_.has_come(calls_.load() - answered);
+  };
+  if (has_come()) return;
+  if (company_.stays_awake())
+    stay_awake(lock, Company::kWait, [&, seen = changes_.load()] {
+      return !has_come() && changes_.load() == seen;
+    });
+  else progress_.wait_for(lock, Company::kWait, [&] { return busy() || has_come(); });
 }
 
 Attempt& Checkpointer::claim(Attempt::Trigger trigger, u64 begin_ns) {
   attempt_.emplace();
+  ++changes_;
   attempt_->trigger = trigger;
   attempt_->begin_ns = begin_ns;
   attempt_->version = durable_.load() + 1;
@@ -203,6 +231,7 @@ void Checkpointer::publish(Attempt& attempt, const Status& status, bool settle_l
     confirm_due_ = config_.confirms;
   }
   attempt_.reset();
+  ++changes_;
   settle_due_ = settle_later;
   progress_.notify_all();
   if (settle_due_ || confirm_due_ || promoter_.pending()) work_.notify_all();

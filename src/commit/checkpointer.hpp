@@ -68,6 +68,7 @@ class Checkpointer {
   };
   Result<Turn> begin(Trigger trigger);
   bool finds_answer(Trigger trigger, u64 call, u64& version) const;  ///< with mutex_ held
+  void await_end(std::unique_lock<std::mutex>& lock, Trigger trigger, u64 call);
   void await_company(std::unique_lock<std::mutex>& lock);
   /// With mutex_ held: no other attempt can begin.
   bool busy() const { return attempt_ || settle_due_; }
@@ -97,9 +98,10 @@ class Checkpointer {
   bool async_cut_ = false;            ///< the attempt waits for the background thread
   std::optional<Attempt> attempt_;
   std::atomic<u64> durable_{0};
-  u64 calls_ = 0;     ///< that may share a version
-  u64 answered_ = 0;  ///< of these: up to this number, by a durable version
-  Company company_;   ///< threads that ask at the same time, as it seems
+  std::atomic<u64> calls_{0};    ///< that may share a version
+  u64 answered_ = 0;             ///< of these: up to this number, by a durable version
+  Company company_;              ///< threads that ask at the same time, as it seems
+  std::atomic<u64> changes_{0};  ///< attempts begun and ended, for those who do not sleep
   struct FailedVersion {
     u64 number;
     Failure failure;
