@@ -22,6 +22,7 @@
 
 #include "child.hpp"
 #include "harness.hpp"
+#include "server.hpp"
 
 namespace perdura::bench {
 namespace {
@@ -179,6 +180,7 @@ void run(Context& context) {
   });
   context.measure("group_4", "ratio", Reach::at_least(3), [&] { return group(context, 4); });
   context.measure("group_8", "ratio", Reach::at_least(5), [&] { return group(context, 8); });
+  report_containers(context);
 }
 
 const Registration kThis("server", "a durable key-value server ÷ redis, and ÷ one in memory", run);

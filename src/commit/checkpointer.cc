@@ -166,9 +166,8 @@ void Checkpointer::await_company(std::unique_lock<std::mutex>& lock) {
   };
   if (has_come()) return;
   if (company_.stays_awake())
-    stay_awake(lock, Company::kWait, [&, seen = changes_.load()] {
-      return !has_come() && changes_.load() == seen;
-    });
+    stay_awake(lock, Company::kWait,
+               [&, seen = changes_.load()] { return !has_come() && changes_.load() == seen; });
   else progress_.wait_for(lock, Company::kWait, [&] { return busy() || has_come(); });
 }
 

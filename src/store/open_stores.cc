@@ -117,15 +117,23 @@ namespace detail {
 constinit std::atomic<std::uint64_t> stores_opened{1};
 
 Mutator* find_mutator(const void* address) {
-  const u64 opened = stores_opened.load(std::memory_order_acquire);
   Runtime* const runtime = runtime_holding(address);
   if (runtime == nullptr) return nullptr;
   value_or_throw(runtime->usable());
+  (void)runtime->mutators().this_thread();
+  return find_reader(address);
+}
+
+Mutator* find_reader(const void* address) noexcept {
+  const u64 opened = stores_opened.load(std::memory_order_acquire);
+  Runtime* const runtime = runtime_holding(address);
+  if (runtime == nullptr) return nullptr;
+  const ThreadKey key = runtime->mutators().key();
+  const ThreadEntry& entry = thread_entries[key.index];
   const region::Region& region = runtime->region();
-  Mutator& mutator = runtime->mutators().this_thread();
   found_store = {reinterpret_cast<std::uintptr_t>(region.base()), region.reserved_bytes(), opened,
-                 &mutator};
-  return &mutator;
+                 entry.id == key.id ? entry.mutator : nullptr};
+  return found_store.mutator;
 }
 
 Runtime* runtime_at(const void* base) noexcept {

@@ -227,6 +227,7 @@ Result<detail::Mutator*> Mutators::try_register_thread() {
   slot->thread.store(::gettid(), std::memory_order_relaxed);
   region::let_faults_through();
   detail::thread_entries[key_.index] = {key_.id, slot};
+  detail::found_store = {};  // without it, perhaps
   return slot;
 }
 

@@ -56,21 +56,35 @@ struct ThreadKey {
 struct FoundStore {
   std::uintptr_t base = 0;
   std::uintptr_t bytes = 0;
-  std::uint64_t opened = 0;  ///< as often had stores been opened and closed
-  Mutator* mutator = nullptr;
+  std::uint64_t opened = 0;    ///< as often had stores been opened and closed
+  Mutator* mutator = nullptr;  ///< or the thread had none there
+
+  bool holds(const void* address) const noexcept;
 };
 __attribute__((tls_model("initial-exec"))) inline constinit thread_local FoundStore found_store;
 extern std::atomic<std::uint64_t> stores_opened;  ///< or closed
-/// The slow path of mutator_holding(): throws kForked in a child, kNoMemory.
+inline bool FoundStore::holds(const void* address) const noexcept {
+  return reinterpret_cast<std::uintptr_t>(address) - base < bytes &&
+         opened == stores_opened.load(std::memory_order_acquire);
+}
+/// The slow paths of what follows.
 Mutator* find_mutator(const void* address);
+Mutator* find_reader(const void* address) noexcept;
 
-/// This thread's mutator of the open store whose region holds an address; nullptr: none does.
+/// This thread's mutator of the open store whose region holds an address; nullptr: none does. The
+/// first one of a thread is made. Throws kForked in a child, kNoMemory.
 inline Mutator* mutator_holding(const void* address) {
   const FoundStore& found = found_store;
-  if (reinterpret_cast<std::uintptr_t>(address) - found.base < found.bytes &&
-      found.opened == stores_opened.load(std::memory_order_acquire)) [[likely]]
+  if (found.holds(address) && found.mutator != nullptr) [[likely]]
     return found.mutator;
   return find_mutator(address);
+}
+/// The same for who only reads: nullptr also where the thread has none yet.
+inline Mutator* reader_holding(const void* address) noexcept {
+  const FoundStore& found = found_store;
+  if (found.holds(address)) [[likely]]
+    return found.mutator;
+  return find_reader(address);
 }
 
 /// A report is address | length << 48: region addresses are below 2^47 and lengths below 2^16.

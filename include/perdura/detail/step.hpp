@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <new>
 #include <type_traits>
 
@@ -28,10 +29,7 @@ Transaction& transaction_of(Mutator& mutator) noexcept;
 /// Of a call that only reads: no operation is needed for that. At most until the call returns.
 class Look {
  public:
-  explicit Look(const void* object)
-      : mutator_(mutator_holding(object)),
-        transaction_(mutator_ != nullptr && mutator_->in_transaction ? &transaction_of(*mutator_)
-                                                                     : nullptr) {}
+  explicit Look(const void* object) : Look(reader_holding(object)) {}
   Look(const Look&) = delete;
 
   bool in_transaction() const { return transaction_ != nullptr; }
@@ -46,6 +44,11 @@ class Look {
   }
 
  protected:
+  explicit Look(Mutator* mutator)
+      : mutator_(mutator),
+        transaction_(mutator_ != nullptr && mutator_->in_transaction ? &transaction_of(*mutator_)
+                                                                     : nullptr) {}
+
   void load_words(const void* from, void* to, std::size_t length) const {
     auto place = reinterpret_cast<std::uintptr_t>(from);
     auto* into = static_cast<std::byte*>(to);
@@ -68,7 +71,7 @@ class Look {
 /// Of a call that changes the object.
 class Step : public Look {
  public:
-  explicit Step(const void* object) : Look(object) {
+  explicit Step(const void* object) : Look(mutator_holding(object)) {
     if (is_operation()) enter(*mutator_);
   }
   ~Step() {
@@ -81,6 +84,23 @@ class Step : public Look {
     if (transaction_ != nullptr) return transaction_->write(field, value);
     touch(&field, sizeof field);
     field = value;
+  }
+  /// The same of bytes, from elsewhere.
+  void store_bytes(void* to, const void* from, std::size_t length) const {
+    if (transaction_ != nullptr) return store_words(to, from, length);
+    touch(to, length);
+    std::memcpy(to, from, length);
+  }
+  /// The same, where both may overlap.
+  void move_bytes(void* to, const void* from, std::size_t length) const {
+    if (transaction_ == nullptr) {
+      touch(to, length);
+      std::memmove(to, from, length);
+      return;
+    }
+    const std::unique_ptr<std::byte[]> bytes(new std::byte[length]);
+    load_words(from, bytes.get(), length);
+    store_words(to, bytes.get(), length);
   }
   /// Not in a transaction, before other stores there.
   void touch(const void* place, std::size_t length) const {
@@ -99,6 +119,26 @@ class Step : public Look {
   bool shares_memory(const void* other) const { return mutator_holding(other) == mutator_; }
 
  private:
+  void store_words(void* to, const void* from, std::size_t length) const {
+    auto* into = static_cast<std::byte*>(to);
+    const auto* bytes = static_cast<const std::byte*>(from);
+    while (length != 0) {
+      const bool whole = length >= sizeof(std::uint64_t) &&
+                         reinterpret_cast<std::uintptr_t>(into) % sizeof(std::uint64_t) == 0;
+      const std::size_t taken = whole ? sizeof(std::uint64_t) : 1;
+      if (whole) {
+        std::uint64_t word;
+        std::memcpy(&word, bytes, sizeof word);
+        transaction_->write(*reinterpret_cast<std::uint64_t*>(into), word);
+      } else {
+        transaction_->write(*into, *bytes);
+      }
+      into += taken;
+      bytes += taken;
+      length -= taken;
+    }
+  }
+
   bool is_operation() const { return mutator_ != nullptr && transaction_ == nullptr; }
 };
 

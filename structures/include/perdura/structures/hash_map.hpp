@@ -279,6 +279,11 @@ class hash_map {
 
 }  // namespace perdura::structures
 
+/// A root knows them.
+template <class Key, class Value, class Hash, class Equal>
+struct perdura::detail::ContentsOf<perdura::structures::hash_map<Key, Value, Hash, Equal>> {
+  using type = ContainedElsewhere<std::pair<Key, Value>>;
+};
 template <class Key, class Value, class Hash, class Equal>
 inline constexpr bool
     perdura::kReportsItself<perdura::structures::hash_map<Key, Value, Hash, Equal>> = true;

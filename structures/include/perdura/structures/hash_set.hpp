@@ -158,6 +158,11 @@ class hash_set {
 
 }  // namespace perdura::structures
 
+/// A root knows them.
+template <class Key, class Hash, class Equal>
+struct perdura::detail::ContentsOf<perdura::structures::hash_set<Key, Hash, Equal>> {
+  using type = ContainedElsewhere<Key>;
+};
 template <class Key, class Hash, class Equal>
 inline constexpr bool perdura::kReportsItself<perdura::structures::hash_set<Key, Hash, Equal>> =
     true;

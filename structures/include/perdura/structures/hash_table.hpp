@@ -64,16 +64,9 @@ struct KeyArgument<false> {
   using type = Key;
 };
 
-template <class T>
-concept Storable = Plain<T> || kReportsItself<T>;
-
 template <class Key, class Value, class Hash, class Equal>
 class HashTable {
-  static_assert(Storable<Key> && Storable<Value>,
-                "what a container of a store holds is copied as bytes (integers, structures of "
-                "them, pointers into the store), or reports its own stores, as the containers of "
-                "perdura::structures do: std::string is structures::string there. A structure of "
-                "such members specializes perdura::kReportsItself");
+  static_assert(Storable<Key> && Storable<Value>, PERDURA_STORABLE_SENTENCE);
 
  public:
   using Slot = TableSlot<Key, Value>;

@@ -20,6 +20,15 @@ inline constexpr bool kReportsItself = false;
 template <class T>
 concept Plain = std::is_trivially_copyable_v<T>;
 
+/// What a container of a store may hold.
+template <class T>
+concept Storable = Plain<T> || kReportsItself<T>;
+#define PERDURA_STORABLE_SENTENCE                                                                 \
+  "what a container of a store holds is copied as bytes (integers, structures of them, pointers " \
+  "into the store), or reports its own stores, as the containers of perdura::structures do: "     \
+  "std::string is structures::string there. A structure of such members specializes "             \
+  "perdura::kReportsItself"
+
 }  // namespace perdura
 
 namespace perdura::structures {

@@ -18,12 +18,19 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include <perdura/detail/step.hpp>
 #include <perdura/structures/hash.hpp>
 #include <perdura/structures/reference.hpp>
 
 namespace perdura::structures {
+
+class string;
+
+/// What strings are made of and compared with.
+template <class T>
+concept TextLike = std::is_convertible_v<const T&, std::string_view> && !std::is_same_v<T, string>;
 
 class string {
  public:
@@ -35,8 +42,10 @@ class string {
   static constexpr std::size_t npos = std::string_view::npos;
 
   string() : string(std::string_view()) {}
-  string(std::string_view text) { construct(text); }  // NOLINT: a string is made of characters
-  string(const char* text) : string(std::string_view(text)) {}  // NOLINT
+  template <TextLike T>
+  string(const T& text) {  // NOLINT: a string is made of characters
+    construct(text);
+  }
   string(const string& other) { construct(*Text(other)); }
   /// Takes the block over where both lie in the same memory; what is left of `other` is empty.
   string(string&& other) {  // NOLINT: memory may be wanted where they do not
@@ -49,8 +58,10 @@ class string {
     if (shape.capacity != 0) step.deallocate(block_of(step), kAlignment);
   }
 
-  string& operator=(std::string_view text) { return assign(text); }
-  string& operator=(const char* text) { return assign(std::string_view(text)); }
+  template <TextLike T>
+  string& operator=(const T& text) {
+    return assign(text);
+  }
   string& operator=(const string& other) { return this == &other ? *this : assign(*Text(other)); }
   string& operator=(string&& other) {  // NOLINT: as above
     if (this != &other) take(other);
@@ -141,12 +152,14 @@ class string {
   bool starts_with(std::string_view text) const { return view().starts_with(text); }
   bool ends_with(std::string_view text) const { return view().ends_with(text); }
 
-  friend bool operator==(const string& a, std::string_view b) { return *Text(a) == b; }
   friend bool operator==(const string& a, const string& b) { return *Text(a) == *Text(b); }
-  friend bool operator==(const string& a, const char* b) { return *Text(a) == b; }
-  friend auto operator<=>(const string& a, std::string_view b) { return *Text(a) <=> b; }
   friend auto operator<=>(const string& a, const string& b) { return *Text(a) <=> *Text(b); }
-  friend auto operator<=>(const string& a, const char* b) {
+  template <TextLike T>
+  friend bool operator==(const string& a, const T& b) {
+    return *Text(a) == std::string_view(b);
+  }
+  template <TextLike T>
+  friend auto operator<=>(const string& a, const T& b) {
     return *Text(a) <=> std::string_view(b);
   }
   friend std::ostream& operator<<(std::ostream& out, const string& text) {

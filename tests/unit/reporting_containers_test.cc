@@ -1,8 +1,9 @@
-// Goal: hash_map, hash_set and string do what the standard's do, in ordinary memory, in a store
-// whose tracker needs reports, and in transactions; all that they store to is reported, so that a
-// crash after a checkpoint leaves exactly what they were; in a transaction they are undone with it.
-// Method: random calls on them and on the standard's at the same time, compared as they go; stores
-// dropped as a crash would drop them and opened again; verify_reports as a second witness.
+// Goal: hash_map, hash_set, vector and string do what the standard's do, in ordinary memory, in a
+// store whose tracker needs reports, and in transactions; all that they store to is reported, so
+// that a crash after a checkpoint leaves exactly what they were; in a transaction they are undone
+// with it. Method: random calls on them and on the standard's at the same time, compared as they
+// go; stores dropped as a crash would drop them and opened again; verify_reports as a second
+// witness.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -11,10 +12,12 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <perdura/structures/hash_map.hpp>
 #include <perdura/structures/hash_set.hpp>
 #include <perdura/structures/string.hpp>
+#include <perdura/structures/vector.hpp>
 #include <perdura/testing.hpp>
 
 #include <perdura/perdura.hpp>
@@ -114,6 +117,67 @@ void expect_same(const Map& map, const Model& model) {
   }
   ASSERT_EQ(count, model.size());
   ASSERT_EQ(map.size(), model.size());
+}
+
+template <class Vector, class Model, class ValueOf>
+void random_vector_calls(Vector& vector, Model& model, u64 calls, u64 seed, ValueOf&& value_of) {
+  std::mt19937_64 random(seed);
+  for (u64 i = 0; i < calls; ++i) {
+    const auto value = value_of(random() % 1000);
+    const u64 at = model.empty() ? 0 : random() % model.size();
+    const auto position = model.begin() + static_cast<std::ptrdiff_t>(at);
+    switch (random() % 12) {
+      case 0:
+      case 1:
+      case 2:
+        vector.push_back(value);
+        model.push_back(value);
+        break;
+      case 3:
+        if (!model.empty()) vector.pop_back(), model.pop_back();
+        break;
+      case 4:
+      case 5:
+        if (!model.empty()) vector[at] = value, model[at] = value;
+        break;
+      case 6:
+        vector.insert(at, value);
+        model.insert(position, value);
+        break;
+      case 7: {
+        const u64 count = std::min<u64>(random() % 3, model.size() - at);
+        vector.erase(at, count);
+        model.erase(position, position + static_cast<std::ptrdiff_t>(count));
+        break;
+      }
+      case 8:
+        if (random() % 50 == 0) vector.clear(), model.clear();
+        if (random() % 20 == 0) vector.reserve(random() % 300);
+        if (random() % 20 == 0) vector.shrink_to_fit();
+        break;
+      case 9: {
+        const u64 size = model.size() + random() % 5 - std::min<u64>(model.size(), random() % 5);
+        vector.resize(size);
+        model.resize(size);
+        break;
+      }
+      case 10:
+        if (!model.empty()) vector.push_back(vector[at]), model.push_back(model[at]);
+        break;
+      default:
+        if (!model.empty()) {
+          ASSERT_TRUE(std::as_const(vector)[at] == model[at]);
+          ASSERT_TRUE(vector.back() == model.back());
+        }
+    }
+    ASSERT_EQ(vector.size(), model.size());
+  }
+}
+
+template <class Vector, class Model>
+void expect_same_elements(const Vector& vector, const Model& model) {
+  ASSERT_EQ(vector.size(), model.size());
+  for (u64 i = 0; i < model.size(); ++i) ASSERT_TRUE(vector[i] == model[i]) << i;
 }
 
 u64 number(u64 value) { return value; }
@@ -221,10 +285,48 @@ TEST(HashMaps, HaveTheStandardsInterface) {
 }
 
 TEST(HashMaps, HoldWhatIsBytesOrReportsItself) {
-  using structures::detail::Storable;
   static_assert(Storable<u64> && Storable<Pair> && Storable<Pair*> && Storable<Text>);
   static_assert(Storable<hash_map<Text, hash_set<u64>>>);
   static_assert(!Storable<std::string> && !Storable<std::map<int, int>>);
+}
+
+template <class T>
+bool knows_contents() {
+  return Store::fingerprint<T>() != detail::own_fingerprint<T>();
+}
+
+// Else a structure that has grown would be read as what it was.
+TEST(HashMaps, OfARootAreKnownWithWhatTheyContain) {
+  EXPECT_TRUE((knows_contents<hash_map<u64, Pair>>()));
+  EXPECT_TRUE((knows_contents<hash_set<Pair, PoorHash>>()));
+  EXPECT_TRUE((knows_contents<structures::vector<hash_map<u64, Pair>>>()));
+}
+
+TEST(Vectors, DoWhatTheStandardsDo) {
+  {
+    structures::vector<u64> vector;
+    std::vector<u64> model;
+    random_vector_calls(vector, model, kCalls, 1, number);
+    expect_same_elements(vector, model);
+    EXPECT_TRUE(std::equal(vector.begin(), vector.end(), model.begin(), model.end()));
+  }
+  structures::vector<Text> vector;
+  std::vector<std::string> model;
+  random_vector_calls(vector, model, kCalls / 4, 2, text_of);
+  expect_same_elements(vector, model);
+  structures::vector<Text> copy = vector;
+  EXPECT_TRUE(copy == vector);
+  copy.push_back("more");
+  swap(copy, vector);
+  EXPECT_EQ(vector.back(), "more");
+  vector = std::move(copy);
+  expect_same_elements(vector, model);
+  structures::vector<Pair> pairs{{1, 2}, {3, 4}};
+  for (Pair& each : pairs.change(0, 2)) each.second *= 2;
+  EXPECT_EQ(pairs[1]->second, 8u);
+  EXPECT_EQ(pairs.front().get().second, 4u);
+  EXPECT_THROW(pairs.at(2), std::out_of_range);
+  EXPECT_THROW(pairs.change(1, 2), std::out_of_range);
 }
 
 TEST(Strings, DoWhatTheStandardsDo) {
@@ -272,20 +374,32 @@ TEST(Strings, DoWhatTheStandardsDo) {
 TEST_P(HashMapTest, WhatTheyStoreIsDurableWithTheNextVersion) {
   store_->root<hash_map<u64, u64>>("numbers");
   store_->root<hash_map<Text, Text>>("texts");
+  store_->root<structures::vector<u64>>("list");
+  store_->root<structures::vector<Text>>("text list");
   std::map<u64, u64> numbers;
+  std::vector<u64> list;
+  std::vector<std::string> text_list;
   std::map<std::string, std::string, std::less<>> texts;
   for (u64 round = 0; round < 10; ++round) {
     auto* map = store_->find_root<hash_map<u64, u64>>("numbers");
     auto* text_map = store_->find_root<hash_map<Text, Text>>("texts");
     random_calls(*map, numbers, kCalls / 40, 1000, 10 + round, number, number);
     random_calls(*text_map, texts, kCalls / 40, 1000, 30 + round, text_of, text_of);
+    auto* vector = store_->find_root<structures::vector<u64>>("list");
+    auto* text_vector = store_->find_root<structures::vector<Text>>("text list");
+    random_vector_calls(*vector, list, 500, round, number);
+    random_vector_calls(*text_vector, text_list, 500, round, text_of);
     store_->checkpoint();
+    std::vector<u64> later_list = list;
+    random_vector_calls(*vector, later_list, 100, round + 90, number);
     std::map<u64, u64> later = numbers;
     random_calls(*map, later, 200, 1000, 50 + round, number, number);
     crash_and_open();
     ASSERT_TRUE(store_->audit().clean) << store_->audit().problem;
     expect_same(*store_->find_root<hash_map<u64, u64>>("numbers"), numbers);
     expect_same(*store_->find_root<hash_map<Text, Text>>("texts"), texts);
+    expect_same_elements(*store_->find_root<structures::vector<u64>>("list"), list);
+    expect_same_elements(*store_->find_root<structures::vector<Text>>("text list"), text_list);
   }
 }
 
@@ -337,8 +451,11 @@ TEST_P(HashMapTest, EachOfTheirStoresIsReported) {
   auto& nested = store_->root<hash_map<u64, hash_map<u64, Pair>>>("nested");
   auto& set = store_->root<hash_set<u64, PoorHash>>("set");
   std::map<std::string, std::string, std::less<>> model;
+  auto& list = store_->root<structures::vector<Text>>("list");
+  std::vector<std::string> list_model;
   std::mt19937_64 random(6);
   for (u64 round = 0; round < 30; ++round) {
+    random_vector_calls(list, list_model, 200, round, text_of);
     random_calls(map, model, 500, 300, 70 + round, text_of, text_of);
     for (u64 i = 0; i < 100; ++i) {
       nested[random() % 8][random() % 100] = pair_of(i);
@@ -391,6 +508,10 @@ TEST_P(HashMapTest, AFullStoreLeavesThemAsTheyWere) {
 TEST_P(HashMapTest, InTransactionsTheyArePartOfThem) {
   store_->root<hash_map<u64, Pair>>("numbers");
   store_->root<hash_map<Text, Text>>("texts");
+  store_->root<structures::vector<Pair>>("list");
+  store_->root<structures::vector<Text>>("text list");
+  std::vector<Pair> list;
+  std::vector<std::string> text_list;
   std::map<u64, Pair> numbers;
   std::map<std::string, std::string, std::less<>> texts;
   for (u64 round = 0; round < 120; ++round) {
@@ -398,17 +519,27 @@ TEST_P(HashMapTest, InTransactionsTheyArePartOfThem) {
     auto& text_map = store_->root<hash_map<Text, Text>>("texts");
     auto numbers_then = numbers;
     auto texts_then = texts;
+    auto list_then = list;
+    auto text_list_then = text_list;
+    auto& vector = store_->root<structures::vector<Pair>>("list");
+    auto& text_vector = store_->root<structures::vector<Text>>("text list");
     const bool fails = round % 3 == 0;
     try {
       atomically(*store_, [&](Transaction&) {
         numbers_then = numbers;
         texts_then = texts;
+        list_then = list;
+        text_list_then = text_list;
+        random_vector_calls(vector, list_then, 40, 500 + round, pair_of);
+        random_vector_calls(text_vector, text_list_then, 40, 700 + round, text_of);
         random_calls(map, numbers_then, 60, 100, 100 + round, number, pair_of);
         random_calls(text_map, texts_then, 60, 100, 300 + round, text_of, text_of);
         if (fails) throw std::runtime_error("undone");
       });
       numbers = numbers_then;
       texts = texts_then;
+      list = list_then;
+      text_list = text_list_then;
     } catch (const std::runtime_error&) {
       ASSERT_TRUE(fails);
     }
@@ -416,6 +547,8 @@ TEST_P(HashMapTest, InTransactionsTheyArePartOfThem) {
     if (round % 10 == 5) crash_and_open();
     expect_same(*store_->find_root<hash_map<u64, Pair>>("numbers"), numbers);
     expect_same(*store_->find_root<hash_map<Text, Text>>("texts"), texts);
+    expect_same_elements(*store_->find_root<structures::vector<Pair>>("list"), list);
+    expect_same_elements(*store_->find_root<structures::vector<Text>>("text list"), text_list);
     if (round % 20 == 7) store_->checkpoint();
   }
   EXPECT_TRUE(store_->audit().clean);

@@ -1,0 +1,306 @@
+// Elements one behind the other, which report what is stored to them: with std::vector's interface,
+// in a store or elsewhere, each call an operation by itself or a part of what the thread is in,
+// also a transaction.
+//
+//   auto& prices = store.root<perdura::structures::vector<double>>("prices");
+//   prices.push_back(2.5);
+//   prices[0] = 3;                              // a Reference (reference.hpp)
+//   for (double each : prices) …                // reads memory
+//   for (double& each : prices.change(0, 10)) each *= 2;   // reported together, before
+//
+// What differs from the standard's: elements that are copied as bytes are changed through a
+// Reference or by change(), and iterators to them are constant. Those that report themselves are
+// got by reference, and iterators are as the standard's.
+#pragma once
+
+#include <algorithm>
+#include <compare>
+#include <cstddef>
+#include <cstring>
+#include <initializer_list>
+#include <iterator>
+#include <memory>
+#include <new>
+#include <span>
+#include <stdexcept>
+#include <type_traits>
+#include <utility>
+
+#include <perdura/detail/step.hpp>
+#include <perdura/structures/reference.hpp>
+
+namespace perdura::structures {
+
+template <class T>
+class vector {
+  static_assert(Storable<T>, PERDURA_STORABLE_SENTENCE);
+  using Look = perdura::detail::Look;
+  using Step = perdura::detail::Step;
+
+ public:
+  using value_type = T;
+  using size_type = std::size_t;
+  using difference_type = std::ptrdiff_t;
+  using reference = std::conditional_t<Plain<T>, Reference<T>, T&>;
+  using const_reference = std::conditional_t<Plain<T>, ConstReference<T>, const T&>;
+  using const_iterator = const T*;
+  using iterator = std::conditional_t<Plain<T>, const T*, T*>;
+
+  vector() = default;
+  explicit vector(size_type count) { resize(count); }
+  vector(size_type count, const T& value) { assign(count, value); }
+  vector(std::initializer_list<T> values) { append(values.begin(), values.end()); }
+  template <std::input_iterator First>
+  vector(First first, First last) {
+    append(first, last);
+  }
+  vector(const vector& other) { append(other.begin(), other.end()); }
+  /// Takes the block over where both lie in the same memory. Else it copies, and empties `other`.
+  vector(vector&& other) { take(other); }  // NOLINT: memory may be wanted
+  ~vector() {
+    const Step step(this);
+    release(step);
+  }
+  vector& operator=(const vector& other) {
+    if (this != &other) {
+      clear();
+      append(other.begin(), other.end());
+    }
+    return *this;
+  }
+  vector& operator=(vector&& other) {  // NOLINT: as above
+    if (this != &other) take(other);
+    return *this;
+  }
+  vector& operator=(std::initializer_list<T> values) {
+    clear();
+    append(values.begin(), values.end());
+    return *this;
+  }
+  void assign(size_type count, const T& value) {
+    const T copy = value;
+    const Step step(this);
+    clear();
+    reserve(count);
+    for (size_type i = 0; i < count; ++i) push_back(copy);
+  }
+
+  size_type size() const { return Look(this).load(size_); }
+  size_type capacity() const { return Look(this).load(capacity_); }
+  bool empty() const { return size() == 0; }
+
+  reference operator[](size_type at) { return reference(place(at)); }
+  const_reference operator[](size_type at) const { return const_reference(place(at)); }
+  /// Throw std::out_of_range.
+  reference at(size_type at) { return reference(checked(at)); }
+  const_reference at(size_type at) const { return const_reference(checked(at)); }
+  reference front() { return (*this)[0]; }
+  const_reference front() const { return (*this)[0]; }
+  reference back() { return (*this)[size() - 1]; }
+  const_reference back() const { return (*this)[size() - 1]; }
+
+  // Memory as it is, which is not for transactions: kMisuse.
+  const T* data() const {
+    const Look look(this);
+    if (look.in_transaction()) perdura::detail::throw_in_transaction("data");
+    return data_;
+  }
+  iterator begin() { return iterator(const_cast<T*>(std::as_const(*this).begin())); }
+  iterator end() { return iterator(const_cast<T*>(std::as_const(*this).end())); }
+  const_iterator begin() const { return data(); }
+  const_iterator end() const { return data() + size_; }
+  const_iterator cbegin() const { return begin(); }
+  const_iterator cend() const { return end(); }
+  operator std::span<const T>() const { return {data(), size()}; }  // NOLINT: as std's
+
+  /// Elements to be stored to as they are, until the operation that the thread is in ends; inside
+  /// one, and not in a transaction.
+  std::span<T> change(size_type first, size_type count)
+    requires Plain<T>
+  {
+    const Step step(this);
+    if (step.in_transaction()) perdura::detail::throw_in_transaction("change");
+    if (first > size_ || count > size_ - first)
+      throw std::out_of_range("perdura::structures::vector::change");
+    step.touch(data_ + first, count * sizeof(T));
+    return {data_ + first, count};
+  }
+
+  void push_back(const T& value) { emplace_back(value); }
+  template <class... Args>
+  reference emplace_back(Args&&... args) {
+    const Step step(this);
+    const size_type size = step.load(size_);
+    if (size == step.load(capacity_)) {
+      // The arguments may lie in what is given back.
+      T made(std::forward<Args>(args)...);
+      grow(step, size + 1);
+      construct(step, place(size), std::move(made));
+    } else {
+      construct(step, place(size), std::forward<Args>(args)...);
+    }
+    step.store(size_, size + 1);
+    return reference(place(size));
+  }
+  template <class First>
+  void append(First first, First last) {
+    const Step step(this);
+    if constexpr (std::forward_iterator<First>)
+      reserve(size() + static_cast<size_type>(std::distance(first, last)));
+    for (; first != last; ++first) emplace_back(*first);
+  }
+  void pop_back() {
+    const Step step(this);
+    const size_type last = step.load(size_) - 1;
+    destroy(place(last));
+    step.store(size_, last);
+  }
+  void clear() {
+    const Step step(this);
+    destroy_from(step, 0);
+    step.store(size_, size_type{0});
+  }
+  void resize(size_type count) {
+    const Step step(this);
+    const size_type size = step.load(size_);
+    if (count < size) {
+      destroy_from(step, count);
+      step.store(size_, count);
+      return;
+    }
+    if (count > step.load(capacity_)) grow(step, count);
+    for (size_type i = size; i < count; ++i) {
+      construct(step, place(i));
+      step.store(size_, i + 1);
+    }
+  }
+  void reserve(size_type count) {
+    const Step step(this);
+    if (count > step.load(capacity_)) rebuild(step, count);
+  }
+  void shrink_to_fit() {
+    const Step step(this);
+    const size_type size = step.load(size_);
+    if (size == 0) release(step), forget(step);
+    else if (size != step.load(capacity_)) rebuild(step, size);
+  }
+  /// Before the element at a position. Where it throws, nothing was inserted.
+  void insert(size_type at, const T& value) {
+    const Step step(this);
+    const size_type size = step.load(size_);
+    if (at > size) throw std::out_of_range("perdura::structures::vector::insert");
+    T made(value);
+    if (size == step.load(capacity_)) grow(step, size + 1);
+    // A new last element, of bytes alone: what is constructed before the others move up can throw.
+    alignas(T) std::byte moved[sizeof(T)];
+    construct(step, place(size), std::move(made));
+    step.load_bytes(&place(size), moved, sizeof moved);
+    step.move_bytes(&place(at) + 1, &place(at), (size - at) * sizeof(T));
+    step.store_bytes(&place(at), moved, sizeof moved);
+    step.store(size_, size + 1);
+  }
+  void erase(size_type at) { erase(at, 1); }
+  void erase(size_type first, size_type count) {
+    const Step step(this);
+    const size_type size = step.load(size_);
+    if (first > size || count > size - first)
+      throw std::out_of_range("perdura::structures::vector::erase");
+    if (count == 0) return;
+    for (size_type i = first; i < first + count; ++i) destroy(place(i));
+    step.move_bytes(&place(first), &place(first) + count, (size - first - count) * sizeof(T));
+    step.store(size_, size - count);
+  }
+  void swap(vector& other) {
+    vector mine(std::move(*this));
+    *this = std::move(other);
+    other = std::move(mine);
+  }
+  friend void swap(vector& a, vector& b) { a.swap(b); }
+
+  friend bool operator==(const vector& a, const vector& b) {
+    if (a.size() != b.size()) return false;
+    for (size_type i = 0; i < a.size(); ++i)
+      if (!(a[i] == b[i])) return false;
+    return true;
+  }
+
+ private:
+  static constexpr size_type kAlignment = std::max<size_type>(16, alignof(T));
+
+  T& place(size_type at) const { return Look(this).load(data_)[at]; }
+  T& checked(size_type at) const {
+    if (at >= size()) throw std::out_of_range("perdura::structures::vector::at");
+    return place(at);
+  }
+
+  /// Where there is none yet.
+  template <class... Args>
+  static void construct(const Step& step, T& place, Args&&... args) {
+    if constexpr (Plain<T>) {
+      step.store(place, T(std::forward<Args>(args)...));
+    } else {
+      ::new (static_cast<void*>(std::addressof(place))) T(std::forward<Args>(args)...);
+    }
+  }
+  static void destroy(T& place) {
+    if constexpr (!Plain<T>) std::destroy_at(std::addressof(place));
+  }
+  void destroy_from(const Step& step, size_type first) {
+    if constexpr (!Plain<T>)
+      for (size_type i = first, size = step.load(size_); i < size; ++i) destroy(place(i));
+  }
+  void grow(const Step& step, size_type count) {
+    rebuild(step, std::max({count, 2 * step.load(capacity_), 64 / sizeof(T) + 1}));
+  }
+  /// To a new block, which is stored to as it is.
+  void rebuild(const Step& step, size_type capacity) {
+    if (capacity > static_cast<size_type>(-1) / 2 / sizeof(T))
+      throw std::length_error("perdura::structures::vector");
+    T* const before = step.load(data_);
+    auto* const block = static_cast<T*>(step.allocate(capacity * sizeof(T), kAlignment));
+    if (const size_type size = step.load(size_); size != 0)
+      step.load_bytes(before, static_cast<void*>(block), size * sizeof(T));
+    step.store(data_, block);
+    step.store(capacity_, capacity);
+    if (before != nullptr) step.deallocate(before, kAlignment);
+  }
+  void release(const Step& step) {
+    T* const block = step.load(data_);
+    if (block == nullptr) return;
+    destroy_from(step, 0);
+    step.deallocate(block, kAlignment);
+  }
+  void forget(const Step& step) {
+    step.store(data_, static_cast<T*>(nullptr));
+    step.store(capacity_, size_type{0});
+    step.store(size_, size_type{0});
+  }
+  void take(vector& other) {
+    const Step step(this);
+    if (step.shares_memory(&other)) {
+      release(step);
+      step.store(data_, step.load(other.data_));
+      step.store(capacity_, step.load(other.capacity_));
+      step.store(size_, step.load(other.size_));
+      other.forget(step);
+    } else {
+      clear();
+      append(other.begin(), other.end());
+      other.clear();
+    }
+  }
+
+  T* data_ = nullptr;
+  size_type size_ = 0;
+  size_type capacity_ = 0;
+};
+
+}  // namespace perdura::structures
+
+/// A root knows them.
+template <class T>
+struct perdura::detail::ContentsOf<perdura::structures::vector<T>> {
+  using type = ContainedElsewhere<T>;
+};
+template <class T>
+inline constexpr bool perdura::kReportsItself<perdura::structures::vector<T>> = true;
