@@ -9,6 +9,7 @@
 #include <absl/container/flat_hash_map.h>
 
 #include <algorithm>
+#include <atomic>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -98,7 +99,7 @@ Measured hash_maps(Context& context) {
   fill(flat, records);
   settle(store);
   Measured result{0, Json::object()};
-  static volatile std::uint64_t sink;
+  static std::atomic<std::uint64_t> sink{0};
   for (const ycsb::Workload workload :
        {ycsb::Workload::kA, ycsb::Workload::kB, ycsb::Workload::kC, ycsb::Workload::kF}) {
     ycsb::Mix mix;
@@ -108,7 +109,7 @@ Measured hash_maps(Context& context) {
     const ycsb::Operations operations = ycsb::generate(mix);
     const bool modifies = workload == ycsb::Workload::kF;
     const auto timed = [&](auto& map) {
-      return timed_s([&] { sink = work(map, modifies, operations); });
+      return timed_s([&] { sink += work(map, modifies, operations); });
     };
     const std::vector<Paired> pairs =
         paired_with_each(context.scale(9, 3),
@@ -160,14 +161,14 @@ std::uint64_t use_strings(Strings& strings) {
 template <class Durable, class Ordinary, class Use>
 Measured against_ordinary(Context& context, Durable& durable, Ordinary& ordinary, Store& store,
                           Use&& use) {
-  static volatile std::uint64_t sink;
+  static std::atomic<std::uint64_t> sink{0};
   const Paired pair = paired(
       context.scale(11, 5),
       [&] {
         const Checkpoints checkpoints(store);
-        return timed_s([&] { sink = use(durable); });
+        return timed_s([&] { sink += use(durable); });
       },
-      [&] { return timed_s([&] { sink = use(ordinary); }); });
+      [&] { return timed_s([&] { sink += use(ordinary); }); });
   return {pair.ratio, {{"durable_s", pair.subject}, {"ordinary_s", pair.base}}};
 }
 

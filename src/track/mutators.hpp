@@ -40,8 +40,9 @@ struct MutatorSlot : detail::Mutator {
   ThreadReports* reports = nullptr;    ///< its thread's, where compiled code has reported to it
 
   u64* buffer(int which) const { return buffers.as<u64>() + which * kBufferEntries; }
-  u64* begin() const { return buffer(filling); }
-  u64* end() const { return begin() + kBufferEntries; }
+  /// What is before it is no report, for who looks at the last ones (detail::report_lines).
+  u64* begin() const { return buffer(filling) + detail::kLastReports; }
+  u64* end() const { return buffer(filling) + kBufferEntries; }
 };
 
 /// An operation of a mutator, as long as it lives.

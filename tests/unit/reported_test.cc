@@ -49,8 +49,12 @@ void Epochs::mutate(u64 thread) {
       continue;
     }
     detail::enter(mutator);
-    const u64 line = random() % kLines;
-    detail::report(mutator, memory_.as() + line * kLineBytes, kLineBytes);
+    // Some come again and again, and are not reported again behind the last ones.
+    const bool again = random() % 2 == 0;
+    const u64 line = again ? random() % 3 : random() % kLines;
+    std::byte* const place = memory_.as() + line * kLineBytes;
+    if (again) detail::report_lines(mutator, place + random() % 32, 1 + random() % 32);
+    else detail::report(mutator, place, kLineBytes);
     kept_[thread].push_back(line);
     detail::leave(mutator);
     ++reported_[thread];

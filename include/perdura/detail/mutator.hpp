@@ -133,4 +133,22 @@ inline void report(Mutator& mutator, const void* address, std::size_t length) no
   append_report(mutator, address, length);
 }
 
+/// As many of the last reports report_lines looks at. Before the first report of an epoch are as
+/// many zeros.
+constexpr std::size_t kLastReports = 2;
+
+/// The same of the whole lines, for who comes to the same ones again and again, as containers come
+/// to their size: they are not reported again behind the last reports of the epoch.
+inline void report_lines(Mutator& mutator, const void* address, std::size_t length) {
+  constexpr std::uintptr_t kLine = 64;
+  const std::uintptr_t place = reinterpret_cast<std::uintptr_t>(address);
+  const std::uintptr_t begin = place & ~(kLine - 1);
+  const std::size_t bytes = ((place + length + kLine - 1) & ~(kLine - 1)) - begin;
+  if (mutator.cursor >= mutator.limit || bytes > kReportLengthMax) [[unlikely]]
+    return report(mutator, address, length);
+  const std::uint64_t entry = begin | static_cast<std::uint64_t>(bytes) << kReportLengthShift;
+  if (mutator.cursor[-1] == entry || mutator.cursor[-2] == entry) return;
+  append_report(mutator, reinterpret_cast<const void*>(begin), bytes);
+}
+
 }  // namespace perdura::detail

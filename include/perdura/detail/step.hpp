@@ -104,7 +104,7 @@ class Step : public Look {
   }
   /// Not in a transaction, before other stores there.
   void touch(const void* place, std::size_t length) const {
-    if (mutator_ != nullptr) report(*mutator_, place, length);
+    if (mutator_ != nullptr) report_lines(*mutator_, place, length);
   }
   /// What it returns may be stored to as it is until the step ends.
   void* allocate(std::size_t size, std::size_t alignment) const {

@@ -75,9 +75,10 @@ class string {
   string& append(std::string_view text) {
     const perdura::detail::Step step(this);
     const Shape shape = shape_of(step);
-    if (step.in_transaction() || shape.size + text.size() > room(shape)) {
-      const std::string before = str();
-      replace_all(before, text);
+    if (step.in_transaction()) {
+      replace_all(str(), text);
+    } else if (shape.size + text.size() > room(shape)) {
+      replace_all(view(), text);
     } else {
       char* const end = chars(shape) + shape.size;
       if (!text.empty()) {
