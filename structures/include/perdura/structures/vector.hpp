@@ -131,16 +131,16 @@ class vector {
   reference emplace_back(Args&&... args) {
     const Step step(this);
     const size_type size = step.load(size_);
-    if (size == step.load(capacity_)) {
+    if (size != step.load(capacity_)) [[likely]] {
+      construct(step, step.load(data_)[size], std::forward<Args>(args)...);
+    } else {
       // The arguments may lie in what is given back.
       T made(std::forward<Args>(args)...);
       grow(step, size + 1);
-      construct(step, place(size), std::move(made));
-    } else {
-      construct(step, place(size), std::forward<Args>(args)...);
+      construct(step, step.load(data_)[size], std::move(made));
     }
     step.store(size_, size + 1);
-    return reference(place(size));
+    return reference(step.load(data_)[size]);
   }
   template <class First>
   void append(First first, First last) {
