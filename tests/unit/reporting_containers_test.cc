@@ -260,7 +260,8 @@ TEST(HashMaps, HaveTheStandardsInterface) {
   ++map["Ada"];
   map["Ada"] += 3;
   map["Cleo"] = 7;
-  map["Dan"] = map["Cleo"];
+  map["Dan"] = map["Cleo"].get();
+  static_assert(!std::is_assignable_v<decltype(map["Ada"]), decltype(map["Ada"])>);
   for (auto it = map.begin(); it != map.end(); ++it) it->second = it->second + 10;
   long sum = 0;
   for (const auto& [name, value] : map) sum += value;
@@ -282,6 +283,20 @@ TEST(HashMaps, HaveTheStandardsInterface) {
   EXPECT_EQ(pairs[3]->second, 9u);
   for (auto it = pairs.begin(); it != pairs.end();) it = pairs.erase(it);
   EXPECT_TRUE(pairs.empty());
+}
+
+TEST(HashMaps, TakeWhatLiesInThem) {
+  hash_map<Text, Text> map{{"0", "a value that is long enough for a block"}};
+  for (u64 i = 1; i < 2000; ++i) {
+    const std::string before = std::to_string(i - 1);
+    if (i % 2 == 0) map.insert_or_assign(std::to_string(i), map.at(before));
+    else map.try_emplace(std::to_string(i), map.at(before));
+  }
+  for (u64 i = 0; i < 2000; ++i)
+    ASSERT_EQ(map.at(std::to_string(i)), "a value that is long enough for a block") << i;
+  hash_map<u64, u64> numbers{{0, 1}};
+  for (u64 i = 1; i < 2000; ++i) numbers[i] = numbers[i - 1] + 1;
+  EXPECT_EQ(numbers.at(1999), 2000u);
 }
 
 TEST(HashMaps, HoldWhatIsBytesOrReportsItself) {

@@ -12,7 +12,9 @@
 //    of vector<bool>: `auto& value = map[key]` does not compile, `value = map[key]`,
 //    `map[key] = value`, `map[key] += 1`, `map[key]->member` and `map[key].modify(…)` do. Values
 //    that report themselves are got by reference;
-//  - what inserts may move elements: it invalidates iterators, references and pointers;
+//  - what inserts may move elements: it invalidates iterators, references and pointers, as it does
+//    in Abseil's flat_hash_map. `map[a] = map[b].get()`, and of values that are got by reference
+//    `map.insert_or_assign(a, map.at(b))`;
 //  - the default hash is the same in every run, and finds strings by whatever converts to a
 //    string_view.
 // Readers may run at the same time as each other, not as a writer; in transactions all may.
@@ -48,7 +50,7 @@ class hash_map {
   using hasher = Hash;
   using key_equal = Equal;
   /// Of a value.
-  using mapped_reference = std::conditional_t<Plain<Value>, Reference<Value>, Value&>;
+  using mapped_reference = std::conditional_t<Plain<Value>, Reference<Value, false>, Value&>;
   using const_mapped_reference =
       std::conditional_t<Plain<Value>, ConstReference<Value>, const Value&>;
 

@@ -120,10 +120,9 @@ class HashTable {
         step.in_transaction() ? find_by<true>(step, key, hash) : find_by<false>(step, key, hash);
     if (found != kNone) return {found, false};
     std::size_t at = free_place(step, hash);
-    if (at == kNone) {
-      grow(step);
-      at = free_place(step, hash);
-    }
+    // The key, and what is constructed of it, may lie in the table.
+    const Block before{step, at == kNone ? grow(step) : nullptr};
+    if (at == kNone) at = free_place(step, hash);
     Slot* const slot = slots(step) + at;
     if (!step.in_transaction()) step.touch(slot, sizeof *slot);
     construct(*slot);
@@ -156,7 +155,9 @@ class HashTable {
 
   void reserve(const Step& step, std::size_t count) {
     const std::size_t wanted = capacity_for(count);
-    if (wanted > step.load(capacity_)) rebuild(step, wanted);
+    if (wanted > step.load(capacity_)) {
+      const Block before{step, rebuild(step, wanted)};
+    }
   }
 
   /// What the other one has, which is empty then; both in the same memory.
@@ -279,15 +280,24 @@ class HashTable {
     }
   }
 
-  /// Twice as large; or as large as it was where a half of it was erased.
-  void grow(const Step& step) {
+  /// Given back at the end.
+  struct Block {
+    const Step& step;
+    Slot* const slots;
+    ~Block() {
+      if (slots != nullptr) step.deallocate(slots, kAlignment);
+    }
+  };
+
+  /// Twice as large; or as large as it was where a half of it was erased. Returns what it was.
+  [[nodiscard]] Slot* grow(const Step& step) {
     const std::size_t capacity = step.load(capacity_);
     const std::size_t size = step.load(size_);
-    if (capacity == 0) rebuild(step, kGroup);
-    else rebuild(step, size > usable(capacity) / 2 ? 2 * capacity : capacity);
+    if (capacity == 0) return rebuild(step, kGroup);
+    return rebuild(step, size > usable(capacity) / 2 ? 2 * capacity : capacity);
   }
 
-  void rebuild(const Step& step, std::size_t capacity) {
+  [[nodiscard]] Slot* rebuild(const Step& step, std::size_t capacity) {
     Slot* const before = step.load(slots_);
     const std::size_t capacity_before = step.load(capacity_);
     const std::size_t size = step.load(size_);
@@ -305,7 +315,7 @@ class HashTable {
     step.store(slots_, table);
     step.store(capacity_, capacity);
     step.store(left_, usable(capacity) - size);
-    if (before != nullptr) step.deallocate(before, kAlignment);
+    return before;
   }
 
   /// To a new table, which is stored to as it is.

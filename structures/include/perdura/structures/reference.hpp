@@ -69,7 +69,7 @@ class ConstReference {
   }
 };
 
-template <class T>
+template <class T, bool kStays = true>
 class Reference : public ConstReference<T> {
  public:
   explicit Reference(T& value) noexcept : ConstReference<T>(value) {}
@@ -79,9 +79,16 @@ class Reference : public ConstReference<T> {
     perdura::detail::Step(this->value_).store(place(), value);
     return *this;
   }
-  const Reference& operator=(const Reference& other) const {  // NOLINT: assigns the value
+  const Reference& operator=(const Reference& other) const  // NOLINT: assigns the value
+    requires kStays
+  {
     return *this = other.get();
   }
+  /// Of a container that moves its elements when it grows: in `map[a] = map[b]` what is assigned
+  /// may have moved when it is read. `map[a] = map[b].get()`.
+  const Reference& operator=(const Reference& other) const
+    requires(!kStays)
+  = delete;
   /// Several members at once: what `change` makes of a copy is assigned.
   template <class Change>
   void modify(Change&& change) const {
