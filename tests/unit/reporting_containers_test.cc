@@ -460,6 +460,62 @@ TEST(HashMaps, AreWholeInEachCrashState) {
   EXPECT_GT(report.versions, kSteps * 3 / 4);
 }
 
+// Nothing of two things is exchanged by halves, and nothing is replaced by nothing.
+TEST(HashMaps, CallsAreOneOperation) {
+  perdura::testing::CrashTestOptions crash_options;
+  crash_options.store = options();
+  constexpr u64 kSteps = 24 / kSlower;
+  crash_options.versions_max = 100;
+  using Map = hash_map<u64, Text>;
+  using Vector = structures::vector<Text>;
+  const auto report = perdura::testing::crash_test(
+      crash_options,
+      [](Store& store) {
+        struct All {
+          Map maps[2];
+          Vector vectors[2];
+          Text texts[2];
+        };
+        auto& all = store.root<All>("all");
+        {
+          const auto operation = store.operation();
+          all.maps[0] = {{1, "one, which is long enough"}};
+          all.maps[1] = {{2, "two"}};
+          all.vectors[0] = {"one, which is long enough"};
+          all.vectors[1] = {"two"};
+          all.texts[0] = "one, which is long enough";
+          all.texts[1] = "two";
+        }
+        store.set_root("ready", &all);
+        const Map one{{1, "one, which is long enough"}};
+        const Vector list{"one, which is long enough"};
+        for (u64 i = 0; i < kSteps; ++i) {
+          swap(all.maps[0], all.maps[1]);
+          swap(all.vectors[0], all.vectors[1]);
+          swap(all.texts[0], all.texts[1]);
+          all.maps[i % 2] = Map(all.maps[i % 2]);
+          all.vectors[i % 2] = Vector(all.vectors[i % 2]);
+          if (i % 2 == 1) all.maps[0] = one, all.vectors[0] = list;
+        }
+      },
+      [](Store& store) -> std::string {
+        struct All {
+          Map maps[2];
+          Vector vectors[2];
+          Text texts[2];
+        };
+        const auto* all = static_cast<const All*>(store.get_root("ready"));
+        if (all == nullptr) return "";
+        if (all->maps[0].size() != 1 || all->maps[1].size() != 1) return "maps";
+        if (all->maps[0].contains(1) == all->maps[1].contains(1)) return "maps have the same";
+        if (all->vectors[0].size() != 1 || all->vectors[1].size() != 1) return "vectors";
+        if (all->vectors[0] == all->vectors[1]) return "vectors have the same";
+        if (all->texts[0] == all->texts[1]) return "texts are the same";
+        return "";
+      });
+  EXPECT_TRUE(report.ok()) << report.text();
+}
+
 TEST_P(HashMapTest, EachOfTheirStoresIsReported) {
   Options chosen = options();
   chosen.verify_reports = true;
@@ -495,6 +551,10 @@ TEST_P(HashMapTest, TakeOverAndCopyFromOneMemoryToAnother) {
   hash_map<Text, Text> outside{{"a long key that needs a block", "a long value that needs one"}};
   auto& map = store_->root<hash_map<Text, Text>>("map", std::move(outside));
   EXPECT_TRUE(outside.empty());
+  Text text = "a text that is moved elsewhere";
+  auto& moved_text = store_->root<Text>("text", std::move(text));
+  EXPECT_TRUE(text.empty());
+  EXPECT_EQ(moved_text, "a text that is moved elsewhere");
   EXPECT_TRUE(store_->contains(map.find("a long key that needs a block")->second.data()));
   hash_map<Text, Text> back = std::move(map);
   EXPECT_TRUE(map.empty());
@@ -520,6 +580,41 @@ TEST_P(HashMapTest, AFullStoreLeavesThemAsTheyWere) {
   for (u64 i = 0; i < count / 2; ++i) map[i] = std::string(20'000, 'y');
   store_->checkpoint();
   EXPECT_TRUE(store_->audit().clean);
+}
+
+TEST_P(HashMapTest, WhatDoesNotFitIsNotBegun) {
+  auto& list = store_->root<structures::vector<u64>>("list", 100u, u64{1});
+  auto& map = store_->root<hash_map<u64, u64>>("map", hash_map<u64, u64>{{1, 2}});
+  auto& lists = store_->root<structures::vector<structures::vector<Text>>>("lists");
+  lists.reserve(10);
+  auto& list_map = store_->root<hash_map<u64, structures::vector<u64>>>("list map");
+  list_map[1].push_back(3);
+  structures::vector<u64> big(9'000'000);
+  hash_map<u64, u64> big_map;
+  big_map.reserve(4'000'000);
+  for (u64 i = 0; i < 4'000'000; ++i) big_map[i] = i;
+  structures::vector<Text> texts(80'000, Text(std::string(1000, 'x')));
+  const auto does_not_fit = [&](auto&& call) {
+    const u64 blocks = store_->audit().live_blocks;
+    expect_error(call, Code::kNoSpace, "");
+    EXPECT_EQ(store_->audit().live_blocks, blocks);
+    ASSERT_EQ(list.size(), 100u);
+    ASSERT_EQ(list[99], 1u);
+    ASSERT_EQ(map.at(1), 2u);
+    ASSERT_EQ(list_map.at(1)[0], 3u);
+    ASSERT_TRUE(lists.empty());
+  };
+  does_not_fit([&] { list = big; });
+  does_not_fit([&] { list = structures::vector<u64>(big); });
+  does_not_fit([&] { list.assign(9'000'000, 5); });
+  does_not_fit([&] { list.append(big.begin(), big.end()); });
+  does_not_fit([&] { list.resize(9'000'000); });
+  does_not_fit([&] { map = big_map; });
+  does_not_fit([&] { list_map.insert_or_assign(1, big); });
+  does_not_fit([&] { lists.push_back(texts); });
+  EXPECT_THROW(map.reserve(~u64{0}), std::length_error);
+  EXPECT_THROW(map.reserve(~u64{0} >> 1), std::length_error);
+  EXPECT_THROW(list.reserve(~u64{0}), std::length_error);
 }
 
 TEST_P(HashMapTest, InTransactionsTheyArePartOfThem) {
@@ -597,6 +692,75 @@ TEST_P(HashMapTest, TransactionsOfSeveralThreadsSeeThemWhole) {
   long sum = 0;
   for (const auto& [key, value] : *store_->find_root<hash_map<u64, long>>("map")) sum += value;
   EXPECT_EQ(sum, 0);
+}
+
+// Each of them gives blocks back that another one may just have replaced.
+TEST_P(HashMapTest, TransactionsThatMeetBeginAgain) {
+  set_durability(*store_, Durability::kNone);
+  auto& texts = store_->root<hash_map<u64, Text>>("texts");
+  auto& list = store_->root<structures::vector<Text>>("list");
+  auto& numbers = store_->root<hash_map<u64, u64>>("numbers");
+  for (int i = 0; i < 4; ++i) list.push_back(text_of(0));
+  store_->checkpoint();
+  std::vector<std::thread> threads;
+  for (u64 t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      std::mt19937_64 random(t);
+      for (u64 i = 0; i < 4000 / kSlower; ++i) {
+        const u64 key = random() % 8;
+        atomically(*store_, [&](Transaction&) {
+          if (texts.erase(key) == 0) texts[key] = std::string(40, 'b');
+          list.erase(0);
+          list.push_back(std::string(40, 'c'));
+          numbers[random() % 500] = i;
+          if (random() % 100 == 0) numbers.clear();
+        });
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(list.size(), 4u);
+  EXPECT_LE(texts.size(), 8u);
+  for (const auto& [key, value] : texts) EXPECT_EQ(value, std::string(40, 'b'));
+  EXPECT_TRUE(store_->audit().clean) << store_->audit().problem;
+}
+
+TEST_P(HashMapTest, InTransactionsTheyAreCopiedAndExchangedAsTheyAre) {
+  auto& map = store_->root<hash_map<u64, u64>>("map", hash_map<u64, u64>{{1, 1}, {2, 2}});
+  auto& other = store_->root<hash_map<u64, u64>>("other");
+  auto& list = store_->root<structures::vector<Text>>("list", 3u, Text("a long text, in a block"));
+  auto& other_list = store_->root<structures::vector<Text>>("other list");
+  auto& texts = store_->root<hash_map<Text, structures::vector<u64>>>("texts");
+  auto& set = store_->root<hash_set<u64>>("set", hash_set<u64>{1, 2});
+  texts["a"].push_back(7);
+  hash_map<u64, u64> outside;
+  atomically(*store_, [&](Transaction&) {
+    map[200] = 7;
+    other = map;
+    outside = map;
+    EXPECT_TRUE(other == map);
+    other[300] = 9;
+    swap(map, other);
+    list[0] = "another one that needs a block";
+    other_list = list;
+    swap(list, other_list);
+    const structures::vector<Text> copy = list;
+    EXPECT_EQ(copy.size(), 3u);
+    texts.try_emplace(list[0], texts["a"]);
+    EXPECT_TRUE(texts.contains(list[0]));
+    set.insert(5);
+    hash_set<u64> moved = std::move(set);
+    EXPECT_TRUE(moved.contains(5));
+    EXPECT_EQ(moved.size(), 3u);
+    set = moved;
+  });
+  EXPECT_EQ(outside.at(200), 7u);
+  EXPECT_EQ(map.at(300), 9u);
+  EXPECT_EQ(map.size(), 4u);
+  EXPECT_EQ(other.at(200), 7u);
+  EXPECT_EQ(list[0], "another one that needs a block");
+  EXPECT_EQ(other_list[0], list[0]);
+  EXPECT_EQ(texts.at("another one that needs a block")[0], 7u);
+  EXPECT_TRUE(set.contains(5));
 }
 
 TEST_P(HashMapTest, WhatOthersMayChangeIsNotShownInATransaction) {

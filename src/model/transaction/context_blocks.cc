@@ -117,7 +117,10 @@ void TransactionContext::give_back(void* block) {
     return freed_.push_back(block);
   }
   const heap::Heap& heap = globals_.runtime().heap();
-  const u64 bytes = value_or_throw(heap.usable(block)).bytes;
+  auto usable = heap.usable(block);
+  // Another transaction may have given it back since this one has read where it is.
+  if (!usable && !validate()) throw TransactionAgain{this, Why::kMetOthers};
+  const u64 bytes = value_or_throw(std::move(usable)).bytes;
   with_memory([&] { note_freed(block); });
   // A body that catches what is thrown here still has the block.
   try {

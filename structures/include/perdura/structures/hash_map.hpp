@@ -63,7 +63,8 @@ class hash_map {
     using iterator_concept = std::forward_iterator_tag;
     using value_type = hash_map::value_type;
     using difference_type = std::ptrdiff_t;
-    using reference = std::pair<const Key&, Mapped>;
+    /// A plain key is copied: in a transaction as it is for that.
+    using reference = std::pair<std::conditional_t<Plain<Key>, const Key, const Key&>, Mapped>;
     class pointer {
      public:
       explicit pointer(reference to) : to_(to) {}
@@ -80,8 +81,10 @@ class hash_map {
         : table_(other.table_), at_(other.at_) {}
 
     reference operator*() const {
-      Slot& slot = table_->slots(Look(table_))[at_];
-      return reference(slot.key, Mapped(slot.value));
+      const Look look(table_);
+      Slot& slot = table_->slots(look)[at_];
+      if constexpr (Plain<Key>) return reference(look.load(slot.key), Mapped(slot.value));
+      else return reference(slot.key, Mapped(slot.value));
     }
     pointer operator->() const { return pointer(**this); }
     Iterator& operator++() {
@@ -114,8 +117,8 @@ class hash_map {
   hash_map(hash_map&& other) { take(other); }  // NOLINT: memory may be wanted
   hash_map& operator=(const hash_map& other) {
     if (this != &other) {
-      clear();
-      copy(other);
+      const Step step(this);
+      table_.replace(step, [&] { copy(other); });
     }
     return *this;
   }
@@ -201,6 +204,7 @@ class hash_map {
   }
   template <class First, class Last>
   void insert(First first, Last last) {
+    const Step step(this);
     for (; first != last; ++first) try_emplace(first->first, first->second);
   }
 
@@ -222,6 +226,9 @@ class hash_map {
   void clear() { table_.clear(Step(this)); }
   void reserve(size_type count) { table_.reserve(Step(this), count); }
   void swap(hash_map& other) {
+    const Step step(this);
+    if (step.shares_memory(&other)) return table_.exchange(step, other.table_);
+    const Step others(&other);
     hash_map mine(std::move(*this));
     *this = std::move(other);
     other = std::move(mine);
@@ -271,8 +278,7 @@ class hash_map {
   void take(hash_map& other) {
     const Step step(this);
     if (step.shares_memory(&other)) return table_.take(step, other.table_);
-    clear();
-    copy(other);
+    table_.replace(step, [&] { copy(other); });
     other.clear();
   }
 

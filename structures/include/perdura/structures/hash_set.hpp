@@ -29,15 +29,25 @@ class hash_set {
 
   class const_iterator {
    public:
-    using iterator_category = std::forward_iterator_tag;
+    using iterator_category = std::input_iterator_tag;
+    using iterator_concept = std::forward_iterator_tag;
     using value_type = Key;
     using difference_type = std::ptrdiff_t;
-    using reference = const Key&;
+    using reference = std::conditional_t<Plain<Key>, const Key, const Key&>;
     using pointer = const Key*;
 
     const_iterator() = default;
-    reference operator*() const { return table_->slots(Look(table_))[at_].key; }
-    pointer operator->() const { return &**this; }
+    reference operator*() const {
+      const Look look(table_);
+      const Slot& slot = table_->slots(look)[at_];
+      if constexpr (Plain<Key>) return look.load(slot.key);
+      else return slot.key;
+    }
+    pointer operator->() const
+      requires(!Plain<Key>)
+    {
+      return &**this;
+    }
     const_iterator& operator++() {
       at_ = table_->next(at_ + 1);
       return *this;
@@ -67,8 +77,8 @@ class hash_set {
   hash_set(hash_set&& other) { take(other); }  // NOLINT: as hash_map's
   hash_set& operator=(const hash_set& other) {
     if (this != &other) {
-      clear();
-      copy(other);
+      const Step step(this);
+      table_.replace(step, [&] { copy(other); });
     }
     return *this;
   }
@@ -126,6 +136,9 @@ class hash_set {
   void clear() { table_.clear(Step(this)); }
   void reserve(size_type count) { table_.reserve(Step(this), count); }
   void swap(hash_set& other) {
+    const Step step(this);
+    if (step.shares_memory(&other)) return table_.exchange(step, other.table_);
+    const Step others(&other);
     hash_set mine(std::move(*this));
     *this = std::move(other);
     other = std::move(mine);
@@ -134,7 +147,7 @@ class hash_set {
 
   friend bool operator==(const hash_set& a, const hash_set& b) {
     if (a.size() != b.size()) return false;
-    for (const Key& key : a)
+    for (const auto& key : a)
       if (!b.contains(key)) return false;
     return true;
   }
@@ -143,13 +156,12 @@ class hash_set {
   void copy(const hash_set& other) {
     const Step step(this);
     reserve(other.size());
-    for (const Key& key : other) insert(key);
+    for (const auto& key : other) insert(key);
   }
   void take(hash_set& other) {
     const Step step(this);
     if (step.shares_memory(&other)) return table_.take(step, other.table_);
-    clear();
-    copy(other);
+    table_.replace(step, [&] { copy(other); });
     other.clear();
   }
 

@@ -22,6 +22,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <stdexcept>
 #include <type_traits>
 #include <utility>
 
@@ -78,7 +79,8 @@ class HashTable {
   HashTable() = default;
   HashTable(const HashTable&) = delete;
   HashTable& operator=(const HashTable&) = delete;
-  ~HashTable() {
+  /// In a transaction it may meet others, as all that it does: then that begins again.
+  ~HashTable() noexcept(false) {
     const Step step(this);
     release(step);
   }
@@ -103,7 +105,7 @@ class HashTable {
   template <class K>
   std::size_t find(const K& key) const {
     const Look look(this);
-    const std::uint64_t hash = Hash{}(key);
+    const std::uint64_t hash = hash_of(key);
     return look.in_transaction() ? find_by<true>(look, key, hash) : find_by<false>(look, key, hash);
   }
 
@@ -115,13 +117,13 @@ class HashTable {
   /// that throws, the table is as it was, but for its size.
   template <class K, class Construct>
   Place find_or_insert(const Step& step, const K& key, Construct&& construct) {
-    const std::uint64_t hash = Hash{}(key);
+    const std::uint64_t hash = hash_of(key);
     const std::size_t found =
         step.in_transaction() ? find_by<true>(step, key, hash) : find_by<false>(step, key, hash);
     if (found != kNone) return {found, false};
     std::size_t at = free_place(step, hash);
     // The key, and what is constructed of it, may lie in the table.
-    const Block before{step, at == kNone ? grow(step) : nullptr};
+    Block before{step, at == kNone ? grow(step) : nullptr};
     if (at == kNone) at = free_place(step, hash);
     Slot* const slot = slots(step) + at;
     if (!step.in_transaction()) step.touch(slot, sizeof *slot);
@@ -130,6 +132,7 @@ class HashTable {
     if (step.load(control) == kEmpty) step.store(left_, step.load(left_) - 1);
     step.store(control, control_of(hash));
     step.store(size_, step.load(size_) + 1);
+    before.give_back();
     return {at, true};
   }
 
@@ -147,30 +150,45 @@ class HashTable {
 
   void clear(const Step& step) {
     release(step);
-    step.store(slots_, static_cast<Slot*>(nullptr));
-    step.store(capacity_, std::size_t{0});
-    step.store(size_, std::size_t{0});
-    step.store(left_, std::size_t{0});
+    set(step, {});
   }
 
   void reserve(const Step& step, std::size_t count) {
     const std::size_t wanted = capacity_for(count);
     if (wanted > step.load(capacity_)) {
-      const Block before{step, rebuild(step, wanted)};
+      Block before{step, rebuild(step, wanted)};
+      before.give_back();
     }
   }
 
   /// What the other one has, which is empty then; both in the same memory.
   void take(const Step& step, HashTable& other) {
     clear(step);
-    step.store(slots_, step.load(other.slots_));
-    step.store(capacity_, step.load(other.capacity_));
-    step.store(size_, step.load(other.size_));
-    step.store(left_, step.load(other.left_));
-    step.store(other.slots_, static_cast<Slot*>(nullptr));
-    step.store(other.capacity_, std::size_t{0});
-    step.store(other.size_, std::size_t{0});
-    step.store(other.left_, std::size_t{0});
+    exchange(step, other);
+  }
+  void exchange(const Step& step, HashTable& other) {
+    const Fields mine = fields(step);
+    set(step, other.fields(step));
+    other.set(step, mine);
+  }
+  /// What `fill()` puts into it, which is empty then. Where that throws it is as it was.
+  template <class Fill>
+  void replace(const Step& step, Fill&& fill) {
+    const Fields before = fields(step);
+    set(step, {});
+    try {
+      fill();
+    } catch (const perdura::detail::TransactionAgain&) {
+      throw;
+    } catch (...) {
+      release(step);
+      set(step, before);
+      throw;
+    }
+    const Fields after = fields(step);
+    set(step, before);
+    release(step);
+    set(step, after);
   }
 
   /// Of a slot that is being constructed: what reports itself does so in its constructor.
@@ -182,6 +200,30 @@ class HashTable {
   }
 
  private:
+  struct Fields {
+    Slot* slots = nullptr;
+    std::size_t capacity = 0;
+    std::size_t size = 0;
+    std::size_t left = 0;
+  };
+  Fields fields(const Look& look) const {
+    return {look.load(slots_), look.load(capacity_), look.load(size_), look.load(left_)};
+  }
+  void set(const Step& step, const Fields& fields) {
+    step.store(slots_, fields.slots);
+    step.store(capacity_, fields.capacity);
+    step.store(size_, fields.size);
+    step.store(left_, fields.left);
+  }
+
+  /// A key that lies in a store is not looked at in a transaction, but copied.
+  template <class K>
+  static std::uint64_t hash_of(const K& key) {
+    if constexpr (requires { key.str(); })
+      if (Look(&key).in_transaction()) return Hash{}(key.str());
+    return Hash{}(key);
+  }
+
   static constexpr std::uint8_t kEmpty = 0x80;
   static constexpr std::uint8_t kErased = 0xfe;
   static constexpr std::size_t kAlignment = std::max<std::size_t>(kGroup, alignof(Slot));
@@ -197,6 +239,8 @@ class HashTable {
   }
   static std::size_t usable(std::size_t capacity) { return capacity / 8 * 7; }
   static std::size_t capacity_for(std::size_t count) {
+    if (count > ~std::size_t{0} / 8 / (sizeof(Slot) + 1))
+      throw std::length_error("a hash table of more elements than there are addresses");
     std::size_t capacity = kGroup;
     while (usable(capacity) < count) capacity *= 2;
     return capacity;
@@ -280,12 +324,15 @@ class HashTable {
     }
   }
 
-  /// Given back at the end.
+  /// Given back at last, also where something was thrown; a transaction has it again then.
   struct Block {
     const Step& step;
-    Slot* const slots;
+    Slot* slots;
     ~Block() {
-      if (slots != nullptr) step.deallocate(slots, kAlignment);
+      if (!step.in_transaction()) give_back();
+    }
+    void give_back() {
+      if (Slot* const block = std::exchange(slots, nullptr)) step.deallocate(block, kAlignment);
     }
   };
 
@@ -326,7 +373,9 @@ class HashTable {
     else std::memcpy(bytes, &from, sizeof bytes);
     // A copy of the bytes, which nobody else sees.
     const auto& slot = *std::launder(reinterpret_cast<const Slot*>(bytes));
-    const std::uint64_t hash = hash_of(step, from, slot);
+    std::uint64_t hash = 0;
+    if constexpr (Plain<Key>) hash = Hash{}(slot.key);
+    else hash = hash_of(from.key);
     for (std::size_t group = group_of(hash, capacity), distance = 1;; ++distance) {
       const __m128i found =
           _mm_load_si128(reinterpret_cast<const __m128i*>(control + group * kGroup));
@@ -339,13 +388,6 @@ class HashTable {
       group = (group + distance) & (capacity / kGroup - 1);
     }
   }
-  static std::uint64_t hash_of(const Step& step, const Slot& slot, const Slot& copy) {
-    if constexpr (Plain<Key>) return Hash{}(copy.key);
-    else if constexpr (requires { slot.key.str(); })
-      return step.in_transaction() ? Hash{}(slot.key.str()) : Hash{}(slot.key);
-    else return Hash{}(slot.key);
-  }
-
   static void destroy(Slot& slot) {
     if constexpr (!Plain<Key>) std::destroy_at(&slot.key);
     if constexpr (requires { slot.value; })

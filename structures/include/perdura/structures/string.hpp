@@ -52,7 +52,8 @@ class string {
     construct({});
     take(other);
   }
-  ~string() {
+  /// In a transaction it may meet others, as all that it does: then that begins again.
+  ~string() noexcept(false) {
     const perdura::detail::Step step(this);
     const Shape shape = shape_of(step);
     if (shape.capacity != 0) step.deallocate(block_of(step), kAlignment);
@@ -167,6 +168,19 @@ class string {
     return out << *Text(text);
   }
   void swap(string& other) {
+    const perdura::detail::Step step(this);
+    const perdura::detail::Step others(&other);
+    if (step.shares_memory(&other)) {
+      const std::uint64_t words[] = {step.load(words_[0]), step.load(words_[1])};
+      const Shape shape = shape_of(step);
+      for (std::size_t i = 0; i < 2; ++i) {
+        step.store(words_[i], step.load(other.words_[i]));
+        step.store(other.words_[i], words[i]);
+      }
+      step.store(shape_, step.load(other.shape_));
+      step.store(other.shape_, shape);
+      return;
+    }
     string mine(std::move(*this));
     *this = std::move(other);
     other = std::move(mine);
@@ -276,7 +290,7 @@ class string {
     const perdura::detail::Step step(this);
     if (!step.shares_memory(&other)) {
       assign(*Text(other));
-      return;
+      return other.clear();
     }
     const Shape mine = shape_of(step);
     char* const old = mine.capacity != 0 ? block_of(step) : nullptr;

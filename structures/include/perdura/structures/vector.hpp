@@ -47,24 +47,26 @@ class vector {
   using iterator = std::conditional_t<Plain<T>, const T*, T*>;
 
   vector() = default;
-  explicit vector(size_type count) { resize(count); }
-  vector(size_type count, const T& value) { assign(count, value); }
-  vector(std::initializer_list<T> values) { append(values.begin(), values.end()); }
+  // Where these throw, the one that they delegate to is destroyed.
+  explicit vector(size_type count) : vector() { resize(count); }
+  vector(size_type count, const T& value) : vector() { assign(count, value); }
+  vector(std::initializer_list<T> values) : vector() { append(values.begin(), values.end()); }
   template <std::input_iterator First>
-  vector(First first, First last) {
+  vector(First first, First last) : vector() {
     append(first, last);
   }
-  vector(const vector& other) { append(other.begin(), other.end()); }
+  vector(const vector& other) : vector() { copy(other); }
   /// Takes the block over where both lie in the same memory. Else it copies, and empties `other`.
-  vector(vector&& other) { take(other); }  // NOLINT: memory may be wanted
-  ~vector() {
+  vector(vector&& other) : vector() { take(other); }  // NOLINT: memory may be wanted
+  /// In a transaction it may meet others, as all that it does: then that begins again.
+  ~vector() noexcept(false) {
     const Step step(this);
     release(step);
   }
   vector& operator=(const vector& other) {
     if (this != &other) {
-      clear();
-      append(other.begin(), other.end());
+      const Step step(this);
+      replace(step, [&] { copy(other); });
     }
     return *this;
   }
@@ -73,16 +75,17 @@ class vector {
     return *this;
   }
   vector& operator=(std::initializer_list<T> values) {
-    clear();
-    append(values.begin(), values.end());
+    const Step step(this);
+    replace(step, [&] { append(values.begin(), values.end()); });
     return *this;
   }
   void assign(size_type count, const T& value) {
     const T copy = value;
     const Step step(this);
-    clear();
-    reserve(count);
-    for (size_type i = 0; i < count; ++i) push_back(copy);
+    replace(step, [&] {
+      reserve(count);
+      for (size_type i = 0; i < count; ++i) push_back(copy);
+    });
   }
 
   size_type size() const { return Look(this).load(size_); }
@@ -145,9 +148,14 @@ class vector {
   template <class First>
   void append(First first, First last) {
     const Step step(this);
-    if constexpr (std::forward_iterator<First>)
-      reserve(size() + static_cast<size_type>(std::distance(first, last)));
-    for (; first != last; ++first) emplace_back(*first);
+    const size_type before = step.load(size_);
+    undone_by(
+        [&] {
+          if constexpr (std::forward_iterator<First>)
+            reserve(before + static_cast<size_type>(std::distance(first, last)));
+          for (; first != last; ++first) emplace_back(*first);
+        },
+        [&] { resize_down(step, before); });
   }
   void pop_back() {
     const Step step(this);
@@ -163,16 +171,16 @@ class vector {
   void resize(size_type count) {
     const Step step(this);
     const size_type size = step.load(size_);
-    if (count < size) {
-      destroy_from(step, count);
-      step.store(size_, count);
-      return;
-    }
+    if (count < size) return resize_down(step, count);
     if (count > step.load(capacity_)) grow(step, count);
-    for (size_type i = size; i < count; ++i) {
-      construct(step, place(i));
-      step.store(size_, i + 1);
-    }
+    undone_by(
+        [&] {
+          for (size_type i = size; i < count; ++i) {
+            construct(step, place(i));
+            step.store(size_, i + 1);
+          }
+        },
+        [&] { resize_down(step, size); });
   }
   void reserve(size_type count) {
     const Step step(this);
@@ -181,7 +189,7 @@ class vector {
   void shrink_to_fit() {
     const Step step(this);
     const size_type size = step.load(size_);
-    if (size == 0) release(step), forget(step);
+    if (size == 0) release(step), set(step, {});
     else if (size != step.load(capacity_)) rebuild(step, size);
   }
   /// Before the element at a position. Where it throws, nothing was inserted.
@@ -211,6 +219,9 @@ class vector {
     step.store(size_, size - count);
   }
   void swap(vector& other) {
+    const Step step(this);
+    const Step others(&other);
+    if (step.shares_memory(&other)) return exchange(step, other);
     vector mine(std::move(*this));
     *this = std::move(other);
     other = std::move(mine);
@@ -225,6 +236,72 @@ class vector {
   }
 
  private:
+  struct Fields {
+    T* data = nullptr;
+    size_type size = 0;
+    size_type capacity = 0;
+  };
+  Fields fields(const Look& look) const {
+    return {look.load(data_), look.load(size_), look.load(capacity_)};
+  }
+  void set(const Step& step, const Fields& fields) {
+    step.store(data_, fields.data);
+    step.store(size_, fields.size);
+    step.store(capacity_, fields.capacity);
+  }
+  void exchange(const Step& step, vector& other) {
+    const Fields mine = fields(step);
+    set(step, other.fields(step));
+    other.set(step, mine);
+  }
+  /// What `change()` does; where it throws, `undo()` as well. A transaction that begins again has
+  /// nothing to undo by itself.
+  template <class Change, class Undo>
+  static void undone_by(Change&& change, Undo&& undo) {
+    try {
+      change();
+    } catch (const perdura::detail::TransactionAgain&) {
+      throw;
+    } catch (...) {
+      undo();
+      throw;
+    }
+  }
+  /// What `fill()` puts into it, which is empty then. Where that throws it is as it was.
+  template <class Fill>
+  void replace(const Step& step, Fill&& fill) {
+    const Fields before = fields(step);
+    set(step, {});
+    undone_by(fill, [&] {
+      release(step);
+      set(step, before);
+    });
+    const Fields after = fields(step);
+    set(step, before);
+    release(step);
+    set(step, after);
+  }
+  void resize_down(const Step& step, size_type count) {
+    destroy_from(step, count);
+    step.store(size_, count);
+  }
+  /// Of another one, which may be in another memory: in a transaction as it is for that.
+  void copy(const vector& other) {
+    const Step step(this);
+    const Look look(&other);
+    const Fields from = other.fields(look);
+    const size_type before = step.load(size_);
+    undone_by(
+        [&] {
+          reserve(before + from.size);
+          for (size_type i = 0; i < from.size; ++i) {
+            if constexpr (Plain<T>) emplace_back(look.load(from.data[i]));
+            else emplace_back(std::as_const(from.data[i]));
+          }
+        },
+        [&] { resize_down(step, before); });
+  }
+
   static constexpr size_type kAlignment = std::max<size_type>(16, alignof(T));
 
   T& place(size_type at) const { return Look(this).load(data_)[at]; }
@@ -270,22 +347,14 @@ class vector {
     destroy_from(step, 0);
     step.deallocate(block, kAlignment);
   }
-  void forget(const Step& step) {
-    step.store(data_, static_cast<T*>(nullptr));
-    step.store(capacity_, size_type{0});
-    step.store(size_, size_type{0});
-  }
   void take(vector& other) {
     const Step step(this);
     if (step.shares_memory(&other)) {
       release(step);
-      step.store(data_, step.load(other.data_));
-      step.store(capacity_, step.load(other.capacity_));
-      step.store(size_, step.load(other.size_));
-      other.forget(step);
+      set(step, {});
+      exchange(step, other);
     } else {
-      clear();
-      append(other.begin(), other.end());
+      replace(step, [&] { copy(other); });
       other.clear();
     }
   }
