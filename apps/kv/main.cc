@@ -98,7 +98,8 @@ int listen_on(std::uint16_t port) {
   address.sin_family = AF_INET;
   address.sin_port = htons(port);
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (::bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
+  if (listener >= 0 &&
+      ::bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
       ::listen(listener, 128) == 0)
     return listener;
   throw std::runtime_error("cannot listen on port " + std::to_string(port) + ": " +
@@ -195,7 +196,7 @@ class Server {
 };
 
 template <class Map>
-[[noreturn]] void serve(const Settings& settings, perdura::Options options) {
+[[noreturn]] void serve(const Settings& settings, const perdura::Options& options) {
   auto store = perdura::Store::open(settings.store, options);              // D
   auto& map = store.root<Map>("map");                                      // D
   if (settings.every_ms != 0)                                              // D
@@ -236,7 +237,7 @@ using OrdinaryMap = std::unordered_map<std::string, std::string, TextHash, std::
 }  // namespace
 }  // namespace kv
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   kv::Settings settings;
   CLI::App app("A durable key-value server for redis' clients: GET, SET, DEL, INCR, PING");
   app.add_option("--port", settings.port, "on the loopback interface")->capture_default_str();
@@ -250,10 +251,8 @@ int main(int argc, char** argv) {
                  "make all durable every so many ms; 0: before each answer")
       ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
-  try {
-    kv::run(settings);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "perdura-kv: %s\n", error.what());
-    return 1;
-  }
+  kv::run(settings);
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "perdura-kv: %s\n", error.what());
+  return 1;
 }

@@ -194,7 +194,7 @@ Options options() {
 class HashMapTest : public ::testing::TestWithParam<const char*> {
  protected:
   HashMapTest() { open(); }
-  void open(Options chosen = options()) {
+  void open(const Options& chosen = options()) {
     store_.reset();
     store_.emplace(Store::open(std::string(GetParam()) + folder_.path("store.pd"), chosen));
   }
@@ -203,7 +203,8 @@ class HashMapTest : public ::testing::TestWithParam<const char*> {
     try {
       const Store store = std::move(*store_);
       throw 1;
-    } catch (int) {
+    } catch (int thrown) {
+      ASSERT_EQ(thrown, 1);
     }
     open();
   }
@@ -550,18 +551,18 @@ TEST_P(HashMapTest, EachOfTheirStoresIsReported) {
 TEST_P(HashMapTest, TakeOverAndCopyFromOneMemoryToAnother) {
   hash_map<Text, Text> outside{{"a long key that needs a block", "a long value that needs one"}};
   auto& map = store_->root<hash_map<Text, Text>>("map", std::move(outside));
-  EXPECT_TRUE(outside.empty());
+  EXPECT_TRUE(outside.empty());  // NOLINT(bugprone-use-after-move): what is left is looked at
   Text text = "a text that is moved elsewhere";
   auto& moved_text = store_->root<Text>("text", std::move(text));
-  EXPECT_TRUE(text.empty());
+  EXPECT_TRUE(text.empty());  // NOLINT(bugprone-use-after-move)
   EXPECT_EQ(moved_text, "a text that is moved elsewhere");
   EXPECT_TRUE(store_->contains(map.find("a long key that needs a block")->second.data()));
   hash_map<Text, Text> back = std::move(map);
-  EXPECT_TRUE(map.empty());
+  EXPECT_TRUE(map.empty());  // NOLINT(bugprone-use-after-move)
   EXPECT_FALSE(store_->contains(back.begin()->second.data()));
   auto& other = store_->root<hash_map<Text, Text>>("other", back);
   map = std::move(other);
-  EXPECT_TRUE(other.empty());
+  EXPECT_TRUE(other.empty());  // NOLINT(bugprone-use-after-move)
   EXPECT_TRUE(map == back);
 }
 
@@ -671,6 +672,7 @@ TEST_P(HashMapTest, TransactionsOfSeveralThreadsSeeThemWhole) {
   constexpr u64 kThreads = 4;
   constexpr u64 kRounds = 300;
   std::vector<std::thread> threads;
+  threads.reserve(4);
   for (u64 t = 0; t < kThreads; ++t)
     threads.emplace_back([&, t] {
       std::mt19937_64 random(t);
@@ -703,6 +705,7 @@ TEST_P(HashMapTest, TransactionsThatMeetBeginAgain) {
   for (int i = 0; i < 4; ++i) list.push_back(text_of(0));
   store_->checkpoint();
   std::vector<std::thread> threads;
+  threads.reserve(4);
   for (u64 t = 0; t < 4; ++t)
     threads.emplace_back([&, t] {
       std::mt19937_64 random(t);

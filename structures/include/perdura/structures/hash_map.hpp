@@ -225,7 +225,7 @@ class hash_map {
   iterator erase(iterator position) { return erase(const_iterator(position)); }
   void clear() { table_.clear(Step(this)); }
   void reserve(size_type count) { table_.reserve(Step(this), count); }
-  void swap(hash_map& other) {
+  void swap(hash_map& other) {  // NOLINT: memory may be wanted where they lie in different ones
     const Step step(this);
     if (step.shares_memory(&other)) return table_.exchange(step, other.table_);
     const Step others(&other);
@@ -233,7 +233,7 @@ class hash_map {
     *this = std::move(other);
     other = std::move(mine);
   }
-  friend void swap(hash_map& a, hash_map& b) { a.swap(b); }
+  friend void swap(hash_map& a, hash_map& b) { a.swap(b); }  // NOLINT: as above
 
   friend bool operator==(const hash_map& a, const hash_map& b) {
     if (a.size() != b.size()) return false;

@@ -135,7 +135,7 @@ class hash_set {
   }
   void clear() { table_.clear(Step(this)); }
   void reserve(size_type count) { table_.reserve(Step(this), count); }
-  void swap(hash_set& other) {
+  void swap(hash_set& other) {  // NOLINT: memory may be wanted where they lie in different ones
     const Step step(this);
     if (step.shares_memory(&other)) return table_.exchange(step, other.table_);
     const Step others(&other);
@@ -143,7 +143,7 @@ class hash_set {
     *this = std::move(other);
     other = std::move(mine);
   }
-  friend void swap(hash_set& a, hash_set& b) { a.swap(b); }
+  friend void swap(hash_set& a, hash_set& b) { a.swap(b); }  // NOLINT: as above
 
   friend bool operator==(const hash_set& a, const hash_set& b) {
     if (a.size() != b.size()) return false;

@@ -370,7 +370,7 @@ class HashTable {
                         std::size_t capacity) {
     alignas(Slot) std::byte bytes[sizeof(Slot)];
     if (step.in_transaction()) step.load_bytes(&from, bytes, sizeof bytes);
-    else std::memcpy(bytes, &from, sizeof bytes);
+    else std::memcpy(bytes, static_cast<const void*>(&from), sizeof bytes);
     // A copy of the bytes, which nobody else sees.
     const auto& slot = *std::launder(reinterpret_cast<const Slot*>(bytes));
     std::uint64_t hash = 0;

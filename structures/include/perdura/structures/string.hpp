@@ -167,7 +167,7 @@ class string {
   friend std::ostream& operator<<(std::ostream& out, const string& text) {
     return out << *Text(text);
   }
-  void swap(string& other) {
+  void swap(string& other) {  // NOLINT: memory may be wanted where they lie in different ones
     const perdura::detail::Step step(this);
     const perdura::detail::Step others(&other);
     if (step.shares_memory(&other)) {
@@ -185,7 +185,7 @@ class string {
     *this = std::move(other);
     other = std::move(mine);
   }
-  friend void swap(string& a, string& b) { a.swap(b); }
+  friend void swap(string& a, string& b) { a.swap(b); }  // NOLINT: as above
 
  private:
   static constexpr std::size_t kInline = 16;

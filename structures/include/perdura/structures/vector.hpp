@@ -80,7 +80,7 @@ class vector {
     return *this;
   }
   void assign(size_type count, const T& value) {
-    const T copy = value;
+    const T copy = value;  // NOLINT(performance-unnecessary-copy-initialization): it may lie here
     const Step step(this);
     replace(step, [&] {
       reserve(count);
@@ -218,7 +218,7 @@ class vector {
     step.move_bytes(&place(first), &place(first) + count, (size - first - count) * sizeof(T));
     step.store(size_, size - count);
   }
-  void swap(vector& other) {
+  void swap(vector& other) {  // NOLINT: memory may be wanted where they lie in different ones
     const Step step(this);
     const Step others(&other);
     if (step.shares_memory(&other)) return exchange(step, other);
@@ -226,7 +226,7 @@ class vector {
     *this = std::move(other);
     other = std::move(mine);
   }
-  friend void swap(vector& a, vector& b) { a.swap(b); }
+  friend void swap(vector& a, vector& b) { a.swap(b); }  // NOLINT: as above
 
   friend bool operator==(const vector& a, const vector& b) {
     if (a.size() != b.size()) return false;
