@@ -39,7 +39,8 @@ std::string free_port() {
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t length = sizeof address;
   auto* const any = reinterpret_cast<sockaddr*>(&address);
-  const bool bound = ::bind(socket, any, length) == 0 && ::getsockname(socket, any, &length) == 0;
+  const bool bound =
+      socket >= 0 && ::bind(socket, any, length) == 0 && ::getsockname(socket, any, &length) == 0;
   ::close(socket);
   if (!bound) throw std::runtime_error("there is no free port");
   return std::to_string(ntohs(address.sin_port));
@@ -128,6 +129,7 @@ double steps_per_s(Context& context, unsigned threads, double seconds) {
     std::atomic<bool> stop{false};
     std::atomic<std::uint64_t> steps{0};
     std::vector<std::jthread> workers;
+    workers.reserve(threads);
     for (unsigned t = 0; t < threads; ++t)
       workers.emplace_back([&, t] {
         std::uint64_t count = 0;

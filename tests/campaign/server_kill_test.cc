@@ -205,6 +205,7 @@ TEST_P(ServerKillTest, WhatWasAcknowledgedIsThere) {
     }
     const u64 until = answered + random() % 3000;
     std::vector<std::thread> connections;
+    connections.reserve(kConnections);
     for (u64 i = 0; i < kConnections; ++i)
       connections.emplace_back([&, i] { work(server.port(), i, progress[i], answered); });
     while (answered < until) std::this_thread::yield();
