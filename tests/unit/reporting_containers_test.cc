@@ -296,6 +296,13 @@ TEST(HashMaps, TakeWhatLiesInThem) {
   }
   for (u64 i = 0; i < 2000; ++i)
     ASSERT_EQ(map.at(std::to_string(i)), "a value that is long enough for a block") << i;
+  for (u64 i = 0; i < 1000; ++i)
+    map.try_emplace("moved " + std::to_string(i), std::move(map.at(std::to_string(i))));
+  for (u64 i = 0; i < 1000; ++i) {
+    ASSERT_TRUE(map.at(std::to_string(i)).empty());
+    map.erase(std::to_string(i));
+    ASSERT_EQ(map.at("moved " + std::to_string(i)), "a value that is long enough for a block");
+  }
   hash_map<u64, u64> numbers{{0, 1}};
   for (u64 i = 1; i < 2000; ++i) numbers[i] = numbers[i - 1] + 1;
   EXPECT_EQ(numbers.at(1999), 2000u);
@@ -613,9 +620,40 @@ TEST_P(HashMapTest, WhatDoesNotFitIsNotBegun) {
   does_not_fit([&] { map = big_map; });
   does_not_fit([&] { list_map.insert_or_assign(1, big); });
   does_not_fit([&] { lists.push_back(texts); });
+  does_not_fit([&] { list.swap(big); });
+  does_not_fit([&] { big.swap(list); });
+  does_not_fit([&] { map.swap(big_map); });
+  EXPECT_EQ(big.size(), 9'000'000u);
   EXPECT_THROW(map.reserve(~u64{0}), std::length_error);
   EXPECT_THROW(map.reserve(~u64{0} >> 1), std::length_error);
   EXPECT_THROW(list.reserve(~u64{0}), std::length_error);
+}
+
+TEST_P(HashMapTest, WhatATransactionMakesInThePlaceOfAnotherOneIsUndone) {
+  auto& map = store_->root<hash_map<u64, hash_map<u64, u64>>>("map");
+  auto& list = store_->root<structures::vector<structures::vector<u64>>>("list");
+  map[1][7] = 7;
+  list.emplace_back().push_back(1);
+  store_->checkpoint();
+  const auto undone = [&](auto&& body) {
+    EXPECT_THROW(atomically(*store_,
+                            [&](Transaction&) {
+                              body();
+                              throw std::runtime_error("undone");
+                            }),
+                 std::runtime_error);
+  };
+  undone([&] { map.erase(1), map[1]; });
+  undone([&] { list.pop_back(), list.emplace_back(); });
+  EXPECT_EQ(map.at(1).size(), 1u);
+  EXPECT_EQ(list[0].size(), 1u);
+  atomically(*store_, [&](Transaction&) { map.erase(1); });
+  atomically(*store_, [&](Transaction&) { map[1]; });
+  crash_and_open();
+  auto& again = *store_->find_root<hash_map<u64, hash_map<u64, u64>>>("map");
+  EXPECT_TRUE(again.at(1).empty());
+  again.erase(1);
+  EXPECT_TRUE(store_->audit().clean);
 }
 
 TEST_P(HashMapTest, InTransactionsTheyArePartOfThem) {

@@ -108,7 +108,7 @@ class hash_map {
   using iterator = Iterator<false>;
   using const_iterator = Iterator<true>;
 
-  hash_map() = default;
+  hash_map() {}  // NOLINT: where it is defaulted, hash_map() stores zeros first, past a transaction
   hash_map(std::initializer_list<std::pair<Key, Value>> values) {
     for (const auto& [key, value] : values) try_emplace(key, value);
   }
@@ -229,9 +229,14 @@ class hash_map {
     const Step step(this);
     if (step.shares_memory(&other)) return table_.exchange(step, other.table_);
     const Step others(&other);
-    hash_map mine(std::move(*this));
-    *this = std::move(other);
-    other = std::move(mine);
+    const hash_map mine(*this);
+    *this = other;
+    try {
+      other = mine;
+    } catch (...) {
+      *this = mine;
+      throw;
+    }
   }
   friend void swap(hash_map& a, hash_map& b) { a.swap(b); }  // NOLINT: as above
 

@@ -69,7 +69,7 @@ class hash_set {
   };
   using iterator = const_iterator;
 
-  hash_set() = default;
+  hash_set() {}  // NOLINT: where it is defaulted, hash_set() stores zeros first, past a transaction
   hash_set(std::initializer_list<Key> keys) {
     for (const Key& key : keys) insert(key);
   }
@@ -139,9 +139,14 @@ class hash_set {
     const Step step(this);
     if (step.shares_memory(&other)) return table_.exchange(step, other.table_);
     const Step others(&other);
-    hash_set mine(std::move(*this));
-    *this = std::move(other);
-    other = std::move(mine);
+    const hash_set mine(*this);
+    *this = other;
+    try {
+      other = mine;
+    } catch (...) {
+      *this = mine;
+      throw;
+    }
   }
   friend void swap(hash_set& a, hash_set& b) { a.swap(b); }  // NOLINT: as above
 

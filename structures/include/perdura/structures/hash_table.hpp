@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <memory>
 #include <new>
 #include <stdexcept>
@@ -76,13 +77,21 @@ class HashTable {
   static constexpr std::size_t kGroup = 16;
   static constexpr std::size_t kNone = ~std::size_t{0};
 
-  HashTable() = default;
+  HashTable() {
+    const Step step(this);
+    set(step, {});
+  }
   HashTable(const HashTable&) = delete;
   HashTable& operator=(const HashTable&) = delete;
   /// In a transaction it may meet others, as all that it does: then that begins again.
   ~HashTable() noexcept(false) {
     const Step step(this);
-    release(step);
+    try {
+      release(step);
+    } catch (const perdura::detail::TransactionAgain&) {
+      // What is under way undoes the transaction as well.
+      if (std::uncaught_exceptions() == 0) throw;
+    }
   }
 
   std::size_t size() const { return Look(this).load(size_); }
@@ -121,10 +130,8 @@ class HashTable {
     const std::size_t found =
         step.in_transaction() ? find_by<true>(step, key, hash) : find_by<false>(step, key, hash);
     if (found != kNone) return {found, false};
-    std::size_t at = free_place(step, hash);
-    // The key, and what is constructed of it, may lie in the table.
-    Block before{step, at == kNone ? grow(step) : nullptr};
-    if (at == kNone) at = free_place(step, hash);
+    const std::size_t at = free_place(step, hash);
+    if (at == kNone) return {insert_into_larger(step, hash, construct), true};
     Slot* const slot = slots(step) + at;
     if (!step.in_transaction()) step.touch(slot, sizeof *slot);
     construct(*slot);
@@ -132,7 +139,6 @@ class HashTable {
     if (step.load(control) == kEmpty) step.store(left_, step.load(left_) - 1);
     step.store(control, control_of(hash));
     step.store(size_, step.load(size_) + 1);
-    before.give_back();
     return {at, true};
   }
 
@@ -156,8 +162,7 @@ class HashTable {
   void reserve(const Step& step, std::size_t count) {
     const std::size_t wanted = capacity_for(count);
     if (wanted > step.load(capacity_)) {
-      Block before{step, rebuild(step, wanted)};
-      before.give_back();
+      move_to(step, make_table(step, wanted), wanted, step.load(size_));
     }
   }
 
@@ -324,45 +329,45 @@ class HashTable {
     }
   }
 
-  /// Given back at last, also where something was thrown; a transaction has it again then.
-  struct Block {
-    const Step& step;
-    Slot* slots;
-    ~Block() {
-      if (!step.in_transaction()) give_back();
-    }
-    void give_back() {
-      if (Slot* const block = std::exchange(slots, nullptr)) step.deallocate(block, kAlignment);
-    }
-  };
-
-  /// Twice as large; or as large as it was where a half of it was erased. Returns what it was.
-  [[nodiscard]] Slot* grow(const Step& step) {
-    const std::size_t capacity = step.load(capacity_);
-    const std::size_t size = step.load(size_);
-    if (capacity == 0) return rebuild(step, kGroup);
-    return rebuild(step, size > usable(capacity) / 2 ? 2 * capacity : capacity);
+  /// Twice as large; or as large as it was where a half of it was erased.
+  std::size_t larger_capacity(const Look& look) const {
+    const std::size_t capacity = look.load(capacity_);
+    if (capacity == 0) return kGroup;
+    return look.load(size_) > usable(capacity) / 2 ? 2 * capacity : capacity;
   }
-
-  [[nodiscard]] Slot* rebuild(const Step& step, std::size_t capacity) {
-    Slot* const before = step.load(slots_);
-    const std::size_t capacity_before = step.load(capacity_);
-    const std::size_t size = step.load(size_);
+  static Slot* make_table(const Step& step, std::size_t capacity) {
     auto* const table =
         static_cast<Slot*>(step.allocate(capacity * (sizeof(Slot) + 1), kAlignment));
-    std::uint8_t* const control = controls(table, capacity);
-    std::memset(control, kEmpty, capacity);
-    if (size != 0) {
-      const std::uint8_t* const control_before = controls(before, capacity_before);
-      for (std::size_t at = 0; at < capacity_before; ++at) {
-        if (step.load(control_before[at]) >= kEmpty) continue;
-        move_slot(step, before[at], table, control, capacity);
-      }
+    std::memset(controls(table, capacity), kEmpty, capacity);
+    return table;
+  }
+  /// What is there moves to a new table, which holds the rest of `size` already.
+  void move_to(const Step& step, Slot* table, std::size_t capacity, std::size_t size) {
+    const Fields before = fields(step);
+    if (before.size != 0) {
+      const std::uint8_t* const control = controls(before.slots, before.capacity);
+      for (std::size_t at = 0; at < before.capacity; ++at)
+        if (step.load(control[at]) < kEmpty)
+          move_slot(step, before.slots[at], table, controls(table, capacity), capacity);
     }
-    step.store(slots_, table);
-    step.store(capacity_, capacity);
-    step.store(left_, usable(capacity) - size);
-    return before;
+    set(step, {table, capacity, size, usable(capacity) - size});
+    if (before.slots != nullptr) step.deallocate(before.slots, kAlignment);
+  }
+  /// First, before the others move: what it is constructed of may lie in them, and be moved out.
+  template <class Construct>
+  std::size_t insert_into_larger(const Step& step, std::uint64_t hash, Construct&& construct) {
+    const std::size_t capacity = larger_capacity(step);
+    Slot* const table = make_table(step, capacity);
+    const std::size_t at = group_of(hash, capacity) * kGroup;
+    try {
+      construct(table[at]);
+    } catch (...) {
+      if (!step.in_transaction()) step.deallocate(table, kAlignment);
+      throw;
+    }
+    controls(table, capacity)[at] = control_of(hash);
+    move_to(step, table, capacity, step.load(size_) + 1);
+    return at;
   }
 
   /// To a new table, which is stored to as it is.
@@ -406,10 +411,10 @@ class HashTable {
     step.deallocate(table, kAlignment);
   }
 
-  Slot* slots_ = nullptr;
-  std::size_t capacity_ = 0;
-  std::size_t size_ = 0;
-  std::size_t left_ = 0;  ///< empty places that may be taken before the table is rebuilt
+  Slot* slots_;
+  std::size_t capacity_;
+  std::size_t size_;
+  std::size_t left_;  ///< empty places that may be taken before the table is rebuilt
 };
 
 }  // namespace perdura::structures::detail

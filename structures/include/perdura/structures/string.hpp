@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <ostream>
 #include <stdexcept>
 #include <string>
@@ -55,8 +56,12 @@ class string {
   /// In a transaction it may meet others, as all that it does: then that begins again.
   ~string() noexcept(false) {
     const perdura::detail::Step step(this);
-    const Shape shape = shape_of(step);
-    if (shape.capacity != 0) step.deallocate(block_of(step), kAlignment);
+    try {
+      if (shape_of(step).capacity != 0) step.deallocate(block_of(step), kAlignment);
+    } catch (const perdura::detail::TransactionAgain&) {
+      // What is under way undoes the transaction as well.
+      if (std::uncaught_exceptions() == 0) throw;
+    }
   }
 
   template <TextLike T>
@@ -181,9 +186,14 @@ class string {
       step.store(other.shape_, shape);
       return;
     }
-    string mine(std::move(*this));
-    *this = std::move(other);
-    other = std::move(mine);
+    const string mine(*this);
+    *this = other;
+    try {
+      other = mine;
+    } catch (...) {
+      *this = mine;
+      throw;
+    }
   }
   friend void swap(string& a, string& b) { a.swap(b); }  // NOLINT: as above
 

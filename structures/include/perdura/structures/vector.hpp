@@ -17,6 +17,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstring>
+#include <exception>
 #include <initializer_list>
 #include <iterator>
 #include <memory>
@@ -46,7 +47,10 @@ class vector {
   using const_iterator = const T*;
   using iterator = std::conditional_t<Plain<T>, const T*, T*>;
 
-  vector() = default;
+  vector() {
+    const Step step(this);
+    set(step, {});
+  }
   // Where these throw, the one that they delegate to is destroyed.
   explicit vector(size_type count) : vector() { resize(count); }
   vector(size_type count, const T& value) : vector() { assign(count, value); }
@@ -61,7 +65,12 @@ class vector {
   /// In a transaction it may meet others, as all that it does: then that begins again.
   ~vector() noexcept(false) {
     const Step step(this);
-    release(step);
+    try {
+      release(step);
+    } catch (const perdura::detail::TransactionAgain&) {
+      // What is under way undoes the transaction as well.
+      if (std::uncaught_exceptions() == 0) throw;
+    }
   }
   vector& operator=(const vector& other) {
     if (this != &other) {
@@ -222,9 +231,14 @@ class vector {
     const Step step(this);
     const Step others(&other);
     if (step.shares_memory(&other)) return exchange(step, other);
-    vector mine(std::move(*this));
-    *this = std::move(other);
-    other = std::move(mine);
+    const vector mine(*this);
+    *this = other;
+    try {
+      other = mine;
+    } catch (...) {
+      *this = mine;
+      throw;
+    }
   }
   friend void swap(vector& a, vector& b) { a.swap(b); }  // NOLINT: as above
 
@@ -359,9 +373,9 @@ class vector {
     }
   }
 
-  T* data_ = nullptr;
-  size_type size_ = 0;
-  size_type capacity_ = 0;
+  T* data_;
+  size_type size_;
+  size_type capacity_;
 };
 
 }  // namespace perdura::structures
