@@ -740,6 +740,8 @@ TEST_P(HashMapTest, TransactionsThatMeetBeginAgain) {
   auto& texts = store_->root<hash_map<u64, Text>>("texts");
   auto& list = store_->root<structures::vector<Text>>("list");
   auto& numbers = store_->root<hash_map<u64, u64>>("numbers");
+  auto& nested = store_->root<hash_map<u64, hash_map<u64, Text>>>("nested");
+  auto& copies = store_->root<structures::vector<hash_map<u64, Text>>>("copies");
   for (int i = 0; i < 4; ++i) list.push_back(text_of(0));
   store_->checkpoint();
   std::vector<std::thread> threads;
@@ -755,6 +757,9 @@ TEST_P(HashMapTest, TransactionsThatMeetBeginAgain) {
           list.push_back(std::string(40, 'c'));
           numbers[random() % 500] = i;
           if (random() % 100 == 0) numbers.clear();
+          if (random() % 2 == 0) nested[key][random() % 8] = std::string(20 + i % 40, 'x');
+          else copies.push_back(nested[key]);
+          if (copies.size() > 4) copies.erase(0, 3);
         });
       }
     });
