@@ -599,8 +599,8 @@ TEST_P(HashMapTest, WhatDoesNotFitIsNotBegun) {
   list_map[1].push_back(3);
   structures::vector<u64> big(9'000'000);
   hash_map<u64, u64> big_map;
-  big_map.reserve(4'000'000);
-  for (u64 i = 0; i < 4'000'000; ++i) big_map[i] = i;
+  big_map.reserve(1'900'000);
+  for (u64 i = 0; i < 1'900'000; ++i) big_map[i] = i;
   structures::vector<Text> texts(80'000, Text(std::string(1000, 'x')));
   const auto does_not_fit = [&](auto&& call) {
     const u64 blocks = store_->audit().live_blocks;
