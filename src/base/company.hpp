@@ -6,6 +6,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <mutex>
+#include <thread>
 
 #include "base/bits.hpp"
 
@@ -35,6 +37,17 @@ class Company {
   /// Until when who waits from now on does not sleep; long ago: he does.
   Clock::time_point awake_until() const {
     return stays_awake() ? Clock::now() + kAwake : Clock::time_point{};
+  }
+  /// Without the lock, as long as it `goes_on`; whether it did not any more.
+  template <class GoesOn>
+  static bool stay_awake(std::unique_lock<std::mutex>& lock, Clock::duration time,
+                         GoesOn&& goes_on) {
+    const auto end = Clock::now() + time;
+    lock.unlock();
+    bool waits = true;
+    while ((waits = goes_on()) && Clock::now() < end) std::this_thread::yield();
+    lock.lock();
+    return !waits;
   }
 
  private:

@@ -114,16 +114,15 @@ Result<Checkpointer::Turn> Checkpointer::begin(Trigger trigger) {
   std::unique_lock lock(mutex_);
   const u64 call = trigger == Trigger::kSelection ? ~u64{0} : ++calls_;
   for (;;) {
-    u64 version = 0;
     await_end(lock, trigger, call);
-    if (finds_answer(trigger, call, version)) return Turn{nullptr, version};
+    if (const u64 version = answer_to(trigger, call); version != 0) return Turn{nullptr, version};
     if (trigger == Trigger::kCaller) await_company(lock);
     lock.unlock();
     PERDURA_ASSIGN(const bool waits, config_.engine->make_room());
     waited |= waits;
     lock.lock();
     // Others may have begun, or been through, meanwhile.
-    if (busy() || finds_answer(trigger, call, version) || !config_.engine->has_room()) continue;
+    if (busy() || answer_to(trigger, call) != 0 || !config_.engine->has_room()) continue;
     if (waited) ++counters_.log_waits;
     return Turn{&claim(trigger, begin_ns), 0};
   }
@@ -131,31 +130,19 @@ Result<Checkpointer::Turn> Checkpointer::begin(Trigger trigger) {
 
 // Who does not wait shares what was cut for somebody who does not either: that version has a number
 // which it keeps.
-bool Checkpointer::finds_answer(Trigger trigger, u64 call, u64& version) const {
-  if (call <= answered_) version = durable_.load();
-  else if (trigger == Trigger::kAsync && attempt_ && attempt_->trigger == trigger &&
-           attempt_->is_cut && call <= attempt_->calls)
-    version = attempt_->version;
-  return version != 0;
-}
-
-// As long as it `goes_on`, which it asks without the lock.
-template <class GoesOn>
-void stay_awake(std::unique_lock<std::mutex>& lock, std::chrono::nanoseconds time,
-                GoesOn&& goes_on) {
-  lock.unlock();
-  const auto end = Company::Clock::now() + time;
-  while (goes_on() && Company::Clock::now() < end) std::this_thread::yield();
-  lock.lock();
+u64 Checkpointer::answer_to(Trigger trigger, u64 call) const {
+  if (call <= answered_) return durable_.load();
+  const bool shares = trigger == Trigger::kAsync && attempt_ && attempt_->trigger == trigger &&
+                      attempt_->is_cut && call <= attempt_->calls;
+  return shares ? attempt_->version : 0;
 }
 
 // Until what is under way has ended, or answers the call.
 void Checkpointer::await_end(std::unique_lock<std::mutex>& lock, Trigger trigger, u64 call) {
-  u64 version = 0;
-  const auto is_over = [&] { return finds_answer(trigger, call, version) || !busy(); };
+  const auto is_over = [&] { return answer_to(trigger, call) != 0 || !busy(); };
   if (trigger == Trigger::kCaller && !is_over() && company_.stays_awake())
-    stay_awake(lock, Company::kAwake,
-               [this, seen = changes_.load()] { return changes_.load() == seen; });
+    Company::stay_awake(lock, Company::kAwake,
+                        [this, seen = changes_.load()] { return changes_.load() == seen; });
   progress_.wait(lock, is_over);
 }
 
@@ -166,8 +153,9 @@ void Checkpointer::await_company(std::unique_lock<std::mutex>& lock) {
   };
   if (has_come()) return;
   if (company_.stays_awake())
-    stay_awake(lock, Company::kWait,
-               [&, seen = changes_.load()] { return !has_come() && changes_.load() == seen; });
+    Company::stay_awake(lock, Company::kWait, [&, seen = changes_.load()] {
+      return !has_come() && changes_.load() == seen;
+    });
   else progress_.wait_for(lock, Company::kWait, [&] { return busy() || has_come(); });
 }
 

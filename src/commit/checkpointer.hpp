@@ -67,7 +67,8 @@ class Checkpointer {
     u64 version;
   };
   Result<Turn> begin(Trigger trigger);
-  bool finds_answer(Trigger trigger, u64 call, u64& version) const;  ///< with mutex_ held
+  /// With mutex_ held: the version that answers a call already, or 0.
+  u64 answer_to(Trigger trigger, u64 call) const;
   void await_end(std::unique_lock<std::mutex>& lock, Trigger trigger, u64 call);
   void await_company(std::unique_lock<std::mutex>& lock);
   /// With mutex_ held: no other attempt can begin.

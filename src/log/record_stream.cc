@@ -117,13 +117,13 @@ u64 RecordStream::append(RecordBuilder& record, const RecordBuilder::Commit& com
 Status RecordStream::wait(u64 position) {
   const NotCancelled not_cancelled;
   std::unique_lock lock(mutex_);
+  const auto waits = [&] { return durable_total_.load(std::memory_order_acquire) < position; };
   bool may_stay_awake = company_.stays_awake();
   std::optional<Clock::time_point> alone_at;
   while (durable_total_ < position) {
     if (failed_) return copy_of(*failed_);
     if (flushing_) {
-      if (may_stay_awake)
-        may_stay_awake = stay_awake(lock, position, Clock::now() + Company::kAwake);
+      if (may_stay_awake) may_stay_awake = Company::stay_awake(lock, Company::kAwake, waits);
       else flushed_.wait(lock);
       alone_at = {};
       continue;
@@ -131,22 +131,10 @@ Status RecordStream::wait(u64 position) {
     if (!alone_at) alone_at = Clock::now() + Company::kWait;
     const bool is_last = company_.has_come(appended_sequence_ - durable_sequence_);
     if (is_last || Clock::now() >= *alone_at) PERDURA_TRY(flush(lock));
-    else if (may_stay_awake) stay_awake(lock, position, *alone_at);
+    else if (may_stay_awake) Company::stay_awake(lock, *alone_at - Clock::now(), waits);
     else flushed_.wait_until(lock, *alone_at);
   }
   return {};
-}
-
-// Returns whether it was worth it.
-bool RecordStream::stay_awake(std::unique_lock<std::mutex>& lock, u64 position,
-                              Clock::time_point end) const {
-  lock.unlock();
-  bool durable = false;
-  while (!(durable = durable_total_.load(std::memory_order_acquire) >= position) &&
-         Clock::now() < end)
-    std::this_thread::yield();
-  lock.lock();
-  return durable;
 }
 
 // Times from before the store was opened are durable; nothing of those waits.

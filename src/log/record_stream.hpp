@@ -53,7 +53,6 @@ class RecordStream {
  private:
   using Clock = Company::Clock;
   Status flush(std::unique_lock<std::mutex>& lock);
-  bool stay_awake(std::unique_lock<std::mutex>& lock, u64 position, Clock::time_point end) const;
   void run_write_behind();
   void have_mended(std::unique_lock<std::mutex>& lock);
 

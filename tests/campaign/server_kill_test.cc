@@ -21,6 +21,7 @@
 
 #include "base/unique_fd.hpp"
 #include "support/files.hpp"
+#include "support/memcached_server.hpp"
 #include "support/slice.hpp"
 
 namespace perdura::test {
@@ -35,13 +36,9 @@ sockaddr_in loopback(u16 port) {
 }
 
 u16 free_port() {
-  const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address = loopback(0);
-  socklen_t length = sizeof address;
-  auto* const any = reinterpret_cast<sockaddr*>(&address);
-  EXPECT_EQ(::bind(socket.get(), any, length), 0);
-  EXPECT_EQ(::getsockname(socket.get(), any, &length), 0);
-  return ntohs(address.sin_port);
+  in_port_t port = 0;
+  bind_port(port);
+  return port;
 }
 
 /// It answers from its constructor on, until it is killed.

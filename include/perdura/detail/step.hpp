@@ -8,8 +8,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <memory>
 #include <new>
 #include <type_traits>
@@ -141,5 +141,46 @@ class Step : public Look {
 
   bool is_operation() const { return mutator_ != nullptr && transaction_ == nullptr; }
 };
+
+/// What `change()` does; where it throws, `undo()` as well. A transaction that begins again has
+/// nothing to undo by itself.
+template <class Change, class Undo>
+void undone_by(Change&& change, Undo&& undo) {
+  try {
+    change();
+  } catch (const TransactionAgain&) {
+    throw;
+  } catch (...) {
+    undo();
+    throw;
+  }
+}
+
+/// A destructor's work. In a transaction it may meet others, as all that it does: then that begins
+/// again, by what is under way already where something is.
+template <class Release>
+void destroy_by(Release&& release) {
+  try {
+    release();
+  } catch (const TransactionAgain&) {
+    if (std::uncaught_exceptions() == 0) throw;
+  }
+}
+
+/// For containers in different memory. Where one has no room for what the other has, both are as
+/// they were.
+template <class Container>
+void exchange_by_copies(Container& a, Container& b) {
+  const Step step_of_a(&a);
+  const Step step_of_b(&b);
+  const Container of_a(a);
+  a = b;
+  try {
+    b = of_a;
+  } catch (...) {
+    a = of_a;
+    throw;
+  }
+}
 
 }  // namespace perdura::detail

@@ -2,7 +2,6 @@
 // was filled by is what it is searched by years later. (std::hash promises a process.)
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

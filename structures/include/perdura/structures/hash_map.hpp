@@ -2,14 +2,12 @@
 // call an operation by itself or a part of what the thread is in, reporting what it stores to, and
 // in transactions a part of them.
 //
-//   auto& visits = store.root<perdura::structures::hash_map<perdura::structures::string,
-//   long>>("v");
+//   auto& visits = store.root<hash_map<string, long>>("visits");
 //   ++visits["Ada"];
 //
 // What differs from the standard's:
 //  - values that are copied as bytes are got and changed through a Reference (reference.hpp), as
-//  those
-//    of vector<bool>: `auto& value = map[key]` does not compile, `value = map[key]`,
+//    those of vector<bool>: `auto& value = map[key]` does not compile, `value = map[key]`,
 //    `map[key] = value`, `map[key] += 1`, `map[key]->member` and `map[key].modify(…)` do. Values
 //    that report themselves are got by reference;
 //  - what inserts may move elements: it invalidates iterators, references and pointers, as it does
@@ -24,7 +22,6 @@
 #include <initializer_list>
 #include <iterator>
 #include <stdexcept>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -228,15 +225,7 @@ class hash_map {
   void swap(hash_map& other) {  // NOLINT: memory may be wanted where they lie in different ones
     const Step step(this);
     if (step.shares_memory(&other)) return table_.exchange(step, other.table_);
-    const Step others(&other);
-    const hash_map mine(*this);
-    *this = other;
-    try {
-      other = mine;
-    } catch (...) {
-      *this = mine;
-      throw;
-    }
+    perdura::detail::exchange_by_copies(*this, other);
   }
   friend void swap(hash_map& a, hash_map& b) { a.swap(b); }  // NOLINT: as above
 

@@ -138,15 +138,7 @@ class hash_set {
   void swap(hash_set& other) {  // NOLINT: memory may be wanted where they lie in different ones
     const Step step(this);
     if (step.shares_memory(&other)) return table_.exchange(step, other.table_);
-    const Step others(&other);
-    const hash_set mine(*this);
-    *this = other;
-    try {
-      other = mine;
-    } catch (...) {
-      *this = mine;
-      throw;
-    }
+    perdura::detail::exchange_by_copies(*this, other);
   }
   friend void swap(hash_set& a, hash_set& b) { a.swap(b); }  // NOLINT: as above
 

@@ -20,7 +20,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <exception>
 #include <memory>
 #include <new>
 #include <stdexcept>
@@ -83,15 +82,9 @@ class HashTable {
   }
   HashTable(const HashTable&) = delete;
   HashTable& operator=(const HashTable&) = delete;
-  /// In a transaction it may meet others, as all that it does: then that begins again.
   ~HashTable() noexcept(false) {
     const Step step(this);
-    try {
-      release(step);
-    } catch (const perdura::detail::TransactionAgain&) {
-      // What is under way undoes the transaction as well.
-      if (std::uncaught_exceptions() == 0) throw;
-    }
+    perdura::detail::destroy_by([&] { release(step); });
   }
 
   std::size_t size() const { return Look(this).load(size_); }
@@ -114,8 +107,7 @@ class HashTable {
   template <class K>
   std::size_t find(const K& key) const {
     const Look look(this);
-    const std::uint64_t hash = hash_of(key);
-    return look.in_transaction() ? find_by<true>(look, key, hash) : find_by<false>(look, key, hash);
+    return find(look, key, hash_of(key));
   }
 
   struct Place {
@@ -127,9 +119,7 @@ class HashTable {
   template <class K, class Construct>
   Place find_or_insert(const Step& step, const K& key, Construct&& construct) {
     const std::uint64_t hash = hash_of(key);
-    const std::size_t found =
-        step.in_transaction() ? find_by<true>(step, key, hash) : find_by<false>(step, key, hash);
-    if (found != kNone) return {found, false};
+    if (const std::size_t found = find(step, key, hash); found != kNone) return {found, false};
     const std::size_t at = free_place(step, hash);
     if (at == kNone) return {insert_into_larger(step, hash, construct), true};
     Slot* const slot = slots(step) + at;
@@ -148,7 +138,7 @@ class HashTable {
     destroy(table[at]);
     // A search goes on behind a group without an empty place: in one with an empty place nobody
     // goes on behind this one.
-    const bool ends_here = group_has_empty(step, control, at / kGroup);
+    const bool ends_here = matches(group_at(step, control, at / kGroup), kEmpty) != 0;
     step.store(control[at], ends_here ? kEmpty : kErased);
     if (ends_here) step.store(left_, step.load(left_) + 1);
     step.store(size_, step.load(size_) - 1);
@@ -161,9 +151,8 @@ class HashTable {
 
   void reserve(const Step& step, std::size_t count) {
     const std::size_t wanted = capacity_for(count);
-    if (wanted > step.load(capacity_)) {
+    if (wanted > step.load(capacity_))
       move_to(step, make_table(step, wanted), wanted, step.load(size_));
-    }
   }
 
   /// What the other one has, which is empty then; both in the same memory.
@@ -181,15 +170,10 @@ class HashTable {
   void replace(const Step& step, Fill&& fill) {
     const Fields before = fields(step);
     set(step, {});
-    try {
-      fill();
-    } catch (const perdura::detail::TransactionAgain&) {
-      throw;
-    } catch (...) {
+    perdura::detail::undone_by(fill, [&] {
       release(step);
       set(step, before);
-      throw;
-    }
+    });
     const Fields after = fields(step);
     set(step, before);
     release(step);
@@ -272,10 +256,9 @@ class HashTable {
   static unsigned free_ones(__m128i group) {
     return static_cast<unsigned>(_mm_movemask_epi8(group));
   }
-  static bool group_has_empty(const Look& look, const std::uint8_t* control, std::size_t group) {
-    const __m128i found = look.in_transaction() ? group_at<true>(look, control, group)
-                                                : group_at<false>(look, control, group);
-    return matches(found, kEmpty) != 0;
+  static __m128i group_at(const Look& look, const std::uint8_t* control, std::size_t group) {
+    return look.in_transaction() ? group_at<true>(look, control, group)
+                                 : group_at<false>(look, control, group);
   }
 
   template <bool kInTransaction, class T>
@@ -290,6 +273,10 @@ class HashTable {
     else return Equal{}(slot.key, key);
   }
 
+  template <class K>
+  std::size_t find(const Look& look, const K& key, std::uint64_t hash) const {
+    return look.in_transaction() ? find_by<true>(look, key, hash) : find_by<false>(look, key, hash);
+  }
   template <bool kInTransaction, class K>
   std::size_t find_by(const Look& look, const K& key, std::uint64_t hash) const {
     const std::size_t capacity = load<kInTransaction>(look, capacity_);
@@ -317,9 +304,7 @@ class HashTable {
     if (capacity == 0) return kNone;
     const std::uint8_t* const control = controls(look.load(slots_), capacity);
     for (std::size_t group = group_of(hash, capacity), step = 1;; ++step) {
-      const __m128i found = look.in_transaction() ? group_at<true>(look, control, group)
-                                                  : group_at<false>(look, control, group);
-      if (const unsigned bits = free_ones(found); bits != 0) {
+      if (const unsigned bits = free_ones(group_at(look, control, group)); bits != 0) {
         const std::size_t at = group * kGroup + static_cast<unsigned>(std::countr_zero(bits));
         // An erased place may always be used again.
         if (look.load(left_) != 0 || look.load(control[at]) == kErased) return at;

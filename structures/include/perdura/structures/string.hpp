@@ -14,7 +14,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <exception>
 #include <ostream>
 #include <stdexcept>
 #include <string>
@@ -53,15 +52,11 @@ class string {
     construct({});
     take(other);
   }
-  /// In a transaction it may meet others, as all that it does: then that begins again.
   ~string() noexcept(false) {
     const perdura::detail::Step step(this);
-    try {
+    perdura::detail::destroy_by([&] {
       if (shape_of(step).capacity != 0) step.deallocate(block_of(step), kAlignment);
-    } catch (const perdura::detail::TransactionAgain&) {
-      // What is under way undoes the transaction as well.
-      if (std::uncaught_exceptions() == 0) throw;
-    }
+    });
   }
 
   template <TextLike T>
@@ -174,7 +169,6 @@ class string {
   }
   void swap(string& other) {  // NOLINT: memory may be wanted where they lie in different ones
     const perdura::detail::Step step(this);
-    const perdura::detail::Step others(&other);
     if (step.shares_memory(&other)) {
       const std::uint64_t words[] = {step.load(words_[0]), step.load(words_[1])};
       const Shape shape = shape_of(step);
@@ -186,14 +180,7 @@ class string {
       step.store(other.shape_, shape);
       return;
     }
-    const string mine(*this);
-    *this = other;
-    try {
-      other = mine;
-    } catch (...) {
-      *this = mine;
-      throw;
-    }
+    perdura::detail::exchange_by_copies(*this, other);
   }
   friend void swap(string& a, string& b) { a.swap(b); }  // NOLINT: as above
 

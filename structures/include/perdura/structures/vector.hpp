@@ -17,7 +17,6 @@
 #include <compare>
 #include <cstddef>
 #include <cstring>
-#include <exception>
 #include <initializer_list>
 #include <iterator>
 #include <memory>
@@ -62,15 +61,9 @@ class vector {
   vector(const vector& other) : vector() { copy(other); }
   /// Takes the block over where both lie in the same memory. Else it copies, and empties `other`.
   vector(vector&& other) : vector() { take(other); }  // NOLINT: memory may be wanted
-  /// In a transaction it may meet others, as all that it does: then that begins again.
   ~vector() noexcept(false) {
     const Step step(this);
-    try {
-      release(step);
-    } catch (const perdura::detail::TransactionAgain&) {
-      // What is under way undoes the transaction as well.
-      if (std::uncaught_exceptions() == 0) throw;
-    }
+    perdura::detail::destroy_by([&] { release(step); });
   }
   vector& operator=(const vector& other) {
     if (this != &other) {
@@ -158,7 +151,7 @@ class vector {
   void append(First first, First last) {
     const Step step(this);
     const size_type before = step.load(size_);
-    undone_by(
+    perdura::detail::undone_by(
         [&] {
           if constexpr (std::forward_iterator<First>)
             reserve(before + static_cast<size_type>(std::distance(first, last)));
@@ -182,7 +175,7 @@ class vector {
     const size_type size = step.load(size_);
     if (count < size) return resize_down(step, count);
     if (count > step.load(capacity_)) grow(step, count);
-    undone_by(
+    perdura::detail::undone_by(
         [&] {
           for (size_type i = size; i < count; ++i) {
             construct(step, place(i));
@@ -229,16 +222,8 @@ class vector {
   }
   void swap(vector& other) {  // NOLINT: memory may be wanted where they lie in different ones
     const Step step(this);
-    const Step others(&other);
     if (step.shares_memory(&other)) return exchange(step, other);
-    const vector mine(*this);
-    *this = other;
-    try {
-      other = mine;
-    } catch (...) {
-      *this = mine;
-      throw;
-    }
+    perdura::detail::exchange_by_copies(*this, other);
   }
   friend void swap(vector& a, vector& b) { a.swap(b); }  // NOLINT: as above
 
@@ -268,25 +253,12 @@ class vector {
     set(step, other.fields(step));
     other.set(step, mine);
   }
-  /// What `change()` does; where it throws, `undo()` as well. A transaction that begins again has
-  /// nothing to undo by itself.
-  template <class Change, class Undo>
-  static void undone_by(Change&& change, Undo&& undo) {
-    try {
-      change();
-    } catch (const perdura::detail::TransactionAgain&) {
-      throw;
-    } catch (...) {
-      undo();
-      throw;
-    }
-  }
   /// What `fill()` puts into it, which is empty then. Where that throws it is as it was.
   template <class Fill>
   void replace(const Step& step, Fill&& fill) {
     const Fields before = fields(step);
     set(step, {});
-    undone_by(fill, [&] {
+    perdura::detail::undone_by(fill, [&] {
       release(step);
       set(step, before);
     });
@@ -305,7 +277,7 @@ class vector {
     const Look look(&other);
     const Fields from = other.fields(look);
     const size_type before = step.load(size_);
-    undone_by(
+    perdura::detail::undone_by(
         [&] {
           reserve(before + from.size);
           for (size_type i = 0; i < from.size; ++i) {
