@@ -223,7 +223,12 @@ void run(Context& context) {
   small.bases = {Pages::kSmall};
   run_cases(context, plain, {small});
   run_cases(context, plain, {variant("a_paper", Tracking::kBitmap, Capture::kStopped)});
-  run_cases(context, plain, {variant("a_userfault", Tracking::kUserfault, Capture::kAutomatic)});
+  Case updates = variant("a_userfault", Tracking::kUserfault, Capture::kAutomatic);
+  updates.reach = Reach::at_most(1.6);
+  Case changes_of_fields = updates;
+  changes_of_fields.key = "f_userfault";
+  changes_of_fields.workload = Workload::kF;
+  run_cases(context, plain, {updates, changes_of_fields});
 }
 
 const Registration kThis("epoch", "YCSB with a checkpoint every 64 ms ÷ without persistence", run);
