@@ -5,12 +5,15 @@
 #include <concepts>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 
 #include <perdura/allocator.hpp>
+#include <perdura/detail/conversion.hpp>
+#include <perdura/detail/description.hpp>
 #include <perdura/detail/fingerprint.hpp>
 #include <perdura/detail/mutator.hpp>
 #include <perdura/error.hpp>
@@ -133,7 +136,8 @@ class Store {
   std::size_t usable_size(const void* block) const;
   bool contains(const void* address) const noexcept;
 
-  /// Construct a T in the heap; destroy it again. It is typed if T has a record.
+  /// Construct a T in the heap; destroy it again. It is typed if T has a record, by PERDURA_TYPE or
+  /// by its members (type.hpp).
   template <class T, class... Args>
   T* make(Args&&... args) {
     auto op = operation();
@@ -161,7 +165,10 @@ class Store {
   template <class T, class... Args>
   T& root(std::string_view name, Args&&... args) {
     auto op = operation();
-    if (T* found = find_root<T>(name)) return *found;
+    if (T* found = find_root<T>(name)) {
+      learn_members(detail::describe<T>());
+      return *found;
+    }
     T* made = make<T>(std::forward<Args>(args)...);
     T* root = nullptr;
     try {
@@ -171,13 +178,17 @@ class Store {
       throw;
     }
     if (root != made) destroy(made);
+    learn_members(detail::describe<T>());
     return *root;
   }
-  /// As root, but nullptr when there is none. A type with a record must have the layout that the
-  /// store knows (expect_type).
+  /// As root, but nullptr when there is none. What a T is made of must be as the store knows it: its
+  /// members, and those of its members, of elements of containers and arrays, and of parts of pairs
+  /// and tuples, not of what pointers lead to. kTypeMismatch says what each is in the store and in
+  /// the program.
   template <class T>
   T* find_root(std::string_view name) {
-    if constexpr (HasTypeRecord<T>) expect_type(TypeRecord<T>::value);
+    if constexpr (detail::Recorded<T>) expect_type(detail::record_of<T>());
+    expect_members(detail::describe<T>());
     if constexpr (detail::StandardContainer<T>) detail::container_heap(*runtime_);
     if constexpr (detail::Contents<T>::kElsewhere)
       return static_cast<T*>(get_root(name, fingerprint<T>(), detail::own_fingerprint<T>()));
@@ -196,6 +207,38 @@ class Store {
   template <class T>
   static std::uint64_t fingerprint() {
     return detail::root_fingerprint<T>();
+  }
+
+  // --- types that change (docs/evolution.md) -------------------------------------------------
+
+  /// Make each object of `New` of what it was: of an `Old`, which had the same name when the store
+  /// was written (FormerOf). `function(const Old& was, New& object)` is called for each, with an
+  /// object that its type has made of nothing; pointers in both lead to objects as they were, and
+  /// are mended afterwards: all pointers of the store that lead to objects that are converted, or
+  /// to a member of one that is in both types. Returns how many there were; 0 where the store has
+  /// the new layout already, or no such type. It becomes durable as any operation does: a crash
+  /// before the next version leaves the old objects. All blocks of the store must be typed; one
+  /// that is an array may have room for more objects than it was allocated for, which are zero.
+  /// Types that have a type with another layout as a member are converted in the same call, with
+  /// the function that takes conversions. No other thread may use the store meanwhile. On failure,
+  /// and where a function throws, the store is as it was. Throws kTypeMismatch where it has neither
+  /// layout, kInvalidArgument where blocks have no type or a pointer leads to what the new type has
+  /// no place for, kNoSpace, kUnsupported with aliases, kMisuse in a transaction.
+  template <class Old, class New, class Function>
+  std::uint64_t migrate(Function&& function) {
+    return migrate(conversion<Old, New>(function));
+  }
+  /// The same of members that have the same names: numbers are converted, arrays get longer, and
+  /// members that are new are as the type makes them.
+  template <class Old, class New>
+  std::uint64_t evolve() {
+    return migrate(conversion<Old, New>());
+  }
+  /// Of several types at once: migrate(conversion<Old, New>(function), conversion<A, B>()).
+  template <std::same_as<Conversion>... Conversions>
+  std::uint64_t migrate(const Conversion& first, const Conversions&... others) {
+    const Conversion all[] = {first, others...};
+    return migrate_all(all);
   }
 
   // --- checkpoints --------------------------------------------------------------------------
@@ -260,12 +303,16 @@ class Store {
     return register_thread();
   }
   detail::Mutator& register_thread();
+  std::uint64_t migrate_all(std::span<const Conversion> conversions);
+  void expect_members(const detail::TypeDescription& type);
+  /// As far as the store can learn now: not to be read alone, and not in a transaction.
+  void learn_members(const detail::TypeDescription& type);
   /// Also of a root that has the fingerprint `earlier`, from before there was this one.
   void* get_root(std::string_view name, std::uint64_t fingerprint, std::uint64_t earlier);
 
   template <class T>
   static void* allocate_for(const Operation& op) {
-    if constexpr (HasTypeRecord<T>) return op.allocate(TypeRecord<T>::value);
+    if constexpr (detail::Recorded<T>) return op.allocate(detail::record_of<T>());
     else return op.allocate(sizeof(T), alignof(T));
   }
 

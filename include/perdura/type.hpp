@@ -3,7 +3,8 @@
 //   struct Node { Node* next; std::uint64_t number; Payload payload; Node* others[4]; };
 //   PERDURA_TYPE(Node, next, payload, others)
 //
-// Outside of every namespace, before a store makes such an object. Each member that is named is a
+// Most aggregates need none: where their pointers are is found in their members. Of others it is
+// said outside of every namespace, before a store makes such an object. Each member that is named is a
 // pointer (also a Field of one), a value of a type that has a record itself, or an array of these;
 // members that are not named hold no pointers. What is more than that, unions and flexible arrays,
 // is said with the slots of type.h:
@@ -29,21 +30,37 @@ struct TypeRecord;
 template <class T>
 concept HasTypeRecord = requires { TypeRecord<T>::value.name; };
 
+/// Of a type that a program keeps to say how objects of `now` were laid out before: a store that is
+/// converted knows it by the name of that one (docs/evolution.md).
+///   template <>
+///   struct perdura::FormerOf<v1::Account> { using now = Account; };
+template <class T>
+struct FormerOf {
+  using now = T;
+};
+
 namespace detail {
+
+/// What the compiler knows of a type (detail/description.hpp).
+struct TypeDescription;
+using Describe = const TypeDescription& (*)();
 
 /// A record that the program has, from the time when its module is loaded until it is unloaded: a
 /// container that has objects of another layout of the type is refused when it is opened.
 class KnownType {
  public:
-  explicit KnownType(const perdura_type& type) noexcept;
+  explicit KnownType(const perdura_type& type, Describe members = nullptr) noexcept;
   ~KnownType();
   KnownType(const KnownType&) = delete;
 
   const perdura_type& type() const { return type_; }
+  /// What is known of it beside the record; nullptr: nothing.
+  Describe members() const { return members_; }
   const KnownType* next() const { return next_; }
 
  private:
   const perdura_type& type_;
+  const Describe members_;
   KnownType* next_ = nullptr;
   KnownType* before_ = nullptr;
 };

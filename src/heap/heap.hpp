@@ -107,6 +107,7 @@ class Heap : public commit::EpochGuest {
   /// such is found in a few attempts.
   Result<void*> allocate_apart(detail::Mutator& mutator, u64 size);
   void set_scatter(const track::Scatter* scatter) { scatter_ = scatter; }
+  bool has_aliases() const { return scatter_ != nullptr; }
 
   /// Zeroed, of a type with a record: `count` objects, or one of `bytes` bytes that ends with a
   /// flexible array. kTypeMismatch when the store knows another layout of the type.
@@ -138,6 +139,8 @@ class Heap : public commit::EpochGuest {
   /// threads; it must not throw.
   using BeforeStores = std::function<void(std::byte* address, u64 length)>;
   Status relocate(detail::Mutator& mutator, const BeforeStores& before_stores);
+  /// kAddressTaken when a block has no type. After load_typed().
+  Status require_types() const;
 
   struct Usable {
     u64 bytes;
@@ -244,7 +247,6 @@ class Heap : public commit::EpochGuest {
                                  bool flexible);
   void deallocate_in_slab(detail::Mutator& mutator, Block first, u16 tag);
   std::string check_types(u64& count) const;
-  Status require_types() const;
   template <class Move>
   void move_words(std::span<const u64> runs, const BeforeStores& before_stores,
                   const Move& move) const;

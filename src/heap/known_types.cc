@@ -14,7 +14,8 @@ constinit detail::KnownType* first = nullptr;
 
 namespace detail {
 
-KnownType::KnownType(const perdura_type& type) noexcept : type_(type) {
+KnownType::KnownType(const perdura_type& type, Describe members) noexcept
+    : type_(type), members_(members) {
   std::lock_guard lock(process_mutex(ProcessMutex::kKnownTypes));
   next_ = first;
   if (first != nullptr) first->before_ = this;
@@ -28,6 +29,13 @@ KnownType::~KnownType() {
 }
 
 }  // namespace detail
+
+detail::Describe heap::members_of(const perdura_type& type) {
+  std::lock_guard lock(process_mutex(ProcessMutex::kKnownTypes));
+  for (const detail::KnownType* each = first; each != nullptr; each = each->next())
+    if (&each->type() == &type && each->members() != nullptr) return each->members();
+  return nullptr;
+}
 
 void heap::for_each_known_type(const std::function<void(const perdura_type&)>& visit) {
   std::lock_guard lock(process_mutex(ProcessMutex::kKnownTypes));

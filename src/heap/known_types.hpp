@@ -11,4 +11,7 @@ namespace perdura::heap {
 /// While no module with records is loaded or unloaded.
 void for_each_known_type(const std::function<void(const perdura_type&)>& visit);
 
+/// What the compiler knows of the type that the record is of; nullptr: nothing.
+detail::Describe members_of(const perdura_type& type);
+
 }  // namespace perdura::heap

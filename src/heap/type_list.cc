@@ -140,10 +140,19 @@ u32 TypeList::find_name(std::string_view name) const {
 
 Failure TypeList::other_layout(const Layout& stored, const Layout& wanted) const {
   return Failure{Code::kTypeMismatch,
-                 "the type '" + wanted.name + "' has another layout than in '" +
+                 "the type '" + readable_name(wanted.name) + "' has another layout than in '" +
                      blocks_.store_name() + "'; in the store: " + stored.text +
                      "; in this program: " + wanted.text +
                      "; give the new layout another name and convert, or restore the old one"};
+}
+
+Failure TypeList::other_members(const Layout& stored, const Layout& wanted) const {
+  return Failure{Code::kTypeMismatch,
+                 "the " + readable_name(wanted.name) + " are others than in '" + blocks_.store_name() +
+                     "'; in the store: " + readable(stored.text) +
+                     "; in this program: " + readable(wanted.text) +
+                     "; convert its objects with Store::migrate or Store::evolve, or restore the "
+                     "old members"};
 }
 
 // 0: the store does not know it.
@@ -159,9 +168,49 @@ Status TypeList::expect(const perdura_type& type) {
   return guarded([&]() -> Status {
     std::lock_guard lock(mutex_);
     if (numbers_.contains(&type)) return {};
+    if (const detail::Describe members = members_of(type); members != nullptr) {
+      const Result<std::vector<Layout>> unknown = compare_members(members());
+      if (!unknown) return unknown.failure();
+    }
     PERDURA_ASSIGN(const Layout layout, Layout::of(type));
     PERDURA_ASSIGN(const u32 number, known_number(layout));
     if (number != 0) numbers_.emplace(&type, number);
+    return {};
+  });
+}
+
+Result<std::vector<Layout>> TypeList::compare_members(const detail::TypeDescription& type) {
+  PERDURA_TRY(load_list());
+  std::vector<Layout> unknown;
+  Status status;
+  for_each_class(type, [&](const detail::TypeDescription& each) {
+    if (!status) return;
+    Layout entry = members_entry(each);
+    const u32 number = find_name(entry.name);
+    if (number == 0) unknown.push_back(std::move(entry));
+    else if (layouts_[number - 1].text != entry.text)
+      status = other_members(layouts_[number - 1], entry);
+  });
+  PERDURA_TRY(status);
+  return unknown;
+}
+
+Status TypeList::expect_members(const detail::TypeDescription& type) {
+  return guarded([&]() -> Status {
+    std::lock_guard lock(mutex_);
+    if (known_members_.contains(&type)) return {};
+    const Result<std::vector<Layout>> unknown = compare_members(type);
+    return unknown ? Status() : Status(unknown.failure());
+  });
+}
+
+Status TypeList::learn_members(Mutator& mutator, const detail::TypeDescription& type) {
+  return guarded([&]() -> Status {
+    std::lock_guard lock(mutex_);
+    if (known_members_.contains(&type)) return {};
+    PERDURA_ASSIGN(const std::vector<Layout> unknown, compare_members(type));
+    for (const Layout& entry : unknown) PERDURA_TRY(learn(mutator, entry));
+    known_members_.insert(&type);
     return {};
   });
 }
@@ -194,6 +243,10 @@ Result<u32> TypeList::number_of(Mutator& mutator, const perdura_type& type) {
   std::lock_guard lock(mutex_);
   if (const auto known = numbers_.find(&type); known != numbers_.end()) return known->second;
   PERDURA_ASSIGN(const Layout layout, Layout::of(type));
+  if (const detail::Describe members = members_of(type); members != nullptr) {
+    PERDURA_ASSIGN(const std::vector<Layout> unknown, compare_members(members()));
+    for (const Layout& entry : unknown) PERDURA_TRY(learn(mutator, entry));
+  }
   PERDURA_ASSIGN(const u32 number, learn(mutator, layout));
   numbers_.emplace(&type, number);
   return number;
@@ -202,6 +255,66 @@ Result<u32> TypeList::number_of(Mutator& mutator, const perdura_type& type) {
 Result<u32> TypeList::number_of(Mutator& mutator, const Layout& layout) {
   std::lock_guard lock(mutex_);
   return learn(mutator, layout);
+}
+
+Result<u32> TypeList::number_named(std::string_view name) {
+  std::lock_guard lock(mutex_);
+  PERDURA_TRY(load_list());
+  return find_name(name);
+}
+
+// "~Node", "!Node", …: such a name is no type's. A layout that a migration left there before it
+// failed is taken again.
+Result<u32> TypeList::number_of_spare(Mutator& mutator, const Layout& layout) {
+  constexpr std::string_view kMarks = "~!#$%&*+-/:;<=>?@^|";
+  std::lock_guard lock(mutex_);
+  PERDURA_TRY(load_list());
+  Layout spare = layout;
+  for (size_t i = 0; i < kMarks.size() * kMarks.size(); ++i) {
+    spare.name = layout.name;
+    spare.name.front() = kMarks[i % kMarks.size()];
+    if (const size_t second = i / kMarks.size(); second != 0) {
+      if (spare.name.size() < 2) break;
+      spare.name[1] = kMarks[second];
+    }
+    spare.fingerprint = spare.compute_fingerprint();
+    const u32 number = find_name(spare.name);
+    if (number == 0) return learn(mutator, spare);
+    const Layout& known = layouts_[number - 1];
+    if (known.fingerprint == spare.fingerprint && known.text == spare.text) return number;
+  }
+  return Failure{Code::kNoSpace, "the type '" + layout.name + "' of '" + blocks_.store_name() +
+                                     "' has had too many layouts; give it another name"};
+}
+
+void TypeList::exchange_names(Mutator& mutator, u32 a, u32 b) noexcept {
+  std::lock_guard lock(mutex_);
+  Layout& first = layouts_[a - 1];
+  Layout& second = layouts_[b - 1];
+  PERDURA_ASSERT(first.name.size() == second.name.size());
+  auto first_name = names_.extract(first.name);
+  auto second_name = names_.extract(second.name);
+  first.name.swap(second.name);
+  first_name.key() = second.name;
+  second_name.key() = first.name;
+  first_name.mapped() = b;
+  second_name.mapped() = a;
+  names_.insert(std::move(first_name));
+  names_.insert(std::move(second_name));
+  for (Layout* const layout : {&first, &second}) layout->fingerprint = layout->compute_fingerprint();
+  for_each_node([&](u64 at) {
+    TypeNode& node = const_cast<TypeNode&>(node_at(at));
+    if (node.number != a && node.number != b) return;
+    const Layout& layout = layouts_[node.number - 1];
+    detail::report(mutator, &node, node_bytes(node));
+    node.fingerprint = layout.fingerprint;
+    std::memcpy(reinterpret_cast<std::byte*>(&node) + node_bytes(node) - node.text_length -
+                    node.name_length,
+                layout.name.data(), node.name_length);
+  });
+  // Who asks for them finds other numbers.
+  numbers_.clear();
+  known_members_.clear();
 }
 
 Result<u32> TypeList::learn(Mutator& mutator, const Layout& layout) {

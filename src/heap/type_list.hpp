@@ -7,10 +7,12 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "heap/block_map.hpp"
 #include "heap/layout.hpp"
+#include "heap/members.hpp"
 
 namespace perdura::heap {
 
@@ -39,9 +41,22 @@ class TypeList {
   Result<u32> number_of(detail::Mutator& mutator, const Layout& layout);
   /// kTypeMismatch when the store knows another layout of the type.
   Status expect(const perdura_type& type);
+  /// The same of what a type is made of, its members and theirs, as far as the store knows it.
+  Status expect_members(const detail::TypeDescription& type);
+  /// And the store learns what it does not know. Inside an operation of the mutator.
+  Status learn_members(detail::Mutator& mutator, const detail::TypeDescription& type);
   /// The same of all types that the program is known to have: it takes objects of the store for
   /// what its own records say. Of several records of one name one is enough.
   Status expect_known();
+
+  // --- types that change their layout (Migration), while nobody else uses the heap. Inside an
+  // operation of the mutator.
+  /// The number of the type of this name, 0: the store does not know it.
+  Result<u32> number_named(std::string_view name);
+  /// The number of this layout under a name that is nobody's, as long as the one that it has.
+  Result<u32> number_of_spare(detail::Mutator& mutator, const Layout& layout);
+  /// Types with names of one length have each other's from now on.
+  void exchange_names(detail::Mutator& mutator, u32 a, u32 b) noexcept;
 
   /// visit(offset) of each node of a list that is loaded, while it gets no more.
   template <class Visit>
@@ -54,6 +69,7 @@ class TypeList {
     return *reinterpret_cast<const format::TypeNode*>(blocks_.region().base() + offset);
   }
   Failure other_layout(const Layout& stored, const Layout& wanted) const;
+  Failure other_members(const Layout& stored, const Layout& wanted) const;
 
   // With mutex_ held.
   Status load_list();
@@ -61,6 +77,8 @@ class TypeList {
   Result<u32> known_number(const Layout& layout);
   Result<u32> learn(detail::Mutator& mutator, const Layout& layout);
   Status add(detail::Mutator& mutator, const Layout& type, u32 number);
+  /// The entries of it that the store does not know.
+  Result<std::vector<Layout>> compare_members(const detail::TypeDescription& type);
 
   Heap& heap_;
   const BlockMap& blocks_;
@@ -69,6 +87,7 @@ class TypeList {
   std::deque<Layout> layouts_;                       ///< by number - 1
   std::unordered_map<std::string_view, u32> names_;  ///< of layouts_, to numbers
   std::unordered_map<const perdura_type*, u32> numbers_;
+  std::unordered_set<const detail::TypeDescription*> known_members_;
 };
 
 }  // namespace perdura::heap

@@ -5,6 +5,7 @@
 
 #include "heap/container_view.hpp"
 #include "heap/heap.hpp"
+#include "heap/members.hpp"
 #include "store/inspection.hpp"
 
 namespace perdura::store {
@@ -65,7 +66,7 @@ Status Inspection::read_heap(RegionDescription& description) {
     PERDURA_TRY(content);
     PERDURA_TRY(read_roots(heap, *region, description));
     PERDURA_ASSIGN(const auto types, heap.types().read());
-    for (const heap::Layout& type : types) description.types.push_back({type.name, type.text});
+    for (const heap::Layout& type : types) description.types.push_back({heap::readable_name(type.name), heap::readable(type.text)});
     PERDURA_ASSIGN(const auto container, heap::ContainerView::find(heap, *region));
     if (container) describe_container(*container, description.container.emplace());
   } catch (const Error& error) {

@@ -7,6 +7,7 @@
 #include "base/checksum.hpp"
 #include "format/container_format.hpp"
 #include "format/transaction_format.hpp"
+#include "heap/migration.hpp"
 #include "store/runtime.hpp"
 #include "store/transaction_blocks.hpp"
 #include "store/versions.hpp"
@@ -221,6 +222,27 @@ void* Store::allocate_flexible(const perdura_type& type, std::size_t bytes) {
 void Store::expect_type(const perdura_type& type) {
   value_or_throw(runtime().usable());
   value_or_throw(runtime().heap().types().expect(type));
+}
+
+void Store::expect_members(const detail::TypeDescription& type) {
+  value_or_throw(runtime().usable());
+  value_or_throw(runtime().heap().types().expect_members(type));
+}
+
+std::uint64_t Store::migrate_all(std::span<const Conversion> conversions) {
+  detail::Mutator& mutator = this->mutator();
+  refuse_in_transaction(mutator, "migrate");
+  value_or_throw(runtime().usable());
+  const InOperation operation(mutator);
+  heap::Migration migration(runtime().heap(), mutator);
+  return value_or_throw(migration.run(conversions));
+}
+
+void Store::learn_members(const detail::TypeDescription& type) {
+  detail::Mutator& mutator = this->mutator();
+  if (runtime().read_only() || mutator.in_transaction) return;
+  const InOperation operation(mutator);
+  value_or_throw(runtime().heap().types().learn_members(mutator, type));
 }
 
 void Store::deallocate(void* block) { deallocate_by(mutator(), block); }

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <tuple>
 #include <typeinfo>
 #include <utility>
@@ -44,8 +45,22 @@ std::uint64_t deep_fingerprint() {
   return Contents<T>::join(own_fingerprint<T>());
 }
 
+struct TypeDescription;
+template <class T>
+const TypeDescription& describe();
+
 template <class... Parts>
 struct Contained {
+  /// What describes each of them.
+  static std::span<const TypeDescription& (*const)()> parts() {
+    if constexpr (sizeof...(Parts) == 0) {
+      return {};
+    } else {
+      static constexpr std::array<const TypeDescription& (*)(), sizeof...(Parts)> all{
+          &describe<Parts>...};
+      return all;
+    }
+  }
   static constexpr bool kElsewhere = (Contents<Parts>::kElsewhere || ...);
   static std::uint64_t join(std::uint64_t own) {
     ((own = joined_fingerprint(own, deep_fingerprint<Parts>())), ...);
@@ -55,7 +70,8 @@ struct Contained {
 
 /// Of a container, whose elements lie elsewhere.
 template <class Element>
-struct ContainedElsewhere {
+struct ContainedElsewhere : private Contained<Element> {
+  using Contained<Element>::parts;
   static constexpr bool kElsewhere = true;
   static std::uint64_t join(std::uint64_t own) {
     return joined_fingerprint(own, deep_fingerprint<Element>());

@@ -1,0 +1,145 @@
+// Objects of a type that had other members before: how each is made of what it was, and where
+// pointers into it lead then.
+#pragma once
+
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <new>
+#include <span>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include <perdura/detail/description.hpp>
+
+namespace perdura::detail {
+
+/// Of a type, for the heap.
+struct Conversion {
+  const perdura_type* former;
+  const perdura_type* now;  ///< the store knows both by the name of this one
+  const TypeDescription* former_members;  ///< nullptr: only the records are compared
+  const TypeDescription* now_members;
+  std::uint64_t root_fingerprint;  ///< of roots that are such objects; 0: none have one
+  /// Make an object, in zeroed memory, of one that was. What it throws ends the conversion.
+  void (*convert)(void* function, const void* was, void* object);
+  void* function;
+};
+
+// --- members that have the same names ------------------------------------------------------------
+
+template <class Old, class New>
+void evolve_value(const Old& was, New& object);
+
+/// Arrays get longer, not shorter.
+template <class Old, class New>
+inline constexpr bool kEvolves = false;
+template <class Old, class New>
+inline constexpr bool kClassEvolves = HasMembers<Old> && HasMembers<New> &&
+                                      std::is_same_v<typename FormerOf<Old>::now, New>;
+template <class T>
+using ValueOf = typename Described<std::remove_cv_t<T>>::type;
+template <class Old, class New>
+  requires((std::is_arithmetic_v<Old> && std::is_arithmetic_v<New>) ||
+           (std::is_same_v<Old, New> && std::is_trivially_copyable_v<New>) ||
+           (std::is_pointer_v<Old> && std::is_pointer_v<New> &&
+            std::is_same_v<typename FormerOf<std::remove_cv_t<std::remove_pointer_t<Old>>>::now,
+                           std::remove_cv_t<std::remove_pointer_t<New>>>) ||
+           kClassEvolves<Old, New>)
+inline constexpr bool kEvolves<Old, New> = true;
+template <class Old, std::size_t kOld, class New, std::size_t kNew>
+  requires(kOld <= kNew && !std::is_same_v<Old[kOld], New[kNew]>)
+inline constexpr bool kEvolves<Old[kOld], New[kNew]> = kEvolves<ValueOf<Old>, ValueOf<New>>;
+
+/// The place of the member among Old's; their number where it is new.
+template <class Old, class New, std::size_t kNew>
+consteval std::size_t find_former_member() {
+  std::size_t at = 0;
+  while (at < member_names<Old>.size() && member_names<Old>[at] != member_names<New>[kNew]) ++at;
+  return at;
+}
+
+template <class Old, class New>
+void evolve_members(const Old& was, New& object) {
+  const auto old_members = visit_members<count_braces<Old>()>(
+      const_cast<Old&>(was), [](auto&... member) { return std::tie(member...); });
+  const auto members = visit_members<count_braces<New>()>(
+      object, [](auto&... member) { return std::tie(member...); });
+  [&]<std::size_t... kNew>(std::index_sequence<kNew...>) {
+    const auto one = [&]<std::size_t kThis>(std::integral_constant<std::size_t, kThis>) {
+      constexpr std::size_t from = find_former_member<Old, New, kThis>();
+      if constexpr (from < member_names<Old>.size())
+        evolve_value(std::get<from>(old_members), std::get<kThis>(members));
+    };
+    (one(std::integral_constant<std::size_t, kNew>{}), ...);
+  }(std::make_index_sequence<count_braces<New>()>{});
+}
+
+template <class Old, class New>
+void evolve_value(const Old& was, New& object) {
+  using From = ValueOf<Old>;
+  using To = ValueOf<New>;
+  static_assert(kEvolves<From, To>,
+                "a member of this name has another type now, which it cannot be made of by itself: "
+                "convert with Store::migrate and a function");
+  if constexpr (!kEvolves<From, To>) {
+  } else if constexpr (std::is_array_v<To>) {
+    for (std::size_t i = 0; i < std::extent_v<From>; ++i) evolve_value(was[i], object[i]);
+  } else if constexpr (std::is_pointer_v<To> && !std::is_same_v<From, To>) {
+    // It leads to what was, until the heap has mended it.
+    object = reinterpret_cast<To>(const_cast<void*>(static_cast<const void*>(static_cast<From>(was))));
+  } else if constexpr (!std::is_same_v<From, To> && std::is_class_v<To>) {
+    evolve_members(was, object);
+  } else {
+    object = static_cast<To>(static_cast<const From&>(was));
+  }
+}
+
+/// In zeroed memory; members that are new are as their type makes them.
+template <class Old, class New, class Function>
+void convert_object(void* function, const void* was, void* place) {
+  static_assert(std::is_default_constructible_v<New>,
+                "an object that is converted is made of nothing first");
+  New* const object = ::new (place) New{};
+  (*static_cast<Function*>(function))(*static_cast<const Old*>(was), *object);
+}
+
+template <class Old, class New, class Function>
+Conversion conversion_of(Function& function) {
+  static_assert(std::is_same_v<typename FormerOf<Old>::now, New>,
+                "say of the former type which one it is now: template <> struct "
+                "perdura::FormerOf<Old> { using now = New; };");
+  static_assert(Recorded<Old> && Recorded<New>,
+                "of both types it must be known where their pointers are: by their members, which "
+                "aggregates have, or by PERDURA_TYPE");
+  Conversion made{&record_of<Old>(), &record_of<New>(), nullptr, nullptr, root_fingerprint<New>(),
+                  &convert_object<Old, New, Function>, &function};
+  if constexpr (HasMembers<Old> && HasMembers<New>) {
+    made.former_members = &describe<Old>();
+    made.now_members = &describe<New>();
+  }
+  return made;
+}
+
+}  // namespace perdura::detail
+
+namespace perdura {
+
+/// For Store::migrate of several types: how objects of New are made of what they were. The function
+/// must outlive the call.
+using detail::Conversion;
+template <class Old, class New, class Function>
+Conversion conversion(Function& function) {
+  return detail::conversion_of<Old, New>(function);
+}
+/// As Store::evolve does.
+template <class Old, class New>
+Conversion conversion() {
+  static auto function = &detail::evolve_members<Old, New>;
+  return detail::conversion_of<Old, New>(function);
+}
+
+}  // namespace perdura

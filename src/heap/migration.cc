@@ -1,0 +1,327 @@
+#include "heap/migration.hpp"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include <fmt/format.h>
+
+#include "heap/known_types.hpp"
+#include "heap/members.hpp"
+
+namespace perdura::heap {
+
+using detail::Conversion;
+using detail::MemberDescription;
+using detail::TypeDescription;
+
+namespace {
+
+/// Of a former type, under the name that the store knows.
+Result<Layout> former_layout(const Conversion& conversion) {
+  PERDURA_ASSIGN(Layout layout, Layout::of(*conversion.former));
+  layout.name = conversion.now->name;
+  layout.fingerprint = layout.compute_fingerprint();
+  return layout;
+}
+
+}  // namespace
+
+// Without success: what was made of the new layouts goes.
+Migration::~Migration() {
+  if (done_) return;
+  for (const Moved& moved : moved_)
+    if (Status freed = heap_.deallocate(mutator_, moved.now); !freed) return;
+}
+
+Result<u64> Migration::run(std::span<const Conversion> conversions) {
+  return guarded([&]() -> Result<u64> {
+    if (heap_.has_aliases())
+      return Failure{Code::kUnsupported, "objects of '" + heap_.blocks().store_name() +
+                                             "' cannot be converted, since it has aliases; copy "
+                                             "them to a store without"};
+    PERDURA_TRY(heap_.load_typed());
+    for (const Conversion& conversion : conversions) {
+      PERDURA_ASSIGN(const bool converts, look_at(conversion));
+      (void)converts;
+    }
+    if (types_.empty()) return u64{0};
+    PERDURA_TRY(heap_.require_types());
+    PERDURA_TRY(require_holders());
+    PERDURA_TRY(prepare_names());
+    PERDURA_TRY(make_objects());
+    PERDURA_TRY(mend(true));
+    // From here on nothing can fail.
+    if (const Status mended = mend(false); !mended) return mended.failure();
+    PERDURA_TRY(mend_roots());
+    for (const Renamed& each : renamed_)
+      heap_.types().exchange_names(mutator_, each.former, each.now);
+    done_ = true;
+    u64 count = 0;
+    for (const Moved& moved : moved_) {
+      PERDURA_TRY(heap_.deallocate(mutator_, moved.was));
+      count += moved.count;
+    }
+    return count;
+  });
+}
+
+// --- which types --------------------------------------------------------------------------------
+
+// Whether the store has the former layout. Neither layout is kTypeMismatch.
+Result<bool> Migration::look_at(const Conversion& conversion) {
+  TypeList& types = heap_.types();
+  PERDURA_ASSIGN(const Layout former, former_layout(conversion));
+  PERDURA_ASSIGN(Layout now, Layout::of(*conversion.now));
+  PERDURA_ASSIGN(const u32 number, types.number_named(now.name));
+  const auto is_stored = [&](const Layout& layout) {
+    return number == 0 || types.layouts()[number - 1].fingerprint == layout.fingerprint;
+  };
+  bool is_former = is_stored(former);
+  bool is_now = is_stored(now);
+  const size_t entries_before = entries_.size();
+  if (conversion.now_members != nullptr) {
+    std::vector<std::pair<Layout, Layout>> classes;  // as they were and are
+    for_each_class(*conversion.now_members, [&](const TypeDescription& each) {
+      classes.emplace_back(Layout{}, members_entry(each));
+    });
+    for_each_class(*conversion.former_members, [&](const TypeDescription& each) {
+      Layout entry = members_entry(each);
+      for (auto& [was, is] : classes)
+        if (is.name == entry.name) was = std::move(entry);
+    });
+    for (auto& [was, is] : classes) {
+      PERDURA_ASSIGN(const u32 known, types.number_named(is.name));
+      if (known == 0) continue;
+      const std::string& stored = types.layouts()[known - 1].text;
+      is_now = is_now && stored == is.text;
+      if (was.name.empty()) continue;  // the former type had none of these
+      is_former = is_former && stored == was.text;
+      if (stored == was.text && was.text != is.text) entries_.push_back(std::move(is));
+    }
+  }
+  if (is_now && !(is_former && !entries_.empty() && entries_before != entries_.size())) {
+    entries_.resize(entries_before);
+    return false;
+  }
+  if (!is_former && conversion.now_members != nullptr) {
+    const Layout was = members_entry(*conversion.former_members);
+    const Layout is = members_entry(*conversion.now_members);
+    PERDURA_ASSIGN(const u32 known, types.number_named(is.name));
+    return Failure{
+        Code::kTypeMismatch,
+        fmt::format("'{}' in '{}', or a type that it has members of, has neither the former nor "
+                    "the new layout; in the store: {}; the former type has: {}; the new one: {}",
+                    readable_name(now.name), heap_.blocks().store_name(),
+                    known != 0 ? readable(types.layouts()[known - 1].text) : "unknown members",
+                    readable(was.text), readable(is.text))};
+  }
+  if (!is_former)
+    return Failure{Code::kTypeMismatch,
+                   fmt::format("'{}' in '{}' has neither the former nor the new layout; in the "
+                               "store: {}; the former type has: {}; the new one: {}",
+                               readable_name(now.name), heap_.blocks().store_name(),
+                               number != 0 ? types.layouts()[number - 1].text : "other members",
+                               former.text, now.text)};
+  types_.push_back({&conversion, number, number, std::move(now)});
+  return true;
+}
+
+bool Migration::converts(std::string_view class_name) const {
+  return std::any_of(types_.begin(), types_.end(), [&](const Type& type) {
+    return type.conversion->now_members != nullptr &&
+           type.conversion->now_members->name == class_name;
+  });
+}
+
+// Objects that have another one as a member, whose layout changes, are to be converted with it.
+Status Migration::require_holders() const {
+  std::unordered_set<u32> used;
+  heap_.blocks().for_each_block(
+      [&](const std::byte*, u64, u16 tag) { used.insert(tag / 2); });
+  const std::deque<Layout>& layouts = heap_.types().layouts();
+  const auto holds_changed = [&](const Layout& entry) -> const Layout* {
+    for (const Layout& changed : entries_)
+      if (entry.name != changed.name && has_member_of(entry, changed)) return &changed;
+    return nullptr;
+  };
+  for (const Layout& entry : layouts) {
+    if (!is_members_entry(entry)) continue;
+    const std::string name = class_of_entry(entry);
+    if (converts(name)) continue;
+    // A type that the program does not convert, and that has objects.
+    PERDURA_ASSIGN(const u32 number, heap_.types().number_named(name));
+    if (number == 0 || !used.contains(number)) continue;
+    if (const Layout* const changed = holds_changed(entry); changed != nullptr)
+      return Failure{
+          Code::kInvalidArgument,
+          fmt::format("objects of '{}' in '{}' have members of '{}', which gets another layout: "
+                      "convert both in one call of Store::migrate",
+                      readable_name(name), heap_.blocks().store_name(),
+                      readable_name(class_of_entry(*changed)))};
+  }
+  // A type of which objects are left as they were.
+  for (const Layout& changed : entries_) {
+    const std::string name = class_of_entry(changed);
+    PERDURA_ASSIGN(const u32 number, heap_.types().number_named(name));
+    if (number != 0 && used.contains(number) && !converts(name))
+      return Failure{Code::kInvalidArgument,
+                     fmt::format("objects of '{}' in '{}' get another layout as well: convert them "
+                                 "in the same call of Store::migrate",
+                                 readable_name(name), heap_.blocks().store_name())};
+  }
+  return {};
+}
+
+// The new layouts, under names that nobody has.
+Status Migration::prepare_names() {
+  TypeList& types = heap_.types();
+  const auto prepare = [&](const Layout& now, u32 former) -> Result<u32> {
+    PERDURA_ASSIGN(const u32 spare, types.number_of_spare(mutator_, now));
+    renamed_.push_back({former, spare});
+    return spare;
+  };
+  for (Type& type : types_) {
+    if (type.former_number == 0 ||
+        types.layouts()[type.former_number - 1].fingerprint == type.now.fingerprint)
+      continue;
+    PERDURA_ASSIGN(type.number, prepare(type.now, type.former_number));
+  }
+  std::unordered_set<std::string> seen;
+  for (const Layout& entry : entries_) {
+    if (!seen.insert(entry.name).second) continue;
+    PERDURA_ASSIGN(const u32 former, types.number_named(entry.name));
+    const Result<u32> made = prepare(entry, former);
+    if (!made) return made.failure();
+  }
+  return {};
+}
+
+// --- objects -------------------------------------------------------------------------------------
+
+Status Migration::make_objects() {
+  struct Found {
+    std::byte* place;
+    u64 bytes;
+    u16 tag;
+  };
+  std::vector<Found> found;
+  heap_.blocks().for_each_block([&](const std::byte* place, u64 bytes, u16 tag) {
+    if (std::any_of(types_.begin(), types_.end(), [&](const Type& type) {
+          return type.former_number != 0 && type.former_number == tag / 2;
+        }))
+      found.push_back({const_cast<std::byte*>(place), bytes, tag});
+  });
+  std::sort(found.begin(), found.end(),
+            [](const Found& a, const Found& b) { return a.place < b.place; });
+  moved_.reserve(found.size());
+  for (const Found& each : found) {
+    const Type& type = *std::find_if(types_.begin(), types_.end(), [&](const Type& one) {
+      return one.former_number == each.tag / 2;
+    });
+    if ((each.tag & 1) != 0)
+      return Failure{Code::kUnsupported,
+                     fmt::format("an object of '{}' ends with a flexible array: such objects are "
+                                 "converted one by one, by the program",
+                                 readable_name(type.now.name))};
+    const perdura_type& former = *type.conversion->former;
+    const u64 count = each.bytes / former.size;
+    PERDURA_ASSIGN(void* const made,
+                   heap_.allocate_tagged(mutator_, static_cast<u16>(2 * type.number),
+                                         count * type.now.size, type.now.alignment));
+    moved_.push_back({each.place, static_cast<std::byte*>(made), count, &type});
+    for (u64 i = 0; i < count; ++i)
+      type.conversion->convert(type.conversion->function, each.place + i * former.size,
+                               static_cast<std::byte*>(made) + i * type.now.size);
+  }
+  return {};
+}
+
+// The block that has this address, among those that were.
+const Migration::Moved* Migration::moved_at(u64 address) const {
+  auto after = std::upper_bound(moved_.begin(), moved_.end(), address, [](u64 at, const Moved& each) {
+    return at < reinterpret_cast<std::uintptr_t>(each.was);
+  });
+  if (after == moved_.begin()) return nullptr;
+  const Moved& before = *--after;
+  const u64 offset = address - reinterpret_cast<std::uintptr_t>(before.was);
+  return offset < before.count * before.type->conversion->former->size ? &before : nullptr;
+}
+
+// In the new block, of what was at an offset of the old one.
+Result<u64> Migration::place_now(const Moved& moved, u64 offset) const {
+  const Conversion& conversion = *moved.type->conversion;
+  const u64 index = offset / conversion.former->size;
+  const u64 within = offset % conversion.former->size;
+  const u64 object = index * conversion.now->size;
+  if (within == 0) return object;
+  if (conversion.now_members != nullptr)
+    for (const MemberDescription& was : conversion.former_members->members)
+      for (const MemberDescription& is : conversion.now_members->members)
+        if (was.name == is.name && within >= was.offset &&
+            within - was.offset < std::min(was.type().size, is.type().size))
+          return object + is.offset + (within - was.offset);
+  return Failure{Code::kInvalidArgument,
+                 fmt::format("a pointer leads to byte {} of an object of '{}' in '{}', which is in "
+                             "no member that both layouts have",
+                             within, readable_name(moved.type->now.name),
+                             heap_.blocks().store_name())};
+}
+
+// --- pointers ------------------------------------------------------------------------------------
+
+Status Migration::mend_word(u64* word, bool maybe, bool check) {
+  const Moved* const moved = moved_at(*word);
+  if (moved == nullptr) return {};
+  Result<u64> place = place_now(*moved, *word - reinterpret_cast<std::uintptr_t>(moved->was));
+  if (!place && maybe) return {};  // it may be none
+  if (!place) return std::move(place).failure();
+  if (check) return {};
+  detail::report(mutator_, word, sizeof *word);
+  *word = reinterpret_cast<std::uintptr_t>(moved->now) + *place;
+  return {};
+}
+
+// In all blocks but those that go. With `check` nothing is changed.
+Status Migration::mend(bool check) {
+  const Layouts layouts(heap_.types().layouts());
+  Status status;
+  heap_.blocks().for_each_block([&](const std::byte* place, u64 bytes, u16 tag) {
+    const Layout* const layout = layouts.of(tag);
+    if (!status || layout == nullptr || !layout->has_pointers()) return;
+    const Moved* const moved = moved_at(reinterpret_cast<std::uintptr_t>(place));
+    if (moved != nullptr && moved->was == place) return;
+    layout->for_each_pointer(const_cast<std::byte*>(place), bytes, (tag & 1) != 0,
+                             [&](u64* word, bool maybe) {
+                               if (!status) return;
+                               status = mend_word(word, maybe, check);
+                             });
+  });
+  if (!status || !check) return status;
+  for (const Roots::Root& root : heap_.roots().all()) {
+    const auto address = reinterpret_cast<std::uintptr_t>(root.object);
+    const Moved* const moved = moved_at(address);
+    if (moved == nullptr) continue;
+    if (Result<u64> place = place_now(*moved, address - reinterpret_cast<std::uintptr_t>(moved->was));
+        !place)
+      return std::move(place).failure();
+  }
+  return {};
+}
+
+// A root's type is compared again when it is found.
+Status Migration::mend_roots() {
+  for (const Roots::Root& root : heap_.roots().all()) {
+    const auto address = reinterpret_cast<std::uintptr_t>(root.object);
+    const Moved* const moved = moved_at(address);
+    if (moved == nullptr) continue;
+    const u64 offset = address - reinterpret_cast<std::uintptr_t>(moved->was);
+    PERDURA_ASSIGN(const u64 place, place_now(*moved, offset));
+    const bool is_object = offset == 0 && root.fingerprint != 0;
+    PERDURA_TRY(heap_.roots().set(
+        mutator_, root.name, moved->now + place,
+        is_object ? moved->type->conversion->root_fingerprint : root.fingerprint));
+  }
+  return {};
+}
+
+}  // namespace perdura::heap
