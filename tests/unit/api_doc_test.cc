@@ -360,6 +360,18 @@ TEST_F(ApiDoc, ARootThatIsRemovedLeavesItsObject) {
     expect_error([&] { store.set_root(name, &store); }, Code::kInvalidArgument, "255");
 }
 
+TEST_F(ApiDoc, ARootOfANumberStaysWhereItIs) {
+  Store store = open();
+  store.root<u64>("number") = 7;
+  Options elsewhere = options();
+  elsewhere.region_address =
+      reinterpret_cast<u64>(store.runtime().region().base()) + 4 * elsewhere.region_limit_bytes;
+  store.close();
+  expect_error([&] { Store::open(folder_.path("state.pd"), elsewhere); }, Code::kAddressTaken,
+               "no type record");
+  EXPECT_EQ(open().root<u64>("number"), 7u);
+}
+
 // Records of one name, as builds of a program before and after a change have them.
 TEST_F(ApiDoc, ARecordTellsWherePointersAreAndNothingElse) {
   struct Node {
