@@ -251,6 +251,27 @@ TEST_P(Sandbox, OfAContainerIsSaidWithWhatToAllow) {
             "");
 }
 
+// Whose memory takes no system call's stores either, though they are in no version.
+TEST_P(Sandbox, IsSaidToReaders) {
+  EXPECT_EQ(in_child([&] { return use(path()); }), "");
+  EXPECT_EQ(in_child([&]() -> std::string {
+              const Stderr stderr_of_child;
+              forbid({SYS_userfaultfd}, GetParam());
+              forbid_userfault_device();
+              Options reading = small();
+              reading.read_only = true;
+              Store store = Store::open(path(), reading);
+              auto& numbers = store.root<vector<u64>>("numbers");
+              const int zeros = ::open("/dev/zero", O_RDONLY | O_CLOEXEC);
+              if (::read(zeros, &numbers[100'000], 100) != -1 || errno != EFAULT)
+                return "read(2) does not fail";
+              const std::string said = stderr_of_child.said();
+              if (lines_of(said) != 1) return "said: " + said;
+              return lacks(said, {"state.pd", "'protect'", "fail with EFAULT"});
+            }),
+            "");
+}
+
 // Reports need neither, and so nothing is said of the tracker.
 TEST_P(Sandbox, IsNothingToReportedStores) {
   EXPECT_EQ(in_child([&]() -> std::string {
