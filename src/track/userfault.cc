@@ -171,7 +171,8 @@ Result<UniqueFd> open_userfault() {
   const long fd = ::syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | kUserModeOnly);
   if (fd >= 0) return UniqueFd(static_cast<int>(fd));
   const int error_number = errno;
-  if (lacks_descriptors(error_number)) return system_failure(error_number, "cannot have userfaultfd");
+  if (lacks_descriptors(error_number))
+    return system_failure(error_number, "cannot have userfaultfd");
   UniqueFd device(::open("/dev/userfaultfd", O_RDWR | O_CLOEXEC));
   if (device) {
     const int from_device = ::ioctl(device.get(), _IO(0xAA, 0x00), O_CLOEXEC | O_NONBLOCK);
@@ -232,7 +233,8 @@ Status Userfault::self_test(int userfault, int pagemap, Memory memory) {
   if (memory != Memory::kPrivate) return {};
 
   const UniqueFd file(::memfd_create("perdura", MFD_CLOEXEC));
-  if (!file && lacks_descriptors(errno)) return system_failure(errno, "cannot have a file in memory");
+  if (!file && lacks_descriptors(errno))
+    return system_failure(errno, "cannot have a file in memory");
   if (!file || ::ftruncate(file.get(), 3 * kPageBytes) != 0)
     return userfault_unsupported("there is no memory for a file");
   PERDURA_ASSIGN(const Mapping view, map_pages(3, MAP_PRIVATE, file.get()));

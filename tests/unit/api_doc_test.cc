@@ -225,8 +225,8 @@ bool stand_still(const std::vector<std::atomic<pid_t>>& threads, const std::atom
   return ended == 0;
 }
 
-// A checkpoint waits for the thread that is inside, which waits for the lock of whoever waits for the
-// checkpoint: by an operation of its own, or since it takes the checkpoint.
+// A checkpoint waits for the thread that is inside, which waits for the lock of whoever waits for
+// the checkpoint: by an operation of its own, or since it takes the checkpoint.
 TEST_F(ApiDoc, ALockTakenInsideAnOperationIsNotHeldByWhoWaitsForACheckpoint) {
   for (const bool takes_it : {true, false}) {
     EXPECT_EQ(in_child([&]() -> std::string {

@@ -2,8 +2,9 @@
 // way and says so, or is refused with a sentence that names the remedy: the sandbox of a container,
 // another user, an overlay file system, memory file systems, low limits, file systems that are not
 // to be written, no /proc.
-// Method: a child makes the condition for itself, with system calls alone, and uses a store; what it
-// says on stderr is collected. What this machine does not let a process make is skipped and says why.
+// Method: a child makes the condition for itself, with system calls alone, and uses a store; what
+// it says on stderr is collected. What this machine does not let a process make is skipped and says
+// why.
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
@@ -85,7 +86,8 @@ std::string lacks(const std::string& text, std::initializer_list<const char*> pa
   return "";
 }
 
-/// A store is made, changed by more than fits a log segment, and opened again. What is wrong, or "".
+/// A store is made, changed by more than fits a log segment, and opened again. What is wrong, or
+/// "".
 std::string use(const std::string& uri, const Options& options = small()) {
   constexpr u64 kNumbers = 300'000;
   for (u64 round = 0; round < 3; ++round) {
@@ -132,11 +134,10 @@ void forbid(std::initializer_list<long> calls, int error_number) {
   filter.push_back(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)));
   size_t left = calls.size();
   for (const long call : calls)
-    filter.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<u32>(call),
-                              static_cast<u8>(left--), 0));
+    filter.push_back(
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<u32>(call), static_cast<u8>(left--), 0));
   filter.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
-  filter.push_back(BPF_STMT(BPF_RET | BPF_K,
-                            SECCOMP_RET_ERRNO | static_cast<u32>(error_number)));
+  filter.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<u32>(error_number)));
   sock_fprog program{static_cast<unsigned short>(filter.size()), filter.data()};
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
       ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
@@ -177,11 +178,11 @@ std::string enter_mount_namespace() {
 
 /// What begins so is no failure of a child, but says why it could do nothing.
 constexpr std::string_view kSkipped = "skipped: ";
-#define EXPECT_NOTHING_WRONG(expression)                                              \
-  do {                                                                                \
-    const std::string problem = expression;                                           \
-    if (problem.starts_with(kSkipped)) GTEST_SKIP() << problem;                       \
-    EXPECT_EQ(problem, "");                                                           \
+#define EXPECT_NOTHING_WRONG(expression)                        \
+  do {                                                          \
+    const std::string problem = expression;                     \
+    if (problem.starts_with(kSkipped)) GTEST_SKIP() << problem; \
+    EXPECT_EQ(problem, "");                                     \
   } while (false)
 
 std::string become_nobody() {
@@ -225,9 +226,9 @@ class Sandbox : public Environments, public testing::WithParamInterface<int> {};
 TEST_P(Sandbox, OfAContainerIsSaidWithWhatToAllow) {
   EXPECT_EQ(in_child([&]() -> std::string {
               const Stderr stderr_of_child;
-              forbid({SYS_userfaultfd, SYS_io_uring_setup, SYS_io_uring_enter,
-                      SYS_io_uring_register},
-                     GetParam());
+              forbid(
+                  {SYS_userfaultfd, SYS_io_uring_setup, SYS_io_uring_enter, SYS_io_uring_register},
+                  GetParam());
               forbid_userfault_device();
               if (std::string wrong = use(path()); !wrong.empty()) return wrong;
               Store store = Store::open(path("other.pd"), small());
@@ -287,9 +288,8 @@ TEST_P(Sandbox, IsNothingToReportedStores) {
             "");
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Sandbox, testing::Values(EPERM, ENOSYS), [](const auto& info) {
-  return info.param == EPERM ? "EPERM" : "ENOSYS";
-});
+INSTANTIATE_TEST_SUITE_P(All, Sandbox, testing::Values(EPERM, ENOSYS),
+                         [](const auto& info) { return info.param == EPERM ? "EPERM" : "ENOSYS"; });
 
 // --- users ---------------------------------------------------------------------------------------
 
@@ -330,8 +330,8 @@ TEST_F(Environments, AStoreOfSomebodyElseCanBeReadWhereItsFileCan) {
   EXPECT_NOTHING_WRONG(in_child([&]() -> std::string {
     if (std::string skipped = be_nobodys_program(); !skipped.empty()) return skipped;
     const std::string refused = refusal_of([&] { Store::open(path(), small()); });
-    if (std::string lack = lacks(refused, {code(Code::kInvalidArgument).c_str(), "state.pd",
-                                           "check the permissions"});
+    if (std::string lack = lacks(
+            refused, {code(Code::kInvalidArgument).c_str(), "state.pd", "check the permissions"});
         !lack.empty())
       return lack;
     Options reading = small();
@@ -343,8 +343,8 @@ TEST_F(Environments, AStoreOfSomebodyElseCanBeReadWhereItsFileCan) {
 
 // --- file systems --------------------------------------------------------------------------------
 
-// What a container's image has is below, what it writes above. A file of the image is copied up when
-// it is first opened to be written.
+// What a container's image has is below, what it writes above. A file of the image is copied up
+// when it is first opened to be written.
 TEST_F(Environments, AnOverlayIsAFileSystemLikeOthers) {
   for (const char* each : {"lower", "upper", "work", "merged"})
     std::filesystem::create_directory(path(each));
@@ -470,9 +470,8 @@ TEST_F(Environments, LittleAddressSpaceIsNamedWithBothRemedies) {
               const Stderr stderr_of_child;
               limit(RLIMIT_AS, 4 * kGiB);
               const std::string made = refusal_of([&] { Store::open(path("new.pd")); });
-              if (std::string lack =
-                      lacks(made, {code(Code::kNoMemory).c_str(), "smaller region_limit_bytes",
-                                   "ulimit -v"});
+              if (std::string lack = lacks(made, {code(Code::kNoMemory).c_str(),
+                                                  "smaller region_limit_bytes", "ulimit -v"});
                   !lack.empty())
                 return lack;
               // One that there is keeps its limit.
@@ -551,8 +550,8 @@ TEST_F(Environments, AFileThatMayNotGrowIsFull) {
                 ::signal(SIGXFSZ, is_ignored ? SIG_IGN : SIG_DFL);
                 limit(RLIMIT_FSIZE, std::filesystem::file_size(name));
                 const std::string refused = refusal_of([&] { (void)store.allocate(32 * kMiB); });
-                if (std::string lack = lacks(
-                        refused, {code(Code::kNoSpace).c_str(), name.c_str(), "ulimit -f"});
+                if (std::string lack =
+                        lacks(refused, {code(Code::kNoSpace).c_str(), name.c_str(), "ulimit -f"});
                     !lack.empty())
                   return lack;
                 store.root<u64>("number") = 8;

@@ -572,7 +572,8 @@ TEST(Limits, DefaultsAreTheDocuments) {
 
 // --- allocation ----------------------------------------------------------------------------------
 
-// A checkpoint between an allocation and the store that makes it known has the one without the other.
+// A checkpoint between an allocation and the store that makes it known has the one without the
+// other.
 TEST(Leaks, AreOfBlocksThatAVersionHasAndNothingLeadsTo) {
   const TempDir folder(TempDir::kMemory);
   u64 without_a_leak = 0;

@@ -153,8 +153,7 @@ TEST_F(OperationsDoc, AStoreTakesFewMappingsHoweverMuchChanges) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "sanitizers map more beside";
 #endif
-  for (const Tracking tracking :
-       {Tracking::kAutomatic, Tracking::kProtect, Tracking::kReported}) {
+  for (const Tracking tracking : {Tracking::kAutomatic, Tracking::kProtect, Tracking::kReported}) {
     SCOPED_TRACE(name_of(tracking));
     Options options = small();
     options.tracking = tracking;

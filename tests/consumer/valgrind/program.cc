@@ -1,5 +1,5 @@
-// Containers, transactions and a thread on stores of each engine, opened again, for Valgrind to watch.
-// With a third argument the program makes an error of its own, which must be found.
+// Containers, transactions and a thread on stores of each engine, opened again, for Valgrind to
+// watch. With a third argument the program makes an error of its own, which must be found.
 #include <perdura/perdura.hpp>
 
 #include <cstdio>
