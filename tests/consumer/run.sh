@@ -126,4 +126,7 @@ if [[ ${PERDURA_CAMPAIGNS-} == whole ]]; then
   read -ra flags < <(PKG_CONFIG_PATH=${library%/*}/pkgconfig pkg-config --cflags --libs perdura)
   "${CC:-cc}" -std=c11 "$here/pkg_config/program.c" "${flags[@]}" -o "$work/shared_pc"
   LD_LIBRARY_PATH=${library%/*} "$work/shared_pc" "$work/shared_pc.pd"
+  "${CXX:-c++}" -std=c++20 -shared -fPIC "$here/plugin/plugin.cc" "${flags[@]}" \
+    -o "$work/plugin.so"
+  LD_LIBRARY_PATH=${library%/*} LD_PRELOAD=$library "$work/loads_pc" "$work/loads_shared.pd"
 fi
