@@ -322,7 +322,9 @@ Status Runtime::choose_tracker() {
   for (const track::Kind& each : track::page_trackers()) {
     if (options_.capture == Capture::kBackground && !each.sees_first) continue;
     status = make_tracker(each);
-    if (status || status.failure().code != Code::kUnsupported) break;
+    if (status) break;
+    if (status.failure().code != Code::kUnsupported)
+      return of_tracker(name(), each, status.failure());
     if (refused.empty()) refused = status.failure().message;
   }
   if (status && !refused.empty()) say_fallback(name(), tracker_->kind(), refused);

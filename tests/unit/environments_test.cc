@@ -505,7 +505,7 @@ TEST_F(Environments, FewDescriptorsChangeNothingInSilence) {
         store.root<u64>("number") = 7;
         store.close();
       } catch (const Error& error) {
-        return lacks(error.what(), {"Too many open files", "ulimit -n"}).empty()
+        return lacks(error.what(), {name.c_str(), "Too many open files", "ulimit -n"}).empty()
                    ? "refused"
                    : std::string("without a remedy: ") + error.what();
       }
