@@ -1,4 +1,4 @@
-/* Perdura: a program's own memory, durable. The whole C API.
+/* Perdura: a program's own memory, durable. Stores in C; containers are in perdura/container.h.
  *
  * Functions that can fail return 0 or a negative perdura_code; perdura_last_error() then gives a
  * sentence that names the place and the remedy, valid until the thread's next failing call.

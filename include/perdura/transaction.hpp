@@ -202,8 +202,8 @@ auto atomically(Store& store, Body&& body) {
     } call{body, {}};
     detail::run_transaction(store,
                             {[](void* context, Transaction& tx) {
-                               auto& call = *static_cast<Call*>(context);
-                               call.value.emplace(call.body(tx));
+                               auto& mine = *static_cast<Call*>(context);
+                               mine.value.emplace(mine.body(tx));
                              },
                              [](void* context) { static_cast<Call*>(context)->value.reset(); }},
                             &call);

@@ -10,8 +10,10 @@
 #include <atomic>
 #include <cerrno>
 #include <condition_variable>
+#include <cstdio>
 #include <cstring>
 #include <mutex>
+#include <system_error>
 #include <vector>
 
 #include <perdura/detail/sanitizers.hpp>
@@ -66,6 +68,18 @@ class PlainQueue final : public WriteQueue {
   const std::string& path_;
 };
 
+// Nothing is wrong then, but checkpoints take longer than the disk needs. Once a process.
+void say_refused(const std::string& path, int error_number) {
+  static std::atomic<bool> said{false};
+  if (said.exchange(true)) return;
+  std::fprintf(stderr,
+               "perdura: '%s' is written by one call after the other, since io_uring is refused: "
+               "%s; checkpoints on a disk take longer with that; allow io_uring_setup, "
+               "io_uring_enter and io_uring_register in the sandbox (and see "
+               "kernel.io_uring_disabled), or open the store with io_uring=0\n",
+               path.c_str(), std::generic_category().message(error_number).c_str());
+}
+
 /// Transfers in flight on a ring of their own.
 class RingQueue final : public WriteQueue {
  public:
@@ -73,7 +87,9 @@ class RingQueue final : public WriteQueue {
   static std::unique_ptr<RingQueue> create(int fd, const std::string& path,
                                            std::atomic<bool>& abandoned) {
     std::unique_ptr<RingQueue> queue(new RingQueue(fd, path, abandoned));
-    if (io_uring_queue_init(kQueueDepth, &queue->ring_, 0) != 0) return nullptr;
+    const int error = io_uring_queue_init(kQueueDepth, &queue->ring_, 0);
+    if (error == -EPERM || error == -EACCES || error == -ENOSYS) say_refused(path, -error);
+    if (error != 0) return nullptr;
     queue->ready_ = true;
     return queue;
   }

@@ -70,7 +70,8 @@ Result<u64> Region::choose_address(u64 limit_bytes,
   }
   return Failure{Code::kNoMemory, "no free address range of " + std::to_string(limit_bytes) +
                                       " bytes is left for a region; set a smaller "
-                                      "region_limit_bytes, or region_address"};
+                                      "region_limit_bytes, or region_address, or raise the limit "
+                                      "of address space (ulimit -v)"};
 }
 
 // Reserves the recorded range, and makes what is backed accessible.

@@ -300,8 +300,8 @@ bool Runtime::may_take_reports() const {
 
 // kAutomatic takes the reports of a program all of which the compiler has made report, else the
 // first page tracker that this system has for this kind of mapping. What captures in the background
-// must see stores first. A reader has no versions to make, so one is as
-// good as another to it: the writer's may watch memory that was new, and not a view.
+// must see stores first. A reader has no versions to make, so it takes any: the writer's may watch
+// memory that was new, and not a view. But what system calls store to its memory fails alike.
 Status Runtime::choose_tracker() {
   const track::Kind& wanted = track::kind_of(options_.tracking);
   const bool any_page_tracker = read_only() && !wanted.is_reported;
@@ -322,10 +322,12 @@ Status Runtime::choose_tracker() {
   for (const track::Kind& each : track::page_trackers()) {
     if (options_.capture == Capture::kBackground && !each.sees_first) continue;
     status = make_tracker(each);
-    if (status || status.failure().code != Code::kUnsupported) break;
+    if (status) break;
+    if (status.failure().code != Code::kUnsupported)
+      return of_tracker(name(), each, status.failure());
     if (refused.empty()) refused = status.failure().message;
   }
-  if (status && !refused.empty() && !read_only()) say_fallback(name(), tracker_->kind(), refused);
+  if (status && !refused.empty()) say_fallback(name(), tracker_->kind(), refused);
   return status;
 }
 

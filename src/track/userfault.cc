@@ -142,6 +142,24 @@ constexpr u64 kHotPagesMin = 128;  // smaller units are not worth it
 constexpr u64 kSamplePages = 16;
 constexpr u64 kSampleStep = 37;  // pages
 
+// What the system has, though not now: no reason to be content with another tracker.
+bool lacks_descriptors(int error_number) {
+  return error_number == EMFILE || error_number == ENFILE;
+}
+
+Failure pagemap_failure() {
+  const int error_number = errno;
+  if (lacks_descriptors(error_number))
+    return system_failure(error_number, "cannot open /proc/self/pagemap");
+  Failure failure = userfault_unsupported("/proc/self/pagemap cannot be opened");
+  if (error_number == ENOENT) failure.message += " (mount /proc)";
+  if (error_number == EACCES)
+    failure.message +=
+        " (a program that has changed its user must call prctl(PR_SET_DUMPABLE, 1) before it opens "
+        "the store)";
+  return failure;
+}
+
 }  // namespace
 
 // Not system_failure: it would have the permissions of a file looked at.
@@ -153,6 +171,8 @@ Result<UniqueFd> open_userfault() {
   const long fd = ::syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | kUserModeOnly);
   if (fd >= 0) return UniqueFd(static_cast<int>(fd));
   const int error_number = errno;
+  if (lacks_descriptors(error_number))
+    return system_failure(error_number, "cannot have userfaultfd");
   UniqueFd device(::open("/dev/userfaultfd", O_RDWR | O_CLOEXEC));
   if (device) {
     const int from_device = ::ioctl(device.get(), _IO(0xAA, 0x00), O_CLOEXEC | O_NONBLOCK);
@@ -186,7 +206,7 @@ Result<std::unique_ptr<Userfault>> Userfault::create(std::byte* region_base, u64
     return userfault_unsupported(
         "this kernel has no asynchronous write protection (Linux 6.7 has)");
   UniqueFd pagemap(::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
-  if (!pagemap) return userfault_unsupported("/proc/self/pagemap cannot be opened");
+  if (!pagemap) return pagemap_failure();
   PERDURA_TRY(self_test(userfault.get(), pagemap.get(), memory));
   PERDURA_ASSIGN(DirtyMap map, DirtyMap::create(region_bytes));
   return std::unique_ptr<Userfault>(
@@ -213,6 +233,8 @@ Status Userfault::self_test(int userfault, int pagemap, Memory memory) {
   if (memory != Memory::kPrivate) return {};
 
   const UniqueFd file(::memfd_create("perdura", MFD_CLOEXEC));
+  if (!file && lacks_descriptors(errno))
+    return system_failure(errno, "cannot have a file in memory");
   if (!file || ::ftruncate(file.get(), 3 * kPageBytes) != 0)
     return userfault_unsupported("there is no memory for a file");
   PERDURA_ASSIGN(const Mapping view, map_pages(3, MAP_PRIVATE, file.get()));

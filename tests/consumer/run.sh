@@ -2,9 +2,11 @@
 # run.sh BUILD_DIR
 #
 # Proves that Perdura can be used from outside: installs BUILD_DIR to a temporary prefix, which is
-# not the one it was configured for, then builds and runs a program through each of find_package,
-# pkg-config and (in a whole campaign) add_subdirectory, one with transactions that GCC compiles, and
-# another one on the heap of the preload library.
+# not the one it was configured for, then builds and runs a program through each of find_package, also
+# of a project in C alone, pkg-config and (in a whole campaign) add_subdirectory; one inside a shared
+# object that is loaded while a program runs; one with transactions that GCC compiles; one under
+# Valgrind; and another one on the heap of the preload library. A guest's host is configured, and must
+# be as before. A whole campaign also builds, installs and uses the shared library.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -34,6 +36,39 @@ read -ra flags < <(pkg-config --static --cflags --libs perdura)
 "${CC:-cc}" -std=c11 "$here/pkg_config/program.c" "${flags[@]}" -o "$work/pkg_config/program"
 LD_LIBRARY_PATH=${pc%/pkgconfig/*} "$work/pkg_config/program" "$work/pkg_config.pd"
 
+echo "== C alone"
+build_with_cmake c_only -DCMAKE_PREFIX_PATH="$prefix"
+"$work/c_only/program" "$work/c_only.pd"
+
+echo "== shared object"
+build_with_cmake plugin -DCMAKE_PREFIX_PATH="$prefix"
+"$work/plugin/linked" "$work/linked.pd"
+# As docs/building.md says: more thread-local memory than glibc has over for what is loaded later.
+tunables=glibc.rtld.optional_static_tls=4096
+GLIBC_TUNABLES=$tunables "$work/plugin/loads" "$work/loads.pd"
+read -ra flags < <(pkg-config --static --cflags --libs perdura)
+"${CXX:-c++}" -std=c++20 -shared -fPIC "$here/plugin/plugin.cc" "${flags[@]}" -o "$work/plugin.so"
+"${CC:-cc}" -DPLUGIN="\"$work/plugin.so\"" "$here/plugin/host.c" -ldl -o "$work/loads_pc"
+GLIBC_TUNABLES=$tunables LD_LIBRARY_PATH=${pc%/pkgconfig/*} "$work/loads_pc" "$work/loads_pc.pd"
+
+echo "== Valgrind"
+if command -v valgrind >/dev/null; then
+  build_with_cmake valgrind -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_BUILD_TYPE=Debug
+  suppressions=$(find "$prefix/share" -path '*/perdura/valgrind.supp')
+  # No figure of Valgrind's own: what it does not know of it says once.
+  valgrind -q --error-exitcode=9 --leak-check=full --suppressions="$suppressions" \
+    "$work/valgrind/program" "$work/valgrind.pd"
+  code=0
+  valgrind -q --error-exitcode=9 --suppressions="$suppressions" \
+    "$work/valgrind/program" "$work/valgrind_wrong.pd" wrong 2>"$work/valgrind.log" || code=$?
+  if ((code != 9)) || ! grep -q "main (program.cc" "$work/valgrind.log"; then
+    echo "an error of the program's own is suppressed as well"
+    exit 1
+  fi
+else
+  echo "skipped: there is no valgrind"
+fi
+
 # Only GCC knows the flag.
 if "${CC:-cc}" -fgnu-tm -x c -c /dev/null -o /dev/null 2>/dev/null; then
   echo "== itm"
@@ -54,6 +89,16 @@ said=$(LD_PRELOAD=$(find "$prefix" -name libperdura_malloc.so) \
 echo "$said"
 [[ $said == *userfault* ]] || test -s "$work/preload.json" # a sandbox may refuse userfault
 
+echo "== FetchContent"
+cmake -S "$here/fetch_content" -B "$work/fetch_content"
+code=0
+cmake -S "$here/c_host" -B "$work/c_host" 2>"$work/c_host.log" || code=$?
+if ((code == 0)) || ! grep -q "enable_language(CXX)" "$work/c_host.log"; then
+  echo "a project in C alone is not told what a guest in C++ needs"
+  cat "$work/c_host.log"
+  exit 1
+fi
+
 # As others compile it: without our flags, and several sources at once, as our own builds do not.
 if [[ ${PERDURA_CAMPAIGNS-} == whole ]]; then
   echo "== add_subdirectory"
@@ -61,4 +106,27 @@ if [[ ${PERDURA_CAMPAIGNS-} == whole ]]; then
   if command -v ccache >/dev/null; then launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
   build_with_cmake add_subdirectory -DCMAKE_UNITY_BUILD=ON "${launcher[@]}"
   "$work/add_subdirectory/program" "$work/add_subdirectory.pd"
+
+  echo "== shared library"
+  cmake -S "$here/../.." -B "$work/shared" -DBUILD_SHARED_LIBS=ON -DCMAKE_BUILD_TYPE=Release \
+    -DPERDURA_UNITY=ON -DPERDURA_BUILD_TESTS=OFF -DPERDURA_BUILD_TOOLS=ON -DPERDURA_BUILD_APPS=OFF \
+    -DPERDURA_BUILD_EXAMPLES=ON
+  cmake --build "$work/shared" --parallel "$(nproc)"
+  cmake --install "$work/shared" --prefix "$work/shared_prefix" >"$work/shared_install.log"
+  library=$(find "$work/shared_prefix" -name libperdura.so)
+  soname=$(readelf -d "$library" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')
+  test -e "${library%/*}/$soname"
+  cmake -S "$here/find_package" -B "$work/shared_use" -DCMAKE_PREFIX_PATH="$work/shared_prefix"
+  cmake --build "$work/shared_use"
+  "$here/exports.sh" "$library" "$work/shared_use/program"
+  cmake -S "$here/c_only" -B "$work/shared_c" -DCMAKE_PREFIX_PATH="$work/shared_prefix"
+  cmake --build "$work/shared_c"
+  "$work/shared_c/program" "$work/shared_c.pd"
+  "$work/shared_prefix/bin/perdura" check "$work/shared_c.pd"
+  read -ra flags < <(PKG_CONFIG_PATH=${library%/*}/pkgconfig pkg-config --cflags --libs perdura)
+  "${CC:-cc}" -std=c11 "$here/pkg_config/program.c" "${flags[@]}" -o "$work/shared_pc"
+  LD_LIBRARY_PATH=${library%/*} "$work/shared_pc" "$work/shared_pc.pd"
+  "${CXX:-c++}" -std=c++20 -shared -fPIC "$here/plugin/plugin.cc" "${flags[@]}" \
+    -o "$work/plugin.so"
+  LD_LIBRARY_PATH=${library%/*} LD_PRELOAD=$library "$work/loads_pc" "$work/loads_shared.pd"
 fi

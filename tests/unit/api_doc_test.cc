@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <fstream>
+#include <mutex>
 #include <set>
 #include <sstream>
 #include <thread>
@@ -211,7 +212,219 @@ TEST_F(ApiDoc, ACancelledThreadLeavesItsOperation) {
 }
 #endif
 
+// --- waiting for ever ----------------------------------------------------------------------------
+
+/// Whether threads that have begun all come to sleep, and none of them to its end: in a moment that
+/// is long for what they do. A child ends with them.
+bool stand_still(const std::vector<std::atomic<pid_t>>& threads, const std::atomic<int>& ended) {
+  for (const std::atomic<pid_t>& each : threads) {
+    while (each == 0) std::this_thread::yield();
+    await_asleep(each);
+  }
+  std::this_thread::sleep_for(milliseconds(300));
+  return ended == 0;
+}
+
+// A checkpoint waits for the thread that is inside, which waits for the lock of whoever waits for
+// the checkpoint: by an operation of its own, or since it takes the checkpoint.
+TEST_F(ApiDoc, ALockTakenInsideAnOperationIsNotHeldByWhoWaitsForACheckpoint) {
+  for (const bool takes_it : {true, false}) {
+    EXPECT_EQ(in_child([&]() -> std::string {
+                Store store = open(takes_it ? "taken.pd" : "begun.pd");
+                std::mutex lock;
+                std::atomic<bool> is_inside{false};
+                std::atomic<bool> is_held{false};
+                std::atomic<int> ended{0};
+                std::vector<std::atomic<pid_t>> threads(takes_it ? 2 : 3);
+                std::thread inside([&] {
+                  const auto operation = store.operation();
+                  is_inside = true;
+                  while (!is_held) std::this_thread::yield();
+                  threads[0] = ::gettid();
+                  lock.lock();
+                  ++ended;
+                });
+                std::thread holds([&] {
+                  while (!is_inside) std::this_thread::yield();
+                  lock.lock();
+                  is_held = true;
+                  threads[1] = ::gettid();
+                  if (takes_it) {
+                    store.checkpoint();
+                  } else {
+                    while (threads[2] == 0) std::this_thread::yield();
+                    await_asleep(threads[2]);
+                    const auto operation = store.operation();
+                  }
+                  ++ended;
+                });
+                std::thread takes;
+                if (!takes_it)
+                  takes = std::thread([&] {
+                    while (!is_held) std::this_thread::yield();
+                    threads[2] = ::gettid();
+                    store.checkpoint();
+                    ++ended;
+                  });
+                ::_exit(stand_still(threads, ended) ? 0 : 1);
+              }),
+              "");
+  }
+}
+
+// The same of two stores: each checkpoint waits for a thread that waits for the other one.
+TEST_F(ApiDoc, OperationsOnTwoStoresInBothOrdersWaitForEachOther) {
+  EXPECT_EQ(in_child([&]() -> std::string {
+              Store stores[] = {open("a.pd"), open("b.pd")};
+              std::atomic<int> are_inside{0};
+              std::atomic<int> ended{0};
+              std::vector<std::atomic<pid_t>> threads(4);
+              std::vector<std::thread> all;
+              for (const size_t first : {0, 1}) {
+                all.emplace_back([&, first] {
+                  const auto outer = stores[first].operation();
+                  ++are_inside;
+                  while (threads[2] == 0 || threads[3] == 0) std::this_thread::yield();
+                  await_asleep(threads[2]);
+                  await_asleep(threads[3]);
+                  threads[first] = ::gettid();
+                  const auto inner = stores[1 - first].operation();
+                  ++ended;
+                });
+                all.emplace_back([&, first] {
+                  while (are_inside != 2) std::this_thread::yield();
+                  threads[2 + first] = ::gettid();
+                  stores[first].checkpoint();
+                  ++ended;
+                });
+              }
+              ::_exit(stand_still(threads, ended) ? 0 : 1);
+            }),
+            "");
+}
+
+// Locks taken before operations, in one order on both stores, and checkpoints in between.
+TEST_F(ApiDoc, WhoTakesLocksBeforeOperationsAndStoresInOneOrderComesToAnEnd) {
+  Store stores[] = {open("a.pd"), open("b.pd")};
+  u64* const numbers[] = {&stores[0].root<u64>("number"), &stores[1].root<u64>("number")};
+  std::mutex lock;
+  constexpr u64 kSteps = 2'000;
+  const auto work = [&] {
+    for (u64 i = 0; i < kSteps; ++i) {
+      const std::scoped_lock held(lock);
+      const auto a = stores[0].operation();
+      const auto b = stores[1].operation();
+      ++*numbers[0];
+      ++*numbers[1];
+    }
+  };
+  std::atomic<bool> are_done{false};
+  const auto checkpoints = [&](Store& store) {
+    while (!are_done) store.checkpoint();
+  };
+  std::thread first([&] { checkpoints(stores[0]); });
+  std::thread second([&] { checkpoints(stores[1]); });
+  std::thread third(work);
+  work();
+  third.join();
+  are_done = true;
+  first.join();
+  second.join();
+  for (const u64* number : numbers) EXPECT_EQ(*number, 2 * kSteps);
+}
+
+// --- roots and type records ----------------------------------------------------------------------
+
+// A name that C set, or set_root without a fingerprint, says nothing of a type.
+TEST_F(ApiDoc, ARootThatWasSetWithoutATypeHasAny) {
+  Store store = open();
+  store.set_root("number", store.make<u64>(7));
+  EXPECT_EQ(store.root<u64>("number"), 7u);
+  EXPECT_EQ(store.root<std::int64_t>("number"), 7);
+  EXPECT_EQ(store.get_root("number"), &store.root<u64>("number"));
+  store.root<u64>("typed");
+  expect_error([&] { store.root<std::int64_t>("typed"); }, Code::kTypeMismatch, "typed");
+  EXPECT_NE(store.get_root("typed"), nullptr);
+}
+
+TEST_F(ApiDoc, ARootThatIsRemovedLeavesItsObject) {
+  Store store = open();
+  u64& number = store.root<u64>("number", u64{7});
+  const u64 blocks = store.audit().live_blocks;
+  store.set_root("number", nullptr);
+  EXPECT_EQ(store.get_root("number"), nullptr);
+  EXPECT_EQ(number, 7u);
+  EXPECT_LE(store.audit().live_blocks, blocks);  // its name may have gone
+  store.destroy(&number);
+  for (const std::string& name : {std::string(), std::string(256, 'n')})
+    expect_error([&] { store.set_root(name, &store); }, Code::kInvalidArgument, "255");
+}
+
+TEST_F(ApiDoc, ARootOfANumberStaysWhereItIs) {
+  Store store = open();
+  store.root<u64>("number") = 7;
+  Options elsewhere = options();
+  elsewhere.region_address =
+      reinterpret_cast<u64>(store.runtime().region().base()) + 4 * elsewhere.region_limit_bytes;
+  store.close();
+  expect_error([&] { Store::open(folder_.path("state.pd"), elsewhere); }, Code::kAddressTaken,
+               "no type record");
+  EXPECT_EQ(open().root<u64>("number"), 7u);
+}
+
+// Records of one name, as builds of a program before and after a change have them.
+TEST_F(ApiDoc, ARecordTellsWherePointersAreAndNothingElse) {
+  struct Node {
+    Node* next;
+    u64 number;
+  };
+  const perdura_slot next{"next", PERDURA_SLOT_POINTER, 0, 8, nullptr, 0, 0, 0};
+  const perdura_slot moved{"next", PERDURA_SLOT_POINTER, 8, 8, nullptr, 0, 0, 0};
+  static perdura_slot slots[2];
+  slots[0] = next;
+  slots[1] = moved;
+  static const perdura_type made{"Node", 16, 8, 1, &slots[0]};
+  static const perdura_type the_number_is_two{"Node", 16, 8, 1, &slots[0]};
+  static const perdura_type the_pointer_moved{"Node", 16, 8, 1, &slots[1]};
+  Store store = open();
+  auto* const node = static_cast<Node*>(store.allocate(made));
+  store.set_root("node", node);
+  store.expect_type(the_number_is_two);
+  expect_error([&] { store.expect_type(the_pointer_moved); }, Code::kTypeMismatch, "Node");
+}
+
 // --- standard containers -------------------------------------------------------------------------
+
+// What an element keeps elsewhere is where its own allocator puts it.
+TEST_F(ApiDoc, AnElementOfTheStandardLibraryIsNotInTheStore) {
+  Store store = open();
+  auto& lost = store.root<map<u64, std::string>>("std");
+  auto& kept = store.root<map<u64, string>>("perdura");
+  lost[1] = kText;
+  kept[1] = kText;
+  EXPECT_TRUE(store.contains(&lost[1]) && !store.contains(lost[1].data()));
+  EXPECT_TRUE(store.contains(&kept[1]) && store.contains(kept[1].data()));
+  lost.clear();
+}
+
+/// Made amid a container's call.
+struct TakesACheckpoint {
+  explicit TakesACheckpoint(Store& store) { version = store.checkpoint(); }
+  u64 version;
+};
+
+TEST_F(ApiDoc, AContainersCallIsNoOperation) {
+  Store store = open();
+  auto& all = store.root<vector<TakesACheckpoint>>("vector");
+  all.emplace_back(store);  // it is allocated, and not counted yet
+  EXPECT_EQ(all.size(), 1u);
+  expect_error(
+      [&] {
+        const auto operation = store.operation();
+        all.emplace_back(store);
+      },
+      Code::kMisuse, "inside an operation");
+}
 
 TEST_F(ApiDoc, AnAllocatorIsOfTheStoreThatIsMeant) {
   Store only = open("only.pd");

@@ -570,5 +570,44 @@ TEST(Limits, DefaultsAreTheDocuments) {
   EXPECT_FALSE(options.allow_network_filesystem);
 }
 
+// --- allocation ----------------------------------------------------------------------------------
+
+// A checkpoint between an allocation and the store that makes it known has the one without the
+// other.
+TEST(Leaks, AreOfBlocksThatAVersionHasAndNothingLeadsTo) {
+  const TempDir folder(TempDir::kMemory);
+  u64 without_a_leak = 0;
+  for (const bool is_bracketed : {true, false}) {
+    const std::string path = folder.path(is_bracketed ? "inside.pd" : "outside.pd");
+    EXPECT_EQ(in_child([&]() -> std::string {
+                Store store = Store::open(path, small());
+                u64*& known = store.root<u64*>("known");
+                known = nullptr;
+                store.checkpoint();
+                if (is_bracketed) {
+                  const auto operation = store.operation();
+                  known = store.make<u64>(7);
+                  try {
+                    store.checkpoint();
+                    return "a checkpoint falls inside an operation";
+                  } catch (const Error&) {
+                  }
+                } else {
+                  u64* const made = store.make<u64>(7);
+                  store.checkpoint();  // by another thread, say
+                  known = made;
+                }
+                ::kill(::getpid(), SIGKILL);
+                return "";
+              }),
+              "");
+    Store store = Store::open(path, small());
+    EXPECT_EQ(store.root<u64*>("known"), nullptr);
+    const u64 blocks = store.audit().live_blocks;
+    if (is_bracketed) without_a_leak = blocks;
+    else EXPECT_EQ(blocks, without_a_leak + 1);
+  }
+}
+
 }  // namespace
 }  // namespace perdura::test

@@ -12,9 +12,11 @@ namespace perdura::structures {
 
 namespace detail {
 
+__extension__ using Wide = unsigned __int128;  // which is no type of the standard's
+
 /// Both halves of the product, folded: the mixer of wyhash (Wang Yi), one multiplication.
 inline std::uint64_t mixed(std::uint64_t a, std::uint64_t b) {
-  const auto product = static_cast<unsigned __int128>(a) * b;
+  const auto product = static_cast<Wide>(a) * b;
   return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
 }
 constexpr std::uint64_t kHashA = 0x9e3779b97f4a7c15;  // odd, with as many ones as zeros or so
