@@ -164,8 +164,10 @@ Status Runtime::map_region() {
   }
   for (;;) {
     if (record_.address == 0) {
+      // The store's id is random, and its regions follow each other.
       PERDURA_ASSIGN(record_.address,
-                     region::Region::choose_address(format::reserved_bytes(record_), others));
+                     region::Region::choose_address(format::reserved_bytes(record_), others,
+                                                    volume_->store_id() + record_.region));
     }
     auto mapped = storage_->map(record_);
     if (mapped) {

@@ -201,12 +201,12 @@ TEST_F(Cli, WrongUsageIsTwo) {
 TEST_F(Cli, AnUnknownCommandIsNamedWithThoseThatThereAre) {
   const Outcome ran = run_plain("repair x");
   EXPECT_EQ(ran.exit_code, 2);
-  expect_contains(ran.err, "'repair' is no command; there are info, check, versions, rollback");
+  expect_contains(ran.err, "'repair' is no command; there are info, dump, check, versions, rollback");
 }
 
 TEST_F(Cli, HelpSaysWhichCommandsWrite) {
   const std::string all = run_plain("--help").out;
-  expect_contains(all, "info, check and versions write nothing to the store");
+  expect_contains(all, "info, check, dump and versions write nothing");
   EXPECT_EQ(all.find("Nothing is written"), std::string::npos) << all;
   for (const std::string command : {"rollback", "remove"})
     EXPECT_EQ(run_plain(command + " --help").out.find("Nothing is written"), std::string::npos);
