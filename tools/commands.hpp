@@ -24,6 +24,8 @@ struct Arguments {
   u64 depth = 0;               ///< dump: so many pointers behind a root are followed
   u64 limit = 0;               ///< dump: bytes that are printed at once; 0: all
   bool flat = false;           ///< dump: objects in a list
+  bool dry_run = false;        ///< compact: nothing is written
+  bool renew = false;          ///< identity: draw a new one
   u64 version = 0;             ///< rollback: where to
   std::string region;          ///< versions, rollback, remove: its name
   std::string object;          ///< remove: its name; "": all of the region
@@ -46,6 +48,8 @@ int check(const Arguments& arguments);
 int versions(const Arguments& arguments);
 int rollback(const Arguments& arguments);
 int remove(const Arguments& arguments);
+int compact(const Arguments& arguments);
+int identity(const Arguments& arguments);
 int advise(const AdviseArguments& arguments);
 
 /// Prints the sentence to stderr. The exit code.

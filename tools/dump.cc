@@ -67,7 +67,7 @@ class Members {
       if (colon == std::string::npos || text.compare(colon, 2, ": ") != 0) continue;
       const size_t comma = text.rfind(", ", at);
       const size_t semicolon = text.rfind("; ", at);
-      const size_t before = comma == std::string::npos ? semicolon
+      const size_t before = comma == std::string::npos       ? semicolon
                             : semicolon == std::string::npos ? comma
                                                              : std::max(comma, semicolon);
       if (before == std::string::npos) continue;
@@ -330,8 +330,7 @@ class Dump {
     object.type->for_each_pointer(
         place, object.bytes, object.is_flexible, begin, begin + length,
         [&](const u64* word, bool maybe) {
-          const auto offset =
-              static_cast<u64>(reinterpret_cast<const std::byte*>(word) - place);
+          const auto offset = static_cast<u64>(reinterpret_cast<const std::byte*>(word) - place);
           if (offset >= begin && offset + sizeof *word <= begin + length)
             words.push_back({offset, maybe});
         });
@@ -500,10 +499,10 @@ int dump_objects(const Arguments& arguments) {
   if (document.found_root()) document.end();
   for (const store::RegionDescription& region : description->regions)
     if (region.heap && !region.heap->clean)
-      return complain({Code::kCorrupt, fmt::format("the heap of region '{}' of '{}' is damaged, "
-                                                   "and nothing of it is printed: {}",
-                                                   region.name(), arguments.store,
-                                                   region.heap->problem)});
+      return complain(
+          {Code::kCorrupt, fmt::format("the heap of region '{}' of '{}' is damaged, "
+                                       "and nothing of it is printed: {}",
+                                       region.name(), arguments.store, region.heap->problem)});
   if (!document.found_root())
     return complain({Code::kNotFound, fmt::format("'{}' has no root '{}'; `perdura info` names "
                                                   "those that it has",

@@ -204,7 +204,8 @@ void print_roots(const store::HeapUsage& usage) {
 void print_heap_usage(const RegionDescription& region, const store::HeapUsage& usage) {
   fmt::print("heap of '{}', {}\n", printable(region.name()), bytes_text(usage.total_bytes()));
   for (const store::HeapUsage::Blocks& kind : usage.kinds)
-    print_part(kind_text(kind), kind.bytes, fmt::format(" in {}", count_text(kind.blocks, "block")));
+    print_part(kind_text(kind), kind.bytes,
+               fmt::format(" in {}", count_text(kind.blocks, "block")));
   print_part("free in slabs", usage.free_block_bytes);
   print_part("free runs of units", usage.free_run_bytes,
              fmt::format(" in {}", count_text(usage.free_runs, "run")));
@@ -217,9 +218,8 @@ void print_heap_usage(const RegionDescription& region, const store::HeapUsage& u
 void print_usage(const Description& description) {
   fmt::print("medium, {}\n", bytes_text(description.medium_bytes));
   for (const store::SpaceUsage& part : description.space)
-    print_part(part.region.empty()
-                   ? part.purpose
-                   : fmt::format("'{}': {}", printable(part.region), part.purpose),
+    print_part(part.region.empty() ? part.purpose
+                                   : fmt::format("'{}': {}", printable(part.region), part.purpose),
                part.bytes);
   for (const RegionDescription& region : description.regions)
     if (region.usage) print_heap_usage(region, *region.usage);

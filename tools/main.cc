@@ -41,11 +41,30 @@ constexpr const char* kDumpFooter =
     "checksums are named, and objects in them are not printed. Nothing is written to the store,\n"
     "and a program may have it open. Exit codes: 0 all is well, 1 the store is damaged, 2 wrong\n"
     "usage, or nothing to look at.";
+constexpr const char* kCompactFooter =
+    "The log of a region that was closed in order goes; the file is cut off behind what the store\n"
+    "needs, and what is free before that becomes a hole. The next opening takes log anew. What is\n"
+    "free inside a heap stays. Nobody may have the store open, but with --dry-run. A crash leaves\n"
+    "the store as it was, with more or less of its space. Exit codes: 0 it is done, 1 the store is "
+    "damaged, 2 wrong\n"
+    "usage, no store, or one that is open.";
+constexpr const char* kIdentityFooter =
+    "A copy of a store's file says that it is the same store. --new makes it another one; nobody "
+    "may\n"
+    "have it open, and it was closed in order. It stays at its address, where its pointers hold: "
+    "one\n"
+    "with untyped blocks is not open beside the other one in a process, one whose blocks are all\n"
+    "typed moves when it is opened there. Exit codes: 0 it is done, 1 the store is damaged, 2 "
+    "wrong\n"
+    "usage, no store, or one that is open.";
 constexpr const char* kGeneralFooter =
     "info, check, dump and versions write nothing to the store, which need not be writable. "
-    "rollback\n"
-    "and remove write to it, and nobody may have it open to write meanwhile. advise runs the\n"
-    "program that it is given, and writes where --dir says. `perdura COMMAND --help` says more.";
+    "rollback,\n"
+    "remove, compact and identity --new write to it, and nobody may have it open to write "
+    "meanwhile.\n"
+    "advise runs the program that it is given, and writes where --dir says. `perdura COMMAND "
+    "--help`\n"
+    "says more.";
 constexpr const char* kFooter =
     "Nothing is written to the store, which need not be writable. Others may look at it as well, "
     "and\n"
@@ -167,6 +186,15 @@ int run(int argc, char** argv) {
                              "the overflow store, where the object's copy may be");
   remove_command->add_flag("--overflow-lost", arguments.overflow_lost,
                            "that store is lost: remove what lies there all the same");
+  CLI::App* compact_command =
+      add_command(app, "compact", "Give back space that a store does not need.", arguments);
+  compact_command->footer(kCompactFooter);
+  compact_command->add_flag("--dry-run", arguments.dry_run,
+                            "say what would be given back, and write nothing");
+  CLI::App* identity_command =
+      add_command(app, "identity", "Say which store it is, or make a copy another one.", arguments);
+  identity_command->footer(kIdentityFooter);
+  identity_command->add_flag("--new", arguments.renew, "draw a new identity");
   AdviseArguments advise_arguments;
   const CLI::App* advise_command = add_advise(app, advise_arguments);
   if (argc > 1) require_command(app, argv[1]);
@@ -185,6 +213,8 @@ int run(int argc, char** argv) {
   if (versions_command->parsed()) return versions(arguments);
   if (rollback_command->parsed()) return rollback(arguments);
   if (remove_command->parsed()) return remove(arguments);
+  if (compact_command->parsed()) return compact(arguments);
+  if (identity_command->parsed()) return identity(arguments);
   if (dump_command->parsed()) return dump_objects(arguments);
   return info_command->parsed() ? info(arguments) : check(arguments);
 }

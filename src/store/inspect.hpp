@@ -168,7 +168,7 @@ struct RegionDescription {
   std::optional<ContainerDescription> container;          ///< of a region that is one
   std::optional<std::vector<ObjectDescription>> objects;  ///< of a region that holds these
   std::optional<OverflowDescription> overflow;            ///< of a region of an overflow store
-  std::optional<HeapUsage> usage;  ///< by describe_usage(), of a sound heap
+  std::optional<HeapUsage> usage;                         ///< by describe_usage(), of a sound heap
 
   std::string name() const { return record.name; }
 };

@@ -200,7 +200,8 @@ class SpaceCount {
   void add_rest(u64 store_bytes, u64 medium_bytes) {
     u64 counted = 0;
     for (const SpaceUsage& each : description_.space) counted += each.bytes;
-    add("free in the store", "", store_bytes - std::min(counted, store_bytes));
+    store_bytes = std::max(store_bytes, counted);
+    add("free in the store", "", store_bytes - counted);
     add("behind the store's end", "", medium_bytes - std::min(store_bytes, medium_bytes));
   }
 
@@ -214,7 +215,8 @@ void describe_space(region::Volume& volume, Description& description) {
   SpaceCount count(description);
   const u64 store_bytes = volume.superblock().medium_bytes;
   description.medium_bytes = std::max(volume.medium().geometry().size, store_bytes);
-  count.add("superblocks, owner and directories", "", format::kDataBegin);
+  count.add("superblocks, owner and directories", "",
+            std::min(format::kDataBegin, description.medium_bytes));
   for (const RegionDescription& region : description.regions) count.add_region(volume, region);
   count.add_rest(store_bytes, description.medium_bytes);
 }

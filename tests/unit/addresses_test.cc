@@ -96,8 +96,7 @@ TEST(AddressChoice, FollowsFromTheIdentityAndPassesByWhatIsTaken) {
     format::RegionRecord taken{};
     taken.address = *address;
     taken.limit_bytes = kGiB;
-    const auto other =
-        region::Region::choose_address(kGiB, {taken}, identity * 0x9e3779b97f4a7c15);
+    const auto other = region::Region::choose_address(kGiB, {taken}, identity * 0x9e3779b97f4a7c15);
     ASSERT_TRUE(other);
     EXPECT_NE(*other, *address);
   }

@@ -353,6 +353,52 @@ TEST_P(CliInside, DumpNamesDamagedPagesAndPrintsNothingOfThem) {
   EXPECT_EQ(find_in(roots, "name", "index")["to"]["type"], "Index") << "what is whole is shown";
 }
 
+// --- compact, identity ---------------------------------------------------------------------------
+
+TEST_P(CliInside, CompactSaysWhatItGivesBack) {
+  {
+    Store store = Store::open(uri(), options());
+    make_graph(store);
+    store.checkpoint();
+    store.close();
+  }
+  const u64 before = fs::file_size(path());
+  const Outcome dry = run("compact --dry-run --json '" + uri() + "'");
+  ASSERT_EQ(dry.exit_code, 0) << dry.err;
+  EXPECT_EQ(fs::file_size(path()), before);
+  EXPECT_EQ(dry.json()["bytes_before"], before);
+  const Outcome done = run("compact '" + uri() + "'");
+  ASSERT_EQ(done.exit_code, 0) << done.err;
+  EXPECT_EQ(done.out.rfind("given back: ", 0), 0u) << done.out;
+  EXPECT_EQ(fs::file_size(path()), dry.json()["bytes_after"]);
+  EXPECT_EQ(run("check '" + uri() + "'").exit_code, 0);
+  EXPECT_EQ(run("compact '" + folder_.path("nothing") + "'").exit_code, 2);
+  Store store = Store::open(uri(), options());
+  const Outcome refused = run("compact '" + uri() + "'");
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_NE(refused.err.find("is open in process"), std::string::npos) << refused.err;
+  store.close();
+}
+
+TEST_P(CliInside, IdentityIsShownAndRenewed) {
+  {
+    Store store = Store::open(uri(), options());
+    make_graph(store);
+    store.checkpoint();
+    store.close();
+  }
+  const Json before = run("identity --json '" + uri() + "'").json();
+  EXPECT_EQ(before["uuid"], run("info --json '" + uri() + "'").json()["uuid"]);
+  EXPECT_EQ(before["regions"][0]["reserved_bytes"], 64 * kMiB);
+  const Outcome renewed = run("identity --new --json '" + uri() + "'");
+  ASSERT_EQ(renewed.exit_code, 0) << renewed.err;
+  const Json after = run("identity --json '" + uri() + "'").json();
+  EXPECT_EQ(after["uuid"], renewed.json()["uuid"]);
+  EXPECT_NE(after["uuid"], before["uuid"]);
+  EXPECT_EQ(after["regions"], before["regions"]);
+  EXPECT_EQ(run("check '" + uri() + "'").exit_code, 0);
+}
+
 INSTANTIATE_TEST_SUITE_P(Places, CliInside, testing::ValuesIn(kPlaces), name_of);
 
 }  // namespace
