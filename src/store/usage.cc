@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "store/heap_view.hpp"
 
@@ -74,7 +75,9 @@ std::vector<HeapUsage::Blocks> count_kinds(const heap::Heap& heap) {
   });
   std::vector<HeapUsage::Blocks> kinds;
   for (auto& [key, kind] : found) kinds.push_back(std::move(kind));
-  std::ranges::stable_sort(kinds, std::greater{}, &HeapUsage::Blocks::bytes);
+  std::ranges::sort(kinds, [](const HeapUsage::Blocks& a, const HeapUsage::Blocks& b) {
+    return std::tie(b.bytes, a.type, a.block_bytes) < std::tie(a.bytes, b.type, b.block_bytes);
+  });
   return kinds;
 }
 

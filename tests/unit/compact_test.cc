@@ -5,6 +5,8 @@
 // them, of which every crash point is rebuilt with all, none and some of what no barrier covers.
 // What is left is checked, opened, compared with what was stored, and used.
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/wait.h>
 
 #include <atomic>
@@ -72,7 +74,7 @@ class Compact : public testing::TestWithParam<Place> {
   static constexpr u64 kSmall = 100'000;
   static constexpr u64 kLarge = 1'500'000;
 
-  std::string path() const { return folder_.path("store.pd"); }
+  std::string path() const { return folder_.path(disk_ + "store.pd"); }
   std::string uri() const { return GetParam().scheme + path(); }
   static Options options(const char* region) {
     Options options;
@@ -201,7 +203,25 @@ class Compact : public testing::TestWithParam<Place> {
       }
   }
 
+  /// A small disk of this process's own; false: it may not have one.
+  bool mount_disk(const char* size) {
+    if (::unshare(CLONE_NEWNS) != 0) return false;
+    disk_ = "disk/";
+    const std::string folder = folder_.path("disk");
+    fs::create_directory(folder);
+    return ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+           ::mount("tmpfs", folder.c_str(), "tmpfs", 0, size) == 0;
+  }
+  /// Takes all that the disk has left.
+  void fill_disk() const {
+    std::ofstream file(folder_.path("disk/filler"), std::ios::binary);
+    const std::string zeros(kPageBytes, 0);
+    while (file.write(zeros.data(), static_cast<std::streamsize>(zeros.size())).flush().good()) {
+    }
+  }
+
   const TempDir folder_{TempDir::kMemory};
+  std::string disk_;
 };
 
 TEST_P(Compact, GivesBackWhatNothingNeedsAndLosesNothing) {
@@ -246,6 +266,28 @@ TEST_P(Compact, HolesHaveTheirSpaceAgainBeforeTheyAreUsed) {
   EXPECT_LT(plan->gap_bytes, done->gap_bytes) << "the new region lies in the gap";
   EXPECT_GE(plan->occupied_before, done->occupied_after + kLarge);
   EXPECT_EQ(problem_of(uri()), "");
+}
+
+// A store to a place of a mapped file that has no space ends the process on a full disk.
+TEST_P(Compact, OnAFullDiskWhatNeedsTheSpaceAgainFails) {
+  const std::string problem = in_child([this]() -> std::string {
+    if (!mount_disk("size=64m")) return "no mount";
+    make();
+    const auto done = store::compact(uri(), {}, false);
+    if (!done) return done.failure().message;
+    fill_disk();
+    try {
+      Store again = Store::open(uri(), options("again"));
+      put(again, "text", 'y', kLarge);
+      return "there was space";
+    } catch (const Error& error) {
+      if (error.code() != Code::kNoSpace) return error.what();
+    }
+    fs::remove(folder_.path("disk/filler"));
+    return problem_of(uri());
+  });
+  if (problem == "no mount") GTEST_SKIP() << "this process may not mount anything";
+  EXPECT_EQ(problem, "");
 }
 
 TEST_P(Compact, KillsAtEachCallLoseNothing) {
