@@ -87,7 +87,14 @@ Status refuse_readers(const media::Medium& medium) {
                                     "is being read; close it there first"};
 }
 
-/// Gaps become holes, as far as the file system has such.
+Status refuse_servers(const media::Medium& medium) {
+  if (!medium.geometry().objects) return {};
+  return Failure{Code::kUnsupported, "'" + medium.name() +
+                                         "' is on a server, which has no space of what nothing "
+                                         "needs; there is nothing to compact"};
+}
+
+/// Gaps take no space any more, where the file system can do that.
 Status make_holes(media::Medium& medium, const Plan& plan, Compaction& report,
                   const Progress& progress) {
   const u64 total = plan.gap_bytes();
@@ -125,10 +132,7 @@ Result<Compaction> give_back(region::Volume& volume, const Plan& plan, const Pro
 }
 
 Result<Compaction> try_compact(std::unique_ptr<media::Medium> medium, const Progress& progress) {
-  if (medium->geometry().objects)
-    return Failure{Code::kUnsupported, "'" + medium->name() +
-                                           "' is on a server, which has no space of what nothing "
-                                           "needs; there is nothing to compact"};
+  PERDURA_TRY(refuse_servers(*medium));
   PERDURA_TRY(refuse_readers(*medium));
   PERDURA_ASSIGN(const bool blank, region::Volume::is_blank(*medium));
   if (blank)
@@ -151,6 +155,7 @@ Result<Compaction> try_plan(std::string_view uri, media::MediumOptions options) 
   options.create = false;
   options.read_only = true;
   PERDURA_ASSIGN(media::OpenedMedium opened, media::open_medium(uri, options));
+  PERDURA_TRY(refuse_servers(*opened.medium));
   PERDURA_ASSIGN(const auto volume, open_volume_to_read(std::move(opened.medium)));
   const Plan plan = plan_of(*volume, volume->superblock());
   Compaction report = begin_report(volume->medium(), plan);

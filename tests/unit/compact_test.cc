@@ -27,6 +27,7 @@
 #include "support/expect_failure.hpp"
 #include "support/files.hpp"
 #include "support/killing_medium.hpp"
+#include "support/memcached_server.hpp"
 #include "support/process.hpp"
 
 namespace {
@@ -449,6 +450,36 @@ TEST_P(Compact, ATypedCopyIsOpenBesideItsOriginal) {
   beside.checkpoint();
   beside.close();
   original.close();
+}
+
+TEST(CompactOnAServer, IsRefusedAndUsageIsSaid) {
+  const MemcachedProcess server;
+  const std::string uri = "memcached://" + server.address() + "/store";
+  {
+    Options chosen;
+    chosen.engine = Engine::kRemap;
+    chosen.chunk_bytes = 64 * kKiB;
+    chosen.region_limit_bytes = 32 * kMiB;
+    Store store = Store::open(uri, chosen);
+    store.set_root("text", store.allocate(kMiB));
+    store.checkpoint();
+    store.close();
+  }
+  for (const bool dry_run : {false, true}) {
+    const auto refused = store::compact(uri, {}, dry_run);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.failure().code, Code::kUnsupported);
+    EXPECT_NE(refused.failure().message.find("is on a server"), std::string::npos);
+  }
+  const auto renewed = store::renew_identity(uri, {});
+  ASSERT_FALSE(renewed);
+  EXPECT_EQ(renewed.failure().code, Code::kUnsupported);
+  const auto usage = store::describe_usage(uri, {});
+  ASSERT_TRUE(usage) << usage.failure().message;
+  u64 bytes = 0;
+  for (const store::SpaceUsage& part : usage->space) bytes += part.bytes;
+  EXPECT_EQ(bytes, usage->medium_bytes);
+  EXPECT_EQ(usage->regions.at(0).usage->total_bytes(), usage->regions.at(0).backed_bytes);
 }
 
 INSTANTIATE_TEST_SUITE_P(Places, Compact, testing::ValuesIn(kPlaces), name_of);
