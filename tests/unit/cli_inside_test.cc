@@ -278,6 +278,7 @@ TEST_P(CliInside, DumpStopsWhereItIsTold) {
       Node* last = nullptr;
       for (std::uint32_t i = 0; i < 2000; ++i) last = make_node(store, last, i);
       store.set_root("list", last);
+      store.set_root("text", make_text(store, std::string(100'000, 'z')));
     }
     store.checkpoint();
     store.close();
@@ -294,6 +295,33 @@ TEST_P(CliInside, DumpStopsWhereItIsTold) {
   EXPECT_EQ(none.exit_code, 2);
   EXPECT_NE(none.err.find("has no root 'nowhere'"), std::string::npos) << none.err;
   EXPECT_EQ(run("dump --region none '" + uri() + "'").exit_code, 2);
+  const Json text = run("dump --limit 64 '" + uri() + "' text").json();
+  const Json& bytes = text["regions"][0]["roots"][0]["to"]["fields"][0];
+  EXPECT_EQ(bytes["hex"].get<std::string>().size(), 128u);
+  EXPECT_GE(bytes["left_out_bytes"].get<u64>(), 100'000 - 64);
+}
+
+// Pointers are addresses in aliases there; objects are named by where the first mapping has them.
+TEST_P(CliInside, DumpFollowsPointersIntoAliases) {
+  {
+    Options chosen = options();
+    chosen.tracking = Tracking::kProtect;
+    chosen.aliases = 4;
+    Store store = Store::open(uri(), chosen);
+    make_graph(store);
+    store.checkpoint();
+    store.close();
+  }
+  const Outcome ran = run("dump '" + uri() + "'");
+  ASSERT_EQ(ran.exit_code, 0) << ran.err;
+  const Json json = ran.json();
+  const Json& index = json["regions"][0]["roots"][0]["to"];
+  const Json& first = index["tail"][0][0]["to"];
+  const Json& second = member(first["fields"], "next")["to"];
+  EXPECT_EQ(second["type"], "Node");
+  EXPECT_EQ(member(second["fields"], "next")["to"], reference_to(first));
+  const Json usage = run("info --usage --json '" + uri() + "'").json()["regions"][0]["usage"];
+  EXPECT_EQ(usage["roots"][0]["blocks"], 4);
 }
 
 TEST_P(CliInside, DumpWorksBesideAWriter) {
