@@ -43,20 +43,16 @@ constexpr const char* kDumpFooter =
     "usage, or nothing to look at.";
 constexpr const char* kCompactFooter =
     "The log of a region that was closed in order goes; the file is cut off behind what the store\n"
-    "needs, and what is free before that becomes a hole. The next opening takes log anew. What is\n"
+    "needs, and what is free before that takes no space. The next opening takes log anew. What is\n"
     "free inside a heap stays. Nobody may have the store open, but with --dry-run. A crash leaves\n"
-    "the store as it was, with more or less of its space. Exit codes: 0 it is done, 1 the store is "
-    "damaged, 2 wrong\n"
-    "usage, no store, or one that is open.";
+    "the store as it was, with more or less of its space. Exit codes: 0 it is done, 1 the store\n"
+    "is damaged, 2 wrong usage, no store, or one that is open.";
 constexpr const char* kIdentityFooter =
-    "A copy of a store's file says that it is the same store. --new makes it another one; nobody "
-    "may\n"
-    "have it open, and it was closed in order. It stays at its address, where its pointers hold: "
-    "one\n"
-    "with untyped blocks is not open beside the other one in a process, one whose blocks are all\n"
-    "typed moves when it is opened there. Exit codes: 0 it is done, 1 the store is damaged, 2 "
-    "wrong\n"
-    "usage, no store, or one that is open.";
+    "A copy of a store's file says that it is the same store. --new makes it another one: of a\n"
+    "store that nobody has open, and that was closed in order. It stays at its address, where its\n"
+    "pointers hold. One with untyped blocks is not open beside the other one in a process; one\n"
+    "whose blocks are all typed moves when it is opened there. Exit codes: 0 it is done, 1 the\n"
+    "store is damaged, 2 wrong usage, no store, or one that is open.";
 constexpr const char* kGeneralFooter =
     "info, check, dump and versions write nothing to the store, which need not be writable. "
     "rollback,\n"

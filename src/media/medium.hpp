@@ -121,8 +121,8 @@ class Medium {
     (void)size;
     return keeps_its_space();
   }
-  /// What was in [offset, offset + length) is gone, sooner or later: a crash may leave any of it. It
-  /// reads as zeros, and takes no space before have_space().
+  /// What was in [offset, offset + length) is gone, sooner or later: a crash may leave any of it.
+  /// It reads as zeros, and takes no space before have_space().
   virtual Status give_back(u64 offset, u64 length) {
     (void)offset, (void)length;
     return keeps_its_space();

@@ -169,7 +169,7 @@ Result<u64> Volume::allocate(const Space& space) {
   u64 free_from = round_up(format::kDataBegin, space.alignment);
   for (const Extent& extent : extents_) {
     if (extent.medium_offset >= free_from && extent.medium_offset - free_from >= space.length) {
-      // What a compaction has made a hole of gets its space back before anything relies on it.
+      // What a compaction has given back gets its space again before anything relies on it.
       PERDURA_TRY(medium_->have_space(free_from, space.length));
       // Space given back holds old bytes: a home image must read as zeros, and a log is better so.
       if (space.cleared) PERDURA_TRY(clear(free_from, space.length));

@@ -95,8 +95,8 @@ Status refuse_servers(const media::Medium& medium) {
 }
 
 /// Gaps take no space any more, where the file system can do that.
-Status make_holes(media::Medium& medium, const Plan& plan, Compaction& report,
-                  const Progress& progress) {
+Status give_back_gaps(media::Medium& medium, const Plan& plan, Compaction& report,
+                      const Progress& progress) {
   const u64 total = plan.gap_bytes();
   for (const Range& gap : plan.gaps) {
     for (u64 done = 0; done < gap.length; done += kGapAtOnce) {
@@ -127,7 +127,7 @@ Result<Compaction> give_back(region::Volume& volume, const Plan& plan, const Pro
   PERDURA_TRY(refuse_readers(medium));
   PERDURA_TRY(medium.shrink(plan.end));
   report.end_bytes = report.bytes_before - medium.geometry().size;
-  PERDURA_TRY(make_holes(medium, plan, report, progress));
+  PERDURA_TRY(give_back_gaps(medium, plan, report, progress));
   return report;
 }
 

@@ -2,7 +2,7 @@
 //
 //   log segments   of regions whose logs have ended: they leave the directory
 //   the end        the store ends behind its last extent, and the file is cut off there
-//   gaps           between extents: holes in the file
+//   gaps           between extents: the file has no space there any more
 //
 // What the next opening finds is the same after each of these steps; what is given back is taken
 // again when it is needed.
@@ -25,7 +25,7 @@ struct Compaction {
   u64 occupied_after = 0;         ///< the same; of a dry run: at most
   u64 log_bytes = 0;              ///< of ended logs, which left the directory
   u64 end_bytes = 0;              ///< cut off
-  u64 gap_bytes = 0;              ///< of gaps that are holes now
+  u64 gap_bytes = 0;              ///< of gaps that take no space any more
   std::vector<std::string> kept;  ///< sentences: what was kept, and why
 };
 
