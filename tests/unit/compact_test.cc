@@ -18,6 +18,7 @@
 #include <perdura/type.hpp>
 
 #include "format/format.hpp"
+#include "media/decorator.hpp"
 #include "media/medium.hpp"
 #include "media/record.hpp"
 #include "store/compact.hpp"
@@ -349,6 +350,36 @@ TEST_P(Compact, IsRefusedWhileTheStoreIsOpen) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.failure().code, Code::kLocked);
   writer.close();
+}
+
+/// Somebody begins to read between the first look for readers and the second one.
+class ReaderComes final : public media::Decorator {
+ public:
+  using Decorator::Decorator;
+  bool has_readers() const noexcept override { return looks_++ != 0; }
+
+ private:
+  mutable std::atomic<int> looks_{0};
+};
+
+TEST_P(Compact, AReaderWhoComesMeanwhileKeepsWhatHeMayBeReading) {
+  make();
+  const FileBytes before = read_file(path());
+  const auto refused = store::compact(std::make_unique<ReaderComes>(open_medium(uri())));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.failure().code, Code::kLocked);
+  const FileBytes after = read_file(path());
+  ASSERT_EQ(after.size(), before.size()) << "nothing is cut off";
+  EXPECT_TRUE(std::equal(before.begin() + format::kDataBegin, before.end(),
+                         after.begin() + format::kDataBegin))
+      << "nothing behind the directories has changed";
+  const auto description = store::describe(uri(), {});
+  ASSERT_TRUE(description);
+  EXPECT_EQ(description->superblock.clean, 1u);
+  const auto done = store::compact(uri(), {}, false);
+  ASSERT_TRUE(done) << "when he has gone: " << done.failure().message;
+  EXPECT_GE(done->gap_bytes, kLarge);
+  EXPECT_EQ(problem_of(uri()), "");
 }
 
 // --- identity ------------------------------------------------------------------------------------
