@@ -19,6 +19,13 @@ struct Arguments {
   std::string store;
   media::MediumOptions medium;
   bool json = false;
+  bool usage = false;          ///< info: what takes the space as well
+  std::string root;            ///< dump: this one alone; "": all
+  u64 depth = 0;               ///< dump: so many pointers behind a root are followed
+  u64 limit = 0;               ///< dump: bytes that are printed at once; 0: all
+  bool flat = false;           ///< dump: objects in a list
+  bool dry_run = false;        ///< compact: nothing is written
+  bool renew = false;          ///< identity: draw a new one
   u64 version = 0;             ///< rollback: where to
   std::string region;          ///< versions, rollback, remove: its name
   std::string object;          ///< remove: its name; "": all of the region
@@ -36,10 +43,13 @@ struct AdviseArguments {
 };
 
 int info(const Arguments& arguments);
+int dump_objects(const Arguments& arguments);
 int check(const Arguments& arguments);
 int versions(const Arguments& arguments);
 int rollback(const Arguments& arguments);
 int remove(const Arguments& arguments);
+int compact(const Arguments& arguments);
+int identity(const Arguments& arguments);
 int advise(const AdviseArguments& arguments);
 
 /// Prints the sentence to stderr. The exit code.

@@ -1,9 +1,12 @@
-// perdura info: what a store holds.
+// perdura info: what a store holds, and what takes its space.
+#include <functional>
+
 #include <fmt/format.h>
 
 #include "commands.hpp"
 #include "json.hpp"
 #include "object/function_name.hpp"
+#include "progress.hpp"
 #include "store/inspect.hpp"
 #include "text.hpp"
 
@@ -119,6 +122,14 @@ void print_objects(const std::vector<store::ObjectDescription>& objects) {
   }
 }
 
+// By its block's type record, and by the fingerprint with which it was set.
+std::string root_type_text(const store::RootDescription& root) {
+  if (root.type.empty())
+    return root.fingerprint == 0 ? "untyped" : fmt::format("type {:#x}", root.fingerprint);
+  const std::string type = fmt::format("type '{}'", printable(root.type));
+  return root.fingerprint == 0 ? type : fmt::format("{} ({:#x})", type, root.fingerprint);
+}
+
 void print_heap(const RegionDescription& description) {
   if (!description.heap) return line("heap", "none yet: no version was made durable");
   const HeapAudit& heap = *description.heap;
@@ -136,7 +147,7 @@ void print_heap(const RegionDescription& description) {
   line("roots", std::to_string(description.roots.size()));
   for (const store::RootDescription& root : description.roots)
     fmt::print("  {:<24} region offset {:#x}, {}\n", printable(root.name), root.offset,
-               root.fingerprint == 0 ? "untyped" : fmt::format("type {:#x}", root.fingerprint));
+               root_type_text(root));
 }
 
 void print_container(const store::ContainerDescription& container) {
@@ -168,16 +179,69 @@ void print_region(const RegionDescription& region) {
   if (region.container) print_container(*region.container);
 }
 
+std::string kind_text(const store::HeapUsage::Blocks& kind) {
+  if (!kind.type.empty()) return printable(kind.type);
+  if (kind.block_bytes == 0) return "untyped, large blocks";
+  return fmt::format("untyped, of {}", bytes_text(kind.block_bytes));
+}
+
+void print_part(const std::string& what, u64 bytes, const std::string& more = {}) {
+  if (bytes != 0) fmt::print("  {:<44} {:>14}{}\n", what, bytes_text(bytes), more);
+}
+
+void print_roots(const store::HeapUsage& usage) {
+  for (const store::HeapUsage::Root& root : usage.roots)
+    fmt::print("  {:<44} {:>14} in {}{}\n", fmt::format("reached from '{}'", printable(root.name)),
+               bytes_text(root.bytes), count_text(root.blocks, "block"),
+               root.untyped_blocks == 0
+                   ? ""
+                   : fmt::format(", {} without a type, behind which nothing is found",
+                                 root.untyped_blocks));
+  print_part("reached from no root by typed pointers", usage.unreached_bytes,
+             fmt::format(" in {}", count_text(usage.unreached_blocks, "block")));
+}
+
+void print_heap_usage(const RegionDescription& region, const store::HeapUsage& usage) {
+  fmt::print("heap of '{}', {}\n", printable(region.name()), bytes_text(usage.total_bytes()));
+  for (const store::HeapUsage::Blocks& kind : usage.kinds)
+    print_part(kind_text(kind), kind.bytes,
+               fmt::format(" in {}", count_text(kind.blocks, "block")));
+  print_part("free in slabs", usage.free_block_bytes);
+  print_part("free runs of units", usage.free_run_bytes,
+             fmt::format(" in {}", count_text(usage.free_runs, "run")));
+  print_part("never used", usage.unused_bytes);
+  print_part("headers of slabs, and what no block fits in", usage.slab_rest_bytes);
+  print_part("header and unit table", usage.table_bytes);
+  print_roots(usage);
+}
+
+void print_usage(const Description& description) {
+  fmt::print("medium, {}\n", bytes_text(description.medium_bytes));
+  for (const store::SpaceUsage& part : description.space)
+    print_part(part.region.empty() ? part.purpose
+                                   : fmt::format("'{}': {}", printable(part.region), part.purpose),
+               part.bytes);
+  for (const RegionDescription& region : description.regions)
+    if (region.usage) print_heap_usage(region, *region.usage);
+}
+
+Result<Description> look_at(const Arguments& arguments) {
+  if (!arguments.usage) return store::describe(arguments.store, arguments.medium);
+  ProgressLine line;
+  return store::describe_usage(arguments.store, arguments.medium, std::ref(line));
+}
+
 }  // namespace
 
 int info(const Arguments& arguments) {
-  const Result<Description> description = store::describe(arguments.store, arguments.medium);
+  const Result<Description> description = look_at(arguments);
   if (!description) return complain(description.failure());
   if (arguments.json) {
     fmt::print("{}\n", dump(to_json(*description)));
   } else {
     print_identity(*description);
     for (const RegionDescription& region : description->regions) print_region(region);
+    if (arguments.usage) print_usage(*description);
   }
   for (const RegionDescription& region : description->regions)
     if (region.heap && !region.heap->clean) return kDamaged;

@@ -112,6 +112,31 @@ Json overflow_json(const store::OverflowDescription& overflow) {
   return {{"store", uuid_text(overflow.uuid)}, {"region", overflow.region}};
 }
 
+Json usage_json(const store::HeapUsage& usage) {
+  Json json = {{"total_bytes", usage.total_bytes()},
+               {"kinds", Json::array()},
+               {"free_block_bytes", usage.free_block_bytes},
+               {"free_run_bytes", usage.free_run_bytes},
+               {"free_runs", usage.free_runs},
+               {"unused_bytes", usage.unused_bytes},
+               {"slab_rest_bytes", usage.slab_rest_bytes},
+               {"table_bytes", usage.table_bytes},
+               {"roots", Json::array()},
+               {"unreached_blocks", usage.unreached_blocks},
+               {"unreached_bytes", usage.unreached_bytes}};
+  for (const store::HeapUsage::Blocks& kind : usage.kinds)
+    json["kinds"].push_back({{"type", kind.type.empty() ? Json() : Json(kind.type)},
+                             {"block_bytes", kind.block_bytes},
+                             {"blocks", kind.blocks},
+                             {"bytes", kind.bytes}});
+  for (const store::HeapUsage::Root& root : usage.roots)
+    json["roots"].push_back({{"name", root.name},
+                             {"blocks", root.blocks},
+                             {"bytes", root.bytes},
+                             {"untyped_blocks", root.untyped_blocks}});
+  return json;
+}
+
 Json region_json(const store::RegionDescription& region) {
   Json json = {{"id", region.record.region},
                {"name", region.name()},
@@ -142,8 +167,11 @@ Json region_json(const store::RegionDescription& region) {
   for (const store::TypeDescription& type : region.types)
     json["types"].push_back({{"name", type.name}, {"layout", type.layout}});
   for (const store::RootDescription& root : region.roots)
-    json["roots"].push_back(
-        {{"name", root.name}, {"offset", root.offset}, {"fingerprint", hex(root.fingerprint)}});
+    json["roots"].push_back({{"name", root.name},
+                             {"offset", root.offset},
+                             {"type", root.type.empty() ? Json() : Json(root.type)},
+                             {"fingerprint", hex(root.fingerprint)}});
+  if (region.usage) json["usage"] = usage_json(*region.usage);
   return json;
 }
 
@@ -164,6 +192,11 @@ Json to_json(const store::Description& description) {
                {"regions", Json::array()}};
   for (const store::RegionDescription& region : description.regions)
     json["regions"].push_back(region_json(region));
+  if (!description.space.empty()) json["space"] = Json::array();
+  for (const store::SpaceUsage& part : description.space)
+    json["space"].push_back({{"purpose", part.purpose},
+                             {"region", part.region.empty() ? Json() : Json(part.region)},
+                             {"bytes", part.bytes}});
   return json;
 }
 

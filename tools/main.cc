@@ -34,10 +34,33 @@ constexpr const char* kRemoveFooter =
     "read. An object that is in an overflow store goes with its copy there; the region of an\n"
     "overflow store is removed there, when nothing is to come home from it. Exit codes: 0 it is "
     "done, 1 the store is damaged, 2 wrong usage, or there is none.";
+constexpr const char* kDumpFooter =
+    "Pointers are followed where type records say that they are pointers; other bytes are printed\n"
+    "as they are. An object is printed where it is met first, and as \"@ADDRESS\" elsewhere. What\n"
+    "transactions have done since the newest version is not shown. Pages that do not fit their\n"
+    "checksums are named, and objects in them are not printed. Nothing is written to the store,\n"
+    "and a program may have it open. Exit codes: 0 all is well, 1 the store is damaged, 2 wrong\n"
+    "usage, or nothing to look at.";
+constexpr const char* kCompactFooter =
+    "The log of a region that was closed in order goes; the file is cut off behind what the store\n"
+    "needs, and what is free before that takes no space. The next opening takes log anew. What is\n"
+    "free inside a heap stays. Nobody may have the store open, but with --dry-run. A crash leaves\n"
+    "the store as it was, with more or less of its space. Exit codes: 0 it is done, 1 the store\n"
+    "is damaged, 2 wrong usage, no store, or one that is open.";
+constexpr const char* kIdentityFooter =
+    "A copy of a store's file says that it is the same store. --new makes it another one: of a\n"
+    "store that nobody has open, and that was closed in order. It stays at its address, where its\n"
+    "pointers hold. One with untyped blocks is not open beside the other one in a process; one\n"
+    "whose blocks are all typed moves when it is opened there. Exit codes: 0 it is done, 1 the\n"
+    "store is damaged, 2 wrong usage, no store, or one that is open.";
 constexpr const char* kGeneralFooter =
-    "info, check and versions write nothing to the store, which need not be writable. rollback\n"
-    "and remove write to it, and nobody may have it open to write meanwhile. advise runs the\n"
-    "program that it is given, and writes where --dir says. `perdura COMMAND --help` says more.";
+    "info, check, dump and versions write nothing to the store, which need not be writable. "
+    "rollback,\n"
+    "remove, compact and identity --new write to it, and nobody may have it open to write "
+    "meanwhile.\n"
+    "advise runs the program that it is given, and writes where --dir says. `perdura COMMAND "
+    "--help`\n"
+    "says more.";
 constexpr const char* kFooter =
     "Nothing is written to the store, which need not be writable. Others may look at it as well, "
     "and\n"
@@ -108,8 +131,26 @@ int run(int argc, char** argv) {
                                                 PERDURA_VERSION, format::kFormatVersion));
   app.require_subcommand(1);
   Arguments arguments;
-  const CLI::App* info_command = add_command(
+  CLI::App* info_command = add_command(
       app, "info", "Say what a store holds: versions, sizes, regions, roots, heap.", arguments);
+  info_command->add_flag("--usage", arguments.usage,
+                         "say what takes the space as well: of the medium, which adds up to its "
+                         "size, and of each heap, by type and by root");
+  CLI::App* dump_command =
+      add_command(app, "dump", "Print the objects of a store, as JSON.", arguments);
+  dump_command->footer(kDumpFooter);
+  dump_command->add_option("ROOT", arguments.root, "what can be reached from this root alone");
+  dump_command->add_option("--region", arguments.region, "of this region alone");
+  dump_command
+      ->add_option("--depth", arguments.depth, "follow so many pointers, one behind the other")
+      ->default_val(16)
+      ->check(CLI::Range(0, 1000));
+  dump_command
+      ->add_option("--limit", arguments.limit,
+                   "print so many bytes of an array, and of what holds no pointers; 0: all")
+      ->default_val(1024);
+  dump_command->add_flag("--flat", arguments.flat,
+                         "list the objects one by one, instead of nesting them");
   CLI::App* check_command = add_command(
       app, "check", "Verify every checksum of a store, and the metadata of its heap.", arguments);
   check_command->add_option("--overflow", arguments.overflow,
@@ -141,6 +182,15 @@ int run(int argc, char** argv) {
                              "the overflow store, where the object's copy may be");
   remove_command->add_flag("--overflow-lost", arguments.overflow_lost,
                            "that store is lost: remove what lies there all the same");
+  CLI::App* compact_command =
+      add_command(app, "compact", "Give back space that a store does not need.", arguments);
+  compact_command->footer(kCompactFooter);
+  compact_command->add_flag("--dry-run", arguments.dry_run,
+                            "say what would be given back, and write nothing");
+  CLI::App* identity_command =
+      add_command(app, "identity", "Say which store it is, or make a copy another one.", arguments);
+  identity_command->footer(kIdentityFooter);
+  identity_command->add_flag("--new", arguments.renew, "draw a new identity");
   AdviseArguments advise_arguments;
   const CLI::App* advise_command = add_advise(app, advise_arguments);
   if (argc > 1) require_command(app, argv[1]);
@@ -159,6 +209,9 @@ int run(int argc, char** argv) {
   if (versions_command->parsed()) return versions(arguments);
   if (rollback_command->parsed()) return rollback(arguments);
   if (remove_command->parsed()) return remove(arguments);
+  if (compact_command->parsed()) return compact(arguments);
+  if (identity_command->parsed()) return identity(arguments);
+  if (dump_command->parsed()) return dump_objects(arguments);
   return info_command->parsed() ? info(arguments) : check(arguments);
 }
 

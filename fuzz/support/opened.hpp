@@ -2,10 +2,13 @@
 #pragma once
 
 #include <array>
+#include <set>
+#include <vector>
 
 #include <perdura/store.hpp>
 
 #include "store/inspect.hpp"
+#include "store/look_inside.hpp"
 #include "support/target.hpp"
 
 namespace perdura::fuzz {
@@ -30,6 +33,40 @@ struct Looks {
   bool check;
   bool description;
 };
+// What `perdura dump` reads of a heap.
+inline Status walk(const store::HeapSight& sight) {
+  constexpr u64 kObjectsMax = 10'000;
+  u64 sum = 0;
+  std::vector<u64> pending;
+  std::set<u64> seen;
+  for (const store::RootDescription& root : sight.region.roots) pending.push_back(root.offset);
+  while (!pending.empty() && seen.size() < kObjectsMax) {
+    const auto object = sight.view.find(pending.back());
+    pending.pop_back();
+    if (!object || !seen.insert(object->offset).second || sight.is_damaged(*object)) continue;
+    for (u64 at = 0; at < object->bytes; at += kLineBytes)
+      sum += std::to_integer<u64>(sight.view.at(object->offset)[at]);
+    sight.view.for_each_pointer(*object, [&](const u64* word, bool) {
+      if (const auto target = sight.view.target_of(*word)) pending.push_back(*target);
+    });
+  }
+  require(sum < ~u64{0}, "all of them were read");
+  return {};
+}
+
+inline void look_inside(const std::string& uri) {
+  const auto usage = store::describe_usage(uri, {});
+  if (usage) {
+    u64 bytes = 0;
+    for (const store::SpaceUsage& part : usage->space) bytes += part.bytes;
+    require(bytes == usage->medium_bytes, "usage misses no byte");
+  } else {
+    require(!usage.failure().message.empty(), "a refusal says why");
+  }
+  const auto inside = store::look_inside(uri, {}, "", store::no_progress, walk);
+  if (!inside) require(!inside.failure().message.empty(), "a refusal says why");
+}
+
 inline void look(const std::string& uri, const Looks& looks) {
   if (looks.check) {
     const auto report = store::check(uri, {});
@@ -44,6 +81,7 @@ inline void look(const std::string& uri, const Looks& looks) {
   if (looks.description) {
     const auto description = store::describe(uri, {});
     if (!description) require(!description.failure().message.empty(), "a refusal says why");
+    look_inside(uri);
   }
 }
 

@@ -147,6 +147,25 @@ Status write_version(region::Volume& volume, const format::RegionRecord& region,
   return volume.medium().barrier(PERDURA_SITE("version record"));
 }
 
+Status sign_versions(region::Volume& volume, const format::RegionRecord& region, u64 store_id,
+                     u64 copy) {
+  PERDURA_ASSIGN(const format::Extent extent, version_records(volume, region));
+  PERDURA_ASSIGN(const std::vector<FoundVersion> found, read_versions(volume, region));
+  for (const FoundVersion& each : found) {
+    VersionRecord record = each.record;
+    record.store_id = store_id;
+    record.checksum = record_checksum(record);
+    alignas(kPageBytes) std::byte bytes[sizeof record];
+    std::memcpy(bytes, &record, sizeof record);
+    PERDURA_TRY(volume.medium().write_record(
+        extent.medium_offset + format::version_record_offset(region, record.version, copy), bytes,
+        PERDURA_SITE("signed version record")));
+  }
+  // Barrier: this copy is durable before the superblock says that it is the one that counts, or the
+  // other one is written.
+  return volume.medium().barrier(PERDURA_SITE("signed version records"));
+}
+
 void VersionMap::resize(u64 chunks) {
   levels_.resize(format::levels_for(chunks) + 1);
   for (u32 level = 0; level < levels_.size(); ++level)

@@ -31,6 +31,10 @@ Result<format::VersionRecord> find_version(const region::Volume& volume,
 /// Make a version durable; all that it consists of is. Fills in checksum and time.
 Status write_version(region::Volume& volume, const format::RegionRecord& region,
                      format::VersionRecord record);
+/// Write one copy of the records of all kept versions once more, as those of the store with the id
+/// `store_id`.
+Status sign_versions(region::Volume& volume, const format::RegionRecord& region, u64 store_id,
+                     u64 copy);
 /// Where the records are.
 Result<format::Extent> version_records(const region::Volume& volume,
                                        const format::RegionRecord& region);

@@ -16,6 +16,10 @@ class Decorator : public LinearMedium {
   const std::string& name() const override { return inner_->name(); }
   Geometry geometry() const override { return inner_->geometry(); }
   Status grow(u64 size, bool prewrite) override { return inner_->grow(size, prewrite); }
+  Status shrink(u64 size) override { return inner_->shrink(size); }
+  Status give_back(u64 offset, u64 length) override { return inner_->give_back(offset, length); }
+  Status have_space(u64 offset, u64 length) override { return inner_->have_space(offset, length); }
+  u64 occupied_bytes() const override { return inner_->occupied_bytes(); }
   Status write(u64 offset, Bytes data, const Site& site) override {
     return inner_->write(offset, data, site);
   }

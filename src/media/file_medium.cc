@@ -263,6 +263,22 @@ class FileMedium final : public LinearMedium {
     return {};
   }
 
+  Status shrink(u64 size) override {
+    if (size >= size_.load(std::memory_order_acquire)) return {};
+    PERDURA_TRY(cut_file(file_.fd(), path_, size));
+    size_.store(size, std::memory_order_release);
+    return {};
+  }
+  Status give_back(u64 offset, u64 length) override {
+    return make_hole(file_.fd(), path_, offset, length);
+  }
+  Status have_space(u64 offset, u64 length) override {
+    return fill_hole(file_.fd(), path_, offset, length);
+  }
+  u64 occupied_bytes() const override {
+    return media::occupied_bytes(file_.fd(), size_.load(std::memory_order_acquire));
+  }
+
   Status write(u64 offset, Bytes data, const Site&) override {
     check(offset, data);
     return write_fully(fd(), path_, offset, data);

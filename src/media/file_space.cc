@@ -174,6 +174,36 @@ Status extend_file(int fd, const std::string& path, u64 from, u64 to) {
   return failure;
 }
 
+Status cut_file(int fd, const std::string& path, u64 size) {
+  if (::ftruncate(fd, static_cast<off_t>(size)) == 0) return {};
+  return system_failure(errno, "cannot cut '" + path + "' to " + std::to_string(size) + " bytes");
+}
+
+Status make_hole(int fd, const std::string& path, u64 offset, u64 length) {
+  if (::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+                  static_cast<off_t>(length)) == 0)
+    return {};
+  if (errno == EOPNOTSUPP)
+    return Failure{Code::kUnsupported, "the file system of '" + path + "' has no holes in files"};
+  return system_failure(errno, "cannot give back " + std::to_string(length) + " bytes at offset " +
+                                   std::to_string(offset) + " of '" + path + "'");
+}
+
+Status fill_hole(int fd, const std::string& path, u64 offset, u64 length) {
+  const auto begin = static_cast<off_t>(offset);
+  const auto bytes = static_cast<off_t>(length);
+  int error_number = ::fallocate(fd, FALLOC_FL_KEEP_SIZE, begin, bytes) == 0 ? 0 : errno;
+  // What cannot allocate ahead made no hole either.
+  if (error_number == 0 || error_number == EOPNOTSUPP) return {};
+  return system_failure(error_number, "cannot get " + std::to_string(length) + " bytes at offset " +
+                                          std::to_string(offset) + " of '" + path + "' back");
+}
+
+u64 occupied_bytes(int fd, u64 size) {
+  struct stat info{};
+  return ::fstat(fd, &info) == 0 ? static_cast<u64>(info.st_blocks) * 512 : size;
+}
+
 Status map_private(int fd, const std::string& path, void* address, u64 offset, u64 length) {
   // A child must not see pages whose home changes under it (docs/guarantees.md, "fork").
   if (map_without_children(address, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd,

@@ -48,6 +48,16 @@ class NamedFile {
 /// there is cut off. On failure the file is `from` bytes long again.
 Status extend_file(int fd, const std::string& path, u64 from, u64 to);
 
+/// Cut the file off at `size`.
+Status cut_file(int fd, const std::string& path, u64 size);
+/// [offset, offset + length) reads as zeros and takes no space; kUnsupported: the file system has
+/// no holes.
+Status make_hole(int fd, const std::string& path, u64 offset, u64 length);
+/// The same has space again, where it had none, and keeps its content.
+Status fill_hole(int fd, const std::string& path, u64 offset, u64 length);
+/// What the file takes up; `size` where the system does not say.
+u64 occupied_bytes(int fd, u64 size);
+
 Status map_private(int fd, const std::string& path, void* address, u64 offset, u64 length);
 
 }  // namespace perdura::media

@@ -87,6 +87,26 @@ class MappedMedium final : public LinearMedium {
     return {};
   }
 
+  // What is cut off is not mapped any more, so that nobody meets its end by a signal.
+  Status shrink(u64 size) override {
+    const u64 old = size_.load(std::memory_order_acquire);
+    if (size >= old) return {};
+    if (map_without_children(base() + size, old - size, PROT_NONE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) == MAP_FAILED)
+      return system_failure(errno, "cannot unmap the end of '" + path_ + "'");
+    size_.store(size, std::memory_order_release);
+    return cut_file(file_.fd(), path_, size);
+  }
+  Status give_back(u64 offset, u64 length) override {
+    return make_hole(file_.fd(), path_, offset, length);
+  }
+  Status have_space(u64 offset, u64 length) override {
+    return fill_hole(file_.fd(), path_, offset, length);
+  }
+  u64 occupied_bytes() const override {
+    return media::occupied_bytes(file_.fd(), size_.load(std::memory_order_acquire));
+  }
+
   Status write(u64 offset, Bytes data, const Site&) override {
     store(offset, data);
     store_fence();

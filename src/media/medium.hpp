@@ -113,6 +113,28 @@ class Medium {
   /// both are true only of what was prewritten, in objects of a page.
   virtual Status grow(u64 size, bool prewrite) = 0;
 
+  // --- giving space back: what nothing refers to that is durable, while nobody else has it open
+
+  /// The medium ends at `size`, sooner or later: a crash may leave it as long as it was, with
+  /// anything behind.
+  virtual Status shrink(u64 size) {
+    (void)size;
+    return keeps_its_space();
+  }
+  /// What was in [offset, offset + length) is gone, sooner or later: a crash may leave any of it.
+  /// It reads as zeros, and takes no space before have_space().
+  virtual Status give_back(u64 offset, u64 length) {
+    (void)offset, (void)length;
+    return keeps_its_space();
+  }
+  /// What give_back() got there, if it did, is there again: writes cannot run out of it.
+  virtual Status have_space(u64 offset, u64 length) {
+    (void)offset, (void)length;
+    return {};
+  }
+  /// What it takes up on its device, as far as that says so.
+  virtual u64 occupied_bytes() const { return geometry().size; }
+
   virtual Status write(u64 offset, Bytes data, const Site& site) = 0;
   virtual std::unique_ptr<WriteQueue> queue() = 0;
   virtual Status barrier(const Site& site) = 0;
@@ -200,6 +222,9 @@ class Medium {
 
  protected:
   explicit Medium(bool decides = false) : decides_(decides) {}
+  Failure keeps_its_space() const {
+    return {Code::kUnsupported, "'" + name() + "' is on a medium that gives no space back"};
+  }
 
  private:
   const bool decides_;

@@ -212,6 +212,22 @@ class Recording::RecordedMedium final : public Decorator {
     return grown;
   }
 
+  // A crash leaves any of what was there: as zeros do that nobody has flushed. A medium that is as
+  // long as it was is what shrink() may leave.
+  Status give_back(u64 offset, u64 length) override {
+    const std::vector<std::byte> zeros(std::min(length, kMiB));
+    for (u64 done = 0; done < length; done += zeros.size()) {
+      const u64 piece = std::min<u64>(zeros.size(), length - done);
+      PERDURA_TRY(recorded(offset + done, {zeros.data(), piece}, PERDURA_SITE("given back"),
+                           [&] { return inner().give_back(offset + done, piece); }));
+    }
+    return {};
+  }
+  Status shrink(u64 size) override {
+    const u64 old = geometry().size;
+    return size < old ? give_back(size, old - size) : Status{};
+  }
+
   // The write counts as done from the next call on that is recorded after it returned.
   Status write(u64 offset, Bytes data, const Site& site) override {
     return recorded(offset, data, site, [&] { return inner().write(offset, data, site); });

@@ -30,6 +30,15 @@ struct Window {
 };
 constexpr Window kWindows[] = {{0x440000000000, 0x4f0000000000}, {0x550000000000, 0x555000000000}};
 constexpr u64 kWindowStep = kGiB;
+// Stores are spread over all of the first window, so that those of separate runs can mostly be open
+// in one process. Larger regions take the first place that is free: there is room for few of them.
+constexpr u64 kSpreadBytesMax = (kWindows[0].end - kWindows[0].begin) / 16;
+
+/// At which of the places of a window the search for a free one begins.
+u64 first_place(const Window& window, u64 limit_bytes, u64 places, u64 identity) {
+  const bool is_spread = &window == &kWindows[0] && limit_bytes <= kSpreadBytesMax;
+  return is_spread ? identity % places : 0;
+}
 
 constexpr u64 kLoadBytes = kMiB;
 
@@ -52,8 +61,8 @@ Result<UniqueFd> shareable_memory(u64 length) {
 
 }  // namespace
 
-Result<u64> Region::choose_address(u64 limit_bytes,
-                                   const std::vector<format::RegionRecord>& others) {
+Result<u64> Region::choose_address(u64 limit_bytes, const std::vector<format::RegionRecord>& others,
+                                   u64 identity) {
   const auto meets = [&](u64 address) {
     return std::any_of(others.begin(), others.end(), [&](const format::RegionRecord& other) {
       return address < other.address + format::reserved_bytes(other) &&
@@ -62,8 +71,12 @@ Result<u64> Region::choose_address(u64 limit_bytes,
   };
   for (const Window& window : kWindows) {
     if (__tsan_init != nullptr && &window == &kWindows[0]) continue;  // it ends who asks for these
-    for (u64 address = window.begin; address + limit_bytes <= window.end;
-         address += round_up(limit_bytes, kWindowStep)) {
+    if (limit_bytes > window.end - window.begin) continue;
+    const u64 step = round_up(limit_bytes, kWindowStep);
+    const u64 places = (window.end - window.begin - limit_bytes) / step + 1;
+    const u64 first = first_place(window, limit_bytes, places, identity);
+    for (u64 i = 0; i < places; ++i) {
+      const u64 address = window.begin + (first + i) % places * step;
       if (!meets(address) && Mapping::reserve(reinterpret_cast<void*>(address), limit_bytes))
         return address;
     }

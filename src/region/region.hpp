@@ -44,9 +44,12 @@ class Region {
   using Backed = std::function<Status(std::byte* address, u64 length, bool anonymous)>;
 
   /// Where a new region of `limit_bytes` goes: a window that libraries, sanitizers and other
-  /// runtimes leave free, and none of the `others`.
+  /// runtimes leave free, and none of the `others`. Where there it is searched from follows from
+  /// `identity`, so that those of several stores, made in processes that know nothing of each
+  /// other, are rarely the same; 0: from the beginning.
   static Result<u64> choose_address(u64 limit_bytes,
-                                    const std::vector<format::RegionRecord>& others = {});
+                                    const std::vector<format::RegionRecord>& others = {},
+                                    u64 identity = 0);
 
   /// Reserve the recorded range and map what is backed.
   static Result<std::unique_ptr<Region>> map(Volume& volume, const format::RegionRecord& record);

@@ -418,6 +418,16 @@ Status Volume::change_region(u32 region, const std::function<void(RegionRecord&)
   return written;
 }
 
+Status Volume::set_identity(const u8 (&uuid)[16]) {
+  std::lock_guard lock(mutex_);
+  const Superblock before = superblock_;
+  std::memcpy(superblock_.uuid, uuid, sizeof superblock_.uuid);
+  Status written = write_superblock();
+  // Where the first slot has it already the second one will get it with the next update.
+  if (!written && superblock_.sequence == before.sequence) superblock_ = before;
+  return written;
+}
+
 Status Volume::set_region_address(u32 region, u64 address) {
   return change_region(region, [&](RegionRecord& record) { record.address = address; });
 }

@@ -100,6 +100,16 @@ class Volume {
   Result<format::Extent> allocate_objects(u32 region, format::ExtentKind kind, u64 length);
   /// Give back the log space [medium_offset, medium_offset + length).
   Status release_log(u64 medium_offset, u64 length);
+  /// Give back the log space of these regions, of which nobody needs anything any more.
+  Status release_logs(const std::vector<u32>& regions);
+  /// All of them, by medium_offset.
+  std::vector<format::Extent> extents() const;
+  /// Let the store end behind its last extent. What the medium has beyond may go after that.
+  Status end_at_last_extent();
+
+  /// The store is another one from now on. Nothing may be durable that has its id elsewhere than
+  /// in the superblock and is needed.
+  Status set_identity(const u8 (&uuid)[16]);
 
   format::RegionState state(u32 region) const;
   u64 replayed_version(u32 region) const { return state(region).replayed_version; }
@@ -146,6 +156,7 @@ class Volume {
   Result<format::Extent> allocate_prewritten(u32 region, format::ExtentKind kind, u64 length);
   Status add_mergeable(const format::Extent& extent);
   void merge_extents();
+  Status exchange_extents(std::vector<format::Extent>& extents);
   Status clear(u64 offset, u64 length);
   void set_confirmed(u32 region, u64 version);
   Status write_directory();

@@ -127,6 +127,39 @@ Status Volume::release_log(u64 medium_offset, u64 length) {
   return written;
 }
 
+Status Volume::exchange_extents(std::vector<Extent>& extents) {
+  extents.swap(extents_);
+  Status written = guarded([this] { return write_directory(); });
+  if (!written) extents.swap(extents_);
+  return written;
+}
+
+Status Volume::release_logs(const std::vector<u32>& regions) {
+  std::lock_guard lock(mutex_);
+  std::vector<Extent> kept = extents_;
+  std::erase_if(kept, [&](const Extent& each) {
+    return each.kind == ExtentKind::kLog && std::ranges::count(regions, each.region) != 0;
+  });
+  return kept.size() == extents_.size() ? Status{} : exchange_extents(kept);
+}
+
+std::vector<Extent> Volume::extents() const {
+  std::lock_guard lock(mutex_);
+  return extents_;
+}
+
+Status Volume::end_at_last_extent() {
+  std::lock_guard lock(mutex_);
+  const u64 before = superblock_.medium_bytes;
+  const u64 end = extents_.empty() ? format::kDataBegin : format::extent_end(extents_.back());
+  if (end >= before) return {};
+  superblock_.medium_bytes = end;
+  // Barrier in it, of both slots: none says that the medium is longer before it is cut off.
+  Status written = write_superblock();
+  if (!written) superblock_.medium_bytes = before;
+  return written;
+}
+
 // First fit; else the medium grows.
 Result<u64> Volume::allocate(const Space& space) {
   if (is_read_only_)
@@ -136,6 +169,8 @@ Result<u64> Volume::allocate(const Space& space) {
   u64 free_from = round_up(format::kDataBegin, space.alignment);
   for (const Extent& extent : extents_) {
     if (extent.medium_offset >= free_from && extent.medium_offset - free_from >= space.length) {
+      // What a compaction has given back gets its space again before anything relies on it.
+      PERDURA_TRY(medium_->have_space(free_from, space.length));
       // Space given back holds old bytes: a home image must read as zeros, and a log is better so.
       if (space.cleared) PERDURA_TRY(clear(free_from, space.length));
       return free_from;
@@ -146,6 +181,8 @@ Result<u64> Volume::allocate(const Space& space) {
   // The medium may be longer than the store: where growing was cut short, or something was
   // appended.
   const u64 existing_bytes = std::max(old_bytes, medium_->geometry().size);
+  if (free_from < existing_bytes)
+    PERDURA_TRY(medium_->have_space(free_from, std::min(space.length, existing_bytes - free_from)));
   if (space.cleared && free_from < existing_bytes)
     PERDURA_TRY(clear(free_from, std::min(space.length, existing_bytes - free_from)));
   if (old_bytes >= free_from + space.length) return free_from;

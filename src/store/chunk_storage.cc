@@ -125,6 +125,11 @@ class ChunkKind final : public EngineKind {
                         const Progress& progress) const override {
     return roll_chunks_back(volume, record, version, progress);
   }
+
+  Status sign(region::Volume& volume, const format::RegionRecord& record, u64 store_id,
+              u64 copy) const override {
+    return commit::sign_versions(volume, record, store_id, copy);
+  }
 };
 
 }  // namespace

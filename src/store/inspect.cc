@@ -5,8 +5,11 @@
 #include "base/assert.hpp"
 #include "region/volume.hpp"
 #include "store/inspection.hpp"
+#include "store/look_inside.hpp"
 #include "store/recovery.hpp"
+#include "store/shared_volume.hpp"
 #include "store/storage.hpp"
+#include "store/usage.hpp"
 
 namespace perdura::store {
 namespace {
@@ -85,8 +88,10 @@ bool CheckReport::damaged() const {
 
 namespace {
 
+enum class Depth { kOutline, kHeap, kUsage };
+
 Result<Description> try_describe(std::string_view uri, const media::MediumOptions& options,
-                                 bool with_heap) {
+                                 Depth depth, const Progress& progress = no_progress) {
   PERDURA_ASSIGN(auto medium, open_for_reading(uri, options));
   PERDURA_ASSIGN(const auto volume, open_volume_to_read(std::move(medium)));
   Description description = describe_volume(*volume);
@@ -97,9 +102,16 @@ Result<Description> try_describe(std::string_view uri, const media::MediumOption
     if (was_removed(read)) continue;
     PERDURA_TRY(read);
     inspection->describe_versions(region);
-    if (with_heap) PERDURA_TRY(inspection->read_heap(region));
+    Inspection::HeapVisit visit;
+    if (depth == Depth::kUsage)
+      visit = [&](heap::Heap& heap, const region::Region& mapped) -> Status {
+        PERDURA_ASSIGN(region.usage, usage_of(heap, mapped, region, progress));
+        return {};
+      };
+    if (depth != Depth::kOutline) PERDURA_TRY(inspection->read_heap(region, visit));
     description.regions.push_back(std::move(region));
   }
+  if (depth == Depth::kUsage) describe_space(*volume, description);
   return description;
 }
 
@@ -145,14 +157,72 @@ Result<CheckReport> try_check(std::string_view uri, const media::MediumOptions& 
                                     "', or does not say so any more; name the one that is"};
 }
 
+// Chunks are verified when they are loaded.
+std::unordered_set<u64> find_damaged_pages(Inspection& inspection, const Status& read,
+                                           const RegionDescription& region,
+                                           const Progress& progress) {
+  std::unordered_set<u64> pages;
+  if (!region.versions.empty()) return pages;
+  CheckReport report;
+  inspection.check(read, report, progress);
+  for (const Finding& finding : report.findings)
+    if (finding.region_offset) pages.insert(round_down(*finding.region_offset, kPageBytes));
+  return pages;
+}
+
+Result<Description> try_look_inside(std::string_view uri, const media::MediumOptions& options,
+                                    std::string_view name, const Progress& progress,
+                                    const std::function<Status(const HeapSight&)>& visit) {
+  PERDURA_ASSIGN(auto medium, open_for_reading(uri, options));
+  PERDURA_ASSIGN(const auto volume, open_volume_to_read(std::move(medium)));
+  Description description = describe_volume(*volume);
+  if (!name.empty()) PERDURA_TRY(find_region(*volume, name));
+  for (const format::RegionRecord& record : volume->regions()) {
+    const auto inspection = engine_kind(record).inspection(*volume, record);
+    RegionDescription region = inspection->outline();
+    if (!name.empty() && region.name() != name) continue;
+    const Status read = inspection->read_versions();
+    if (was_removed(read)) continue;
+    PERDURA_TRY(read);
+    inspection->describe_versions(region);
+    const auto look = [&](heap::Heap& heap, const region::Region& mapped) -> Status {
+      const auto damaged = find_damaged_pages(*inspection, read, region, progress);
+      PERDURA_ASSIGN(const HeapView view, HeapView::of(heap, mapped, record));
+      return visit({region, view, damaged});
+    };
+    PERDURA_TRY(inspection->read_heap(region, look));
+    description.regions.push_back(std::move(region));
+  }
+  return description;
+}
+
 }  // namespace
 
+bool HeapSight::is_damaged(const HeapView::Object& object) const {
+  if (damaged_pages.empty()) return false;
+  for (u64 page = round_down(object.offset, kPageBytes); page < object.offset + object.bytes;
+       page += kPageBytes)
+    if (damaged_pages.contains(page)) return true;
+  return false;
+}
+
+Result<Description> look_inside(std::string_view uri, const media::MediumOptions& options,
+                                std::string_view region, const Progress& progress,
+                                const std::function<Status(const HeapSight&)>& visit) {
+  return guarded([&] { return try_look_inside(uri, options, region, progress, visit); });
+}
+
 Result<Description> describe(std::string_view uri, const media::MediumOptions& options) {
-  return guarded([&] { return try_describe(uri, options, true); });
+  return guarded([&] { return try_describe(uri, options, Depth::kHeap); });
+}
+
+Result<Description> describe_usage(std::string_view uri, const media::MediumOptions& options,
+                                   const Progress& progress) {
+  return guarded([&] { return try_describe(uri, options, Depth::kUsage, progress); });
 }
 
 Result<Description> outline(std::string_view uri, const media::MediumOptions& options) {
-  return guarded([&] { return try_describe(uri, options, false); });
+  return guarded([&] { return try_describe(uri, options, Depth::kOutline); });
 }
 
 Result<CheckReport> check(std::string_view uri, const media::MediumOptions& options,

@@ -24,11 +24,49 @@ struct RootDescription {
   std::string name;
   u64 offset = 0;  ///< in the region
   u64 fingerprint = 0;
+  std::string type;  ///< that its block has in the store's type records; "": none
 };
 
 struct TypeDescription {
   std::string name;
   std::string layout;  ///< for people
+};
+
+/// What takes the bytes of a heap that its region has on the medium.
+struct HeapUsage {
+  struct Blocks {
+    std::string type;     ///< "": they have none
+    u64 block_bytes = 0;  ///< without a type: the size of each; 0: large blocks
+    u64 blocks = 0;
+    u64 bytes = 0;
+  };
+  std::vector<Blocks> kinds;  ///< of live blocks, most bytes first
+
+  /// Of what typed pointers lead to. A block counts for the first root that reaches it.
+  struct Root {
+    std::string name;
+    u64 blocks = 0;
+    u64 bytes = 0;
+    u64 untyped_blocks = 0;  ///< of these: what they lead to is not known
+  };
+  std::vector<Root> roots;
+  u64 unreached_blocks = 0;  ///< by typed pointers from any root
+  u64 unreached_bytes = 0;
+
+  u64 table_bytes = 0;       ///< header and unit table
+  u64 slab_rest_bytes = 0;   ///< headers of slabs, and what no block fits in
+  u64 free_block_bytes = 0;  ///< in slabs
+  u64 free_runs = 0;         ///< of units
+  u64 free_run_bytes = 0;
+  u64 unused_bytes = 0;  ///< never given out
+  u64 total_bytes() const;
+};
+
+/// A part of a medium that serves one purpose.
+struct SpaceUsage {
+  const char* purpose = "";
+  std::string region;  ///< whose it is; "": nobody's
+  u64 bytes = 0;
 };
 
 /// What a container keeps beside the program's objects.
@@ -130,6 +168,7 @@ struct RegionDescription {
   std::optional<ContainerDescription> container;          ///< of a region that is one
   std::optional<std::vector<ObjectDescription>> objects;  ///< of a region that holds these
   std::optional<OverflowDescription> overflow;            ///< of a region of an overflow store
+  std::optional<HeapUsage> usage;                         ///< by describe_usage(), of a sound heap
 
   std::string name() const { return record.name; }
 };
@@ -140,6 +179,7 @@ struct Description {
   u64 medium_bytes = 0;
   bool is_being_written = false;  ///< some process has it open to write
   std::vector<RegionDescription> regions;
+  std::vector<SpaceUsage> space;  ///< by describe_usage(): its bytes add up to medium_bytes
 };
 
 struct Finding {
@@ -174,6 +214,10 @@ inline void no_progress(const char*, u64, u64) {}
 
 /// Fails where the store cannot be opened, with what Store::open would say.
 Result<Description> describe(std::string_view uri, const media::MediumOptions& options);
+
+/// The same, and what takes the space: all typed blocks that roots lead to are read.
+Result<Description> describe_usage(std::string_view uri, const media::MediumOptions& options,
+                                   const Progress& progress = no_progress);
 
 /// The same without the heap: the region is not read.
 Result<Description> outline(std::string_view uri, const media::MediumOptions& options);

@@ -58,7 +58,7 @@ bool is_mix(const Superblock& torn, const Superblock& whole) {
     return (whole.clean == 0 || taken_over) &&
            (at == offsetof(Superblock, checksum) ||
             at == offsetof(Superblock, incompatible_features) ||
-            (at >= offsetof(Superblock, sequence) && at < offsetof(Superblock, reserved1)));
+            (at >= offsetof(Superblock, uuid) && at < offsetof(Superblock, reserved1)));
   };
   const auto found = std::bit_cast<Words>(torn);
   for (size_t i = 0; i < kWords; ++i)

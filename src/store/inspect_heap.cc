@@ -6,6 +6,7 @@
 #include "heap/container_view.hpp"
 #include "heap/heap.hpp"
 #include "heap/members.hpp"
+#include "store/heap_view.hpp"
 #include "store/inspection.hpp"
 
 namespace perdura::store {
@@ -42,7 +43,8 @@ Status read_roots(const heap::Heap& heap, const region::Region& region,
     description.roots.push_back(
         {.name = std::string(reinterpret_cast<const char*>(node + 1), node->name_length),
          .offset = node->object,
-         .fingerprint = node->fingerprint});
+         .fingerprint = node->fingerprint,
+         .type = {}});
     at = node->next;
   }
   return {};
@@ -50,7 +52,7 @@ Status read_roots(const heap::Heap& heap, const region::Region& region,
 
 }  // namespace
 
-Status Inspection::read_heap(RegionDescription& description) {
+Status Inspection::read_heap(RegionDescription& description, const HeapVisit& visit) {
   if (durable_version() == 0) return {};
   format::RegionRecord record = record_;
   record.address = 0;
@@ -69,6 +71,11 @@ Status Inspection::read_heap(RegionDescription& description) {
     for (const heap::Layout& type : types) description.types.push_back({heap::readable_name(type.name), heap::readable(type.text)});
     PERDURA_ASSIGN(const auto container, heap::ContainerView::find(heap, *region));
     if (container) describe_container(*container, description.container.emplace());
+    PERDURA_ASSIGN(const HeapView view, HeapView::of(heap, *region, record_));
+    for (RootDescription& root : description.roots)
+      if (const auto object = view.find(root.offset); object && object->type != nullptr)
+        root.type = heap::readable_name(object->type->name);
+    if (visit) PERDURA_TRY(visit(heap, *region));
   } catch (const Error& error) {
     return Failure{error.code(), error.what()};
   }

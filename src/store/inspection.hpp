@@ -1,6 +1,7 @@
 // A region that is looked at, of a store whose superblock and directory could be read.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "heap/heap.hpp"
@@ -30,8 +31,10 @@ class Inspection {
   /// Verifies all of it, beside the heap; `read` is what read_versions() returned.
   virtual void check(const Status& read, CheckReport& report, const Progress& progress) = 0;
   /// After read_versions() went well: maps the region where there is room, as its newest version
-  /// has it, and walks the heap. Does nothing before the first version.
-  Status read_heap(RegionDescription& description);
+  /// has it, and walks the heap. Does nothing before the first version. Where the heap is sound
+  /// `visit` gets it, while it is mapped.
+  using HeapVisit = std::function<Status(heap::Heap& heap, const region::Region& region)>;
+  Status read_heap(RegionDescription& description, const HeapVisit& visit = {});
   /// What read_heap() found damaged: the heap, or what is to be done with it by opening.
   const char* damaged_part() const { return damaged_part_; }
 

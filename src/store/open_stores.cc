@@ -110,6 +110,16 @@ void add_open_ranges(std::vector<format::RegionRecord>& ranges) {
   }
 }
 
+std::string find_open_store(u64 store_id, const std::string& but) {
+  std::lock_guard lock(process_mutex(ProcessMutex::kOpenStores));
+  for (const Slot& slot : slots) {
+    Runtime* const runtime = slot.runtime.load();
+    if (runtime == nullptr || slot.is_inherited()) continue;
+    if (runtime->volume().store_id() == store_id && runtime->name() != but) return runtime->name();
+  }
+  return {};
+}
+
 }  // namespace store
 
 namespace detail {

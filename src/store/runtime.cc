@@ -164,8 +164,10 @@ Status Runtime::map_region() {
   }
   for (;;) {
     if (record_.address == 0) {
+      // The store's id is random, and its regions follow each other.
       PERDURA_ASSIGN(record_.address,
-                     region::Region::choose_address(format::reserved_bytes(record_), others));
+                     region::Region::choose_address(format::reserved_bytes(record_), others,
+                                                    volume_->store_id() + record_.region));
     }
     auto mapped = storage_->map(record_);
     if (mapped) {
@@ -175,9 +177,22 @@ Status Runtime::map_region() {
     }
     if (mapped.failure().code != Code::kAddressTaken || options_.region_address != 0)
       return mapped.failure();
-    if (!address_taken_) address_taken_ = mapped.failure();
+    if (!address_taken_) address_taken_ = explain_taken(mapped.failure());
     record_.address = 0;
   }
+}
+
+// The usual reason for which two stores have one address.
+Failure Runtime::explain_taken(const Failure& failure) const {
+  Failure explained = copy_of(failure);
+  const std::string original = store::find_open_store(volume_->store_id(), name());
+  if (!original.empty())
+    explained.message += "; '" + name() + "' and '" + original +
+                         "', which is open here, are copies of one store, and have its address: "
+                         "a store with untyped blocks is open there alone. Open one of the two at "
+                         "a time, or each in a process of its own; `perdura identity --new` gives "
+                         "a copy an identity of its own, and leaves its address";
+  return explained;
 }
 
 // Pointers in the region are addresses in its aliases, so their number stays.

@@ -118,6 +118,7 @@ class Runtime {
   Status open_region();
   Status create_region();
   Status map_region();
+  Failure explain_taken(const Failure& failure) const;
   Status start();
   commit::Findings findings() const;
   Status untold_damage() const;

@@ -92,6 +92,14 @@ class EngineKind {
   /// Makes a kept version the newest one, verified; returns its number.
   virtual Result<u64> roll_back(region::Volume& volume, const format::RegionRecord& record,
                                 u64 version, const Progress& progress) const = 0;
+  /// Writes all that is needed of the region and has the store's id in it, but for the superblock
+  /// and the log, once more with the id `store_id`: one of its two copies. With a barrier. Here
+  /// nothing is.
+  virtual Status sign(region::Volume& volume, const format::RegionRecord& record, u64 store_id,
+                      u64 copy) const {
+    (void)volume, (void)record, (void)store_id, (void)copy;
+    return {};
+  }
 };
 
 /// nullptr: `engine` is none, as C may say.

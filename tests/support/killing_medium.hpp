@@ -22,6 +22,14 @@ class KillingMedium final : public media::Decorator {
     count();
     return inner().grow(size, prewrite);
   }
+  Status shrink(u64 size) override {
+    count();
+    return inner().shrink(size);
+  }
+  Status give_back(u64 offset, u64 length) override {
+    count();
+    return inner().give_back(offset, length);
+  }
   Status write(u64 offset, media::Bytes data, const media::Site& site) override {
     count();
     return inner().write(offset, data, site);

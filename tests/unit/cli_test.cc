@@ -184,8 +184,9 @@ std::string json_value(const std::string& json, const std::string& key) {
 // --- usage ---------------------------------------------------------------------------------------
 
 TEST_F(Cli, HelpAndVersionSucceed) {
-  for (const char* arguments : {"--help", "info --help", "check --help", "versions --help",
-                                "rollback --help", "--version"}) {
+  for (const char* arguments :
+       {"--help", "info --help", "check --help", "versions --help", "rollback --help",
+        "dump --help", "compact --help", "identity --help", "--version"}) {
     const Outcome ran = run_plain(arguments);
     EXPECT_EQ(ran.exit_code, 0) << arguments;
     expect_contains(ran.out, "tore");
@@ -201,16 +202,17 @@ TEST_F(Cli, WrongUsageIsTwo) {
 TEST_F(Cli, AnUnknownCommandIsNamedWithThoseThatThereAre) {
   const Outcome ran = run_plain("repair x");
   EXPECT_EQ(ran.exit_code, 2);
-  expect_contains(ran.err, "'repair' is no command; there are info, check, versions, rollback");
+  expect_contains(ran.err,
+                  "'repair' is no command; there are info, dump, check, versions, rollback");
 }
 
 TEST_F(Cli, HelpSaysWhichCommandsWrite) {
   const std::string all = run_plain("--help").out;
-  expect_contains(all, "info, check and versions write nothing to the store");
+  expect_contains(all, "info, check, dump and versions write nothing");
   EXPECT_EQ(all.find("Nothing is written"), std::string::npos) << all;
-  for (const std::string command : {"rollback", "remove"})
+  for (const std::string command : {"rollback", "remove", "compact", "identity"})
     EXPECT_EQ(run_plain(command + " --help").out.find("Nothing is written"), std::string::npos);
-  for (const std::string command : {"info", "check", "versions"})
+  for (const std::string command : {"info", "check", "dump", "versions"})
     expect_contains(run_plain(command + " --help").out, "Nothing is written");
 }
 

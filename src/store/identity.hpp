@@ -1,0 +1,20 @@
+// The identity of a store: what tells it from others, but not from a copy of its file.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string_view>
+
+#include "media/medium.hpp"
+
+namespace perdura::store {
+
+using Uuid = std::array<u8, 16>;
+
+/// Draw a new identity for a store that nobody has open and that was closed in order: for a copy,
+/// which is another store from then on. Its regions stay at their addresses, where their pointers
+/// hold. Returns the new one.
+Result<Uuid> renew_identity(std::string_view uri, const media::MediumOptions& options);
+Result<Uuid> renew_identity(std::unique_ptr<media::Medium> medium);
+
+}  // namespace perdura::store
