@@ -35,7 +35,8 @@ constexpr const char* kRemoveFooter =
     "overflow store is removed there, when nothing is to come home from it. Exit codes: 0 it is "
     "done, 1 the store is damaged, 2 wrong usage, or there is none.";
 constexpr const char* kGeneralFooter =
-    "info, check, versions and stats write nothing to the store, which need not be writable. rollback\n"
+    "info, check, versions and stats write nothing to the store, which need not be writable. "
+    "rollback\n"
     "and remove write to it, and nobody may have it open to write meanwhile. advise runs the\n"
     "program that it is given, and writes where --dir says. `perdura COMMAND --help` says more.";
 constexpr const char* kFooter =
@@ -59,10 +60,12 @@ CLI::App* add_command(CLI::App& app, const std::string& name, const std::string&
 }
 
 constexpr const char* kStatsFooter =
-    "Of a store that a process of this machine has open to write: its counters, which that process\n"
+    "Of a store that a process of this machine has open to write: its counters, which that "
+    "process\n"
     "publishes in memory a few times a second; it is not stopped or asked, and nothing is read of\n"
     "the medium but who has it. Who may debug that process may see them: its user, and root. With\n"
-    "--watch rates are shown until Ctrl-C, or until the store is closed. Exit codes: 0 all is well,\n"
+    "--watch rates are shown until Ctrl-C, or until the store is closed. Exit codes: 0 all is "
+    "well,\n"
     "2 wrong usage, nobody has the store open, or its process may not be looked at.";
 
 const CLI::App* add_stats(CLI::App& app, StatsArguments& arguments) {

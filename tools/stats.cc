@@ -55,9 +55,8 @@ class Texts {
 
   u64 value(std::string_view name) const { return value_of(now_, name); }
   std::string count(std::string_view name) const {
-    return std::to_string(value(name)) + rate(name, [](double per_second) {
-             return fmt::format("{:.3g}/s", per_second);
-           });
+    return std::to_string(value(name)) +
+           rate(name, [](double per_second) { return fmt::format("{:.3g}/s", per_second); });
   }
   std::string bytes(std::string_view name) const {
     return bytes_text(value(name)) + rate(name, [](double per_second) {
@@ -66,13 +65,13 @@ class Texts {
   }
   /// Of a time: the part of it that passed meanwhile, of all threads together.
   std::string time(std::string_view name) const {
-    return time_text(static_cast<double>(value(name))) + rate(name, [](double per_second) {
-             return time_text(per_second) + "/s";
-           });
+    return time_text(static_cast<double>(value(name))) +
+           rate(name, [](double per_second) { return time_text(per_second) + "/s"; });
   }
   std::string mean(std::string_view time, std::string_view count) const {
     const u64 all = value(count);
-    return all == 0 ? "0 us" : time_text(static_cast<double>(value(time)) / static_cast<double>(all));
+    return all == 0 ? "0 us"
+                    : time_text(static_cast<double>(value(time)) / static_cast<double>(all));
   }
 
  private:
@@ -100,19 +99,18 @@ void print_region(const PublishedCounters& region, const PublishedCounters* befo
                    bytes_text(all.value("region_backed_bytes")),
                    time_text(static_cast<double>(at_ns - region.opened_ns)),
                    time_text(static_cast<double>(at_ns - std::min(at_ns, region.written_ns)))));
-  line("versions", fmt::format("{} durable, {} in the home image, {} confirmed{}",
-                               all.value("durable_version"), all.value("replayed_version"),
-                               all.value("confirmed_version"),
-                               all.value("pinned_version") == 0
-                                   ? ""
-                                   : fmt::format(", {} pinned", all.value("pinned_version"))));
-  line("checkpoints",
-       fmt::format("{}, {} failed, {} late; {} each", all.count("checkpoints"),
-                   all.value("failed_checkpoints"), all.value("late_checkpoints"),
-                   all.mean("checkpoint_ns", "checkpoints")));
-  line("written", fmt::format("{} changed, {} to the log or chunks, {} home",
-                              all.bytes("changed_bytes"), all.bytes("log_bytes"),
-                              all.bytes("home_bytes")));
+  line("versions",
+       fmt::format("{} durable, {} in the home image, {} confirmed{}", all.value("durable_version"),
+                   all.value("replayed_version"), all.value("confirmed_version"),
+                   all.value("pinned_version") == 0
+                       ? ""
+                       : fmt::format(", {} pinned", all.value("pinned_version"))));
+  line("checkpoints", fmt::format("{}, {} failed, {} late; {} each", all.count("checkpoints"),
+                                  all.value("failed_checkpoints"), all.value("late_checkpoints"),
+                                  all.mean("checkpoint_ns", "checkpoints")));
+  line("written",
+       fmt::format("{} changed, {} to the log or chunks, {} home", all.bytes("changed_bytes"),
+                   all.bytes("log_bytes"), all.bytes("home_bytes")));
   if (all.value("log_capacity_bytes") != 0)
     line("log", fmt::format("{} of {} live, limit {}", bytes_text(all.value("log_live_bytes")),
                             bytes_text(all.value("log_capacity_bytes")),
@@ -179,13 +177,15 @@ void print_prometheus(const StoreOwner& owner, const Sample& now) {
     return fmt::format("store=\"{}\",region=\"{}\"", label_text(owner.name),
                        label_text(region.name));
   };
-  fmt::print("# HELP perdura_open The region is open to write in a process\n"
-             "# TYPE perdura_open gauge\n");
+  fmt::print(
+      "# HELP perdura_open The region is open to write in a process\n"
+      "# TYPE perdura_open gauge\n");
   for (const PublishedCounters& region : now.regions)
     fmt::print("perdura_open{{{},pid=\"{}\",tracking=\"{}\"}} 1\n", labels(region), owner.pid,
                name_of(region.tracking));
-  fmt::print("# HELP perdura_age_seconds How old these figures are\n"
-             "# TYPE perdura_age_seconds gauge\n");
+  fmt::print(
+      "# HELP perdura_age_seconds How old these figures are\n"
+      "# TYPE perdura_age_seconds gauge\n");
   for (const PublishedCounters& region : now.regions)
     fmt::print("perdura_age_seconds{{{}}} {:.6f}\n", labels(region),
                static_cast<double>(now.at_ns - std::min(now.at_ns, region.written_ns)) / kSecondNs);
@@ -236,8 +236,8 @@ Result<Sample> take_sample(const std::vector<PublishedView>& views, const std::s
   }
   sample.at_ns = now_ns();
   if (sample.regions.empty() && !region.empty() && known.find("'" + region + "'") == known.npos)
-    return Failure{Code::kNotFound, fmt::format("no region '{}' is open there; there are {}",
-                                                region, known)};
+    return Failure{Code::kNotFound,
+                   fmt::format("no region '{}' is open there; there are {}", region, known)};
   return sample;
 }
 
@@ -247,24 +247,24 @@ void print(const StatsArguments& arguments, const StoreOwner& owner, const Sampl
   if (!arguments.json) return print_text(owner, now, before);
   // One a line while it is watched, for programs that read them as they come.
   const Json json = stats_json(owner, now);
-  fmt::print("{}\n", arguments.watch
-                         ? json.dump(-1, ' ', false, Json::error_handler_t::replace)
-                         : dump(json));
+  fmt::print("{}\n", arguments.watch ? json.dump(-1, ' ', false, Json::error_handler_t::replace)
+                                     : dump(json));
 }
 
 /// Regions may be opened and closed meanwhile.
 Result<std::vector<PublishedView>> find_views(const StoreOwner& owner) {
   PERDURA_ASSIGN(auto views, PublishedView::find(owner.pid, owner.uuid, owner.occupant));
   if (!views.empty()) return views;
-  return Failure{Code::kUnsupported,
-                 fmt::format("process {} ({}) has '{}' open and publishes no statistics of it: only "
-                             "stores do, not regions of logged objects, and not those of an "
-                             "earlier Perdura",
-                             owner.pid, owner.program, owner.name)};
+  return Failure{
+      Code::kUnsupported,
+      fmt::format("process {} ({}) has '{}' open and publishes no statistics of it: only "
+                  "stores do, not regions of logged objects, and not those of an "
+                  "earlier Perdura",
+                  owner.pid, owner.program, owner.name)};
 }
 
 int watch(const StatsArguments& arguments, const StoreOwner& owner, Sample before) {
-  struct sigaction ends {};
+  struct sigaction ends{};
   ends.sa_handler = [](int) { interrupted = 1; };
   ::sigaction(SIGINT, &ends, nullptr);
   ::sigaction(SIGTERM, &ends, nullptr);

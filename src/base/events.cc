@@ -11,9 +11,9 @@
 namespace perdura {
 namespace {
 
-constexpr const char* kNames[] = {"checkpoint failed", "checkpoint late",    "medium slow",
-                                  "damage",            "other tracker",      "unreported parts",
-                                  "operations waited for", "shared objects"};
+constexpr const char* kNames[] = {
+    "checkpoint failed", "checkpoint late",  "medium slow",           "damage",
+    "other tracker",     "unreported parts", "operations waited for", "shared objects"};
 static_assert(std::size(kNames) == kEventKinds);
 
 std::array<std::atomic<bool>, kEventKinds> said_in_process{};
@@ -75,7 +75,21 @@ Events::~Events() {
 
 void Events::tell(EventKind kind, Code code, std::string_view message, Line line) noexcept {
   told_[static_cast<size_t>(kind)].fetch_add(1, std::memory_order_relaxed);
-  if (listener_) return call(kind, code, message);
+  if (listener_) call(kind, code, message);
+  else write(kind, code, message, line);
+}
+
+void Events::defer(EventKind kind, Code code, std::string_view message, Line line) noexcept {
+  told_[static_cast<size_t>(kind)].fetch_add(1, std::memory_order_relaxed);
+  if (listener_) keep(kind, code, message);
+  else write(kind, code, message, line);
+}
+
+bool Events::was_said(EventKind kind) {
+  return said_in_process[static_cast<size_t>(kind)].load(std::memory_order_relaxed);
+}
+
+void Events::write(EventKind kind, Code code, std::string_view message, Line line) noexcept {
   switch (line) {
     case Line::kNone:
       return;
@@ -115,7 +129,12 @@ void Events::call(EventKind kind, Code code, std::string_view message) noexcept 
   try {
     listener_(event);
   } catch (const std::exception& error) {
-    StderrLine().add("perdura: Options::on_event threw: ").add(error.what()).add("; it was told: ").add(message).write();
+    StderrLine()
+        .add("perdura: Options::on_event threw: ")
+        .add(error.what())
+        .add("; it was told: ")
+        .add(message)
+        .write();
   } catch (...) {
     StderrLine().add("perdura: Options::on_event threw; it was told: ").add(message).write();
   }
@@ -124,7 +143,10 @@ void Events::call(EventKind kind, Code code, std::string_view message) noexcept 
 void Events::post(EventKind kind, Code code, std::string_view message) noexcept {
   StderrLine().add("perdura: ").add(message).write();
   told_[static_cast<size_t>(kind)].fetch_add(1, std::memory_order_relaxed);
-  if (!listener_) return;
+  if (listener_) keep(kind, code, message);
+}
+
+void Events::keep(EventKind kind, Code code, std::string_view message) noexcept {
   for (Post& post : posts_) {
     u8 free = Post::kFree;
     if (!post.state.compare_exchange_strong(free, Post::kBeingWritten, std::memory_order_acquire))
@@ -150,10 +172,10 @@ void Events::deliver() noexcept {
   const u64 left_out = posts_left_out_.exchange(0, std::memory_order_relaxed);
   if (left_out == 0) return;
   char text[160];
-  const int length =
-      std::snprintf(text, sizeof text,
-                    "%llu more findings of damage; Store::damaged_pages names what is damaged",
-                    static_cast<unsigned long long>(left_out));
+  const int length = std::snprintf(text, sizeof text,
+                                   "%llu more events came at once and were left out; "
+                                   "Store::damaged_pages names what is damaged",
+                                   static_cast<unsigned long long>(left_out));
   call(EventKind::kDamage, Code::kCorrupt, {text, static_cast<size_t>(length)});
 }
 

@@ -1,7 +1,11 @@
 // What a store has to say that no call returns: to its program, or else on stderr.
 //
 //   tell    by a thread ──────────────────> listener, or stderr
+//   defer   with a lock held ─────────────> kept ── deliver, by a thread ──> listener, or stderr
 //   post    in a handler of signals ──────> stderr ; kept ── deliver, by a thread ──> listener
+//
+// A listener may ask for statistics, and takes locks of the library's for that: so nobody who may
+// hold one calls it.
 //
 // On stderr a kind, of each code of failure, has a line a second; what is left out is counted, and
 // the next line says how many, or the end does.
@@ -48,14 +52,21 @@ class Events {
     version_.store(version, std::memory_order_release);
   }
 
+  /// With Line::kOnceAProcess.
+  static bool was_said(EventKind kind);
   bool has_listener() const { return static_cast<bool>(listener_); }
-  /// Takes no memory but for the listener's. On stderr "perdura: " stands before the message.
+  /// With no lock that statistics() takes. Takes no memory but for the listener's. On stderr
+  /// "perdura: " stands before the message.
   void tell(EventKind kind, Code code, std::string_view message,
             Line line = Line::kLimited) noexcept;
+  /// With any lock, and while mutators stand still: a listener is called by deliver(). A line of
+  /// stderr is written at once.
+  void defer(EventKind kind, Code code, std::string_view message,
+             Line line = Line::kLimited) noexcept;
   /// Also in handlers of signals: a line always, and the listener is called by deliver(). Where
   /// more than kPostsMax wait the rest is counted.
   void post(EventKind kind, Code code, std::string_view message) noexcept;
-  /// What was posted. In a thread, which holds no lock that a listener may need.
+  /// What was deferred and posted. In a thread, which holds no lock that a listener may need.
   void deliver() noexcept;
   /// Events since the beginning.
   u64 told(EventKind kind) const {
@@ -68,7 +79,7 @@ class Events {
     return all;
   }
 
-  static constexpr size_t kPostsMax = 16;
+  static constexpr size_t kPostsMax = 32;
   static constexpr u64 kLineNs = 1'000'000'000;
 
  private:
@@ -88,6 +99,8 @@ class Events {
     char text[kMessageMax];
   };
 
+  void keep(EventKind kind, Code code, std::string_view message) noexcept;
+  void write(EventKind kind, Code code, std::string_view message, Line line) noexcept;
   void call(EventKind kind, Code code, std::string_view message) noexcept;
   void say(EventKind kind, Code code, std::string_view message) noexcept;
 
@@ -113,12 +126,12 @@ class EventHub {
     const std::lock_guard lock(mutex_);
     std::erase(all_, &events);
   }
+  /// Deferred: whoever holds a lock of the medium's may call it.
   void tell(EventKind kind, Code code, std::string_view message) noexcept {
     const std::lock_guard lock(mutex_);
-    for (Events* const each : all_) {
-      each->tell(kind, code, message,
-                 each == all_.front() ? Events::Line::kLimited : Events::Line::kNone);
-    }
+    for (Events* const each : all_)
+      each->defer(kind, code, message,
+                  each == all_.front() ? Events::Line::kLimited : Events::Line::kNone);
   }
 
  private:

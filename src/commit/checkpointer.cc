@@ -281,9 +281,9 @@ void Checkpointer::tell_late(const Late& late) noexcept {
   const auto ms = [](u64 ns) { return std::to_string(ns / 1'000'000) + " ms"; };
   const Status told = guarded([&]() -> Status {
     const std::string state =
-        late.took_ns == 0 ? " is not durable yet, since its log waits to be brought home"
-                          : " became durable only now; its version took " + ms(late.took_ns) +
-                                " from the cut on";
+        late.took_ns == 0
+            ? " is not durable yet, since its log waits to be brought home"
+            : " became durable only now; its version took " + ms(late.took_ns) + " from the cut on";
     config_.events->tell(EventKind::kCheckpointLate, Code::kOk,
                          "what was stored to '" + config_.store + "' " + ms(late.age_ns) + " ago" +
                              state + ": that is later than checkpoint_every(" +
@@ -300,13 +300,13 @@ void Checkpointer::tell_failure(Trigger trigger, const Failure& failure) noexcep
   const bool timed = trigger == Trigger::kTimer;
   const bool is_told = trigger == Trigger::kCaller || trigger == Trigger::kSelection;
   const Status told = guarded([&]() -> Status {
-    config_.events->tell(
-        EventKind::kCheckpointFailed, failure.code,
-        (timed ? "a timed checkpoint of '" : "a checkpoint of '") + config_.store +
-            "' failed, and nothing since version " + std::to_string(durable_version()) +
-            " is durable; " + (timed ? "it is tried again: " : "the next one has it: ") +
-            failure.message,
-        is_told ? Events::Line::kNone : Events::Line::kLimited);
+    config_.events->tell(EventKind::kCheckpointFailed, failure.code,
+                         (timed ? "a timed checkpoint of '" : "a checkpoint of '") + config_.store +
+                             "' failed, and nothing since version " +
+                             std::to_string(durable_version()) + " is durable; " +
+                             (timed ? "it is tried again: " : "the next one has it: ") +
+                             failure.message,
+                         is_told ? Events::Line::kNone : Events::Line::kLimited);
     return {};
   });
   (void)told;  // without memory it is only counted

@@ -139,9 +139,9 @@ class Checkpointer {
   };
   std::optional<FailedVersion> failed_;
   std::chrono::milliseconds interval_{0};
-  u64 covered_ns_ = 0;     ///< what was stored before is durable, or older than the timer
-  u64 version_ns_ = 0;     ///< what versions take from their cuts on, as the last ones did
-  u64 not_before_ns_ = 0;  ///< the timer's next attempt, after one that could not be
+  u64 covered_ns_ = 0;      ///< what was stored before is durable, or older than the timer
+  u64 version_ns_ = 0;      ///< what versions take from their cuts on, as the last ones did
+  u64 not_before_ns_ = 0;   ///< the timer's next attempt, after one that could not be
   bool late_told_ = false;  ///< or a failure, since the last version
   bool stopping_ = false;
 

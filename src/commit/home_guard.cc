@@ -49,7 +49,7 @@ Result<std::unique_ptr<HomeGuard>> HomeGuard::create(region::Volume& volume,
 }
 
 void HomeGuard::note(u64 page, std::string what) {
-  if (add(page, what)) events_.tell(EventKind::kDamage, Code::kCorrupt, what);
+  if (add(page, what)) events_.defer(EventKind::kDamage, Code::kCorrupt, what);
 }
 
 bool HomeGuard::add(u64 page, std::string what) {
@@ -61,12 +61,13 @@ bool HomeGuard::add(u64 page, std::string what) {
 
 // Nobody else may be told: a checkpoint in the background, or at the end.
 void HomeGuard::tell_condemned(const std::vector<u64>& pages) {
-  events_.tell(EventKind::kDamage, Code::kCorrupt,
-               "a version of '" + volume_.name() + "' has changes in damaged pages (" +
-                   std::to_string(pages.size()) + "), the first at region offset " +
-                   std::to_string(pages.front() * kPageBytes) +
-                   ", which do not fit their checksums and stay condemned; run `perdura check` and "
-                   "restore the store from a copy");
+  events_.defer(
+      EventKind::kDamage, Code::kCorrupt,
+      "a version of '" + volume_.name() + "' has changes in damaged pages (" +
+          std::to_string(pages.size()) + "), the first at region offset " +
+          std::to_string(pages.front() * kPageBytes) +
+          ", which do not fit their checksums and stay condemned; run `perdura check` and "
+          "restore the store from a copy");
 }
 
 void HomeGuard::note_in_version(u64 page) {

@@ -77,8 +77,8 @@ class HomeGuard {
   Findings findings() const;
 
  private:
-  HomeGuard(region::Volume& volume, const region::Region& region, const track::DirtyMap* recovered, Condemns condemns, PageSet known, PageSet withheld,
-            PageSet condemned)
+  HomeGuard(region::Volume& volume, const region::Region& region, const track::DirtyMap* recovered,
+            Condemns condemns, PageSet known, PageSet withheld, PageSet condemned)
       : volume_(volume),
         events_(region.events()),
         home_(region.home()),

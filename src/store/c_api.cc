@@ -230,9 +230,9 @@ void put(const All& all, size_t least_bytes, All* into, size_t bytes, const char
   if (into == nullptr)
     throw perdura::Error(perdura::Code::kInvalidArgument, std::string(what) + " a place");
   if (bytes < least_bytes)
-    throw perdura::Error(perdura::Code::kInvalidArgument,
-                         std::string(what) + " sizeof the structure, not " +
-                             std::to_string(bytes) + " bytes");
+    throw perdura::Error(
+        perdura::Code::kInvalidArgument,
+        std::string(what) + " sizeof the structure, not " + std::to_string(bytes) + " bytes");
   std::memset(into, 0, bytes);
   std::memcpy(into, &all, std::min(bytes, sizeof all));
 }

@@ -209,10 +209,11 @@ Result<std::vector<PublishedView>> PublishedView::find(u64 pid, const u8 (&uuid)
   const std::unique_ptr<DIR, CloseFolder> listed(::opendir(folder.c_str()));
   if (listed == nullptr) {
     if (errno == EACCES || errno == EPERM)
-      return Failure{Code::kUnsupported,
-                     "process " + std::to_string(pid) +
-                         " belongs to another user, or may not be looked at: run `perdura stats` as "
-                         "its user, or as root"};
+      return Failure{
+          Code::kUnsupported,
+          "process " + std::to_string(pid) +
+              " belongs to another user, or may not be looked at: run `perdura stats` as "
+              "its user, or as root"};
     return Failure{Code::kNotFound,
                    "process " + std::to_string(pid) +
                        " cannot be found: it has ended, or is in another namespace of processes (a "
@@ -258,16 +259,18 @@ Result<StoreOwner> find_owner(std::string_view uri, const media::MediumOptions& 
     Failure failure = opened.failure();
     // Of a server, which nobody looks at beside its writer.
     if (failure.code == Code::kLocked)
-      failure.message += "; statistics are seen beside a program on this machine that has a file "
-                         "open: there Store::statistics() says them";
+      failure.message +=
+          "; statistics are seen beside a program on this machine that has a file "
+          "open: there Store::statistics() says them";
     return failure;
   }
   PERDURA_ASSIGN(const auto volume, open_volume_to_read(std::move(opened->medium)));
   const std::string name = "'" + volume->name() + "'";
   if (!volume->medium().has_writer())
-    return Failure{Code::kNotFound, name +
-                                        " is open to write in no process, so that there is nothing "
-                                        "to be seen of its work; `perdura info` says what it holds"};
+    return Failure{Code::kNotFound,
+                   name +
+                       " is open to write in no process, so that there is nothing "
+                       "to be seen of its work; `perdura info` says what it holds"};
   media::OwnerPage page;
   PERDURA_TRY(volume->medium().read(format::kOwnerOffset, {page.bytes, sizeof page.bytes}));
   const std::optional<format::OwnerRecord> record = media::owner_in(page);
@@ -283,7 +286,8 @@ Result<StoreOwner> find_owner(std::string_view uri, const media::MediumOptions& 
   owner.program.assign(record->program, ::strnlen(record->program, sizeof record->program));
   owner.occupant = media::occupant_of(uri);
   if (!media::is_of_this_boot(*record))
-    return Failure{Code::kUnsupported, name + " is open in process " + std::to_string(owner.pid) + " (" + owner.program +
+    return Failure{Code::kUnsupported, name + " is open in process " + std::to_string(owner.pid) +
+                                           " (" + owner.program +
                                            ") on another machine; run `perdura stats` there"};
   return owner;
 }

@@ -2,9 +2,10 @@
 // (`perdura stats`).
 //
 // They are in a page of memory behind a descriptor (memfd) whose name has the store's UUID and the
-// region's number. Whoever may look at this process finds it by that name in /proc/PID/fd, and reads
-// it. The checkpoint thread writes it, so that nobody waits for it and no operation is slower. It is
-// nothing durable, and goes with the process; a forked child has neither descriptor nor memory.
+// region's number. Whoever may look at this process finds it by that name in /proc/PID/fd, and
+// reads it. The checkpoint thread writes it, so that nobody waits for it and no operation is
+// slower. It is nothing durable, and goes with the process; a forked child has neither descriptor
+// nor memory.
 //
 //   magic, version ─ checksum of what follows ─ whose ─ when ─ values, in the order of counters()
 //
@@ -30,7 +31,7 @@ namespace perdura::store {
 struct PublishedCounter {
   const char* name;
   const char* help;
-  bool grows;        ///< else it is what it is now
+  bool grows;  ///< else it is what it is now
   u64 (*value)(const Statistics& statistics);
 };
 std::span<const PublishedCounter> counters();
@@ -101,7 +102,8 @@ struct StoreOwner {
   /// It still is the one.
   bool is_running() const;
 };
-/// kNotFound: nobody has. kUnsupported: it is on another machine, or before the system's last start.
+/// kNotFound: nobody has. kUnsupported: it is on another machine, or before the system's last
+/// start.
 Result<StoreOwner> find_owner(std::string_view uri, const media::MediumOptions& options);
 
 }  // namespace perdura::store

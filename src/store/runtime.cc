@@ -38,6 +38,8 @@ void tell_other_tracker(Events& events, const std::string& store, Tracking kind,
 
 // Stores of theirs would be in no version.
 void tell_other_parts(Events& events, const std::string& store) {
+  if (!events.has_listener() && Events::was_said(EventKind::kUnreportedParts))
+    return;  // before the program's file is read
   const std::vector<std::string> others = track::parts_without_reports().names;
   if (others.empty()) return;
   events.tell(EventKind::kUnreportedParts, Code::kUnsupported,
@@ -325,7 +327,8 @@ Status Runtime::choose_tracker() {
     if (!made) return of_tracker(name(), wanted, made.failure());
     // A store that children inherit is libperdura_malloc.so's, whose copy of the library is not the
     // one that parts of the program tell.
-    if (wanted.by_compiler && !read_only() && !internal_.children_inherit) tell_other_parts(events_, name());
+    if (wanted.by_compiler && !read_only() && !internal_.children_inherit)
+      tell_other_parts(events_, name());
     return {};
   }
   if (may_take_reports()) {

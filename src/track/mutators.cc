@@ -292,8 +292,8 @@ void Mutators::tell_long_wait(u64 waited_ns) const noexcept {
     const int length = std::snprintf(line + used, sizeof line - used, format, values...);
     used = std::min(used + static_cast<size_t>(std::max(length, 0)), sizeof line - 1);
   };
-  add("a checkpoint of '%.200s' has waited %llu s for operations to end, of",
-      name_.c_str(), static_cast<unsigned long long>(waited_ns / 1'000'000'000));
+  add("a checkpoint of '%.200s' has waited %llu s for operations to end, of", name_.c_str(),
+      static_cast<unsigned long long>(waited_ns / 1'000'000'000));
   const char* separator = "";
   for (const auto& mutator : mutators_) {
     const int thread = mutator->thread.load(std::memory_order_relaxed);

@@ -303,9 +303,9 @@ TEST_F(ApiDoc, EachKindOfFailureOfTheTimerIsSaidAndNoMoreThanOnceASecond) {
   store.runtime().checkpointer().every(milliseconds(0));
   plan.disarm();
   const std::string said = testing::internal::GetCapturedStderr();
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(
-                           std::chrono::steady_clock::now() - begin)
-                           .count();
+  const auto seconds =
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - begin)
+          .count();
   EXPECT_NE(said.find("No space left"), said.npos) << said;
   EXPECT_NE(said.find("Input/output error"), said.npos) << said;
   EXPECT_LE(std::count(said.begin(), said.end(), '\n'), 2 * (seconds + 1)) << said;

@@ -21,8 +21,8 @@
 #include <perdura/perdura.hpp>
 
 #include "base/bits.hpp"
-#include "format/format.hpp"
 #include "base/checksum.hpp"
+#include "format/format.hpp"
 #include "media/lock.hpp"
 #include "store/published.hpp"
 #include "support/files.hpp"
@@ -56,7 +56,8 @@ class Worker {
  public:
   enum Order : char { kCheckpoint = 'c', kFork = 'f', kClose = 'x', kEnd = 'e' };
 
-  explicit Worker(const std::string& path, bool two_regions = false, Tracking tracking = Tracking::kReported) {
+  explicit Worker(const std::string& path, bool two_regions = false,
+                  Tracking tracking = Tracking::kReported) {
     EXPECT_EQ(::pipe(orders_), 0);
     EXPECT_EQ(::pipe(replies_), 0);
     pid_ = ::fork();
@@ -263,7 +264,9 @@ TEST_F(CliStats, AreOfTheRegionsThatAreOpen) {
 
 // Of two copies of a store in one process each has its own.
 TEST_F(CliStats, AreOfThisStoreAndNotOfACopy) {
-  { Worker maker(path()); }
+  {
+    Worker maker(path());
+  }
   std::filesystem::copy_file(path(), path("copy.pd"));
   Worker worker(path());
   worker.tell(Worker::kCheckpoint);
@@ -288,7 +291,8 @@ TEST_F(CliStats, AreWatchedUntilTheStoreIsClosed) {
     if (end == Worker::kEnd) worker.kill_and_wait();
     watcher.join();
     EXPECT_EQ(watched.exit_code, 0) << watched.out;
-    EXPECT_TRUE(std::regex_search(watched.out, std::regex(R"(checkpoints +\d+ \([1-9][0-9.]*/s\))")))
+    EXPECT_TRUE(
+        std::regex_search(watched.out, std::regex(R"(checkpoints +\d+ \([1-9][0-9.]*/s\))")))
         << watched.out;
     EXPECT_TRUE(watched.out.ends_with("it was closed there\n") ||
                 watched.out.ends_with("the process has ended\n"))
@@ -354,8 +358,8 @@ TEST_F(CliStats, OfAProcessOfAnotherMachineSaySo) {
   media::OwnerPage page = media::describe_owner();
   std::memcpy(&owner, page.bytes, sizeof owner);
   std::memset(owner.boot_id, 'f', sizeof owner.boot_id - 1);
-  owner.checksum = checksum(reinterpret_cast<const char*>(&owner) + sizeof(u64),
-                            sizeof owner - sizeof(u64));
+  owner.checksum =
+      checksum(reinterpret_cast<const char*>(&owner) + sizeof(u64), sizeof owner - sizeof(u64));
   {
     std::fstream file(path(), std::ios::in | std::ios::out | std::ios::binary);
     file.seekp(static_cast<std::streamoff>(format::kOwnerOffset));

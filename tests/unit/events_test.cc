@@ -59,8 +59,8 @@ class Told {
   }
   size_t count(EventKind kind) {
     const std::lock_guard lock(mutex_);
-    return static_cast<size_t>(std::count_if(
-        all_.begin(), all_.end(), [kind](const One& one) { return one.kind == kind; }));
+    return static_cast<size_t>(std::count_if(all_.begin(), all_.end(),
+                                             [kind](const One& one) { return one.kind == kind; }));
   }
 
  private:
@@ -165,6 +165,28 @@ TEST(EventsOfAListener, ThatThrowsAreSaidAndHarmNobody) {
   const std::string said = testing::internal::GetCapturedStderr();
   EXPECT_NE(said.find("on_event threw: out of paper"), said.npos) << said;
   EXPECT_NE(said.find("it was slow"), said.npos) << said;
+}
+
+TEST(EventsOfAListener, ThatAsksForStatisticsAreTold) {
+  const TempDir folder;
+  media::FaultPlan plan;
+  WrappedStore* asked = nullptr;
+  std::atomic<u64> failed{0};
+  Options options;
+  options.region_limit_bytes = 64 * kMiB;
+  options.tracking = Tracking::kReported;
+  options.on_event = [&](const Event& event) {
+    if (event.durable_version == asked->durable_version())
+      failed = asked->statistics().failed_checkpoints;
+  };
+  WrappedStore store(folder.path("state.pd"), options, [&](std::unique_ptr<media::Medium> inner) {
+    return plan.wrap(std::move(inner));
+  });
+  asked = &store;
+  (void)store.operation().allocate(64);
+  plan.arm({.calls = media::kFaultWrite | media::kFaultSubmit});
+  EXPECT_FALSE(store.runtime().checkpoint());
+  EXPECT_EQ(failed, 1u);
 }
 
 // --- each kind -----------------------------------------------------------------------------------
@@ -403,7 +425,8 @@ TEST_F(EventsOf, NobodyWhereTheMediumIsFastEnoughForTheInterval) {
   EXPECT_GE(ages_ms[ages_ms.size() / 2], 180.0);  // not more often than it needs
 }
 
-// --- C ---------------------------------------------------------------------------------------------
+// --- C
+// ---------------------------------------------------------------------------------------------
 
 // Each of them is something else than its default: what C does not pass on stays the default. That
 // none is forgotten the compiler says, in store/c_api.cc.
@@ -533,14 +556,14 @@ TEST(LaterProgramsOfC, AreToldWhatIsNotKnown) {
   options.known.tracking = PERDURA_TRACK_REPORTED;
   perdura_store* store = nullptr;
   options.later = 1;
-  EXPECT_EQ(perdura_open_sized(folder.path("state.pd").c_str(), &options.known, sizeof options,
-                               &store),
-            -PERDURA_UNSUPPORTED);
+  EXPECT_EQ(
+      perdura_open_sized(folder.path("state.pd").c_str(), &options.known, sizeof options, &store),
+      -PERDURA_UNSUPPORTED);
   EXPECT_NE(std::string(perdura_last_error()).find("does not know"), std::string::npos);
   options.later = 0;
-  ASSERT_EQ(perdura_open_sized(folder.path("state.pd").c_str(), &options.known, sizeof options,
-                               &store),
-            0)
+  ASSERT_EQ(
+      perdura_open_sized(folder.path("state.pd").c_str(), &options.known, sizeof options, &store),
+      0)
       << perdura_last_error();
   struct {
     perdura_statistics known;

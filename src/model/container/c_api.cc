@@ -61,8 +61,7 @@ int perdura_container_open_first(const char* uri, const perdura_options* options
                                  perdura_container** container) __asm__("perdura_container_open");
 int perdura_container_open_first(const char* uri, const perdura_options* options,
                                  perdura_container** container) {
-  return perdura_container_open_sized(uri, options, perdura::detail::kFirstOptionsBytes,
-                                      container);
+  return perdura_container_open_sized(uri, options, perdura::detail::kFirstOptionsBytes, container);
 }
 
 void* perdura_container_root(perdura_container* container, const perdura_type* type) {

@@ -395,8 +395,8 @@ Status ContainerRuntime::end_shadows() {
   shadows_.for_each_other([this](const std::string& name, u64 objects) {
     if (!warned_.insert(name).second) return;
     if (!warning_.empty()) warning_ += "; ";
-    warning_ += "the container '" + runtime_->name() + "' leads to " +
-                std::to_string(objects) + (objects == 1 ? " object of '" : " objects of '") + name +
+    warning_ += "the container '" + runtime_->name() + "' leads to " + std::to_string(objects) +
+                (objects == 1 ? " object of '" : " objects of '") + name +
                 "'; its versions hold copies of them";
   });
   return {};
