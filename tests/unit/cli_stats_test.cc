@@ -131,11 +131,12 @@ class Worker {
         reply(store->checkpoint());
       } else if (order == kFork) {
         child = ::fork();
+        // The child replies: what it drops it has dropped when its fork returns.
         if (child == 0) {
+          reply(static_cast<u64>(::getpid()));
           ::pause();
           ::_exit(0);
         }
-        reply(static_cast<u64>(child));
       } else if (order == kClose) {
         store.reset();
         second.reset();
