@@ -524,6 +524,8 @@ Runtime::~Runtime() {
   store::remove_open_store(*this);
   if (mutators_) mutators_->detach();
   extensions_.end_threads();  // they take checkpoints
+  // Its thread ends before it is out of reach: what that publishes and tells is read from it.
+  if (checkpointer_) (void)checkpointer_->finish(false);
   events_.set_version(nullptr);
   checkpointer_.reset();  // it tells the extensions of versions
   published_.reset();
