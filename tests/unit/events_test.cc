@@ -170,14 +170,15 @@ TEST(EventsOfAListener, ThatThrowsAreSaidAndHarmNobody) {
 TEST(EventsOfAListener, ThatAsksForStatisticsAreTold) {
   const TempDir folder;
   media::FaultPlan plan;
-  WrappedStore* asked = nullptr;
+  std::atomic<WrappedStore*> asked{nullptr};
   std::atomic<u64> failed{0};
   Options options;
   options.region_limit_bytes = 64 * kMiB;
   options.tracking = Tracking::kReported;
   options.on_event = [&](const Event& event) {
-    if (event.durable_version == asked->durable_version())
-      failed = asked->statistics().failed_checkpoints;
+    WrappedStore* const of = asked;
+    if (of != nullptr && event.durable_version == of->durable_version())
+      failed = of->statistics().failed_checkpoints;
   };
   WrappedStore store(folder.path("state.pd"), options, [&](std::unique_ptr<media::Medium> inner) {
     return plan.wrap(std::move(inner));
