@@ -42,10 +42,21 @@ struct AdviseArguments {
   std::string html;
 };
 
+struct StatsArguments {
+  std::string store;
+  media::MediumOptions medium;
+  std::string region;  ///< "": all that are open
+  bool json = false;
+  bool prometheus = false;
+  bool watch = false;
+  u64 interval_ms = 1000;
+};
+
 int info(const Arguments& arguments);
 int dump_objects(const Arguments& arguments);
 int check(const Arguments& arguments);
 int versions(const Arguments& arguments);
+int stats(const StatsArguments& arguments);
 int rollback(const Arguments& arguments);
 int remove(const Arguments& arguments);
 int compact(const Arguments& arguments);

@@ -54,7 +54,7 @@ constexpr const char* kIdentityFooter =
     "whose blocks are all typed moves when it is opened there. Exit codes: 0 it is done, 1 the\n"
     "store is damaged, 2 wrong usage, no store, or one that is open.";
 constexpr const char* kGeneralFooter =
-    "info, check, dump and versions write nothing to the store, which need not be writable. "
+    "info, check, dump, stats and versions write nothing to the store, which need not be writable. "
     "rollback,\n"
     "remove, compact and identity --new write to it, and nobody may have it open to write "
     "meanwhile.\n"
@@ -76,6 +76,37 @@ CLI::App* add_command(CLI::App& app, const std::string& name, const std::string&
   command->footer(kFooter);
   command->add_option("STORE", arguments.store, kStoreHelp)->required();
   command->add_flag("--json", arguments.json, "print JSON");
+  command->add_flag("--allow-network-filesystem", arguments.medium.allow_network_filesystem,
+                    "look at a store whose lock cannot be trusted");
+  return command;
+}
+
+constexpr const char* kStatsFooter =
+    "Of a store that a process of this machine has open to write: its counters, which that "
+    "process\n"
+    "publishes in memory a few times a second; it is not stopped or asked, and nothing is read of\n"
+    "the medium but who has it. Who may debug that process may see them: its user, and root. With\n"
+    "--watch rates are shown until Ctrl-C, or until the store is closed. Exit codes: 0 all is "
+    "well,\n"
+    "2 wrong usage, nobody has the store open, or its process may not be looked at.";
+
+const CLI::App* add_stats(CLI::App& app, StatsArguments& arguments) {
+  CLI::App* command = app.add_subcommand(
+      "stats", "Say what a store's process is doing: checkpoints, stops, waits, log.");
+  command->footer(kStatsFooter);
+  command->add_option("STORE", arguments.store, kStoreHelp)->required();
+  command->add_option("--region", arguments.region, "of this region alone");
+  CLI::Option* const json = command->add_flag("--json", arguments.json, "print JSON");
+  CLI::Option* const prometheus = command->add_flag(
+      "--prometheus", arguments.prometheus, "print the text format that Prometheus scrapes");
+  prometheus->excludes(json);
+  CLI::Option* const watch =
+      command->add_flag("--watch", arguments.watch, "go on, with rates; as JSON a line each time");
+  watch->excludes(prometheus);
+  command->add_option("--interval", arguments.interval_ms, "milliseconds between two looks")
+      ->check(CLI::Range(u64{10}, u64{3'600'000}))
+      ->capture_default_str()
+      ->needs(watch);
   command->add_flag("--allow-network-filesystem", arguments.medium.allow_network_filesystem,
                     "look at a store whose lock cannot be trusted");
   return command;
@@ -191,6 +222,8 @@ int run(int argc, char** argv) {
       add_command(app, "identity", "Say which store it is, or make a copy another one.", arguments);
   identity_command->footer(kIdentityFooter);
   identity_command->add_flag("--new", arguments.renew, "draw a new identity");
+  StatsArguments stats_arguments;
+  const CLI::App* stats_command = add_stats(app, stats_arguments);
   AdviseArguments advise_arguments;
   const CLI::App* advise_command = add_advise(app, advise_arguments);
   if (argc > 1) require_command(app, argv[1]);
@@ -205,6 +238,7 @@ int run(int argc, char** argv) {
       (!arguments.overflow.empty() || arguments.overflow_lost))
     throw std::invalid_argument(
         "remove: --overflow is for an --object; remove the region of the overflow store there");
+  if (stats_command->parsed()) return stats(stats_arguments);
   if (advise_command->parsed()) return advise(advise_arguments);
   if (versions_command->parsed()) return versions(arguments);
   if (rollback_command->parsed()) return rollback(arguments);

@@ -39,9 +39,14 @@ int perdura_forget(void** pointer);
 
 typedef struct perdura_container perdura_container;
 
+/* As perdura_open_sized. */
+int perdura_container_open_sized(const char* uri, const perdura_options* options,
+                                 size_t options_bytes, perdura_container** container);
 /* options may be NULL. On success *container must be closed. */
-int perdura_container_open(const char* uri, const perdura_options* options,
-                           perdura_container** container);
+PERDURA_SIZED int perdura_container_open(const char* uri, const perdura_options* options,
+                                         perdura_container** container) {
+  return perdura_container_open_sized(uri, options, sizeof(perdura_options), container);
+}
 /* The root, zeroed the first time. */
 void* perdura_container_root(perdura_container* container, const perdura_type* type);
 /* Durable when it returns 0. version may be NULL. */
@@ -54,7 +59,8 @@ int perdura_container_sync(perdura_container* container);
 int perdura_container_point_every(perdura_container* container, uint32_t milliseconds);
 /* Points do not follow this pointer, a word of an object. */
 int perdura_container_exclude(perdura_container* container, const void* pointer);
-/* With `warn` not 0: say on stderr, once of each other container, that points find objects of it.
+/* With `warn` not 0: tell, once of each other container, that points find objects of it
+ * (PERDURA_EVENT_SHARED).
  * What is shared is one object while the program runs, and one in each container after it. */
 int perdura_container_warn_of_sharing(perdura_container* container, int warn);
 /* One consistent step of a thread, while other threads take points. They nest. An end too many ends

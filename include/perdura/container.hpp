@@ -187,8 +187,8 @@ class Container {
   /// Close without a last point.
   void discard() noexcept;
 
-  /// Say on stderr, once of each other container, that points find objects of it. What is shared is
-  /// one object while the program runs, and one in each container after it.
+  /// Tell, once of each other container, that points find objects of it (EventKind::kShared). What
+  /// is shared is one object while the program runs, and one in each container after it.
   void warn_of_sharing(bool warn = true);
   /// What the last point found in other containers, at most 1000 objects. Not inside an operation.
   std::vector<std::string> shared_objects() const;

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include <perdura/event.hpp>
+
 namespace perdura {
 
 /// How stores to the region are found (docs/architecture.md, "Trackers").
@@ -163,6 +165,11 @@ struct Options {
 
   /// Permit a store on a network file system, whose locks and flushes cannot be trusted.
   bool allow_network_filesystem = false;
+
+  /// Called for what no call returns: perdura/event.hpp. Where there is none each is a line on
+  /// stderr, of a kind and store at most one a second. A store that is open to be read tells of
+  /// damage.
+  EventListener on_event = {};
 };
 
 /// A snapshot of a store's counters. Times are nanoseconds.
@@ -193,6 +200,16 @@ struct Statistics {
   std::uint64_t unreported = 0;      ///< with verify_reports: lines found changed but not reported
   Tracking tracking = Tracking::kAutomatic;  ///< the tracker in use
   std::uint32_t aliases = 0;                 ///< of the region
+  std::uint64_t late_checkpoints = 0;        ///< of checkpoint_every (EventKind::kCheckpointLate)
+  std::uint64_t stop_waits = 0;              ///< operations that waited for a stop of all mutators
+  std::uint64_t stop_wait_ns = 0;            ///< of all of these together, as in the next ones
+  std::uint64_t log_wait_ns = 0;             ///< of log_waits
+  std::uint64_t checkpoint_waits = 0;        ///< calls that waited for a version that was under way
+  std::uint64_t checkpoint_wait_ns = 0;
+  std::uint64_t group_waits = 0;  ///< calls that waited for others' to share a barrier, and
+                                  ///< transactions for their own to be durable
+  std::uint64_t group_wait_ns = 0;
+  std::uint64_t events = 0;  ///< told since the store was opened (Options::on_event)
 };
 
 }  // namespace perdura

@@ -17,6 +17,13 @@ extern "C" {
 
 typedef struct perdura_store perdura_store;
 
+/* What a call hands over grows at its end from version to version: these calls are inline, and say
+ * how large it was when the program was compiled. For programs from before there is a function of
+ * the same name in the library, which takes it as it was first. */
+#ifndef PERDURA_SIZED
+#define PERDURA_SIZED static inline
+#endif
+
 /* Negated return values; the meaning of each is in perdura/error.hpp. */
 enum perdura_code {
   PERDURA_OK = 0,
@@ -66,7 +73,35 @@ enum perdura_verify {
 
 enum perdura_on_damage { PERDURA_DAMAGE_ENDS = 0, PERDURA_DAMAGE_IS_AN_ERROR = 1 };
 
-/* Zero-initialise it; a zero field takes the default of perdura/options.hpp. */
+enum perdura_event_kind {
+  PERDURA_EVENT_CHECKPOINT_FAILED = 0,
+  PERDURA_EVENT_CHECKPOINT_LATE = 1,
+  PERDURA_EVENT_MEDIUM_SLOW = 2,
+  PERDURA_EVENT_DAMAGE = 3,
+  PERDURA_EVENT_OTHER_TRACKER = 4,
+  PERDURA_EVENT_UNREPORTED_PARTS = 5,
+  PERDURA_EVENT_OPERATIONS_WAITED_FOR = 6,
+  PERDURA_EVENT_SHARED = 7
+};
+
+/* What no call returns; what each kind means, and what a listener may do, is in perdura/event.hpp.
+ * It and its texts are valid during the call. Later versions may add fields at the end. */
+typedef struct perdura_event {
+  enum perdura_event_kind kind;
+  int code; /* a perdura_code; PERDURA_OK where nothing failed */
+  const char* store;
+  const char* message;
+  uint64_t durable_version;
+} perdura_event;
+typedef void (*perdura_event_listener)(const perdura_event* event, void* user);
+
+/* For fields of which 0 takes a default that is another number: none at all. */
+#define PERDURA_NO_OVER_PROVISIONING UINT32_MAX
+#define PERDURA_NO_BACKGROUND_VERIFICATION UINT64_MAX
+
+/* Zero-initialise it; a zero field takes the default of perdura/options.hpp. Fields are only ever
+ * added at the end, and a program may run with a library of another version: perdura_open hands
+ * over the size that it was compiled with. */
 typedef struct perdura_options {
   int must_exist; /* 1: do not create the store */
   enum perdura_tracking tracking;
@@ -85,10 +120,29 @@ typedef struct perdura_options {
   int confirm_versions; /* 1: see perdura/options.hpp */
   int read_only;        /* 1: see perdura/options.hpp */
   enum perdura_on_damage on_damage;
+  /* Since version 2 of it. 1 says no to what is the default. */
+  uint32_t granule_bytes;
+  uint64_t log_segment_bytes;
+  uint64_t verify_bytes_per_second; /* or PERDURA_NO_BACKGROUND_VERIFICATION */
+  int whole_chunks;
+  int no_compare;
+  int verify_reports;
+  int no_lazy_recovery;
+  int no_huge_pages;
+  int allow_network_filesystem;
+  perdura_event_listener on_event; /* NULL: events are lines on stderr */
+  void* on_event_user;
 } perdura_options;
 
+/* Fails with PERDURA_UNSUPPORTED where the program sets an option that this library is too old to
+ * know. */
+int perdura_open_sized(const char* uri, const perdura_options* options, size_t options_bytes,
+                       perdura_store** store);
 /* options may be NULL. On success *store must be closed with perdura_close. */
-int perdura_open(const char* uri, const perdura_options* options, perdura_store** store);
+PERDURA_SIZED int perdura_open(const char* uri, const perdura_options* options,
+                               perdura_store** store) {
+  return perdura_open_sized(uri, options, sizeof(perdura_options), store);
+}
 /* Takes a last checkpoint. The store is gone afterwards, whatever is returned. */
 int perdura_close(perdura_store* store);
 
@@ -134,8 +188,8 @@ int perdura_checkpoint_every(perdura_store* store, uint32_t milliseconds);
 uint64_t perdura_durable_version(perdura_store* store);
 
 /* A snapshot of a store's counters; what each means is in perdura/options.hpp (Statistics). Times
- * are nanoseconds. failed_checkpoints is how a program learns that perdura_checkpoint_every fails;
- * the first of each kind is also said on stderr. */
+ * are nanoseconds. Fields are only ever added at the end; those that the library does not know are
+ * 0. */
 typedef struct perdura_statistics {
   uint64_t durable_version;
   uint64_t replayed_version;
@@ -162,8 +216,43 @@ typedef struct perdura_statistics {
   uint32_t aliases;
   uint64_t confirmed_version;
   uint64_t pinned_version;
+  /* Since version 2 of it. */
+  uint64_t late_checkpoints;
+  uint64_t stop_waits;
+  uint64_t stop_wait_ns;
+  uint64_t log_wait_ns;
+  uint64_t checkpoint_waits;
+  uint64_t checkpoint_wait_ns;
+  uint64_t group_waits;
+  uint64_t group_wait_ns;
+  uint64_t events;
 } perdura_statistics;
-int perdura_get_statistics(perdura_store* store, perdura_statistics* statistics);
+int perdura_get_statistics_sized(perdura_store* store, perdura_statistics* statistics,
+                                 size_t statistics_bytes);
+PERDURA_SIZED int perdura_get_statistics(perdura_store* store, perdura_statistics* statistics) {
+  return perdura_get_statistics_sized(store, statistics, sizeof(perdura_statistics));
+}
+int perdura_reset_statistics(perdura_store* store);
+
+/* What the heap holds, proven by walking all of its metadata. Other threads must not allocate
+ * meanwhile. Fields are only ever added at the end. */
+typedef struct perdura_heap_audit {
+  int clean;
+  uint64_t live_blocks;
+  uint64_t live_bytes; /* by usable size */
+  uint64_t free_bytes; /* in slabs and free runs */
+  uint64_t slabs;
+  uint64_t large_blocks;
+  uint64_t largest_free_bytes;
+  uint64_t roots;
+  uint64_t types;    /* that blocks have or had */
+  char problem[512]; /* "" when clean; else the first thing wrong, with its address */
+} perdura_heap_audit;
+/* Returns 0 also of a heap that is not clean. */
+int perdura_audit_sized(perdura_store* store, perdura_heap_audit* audit, size_t audit_bytes);
+PERDURA_SIZED int perdura_audit(perdura_store* store, perdura_heap_audit* audit) {
+  return perdura_audit_sized(store, audit, sizeof(perdura_heap_audit));
+}
 
 /* The sentence of this thread's last failure; never NULL. */
 const char* perdura_last_error(void);

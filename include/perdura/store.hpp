@@ -261,9 +261,11 @@ class Store {
   std::uint64_t checkpoint_async();
   /// Wait until `version` is durable; throws what its checkpoint failed with.
   void wait(std::uint64_t version);
-  /// Checkpoint periodically in the background; 0 stops it. One that fails is counted
-  /// (Statistics::failed_checkpoints), its changes are part of the next, and the first of each kind
-  /// since the last one that succeeded is said on stderr.
+  /// Checkpoint in the background, so that what is stored is durable an interval later at most; 0
+  /// stops it. The next cut comes as much before the end of the interval as versions took lately,
+  /// up to half of it: where they take longer, or operations do, the medium decides, and what is
+  /// late is an event (EventKind::kCheckpointLate). One that fails is counted
+  /// (Statistics::failed_checkpoints), is an event, and its changes are part of the next.
   void checkpoint_every(std::chrono::milliseconds interval);
   /// The newest version that survives a crash; 0 before the first.
   std::uint64_t durable_version() const noexcept;

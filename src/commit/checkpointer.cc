@@ -3,7 +3,6 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <cstdio>
 
 #include "base/assert.hpp"
 #include "base/clock.hpp"
@@ -13,10 +12,17 @@
 namespace perdura::commit {
 namespace {
 constexpr int kStepsAhead = 8;
-constexpr std::chrono::milliseconds kPromotionStep(4);
+constexpr u64 kPromotionStepNs = 4'000'000;
 constexpr std::chrono::milliseconds kIntervalMax =
     std::chrono::hours(24 * 365);  // the clock has no points far from now
 constexpr u64 kBytesSettledLater = 4 * kMiB;
+constexpr u64 kTickNs = 500'000'000;
+constexpr u64 kTickMinNs = 100'000'000;  // after checkpoints
+constexpr u64 kLateNs = 50'000'000;      // beside a quarter of the interval
+
+std::chrono::steady_clock::time_point time_of(u64 ns) {
+  return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(ns));
+}
 }  // namespace
 
 Checkpointer::Checkpointer(const Config& config, u64 durable_version)
@@ -101,7 +107,12 @@ Status Checkpointer::wait(u64 version) {
     return Failure{Code::kNotFound, "version " + std::to_string(version) +
                                         " was never begun; the newest is " +
                                         std::to_string(newest)};
-  progress_.wait(lock, [&] { return durable_.load() >= version || !attempt_; });
+  const auto is_over = [&] { return durable_.load() >= version || !attempt_; };
+  if (!is_over()) {
+    const u64 begin_ns = now_ns();
+    progress_.wait(lock, is_over);
+    note_wait(begin_ns);
+  }
   if (durable_.load() >= version) return {};
   if (failed_ && failed_->number == version) return failed_->failure;
   return Failure{Code::kNotFound, "version " + std::to_string(version) + " was never completed"};
@@ -118,9 +129,11 @@ Result<Checkpointer::Turn> Checkpointer::begin(Trigger trigger) {
     if (const u64 version = answer_to(trigger, call); version != 0) return Turn{nullptr, version};
     if (trigger == Trigger::kCaller) await_company(lock);
     lock.unlock();
+    const u64 room_begin_ns = now_ns();
     PERDURA_ASSIGN(const bool waits, config_.engine->make_room());
     waited |= waits;
     lock.lock();
+    if (waits) counters_.log_wait_ns += now_ns() - room_begin_ns;
     // Others may have begun, or been through, meanwhile.
     if (busy() || answer_to(trigger, call) != 0 || !config_.engine->has_room()) continue;
     if (waited) ++counters_.log_waits;
@@ -140,10 +153,18 @@ u64 Checkpointer::answer_to(Trigger trigger, u64 call) const {
 // Until what is under way has ended, or answers the call.
 void Checkpointer::await_end(std::unique_lock<std::mutex>& lock, Trigger trigger, u64 call) {
   const auto is_over = [&] { return answer_to(trigger, call) != 0 || !busy(); };
+  if (is_over()) return;
+  const u64 begin_ns = now_ns();
   if (trigger == Trigger::kCaller && !is_over() && company_.stays_awake())
     Company::stay_awake(lock, Company::kAwake,
                         [this, seen = changes_.load()] { return changes_.load() == seen; });
   progress_.wait(lock, is_over);
+  note_wait(begin_ns);
+}
+
+void Checkpointer::note_wait(u64 begin_ns) {
+  ++counters_.checkpoint_waits;
+  counters_.checkpoint_wait_ns += now_ns() - begin_ns;
 }
 
 // Those whose last version became durable just now are about to come again.
@@ -152,11 +173,14 @@ void Checkpointer::await_company(std::unique_lock<std::mutex>& lock) {
     return company_.has_come(calls_.load() - answered);
   };
   if (has_come()) return;
+  const u64 begin_ns = now_ns();
   if (company_.stays_awake())
     Company::stay_awake(lock, Company::kWait, [&, seen = changes_.load()] {
       return !has_come() && changes_.load() == seen;
     });
   else progress_.wait_for(lock, Company::kWait, [&] { return busy() || has_come(); });
+  ++counters_.group_waits;
+  counters_.group_wait_ns += now_ns() - begin_ns;
 }
 
 Attempt& Checkpointer::claim(Attempt::Trigger trigger, u64 begin_ns) {
@@ -172,6 +196,7 @@ void Checkpointer::cut(Attempt& attempt) {
   {
     std::lock_guard lock(mutex_);
     attempt.calls = calls_;
+    attempt.cut_ns = now_ns();
   }
   const u64 pause_ns = sequence_.cut(attempt);
   std::lock_guard lock(mutex_);
@@ -194,21 +219,36 @@ Result<u64> Checkpointer::complete(Attempt& attempt) {
   else if (!settle_later) config_.tracker->settle(static_cast<bool>(status));
   const u64 number = attempt.version;
   const bool skipped = attempt.empty;
-  publish(attempt, status, settle_later);
+  const Trigger trigger = attempt.trigger;
+  const std::optional<Late> late = publish(attempt, status, settle_later);
+  if (late) tell_late(*late);
+  if (!status) tell_failure(trigger, status.failure());
   if (!status) return copy_of(status.failure());
   return skipped ? number - 1 : number;
 }
 
-void Checkpointer::publish(Attempt& attempt, const Status& status, bool settle_later) {
+std::optional<Checkpointer::Late> Checkpointer::publish(Attempt& attempt, const Status& status,
+                                                        bool settle_later) {
   std::lock_guard lock(mutex_);
-  const u64 took_ns = now_ns() - attempt.begin_ns;
+  const u64 now = now_ns();
+  const u64 took_ns = now - attempt.begin_ns;
+  std::optional<Late> late;
   counters_.checkpoint_ns += took_ns;
   if (status && attempt.selection == nullptr) {
     if (attempt.trigger == Trigger::kCaller)
       company_.note_barrier(calls_ - answered_, std::chrono::nanoseconds(took_ns));
     answered_ = attempt.calls;
+    if (!attempt.empty) {
+      late = find_late(now - attempt.cut_ns);
+      // As long as the longest of the last ones: it grows at once, and shrinks by an eighth.
+      version_ns_ = std::max(now - attempt.cut_ns, version_ns_ - version_ns_ / 8);
+      if (interval_.count() != 0) version_ns_ = std::min(version_ns_, interval_ns() / 2);
+    }
+    covered_ns_ = std::max(covered_ns_, attempt.cut_ns);
+    late_told_ = false;
   }
   if (!status) {
+    late_told_ = true;  // by that
     failed_ = FailedVersion{attempt.version, copy_of(status.failure())};
     ++counters_.failed_checkpoints;
   } else if (!attempt.empty) {
@@ -222,6 +262,54 @@ void Checkpointer::publish(Attempt& attempt, const Status& status, bool settle_l
   settle_due_ = settle_later;
   progress_.notify_all();
   if (settle_due_ || confirm_due_ || promoter_.pending()) work_.notify_all();
+  return late;
+}
+
+// --- what is told ------------------------------------------------------------------------------
+
+std::optional<Checkpointer::Late> Checkpointer::find_late(u64 took_ns) {
+  const u64 interval = interval_ns();
+  const u64 age_ns = now_ns() - covered_ns_;
+  if (interval == 0 || late_told_ || age_ns <= interval + interval / 4 + kLateNs)
+    return std::nullopt;
+  late_told_ = true;
+  ++counters_.late_checkpoints;
+  return Late{age_ns, took_ns, interval};
+}
+
+void Checkpointer::tell_late(const Late& late) noexcept {
+  const auto ms = [](u64 ns) { return std::to_string(ns / 1'000'000) + " ms"; };
+  const Status told = guarded([&]() -> Status {
+    const std::string state =
+        late.took_ns == 0
+            ? " is not durable yet, since its log waits to be brought home"
+            : " became durable only now; its version took " + ms(late.took_ns) + " from the cut on";
+    config_.events->tell(EventKind::kCheckpointLate, Code::kOk,
+                         "what was stored to '" + config_.store + "' " + ms(late.age_ns) + " ago" +
+                             state + ": that is later than checkpoint_every(" +
+                             ms(late.interval_ns) +
+                             ") is to have it; choose a longer interval, change less in one, or "
+                             "take a faster medium");
+    return {};
+  });
+  (void)told;  // without memory it is only counted
+}
+
+// Of a timed one nobody else is told, and of an asynchronous one nobody need wait for it.
+void Checkpointer::tell_failure(Trigger trigger, const Failure& failure) noexcept {
+  const bool timed = trigger == Trigger::kTimer;
+  const bool is_told = trigger == Trigger::kCaller || trigger == Trigger::kSelection;
+  const Status told = guarded([&]() -> Status {
+    config_.events->tell(EventKind::kCheckpointFailed, failure.code,
+                         (timed ? "a timed checkpoint of '" : "a checkpoint of '") + config_.store +
+                             "' failed, and nothing since version " +
+                             std::to_string(durable_version()) + " is durable; " +
+                             (timed ? "it is tried again: " : "the next one has it: ") +
+                             failure.message,
+                         is_told ? Events::Line::kNone : Events::Line::kLimited);
+    return {};
+  });
+  (void)told;  // without memory it is only counted
 }
 
 // --- background threads ------------------------------------------------------------------------
@@ -229,16 +317,41 @@ void Checkpointer::publish(Attempt& attempt, const Status& status, bool settle_l
 void Checkpointer::every(std::chrono::milliseconds interval) {
   std::lock_guard lock(mutex_);
   const auto longest = is_mutant("endless_interval") ? interval : kIntervalMax;
+  // What was stored before there was a timer counts from now on.
+  if (interval_.count() == 0) covered_ns_ = now_ns();
   interval_ = std::min<std::chrono::milliseconds>(interval, longest);
+  not_before_ns_ = 0;
+  late_told_ = false;
   work_.notify_all();
 }
 
+// Somewhat more than versions take, since not all take the same, and this thread may wake up late.
+u64 Checkpointer::lead_ns() const {
+  const u64 interval = interval_ns();
+  const u64 late_ns = std::min<u64>(interval / 16, 1'000'000);
+  return std::min(version_ns_ + version_ns_ / 4 + late_ns, interval / 2);
+}
+
+u64 Checkpointer::due_ns() const {
+  return std::max(covered_ns_ + interval_ns() - lead_ns(), not_before_ns_);
+}
+
+void Checkpointer::tick(std::unique_lock<std::mutex>& lock) {
+  if (!config_.tick) return;
+  lock.unlock();
+  const Status done = guarded([this]() -> Status {
+    config_.tick();
+    return {};
+  });
+  (void)done;  // the next one does it
+  lock.lock();
+}
+
 void Checkpointer::run_timer_and_async() {
-  using Clock = std::chrono::steady_clock;
   std::unique_lock lock(mutex_);
-  Clock::time_point due = Clock::now();
-  std::chrono::milliseconds due_for{0};  // the interval that it is the end of
-  bool stepped = false;                  // since the last checkpoint of the timer
+  bool stepped = false;  // since the last checkpoint of the timer
+  u64 ticked_ns = 0;
+  bool tick_soon = false;  // there was a checkpoint
   while (!stopping_) {
     if (async_cut_) {
       async_cut_ = false;
@@ -261,10 +374,14 @@ void Checkpointer::run_timer_and_async() {
       confirm(lock);
       continue;
     }
+    u64 now = now_ns();
+    if (now - ticked_ns >= (tick_soon ? kTickMinNs : kTickNs)) {
+      ticked_ns = now;
+      tick_soon = false;
+      tick(lock);
+      continue;
+    }
     const auto interval = interval_;
-    // It may have been set while this thread was at something else.
-    if (interval != due_for) due = Clock::now() + interval;
-    due_for = interval;
     const bool timer = interval.count() != 0;
     const bool promotes = promoter_.pending();
     const auto wanted = [&] {
@@ -272,20 +389,23 @@ void Checkpointer::run_timer_and_async() {
     };
     const auto ahead = [&] { return backlog_.load() || promoter_.pending() != promotes; };
     // On the way to the next one, do in pieces what would keep the window open longer.
-    const auto now = Clock::now();
-    const auto step = timer      ? std::min(due, now + interval / kStepsAhead)
-                      : promotes ? now + kPromotionStep
-                                 : now + std::chrono::hours(1);
-    work_.wait_until(lock, step, [&] { return wanted() || ahead(); });
+    const u64 tick_ns = ticked_ns + (tick_soon ? kTickMinNs : kTickNs);
+    const u64 step = timer      ? std::min(due_ns(), now + interval_ns() / kStepsAhead)
+                     : promotes ? now + kPromotionStepNs
+                                : tick_ns;
+    work_.wait_until(lock, time_of(std::min(step, tick_ns)), [&] { return wanted() || ahead(); });
     if (wanted()) continue;
+    now = now_ns();
+    if (now < step && !ahead()) continue;  // to tick
     // Checkpoints that take longer than their interval leave a turn to promotion as well.
-    if (!timer || Clock::now() < due || (promotes && !stepped)) {
+    if (!timer || now < due_ns() || (promotes && !stepped)) {
+      if (!timer && !promotes && !ahead()) continue;
       stepped = true;
       do_ahead(lock);
       continue;
     }
     stepped = false;
-    due = std::max(due + interval, Clock::now());
+    tick_soon = true;
     checkpoint_in_time(lock);
   }
 }
@@ -299,38 +419,36 @@ Status Checkpointer::before_timed(std::unique_lock<std::mutex>& lock) const {
 }
 
 // This thread must not wait: it completes the asynchronous ones. One that is under way covers this
-// interval, and a log at its limit puts the timer off to the next.
+// interval if it was cut since, and a log at its limit puts the timer off for a part of it.
 void Checkpointer::checkpoint_in_time(std::unique_lock<std::mutex>& lock) {
+  const u64 interval = interval_ns();
   config_.engine->retry();
   if (Status ready = before_timed(lock); !ready) {
     ++counters_.failed_checkpoints;
-    return say_failure(ready);
+    not_before_ns_ = now_ns() + interval;
+    late_told_ = true;
+    lock.unlock();
+    tell_failure(Trigger::kTimer, ready.failure());
+    lock.lock();
+    return;
   }
   // Nothing may come between the question for room and the claim: others make versions.
-  if (busy() || !config_.engine->has_room()) return;
+  if (busy() || !config_.engine->has_room()) {
+    not_before_ns_ = now_ns() + std::max<u64>(interval / kStepsAhead, 1'000'000);
+    if (busy()) return;
+    if (const std::optional<Late> late = find_late(0)) {
+      lock.unlock();
+      tell_late(*late);
+      lock.lock();
+    }
+    return;
+  }
   Attempt& attempt = claim(Trigger::kTimer, now_ns());
   lock.unlock();
   cut(attempt);
   const Result<u64> result = complete(attempt);
-  say_failure(result ? Status{} : Status(copy_of(result.failure())));
   lock.lock();
-}
-
-// Of a timed checkpoint, which nobody waits for. The next one covers the same changes, so each kind
-// of failure is said once until one succeeds.
-void Checkpointer::say_failure(const Status& status) {
-  if (status) {
-    said_failures_ = 0;
-    return;
-  }
-  const u64 kind = u64{1} << static_cast<unsigned>(status.failure().code);
-  if ((said_failures_ & kind) != 0) return;
-  said_failures_ |= kind;
-  std::fprintf(stderr,
-               "perdura: a timed checkpoint of '%s' failed, and nothing since version %llu is "
-               "durable; it is tried again: %s\n",
-               config_.store.c_str(), static_cast<unsigned long long>(durable_version()),
-               status.failure().message.c_str());
+  not_before_ns_ = result ? 0 : now_ns() + interval;
 }
 
 // Nobody waits for it. Where it fails the medium says so to the next version.
@@ -371,6 +489,12 @@ void Checkpointer::add_to(Statistics& statistics) const {
   statistics.checkpoint_ns = counters_.checkpoint_ns;
   statistics.changed_bytes = counters_.changed_bytes;
   statistics.log_waits = counters_.log_waits;
+  statistics.log_wait_ns = counters_.log_wait_ns;
+  statistics.late_checkpoints = counters_.late_checkpoints;
+  statistics.checkpoint_waits = counters_.checkpoint_waits;
+  statistics.checkpoint_wait_ns = counters_.checkpoint_wait_ns;
+  statistics.group_waits = counters_.group_waits;
+  statistics.group_wait_ns = counters_.group_wait_ns;
   statistics.pause_count = pauses_.count();
   statistics.pause_p99_ns = pauses_.percentile_ns(0.99);
   statistics.pause_max_ns = pauses_.max_ns();

@@ -5,6 +5,16 @@
 // One checkpoint is under way at a time. Who asks for one meanwhile shares the next with all others
 // who do: calls are numbered, and a version answers those that were made before its cut. One of
 // them takes it, when as many have come as took part in the last one, or after a short wait.
+//
+// The timer promises that what is stored is durable an interval later. What is stored right after a
+// cut becomes so with the next version; so the next cut comes as much earlier as a version takes:
+//
+//   cut ──── written ─ durable          cut ──── written ─ durable
+//    |<------------------ interval ----------------------->|
+//
+// A version that takes longer than half of the interval is followed by the next at once, which is
+// the best that the medium allows.
+//
 // Lock order: mutex_ is a leaf; it is never held across a cut, a capture or I/O.
 #pragma once
 
@@ -19,6 +29,7 @@
 #include <perdura/options.hpp>
 
 #include "base/company.hpp"
+#include "base/events.hpp"
 #include "commit/engine.hpp"
 #include "commit/pauses.hpp"
 #include "commit/promoter.hpp"
@@ -36,6 +47,9 @@ class Checkpointer {
     track::ClosedParts* closed = nullptr;  ///< of the region, that open when they are touched
     /// Asked before each timed checkpoint, which fails as it says: others are not to be begun so.
     std::function<Status()> before_timed;
+    Events* events = &Events::nobody();
+    /// By the checkpoint thread, a few times a second, with no lock held.
+    std::function<void()> tick;
   };
 
   Checkpointer(const Config& config, u64 durable_version);
@@ -51,6 +65,7 @@ class Checkpointer {
   Status wait(u64 version);
   void every(std::chrono::milliseconds interval);
   u64 durable_version() const { return durable_.load(std::memory_order_acquire); }
+  const std::atomic<u64>& durable() const { return durable_; }
 
   /// End the background work. `bring_home`: complete the engine's first.
   Status finish(bool bring_home);
@@ -76,7 +91,22 @@ class Checkpointer {
   Attempt& claim(Trigger trigger, u64 begin_ns);  ///< with mutex_ held, and nothing under way
   void cut(Attempt& attempt);
   Result<u64> complete(Attempt& attempt);
-  void publish(Attempt& attempt, const Status& status, bool settle_later);
+  /// What was stored is, or was, older than the timer promises.
+  struct Late {
+    u64 age_ns;
+    u64 took_ns;  ///< from the cut of the version that has it; 0: there is none yet
+    u64 interval_ns;
+  };
+  /// What is to be told then, without mutex_.
+  std::optional<Late> publish(Attempt& attempt, const Status& status, bool settle_later);
+  /// With mutex_ held: it is later than promised, by a margin, and this was not told before.
+  std::optional<Late> find_late(u64 took_ns);
+  void tell_late(const Late& late) noexcept;
+  void tell_failure(Trigger trigger, const Failure& failure) noexcept;
+  u64 interval_ns() const { return static_cast<u64>(interval_.count()) * 1'000'000; }
+  u64 lead_ns() const;
+  u64 due_ns() const;  ///< with mutex_ held: when the timer's next cut is
+  void note_wait(u64 begin_ns);
 
   void stop_thread();
   void run_timer_and_async();
@@ -84,7 +114,7 @@ class Checkpointer {
   void checkpoint_in_time(std::unique_lock<std::mutex>& lock);
   void do_ahead(std::unique_lock<std::mutex>& lock);
   void confirm(std::unique_lock<std::mutex>& lock);
-  void say_failure(const Status& status);
+  void tick(std::unique_lock<std::mutex>& lock);
 
   const Config config_;
   Promoter promoter_;
@@ -108,8 +138,11 @@ class Checkpointer {
     Failure failure;
   };
   std::optional<FailedVersion> failed_;
-  u64 said_failures_ = 0;  ///< of the timer's: codes, as bits; the checkpoint thread's own
   std::chrono::milliseconds interval_{0};
+  u64 covered_ns_ = 0;      ///< what was stored before is durable, or older than the timer
+  u64 version_ns_ = 0;      ///< what versions take from their cuts on, as the last ones did
+  u64 not_before_ns_ = 0;   ///< the timer's next attempt, after one that could not be
+  bool late_told_ = false;  ///< or a failure, since the last version
   bool stopping_ = false;
 
   Statistics counters_{};

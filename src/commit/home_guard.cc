@@ -1,7 +1,6 @@
 #include "commit/home_guard.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 
 #include "base/aligned_buffer.hpp"
@@ -20,16 +19,6 @@ Failure page_unreadable(const region::Volume& volume, u64 page) {
                          " of '" + volume.name() +
                          "', of which a version would have lines, cannot be read; restore the "
                          "store from a copy"};
-}
-
-// Nobody else may be told: a checkpoint in the background, or at the end.
-void say_condemned(const region::Volume& volume, const std::vector<u64>& pages) {
-  std::fprintf(stderr,
-               "perdura: a version of '%s' has changes in damaged pages (%zu), the first at region "
-               "offset %llu, which do not fit their checksums and stay condemned; run "
-               "`perdura check` and restore the store from a copy\n",
-               volume.name().c_str(), pages.size(),
-               static_cast<unsigned long long>(pages.front() * kPageBytes));
 }
 }  // namespace
 
@@ -54,19 +43,36 @@ Result<std::unique_ptr<HomeGuard>> HomeGuard::create(region::Volume& volume,
   PERDURA_ASSIGN(PageSet known, PageSet::create(region.limit()));
   PERDURA_ASSIGN(PageSet withheld, PageSet::create(region.limit()));
   PERDURA_ASSIGN(PageSet condemned, PageSet::create(region.limit()));
-  return std::unique_ptr<HomeGuard>(new HomeGuard(volume, region.home(), recovered, condemns,
+  return std::unique_ptr<HomeGuard>(new HomeGuard(volume, region, recovered, condemns,
                                                   std::move(known), std::move(withheld),
                                                   std::move(condemned)));
 }
 
 void HomeGuard::note(u64 page, std::string what) {
+  if (add(page, what)) events_.defer(EventKind::kDamage, Code::kCorrupt, what);
+}
+
+bool HomeGuard::add(u64 page, std::string what) {
   std::lock_guard lock(mutex_);
-  if (noted_.insert(page).second) note_damage(findings_, page * kPageBytes, std::move(what));
+  if (!noted_.insert(page).second) return false;
+  note_damage(findings_, page * kPageBytes, std::move(what));
+  return true;
+}
+
+// Nobody else may be told: a checkpoint in the background, or at the end.
+void HomeGuard::tell_condemned(const std::vector<u64>& pages) {
+  events_.defer(
+      EventKind::kDamage, Code::kCorrupt,
+      "a version of '" + volume_.name() + "' has changes in damaged pages (" +
+          std::to_string(pages.size()) + "), the first at region offset " +
+          std::to_string(pages.front() * kPageBytes) +
+          ", which do not fit their checksums and stay condemned; run `perdura check` and "
+          "restore the store from a copy");
 }
 
 void HomeGuard::note_in_version(u64 page) {
   const Failure damaged = page_damaged(volume_, page * kPageBytes);
-  note(page, damaged.message);
+  add(page, damaged.message);
   learn(page);
   std::lock_guard lock(mutex_);
   if (findings_.in_version.empty()) findings_.in_version = damaged.message;
@@ -133,7 +139,7 @@ Status HomeGuard::verify(const std::vector<u64>& pages) {
     condemned_.add(page);
     note_in_version(page);
   }
-  say_condemned(volume_, damaged);
+  tell_condemned(damaged);
   return {};
 }
 

@@ -55,7 +55,7 @@ class HomeGuard {
   bool knows(u64 page) const noexcept { return known_.contains(page); }
   /// What before_version() has found damaged.
   const PageSet& condemned() const { return condemned_; }
-  /// The page is damaged, as `what` says: to be told of, once.
+  /// The page is damaged, as `what` says: the program is told of it, once.
   void note(u64 page, std::string what);
   /// The page is damaged and condemned, and a version has changes in it.
   void note_in_version(u64 page);
@@ -77,23 +77,26 @@ class HomeGuard {
   Findings findings() const;
 
  private:
-  HomeGuard(region::Volume& volume, std::shared_ptr<const region::HomeMap> home,
-            const track::DirtyMap* recovered, Condemns condemns, PageSet known, PageSet withheld,
-            PageSet condemned)
+  HomeGuard(region::Volume& volume, const region::Region& region, const track::DirtyMap* recovered,
+            Condemns condemns, PageSet known, PageSet withheld, PageSet condemned)
       : volume_(volume),
-        home_(std::move(home)),
+        events_(region.events()),
+        home_(region.home()),
         recovered_(recovered),
         condemns_(condemns),
         known_(std::move(known)),
         withheld_(std::move(withheld)),
         condemned_(std::move(condemned)) {}
 
+  bool add(u64 page, std::string what);
+  void tell_condemned(const std::vector<u64>& pages);
   bool is_unknown(u64 page) noexcept;
   void learn(u64 page) noexcept { known_.add(page); }
   Status verify(const std::vector<u64>& pages);
   Status condemn(const std::vector<u64>& pages);
 
   region::Volume& volume_;
+  Events& events_;
   const std::shared_ptr<const region::HomeMap> home_;
   const track::DirtyMap* const recovered_;
   const Condemns condemns_;

@@ -18,6 +18,7 @@ struct Attempt {
   enum class Trigger { kCaller, kAsync, kTimer, kSelection };
   Trigger trigger = Trigger::kCaller;
   u64 begin_ns = 0;
+  u64 cut_ns = 0;                  ///< before its cut began: what was stored until then is in it
   Selection* selection = nullptr;  ///< these lines, not what changed in the epoch
   u64 version = 0;
   u64 calls = 0;        ///< the last one that was made before its cut: it answers all up to that

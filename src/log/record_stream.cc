@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/clock.hpp"
 #include "base/mutant.hpp"
 #include "base/threads.hpp"
 
@@ -19,7 +20,8 @@ constexpr std::chrono::milliseconds kPatienceMax{std::chrono::minutes(1)};
 }  // namespace
 
 RecordStream::RecordStream(Space& space, region::Volume& volume, u32 region)
-    : medium_(volume.medium()),
+    : space_(space),
+      medium_(volume.medium()),
       write_bytes_(medium_.geometry().write_bytes),
       segment_(space, volume, region, 0),
       content_(volume.segment_bytes()),
@@ -113,8 +115,18 @@ u64 RecordStream::append(RecordBuilder& record, const RecordBuilder::Commit& com
   return appended_total_ += bytes.size();
 }
 
-// The last to come writes, or whoever has waited long enough.
 Status RecordStream::wait(u64 position) {
+  if (durable_total_.load(std::memory_order_acquire) >= position) return {};
+  const u64 begin_ns = now_ns();
+  Status durable = await(position);
+  Space::Waits& waits = space_.waits();
+  waits.count.fetch_add(1, std::memory_order_relaxed);
+  waits.ns.fetch_add(now_ns() - begin_ns, std::memory_order_relaxed);
+  return durable;
+}
+
+// The last to come writes, or whoever has waited long enough.
+Status RecordStream::await(u64 position) {
   const NotCancelled not_cancelled;
   std::unique_lock lock(mutex_);
   const auto waits = [&] { return durable_total_.load(std::memory_order_acquire) < position; };

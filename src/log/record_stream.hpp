@@ -56,6 +56,9 @@ class RecordStream {
   void run_write_behind();
   void have_mended(std::unique_lock<std::mutex>& lock);
 
+  Status await(u64 position);
+
+  Space& space_;
   media::Medium& medium_;
   const u64 write_bytes_;
   std::mutex mutex_;

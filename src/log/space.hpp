@@ -97,11 +97,19 @@ class Space {
   /// Of the segments with transactions that are free once `version` is home.
   u64 transaction_bytes(u64 version) const;
   u64 limit_bytes() const { return limit_bytes_; }
+
+  /// Transactions that waited for their records to be durable, and how long all of them did.
+  struct Waits {
+    std::atomic<u64> count{0};
+    std::atomic<u64> ns{0};
+  };
+  Waits& waits() { return waits_; }
   /// The opening that this log is written in: what it writes says so.
   u64 session() const { return session_; }
   bool over_limit() const { return capacity_bytes() > limit_bytes_; }
 
  private:
+  Waits waits_;
   struct Segment {
     u64 offset = 0;
     u64 generation = 0;

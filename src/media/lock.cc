@@ -121,6 +121,19 @@ LastOwner last_owner(int fd) {
 
 }  // namespace
 
+std::optional<format::OwnerRecord> owner_in(const OwnerPage& page) {
+  format::OwnerRecord owner;
+  std::memcpy(&owner, page.bytes, sizeof owner);
+  if (owner.checksum != owner_checksum(owner)) return std::nullopt;
+  return owner;
+}
+
+bool is_of_this_boot(const format::OwnerRecord& owner) {
+  char boot_id[sizeof owner.boot_id] = {};
+  copy_first_line(boot_id, sizeof boot_id, "/proc/sys/kernel/random/boot_id");
+  return std::strncmp(boot_id, owner.boot_id, sizeof boot_id) == 0;
+}
+
 bool is_running(u64 pid, u64 start_time) { return start_time_of(pid) == start_time; }
 
 // Closing alone would leave it to a child forked just now, which has not dropped its copy yet.

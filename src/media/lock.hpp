@@ -105,6 +105,10 @@ struct OwnerPage {
   alignas(4096) std::byte bytes[4096];
 };
 const OwnerPage& describe_owner();
+/// What such a page says; nothing: it is none.
+std::optional<format::OwnerRecord> owner_in(const OwnerPage& page);
+/// The process has run since this system was started: its id means something here.
+bool is_of_this_boot(const format::OwnerRecord& owner);
 
 /// Whether the process with this id and start (OwnerRecord's) still runs. One that is dead does
 /// not, also when its parent has not waited for it.

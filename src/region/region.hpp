@@ -27,6 +27,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/events.hpp"
 #include "base/mapping.hpp"
 #include "base/unique_fd.hpp"
 #include "region/backing.hpp"
@@ -96,6 +97,10 @@ class Region {
 
   std::shared_ptr<const HomeMap> home() const;
 
+  /// Before it is loaded: who is told of damage.
+  void set_events(Events& events) { events_ = &events; }
+  Events& events() const { return *events_; }
+
   /// From now on new space gets huge pages, where the system has them.
   void use_huge_pages() { huge_pages_ = true; }
   bool has_huge_pages() const { return huge_pages_; }
@@ -138,6 +143,7 @@ class Region {
   const u64 offset_mask_;
   const unsigned part_shift_;
   const u64 part_mask_;
+  Events* events_ = &Events::nobody();
   bool huge_pages_ = false;
   bool inherited_ = false;
   Backed backed_;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/assert.hpp"
+#include "base/events.hpp"
 #include "format/format.hpp"
 #include "media/medium.hpp"
 
@@ -42,6 +43,9 @@ class Volume {
     return *medium_->linear();
   }
   const std::string& name() const { return medium_->name(); }
+  /// Who is told of what concerns all regions that are open.
+  EventHub& events() { return *events_; }
+  void set_events(std::shared_ptr<EventHub> events) { events_ = std::move(events); }
   u64 store_id() const;
   u64 segment_bytes() const { return superblock_.segment_bytes; }
   format::Superblock superblock() const;
@@ -164,6 +168,7 @@ class Volume {
   Status write_next_slot();
 
   mutable std::mutex mutex_;
+  std::shared_ptr<EventHub> events_ = std::make_shared<EventHub>();
   std::unique_ptr<media::Medium> medium_;
   const bool is_read_only_;
   u64 sessions_ = 0;    ///< that have not ended in order

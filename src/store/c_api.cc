@@ -1,7 +1,9 @@
 // The C surface: exceptions become negative codes and a sentence.
 #include <perdura/perdura.h>
-#include <cstring>
 
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
 #include <string>
 
 #include <perdura/store.hpp>
@@ -53,26 +55,94 @@ Enum enum_of(const InC& value) {
 
 }  // namespace
 
-Options options_of(const perdura_options* options) {
+namespace {
+
+// What a perdura_options was first ends where its second version begins.
+static_assert(offsetof(perdura_options, granule_bytes) == kFirstOptionsBytes);
+
+// As this library knows them. Fields that it does not know must be 0: a program that asks for what
+// it will not get is told.
+perdura_options known(const perdura_options& options, size_t bytes) {
+  if (bytes < kFirstOptionsBytes)
+    throw Error(Code::kInvalidArgument, "perdura_options of " + std::to_string(bytes) +
+                                            " bytes are none; hand over sizeof(perdura_options)");
+  perdura_options all{};
+  std::memcpy(&all, &options, std::min(bytes, sizeof all));
+  const auto* const begin = reinterpret_cast<const unsigned char*>(&options);
+  if (bytes > sizeof all &&
+      std::any_of(begin + sizeof all, begin + bytes, [](unsigned char each) { return each != 0; }))
+    throw Error(Code::kUnsupported,
+                "the program sets options in bytes " + std::to_string(sizeof all) + " to " +
+                    std::to_string(bytes) +
+                    " of perdura_options, which this libperdura does not know; run it with the one "
+                    "that it was compiled for, or a newer one");
+  return all;
+}
+
+EventListener listener_of(const perdura_options& options) {
+  if (options.on_event == nullptr) return {};
+  return [call = options.on_event, user = options.on_event_user](const Event& event) {
+    const std::string store(event.store);
+    const std::string message(event.message);
+    const perdura_event told{.kind = static_cast<perdura_event_kind>(event.kind),
+                             .code = static_cast<int>(event.code),
+                             .store = store.c_str(),
+                             .message = message.c_str(),
+                             .durable_version = event.durable_version};
+    call(&told, user);
+  };
+}
+
+template <class Number>
+void take(Number wanted, Number& chosen) {
+  if (wanted != 0) chosen = wanted;
+}
+template <class Number>
+void take(Number wanted, Number none, Number& chosen) {
+  if (wanted != 0) chosen = wanted == none ? 0 : wanted;
+}
+
+}  // namespace
+
+// The names are all fields of Options, in their order: one that is added does not compile here
+// until C has it.
+Options options_of(const perdura_options* given, std::size_t bytes) {
   Options chosen;
-  if (options == nullptr) return chosen;
-  chosen.create = options->must_exist == 0;
-  chosen.tracking = enum_of<Tracking>(options->tracking);
-  if (options->region_limit_bytes != 0) chosen.region_limit_bytes = options->region_limit_bytes;
-  chosen.region_address = options->region_address;
-  chosen.log_limit_bytes = options->log_limit_bytes;
-  chosen.aliases = options->aliases;
-  if (options->chunk_bytes != 0) chosen.chunk_bytes = options->chunk_bytes;
-  chosen.engine = enum_of<Engine>(options->engine);
-  if (options->versions_kept != 0) chosen.versions_kept = options->versions_kept;
-  if (options->over_provisioning != 0) chosen.over_provisioning = options->over_provisioning;
-  chosen.version = options->version;
-  chosen.capture = enum_of<Capture>(options->capture);
-  if (options->region != nullptr) chosen.region = options->region;
-  chosen.verify = enum_of<Verify>(options->verify);
-  chosen.confirm_versions = options->confirm_versions != 0;
-  chosen.read_only = options->read_only != 0;
-  chosen.on_damage = enum_of<OnDamage>(options->on_damage);
+  if (given == nullptr) return chosen;
+  const perdura_options options = known(*given, bytes);
+  auto& [create, region, tracking, capture, granule_bytes, aliases, chunk_bytes, engine,
+         versions_kept, over_provisioning, whole_chunks, read_only, version, compare,
+         region_limit_bytes, region_address, log_limit_bytes, log_segment_bytes, verify_reports,
+         lazy_recovery, verify, on_damage, verify_bytes_per_second, confirm_versions, huge_pages,
+         allow_network_filesystem, on_event] = chosen;
+  create = options.must_exist == 0;
+  if (options.region != nullptr) region = options.region;
+  tracking = enum_of<Tracking>(options.tracking);
+  capture = enum_of<Capture>(options.capture);
+  take(options.granule_bytes, granule_bytes);
+  aliases = options.aliases;
+  take(options.chunk_bytes, chunk_bytes);
+  engine = enum_of<Engine>(options.engine);
+  take(options.versions_kept, versions_kept);
+  take(options.over_provisioning, PERDURA_NO_OVER_PROVISIONING, over_provisioning);
+  whole_chunks = options.whole_chunks != 0;
+  read_only = options.read_only != 0;
+  version = options.version;
+  compare = options.no_compare == 0;
+  take(options.region_limit_bytes, region_limit_bytes);
+  region_address = options.region_address;
+  log_limit_bytes = options.log_limit_bytes;
+  take(options.log_segment_bytes, log_segment_bytes);
+  verify_reports = options.verify_reports != 0;
+  lazy_recovery = options.no_lazy_recovery == 0;
+  verify = enum_of<Verify>(options.verify);
+  on_damage = enum_of<OnDamage>(options.on_damage);
+  take(options.verify_bytes_per_second, std::uint64_t{PERDURA_NO_BACKGROUND_VERIFICATION},
+       verify_bytes_per_second);
+  confirm_versions = options.confirm_versions != 0;
+  huge_pages = options.no_huge_pages == 0;
+  allow_network_filesystem = options.allow_network_filesystem != 0;
+  on_event = listener_of(options);
   return chosen;
 }
 
@@ -91,6 +161,82 @@ perdura::Store& joined(perdura_store* store) {
   return store->store;
 }
 
+// All fields of Statistics: one that is added does not compile here until C has it.
+perdura_statistics statistics_of(const perdura::Statistics& statistics) {
+  const auto& [durable_version, replayed_version, confirmed_version, pinned_version, checkpoints,
+               failed_checkpoints, checkpoint_ns, changed_bytes, log_bytes, log_live_bytes,
+               log_capacity_bytes, log_limit_bytes, log_waits, home_bytes, side_copies,
+               region_backed_bytes, pause_count, pause_p99_ns, pause_max_ns, verified_bytes,
+               damaged_pages, recovery_ns, unreported, tracking, aliases, late_checkpoints,
+               stop_waits, stop_wait_ns, log_wait_ns, checkpoint_waits, checkpoint_wait_ns,
+               group_waits, group_wait_ns, events] = statistics;
+  return {.durable_version = durable_version,
+          .replayed_version = replayed_version,
+          .checkpoints = checkpoints,
+          .failed_checkpoints = failed_checkpoints,
+          .checkpoint_ns = checkpoint_ns,
+          .changed_bytes = changed_bytes,
+          .log_bytes = log_bytes,
+          .log_live_bytes = log_live_bytes,
+          .log_capacity_bytes = log_capacity_bytes,
+          .log_limit_bytes = log_limit_bytes,
+          .log_waits = log_waits,
+          .home_bytes = home_bytes,
+          .side_copies = side_copies,
+          .region_backed_bytes = region_backed_bytes,
+          .pause_count = pause_count,
+          .pause_p99_ns = pause_p99_ns,
+          .pause_max_ns = pause_max_ns,
+          .verified_bytes = verified_bytes,
+          .damaged_pages = damaged_pages,
+          .recovery_ns = recovery_ns,
+          .unreported = unreported,
+          .tracking = static_cast<perdura_tracking>(tracking),
+          .aliases = aliases,
+          .confirmed_version = confirmed_version,
+          .pinned_version = pinned_version,
+          .late_checkpoints = late_checkpoints,
+          .stop_waits = stop_waits,
+          .stop_wait_ns = stop_wait_ns,
+          .log_wait_ns = log_wait_ns,
+          .checkpoint_waits = checkpoint_waits,
+          .checkpoint_wait_ns = checkpoint_wait_ns,
+          .group_waits = group_waits,
+          .group_wait_ns = group_wait_ns,
+          .events = events};
+}
+constexpr size_t kFirstStatisticsBytes = offsetof(perdura_statistics, late_checkpoints);
+
+perdura_heap_audit audit_of(const perdura::HeapAudit& audit) {
+  const auto& [clean, problem, live_blocks, live_bytes, free_bytes, slabs, large_blocks,
+               largest_free_bytes, roots, types] = audit;
+  perdura_heap_audit all{.clean = clean ? 1 : 0,
+                         .live_blocks = live_blocks,
+                         .live_bytes = live_bytes,
+                         .free_bytes = free_bytes,
+                         .slabs = slabs,
+                         .large_blocks = large_blocks,
+                         .largest_free_bytes = largest_free_bytes,
+                         .roots = roots,
+                         .types = types,
+                         .problem = {}};
+  problem.copy(all.problem, sizeof all.problem - 1);
+  return all;
+}
+
+// As much of it as the program knows; what it knows and this library does not is 0.
+template <class All>
+void put(const All& all, size_t least_bytes, All* into, size_t bytes, const char* what) {
+  if (into == nullptr)
+    throw perdura::Error(perdura::Code::kInvalidArgument, std::string(what) + " a place");
+  if (bytes < least_bytes)
+    throw perdura::Error(
+        perdura::Code::kInvalidArgument,
+        std::string(what) + " sizeof the structure, not " + std::to_string(bytes) + " bytes");
+  std::memset(into, 0, bytes);
+  std::memcpy(into, &all, std::min(bytes, sizeof all));
+}
+
 const char* required_name(const char* name) {
   if (name == nullptr) throw perdura::Error(perdura::Code::kInvalidArgument, "a root needs a name");
   return name;
@@ -99,11 +245,13 @@ const char* required_name(const char* name) {
 
 extern "C" {
 
-int perdura_open(const char* uri, const perdura_options* options, perdura_store** store) {
+int perdura_open_sized(const char* uri, const perdura_options* options, size_t options_bytes,
+                       perdura_store** store) {
   return c_call([&] {
     if (uri == nullptr || store == nullptr)
       throw perdura::Error(perdura::Code::kInvalidArgument, "perdura_open needs a URI and a store");
-    *store = new perdura_store{perdura::Store::open(uri, perdura::detail::options_of(options))};
+    *store = new perdura_store{
+        perdura::Store::open(uri, perdura::detail::options_of(options, options_bytes))};
   });
 }
 
@@ -225,40 +373,39 @@ int perdura_checkpoint_every(perdura_store* store, uint32_t milliseconds) {
   return c_call([&] { store->store.checkpoint_every(std::chrono::milliseconds(milliseconds)); });
 }
 
-int perdura_get_statistics(perdura_store* store, perdura_statistics* statistics) {
+int perdura_get_statistics_sized(perdura_store* store, perdura_statistics* statistics,
+                                 size_t statistics_bytes) {
   return c_call([&] {
-    if (statistics == nullptr)
-      throw perdura::Error(perdura::Code::kInvalidArgument, "statistics need a place");
-    const perdura::Statistics all = store->store.statistics();
-    *statistics = {.durable_version = all.durable_version,
-                   .replayed_version = all.replayed_version,
-                   .checkpoints = all.checkpoints,
-                   .failed_checkpoints = all.failed_checkpoints,
-                   .checkpoint_ns = all.checkpoint_ns,
-                   .changed_bytes = all.changed_bytes,
-                   .log_bytes = all.log_bytes,
-                   .log_live_bytes = all.log_live_bytes,
-                   .log_capacity_bytes = all.log_capacity_bytes,
-                   .log_limit_bytes = all.log_limit_bytes,
-                   .log_waits = all.log_waits,
-                   .home_bytes = all.home_bytes,
-                   .side_copies = all.side_copies,
-                   .region_backed_bytes = all.region_backed_bytes,
-                   .pause_count = all.pause_count,
-                   .pause_p99_ns = all.pause_p99_ns,
-                   .pause_max_ns = all.pause_max_ns,
-                   .verified_bytes = all.verified_bytes,
-                   .damaged_pages = all.damaged_pages,
-                   .recovery_ns = all.recovery_ns,
-                   .unreported = all.unreported,
-                   .tracking = static_cast<perdura_tracking>(all.tracking),
-                   .aliases = all.aliases,
-                   .confirmed_version = all.confirmed_version,
-                   .pinned_version = all.pinned_version};
+    put(statistics_of(store->store.statistics()), kFirstStatisticsBytes, statistics,
+        statistics_bytes, "statistics need");
+  });
+}
+
+int perdura_reset_statistics(perdura_store* store) {
+  return c_call([&] { store->store.reset_statistics(); });
+}
+
+int perdura_audit_sized(perdura_store* store, perdura_heap_audit* audit, size_t audit_bytes) {
+  return c_call([&] {
+    put(audit_of(store->store.audit()), sizeof(perdura_heap_audit), audit, audit_bytes,
+        "an audit needs");
   });
 }
 
 uint64_t perdura_durable_version(perdura_store* store) { return store->store.durable_version(); }
+
+// What programs call that were compiled before sizes were handed over: in this file the names are
+// those of the inline functions, which are not to be called here.
+int perdura_open_first(const char* uri, const perdura_options* options,
+                       perdura_store** store) __asm__("perdura_open");
+int perdura_open_first(const char* uri, const perdura_options* options, perdura_store** store) {
+  return perdura_open_sized(uri, options, perdura::detail::kFirstOptionsBytes, store);
+}
+int perdura_get_statistics_first(perdura_store* store,
+                                 perdura_statistics* statistics) __asm__("perdura_get_statistics");
+int perdura_get_statistics_first(perdura_store* store, perdura_statistics* statistics) {
+  return perdura_get_statistics_sized(store, statistics, kFirstStatisticsBytes);
+}
 
 const char* perdura_last_error(void) { return last_error.c_str(); }
 int perdura_last_code(void) { return last_code; }

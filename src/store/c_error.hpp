@@ -62,6 +62,9 @@ void* pointer_of(Call&& call) {
 /// Throws for NULL.
 const perdura_type& required(const perdura_type* type);
 
-Options options_of(const perdura_options* options);
+/// Of a perdura_options of so many bytes; throws where it sets what is not known here.
+Options options_of(const perdura_options* options, std::size_t bytes);
+/// What programs hand over that were compiled before sizes were.
+constexpr std::size_t kFirstOptionsBytes = 96;
 
 }  // namespace perdura::detail

@@ -224,9 +224,7 @@ void ChunkLoader::note(const Failure& failure) noexcept {
   region::refusal_is_told();
   ++findings_.damaged_pages;
   const Status told = guarded([&]() -> Status {
-    const std::string text = "perdura: " + failure.message + "\n";
-    const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
-    (void)written;  // there is nobody to tell
+    region_.events().post(EventKind::kDamage, failure.code, failure.message);
     findings_.first.push_back(failure.message);
     return {};
   });

@@ -100,6 +100,7 @@ Status HomeLoader::load_lazily(region::Region& region, track::Tracker& tracker) 
 // Once, whatever comes to be verified by it.
 Status HomeLoader::begin_verification(const region::Region& region) {
   if (view_) return {};
+  events_ = &region.events();
   PERDURA_ASSIGN(noted_, commit::PageSet::create(region.limit()));
   PERDURA_ASSIGN(view_, commit::HomeView::create(volume_, *home_));
   return {};
@@ -141,11 +142,10 @@ void HomeLoader::note(u64 page) noexcept {
   char text[512];
   const int length = std::snprintf(
       text, sizeof text,
-      "perdura: the home page at region offset %llu of '%.200s' does not fit its checksum, and "
-      "nobody is shown it; run `perdura check` and restore the store from a copy\n",
+      "the home page at region offset %llu of '%.200s' does not fit its checksum, and "
+      "nobody is shown it; run `perdura check` and restore the store from a copy",
       static_cast<unsigned long long>(page * kPageBytes), volume_.name().c_str());
-  const ssize_t written = ::write(STDERR_FILENO, text, static_cast<size_t>(length));
-  (void)written;  // there is nobody to tell
+  events_->post(EventKind::kDamage, Code::kCorrupt, {text, static_cast<size_t>(length)});
 }
 
 u64 HomeLoader::first_damaged() const {

@@ -92,6 +92,7 @@ class HomeLoader final : private Filler {
   std::unique_ptr<commit::LineIndex> index_;
   std::shared_ptr<const region::HomeMap> home_;
   std::byte* base_ = nullptr;
+  Events* events_ = &Events::nobody();
   std::optional<commit::HomeView> view_;  ///< what is verified
   std::optional<commit::PageSet> noted_;  ///< pages of which was said that they are damaged
   Mapping buffers_;

@@ -14,6 +14,7 @@
 #include "base/threads.hpp"
 #include "commit/read_only.hpp"
 #include "heap/root_selection.hpp"
+#include "media/slow.hpp"
 #include "store/check_options.hpp"
 #include "store/open_stores.hpp"
 #include "store/transaction_blocks.hpp"
@@ -25,28 +26,31 @@ namespace perdura::detail {
 namespace {
 
 // Programs run differently with these trackers: their system calls get errors that they would not
-// have got. Once a process.
-void say_fallback(const std::string& store, Tracking kind, const std::string& refused) {
-  static std::atomic<bool> said{false};
-  if (said.exchange(true)) return;
-  std::fprintf(stderr,
-               "perdura: changes in '%s' are found by '%s', since %s; with it system calls that "
-               "store into durable memory, such as read(2), fail with EFAULT\n",
-               store.c_str(), name_of(kind), refused.c_str());
+// have got.
+void tell_other_tracker(Events& events, const std::string& store, Tracking kind,
+                        const std::string& refused) {
+  events.tell(EventKind::kOtherTracker, Code::kUnsupported,
+              "changes in '" + store + "' are found by '" + name_of(kind) + "', since " + refused +
+                  "; with it system calls that store into durable memory, such as read(2), fail "
+                  "with EFAULT",
+              Events::Line::kOnceAProcess);
 }
 
-// Stores of theirs would be in no version. Once a process.
-void say_other_parts(const std::string& store) {
-  static std::atomic<bool> said{false};
-  if (said) return;  // before the program's file is read
+// Stores of theirs would be in no version.
+void tell_other_parts(Events& events, const std::string& store) {
+  if (!events.has_listener() && Events::was_said(EventKind::kUnreportedParts))
+    return;  // before the program's file is read
   const std::vector<std::string> others = track::parts_without_reports().names;
-  if (others.empty() || said.exchange(true)) return;
-  std::fprintf(stderr,
-               "perdura: '%s' is open for stores that the compiler reports, and parts of the "
-               "program report none: %s; what they store to it is in no version. Compile them with "
-               "perdura-clang, or say of those that store to no store "
-               "perdura_trusted_part(\"%s\")\n",
-               store.c_str(), track::listed(others).c_str(), others.front().c_str());
+  if (others.empty()) return;
+  events.tell(EventKind::kUnreportedParts, Code::kUnsupported,
+              "'" + store +
+                  "' is open for stores that the compiler reports, and parts of the program report "
+                  "none: " +
+                  track::listed(others) +
+                  "; what they store to it is in no version. Compile them with perdura-clang, or "
+                  "say of those that store to no store perdura_trusted_part(\"" +
+                  others.front() + "\")",
+              Events::Line::kOnceAProcess);
 }
 
 // What a tracker says knows of no store. Of those that report, the program is what lacks something.
@@ -95,6 +99,8 @@ Result<std::unique_ptr<Runtime>> Runtime::try_open(std::string_view uri, const O
   runtime->recovery_ns_ = now_ns() - begin;
   PERDURA_TRY(runtime->open_heap());
   store::add_open_store(*runtime);
+  runtime->publish_statistics(uri);
+  runtime->is_open_.store(true, std::memory_order_release);
   return runtime;
 }
 
@@ -106,14 +112,20 @@ Status Runtime::open_volume(std::string_view uri) {
     shared_ = store::SharedVolume::of_reader(std::move(volume));
   } else {
     const auto open = [&]() -> Result<std::unique_ptr<region::Volume>> {
+      const auto told = std::make_shared<EventHub>();
       PERDURA_ASSIGN(auto medium, open_medium(uri));
-      return store::open_volume(std::move(medium), options_.create, options_.log_segment_bytes);
+      PERDURA_ASSIGN(auto volume, store::open_volume(media::tell_when_slow(std::move(medium), told),
+                                                     options_.create, options_.log_segment_bytes));
+      volume->set_events(told);
+      return volume;
     };
     PERDURA_ASSIGN(shared_, store::SharedVolume::of(uri, open));
   }
   volume_ = &shared_->volume();
   name_ = volume_->name();
   if (!options_.region.empty()) name_ += " (region " + options_.region + ")";
+  events_.set_store(name_);
+  volume_->events().add(events_);
   return {};
 }
 
@@ -172,6 +184,7 @@ Status Runtime::map_region() {
     auto mapped = storage_->map(record_);
     if (mapped) {
       region_ = std::move(*mapped);
+      region_->set_events(events_);
       if (!internal_.children_inherit) region_->hide_from_children();
       return {};
     }
@@ -224,6 +237,7 @@ Status Runtime::create_region() {
 Status Runtime::start() {
   PERDURA_ASSIGN(mutators_, track::Mutators::create(this, &leave_heap));
   mutators_->set_name(name());
+  mutators_->set_events(events_);
   heap_ = std::make_unique<heap::Heap>(*region_, name());
   PERDURA_TRY(storage_->load(*region_));
   PERDURA_TRY(choose_tracker());
@@ -250,6 +264,8 @@ Status Runtime::start() {
   config.snapshot = snapshot_.get();
   config.closed = storage_->closed();
   config.confirms = options_.confirm_versions;
+  config.events = &events_;
+  config.tick = [this] { tick(); };
   config.before_timed = [this] {
     if (internal_.before_timed) internal_.before_timed();
     return untold_damage();
@@ -260,6 +276,7 @@ Status Runtime::start() {
     config.inspect = [this](const track::DirtyMap& reported) { verifier_->inspect(reported); };
   }
   checkpointer_ = std::make_unique<commit::Checkpointer>(config, durable_version_);
+  events_.set_version(&checkpointer_->durable());
   return {};
 }
 
@@ -325,7 +342,8 @@ Status Runtime::choose_tracker() {
     if (!made) return of_tracker(name(), wanted, made.failure());
     // A store that children inherit is libperdura_malloc.so's, whose copy of the library is not the
     // one that parts of the program tell.
-    if (wanted.by_compiler && !read_only() && !internal_.children_inherit) say_other_parts(name());
+    if (wanted.by_compiler && !read_only() && !internal_.children_inherit)
+      tell_other_parts(events_, name());
     return {};
   }
   if (may_take_reports()) {
@@ -342,7 +360,8 @@ Status Runtime::choose_tracker() {
       return of_tracker(name(), each, status.failure());
     if (refused.empty()) refused = status.failure().message;
   }
-  if (status && !refused.empty()) say_fallback(name(), tracker_->kind(), refused);
+  if (status && !refused.empty())
+    tell_other_tracker(events_, name(), tracker_->kind(), refused);
   return status;
 }
 
@@ -522,10 +541,38 @@ Runtime::~Runtime() {
   store::remove_open_store(*this);
   if (mutators_) mutators_->detach();
   extensions_.end_threads();  // they take checkpoints
-  checkpointer_.reset();      // it tells the extensions of versions
+  // Its thread ends before it is out of reach: what that publishes and tells is read from it.
+  if (checkpointer_) (void)checkpointer_->finish(false);
+  events_.set_version(nullptr);
+  checkpointer_.reset();  // it tells the extensions of versions
+  published_.reset();
   extensions_.clear();
   engine_.reset();
   storage_.reset();  // its threads use the tracker
+  if (volume_ != nullptr) volume_->events().remove(events_);
+}
+
+// By the checkpoint thread, perhaps before all of the store is open.
+void Runtime::tick() {
+  if (!is_open_.load(std::memory_order_acquire)) return;
+  events_.deliver();
+  if (published_) published_->write(statistics());
+}
+
+// A store can be used without. A program that knows nothing of the library has descriptors of its
+// own alone.
+void Runtime::publish_statistics(std::string_view uri) {
+  if (read_only() || internal_.children_inherit) return;
+  store::Published::Of of{};
+  const format::Superblock superblock = volume_->superblock();
+  std::copy_n(superblock.uuid, sizeof of.uuid, of.uuid);
+  of.region = record_.region;
+  of.name.assign(record_.name, ::strnlen(record_.name, sizeof record_.name));
+  of.occupant = media::occupant_of(uri);
+  auto published = store::Published::create(of);
+  if (!published) return;
+  published_ = std::move(*published);
+  published_->write(statistics());
 }
 
 Status Runtime::usable() const {
@@ -638,7 +685,21 @@ Statistics Runtime::statistics() const {
   statistics.unreported = verifier_ ? verifier_->lines() : 0;
   statistics.tracking = tracker_->kind();
   statistics.aliases = region_->aliases();
+  const track::Mutators::StopWaits stops = mutators_->waits();
+  statistics.stop_waits = stops.count;
+  statistics.stop_wait_ns = stops.ns;
+  if (log::Space* const space = storage_->log()) {
+    statistics.group_waits += space->waits().count.load(std::memory_order_relaxed);
+    statistics.group_wait_ns += space->waits().ns.load(std::memory_order_relaxed);
+  }
+  statistics.events = events_.told();
   return statistics;
+}
+
+void Runtime::reset_statistics() {
+  checkpointer_->reset_statistics();
+  mutators_->reset_waits();
+  if (log::Space* const space = storage_->log()) space->waits().count = space->waits().ns = 0;
 }
 
 commit::Findings Runtime::findings() const {

@@ -18,6 +18,7 @@
 #include "region/region.hpp"
 #include "region/volume.hpp"
 #include "store/extensions.hpp"
+#include "store/published.hpp"
 #include "store/recovery.hpp"
 #include "store/report_verifier.hpp"
 #include "store/shared_volume.hpp"
@@ -81,6 +82,7 @@ class Runtime {
   Status wait(u64 version);
 
   Statistics statistics() const;
+  void reset_statistics();
 
   heap::Heap& heap() { return *heap_; }
   region::Region& region() { return *region_; }
@@ -93,6 +95,7 @@ class Runtime {
   /// Where transactions have their records; nullptr: the region can have none.
   log::Space* log() const { return storage_->log(); }
   store::Extensions& extensions() { return extensions_; }
+  Events& events() { return events_; }
   /// Only stores that the program reports by hand become durable.
   bool needs_reports() const {
     const track::Kind& kind = track::kind_of(tracker_->kind());
@@ -106,7 +109,7 @@ class Runtime {
 
  private:
   Runtime(const Options& options, const InternalOptions& internal)
-      : options_(options), internal_(internal) {}
+      : events_(options.on_event), options_(options), internal_(internal) {}
 
   static Result<std::unique_ptr<Runtime>> try_open(std::string_view uri, const Options& options,
                                                    const InternalOptions& internal);
@@ -139,6 +142,12 @@ class Runtime {
   Result<size_t> repeat_in_groups();
   Status free_transactions();
   Status relocate();
+  void tick();
+  void publish_statistics(std::string_view uri);
+
+  Events events_;  ///< first: the others tell it until they are gone
+  std::atomic<bool> is_open_{false};
+  std::unique_ptr<store::Published> published_;  ///< nullptr: nobody can see them
   const Options options_;
   const InternalOptions internal_;
   u64 process_generation_ = 0;

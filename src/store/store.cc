@@ -336,7 +336,7 @@ HeapAudit Store::audit() const {
 }
 void Store::reset_statistics() {
   value_or_throw(runtime().usable());
-  runtime().checkpointer().reset_statistics();
+  runtime().reset_statistics();
 }
 std::vector<std::string> Store::damaged_pages() const {
   value_or_throw(runtime().usable());

@@ -292,8 +292,8 @@ void Mutators::tell_long_wait(u64 waited_ns) const noexcept {
     const int length = std::snprintf(line + used, sizeof line - used, format, values...);
     used = std::min(used + static_cast<size_t>(std::max(length, 0)), sizeof line - 1);
   };
-  add("perdura: a checkpoint of '%.200s' has waited %llu s for operations to end, of",
-      name_.c_str(), static_cast<unsigned long long>(waited_ns / 1'000'000'000));
+  add("a checkpoint of '%.200s' has waited %llu s for operations to end, of", name_.c_str(),
+      static_cast<unsigned long long>(waited_ns / 1'000'000'000));
   const char* separator = "";
   for (const auto& mutator : mutators_) {
     const int thread = mutator->thread.load(std::memory_order_relaxed);
@@ -303,12 +303,11 @@ void Mutators::tell_long_wait(u64 waited_ns) const noexcept {
     add("%s thread %d (%s)", std::exchange(separator, ","), thread, name);
   }
   add("; see where they wait: for a lock, for another thread, or to begin an operation on another "
-      "store (docs/api.md, \"Threads\")%s\n",
+      "store (docs/api.md, \"Threads\")%s",
       program_reports() ? "; compiled stores outside of operations begin one, which ends where the "
                           "thread calls perdura_poll() (docs/compiler.md)"
                         : "");
-  const ssize_t written = ::write(STDERR_FILENO, line, used);
-  (void)written;  // there is nobody to tell
+  events_->tell(EventKind::kOperationsWaitedFor, Code::kOk, {line, used});
 }
 
 void Mutators::share(SharedWork& work) {
@@ -417,17 +416,25 @@ void enter_slow(Mutator& mutator) noexcept {
     }
   }
   bool waiting = false;
+  u64 begin_ns = 0;
   for (;;) {
     // Without membarrier our store to `depth` must be visible before we read `stop_`.
     mutator.depth.fetch_add(0, std::memory_order_seq_cst);
     if (mutators.stop_.load(std::memory_order_seq_cst) == 0) break;
     mutator.depth.store(0, std::memory_order_release);
-    if (!std::exchange(waiting, true)) mutators.waiting_.fetch_add(1, std::memory_order_seq_cst);
+    if (!std::exchange(waiting, true)) {
+      mutators.waiting_.fetch_add(1, std::memory_order_seq_cst);
+      begin_ns = now_ns();
+    }
     mutators.note_kept_out();
     while (mutators.stop_.load(std::memory_order_acquire) != 0) mutators.wait_or_help();
     mutator.depth.store(1, std::memory_order_seq_cst);
   }
-  if (waiting) mutators.waiting_.fetch_sub(1, std::memory_order_release);
+  if (waiting) {
+    mutators.waiting_.fetch_sub(1, std::memory_order_release);
+    mutators.waits_.fetch_add(1, std::memory_order_relaxed);
+    mutators.wait_ns_.fetch_add(now_ns() - begin_ns, std::memory_order_relaxed);
+  }
   errno = saved_errno;
 }
 

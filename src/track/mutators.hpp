@@ -11,6 +11,7 @@
 
 #include <perdura/detail/mutator.hpp>
 
+#include "base/events.hpp"
 #include "base/mapping.hpp"
 #include "base/result.hpp"
 #include "track/window.hpp"
@@ -112,6 +113,17 @@ class Mutators {
   detail::ThreadKey key() const { return key_; }
   /// Before any stop: what messages call the store.
   void set_name(std::string name) { name_ = std::move(name); }
+  /// Before any stop: who is told of long waits.
+  void set_events(Events& events) { events_ = &events; }
+  /// Operations that waited for a stop, and how long all of them did.
+  struct StopWaits {
+    u64 count;
+    u64 ns;
+  };
+  StopWaits waits() const {
+    return {waits_.load(std::memory_order_relaxed), wait_ns_.load(std::memory_order_relaxed)};
+  }
+  void reset_waits() { waits_ = wait_ns_ = 0; }
 
   /// Before the first thread registers: who takes reports; nullptr when nobody needs any.
   void set_sink(ReportSink* sink) { sink_ = sink; }
@@ -121,8 +133,8 @@ class Mutators {
   void before_operations(std::function<void()> call);
 
   /// Wait until no mutator is inside an operation and keep them out. Returns since when one of them
-  /// has been kept from going on, ns: those inside an operation are not. A wait of seconds is told
-  /// on stderr, with the threads that are waited for.
+  /// has been kept from going on, ns: those inside an operation are not. A wait of seconds is an
+  /// event, with the threads that are waited for.
   u64 stop();
   /// While stopped: let waiting mutators take part in `work`, and take part.
   void share(SharedWork& work);
@@ -167,6 +179,9 @@ class Mutators {
 
   detail::ThreadKey key_;
   std::string name_;
+  Events* events_ = &Events::nobody();
+  std::atomic<u64> waits_{0};
+  std::atomic<u64> wait_ns_{0};
   void* runtime_ = nullptr;
   u64 process_generation_ = 0;
   OnExit on_exit_ = nullptr;

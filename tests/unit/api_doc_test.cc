@@ -493,36 +493,35 @@ TEST_F(ApiDoc, AStoreKeepsItsEngine) {
 
 // --- timed checkpoints ---------------------------------------------------------------------------
 
-TEST_F(ApiDoc, EachKindOfFailureOfTheTimerIsSaidOnceUntilOneSucceeds) {
+// A line a second of each code: whoever sees the first knows of all, also of the second code.
+TEST_F(ApiDoc, EachKindOfFailureOfTheTimerIsSaidAndNoMoreThanOnceASecond) {
   media::FaultPlan plan;
   WrappedStore store(
       folder_.path("state.pd"), options(),
       [&](std::unique_ptr<media::Medium> inner) { return plan.wrap(std::move(inner)); });
   auto* const number = static_cast<u64*>(store.operation().allocate(sizeof(u64)));
   store.checkpoint();
-  const auto change = [&] {
+  {
     const auto operation = store.operation();
     ++*number;
-  };
-  const auto fail_three_times = [&](media::FaultKind kind) {
-    plan.arm({.calls = media::kFaultWrite | media::kFaultSubmit, .kind = kind, .for_ever = true});
-    change();
-    const u64 until = store.statistics().failed_checkpoints + 3;
-    while (store.statistics().failed_checkpoints < until) std::this_thread::yield();
-  };
+  }
+  const auto begin = std::chrono::steady_clock::now();
   testing::internal::CaptureStderr();
   store.runtime().checkpointer().every(milliseconds(1));
-  fail_three_times(media::FaultKind::kNoSpace);
-  fail_three_times(media::FaultKind::kIo);
-  fail_three_times(media::FaultKind::kNoSpace);
-  plan.disarm();
-  const u64 version = store.durable_version();
-  while (store.durable_version() == version) std::this_thread::yield();
-  fail_three_times(media::FaultKind::kNoSpace);
-  plan.disarm();
+  for (const media::FaultKind kind : {media::FaultKind::kNoSpace, media::FaultKind::kIo}) {
+    plan.arm({.calls = media::kFaultWrite | media::kFaultSubmit, .kind = kind, .for_ever = true});
+    const u64 until = store.statistics().failed_checkpoints + 20;
+    while (store.statistics().failed_checkpoints < until) std::this_thread::yield();
+  }
   store.runtime().checkpointer().every(milliseconds(0));
+  plan.disarm();
   const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 3) << said;
+  const auto seconds =
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - begin)
+          .count();
+  EXPECT_NE(said.find("No space left"), said.npos) << said;
+  EXPECT_NE(said.find("Input/output error"), said.npos) << said;
+  EXPECT_LE(std::count(said.begin(), said.end(), '\n'), 2 * (seconds + 1)) << said;
 }
 
 }  // namespace

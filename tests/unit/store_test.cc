@@ -694,6 +694,16 @@ TEST_F(StoreTest, ATrackerThatIsTakenInsteadIsSaidOnce) {
     if (store.statistics().tracking != Tracking::kProtect) return "has another tracker";
     store.close();
     Store::open(path(), options()).close();
+    int told = 0;
+    Options listening = options();
+    listening.on_event = [&told](const Event& event) {
+      told += event.kind == EventKind::kOtherTracker &&
+              event.message.find("'protect'") != event.message.npos;
+    };
+    // Each store's listener is.
+    Store::open(path(), listening).close();
+    Store::open(path(), listening).close();
+    if (told != 2) return "told " + std::to_string(told) + " times";
     const std::string said = testing::internal::GetCapturedStderr();
     // Who chose a tracker knows it.
     if (std::count(said.begin(), said.end(), '\n') != 1) return "said: " + said;

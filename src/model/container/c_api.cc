@@ -47,14 +47,21 @@ int perdura_forget(void** pointer) {
   return c_call([&] { perdura::forget(pointer); });
 }
 
-int perdura_container_open(const char* uri, const perdura_options* options,
-                           perdura_container** container) {
+int perdura_container_open_sized(const char* uri, const perdura_options* options,
+                                 size_t options_bytes, perdura_container** container) {
   return c_call([&] {
     if (uri == nullptr || container == nullptr)
       throw Error(Code::kInvalidArgument, "perdura_container_open needs a URI and a container");
-    *container =
-        new perdura_container{perdura::Container::open(uri, perdura::detail::options_of(options))};
+    *container = new perdura_container{
+        perdura::Container::open(uri, perdura::detail::options_of(options, options_bytes))};
   });
+}
+// For programs from before sizes were handed over, as in store/c_api.cc.
+int perdura_container_open_first(const char* uri, const perdura_options* options,
+                                 perdura_container** container) __asm__("perdura_container_open");
+int perdura_container_open_first(const char* uri, const perdura_options* options,
+                                 perdura_container** container) {
+  return perdura_container_open_sized(uri, options, perdura::detail::kFirstOptionsBytes, container);
 }
 
 void* perdura_container_root(perdura_container* container, const perdura_type* type) {

@@ -227,7 +227,8 @@ void ContainerRuntime::after_cut() noexcept {
   warning_.clear();
   volatile_.mutators().resume();
   open_containers().discovery.unlock();
-  std::fputs(warning.c_str(), stderr);
+  if (!warning.empty())
+    runtime_->events().tell(EventKind::kShared, Code::kOk, warning, Events::Line::kAlways);
 }
 
 // --- discovery -----------------------------------------------------------------------------------
@@ -393,9 +394,10 @@ Status ContainerRuntime::end_shadows() {
   if (!warns_) return {};
   shadows_.for_each_other([this](const std::string& name, u64 objects) {
     if (!warned_.insert(name).second) return;
-    warning_ += "perdura: the container '" + runtime_->name() + "' leads to " +
-                std::to_string(objects) + (objects == 1 ? " object of '" : " objects of '") + name +
-                "'; its versions hold copies of them\n";
+    if (!warning_.empty()) warning_ += "; ";
+    warning_ += "the container '" + runtime_->name() + "' leads to " + std::to_string(objects) +
+                (objects == 1 ? " object of '" : " objects of '") + name +
+                "'; its versions hold copies of them";
   });
   return {};
 }

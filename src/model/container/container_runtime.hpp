@@ -50,7 +50,7 @@ class ContainerRuntime final : public commit::CutGuest, private heap::Closure::O
   ContainerStatistics statistics() const;
   std::vector<std::string> nulled() const { return nulled_; }
   Result<std::vector<std::string>> shared_objects();
-  /// Say on stderr, once of each, which other containers points find objects in.
+  /// Tell, once of each, which other containers points find objects in (EventKind::kShared).
   void warn_of_sharing(bool warn) { warns_ = warn; }
 
   Status before_cut() override;
@@ -109,7 +109,7 @@ class ContainerRuntime final : public commit::CutGuest, private heap::Closure::O
   Status noted_;                         ///< what became of noting modules, and of shadows
   Shadows shadows_;
   std::set<std::string> warned_;  ///< names of other containers
-  std::string warning_;           ///< to be printed
+  std::string warning_;           ///< to be told
   u64 foreign_pointers_ = 0;
   u64 staying_pointers_ = 0;
 
