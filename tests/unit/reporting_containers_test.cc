@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 
 #include <map>
-#include <optional>
 #include <random>
 #include <set>
 #include <string>
@@ -22,8 +21,8 @@
 
 #include <perdura/perdura.hpp>
 #include "base/bits.hpp"
+#include "support/container_calls.hpp"
 #include "support/expect_failure.hpp"
-#include "support/files.hpp"
 #include "support/slice.hpp"
 
 namespace perdura::test {
@@ -31,94 +30,11 @@ namespace {
 
 using structures::hash_map;
 using structures::hash_set;
-using Text = structures::string;
-
-struct Pair {
-  u64 first;
-  u32 second;
-  bool operator==(const Pair&) const = default;
-};
 
 /// Many keys have the same hash, and groups run full.
 struct PoorHash {
   std::uint64_t operator()(u64 key) const { return key % 5 << 7 | key % 3; }
 };
-
-std::string text_of(u64 number) {
-  return std::string(number % 3 == 0 ? 40 : number % 3, 'x') + std::to_string(number);
-}
-
-template <class Map, class Model, class KeyOf, class ValueOf>
-void random_calls(Map& map, Model& model, u64 calls, u64 keys, u64 seed, KeyOf&& key_of,
-                  ValueOf&& value_of) {
-  std::mt19937_64 random(seed);
-  for (u64 i = 0; i < calls; ++i) {
-    const auto key = key_of(random() % keys);
-    const auto value = value_of(random() % 1000);
-    switch (random() % 16) {
-      case 0:
-      case 1:
-      case 2: {
-        const bool made = map.try_emplace(key, value).second;
-        ASSERT_EQ(made, model.try_emplace(key, value).second);
-        break;
-      }
-      case 3:
-      case 4: {
-        const bool made = map.insert_or_assign(key, value).second;
-        ASSERT_EQ(made, model.insert_or_assign(key, value).second);
-        break;
-      }
-      case 5:
-      case 6:
-        map[key] = value;
-        model[key] = value;
-        break;
-      case 7:
-      case 8:
-      case 9:
-        ASSERT_EQ(map.erase(key), model.erase(key));
-        break;
-      case 10: {
-        const auto found = map.find(key);
-        ASSERT_EQ(found != map.end(), model.contains(key));
-        if (found == map.end()) break;
-        map.erase(found);
-        model.erase(key);
-        break;
-      }
-      case 11:
-        if (random() % 4000 == 0) {
-          map.clear();
-          model.clear();
-        }
-        if (random() % 1000 == 0) map.reserve(random() % (2 * keys));
-        break;
-      default: {
-        const auto found = std::as_const(map).find(key);
-        const auto expected = model.find(key);
-        ASSERT_EQ(found == map.cend(), expected == model.end());
-        if (expected != model.end()) {
-          ASSERT_TRUE(found->second == expected->second);
-        }
-      }
-    }
-    ASSERT_EQ(map.size(), model.size());
-  }
-}
-
-template <class Map, class Model>
-void expect_same(const Map& map, const Model& model) {
-  u64 count = 0;
-  for (const auto& [key, value] : map) {
-    ++count;
-    const auto found = model.find(typename Model::key_type(key));
-    ASSERT_NE(found, model.end());
-    ASSERT_TRUE(value == found->second);
-  }
-  ASSERT_EQ(count, model.size());
-  ASSERT_EQ(map.size(), model.size());
-}
 
 template <class Vector, class Model, class ValueOf>
 void random_vector_calls(Vector& vector, Model& model, u64 calls, u64 seed, ValueOf&& value_of) {
@@ -181,37 +97,7 @@ void expect_same_elements(const Vector& vector, const Model& model) {
   for (u64 i = 0; i < model.size(); ++i) ASSERT_TRUE(vector[i] == model[i]) << i;
 }
 
-u64 number(u64 value) { return value; }
-Pair pair_of(u64 value) { return {value, static_cast<u32>(value * 3)}; }
-
-Options options() {
-  Options options;
-  options.region_limit_bytes = 64 * kMiB;
-  options.tracking = Tracking::kReported;
-  return options;
-}
-
-class HashMapTest : public ::testing::TestWithParam<const char*> {
- protected:
-  HashMapTest() { open(); }
-  void open(const Options& chosen = options()) {
-    store_.reset();
-    store_.emplace(Store::open(std::string(GetParam()) + folder_.path("store.pd"), chosen));
-  }
-  /// As a kill leaves it: no last checkpoint is taken where an exception destroys a store.
-  void crash_and_open() {
-    try {
-      const Store store = std::move(*store_);
-      throw 1;
-    } catch (int thrown) {
-      ASSERT_EQ(thrown, 1);
-    }
-    open();
-  }
-
-  const TempDir folder_{TempDir::kMemory};
-  std::optional<Store> store_;
-};
+class HashMapTest : public ContainerTest {};
 
 constexpr u64 kCalls = 200'000 / kSlower;
 

@@ -252,11 +252,11 @@ class hash_map {
 
   template <class K, class... Args>
   static void construct(const Step& step, Slot& slot, const K& key, Args&&... args) {
-    Table::construct_member(step, slot.key, key);
+    detail::construct_member(step, slot.key, key);
     try {
-      Table::construct_member(step, slot.value, std::forward<Args>(args)...);
+      detail::construct_member(step, slot.value, std::forward<Args>(args)...);
     } catch (...) {
-      if constexpr (!Plain<Key>) std::destroy_at(&slot.key);
+      detail::destroy_member(slot.key);
       throw;
     }
   }

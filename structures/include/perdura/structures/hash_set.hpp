@@ -113,7 +113,7 @@ class hash_set {
   std::pair<iterator, bool> insert(const Argument<K>& key) {
     const Step step(this);
     const auto place = table_.find_or_insert(
-        step, key, [&](Slot& slot) { Table::construct_member(step, slot.key, key); });
+        step, key, [&](Slot& slot) { detail::construct_member(step, slot.key, key); });
     return {iterator(&table_, place.at), place.is_new};
   }
   template <class K = Key>

@@ -27,16 +27,11 @@
 #include <utility>
 
 #include <perdura/detail/step.hpp>
+#include <perdura/structures/common.hpp>
 #include <perdura/structures/hash.hpp>
 #include <perdura/structures/reference.hpp>
 
 namespace perdura::structures::detail {
-
-using perdura::detail::Look;
-using perdura::detail::Step;
-
-/// Set: no value.
-struct Nothing {};
 
 template <class Key, class Value>
 struct TableSlot {
@@ -46,23 +41,6 @@ struct TableSlot {
 template <class Key>
 struct TableSlot<Key, Nothing> {
   Key key;
-};
-
-/// Whether a hash takes other types than the key's.
-template <class Hash>
-concept Transparent = requires { typename Hash::is_transparent; };
-
-/// What a key may be looked for by. Where the hash takes its type alone this is that type, whatever
-/// converts to it; else it is deduced.
-template <bool kTransparent>
-struct KeyArgument {
-  template <class K, class Key>
-  using type = K;
-};
-template <>
-struct KeyArgument<false> {
-  template <class K, class Key>
-  using type = Key;
 };
 
 template <class Key, class Value, class Hash, class Equal>
@@ -178,14 +156,6 @@ class HashTable {
     set(step, before);
     release(step);
     set(step, after);
-  }
-
-  /// Of a slot that is being constructed: what reports itself does so in its constructor.
-  template <class T, class... Args>
-  static void construct_member(const Step& step, T& place, Args&&... args) {
-    if constexpr (Plain<T>)
-      if (step.in_transaction()) return step.store(place, T(std::forward<Args>(args)...));
-    ::new (static_cast<void*>(std::addressof(place))) T(std::forward<Args>(args)...);
   }
 
  private:
@@ -379,9 +349,8 @@ class HashTable {
     }
   }
   static void destroy(Slot& slot) {
-    if constexpr (!Plain<Key>) std::destroy_at(&slot.key);
-    if constexpr (requires { slot.value; })
-      if constexpr (!Plain<Value>) std::destroy_at(&slot.value);
+    destroy_member(slot.key);
+    if constexpr (requires { slot.value; }) destroy_member(slot.value);
   }
 
   void release(const Step& step) {
