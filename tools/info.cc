@@ -16,8 +16,6 @@ namespace {
 using store::Description;
 using store::RegionDescription;
 
-void line(const char* label, const std::string& text) { fmt::print("{:<12} {}\n", label, text); }
-
 std::string state_text(const Description& description) {
   u64 live_versions = 0;
   for (const RegionDescription& region : description.regions)

@@ -89,8 +89,6 @@ class Texts {
   const PublishedCounters* const before_;
 };
 
-void line(const char* label, const std::string& text) { fmt::print("{:<12} {}\n", label, text); }
-
 void print_region(const PublishedCounters& region, const PublishedCounters* before, u64 at_ns) {
   const Texts all(region, before);
   line("region",

@@ -32,6 +32,8 @@ std::string uuid_text(const u8 (&uuid)[16]) {
   return text;
 }
 
+void line(const char* label, const std::string& text) { fmt::print("{:<12} {}\n", label, text); }
+
 std::string printable(std::string_view text) {
   std::string result;
   for (const char c : text) {

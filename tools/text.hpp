@@ -22,6 +22,8 @@ std::string fixed_text(const char (&text)[kSize]) {
   const std::string_view all(text, kSize);
   return std::string(all.substr(0, all.find('\0')));
 }
+/// Print a line of a description.
+void line(const char* label, const std::string& text);
 /// Without control characters, which could play tricks on a terminal.
 std::string printable(std::string_view text);
 

@@ -37,9 +37,9 @@ class Walk {
   explicit Walk(const std::function<void(const TypeDescription&)>& visit) : visit_(visit) {}
   void walk(const TypeDescription& type) {
     if (!seen_.insert(&type).second) return;
-    if (type.is_class && type.alignment <= kPageBytes) visit_(type);
     for (const MemberDescription& member : type.members) walk(member.type());
     for (const detail::Describe each : type.contained) walk(each());
+    if (type.is_class && type.alignment <= kPageBytes) visit_(type);
   }
 
  private:

@@ -17,7 +17,7 @@
 
 namespace perdura::heap {
 
-/// visit(type) of each class in it, itself among them, once of each: those that its members,
+/// visit(type) of each class in it, itself as the last, once of each: those that its members,
 /// elements and parts are of. Not what its pointers lead to.
 void for_each_class(const detail::TypeDescription& type,
                     const std::function<void(const detail::TypeDescription&)>& visit);

@@ -56,12 +56,8 @@ Result<u64> Migration::run(std::span<const Conversion> conversions) {
     for (const Renamed& each : renamed_)
       heap_.types().exchange_names(mutator_, each.former, each.now);
     done_ = true;
-    u64 count = 0;
-    for (const Moved& moved : moved_) {
-      PERDURA_TRY(heap_.deallocate(mutator_, moved.was));
-      count += moved.count;
-    }
-    return count;
+    for (const Moved& moved : moved_) PERDURA_TRY(heap_.deallocate(mutator_, moved.was));
+    return moved_.size();
   });
 }
 

@@ -19,7 +19,7 @@ class Migration {
   ~Migration();
   Migration(const Migration&) = delete;
 
-  /// How many objects there were. Without success the store is as before, also where a function
+  /// How many blocks of such objects there were. Without success the store is as before, also where a function
   /// of a conversion throws.
   Result<u64> run(std::span<const detail::Conversion> conversions);
 

@@ -1,0 +1,447 @@
+// Goal: a store tells a program that its types are not what they were, member by member, and
+// objects get the layout that their type has now: all of them or none, with whatever leads to them.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include <perdura/perdura.hpp>
+#include <perdura/testing.hpp>
+
+#include "support/expect_failure.hpp"
+#include "support/files.hpp"
+
+namespace {
+
+using perdura::Code;
+using perdura::Store;
+using perdura::test::expect_error;
+
+// What a program calls `now::X` is what another build of it called X: FormerOf gives both one name.
+namespace now {
+enum class Kind : std::uint8_t { kOpen, kClosed };
+struct Point {
+  float x = 1;
+  std::int64_t y;
+  std::int32_t weight = 7;
+};
+struct Account {
+  char name[16];
+  std::int64_t cents;
+  Account* next;
+  Account* back = nullptr;
+  Kind kind = Kind::kClosed;
+  std::int64_t* to_cents;
+  Point at;
+};
+struct Line {
+  Point from;
+  Point to;
+};
+}  // namespace now
+
+namespace v1 {
+struct Point {
+  float x;
+  std::int32_t y;
+};
+struct Account {
+  Account* next;
+  std::int64_t cents;
+  std::int32_t gone;
+  char name[8];
+  std::int64_t* to_cents;
+  Point at;
+};
+struct Line {
+  Point from;
+  Point to;
+};
+}  // namespace v1
+
+struct SameNumbers {
+  long number;
+  unsigned long long mark;
+};
+struct SameNumbersBefore {
+  perdura::Field<long long> number;
+  unsigned long mark;
+};
+
+struct Opaque {
+  std::int32_t a;
+};
+struct OpaqueBefore {
+  float a;
+};
+struct OpaqueLarger {
+  double a;
+};
+struct Base {
+  int a;
+};
+
+using Map = std::map<int, now::Point, std::less<>,
+                     perdura::Allocator<std::pair<const int, now::Point>>>;
+struct Held {
+  std::array<std::pair<int, now::Point>, 2> pairs;
+};
+struct HeldBefore {
+  std::array<std::pair<int, v1::Point>, 2> pairs;
+};
+
+}  // namespace
+
+template <>
+struct perdura::FormerOf<v1::Point> {
+  using now = now::Point;
+};
+template <>
+struct perdura::FormerOf<v1::Account> {
+  using now = now::Account;
+};
+template <>
+struct perdura::FormerOf<v1::Line> {
+  using now = now::Line;
+};
+template <>
+struct perdura::FormerOf<SameNumbersBefore> {
+  using now = SameNumbers;
+};
+template <>
+struct perdura::FormerOf<OpaqueBefore> {
+  using now = Opaque;
+};
+template <>
+struct perdura::FormerOf<OpaqueLarger> {
+  using now = Opaque;
+};
+template <>
+struct perdura::FormerOf<HeldBefore> {
+  using now = Held;
+};
+template <>
+inline constexpr bool perdura::kOpaque<Opaque> = true;
+template <>
+inline constexpr bool perdura::kOpaque<OpaqueBefore> = true;
+template <>
+inline constexpr bool perdura::kOpaque<OpaqueLarger> = true;
+
+namespace {
+
+class StoresOfBefore : public ::testing::TestWithParam<const char*> {
+ protected:
+  std::string path() const { return folder_.path("store"); }
+  std::string uri() const { return GetParam() + path(); }
+  Store open() { return Store::open(uri()); }
+
+  perdura::test::TempDir folder_;
+};
+class Members : public StoresOfBefore {};
+class Evolution : public StoresOfBefore {
+ protected:
+  static constexpr int kAccounts = 300;
+
+  /// A ring of accounts, each with a pointer into its neighbour.
+  static void make_accounts(Store& store, int count = kAccounts) {
+    auto op = store.operation();
+    v1::Account* first = nullptr;
+    v1::Account* last = nullptr;
+    for (int i = 0; i < count; ++i) {
+      auto* const made = store.make<v1::Account>();
+      made->cents = i;
+      made->gone = -i;
+      made->at = {static_cast<float>(i) / 2, i * 3};
+      std::snprintf(made->name, sizeof made->name, "a%d", i % 1000);
+      if (last != nullptr) {
+        last->next = made;
+        made->to_cents = &last->cents;
+      } else {
+        first = made;
+      }
+      last = made;
+    }
+    last->next = first;
+    first->to_cents = &last->cents;
+    store.set_root("accounts", first, Store::fingerprint<v1::Account>());
+  }
+  static void expect_accounts(Store& store) {
+    auto* const first = store.find_root<now::Account>("accounts");
+    ASSERT_NE(first, nullptr);
+    auto* account = first;
+    for (int i = 0; i < kAccounts; ++i, account = account->next) {
+      ASSERT_EQ(account->cents, i);
+      ASSERT_EQ(account->name, "a" + std::to_string(i));
+      ASSERT_EQ(account->back, nullptr);
+      ASSERT_EQ(account->kind, now::Kind::kClosed);
+      ASSERT_EQ(account->at.x, static_cast<float>(i) / 2);
+      ASSERT_EQ(account->at.y, i * 3);
+      ASSERT_EQ(account->at.weight, 7);
+      ASSERT_EQ(&account->cents, account->next->to_cents);
+    }
+    ASSERT_EQ(account, first);
+  }
+};
+
+std::string message_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const perdura::Error& error) {
+    EXPECT_EQ(error.code(), Code::kTypeMismatch);
+    return error.what();
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return {};
+}
+
+TEST_P(Members, OtherMembersAreSaidWithBothLayouts) {
+  {
+    Store store = open();
+    store.root<v1::Line>("line");
+    store.checkpoint();
+  }
+  Store store = open();
+  const std::string said = message_of([&] { store.root<now::Line>("line"); });
+  EXPECT_NE(said.find("in the store: 8 bytes, aligned to 4: x float32 at 0, y int32 at 4"),
+            said.npos)
+      << said;
+  EXPECT_NE(said.find("in this program: 24 bytes, aligned to 8: x float32 at 0, y int64 at 8, "
+                      "weight int32 at 16"),
+            said.npos)
+      << said;
+  EXPECT_NE(said.find("now::Point"), said.npos) << said;
+  EXPECT_NE(said.find(path()), said.npos) << said;
+}
+
+TEST_P(Members, WhatContainersContainIsCompared) {
+  {
+    Store store = open();
+    store.root<v1::Point>("point");
+    store.root<HeldBefore>("held");
+    store.checkpoint();
+  }
+  Store store = open();
+  message_of([&] { store.root<Map>("map"); });
+  message_of([&] { store.root<Held>("held"); });
+}
+
+TEST_P(Members, OfObjectsThatAreMadeAreCompared) {
+  Store store = open();
+  store.make<v1::Account>();
+  message_of([&] { store.make<now::Account>(); });
+  EXPECT_TRUE(store.audit().clean);
+}
+
+TEST_P(Members, NumbersThatAreTheSameInMemoryAreTheSame) {
+  {
+    Store store = open();
+    store.root<SameNumbersBefore>("numbers").number = 5;
+    store.checkpoint();
+  }
+  Store store = open();
+  EXPECT_EQ(store.make<SameNumbers>()->number, 0);
+}
+
+TEST_P(Members, WhoseMembersAreNotKnownIsOpaque) {
+  struct WithBase : Base {
+    int b;
+  };
+  struct Bits {
+    int a : 3;
+    int b : 5;
+  };
+  struct Nameless {
+    union {
+      int a;
+      float b;
+    };
+    int kind;
+  };
+  struct [[gnu::packed]] Packed {
+    char a;
+    int b;
+  };
+  EXPECT_FALSE(perdura::detail::HasMembers<WithBase>);
+  EXPECT_FALSE(perdura::detail::HasMembers<Bits>);
+  EXPECT_FALSE(perdura::detail::HasMembers<Nameless>);
+  EXPECT_FALSE(perdura::detail::HasMembers<Packed>);
+  EXPECT_FALSE(perdura::detail::HasMembers<Opaque>);
+  EXPECT_FALSE(perdura::detail::HasMembers<std::string>);
+  Store store = open();
+  store.root<OpaqueBefore>("before");
+  store.root<Opaque>("now");
+  message_of([&] { store.root<OpaqueLarger>("larger"); });
+}
+
+TEST_P(Members, AggregatesNeedNoRecord) {
+  EXPECT_TRUE(perdura::detail::Recorded<now::Account>);
+  EXPECT_TRUE(perdura::detail::Recorded<now::Line>);
+  EXPECT_FALSE(perdura::detail::Recorded<Held>);  // pairs
+  struct WithCode {
+    void (*function)();
+  };
+  EXPECT_FALSE(perdura::detail::Recorded<WithCode>);
+  perdura::Options options;
+  {
+    Store store = open();
+    auto& first = store.root<now::Account>("first");
+    first.next = store.make<now::Account>();
+    first.next->cents = 12;
+    first.next->to_cents = &first.next->cents;
+    store.checkpoint();
+    options.region_address = reinterpret_cast<std::uintptr_t>(&first) / (1 << 30) * (1 << 30) +
+                             (std::uint64_t{1} << 40);
+  }
+  Store store = Store::open(uri(), options);
+  auto& first = store.root<now::Account>("first");
+  EXPECT_EQ(*first.next->to_cents, 12);
+}
+
+TEST_P(Evolution, MembersWithTheSameNameGetWhatTheyHad) {
+  {
+    Store store = open();
+    make_accounts(store);
+    store.checkpoint();
+  }
+  {
+    Store store = open();
+    EXPECT_EQ(store.migrate(perdura::conversion<v1::Account, now::Account>(),
+                            perdura::conversion<v1::Point, now::Point>()),
+              kAccounts);
+    expect_accounts(store);
+    store.checkpoint();
+  }
+  Store store = open();
+  EXPECT_EQ((store.evolve<v1::Account, now::Account>()), 0u);
+  expect_accounts(store);
+  EXPECT_TRUE(store.audit().clean) << store.audit().problem;
+  EXPECT_EQ(store.audit().live_bytes / kAccounts / 128, 0u);  // no old objects are left
+}
+
+TEST_P(Evolution, PointersLeadToTheNewObjects) {
+  Store store = open();
+  make_accounts(store);
+  // Into an object, and from a root.
+  auto* const first = static_cast<v1::Account*>(store.get_root("accounts"));
+  store.set_root("cents", &first->cents);
+  int calls = 0;
+  store.migrate<v1::Account, now::Account>([&](const v1::Account& was, now::Account& is) {
+    ++calls;
+    EXPECT_EQ(is.at.weight, 7);
+    is.cents = was.cents;
+    std::memcpy(is.name, was.name, sizeof was.name);
+    is.next = reinterpret_cast<now::Account*>(was.next);
+    is.to_cents = was.to_cents;
+    is.at.x = was.at.x;
+    is.at.y = was.at.y;
+  });
+  EXPECT_EQ(calls, kAccounts);
+  expect_accounts(store);
+  EXPECT_EQ(store.get_root("cents"), &store.find_root<now::Account>("accounts")->cents);
+}
+
+TEST_P(Evolution, EarlierProgramsAreRefused) {
+  {
+    Store store = open();
+    make_accounts(store);
+    store.evolve<v1::Account, now::Account>();
+    store.checkpoint();
+  }
+  Store store = open();
+  message_of([&] { store.find_root<v1::Account>("accounts"); });
+  message_of([&] { store.make<v1::Account>(); });
+}
+
+TEST_P(Evolution, WhatFailsLeavesAllAsItWas) {
+  Store store = open();
+  make_accounts(store);
+  const auto before = store.audit();
+  int calls = 0;
+  for (int attempt = 0; attempt < 3; ++attempt)
+    EXPECT_THROW((store.migrate<v1::Account, now::Account>([&](const v1::Account&, now::Account&) {
+      if (++calls % 100 == 0) throw std::runtime_error("no more");
+    })),
+                 std::runtime_error);
+  EXPECT_EQ(store.find_root<v1::Account>("accounts")->next->cents, 1);
+  EXPECT_LE(store.audit().live_blocks, before.live_blocks + 3);  // layouts that are learnt
+  EXPECT_TRUE(store.audit().clean);
+  // A pointer to what is in neither.
+  auto* const first = store.find_root<v1::Account>("accounts");
+  store.set_root("gone", &first->gone);
+  expect_error([&] { store.evolve<v1::Account, now::Account>(); }, Code::kInvalidArgument, "byte 16");
+  EXPECT_EQ(first->next->cents, 1);
+  store.set_root("gone", nullptr);
+  EXPECT_EQ((store.evolve<v1::Account, now::Account>()), 300u);
+  expect_accounts(store);
+  store.checkpoint();
+}
+
+// Of a crash at any moment one finds all objects as they were, or all as they are.
+TEST_P(Evolution, IsWholeInEachCrashState) {
+  if (std::string(GetParam()) != "file:") GTEST_SKIP() << "on a medium of its own";
+  perdura::testing::CrashTestOptions crash_options;
+  const auto report = perdura::testing::crash_test(
+      crash_options,
+      [](Store& store) {
+        make_accounts(store, 5);
+        store.checkpoint();
+        store.evolve<v1::Account, now::Account>();
+        store.checkpoint();
+      },
+      [](Store& store) -> std::string {
+        if (store.get_root("accounts") == nullptr) return "";
+        const auto walk = [](auto* first) -> std::string {
+          auto* account = first;
+          for (int i = 0; i < 5; ++i, account = account->next)
+            if (account->cents != i || account->at.y != i * 3 ||
+                account->next->to_cents != &account->cents)
+              return "account " + std::to_string(i) + " is wrong";
+          return account == first ? "" : "no ring";
+        };
+        try {
+          return walk(store.find_root<v1::Account>("accounts"));
+        } catch (const perdura::Error& error) {
+          if (error.code() != Code::kTypeMismatch) throw;
+          return walk(store.find_root<now::Account>("accounts"));
+        }
+      });
+  EXPECT_TRUE(report.ok()) << report.text();
+}
+
+TEST_P(Evolution, UntypedBlocksAreRefused) {
+  Store store = open();
+  make_accounts(store);
+  void* const untyped = store.allocate(100);
+  expect_error([&] { store.evolve<v1::Account, now::Account>(); }, Code::kAddressTaken, "1 blocks");
+  store.deallocate(untyped);
+  EXPECT_EQ((store.evolve<v1::Account, now::Account>()), 300u);
+}
+
+TEST_P(Evolution, TypesThatContainEachOtherAreConvertedTogether) {
+  {
+    Store store = open();
+    store.root<v1::Line>("line") = {{1, 2}, {3, 4}};
+    store.root<v1::Point>("point") = {5, 6};
+    store.checkpoint();
+  }
+  Store store = open();
+  expect_error([&] { store.evolve<v1::Point, now::Point>(); }, Code::kInvalidArgument, "now::Line");
+  expect_error([&] { store.evolve<v1::Line, now::Line>(); }, Code::kInvalidArgument, "now::Point");
+  EXPECT_EQ(store.migrate(perdura::conversion<v1::Line, now::Line>(),
+                          perdura::conversion<v1::Point, now::Point>()),
+            2u);
+  EXPECT_EQ(store.root<now::Line>("line").to.y, 4);
+  EXPECT_EQ(store.root<now::Point>("point").x, 5);
+  EXPECT_EQ(store.root<now::Point>("point").weight, 7);
+}
+
+INSTANTIATE_TEST_SUITE_P(Media, Members, ::testing::Values("file:", "emu:"));
+INSTANTIATE_TEST_SUITE_P(Media, Evolution, ::testing::Values("file:", "emu:"));
+
+}  // namespace
