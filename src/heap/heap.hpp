@@ -139,6 +139,8 @@ class Heap : public commit::EpochGuest {
   /// threads; it must not throw.
   using BeforeStores = std::function<void(std::byte* address, u64 length)>;
   Status relocate(detail::Mutator& mutator, const BeforeStores& before_stores);
+  /// Threads find the numbers of types anew.
+  void forget_types();
   /// kAddressTaken when a block has no type. After load_typed().
   Status require_types() const;
 

@@ -55,6 +55,7 @@ Result<u64> Migration::run(std::span<const Conversion> conversions) {
     PERDURA_TRY(mend_roots());
     for (const Renamed& each : renamed_)
       heap_.types().exchange_names(mutator_, each.former, each.now);
+    heap_.forget_types();
     done_ = true;
     for (const Moved& moved : moved_) PERDURA_TRY(heap_.deallocate(mutator_, moved.was));
     return moved_.size();

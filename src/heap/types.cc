@@ -103,6 +103,11 @@ Result<void*> Heap::allocate_of_type(Mutator& mutator, const perdura_type& type,
   });
 }
 
+void Heap::forget_types() {
+  std::lock_guard lock(caches_mutex_);
+  for (const auto& cache : caches_) cache->type = nullptr;
+}
+
 Result<void*> Heap::reallocate_typed(Mutator& mutator, void* old, u64 bytes) {
   return guarded([&]() -> Result<void*> {
     PERDURA_ASSIGN(const Block block, blocks_.find_allocated(old));

@@ -351,6 +351,8 @@ TEST_P(Evolution, EarlierProgramsAreRefused) {
     Store store = open();
     make_accounts(store);
     store.evolve<v1::Account, now::Account>();
+    message_of([&] { store.make<v1::Account>(); });  // whose number this thread knew
+    store.make<now::Account>();
     store.checkpoint();
   }
   Store store = open();
