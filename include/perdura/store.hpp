@@ -181,10 +181,10 @@ class Store {
     learn_members(detail::describe<T>());
     return *root;
   }
-  /// As root, but nullptr when there is none. What a T is made of must be as the store knows it: its
-  /// members, and those of its members, of elements of containers and arrays, and of parts of pairs
-  /// and tuples, not of what pointers lead to. kTypeMismatch says what each is in the store and in
-  /// the program.
+  /// As root, but nullptr when there is none. What a T is made of must be as the store knows it:
+  /// its members, and those of its members, of elements of containers and arrays, and of parts of
+  /// pairs and tuples, not of what pointers lead to. kTypeMismatch says what each is in the store
+  /// and in the program.
   template <class T>
   T* find_root(std::string_view name) {
     if constexpr (detail::Recorded<T>) expect_type(detail::record_of<T>());

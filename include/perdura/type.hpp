@@ -4,10 +4,10 @@
 //   PERDURA_TYPE(Node, next, payload, others)
 //
 // Most aggregates need none: where their pointers are is found in their members. Of others it is
-// said outside of every namespace, before a store makes such an object. Each member that is named is a
-// pointer (also a Field of one), a value of a type that has a record itself, or an array of these;
-// members that are not named hold no pointers. What is more than that, unions and flexible arrays,
-// is said with the slots of type.h:
+// said outside of every namespace, before a store makes such an object. Each member that is named
+// is a pointer (also a Field of one), a value of a type that has a record itself, or an array of
+// these; members that are not named hold no pointers. What is more than that, unions and flexible
+// arrays, is said with the slots of type.h:
 //
 //   PERDURA_TYPE_OF(Variant, PERDURA_POINTER_WHEN(Variant, text, kind, Kind::kText))
 //

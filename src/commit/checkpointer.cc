@@ -19,6 +19,9 @@ constexpr u64 kBytesSettledLater = 4 * kMiB;
 constexpr u64 kTickNs = 500'000'000;
 constexpr u64 kTickMinNs = 100'000'000;  // after checkpoints
 constexpr u64 kLateNs = 50'000'000;      // beside a quarter of the interval
+// On stderr only what a person would notice: a program with a short interval on a busy machine says
+// nothing there.
+constexpr u64 kVeryLateNs = 1'000'000'000;
 
 std::chrono::steady_clock::time_point time_of(u64 ns) {
   return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(ns));
@@ -289,7 +292,9 @@ void Checkpointer::tell_late(const Late& late) noexcept {
                              state + ": that is later than checkpoint_every(" +
                              ms(late.interval_ns) +
                              ") is to have it; choose a longer interval, change less in one, or "
-                             "take a faster medium");
+                             "take a faster medium",
+                         late.age_ns > late.interval_ns + kVeryLateNs ? Events::Line::kLimited
+                                                                      : Events::Line::kNone);
     return {};
   });
   (void)told;  // without memory it is only counted

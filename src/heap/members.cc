@@ -28,7 +28,8 @@ std::string shortened(std::string_view text, size_t most) {
 }
 
 std::string text_of(const TypeDescription& type) {
-  if (type.count != 0) return fmt::format("{} of {}", type.count, text_of(type.contained.front()()));
+  if (type.count != 0)
+    return fmt::format("{} of {}", type.count, text_of(type.contained.front()()));
   return std::string(type.name);
 }
 

@@ -133,8 +133,7 @@ bool Migration::converts(std::string_view class_name) const {
 // Objects that have another one as a member, whose layout changes, are to be converted with it.
 Status Migration::require_holders() const {
   std::unordered_set<u32> used;
-  heap_.blocks().for_each_block(
-      [&](const std::byte*, u64, u16 tag) { used.insert(tag / 2); });
+  heap_.blocks().for_each_block([&](const std::byte*, u64, u16 tag) { used.insert(tag / 2); });
   const std::deque<Layout>& layouts = heap_.types().layouts();
   const auto holds_changed = [&](const Layout& entry) -> const Layout* {
     for (const Layout& changed : entries_)
@@ -235,9 +234,9 @@ Status Migration::make_objects() {
 
 // The block that has this address, among those that were.
 const Migration::Moved* Migration::moved_at(u64 address) const {
-  auto after = std::upper_bound(moved_.begin(), moved_.end(), address, [](u64 at, const Moved& each) {
-    return at < reinterpret_cast<std::uintptr_t>(each.was);
-  });
+  auto after = std::upper_bound(
+      moved_.begin(), moved_.end(), address,
+      [](u64 at, const Moved& each) { return at < reinterpret_cast<std::uintptr_t>(each.was); });
   if (after == moved_.begin()) return nullptr;
   const Moved& before = *--after;
   const u64 offset = address - reinterpret_cast<std::uintptr_t>(before.was);
@@ -257,11 +256,11 @@ Result<u64> Migration::place_now(const Moved& moved, u64 offset) const {
         if (was.name == is.name && within >= was.offset &&
             within - was.offset < std::min(was.type().size, is.type().size))
           return object + is.offset + (within - was.offset);
-  return Failure{Code::kInvalidArgument,
-                 fmt::format("a pointer leads to byte {} of an object of '{}' in '{}', which is in "
-                             "no member that both layouts have",
-                             within, readable_name(moved.type->now.name),
-                             heap_.blocks().store_name())};
+  return Failure{
+      Code::kInvalidArgument,
+      fmt::format("a pointer leads to byte {} of an object of '{}' in '{}', which is in "
+                  "no member that both layouts have",
+                  within, readable_name(moved.type->now.name), heap_.blocks().store_name())};
 }
 
 // --- pointers ------------------------------------------------------------------------------------
@@ -298,7 +297,8 @@ Status Migration::mend(bool check) {
     const auto address = reinterpret_cast<std::uintptr_t>(root.object);
     const Moved* const moved = moved_at(address);
     if (moved == nullptr) continue;
-    if (Result<u64> place = place_now(*moved, address - reinterpret_cast<std::uintptr_t>(moved->was));
+    if (Result<u64> place =
+            place_now(*moved, address - reinterpret_cast<std::uintptr_t>(moved->was));
         !place)
       return std::move(place).failure();
   }

@@ -19,8 +19,8 @@ class Migration {
   ~Migration();
   Migration(const Migration&) = delete;
 
-  /// How many blocks of such objects there were. Without success the store is as before, also where a function
-  /// of a conversion throws.
+  /// How many blocks of such objects there were. Without success the store is as before, also where
+  /// a function of a conversion throws.
   Result<u64> run(std::span<const detail::Conversion> conversions);
 
  private:

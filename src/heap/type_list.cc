@@ -148,8 +148,8 @@ Failure TypeList::other_layout(const Layout& stored, const Layout& wanted) const
 
 Failure TypeList::other_members(const Layout& stored, const Layout& wanted) const {
   return Failure{Code::kTypeMismatch,
-                 "the " + readable_name(wanted.name) + " are others than in '" + blocks_.store_name() +
-                     "'; in the store: " + readable(stored.text) +
+                 "the " + readable_name(wanted.name) + " are others than in '" +
+                     blocks_.store_name() + "'; in the store: " + readable(stored.text) +
                      "; in this program: " + readable(wanted.text) +
                      "; convert its objects with Store::migrate or Store::evolve, or restore the "
                      "old members"};
@@ -301,7 +301,8 @@ void TypeList::exchange_names(Mutator& mutator, u32 a, u32 b) noexcept {
   second_name.mapped() = a;
   names_.insert(std::move(first_name));
   names_.insert(std::move(second_name));
-  for (Layout* const layout : {&first, &second}) layout->fingerprint = layout->compute_fingerprint();
+  for (Layout* const layout : {&first, &second})
+    layout->fingerprint = layout->compute_fingerprint();
   for_each_node([&](u64 at) {
     TypeNode& node = const_cast<TypeNode&>(node_at(at));
     if (node.number != a && node.number != b) return;

@@ -20,8 +20,8 @@
 namespace perdura::store {
 namespace {
 
-constexpr u64 kMagic = 0x7374617473304450;  // "PD0stats"
-constexpr u32 kPageVersion = 1;             // another one where counters() changes
+constexpr u64 kPageMagic = 0x7374617473304450;  // "PD0stats"
+constexpr u32 kPageVersion = 1;                 // another one where counters() changes
 constexpr size_t kNumbersMax = 64;
 constexpr int kReadsMax = 100;
 constexpr std::chrono::microseconds kReadAgain(200);
@@ -103,7 +103,7 @@ std::string name_of_memory(const u8 (&uuid)[16]) { return "perdura-stats-" + hex
 std::span<const PublishedCounter> counters() { return kCounters; }
 
 struct Published::Page {
-  u64 magic = kMagic;
+  u64 magic = kPageMagic;
   u32 version = kPageVersion;
   u32 count = std::size(kCounters);
   u64 checksum = 0;  ///< of all that follows
@@ -165,7 +165,7 @@ Result<PublishedCounters> PublishedView::read() const {
   Published::Page page;
   for (int reads = 0;; ++reads) {
     if (::pread(fd_.get(), &page, sizeof page, 0) != static_cast<ssize_t>(sizeof page) ||
-        page.magic != kMagic)
+        page.magic != kPageMagic)
       return Failure{Code::kCorrupt, "the process publishes no statistics that can be read"};
     if (page.version != kPageVersion || page.count != std::size(kCounters))
       return Failure{Code::kUnsupported,

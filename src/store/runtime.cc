@@ -360,8 +360,7 @@ Status Runtime::choose_tracker() {
       return of_tracker(name(), each, status.failure());
     if (refused.empty()) refused = status.failure().message;
   }
-  if (status && !refused.empty())
-    tell_other_tracker(events_, name(), tracker_->kind(), refused);
+  if (status && !refused.empty()) tell_other_tracker(events_, name(), tracker_->kind(), refused);
   return status;
 }
 

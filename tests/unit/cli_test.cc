@@ -208,7 +208,7 @@ TEST_F(Cli, AnUnknownCommandIsNamedWithThoseThatThereAre) {
 
 TEST_F(Cli, HelpSaysWhichCommandsWrite) {
   const std::string all = run_plain("--help").out;
-  expect_contains(all, "info, check, dump and versions write nothing");
+  expect_contains(all, "info, check, dump, stats and versions write nothing");
   EXPECT_EQ(all.find("Nothing is written"), std::string::npos) << all;
   for (const std::string command : {"rollback", "remove", "compact", "identity"})
     EXPECT_EQ(run_plain(command + " --help").out.find("Nothing is written"), std::string::npos);

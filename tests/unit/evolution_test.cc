@@ -87,8 +87,8 @@ struct Base {
   int a;
 };
 
-using Map = std::map<int, now::Point, std::less<>,
-                     perdura::Allocator<std::pair<const int, now::Point>>>;
+using Map =
+    std::map<int, now::Point, std::less<>, perdura::Allocator<std::pair<const int, now::Point>>>;
 struct Held {
   std::array<std::pair<int, now::Point>, 2> pairs;
 };
@@ -295,8 +295,8 @@ TEST_P(Members, AggregatesNeedNoRecord) {
     first.next->cents = 12;
     first.next->to_cents = &first.next->cents;
     store.checkpoint();
-    options.region_address = reinterpret_cast<std::uintptr_t>(&first) / (1 << 30) * (1 << 30) +
-                             (std::uint64_t{1} << 40);
+    options.region_address =
+        reinterpret_cast<std::uintptr_t>(&first) / (1 << 30) * (1 << 30) + (std::uint64_t{1} << 40);
   }
   Store store = Store::open(uri(), options);
   auto& first = store.root<now::Account>("first");
@@ -367,8 +367,8 @@ TEST_P(Evolution, WhatFailsLeavesAllAsItWas) {
   int calls = 0;
   for (int attempt = 0; attempt < 3; ++attempt)
     EXPECT_THROW((store.migrate<v1::Account, now::Account>([&](const v1::Account&, now::Account&) {
-      if (++calls % 100 == 0) throw std::runtime_error("no more");
-    })),
+                   if (++calls % 100 == 0) throw std::runtime_error("no more");
+                 })),
                  std::runtime_error);
   EXPECT_EQ(store.find_root<v1::Account>("accounts")->next->cents, 1);
   EXPECT_LE(store.audit().live_blocks, before.live_blocks + 3);  // layouts that are learnt
@@ -376,7 +376,8 @@ TEST_P(Evolution, WhatFailsLeavesAllAsItWas) {
   // A pointer to what is in neither.
   auto* const first = store.find_root<v1::Account>("accounts");
   store.set_root("gone", &first->gone);
-  expect_error([&] { store.evolve<v1::Account, now::Account>(); }, Code::kInvalidArgument, "byte 16");
+  expect_error([&] { store.evolve<v1::Account, now::Account>(); }, Code::kInvalidArgument,
+               "byte 16");
   EXPECT_EQ(first->next->cents, 1);
   store.set_root("gone", nullptr);
   EXPECT_EQ((store.evolve<v1::Account, now::Account>()), 300u);

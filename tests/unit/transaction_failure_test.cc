@@ -316,7 +316,7 @@ TEST_P(TransactionFailure, OfAVersionIsToldToAllThatRelyOnIt) {
 // One that is alone gets room that the last version still uses: it has no record either. Without
 // its version that room is as the last one has it.
 TEST_P(TransactionFailure, OfAVersionLeavesTheRoomThatItWasToFree) {
-  constexpr u64 kBytes = kMiB;
+  constexpr u64 kBytes = kMiB - 128 * kKiB;
   Store store = open();
   auto& account = store.root<Account>("account");
   pay(store, account);

@@ -542,7 +542,7 @@ TEST_F(Typed, AnAllocationThatFailsLeavesNoType) {
   store.make<Leaf>();
   audit = store.audit();
   EXPECT_EQ(audit.types, 1);
-  EXPECT_EQ(audit.live_blocks, 2) << "the object and its type";
+  EXPECT_EQ(audit.live_blocks, 3) << "the object, its type, and its members";
   EXPECT_TRUE(audit.clean) << audit.problem;
 }
 
@@ -551,12 +551,14 @@ TEST_F(Typed, AnAllocationThatFailsLeavesNoType) {
 TEST_F(Typed, ABlockThatIsSmallerThanItsTypeIsRefused) {
   const std::string uri = folder_.path("store");
   Options elsewhere = options(Tracking::kReported);
+  const perdura_type leaf_alone = type_of<Leaf>();  // nothing is known of its members
+  const perdura_type node_alone = type_of<Node>();
   {
     WrappedStore store(uri, elsewhere);
     {
       const auto op = store.operation();
-      auto* leaf = static_cast<std::byte*>(op.allocate_flexible(type_of<Leaf>(), sizeof(Leaf)));
-      op.deallocate(op.allocate_flexible(type_of<Node>(), sizeof(Node)));
+      auto* leaf = static_cast<std::byte*>(op.allocate_flexible(leaf_alone, sizeof(Leaf)));
+      op.deallocate(op.allocate_flexible(node_alone, sizeof(Node)));
       auto* const slab = reinterpret_cast<heap::Slab*>(
           leaf - reinterpret_cast<std::uintptr_t>(leaf) % format::kUnitBytes);
       const heap::ClassInfo& info = heap::kClassInfo[slab->header.size_class];
@@ -640,10 +642,11 @@ TEST_F(Typed, DamagedTypesAreRefused) {
     SCOPED_TRACE(each.name);
     const std::string uri = folder_.path("store" + std::to_string(&each - cases));
     const Options reported = options(Tracking::kReported);
+    const perdura_type leaf_alone = type_of<Leaf>();  // nothing is known of its members
     {
       WrappedStore store(uri, reported);
       auto& runtime = store.runtime();
-      const void* block = store.operation().allocate_flexible(type_of<Leaf>(), sizeof(Leaf));
+      const void* block = store.operation().allocate_flexible(leaf_alone, sizeof(Leaf));
       std::byte* const base = runtime.region().base();
       auto& header = *reinterpret_cast<HeapHeader*>(base);
       const u64 offset = static_cast<u64>(static_cast<const std::byte*>(block) - base);

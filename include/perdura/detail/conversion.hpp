@@ -20,7 +20,7 @@ namespace perdura::detail {
 /// Of a type, for the heap.
 struct Conversion {
   const perdura_type* former;
-  const perdura_type* now;  ///< the store knows both by the name of this one
+  const perdura_type* now;                ///< the store knows both by the name of this one
   const TypeDescription* former_members;  ///< nullptr: only the records are compared
   const TypeDescription* now_members;
   std::uint64_t root_fingerprint;  ///< of roots that are such objects; 0: none have one
@@ -38,8 +38,8 @@ void evolve_value(const Old& was, New& object);
 template <class Old, class New>
 inline constexpr bool kEvolves = false;
 template <class Old, class New>
-inline constexpr bool kClassEvolves = HasMembers<Old> && HasMembers<New> &&
-                                      std::is_same_v<typename FormerOf<Old>::now, New>;
+inline constexpr bool kClassEvolves =
+    HasMembers<Old> && HasMembers<New> && std::is_same_v<typename FormerOf<Old>::now, New>;
 template <class T>
 using ValueOf = typename Described<std::remove_cv_t<T>>::type;
 template <class Old, class New>
@@ -90,7 +90,8 @@ void evolve_value(const Old& was, New& object) {
     for (std::size_t i = 0; i < std::extent_v<From>; ++i) evolve_value(was[i], object[i]);
   } else if constexpr (std::is_pointer_v<To> && !std::is_same_v<From, To>) {
     // It leads to what was, until the heap has mended it.
-    object = reinterpret_cast<To>(const_cast<void*>(static_cast<const void*>(static_cast<From>(was))));
+    object =
+        reinterpret_cast<To>(const_cast<void*>(static_cast<const void*>(static_cast<From>(was))));
   } else if constexpr (!std::is_same_v<From, To> && std::is_class_v<To>) {
     evolve_members(was, object);
   } else {
@@ -115,8 +116,9 @@ Conversion conversion_of(Function& function) {
   static_assert(Recorded<Old> && Recorded<New>,
                 "of both types it must be known where their pointers are: by their members, which "
                 "aggregates have, or by PERDURA_TYPE");
-  Conversion made{&record_of<Old>(), &record_of<New>(), nullptr, nullptr, root_fingerprint<New>(),
-                  &convert_object<Old, New, Function>, &function};
+  Conversion made{&record_of<Old>(), &record_of<New>(),       nullptr,
+                  nullptr,           root_fingerprint<New>(), &convert_object<Old, New, Function>,
+                  &function};
   if constexpr (HasMembers<Old> && HasMembers<New>) {
     made.former_members = &describe<Old>();
     made.now_members = &describe<New>();

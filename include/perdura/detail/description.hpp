@@ -28,10 +28,10 @@ struct TypeDescription {
   std::string_view name;
   std::uint32_t size;
   std::uint32_t alignment;
-  std::uint32_t count;                            ///< elements of an array; 0: it is none
-  bool is_class;  ///< or an enumeration: a store keeps what it is made of
-  std::span<const MemberDescription> members;     ///< empty: they are not known
-  std::span<const Describe> contained;            ///< elements, and parts of pairs and tuples
+  std::uint32_t count;  ///< elements of an array; 0: it is none
+  bool is_class;        ///< or an enumeration: a store keeps what it is made of
+  std::span<const MemberDescription> members;  ///< empty: they are not known
+  std::span<const Describe> contained;         ///< elements, and parts of pairs and tuples
 };
 
 /// Of a number: the same for all types that are the same in memory.

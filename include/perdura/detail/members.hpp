@@ -384,8 +384,8 @@ constexpr auto visit_members(T& object, Visit&& visit) {
 template <class T, std::size_t kCount>
 consteval bool is_aligned() {
   return decltype(visit_members<kCount>(std::declval<T&>(), [](auto&... member) {
-    return std::bool_constant<(
-        (alignof(std::remove_reference_t<decltype(member)>) <= alignof(T)) && ...)>{};
+    return std::bool_constant<((alignof(std::remove_reference_t<decltype(member)>) <= alignof(T)) &&
+                               ...)>{};
   }))::value;
 }
 
@@ -409,9 +409,10 @@ template <class T>
 concept HasMembers = find_members<T>();
 
 template <HasMembers T>
-using MemberTypes = decltype(visit_members<count_braces<T>()>(
-    std::declval<T&>(),
-    [](auto&... member) { return TypeSequence<std::remove_reference_t<decltype(member)>...>{}; }));
+using MemberTypes =
+    decltype(visit_members<count_braces<T>()>(std::declval<T&>(), [](auto&... member) {
+      return TypeSequence<std::remove_reference_t<decltype(member)>...>{};
+    }));
 
 // --- names ---------------------------------------------------------------------------------------
 
