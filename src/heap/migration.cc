@@ -83,8 +83,10 @@ Result<bool> Migration::look_at(const Conversion& conversion) {
     });
     for_each_class(*conversion.former_members, [&](const TypeDescription& each) {
       Layout entry = members_entry(each);
-      for (auto& [was, is] : classes)
-        if (is.name == entry.name) was = std::move(entry);
+      const auto same = std::find_if(classes.begin(), classes.end(), [&](const auto& both) {
+        return both.second.name == entry.name;
+      });
+      if (same != classes.end()) same->first = std::move(entry);
     });
     for (auto& [was, is] : classes) {
       PERDURA_ASSIGN(const u32 known, types.number_named(is.name));

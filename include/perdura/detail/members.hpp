@@ -389,19 +389,23 @@ consteval bool is_aligned() {
   }))::value;
 }
 
+/// Of those that structured bindings cope with: no references are made to members of others.
+template <class T, std::size_t kCount>
+consteval bool has_own_members() {
+  return kCount != 0 && kCount <= kMembersMax && !requires { T{BaseOf<T>{}}; } &&
+         !has_another<T, kCount>() && !has_nameless<T, kCount>();
+}
+
 template <class T>
 consteval bool find_members() {
-  if constexpr (!std::is_class_v<T> || !std::is_aggregate_v<T> || kOpaque<T> ||
-                requires { std::tuple_size<T>::value; }) {
-    return false;
-  } else {
+  if constexpr (std::is_class_v<T> && std::is_aggregate_v<T> && !kOpaque<T> &&
+                !requires { std::tuple_size<T>::value; }) {
     constexpr std::size_t count = count_braces<T>();
-    if constexpr (count == 0 || count > kMembersMax) return false;
-    else if constexpr (requires { T{BaseOf<T>{}}; } || has_another<T, count>()) return false;
-    else if constexpr (has_nameless<T, count>()) return false;
-    else if constexpr (!decltype(make_references<count>(std::declval<T&>()))::value) return false;
-    else return is_aligned<T, count>();
+    if constexpr (has_own_members<T, count>())
+      if constexpr (decltype(make_references<count>(std::declval<T&>()))::value)
+        return is_aligned<T, count>();
   }
+  return false;
 }
 
 /// A class whose members are known.
