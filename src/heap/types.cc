@@ -184,11 +184,10 @@ void Heap::deallocate_in_slab(Mutator& mutator, Block first, u16 tag) {
 std::string Heap::check_types(u64& count) const {
   std::vector<Layout> types;
   if (std::string problem = types_.problem(types); !problem.empty()) return problem;
-  count = static_cast<u64>(std::count_if(
-      types.begin(), types.end(), [](const Layout& type) { return !is_members_entry(type); }));
+  count = types.size();
   std::string problem;
   blocks_.for_each_block([&](const std::byte* place, u64 bytes, u16 tag) {
-    const bool known = tag == 0 || is_type(tag, types.size());
+    const bool known = tag == 0 || is_type(tag, count);
     if (known && (tag == 0 || bytes >= types[tag / 2 - 1].size)) return;
     problem = "the block at region offset " + std::to_string(region_.offset_of(place)) +
               (known ? " is smaller than an object of its type" : " is of no known type");
