@@ -40,10 +40,7 @@ Result<u64> Migration::run(std::span<const Conversion> conversions) {
                                              "' cannot be converted, since it has aliases; copy "
                                              "them to a store without"};
     PERDURA_TRY(heap_.load_typed());
-    for (const Conversion& conversion : conversions) {
-      PERDURA_ASSIGN(const bool converts, look_at(conversion));
-      (void)converts;
-    }
+    for (const Conversion& conversion : conversions) PERDURA_TRY(look_at(conversion));
     if (types_.empty()) return u64{0};
     PERDURA_TRY(heap_.require_types());
     PERDURA_TRY(require_holders());
@@ -51,7 +48,7 @@ Result<u64> Migration::run(std::span<const Conversion> conversions) {
     PERDURA_TRY(make_objects());
     PERDURA_TRY(mend(true));
     // From here on nothing can fail.
-    if (const Status mended = mend(false); !mended) return mended.failure();
+    PERDURA_TRY(mend(false));
     PERDURA_TRY(mend_roots());
     for (const Renamed& each : renamed_)
       heap_.types().exchange_names(mutator_, each.former, each.now);
@@ -64,8 +61,8 @@ Result<u64> Migration::run(std::span<const Conversion> conversions) {
 
 // --- which types --------------------------------------------------------------------------------
 
-// Whether the store has the former layout. Neither layout is kTypeMismatch.
-Result<bool> Migration::look_at(const Conversion& conversion) {
+// A type is to be converted where the store has its former layout. Neither layout is kTypeMismatch.
+Status Migration::look_at(const Conversion& conversion) {
   TypeList& types = heap_.types();
   PERDURA_ASSIGN(const Layout former, former_layout(conversion));
   PERDURA_ASSIGN(Layout now, Layout::of(*conversion.now));
@@ -75,7 +72,10 @@ Result<bool> Migration::look_at(const Conversion& conversion) {
   };
   bool is_former = is_stored(former);
   bool is_now = is_stored(now);
-  const size_t entries_before = entries_.size();
+  std::vector<Layout> changed;
+  std::string stored_text = number != 0 ? types.layouts()[number - 1].text : "other members";
+  std::string former_text = former.text;
+  std::string now_text = now.text;
   if (conversion.now_members != nullptr) {
     std::vector<std::pair<Layout, Layout>> classes;  // as they were and are
     for_each_class(*conversion.now_members, [&](const TypeDescription& each) {
@@ -88,41 +88,34 @@ Result<bool> Migration::look_at(const Conversion& conversion) {
       });
       if (same != classes.end()) same->first = std::move(entry);
     });
+    // The type itself is the last.
+    former_text = readable(classes.back().first.text);
+    now_text = readable(classes.back().second.text);
     for (auto& [was, is] : classes) {
       PERDURA_ASSIGN(const u32 known, types.number_named(is.name));
+      const bool is_itself = &is == &classes.back().second;
+      if (known == 0 && is_itself) stored_text = "unknown members";
       if (known == 0) continue;
       const std::string& stored = types.layouts()[known - 1].text;
+      if (is_itself) stored_text = readable(stored);
       is_now = is_now && stored == is.text;
       if (was.name.empty()) continue;  // the former type had none of these
       is_former = is_former && stored == was.text;
-      if (stored == was.text && was.text != is.text) entries_.push_back(std::move(is));
+      if (stored == was.text && was.text != is.text) changed.push_back(std::move(is));
     }
   }
-  if (is_now && !(is_former && !entries_.empty() && entries_before != entries_.size())) {
-    entries_.resize(entries_before);
-    return false;
-  }
-  if (!is_former && conversion.now_members != nullptr) {
-    const Layout was = members_entry(*conversion.former_members);
-    const Layout is = members_entry(*conversion.now_members);
-    PERDURA_ASSIGN(const u32 known, types.number_named(is.name));
+  if (is_now) return {};
+  if (!is_former)
     return Failure{
         Code::kTypeMismatch,
         fmt::format("'{}' in '{}', or a type that it has members of, has neither the former nor "
                     "the new layout; in the store: {}; the former type has: {}; the new one: {}",
-                    readable_name(now.name), heap_.blocks().store_name(),
-                    known != 0 ? readable(types.layouts()[known - 1].text) : "unknown members",
-                    readable(was.text), readable(is.text))};
-  }
-  if (!is_former)
-    return Failure{Code::kTypeMismatch,
-                   fmt::format("'{}' in '{}' has neither the former nor the new layout; in the "
-                               "store: {}; the former type has: {}; the new one: {}",
-                               readable_name(now.name), heap_.blocks().store_name(),
-                               number != 0 ? types.layouts()[number - 1].text : "other members",
-                               former.text, now.text)};
+                    readable_name(now.name), heap_.blocks().store_name(), stored_text, former_text,
+                    now_text)};
+  entries_.insert(entries_.end(), std::make_move_iterator(changed.begin()),
+                  std::make_move_iterator(changed.end()));
   types_.push_back({&conversion, number, number, std::move(now)});
-  return true;
+  return {};
 }
 
 bool Migration::converts(std::string_view class_name) const {

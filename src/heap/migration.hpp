@@ -44,8 +44,7 @@ class Migration {
     u32 now;
   };
 
-  Result<bool> look_at(const detail::Conversion& conversion);
-  Status compare_members(const detail::Conversion& conversion, bool& converted);
+  Status look_at(const detail::Conversion& conversion);
   Status require_holders() const;
   Status prepare_names();
   Status make_objects();

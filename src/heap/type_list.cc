@@ -199,20 +199,25 @@ Status TypeList::expect_members(const detail::TypeDescription& type) {
   return guarded([&]() -> Status {
     std::lock_guard lock(mutex_);
     if (known_members_.contains(&type)) return {};
-    const Result<std::vector<Layout>> unknown = compare_members(type);
-    return unknown ? Status() : Status(unknown.failure());
+    PERDURA_ASSIGN(const std::vector<Layout> unknown, compare_members(type));
+    if (unknown.empty()) known_members_.insert(&type);
+    return {};
   });
 }
 
 Status TypeList::learn_members(Mutator& mutator, const detail::TypeDescription& type) {
   return guarded([&]() -> Status {
     std::lock_guard lock(mutex_);
-    if (known_members_.contains(&type)) return {};
-    PERDURA_ASSIGN(const std::vector<Layout> unknown, compare_members(type));
-    for (const Layout& entry : unknown) PERDURA_TRY(learn(mutator, entry));
-    known_members_.insert(&type);
-    return {};
+    return learn_entries(mutator, type);
   });
+}
+
+Status TypeList::learn_entries(Mutator& mutator, const detail::TypeDescription& type) {
+  if (known_members_.contains(&type)) return {};
+  PERDURA_ASSIGN(const std::vector<Layout> unknown, compare_members(type));
+  for (const Layout& entry : unknown) PERDURA_TRY(learn(mutator, entry));
+  known_members_.insert(&type);
+  return {};
 }
 
 Status TypeList::expect_known() {
@@ -243,10 +248,8 @@ Result<u32> TypeList::number_of(Mutator& mutator, const perdura_type& type) {
   std::lock_guard lock(mutex_);
   if (const auto known = numbers_.find(&type); known != numbers_.end()) return known->second;
   PERDURA_ASSIGN(const Layout layout, Layout::of(type));
-  if (const detail::Describe members = members_of(type); members != nullptr) {
-    PERDURA_ASSIGN(const std::vector<Layout> unknown, compare_members(members()));
-    for (const Layout& entry : unknown) PERDURA_TRY(learn(mutator, entry));
-  }
+  if (const detail::Describe members = members_of(type); members != nullptr)
+    PERDURA_TRY(learn_entries(mutator, members()));
   PERDURA_ASSIGN(const u32 number, learn(mutator, layout));
   numbers_.emplace(&type, number);
   return number;

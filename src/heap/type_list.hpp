@@ -79,6 +79,7 @@ class TypeList {
   Status add(detail::Mutator& mutator, const Layout& type, u32 number);
   /// The entries of it that the store does not know.
   Result<std::vector<Layout>> compare_members(const detail::TypeDescription& type);
+  Status learn_entries(detail::Mutator& mutator, const detail::TypeDescription& type);
 
   Heap& heap_;
   const BlockMap& blocks_;

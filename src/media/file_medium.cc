@@ -10,7 +10,6 @@
 #include <atomic>
 #include <cerrno>
 #include <condition_variable>
-#include <cstdio>
 #include <cstring>
 #include <mutex>
 #include <system_error>
@@ -20,6 +19,7 @@
 
 #include "base/aligned_buffer.hpp"
 #include "base/assert.hpp"
+#include "base/events.hpp"
 #include "media/file_space.hpp"
 #include "media/lock.hpp"
 
@@ -70,14 +70,14 @@ class PlainQueue final : public WriteQueue {
 
 // Nothing is wrong then, but checkpoints take longer than the disk needs. Once a process.
 void say_refused(const std::string& path, int error_number) {
-  static std::atomic<bool> said{false};
-  if (said.exchange(true)) return;
-  std::fprintf(stderr,
-               "perdura: '%s' is written by one call after the other, since io_uring is refused: "
-               "%s; checkpoints on a disk take longer with that; allow io_uring_setup, "
-               "io_uring_enter and io_uring_register in the sandbox (and see "
-               "kernel.io_uring_disabled), or open the store with io_uring=0\n",
-               path.c_str(), std::generic_category().message(error_number).c_str());
+  Events::nobody().tell(
+      EventKind::kMediumSlow, Code::kUnsupported,
+      "'" + path + "' is written by one call after the other, since io_uring is refused: " +
+          std::generic_category().message(error_number) +
+          "; checkpoints on a disk take longer with that; allow io_uring_setup, io_uring_enter and "
+          "io_uring_register in the sandbox (and see kernel.io_uring_disabled), or open the store "
+          "with io_uring=0",
+      Events::Line::kOnceAProcess);
 }
 
 /// Transfers in flight on a ring of their own.

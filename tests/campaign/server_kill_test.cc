@@ -13,6 +13,7 @@
 
 #include <array>
 #include <atomic>
+#include <deque>
 #include <random>
 #include <string>
 #include <string_view>
@@ -142,8 +143,7 @@ std::string value_of(u64 step) {
 }
 
 /// Until the server is gone. Each eighth step increments the counter.
-void work(u16 port, u64 connection, Progress& progress, std::atomic<u64>& answered) {
-  Client client(port);
+void work(Client& client, u64 connection, Progress& progress, std::atomic<u64>& answered) {
   for (;;) {
     const u64 first = progress.sent + 1;
     for (u64 i = 0; i < kInFlight; ++i) {
@@ -201,10 +201,13 @@ TEST_P(ServerKillTest, WhatWasAcknowledgedIsThere) {
       if (HasFatalFailure()) return;
     }
     const u64 until = answered + random() % 3000;
+    // All are connected before one of them works: the server may be killed as soon as one does.
+    std::deque<Client> clients;
+    for (u64 i = 0; i < kConnections; ++i) clients.emplace_back(server.port());
     std::vector<std::thread> connections;
     connections.reserve(kConnections);
     for (u64 i = 0; i < kConnections; ++i)
-      connections.emplace_back([&, i] { work(server.port(), i, progress[i], answered); });
+      connections.emplace_back([&, i] { work(clients[i], i, progress[i], answered); });
     while (answered < until) std::this_thread::yield();
     server.kill();
     for (std::thread& connection : connections) connection.join();

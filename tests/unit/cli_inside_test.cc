@@ -21,6 +21,7 @@
 #include "store/inspect.hpp"
 #include "support/files.hpp"
 #include "support/process.hpp"
+#include "support/store_places.hpp"
 
 namespace {
 
@@ -61,23 +62,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-struct Place {
-  const char* scheme;
-  Engine engine;
-};
-
-std::string name_of(const testing::TestParamInfo<Place>& info) {
-  const std::string engine = info.param.engine == Engine::kRemap      ? "Chunks"
-                             : info.param.engine == Engine::kDualCopy ? "Copies"
-                                                                      : "Log";
-  return engine + (std::string(info.param.scheme) == "emu:" ? "OnNvm" : "OnAFile");
-}
-
-const Place kPlaces[] = {{"file:", Engine::kRedoLog},  {"file:", Engine::kRemap},
-                         {"file:", Engine::kDualCopy}, {"emu:", Engine::kRedoLog},
-                         {"emu:", Engine::kRemap},     {"emu:", Engine::kDualCopy}};
-
-class CliInside : public testing::TestWithParam<Place> {
+class CliInside : public testing::TestWithParam<StorePlace> {
  protected:
   struct Outcome {
     int exit_code = -1;
@@ -427,7 +412,7 @@ TEST_P(CliInside, IdentityIsShownAndRenewed) {
   EXPECT_EQ(run("check '" + uri() + "'").exit_code, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Places, CliInside, testing::ValuesIn(kPlaces), name_of);
+INSTANTIATE_TEST_SUITE_P(Places, CliInside, testing::ValuesIn(kStorePlaces), name_of);
 
 }  // namespace
 }  // namespace perdura::test

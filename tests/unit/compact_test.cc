@@ -30,6 +30,7 @@
 #include "support/killing_medium.hpp"
 #include "support/memcached_server.hpp"
 #include "support/process.hpp"
+#include "support/store_places.hpp"
 
 namespace {
 struct Link {
@@ -44,22 +45,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Place {
-  const char* scheme;
-  Engine engine;
-};
-
-std::string name_of(const testing::TestParamInfo<Place>& info) {
-  const std::string engine = info.param.engine == Engine::kRemap      ? "Chunks"
-                             : info.param.engine == Engine::kDualCopy ? "Copies"
-                                                                      : "Log";
-  return engine + (std::string(info.param.scheme) == "emu:" ? "OnNvm" : "OnAFile");
-}
-
-const Place kPlaces[] = {{"file:", Engine::kRedoLog},  {"file:", Engine::kRemap},
-                         {"file:", Engine::kDualCopy}, {"emu:", Engine::kRedoLog},
-                         {"emu:", Engine::kRemap},     {"emu:", Engine::kDualCopy}};
-
 using Work = std::function<Status(std::unique_ptr<media::Medium>)>;
 
 Status compact_it(std::unique_ptr<media::Medium> medium) {
@@ -71,7 +56,7 @@ Status renew_it(std::unique_ptr<media::Medium> medium) {
   return done ? Status{} : Status(done.failure());
 }
 
-class Compact : public testing::TestWithParam<Place> {
+class Compact : public testing::TestWithParam<StorePlace> {
  protected:
   static constexpr u64 kSmall = 100'000;
   static constexpr u64 kLarge = 1'500'000;
@@ -89,6 +74,15 @@ class Compact : public testing::TestWithParam<Place> {
     options.region = region;
     options.huge_pages = false;
     return options;
+  }
+
+  /// A session that ends with a change that is in no version, and does not close the store.
+  std::string leave_by_a_crash() const {
+    return in_child([this]() -> std::string {
+      Store store = Store::open(uri(), options("kept"));
+      put(store, "late", 'd', kSmall);
+      ::_exit(0);
+    });
   }
 
   static void put(Store& store, const char* root, char with, u64 bytes) {
@@ -304,12 +298,7 @@ TEST_P(Compact, PowerFailuresLoseNothing) {
 
 TEST_P(Compact, WhatACrashHasLeftIsKept) {
   make();
-  ASSERT_EQ(in_child([this]() -> std::string {
-              Store store = Store::open(uri(), options("kept"));
-              put(store, "late", 'd', kSmall);
-              ::_exit(0);
-            }),
-            "");
+  ASSERT_EQ(leave_by_a_crash(), "");
   const auto done = store::compact(uri(), {}, false);
   ASSERT_TRUE(done) << done.failure().message;
   if (GetParam().engine == Engine::kRedoLog) {
@@ -419,12 +408,7 @@ TEST_P(Compact, ACopyWithAnIdentityOfItsOwnIsAnotherStore) {
 
 TEST_P(Compact, AStoreThatWasNotClosedKeepsItsIdentity) {
   make();
-  ASSERT_EQ(in_child([this]() -> std::string {
-              Store store = Store::open(uri(), options("kept"));
-              put(store, "late", 'd', kSmall);
-              ::_exit(0);
-            }),
-            "");
+  ASSERT_EQ(leave_by_a_crash(), "");
   const auto refused = store::renew_identity(uri(), {});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.failure().code, Code::kMisuse);
@@ -513,7 +497,7 @@ TEST(CompactOnAServer, IsRefusedAndUsageIsSaid) {
   EXPECT_EQ(usage->regions.at(0).usage->total_bytes(), usage->regions.at(0).backed_bytes);
 }
 
-INSTANTIATE_TEST_SUITE_P(Places, Compact, testing::ValuesIn(kPlaces), name_of);
+INSTANTIATE_TEST_SUITE_P(Places, Compact, testing::ValuesIn(kStorePlaces), name_of);
 
 }  // namespace
 }  // namespace perdura::test

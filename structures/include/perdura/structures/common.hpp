@@ -39,6 +39,30 @@ struct KeyArgument<false> {
   using type = Key;
 };
 
+/// What `->` of an iterator gives that makes what it refers to.
+template <class Reference>
+class Arrow {
+ public:
+  explicit Arrow(Reference to) : to_(to) {}
+  const Reference* operator->() const { return &to_; }
+
+ private:
+  Reference to_;
+};
+
+/// What maps give of their elements.
+template <class Key, class Value>
+struct MapReferences {
+  template <bool kConst>
+  using Mapped =
+      std::conditional_t<Plain<Value>,
+                         std::conditional_t<kConst, ConstReference<Value>, Reference<Value, false>>,
+                         std::conditional_t<kConst, const Value&, Value&>>;
+  /// A plain key is copied: in a transaction as it is for that.
+  template <bool kConst>
+  using Element = std::pair<std::conditional_t<Plain<Key>, const Key, const Key&>, Mapped<kConst>>;
+};
+
 /// Of two in the same memory.
 template <class Head>
 void exchange_heads(const Step& step, Head& a, Head& b) {

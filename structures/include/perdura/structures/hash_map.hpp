@@ -35,6 +35,7 @@ class hash_map {
   using Slot = typename Table::Slot;
   using Look = perdura::detail::Look;
   using Step = perdura::detail::Step;
+  using References = detail::MapReferences<Key, Value>;
   template <class K>
   using Argument = typename Table::template Argument<K>;
 
@@ -47,29 +48,20 @@ class hash_map {
   using hasher = Hash;
   using key_equal = Equal;
   /// Of a value.
-  using mapped_reference = std::conditional_t<Plain<Value>, Reference<Value, false>, Value&>;
-  using const_mapped_reference =
-      std::conditional_t<Plain<Value>, ConstReference<Value>, const Value&>;
+  using mapped_reference = typename References::template Mapped<false>;
+  using const_mapped_reference = typename References::template Mapped<true>;
 
   template <bool kConst>
   class Iterator {
-    using Mapped = std::conditional_t<kConst, const_mapped_reference, mapped_reference>;
+    using Mapped = typename References::template Mapped<kConst>;
 
    public:
     using iterator_category = std::input_iterator_tag;
     using iterator_concept = std::forward_iterator_tag;
     using value_type = hash_map::value_type;
     using difference_type = std::ptrdiff_t;
-    /// A plain key is copied: in a transaction as it is for that.
-    using reference = std::pair<std::conditional_t<Plain<Key>, const Key, const Key&>, Mapped>;
-    class pointer {
-     public:
-      explicit pointer(reference to) : to_(to) {}
-      const reference* operator->() const { return &to_; }
-
-     private:
-      reference to_;
-    };
+    using reference = typename References::template Element<kConst>;
+    using pointer = detail::Arrow<reference>;
 
     Iterator() = default;
     template <bool kOther>

@@ -36,6 +36,7 @@ class ordered_map {
   using Place = typename Tree::Place;
   using Look = perdura::detail::Look;
   using Step = perdura::detail::Step;
+  using References = detail::MapReferences<Key, Value>;
   template <class K>
   using Argument = typename Tree::template Argument<K>;
 
@@ -47,27 +48,18 @@ class ordered_map {
   using difference_type = std::ptrdiff_t;
   using key_compare = Compare;
   /// Of a value.
-  using mapped_reference = std::conditional_t<Plain<Value>, Reference<Value, false>, Value&>;
-  using const_mapped_reference =
-      std::conditional_t<Plain<Value>, ConstReference<Value>, const Value&>;
+  using mapped_reference = typename References::template Mapped<false>;
+  using const_mapped_reference = typename References::template Mapped<true>;
 
   template <bool kConst>
   class Iterator : public detail::TreeIterator<Iterator<kConst>, Tree> {
     using Base = detail::TreeIterator<Iterator, Tree>;
-    using Mapped = std::conditional_t<kConst, const_mapped_reference, mapped_reference>;
+    using Mapped = typename References::template Mapped<kConst>;
 
    public:
     using value_type = ordered_map::value_type;
-    /// A plain key is copied: in a transaction as it is for that.
-    using reference = std::pair<std::conditional_t<Plain<Key>, const Key, const Key&>, Mapped>;
-    class pointer {
-     public:
-      explicit pointer(reference to) : to_(to) {}
-      const reference* operator->() const { return &to_; }
-
-     private:
-      reference to_;
-    };
+    using reference = typename References::template Element<kConst>;
+    using pointer = detail::Arrow<reference>;
 
     Iterator() = default;
     template <bool kOther>
