@@ -116,7 +116,9 @@ struct Options {
   /// Engine::kRemap: open this version, and only to read. 0: the newest one.
   std::uint64_t version = 0;
 
-  /// Page trackers, on NVM: compare what changed with the home image and leave out equal lines.
+  /// Page trackers: leave out lines that are as the last version has them. On NVM what changed is
+  /// compared with the home image; on a disk, with a redo log, with copies of the pages that change
+  /// again and again, which take up to a sixteenth of the memory that the process may use.
   bool compare = true;
 
   /// Address space reserved for the region when the store is created, bytes; the region cannot

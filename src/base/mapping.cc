@@ -65,6 +65,10 @@ void* map_without_children(void* address, size_t length, int access, int flags, 
   return mapped;
 }
 
+bool populate(void* begin, size_t length) noexcept {
+  return ::madvise(begin, length, MADV_POPULATE_WRITE) == 0 || errno == EINVAL;
+}
+
 std::string mapping_at(const void* begin, const void* end) {
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) {

@@ -58,6 +58,11 @@ class Mapping {
 void* map_without_children(void* address, size_t length, int access, int flags, int fd,
                            off_t offset) noexcept;
 
+/// Gives private memory its pages, before an access would: where there are none that would end the
+/// program. False: they are refused. An older system (before Linux 5.14) takes them with the
+/// accesses.
+bool populate(void* begin, size_t length) noexcept;
+
 /// What /proc/self/maps says of [begin, end): the first mapping that overlaps it, or "".
 std::string mapping_at(const void* begin, const void* end);
 

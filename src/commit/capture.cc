@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/line_mask.hpp"
 
 namespace perdura::commit {
 
@@ -191,12 +192,7 @@ u64 Trimmer::changed(const std::byte* page_bytes, u64 page, u64 mask) {
   if (extent == nullptr) return mask;
   const std::byte* old =
       medium_.direct(region::HomeMap::page_place(*extent, page * kPageBytes), kPageBytes);
-  u64 different = 0;
-  for (u64 bits = mask; bits != 0; bits &= bits - 1) {
-    const auto line = static_cast<u64>(std::countr_zero(bits));
-    if (std::memcmp(page_bytes + line * kLineBytes, old + line * kLineBytes, kLineBytes) != 0)
-      different |= u64{1} << line;
-  }
+  const u64 different = different_lines(page_bytes, old, mask);
   sampled_lines_ += static_cast<u64>(std::popcount(mask));
   changed_lines_ += static_cast<u64>(std::popcount(different));
   return different;

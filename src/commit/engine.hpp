@@ -95,6 +95,9 @@ class Engine {
 
   /// What a snapshot for it consists of, in bytes: a power of two.
   virtual u64 unit_bytes() const = 0;
+  /// It writes lines, and of a page all that change sets have: who knows which of them are as the
+  /// last version has them leaves these out.
+  virtual bool wants_compared_pages() const { return false; }
   /// While mutators stand still.
   virtual void begin(u64 version) = 0;
   /// Mutators stand still, and may help.

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/assert.hpp"
+#include "base/line_mask.hpp"
 #include "base/mutant.hpp"
 #include "base/threads.hpp"
 
@@ -247,12 +248,7 @@ Result<track::DirtyMap> RedoLogEngine::changed_lines(const track::DirtyMap& chan
       read = medium.read(region::HomeMap::page_place(*extent, offset), last.span());
     if (!read) return;
     const std::byte* const now = config_.region->base() + offset;
-    for (u64 bits = mask; bits != 0; bits &= bits - 1) {
-      const auto line = static_cast<u64>(std::countr_zero(bits));
-      if (extent == nullptr ||
-          std::memcmp(now + line * kLineBytes, last.data() + line * kLineBytes, kLineBytes) != 0)
-        changed.add(page * kLinesPerPage + line, 1);
-    }
+    changed.add_mask(page, extent == nullptr ? mask : different_lines(now, last.data(), mask));
   });
   if (!read) return read.failure();
   return changed;

@@ -34,7 +34,7 @@ class RedoLogEngine final : public Engine {
     track::Mutators* mutators = nullptr;
     track::Tracker* tracker = nullptr;
     log::Space* space = nullptr;
-    /// The change sets are coarse: leave out lines that are home already.
+    /// The change sets are coarse: leave out lines that are as the version before has them.
     bool compare = true;
     /// The tracker's change sets have more than the lines that were stored to.
     bool coarse = true;
@@ -51,6 +51,7 @@ class RedoLogEngine final : public Engine {
   Result<bool> make_room() override;
   void retry() override;
   u64 unit_bytes() const override { return kPageBytes; }
+  bool wants_compared_pages() const override { return config_.compare && !replay_at_once_; }
   void begin(u64 version) override;
   Status capture_stopped(const track::DirtyMap& changes) override;
   Status capture(const track::DirtyMap& changes, Snapshot& snapshot) override;

@@ -53,6 +53,9 @@ Status Sequence::make_version(Attempt& attempt, bool has_versions) {
   Status status = attempt.status ? guarded([&] { return write(attempt, has_versions); })
                                  : std::move(attempt.status);
   if (attempt.in_background) config_.snapshot->close();
+  // What it has of the last version is what that one was made of.
+  const bool is_same = status && (attempt.in_background || attempt.empty);
+  if (config_.snapshot != nullptr && !is_same) config_.snapshot->forget();
   if (!status) config_.engine->discard();
   else if (!attempt.empty) config_.engine->publish();
   return status;

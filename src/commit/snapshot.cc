@@ -19,13 +19,18 @@ std::vector<u64> units_of(const track::DirtyMap& changes, u64 unit_bytes) {
 
 Result<std::unique_ptr<Snapshot>> make_snapshot(Aside aside, track::Tracker& tracker,
                                                 track::Mutators& mutators,
-                                                const region::Region& region, u64 unit_bytes) {
+                                                const region::Region& region, u64 unit_bytes,
+                                                bool compares) {
   const track::Kind& kind = track::kind_of(tracker.kind());
   PERDURA_ASSERT(region.aliases() == 0);
   if (aside == Aside::kAtOpening) {
     PERDURA_ASSERT(!kind.is_reported);
-    PERDURA_ASSIGN(auto staged,
-                   StagedSnapshot::create(tracker, mutators, region.base(), unit_bytes));
+    // Where there is no address space for copies, pages are written whole.
+    std::unique_ptr<LastPages> last_pages;
+    if (compares)
+      if (auto made = LastPages::create(region.limit())) last_pages = std::move(*made);
+    PERDURA_ASSIGN(auto staged, StagedSnapshot::create(tracker, mutators, region.base(), unit_bytes,
+                                                       0, std::move(last_pages)));
     return std::unique_ptr<Snapshot>(std::move(staged));
   }
   PERDURA_ASSERT(kind.sees_first);

@@ -4,6 +4,7 @@
 //   open                        mutators stand still; the tracker has cut
 //   write_lines, _units, _pages mutators run; one of them, once, by the engine
 //   close                       nothing is copied aside any more
+//   forget                      no version came of it, or one was made without a snapshot
 //
 // Three kinds. With a window (trackers of reported stores) mutators copy lines, and everything that
 // is not marked is read where it is. With a guard (trackers of pages) handlers of faults copy whole
@@ -68,6 +69,9 @@ class Snapshot {
   /// Also after a failure, and more than once.
   virtual void close() noexcept = 0;
 
+  /// The last version is not what the last snapshot was, nor one that it knows.
+  virtual void forget() noexcept {}
+
   /// Lines or units of the last one that were captured from copies.
   virtual u64 side_copies() const = 0;
 };
@@ -81,9 +85,11 @@ enum class Aside : u8 {
   kAtOpening,     ///< all of it, of a tracker of pages: staged
 };
 /// The tracker outlives it as the others do, and the region has no aliases. A unit is a power of
-/// two, at least a page.
+/// two, at least a page. `compares`: what is staged is compared with the last version, page by
+/// page.
 Result<std::unique_ptr<Snapshot>> make_snapshot(Aside aside, track::Tracker& tracker,
                                                 track::Mutators& mutators,
-                                                const region::Region& region, u64 unit_bytes);
+                                                const region::Region& region, u64 unit_bytes,
+                                                bool compares);
 
 }  // namespace perdura::commit

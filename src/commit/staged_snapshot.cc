@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cerrno>
 #include <cstring>
 
 #include "base/assert.hpp"
@@ -55,23 +54,22 @@ class StagedLines {
 
 }  // namespace
 
-Result<std::unique_ptr<StagedSnapshot>> StagedSnapshot::create(track::Tracker& tracker,
-                                                               track::Mutators& mutators,
-                                                               const std::byte* base,
-                                                               u64 unit_bytes, u64 memory_max) {
+Result<std::unique_ptr<StagedSnapshot>> StagedSnapshot::create(
+    track::Tracker& tracker, track::Mutators& mutators, const std::byte* base, u64 unit_bytes,
+    u64 memory_max, std::unique_ptr<LastPages> last_pages) {
+  PERDURA_ASSERT(last_pages == nullptr || unit_bytes == kPageBytes);
   const u64 bytes =
       round_up(memory_max != 0 ? memory_max : memory_limit() / kMemoryShare, kPieceBytes);
   PERDURA_ASSIGN(Mapping memory, Mapping::aligned(bytes, kPieceBytes));
   ::madvise(memory.as(), memory.length(), MADV_HUGEPAGE);
-  return std::unique_ptr<StagedSnapshot>(
-      new StagedSnapshot(tracker, mutators, base, unit_bytes, std::move(memory)));
+  return std::unique_ptr<StagedSnapshot>(new StagedSnapshot(
+      tracker, mutators, base, unit_bytes, std::move(memory), std::move(last_pages)));
 }
 
 Result<bool> StagedSnapshot::open() {
   PERDURA_ASSERT(listed_.empty());  // the one before was closed
-  listed_ = units_of(tracker_.collect(), unit_bytes_);
-  const u64 bytes = listed_.size() * unit_bytes_;
-  if (bytes > memory_.length()) {
+  list_units(tracker_.collect());
+  if (staged_bytes_ > memory_.length()) {
     listed_.clear();
     return false;
   }
@@ -83,8 +81,20 @@ Result<bool> StagedSnapshot::open() {
     listed_.clear();
     return false;
   }
-  ready_ = std::max(ready_, round_up(bytes, kPieceBytes));
+  ready_ = std::max(ready_, round_up(staged_bytes_, kPieceBytes));
   return true;
+}
+
+void StagedSnapshot::list_units(const track::DirtyMap& changes) {
+  changes_ = &changes;
+  staged_bytes_ = 0;
+  for (const u64 number : units_of(changes, unit_bytes_)) {
+    std::byte* const copy = last_pages_ != nullptr ? last_pages_->find(number) : nullptr;
+    listed_.push_back({number, copy, kAllLines, copy != nullptr});
+    if (copy != nullptr) continue;
+    listed_.back().bytes = memory_.as<std::byte>() + staged_bytes_;
+    staged_bytes_ += unit_bytes_;
+  }
 }
 
 // By several threads.
@@ -94,44 +104,56 @@ void StagedSnapshot::help() noexcept {
     const u64 begin = next_.fetch_add(1, std::memory_order_relaxed) * units;
     const u64 end = std::min<u64>(begin + units, listed_.size());
     if (begin >= end) return;
-    if (!have_memory(begin * unit_bytes_, round_up(end * unit_bytes_, kPieceBytes))) {
+    if (!stage(&listed_[begin], listed_.data() + end)) {
       lacks_memory_.store(true, std::memory_order_relaxed);
       return;
     }
-    for (u64 i = begin; i < end; ++i)
-      std::memcpy(memory_.as<std::byte>() + i * unit_bytes_, base_ + listed_[i] * unit_bytes_,
-                  unit_bytes_);
   }
 }
 
-// Where there is none an access would end the program. An older system takes it with the accesses.
-bool StagedSnapshot::have_memory(u64 begin, u64 end) const noexcept {
-  if (end <= ready_) return true;
-  return ::madvise(memory_.as<std::byte>() + begin, end - begin, MADV_POPULATE_WRITE) == 0 ||
-         errno == EINVAL;
+// False: there is no memory.
+bool StagedSnapshot::stage(Unit* begin, Unit* end) noexcept {
+  for (Unit* unit = begin; unit != end; ++unit) {
+    const std::byte* const now = base_ + unit->number * unit_bytes_;
+    if (unit->has_copy) {
+      unit->changed = different_lines(now, unit->bytes, changes_->page_mask(unit->number));
+      copy_lines(unit->bytes, now, unit->changed);
+      continue;
+    }
+    const u64 place = static_cast<u64>(unit->bytes - memory_.as<std::byte>());
+    if (!have_memory(place, std::min(round_up(place + unit_bytes_, kPieceBytes), memory_.length())))
+      return false;
+    std::memcpy(unit->bytes, now, unit_bytes_);
+  }
+  return true;
 }
 
-// Calls visit(page, mask, bytes, ahead) for each page that was copied aside and has lines in
-// `changes`, which may lack some that changed. `ahead`: what is likely to come next, or nullptr.
+bool StagedSnapshot::have_memory(u64 begin, u64 end) const noexcept {
+  return end <= ready_ || populate(memory_.as<std::byte>() + begin, end - begin);
+}
+
+// Calls visit(unit, page, mask, bytes) for each page that was copied aside and has lines in
+// `changes`, which may lack some that changed.
 template <class Visit>
 Status StagedSnapshot::for_each_page(const track::DirtyMap& changes, Visit&& visit) const {
   const u64 pages = unit_bytes_ / kPageBytes;
-  const u64 count = listed_.size() * pages;
-  for (u64 i = 0; i < count; ++i) {
-    const u64 page = listed_[i / pages] * pages + i % pages;
-    const u64 mask = changes.page_mask(page);
-    const std::byte* const bytes = staged(0) + i * kPageBytes;
-    const std::byte* const ahead = i + 1 < count ? bytes + kPageBytes : nullptr;
-    if (mask != 0) PERDURA_TRY(visit(page, mask, bytes, ahead));
-  }
+  for (const Unit& unit : listed_)
+    for (u64 i = 0; i < pages; ++i) {
+      const u64 page = unit.number * pages + i;
+      const u64 mask = changes.page_mask(page) & unit.changed;
+      if (mask != 0) PERDURA_TRY(visit(unit, page, mask, unit.bytes + i * kPageBytes));
+    }
   return {};
 }
 
 Status StagedSnapshot::write_lines(const track::DirtyMap& changes, log::VersionWriter& writer,
                                    Trimmer* trimmer) {
   StagedLines lines(writer);
-  const auto add = [&](u64 page, u64 mask, const std::byte* bytes, const std::byte* ahead) {
+  const auto add = [&](const Unit& unit, u64 page, u64 mask, const std::byte* bytes) {
     if (trimmer != nullptr) mask = trimmer->changed(bytes, page, mask);
+    else if (last_pages_ != nullptr && !unit.has_copy && mask == kAllLines)
+      last_pages_->offer(page, bytes);
+    const std::byte* const ahead = &unit != &listed_.back() ? (&unit + 1)->bytes : nullptr;
     return lines.add(page, mask, bytes, ahead) ? Status{} : writer.finish();
   };
   PERDURA_TRY(for_each_page(changes, add));
@@ -142,25 +164,29 @@ Status StagedSnapshot::write_lines(const track::DirtyMap& changes, log::VersionW
 Status StagedSnapshot::write_units(std::span<const u64> units, const Take& take) {
   u64 i = 0;
   for (const u64 unit : units) {
-    while (i < listed_.size() && listed_[i] != unit) ++i;
+    while (i < listed_.size() && listed_[i].number != unit) ++i;
     PERDURA_ASSERT(i < listed_.size());
-    PERDURA_TRY(take(unit, staged(i)));
+    PERDURA_TRY(take(unit, listed_[i].bytes));
   }
   return {};
 }
 
 Status StagedSnapshot::write_pages(const track::DirtyMap& changes, PageSink& sink) {
-  return for_each_page(changes, [&](u64 page, u64 mask, const std::byte* bytes, const std::byte*) {
+  return for_each_page(changes, [&](const Unit&, u64 page, u64 mask, const std::byte* bytes) {
     sink.fetch(page, mask);
     return sink.take(page, mask, bytes);
   });
+}
+
+void StagedSnapshot::forget() noexcept {
+  if (last_pages_ != nullptr) last_pages_->forget();
 }
 
 // What the last ones needed stays, and half as much beside it is there before the next one needs
 // it: to get memory takes longer than to fill it, and the program would stand still meanwhile.
 void StagedSnapshot::close() noexcept {
   if (listed_.empty()) return;
-  needed_ = std::max<u64>(listed_.size() * unit_bytes_, needed_ - needed_ / 8);
+  needed_ = std::max(staged_bytes_, needed_ - needed_ / 8);
   listed_.clear();
   const u64 kept = std::min(round_up(needed_ + needed_ / 2, kPieceBytes), memory_.length());
   if (kept > ready_ && have_memory(ready_, kept)) ready_ = kept;

@@ -165,7 +165,7 @@ class MemcachedMedium final : public Medium {
                                            ": truncated"};
     PERDURA_ASSIGN(auto connection, lend());
     Status done = settle(*connection, objects_->read(*connection, requests));
-    give_back(std::move(connection));
+    put_back(std::move(connection));
     return done;
   }
 
@@ -176,7 +176,7 @@ class MemcachedMedium final : public Medium {
     explicit Queue(MemcachedMedium& medium) : medium_(medium) {}
     ~Queue() override {
       (void)guarded([&] { return drain(0); });
-      if (connection_) medium_.give_back(std::move(connection_));
+      if (connection_) medium_.put_back(std::move(connection_));
     }
 
     Status submit(u64 offset, Bytes data, const Site&) override {
@@ -406,7 +406,7 @@ class MemcachedMedium final : public Medium {
       if (!deleted) connection->give_up();
     }
     done = settle(*connection, done);
-    give_back(std::move(connection));
+    put_back(std::move(connection));
     return done;
   }
 
@@ -457,7 +457,7 @@ class MemcachedMedium final : public Medium {
   }
 
   // What is under way on a broken one may come behind whatever is written next.
-  void give_back(std::unique_ptr<MemcachedConnection> connection) noexcept {
+  void put_back(std::unique_ptr<MemcachedConnection> connection) noexcept {
     if (connection->broken()) {
       poison(Code::kIo, "an exchange with the server was cut short");
       return;

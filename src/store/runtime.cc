@@ -284,7 +284,8 @@ Status Runtime::start() {
 Status Runtime::make_snapshot() {
   const std::optional<commit::Aside> how = aside();
   if (!how) return {};
-  auto made = commit::make_snapshot(*how, *tracker_, *mutators_, *region_, engine_->unit_bytes());
+  auto made = commit::make_snapshot(*how, *tracker_, *mutators_, *region_, engine_->unit_bytes(),
+                                    engine_->wants_compared_pages());
   if (made) {
     snapshot_ = std::move(*made);
     return {};

@@ -106,7 +106,28 @@ class Step : public Look {
   void touch(const void* place, std::size_t length) const {
     if (mutator_ != nullptr) report_lines(*mutator_, place, length);
   }
-  /// What it returns may be stored to as it is until the step ends.
+  /// To a block that the step has allocated. Another transaction may still read what lay there
+  /// before, until it finds that it is to begin again: so a transaction stores it by the word.
+  void initialize_bytes(void* to, const void* from, std::size_t length) const {
+    if (transaction_ != nullptr) initialize_words(to, from, length);
+    else if (length != 0) std::memcpy(to, from, length);
+  }
+  template <class T>
+  void initialize(T& field, const std::type_identity_t<T>& value) const {
+    initialize_bytes(&field, &value, sizeof field);
+  }
+  /// The same with bytes that others may store to.
+  void copy_to_new(void* to, const void* from, std::size_t length) const {
+    if (transaction_ == nullptr) return initialize_bytes(to, from, length);
+    std::byte piece[256];
+    for (std::size_t done = 0; done < length; done += sizeof piece) {
+      const std::size_t bytes = length - done < sizeof piece ? length - done : sizeof piece;
+      load_words(static_cast<const std::byte*>(from) + done, piece, bytes);
+      initialize_words(static_cast<std::byte*>(to) + done, piece, bytes);
+    }
+  }
+  /// Not in a transaction what it returns may be stored to as it is until the step ends; in one by
+  /// the functions above.
   void* allocate(std::size_t size, std::size_t alignment) const {
     if (mutator_ != nullptr) return allocate_in(*mutator_, size, alignment);
     return ::operator new(size, std::align_val_t{alignment});
@@ -120,18 +141,28 @@ class Step : public Look {
 
  private:
   void store_words(void* to, const void* from, std::size_t length) const {
-    auto* into = static_cast<std::byte*>(to);
-    const auto* bytes = static_cast<const std::byte*>(from);
+    by_words(to, from, length,
+             [this](auto* place, auto value) { transaction_->write(*place, value); });
+  }
+  static void initialize_words(void* to, const void* from, std::size_t length) {
+    by_words(to, from, length,
+             [](auto* place, auto value) { __atomic_store_n(place, value, __ATOMIC_RELAXED); });
+  }
+  /// Calls store(place, value) for each aligned word of what goes to `to`, and each byte beside.
+  template <class Store>
+  static void by_words(void* to, const void* from, std::size_t length, Store&& store) {
+    auto* into = static_cast<std::uint8_t*>(to);
+    const auto* bytes = static_cast<const std::uint8_t*>(from);
     while (length != 0) {
-      const bool whole = length >= sizeof(std::uint64_t) &&
-                         reinterpret_cast<std::uintptr_t>(into) % sizeof(std::uint64_t) == 0;
-      const std::size_t taken = whole ? sizeof(std::uint64_t) : 1;
+      std::uint64_t word;
+      const bool whole =
+          length >= sizeof word && reinterpret_cast<std::uintptr_t>(into) % sizeof word == 0;
+      const std::size_t taken = whole ? sizeof word : 1;
       if (whole) {
-        std::uint64_t word;
         std::memcpy(&word, bytes, sizeof word);
-        transaction_->write(*reinterpret_cast<std::uint64_t*>(into), word);
+        store(reinterpret_cast<std::uint64_t*>(into), word);
       } else {
-        transaction_->write(*into, *bytes);
+        store(into, *bytes);
       }
       into += taken;
       bytes += taken;

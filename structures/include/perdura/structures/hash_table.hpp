@@ -293,7 +293,14 @@ class HashTable {
   static Slot* make_table(const Step& step, std::size_t capacity) {
     auto* const table =
         static_cast<Slot*>(step.allocate(capacity * (sizeof(Slot) + 1), kAlignment));
-    std::memset(controls(table, capacity), kEmpty, capacity);
+    std::uint8_t* const control = controls(table, capacity);
+    if (!step.in_transaction()) {
+      std::memset(control, kEmpty, capacity);
+    } else {
+      constexpr std::uint64_t kEight = std::uint64_t{kEmpty} * 0x0101010101010101;
+      for (std::size_t at = 0; at < capacity; at += sizeof kEight)
+        step.initialize_bytes(control + at, &kEight, sizeof kEight);
+    }
     return table;
   }
   /// What is there moves to a new table, which holds the rest of `size` already.
@@ -320,12 +327,12 @@ class HashTable {
       if (!step.in_transaction()) step.deallocate(table, kAlignment);
       throw;
     }
-    controls(table, capacity)[at] = control_of(hash);
+    step.initialize(controls(table, capacity)[at], control_of(hash));
     move_to(step, table, capacity, step.load(size_) + 1);
     return at;
   }
 
-  /// To a new table, which is stored to as it is.
+  /// To a new table.
   static void move_slot(const Step& step, const Slot& from, Slot* table, std::uint8_t* control,
                         std::size_t capacity) {
     alignas(Slot) std::byte bytes[sizeof(Slot)];
@@ -341,8 +348,8 @@ class HashTable {
           _mm_load_si128(reinterpret_cast<const __m128i*>(control + group * kGroup));
       if (const unsigned bits = free_ones(found); bits != 0) {
         const std::size_t at = group * kGroup + static_cast<unsigned>(std::countr_zero(bits));
-        std::memcpy(static_cast<void*>(table + at), bytes, sizeof bytes);
-        control[at] = control_of(hash);
+        step.initialize_bytes(table + at, bytes, sizeof bytes);
+        step.initialize(control[at], control_of(hash));
         return;
       }
       group = (group + distance) & (capacity / kGroup - 1);

@@ -391,13 +391,12 @@ class OrderedTree {
     relocate(step, to->keys[slot], from->keys[from_slot]);
     if constexpr (kHasValues) relocate(step, to->rest.values[slot], from->rest.values[from_slot]);
   }
-  /// To a new leaf, which is stored to as it is.
+  /// To a new leaf.
   static void load_element(const Step& step, Leaf* to, std::size_t slot, const Leaf* from,
                            std::size_t from_slot) {
-    step.load_bytes(from->keys + from_slot, static_cast<void*>(to->keys + slot), sizeof(Key));
+    step.copy_to_new(to->keys + slot, from->keys + from_slot, sizeof(Key));
     if constexpr (kHasValues)
-      step.load_bytes(from->rest.values + from_slot, static_cast<void*>(to->rest.values + slot),
-                      sizeof(Value));
+      step.copy_to_new(to->rest.values + slot, from->rest.values + from_slot, sizeof(Value));
   }
   static void set_order(const Step& step, Leaf* leaf, const Order& order, std::size_t count) {
     step.store(leaf->order, order);
@@ -409,11 +408,11 @@ class OrderedTree {
       order.slots[i] = static_cast<std::uint8_t>(i);
     return order;
   }
-  static void initialize(Leaf* leaf, std::size_t count, void* prev, void* next) {
-    leaf->order = identity();
-    leaf->count = count;
-    leaf->prev = prev;
-    leaf->next = next;
+  static void initialize(const Step& step, Leaf* leaf, std::size_t count, void* prev, void* next) {
+    step.initialize(leaf->order, identity());
+    step.initialize(leaf->count, count);
+    step.initialize(leaf->prev, prev);
+    step.initialize(leaf->next, next);
   }
 
   template <class Construct>
@@ -421,7 +420,7 @@ class OrderedTree {
     Leaf* const leaf = allocate_leaf(step);
     perdura::detail::undone_by([&] { construct_in(step, leaf, 0, construct); },
                                [&] { free_leaf(step, leaf); });
-    initialize(leaf, 1, nullptr, nullptr);
+    initialize(step, leaf, 1, nullptr, nullptr);
     step.store(head_, Head{leaf, 1, 0});
     return {leaf, 0};
   }
@@ -498,7 +497,7 @@ class OrderedTree {
     Leaf* const right = nodes.leaf;
     for (std::size_t i = left; i < kSlots; ++i)
       load_element(step, right, i - left, leaf, order.slots[i]);
-    initialize(right, kSlots - left, leaf, next);
+    initialize(step, right, kSlots - left, leaf, next);
     if (next != nullptr) step.store(to_leaf(next)->prev, right);
     step.store(leaf->next, right);
     set_order(step, leaf, order, left);
@@ -531,10 +530,10 @@ class OrderedTree {
       child = nodes.inner[level];
     }
     Inner* const root = nodes.inner[level];
-    std::memcpy(static_cast<void*>(root->keys), bound.bytes, sizeof(Key));
-    root->count = 1;
-    root->children[0] = step.load(head_.root);
-    root->children[1] = child;
+    step.initialize_bytes(root->keys, bound.bytes, sizeof(Key));
+    step.initialize(root->count, 1);
+    step.initialize(root->children[0], step.load(head_.root));
+    step.initialize(root->children[1], child);
     step.store(head_.root, root);
     step.store(head_.height, path.height + 1);
   }
@@ -563,9 +562,9 @@ class OrderedTree {
     const std::size_t middle = is_last ? kKeys - 1 : kKeys / 2;
     bound = row.keys[middle];
     const std::size_t rest = kKeys - middle;
-    std::memcpy(static_cast<void*>(right->keys), row.keys + middle + 1, rest * sizeof(Key));
-    std::memcpy(right->children, row.children + middle + 1, (rest + 1) * sizeof(void*));
-    right->count = rest;
+    step.initialize_bytes(right->keys, row.keys + middle + 1, rest * sizeof(Key));
+    step.initialize_bytes(right->children, row.children + middle + 1, (rest + 1) * sizeof(void*));
+    step.initialize(right->count, rest);
     if (index < middle) {
       step.store_bytes(static_cast<void*>(left->keys + index), row.keys + index,
                        (middle - index) * sizeof(Key));

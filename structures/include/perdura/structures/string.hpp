@@ -276,8 +276,8 @@ class string {
       to = static_cast<char*>(step.allocate(bytes, kAlignment));
       words[0] = reinterpret_cast<std::uintptr_t>(to);
     }
-    if (!head.empty()) std::memcpy(to, head.data(), head.size());
-    if (!tail.empty()) std::memcpy(to + head.size(), tail.data(), tail.size());
+    step.initialize_bytes(to, head.data(), head.size());
+    step.initialize_bytes(to + head.size(), tail.data(), tail.size());
     step.store(words_[0], words[0]);
     step.store(words_[1], words[1]);
     step.store(shape_, shape);

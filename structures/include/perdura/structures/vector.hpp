@@ -315,14 +315,13 @@ class vector {
   void grow(const Step& step, size_type count) {
     rebuild(step, std::max({count, 2 * step.load(capacity_), 64 / sizeof(T) + 1}));
   }
-  /// To a new block, which is stored to as it is.
   void rebuild(const Step& step, size_type capacity) {
     if (capacity > static_cast<size_type>(-1) / 2 / sizeof(T))
       throw std::length_error("perdura::structures::vector");
     T* const before = step.load(data_);
     auto* const block = static_cast<T*>(step.allocate(capacity * sizeof(T), kAlignment));
     if (const size_type size = step.load(size_); size != 0)
-      step.load_bytes(before, static_cast<void*>(block), size * sizeof(T));
+      step.copy_to_new(block, before, size * sizeof(T));
     step.store(data_, block);
     step.store(capacity_, capacity);
     if (before != nullptr) step.deallocate(before, kAlignment);
