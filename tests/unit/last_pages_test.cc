@@ -67,7 +67,8 @@ TEST(LastPages, WhereThereIsNoRoomWhoChangedLeastLatelyHasNone) {
   for (u64 page = 0; page <= kCopies; ++page) {
     if (page == 7) continue;
     ASSERT_NE(pages->find(page), nullptr) << page;
-    EXPECT_EQ(std::memcmp(pages->find(page), page_of(static_cast<int>(page)).data(), kPageBytes), 0);
+    EXPECT_EQ(std::memcmp(pages->find(page), page_of(static_cast<int>(page)).data(), kPageBytes),
+              0);
   }
 }
 
@@ -151,8 +152,8 @@ TEST_F(ComparedPages, WithoutCompareGoThereWhole) {
   bytes_ = store_->find_root<Bytes>("bytes")->at;
   for (int i = 2; i < 6; ++i)
     EXPECT_GT(logged([&] {
-      for (u64 page = 0; page < 100; ++page) set(page, 0, i);
-    }),
+                for (u64 page = 0; page < 100; ++page) set(page, 0, i);
+              }),
               100 * kPageBytes);
   expect_kept();
 }

@@ -28,7 +28,7 @@ TEST_P(ReopenedPages, AreFoundChangedWhereTheyWereStoredTo) {
   options.tracking = Tracking::kUserfault;
   options.region_limit_bytes = 64 << 20;
   options.chunk_bytes = 4096;
-  options.compare = false;  // whole pages are counted
+  options.compare = false;               // whole pages are counted
   if (GetParam() == Engine::kRedoLog) {  // replays begin early
     options.log_limit_bytes = 1 << 20;
     options.log_segment_bytes = 64 << 10;
