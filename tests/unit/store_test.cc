@@ -575,6 +575,10 @@ TEST_F(StoreTest, ContainersAreRefusedWhereOnlyReportedStoresCount) {
       vector<u64> numbers;
     };
     expect_error([&] { store.make<Around>(); }, Code::kUnsupported, sentence);
+    expect_error([&] { store.make<list<u64>>(); }, Code::kUnsupported, "perdura::structures");
+    expect_error([&] { const multimap<u64, u64> all{Allocator<u64>(store)}; }, Code::kUnsupported,
+                 sentence);
+    expect_error([&] { const deque<u64> all; }, Code::kUnsupported, sentence);
     EXPECT_EQ(store.audit().live_blocks, 3) << "the text, its root, and its members";
   }
 }
