@@ -150,7 +150,11 @@ bool Mutators::release(MutatorSlot& mutator) {
   const bool inside = mutator.depth.load(std::memory_order_relaxed) != 0;
   if (!inside && before_operation_) before_operation_();
   if (!inside && !try_enter(mutator)) return false;
+  // Also of a thread that has ended: meanwhile this one is in the operation of that mutator.
+  detail::ThreadEntry& entry = detail::thread_entries[key_.index];
+  const detail::ThreadEntry own = std::exchange(entry, {key_.id, &mutator});
   if (on_exit_ != nullptr) on_exit_(mutator);
+  entry = own;
   if (leave_watch_ != nullptr) leave_watch_->on_leave();
   mutator.depth.store(0, std::memory_order_release);
   mutator.use.store(MutatorSlot::Use::kFree, std::memory_order_release);
