@@ -370,6 +370,11 @@ Status Runtime::choose_tracker() {
       return of_tracker(name(), each, status.failure());
     if (refused.empty()) refused = status.failure().message;
   }
+  if (!status && options_.strict)
+    return Failure{status.failure().code,
+                   "a strict '" + name() + "' needs a tracker other than 'protect', and " +
+                       status.failure().message +
+                       "; open it without strict, or report stores (Tracking::kReported)"};
   if (status && !refused.empty()) tell_other_tracker(events_, name(), tracker_->kind(), refused);
   return status;
 }

@@ -718,6 +718,28 @@ TEST_F(StoreTest, ATrackerThatIsTakenInsteadIsSaidOnce) {
   EXPECT_EQ(child.wait(), "");
 }
 
+// It closes pages itself, as that tracker does.
+TEST_F(StoreTest, AStrictStoreTakesNoTrackerThatClosesPages) {
+  Child child([&]() -> std::string {
+    forbid_userfault();
+    Options strict = options();
+    strict.strict = true;
+    try {
+      Store::open(path(), strict);
+      return "was opened";
+    } catch (const Error& error) {
+      const std::string said = error.what();
+      if (error.code() != Code::kUnsupported) return "another code: " + said;
+      for (const char* part : {"userfaultfd is refused", "open it without strict", "kReported"})
+        if (said.find(part) == said.npos) return "lacks " + std::string(part) + ": " + said;
+    }
+    strict.tracking = Tracking::kReported;
+    Store::open(path(), strict).close();
+    return "";
+  });
+  EXPECT_EQ(child.wait(), "");
+}
+
 TEST_F(StoreTest, RootsOfTheLibraryAreRefused) {
   Store store = Store::open(path(), options());
   void* const block = store.allocate(16);

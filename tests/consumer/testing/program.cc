@@ -1,5 +1,5 @@
-// The example of docs/testing-your-code.md, as it stands there: it finds nothing wrong. The same with
-// a step in two operations: the test of it fails.
+// The example of docs/testing-your-code.md, as it stands there: it finds nothing wrong. The same
+// with a step in two operations: the test of it fails.
 #include <cstdint>
 #include <cstdio>
 #include <iostream>
