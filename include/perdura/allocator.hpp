@@ -5,7 +5,9 @@
 #pragma once
 
 #include <cstddef>
+#include <deque>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <set>
@@ -16,6 +18,8 @@
 #include <unordered_set>
 #include <utility>
 #include <vector>
+
+#include <perdura/durable.hpp>
 
 namespace perdura {
 
@@ -51,6 +55,7 @@ class Allocator {
   Allocator(const Allocator<U>& other) noexcept : heap_(other.heap()) {}  // NOLINT: as std's
 
   T* allocate(std::size_t count) {
+    detail::require_durable<T>();
     if (count > static_cast<std::size_t>(-1) / sizeof(T)) throw std::bad_array_new_length();
     return static_cast<T*>(detail::heap_allocate(heap_, count * sizeof(T), alignof(T)));
   }
@@ -76,14 +81,23 @@ concept TakesAllocator = std::uses_allocator_v<T, Allocator<std::byte>> &&
 }
 
 // The standard containers on a store's heap. Libstdc++'s hash is not seeded, so unordered
-// containers find their elements again after a restart.
+// containers find their elements again after a restart. Those whose keys are strings are searched
+// by a std::string_view as well, without an allocation.
 using string = std::basic_string<char, std::char_traits<char>, Allocator<char>>;
 template <class T>
 using vector = std::vector<T, Allocator<T>>;
+template <class T>
+using deque = std::deque<T, Allocator<T>>;
+template <class T>
+using list = std::list<T, Allocator<T>>;
 template <class K, class V, class Less = std::less<>>
 using map = std::map<K, V, Less, Allocator<std::pair<const K, V>>>;
+template <class K, class V, class Less = std::less<>>
+using multimap = std::multimap<K, V, Less, Allocator<std::pair<const K, V>>>;
 template <class K, class Less = std::less<>>
 using set = std::set<K, Less, Allocator<K>>;
+template <class K, class Less = std::less<>>
+using multiset = std::multiset<K, Less, Allocator<K>>;
 template <class K, class V, class Hash = std::hash<K>, class Equal = std::equal_to<>>
 using unordered_map = std::unordered_map<K, V, Hash, Equal, Allocator<std::pair<const K, V>>>;
 template <class K, class Hash = std::hash<K>, class Equal = std::equal_to<>>

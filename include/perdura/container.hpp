@@ -25,6 +25,7 @@
 #include <utility>
 #include <vector>
 
+#include <perdura/durable.hpp>
 #include <perdura/error.hpp>
 #include <perdura/options.hpp>
 #include <perdura/type.hpp>
@@ -48,8 +49,10 @@ void* reallocate(void* object, std::size_t bytes);
 /// Of objects in containers as well; nullptr is ignored. Throws kMisuse for what is no object.
 void deallocate(void* object);
 
+/// What cannot live in a container does not compile (durable.hpp).
 template <class T, class... Args>
 T* make(Args&&... args) {
+  detail::require_durable<T>();
   void* const place = allocate(TypeRecord<T>::value);
   try {
     return ::new (place) T{std::forward<Args>(args)...};
@@ -159,6 +162,7 @@ class Container {
   void* root(const perdura_type& type);
   template <class T>
   T& root() {
+    detail::require_durable<T>();
     return *static_cast<T*>(root(TypeRecord<T>::value));
   }
 

@@ -18,9 +18,10 @@ enum class EventKind : int {
   kOtherTracker = 4,     ///< kAutomatic had to take another tracker than its first
   kUnreportedParts = 5,  ///< parts of a program whose compiler reports stores report none
   kOperationsWaitedFor = 6,  ///< a checkpoint has waited for operations to end for two seconds
-  kShared = 7,  ///< points of a container find objects of another one (warn_of_sharing)
+  kShared = 7,            ///< points of a container find objects of another one (warn_of_sharing)
+  kOutsideOperation = 8,  ///< the program stores outside of operations (Options::strict)
 };
-constexpr int kEventKinds = 8;
+constexpr int kEventKinds = 9;
 
 /// "checkpoint failed", …
 const char* name_of(EventKind kind);

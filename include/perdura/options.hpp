@@ -144,6 +144,14 @@ struct Options {
   /// that is found out by closing its page, whence read(2) into it fails. Slow: for tests.
   bool verify_reports = false;
 
+  /// Tell (EventKind::kOutsideOperation) where the program stores to the region outside of
+  /// operations, one event for each place in it, also where no checkpoint could fall there: each
+  /// step that must be whole belongs into one. With a page tracker other than kProtect, or a
+  /// reported one; not with aliases, verify_reports, or of a container; compiled stores begin an
+  /// operation themselves. What it cannot see is in docs/api.md, "Threads". Opening loads all of
+  /// the region, and each page that an operation stores to faults once: for tests.
+  bool strict = false;
+
   /// Apply a log left by a crash page by page on first touch instead of before `open` returns.
   bool lazy_recovery = true;
 

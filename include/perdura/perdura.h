@@ -81,7 +81,8 @@ enum perdura_event_kind {
   PERDURA_EVENT_OTHER_TRACKER = 4,
   PERDURA_EVENT_UNREPORTED_PARTS = 5,
   PERDURA_EVENT_OPERATIONS_WAITED_FOR = 6,
-  PERDURA_EVENT_SHARED = 7
+  PERDURA_EVENT_SHARED = 7,
+  PERDURA_EVENT_OUTSIDE_OPERATION = 8
 };
 
 /* What no call returns; what each kind means, and what a listener may do, is in perdura/event.hpp.
@@ -132,6 +133,7 @@ typedef struct perdura_options {
   int allow_network_filesystem;
   perdura_event_listener on_event; /* NULL: events are lines on stderr */
   void* on_event_user;
+  int strict; /* 1: see perdura/options.hpp */
 } perdura_options;
 
 /* Fails with PERDURA_UNSUPPORTED where the program sets an option that this library is too old to

@@ -3,6 +3,7 @@
 
 #include <perdura/allocator.hpp>
 #include <perdura/container.hpp>
+#include <perdura/durable.hpp>
 #include <perdura/error.hpp>
 #include <perdura/field.hpp>
 #include <perdura/objects.hpp>

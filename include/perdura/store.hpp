@@ -16,6 +16,7 @@
 #include <perdura/detail/description.hpp>
 #include <perdura/detail/fingerprint.hpp>
 #include <perdura/detail/mutator.hpp>
+#include <perdura/durable.hpp>
 #include <perdura/error.hpp>
 #include <perdura/options.hpp>
 #include <perdura/type.hpp>
@@ -137,9 +138,10 @@ class Store {
   bool contains(const void* address) const noexcept;
 
   /// Construct a T in the heap; destroy it again. It is typed if T has a record, by PERDURA_TYPE or
-  /// by its members (type.hpp).
+  /// by its members (type.hpp). What cannot live in a store does not compile (durable.hpp).
   template <class T, class... Args>
   T* make(Args&&... args) {
+    detail::require_durable<T>();
     auto op = operation();
     void* block = allocate_for<T>(op);
     try {
@@ -187,6 +189,7 @@ class Store {
   /// and in the program.
   template <class T>
   T* find_root(std::string_view name) {
+    detail::require_durable<T>();
     if constexpr (detail::Recorded<T>) expect_type(detail::record_of<T>());
     expect_members(detail::describe<T>());
     if constexpr (detail::StandardContainer<T>) detail::container_heap(*runtime_);

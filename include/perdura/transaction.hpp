@@ -99,6 +99,7 @@ class Transaction {
   /// afterwards.
   template <class T, class... Args>
   T* make(Args&&... args) {
+    perdura::detail::require_durable<T>();
     void* block;
     if constexpr (HasTypeRecord<T>) block = allocate(TypeRecord<T>::value);
     else block = allocate(sizeof(T), alignof(T));

@@ -33,7 +33,8 @@ struct Watch {
   std::atomic<FaultHandler*> handler{nullptr};
   std::atomic<int> users{0};
   std::atomic<u64> generation{0};  ///< of the process that made it
-  bool claimed = false;            ///< under the mutex
+  std::atomic<FaultWatch::Turn> turn{FaultWatch::Turn::kLast};
+  bool claimed = false;  ///< under the mutex
 
   bool holds(const std::byte* address) const { return address >= begin && address < end; }
 };
@@ -48,7 +49,12 @@ struct sigaction& previous_of(int signal) {
 
 // --- one fault
 
-enum class Outcome { kAnswered, kRefused, kNotWatched };
+enum class Outcome {
+  kAnswered,
+  kLetOn,  ///< by who is asked first: the access may fault again, for the others
+  kRefused,
+  kNotWatched,
+};
 
 const void* instruction_of(const ucontext_t& context) {
   return reinterpret_cast<const void*>(context.uc_mcontext.gregs[REG_RIP]);
@@ -114,10 +120,12 @@ bool repeats_for_ever(const Fault& fault, const void* instruction) noexcept {
 }
 
 /// By the watches of this process, or by those that a forked child has from its parent.
-Outcome answer_by(bool inherited, const Fault& fault, const void* instruction) noexcept {
+Outcome answer_by(bool inherited, FaultWatch::Turn turn, const Fault& fault,
+                  const void* instruction) noexcept {
   Outcome outcome = Outcome::kNotWatched;
   for (Watch& watch : watches) {
     if (watch.handler.load(std::memory_order_acquire) == nullptr) continue;
+    if (watch.turn.load(std::memory_order_relaxed) != turn) continue;
     if (!watch.holds(fault.address)) continue;
     if (forked_since(watch.generation.load(std::memory_order_relaxed)) != inherited) continue;
     watch.users.fetch_add(1, std::memory_order_seq_cst);
@@ -131,6 +139,13 @@ Outcome answer_by(bool inherited, const Fault& fault, const void* instruction) n
     outcome = Outcome::kRefused;
   }
   return outcome;
+}
+
+Outcome answer_by(bool inherited, const Fault& fault, const void* instruction) noexcept {
+  const Outcome first = answer_by(inherited, FaultWatch::Turn::kFirst, fault, instruction);
+  if (first == Outcome::kAnswered) return Outcome::kLetOn;
+  const Outcome last = answer_by(inherited, FaultWatch::Turn::kLast, fault, instruction);
+  return last == Outcome::kNotWatched ? first : last;
 }
 
 // A child's store may lie where one of its parent does, which is not mapped there.
@@ -204,7 +219,8 @@ void on_signal(int signal, siginfo_t* info, void* raw_context) {
   if (outcome == Outcome::kRefused && !refusal_told) tell_refused(fault, inherited);
   if (stepped.count != 0) context->uc_mcontext.gregs[REG_EFL] |= kTrapFlag;
   errno = saved_errno;
-  if (outcome != Outcome::kAnswered) pass_on(signal, info, context);
+  if (outcome == Outcome::kRefused || outcome == Outcome::kNotWatched)
+    pass_on(signal, info, context);
 }
 
 // The instruction has run. Whoever wanted to know may be gone.
@@ -288,7 +304,8 @@ void let_faults_through() noexcept {
   if (!is_mutant("blocked_faults")) set_mask(SIG_UNBLOCK, fault_signals());
 }
 
-Result<FaultWatch> FaultWatch::create(std::byte* begin, std::byte* end, FaultHandler& handler) {
+Result<FaultWatch> FaultWatch::create(std::byte* begin, std::byte* end, FaultHandler& handler,
+                                      Turn turn) {
   std::lock_guard lock(process_mutex(ProcessMutex::kFaults));
   PERDURA_TRY(install_faults());
   let_faults_through();
@@ -298,6 +315,7 @@ Result<FaultWatch> FaultWatch::create(std::byte* begin, std::byte* end, FaultHan
     watch.claimed = true;
     watch.begin = begin;
     watch.end = end;
+    watch.turn = turn;
     watch.generation = process_generation();
     watch.handler.store(&handler, std::memory_order_release);
     return FaultWatch(i);

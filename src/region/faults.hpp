@@ -47,7 +47,9 @@ void refusal_is_told() noexcept;
 /// Watches [begin, end) from construction to destruction.
 class FaultWatch {
  public:
-  static Result<FaultWatch> create(std::byte* begin, std::byte* end, FaultHandler& handler);
+  enum class Turn { kFirst, kLast };  ///< is asked before, or after, those of the other kind
+  static Result<FaultWatch> create(std::byte* begin, std::byte* end, FaultHandler& handler,
+                                   Turn turn = Turn::kLast);
   FaultWatch(FaultWatch&& other) noexcept;
   FaultWatch& operator=(FaultWatch&&) = delete;
   ~FaultWatch();

@@ -113,8 +113,8 @@ Options options_of(const perdura_options* given, std::size_t bytes) {
   auto& [create, region, tracking, capture, granule_bytes, aliases, chunk_bytes, engine,
          versions_kept, over_provisioning, whole_chunks, read_only, version, compare,
          region_limit_bytes, region_address, log_limit_bytes, log_segment_bytes, verify_reports,
-         lazy_recovery, verify, on_damage, verify_bytes_per_second, confirm_versions, huge_pages,
-         allow_network_filesystem, on_event] = chosen;
+         strict, lazy_recovery, verify, on_damage, verify_bytes_per_second, confirm_versions,
+         huge_pages, allow_network_filesystem, on_event] = chosen;
   create = options.must_exist == 0;
   if (options.region != nullptr) region = options.region;
   tracking = enum_of<Tracking>(options.tracking);
@@ -134,6 +134,7 @@ Options options_of(const perdura_options* given, std::size_t bytes) {
   log_limit_bytes = options.log_limit_bytes;
   take(options.log_segment_bytes, log_segment_bytes);
   verify_reports = options.verify_reports != 0;
+  strict = options.strict != 0;
   lazy_recovery = options.no_lazy_recovery == 0;
   verify = enum_of<Verify>(options.verify);
   on_damage = enum_of<OnDamage>(options.on_damage);

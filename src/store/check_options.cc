@@ -67,6 +67,14 @@ Status check_options(const Options& options) {
     return invalid("on_damage is neither kEnd nor kThrow");
   if (options.verify_reports && !tracker->is_reported)
     return invalid("verify_reports needs a tracker of reported stores");
+  if (options.strict) {
+    if (options.verify_reports)
+      return invalid("strict and verify_reports watch the same pages; choose one of the two");
+    if (options.aliases != 0) return invalid("strict watches a region without aliases");
+    if (tracker->by_access)
+      return invalid("strict closes pages to the program, which '" + std::string(tracker->name) +
+                     "' opens; choose another tracker, or kAutomatic");
+  }
   const EngineKind* const kind = find_engine_kind(options.engine);
   if (kind == nullptr) return invalid("engine is none of the engines");
   return kind->check_options(options);

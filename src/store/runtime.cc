@@ -6,6 +6,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
+
+#include <fmt/format.h>
 
 #include "base/assert.hpp"
 #include "base/clock.hpp"
@@ -67,6 +70,7 @@ Failure of_tracker(const std::string& store, const track::Kind& kind, Failure fa
 Options as_meant(Options options) {
   options.read_only = options.read_only || options.version != 0;
   options.create = options.create && !options.read_only;
+  options.lazy_recovery = options.lazy_recovery && !options.strict;  // watch_operations()
   return options;
 }
 
@@ -90,6 +94,10 @@ Result<std::unique_ptr<Runtime>> Runtime::open(std::string_view uri, const Optio
 Result<std::unique_ptr<Runtime>> Runtime::try_open(std::string_view uri, const Options& options,
                                                    const InternalOptions& internal) {
   PERDURA_TRY(store::check_options(options));
+  if (options.strict && internal.guest != nullptr)
+    return Failure{Code::kInvalidArgument,
+                   "strict is of stores: a container's points stop whoever works on its objects; "
+                   "open it without"};
   std::unique_ptr<Runtime> runtime(new Runtime(as_meant(options), internal));
   runtime->process_generation_ = process_generation();
   PERDURA_TRY(runtime->open_volume(uri));
@@ -98,6 +106,7 @@ Result<std::unique_ptr<Runtime>> Runtime::try_open(std::string_view uri, const O
   PERDURA_TRY(runtime->start());
   runtime->recovery_ns_ = now_ns() - begin;
   PERDURA_TRY(runtime->open_heap());
+  PERDURA_TRY(runtime->watch_operations());
   store::add_open_store(*runtime);
   runtime->publish_statistics(uri);
   runtime->is_open_.store(true, std::memory_order_release);
@@ -355,12 +364,18 @@ Status Runtime::choose_tracker() {
   std::string refused;
   for (const track::Kind& each : track::page_trackers()) {
     if (options_.capture == Capture::kBackground && !each.sees_first) continue;
+    if (options_.strict && each.by_access) continue;
     status = make_tracker(each);
     if (status) break;
     if (status.failure().code != Code::kUnsupported)
       return of_tracker(name(), each, status.failure());
     if (refused.empty()) refused = status.failure().message;
   }
+  if (!status && options_.strict)
+    return Failure{status.failure().code,
+                   "a strict '" + name() + "' needs a tracker other than 'protect', and " +
+                       status.failure().message +
+                       "; open it without strict, or report stores (Tracking::kReported)"};
   if (status && !refused.empty()) tell_other_tracker(events_, name(), tracker_->kind(), refused);
   return status;
 }
@@ -378,11 +393,13 @@ Status Runtime::make_tracker(const track::Kind& kind) {
   tracker_.reset();
   PERDURA_ASSIGN(tracker_, kind.make({*mutators_, base, bytes, memory, options_.granule_bytes,
                                       options_.chunk_bytes}));
-  if (kind.is_reported && options_.huge_pages) region_->use_huge_pages();
+  if (kind.is_reported && options_.huge_pages && !options_.strict) region_->use_huge_pages();
   if (aliased) PERDURA_TRY(scatter());
-  return region_->on_backed([this](std::byte* address, u64 length, bool anonymous) {
+  return region_->on_backed([this](std::byte* address, u64 length, bool anonymous) -> Status {
     const track::Part part{address, length, anonymous};
-    return tracker_->backed({&part, 1});
+    PERDURA_TRY(tracker_->backed({&part, 1}));
+    if (operation_watch_) operation_watch_->watch(address, length);
+    return {};
   });
 }
 
@@ -535,6 +552,37 @@ Status Runtime::relocate() {
                                      reinterpret_cast<std::uintptr_t>(region_->base()));
 }
 
+// What is closed until it was loaded would be opened too early: all is loaded before. What is
+// verified before it is used (Verify::kBeforeUse) is touched for that.
+Status Runtime::watch_operations() {
+  if (!options_.strict || read_only()) return {};
+  const auto home = region_->home();
+  if (const track::ClosedParts* const closed = storage_->closed()) {
+    for (const format::Extent& extent : home->extents())
+      for (u64 at = 0; at < extent.length; at += kPageBytes)
+        (void)*static_cast<volatile std::byte*>(region_->base() + extent.region_offset + at);
+    while (!closed->done()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  PERDURA_ASSIGN(operation_watch_,
+                 store::OperationWatch::create(*mutators_, region_->base(), region_->limit()));
+  for (const format::Extent& extent : home->extents())
+    operation_watch_->watch(region_->base() + extent.region_offset, extent.length);
+  return {};
+}
+
+// Finding out where it was takes a program of its own for each, so no handler does it.
+void Runtime::tell_outside_stores() {
+  if (!operation_watch_) return;
+  for (const store::OperationWatch::Store& each : operation_watch_->take())
+    events_.tell(
+        EventKind::kOutsideOperation, Code::kMisuse,
+        fmt::format("a store to '{}' at {} outside of operations, by {}: a checkpoint may "
+                    "fall before or behind it; make it part of an operation "
+                    "(docs/api.md, \"Threads\")",
+                    name(), static_cast<const void*>(each.address), store::describe(each.place)),
+        Events::Line::kAlways);
+}
+
 // --- use ---------------------------------------------------------------------------------------
 
 Runtime::~Runtime() {
@@ -556,6 +604,7 @@ Runtime::~Runtime() {
 void Runtime::tick() {
   if (!is_open_.load(std::memory_order_acquire)) return;
   events_.deliver();
+  tell_outside_stores();
   if (published_) published_->write(statistics());
 }
 
@@ -652,6 +701,7 @@ Status Runtime::close() {
 
 Status Runtime::try_close() {
   PERDURA_TRY(require_outside_operation("close"));
+  tell_outside_stores();
   checkpointer_->every(std::chrono::milliseconds{0});
   if (read_only()) {
     const Status ended = checkpointer_->finish(false);

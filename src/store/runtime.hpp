@@ -18,6 +18,7 @@
 #include "region/region.hpp"
 #include "region/volume.hpp"
 #include "store/extensions.hpp"
+#include "store/operation_watch.hpp"
 #include "store/published.hpp"
 #include "store/recovery.hpp"
 #include "store/report_verifier.hpp"
@@ -142,6 +143,8 @@ class Runtime {
   Result<size_t> repeat_in_groups();
   Status free_transactions();
   Status relocate();
+  Status watch_operations();
+  void tell_outside_stores();
   void tick();
   void publish_statistics(std::string_view uri);
 
@@ -168,6 +171,7 @@ class Runtime {
   std::unique_ptr<track::Tracker> tracker_;
   track::Scatter* scatter_ = nullptr;
   std::unique_ptr<store::ReportVerifier> verifier_;
+  std::unique_ptr<store::OperationWatch> operation_watch_;
   std::unique_ptr<heap::Heap> heap_;
   std::unique_ptr<commit::Engine> engine_;
   std::unique_ptr<commit::Snapshot> snapshot_;  ///< nullptr: it captures with mutators stopped

@@ -81,8 +81,8 @@ void* container_heap(Runtime& runtime) {
         Code::kUnsupported,
         "standard containers do not report what they store, and '" + runtime.name() +
             "' makes only reported stores durable; open it with a page tracker "
-            "(Tracking::kAutomatic), use structures of Field<T>, or compile the program with "
-            "perdura-clang (Tracking::kCompiled)");
+            "(Tracking::kAutomatic), use the containers of perdura::structures or structures of "
+            "Field<T>, or compile the program with perdura-clang (Tracking::kCompiled)");
   return heap_of(runtime);
 }
 

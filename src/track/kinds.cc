@@ -58,6 +58,7 @@ constexpr Kind kKinds[] = {
      .name = "protect",
      .is_reported = false,
      .sees_first = true,
+     .by_access = true,
      .lists_lines = false,
      .make = make_protected<Tracking::kProtect>},
     {.tracking = Tracking::kReported,

@@ -31,6 +31,8 @@ struct Kind {
   /// It learns of each store before it happens, unless the region has aliases: so a capture can run
   /// in the background.
   bool sees_first;
+  /// It takes the program's access to pages away by mprotect itself: nobody else can.
+  bool by_access = false;
   bool lists_lines;  ///< the lines that changed are known one by one when the program stops
   /// kUnsupported where the system does not have it for this memory. nullptr: another one is
   /// chosen (kAutomatic).

@@ -150,7 +150,12 @@ bool Mutators::release(MutatorSlot& mutator) {
   const bool inside = mutator.depth.load(std::memory_order_relaxed) != 0;
   if (!inside && before_operation_) before_operation_();
   if (!inside && !try_enter(mutator)) return false;
+  // Also of a thread that has ended: meanwhile this one is in the operation of that mutator.
+  detail::ThreadEntry& entry = detail::thread_entries[key_.index];
+  const detail::ThreadEntry own = std::exchange(entry, {key_.id, &mutator});
   if (on_exit_ != nullptr) on_exit_(mutator);
+  entry = own;
+  if (leave_watch_ != nullptr) leave_watch_->on_leave();
   mutator.depth.store(0, std::memory_order_release);
   mutator.use.store(MutatorSlot::Use::kFree, std::memory_order_release);
   return true;
@@ -233,7 +238,14 @@ Result<detail::Mutator*> Mutators::try_register_thread() {
 
 // Flags that let operations through; any of them leads to enter_slow.
 u32 Mutators::open_flags() const {
-  return asymmetric_fences() && !before_operation_ ? 0 : detail::Mutator::kFence;
+  const u32 watched = leave_watch_ != nullptr ? detail::Mutator::kWatched : 0;
+  return watched | (asymmetric_fences() && !before_operation_ ? 0 : detail::Mutator::kFence);
+}
+
+void Mutators::watch_leaves(LeaveWatch* watch) {
+  std::lock_guard lock(mutex_);
+  leave_watch_ = watch;
+  set_closed(open_flags());
 }
 
 void Mutators::before_operations(std::function<void()> call) {
@@ -399,6 +411,7 @@ Mutators::Helpers::~Helpers() {
 
 namespace perdura::detail {
 
+using track::LeaveWatch;
 using track::Mutators;
 using track::MutatorSlot;
 
@@ -436,6 +449,11 @@ void enter_slow(Mutator& mutator) noexcept {
     mutators.wait_ns_.fetch_add(now_ns() - begin_ns, std::memory_order_relaxed);
   }
   errno = saved_errno;
+}
+
+void leave_slow(Mutator& mutator) noexcept {
+  LeaveWatch* const watch = static_cast<Mutators*>(mutator.registry)->leave_watch_;
+  if (watch != nullptr && mutator.depth.load(std::memory_order_relaxed) == 1) watch->on_leave();
 }
 
 void report_slow(Mutator& mutator, const void* address, std::size_t length) noexcept {

@@ -64,6 +64,14 @@ class ReportSink {
   virtual void report(MutatorSlot& mutator, const void* address, u64 length) noexcept = 0;
 };
 
+/// Is told of the ends of operations.
+class LeaveWatch {
+ public:
+  virtual ~LeaveWatch() = default;
+  /// The thread is about to leave its outermost one. By any thread, several at once.
+  virtual void on_leave() noexcept = 0;
+};
+
 /// Work that stopped mutators do instead of waiting.
 class SharedWork {
  public:
@@ -128,6 +136,10 @@ class Mutators {
   /// Before the first thread registers: who takes reports; nullptr when nobody needs any.
   void set_sink(ReportSink* sink) { sink_ = sink; }
 
+  /// While no other thread uses the store: who is told from now on when an operation ends. Each one
+  /// takes longer then.
+  void watch_leaves(LeaveWatch* watch);
+
   /// For tests, while no other thread uses the store: from now on `call` runs in each thread that
   /// is about to begin an outermost operation, outside of it.
   void before_operations(std::function<void()> call);
@@ -150,6 +162,7 @@ class Mutators {
 
  private:
   friend void detail::enter_slow(detail::Mutator&) noexcept;
+  friend void detail::leave_slow(detail::Mutator&) noexcept;
   friend void detail::report_slow(detail::Mutator&, const void*, std::size_t) noexcept;
 
   static constexpr u64 kHelpersMax = 7;
@@ -186,6 +199,7 @@ class Mutators {
   u64 process_generation_ = 0;
   OnExit on_exit_ = nullptr;
   ReportSink* sink_ = nullptr;
+  LeaveWatch* leave_watch_ = nullptr;
   std::function<void()> before_operation_;
   std::atomic<u32> stop_{0};  ///< 1 while mutators stand still, 2 when there is work to share
   std::atomic<u32> told_{0};  ///< changes behind stop_, for those who sleep: they look again

@@ -3,10 +3,11 @@
 #
 # Proves that Perdura can be used from outside: installs BUILD_DIR to a temporary prefix, which is
 # not the one it was configured for, then builds and runs a program through each of find_package, also
-# of a project in C alone, pkg-config and (in a whole campaign) add_subdirectory; one inside a shared
-# object that is loaded while a program runs; one with transactions that GCC compiles; one under
-# Valgrind; and another one on the heap of the preload library. A guest's host is configured, and must
-# be as before. A whole campaign also builds, installs and uses the shared library.
+# of a project in C alone, pkg-config and (in a whole campaign) add_subdirectory; the documents'
+# example of a test; one inside a shared object that is loaded while a program runs; one with
+# transactions that GCC compiles; one under Valgrind; and another one on the heap of the preload
+# library. A guest's host is configured, and must be as before. A whole campaign also builds,
+# installs and uses the shared library.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -28,6 +29,16 @@ build_with_cmake() {  # NAME [OPTION…]
 echo "== find_package"
 build_with_cmake find_package -DCMAKE_PREFIX_PATH="$prefix"
 "$work/find_package/program" "$work/find_package.pd"
+
+# Not beside a shared library.
+if [[ -e $prefix/include/perdura/testing.hpp ]]; then
+  echo "== testing"
+  mkdir "$work/example"
+  awk '/^```cpp$/ {inside = 1; next} /^```$/ && inside {exit} inside' \
+    "$here/../../docs/testing-your-code.md" >"$work/example/example.inc"
+  build_with_cmake testing -DCMAKE_PREFIX_PATH="$prefix" -DEXAMPLE_DIR="$work/example"
+  "$work/testing/program"
+fi
 
 echo "== pkg-config"
 mkdir "$work/pkg_config"

@@ -469,11 +469,12 @@ TEST(OptionsOfC, SayAllThatThoseOfCppDo) {
     ++*static_cast<int*>(user);
   };
   given.on_event_user = &told;
+  given.strict = 1;
   const Options options = detail::options_of(&given, sizeof given);
   const auto& [create, region, tracking, capture, granule_bytes, aliases, chunk_bytes, engine,
                versions_kept, over_provisioning, whole_chunks, read_only, version, compare,
                region_limit_bytes, region_address, log_limit_bytes, log_segment_bytes,
-               verify_reports, lazy_recovery, verify, on_damage, verify_bytes_per_second,
+               verify_reports, strict, lazy_recovery, verify, on_damage, verify_bytes_per_second,
                confirm_versions, huge_pages, allow_network_filesystem, on_event] = options;
   EXPECT_FALSE(create);
   EXPECT_EQ(region, "region");
@@ -493,7 +494,7 @@ TEST(OptionsOfC, SayAllThatThoseOfCppDo) {
   EXPECT_EQ(region_address, 2u);
   EXPECT_EQ(log_limit_bytes, 3u);
   EXPECT_EQ(log_segment_bytes, 9u);
-  EXPECT_TRUE(verify_reports);
+  EXPECT_TRUE(verify_reports && strict);
   EXPECT_FALSE(lazy_recovery);
   EXPECT_EQ(verify, Verify::kNever);
   EXPECT_EQ(on_damage, OnDamage::kThrow);

@@ -575,6 +575,10 @@ TEST_F(StoreTest, ContainersAreRefusedWhereOnlyReportedStoresCount) {
       vector<u64> numbers;
     };
     expect_error([&] { store.make<Around>(); }, Code::kUnsupported, sentence);
+    expect_error([&] { store.make<list<u64>>(); }, Code::kUnsupported, "perdura::structures");
+    expect_error([&] { const multimap<u64, u64> all{Allocator<u64>(store)}; }, Code::kUnsupported,
+                 sentence);
+    expect_error([&] { const deque<u64> all; }, Code::kUnsupported, sentence);
     EXPECT_EQ(store.audit().live_blocks, 3) << "the text, its root, and its members";
   }
 }
@@ -709,6 +713,28 @@ TEST_F(StoreTest, ATrackerThatIsTakenInsteadIsSaidOnce) {
     if (std::count(said.begin(), said.end(), '\n') != 1) return "said: " + said;
     for (const char* part : {"state.pd", "'protect'", "userfaultfd is refused", "EFAULT"})
       if (said.find(part) == said.npos) return "lacks " + std::string(part) + ": " + said;
+    return "";
+  });
+  EXPECT_EQ(child.wait(), "");
+}
+
+// It closes pages itself, as that tracker does.
+TEST_F(StoreTest, AStrictStoreTakesNoTrackerThatClosesPages) {
+  Child child([&]() -> std::string {
+    forbid_userfault();
+    Options strict = options();
+    strict.strict = true;
+    try {
+      Store::open(path(), strict);
+      return "was opened";
+    } catch (const Error& error) {
+      const std::string said = error.what();
+      if (error.code() != Code::kUnsupported) return "another code: " + said;
+      for (const char* part : {"userfaultfd is refused", "open it without strict", "kReported"})
+        if (said.find(part) == said.npos) return "lacks " + std::string(part) + ": " + said;
+    }
+    strict.tracking = Tracking::kReported;
+    Store::open(path(), strict).close();
     return "";
   });
   EXPECT_EQ(child.wait(), "");

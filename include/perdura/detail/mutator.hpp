@@ -15,11 +15,12 @@
 namespace perdura::detail {
 
 struct alignas(64) Mutator {
-  static constexpr std::uint32_t kStop = 1;   ///< operations wait
-  static constexpr std::uint32_t kFence = 2;  ///< no membarrier: this thread fences
+  static constexpr std::uint32_t kStop = 1;     ///< operations wait
+  static constexpr std::uint32_t kFence = 2;    ///< no membarrier: this thread fences
+  static constexpr std::uint32_t kWatched = 4;  ///< the ends of operations are told (leave_slow)
 
   std::atomic<std::uint32_t> depth{0};   ///< nesting of operations; written by the owner alone
-  std::atomic<std::uint32_t> closed{0};  ///< kStop, kFence; written by the checkpointer
+  std::atomic<std::uint32_t> closed{0};  ///< of these; written by the checkpointer
   std::uint64_t* cursor = nullptr;       ///< next free entry of the report buffer
   /// Reports are appended below it and take the slow path from here on: the end of the buffer, or
   /// nullptr while there is more to do than to append. Written by the owner, or while it is
@@ -92,6 +93,7 @@ constexpr unsigned kReportLengthShift = 48;
 constexpr std::size_t kReportLengthMax = 0xffff;
 
 void enter_slow(Mutator& mutator) noexcept;
+void leave_slow(Mutator& mutator) noexcept;
 void report_slow(Mutator& mutator, const void* address, std::size_t length) noexcept;
 
 /// Outside of operations.
@@ -114,6 +116,8 @@ inline void enter(Mutator& mutator) noexcept {
 }
 
 inline void leave(Mutator& mutator) noexcept {
+  if ((mutator.closed.load(std::memory_order_relaxed) & Mutator::kWatched) != 0) [[unlikely]]
+    leave_slow(mutator);
   mutator.depth.store(mutator.depth.load(std::memory_order_relaxed) - 1, std::memory_order_release);
 }
 

@@ -46,6 +46,7 @@ struct TableSlot<Key, Nothing> {
 template <class Key, class Value, class Hash, class Equal>
 class HashTable {
   static_assert(Storable<Key> && Storable<Value>, PERDURA_STORABLE_SENTENCE);
+  static_assert(kMayHold<Key> && kMayHold<Value>);
 
  public:
   using Slot = TableSlot<Key, Value>;

@@ -72,6 +72,7 @@ inline constexpr std::size_t kValueBytes<Nothing> = 0;
 template <class Key, class Value, class Compare>
 class OrderedTree {
   static_assert(Storable<Key> && Storable<Value>, PERDURA_STORABLE_SENTENCE);
+  static_assert(kMayHold<Key> && kMayHold<Value>);
   static constexpr bool kHasValues = !std::is_same_v<Value, Nothing>;
 
  public:

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <perdura/detail/step.hpp>
+#include <perdura/durable.hpp>
 
 namespace perdura {
 
@@ -30,6 +31,14 @@ concept Storable = Plain<T> || kReportsItself<T>;
   "perdura::kReportsItself"
 
 }  // namespace perdura
+
+namespace perdura::structures::detail {
+
+/// True, unless it does not compile, with a sentence that says why.
+template <class T>
+inline constexpr bool kMayHold = (perdura::detail::require_durable<T>(), true);
+
+}  // namespace perdura::structures::detail
 
 namespace perdura::structures {
 

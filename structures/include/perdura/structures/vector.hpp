@@ -34,6 +34,7 @@ namespace perdura::structures {
 template <class T>
 class vector {
   static_assert(Storable<T>, PERDURA_STORABLE_SENTENCE);
+  static_assert(detail::kMayHold<T>);
   using Look = perdura::detail::Look;
   using Step = perdura::detail::Step;
 
