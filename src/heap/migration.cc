@@ -119,16 +119,12 @@ Result<u64> Migration::run(std::span<const Conversion> conversions) {
     PERDURA_TRY(require_holders());
     PERDURA_TRY(prepare_names());
     PERDURA_TRY(make_objects());
-    for (const Type& type : types_)
-      if (const TypeDescription* const members = type.conversion->now_members; members != nullptr)
-        for_each_class(*members, [this](const TypeDescription& each) {
-          new_members_.push_back(members_entry(each));
-        });
-    pointees_.emplace(heap_.types().layouts(), new_members_);
-    PERDURA_TRY(mend(true));
-    // From here on nothing can fail.
-    PERDURA_TRY(mend(false));
-    PERDURA_TRY(mend_roots());
+    PERDURA_TRY(find_words());
+    PERDURA_TRY(find_roots());
+    // From here on nothing can fail, nor needs memory.
+    mend_words();
+    for (const Root& root : roots_)
+      PERDURA_TRY(heap_.roots().set(mutator_, root.name, root.object, root.fingerprint));
     for (const Renamed& each : renamed_)
       heap_.types().exchange_names(mutator_, each.former, each.now);
     heap_.forget_types();
@@ -381,16 +377,15 @@ Result<u64> Migration::place_now(const Moved& moved, u64 offset, const Place& fr
 
 // --- pointers ------------------------------------------------------------------------------------
 
-Status Migration::mend_word(u64* word, bool maybe, bool check, const Place& place_of_word) {
+// What a pointer is to be, if it leads to an object that is converted.
+Status Migration::find_word(u64* word, bool maybe, const Place& place_of_word) {
   const Moved* const moved = moved_at(*word);
   if (moved == nullptr) return {};
   Result<u64> place =
       place_now(*moved, *word - reinterpret_cast<std::uintptr_t>(moved->was), place_of_word);
   if (!place && maybe) return {};  // it may be none
   if (!place) return std::move(place).failure();
-  if (check) return {};
-  detail::report(mutator_, word, sizeof *word);
-  *word = reinterpret_cast<std::uintptr_t>(moved->now) + *place;
+  words_.push_back({word, reinterpret_cast<std::uintptr_t>(moved->now) + *place});
   return {};
 }
 
@@ -402,8 +397,14 @@ const std::string& Migration::type_name_now(u16 tag, const Layout& layout) const
   return layout.name;
 }
 
-// In all blocks but those that go. With `check` nothing is changed.
-Status Migration::mend(bool check) {
+// In all blocks but those that go.
+Status Migration::find_words() {
+  for (const Type& type : types_)
+    if (const TypeDescription* const members = type.conversion->now_members; members != nullptr)
+      for_each_class(*members, [this](const TypeDescription& each) {
+        new_members_.push_back(members_entry(each));
+      });
+  pointees_.emplace(heap_.types().layouts(), new_members_);
   const Layouts layouts(heap_.types().layouts());
   Status status;
   heap_.blocks().for_each_block([&](const std::byte* place, u64 bytes, u16 tag) {
@@ -417,25 +418,14 @@ Status Migration::mend(bool check) {
           if (!status) return;
           const u64 offset = static_cast<u64>(reinterpret_cast<const std::byte*>(word) - place);
           const bool in_array = (tag & 1) != 0 && offset >= layout->size;
-          status =
-              mend_word(word, maybe, check, {in_array ? nullptr : &type, offset % layout->size});
+          status = find_word(word, maybe, {in_array ? nullptr : &type, offset % layout->size});
         });
   });
-  if (!status || !check) return status;
-  for (const Roots::Root& root : heap_.roots().all()) {
-    const auto address = reinterpret_cast<std::uintptr_t>(root.object);
-    const Moved* const moved = moved_at(address);
-    if (moved == nullptr) continue;
-    if (Result<u64> place =
-            place_now(*moved, address - reinterpret_cast<std::uintptr_t>(moved->was), {});
-        !place)
-      return std::move(place).failure();
-  }
-  return {};
+  return status;
 }
 
 // A root's type is compared again when it is found.
-Status Migration::mend_roots() {
+Status Migration::find_roots() {
   for (const Roots::Root& root : heap_.roots().all()) {
     const auto address = reinterpret_cast<std::uintptr_t>(root.object);
     const Moved* const moved = moved_at(address);
@@ -443,11 +433,17 @@ Status Migration::mend_roots() {
     const u64 offset = address - reinterpret_cast<std::uintptr_t>(moved->was);
     PERDURA_ASSIGN(const u64 place, place_now(*moved, offset, {}));
     const bool is_object = offset == 0 && root.fingerprint != 0;
-    PERDURA_TRY(heap_.roots().set(
-        mutator_, root.name, moved->now + place,
-        is_object ? moved->type->conversion->root_fingerprint : root.fingerprint));
+    roots_.push_back({root.name, moved->now + place,
+                      is_object ? moved->type->conversion->root_fingerprint : root.fingerprint});
   }
   return {};
+}
+
+void Migration::mend_words() noexcept {
+  for (const Word& word : words_) {
+    detail::report(mutator_, word.place, sizeof *word.place);
+    *word.place = word.value;
+  }
 }
 
 }  // namespace perdura::heap

@@ -47,6 +47,17 @@ class Migration {
     const std::string* type = nullptr;
     u64 offset = 0;
   };
+  /// A pointer, and what it is to be.
+  struct Word {
+    u64* place;
+    u64 value;
+  };
+  /// A root, and what it is to be.
+  struct Root {
+    std::string name;
+    std::byte* object;
+    u64 fingerprint;
+  };
   /// An entry of the list that gets another's name.
   struct Renamed {
     u32 former;
@@ -59,11 +70,12 @@ class Migration {
   Status require_holders() const;
   Status prepare_names();
   Status make_objects();
-  Status mend(bool check);
-  Status mend_word(u64* word, bool maybe, bool check, const Place& place_of_word);
+  Status find_words();
+  Status find_word(u64* word, bool maybe, const Place& place_of_word);
+  Status find_roots();
+  void mend_words() noexcept;
   Result<u64> place_now(const Moved& moved, u64 offset, const Place& from) const;
   const std::string& type_name_now(u16 tag, const Layout& layout) const;
-  Status mend_roots();
   const Moved* moved_at(u64 address) const;
   bool converts(std::string_view class_name) const;
 
@@ -75,6 +87,8 @@ class Migration {
   std::vector<Layout> new_members_;  ///< entries of all classes of the new layouts
   std::optional<Pointees> pointees_;
   std::vector<Moved> moved_;  ///< by address
+  std::vector<Word> words_;
+  std::vector<Root> roots_;
   bool done_ = false;
 };
 
