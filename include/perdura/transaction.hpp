@@ -100,7 +100,7 @@ class Transaction {
   template <class T, class... Args>
   T* make(Args&&... args) {
     void* block;
-    if constexpr (HasTypeRecord<T>) block = allocate(TypeRecord<T>::value);
+    if constexpr (detail::Recorded<T>) block = allocate(detail::record_of<T>());
     else block = allocate(sizeof(T), alignof(T));
     try {
       return ::new (block) T{std::forward<Args>(args)...};

@@ -698,6 +698,20 @@ TEST_P(Evolution, OfSeveralFormerLayoutsTheStoresOneIsConverted) {
   expect_converted(v2::Account2{7});
 }
 
+TEST_P(Evolution, ObjectsThatTransactionsMakeAreConverted) {
+  Store store = open();
+  v1::Account2* account = nullptr;
+  perdura::atomically(store, [&](perdura::Transaction& tx) {
+    account = tx.make<v1::Account2>();
+    tx.write(account->cents, std::int64_t{7});
+  });
+  store.set_root("account", account);
+  EXPECT_EQ((store.evolve<v1::Account2, now::Account2>()), 1u);
+  const auto* const now = static_cast<now::Account2*>(store.get_root("account"));
+  EXPECT_EQ(now->cents, 7);
+  EXPECT_EQ(now->limit, 1000);
+}
+
 // Of classes whose members are not known a store knows the size, and of these it is the same.
 TEST_P(Evolution, LayoutsThatTheStoreDoesNotTellApartAreRefused) {
   Store store = open();
