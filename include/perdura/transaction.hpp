@@ -94,9 +94,10 @@ class Transaction {
   void* allocate(const perdura_type& type, std::size_t count = 1);
   /// It is gone when the transaction ends.
   void deallocate(void* block);
-  /// A new object. What its constructor allocates from the store, such as a container's elements,
-  /// is part of the transaction as well, and so it is where the body changes the new object
-  /// afterwards.
+  /// A new object, which is typed if T has a record, by PERDURA_TYPE or by its members: of each
+  /// type the first one takes a checkpoint. What its constructor allocates from the store, such as
+  /// a container's elements, is part of the transaction as well, and so it is where the body
+  /// changes the new object afterwards.
   template <class T, class... Args>
   T* make(Args&&... args) {
     void* block;
