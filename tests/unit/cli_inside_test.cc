@@ -408,6 +408,8 @@ TEST_P(CliInside, CompactSaysWhatItGivesBack) {
   ASSERT_EQ(done.exit_code, 0) << done.err;
   EXPECT_EQ(done.out.rfind("given back: ", 0), 0u) << done.out;
   EXPECT_EQ(fs::file_size(path()), dry.json()["bytes_after"]);
+  const std::string again = run("compact '" + uri() + "'").out;
+  EXPECT_EQ(again.rfind("given back: 0 B at the end; ", 0), 0u) << again;
   EXPECT_EQ(run("check '" + uri() + "'").exit_code, 0);
   EXPECT_EQ(run("compact '" + folder_.path("nothing") + "'").exit_code, 2);
   Store store = Store::open(uri(), options());
