@@ -18,9 +18,11 @@ namespace {
 using store::Compaction;
 
 void print_compaction(const Compaction& done, bool dry_run) {
-  fmt::print("{} {} at the end and {} in gaps; {} of the store's space were ended logs\n",
+  // Gaps may have taken none before.
+  fmt::print("{} {} at the end; {} of gaps {} no space; {} of the store's space were ended logs\n",
              dry_run ? "would give back:" : "given back:", bytes_text(done.end_bytes),
-             bytes_text(done.gap_bytes), bytes_text(done.log_bytes));
+             bytes_text(done.gap_bytes), dry_run ? "would take" : "take",
+             bytes_text(done.log_bytes));
   fmt::print("length: {}, was {}\n", bytes_text(done.bytes_after), bytes_text(done.bytes_before));
   fmt::print("takes up {}{}, was {}\n", dry_run ? "at most " : "", bytes_text(done.occupied_after),
              bytes_text(done.occupied_before));

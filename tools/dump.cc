@@ -22,6 +22,7 @@
 
 #include "base/assert.hpp"
 #include "commands.hpp"
+#include "heap/members.hpp"
 #include "json.hpp"
 #include "progress.hpp"
 #include "store/look_inside.hpp"
@@ -253,7 +254,7 @@ class Dump {
   void print(const HeapView::Object& object, u64 depth) {
     printer_.open('{');
     field("at", at_text(object.offset));
-    if (object.type != nullptr) field("type", object.type->name);
+    if (object.type != nullptr) field("type", heap::readable_name(object.type->name));
     field("bytes", object.bytes);
     if (sight_.is_damaged(object)) print_damage(object);
     else if (object.type == nullptr) print_untyped(object);

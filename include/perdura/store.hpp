@@ -225,19 +225,22 @@ class Store {
   /// Types that have a type with another layout as a member are converted in the same call, with
   /// the function that takes conversions. No other thread may use the store meanwhile. On failure,
   /// and where a function throws, the store is as it was. Throws kTypeMismatch where it has neither
-  /// layout, kInvalidArgument where blocks have no type or a pointer leads to what the new type has
-  /// no place for, kNoSpace, kUnsupported with aliases, kMisuse in a transaction.
+  /// layout, kInvalidArgument where it does not tell them apart or a pointer leads to what the new
+  /// type has no place for, kAddressTaken where blocks have no type, kNoSpace, kUnsupported with
+  /// aliases, kMisuse in a transaction.
   template <class Old, class New, class Function>
   std::uint64_t migrate(Function&& function) {
     return migrate(conversion<Old, New>(function));
   }
   /// The same of members that have the same names: numbers are converted, arrays get longer, and
-  /// members that are new are as the type makes them.
+  /// members that are new are as the type makes them. Throws kInvalidArgument where the new type of
+  /// a number has no such value.
   template <class Old, class New>
   std::uint64_t evolve() {
     return migrate(conversion<Old, New>());
   }
-  /// Of several types at once: migrate(conversion<Old, New>(function), conversion<A, B>()).
+  /// Of several types at once: migrate(conversion<Old, New>(function), conversion<A, B>()). Of
+  /// several conversions to one type that of the layout which the store has.
   template <std::same_as<Conversion>... Conversions>
   std::uint64_t migrate(const Conversion& first, const Conversions&... others) {
     const Conversion all[] = {first, others...};

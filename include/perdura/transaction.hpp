@@ -94,14 +94,15 @@ class Transaction {
   void* allocate(const perdura_type& type, std::size_t count = 1);
   /// It is gone when the transaction ends.
   void deallocate(void* block);
-  /// A new object. What its constructor allocates from the store, such as a container's elements,
-  /// is part of the transaction as well, and so it is where the body changes the new object
-  /// afterwards.
+  /// A new object, which is typed if T has a record, by PERDURA_TYPE or by its members: of each
+  /// type the first one takes a checkpoint. What its constructor allocates from the store, such as
+  /// a container's elements, is part of the transaction as well, and so it is where the body
+  /// changes the new object afterwards.
   template <class T, class... Args>
   T* make(Args&&... args) {
     perdura::detail::require_durable<T>();
     void* block;
-    if constexpr (HasTypeRecord<T>) block = allocate(TypeRecord<T>::value);
+    if constexpr (detail::Recorded<T>) block = allocate(detail::record_of<T>());
     else block = allocate(sizeof(T), alignof(T));
     try {
       return ::new (block) T{std::forward<Args>(args)...};

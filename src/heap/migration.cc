@@ -1,6 +1,8 @@
 #include "heap/migration.hpp"
 
 #include <algorithm>
+#include <cstring>
+#include <optional>
 #include <unordered_set>
 
 #include <fmt/format.h>
@@ -24,6 +26,77 @@ Result<Layout> former_layout(const Conversion& conversion) {
   return layout;
 }
 
+/// visit(type, place) of what objects of the former layout begin with: the first member, and its
+/// first one; where that is in one of the new layout, if it has that.
+template <class Visit>
+void for_each_beginning(const TypeDescription& former, const TypeDescription& now,
+                        const Visit& visit) {
+  const TypeDescription* was = &former;
+  const TypeDescription* is = &now;
+  u64 place = 0;
+  while (was->count != 0 || !was->members.empty()) {
+    if (was->count != 0) {
+      was = &was->contained.front()();
+      is = is != nullptr && is->count != 0 ? &is->contained.front()() : nullptr;
+    } else {
+      const MemberDescription& first = was->members.front();
+      const MemberDescription* same = nullptr;
+      if (is != nullptr)
+        for (const MemberDescription& each : is->members)
+          if (each.name == first.name) same = &each;
+      was = &first.type();
+      is = same != nullptr ? &same->type() : nullptr;
+      if (same != nullptr) place += same->offset;
+    }
+    visit(*was, is != nullptr ? std::optional(place) : std::nullopt);
+  }
+}
+
+/// Whether something that objects begin with lies elsewhere in those of the new layout.
+bool begin_elsewhere(const TypeDescription& former, const TypeDescription& now) {
+  bool elsewhere = false;
+  for_each_beginning(former, now, [&](const TypeDescription&, std::optional<u64> place) {
+    elsewhere = elsewhere || place != std::optional<u64>(0);
+  });
+  return elsewhere;
+}
+
+/// Where in an object of the new layout that is which was at an offset of the former one, in its
+/// members and theirs. Where several begin it is what `pointee` names, or the largest.
+std::optional<u64> place_in(const TypeDescription& former, const TypeDescription& now, u64 offset,
+                            std::string_view pointee) {
+  if (offset == 0) {
+    std::optional<u64> result = 0;
+    bool found = former.name == pointee;
+    for_each_beginning(former, now, [&](const TypeDescription& was, std::optional<u64> place) {
+      if (!found && !was.name.empty() && was.name == pointee) {
+        result = place;
+        found = true;
+      }
+    });
+    return result;
+  }
+  if (former.count != 0 && now.count != 0) {
+    const TypeDescription& was = former.contained.front()();
+    const TypeDescription& is = now.contained.front()();
+    const u64 index = offset / was.size;
+    if (index >= now.count) return {};
+    const std::optional<u64> within = place_in(was, is, offset % was.size, pointee);
+    return within ? std::optional(index * is.size + *within) : std::nullopt;
+  }
+  for (const MemberDescription& was : former.members)
+    for (const MemberDescription& is : now.members)
+      if (was.name == is.name && offset >= was.offset && offset - was.offset < was.type().size) {
+        const std::optional<u64> within =
+            place_in(was.type(), is.type(), offset - was.offset, pointee);
+        return within ? std::optional(is.offset + *within) : std::nullopt;
+      }
+  // What they are made of is not known, and not known to have changed.
+  const bool is_whole = former.members.empty() && now.members.empty() && former.name == now.name &&
+                        std::ranges::equal(former.contained, now.contained);
+  return is_whole && offset < now.size ? std::optional(offset) : std::nullopt;
+}
+
 }  // namespace
 
 // Without success: what was made of the new layouts goes.
@@ -40,16 +113,18 @@ Result<u64> Migration::run(std::span<const Conversion> conversions) {
                                              "' cannot be converted, since it has aliases; copy "
                                              "them to a store without"};
     PERDURA_TRY(heap_.load_typed());
-    for (const Conversion& conversion : conversions) PERDURA_TRY(look_at(conversion));
+    for (size_t i = 0; i < conversions.size(); ++i) PERDURA_TRY(choose(conversions, i));
     if (types_.empty()) return u64{0};
     PERDURA_TRY(heap_.require_types());
     PERDURA_TRY(require_holders());
     PERDURA_TRY(prepare_names());
     PERDURA_TRY(make_objects());
-    PERDURA_TRY(mend(true));
-    // From here on nothing can fail.
-    PERDURA_TRY(mend(false));
-    PERDURA_TRY(mend_roots());
+    PERDURA_TRY(find_words());
+    PERDURA_TRY(find_roots());
+    // From here on nothing can fail, nor needs memory.
+    mend_words();
+    for (const Root& root : roots_)
+      PERDURA_TRY(heap_.roots().set(mutator_, root.name, root.object, root.fingerprint));
     for (const Renamed& each : renamed_)
       heap_.types().exchange_names(mutator_, each.former, each.now);
     heap_.forget_types();
@@ -60,6 +135,24 @@ Result<u64> Migration::run(std::span<const Conversion> conversions) {
 }
 
 // --- which types --------------------------------------------------------------------------------
+
+// Of the conversions to one type, that of the layout which the store has: a program may know
+// several former ones. Of the first of these, for all.
+Status Migration::choose(std::span<const Conversion> conversions, size_t first) {
+  const auto has_this_name = [&](const Conversion& each) {
+    return std::strcmp(each.now->name, conversions[first].now->name) == 0;
+  };
+  if (std::any_of(conversions.begin(), conversions.begin() + first, has_this_name)) return {};
+  Status unfit;
+  for (const Conversion& each : conversions.subspan(first)) {
+    if (!has_this_name(each)) continue;
+    Status fits = look_at(each);
+    if (fits) return fits;
+    if (unfit) unfit = std::move(fits);
+    if (unfit.failure().code != Code::kTypeMismatch) break;
+  }
+  return unfit;
+}
 
 // A type is to be converted where the store has its former layout. Neither layout is kTypeMismatch.
 Status Migration::look_at(const Conversion& conversion) {
@@ -104,6 +197,14 @@ Status Migration::look_at(const Conversion& conversion) {
       if (stored == was.text && was.text != is.text) changed.push_back(std::move(is));
     }
   }
+  if (is_now && is_former && number != 0)
+    return Failure{
+        Code::kInvalidArgument,
+        fmt::format("'{}' of '{}' cannot be converted, since the store does not tell its former "
+                    "layout from the new one; in the store: {}; the former type has: {}; the new "
+                    "one: {}; give the new type another name and make its objects of the old ones",
+                    readable_name(now.name), heap_.blocks().store_name(), stored_text, former_text,
+                    now_text)};
   if (is_now) return {};
   if (!is_former)
     return Failure{
@@ -114,52 +215,67 @@ Status Migration::look_at(const Conversion& conversion) {
                     now_text)};
   entries_.insert(entries_.end(), std::make_move_iterator(changed.begin()),
                   std::make_move_iterator(changed.end()));
-  types_.push_back({&conversion, number, number, std::move(now)});
+  const bool begins_elsewhere =
+      conversion.now_members != nullptr &&
+      begin_elsewhere(*conversion.former_members, *conversion.now_members);
+  types_.push_back({&conversion, number, number, std::move(now), begins_elsewhere});
   return {};
 }
 
 bool Migration::converts(std::string_view class_name) const {
   return std::any_of(types_.begin(), types_.end(), [&](const Type& type) {
     return type.conversion->now_members != nullptr &&
-           type.conversion->now_members->name == class_name;
+           name_in_entries(type.conversion->now_members->name) == class_name;
   });
+}
+
+// The classes that have one whose layout changes among their members, at any depth: of each, by
+// its name, which one that is.
+std::unordered_map<std::string, std::string> Migration::find_holders() const {
+  struct Held {
+    std::string name;
+    std::string changed;
+  };
+  std::vector<Held> left;
+  for (const Layout& entry : entries_)
+    left.push_back({class_of_entry(entry), class_of_entry(entry)});
+  std::unordered_map<std::string, std::string> holders;
+  while (!left.empty()) {
+    const Held held = std::move(left.back());
+    left.pop_back();
+    for (const Layout& each : heap_.types().layouts())
+      if (is_members_entry(each) && has_member_of(each, held.name) &&
+          holders.emplace(class_of_entry(each), held.changed).second)
+        left.push_back({class_of_entry(each), held.changed});
+  }
+  return holders;
 }
 
 // Objects that have another one as a member, whose layout changes, are to be converted with it.
 Status Migration::require_holders() const {
-  std::unordered_set<u32> used;
-  heap_.blocks().for_each_block([&](const std::byte*, u64, u16 tag) { used.insert(tag / 2); });
-  const std::deque<Layout>& layouts = heap_.types().layouts();
-  const auto holds_changed = [&](const Layout& entry) -> const Layout* {
-    for (const Layout& changed : entries_)
-      if (entry.name != changed.name && has_member_of(entry, changed)) return &changed;
-    return nullptr;
+  // Records that PERDURA_TYPE makes have the names that programs write.
+  std::unordered_set<std::string> used;
+  std::unordered_set<u32> numbers;
+  heap_.blocks().for_each_block([&](const std::byte*, u64, u16 tag) { numbers.insert(tag / 2); });
+  for (const u32 number : numbers)
+    if (number != 0) used.insert(name_in_entries(heap_.types().layouts()[number - 1].name));
+  const auto is_left = [&](const std::string& name) {
+    return !converts(name) && (used.contains(name) || used.contains(written_name(name)));
   };
-  for (const Layout& entry : layouts) {
-    if (!is_members_entry(entry)) continue;
-    const std::string name = class_of_entry(entry);
-    if (converts(name)) continue;
-    // A type that the program does not convert, and that has objects.
-    PERDURA_ASSIGN(const u32 number, heap_.types().number_named(name));
-    if (number == 0 || !used.contains(number)) continue;
-    if (const Layout* const changed = holds_changed(entry); changed != nullptr)
+  for (const auto& [name, changed] : find_holders())
+    if (is_left(name))
       return Failure{
           Code::kInvalidArgument,
           fmt::format("objects of '{}' in '{}' have members of '{}', which gets another layout: "
                       "convert both in one call of Store::migrate",
-                      readable_name(name), heap_.blocks().store_name(),
-                      readable_name(class_of_entry(*changed)))};
-  }
+                      readable_name(name), heap_.blocks().store_name(), readable_name(changed))};
   // A type of which objects are left as they were.
-  for (const Layout& changed : entries_) {
-    const std::string name = class_of_entry(changed);
-    PERDURA_ASSIGN(const u32 number, heap_.types().number_named(name));
-    if (number != 0 && used.contains(number) && !converts(name))
+  for (const Layout& changed : entries_)
+    if (const std::string name = class_of_entry(changed); is_left(name))
       return Failure{Code::kInvalidArgument,
                      fmt::format("objects of '{}' in '{}' get another layout as well: convert them "
                                  "in the same call of Store::migrate",
                                  readable_name(name), heap_.blocks().store_name())};
-  }
   return {};
 }
 
@@ -239,18 +355,19 @@ const Migration::Moved* Migration::moved_at(u64 address) const {
 }
 
 // In the new block, of what was at an offset of the old one.
-Result<u64> Migration::place_now(const Moved& moved, u64 offset) const {
+Result<u64> Migration::place_now(const Moved& moved, u64 offset, const Place& from) const {
   const Conversion& conversion = *moved.type->conversion;
   const u64 index = offset / conversion.former->size;
   const u64 within = offset % conversion.former->size;
   const u64 object = index * conversion.now->size;
-  if (within == 0) return object;
-  if (conversion.now_members != nullptr)
-    for (const MemberDescription& was : conversion.former_members->members)
-      for (const MemberDescription& is : conversion.now_members->members)
-        if (was.name == is.name && within >= was.offset &&
-            within - was.offset < std::min(was.type().size, is.type().size))
-          return object + is.offset + (within - was.offset);
+  if (within == 0 && !moved.type->begins_elsewhere) return object;
+  if (conversion.now_members != nullptr) {
+    const std::string_view pointee =
+        from.type != nullptr ? pointees_->at(*from.type, from.offset) : std::string_view();
+    if (const auto place =
+            place_in(*conversion.former_members, *conversion.now_members, within, pointee))
+      return object + *place;
+  }
   return Failure{
       Code::kInvalidArgument,
       fmt::format("a pointer leads to byte {} of an object of '{}' in '{}', which is in "
@@ -260,20 +377,34 @@ Result<u64> Migration::place_now(const Moved& moved, u64 offset) const {
 
 // --- pointers ------------------------------------------------------------------------------------
 
-Status Migration::mend_word(u64* word, bool maybe, bool check) {
+// What a pointer is to be, if it leads to an object that is converted.
+Status Migration::find_word(u64* word, bool maybe, const Place& place_of_word) {
   const Moved* const moved = moved_at(*word);
   if (moved == nullptr) return {};
-  Result<u64> place = place_now(*moved, *word - reinterpret_cast<std::uintptr_t>(moved->was));
+  Result<u64> place =
+      place_now(*moved, *word - reinterpret_cast<std::uintptr_t>(moved->was), place_of_word);
   if (!place && maybe) return {};  // it may be none
   if (!place) return std::move(place).failure();
-  if (check) return {};
-  detail::report(mutator_, word, sizeof *word);
-  *word = reinterpret_cast<std::uintptr_t>(moved->now) + *place;
+  words_.push_back({word, reinterpret_cast<std::uintptr_t>(moved->now) + *place});
   return {};
 }
 
-// In all blocks but those that go. With `check` nothing is changed.
-Status Migration::mend(bool check) {
+// That of an object with this tag, under which the program knows it: a new layout has another name
+// in the list until all is done.
+const std::string& Migration::type_name_now(u16 tag, const Layout& layout) const {
+  for (const Type& type : types_)
+    if (type.number == tag / 2) return type.now.name;
+  return layout.name;
+}
+
+// In all blocks but those that go.
+Status Migration::find_words() {
+  for (const Type& type : types_)
+    if (const TypeDescription* const members = type.conversion->now_members; members != nullptr)
+      for_each_class(*members, [this](const TypeDescription& each) {
+        new_members_.push_back(members_entry(each));
+      });
+  pointees_.emplace(heap_.types().layouts(), new_members_);
   const Layouts layouts(heap_.types().layouts());
   Status status;
   heap_.blocks().for_each_block([&](const std::byte* place, u64 bytes, u16 tag) {
@@ -281,39 +412,38 @@ Status Migration::mend(bool check) {
     if (!status || layout == nullptr || !layout->has_pointers()) return;
     const Moved* const moved = moved_at(reinterpret_cast<std::uintptr_t>(place));
     if (moved != nullptr && moved->was == place) return;
-    layout->for_each_pointer(const_cast<std::byte*>(place), bytes, (tag & 1) != 0,
-                             [&](u64* word, bool maybe) {
-                               if (!status) return;
-                               status = mend_word(word, maybe, check);
-                             });
+    const std::string& type = type_name_now(tag, *layout);
+    layout->for_each_pointer(
+        const_cast<std::byte*>(place), bytes, (tag & 1) != 0, [&](u64* word, bool maybe) {
+          if (!status) return;
+          const u64 offset = static_cast<u64>(reinterpret_cast<const std::byte*>(word) - place);
+          const bool in_array = (tag & 1) != 0 && offset >= layout->size;
+          status = find_word(word, maybe, {in_array ? nullptr : &type, offset % layout->size});
+        });
   });
-  if (!status || !check) return status;
-  for (const Roots::Root& root : heap_.roots().all()) {
-    const auto address = reinterpret_cast<std::uintptr_t>(root.object);
-    const Moved* const moved = moved_at(address);
-    if (moved == nullptr) continue;
-    if (Result<u64> place =
-            place_now(*moved, address - reinterpret_cast<std::uintptr_t>(moved->was));
-        !place)
-      return std::move(place).failure();
-  }
-  return {};
+  return status;
 }
 
 // A root's type is compared again when it is found.
-Status Migration::mend_roots() {
+Status Migration::find_roots() {
   for (const Roots::Root& root : heap_.roots().all()) {
     const auto address = reinterpret_cast<std::uintptr_t>(root.object);
     const Moved* const moved = moved_at(address);
     if (moved == nullptr) continue;
     const u64 offset = address - reinterpret_cast<std::uintptr_t>(moved->was);
-    PERDURA_ASSIGN(const u64 place, place_now(*moved, offset));
+    PERDURA_ASSIGN(const u64 place, place_now(*moved, offset, {}));
     const bool is_object = offset == 0 && root.fingerprint != 0;
-    PERDURA_TRY(heap_.roots().set(
-        mutator_, root.name, moved->now + place,
-        is_object ? moved->type->conversion->root_fingerprint : root.fingerprint));
+    roots_.push_back({root.name, moved->now + place,
+                      is_object ? moved->type->conversion->root_fingerprint : root.fingerprint});
   }
   return {};
+}
+
+void Migration::mend_words() noexcept {
+  for (const Word& word : words_) {
+    detail::report(mutator_, word.place, sizeof *word.place);
+    *word.place = word.value;
+  }
 }
 
 }  // namespace perdura::heap

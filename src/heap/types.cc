@@ -7,6 +7,7 @@
 
 #include "base/threads.hpp"
 #include "heap/heap.hpp"
+#include "heap/members.hpp"
 
 namespace perdura::heap {
 
@@ -65,13 +66,13 @@ Result<void*> Heap::allocate_typed(Mutator& mutator, const perdura_type& type, u
   // A packed type's: pointers of the second object would lie across words.
   if (count > 1 && type.slot_count != 0 && type.size % sizeof(u64) != 0)
     return Failure{Code::kInvalidArgument,
-                   std::string("objects of type '") + type.name +
+                   "objects of type '" + readable_name(type.name) +
                        "' hold pointers and their size is no multiple of 8 bytes: allocate each by "
                        "itself, or do not pack the type"};
   u64 bytes = 0;
   if (__builtin_mul_overflow(u64{type.size}, std::max<u64>(count, 1), &bytes))
-    return Failure{Code::kNoSpace, std::to_string(count) + " objects of type '" + type.name +
-                                       "' are larger than the region"};
+    return Failure{Code::kNoSpace, std::to_string(count) + " objects of type '" +
+                                       readable_name(type.name) + "' are larger than the region"};
   return allocate_of_type(mutator, type, bytes, false);
 }
 

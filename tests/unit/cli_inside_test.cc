@@ -50,6 +50,13 @@ struct Index {
 
 }  // namespace
 
+namespace cli_inside {
+struct Pair {
+  std::uint64_t number;
+  Pair* next;
+};
+}  // namespace cli_inside
+
 PERDURA_TYPE(Leaf, text)
 PERDURA_TYPE_OF(Node, PERDURA_POINTER(Node, next),
                 PERDURA_POINTER_WHEN(Node, value.text, kind, kText),
@@ -212,6 +219,23 @@ TEST_P(CliInside, RootsHaveTheTypesOfTheirBlocks) {
   EXPECT_EQ(find_in(roots, "name", "index")["type"], "Index");
   EXPECT_TRUE(find_in(roots, "name", "text")["type"].is_null());
   EXPECT_NE(run("info '" + uri() + "'").out.find("type 'Index'"), std::string::npos);
+}
+
+// An aggregate has a record without PERDURA_TYPE, which goes by the compiler's name for it.
+TEST_P(CliInside, TypesAreCalledAsProgramsCallThem) {
+  {
+    Store store = Store::open(uri(), options());
+    store.root<cli_inside::Pair>("pair").next = store.make<cli_inside::Pair>();
+    store.checkpoint();
+    store.close();
+  }
+  const std::string name = "cli_inside::Pair";
+  const Json info = run("info --usage --json '" + uri() + "'").json()["regions"][0];
+  EXPECT_EQ(find_in(info["roots"], "name", "pair")["type"], name);
+  EXPECT_EQ(find_in(info["usage"]["kinds"], "type", name.c_str())["blocks"], 2);
+  const Json dump = run("dump '" + uri() + "'").json()["regions"][0]["roots"][0]["to"];
+  EXPECT_EQ(dump["type"], name);
+  EXPECT_EQ(dump["fields"][1]["to"]["type"], name);
 }
 
 // --- dump ----------------------------------------------------------------------------------------
@@ -384,6 +408,8 @@ TEST_P(CliInside, CompactSaysWhatItGivesBack) {
   ASSERT_EQ(done.exit_code, 0) << done.err;
   EXPECT_EQ(done.out.rfind("given back: ", 0), 0u) << done.out;
   EXPECT_EQ(fs::file_size(path()), dry.json()["bytes_after"]);
+  const std::string again = run("compact '" + uri() + "'").out;
+  EXPECT_EQ(again.rfind("given back: 0 B at the end; ", 0), 0u) << again;
   EXPECT_EQ(run("check '" + uri() + "'").exit_code, 0);
   EXPECT_EQ(run("compact '" + folder_.path("nothing") + "'").exit_code, 2);
   Store store = Store::open(uri(), options());

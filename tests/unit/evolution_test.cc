@@ -44,6 +44,46 @@ struct Line {
   Point from;
   Point to;
 };
+struct Shape {
+  std::int32_t name = 0;
+  Line edge;
+  Point corners[4];
+  Point* corner;
+  void* weight_of_edge;
+  void* y_of_corner;
+};
+// Not larger than it was, so that what contains it says the same of it.
+struct Two {
+  std::int32_t second;
+  std::int32_t first;
+};
+struct WithTwo {
+  Two two;
+};
+struct WithWithTwo {
+  WithTwo both[2];
+};
+struct WithParts {
+  std::array<std::pair<int, Two>, 2> parts;
+};
+struct Item {
+  std::int32_t weight = 3;
+  std::int64_t cents;
+  Two two;
+  Item* next;
+};
+struct Numbers {
+  std::int32_t integer;
+  std::uint64_t natural;
+  float real;
+  std::int16_t whole[2];
+  bool flag;
+};
+struct Account2 {
+  std::int64_t cents;
+  std::int64_t limit = 1000;
+  std::int64_t owner = 5;
+};
 }  // namespace now
 
 namespace v1 {
@@ -63,7 +103,71 @@ struct Line {
   Point from;
   Point to;
 };
+struct Shape {
+  Point corners[3];
+  Line edge;
+  Point* corner;
+  void* weight_of_edge;
+  void* y_of_corner;
+};
+struct Two {
+  std::int32_t first;
+  std::int32_t second;
+};
+struct WithTwo {
+  Two two;
+};
+struct WithWithTwo {
+  WithTwo both[2];
+};
+struct WithParts {
+  std::array<std::pair<int, Two>, 2> parts;
+};
+struct Item {
+  std::int64_t cents;
+  Item* next;
+  Two two;
+};
+struct Numbers {
+  std::int64_t integer;
+  std::int64_t natural;
+  double real;
+  double whole[2];
+  int flag;
+};
+struct Account2 {
+  std::int64_t cents;
+};
 }  // namespace v1
+
+namespace v2 {
+struct Account2 {
+  std::int64_t cents;
+  std::int64_t limit = 1000;
+};
+}  // namespace v2
+
+struct ToItems {
+  const std::int64_t* cents;
+  now::Item* item;
+  void* something;
+  const now::Two* two;
+  std::int32_t* first;
+};
+
+/// Of which a store knows where the pointers are, and no more.
+class Closed {
+ public:
+  Closed() = default;
+  std::int32_t first = 0;
+  std::int32_t second = 0;
+};
+class ClosedBefore {
+ public:
+  ClosedBefore() = default;
+  std::int32_t second = 0;
+  std::int32_t first = 0;
+};
 
 struct SameNumbers {
   long number;
@@ -109,6 +213,65 @@ struct perdura::FormerOf<v1::Account> {
 template <>
 struct perdura::FormerOf<v1::Line> {
   using now = now::Line;
+};
+template <>
+struct perdura::FormerOf<v1::Shape> {
+  using now = now::Shape;
+};
+template <>
+struct perdura::FormerOf<v1::Two> {
+  using now = now::Two;
+};
+template <>
+struct perdura::FormerOf<v1::WithTwo> {
+  using now = now::WithTwo;
+};
+template <>
+struct perdura::FormerOf<v1::WithWithTwo> {
+  using now = now::WithWithTwo;
+};
+template <>
+struct perdura::FormerOf<v1::WithParts> {
+  using now = now::WithParts;
+};
+// The names of these have that of Two in them.
+template <>
+struct perdura::FormerOf<std::array<std::pair<int, v1::Two>, 2>> {
+  using now = std::array<std::pair<int, now::Two>, 2>;
+};
+template <>
+struct perdura::FormerOf<std::pair<int, v1::Two>> {
+  using now = std::pair<int, now::Two>;
+};
+template <>
+struct perdura::FormerOf<v1::Item> {
+  using now = now::Item;
+};
+template <>
+struct perdura::FormerOf<v1::Numbers> {
+  using now = now::Numbers;
+};
+template <>
+struct perdura::FormerOf<v1::Account2> {
+  using now = now::Account2;
+};
+template <>
+struct perdura::FormerOf<v2::Account2> {
+  using now = now::Account2;
+};
+template <>
+struct perdura::FormerOf<ClosedBefore> {
+  using now = Closed;
+};
+PERDURA_TYPE(Closed)
+PERDURA_TYPE(now::WithParts)
+template <>
+struct perdura::TypeRecord<ClosedBefore> {
+  static constexpr perdura_type value = perdura::TypeRecord<Closed>::value;
+};
+template <>
+struct perdura::TypeRecord<v1::WithParts> {
+  static constexpr perdura_type value = perdura::TypeRecord<now::WithParts>::value;
 };
 template <>
 struct perdura::FormerOf<SameNumbersBefore> {
@@ -267,6 +430,11 @@ TEST_P(Members, WhoseMembersAreNotKnownIsOpaque) {
     char a;
     int b;
   };
+  struct Volatile {
+    volatile int a;
+    int* volatile b[2];
+  };
+  EXPECT_FALSE(perdura::detail::HasMembers<Volatile>);
   EXPECT_FALSE(perdura::detail::HasMembers<WithBase>);
   EXPECT_FALSE(perdura::detail::HasMembers<Bits>);
   EXPECT_FALSE(perdura::detail::HasMembers<Nameless>);
@@ -442,6 +610,141 @@ TEST_P(Evolution, TypesThatContainEachOtherAreConvertedTogether) {
   EXPECT_EQ(store.root<now::Line>("line").to.y, 4);
   EXPECT_EQ(store.root<now::Point>("point").x, 5);
   EXPECT_EQ(store.root<now::Point>("point").weight, 7);
+}
+
+// Members of members and elements of arrays lie elsewhere in these than they did.
+TEST_P(Evolution, PointersIntoMembersOfMembersLeadToThem) {
+  Store store = open();
+  auto* const was = store.make<v1::Shape>();
+  was->corner = &was->corners[1];
+  was->weight_of_edge = &was->edge.to;
+  was->y_of_corner = &was->corners[2].y;
+  was->corners[2].y = 12;
+  store.set_root("shape", was);
+  store.set_root("y", &was->edge.to.y);
+  EXPECT_EQ(store.migrate(perdura::conversion<v1::Shape, now::Shape>(),
+                          perdura::conversion<v1::Line, now::Line>(),
+                          perdura::conversion<v1::Point, now::Point>()),
+            1u);
+  const auto* const is = static_cast<now::Shape*>(store.get_root("shape"));
+  EXPECT_EQ(is->corner, &is->corners[1]);
+  EXPECT_EQ(is->weight_of_edge, &is->edge.to);
+  EXPECT_EQ(is->y_of_corner, &is->corners[2].y);
+  EXPECT_EQ(is->corners[2].y, 12);
+  EXPECT_EQ(store.get_root("y"), &is->edge.to.y);
+}
+
+// Where an object begins its first member does too, and what that begins with.
+TEST_P(Evolution, PointersToWhatObjectsBeginWithLeadToIt) {
+  Store store = open();
+  auto* const was = store.make<v1::Item>();
+  was->cents = 12;
+  was->two = {1, 2};
+  auto* const pointers = store.make<ToItems>();
+  *pointers = {&was->cents, reinterpret_cast<now::Item*>(was), was,
+               reinterpret_cast<now::Two*>(&was->two), &was->two.first};
+  store.set_root("pointers", pointers);
+  EXPECT_EQ(store.migrate(perdura::conversion<v1::Item, now::Item>(),
+                          perdura::conversion<v1::Two, now::Two>()),
+            1u);
+  now::Item* const is = pointers->item;
+  EXPECT_EQ(pointers->cents, &is->cents);
+  EXPECT_EQ(pointers->something, is);
+  EXPECT_EQ(pointers->two, &is->two);
+  EXPECT_EQ(pointers->first, &is->two.first);
+  EXPECT_EQ(*pointers->cents, 12);
+  EXPECT_EQ(*pointers->first, 1);
+}
+
+TEST_P(Evolution, WhatHasATypeAmongItsMembersMembersIsNamed) {
+  Store store = open();
+  store.root<v1::Two>("two");
+  auto& outer = store.root<v1::WithWithTwo>("outer");
+  const auto refused = [&](const std::string& message, const auto&... conversions) {
+    expect_error([&] { store.migrate(conversions...); }, Code::kInvalidArgument, message);
+  };
+  const auto two = perdura::conversion<v1::Two, now::Two>();
+  refused("now::WithWithTwo", two);
+  refused("now::WithWithTwo", two, perdura::conversion<v1::WithTwo, now::WithTwo>());
+  store.set_root("outer", nullptr);
+  store.destroy(&outer);
+  auto& parts = store.root<v1::WithParts>("parts");
+  refused("now::WithParts", two);
+  store.set_root("parts", nullptr);
+  store.destroy(&parts);
+  EXPECT_EQ(store.migrate(two), 1u);
+}
+
+// A program that has seen several layouts of a type need not know which one a store has.
+TEST_P(Evolution, OfSeveralFormerLayoutsTheStoresOneIsConverted) {
+  const auto evolve = [](Store& store) {
+    return store.migrate(perdura::conversion<v1::Account2, now::Account2>(),
+                         perdura::conversion<v2::Account2, now::Account2>(),
+                         perdura::conversion<v2::Account2, now::Account2>());
+  };
+  const auto expect_converted = [&](auto was) {
+    std::remove(path().c_str());
+    Store store = open();
+    store.root<decltype(was)>("account") = was;
+    EXPECT_EQ(evolve(store), 1u);
+    auto& account = store.root<now::Account2>("account");
+    EXPECT_EQ(account.cents, 7);
+    EXPECT_EQ(account.limit, 1000);
+    EXPECT_EQ(account.owner, 5);
+    EXPECT_EQ(evolve(store), 0u);
+    EXPECT_TRUE(store.audit().clean);
+  };
+  expect_converted(v1::Account2{7});
+  expect_converted(v2::Account2{7});
+}
+
+TEST_P(Evolution, ObjectsThatTransactionsMakeAreConverted) {
+  Store store = open();
+  v1::Account2* account = nullptr;
+  perdura::atomically(store, [&](perdura::Transaction& tx) {
+    account = tx.make<v1::Account2>();
+    tx.write(account->cents, std::int64_t{7});
+  });
+  store.set_root("account", account);
+  EXPECT_EQ((store.evolve<v1::Account2, now::Account2>()), 1u);
+  const auto* const now = static_cast<now::Account2*>(store.get_root("account"));
+  EXPECT_EQ(now->cents, 7);
+  EXPECT_EQ(now->limit, 1000);
+}
+
+// Of classes whose members are not known a store knows the size, and of these it is the same.
+TEST_P(Evolution, LayoutsThatTheStoreDoesNotTellApartAreRefused) {
+  Store store = open();
+  store.make<ClosedBefore>();
+  expect_error([&] { store.migrate<ClosedBefore, Closed>([](const ClosedBefore&, Closed&) {}); },
+               Code::kInvalidArgument, "does not tell its former layout from the new one");
+}
+
+TEST_P(Evolution, ANumberThatTheNewTypeDoesNotHaveIsRefused) {
+  Store store = open();
+  auto& numbers = store.root<v1::Numbers>("numbers");
+  const v1::Numbers good{-5, 6, 0.1, {7, -8}, 1};
+  const auto refused = [&](const v1::Numbers& bad, const std::string& message) {
+    numbers = bad;
+    expect_error([&] { store.evolve<v1::Numbers, now::Numbers>(); }, Code::kInvalidArgument,
+                 message);
+    EXPECT_EQ(std::memcmp(&numbers, &bad, sizeof bad), 0);
+  };
+  refused({std::int64_t{1} << 40, 6, 0.1, {7, -8}, 1}, "'integer' has the value 1099511627776");
+  refused({-5, -6, 0.1, {7, -8}, 1}, "'natural' has the value -6");
+  refused({-5, 6, 1e300, {7, -8}, 1}, "'real'");
+  refused({-5, 6, 0.1, {7, -8.5}, 1}, "'whole' has the value -8.5");
+  refused({-5, 6, 0.1, {70000, -8}, 1}, "'whole' has the value 70000");
+  refused({-5, 6, 0.1, {7, -8}, 2}, "'flag' has the value 2");
+  numbers = good;
+  EXPECT_EQ((store.evolve<v1::Numbers, now::Numbers>()), 1u);
+  const auto& is = store.root<now::Numbers>("numbers");
+  EXPECT_EQ(is.integer, -5);
+  EXPECT_EQ(is.natural, 6u);
+  EXPECT_EQ(is.real, 0.1F);
+  EXPECT_EQ(is.whole[0], 7);
+  EXPECT_EQ(is.whole[1], -8);
+  EXPECT_TRUE(is.flag);
 }
 
 INSTANTIATE_TEST_SUITE_P(Media, Members, ::testing::Values("file:", "emu:"));

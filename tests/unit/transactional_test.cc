@@ -126,6 +126,8 @@ TEST_P(Transactional, LinksWhatNoVersionHas) {
 // The link is in an object that the transaction makes, and it cannot be begun again.
 TEST_P(Transactional, LinksWhatNoVersionHasThoughItIsIrrevocable) {
   crash_after([](Store& store, Data& data) {
+    // An irrevocable one may not make the first object of a type.
+    atomically(store, [&](Transaction& tx) { tx.destroy(tx.make<Node>()); });
     Node* const node = make_node(store, 1);
     int runs = 0;
     atomically(store, [&](Transaction& tx) {

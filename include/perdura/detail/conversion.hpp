@@ -3,17 +3,22 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <new>
 #include <span>
+#include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 
 #include <perdura/detail/description.hpp>
+#include <perdura/error.hpp>
 
 namespace perdura::detail {
 
@@ -32,7 +37,7 @@ struct Conversion {
 // --- members that have the same names ------------------------------------------------------------
 
 template <class Old, class New>
-void evolve_value(const Old& was, New& object);
+void evolve_value(const Old& was, New& object, std::string_view member);
 
 /// Arrays get longer, not shorter.
 template <class Old, class New>
@@ -72,14 +77,46 @@ void evolve_members(const Old& was, New& object) {
     const auto one = [&]<std::size_t kThis>(std::integral_constant<std::size_t, kThis>) {
       constexpr std::size_t from = find_former_member<Old, New, kThis>();
       if constexpr (from < member_names<Old>.size())
-        evolve_value(std::get<from>(old_members), std::get<kThis>(members));
+        evolve_value(std::get<from>(old_members), std::get<kThis>(members),
+                     member_names<New>[kThis]);
     };
     (one(std::integral_constant<std::size_t, kNew>{}), ...);
   }(std::make_index_sequence<count_braces<New>()>{});
 }
 
+/// Whether a To can be this number. One that is no integer may be rounded, as from double to float.
+template <class To, class From>
+bool has_value(From was) {
+  using Limits = std::numeric_limits<To>;
+  if constexpr (std::is_same_v<To, bool>) {
+    return was == From{0} || was == From{1};
+  } else if constexpr (std::is_floating_point_v<To>) {
+    const auto is = static_cast<To>(was);
+    if constexpr (std::is_floating_point_v<From>) return std::isfinite(is) || !std::isfinite(was);
+    else return static_cast<long double>(is) == static_cast<long double>(was);
+  } else if constexpr (std::is_floating_point_v<From>) {
+    const long double end = std::ldexp(1.0L, Limits::digits);
+    return std::trunc(was) == was && was < end && was >= (Limits::is_signed ? -end : 0.0L);
+  } else {
+    const auto is = static_cast<To>(was);
+    return static_cast<From>(is) == was && (is < To{0}) == (was < From{0});
+  }
+}
+
+/// Instead of a number that is cut off in silence.
+template <class To, class From>
+To number_as(From was, std::string_view member) {
+  if (!has_value<To>(was))
+    throw Error(Code::kInvalidArgument,
+                "a member '" + std::string(member) + "' has the value " + std::to_string(was) +
+                    ", which its new type does not have: convert with Store::migrate and a "
+                    "function");
+  return static_cast<To>(was);
+}
+
+/// The member is for messages.
 template <class Old, class New>
-void evolve_value(const Old& was, New& object) {
+void evolve_value(const Old& was, New& object, std::string_view member) {
   using From = ValueOf<Old>;
   using To = ValueOf<New>;
   static_assert(kEvolves<From, To>,
@@ -87,13 +124,15 @@ void evolve_value(const Old& was, New& object) {
                 "convert with Store::migrate and a function");
   if constexpr (!kEvolves<From, To>) {
   } else if constexpr (std::is_array_v<To>) {
-    for (std::size_t i = 0; i < std::extent_v<From>; ++i) evolve_value(was[i], object[i]);
+    for (std::size_t i = 0; i < std::extent_v<From>; ++i) evolve_value(was[i], object[i], member);
   } else if constexpr (std::is_pointer_v<To> && !std::is_same_v<From, To>) {
     // It leads to what was, until the heap has mended it.
     object =
         reinterpret_cast<To>(const_cast<void*>(static_cast<const void*>(static_cast<From>(was))));
   } else if constexpr (!std::is_same_v<From, To> && std::is_class_v<To>) {
     evolve_members(was, object);
+  } else if constexpr (std::is_arithmetic_v<To>) {
+    object = number_as<To>(static_cast<const From&>(was), member);
   } else {
     object = static_cast<To>(static_cast<const From&>(was));
   }

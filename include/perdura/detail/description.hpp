@@ -30,6 +30,7 @@ struct TypeDescription {
   std::uint32_t alignment;
   std::uint32_t count;  ///< elements of an array; 0: it is none
   bool is_class;        ///< or an enumeration: a store keeps what it is made of
+  bool is_container;    ///< a standard one, whose elements lie elsewhere
   std::span<const MemberDescription> members;  ///< empty: they are not known
   std::span<const Describe> contained;         ///< elements, and parts of pairs and tuples
 };
@@ -110,6 +111,7 @@ TypeDescription make_description() {
     made.is_class = !std::is_pointer_v<T> && !std::is_member_pointer_v<T>;
     if constexpr (HasMembers<T>) made.members = MemberList<MemberTypes<T>>::template of<T>();
     else made.contained = Contents<T>::parts();
+    made.is_container = StandardContainer<T>;
   }
   return made;
 }

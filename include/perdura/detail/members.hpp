@@ -1,6 +1,6 @@
 // The members of a class that is an aggregate, found in the type itself: their types, places and
-// names. Other classes, and aggregates with base classes, bit fields, members that cannot be made
-// of nothing, or more than 64 members, are known by their size alone.
+// names. Other classes, and aggregates with base classes, bit fields, volatile members, members
+// that cannot be made of nothing, or more than 64 members, are known by their size alone.
 //
 // Why not Boost.PFR: it takes each element of a member that is a C array for a member, and arrays
 // are what structures in a store have.
@@ -389,6 +389,16 @@ consteval bool is_aligned() {
   }))::value;
 }
 
+/// GCC cannot name volatile members.
+template <class T, std::size_t kCount>
+consteval bool has_volatile() {
+  return decltype(visit_members<kCount>(std::declval<T&>(), [](auto&... member) {
+    return std::bool_constant<(
+        std::is_volatile_v<std::remove_all_extents_t<std::remove_reference_t<decltype(member)>>> ||
+        ...)>{};
+  }))::value;
+}
+
 /// Of those that structured bindings cope with: no references are made to members of others.
 template <class T, std::size_t kCount>
 consteval bool has_own_members() {
@@ -403,7 +413,7 @@ consteval bool find_members() {
     constexpr std::size_t count = count_braces<T>();
     if constexpr (has_own_members<T, count>())
       if constexpr (decltype(make_references<count>(std::declval<T&>()))::value)
-        return is_aligned<T, count>();
+        return is_aligned<T, count>() && !has_volatile<T, count>();
   }
   return false;
 }

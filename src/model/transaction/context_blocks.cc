@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "heap/members.hpp"
 #include "heap/size_classes.hpp"
 #include "model/transaction/transaction_context.hpp"
 
@@ -77,9 +78,9 @@ void* TransactionContext::allocate(u64 size, u64 alignment) {
 void* TransactionContext::allocate(const perdura_type& type, u64 count) {
   if (!globals_.is_durable(type)) {
     if (irrevocable)
-      throw Error(Code::kMisuse,
-                  std::string("an irrevocable transaction makes the first object of ") + type.name +
-                      "; make one in a transaction before it");
+      throw Error(Code::kMisuse, "an irrevocable transaction makes the first object of " +
+                                     heap::readable_name(type.name) +
+                                     "; make one in a transaction before it");
     needed = &type;
     throw TransactionAgain{this, Why::kNeedsType};
   }
