@@ -5,23 +5,29 @@
 
 #include <fmt/format.h>
 
-#include "heap/known_types.hpp"
 #include "heap/members.hpp"
+#include "heap/record_members.hpp"
 
 namespace perdura::heap {
 
 using detail::Conversion;
-using detail::MemberDescription;
 using detail::TypeDescription;
 
 namespace {
 
 /// Of a former type, under the name that the store knows.
-Result<Layout> former_layout(const Conversion& conversion) {
+Result<Layout> former_layout(const Conversion& conversion, const Layout& now) {
   PERDURA_ASSIGN(Layout layout, Layout::of(*conversion.former));
-  layout.name = conversion.now->name;
+  layout.name = now.name;
   layout.fingerprint = layout.compute_fingerprint();
   return layout;
+}
+
+/// Of a type of C++, or of a record that says all members. The type itself is the last.
+Result<std::vector<Class>> classes_stated(const TypeDescription* type, const perdura_type& record) {
+  if (type != nullptr) return classes_of(*type);
+  if (has_all_members(record)) return classes_of(record);
+  return std::vector<Class>{};
 }
 
 }  // namespace
@@ -64,8 +70,8 @@ Result<u64> Migration::run(std::span<const Conversion> conversions) {
 // A type is to be converted where the store has its former layout. Neither layout is kTypeMismatch.
 Status Migration::look_at(const Conversion& conversion) {
   TypeList& types = heap_.types();
-  PERDURA_ASSIGN(const Layout former, former_layout(conversion));
   PERDURA_ASSIGN(Layout now, Layout::of(*conversion.now));
+  PERDURA_ASSIGN(const Layout former, former_layout(conversion, now));
   PERDURA_ASSIGN(const u32 number, types.number_named(now.name));
   const auto is_stored = [&](const Layout& layout) {
     return number == 0 || types.layouts()[number - 1].fingerprint == layout.fingerprint;
@@ -76,33 +82,29 @@ Status Migration::look_at(const Conversion& conversion) {
   std::string stored_text = number != 0 ? types.layouts()[number - 1].text : "other members";
   std::string former_text = former.text;
   std::string now_text = now.text;
-  if (conversion.now_members != nullptr) {
-    std::vector<std::pair<Layout, Layout>> classes;  // as they were and are
-    for_each_class(*conversion.now_members, [&](const TypeDescription& each) {
-      classes.emplace_back(Layout{}, members_entry(each));
-    });
-    for_each_class(*conversion.former_members, [&](const TypeDescription& each) {
-      Layout entry = members_entry(each);
-      const auto same = std::find_if(classes.begin(), classes.end(), [&](const auto& both) {
-        return both.second.name == entry.name;
-      });
-      if (same != classes.end()) same->first = std::move(entry);
-    });
-    // The type itself is the last.
-    former_text = readable(classes.back().first.text);
-    now_text = readable(classes.back().second.text);
-    for (auto& [was, is] : classes) {
-      PERDURA_ASSIGN(const u32 known, types.number_named(is.name));
-      const bool is_itself = &is == &classes.back().second;
-      if (known == 0 && is_itself) stored_text = "unknown members";
-      if (known == 0) continue;
-      const std::string& stored = types.layouts()[known - 1].text;
-      if (is_itself) stored_text = readable(stored);
-      is_now = is_now && stored == is.text;
-      if (was.name.empty()) continue;  // the former type had none of these
-      is_former = is_former && stored == was.text;
-      if (stored == was.text && was.text != is.text) changed.push_back(std::move(is));
-    }
+  PERDURA_ASSIGN(const std::vector<Class> now_classes,
+                 classes_stated(conversion.now_members, *conversion.now));
+  PERDURA_ASSIGN(const std::vector<Class> former_classes,
+                 classes_stated(conversion.former_members, *conversion.former));
+  if (!now_classes.empty()) {
+    former_text = readable(former_classes.back().entry.text);
+    now_text = readable(now_classes.back().entry.text);
+  }
+  for (const Class& each : now_classes) {
+    const bool is_itself = &each == &now_classes.back();
+    PERDURA_ASSIGN(const u32 known, types.number_named(each.entry.name));
+    if (known == 0 && is_itself) stored_text = "unknown members";
+    if (known == 0) continue;
+    const std::string& stored = types.layouts()[known - 1].text;
+    if (is_itself) stored_text = readable(stored);
+    is_now = is_now && same_members(stored, each.entry.text);
+    const auto was = std::ranges::find(former_classes, each.entry.name,
+                                       [](const Class& one) { return one.entry.name; });
+    if (was == former_classes.end()) continue;  // the former type had none of these
+    const bool is_as_it_was = same_members(stored, was->entry.text);
+    is_former = is_former && is_as_it_was;
+    if (is_as_it_was && !same_members(was->entry.text, each.entry.text))
+      changed.push_back(each.entry);
   }
   if (is_now) return {};
   if (!is_former)
@@ -114,14 +116,17 @@ Status Migration::look_at(const Conversion& conversion) {
                     now_text)};
   entries_.insert(entries_.end(), std::make_move_iterator(changed.begin()),
                   std::make_move_iterator(changed.end()));
-  types_.push_back({&conversion, number, number, std::move(now)});
+  Type& type = types_.emplace_back(Type{&conversion, number, number, std::move(now), {}, {}, {}});
+  if (now_classes.empty()) return {};
+  type.class_name = now_classes.back().name;
+  type.now_members = now_classes.back().members;
+  type.former_members = former_classes.back().members;
   return {};
 }
 
 bool Migration::converts(std::string_view class_name) const {
   return std::any_of(types_.begin(), types_.end(), [&](const Type& type) {
-    return type.conversion->now_members != nullptr &&
-           type.conversion->now_members->name == class_name;
+    return !type.class_name.empty() && type.class_name == class_name;
   });
 }
 
@@ -245,12 +250,11 @@ Result<u64> Migration::place_now(const Moved& moved, u64 offset) const {
   const u64 within = offset % conversion.former->size;
   const u64 object = index * conversion.now->size;
   if (within == 0) return object;
-  if (conversion.now_members != nullptr)
-    for (const MemberDescription& was : conversion.former_members->members)
-      for (const MemberDescription& is : conversion.now_members->members)
-        if (was.name == is.name && within >= was.offset &&
-            within - was.offset < std::min(was.type().size, is.type().size))
-          return object + is.offset + (within - was.offset);
+  for (const Class::Member& was : moved.type->former_members)
+    for (const Class::Member& is : moved.type->now_members)
+      if (was.name == is.name && within >= was.offset &&
+          within - was.offset < std::min(was.bytes, is.bytes))
+        return object + is.offset + (within - was.offset);
   return Failure{
       Code::kInvalidArgument,
       fmt::format("a pointer leads to byte {} of an object of '{}' in '{}', which is in "

@@ -30,6 +30,9 @@ class Migration {
     u32 former_number;  ///< 0: the store has no such type with a record
     u32 number = 0;     ///< the new layout's, which may be the same
     Layout now;
+    std::string class_name;  ///< "": its members are not known
+    std::vector<Class::Member> former_members;
+    std::vector<Class::Member> now_members;
   };
   /// What was allocated for a block.
   struct Moved {
