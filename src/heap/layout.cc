@@ -76,7 +76,10 @@ class Resolver {
     for (u32 i = all ? 1 : 0; i < type.slot_count; ++i)
       if (!all || (!is_number_slot(type.slots[i]) && type.slots[i].kind != PERDURA_SLOT_OPAQUE))
         slots.push_back(&type.slots[i]);
-    if (all) std::ranges::stable_sort(slots, {}, &perdura_slot::offset);
+    if (all)
+      std::ranges::sort(slots, {}, [](const perdura_slot* slot) {
+        return std::pair(slot->offset, slot);  // of one place in the program's order
+      });
     return slots;
   }
 

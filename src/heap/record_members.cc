@@ -185,7 +185,10 @@ struct NumberOf {
 template <class Visit>
 void with_number(u32 kind, Visit&& visit) {
   const auto try_all = [&]<class... Numbers>(Numbers... numbers) {
-    ((kind == Numbers::kind && (visit(numbers), true)) || ...);
+    const auto try_one = [&](auto number) {
+      if (kind == number.kind) visit(number);
+    };
+    (try_one(numbers), ...);
   };
   try_all(
       NumberOf<PERDURA_SLOT_BOOL, bool>{}, NumberOf<PERDURA_SLOT_CHAR, char>{},

@@ -4,6 +4,7 @@
 #include <map>
 #include <tuple>
 
+#include "heap/members.hpp"
 #include "store/heap_view.hpp"
 
 namespace perdura::store {
@@ -68,7 +69,7 @@ std::vector<HeapUsage::Blocks> count_kinds(const heap::Heap& heap) {
     const u64 size = typed || bytes > heap::kSmallMax ? 0 : bytes;
     const u32 number = typed ? u32{tag} / 2 : 0;
     HeapUsage::Blocks& kind = found[{number, size}];
-    if (typed) kind.type = types[number - 1].name;
+    if (typed) kind.type = heap::readable_name(types[number - 1].name);
     kind.block_bytes = size;
     ++kind.blocks;
     kind.bytes += bytes;
