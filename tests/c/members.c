@@ -189,6 +189,13 @@ static void misuse(perdura_store* store) {
         perdura_last_code() == PERDURA_INVALID_ARGUMENT);
   CHECK(perdura_root_get_typed(store, NULL, &account_v1_type) == NULL &&
         perdura_last_code() == PERDURA_INVALID_ARGUMENT);
+  /* Known by another name, since the record does not say all members. */
+  void* plain = perdura_alloc_typed(store, &plain_type, 1);
+  CHECK(plain != NULL && perdura_root_set(store, "plain", plain) == 0);
+  CHECK(perdura_root_get_typed(store, "plain", &account_v1_type) == NULL &&
+        perdura_last_code() == PERDURA_TYPE_MISMATCH);
+  CHECK(perdura_root_get_typed(store, "plain", &plain_type) == plain);
+  CHECK(perdura_root_set(store, "plain", NULL) == 0 && perdura_free(store, plain) == 0);
   /* The store is as it was. */
   check_v1(store);
 }
