@@ -86,21 +86,20 @@ struct Stepped {
   Access accesses[16];
   std::atomic<bool> is_taken;
 };
-// Of the threads that are at such an instruction, of which there are no more than processors, but
-// for those that lost theirs in the midst of it. A thread has no room for its own: what a library
-// needs of that is limited where it is loaded while a program runs.
+// Of the threads that are at such an instruction: they are few at once. A thread does not have its
+// own, since a library that is loaded while a program runs gets little of a thread's memory.
 constinit std::array<Stepped, 64> all_stepped{};
 __attribute__((tls_model("initial-exec"))) constinit thread_local Stepped* stepped = nullptr;
 constexpr greg_t kTrapFlag = 0x100;
 
-// In a handler. Where all are taken a thread that has one is about to run its instruction.
-Stepped& take_stepped() noexcept {
-  for (;; ::sched_yield())
-    for (Stepped& each : all_stepped)
-      if (!each.is_taken.exchange(true, std::memory_order_acquire)) {
-        each.count = 0;
-        return each;
-      }
+// In a handler; nullptr where all are taken.
+Stepped* take_stepped() noexcept {
+  for (Stepped& each : all_stepped)
+    if (!each.is_taken.exchange(true, std::memory_order_acquire)) {
+      each.count = 0;
+      return &each;
+    }
+  return nullptr;
 }
 
 // In a forked child those of other threads are nobody's.
@@ -304,9 +303,9 @@ Status allow_steps() {
 }
 
 void step_over(FaultHandler& handler, std::byte* address) noexcept {
-  if (stepped == nullptr) stepped = &take_stepped();
+  if (stepped == nullptr) stepped = take_stepped();
   // One that accesses more in one instruction repeats, and what is not noted stays let through.
-  if (stepped->count == std::size(stepped->accesses)) return;
+  if (stepped == nullptr || stepped->count == std::size(stepped->accesses)) return;
   stepped->accesses[stepped->count++] = {&handler, address};
 }
 

@@ -1,4 +1,5 @@
-/* Not a program: a structure is no PERDURA_MEMBER, which does not compile; PERDURA_VALUE says it. */
+/* Not a program: a structure is no PERDURA_MEMBER, which does not compile; PERDURA_VALUE says it.
+ */
 #include <perdura/type.h>
 
 struct point {
