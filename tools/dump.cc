@@ -7,11 +7,17 @@
 //            "@0x…"               the object that is printed with this address as "at"
 //            { "at", "type", "bytes", and "fields", or "elements" of an array, or "hex" }
 //   field    { "offset", "member", "to": OBJECT }, or "outside" or "dangling" instead of "to";
-//            { "offset", "hex" }, or "zero_bytes" instead of "hex"
+//            { "offset", "hex" }, or "zero_bytes" instead of "hex";
+//            where the store knows the members of the type { "offset", "member", "type", and
+//            "value": VALUE, or "to", "outside", "dangling", "hex" or "zero_bytes" }
+//   VALUE    a number, true or false, a text of an array of char; an array of values, with "and N
+//            more" where --limit leaves some out; of a structure an array of its fields; of a
+//            pointer in an array { "to": … } as above
 //
 // It is printed while it is read, so that its size does not matter.
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <deque>
 #include <functional>
@@ -26,6 +32,7 @@
 #include "json.hpp"
 #include "progress.hpp"
 #include "store/look_inside.hpp"
+#include "stored_classes.hpp"
 #include "text.hpp"
 
 namespace perdura::tools {
@@ -169,6 +176,7 @@ class Printer {
   }
   void string(std::string_view text) { plain(quoted(text)); }
   void number(u64 value) { plain(std::to_string(value)); }
+  void json(const nlohmann::ordered_json& value) { plain(value.dump()); }
   void null() { plain("null"); }
 
  private:
@@ -199,7 +207,11 @@ class Printer {
 class Dump {
  public:
   Dump(const HeapSight& sight, const Arguments& arguments, Printer& printer)
-      : sight_(sight), view_(sight.view), arguments_(arguments), printer_(printer) {}
+      : sight_(sight),
+        view_(sight.view),
+        arguments_(arguments),
+        printer_(printer),
+        classes_(sight.view.types()) {}
 
   void root(const store::RootDescription& root) {
     printer_.open('{');
@@ -319,7 +331,7 @@ class Dump {
     const u64 shown_end = std::max(shown(end), head + 1);
     u64 at = head;
     for (; at < std::min(end, shown_end) && at + stride <= object.bytes; at += stride)
-      print_element(object, at, stride, depth);
+      print_words(object, at, stride, depth);
     printer_.close(']');
     if (at < end) field("left_out_bytes", end - at);
   }
@@ -341,6 +353,14 @@ class Dump {
 
   /// An element of an array, or the head of an object that ends with one, or an object.
   void print_element(const HeapView::Object& object, u64 begin, u64 length, u64 depth) {
+    const StoredClass* const known = classes_.of_type(object.type->name);
+    if (known != nullptr && known->size == object.type->size)
+      print_members(object, *known, begin, length, depth, 0);
+    else print_words(object, begin, length, depth);
+  }
+
+  /// Where the pointers are, and the bytes between them.
+  void print_words(const HeapView::Object& object, u64 begin, u64 length, u64 depth) {
     const std::byte* const place = view_.at(object.offset);
     printer_.open('[');
     u64 at = begin;
@@ -363,6 +383,12 @@ class Dump {
     field("offset", offset);
     if (const std::string name = name_of(object, offset, element); !name.empty())
       field("member", name);
+    print_target(value, depth);
+    printer_.close('}');
+  }
+
+  /// Where a pointer leads to, as fields of what is open.
+  void print_target(u64 value, u64 depth) {
     const auto target = view_.target_of(value);
     const auto found = target ? view_.find(*target) : std::nullopt;
     if (value == 0) {
@@ -377,7 +403,172 @@ class Dump {
       printer_.key("to");
       follow(*target, depth + 1);
     }
-    printer_.close('}');
+  }
+
+  // --- members, by what the store keeps of them
+
+  static constexpr int kInnerMax = 32;  // of structures in structures: of a store nobody forged
+
+  /// A structure that begins at `begin` in an object, of which the first `length` bytes are there.
+  void print_members(const HeapView::Object& object, const StoredClass& its_class, u64 begin,
+                     u64 length, u64 depth, int inner) {
+    printer_.open('[');
+    for (const StoredMember& member : its_class.members) {
+      u64 bytes = member.element_bytes;
+      for (const u64 count : member.counts) bytes *= count;
+      if (member.offset + bytes > length) break;  // of an object that is shorter than its type
+      printer_.open('{');
+      field("offset", begin + member.offset);
+      field("member", member.name);
+      field("type", type_text(member));
+      if (member.is_pointer && member.counts.empty()) {
+        print_target(word_at(object, begin + member.offset), depth);
+      } else {
+        printer_.key("value");
+        print_value(object, member, 0, begin + member.offset, bytes, depth, inner);
+      }
+      printer_.close('}');
+    }
+    printer_.close(']');
+  }
+
+  static std::string type_text(const StoredMember& member) {
+    std::string text = member.type;
+    for (const u64 count : member.counts) text += fmt::format("[{}]", count);
+    return text;
+  }
+
+  u64 word_at(const HeapView::Object& object, u64 offset) const {
+    u64 value = 0;
+    std::memcpy(&value, view_.at(object.offset) + offset, sizeof value);
+    return value;
+  }
+
+  /// Of a member, or of an array's element: what is left of its type from the dimension on.
+  void print_value(const HeapView::Object& object, const StoredMember& member, size_t dimension,
+                   u64 at, u64 bytes, u64 depth, int inner) {
+    const std::byte* const place = view_.at(object.offset) + at;
+    if (dimension < member.counts.size()) {
+      if (is_text(member, dimension, place, bytes)) return printer_.string(text_at(place, bytes));
+      const u64 count = member.counts[dimension];
+      const u64 each = bytes / count;
+      const u64 wanted = std::max<u64>(1, std::min(count, shown(bytes) / std::max<u64>(each, 1)));
+      printer_.open('[');
+      for (u64 i = 0; i < wanted; ++i)
+        print_value(object, member, dimension + 1, at + i * each, each, depth, inner);
+      if (wanted < count) printer_.string(fmt::format("and {} more", count - wanted));
+      printer_.close(']');
+    } else if (member.number != nullptr) {
+      print_number(*member.number, place);
+    } else if (member.is_pointer) {
+      printer_.open('{');
+      print_target(word_at(object, at), depth);
+      printer_.close('}');
+    } else if (member.of_class != nullptr && !member.of_class->members.empty() &&
+               inner < kInnerMax) {
+      print_members(object, *member.of_class, at, bytes, depth, inner + 1);
+    } else {
+      print_opaque(object, member, at, bytes, depth);
+    }
+  }
+
+  /// An enumeration, or what else is of the size and alignment of a number; of others the pointers
+  /// that are known of it, as of a union's, and its bytes.
+  void print_opaque(const HeapView::Object& object, const StoredMember& member, u64 at, u64 bytes,
+                    u64 depth) {
+    const bool is_number = member.of_class != nullptr && member.of_class->alignment == bytes &&
+                           bytes <= sizeof(u64) && words_in(object, at, bytes).empty();
+    if (!is_number) return print_words(object, at, bytes, depth);
+    u64 value = 0;
+    std::memcpy(&value, view_.at(object.offset) + at, bytes);
+    printer_.number(value);
+  }
+
+  void print_number(const heap::NumberType& number, const std::byte* place) {
+    const auto as = [&]<class T>(T value) {
+      std::memcpy(&value, place, sizeof value);
+      if constexpr (std::is_floating_point_v<T>) {
+        const auto narrow = static_cast<double>(value);
+        if (!std::isfinite(narrow)) return printer_.string(fmt::format("{}", narrow));
+        printer_.json(narrow);
+      } else {
+        printer_.json(value);
+      }
+    };
+    switch (number.kind) {
+      case PERDURA_SLOT_BOOL: {
+        const auto byte = std::to_integer<unsigned>(*place);
+        return byte <= 1 ? printer_.json(byte == 1) : printer_.number(byte);
+      }
+      case PERDURA_SLOT_CHAR:
+      case PERDURA_SLOT_INT8:
+        return as(std::int8_t{});
+      case PERDURA_SLOT_INT16:
+        return as(std::int16_t{});
+      case PERDURA_SLOT_INT32:
+        return as(std::int32_t{});
+      case PERDURA_SLOT_INT64:
+        return as(std::int64_t{});
+      case PERDURA_SLOT_UINT8:
+        return as(std::uint8_t{});
+      case PERDURA_SLOT_UINT16:
+        return as(std::uint16_t{});
+      case PERDURA_SLOT_UINT32:
+        return as(std::uint32_t{});
+      case PERDURA_SLOT_UINT64:
+        return as(std::uint64_t{});
+      case PERDURA_SLOT_FLOAT32:
+        return print_float(place);
+      case PERDURA_SLOT_FLOAT64:
+        return as(double{});
+      case PERDURA_SLOT_LONG_DOUBLE:
+        return as(static_cast<long double>(0));
+      default:
+        return print_wide(number, place);
+    }
+  }
+
+  // With the digits that tell it from others of its type, not those of a double.
+  void print_float(const std::byte* place) {
+    float value = 0;
+    std::memcpy(&value, place, sizeof value);
+    if (!std::isfinite(value)) return printer_.string(fmt::format("{}", value));
+    printer_.json(nlohmann::ordered_json::parse(fmt::format("{}", value)));
+  }
+
+  // Of 128 bits: no reader of JSON has numbers of these.
+  void print_wide(const heap::NumberType& number, const std::byte* place) {
+    unsigned __int128 value = 0;
+    std::memcpy(&value, place, sizeof value);
+    const bool negative = number.kind == PERDURA_SLOT_INT128 && value >> 127 != 0;
+    if (negative) value = 0 - value;
+    printer_.string(fmt::format("{}{}", negative ? "-" : "", value));
+  }
+
+  /// Characters with zeros behind them, and no other zeros.
+  static bool is_text(const StoredMember& member, size_t dimension, const std::byte* place,
+                      u64 bytes) {
+    if (member.number == nullptr || member.number->kind != PERDURA_SLOT_CHAR ||
+        dimension + 1 != member.counts.size())
+      return false;
+    const std::string text = text_at(place, bytes);
+    if (!is_zero(place + text.size(), bytes - text.size())) return false;
+    const auto is_control = [](char c) {
+      return static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t' && c != '\r';
+    };
+    return std::ranges::none_of(text, is_control) && is_utf8(text);
+  }
+  static std::string text_at(const std::byte* place, u64 bytes) {
+    const std::string_view all(reinterpret_cast<const char*>(place), bytes);
+    return std::string(all.substr(0, all.find('\0')));
+  }
+  static bool is_utf8(const std::string& text) {
+    try {
+      (void)nlohmann::ordered_json(text).dump();
+      return true;
+    } catch (const nlohmann::ordered_json::exception&) {
+      return false;
+    }
   }
 
   std::string name_of(const HeapView::Object& object, u64 offset, u64 element) {
@@ -414,6 +605,7 @@ class Dump {
   std::unordered_set<u64> seen_;  ///< region offsets of objects that are printed, or will be
   std::deque<std::pair<HeapView::Object, u64>> pending_;
   std::unordered_map<const heap::Layout*, Members> members_;
+  const StoredClasses classes_;
 };
 
 /// All of it, into one JSON document.
@@ -455,7 +647,8 @@ class Document {
     printer_.close(']');
     number("damaged_pages", number_of_damaged_pages_);
     text("note",
-         "type records say where pointers are and how their members are called; other bytes are "
+         "of types whose members the store knows the values are printed; of others what type "
+         "records say, where pointers are and how their members are called; other bytes are "
          "printed as they are, and so are objects without a type");
     printer_.close('}');
   }

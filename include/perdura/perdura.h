@@ -158,8 +158,8 @@ void* perdura_aligned_alloc(perdura_store* store, size_t alignment, size_t size)
 void* perdura_realloc(perdura_store* store, void* block, size_t size);
 /* Zeroed: `count` objects of a type with a record, or one of `bytes` bytes that ends with a
  * flexible array. A store that holds nothing else can be opened at another address. Fails with
- * PERDURA_TYPE_MISMATCH when the store knows another layout of the type, and names both.
- * perdura_realloc keeps the type. */
+ * PERDURA_TYPE_MISMATCH when the store knows another layout of the type, or other members where
+ * the record says all of them (PERDURA_STRUCT), and names both. perdura_realloc keeps the type. */
 void* perdura_alloc_typed(perdura_store* store, const perdura_type* type, size_t count);
 void* perdura_alloc_flexible(perdura_store* store, const perdura_type* type, size_t bytes);
 /* Fails as these do; adds nothing to the store. */
@@ -170,6 +170,53 @@ size_t perdura_usable_size(perdura_store* store, const void* block);
 /* A named entry point. Setting NULL removes it; getting an absent one gives NULL. */
 int perdura_root_set(perdura_store* store, const char* name, void* object);
 void* perdura_root_get(perdura_store* store, const char* name);
+/* The same of a root that is an object of a type. Fails with PERDURA_TYPE_MISMATCH where the object
+ * is of another one, and where the store knows other members of it, or of a type in it, than the
+ * record says (PERDURA_STRUCT): the sentence has both. C++ finds the root with the type of the same
+ * name, and the other way round. */
+int perdura_root_set_typed(perdura_store* store, const char* name, void* object,
+                           const perdura_type* type);
+void* perdura_root_get_typed(perdura_store* store, const char* name, const perdura_type* type);
+
+/* --- types that change (docs/evolution.md) -----------------------------------------------------*/
+
+/* How objects of a type are made of what they were. Both records say all members: that of the type
+ * now with PERDURA_STRUCT, the former one with PERDURA_STRUCT_AS and the name of the type now.
+ * Zero- initialise it: fields are only ever added at the end. */
+typedef struct perdura_conversion {
+  const perdura_type* former;
+  const perdura_type* now;
+  /* Fills a new object of what it was; both have pointers to objects as they were. What is not 0
+   * ends the conversion of all. NULL: members of the same names get what they had, of numbers the
+   * value, of longer arrays the first elements. */
+  int (*convert)(const void* was, void* object, void* user);
+  void* user;
+  const void* defaults; /* what each new object is at first; NULL: zero */
+} perdura_conversion;
+
+/* Make each object of the types anew, and mend all pointers to them, as Store::migrate does
+ * (perdura/store.hpp): in one operation, so that a crash before the next version leaves all of them
+ * as they were; and so does a failure. *converted, which may be NULL: how many blocks there were; 0
+ * where the store has the new members already. Types that are members of each other are converted
+ * in one call. No other thread may use the store meanwhile. */
+int perdura_migrate_sized(perdura_store* store, const perdura_conversion* conversions, size_t count,
+                          size_t conversion_bytes, uint64_t* converted);
+PERDURA_SIZED int perdura_migrate(perdura_store* store, const perdura_conversion* conversions,
+                                  size_t count, uint64_t* converted) {
+  return perdura_migrate_sized(store, conversions, count, sizeof(perdura_conversion), converted);
+}
+/* Of one type, without a function. defaults may be NULL. */
+PERDURA_SIZED int perdura_evolve(perdura_store* store, const perdura_type* former,
+                                 const perdura_type* now, const void* defaults,
+                                 uint64_t* converted) {
+  perdura_conversion one;
+  one.former = former;
+  one.now = now;
+  one.convert = NULL;
+  one.user = NULL;
+  one.defaults = defaults;
+  return perdura_migrate(store, &one, 1, converted);
+}
 
 /* Report a store before it happens; needed with PERDURA_TRACK_REPORTED and _BITMAP. */
 void perdura_touch(perdura_store* store, const void* address, size_t length);

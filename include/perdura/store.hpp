@@ -244,8 +244,9 @@ class Store {
   template <std::same_as<Conversion>... Conversions>
   std::uint64_t migrate(const Conversion& first, const Conversions&... others) {
     const Conversion all[] = {first, others...};
-    return migrate_all(all);
+    return migrate(std::span<const Conversion>(all));
   }
+  std::uint64_t migrate(std::span<const Conversion> conversions);
 
   // --- checkpoints --------------------------------------------------------------------------
 
@@ -311,7 +312,6 @@ class Store {
     return register_thread();
   }
   detail::Mutator& register_thread();
-  std::uint64_t migrate_all(std::span<const Conversion> conversions);
   void expect_members(const detail::TypeDescription& type);
   /// As far as the store can learn now: not to be read alone, and not in a transaction.
   void learn_members(const detail::TypeDescription& type);

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "base/checksum.hpp"
+#include "heap/record_members.hpp"
 
 namespace perdura::heap {
 namespace {
@@ -32,11 +33,11 @@ class Resolver {
   Result<Layout> resolve(const perdura_type& type) {
     Layout layout;
     PERDURA_TRY(check(type));
-    layout.name = type.name;
+    PERDURA_ASSIGN(layout.name, name_of_record(type));
     layout.size = type.size;
     layout.alignment = type.alignment;
-    for (u32 i = 0; i < type.slot_count; ++i) {
-      const perdura_slot& slot = type.slots[i];
+    for (const perdura_slot* const each : slots_of(type)) {
+      const perdura_slot& slot = *each;
       std::vector<OwnRun> runs;
       PERDURA_TRY(add(type, slot, 0, runs));
       const bool flexible = slot.bytes == 0;
@@ -65,6 +66,21 @@ class Resolver {
   static Failure failure(const perdura_type& type, const perdura_slot& slot,
                          const std::string& what) {
     return failure(type, "says of member '" + name_of(slot.member) + "' what cannot be: " + what);
+  }
+
+  /// Those that say where pointers are. Of records that say all members they are in the order of
+  /// these, whatever order the program says them in: so that the layout is that of C++.
+  static std::vector<const perdura_slot*> slots_of(const perdura_type& type) {
+    std::vector<const perdura_slot*> slots;
+    const bool all = has_all_members(type);
+    for (u32 i = all ? 1 : 0; i < type.slot_count; ++i)
+      if (!all || (!is_number_slot(type.slots[i]) && type.slots[i].kind != PERDURA_SLOT_OPAQUE))
+        slots.push_back(&type.slots[i]);
+    if (all)
+      std::ranges::sort(slots, {}, [](const perdura_slot* slot) {
+        return std::pair(slot->offset, slot);  // of one place in the program's order
+      });
+    return slots;
   }
 
   Status check(const perdura_type& type) const {
@@ -138,10 +154,10 @@ class Resolver {
 
   Status add_all(const perdura_type& type, std::vector<OwnRun>& into) {
     PERDURA_TRY(check(type));
-    for (u32 i = 0; i < type.slot_count; ++i) {
-      if (type.slots[i].bytes == 0)
-        return failure(type, type.slots[i], "a value in another one has no flexible array");
-      PERDURA_TRY(add(type, type.slots[i], 0, into));
+    for (const perdura_slot* const slot : slots_of(type)) {
+      if (slot->bytes == 0)
+        return failure(type, *slot, "a value in another one has no flexible array");
+      PERDURA_TRY(add(type, *slot, 0, into));
     }
     return {};
   }
@@ -181,9 +197,10 @@ class Resolver {
 
   static std::string text_of(const perdura_type& type) {
     std::string text = std::to_string(type.size) + " bytes";
-    for (u32 i = 0; i < type.slot_count; ++i) {
-      const perdura_slot& slot = type.slots[i];
-      text += i == 0 ? "; " : ", ";
+    const std::vector<const perdura_slot*> slots = slots_of(type);
+    for (const perdura_slot* const each : slots) {
+      const perdura_slot& slot = *each;
+      text += each == slots.front() ? "; " : ", ";
       text += name_of(slot.member) + " at " + std::to_string(slot.offset) + ": ";
       const u32 size = slot.kind == PERDURA_SLOT_VALUE ? slot.value->size : kPointerBytes;
       if (slot.bytes == 0) text += "flexible array of ";

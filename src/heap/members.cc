@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <functional>
+#include <span>
 #include <string_view>
 #include <unordered_set>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -32,10 +35,21 @@ std::string shortened(std::string_view text, size_t most) {
   return std::string(text.substr(0, most - sum.size())) + sum;
 }
 
-std::string text_of(const TypeDescription& type) {
-  if (type.count != 0)
-    return fmt::format("{} of {}", type.count, text_of(type.contained.front()()));
-  return std::string(type.name);
+std::string text_of(std::span<const u64> counts, std::string_view type) {
+  std::string text;
+  for (const u64 count : counts) text += fmt::format("{} of ", count);
+  return text.append(type);
+}
+
+/// Of a member without its name and place.
+heap::Class::Member element_of(const TypeDescription& type) {
+  heap::Class::Member made{};
+  made.bytes = type.size;
+  const TypeDescription* element = &type;
+  for (; element->count != 0; element = &element->contained.front()())
+    made.counts.push_back(element->count);
+  made.type = element->name;
+  return made;
 }
 
 /// visit(begin, end) of each type that an entry's text names: the words before " at ", and those of
@@ -54,7 +68,7 @@ void for_each_type_in(const std::string& text, const Visit& visit) {
 
 class Walk {
  public:
-  explicit Walk(const std::function<void(const TypeDescription&)>& visit) : visit_(visit) {}
+  explicit Walk(std::function<void(const TypeDescription&)> visit) : visit_(std::move(visit)) {}
   void walk(const TypeDescription& type) {
     if (!seen_.insert(&type).second) return;
     for (const MemberDescription& member : type.members) walk(member.type());
@@ -63,7 +77,7 @@ class Walk {
   }
 
  private:
-  const std::function<void(const TypeDescription&)>& visit_;
+  const std::function<void(const TypeDescription&)> visit_;
   std::unordered_set<const TypeDescription*> seen_;
 };
 
@@ -81,26 +95,150 @@ std::array<char, 256> type_record_name(const char* mangled_name) {
 
 namespace heap {
 
-void for_each_class(const TypeDescription& type,
-                    const std::function<void(const TypeDescription&)>& visit) {
-  Walk(visit).walk(type);
+std::vector<Class> classes_of(const TypeDescription& type) {
+  std::vector<Class> classes;
+  Walk([&](const TypeDescription& each) {
+    Class& made = classes.emplace_back();
+    made.name = each.name;
+    MembersText text(each.size, each.alignment);
+    for (const MemberDescription& member : each.members) {
+      Class::Member& its = made.members.emplace_back(element_of(member.type()));
+      its.name = member.name;
+      its.offset = member.offset;
+      text.add(its);
+    }
+    if (!each.is_container)
+      for (const detail::Describe part : each.contained) {
+        const Class::Member its = element_of(part());
+        text.add_part(text_of(its.counts, its.type));
+      }
+    made.entry = members_entry(each.name, each.size, each.alignment, text.text());
+  }).walk(type);
+  return classes;
 }
 
-Layout members_entry(const TypeDescription& type) {
+MembersText::MembersText(u32 size, u32 alignment)
+    : text_(fmt::format("{} bytes, aligned to {}", size, alignment)) {}
+
+void MembersText::add(const Class::Member& member) {
+  text_ += fmt::format("{} {} {}{}{}", is_first_ ? ":" : ",", member.name,
+                       text_of(member.counts, member.type), kAt, member.offset);
+  is_first_ = false;
+}
+
+void MembersText::add_part(std::string_view type) {
+  text_ += fmt::format("{}{}", is_first_ ? kParts : ", ", type);
+  is_first_ = false;
+}
+
+Layout members_entry(std::string_view class_name, u32 size, u32 alignment, std::string_view text) {
   Layout entry;
-  entry.name = std::string(kPrefix) + name_in_entries(type.name);
-  entry.size = type.size;
-  entry.alignment = type.alignment;
-  std::string text = fmt::format("{} bytes, aligned to {}", type.size, type.alignment);
-  for (const MemberDescription& member : type.members)
-    text += fmt::format("{} {} {}{}{}", &member == type.members.data() ? ":" : ",", member.name,
-                        text_of(member.type()), kAt, member.offset);
-  if (!type.is_container)
-    for (const detail::Describe& part : type.contained)
-      text += fmt::format("{}{}", &part == type.contained.data() ? kParts : ", ", text_of(part()));
+  entry.name = std::string(kPrefix) + name_in_entries(class_name);
+  entry.size = size;
+  entry.alignment = alignment;
   entry.text = shortened(text, kTextMax);
   entry.fingerprint = entry.compute_fingerprint();
   return entry;
+}
+
+std::string type_name_of(std::string_view class_name) { return shortened(class_name, kNameMax); }
+
+namespace {
+
+constexpr NumberType kNumbers[] = {{"bool", PERDURA_SLOT_BOOL, 1},
+                                   {"char", PERDURA_SLOT_CHAR, 1},
+                                   {"int8", PERDURA_SLOT_INT8, 1},
+                                   {"int16", PERDURA_SLOT_INT16, 2},
+                                   {"int32", PERDURA_SLOT_INT32, 4},
+                                   {"int64", PERDURA_SLOT_INT64, 8},
+                                   {"int128", PERDURA_SLOT_INT128, 16},
+                                   {"uint8", PERDURA_SLOT_UINT8, 1},
+                                   {"uint16", PERDURA_SLOT_UINT16, 2},
+                                   {"uint32", PERDURA_SLOT_UINT32, 4},
+                                   {"uint64", PERDURA_SLOT_UINT64, 8},
+                                   {"uint128", PERDURA_SLOT_UINT128, 16},
+                                   {"float32", PERDURA_SLOT_FLOAT32, 4},
+                                   {"float64", PERDURA_SLOT_FLOAT64, 8},
+                                   {"long double", PERDURA_SLOT_LONG_DOUBLE, 16}};
+
+// "12 of …": the number, and what is behind it.
+bool read_number(std::string_view& text, u64& number) {
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (parsed.ec != std::errc{}) return false;
+  text.remove_prefix(static_cast<size_t>(parsed.ptr - text.data()));
+  return true;
+}
+bool skip(std::string_view& text, std::string_view what) {
+  if (!text.starts_with(what)) return false;
+  text.remove_prefix(what.size());
+  return true;
+}
+
+// "x 3 of float64 at 8". Neither names nor what the compiler calls types have spaces in them.
+bool read_member(std::string_view text, MembersRead::Member& member) {
+  const size_t name_end = text.find(' ');
+  const size_t at = text.rfind(kAt);
+  if (name_end == text.npos || at == text.npos || at <= name_end) return false;
+  member.name = text.substr(0, name_end);
+  std::string_view place = text.substr(at + kAt.size());
+  if (!read_number(place, member.offset) || !place.empty()) return false;
+  std::string_view type = text.substr(name_end + 1, at - name_end - 1);
+  for (;;) {
+    std::string_view rest = type;
+    u64 count = 0;
+    if (!read_number(rest, count) || !skip(rest, " of ")) break;
+    member.counts.push_back(count);
+    type = rest;
+  }
+  member.type = type;
+  return !type.empty();
+}
+
+}  // namespace
+
+const NumberType* number_named(std::string_view name) {
+  const auto* const found = std::ranges::find(kNumbers, name, &NumberType::name);
+  return found != std::end(kNumbers) ? found : nullptr;
+}
+const NumberType* number_of_kind(u32 kind) {
+  const auto* const found = std::ranges::find(kNumbers, kind, &NumberType::kind);
+  return found != std::end(kNumbers) ? found : nullptr;
+}
+
+MembersRead read_members(const std::string& text) {
+  MembersRead read;
+  std::string_view rest = text;
+  u64 alignment = 0;
+  if (!read_number(rest, read.size) || !skip(rest, " bytes, aligned to ") ||
+      !read_number(rest, alignment))
+    return read;
+  read.is_whole = rest.empty() || skip(rest, ": ");
+  while (read.is_whole && !rest.empty()) {
+    const std::string_view one = rest.substr(0, rest.find(", "));
+    rest.remove_prefix(std::min(rest.size(), one.size() + 2));
+    MembersRead::Member member;
+    if (read_member(one, member)) read.members.push_back(std::move(member));
+    else read.is_whole = false;
+  }
+  return read;
+}
+
+// Of all that the compiler names, only what it calls pointers begins with a P.
+bool same_members(const std::string& a, const std::string& b) {
+  if (a == b) return true;
+  const MembersRead one = read_members(a);
+  const MembersRead other = read_members(b);
+  // What is before the members, with the alignment.
+  if (!one.is_whole || !other.is_whole || a.substr(0, a.find(':')) != b.substr(0, b.find(':')))
+    return false;
+  const auto is_pointer = [](const std::string& type) {
+    return type == kPointer || type.front() == 'P';
+  };
+  return std::ranges::equal(one.members, other.members, [&](const auto& x, const auto& y) {
+    const bool same_type = x.type == y.type || ((x.type == kPointer || y.type == kPointer) &&
+                                                is_pointer(x.type) && is_pointer(y.type));
+    return x.name == y.name && x.offset == y.offset && x.counts == y.counts && same_type;
+  });
 }
 
 bool is_members_entry(const Layout& layout) { return layout.name.starts_with(kPrefix); }

@@ -7,94 +7,30 @@
 
 #include <fmt/format.h>
 
-#include "heap/known_types.hpp"
+#include "heap/member_places.hpp"
 #include "heap/members.hpp"
+#include "heap/record_members.hpp"
 
 namespace perdura::heap {
 
 using detail::Conversion;
-using detail::MemberDescription;
 using detail::TypeDescription;
 
 namespace {
 
 /// Of a former type, under the name that the store knows.
-Result<Layout> former_layout(const Conversion& conversion) {
+Result<Layout> former_layout(const Conversion& conversion, const Layout& now) {
   PERDURA_ASSIGN(Layout layout, Layout::of(*conversion.former));
-  layout.name = conversion.now->name;
+  layout.name = now.name;
   layout.fingerprint = layout.compute_fingerprint();
   return layout;
 }
 
-/// visit(type, place) of what objects of the former layout begin with: the first member, and its
-/// first one; where that is in one of the new layout, if it has that.
-template <class Visit>
-void for_each_beginning(const TypeDescription& former, const TypeDescription& now,
-                        const Visit& visit) {
-  const TypeDescription* was = &former;
-  const TypeDescription* is = &now;
-  u64 place = 0;
-  while (was->count != 0 || !was->members.empty()) {
-    if (was->count != 0) {
-      was = &was->contained.front()();
-      is = is != nullptr && is->count != 0 ? &is->contained.front()() : nullptr;
-    } else {
-      const MemberDescription& first = was->members.front();
-      const MemberDescription* same = nullptr;
-      if (is != nullptr)
-        for (const MemberDescription& each : is->members)
-          if (each.name == first.name) same = &each;
-      was = &first.type();
-      is = same != nullptr ? &same->type() : nullptr;
-      if (same != nullptr) place += same->offset;
-    }
-    visit(*was, is != nullptr ? std::optional(place) : std::nullopt);
-  }
-}
-
-/// Whether something that objects begin with lies elsewhere in those of the new layout.
-bool begin_elsewhere(const TypeDescription& former, const TypeDescription& now) {
-  bool elsewhere = false;
-  for_each_beginning(former, now, [&](const TypeDescription&, std::optional<u64> place) {
-    elsewhere = elsewhere || place != std::optional<u64>(0);
-  });
-  return elsewhere;
-}
-
-/// Where in an object of the new layout that is which was at an offset of the former one, in its
-/// members and theirs. Where several begin it is what `pointee` names, or the largest.
-std::optional<u64> place_in(const TypeDescription& former, const TypeDescription& now, u64 offset,
-                            std::string_view pointee) {
-  if (offset == 0) {
-    std::optional<u64> result = 0;
-    bool found = former.name == pointee;
-    for_each_beginning(former, now, [&](const TypeDescription& was, std::optional<u64> place) {
-      if (!found && !was.name.empty() && was.name == pointee) {
-        result = place;
-        found = true;
-      }
-    });
-    return result;
-  }
-  if (former.count != 0 && now.count != 0) {
-    const TypeDescription& was = former.contained.front()();
-    const TypeDescription& is = now.contained.front()();
-    const u64 index = offset / was.size;
-    if (index >= now.count) return {};
-    const std::optional<u64> within = place_in(was, is, offset % was.size, pointee);
-    return within ? std::optional(index * is.size + *within) : std::nullopt;
-  }
-  for (const MemberDescription& was : former.members)
-    for (const MemberDescription& is : now.members)
-      if (was.name == is.name && offset >= was.offset && offset - was.offset < was.type().size) {
-        const std::optional<u64> within =
-            place_in(was.type(), is.type(), offset - was.offset, pointee);
-        return within ? std::optional(is.offset + *within) : std::nullopt;
-      }
-  // What they are made of is not known, and not known to have changed.
-  const bool is_whole = former.members.empty() && now.members.empty() && former.name == now.name &&
-                        std::ranges::equal(former.contained, now.contained);
-  return is_whole && offset < now.size ? std::optional(offset) : std::nullopt;
+/// Of a type of C++, or of a record that says all members. The type itself is the last.
+Result<std::vector<Class>> classes_stated(const TypeDescription* type, const perdura_type& record) {
+  if (type != nullptr) return classes_of(*type);
+  if (has_all_members(record)) return classes_of(record);
+  return std::vector<Class>{};
 }
 
 }  // namespace
@@ -157,8 +93,8 @@ Status Migration::choose(std::span<const Conversion> conversions, size_t first) 
 // A type is to be converted where the store has its former layout. Neither layout is kTypeMismatch.
 Status Migration::look_at(const Conversion& conversion) {
   TypeList& types = heap_.types();
-  PERDURA_ASSIGN(const Layout former, former_layout(conversion));
   PERDURA_ASSIGN(Layout now, Layout::of(*conversion.now));
+  PERDURA_ASSIGN(const Layout former, former_layout(conversion, now));
   PERDURA_ASSIGN(const u32 number, types.number_named(now.name));
   const auto is_stored = [&](const Layout& layout) {
     return number == 0 || types.layouts()[number - 1].fingerprint == layout.fingerprint;
@@ -169,33 +105,29 @@ Status Migration::look_at(const Conversion& conversion) {
   std::string stored_text = number != 0 ? types.layouts()[number - 1].text : "other members";
   std::string former_text = former.text;
   std::string now_text = now.text;
-  if (conversion.now_members != nullptr) {
-    std::vector<std::pair<Layout, Layout>> classes;  // as they were and are
-    for_each_class(*conversion.now_members, [&](const TypeDescription& each) {
-      classes.emplace_back(Layout{}, members_entry(each));
-    });
-    for_each_class(*conversion.former_members, [&](const TypeDescription& each) {
-      Layout entry = members_entry(each);
-      const auto same = std::find_if(classes.begin(), classes.end(), [&](const auto& both) {
-        return both.second.name == entry.name;
-      });
-      if (same != classes.end()) same->first = std::move(entry);
-    });
-    // The type itself is the last.
-    former_text = readable(classes.back().first.text);
-    now_text = readable(classes.back().second.text);
-    for (auto& [was, is] : classes) {
-      PERDURA_ASSIGN(const u32 known, types.number_named(is.name));
-      const bool is_itself = &is == &classes.back().second;
-      if (known == 0 && is_itself) stored_text = "unknown members";
-      if (known == 0) continue;
-      const std::string& stored = types.layouts()[known - 1].text;
-      if (is_itself) stored_text = readable(stored);
-      is_now = is_now && stored == is.text;
-      if (was.name.empty()) continue;  // the former type had none of these
-      is_former = is_former && stored == was.text;
-      if (stored == was.text && was.text != is.text) changed.push_back(std::move(is));
-    }
+  PERDURA_ASSIGN(std::vector<Class> now_classes,
+                 classes_stated(conversion.now_members, *conversion.now));
+  PERDURA_ASSIGN(std::vector<Class> former_classes,
+                 classes_stated(conversion.former_members, *conversion.former));
+  if (!now_classes.empty()) {
+    former_text = readable(former_classes.back().entry.text);
+    now_text = readable(now_classes.back().entry.text);
+  }
+  for (const Class& each : now_classes) {
+    const bool is_itself = &each == &now_classes.back();
+    PERDURA_ASSIGN(const u32 known, types.number_named(each.entry.name));
+    if (known == 0 && is_itself) stored_text = "unknown members";
+    if (known == 0) continue;
+    const std::string& stored = types.layouts()[known - 1].text;
+    if (is_itself) stored_text = readable(stored);
+    is_now = is_now && same_members(stored, each.entry.text);
+    const auto was = std::ranges::find(former_classes, each.entry.name,
+                                       [](const Class& one) { return one.entry.name; });
+    if (was == former_classes.end()) continue;  // the former type had none of these
+    const bool is_as_it_was = same_members(stored, was->entry.text);
+    is_former = is_former && is_as_it_was;
+    if (is_as_it_was && !same_members(was->entry.text, each.entry.text))
+      changed.push_back(each.entry);
   }
   if (is_now && is_former && number != 0)
     return Failure{
@@ -215,17 +147,19 @@ Status Migration::look_at(const Conversion& conversion) {
                     now_text)};
   entries_.insert(entries_.end(), std::make_move_iterator(changed.begin()),
                   std::make_move_iterator(changed.end()));
-  const bool begins_elsewhere =
-      conversion.now_members != nullptr &&
-      begin_elsewhere(*conversion.former_members, *conversion.now_members);
-  types_.push_back({&conversion, number, number, std::move(now), begins_elsewhere});
+  types_.push_back({&conversion, number, number, std::move(now), std::move(former_classes),
+                    std::move(now_classes), false});
+  Type& type = types_.back();
+  if (!type.now_classes.empty())
+    type.begins_elsewhere =
+        MemberPlaces(type.former_classes, type.now_classes).begin_elsewhere();
   return {};
 }
 
 bool Migration::converts(std::string_view class_name) const {
   return std::any_of(types_.begin(), types_.end(), [&](const Type& type) {
-    return type.conversion->now_members != nullptr &&
-           name_in_entries(type.conversion->now_members->name) == class_name;
+    return !type.now_classes.empty() &&
+           name_in_entries(type.now_classes.back().name) == class_name;
   });
 }
 
@@ -361,12 +295,11 @@ Result<u64> Migration::place_now(const Moved& moved, u64 offset, const Place& fr
   const u64 within = offset % conversion.former->size;
   const u64 object = index * conversion.now->size;
   if (within == 0 && !moved.type->begins_elsewhere) return object;
-  if (conversion.now_members != nullptr) {
+  if (!moved.type->now_classes.empty()) {
     const std::string_view pointee =
         from.type != nullptr ? pointees_->at(*from.type, from.offset) : std::string_view();
-    if (const auto place =
-            place_in(*conversion.former_members, *conversion.now_members, within, pointee))
-      return object + *place;
+    const MemberPlaces places(moved.type->former_classes, moved.type->now_classes);
+    if (const auto place = places.of(within, pointee)) return object + *place;
   }
   return Failure{
       Code::kInvalidArgument,
@@ -400,10 +333,7 @@ const std::string& Migration::type_name_now(u16 tag, const Layout& layout) const
 // In all blocks but those that go.
 Status Migration::find_words() {
   for (const Type& type : types_)
-    if (const TypeDescription* const members = type.conversion->now_members; members != nullptr)
-      for_each_class(*members, [this](const TypeDescription& each) {
-        new_members_.push_back(members_entry(each));
-      });
+    for (const Class& each : type.now_classes) new_members_.push_back(each.entry);
   pointees_.emplace(heap_.types().layouts(), new_members_);
   const Layouts layouts(heap_.types().layouts());
   Status status;

@@ -33,6 +33,8 @@ class Migration {
     u32 former_number;  ///< 0: the store has no such type with a record
     u32 number = 0;     ///< the new layout's, which may be the same
     Layout now;
+    std::vector<Class> former_classes;  ///< it and those in it, if its members are known
+    std::vector<Class> now_classes;
     bool begins_elsewhere;  ///< what its objects begin with lies elsewhere in the new ones
   };
   /// What was allocated for a block.

@@ -5,6 +5,7 @@
 
 #include "heap/heap.hpp"
 #include "heap/known_types.hpp"
+#include "heap/record_members.hpp"
 
 namespace perdura::heap {
 
@@ -168,10 +169,9 @@ Status TypeList::expect(const perdura_type& type) {
   return guarded([&]() -> Status {
     std::lock_guard lock(mutex_);
     if (numbers_.contains(&type)) return {};
-    if (const detail::Describe members = members_of(type); members != nullptr) {
-      const Result<std::vector<Layout>> unknown = compare_members(members());
-      if (!unknown) return unknown.failure();
-    }
+    PERDURA_ASSIGN(const std::vector<Class> classes, classes_of_program(type));
+    const Result<std::vector<Layout>> unknown = compare_members(classes);
+    if (!unknown) return unknown.failure();
     PERDURA_ASSIGN(const Layout layout, Layout::of(type));
     PERDURA_ASSIGN(const u32 number, known_number(layout));
     if (number != 0) numbers_.emplace(&type, number);
@@ -179,19 +179,15 @@ Status TypeList::expect(const perdura_type& type) {
   });
 }
 
-Result<std::vector<Layout>> TypeList::compare_members(const detail::TypeDescription& type) {
+Result<std::vector<Layout>> TypeList::compare_members(const std::vector<Class>& classes) {
   PERDURA_TRY(load_list());
   std::vector<Layout> unknown;
-  Status status;
-  for_each_class(type, [&](const detail::TypeDescription& each) {
-    if (!status) return;
-    Layout entry = members_entry(each);
-    const u32 number = find_name(entry.name);
-    if (number == 0) unknown.push_back(std::move(entry));
-    else if (layouts_[number - 1].text != entry.text)
-      status = other_members(layouts_[number - 1], entry);
-  });
-  PERDURA_TRY(status);
+  for (const Class& each : classes) {
+    const u32 number = find_name(each.entry.name);
+    if (number == 0) unknown.push_back(each.entry);
+    else if (!same_members(layouts_[number - 1].text, each.entry.text))
+      return other_members(layouts_[number - 1], each.entry);
+  }
   return unknown;
 }
 
@@ -199,7 +195,7 @@ Status TypeList::expect_members(const detail::TypeDescription& type) {
   return guarded([&]() -> Status {
     std::lock_guard lock(mutex_);
     if (known_members_.contains(&type)) return {};
-    PERDURA_ASSIGN(const std::vector<Layout> unknown, compare_members(type));
+    PERDURA_ASSIGN(const std::vector<Layout> unknown, compare_members(classes_of(type)));
     if (unknown.empty()) known_members_.insert(&type);
     return {};
   });
@@ -208,15 +204,27 @@ Status TypeList::expect_members(const detail::TypeDescription& type) {
 Status TypeList::learn_members(Mutator& mutator, const detail::TypeDescription& type) {
   return guarded([&]() -> Status {
     std::lock_guard lock(mutex_);
-    return learn_entries(mutator, type);
+    if (known_members_.contains(&type)) return {};
+    PERDURA_TRY(learn_entries(mutator, classes_of(type)));
+    known_members_.insert(&type);
+    return {};
   });
 }
 
-Status TypeList::learn_entries(Mutator& mutator, const detail::TypeDescription& type) {
-  if (known_members_.contains(&type)) return {};
-  PERDURA_ASSIGN(const std::vector<Layout> unknown, compare_members(type));
-  for (const Layout& entry : unknown) PERDURA_TRY(learn(mutator, entry));
-  known_members_.insert(&type);
+Status TypeList::learn_members(Mutator& mutator, const perdura_type& type) {
+  return guarded([&]() -> Status {
+    std::lock_guard lock(mutex_);
+    PERDURA_ASSIGN(const std::vector<Class> classes, classes_of_program(type));
+    return learn_entries(mutator, classes);
+  });
+}
+
+Status TypeList::learn_entries(Mutator& mutator, const std::vector<Class>& classes) {
+  PERDURA_ASSIGN(const std::vector<Layout> unknown, compare_members(classes));
+  for (const Layout& entry : unknown) {
+    const Result<u32> learnt = learn(mutator, entry);
+    if (!learnt) return learnt.failure();
+  }
   return {};
 }
 
@@ -248,8 +256,8 @@ Result<u32> TypeList::number_of(Mutator& mutator, const perdura_type& type) {
   std::lock_guard lock(mutex_);
   if (const auto known = numbers_.find(&type); known != numbers_.end()) return known->second;
   PERDURA_ASSIGN(const Layout layout, Layout::of(type));
-  if (const detail::Describe members = members_of(type); members != nullptr)
-    PERDURA_TRY(learn_entries(mutator, members()));
+  PERDURA_ASSIGN(const std::vector<Class> classes, classes_of_program(type));
+  PERDURA_TRY(learn_entries(mutator, classes));
   PERDURA_ASSIGN(const u32 number, learn(mutator, layout));
   numbers_.emplace(&type, number);
   return number;

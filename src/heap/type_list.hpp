@@ -45,6 +45,8 @@ class TypeList {
   Status expect_members(const detail::TypeDescription& type);
   /// And the store learns what it does not know. Inside an operation of the mutator.
   Status learn_members(detail::Mutator& mutator, const detail::TypeDescription& type);
+  /// The same of what a record says, or is known beside it.
+  Status learn_members(detail::Mutator& mutator, const perdura_type& type);
   /// The same of all types that the program is known to have: it takes objects of the store for
   /// what its own records say. Of several records of one name one is enough.
   Status expect_known();
@@ -77,9 +79,9 @@ class TypeList {
   Result<u32> known_number(const Layout& layout);
   Result<u32> learn(detail::Mutator& mutator, const Layout& layout);
   Status add(detail::Mutator& mutator, const Layout& type, u32 number);
-  /// The entries of it that the store does not know.
-  Result<std::vector<Layout>> compare_members(const detail::TypeDescription& type);
-  Status learn_entries(detail::Mutator& mutator, const detail::TypeDescription& type);
+  /// The entries of these that the store does not know.
+  Result<std::vector<Layout>> compare_members(const std::vector<Class>& classes);
+  Status learn_entries(detail::Mutator& mutator, const std::vector<Class>& classes);
 
   Heap& heap_;
   const BlockMap& blocks_;

@@ -64,11 +64,14 @@ Result<const Layout*> Heap::type_of(const Block& block) {
 
 Result<void*> Heap::allocate_typed(Mutator& mutator, const perdura_type& type, u64 count) {
   // A packed type's: pointers of the second object would lie across words.
-  if (count > 1 && type.slot_count != 0 && type.size % sizeof(u64) != 0)
-    return Failure{Code::kInvalidArgument,
-                   "objects of type '" + readable_name(type.name) +
-                       "' hold pointers and their size is no multiple of 8 bytes: allocate each by "
-                       "itself, or do not pack the type"};
+  if (count > 1 && type.slot_count != 0 && type.size % sizeof(u64) != 0) {
+    PERDURA_ASSIGN(const Layout layout, Layout::of(type));
+    if (layout.has_pointers())
+      return Failure{Code::kInvalidArgument,
+                     "objects of type '" + readable_name(type.name) +
+                         "' hold pointers and their size is no multiple of 8 bytes: allocate each "
+                         "by itself, or do not pack the type"};
+  }
   u64 bytes = 0;
   if (__builtin_mul_overflow(u64{type.size}, std::max<u64>(count, 1), &bytes))
     return Failure{Code::kNoSpace, std::to_string(count) + " objects of type '" +

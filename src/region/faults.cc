@@ -90,9 +90,32 @@ struct Stepped {
   };
   u32 count;
   Access accesses[16];
+  std::atomic<bool> is_taken;
 };
-__attribute__((tls_model("initial-exec"))) constinit thread_local Stepped stepped{};
+// Of the threads that are at such an instruction: they are few at once. A thread does not have its
+// own, since a library that is loaded while a program runs gets little of a thread's memory.
+constinit std::array<Stepped, 64> all_stepped{};
+__attribute__((tls_model("initial-exec"))) constinit thread_local Stepped* stepped = nullptr;
 constexpr greg_t kTrapFlag = 0x100;
+
+// In a handler; nullptr where all are taken.
+Stepped* take_stepped() noexcept {
+  for (Stepped& each : all_stepped)
+    if (!each.is_taken.exchange(true, std::memory_order_acquire)) {
+      each.count = 0;
+      return &each;
+    }
+  return nullptr;
+}
+
+// In a forked child those of other threads are nobody's.
+[[maybe_unused]] const bool forgets_stepped_in_child = [] {
+  at_fork_in_child([]() noexcept {
+    for (Stepped& each : all_stepped)
+      if (&each != stepped) each.is_taken.store(false, std::memory_order_relaxed);
+  });
+  return true;
+}();
 
 // Nothing may be mapped there, as in a forked child, or memory is short: the system says the same.
 bool is_mapped(std::byte* page) noexcept {
@@ -217,7 +240,7 @@ void on_signal(int signal, siginfo_t* info, void* raw_context) {
   if (outcome == Outcome::kAnswered && repeats_for_ever(fault, instruction))
     outcome = Outcome::kRefused;
   if (outcome == Outcome::kRefused && !refusal_told) tell_refused(fault, inherited);
-  if (stepped.count != 0) context->uc_mcontext.gregs[REG_EFL] |= kTrapFlag;
+  if (stepped != nullptr) context->uc_mcontext.gregs[REG_EFL] |= kTrapFlag;
   errno = saved_errno;
   if (outcome == Outcome::kRefused || outcome == Outcome::kNotWatched)
     pass_on(signal, info, context);
@@ -226,19 +249,20 @@ void on_signal(int signal, siginfo_t* info, void* raw_context) {
 // The instruction has run. Whoever wanted to know may be gone.
 void on_trap(int signal, siginfo_t* info, void* raw_context) {
   auto* const context = static_cast<ucontext_t*>(raw_context);
-  if (stepped.count == 0) return pass_on(signal, info, context);
+  if (stepped == nullptr) return pass_on(signal, info, context);
   const int saved_errno = errno;
   context->uc_mcontext.gregs[REG_EFL] &= ~kTrapFlag;
-  for (u32 i = 0; i < stepped.count; ++i)
+  Stepped& own = *stepped;
+  for (u32 i = 0; i < own.count; ++i)
     for (Watch& watch : watches) {
-      if (watch.handler.load(std::memory_order_acquire) != stepped.accesses[i].handler) continue;
+      if (watch.handler.load(std::memory_order_acquire) != own.accesses[i].handler) continue;
       watch.users.fetch_add(1, std::memory_order_seq_cst);
       FaultHandler* const handler = watch.handler.load(std::memory_order_seq_cst);
-      if (handler == stepped.accesses[i].handler)
-        handler->after_access(stepped.accesses[i].address);
+      if (handler == own.accesses[i].handler) handler->after_access(own.accesses[i].address);
       watch.users.fetch_sub(1, std::memory_order_seq_cst);
     }
-  stepped.count = 0;
+  stepped = nullptr;
+  own.is_taken.store(false, std::memory_order_release);
   errno = saved_errno;
 }
 
@@ -295,9 +319,10 @@ Status allow_steps() {
 }
 
 void step_over(FaultHandler& handler, std::byte* address) noexcept {
+  if (stepped == nullptr) stepped = take_stepped();
   // One that accesses more in one instruction repeats, and what is not noted stays let through.
-  if (stepped.count == std::size(stepped.accesses)) return;
-  stepped.accesses[stepped.count++] = {&handler, address};
+  if (stepped == nullptr || stepped->count == std::size(stepped->accesses)) return;
+  stepped->accesses[stepped->count++] = {&handler, address};
 }
 
 void let_faults_through() noexcept {

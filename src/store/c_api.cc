@@ -6,16 +6,11 @@
 #include <cstring>
 #include <string>
 
-#include <perdura/store.hpp>
-
 #include "base/mutant.hpp"
 #include "store/c_error.hpp"
+#include "store/c_store.hpp"
 #include "store/runtime.hpp"
 #include "track/compiled_reports.hpp"
-
-struct perdura_store {
-  perdura::Store store;
-};
 
 namespace {
 
@@ -39,6 +34,17 @@ int keep_error(Code code, const char* message) noexcept {
 const perdura_type& required(const perdura_type* type) {
   if (type == nullptr) throw Error(Code::kInvalidArgument, "an object needs a type");
   return *type;
+}
+
+const char* required_name(const char* name) {
+  if (name == nullptr) throw Error(Code::kInvalidArgument, "a root needs a name");
+  return name;
+}
+
+Store& joined(perdura_store* store) {
+  if (const CTransactions* const transactions = c_transactions.load(std::memory_order_relaxed))
+    transactions->join(store->store.runtime());
+  return store->store;
 }
 
 namespace {
@@ -150,18 +156,12 @@ Options options_of(const perdura_options* given, std::size_t bytes) {
 }  // namespace perdura::detail
 
 using perdura::detail::c_call;
+using perdura::detail::joined;
 using perdura::detail::pointer_of;
 using perdura::detail::required;
+using perdura::detail::required_name;
 
 namespace {
-// What allocates, or gives back, in a transaction of C is part of it, also before its first word.
-perdura::Store& joined(perdura_store* store) {
-  if (const auto* const transactions =
-          perdura::detail::c_transactions.load(std::memory_order_relaxed))
-    transactions->join(store->store.runtime());
-  return store->store;
-}
-
 // All fields of Statistics: one that is added does not compile here until C has it.
 perdura_statistics statistics_of(const perdura::Statistics& statistics) {
   const auto& [durable_version, replayed_version, confirmed_version, pinned_version, checkpoints,
@@ -238,10 +238,6 @@ void put(const All& all, size_t least_bytes, All* into, size_t bytes, const char
   std::memcpy(into, &all, std::min(bytes, sizeof all));
 }
 
-const char* required_name(const char* name) {
-  if (name == nullptr) throw perdura::Error(perdura::Code::kInvalidArgument, "a root needs a name");
-  return name;
-}
 }  // namespace
 
 extern "C" {

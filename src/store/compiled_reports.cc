@@ -16,8 +16,12 @@ using track::MutatorSlot;
 static_assert(offsetof(track::ThreadReports, begin) == 0 &&
               offsetof(track::ThreadReports, bytes) == 8 &&
               offsetof(track::ThreadReports, mutator) == 16 &&
-              offsetof(track::ThreadReports, polled_count) == 24 &&
-              offsetof(track::ThreadReports, polled) == 32);
+              offsetof(track::ThreadReports, polled) == 24);
+// Not of standard layout; both compilers lay it out as one.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Winvalid-offsetof"
+static_assert(offsetof(MutatorSlot, next_polled) == 64);
+#pragma GCC diagnostic pop
 static_assert(offsetof(detail::Mutator, depth) == 0 && offsetof(detail::Mutator, closed) == 4 &&
               offsetof(detail::Mutator, cursor) == 8 && offsetof(detail::Mutator, limit) == 16 &&
               offsetof(detail::Mutator, ignores_reports) == 24);
@@ -125,8 +129,8 @@ perdura_report_store:
   pushq %rdx
   .cfi_adjust_cfa_offset 8
   movq %fs:24(%rax), %rdx
-  movq %rcx, %fs:32(%rax,%rdx,8)
-  incq %fs:24(%rax)
+  movq %rdx, 64(%rcx)
+  movq %rcx, %fs:24(%rax)
   popq %rdx
   .cfi_adjust_cfa_offset -8
   jmp 3b

@@ -9,7 +9,8 @@ HeapView::HeapView(heap::Heap& heap, const region::Region& region,
       reserved_bytes_(format::reserved_bytes(record)),
       offset_mask_(record.aliases == 0 ? ~u64{0} : format::alias_stride(record.limit_bytes) - 1),
       words_(heap),
-      layouts_(heap.types().layouts()) {}
+      types_(&heap.types().layouts()),
+      layouts_(*types_) {}
 
 Result<HeapView> HeapView::of(heap::Heap& heap, const region::Region& region,
                               const format::RegionRecord& record) {

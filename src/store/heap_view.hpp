@@ -2,6 +2,7 @@
 // where its program had it. Nothing of it is believed beyond what the heap's audit has found sound.
 #pragma once
 
+#include <deque>
 #include <optional>
 
 #include "heap/typed_words.hpp"
@@ -28,6 +29,8 @@ class HeapView {
   std::optional<u64> target_of(u64 pointer) const;
   /// Where the program has what is at a region offset; with aliases in the first mapping.
   u64 address_of(u64 offset) const { return home_address_ + offset; }
+  /// What the store knows of types, by number - 1.
+  const std::deque<heap::Layout>& types() const { return *types_; }
   std::byte* at(u64 offset) const { return region_->base() + offset; }
 
   /// visit(word, maybe) of each pointer in an object, also of null ones.
@@ -45,6 +48,7 @@ class HeapView {
   u64 reserved_bytes_;  ///< from there on, with aliases
   u64 offset_mask_;     ///< of distances from there
   heap::TypedWords words_;
+  const std::deque<heap::Layout>* types_;
   heap::Layouts layouts_;
 };
 

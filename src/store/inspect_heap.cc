@@ -69,7 +69,9 @@ Status Inspection::read_heap(RegionDescription& description, const HeapVisit& vi
     PERDURA_TRY(read_roots(heap, *region, description));
     PERDURA_ASSIGN(const auto types, heap.types().read());
     for (const heap::Layout& type : types)
-      description.types.push_back({heap::readable_name(type.name), heap::readable(type.text)});
+      description.types.push_back({heap::readable_name(type.name), heap::is_members_entry(type)
+                                                                       ? heap::readable(type.text)
+                                                                       : type.text});
     PERDURA_ASSIGN(const auto container, heap::ContainerView::find(heap, *region));
     if (container) describe_container(*container, description.container.emplace());
     PERDURA_ASSIGN(const HeapView view, HeapView::of(heap, *region, record_));

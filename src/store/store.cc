@@ -229,7 +229,7 @@ void Store::expect_members(const detail::TypeDescription& type) {
   value_or_throw(runtime().heap().types().expect_members(type));
 }
 
-std::uint64_t Store::migrate_all(std::span<const Conversion> conversions) {
+std::uint64_t Store::migrate(std::span<const Conversion> conversions) {
   detail::Mutator& mutator = this->mutator();
   refuse_in_transaction(mutator, "migrate");
   value_or_throw(runtime().usable());

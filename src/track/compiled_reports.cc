@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <atomic>
 #include <bit>
 
@@ -24,8 +23,8 @@ void ThreadReports::begin_polled(MutatorSlot& slot) {
   PERDURA_ASSERT(slot.depth.load(std::memory_order_relaxed) == 0);
   detail::enter(slot);
   if (is_polled(slot)) return;  // what is called before operations has stored to it, and not polled
-  PERDURA_ASSERT(polled_count < polled.size());  // a thread has one of each open store
-  polled[polled_count++] = &slot;
+  slot.next_polled = polled;
+  polled = &slot;
 }
 
 void ThreadReports::end_polled(MutatorSlot& slot) {
@@ -45,15 +44,16 @@ void ThreadReports::forget_elsewhere(const MutatorSlot& slot) {
 }
 
 bool ThreadReports::is_polled(const MutatorSlot& slot) const {
-  const auto end = polled.begin() + polled_count;
-  return std::find(polled.begin(), end, &slot) != end;
+  const MutatorSlot* each = polled;
+  while (each != nullptr && each != &slot) each = each->next_polled;
+  return each != nullptr;
 }
 
 bool ThreadReports::remove_polled(MutatorSlot& slot) {
-  const auto end = polled.begin() + polled_count;
-  const auto found = std::find(polled.begin(), end, &slot);
-  if (found == end) return false;
-  *found = polled[--polled_count];
+  MutatorSlot** place = &polled;
+  while (*place != nullptr && *place != &slot) place = &(*place)->next_polled;
+  if (*place == nullptr) return false;
+  *place = slot.next_polled;
   return true;
 }
 

@@ -8,7 +8,6 @@
 // its data are consistent needs no other brackets.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -23,9 +22,8 @@ struct ThreadReports {
   u64 begin = 0;  ///< of the region
   u64 bytes = 0;  ///< of addresses: none, where there is no store yet
   detail::Mutator* mutator;
-  /// In operations that stores have begun.
-  size_t polled_count = 0;
-  std::array<MutatorSlot*, detail::kOpenStoresMax> polled{};
+  /// The first of those in operations that stores have begun, the newest (next_polled).
+  MutatorSlot* polled = nullptr;
 
   void begin_polled(MutatorSlot& mutator);
   /// Leaves all of them inside which nothing was begun. The flags of those mutators (`closed`).
@@ -47,13 +45,26 @@ struct ThreadReports {
   bool remove_polled(MutatorSlot& mutator);
 };
 
+// They are taken off first: what leaving one calls may begin others.
 inline u32 ThreadReports::poll() {
   u32 closed = 0;
-  for (size_t i = polled_count; i-- != 0;) {
-    MutatorSlot& slot = *polled[i];
+  MutatorSlot* leaving = nullptr;
+  MutatorSlot** last = &leaving;
+  for (MutatorSlot** place = &polled; *place != nullptr;) {
+    MutatorSlot& slot = **place;
     closed |= slot.closed.load(std::memory_order_relaxed);
-    if (slot.depth.load(std::memory_order_relaxed) != 1) continue;
-    polled[i] = polled[--polled_count];
+    if (slot.depth.load(std::memory_order_relaxed) != 1) {
+      place = &slot.next_polled;
+      continue;
+    }
+    *place = slot.next_polled;
+    slot.next_polled = nullptr;
+    *last = &slot;
+    last = &slot.next_polled;
+  }
+  while (leaving != nullptr) {
+    MutatorSlot& slot = *leaving;
+    leaving = slot.next_polled;
     detail::leave(slot);
   }
   return closed;
@@ -74,7 +85,7 @@ inline bool in_compiled_window(const void* address) {
 
 /// Of two copies of the library in a process that have it in common, one can make reports to the
 /// other: changes with ThreadReports, Mutator and MutatorSlot.
-constexpr size_t kReportsLayout = 1 << 16 | sizeof(ThreadReports);
+constexpr size_t kReportsLayout = 2 << 16 | sizeof(ThreadReports);
 
 /// Whether such code can report to a region: some of the program is it, and it is where that
 /// expects regions.

@@ -25,6 +25,9 @@ struct MutatorSlot : detail::Mutator {
   /// An epoch of 64 ms at 30 million reports a second; takes up memory as far as it is used.
   static constexpr u64 kBufferEntries = 2 * 1024 * 1024;
 
+  /// In an operation that a store has begun: the next one of its thread (ThreadReports). First, for
+  /// perdura_report_store to find.
+  MutatorSlot* next_polled = nullptr;
   Mapping buffers;  ///< two report buffers; one is filled while the other is collected
   int filling = 0;
   /// Reports before it are in the epoch's change set already.

@@ -54,13 +54,11 @@ build_with_cmake c_only -DCMAKE_PREFIX_PATH="$prefix"
 echo "== shared object"
 build_with_cmake plugin -DCMAKE_PREFIX_PATH="$prefix"
 "$work/plugin/linked" "$work/linked.pd"
-# As docs/building.md says: more thread-local memory than glibc has over for what is loaded later.
-tunables=glibc.rtld.optional_static_tls=4096
-GLIBC_TUNABLES=$tunables "$work/plugin/loads" "$work/loads.pd"
+"$work/plugin/loads" "$work/loads.pd"
 read -ra flags < <(pkg-config --static --cflags --libs perdura)
 "${CXX:-c++}" -std=c++20 -shared -fPIC "$here/plugin/plugin.cc" "${flags[@]}" -o "$work/plugin.so"
 "${CC:-cc}" -DPLUGIN="\"$work/plugin.so\"" "$here/plugin/host.c" -ldl -o "$work/loads_pc"
-GLIBC_TUNABLES=$tunables LD_LIBRARY_PATH=${pc%/pkgconfig/*} "$work/loads_pc" "$work/loads_pc.pd"
+LD_LIBRARY_PATH=${pc%/pkgconfig/*} "$work/loads_pc" "$work/loads_pc.pd"
 
 echo "== Valgrind"
 if command -v valgrind >/dev/null; then
@@ -139,5 +137,5 @@ if [[ ${PERDURA_CAMPAIGNS-} == whole ]]; then
   LD_LIBRARY_PATH=${library%/*} "$work/shared_pc" "$work/shared_pc.pd"
   "${CXX:-c++}" -std=c++20 -shared -fPIC "$here/plugin/plugin.cc" "${flags[@]}" \
     -o "$work/plugin.so"
-  LD_LIBRARY_PATH=${library%/*} LD_PRELOAD=$library "$work/loads_pc" "$work/loads_shared.pd"
+  LD_LIBRARY_PATH=${library%/*} "$work/loads_pc" "$work/loads_shared.pd"
 fi

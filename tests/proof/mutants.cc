@@ -45,6 +45,8 @@ const char* explanation(std::string_view what) {
     return "the paper's two steps have it; the checksum of a group says whether it is whole";
   if (what == "owner record")
     return "it names the opener in error messages, and nothing is recovered from it";
+  if (what == "given back")
+    return "what is free may hold anything; left out it costs space, which compact_test sees";
   if (what == "blank space")
     return "a store as small as that holds no version; it keeps other files from being taken for "
            "new stores (volume_test)";

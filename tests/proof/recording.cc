@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "store/compact.hpp"
 #include "store/versions.hpp"
 #include "support/earlier_version.hpp"
 
@@ -145,6 +146,13 @@ u64 Run::roll_back(u64 version) {
   acknowledge(made);
   end_session();
   return made;
+}
+
+void Run::compact() {
+  media::OpenedMedium opened = value_or_throw(media::open_medium(uri(), {.create = false}));
+  begin_session();
+  value_or_throw(store::compact(wrap(std::move(opened.medium))));
+  end_session();
 }
 
 void Run::open_neighbour(Engine engine) {

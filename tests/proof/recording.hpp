@@ -164,6 +164,9 @@ class Run {
   void cut_power();
   /// A session of its own, between others: go back to a kept version.
   u64 roll_back(u64 version);
+  /// A session of its own, between others: space that nothing needs is given back. States have what
+  /// was cut off or deallocated as it was, as zeros, or in part.
+  void compact();
   test::WrappedStore& store() { return *store_; }
 
   /// The ledger, made when there is none.

@@ -48,6 +48,27 @@ struct Index {
   Node* nodes[];
 };
 
+enum class Hue : std::uint16_t { kRed = 7, kBlue = 300 };
+struct Point {
+  float x;
+  std::int32_t y;
+};
+struct Person {
+  std::int64_t number;
+  double weight;
+  bool is_here;
+  std::int8_t small;
+  Hue hue;
+  char name[12];
+  char raw[4];
+  std::uint16_t matrix[2][3];
+  Point at;
+  Point corners[2];
+  Person* next;
+  Person* others[2];
+  std::uint64_t largest;
+  float nothing;
+};
 }  // namespace
 
 namespace cli_inside {
@@ -57,6 +78,26 @@ struct Pair {
 };
 }  // namespace cli_inside
 
+/// Known by its size alone.
+struct Variant {
+  std::uint64_t kind;
+  union {
+    std::uint64_t number;
+    double real;
+  };
+};
+struct WithVariant {
+  std::uint64_t first;
+  Variant variant;
+};
+/// PERDURA_TYPE says where the pointers are, and the compiler knows the members as well.
+struct Named {
+  Named* next;
+  std::int32_t number;
+};
+
+PERDURA_TYPE(WithVariant)
+PERDURA_TYPE(Named, next)
 PERDURA_TYPE(Leaf, text)
 PERDURA_TYPE_OF(Node, PERDURA_POINTER(Node, next),
                 PERDURA_POINTER_WHEN(Node, value.text, kind, kText),
@@ -308,6 +349,91 @@ TEST_P(CliInside, DumpStopsWhereItIsTold) {
   const Json& bytes = text["regions"][0]["roots"][0]["to"]["fields"][0];
   EXPECT_EQ(bytes["hex"].get<std::string>().size(), 128u);
   EXPECT_GE(bytes["left_out_bytes"].get<u64>(), 100'000 - 64);
+}
+
+/// Of a member that is no pointer.
+const Json& value(const Json& fields, const char* name) {
+  static const Json none;
+  const Json& found = member(fields, name);
+  if (found.contains("value")) return found["value"];
+  ADD_FAILURE() << name << " has no value in " << fields.dump(1);
+  return none;
+}
+
+TEST_P(CliInside, DumpPrintsTheValuesOfMembers) {
+  {
+    Store store = Store::open(uri(), options());
+    {
+      auto operation = store.operation();
+      auto& person = store.root<Person>("person");
+      operation.touch(&person, sizeof person);
+      person = {.number = -5,
+                .weight = 72.25,
+                .is_here = true,
+                .small = -3,
+                .hue = Hue::kBlue,
+                .name = "Ada \"L\"",
+                .raw = {'\1', '\2', '\xff', 4},
+                .matrix = {{1, 2, 3}, {4, 5, 6}},
+                .at = {0.1F, -9},
+                .corners = {{1, 1}, {2, 2}},
+                .next = store.make<Person>(),
+                .others = {&person, nullptr},
+                .largest = ~std::uint64_t{0},
+                .nothing = std::numeric_limits<float>::quiet_NaN()};
+      auto& with_variant = store.root<WithVariant>("variant");
+      operation.touch(&with_variant, sizeof with_variant);
+      with_variant = {11, {2, {0x0102030405060708}}};
+      auto& named = store.root<Named>("named");
+      operation.touch(&named, sizeof named);
+      named = {&named, 77};
+    }
+    store.checkpoint();
+    store.close();
+  }
+  const Outcome ran = run("dump '" + uri() + "'");
+  ASSERT_EQ(ran.exit_code, 0) << ran.err;
+  const Json roots = ran.json()["regions"][0]["roots"];
+  const Json& person = find_in(roots, "name", "person")["to"];
+  EXPECT_EQ(person["type"], "(anonymous namespace)::Person");
+  const Json& fields = person["fields"];
+  EXPECT_EQ(value(fields, "number"), -5);
+  EXPECT_EQ(member(fields, "number")["type"], "int64");
+  EXPECT_EQ(value(fields, "weight"), 72.25);
+  EXPECT_EQ(value(fields, "is_here"), true);
+  EXPECT_EQ(value(fields, "small"), -3);
+  EXPECT_EQ(value(fields, "hue"), 300);
+  EXPECT_EQ(member(fields, "hue")["type"], "(anonymous namespace)::Hue");
+  EXPECT_EQ(value(fields, "name"), "Ada \"L\"");
+  EXPECT_EQ(member(fields, "name")["type"], "char[12]");
+  EXPECT_EQ(value(fields, "raw"), Json::parse("[1, 2, -1, 4]")) << "it is no text";
+  EXPECT_EQ(value(fields, "matrix"), Json::parse("[[1, 2, 3], [4, 5, 6]]"));
+  EXPECT_EQ(member(fields, "matrix")["type"], "uint16[2][3]");
+  const Json& at = value(fields, "at");
+  EXPECT_EQ(value(at, "x").dump(), "0.1") << "with the digits of a float";
+  EXPECT_EQ(value(at, "y"), -9);
+  EXPECT_EQ(member(at, "y")["offset"], offsetof(Person, at) + offsetof(Point, y));
+  EXPECT_EQ(value(value(fields, "corners")[1], "y"), 2);
+  const Json& next = member(fields, "next")["to"];
+  EXPECT_EQ(value(next["fields"], "number"), 0);
+  EXPECT_EQ(value(fields, "others")[0]["to"], reference_to(person));
+  EXPECT_TRUE(value(fields, "others")[1]["to"].is_null());
+  EXPECT_EQ(value(fields, "largest"), ~std::uint64_t{0});
+  EXPECT_EQ(value(fields, "nothing"), "nan");
+  // A union's bytes; and a type that has a record beside its members.
+  const Json& variant = value(find_in(roots, "name", "variant")["to"]["fields"], "variant");
+  EXPECT_EQ(variant.at(0).at("hex"), "02000000000000000807060504030201");
+  const Json& named = find_in(roots, "name", "named")["to"];
+  EXPECT_EQ(value(named["fields"], "number"), 77);
+  EXPECT_EQ(member(named["fields"], "next")["to"], reference_to(named));
+  // Nothing that the usage calls by what the compiler calls it.
+  const Json usage = run("info --usage --json '" + uri() + "'").json()["regions"][0]["usage"];
+  EXPECT_EQ(find_in(usage["kinds"], "type", "(anonymous namespace)::Person")["blocks"], 2);
+  // Bounds hold for values, too.
+  const Json limited = run("dump --limit 4 --depth 0 '" + uri() + "' person").json();
+  const Json& few = limited["regions"][0]["roots"][0]["to"]["fields"];
+  EXPECT_EQ(value(few, "matrix"), Json::parse(R"([[1, 2, "and 1 more"], "and 1 more"])"));
+  EXPECT_EQ(member(few, "next")["to"].get<std::string>().substr(0, 2), "0x");
 }
 
 // Pointers are addresses in aliases there; objects are named by where the first mapping has them.

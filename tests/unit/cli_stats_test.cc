@@ -26,6 +26,7 @@
 #include "media/lock.hpp"
 #include "store/published.hpp"
 #include "support/files.hpp"
+#include "support/memcached_server.hpp"
 #include "support/process.hpp"
 
 namespace perdura::test {
@@ -312,6 +313,35 @@ TEST_F(CliStats, AreALineOfJsonEachTime) {
     EXPECT_EQ(Json::parse(line)["pid"], worker.pid());
   ::pclose(pipe);
   EXPECT_GE(lines, 2);
+}
+
+// Nobody looks at a store on a server beside who has it, and so not at its statistics either.
+TEST_F(CliStats, AreRefusedOfAStoreOnAServer) {
+  const MemcachedProcess server;
+  const std::string uri = "memcached://" + server.address() + "/store";
+  Options options;
+  options.region_limit_bytes = 64 * kMiB;
+  options.engine = Engine::kRemap;
+  options.tracking = Tracking::kReported;
+  {
+    Store store = Store::open(uri, options);
+    store.set_root("number", store.allocate(sizeof(u64)));
+    store.checkpoint();
+    const Outcome refused = run("'" + uri + "'");
+    EXPECT_EQ(refused.exit_code, 2) << refused.out;
+    EXPECT_NE(refused.out.find("is open in process " + std::to_string(::getpid())),
+              refused.out.npos)
+        << refused.out;
+    EXPECT_NE(refused.out.find("beside a program on this machine that has a file open: there "
+                               "Store::statistics() says them"),
+              refused.out.npos)
+        << refused.out;
+    store.checkpoint();  // who was refused has taken nothing away
+    store.close();
+  }
+  const Outcome closed = run("'" + uri + "'");
+  EXPECT_EQ(closed.exit_code, 2) << closed.out;
+  EXPECT_NE(closed.out.find("is open to write in no process"), closed.out.npos) << closed.out;
 }
 
 // It has neither the descriptor nor the memory; its parent goes on.

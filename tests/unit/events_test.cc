@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include <perdura/compiled.h>
 #include <perdura/perdura.h>
 
 #include "base/events.hpp"
@@ -26,6 +27,8 @@
 #include "support/files.hpp"
 #include "support/process.hpp"
 #include "support/wrapped_store.hpp"
+#include "track/compiled_parts.hpp"
+#include "track/compiled_reports.hpp"
 
 namespace perdura::test {
 namespace {
@@ -81,6 +84,21 @@ class SlowBarriers final : public media::Decorator {
 
  private:
   const std::atomic<u64>& ms_;
+};
+
+/// While it is shut nothing is brought home: what makes that durable waits.
+class ShutHome final : public media::Decorator {
+ public:
+  ShutHome(std::unique_ptr<media::Medium> inner, const std::atomic<bool>& is_shut)
+      : Decorator(std::move(inner)), is_shut_(is_shut) {}
+  Status barrier(const media::Site& site) override {
+    while (std::string_view(site.what) == "home image" && is_shut_)
+      std::this_thread::sleep_for(1ms);
+    return inner().barrier(site);
+  }
+
+ private:
+  const std::atomic<bool>& is_shut_;
 };
 
 size_t lines_of(const std::string& text) {
@@ -284,6 +302,84 @@ TEST_F(EventsOf, AVersionThatIsLateSayHowLate) {
   EXPECT_NE(late.message.find("checkpoint_every(10 ms)"), std::string::npos) << late.message;
   EXPECT_GE(store.statistics().late_checkpoints, 1u);
   store.runtime().checkpointer().every(0ms);
+}
+
+// No checkpoint can be made while the log is full: what is stored is late before any version has
+// it.
+TEST_F(EventsOf, WhatWaitsForAFullLogIsLateAsWell) {
+  std::atomic<bool> is_shut{true};
+  Options chosen = options();
+  chosen.log_limit_bytes = kMiB;
+  WrappedStore store(path(), chosen, [&](std::unique_ptr<media::Medium> inner) {
+    return std::make_unique<ShutHome>(std::move(inner), is_shut);
+  });
+  constexpr u64 kBytes = 2 * kMiB;
+  auto* const words = static_cast<u64*>(store.operation().allocate(kBytes));
+  std::memset(words, 1, kBytes);
+  store.checkpoint();  // larger than the log, and taken all the same
+  const u64 durable = store.durable_version();
+  store.runtime().reset_statistics();
+  change(store, words);
+  testing::internal::CaptureStderr();
+  store.runtime().checkpointer().every(10ms);
+  const Told::One late = told_.await(EventKind::kCheckpointLate);
+  EXPECT_EQ(late.code, Code::kOk);
+  EXPECT_EQ(late.durable_version, durable);
+  EXPECT_NE(late.message.find("is not durable yet, since its log waits to be brought home"),
+            std::string::npos)
+      << late.message;
+  EXPECT_NE(late.message.find("checkpoint_every(10 ms)"), std::string::npos) << late.message;
+  // Once, however long it takes; and what it says is so.
+  std::this_thread::sleep_for(100ms);
+  EXPECT_EQ(told_.count(EventKind::kCheckpointLate), 1u);
+  EXPECT_EQ(store.statistics().late_checkpoints, 1u);
+  EXPECT_EQ(store.durable_version(), durable);
+  is_shut = false;
+  while (store.durable_version() == durable) std::this_thread::sleep_for(1ms);
+  store.runtime().checkpointer().every(0ms);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "") << "it is not that late";
+}
+
+// What a compiler has written into this file calls perdura_compiled_part() as the test does: all
+// other parts of the program report nothing.
+TEST_F(EventsOf, PartsThatReportNothingAreNamedUntilTheyAreTrusted) {
+  perdura_compiled_part(__FILE__, static_cast<unsigned>(track::kCompiledWindow));
+  Options chosen = options();
+  chosen.tracking = Tracking::kCompiled;
+  const std::vector<std::string> others = track::parts_without_reports().names;
+  ASSERT_NE(std::ranges::find(others, "plain_part.cc"), others.end());
+  EXPECT_FALSE(std::ranges::any_of(others, [](const std::string& part) {
+    return part == std::string_view(__FILE__).substr(std::string_view(__FILE__).rfind('/') + 1);
+  }));
+  {
+    WrappedStore store(path(), chosen);
+    const Told::One told = told_.await(EventKind::kUnreportedParts);
+    EXPECT_EQ(told.code, Code::kUnsupported);
+    EXPECT_NE(told.message.find("'" + path() + "'"), std::string::npos) << told.message;
+    EXPECT_NE(told.message.find(track::listed(others)), std::string::npos) << told.message;
+    EXPECT_NE(told.message.find("perdura_trusted_part(\"" + others.front() + "\")"),
+              std::string::npos)
+        << told.message;
+  }
+  // Where nobody listens it is a line on stderr, once in the process.
+  chosen.on_event = {};
+  for (const size_t lines : {1u, 0u}) {
+    testing::internal::CaptureStderr();
+    {
+      const WrappedStore store(path(), chosen);
+    }
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(lines_of(said), lines) << said;
+  }
+  // Of one of which somebody says that it stores to no store nothing is told. (Where the libraries
+  // of tests are built with symbols their parts are left.)
+  perdura_trusted_part("plain_part.cc");
+  std::vector<std::string> left = others;
+  std::erase(left, "plain_part.cc");
+  EXPECT_EQ(track::parts_without_reports().names, left);
+  chosen.on_event = told_.listener();
+  const WrappedStore store(path(), chosen);
+  EXPECT_EQ(told_.count(EventKind::kUnreportedParts), left.empty() ? 1u : 2u);
 }
 
 TEST_F(EventsOf, AMediumThatIsSlowAreToldToEachRegionOfIt) {

@@ -8,7 +8,9 @@
 #include <cstring>
 #include <iterator>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -34,20 +36,41 @@ struct Current {
   TransactionContext* context = nullptr;
 };
 
-constinit thread_local Current current_transaction;
-
-Current& current() { return current_transaction; }
-
-// That of a thread that forked is the parent's.
-[[maybe_unused]] const bool forgets_current_in_child = [] {
-  at_fork_in_child([]() noexcept { current_transaction = {}; });
-  return true;
-}();
-
 [[noreturn]] void give_up(const char* why) {
   std::fprintf(stderr, "perdura: a transaction cannot go on: %s\n", why);
   std::abort();
 }
+
+// A thread that has transactions of C gets one: what a library may have of a thread's own memory is
+// little where it is loaded while a program runs.
+constinit thread_local Current* current_transaction = nullptr;
+
+[[gnu::noinline]] Current& make_current() {
+  struct Owner {
+    ~Owner() {
+      current_transaction = nullptr;  // a later destructor of the thread may have one of its own
+      current.reset();
+    }
+    std::unique_ptr<Current> current;
+  };
+  static thread_local Owner owner;
+  owner.current.reset(new (std::nothrow) Current);
+  if (owner.current == nullptr) give_up("there is no memory for it");
+  current_transaction = owner.current.get();
+  return *current_transaction;
+}
+
+Current& current() {
+  return current_transaction != nullptr ? *current_transaction : make_current();
+}
+
+// That of a thread that forked is the parent's.
+[[maybe_unused]] const bool forgets_current_in_child = [] {
+  at_fork_in_child([]() noexcept {
+    if (current_transaction != nullptr) *current_transaction = {};
+  });
+  return true;
+}();
 
 /// The transaction's context, which begins with the first word's store.
 TransactionContext& context_in(Current& tx, Runtime& runtime) {
@@ -102,13 +125,14 @@ auto part(Current& tx, Call&& call) -> decltype(call()) {
 constexpr CTransactions kCalls{
     .join =
         [](Runtime& runtime) {
-          Current& tx = current();
+          if (current_transaction == nullptr) return;  // the thread has had none
+          Current& tx = *current_transaction;
           if (tx.started && tx.context == nullptr) context_in(tx, runtime);
         },
     .is_to_begin_again =
         [](const TransactionAgain& again) noexcept {
-          const Current& tx = current();
-          return tx.context != nullptr && tx.context == again.thread;
+          const Current* const tx = current_transaction;
+          return tx != nullptr && tx->context != nullptr && tx->context == again.thread;
         },
     .begin_again = [](TransactionAgain::Why why) noexcept { begin_again(current(), why); }};
 
