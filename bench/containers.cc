@@ -3,22 +3,25 @@
 // Method: YCSB's workloads A, B, C and F on a million records of 100 bytes in a hash_map on
 // emulated NVM, as a program would write them, against std::unordered_map and Abseil's
 // flat_hash_map in ordinary memory; A to F in an ordered_map, against std::map and Abseil's
-// btree_map; push_back and stores on a vector against std::vector; appending to strings against
-// std::string. The sides take turns; a figure is the median ratio to the faster of the others, of
-// the worst workload. What a transaction costs that changes a value of a hash_map is measured
-// beside one that does the same with fields, found by the same hash. What watching a store costs is
-// workload A on the hash_map while `perdura stats --watch` looks ten times a second, against the
-// same without.
+// btree_map, both with malloc and in huge pages, as a store's heap is; push_back and stores on a
+// vector against std::vector; appending to strings against std::string. The sides take turns; a
+// figure is the median ratio to the faster of the others, of the worst workload. What a transaction
+// costs that changes a value of a hash_map is measured beside one that does the same with fields,
+// found by the same hash. What watching a store costs is workload A on the hash_map while `perdura
+// stats --watch` looks ten times a second, against the same without.
 #include <absl/container/btree_map.h>
 #include <absl/container/flat_hash_map.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -101,20 +104,21 @@ std::uint64_t work(Map& map, bool modifies, const ycsb::Operations& operations) 
   return sum;
 }
 
-/// The same in a store and in the two that are best in ordinary memory.
-template <class Durable, class Standard, class Other>
+/// The same in a store and in some that are best in ordinary memory.
+template <class Durable, class... Ordinary>
 class Race {
  public:
-  /// `other` is what a detail calls the second of these.
-  Race(Context& context, const char* other, std::uint64_t records)
+  using Names = std::array<const char*, sizeof...(Ordinary)>;
+
+  /// `names`: what a detail calls the ratios to these.
+  Race(Context& context, const Names& names, std::uint64_t records)
       : context_(context),
-        other_(other),
+        names_(names),
         uri_(context.uri(Place::kMemory, "map")),
         store_(open_store(uri_, reported(), kBackgroundCpu)),
         durable_(store_.root<Durable>("map")) {
     fill(durable_, records);
-    fill(standard_, records);
-    fill(ordinary_, records);
+    std::apply([&](auto&... each) { (fill(each, records), ...); }, ordinary_);
     settle(store_);
   }
   ~Race() {
@@ -126,20 +130,22 @@ class Race {
   /// `run` works on one of the maps, so many operations, and returns how long that took.
   template <class Run>
   void run(char workload, std::size_t operations, const Run& run) {
-    const std::vector<Paired> pairs =
-        paired_with_each(context_.scale(9, 3),
-                         [&] {
-                           const Checkpoints checkpoints(store_);
-                           return run(durable_);
-                         },
-                         {[&] { return run(standard_); }, [&] { return run(ordinary_); }});
+    std::vector<Segment> bases;
+    std::apply([&](auto&... each) { (bases.emplace_back([&] { return run(each); }), ...); },
+               ordinary_);
+    const std::vector<Paired> pairs = paired_with_each(
+        context_.scale(9, 3),
+        [&] {
+          const Checkpoints checkpoints(store_);
+          return run(durable_);
+        },
+        bases);
     const Paired& best = against_best(pairs);
     result_.value = std::max(result_.value, best.ratio);
-    result_.detail[std::string(1, workload)] = {
-        {"ratio", best.ratio},
-        {"to_standard", pairs[0].ratio},
-        {other_, pairs[1].ratio},
-        {"mops", static_cast<double>(operations) / best.subject / 1e6}};
+    Json& detail = result_.detail[std::string(1, workload)];
+    detail["ratio"] = best.ratio;
+    for (std::size_t i = 0; i < pairs.size(); ++i) detail[names_[i]] = pairs[i].ratio;
+    detail["mops"] = static_cast<double>(operations) / best.subject / 1e6;
   }
   /// Workloads A, B, C and F.
   void run_on_records(std::uint64_t records, std::size_t count) {
@@ -161,12 +167,11 @@ class Race {
 
  private:
   Context& context_;
-  const char* const other_;
+  const Names names_;
   const std::string uri_;
   Store store_;
   Durable& durable_;
-  Standard standard_;
-  Other ordinary_;
+  std::tuple<Ordinary...> ordinary_;
   Measured result_{0, Json::object()};
 };
 
@@ -174,7 +179,7 @@ Measured hash_maps(Context& context) {
   const std::uint64_t records = context.scale<std::uint64_t>(1'000'000, 200'000);
   Race<hash_map<std::uint64_t, Value>, std::unordered_map<std::uint64_t, Value>,
        absl::flat_hash_map<std::uint64_t, Value>>
-      race(context, "to_flat", records);
+      race(context, {"to_standard", "to_flat"}, records);
   race.run_on_records(records, context.scale<std::size_t>(4 << 20, 1 << 20));
   return race.result();
 }
@@ -223,12 +228,30 @@ std::uint64_t work(Map& map, const Growing& growing) {
   return sum;
 }
 
+/// Of ordinary memory in huge pages, whose blocks are never given back.
+template <class T>
+struct HugePages {
+  using value_type = T;
+  HugePages() = default;
+  template <class U>
+  HugePages(const HugePages<U>&) {}  // NOLINT(google-explicit-constructor): as allocators are
+  T* allocate(std::size_t count) {
+    static ycsb::DenseMemory memory(ycsb::Pages::kHuge);
+    return static_cast<T*>(memory.allocate(count * sizeof(T), alignof(T)));
+  }
+  void deallocate(T*, std::size_t) {}
+  bool operator==(const HugePages&) const { return true; }
+};
+
 Measured ordered_maps(Context& context) {
   const std::uint64_t records = context.scale<std::uint64_t>(1'000'000, 200'000);
   const std::size_t count = context.scale<std::size_t>(2 << 20, 1 << 19);
-  Race<structures::ordered_map<std::uint64_t, Value>, std::map<std::uint64_t, Value>,
-       absl::btree_map<std::uint64_t, Value>>
-      race(context, "to_btree", records);
+  using Key = std::uint64_t;
+  using Allocator = HugePages<std::pair<const Key, Value>>;
+  Race<structures::ordered_map<Key, Value>, std::map<Key, Value>, absl::btree_map<Key, Value>,
+       std::map<Key, Value, std::less<>, Allocator>,
+       absl::btree_map<Key, Value, std::less<>, Allocator>>
+      race(context, {"to_standard", "to_btree", "to_standard_huge", "to_btree_huge"}, records);
   race.run_on_records(records, count);
   for (const bool scans : {false, true}) {
     const Growing growing(records, scans ? count / 16 : count, scans);
