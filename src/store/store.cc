@@ -80,9 +80,10 @@ void* container_heap(Runtime& runtime) {
     throw Error(
         Code::kUnsupported,
         "standard containers do not report what they store, and '" + runtime.name() +
-            "' makes only reported stores durable; open it with a page tracker "
-            "(Tracking::kAutomatic), use structures of Field<T>, or compile the program with "
-            "perdura-clang (Tracking::kCompiled)");
+            "' makes only reported stores durable; use those of perdura::structures, open it with "
+            "a "
+            "page tracker (Tracking::kAutomatic), or compile the program with perdura-clang "
+            "(Tracking::kCompiled)");
   return heap_of(runtime);
 }
 
