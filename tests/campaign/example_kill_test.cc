@@ -5,6 +5,7 @@
 // same random commands, several in flight. The example is killed with SIGKILL at a random moment
 // and started again, at times twice; what it shows then must be what the other one shows after all
 // commands that were answered, and perhaps some that were sent.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
