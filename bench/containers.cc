@@ -2,23 +2,37 @@
 // that there are for ordinary memory, with a checkpoint every 64 ms.
 // Method: YCSB's workloads A, B, C and F on a million records of 100 bytes in a hash_map on
 // emulated NVM, as a program would write them, against std::unordered_map and Abseil's
-// flat_hash_map in ordinary memory; push_back and stores on a vector against std::vector; appending
-// to strings against std::string. The sides take turns; a figure is the median ratio to the faster
-// of the others, of the worst workload. What a transaction costs that changes a value of a hash_map
-// is measured beside one that does the same with fields, found by the same hash.
+// flat_hash_map in ordinary memory; A to F in an ordered_map, against std::map and Abseil's
+// btree_map, both with malloc and in huge pages, as a store's heap is; push_back and stores on a
+// vector against std::vector; appending to strings against std::string. The sides take turns; a
+// figure is the median ratio to the faster of the others, of the worst workload. What a transaction
+// costs that changes a value of a hash_map is measured beside one that does the same with fields,
+// found by the same hash. What watching a store costs is workload A on the hash_map while `perdura
+// stats --watch` looks ten times a second, against the same without.
+#include <absl/container/btree_map.h>
 #include <absl/container/flat_hash_map.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <stdexcept>
 #include <string>
+#include <thread>
+#include <tuple>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include <perdura/perdura.hpp>
 #include <perdura/structures/hash_map.hpp>
+#include <perdura/structures/ordered_map.hpp>
 #include <perdura/structures/string.hpp>
 #include <perdura/structures/vector.hpp>
 
+#include "child.hpp"
 #include "harness.hpp"
 #include "server.hpp"
 #include "stores.hpp"
@@ -58,13 +72,16 @@ Options reported() {
   return options;
 }
 
-// --- hash_map ------------------------------------------------------------------------------------
+// --- maps ----------------------------------------------------------------------------------------
+
+Value value_of(std::uint64_t record) {
+  return {{record, record}, static_cast<std::uint32_t>(record), 0};
+}
 
 template <class Map>
 void fill(Map& map, std::uint64_t records) {
-  map.reserve(records);
-  for (std::uint64_t i = 0; i < records; ++i)
-    map.try_emplace(ycsb::key_of(i), Value{{i, i}, static_cast<std::uint32_t>(i), 0});
+  if constexpr (requires { map.reserve(records); }) map.reserve(records);
+  for (std::uint64_t i = 0; i < records; ++i) map.try_emplace(ycsb::key_of(i), value_of(i));
 }
 
 /// What the program does; the two ways to store to a value are all that differs.
@@ -87,49 +104,235 @@ std::uint64_t work(Map& map, bool modifies, const ycsb::Operations& operations) 
   return sum;
 }
 
+/// The same in a store and in some that are best in ordinary memory.
+template <class Durable, class... Ordinary>
+class Race {
+ public:
+  using Names = std::array<const char*, sizeof...(Ordinary)>;
+
+  /// `names`: what a detail calls the ratios to these.
+  Race(Context& context, const Names& names, std::uint64_t records)
+      : context_(context),
+        names_(names),
+        uri_(context.uri(Place::kMemory, "map")),
+        store_(open_store(uri_, reported(), kBackgroundCpu)),
+        durable_(store_.root<Durable>("map")) {
+    fill(durable_, records);
+    std::apply([&](auto&... each) { (fill(each, records), ...); }, ordinary_);
+    settle(store_);
+  }
+  ~Race() {
+    store_.close();
+    context_.remove(uri_);
+  }
+  Race(const Race&) = delete;
+
+  /// `run` works on one of the maps, so many operations, and returns how long that took.
+  template <class Run>
+  void run(char workload, std::size_t operations, const Run& run) {
+    std::vector<Segment> bases;
+    std::apply([&](auto&... each) { (bases.emplace_back([&] { return run(each); }), ...); },
+               ordinary_);
+    const std::vector<Paired> pairs = paired_with_each(
+        context_.scale(9, 3),
+        [&] {
+          const Checkpoints checkpoints(store_);
+          return run(durable_);
+        },
+        bases);
+    const Paired& best = against_best(pairs);
+    result_.value = std::max(result_.value, best.ratio);
+    Json& detail = result_.detail[std::string(1, workload)];
+    detail["ratio"] = best.ratio;
+    for (std::size_t i = 0; i < pairs.size(); ++i) detail[names_[i]] = pairs[i].ratio;
+    detail["mops"] = static_cast<double>(operations) / best.subject / 1e6;
+  }
+  /// Workloads A, B, C and F.
+  void run_on_records(std::uint64_t records, std::size_t count) {
+    for (const ycsb::Workload workload :
+         {ycsb::Workload::kA, ycsb::Workload::kB, ycsb::Workload::kC, ycsb::Workload::kF}) {
+      ycsb::Mix mix;
+      mix.workload = workload;
+      mix.records = records;
+      mix.count = count;
+      const ycsb::Operations operations = ycsb::generate(mix);
+      const bool modifies = workload == ycsb::Workload::kF;
+      run(ycsb::letter(workload), count,
+          [&](auto& map) { return timed_s([&] { sink += work(map, modifies, operations); }); });
+    }
+  }
+  const Measured& result() const { return result_; }
+
+  static inline std::atomic<std::uint64_t> sink{0};
+
+ private:
+  Context& context_;
+  const Names names_;
+  const std::string uri_;
+  Store store_;
+  Durable& durable_;
+  std::tuple<Ordinary...> ordinary_;
+  Measured result_{0, Json::object()};
+};
+
 Measured hash_maps(Context& context) {
   const std::uint64_t records = context.scale<std::uint64_t>(1'000'000, 200'000);
-  const std::string uri = context.uri(Place::kMemory, "map");
-  Store store = open_store(uri, reported(), kBackgroundCpu);
-  auto& durable = store.root<hash_map<std::uint64_t, Value>>("map");
-  std::unordered_map<std::uint64_t, Value> standard;
-  absl::flat_hash_map<std::uint64_t, Value> flat;
-  fill(durable, records);
-  fill(standard, records);
-  fill(flat, records);
-  settle(store);
-  Measured result{0, Json::object()};
-  static std::atomic<std::uint64_t> sink{0};
-  for (const ycsb::Workload workload :
-       {ycsb::Workload::kA, ycsb::Workload::kB, ycsb::Workload::kC, ycsb::Workload::kF}) {
-    ycsb::Mix mix;
-    mix.workload = workload;
-    mix.records = records;
-    mix.count = context.scale<std::size_t>(4 << 20, 1 << 20);
-    const ycsb::Operations operations = ycsb::generate(mix);
-    const bool modifies = workload == ycsb::Workload::kF;
-    const auto timed = [&](auto& map) {
-      return timed_s([&] { sink += work(map, modifies, operations); });
-    };
-    const std::vector<Paired> pairs =
-        paired_with_each(context.scale(9, 3),
-                         [&] {
-                           const Checkpoints checkpoints(store);
-                           return timed(durable);
-                         },
-                         {[&] { return timed(standard); }, [&] { return timed(flat); }});
-    const Paired& best = against_best(pairs);
-    result.value = std::max(result.value, best.ratio);
-    result.detail[std::string(1, ycsb::letter(workload))] = {
-        {"ratio", best.ratio},
-        {"to_standard", pairs[0].ratio},
-        {"to_flat", pairs[1].ratio},
-        {"mops", static_cast<double>(operations.size()) / best.subject / 1e6}};
-  }
-  store.close();
-  context.remove(uri);
-  return result;
+  Race<hash_map<std::uint64_t, Value>, std::unordered_map<std::uint64_t, Value>,
+       absl::flat_hash_map<std::uint64_t, Value>>
+      race(context, {"to_standard", "to_flat"}, records);
+  race.run_on_records(records, context.scale<std::size_t>(4 << 20, 1 << 20));
+  return race.result();
 }
+
+/// Workloads D and E: of a hundred operations five insert, the others read a record, or some that
+/// follow each other.
+struct Growing {
+  struct Operation {
+    std::uint64_t key = 0;
+    std::uint64_t scanned = 0;  ///< 0: it inserts
+  };
+  std::vector<Operation> operations;
+  std::uint64_t inserted = 0;
+
+  /// D reads what was inserted lately, one record; E from anywhere up to a hundred.
+  Growing(std::uint64_t records, std::size_t count, bool scans) : operations(count) {
+    Random random(5);
+    const Zipfian zipfian(records, 0.99);
+    for (Operation& each : operations) {
+      if (random.below(100) < 5) {
+        each.key = ycsb::key_of(records + inserted++);
+        continue;
+      }
+      const std::uint64_t rank = zipfian.next(random);
+      each.key = ycsb::key_of(scans ? rank : records + inserted - 1 - rank);
+      each.scanned = scans ? 1 + random.below(100) : 1;
+    }
+  }
+};
+
+template <class Map>
+std::uint64_t work(Map& map, const Growing& growing) {
+  const Map& to_read = map;
+  std::uint64_t sum = 0;
+  for (const Growing::Operation& each : growing.operations) {
+    if (each.scanned == 0) {
+      map.try_emplace(each.key, value_of(each.key));
+      continue;
+    }
+    auto at = each.scanned == 1 ? to_read.find(each.key) : to_read.lower_bound(each.key);
+    for (std::uint64_t i = 0; i < each.scanned && at != to_read.end(); ++i, ++at) {
+      const Value value = at->second;
+      sum += value.words[1] + value.last;
+    }
+  }
+  return sum;
+}
+
+/// Of ordinary memory in huge pages, whose blocks are never given back.
+template <class T>
+struct HugePages {
+  using value_type = T;
+  HugePages() = default;
+  template <class U>
+  HugePages(const HugePages<U>&) {}  // NOLINT(google-explicit-constructor): as allocators are
+  T* allocate(std::size_t count) {
+    static ycsb::DenseMemory memory(ycsb::Pages::kHuge);
+    return static_cast<T*>(memory.allocate(count * sizeof(T), alignof(T)));
+  }
+  void deallocate(T*, std::size_t) {}
+  bool operator==(const HugePages&) const { return true; }
+};
+
+Measured ordered_maps(Context& context) {
+  const std::uint64_t records = context.scale<std::uint64_t>(1'000'000, 200'000);
+  const std::size_t count = context.scale<std::size_t>(2 << 20, 1 << 19);
+  using Key = std::uint64_t;
+  using Allocator = HugePages<std::pair<const Key, Value>>;
+  Race<structures::ordered_map<Key, Value>, std::map<Key, Value>, absl::btree_map<Key, Value>,
+       std::map<Key, Value, std::less<>, Allocator>,
+       absl::btree_map<Key, Value, std::less<>, Allocator>>
+      race(context, {"to_standard", "to_btree", "to_standard_huge", "to_btree_huge"}, records);
+  race.run_on_records(records, count);
+  for (const bool scans : {false, true}) {
+    const Growing growing(records, scans ? count / 16 : count, scans);
+    race.run(scans ? 'e' : 'd', growing.operations.size(), [&](auto& map) {
+      const double seconds = timed_s([&] { race.sink += work(map, growing); });
+      for (std::uint64_t i = 0; i < growing.inserted; ++i) map.erase(ycsb::key_of(records + i));
+      return seconds;
+    });
+  }
+  return race.result();
+}
+
+// --- watching ------------------------------------------------------------------------------------
+
+#ifdef PERDURA_COMMAND
+/// `perdura stats --watch` of a store, from its first look on.
+class Watcher {
+ public:
+  Watcher(Context& context, const std::string& uri)
+      : context_(context),
+        output_(context.path(Place::kMemory, "watched")),
+        process_(ChildProcess::kCommand,
+                 {"/bin/sh", "-c", "exec \"$0\" stats \"$1\" --watch --interval 100 --json >\"$2\"",
+                  PERDURA_COMMAND, uri, output_}) {
+    for (int i = 0; i < 1000 && looks() == 0; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    if (looks() == 0) throw std::runtime_error("'perdura stats --watch' says nothing");
+  }
+  ~Watcher() {
+    process_.kill();
+    context_.remove(output_);
+  }
+  Watcher(const Watcher&) = delete;
+
+  /// Bytes that it has said.
+  std::uintmax_t looks() const {
+    std::error_code ignored;
+    const std::uintmax_t bytes = std::filesystem::file_size(output_, ignored);
+    return ignored ? 0 : bytes;
+  }
+
+ private:
+  Context& context_;
+  const std::string output_;
+  ChildProcess process_;
+};
+
+Measured watching(Context& context) {
+  const std::uint64_t records = context.scale<std::uint64_t>(1'000'000, 200'000);
+  const std::string uri = context.uri(Place::kMemory, "watch");
+  Paired pair;
+  std::uintmax_t said = 0;
+  {
+    Store store = open_store(uri, reported(), kBackgroundCpu);
+    auto& map = store.root<hash_map<std::uint64_t, Value>>("map");
+    fill(map, records);
+    settle(store);
+    ycsb::Mix mix;
+    mix.records = records;
+    mix.count = context.scale<std::size_t>(8 << 20, 2 << 20);
+    const ycsb::Operations operations = ycsb::generate(mix);
+    static std::atomic<std::uint64_t> sink{0};
+    const Checkpoints checkpoints(store);
+    const auto run = [&] { return timed_s([&] { sink += work(map, false, operations); }); };
+    pair = paired(
+        context.scale(31, 7),
+        [&] {
+          const Watcher watcher(context, uri);
+          const std::uintmax_t before = watcher.looks();
+          const double seconds = run();
+          if (watcher.looks() == before) throw std::runtime_error("nobody was watching");
+          said += watcher.looks() - before;
+          return seconds;
+        },
+        run);
+  }
+  context.remove(uri);
+  return {pair.ratio,
+          {{"watched_s", pair.subject}, {"unwatched_s", pair.base}, {"watcher_said_bytes", said}}};
+}
+#endif
 
 // --- vector, string ------------------------------------------------------------------------------
 
@@ -278,9 +481,13 @@ void report_containers(Context& context) {
     context.measure(key, "ratio", Reach::at_most(most), [&] { return body(context); });
   };
   measure("hash_map", 1.10, hash_maps);
+  measure("ordered_map", 1.10, ordered_maps);
   measure("vector", 1.10, vectors);
   measure("string", 1.10, strings);
   measure("in_tx", 1.5, in_transactions);
+#ifdef PERDURA_COMMAND
+  measure("stats_cost", 1.01, watching);
+#endif
 }
 
 }  // namespace perdura::bench

@@ -7,6 +7,9 @@
 // neighbours. All files lie on the same disk, and no server is pinned. Redis writes its
 // append-only file as it is told (appendfsync always, everysec), takes no snapshots, and does not
 // rewrite the file meanwhile.
+//
+// How few lines make a program durable is counted in the sources of the examples, where these lines
+// are marked with a D, with the headers that they need (examples/README.md).
 #include <arpa/inet.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -14,6 +17,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <stdexcept>
 #include <thread>
@@ -163,7 +167,25 @@ Measured group(Context& context, unsigned threads) {
           {{"pairs", pairs}, {"together_per_s", rates.subject}, {"alone_per_s", rates.base}}};
 }
 
+// --- lines that make programs durable ------------------------------------------------------------
+
+Measured marked_lines(const std::string& source) {
+  const std::string path = PERDURA_SOURCES "/" + source;
+  std::ifstream file(path);
+  std::uint64_t count = 0, all = 0;
+  for (std::string line; std::getline(file, line); ++all)
+    if (line.ends_with("// D") || line.ends_with("/* D */")) ++count;
+  if (count == 0) throw std::runtime_error(path + " has no line that is marked with a D");
+  return {static_cast<double>(count), {{"source", source}, {"lines", all}}};
+}
+
 void run(Context& context) {
+  const auto lines = [&](const char* key, double most, const char* source) {
+    context.measure(key, "lines", Reach::at_most(most), [&] { return marked_lines(source); });
+  };
+  lines("lines_kv", 8, "apps/kv/main.cc");
+  lines("lines_graph", 10, "examples/graph/graph.c");
+  lines("lines_map", 4, "examples/orders/orders.cc");
   const auto against = [&](const char* key, Reach reach, const char* map, int every_ms,
                            const char* fsync) {
     context.measure(key, "ratio", reach, [&] {

@@ -5,6 +5,7 @@
 # removes the next one finds; and few lines were added for that.
 set -eu
 keep=$1
+"$2/containers/count_added.sh"
 "$2/count_added.sh"
 folder=$(mktemp -d /var/tmp/perdura-examples-XXXXXX)
 trap 'rm -rf "$folder"' EXIT

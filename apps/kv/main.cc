@@ -2,9 +2,9 @@
 // loopback interface. Its data are an ordinary map in its own memory, which a store makes durable:
 // what was acknowledged is there after a crash.
 //
-// The lines that do that are marked with a D at their end. One thread does everything. What has
-// come from all connections meanwhile is executed together, made durable by one checkpoint, and
-// then acknowledged.
+// The lines that do that are marked with a D at their end, with the headers that they need. One
+// thread does everything. What has come from all connections meanwhile is executed together, made
+// durable by one checkpoint, and then acknowledged.
 #include <arpa/inet.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -21,9 +21,9 @@
 #include <vector>
 
 #include <CLI/CLI.hpp>
-#include <perdura/perdura.hpp>
-#include <perdura/structures/hash_map.hpp>
-#include <perdura/structures/string.hpp>
+#include <perdura/perdura.hpp>              // D
+#include <perdura/structures/hash_map.hpp>  // D
+#include <perdura/structures/string.hpp>    // D
 
 #include "protocol.hpp"
 
@@ -140,7 +140,7 @@ class Server {
       const int count = ::epoll_wait(events_, ready, 64, -1);
       bool changed = false;
       if (store_ != nullptr) {
-        const auto operation = store_->operation();  // D: no checkpoint falls into a command
+        const auto operation = store_->operation();  // D
         changed = take(ready, count);
       } else {
         changed = take(ready, count);
@@ -196,11 +196,10 @@ class Server {
 };
 
 template <class Map>
-[[noreturn]] void serve(const Settings& settings, const perdura::Options& options) {
-  auto store = perdura::Store::open(settings.store, options);              // D
-  auto& map = store.root<Map>("map");                                      // D
-  if (settings.every_ms != 0)                                              // D
-    store.checkpoint_every(std::chrono::milliseconds(settings.every_ms));  // D
+[[noreturn]] void serve(const Settings& settings, perdura::Tracking tracking) {
+  auto store = perdura::Store::open(settings.store, {.tracking = tracking});  // D
+  auto& map = store.root<Map>("map");                                         // D
+  store.checkpoint_every(std::chrono::milliseconds(settings.every_ms));       // D
   Server<Map> server(map, &store, settings);
   std::puts("ready");
   std::fflush(stdout);
@@ -226,12 +225,10 @@ using OrdinaryMap = std::unordered_map<std::string, std::string, TextHash, std::
 
 [[noreturn]] void run(const Settings& settings) {
   if (settings.map == "memory") serve_from_memory(settings);
-  perdura::Options options;
-  if (settings.map == "unordered_map")
-    serve<perdura::unordered_map<perdura::string, perdura::string>>(settings, options);
-  options.tracking = perdura::Tracking::kReported;
-  using perdura::structures::string;
-  serve<perdura::structures::hash_map<string, string>>(settings, options);
+  using Standard = perdura::unordered_map<perdura::string, perdura::string>;
+  if (settings.map == "unordered_map") serve<Standard>(settings, perdura::Tracking::kAutomatic);
+  using perdura::structures::hash_map, perdura::structures::string;
+  serve<hash_map<string, string>>(settings, perdura::Tracking::kReported);
 }
 
 }  // namespace

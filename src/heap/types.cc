@@ -291,7 +291,8 @@ Status Heap::require_types() const {
   if (untyped == 0) return {};
   return Failure{Code::kAddressTaken,
                  std::to_string(untyped) + " blocks of '" + blocks_.store_name() +
-                     "' have no type record, so their pointers cannot be moved to another address"};
+                     "' have no type record, so the pointers in them are not known, and neither "
+                     "may objects move to another address nor be converted"};
 }
 
 }  // namespace perdura::heap

@@ -6,8 +6,9 @@
 # of a project in C alone, pkg-config and (in a whole campaign) add_subdirectory; the documents'
 # example of a test; one inside a shared object that is loaded while a program runs; one with
 # transactions that GCC compiles; one under Valgrind; and another one on the heap of the preload
-# library. A guest's host is configured, and must be as before. A whole campaign also builds,
-# installs and uses the shared library.
+# library; the program of README.md and the examples, as the READMEs say. A guest's host is
+# configured, and must be as before. A whole campaign also builds, installs and uses the shared
+# library.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -46,6 +47,51 @@ export PKG_CONFIG_PATH=${pc%/*}
 read -ra flags < <(pkg-config --static --cflags --libs perdura)
 "${CC:-cc}" -std=c11 "$here/pkg_config/program.c" "${flags[@]}" -o "$work/pkg_config/program"
 LD_LIBRARY_PATH=${pc%/pkgconfig/*} "$work/pkg_config/program" "$work/pkg_config.pd"
+
+echo "== READMEs"
+# block FILE LANGUAGE WORD: the code of the only such block of a document that has the word.
+block() {
+  awk -v begin="^\`\`\`$2\$" -v word="$3" '
+    /^```$/ { if (inside && index(text, word)) { printf "%s", text; ++found }; inside = 0 }
+    inside { text = text $0 "\n" }
+    $0 ~ begin { inside = 1; text = "" }
+    END { exit found == 1 ? 0 : 1 }' "$1"
+}
+export LD_LIBRARY_PATH=${pc%/pkgconfig/*}
+mkdir "$work/readme"
+(
+  cd "$work/readme"
+  block "$here/../../README.md" cpp "int main" >visits.cc
+  block "$here/../../README.md" sh pkg-config | grep '^c++' >build.sh
+  sh -e build.sh
+  for visit in 1 2 3; do
+    said=$(./visits)
+    if [[ $said != "visit $visit" ]]; then
+      echo "README.md's program says '$said' in its run $visit"
+      exit 1
+    fi
+  done
+  cp -r "$here/../../examples" "$here/../../apps" .
+  cd examples
+  block README.md sh pkg-config >build.sh
+  sh -e build.sh
+  expect() {  # WANTED SAID
+    if [[ $2 != "$1" ]]; then
+      echo "an example says '$2' where '$1' is right"
+      exit 1
+    fi
+  }
+  printf 'link a b\nlink b c\n' | bin/graph >/dev/null
+  expect "a b c ok " "$(echo path a c | bin/graph | tr '\n' ' ')"
+  echo "sell 10 5" | bin/orders >/dev/null
+  expect "bought 2 at 10 ok " "$(echo "buy 11 2" | bin/orders | tr '\n' ' ')"
+  bin/counter >/dev/null
+  expect "run 2, durable as version 3" "$(bin/counter)"
+  bin/inventory >/dev/null
+  expect "bolt    20 in stock, 2 deliveries" "$(bin/inventory | sed -n 1p)"
+  bin/kv --help >/dev/null
+)
+unset LD_LIBRARY_PATH
 
 echo "== C alone"
 build_with_cmake c_only -DCMAKE_PREFIX_PATH="$prefix"
