@@ -151,15 +151,13 @@ Status Migration::look_at(const Conversion& conversion) {
                     std::move(now_classes), false});
   Type& type = types_.back();
   if (!type.now_classes.empty())
-    type.begins_elsewhere =
-        MemberPlaces(type.former_classes, type.now_classes).begin_elsewhere();
+    type.begins_elsewhere = MemberPlaces(type.former_classes, type.now_classes).begin_elsewhere();
   return {};
 }
 
 bool Migration::converts(std::string_view class_name) const {
   return std::any_of(types_.begin(), types_.end(), [&](const Type& type) {
-    return !type.now_classes.empty() &&
-           name_in_entries(type.now_classes.back().name) == class_name;
+    return !type.now_classes.empty() && name_in_entries(type.now_classes.back().name) == class_name;
   });
 }
 
