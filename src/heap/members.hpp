@@ -28,6 +28,8 @@ Layout members_entry(const detail::TypeDescription& type);
 bool is_members_entry(const Layout& layout);
 /// The name that the class of an entry has in the list, if it has a record.
 std::string class_of_entry(const Layout& entry);
+/// Whether an entry is that of the class whose record has this name.
+bool is_entry_of(const Layout& entry, std::string_view record_name);
 /// Whether a class has members of the other one, or arrays of these.
 bool has_member_of(const Layout& entry, const Layout& other);
 /// The text of an entry, and a name in the list, as people read it.

@@ -1,6 +1,7 @@
 #include "heap/migration.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <unordered_set>
 
 #include <fmt/format.h>
@@ -24,6 +25,33 @@ Result<Layout> former_layout(const Conversion& conversion) {
   return layout;
 }
 
+/// Where in an object is now what was at an offset of it.
+std::optional<u64> place_in(const TypeDescription& was, const TypeDescription& is, u64 offset) {
+  if (offset == 0) return 0;
+  if (was.count != 0 && is.count != 0) {
+    const TypeDescription& element = was.contained.front()();
+    const TypeDescription& element_now = is.contained.front()();
+    const u64 index = offset / element.size;
+    if (index >= is.count) return {};
+    const auto within = place_in(element, element_now, offset % element.size);
+    if (!within) return {};
+    return index * element_now.size + *within;
+  }
+  if (was.members.empty() || is.members.empty()) {
+    if (offset >= std::min(was.size, is.size)) return {};
+    return offset;
+  }
+  for (const MemberDescription& member : was.members)
+    for (const MemberDescription& now : is.members)
+      if (member.name == now.name && offset >= member.offset &&
+          offset - member.offset < member.type().size) {
+        const auto within = place_in(member.type(), now.type(), offset - member.offset);
+        if (!within) return {};
+        return now.offset + *within;
+      }
+  return {};
+}
+
 }  // namespace
 
 // Without success: what was made of the new layouts goes.
@@ -40,8 +68,12 @@ Result<u64> Migration::run(std::span<const Conversion> conversions) {
                                              "' cannot be converted, since it has aliases; copy "
                                              "them to a store without"};
     PERDURA_TRY(heap_.load_typed());
-    for (const Conversion& conversion : conversions) PERDURA_TRY(look_at(conversion));
-    if (types_.empty()) return u64{0};
+    for (const Conversion& conversion : conversions) add(conversion);
+    for (const Conversion& conversion : conversions_) PERDURA_TRY(look_at(conversion));
+    if (types_.empty()) {
+      PERDURA_TRY(mend_container_roots());
+      return u64{0};
+    }
     PERDURA_TRY(heap_.require_types());
     PERDURA_TRY(require_holders());
     PERDURA_TRY(prepare_names());
@@ -50,6 +82,7 @@ Result<u64> Migration::run(std::span<const Conversion> conversions) {
     // From here on nothing can fail.
     PERDURA_TRY(mend(false));
     PERDURA_TRY(mend_roots());
+    PERDURA_TRY(mend_container_roots());
     for (const Renamed& each : renamed_)
       heap_.types().exchange_names(mutator_, each.former, each.now);
     heap_.forget_types();
@@ -61,8 +94,24 @@ Result<u64> Migration::run(std::span<const Conversion> conversions) {
 
 // --- which types --------------------------------------------------------------------------------
 
+// Of a container its blocks. Of a type once.
+void Migration::add(const Conversion& conversion) {
+  if (conversion.for_each_block != nullptr) {
+    containers_.push_back(&conversions_.emplace_back(conversion));
+    conversion.for_each_block(conversion.function, this, [](void* to, const Conversion& block) {
+      static_cast<Migration*>(to)->add(block);
+    });
+    return;
+  }
+  const bool is_known =
+      std::any_of(conversions_.begin(), conversions_.end(),
+                  [&](const Conversion& each) { return each.former == conversion.former; });
+  if (!is_known) conversions_.push_back(conversion);
+}
+
 // A type is to be converted where the store has its former layout. Neither layout is kTypeMismatch.
 Status Migration::look_at(const Conversion& conversion) {
+  if (conversion.for_each_block != nullptr) return {};
   TypeList& types = heap_.types();
   PERDURA_ASSIGN(const Layout former, former_layout(conversion));
   PERDURA_ASSIGN(Layout now, Layout::of(*conversion.now));
@@ -125,35 +174,57 @@ bool Migration::converts(std::string_view class_name) const {
   });
 }
 
+// The type that blocks of the class of an entry have; 0: none.
+u32 Migration::number_of_class(const Layout& entry) const {
+  const std::deque<Layout>& layouts = heap_.types().layouts();
+  for (size_t i = 0; i < layouts.size(); ++i)
+    if (!is_members_entry(layouts[i]) && is_entry_of(entry, layouts[i].name))
+      return static_cast<u32>(i + 1);
+  return 0;
+}
+
+Failure Migration::refuse_holder(const std::string& name, const Layout& changed) const {
+  const std::string text = fmt::format(
+      "objects of '{}' in '{}' have members of '{}', which gets another layout: ",
+      readable_name(name), heap_.blocks().store_name(), readable_name(class_of_entry(changed)));
+  // Nodes of ordered maps, and the keys of hash tables.
+  if (name.find("9TreeInner") != name.npos || name.find("8TreeLeaf") != name.npos)
+    return {Code::kUnsupported,
+            text +
+                "take the elements of ordered maps and sets out, clear these, convert, and "
+                "insert the elements again, in one operation"};
+  return {Code::kInvalidArgument,
+          text +
+              "convert both in one call of Store::migrate; of a container by a conversion of "
+              "the container"};
+}
+
 // Objects that have another one as a member, whose layout changes, are to be converted with it.
 Status Migration::require_holders() const {
   std::unordered_set<u32> used;
   heap_.blocks().for_each_block([&](const std::byte*, u64, u16 tag) { used.insert(tag / 2); });
   const std::deque<Layout>& layouts = heap_.types().layouts();
-  const auto holds_changed = [&](const Layout& entry) -> const Layout* {
-    for (const Layout& changed : entries_)
-      if (entry.name != changed.name && has_member_of(entry, changed)) return &changed;
-    return nullptr;
-  };
-  for (const Layout& entry : layouts) {
-    if (!is_members_entry(entry)) continue;
-    const std::string name = class_of_entry(entry);
-    if (converts(name)) continue;
-    // A type that the program does not convert, and that has objects.
-    PERDURA_ASSIGN(const u32 number, heap_.types().number_named(name));
-    if (number == 0 || !used.contains(number)) continue;
-    if (const Layout* const changed = holds_changed(entry); changed != nullptr)
-      return Failure{
-          Code::kInvalidArgument,
-          fmt::format("objects of '{}' in '{}' have members of '{}', which gets another layout: "
-                      "convert both in one call of Store::migrate",
-                      readable_name(name), heap_.blocks().store_name(),
-                      readable_name(class_of_entry(*changed)))};
+  // Those that change, what has them as members, and what has that.
+  std::vector<std::pair<const Layout*, const Layout*>> changing;  // and what it is about
+  for (const Layout& changed : entries_) changing.emplace_back(&changed, &changed);
+  std::unordered_set<const Layout*> seen;
+  for (size_t i = 0; i < changing.size(); ++i) {
+    const auto [inner, about] = changing[i];
+    for (const Layout& entry : layouts) {
+      if (!is_members_entry(entry) || entry.name == inner->name || !has_member_of(entry, *inner) ||
+          !seen.insert(&entry).second)
+        continue;
+      const std::string name = class_of_entry(entry);
+      if (converts(name)) continue;
+      changing.emplace_back(&entry, about);
+      const u32 number = number_of_class(entry);
+      if (number != 0 && used.contains(number)) return refuse_holder(name, *about);
+    }
   }
   // A type of which objects are left as they were.
   for (const Layout& changed : entries_) {
     const std::string name = class_of_entry(changed);
-    PERDURA_ASSIGN(const u32 number, heap_.types().number_named(name));
+    const u32 number = number_of_class(changed);
     if (number != 0 && used.contains(number) && !converts(name))
       return Failure{Code::kInvalidArgument,
                      fmt::format("objects of '{}' in '{}' get another layout as well: convert them "
@@ -246,11 +317,8 @@ Result<u64> Migration::place_now(const Moved& moved, u64 offset) const {
   const u64 object = index * conversion.now->size;
   if (within == 0) return object;
   if (conversion.now_members != nullptr)
-    for (const MemberDescription& was : conversion.former_members->members)
-      for (const MemberDescription& is : conversion.now_members->members)
-        if (was.name == is.name && within >= was.offset &&
-            within - was.offset < std::min(was.type().size, is.type().size))
-          return object + is.offset + (within - was.offset);
+    if (const auto place = place_in(*conversion.former_members, *conversion.now_members, within))
+      return object + *place;
   return Failure{
       Code::kInvalidArgument,
       fmt::format("a pointer leads to byte {} of an object of '{}' in '{}', which is in "
@@ -312,6 +380,22 @@ Status Migration::mend_roots() {
     PERDURA_TRY(heap_.roots().set(
         mutator_, root.name, moved->now + place,
         is_object ? moved->type->conversion->root_fingerprint : root.fingerprint));
+  }
+  return {};
+}
+
+// The type of a container that is a root says what it contains; its block is as it was.
+Status Migration::mend_container_roots() {
+  const std::deque<Layout>& layouts = heap_.types().layouts();
+  for (const Roots::Root& root : heap_.roots().all()) {
+    if (root.fingerprint == 0) continue;
+    const Result<Block> block = heap_.blocks().find_allocated(root.object);
+    if (!block || block->tag() / 2 == 0 || block->tag() / 2 > layouts.size()) continue;
+    const std::string& name = layouts[block->tag() / 2 - 1].name;
+    for (const Conversion* const container : containers_)
+      if (name == container->now->name && root.fingerprint != container->root_fingerprint)
+        PERDURA_TRY(heap_.roots().set(mutator_, root.name, const_cast<void*>(root.object),
+                                      container->root_fingerprint));
   }
   return {};
 }

@@ -2,6 +2,7 @@
 // are mended. In one operation: a version has all of them as they were, or none.
 #pragma once
 
+#include <deque>
 #include <span>
 #include <string>
 #include <vector>
@@ -44,6 +45,7 @@ class Migration {
     u32 now;
   };
 
+  void add(const detail::Conversion& conversion);
   Status look_at(const detail::Conversion& conversion);
   Status require_holders() const;
   Status prepare_names();
@@ -52,11 +54,16 @@ class Migration {
   Status mend_word(u64* word, bool maybe, bool check);
   Result<u64> place_now(const Moved& moved, u64 offset) const;
   Status mend_roots();
+  Status mend_container_roots();
   const Moved* moved_at(u64 address) const;
+  u32 number_of_class(const Layout& entry) const;
+  Failure refuse_holder(const std::string& name, const Layout& changed) const;
   bool converts(std::string_view class_name) const;
 
   Heap& heap_;
   detail::Mutator& mutator_;
+  std::deque<detail::Conversion> conversions_;  ///< those of blocks of containers among them
+  std::vector<const detail::Conversion*> containers_;
   std::vector<Type> types_;
   std::vector<Layout> entries_;  ///< of members that differ
   std::vector<Renamed> renamed_;
