@@ -51,6 +51,7 @@ struct Member {
   u64 tag_bytes = 0;  ///< of a union: it counts while the integer there has this value
   u64 tag_offset = 0;
   u64 tag_value = 0;
+  bool tag_differs = false;  ///< or while it has another one
 
   bool counts(const std::byte* object, u64 bytes) const {
     if (tag_bytes == 0) return true;
@@ -59,7 +60,7 @@ struct Member {
     u64 value = 0;
     std::memcpy(&value, object + tag_offset, tag_bytes);
     const u64 mask = tag_bytes == sizeof(u64) ? ~u64{0} : (u64{1} << tag_bytes * 8) - 1;
-    return value == (tag_value & mask);
+    return (value == (tag_value & mask)) != tag_differs;
   }
 };
 
@@ -136,8 +137,10 @@ class Members {
       const size_t place = text_.find(kAt, begin + condition);
       if (bytes != std::string::npos && place < end) {
         const size_t are = read(place + kAt.size(), member.tag_offset);
-        if (are != std::string::npos && text_.compare(are, 5, " are ") == 0)
-          read(are + 5, member.tag_value);
+        if (are != std::string::npos && text_.compare(are, 5, " are ") == 0) {
+          member.tag_differs = text_.compare(are, 9, " are not ") == 0;
+          read(are + (member.tag_differs ? 9 : 5), member.tag_value);
+        }
       }
       what.erase(condition);
     }

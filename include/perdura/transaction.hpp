@@ -102,7 +102,9 @@ class Transaction {
   T* make(Args&&... args) {
     perdura::detail::require_durable<T>();
     void* block;
-    if constexpr (detail::Recorded<T>) block = allocate(detail::record_of<T>());
+    if constexpr (detail::HasOwnParts<T>)
+      block = allocate_array(detail::record_of<T>(), sizeof(T));
+    else if constexpr (detail::Recorded<T>) block = allocate(detail::record_of<T>());
     else block = allocate(sizeof(T), alignof(T));
     try {
       return ::new (block) T{std::forward<Args>(args)...};
@@ -165,6 +167,7 @@ class Transaction {
   void keep(const detail::TransactionSavepoint& savepoint);
   void undo(const detail::TransactionSavepoint& savepoint);
   explicit Transaction(detail::TransactionThread& thread) : thread_(thread) {}
+  void* allocate_array(const perdura_type& type, std::size_t bytes);
   void destroy_at_commit(void* object, void (*destructor)(void* object));
   void load_bytes(const void* from, void* to, std::size_t length);
   void store_bytes(void* to, const void* from, std::size_t length);

@@ -56,6 +56,8 @@ enum perdura_slot_kind {
   PERDURA_SLOT_LONG_DOUBLE = 30
 };
 
+#define PERDURA_TAG_DIFFERS 0x80000000u
+
 struct perdura_type;
 
 /* Of a member, or of all elements of a member that is an array. */
@@ -66,8 +68,9 @@ typedef struct perdura_slot {
   uint32_t bytes;                   /* of all elements; 0: a flexible array, in the last slot */
   const struct perdura_type* value; /* of a PERDURA_SLOT_VALUE or _OPAQUE */
   /* The slot counts while the unsigned integer of tag_bytes (1, 2, 4 or 8) at tag_offset is
-   * tag_value. tag_bytes 0: always; then tag_offset is how many bytes an element of the member has,
-   * or 0 where it is no array, in records that say all members. */
+   * tag_value; with PERDURA_TAG_DIFFERS added to tag_bytes while it is another one. tag_bytes 0:
+   * always; then tag_offset is how many bytes an element of the member has, or 0 where it is no
+   * array, in records that say all members. */
   uint32_t tag_offset;
   uint32_t tag_bytes;
   uint64_t tag_value;
@@ -104,6 +107,15 @@ typedef struct perdura_type {
 #define PERDURA_VALUE_WHEN(type, member, value_type, tag, tag_value)     \
   {#member,       PERDURA_SLOT_VALUE,       PERDURA_PLACE(type, member), \
    &(value_type), PERDURA_PLACE(type, tag), (uint64_t)(tag_value)}
+/* Each counts while the member `tag` is anything but `tag_value`. */
+#define PERDURA_POINTER_UNLESS(type, member, tag, tag_value)      \
+  {#member,                                                       \
+   PERDURA_SLOT_POINTER,                                          \
+   PERDURA_PLACE(type, member),                                   \
+   NULL,                                                          \
+   PERDURA_UINT32(offsetof(type, tag)),                           \
+   PERDURA_UINT32(sizeof(((type*)0)->tag)) | PERDURA_TAG_DIFFERS, \
+   (uint64_t)(tag_value)}
 
 /* A flexible array member, the last slot. One of characters or numbers needs none. */
 #define PERDURA_FLEXIBLE_POINTERS(type, member) \

@@ -49,18 +49,22 @@ using Describe = const TypeDescription& (*)();
 /// container that has objects of another layout of the type is refused when it is opened.
 class KnownType {
  public:
-  explicit KnownType(const perdura_type& type, Describe members = nullptr) noexcept;
+  /// One of a former type says what its members are, and is not what the program has objects of.
+  explicit KnownType(const perdura_type& type, Describe members = nullptr,
+                     bool is_former = false) noexcept;
   ~KnownType();
   KnownType(const KnownType&) = delete;
 
   const perdura_type& type() const { return type_; }
   /// What is known of it beside the record; nullptr: nothing.
   Describe members() const { return members_; }
+  bool is_former() const { return is_former_; }
   const KnownType* next() const { return next_; }
 
  private:
   const perdura_type& type_;
   const Describe members_;
+  const bool is_former_;
   KnownType* next_ = nullptr;
   KnownType* before_ = nullptr;
 };

@@ -127,9 +127,10 @@ struct PointerTag {
   u64 value;
   u32 offset;
   u32 stride;  ///< 0: the same for all pointers of the run
-  u32 bytes;
+  u32 bytes;   ///< with kTagDiffers: the tag fits while the integer is not `value`
   u32 reserved;
 };
+constexpr u32 kTagDiffers = 0x80000000;
 static_assert(sizeof(PointerTag) == 24);
 static_assert(offsetof(PointerTag, offset) == 8 && offsetof(PointerTag, bytes) == 16);
 

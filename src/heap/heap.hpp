@@ -21,6 +21,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstring>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -61,9 +62,16 @@ struct ThreadCache {
   static constexpr u64 kNone = ~u64{0};
   /// Slabs of its own that others announced; under the class's lock.
   std::array<std::vector<u64>, kClasses> returned;
-  /// The type that was allocated last.
-  const perdura_type* type = nullptr;
-  u32 type_number = 0;
+  /// Types that were allocated lately, by their addresses.
+  struct KnownNumber {
+    const perdura_type* type = nullptr;
+    u32 number = 0;
+  };
+  std::array<KnownNumber, 64> types;
+  KnownNumber& known(const perdura_type& type) {
+    const auto address = reinterpret_cast<std::uintptr_t>(&type);
+    return types[(address >> 4 ^ address >> 10) % types.size()];
+  }
 };
 
 /// What is known of a slab, by its first unit. Volatile.
@@ -113,6 +121,14 @@ class Heap : public commit::EpochGuest {
   /// flexible array. kTypeMismatch when the store knows another layout of the type.
   Result<void*> allocate_typed(detail::Mutator& mutator, const perdura_type& type, u64 count);
   Result<void*> allocate_flexible(detail::Mutator& mutator, const perdura_type& type, u64 bytes);
+  /// As many objects as have room in `bytes` bytes, for a container that stores to its blocks
+  /// itself: not zeroed where `zeroed` is false, and then with whatever the space held before.
+  Result<void*> allocate_array(detail::Mutator& mutator, const perdura_type& type, u64 bytes,
+                               bool zeroed) {
+    if (void* block = allocate_array_fast(mutator, type, bytes, zeroed)) [[likely]]
+      return block;
+    return allocate_of_type(mutator, type, bytes, false, zeroed);
+  }
   /// A block of the same type and contents with space for `bytes`, instead of `block`.
   Result<void*> reallocate_typed(detail::Mutator& mutator, void* block, u64 bytes);
   /// A block with a tag, of a type that the heap knows, or 0. Zeroed; or with whatever its space
@@ -246,7 +262,9 @@ class Heap : public commit::EpochGuest {
   void free_large(detail::Mutator& mutator, const Block& block);
   Result<const Layout*> type_of(const Block& block);
   Result<void*> allocate_of_type(detail::Mutator& mutator, const perdura_type& type, u64 bytes,
-                                 bool flexible);
+                                 bool flexible, bool zeroed = true);
+  void* allocate_array_fast(detail::Mutator& mutator, const perdura_type& type, u64 bytes,
+                            bool zeroed);
   void deallocate_in_slab(detail::Mutator& mutator, Block first, u16 tag);
   std::string check_types(u64& count) const;
   template <class Move>
@@ -306,6 +324,31 @@ inline void* Heap::allocate_fast(detail::Mutator& mutator, u64 size, u64 alignme
   if (unversioned_ != nullptr && !note_taken(mutator, current)) [[unlikely]]
     return nullptr;
   return take(mutator, current, kClassInfo[size_class].block_bytes);
+}
+
+/// As allocate_fast, of a type that the thread has allocated lately.
+inline void* Heap::allocate_array_fast(detail::Mutator& mutator, const perdura_type& type,
+                                       u64 bytes, bool zeroed) {
+  if (bytes > kSmallMax || type.alignment > 16 || mutator.heap_cache == nullptr ||
+      region_.aliases() != 0) [[unlikely]]
+    return nullptr;
+  auto& cache = *static_cast<ThreadCache*>(mutator.heap_cache);
+  const ThreadCache::KnownNumber& known = cache.known(type);
+  const unsigned size_class = kClassOf[(bytes + 15) / 16] + kSizes;
+  auto& current = cache.current[size_class];
+  if (known.type != &type || *current.word == 0) [[unlikely]]
+    return nullptr;
+  if (unversioned_ != nullptr && !note_taken(mutator, current)) [[unlikely]]
+    return nullptr;
+  const ClassInfo& info = kClassInfo[size_class];
+  auto* const block = static_cast<std::byte*>(take(mutator, current, info.block_bytes));
+  const auto offset = static_cast<u64>(block - reinterpret_cast<const std::byte*>(current.slab));
+  u16& tag = current.slab->types(info)[offset * info.reciprocal >> 32];
+  // Blocks of one type have mostly been of it before.
+  if (const auto wanted = static_cast<u16>(2 * known.number); tag != wanted)
+    store(mutator, tag, wanted);
+  if (zeroed) std::memset(block, 0, info.block_bytes);
+  return block;
 }
 
 /// False, with nothing done, unless the block is allocated and in a slab of this thread's that has

@@ -14,8 +14,8 @@ constinit detail::KnownType* first = nullptr;
 
 namespace detail {
 
-KnownType::KnownType(const perdura_type& type, Describe members) noexcept
-    : type_(type), members_(members) {
+KnownType::KnownType(const perdura_type& type, Describe members, bool is_former) noexcept
+    : type_(type), members_(members), is_former_(is_former) {
   std::lock_guard lock(process_mutex(ProcessMutex::kKnownTypes));
   next_ = first;
   if (first != nullptr) first->before_ = this;
@@ -40,7 +40,7 @@ detail::Describe heap::members_of(const perdura_type& type) {
 void heap::for_each_known_type(const std::function<void(const perdura_type&)>& visit) {
   std::lock_guard lock(process_mutex(ProcessMutex::kKnownTypes));
   for (const detail::KnownType* each = first; each != nullptr; each = each->next())
-    visit(each->type());
+    if (!each->is_former()) visit(each->type());
 }
 
 }  // namespace perdura

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
 #include <tuple>
 
 #include "base/checksum.hpp"
@@ -10,6 +11,7 @@
 namespace perdura::heap {
 namespace {
 
+using format::kTagDiffers;
 using format::PointerRun;
 using format::PointerTag;
 
@@ -17,6 +19,7 @@ constexpr size_t kTypeNameMax = 255;
 constexpr u32 kPointerBytes = 8;
 constexpr size_t kRunsMax = 4096;
 constexpr int kDepthMax = 32;  // of values in values
+static_assert(PERDURA_TAG_DIFFERS == kTagDiffers);
 static_assert(std::endian::native == std::endian::little, "a short tag is the low bytes of a word");
 
 /// A run with its tags, not yet part of a layout.
@@ -30,6 +33,11 @@ std::string name_of(const char* name) { return name != nullptr ? name : "(namele
 /// Resolves a record.
 class Resolver {
  public:
+  /// With `by_place` arrays of pointers in many values come to fewer runs; without, to those that
+  /// stores know.
+  explicit Resolver(bool by_place) : by_place_(by_place) {}
+  bool has_too_many() const { return has_too_many_; }
+
   Result<Layout> resolve(const perdura_type& type) {
     Layout layout;
     PERDURA_TRY(check(type));
@@ -46,8 +54,7 @@ class Resolver {
         layout.tail_stride = slot.kind == PERDURA_SLOT_VALUE ? slot.value->size : kPointerBytes;
       }
       put(runs, flexible ? layout.tail_runs : layout.runs, layout.tags);
-      if (layout.runs.size() + layout.tail_runs.size() > kRunsMax)
-        return failure(type, "has too many separate places for pointers");
+      if (layout.runs.size() + layout.tail_runs.size() > kRunsMax) return too_many(type);
     }
     layout.text = text_of(type);
     layout.fingerprint = layout.compute_fingerprint();
@@ -108,12 +115,15 @@ class Resolver {
     }
     if (u64{slot.offset} + slot.bytes > type.size)
       return failure(type, slot, "it ends beyond the type");
-    if (slot.tag_bytes != 0 && ((slot.tag_bytes != 1 && slot.tag_bytes != 2 &&
-                                 slot.tag_bytes != 4 && slot.tag_bytes != 8) ||
-                                u64{slot.tag_offset} + slot.tag_bytes > type.size))
+    const u32 tag_bytes = tag_bytes_of(slot);
+    if (slot.tag_bytes != 0 &&
+        ((tag_bytes != 1 && tag_bytes != 2 && tag_bytes != 4 && tag_bytes != 8) ||
+         u64{slot.tag_offset} + tag_bytes > type.size))
       return failure(type, slot, "its tag is no integer in the type");
     return {};
   }
+
+  static u32 tag_bytes_of(const perdura_slot& slot) { return slot.tag_bytes & ~kTagDiffers; }
 
   /// The runs of a slot whose type begins at `base`; of a flexible array those of an element.
   Status add(const perdura_type& type, const perdura_slot& slot, u32 base,
@@ -123,7 +133,8 @@ class Resolver {
     std::vector<PointerTag> tags;
     if (slot.tag_bytes != 0) {
       // Of a short integer C gives a negative value in all bits of a long one.
-      const u64 mask = slot.tag_bytes == 8 ? ~u64{0} : (u64{1} << slot.tag_bytes * 8) - 1;
+      const u32 tag_bytes = tag_bytes_of(slot);
+      const u64 mask = tag_bytes == 8 ? ~u64{0} : (u64{1} << tag_bytes * 8) - 1;
       tags.push_back({slot.tag_value & mask, base + slot.tag_offset, 0, slot.tag_bytes, 0});
     }
     const u32 at = slot.bytes == 0 ? 0 : base + slot.offset;
@@ -163,9 +174,24 @@ class Resolver {
   }
 
   /// `run` of each of `count` values that begin at `at`, while `outer` fits.
-  static Status repeat(const perdura_type& type, const OwnRun& each, u32 at, u32 count, u32 size,
-                       const std::vector<PointerTag>& outer, std::vector<OwnRun>& into) {
+  Status repeat(const perdura_type& type, const OwnRun& each, u32 at, u32 count, u32 size,
+                const std::vector<PointerTag>& outer, std::vector<OwnRun>& into) {
     const bool as_one = each.run.count == 1;  // the same pointer of each value
+    // An array of pointers in many values: as one run for each place in the array.
+    if (!as_one && by_place_ && each.run.count < count) {
+      for (u32 i = 0; i < each.run.count; ++i) {
+        OwnRun one = each;
+        one.run.offset += i * each.run.stride;
+        one.run.count = 1;
+        one.run.stride = 0;
+        for (PointerTag& tag : one.tags) {
+          tag.offset += i * tag.stride;
+          tag.stride = 0;
+        }
+        PERDURA_TRY(repeat(type, one, at, count, size, outer, into));
+      }
+      return {};
+    }
     for (u32 i = 0; i < (as_one ? 1 : count); ++i) {
       OwnRun copy = each;
       copy.run.offset += at + i * size;
@@ -179,7 +205,7 @@ class Resolver {
       }
       copy.tags.insert(copy.tags.end(), outer.begin(), outer.end());
       into.push_back(std::move(copy));
-      if (into.size() > kRunsMax) return failure(type, "has too many separate places for pointers");
+      if (into.size() > kRunsMax) return too_many(type);
     }
     return {};
   }
@@ -209,19 +235,32 @@ class Resolver {
               : slot.kind == PERDURA_SLOT_POINTER ? "pointer"
                                                   : "pointer or not";
       if (slot.tag_bytes != 0)
-        text += " if the " + std::to_string(slot.tag_bytes) + " bytes at " +
-                std::to_string(slot.tag_offset) + " are " + std::to_string(slot.tag_value);
+        text += " if the " + std::to_string(tag_bytes_of(slot)) + " bytes at " +
+                std::to_string(slot.tag_offset) +
+                ((slot.tag_bytes & kTagDiffers) != 0 ? " are not " : " are ") +
+                std::to_string(slot.tag_value);
     }
     return text;
   }
 
+  Failure too_many(const perdura_type& type) {
+    has_too_many_ = true;
+    return failure(type, "has too many separate places for pointers");
+  }
+
+  const bool by_place_;
+  bool has_too_many_ = false;
   int depth_ = 0;
 };
 
 }  // namespace
 
 Result<Layout> Layout::of(const perdura_type& type) {
-  return guarded([&] { return Resolver().resolve(type); });
+  return guarded([&] {
+    Resolver resolver(false);
+    Result<Layout> layout = resolver.resolve(type);
+    return resolver.has_too_many() ? Resolver(true).resolve(type) : std::move(layout);
+  });
 }
 
 u64 Layout::compute_fingerprint() const {
@@ -251,8 +290,9 @@ std::string Layout::problem() const {
       return false;
     return std::all_of(tags.begin() + run.first_tag, tags.begin() + run.first_tag + run.tag_count,
                        [&](const PointerTag& tag) {
-                         return tag.bytes <= sizeof(u64) &&
-                                tag.offset + u64{run.count - 1} * tag.stride + tag.bytes <= end;
+                         const u32 bytes = tag.bytes & ~kTagDiffers;
+                         return bytes <= sizeof(u64) &&
+                                tag.offset + u64{run.count - 1} * tag.stride + bytes <= end;
                        });
   };
   if (!std::all_of(runs.begin(), runs.end(), [&](auto& run) { return fits(run, size); }) ||
@@ -262,8 +302,30 @@ std::string Layout::problem() const {
   return {};
 }
 
+namespace {
+
+/// Of runs that all repeat at one distance, as those of an array of values do; nothing: of others.
+std::optional<bool> values_share_words(const std::vector<PointerRun>& all) {
+  constexpr size_t kFew = 64;
+  if (all.empty() || all.size() > kFew) return {};
+  const u32 stride = all.front().stride;
+  for (const PointerRun& run : all)
+    if (run.stride != stride || run.count == 1) return {};
+  for (const PointerRun& a : all)
+    for (const PointerRun& b : all)
+      if (&a < &b && a.offset % stride == b.offset % stride) {
+        const PointerRun& first = a.offset <= b.offset ? a : b;
+        const PointerRun& second = a.offset <= b.offset ? b : a;
+        if ((second.offset - first.offset) / stride < first.count) return true;
+      }
+  return false;
+}
+
+}  // namespace
+
 void Layout::find_shared_words() {
   const auto shares = [](const std::vector<PointerRun>& all, u64 bytes) {
+    if (const std::optional<bool> known = values_share_words(all)) return *known;
     std::vector<bool> seen(bytes / kPointerBytes);
     for (const PointerRun& run : all)
       for (u64 i = 0; i < run.count; ++i) {

@@ -98,8 +98,9 @@ struct Layout {
     for (u32 i = run.first_tag; i < run.first_tag + run.tag_count; ++i) {
       const format::PointerTag& tag = tags[i];
       u64 value = 0;
-      std::memcpy(&value, object + tag.offset + index * tag.stride, tag.bytes);
-      if (value != tag.value) return false;
+      std::memcpy(&value, object + tag.offset + index * tag.stride,
+                  tag.bytes & ~format::kTagDiffers);
+      if ((value == tag.value) == ((tag.bytes & format::kTagDiffers) != 0)) return false;
     }
     return true;
   }

@@ -91,6 +91,17 @@ std::array<char, 256> type_record_name(const char* mangled_name) {
   return name;
 }
 
+PartsRecord::PartsRecord(const char* mangled_name, std::size_t size, std::size_t alignment,
+                         const std::vector<Part>& parts, Describe describe, bool is_former)
+    : name_(type_record_name(mangled_name)) {
+  for (const Part& part : parts)
+    if (part.slot.kind != 0) slots_.push_back(part.slot);
+  type_ = {name_.data(), static_cast<u32>(size), static_cast<u32>(alignment),
+           static_cast<u32>(slots_.size()), slots_.data()};
+  if (describe != nullptr) known_ = std::make_unique<KnownType>(type_, describe, is_former);
+}
+PartsRecord::~PartsRecord() = default;
+
 }  // namespace detail
 
 namespace heap {
@@ -279,6 +290,10 @@ bool has_member_of(const Layout& entry, std::string_view class_name) {
 std::string readable_name(const std::string& name) {
   if (name.starts_with(kPrefix))
     return std::string(kPrefix) + object::type_text(name.substr(kPrefix.size()));
+  // "16 slots of 4Node"
+  constexpr std::string_view kSlots = " slots of ";
+  if (const size_t of = name.find(kSlots); of != name.npos && of < 24)
+    return name.substr(0, of + kSlots.size()) + object::type_text(name.substr(of + kSlots.size()));
   const bool mangled = !name.empty() && std::strchr("0123456789NSZ", name.front()) != nullptr;
   return mangled ? object::type_text(name) : name;
 }

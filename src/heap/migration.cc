@@ -49,8 +49,13 @@ Result<u64> Migration::run(std::span<const Conversion> conversions) {
                                              "' cannot be converted, since it has aliases; copy "
                                              "them to a store without"};
     PERDURA_TRY(heap_.load_typed());
-    for (size_t i = 0; i < conversions.size(); ++i) PERDURA_TRY(choose(conversions, i));
-    if (types_.empty()) return u64{0};
+    for (const Conversion& conversion : conversions) add(conversion);
+    for (size_t i = 0; i < conversions_.size(); ++i) PERDURA_TRY(choose(conversions_, i));
+    if (types_.empty()) {
+      PERDURA_TRY(find_roots());
+      PERDURA_TRY(set_roots());
+      return u64{0};
+    }
     PERDURA_TRY(heap_.require_types());
     PERDURA_TRY(require_holders());
     PERDURA_TRY(prepare_names());
@@ -59,8 +64,7 @@ Result<u64> Migration::run(std::span<const Conversion> conversions) {
     PERDURA_TRY(find_roots());
     // From here on nothing can fail, nor needs memory.
     mend_words();
-    for (const Root& root : roots_)
-      PERDURA_TRY(heap_.roots().set(mutator_, root.name, root.object, root.fingerprint));
+    PERDURA_TRY(set_roots());
     for (const Renamed& each : renamed_)
       heap_.types().exchange_names(mutator_, each.former, each.now);
     heap_.forget_types();
@@ -71,6 +75,20 @@ Result<u64> Migration::run(std::span<const Conversion> conversions) {
 }
 
 // --- which types --------------------------------------------------------------------------------
+
+// Of a container its blocks. Of a type once.
+void Migration::add(const Conversion& conversion) {
+  if (conversion.for_each_block != nullptr) {
+    containers_.push_back(conversion);
+    conversion.for_each_block(conversion.function, this, [](void* to, const Conversion& block) {
+      static_cast<Migration*>(to)->add(block);
+    });
+    return;
+  }
+  const bool is_known =
+      std::ranges::find(conversions_, conversion.former, &Conversion::former) != conversions_.end();
+  if (!is_known) conversions_.push_back(conversion);
+}
 
 // Of the conversions to one type, that of the layout which the store has: a program may know
 // several former ones. Of the first of these, for all.
@@ -183,6 +201,22 @@ std::unordered_map<std::string, std::string> Migration::find_holders() const {
   return holders;
 }
 
+Failure Migration::refuse_holder(const std::string& name, const std::string& changed) const {
+  const std::string text =
+      fmt::format("objects of '{}' in '{}' have members of '{}', which gets another layout: ",
+                  readable_name(name), heap_.blocks().store_name(), readable_name(changed));
+  // Nodes of ordered maps.
+  if (name.find("9TreeInner") != name.npos || name.find("8TreeLeaf") != name.npos)
+    return {Code::kUnsupported,
+            text +
+                "take the elements of ordered maps and sets out, clear these, convert, and "
+                "insert the elements again, in one operation"};
+  return {Code::kInvalidArgument,
+          text +
+              "convert both in one call of Store::migrate; of a container by a conversion of "
+              "the container"};
+}
+
 // Objects that have another one as a member, whose layout changes, are to be converted with it.
 Status Migration::require_holders() const {
   // Records that PERDURA_TYPE makes have the names that programs write.
@@ -195,12 +229,7 @@ Status Migration::require_holders() const {
     return !converts(name) && (used.contains(name) || used.contains(written_name(name)));
   };
   for (const auto& [name, changed] : find_holders())
-    if (is_left(name))
-      return Failure{
-          Code::kInvalidArgument,
-          fmt::format("objects of '{}' in '{}' have members of '{}', which gets another layout: "
-                      "convert both in one call of Store::migrate",
-                      readable_name(name), heap_.blocks().store_name(), readable_name(changed))};
+    if (is_left(name)) return refuse_holder(name, changed);
   // A type of which objects are left as they were.
   for (const Layout& changed : entries_)
     if (const std::string name = class_of_entry(changed); is_left(name))
@@ -352,18 +381,43 @@ Status Migration::find_words() {
   return status;
 }
 
-// A root's type is compared again when it is found.
+// A root's type is compared again when it is found. The type of a container that is a root says
+// what it contains; its block is as it was.
 Status Migration::find_roots() {
   for (const Roots::Root& root : heap_.roots().all()) {
     const auto address = reinterpret_cast<std::uintptr_t>(root.object);
     const Moved* const moved = moved_at(address);
-    if (moved == nullptr) continue;
-    const u64 offset = address - reinterpret_cast<std::uintptr_t>(moved->was);
-    PERDURA_ASSIGN(const u64 place, place_now(*moved, offset, {}));
-    const bool is_object = offset == 0 && root.fingerprint != 0;
-    roots_.push_back({root.name, moved->now + place,
-                      is_object ? moved->type->conversion->root_fingerprint : root.fingerprint});
+    if (moved != nullptr) {
+      const u64 offset = address - reinterpret_cast<std::uintptr_t>(moved->was);
+      PERDURA_ASSIGN(const u64 place, place_now(*moved, offset, {}));
+      const bool is_object = offset == 0 && root.fingerprint != 0;
+      roots_.push_back({root.name, moved->now + place,
+                        is_object ? moved->type->conversion->root_fingerprint : root.fingerprint});
+    } else if (const Conversion* const container = container_at(root); container != nullptr) {
+      roots_.push_back({root.name, static_cast<std::byte*>(const_cast<void*>(root.object)),
+                        container->root_fingerprint});
+    }
   }
+  return {};
+}
+
+// Of a root that is a container whose elements were others, its conversion.
+const Conversion* Migration::container_at(const Roots::Root& root) const {
+  if (root.fingerprint == 0 || containers_.empty()) return nullptr;
+  const std::deque<Layout>& layouts = heap_.types().layouts();
+  const Result<Block> block = heap_.blocks().find_allocated(root.object);
+  if (!block || block->tag() / 2 == 0 || block->tag() / 2 > layouts.size()) return nullptr;
+  const auto found =
+      std::ranges::find_if(containers_, [&](const Conversion& container) {
+        return layouts[block->tag() / 2 - 1].name == container.now->name &&
+               root.fingerprint != container.root_fingerprint;
+      });
+  return found != containers_.end() ? &*found : nullptr;
+}
+
+Status Migration::set_roots() {
+  for (const Root& root : roots_)
+    PERDURA_TRY(heap_.roots().set(mutator_, root.name, root.object, root.fingerprint));
   return {};
 }
 

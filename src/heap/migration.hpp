@@ -66,15 +66,19 @@ class Migration {
     u32 now;
   };
 
+  void add(const detail::Conversion& conversion);
   Status choose(std::span<const detail::Conversion> conversions, size_t first);
   Status look_at(const detail::Conversion& conversion);
   std::unordered_map<std::string, std::string> find_holders() const;
   Status require_holders() const;
+  Failure refuse_holder(const std::string& name, const std::string& changed) const;
   Status prepare_names();
   Status make_objects();
   Status find_words();
   Status find_word(u64* word, bool maybe, const Place& place_of_word);
   Status find_roots();
+  Status set_roots();
+  const detail::Conversion* container_at(const Roots::Root& root) const;
   void mend_words() noexcept;
   Result<u64> place_now(const Moved& moved, u64 offset, const Place& from) const;
   const std::string& type_name_now(u16 tag, const Layout& layout) const;
@@ -83,6 +87,8 @@ class Migration {
 
   Heap& heap_;
   detail::Mutator& mutator_;
+  std::vector<detail::Conversion> conversions_;  ///< those of blocks of containers among them
+  std::vector<detail::Conversion> containers_;
   std::vector<Type> types_;
   std::vector<Layout> entries_;  ///< of members that differ
   std::vector<Renamed> renamed_;

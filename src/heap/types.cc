@@ -84,12 +84,14 @@ Result<void*> Heap::allocate_flexible(Mutator& mutator, const perdura_type& type
 }
 
 Result<void*> Heap::allocate_of_type(Mutator& mutator, const perdura_type& type, u64 bytes,
-                                     bool flexible) {
+                                     bool flexible, bool zeroed) {
   return guarded([&]() -> Result<void*> {
-    ThreadCache& cache = cache_of(mutator);
-    if (cache.type == &type)
-      return allocate_tagged(mutator, block_tag(cache.type_number, flexible), bytes,
-                             type.alignment);
+    ThreadCache::KnownNumber& known = cache_of(mutator).known(type);
+    if (known.type == &type) {
+      const u16 tag = block_tag(known.number, flexible);
+      return zeroed ? allocate_tagged(mutator, tag, bytes, type.alignment)
+                    : place_tagged(mutator, tag, bytes, type.alignment);
+    }
     // The block first: a type is not learnt for one that there is no space for.
     PERDURA_TRY(types_.expect(type));
     PERDURA_ASSIGN(void* const made, allocate_tagged(mutator, 0, bytes, type.alignment));
@@ -99,8 +101,7 @@ Result<void*> Heap::allocate_of_type(Mutator& mutator, const perdura_type& type,
       PERDURA_TRY(deallocate(mutator, made));
       return number.failure();
     }
-    cache.type = &type;
-    cache.type_number = *number;
+    known = {&type, *number};
     PERDURA_ASSIGN(const Block block, blocks_.find(made));
     store(mutator, blocks_.tag_place(block), block_tag(*number, flexible));
     return made;
@@ -109,7 +110,7 @@ Result<void*> Heap::allocate_of_type(Mutator& mutator, const perdura_type& type,
 
 void Heap::forget_types() {
   std::lock_guard lock(caches_mutex_);
-  for (const auto& cache : caches_) cache->type = nullptr;
+  for (const auto& cache : caches_) cache->types.fill({});
 }
 
 Result<void*> Heap::reallocate_typed(Mutator& mutator, void* old, u64 bytes) {

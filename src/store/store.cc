@@ -121,6 +121,14 @@ void* allocate_in(Mutator& mutator, std::size_t size, std::size_t alignment) {
   return allocate_by(mutator, size, alignment);
 }
 
+void* allocate_in(Mutator& mutator, const perdura_type& type, std::size_t bytes, bool zeroed) {
+  if (mutator.in_transaction) [[unlikely]]
+    return store::blocks_of(mutator).allocate_array(type, bytes);
+  auto& runtime = *static_cast<Runtime*>(mutator.runtime);
+  const InOperation operation(mutator);
+  return value_or_throw(runtime.heap().allocate_array(mutator, type, bytes, zeroed));
+}
+
 void deallocate_in(Mutator& mutator, void* block) { deallocate_by(mutator, block); }
 
 void throw_in_transaction(const char* what) {

@@ -18,6 +18,9 @@ class TransactionBlocks {
  public:
   virtual void* allocate(u64 size, u64 alignment) = 0;
   virtual void* allocate(const perdura_type& type, u64 count) = 0;
+  /// Zeroed, as many objects as have room in `bytes` bytes. Without their type where the
+  /// transaction cannot begin again and no version knows it yet.
+  virtual void* allocate_array(const perdura_type& type, u64 bytes) = 0;
   virtual void deallocate(void* block) = 0;
   /// By an object that has the block for its own, when it grows or ends.
   virtual void deallocate_of_object(void* block) = 0;

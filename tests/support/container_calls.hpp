@@ -112,6 +112,12 @@ inline Options options() {
   return options;
 }
 
+/// What the program has allocated: what a store has learnt of types stays.
+inline u64 objects_in(const Store& store) {
+  const HeapAudit audit = store.audit();
+  return audit.live_blocks - audit.types;
+}
+
 class ContainerTest : public ::testing::TestWithParam<const char*> {
  protected:
   ContainerTest() { open(); }

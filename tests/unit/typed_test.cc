@@ -71,6 +71,12 @@ struct [[gnu::packed]] AroundPacked {
   Packed packed;
 };
 
+struct Counted {
+  std::uint32_t size;
+  std::uint32_t capacity;
+  char* text;  ///< or what looks like its address
+};
+
 struct Reporting {
   perdura::Field<Reporting*> next;
   perdura::Field<std::uint64_t> number;
@@ -91,6 +97,7 @@ PERDURA_TYPE_OF(Twice, PERDURA_POINTER(Twice, next), PERDURA_MAYBE(Twice, next))
 PERDURA_TYPE(Packed, next)
 PERDURA_TYPE(AroundPacked, packed)
 PERDURA_TYPE(Reporting, next)
+PERDURA_TYPE_OF(Counted, PERDURA_POINTER_UNLESS(Counted, text, capacity, 0))
 
 namespace perdura::test {
 namespace {
@@ -427,6 +434,26 @@ TEST_F(Typed, AWordThatTwoSlotsNameMovesOnce) {
   auto& first = *store.find_root<Twice>("first");
   ASSERT_TRUE(store.contains(first.next));
   EXPECT_EQ(first.next->next, &first);
+}
+
+TEST_F(Typed, APointerMayCountUnlessItsTagHasAValue) {
+  Options moved = options(Tracking::kReported);
+  const std::byte* base = nullptr;
+  {
+    Store store = open();
+    auto* const made = static_cast<Counted*>(store.allocate(type_of<Counted>(), 3));
+    for (u32 i = 0; i < 3; ++i)
+      made[i] = {i, i * 256, reinterpret_cast<char*>(&made[i])};  // more than a byte
+    store.set_root("counted", made);
+    base = base_of(store);
+    moved.region_address = reinterpret_cast<std::uintptr_t>(base) + kGiB;
+  }
+  Store store = Store::open(folder_.path("store"), moved);
+  auto* const found = static_cast<Counted*>(store.get_root("counted"));
+  const auto offset = reinterpret_cast<std::byte*>(found) - base_of(store);
+  EXPECT_EQ(reinterpret_cast<std::byte*>(found[0].text), base + offset);
+  for (u32 i = 1; i < 3; ++i) EXPECT_EQ(found[i].text, reinterpret_cast<char*>(&found[i]));
+  EXPECT_TRUE(store.audit().clean) << store.audit().problem;
 }
 
 TEST_F(Typed, ObjectsAreZero) {

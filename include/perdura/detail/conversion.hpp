@@ -32,6 +32,10 @@ struct Conversion {
   /// Make an object, in zeroed memory, of one that was. What it throws ends the conversion.
   void (*convert)(void* function, const void* was, void* object);
   void* function;
+  /// Of a container, whose own objects stay as they are: add(to, conversion) for each of its
+  /// blocks.
+  void (*for_each_block)(void* function, void* to,
+                         void (*add)(void* to, const Conversion& block)) = nullptr;
 };
 
 // --- members that have the same names ------------------------------------------------------------
@@ -47,13 +51,17 @@ inline constexpr bool kClassEvolves =
     HasMembers<Old> && HasMembers<New> && std::is_same_v<typename FormerOf<Old>::now, New>;
 template <class T>
 using ValueOf = typename Described<std::remove_cv_t<T>>::type;
+/// A container in an object takes its blocks with it.
+template <class Old, class New>
+inline constexpr bool kMovesByBytes =
+    HasOwnParts<Old> && std::is_same_v<typename FormerOf<Old>::now, New>;
 template <class Old, class New>
   requires((std::is_arithmetic_v<Old> && std::is_arithmetic_v<New>) ||
            (std::is_same_v<Old, New> && std::is_trivially_copyable_v<New>) ||
            (std::is_pointer_v<Old> && std::is_pointer_v<New> &&
             std::is_same_v<typename FormerOf<std::remove_cv_t<std::remove_pointer_t<Old>>>::now,
                            std::remove_cv_t<std::remove_pointer_t<New>>>) ||
-           kClassEvolves<Old, New>)
+           kClassEvolves<Old, New> || kMovesByBytes<Old, New>)
 inline constexpr bool kEvolves<Old, New> = true;
 template <class Old, std::size_t kOld, class New, std::size_t kNew>
   requires(kOld <= kNew && !std::is_same_v<Old[kOld], New[kNew]>)
@@ -129,6 +137,9 @@ void evolve_value(const Old& was, New& object, std::string_view member) {
     // It leads to what was, until the heap has mended it.
     object =
         reinterpret_cast<To>(const_cast<void*>(static_cast<const void*>(static_cast<From>(was))));
+  } else if constexpr (kMovesByBytes<From, To>) {
+    static_assert(sizeof(From) == sizeof(To));
+    std::memcpy(static_cast<void*>(&object), static_cast<const void*>(&was), sizeof object);
   } else if constexpr (!std::is_same_v<From, To> && std::is_class_v<To>) {
     evolve_members(was, object);
   } else if constexpr (std::is_arithmetic_v<To>) {
@@ -147,17 +158,65 @@ void convert_object(void* function, const void* was, void* place) {
   (*static_cast<Function*>(function))(*static_cast<const Old*>(was), *object);
 }
 
+/// Of a container nothing.
+template <class Old, class New, class Function>
+void convert_either(void* function, const void* was, void* place) {
+  if constexpr (!HasOwnParts<New>) convert_object<Old, New, Function>(function, was, place);
+}
+
+/// What the blocks of a container are converted by, whose elements were others before. To be
+/// specialized, with
+///   template <class Function, class Add>
+///   static void for_each_block(Function& function, Add&& add);   add(conversion)
+///   using OldElement, NewElement
+template <class Old, class New>
+struct ElementConversions;
+template <class Old, class New>
+concept HasElementConversions = requires { typename ElementConversions<Old, New>::OldElement; };
+
+/// Of elements in elements, those that are no containers.
+template <class Old, class New>
+struct InnermostElements {
+  using OldElement = Old;
+  using NewElement = New;
+};
+template <class Old, class New>
+  requires HasElementConversions<Old, New>
+struct InnermostElements<Old, New>
+    : InnermostElements<typename ElementConversions<Old, New>::OldElement,
+                        typename ElementConversions<Old, New>::NewElement> {};
+
+template <class Old, class New, class Function>
+void for_each_block(void* function, void* to, void (*add)(void* to, const Conversion& block)) {
+  ElementConversions<Old, New>::for_each_block(*static_cast<Function*>(function),
+                                               [&](const Conversion& block) { add(to, block); });
+}
+
 template <class Old, class New, class Function>
 Conversion conversion_of(Function& function) {
+  static_assert(HasElementConversions<Old, New> || !HasOwnParts<New>,
+                "keys, and elements of ordered maps, have places that their values decide: take "
+                "them out, convert what else there is, and insert them again (docs/evolution.md)");
   static_assert(std::is_same_v<typename FormerOf<Old>::now, New>,
                 "say of the former type which one it is now: template <> struct "
                 "perdura::FormerOf<Old> { using now = New; };");
   static_assert(Recorded<Old> && Recorded<New>,
                 "of both types it must be known where their pointers are: by their members, which "
                 "aggregates have, or by PERDURA_TYPE");
-  Conversion made{&record_of<Old>(), &record_of<New>(),       nullptr,
-                  nullptr,           root_fingerprint<New>(), &convert_object<Old, New, Function>,
-                  &function};
+  Conversion made{&record_of<Old>(),
+                  &record_of<New>(),
+                  nullptr,
+                  nullptr,
+                  root_fingerprint<New>(),
+                  &convert_either<Old, New, Function>,
+                  &function,
+                  nullptr};
+  if constexpr (HasElementConversions<Old, New>) {
+    made.former = made.now;
+    made.convert = nullptr;
+    made.for_each_block = &for_each_block<Old, New, Function>;
+    return made;
+  }
   if constexpr (HasMembers<Old> && HasMembers<New>) {
     made.former_members = &describe<Old>();
     made.now_members = &describe<New>();
@@ -179,7 +238,9 @@ Conversion conversion(Function& function) {
 /// As Store::evolve does.
 template <class Old, class New>
 Conversion conversion() {
-  static auto function = &detail::evolve_members<Old, New>;
+  using Elements = detail::InnermostElements<Old, New>;
+  static auto function =
+      &detail::evolve_members<typename Elements::OldElement, typename Elements::NewElement>;
   return detail::conversion_of<Old, New>(function);
 }
 

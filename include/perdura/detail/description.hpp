@@ -5,10 +5,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <type_traits>
 #include <typeinfo>
+#include <vector>
 
 #include <perdura/detail/fingerprint.hpp>
 #include <perdura/detail/members.hpp>
@@ -49,6 +51,14 @@ constexpr std::string_view number_name() {
   else return std::is_signed_v<T> ? "int128" : "uint128";
 }
 
+/// The same with an end.
+template <class T>
+inline constexpr auto element_name = [] {
+  std::array<char, 16> name{};
+  number_name<T>().copy(name.data(), name.size() - 1);
+  return name;
+}();
+
 template <class T>
 const TypeDescription& describe();
 
@@ -78,6 +88,23 @@ struct Nominal<T*> {
   using type = typename Nominal<T>::type*;
 };
 
+/// A member of a class that says itself what it is made of.
+struct Part {
+  MemberDescription member;
+  perdura_slot slot;  ///< kind 0: it holds no pointers
+};
+
+/// What such a class is made of, which is no aggregate: a container, or what one allocates. To be
+/// specialized, with
+///   static constexpr bool kKnown;             where all of its pointers are is known
+///   static std::vector<Part> parts();         where they are
+///   static constexpr bool kHasMembers;        a store also keeps what it is made of
+/// Its objects can be moved by copying their bytes.
+template <class T>
+struct OwnParts;
+template <class T>
+concept HasOwnParts = requires { OwnParts<T>::kKnown; };
+
 template <class Members>
 struct MemberList;
 template <class... Members>
@@ -96,6 +123,16 @@ struct MemberList<TypeSequence<Members...>> {
 };
 
 template <class T>
+std::span<const MemberDescription> own_members() {
+  static const std::vector<MemberDescription> all = [] {
+    std::vector<MemberDescription> made;
+    for (const Part& part : OwnParts<T>::parts()) made.push_back(part.member);
+    return made;
+  }();
+  return all;
+}
+
+template <class T>
 TypeDescription make_description() {
   TypeDescription made{};
   made.size = sizeof(T);  // NOLINT(bugprone-sizeof-expression): also of a pointer
@@ -109,9 +146,12 @@ TypeDescription make_description() {
   } else {
     made.name = typeid(typename Nominal<T>::type).name();
     made.is_class = !std::is_pointer_v<T> && !std::is_member_pointer_v<T>;
-    if constexpr (HasMembers<T>) made.members = MemberList<MemberTypes<T>>::template of<T>();
+    if constexpr (HasOwnParts<T>) {
+      if constexpr (OwnParts<T>::kHasMembers) made.members = own_members<T>();
+      else made.contained = Contents<T>::parts();
+    } else if constexpr (HasMembers<T>) made.members = MemberList<MemberTypes<T>>::template of<T>();
     else made.contained = Contents<T>::parts();
-    made.is_container = StandardContainer<T>;
+    made.is_container = StandardContainer<T> || (HasOwnParts<T> && made.members.empty());
   }
   return made;
 }
@@ -151,14 +191,15 @@ consteval bool find_pointers() {
     return true;
   else if constexpr (std::is_pointer_v<Type>)
     return !std::is_function_v<std::remove_pointer_t<Type>>;
+  else if constexpr (HasOwnParts<Type>) return OwnParts<Type>::kKnown;
   else if constexpr (HasMembers<Type>) return kAllKnown<MemberTypes<Type>>;
   else return std::is_class_v<Type> && std::is_empty_v<Type>;
 }
 
-/// A class of whose objects a store knows where the pointers are: by PERDURA_TYPE, or by its
-/// members.
+/// A class of whose objects a store knows where the pointers are: by PERDURA_TYPE, by its members,
+/// or by what it says of itself.
 template <class T>
-concept Recorded = HasTypeRecord<T> || (HasMembers<T> && find_pointers<T>());
+concept Recorded = HasTypeRecord<T> || ((HasOwnParts<T> || HasMembers<T>) && find_pointers<T>());
 
 /// The name that a store knows a type by: the mangled one, of more than 255 characters the first
 /// ones and their checksum.
@@ -223,16 +264,91 @@ class AutomaticRecord {
       type_, &describe<T>};
 };
 
+/// The slot of a member. Without a kind where it holds no pointers.
+template <class Member>
+perdura_slot slot_of(const char* name, std::size_t offset) {
+  using Element = std::remove_cv_t<
+      typename Described<std::remove_cv_t<std::remove_all_extents_t<Member>>>::type>;
+  perdura_slot slot{};
+  if constexpr (std::is_pointer_v<Element>) slot.kind = PERDURA_SLOT_POINTER;
+  else if constexpr (Recorded<Element>) slot.value = &record_of<Element>();
+  if (slot.value != nullptr && slot.value->slot_count != 0) slot.kind = PERDURA_SLOT_VALUE;
+  if (slot.kind == 0) return {};
+  slot.member = name;
+  slot.offset = static_cast<std::uint32_t>(offset);
+  slot.bytes = sizeof(Member);  // NOLINT(bugprone-sizeof-expression): also of a pointer
+  return slot;
+}
+
+template <class Member>
+Part part_of(const char* name, std::size_t offset) {
+  return {{name, static_cast<std::uint32_t>(offset), &describe<Member>},
+          slot_of<Member>(name, offset)};
+}
+
+/// Of a class that has own parts, or of what is no class.
+class PartsRecord {
+ public:
+  /// `describe` nullptr: what it is made of is its name.
+  PartsRecord(const char* mangled_name, std::size_t size, std::size_t alignment,
+              const std::vector<Part>& parts, Describe describe, bool is_former);
+  ~PartsRecord();
+  PartsRecord(const PartsRecord&) = delete;
+  const perdura_type& type() const { return type_; }
+
+ private:
+  std::array<char, 256> name_;
+  std::vector<perdura_slot> slots_;
+  perdura_type type_;
+  std::unique_ptr<KnownType> known_;
+};
+
 /// The record of a T; one that PERDURA_TYPE says is known with the members from then on as well.
 template <class T>
 const perdura_type& record_of() {
   if constexpr (HasTypeRecord<T>) {
     if constexpr (HasMembers<T>) static const KnownType known(TypeRecord<T>::value, &describe<T>);
     return TypeRecord<T>::value;
+  } else if constexpr (HasOwnParts<T>) {
+    static const PartsRecord made(typeid(typename Nominal<T>::type).name(), sizeof(T), alignof(T),
+                                  OwnParts<T>::parts(), &describe<T>,
+                                  !std::is_same_v<typename FormerOf<T>::now, T>);
+    return made.type();
   } else {
     static const AutomaticRecord<T> made;
     return made.type();
   }
+}
+
+// --- elements of blocks --------------------------------------------------------------------------
+
+/// What a block can be a typed array of: classes with a record, pointers and numbers.
+template <class T>
+concept RecordedElement = Recorded<T> || std::is_arithmetic_v<T> || std::is_enum_v<T> ||
+                          (std::is_pointer_v<T> && !std::is_function_v<std::remove_pointer_t<T>>);
+
+template <class T>
+const perdura_type& element_record() {
+  if constexpr (Recorded<T>) {
+    return record_of<T>();
+  } else {
+    static const PartsRecord made(
+        std::is_arithmetic_v<T> ? element_name<T>.data() : typeid(typename Nominal<T>::type).name(),
+        sizeof(T),  // NOLINT(bugprone-sizeof-expression): also of a pointer
+        alignof(T),
+        std::is_pointer_v<T> ? std::vector<Part>{part_of<T>("element", 0)} : std::vector<Part>{},
+        nullptr, false);
+    return made.type();
+  }
+}
+
+/// Whether a place that holds no T any more must not look as if it did: its pointers would be
+/// taken for some.
+template <class T>
+bool holds_pointers() {
+  if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>) return false;
+  else if constexpr (RecordedElement<T>) return element_record<T>().slot_count != 0;
+  else return false;
 }
 
 }  // namespace perdura::detail

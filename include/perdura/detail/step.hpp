@@ -14,6 +14,7 @@
 #include <new>
 #include <type_traits>
 
+#include <perdura/detail/description.hpp>
 #include <perdura/detail/mutator.hpp>
 #include <perdura/transaction.hpp>
 
@@ -22,6 +23,9 @@ namespace perdura::detail {
 /// Each an operation of its own. Throw kNoSpace, kMisuse.
 void* allocate_in(Mutator& mutator, std::size_t size, std::size_t alignment);
 void deallocate_in(Mutator& mutator, void* block);
+/// As many objects of a type as have room in `bytes` bytes. Where it need not be zeroed it may have
+/// whatever was there before.
+void* allocate_in(Mutator& mutator, const perdura_type& type, std::size_t bytes, bool zeroed);
 /// The one whose body the thread is in.
 Transaction& transaction_of(Mutator& mutator) noexcept;
 [[noreturn]] void throw_in_transaction(const char* what);
@@ -132,10 +136,36 @@ class Step : public Look {
     if (mutator_ != nullptr) return allocate_in(*mutator_, size, alignment);
     return ::operator new(size, std::align_val_t{alignment});
   }
+  /// The same of places for elements, which the store knows where it can. Where they hold pointers
+  /// they are zero.
+  template <class T>
+  T* allocate_elements(std::size_t bytes, std::size_t alignment) const {
+    if constexpr (RecordedElement<T>)
+      if (mutator_ != nullptr) {
+        const perdura_type& type = element_record<T>();
+        const bool zeroed = type.slot_count != 0;
+        if (!zeroed || type.size % sizeof(void*) == 0)
+          return static_cast<T*>(allocate_in(*mutator_, type, bytes, zeroed));
+      }
+    return static_cast<T*>(allocate(bytes, alignment));
+  }
+  /// The same of one block of a type; zeroed, or not.
+  void* allocate_block(const perdura_type& type, bool zeroed) const {
+    if (mutator_ != nullptr) return allocate_in(*mutator_, type, type.size, zeroed);
+    return allocate(type.size, type.alignment);
+  }
+  /// What was an element here is none any more.
+  template <class T>
+  void forget(T& place) const {
+    if (mutator_ == nullptr || !holds_pointers<T>()) return;
+    static constexpr std::byte kZeros[sizeof(T)] = {};
+    store_bytes(static_cast<void*>(std::addressof(place)), kZeros, sizeof(T));
+  }
   void deallocate(void* block, std::size_t alignment) const {
     if (mutator_ != nullptr) deallocate_in(*mutator_, block);
     else ::operator delete(block, std::align_val_t{alignment});
   }
+  bool is_in_store() const { return mutator_ != nullptr; }
   /// Whether memory that the other object has allocated can be this one's.
   bool shares_memory(const void* other) const { return mutator_holding(other) == mutator_; }
 

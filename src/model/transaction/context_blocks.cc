@@ -1,6 +1,7 @@
 // What a transaction does with blocks: those that it allocates, those that it gives back when it
 // commits, and objects that it destroys then.
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "heap/members.hpp"
@@ -86,6 +87,23 @@ void* TransactionContext::allocate(const perdura_type& type, u64 count) {
   }
   return add_fresh(type.size * std::max<u64>(count, 1),
                    [&](heap::Heap& heap) { return heap.allocate_typed(*mutator, type, count); });
+}
+
+void* TransactionContext::allocate_array(const perdura_type& type, u64 bytes) {
+  if (&type != durable_type_) {
+    if (!globals_.is_durable(type)) {
+      if (irrevocable) {
+        void* const block = allocate(bytes, type.alignment);
+        std::memset(block, 0, bytes);
+        return block;
+      }
+      needed = &type;
+      throw TransactionAgain{this, Why::kNeedsType};
+    }
+    durable_type_ = &type;
+  }
+  return add_fresh(
+      bytes, [&](heap::Heap& heap) { return heap.allocate_array(*mutator, type, bytes, true); });
 }
 
 void TransactionContext::free_fresh(size_t from) {

@@ -118,6 +118,7 @@ class TransactionContext final : public TransactionThread, public store::Transac
   // --- for Transaction
   void* allocate(u64 size, u64 alignment) override;
   void* allocate(const perdura_type& type, u64 count) override;
+  void* allocate_array(const perdura_type& type, u64 bytes) override;
   /// A part begins, which ends with the one or the other of these.
   TransactionSavepoint save();
   void keep(const TransactionSavepoint& savepoint);
@@ -252,6 +253,7 @@ class TransactionContext final : public TransactionThread, public store::Transac
   log::RecordBuilder record_;
   RecordStream* stream_ = nullptr;
   bool changed_ = false;
+  const perdura_type* durable_type_ = nullptr;  ///< the one that was asked about last
   /// It has allocated, given back or destroyed something, has had parts, or is irrevocable.
   bool beyond_words_ = false;
   u64 last_commit_ = 0;

@@ -261,8 +261,7 @@ void Transactions::make_durable(const perdura_type& type) {
   {
     Mutator& mutator = runtime_.mutators().this_thread();
     const track::InOperation operation(mutator);
-    void* const object = value_or_throw(runtime_.heap().allocate_typed(mutator, type, 1));
-    value_or_throw(runtime_.heap().deallocate(mutator, object));
+    value_or_throw(runtime_.heap().types().number_of(mutator, type));
   }
   checkpoint();
   globals_.note_durable(type);
@@ -414,6 +413,10 @@ void run_transaction(Store& store, TransactionBody body, void* context) {
 
 void* Transaction::allocate(std::size_t size, std::size_t alignment) {
   return detail::context_of(thread_).allocate(size, alignment);
+}
+
+void* Transaction::allocate_array(const perdura_type& type, std::size_t bytes) {
+  return detail::context_of(thread_).allocate_array(type, bytes);
 }
 
 void* Transaction::allocate(const perdura_type& type, std::size_t count) {

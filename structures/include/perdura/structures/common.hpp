@@ -140,4 +140,13 @@ std::weak_ordering compare_ranges(const Range& a, const Range& b, Less&& less) {
   return of_b != b.end() ? std::weak_ordering::less : std::weak_ordering::equivalent;
 }
 
+/// The same of the elements of two sequences.
+template <class Sequence>
+std::weak_ordering compare_elements(const Sequence& a, const Sequence& b) {
+  return compare_ranges(a, b, [](const auto& of_a, const auto& of_b) {
+    if constexpr (requires { of_a.get(); }) return bool(of_a.get() < of_b.get());
+    else return bool(of_a < of_b);
+  });
+}
+
 }  // namespace perdura::structures::detail

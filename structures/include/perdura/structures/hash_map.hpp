@@ -25,6 +25,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <perdura/detail/conversion.hpp>
 #include <perdura/structures/hash_table.hpp>
 
 namespace perdura::structures {
@@ -277,6 +278,57 @@ class hash_map {
 template <class Key, class Value, class Hash, class Equal>
 struct perdura::detail::ContentsOf<perdura::structures::hash_map<Key, Value, Hash, Equal>> {
   using type = ContainedElsewhere<std::pair<Key, Value>>;
+};
+template <class Key, class Value, class Hash, class Equal>
+struct perdura::detail::OwnParts<perdura::structures::hash_map<Key, Value, Hash, Equal>>
+    : OwnParts<perdura::structures::detail::HashTable<Key, Value, Hash, Equal>> {
+  static_assert(sizeof(structures::hash_map<Key, Value, Hash, Equal>) ==
+                sizeof(structures::detail::HashTable<Key, Value, Hash, Equal>));
+};
+template <class Key, class Value, class Hash, class Equal>
+struct perdura::FormerOf<perdura::structures::hash_map<Key, Value, Hash, Equal>> {
+  using now = structures::hash_map<Key, typename FormerOf<Value>::now, Hash, Equal>;
+};
+template <class Key, class Old, class New, class Hash, class Equal>
+  requires(!std::is_same_v<Old, New>)
+struct perdura::detail::ElementConversions<perdura::structures::hash_map<Key, Old, Hash, Equal>,
+                                           perdura::structures::hash_map<Key, New, Hash, Equal>> {
+  using OldElement = Old;
+  using NewElement = New;
+  using OldSlot = structures::detail::TableSlot<Key, Old>;
+  using NewSlot = structures::detail::TableSlot<Key, New>;
+  using OldTypes = structures::detail::TableTypes<OldSlot>;
+  using NewTypes = structures::detail::TableTypes<NewSlot>;
+
+  template <class Function, class Add>
+  static void for_each_block(Function& function, Add&& add) {
+    if constexpr (HasOwnParts<New>) add(conversion_of<Old, New>(function));
+    else
+      OldTypes::for_each_log([&]<std::size_t kLog>(std::integral_constant<std::size_t, kLog>) {
+        if (kLog < NewTypes::kLogEnd)
+          add(Conversion{OldTypes::of(std::size_t{1} << kLog), NewTypes::of(std::size_t{1} << kLog),
+                         &OldTypes::describe_table(kLog)(), &NewTypes::describe_table(kLog)(), 0,
+                         &convert<std::size_t{1} << kLog, Function>, &function, nullptr});
+      });
+  }
+  template <std::size_t kCapacity, class Function>
+  static void convert(void* function, const void* was, void* place) {
+    convert_table<Function>(kCapacity, function, was, place);
+  }
+  /// Each element stays in its place: the keys are as they were.
+  template <class Function>
+  static void convert_table(std::size_t capacity, void* function, const void* was, void* place) {
+    const auto* const from = static_cast<const OldSlot*>(was);
+    auto* const to = static_cast<NewSlot*>(place);
+    const auto* const controls = reinterpret_cast<const std::uint8_t*>(from + capacity);
+    std::memcpy(static_cast<void*>(to + capacity), controls, capacity);
+    for (std::size_t at = 0; at < capacity; ++at) {
+      if (!structures::detail::is_element(controls[at])) continue;
+      std::memcpy(static_cast<void*>(&to[at].key), static_cast<const void*>(&from[at].key),
+                  sizeof(Key));
+      convert_object<Old, New, Function>(function, &from[at].value, &to[at].value);
+    }
+  }
 };
 template <class Key, class Value, class Hash, class Equal>
 inline constexpr bool

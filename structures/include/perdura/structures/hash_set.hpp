@@ -173,5 +173,13 @@ struct perdura::detail::ContentsOf<perdura::structures::hash_set<Key, Hash, Equa
   using type = ContainedElsewhere<Key>;
 };
 template <class Key, class Hash, class Equal>
+struct perdura::detail::OwnParts<perdura::structures::hash_set<Key, Hash, Equal>>
+    : OwnParts<
+          perdura::structures::detail::HashTable<Key, structures::detail::Nothing, Hash, Equal>> {
+  static_assert(
+      sizeof(structures::hash_set<Key, Hash, Equal>) ==
+      sizeof(structures::detail::HashTable<Key, structures::detail::Nothing, Hash, Equal>));
+};
+template <class Key, class Hash, class Equal>
 inline constexpr bool perdura::kReportsItself<perdura::structures::hash_set<Key, Hash, Equal>> =
     true;

@@ -16,6 +16,7 @@
 #include <emmintrin.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -23,8 +24,11 @@
 #include <memory>
 #include <new>
 #include <stdexcept>
+#include <string>
 #include <type_traits>
+#include <typeinfo>
 #include <utility>
+#include <vector>
 
 #include <perdura/detail/step.hpp>
 #include <perdura/structures/common.hpp>
@@ -41,6 +45,93 @@ struct TableSlot {
 template <class Key>
 struct TableSlot<Key, Nothing> {
   Key key;
+};
+
+/// What a control says of its slot.
+constexpr std::uint8_t kControlEmpty = 0x80;
+constexpr bool is_element(std::uint8_t control) { return control < kControlEmpty; }
+
+/// The records of tables of 2^n slots with their controls: one for each n. A block has room for one
+/// such table and less than two.
+template <class Slot>
+class TableTypes {
+  using Describe = perdura::detail::Describe;
+  using TypeDescription = perdura::detail::TypeDescription;
+  using Nominal = typename perdura::detail::Nominal<Slot>::type;
+  static constexpr std::size_t kLogMin = 4;
+
+ public:
+  static constexpr std::size_t kLogEnd =
+      static_cast<std::size_t>(std::bit_width(UINT32_MAX / (sizeof(Slot) + 1)));
+  /// nullptr: more than a record can say.
+  static const perdura_type* of(std::size_t capacity) {
+    const auto log = static_cast<std::size_t>(std::countr_zero(capacity));
+    return log < kLogEnd ? &all()[log - kLogMin]->record.type() : nullptr;
+  }
+  static Describe describe_table(std::size_t log) { return all()[log - kLogMin]->describe; }
+  template <class Work>
+  static void for_each_log(Work&& work) {
+    [&]<std::size_t... kN>(std::index_sequence<kN...>) {
+      (work(std::integral_constant<std::size_t, kN + kLogMin>{}), ...);
+    }(std::make_index_sequence<kLogEnd - kLogMin>{});
+  }
+
+ private:
+  static constexpr std::uint32_t kAlignment = std::max<std::uint32_t>(16, alignof(Slot));
+
+  struct One {
+    One(std::size_t log, Describe describe_slots, Describe describe_table)
+        : name(std::to_string(std::size_t{1} << log) + " slots of " + typeid(Nominal).name()),
+          member{"slots", 0, describe_slots},
+          slots{"",
+                static_cast<std::uint32_t>(sizeof(Slot) << log),
+                alignof(Slot),
+                1u << log,
+                false,
+                false,
+                {},
+                std::span(&kSlot, 1)},
+          table{name,       static_cast<std::uint32_t>((sizeof(Slot) + 1) << log),
+                kAlignment, 0,
+                true,       false,
+                std::span(&member, 1), {}},
+          describe(describe_table),
+          record(name.c_str(), table.size, kAlignment, parts(log), describe_table,
+                 !std::is_same_v<Nominal, Slot>) {}
+
+    static std::vector<perdura::detail::Part> parts(std::size_t log) {
+      perdura::detail::Part part = perdura::detail::part_of<Slot>("slots", 0);
+      part.slot.bytes = static_cast<std::uint32_t>(sizeof(Slot) << log);
+      return {part};
+    }
+    static constexpr Describe kSlot = &perdura::detail::describe<Slot>;
+    const std::string name;
+    const perdura::detail::MemberDescription member;
+    const TypeDescription slots;
+    const TypeDescription table;
+    const Describe describe;
+    const perdura::detail::PartsRecord record;
+  };
+  using All = std::array<std::unique_ptr<One>, kLogEnd - kLogMin>;
+
+  template <std::size_t kLog>
+  static const TypeDescription& slots() {
+    return all()[kLog - kLogMin]->slots;
+  }
+  template <std::size_t kLog>
+  static const TypeDescription& table() {
+    return all()[kLog - kLogMin]->table;
+  }
+  static const All& all() {
+    static const All made = [] {
+      All all;
+      for_each_log([&]<std::size_t kLog>(std::integral_constant<std::size_t, kLog>) {
+        all[kLog - kLogMin] = std::make_unique<One>(kLog, &slots<kLog>, &table<kLog>);
+      });
+      return all;
+    }();
+    return made;
+  }
 };
 
 template <class Key, class Value, class Hash, class Equal>
@@ -115,6 +206,7 @@ class HashTable {
     Slot* const table = slots(step);
     std::uint8_t* const control = controls(table, step.load(capacity_));
     destroy(table[at]);
+    step.forget(table[at]);
     // A search goes on behind a group without an empty place: in one with an empty place nobody
     // goes on behind this one.
     const bool ends_here = matches(group_at(step, control, at / kGroup), kEmpty) != 0;
@@ -184,7 +276,7 @@ class HashTable {
     return Hash{}(key);
   }
 
-  static constexpr std::uint8_t kEmpty = 0x80;
+  static constexpr std::uint8_t kEmpty = kControlEmpty;
   static constexpr std::uint8_t kErased = 0xfe;
   static constexpr std::size_t kAlignment = std::max<std::size_t>(kGroup, alignof(Slot));
 
@@ -291,9 +383,16 @@ class HashTable {
     if (capacity == 0) return kGroup;
     return look.load(size_) > usable(capacity) / 2 ? 2 * capacity : capacity;
   }
+  /// Where slots hold pointers they are zero.
+  static Slot* allocate_table(const Step& step, std::size_t capacity) {
+    if constexpr (perdura::detail::RecordedElement<Slot>)
+      if (step.is_in_store())
+        if (const perdura_type* const type = TableTypes<Slot>::of(capacity))
+          return static_cast<Slot*>(step.allocate_block(*type, type->slot_count != 0));
+    return static_cast<Slot*>(step.allocate(capacity * (sizeof(Slot) + 1), kAlignment));
+  }
   static Slot* make_table(const Step& step, std::size_t capacity) {
-    auto* const table =
-        static_cast<Slot*>(step.allocate(capacity * (sizeof(Slot) + 1), kAlignment));
+    Slot* const table = allocate_table(step, capacity);
     std::uint8_t* const control = controls(table, capacity);
     if (!step.in_transaction()) {
       std::memset(control, kEmpty, capacity);
@@ -373,6 +472,7 @@ class HashTable {
     step.deallocate(table, kAlignment);
   }
 
+  friend struct perdura::detail::OwnParts<HashTable>;
   Slot* slots_;
   std::size_t capacity_;
   std::size_t size_;
@@ -380,3 +480,27 @@ class HashTable {
 };
 
 }  // namespace perdura::structures::detail
+
+template <class Key, class Value>
+struct perdura::FormerOf<perdura::structures::detail::TableSlot<Key, Value>> {
+  using now = structures::detail::TableSlot<Key, typename FormerOf<Value>::now>;
+};
+template <class Key, class Value>
+struct perdura::detail::OwnParts<perdura::structures::detail::TableSlot<Key, Value>> {
+  using Slot = structures::detail::TableSlot<Key, Value>;
+  static constexpr bool kKnown = find_pointers<Key>() && find_pointers<Value>();
+  static constexpr bool kHasMembers = true;
+  static std::vector<Part> parts() {
+    std::vector<Part> all{part_of<Key>("key", offsetof(Slot, key))};
+    if constexpr (!std::is_same_v<Value, structures::detail::Nothing>)
+      all.push_back(part_of<Value>("value", offsetof(Slot, value)));
+    return all;
+  }
+};
+template <class Key, class Value, class Hash, class Equal>
+struct perdura::detail::OwnParts<perdura::structures::detail::HashTable<Key, Value, Hash, Equal>> {
+  using Table = structures::detail::HashTable<Key, Value, Hash, Equal>;
+  static constexpr bool kKnown = true;
+  static constexpr bool kHasMembers = false;
+  static std::vector<Part> parts() { return {part_of<void*>("slots", offsetof(Table, slots_))}; }
+};

@@ -19,6 +19,7 @@
 #pragma once
 
 #include <algorithm>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -28,11 +29,22 @@
 #include <utility>
 #include <vector>
 
+#include <perdura/detail/conversion.hpp>
 #include <perdura/detail/step.hpp>
 #include <perdura/structures/common.hpp>
 #include <perdura/structures/reference.hpp>
 
 namespace perdura::structures {
+
+namespace detail {
+template <class T>
+struct ListNode {
+  ListNode() = delete;
+  ListNode* next;
+  ListNode* prev;
+  T value;
+};
+}  // namespace detail
 
 template <class T>
 class list {
@@ -41,12 +53,7 @@ class list {
   using Look = perdura::detail::Look;
   using Step = perdura::detail::Step;
 
-  struct Node {
-    Node() = delete;
-    Node* next;
-    Node* prev;
-    T value;
-  };
+  using Node = detail::ListNode<T>;
 
  public:
   using value_type = T;
@@ -124,6 +131,7 @@ class list {
   list(size_type count, const T& value) : list() {
     for (size_type i = 0; i < count; ++i) push_back(value);
   }
+  explicit list(size_type count) : list() { resize(count); }
   list(std::initializer_list<T> values) : list() { insert(end(), values.begin(), values.end()); }
   template <std::input_iterator First>
   list(First first, First last) : list() {
@@ -149,7 +157,17 @@ class list {
     return *this;
   }
 
+  void assign(size_type count, const T& value) {
+    replace([&, copy = T(value)] { insert(end(), count, copy); });  // it may lie here
+  }
+  template <std::input_iterator First>
+  void assign(First first, First last) {
+    replace([&] { insert(end(), first, last); });
+  }
+  void assign(std::initializer_list<T> values) { assign(values.begin(), values.end()); }
+
   size_type size() const { return Look(this).load(head_.size); }
+  static size_type max_size() { return static_cast<size_type>(-1) / 2 / sizeof(Node); }
   bool empty() const { return size() == 0; }
   iterator begin() { return {this, first()}; }
   iterator end() { return {this, nullptr}; }
@@ -161,13 +179,17 @@ class list {
   reverse_iterator rend() { return reverse_iterator(begin()); }
   const_reverse_iterator rbegin() const { return const_reverse_iterator(end()); }
   const_reverse_iterator rend() const { return const_reverse_iterator(begin()); }
+  const_reverse_iterator crbegin() const { return rbegin(); }
+  const_reverse_iterator crend() const { return rend(); }
   reference front() { return *begin(); }
   const_reference front() const { return *begin(); }
   reference back() { return *--end(); }
   const_reference back() const { return *--end(); }
 
   void push_back(const T& value) { emplace(end(), value); }
+  void push_back(T&& value) { emplace(end(), std::move(value)); }
   void push_front(const T& value) { emplace(begin(), value); }
+  void push_front(T&& value) { emplace(begin(), std::move(value)); }
   template <class... Args>
   reference emplace_back(Args&&... args) {
     return *emplace(end(), std::forward<Args>(args)...);
@@ -182,7 +204,7 @@ class list {
   template <class... Args>
   iterator emplace(const_iterator before, Args&&... args) {
     const Step step(this);
-    auto* const node = static_cast<Node*>(step.allocate(sizeof(Node), kAlignment));
+    Node* const node = allocate_node(step);
     perdura::detail::undone_by(
         [&] { detail::construct_member(step, node->value, std::forward<Args>(args)...); },
         [&] { step.deallocate(node, kAlignment); });
@@ -191,23 +213,21 @@ class list {
     return {this, node};
   }
   iterator insert(const_iterator before, const T& value) { return emplace(before, value); }
-  /// All of them, or where it throws none. The first one that is new, or `before`.
+  iterator insert(const_iterator before, T&& value) { return emplace(before, std::move(value)); }
+  // All of them, or where it throws none. The first one that is new, or `before`.
+  iterator insert(const_iterator before, size_type count, const T& value) {
+    return insert_all(before, [&](auto&& add) {
+      for (size_type i = 0; i < count; ++i) add(value);
+    });
+  }
   template <std::input_iterator First>
   iterator insert(const_iterator before, First first, First last) {
-    const Step step(this);
-    iterator begins(this, before.node_);
-    size_type count = 0;
-    perdura::detail::undone_by(
-        [&] {
-          for (; first != last; ++first, ++count) {
-            const iterator made = emplace_copy(before, *first);
-            if (count == 0) begins = made;
-          }
-        },
-        [&] {
-          for (; count != 0; --count) begins = erase(begins);
-        });
-    return begins;
+    return insert_all(before, [&](auto&& add) {
+      for (; first != last; ++first) add(*first);
+    });
+  }
+  iterator insert(const_iterator before, std::initializer_list<T> values) {
+    return insert(before, values.begin(), values.end());
   }
   /// The one behind it, or behind the last of them.
   iterator erase(const_iterator position) {
@@ -232,16 +252,11 @@ class list {
   }
 
   void resize(size_type count) {
-    const Step step(this);
-    while (size() > count) pop_back();
-    const size_type before = size();
-    perdura::detail::undone_by(
-        [&] {
-          while (size() < count) emplace_back();
-        },
-        [&] {
-          while (size() > before) pop_back();
-        });
+    resize_by(count, [&] { emplace_back(); });
+  }
+  void resize(size_type count, const T& value) {
+    const T copy = value;  // NOLINT(performance-unnecessary-copy-initialization): it may go
+    resize_by(count, [&] { emplace_back(copy); });
   }
 
   // Those of the other one come before `before`; between two memories as copies.
@@ -251,6 +266,13 @@ class list {
   void splice(const_iterator before, list& other, const_iterator one) {
     if (before == one) return;
     splice(before, other, one, std::next(one));
+  }
+  void splice(const_iterator before, list&& other) { splice(before, other); }
+  void splice(const_iterator before, list&& other, const_iterator one) {
+    splice(before, other, one);
+  }
+  void splice(const_iterator before, list&& other, const_iterator first, const_iterator last) {
+    splice(before, other, first, last);
   }
   /// `before` is none of them.
   void splice(const_iterator before, list& other, const_iterator first, const_iterator last) {
@@ -332,6 +354,10 @@ class list {
                merged.begin(), by_value(step, less));
     relink(merged);
   }
+  template <class Less = std::less<>>
+  void merge(list&& other, Less less = {}) {
+    merge(other, less);
+  }
   void swap(list& other) {  // NOLINT: memory may be wanted where they lie in different ones
     const Step step(this);
     if (step.shares_memory(&other)) return detail::exchange_heads(step, head_, other.head_);
@@ -346,7 +372,12 @@ class list {
     return true;
   }
 
+  friend std::weak_ordering operator<=>(const list& a, const list& b) {
+    return detail::compare_elements(a, b);
+  }
+
  private:
+  friend struct perdura::detail::OwnParts<list>;
   static constexpr size_type kAlignment = std::max<size_type>(16, alignof(Node));
 
   struct Head {
@@ -355,7 +386,44 @@ class list {
     std::uint64_t size = 0;
   };
 
+  /// All of it is stored to before the step ends.
+  static Node* allocate_node(const Step& step) {
+    if constexpr (perdura::detail::RecordedElement<Node>)
+      if (step.is_in_store())
+        return static_cast<Node*>(step.allocate_block(perdura::detail::record_of<Node>(), false));
+    return static_cast<Node*>(step.allocate(sizeof(Node), kAlignment));
+  }
   Node* first() const { return Look(this).load(head_.first); }
+  template <class Fill>
+  iterator insert_all(const_iterator before, Fill&& fill) {
+    const Step step(this);
+    iterator begins(this, before.node_);
+    size_type count = 0;
+    perdura::detail::undone_by(
+        [&] {
+          fill([&](const auto& value) {
+            const iterator made = emplace_copy(before, value);
+            if (count++ == 0) begins = made;
+          });
+        },
+        [&] {
+          for (; count != 0; --count) begins = erase(begins);
+        });
+    return begins;
+  }
+  template <class Add>
+  void resize_by(size_type count, Add&& add) {
+    const Step step(this);
+    while (size() > count) pop_back();
+    const size_type before = size();
+    perdura::detail::undone_by(
+        [&] {
+          while (size() < count) add();
+        },
+        [&] {
+          while (size() > before) pop_back();
+        });
+  }
   template <class Value>
   iterator emplace_copy(const_iterator before, const Value& value) {
     if constexpr (requires { value.get(); }) return emplace(before, value.get());
@@ -432,12 +500,78 @@ class list {
   Head head_;
 };
 
+/// How many were erased.
+template <class T, class Predicate>
+std::size_t erase_if(list<T>& from, Predicate predicate) {
+  return from.remove_if(predicate);
+}
+template <class T, class Value>
+std::size_t erase(list<T>& from, const Value& value) {
+  return from.remove_if([&](const T& each) { return each == value; });
+}
+
 }  // namespace perdura::structures
 
 /// A root knows them.
 template <class T>
 struct perdura::detail::ContentsOf<perdura::structures::list<T>> {
   using type = ContainedElsewhere<T>;
+};
+template <class T>
+struct perdura::FormerOf<perdura::structures::list<T>> {
+  using now = structures::list<typename FormerOf<T>::now>;
+};
+template <class T>
+struct perdura::FormerOf<perdura::structures::detail::ListNode<T>> {
+  using now = structures::detail::ListNode<typename FormerOf<T>::now>;
+};
+template <class T>
+struct perdura::detail::OwnParts<perdura::structures::list<T>> {
+  static constexpr bool kKnown = true;
+  static constexpr bool kHasMembers = false;
+  static std::vector<Part> parts() {
+    using List = structures::list<T>;
+    constexpr std::size_t kHead = offsetof(List, head_);
+    return {part_of<void*>("first", kHead + offsetof(typename List::Head, first)),
+            part_of<void*>("last", kHead + offsetof(typename List::Head, last))};
+  }
+};
+template <class T>
+struct perdura::detail::OwnParts<perdura::structures::detail::ListNode<T>> {
+  using Node = structures::detail::ListNode<T>;
+  static constexpr bool kKnown = find_pointers<T>();
+  static constexpr bool kHasMembers = true;
+  static std::vector<Part> parts() {
+    return {part_of<Node*>("next", offsetof(Node, next)),
+            part_of<Node*>("prev", offsetof(Node, prev)),
+            part_of<T>("value", offsetof(Node, value))};
+  }
+};
+template <class Old, class New>
+  requires(!std::is_same_v<Old, New>)
+struct perdura::detail::ElementConversions<perdura::structures::list<Old>,
+                                           perdura::structures::list<New>> {
+  using OldElement = Old;
+  using NewElement = New;
+  using OldNode = structures::detail::ListNode<Old>;
+  using NewNode = structures::detail::ListNode<New>;
+
+  template <class Function, class Add>
+  static void for_each_block(Function& function, Add&& add) {
+    if constexpr (HasOwnParts<New>) add(conversion_of<Old, New>(function));
+    else
+      add(Conversion{&record_of<OldNode>(), &record_of<NewNode>(), &describe<OldNode>(),
+                     &describe<NewNode>(), 0, &convert<Function>, &function, nullptr});
+  }
+  /// Links lead to nodes as they were, until the heap has mended them.
+  template <class Function>
+  static void convert(void* function, const void* was, void* place) {
+    const auto& from = *static_cast<const OldNode*>(was);
+    auto& to = *static_cast<NewNode*>(place);
+    to.next = reinterpret_cast<NewNode*>(from.next);
+    to.prev = reinterpret_cast<NewNode*>(from.prev);
+    convert_object<Old, New, Function>(function, &from.value, &to.value);
+  }
 };
 template <class T>
 inline constexpr bool perdura::kReportsItself<perdura::structures::list<T>> = true;

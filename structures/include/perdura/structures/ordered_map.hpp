@@ -329,5 +329,15 @@ struct perdura::detail::ContentsOf<perdura::structures::ordered_map<Key, Value, 
   using type = ContainedElsewhere<std::pair<Key, Value>>;
 };
 template <class Key, class Value, class Compare>
+struct perdura::detail::OwnParts<perdura::structures::ordered_map<Key, Value, Compare>>
+    : OwnParts<perdura::structures::detail::OrderedTree<Key, Value, Compare>> {
+  static_assert(sizeof(structures::ordered_map<Key, Value, Compare>) ==
+                sizeof(structures::detail::OrderedTree<Key, Value, Compare>));
+};
+template <class Key, class Value, class Compare>
+struct perdura::FormerOf<perdura::structures::ordered_map<Key, Value, Compare>> {
+  using now = structures::ordered_map<Key, typename FormerOf<Value>::now, Compare>;
+};
+template <class Key, class Value, class Compare>
 inline constexpr bool
     perdura::kReportsItself<perdura::structures::ordered_map<Key, Value, Compare>> = true;

@@ -191,5 +191,12 @@ struct perdura::detail::ContentsOf<perdura::structures::ordered_set<Key, Compare
   using type = ContainedElsewhere<Key>;
 };
 template <class Key, class Compare>
+struct perdura::detail::OwnParts<perdura::structures::ordered_set<Key, Compare>>
+    : OwnParts<
+          perdura::structures::detail::OrderedTree<Key, structures::detail::Nothing, Compare>> {
+  static_assert(sizeof(structures::ordered_set<Key, Compare>) ==
+                sizeof(structures::detail::OrderedTree<Key, structures::detail::Nothing, Compare>));
+};
+template <class Key, class Compare>
 inline constexpr bool perdura::kReportsItself<perdura::structures::ordered_set<Key, Compare>> =
     true;

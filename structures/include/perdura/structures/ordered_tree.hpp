@@ -40,6 +40,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <perdura/detail/step.hpp>
 #include <perdura/structures/common.hpp>
@@ -69,6 +70,30 @@ constexpr std::size_t kValueBytes = sizeof(Value);
 template <>
 inline constexpr std::size_t kValueBytes<Nothing> = 0;
 
+struct TreeOrder {
+  alignas(std::uint64_t) std::uint8_t slots[32];
+};
+template <class Key, class Value>
+struct alignas(kTreeLine) TreeLeaf {
+  static constexpr std::size_t kSlots = leaf_slots(sizeof(Key) + kValueBytes<Value>);
+  TreeLeaf() = delete;
+  TreeOrder order;
+  void* next;
+  void* prev;
+  std::uint64_t count;
+  std::uint64_t unused;
+  Key keys[kSlots];
+  [[no_unique_address]] LeafValues<Value, kSlots> rest;
+};
+template <class Key>
+struct alignas(kTreeLine) TreeInner {
+  static constexpr std::size_t kKeys = std::clamp<std::size_t>(512 / sizeof(Key), 7, 31);
+  TreeInner() = delete;
+  Key keys[kKeys];
+  std::uint64_t count;
+  void* children[kKeys + 1];
+};
+
 template <class Key, class Value, class Compare>
 class OrderedTree {
   static_assert(Storable<Key> && Storable<Value>, PERDURA_STORABLE_SENTENCE);
@@ -76,30 +101,13 @@ class OrderedTree {
   static constexpr bool kHasValues = !std::is_same_v<Value, Nothing>;
 
  public:
+  using Order = TreeOrder;
+  using Leaf = TreeLeaf<Key, Value>;
+  using Inner = TreeInner<Key>;
   static constexpr std::size_t kSlots = leaf_slots(sizeof(Key) + kValueBytes<Value>);
   static constexpr std::size_t kKeys = std::clamp<std::size_t>(512 / sizeof(Key), 7, 31);
   template <class K>
   using Argument = typename KeyArgument<Transparent<Compare>>::template type<K, Key>;
-
-  struct Order {
-    alignas(std::uint64_t) std::uint8_t slots[32];
-  };
-  struct alignas(kTreeLine) Leaf {
-    Leaf() = delete;
-    Order order;
-    void* next;
-    void* prev;
-    std::uint64_t count;
-    std::uint64_t unused;
-    Key keys[kSlots];
-    [[no_unique_address]] LeafValues<Value, kSlots> rest;
-  };
-  struct alignas(kTreeLine) Inner {
-    Inner() = delete;
-    Key keys[kKeys];
-    std::uint64_t count;
-    void* children[kKeys + 1];
-  };
 
   /// An element: the leaf, and the how manieth of it. No leaf: behind the last one.
   struct Place {
@@ -367,7 +375,13 @@ class OrderedTree {
 
   // --- insertion --------------------------------------------------------------------------------
 
+  /// Where elements hold pointers it is zero.
   static Leaf* allocate_leaf(const Step& step) {
+    if constexpr (perdura::detail::RecordedElement<Leaf>)
+      if (step.is_in_store())
+        return to_leaf(step.allocate_block(
+            perdura::detail::record_of<Leaf>(),
+            perdura::detail::holds_pointers<Key>() || perdura::detail::holds_pointers<Value>()));
     return to_leaf(step.allocate(sizeof(Leaf), kLeafAlignment));
   }
   static void free_leaf(const Step& step, Leaf* leaf) { step.deallocate(leaf, kLeafAlignment); }
@@ -386,6 +400,11 @@ class OrderedTree {
   static void destroy_in(Leaf* leaf, std::size_t slot) {
     destroy_member(leaf->keys[slot]);
     if constexpr (kHasValues) destroy_member(leaf->rest.values[slot]);
+  }
+  /// In a slot that is free from now on.
+  static void forget_in(const Step& step, Leaf* leaf, std::size_t slot) {
+    step.forget(leaf->keys[slot]);
+    if constexpr (kHasValues) step.forget(leaf->rest.values[slot]);
   }
   static void relocate_element(const Step& step, Leaf* to, std::size_t slot, const Leaf* from,
                                std::size_t from_slot) {
@@ -455,7 +474,7 @@ class OrderedTree {
     if (level == path.height) add_inner(step, nodes);
   }
   static void add_inner(const Step& step, NewNodes& nodes) {
-    nodes.inner[nodes.count] = to_inner(step.allocate(sizeof(Inner), kInnerAlignment));
+    nodes.inner[nodes.count] = step.allocate_elements<Inner>(sizeof(Inner), kInnerAlignment);
     ++nodes.count;
   }
   static void free_nodes(const Step& step, NewNodes& nodes) {
@@ -491,13 +510,14 @@ class OrderedTree {
           make_bound(step, leaf->keys[order.slots[left - 1]], nodes.leaf, bound);
         },
         [&] {
-          if (is_made) destroy_in(leaf, slot);
+          if (is_made) destroy_in(leaf, slot), forget_in(step, leaf, slot);
           free_nodes(step, nodes);
         });
 
     Leaf* const right = nodes.leaf;
     for (std::size_t i = left; i < kSlots; ++i)
       load_element(step, right, i - left, leaf, order.slots[i]);
+    for (std::size_t i = left; i < kSlots; ++i) forget_in(step, leaf, order.slots[i]);
     initialize(step, right, kSlots - left, leaf, next);
     if (next != nullptr) step.store(to_leaf(next)->prev, right);
     step.store(leaf->next, right);
@@ -513,6 +533,7 @@ class OrderedTree {
     if constexpr (!Plain<Key>) {
       ::new (static_cast<void*>(leaf->keys + kSlots - 1)) Key(key);
       step.load_bytes(leaf->keys + kSlots - 1, bound.bytes, sizeof(Key));
+      step.forget(leaf->keys[kSlots - 1]);
     } else {
       step.load_bytes(&key, bound.bytes, sizeof(Key));
     }
@@ -572,6 +593,10 @@ class OrderedTree {
       step.store_bytes(left->children + index + 1, row.children + index + 1,
                        (middle - index) * sizeof(void*));
     }
+    for (std::size_t i = middle; i < kKeys; ++i) {
+      step.forget(left->keys[i]);
+      step.forget(left->children[i + 1]);
+    }
     step.store(left->count, middle);
   }
   /// The keys and children of a node and one more, or of two nodes.
@@ -601,6 +626,7 @@ class OrderedTree {
     Order order = step.load(leaf->order);
     const std::uint8_t slot = order.slots[position];
     destroy_in(leaf, slot);
+    forget_in(step, leaf, slot);
     step.store(head_.size, step.load(head_.size) - 1);
     if (count == 0) return remove_leaf(step, path);
     std::memmove(order.slots + position, order.slots + position + 1, count - position);
@@ -682,6 +708,8 @@ class OrderedTree {
     if (child != count)
       step.move_bytes(node->children + child, node->children + child + 1,
                       (count - child) * sizeof(void*));
+    step.forget(node->keys[count - 1]);
+    step.forget(node->children[count]);
     step.store(node->count, count - 1);
     if (is_root) shrink_root(step);
     else if (count - 1 < kKeys / 4) merge_inner(step, path, level);
@@ -814,6 +842,7 @@ class OrderedTree {
   };
 
   static_assert(kSlots <= sizeof(Order::slots));
+  friend struct perdura::detail::OwnParts<OrderedTree>;
   Head head_;
 };
 
@@ -853,3 +882,38 @@ class TreeIterator {
 };
 
 }  // namespace perdura::structures::detail
+
+template <class Key, class Value, class Compare>
+struct perdura::detail::OwnParts<perdura::structures::detail::OrderedTree<Key, Value, Compare>> {
+  using Tree = structures::detail::OrderedTree<Key, Value, Compare>;
+  static constexpr bool kKnown = true;
+  static constexpr bool kHasMembers = false;
+  static std::vector<Part> parts() {
+    return {part_of<void*>("root", offsetof(Tree, head_) + offsetof(typename Tree::Head, root))};
+  }
+};
+template <class Key, class Value>
+struct perdura::detail::OwnParts<perdura::structures::detail::TreeLeaf<Key, Value>> {
+  using Leaf = structures::detail::TreeLeaf<Key, Value>;
+  static constexpr bool kKnown = find_pointers<Key>() && find_pointers<Value>();
+  static constexpr bool kHasMembers = true;
+  static std::vector<Part> parts() {
+    std::vector<Part> all{part_of<void*>("next", offsetof(Leaf, next)),
+                          part_of<void*>("prev", offsetof(Leaf, prev)),
+                          part_of<Key[Leaf::kSlots]>("keys", offsetof(Leaf, keys))};
+    if constexpr (!std::is_same_v<Value, structures::detail::Nothing>)
+      all.push_back(part_of<Value[Leaf::kSlots]>("values", offsetof(Leaf, rest)));
+    return all;
+  }
+};
+/// A child behind the last one is zero, and those that are there are nodes.
+template <class Key>
+struct perdura::detail::OwnParts<perdura::structures::detail::TreeInner<Key>> {
+  using Inner = structures::detail::TreeInner<Key>;
+  static constexpr bool kKnown = find_pointers<Key>();
+  static constexpr bool kHasMembers = true;
+  static std::vector<Part> parts() {
+    return {part_of<Key[Inner::kKeys]>("keys", offsetof(Inner, keys)),
+            part_of<void * [Inner::kKeys + 1]>("children", offsetof(Inner, children))};
+  }
+};

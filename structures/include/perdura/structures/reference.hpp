@@ -111,6 +111,11 @@ class Reference : public ConstReference<T> {
   const Reference& operator-=(const T& by) const {
     return *this = static_cast<T>(this->get() - by);
   }
+  friend void swap(const Reference& a, const Reference& b) {
+    const T of_a = a.get();
+    a = b.get();
+    b = of_a;
+  }
   const Reference& operator++() const { return *this = static_cast<T>(this->get() + T{1}); }
   const Reference& operator--() const { return *this = static_cast<T>(this->get() - T{1}); }
 

@@ -185,6 +185,7 @@ class string {
   friend void swap(string& a, string& b) { a.swap(b); }  // NOLINT: as above
 
  private:
+  friend struct perdura::detail::OwnParts<string>;
   static constexpr std::size_t kInline = 16;
   static constexpr std::size_t kAlignment = 16;
   static constexpr std::size_t kSizeMax = 0xfffffff0;
@@ -273,7 +274,7 @@ class string {
       const std::size_t bytes =
           std::min((wanted + kAlignment - 1) / kAlignment * kAlignment, kSizeMax);
       shape.capacity = static_cast<std::uint32_t>(bytes);
-      to = static_cast<char*>(step.allocate(bytes, kAlignment));
+      to = step.allocate_elements<char>(bytes, kAlignment);
       words[0] = reinterpret_cast<std::uintptr_t>(to);
     }
     step.initialize_bytes(to, head.data(), head.size());
@@ -305,5 +306,24 @@ static_assert(sizeof(string) == 24);
 
 }  // namespace perdura::structures
 
+/// Where its characters are: while it has a capacity, they lie elsewhere.
+template <>
+struct perdura::detail::OwnParts<perdura::structures::string> {
+  static constexpr bool kKnown = true;
+  static constexpr bool kHasMembers = false;
+  static std::vector<Part> parts() {
+    using structures::string;
+    Part characters{};
+    characters.slot = {"characters",
+                       PERDURA_SLOT_POINTER,
+                       offsetof(string, words_),
+                       sizeof(char*),
+                       nullptr,
+                       offsetof(string, shape_) + offsetof(string::Shape, capacity),
+                       sizeof(std::uint32_t) | PERDURA_TAG_DIFFERS,
+                       0};
+    return {characters};
+  }
+};
 template <>
 inline constexpr bool perdura::kReportsItself<perdura::structures::string> = true;

@@ -26,6 +26,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <perdura/detail/conversion.hpp>
 #include <perdura/detail/step.hpp>
 #include <perdura/structures/reference.hpp>
 
@@ -164,12 +165,12 @@ class vector {
     const Step step(this);
     const size_type last = step.load(size_) - 1;
     destroy(place(last));
+    step.forget(place(last));
     step.store(size_, last);
   }
   void clear() {
     const Step step(this);
-    destroy_from(step, 0);
-    step.store(size_, size_type{0});
+    resize_down(step, 0);
   }
   void resize(size_type count) {
     const Step step(this);
@@ -219,6 +220,7 @@ class vector {
     if (count == 0) return;
     for (size_type i = first; i < first + count; ++i) destroy(place(i));
     step.move_bytes(&place(first), &place(first) + count, (size - first - count) * sizeof(T));
+    forget_from(step, size - count, size);
     step.store(size_, size - count);
   }
   void swap(vector& other) {  // NOLINT: memory may be wanted where they lie in different ones
@@ -236,6 +238,7 @@ class vector {
   }
 
  private:
+  friend struct perdura::detail::OwnParts<vector>;
   struct Fields {
     T* data = nullptr;
     size_type size = 0;
@@ -270,6 +273,7 @@ class vector {
   }
   void resize_down(const Step& step, size_type count) {
     destroy_from(step, count);
+    forget_from(step, count, step.load(size_));
     step.store(size_, count);
   }
   /// Of another one, which may be in another memory: in a transaction as it is for that.
@@ -313,6 +317,10 @@ class vector {
     if constexpr (!Plain<T>)
       for (size_type i = first, size = step.load(size_); i < size; ++i) destroy(place(i));
   }
+  void forget_from(const Step& step, size_type first, size_type last) {
+    if (perdura::detail::holds_pointers<T>())
+      for (size_type i = first; i < last; ++i) step.forget(place(i));
+  }
   void grow(const Step& step, size_type count) {
     rebuild(step, std::max({count, 2 * step.load(capacity_), 64 / sizeof(T) + 1}));
   }
@@ -320,7 +328,7 @@ class vector {
     if (capacity > static_cast<size_type>(-1) / 2 / sizeof(T))
       throw std::length_error("perdura::structures::vector");
     T* const before = step.load(data_);
-    auto* const block = static_cast<T*>(step.allocate(capacity * sizeof(T), kAlignment));
+    T* const block = step.allocate_elements<T>(capacity * sizeof(T), kAlignment);
     if (const size_type size = step.load(size_); size != 0)
       step.copy_to_new(block, before, size * sizeof(T));
     step.store(data_, block);
@@ -356,6 +364,31 @@ class vector {
 template <class T>
 struct perdura::detail::ContentsOf<perdura::structures::vector<T>> {
   using type = ContainedElsewhere<T>;
+};
+template <class T>
+struct perdura::FormerOf<perdura::structures::vector<T>> {
+  using now = structures::vector<typename FormerOf<T>::now>;
+};
+/// Its block is an array of T, zero behind the elements where a T holds pointers.
+template <class T>
+struct perdura::detail::OwnParts<perdura::structures::vector<T>> {
+  static constexpr bool kKnown = true;
+  static constexpr bool kHasMembers = false;
+  static std::vector<Part> parts() {
+    return {part_of<T*>("data", offsetof(structures::vector<T>, data_))};
+  }
+};
+/// Also of places that have no element: what is there is zero, or was an element once.
+template <class Old, class New>
+  requires(!std::is_same_v<Old, New>)
+struct perdura::detail::ElementConversions<perdura::structures::vector<Old>,
+                                           perdura::structures::vector<New>> {
+  using OldElement = Old;
+  using NewElement = New;
+  template <class Function, class Add>
+  static void for_each_block(Function& function, Add&& add) {
+    add(conversion_of<Old, New>(function));
+  }
 };
 template <class T>
 inline constexpr bool perdura::kReportsItself<perdura::structures::vector<T>> = true;
