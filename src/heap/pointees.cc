@@ -7,7 +7,7 @@
 namespace perdura::heap {
 namespace {
 
-constexpr int kDepthMax = 64;  // what was read from a medium may say that a class contains itself
+constexpr int kPointeeDepthMax = 64;  // what was read from a medium may say that a class contains itself
 
 /// Of what a pointer's mangled type leads to: numbers have names of their own in descriptions.
 std::string_view described(std::string_view mangled) {
@@ -42,7 +42,7 @@ const Layout* Pointees::find(const std::string& type_name) const {
 
 std::string_view Pointees::at(const std::string& type_name, u64 offset) const {
   const Layout* entry = find(type_name);
-  for (int depth = 0; entry != nullptr && depth < kDepthMax; ++depth) {
+  for (int depth = 0; entry != nullptr && depth < kPointeeDepthMax; ++depth) {
     const EntryMember member = member_at(*entry, offset);
     if (member.type.starts_with('P')) {
       std::string_view type = member.type.substr(1);

@@ -15,7 +15,7 @@ namespace perdura::heap {
 namespace {
 
 constexpr u32 kPointerBytes = 8;
-constexpr int kDepthMax = 32;  // of values in values
+constexpr int kRecordDepthMax = 32;  // of values in values
 
 /// A member of a structure, as its slot says it.
 struct Member {
@@ -134,7 +134,7 @@ Result<std::string> mangled(const perdura_type& type) {
 class Classes {
  public:
   Status add(const perdura_type& type) {
-    if (++depth_ > kDepthMax) return failure(type, "contains itself");
+    if (++depth_ > kRecordDepthMax) return failure(type, "contains itself");
     PERDURA_ASSIGN(const std::string name, mangled(type));
     Class made;
     made.name = name;
