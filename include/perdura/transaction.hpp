@@ -102,8 +102,7 @@ class Transaction {
   T* make(Args&&... args) {
     perdura::detail::require_durable<T>();
     void* block;
-    if constexpr (detail::HasOwnParts<T>)
-      block = allocate_array(detail::record_of<T>(), sizeof(T));
+    if constexpr (detail::HasOwnParts<T>) block = allocate_array(detail::record_of<T>(), sizeof(T));
     else if constexpr (detail::Recorded<T>) block = allocate(detail::record_of<T>());
     else block = allocate(sizeof(T), alignof(T));
     try {

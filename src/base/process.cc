@@ -13,7 +13,7 @@ constinit std::atomic<u64> detail::processes{1};
 
 namespace {
 
-constexpr size_t kCallsMax = 5;
+constexpr size_t kCallsMax = 8;
 
 // All of it needs no code to be made: stores may be opened by constructors of static objects.
 constinit std::array<std::mutex, static_cast<size_t>(ProcessMutex::kCount)> mutexes;

@@ -407,11 +407,10 @@ const Conversion* Migration::container_at(const Roots::Root& root) const {
   const std::deque<Layout>& layouts = heap_.types().layouts();
   const Result<Block> block = heap_.blocks().find_allocated(root.object);
   if (!block || block->tag() / 2 == 0 || block->tag() / 2 > layouts.size()) return nullptr;
-  const auto found =
-      std::ranges::find_if(containers_, [&](const Conversion& container) {
-        return layouts[block->tag() / 2 - 1].name == container.now->name &&
-               root.fingerprint != container.root_fingerprint;
-      });
+  const auto found = std::ranges::find_if(containers_, [&](const Conversion& container) {
+    return layouts[block->tag() / 2 - 1].name == container.now->name &&
+           root.fingerprint != container.root_fingerprint;
+  });
   return found != containers_.end() ? &*found : nullptr;
 }
 

@@ -14,7 +14,7 @@
 namespace perdura::heap {
 namespace {
 
-constexpr u32 kPointerBytes = 8;
+constexpr u32 kRecordPointerBytes = 8;
 constexpr int kRecordDepthMax = 32;  // of values in values
 
 /// A member of a structure, as its slot says it.
@@ -39,7 +39,7 @@ bool is_member(const perdura_slot& slot) {
 }
 
 Result<Member> member_of(const perdura_type& type, const perdura_slot& slot) {
-  Member member{&slot, kPointerBytes, kPointerBytes, 0, 1};
+  Member member{&slot, kRecordPointerBytes, kRecordPointerBytes, 0, 1};
   if (const NumberType* const number = number_of_kind(slot.kind)) {
     member.element_bytes = member.alignment = number->bytes;
   } else if (slot.kind == PERDURA_SLOT_VALUE || slot.kind == PERDURA_SLOT_OPAQUE) {
@@ -258,7 +258,7 @@ void evolve_element(const perdura_slot& was, const perdura_slot& is, const std::
                     std::byte* to) {
   if (is_number_slot(was)) return convert_number(was.kind, from, is.kind, to);
   // A pointer leads to what was, until the heap has mended it.
-  if (is_word(was)) std::memcpy(to, from, kPointerBytes);
+  if (is_word(was)) std::memcpy(to, from, kRecordPointerBytes);
   else if (has_all_members(*was.value) && has_all_members(*is.value))
     evolve_record(*was.value, *is.value, from, to);
   else std::memcpy(to, from, is.value->size);

@@ -16,7 +16,7 @@
 namespace perdura::detail {
 namespace {
 
-Error invalid(const std::string& what) { return Error(Code::kInvalidArgument, what); }
+Error invalid_record(const std::string& what) { return Error(Code::kInvalidArgument, what); }
 
 /// The fingerprint that a root of this type has; C++ gives it the same one.
 u64 root_fingerprint_of(const perdura_type& type) {
@@ -55,16 +55,17 @@ class ConversionOfC {
  public:
   explicit ConversionOfC(const perdura_conversion& given) : given_(given) {
     for (const perdura_type* const type : {given.former, given.now}) {
-      if (type == nullptr) throw invalid("a conversion needs a former type and the type now");
+      if (type == nullptr)
+        throw invalid_record("a conversion needs a former type and the type now");
       if (!heap::has_all_members(*type))
-        throw invalid(
+        throw invalid_record(
             fmt::format("the record of '{}' does not say all members, so that a store "
                         "cannot tell when they change: define it with PERDURA_STRUCT",
                         type->name != nullptr ? type->name : "(nameless)"));
     }
     const std::string former = value_or_throw(heap::name_of_record(*given.former));
     if (former != value_or_throw(heap::name_of_record(*given.now)))
-      throw invalid(
+      throw invalid_record(
           fmt::format("'{}' is not what '{}' was: define the former type with "
                       "PERDURA_STRUCT_AS and the name of the type now",
                       given.former->name, given.now->name));
@@ -88,7 +89,7 @@ class ConversionOfC {
     if (given.convert == nullptr)
       return heap::evolve_record(*given.former, *given.now, was, object);
     if (const int result = given.convert(was, object, given.user); result != 0)
-      throw invalid(
+      throw invalid_record(
           fmt::format("the function that converts '{}' returned {} for the object at {}; "
                       "the store is as it was",
                       given.now->name, result, was));
@@ -101,9 +102,9 @@ class ConversionOfC {
 std::vector<ConversionOfC> conversions_of(const perdura_conversion* given, size_t count,
                                           size_t bytes) {
   constexpr size_t kKnown = sizeof(perdura_conversion);
-  if (count == 0 || given == nullptr) throw invalid("perdura_migrate needs conversions");
+  if (count == 0 || given == nullptr) throw invalid_record("perdura_migrate needs conversions");
   if (bytes < kKnown)
-    throw invalid(
+    throw invalid_record(
         fmt::format("a perdura_conversion has {} bytes, not {}; hand over "
                     "sizeof(perdura_conversion)",
                     kKnown, bytes));
