@@ -88,7 +88,9 @@ Result<bool> StagedSnapshot::open() {
 void StagedSnapshot::list_units(const track::DirtyMap& changes) {
   changes_ = &changes;
   staged_bytes_ = 0;
-  for (const u64 number : units_of(changes, unit_bytes_)) {
+  const std::vector<u64> numbers = units_of(changes, unit_bytes_);
+  listed_.reserve(numbers.size());  // where that fails nothing is listed
+  for (const u64 number : numbers) {
     std::byte* const copy = last_pages_ != nullptr ? last_pages_->find(number) : nullptr;
     listed_.push_back({number, copy, kAllLines, copy != nullptr});
     if (copy != nullptr) continue;
