@@ -85,9 +85,15 @@ class Walk {
 
 namespace detail {
 
+// Without memory: records are made where a program names its types, and nobody there says that
+// there is none.
 std::array<char, 256> type_record_name(const char* mangled_name) {
   std::array<char, 256> name{};
-  shortened(mangled_name, kNameMax).copy(name.data(), kNameMax);
+  const std::string_view text = mangled_name;
+  text.copy(name.data(), kNameMax);
+  if (text.size() > kNameMax)
+    fmt::format_to(name.data() + kNameMax - kSumLength, "~{:016x}",
+                   checksum(text.data(), text.size()));
   return name;
 }
 

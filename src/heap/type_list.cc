@@ -253,14 +253,16 @@ Status TypeList::expect_known() {
 }
 
 Result<u32> TypeList::number_of(Mutator& mutator, const perdura_type& type) {
-  std::lock_guard lock(mutex_);
-  if (const auto known = numbers_.find(&type); known != numbers_.end()) return known->second;
-  PERDURA_ASSIGN(const Layout layout, Layout::of(type));
-  PERDURA_ASSIGN(const std::vector<Class> classes, classes_of_program(type));
-  PERDURA_TRY(learn_entries(mutator, classes));
-  PERDURA_ASSIGN(const u32 number, learn(mutator, layout));
-  numbers_.emplace(&type, number);
-  return number;
+  return guarded([&]() -> Result<u32> {
+    std::lock_guard lock(mutex_);
+    if (const auto known = numbers_.find(&type); known != numbers_.end()) return known->second;
+    PERDURA_ASSIGN(const Layout layout, Layout::of(type));
+    PERDURA_ASSIGN(const std::vector<Class> classes, classes_of_program(type));
+    PERDURA_TRY(learn_entries(mutator, classes));
+    PERDURA_ASSIGN(const u32 number, learn(mutator, layout));
+    numbers_.emplace(&type, number);
+    return number;
+  });
 }
 
 Result<u32> TypeList::number_of(Mutator& mutator, const Layout& layout) {
