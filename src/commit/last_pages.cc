@@ -5,12 +5,14 @@
 #include <limits>
 
 #include "base/memory_limit.hpp"
+#include "region/region.hpp"
 
 namespace perdura::commit {
 namespace {
 
-/// Memory is taken by the huge page, where the system has these.
-constexpr u64 kMemoryPieceBytes = 2 * kMiB;
+// Memory is taken by the huge page, where the system has these.
+using region::kHugeBytes;
+
 constexpr u64 kCopiesShare = 16;  ///< of the process's memory one part
 
 }  // namespace
@@ -19,9 +21,9 @@ Result<std::unique_ptr<LastPages>> LastPages::create(u64 region_bytes, u64 memor
   const u64 pages = region_bytes / kPageBytes;
   const u64 wanted = memory_max != 0 ? memory_max : memory_limit() / kCopiesShare;
   const u64 most = u64{std::numeric_limits<Place>::max() - kFirstCopy} * kPageBytes;
-  const u64 bytes = round_up(std::min({wanted, region_bytes, most}), kMemoryPieceBytes);
+  const u64 bytes = round_up(std::min({wanted, region_bytes, most}), kHugeBytes);
   PERDURA_ASSIGN(Mapping places, Mapping::anonymous(pages * sizeof(Place)));
-  PERDURA_ASSIGN(Mapping memory, Mapping::aligned(bytes, kMemoryPieceBytes));
+  PERDURA_ASSIGN(Mapping memory, Mapping::aligned(bytes, kHugeBytes));
   PERDURA_ASSIGN(Mapping copies, Mapping::anonymous(bytes / kPageBytes * sizeof(Copy)));
   ::madvise(memory.as(), memory.length(), MADV_HUGEPAGE);
   return std::unique_ptr<LastPages>(
@@ -49,9 +51,9 @@ void LastPages::offer(u64 page, const std::byte* bytes) noexcept {
 }
 
 bool LastPages::take_memory() noexcept {
-  if (ready_ * kPageBytes == bytes_.length() || !populate(bytes_of(ready_), kMemoryPieceBytes))
+  if (ready_ * kPageBytes == bytes_.length() || !populate(bytes_of(ready_), kHugeBytes))
     return false;
-  ready_ += kMemoryPieceBytes / kPageBytes;
+  ready_ += kHugeBytes / kPageBytes;
   return true;
 }
 

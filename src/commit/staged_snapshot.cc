@@ -130,8 +130,7 @@ bool StagedSnapshot::stage(Unit* begin, Unit* end) noexcept {
       continue;
     }
     const u64 place = static_cast<u64>(unit->bytes - memory_.as<std::byte>());
-    if (!have_memory(place, std::min(round_up(place + unit_bytes_, kPieceBytes), memory_.length())))
-      return false;
+    if (!have_memory(place, round_up(place + unit_bytes_, kPieceBytes))) return false;
     std::memcpy(unit->bytes, now, unit_bytes_);
   }
   return true;

@@ -7,8 +7,8 @@
 namespace perdura::heap {
 namespace {
 
-constexpr int kPointeeDepthMax =
-    64;  // what was read from a medium may say that a class contains itself
+/// What was read from a medium may say that a class contains itself.
+constexpr int kPointeeDepthMax = 64;
 
 /// Of what a pointer's mangled type leads to: numbers have names of their own in descriptions.
 std::string_view described(std::string_view mangled) {

@@ -224,6 +224,18 @@ Conversion conversion_of(Function& function) {
   return made;
 }
 
+/// Of a container whose blocks are arrays of its elements. Also of places that have no element:
+/// what is there is zero, or was an element once.
+template <class Old, class New>
+struct ArrayElementConversions {
+  using OldElement = Old;
+  using NewElement = New;
+  template <class Function, class Add>
+  static void for_each_block(Function& function, Add&& add) {
+    add(conversion_of<Old, New>(function));
+  }
+};
+
 }  // namespace perdura::detail
 
 namespace perdura {

@@ -119,6 +119,21 @@ using ReferenceTo = std::conditional_t<Plain<T>, Reference<T>, T&>;
 template <class T>
 using ConstReferenceTo = std::conditional_t<Plain<T>, ConstReference<T>, const T&>;
 
+/// What `->` of an iterator of a sequence gives.
+template <class T, bool kConst>
+class ElementPointer {
+ public:
+  explicit ElementPointer(T& value) : value_(value) {}
+  auto operator->() const {
+    using To = std::conditional_t<kConst, ConstReferenceTo<T>, ReferenceTo<T>>;
+    if constexpr (Plain<T>) return To(value_).operator->();
+    else return static_cast<std::conditional_t<kConst, const T*, T*>>(&value_);
+  }
+
+ private:
+  T& value_;
+};
+
 /// A value as it is compared and handed to functions: of bytes a copy, in a transaction as it is
 /// for that.
 template <class T>

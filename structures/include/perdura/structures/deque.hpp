@@ -63,17 +63,7 @@ class deque {
     using value_type = T;
     using difference_type = std::ptrdiff_t;
     using reference = std::conditional_t<kConst, const_reference, deque::reference>;
-    class pointer {
-     public:
-      explicit pointer(T& value) : value_(value) {}
-      auto operator->() const {
-        if constexpr (Plain<T>) return reference(value_).operator->();
-        else return static_cast<std::conditional_t<kConst, const T*, T*>>(&value_);
-      }
-
-     private:
-      T& value_;
-    };
+    using pointer = detail::ElementPointer<T, kConst>;
 
     Iterator() = default;
     template <bool kOther>
@@ -576,17 +566,10 @@ struct perdura::detail::OwnParts<perdura::structures::deque<T>> {
     return {part_of<void*>("map", offsetof(Deque, head_) + offsetof(typename Deque::Head, map))};
   }
 };
-/// Also of places that have no element: what is there is zero, or was an element once.
 template <class Old, class New>
   requires(!std::is_same_v<Old, New>)
 struct perdura::detail::ElementConversions<perdura::structures::deque<Old>,
-                                           perdura::structures::deque<New>> {
-  using OldElement = Old;
-  using NewElement = New;
-  template <class Function, class Add>
-  static void for_each_block(Function& function, Add&& add) {
-    add(conversion_of<Old, New>(function));
-  }
-};
+                                           perdura::structures::deque<New>>
+    : ArrayElementConversions<Old, New> {};
 template <class T>
 inline constexpr bool perdura::kReportsItself<perdura::structures::deque<T>> = true;

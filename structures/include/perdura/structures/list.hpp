@@ -70,17 +70,7 @@ class list {
     using value_type = T;
     using difference_type = std::ptrdiff_t;
     using reference = std::conditional_t<kConst, const_reference, list::reference>;
-    class pointer {
-     public:
-      explicit pointer(T& value) : value_(value) {}
-      auto operator->() const {
-        if constexpr (Plain<T>) return reference(value_).operator->();
-        else return static_cast<std::conditional_t<kConst, const T*, T*>>(&value_);
-      }
-
-     private:
-      T& value_;
-    };
+    using pointer = detail::ElementPointer<T, kConst>;
 
     Iterator() = default;
     template <bool kOther>

@@ -378,17 +378,10 @@ struct perdura::detail::OwnParts<perdura::structures::vector<T>> {
     return {part_of<T*>("data", offsetof(structures::vector<T>, data_))};
   }
 };
-/// Also of places that have no element: what is there is zero, or was an element once.
 template <class Old, class New>
   requires(!std::is_same_v<Old, New>)
 struct perdura::detail::ElementConversions<perdura::structures::vector<Old>,
-                                           perdura::structures::vector<New>> {
-  using OldElement = Old;
-  using NewElement = New;
-  template <class Function, class Add>
-  static void for_each_block(Function& function, Add&& add) {
-    add(conversion_of<Old, New>(function));
-  }
-};
+                                           perdura::structures::vector<New>>
+    : ArrayElementConversions<Old, New> {};
 template <class T>
 inline constexpr bool perdura::kReportsItself<perdura::structures::vector<T>> = true;
