@@ -232,6 +232,8 @@ class Heap : public commit::EpochGuest {
   void adopt_partial(detail::Mutator& mutator, ThreadCache& cache, u64 unit, unsigned size_class);
   Result<void*> allocate_large(detail::Mutator& mutator, u64 size, u64 alignment);
   void* take(detail::Mutator& mutator, ThreadCache::Current& current, u64 block_bytes);
+  /// A block that the thread has just got, in whole words.
+  static void zero(detail::Mutator& mutator, std::byte* block, u64 bytes);
   ThreadCache& cache_of(detail::Mutator& mutator);
 
   bool next_word(detail::Mutator& mutator, ThreadCache::Current& current, const ClassInfo& info);
@@ -302,6 +304,17 @@ class Heap : public commit::EpochGuest {
   std::vector<std::unique_ptr<ThreadCache>> caches_;
 };
 
+// Another transaction may still read what was in a transaction's block, until it finds that it is to
+// begin again: there each word is stored at once.
+inline void Heap::zero(detail::Mutator& mutator, std::byte* block, u64 bytes) {
+  if (!mutator.by_transaction) [[likely]] {
+    std::memset(block, 0, bytes);
+    return;
+  }
+  for (u64 at = 0; at < bytes; at += sizeof(u64))
+    std::atomic_ref(*reinterpret_cast<u64*>(block + at)).store(0, std::memory_order_relaxed);
+}
+
 inline void* Heap::take(detail::Mutator& mutator, ThreadCache::Current& current, u64 block_bytes) {
   const u64 bits = *current.word;
   if (bits == 0) __builtin_unreachable();  // the callers have looked
@@ -347,7 +360,7 @@ inline void* Heap::allocate_array_fast(detail::Mutator& mutator, const perdura_t
   // Blocks of one type have mostly been of it before.
   if (const auto wanted = static_cast<u16>(2 * known.number); tag != wanted)
     store(mutator, tag, wanted);
-  if (zeroed) std::memset(block, 0, info.block_bytes);
+  if (zeroed) zero(mutator, block, info.block_bytes);
   return block;
 }
 

@@ -1,12 +1,12 @@
 #include "heap/record_members.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
-#include <limits>
 #include <string_view>
 
 #include <fmt/format.h>
+
+#include <perdura/detail/conversion.hpp>
 
 #include "base/assert.hpp"
 #include "heap/known_types.hpp"
@@ -201,32 +201,27 @@ void with_number(u32 kind, Visit&& visit) {
       NumberOf<PERDURA_SLOT_FLOAT64, double>{}, NumberOf<PERDURA_SLOT_LONG_DOUBLE, long double>{});
 }
 
-// As C converts them; what an integer cannot hold of a float is its nearest value, and of no number
-// 0.
-template <class From, class To>
-To converted(From from) {
-  if constexpr (std::is_floating_point_v<From> && !std::is_floating_point_v<To> &&
-                !std::is_same_v<To, bool>) {
-    using Limits = std::numeric_limits<To>;
-    const auto wide = static_cast<long double>(from);
-    if (std::isnan(wide)) return To{0};
-    if (wide <= static_cast<long double>(Limits::min())) return Limits::min();
-    if (wide >= static_cast<long double>(Limits::max())) return Limits::max();
-  }
-  return static_cast<To>(from);
-}
-
-void convert_number(u32 from_kind, const std::byte* from, u32 to_kind, std::byte* to) {
+/// The member is for messages.
+Status convert_number(const char* member, u32 from_kind, const std::byte* from, u32 to_kind,
+                      std::byte* to) {
+  Status status;
   with_number(from_kind, [&](auto from_number) {
     with_number(to_kind, [&](auto to_number) {
-      using From = typename decltype(from_number)::type;
       using To = typename decltype(to_number)::type;
-      From value;
+      typename decltype(from_number)::type value;
       std::memcpy(&value, from, sizeof value);
-      const To made = converted<From, To>(value);
+      if (!detail::has_value<To>(value)) {
+        status = Failure{Code::kInvalidArgument,
+                         fmt::format("a member '{}' has the value {}, which its new type does not "
+                                     "have: convert with perdura_migrate and a function",
+                                     member, value)};
+        return;
+      }
+      const auto made = static_cast<To>(value);
       std::memcpy(to, &made, sizeof made);
     });
   });
+  return status;
 }
 
 const Member* find_member(const std::vector<Member>& members, const char* name) {
@@ -254,14 +249,15 @@ Result<bool> elements_evolve(const perdura_slot& was, const perdura_slot& is) {
   return was.value->size == is.value->size;
 }
 
-void evolve_element(const perdura_slot& was, const perdura_slot& is, const std::byte* from,
-                    std::byte* to) {
-  if (is_number_slot(was)) return convert_number(was.kind, from, is.kind, to);
+Status evolve_element(const perdura_slot& was, const perdura_slot& is, const std::byte* from,
+                      std::byte* to) {
+  if (is_number_slot(was)) return convert_number(is.member, was.kind, from, is.kind, to);
   // A pointer leads to what was, until the heap has mended it.
   if (is_word(was)) std::memcpy(to, from, kRecordPointerBytes);
   else if (has_all_members(*was.value) && has_all_members(*is.value))
-    evolve_record(*was.value, *is.value, from, to);
+    return evolve_record(*was.value, *is.value, from, to);
   else std::memcpy(to, from, is.value->size);
+  return {};
 }
 
 }  // namespace
@@ -309,8 +305,8 @@ Status can_evolve(const perdura_type& former, const perdura_type& now) {
   return {};
 }
 
-void evolve_record(const perdura_type& former, const perdura_type& now, const void* was,
-                   void* object) {
+Status evolve_record(const perdura_type& former, const perdura_type& now, const void* was,
+                     void* object) {
   const Result<std::vector<Member>> members = members_of_record(now);
   const Result<std::vector<Member>> former_members = members_of_record(former);
   PERDURA_ASSERT(members && former_members);  // can_evolve has seen them
@@ -322,10 +318,12 @@ void evolve_record(const perdura_type& former, const perdura_type& now, const vo
     const u32 rows = std::max(before->rows, 1U);
     for (u32 row = 0; row < rows; ++row)
       for (u32 column = 0; column < before->columns; ++column)
-        evolve_element(*before->slot, *member.slot,
-                       from + (u64{row} * before->columns + column) * before->element_bytes,
-                       to + (u64{row} * member.columns + column) * member.element_bytes);
+        PERDURA_TRY(
+            evolve_element(*before->slot, *member.slot,
+                           from + (u64{row} * before->columns + column) * before->element_bytes,
+                           to + (u64{row} * member.columns + column) * member.element_bytes));
   }
+  return {};
 }
 
 }  // namespace perdura::heap

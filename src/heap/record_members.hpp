@@ -27,9 +27,10 @@ Result<std::vector<Class>> classes_of(const perdura_type& type);
 Result<std::vector<Class>> classes_of_program(const perdura_type& type);
 
 /// An object of `now` from one that was a `former`: what members of the same names had. Both say
-/// all members, and can_evolve says of them that it can be done.
-void evolve_record(const perdura_type& former, const perdura_type& now, const void* was,
-                   void* object);
+/// all members, and can_evolve says of them that it can be done. kInvalidArgument names a member
+/// whose number the new type does not have.
+Status evolve_record(const perdura_type& former, const perdura_type& now, const void* was,
+                     void* object);
 /// kInvalidArgument names the member that cannot be made of what it was.
 Status can_evolve(const perdura_type& former, const perdura_type& now);
 

@@ -18,7 +18,11 @@ using format::UnitKind;
 Status Heap::note_unversioned() {
   if (unversioned_ != nullptr) return {};
   PERDURA_TRY(load());
-  PERDURA_ASSIGN(unversioned_, Unversioned::create(units_.units_max()));
+  PERDURA_ASSIGN(std::unique_ptr<Unversioned> made, Unversioned::create(units_.units_max()));
+  // Mutators stand still. The version of an epoch that was cut before may be completed meanwhile: of
+  // that there are no notes to settle.
+  const std::lock_guard lock(units_mutex_);
+  unversioned_ = std::move(made);
   return {};
 }
 
@@ -57,9 +61,9 @@ void Heap::epoch_begins() noexcept {
 }
 
 void Heap::epoch_settled(bool durable) noexcept {
-  if (unversioned_ == nullptr) return;
   if (commit::EpochGuest* const guest = guest_.load()) guest->epoch_settled(durable);
   const std::lock_guard lock(units_mutex_);
+  if (unversioned_ == nullptr) return;
   unversioned_->settle(durable, units_.units_end(), [this](u64 unit) { units_.release(unit, 1); });
 }
 

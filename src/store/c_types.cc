@@ -87,7 +87,7 @@ class ConversionOfC {
     const perdura_conversion& given = static_cast<ConversionOfC*>(self)->given_;
     if (given.defaults != nullptr) std::memcpy(object, given.defaults, given.now->size);
     if (given.convert == nullptr)
-      return heap::evolve_record(*given.former, *given.now, was, object);
+      return value_or_throw(heap::evolve_record(*given.former, *given.now, was, object));
     if (const int result = given.convert(was, object, given.user); result != 0)
       throw invalid_record(
           fmt::format("the function that converts '{}' returned {} for the object at {}; "

@@ -161,6 +161,14 @@ struct textual {
 };
 PERDURA_STRUCT_AS(textual_type, struct textual, struct account,
                   PERDURA_MEMBER(struct textual, number));
+struct narrow {
+  int32_t number;
+  int32_t cents;
+  struct account* next;
+};
+PERDURA_STRUCT_AS(narrow_type, struct narrow, struct account,
+                  PERDURA_MEMBER(struct narrow, number), PERDURA_MEMBER(struct narrow, cents),
+                  PERDURA_MEMBER(struct narrow, next));
 PERDURA_STRUCT(unrelated_type, struct textual, PERDURA_MEMBER(struct textual, number));
 PERDURA_DEFINE_PLAIN_TYPE(plain_type, struct account);
 
@@ -168,6 +176,14 @@ static void misuse(perdura_store* store) {
   CHECK(perdura_evolve(store, &account_v1_type, &textual_type, NULL, NULL) ==
         -PERDURA_INVALID_ARGUMENT);
   CHECK(strstr(perdura_last_error(), "member 'number'") != NULL);
+  struct account_v1* last = perdura_root_get_typed(store, "bank", &account_v1_type);
+  while (last->next != NULL) last = last->next;
+  const int64_t cents = last->cents;
+  last->cents = 5000000000;
+  CHECK(perdura_evolve(store, &account_v1_type, &narrow_type, NULL, NULL) ==
+        -PERDURA_INVALID_ARGUMENT);
+  CHECK(strstr(perdura_last_error(), "'cents' has the value 5000000000") != NULL);
+  last->cents = cents;
   CHECK(perdura_evolve(store, &plain_type, &account_type, NULL, NULL) == -PERDURA_INVALID_ARGUMENT);
   CHECK(strstr(perdura_last_error(), "PERDURA_STRUCT") != NULL);
   CHECK(perdura_evolve(store, &account_v1_type, &unrelated_type, NULL, NULL) ==

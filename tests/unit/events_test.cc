@@ -343,6 +343,9 @@ TEST_F(EventsOf, WhatWaitsForAFullLogIsLateAsWell) {
 // What a compiler has written into this file calls perdura_compiled_part() as the test does: all
 // other parts of the program report nothing.
 TEST_F(EventsOf, PartsThatReportNothingAreNamedUntilTheyAreTrusted) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "compiled code reports stores to addresses that ThreadSanitizer has for itself";
+#endif
   perdura_compiled_part(__FILE__, static_cast<unsigned>(track::kCompiledWindow));
   Options chosen = options();
   chosen.tracking = Tracking::kCompiled;

@@ -152,6 +152,98 @@ TEST(RecordsOfC, WhatTheyForgetIsNamed) {
   }
 }
 
+/// A structure of one number.
+struct Record {
+  Record(std::uint32_t kind, std::uint32_t bytes)
+      : slots{{"", PERDURA_SLOT_ALL_MEMBERS, 0, 0, nullptr, 0, 0, 0},
+              {"number", kind, 0, bytes, nullptr, 0, 0, 0}},
+        type{"struct number", bytes, bytes, 2, slots} {}
+  Record(const Record&) = delete;
+  const perdura_slot slots[2];
+  const perdura_type type;
+};
+
+__extension__ using Wide = __int128;
+__extension__ using Natural = unsigned __int128;
+template <class T>
+constexpr std::uint32_t kKind = PERDURA_SLOT_BOOL;
+template <>
+constexpr std::uint32_t kKind<std::int8_t> = PERDURA_SLOT_INT8;
+template <>
+constexpr std::uint32_t kKind<std::int64_t> = PERDURA_SLOT_INT64;
+template <>
+constexpr std::uint32_t kKind<std::uint64_t> = PERDURA_SLOT_UINT64;
+template <>
+constexpr std::uint32_t kKind<Wide> = PERDURA_SLOT_INT128;
+template <>
+constexpr std::uint32_t kKind<Natural> = PERDURA_SLOT_UINT128;
+template <>
+constexpr std::uint32_t kKind<float> = PERDURA_SLOT_FLOAT32;
+template <>
+constexpr std::uint32_t kKind<double> = PERDURA_SLOT_FLOAT64;
+template <>
+constexpr std::uint32_t kKind<long double> = PERDURA_SLOT_LONG_DOUBLE;
+
+/// Whether a member of type To gets the value; where it does not, it is refused.
+template <class To, class From>
+bool gets(From value) {
+  const Record was(kKind<From>, sizeof(From));
+  const Record is(kKind<To>, sizeof(To));
+  To made{};
+  const perdura::Status status = perdura::heap::evolve_record(was.type, is.type, &value, &made);
+  if (!status) {
+    EXPECT_NE(status.failure().message.find("'number' has the value"), std::string::npos);
+    return false;
+  }
+  EXPECT_TRUE(made == static_cast<To>(value));
+  return true;
+}
+
+TEST(RecordsOfC, NumbersThatTheNewTypeDoesNotHaveAreRefused) {
+  constexpr Wide kTwo64 = Wide{1} << 64;
+  EXPECT_TRUE(gets<std::int8_t>(std::int64_t{-128}));
+  EXPECT_FALSE(gets<std::int8_t>(std::int64_t{-129}));
+  EXPECT_FALSE(gets<std::uint64_t>(std::int64_t{-1}));
+  EXPECT_FALSE(gets<std::int64_t>(std::uint64_t{1} << 63));
+  EXPECT_TRUE(gets<std::uint64_t>(kTwo64 - 1));
+  EXPECT_FALSE(gets<std::uint64_t>(kTwo64));
+  EXPECT_TRUE(gets<Wide>(std::int64_t{-1}));
+  EXPECT_FALSE(gets<Natural>(std::int64_t{-1}));
+  EXPECT_FALSE(gets<Wide>(Natural{1} << 127));
+  EXPECT_TRUE(gets<bool>(std::int64_t{1}));
+  EXPECT_FALSE(gets<bool>(std::int64_t{2}));
+  EXPECT_FALSE(gets<bool>(0.5));
+
+  // Integers of more digits than there is room for, of either sign; zeros at the end need none.
+  EXPECT_TRUE(gets<float>(std::int64_t{-16777216}));
+  EXPECT_FALSE(gets<float>(std::int64_t{-16777217}));
+  EXPECT_FALSE(gets<float>(std::int64_t{16777217}));
+  EXPECT_TRUE(gets<float>(std::int64_t{16777217} * 2 - 2));
+  EXPECT_TRUE(gets<float>(std::numeric_limits<std::int64_t>::min()));
+  EXPECT_FALSE(gets<double>(std::numeric_limits<std::int64_t>::max()));
+  EXPECT_TRUE(gets<double>(std::uint64_t{1} << 63));
+  EXPECT_TRUE(gets<double>(kTwo64 * 3));
+  EXPECT_FALSE(gets<double>(kTwo64 + 1));
+  EXPECT_TRUE(gets<long double>(kTwo64 - 1));
+  EXPECT_FALSE(gets<long double>(kTwo64 + 1));
+  EXPECT_FALSE(gets<long double>(-kTwo64 - 1));
+  EXPECT_TRUE(gets<long double>(~Natural{0} << 64));
+
+  EXPECT_TRUE(gets<std::int64_t>(-0x1p63));
+  EXPECT_FALSE(gets<std::int64_t>(0x1p63));
+  EXPECT_FALSE(gets<std::int64_t>(0.5));
+  EXPECT_TRUE(gets<Wide>(-0x1p127));
+  EXPECT_FALSE(gets<Wide>(0x1p127));
+  EXPECT_TRUE(gets<Natural>(0x1p127));
+  EXPECT_FALSE(gets<Natural>(0x1p128));
+  EXPECT_FALSE(gets<Natural>(-1.0));
+  EXPECT_FALSE(gets<std::int64_t>(std::numeric_limits<double>::quiet_NaN()));
+  // Rounded, or said to be no number.
+  EXPECT_TRUE(gets<float>(0.1));
+  EXPECT_FALSE(gets<float>(1e300));
+  EXPECT_TRUE(gets<float>(std::numeric_limits<double>::infinity()));
+}
+
 TEST_P(MembersOfC, CppFindsWhatCMade) {
   perdura_store* const c = open_c();
   auto* const made = static_cast<part*>(perdura_alloc_typed(c, c_part, 1));

@@ -150,7 +150,8 @@ TEST(HashMaps, HaveTheStandardsInterface) {
   map["Cleo"] = 7;
   map["Dan"] = map["Cleo"].get();
   static_assert(!std::is_assignable_v<decltype(map["Ada"]), decltype(map["Ada"])>);
-  for (auto it = map.begin(); it != map.end(); ++it) it->second = it->second + 10;
+  for (auto it = map.begin(); it != map.end(); ++it) it->second = it->second + 9;
+  for (auto&& [name, value] : map) value += 1;
   long sum = 0;
   for (const auto& [name, value] : map) sum += value;
   EXPECT_EQ(sum, 5 + 2 + 7 + 7 + 40);
@@ -239,7 +240,11 @@ TEST(Vectors, DoWhatTheStandardsDo) {
   EXPECT_THROW(pairs.change(1, 2), std::out_of_range);
 }
 
+template <class T>
+concept EndsWithZero = requires(const T& text) { text.c_str(); };
+
 TEST(Strings, DoWhatTheStandardsDo) {
+  static_assert(EndsWithZero<std::string> && !EndsWithZero<Text>);
   Text text;
   std::string model;
   std::mt19937_64 random(5);

@@ -205,7 +205,8 @@ TEST(OrderedMaps, HaveTheStandardsInterface) {
   map["Ada"] += 3;
   map["Cleo"] = 7;
   map["Dan"] = map["Cleo"].get();
-  for (auto it = map.begin(); it != map.end(); ++it) it->second = it->second + 10;
+  for (auto it = map.begin(); it != map.end(); ++it) it->second = it->second + 9;
+  for (auto&& [name, value] : map) value += 1;
   std::string names;
   for (const auto& [name, value] : map) names += name.str() + " ";
   EXPECT_EQ(names, "Ada Bob Cleo Dan ");
@@ -504,7 +505,7 @@ TEST_P(OrderedMapTest, AFullStoreLeavesThemAsTheyWere) {
   u64 failed = 0;
   constexpr u64 kTries = 600 / kSlower;
   const u64 until = next + kTries;
-  while (next < until) {
+  while (next < until || failed <= 50 / kSlower) {
     ASSERT_NO_FATAL_FAILURE(fill());
     // A few blocks of some sizes are free again.
     for (u64 i = 0, count = random() % 4; i < count; ++i)
@@ -521,7 +522,6 @@ TEST_P(OrderedMapTest, AFullStoreLeavesThemAsTheyWere) {
     }
     ASSERT_NO_FATAL_FAILURE(expect_same_order(map, model));
   }
-  EXPECT_GT(failed, 50 / kSlower);
   EXPECT_GT(model.size(), 2000u);
   ASSERT_TRUE(store_->audit().clean) << store_->audit().problem;
   // Erasing wants none.

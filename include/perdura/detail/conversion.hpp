@@ -95,16 +95,27 @@ void evolve_members(const Old& was, New& object) {
 /// Whether a To can be this number. One that is no integer may be rounded, as from double to float.
 template <class To, class From>
 bool has_value(From was) {
-  using Limits = std::numeric_limits<To>;
   if constexpr (std::is_same_v<To, bool>) {
     return was == From{0} || was == From{1};
   } else if constexpr (std::is_floating_point_v<To>) {
-    const auto is = static_cast<To>(was);
-    if constexpr (std::is_floating_point_v<From>) return std::isfinite(is) || !std::isfinite(was);
-    else return static_cast<long double>(is) == static_cast<long double>(was);
+    if constexpr (std::is_floating_point_v<From>) {
+      return std::isfinite(static_cast<To>(was)) || !std::isfinite(was);
+    } else {
+      // An integer is exact where it has no more digits than that, but for zeros at its end.
+      constexpr std::size_t kDigits = std::numeric_limits<To>::digits;
+      if constexpr (kDigits < 8 * sizeof(From)) {
+        From odd = was;
+        while (odd != From{0} && odd % 2 == 0) odd = static_cast<From>(odd / 2);
+        const auto beyond = odd >> kDigits;
+        return beyond == 0 || (was < From{0} && beyond == static_cast<decltype(beyond)>(-1));
+      }
+      return true;
+    }
   } else if constexpr (std::is_floating_point_v<From>) {
-    const long double end = std::ldexp(1.0L, Limits::digits);
-    return std::trunc(was) == was && was < end && was >= (Limits::is_signed ? -end : 0.0L);
+    // Not by std::numeric_limits, which need not know integers of 128 bits.
+    constexpr bool kSigned = static_cast<To>(-1) < To{0};
+    const long double end = std::ldexp(1.0L, static_cast<int>(8 * sizeof(To)) - kSigned);
+    return std::trunc(was) == was && was < end && was >= (kSigned ? -end : 0.0L);
   } else {
     const auto is = static_cast<To>(was);
     return static_cast<From>(is) == was && (is < To{0}) == (was < From{0});

@@ -139,7 +139,7 @@ inline void report(Mutator& mutator, const void* address, std::size_t length) no
 
 /// As many of the last reports report_lines looks at. Before the first report of an epoch are as
 /// many zeros.
-constexpr std::size_t kLastReports = 2;
+constexpr std::size_t kLastReports = 3;
 
 /// The same of the whole lines, for who comes to the same ones again and again, as containers come
 /// to their size: they are not reported again behind the last reports of the epoch.
@@ -151,7 +151,8 @@ inline void report_lines(Mutator& mutator, const void* address, std::size_t leng
   if (mutator.cursor >= mutator.limit || bytes > kReportLengthMax) [[unlikely]]
     return report(mutator, address, length);
   const std::uint64_t entry = begin | static_cast<std::uint64_t>(bytes) << kReportLengthShift;
-  if (mutator.cursor[-1] == entry || mutator.cursor[-2] == entry) return;
+  for (std::size_t i = 1; i <= kLastReports; ++i)
+    if (mutator.cursor[-static_cast<std::ptrdiff_t>(i)] == entry) return;
   append_report(mutator, reinterpret_cast<const void*>(begin), bytes);
 }
 
