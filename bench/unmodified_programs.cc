@@ -42,6 +42,7 @@ class DemoRuns {
       const PinnedScope where_its_user_runs_it(kAnyCpu);
       ChildProcess demo(ChildProcess::kCommand,
                         {PERDURA_DEMO, "--kills", "0", "--limit-mb", context_.scale("300", "60"),
+                         "--side", "reporting", "--side", "pages", "--side", "compiled",
                          "--store", context_.uri(Place::kDisk, "index"), "--json", figures});
       if (const int status = demo.wait(); status != 0)
         throw std::runtime_error(fmt::format("the demonstration ended with status {}", status));
@@ -58,6 +59,8 @@ class DemoRuns {
 
 void report_demo(Context& context) {
   DemoRuns runs(context);
+  context.measure("demo_reporting", "ratio", Reach::none(),
+                  [&] { return runs.of("reporting", "slowdown"); });
   context.measure("demo_pages", "ratio", Reach::at_most(1.35),
                   [&] { return runs.of("pages", "slowdown"); });
   context.measure("demo_compiled", "ratio", Reach::at_most(1.15),

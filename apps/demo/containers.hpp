@@ -1,8 +1,9 @@
-// The two memories the index is built in. The indexing code is written once, over one of these.
+// The memories the index is built in. The indexing code is written once, over one of these.
 #pragma once
 
 #include <cstddef>
 #include <functional>
+#include <list>
 #include <map>
 #include <string>
 #include <string_view>
@@ -10,6 +11,11 @@
 #include <vector>
 
 #include <perdura/perdura.hpp>
+#include <perdura/structures/hash_map.hpp>
+#include <perdura/structures/list.hpp>
+#include <perdura/structures/ordered_map.hpp>
+#include <perdura/structures/string.hpp>
+#include <perdura/structures/vector.hpp>
 
 namespace demo {
 
@@ -28,21 +34,44 @@ struct PlainMemory {
   using string = std::string;
   template <class T>
   using vector = std::vector<T>;
+  template <class T>
+  using list = std::list<T>;
   template <class K, class V>
   using map = std::map<K, V, std::less<>>;
   template <class V>
   using word_map = std::unordered_map<string, V, WordHash, std::equal_to<>>;
+  template <class T>
+  using field = T;
 };
 
-/// The heap of a Perdura store: the same containers with another allocator.
+/// A Perdura store, with containers that report what they store to.
+struct ReportingMemory {
+  using string = perdura::structures::string;
+  template <class T>
+  using vector = perdura::structures::vector<T>;
+  template <class T>
+  using list = perdura::structures::list<T>;
+  template <class K, class V>
+  using map = perdura::structures::ordered_map<K, V>;
+  template <class V>
+  using word_map = perdura::structures::hash_map<string, V>;
+  template <class T>
+  using field = perdura::Field<T>;
+};
+
+/// The heap of a Perdura store: the standard's containers with another allocator.
 struct DurableMemory {
   using string = perdura::string;
   template <class T>
   using vector = perdura::vector<T>;
+  template <class T>
+  using list = perdura::list<T>;
   template <class K, class V>
   using map = perdura::map<K, V>;
   template <class V>
   using word_map = perdura::unordered_map<string, V, WordHash>;
+  template <class T>
+  using field = T;
 };
 
 }  // namespace demo

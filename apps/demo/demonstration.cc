@@ -57,6 +57,22 @@ SharedMemory collect(const DemoOptions& options) {
   return builder.freeze();
 }
 
+struct Texts {
+  const char* how;
+  const char* when;
+};
+/// Of a durable one.
+Texts texts_of(Side side) {
+  switch (side) {
+    case Side::kReporting:
+      return {"its containers report what they store to", "when containers report"};
+    case Side::kCompiled:
+      return {"what changes is reported by code that the compiler adds",
+              "when the compiler reports stores"};
+    default: return {"pages that change are found by the system", "when the system finds pages"};
+  }
+}
+
 /// One way to have the index durable, and how its runs went.
 struct DurableSide {
   explicit DurableSide(Side which) : side(which) {}
@@ -75,7 +91,7 @@ struct DurableSide {
 /// The sides that are wanted, without those that this build has no program for.
 std::vector<DurableSide> durable_sides(const DemoOptions& options) {
   std::vector<DurableSide> sides;
-  for (const Side side : {Side::kPages, Side::kCompiled}) {
+  for (const Side side : {Side::kReporting, Side::kPages, Side::kCompiled}) {
     const bool is_named = std::ranges::find(options.sides, side) != options.sides.end();
     if (is_named && !can_run(side)) throw std::runtime_error(kLeftOut);
     if (is_named || (options.sides.empty() && can_run(side))) sides.emplace_back(side);
@@ -118,9 +134,7 @@ class Demonstration {
     introduce();
     build_in_ordinary_memory();
     for (DurableSide& side : sides_) {
-      say("{}. In Perdura's memory; {}", ++part_,
-          side.side == Side::kPages ? "pages that change are found by the system"
-                                    : "what changes is reported by code that the compiler adds");
+      say("{}. In Perdura's memory; {}", ++part_, texts_of(side.side).how);
       build_undisturbed(side);
       build_while_killed(side);
     }
@@ -137,9 +151,9 @@ class Demonstration {
         counted(corpus_.count(Kind::kText), "document"),
         size_text(static_cast<double>(corpus_.text_bytes())),
         options_.files.empty() ? ", found on this machine" : "");
-    say("  program  indexes every word (unordered_map, vector, string) and links the packages\n"
-        "           that depend on each other (map, raw pointers): standard containers, with\n"
-        "           Perdura's allocator");
+    say("  program  indexes every word (hash map, vectors, strings) and links the packages that\n"
+        "           depend on each other (ordered map, raw pointers): with containers that report,\n"
+        "           then with the standard's and Perdura's allocator");
     say("  stores   {}, a checkpoint every {} ms\n", place_.text(), options_.worker.interval_ms);
   }
 
@@ -256,9 +270,7 @@ class Demonstration {
     for (const DurableSide& side : sides_)
       text += fmt::format("{} {:.0f} % of time and stops of {:.2f} ms {}",
                           text.empty() ? "Undisturbed, durability costs it" : ", and",
-                          (slowdown(side) - 1) * 100, side.stop_ms(),
-                          side.side == Side::kPages ? "when the system finds pages"
-                                                    : "when the compiler reports stores");
+                          (slowdown(side) - 1) * 100, side.stop_ms(), texts_of(side.side).when);
     return text + '.';
   }
 

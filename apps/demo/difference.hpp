@@ -14,7 +14,7 @@ namespace demo {
 namespace detail {
 
 /// The names of the packages that pointers lead to.
-constexpr auto kName = [](const auto* package) -> std::string_view { return *package->name; };
+constexpr auto kName = [](const auto* package) -> std::string_view { return package->name; };
 
 template <class One, class Other>
 bool same_names(const One& one, const Other& other) {
@@ -31,7 +31,7 @@ bool same_package(const One& one, const Other& other) {
   const auto same_dependency = [&](const auto& a, const auto& b) {
     return kName(a.package) == kName(b.package) && same_texts(a.versions, b.versions);
   };
-  return same_texts(*one.name, *other.name) &&
+  return same_texts(one.name, other.name) &&
          std::equal(one.versions.begin(), one.versions.end(), other.versions.begin(),
                     other.versions.end(), same_texts) &&
          same_texts(one.description, other.description) &&
@@ -59,16 +59,16 @@ std::string difference(const Index<Found>& found, const Index<Expected>& expecte
     const auto same = [](const auto& a, const auto& b) {
       return a.document == b.document && a.count == b.count;
     };
-    if (at == found.words().end()) return fmt::format("the word '{}' is missing", word);
+    if (at == found.words().end()) return fmt::format("the word '{}' is missing", std::string_view(word));
     if (!std::equal(at->second.begin(), at->second.end(), postings.begin(), postings.end(), same))
-      return fmt::format("the word '{}' is found elsewhere", word);
+      return fmt::format("the word '{}' is found elsewhere", std::string_view(word));
   }
   auto at = found.packages().begin();
   for (const auto& [name, package] : expected.packages()) {
     if (std::string_view(at->first) != std::string_view(name))
-      return fmt::format("the package '{}' is not in its place", name);
-    if (!detail::same_package(at->second, package))
-      return fmt::format("the package '{}' is another one", name);
+      return fmt::format("the package '{}' is not in its place", std::string_view(name));
+    if (!detail::same_package(*at->second, *package))
+      return fmt::format("the package '{}' is another one", std::string_view(name));
     ++at;
   }
   return {};

@@ -13,8 +13,46 @@
 #include <cstdint>
 #include <string_view>
 
+#include <perdura/structures/common.hpp>
+
 #include "corpus.hpp"
 #include "text.hpp"
+
+namespace demo {
+
+struct Posting {
+  std::uint32_t document;
+  std::uint32_t count;
+};
+
+template <class Memory>
+struct Package;
+template <class Memory>
+struct Dependency {
+  Package<Memory>* package;
+  typename Memory::string versions;  ///< as ">= 2.36"; empty when any will do
+};
+template <class Memory>
+struct Package {
+  using String = typename Memory::string;
+  template <class T>
+  using Vector = typename Memory::template vector<T>;
+
+  String name;
+  Vector<String> versions;  ///< none: only mentioned by others
+  String description;
+  Vector<Dependency<Memory>> depends;
+  Vector<Package*> needed_by;
+  Vector<Package*> providers;  ///< packages that can stand in for this one
+};
+
+}  // namespace demo
+
+// What is stored to in them is stored to by containers that report it.
+template <class Memory>
+inline constexpr bool perdura::kReportsItself<demo::Dependency<Memory>> = true;
+template <class Memory>
+inline constexpr bool perdura::kReportsItself<demo::Package<Memory>> = true;
 
 namespace demo {
 
@@ -24,30 +62,14 @@ class Index {
   using String = typename Memory::string;
   template <class T>
   using Vector = typename Memory::template vector<T>;
-
-  struct Posting {
-    std::uint32_t document;
-    std::uint32_t count;
-  };
+  using Package = demo::Package<Memory>;
   using Postings = Vector<Posting>;
 
-  struct Package;
-  struct Dependency {
-    Package* package;
-    String versions;  ///< as ">= 2.36"; empty when any will do
-  };
-  struct Package {
-    const String* name = nullptr;  ///< the key of this package in the map
-    Vector<String> versions;       ///< none: only mentioned by others
-    String description;
-    Vector<Dependency> depends;
-    Vector<Package*> needed_by;
-    Vector<Package*> providers;  ///< packages that can stand in for this one
-  };
-
   struct Position {
-    std::uint64_t document = 0;
-    std::uint64_t offset = 0;  ///< bytes of its text already indexed
+    template <class T>
+    using Field = typename Memory::template field<T>;
+    Field<std::uint64_t> document = 0;
+    Field<std::uint64_t> offset = 0;  ///< bytes of its text already indexed
   };
 
   /// Index the next piece of the corpus and advance the position past it.
@@ -69,6 +91,7 @@ class Index {
 
   const auto& documents() const { return documents_; }
   const auto& words() const { return words_; }
+  /// In the order of their names.
   const auto& packages() const { return packages_; }
 
  private:
@@ -76,7 +99,7 @@ class Index {
   static constexpr std::size_t kPieceBytes = 4096;
 
   void next_document(const Document& document) {
-    documents_.emplace_back(document.name);
+    documents_.emplace_back(String(document.name));
     ++position_.document;
     position_.offset = 0;
   }
@@ -85,17 +108,18 @@ class Index {
     const auto document = static_cast<std::uint32_t>(position_.document);
     for_each_word(text, [&](std::string_view word) {
       auto found = words_.find(word);
-      if (found == words_.end()) found = words_.emplace(String(word), Postings()).first;
+      if (found == words_.end()) found = words_.try_emplace(String(word)).first;
       Postings& postings = found->second;
-      if (postings.empty() || postings.back().document != document)
-        postings.push_back({document, 0});
-      ++postings.back().count;
+      const Posting last = postings.empty() ? Posting{} : Posting(postings.back());
+      if (last.count != 0 && last.document == document)
+        postings.back() = Posting{document, last.count + 1};
+      else postings.push_back({document, 1});
     });
   }
 
   void add_package(std::string_view paragraph) {
     Package& package = package_named(find_field(paragraph, "Package"));
-    package.versions.emplace_back(find_field(paragraph, "Version"));
+    package.versions.emplace_back(String(find_field(paragraph, "Version")));
     if (package.versions.size() > 1) return;  // the graph is that of the first version listed
     const std::string_view description = find_field(paragraph, "Description");
     package.description = description;
@@ -114,18 +138,18 @@ class Index {
   }
 
   Package& package_named(std::string_view name) {
-    auto found = packages_.find(name);
-    if (found == packages_.end()) {
-      found = packages_.try_emplace(String(name)).first;
-      found->second.name = &found->first;
-    }
-    return found->second;
+    if (const auto found = packages_.find(name); found != packages_.end()) return *found->second;
+    Package& package = all_packages_.emplace_back();
+    package.name = name;
+    packages_.try_emplace(String(name), &package);
+    return package;
   }
 
   Position position_;
   Vector<String> documents_;  ///< names
   typename Memory::template word_map<Postings> words_;
-  typename Memory::template map<String, Package> packages_;
+  typename Memory::template list<Package> all_packages_;  ///< they stay where they are
+  typename Memory::template map<String, Package*> packages_;
 };
 
 }  // namespace demo

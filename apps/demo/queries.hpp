@@ -48,7 +48,7 @@ class Answerer {
  public:
   using TheIndex = Index<Memory>;
   using Package = typename TheIndex::Package;
-  using Postings = std::span<const typename TheIndex::Posting>;
+  using Postings = std::span<const Posting>;
 
   explicit Answerer(const TheIndex& index) : index_(index) {}
 
@@ -108,11 +108,11 @@ class Answerer {
     std::uint64_t digest = 0;  // a sum: the order of the visit does not matter
     const auto visit = [&](const Package* package) {
       if (!seen.insert(package).second) return;
-      digest += Digest::mix(std::hash<std::string_view>{}(*package->name));
+      digest += Digest::mix(std::hash<std::string_view>{}(package->name));
       open.push_back(package);
     };
     if (const auto found = index_.packages().find(name); found != index_.packages().end())
-      visit(&found->second);
+      visit(found->second);
     while (!open.empty()) {
       const Package* package = open.back();
       open.pop_back();
@@ -127,8 +127,8 @@ class Answerer {
     Digest digest;
     std::size_t count = 0;
     if (found != index_.packages().end()) {
-      count = found->second.needed_by.size();
-      for (const Package* package : found->second.needed_by) digest.add(*package->name);
+      count = found->second->needed_by.size();
+      for (const Package* package : found->second->needed_by) digest.add(package->name);
     }
     return fmt::format("'{}' is needed by {} packages [{:016x}]", name, count, digest.value());
   }
@@ -153,20 +153,20 @@ class Answerer {
     Digest digest;
     std::uint64_t pointers = 0;
     const auto add_packages = [&](const auto& packages) {
-      for (const Package* package : packages) digest.add(*package->name);
+      for (const Package* package : packages) digest.add(package->name);
       pointers += packages.size();
     };
     for (const auto& [name, package] : index_.packages()) {
       digest.add(name);
-      digest.add(package.description);
-      for (const auto& version : package.versions) digest.add(version);
-      for (const auto& dependency : package.depends) {
-        digest.add(*dependency.package->name);
+      digest.add(package->description);
+      for (const auto& version : package->versions) digest.add(version);
+      for (const auto& dependency : package->depends) {
+        digest.add(dependency.package->name);
         digest.add(dependency.versions);
       }
-      pointers += package.depends.size();
-      add_packages(package.needed_by);
-      add_packages(package.providers);
+      pointers += package->depends.size();
+      add_packages(package->needed_by);
+      add_packages(package->providers);
     }
     return fmt::format("the graph holds {} packages with {} pointers [{:016x}]",
                        index_.packages().size(), pointers, digest.value());

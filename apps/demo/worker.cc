@@ -44,6 +44,16 @@ class Worker {
         corpus_(corpus_memory_.bytes()),
         progress_(*reinterpret_cast<Progress*>(progress_memory_.bytes().data())) {}
 
+  void run() {
+    switch (options_.side) {
+      case Side::kOrdinary: return run_ordinary();
+      case Side::kReporting: return run_durable<ReportingMemory>(perdura::Tracking::kReported);
+      case Side::kPages: return run_durable<DurableMemory>(options_.page_tracker);
+      case Side::kCompiled: return run_durable<DurableMemory>(perdura::Tracking::kCompiled);
+    }
+  }
+
+ private:
   void run_ordinary() {
     progress_.phase = Phase::kOpening;
     const auto index = std::make_unique<Index<PlainMemory>>();
@@ -51,15 +61,15 @@ class Worker {
     answer(*index);
   }
 
-  void run_durable() {
-    const bool is_compiled = options_.side == Side::kCompiled;
+  template <class Memory>
+  void run_durable(perdura::Tracking tracking) {
     perdura::Options store_options;
-    store_options.tracking = is_compiled ? perdura::Tracking::kCompiled : options_.page_tracker;
-    store_options.verify_reports = is_compiled && options_.verify_reports;
+    store_options.tracking = tracking;
+    store_options.verify_reports = options_.side != Side::kPages && options_.verify_reports;
     progress_.phase = Phase::kOpening;
     const std::uint64_t start_ns = clock_ns(CLOCK_MONOTONIC);
     perdura::Store store = perdura::Store::open(options_.store, store_options);
-    auto& index = store.root<Index<DurableMemory>>("index");
+    auto& index = store.root<Index<Memory>>("index");
     progress_.open_ns = clock_ns(CLOCK_MONOTONIC) - start_ns;
     progress_.resumed_version = store.durable_version();
     if (options_.verify_found) verify(store, index);
@@ -77,7 +87,6 @@ class Worker {
     store.close();
   }
 
- private:
   /// `begin_operation` gives a guard that holds checkpoints off; `report` adds to the progress;
   /// `finish` makes the whole index durable.
   template <class TheIndex, class BeginOperation, class Report, class Finish>
@@ -102,10 +111,12 @@ class Worker {
   }
 
   /// What was found is what the steps up to its position make.
-  void verify(const perdura::Store& store, const Index<DurableMemory>& found) {
+  template <class Memory>
+  void verify(const perdura::Store& store, const Index<Memory>& found) {
     Index<PlainMemory> expected;
     const auto position = [](const auto& index) {
-      return std::pair(index.position().document, index.position().offset);
+      return std::pair<std::uint64_t, std::uint64_t>(index.position().document,
+                                                     index.position().offset);
     };
     while (!expected.covers(corpus_) && position(expected) < position(found))
       expected.step(corpus_);
@@ -125,7 +136,8 @@ class Worker {
 
   template <class TheIndex>
   void publish_position(const TheIndex& index) {
-    const auto& [document, offset] = index.position();
+    const std::uint64_t document = index.position().document;
+    const std::uint64_t offset = index.position().offset;
     progress_.document.store(document, std::memory_order_relaxed);
     progress_.bytes.store(corpus_.bytes_before(document) + offset, std::memory_order_relaxed);
   }
@@ -177,7 +189,7 @@ int main(int argc, char** argv) {
   try {
     const demo::WorkerOptions options = demo::options_of({argv + 1, argv + argc});
     demo::Worker worker(options);
-    options.side == demo::Side::kOrdinary ? worker.run_ordinary() : worker.run_durable();
+    worker.run();
     return 0;
   } catch (const std::exception& failure) {
     fmt::print(stderr, "perdura-demo-worker: {}\n", failure.what());

@@ -14,12 +14,14 @@ namespace demo {
 
 /// How the memory is durable that the index is built in, and who finds out what changes there.
 enum class Side {
-  kOrdinary,  ///< not at all: nothing survives
-  kPages,     ///< a page tracker
-  kCompiled,  ///< the compiler, which put a report in front of each store
+  kOrdinary,   ///< not at all: nothing survives
+  kReporting,  ///< the containers, which report what they store to
+  kPages,      ///< a page tracker
+  kCompiled,   ///< the compiler, which put a report in front of each store
 };
 /// As arguments and JSON name them.
-constexpr std::array<std::string_view, 3> kSideNames = {"ordinary", "pages", "compiled"};
+constexpr std::array<std::string_view, 4> kSideNames = {"ordinary", "reporting", "pages",
+                                                        "compiled"};
 constexpr std::string_view name_of(Side side) { return kSideNames[static_cast<std::size_t>(side)]; }
 
 struct WorkerOptions {

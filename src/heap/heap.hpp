@@ -304,8 +304,8 @@ class Heap : public commit::EpochGuest {
   std::vector<std::unique_ptr<ThreadCache>> caches_;
 };
 
-// Another transaction may still read what was in a transaction's block, until it finds that it is to
-// begin again: there each word is stored at once.
+// Another transaction may still read what was in a transaction's block, until it finds that it is
+// to begin again: there each word is stored at once.
 inline void Heap::zero(detail::Mutator& mutator, std::byte* block, u64 bytes) {
   if (!mutator.by_transaction) [[likely]] {
     std::memset(block, 0, bytes);

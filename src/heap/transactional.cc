@@ -19,8 +19,8 @@ Status Heap::note_unversioned() {
   if (unversioned_ != nullptr) return {};
   PERDURA_TRY(load());
   PERDURA_ASSIGN(std::unique_ptr<Unversioned> made, Unversioned::create(units_.units_max()));
-  // Mutators stand still. The version of an epoch that was cut before may be completed meanwhile: of
-  // that there are no notes to settle.
+  // Mutators stand still. The version of an epoch that was cut before may be completed meanwhile:
+  // of that there are no notes to settle.
   const std::lock_guard lock(units_mutex_);
   unversioned_ = std::move(made);
   return {};

@@ -130,8 +130,9 @@ Result<void*> Heap::reallocate_typed(Mutator& mutator, void* old, u64 bytes) {
 Result<void*> Heap::allocate_tagged(Mutator& mutator, u16 tag, u64 bytes, u64 alignment) {
   PERDURA_ASSIGN(void* const address, place_tagged(mutator, tag, bytes, alignment));
   const unsigned size_class = class_for(bytes, alignment);
-  zero(mutator, static_cast<std::byte*>(address),
-       size_class != kSizes ? u64{kClassInfo[size_class].block_bytes} : round_up(bytes, kUnitBytes));
+  zero(
+      mutator, static_cast<std::byte*>(address),
+      size_class != kSizes ? u64{kClassInfo[size_class].block_bytes} : round_up(bytes, kUnitBytes));
   return address;
 }
 

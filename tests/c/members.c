@@ -166,9 +166,8 @@ struct narrow {
   int32_t cents;
   struct account* next;
 };
-PERDURA_STRUCT_AS(narrow_type, struct narrow, struct account,
-                  PERDURA_MEMBER(struct narrow, number), PERDURA_MEMBER(struct narrow, cents),
-                  PERDURA_MEMBER(struct narrow, next));
+PERDURA_STRUCT_AS(narrow_type, struct narrow, struct account, PERDURA_MEMBER(struct narrow, number),
+                  PERDURA_MEMBER(struct narrow, cents), PERDURA_MEMBER(struct narrow, next));
 PERDURA_STRUCT(unrelated_type, struct textual, PERDURA_MEMBER(struct textual, number));
 PERDURA_DEFINE_PLAIN_TYPE(plain_type, struct account);
 

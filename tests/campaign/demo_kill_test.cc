@@ -1,6 +1,7 @@
 // Goal: the demonstration's program of standard containers, compiled to report its stores, is
 // killed at any moment and finds its index as the last version that it was told of left it, or as a
-// later one did: each word, each package and each pointer between them. So where pages are found.
+// later one did: each word, each package and each pointer between them. So where pages are found,
+// and with containers that report.
 // Method: the demonstration itself, on texts that are drawn, kills its worker with SIGKILL at 500
 // moments of the work (PERDURA_DEMO_KILLS changes it), and again while half of them are opened, on
 // emulated NVM and on a disk. Each worker compares what it finds with an index that it builds anew
@@ -74,7 +75,9 @@ class DemoKillTest : public testing::TestWithParam<Config> {};
 
 INSTANTIATE_TEST_SUITE_P(Sides, DemoKillTest,
                          testing::Values(Config{"compiled", "emu", 2},
-                                         Config{"compiled", "file", 2}, Config{"pages", "file", 8}),
+                                         Config{"compiled", "file", 2}, Config{"pages", "file", 8},
+                                         Config{"reporting", "emu", 8},
+                                         Config{"reporting", "file", 8}),
                          [](const auto& info) {
                            return std::string(info.param.side) + "_" + info.param.scheme;
                          });

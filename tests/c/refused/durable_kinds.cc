@@ -48,6 +48,7 @@ struct Outer {
 
 KEEP(std::tuple<int, const char*, std::array<double, 4>, std::optional<Shape<0>*>>);
 
+// clang-format off
 #if !defined(ACCEPTED)
 KEEP(std::string);  // refused: a std::string's text is in malloc's memory.*use perdura::string
 KEEP(std::vector<bool>);               // refused: use perdura::vector
