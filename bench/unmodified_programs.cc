@@ -42,8 +42,8 @@ class DemoRuns {
       const PinnedScope where_its_user_runs_it(kAnyCpu);
       ChildProcess demo(ChildProcess::kCommand,
                         {PERDURA_DEMO, "--kills", "0", "--limit-mb", context_.scale("300", "60"),
-                         "--side", "reporting", "--side", "pages", "--side", "compiled",
-                         "--store", context_.uri(Place::kDisk, "index"), "--json", figures});
+                         "--side", "reporting", "--side", "pages", "--side", "compiled", "--store",
+                         context_.uri(Place::kDisk, "index"), "--json", figures});
       if (const int status = demo.wait(); status != 0)
         throw std::runtime_error(fmt::format("the demonstration ended with status {}", status));
       runs_.push_back(Json::parse(std::ifstream(figures)));

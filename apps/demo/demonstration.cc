@@ -69,7 +69,8 @@ Texts texts_of(Side side) {
     case Side::kCompiled:
       return {"what changes is reported by code that the compiler adds",
               "when the compiler reports stores"};
-    default: return {"pages that change are found by the system", "when the system finds pages"};
+    default:
+      return {"pages that change are found by the system", "when the system finds pages"};
   }
 }
 
@@ -152,7 +153,8 @@ class Demonstration {
         size_text(static_cast<double>(corpus_.text_bytes())),
         options_.files.empty() ? ", found on this machine" : "");
     say("  program  indexes every word (hash map, vectors, strings) and links the packages that\n"
-        "           depend on each other (ordered map, raw pointers): with containers that report,\n"
+        "           depend on each other (ordered map, raw pointers): with containers that "
+        "report,\n"
         "           then with the standard's and Perdura's allocator");
     say("  stores   {}, a checkpoint every {} ms\n", place_.text(), options_.worker.interval_ms);
   }

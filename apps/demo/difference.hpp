@@ -59,7 +59,8 @@ std::string difference(const Index<Found>& found, const Index<Expected>& expecte
     const auto same = [](const auto& a, const auto& b) {
       return a.document == b.document && a.count == b.count;
     };
-    if (at == found.words().end()) return fmt::format("the word '{}' is missing", std::string_view(word));
+    if (at == found.words().end())
+      return fmt::format("the word '{}' is missing", std::string_view(word));
     if (!std::equal(at->second.begin(), at->second.end(), postings.begin(), postings.end(), same))
       return fmt::format("the word '{}' is found elsewhere", std::string_view(word));
   }

@@ -52,10 +52,10 @@ int main(int argc, char** argv) {
   app.add_option("--side", options.sides,
                  "show this one beside ordinary memory, and those named so again; all if none")
       ->allow_extra_args(false)
-      ->transform(CLI::CheckedTransformer(std::map<std::string, demo::Side>{
-          {"reporting", demo::Side::kReporting},
-          {"pages", demo::Side::kPages},
-          {"compiled", demo::Side::kCompiled}}));
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, demo::Side>{{"reporting", demo::Side::kReporting},
+                                            {"pages", demo::Side::kPages},
+                                            {"compiled", demo::Side::kCompiled}}));
   app.add_flag("--verify", options.verify,
                "compare what each start after a kill finds with an index built anew and, in the\n"
                "undisturbed run, what changes with what was reported; takes long");

@@ -46,10 +46,14 @@ class Worker {
 
   void run() {
     switch (options_.side) {
-      case Side::kOrdinary: return run_ordinary();
-      case Side::kReporting: return run_durable<ReportingMemory>(perdura::Tracking::kReported);
-      case Side::kPages: return run_durable<DurableMemory>(options_.page_tracker);
-      case Side::kCompiled: return run_durable<DurableMemory>(perdura::Tracking::kCompiled);
+      case Side::kOrdinary:
+        return run_ordinary();
+      case Side::kReporting:
+        return run_durable<ReportingMemory>(perdura::Tracking::kReported);
+      case Side::kPages:
+        return run_durable<DurableMemory>(options_.page_tracker);
+      case Side::kCompiled:
+        return run_durable<DurableMemory>(perdura::Tracking::kCompiled);
     }
   }
 

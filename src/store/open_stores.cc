@@ -1,5 +1,6 @@
 #include "store/open_stores.hpp"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <mutex>
@@ -126,12 +127,43 @@ namespace detail {
 
 constinit std::atomic<std::uint64_t> stores_opened{1};
 
-Mutator* find_mutator(const void* address) {
+namespace {
+
+/// Between the regions of open stores, where this thread has last looked for one in vain.
+__attribute__((tls_model("initial-exec"))) constinit thread_local FoundStore found_gap;
+
+/// The largest one with this address.
+void note_gap(const void* address, u64 opened) noexcept {
+  const auto place = reinterpret_cast<std::uintptr_t>(address);
+  std::uintptr_t begin = 0;
+  std::uintptr_t end = ~std::uintptr_t{0};
+  for (const Slot& slot : slots) {
+    const auto base = reinterpret_cast<std::uintptr_t>(slot.base.load(std::memory_order_relaxed));
+    if (base == 0) continue;
+    if (base > place) end = std::min(end, base);
+    else begin = std::max(begin, base + slot.bytes.load(std::memory_order_relaxed));
+  }
+  found_gap = {begin, end - begin, opened, nullptr};
+}
+
+[[gnu::noinline]] Mutator* find_mutator_anew(const void* address) {
+  const u64 opened = stores_opened.load(std::memory_order_acquire);
   Runtime* const runtime = runtime_holding(address);
-  if (runtime == nullptr) return nullptr;
+  if (runtime == nullptr) {
+    note_gap(address, opened);
+    return nullptr;
+  }
   value_or_throw(runtime->usable());
   (void)runtime->mutators().this_thread();
   return find_reader(address);
+}
+
+}  // namespace
+
+// A leaf, without stores of its own: in ordinary memory each call of a container comes here.
+Mutator* find_mutator(const void* address) {
+  if (found_gap.holds(address)) return nullptr;
+  return find_mutator_anew(address);
 }
 
 Mutator* find_reader(const void* address) noexcept {

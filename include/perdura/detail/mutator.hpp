@@ -53,6 +53,10 @@ struct ThreadKey {
   std::size_t index = 0;
 };
 
+/// How many stores' transactions the thread is in: the bodies of these, one within the other.
+__attribute__((tls_model(
+    "initial-exec"))) inline constinit thread_local std::uint32_t running_transactions = 0;
+
 /// The open store in which this thread last found something by an address.
 struct FoundStore {
   std::uintptr_t base = 0;
@@ -74,7 +78,7 @@ Mutator* find_reader(const void* address) noexcept;
 
 /// This thread's mutator of the open store whose region holds an address; nullptr: none does. The
 /// first one of a thread is made. Throws kForked in a child, kNoMemory.
-inline Mutator* mutator_holding(const void* address) {
+[[gnu::always_inline]] inline Mutator* mutator_holding(const void* address) {
   const FoundStore& found = found_store;
   if (found.holds(address) && found.mutator != nullptr) [[likely]]
     return found.mutator;
@@ -91,13 +95,14 @@ inline Mutator* reader_holding(const void* address) noexcept {
 /// A report is address | length << 48: region addresses are below 2^47 and lengths below 2^16.
 constexpr unsigned kReportLengthShift = 48;
 constexpr std::size_t kReportLengthMax = 0xffff;
+constexpr std::uintptr_t kReportLine = 64;
 
 void enter_slow(Mutator& mutator) noexcept;
 void leave_slow(Mutator& mutator) noexcept;
 void report_slow(Mutator& mutator, const void* address, std::size_t length) noexcept;
 
 /// Outside of operations.
-inline void enter_outermost(Mutator& mutator) noexcept {
+[[gnu::always_inline]] inline void enter_outermost(Mutator& mutator) noexcept {
 #if defined(PERDURA_THREAD_SANITIZER)
   mutator.depth.exchange(1, std::memory_order_seq_cst);
 #else
@@ -108,21 +113,22 @@ inline void enter_outermost(Mutator& mutator) noexcept {
     enter_slow(mutator);
 }
 
-inline void enter(Mutator& mutator) noexcept {
+[[gnu::always_inline]] inline void enter(Mutator& mutator) noexcept {
   const std::uint32_t depth = mutator.depth.load(std::memory_order_relaxed);
   if (depth == 0) [[likely]]
     enter_outermost(mutator);
   else mutator.depth.store(depth + 1, std::memory_order_relaxed);
 }
 
-inline void leave(Mutator& mutator) noexcept {
+[[gnu::always_inline]] inline void leave(Mutator& mutator) noexcept {
   if ((mutator.closed.load(std::memory_order_relaxed) & Mutator::kWatched) != 0) [[unlikely]]
     leave_slow(mutator);
   mutator.depth.store(mutator.depth.load(std::memory_order_relaxed) - 1, std::memory_order_release);
 }
 
 /// With room in the buffer. The checkpointer reads what lies before the cursor at any time.
-inline void append_report(Mutator& mutator, const void* address, std::size_t length) noexcept {
+[[gnu::always_inline]] inline void append_report(Mutator& mutator, const void* address,
+                                                 std::size_t length) noexcept {
   *mutator.cursor = reinterpret_cast<std::uintptr_t>(address) | static_cast<std::uint64_t>(length)
                                                                     << kReportLengthShift;
   std::atomic_ref(mutator.cursor).store(mutator.cursor + 1, std::memory_order_release);
@@ -141,19 +147,36 @@ inline void report(Mutator& mutator, const void* address, std::size_t length) no
 /// many zeros.
 constexpr std::size_t kLastReports = 3;
 
-/// The same of the whole lines, for who comes to the same ones again and again, as containers come
-/// to their size: they are not reported again behind the last reports of the epoch.
-inline void report_lines(Mutator& mutator, const void* address, std::size_t length) {
-  constexpr std::uintptr_t kLine = 64;
-  const std::uintptr_t place = reinterpret_cast<std::uintptr_t>(address);
-  const std::uintptr_t begin = place & ~(kLine - 1);
-  const std::size_t bytes = ((place + length + kLine - 1) & ~(kLine - 1)) - begin;
-  if (mutator.cursor >= mutator.limit || bytes > kReportLengthMax) [[unlikely]]
-    return report(mutator, address, length);
+/// With room in the buffer, and of whole lines.
+[[gnu::always_inline]] inline void append_lines(Mutator& mutator, std::uintptr_t begin,
+                                                std::size_t bytes) noexcept {
   const std::uint64_t entry = begin | static_cast<std::uint64_t>(bytes) << kReportLengthShift;
   for (std::size_t i = 1; i <= kLastReports; ++i)
     if (mutator.cursor[-static_cast<std::ptrdiff_t>(i)] == entry) return;
   append_report(mutator, reinterpret_cast<const void*>(begin), bytes);
+}
+
+/// The same of the whole lines, for who comes to the same ones again and again, as containers come
+/// to their size: they are not reported again behind the last reports of the epoch.
+inline void report_lines(Mutator& mutator, const void* address, std::size_t length) {
+  const std::uintptr_t place = reinterpret_cast<std::uintptr_t>(address);
+  const std::uintptr_t begin = place & ~(kReportLine - 1);
+  const std::size_t bytes = ((place + length + kReportLine - 1) & ~(kReportLine - 1)) - begin;
+  if (mutator.cursor >= mutator.limit || bytes > kReportLengthMax) [[unlikely]]
+    return report(mutator, address, length);
+  append_lines(mutator, begin, bytes);
+}
+/// The same of a value.
+template <class T>
+[[gnu::always_inline]] inline void report_lines_of(Mutator& mutator, const T& value) {
+  if constexpr (sizeof(T) <= alignof(T) && sizeof(T) <= kReportLine) {  // in one of them
+    if (mutator.cursor >= mutator.limit) [[unlikely]]
+      return report(mutator, &value, sizeof value);
+    append_lines(mutator, reinterpret_cast<std::uintptr_t>(&value) & ~(kReportLine - 1),
+                 kReportLine);
+  } else {
+    report_lines(mutator, &value, sizeof value);
+  }
 }
 
 }  // namespace perdura::detail

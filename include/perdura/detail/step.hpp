@@ -31,14 +31,17 @@ Transaction& transaction_of(Mutator& mutator) noexcept;
 [[noreturn]] void throw_in_transaction(const char* what);
 
 /// Of a call that only reads: no operation is needed for that. At most until the call returns.
+// Here and in Step what is called often is a part of its caller, so that both pointers stay in
+// registers.
 class Look {
  public:
-  explicit Look(const void* object) : Look(reader_holding(object)) {}
+  [[gnu::always_inline]] explicit Look(const void* object)
+      : Look(running_transactions != 0 ? reader_holding(object) : nullptr) {}
   Look(const Look&) = delete;
 
   bool in_transaction() const { return transaction_ != nullptr; }
   template <class T>
-  T load(const T& field) const {
+  [[gnu::always_inline]] T load(const T& field) const {
     return transaction_ != nullptr ? transaction_->read(field) : field;
   }
   /// `length` bytes of a block, at most up to its end in whole words.
@@ -48,10 +51,11 @@ class Look {
   }
 
  protected:
-  explicit Look(Mutator* mutator)
+  [[gnu::always_inline]] explicit Look(Mutator* mutator)
       : mutator_(mutator),
-        transaction_(mutator_ != nullptr && mutator_->in_transaction ? &transaction_of(*mutator_)
-                                                                     : nullptr) {}
+        transaction_(running_transactions != 0 && mutator != nullptr && mutator->in_transaction
+                         ? &transaction_of(*mutator)
+                         : nullptr) {}
 
   void load_words(const void* from, void* to, std::size_t length) const {
     auto place = reinterpret_cast<std::uintptr_t>(from);
@@ -75,18 +79,18 @@ class Look {
 /// Of a call that changes the object.
 class Step : public Look {
  public:
-  explicit Step(const void* object) : Look(mutator_holding(object)) {
+  [[gnu::always_inline]] explicit Step(const void* object) : Look(mutator_holding(object)) {
     if (is_operation()) enter(*mutator_);
   }
-  ~Step() {
+  [[gnu::always_inline]] ~Step() {
     if (is_operation()) leave(*mutator_);
   }
 
   /// Stores to what was there before the step.
   template <class T>
-  void store(T& field, const std::type_identity_t<T>& value) const {
+  [[gnu::always_inline]] void store(T& field, const std::type_identity_t<T>& value) const {
     if (transaction_ != nullptr) return transaction_->write(field, value);
-    touch(&field, sizeof field);
+    if (mutator_ != nullptr) report_lines_of(*mutator_, field);
     field = value;
   }
   /// The same of bytes, from elsewhere.

@@ -78,7 +78,7 @@ class TransactionContext final : public TransactionThread, public store::Transac
   bool validate() const;
   /// It is used no more, unless it begins again.
   void end() {
-    in_body = mutator->in_transaction = false;
+    set_in_body(false);
     // A load without room for it takes the slow path, which says that it has ended.
     reads_limit_ = reads_end_;
   }
@@ -133,6 +133,7 @@ class TransactionContext final : public TransactionThread, public store::Transac
   void be_irrevocable();
 
  private:
+  void set_in_body(bool is_in);
   struct Fresh {
     std::byte* block;
     u64 bytes;  ///< asked for
@@ -277,7 +278,13 @@ inline void TransactionContext::begin() {
   reads_end_ = reads_begin_;
   reads_limit_ = reads_space_end_;
   in_place_ = globals_.logging() == Logging::kUndo;
-  in_body = mutator->in_transaction = true;
+  set_in_body(true);
+}
+
+// It may end more than once, when it is over already.
+inline void TransactionContext::set_in_body(bool is_in) {
+  if (in_body != is_in) running_transactions += is_in ? 1u : ~0u;
+  in_body = mutator->in_transaction = is_in;
 }
 
 }  // namespace perdura::detail
