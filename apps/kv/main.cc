@@ -6,10 +6,12 @@
 // thread does everything. What has come from all connections meanwhile is executed together, made
 // durable by one checkpoint, and then acknowledged.
 #include <arpa/inet.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <climits>
@@ -39,6 +41,7 @@ struct Settings {
 
 struct Connection {
   std::string in, out;
+  std::uint64_t round = 0;  ///< in which it was answered last
 };
 
 template <class Map>
@@ -135,17 +138,22 @@ class Server {
   }
 
   [[noreturn]] void run() {
+    const bool waits = store_ != nullptr && settings_.every_ms == 0;
     for (;;) {
-      epoll_event ready[64];
-      const int count = ::epoll_wait(events_, ready, 64, -1);
+      answered_.clear();
+      ++round_;
       bool changed = false;
-      if (store_ != nullptr) {
-        const auto operation = store_->operation();  // D
-        changed = take(ready, count);
-      } else {
-        changed = take(ready, count);
-      }
-      if (changed && store_ != nullptr && settings_.every_ms == 0) store_->checkpoint();  // D
+      do {
+        epoll_event ready[64];
+        const int count = ::epoll_wait(events_, ready, 64, -1);
+        if (store_ != nullptr) {
+          const auto operation = store_->operation();  // D
+          changed |= take(ready, count);
+        } else {
+          changed |= take(ready, count);
+        }
+      } while (changed && waits && others_come());
+      if (changed && waits) store_->checkpoint();  // D
       for (const int socket : answered_) send_all(socket, connections_[socket].out);
     }
   }
@@ -156,10 +164,21 @@ class Server {
     ::epoll_ctl(events_, EPOLL_CTL_ADD, socket, &event);
   }
 
+  /// As databases group their commits: those who were answered in the last rounds ask again soon,
+  /// and one checkpoint is for all of them. Waits for a moment.
+  bool others_come() const {
+    const auto expected = std::count_if(
+        connections_.begin(), connections_.end(),
+        [&](const auto& each) { return each.second.round != 0 && each.second.round + 2 >= round_; });
+    if (answered_.size() >= static_cast<std::size_t>(expected)) return false;
+    pollfd events{events_, POLLIN, 0};
+    const timespec moment{0, 50'000};
+    return ::ppoll(&events, 1, &moment, nullptr) > 0;
+  }
+
   /// Executes what has come whole.
   bool take(const epoll_event* ready, int count) {
     bool changed = false;
-    answered_.clear();
     for (int i = 0; i < count; ++i) {
       const int socket = ready[i].data.fd;
       if (socket == listener_) {
@@ -176,8 +195,10 @@ class Server {
       connection.in.erase(0, connection.in.size() - input.size());
       goes_on = goes_on && parsed != Parsed::kWrong;
       if (goes_on) {
-        answered_.push_back(socket);
+        if (connection.round != round_) answered_.push_back(socket);
+        connection.round = round_;
       } else {
+        std::erase(answered_, socket);
         connections_.erase(socket);
         ::close(socket);
       }
@@ -191,7 +212,8 @@ class Server {
   const int events_ = ::epoll_create1(EPOLL_CLOEXEC);
   const int listener_;
   std::unordered_map<int, Connection> connections_;
-  std::vector<int> answered_;
+  std::vector<int> answered_;  ///< in this round
+  std::uint64_t round_ = 0;
   std::vector<std::string_view> words_;
 };
 
