@@ -167,9 +167,10 @@ class Server {
   /// As databases group their commits: those who were answered in the last rounds ask again soon,
   /// and one checkpoint is for all of them. Waits for a moment.
   bool others_come() const {
-    const auto expected = std::count_if(
-        connections_.begin(), connections_.end(),
-        [&](const auto& each) { return each.second.round != 0 && each.second.round + 2 >= round_; });
+    const auto expected =
+        std::count_if(connections_.begin(), connections_.end(), [&](const auto& each) {
+          return each.second.round != 0 && each.second.round + 2 >= round_;
+        });
     if (answered_.size() >= static_cast<std::size_t>(expected)) return false;
     pollfd events{events_, POLLIN, 0};
     const timespec moment{0, 50'000};

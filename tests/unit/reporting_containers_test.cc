@@ -714,6 +714,42 @@ TEST_P(HashMapTest, WhatOthersMayChangeIsNotShownInATransaction) {
   });
 }
 
+// Where a container lies says whose step a call is, also while a thread is in several transactions.
+TEST_P(HashMapTest, InATransactionThoseOfOtherStoresAreTheirOwn) {
+  using Map = hash_map<u64, Text>;
+  const TempDir folder;
+  Store other = Store::open(GetParam() + folder.path("other"), options());
+  auto& map = store_->root<Map>("map");
+  auto& far = other.root<Map>("far");
+  Map ordinary{{1, "ordinary"}};
+  map[1] = "one";
+  far[1] = "far";
+  const auto is_of_a_transaction = [](Map& each) {
+    expect_error([&] { (void)each.at(1).view(); }, Code::kMisuse, "view");
+  };
+  const auto body = [&](Transaction&) {
+    EXPECT_EQ(far.at(1).view(), "far");
+    EXPECT_EQ(ordinary.at(1).view(), "ordinary");
+    is_of_a_transaction(map);
+    map[2] = "goes";
+    far[2] = ordinary[2] = "stays";
+    atomically(other, [&](Transaction&) {
+      is_of_a_transaction(far);
+      is_of_a_transaction(map);
+      EXPECT_EQ(ordinary.at(2).view(), "stays");
+      far[3] = "stays";
+    });
+    EXPECT_EQ(far.at(3).view(), "stays");
+    is_of_a_transaction(map);
+    throw std::runtime_error("undone");
+  };
+  EXPECT_THROW(atomically(*store_, body), std::runtime_error);
+  EXPECT_EQ(map.at(1).view(), "one");
+  EXPECT_EQ(map.size(), 1u);
+  EXPECT_EQ(far.size(), 3u);
+  EXPECT_EQ(ordinary.size(), 2u);
+}
+
 INSTANTIATE_TEST_SUITE_P(Media, HashMapTest, ::testing::Values("emu:", "file:"),
                          [](const auto& info) {
                            return std::string(info.param, std::string(info.param).size() - 1);
