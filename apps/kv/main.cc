@@ -143,7 +143,9 @@ class Server {
       answered_.clear();
       ++round_;
       bool changed = false;
+      std::size_t before = 0;
       do {
+        before = answered_.size();
         epoll_event ready[64];
         const int count = ::epoll_wait(events_, ready, 64, -1);
         if (store_ != nullptr) {
@@ -152,7 +154,8 @@ class Server {
         } else {
           changed |= take(ready, count);
         }
-      } while (changed && waits && others_come());
+        // Each turn has brought somebody else, so who never stops sending holds nobody up.
+      } while (changed && waits && answered_.size() > before && others_come());
       if (changed && waits) store_->checkpoint();  // D
       for (const int socket : answered_) send_all(socket, connections_[socket].out);
     }

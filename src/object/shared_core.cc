@@ -170,16 +170,18 @@ Status ObjectCore::call_among_processes(const Call& call, void* result) {
 
 // There are more of them than threads that wait at once, if not: they wait for one another.
 WaiterSlot& ObjectCore::take_slot() {
-  static thread_local u64 last = peers_->self() * (kWaiterSlots / kProcessesMax);
+  // A thread goes on where it was, each process from another one on.
+  static constinit thread_local u64 passed = 0;
+  const u64 first = peers_->self() * (kWaiterSlots / kProcessesMax);
   for (Execution::Wait wait(execution_);;) {
     for (u64 i = 0; i < kWaiterSlots; ++i) {
-      const u64 number = (last + i) % kWaiterSlots;
+      const u64 number = (first + passed + i) % kWaiterSlots;
       WaiterSlot& slot = memory_.slot(number);
       u64 nobody = 0;
       if (slot.owner.load(std::memory_order_relaxed) != 0 ||
           !slot.owner.compare_exchange_strong(nobody, peers_->life()))
         continue;
-      last = number;
+      passed = (passed + i) % kWaiterSlots;
       slot.is_left.store(false, std::memory_order_relaxed);
       slot.waiter.index.store(0, std::memory_order_relaxed);
       return slot;

@@ -93,26 +93,33 @@ struct Stepped {
   std::atomic<bool> is_taken;
 };
 // Of the threads that are at such an instruction: they are few at once. A thread does not have its
-// own, since a library that is loaded while a program runs gets little of a thread's memory.
+// own, since a library that is loaded while a program runs gets little of a thread's memory: but
+// the number of one of these, from 1 on.
 constinit std::array<Stepped, 64> all_stepped{};
-__attribute__((tls_model("initial-exec"))) constinit thread_local Stepped* stepped = nullptr;
+static_assert(std::tuple_size_v<decltype(all_stepped)> <= 255);
+__attribute__((tls_model("initial-exec"))) constinit thread_local u8 stepped_number = 0;
 constexpr greg_t kTrapFlag = 0x100;
+
+Stepped* stepped() noexcept {
+  return stepped_number != 0 ? &all_stepped[stepped_number - 1u] : nullptr;
+}
 
 // In a handler; nullptr where all are taken.
 Stepped* take_stepped() noexcept {
-  for (Stepped& each : all_stepped)
-    if (!each.is_taken.exchange(true, std::memory_order_acquire)) {
-      each.count = 0;
-      return &each;
+  for (size_t i = 0; i < all_stepped.size(); ++i)
+    if (!all_stepped[i].is_taken.exchange(true, std::memory_order_acquire)) {
+      all_stepped[i].count = 0;
+      stepped_number = static_cast<u8>(i + 1);
+      break;
     }
-  return nullptr;
+  return stepped();
 }
 
 // In a forked child those of other threads are nobody's.
 [[maybe_unused]] const bool forgets_stepped_in_child = [] {
   at_fork_in_child([]() noexcept {
     for (Stepped& each : all_stepped)
-      if (&each != stepped) each.is_taken.store(false, std::memory_order_relaxed);
+      if (&each != stepped()) each.is_taken.store(false, std::memory_order_relaxed);
   });
   return true;
 }();
@@ -240,7 +247,7 @@ void on_signal(int signal, siginfo_t* info, void* raw_context) {
   if (outcome == Outcome::kAnswered && repeats_for_ever(fault, instruction))
     outcome = Outcome::kRefused;
   if (outcome == Outcome::kRefused && !refusal_told) tell_refused(fault, inherited);
-  if (stepped != nullptr) context->uc_mcontext.gregs[REG_EFL] |= kTrapFlag;
+  if (stepped() != nullptr) context->uc_mcontext.gregs[REG_EFL] |= kTrapFlag;
   errno = saved_errno;
   if (outcome == Outcome::kRefused || outcome == Outcome::kNotWatched)
     pass_on(signal, info, context);
@@ -249,10 +256,10 @@ void on_signal(int signal, siginfo_t* info, void* raw_context) {
 // The instruction has run. Whoever wanted to know may be gone.
 void on_trap(int signal, siginfo_t* info, void* raw_context) {
   auto* const context = static_cast<ucontext_t*>(raw_context);
-  if (stepped == nullptr) return pass_on(signal, info, context);
+  if (stepped() == nullptr) return pass_on(signal, info, context);
   const int saved_errno = errno;
   context->uc_mcontext.gregs[REG_EFL] &= ~kTrapFlag;
-  Stepped& own = *stepped;
+  Stepped& own = *stepped();
   for (u32 i = 0; i < own.count; ++i)
     for (Watch& watch : watches) {
       if (watch.handler.load(std::memory_order_acquire) != own.accesses[i].handler) continue;
@@ -261,7 +268,7 @@ void on_trap(int signal, siginfo_t* info, void* raw_context) {
       if (handler == own.accesses[i].handler) handler->after_access(own.accesses[i].address);
       watch.users.fetch_sub(1, std::memory_order_seq_cst);
     }
-  stepped = nullptr;
+  stepped_number = 0;
   own.is_taken.store(false, std::memory_order_release);
   errno = saved_errno;
 }
@@ -319,10 +326,10 @@ Status allow_steps() {
 }
 
 void step_over(FaultHandler& handler, std::byte* address) noexcept {
-  if (stepped == nullptr) stepped = take_stepped();
+  Stepped* const own = stepped_number != 0 ? stepped() : take_stepped();
   // One that accesses more in one instruction repeats, and what is not noted stays let through.
-  if (stepped == nullptr || stepped->count == std::size(stepped->accesses)) return;
-  stepped->accesses[stepped->count++] = {&handler, address};
+  if (own == nullptr || own->count == std::size(own->accesses)) return;
+  own->accesses[own->count++] = {&handler, address};
 }
 
 void let_faults_through() noexcept {

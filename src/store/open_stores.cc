@@ -129,8 +129,19 @@ constinit std::atomic<std::uint64_t> stores_opened{1};
 
 namespace {
 
-/// Between the regions of open stores, where this thread has last looked for one in vain.
-__attribute__((tls_model("initial-exec"))) constinit thread_local FoundStore found_gap;
+/// Between the regions of open stores.
+struct Gap {
+  std::uintptr_t begin = 0;
+  std::uintptr_t bytes = 0;
+  u64 opened = 0;  ///< as of FoundStore
+
+  bool holds(const void* address) const noexcept {
+    return reinterpret_cast<std::uintptr_t>(address) - begin < bytes &&
+           opened == stores_opened.load(std::memory_order_acquire);
+  }
+};
+/// Where this thread has last looked for a store in vain.
+__attribute__((tls_model("initial-exec"))) constinit thread_local Gap found_gap;
 
 /// The largest one with this address.
 void note_gap(const void* address, u64 opened) noexcept {
@@ -143,7 +154,7 @@ void note_gap(const void* address, u64 opened) noexcept {
     if (base > place) end = std::min(end, base);
     else begin = std::max(begin, base + slot.bytes.load(std::memory_order_relaxed));
   }
-  found_gap = {begin, end - begin, opened, nullptr};
+  found_gap = {begin, end - begin, opened};
 }
 
 [[gnu::noinline]] Mutator* find_mutator_anew(const void* address) {
