@@ -20,6 +20,7 @@
 #include <stdexcept>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -41,7 +42,9 @@ struct Settings {
 
 struct Connection {
   std::string in, out;
-  std::uint64_t round = 0;  ///< in which it was answered last
+  std::uint64_t round = 0;    ///< in which something came last
+  bool ends = false;          ///< when it has its answers
+  bool takes_answers = true;  ///< else nothing more is taken from it before it has those
 };
 
 template <class Map>
@@ -118,14 +121,18 @@ bool receive(int socket, std::string& in) {
   return true;
 }
 
-/// Whoever closes meanwhile is found when the connection is read.
-void send_all(int socket, std::string& out) {
-  for (std::size_t sent = 0; sent < out.size();) {
-    const ssize_t done = ::send(socket, out.data() + sent, out.size() - sent, MSG_NOSIGNAL);
-    if (done <= 0) break;
-    sent += static_cast<std::size_t>(done);
+/// As much as the other side takes now; whether the connection goes on.
+bool send_some(int socket, std::string& out) {
+  std::size_t sent = 0;
+  ssize_t done = 0;
+  while (sent < out.size() && done >= 0) {
+    done = ::send(socket, out.data() + sent, out.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (done > 0) sent += static_cast<std::size_t>(done);
+    else if (done < 0 && errno == EINTR) done = 0;
   }
-  out.clear();
+  const bool goes_on = done >= 0 || errno == EAGAIN;
+  out.erase(0, sent);
+  return goes_on;
 }
 
 template <class Map>
@@ -134,18 +141,18 @@ class Server {
   /// Without a store the map is in ordinary memory, for comparison.
   Server(Map& map, perdura::Store* store, const Settings& settings)
       : map_(map), store_(store), settings_(settings), listener_(listen_on(settings.port)) {
-    watch(listener_);
+    watch(EPOLL_CTL_ADD, listener_, EPOLLIN);
   }
 
   [[noreturn]] void run() {
     const bool waits = store_ != nullptr && settings_.every_ms == 0;
     for (;;) {
-      answered_.clear();
+      active_.clear();
       ++round_;
       bool changed = false;
       std::size_t before = 0;
       do {
-        before = answered_.size();
+        before = active_.size();
         epoll_event ready[64];
         const int count = ::epoll_wait(events_, ready, 64, -1);
         if (store_ != nullptr) {
@@ -155,26 +162,40 @@ class Server {
           changed |= take(ready, count);
         }
         // Each turn has brought somebody else, so who never stops sending holds nobody up.
-      } while (changed && waits && answered_.size() > before && others_come());
+      } while (changed && waits && active_.size() > before && others_come());
       if (changed && waits) store_->checkpoint();  // D
-      for (const int socket : answered_) send_all(socket, connections_[socket].out);
+      for (const int socket : active_) answer(socket, connections_[socket]);
     }
   }
 
  private:
-  void watch(int socket) const {
-    epoll_event event{EPOLLIN, {.fd = socket}};
-    ::epoll_ctl(events_, EPOLL_CTL_ADD, socket, &event);
+  void watch(int operation, int socket, std::uint32_t what) const {
+    epoll_event event{what, {.fd = socket}};
+    ::epoll_ctl(events_, operation, socket, &event);
   }
 
-  /// As databases group their commits: those who were answered in the last rounds ask again soon,
-  /// and one checkpoint is for all of them. Waits for a moment.
+  void answer(int socket, Connection& connection) {
+    const bool goes_on = send_some(socket, connection.out);
+    const bool all = connection.out.empty();
+    if (!goes_on || (all && connection.ends)) {
+      connections_.erase(socket);
+      ::close(socket);
+      // There is room for another one.
+      if (!std::exchange(accepts_, true)) watch(EPOLL_CTL_ADD, listener_, EPOLLIN);
+    } else if (all != connection.takes_answers) {
+      connection.takes_answers = all;
+      watch(EPOLL_CTL_MOD, socket, all ? EPOLLIN : EPOLLOUT);
+    }
+  }
+
+  /// As databases group their commits: those who asked in the last rounds ask again soon, and one
+  /// checkpoint is for all of them. Waits for a moment.
   bool others_come() const {
     const auto expected =
         std::count_if(connections_.begin(), connections_.end(), [&](const auto& each) {
           return each.second.round != 0 && each.second.round + 2 >= round_;
         });
-    if (answered_.size() >= static_cast<std::size_t>(expected)) return false;
+    if (active_.size() >= static_cast<std::size_t>(expected)) return false;
     pollfd events{events_, POLLIN, 0};
     const timespec moment{0, 50'000};
     return ::ppoll(&events, 1, &moment, nullptr) > 0;
@@ -187,25 +208,24 @@ class Server {
       const int socket = ready[i].data.fd;
       if (socket == listener_) {
         const int accepted = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
-        if (accepted >= 0) watch(accepted);
+        if (accepted >= 0) watch(EPOLL_CTL_ADD, accepted, EPOLLIN);
+        else if (errno == EMFILE || errno == ENFILE) {
+          accepts_ = false;
+          watch(EPOLL_CTL_DEL, listener_, 0);
+        }
         continue;
       }
       Connection& connection = connections_[socket];
-      bool goes_on = receive(socket, connection.in);
+      if (connection.round != round_) active_.push_back(socket);
+      connection.round = round_;
+      if (!connection.takes_answers) continue;
+      connection.ends |= !receive(socket, connection.in);
       std::string_view input = connection.in;
       Parsed parsed = Parsed::kCommand;
       while ((parsed = parse(input, words_)) == Parsed::kCommand)
         if (!words_.empty()) changed |= execute(map_, words_, connection.out);
       connection.in.erase(0, connection.in.size() - input.size());
-      goes_on = goes_on && parsed != Parsed::kWrong;
-      if (goes_on) {
-        if (connection.round != round_) answered_.push_back(socket);
-        connection.round = round_;
-      } else {
-        std::erase(answered_, socket);
-        connections_.erase(socket);
-        ::close(socket);
-      }
+      connection.ends |= parsed == Parsed::kWrong;
     }
     return changed;
   }
@@ -215,8 +235,9 @@ class Server {
   const Settings settings_;
   const int events_ = ::epoll_create1(EPOLL_CLOEXEC);
   const int listener_;
+  bool accepts_ = true;  ///< false while there are no descriptors for more connections
   std::unordered_map<int, Connection> connections_;
-  std::vector<int> answered_;  ///< in this round
+  std::vector<int> active_;  ///< in this round
   std::uint64_t round_ = 0;
   std::vector<std::string_view> words_;
 };

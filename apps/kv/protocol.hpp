@@ -23,9 +23,12 @@ inline Parsed parse(std::string_view& input, std::vector<std::string_view>& word
       return 0;
     }
     std::size_t value = 0;
+    if (rest[0] != kind) {
+      state = Parsed::kWrong;
+      return 0;
+    }
     const auto [last, error] = std::from_chars(rest.data() + 1, rest.data() + end, value);
-    if (rest[0] != kind || error != std::errc() || last != rest.data() + end ||
-        value > (std::size_t{512} << 20))
+    if (error != std::errc() || last != rest.data() + end || value > (std::size_t{512} << 20))
       state = Parsed::kWrong;
     rest.remove_prefix(end + 2);
     return value;
@@ -35,6 +38,7 @@ inline Parsed parse(std::string_view& input, std::vector<std::string_view>& word
     const std::size_t length = number('$');
     if (state != Parsed::kCommand) break;
     if (rest.size() < length + 2) return Parsed::kIncomplete;
+    if (rest.substr(length, 2) != "\r\n") return Parsed::kWrong;
     words.push_back(rest.substr(0, length));
     rest.remove_prefix(length + 2);
   }

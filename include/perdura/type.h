@@ -57,6 +57,7 @@ enum perdura_slot_kind {
 };
 
 #define PERDURA_TAG_DIFFERS 0x80000000u
+#define PERDURA_ROWS_OF_ROWS 0xffffffffu
 
 struct perdura_type;
 
@@ -178,11 +179,13 @@ __extension__ typedef unsigned __int128 perdura_uint128;
   (!__builtin_types_compatible_p(__typeof__(place), __typeof__(((void)0, place))))
 /* The place of the first element of an array; another place is itself. */
 #define PERDURA_FIRST(place) (*(__builtin_choose_expr(PERDURA_IS_ARRAY(place), (place), &(place))))
-/* Bytes of an element of a member that is an array; 0: it is none. */
-#define PERDURA_ROW(type, member)                                        \
-  (PERDURA_IS_ARRAY(PERDURA_OF(type, member))                            \
-       ? PERDURA_UINT32(sizeof(PERDURA_FIRST(PERDURA_OF(type, member)))) \
-       : 0)
+/* Bytes of an element of a member that is an array; 0: it is none; of one of more than two
+ * dimensions PERDURA_ROWS_OF_ROWS, which records that say all members refuse. */
+#define PERDURA_ROW(type, member)                                             \
+  (!PERDURA_IS_ARRAY(PERDURA_OF(type, member)) ? 0                            \
+   : PERDURA_IS_ARRAY(PERDURA_FIRST(PERDURA_FIRST(PERDURA_OF(type, member)))) \
+       ? PERDURA_ROWS_OF_ROWS                                                 \
+       : PERDURA_UINT32(sizeof(PERDURA_FIRST(PERDURA_OF(type, member)))))
 #define PERDURA_KIND(place) PERDURA_KNOWN(PERDURA_KIND_OF(PERDURA_FIRST(PERDURA_FIRST(place))))
 /* Of what has no kind the array has no size, and nothing compiles. */
 #define PERDURA_KNOWN(kind) ((uint32_t)(kind) + 0 * (uint32_t)sizeof(char[(kind) ? 1 : -1]))

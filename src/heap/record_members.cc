@@ -51,6 +51,11 @@ Result<Member> member_of(const perdura_type& type, const perdura_slot& slot) {
     return failure(type, fmt::format("says of member '{}' that it is of no known kind, {}",
                                      slot.member, slot.kind));
   }
+  if (slot.tag_offset == PERDURA_ROWS_OF_ROWS)
+    return failure(type,
+                   fmt::format("has an array of more than two dimensions, '{}': make its rows "
+                               "structures of their own",
+                               slot.member));
   const u32 row = slot.tag_offset != 0 ? slot.tag_offset : slot.bytes;
   if (slot.bytes % row != 0 || row % member.element_bytes != 0 ||
       u64{slot.offset} + slot.bytes > type.size)
@@ -214,7 +219,7 @@ Status convert_number(const char* member, u32 from_kind, const std::byte* from, 
         status = Failure{Code::kInvalidArgument,
                          fmt::format("a member '{}' has the value {}, which its new type does not "
                                      "have: convert with perdura_migrate and a function",
-                                     member, value)};
+                                     member, detail::text_of_number(value))};
         return;
       }
       const auto made = static_cast<To>(value);
@@ -295,7 +300,9 @@ Status can_evolve(const perdura_type& former, const perdura_type& now) {
     const Member* const before = find_member(was, member.slot->member);
     if (before == nullptr) continue;
     PERDURA_ASSIGN(const bool evolves, elements_evolve(*before->slot, *member.slot));
-    if (!evolves || (before->rows == 0) != (member.rows == 0) || before->rows > member.rows ||
+    const bool same_dimensions = (before->rows == 0) == (member.rows == 0) &&
+                                 (before->columns == 1) == (member.columns == 1);
+    if (!evolves || !same_dimensions || before->rows > member.rows ||
         before->columns > member.columns)
       return Failure{Code::kInvalidArgument,
                      fmt::format("member '{}' of '{}' cannot be made of what it was by itself: "

@@ -168,6 +168,19 @@ struct narrow {
 };
 PERDURA_STRUCT_AS(narrow_type, struct narrow, struct account, PERDURA_MEMBER(struct narrow, number),
                   PERDURA_MEMBER(struct narrow, cents), PERDURA_MEMBER(struct narrow, next));
+struct cube {
+  struct textual rows[2][2][2];
+};
+PERDURA_STRUCT(row_type, struct textual, PERDURA_MEMBER(struct textual, number));
+PERDURA_STRUCT(cube_type, struct cube, PERDURA_VALUE(struct cube, rows, row_type));
+struct line {
+  int32_t numbers[2];
+};
+struct table {
+  int32_t numbers[2][3];
+};
+PERDURA_STRUCT_AS(line_type, struct line, struct table, PERDURA_MEMBER(struct line, numbers));
+PERDURA_STRUCT(table_type, struct table, PERDURA_MEMBER(struct table, numbers));
 PERDURA_STRUCT(unrelated_type, struct textual, PERDURA_MEMBER(struct textual, number));
 PERDURA_DEFINE_PLAIN_TYPE(plain_type, struct account);
 
@@ -183,6 +196,10 @@ static void misuse(perdura_store* store) {
         -PERDURA_INVALID_ARGUMENT);
   CHECK(strstr(perdura_last_error(), "'cents' has the value 5000000000") != NULL);
   last->cents = cents;
+  CHECK(perdura_alloc_typed(store, &cube_type, 1) == NULL);
+  CHECK(strstr(perdura_last_error(), "more than two dimensions, 'rows'") != NULL);
+  CHECK(perdura_evolve(store, &line_type, &table_type, NULL, NULL) == -PERDURA_INVALID_ARGUMENT);
+  CHECK(strstr(perdura_last_error(), "member 'numbers'") != NULL);
   CHECK(perdura_evolve(store, &plain_type, &account_type, NULL, NULL) == -PERDURA_INVALID_ARGUMENT);
   CHECK(strstr(perdura_last_error(), "PERDURA_STRUCT") != NULL);
   CHECK(perdura_evolve(store, &account_v1_type, &unrelated_type, NULL, NULL) ==

@@ -95,6 +95,17 @@ class Client {
     return ::send(socket_.get(), text.data(), text.size(), MSG_NOSIGNAL) ==
            static_cast<ssize_t>(text.size());
   }
+  /// Whatever the server makes of it.
+  void send_text(std::string_view text) {
+    EXPECT_EQ(::send(socket_.get(), text.data(), text.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(text.size()));
+  }
+  void send_no_more() { ::shutdown(socket_.get(), SHUT_WR); }
+  /// As much of it as the system keeps for the server.
+  void stuff(std::string_view text) {
+    while (::send(socket_.get(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT) > 0) {
+    }
+  }
   std::string answer() {
     std::string line = read_line();
     if (!line.starts_with('$') || line == "$-1") return line;
@@ -217,6 +228,68 @@ TEST_P(ServerKillTest, WhatWasAcknowledgedIsThere) {
 
 INSTANTIATE_TEST_SUITE_P(Maps, ServerKillTest, testing::Values("hash_map", "unordered_map"),
                          [](const auto& info) { return std::string(info.param); });
+
+constexpr std::string_view kSet = "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n";
+
+// Whatever else the others do: each of them is in the checkpoint for which the server waits.
+TEST_P(ServerKillTest, WhoEndsIsAnsweredFirst) {
+  const TempDir folder(TempDir::kMemory);
+  ServerProcess server(folder.path("kv.pd"), GetParam());
+  std::atomic<bool> over{false};
+  std::vector<std::thread> others;
+  for (int i = 0; i < 3; ++i)
+    others.emplace_back([&] {
+      Client client(server.port());
+      while (!over && client.send({"SET", "other", "value"})) ASSERT_EQ(client.answer(), "+OK");
+    });
+  for (int i = 0; i < 200; ++i) {
+    Client client(server.port());
+    client.send_text(kSet);
+    client.send_no_more();
+    EXPECT_EQ(client.answer(), "+OK");
+    EXPECT_EQ(client.answer(), "");
+    Client wrong(server.port());
+    wrong.send_text(std::string(kSet) + std::string(kSet) + "junk\r\n");
+    EXPECT_EQ(wrong.answer(), "+OK");
+    EXPECT_EQ(wrong.answer(), "+OK");
+    EXPECT_EQ(wrong.answer(), "");
+  }
+  over = true;
+  for (std::thread& other : others) other.join();
+}
+
+TEST_P(ServerKillTest, WhoDoesNotReadOrNeverStopsSendingHoldsNobodyUp) {
+  const TempDir folder(TempDir::kMemory);
+  ServerProcess server(folder.path("kv.pd"), GetParam());
+  Client quiet(server.port()), client(server.port());
+  for (Client* each : {&quiet, &client}) {
+    ASSERT_TRUE(each->send({"SET", "large", std::string(100'000, 'x')}));
+    EXPECT_EQ(each->answer(), "+OK");
+  }
+  // Its answers fill what the system keeps for it.
+  Client deaf(server.port());
+  std::string gets;
+  for (int i = 0; i < 1000; ++i) gets += "*2\r\n$3\r\nGET\r\n$5\r\nlarge\r\n";
+  deaf.send_text(gets);
+  std::atomic<bool> over{false};
+  Client stream(server.port());
+  std::string sets;
+  for (int i = 0; i < 4000; ++i) sets += kSet;
+  std::thread streams([&] {
+    while (!over) stream.stuff(sets);
+  });
+  std::thread reads([&] {
+    for (int i = 0; i < 10'000; ++i) EXPECT_EQ(stream.answer(), "+OK");
+  });
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(client.send({"SET", "mine", std::to_string(i)}));
+    ASSERT_EQ(client.answer(), "+OK");
+  }
+  reads.join();
+  over = true;
+  streams.join();
+  for (int i = 0; i < 1000; ++i) EXPECT_EQ(deaf.answer(), std::string(100'000, 'x'));
+}
 
 }  // namespace
 }  // namespace perdura::test

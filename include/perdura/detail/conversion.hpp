@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <concepts>
 #include <cstddef>
@@ -122,12 +123,33 @@ bool has_value(From was) {
   }
 }
 
+/// In decimal.
+template <class T>
+std::string text_of_number(T number) {
+  // What has no name of its own in some dialects of C++, 128 bits, has functions in others.
+  if constexpr (std::is_floating_point_v<T>) {
+    char text[64];
+    return {text, std::to_chars(text, text + sizeof text, number).ptr};
+  } else if constexpr (sizeof(T) <= sizeof(long long)) {
+    return std::to_string(+number);
+  } else {
+    std::string text;
+    const bool is_negative = number < T{0};
+    do {
+      const int digit = static_cast<int>(number % 10);
+      text.insert(text.begin(), static_cast<char>('0' + (digit < 0 ? -digit : digit)));
+      number /= 10;
+    } while (number != T{0});
+    return is_negative ? "-" + text : text;
+  }
+}
+
 /// Instead of a number that is cut off in silence.
 template <class To, class From>
 To number_as(From was, std::string_view member) {
   if (!has_value<To>(was))
     throw Error(Code::kInvalidArgument,
-                "a member '" + std::string(member) + "' has the value " + std::to_string(was) +
+                "a member '" + std::string(member) + "' has the value " + text_of_number(was) +
                     ", which its new type does not have: convert with Store::migrate and a "
                     "function");
   return static_cast<To>(was);

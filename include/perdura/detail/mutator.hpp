@@ -143,11 +143,13 @@ inline void report(Mutator& mutator, const void* address, std::size_t length) no
   append_report(mutator, address, length);
 }
 
-/// As many of the last reports report_lines looks at. Before the first report of an epoch are as
+/// As many of the last reports report_lines looks at. Before the first report of a buffer are as
 /// many zeros.
 constexpr std::size_t kLastReports = 3;
 
-/// With room in the buffer, and of whole lines.
+/// With room in the buffer, and of whole lines. Not again what the last reports say: they are of
+/// the same epoch, since `limit` is nullptr after each cut; and while lines are copied aside, which
+/// each report must see, it stays that.
 [[gnu::always_inline]] inline void append_lines(Mutator& mutator, std::uintptr_t begin,
                                                 std::size_t bytes) noexcept {
   const std::uint64_t entry = begin | static_cast<std::uint64_t>(bytes) << kReportLengthShift;

@@ -281,7 +281,8 @@ inline void TransactionContext::begin() {
   set_in_body(true);
 }
 
-// It may end more than once, when it is over already.
+// By the thread that runs it, whose count it is. It may end more than once, when it is over
+// already.
 inline void TransactionContext::set_in_body(bool is_in) {
   if (in_body != is_in) running_transactions += is_in ? 1u : ~0u;
   in_body = mutator->in_transaction = is_in;
