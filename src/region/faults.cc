@@ -68,18 +68,19 @@ bool may_be_store(const ucontext_t& context) {
   return registers[REG_TRAPNO] != kPageFault || (registers[REG_ERR] & kWrite) != 0;
 }
 
-// The last fault of this thread that a handler answered, and how often it came without another one
-// between: a loop that stores to one page, once in each epoch, or something that stays out of reach
-// (a file was cut short, a disk fails, the program closed the page).
-struct Repeated {
+// Of a thread; in one place, since a library that is loaded while a program runs gets little of a
+// thread's memory.
+struct ThreadFaults {
+  // The last fault that a handler answered, and how often it came without another one between: a
+  // loop that stores to one page, once in each epoch, or something that stays out of reach (a file
+  // was cut short, a disk fails, the program closed the page).
   const void* instruction;
   const std::byte* address;
   u32 times;
+  u8 stepped;         ///< which one of all_stepped it has, from 1 on
+  bool refusal_told;  ///< that the access which it is answering is refused, and why
 };
-__attribute__((tls_model("initial-exec"))) constinit thread_local Repeated repeated{};
-
-// That the access which this thread is answering is refused, and why.
-__attribute__((tls_model("initial-exec"))) constinit thread_local bool refusal_told = false;
+__attribute__((tls_model("initial-exec"))) constinit thread_local ThreadFaults thread_faults{};
 
 // The accesses of one instruction that are let through until it has run: of a vector that is
 // scattered sixteen.
@@ -92,16 +93,13 @@ struct Stepped {
   Access accesses[16];
   std::atomic<bool> is_taken;
 };
-// Of the threads that are at such an instruction: they are few at once. A thread does not have its
-// own, since a library that is loaded while a program runs gets little of a thread's memory: but
-// the number of one of these, from 1 on.
+// Of the threads that are at such an instruction: they are few at once.
 constinit std::array<Stepped, 64> all_stepped{};
 static_assert(std::tuple_size_v<decltype(all_stepped)> <= 255);
-__attribute__((tls_model("initial-exec"))) constinit thread_local u8 stepped_number = 0;
 constexpr greg_t kTrapFlag = 0x100;
 
 Stepped* stepped() noexcept {
-  return stepped_number != 0 ? &all_stepped[stepped_number - 1u] : nullptr;
+  return thread_faults.stepped != 0 ? &all_stepped[thread_faults.stepped - 1u] : nullptr;
 }
 
 // In a handler; nullptr where all are taken.
@@ -109,7 +107,7 @@ Stepped* take_stepped() noexcept {
   for (size_t i = 0; i < all_stepped.size(); ++i)
     if (!all_stepped[i].is_taken.exchange(true, std::memory_order_acquire)) {
       all_stepped[i].count = 0;
-      stepped_number = static_cast<u8>(i + 1);
+      thread_faults.stepped = static_cast<u8>(i + 1);
       break;
     }
   return stepped();
@@ -144,9 +142,12 @@ bool is_out_of_reach(const Fault& fault) noexcept {
 }
 
 bool repeats_for_ever(const Fault& fault, const void* instruction) noexcept {
-  if (repeated.instruction != instruction || repeated.address != fault.address)
-    repeated = {instruction, fault.address, 0};
-  return ++repeated.times % kRepeatsBeforeProbe == 0 && is_out_of_reach(fault);
+  if (thread_faults.instruction != instruction || thread_faults.address != fault.address) {
+    thread_faults.instruction = instruction;
+    thread_faults.address = fault.address;
+    thread_faults.times = 0;
+  }
+  return ++thread_faults.times % kRepeatsBeforeProbe == 0 && is_out_of_reach(fault);
 }
 
 /// By the watches of this process, or by those that a forked child has from its parent.
@@ -240,13 +241,13 @@ void on_signal(int signal, siginfo_t* info, void* raw_context) {
   const Fault fault{static_cast<std::byte*>(info->si_addr), may_be_store(*context),
                     signal == SIGBUS, instruction_of(*context)};
   const void* const instruction = fault.instruction;
-  refusal_told = false;
+  thread_faults.refusal_told = false;
   bool inherited = false;
   Outcome outcome =
       info->si_code > 0 ? answer(fault, instruction, inherited) : Outcome::kNotWatched;
   if (outcome == Outcome::kAnswered && repeats_for_ever(fault, instruction))
     outcome = Outcome::kRefused;
-  if (outcome == Outcome::kRefused && !refusal_told) tell_refused(fault, inherited);
+  if (outcome == Outcome::kRefused && !thread_faults.refusal_told) tell_refused(fault, inherited);
   if (stepped() != nullptr) context->uc_mcontext.gregs[REG_EFL] |= kTrapFlag;
   errno = saved_errno;
   if (outcome == Outcome::kRefused || outcome == Outcome::kNotWatched)
@@ -259,17 +260,18 @@ void on_trap(int signal, siginfo_t* info, void* raw_context) {
   if (stepped() == nullptr) return pass_on(signal, info, context);
   const int saved_errno = errno;
   context->uc_mcontext.gregs[REG_EFL] &= ~kTrapFlag;
-  Stepped& own = *stepped();
-  for (u32 i = 0; i < own.count; ++i)
+  Stepped& accessed = *stepped();
+  for (u32 i = 0; i < accessed.count; ++i)
     for (Watch& watch : watches) {
-      if (watch.handler.load(std::memory_order_acquire) != own.accesses[i].handler) continue;
+      if (watch.handler.load(std::memory_order_acquire) != accessed.accesses[i].handler) continue;
       watch.users.fetch_add(1, std::memory_order_seq_cst);
       FaultHandler* const handler = watch.handler.load(std::memory_order_seq_cst);
-      if (handler == own.accesses[i].handler) handler->after_access(own.accesses[i].address);
+      if (handler == accessed.accesses[i].handler)
+        handler->after_access(accessed.accesses[i].address);
       watch.users.fetch_sub(1, std::memory_order_seq_cst);
     }
-  stepped_number = 0;
-  own.is_taken.store(false, std::memory_order_release);
+  thread_faults.stepped = 0;
+  accessed.is_taken.store(false, std::memory_order_release);
   errno = saved_errno;
 }
 
@@ -317,7 +319,7 @@ int set_mask_without_faults(int how, const sigset_t* set, sigset_t* old) noexcep
 
 }  // namespace
 
-void refusal_is_told() noexcept { refusal_told = true; }
+void refusal_is_told() noexcept { thread_faults.refusal_told = true; }
 
 Status allow_steps() {
   std::lock_guard lock(process_mutex(ProcessMutex::kFaults));
@@ -326,10 +328,10 @@ Status allow_steps() {
 }
 
 void step_over(FaultHandler& handler, std::byte* address) noexcept {
-  Stepped* const own = stepped_number != 0 ? stepped() : take_stepped();
+  Stepped* const accessed = thread_faults.stepped != 0 ? stepped() : take_stepped();
   // One that accesses more in one instruction repeats, and what is not noted stays let through.
-  if (own == nullptr || own->count == std::size(own->accesses)) return;
-  own->accesses[own->count++] = {&handler, address};
+  if (accessed == nullptr || accessed->count == std::size(accessed->accesses)) return;
+  accessed->accesses[accessed->count++] = {&handler, address};
 }
 
 void let_faults_through() noexcept {
