@@ -126,13 +126,12 @@ bool has_value(From was) {
 /// In decimal.
 template <class T>
 std::string text_of_number(T number) {
-  // What has no name of its own in some dialects of C++, 128 bits, has functions in others.
   if constexpr (std::is_floating_point_v<T>) {
     char text[64];
     return {text, std::to_chars(text, text + sizeof text, number).ptr};
   } else if constexpr (sizeof(T) <= sizeof(long long)) {
     return std::to_string(+number);
-  } else {
+  } else {  // 128 bits, for which the standard's functions are there in some dialects alone
     std::string text;
     const bool is_negative = number < T{0};
     do {
