@@ -1,0 +1,41 @@
+// perdura classify: which methods may be deferred.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "extract.hpp"
+#include "parse.hpp"
+#include "solve.hpp"
+
+namespace perdura::source {
+
+struct Classified {
+  Method method;
+  Judgement judgement;
+};
+
+struct Classification {
+  Program program;
+  std::vector<Classified> methods;      ///< by class, as they are in its source
+  std::vector<std::string> wrong;       ///< sentences; then there are no methods
+  std::vector<std::string> objections;  ///< where a directive says more than may be
+};
+
+Classification classify(const Sources& sources, const Judged& judged);
+
+const char* name_of(Verdict verdict);
+/// A sentence without its end: "touches the global variable counter".
+std::string sentence(const Reason& reason);
+/// What to do about it.
+std::string remedy(Kind kind);
+/// "FILE:LINE:COLUMN".
+std::string text_of(const Program& program, Place place);
+
+// What is printed.
+std::string as_text(const Classification& found, bool all_lines);
+std::string as_json(const Classification& found);
+std::string as_sarif(const Classification& found);
+std::string as_html(const Classification& found);
+
+}  // namespace perdura::source

@@ -1,0 +1,120 @@
+#include "facts.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace perdura::source {
+namespace {
+
+template <class Map, class Key>
+Id id_in(Map& ids, const Key& key, std::size_t next) {
+  return ids.emplace(key, static_cast<Id>(next)).first->second;
+}
+
+bool is_same(const Fact& a, const Fact& b) {
+  return a.what == b.what && a.kind == b.kind && a.to == b.to && a.from == b.from &&
+         a.target.code() == b.target.code() && a.call == b.call && a.place == b.place;
+}
+bool is_same(const Call& a, const Call& b) {
+  return a.callee == b.callee && a.pointer == b.pointer && a.arguments == b.arguments &&
+         a.result == b.result && a.guarded == b.guarded;
+}
+/// A function of a header is met in many units.
+bool is_same(const Function& a, const Function& b) {
+  const auto same = [](const auto& x, const auto& y) { return is_same(x, y); };
+  return a.place == b.place && a.parameters == b.parameters && a.values == b.values &&
+         std::ranges::equal(a.facts, b.facts, same) && std::ranges::equal(a.calls, b.calls, same);
+}
+
+}  // namespace
+
+Id Program::file(const std::string& path, bool system) {
+  const Id id = id_in(file_ids_, path, files.size());
+  if (id == files.size()) {
+    files.push_back(path);
+    is_system.push_back(system);
+  }
+  return id;
+}
+
+Id Program::outside(const Outside& outside) {
+  const Id id = id_in(outside_ids_, outside, outsides.size());
+  if (id == outsides.size()) outsides.push_back(outside);
+  return id;
+}
+
+Id Program::constant(const std::string& key) {
+  const Id id = id_in(constant_ids_, key, constants.size());
+  if (id == constants.size()) constants.push_back({key, {}});
+  return id;
+}
+
+Id Program::function(const std::string& key) {
+  const Id id = id_in(function_ids_, key, function_keys.size());
+  if (id == function_keys.size()) function_keys.push_back(key);
+  return id;
+}
+
+void Program::join(Program&& unit) {
+  std::vector<Id> file_of(unit.files.size());
+  for (std::size_t i = 0; i < unit.files.size(); ++i)
+    file_of[i] = file(unit.files[i], unit.is_system[i]);
+  const auto move_place = [&](Place& place) {
+    if (place.file != kNone) place.file = file_of[place.file];
+  };
+  std::vector<Id> outside_of;
+  for (Outside& each : unit.outsides) {
+    move_place(each.place);
+    outside_of.push_back(outside(each));
+  }
+  std::vector<Id> function_of;
+  for (const std::string& key : unit.function_keys) function_of.push_back(function(key));
+  std::vector<Id> constant_of;
+  for (const Constant& each : unit.constants) constant_of.push_back(constant(each.key));
+  const auto move_target = [&](Target& target) {
+    if (target.kind == Target::kOutside) target.index = outside_of[target.index];
+    else if (target.kind == Target::kFunction) target.index = function_of[target.index];
+    else if (target.kind == Target::kConstant) target.index = constant_of[target.index];
+  };
+  for (std::size_t i = 0; i < unit.constants.size(); ++i) {
+    for (Target& target : unit.constants[i].content) move_target(target);
+    Constant& mine = constants[constant_of[i]];
+    if (mine.content.empty()) mine.content = std::move(unit.constants[i].content);
+  }
+  for (auto& [key, bodies] : unit.functions) {
+    std::vector<Function>& mine = functions[key];
+    for (Function& body : bodies) {
+      move_place(body.place);
+      for (Fact& fact : body.facts) {
+        move_place(fact.place);
+        if (fact.what == Fact::kAddress) move_target(fact.target);
+      }
+      if (std::ranges::none_of(mine, [&](const Function& each) { return is_same(each, body); }))
+        mine.push_back(std::move(body));
+    }
+  }
+  for (auto& [key, method] : unit.methods) {
+    move_place(method.place);
+    move_place(method.said_at);
+    const auto [at, is_new] = methods.emplace(key, method);
+    if (is_new) continue;
+    at->second.has_body |= method.has_body;
+    if (at->second.said == Verdict::kNothing) {
+      at->second.said = method.said;
+      at->second.said_at = method.said_at;
+    }
+  }
+}
+
+const char* name_of(Kind kind) {
+  static constexpr const char* kNames[kKinds] = {
+      "returns",       "global",          "thread_local",
+      "argument",      "member",          "kept_pointer",
+      "keeps_address", "unknown_pointer", "address_as_number",
+      "no_source",     "memory",          "virtual",
+      "indirect",      "throws",          "assembler",
+      "fence",         "unsupported"};
+  return kNames[static_cast<int>(kind)];
+}
+
+}  // namespace perdura::source
