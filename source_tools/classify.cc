@@ -50,7 +50,7 @@ Classification classify(const Sources& sources, const Judged& judged) {
   apply_directives(found.program, directives);
   Solver solver(found.program);
   for (const auto& [key, method] : found.program.methods)
-    found.methods.push_back({method, solver.judge(method)});
+    found.methods.push_back({method, solver.judge(method, judged.reasons_max)});
   std::ranges::sort(found.methods, [&](const Classified& a, const Classified& b) {
     const auto order = [&](const Classified& each) {
       const Place& place = each.method.place;

@@ -18,6 +18,7 @@ struct Judged {
   bool private_too = false;
   /// Each function as a method of what its first argument leads to.
   bool all_functions = false;
+  std::size_t reasons_max = 0;  ///< of each; 0: all
 };
 
 /// What the functions of a unit do, and of system headers those that they call. `main_file` is in

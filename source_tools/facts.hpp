@@ -106,7 +106,7 @@ struct Fact {
     kRead,         ///< what is at `from`, numbers
     kWrite,        ///< what is at `to`, numbers
     kLoadPoroot,   ///< `to` leads to the memory of the object at `from`
-    kReinterpret,  ///< what is at `to` is seen as another type
+    kReinterpret,  ///< what is at `to` is seen as type `name`, or has bytes of `from`
     kReturn,       ///< `from` is returned
     kCall,         ///< calls[call]
     kReason,       ///< `kind` at `place`, whoever calls

@@ -172,18 +172,23 @@ class Lowering {
   /// Reads what is at the address.
   Id load(Id from, QualType type, SourceLocation at) {
     if (!holds_pointers(type)) {
-      add({.what = Fact::kRead, .from = from, .place = unit_.place(at)});
+      read(from, at);
       return kNone;
     }
+    if (from == kNone) from = nowhere(at);
     return add({.what = Fact::kLoad, .to = new_value(), .from = from, .place = unit_.place(at)});
   }
   Id content(Id from) { return add({.what = Fact::kContent, .to = new_value(), .from = from}); }
   void store(Id to, Id from, SourceLocation at) {
+    if (to == kNone) to = nowhere(at);
     if (from == kNone) add({.what = Fact::kWrite, .to = to, .place = unit_.place(at)});
     else add({.what = Fact::kStore, .to = to, .from = from, .place = unit_.place(at)});
   }
   void write(Id to, SourceLocation at) { store(to, kNone, at); }
+  /// Where a null pointer leads.
+  Id nowhere(SourceLocation at) { return outside(Kind::kUnknownPointer, "a null pointer", at); }
   void read(Id from, SourceLocation at) {
+    if (from == kNone) from = nowhere(at);
     add({.what = Fact::kRead, .from = from, .place = unit_.place(at)});
   }
 
@@ -523,8 +528,9 @@ class Lowering {
     return address;
   }
 
-  void reinterpret(Id address, std::string type) {
-    add({.what = Fact::kReinterpret, .to = address, .name = std::move(type)});
+  void reinterpret(Id address, std::string type, Id from = kNone) {
+    if (address == kNone) return;
+    add({.what = Fact::kReinterpret, .to = address, .from = from, .name = std::move(type)});
   }
 
   Id address_of_cast(const CastExpr* cast) {
@@ -606,6 +612,13 @@ class Lowering {
           value_of(offset->getIndexExpr(i));
         return kNone;
       }
+      case Stmt::DeclRefExprClass:  // an enumerator, or a method that is called
+        return isa<EnumConstantDecl, NonTypeTemplateParmDecl>(
+                   cast<DeclRefExpr>(expression)->getDecl())
+                   ? kNone
+                   : address_of_reference(cast<DeclRefExpr>(expression));
+      case Stmt::MemberExprClass:
+        return address_of_member(cast<MemberExpr>(expression));
       case Stmt::CXXThisExprClass:
         return value_of_this(at);
       case Stmt::UnaryOperatorClass:
@@ -725,6 +738,8 @@ class Lowering {
         const Expr* const operand = sub->IgnoreParens();
         if (const auto* const reference = dyn_cast<DeclRefExpr>(operand)) {
           if (isa<FieldDecl, IndirectFieldDecl>(reference->getDecl())) return kNone;
+          if (const auto* const function = dyn_cast<FunctionDecl>(reference->getDecl()))
+            return value_to_function(function, unary->getExprLoc());
         }
         return address_of(operand);
       }
@@ -804,7 +819,8 @@ class Lowering {
         }
         // A constant that is used as a number is none of a variable.
         if (const auto* const reference = dyn_cast<DeclRefExpr>(sub->IgnoreParens()))
-          if (reference->isNonOdrUse() != NOUR_None && !holds_pointers(cast->getType()))
+          if (reference->isNonOdrUse() != NOUR_None && !holds_pointers(cast->getType()) &&
+              !reference->getDecl()->getType()->isReferenceType())
             return kNone;
         return load(address_of(sub), cast->getType(), place_of_access(sub));
       }
@@ -989,6 +1005,8 @@ class Lowering {
 
   Id value_of_call(const CallExpr* call) {
     const SourceLocation at = call->getExprLoc();
+    // Of a reference its own type is that of what it refers to.
+    const QualType answers = call->isGLValue() ? context_.VoidPtrTy : call->getType();
     const auto* const callee = dyn_cast_or_null<FunctionDecl>(call->getCalleeDecl());
     std::vector<Id> arguments;
     const FunctionDecl* target = callee;
@@ -1001,7 +1019,7 @@ class Lowering {
                                                               : value_of(binary->getLHS()));
         const auto* const type = binary->getRHS()->getType()->castAs<MemberPointerType>();
         add_arguments(call, 0, type->getPointeeType()->getAs<FunctionProtoType>(), arguments);
-        return call_pointer(pointer, arguments, call->getType(), at);
+        return call_pointer(pointer, arguments, answers, at);
       }
       const auto* const named = dyn_cast<MemberExpr>(callee_expression);
       if (named == nullptr) return unsupported(call);
@@ -1026,8 +1044,7 @@ class Lowering {
             const_cast<CXXMethodDecl*>(method)->getDevirtualizedMethod(object, false);
         if (bound == nullptr) {
           add_arguments(call, 0, method->getType()->getAs<FunctionProtoType>(), arguments);
-          return unresolved(Kind::kVirtual, unit_.name_of_function(method), arguments,
-                            call->getType(), at);
+          return unresolved(Kind::kVirtual, unit_.name_of_function(method), arguments, answers, at);
         }
         target = bound;
       }
@@ -1046,8 +1063,8 @@ class Lowering {
               call->getArg(0)->IgnoreParenBaseCasts(), false);
           if (bound == nullptr) {
             add_arguments(call, 1, method->getType()->getAs<FunctionProtoType>(), arguments);
-            return unresolved(Kind::kVirtual, unit_.name_of_function(method), arguments,
-                              call->getType(), at);
+            return unresolved(Kind::kVirtual, unit_.name_of_function(method), arguments, answers,
+                              at);
           }
           target = bound;
         }
@@ -1059,14 +1076,22 @@ class Lowering {
       const auto* const function =
           type->isPointerType() ? type->getPointeeType()->getAs<FunctionProtoType>() : nullptr;
       add_arguments(call, 0, function, arguments);
-      return call_pointer(pointer, arguments, call->getType(), at);
+      return call_pointer(pointer, arguments, answers, at);
+    }
+    if (const auto* const method = dyn_cast<CXXMethodDecl>(target);
+        method != nullptr && isa<CXXOperatorCallExpr>(call) && method->isTrivial() &&
+        (method->isCopyAssignmentOperator() || method->isMoveAssignmentOperator())) {
+      const Id from = argument(call->getArg(1), true);
+      const QualType type = context_.getRecordType(method->getParent());
+      store(arguments[0], load(from, type, at), at);
+      return arguments[0];
     }
     if (target->getBuiltinID() != 0 || is_c_function(target)) {
       Id result = kNone;
       if (call_known(target, call, result)) return result;
     }
     add_arguments(call, first, target->getType()->getAs<FunctionProtoType>(), arguments);
-    return call_function(target, arguments, call->getType(), at);
+    return call_function(target, arguments, answers, at);
   }
 
   static bool is_c_function(const FunctionDecl* function) {
@@ -1165,18 +1190,20 @@ class Lowering {
     std::vector<Id> values;
     for (const Expr* each : call->arguments())
       values.push_back(each->isGLValue() ? address_of(each) : value_of(each));
+    Id source = kNone;
     Id copied = kNone;
     std::string copied_type;
     for (std::size_t i = 0; i < model.arguments.size() && i < values.size(); ++i) {
       const char how = model.arguments[i];
       if (how == 'r' || how == 'b' || how == 's') read(values[i], at);
       if (how == 's') {
-        const Expr* const source = call->getArg(static_cast<unsigned>(i));
-        const QualType type = source->IgnoreParenCasts()->getType();
+        const Expr* const read_from = call->getArg(static_cast<unsigned>(i));
+        const QualType type = read_from->IgnoreParenCasts()->getType();
+        source = values[i];
         const QualType copy = type->isArrayType() ? type : type->getPointeeType();
         if (copy.isNull() || copy->isVoidType() || holds_pointers(copy))
           copied = content(values[i]);
-        copied_type = pointee_of(source);
+        copied_type = pointee_of(read_from);
       }
     }
     for (std::size_t i = 0; i < model.arguments.size() && i < values.size(); ++i) {
@@ -1188,7 +1215,9 @@ class Lowering {
       }
       if (how == 'c') {
         store(values[i], copied, at);
-        reinterpret(values[i], copied_type);
+        // Of bytes nobody says what they are; those of the object hold no pointers to follow.
+        if (copied_type.empty()) function_.facts.back().name = "bytes";
+        reinterpret(values[i], copied_type, copied_type.empty() ? source : kNone);
       }
     }
     if (model.answers >= 0 && static_cast<std::size_t>(model.answers) < values.size())

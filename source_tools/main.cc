@@ -98,6 +98,8 @@ int compare(const Classification& found, const std::string& path) {
 
 int run_classify(Options& options) {
   options.judged.classes.insert(options.classes.begin(), options.classes.end());
+  if (options.judged.all_functions && options.judged.reasons_max == 0)
+    options.judged.reasons_max = 3;
   const Classification found = classify(options.sources, options.judged);
   if (!found.wrong.empty()) return complain(found.wrong);
   bool printed = false;
@@ -159,6 +161,8 @@ int main(int count, char** arguments) {
   classify->add_flag("--private", options.judged.private_too, "private methods too");
   classify->add_flag("--functions", options.judged.all_functions,
                      "each function, as a method of what its first argument leads to");
+  classify->add_option("--most", options.judged.reasons_max,
+                       "so many reasons of each, the nearest ones (all; with --functions 3)");
   classify->add_option("--json", options.json, "write JSON to this file, or to - (stdout)")
       ->expected(0, 1)
       ->default_str("-");

@@ -34,8 +34,10 @@ bool Targets::contains(Target target) const {
 
 namespace {
 
-constexpr int kPendingMax = 64;    ///< calls by pointers from parameters, of one function
-constexpr int kDepthOfCalls = 12;  ///< by which a pointer to a function is handed through
+constexpr int kPendingMax = 4;  ///< calls by pointers from parameters, of one function
+/// Targets of a class that a function tells its callers apart; of more they know the kind alone.
+constexpr int kToldApart = 6;
+constexpr int kPointersMax = 16;  ///< to functions, that are looked at for one call
 
 struct Body;
 
@@ -46,10 +48,6 @@ struct Pending {
   Targets callee;
   std::vector<Targets> arguments;
   bool operator==(const Pending&) const = default;
-  auto operator<=>(const Pending& other) const {
-    return std::tie(origin, call, callee, arguments) <=>
-           std::tie(other.origin, other.call, other.callee, other.arguments);
-  }
 };
 
 /// What all bodies of a function do to what its parameters lead to.
@@ -57,17 +55,23 @@ struct Summary {
   Targets read;
   Targets written;
   Targets returned;
-  std::set<std::pair<std::uint32_t, std::uint32_t>> stored;       ///< where, and what
-  std::set<std::pair<std::uint32_t, std::string>> reinterpreted;  ///< where, and as what
-  std::set<Pending> pending;
+  std::map<std::uint32_t, Targets> stored;                       ///< where, and what
+  std::map<std::uint32_t, std::set<std::string>> reinterpreted;  ///< where, and as what
+  std::map<std::pair<const Body*, Id>, Pending> pending;         ///< by where it is called
   bool too_many_pending = false;
   bool operator==(const Summary&) const = default;
 };
 
 struct Body {
   const Function* function;
-  std::vector<Targets> values;
-  std::unordered_map<std::uint32_t, Targets> content;
+  std::vector<Targets> values{};
+  std::unordered_map<std::uint32_t, Targets> content{};
+  std::uint64_t changes = 0;  ///< of these
+  struct Applied {
+    std::uint64_t changes = ~std::uint64_t{0};  ///< of the body, when it was applied
+    std::vector<Pending> pending{};
+  };
+  std::vector<Applied> applied{};  ///< by call
 };
 
 }  // namespace
@@ -120,12 +124,15 @@ struct Solver::Parts {
     for (const std::uint32_t each : targets) all.add(content_of(body, Target::of(each)));
     return all;
   }
-  /// What is that many pointers behind them.
-  Targets behind(Body& body, Targets targets, unsigned depth) {
-    for (unsigned i = 0; i < depth && !targets.empty(); ++i) targets = content_of(body, targets);
-    if (depth == Target::kDepthMax)
-      while (targets.add(content_of(body, targets))) continue;
-    return targets;
+  /// Adds what can be reached from them.
+  void close(Body& body, Targets& targets) {
+    std::vector<std::uint32_t> work(targets.begin(), targets.end());
+    while (!work.empty()) {
+      const Targets next = content_of(body, Target::of(work.back()));
+      work.pop_back();
+      for (const std::uint32_t each : next)
+        if (targets.add(Target::of(each))) work.push_back(each);
+    }
   }
   Targets poroots_of(const Body& body, const Targets& objects) {
     Targets all;
@@ -154,27 +161,59 @@ struct Solver::Parts {
     }
     return all;
   }
-  /// What a target of a called function is for who calls it with these.
-  Targets seen_by_caller(Body& body, Target target, const std::vector<Targets>& arguments) {
-    Targets all;
-    if (!target.is_symbolic()) {
-      all.add(target);
+  /// What targets of a called function are for who calls it with these.
+  class Caller {
+   public:
+    Caller(Parts& parts, Body& body, const std::vector<Targets>& arguments)
+        : parts_(parts), body_(body), arguments_(arguments) {}
+
+    const Targets& sees(Target target) {
+      const auto [at, is_new] = seen_.emplace(target.code(), Targets());
+      if (is_new) at->second = find(target);
+      return at->second;
+    }
+    Targets sees(const Targets& targets) {
+      Targets all;
+      for (const std::uint32_t each : targets) all.add(sees(Target::of(each)));
       return all;
     }
-    const Id parameter = target.parameter();
-    if (parameter >= arguments.size()) {  // of a function that was declared otherwise
-      all.add(lost);
+
+   private:
+    Targets find(Target target) {
+      Targets all;
+      if (!target.is_symbolic()) {
+        all.add(target);
+        return all;
+      }
+      const Id parameter = target.parameter();
+      if (parameter >= arguments_.size()) {  // of a function that was declared otherwise
+        all.add(parts_.lost);
+        return all;
+      }
+      if (target.kind == Target::kPoroot)
+        return parts_.poroots_of(body_, sees(Target::behind(parameter, target.depth())));
+      const unsigned depth = target.depth();
+      if (depth == 0) return arguments_[parameter];
+      all = parts_.content_of(body_, sees(Target::behind(parameter, depth - 1)));
+      if (depth == Target::kDepthMax) parts_.close(body_, all);
       return all;
     }
-    const Targets reached = behind(body, arguments[parameter], target.depth());
-    return target.kind == Target::kPoroot ? poroots_of(body, reached) : reached;
+
+    Parts& parts_;
+    Body& body_;
+    const std::vector<Targets>& arguments_;
+    std::unordered_map<std::uint32_t, Targets> seen_;
+  };
+
+  static bool grow(Body& body, Targets& targets, const Targets& what) {
+    if (&targets == &what || !targets.add(what)) return false;
+    ++body.changes;
+    return true;
   }
-  Targets seen_by_caller(Body& body, const Targets& targets,
-                         const std::vector<Targets>& arguments) {
-    Targets all;
-    for (const std::uint32_t each : targets)
-      all.add(seen_by_caller(body, Target::of(each), arguments));
-    return all;
+  static Targets single(Target target) {
+    Targets one;
+    one.add(target);
+    return one;
   }
 
   bool put(Body& body, const Targets& places, const Targets& what) {
@@ -182,9 +221,18 @@ struct Solver::Parts {
     for (const std::uint32_t each : places) {
       const Target place = Target::of(each);
       if (place.kind == Target::kLocal || place.is_symbolic())
-        changed |= body.content[each].add(what);
+        changed |= grow(body, body.content[each], what);
     }
     return changed;
+  }
+  /// Bytes of the object, or from outside: pointers among them are what these are.
+  static bool is_of_bytes(const Body& body, const Fact& fact) {
+    return fact.from != kNone &&
+           std::ranges::all_of(body.values[fact.from], [](std::uint32_t code) {
+             const Target target = Target::of(code);
+             return target.kind == Target::kPoroot || target.kind == Target::kOutside ||
+                    target.kind == Target::kTold;
+           });
   }
   /// Where other types' values may have been stored, pointers are not to be trusted.
   bool doubt(Body& body, const Targets& places, const std::string& type) {
@@ -194,7 +242,7 @@ struct Solver::Parts {
       if (place.kind != Target::kLocal || place.index == Target::kElsewhere) continue;
       const Local& local = body.function->locals[place.index];
       if (local.has_pointers && local.type != type)
-        changed |= body.content[each].add(reinterpreted);
+        changed |= grow(body, body.content[each], single(reinterpreted));
     }
     return changed;
   }
@@ -214,19 +262,20 @@ struct Solver::Parts {
         direct;
     std::function<void(Kind kind, const std::string& name, const Pending* through)> missing;
     std::function<void(Pending pending)> pending;
+    int pointers = 0;  ///< that were looked at
   };
   void visit_pointer(Body& body, const Targets& pointer, const std::vector<Targets>& arguments,
-                     const Pending* through, const Body* origin, Id call, const Visitor& visitor,
-                     int depth) {
+                     const Pending* through, const Body* origin, Id call, Visitor& visitor) {
+    if (++visitor.pointers > kPointersMax)
+      return visitor.missing(Kind::kIndirect, "a function by a pointer", through);
     if (pointer.empty()) visitor.missing(Kind::kIndirect, "a function by a pointer", through);
     Targets symbolic;
     for (const std::uint32_t code : pointer) {
       const Target target = Target::of(code);
       if (target.kind == Target::kFunction) {
-        visit_function(body, program.function_keys[target.index], arguments, through, visitor,
-                       depth);
-      } else if (target.is_symbolic()) {
-        symbolic.add(target);
+        visit_function(body, program.function_keys[target.index], arguments, through, visitor);
+      } else if (target.is_symbolic() && target.kind != Target::kPoroot && target.depth() <= 1) {
+        symbolic.add(target);  // handed over, or in what is handed over
       } else if (target.kind == Target::kOutside) {
         const Outside& outside = program.outsides[target.index];
         visitor.missing(outside.kind == Kind::kVirtual ? Kind::kVirtual : Kind::kIndirect,
@@ -238,7 +287,7 @@ struct Solver::Parts {
     if (!symbolic.empty()) visitor.pending({origin, call, std::move(symbolic), arguments});
   }
   void visit_function(Body& body, const std::string& key, const std::vector<Targets>& arguments,
-                      const Pending* through, const Visitor& visitor, int depth) {
+                      const Pending* through, Visitor& visitor) {
     const auto at = bodies.find(key);
     if (at == bodies.end()) {
       visitor.missing(Kind::kNoSource, key, through);
@@ -246,27 +295,27 @@ struct Solver::Parts {
     }
     visitor.direct(key, arguments, through);
     const Summary& summary = summaries[key];
-    if (summary.too_many_pending || (depth >= kDepthOfCalls && !summary.pending.empty())) {
+    if (summary.too_many_pending) {
       visitor.missing(Kind::kIndirect, "a function by a pointer", through);
       return;
     }
-    for (const Pending& each : summary.pending) {
-      const Targets callee = seen_by_caller(body, each.callee, arguments);
+    Caller caller(*this, body, arguments);
+    for (const auto& [where, each] : summary.pending) {
+      const Targets callee = caller.sees(each.callee);
       std::vector<Targets> given;
-      for (const Targets& argument : each.arguments)
-        given.push_back(seen_by_caller(body, argument, arguments));
+      for (const Targets& argument : each.arguments) given.push_back(caller.sees(argument));
       if (callee.empty()) continue;  // null: it is not called
-      visit_pointer(body, callee, given, &each, each.origin, each.call, visitor, depth + 1);
+      visit_pointer(body, callee, given, &each, each.origin, each.call, visitor);
     }
   }
-  void visit_call(Body& body, Id id, const Visitor& visitor) {
+  void visit_call(Body& body, Id id, Visitor& visitor) {
     const Call& call = body.function->calls[id];
     const std::vector<Targets> arguments = arguments_of(body, call);
     if (call.pointer == kNone) {
       if (!bodies.contains(call.callee)) visitor.missing(Kind::kNoSource, call.name, nullptr);
-      else visit_function(body, call.callee, arguments, nullptr, visitor, 0);
+      else visit_function(body, call.callee, arguments, nullptr, visitor);
     } else {
-      visit_pointer(body, body.values[call.pointer], arguments, nullptr, &body, id, visitor, 0);
+      visit_pointer(body, body.values[call.pointer], arguments, nullptr, &body, id, visitor);
     }
   }
 
@@ -283,13 +332,13 @@ struct Solver::Parts {
                          const Pending* through) {
       users[key].insert(&body);
       const Summary& summary = summaries[key];
-      for (const auto& [where, what] : summary.stored) {
-        changed |= put(body, seen_by_caller(body, Target::of(where), arguments),
-                       seen_by_caller(body, Target::of(what), arguments));
-      }
-      for (const auto& [where, type] : summary.reinterpreted)
-        changed |= doubt(body, seen_by_caller(body, Target::of(where), arguments), type);
-      take_result(seen_by_caller(body, summary.returned, arguments), through);
+      Caller caller(*this, body, arguments);
+      for (const auto& [where, what] : summary.stored)
+        changed |= put(body, caller.sees(Target::of(where)), caller.sees(what));
+      for (const auto& [where, types] : summary.reinterpreted)
+        for (const std::string& type : types)
+          changed |= doubt(body, caller.sees(Target::of(where)), type);
+      take_result(caller.sees(summary.returned), through);
     };
     visitor.missing = [&](Kind, const std::string&, const Pending* through) {
       Targets told;
@@ -306,14 +355,14 @@ struct Solver::Parts {
           const Target target = Target::of(code);
           if (target.kind != Target::kLocal || target.index == Target::kElsewhere) continue;
           if (body.function->locals[target.index].has_pointers)
-            changed |= body.content[code].add(doubtful);
+            changed |= grow(body, body.content[code], doubtful);
         }
       }
       if (each.origin == &body && each.call == id) answer.add(doubtful);
       pending.push_back(std::move(each));
     };
     visit_call(body, id, visitor);
-    if (call.result != kNone) changed |= body.values[call.result].add(answer);
+    if (call.result != kNone) changed |= grow(body, body.values[call.result], answer);
     return changed;
   }
 
@@ -327,6 +376,44 @@ struct Solver::Parts {
     for (const std::uint32_t each : targets) all.add(exported(Target::of(each)));
     return all;
   }
+  /// Those of which there are many become one of their kind.
+  void limit(Targets& targets) {
+    std::map<std::pair<Target::Class, Kind>, int> counts;
+    const auto class_of = [&](Target target) {
+      return std::pair(target.kind, target.kind == Target::kOutside
+                                        ? program.outsides[target.index].kind
+                                        : Kind::kUnsupported);
+    };
+    bool many = false;
+    for (const std::uint32_t each : targets) {
+      const Target target = Target::of(each);
+      if (target.kind == Target::kOutside || target.kind == Target::kConstant ||
+          target.kind == Target::kFunction)
+        many |= ++counts[class_of(target)] > kToldApart;
+    }
+    if (!many) return;
+    Targets fewer;
+    for (const std::uint32_t each : targets) {
+      const Target target = Target::of(each);
+      const auto at = counts.find(class_of(target));
+      if (at == counts.end() || at->second <= kToldApart) {
+        fewer.add(target);
+      } else {
+        const Kind kind = target.kind == Target::kOutside    ? at->first.second
+                          : target.kind == Target::kFunction ? Kind::kIndirect
+                                                             : Kind::kUnknownPointer;
+        fewer.add({Target::kOutside, program.outside({kind, "one of several", {}})});
+      }
+    }
+    targets = std::move(fewer);
+  }
+  /// Of several types it may be any.
+  static void add_type(Summary& summary, std::uint32_t where, const std::string& type) {
+    std::set<std::string>& types = summary.reinterpreted[where];
+    if (types.contains("")) return;
+    types.insert(type);
+    if (types.size() > kToldApart || type.empty()) types = {""};
+  }
   static void add_symbolic(Targets& to, const Targets& from) {
     for (const std::uint32_t each : from)
       if (Target::of(each).is_symbolic()) to.add(Target::of(each));
@@ -335,38 +422,42 @@ struct Solver::Parts {
   void solve(Body& body, Summary& summary) {
     const Function& function = *body.function;
     body.values.resize(function.values);
-    std::vector<Pending> pending;
+    body.applied.assign(function.calls.size(), {});
     bool changed = true;
     while (changed) {
       changed = false;
-      pending.clear();
       for (const Fact& fact : function.facts) {
         switch (fact.what) {
           case Fact::kCopy:
-            changed |= body.values[fact.to].add(Targets(body.values[fact.from]));
+            changed |= grow(body, body.values[fact.to], body.values[fact.from]);
             break;
           case Fact::kAddress:
-            changed |= body.values[fact.to].add(fact.target);
+            changed |= grow(body, body.values[fact.to], single(fact.target));
             break;
           case Fact::kLoad:
           case Fact::kContent:
             if (fact.from != kNone)
-              changed |= body.values[fact.to].add(content_of(body, body.values[fact.from]));
+              changed |= grow(body, body.values[fact.to], content_of(body, body.values[fact.from]));
             break;
           case Fact::kStore:
             if (fact.to != kNone)
-              changed |= put(body, body.values[fact.to], Targets(body.values[fact.from]));
+              changed |= put(body, body.values[fact.to], body.values[fact.from]);
             break;
           case Fact::kLoadPoroot:
             if (fact.from != kNone)
-              changed |= body.values[fact.to].add(poroots_of(body, body.values[fact.from]));
+              changed |= grow(body, body.values[fact.to], poroots_of(body, body.values[fact.from]));
             break;
           case Fact::kReinterpret:
-            if (fact.to != kNone) changed |= doubt(body, body.values[fact.to], fact.name);
+            if (!is_of_bytes(body, fact)) changed |= doubt(body, body.values[fact.to], fact.name);
             break;
-          case Fact::kCall:
-            changed |= apply_call(body, fact.call, pending);
+          case Fact::kCall: {
+            Body::Applied& applied = body.applied[fact.call];
+            if (applied.changes == body.changes) break;
+            applied.pending.clear();
+            applied.changes = body.changes;
+            changed |= apply_call(body, fact.call, applied.pending);
             break;
+          }
           case Fact::kRead:
           case Fact::kWrite:
           case Fact::kReturn:
@@ -375,10 +466,10 @@ struct Solver::Parts {
         }
       }
     }
-    summarize(body, summary, pending);
+    summarize(body, summary);
   }
 
-  void summarize(Body& body, Summary& summary, const std::vector<Pending>& pending) {
+  void summarize(Body& body, Summary& summary) {
     for (const Fact& fact : body.function->facts) {
       const auto at = [&](Id value) -> const Targets& {
         static const Targets kEmpty;
@@ -394,11 +485,13 @@ struct Solver::Parts {
           add_symbolic(summary.written, at(fact.to));
           break;
         case Fact::kReinterpret:
+          if (is_of_bytes(body, fact)) break;
           for (const std::uint32_t each : at(fact.to))
-            if (Target::of(each).is_symbolic()) summary.reinterpreted.emplace(each, fact.name);
+            if (Target::of(each).is_symbolic()) add_type(summary, each, fact.name);
           break;
         case Fact::kReturn:
           summary.returned.add(exported(at(fact.from)));
+          limit(summary.returned);
           break;
         case Fact::kCall:
           summarize_call(body, fact.call, summary);
@@ -409,13 +502,23 @@ struct Solver::Parts {
     }
     for (const auto& [where, what] : body.content) {
       if (!Target::of(where).is_symbolic()) continue;
-      for (const std::uint32_t each : what)
-        summary.stored.emplace(where, exported(Target::of(each)).code());
+      Targets& stored = summary.stored[where];
+      stored.add(exported(what));
+      limit(stored);
     }
-    for (const Pending& each : pending) {
-      Pending out = each;
-      for (Targets& argument : out.arguments) argument = exported(argument);
-      summary.pending.insert(std::move(out));
+    for (const Body::Applied& applied : body.applied) {
+      for (const Pending& each : applied.pending) {
+        Pending& out =
+            summary.pending
+                .try_emplace({each.origin, each.call}, Pending{each.origin, each.call, {}, {}})
+                .first->second;
+        out.callee.add(each.callee);
+        out.arguments.resize(std::max(out.arguments.size(), each.arguments.size()));
+        for (std::size_t i = 0; i < each.arguments.size(); ++i) {
+          out.arguments[i].add(exported(each.arguments[i]));
+          limit(out.arguments[i]);
+        }
+      }
     }
     if (summary.pending.size() > kPendingMax) {
       summary.pending.clear();
@@ -427,11 +530,13 @@ struct Solver::Parts {
     visitor.direct = [&](const std::string& key, const std::vector<Targets>& arguments,
                          const Pending*) {
       const Summary& called = summaries[key];
-      add_symbolic(summary.read, seen_by_caller(body, called.read, arguments));
-      add_symbolic(summary.written, seen_by_caller(body, called.written, arguments));
-      for (const auto& [where, type] : called.reinterpreted)
-        for (const std::uint32_t each : seen_by_caller(body, Target::of(where), arguments))
-          if (Target::of(each).is_symbolic()) summary.reinterpreted.emplace(each, type);
+      Caller caller(*this, body, arguments);
+      add_symbolic(summary.read, caller.sees(called.read));
+      add_symbolic(summary.written, caller.sees(called.written));
+      for (const auto& [where, types] : called.reinterpreted)
+        for (const std::uint32_t each : caller.sees(Target::of(where)))
+          if (Target::of(each).is_symbolic())
+            for (const std::string& type : types) add_type(summary, each, type);
     };
     visitor.missing = [](Kind, const std::string&, const Pending*) {};
     visitor.pending = [](Pending) {};
@@ -474,24 +579,21 @@ struct Solver::Parts {
   }
 
   void solve_all() {
-    std::deque<std::string> work;
-    std::set<std::string> waiting;
-    for (std::string& key : in_order()) {
-      waiting.insert(key);
-      work.push_back(std::move(key));
+    const std::vector<std::string> order = in_order();
+    std::map<std::string_view, std::size_t> positions;
+    std::set<std::size_t> work;  // those that are called first
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      positions.emplace(order[i], i);
+      work.insert(i);
     }
     while (!work.empty()) {
-      const std::string key = std::move(work.front());
-      work.pop_front();
-      waiting.erase(key);
+      const std::string& key = order[*work.begin()];
+      work.erase(work.begin());
       Summary summary = summaries[key];
       for (Body& body : bodies[key]) solve(body, summary);
       if (summary == summaries[key]) continue;
       summaries[key] = std::move(summary);
-      for (const Body* user : users[key]) {
-        const std::string& caller = user->function->key;
-        if (waiting.insert(caller).second) work.push_back(caller);
-      }
+      for (const Body* user : users[key]) work.insert(positions.at(user->function->key));
     }
   }
 
@@ -596,15 +698,16 @@ struct Solver::Parts {
         break;
       case Question::kStores:
         if (fact.what == Fact::kStore && places.contains(Target::of(question.target)) &&
-            has_address(body.values[fact.from]))
+            has_address(body.values[fact.from], !fact.name.empty()))
           tell(search, index, Kind::kKeepsAddress, "", fact.place);
         break;
     }
   }
   /// Besides what was an address in the object already.
-  bool has_address(const Targets& values) const {
+  bool has_address(const Targets& values, bool bytes) const {
     return std::ranges::any_of(values, [&](std::uint32_t code) {
       const Target target = Target::of(code);
+      if (bytes && (target.kind == Target::kReach || target.kind == Target::kOutside)) return false;
       return code != kept.code() && target.kind != Target::kTold;
     });
   }
@@ -629,12 +732,13 @@ struct Solver::Parts {
       const Place place = place_of(through);
       const std::string& callee = bodies[key].front().function->name;
       const Summary& summary = summaries[key];
+      Caller caller(*this, body, arguments);
       switch (question.about) {
         case Question::kOwn:
           ask(search, {.about = Question::kOwn, .key = key}, index, place, callee);
           for (const Targets* accessed : {&summary.read, &summary.written}) {
             for (const std::uint32_t code : *accessed) {
-              for (const std::uint32_t seen : seen_by_caller(body, Target::of(code), arguments)) {
+              for (const std::uint32_t seen : caller.sees(Target::of(code))) {
                 const Target target = Target::of(seen);
                 if (target.kind == Target::kOutside) {
                   const Outside& outside = program.outsides[target.index];
@@ -655,9 +759,7 @@ struct Solver::Parts {
         case Question::kStores:
           for (const Targets* accessed : {&summary.read, &summary.written}) {
             for (const std::uint32_t code : *accessed) {
-              if (!seen_by_caller(body, Target::of(code), arguments)
-                       .contains(Target::of(question.target)))
-                continue;
+              if (!caller.sees(Target::of(code)).contains(Target::of(question.target))) continue;
               Question next = question;
               next.key = key;
               next.target = code;
@@ -670,7 +772,7 @@ struct Solver::Parts {
     visit_call(body, fact.call, visitor);
   }
 
-  Judgement judge(const Method& method) {
+  Judgement judge(const Method& method, std::size_t most) {
     Judgement judgement;
     Search search;
     const auto start = [&](Question question) {
@@ -715,14 +817,16 @@ struct Solver::Parts {
           start({Question::kTarget, method.key, code, Kind::kArgument, name});
         }
       }
-      for (const Pending& each : summary.pending) {
+      for (const auto& [where, each] : summary.pending) {
         for (const Fact& fact : each.origin->function->facts) {
           if (fact.what != Fact::kCall || fact.call != each.call) continue;
           tell(search, 0, Kind::kIndirect, "a function by a pointer", fact.place);
         }
       }
     }
-    for (std::size_t i = 0; i < search.nodes.size(); ++i) answer(search, i);
+    for (std::size_t i = 0; i < search.nodes.size() && (most == 0 || search.reasons.size() < most);
+         ++i)
+      answer(search, i);
     judgement.reasons = std::move(search.reasons);
     std::ranges::sort(judgement.reasons, [](const Reason& a, const Reason& b) {
       return std::tie(a.at, a.kind) < std::tie(b.at, b.kind);
@@ -748,6 +852,8 @@ struct Solver::Parts {
 
 Solver::Solver(Program& program) : parts_(std::make_unique<Parts>(program)) {}
 Solver::~Solver() = default;
-Judgement Solver::judge(const Method& method) { return parts_->judge(method); }
+Judgement Solver::judge(const Method& method, std::size_t most) {
+  return parts_->judge(method, most);
+}
 
 }  // namespace perdura::source

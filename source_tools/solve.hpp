@@ -48,7 +48,8 @@ class Solver {
  public:
   explicit Solver(Program& program);
   ~Solver();
-  Judgement judge(const Method& method);
+  /// With so many reasons, those of the shortest chains of calls; 0: all.
+  Judgement judge(const Method& method, std::size_t most);
 
  private:
   struct Parts;
