@@ -141,6 +141,7 @@ struct Function {
   std::string key;   ///< the same in all translation units
   std::string name;  ///< as people write it
   Place place;
+  bool has_this = false;
   Id parameters = 0;  ///< with `this`
   Id values = 0;      ///< how many there are; the first ones are the parameters'
   std::vector<Local> locals;

@@ -116,6 +116,7 @@ class Lowering {
   Function lower() {
     const auto* const method = dyn_cast<CXXMethodDecl>(decl_);
     has_this_ = method != nullptr && method->isImplicitObjectMemberFunction();
+    function_.has_this = has_this_;
     if (method != nullptr && method->getParent()->isLambda() && has_this_) {
       closure_ = method->getParent();
       closure_->getCaptureFields(captures_, closure_this_);

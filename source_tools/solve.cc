@@ -274,8 +274,9 @@ struct Solver::Parts {
       const Target target = Target::of(code);
       if (target.kind == Target::kFunction) {
         visit_function(body, program.function_keys[target.index], arguments, through, visitor);
-      } else if (target.is_symbolic() && target.kind != Target::kPoroot && target.depth() <= 1) {
-        symbolic.add(target);  // handed over, or in what is handed over
+      } else if (target.kind == Target::kParameter ||
+                 (target.code() == Target::behind(0, 1).code() && body.function->has_this)) {
+        symbolic.add(target);  // handed over, or in the closure
       } else if (target.kind == Target::kOutside) {
         const Outside& outside = program.outsides[target.index];
         visitor.missing(outside.kind == Kind::kVirtual ? Kind::kVirtual : Kind::kIndirect,
@@ -323,6 +324,7 @@ struct Solver::Parts {
     const Call& call = body.function->calls[id];
     bool changed = false;
     Targets answer;
+    bool is_told = false;
     const auto take_result = [&](const Targets& what, const Pending* through) {
       // What a function by a pointer of the caller's answers, the function itself cannot know.
       if (through == nullptr) answer.add(what);
@@ -341,9 +343,9 @@ struct Solver::Parts {
       take_result(caller.sees(summary.returned), through);
     };
     visitor.missing = [&](Kind, const std::string&, const Pending* through) {
-      Targets told;
-      told.add(Target{Target::kTold, 0});
-      for (const Targets& each : arguments_of(body, call)) changed |= put(body, each, told);
+      const Targets told = single({Target::kTold, 0});
+      if (!std::exchange(is_told, true))
+        for (const Targets& each : arguments_of(body, call)) changed |= put(body, each, told);
       take_result(told, through);
     };
     visitor.pending = [&](Pending each) {
