@@ -62,6 +62,8 @@ int remove(const Arguments& arguments);
 int compact(const Arguments& arguments);
 int identity(const Arguments& arguments);
 int advise(const AdviseArguments& arguments);
+/// classify, refactor: the program that does it takes all arguments.
+int source_tools(char** argv);
 
 /// Prints the sentence to stderr. The exit code.
 int complain(const Failure& failure);

@@ -1,9 +1,12 @@
 // perdura COMMAND STORE: looks into a store, also beside a program that has it open.
 // perdura advise -- PROGRAM: says how a program's memory is best made durable.
+// perdura classify, perdura refactor: see source_tools.cc.
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <exception>
+#include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -58,9 +61,8 @@ constexpr const char* kGeneralFooter =
     "rollback,\n"
     "remove, compact and identity --new write to it, and nobody may have it open to write "
     "meanwhile.\n"
-    "advise runs the program that it is given, and writes where --dir says. `perdura COMMAND "
-    "--help`\n"
-    "says more.";
+    "advise runs the program that it is given, and writes where --dir says. classify and refactor\n"
+    "read sources. `perdura COMMAND --help` says more.";
 constexpr const char* kFooter =
     "Nothing is written to the store, which need not be writable. Others may look at it as well, "
     "and\n"
@@ -226,6 +228,12 @@ int run(int argc, char** argv) {
   const CLI::App* stats_command = add_stats(app, stats_arguments);
   AdviseArguments advise_arguments;
   const CLI::App* advise_command = add_advise(app, advise_arguments);
+  for (const auto& [name, what] :
+       {std::pair("classify", "Say which methods of objects may be deferred, and why not."),
+        std::pair("refactor", "Make a class one whose calls are logged.")}) {
+    app.add_subcommand(name, what);
+    if (argc > 1 && std::string_view(argv[1]) == name) return source_tools(argv);
+  }
   if (argc > 1) require_command(app, argv[1]);
   try {
     app.parse(argc, argv);
