@@ -91,8 +91,9 @@ std::vector<std::string> adjusted(const std::vector<std::string>& command) {
       continue;
     all.push_back(each.str());
     if (i == 0) {
-      all.insert(all.end(), {"-fsyntax-only", "-w", "-Wno-unknown-warning-option",
-                             "-Qunused-arguments", "-resource-dir=" PERDURA_CLANG_RESOURCES});
+      all.insert(all.end(),
+                 {"-fsyntax-only", "-w", "-Wno-unknown-warning-option", "-Qunused-arguments",
+                  "-fno-caret-diagnostics", "-resource-dir=" PERDURA_CLANG_RESOURCES});
     }
   }
   return all;
